@@ -1,0 +1,306 @@
+// A closed loop of HTTP/1.1 clients on keep-alive connections: each sends its next request when
+// the answer to the one before it has been read to its end. Prints one JSON object.
+//
+// usage: loadgen --port N [--connections N] [--seconds S] [--method M] [--path P] [--body BYTES]
+//                [--fresh-keys SEED] [--rate N]
+//
+// The request is the published one (bench/README.md): 6 fields on GET, 8 with a body. Without
+// --fresh-keys every request is the same bytes; with it, each carries a trace id and an order id
+// that no other one has. --rate spreads N requests per second over the connections and measures
+// from the moment at which a request was due, so that a slow answer cannot hide its successors.
+#include <chrono>
+#include <csignal>
+#include <deque>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/histogram.h"
+#include "bench/sockets.h"
+
+namespace recourse::bench {
+namespace {
+
+constexpr int kEventsMax = 512;
+constexpr std::size_t kBufferBytes = 256 * 1024;
+constexpr long kStallSeconds = 10;  // no answer at all for so long ends the run
+constexpr std::size_t kIdDigits = 16;
+
+struct Options {
+  std::uint16_t port = 0;
+  int connections = 64;
+  double seconds = 1.5;
+  std::string method = "GET";
+  std::string path = "/1k";
+  std::size_t body_bytes = 0;
+  std::uint64_t seed = 0;  // not 0: fresh keys
+  double rate = 0;         // not 0: requests per second in all
+};
+
+std::uint64_t NowNs() {
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                        std::chrono::steady_clock::now().time_since_epoch())
+                                        .count());
+}
+
+// The bytes of a request, and where its fresh parts stand.
+class Request {
+ public:
+  explicit Request(const Options& options) : next_id_(options.seed << 32U) {
+    const std::string zeros(kIdDigits, '0');
+    std::string body;
+    if (options.body_bytes > 0) {
+      const std::string opening = "{\"order_id\":\"" + zeros + "\",\"text\":\"", closing = "\"}";
+      const std::size_t frame = opening.size() + closing.size();
+      const std::size_t filling = options.body_bytes > frame ? options.body_bytes - frame : 0;
+      body = opening + std::string(filling, 'x') + closing;
+    }
+    bytes_ = options.method + " " + options.path +
+             " HTTP/1.1\r\nHost: 127.0.0.1:" + std::to_string(options.port) +
+             "\r\nUser-Agent: agent/1.0\r\nAccept: */*\r\nAccept-Encoding: gzip, deflate\r\n"
+             "Authorization: Bearer 0123456789abcdef0123456789abcdef\r\ntraceparent: 00-";
+    trace_at_ = bytes_.size() + kIdDigits;
+    bytes_ += std::string(kIdDigits, '7') + "0000000000000001-00f067aa0ba902b7-01\r\n";
+    if (!body.empty()) {
+      bytes_ += "Content-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) +
+                "\r\n";
+    }
+    bytes_ += "\r\n";
+    order_at_ = body.empty() ? 0 : bytes_.size() + body.find(zeros);
+    bytes_ += body;
+  }
+
+  std::string_view Bytes() const { return bytes_; }
+
+  void MakeFresh() {
+    constexpr std::string_view kHex = "0123456789abcdef";
+    std::uint64_t id = ++next_id_;
+    for (std::size_t i = kIdDigits; i-- > 0; id >>= 4U) {
+      const char digit = kHex[id & 15U];
+      bytes_[trace_at_ + i] = digit;
+      if (order_at_ != 0) bytes_[order_at_ + i] = digit;
+    }
+  }
+
+ private:
+  std::string bytes_;
+  std::size_t trace_at_ = 0, order_at_ = 0;
+  std::uint64_t next_id_;
+};
+
+struct Client {
+  int fd = -1;
+  std::string head;  // of the answer, until it is whole
+  std::size_t body_left = 0;
+  bool is_busy = false;  // waits for an answer
+  bool in_body = false;
+  std::uint64_t started_ns = 0;
+};
+
+// Status and length of an answer; status 0 when the head cannot be used.
+struct AnswerHead {
+  int status = 0;
+  std::size_t length = 0;
+};
+
+AnswerHead ReadHead(const std::string& head) {
+  AnswerHead answer;
+  if (head.size() < 12 || head.compare(0, 7, "HTTP/1.") != 0) return answer;
+  const char* length = ::strcasestr(head.c_str(), "\r\ncontent-length:");
+  if (length == nullptr) return answer;
+  answer.length = std::strtoul(length + 17, nullptr, 10);
+  answer.status = std::atoi(head.c_str() + 9);
+  return answer;
+}
+
+class LoadGenerator {
+ public:
+  explicit LoadGenerator(const Options& options)
+      : options_(options),
+        request_(options),
+        clients_(static_cast<std::size_t>(options.connections)),
+        epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+        buffer_(std::make_unique<char[]>(kBufferBytes)) {
+    if (epoll_ < 0) Die("epoll_create1");
+    for (Client& client : clients_) {
+      client.fd = Connect(options.port);
+      Watch(epoll_, EPOLL_CTL_ADD, client.fd, EPOLLIN, &client);
+    }
+  }
+
+  // Sends until the time is over, then waits for the answers that are still out.
+  void Run() {
+    begin_ns_ = NowNs();
+    end_ns_ = begin_ns_ + static_cast<std::uint64_t>(options_.seconds * 1e9);
+    for (Client& client : clients_) Next(client);
+    while (outstanding_ > 0 || (NowNs() < end_ns_ && options_.rate > 0)) Turn();
+    elapsed_ns_ = NowNs() - begin_ns_;
+  }
+
+  void Print() const {
+    const auto micros = [this](double share) {
+      return static_cast<double>(histogram_.Percentile(share)) / 1e3;
+    };
+    std::printf(
+        "{\"requests\":%llu,\"failed\":%llu,\"seconds\":%.4f,\"p50_us\":%.1f,\"p90_us\":%.1f,"
+        "\"p99_us\":%.1f,\"p999_us\":%.1f,\"last_bad_status\":%d}\n",
+        static_cast<unsigned long long>(histogram_.total()),
+        static_cast<unsigned long long>(failed_), static_cast<double>(elapsed_ns_) / 1e9,
+        micros(0.5), micros(0.9), micros(0.99), micros(0.999), last_bad_status_);
+  }
+
+ private:
+  void Turn() {
+    epoll_event events[kEventsMax];
+    const timespec wait = Wait();
+    const int count = ::epoll_pwait2(epoll_, events, kEventsMax, &wait, nullptr);
+    if (count == 0 && outstanding_ > 0 && wait.tv_sec >= kStallSeconds) {
+      std::fprintf(stderr, "no answer for %ld s\n", kStallSeconds);
+      std::exit(1);
+    }
+    for (int i = 0; i < count; ++i) Read(*static_cast<Client*>(events[i].data.ptr));
+    while (options_.rate > 0 && !idle_.empty() && NowNs() >= DueNs() && DueNs() < end_ns_) {
+      Client& client = *idle_.front();
+      idle_.pop_front();
+      Send(client, DueNs());
+    }
+  }
+
+  // When the next request of a fixed rate is due.
+  std::uint64_t DueNs() const {
+    return begin_ns_ + static_cast<std::uint64_t>(static_cast<double>(sent_) * 1e9 / options_.rate);
+  }
+
+  // Until the next request is due; without one, until the server has to be given up.
+  timespec Wait() const {
+    if (options_.rate == 0 || idle_.empty() || DueNs() >= end_ns_) {
+      const bool is_over = options_.rate > 0 && outstanding_ == 0;
+      return {.tv_sec = is_over ? 0 : kStallSeconds, .tv_nsec = is_over ? 1'000'000 : 0};
+    }
+    const std::uint64_t now = NowNs(), due = DueNs();
+    const auto left = static_cast<long>(due > now ? due - now : 0);
+    return {.tv_sec = left / 1'000'000'000, .tv_nsec = left % 1'000'000'000};
+  }
+
+  void Next(Client& client) {
+    if (options_.rate > 0) {
+      idle_.push_back(&client);
+      return;
+    }
+    const std::uint64_t now = NowNs();
+    if (now < end_ns_) Send(client, now);
+  }
+
+  void Send(Client& client, std::uint64_t started_ns) {
+    if (options_.seed != 0) request_.MakeFresh();
+    const std::string_view bytes = request_.Bytes();
+    // A request is far smaller than the socket's buffer, which is empty here.
+    const ssize_t sent = ::send(client.fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent != static_cast<ssize_t>(bytes.size())) Die("send");
+    client.started_ns = started_ns;
+    client.is_busy = true;
+    ++sent_;
+    ++outstanding_;
+  }
+
+  void Read(Client& client) {
+    const ssize_t size = ::recv(client.fd, buffer_.get(), kBufferBytes, MSG_DONTWAIT);
+    if (size < 0 && errno == EAGAIN) return;
+    if (size <= 0) return Reconnect(client);
+    std::size_t left = static_cast<std::size_t>(size);
+    if (!client.in_body) {
+      client.head.append(buffer_.get(), left);
+      const std::size_t end = client.head.find("\r\n\r\n");
+      if (end == std::string::npos) return;
+      left = client.head.size() - end - 4;
+      const AnswerHead answer = ReadHead(client.head);
+      if (answer.status / 100 != 2) {
+        ++failed_;
+        last_bad_status_ = answer.status;
+      }
+      client.in_body = true;
+      client.body_left = answer.length;
+    }
+    client.body_left -= left < client.body_left ? left : client.body_left;
+    if (client.body_left == 0) Finish(client);
+  }
+
+  void Finish(Client& client) {
+    histogram_.Add(NowNs() - client.started_ns);
+    --outstanding_;
+    client.is_busy = false;
+    client.in_body = false;
+    client.head.clear();
+    Next(client);
+  }
+
+  // The server closed: a lost answer if one was due, else only an idle connection that ended.
+  void Reconnect(Client& client) {
+    ::close(client.fd);
+    client.fd = Connect(options_.port);
+    Watch(epoll_, EPOLL_CTL_ADD, client.fd, EPOLLIN, &client);
+    if (!client.is_busy) return;
+    ++failed_;
+    Finish(client);
+  }
+
+  const Options options_;
+  Request request_;
+  std::vector<Client> clients_;
+  const int epoll_;
+  const std::unique_ptr<char[]> buffer_;
+  std::deque<Client*> idle_;  // a fixed rate: who may send next
+  Histogram histogram_;
+  std::uint64_t begin_ns_ = 0, end_ns_ = 0, elapsed_ns_ = 0;
+  std::uint64_t sent_ = 0, failed_ = 0;
+  int outstanding_ = 0, last_bad_status_ = 0;
+};
+
+[[noreturn]] void Usage() {
+  std::fputs(
+      "usage: loadgen --port N [--connections N] [--seconds S] [--method M] [--path P]\n"
+      "               [--body BYTES] [--fresh-keys SEED] [--rate N]\n",
+      stderr);
+  std::exit(2);
+}
+
+Options ParseOptions(int argc, char** argv) {
+  Options options;
+  if (argc % 2 == 0) Usage();
+  for (int i = 1; i < argc; i += 2) {
+    const std::string_view name = argv[i];
+    const char* value = argv[i + 1];
+    if (name == "--port") {
+      options.port = ParsePort(value);
+    } else if (name == "--connections") {
+      options.connections = std::atoi(value);
+    } else if (name == "--seconds") {
+      options.seconds = std::atof(value);
+    } else if (name == "--method") {
+      options.method = value;
+    } else if (name == "--path") {
+      options.path = value;
+    } else if (name == "--body") {
+      options.body_bytes = std::strtoul(value, nullptr, 10);
+    } else if (name == "--fresh-keys") {
+      options.seed = std::strtoul(value, nullptr, 10);
+    } else if (name == "--rate") {
+      options.rate = std::atof(value);
+    } else {
+      Usage();
+    }
+  }
+  if (options.port == 0 || options.connections < 1 || options.connections > 20'000) Usage();
+  return options;
+}
+
+}  // namespace
+}  // namespace recourse::bench
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);
+  recourse::bench::LoadGenerator generator(recourse::bench::ParseOptions(argc, argv));
+  generator.Run();
+  generator.Print();
+}

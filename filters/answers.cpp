@@ -1,0 +1,121 @@
+#include "filters/answers.h"
+
+#include <fmt/format.h>
+
+#include "proxy/base/json.h"
+#include "proxy/base/limits.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::string_view kProblemBase = "https://recourse.dev/problems/";
+constexpr int kRetryAfterSeconds = 1;
+
+void AppendMember(std::string& out, std::string_view name, std::string_view value) {
+  out += out.empty() ? '{' : ',';
+  AppendJsonString(out, name);
+  out += ':';
+  AppendJsonString(out, value);
+}
+
+void AppendRaw(std::string& out, std::string_view name, std::string_view value) {
+  out += ',';
+  AppendJsonString(out, name);
+  out += ':';
+  out += value;
+}
+
+int StatusOf(ErrorCode code, const ProblemFacts& facts) {
+  return facts.status.value_or(FactsOf(code).http_status);
+}
+
+// Cuts at a character boundary, so that the text stays UTF-8.
+std::string_view Bounded(std::string_view text) {
+  if (text.size() <= limits::kDetailBytesMax) return text;
+  std::size_t size = limits::kDetailBytesMax;
+  while (size > 0 && (static_cast<unsigned char>(text[size]) & 0xc0) == 0x80) --size;
+  return text.substr(0, size);
+}
+
+void AddOperationFields(Headers& headers, std::string_view key, std::uint64_t event,
+                        std::string_view outcome, std::string_view flow) {
+  if (!key.empty()) SetHeader(headers, "Idempotency-Key", key);
+  if (event != 0) SetHeader(headers, "Recourse-Event", std::to_string(event));
+  if (!outcome.empty()) SetHeader(headers, "Recourse-Outcome", outcome);
+  if (!flow.empty()) SetHeader(headers, "Recourse-Flow", flow);
+}
+
+}  // namespace
+
+std::string ProblemBody(ErrorCode code, std::string_view detail, const ProblemFacts& facts) {
+  const ErrorFacts& own = FactsOf(code);
+  const ErrorFacts& meaning = FactsOf(facts.speaks_for.value_or(code));
+  std::string body;
+  AppendMember(body, "type", std::string(kProblemBase).append(own.slug));
+  AppendMember(body, "title", own.title);
+  AppendRaw(body, "status", std::to_string(StatusOf(code, facts)));
+  AppendMember(body, "detail", detail.empty() ? own.title : Bounded(detail));
+  AppendMember(body, "outcome", meaning.outcome);
+  AppendRaw(body, "retryable", meaning.retryable ? "true" : "false");
+  if (facts.event != 0) AppendRaw(body, "event", std::to_string(facts.event));
+  if (!facts.flow.empty()) AppendMember(body, "flow", facts.flow);
+  AppendMember(body, "advice", meaning.advice);
+  body += "}\n";
+  return body;
+}
+
+WriteAnswer MakeProblem(ErrorCode code, std::string_view detail, const ProblemFacts& facts) {
+  const ErrorFacts& own = FactsOf(code);
+  const ErrorFacts& meaning = FactsOf(facts.speaks_for.value_or(code));
+  WriteAnswer answer;
+  answer.error = code;
+  HttpResponse& response = answer.response;
+  response.status = StatusOf(code, facts);
+  response.body = ProblemBody(code, detail, facts);
+  response.headers.emplace_back("Content-Type", "application/problem+json");
+  response.headers.emplace_back("Cache-Control", "no-store");
+  std::string proxy_status = fmt::format(
+      "recourse; error={}", facts.proxy_error.empty() ? own.proxy_error : facts.proxy_error);
+  if (facts.received_status != 0) {
+    proxy_status += fmt::format("; received-status={}", facts.received_status);
+  }
+  response.headers.emplace_back("Proxy-Status", std::move(proxy_status));
+  AddOperationFields(response.headers, facts.key, facts.event, meaning.outcome, facts.flow);
+  if (facts.retry_after_s || meaning.retryable) {
+    response.headers.emplace_back("Retry-After",
+                                  std::to_string(facts.retry_after_s.value_or(kRetryAfterSeconds)));
+  }
+  return answer;
+}
+
+void Decorate(HttpResponse& response, const AnswerFacts& facts) {
+  AddOperationFields(response.headers, facts.key, facts.event, facts.outcome, facts.flow);
+  if (facts.origin == Origin::kReplay) {
+    SetHeader(response.headers, "Idempotent-Replayed", "true");
+  }
+}
+
+bool IsOwnField(std::string_view name) {
+  static constexpr std::string_view kPrefixes[] = {"recourse-", "x-accel-"};
+  static constexpr std::string_view kNames[] = {"idempotent-replayed", "x-sendfile"};
+  for (const std::string_view prefix : kPrefixes) {
+    if (EqualsIgnoreCase(name.substr(0, prefix.size()), prefix)) return true;
+  }
+  for (const std::string_view own : kNames) {
+    if (EqualsIgnoreCase(name, own)) return true;
+  }
+  return false;
+}
+
+void StripOwnFields(Headers& headers) {
+  std::erase_if(headers, [](const Header& field) { return IsOwnField(field.first); });
+}
+
+HttpResponse KeptAnswer(const HttpResponse& response) {
+  HttpResponse kept = response;
+  StripOwnFields(kept.headers);
+  RemoveHeader(kept.headers, "Set-Cookie");
+  return kept;
+}
+
+}  // namespace recourse

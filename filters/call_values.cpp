@@ -1,0 +1,174 @@
+#include "filters/call_values.h"
+
+#include <algorithm>
+#include <map>
+
+#include "filters/multipart.h"
+
+namespace recourse {
+namespace {
+
+struct ContentType {
+  std::string media;   // lower case
+  Headers parameters;  // names in lower case, values unquoted
+  bool valid = true;
+};
+
+std::string_view Trim(std::string_view text) {
+  const auto first = text.find_first_not_of(" \t");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+// Takes one parameter value, a token or a quoted string, off the front of `rest`.
+bool TakeValue(std::string_view& rest, std::string& value) {
+  if (!rest.starts_with('"')) {
+    const auto end = std::min(rest.find(';'), rest.size());
+    value = Trim(rest.substr(0, end));
+    rest.remove_prefix(end);
+    return IsToken(value);
+  }
+  for (std::size_t i = 1; i < rest.size(); ++i) {
+    if (rest[i] == '"') {
+      rest = Trim(rest.substr(i + 1));
+      return rest.empty() || rest.front() == ';';
+    }
+    if (rest[i] == '\\' && ++i == rest.size()) return false;
+    value.push_back(rest[i]);
+  }
+  return false;
+}
+
+ContentType ParseContentType(std::string_view text) {
+  ContentType type;
+  const auto semicolon = std::min(text.find(';'), text.size());
+  type.media = ToLower(Trim(text.substr(0, semicolon)));
+  std::string_view rest = text.substr(semicolon);
+  while (!rest.empty()) {
+    rest = Trim(rest.substr(1));
+    if (rest.empty()) break;
+    const auto equals = rest.find('=');
+    std::string value;
+    const std::string name = ToLower(Trim(rest.substr(0, std::min(equals, rest.size()))));
+    rest = equals == std::string_view::npos ? std::string_view() : Trim(rest.substr(equals + 1));
+    if (!IsToken(name) || !TakeValue(rest, value) || FindHeader(type.parameters, name)) {
+      type.valid = false;
+      break;
+    }
+    type.parameters.emplace_back(name, std::move(value));
+  }
+  return type;
+}
+
+bool IsJsonType(std::string_view media) {
+  return media == "application/json" || media == "text/json" || media.ends_with("+json");
+}
+
+bool IsIdentityEncoded(const Headers& headers) {
+  const std::string* encoding = FindHeader(headers, "Content-Encoding");
+  return encoding == nullptr || encoding->empty() || EqualsIgnoreCase(*encoding, "identity");
+}
+
+Result<CallBody> ReadJson(const HttpRequest& request, const ContentType& type) {
+  const std::string* charset = FindHeader(type.parameters, "charset");
+  if (!type.valid) {
+    return std::unexpected(
+        Error(ErrorCode::kUnsupportedMediaType, "the Content-Type field cannot be read"));
+  }
+  if (charset != nullptr && !EqualsIgnoreCase(*charset, "utf-8") &&
+      !EqualsIgnoreCase(*charset, "utf8")) {
+    return std::unexpected(Error(ErrorCode::kUnsupportedMediaType,
+                                 "JSON arguments must be in UTF-8; send charset=utf-8 or none"));
+  }
+  auto parsed = ParseJson(request.body);
+  if (!parsed) return std::unexpected(parsed.error());
+  CallBody body;
+  body.form = BodyForm::kJson;
+  body.json = std::move(*parsed);
+  return body;
+}
+
+CallBody ReadForm(const HttpRequest& request) {
+  if (HasMalformedEscape(request.body)) return RawCallBody(request);
+  CallBody body;
+  body.form = BodyForm::kForm;
+  body.pairs = ParsePairs(request.body);
+  std::map<std::string_view, int> count;
+  for (const auto& [name, value] : body.pairs) ++count[name];
+  body.json.kind = Json::Kind::kObject;
+  for (const auto& [name, value] : body.pairs) {
+    if (count[name] != 1) continue;  // two readings
+    Json text;
+    text.kind = Json::Kind::kString;
+    text.text = value;
+    body.json.members.emplace_back(name, std::move(text));
+  }
+  return body;
+}
+
+CallBody ReadMultipart(const HttpRequest& request, const ContentType& type) {
+  const std::string* boundary = FindHeader(type.parameters, "boundary");
+  if (!type.valid || boundary == nullptr) return RawCallBody(request);
+  auto parts = ParseMultipart(request.body, *boundary);
+  if (!parts) return RawCallBody(request);
+  CallBody body;
+  body.form = BodyForm::kMultipart;
+  body.parts = std::move(*parts);
+  return body;
+}
+
+}  // namespace
+
+bool HasMalformedEscape(std::string_view text) {
+  std::string ignored;
+  return text.find('%') != std::string_view::npos && !PercentDecode(text, ignored);
+}
+
+CallBody RawCallBody(const HttpRequest& request) {
+  CallBody body;
+  if (request.body.empty()) return body;
+  body.form = BodyForm::kRaw;
+  const std::string* type = FindHeader(request.headers, "Content-Type");
+  const std::string* encoding = FindHeader(request.headers, "Content-Encoding");
+  if (type != nullptr) body.raw_type = *type;
+  if (encoding != nullptr) body.raw_type.append("\n").append(*encoding);
+  return body;
+}
+
+Result<CallBody> ReadCallBody(const HttpRequest& request) {
+  if (request.body.empty()) return CallBody();
+  const std::string* field = FindHeader(request.headers, "Content-Type");
+  if (field == nullptr || !IsIdentityEncoded(request.headers)) return RawCallBody(request);
+  const ContentType type = ParseContentType(*field);
+  if (IsJsonType(type.media)) return ReadJson(request, type);
+  if (type.media == "application/x-www-form-urlencoded") return ReadForm(request);
+  if (type.media == "multipart/form-data") return ReadMultipart(request, type);
+  return RawCallBody(request);
+}
+
+CallValues ValuesOfCall(const RequestContext& context, const CallBody& body) {
+  CallValues values;
+  values.path = &context.captures;
+  values.query = &context.query;
+  values.headers = &context.request.headers;
+  values.body = body.values();
+  return values;
+}
+
+std::optional<Json> ReadAnswerBody(const Answer& answer) {
+  if (!answer.body_complete || answer.over_cap || !IsIdentityEncoded(answer.response.headers)) {
+    return std::nullopt;
+  }
+  auto parsed = ParseJson(answer.response.body);
+  if (!parsed) return std::nullopt;
+  return std::move(*parsed);
+}
+
+std::string ExternalRefText(const std::optional<Json>& value) {
+  if (!value || !value->is_scalar()) return {};
+  std::string text = ScalarText(*value);
+  if (text.size() > limits::kExternalRefBytesMax || !IsFieldValue(text)) return {};
+  return text;
+}
+
+}  // namespace recourse

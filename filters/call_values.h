@@ -1,0 +1,60 @@
+// The body of a call as filters read it, and the values that selectors and templates see.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "filters/context.h"
+#include "filters/upstream.h"
+#include "policy/template.h"
+#include "proxy/base/json.h"
+
+namespace recourse {
+
+enum class BodyForm : std::uint8_t { kNone, kJson, kForm, kMultipart, kRaw };
+
+struct BodyPart {
+  Headers headers;  // names in lower case
+  std::string content;
+};
+
+struct CallBody {
+  BodyForm form = BodyForm::kNone;
+  Json json;  // kJson: the body; kForm: an object of strings, of the names that occur once
+  std::vector<std::pair<std::string, std::string>> pairs;  // kForm: decoded, in order
+  std::vector<BodyPart> parts;                             // kMultipart
+  std::string raw_type;  // kRaw: Content-Type and Content-Encoding, which give the bytes meaning
+
+  // What selectors on the body read; nullptr when it has no readable values.
+  const Json* values() const {
+    return form == BodyForm::kJson || form == BodyForm::kForm ? &json : nullptr;
+  }
+};
+
+// Reads the body by its content type. JSON fails with kMalformedRequest and the reason when it does
+// not parse, and with kUnsupportedMediaType for another charset than UTF-8. Forms and multipart
+// bodies that cannot be read one way only, encoded bodies and all other types are kRaw: their bytes
+// are the arguments. A body of no bytes is kNone whatever its type says.
+Result<CallBody> ReadCallBody(const HttpRequest& request);
+
+// The same bytes without a reading of them, for calls that are only logged.
+CallBody RawCallBody(const HttpRequest& request);
+
+// True when an escape is malformed, so that decoded values would have a second reading.
+bool HasMalformedEscape(std::string_view text);
+
+// The call's side of the values; key, external_ref and answer are unset. Points into both
+// arguments.
+CallValues ValuesOfCall(const RequestContext& context, const CallBody& body);
+
+// An answer's body as JSON; nullopt when it is encoded, cut, too large or not JSON.
+std::optional<Json> ReadAnswerBody(const Answer& answer);
+
+// A selected value as external_ref: scalar text, or empty when it is none, is empty, has control
+// characters or is longer than kExternalRefBytesMax.
+std::string ExternalRefText(const std::optional<Json>& value);
+
+}  // namespace recourse

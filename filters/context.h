@@ -1,0 +1,69 @@
+// One write call on its way through the chain.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "filters/upstream.h"
+#include "policy/policy.h"
+#include "proxy/base/executor.h"
+
+namespace recourse {
+
+class PendingCommit;  // filters/ledger/ledger.h
+
+struct TraceContext {
+  std::string trace_id;   // 32 lower-case hex digits
+  std::string parent_id;  // 16
+  std::string flags = "01";
+  bool from_client = false;  // false: made here, and never part of a key
+};
+
+// Owned by the flow task; outlives the client's connection. One thread.
+class RequestContext {
+ public:
+  RequestContext() = default;
+  RequestContext(const RequestContext&) = delete;
+  RequestContext& operator=(const RequestContext&) = delete;
+
+  // Set by the session before the chain starts; constant afterwards, except what `trace` and
+  // `dispatch` add to request.headers.
+  std::shared_ptr<const Policy> policy;
+  const Backend* backend = nullptr;
+  const Tool* tool = nullptr;  // nullptr: unlisted, see `guarded`
+  bool guarded = true;         // false: unlisted write that is only logged
+  std::string tool_name;       // "unlisted.<backend>" when tool is nullptr
+  std::string caller;
+  HttpRequest request;                                        // target: canonical path and query
+  std::string path;                                           // canonical, without query
+  std::vector<std::pair<std::string, std::string>> captures;  // decoded
+  std::vector<std::pair<std::string, std::string>> query;     // decoded
+  Executor* executor = nullptr;                               // of the flow's I/O thread
+  Timer* timer = nullptr;
+  MonoTime deadline{};  // of the backend's answer
+
+  // Set by filters.
+  TraceContext trace;                              // trace
+  std::optional<std::uint64_t> operation;          // idempotency; for MarkAnswered
+  std::unique_ptr<UpstreamConnection> connection;  // dispatch, opened while the ledger commits
+  std::string upstream_key;                        // idempotency; for dispatch
+  std::shared_ptr<PendingCommit> commit;           // idempotency; awaited by dispatch
+  int attempts = 0;                                // dispatch; for the access log
+  bool replayed = false;                           // idempotency; for the access log
+};
+
+// Writes that the policy wants logged and otherwise left alone: unlisted ones under `pass`, and all
+// of them in observe mode.
+inline bool IsLoggedOnly(const RequestContext& context) {
+  return !context.guarded || (context.policy != nullptr && context.policy->mode == Mode::kObserve);
+}
+
+// What the agent is told. Answers of ours carry problem+json and an error code.
+struct WriteAnswer {
+  HttpResponse response;
+  std::optional<ErrorCode> error;  // set: made by us
+};
+
+}  // namespace recourse

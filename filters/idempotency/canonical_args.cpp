@@ -1,0 +1,107 @@
+#include "filters/idempotency/canonical_args.h"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+
+#include "proxy/base/hash.h"
+
+namespace recourse {
+namespace {
+
+using Pairs = std::vector<std::pair<std::string, std::string>>;
+
+// By name; pairs of one name keep their order.
+void AppendPairs(std::string& out, const Pairs& pairs) {
+  std::vector<std::size_t> order(pairs.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return std::tie(pairs[a].first, a) < std::tie(pairs[b].first, b);
+  });
+  AppendPart(out, std::to_string(pairs.size()));
+  for (const std::size_t index : order) {
+    AppendPart(out, pairs[index].first);
+    AppendPart(out, pairs[index].second);
+  }
+}
+
+std::string AsPointer(std::string_view name) {
+  std::string pointer = "/";
+  for (const char c : name) {
+    if (c == '~') {
+      pointer += "~0";
+    } else if (c == '/') {
+      pointer += "~1";
+    } else {
+      pointer += c;
+    }
+  }
+  return pointer;
+}
+
+Pairs WithoutIgnored(const Pairs& pairs, const std::vector<std::string>& ignore) {
+  Pairs kept;
+  std::copy_if(pairs.begin(), pairs.end(), std::back_inserter(kept), [&](const auto& pair) {
+    return std::find(ignore.begin(), ignore.end(), AsPointer(pair.first)) == ignore.end();
+  });
+  return kept;
+}
+
+void AppendQuery(std::string& out, const CallArgs& args) {
+  const auto mark = args.target.find('?');
+  const std::string_view raw =
+      mark == std::string::npos ? std::string_view() : std::string_view(args.target).substr(mark);
+  if (HasMalformedEscape(raw)) {
+    AppendPart(out, "raw");
+    AppendPart(out, raw);
+    return;
+  }
+  AppendPart(out, "pairs");
+  AppendPairs(out, args.query);
+}
+
+void AppendParts(std::string& out, const std::vector<BodyPart>& parts) {
+  AppendPart(out, std::to_string(parts.size()));
+  for (const BodyPart& part : parts) {
+    AppendPairs(out, part.headers);
+    AppendPart(out, part.content);
+  }
+}
+
+void AppendBody(std::string& out, const CallArgs& args) {
+  switch (args.body.form) {
+    case BodyForm::kNone:
+      AppendPart(out, "none");
+      return;
+    case BodyForm::kJson:
+      AppendPart(out, "json");
+      AppendPart(out, CanonicalJson(args.body.json, args.ignore));
+      return;
+    case BodyForm::kForm:
+      AppendPart(out, "form");
+      AppendPairs(out, WithoutIgnored(args.body.pairs, args.ignore));
+      return;
+    case BodyForm::kMultipart:
+      AppendPart(out, "multipart");
+      AppendParts(out, args.body.parts);
+      return;
+    case BodyForm::kRaw:
+      AppendPart(out, "raw");
+      AppendPart(out, args.body.raw_type);
+      AppendPart(out, args.raw_body);
+      return;
+  }
+}
+
+}  // namespace
+
+std::string CanonicalArgs(const CallArgs& args) {
+  std::string out;
+  AppendPart(out, args.method);
+  AppendPart(out, args.path);
+  AppendQuery(out, args);
+  AppendBody(out, args);
+  return out;
+}
+
+}  // namespace recourse

@@ -1,0 +1,83 @@
+#include "filters/idempotency/client_key.h"
+
+#include <algorithm>
+
+#include "proxy/base/limits.h"
+
+namespace recourse {
+namespace {
+
+std::unexpected<Error> Invalid(std::string_view reason) {
+  return std::unexpected(Error(ErrorCode::kInvalidKey, reason));
+}
+
+bool IsPrintable(char c) { return c >= 0x20 && c <= 0x7e; }
+
+Result<std::string> ParseQuoted(std::string_view field) {
+  std::string text;
+  for (std::size_t i = 1; i < field.size(); ++i) {
+    char c = field[i];
+    if (c == '"') {
+      if (i + 1 != field.size()) return Invalid("nothing may follow the quoted key");
+      return text;
+    }
+    if (c == '\\') {
+      if (++i == field.size()) break;
+      c = field[i];
+      if (c != '"' && c != '\\')
+        return Invalid("only \\\" and \\\\ may be escaped in a quoted key");
+    }
+    if (!IsPrintable(c)) return Invalid("a key is printable ASCII");
+    text.push_back(c);
+  }
+  return Invalid("the quoted key does not end");
+}
+
+Result<std::string> ParseBare(std::string_view field) {
+  static constexpr std::string_view kForbidden = " \"\\,;";
+  for (const char c : field) {
+    if (!IsPrintable(c) || kForbidden.find(c) != std::string_view::npos) {
+      return Invalid(
+          "a bare key is visible ASCII without quotes, commas, semicolons and backslashes");
+    }
+  }
+  if (field.find("../") != std::string_view::npos) return Invalid("a key is not a path");
+  return std::string(field);
+}
+
+Result<std::optional<std::string>> ReadField(const Headers& headers, std::string_view name) {
+  const auto count = std::count_if(headers.begin(), headers.end(), [&](const Header& field) {
+    return EqualsIgnoreCase(field.first, name);
+  });
+  if (count == 0) return std::optional<std::string>();
+  if (count > 1) return Invalid("the key field may occur only once");
+  auto text = ParseClientKey(*FindHeader(headers, name));
+  if (!text) return std::unexpected(text.error());
+  return std::optional<std::string>(std::move(*text));
+}
+
+}  // namespace
+
+Result<std::string> ParseClientKey(std::string_view field) {
+  auto text = field.starts_with('"') ? ParseQuoted(field) : ParseBare(field);
+  if (!text) return text;
+  if (text->empty()) return Invalid("the key is empty");
+  if (text->size() > limits::kIdempotencyKeyBytesMax) return Invalid("the key is over 255 bytes");
+  return text;
+}
+
+Result<ClientIntent> ReadClientIntent(const Headers& headers) {
+  auto key = ReadField(headers, "Idempotency-Key");
+  if (!key) return std::unexpected(key.error());
+  auto intent = ReadField(headers, "Recourse-Intent");
+  if (!intent) return std::unexpected(intent.error());
+  if (*key && *intent && **key != **intent) {
+    return Invalid("Idempotency-Key and Recourse-Intent name different intents");
+  }
+  ClientIntent named;
+  named.key = *key;
+  named.intent = *intent ? *intent : *key;
+  return named;
+}
+
+}  // namespace recourse

@@ -1,0 +1,25 @@
+// The intent that an agent names itself: Idempotency-Key or Recourse-Intent.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "proxy/base/error.h"
+#include "proxy/base/http_message.h"
+
+namespace recourse {
+
+// The value of such a field: a quoted RFC 8941 string, decoded, or a bare text as SDKs send it. The
+// bare form is visible ASCII without quotes, commas, semicolons, backslashes and "../". Fails with
+// kInvalidKey, also when empty or over 255 bytes.
+Result<std::string> ParseClientKey(std::string_view field);
+
+struct ClientIntent {
+  std::optional<std::string> key;     // decoded Idempotency-Key
+  std::optional<std::string> intent;  // what names the call: either field
+};
+// Fails with kInvalidKey when a field occurs twice, cannot be read, or when both occur and differ.
+Result<ClientIntent> ReadClientIntent(const Headers& headers);
+
+}  // namespace recourse

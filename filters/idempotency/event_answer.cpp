@@ -1,0 +1,119 @@
+#include "filters/idempotency/event_answer.h"
+
+namespace recourse {
+namespace {
+
+constexpr int kUnknownRetrySeconds = 2;
+
+AnswerFacts Facts(const Event& event, Origin origin) {
+  AnswerFacts facts;
+  facts.event = event.id;
+  facts.flow = event.flow;
+  facts.key = ToHex(event.key);
+  facts.outcome = OutcomeWord(event);
+  facts.origin = origin;
+  return facts;
+}
+
+WriteAnswer Problem(ErrorCode code, const Event& event, std::string_view detail) {
+  ProblemFacts facts = FactsOfEvent(event);
+  if (code == ErrorCode::kOutcomeUnknown) facts.retry_after_s = kUnknownRetrySeconds;
+  return MakeProblem(code, detail.empty() ? std::string_view(event.detail) : detail, facts);
+}
+
+// A refusal whose answer could not be kept.
+WriteAnswer LostRefusal(const Event& event) { return Problem(ErrorCode::kBackendReset, event, {}); }
+
+}  // namespace
+
+std::string_view OutcomeWord(const Event& event) {
+  switch (event.phase) {
+    case Phase::kSucceeded:
+    case Phase::kAnswerLost:
+    case Phase::kTombstone:
+      return "executed";
+    case Phase::kRejected:
+    case Phase::kDenied:
+    case Phase::kExpired:
+      return "rejected";
+    case Phase::kNotSent:
+    case Phase::kProvenAbsent:
+      return "not_executed";
+    case Phase::kCompensated:
+      return "compensated";
+    case Phase::kUncertain:
+      return event.http_status == 202 ? "pending" : "unknown";
+    case Phase::kNone:
+    case Phase::kClaimed:
+    case Phase::kApproved:
+    case Phase::kDispatching:
+      return "pending";
+  }
+  return "unknown";
+}
+
+ProblemFacts FactsOfEvent(const Event& event) {
+  ProblemFacts facts;
+  facts.event = event.id;
+  facts.flow = event.flow;
+  facts.key = ToHex(event.key);
+  return facts;
+}
+
+WriteAnswer AnswerToRepeat(const Event& event) {
+  if (event.answer_kept && event.answer.status != 0) {
+    WriteAnswer replay;
+    replay.response = event.answer;
+    Decorate(replay.response, Facts(event, Origin::kReplay));
+    return replay;
+  }
+  switch (event.phase) {
+    case Phase::kSucceeded:
+      return Problem(ErrorCode::kAnswerNotKept, event, {});
+    case Phase::kAnswerLost:
+      return Problem(ErrorCode::kAnswerLost, event, {});
+    case Phase::kRejected:
+      return LostRefusal(event);
+    case Phase::kNotSent:
+    case Phase::kProvenAbsent:
+      return Problem(ErrorCode::kNotSent, event, {});
+    case Phase::kCompensated:
+      return Problem(ErrorCode::kCompensated, event, {});
+    case Phase::kTombstone:
+      return Problem(ErrorCode::kKeyExpired, event, {});
+    case Phase::kDenied:
+    case Phase::kExpired:
+      return Problem(ErrorCode::kDenied, event, {});
+    case Phase::kUncertain:
+      return Problem(ErrorCode::kOutcomeUnknown, event, {});
+    case Phase::kNone:
+    case Phase::kClaimed:
+    case Phase::kApproved:
+    case Phase::kDispatching:
+      return Problem(ErrorCode::kInProgress, event, "the same call is still running");
+  }
+  return Problem(ErrorCode::kOutcomeUnknown, event, {});
+}
+
+Outcome AnswerToFirst(const Event& event, const Verdict& verdict, Answer answer) {
+  Outcome outcome;
+  if (!verdict.problem) {
+    outcome.answer = std::move(answer);
+    Decorate(outcome.answer.response, Facts(event, Origin::kBackend));
+    return outcome;
+  }
+  ProblemFacts facts = FactsOfEvent(event);
+  if (verdict.problem_status != 0) facts.status = verdict.problem_status;
+  facts.proxy_error = verdict.proxy_error;
+  facts.received_status = verdict.http_status;
+  if (*verdict.problem == ErrorCode::kOutcomeUnknown) facts.retry_after_s = kUnknownRetrySeconds;
+  outcome.local = MakeProblem(*verdict.problem, verdict.detail, facts);
+  return outcome;
+}
+
+bool IsFinalWord(const Event& event) {
+  return event.phase == Phase::kSucceeded || event.phase == Phase::kRejected ||
+         event.phase == Phase::kUncertain;
+}
+
+}  // namespace recourse

@@ -1,0 +1,58 @@
+// One effect per key: gives every write its operation, lets one attempt through, and answers
+// repeats from the ledger (design 3.7, 4).
+#pragma once
+
+#include <string>
+
+#include "filters/filter.h"
+#include "filters/idempotency/key.h"
+#include "filters/idempotency/outcome.h"
+#include "filters/ledger/ledger.h"
+#include "filters/settling.h"
+#include "proxy/base/random.h"
+
+namespace recourse {
+
+class IdempotencyFilter final : public Filter {
+ public:
+  struct Parts {
+    Ledger& ledger;
+    Settling& settling;
+    const Clock& clock;
+    Random& random;
+    std::string install_secret;  // random, constant over the life of the ledger
+  };
+  // What `parts` refers to outlives the filter.
+  explicit IdempotencyFilter(Parts parts) : parts_(std::move(parts)) {}
+  std::string_view name() const override { return "idempotency"; }
+
+  // Never fails: whatever happens is told as an answer. A backend's own answer comes back in
+  // Outcome::answer with our fields; replays and problems in Outcome::local. The outcome is durable
+  // before this returns. Sets context.operation when the answer, once delivered, counts for
+  // Ledger::MarkAnswered.
+  Task<Result<Outcome>> Handle(RequestContext& context, Next next) override;
+
+ private:
+  struct Call {
+    CallBody body;
+    DerivedKey key;
+    NewOperation operation;
+    MonoTime hold_until{};
+  };
+
+  Result<void> Prepare(const RequestContext& context, Call& call);
+  DerivedKey LoggedOnlyKey(const KeyInputs& inputs);
+  // The first or next attempt: dispatches, classifies, records, answers.
+  Task<Outcome> RunAttempt(RequestContext& context, Next next, const Call& call, Begun begun);
+  Task<Outcome> Conclude(RequestContext& context, const Call& call, Event dispatching,
+                         Result<Answer> result);
+  Task<Outcome> GiveBack(RequestContext& context, Event dispatching, Outcome refusal);
+  // Answers a repeat; nullopt: the operation moved meanwhile, ask the ledger again.
+  Task<std::optional<Outcome>> Repeat(RequestContext& context, const Call& call, Begun begun);
+  Task<std::optional<Outcome>> AfterJoin(RequestContext& context, const Call& call, Event running);
+  Task<std::optional<Outcome>> Settle(RequestContext& context, const Call& call, Event uncertain);
+
+  const Parts parts_;
+};
+
+}  // namespace recourse

@@ -1,0 +1,255 @@
+#include "filters/idempotency/key.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "filters/idempotency/canonical_args.h"
+#include "filters/idempotency/client_key.h"
+
+namespace recourse {
+namespace {
+
+// Changing what any part means needs a new version: old keys must never be met by accident.
+constexpr std::string_view kKeyVersion = "recourse-key-1";
+constexpr std::string_view kIntentVersion = "recourse-intent-1";
+constexpr std::string_view kArgsVersion = "recourse-args-1";
+
+struct Scope {
+  std::string kind;
+  std::string value;
+  std::string caller;  // empty for global
+  bool is_wide = false;
+  std::string part;  // for people
+};
+
+struct Intent {
+  std::string text;
+  bool is_named = false;
+  bool has_identity = false;
+  std::vector<std::string> parts;
+};
+
+std::string_view Trim(std::string_view text) {
+  const auto first = text.find_first_not_of(" \t");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+CallValues ValuesOf(const KeyInputs& inputs) {
+  CallValues values;
+  values.path = &inputs.captures;
+  values.query = &inputs.query;
+  values.headers = &inputs.request.headers;
+  values.body = inputs.body.values();
+  return values;
+}
+
+std::string HeaderText(const KeyInputs& inputs, const std::string& name) {
+  Selector selector;
+  selector.source = Selector::Source::kHeader;
+  selector.name = name;
+  const std::optional<Json> value = Select(selector, ValuesOf(inputs));
+  return value ? value->text : std::string();
+}
+
+// The member of the W3C Baggage header; empty when absent or there more than once.
+std::string BaggageText(const Headers& headers, std::string_view member) {
+  std::string found;
+  int count = 0;
+  for (const auto& [name, field] : headers) {
+    if (!EqualsIgnoreCase(name, "baggage")) continue;
+    std::string_view rest = field;
+    while (!rest.empty()) {
+      const auto comma = std::min(rest.find(','), rest.size());
+      const std::string_view entry = rest.substr(0, comma);
+      rest.remove_prefix(std::min(comma + 1, rest.size()));
+      const std::string_view pair = entry.substr(0, entry.find(';'));
+      const auto equals = pair.find('=');
+      if (equals == std::string_view::npos || Trim(pair.substr(0, equals)) != member) continue;
+      ++count;
+      if (!PercentDecode(Trim(pair.substr(equals + 1)), found)) return {};
+    }
+  }
+  return count == 1 ? found : std::string();
+}
+
+std::string BodyText(const KeyInputs& inputs, const std::string& pointer) {
+  const Json* values = inputs.body.values();
+  const Json* value = values == nullptr ? nullptr : AtPointer(*values, pointer);
+  if (value == nullptr || !value->is_scalar() || value->kind == Json::Kind::kNull) return {};
+  return CanonicalJson(*value);
+}
+
+std::string SessionText(const KeyInputs& inputs) {
+  std::string text = HeaderText(inputs, "Recourse-Session");
+  return text.empty() ? HeaderText(inputs, "Mcp-Session-Id") : text;
+}
+
+Scope CallerScope(const KeyInputs& inputs) { return {"caller", "", inputs.caller, true, ""}; }
+
+// A scope named by a value of the call; an empty value means that it is not there.
+Result<Scope> NamedScope(const KeyInputs& inputs, std::string kind, std::string value,
+                         std::string part) {
+  if (value.empty()) {
+    return std::unexpected(
+        Error(ErrorCode::kKeyRequired, "the call does not carry the scope that its tool needs"));
+  }
+  const std::string& name = inputs.tool.scope.name;
+  if (!name.empty()) AppendPart(kind, name);
+  return Scope{std::move(kind), std::move(value), inputs.caller, false, std::move(part)};
+}
+
+Result<Scope> ScopeOf(const KeyInputs& inputs) {
+  const ScopeRule& rule = inputs.tool.scope;
+  switch (rule.kind) {
+    case ScopeRule::Kind::kTrace:
+      // A trace made here is new with every call and would make every key new.
+      if (!inputs.trace.from_client) return CallerScope(inputs);
+      return Scope{"trace", inputs.trace.trace_id, inputs.caller, false, "trace"};
+    case ScopeRule::Kind::kCaller:
+      return CallerScope(inputs);
+    case ScopeRule::Kind::kGlobal:
+      return Scope{"global", "", "", true, "global"};
+    case ScopeRule::Kind::kSession:
+      return NamedScope(inputs, "session", SessionText(inputs), "session");
+    case ScopeRule::Kind::kHeader:
+      return NamedScope(inputs, "header", HeaderText(inputs, rule.name), "header." + rule.name);
+    case ScopeRule::Kind::kBody:
+      return NamedScope(inputs, "body", BodyText(inputs, rule.name), "body#" + rule.name);
+    case ScopeRule::Kind::kBaggage:
+      return NamedScope(inputs, "baggage", BaggageText(inputs.request.headers, rule.name),
+                        "baggage." + rule.name);
+  }
+  return std::unexpected(Error(ErrorCode::kInternal, "unknown scope"));
+}
+
+// The agent's own name for the call, else the identity values. A value that is absent enters as
+// such; when all of them are, they tell nothing, and the arguments take their place.
+Intent IntentOf(const KeyInputs& inputs, const ClientIntent& named) {
+  Intent intent;
+  if (named.intent) {
+    AppendPart(intent.text, "named");
+    AppendPart(intent.text, *named.intent);
+    intent.is_named = true;
+    intent.parts.emplace_back("intent");
+    return intent;
+  }
+  const CallValues values = ValuesOf(inputs);
+  std::string text;
+  AppendPart(text, "identity");
+  for (const Selector& selector : inputs.tool.identity) {
+    const std::optional<Json> value = Select(selector, values);
+    AppendPart(text, selector.text);
+    AppendPart(text, value ? "present" : "absent");
+    AppendPart(text, value ? CanonicalJson(*value) : std::string());
+    intent.has_identity = intent.has_identity || value.has_value();
+    intent.parts.push_back(selector.text);
+  }
+  if (intent.has_identity) {
+    intent.text = std::move(text);
+  } else {
+    intent.parts.assign(1, "args");
+  }
+  return intent;
+}
+
+// Selectors on a JSON body need something to select from (bad-inputs J22).
+bool LacksStructure(const KeyInputs& inputs) {
+  if (inputs.body.form != BodyForm::kJson || !inputs.body.json.is_scalar()) return false;
+  return !inputs.tool.ignore.empty() ||
+         std::any_of(
+             inputs.tool.identity.begin(), inputs.tool.identity.end(),
+             [](const Selector& selector) { return selector.source == Selector::Source::kBody; });
+}
+
+Digest ArgsHash(const KeyInputs& inputs) {
+  std::string text;
+  AppendPart(text, kArgsVersion);
+  AppendPart(text,
+             CanonicalArgs({inputs.request.method, inputs.path, inputs.request.target, inputs.query,
+                            inputs.body, inputs.request.body, inputs.tool.ignore}));
+  return HmacSha256(inputs.install_secret, text);
+}
+
+}  // namespace
+
+const Tool& UnlistedTool() {
+  static const Tool tool;
+  return tool;
+}
+
+std::string ScopeRequirement(const ScopeRule& scope) {
+  switch (scope.kind) {
+    case ScopeRule::Kind::kSession:
+      return "the header Recourse-Session or Mcp-Session-Id";
+    case ScopeRule::Kind::kHeader:
+      return "the header " + scope.name;
+    case ScopeRule::Kind::kBody:
+      return "a value at " + scope.name + " of the body";
+    case ScopeRule::Kind::kBaggage:
+      return "the member " + scope.name + " of the baggage header";
+    case ScopeRule::Kind::kTrace:
+    case ScopeRule::Kind::kCaller:
+    case ScopeRule::Kind::kGlobal:
+      break;
+  }
+  return "nothing";
+}
+
+Result<DerivedKey> DeriveKey(const KeyInputs& inputs) {
+  const auto named = ReadClientIntent(inputs.request.headers);
+  if (!named) return std::unexpected(named.error());
+  if (LacksStructure(inputs)) {
+    return std::unexpected(
+        Error(ErrorCode::kMalformedRequest, "the tool's arguments must be a JSON object or array"));
+  }
+  const Intent intent = IntentOf(inputs, *named);
+  // SDKs keep one key over attempts that carry different traces.
+  const auto scope = intent.is_named ? Result<Scope>(CallerScope(inputs)) : ScopeOf(inputs);
+  if (!scope) return std::unexpected(scope.error());
+
+  DerivedKey derived;
+  derived.args_hash = ArgsHash(inputs);
+  derived.client_key = named->key;
+  derived.is_windowed = scope->is_wide && !intent.is_named;
+  derived.spans_traces = scope->kind == "trace";
+  // The arguments' HMAC stands for them, so a large body is hashed once.
+  const bool args_enter = !intent.is_named && !intent.has_identity;
+  const std::string args(args_enter ? AsView(derived.args_hash) : std::string_view());
+
+  std::string text;
+  for (const std::string_view part :
+       {kKeyVersion, std::string_view(scope->caller), std::string_view(inputs.tool_name),
+        std::string_view(scope->kind), std::string_view(scope->value),
+        std::string_view(intent.text), std::string_view(args)}) {
+    AppendPart(text, part);
+  }
+  derived.key = HmacSha256(inputs.install_secret, text);
+  text.clear();
+  for (const std::string_view part :
+       {kIntentVersion, std::string_view(scope->caller), std::string_view(inputs.tool_name),
+        std::string_view(intent.text), std::string_view(args)}) {
+    AppendPart(text, part);
+  }
+  derived.intent = HmacSha256(inputs.install_secret, text);
+
+  if (!scope->caller.empty()) derived.parts.emplace_back("caller");
+  if (!scope->part.empty()) derived.parts.push_back(scope->part);
+  derived.parts.insert(derived.parts.end(), intent.parts.begin(), intent.parts.end());
+  return derived;
+}
+
+DerivedKey UniqueKey(const KeyInputs& inputs, const std::string& nonce) {
+  DerivedKey derived;
+  std::string text;
+  for (const std::string_view part :
+       {kKeyVersion, std::string_view(inputs.caller), std::string_view(inputs.tool_name),
+        std::string_view("once"), std::string_view(nonce)}) {
+    AppendPart(text, part);
+  }
+  derived.key = HmacSha256(inputs.install_secret, text);
+  derived.args_hash = ArgsHash(inputs);
+  return derived;
+}
+
+}  // namespace recourse

@@ -1,0 +1,60 @@
+// The key of a write, its intent and its fingerprint (design 4). Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "filters/call_values.h"
+#include "filters/context.h"
+#include "proxy/base/hash.h"
+
+namespace recourse {
+
+// Everything a key may be made of. References to the caller's values.
+struct KeyInputs {
+  const std::string& install_secret;
+  const Tool& tool;              // UnlistedTool() when no tool matched
+  const std::string& tool_name;  // "unlisted.<backend>" then
+  const std::string& caller;
+  const TraceContext& trace;
+  const HttpRequest& request;  // target: canonical path and query
+  const std::string& path;
+  const std::vector<std::pair<std::string, std::string>>& captures;  // decoded
+  const std::vector<std::pair<std::string, std::string>>& query;     // decoded
+  const CallBody& body;
+};
+
+struct DerivedKey {
+  Digest key{};
+  Digest intent{};     // the key without its scope
+  Digest args_hash{};  // fingerprint over all arguments
+  // The scope is wider than one trace or session and nothing names the intent: the dedupe window
+  // decides how long repeats count.
+  bool is_windowed = false;
+  // The same intent under another trace is to be looked for.
+  bool spans_traces = false;
+  std::optional<std::string> client_key;  // the agent's own Idempotency-Key, decoded
+  // What went into the key besides the tool, for people: "caller", then "trace", "session",
+  // "header.X" or the like, then "intent", or the identity selectors as the policy writes them, or
+  // "args".
+  std::vector<std::string> parts;
+};
+
+// What rules a write that no tool of the policy matches.
+const Tool& UnlistedTool();
+
+// Fails with kInvalidKey when the agent's own key cannot be read, with kKeyRequired when the scope
+// that the policy names is not in the call: ScopeRequirement says what is missing. Fails with
+// kMalformedRequest when the policy selects from a JSON body that is a bare scalar.
+Result<DerivedKey> DeriveKey(const KeyInputs& inputs);
+
+// "the header X-Run-Id", for the detail of kKeyRequired.
+std::string ScopeRequirement(const ScopeRule& scope);
+
+// A key that no other call has, for calls that are only logged: `nonce` takes the place of every
+// part but caller and tool. Has no intent; keeps the arguments' fingerprint.
+DerivedKey UniqueKey(const KeyInputs& inputs, const std::string& nonce);
+
+}  // namespace recourse

@@ -1,0 +1,30 @@
+#include "filters/key_text.h"
+
+#include "proxy/base/hash.h"
+
+namespace recourse {
+namespace {
+
+void ReplaceAll(std::string& text, const std::string& from, const std::string& to) {
+  for (std::size_t at = text.find(from); at != std::string::npos;
+       at = text.find(from, at + to.size())) {
+    text.replace(at, from.size(), to);
+  }
+}
+
+}  // namespace
+
+const std::string& KeyPlaceholder() {
+  static const std::string text = ToHex(Sha256("recourse-key-placeholder-1"));
+  return text;
+}
+
+RenderedRequest WithKey(const RenderedRequest& request, const std::string& key) {
+  RenderedRequest named = request;
+  ReplaceAll(named.target, KeyPlaceholder(), key);
+  for (auto& [name, value] : named.headers) ReplaceAll(value, KeyPlaceholder(), key);
+  ReplaceAll(named.body, KeyPlaceholder(), key);
+  return named;
+}
+
+}  // namespace recourse

@@ -1,0 +1,18 @@
+// The operation's key inside requests that are rendered before the ledger has decided which
+// operation the call belongs to: a probe carries a placeholder until it is sent.
+#pragma once
+
+#include <string>
+
+#include "policy/template.h"
+
+namespace recourse {
+
+// Stands for the key while rendering: 64 hex digits, so no encoding changes it, and no value of a
+// call equals it by chance.
+const std::string& KeyPlaceholder();
+
+// Puts `key` wherever the placeholder stands.
+RenderedRequest WithKey(const RenderedRequest& request, const std::string& key);
+
+}  // namespace recourse

@@ -1,0 +1,72 @@
+#include "filters/ledger/checkpointer.h"
+
+#include <chrono>
+#include <utility>
+
+#include "proxy/base/log.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::chrono::seconds kRetryPause{5};
+
+}  // namespace
+
+Checkpointer::Checkpointer(ColdIndex* cold) : cold_(cold) {
+  if (cold_ != nullptr) thread_ = std::thread([this] { Run(); });
+}
+
+Checkpointer::~Checkpointer() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_stopping_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Checkpointer::Submit(std::shared_ptr<const IndexSnapshot> snapshot) {
+  {
+    const std::lock_guard lock(mutex_);
+    snapshot_ = std::move(snapshot);
+    has_failed_ = false;
+    is_done_.store(false, std::memory_order_release);
+  }
+  changed_.notify_all();
+}
+
+bool Checkpointer::Finish() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return is_done() || has_failed_; });
+  return is_done();
+}
+
+void Checkpointer::Run() {
+  std::unique_lock lock(mutex_);
+  // Kept until the next one comes, so that the many entries of a snapshot are freed here and not
+  // on the thread that commits.
+  std::shared_ptr<const IndexSnapshot> kept;
+  for (;;) {
+    changed_.wait(lock, [this] { return is_stopping_ || !is_done(); });
+    if (is_done()) return;
+    auto snapshot = snapshot_;
+    lock.unlock();
+    kept = std::move(snapshot);
+    const auto written = cold_->Write(*kept);
+    lock.lock();
+    if (written) {
+      is_done_.store(true, std::memory_order_release);
+      changed_.notify_all();
+      continue;
+    }
+    Log(LogLevel::kError, "the key index cannot be written; it is tried again",
+        {{"reason", written.error()}});
+    has_failed_ = true;
+    changed_.notify_all();
+    if (is_stopping_) return;
+    changed_.wait_for(lock, kRetryPause, [this] { return is_stopping_; });
+    if (is_stopping_) return;
+  }
+}
+
+}  // namespace recourse

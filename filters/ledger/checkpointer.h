@@ -1,0 +1,46 @@
+// Writes frozen parts of the key index on a thread of its own.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "filters/ledger/key_index.h"
+
+namespace recourse {
+
+class Checkpointer {
+ public:
+  // `cold` may be null: then nothing is ever submitted.
+  explicit Checkpointer(ColdIndex* cold);
+  // Waits for the write that runs.
+  ~Checkpointer();
+  Checkpointer(const Checkpointer&) = delete;
+  Checkpointer& operator=(const Checkpointer&) = delete;
+
+  // One snapshot at a time: the next one only after is_done() said true. A failed write is
+  // logged and repeated with a pause until it succeeds or the object goes away.
+  void Submit(std::shared_ptr<const IndexSnapshot> snapshot);
+  // The submitted snapshot is stored. Cheap.
+  bool is_done() const { return is_done_.load(std::memory_order_acquire); }
+  // Blocks until the submitted snapshot is stored, or a write of it has failed: false.
+  bool Finish();
+
+ private:
+  void Run();
+
+  ColdIndex* const cold_;
+  std::atomic<bool> is_done_ = true;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::shared_ptr<const IndexSnapshot> snapshot_;  // guarded by mutex_
+  bool has_failed_ = false;                        // guarded by mutex_
+  bool is_stopping_ = false;                       // guarded by mutex_
+
+  std::thread thread_;
+};
+
+}  // namespace recourse

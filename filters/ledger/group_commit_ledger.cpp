@@ -1,0 +1,379 @@
+#include "filters/ledger/group_commit_ledger.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "filters/ledger/log_queries.h"
+#include "proxy/base/limits.h"
+
+namespace recourse {
+namespace {
+
+// Outcomes must find room even when the queue is full of beginnings: an operation whose outcome is
+// refused stays unknown.
+constexpr std::size_t kRecordQueueMax = 2 * limits::kLedgerQueueMax;
+
+Error Unavailable() {
+  return Error(ErrorCode::kLedgerUnavailable, "the commit failed; the outcome of it is not known");
+}
+
+}  // namespace
+
+struct GroupCommitLedger::BeginWait {
+  NewOperation operation;
+  Executor* executor = nullptr;
+  Result<Begun> result;
+  Promise<Result<Begun>> promise;
+};
+
+struct GroupCommitLedger::RecordWait {
+  Transition transition;
+  Executor* executor = nullptr;
+  Result<Event> result;
+  Promise<Result<Event>> promise;
+};
+
+struct GroupCommitLedger::OpenWait {
+  std::uint64_t after = 0;
+  std::size_t limit = 0;
+  Executor* executor = nullptr;
+  Result<std::vector<Event>> result;
+  Promise<Result<std::vector<Event>>> promise;
+};
+
+GroupCommitLedger::GroupCommitLedger(std::unique_ptr<LedgerEngine> engine, const Clock& clock)
+    : clock_(clock), engine_(std::move(engine)), checkpointer_(engine_->cold()) {
+  Publish();
+  thread_ = std::thread([this] { Run(); });
+}
+
+GroupCommitLedger::~GroupCommitLedger() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_stopping_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+}
+
+Task<Result<Begun>> GroupCommitLedger::Begin(NewOperation operation, Executor& executor) {
+  BeginWait wait{std::move(operation), &executor, {}, {}};
+  if (auto queued = Submit(&wait, limits::kLedgerQueueMax); !queued) {
+    co_return std::unexpected(queued.error());
+  }
+  co_return co_await wait.promise.Wait();
+}
+
+Task<Result<Event>> GroupCommitLedger::Record(Transition transition, Executor& executor) {
+  RecordWait wait{std::move(transition), &executor, {}, {}};
+  if (auto queued = Submit(&wait, kRecordQueueMax); !queued) {
+    co_return std::unexpected(queued.error());
+  }
+  co_return co_await wait.promise.Wait();
+}
+
+Task<Result<std::optional<Event>>> GroupCommitLedger::Join(std::uint64_t operation,
+                                                           MonoTime deadline, Executor& executor) {
+  JoinWait wait{operation, deadline, &executor, {}, {}};
+  if (auto queued = Submit(&wait, limits::kLedgerQueueMax); !queued) {
+    co_return std::unexpected(queued.error());
+  }
+  co_return co_await wait.promise.Wait();
+}
+
+Task<Result<std::vector<Event>>> GroupCommitLedger::Open(std::uint64_t after, std::size_t limit,
+                                                         Executor& executor) {
+  OpenWait wait{after, std::min(limit, limits::kAdminPageMax), &executor, {}, {}};
+  if (auto queued = Submit(&wait, limits::kLedgerQueueMax); !queued) {
+    co_return std::unexpected(queued.error());
+  }
+  co_return co_await wait.promise.Wait();
+}
+
+void GroupCommitLedger::MarkAnswered(std::uint64_t operation) {
+  // A mark that finds no room is forgotten, which errs towards replay.
+  (void)Submit(Answered{operation}, limits::kLedgerQueueMax);
+}
+
+Result<EventPage> GroupCommitLedger::List(const EventFilter& filter) {
+  return ListEvents(engine_->log(), filter);
+}
+
+Result<std::optional<Event>> GroupCommitLedger::Find(std::uint64_t id) {
+  return FindEvent(engine_->log(), id);
+}
+
+VerifyReport GroupCommitLedger::Verify() {
+  LogHead head;
+  {
+    const std::lock_guard lock(mutex_);
+    head = published_head_;
+  }
+  return VerifyLog(engine_->log(), head.seq, head.hash);
+}
+
+LedgerStats GroupCommitLedger::Stats() {
+  const LogSizes sizes = engine_->log().sizes();
+  const std::lock_guard lock(mutex_);
+  LedgerStats stats = stats_;
+  stats.used_bytes = sizes.used_bytes;
+  stats.map_bytes = sizes.map_bytes;
+  return stats;
+}
+
+void GroupCommitLedger::OnCommit(std::function<void(double seconds, std::size_t rows)> observer) {
+  observer_ = std::move(observer);
+}
+
+Result<void> GroupCommitLedger::Submit(Request request, std::size_t queue_max) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_stopping_) {
+      return std::unexpected(Error(ErrorCode::kLedgerUnavailable, "the ledger is closing"));
+    }
+    if (queue_.size() >= queue_max) {
+      return std::unexpected(Error(ErrorCode::kOverloaded, "the ledger's queue is full"));
+    }
+    queue_.push_back(request);
+  }
+  wake_.notify_one();
+  return {};
+}
+
+void GroupCommitLedger::Run() {
+  while (WaitForWork()) {
+    Process();
+  }
+  Shutdown();
+}
+
+// Takes the whole queue. False: stopping, and nothing is left.
+bool GroupCommitLedger::WaitForWork() {
+  std::optional<MonoTime> due = marks_due_;
+  if (const auto join = joins_.earliest(); join && (!due || *join < *due)) due = join;
+  std::unique_lock lock(mutex_);
+  const auto has_work = [this] { return is_stopping_ || !queue_.empty(); };
+  if (due) {
+    // The injected clock says how long; waking early does no harm, so real time may serve.
+    wake_.wait_for(lock, std::max(*due - clock_.Now(), MonoTime::duration::zero()), has_work);
+  } else {
+    wake_.wait(lock, has_work);
+  }
+  std::swap(taken_, queue_);
+  return !is_stopping_ || !taken_.empty();
+}
+
+void GroupCommitLedger::Process() {
+  std::size_t next = 0;
+  do {
+    while (next < taken_.size() && engine_->batch_rows() < limits::kCommitBatchMax &&
+           engine_->batch_bytes() < limits::kCommitBatchBytesMax) {
+      std::visit([this](auto request) { Take(request); }, taken_[next]);
+      ++next;
+    }
+    FinishBatch();
+  } while (next < taken_.size());
+  taken_.clear();
+}
+
+void GroupCommitLedger::Take(BeginWait* wait) {
+  auto step = engine_->Begin(wait->operation);
+  if (!step) {
+    wait->result = std::unexpected(step.error());
+    Complete(wait);
+    return;
+  }
+  if (step->load_after_commit != 0) {
+    wait->result = std::move(step->begun);
+    late_begins_.push_back({wait, step->load_after_commit});
+    return;
+  }
+  if (step->begun.kind == Begun::Kind::kFresh) {
+    step->begun.commit = std::make_shared<PendingCommit>();
+    durables_.push_back({wait->executor, step->begun.commit});
+  }
+  wait->result = std::move(step->begun);
+  Complete(wait);
+}
+
+void GroupCommitLedger::Take(RecordWait* wait) {
+  wait->result = engine_->Record(wait->transition);
+  if (wait->result) {
+    records_.push_back(wait);
+  } else {
+    Complete(wait);
+  }
+}
+
+void GroupCommitLedger::Take(JoinWait* wait) { new_joins_.push_back(wait); }
+void GroupCommitLedger::Take(OpenWait* wait) { opens_.push_back(wait); }
+
+void GroupCommitLedger::Take(Answered answered) {
+  engine_->MarkAnswered(answered.operation);
+  if (engine_->has_marks() && !marks_due_) marks_due_ = clock_.Now() + limits::kAnsweredFlush;
+}
+
+// The decisions leave first, so that callers connect while the batch becomes durable.
+void GroupCommitLedger::FinishBatch() {
+  PostJobs();
+  const bool is_durable = CommitBatch();
+  CompleteBatch(is_durable);
+  ExpireJoins();
+  Publish();
+  PostJobs();
+  Checkpoint();
+}
+
+// True when everything in the batch stands. A batch without rows does not commit.
+bool GroupCommitLedger::CommitBatch() {
+  const bool marks_are_due = marks_due_ && *marks_due_ <= clock_.Now();
+  const std::size_t rows = engine_->batch_rows();
+  if (rows == 0 && !marks_are_due) return true;
+  const MonoTime start = clock_.Now();
+  const auto done = engine_->Commit();
+  marks_due_.reset();
+  if (done && observer_) {
+    observer_(std::chrono::duration<double>(clock_.Now() - start).count(), rows);
+  }
+  return done.has_value();
+}
+
+void GroupCommitLedger::CompleteBatch(bool is_durable) {
+  for (Durable& durable : durables_) {
+    if (is_durable) {
+      AddJob(durable.executor, [commit = std::move(durable.commit)] { commit->Complete({}); });
+    } else {
+      AddJob(durable.executor, [commit = std::move(durable.commit)] {
+        commit->Complete(std::unexpected(Unavailable()));
+      });
+    }
+  }
+  durables_.clear();
+  for (RecordWait* wait : records_) {
+    const std::uint64_t operation = wait->transition.operation;
+    if (!is_durable) wait->result = std::unexpected(Unavailable());
+    Complete(wait);
+    CompleteJoinsOf(operation);
+  }
+  records_.clear();
+  for (const LateBegin& late : late_begins_) {
+    auto event = engine_->Load(late.seq);
+    if (event) {
+      late.wait->result->event = std::move(*event);
+    } else {
+      late.wait->result = std::unexpected(event.error());
+    }
+    Complete(late.wait);
+  }
+  late_begins_.clear();
+  for (JoinWait* wait : new_joins_) StartJoin(wait);
+  new_joins_.clear();
+  for (OpenWait* wait : opens_) {
+    wait->result = engine_->Open(wait->after, wait->limit);
+    Complete(wait);
+  }
+  opens_.clear();
+  if (engine_->is_latched()) {
+    // No operation that runs can ever end in this process.
+    for (JoinWait* wait : joins_.TakeAll()) {
+      wait->result = std::unexpected(Unavailable());
+      Complete(wait);
+    }
+  }
+}
+
+void GroupCommitLedger::CompleteJoinsOf(std::uint64_t operation) {
+  if (!joins_.Has(operation)) return;
+  const auto state = engine_->StateOf(operation);
+  if (state && state->phase == Phase::kDispatching) return;
+  const Result<Event> event =
+      state ? engine_->Load(state->last_event) : std::unexpected(state.error());
+  for (JoinWait* wait : joins_.TakeOperation(operation)) {
+    if (event) {
+      wait->result = *event;
+    } else {
+      wait->result = std::unexpected(event.error());
+    }
+    Complete(wait);
+  }
+}
+
+void GroupCommitLedger::StartJoin(JoinWait* wait) {
+  const auto state = engine_->StateOf(wait->operation);
+  if (!state) {
+    wait->result = std::unexpected(state.error());
+  } else if (state->phase != Phase::kDispatching) {
+    auto event = engine_->Load(state->last_event);
+    if (event) {
+      wait->result = std::move(*event);
+    } else {
+      wait->result = std::unexpected(event.error());
+    }
+  } else if (wait->deadline > clock_.Now() && joins_.Add(*wait)) {
+    return;
+  } else {
+    wait->result = std::nullopt;
+  }
+  Complete(wait);
+}
+
+void GroupCommitLedger::ExpireJoins() {
+  if (!joins_.earliest()) return;
+  for (JoinWait* wait : joins_.TakeExpired(clock_.Now())) {
+    wait->result = std::nullopt;
+    Complete(wait);
+  }
+}
+
+void GroupCommitLedger::Checkpoint() {
+  if (engine_->is_frozen() && checkpointer_.is_done()) engine_->FrozenIsStored();
+  // Marks that wait belong to rows not yet written; the index may know them early.
+  if (engine_->WantsFreeze()) checkpointer_.Submit(engine_->Freeze());
+}
+
+void GroupCommitLedger::Shutdown() {
+  for (JoinWait* wait : joins_.TakeAll()) {
+    wait->result = std::nullopt;
+    Complete(wait);
+  }
+  PostJobs();
+  (void)engine_->Commit();  // the last marks; forgetting them errs towards replay
+  if (engine_->cold() == nullptr || engine_->is_latched()) return;
+  if (engine_->is_frozen()) {
+    if (!checkpointer_.Finish()) return;  // the next start reads the rows instead
+    engine_->FrozenIsStored();
+  }
+  checkpointer_.Submit(engine_->Freeze());
+  (void)checkpointer_.Finish();
+}
+
+template <class Wait>
+void GroupCommitLedger::Complete(Wait* wait) {
+  AddJob(wait->executor, [wait] { wait->promise.Set(std::move(wait->result)); });
+}
+
+void GroupCommitLedger::AddJob(Executor* executor, Job job) {
+  const auto found = std::find_if(jobs_.begin(), jobs_.end(), [executor](const auto& entry) {
+    return entry.first == executor;
+  });
+  auto& jobs = found != jobs_.end() ? found->second : jobs_.emplace_back(executor, 0).second;
+  jobs.push_back(std::move(job));
+}
+
+// One Post per executor and batch: it wakes a thread.
+void GroupCommitLedger::PostJobs() {
+  for (auto& [executor, jobs] : jobs_) {
+    executor->Post(std::move(jobs));
+  }
+  jobs_.clear();
+}
+
+void GroupCommitLedger::Publish() {
+  const LedgerStats stats = engine_->Stats();
+  const std::lock_guard lock(mutex_);
+  stats_ = stats;
+  published_head_ = engine_->head();
+}
+
+}  // namespace recourse

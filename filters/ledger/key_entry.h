@@ -1,0 +1,23 @@
+// What the key index knows about one key.
+#pragma once
+
+#include <cstdint>
+
+#include "filters/ledger/event.h"
+
+namespace recourse {
+
+struct KeyEntry {
+  std::uint64_t operation = 0;
+  std::uint64_t last_event = 0;   // row that holds the operation's state
+  std::int64_t last_wall_ms = 0;  // wall time of that row: of the outcome once it is final
+  Digest args_hash{};
+  std::uint32_t generation = 0;
+  std::uint32_t newest_generation = 0;  // kept at generation 0: which generation answers now
+  std::uint16_t attempt = 0;
+  Phase phase = Phase::kNone;
+  bool is_answered = false;
+  bool is_alias = false;  // only `operation` and `last_event` mean something
+};
+
+}  // namespace recourse

@@ -1,0 +1,109 @@
+// Finds operations by key and by intent. Derived from the events: it can be thrown away and is
+// rebuilt from them, so it is no part of the durable transaction.
+//
+// Fresh entries are hot, in memory. When they are many they are frozen and written by another
+// thread into a ColdIndex; look-ups consult hot, frozen, then cold.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "filters/ledger/event_log.h"
+#include "filters/ledger/key_entry.h"
+#include "proxy/base/error.h"
+#include "proxy/base/hash.h"
+
+namespace recourse {
+
+// The key of the `generation`th operation that uses the key `base`.
+Digest KeyOfGeneration(const Digest& base, std::uint32_t generation);
+
+// An operation in DISPATCHING or UNCERTAIN, as a checkpoint keeps it.
+struct OpenReference {
+  std::uint64_t operation = 0;
+  std::uint64_t last_event = 0;
+};
+
+// Up to which row a stored index is complete.
+struct IndexMark {
+  std::uint64_t applied_seq = 0;
+  Digest applied_hash{};  // of that row: an index of another log is recognised by it
+  std::uint64_t operations = 0;
+  std::vector<OpenReference> open;
+};
+
+// The hot part at one moment.
+struct IndexSnapshot {
+  std::unordered_map<Digest, KeyEntry, DigestHash> keys;
+  std::unordered_map<Digest, std::uint64_t, DigestHash> intents;  // newest operation
+  IndexMark mark;
+};
+
+struct ColdEntry {
+  std::uint64_t last_event = 0;
+  std::uint32_t newest_generation = 0;
+  bool is_answered = false;
+};
+
+// The stored part. Entries are small: the rest of a KeyEntry is in the row they name.
+class ColdIndex {
+ public:
+  virtual ~ColdIndex() = default;
+  // One thread. nullopt also when the index cannot be read: then is_damaged() is true.
+  virtual std::optional<ColdEntry> FindKey(const Digest& key) = 0;
+  virtual std::optional<std::uint64_t> FindIntent(const Digest& intent) = 0;
+  virtual bool is_damaged() const = 0;
+  // One thread, which may be another one. Fails with a line for people; may then be called again
+  // with the same snapshot.
+  virtual std::expected<void, std::string> Write(const IndexSnapshot& snapshot) = 0;
+  // nullopt when nothing whole was ever written.
+  virtual std::optional<IndexMark> LoadMark() = 0;
+  // Forgets everything.
+  virtual std::expected<void, std::string> Clear() = 0;
+};
+
+// Single-threaded, but for a ColdIndex writing elsewhere.
+class KeyIndex {
+ public:
+  // `cold` may be null: then everything stays hot. Both outlive the index.
+  KeyIndex(EventLog& log, ColdIndex* cold, std::size_t hot_entries_max);
+
+  // The entry of exactly this key. nullopt: none. Fails when what is stored cannot be read.
+  Result<std::optional<KeyEntry>> Find(const Digest& key);
+  Result<std::optional<std::uint64_t>> FindIntent(const Digest& intent);
+  void Put(const Digest& key, const KeyEntry& entry) { hot_.keys[key] = entry; }
+  void PutIntent(const Digest& intent, std::uint64_t operation) {
+    hot_.intents[intent] = operation;
+  }
+
+  // Time to freeze: the hot part is over its limit, or many rows would have to be scanned.
+  bool WantsFreeze(std::uint64_t applied_seq) const;
+  // So far over the limit that nothing new should come in before a checkpoint ends.
+  bool is_full() const;
+  bool is_frozen() const { return frozen_ != nullptr; }
+  // Takes the hot part away to be written; it stays visible until DropFrozen.
+  std::shared_ptr<const IndexSnapshot> Freeze(IndexMark mark);
+  // The frozen part is stored now.
+  void DropFrozen() { frozen_.reset(); }
+  void set_stored_seq(std::uint64_t seq) { stored_seq_ = seq; }
+
+ private:
+  Result<std::optional<KeyEntry>> Hydrate(const Digest& key, const ColdEntry& cold);
+
+  // constant after construction
+  ColdIndex* const cold_;
+  const std::size_t hot_entries_max_;
+  const std::unique_ptr<EventLog::Reader> reader_;
+
+  IndexSnapshot hot_;
+  std::shared_ptr<const IndexSnapshot> frozen_;
+  std::uint64_t stored_seq_ = 0;  // rows up to here are frozen or cold
+  std::string row_;               // reused
+};
+
+}  // namespace recourse

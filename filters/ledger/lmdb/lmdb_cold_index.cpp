@@ -1,0 +1,214 @@
+#include "filters/ledger/lmdb/lmdb_cold_index.h"
+
+#include <lmdb.h>
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "proxy/base/bytes.h"
+#include "proxy/base/limits.h"
+
+namespace recourse {
+namespace {
+
+// Half a digest finds its row; the row holds the whole key and is compared.
+constexpr std::size_t kPrefixBytes = 16;
+constexpr std::uint32_t kMarkVersion = 1;
+
+MDB_val ValueOf(std::string_view text) {
+  return {text.size(), const_cast<char*>(text.data())};  // LMDB does not write through it
+}
+
+std::string_view TextOf(const MDB_val& value) {
+  return {static_cast<const char*>(value.mv_data), value.mv_size};
+}
+
+MDB_val PrefixOf(const Digest& digest) { return ValueOf(AsView(digest).substr(0, kPrefixBytes)); }
+
+// 0 found, MDB_NOTFOUND, or an error; `value` holds a copy.
+int Get(LmdbReadTxn& reader, MDB_dbi database, const Digest& digest, std::string& value) {
+  MDB_txn* const txn = reader.Renew();
+  if (txn == nullptr) return MDB_PANIC;
+  MDB_val key = PrefixOf(digest);
+  MDB_val data{};
+  const int code = mdb_get(txn, database, &key, &data);
+  if (code == 0) value = TextOf(data);
+  reader.Reset();
+  return code;
+}
+
+// The entries of a map in key order, so that neighbours share their pages.
+template <class Map>
+std::vector<typename Map::const_pointer> Sorted(const Map& map) {
+  std::vector<typename Map::const_pointer> entries;
+  entries.reserve(map.size());
+  for (const auto& entry : map) entries.push_back(&entry);
+  std::sort(entries.begin(), entries.end(),
+            [](const auto* a, const auto* b) { return a->first < b->first; });
+  return entries;
+}
+
+// Puts all entries, in transactions of bounded size. Repeating it does no harm, so a crash between
+// two of them costs nothing: the mark still names the old row.
+template <class Map, class Encode>
+int PutAll(LmdbEnv& env, MDB_dbi database, const Map& map, Encode encode) {
+  const auto entries = Sorted(map);
+  std::string bytes;
+  for (std::size_t at = 0; at < entries.size();) {
+    LmdbTxn txn(env, LmdbTxn::Mode::kWrite);
+    if (!txn.ok()) return txn.error();
+    const std::size_t end = std::min(entries.size(), at + limits::kIndexWriteChunk);
+    for (; at < end; ++at) {
+      bytes.clear();
+      encode(ByteWriter(bytes), entries[at]->second);
+      MDB_val key = PrefixOf(entries[at]->first);
+      MDB_val value = ValueOf(bytes);
+      if (const int code = mdb_put(txn.get(), database, &key, &value, 0); code != 0) return code;
+    }
+    if (const int code = txn.Commit(); code != 0) return code;
+  }
+  return 0;
+}
+
+std::string EncodeMark(const IndexMark& mark) {
+  std::string bytes;
+  ByteWriter writer(bytes);
+  writer.Int(kMarkVersion);
+  writer.Int(mark.applied_seq);
+  writer.Raw(AsView(mark.applied_hash));
+  writer.Int(mark.operations);
+  writer.Int(std::uint64_t{mark.open.size()});
+  return bytes;
+}
+
+std::optional<IndexMark> DecodeMark(std::string_view bytes, std::uint64_t& open_count) {
+  ByteReader reader(bytes);
+  IndexMark mark;
+  const auto version = reader.Int<std::uint32_t>();
+  mark.applied_seq = reader.Int<std::uint64_t>();
+  const std::string_view hash = reader.Raw(mark.applied_hash.size());
+  mark.operations = reader.Int<std::uint64_t>();
+  open_count = reader.Int<std::uint64_t>();
+  if (!reader.at_end() || version != kMarkVersion) return std::nullopt;
+  std::memcpy(mark.applied_hash.data(), hash.data(), hash.size());
+  return mark;
+}
+
+}  // namespace
+
+std::expected<std::unique_ptr<LmdbColdIndex>, std::string> LmdbColdIndex::Open(
+    std::unique_ptr<LmdbEnv> env) {
+  Databases databases;
+  for (const auto& [name, database] :
+       {std::pair("keys", &databases.keys), std::pair("intents", &databases.intents),
+        std::pair("open", &databases.open), std::pair("meta", &databases.meta)}) {
+    const auto opened = env->Database(name);
+    if (!opened) return std::unexpected(opened.error());
+    *database = *opened;
+  }
+  return std::unique_ptr<LmdbColdIndex>(new LmdbColdIndex(std::move(env), databases));
+}
+
+std::optional<ColdEntry> LmdbColdIndex::FindKey(const Digest& key) {
+  std::string bytes;  // 13 bytes: no allocation
+  const int code = Get(reader_, databases_.keys, key, bytes);
+  if (code == MDB_NOTFOUND) return std::nullopt;
+  ByteReader reader(bytes);
+  ColdEntry entry;
+  entry.last_event = reader.Int<std::uint64_t>();
+  entry.newest_generation = reader.Int<std::uint32_t>();
+  entry.is_answered = reader.Int<std::uint8_t>() != 0;
+  if (code == 0 && reader.at_end()) return entry;
+  is_damaged_ = true;
+  return std::nullopt;
+}
+
+std::optional<std::uint64_t> LmdbColdIndex::FindIntent(const Digest& intent) {
+  std::string bytes;
+  const int code = Get(reader_, databases_.intents, intent, bytes);
+  if (code == MDB_NOTFOUND) return std::nullopt;
+  ByteReader reader(bytes);
+  const auto operation = reader.Int<std::uint64_t>();
+  if (code == 0 && reader.at_end()) return operation;
+  is_damaged_ = true;
+  return std::nullopt;
+}
+
+std::expected<void, std::string> LmdbColdIndex::Write(const IndexSnapshot& snapshot) {
+  int code =
+      PutAll(*env_, databases_.keys, snapshot.keys, [](ByteWriter writer, const KeyEntry& entry) {
+        writer.Int(entry.last_event);
+        writer.Int(entry.newest_generation);
+        writer.Int(static_cast<std::uint8_t>(entry.is_answered));
+      });
+  if (code == 0) {
+    code = PutAll(*env_, databases_.intents, snapshot.intents,
+                  [](ByteWriter writer, std::uint64_t operation) { writer.Int(operation); });
+  }
+  if (code == 0) code = WriteMark(snapshot.mark);
+  if (code != 0) return std::unexpected(LmdbMessage(code));
+  return {};
+}
+
+int LmdbColdIndex::WriteMark(const IndexMark& mark) {
+  LmdbTxn txn(*env_, LmdbTxn::Mode::kWrite);
+  if (!txn.ok()) return txn.error();
+  int code = mdb_drop(txn.get(), databases_.open, 0);
+  for (std::size_t i = 0; i < mark.open.size() && code == 0; ++i) {
+    std::uint64_t order = __builtin_bswap64(mark.open[i].operation);
+    std::uint64_t last_event = mark.open[i].last_event;
+    MDB_val key{sizeof order, &order};
+    MDB_val value{sizeof last_event, &last_event};
+    code = mdb_put(txn.get(), databases_.open, &key, &value, MDB_APPEND);
+  }
+  if (code != 0) return code;
+  const std::string bytes = EncodeMark(mark);
+  MDB_val key = ValueOf("mark");
+  MDB_val value = ValueOf(bytes);
+  code = mdb_put(txn.get(), databases_.meta, &key, &value, 0);
+  return code == 0 ? txn.Commit() : code;
+}
+
+std::optional<IndexMark> LmdbColdIndex::LoadMark() {
+  const LmdbTxn txn(*env_, LmdbTxn::Mode::kRead);
+  if (!txn.ok()) return std::nullopt;
+  MDB_val key = ValueOf("mark");
+  MDB_val value{};
+  if (mdb_get(txn.get(), databases_.meta, &key, &value) != 0) return std::nullopt;
+  std::uint64_t open_count = 0;
+  auto mark = DecodeMark(TextOf(value), open_count);
+  if (!mark) return std::nullopt;
+  MDB_cursor* cursor = nullptr;
+  if (mdb_cursor_open(txn.get(), databases_.open, &cursor) != 0) return std::nullopt;
+  while (mdb_cursor_get(cursor, &key, &value, MDB_NEXT) == 0) {
+    OpenReference open;
+    if (key.mv_size != sizeof open.operation || value.mv_size != sizeof open.last_event) break;
+    std::memcpy(&open.operation, key.mv_data, sizeof open.operation);
+    open.operation = __builtin_bswap64(open.operation);
+    std::memcpy(&open.last_event, value.mv_data, sizeof open.last_event);
+    mark->open.push_back(open);
+  }
+  mdb_cursor_close(cursor);
+  if (mark->open.size() != open_count) return std::nullopt;
+  return mark;
+}
+
+std::expected<void, std::string> LmdbColdIndex::Clear() {
+  LmdbTxn txn(*env_, LmdbTxn::Mode::kWrite);
+  if (!txn.ok()) return std::unexpected(LmdbMessage(txn.error()));
+  for (const unsigned int database :
+       {databases_.keys, databases_.intents, databases_.open, databases_.meta}) {
+    if (const int code = mdb_drop(txn.get(), database, 0); code != 0) {
+      return std::unexpected(LmdbMessage(code));
+    }
+  }
+  if (const int code = txn.Commit(); code != 0) return std::unexpected(LmdbMessage(code));
+  is_damaged_ = false;
+  return {};
+}
+
+}  // namespace recourse

@@ -1,0 +1,15 @@
+// The parts of an LMDB ledger, for tests that put something between them and the engine.
+#pragma once
+
+#include <expected>
+#include <string>
+
+#include "filters/ledger/ledger.h"
+#include "filters/ledger/ledger_engine.h"
+
+namespace recourse {
+
+// Locks the directory and opens log and index. Fails with a line for people.
+std::expected<LedgerParts, std::string> OpenLmdbParts(const LmdbLedgerOptions& options);
+
+}  // namespace recourse

@@ -1,0 +1,141 @@
+#include "filters/ledger/recovery.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "proxy/base/limits.h"
+#include "proxy/base/log.h"
+
+namespace recourse {
+namespace {
+
+using Done = std::expected<void, std::string>;
+
+std::unexpected<std::string> BadRow(std::uint64_t seq, std::string_view reason) {
+  return std::unexpected(
+      fmt::format("row {} is damaged ({}); restore the directory from a backup", seq, reason));
+}
+
+// The newest rows are those a power cut can hurt; Verify checks the rest.
+Done CheckTail(EventLog& log) {
+  const std::uint64_t last = log.last_seq();
+  if (last == 0) return {};
+  const std::uint64_t first = last > limits::kLedgerTailRows ? last - limits::kLedgerTailRows : 1;
+  std::uint64_t expected = first;
+  std::string_view problem;
+  Digest hash{};
+  const auto visit = [&](std::uint64_t seq, std::string_view bytes) {
+    const auto row = ParseRow(bytes);
+    if (!row) {
+      problem = row.error();
+    } else if (seq != expected || row->head.seq != seq) {
+      problem = "row number is wrong";
+    } else if ((seq > first || first == 1) && row->head.prev_hash != hash) {
+      problem = "hash chain is broken";
+    } else {
+      hash = RowHash(bytes);
+      ++expected;
+    }
+    return problem.empty();
+  };
+  if (!log.NewReader()->Scan(first, limits::kLedgerTailRows + 1, visit)) {
+    return std::unexpected("its rows cannot be read; restore the directory from a backup");
+  }
+  if (!problem.empty()) return BadRow(expected, problem);
+  if (expected != last + 1) return BadRow(expected, "row is missing");
+  return {};
+}
+
+// The mark of the stored index, if that index belongs to this log.
+std::optional<IndexMark> UsableMark(EventLog& log, ColdIndex& cold) {
+  auto mark = cold.LoadMark();
+  if (!mark || mark->applied_seq > log.last_seq()) return std::nullopt;
+  std::string row;
+  if (!log.NewReader()->Read(mark->applied_seq, row)) return std::nullopt;
+  if (RowHash(row) != mark->applied_hash) return std::nullopt;
+  return mark;
+}
+
+Done StoreIndex(LedgerEngine& engine) {
+  const auto snapshot = engine.Freeze();
+  const Done written = engine.cold()->Write(*snapshot);
+  engine.FrozenIsStored();
+  return written;
+}
+
+Done RestoreIndex(LedgerEngine& engine) {
+  if (engine.cold() == nullptr) return {};
+  if (const auto mark = UsableMark(engine.log(), *engine.cold())) {
+    engine.Restore(*mark);
+    return {};
+  }
+  if (engine.log().last_seq() > 0) {
+    Log(LogLevel::kInfo, "the key index is missing or stale and is built anew from the events");
+  }
+  return engine.cold()->Clear();
+}
+
+Done ReplayRows(LedgerEngine& engine) {
+  const auto reader = engine.log().NewReader();
+  std::vector<std::string> rows;
+  while (engine.head().seq < engine.log().last_seq()) {
+    const std::uint64_t next = engine.head().seq + 1;
+    std::string_view problem;
+    const bool read =
+        reader->Scan(next, limits::kScanChunkRows, [&](std::uint64_t seq, std::string_view bytes) {
+          if (auto done = engine.Replay(seq, bytes); !done) {
+            problem = done.error();
+          }
+          return problem.empty();
+        });
+    if (!problem.empty()) return BadRow(engine.head().seq + 1, problem);
+    if (!read || engine.head().seq < next) return BadRow(next, "row cannot be read");
+    if (engine.WantsFreeze()) {
+      if (const Done stored = StoreIndex(engine); !stored) return stored;
+    }
+  }
+  return {};
+}
+
+// Whatever was DISPATCHING when the process ended may or may not have been sent.
+Done SettleRunning(LedgerEngine& engine) {
+  std::uint64_t after = 0;
+  for (;;) {
+    const auto open = engine.Open(after, limits::kRecoveryBatchRows);
+    if (!open) return std::unexpected(std::string(open.error().detail()));
+    if (open->empty()) return {};
+    for (const Event& event : *open) {
+      after = event.operation;
+      if (event.phase != Phase::kDispatching) continue;
+      Transition transition;
+      transition.operation = event.operation;
+      transition.attempt = event.attempt;
+      transition.to = Phase::kUncertain;
+      transition.cause = Cause::kCrash;
+      transition.detail = "the process ended before the outcome was known";
+      if (const auto done = engine.Record(transition); !done) {
+        return std::unexpected(std::string(done.error().detail()));
+      }
+    }
+    if (!engine.Commit()) return std::unexpected("it cannot be written; is the disk full?");
+  }
+}
+
+}  // namespace
+
+std::expected<std::unique_ptr<LedgerEngine>, std::string> StartEngine(LedgerParts parts,
+                                                                      const Clock& clock) {
+  auto engine = std::make_unique<LedgerEngine>(std::move(parts), clock);
+  if (Done done = CheckTail(engine->log()); !done) return std::unexpected(done.error());
+  if (Done done = RestoreIndex(*engine); !done) return std::unexpected(done.error());
+  if (Done done = ReplayRows(*engine); !done) return std::unexpected(done.error());
+  engine->StartEpoch();
+  if (!engine->Commit()) return std::unexpected("it cannot be written; is the disk full?");
+  if (Done done = SettleRunning(*engine); !done) return std::unexpected(done.error());
+  return engine;
+}
+
+}  // namespace recourse

@@ -1,0 +1,170 @@
+#include "filters/settle/probe.h"
+
+#include <algorithm>
+
+#include "filters/call_values.h"
+#include "proxy/base/hash.h"
+
+namespace recourse {
+namespace {
+
+std::vector<std::string> Steps(std::string_view pointer) {
+  std::vector<std::string> steps;
+  while (!pointer.empty()) {
+    pointer.remove_prefix(1);
+    const auto end = std::min(pointer.find('/'), pointer.size());
+    std::string step;
+    for (std::size_t i = 0; i < end; ++i) {
+      const bool is_escape = pointer[i] == '~' && i + 1 < end;
+      step.push_back(is_escape ? (pointer[++i] == '0' ? '~' : '/') : pointer[i]);
+    }
+    steps.push_back(std::move(step));
+    pointer.remove_prefix(end);
+  }
+  return steps;
+}
+
+bool IsNothing(const Json& value) {
+  return value.kind == Json::Kind::kNull || value.kind == Json::Kind::kFalse;
+}
+
+// Why AtPointer finds nothing: the value is missing from its place, or the place itself is.
+ProbeVerdict ReadMissing(const Json& root, std::string_view pointer) {
+  const Json* at = &root;
+  const std::vector<std::string> steps = Steps(pointer);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (IsNothing(*at)) return ProbeVerdict::kAbsent;
+    if (at->kind == Json::Kind::kArray) {
+      const bool is_index =
+          !steps[i].empty() && steps[i].find_first_not_of("0123456789") == std::string::npos;
+      const Json* item = is_index ? AtPointer(*at, "/" + steps[i]) : nullptr;
+      if (item == nullptr) return is_index ? ProbeVerdict::kAbsent : ProbeVerdict::kNothing;
+      at = item;
+      continue;
+    }
+    const Json* member = at->kind == Json::Kind::kObject ? at->Find(steps[i]) : nullptr;
+    if (member == nullptr) {
+      const bool is_last = i + 1 == steps.size() && at->kind == Json::Kind::kObject;
+      return is_last ? ProbeVerdict::kAbsent : ProbeVerdict::kNothing;
+    }
+    at = member;
+  }
+  return ProbeVerdict::kNothing;
+}
+
+ProbeReading ReadValue(const Json& value) {
+  ProbeReading reading;
+  if (IsNothing(value)) {
+    reading.verdict = ProbeVerdict::kAbsent;
+    return reading;
+  }
+  const bool may_mean_either = (value.kind == Json::Kind::kNumber && value.text == "0e0") ||
+                               (value.kind == Json::Kind::kString && value.text.empty()) ||
+                               (value.kind == Json::Kind::kArray && value.items.empty()) ||
+                               (value.kind == Json::Kind::kObject && value.members.empty());
+  if (may_mean_either) return reading;
+  reading.verdict = ProbeVerdict::kPresent;
+  if (value.kind != Json::Kind::kTrue) reading.external_ref = ExternalRefText(value);
+  return reading;
+}
+
+ProbeReading OfVerdict(ProbeVerdict verdict) { return {verdict, {}}; }
+
+HttpResponse RebuiltAnswer(const std::string& external_ref) {
+  HttpResponse answer;
+  answer.status = 200;
+  answer.reason = "OK";
+  answer.headers.emplace_back("Content-Type", "application/json");
+  answer.body = R"({"outcome":"executed")";
+  if (!external_ref.empty()) {
+    answer.body += R"(,"external_ref":)";
+    AppendJsonString(answer.body, external_ref);
+  }
+  answer.body += R"(,"settled_by":"probe"})";
+  return answer;
+}
+
+Transition FromUncertain(const Event& uncertain, Phase to, Cause cause) {
+  Transition transition;
+  transition.operation = uncertain.operation;
+  transition.from = Phase::kUncertain;
+  transition.attempt = uncertain.attempt;
+  transition.to = to;
+  transition.cause = cause;
+  return transition;
+}
+
+}  // namespace
+
+ProbeReading JudgeProbe(const SettleRule& rule, const Result<Answer>& result) {
+  if (!result) return {};
+  const Answer& answer = *result;
+  if (answer.response.status == 404) return OfVerdict(ProbeVerdict::kAbsent);
+  if (answer.response.status < 200 || answer.response.status > 299) return {};
+  const bool reads_body = rule.happened.source == Selector::Source::kAnswerBody;
+  const std::optional<Json> body = reads_body ? ReadAnswerBody(answer) : std::nullopt;
+  if (reads_body && !body) return {};
+  CallValues values;
+  values.answer_status = answer.response.status;
+  values.answer_headers = &answer.response.headers;
+  values.answer_body = body ? &*body : nullptr;
+  const std::optional<Json> value = Select(rule.happened, values);
+  if (value) return ReadValue(*value);
+  return OfVerdict(reads_body ? ReadMissing(*body, rule.happened.name) : ProbeVerdict::kAbsent);
+}
+
+bool KeepsAnswer(const Event& uncertain) {
+  return uncertain.answer_kept && uncertain.answer.status == 202;
+}
+
+bool AbsenceCounts(const SettleRule& rule, const ProbeHistory& history, MonoTime sent_at,
+                   int http_status) {
+  return rule.absent_after && http_status != 202 && sent_at - history.since >= *rule.absent_after;
+}
+
+Millis ProbePause(const SettleRule& rule, const ProbeHistory& history, MonoTime now,
+                  std::uint32_t jitter) {
+  const int doublings = std::clamp(history.probes - 1, 0, 16);
+  const Millis interval =
+      std::min(limits::kProbeBackoffFirst * (1 << doublings), limits::kProbeBackoffMax);
+  const Millis half = interval / 2;
+  Millis pause = half + Millis(jitter % static_cast<std::uint32_t>(half.count() + 1));
+  if (rule.absent_after && history.answers_absent < limits::kProbesAbsentMin) {
+    const Millis left = std::chrono::ceil<Millis>(history.since + *rule.absent_after - now);
+    if (left > Millis(0)) pause = std::min(pause, std::max(left, limits::kSettleTick));
+    if (history.answers_absent > 0) pause = std::min(pause, limits::kProbeBackoffFirst);
+  }
+  return pause;
+}
+
+Transition PresentTransition(const Event& uncertain, const std::string& external_ref,
+                             const Tool& tool) {
+  Transition transition = FromUncertain(uncertain, Phase::kSucceeded, Cause::kProbePresent);
+  transition.external_ref = external_ref.empty() ? uncertain.external_ref : external_ref;
+  transition.answer_kept = true;
+  transition.answer =
+      KeepsAnswer(uncertain) ? uncertain.answer : RebuiltAnswer(transition.external_ref);
+  transition.detail = "the settle request found the effect";
+  if (tool.undo && !uncertain.undo) {
+    // The call itself is gone; an undo that needs no more than this can still be made.
+    CallValues values;
+    values.key = ToHex(uncertain.key);
+    values.external_ref = transition.external_ref;
+    auto undo = Render(tool.undo->request, values);
+    if (undo) {
+      transition.undo = std::move(*undo);
+    } else {
+      transition.detail += "; the undo request cannot be made: ";
+      transition.detail += undo.error().detail();
+    }
+  }
+  return transition;
+}
+
+Transition AbsentTransition(const Event& uncertain) {
+  Transition transition = FromUncertain(uncertain, Phase::kProvenAbsent, Cause::kProbeAbsent);
+  transition.detail = "the settle request found no effect";
+  return transition;
+}
+
+}  // namespace recourse

@@ -1,0 +1,56 @@
+// What a probe's answer proves, and when to ask again. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "filters/ledger/ledger.h"
+#include "filters/upstream.h"
+#include "policy/policy.h"
+
+namespace recourse {
+
+enum class ProbeVerdict : std::uint8_t {
+  kPresent,  // the effect exists
+  kAbsent,   // it does not exist now; a late arrival may still make it
+  kNothing,  // the answer tells nothing
+};
+struct ProbeReading {
+  ProbeVerdict verdict = ProbeVerdict::kNothing;
+  std::string external_ref;  // kPresent, when the value is usable as one
+};
+
+// Reads a probe's answer by the tool's `happened` selector. Present: a whole 2xx answer has a value
+// there. Absent: status 404, or the place where the value would be is there without it: a shorter
+// array, an object without the last member, null, false. Everything else is kNothing: another
+// status, an answer cut or not JSON, a body of another shape, and values that may mean either (0,
+// "", [], {}).
+ProbeReading JudgeProbe(const SettleRule& rule, const Result<Answer>& result);
+
+// What one operation's probes have shown so far.
+struct ProbeHistory {
+  MonoTime since{};        // when the outcome became unknown, or later
+  int answers_absent = 0;  // probes sent after absent_after that read kAbsent, in a row
+  int probes = 0;
+};
+
+// True when a probe sent at `sent_at` may count as proof of absence. A backend that has taken the
+// call on (202) may still act on it, however long that takes.
+bool AbsenceCounts(const SettleRule& rule, const ProbeHistory& history, MonoTime sent_at,
+                   int http_status);
+
+// Pause before the next probe: doubles from kProbeBackoffFirst to kProbeBackoffMax, drawn from the
+// upper half of the interval. While absence can be proven soon, not later than that.
+Millis ProbePause(const SettleRule& rule, const ProbeHistory& history, MonoTime now,
+                  std::uint32_t jitter);
+
+// True when the backend's own answer stays the answer of every repeat once the effect is found: it
+// has been told as a success already.
+bool KeepsAnswer(const Event& uncertain);
+
+// The moves that a verdict is made durable with.
+Transition PresentTransition(const Event& uncertain, const std::string& external_ref,
+                             const Tool& tool);
+Transition AbsentTransition(const Event& uncertain);
+
+}  // namespace recourse

@@ -1,0 +1,319 @@
+#include "filters/settle/settler.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "filters/key_text.h"
+#include "proxy/base/log.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::size_t kOpenPage = 256;
+
+// The waiter goes on on its own thread.
+void Tell(Executor& executor, std::shared_ptr<Promise<bool>> told, bool is_settled) {
+  std::vector<Job> jobs;
+  jobs.push_back([told = std::move(told), is_settled] { told->Set(is_settled); });
+  executor.Post(std::move(jobs));
+}
+
+HttpRequest ProbeRequest(const Event& event) {
+  RenderedRequest rendered = WithKey(*event.settle, ToHex(event.key));
+  HttpRequest request{std::move(rendered.method), std::move(rendered.target),
+                      std::move(rendered.headers), std::move(rendered.body)};
+  SetHeader(request.headers, "Accept-Encoding", "identity");
+  return request;
+}
+
+const Backend* FindBackend(const Policy& policy, const std::string& name) {
+  const auto at = std::find_if(policy.backends.begin(), policy.backends.end(),
+                               [&](const Backend& backend) { return backend.name == name; });
+  return at == policy.backends.end() ? nullptr : &*at;
+}
+
+std::size_t SizeOf(const HttpResponse& answer) {
+  std::size_t size = answer.body.size();
+  for (const auto& [name, value] : answer.headers) size += name.size() + value.size();
+  return size;
+}
+
+}  // namespace
+
+Settler::~Settler() { RC_CHECK(active_ == 0); }
+
+void Settler::Post(Job job) {
+  std::vector<Job> jobs;
+  jobs.push_back(std::move(job));
+  parts_.executor.Post(std::move(jobs));
+}
+
+std::uint32_t Settler::Jitter() {
+  std::array<unsigned char, sizeof(std::uint32_t)> raw{};
+  parts_.random.Fill(raw);
+  std::uint32_t value = 0;
+  std::memcpy(&value, raw.data(), raw.size());
+  return value;
+}
+
+Task<void> Settler::Run() {
+  co_await LoadOpen();
+  while (!is_stopping_) {
+    Tick();
+    if (entries_.empty()) {
+      wake_.emplace();
+      co_await wake_->Wait();
+      wake_.reset();
+    } else {
+      co_await parts_.timer.SleepUntil(NextTick());
+    }
+  }
+  while (!waiting_.empty()) Forget(*waiting_.begin(), false);
+  if (active_ > 0) {
+    drained_.emplace();
+    co_await drained_->Wait();
+    drained_.reset();
+  }
+}
+
+void Settler::Stop() {
+  Post([this] {
+    is_stopping_ = true;
+    Wake();
+  });
+}
+
+void Settler::Wake() {
+  if (wake_ && !wake_->is_set()) wake_->Set(true);
+}
+
+Task<void> Settler::LoadOpen() {
+  std::uint64_t after = 0;
+  for (std::size_t seen = 0; seen < limits::kOpenOperationsMax && !is_stopping_;) {
+    const Result<std::vector<Event>> page =
+        co_await parts_.ledger.Open(after, kOpenPage, parts_.executor);
+    if (!page) {
+      Log(LogLevel::kError, "open operations cannot be read; they are settled when repeated",
+          {{"reason", page.error().detail()}});
+      co_return;
+    }
+    if (page->empty()) co_return;
+    for (const Event& event : *page) {
+      after = std::max(after, event.operation);
+      if (event.phase == Phase::kUncertain && event.settle) Add(event);
+    }
+    seen += page->size();
+  }
+}
+
+void Settler::Watch(const Event& uncertain) {
+  if (uncertain.phase != Phase::kUncertain || !uncertain.settle) return;
+  Post([this, event = uncertain]() mutable {
+    Add(std::move(event));
+    Tick();
+    Wake();
+  });
+}
+
+void Settler::Add(Event event) {
+  const auto known = entries_.find(event.operation);
+  // A later attempt replaces what is known of an earlier one; its absence has to be shown anew.
+  if (known != entries_.end() && known->second.event.attempt >= event.attempt) return;
+  if (known != entries_.end()) Forget(event.operation, true);
+  if (is_stopping_ || entries_.size() >= limits::kOpenOperationsMax) return;
+  if (!KeepsAnswer(event)) {
+    event.answer_kept = false;
+    event.answer = HttpResponse();
+  }
+  const std::size_t bytes = SizeOf(event.answer);
+  if (bytes > limits::kSettleAnswersBytesMax - answers_bytes_) return;
+  answers_bytes_ += bytes;
+  const MonoTime now = parts_.clock.Now();
+  Entry entry;
+  entry.event = std::move(event);
+  entry.history.since = now;
+  entry.next_at = now;
+  const std::uint64_t operation = entry.event.operation;
+  due_.emplace(entry.next_at, operation);
+  entries_.emplace(operation, std::move(entry));
+}
+
+Task<bool> Settler::SettleNow(std::uint64_t operation, MonoTime deadline, Executor& executor) {
+  const auto told = std::make_shared<Promise<bool>>();
+  Post([this, operation, waiter = Waiter{deadline, &executor, told}]() mutable {
+    AddWaiter(operation, std::move(waiter));
+  });
+  co_return co_await told->Wait();
+}
+
+void Settler::AddWaiter(std::uint64_t operation, Waiter waiter) {
+  const auto at = entries_.find(operation);
+  const MonoTime now = parts_.clock.Now();
+  if (at == entries_.end() || is_stopping_ || now >= waiter.deadline) {
+    Tell(*waiter.executor, waiter.told, false);
+    return;
+  }
+  Entry& entry = at->second;
+  entry.waiters.push_back(std::move(waiter));
+  waiting_.insert(operation);
+  // Many repeats share a probe, and probes of one operation keep a distance.
+  if (!entry.is_probing) {
+    const MonoTime earliest =
+        entry.history.probes == 0 ? now : entry.probed_at + limits::kProbeBackoffFirst;
+    SetNext(entry, std::min(entry.next_at, std::max(now, earliest)));
+  }
+  Tick();
+  Wake();
+}
+
+void Settler::SetNext(Entry& entry, MonoTime at) {
+  due_.erase({entry.next_at, entry.event.operation});
+  entry.next_at = at;
+  due_.emplace(at, entry.event.operation);
+}
+
+MonoTime Settler::NextTick() const {
+  const MonoTime tick = parts_.clock.Now() + limits::kSettleTick;
+  return due_.empty() || active_ >= limits::kProbesAtOnceMax
+             ? tick
+             : std::min(tick, std::max(due_.begin()->first, parts_.clock.Now()));
+}
+
+void Settler::Tick() {
+  if (is_stopping_) return;
+  ExpireWaiters();
+  const MonoTime now = parts_.clock.Now();
+  for (std::size_t looked = 0; looked < limits::kSettleScanMax && !due_.empty() &&
+                               active_ < limits::kProbesAtOnceMax && due_.begin()->first <= now;
+       ++looked) {
+    Entry& entry = entries_.at(due_.begin()->second);
+    if (probing_[entry.event.backend] >= limits::kProbesPerBackendMax) {
+      // One backend that hangs must not hold up the others.
+      SetNext(entry, now + limits::kSettleTick);
+    } else {
+      Start(entry);
+    }
+  }
+}
+
+void Settler::ExpireWaiters() {
+  const MonoTime now = parts_.clock.Now();
+  for (auto at = waiting_.begin(); at != waiting_.end();) {
+    Entry& entry = entries_.at(*at);
+    std::erase_if(entry.waiters, [&](Waiter& waiter) {
+      if (now < waiter.deadline) return false;
+      Tell(*waiter.executor, waiter.told, false);
+      return true;
+    });
+    at = entry.waiters.empty() ? waiting_.erase(at) : std::next(at);
+  }
+}
+
+void Settler::Start(Entry& entry) {
+  due_.erase({entry.next_at, entry.event.operation});
+  entry.is_probing = true;
+  const std::string backend = entry.event.backend;
+  ++probing_[backend];
+  ++active_;
+  Spawn(Probe(entry.event.operation), [this, backend] {
+    if (--probing_[backend] == 0) probing_.erase(backend);
+    if (--active_ == 0 && drained_) drained_->Set(true);
+  });
+}
+
+Task<void> Settler::Probe(std::uint64_t operation) {
+  const std::shared_ptr<const Policy> policy = parts_.policy();
+  const Event& event = entries_.at(operation).event;
+  const std::uint16_t attempt = event.attempt;
+  const Tool* tool = policy->FindTool(event.tool);
+  const Backend* backend = FindBackend(*policy, event.backend);
+  if (tool == nullptr || !tool->settle || backend == nullptr) {
+    Forget(operation, false);  // the policy no longer says how to read the answer
+    co_return;
+  }
+  const MonoTime sent_at = parts_.clock.Now();
+  const Result<Answer> answer = co_await Ask(*backend, ProbeRequest(event));
+  const auto at = entries_.find(operation);
+  if (at == entries_.end() || at->second.event.attempt != attempt) co_return;
+  at->second.probed_at = parts_.clock.Now();
+  ++at->second.history.probes;
+  const bool is_done =
+      co_await Conclude(operation, *tool, JudgeProbe(*tool->settle, answer), sent_at);
+  const auto still = entries_.find(operation);
+  if (is_done || still == entries_.end() || still->second.event.attempt != attempt) co_return;
+  Reschedule(still->second, *tool->settle);
+}
+
+Task<Result<Answer>> Settler::Ask(const Backend& backend, HttpRequest request) {
+  const std::unique_ptr<UpstreamConnection> connection = parts_.upstream.Open(backend);
+  const Result<void> connected = co_await connection->Connected();
+  if (!connected) co_return std::unexpected(connected.error());
+  co_return co_await connection->Exchange(request, parts_.clock.Now() + limits::kProbeTimeout,
+                                          limits::kProbeAnswerBytesMax);
+}
+
+Task<bool> Settler::Conclude(std::uint64_t operation, const Tool& tool, ProbeReading reading,
+                             MonoTime sent_at) {
+  Entry& entry = entries_.at(operation);
+  ProbeHistory& history = entry.history;
+  switch (reading.verdict) {
+    case ProbeVerdict::kPresent:
+      co_return co_await Record(operation,
+                                PresentTransition(entry.event, reading.external_ref, tool));
+    case ProbeVerdict::kAbsent:
+      if (!AbsenceCounts(*tool.settle, history, sent_at, entry.event.http_status)) break;
+      if (++history.answers_absent < limits::kProbesAbsentMin) break;
+      co_return co_await Record(operation, AbsentTransition(entry.event));
+    case ProbeVerdict::kNothing:
+      history.answers_absent = 0;
+      break;
+  }
+  co_return false;
+}
+
+Task<bool> Settler::Record(std::uint64_t operation, Transition transition) {
+  const std::uint16_t attempt = transition.attempt;
+  const Result<Event> recorded =
+      co_await parts_.ledger.Record(std::move(transition), parts_.executor);
+  // kInternal: someone else moved it. A failed ledger stays failed, so there is no second try.
+  const bool has_moved = recorded || recorded.error().code() == ErrorCode::kInternal;
+  const auto at = entries_.find(operation);
+  if (at != entries_.end() && at->second.event.attempt == attempt) Forget(operation, has_moved);
+  co_return true;
+}
+
+void Settler::Reschedule(Entry& entry, const SettleRule& rule) {
+  entry.is_probing = false;
+  const MonoTime now = parts_.clock.Now();
+  entry.next_at = now + ProbePause(rule, entry.history, now, Jitter());
+  due_.emplace(entry.next_at, entry.event.operation);
+  TellWaiters(entry, rule);
+}
+
+void Settler::TellWaiters(Entry& entry, const SettleRule& rule) {
+  const bool may_be_proven = rule.absent_after && entry.event.http_status != 202;
+  const MonoTime provable =
+      may_be_proven ? entry.history.since + *rule.absent_after : MonoTime::max();
+  std::erase_if(entry.waiters, [&](Waiter& waiter) {
+    if (provable < waiter.deadline && entry.next_at < waiter.deadline) return false;
+    Tell(*waiter.executor, waiter.told, false);
+    return true;
+  });
+  if (entry.waiters.empty()) waiting_.erase(entry.event.operation);
+}
+
+void Settler::Forget(std::uint64_t operation, bool is_settled) {
+  const auto at = entries_.find(operation);
+  if (at == entries_.end()) return;
+  Entry entry = std::move(at->second);
+  answers_bytes_ -= SizeOf(entry.event.answer);
+  due_.erase({entry.next_at, operation});
+  waiting_.erase(operation);
+  entries_.erase(at);
+  for (Waiter& waiter : entry.waiters) {
+    Tell(*waiter.executor, waiter.told, is_settled);
+  }
+}
+
+}  // namespace recourse

@@ -1,0 +1,103 @@
+// Finds out, by the policy's probes, whether operations of unknown outcome had their effect
+// (semantics 2.4 W4): in the background, and at once when a repeat asks.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "filters/ledger/ledger.h"
+#include "filters/settle/probe.h"
+#include "filters/settling.h"
+#include "filters/upstream.h"
+#include "proxy/base/clock.h"
+#include "proxy/base/executor.h"
+#include "proxy/base/random.h"
+
+namespace recourse {
+
+// Everything happens on the thread of Parts::executor; Watch, SettleNow and Stop may be called on
+// any thread and post there. Outlives every job that it posted.
+class Settler final : public Settling {
+ public:
+  struct Parts {
+    Ledger& ledger;
+    Upstream& upstream;  // of the settler's thread
+    Executor& executor;
+    Timer& timer;
+    const Clock& clock;
+    Random& random;
+    std::function<std::shared_ptr<const Policy>()> policy;  // the current one
+  };
+  explicit Settler(Parts parts) : parts_(std::move(parts)) {}
+  Settler(const Settler&) = delete;
+  Settler& operator=(const Settler&) = delete;
+  ~Settler() override;
+
+  // Loads what is open in the ledger, then probes until Stop(). Returns when the last probe has
+  // ended. Call once, on the settler's thread.
+  Task<void> Run();
+  // Ends Run() within kSettleTick plus a probe's timeout; waiting repeats are told false.
+  void Stop();
+
+  void Watch(const Event& uncertain) override;
+  Task<bool> SettleNow(std::uint64_t operation, MonoTime deadline, Executor& executor) override;
+
+ private:
+  struct Waiter {
+    MonoTime deadline;
+    Executor* executor;
+    std::shared_ptr<Promise<bool>> told;
+  };
+  struct Entry {
+    Event event;  // its answer only where KeepsAnswer
+    ProbeHistory history;
+    MonoTime next_at;
+    MonoTime probed_at{};  // end of the last probe
+    bool is_probing = false;
+    std::vector<Waiter> waiters;
+  };
+
+  void Post(Job job);
+  Task<void> LoadOpen();
+  void Add(Event event);
+  void AddWaiter(std::uint64_t operation, Waiter waiter);
+  void Wake();
+  // Answers waiters that are out of time and starts the probes that are due.
+  void Tick();
+  void ExpireWaiters();
+  void Start(Entry& entry);
+  MonoTime NextTick() const;
+  Task<void> Probe(std::uint64_t operation);
+  Task<Result<Answer>> Ask(const Backend& backend, HttpRequest request);
+  // Makes a verdict durable; true: the operation is no longer ours.
+  Task<bool> Conclude(std::uint64_t operation, const Tool& tool, ProbeReading reading,
+                      MonoTime sent_at);
+  Task<bool> Record(std::uint64_t operation, Transition transition);
+  void Reschedule(Entry& entry, const SettleRule& rule);
+  void SetNext(Entry& entry, MonoTime at);
+  void TellWaiters(Entry& entry, const SettleRule& rule);
+  void Forget(std::uint64_t operation, bool is_settled);
+  std::uint32_t Jitter();
+
+  const Parts parts_;
+
+  // Owned by the settler's thread.
+  std::map<std::uint64_t, Entry> entries_;
+  std::set<std::pair<MonoTime, std::uint64_t>> due_;  // entries that are not being probed
+  std::set<std::uint64_t> waiting_;                   // entries with waiters
+  std::map<std::string, std::size_t> probing_;        // probes under way by backend
+  std::size_t active_ = 0;
+  std::size_t answers_bytes_ = 0;
+  bool is_stopping_ = false;
+  std::optional<Promise<bool>> wake_;     // set while Run() has nothing to do
+  std::optional<Promise<bool>> drained_;  // set while Run() waits for the last probe
+};
+
+}  // namespace recourse

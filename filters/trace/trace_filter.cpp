@@ -1,0 +1,39 @@
+#include "filters/trace/trace_filter.h"
+
+#include <array>
+
+#include "filters/trace/traceparent.h"
+#include "proxy/base/hash.h"
+
+namespace recourse {
+namespace {
+
+std::optional<TraceContext> ClientTrace(const Headers& headers) {
+  const std::string* field = FindHeader(headers, "traceparent");
+  return field == nullptr ? std::nullopt : ParseTraceparent(*field);
+}
+
+}  // namespace
+
+std::string TraceFilter::RandomId(std::size_t bytes) {
+  std::array<unsigned char, 16> raw{};
+  RC_CHECK(bytes <= raw.size());
+  random_.Fill(std::span(raw).first(bytes));
+  raw[0] |= 1;  // all zeros is invalid
+  return ToHex(std::string_view(reinterpret_cast<const char*>(raw.data()), bytes));
+}
+
+Task<Result<Outcome>> TraceFilter::Handle(RequestContext& context, Next next) {
+  if (auto trace = ClientTrace(context.request.headers)) {
+    context.trace = std::move(*trace);
+  } else {
+    context.trace = TraceContext();
+    context.trace.trace_id = RandomId(16);
+    RemoveHeader(context.request.headers, "tracestate");
+  }
+  context.trace.parent_id = RandomId(8);
+  SetHeader(context.request.headers, "traceparent", FormatTraceparent(context.trace));
+  return next(context);
+}
+
+}  // namespace recourse

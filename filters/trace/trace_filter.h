@@ -1,0 +1,25 @@
+// Gives every write a trace: the client's, or one made here. Only the client's may enter a key.
+#pragma once
+
+#include "filters/filter.h"
+#include "proxy/base/random.h"
+
+namespace recourse {
+
+class TraceFilter final : public Filter {
+ public:
+  // `random` outlives the filter.
+  explicit TraceFilter(Random& random) : random_(random) {}
+  std::string_view name() const override { return "trace"; }
+
+  // Sets context.trace with a parent id of ours and the outgoing traceparent. Keeps tracestate only
+  // beside a valid traceparent, as W3C asks.
+  Task<Result<Outcome>> Handle(RequestContext& context, Next next) override;
+
+ private:
+  std::string RandomId(std::size_t bytes);
+
+  Random& random_;
+};
+
+}  // namespace recourse

@@ -1,0 +1,43 @@
+#include "filters/trace/traceparent.h"
+
+#include <algorithm>
+
+namespace recourse {
+namespace {
+
+constexpr std::size_t kSize = 55;  // 2 + 1 + 32 + 1 + 16 + 1 + 2
+
+bool IsLowerHex(std::string_view text) {
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+}
+
+bool IsId(std::string_view text) {
+  return IsLowerHex(text) && text.find_first_not_of('0') != std::string_view::npos;
+}
+
+}  // namespace
+
+std::optional<TraceContext> ParseTraceparent(std::string_view text) {
+  if (text.size() < kSize || text[2] != '-' || text[35] != '-' || text[52] != '-') {
+    return std::nullopt;
+  }
+  const std::string_view version = text.substr(0, 2);
+  if (!IsLowerHex(version) || version == "ff") return std::nullopt;
+  if (text.size() > kSize && (version == "00" || text[kSize] != '-')) return std::nullopt;
+  TraceContext trace;
+  trace.trace_id = text.substr(3, 32);
+  trace.parent_id = text.substr(36, 16);
+  trace.flags = text.substr(53, 2);
+  trace.from_client = true;
+  if (!IsId(trace.trace_id) || !IsId(trace.parent_id) || !IsLowerHex(trace.flags)) {
+    return std::nullopt;
+  }
+  return trace;
+}
+
+std::string FormatTraceparent(const TraceContext& trace) {
+  return "00-" + trace.trace_id + "-" + trace.parent_id + "-" + trace.flags;
+}
+
+}  // namespace recourse

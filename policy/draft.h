@@ -1,0 +1,53 @@
+// A policy while it is being read: the values so far and where they stand in the files.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "policy/config_reader.h"
+#include "policy/policy.h"
+#include "policy/yaml_reader.h"
+
+namespace recourse {
+
+struct Draft {
+  explicit Draft(Problems& all) : problems(all) {}
+
+  // Where the tool's word stands, or the tool itself when it has no such word.
+  Place ToolPlace(std::size_t tool, std::string_view word) const;
+  std::string ToolKey(std::size_t tool, std::string_view word) const;
+  bool ToolHas(std::size_t tool, std::string_view word) const;
+  std::vector<std::string> BackendNames() const;
+  std::vector<std::string> ToolNames() const;
+
+  Problems& problems;
+  Policy policy;
+  std::map<std::string, std::size_t, std::less<>> backends;  // index by name
+  std::map<std::string, std::size_t, std::less<>> tools;
+  std::map<std::string, Place, std::less<>> flows;
+  // By index of the tool or backend. The trees outlive the draft.
+  std::vector<const YamlNode*> tool_nodes;
+  std::vector<Place> tool_places, backend_places;
+};
+
+// The sections of one file, each in its own source file. Backends of all files come first, because
+// tools name them; then tools; then the rest.
+void LoadBackends(const YamlNode& section, Draft& draft);
+void LoadTools(const YamlNode& section, Draft& draft);
+void LoadFlows(const YamlNode& section, Draft& draft);
+void LoadTests(const YamlNode& section, Draft& draft);
+
+// What only the whole policy shows: ambiguous routes, cycles of undo requests, missing undo.
+void Validate(Draft& draft);
+
+// Names of backends, tools and flows: letters, digits, '_', '.', '-', at most 128.
+bool IsName(std::string_view name);
+inline constexpr std::string_view kNameHelp =
+    "a name has letters, digits, '_', '-' and '.', at most 128";
+
+// Fields that only the proxy itself writes: framing, routing and hop-by-hop ones.
+bool IsReservedHeader(std::string_view name);
+
+}  // namespace recourse

@@ -1,0 +1,293 @@
+#include "policy/explain.h"
+
+#include <algorithm>
+#include <array>
+
+#include "policy/path.h"
+#include "policy/route_table.h"
+
+namespace recourse {
+namespace {
+
+using Pairs = std::vector<std::pair<std::string, std::string>>;
+
+// What of the call selectors can read.
+struct CallParts {
+  Pairs captures, query;
+  std::optional<Json> body;
+  bool has_unreadable_json = false;
+
+  CallValues Values(const ExplainedCall& call) const {
+    CallValues values;
+    values.path = &captures;
+    values.query = &query;
+    values.headers = &call.headers;
+    values.body = body ? &*body : nullptr;
+    return values;
+  }
+};
+
+Json FormValues(const std::string& text) {
+  Json form;
+  form.kind = Json::Kind::kObject;
+  const Pairs pairs = ParsePairs(text);
+  for (const auto& [name, value] : pairs) {
+    const auto same = std::count_if(pairs.begin(), pairs.end(),
+                                    [&](const auto& other) { return other.first == name; });
+    if (same != 1) continue;  // two readings
+    Json item;
+    item.kind = Json::Kind::kString;
+    item.text = value;
+    form.members.emplace_back(name, std::move(item));
+  }
+  return form;
+}
+
+// Without a Content-Type the body is taken for JSON when it begins like it: on a command line
+// nobody writes the header.
+void ReadBody(const ExplainedCall& call, CallParts& parts) {
+  if (call.body.empty()) return;
+  const std::string* type = FindHeader(call.headers, "Content-Type");
+  const std::string media = type == nullptr ? "" : ToLower(type->substr(0, type->find(';')));
+  if (media == "application/x-www-form-urlencoded") {
+    parts.body = FormValues(call.body);
+    return;
+  }
+  const auto first = call.body.find_first_not_of(" \t\r\n");
+  const bool looks_like_json = type == nullptr && first != std::string::npos &&
+                               (call.body[first] == '{' || call.body[first] == '[');
+  if (media != "application/json" && !media.ends_with("+json") && !looks_like_json) return;
+  auto json = ParseJson(call.body);
+  parts.has_unreadable_json = !json;
+  if (json) parts.body = std::move(*json);
+}
+
+std::string Shown(const std::optional<Json>& value) {
+  if (!value) return "absent in this call";
+  std::string text = CanonicalJson(*value);
+  if (value->kind == Json::Kind::kNumber) text = ScalarText(*value);
+  return text.size() > 80 ? text.substr(0, 77) + "..." : text;
+}
+
+bool HasTrace(const Headers& headers) {
+  const std::string* trace = FindHeader(headers, "traceparent");
+  return trace != nullptr && trace->size() >= 55;
+}
+
+// The agent's own name for its intent, or nullptr.
+const std::string* NamedIntent(const Headers& headers, std::string& field) {
+  for (const std::string_view name : {"Idempotency-Key", "Recourse-Intent"}) {
+    if (const std::string* value = FindHeader(headers, name)) {
+      field = name;
+      return value;
+    }
+  }
+  return nullptr;
+}
+
+void AddScope(const ScopeRule& scope, const ExplainedCall& call, const CallValues& values,
+              Explanation& out) {
+  using Kind = ScopeRule::Kind;
+  switch (scope.kind) {
+    case Kind::kCaller:
+    case Kind::kGlobal:
+      break;
+    case Kind::kTrace:
+      if (HasTrace(call.headers)) {
+        out.key.push_back({"trace", "trace-id of the header traceparent"});
+      } else {
+        out.notes.emplace_back(
+            "No traceparent in this call: the scope is the caller alone, for the dedupe window.");
+      }
+      return;
+    case Kind::kSession:
+      out.key.push_back({"session", "header Recourse-Session or Mcp-Session-Id"});
+      return;
+    case Kind::kHeader: {
+      const Selector header{Selector::Source::kHeader, scope.name, {}};
+      out.key.push_back(
+          {"header." + scope.name, "header " + scope.name + ": " + Shown(Select(header, values))});
+      return;
+    }
+    case Kind::kBody: {
+      const Selector body{Selector::Source::kBody, scope.name, {}};
+      out.key.push_back({"body#" + scope.name, "request body: " + Shown(Select(body, values))});
+      return;
+    }
+    case Kind::kBaggage:
+      out.key.push_back({"baggage." + scope.name, "member of the header baggage"});
+      return;
+  }
+  if (scope.kind == Kind::kGlobal) {
+    out.key.clear();
+    out.key.push_back({"global", "the same for every caller"});
+  }
+}
+
+// The parts in the order of design 4, as the idempotency filter names them.
+void AddKey(const ScopeRule& scope, const std::vector<Selector>& identity,
+            const ExplainedCall& call, const CallValues& values, Explanation& out) {
+  out.key.push_back({"caller", "who calls: the authenticated agent"});
+  out.fingerprint = "method, path, query and the whole body";
+  std::string field;
+  if (const std::string* intent = NamedIntent(call.headers, field)) {
+    out.key.push_back({"intent", "header " + field + ": " + *intent});
+    out.notes.push_back(
+        "The agent named the intent itself, so the scope is the caller and the "
+        "arguments stay out of the key.");
+    return;
+  }
+  AddScope(scope, call, values, out);
+  bool has_identity = false;
+  for (const Selector& selector : identity) {
+    has_identity = has_identity || Select(selector, values).has_value();
+  }
+  if (!has_identity) {
+    if (!identity.empty()) {
+      out.notes.emplace_back(
+          "None of the identity values is in this call, so all arguments count.");
+    }
+    out.key.push_back({"args", "method, path, query and the whole body, normalized"});
+    return;
+  }
+  for (const Selector& selector : identity) {
+    out.key.push_back({selector.text, "identity: " + Shown(Select(selector, values))});
+  }
+}
+
+bool NeedsApproval(const ApprovalRule& rule, const CallValues& values) {
+  return std::all_of(rule.when.begin(), rule.when.end(), [&](const Condition& condition) {
+    return Evaluate(condition, values).value_or(true);
+  });
+}
+
+void Refuse(Explanation& out, ErrorCode code, std::string reason) {
+  out.refused = FactsOf(code).slug;
+  out.reason = std::move(reason);
+}
+
+const Backend* FindBackend(const Policy& policy, const ExplainedCall& call) {
+  if (call.backend.empty()) return policy.routes->FindBackend(call.authority, 80);
+  const auto found =
+      std::find_if(policy.backends.begin(), policy.backends.end(),
+                   [&](const Backend& backend) { return backend.name == call.backend; });
+  return found == policy.backends.end() ? nullptr : &*found;
+}
+
+std::string JoinMethods(const Tool& tool) {
+  std::string out;
+  for (const std::string& method : tool.methods) out += (out.empty() ? "" : "|") + method;
+  return out;
+}
+
+std::string WhyUnlisted(const Explanation& out, UnlistedRule rule) {
+  const std::string kind = out.effect == Effect::kRead ? "reads" : "writes";
+  const std::string_view name = rule == UnlistedRule::kPass    ? "pass"
+                                : rule == UnlistedRule::kGuard ? "guard"
+                                                               : "deny";
+  return "no tool matches; the method makes it one of the " + kind + ", and `unlisted: " + kind +
+         ": " + std::string(name) + "` applies";
+}
+
+void ExplainWrite(const RouteMatch& match, const ExplainedCall& call, const CallParts& parts,
+                  Explanation& out) {
+  const CallValues values = parts.Values(call);
+  if (parts.has_unreadable_json) {
+    Refuse(out, ErrorCode::kMalformedRequest, "the body is not JSON that can be read one way only");
+    return;
+  }
+  if (match.tool == nullptr) {
+    if (match.unlisted == UnlistedRule::kGuard) AddKey({}, {}, call, values, out);
+    return;
+  }
+  const Tool& tool = *match.tool;
+  AddKey(tool.scope, tool.identity, call, values, out);
+  for (const std::string& pointer : tool.ignore) {
+    out.notes.push_back("Ignored in the arguments: " + pointer + ".");
+  }
+  if (tool.approval && NeedsApproval(*tool.approval, values)) {
+    Refuse(out, ErrorCode::kApprovalUnavailable,
+           "the tool needs a human's approval, which cannot be given yet");
+  }
+}
+
+bool IsOverridden(const ExplainedCall& call, std::string_view query) {
+  static constexpr std::array<std::string_view, 4> kFields{
+      "X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "X-Method"};
+  return HasMethodOverride(query) ||
+         std::any_of(kFields.begin(), kFields.end(), [&](std::string_view field) {
+           return FindHeader(call.headers, field) != nullptr;
+         });
+}
+
+}  // namespace
+
+Explanation Explain(const Policy& policy, const ExplainedCall& call) {
+  Explanation out;
+  out.backend = FindBackend(policy, call);
+  if (out.backend == nullptr) {
+    Refuse(out, ErrorCode::kUnknownBackend, "no backend has this name or authority");
+    return out;
+  }
+  const auto question = std::min(call.target.find('?'), call.target.size());
+  const std::string_view path = std::string_view(call.target).substr(0, question);
+  const std::string_view query = std::string_view(call.target).substr(question);
+  std::string scratch;
+  const auto match = policy.routes->Match(*out.backend, call.method, path, scratch);
+  if (!match) {
+    Refuse(out, match.error().code(), std::string(match.error().detail()));
+    return out;
+  }
+  out.path = match->path;
+  out.tool = match->tool;
+  out.effect = match->effect;
+  if (match->tool == nullptr) {
+    out.reason = WhyUnlisted(out, match->unlisted);
+    if (match->unlisted == UnlistedRule::kDeny) {
+      Refuse(out, ErrorCode::kDenied, out.reason);
+      return out;
+    }
+  } else {
+    out.reason = "tool " + match->tool->name + " (line " + std::to_string(match->tool->line) +
+                 ") matches " + JoinMethods(*match->tool) + " on this path";
+  }
+  if (out.effect == Effect::kRead) {
+    if (IsOverridden(call, query)) {
+      Refuse(out, ErrorCode::kMalformedRequest, "a read may not override its method");
+    }
+    return out;
+  }
+  CallParts parts;
+  parts.query = ParsePairs(query.empty() ? query : query.substr(1));
+  for (std::size_t i = 0; i < match->capture_count; ++i) {
+    std::string value;
+    if (!PercentDecode(match->captures[i].value, value)) value = match->captures[i].value;
+    parts.captures.emplace_back(match->captures[i].name, std::move(value));
+  }
+  ReadBody(call, parts);
+  ExplainWrite(*match, call, parts, out);
+  return out;
+}
+
+bool ParseCall(const std::string& text, ExplainedCall& call) {
+  const auto space = text.find(' ');
+  if (space == std::string::npos || !IsToken(text.substr(0, space))) return false;
+  call.method = text.substr(0, space);
+  std::string_view rest = std::string_view(text).substr(space + 1);
+  const auto scheme = rest.find("://");
+  if (scheme != std::string_view::npos && rest.starts_with("http")) {
+    rest.remove_prefix(scheme + 3);
+    const auto slash = std::min(rest.find_first_of("/?"), rest.size());
+    call.authority = rest.substr(0, slash);
+    call.target = rest.substr(slash);
+    if (!call.target.starts_with('/')) call.target.insert(0, "/");
+    return !call.authority.empty();
+  }
+  const auto second = rest.find(' ');
+  if (second == std::string_view::npos || second == 0) return false;
+  call.backend = rest.substr(0, second);
+  call.target = rest.substr(second + 1);
+  return call.target.starts_with('/');
+}
+
+}  // namespace recourse

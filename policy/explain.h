@@ -1,0 +1,52 @@
+// What a policy does with a call, in words: `recourse policy check | explain | test`.
+#pragma once
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "policy/policy.h"
+#include "proxy/base/http_message.h"
+
+namespace recourse {
+
+// A call as given on the command line or in the `tests:` section.
+struct ExplainedCall {
+  std::string method;
+  std::string authority;  // as in Host; empty when `backend` is given
+  std::string backend;    // name of a backend; empty when `authority` is given
+  std::string target;     // path and query
+  Headers headers;
+  std::string body;
+};
+
+struct KeyPart {
+  std::string name;    // caller, tool, trace, ..., intent, body#/pointer, args
+  std::string source;  // where its value comes from, with the value when the call shows it
+};
+
+// What the policy makes of one call. A pure function of both.
+struct Explanation {
+  std::string refused;  // slug of the refusal, or empty
+  std::string reason;   // why it is refused, or why this tool and effect
+  const Backend* backend = nullptr;
+  const Tool* tool = nullptr;  // nullptr: unlisted
+  Effect effect = Effect::kWrite;
+  std::string path;          // canonical
+  std::vector<KeyPart> key;  // of a keyed write, in the order in which they enter the key
+  std::string fingerprint;   // what it holds, in words; empty when nothing is keyed
+  std::vector<std::string> notes;
+};
+Explanation Explain(const Policy& policy, const ExplainedCall& call);
+
+// False: `text` is neither "METHOD http://host/path" nor "METHOD backend /path".
+bool ParseCall(const std::string& text, ExplainedCall& call);
+
+// The subcommands. They return the exit code: 0 good, 1 a test failed, 2 the call cannot be read,
+// 3 the policy is invalid.
+int RunPolicyCheck(const std::string& path, std::ostream& out);
+int RunPolicyExplain(const std::string& path, const std::string& call, const Headers& headers,
+                     const std::string& body, std::ostream& out);
+int RunPolicyTest(const std::string& path, std::ostream& out);
+
+}  // namespace recourse

@@ -1,0 +1,195 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "policy/explain.h"
+#include "policy/loader.h"
+
+namespace recourse {
+namespace {
+
+constexpr int kGood = 0;
+constexpr int kTestFailed = 1;
+constexpr int kUsage = 2;
+constexpr int kInvalidPolicy = 3;
+
+std::string_view EffectName(Effect effect) { return effect == Effect::kRead ? "read" : "write"; }
+
+std::string Count(std::size_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+std::size_t CountOf(const std::vector<PolicyProblem>& problems, PolicyProblem::Severity severity) {
+  return static_cast<std::size_t>(std::count_if(
+      problems.begin(), problems.end(),
+      [severity](const PolicyProblem& problem) { return problem.severity == severity; }));
+}
+
+void PrintErrors(const LoadedPolicy& loaded, std::ostream& out) {
+  for (const PolicyProblem& problem : loaded.problems) {
+    if (problem.severity == PolicyProblem::Severity::kError) out << problem.ToString() << '\n';
+  }
+}
+
+void PrintWriteRules(const Tool& tool, std::ostream& out) {
+  const auto line = [&out](std::string_view name, std::string_view value) {
+    out << fmt::format("{:<12} {}\n", name, value);
+  };
+  if (tool.settle) line("settle", tool.settle->request.source);
+  if (tool.undo) {
+    line("undo", tool.undo->request.source);
+  } else {
+    line("undo", tool.reason.empty() ? "none" : "none: " + tool.reason);
+  }
+  if (tool.approval) {
+    std::string by;
+    for (const std::string& name : tool.approval->by) by += (by.empty() ? "" : ", ") + name;
+    for (const Condition& condition : tool.approval->when) by += ", when " + condition.text;
+    line("approval", "by " + by);
+  }
+}
+
+std::string OnMismatchText(const Tool* tool) {
+  switch (tool == nullptr ? OnMismatch::kReject : tool->on_mismatch) {
+    case OnMismatch::kReject:
+      return "the same key with another one is refused";
+    case OnMismatch::kReplay:
+      return "the same key with another one is answered from the log";
+    case OnMismatch::kAsk:
+      return "the same key with another one is for a human to judge";
+  }
+  return {};
+}
+
+void PrintExplanation(const Explanation& explained, std::ostream& out) {
+  const auto line = [&out](std::string_view name, std::string_view value) {
+    out << fmt::format("{:<12} {}\n", name, value);
+  };
+  if (explained.backend != nullptr) {
+    const Backend& backend = *explained.backend;
+    line("backend", fmt::format("{} ({}://{}{})", backend.name, backend.scheme, backend.authority,
+                                backend.base_path));
+  }
+  if (!explained.path.empty()) {
+    line("path", explained.path);
+    line("tool", explained.tool == nullptr ? "unlisted" : explained.tool->name);
+    line("effect", EffectName(explained.effect));
+  }
+  if (!explained.refused.empty()) line("refused", explained.refused);
+  line("why", explained.reason);
+  const char* label = "key";
+  for (const KeyPart& part : explained.key) {
+    out << fmt::format("{:<12} {:<22} {}\n", label, part.name, part.source);
+    label = "";
+  }
+  if (!explained.fingerprint.empty()) {
+    line("fingerprint", explained.fingerprint + "; " + OnMismatchText(explained.tool));
+  }
+  if (explained.tool != nullptr && explained.effect == Effect::kWrite) {
+    PrintWriteRules(*explained.tool, out);
+  }
+  for (const std::string& note : explained.notes) line("note", note);
+}
+
+// Why the test fails, or empty.
+std::string Compare(const PolicyTest& test, const Explanation& got) {
+  const std::string tool = got.tool != nullptr ? got.tool->name : "unlisted";
+  const std::string refused =
+      got.refused.empty() ? "" : " (refused: " + got.refused + ", " + got.reason + ")";
+  if (test.refused && *test.refused != got.refused) {
+    return fmt::format("expected refused: {}, got {}", *test.refused,
+                       got.refused.empty() ? "no refusal" : got.refused + ", " + got.reason);
+  }
+  if (test.tool && (got.path.empty() || *test.tool != tool)) {
+    return fmt::format("expected tool: {}, got {}{}", *test.tool, got.path.empty() ? "none" : tool,
+                       refused);
+  }
+  if (test.effect && (got.path.empty() || *test.effect != EffectName(got.effect))) {
+    return fmt::format("expected effect: {}, got {}{}", *test.effect,
+                       got.path.empty() ? "none" : EffectName(got.effect), refused);
+  }
+  for (const std::string& expected : test.key_parts) {
+    const bool found = std::any_of(got.key.begin(), got.key.end(), [&](const KeyPart& part) {
+      return part.name == expected || "request." + part.name == expected;
+    });
+    if (found) continue;
+    std::string parts;
+    for (const KeyPart& part : got.key) parts += (parts.empty() ? "" : ", ") + part.name;
+    return fmt::format("expected {} in the key, which is made of: {}", expected,
+                       parts.empty() ? "nothing" : parts);
+  }
+  return {};
+}
+
+std::string RunTest(const Policy& policy, const PolicyTest& test) {
+  ExplainedCall call;
+  call.method = test.method;
+  call.backend = test.backend;
+  call.target = test.target;
+  call.headers = test.headers;
+  call.body = test.body;
+  return Compare(test, Explain(policy, call));
+}
+
+}  // namespace
+
+int RunPolicyCheck(const std::string& path, std::ostream& out) {
+  const LoadedPolicy loaded = LoadPolicy(path);
+  for (const PolicyProblem& problem : loaded.problems) out << problem.ToString() << '\n';
+  const auto warnings =
+      Count(CountOf(loaded.problems, PolicyProblem::Severity::kWarning), "warning");
+  if (!loaded.ok()) {
+    const auto errors = Count(CountOf(loaded.problems, PolicyProblem::Severity::kError), "error");
+    out << fmt::format("{}: invalid: {}, {}\n", path, errors, warnings);
+    return kInvalidPolicy;
+  }
+  const Policy& policy = *loaded.policy;
+  const auto writes = static_cast<std::size_t>(
+      std::count_if(policy.tools.begin(), policy.tools.end(),
+                    [](const Tool& tool) { return tool.effect == Effect::kWrite; }));
+  out << fmt::format("{}: valid, version {}: {}, {} ({} read, {} write), {}, {}, {}\n", path,
+                     policy.version, Count(policy.backends.size(), "backend"),
+                     Count(policy.tools.size(), "tool"), policy.tools.size() - writes, writes,
+                     Count(policy.flows.size(), "flow"), Count(policy.tests.size(), "test"),
+                     warnings);
+  return kGood;
+}
+
+int RunPolicyExplain(const std::string& path, const std::string& call, const Headers& headers,
+                     const std::string& body, std::ostream& out) {
+  ExplainedCall parsed;
+  if (!ParseCall(call, parsed)) {
+    out << "the call cannot be read; accepted: \"POST http://host/path\" or \"POST backend "
+           "/path\"\n";
+    return kUsage;
+  }
+  const LoadedPolicy loaded = LoadPolicy(path);
+  if (!loaded.ok()) {
+    PrintErrors(loaded, out);
+    return kInvalidPolicy;
+  }
+  parsed.headers = headers;
+  parsed.body = body;
+  PrintExplanation(Explain(*loaded.policy, parsed), out);
+  return kGood;
+}
+
+int RunPolicyTest(const std::string& path, std::ostream& out) {
+  const LoadedPolicy loaded = LoadPolicy(path);
+  if (!loaded.ok()) {
+    PrintErrors(loaded, out);
+    return kInvalidPolicy;
+  }
+  std::size_t failed = 0;
+  for (const PolicyTest& test : loaded.policy->tests) {
+    const std::string problem = RunTest(*loaded.policy, test);
+    failed += problem.empty() ? 0 : 1;
+    out << fmt::format("{} line {}: {} {} {}{}\n", problem.empty() ? "ok    " : "FAILED", test.line,
+                       test.method, test.backend, test.target,
+                       problem.empty() ? "" : ": " + problem);
+  }
+  out << fmt::format("{}, {} failed\n", Count(loaded.policy->tests.size(), "test"), failed);
+  return failed == 0 ? kGood : kTestFailed;
+}
+
+}  // namespace recourse

@@ -1,0 +1,209 @@
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "policy/draft.h"
+#include "policy/path.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::string_view kUrlHelp =
+    "accepted: http://host[:port][/path] or https://host[:port][/path]";
+constexpr std::string_view kHostHelp = "accepted: host or host:port";
+
+bool IsV6(const std::string& host) {
+  in6_addr address{};
+  return inet_pton(AF_INET6, host.c_str(), &address) == 1;
+}
+bool IsV4(const std::string& host) {
+  in_addr address{};
+  return inet_pton(AF_INET, host.c_str(), &address) == 1;
+}
+
+// 0x7f.1 and 2130706433 are addresses to some resolvers and names to others: refused (P50).
+bool LooksNumeric(std::string_view host) {
+  const std::string_view last = host.substr(host.rfind('.') + 1);
+  return last.starts_with("0x") || last.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+bool IsHostName(std::string_view host) {
+  if (host.empty() || host.size() > 253 || host.starts_with('.') || host.starts_with('-')) {
+    return false;
+  }
+  if (host.find("..") != std::string_view::npos || host.ends_with('.')) return false;
+  return std::all_of(host.begin(), host.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_';
+  });
+}
+
+struct Authority {
+  std::string host;        // lower case, without brackets
+  std::uint16_t port = 0;  // 0: none given
+};
+
+std::optional<Authority> ParseAuthority(std::string_view text) {
+  Authority out;
+  std::string_view port;
+  if (text.starts_with('[')) {
+    const auto end = text.find(']');
+    if (end == std::string_view::npos) return std::nullopt;
+    out.host = ToLower(text.substr(1, end - 1));
+    if (!IsV6(out.host)) return std::nullopt;
+    port = text.substr(end + 1);
+    if (!port.empty() && port[0] != ':') return std::nullopt;
+  } else {
+    const auto colon = text.find(':');
+    out.host = ToLower(text.substr(0, colon));
+    const bool good = IsHostName(out.host) && (!LooksNumeric(out.host) || IsV4(out.host));
+    if (!good) return std::nullopt;
+    port = colon == std::string_view::npos ? std::string_view() : text.substr(colon);
+  }
+  if (port.empty()) return out;
+  port.remove_prefix(1);
+  const auto [end, ec] = std::from_chars(port.data(), port.data() + port.size(), out.port);
+  if (ec != std::errc() || end != port.data() + port.size() || out.port == 0) return std::nullopt;
+  return out;
+}
+
+std::string Bracketed(const std::string& host) {
+  return host.find(':') == std::string::npos ? host : '[' + host + ']';
+}
+
+// Addresses that no tool lives at: metadata services, "any", multicast (T11).
+bool IsForbiddenAddress(const std::string& host) {
+  in_addr v4{};
+  if (inet_pton(AF_INET, host.c_str(), &v4) == 1) {
+    const std::uint32_t address = ntohl(v4.s_addr);
+    return address >> 24 == 0 || address >> 24 >= 224 || address >> 16 == 0xa9fe;
+  }
+  in6_addr v6{};
+  if (inet_pton(AF_INET6, host.c_str(), &v6) != 1) return false;
+  return IN6_IS_ADDR_UNSPECIFIED(&v6) || IN6_IS_ADDR_LINKLOCAL(&v6) || IN6_IS_ADDR_MULTICAST(&v6) ||
+         IN6_IS_ADDR_V4MAPPED(&v6) || host == "fd00:ec2::254";
+}
+
+// Returns why the url is refused, or empty.
+std::string_view ParseUrl(std::string_view url, Backend& backend) {
+  const auto colon = url.find("://");
+  if (colon == std::string_view::npos) return kUrlHelp;
+  backend.scheme = url.substr(0, colon);
+  if (backend.scheme != "http" && backend.scheme != "https") return kUrlHelp;
+  std::string_view rest = url.substr(colon + 3);
+  if (rest.find('@') != std::string_view::npos) {
+    return "a url carries no user or password: this file is no place for secrets";
+  }
+  if (rest.find_first_of("?#") != std::string_view::npos) {
+    return "a backend url has no query and no fragment";
+  }
+  const auto slash = std::min(rest.find('/'), rest.size());
+  const auto authority = ParseAuthority(rest.substr(0, slash));
+  if (!authority) return kUrlHelp;
+  if (IsForbiddenAddress(authority->host)) {
+    return "link-local, multicast and unspecified addresses are refused as backends";
+  }
+  const std::uint16_t default_port = backend.scheme == "https" ? 443 : 80;
+  backend.host = authority->host;
+  backend.port = authority->port == 0 ? default_port : authority->port;
+  backend.authority = Bracketed(backend.host);
+  if (backend.port != default_port) backend.authority += ':' + std::to_string(backend.port);
+  std::string_view path = rest.substr(slash);
+  while (path.ends_with('/')) path.remove_suffix(1);
+  if (path.empty()) return {};
+  std::string scratch;
+  const auto canonical = CanonicalPath(path, scratch);
+  if (!canonical) return canonical.error().detail();
+  backend.base_path = *canonical;
+  return {};
+}
+
+void ReadHosts(MapReader& map, Backend& backend) {
+  for (const LocatedText& entry : map.Texts("hosts")) {
+    const auto authority = ParseAuthority(entry.text);
+    if (!authority) {
+      map.problems().Error(entry.place, entry.key, std::string(kHostHelp));
+      continue;
+    }
+    std::string host = Bracketed(authority->host);
+    if (authority->port != 0) host += ':' + std::to_string(authority->port);
+    backend.hosts.push_back(std::move(host));
+  }
+}
+
+void ReadTls(MapReader& map, Backend& backend) {
+  const YamlNode* node = map.Get("tls");
+  if (node == nullptr) return;
+  MapReader tls(*node, map.KeyOf("tls"), map.problems());
+  backend.tls_ca_file = tls.Text("ca_file").value_or("");
+  backend.tls_client_cert = tls.Text("client_cert").value_or("");
+  backend.tls_client_key = tls.Text("client_key").value_or("");
+  tls.Finish();
+  if (backend.scheme == "http") {
+    map.problems().Error(node->place, tls.key(), "the url is http; use https or drop tls");
+  }
+  if (tls.Has("client_cert") != tls.Has("client_key")) {
+    map.problems().Error(node->place, tls.key(), "client_cert and client_key go together");
+  }
+}
+
+Backend ReadBackend(MapReader& map) {
+  static constexpr std::pair<std::string_view, std::string_view> kProtocols[] = {{"http", "http"},
+                                                                                 {"mcp", "mcp"}};
+  Backend backend;
+  if (const YamlNode* url = map.Need("url", kUrlHelp)) {
+    const auto text = ReadText(*url, map.KeyOf("url"), map.problems());
+    const auto problem = text ? ParseUrl(*text, backend) : std::string_view();
+    if (!problem.empty()) {
+      map.problems().Error(url->place, map.KeyOf("url"), std::string(problem));
+    }
+  }
+  ReadHosts(map, backend);
+  backend.key_header = map.Text("key_header").value_or("");
+  if (!backend.key_header.empty() &&
+      (!IsToken(backend.key_header) || IsReservedHeader(backend.key_header))) {
+    map.problems().Error(map.PlaceOf("key_header"), map.KeyOf("key_header"),
+                         "accepted: the name of a header field that carries a key, such as "
+                         "Idempotency-Key");
+  }
+  backend.protocol = map.OneOf("protocol", kProtocols).value_or("http");
+  backend.trust_annotations = map.Bool("trust_annotations").value_or(false);
+  if (backend.trust_annotations && backend.protocol != "mcp") {
+    map.problems().Error(map.PlaceOf("trust_annotations"), map.KeyOf("trust_annotations"),
+                         "only a backend with `protocol: mcp` has annotations");
+  }
+  backend.timeout = map.Duration("timeout", Millis(1));
+  backend.connect_timeout =
+      map.Duration("connect_timeout", Millis(1)).value_or(backend.connect_timeout);
+  ReadTls(map, backend);
+  map.Finish();
+  return backend;
+}
+
+}  // namespace
+
+void LoadBackends(const YamlNode& section, Draft& draft) {
+  if (section.kind != YamlNode::Kind::kMap) {
+    draft.problems.Error(section.place, "backends", "a map of names to backends is accepted here");
+    return;
+  }
+  for (const auto& member : section.members) {
+    const std::string key = JoinKey("backends", member.name);
+    if (!IsName(member.name)) {
+      draft.problems.Error(member.name_place, key, std::string(kNameHelp));
+    }
+    MapReader map(member.value, key, draft.problems);
+    Backend backend = ReadBackend(map);
+    backend.name = member.name;
+    const bool is_new = draft.backends.emplace(member.name, draft.policy.backends.size()).second;
+    if (!is_new) {
+      draft.problems.Error(member.name_place, key, "this backend is defined in another file too");
+      continue;
+    }
+    draft.policy.backends.push_back(std::move(backend));
+    draft.backend_places.push_back(member.name_place);
+  }
+}
+
+}  // namespace recourse

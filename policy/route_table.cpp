@@ -1,0 +1,271 @@
+#include "policy/route_table.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "policy/path.h"
+#include "policy/route_tree.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::size_t kAuthorityBytesMax = limits::kHostBytesMax + 8;
+
+// Between the strictness of a read (0) and of a write tool (2): an unlisted write that is guarded.
+constexpr int kGuardedStrictness = 1;
+
+bool HasUpper(std::string_view text) {
+  return std::any_of(text.begin(), text.end(), [](char c) { return c >= 'A' && c <= 'Z'; });
+}
+
+bool IsReadMethod(std::string_view method) {
+  return method == "GET" || method == "HEAD" || method == "OPTIONS";
+}
+
+// The host and the port of an authority; port is empty when there is none.
+struct HostPort {
+  std::string_view host, port;
+};
+HostPort SplitAuthority(std::string_view authority) {
+  const auto bracket = authority.rfind(']');
+  const auto colon = authority.rfind(':');
+  if (colon == std::string_view::npos || (bracket != std::string_view::npos && colon < bracket)) {
+    return {authority, {}};
+  }
+  return {authority.substr(0, colon), authority.substr(colon + 1)};
+}
+
+// An authority in lower case, built on the stack.
+class AuthorityKey {
+ public:
+  void Append(std::string_view text) {
+    for (const char c : text) {
+      if (size_ == bytes_.size()) return;
+      bytes_[size_++] = c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
+    }
+  }
+  void AppendPort(std::uint16_t port) {
+    Append(":");
+    const auto end = std::to_chars(bytes_.data() + size_, bytes_.data() + bytes_.size(), port);
+    size_ = static_cast<std::size_t>(end.ptr - bytes_.data());
+  }
+  void Resize(std::size_t size) { size_ = size; }
+  std::size_t size() const { return size_; }
+  std::string_view view() const { return {bytes_.data(), size_}; }
+
+ private:
+  std::array<char, kAuthorityBytesMax + 8> bytes_;
+  std::size_t size_ = 0;
+};
+
+std::string_view TrimTail(std::string_view path) {
+  while (path.size() > 1) {
+    if (path.ends_with('.')) {
+      path.remove_suffix(1);
+    } else if (path.ends_with("%20")) {
+      path.remove_suffix(3);
+    } else {
+      break;
+    }
+  }
+  return path;
+}
+
+// Every segment without the dots and spaces at its end, as Windows servers read it.
+std::string TrimSegments(std::string_view path) {
+  std::string out;
+  while (!path.empty()) {
+    const auto end = std::min(path.find('/', 1), path.size());
+    out += TrimTail(path.substr(0, end));
+    path.remove_prefix(end);
+  }
+  return out;
+}
+
+// The other readings of a canonical path that servers are known to take (P13-P20): without its
+// trailing slash, without dots and spaces at the end, without its extension. At most six.
+class Readings {
+ public:
+  explicit Readings(std::string_view path) {
+    Add(path);
+    std::string_view trimmed = path;
+    if (trimmed.size() > 1 && trimmed.ends_with('/')) trimmed.remove_suffix(1);
+    Add(trimmed);
+    trimmed = TrimTail(trimmed);
+    Add(trimmed);
+    const auto slash = trimmed.rfind('/');
+    if (slash == std::string_view::npos) return;
+    const std::string_view name = trimmed.substr(slash + 1);
+    for (const auto dot : {name.rfind('.'), name.find('.')}) {
+      if (dot == std::string_view::npos || dot == 0) continue;
+      Add(TrimTail(trimmed.substr(0, slash + 1 + dot)));
+    }
+  }
+  const std::string_view* begin() const { return all_.data(); }
+  const std::string_view* end() const { return all_.data() + count_; }
+  std::size_t size() const { return count_; }
+
+ private:
+  void Add(std::string_view path) {
+    if (std::find(begin(), end(), path) == end()) all_[count_++] = path;
+  }
+  std::array<std::string_view, 6> all_;
+  std::size_t count_ = 0;
+};
+
+struct BackendRoutes {
+  RouteTree exact{RouteTree::OnSame::kKeepFirst};
+  RouteTree folded{RouteTree::OnSame::kKeepStrictest};  // literals in the form of FoldPath
+  bool needs_fold = false;                              // some literal is not in that form already
+};
+
+}  // namespace
+
+struct RouteTable::Impl {
+  TextMap<const Backend*> by_host_port;  // "orders:8080"
+  TextMap<const Backend*> by_bare_url;   // urls without port, whatever the port of the request
+  TextMap<const Backend*> by_host;       // entries of `hosts` without port
+  TextMap<const Tool*> tools;
+  std::vector<BackendRoutes> routes;  // by index of the backend
+  const Backend* first_backend = nullptr;
+  UnlistedRule unlisted_reads = UnlistedRule::kPass;
+  UnlistedRule unlisted_writes = UnlistedRule::kGuard;
+
+  void AddBackend(const Backend& backend);
+  void AddTool(const Tool& tool);
+  bool HasStricterReading(const BackendRoutes& table, std::string_view path,
+                          std::string_view method, int strictness) const;
+};
+
+void RouteTable::Impl::AddBackend(const Backend& backend) {
+  const bool is_v6 = backend.host.find(':') != std::string::npos;
+  const std::string host = is_v6 ? '[' + backend.host + ']' : backend.host;
+  by_host_port.emplace(host + ':' + std::to_string(backend.port), &backend);
+  if (backend.authority == host) by_bare_url.emplace(host, &backend);
+  for (const std::string& entry : backend.hosts) {
+    const std::string lower = ToLower(entry);
+    (SplitAuthority(lower).port.empty() ? by_host : by_host_port).emplace(lower, &backend);
+  }
+}
+
+void RouteTable::Impl::AddTool(const Tool& tool) {
+  tools.emplace(tool.name, &tool);
+  if (tool.patterns.empty()) return;  // refused by the loader; it still looks for other problems
+  BackendRoutes& table = routes[tool.backend];
+  for (const std::string& text : tool.patterns) {
+    const RoutePattern pattern = ParsePattern(text);
+    RoutePattern folded = pattern;
+    for (auto& segment : folded.segments) {
+      if (segment.is_capture) continue;
+      segment.text = FoldPath(segment.text);
+    }
+    for (std::size_t i = 0; i < folded.segments.size(); ++i) {
+      table.needs_fold = table.needs_fold || folded.segments[i].text != pattern.segments[i].text;
+    }
+    for (const std::string& method : tool.methods) {
+      table.exact.Add(pattern, method, &tool);
+      table.folded.Add(folded, method, &tool);
+    }
+  }
+}
+
+bool RouteTable::Impl::HasStricterReading(const BackendRoutes& table, std::string_view path,
+                                          std::string_view method, int strictness) const {
+  const Readings readings(path);
+  const bool fold = table.needs_fold || HasUpper(path) || path.find('%') != std::string_view::npos;
+  const bool has_loose_segments =
+      path.find("./") != std::string_view::npos || path.find("%20/") != std::string_view::npos;
+  if (readings.size() == 1 && !fold && !has_loose_segments) return false;
+  RouteTree::Found found;
+  const auto is_stricter = [&](const RouteTree& tree, std::string_view reading) {
+    return tree.Find(reading, method, found) && StrictnessOf(*found.entry->tool) > strictness;
+  };
+  const auto any_is_stricter = [&](const Readings& all) {
+    return std::any_of(all.begin(), all.end(), [&](std::string_view reading) {
+      return is_stricter(table.exact, reading) ||
+             (fold && is_stricter(table.folded, FoldPath(reading)));
+    });
+  };
+  if (any_is_stricter(readings)) return true;
+  if (!has_loose_segments) return false;
+  const std::string trimmed = TrimSegments(path);
+  return any_is_stricter(Readings(trimmed));
+}
+
+RouteTable::RouteTable(const Policy& policy) : impl_(std::make_unique<Impl>()) {
+  impl_->unlisted_reads = policy.unlisted_reads;
+  impl_->unlisted_writes = policy.unlisted_writes;
+  impl_->first_backend = policy.backends.data();
+  impl_->routes.resize(policy.backends.size());
+  for (const Backend& backend : policy.backends) impl_->AddBackend(backend);
+  for (const Tool& tool : policy.tools) impl_->AddTool(tool);
+}
+
+RouteTable::~RouteTable() = default;
+
+const Backend* RouteTable::FindBackend(std::string_view authority,
+                                       std::uint16_t default_port) const {
+  if (authority.empty() || authority.size() > kAuthorityBytesMax) return nullptr;
+  const auto [host, port] = SplitAuthority(authority);
+  AuthorityKey key;
+  key.Append(host);
+  const std::size_t host_size = key.size();
+  if (port.empty()) {
+    key.AppendPort(default_port);
+  } else {
+    key.Append(":");
+    key.Append(port);
+  }
+  const auto find = [](const TextMap<const Backend*>& map, std::string_view name) {
+    const auto found = map.find(name);
+    return found == map.end() ? nullptr : found->second;
+  };
+  if (const Backend* backend = find(impl_->by_host_port, key.view())) return backend;
+  key.Resize(host_size);
+  if (port.empty() && host.size() == authority.size()) {
+    if (const Backend* backend = find(impl_->by_bare_url, key.view())) return backend;
+  }
+  return find(impl_->by_host, key.view());
+}
+
+const Tool* RouteTable::FindTool(std::string_view name) const {
+  const auto found = impl_->tools.find(name);
+  return found == impl_->tools.end() ? nullptr : found->second;
+}
+
+Result<RouteMatch> RouteTable::Match(const Backend& backend, std::string_view method,
+                                     std::string_view path, std::string& scratch) const {
+  const auto canonical = CanonicalPath(path, scratch);
+  if (!canonical) return std::unexpected(canonical.error());
+  const auto& table = impl_->routes[static_cast<std::size_t>(&backend - impl_->first_backend)];
+  RouteMatch match;
+  match.backend = &backend;
+  match.path = *canonical;
+  RouteTree::Found found;
+  int strictness = 0;
+  if (table.exact.Find(match.path, method, found)) {
+    match.tool = found.entry->tool;
+    match.effect = match.tool->effect;
+    strictness = StrictnessOf(*match.tool);
+    match.capture_count = found.value_count;
+    for (std::size_t i = 0; i < found.value_count; ++i) {
+      match.captures[i] = {found.entry->names[i], found.values[i]};
+    }
+    // The policy names this very path: nothing is left to interpret.
+    if (found.entry->is_literal) return match;
+  } else {
+    match.effect = IsReadMethod(method) ? Effect::kRead : Effect::kWrite;
+    match.unlisted = match.effect == Effect::kRead ? impl_->unlisted_reads : impl_->unlisted_writes;
+    if (match.unlisted == UnlistedRule::kDeny) return match;
+    strictness = match.unlisted == UnlistedRule::kGuard ? kGuardedStrictness : 0;
+  }
+  if (impl_->HasStricterReading(table, match.path, method, strictness)) {
+    return std::unexpected(Error(ErrorCode::kAmbiguousPath,
+                                 "another reading of the path (case, escapes, trailing slash, dot, "
+                                 "space or extension) falls "
+                                 "under a stricter rule"));
+  }
+  return match;
+}
+
+}  // namespace recourse

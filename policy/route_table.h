@@ -1,0 +1,59 @@
+// From authority, method and path to a tool. One canonical path form, no regex; cost does not grow
+// with the number of routes (a hash map per path segment).
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "policy/policy.h"
+
+namespace recourse {
+
+inline constexpr std::size_t kCapturesMax = 8;
+
+struct RouteMatch {
+  const Backend* backend = nullptr;
+  const Tool* tool = nullptr;  // nullptr: no tool matches, see `unlisted`
+  Effect effect = Effect::kWrite;
+  UnlistedRule unlisted = UnlistedRule::kDeny;  // meaningful when tool is nullptr
+  // The canonical path: a view of the input when nothing had to change, else of `scratch`.
+  std::string_view path;
+  // Captured segments, still percent-encoded, views of `path`. Names belong to the policy.
+  struct Capture {
+    std::string_view name, value;
+  };
+  std::array<Capture, kCapturesMax> captures;
+  std::size_t capture_count = 0;
+};
+
+class RouteTable {
+ public:
+  // `policy` must outlive the table. Routes that are ambiguous were refused by the loader.
+  explicit RouteTable(const Policy& policy);
+  ~RouteTable();
+
+  // `authority` as in Host, any case, with or without port. nullptr: unknown. `default_port` is
+  // what an authority without port means (80). No allocation for lower-case input.
+  const Backend* FindBackend(std::string_view authority, std::uint16_t default_port) const;
+
+  // The tool of that name, or nullptr.
+  const Tool* FindTool(std::string_view name) const;
+
+  // `path` is the target without query. Fails with kAmbiguousPath or kMalformedRequest and a static
+  // reason (bad-inputs 4-P): encoded or literal dot segments, empty segments, encoded slash,
+  // backslash, percent, NUL or control, malformed escapes, invalid UTF-8, look-alikes of '/' and
+  // '.', zero-width characters, path parameters (';'), and paths of which another reading
+  // (lower-case, without trailing slash, dot, space or extension) falls under a stricter rule.
+  // Percent-encoded unreserved characters are decoded; that canonical path is what is forwarded.
+  // Reads of plain paths do not allocate. Thread-safe.
+  Result<RouteMatch> Match(const Backend& backend, std::string_view method, std::string_view path,
+                           std::string& scratch) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace recourse

@@ -1,0 +1,134 @@
+// Selectors, conditions and request templates of the policy language. Everything is parsed and
+// checked when the policy is loaded; rendering is a pure function over one call and its answer.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "proxy/base/error.h"
+#include "proxy/base/http_message.h"
+#include "proxy/base/json.h"
+
+namespace recourse {
+
+// One place in a call or its answer: body#/a/b, path.id, query.q, header.X-Name, key, external_ref,
+// answer.body#/id, answer.header.Location, answer.status. `request.` may be written before the
+// first four.
+struct Selector {
+  enum class Source : std::uint8_t {
+    kBody,
+    kPath,
+    kQuery,
+    kHeader,
+    kKey,
+    kExternalRef,
+    kAnswerBody,
+    kAnswerHeader,
+    kAnswerStatus
+  };
+  Source source = Source::kBody;
+  std::string name;  // JSON pointer, capture, query or field name
+  std::string text;  // as written in the policy
+};
+// Fails with a static reason that says what is accepted.
+Result<Selector> ParseSelector(std::string_view text);
+
+// "answer.body#/ok == true", "body#/amount > 1000", "answer.body#/id" (exists). Operators:
+// == != < <= > >=. Numbers compare exactly as decimals.
+struct Condition {
+  enum class Op : std::uint8_t {
+    kExists,
+    kEqual,
+    kNotEqual,
+    kLess,
+    kLessEqual,
+    kGreater,
+    kGreaterEqual
+  };
+  Selector left;
+  Op op = Op::kExists;
+  Json right;
+  std::string text;
+};
+Result<Condition> ParseCondition(std::string_view text);
+
+// Statuses such as [2xx, 404].
+class StatusSet {
+ public:
+  bool Contains(int status) const;
+  bool empty() const { return ranges_.empty(); }
+  void Add(int first, int last) { ranges_.emplace_back(first, last); }
+
+ private:
+  std::vector<std::pair<int, int>> ranges_;
+};
+Result<StatusSet> ParseStatuses(const std::vector<std::string>& items);
+
+// What selectors read from. Pointers may be null when that part does not exist (yet).
+struct CallValues {
+  const std::vector<std::pair<std::string, std::string>>* path = nullptr;   // decoded captures
+  const std::vector<std::pair<std::string, std::string>>* query = nullptr;  // decoded pairs
+  const Headers* headers = nullptr;
+  const Json* body = nullptr;  // JSON bodies, and forms as an object of strings
+  std::string key;             // hex
+  std::string external_ref;
+  int answer_status = 0;
+  const Headers* answer_headers = nullptr;
+  const Json* answer_body = nullptr;
+};
+// The value at the selector, nullopt when absent. Headers, query and path give strings. A name that
+// occurs twice in the query or the header gives nothing: it has two readings.
+std::optional<Json> Select(const Selector& selector, const CallValues& values);
+// nullopt: the condition cannot be evaluated (the left side is absent or of another type).
+std::optional<bool> Evaluate(const Condition& condition, const CallValues& values);
+
+// "GET /orders?client_ref={key}" with optional headers and JSON body (4-T): a placeholder stands
+// for one whole path segment or part of one, one query value, one header value or one JSON node.
+// Scheme, host, port, method and names are fixed text.
+class RequestTemplate {
+ public:
+  struct Piece {  // literal text or a placeholder
+    std::string literal;
+    std::optional<Selector> selector;
+  };
+  using Text = std::vector<Piece>;
+  struct Node {  // JSON body as a tree; a string that is one placeholder takes the value's type
+    Json::Kind kind = Json::Kind::kNull;
+    Json scalar;
+    Text text;
+    std::vector<Node> items;
+    std::vector<std::pair<std::string, Node>> members;
+  };
+
+  std::string method;
+  std::vector<Text> path;  // one entry per segment
+  std::vector<std::pair<std::string, Text>> query;
+  std::vector<std::pair<std::string, Text>> headers;
+  std::optional<Node> json;
+  std::string source;  // as written
+};
+// `line` is "METHOD /path?query". Fails with a static reason.
+Result<RequestTemplate> ParseRequestLine(std::string_view line);
+Result<RequestTemplate::Text> ParseTemplateText(std::string_view text);
+
+// A request ready to be sent, kept in the ledger so that later policy edits cannot change it.
+struct RenderedRequest {
+  std::string method;
+  std::string target;
+  Headers headers;
+  std::string body;
+};
+// Fails with a static reason when a value is missing, empty, not scalar where text is needed,
+// carries control characters, is "." or "..", or the result exceeds limits.h. Path segments and
+// query values are percent-encoded, so a value can never change the path it stands in.
+Result<RenderedRequest> Render(const RequestTemplate& request, const CallValues& values);
+
+// Which selectors a template or a condition reads (for static checks).
+std::vector<Selector> SelectorsOf(const RequestTemplate& request);
+
+}  // namespace recourse

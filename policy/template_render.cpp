@@ -1,0 +1,211 @@
+#include "policy/path.h"
+#include "policy/template.h"
+#include "proxy/base/limits.h"
+
+namespace recourse {
+namespace {
+
+using Node = RequestTemplate::Node;
+using Source = Selector::Source;
+using Text = RequestTemplate::Text;
+
+std::unexpected<Error> Bad(std::string_view reason) {
+  return std::unexpected(Error(ErrorCode::kMalformedRequest, reason));
+}
+
+// The value of one placeholder as text for a path, query or field.
+Result<std::string> TextOf(const Selector& selector, const CallValues& values) {
+  const std::optional<Json> value = Select(selector, values);
+  if (!value || value->kind == Json::Kind::kNull) return Bad("a value is missing");
+  if (!value->is_scalar()) return Bad("a value is an array or object where text is needed");
+  std::string text = ScalarText(*value);
+  if (text.empty()) return Bad("a value is empty");
+  if (text.size() > limits::kExternalRefBytesMax) return Bad("a value is too long");
+  if (!IsFieldValue(text) || text.find('\t') != std::string::npos) {
+    return Bad("a value has control characters");
+  }
+  return text;
+}
+
+template <class Encode>
+Result<std::string> Join(const Text& pieces, const CallValues& values, Encode encode) {
+  std::string out;
+  for (const auto& piece : pieces) {
+    if (!piece.selector) {
+      out += piece.literal;
+      continue;
+    }
+    const auto text = TextOf(*piece.selector, values);
+    if (!text) return std::unexpected(text.error());
+    const Result<std::string> encoded = encode(*text);
+    if (!encoded) return encoded;
+    out += *encoded;
+  }
+  return out;
+}
+
+Result<std::string> ForPath(const std::string& text) {
+  if (!IsPathValue(text)) {
+    return Bad("a value cannot stand in a path: separators, wildcards and non-ASCII are refused");
+  }
+  return PercentEncode(text);
+}
+Result<std::string> ForQuery(const std::string& text) { return PercentEncode(text); }
+Result<std::string> ForHeader(const std::string& text) { return text; }
+
+bool IsDots(std::string_view segment) {
+  return !segment.empty() && segment.find_first_not_of('.') == std::string_view::npos;
+}
+
+Result<std::string> RenderTarget(const RequestTemplate& request, const CallValues& values) {
+  std::string target;
+  for (const Text& pieces : request.path) {
+    const auto segment = Join(pieces, values, ForPath);
+    if (!segment) return segment;
+    if (IsDots(*segment)) return Bad("a path segment would be a dot segment");
+    target += '/' + *segment;
+  }
+  char separator = '?';
+  for (const auto& [name, pieces] : request.query) {
+    const auto value = Join(pieces, values, ForQuery);
+    if (!value) return value;
+    target += separator + name + '=' + *value;
+    separator = '&';
+  }
+  if (target.size() > limits::kTargetBytesMax) return Bad("the rendered target is too long");
+  return target;
+}
+
+void AppendNumber(std::string& out, const Json& number) {
+  const std::string plain = ScalarText(number);
+  out += plain.empty() ? number.text : plain;
+}
+
+bool AppendJson(std::string& out, const Json& value) {
+  if (out.size() > limits::kRenderedRequestBytesMax) return false;
+  switch (value.kind) {
+    case Json::Kind::kNull:
+      out += "null";
+      return true;
+    case Json::Kind::kFalse:
+      out += "false";
+      return true;
+    case Json::Kind::kTrue:
+      out += "true";
+      return true;
+    case Json::Kind::kNumber:
+      AppendNumber(out, value);
+      return true;
+    case Json::Kind::kString:
+      AppendJsonString(out, value.text);
+      return true;
+    case Json::Kind::kArray:
+      out += '[';
+      for (std::size_t i = 0; i < value.items.size(); ++i) {
+        if (i > 0) out += ',';
+        if (!AppendJson(out, value.items[i])) return false;
+      }
+      out += ']';
+      return true;
+    case Json::Kind::kObject:
+      out += '{';
+      for (std::size_t i = 0; i < value.members.size(); ++i) {
+        if (i > 0) out += ',';
+        AppendJsonString(out, value.members[i].first);
+        out += ':';
+        if (!AppendJson(out, value.members[i].second)) return false;
+      }
+      out += '}';
+      return true;
+  }
+  return false;
+}
+
+constexpr std::string_view kTooLarge = "the rendered request is too large";
+
+bool IsFromRequest(Source source) {
+  return source == Source::kBody || source == Source::kQuery || source == Source::kHeader;
+}
+
+// A string that is one placeholder: the value goes in as a node and keeps its type. Missing and
+// null are refused; an empty string only the agent itself may have meant.
+Result<void> AppendPlaceholder(std::string& out, const Selector& selector,
+                               const CallValues& values) {
+  const std::optional<Json> value = Select(selector, values);
+  if (!value || value->kind == Json::Kind::kNull) return Bad("a value is missing");
+  const bool is_empty = value->kind == Json::Kind::kString && value->text.empty();
+  if (is_empty && !IsFromRequest(selector.source)) return Bad("a value is empty");
+  if (!AppendJson(out, *value)) return Bad(kTooLarge);
+  return {};
+}
+
+Result<void> AppendText(std::string& out, const Text& pieces, const CallValues& values) {
+  if (pieces.size() == 1 && pieces[0].selector) {
+    return AppendPlaceholder(out, *pieces[0].selector, values);
+  }
+  const auto text = Join(pieces, values, ForHeader);
+  if (!text) return std::unexpected(text.error());
+  AppendJsonString(out, *text);
+  return {};
+}
+
+// The policy's own nesting is bounded by the loader, so recursion is too.
+Result<void> AppendNode(std::string& out, const Node& node, const CallValues& values) {
+  if (out.size() > limits::kRenderedRequestBytesMax) return Bad(kTooLarge);
+  switch (node.kind) {
+    case Json::Kind::kString:
+      return AppendText(out, node.text, values);
+    case Json::Kind::kArray: {
+      out += '[';
+      for (std::size_t i = 0; i < node.items.size(); ++i) {
+        if (i > 0) out += ',';
+        if (auto done = AppendNode(out, node.items[i], values); !done) return done;
+      }
+      out += ']';
+      return {};
+    }
+    case Json::Kind::kObject: {
+      out += '{';
+      for (std::size_t i = 0; i < node.members.size(); ++i) {
+        if (i > 0) out += ',';
+        AppendJsonString(out, node.members[i].first);
+        out += ':';
+        if (auto done = AppendNode(out, node.members[i].second, values); !done) return done;
+      }
+      out += '}';
+      return {};
+    }
+    default:
+      AppendJson(out, node.scalar);
+      return {};
+  }
+}
+
+}  // namespace
+
+Result<RenderedRequest> Render(const RequestTemplate& request, const CallValues& values) {
+  RenderedRequest out;
+  out.method = request.method;
+  auto target = RenderTarget(request, values);
+  if (!target) return std::unexpected(target.error());
+  out.target = std::move(*target);
+  std::size_t size = out.target.size();
+  for (const auto& [name, pieces] : request.headers) {
+    auto value = Join(pieces, values, ForHeader);
+    if (!value) return std::unexpected(value.error());
+    size += name.size() + value->size();
+    out.headers.emplace_back(name, std::move(*value));
+  }
+  if (request.json) {
+    if (auto done = AppendNode(out.body, *request.json, values); !done) {
+      return std::unexpected(done.error());
+    }
+    if (FindHeader(out.headers, "Content-Type") == nullptr) {
+      out.headers.emplace_back("Content-Type", "application/json");
+    }
+  }
+  if (size + out.body.size() > limits::kRenderedRequestBytesMax) return Bad(kTooLarge);
+  return out;
+}
+
+}  // namespace recourse

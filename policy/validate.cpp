@@ -1,0 +1,262 @@
+#include <algorithm>
+#include <memory>
+
+#include "policy/draft.h"
+#include "policy/route_table.h"
+#include "policy/route_tree.h"
+
+namespace recourse {
+namespace {
+
+using Source = Selector::Source;
+
+// A segment that no literal of a policy is likely to be: stands for any value.
+constexpr std::string_view kAnyValue = "~~";
+
+void CheckAuthorities(Draft& draft) {
+  std::map<std::string, std::size_t> owners;
+  for (std::size_t i = 0; i < draft.policy.backends.size(); ++i) {
+    const Backend& backend = draft.policy.backends[i];
+    if (backend.host.empty()) continue;
+    std::vector<std::string> names = backend.hosts;
+    const bool is_v6 = backend.host.find(':') != std::string::npos;
+    names.push_back((is_v6 ? '[' + backend.host + ']' : backend.host) + ':' +
+                    std::to_string(backend.port));
+    for (const std::string& name : names) {
+      const auto [owner, is_new] = owners.emplace(name, i);
+      if (is_new || owner->second == i) continue;
+      draft.problems.Error(draft.backend_places[i], JoinKey("backends", backend.name),
+                           "has the same authority " + name + " as backend " +
+                               draft.policy.backends[owner->second].name +
+                               "; the Host field could not tell them apart");
+    }
+  }
+}
+
+// Two patterns of the same shape match the same paths with the same specificity.
+std::string ShapeOf(const std::string& pattern) {
+  const RoutePattern route = ParsePattern(pattern);
+  std::string shape;
+  for (const auto& segment : route.segments)
+    shape += '/' + (segment.is_capture ? "{}" : segment.text);
+  return route.has_rest ? shape + "/**" : shape;
+}
+
+void CheckRoutes(Draft& draft) {
+  std::map<std::string, std::size_t> owners;
+  for (std::size_t i = 0; i < draft.policy.tools.size(); ++i) {
+    const Tool& tool = draft.policy.tools[i];
+    for (const std::string& pattern : tool.patterns) {
+      for (const std::string& method : tool.methods) {
+        const std::string route =
+            std::to_string(tool.backend) + ' ' + method + ' ' + ShapeOf(pattern);
+        const auto [owner, is_new] = owners.emplace(route, i);
+        if (is_new) continue;
+        const std::string other = draft.policy.tools[owner->second].name;
+        draft.problems.Error(draft.ToolPlace(i, "match"), draft.ToolKey(i, "match"),
+                             owner->second == i ? method + ' ' + pattern + " is given twice"
+                                                : method + ' ' + pattern + " is ambiguous: tool " +
+                                                      other + " matches the same calls");
+      }
+    }
+  }
+  if (owners.size() > limits::kPolicyRoutesMax) {
+    draft.problems.Error({0, 0, 0}, "tools", "more than 100000 routes");
+  }
+}
+
+void CheckUndoIsStated(Draft& draft, std::size_t index) {
+  const Tool& tool = draft.policy.tools[index];
+  const bool has_word = draft.ToolHas(index, "undo");
+  const bool has_excuse = tool.approval || draft.ToolHas(index, "approval") || !tool.reason.empty();
+  if (tool.undo || has_excuse) return;
+  const YamlNode* undo = draft.tool_nodes[index]->Find("undo");
+  if (has_word && undo->text != "none") return;  // already reported
+  draft.problems.Error(
+      draft.ToolPlace(index, "undo"), draft.ToolKey(index, "undo"),
+      has_word
+          ? "`undo: none` needs a human before it (approval: { by: [..] }) or a stated reason "
+            "(reason: \"why nothing has to be undone\")"
+          : "a write needs one of these: undo: { request: \"DELETE /orders/{external_ref}\" }, "
+            "approval: { by: [..] }, or undo: none with a reason: \"...\"");
+}
+
+std::vector<Selector> SelectorsOfConditions(const std::vector<Condition>& conditions) {
+  std::vector<Selector> out;
+  for (const Condition& condition : conditions) out.push_back(condition.left);
+  return out;
+}
+
+void CheckCaptures(Draft& draft, std::size_t index, std::string_view word,
+                   const std::vector<Selector>& selectors) {
+  for (const std::string& pattern : draft.policy.tools[index].patterns) {
+    const RoutePattern route = ParsePattern(pattern);
+    for (const Selector& selector : selectors) {
+      if (selector.source != Source::kPath) continue;
+      const bool found = std::any_of(route.segments.begin(), route.segments.end(),
+                                     [&](const RoutePattern::Segment& segment) {
+                                       return segment.is_capture && segment.text == selector.name;
+                                     });
+      if (found) continue;
+      draft.problems.Error(
+          draft.ToolPlace(index, word), draft.ToolKey(index, word),
+          "path." + selector.name + ": " + pattern + " has no capture {" + selector.name + "}");
+    }
+  }
+}
+
+bool IsKnownOnlyFromAnswer(const Tool& tool, const Selector& selector) {
+  const auto is_answer = [](Source source) {
+    return source == Source::kAnswerBody || source == Source::kAnswerHeader ||
+           source == Source::kAnswerStatus;
+  };
+  if (selector.source != Source::kExternalRef) return is_answer(selector.source);
+  return !tool.external_ref || is_answer(tool.external_ref->source);
+}
+
+void CheckSettle(Draft& draft, std::size_t index) {
+  const Tool& tool = draft.policy.tools[index];
+  if (!tool.settle) return;
+  const auto selectors = SelectorsOf(tool.settle->request);
+  CheckCaptures(draft, index, "settle", selectors);
+  for (const Selector& selector : selectors) {
+    if (IsKnownOnlyFromAnswer(tool, selector)) {
+      draft.problems.Error(draft.ToolPlace(index, "settle"), draft.ToolKey(index, "settle"),
+                           "{" + selector.text +
+                               "} comes from the answer, and there is none when "
+                               "the outcome is unknown; use {body#/pointer}, {path.name} or {key}");
+    }
+    const Backend& backend = draft.policy.backends[tool.backend];
+    if (selector.source == Source::kKey && backend.key_header.empty() && !tool.patterns.empty()) {
+      draft.problems.Warn(draft.ToolPlace(index, "settle"), draft.ToolKey(index, "settle"),
+                          "asks for {key}, but backend " + backend.name +
+                              " is never told the key: set its key_header, or ask for a value that "
+                              "the write itself carries");
+    }
+  }
+}
+
+// The target that an undo request would have, with a stand-in for every value.
+std::string SamplePath(const RequestTemplate& request) {
+  std::string path;
+  for (const auto& segment : request.path) {
+    path += '/';
+    for (const auto& piece : segment) path += piece.selector ? kAnyValue : piece.literal;
+  }
+  return path;
+}
+
+void CheckUndo(Draft& draft, const RouteTable& routes, std::size_t index) {
+  const Tool& tool = draft.policy.tools[index];
+  if (!tool.undo || tool.patterns.empty()) return;
+  const auto error = [&](std::string message) {
+    draft.problems.Error(draft.ToolPlace(index, "undo"), draft.ToolKey(index, "undo"),
+                         std::move(message));
+  };
+  const Backend& backend = draft.policy.backends[tool.backend];
+  CheckCaptures(draft, index, "undo", SelectorsOf(tool.undo->request));
+  if (tool.undo->repeatable == Repeatable::kByKey && backend.key_header.empty()) {
+    error("`repeatable: by_key` needs a backend with key_header; " + backend.name + " has none");
+  }
+  if (tool.undo->request.method == "GET" || tool.undo->request.method == "HEAD") {
+    error("a GET or HEAD takes nothing back");
+  }
+  std::string scratch;
+  const auto match =
+      routes.Match(backend, tool.undo->request.method, SamplePath(tool.undo->request), scratch);
+  if (!match || match->tool == nullptr || match->tool == &tool) return;
+  if (match->tool->approval) {
+    error("this request is tool " + match->tool->name +
+          ", which needs approval; an undo runs without a human");
+  } else if (match->tool->undo) {
+    error("this request is tool " + match->tool->name +
+          ", which has an undo itself; give it `undo: none` with a reason, or undo otherwise");
+  }
+}
+
+void WarnAboutKey(Draft& draft, std::size_t index) {
+  using Kind = ScopeRule::Kind;
+  const Tool& tool = draft.policy.tools[index];
+  if (!tool.identity.empty()) return;
+  for (const std::string& pointer : tool.ignore) {
+    if (std::count(pointer.begin(), pointer.end(), '/') != 1) continue;
+    draft.problems.Warn(draft.ToolPlace(index, "ignore"), draft.ToolKey(index, "ignore"),
+                        pointer +
+                            " is a top-level member: two calls that differ only there are "
+                            "one; name the members that count with `identity` instead");
+  }
+  const Kind scope = tool.scope.kind;
+  if (scope == Kind::kHeader || scope == Kind::kBody || scope == Kind::kBaggage) return;
+  const bool has_body = std::any_of(tool.methods.begin(), tool.methods.end(), [](const auto& name) {
+    return name == "POST" || name == "PUT" || name == "PATCH" || name == "*";
+  });
+  if (!has_body) return;
+  draft.problems.Warn(draft.tool_places[index], draft.ToolKey(index, "identity"),
+                      "is not given, so the whole body is the key: a model that rewords free text "
+                      "when it repeats the call runs it twice; name what makes two calls the same, "
+                      "such as identity: [ body#/order_id ]");
+}
+
+bool HasTestOf(const Draft& draft, const std::string& tool) {
+  return std::any_of(draft.policy.tests.begin(), draft.policy.tests.end(),
+                     [&](const PolicyTest& test) { return test.tool == tool; });
+}
+
+// Y08: somebody who removes or mistypes the write turns its path into a read.
+void WarnAboutCoveredWrites(Draft& draft) {
+  std::vector<std::unique_ptr<RouteTree>> reads(draft.policy.backends.size());
+  for (auto& tree : reads) tree = std::make_unique<RouteTree>(RouteTree::OnSame::kKeepFirst);
+  for (const Tool& tool : draft.policy.tools) {
+    if (tool.effect != Effect::kRead) continue;
+    for (const std::string& pattern : tool.patterns) {
+      for (const auto& method : tool.methods) {
+        reads[tool.backend]->Add(ParsePattern(pattern), method, &tool);
+      }
+    }
+  }
+  for (std::size_t i = 0; i < draft.policy.tools.size(); ++i) {
+    const Tool& tool = draft.policy.tools[i];
+    if (tool.effect != Effect::kWrite || HasTestOf(draft, tool.name)) continue;
+    for (const std::string& pattern : tool.patterns) {
+      std::string path;
+      for (const auto& segment : ParsePattern(pattern).segments) {
+        path += '/';
+        path += segment.is_capture ? kAnyValue : std::string_view(segment.text);
+      }
+      RouteTree::Found found;
+      for (const std::string& method : tool.methods) {
+        if (!reads[tool.backend]->Find(path, method, found)) continue;
+        draft.problems.Warn(draft.ToolPlace(i, "match"), draft.ToolKey(i, "match"),
+                            "the read " + found.entry->tool->name + " covers " + method + ' ' +
+                                pattern +
+                                " too; this write wins as the more specific one; keep "
+                                "it so with a test: expect: { tool: " +
+                                tool.name + " }");
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void Validate(Draft& draft) {
+  CheckAuthorities(draft);
+  CheckRoutes(draft);
+  const RouteTable routes(draft.policy);
+  for (std::size_t i = 0; i < draft.policy.tools.size(); ++i) {
+    const Tool& tool = draft.policy.tools[i];
+    if (tool.effect == Effect::kRead) continue;
+    CheckUndoIsStated(draft, i);
+    CheckCaptures(draft, i, "identity", tool.identity);
+    if (tool.external_ref) CheckCaptures(draft, i, "external_ref", {*tool.external_ref});
+    if (tool.approval) {
+      CheckCaptures(draft, i, "approval", SelectorsOfConditions(tool.approval->when));
+    }
+    CheckSettle(draft, i);
+    CheckUndo(draft, routes, i);
+    WarnAboutKey(draft, i);
+  }
+  WarnAboutCoveredWrites(draft);
+}
+
+}  // namespace recourse

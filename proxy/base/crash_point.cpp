@@ -1,0 +1,54 @@
+#include "proxy/base/crash_point.h"
+
+#ifdef RECOURSE_CRASH_POINTS
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace recourse {
+namespace {
+
+struct Armed {
+  std::string name;
+  int at = 1;
+  Armed() {
+    const char* text = std::getenv("RECOURSE_CRASH_POINT");
+    if (text == nullptr) return;
+    name = text;
+    if (const auto colon = name.find(':'); colon != std::string::npos) {
+      at = std::atoi(name.c_str() + colon + 1);
+      name.resize(colon);
+    }
+  }
+};
+
+void Record(const char* name) {
+  const char* path = std::getenv("RECOURSE_CRASH_HITS");
+  if (path == nullptr) return;
+  const int fd = ::open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+  if (fd < 0) return;
+  const std::string line = std::string(name) + "\n";
+  [[maybe_unused]] const auto written = ::write(fd, line.data(), line.size());
+  ::close(fd);
+}
+
+}  // namespace
+
+void CrashPoint(const char* name) {
+  static const Armed armed;
+  static std::atomic<int> passes{0};
+  if (armed.name.empty() || armed.name != name) return;
+  if (passes.fetch_add(1) + 1 != armed.at) return;
+  Record(name);
+  ::kill(::getpid(), SIGKILL);
+}
+
+}  // namespace recourse
+
+#endif

@@ -1,0 +1,83 @@
+// What can go wrong, as values. An Error is small and trivially copyable; its dynamic text is logged
+// or put into the answer where the error is born.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <string_view>
+
+namespace recourse {
+
+enum class ErrorCode : std::uint8_t {
+  kMalformedRequest,      // the head or body cannot be read one way only
+  kUnsupportedMediaType,  // a write whose arguments cannot be read
+  kRequestTooLarge,       // body over its cap
+  kHeaderTooLarge,        // head over its cap
+  kTargetTooLong,
+  kRequestTimeout,        // the client was too slow
+  kMethodNotAllowed,
+  kNotImplemented,        // unknown transfer coding
+  kExpectationFailed,
+  kVersionNotSupported,
+  kAmbiguousPath,         // two readings of the path disagree about what it may do
+  kUnknownBackend,        // no backend of the policy has this authority
+  kDenied,                // the policy says no
+  kApprovalUnavailable,   // the tool needs a human and none can be asked yet
+  kInvalidKey,            // the Idempotency-Key field cannot be read
+  kKeyRequired,           // the policy's scope is not in the call
+  kInProgress,            // the same call is still running
+  kOutcomeUnknown,        // sent, and nobody knows whether it took effect
+  kKeyReused,             // same key, other arguments
+  kSuspectedDuplicate,    // the policy asks a human about a probable repeat
+  kCompensated,           // the effect was undone; it does not run again
+  kKeyExpired,            // the key was used, and its answer is no longer kept
+  kAnswerNotKept,         // executed, but its answer was larger than what is kept
+  kAnswerLost,            // executed, but its answer was lost on the way
+  kNotSent,               // the backend could not be reached; provably nothing was sent
+  kBackendTimeout,        // read lane: no answer in time
+  kBackendReset,          // read lane: connection lost
+  kBackendProtocol,       // read lane: the answer is not HTTP
+  kLedgerUnavailable,     // the log cannot be written, so writes are refused
+  kOverloaded,
+  kDraining,
+  kLoop,
+  kInternal,
+};
+inline constexpr int kErrorCodeCount = static_cast<int>(ErrorCode::kInternal) + 1;
+
+// What is known about the backend's side effect when a call did not end in an answer.
+enum class Delivery : std::uint8_t { kNotSent, kUncertain, kAnswered };
+
+class Error {
+ public:
+  constexpr Error() = default;
+  // `detail` must have static storage duration.
+  constexpr explicit Error(ErrorCode code, std::string_view detail = {},
+                           Delivery delivery = Delivery::kNotSent)
+      : detail_(detail), code_(code), delivery_(delivery) {}
+  constexpr ErrorCode code() const { return code_; }
+  constexpr Delivery delivery() const { return delivery_; }
+  constexpr std::string_view detail() const { return detail_; }
+
+ private:
+  std::string_view detail_;
+  ErrorCode code_ = ErrorCode::kInternal;
+  Delivery delivery_ = Delivery::kNotSent;
+};
+
+template <class T>
+using Result = std::expected<T, Error>;
+
+// How an ErrorCode looks from outside (design 9): one row per code, the only place that knows.
+struct ErrorFacts {
+  int http_status;
+  std::string_view slug;         // problem type, metric label, log field; stable
+  std::string_view title;        // RFC 9457 title
+  std::string_view outcome;      // not_executed executed unknown pending rejected compensated
+  bool retryable;                // is repeating the same call unchanged worth it
+  std::string_view proxy_error;  // RFC 9209 error token
+  std::string_view advice;       // one sentence written for the model
+};
+const ErrorFacts& FactsOf(ErrorCode code);
+
+}  // namespace recourse

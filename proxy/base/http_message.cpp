@@ -1,0 +1,122 @@
+#include "proxy/base/http_message.h"
+
+#include <algorithm>
+
+
+namespace recourse {
+namespace {
+
+char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; }
+
+bool IsUnreserved(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+         c == '.' || c == '_' || c == '~';
+}
+
+int HexValue(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  const char lower = Lower(c);
+  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
+std::string DecodeFormPart(std::string_view part) {
+  std::string out;
+  std::string plain(part);
+  std::replace(plain.begin(), plain.end(), '+', ' ');
+  return PercentDecode(plain, out) ? out : plain;
+}
+
+}  // namespace
+
+bool EqualsIgnoreCase(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](char x, char y) { return Lower(x) == Lower(y); });
+}
+
+std::string ToLower(std::string_view text) {
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(), Lower);
+  return lower;
+}
+
+const std::string* FindHeader(const Headers& headers, std::string_view name) {
+  for (const auto& [field, value] : headers) {
+    if (EqualsIgnoreCase(field, name)) return &value;
+  }
+  return nullptr;
+}
+
+void SetHeader(Headers& headers, std::string_view name, std::string_view value) {
+  RemoveHeader(headers, name);
+  headers.emplace_back(std::string(name), std::string(value));
+}
+
+void RemoveHeader(Headers& headers, std::string_view name) {
+  std::erase_if(headers, [&](const Header& field) { return EqualsIgnoreCase(field.first, name); });
+}
+
+bool IsToken(std::string_view text) {
+  static constexpr std::string_view kOthers = "!#$%&'*+-.^_`|~";
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= '0' && c <= '9') || (Lower(c) >= 'a' && Lower(c) <= 'z') ||
+           kOthers.find(c) != std::string_view::npos;
+  });
+}
+
+bool IsFieldValue(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return (byte >= 0x20 && byte != 0x7f) || byte == '\t';
+  });
+}
+
+bool PercentDecode(std::string_view text, std::string& out) {
+  out.clear();
+  out.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      out.push_back(text[i]);
+      continue;
+    }
+    if (text.size() - i < 3) return false;
+    const int high = HexValue(text[i + 1]);
+    const int low = HexValue(text[i + 2]);
+    if (high < 0 || low < 0) return false;
+    out.push_back(static_cast<char>(high << 4 | low));
+    i += 2;
+  }
+  return true;
+}
+
+std::string PercentEncode(std::string_view text) {
+  static constexpr char kDigits[] = "0123456789ABCDEF";
+  std::string out;
+  for (const char c : text) {
+    if (IsUnreserved(c)) {
+      out.push_back(c);
+      continue;
+    }
+    const auto byte = static_cast<unsigned char>(c);
+    out.push_back('%');
+    out.push_back(kDigits[byte >> 4]);
+    out.push_back(kDigits[byte & 15]);
+  }
+  return out;
+}
+
+std::vector<std::pair<std::string, std::string>> ParsePairs(std::string_view query) {
+  std::vector<std::pair<std::string, std::string>> pairs;
+  while (!query.empty()) {
+    const auto end = query.find('&');
+    const std::string_view pair = query.substr(0, end);
+    query = end == std::string_view::npos ? std::string_view() : query.substr(end + 1);
+    if (pair.empty()) continue;
+    const auto equals = pair.find('=');
+    const bool has_value = equals != std::string_view::npos;
+    pairs.emplace_back(DecodeFormPart(pair.substr(0, equals)),
+                       has_value ? DecodeFormPart(pair.substr(equals + 1)) : std::string());
+  }
+  return pairs;
+}
+
+}  // namespace recourse

@@ -1,0 +1,52 @@
+#include "proxy/base/log.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <string>
+
+#include "proxy/base/json.h"
+
+namespace recourse {
+namespace {
+
+std::atomic<LogLevel> g_least{LogLevel::kInfo};
+
+std::string_view NameOf(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug: return "debug";
+    case LogLevel::kInfo: return "info";
+    case LogLevel::kWarn: return "warn";
+    case LogLevel::kError: return "error";
+  }
+  return "error";
+}
+
+}  // namespace
+
+void SetLogLevel(LogLevel least) { g_least.store(least); }
+
+void Log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) {
+  if (level < g_least.load()) return;
+  const auto now =
+      std::chrono::time_point_cast<std::chrono::milliseconds>(std::chrono::system_clock::now());
+  const auto millis = now.time_since_epoch().count() % 1000;
+  std::string line =
+      fmt::format("{{\"ts\":\"{:%Y-%m-%dT%H:%M:%S}.{:03}Z\",\"level\":\"{}\",\"msg\":",
+                  fmt::gmtime(std::chrono::system_clock::to_time_t(now)), millis, NameOf(level));
+  AppendJsonString(line, message);
+  for (const auto& [name, value] : fields) {
+    line.push_back(',');
+    AppendJsonString(line, name);
+    line.push_back(':');
+    AppendJsonString(line, value);
+  }
+  line += "}\n";
+  // One write per line keeps lines of several threads whole (PIPE_BUF or a file).
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
+}  // namespace recourse

@@ -1,0 +1,65 @@
+// The body of one message, piece by piece out of a connection's buffer, whatever its framing.
+#pragma once
+
+#include "proxy/net/http_head.h"
+#include "proxy/net/io_thread.h"
+
+namespace recourse {
+
+// A buffer of one connection with unread bytes in [begin, end).
+struct ReadBuffer {
+  BufferPool::Buffer memory;
+  std::size_t begin = 0, end = 0;
+
+  std::string_view unread() const { return {memory.get() + begin, end - begin}; }
+  char* free_space() { return memory.get() + end; }
+  std::size_t free_size() const { return limits::kRelayBufferBytes - end; }
+  void Consume(std::size_t size) {
+    begin += size;
+    if (begin == end) begin = end = 0;
+  }
+  // Makes room at the end by moving the unread bytes to the front.
+  void Compact();
+};
+
+class BodyDecoder {
+ public:
+  enum class End : std::uint8_t {
+    kMore,      // not at the end yet
+    kComplete,  // the framing says so
+    kClosed,    // a body without framing ended with a clean close: complete as far as one can tell
+    kCut,       // the connection ended too early
+    kBad,       // malformed framing
+  };
+  struct Piece {
+    std::string_view data;  // decoded, inside the buffer; valid until the buffer is read into
+    End end = End::kMore;
+  };
+
+  BodyDecoder(BodyKind kind, std::uint64_t length) : kind_(kind), left_(length) {}
+
+  // Decodes what the buffer holds and consumes it. No data and kMore: read more into the buffer
+  // and call Received() if nothing came.
+  Piece Decode(ReadBuffer& buffer);
+  // What it means that the connection ended; `clean` is an end of stream without error.
+  End Ended(bool clean) const {
+    return kind_ == BodyKind::kUntilClose && clean ? End::kClosed : End::kCut;
+  }
+  // How much to read at most, so that bytes after the body stay in the kernel.
+  std::size_t ReadLimit(std::size_t room) const {
+    return kind_ == BodyKind::kLength && left_ < room ? static_cast<std::size_t>(left_) : room;
+  }
+
+ private:
+  Piece DecodeChunks(ReadBuffer& buffer);
+
+  // Framing may cost four bytes for each byte of data, plus some (bad-inputs H40).
+  static constexpr std::uint64_t kFramingSlack = 64 * 1024;
+
+  const BodyKind kind_;
+  std::uint64_t left_;
+  std::uint64_t data_bytes_ = 0;
+  ChunkDecoder chunks_;
+};
+
+}  // namespace recourse

@@ -1,0 +1,53 @@
+#include "proxy/net/connection_pool.h"
+
+#include <algorithm>
+
+#include "proxy/base/limits.h"
+
+namespace recourse {
+namespace {
+
+// Readable means end of stream or bytes nobody asked for: both end its use (http.md C2, F16).
+bool IsQuiet(Connection& connection) {
+  char byte;
+  const ssize_t got = ::recv(connection.socket.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
+}  // namespace
+
+std::unique_ptr<Connection> ConnectionPool::Take(const std::string& backend) {
+  const auto found = idle_.find(backend);
+  if (found == idle_.end()) return nullptr;
+  auto& stack = found->second;
+  const MonoTime now = thread_.clock().Now();
+  while (!stack.empty()) {
+    Idle idle = std::move(stack.back());
+    stack.pop_back();
+    --size_;
+    if (idle.until <= now) continue;
+    if (now - idle.since < kTrustedAge || IsQuiet(*idle.connection)) {
+      return std::move(idle.connection);
+    }
+  }
+  return nullptr;
+}
+
+void ConnectionPool::Give(const std::string& backend, std::unique_ptr<Connection> connection,
+                          Millis idle) {
+  auto& stack = idle_[backend];
+  if (stack.size() >= limits::kIdleUpstreamPerBackendMax) return;
+  const MonoTime now = thread_.clock().Now();
+  connection->deadline.Disarm();
+  stack.push_back({std::move(connection), now, now + idle});
+  ++size_;
+}
+
+void ConnectionPool::Sweep() {
+  const MonoTime now = thread_.clock().Now();
+  for (auto& [backend, stack] : idle_) {
+    size_ -= std::erase_if(stack, [&](const Idle& idle) { return idle.until <= now; });
+  }
+}
+
+}  // namespace recourse

@@ -1,0 +1,38 @@
+// Idle upstream connections for reads, newest first, per backend; one pool per I/O thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "proxy/net/io_thread.h"
+
+namespace recourse {
+
+class ConnectionPool {
+ public:
+  explicit ConnectionPool(IoThread& thread) : thread_(thread) {}
+
+  // An idle connection that was not closed and has nothing unread, or null. `backend` is its
+  // authority with scheme.
+  std::unique_ptr<Connection> Take(const std::string& backend);
+  // Keeps a connection on which the last answer was read whole and nothing more came, for `idle`.
+  void Give(const std::string& backend, std::unique_ptr<Connection> connection, Millis idle);
+  // Closes what has been idle too long. Call about once a second.
+  void Sweep();
+  std::size_t size() const { return size_; }
+
+ private:
+  // Below this age a silent close or stray byte is unlikely enough, and costs one retried read.
+  static constexpr Millis kTrustedAge{1};
+  struct Idle {
+    std::unique_ptr<Connection> connection;
+    MonoTime since, until;
+  };
+  IoThread& thread_;
+  std::unordered_map<std::string, std::vector<Idle>> idle_;
+  std::size_t size_ = 0;
+};
+
+}  // namespace recourse

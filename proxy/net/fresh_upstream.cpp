@@ -1,0 +1,145 @@
+#include "proxy/net/fresh_upstream.h"
+
+#include <algorithm>
+
+#include "proxy/base/crash_point.h"
+#include "proxy/net/response_reader.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::size_t kHeadRoom = limits::kHeadBytesMax + 4 * 1024;
+
+// What the connecting task and the connection's owner share; whoever ends last frees it.
+struct Opening {
+  Promise<Result<std::unique_ptr<Connection>>> done;
+};
+
+Task<void> RunConnect(IoThread& thread, Backend backend, const OwnListeners& own,
+                      std::shared_ptr<Opening> opening) {
+  auto connected = co_await Connect(thread, backend, own);
+  opening->done.Set(std::move(connected));
+}
+
+// The whole head of a write request: end-to-end fields as they came, then ours, then framing.
+bool RenderHead(const HttpRequest& request, const Backend& backend, std::string_view via,
+                std::string& out) {
+  out.resize(kHeadRoom);
+  HeadWriter writer(out.data(), out.size());
+  writer.StartRequest(request.method, request.target);
+  writer.Add("Host", backend.authority);
+  for (const auto& [name, value] : request.headers) writer.Add(name, value);
+  writer.Add("Via", via);
+  const bool has_body_semantics = request.method != "GET" && request.method != "HEAD";
+  if (!request.body.empty() || has_body_semantics) writer.ContentLength(request.body.size());
+  writer.ConnectionClose();
+  writer.End();
+  out.resize(writer.view().size());
+  return writer.ok();
+}
+
+class FreshConnection final : public UpstreamConnection {
+ public:
+  FreshConnection(IoThread& thread, const Backend& backend, const OwnListeners& own,
+                  std::string_view via)
+      : thread_(thread), backend_(backend), via_(via), opening_(std::make_shared<Opening>()) {
+    Spawn(RunConnect(thread, backend, own, opening_), [] {});
+  }
+
+  Task<Result<void>> Connected() override {
+    if (connection_ == nullptr) {
+      auto connected = co_await opening_->done.Wait();
+      if (!connected) co_return std::unexpected(connected.error());
+      connection_ = std::move(*connected);
+    }
+    co_return Result<void>();
+  }
+
+  Task<Result<Answer>> Exchange(const HttpRequest& request, MonoTime deadline,
+                                std::size_t answer_bytes_max) override;
+
+ private:
+  Task<bool> Send(std::string_view head, std::string_view body);
+
+  IoThread& thread_;
+  const Backend backend_;  // a copy: policies may be replaced while this runs
+  const std::string via_;
+  std::shared_ptr<Opening> opening_;
+  std::unique_ptr<Connection> connection_;
+  bool accepted_any_ = false;  // the kernel took at least one byte
+};
+
+Task<bool> FreshConnection::Send(std::string_view head, std::string_view body) {
+#ifdef RECOURSE_CRASH_POINTS
+  if (!co_await WriteAll(*connection_, {head.substr(0, 1)})) co_return false;
+  accepted_any_ = true;
+  RC_CRASH_POINT("k06");
+  head.remove_prefix(1);
+#endif
+  auto write = WriteAll(*connection_, {head, body});
+  const bool sent = co_await write;
+  accepted_any_ = accepted_any_ || sent || write.written > 0;
+  RC_CRASH_POINT("k07");
+  co_return sent;
+}
+
+Task<void> SendThenReport(Task<bool> send, Connection& connection, Promise<bool>& done) {
+  const bool sent = co_await std::move(send);
+  // A backend that stops reading may still have answered: only the reader decides.
+  (void)connection;
+  done.Set(sent);
+}
+
+Task<Result<Answer>> FreshConnection::Exchange(const HttpRequest& request, MonoTime deadline,
+                                               std::size_t answer_bytes_max) {
+  RC_CHECK(connection_ != nullptr);
+  std::string head_bytes;
+  if (!RenderHead(request, backend_, via_, head_bytes)) {
+    co_return std::unexpected(
+        Error(ErrorCode::kHeaderTooLarge, "the request's head cannot be sent", Delivery::kNotSent));
+  }
+  connection_->deadline.Arm(deadline);
+  // The answer may come before the request is fully sent (C5): send and read at the same time.
+  Promise<bool> sent;
+  Spawn(SendThenReport(Send(head_bytes, request.body), *connection_, sent), [] {});
+  if (sent.is_set() && !accepted_any_) {
+    co_return std::unexpected(
+        Error(ErrorCode::kNotSent, "the connection broke before it was used", Delivery::kNotSent));
+  }
+  ReadBuffer buffer{thread_.buffers().Take()};
+  Head head;
+  bool saw_bytes = false;
+  auto read = co_await ReadResponseHead(*connection_, buffer, request.method, head, &saw_bytes);
+  Result<Answer> result = Answer{};
+  if (read) {
+    RC_CRASH_POINT("k08");
+    result->request_complete = sent.is_set();
+    result->response.status = head.status;
+    result->response.reason = std::string(head.reason);
+    for (std::size_t i = 0; i < head.field_count; ++i) {
+      const Field& field = head.fields[i];
+      if (field.hop || field.id == FieldId::kContentLength || field.id == FieldId::kRecourseOwn ||
+          field.id == FieldId::kAccelRedirect) {
+        continue;
+      }
+      result->response.headers.emplace_back(field.name, field.value);
+    }
+    buffer.begin += head.size;
+    co_await ReadBody(*connection_, buffer, head, answer_bytes_max, *result);
+  } else {
+    const Delivery delivery = accepted_any_ ? Delivery::kUncertain : Delivery::kNotSent;
+    result = std::unexpected(Error(read.error().code(), read.error().detail(), delivery));
+  }
+  // Closing ends a send that is still pending, so that it never outlives this frame.
+  connection_->Close();
+  co_await sent.Wait();
+  co_return result;
+}
+
+}  // namespace
+
+std::unique_ptr<UpstreamConnection> FreshUpstream::Open(const Backend& backend) {
+  return std::make_unique<FreshConnection>(thread_, backend, own_, via_);
+}
+
+}  // namespace recourse

@@ -1,0 +1,113 @@
+#include <charconv>
+#include <cstdint>
+#include <cstring>
+
+#include "proxy/base/http_message.h"
+#include "proxy/net/http_chars.h"
+#include "proxy/net/http_head.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::uint64_t kFraming = Bit(FieldId::kContentLength) | Bit(FieldId::kTransferEncoding);
+
+// The line as it was read, without its CRLF, when name, colon, at most one blank and value lie side
+// by side; empty otherwise.
+std::string_view LineInPlace(const Field& field) {
+  const auto name_end = reinterpret_cast<std::uintptr_t>(field.name.data()) + field.name.size();
+  const auto value = reinterpret_cast<std::uintptr_t>(field.value.data());
+  if (value - name_end != 1 && value - name_end != 2) return {};
+  return {field.name.data(), field.name.size() + (value - name_end) + field.value.size()};
+}
+
+}  // namespace
+
+void HeadWriter::StartRequest(std::string_view method, std::string_view target) {
+  Require(IsToken(method) && method.size() <= limits::kMethodBytesMax);
+  Require(!target.empty() && EachCharIs(target, kCharTarget));
+  Raw(method);
+  Raw(" ");
+  Raw(target);
+  Raw(" HTTP/1.1\r\n");
+}
+
+void HeadWriter::StartResponse(int status, std::string_view reason) {
+  Require(status >= 100 && status <= 599);
+  Require(IsFieldValue(reason));
+  if (!ok_) return;
+  const char digits[] = {static_cast<char>('0' + status / 100),
+                         static_cast<char>('0' + status / 10 % 10),
+                         static_cast<char>('0' + status % 10), ' '};
+  Raw("HTTP/1.1 ");
+  Raw({digits, sizeof digits});
+  Raw(reason);
+  Raw("\r\n");
+}
+
+void HeadWriter::Add(std::string_view name, std::string_view value) {
+  Require(IsToken(name) && IsFieldValue(value));
+  if (ok_) Require((Bit(FieldIdOf(name)) & kFraming) == 0);
+  Line(name, value);
+}
+
+void HeadWriter::CopyFields(const Head& head, std::uint64_t drop) {
+  drop |= kFraming;
+  // Lines that follow each other in the input and all go on are copied as one run.
+  std::string_view run;
+  const auto flush = [&] {
+    if (run.empty()) return;
+    Raw(run);
+    Raw("\r\n");
+    run = {};
+  };
+  for (std::size_t i = 0; i < head.field_count; ++i) {
+    const Field& field = head.fields[i];
+    if (field.hop || (Bit(field.id) & drop) != 0) continue;
+    const std::string_view line = LineInPlace(field);
+    if (line.empty()) {
+      flush();
+      Add(field.name, field.value);
+    } else if (!run.empty() && line.data() == run.data() + run.size() + 2) {
+      run = {run.data(), run.size() + 2 + line.size()};
+    } else {
+      flush();
+      run = line;
+    }
+  }
+  flush();
+}
+
+void HeadWriter::ContentLength(std::uint64_t length) {
+  Require(!is_framed_);
+  is_framed_ = true;
+  char digits[20];
+  const auto [end, ec] = std::to_chars(digits, digits + sizeof digits, length);
+  Require(ec == std::errc());
+  Line("Content-Length", {digits, static_cast<std::size_t>(end - digits)});
+}
+
+void HeadWriter::Chunked() {
+  Require(!is_framed_);
+  is_framed_ = true;
+  Line("Transfer-Encoding", "chunked");
+}
+
+void HeadWriter::ConnectionClose() { Line("Connection", "close"); }
+
+void HeadWriter::End() { Raw("\r\n"); }
+
+void HeadWriter::Line(std::string_view name, std::string_view value) {
+  Raw(name);
+  Raw(": ");
+  Raw(value);
+  Raw("\r\n");
+}
+
+void HeadWriter::Raw(std::string_view text) {
+  Require(text.size() <= capacity_ - size_);
+  if (!ok_ || text.empty()) return;
+  std::memcpy(out_ + size_, text.data(), text.size());
+  size_ += text.size();
+}
+
+}  // namespace recourse

@@ -1,0 +1,281 @@
+// Sockets and the awaiters of the data plane. Operation memory lives in the connection, so a read
+// or a write allocates nothing (performance.md 6.4).
+#pragma once
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <array>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <coroutine>
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "proxy/base/check.h"
+#include "proxy/net/deadline.h"
+
+namespace recourse {
+
+using IoContext = boost::asio::io_context;
+using Tcp = boost::asio::ip::tcp;
+using TcpSocket = boost::asio::basic_stream_socket<Tcp, IoContext::executor_type>;
+using IoError = boost::system::error_code;
+
+// Room for one pending operation; falls back to the heap for what does not fit.
+class OperationMemory {
+ public:
+  void* Allocate(std::size_t size) {
+    if (!used_ && size <= sizeof bytes_) {
+      used_ = true;
+      return bytes_;
+    }
+    return ::operator new(size);
+  }
+  void Free(void* memory) {
+    if (memory == bytes_) {
+      used_ = false;
+    } else {
+      ::operator delete(memory);
+    }
+  }
+
+ private:
+  alignas(std::max_align_t) unsigned char bytes_[256];
+  bool used_ = false;
+};
+
+template <class T>
+class OperationAllocator {
+ public:
+  using value_type = T;
+  explicit OperationAllocator(OperationMemory& memory) : memory_(&memory) {}
+  template <class U>
+  OperationAllocator(const OperationAllocator<U>& other) : memory_(other.memory_) {}
+  T* allocate(std::size_t count) { return static_cast<T*>(memory_->Allocate(count * sizeof(T))); }
+  void deallocate(T* pointer, std::size_t) { memory_->Free(pointer); }
+  friend bool operator==(const OperationAllocator& a, const OperationAllocator& b) {
+    return a.memory_ == b.memory_;
+  }
+
+ private:
+  template <class>
+  friend class OperationAllocator;
+  OperationMemory* memory_;
+};
+
+// One TCP connection of the data plane with its deadline. At most one read and one write pending.
+class Connection {
+ public:
+  Connection(TcpSocket socket, DeadlineWheel& wheel)
+      : socket(std::move(socket)), deadline(wheel, &Connection::Expire, this) {}
+
+  TcpSocket socket;
+  OperationMemory read_memory, write_memory;
+  // Cancels whatever is pending. Operations started after it expired fail at once.
+  Deadline deadline;
+  IoError error;  // of the last failed operation
+
+  void Close() {
+    IoError ignored;
+    socket.close(ignored);
+    deadline.Disarm();
+  }
+
+ private:
+  static void Expire(void* self) {
+    IoError ignored;
+    static_cast<Connection*>(self)->socket.cancel(ignored);
+  }
+};
+
+namespace detail {
+
+template <class Awaiter>
+struct ResumeHandler {
+  using allocator_type = OperationAllocator<char>;
+  allocator_type get_allocator() const noexcept { return allocator_type(*awaiter->memory); }
+  void operator()(IoError ec = {}, std::size_t size = 0) const { awaiter->Done(ec, size); }
+  Awaiter* awaiter;
+};
+
+struct ReadAwaiter {
+  Connection& connection;
+  char* out;
+  std::size_t capacity;
+  OperationMemory* memory;
+  std::coroutine_handle<> handle{};
+  std::size_t size = 0;
+
+  // Other ready sessions run first: by then the data is usually there, which saves a useless recv
+  // and a wake-up (performance.md 2d).
+  struct Later {
+    using allocator_type = OperationAllocator<char>;
+    allocator_type get_allocator() const noexcept { return allocator_type(*awaiter->memory); }
+    void operator()() const { awaiter->Start(); }
+    ReadAwaiter* awaiter;
+  };
+
+  bool await_ready() const { return false; }
+  void await_suspend(std::coroutine_handle<> awaiting) {
+    handle = awaiting;
+    boost::asio::post(connection.socket.get_executor(), Later{this});
+  }
+  void Start() {
+    if (connection.deadline.expired()) return Done(boost::asio::error::operation_aborted, 0);
+    connection.socket.async_read_some(boost::asio::mutable_buffer(out, capacity),
+                                      ResumeHandler<ReadAwaiter>{this});
+  }
+  void Done(IoError ec, std::size_t count) {
+    connection.error = ec;
+    size = ec ? 0 : count;
+    handle.resume();
+  }
+  std::size_t await_resume() const { return size; }
+};
+
+// Yields once, then takes what the kernel has without waiting.
+struct ReadNowAwaiter {
+  Connection& connection;
+  char* out;
+  std::size_t capacity;
+  OperationMemory* memory;
+  std::coroutine_handle<> handle{};
+
+  bool await_ready() const { return false; }
+  void await_suspend(std::coroutine_handle<> awaiting) {
+    handle = awaiting;
+    boost::asio::post(connection.socket.get_executor(), ResumeHandler<ReadNowAwaiter>{this});
+  }
+  void Done(IoError, std::size_t) { handle.resume(); }
+  std::size_t await_resume() const {
+    const ssize_t got = ::recv(connection.socket.native_handle(), out, capacity, MSG_DONTWAIT);
+    connection.error = {};
+    if (got > 0) return static_cast<std::size_t>(got);
+    if (got == 0) {
+      connection.error = boost::asio::error::eof;
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) {
+      connection.error = boost::asio::error::would_block;
+    } else {
+      connection.error = IoError(errno, boost::system::system_category());
+    }
+    return 0;
+  }
+};
+
+struct ReadableAwaiter {
+  Connection& connection;
+  OperationMemory* memory;
+  std::coroutine_handle<> handle{};
+
+  bool await_ready() const { return false; }
+  void await_suspend(std::coroutine_handle<> awaiting) {
+    handle = awaiting;
+    connection.socket.async_wait(TcpSocket::wait_read, ResumeHandler<ReadableAwaiter>{this});
+  }
+  void Done(IoError ec, std::size_t) {
+    connection.error = ec;
+    handle.resume();
+  }
+  bool await_resume() const { return !connection.error; }
+};
+
+struct WriteAwaiter {
+  static constexpr std::size_t kBuffersMax = 5;
+  Connection& connection;
+  OperationMemory* memory;
+  std::array<iovec, kBuffersMax> buffers{};
+  std::size_t count = 0;
+  std::size_t first = 0;
+  std::size_t written = 0;
+  std::coroutine_handle<> handle{};
+
+  void Skip(std::size_t bytes) {
+    written += bytes;
+    while (first < count && bytes >= buffers[first].iov_len) bytes -= buffers[first++].iov_len;
+    if (first < count && bytes > 0) {
+      buffers[first].iov_base = static_cast<char*>(buffers[first].iov_base) + bytes;
+      buffers[first].iov_len -= bytes;
+    }
+  }
+  // Sends in line first: most messages fit the socket buffer.
+  bool await_ready() {
+    connection.error = {};
+    Skip(0);
+    if (first == count) return true;
+    if (connection.deadline.expired()) {
+      connection.error = boost::asio::error::operation_aborted;
+      return true;
+    }
+    msghdr message{};
+    message.msg_iov = &buffers[first];
+    message.msg_iovlen = count - first;
+    const ssize_t sent =
+        ::sendmsg(connection.socket.native_handle(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent >= 0) {
+      Skip(static_cast<std::size_t>(sent));
+    } else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
+      connection.error = IoError(errno, boost::system::system_category());
+      return true;
+    }
+    return first == count;
+  }
+  void await_suspend(std::coroutine_handle<> awaiting) {
+    handle = awaiting;
+    More();
+  }
+  void More() {
+    std::array<boost::asio::const_buffer, kBuffersMax> rest;
+    for (std::size_t i = first; i < count; ++i) {
+      rest[i - first] = boost::asio::const_buffer(buffers[i].iov_base, buffers[i].iov_len);
+    }
+    connection.socket.async_write_some(rest, ResumeHandler<WriteAwaiter>{this});
+  }
+  void Done(IoError ec, std::size_t size) {
+    Skip(size);
+    if (!ec && connection.deadline.expired()) ec = boost::asio::error::operation_aborted;
+    connection.error = ec;
+    if (ec || first == count) {
+      handle.resume();
+    } else {
+      More();
+    }
+  }
+  bool await_resume() const { return !connection.error; }
+};
+
+}  // namespace detail
+
+// Reads what is there, up to `capacity` > 0 bytes. 0: end of stream or connection.error is set.
+inline auto ReadSome(Connection& connection, char* out, std::size_t capacity) {
+  RC_CHECK(capacity > 0);
+  return detail::ReadAwaiter{connection, out, capacity, &connection.read_memory};
+}
+
+// Reads what is there already, after other ready sessions have run. 0 with error would_block:
+// nothing yet; use WaitReadable, which needs no buffer meanwhile.
+inline auto ReadNow(Connection& connection, char* out, std::size_t capacity) {
+  return detail::ReadNowAwaiter{connection, out, capacity, &connection.read_memory};
+}
+
+// Waits until bytes (or the end) can be read, holding no buffer. False: canceled or failed.
+inline auto WaitReadable(Connection& connection) {
+  return detail::ReadableAwaiter{connection, &connection.read_memory};
+}
+
+// Writes all parts with as few calls as possible. False: connection.error is set; the awaiter's
+// `written` tells how many bytes the kernel took.
+inline auto WriteAll(Connection& connection, std::initializer_list<std::string_view> parts) {
+  detail::WriteAwaiter awaiter{connection, &connection.write_memory};
+  RC_CHECK(parts.size() <= detail::WriteAwaiter::kBuffersMax);
+  for (const std::string_view part : parts) {
+    if (part.empty()) continue;
+    awaiter.buffers[awaiter.count++] = {const_cast<char*>(part.data()), part.size()};
+  }
+  return awaiter;
+}
+
+}  // namespace recourse

@@ -1,0 +1,80 @@
+// One I/O thread: its io_context, deadlines, relay buffers and name cache. A connection and its
+// flow never leave their thread.
+#pragma once
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "proxy/base/clock.h"
+#include "proxy/base/executor.h"
+#include "proxy/net/io.h"
+
+namespace recourse {
+
+// A 64 KiB buffer borrowed from its thread's pool; given back when destroyed.
+class BufferPool {
+ public:
+  struct Return {
+    BufferPool* pool;
+    void operator()(char* buffer) const { pool->Give(buffer); }
+  };
+  using Buffer = std::unique_ptr<char, Return>;
+
+  ~BufferPool();
+  Buffer Take();
+
+ private:
+  static constexpr std::size_t kKept = 64;
+  void Give(char* buffer);
+  std::vector<char*> free_;
+};
+
+class IoThread final : public Executor, public Timer {
+ public:
+  explicit IoThread(const Clock& clock);
+  ~IoThread() override;
+
+  // Runs the loop on a thread of its own until Stop().
+  void Start();
+  // Thread-safe. What is still suspended then is abandoned; the process is about to end.
+  void Stop();
+  void Join();
+
+  void Post(std::vector<Job> jobs) override;
+  Task<void> SleepUntil(MonoTime when) override;
+
+  IoContext& context() { return context_; }
+  DeadlineWheel& wheel() { return wheel_; }
+  BufferPool& buffers() { return buffers_; }
+  const Clock& clock() const { return clock_; }
+
+  // Addresses of a host, from a cache of kNamesKept for up to kNameTtl. IP literals need no lookup.
+  // Empty on failure. Runs getaddrinfo on Asio's resolver thread, never on this one.
+  Task<std::vector<boost::asio::ip::address>> Resolve(std::string host);
+
+ private:
+  static constexpr Millis kNameTtl{5'000};
+  static constexpr std::size_t kNamesKept = 1'024;
+  struct Name {
+    std::vector<boost::asio::ip::address> addresses;
+    MonoTime expires;
+  };
+  void Tick();
+
+  const Clock& clock_;
+  IoContext context_{1};
+  boost::asio::executor_work_guard<IoContext::executor_type> work_;
+  DeadlineWheel wheel_;
+  BufferPool buffers_;
+  boost::asio::steady_timer tick_;
+  std::unordered_map<std::string, Name> names_;
+  std::thread thread_;
+};
+
+}  // namespace recourse

@@ -1,0 +1,74 @@
+#include "proxy/server/access_log.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <stdexcept>
+
+namespace recourse {
+
+AccessLog::AccessLog(const std::string& target) {
+  if (target == "off") return;
+  fd_ = target == "-" ? ::dup(STDOUT_FILENO)
+                      : ::open(target.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
+  if (fd_ < 0) {
+    throw std::runtime_error("cannot open the access log " + target + ": " + std::strerror(errno));
+  }
+  thread_ = std::thread([this] { Run(); });
+}
+
+void AccessLog::Close() {
+  if (fd_ < 0) return;
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+  ::close(fd_);
+  fd_ = -1;
+}
+
+void AccessLog::Append(std::string_view line) {
+  bool wake = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (queue_.size() + line.size() > kQueueBytesMax) {
+      ++dropped_;
+      return;
+    }
+    wake = queue_.size() < kWakeBytes && queue_.size() + line.size() >= kWakeBytes;
+    queue_.append(line);
+  }
+  if (wake) wake_.notify_one();
+}
+
+std::uint64_t AccessLog::dropped() const {
+  const std::lock_guard lock(mutex_);
+  return dropped_;
+}
+
+void AccessLog::Run() {
+  std::string batch;
+  for (bool stopping = false; !stopping;) {
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait_for(lock, std::chrono::milliseconds(100),
+                     [this] { return stop_ || queue_.size() >= kWakeBytes; });
+      stopping = stop_;
+      batch.swap(queue_);
+    }
+    for (std::string_view rest = batch; !rest.empty();) {
+      const ssize_t written = ::write(fd_, rest.data(), rest.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) break;
+      rest.remove_prefix(static_cast<std::size_t>(written));
+    }
+    batch.clear();
+  }
+}
+
+}  // namespace recourse

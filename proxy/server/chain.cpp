@@ -1,0 +1,31 @@
+#include "proxy/server/chain.h"
+
+#include "filters/approval/approval_filter.h"
+#include "filters/dispatch/dispatch_filter.h"
+#include "filters/idempotency/idempotency_filter.h"
+#include "filters/retry/retry_filter.h"
+#include "filters/trace/trace_filter.h"
+
+namespace recourse {
+
+FilterChain MakeChain(const ChainParts& parts) {
+  FilterChain chain;
+  // First: the key and every log line need the trace.
+  chain.push_back(std::make_unique<TraceFilter>(parts.random));
+  // Before the key: what needs a human is refused without leaving an operation behind.
+  chain.push_back(std::make_unique<ApprovalFilter>());
+  // Before everything that acts: a repeat must end here.
+  chain.push_back(std::make_unique<IdempotencyFilter>(
+      IdempotencyFilter::Parts{.ledger = parts.ledger,
+                               .settling = parts.settling,
+                               .clock = parts.clock,
+                               .random = parts.random,
+                               .install_secret = parts.secret}));
+  // Around dispatch only: what is tried again is one attempt, never the decision above.
+  chain.push_back(std::make_unique<RetryFilter>(parts.clock, parts.random));
+  // Last: the only filter that sends.
+  chain.push_back(std::make_unique<DispatchFilter>(parts.upstream, parts.clock));
+  return chain;
+}
+
+}  // namespace recourse

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "filters/filter.h"
+#include "filters/ledger/ledger.h"
+#include "filters/settling.h"
+#include "proxy/base/random.h"
+
+namespace recourse {
+
+// What the filters of one I/O thread stand on; everything outlives the chain.
+struct ChainParts {
+  Ledger& ledger;
+  Upstream& upstream;
+  Settling& settling;
+  const Clock& clock;
+  Random& random;
+  const std::string& secret;  // install secret: keys are made with it
+};
+
+// The one ordered list of filters, with the reason for each place.
+FilterChain MakeChain(const ChainParts& parts);
+
+}  // namespace recourse

@@ -1,0 +1,12 @@
+// A running process: builds everything in order, waits for a signal, drains, and stops.
+#pragma once
+
+#include "proxy/server/config.h"
+
+namespace recourse {
+
+// Blocks until SIGTERM or SIGINT and the drain after it. Gives the exit code; what went wrong is
+// one line on stderr. Call on the main thread, once.
+int RunProxy(const Config& config);
+
+}  // namespace recourse

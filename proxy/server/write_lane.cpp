@@ -1,0 +1,174 @@
+// Writes are read whole, run through the filter chain, and answered from what was recorded.
+#include "filters/answers.h"
+#include "proxy/base/crash_point.h"
+#include "proxy/server/session.h"
+
+namespace recourse {
+namespace {
+
+// What of the client's head goes on with a write. A snapshot taken before the body is read, so that
+// a trailer can never pose as a header (F13).
+Headers EndToEndFields(const Head& head) {
+  Headers fields;
+  for (std::size_t i = 0; i < head.field_count; ++i) {
+    const Field& field = head.fields[i];
+    if (field.hop || field.id == FieldId::kHost || field.id == FieldId::kContentLength ||
+        field.id == FieldId::kExpect || field.id == FieldId::kForwarded ||
+        field.id == FieldId::kMethodOverride || field.id == FieldId::kRecourseOwn) {
+      continue;
+    }
+    fields.emplace_back(field.name, field.value);
+  }
+  return fields;
+}
+
+// Counts a write while it is being worked on.
+class Held {
+ public:
+  Held(Services& services, std::size_t bytes) : services_(services), bytes_(bytes) {
+    ++services_.write_flows;
+    services_.write_bytes += bytes_;
+    services_.metrics->write_flows.Increment();
+  }
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+  ~Held() {
+    --services_.write_flows;
+    services_.write_bytes -= bytes_;
+    services_.metrics->write_flows.Decrement();
+  }
+
+ private:
+  Services& services_;
+  const std::size_t bytes_;
+};
+
+std::string_view ResultLabel(const RequestContext& context, std::optional<ErrorCode> error) {
+  if (context.replayed) return "replayed";
+  return error ? FactsOf(*error).slug : std::string_view("new");
+}
+
+}  // namespace
+
+Task<bool> Session::ServeWrite(const RouteMatch& match, std::string_view query, bool guarded) {
+  if (services_.draining) {
+    co_return co_await Refuse(ErrorCode::kDraining, "this process is shutting down");
+  }
+  const std::size_t expected =
+      head_.body == BodyKind::kLength ? static_cast<std::size_t>(head_.content_length) : 0;
+  if (head_.body == BodyKind::kLength && head_.content_length > limits::kWriteBodyBytesMax) {
+    co_return co_await Refuse(ErrorCode::kRequestTooLarge,
+                              "the body of a write may have at most 8 MiB");
+  }
+  if (services_.write_flows >= limits::kWriteFlowsMax ||
+      services_.write_bytes + expected > limits::kWriteBytesHeldMax) {
+    services_.metrics->rejections.Add({{"reason", "writes"}}).Increment();
+    co_return co_await Refuse(ErrorCode::kOverloaded, "too many writes are being worked on");
+  }
+  RequestContext context;
+  context.policy = services_.policy;
+  context.backend = match.backend;
+  context.tool = match.tool;
+  context.guarded = guarded;
+  context.tool_name = match.tool != nullptr ? match.tool->name : "unlisted." + match.backend->name;
+  context.caller = services_.caller;
+  context.path = std::string(match.path);
+  context.request.method = std::string(head_.method);
+  context.request.target = match.backend->base_path + context.path + std::string(query);
+  context.request.headers = EndToEndFields(head_);
+  context.query = ParsePairs(query.empty() ? query : query.substr(1));
+  for (std::size_t i = 0; i < match.capture_count; ++i) {
+    std::string value;
+    PercentDecode(match.captures[i].value, value);
+    context.captures.emplace_back(std::string(match.captures[i].name), std::move(value));
+  }
+  context.executor = &worker_.thread;
+  context.timer = &worker_.thread;
+
+  const bool keep = head_.keep_alive && head_.minor == 1;
+  auto body = co_await ReadWriteBody();
+  if (!body) {
+    linger_ = true;
+    co_return co_await Refuse(body.error().code(), std::string(body.error().detail()));
+  }
+  if (in_.begin == in_.end) in_.memory.reset();
+  context.request.body = std::move(*body);
+  record_.bytes_in += head_.size + context.request.body.size();
+  const Held held(services_, context.request.body.size());
+
+  const Millis patience = context.tool != nullptr && context.tool->timeout
+                              ? *context.tool->timeout
+                              : match.backend->timeout.value_or(limits::kWriteTimeout);
+  context.deadline = Now() + patience;
+  auto outcome = co_await Next(worker_.chain)(context);
+
+  WriteAnswer answer;
+  if (!outcome) {
+    answer = MakeProblem(outcome.error().code(), outcome.error().detail());
+  } else if (outcome->local) {
+    answer = std::move(*outcome->local);
+  } else {
+    answer.response = std::move(outcome->answer.response);
+  }
+  record_.attempts = context.attempts;
+  record_.replayed = context.replayed;
+  if (answer.error) record_.error = FactsOf(*answer.error).slug;
+  if (const auto* event = FindHeader(answer.response.headers, "Recourse-Event")) {
+    record_.event = *event;
+  }
+  services_.metrics->idempotency
+      .Add({{"tool", context.tool != nullptr ? context.tool->name : "unlisted"},
+            {"result", std::string(ResultLabel(context, answer.error))}})
+      .Increment();
+
+  // A client that closed before its answer was written has not been answered: what it sends next
+  // under another trace is a retry.
+  const bool gone = ClientGone();
+  record_.client_gone = gone;
+  client_.deadline.Arm(Now() + limits::kClientWriteTimeout);
+  const bool kept = co_await SendAnswer(answer.response, keep && !gone);
+  if (!record_.client_gone && context.operation && !answer.error) {
+    services_.ledger->MarkAnswered(*context.operation);
+  }
+  RC_CRASH_POINT("k14");
+  co_return kept;
+}
+
+// Reads the whole body; fails with kRequestTooLarge, kRequestTimeout (also when the client broke
+// off) or kMalformedRequest.
+Task<Result<std::string>> Session::ReadWriteBody() {
+  BodyDecoder decoder(head_.body, head_.content_length);
+  const std::uint64_t expected = head_.body == BodyKind::kLength ? head_.content_length : 0;
+  const bool expect_continue = head_.expect_continue;
+  const MonoTime end = Now() + limits::kWriteBodyTotalTimeout;
+  in_.Consume(head_.size);
+  std::string body;
+  body.reserve(expected);
+  for (bool first = true;; first = false) {
+    const auto piece = decoder.Decode(in_);
+    body.append(piece.data);
+    if (body.size() > limits::kWriteBodyBytesMax) {
+      co_return std::unexpected(
+          Error(ErrorCode::kRequestTooLarge, "the body of a write may have at most 8 MiB"));
+    }
+    if (piece.end == BodyDecoder::End::kComplete) co_return body;
+    if (piece.end != BodyDecoder::End::kMore) {
+      co_return std::unexpected(
+          Error(ErrorCode::kMalformedRequest, "the chunked body is malformed"));
+    }
+    if (first && expect_continue && body.empty()) co_await Continue100();
+    client_.deadline.Arm(std::min(end, Now() + limits::kBodyProgressTimeout));
+    const std::size_t size =
+        co_await ReadSome(client_, in_.free_space(), decoder.ReadLimit(in_.free_size()));
+    if (size == 0) {
+      co_return std::unexpected(
+          client_.deadline.expired()
+              ? Error(ErrorCode::kRequestTimeout, "the request's body did not arrive in time")
+              : Error(ErrorCode::kMalformedRequest, "the request's body ended too early"));
+    }
+    client_.deadline.Disarm();
+    in_.end += size;
+  }
+}
+
+}  // namespace recourse

@@ -1,0 +1,43 @@
+"""Fixtures: one backend double per test module, one Recourse in front of it, tokens for paths."""
+
+import itertools
+import os
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+from support.double import Double  # noqa: E402
+from support.policies import standard  # noqa: E402
+from support.recourse import BINARY, Recourse  # noqa: E402
+
+counter = itertools.count(1)
+
+
+def pytest_configure():
+    if not os.access(BINARY, os.X_OK):
+        pytest.exit(f"{BINARY} is missing: build it first, or set RECOURSE_BIN", 2)
+
+
+@pytest.fixture(scope="module")
+def double(tmp_path_factory):
+    backend = Double(str(tmp_path_factory.mktemp("backend")))
+    yield backend
+    backend.stop()
+
+
+@pytest.fixture(scope="module")
+def proxy(double, tmp_path_factory):
+    """Recourse under the standard policy; must still run, and must stop cleanly, at the end."""
+    with Recourse(tmp_path_factory.mktemp("recourse"), standard(double.url)) as running:
+        yield running
+        assert running.running(), running.stderr()[-4000:]
+        assert running.stop() == 0, running.stderr()[-4000:]
+
+
+@pytest.fixture
+def token():
+    """A path segment that no other test uses."""
+    return f"t{next(counter)}"

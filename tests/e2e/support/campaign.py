@@ -1,0 +1,172 @@
+"""A campaign: one ledger, many violent deaths of the process over it, and the final reckoning."""
+
+import collections
+import json
+import os
+import random
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from support import checker
+from support.history import History, Write
+from support.recourse import PATIENCE, NotReady, Recourse
+
+STRIKE_MAX = 15.0 * PATIENCE
+SETTLE_MAX = 30.0 * PATIENCE
+# One intent in three has its answer sent in pieces, so that a kill can fall between them.
+ROUTES = (
+    ("/probed", "shop.test", ""),
+    ("/probed", "shop.test", "?slow=1"),
+    ("/probed", "shop.test", ""),
+    ("/plain", "shop.test", "?slow=1"),
+    ("/keyed", "keyed.test", ""),
+)
+
+
+class Campaign:
+    """Agents that call, repeat 30 % of their calls at once, and retry whatever was not answered."""
+
+    def __init__(self, double, directory, policy, name, agents, seed):
+        self.double = double
+        self.name = name
+        self.agents = agents
+        self.random = random.Random(f"{seed}-{name}")
+        self.recourse = Recourse(directory, policy)
+        self.history = History(os.path.join(directory, "history.jsonl"))
+        self.hits = os.path.join(directory, "hits")
+        self.lock = threading.Lock()
+        self.unanswered = {}  # path -> Write; lost, or told to come back later
+        self.repeats = collections.deque()
+        self.made = 0
+
+    def new_write(self):
+        self.made += 1
+        kind, host, query = self.random.choice(ROUTES)
+        trace = f"{self.random.getrandbits(128) | 1:032x}"
+        return Write(f"{kind}/{self.name}-{self.made}", trace, host, query)
+
+    def next_write(self, old):
+        with self.lock:
+            if old:
+                return old.popleft()
+            if self.repeats:
+                return self.repeats.popleft()
+            write = self.new_write()
+            if self.random.random() < 0.3:
+                self.repeats.append(write)
+            return write
+
+    def call(self, write):
+        answer = self.history.call(self.recourse.port, write)
+        with self.lock:
+            if answer is None or not is_final(answer):
+                self.unanswered[write.path] = write
+            else:
+                self.unanswered.pop(write.path, None)
+        return answer
+
+    def agent(self, old, deadline):
+        while self.recourse.running() and time.monotonic() < deadline:
+            self.call(self.next_write(old))
+
+    def drive(self, until_dead):
+        """Lets the agents work until the process dies; `until_dead` waits for that or causes it."""
+        old = collections.deque(self.unanswered.values())
+        deadline = time.monotonic() + STRIKE_MAX
+        threads = [
+            threading.Thread(target=self.agent, args=(old, deadline)) for _ in range(self.agents)
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            until_dead(deadline)
+        finally:
+            for thread in threads:
+                thread.join()
+
+    def strike_at(self, point, passes):
+        """Starts with a crash point armed and works until it kills the process."""
+        try:
+            self.recourse.start(
+                {"RECOURSE_CRASH_POINT": f"{point}:{passes}", "RECOURSE_CRASH_HITS": self.hits}
+            )
+        except NotReady:
+            assert self.recourse.process.returncode == -signal.SIGKILL, self.recourse.stderr()
+            return
+        self.drive(lambda deadline: self.await_death(point, passes, deadline))
+        code = self.recourse.process.returncode
+        assert code == -signal.SIGKILL, f"ended with {code}: {self.recourse.stderr()[-2000:]}"
+
+    def await_death(self, point, passes, deadline):
+        while self.recourse.running():
+            if time.monotonic() > deadline:
+                self.recourse.kill()
+                raise AssertionError(f"{point} was not passed {passes} times in {STRIKE_MAX} s")
+            time.sleep(0.001)
+
+    def strike_after(self, seconds):
+        """Starts, works, and kills the process at a moment of no meaning."""
+        self.recourse.start()
+
+        def kill(_):
+            time.sleep(seconds)
+            self.recourse.kill()
+
+        self.drive(kill)
+
+    def times_hit(self, point):
+        if not os.path.exists(self.hits):
+            return 0
+        with open(self.hits, encoding="utf-8") as file:
+            return file.read().split().count(point)
+
+    def reckon(self):
+        """Starts once more, lets every agent get its answer, and gives the checker's violations."""
+        self.recourse.start()
+        with ThreadPoolExecutor(self.agents) as pool:
+            list(pool.map(self.call_until_final, list(self.unanswered.values())))
+        report = self.recourse.verify()
+        events = self.recourse.events()
+        code = self.recourse.stop()
+        found = checker.check(
+            [l for l in self.double.record() if f"/{self.name}-" in l["path"]],
+            self.history.lines(),
+            events,
+            settled=("/probed/", "/keyed/"),
+        )
+        if not report["ok"] or report["rows"] != len(events):
+            found.append(f"I12 verify says {report} for {len(events)} events")
+        if code != 0:
+            found.append(f"exit code {code} after SIGTERM")
+        return found
+
+    def call_until_final(self, write):
+        deadline = time.monotonic() + SETTLE_MAX
+        while True:
+            answer = self.call(write)
+            if answer is not None and is_final(answer):
+                return
+            if write.path.startswith("/plain/") and outcome_of(answer) == "unknown":
+                return
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{write.path} has no final answer: {answer}")
+            time.sleep(0.05)
+
+    def end(self):
+        self.recourse.kill()
+        self.history.close()
+
+
+def outcome_of(answer):
+    if answer is None or "problem+json" not in answer.header("Content-Type", ""):
+        return None
+    return json.loads(answer.body)["outcome"]
+
+
+def is_final(answer):
+    """Whether repeating the call can still change what the agent is told."""
+    if answer.status < 400:
+        return True
+    return outcome_of(answer) in ("executed", "compensated", "rejected")

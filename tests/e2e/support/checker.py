@@ -1,0 +1,280 @@
+"""The independent checker: does the record of a run keep the promise?
+
+Inputs, each written by a process that was never killed or read after everything came to rest:
+    B  the backend's record (backend.py): requests received, effects executed
+    C  the agents' history (history.py): calls made, answers seen, answers lost
+    L  the ledger's events, as JSON objects, oldest first
+
+It knows an intent by its path alone: agents use one path per intent. It shares no code with the
+product; the phase table below is written down from the specification a second time on purpose.
+
+`check` gives one line per violation, each starting with the invariant's number:
+    I1  at most one effect per intent, and no dispatch without permission
+    I2  every request the backend saw was remembered before, with the agent's own bytes
+    I3  every success told to an agent is a SUCCESS in L and exactly one effect in B
+    I4  all successes told for one intent are byte-identical
+    I5  what was told to be not executed had no effect
+    I6  SUCCESS in L has an effect, FAILED has none, attempt by attempt
+    I7  only intents whose fault window was hit are unknown; settled ones do not stay unknown
+    I12 rows are gapless, whole, and every transition is legal
+"""
+
+import datetime
+import json
+from collections import defaultdict
+
+MILLISECOND = 1_000_000
+STATUS_OF = {
+    "CLAIMED": "PENDING",
+    "APPROVED": "PENDING",
+    "DENIED": "FAILED",
+    "EXPIRED": "FAILED",
+    "DISPATCHING": "PENDING",
+    "UNCERTAIN": "PENDING",
+    "SUCCEEDED": "SUCCESS",
+    "ANSWER_LOST": "SUCCESS",
+    "NOT_SENT": "FAILED",
+    "REJECTED": "FAILED",
+    "PROVEN_ABSENT": "FAILED",
+    "COMPENSATED": "COMPENSATED",
+}
+LEGAL = {
+    None: {"CLAIMED", "DISPATCHING"},
+    "CLAIMED": {"APPROVED", "DENIED", "EXPIRED"},
+    "APPROVED": {"DISPATCHING", "EXPIRED"},
+    "DISPATCHING": {"SUCCEEDED", "ANSWER_LOST", "NOT_SENT", "REJECTED", "UNCERTAIN"},
+    # To DISPATCHING only where the backend itself de-duplicates; checked apart.
+    "UNCERTAIN": {"SUCCEEDED", "ANSWER_LOST", "REJECTED", "PROVEN_ABSENT", "DISPATCHING"},
+    "ANSWER_LOST": {"SUCCEEDED", "COMPENSATED"},
+    "SUCCEEDED": {"COMPENSATED"},
+    "NOT_SENT": {"DISPATCHING"},
+    "REJECTED": {"DISPATCHING"},
+    "PROVEN_ABSENT": {"DISPATCHING"},
+    "DENIED": set(),
+    "EXPIRED": set(),
+    "COMPENSATED": set(),
+}
+FIELDS = (
+    "event_id operation idempotency_key tool args_hash status phase attempt external_ref trace_id "
+    "caller policy_version epoch time cause method path"
+).split()
+
+
+def event_time_ns(event):
+    """RFC 3339 UTC with milliseconds, as nanoseconds of wall time."""
+    moment = datetime.datetime.fromisoformat(event["time"].replace("Z", "+00:00"))
+    return int(moment.timestamp() * 1000 + 0.5) * MILLISECOND
+
+
+class Intent:
+    def __init__(self, path):
+        self.path = path
+        self.requests = []
+        self.effects = []
+        self.invokes = []
+        self.returns = []
+        self.lost = []
+        self.events = []
+
+    def attempts(self):
+        """[(DISPATCHING row, last row of that attempt, requests, effects)], oldest first."""
+        rows = [e for e in self.events if e["phase"] == "DISPATCHING"]
+        found = []
+        for row in rows:
+            same = [e for e in self.events if e["attempt"] == row["attempt"]]
+            found.append((row, same[-1], [], []))
+        for request in self.requests:
+            # Times of rows are whole milliseconds, so a row may seem up to one later than it was.
+            before = [
+                a for a in found if event_time_ns(a[0]) <= request["received_ns"] + MILLISECOND
+            ]
+            if before:
+                before[-1][2].append(request)
+                before[-1][3].extend(
+                    e for e in self.effects if e["request"] == request["number"]
+                )
+        return found
+
+
+def gather(backend, history, events):
+    intents = {}
+
+    def intent(path):
+        return intents.setdefault(path, Intent(path))
+
+    for line in backend:
+        if line["t"] == "request" and line["method"] not in ("GET", "HEAD", "OPTIONS"):
+            intent(line["path"]).requests.append(line)
+        elif line["t"] == "effect":
+            intent(line["path"]).effects.append(line)
+    for line in history:
+        target = intent(line["path"])
+        {"invoke": target.invokes, "return": target.returns, "lost": target.lost}[
+            line["t"]
+        ].append(line)
+    for event in events:
+        intent(event["path"]).events.append(event)
+    for one in intents.values():
+        one.requests.sort(key=lambda line: line["received_ns"])
+    return intents
+
+
+def problem_of(line):
+    """The problem document of an answer made by the proxy, else {}."""
+    if "problem+json" not in line["headers"].get("content-type", ""):
+        return {}
+    return json.loads(line["body"])
+
+
+def check_effects(one, keyed):
+    if len(one.effects) > 1:
+        yield f"I1 {one.path}: {len(one.effects)} effects {[e['id'] for e in one.effects]}"
+    operations = {e["operation"] for e in one.events}
+    if len(operations) > 1:
+        yield f"I1 {one.path}: one intent became {len(operations)} operations"
+    dispatched = sum(e["phase"] == "DISPATCHING" for e in one.events)
+    if len(one.requests) > dispatched:
+        yield f"I1 {one.path}: {len(one.requests)} requests for {dispatched} DISPATCHING rows"
+    if not keyed:
+        for before, after in zip(one.events, one.events[1:]):
+            if after["phase"] == "DISPATCHING" and before["status"] != "FAILED":
+                yield f"I1 {one.path}: dispatched again after {before['phase']}"
+
+
+def check_remembered(one):
+    rows = [e for e in one.events if e["phase"] == "DISPATCHING"]
+    for index, request in enumerate(one.requests):
+        if index >= len(rows) or event_time_ns(rows[index]) > request["received_ns"] + MILLISECOND:
+            yield f"I2 {one.path}: request {request['number']} was not remembered before"
+        if not request["complete"]:
+            continue
+        bodies = {line["body_sha256"] for line in one.invokes}
+        if bodies and request["body_sha256"] not in bodies:
+            yield f"I2 {one.path}: request {request['number']} has bytes that no agent sent"
+
+
+def check_successes(one):
+    told = [line for line in one.returns if 200 <= line["status"] < 300]
+    last = one.events[-1] if one.events else None
+    for line in told:
+        if last is None or last["status"] not in ("SUCCESS", "COMPENSATED"):
+            yield f"I3 {one.path}: {line['status']} was told, the ledger says {last and last['phase']}"
+            continue
+        if [e["id"] for e in one.effects] != [last["external_ref"]]:
+            yield (
+                f"I3 {one.path}: external_ref {last['external_ref']!r}, "
+                f"effects {[e['id'] for e in one.effects]}"
+            )
+    answers = {
+        (line["status"], line["headers"].get("content-type"), line["body"]) for line in told
+    }
+    if len(answers) > 1:
+        yield f"I4 {one.path}: different successes {sorted(answers, key=str)}"
+    keys = {line["headers"].get("idempotency-key") for line in told}
+    if told and keys != {e["idempotency_key"] for e in one.events}:
+        yield f"I4 {one.path}: answers carry keys {keys}, the ledger has others"
+
+
+def check_refusals(one):
+    events = {str(e["event_id"]): e for e in one.events}
+    for line in one.returns:
+        outcome = problem_of(line).get("outcome", line["headers"].get("recourse-outcome"))
+        if outcome not in ("not_executed", "rejected"):
+            continue
+        row = events.get(line["headers"].get("recourse-event", ""))
+        if row is not None:
+            for dispatched, _, _, effects in one.attempts():
+                if dispatched["attempt"] == row["attempt"] and effects:
+                    yield f"I5 {one.path}: told {outcome} at attempt {row['attempt']}, executed"
+        started = [i for i in one.invokes if i["time_ns"] < line["time_ns"]]
+        early = [e for e in one.effects if e["time_ns"] < line["time_ns"]]
+        if early and len(started) == 1:
+            yield f"I5 {one.path}: told {outcome}, but {early[0]['id']} had happened"
+
+
+def check_outcomes(one, keyed):
+    last = one.events[-1] if one.events else None
+    if last is None:
+        return
+    if last["status"] == "SUCCESS" and not one.effects:
+        yield f"I6 {one.path}: {last['phase']} without an effect"
+    if last["status"] == "FAILED" and one.effects:
+        yield f"I6 {one.path}: {last['phase']} with effect {one.effects[0]['id']}"
+    for row, end, _, effects in one.attempts():
+        if end["status"] == "FAILED" and effects:
+            yield f"I6 {one.path}: attempt {row['attempt']} is {end['phase']} but had an effect"
+        if end["status"] == "SUCCESS" and not effects and not keyed:
+            yield f"I6 {one.path}: attempt {row['attempt']} is {end['phase']} without an effect"
+
+
+def check_unknown(one, faulty, settled):
+    if not one.events:
+        return
+    unknown = [e for e in one.events if e["phase"] == "UNCERTAIN"]
+    if unknown and not one.lost and one.path not in faulty:
+        yield f"I7 {one.path}: unknown ({unknown[0]['cause']}) without a fault"
+    if one.events[-1]["phase"] == "UNCERTAIN" and one.path.startswith(settled):
+        yield f"I7 {one.path}: stayed unknown although its probe works"
+    if one.events[-1]["phase"] == "DISPATCHING":
+        yield f"I7 {one.path}: still DISPATCHING at rest"
+
+
+def check_rows(events):
+    for number, event in enumerate(events, 1):
+        missing = [name for name in FIELDS if name not in event]
+        if missing:
+            yield f"I12 event {event.get('event_id')}: lacks {missing}"
+            return
+        if event["event_id"] != number:
+            yield f"I12 event {event['event_id']} stands where {number} is expected"
+            return
+    by_operation = defaultdict(list)
+    for event in events:
+        by_operation[event["operation"]].append(event)
+    for operation, rows in by_operation.items():
+        yield from check_operation(operation, rows)
+
+
+def check_operation(operation, rows):
+    phase, attempt, epoch, dispatched_in = None, 0, 0, None
+    for row in rows:
+        where = f"I12 event {row['event_id']} of operation {operation}"
+        if row["phase"] not in LEGAL[phase]:
+            yield f"{where}: {phase} -> {row['phase']} is not legal"
+            return
+        if STATUS_OF[row["phase"]] != row["status"]:
+            yield f"{where}: {row['phase']} has status {row['status']}"
+        if row["epoch"] < epoch:
+            yield f"{where}: epoch {row['epoch']} after {epoch}"
+        if row["phase"] == "DISPATCHING":
+            attempt += 1
+            dispatched_in = row["epoch"]
+        elif phase == "DISPATCHING" and row["cause"] != "crash" and row["epoch"] != dispatched_in:
+            yield f"{where}: an answer of epoch {dispatched_in} was recorded in {row['epoch']}"
+        if row["attempt"] != attempt:
+            yield f"{where}: attempt {row['attempt']}, expected {attempt}"
+        for name in ("idempotency_key", "args_hash", "tool", "caller", "method", "path"):
+            if row[name] != rows[0][name]:
+                yield f"{where}: {name} changed"
+        phase, epoch = row["phase"], row["epoch"]
+
+
+def check(backend, history, events, faulty=(), settled=(), keyed=("/keyed/",), scope=""):
+    """Violations, as lines. `faulty`: paths that a fault was injected into on purpose; `settled`:
+    path prefixes whose probe works, so that nothing may stay unknown; `keyed`: path prefixes where
+    the backend de-duplicates; `scope`: only intents whose path starts so."""
+    found = list(check_rows(events))
+    if found:
+        return found
+    settled, keyed, faulty = tuple(settled) or ("\0",), tuple(keyed) or ("\0",), set(faulty)
+    for path, one in sorted(gather(backend, history, events).items()):
+        if not path.startswith(scope):
+            continue
+        by_key = path.startswith(keyed)
+        found += check_effects(one, by_key)
+        found += check_remembered(one)
+        found += check_successes(one)
+        found += check_refusals(one)
+        found += check_outcomes(one, by_key)
+        found += check_unknown(one, faulty, settled)
+    return found

@@ -1,0 +1,140 @@
+"""Handles for the backends of the tests: the scriptable one, a refused port and a full backlog."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+class Double:
+    """The scriptable backend (backend.py) as a process, with its control port."""
+
+    def __init__(self, directory):
+        self.record_path = os.path.join(directory, "backend.jsonl")
+        self.process = subprocess.Popen(
+            [sys.executable, os.path.join(HERE, "backend.py"), self.record_path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        ports = json.loads(self.process.stdout.readline())
+        self.port = ports["port"]
+        self.control_port = ports["control"]
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    def stop(self):
+        self.process.stdin.close()
+        self.process.wait(10)
+        self.process.stdout.close()
+
+    def ask(self, op, **arguments):
+        with socket.create_connection(("127.0.0.1", self.control_port), timeout=70) as sock:
+            with sock.makefile("rwb") as stream:
+                stream.write(json.dumps({"op": op, **arguments}).encode() + b"\n")
+                stream.flush()
+                answer = json.loads(stream.readline())
+        assert "error" not in answer, answer
+        return answer
+
+    def script(self, method, path, steps, times=None):
+        """The next `times` requests (None: all) to `method path` follow `steps`."""
+        self.ask("rule", method=method, path=path, steps=steps, times=times)
+
+    def open_gate(self, gate):
+        self.ask("open", gate=gate)
+
+    def await_requests(self, method, path, count=1, timeout=15.0):
+        """Waits until `count` requests have begun to arrive."""
+        answer = self.ask("await", method=method, path=path, count=count, timeout=timeout)
+        assert answer["seen"], f"{method} {path} was not received {count} times"
+
+    def await_effects(self, path, count=1, timeout=15.0):
+        answer = self.ask("await_effects", path=path, count=count, timeout=timeout)
+        assert answer["seen"], f"{path} was not executed {count} times"
+
+    def effects(self, path):
+        return self.ask("effects", path=path)["effects"]
+
+    def sent(self, path):
+        return self.ask("sent", path=path)["sent"]
+
+    def connections(self):
+        return self.ask("connections")["connections"]
+
+    def record(self):
+        """Every line of the record so far."""
+        with open(self.record_path, encoding="utf-8") as file:
+            return [json.loads(line) for line in file]
+
+    def requests(self, path=None, method=None):
+        return [
+            line
+            for line in self.record()
+            if line["t"] == "request"
+            and path in (None, line["path"])
+            and method in (None, line["method"])
+        ]
+
+
+class RefusedPort:
+    """A port that refuses connections: bound, so nobody else gets it, but not listening (b01)."""
+
+    def __init__(self):
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self.socket.bind(("127.0.0.1", 0))
+        self.port = self.socket.getsockname()[1]
+
+    def stop(self):
+        self.socket.close()
+
+
+class FullPort:
+    """A port whose backlog is full: a further connection attempt is never answered (b02)."""
+
+    def __init__(self):
+        self.listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self.listener.bind(("127.0.0.1", 0))
+        self.listener.listen(0)
+        self.port = self.listener.getsockname()[1]
+        self.fillers = []
+        for _ in range(8):
+            filler = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            filler.settimeout(0.3)
+            self.fillers.append(filler)
+            try:
+                filler.connect(("127.0.0.1", self.port))
+            except TimeoutError:
+                break
+        else:
+            raise RuntimeError("the backlog did not fill")
+
+    def stop(self):
+        for filler in self.fillers:
+            filler.close()
+        self.listener.close()
+
+
+class ResettingPort:
+    """Accepts and resets at once, without reading (b03)."""
+
+    def __init__(self):
+        code = (
+            "import socket,struct,sys,threading\n"
+            "l=socket.create_server(('127.0.0.1',0));print(l.getsockname()[1],flush=True)\n"
+            "def run():\n"
+            "  while True:\n"
+            "    s,_=l.accept();s.setsockopt(socket.SOL_SOCKET,socket.SO_LINGER,"
+            "struct.pack('ii',1,0));s.close()\n"
+            "threading.Thread(target=run,daemon=True).start();sys.stdin.read()\n"
+        )
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        self.port = int(self.process.stdout.readline())
+
+    def stop(self):
+        self.process.stdin.close()
+        self.process.wait(10)
+        self.process.stdout.close()

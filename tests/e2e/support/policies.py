@@ -1,0 +1,45 @@
+"""The policy that most tests run under.
+
+Paths are `/KIND/TOKEN`: each test takes a token of its own, so that tests share one backend without
+meeting, and the path alone tells which intent a request, an effect or an event belongs to.
+"""
+
+STANDARD = """\
+version: 1
+unlisted: {{ reads: pass, writes: guard }}
+backends:
+  shop:   {{ url: "{url}", hosts: [ shop.test, 127.0.0.1 ], timeout: {timeout} }}
+  keyed:  {{ url: "{url}", hosts: [ keyed.test ], key_header: Idempotency-Key, timeout: {timeout} }}
+tools:
+  plain.create:
+    match: POST shop /plain/{{token}}
+    effect: write
+    external_ref: answer.body#/id
+    undo: none
+    reason: a row of a test is never undone
+  probed.create:
+    match: POST shop /probed/{{token}}
+    effect: write
+    external_ref: answer.body#/id
+    settle:
+      request: "GET /probed/{{path.token}}?client_ref={{body#/client_ref}}"
+      happened: answer.body#/items/0/id
+      absent_after: {absent_after}
+    undo: none
+    reason: a row of a test is never undone
+  keyed.create:
+    match: POST keyed /keyed/{{token}}
+    effect: write
+    external_ref: answer.body#/id
+    undo: none
+    reason: a row of a test is never undone
+  read.upload:
+    match: POST shop /read/upload
+    effect: read
+{extra}"""
+
+
+def standard(url, timeout="10s", absent_after="1s", extra_tools=""):
+    return STANDARD.format(
+        url=url, timeout=timeout, absent_after=absent_after, extra=extra_tools
+    )

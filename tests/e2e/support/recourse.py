@@ -1,0 +1,223 @@
+"""Starts, watches and ends the real binary. Every wait has a bound."""
+
+import http.client
+import json
+import os
+import pathlib
+import secrets
+import signal
+import subprocess
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+BINARY = os.environ.get("RECOURSE_BIN", str(ROOT / "build/dev/recourse"))
+# Multiplies every bound, for sanitizer builds and loaded machines.
+PATIENCE = float(os.environ.get("RECOURSE_E2E_PATIENCE", "1"))
+START_MAX = 20.0 * PATIENCE
+STOP_MAX = 40.0 * PATIENCE
+
+
+def environment(extra=None):
+    """Our own variables only: the caller's RECOURSE_* must not leak into the product."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("RECOURSE_")}
+    return {**kept, **(extra or {})}
+
+
+def run_cli(*arguments, env=None, timeout=30.0):
+    """Runs `recourse ARGUMENTS` to its end; gives the CompletedProcess with text."""
+    return subprocess.run(
+        [BINARY, *map(str, arguments)],
+        env=environment(env),
+        capture_output=True,
+        text=True,
+        timeout=timeout * PATIENCE,
+        check=False,
+    )
+
+
+class NotReady(Exception):
+    """The process ended before it listened."""
+
+
+class Recourse:
+    """One `recourse run`, restartable over the same data directory and policy file.
+
+    `directory` holds the policy, the ledger, the token, the ports file and the logs of every start.
+    """
+
+    def __init__(self, directory, policy, arguments=(), env=None, token=True):
+        self.directory = pathlib.Path(directory)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.policy_path = self.directory / "policy.yaml"
+        self.policy_path.write_text(policy)
+        self.data = self.directory / "data"
+        self.ports_path = self.directory / "ports.json"
+        self.stdout_path = self.directory / "stdout.log"
+        self.stderr_path = self.directory / "stderr.log"
+        self.token_path = self.directory / "token"
+        self.token = secrets.token_hex(16)
+        self.token_path.write_text(self.token + "\n")
+        self.token_path.chmod(0o600)
+        self.with_token = token
+        self.arguments = list(map(str, arguments))
+        self.env = dict(env or {})
+        self.process = None
+        self.ports = None
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *exc):
+        self.kill()
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    @property
+    def port(self):
+        return self.ports["listen"]
+
+    def command(self):
+        token = ["--admin-token-file", str(self.token_path)] if self.with_token else []
+        return [
+            BINARY, "run",
+            "--policy", str(self.policy_path),
+            "--data", str(self.data),
+            "--listen", "127.0.0.1:0",
+            "--admin", "127.0.0.1:0",
+            "--probes", "127.0.0.1:0",
+            "--ports-file", str(self.ports_path),
+            *token, *self.arguments,
+        ]  # fmt: skip
+
+    def spawn(self, env=None):
+        """Starts the process without waiting for it to listen."""
+        assert self.process is None or self.process.poll() is not None
+        self.ports_path.unlink(missing_ok=True)
+        with open(self.stdout_path, "ab") as out, open(self.stderr_path, "ab") as err:
+            self.process = subprocess.Popen(
+                self.command(),
+                env=environment({**self.env, **(env or {})}),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+            )
+        return self
+
+    def start(self, env=None):
+        """Starts and waits until it listens. Raises NotReady when it ends before."""
+        self.spawn(env)
+        deadline = time.monotonic() + START_MAX
+        while not self.ports_path.exists():
+            if self.process.poll() is not None:
+                raise NotReady(f"exit {self.process.returncode}: {self.stderr()[-2000:]}")
+            if time.monotonic() > deadline:
+                self.kill()
+                raise NotReady(f"no ports file in {START_MAX} s: {self.stderr()[-2000:]}")
+            time.sleep(0.002)
+        self.ports = json.loads(self.ports_path.read_text())
+        return self
+
+    def running(self):
+        return self.process is not None and self.process.poll() is None
+
+    def terminate(self):
+        self.process.send_signal(signal.SIGTERM)
+
+    def wait(self, timeout=STOP_MAX):
+        """Waits for the end; gives the exit code (negative: the signal)."""
+        return self.process.wait(timeout)
+
+    def stop(self):
+        """SIGTERM, and the exit code."""
+        self.terminate()
+        return self.wait()
+
+    def kill(self):
+        """SIGKILL; harmless when it has ended already."""
+        if self.running():
+            self.process.kill()
+        if self.process is not None:
+            self.process.wait(STOP_MAX)
+
+    def stderr(self):
+        return self.stderr_path.read_text(errors="replace") if self.stderr_path.exists() else ""
+
+    def stdout(self):
+        return self.stdout_path.read_text(errors="replace") if self.stdout_path.exists() else ""
+
+    def access_log(self):
+        return [json.loads(line) for line in self.stdout().splitlines()]
+
+    def memory_kib(self):
+        """Resident size now and at its highest."""
+        sizes = {}
+        for line in pathlib.Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            name, _, value = line.partition(":")
+            if name in ("VmRSS", "VmHWM"):
+                sizes[name] = int(value.split()[0])
+        return sizes["VmRSS"], sizes["VmHWM"]
+
+    # The other two listeners.
+    def http(self, which, method, target, body=None, headers=None):
+        """(status, body) of one request to the `admin` or `probes` listener."""
+        connection = http.client.HTTPConnection(
+            "127.0.0.1", self.ports[which], timeout=20 * PATIENCE
+        )
+        try:
+            connection.request(method, target, body=body, headers=headers or {})
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        finally:
+            connection.close()
+
+    def admin(self, method, target):
+        status, body = self.http(
+            "admin", method, target, headers={"Authorization": f"Bearer {self.token}"}
+        )
+        assert status == 200, (status, body)
+        return json.loads(body)
+
+    def probe(self, path):
+        return self.http("probes", "GET", path)
+
+    def events(self, **filters):
+        """Every event that matches, over all pages, oldest first."""
+        found, after = [], 0
+        while True:
+            query = "&".join(f"{k}={v}" for k, v in {**filters, "after": after}.items())
+            page = self.admin("GET", f"/events?{query}&limit=1000")
+            found += page["events"]
+            if page["next"] is None:
+                return found
+            after = page["next"]
+
+    def events_for(self, path):
+        """Events of the operations on one path, oldest first."""
+        return [event for event in self.events() if event["path"] == path]
+
+    def await_phase(self, path, phases, timeout=15.0):
+        """Waits until the last event of `path` has one of `phases`; gives that event."""
+        wanted = (phases,) if isinstance(phases, str) else tuple(phases)
+        deadline = time.monotonic() + timeout * PATIENCE
+        while True:
+            events = self.events_for(path)
+            if events and events[-1]["phase"] in wanted:
+                return events[-1]
+            if time.monotonic() > deadline:
+                seen = [(e["phase"], e["cause"], e.get("detail")) for e in events]
+                raise AssertionError(f"{path}: wanted {wanted}, events are {seen}")
+            time.sleep(0.01)
+
+    def cli(self, *arguments):
+        """A CLI command against this process's admin listener."""
+        return run_cli(
+            *arguments,
+            "--admin", f"127.0.0.1:{self.ports['admin']}",
+            "--admin-token-file", self.token_path,
+        )  # fmt: skip
+
+    def verify(self):
+        """The ledger's own check of its hash chain."""
+        return self.admin("POST", "/ledger/verify")

@@ -1,0 +1,81 @@
+#include "proxy/net/body_decoder.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+namespace recourse {
+namespace {
+
+using End = BodyDecoder::End;
+
+// Feeds `wire` in pieces of `step` bytes and collects what comes out.
+struct Decoded {
+  std::string data;
+  End end = End::kMore;
+  std::string rest;
+};
+
+Decoded Decode(BodyKind kind, std::uint64_t length, std::string_view wire, std::size_t step) {
+  BufferPool pool;
+  ReadBuffer buffer{pool.Take()};
+  BodyDecoder decoder(kind, length);
+  Decoded result;
+  while (result.end == End::kMore && !wire.empty()) {
+    const std::size_t size = std::min(step, wire.size());
+    std::memcpy(buffer.free_space(), wire.data(), size);
+    buffer.end += size;
+    wire.remove_prefix(size);
+    const auto piece = decoder.Decode(buffer);
+    result.data.append(piece.data);
+    result.end = piece.end;
+  }
+  result.rest.assign(buffer.unread()).append(wire);
+  return result;
+}
+
+class BodyDecoderStep : public ::testing::TestWithParam<std::size_t> {};
+
+TEST_P(BodyDecoderStep, ALengthBodyEndsExactlyAtItsLengthAndLeavesTheNextRequest) {
+  const auto got = Decode(BodyKind::kLength, 5, "helloGET / HTTP/1.1\r\n", GetParam());
+  EXPECT_EQ(got.data, "hello");
+  EXPECT_EQ(got.end, End::kComplete);
+  EXPECT_EQ(got.rest, "GET / HTTP/1.1\r\n");
+}
+
+TEST_P(BodyDecoderStep, AChunkedBodyIsJoinedAndItsTrailersAreDropped) {
+  const auto got = Decode(BodyKind::kChunked, 0,
+                          "3\r\nabc\r\n4;x=y\r\ndefg\r\n0\r\nX-Tenant: evil\r\n\r\nNEXT", GetParam());
+  EXPECT_EQ(got.data, "abcdefg");
+  EXPECT_EQ(got.end, End::kComplete);
+  EXPECT_EQ(got.rest, "NEXT");
+}
+
+TEST_P(BodyDecoderStep, BrokenChunkFramingIsBad) {
+  EXPECT_EQ(Decode(BodyKind::kChunked, 0, "3\r\nabcX0\r\n\r\n", GetParam()).end, End::kBad);
+  EXPECT_EQ(Decode(BodyKind::kChunked, 0, "3\nabc\r\n0\r\n\r\n", GetParam()).end, End::kBad);
+}
+
+TEST_P(BodyDecoderStep, ABodyWithoutFramingGoesOnUntilTheConnectionEnds) {
+  const auto got = Decode(BodyKind::kUntilClose, 0, "some text", GetParam());
+  EXPECT_EQ(got.data, "some text");
+  EXPECT_EQ(got.end, End::kMore);
+}
+
+INSTANTIATE_TEST_SUITE_P(Steps, BodyDecoderStep, ::testing::Values(1, 2, 3, 7, 1000));
+
+TEST(BodyDecoderTest, TheEndOfTheConnectionIsOnlyTrustedWithoutFramingAndWithoutError) {
+  EXPECT_EQ(BodyDecoder(BodyKind::kUntilClose, 0).Ended(true), End::kClosed);
+  EXPECT_EQ(BodyDecoder(BodyKind::kUntilClose, 0).Ended(false), End::kCut);
+  EXPECT_EQ(BodyDecoder(BodyKind::kLength, 3).Ended(true), End::kCut);
+  EXPECT_EQ(BodyDecoder(BodyKind::kChunked, 0).Ended(true), End::kCut);
+}
+
+TEST(BodyDecoderTest, ManyTinyChunksEndAtTheFramingCap) {
+  std::string wire;
+  for (int i = 0; i < 100'000; ++i) wire += "1\r\na\r\n";
+  EXPECT_EQ(Decode(BodyKind::kChunked, 0, wire, 8192).end, End::kBad);
+}
+
+}  // namespace
+}  // namespace recourse

@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""Tests how ./dev test counts: what is lost must never look like what passed."""
+
+import contextlib
+import io
+import os
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from count_results import main  # noqa: E402
+
+GOOD = '<testcase name="a" classname="x" status="run"/>'
+BAD = '<testcase name="b" classname="x" status="fail"><failure message=""/></testcase>'
+ERROR = '<testcase name="c" classname="x"><error message="no fixture"/></testcase>'
+SKIPPED = '<testcase name="d" classname="x"><skipped message=""/></testcase>'
+
+
+class CountResultsTest(unittest.TestCase):
+
+    def count(self, *files):
+        """Returns (exit code, lines) for files given as XML text, or None for a missing one."""
+        with tempfile.TemporaryDirectory() as folder:
+            paths = []
+            for number, text in enumerate(files):
+                paths.append(os.path.join(folder, f"{number}.xml"))
+                if text is not None:
+                    with open(paths[-1], "w", encoding="utf-8") as file:
+                        file.write(text)
+            output = io.StringIO()
+            with contextlib.redirect_stdout(output):
+                code = main(paths)
+            return code, output.getvalue().splitlines()
+
+    def test_sums_all_files(self):
+        code, lines = self.count(f"<testsuite>{GOOD}{GOOD}</testsuite>",
+                                 f"<testsuites><testsuite>{GOOD}</testsuite></testsuites>")
+        self.assertEqual((code, lines[-1]), (0, "3 passed, 0 failed"))
+
+    def test_failures_and_errors_fail_and_are_named(self):
+        code, lines = self.count(f"<testsuite>{GOOD}{BAD}{ERROR}</testsuite>")
+        self.assertEqual((code, lines[-1]), (1, "1 passed, 2 failed"))
+        self.assertIn("FAILED x b", lines)
+
+    def test_skipped_tests_are_told_apart(self):
+        code, lines = self.count(f"<testsuite>{GOOD}{SKIPPED}</testsuite>")
+        self.assertEqual((code, lines), (0, ["1 skipped", "1 passed, 0 failed"]))
+
+    def test_a_run_that_left_no_result_failed(self):
+        for text in (None, "", "<testsuite>"):
+            with self.subTest(text=text):
+                code, lines = self.count(f"<testsuite>{GOOD}</testsuite>", text)
+                self.assertEqual((code, lines[-1]), (1, "1 passed, 1 failed"))
+
+    def test_no_test_at_all_is_no_success(self):
+        self.assertEqual(self.count("<testsuite/>"), (1, ["no test ran", "0 passed, 0 failed"]))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,70 @@
+"""Just enough C++ reading for the rules: code without comments and strings, and function sizes."""
+
+import bisect
+import re
+
+_TOKEN = re.compile(
+    r'//[^\n]*|/\*.*?\*/'
+    r'|R"(?P<delimiter>[^()\\\s]{0,16})\(.*?\)(?P=delimiter)"'
+    r'|"(?:\\.|[^"\\\n])*"'
+    r"|(?<![0-9A-Fa-f])'(?:\\.|[^'\\\n])+'",
+    re.DOTALL)
+
+
+def blank_comments_and_strings(text):
+    """Replaces comments and literals by spaces of the same shape, so that positions stay."""
+
+    def blank(match):
+        token = match.group()
+        if token.startswith("/"):
+            return re.sub(r"[^\n]", " ", token)
+        return '"' + re.sub(r"[^\n]", " ", token[1:-1]) + '"'
+
+    return _TOKEN.sub(blank, text)
+
+
+_SCOPE = re.compile(r"\b(namespace|class|struct|union|enum|extern)\b")
+_CONTROL = re.compile(r"^(if|for|while|switch|catch|else|do|try|return)\b")
+_FUNCTION_TAIL = re.compile(
+    r"(\)|\}|\bconst|\bnoexcept|\boverride|\bfinal|\bmutable|&|->[\w\s:<>,*&()]+)$")
+
+
+def _kind_of_brace(before):
+    """Says what a brace opens from the text between it and the statement before it."""
+    text = " ".join(line for line in before.split("\n") if not line.lstrip().startswith("#"))
+    text = re.sub(r"\b(public|private|protected)\s*:(?!:)", " ", text)
+    text = re.sub(r"\s+", " ", text).strip()
+    if _CONTROL.match(text):
+        return "block"
+    if ")" in text and _FUNCTION_TAIL.search(text) and not text.endswith("="):
+        return "function"
+    if _SCOPE.search(text):
+        return "scope"
+    return "value"
+
+
+def functions(text):
+    """Yields (first line, number of lines) of each outermost function body.
+
+    `text` is blanked. Lambdas count for the function around them. A heuristic that counts braces:
+    it may overlook an exotic signature, and it does not report what is no function.
+    """
+    line_starts = [0] + [match.end() for match in re.finditer("\n", text)]
+    stack, begin, inside = [], 0, 0
+    for match in re.finditer(r"[{};]", text):
+        position, mark = match.start(), match.group()
+        if mark == "{":
+            kind = "block" if inside else _kind_of_brace(text[begin:position])
+            stack.append((kind, position, begin))
+            inside += kind == "function"
+            begin = begin if kind == "value" else position + 1
+        elif mark == "}" and stack:
+            kind, opened, before = stack.pop()
+            if kind == "function":
+                inside -= 1
+                first = bisect.bisect_right(line_starts, opened)
+                yield first, bisect.bisect_right(line_starts, position) - first + 1
+            # After a braced initialiser the declaration goes on: Foo() : a_{1}, b_{2} {
+            begin = before if kind == "value" else position + 1
+        elif mark == ";" and not (stack and stack[-1][0] == "value"):
+            begin = position + 1

@@ -1,0 +1,105 @@
+"""The rules of the tree as data: who may include whom, what has one home, how big things get.
+
+Each rule says what to do instead, because a rule without a way out is only an obstacle.
+"""
+
+import re
+
+LINE_COLUMNS_MAX = 100
+FILE_LINES_MAX = 500
+FUNCTION_LINES_MAX = 70
+
+TOP_LEVEL_FOLDERS = {"proxy", "filters", "policy", "bench", "tests", "helm"}
+TOP_LEVEL_FILES = {"CMakeLists.txt", "CMakePresets.json", "LICENSE", "README.md", "dev"}
+# Never looked into: what tools write.
+SKIPPED_FOLDERS = {"build", "node_modules", "__pycache__", ".git", ".cache"}
+
+PRODUCT = ("proxy/", "filters/", "policy/")
+
+# The dependency order, floor first. Every source file belongs to the first layer whose pattern
+# matches its path, and may include files of its own layer and of the layers named.
+LAYERS = [
+    ("base", r"proxy/base/", []),
+    ("policy", r"policy/", ["base"]),
+    ("ledger store", r"filters/ledger/(lmdb|memory|postgres)/",
+     ["base", "policy", "interfaces", "ledger"]),
+    ("ledger", r"filters/ledger/", ["base", "policy", "interfaces"]),
+    ("interfaces", r"filters/[^/]+$", ["base", "policy", "ledger"]),
+    ("filter", r"filters/[^/]+/", ["base", "policy", "interfaces", "ledger"]),
+    ("net", r"proxy/net/", ["base", "policy", "interfaces"]),
+    ("server", r"proxy/server/",
+     ["base", "policy", "interfaces", "ledger", "ledger store", "filter", "net"]),
+    ("main", r"proxy/main\.cpp$",
+     ["base", "policy", "interfaces", "ledger", "ledger store", "filter", "net", "server"]),
+]
+# A filter knows no other filter, and a ledger store no other store: same layer, same folder only.
+SAME_FOLDER_ONLY = {"filter", "ledger store"}
+
+# (pattern of an included header, where it may stand, what to do instead)
+HEADER_HOMES = [
+    (r"lmdb\.h$", r"filters/ledger/lmdb/|tests/|bench/", "speak to the Ledger interface"),
+    (r"libpq-fe\.h$", r"filters/ledger/postgres/|tests/", "speak to the Ledger interface"),
+    (r"boost/(asio|beast)", r"proxy/net/|proxy/server/|proxy/main\.cpp|tests/",
+     "use Task, Executor and Timer of proxy/base, or put the I/O into proxy/net"),
+    (r"yaml-cpp/", r"policy/|tests/", "take a Policy"),
+    (r"CLI/", r"proxy/main\.cpp|proxy/server/", "take a parsed value"),
+    (r"prometheus/", r"proxy/server/|tests/", "count through the interface of proxy/base"),
+    (r"openssl/ssl\.h$", r"proxy/net/|tests/", "put TLS into proxy/net"),
+    (r"(sys/socket|sys/epoll|arpa/inet|netinet/[a-z]+|netdb|sys/un)\.h$",
+     r"proxy/net/|proxy/server/|tests/|bench/", "put sockets into proxy/net"),
+    (r"(cassert|assert\.h)$", r"tests/|bench/", "use RC_CHECK, which stays on in release builds"),
+    (r"regex$", r"tests/", "compare by hand; routes and keys never need a regular expression"),
+    (r"gtest/|gmock/", r"tests/", "keep tests under tests/"),
+    (r"tests/", r"tests/", "production code and benchmarks know no test"),
+    (r"bench/", r"bench/", "keep benchmarks on top"),
+    (r"(\.\./|\./)", r"$^", "write the path from the top of the tree"),
+]
+
+# (pattern in code without comments and strings, where it may stand, what to do instead)
+BANNED_CODE = [
+    (r"\b(sleep_for|sleep_until|usleep|nanosleep)\b|(?<![\w.>])sleep\s*\(", r"bench/",
+     "await Timer::SleepUntil"),
+    (r"\b(secure_)?getenv\b", r"proxy/main\.cpp|proxy/base/crash_point\.cpp|proxy/server/config",
+     "take the value from the configuration"),
+    (r"\b(system_clock::now|gettimeofday|clock_gettime|time\s*\(\s*(nullptr|NULL|0)\s*\))",
+     r"proxy/base/clock\.|proxy/base/log\.cpp|bench/", "take a Clock and call WallNow()"),
+    # A test may measure that hostile input ends soon; everything else lives in virtual time.
+    (r"\b(steady_clock|high_resolution_clock)::now\b", r"proxy/base/clock\.|tests/|bench/",
+     "take a Clock and call Now()"),
+    (r"\brandom_device\b|(?<![\w.>:])(s?rand|drand48)\s*\(|\bgetrandom\b",
+     r"proxy/base/random\.", "take a Random"),
+    (r"\bstd::(jthread|async|thread\b(?!::))",
+     r"filters/ledger/|proxy/net/io_thread|proxy/server/|proxy/main\.cpp|tests/|bench/",
+     "post to an Executor"),
+    (r"\bthread_local\b", r"$^", "hand the object in through the constructor"),
+    (r"\busing\s+namespace\b(?!\s+(std::)?[\w:]*literals\s*;)", r"$^",
+     "name what you use, or write `using a::b;`"),
+    (r"\b(sprintf|vsprintf|strcpy|strcat|strtok|gets)\s*\(", r"$^", "use fmt and std::string"),
+    (r"\b(atoi|atol|atoll|atof|strto[a-z]+|sto(i|l|ll|ul|ull|f|d|ld))\s*\(",
+     r"proxy/base/crash_point\.cpp|tests/|bench/", "use std::from_chars, which tells the error"),
+    (r"\bstd::regex\b", r"tests/", "compare by hand"),
+    (r"\bassert\s*\(", r"tests/|bench/", "use RC_CHECK, which stays on in release builds"),
+    (r"\b(asio|net)::detached\b", r"$^", "give every task an owner that waits for it"),
+    (r"\bMDB_(NOSYNC|NOMETASYNC|WRITEMAP|MAPASYNC)\b", r"bench/",
+     "keep LMDB's default sync mode: nothing weaker is durable"),
+    (r"#\s*pragma\s+(GCC|clang)\b", r"$^", "solve it, or say so in CMakeLists.txt"),
+    (r"\bMDB_\w+", r"filters/ledger/lmdb/|tests/|bench/", "speak to the Ledger interface"),
+]
+
+# (pattern in any text file, where it may stand, what to do instead). The class [/] keeps this file
+# from finding itself.
+BANNED_TEXT = [
+    (r"\bTODO\b(?!\(#\d+\))|\b(FIXME|XXX|HACK)\b", r"tests/tidy/",
+     "write TODO(#123) with the number of an issue, or do it"),
+    (r"[/]work/", r"$^", "no path of one machine belongs into the tree"),
+    (r"[/]home/\w+/", r"$^", "no path of one machine belongs into the tree"),
+    (r"^(<{7}|>{7}) ", r"$^", "resolve the merge conflict"),
+]
+
+
+def layer_of(path):
+    """Returns (layer name, allowed layers), or None for what stands above the order."""
+    for name, pattern, allowed in LAYERS:
+        if re.match(pattern, path):
+            return name, allowed
+    return None

@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""Checks the tree against tests/tidy/rules.py; prints one line per violation.
+
+usage: tidy.py [ROOT]
+"""
+
+import ast
+import os
+import re
+import sys
+
+sys.dont_write_bytecode = True
+
+import cpp_text  # noqa: E402
+import rules  # noqa: E402
+
+CPP = (".h", ".cpp")
+CODE = CPP + (".py", ".sh", ".cmake", ".js", ".mjs", ".ts", ".yaml", ".yml", ".txt")
+TEXT = CODE + (".md", ".json")
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"](?P<header>[^>"]+)[>"]', re.MULTILINE)
+SIZED = CPP + (".py", ".sh", ".js", ".mjs", ".ts")
+
+
+class Tidy:
+    """Collects the violations of one tree."""
+
+    def __init__(self, root):
+        self.root = root
+        self.violations = []
+
+    def report(self, path, line, message):
+        self.violations.append(f"{path}:{line}: {message}")
+
+    def run(self):
+        self.check_top_level()
+        cmake = self.read_cmake()
+        for path in self.files():
+            if not is_text(path):
+                continue
+            with open(os.path.join(self.root, path), encoding="utf-8") as file:
+                text = file.read()
+            self.check_text(path, text)
+            if path.endswith(CPP):
+                self.check_cpp(path, text, cmake)
+            elif path.endswith(".py"):
+                self.check_python(path, text)
+        return sorted(self.violations)
+
+    def files(self):
+        for folder, folders, names in os.walk(self.root):
+            folders[:] = sorted(set(folders) - rules.SKIPPED_FOLDERS)
+            for name in sorted(names):
+                path = os.path.join(folder, name)
+                if not os.path.islink(path):
+                    yield os.path.relpath(path, self.root)
+
+    def read_cmake(self):
+        """All CMakeLists.txt joined: the place that names the folders whose sources are built."""
+        texts = []
+        for path in self.files():
+            if os.path.basename(path) == "CMakeLists.txt":
+                with open(os.path.join(self.root, path), encoding="utf-8") as file:
+                    texts.append(file.read())
+        return "\n".join(texts)
+
+    def check_top_level(self):
+        for name in sorted(os.listdir(self.root)):
+            if name.startswith(".") or name in rules.SKIPPED_FOLDERS:
+                continue
+            is_folder = os.path.isdir(os.path.join(self.root, name))
+            known = rules.TOP_LEVEL_FOLDERS if is_folder else rules.TOP_LEVEL_FILES
+            if name not in known:
+                self.report(name, 1, "the top level is fixed: move this into one of "
+                            + ", ".join(sorted(rules.TOP_LEVEL_FOLDERS)))
+
+    def check_text(self, path, text):
+        lines = text.split("\n")
+        for number, line in enumerate(lines, 1):
+            if path.endswith(CODE) and len(line) > rules.LINE_COLUMNS_MAX:
+                self.report(path, number, f"line of {len(line)} columns, at most "
+                            f"{rules.LINE_COLUMNS_MAX}")
+            for pattern, homes, instead in rules.BANNED_TEXT:
+                found = re.search(pattern, line)
+                if found and not re.match(homes, path):
+                    self.report(path, number, f"'{found.group()}' may not stand here: {instead}")
+        count = len(lines) - 1
+        if (path.endswith(SIZED) or path == "dev") and count > rules.FILE_LINES_MAX:
+            self.report(path, 1, f"file of {count} lines, at most {rules.FILE_LINES_MAX}: split it")
+
+    def check_cpp(self, path, text, cmake):
+        code = cpp_text.blank_comments_and_strings(text)
+        self.check_includes(path, text, code)
+        self.check_banned_code(path, code)
+        self.check_built(path, cmake)
+        if path.endswith(".h") and not re.search(r"^#pragma once$", code, re.MULTILINE):
+            self.report(path, 1, "header without #pragma once")
+        for first, length in cpp_text.functions(code):
+            self.check_function_length(path, first, length)
+
+    def check_function_length(self, path, first, length):
+        if length > rules.FUNCTION_LINES_MAX:
+            self.report(path, first, f"function of {length} lines, at most "
+                        f"{rules.FUNCTION_LINES_MAX}: give a part of it a name")
+
+    def check_includes(self, path, text, code):
+        for match in INCLUDE.finditer(text):
+            if code[match.start():match.end()].strip() == "":
+                continue  # inside a comment
+            number = text.count("\n", 0, match.start()) + 1
+            header = match.group("header")
+            for pattern, homes, instead in rules.HEADER_HOMES:
+                if re.match(pattern, header) and not re.match(homes, path):
+                    self.report(path, number, f"{header} may not be included here: {instead}")
+            self.check_layer(path, number, header)
+
+    def check_layer(self, path, number, header):
+        mine, theirs = rules.layer_of(path), rules.layer_of(header)
+        if mine is None or theirs is None:
+            return
+        if mine[0] == theirs[0]:
+            if mine[0] in rules.SAME_FOLDER_ONLY and folder_of(path) != folder_of(header):
+                self.report(path, number, f"{header}: one {mine[0]} knows no other; go through the "
+                            "interfaces below")
+        elif theirs[0] not in mine[1]:
+            self.report(path, number, f"{header}: layer '{mine[0]}' stands below layer "
+                        f"'{theirs[0]}' and may not include it")
+
+    def check_banned_code(self, path, code):
+        for pattern, homes, instead in rules.BANNED_CODE:
+            if re.match(homes, path):
+                continue
+            for match in re.finditer(pattern, code):
+                number = code.count("\n", 0, match.start()) + 1
+                found = match.group().strip()
+                self.report(path, number, f"'{found}' may not stand here: {instead}")
+
+    def check_built(self, path, cmake):
+        folder = folder_of(path)
+        if not path.endswith(".cpp"):
+            return
+        named = [path, folder]
+        if folder.startswith("tests/"):
+            named.append(folder[len("tests/"):])
+        elif folder == "bench" or folder.startswith("bench/"):
+            named.append(os.path.basename(path))
+            if path.endswith("_bench.cpp"):
+                named.append("*_bench.cpp")
+        if not any(re.search(rf"(?<![\w/]){re.escape(name)}(?![\w/])", cmake) for name in named):
+            self.report(path, 1, "no CMakeLists.txt builds this file: name its folder there")
+
+    def check_python(self, path, text):
+        try:
+            tree = ast.parse(text)
+        except SyntaxError as error:
+            self.report(path, error.lineno or 1, f"not Python: {error.msg}")
+            return
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                self.check_function_length(path, node.lineno, node.end_lineno - node.lineno + 1)
+
+
+def folder_of(path):
+    return os.path.dirname(path)
+
+
+def is_text(path):
+    name = os.path.basename(path)
+    return (path.endswith(TEXT) or path in ("dev", ".ci/run") or name.startswith(".clang")) and (
+        name != "package-lock.json")
+
+
+def main(arguments):
+    here = os.path.dirname(os.path.abspath(__file__))
+    root = arguments[0] if arguments else os.path.dirname(os.path.dirname(here))
+    violations = Tidy(root).run()
+    for violation in violations:
+        print(violation)
+    if violations:
+        print(f"tidy: {len(violations)} violations; the rules stand in tests/tidy/rules.py")
+    return 1 if violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

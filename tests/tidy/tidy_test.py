@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+"""Tests the tidy check on small trees: each kind of violation is reported, its good twin is not."""
+
+import os
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+
+import cpp_text  # noqa: E402
+from tidy import Tidy  # noqa: E402
+
+CMAKE = """
+recourse_library(recourse_base DIRS proxy/base)
+recourse_library(recourse_policy DIRS policy)
+recourse_library(recourse_filters DIRS filters filters/retry filters/saga filters/ledger
+  filters/ledger/lmdb filters/ledger/memory)
+recourse_library(recourse_net DIRS proxy/net proxy/server)
+add_executable(recourse proxy/main.cpp)
+recourse_test(base recourse_base)
+recourse_test(ledger recourse_ledger)
+add_executable(micro_bench *_bench.cpp)
+add_executable(loadgen loadgen.cpp)
+"""
+
+
+def header(body=""):
+    return f"#pragma once\n{body}\n"
+
+
+def function(lines):
+    return "void F(int a) {\n" + "  G();\n" * (lines - 2) + "}\n"
+
+
+def violations_of(files):
+    with tempfile.TemporaryDirectory() as root:
+        for path, text in {"CMakeLists.txt": CMAKE, **files}.items():
+            full = os.path.join(root, path)
+            os.makedirs(os.path.dirname(full), exist_ok=True)
+            with open(full, "w", encoding="utf-8") as file:
+                file.write(text)
+        return Tidy(root).run()
+
+
+# (what it shows, path, bad text, part of the message, path of the good twin, good text)
+CASES = [
+    ("policy may not include filters", "policy/a.h", header('#include "filters/filter.h"'),
+     "layer 'policy' stands below layer 'interfaces'",
+     "policy/a.h", header('#include "proxy/base/error.h"')),
+    ("base includes nothing of ours", "proxy/base/a.h", header('#include "policy/policy.h"'),
+     "layer 'base'", "proxy/base/a.h", header('#include "proxy/base/b.h"')),
+    ("interfaces may not include a filter", "filters/a.h", header('#include "filters/retry/r.h"'),
+     "layer 'interfaces'", "filters/a.h", header('#include "filters/ledger/event.h"')),
+    ("filters do not know each other", "filters/retry/a.cpp", '#include "filters/saga/s.h"\n',
+     "one filter knows no other", "filters/retry/a.cpp", '#include "filters/retry/s.h"\n'),
+    ("filters know no ledger store", "filters/retry/a.h",
+     header('#include "filters/ledger/lmdb/l.h"'), "layer 'ledger store'",
+     "filters/retry/a.h", header('#include "filters/ledger/ledger.h"')),
+    ("the ledger knows no store", "filters/ledger/a.h",
+     header('#include "filters/ledger/lmdb/l.h"'), "layer 'ledger store'",
+     "proxy/server/a.h", header('#include "filters/ledger/lmdb/l.h"')),
+    ("net knows no filter", "proxy/net/a.cpp", '#include "filters/retry/r.h"\n',
+     "layer 'net'", "proxy/server/a.cpp", '#include "filters/retry/r.h"\n'),
+    ("net does not know the server", "proxy/net/a.cpp", '#include "proxy/server/runtime.h"\n',
+     "layer 'net'", "proxy/main.cpp", '#include "proxy/server/runtime.h"\n'),
+    ("LMDB has one home", "filters/ledger/memory/a.cpp", "#include <lmdb.h>\n",
+     "lmdb.h may not be included", "filters/ledger/lmdb/a.cpp", "#include <lmdb.h>\n"),
+    ("Asio has its homes", "filters/a.h", header("#include <boost/asio/post.hpp>"),
+     "boost/asio/post.hpp may not", "proxy/net/a.h", header("#include <boost/asio/post.hpp>")),
+    ("Beast has its homes", "policy/a.cpp", "#include <boost/beast.hpp>\n",
+     "boost/beast.hpp may not", "proxy/server/a.cpp", "#include <boost/beast.hpp>\n"),
+    ("YAML has one home", "filters/a.cpp", "#include <yaml-cpp/yaml.h>\n",
+     "yaml-cpp/yaml.h may not", "policy/a.cpp", "#include <yaml-cpp/yaml.h>\n"),
+    ("the product knows no test", "policy/a.cpp", '#include "tests/support/x.h"\n',
+     "tests/support/x.h may not", "tests/base/a.cpp", '#include "tests/support/x.h"\n'),
+    ("no relative includes", "policy/a.cpp", '#include "../proxy/base/error.h"\n',
+     "../proxy/base/error.h may not", "policy/a.cpp", '// #include "../proxy/base/error.h"\n'),
+    ("long line", "policy/a.cpp", "// " + "x" * 98 + "\n", "line of 101 columns",
+     "policy/a.cpp", "// " + "x" * 97 + "\n"),
+    ("long file", "policy/a.cpp", "//\n" * 501, "file of 501 lines", "policy/a.cpp", "//\n" * 500),
+    ("long function", "policy/a.cpp", function(71), "function of 71 lines",
+     "policy/a.cpp", function(70)),
+    ("long Python function", "tests/e2e/a.py", "def f():\n" + "    g()\n" * 70,
+     "function of 71 lines", "tests/e2e/a.py", "def f():\n" + "    g()\n" * 69),
+    ("sleeping", "filters/a.cpp", "void F() { std::this_thread::sleep_for(x); }\n",
+     "Timer::SleepUntil", "filters/a.cpp", "// std::this_thread::sleep_for(x)\n"),
+    ("sleeping in C", "tests/base/a.cpp", "void F() { ::sleep(1); }\n", "Timer::SleepUntil",
+     "tests/base/a.cpp", "void F() { clock.sleep(1); }\n"),
+    ("environment", "policy/a.cpp", 'auto x = std::getenv("A");\n', "from the configuration",
+     "proxy/main.cpp", 'auto x = std::getenv("A");\n'),
+    ("monotonic clock", "policy/a.cpp", "auto x = std::chrono::steady_clock::now();\n",
+     "call Now()", "proxy/base/clock.h",
+     header("auto x = std::chrono::steady_clock::now();")),
+    ("wall clock", "tests/base/a.cpp", "auto x = std::chrono::system_clock::now();\n",
+     "call WallNow()", "policy/a.cpp", 'auto x = "system_clock::now()";\n'),
+    ("randomness", "policy/a.cpp", "std::random_device device;\n", "take a Random",
+     "proxy/base/random.cpp", "std::random_device device;\n"),
+    ("threads", "policy/a.cpp", "std::thread worker;\n", "post to an Executor",
+     "policy/a.cpp", "std::thread::id id;\n"),
+    ("using-directive", "policy/a.cpp", "using namespace std;\n", "write `using a::b;`",
+     "policy/a.cpp", "using namespace std::chrono_literals;\n"),
+    ("unbounded copy", "policy/a.cpp", "void F() { strcpy(a, b); }\n", "use fmt and std::string",
+     "policy/a.cpp", "void F() { my_strcpy(a, b); }\n"),
+    ("numbers without errors", "policy/a.cpp", "int x = std::stoi(text);\n", "std::from_chars",
+     "policy/a.cpp", "int x = Histoi(text);\n"),
+    ("assert", "policy/a.cpp", "void F() { assert(x); }\n", "use RC_CHECK",
+     "policy/a.cpp", "static_assert(x);\n"),
+    ("regular expressions", "policy/a.cpp", "#include <regex>\n", "never need a regular",
+     "policy/a.cpp", "#include <string>\n"),
+    ("weak durability", "filters/ledger/lmdb/a.cpp", "int x = MDB_NOSYNC;\n", "default sync mode",
+     "filters/ledger/lmdb/a.cpp", "int x = MDB_CREATE;\n"),
+    ("thread-local state", "policy/a.cpp", "thread_local int x;\n", "through the constructor",
+     "policy/a.cpp", "int thread_locality;\n"),
+    ("unowned tasks", "proxy/net/a.cpp", "spawn(asio::detached);\n", "an owner that waits",
+     "proxy/net/a.cpp", "spawn(owner.detached_count);\n"),
+    ("pragma once", "policy/a.h", "int x;\n", "without #pragma once", "policy/a.h", header()),
+    ("unfinished work", "policy/a.cpp", "// TO" "DO later\n", "number of an issue",
+     "policy/a.cpp", "// TO" "DO(#12) later\n"),
+    ("paths of a machine", "README.md", "see /wo" "rk/x\n", "no path of one machine",
+     "README.md", "see /workers/x\n"),
+    ("unknown top level", "docs/a.md", "x\n", "the top level is fixed", "helm/a.md", "x\n"),
+    ("source that nobody builds", "policy/sub/a.cpp", "int x;\n", "no CMakeLists.txt builds",
+     "policy/a.cpp", "int x;\n"),
+    ("test that nobody builds", "tests/lost/a.cpp", "int x;\n", "no CMakeLists.txt builds",
+     "tests/ledger/a.cpp", "int x;\n"),
+    ("benchmark that nobody builds", "bench/other.cpp", "int x;\n", "no CMakeLists.txt builds",
+     "bench/key_bench.cpp", "int x;\n"),
+    ("broken Python", "tests/e2e/a.py", "def f(:\n", "not Python", "tests/e2e/a.py", "f = 1\n"),
+]
+
+
+class TidyTest(unittest.TestCase):
+
+    def test_each_violation_is_reported_at_its_file(self):
+        for name, path, bad, message, _, _ in CASES:
+            with self.subTest(name):
+                found = violations_of({path: bad})
+                self.assertTrue(any(message in line for line in found), found)
+                self.assertTrue(all(path.split("/")[0] in line for line in found), found)
+
+    def test_the_good_twin_of_each_violation_is_silent(self):
+        for name, _, _, _, path, good in CASES:
+            with self.subTest(name):
+                self.assertEqual(violations_of({path: good}), [])
+
+    def test_a_violation_names_its_line(self):
+        found = violations_of({"policy/a.cpp": "int x;\n/* \n */\nusing namespace std;\n"})
+        self.assertEqual(len(found), 1)
+        self.assertTrue(found[0].startswith("policy/a.cpp:4: "), found)
+
+    def test_what_tools_write_is_not_read(self):
+        self.assertEqual(violations_of({"build/x/a.cpp": "using namespace std;\n",
+                                        "tests/e2e/clients/node_modules/a.js": "x" * 200}), [])
+
+
+class FunctionsTest(unittest.TestCase):
+
+    def lengths(self, text):
+        return [length for _, length in cpp_text.functions(
+            cpp_text.blank_comments_and_strings(text))]
+
+    def test_finds_functions_in_every_dress(self):
+        for text in (
+                "void F() {\n}\n",
+                "namespace a {\nvoid F() const noexcept {\n}\n}\n",
+                "class A : public B {\n public:\n  A(int x) : a_{x}, b_(2) {\n}\n  int a_ = 3;\n"
+                "};\n",
+                "struct A {\n  A() : a_{1}, b_{2} {\n}\n};\n",
+                "auto F() -> std::vector<int> {\n}\n",
+                "Task<Result<X>> Foo::Handle(Context& ctx, Next next) const {\n}\n",
+                'TEST(A, B) {\n}\n',
+                "void F() {  // } }\n}\n",
+                "auto x = [](int a) {\n};\n"):
+            with self.subTest(text):
+                self.assertEqual(self.lengths(text), [2])
+
+    def test_blocks_and_lambdas_count_for_the_function_around_them(self):
+        text = "void F() {\n  if (a) {\n  }\n  auto g = [] {\n  };\n}\n"
+        self.assertEqual(self.lengths(text), [6])
+
+    def test_data_and_types_are_no_functions(self):
+        for text in ("int a[] = {\n1,\n2};\n", "enum class E {\nkA\n};\n",
+                     "struct A {\nint x;\n};\n", "namespace a {\n}\n",
+                     "const std::map<int, int> kMap = {\n{1, 2},\n};\n",
+                     "constexpr Row kRows[] = {\n{f(1), 2},\n};\n"):
+            with self.subTest(text):
+                self.assertEqual(self.lengths(text), [])
+
+    def test_literals_do_not_unbalance_the_braces(self):
+        text = "void F() {\n  G(\"}\\\"}\", '}', R\"x(}\n\")x\", 1'000);\n}\n"
+        self.assertEqual(self.lengths(text), [4])
+
+
+if __name__ == "__main__":
+    unittest.main()
