@@ -15,8 +15,8 @@ std::string PolicyWithRoutes(int count) {
       "backends:\n  shop: { url: \"http://127.0.0.1:8080\" }\ntools:\n";
   for (int i = 0; i < count; ++i) {
     const std::string number = std::to_string(i);
-    yaml += "  shop.tool" + number + ": { match: GET shop /area" + number +
-            "/{id}/items, effect: read }\n";
+    yaml += "  shop.tool" + number + ": { match: \"GET shop /area" + number +
+            "/{id}/items\", effect: read }\n";
   }
   return yaml;
 }

@@ -131,13 +131,13 @@ def measure_reads_beside_writes(bench, server):
     """p99 of 1,000 reads/s, alone and beside 3,000 durable writes/s; medians over the rounds."""
     seconds = bench.options.seconds
     read = ["--path", "/1k", "--connections", "16", "--rate", "1000"]
-    write = [*WRITE, "--fresh-keys", str(bench.seed + 1000), "--connections", "64", "--rate", "3000"]
+    write = [*WRITE, "--connections", "64", "--rate", "3000", "--fresh-keys"]
     alone, beside = [], []
     for number in range(bench.options.rounds):
         alone.append(bench.load(server.port, read, seconds)["p99_us"])
-        write[write.index("--fresh-keys") + 1] = str(bench.seed + 1000 + number)
         command = [os.path.join(bench.options.build, "bench", "loadgen"), "--port",
-                   str(server.port), "--seconds", str(seconds + 1), *write]
+                   str(server.port), "--seconds", str(seconds + 1), *write,
+                   str(bench.seed + 1000 + number)]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as writer:
             time.sleep(0.5)  # the writes are under way before the reads begin
             beside.append(bench.load(server.port, read, seconds)["p99_us"])
@@ -208,7 +208,7 @@ def parse_options():
     parser.add_argument("--build", default="build/bench", help="build folder of the bench preset")
     parser.add_argument("--quick", action="store_true", help="3 rounds of half a second")
     parser.add_argument("--rounds", type=int, help="default 7; 3 with --quick")
-    parser.add_argument("--seconds", type=float, help="of one sample; default 1.5; 0.5 with --quick")
+    parser.add_argument("--seconds", type=float, help="per sample; default 1.5; 0.5 with --quick")
     parser.add_argument("--only", choices=["reads", "writes", "micro"])
     parser.add_argument("--peer-logs", choices=["on", "off"], default="on",
                         help="access logs of nginx and HAProxy (ours is always on)")

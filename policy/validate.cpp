@@ -126,8 +126,9 @@ void CheckSettle(Draft& draft, std::size_t index) {
                                "} comes from the answer, and there is none when "
                                "the outcome is unknown; use {body#/pointer}, {path.name} or {key}");
     }
+    if (selector.source != Source::kKey || tool.patterns.empty()) continue;
     const Backend& backend = draft.policy.backends[tool.backend];
-    if (selector.source == Source::kKey && backend.key_header.empty() && !tool.patterns.empty()) {
+    if (backend.key_header.empty()) {
       draft.problems.Warn(draft.ToolPlace(index, "settle"), draft.ToolKey(index, "settle"),
                           "asks for {key}, but backend " + backend.name +
                               " is never told the key: set its key_header, or ask for a value that "

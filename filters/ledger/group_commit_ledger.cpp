@@ -327,8 +327,9 @@ void GroupCommitLedger::ExpireJoins() {
 }
 
 void GroupCommitLedger::Checkpoint() {
+  // Waiting here holds new writes back while the index cannot keep up, and bounds its memory.
+  if (engine_->is_frozen() && engine_->is_crowded()) (void)checkpointer_.Finish();
   if (engine_->is_frozen() && checkpointer_.is_done()) engine_->FrozenIsStored();
-  // Marks that wait belong to rows not yet written; the index may know them early.
   if (engine_->WantsFreeze()) checkpointer_.Submit(engine_->Freeze());
 }
 

@@ -5,6 +5,7 @@
 #include "filters/ledger/record_codec.h"
 #include "proxy/base/bytes.h"
 #include "proxy/base/check.h"
+#include "proxy/base/limits.h"
 
 namespace recourse {
 namespace {
@@ -85,8 +86,13 @@ bool KeyIndex::WantsFreeze(std::uint64_t applied_seq) const {
          applied_seq - stored_seq_ >= kRowsPerEntry * hot_entries_max_;
 }
 
-bool KeyIndex::is_full() const {
+bool KeyIndex::is_crowded() const {
   return cold_ != nullptr && hot_.keys.size() >= kFullFactor * hot_entries_max_;
+}
+
+bool KeyIndex::is_full() const {
+  return cold_ != nullptr &&
+         hot_.keys.size() >= kFullFactor * hot_entries_max_ + limits::kCommitBatchMax;
 }
 
 std::shared_ptr<const IndexSnapshot> KeyIndex::Freeze(IndexMark mark) {

@@ -83,7 +83,9 @@ class KeyIndex {
 
   // Time to freeze: the hot part is over its limit, or many rows would have to be scanned.
   bool WantsFreeze(std::uint64_t applied_seq) const;
-  // So far over the limit that nothing new should come in before a checkpoint ends.
+  // So far over the limit that a checkpoint should be waited for.
+  bool is_crowded() const;
+  // A batch further: checkpoints fail, so nothing new may come in.
   bool is_full() const;
   bool is_frozen() const { return frozen_ != nullptr; }
   // Takes the hot part away to be written; it stays visible until DropFrozen.

@@ -82,10 +82,10 @@ struct Transition {
 };
 
 struct EventFilter {
-  std::optional<std::string> trace_id, tool;
-  std::optional<Status> status;
-  std::optional<Phase> phase;
-  std::optional<std::uint64_t> operation;
+  std::optional<std::string> trace_id{}, tool{};
+  std::optional<Status> status{};
+  std::optional<Phase> phase{};
+  std::optional<std::uint64_t> operation{};
   std::uint64_t after = 0;  // events with a larger id
   std::size_t limit = 100;
 };

@@ -86,6 +86,7 @@ class LedgerEngine {
   std::shared_ptr<const IndexSnapshot> Freeze();
   void FrozenIsStored() { index_.DropFrozen(); }
   bool is_frozen() const { return index_.is_frozen(); }
+  bool is_crowded() const { return index_.is_crowded(); }
   ColdIndex* cold() { return parts_.cold.get(); }
   EventLog& log() { return *parts_.log; }
   std::int64_t WallMs() const { return ToUnixMillis(clock_.WallNow()); }

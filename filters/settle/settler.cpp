@@ -19,9 +19,9 @@ void Tell(Executor& executor, std::shared_ptr<Promise<bool>> told, bool is_settl
   executor.Post(std::move(jobs));
 }
 
-HttpRequest ProbeRequest(const Event& event) {
+HttpRequest ProbeRequest(const Event& event, const Backend& backend) {
   RenderedRequest rendered = WithKey(*event.settle, ToHex(event.key));
-  HttpRequest request{std::move(rendered.method), std::move(rendered.target),
+  HttpRequest request{std::move(rendered.method), backend.base_path + rendered.target,
                       std::move(rendered.headers), std::move(rendered.body)};
   SetHeader(request.headers, "Accept-Encoding", "identity");
   return request;
@@ -233,7 +233,7 @@ Task<void> Settler::Probe(std::uint64_t operation) {
     co_return;
   }
   const MonoTime sent_at = parts_.clock.Now();
-  const Result<Answer> answer = co_await Ask(*backend, ProbeRequest(event));
+  const Result<Answer> answer = co_await Ask(*backend, ProbeRequest(event, *backend));
   const auto at = entries_.find(operation);
   if (at == entries_.end() || at->second.event.attempt != attempt) co_return;
   at->second.probed_at = parts_.clock.Now();

@@ -88,7 +88,7 @@ Task<bool> Session::RelayRead(const RouteMatch& match, std::string_view query) {
     co_return co_await FinishRead(exchange, relayed);
   }
   record_.error = FactsOf(got.error().code()).slug;
-  const bool keep = exchange.whole && head_.keep_alive && head_.minor == 1;
+  const bool keep = exchange.whole && head_.keep_alive;
   linger_ = !keep;
   client_.deadline.Arm(Now() + limits::kClientWriteTimeout);
   const bool kept =
@@ -203,16 +203,13 @@ bool Session::RenderResponseHead(ReadExchange& exchange, char* out, std::size_t*
   HeadWriter writer(out, limits::kRelayBufferBytes);
   writer.StartResponse(head.status, head.reason);
   writer.CopyFields(head, kDroppedFromBackend);
-  exchange.keep = head_.keep_alive && head_.minor == 1 && !services_.draining &&
+  exchange.keep = head_.keep_alive && !services_.draining &&
                   (exchange.whole || exchange.uploaded.is_set());
   switch (head.body) {
     case BodyKind::kNone:
       exchange.framing = Framing::kNone;
-      for (std::size_t i = 0; exchange.head_request && i < head.field_count; ++i) {
-        if (head.fields[i].id == FieldId::kContentLength) {
-          writer.ContentLength(head.content_length);
-          break;
-        }
+      if (head.has_content_length && (exchange.head_request || head.status == 304)) {
+        writer.ContentLength(head.content_length);
       }
       break;
     case BodyKind::kLength:

@@ -34,7 +34,11 @@ class StartupError : public std::runtime_error {
 std::shared_ptr<const Policy> LoadPolicyOrThrow(const std::string& path) {
   LoadedPolicy loaded = LoadPolicy(path);
   for (const PolicyProblem& problem : loaded.problems) {
-    std::fprintf(stderr, "%s\n", problem.ToString().c_str());
+    if (loaded.ok()) {
+      Log(LogLevel::kWarn, "policy", {{"problem", problem.ToString()}});
+    } else {
+      std::fprintf(stderr, "%s\n", problem.ToString().c_str());
+    }
   }
   if (!loaded.ok())
     throw StartupError(kExitPolicy, "the policy " + path + " has errors, see above");

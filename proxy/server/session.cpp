@@ -11,9 +11,10 @@
 namespace recourse {
 namespace {
 
-// "GET http://host/path" puts the authority into the target (RFC 9112 3.2.2); it then wins over
-// Host.
-constexpr std::string_view kAbsolutePrefix = "http://";
+// Tunnels are not served here; the others reflect or expose what a server got (bad-inputs M26).
+bool IsRefusedMethod(std::string_view method) {
+  return method == "CONNECT" || method == "TRACE" || method == "TRACK" || method == "DEBUG";
+}
 
 bool IsHex(std::string_view text) {
   return std::all_of(text.begin(), text.end(),
@@ -125,7 +126,7 @@ Task<bool> Session::ReadMoreHead(bool* idle) {
 }
 
 Task<bool> Session::Serve() {
-  if (head_.method == "CONNECT" || head_.method == "TRACE" || head_.method == "TRACK") {
+  if (IsRefusedMethod(head_.method)) {
     linger_ = true;
     co_return co_await Refuse(ErrorCode::kMethodNotAllowed,
                               std::string(head_.method) + " is not served by this listener");
@@ -133,22 +134,17 @@ Task<bool> Session::Serve() {
   if (SeesOwnVia(head_, services_.via)) {
     co_return co_await Refuse(ErrorCode::kLoop, "the request has already passed this proxy");
   }
-  std::string_view target = head_.target;
-  std::string_view authority = head_.host;
-  if (EqualsIgnoreCase(target.substr(0, kAbsolutePrefix.size()), kAbsolutePrefix)) {
-    target.remove_prefix(kAbsolutePrefix.size());
-    const auto slash = std::min(target.find_first_of("/?"), target.size());
-    authority = target.substr(0, slash);
-    target = slash < target.size() && target[slash] == '/' ? target.substr(slash) : "/";
-  }
-  if (target.empty() || target.front() != '/') {
+  if (head_.form != TargetForm::kOrigin && head_.form != TargetForm::kAbsolute) {
     co_return co_await Refuse(ErrorCode::kMalformedRequest,
                               "the target must be a path that begins with '/'");
   }
-  const auto question = target.find('?');
+  // An absolute target's authority wins over Host (RFC 9112 3.2.2).
+  const std::string_view authority =
+      head_.form == TargetForm::kAbsolute ? head_.authority : head_.host;
+  const auto question = head_.path.find('?');
   const std::string_view query =
-      question == std::string_view::npos ? std::string_view() : target.substr(question);
-  co_return co_await Route(authority, target.substr(0, question), query);
+      question == std::string_view::npos ? std::string_view() : head_.path.substr(question);
+  co_return co_await Route(authority, head_.path.substr(0, question), query);
 }
 
 Task<bool> Session::Route(std::string_view authority, std::string_view path,
@@ -188,7 +184,7 @@ Task<bool> Session::Refuse(ErrorCode code, std::string detail) {
   const WriteAnswer problem = MakeProblem(code, std::move(detail));
   // An unread body would be taken for the next request: close instead of guessing.
   const bool readable = record_.method[0] != '\0' && head_.body == BodyKind::kNone;
-  const bool keep = readable && !linger_ && head_.keep_alive && head_.minor == 1 &&
+  const bool keep = readable && !linger_ && head_.keep_alive &&
                     code != ErrorCode::kMalformedRequest && code != ErrorCode::kLoop;
   if (keep) in_.Consume(head_.size);
   if (!keep) linger_ = true;

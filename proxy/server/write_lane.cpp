@@ -85,7 +85,7 @@ Task<bool> Session::ServeWrite(const RouteMatch& match, std::string_view query, 
   context.executor = &worker_.thread;
   context.timer = &worker_.thread;
 
-  const bool keep = head_.keep_alive && head_.minor == 1;
+  const bool keep = head_.keep_alive;
   auto body = co_await ReadWriteBody();
   if (!body) {
     linger_ = true;

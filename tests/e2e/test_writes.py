@@ -55,7 +55,7 @@ RULES = """\
 
 @pytest.fixture(scope="module")
 def proxy(double, tmp_path_factory):
-    policy = standard(double.url, extra_tools=RULES)
+    policy = standard(double, extra_tools=RULES)
     with Recourse(tmp_path_factory.mktemp("recourse"), policy) as running:
         yield running
         assert running.running(), running.stderr()[-4000:]
@@ -132,7 +132,7 @@ def test_the_log_holds_the_full_trace_of_a_trace_id(proxy, double, token):
 
 def test_repeats_survive_a_kill(double, tmp_path, token):
     path, body = f"/plain/{token}", {"client_ref": token}
-    with Recourse(tmp_path, standard(double.url)) as running:
+    with Recourse(tmp_path, standard(double)) as running:
         first = post(running, path, body)
         running.kill()
         running.start()
@@ -346,7 +346,7 @@ def test_writes_that_no_tool_matches_are_guarded(proxy, double, token, method):
 def test_the_policy_says_what_happens_to_unlisted_writes(
     double, tmp_path, token, writes, status, effects
 ):
-    policy = standard(double.url).replace("writes: guard", f"writes: {writes}")
+    policy = standard(double).replace("writes: guard", f"writes: {writes}")
     path = f"/unlisted/{token}"
     with Recourse(tmp_path, policy) as running:
         answers = [post(running, path, {"a": 1}) for _ in range(2)]
@@ -355,7 +355,7 @@ def test_the_policy_says_what_happens_to_unlisted_writes(
 
 
 def test_unlisted_reads_can_be_denied(double, tmp_path, token):
-    policy = standard(double.url).replace("reads: pass", "reads: deny")
+    policy = standard(double).replace("reads: pass", "reads: deny")
     with Recourse(tmp_path, policy) as running:
         assert rawhttp.call(running.port, "GET", f"/read/{token}").status == 403
     assert double.requests(f"/read/{token}") == []

@@ -15,8 +15,8 @@ import cpp_text  # noqa: E402
 import rules  # noqa: E402
 
 CPP = (".h", ".cpp")
-CODE = CPP + (".py", ".sh", ".cmake", ".js", ".mjs", ".ts", ".yaml", ".yml", ".txt")
-TEXT = CODE + (".md", ".json")
+CODE = CPP + (".py", ".sh", ".cmake", ".js", ".mjs", ".ts", ".txt")
+TEXT = CODE + (".md", ".json", ".yaml", ".yml", ".cfg", ".conf")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"](?P<header>[^>"]+)[>"]', re.MULTILINE)
 SIZED = CPP + (".py", ".sh", ".js", ".mjs", ".ts")
 

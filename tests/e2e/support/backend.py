@@ -7,7 +7,7 @@ write is executed and answered 201, and a read answers what it knows.
 
 Only the standard library is used, and no code is shared with the product.
 
-    python3 backend.py RECORD      prints {"port": P, "control": C}, ends when stdin closes
+    python3 backend.py RECORD      prints {"ports": [P, Q], "control": C}, ends when stdin closes
 
 A script is a list of steps:
     "read"                read the request body whole (an incomplete one ends the script)
@@ -426,12 +426,16 @@ def main():
             number = backend.connections
         Served(backend, sock, number).serve()
 
-    listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
+    # Two ports for the same backend: a policy tells backends apart by their authority.
+    listeners = [socket.create_server(("127.0.0.1", 0), backlog=1024) for _ in range(2)]
     control = socket.create_server(("127.0.0.1", 0), backlog=64)
-    for target, handle in ((listener, serve), (control, lambda s: serve_control(backend, s))):
-        threading.Thread(target=accept_forever, args=(target, handle), daemon=True).start()
-    ports = {"port": listener.getsockname()[1], "control": control.getsockname()[1]}
-    print(json.dumps(ports), flush=True)
+    for listener in listeners:
+        threading.Thread(target=accept_forever, args=(listener, serve), daemon=True).start()
+    threading.Thread(
+        target=accept_forever, args=(control, lambda s: serve_control(backend, s)), daemon=True
+    ).start()
+    ports = [listener.getsockname()[1] for listener in listeners]
+    print(json.dumps({"ports": ports, "control": control.getsockname()[1]}), flush=True)
     sys.stdin.read()
     os._exit(0)
 

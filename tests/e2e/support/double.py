@@ -20,9 +20,10 @@ class Double:
             stdout=subprocess.PIPE,
         )
         ports = json.loads(self.process.stdout.readline())
-        self.port = ports["port"]
+        self.port, self.keyed_port = ports["ports"]
         self.control_port = ports["control"]
         self.url = f"http://127.0.0.1:{self.port}"
+        self.keyed_url = f"http://127.0.0.1:{self.keyed_port}"
 
     def stop(self):
         self.process.stdin.close()

@@ -96,8 +96,8 @@ FAULTS = {
     "b23_success_condition_has_no_body": Fault(
         plain_answer(200, "OK", execute=True), LATE, 1, (502,), "judged", only_plain=True
     ),
-    "b24_302": Fault(redirect(302), UNKNOWN, 1, (502,)),
-    "b24_303": Fault(redirect(303), UNKNOWN, 1, (502,)),
+    "b24_302": Fault(redirect(302), UNKNOWN, 1, (302, 502)),
+    "b24_303": Fault(redirect(303), UNKNOWN, 1, (303, 502)),
     "b24_307": Fault(
         plain_answer(307, "Moved", "Location: http://127.0.0.1:9/elsewhere\r\n"), REJECTED, 0,
         (307, 502), only_plain=True,

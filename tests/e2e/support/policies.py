@@ -9,7 +9,7 @@ version: 1
 unlisted: {{ reads: pass, writes: guard }}
 backends:
   shop:   {{ url: "{url}", hosts: [ shop.test, 127.0.0.1 ], timeout: {timeout} }}
-  keyed:  {{ url: "{url}", hosts: [ keyed.test ], key_header: Idempotency-Key, timeout: {timeout} }}
+  keyed:  {{ url: "{keyed_url}", hosts: [ keyed.test ], key_header: Idempotency-Key, timeout: {timeout} }}
 tools:
   plain.create:
     match: POST shop /plain/{{token}}
@@ -39,7 +39,12 @@ tools:
 {extra}"""
 
 
-def standard(url, timeout="10s", absent_after="1s", extra_tools=""):
+def standard(double, timeout="10s", absent_after="1s", extra_tools=""):
+    """The policy over a double; `timeout` and `absent_after` as the policy writes durations."""
     return STANDARD.format(
-        url=url, timeout=timeout, absent_after=absent_after, extra=extra_tools
+        url=double.url,
+        keyed_url=double.keyed_url,
+        timeout=timeout,
+        absent_after=absent_after,
+        extra=extra_tools,
     )

@@ -1,0 +1,289 @@
+#include "filters/idempotency/key.h"
+
+#include <gtest/gtest.h>
+
+#include "filters/idempotency/client_key.h"
+#include "tests/filters/key_builder.h"
+
+namespace recourse {
+namespace {
+
+using Parts = std::vector<std::string>;
+
+KeyCase WithKey(std::string value) {
+  KeyCase call;
+  call.headers.emplace_back("Idempotency-Key", std::move(value));
+  return call;
+}
+
+KeyCase Scoped(ScopeRule::Kind kind, std::string name = {}) {
+  KeyCase call;
+  call.tool.scope = {kind, std::move(name)};
+  return call;
+}
+
+TEST(ClientKeyTest, ReadsBareAndQuotedKeysAsTheSameValue) {
+  const std::vector<std::pair<const char*, const char*>> cases = {
+      {"abc", "abc"},
+      {"\"abc\"", "abc"},
+      {"stripe-node-retry-7c9e6679-7425-40de-944b-e07fc1f90ae7",
+       "stripe-node-retry-7c9e6679-7425-40de-944b-e07fc1f90ae7"},
+      {"order:42/a=b", "order:42/a=b"},
+      {R"("a \"quoted\" \\ key")", R"(a "quoted" \ key)"},
+  };
+  for (const auto& [field, value] : cases) {
+    const auto key = ParseClientKey(field);
+    ASSERT_TRUE(key.has_value()) << field;
+    EXPECT_EQ(*key, value);
+  }
+}
+
+TEST(ClientKeyTest, RefusesWhatCannotBeReadOneWay) {
+  const std::vector<std::string> fields = {"",
+                                           "\"\"",
+                                           "a b",
+                                           "a\"b",
+                                           "\"abc",
+                                           "\"abc\"x",
+                                           "\"a\\nb\"",
+                                           "\"a\\",
+                                           "a,b",
+                                           "a;b=1",
+                                           "a\\b",
+                                           "../../etc/passwd",
+                                           "k\xc3\xa9y",
+                                           "\"\xc3\xa9\"",
+                                           std::string("a\0b", 3),
+                                           "a\r\nb",
+                                           std::string(256, 'k'),
+                                           '"' + std::string(256, 'k') + '"'};
+  for (const std::string& field : fields) {
+    const auto key = ParseClientKey(field);
+    ASSERT_FALSE(key.has_value()) << field;
+    EXPECT_EQ(key.error().code(), ErrorCode::kInvalidKey) << field;
+  }
+  EXPECT_TRUE(ParseClientKey(std::string(255, 'k')).has_value());
+}
+
+TEST(KeyTest, RepeatsOfOneCallHaveOneKeyAndEveryPartMatters) {
+  const Digest key = Derive(KeyCase()).key;
+  EXPECT_EQ(key, Derive(KeyCase()).key);
+  KeyCase call;
+  call.caller = "agent-2";
+  EXPECT_NE(key, Derive(call).key);
+  call = KeyCase();
+  call.tool_name = "orders.update";
+  EXPECT_NE(key, Derive(call).key);
+  call = KeyCase();
+  call.trace_id = "11111111111111111111111111111111";
+  EXPECT_NE(key, Derive(call).key);
+  EXPECT_EQ(Derive(KeyCase()).intent, Derive(call).intent);
+  call = KeyCase();
+  call.secret = "another install";
+  EXPECT_NE(key, Derive(call).key);
+}
+
+TEST(KeyTest, PartsCannotBeMovedFromOneToTheNext) {
+  KeyCase first, second;
+  first.caller = "a";
+  first.tool_name = "bc";
+  second.caller = "ab";
+  second.tool_name = "c";
+  EXPECT_NE(Derive(first).key, Derive(second).key);
+}
+
+TEST(KeyTest, WithoutATraceOfTheClientTheScopeIsTheCallerAndTheWindowApplies) {
+  KeyCase call;
+  call.has_client_trace = false;
+  const DerivedKey key = Derive(call);
+  EXPECT_TRUE(key.is_windowed);
+  EXPECT_FALSE(key.spans_traces);
+  EXPECT_EQ(key.parts, (Parts{"caller", "args"}));
+  call.trace_id = "22222222222222222222222222222222";  // made here, new with every call
+  EXPECT_EQ(key.key, Derive(call).key);
+}
+
+TEST(KeyTest, WithATraceTheSameIntentIsLookedForUnderOthers) {
+  const DerivedKey key = Derive(KeyCase());
+  EXPECT_FALSE(key.is_windowed);
+  EXPECT_TRUE(key.spans_traces);
+  EXPECT_EQ(key.parts, (Parts{"caller", "trace", "args"}));
+}
+
+TEST(KeyTest, AnIntentThatTheAgentNamesHoldsOverTracesAndLeavesTheArgumentsOut) {
+  KeyCase call = WithKey("order-42");
+  const DerivedKey key = Derive(call);
+  EXPECT_FALSE(key.is_windowed);
+  EXPECT_FALSE(key.spans_traces);
+  EXPECT_EQ(key.client_key, "order-42");
+  EXPECT_EQ(key.parts, (Parts{"caller", "intent"}));
+
+  call.trace_id = "11111111111111111111111111111111";
+  call.body = R"({"item":"chair"})";
+  EXPECT_EQ(key.key, Derive(call).key);
+  EXPECT_NE(key.args_hash, Derive(call).args_hash) << "the fingerprint tells 422 from a repeat";
+  EXPECT_EQ(key.key, Derive(WithKey("\"order-42\"")).key);
+  EXPECT_NE(key.key, Derive(WithKey("order-43")).key);
+
+  KeyCase other = WithKey("order-42");
+  other.caller = "agent-2";
+  EXPECT_NE(key.key, Derive(other).key) << "another agent's key is another record";
+  KeyCase intent;
+  intent.headers.emplace_back("Recourse-Intent", "order-42");
+  EXPECT_EQ(key.key, Derive(intent).key);
+  EXPECT_EQ(Derive(intent).client_key, std::nullopt);
+}
+
+TEST(KeyTest, ANamedIntentIsKeptApartFromAnIdentityWithTheSameText) {
+  KeyCase call = JsonCall(R"({"id":"order-42"})");
+  call.tool.identity = {At("body#/id")};
+  EXPECT_NE(Derive(call).key, Derive(WithKey("order-42")).key);
+}
+
+TEST(KeyTest, TwoNamesForOneCallMustAgree) {
+  KeyCase call = WithKey("a");
+  call.headers.emplace_back("Recourse-Intent", "\"a\"");
+  EXPECT_TRUE(TryDerive(call).has_value());
+  call.headers.back().second = "b";
+  EXPECT_EQ(TryDerive(call).error().code(), ErrorCode::kInvalidKey);
+  call = WithKey("a");
+  call.headers.emplace_back("idempotency-key", "a");
+  EXPECT_EQ(TryDerive(call).error().code(), ErrorCode::kInvalidKey);
+}
+
+TEST(KeyTest, WithIdentityOnlyItsValuesEnter) {
+  KeyCase call = JsonCall(R"({"customer":"c1","cart":7,"note":"please hurry"})");
+  call.tool.identity = {At("body#/customer"), At("body#/cart")};
+  const DerivedKey key = Derive(call);
+  EXPECT_EQ(key.parts, (Parts{"caller", "trace", "body#/customer", "body#/cart"}));
+  call.body = R"({"cart": 7.0, "customer": "c1", "note": "as soon as possible"})";
+  EXPECT_EQ(key.key, Derive(call).key);
+  EXPECT_NE(key.args_hash, Derive(call).args_hash);
+  call.body = R"({"customer":"c1","cart":8,"note":"please hurry"})";
+  EXPECT_NE(key.key, Derive(call).key);
+}
+
+TEST(KeyTest, AnAbsentIdentityValueIsAValueOfItsOwn) {
+  KeyCase call = JsonCall(R"({"customer":"c1"})");
+  call.tool.identity = {At("body#/customer"), At("body#/cart")};
+  const Digest absent = Derive(call).key;
+  for (const char* body : {R"({"customer":"c1","cart":null})", R"({"customer":"c1","cart":""})",
+                           R"({"customer":"c1","cart":"absent"})"}) {
+    call.body = body;
+    EXPECT_NE(absent, Derive(call).key) << body;
+  }
+}
+
+TEST(KeyTest, WhenAllIdentityValuesAreAbsentTheArgumentsEnter) {
+  KeyCase call = JsonCall(R"({"note":"a"})");
+  call.tool.identity = {At("body#/customer")};
+  const DerivedKey key = Derive(call);
+  EXPECT_EQ(key.parts, (Parts{"caller", "trace", "args"}));
+  call.body = R"({"note":"b"})";
+  EXPECT_NE(key.key, Derive(call).key);
+}
+
+TEST(KeyTest, AScalarBodyIsRefusedWhereThePolicySelectsFromIt) {
+  KeyCase call = JsonCall("42");
+  EXPECT_TRUE(TryDerive(call).has_value());
+  call.tool.identity = {At("body#/customer")};
+  EXPECT_EQ(TryDerive(call).error().code(), ErrorCode::kMalformedRequest);
+}
+
+TEST(KeyTest, FormFieldsCanBeTheIdentity) {
+  KeyCase call = FormCall("customer=c1&note=a");
+  call.tool.identity = {At("body#/customer")};
+  const Digest key = Derive(call).key;
+  call.body = "note=b&customer=c1";
+  EXPECT_EQ(key, Derive(call).key);
+  call.body = "note=b&customer=c1&customer=c2";  // two readings: not an identity
+  EXPECT_NE(key, Derive(call).key);
+}
+
+TEST(KeyTest, ScopesReachAsFarAsThePolicySays) {
+  KeyCase caller = Scoped(ScopeRule::Kind::kCaller);
+  const DerivedKey key = Derive(caller);
+  EXPECT_TRUE(key.is_windowed);
+  caller.trace_id = "11111111111111111111111111111111";
+  EXPECT_EQ(key.key, Derive(caller).key);
+
+  KeyCase global = Scoped(ScopeRule::Kind::kGlobal);
+  const DerivedKey everyone = Derive(global);
+  EXPECT_TRUE(everyone.is_windowed);
+  EXPECT_EQ(everyone.parts, (Parts{"global", "args"}));
+  global.caller = "agent-2";
+  EXPECT_EQ(everyone.key, Derive(global).key);
+}
+
+TEST(KeyTest, ScopesOfAValueInTheCallNeedThatValue) {
+  struct Row {
+    KeyCase call;
+    Headers headers;
+    const char* part;
+    const char* requirement;
+  };
+  const std::vector<Row> rows = {
+      {Scoped(ScopeRule::Kind::kSession),
+       {{"Mcp-Session-Id", "s1"}},
+       "session",
+       "the header Recourse-Session or Mcp-Session-Id"},
+      {Scoped(ScopeRule::Kind::kSession),
+       {{"Recourse-Session", "s1"}},
+       "session",
+       "the header Recourse-Session or Mcp-Session-Id"},
+      {Scoped(ScopeRule::Kind::kHeader, "X-Run-Id"),
+       {{"x-run-id", "r1"}},
+       "header.X-Run-Id",
+       "the header X-Run-Id"},
+      {Scoped(ScopeRule::Kind::kBaggage, "run"),
+       {{"baggage", "a=1, run = r%201;p=1"}},
+       "baggage.run",
+       "the member run of the baggage header"},
+  };
+  for (const Row& row : rows) {
+    KeyCase call = row.call;
+    EXPECT_EQ(TryDerive(call).error().code(), ErrorCode::kKeyRequired) << row.part;
+    EXPECT_EQ(ScopeRequirement(call.tool.scope), row.requirement);
+    call.headers = row.headers;
+    const DerivedKey key = Derive(call);
+    EXPECT_EQ(key.parts, (Parts{"caller", row.part, "args"}));
+    EXPECT_FALSE(key.is_windowed) << row.part;
+    EXPECT_FALSE(key.spans_traces) << row.part;
+    call.trace_id = "11111111111111111111111111111111";
+    EXPECT_EQ(key.key, Derive(call).key) << row.part;
+    call.headers.front().second += "2";
+    if (row.call.tool.scope.kind != ScopeRule::Kind::kBaggage) {
+      EXPECT_NE(key.key, Derive(call).key) << row.part;
+    }
+    call.headers = row.headers;
+    call.headers.push_back(row.headers.front());
+    EXPECT_EQ(TryDerive(call).error().code(), ErrorCode::kKeyRequired) << "two readings";
+  }
+}
+
+TEST(KeyTest, TheBodyCanCarryTheScope) {
+  KeyCase call = Scoped(ScopeRule::Kind::kBody, "/run");
+  EXPECT_EQ(TryDerive(call).error().code(), ErrorCode::kKeyRequired);
+  call.body = R"({"run":{"id":1}})";
+  EXPECT_EQ(TryDerive(call).error().code(), ErrorCode::kKeyRequired);
+  call.body = R"({"run":1})";
+  const Digest number = Derive(call).key;
+  call.body = R"({"run":"1"})";
+  EXPECT_NE(number, Derive(call).key);
+}
+
+TEST(KeyTest, CallsThatAreOnlyLoggedNeverShareAKey) {
+  const KeyCase call;
+  HttpRequest request{"POST", "/orders", {}, "x"};
+  const TraceContext trace;
+  const CallBody body = RawCallBody(request);
+  const std::vector<std::pair<std::string, std::string>> none;
+  const KeyInputs inputs{call.secret, UnlistedTool(), call.tool_name, call.caller, trace,
+                         request,     call.path,      none,           none,        body};
+  EXPECT_NE(UniqueKey(inputs, "1").key, UniqueKey(inputs, "2").key);
+  EXPECT_EQ(UniqueKey(inputs, "1").args_hash, UniqueKey(inputs, "2").args_hash);
+  EXPECT_EQ(UniqueKey(inputs, "1").intent, Digest{});
+}
+
+}  // namespace
+}  // namespace recourse

@@ -1,0 +1,272 @@
+// The normative outcome table (semantics 2.4, bad-inputs 4-R), row by row.
+#include "filters/idempotency/outcome.h"
+
+#include <gtest/gtest.h>
+
+#include "filters/call_values.h"
+
+namespace recourse {
+namespace {
+
+Answer AnswerOf(int status, std::string body = R"({"ok":true})") {
+  Answer answer;
+  answer.response.status = status;
+  answer.response.body = std::move(body);
+  return answer;
+}
+
+Result<Answer> Failed(ErrorCode code, Delivery delivery) {
+  return std::unexpected(Error(code, {}, delivery));
+}
+
+Tool ToolWith(std::vector<const char*> success_when, std::vector<std::string> not_executed = {}) {
+  Tool tool;
+  for (const char* text : success_when) {
+    auto condition = ParseCondition(text);
+    EXPECT_TRUE(condition.has_value()) << text;
+    tool.success_when.push_back(std::move(*condition));
+  }
+  if (!not_executed.empty()) tool.not_executed = *ParseStatuses(not_executed);
+  return tool;
+}
+
+CallValues ValuesOf(const Result<Answer>& result, std::optional<Json>& body) {
+  CallValues values;
+  if (!result) return values;
+  body = ReadAnswerBody(*result);
+  values.answer_status = result->response.status;
+  values.answer_headers = &result->response.headers;
+  values.answer_body = body ? &*body : nullptr;
+  return values;
+}
+
+Verdict Judge(const Tool& tool, const Result<Answer>& result) {
+  std::optional<Json> body;
+  return Classify(tool, result, ValuesOf(result, body));
+}
+
+constexpr std::optional<ErrorCode> kPassedOn = std::nullopt;
+
+TEST(OutcomeTest, FailuresWithoutAnAnswer) {
+  struct Row {
+    ErrorCode code;
+    Delivery delivery;
+    Phase phase;
+    Cause cause;
+    ErrorCode problem;
+    int status;
+  };
+  const Row rows[] = {
+      {ErrorCode::kNotSent, Delivery::kNotSent, Phase::kNotSent, Cause::kConnectFailed,
+       ErrorCode::kNotSent, 0},
+      {ErrorCode::kBackendReset, Delivery::kNotSent, Phase::kNotSent, Cause::kConnectFailed,
+       ErrorCode::kNotSent, 0},
+      {ErrorCode::kLoop, Delivery::kNotSent, Phase::kNotSent, Cause::kCanceled, ErrorCode::kLoop,
+       0},
+      {ErrorCode::kDraining, Delivery::kNotSent, Phase::kNotSent, Cause::kCanceled,
+       ErrorCode::kDraining, 0},
+      {ErrorCode::kBackendTimeout, Delivery::kUncertain, Phase::kUncertain, Cause::kTimeout,
+       ErrorCode::kOutcomeUnknown, 504},
+      {ErrorCode::kBackendReset, Delivery::kUncertain, Phase::kUncertain, Cause::kConnectionLost,
+       ErrorCode::kOutcomeUnknown, 502},
+      {ErrorCode::kBackendProtocol, Delivery::kUncertain, Phase::kUncertain, Cause::kProtocolError,
+       ErrorCode::kOutcomeUnknown, 502},
+      {ErrorCode::kNotSent, Delivery::kUncertain, Phase::kUncertain, Cause::kConnectionLost,
+       ErrorCode::kOutcomeUnknown, 502},
+      {ErrorCode::kInternal, Delivery::kAnswered, Phase::kUncertain, Cause::kConnectionLost,
+       ErrorCode::kOutcomeUnknown, 502},
+  };
+  for (const Row& row : rows) {
+    const Verdict verdict = Judge(Tool(), Failed(row.code, row.delivery));
+    EXPECT_EQ(verdict.phase, row.phase) << FactsOf(row.code).slug;
+    EXPECT_EQ(verdict.cause, row.cause) << FactsOf(row.code).slug;
+    EXPECT_EQ(verdict.problem, row.problem) << FactsOf(row.code).slug;
+    EXPECT_EQ(verdict.problem_status, row.status) << FactsOf(row.code).slug;
+    EXPECT_FALSE(verdict.detail.empty());
+  }
+}
+
+// What every status means when the policy says nothing about it.
+Phase PhaseOfStatus(int status) {
+  static const std::vector<int> rejected = {307, 308, 400, 401, 403, 404, 405, 406, 410, 411,
+                                            413, 414, 415, 417, 422, 426, 431, 501, 505};
+  if (status == 206 || status == 207) return Phase::kUncertain;
+  if (status >= 200 && status <= 299) return Phase::kSucceeded;
+  if (status == 425 || status == 429) return Phase::kNotSent;
+  return std::find(rejected.begin(), rejected.end(), status) != rejected.end() ? Phase::kRejected
+                                                                               : Phase::kUncertain;
+}
+
+TEST(OutcomeTest, EveryStatusHasThePhaseOfTheTable) {
+  for (int status = 101; status <= 599; ++status) {
+    const Verdict verdict = Judge(Tool(), AnswerOf(status));
+    EXPECT_EQ(verdict.phase, PhaseOfStatus(status)) << status;
+    const bool is_replaced = status < 200 || status == 206 || status == 207 ||
+                             (status >= 500 && status != 501 && status != 505);
+    EXPECT_EQ(verdict.problem.has_value(), is_replaced) << status;
+    if (is_replaced) {
+      EXPECT_EQ(verdict.problem, ErrorCode::kOutcomeUnknown) << status;
+      EXPECT_EQ(verdict.problem_status, 502) << status;
+    }
+    if (status >= 200) {
+      EXPECT_EQ(verdict.http_status, status);
+    }
+  }
+}
+
+TEST(OutcomeTest, ListedStatusesProveThatNothingWasDone) {
+  const Tool tool = ToolWith({}, {"503", "409"});
+  for (const int status : {503, 409}) {
+    const Verdict verdict = Judge(tool, AnswerOf(status));
+    EXPECT_EQ(verdict.phase, Phase::kNotSent) << status;
+    EXPECT_EQ(verdict.problem, kPassedOn) << status;
+  }
+  EXPECT_EQ(Judge(tool, AnswerOf(500)).phase, Phase::kUncertain);
+}
+
+TEST(OutcomeTest, SuccessWhenDecidesOver2xx) {
+  const Tool tool = ToolWith({"answer.body#/ok == true"});
+  EXPECT_EQ(Judge(tool, AnswerOf(200, R"({"ok":true})")).phase, Phase::kSucceeded);
+  EXPECT_EQ(Judge(tool, AnswerOf(207, R"({"ok":true})")).phase, Phase::kSucceeded);
+  for (const char* body : {R"({"ok":false})", "{}", "", "<html>login</html>", "{\"ok\":"}) {
+    const Verdict verdict = Judge(tool, AnswerOf(200, body));
+    EXPECT_EQ(verdict.phase, Phase::kUncertain) << body;
+    EXPECT_EQ(verdict.problem, ErrorCode::kOutcomeUnknown) << body;
+  }
+  Answer packed = AnswerOf(200);
+  packed.response.headers.emplace_back("Content-Encoding", "gzip");
+  EXPECT_EQ(Judge(tool, packed).phase, Phase::kUncertain) << "an encoded body cannot be read";
+  EXPECT_EQ(Judge(tool, AnswerOf(422)).phase, Phase::kRejected) << "conditions are about 2xx";
+}
+
+TEST(OutcomeTest, AcceptedIsASuccessUnlessAProbeWillTell) {
+  EXPECT_EQ(Judge(Tool(), AnswerOf(202)).phase, Phase::kSucceeded);
+  Tool tool;
+  tool.settle.emplace();
+  EXPECT_EQ(Judge(tool, AnswerOf(202)).phase, Phase::kUncertain);
+  EXPECT_EQ(Judge(tool, AnswerOf(202)).problem, kPassedOn);
+  EXPECT_EQ(Judge(tool, AnswerOf(201)).phase, Phase::kSucceeded);
+  Tool confirmed = ToolWith({"answer.body#/ok == true"});
+  confirmed.settle.emplace();
+  EXPECT_EQ(Judge(confirmed, AnswerOf(202)).phase, Phase::kSucceeded);
+}
+
+TEST(OutcomeTest, ACutBodyAfterSuccessIsALostAnswer) {
+  Answer cut = AnswerOf(201);
+  cut.body_complete = false;
+  EXPECT_EQ(Judge(Tool(), cut).phase, Phase::kAnswerLost);
+  EXPECT_EQ(Judge(Tool(), cut).problem, ErrorCode::kAnswerLost);
+  EXPECT_EQ(Judge(ToolWith({"answer.body#/ok == true"}), cut).phase, Phase::kUncertain);
+  EXPECT_EQ(Judge(ToolWith({"answer.status == 201"}), cut).phase, Phase::kAnswerLost);
+}
+
+TEST(OutcomeTest, AnAnswerOverTheCapSucceededButIsNotKept) {
+  Answer large = AnswerOf(200);
+  large.over_cap = true;
+  const Verdict verdict = Judge(Tool(), large);
+  EXPECT_EQ(verdict.phase, Phase::kSucceeded);
+  EXPECT_EQ(verdict.problem, ErrorCode::kAnswerNotKept);
+  EXPECT_FALSE(MakeTransition(Event(), verdict, Tool(), large, CallValues()).answer_kept);
+}
+
+TEST(OutcomeTest, ACutRefusalIsStillARefusal) {
+  Answer cut = AnswerOf(422);
+  cut.body_complete = false;
+  EXPECT_EQ(Judge(Tool(), cut).phase, Phase::kRejected);
+  EXPECT_EQ(Judge(Tool(), cut).problem, ErrorCode::kBackendReset);
+  cut.response.status = 409;
+  EXPECT_EQ(Judge(Tool(), cut).phase, Phase::kUncertain);
+  EXPECT_EQ(Judge(Tool(), cut).problem, ErrorCode::kOutcomeUnknown);
+}
+
+TEST(OutcomeTest, CallsThatAreOnlyLoggedGetEveryWholeAnswer) {
+  const Result<Answer> result = AnswerOf(500);
+  const Verdict verdict = ClassifyLoggedOnly(Tool(), result, CallValues());
+  EXPECT_EQ(verdict.phase, Phase::kUncertain);
+  EXPECT_EQ(verdict.problem, kPassedOn);
+  EXPECT_EQ(
+      ClassifyLoggedOnly(Tool(), Failed(ErrorCode::kNotSent, Delivery::kNotSent), CallValues())
+          .problem,
+      ErrorCode::kNotSent);
+}
+
+TEST(OutcomeTest, TheKeptAnswerHasNoCookiesAndNoFieldsOfOurs) {
+  Answer answer = AnswerOf(201);
+  answer.response.headers = {{"Location", "/orders/1"},
+                             {"Set-Cookie", "a=b"},
+                             {"recourse-outcome", "executed"},
+                             {"Idempotent-Replayed", "true"},
+                             {"X-Accel-Redirect", "/secret"}};
+  const Transition transition =
+      MakeTransition(Event(), Judge(Tool(), answer), Tool(), answer, CallValues());
+  EXPECT_TRUE(transition.answer_kept);
+  EXPECT_EQ(transition.answer.headers, (Headers{{"Location", "/orders/1"}}));
+}
+
+TEST(OutcomeTest, AnAnswerOneByteOverWhatIsKeptIsPassedOnButNotKept) {
+  Answer answer = AnswerOf(201, std::string(limits::kAnswerKeptBytesMax, 'x'));
+  const auto is_kept = [&] {
+    return MakeTransition(Event(), Judge(Tool(), answer), Tool(), answer, CallValues()).answer_kept;
+  };
+  EXPECT_TRUE(is_kept());
+  answer.response.body += 'x';
+  EXPECT_FALSE(is_kept());
+  EXPECT_EQ(Judge(Tool(), answer).problem, kPassedOn);
+}
+
+TEST(OutcomeTest, TheExternalRefAndTheUndoRequestAreMadeFromTheAnswer) {
+  Tool tool;
+  tool.external_ref = *ParseSelector("answer.body#/id");
+  tool.undo.emplace();
+  tool.undo->request = *ParseRequestLine("DELETE /orders/{external_ref}");
+  const auto transition_for = [&](const char* body) {
+    const Result<Answer> answer = AnswerOf(201, body);
+    std::optional<Json> json;
+    const CallValues values = ValuesOf(answer, json);
+    return MakeTransition(Event(), Classify(tool, answer, values), tool, answer, values);
+  };
+  const Transition good = transition_for(R"({"id":"ord:7"})");
+  EXPECT_EQ(good.external_ref, "ord:7");
+  ASSERT_TRUE(good.undo.has_value());
+  EXPECT_EQ(good.undo->method, "DELETE");
+  EXPECT_EQ(good.undo->target, "/orders/ord%3A7");
+  EXPECT_EQ(transition_for(R"({"id":12})").external_ref, "12");
+
+  // R24: executed all the same, and whoever reads the event sees what is missing.
+  for (const char* body : {"{}", R"({"id":{"a":1}})", R"({"id":null})", R"({"id":""})", "<html>",
+                           R"({"id":"a\nb"})", R"({"id":1,"id":2})"}) {
+    const Transition bad = transition_for(body);
+    EXPECT_EQ(bad.to, Phase::kSucceeded) << body;
+    EXPECT_EQ(bad.external_ref, "") << body;
+    EXPECT_FALSE(bad.undo.has_value()) << body;
+    EXPECT_TRUE(bad.detail.starts_with("no external_ref")) << bad.detail;
+    EXPECT_NE(bad.detail.find("undo request cannot be made"), std::string::npos) << bad.detail;
+  }
+}
+
+TEST(OutcomeTest, AnUndoThatNeedsNoAnswerIsReadyWhileTheOutcomeIsUnknown) {
+  Tool tool;
+  tool.undo.emplace();
+  tool.undo->request = *ParseRequestLine("DELETE /orders/by-key/{key}");
+  CallValues values;
+  values.key = "abc";
+  const Result<Answer> lost = Failed(ErrorCode::kBackendTimeout, Delivery::kUncertain);
+  const Transition transition =
+      MakeTransition(Event(), Classify(tool, lost, values), tool, lost, values);
+  ASSERT_TRUE(transition.undo.has_value());
+  EXPECT_EQ(transition.undo->target, "/orders/by-key/abc");
+}
+
+TEST(OutcomeTest, NothingIsPreparedToUndoWhatDidNotHappen) {
+  Tool tool;
+  tool.undo.emplace();
+  tool.undo->request = *ParseRequestLine("DELETE /orders/by-key/{key}");
+  CallValues values;
+  values.key = "abc";
+  const Result<Answer> refused = AnswerOf(422);
+  EXPECT_FALSE(MakeTransition(Event(), Classify(tool, refused, values), tool, refused, values)
+                   .undo.has_value());
+}
+
+}  // namespace
+}  // namespace recourse

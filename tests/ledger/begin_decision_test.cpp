@@ -1,0 +1,181 @@
+#include "filters/ledger/begin_decision.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/ledger/ledger_test_support.h"
+
+namespace recourse {
+namespace {
+
+using Kind = Begun::Kind;
+using Target = BeginDecision::Target;
+using enum Phase;
+
+constexpr std::int64_t kNow = 10'000'000;
+
+KeyEntry Entry(Phase phase, std::int64_t age_ms = 0, std::uint16_t attempt = 1) {
+  KeyEntry entry;
+  entry.operation = 5;
+  entry.last_event = 6;
+  entry.last_wall_ms = kNow - age_ms;
+  entry.args_hash = DigestOf("args");
+  entry.attempt = attempt;
+  entry.phase = phase;
+  return entry;
+}
+
+BeginDecision SameKey(const NewOperation& call, const KeyEntry& entry) {
+  return DecideBegin(call, &entry, nullptr, kNow);
+}
+
+TEST(BeginDecisionTest, AnUnknownKeyIsFresh) {
+  EXPECT_EQ(DecideBegin(Call("k"), nullptr, nullptr, kNow), BeginDecision{});
+}
+
+TEST(BeginDecisionTest, EveryPhaseAnswersARepeat) {
+  struct Row {
+    Phase phase;
+    Kind kind;
+    int attempt;  // of a fresh one
+  };
+  for (const Row& row : std::vector<Row>{{kDispatching, Kind::kRunning, 0},
+                                         {kUncertain, Kind::kUnknown, 0},
+                                         {kSucceeded, Kind::kReplay, 0},
+                                         {kAnswerLost, Kind::kReplay, 0},
+                                         {kRejected, Kind::kReplay, 0},
+                                         {kNotSent, Kind::kFresh, 2},
+                                         {kProvenAbsent, Kind::kFresh, 2},
+                                         {kCompensated, Kind::kCompensated, 0},
+                                         {kTombstone, Kind::kExpired, 0},
+                                         {kDenied, Kind::kExhausted, 0},
+                                         {kExpired, Kind::kExhausted, 0}}) {
+    const BeginDecision decision = SameKey(Call("k"), Entry(row.phase));
+    EXPECT_EQ(decision.kind, row.kind) << NameOf(row.phase);
+    EXPECT_EQ(decision.target, Target::kSameKey) << NameOf(row.phase);
+    if (row.kind == Kind::kFresh) EXPECT_EQ(decision.attempt, row.attempt) << NameOf(row.phase);
+  }
+}
+
+TEST(BeginDecisionTest, OtherArgumentsAreJudgedInEveryPhase) {
+  for (int i = 1; i < kPhaseCount; ++i) {
+    const auto phase = static_cast<Phase>(i);
+    NewOperation call = Call("k", "trace-1", "other args");
+    EXPECT_EQ(SameKey(call, Entry(phase)).kind, Kind::kConflict) << NameOf(phase);
+    call.on_mismatch = OnMismatch::kAsk;
+    EXPECT_EQ(SameKey(call, Entry(phase)).kind, Kind::kSuspected) << NameOf(phase);
+    call.on_mismatch = OnMismatch::kReplay;
+    EXPECT_EQ(SameKey(call, Entry(phase)), SameKey(Call("k"), Entry(phase))) << NameOf(phase);
+  }
+}
+
+TEST(BeginDecisionTest, AnUnknownOutcomeIsSentAgainOnlyWhereTheBackendDeduplicates) {
+  NewOperation call = Call("k");
+  EXPECT_EQ(SameKey(call, Entry(kUncertain)).kind, Kind::kUnknown);
+  call.may_resend = true;
+  EXPECT_EQ(SameKey(call, Entry(kUncertain)),
+            (BeginDecision{.target = Target::kSameKey, .kind = Kind::kFresh, .attempt = 2}));
+  call.attempts_max = 3;
+  EXPECT_EQ(SameKey(call, Entry(kUncertain, 0, 2)).kind, Kind::kFresh);
+  EXPECT_EQ(SameKey(call, Entry(kUncertain, 0, 3)).kind, Kind::kUnknown);
+}
+
+TEST(BeginDecisionTest, OtherArgumentsAreNeverSentOverAnUnknownOutcome) {
+  NewOperation call = Call("k", "trace-1", "other args");
+  call.on_mismatch = OnMismatch::kReplay;
+  call.may_resend = true;
+  EXPECT_EQ(SameKey(call, Entry(kUncertain)).kind, Kind::kUnknown);
+}
+
+TEST(BeginDecisionTest, ARefusalIsReplayedUntilItsTimeIsOver) {
+  NewOperation call = Call("k");
+  call.failed_ttl = Millis(60'000);
+  EXPECT_EQ(SameKey(call, Entry(kRejected, 60'000)).kind, Kind::kReplay);
+  EXPECT_EQ(SameKey(call, Entry(kRejected, 60'001)).kind, Kind::kFresh);
+  EXPECT_EQ(SameKey(call, Entry(kRejected, -3'600'000)).kind, Kind::kReplay);  // clock went back
+}
+
+TEST(BeginDecisionTest, AttemptsEndAtTheirLimit) {
+  NewOperation call = Call("k");
+  call.attempts_max = 3;
+  for (const Phase phase : {kNotSent, kProvenAbsent}) {
+    EXPECT_EQ(SameKey(call, Entry(phase, 0, 2)).attempt, 3);
+    EXPECT_EQ(SameKey(call, Entry(phase, 0, 3)).kind, Kind::kExhausted);
+  }
+  EXPECT_EQ(SameKey(call, Entry(kRejected, 60'001, 3)).kind, Kind::kExhausted);
+}
+
+TEST(BeginDecisionTest, AWindowThatHasPassedStartsTheNextGeneration) {
+  NewOperation call = Call("k");
+  call.dedupe_window = Millis(1'000);
+  for (const Phase phase :
+       {kSucceeded, kAnswerLost, kRejected, kNotSent, kProvenAbsent, kCompensated, kTombstone}) {
+    KeyEntry entry = Entry(phase, 1'000);
+    EXPECT_EQ(SameKey(call, entry).generation, 0U) << NameOf(phase);
+    entry = Entry(phase, 1'001);
+    entry.generation = 4;
+    EXPECT_EQ(SameKey(call, entry), (BeginDecision{.generation = 5})) << NameOf(phase);
+    entry.args_hash = DigestOf("other");
+    EXPECT_EQ(SameKey(call, entry), (BeginDecision{.generation = 5})) << NameOf(phase);
+  }
+}
+
+TEST(BeginDecisionTest, AWindowNeverForgetsWhatIsNotSettled) {
+  NewOperation call = Call("k");
+  call.dedupe_window = Millis(1'000);
+  EXPECT_EQ(SameKey(call, Entry(kDispatching, 1'000'000)).kind, Kind::kRunning);
+  EXPECT_EQ(SameKey(call, Entry(kUncertain, 1'000'000)).kind, Kind::kUnknown);
+}
+
+TEST(BeginDecisionTest, TheSameIntentUnderAnotherTraceIsARetryUntilItWasAnswered) {
+  struct Row {
+    AcrossTraces rule;
+    Phase phase;
+    bool is_answered;
+    bool same_args;
+    Target target;
+    Kind kind;
+  };
+  const std::vector<Row> rows = {
+      {AcrossTraces::kIfUnanswered, kDispatching, false, true, Target::kSameIntent, Kind::kRunning},
+      {AcrossTraces::kIfUnanswered, kUncertain, false, true, Target::kSameIntent, Kind::kUnknown},
+      {AcrossTraces::kIfUnanswered, kSucceeded, false, true, Target::kSameIntent, Kind::kReplay},
+      {AcrossTraces::kIfUnanswered, kAnswerLost, false, true, Target::kSameIntent, Kind::kReplay},
+      {AcrossTraces::kIfUnanswered, kSucceeded, true, true, Target::kNew, Kind::kFresh},
+      {AcrossTraces::kIfUnanswered, kSucceeded, false, false, Target::kNew, Kind::kFresh},
+      {AcrossTraces::kIfUnanswered, kNotSent, false, true, Target::kNew, Kind::kFresh},
+      {AcrossTraces::kIfUnanswered, kRejected, false, true, Target::kNew, Kind::kFresh},
+      {AcrossTraces::kIfUnanswered, kCompensated, false, true, Target::kNew, Kind::kFresh},
+      {AcrossTraces::kAlways, kSucceeded, true, true, Target::kSameIntent, Kind::kReplay},
+      {AcrossTraces::kAlways, kSucceeded, true, false, Target::kNew, Kind::kFresh},
+      {AcrossTraces::kAlways, kNotSent, true, true, Target::kNew, Kind::kFresh},
+      {AcrossTraces::kAsk, kSucceeded, false, true, Target::kSameIntent, Kind::kReplay},
+      {AcrossTraces::kAsk, kSucceeded, true, true, Target::kSameIntent, Kind::kSuspected},
+      {AcrossTraces::kAsk, kNotSent, true, true, Target::kNew, Kind::kFresh},
+      {AcrossTraces::kNever, kSucceeded, false, true, Target::kNew, Kind::kFresh},
+  };
+  for (const Row& row : rows) {
+    NewOperation call = Call("k", "trace-2", row.same_args ? "args" : "other args");
+    call.across_traces = row.rule;
+    KeyEntry entry = Entry(row.phase);
+    entry.is_answered = row.is_answered;
+    const BeginDecision decision = DecideBegin(call, nullptr, &entry, kNow);
+    const std::string name =
+        std::string(NameOf(row.phase)) + " rule " + std::to_string(static_cast<int>(row.rule));
+    EXPECT_EQ(decision.target, row.target) << name;
+    EXPECT_EQ(decision.kind, row.kind) << name;
+  }
+}
+
+TEST(BeginDecisionTest, TheKeyItselfCountsBeforeTheIntent) {
+  NewOperation call = Call("k");
+  call.across_traces = AcrossTraces::kAlways;
+  const KeyEntry own = Entry(kNotSent);
+  const KeyEntry other = Entry(kSucceeded);
+  EXPECT_EQ(DecideBegin(call, &own, &other, kNow).target, Target::kSameKey);
+}
+
+}  // namespace
+}  // namespace recourse

@@ -1,0 +1,239 @@
+// The ledger's thread: what it does when a commit fails, and how it batches.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "filters/ledger/group_commit_ledger.h"
+#include "filters/ledger/memory/memory_event_log.h"
+#include "filters/ledger/recovery.h"
+#include "proxy/base/limits.h"
+#include "tests/ledger/ledger_test_support.h"
+
+namespace recourse {
+namespace {
+
+using Kind = Begun::Kind;
+
+// What a test does to commits. Outlives the log.
+class CommitControl {
+ public:
+  void FailAfter(int commits) { passing_ = commits; }
+  void FailNext() { FailAfter(0); }
+  // From now on a commit waits.
+  void Hold() {
+    const std::lock_guard lock(mutex_);
+    is_held_ = true;
+  }
+  void Release() {
+    {
+      const std::lock_guard lock(mutex_);
+      is_held_ = false;
+    }
+    changed_.notify_all();
+  }
+  void WaitUntilOneIsHeld() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return is_waiting_; });
+  }
+  bool PassesThrough() {
+    std::unique_lock lock(mutex_);
+    is_waiting_ = is_held_;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return !is_held_; });
+    is_waiting_ = false;
+    return passing_-- > 0;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_held_ = false;     // guarded by mutex_
+  bool is_waiting_ = false;  // guarded by mutex_
+  std::atomic<int> passing_ = 1'000'000;
+};
+
+class ControlledLog final : public EventLog {
+ public:
+  explicit ControlledLog(CommitControl& control) : control_(control) {}
+  std::expected<void, std::string> Append(const RowBatch& batch) override {
+    if (!control_.PassesThrough()) return std::unexpected("injected");
+    return log_.Append(batch);
+  }
+  std::unique_ptr<Reader> NewReader() override { return log_.NewReader(); }
+  std::uint64_t last_seq() override { return log_.last_seq(); }
+  LogSizes sizes() override { return log_.sizes(); }
+
+ private:
+  CommitControl& control_;
+  MemoryEventLog log_;
+};
+
+class GroupCommitTest : public testing::Test {
+ protected:
+  GroupCommitTest() {
+    LedgerParts parts;
+    parts.log = std::make_unique<ControlledLog>(control_);
+    auto engine = StartEngine(std::move(parts), clock_);
+    ledger_ = std::make_unique<GroupCommitLedger>(std::move(*engine), clock_);
+  }
+  ~GroupCommitTest() override { control_.Release(); }
+
+  using BeginCall = Started<Result<Begun>>;
+  std::unique_ptr<BeginCall> StartBegin(NewOperation call) {
+    return std::make_unique<BeginCall>(ledger_->Begin(std::move(call), executor_));
+  }
+  Event Dispatch(NewOperation call) {
+    const Begun begun = StartBegin(std::move(call))->Get(executor_).value();
+    EXPECT_TRUE(Await(begun.commit->Durable(), executor_));
+    return begun.event;
+  }
+  Result<Event> Record(Transition transition) {
+    return Await(ledger_->Record(std::move(transition), executor_), executor_);
+  }
+
+  ManualClock clock_;
+  PumpedExecutor executor_;
+  CommitControl control_;
+  std::unique_ptr<GroupCommitLedger> ledger_;
+};
+
+TEST_F(GroupCommitTest, TheDecisionLeavesBeforeTheCommitAndTheDurableAfterIt) {
+  control_.Hold();
+  const Begun begun = StartBegin(Call("k"))->Get(executor_).value();
+  EXPECT_EQ(begun.kind, Kind::kFresh);
+  Started durable(begun.commit->Durable());
+  control_.WaitUntilOneIsHeld();
+  EXPECT_FALSE(durable.is_done());
+  control_.Release();
+  EXPECT_TRUE(durable.Get(executor_));
+}
+
+TEST_F(GroupCommitTest, ABatchFormsWhileAnotherOneCommits) {
+  control_.Hold();
+  auto first = StartBegin(Call("first"));
+  control_.WaitUntilOneIsHeld();
+  std::vector<std::unique_ptr<BeginCall>> rest;
+  for (int i = 0; i < 50; ++i) rest.push_back(StartBegin(Call("k" + std::to_string(i))));
+  const std::uint64_t commits = ledger_->Stats().commits;
+  control_.Release();
+  for (const auto& begin : rest) {
+    EXPECT_TRUE(Await(begin->Get(executor_).value().commit->Durable(), executor_));
+  }
+  EXPECT_TRUE(Await(first->Get(executor_).value().commit->Durable(), executor_));
+  EXPECT_EQ(ledger_->Stats().commits, commits + 2);
+}
+
+TEST_F(GroupCommitTest, RepeatsInOneBatchSeeEachOtherAndWaitForTheCommit) {
+  control_.Hold();
+  auto blocker = StartBegin(Call("blocker"));
+  control_.WaitUntilOneIsHeld();
+  auto one = StartBegin(Call("k"));
+  auto two = StartBegin(Call("k"));
+  control_.Release();
+  const Begun fresh = one->Get(executor_).value();
+  const Begun repeat = two->Get(executor_).value();
+  EXPECT_EQ(fresh.kind, Kind::kFresh);
+  EXPECT_EQ(repeat.kind, Kind::kRunning);
+  EXPECT_EQ(repeat.event.id, fresh.event.id);
+  EXPECT_EQ(repeat.event.trace_id, "trace-1");
+}
+
+TEST_F(GroupCommitTest, AReplayNeverLeavesBeforeItsOutcomeIsDurable) {
+  const Event event = Dispatch(Call("k"));
+  control_.Hold();
+  auto blocker = StartBegin(Call("blocker"));
+  control_.WaitUntilOneIsHeld();
+  Started record(ledger_->Record(Success(event), executor_));
+  auto repeat = StartBegin(Call("k"));
+  control_.FailAfter(1);
+  control_.Release();
+  // The batch with the outcome fails, so the repeat must not hear of it.
+  const auto answered = repeat->Get(executor_);
+  ASSERT_FALSE(answered);
+  EXPECT_EQ(answered.error().code(), ErrorCode::kLedgerUnavailable);
+  EXPECT_FALSE(record.Get(executor_));
+}
+
+TEST_F(GroupCommitTest, AFailedCommitLatchesWritesAndLeavesReads) {
+  const Event done = Dispatch(Call("done"));
+  ASSERT_TRUE(Record(Success(done)));
+  const Event running = Dispatch(Call("running"));
+  Started join(ledger_->Join(running.operation, clock_.Now() + Millis(3'000), executor_));
+  control_.FailNext();
+  const Begun begun = StartBegin(Call("k"))->Get(executor_).value();
+  const auto durable = Await(begun.commit->Durable(), executor_);
+  ASSERT_FALSE(durable);
+  EXPECT_EQ(durable.error().code(), ErrorCode::kLedgerUnavailable);
+  EXPECT_TRUE(ledger_->Stats().latched);
+  EXPECT_EQ(join.Get(executor_).error().code(), ErrorCode::kLedgerUnavailable);
+
+  for (const char* key : {"k", "fresh"}) {
+    const auto refused = StartBegin(Call(key))->Get(executor_);
+    ASSERT_FALSE(refused) << key;
+    EXPECT_EQ(refused.error().code(), ErrorCode::kLedgerUnavailable);
+  }
+  EXPECT_EQ(Record(Success(running)).error().code(), ErrorCode::kLedgerUnavailable);
+  ledger_->MarkAnswered(done.operation);
+
+  EXPECT_EQ(StartBegin(Call("done"))->Get(executor_).value().kind, Kind::kReplay);
+  EXPECT_EQ(StartBegin(Call("running"))->Get(executor_).value().kind, Kind::kRunning);
+  const auto joined =
+      Await(ledger_->Join(done.operation, clock_.Now() + Millis(1), executor_), executor_);
+  EXPECT_TRUE(joined && *joined);
+  EXPECT_EQ(ledger_->List({}).value().events.size(), 3U);
+  EXPECT_TRUE(ledger_->Verify().ok);
+}
+
+TEST_F(GroupCommitTest, AnOutcomeOfAFailedCommitIsNotToldLater) {
+  const Event event = Dispatch(Call("k"));
+  control_.FailNext();
+  EXPECT_FALSE(Record(Success(event)));
+  const auto repeat = StartBegin(Call("k"))->Get(executor_);
+  ASSERT_FALSE(repeat);
+  EXPECT_EQ(repeat.error().code(), ErrorCode::kLedgerUnavailable);
+}
+
+TEST_F(GroupCommitTest, TheQueueIsBoundedAndKeepsRoomForOutcomes) {
+  const Event event = Dispatch(Call("k"));
+  control_.Hold();
+  auto blocker = StartBegin(Call("blocker"));
+  control_.WaitUntilOneIsHeld();
+  std::vector<std::unique_ptr<BeginCall>> queued;
+  for (std::size_t i = 0; i < limits::kLedgerQueueMax; ++i) queued.push_back(StartBegin(Call("q")));
+  const auto refused = StartBegin(Call("one more"))->Get(executor_);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::kOverloaded);
+  Started record(ledger_->Record(Success(event), executor_));
+  control_.Release();
+  EXPECT_TRUE(record.Get(executor_));
+  for (const auto& begin : queued) EXPECT_TRUE(begin->Get(executor_));
+}
+
+TEST_F(GroupCommitTest, TheObserverHearsEveryCommit) {
+  std::atomic<std::size_t> rows = 0;
+  ledger_->OnCommit([&rows](double seconds, std::size_t count) {
+    EXPECT_GE(seconds, 0.0);
+    rows += count;
+  });
+  ASSERT_TRUE(Record(Success(Dispatch(Call("k")))));
+  EXPECT_EQ(rows, 2U);
+}
+
+TEST_F(GroupCommitTest, ClosingFinishesWhatIsQueuedAndEndsJoins) {
+  const Event event = Dispatch(Call("k"));
+  Started join(ledger_->Join(event.operation, clock_.Now() + Millis(3'000), executor_));
+  auto begin = StartBegin(Call("k2"));
+  ledger_.reset();
+  const auto joined = join.Get(executor_);
+  ASSERT_TRUE(joined);
+  EXPECT_FALSE(*joined);
+  EXPECT_TRUE(Await(begin->Get(executor_).value().commit->Durable(), executor_));
+}
+
+}  // namespace
+}  // namespace recourse

@@ -1,0 +1,168 @@
+#include "filters/ledger/record_codec.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "tests/ledger/ledger_test_support.h"
+
+namespace recourse {
+namespace {
+
+Event FullEvent() {
+  Event event = Call("key").event;
+  event.id = 12;
+  event.operation = 11;
+  event.base_key = DigestOf("base");
+  event.intent = DigestOf("intent");
+  event.generation = 3;
+  event.phase = Phase::kSucceeded;
+  event.cause = Cause::kAnswer;
+  event.attempt = 2;
+  event.epoch = 5;
+  event.wall_ms = -1;
+  event.window_ms = 600'000;
+  event.detail = std::string("a\0b", 3);
+  event.external_ref = "ref";
+  event.http_status = 201;
+  event.answer_kept = true;
+  event.answer = {201, "Created", {{"A", "1"}, {"B", ""}}, std::string(300, 'x')};
+  event.settle = RenderedRequest{"GET", "/orders?ref=7", {{"H", "v"}}, ""};
+  event.undo = RenderedRequest{"DELETE", "/orders/7", {}, "{}"};
+  return event;
+}
+
+std::string RowOf(const Event& event) {
+  std::string row;
+  AppendEventRow(row, event, DigestOf("previous"));
+  return row;
+}
+
+bool SameRequest(const RenderedRequest& a, const RenderedRequest& b) {
+  return a.method == b.method && a.target == b.target && a.headers == b.headers && a.body == b.body;
+}
+
+TEST(RecordCodecTest, AnEventReadsBackWhole) {
+  const Event event = FullEvent();
+  const std::string bytes = RowOf(event);
+  const auto row = ParseRow(bytes);
+  ASSERT_TRUE(row) << row.error();
+  EXPECT_EQ(row->head.prev_hash, DigestOf("previous"));
+  Event read;
+  ASSERT_TRUE(DecodeEvent(*row, AnswerPart::kLoad, read));
+  EXPECT_EQ(RowOf(read), bytes);  // every stored field, in one comparison
+  EXPECT_EQ(read.id, 12U);
+  EXPECT_EQ(read.wall_ms, -1);
+  EXPECT_EQ(read.detail, event.detail);
+  EXPECT_EQ(read.answer.body, event.answer.body);
+  ASSERT_TRUE(read.settle && read.undo);
+  EXPECT_TRUE(SameRequest(*read.settle, *event.settle));
+  EXPECT_TRUE(SameRequest(*read.undo, *event.undo));
+}
+
+TEST(RecordCodecTest, AnAnswerThatIsNotKeptIsNotStored) {
+  Event event = FullEvent();
+  event.answer_kept = false;
+  const std::string bytes = RowOf(event);
+  Event read;
+  ASSERT_TRUE(DecodeEvent(*ParseRow(bytes), AnswerPart::kLoad, read));
+  EXPECT_FALSE(read.answer_kept);
+  EXPECT_EQ(read.answer.body, "");
+}
+
+TEST(RecordCodecTest, ABodyCanBeLeftOut) {
+  const std::string bytes = RowOf(FullEvent());
+  Event read;
+  ASSERT_TRUE(DecodeEvent(*ParseRow(bytes), AnswerPart::kSkipBody, read));
+  EXPECT_EQ(read.answer.status, 201);
+  EXPECT_EQ(read.answer.body, "");
+}
+
+TEST(RecordCodecTest, TheFrontIsReadWithoutTheRest) {
+  const Event event = FullEvent();
+  const std::string bytes = RowOf(event);
+  EventFront front;
+  ASSERT_TRUE(DecodeEventFront(*ParseRow(bytes), front));
+  EXPECT_EQ(front.key, event.key);
+  EXPECT_EQ(front.base_key, event.base_key);
+  EXPECT_EQ(front.intent, event.intent);
+  EXPECT_EQ(front.phase, Phase::kSucceeded);
+  EXPECT_EQ(front.attempt, 2);
+}
+
+TEST(RecordCodecTest, GenerationZeroIsItsOwnBase) {
+  Event event = FullEvent();
+  event.generation = 0;
+  EventFront front;
+  ASSERT_TRUE(DecodeEventFront(*ParseRow(RowOf(event)), front));
+  EXPECT_EQ(front.base_key, event.key);
+}
+
+TEST(RecordCodecTest, TheOtherKindsReadBack) {
+  const RowHead head{RowKind::kAnswered, 4, 2, 99, DigestOf("p")};
+  std::string bytes;
+  AppendAnsweredRow(bytes, head, std::vector<std::uint64_t>{3, 1, 2});
+  std::vector<std::uint64_t> operations;
+  ASSERT_TRUE(DecodeAnswered(*ParseRow(bytes), operations));
+  EXPECT_EQ(operations, (std::vector<std::uint64_t>{3, 1, 2}));
+
+  bytes.clear();
+  AppendAliasRow(bytes, {RowKind::kAlias, 5, 2, 99, {}}, DigestOf("k"), 3);
+  Digest key{};
+  std::uint64_t operation = 0;
+  ASSERT_TRUE(DecodeAlias(*ParseRow(bytes), key, operation));
+  EXPECT_EQ(key, DigestOf("k"));
+  EXPECT_EQ(operation, 3U);
+
+  bytes.clear();
+  AppendEpochRow(bytes, {RowKind::kEpoch, 1, 2, 99, {}});
+  EXPECT_EQ(bytes.size(), kRowHeadBytes);
+  ASSERT_TRUE(ParseRow(bytes));
+  EXPECT_EQ(ParseRow(bytes)->head.epoch, 2U);
+  Event event;
+  EXPECT_FALSE(DecodeEvent(*ParseRow(bytes), AnswerPart::kLoad, event));
+}
+
+TEST(RecordCodecTest, EveryTruncationIsDetected) {
+  const std::string bytes = RowOf(FullEvent());
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_FALSE(ParseRow(std::string_view(bytes).substr(0, size))) << size;
+  }
+  EXPECT_FALSE(ParseRow(bytes + "x"));
+  EXPECT_TRUE(ParseRow(bytes));
+}
+
+TEST(RecordCodecTest, EverySingleBitFlipIsDetected) {
+  std::string bytes = RowOf(FullEvent());
+  for (std::size_t bit = 0; bit < bytes.size() * 8; ++bit) {
+    const auto mask = static_cast<char>(1 << (bit % 8));
+    bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ mask);
+    EXPECT_FALSE(ParseRow(bytes)) << "bit " << bit;
+    bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ mask);
+  }
+  EXPECT_TRUE(ParseRow(bytes));
+}
+
+// A row whose checksum is right and whose payload is not must not be believed either.
+TEST(RecordCodecTest, EveryTruncatedPayloadIsRefused) {
+  const std::string bytes = RowOf(FullEvent());
+  const auto row = ParseRow(bytes);
+  ASSERT_TRUE(row);
+  for (std::size_t size = 0; size < row->payload.size(); ++size) {
+    Event event;
+    EXPECT_FALSE(DecodeEvent({row->head, row->payload.substr(0, size)}, AnswerPart::kLoad, event))
+        << size;
+  }
+}
+
+TEST(RecordCodecTest, APhaseThatDoesNotExistIsRefused) {
+  Event event = FullEvent();
+  event.phase = static_cast<Phase>(kPhaseCount);
+  EventFront front;
+  EXPECT_FALSE(DecodeEventFront(*ParseRow(RowOf(event)), front));
+}
+
+}  // namespace
+}  // namespace recourse

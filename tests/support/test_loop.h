@@ -1,0 +1,121 @@
+// A single-threaded world in virtual time: jobs run when the loop runs, and when nothing can run
+// the clock jumps to the next sleeper. A 30-second backend takes no time.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "proxy/base/check.h"
+#include "proxy/base/clock.h"
+#include "proxy/base/executor.h"
+#include "proxy/base/task.h"
+
+namespace recourse {
+
+class TestLoop {
+ public:
+  TestLoop() : executor_(*this), clock_(*this), timer_(*this) {}
+  TestLoop(const TestLoop&) = delete;
+  TestLoop& operator=(const TestLoop&) = delete;
+
+  Executor& executor() { return executor_; }
+  const Clock& clock() const { return clock_; }
+  Timer& timer() { return timer_; }
+  MonoTime now() const { return MonoTime(Millis(1'000)) + elapsed_; }
+  std::size_t running() const { return running_; }
+
+  // Starts a task; it may be done before this returns.
+  void Start(Task<void> task) {
+    ++running_;
+    Spawn(std::move(task), [this] { --running_; });
+  }
+  // Runs jobs that are ready, without moving the clock.
+  void RunReady() {
+    while (!jobs_.empty()) {
+      std::vector<Job> ready = std::exchange(jobs_, {});
+      for (Job& job : ready) job();
+    }
+  }
+  // Runs until nothing is ready and nobody sleeps.
+  void RunAll() {
+    for (RunReady(); !sleepers_.empty(); RunReady()) WakeNext();
+  }
+  // Runs everything that happens in the next `duration`, and moves the clock by it.
+  void RunFor(Millis duration) {
+    const MonoTime end = now() + duration;
+    for (RunReady(); !sleepers_.empty() && sleepers_.begin()->first <= end; RunReady()) WakeNext();
+    elapsed_ = end - MonoTime(Millis(1'000));
+  }
+  // Moves the clock while nothing runs, as a long absence does.
+  void Skip(Millis duration) { elapsed_ += duration; }
+  // Runs until `task` has ended and gives its value. Ends the test program when it is stuck.
+  template <class T>
+  T Run(Task<T> task) {
+    std::optional<T> value;
+    Start(Store(std::move(task), value));
+    for (RunReady(); !value && !sleepers_.empty(); RunReady()) WakeNext();
+    RC_CHECK(value.has_value());
+    return std::move(*value);
+  }
+
+ private:
+  class LoopExecutor final : public Executor {
+   public:
+    explicit LoopExecutor(TestLoop& loop) : loop_(loop) {}
+    void Post(std::vector<Job> jobs) override {
+      for (Job& job : jobs) loop_.jobs_.push_back(std::move(job));
+    }
+
+   private:
+    TestLoop& loop_;
+  };
+  class LoopClock final : public Clock {
+   public:
+    explicit LoopClock(const TestLoop& loop) : loop_(loop) {}
+    MonoTime Now() const override { return loop_.now(); }
+    WallTime WallNow() const override {
+      return WallTime(std::chrono::seconds(1'700'000'000)) +
+             std::chrono::duration_cast<WallTime::duration>(loop_.elapsed_);
+    }
+
+   private:
+    const TestLoop& loop_;
+  };
+  class LoopTimer final : public Timer {
+   public:
+    explicit LoopTimer(TestLoop& loop) : loop_(loop) {}
+    Task<void> SleepUntil(MonoTime when) override {
+      Promise<bool> awake;
+      loop_.sleepers_.emplace(when, &awake);
+      co_await awake.Wait();
+    }
+
+   private:
+    TestLoop& loop_;
+  };
+
+  void WakeNext() {
+    const auto next = sleepers_.begin();
+    elapsed_ = std::max(elapsed_, next->first - MonoTime(Millis(1'000)));
+    Promise<bool>* const awake = next->second;
+    sleepers_.erase(next);
+    awake->Set(true);
+  }
+  template <class T>
+  static Task<void> Store(Task<T> task, std::optional<T>& value) {
+    value.emplace(co_await std::move(task));
+  }
+
+  std::vector<Job> jobs_;
+  std::multimap<MonoTime, Promise<bool>*> sleepers_;
+  MonoTime::duration elapsed_{};
+  std::size_t running_ = 0;
+  LoopExecutor executor_;
+  LoopClock clock_;
+  LoopTimer timer_;
+};
+
+}  // namespace recourse

@@ -1,0 +1,189 @@
+// The whole write path above the network: chain, memory ledger, settler, scripted backend.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "filters/approval/approval_filter.h"
+#include "filters/dispatch/dispatch_filter.h"
+#include "filters/idempotency/idempotency_filter.h"
+#include "filters/retry/retry_filter.h"
+#include "filters/settle/settler.h"
+#include "filters/trace/trace_filter.h"
+#include "policy/loader.h"
+#include "policy/route_table.h"
+#include "tests/support/faulty_ledger.h"
+#include "tests/support/scripted_upstream.h"
+#include "tests/support/seeded_random.h"
+#include "tests/support/test_loop.h"
+
+namespace recourse {
+
+inline constexpr const char* kTraceA = "0af7651916cd43dd8448eb211c80319c";
+inline constexpr const char* kTraceB = "11111111111111111111111111111111";
+
+inline std::string Traceparent(const std::string& trace_id) {
+  return "00-" + trace_id + "-b7ad6b7169203331-01";
+}
+
+// One call of an agent; what a test does not set does not matter.
+struct CallSpec {
+  std::string method = "POST";
+  std::string host = "orders.test";
+  std::string target = "/orders";
+  std::string body = R"({"item":"desk","amount":1})";
+  std::string content_type = "application/json";
+  std::string trace = kTraceA;  // empty: no traceparent
+  Headers headers;
+  std::string caller = "agent-1";
+  bool guarded = true;
+};
+
+// What the agent was told.
+struct Told {
+  bool done = false;
+  int status = 0;
+  Headers headers;
+  std::string body;
+  std::optional<ErrorCode> error;
+  std::optional<std::uint64_t> operation;
+  bool replayed = false;
+  int attempts = 0;
+
+  std::string Field(std::string_view name) const {
+    const std::string* value = FindHeader(headers, name);
+    return value == nullptr ? std::string() : *value;
+  }
+};
+
+inline std::shared_ptr<const Policy> PolicyOf(const std::string& yaml) {
+  LoadedPolicy loaded = LoadPolicyText("test.yaml", yaml);
+  for (const PolicyProblem& problem : loaded.problems) {
+    if (problem.severity == PolicyProblem::Severity::kError) {
+      ADD_FAILURE() << problem.ToString();
+    }
+  }
+  RC_CHECK(loaded.ok());
+  return loaded.policy;
+}
+
+class World {
+ public:
+  explicit World(const std::string& yaml)
+      : upstream(loop),
+        policy(PolicyOf(yaml)),
+        ledger(MakeMemoryLedger(loop.clock())),
+        settler({ledger, upstream, loop.executor(), loop.timer(), loop.clock(), random,
+                 [this] { return policy; }}) {
+    chain_.push_back(std::make_unique<TraceFilter>(random));
+    chain_.push_back(std::make_unique<ApprovalFilter>());
+    chain_.push_back(std::make_unique<IdempotencyFilter>(
+        IdempotencyFilter::Parts{ledger, settler, loop.clock(), random, "secret of this install"}));
+    chain_.push_back(std::make_unique<RetryFilter>(loop.clock(), random));
+    chain_.push_back(std::make_unique<DispatchFilter>(upstream, loop.clock()));
+  }
+  ~World() {
+    settler.Stop();
+    loop.RunAll();
+  }
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  // Starts a call; `told` is filled when it ends.
+  std::shared_ptr<Told> Start(const CallSpec& spec) {
+    auto told = std::make_shared<Told>();
+    loop.Start(Serve(MakeContext(spec), told));
+    loop.RunReady();
+    return told;
+  }
+  // Makes a call and lets time pass until it is answered.
+  Told Call(const CallSpec& spec) {
+    const std::shared_ptr<Told> told = Start(spec);
+    for (int i = 0; !told->done && i < kPumpsMax; ++i) loop.RunFor(Millis(100));
+    EXPECT_TRUE(told->done) << "the call is stuck";
+    return *told;
+  }
+  // The answer reached the client.
+  void Deliver(const Told& told) {
+    if (told.operation) ledger.MarkAnswered(*told.operation);
+  }
+  void StartSettler() { loop.Start(settler.Run()); }
+  std::vector<Event> Events() {
+    auto page = ledger.List({.trace_id = {},
+                             .tool = {},
+                             .status = {},
+                             .phase = {},
+                             .operation = {},
+                             .after = 0,
+                             .limit = 1'000});
+    RC_CHECK(page.has_value());
+    return page->events;
+  }
+  std::vector<Phase> Phases() {
+    std::vector<Phase> phases;
+    for (const Event& event : Events()) phases.push_back(event.phase);
+    return phases;
+  }
+
+  TestLoop loop;
+  SeededRandom random;
+  ScriptedUpstream upstream;
+  std::shared_ptr<const Policy> policy;
+  FaultyLedger ledger;
+  Settler settler;
+
+ private:
+  static constexpr int kPumpsMax = 36'000;
+
+  std::unique_ptr<RequestContext> MakeContext(const CallSpec& spec) {
+    auto context = std::make_unique<RequestContext>();
+    context->policy = policy;
+    const Backend* backend = policy->routes->FindBackend(spec.host, 80);
+    RC_CHECK(backend != nullptr);
+    const auto mark = std::min(spec.target.find('?'), spec.target.size());
+    const std::string path = spec.target.substr(0, mark);
+    std::string scratch;
+    const auto match = policy->routes->Match(*backend, spec.method, path, scratch);
+    RC_CHECK(match.has_value());
+    context->backend = backend;
+    context->tool = match->tool;
+    context->guarded = spec.guarded;
+    context->tool_name = match->tool == nullptr ? "unlisted." + backend->name : match->tool->name;
+    context->caller = spec.caller;
+    context->path = path;
+    for (std::size_t i = 0; i < match->capture_count; ++i) {
+      context->captures.emplace_back(match->captures[i].name, match->captures[i].value);
+    }
+    if (mark < spec.target.size()) context->query = ParsePairs(spec.target.substr(mark + 1));
+    context->request = {spec.method, backend->base_path + spec.target, spec.headers, spec.body};
+    Headers& headers = context->request.headers;
+    if (!spec.content_type.empty()) headers.emplace_back("Content-Type", spec.content_type);
+    if (!spec.trace.empty()) headers.emplace_back("traceparent", Traceparent(spec.trace));
+    context->executor = &loop.executor();
+    context->timer = &loop.timer();
+    return context;
+  }
+  Task<void> Serve(std::unique_ptr<RequestContext> context, std::shared_ptr<Told> told) {
+    const Result<Outcome> outcome = co_await Next(chain_)(*context);
+    EXPECT_TRUE(outcome.has_value());
+    const HttpResponse& response =
+        outcome->local ? outcome->local->response : outcome->answer.response;
+    told->status = response.status;
+    told->headers = response.headers;
+    told->body = response.body;
+    if (outcome->local) told->error = outcome->local->error;
+    told->operation = context->operation;
+    told->replayed = context->replayed;
+    told->attempts = context->attempts;
+    told->done = true;
+  }
+
+  FilterChain chain_;
+};
+
+}  // namespace recourse
