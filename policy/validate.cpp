@@ -115,7 +115,7 @@ bool IsKnownOnlyFromAnswer(const Tool& tool, const Selector& selector) {
 }
 
 void CheckSettle(Draft& draft, std::size_t index) {
-  const Tool& tool = draft.policy.tools[index];
+  Tool& tool = draft.policy.tools[index];
   if (!tool.settle) return;
   const auto selectors = SelectorsOf(tool.settle->request);
   CheckCaptures(draft, index, "settle", selectors);
@@ -132,7 +132,10 @@ void CheckSettle(Draft& draft, std::size_t index) {
       draft.problems.Warn(draft.ToolPlace(index, "settle"), draft.ToolKey(index, "settle"),
                           "asks for {key}, but backend " + backend.name +
                               " is never told the key: set its key_header, or ask for a value that "
-                              "the write itself carries");
+                              "the write itself carries; until then finding nothing proves nothing, "
+                              "and absent_after is not applied");
+      // Such a probe finds nothing even when the effect exists: trusting it would run it twice.
+      tool.settle->absent_after.reset();
     }
   }
 }

@@ -157,15 +157,14 @@ TEST(SettlerTest, WhatWasOpenAtTheStartIsSettled) {
 
 TEST(SettlerTest, AToolThatLeftThePolicyLeavesItsOutcomesUnknown) {
   World world(kShopPolicy);
-  world.upstream.probe = [](const HttpRequest&) { return Present(); };
+  world.StartSettler();
   (void)LoseAnswer(world);
-  const auto before = world.policy;
   world.policy = PolicyOf(R"(
 version: 1
 backends:
   orders: { url: "http://orders.test:8080", hosts: [ orders.test ] }
 )");
-  world.StartSettler();
+  world.upstream.probe = [](const HttpRequest&) { return Present(); };
   world.loop.RunFor(Millis(60'000));
   EXPECT_EQ(LastPhase(world), Phase::kUncertain);
 }

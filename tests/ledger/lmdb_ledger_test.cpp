@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -368,15 +370,16 @@ TEST(LmdbLedgerTest, ACutOrMissingFileIsRefused) {
 // Several clients on threads of their own, with readers beside them: what the sanitizers look at.
 TEST(LmdbLedgerTest, ClientsOnManyThreadsShareOneLedger) {
   const TempDirectory directory;
+  constexpr int kThreads = 4;
+  std::array<PumpedExecutor, kThreads> executors;  // they outlive the ledger that posts to them
   Disk disk(directory.data(), 16);
   ASSERT_EQ(disk.Open(), "");
-  constexpr int kThreads = 4;
   constexpr int kCalls = 100;
   std::atomic<int> fresh = 0;
   std::vector<std::thread> clients;
   for (int thread = 0; thread < kThreads; ++thread) {
-    clients.emplace_back([&] {
-      PumpedExecutor executor;
+    clients.emplace_back([&, thread] {
+      PumpedExecutor& executor = executors[static_cast<std::size_t>(thread)];
       for (int i = 0; i < kCalls; ++i) {
         const Begun begun =
             Await(disk.ledger->Begin(Call("k" + std::to_string(i)), executor), executor).value();

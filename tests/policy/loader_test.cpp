@@ -278,5 +278,18 @@ TEST_F(PolicyFilesTest, MissingHugeAndStrangeFilesAreRefused) {
   EXPECT_TRUE(LoadPolicy(path).ok());
 }
 
+TEST(LoaderTest, AbsenceIsNeverProofForAProbeByAKeyThatTheBackendIsNotTold) {
+  const auto with = [](const std::string& backend, const std::string& probe) {
+    const auto policy = LoadGood("backends: { b: { url: \"http://b\"" + backend +
+                                 " } }\ntools: { t: { match: POST b /x, effect: write, reason: r,\n"
+                                 "  settle: { request: \"GET /x?ref=" +
+                                 probe + "\", happened: answer.body#/id, absent_after: 5s } } }\n");
+    return policy->FindTool("t")->settle->absent_after;
+  };
+  EXPECT_FALSE(with("", "{key}"));
+  EXPECT_EQ(with(", key_header: Idempotency-Key", "{key}"), Millis(5'000));
+  EXPECT_EQ(with("", "{body#/ref}"), Millis(5'000));
+}
+
 }  // namespace
 }  // namespace recourse
