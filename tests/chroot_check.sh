@@ -36,6 +36,7 @@ enter_namespace() {
     mkdir -p build
     RECOURSE_CHROOT=$(mktemp -d "$PWD/build/chroot.XXXXXX")
     export RECOURSE_CHROOT
+    chmod 755 "$RECOURSE_CHROOT"  # apt downloads as a user of its own
     local status=0
     unshare --mount --pid --fork --kill-child "$0" "$@" || status=$?
     if ((keep)); then

@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """Sums JUnit result files. Prints what failed and, as its last line, `N passed, N failed`.
 
-A file that is missing or unreadable counts as one failure: its runner did not get to the end.
+usage: count_results.py FILE=EXIT_CODE...
+
+What is lost must never look like what passed. A file that is missing or unreadable counts as one
+failure, and so does a runner that ended with an exit code that its file does not explain.
 """
 
 import os
@@ -9,29 +12,43 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 BAD = ("failure", "error")
+PYTEST_FOUND_NOTHING = 5
 
 
-def read_results(path):
-    """Returns (passed, skipped, names of the failed) of one file."""
+def read_results(path, code):
+    """Returns (passed, skipped, names of the failed) of one file and its runner's exit code."""
     try:
         cases = list(ElementTree.parse(path).getroot().iter("testcase"))
     except (OSError, ElementTree.ParseError) as error:
         return 0, 0, [f"{os.path.basename(path)}: the run did not end ({error})"]
     failed, skipped = [], 0
     for case in cases:
-        tags = {child.tag for child in case}
-        # ctest marks a test that could not start by its status alone.
-        if tags.intersection(BAD) or case.get("status") == "fail":
-            failed.append(f"{case.get('classname', '')} {case.get('name', '')}".strip())
-        elif "skipped" in tags or case.get("status") in ("notrun", "disabled"):
+        children = {child.tag: child for child in case}
+        if children.keys() & set(BAD) or was_lost(case, children):
+            # ctest repeats the name as the class.
+            names = dict.fromkeys([case.get("classname", ""), case.get("name", "")])
+            failed.append(" ".join(names).strip())
+        elif "skipped" in children or case.get("status") == "disabled":
             skipped += 1
-    return len(cases) - len(failed) - skipped, skipped, failed
+    passed = len(cases) - len(failed) - skipped
+    if code not in (0, PYTEST_FOUND_NOTHING) and not failed:
+        failed.append(f"{os.path.basename(path)}: exit code {code} without a failed test")
+    return passed, skipped, failed
 
 
-def main(paths):
+def was_lost(case, children):
+    """ctest marks a test that could not start as skipped; one that skips itself says SKIP_..."""
+    if case.get("status") == "fail":
+        return True
+    reason = children["skipped"].get("message", "") if "skipped" in children else ""
+    return case.get("status") == "notrun" and not reason.startswith("SKIP_")
+
+
+def main(arguments):
     passed, skipped, failed = 0, 0, []
-    for path in paths:
-        file_passed, file_skipped, file_failed = read_results(path)
+    for argument in arguments:
+        path, _, code = argument.rpartition("=")
+        file_passed, file_skipped, file_failed = read_results(path, int(code))
         passed += file_passed
         skipped += file_skipped
         failed += file_failed

@@ -6,6 +6,7 @@
 
 #include "filters/ledger/log_queries.h"
 #include "proxy/base/limits.h"
+#include "proxy/base/log.h"
 
 namespace recourse {
 namespace {
@@ -326,7 +327,21 @@ void GroupCommitLedger::ExpireJoins() {
   }
 }
 
+// The next start finds no index and builds it from the events.
+void GroupCommitLedger::ClearDamagedIndex() {
+  if (index_is_cleared_) return;
+  index_is_cleared_ = true;
+  (void)checkpointer_.Finish();  // its mark must not be written after the clearing
+  const auto cleared = engine_->cold()->Clear();
+  Log(LogLevel::kError, "the key index is damaged; restart to build it anew from the events",
+      {{"cleared", cleared ? "yes" : "no: remove the directory index/ before the restart"}});
+}
+
 void GroupCommitLedger::Checkpoint() {
+  if (engine_->is_index_damaged()) {
+    ClearDamagedIndex();
+    return;
+  }
   // Waiting here holds new writes back while the index cannot keep up, and bounds its memory.
   if (engine_->is_frozen() && engine_->is_crowded()) (void)checkpointer_.Finish();
   if (engine_->is_frozen() && checkpointer_.is_done()) engine_->FrozenIsStored();
@@ -340,7 +355,7 @@ void GroupCommitLedger::Shutdown() {
   }
   PostJobs();
   (void)engine_->Commit();  // the last marks; forgetting them errs towards replay
-  if (engine_->cold() == nullptr || engine_->is_latched()) return;
+  if (engine_->cold() == nullptr || engine_->is_latched() || index_is_cleared_) return;
   if (engine_->is_frozen()) {
     if (!checkpointer_.Finish()) return;  // the next start reads the rows instead
     engine_->FrozenIsStored();

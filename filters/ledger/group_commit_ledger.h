@@ -79,6 +79,7 @@ class GroupCommitLedger final : public Ledger {
   void StartJoin(JoinWait* wait);
   void ExpireJoins();
   void Checkpoint();
+  void ClearDamagedIndex();
   void Shutdown();
   template <class Wait>
   void Complete(Wait* wait);
@@ -103,6 +104,7 @@ class GroupCommitLedger final : public Ledger {
   std::vector<std::pair<Executor*, std::vector<Job>>> jobs_;
   JoinTable joins_;
   std::optional<MonoTime> marks_due_;
+  bool index_is_cleared_ = false;
   Checkpointer checkpointer_;
 
   std::mutex mutex_;

@@ -14,10 +14,6 @@ namespace {
 constexpr std::uint64_t kRowsPerEntry = 4;
 constexpr std::size_t kFullFactor = 4;
 
-Error Unreadable() {
-  return Error(ErrorCode::kLedgerUnavailable, "the key index does not match the log");
-}
-
 }  // namespace
 
 Digest KeyOfGeneration(const Digest& base, std::uint32_t generation) {
@@ -28,7 +24,17 @@ Digest KeyOfGeneration(const Digest& base, std::uint32_t generation) {
 }
 
 KeyIndex::KeyIndex(EventLog& log, ColdIndex* cold, std::size_t hot_entries_max)
-    : cold_(cold), hot_entries_max_(hot_entries_max), reader_(log.NewReader()) {}
+    : cold_(cold), hot_entries_max_(hot_entries_max), reader_(log.NewReader()) {
+  if (cold_ == nullptr) return;
+  hot_.keys.reserve(hot_entries_max_);
+  hot_.intents.reserve(hot_entries_max_);
+}
+
+std::unexpected<Error> KeyIndex::Damaged() {
+  is_damaged_ = true;
+  return std::unexpected(
+      Error(ErrorCode::kLedgerUnavailable, "the key index does not match the log"));
+}
 
 Result<std::optional<KeyEntry>> KeyIndex::Find(const Digest& key) {
   if (const auto hit = hot_.keys.find(key); hit != hot_.keys.end()) return hit->second;
@@ -36,9 +42,10 @@ Result<std::optional<KeyEntry>> KeyIndex::Find(const Digest& key) {
     if (const auto hit = frozen_->keys.find(key); hit != frozen_->keys.end()) return hit->second;
   }
   if (cold_ == nullptr) return std::nullopt;
+  if (is_damaged_) return Damaged();
   const std::optional<ColdEntry> cold = cold_->FindKey(key);
   if (cold) return Hydrate(key, *cold);
-  if (cold_->is_damaged()) return std::unexpected(Unreadable());
+  if (cold_->is_damaged()) return Damaged();
   return std::nullopt;
 }
 
@@ -50,15 +57,16 @@ Result<std::optional<std::uint64_t>> KeyIndex::FindIntent(const Digest& intent) 
     }
   }
   if (cold_ == nullptr) return std::nullopt;
+  if (is_damaged_) return Damaged();
   const std::optional<std::uint64_t> cold = cold_->FindIntent(intent);
-  if (!cold && cold_->is_damaged()) return std::unexpected(Unreadable());
+  if (!cold && cold_->is_damaged()) return Damaged();
   return cold;
 }
 
 Result<std::optional<KeyEntry>> KeyIndex::Hydrate(const Digest& key, const ColdEntry& cold) {
-  if (!reader_->Read(cold.last_event, row_)) return std::unexpected(Unreadable());
+  if (!reader_->Read(cold.last_event, row_)) return Damaged();
   const auto row = ParseRow(row_);
-  if (!row) return std::unexpected(Unreadable());
+  if (!row) return Damaged();
   KeyEntry entry;
   entry.last_event = cold.last_event;
   entry.last_wall_ms = row->head.wall_ms;
@@ -66,11 +74,11 @@ Result<std::optional<KeyEntry>> KeyIndex::Hydrate(const Digest& key, const ColdE
   Digest alias{};
   if (DecodeAlias(*row, alias, entry.operation)) {
     entry.is_alias = true;
-    if (alias != key) return std::unexpected(Unreadable());
+    if (alias != key) return Damaged();
     return entry;
   }
   EventFront front;
-  if (!DecodeEventFront(*row, front) || front.key != key) return std::unexpected(Unreadable());
+  if (!DecodeEventFront(*row, front) || front.key != key) return Damaged();
   entry.operation = front.operation;
   entry.args_hash = front.args_hash;
   entry.generation = front.generation;
@@ -81,7 +89,7 @@ Result<std::optional<KeyEntry>> KeyIndex::Hydrate(const Digest& key, const ColdE
 }
 
 bool KeyIndex::WantsFreeze(std::uint64_t applied_seq) const {
-  if (cold_ == nullptr || frozen_) return false;
+  if (cold_ == nullptr || frozen_ || is_damaged_) return false;
   return hot_.keys.size() >= hot_entries_max_ ||
          applied_seq - stored_seq_ >= kRowsPerEntry * hot_entries_max_;
 }

@@ -88,6 +88,9 @@ class KeyIndex {
   // A batch further: checkpoints fail, so nothing new may come in.
   bool is_full() const;
   bool is_frozen() const { return frozen_ != nullptr; }
+  // What is stored does not fit the log. From then on only what is in memory is found; everything
+  // else fails, because "not found" would mean a second execution.
+  bool is_damaged() const { return is_damaged_; }
   // Takes the hot part away to be written; it stays visible until DropFrozen.
   std::shared_ptr<const IndexSnapshot> Freeze(IndexMark mark);
   // The frozen part is stored now.
@@ -96,6 +99,7 @@ class KeyIndex {
 
  private:
   Result<std::optional<KeyEntry>> Hydrate(const Digest& key, const ColdEntry& cold);
+  std::unexpected<Error> Damaged();
 
   // constant after construction
   ColdIndex* const cold_;
@@ -105,7 +109,8 @@ class KeyIndex {
   IndexSnapshot hot_;
   std::shared_ptr<const IndexSnapshot> frozen_;
   std::uint64_t stored_seq_ = 0;  // rows up to here are frozen or cold
-  std::string row_;               // reused
+  bool is_damaged_ = false;
+  std::string row_;  // reused
 };
 
 }  // namespace recourse

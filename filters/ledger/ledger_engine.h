@@ -43,7 +43,8 @@ class LedgerEngine {
 
   // Start (recovery.cpp): takes over what a checkpoint of cold() knew about the log up to the
   // checkpoint's row, then every later row in order, then begins a new epoch.
-  void Restore(const IndexMark& mark);
+  // Fails with the number of a row that cannot be read.
+  std::expected<void, std::uint64_t> Restore(const IndexMark& mark);
   // Fails with a static reason when the row is not what should follow.
   std::expected<void, std::string_view> Replay(std::uint64_t seq, std::string_view bytes);
   void StartEpoch();
@@ -87,6 +88,7 @@ class LedgerEngine {
   void FrozenIsStored() { index_.DropFrozen(); }
   bool is_frozen() const { return index_.is_frozen(); }
   bool is_crowded() const { return index_.is_crowded(); }
+  bool is_index_damaged() const { return index_.is_damaged(); }
   ColdIndex* cold() { return parts_.cold.get(); }
   EventLog& log() { return *parts_.log; }
   std::int64_t WallMs() const { return ToUnixMillis(clock_.WallNow()); }

@@ -123,7 +123,7 @@ LedgerStats LedgerEngine::Stats() {
   return stats;
 }
 
-void LedgerEngine::Restore(const IndexMark& mark) {
+std::expected<void, std::uint64_t> LedgerEngine::Restore(const IndexMark& mark) {
   operations_ = mark.operations;
   index_.set_stored_seq(mark.applied_seq);
   head_ = {mark.applied_seq, 0, mark.applied_hash};
@@ -134,11 +134,12 @@ void LedgerEngine::Restore(const IndexMark& mark) {
   }
   for (const OpenReference& open : mark.open) {
     EventFront front;
-    if (!reader_->Read(open.last_event, row_)) continue;
+    if (!reader_->Read(open.last_event, row_)) return std::unexpected(open.last_event);
     const auto row = ParseRow(row_);
-    if (!row || !DecodeEventFront(*row, front)) continue;
+    if (!row || !DecodeEventFront(*row, front)) return std::unexpected(open.last_event);
     TrackOpen(open.operation, {front.key, open.last_event, row->head.wall_ms, front.phase});
   }
+  return {};
 }
 
 std::expected<void, std::string_view> LedgerEngine::Replay(std::uint64_t seq,

@@ -101,11 +101,12 @@ class ChainChecker {
 
 Result<EventPage> ListEvents(EventLog& log, const EventFilter& filter) {
   PageBuilder builder(filter, std::clamp(filter.limit, std::size_t{1}, limits::kAdminPageMax));
+  const std::uint64_t last = log.last_seq();
+  if (filter.after >= last) return EventPage();
   const auto reader = log.NewReader();
   std::uint64_t next = filter.after + 1;
   // The rows of an operation begin with the operation's own id.
   if (filter.operation) next = std::max(next, *filter.operation);
-  const std::uint64_t last = log.last_seq();
   while (next <= last && !builder.is_done()) {
     const bool read = reader->Scan(
         next, limits::kScanChunkRows,

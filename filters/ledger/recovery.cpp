@@ -69,7 +69,9 @@ Done StoreIndex(LedgerEngine& engine) {
 Done RestoreIndex(LedgerEngine& engine) {
   if (engine.cold() == nullptr) return {};
   if (const auto mark = UsableMark(engine.log(), *engine.cold())) {
-    engine.Restore(*mark);
+    if (const auto restored = engine.Restore(*mark); !restored) {
+      return BadRow(restored.error(), "it cannot be read");
+    }
     return {};
   }
   if (engine.log().last_seq() > 0) {

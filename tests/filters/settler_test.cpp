@@ -24,7 +24,7 @@ TEST(SettlerTest, AProbeThatFindsTheEffectMakesItASuccess) {
   World world(kShopPolicy);
   world.StartSettler();
   world.upstream.probe = [](const HttpRequest&) { return Present(); };
-  const Told lost = LoseAnswer(world);
+  (void)LoseAnswer(world);
   world.loop.RunFor(Millis(1'000));
   const Event event = world.Events().back();
   EXPECT_EQ(event.phase, Phase::kSucceeded);
@@ -33,14 +33,38 @@ TEST(SettlerTest, AProbeThatFindsTheEffectMakesItASuccess) {
   ASSERT_TRUE(event.undo.has_value());
   EXPECT_EQ(event.undo->target, "/orders/ord_9");
   ASSERT_EQ(world.upstream.probes.size(), 1U);
-  EXPECT_EQ(world.upstream.probes[0].request.target,
-            "/orders?client_ref=" + lost.Field("Idempotency-Key"));
+  EXPECT_EQ(world.upstream.probes[0].request.target, "/orders?item=desk");
 
   const Told repeat = world.Call({});
   EXPECT_EQ(repeat.status, 200);
   EXPECT_EQ(repeat.body, R"({"outcome":"executed","external_ref":"ord_9","settled_by":"probe"})");
   EXPECT_EQ(repeat.Field("Idempotent-Replayed"), "true");
   EXPECT_EQ(world.upstream.writes.size(), 1U);
+}
+
+TEST(SettlerTest, AProbeAsksByTheKeyThatTheBackendWasTold) {
+  World world(kShopPolicy);
+  world.StartSettler();
+  CallSpec call;
+  call.host = "payments.test";
+  call.target = "/transfers";
+  call.trace.clear();  // the window's second operation has a key of its own
+  EXPECT_EQ(world.Call(call).status, 201);
+  world.loop.Skip(limits::kDedupeWindow + Millis(1));
+  world.upstream.script = {CutAfterSend()};
+  const Told lost = world.Call(call);
+  world.loop.RunFor(Millis(100));
+  ASSERT_FALSE(world.upstream.probes.empty());
+  EXPECT_EQ(world.upstream.probes[0].request.target,
+            "/api/transfers/" + lost.Field("Idempotency-Key"));
+  EXPECT_EQ(*FindHeader(world.upstream.writes.back().request.headers, "Idempotency-Key"),
+            lost.Field("Idempotency-Key"));
+
+  call.headers.emplace_back("Idempotency-Key", "mine-1");
+  world.upstream.script = {CutAfterSend()};
+  (void)world.Call(call);
+  world.loop.RunFor(Millis(100));
+  EXPECT_EQ(world.upstream.probes.back().request.target, "/api/transfers/mine-1");
 }
 
 TEST(SettlerTest, AbsenceIsProvenOnlyAfterItsTimeAndByTwoProbes) {

@@ -8,14 +8,23 @@ version: 1
 unlisted: { reads: pass, writes: guard }
 backends:
   orders:   { url: "http://orders.test:8080", hosts: [ orders.test ] }
-  payments: { url: "http://payments.test:8080/api", hosts: [ payments.test ], key_header: Idempotency-Key }
-  wallets:  { url: "http://wallets.test:8080", hosts: [ wallets.test ], key_header: PayPal-Request-Id }
+  payments:
+    url: "http://payments.test:8080/api"
+    hosts: [ payments.test ]
+    key_header: Idempotency-Key
+  wallets:
+    url: "http://wallets.test:8080"
+    hosts: [ wallets.test ]
+    key_header: PayPal-Request-Id
 tools:
   orders.create:
     match: POST orders /orders
     effect: write
     external_ref: answer.body#/id
-    settle: { request: "GET /orders?client_ref={key}", happened: "answer.body#/items/0/id", absent_after: 5s }
+    settle:
+      request: "GET /orders?item={body#/item}"
+      happened: answer.body#/items/0/id
+      absent_after: 5s
     undo:   { request: "DELETE /orders/{external_ref}", repeatable: true }
   orders.note:
     match: POST orders /notes
@@ -48,6 +57,12 @@ tools:
     identity: [ body#/to ]
     undo: none
     approval: { by: [ team-support ] }
+  payments.transfer:
+    match: POST payments /transfers
+    effect: write
+    undo: none
+    reason: test
+    settle: { request: "GET /transfers/{key}", happened: answer.body#/id, absent_after: 5s }
   payments.charge:
     match: POST payments /charges
     effect: write

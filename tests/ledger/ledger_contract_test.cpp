@@ -386,6 +386,7 @@ TEST_P(LedgerContractTest, EventsAreListedByEveryFilter) {
   EXPECT_EQ(Rows({.operation = two.operation}).size(), 2U);
   EXPECT_EQ(Rows({.trace_id = "trace-1", .tool = "mail.send"}).size(), 0U);
   EXPECT_EQ(Rows({.after = two.id}).size(), 2U);
+  EXPECT_EQ(Rows({.after = ~std::uint64_t{0}}).size(), 0U);
   EXPECT_EQ(Rows({.status = Status::kSuccess})[0].answer.body, "");
 }
 

@@ -269,6 +269,59 @@ TEST(LmdbLedgerTest, AGarbageIndexIsBuiltAnew) {
   }
 }
 
+// Points every stored key at the wrong row, behind the ledger's back.
+void MisleadIndex(const std::string& directory) {
+  MDB_env* env = nullptr;
+  ASSERT_EQ(mdb_env_create(&env), 0);
+  mdb_env_set_mapsize(env, 1U << 30);
+  mdb_env_set_maxdbs(env, 8);
+  ASSERT_EQ(mdb_env_open(env, directory.c_str(), 0, 0600), 0);
+  MDB_txn* txn = nullptr;
+  MDB_dbi keys = 0;
+  MDB_cursor* cursor = nullptr;
+  ASSERT_EQ(mdb_txn_begin(env, nullptr, 0, &txn), 0);
+  ASSERT_EQ(mdb_dbi_open(txn, "keys", 0, &keys), 0);
+  ASSERT_EQ(mdb_cursor_open(txn, keys, &cursor), 0);
+  MDB_val key{};
+  MDB_val value{};
+  while (mdb_cursor_get(cursor, &key, &value, MDB_NEXT) == 0) {
+    std::string entry(static_cast<const char*>(value.mv_data), value.mv_size);
+    entry[0] = 2;  // the row number, little-endian
+    value = {entry.size(), entry.data()};
+    ASSERT_EQ(mdb_cursor_put(cursor, &key, &value, MDB_CURRENT), 0);
+  }
+  mdb_cursor_close(cursor);
+  ASSERT_EQ(mdb_txn_commit(txn), 0);
+  mdb_env_close(env);
+}
+
+TEST(LmdbLedgerTest, AWrongIndexNeverMakesAKeyFreshAndIsBuiltAnewAtTheNextStart) {
+  const TempDirectory directory;
+  Disk disk(directory.data());
+  ASSERT_EQ(disk.Open(), "");
+  disk.FinishMany(0, 5);
+  disk.ledger.reset();
+  MisleadIndex(directory.data() + "/index");
+  ASSERT_EQ(disk.Open(), "");
+  for (const char* key : {"k4", "k1", "never seen"}) {
+    const auto begun = Await(disk.ledger->Begin(Call(key), disk.executor), disk.executor);
+    ASSERT_FALSE(begun) << key;
+    EXPECT_EQ(begun.error().code(), ErrorCode::kLedgerUnavailable) << key;
+  }
+  ASSERT_EQ(disk.Reopen(), "");
+  EXPECT_EQ(disk.Begin(Call("k4")).event.answer.body, "body 4");
+  EXPECT_EQ(disk.Begin(Call("never seen")).kind, Kind::kFresh);
+}
+
+TEST(LmdbLedgerTest, AFirstStartThatWasKilledIsRepeated) {
+  const TempDirectory directory;
+  std::filesystem::create_directory(directory.data());
+  std::ofstream(directory.data() + "/data.mdb") << "half a page";
+  Disk disk(directory.data());
+  ASSERT_EQ(disk.Open(), "");
+  EXPECT_EQ(disk.Begin(Call("k")).kind, Kind::kFresh);
+}
+
 // Changes one byte of one row behind the ledger's back.
 void FlipByte(const std::string& directory, std::uint64_t seq, std::size_t at) {
   MDB_env* env = nullptr;

@@ -68,6 +68,7 @@ class ScriptedUpstream final : public Upstream {
   // Writes take the next step of the script, then `otherwise`; probes ask `probe`.
   std::deque<Step> script;
   Step otherwise = Respond(201, R"({"id":"ord_1"})");
+  std::function<Step(const HttpRequest&)> decide;  // instead of script and otherwise
   std::function<Step(const HttpRequest&)> probe = [](const HttpRequest&) {
     return Respond(200, R"({"items":[]})");
   };
@@ -99,7 +100,7 @@ class ScriptedUpstream final : public Upstream {
       TestLoop& loop = upstream_.loop_;
       const bool is_probe = request.method == "GET" || request.method == "HEAD";
       (is_probe ? upstream_.probes : upstream_.writes).push_back({backend_, request, loop.now()});
-      const Step step = is_probe ? upstream_.probe(request) : upstream_.Take();
+      const Step step = is_probe ? upstream_.probe(request) : upstream_.StepFor(request);
       const MonoTime answered = loop.now() + step.delay;
       if (step.delay > Millis(0)) co_await loop.timer().SleepUntil(std::min(answered, deadline));
       if (answered > deadline) co_return Lost(ErrorCode::kBackendTimeout);
@@ -123,6 +124,7 @@ class ScriptedUpstream final : public Upstream {
     const std::string backend_;
   };
 
+  Step StepFor(const HttpRequest& request) { return decide ? decide(request) : Take(); }
   Step Take() {
     if (script.empty()) return otherwise;
     Step step = std::move(script.front());

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests how ./dev test counts: what is lost must never look like what passed."""
+"""Tests how ./dev test counts."""
 
 import contextlib
 import io
@@ -17,11 +17,13 @@ GOOD = '<testcase name="a" classname="x" status="run"/>'
 BAD = '<testcase name="b" classname="x" status="fail"><failure message=""/></testcase>'
 ERROR = '<testcase name="c" classname="x"><error message="no fixture"/></testcase>'
 SKIPPED = '<testcase name="d" classname="x"><skipped message=""/></testcase>'
+SKIPS_ITSELF = '<testcase name="e" status="notrun"><skipped message="SKIP_RETURN_CODE"/></testcase>'
+NOT_BUILT = '<testcase name="f" status="notrun"><skipped message="Unable to find x"/></testcase>'
 
 
 class CountResultsTest(unittest.TestCase):
 
-    def count(self, *files):
+    def count(self, *files, code=0):
         """Returns (exit code, lines) for files given as XML text, or None for a missing one."""
         with tempfile.TemporaryDirectory() as folder:
             paths = []
@@ -30,10 +32,11 @@ class CountResultsTest(unittest.TestCase):
                 if text is not None:
                     with open(paths[-1], "w", encoding="utf-8") as file:
                         file.write(text)
+            arguments = [f"{path}={code}" for path in paths]
             output = io.StringIO()
             with contextlib.redirect_stdout(output):
-                code = main(paths)
-            return code, output.getvalue().splitlines()
+                result = main(arguments)
+            return result, output.getvalue().splitlines()
 
     def test_sums_all_files(self):
         code, lines = self.count(f"<testsuite>{GOOD}{GOOD}</testsuite>",
@@ -46,8 +49,22 @@ class CountResultsTest(unittest.TestCase):
         self.assertIn("FAILED x b", lines)
 
     def test_skipped_tests_are_told_apart(self):
-        code, lines = self.count(f"<testsuite>{GOOD}{SKIPPED}</testsuite>")
-        self.assertEqual((code, lines), (0, ["1 skipped", "1 passed, 0 failed"]))
+        code, lines = self.count(f"<testsuite>{GOOD}{SKIPPED}{SKIPS_ITSELF}</testsuite>")
+        self.assertEqual((code, lines), (0, ["2 skipped", "1 passed, 0 failed"]))
+
+    def test_a_test_that_could_not_start_failed(self):
+        code, lines = self.count(f"<testsuite>{GOOD}{NOT_BUILT}</testsuite>")
+        self.assertEqual((code, lines), (1, ["FAILED f", "1 passed, 1 failed"]))
+
+    def test_an_unexplained_exit_code_is_a_failure(self):
+        code, lines = self.count(f"<testsuite>{GOOD}</testsuite>", code=124)
+        self.assertEqual((code, lines[-1]), (1, "1 passed, 1 failed"))
+        code, lines = self.count(f"<testsuite>{GOOD}{BAD}</testsuite>", code=8)
+        self.assertEqual((code, lines[-1]), (1, "1 passed, 1 failed"))
+
+    def test_a_pattern_that_pytest_finds_nowhere_is_no_failure(self):
+        self.assertEqual(self.count(f"<testsuite>{GOOD}</testsuite>", code=5),
+                         (0, ["1 passed, 0 failed"]))
 
     def test_a_run_that_left_no_result_failed(self):
         for text in (None, "", "<testsuite>"):

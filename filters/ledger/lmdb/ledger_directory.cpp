@@ -102,6 +102,15 @@ std::uint64_t LedgerDirectory::FileBytes(const std::string& name) const {
   return static_cast<std::uint64_t>(info.st_size);
 }
 
+std::expected<void, std::string> LedgerDirectory::Remove(const std::string& name) {
+  std::error_code error;
+  std::filesystem::remove(PathOf(name), error);
+  if (error) {
+    return std::unexpected(fmt::format("cannot remove {}: {}", PathOf(name), error.message()));
+  }
+  return {};
+}
+
 std::expected<void, std::string> LedgerDirectory::Renew(const std::string& name) {
   std::error_code error;
   std::filesystem::remove_all(PathOf(name), error);

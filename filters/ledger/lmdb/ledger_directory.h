@@ -24,6 +24,7 @@ class LedgerDirectory {
   std::string PathOf(const std::string& name) const { return path_ + "/" + name; }
   // Size of a file in the directory; 0 when it does not exist.
   std::uint64_t FileBytes(const std::string& name) const;
+  std::expected<void, std::string> Remove(const std::string& name);
   // An empty subdirectory of that name, whatever was there before.
   std::expected<void, std::string> Renew(const std::string& name);
 

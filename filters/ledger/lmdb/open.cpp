@@ -26,7 +26,7 @@ std::string Line(const std::string& directory, std::string_view reason) {
 
 // LMDB maps the file and trusts it: a page beyond its end ends the process, so the size is compared
 // with the meta page before any other page is touched.
-std::expected<std::unique_ptr<LmdbEnv>, std::string> OpenData(const LedgerDirectory& directory,
+std::expected<std::unique_ptr<LmdbEnv>, std::string> OpenData(LedgerDirectory& directory,
                                                               const LmdbLedgerOptions& options) {
   const std::uint64_t bytes = directory.FileBytes(kDataFile);
   if (bytes == 0 && directory.is_sealed()) {
@@ -35,11 +35,17 @@ std::expected<std::unique_ptr<LmdbEnv>, std::string> OpenData(const LedgerDirect
         "or name an empty directory to start without any memory of earlier calls");
   }
   if (bytes != 0 && bytes < kDataBytesMin) {
-    return std::unexpected("data.mdb is cut off; restore it from a backup");
+    if (directory.is_sealed()) {
+      return std::unexpected("data.mdb is cut off; restore it from a backup");
+    }
+    // The very first start was killed while it created the file; nothing was ever remembered.
+    if (auto removed = directory.Remove(kDataFile); !removed) {
+      return std::unexpected(removed.error());
+    }
   }
   auto env = LmdbEnv::Open(options.directory, options.map_bytes);
   if (!env) return std::unexpected(fmt::format("data.mdb: {}", env.error()));
-  if (bytes != 0 && bytes < (*env)->used_bytes()) {
+  if (bytes >= kDataBytesMin && bytes < (*env)->used_bytes()) {
     return std::unexpected(
         fmt::format("data.mdb has {} bytes and must have {}; it was cut off, restore it from a "
                     "backup",

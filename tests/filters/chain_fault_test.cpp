@@ -1,0 +1,220 @@
+// The whole chain when the backend or the ledger fails.
+#include <gtest/gtest.h>
+
+#include "tests/filters/calls.h"
+
+namespace recourse {
+namespace {
+
+TEST(ChainFaultTest, ATimeoutLeavesTheOutcomeUnknownAndIsNeverSentAgain) {
+  World world(kShopPolicy);
+  world.upstream.otherwise = Hang();
+  const Told first = world.Call(Note("a"));
+  EXPECT_EQ(first.status, 504);
+  EXPECT_EQ(first.error, ErrorCode::kOutcomeUnknown);
+  EXPECT_EQ(first.Field("Recourse-Outcome"), "unknown");
+  EXPECT_EQ(first.Field("Proxy-Status"), "recourse; error=http_response_timeout");
+  EXPECT_NE(first.Field("Retry-After"), "");
+  EXPECT_EQ(first.operation, std::nullopt) << "a retry under another trace must still find it";
+  for (int i = 0; i < 3; ++i) {
+    const Told repeat = world.Call(Note("a"));
+    EXPECT_EQ(repeat.status, 409);
+    EXPECT_EQ(repeat.error, ErrorCode::kOutcomeUnknown);
+    EXPECT_EQ(repeat.Field("Recourse-Event"), first.Field("Recourse-Event"));
+  }
+  EXPECT_EQ(world.upstream.writes.size(), 1U);
+  EXPECT_EQ(world.Phases(), (Phases{kDispatching, Phase::kUncertain}));
+}
+
+TEST(ChainFaultTest, WhateverLeavesTheOutcomeUnknownIsNeverSentAgain) {
+  const std::pair<Step, int> rows[] = {{CutAfterSend(), 502},       {NotHttp(), 502},
+                                       {Respond(500, "oops"), 502}, {Respond(503, "oops"), 502},
+                                       {Respond(409, "{}"), 409},   {Respond(303, ""), 303}};
+  for (const auto& [step, status] : rows) {
+    World world(kShopPolicy);
+    world.upstream.script = {step};
+    const Told first = world.Call(Note("a"));
+    EXPECT_EQ(first.status, status);
+    EXPECT_EQ(first.Field("Recourse-Outcome"), "unknown");
+    EXPECT_EQ(world.Call(Note("a")).Field("Recourse-Outcome"), "unknown");
+    EXPECT_EQ(world.upstream.writes.size(), 1U) << status;
+    EXPECT_EQ(world.Phases(), (Phases{kDispatching, Phase::kUncertain}));
+  }
+}
+
+TEST(ChainFaultTest, TheBackendsStatusIsNamedWhenA5xxBecomesAProblem) {
+  World world(kShopPolicy);
+  world.upstream.script = {Respond(500, "stack trace")};
+  const Told told = world.Call(Order());
+  EXPECT_NE(told.body.find("the backend answered 500"), std::string::npos) << told.body;
+  EXPECT_NE(told.Field("Proxy-Status").find("received-status=500"), std::string::npos);
+}
+
+TEST(ChainFaultTest, AnAnswerThatWasPassedOnIsTheAnswerOfEveryRepeat) {
+  World world(kShopPolicy);
+  world.upstream.script = {Respond(409, R"({"error":"exists"})")};
+  const Told first = world.Call(Note("a"));
+  const Told second = world.Call(Note("a"));
+  EXPECT_EQ(first.body, R"({"error":"exists"})");
+  EXPECT_EQ(second.body, first.body);
+  EXPECT_EQ(second.Field("Idempotent-Replayed"), "true");
+}
+
+TEST(ChainFaultTest, NothingSentIsToldAndTheRepeatRunsAtOnce) {
+  World world(kShopPolicy);
+  world.upstream.script = {RefuseConnection(), RefuseConnection(), RefuseConnection()};
+  const Told first = world.Call(Order());
+  EXPECT_EQ(first.status, 503);
+  EXPECT_EQ(first.error, ErrorCode::kNotSent);
+  EXPECT_EQ(first.Field("Recourse-Outcome"), "not_executed");
+  EXPECT_NE(first.Field("Retry-After"), "");
+  EXPECT_EQ(first.attempts, limits::kUnsentAttemptsMax);
+  EXPECT_TRUE(world.upstream.writes.empty());
+  EXPECT_EQ(world.Call(Order()).status, 201);
+  EXPECT_EQ(world.Phases(),
+            (Phases{kDispatching, Phase::kNotSent, kDispatching, Phase::kSucceeded}));
+}
+
+TEST(ChainFaultTest, AConnectionRefusedOnceIsTriedAgainWithinTheCall) {
+  World world(kShopPolicy);
+  world.upstream.script = {RefuseConnection()};
+  const Told told = world.Call(Order());
+  EXPECT_EQ(told.status, 201);
+  EXPECT_EQ(told.attempts, 2);
+  EXPECT_EQ(world.Phases(), (Phases{kDispatching, Phase::kSucceeded}));
+}
+
+TEST(ChainFaultTest, TooManyRequestsIsPassedOnAndTheRepeatRunsAtOnce) {
+  World world(kShopPolicy);
+  world.upstream.script = {Respond(429, "slow down", {{"Retry-After", "9"}})};
+  const Told first = world.Call(Order());
+  EXPECT_EQ(first.status, 429);
+  EXPECT_EQ(first.Field("Retry-After"), "9");
+  EXPECT_EQ(first.Field("Recourse-Outcome"), "not_executed");
+  EXPECT_EQ(world.Call(Order()).status, 201);
+  EXPECT_EQ(world.upstream.writes.size(), 2U);
+}
+
+TEST(ChainFaultTest, AResendThatTheBackendDeduplicatesSettlesAnUnknownOutcome) {
+  World world(kShopPolicy);
+  world.upstream.script = {CutAfterSend(), Respond(200, R"({"id":"ch_1"})")};
+  const CallSpec call = To("payments.test", "/charges");
+  EXPECT_EQ(world.Call(call).status, 502);
+  EXPECT_EQ(world.Call(call).status, 200);
+  ASSERT_EQ(world.upstream.writes.size(), 2U);
+  const HttpRequest& first = world.upstream.writes[0].request;
+  const HttpRequest& second = world.upstream.writes[1].request;
+  EXPECT_EQ(first.target, "/api/charges");
+  EXPECT_EQ(*FindHeader(first.headers, "Idempotency-Key"),
+            *FindHeader(second.headers, "Idempotency-Key"));
+  EXPECT_EQ(world.Events().back().attempt, 2);
+}
+
+TEST(ChainFaultTest, TheBackendGetsItsKeyOnlyWhereThePolicySaysSo) {
+  World world(kShopPolicy);
+  CallSpec call = Keyed("\"my key\"");
+  (void)world.Call(call);
+  call.host = "payments.test";
+  call.target = "/charges";
+  (void)world.Call(call);
+  call.host = "wallets.test";
+  (void)world.Call(call);
+  CallSpec unnamed = Order();
+  unnamed.headers = {{"Recourse-Intent", "mine"}, {"Recourse-Flow", "f-1"}};
+  (void)world.Call(unnamed);
+  ASSERT_EQ(world.upstream.writes.size(), 4U);
+  const auto field = [&](std::size_t i, const char* name) {
+    const std::string* value = FindHeader(world.upstream.writes[i].request.headers, name);
+    return value == nullptr ? std::string("<absent>") : *value;
+  };
+  EXPECT_EQ(field(0, "Idempotency-Key"), "\"my key\"") << "the client's own field passes as it was";
+  EXPECT_EQ(field(1, "Idempotency-Key"), "\"my key\"");
+  EXPECT_EQ(field(2, "PayPal-Request-Id"), "my key");
+  EXPECT_EQ(field(2, "Idempotency-Key"), "\"my key\"");
+  EXPECT_EQ(field(3, "Idempotency-Key"), "<absent>");
+  EXPECT_EQ(field(3, "Recourse-Intent"), "<absent>");
+  EXPECT_EQ(field(3, "Recourse-Flow"), "<absent>");
+  EXPECT_EQ(field(3, "Accept-Encoding"), "identity");
+  EXPECT_EQ(world.Events().back().flow, "f-1");
+}
+
+TEST(ChainFaultTest, WhenTheLedgerCannotBeginNothingIsSent) {
+  World world(kShopPolicy);
+  world.ledger.begin_fails = true;
+  const Told told = world.Call(Order());
+  EXPECT_EQ(told.status, 503);
+  EXPECT_EQ(told.error, ErrorCode::kLedgerUnavailable);
+  EXPECT_EQ(told.Field("Recourse-Outcome"), "not_executed");
+  EXPECT_EQ(world.upstream.opened, 0U);
+}
+
+TEST(ChainFaultTest, WhenTheDispatchingEventIsNotDurableNothingIsSent) {
+  World world(kShopPolicy);
+  world.ledger.commit_fails = true;
+  const Told told = world.Call(Order());
+  EXPECT_EQ(told.status, 503);
+  EXPECT_EQ(told.error, ErrorCode::kLedgerUnavailable);
+  EXPECT_EQ(told.Field("Recourse-Outcome"), "not_executed");
+  EXPECT_EQ(world.upstream.opened, 1U);
+  EXPECT_TRUE(world.upstream.writes.empty());
+}
+
+TEST(ChainFaultTest, AnOutcomeThatCannotBeWrittenIsNotToldAsASuccess) {
+  World world(kShopPolicy);
+  world.ledger.record_fails = true;
+  const Told told = world.Call(Order());
+  EXPECT_EQ(world.upstream.writes.size(), 1U);
+  EXPECT_EQ(told.status, 503);
+  EXPECT_EQ(told.error, ErrorCode::kLedgerUnavailable);
+  EXPECT_EQ(told.Field("Recourse-Outcome"), "unknown");
+  EXPECT_EQ(told.operation, std::nullopt);
+}
+
+TEST(ChainFaultTest, ATooLargeAnswerIsPassedOnOnceAndNotRunAgain) {
+  World world(kShopPolicy);
+  const std::string large(limits::kAnswerKeptBytesMax + 1, 'x');
+  world.upstream.otherwise = Respond(200, large);
+  EXPECT_EQ(world.Call(Order()).body, large);
+  const Told repeat = world.Call(Order());
+  EXPECT_EQ(repeat.status, 409);
+  EXPECT_EQ(repeat.error, ErrorCode::kAnswerNotKept);
+  EXPECT_EQ(repeat.Field("Recourse-Outcome"), "executed");
+  EXPECT_EQ(world.upstream.writes.size(), 1U);
+}
+
+TEST(ChainFaultTest, ALostAnswerIsSaidToBeExecuted) {
+  World world(kShopPolicy);
+  Step cut = Respond(201, R"({"id":)");
+  cut.answer.body_complete = false;
+  world.upstream.otherwise = cut;
+  for (int i = 0; i < 2; ++i) {
+    const Told told = world.Call(Order());
+    EXPECT_EQ(told.status, 502);
+    EXPECT_EQ(told.error, ErrorCode::kAnswerLost);
+    EXPECT_EQ(told.Field("Recourse-Outcome"), "executed");
+  }
+  EXPECT_EQ(world.upstream.writes.size(), 1U);
+}
+
+TEST(ChainFaultTest, OwnFieldsOfABackendAreReplacedByOurs) {
+  World world(kShopPolicy);
+  world.upstream.otherwise = Respond(
+      201, "{}",
+      {{"Idempotent-Replayed", "true"}, {"Recourse-Outcome", "lies"}, {"X-Accel-Redirect", "/x"}});
+  const Told told = world.Call(Order());
+  EXPECT_EQ(told.Field("Idempotent-Replayed"), "");
+  EXPECT_EQ(told.Field("Recourse-Outcome"), "executed");
+  EXPECT_EQ(told.Field("X-Accel-Redirect"), "");
+}
+
+TEST(ChainFaultTest, TheToolsTimeoutEndsTheWaitForTheBackend) {
+  World world(kShopPolicy);
+  world.upstream.otherwise = After(Millis(20'001), Respond(201, "{}"));
+  const MonoTime start = world.loop.now();
+  EXPECT_EQ(world.Call(Note("a")).status, 504);
+  EXPECT_GE(world.loop.now() - start, Millis(20'000));
+  EXPECT_LE(world.loop.now() - start, Millis(20'200));
+}
+
+}  // namespace
+}  // namespace recourse
