@@ -148,13 +148,18 @@ check_traces() {
   if [[ -n $left ]]; then fail "services would start at boot: $left"; fi
 }
 
-enter_namespace "$@"
-make_root "$RECOURSE_CHROOT"
-copy_tree "$RECOURSE_CHROOT"
-for part in "${parts[@]}"; do
-  SECONDS=0
-  "check_$part" "$RECOURSE_CHROOT"
-  say "./dev $part took $((SECONDS / 60)) min $((SECONDS % 60)) s"
-done
-check_traces "$RECOURSE_CHROOT"
-say "a clean Debian 12 is enough"
+main() {
+  local part
+  enter_namespace "$@"
+  make_root "$RECOURSE_CHROOT"
+  copy_tree "$RECOURSE_CHROOT"
+  for part in "${parts[@]}"; do
+    SECONDS=0
+    "check_$part" "$RECOURSE_CHROOT"
+    say "./dev $part took $((SECONDS / 60)) min $((SECONDS % 60)) s"
+  done
+  check_traces "$RECOURSE_CHROOT"
+  say "a clean Debian 12 is enough"
+}
+
+main "$@"

@@ -200,7 +200,10 @@ Task<Outcome> IdempotencyFilter::GiveBack(RequestContext& context, Event dispatc
 Task<Outcome> IdempotencyFilter::Conclude(RequestContext& context, const Call& call,
                                           Event dispatching, Result<Answer> result) {
   const Tool& tool = ToolOf(context);
-  if (result) StripOwnFields(result->response.headers);
+  if (result) {
+    StripOwnFields(result->response.headers);
+    result->body_complete = result->body_complete || EndsByItself(*result);
+  }
   const std::optional<Json> body =
       result && ReadsAnswerBody(tool) ? ReadAnswerBody(*result) : std::nullopt;
   CallValues values = WithAnswer(ValuesOfCall(context, call.body), result, body);

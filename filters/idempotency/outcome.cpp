@@ -240,6 +240,15 @@ Transition MakeTransition(const Event& dispatching, const Verdict& verdict, cons
   return transition;
 }
 
+bool EndsByItself(const Answer& answer) {
+  if (!answer.until_close || answer.over_cap) return false;
+  const std::string* type = FindHeader(answer.response.headers, "Content-Type");
+  if (type == nullptr || ToLower(*type).find("json") == std::string::npos) return false;
+  if (FindHeader(answer.response.headers, "Content-Encoding") != nullptr) return false;
+  const auto json = ParseJson(answer.response.body);
+  return json && !json->is_scalar();
+}
+
 bool ReadsAnswerBody(const Tool& tool) {
   const auto is_answer_body = [](const Selector& selector) {
     return selector.source == Selector::Source::kAnswerBody;

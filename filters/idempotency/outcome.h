@@ -38,6 +38,10 @@ Verdict ClassifyLoggedOnly(const Tool& tool, const Result<Answer>& result,
 Transition MakeTransition(const Event& dispatching, const Verdict& verdict, const Tool& tool,
                           const Result<Answer>& result, const CallValues& values);
 
+// A body that only the close of the connection framed has no proof of its end (http.md F18), unless
+// it is one itself: a JSON object or array that reads whole cannot have been cut.
+bool EndsByItself(const Answer& answer);
+
 // True when selectors or conditions of the tool read the answer's body.
 bool ReadsAnswerBody(const Tool& tool);
 

@@ -117,8 +117,9 @@ struct Detached {
 };
 }  // namespace detail
 
-// Starts `task` on the calling thread and calls `done` there when it has ended. Whoever spawns must
-// count what runs and outlive it: only listener, flow_group, runtime and WhenBoth's helper do.
+// Starts `task` on the calling thread and calls `done` there when it has ended. Whoever spawns
+// counts or awaits what runs, bounds it and outlives it: the runtime its sessions, a session its
+// upload, an upstream connection its sending, the settler its probes.
 inline void Spawn(Task<void> task, std::move_only_function<void()> done) {
   [](Task<void> body, std::move_only_function<void()> on_done) -> detail::Detached {
     co_await std::move(body);

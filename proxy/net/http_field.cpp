@@ -19,6 +19,7 @@ bool Is(const char* name, const char (&literal)[kSize]) {
 }
 
 FieldId ByPrefix(std::string_view name) {
+  if (name.size() == 16 && Is(name.data(), "recourse-session")) return FieldId::kRecourseSession;
   if (name.size() > 9 && Is(name.data(), "recourse-")) return FieldId::kRecourseOwn;
   if (name.size() > 12 && Is(name.data(), "x-forwarded-")) return FieldId::kForwarded;
   return FieldId::kOther;

@@ -18,15 +18,15 @@ constexpr std::uint64_t kSingleInRequest =
     Bit(FieldId::kHost) | Bit(FieldId::kContentLength) | Bit(FieldId::kTransferEncoding) |
     Bit(FieldId::kContentType) | Bit(FieldId::kContentEncoding) | Bit(FieldId::kAuthorization) |
     Bit(FieldId::kIdempotencyKey) | Bit(FieldId::kRecourseIntent) | Bit(FieldId::kRecourseFlow) |
-    Bit(FieldId::kTraceparent) | Bit(FieldId::kExpect);
+    Bit(FieldId::kRecourseSession) | Bit(FieldId::kTraceparent) | Bit(FieldId::kExpect);
 // We act on these, so they must be ASCII in a request (H50).
 constexpr std::uint64_t kAsciiInRequest = kSingleInRequest | Bit(FieldId::kConnection);
 // Connection cannot take these away from the backend (H1), or from us.
 constexpr std::uint64_t kNeverNominated =
     Bit(FieldId::kHost) | Bit(FieldId::kContentLength) | Bit(FieldId::kTransferEncoding) |
     Bit(FieldId::kIdempotencyKey) | Bit(FieldId::kRecourseIntent) | Bit(FieldId::kRecourseFlow) |
-    Bit(FieldId::kTraceparent) | Bit(FieldId::kAuthorization) | Bit(FieldId::kContentType) |
-    Bit(FieldId::kContentEncoding) | Bit(FieldId::kCookie);
+    Bit(FieldId::kRecourseSession) | Bit(FieldId::kTraceparent) | Bit(FieldId::kAuthorization) |
+    Bit(FieldId::kContentType) | Bit(FieldId::kContentEncoding) | Bit(FieldId::kCookie);
 // H2, and Expect, which this proxy answers itself.
 constexpr std::uint64_t kAlwaysHop =
     Bit(FieldId::kConnection) | Bit(FieldId::kProxyConnection) | Bit(FieldId::kKeepAlive) |

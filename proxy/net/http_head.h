@@ -37,6 +37,7 @@ enum class FieldId : std::uint8_t {
   kIdempotencyKey,
   kRecourseIntent,
   kRecourseFlow,
+  kRecourseSession,
   kAuthorization,
   kMethodOverride,
   kForwarded,

@@ -11,7 +11,7 @@ namespace {
 constexpr std::uint64_t kDroppedFromClient =
     Bit(FieldId::kHost) | Bit(FieldId::kExpect) | Bit(FieldId::kForwarded) |
     Bit(FieldId::kMethodOverride) | Bit(FieldId::kRecourseOwn) | Bit(FieldId::kRecourseIntent) |
-    Bit(FieldId::kRecourseFlow);
+    Bit(FieldId::kRecourseFlow) | Bit(FieldId::kRecourseSession);
 constexpr std::uint64_t kDroppedFromBackend =
     Bit(FieldId::kRecourseOwn) | Bit(FieldId::kAccelRedirect);
 

@@ -268,5 +268,21 @@ TEST(OutcomeTest, NothingIsPreparedToUndoWhatDidNotHappen) {
                    .undo.has_value());
 }
 
+TEST(OutcomeTest, ABodyFramedByTheCloseAloneIsWholeOnlyWhenItsJsonIs) {
+  const auto ends = [](std::string type, std::string body, bool until_close = true) {
+    Answer answer;
+    answer.body_complete = false;
+    answer.until_close = until_close;
+    answer.response = {200, "OK", {{"Content-Type", std::move(type)}}, std::move(body)};
+    return EndsByItself(answer);
+  };
+  EXPECT_TRUE(ends("application/json", R"({"id":7})"));
+  EXPECT_TRUE(ends("application/problem+json; charset=utf-8", "[1, 2]"));
+  EXPECT_FALSE(ends("application/json", R"({"id":7)"));
+  EXPECT_FALSE(ends("application/json", "71"));  // 7, 71 or 712
+  EXPECT_FALSE(ends("text/plain", R"({"id":7})"));
+  EXPECT_FALSE(ends("application/json", R"({"id":7})", /*until_close=*/false));
+}
+
 }  // namespace
 }  // namespace recourse

@@ -44,8 +44,9 @@ TEST_P(BodyDecoderStep, ALengthBodyEndsExactlyAtItsLengthAndLeavesTheNextRequest
 }
 
 TEST_P(BodyDecoderStep, AChunkedBodyIsJoinedAndItsTrailersAreDropped) {
-  const auto got = Decode(BodyKind::kChunked, 0,
-                          "3\r\nabc\r\n4;x=y\r\ndefg\r\n0\r\nX-Tenant: evil\r\n\r\nNEXT", GetParam());
+  const auto got =
+      Decode(BodyKind::kChunked, 0, "3\r\nabc\r\n4;x=y\r\ndefg\r\n0\r\nX-Tenant: evil\r\n\r\nNEXT",
+             GetParam());
   EXPECT_EQ(got.data, "abcdefg");
   EXPECT_EQ(got.end, End::kComplete);
   EXPECT_EQ(got.rest, "NEXT");

@@ -119,6 +119,7 @@ TEST(FieldIdTest, NamesAreFoundInAnyCaseAndOnlyWhole) {
       {"idempotency-key", FieldId::kIdempotencyKey},
       {"recourse-intent", FieldId::kRecourseIntent},
       {"recourse-flow", FieldId::kRecourseFlow},
+      {"recourse-session", FieldId::kRecourseSession},
       {"authorization", FieldId::kAuthorization},
       {"x-http-method", FieldId::kMethodOverride},
       {"x-method", FieldId::kMethodOverride},
