@@ -60,6 +60,12 @@ void AddRun(CLI::App& app, Arguments& args) {
   run->add_option("--admin-token-file", config.admin_token_file,
                   "File with the admin API's bearer token; without it nobody may use the API")
       ->envname("RECOURSE_ADMIN_TOKEN_FILE");
+  run->add_option(
+         "--ledger-max", config.ledger_bytes_max,
+         "Most bytes the ledger may grow to, e.g. 8GiB; writes are refused when it is full")
+      ->envname("RECOURSE_LEDGER_MAX")
+      ->transform(CLI::AsSizeValue(false))
+      ->default_str("64GiB");
   run->add_option("--threads", config.threads, "I/O threads")
       ->envname("RECOURSE_THREADS")
       ->check(CLI::Range(1, 64))

@@ -50,7 +50,7 @@ class PendingCommit {
 
 struct Begun {
   enum class Kind : std::uint8_t {
-    kFresh,        // dispatch it: `event` is the DISPATCHING event, `commit` says when it is durable
+    kFresh,        // dispatch it: `event` is DISPATCHING, `commit` says when it is durable
     kRunning,      // the same call is being dispatched: Join
     kReplay,       // finished: `event` holds the outcome (SUCCEEDED, ANSWER_LOST or REJECTED)
     kUnknown,      // UNCERTAIN: settle it or say so

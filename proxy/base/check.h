@@ -5,11 +5,11 @@
 #include <cstdio>
 #include <cstdlib>
 
-#define RC_CHECK(condition)                                                              \
-  do {                                                                                   \
-    if (!(condition)) [[unlikely]] {                                                     \
+#define RC_CHECK(condition)                                                               \
+  do {                                                                                    \
+    if (!(condition)) [[unlikely]] {                                                      \
       std::fprintf(stderr, "recourse: check failed: %s at %s:%d\n", #condition, __FILE__, \
-                   __LINE__);                                                            \
-      std::abort();                                                                      \
-    }                                                                                    \
+                   __LINE__);                                                             \
+      std::abort();                                                                       \
+    }                                                                                     \
   } while (false)

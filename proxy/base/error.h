@@ -1,5 +1,5 @@
-// What can go wrong, as values. An Error is small and trivially copyable; its dynamic text is logged
-// or put into the answer where the error is born.
+// What can go wrong, as values. An Error is small and trivially copyable; its dynamic text is
+// logged or put into the answer where the error is born.
 #pragma once
 
 #include <cstdint>
@@ -14,30 +14,30 @@ enum class ErrorCode : std::uint8_t {
   kRequestTooLarge,       // body over its cap
   kHeaderTooLarge,        // head over its cap
   kTargetTooLong,
-  kRequestTimeout,        // the client was too slow
+  kRequestTimeout,  // the client was too slow
   kMethodNotAllowed,
-  kNotImplemented,        // unknown transfer coding
+  kNotImplemented,  // unknown transfer coding
   kExpectationFailed,
   kVersionNotSupported,
-  kAmbiguousPath,         // two readings of the path disagree about what it may do
-  kUnknownBackend,        // no backend of the policy has this authority
-  kDenied,                // the policy says no
-  kApprovalUnavailable,   // the tool needs a human and none can be asked yet
-  kInvalidKey,            // the Idempotency-Key field cannot be read
-  kKeyRequired,           // the policy's scope is not in the call
-  kInProgress,            // the same call is still running
-  kOutcomeUnknown,        // sent, and nobody knows whether it took effect
-  kKeyReused,             // same key, other arguments
-  kSuspectedDuplicate,    // the policy asks a human about a probable repeat
-  kCompensated,           // the effect was undone; it does not run again
-  kKeyExpired,            // the key was used, and its answer is no longer kept
-  kAnswerNotKept,         // executed, but its answer was larger than what is kept
-  kAnswerLost,            // executed, but its answer was lost on the way
-  kNotSent,               // the backend could not be reached; provably nothing was sent
-  kBackendTimeout,        // read lane: no answer in time
-  kBackendReset,          // read lane: connection lost
-  kBackendProtocol,       // read lane: the answer is not HTTP
-  kLedgerUnavailable,     // the log cannot be written, so writes are refused
+  kAmbiguousPath,        // two readings of the path disagree about what it may do
+  kUnknownBackend,       // no backend of the policy has this authority
+  kDenied,               // the policy says no
+  kApprovalUnavailable,  // the tool needs a human and none can be asked yet
+  kInvalidKey,           // the Idempotency-Key field cannot be read
+  kKeyRequired,          // the policy's scope is not in the call
+  kInProgress,           // the same call is still running
+  kOutcomeUnknown,       // sent, and nobody knows whether it took effect
+  kKeyReused,            // same key, other arguments
+  kSuspectedDuplicate,   // the policy asks a human about a probable repeat
+  kCompensated,          // the effect was undone; it does not run again
+  kKeyExpired,           // the key was used, and its answer is no longer kept
+  kAnswerNotKept,        // executed, but its answer was larger than what is kept
+  kAnswerLost,           // executed, but its answer was lost on the way
+  kNotSent,              // the backend could not be reached; provably nothing was sent
+  kBackendTimeout,       // read lane: no answer in time
+  kBackendReset,         // read lane: connection lost
+  kBackendProtocol,      // read lane: the answer is not HTTP
+  kLedgerUnavailable,    // the log cannot be written, so writes are refused
   kOverloaded,
   kDraining,
   kLoop,

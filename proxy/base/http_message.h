@@ -43,7 +43,8 @@ bool PercentDecode(std::string_view text, std::string& out);
 // Encodes everything but RFC 3986 unreserved characters.
 std::string PercentEncode(std::string_view text);
 
-// `query` without '?'. Pairs decoded ('+' is a space), in order. Malformed escapes stay as they are.
+// `query` without '?'. Pairs decoded ('+' is a space), in order. Malformed escapes stay as they
+// are.
 std::vector<std::pair<std::string, std::string>> ParsePairs(std::string_view query);
 
 }  // namespace recourse

@@ -57,9 +57,9 @@ inline constexpr std::size_t kJoinersPerOperationMax = 1'024;
 inline constexpr std::size_t kOpenOperationsMax = 100'000;
 inline constexpr std::size_t kHotIndexEntriesMax = 65'536;
 inline constexpr std::size_t kAdminPageMax = 1'000;
-inline constexpr std::size_t kLedgerTailRows = 1'000;   // rows of the hash chain checked at start
+inline constexpr std::size_t kLedgerTailRows = 1'000;  // rows of the hash chain checked at start
 inline constexpr std::size_t kRecoveryBatchRows = 256;
-inline constexpr std::size_t kScanChunkRows = 1'000;    // rows read in one LMDB read transaction
+inline constexpr std::size_t kScanChunkRows = 1'000;  // rows read in one LMDB read transaction
 // One index transaction dirties a page per entry in the worst case: 2,048 keep it under 16 MiB.
 inline constexpr std::size_t kIndexWriteChunk = 2'048;
 inline constexpr std::size_t kDetailBytesMax = 1'024;

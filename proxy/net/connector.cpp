@@ -56,7 +56,8 @@ Task<Result<std::unique_ptr<Connection>>> Connect(IoThread& thread, const Backen
       failure = "connecting took longer than connect_timeout";
       break;
     }
-    auto connection = std::make_unique<Connection>(TcpSocket(thread.context()), thread.wheel());
+    auto connection =
+        std::make_unique<Connection>(TcpSocket(thread.context()), thread.wheel(), thread.frames());
     connection->deadline.Arm(deadline);
     if (co_await ConnectAwaiter{*connection, endpoint, &connection->write_memory}) {
       connection->deadline.Disarm();

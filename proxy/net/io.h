@@ -16,6 +16,7 @@
 #include <string_view>
 
 #include "proxy/base/check.h"
+#include "proxy/base/frame_arena.h"
 #include "proxy/net/deadline.h"
 
 namespace recourse {
@@ -70,8 +71,8 @@ class OperationAllocator {
 // One TCP connection of the data plane with its deadline. At most one read and one write pending.
 class Connection {
  public:
-  Connection(TcpSocket socket, DeadlineWheel& wheel)
-      : socket(std::move(socket)), deadline(wheel, &Connection::Expire, this) {}
+  Connection(TcpSocket socket, DeadlineWheel& wheel, FrameArena& frames)
+      : socket(std::move(socket)), deadline(wheel, &Connection::Expire, this), frames_(frames) {}
 
   TcpSocket socket;
   OperationMemory read_memory, write_memory;
@@ -79,6 +80,7 @@ class Connection {
   Deadline deadline;
   IoError error;  // of the last failed operation
 
+  FrameArena& frames() { return frames_; }
   void Close() {
     IoError ignored;
     socket.close(ignored);
@@ -90,6 +92,8 @@ class Connection {
     IoError ignored;
     static_cast<Connection*>(self)->socket.cancel(ignored);
   }
+
+  FrameArena& frames_;
 };
 
 namespace detail {

@@ -52,6 +52,7 @@ class IoThread final : public Executor, public Timer {
   IoContext& context() { return context_; }
   DeadlineWheel& wheel() { return wheel_; }
   BufferPool& buffers() { return buffers_; }
+  FrameArena& frames() { return frames_; }
   const Clock& clock() const { return clock_; }
 
   // Addresses of a host, from a cache of kNamesKept for up to kNameTtl. IP literals need no lookup.
@@ -68,6 +69,7 @@ class IoThread final : public Executor, public Timer {
   void Tick();
 
   const Clock& clock_;
+  FrameArena frames_;  // outlives the context, whose handlers hold frames
   IoContext context_{1};
   boost::asio::executor_work_guard<IoContext::executor_type> work_;
   DeadlineWheel wheel_;

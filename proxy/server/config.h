@@ -1,6 +1,7 @@
 // What a process is started with. Flags win over RECOURSE_* variables, those over these defaults.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "proxy/base/clock.h"
@@ -18,6 +19,8 @@ struct Config {
   std::string admin_token_file;  // empty: every admin request is refused
   std::string access_log = "-";
   std::string log_level = "info";
+  // Address space that the ledger may grow into; disk is used as it fills.
+  std::uint64_t ledger_bytes_max = std::uint64_t{64} << 30;
   int threads = 1;
   Millis drain_timeout = limits::kDrainTimeout;
 };

@@ -203,8 +203,8 @@ bool Session::RenderResponseHead(ReadExchange& exchange, char* out, std::size_t*
   HeadWriter writer(out, limits::kRelayBufferBytes);
   writer.StartResponse(head.status, head.reason);
   writer.CopyFields(head, kDroppedFromBackend);
-  exchange.keep = head_.keep_alive && !services_.draining &&
-                  (exchange.whole || exchange.uploaded.is_set());
+  exchange.keep =
+      head_.keep_alive && !services_.draining && (exchange.whole || exchange.uploaded.is_set());
   switch (head.body) {
     case BodyKind::kNone:
       exchange.framing = Framing::kNone;

@@ -1,57 +1,125 @@
+#include "proxy/server/request_log.h"
+
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
-#include <iterator>
+#include <algorithm>
+#include <charconv>
+#include <cstring>
 
 #include "proxy/base/json.h"
-#include "proxy/server/session.h"
 
 namespace recourse {
 namespace {
 
-using Line = fmt::memory_buffer;
+// Appends into a fixed buffer; what does not fit is cut, which only a bug could cause.
+class Line {
+ public:
+  void Text(std::string_view text) {
+    const std::size_t size = std::min(text.size(), sizeof buffer_ - size_);
+    std::memcpy(buffer_ + size_, text.data(), size);
+    size_ += size;
+  }
+  void Number(std::uint64_t value) {
+    const auto end = std::to_chars(buffer_ + size_, buffer_ + sizeof buffer_, value);
+    if (end.ec == std::errc()) size_ = static_cast<std::size_t>(end.ptr - buffer_);
+  }
+  void Three(std::uint64_t value) {
+    const char digits[3] = {static_cast<char>('0' + value / 100 % 10),
+                            static_cast<char>('0' + value / 10 % 10),
+                            static_cast<char>('0' + value % 10)};
+    Text({digits, 3});
+  }
+  void Flag(std::string_view name, bool value) {
+    Text(name);
+    Text(value ? "true" : "false");
+  }
+  std::string_view view() const { return {buffer_, size_}; }
 
-void AppendText(Line& line, std::string_view text) {
-  line.append(text.data(), text.data() + text.size());
-}
+ private:
+  char buffer_[4096];
+  std::size_t size_ = 0;
+};
 
-// Values from the wire are escaped; names and values of ours are plain.
-void AppendQuoted(Line& line, std::string_view name, std::string_view value) {
-  if (value.empty()) return;
-  AppendText(line, ",\"");
-  AppendText(line, name);
-  AppendText(line, "\":");
-  std::string quoted;
-  AppendJsonString(quoted, value);
-  AppendText(line, quoted);
+std::string Quoted(std::string_view name, std::string_view value) {
+  std::string text = ",\"";
+  text.append(name).append("\":");
+  AppendJsonString(text, value);
+  return text;
 }
 
 }  // namespace
 
-void LogRequest(AccessLog& log, const Clock& clock, const RequestRecord& record, double seconds,
-                std::string_view policy_version) {
-  const auto wall = clock.WallNow();
-  const std::int64_t millis = ToUnixMillis(wall);
-  Line line;
-  fmt::format_to(std::back_inserter(line), "{{\"ts\":\"{:%Y-%m-%dT%H:%M:%S}.{:03}Z\"",
-                 fmt::gmtime(static_cast<std::time_t>(millis / 1000)), millis % 1000);
-  AppendQuoted(line, "method", record.method);
-  fmt::format_to(std::back_inserter(line), ",\"status\":{},\"effect\":\"{}\"", record.status,
-                 record.effect);
-  if (record.backend != nullptr) AppendQuoted(line, "backend", record.backend->name);
-  if (record.tool != nullptr) {
-    AppendQuoted(line, "tool", record.tool->name);
-    AppendQuoted(line, "path", record.tool->patterns.front());
+RequestLog::RequestLog(AccessLog& log, const Clock& clock, const Policy& policy)
+    : log_(log),
+      clock_(clock),
+      first_tool_(policy.tools.data()),
+      first_backend_(policy.backends.data()),
+      tail_(Quoted("policy", policy.version) + "}\n") {
+  for (const Tool& tool : policy.tools) {
+    const std::string path = tool.patterns.empty() ? std::string() : tool.patterns.front();
+    tools_.push_back(Quoted("tool", tool.name) + Quoted("path", path.substr(0, 512)));
   }
-  AppendQuoted(line, "trace_id", record.trace_id);
-  AppendQuoted(line, "event_id", record.event);
-  AppendQuoted(line, "error", record.error);
-  fmt::format_to(std::back_inserter(line),
-                 ",\"attempts\":{},\"replayed\":{},\"client_gone\":{},\"conn_reused\":{},"
-                 "\"bytes_in\":{},\"bytes_out\":{},\"dur_ms\":{:.3f},\"policy\":\"{}\"}}\n",
-                 record.attempts, record.replayed, record.client_gone, record.reused,
-                 record.bytes_in, record.bytes_out, seconds * 1000, policy_version);
-  log.Append({line.data(), line.size()});
+  for (const Backend& backend : policy.backends) {
+    backends_.push_back(Quoted("backend", backend.name));
+  }
+}
+
+std::string_view RequestLog::Second(std::int64_t unix_seconds) {
+  if (unix_seconds != second_) {
+    second_ = unix_seconds;
+    second_text_ = fmt::format("{{\"ts\":\"{:%Y-%m-%dT%H:%M:%S}.",
+                               fmt::gmtime(static_cast<std::time_t>(unix_seconds)));
+  }
+  return second_text_;
+}
+
+void RequestLog::Append(const RequestRecord& record, std::chrono::nanoseconds duration) {
+  if (!log_.enabled()) return;
+  const std::int64_t millis = ToUnixMillis(clock_.WallNow());
+  Line line;
+  line.Text(Second(millis / 1000));
+  line.Three(static_cast<std::uint64_t>(millis % 1000));
+  // A method is a token, whose characters need no escape in JSON.
+  line.Text("Z\",\"method\":\"");
+  line.Text(record.method);
+  line.Text("\",\"status\":");
+  line.Number(static_cast<std::uint64_t>(record.status));
+  line.Text(",\"effect\":\"");
+  line.Text(record.effect);
+  line.Text("\"");
+  if (record.backend != nullptr) {
+    line.Text(backends_[static_cast<std::size_t>(record.backend - first_backend_)]);
+  }
+  if (record.tool != nullptr) {
+    line.Text(tools_[static_cast<std::size_t>(record.tool - first_tool_)]);
+  }
+  const auto optional = [&line](std::string_view name, std::string_view value) {
+    if (value.empty()) return;
+    line.Text(name);
+    line.Text(value);
+    line.Text("\"");
+  };
+  optional(",\"trace_id\":\"", record.trace_id);
+  optional(",\"event_id\":\"", record.event);
+  optional(",\"error\":\"", record.error);
+  line.Text(",\"attempts\":");
+  line.Number(static_cast<std::uint64_t>(record.attempts));
+  line.Flag(",\"replayed\":", record.replayed);
+  line.Flag(",\"client_gone\":", record.client_gone);
+  line.Flag(",\"conn_reused\":", record.reused);
+  line.Text(",\"bytes_in\":");
+  line.Number(record.bytes_in);
+  line.Text(",\"bytes_out\":");
+  line.Number(record.bytes_out);
+  const auto micros = static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(duration).count());
+  line.Text(",\"dur_ms\":");
+  line.Number(micros / 1000);
+  line.Text(".");
+  line.Three(micros % 1000);
+  line.Text(tail_);
+  log_.Append(line.view());
 }
 
 }  // namespace recourse

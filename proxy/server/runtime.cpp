@@ -48,8 +48,9 @@ std::shared_ptr<const Policy> LoadPolicyOrThrow(const std::string& path) {
   return loaded.policy;
 }
 
-std::unique_ptr<Ledger> OpenLedgerOrThrow(const std::string& directory, const Clock& clock) {
-  auto ledger = OpenLmdbLedger({.directory = directory}, clock);
+std::unique_ptr<Ledger> OpenLedgerOrThrow(const Config& config, const Clock& clock) {
+  auto ledger =
+      OpenLmdbLedger({.directory = config.data, .map_bytes = config.ledger_bytes_max}, clock);
   if (!ledger) throw StartupError(kExitLedger, ledger.error());
   return std::move(*ledger);
 }
@@ -91,7 +92,7 @@ class Runtime {
   explicit Runtime(const Config& config)
       : config_(config),
         policy_(LoadPolicyOrThrow(config.policy)),
-        ledger_(OpenLedgerOrThrow(config.data, clock_)),
+        ledger_(OpenLedgerOrThrow(config, clock_)),
         secret_(SecretOrThrow(config.data, ledger_->Stats().operations > 0, random_)),
         access_log_(config.access_log),
         metrics_(*policy_),

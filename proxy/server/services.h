@@ -14,6 +14,7 @@
 #include "proxy/net/io_thread.h"
 #include "proxy/server/access_log.h"
 #include "proxy/server/metrics.h"
+#include "proxy/server/request_log.h"
 
 namespace recourse {
 
@@ -40,13 +41,15 @@ struct Worker {
         thread(io),
         pool(io),
         upstream(io, shared.own, shared.via),
-        metrics(*shared.metrics, *shared.policy) {}
+        metrics(*shared.metrics, *shared.policy),
+        log(*shared.access_log, *shared.clock, *shared.policy) {}
 
   Services& services;
   IoThread& thread;
   ConnectionPool pool;
   FreshUpstream upstream;
   RequestMetrics metrics;
+  RequestLog log;
   FilterChain chain;
 };
 

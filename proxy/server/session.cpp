@@ -44,7 +44,7 @@ bool HasField(const Head& head, FieldId id) {
 Session::Session(Worker& worker, TcpSocket socket)
     : worker_(worker),
       services_(worker.services),
-      client_(std::move(socket), worker.thread.wheel()) {}
+      client_(std::move(socket), worker.thread.wheel(), worker.thread.frames()) {}
 
 Task<void> Session::Run() {
   RC_CRASH_POINT("k01");
@@ -261,12 +261,10 @@ void Session::BeginRecord() {
 }
 
 void Session::EndRecord() {
-  const double seconds = std::chrono::duration<double>(Now() - started_).count();
-  worker_.metrics.Count(record_.tool, record_.method, record_.status, seconds);
-  if (services_.access_log->enabled()) {
-    LogRequest(*services_.access_log, *services_.clock, record_, seconds,
-               services_.policy->version);
-  }
+  const auto duration = Now() - started_;
+  worker_.metrics.Count(record_.tool, record_.method, record_.status,
+                        std::chrono::duration<double>(duration).count());
+  worker_.log.Append(record_, duration);
 }
 
 }  // namespace recourse

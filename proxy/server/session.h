@@ -15,23 +15,6 @@
 
 namespace recourse {
 
-// What the access log says of one request.
-struct RequestRecord {
-  const Tool* tool = nullptr;
-  const Backend* backend = nullptr;
-  std::string_view effect = "none";
-  std::string_view error;  // slug of an answer of ours
-  char method[limits::kMethodBytesMax + 1] = {};
-  char trace_id[33] = {};
-  int status = 0;
-  int attempts = 0;
-  std::uint64_t bytes_in = 0, bytes_out = 0;
-  bool replayed = false;
-  bool reused = false;  // upstream connection
-  bool client_gone = false;
-  std::string event;
-};
-
 class Session {
  public:
   Session(Worker& worker, TcpSocket socket);
@@ -40,6 +23,7 @@ class Session {
   Task<void> Run();
   // Ends a session that waits for its next request; others end after the current one.
   void Drain();
+  FrameArena& frames() { return worker_.thread.frames(); }
 
  private:
   Task<bool> ReadHead();
@@ -89,9 +73,5 @@ class Session {
   bool idle_ = false;
   bool linger_ = false;
 };
-
-// Appends one access log line.
-void LogRequest(AccessLog& log, const Clock& clock, const RequestRecord& record, double seconds,
-                std::string_view policy_version);
 
 }  // namespace recourse

@@ -9,6 +9,7 @@ import hashlib
 import pytest
 
 from support import rawhttp
+from support.recourse import PATIENCE
 
 HOST = b"Host: shop.test"
 SMUGGLED = b"GET /smuggled HTTP/1.1\r\nHost: shop.test\r\n\r\n"
@@ -308,7 +309,46 @@ def test_an_unknown_expectation_fails(proxy, double, token):
     assert received(double, f"/plain/{token}") == []
 
 
+@pytest.mark.parametrize(
+    "name, line",
+    [("H50_obs_text", "X-A: b\xe9c"), ("H67_websocket", "Connection: Upgrade\r\nUpgrade: websocket")],
+)
+def test_what_does_not_concern_us_passes_or_is_dropped(proxy, double, token, name, line):
+    target = f"/read/{token}"
+    with rawhttp.Connection(proxy.port) as connection:
+        connection.send(head(target.encode(), line.encode("latin-1"), method=b"GET"))
+        assert connection.response().status == 200
+    (seen,) = received(double, target)
+    fields = {n.lower(): v for n, v in seen["headers"]}
+    assert "upgrade" not in fields
+    assert fields.get("x-a", "b\xe9c") == "b\xe9c"
+
+
+def test_h43_a_trailer_cannot_frame(proxy, double, token):
+    body = b"3\r\nabc\r\n0\r\nContent-Length: 100\r\nTransfer-Encoding: gzip\r\n\r\n"
+    with rawhttp.Connection(proxy.port) as connection:
+        connection.send(chunked(f"/plain/{token}".encode(), body=body))
+        status = connection.response("POST").status
+    assert status in (201, 400)
+    assert len(received(double, f"/plain/{token}")) == (1 if status == 201 else 0)
+
+
+def test_h58_options_of_the_server_stays_here(proxy, double):
+    answer = rawhttp.call(proxy.port, "OPTIONS", "*")
+    assert answer.status in (200, 204, 400, 405)
+    assert [r for r in double.requests() if r["target"] == "*"] == []
+
+
+def test_d01_a_head_that_never_ends_is_timed_out(proxy, double, token):
+    """Takes as long as the head may: ten seconds."""
+    with rawhttp.Connection(proxy.port, timeout=30 * PATIENCE) as connection:
+        connection.send(f"POST /plain/{token} HTTP/1.1\r\nHost: sh".encode())
+        assert connection.response().status == 408
+        assert connection.at_end()
+
+
 PATHS = [
+    ("P13", "/plain/{t}/"), ("P16", "/PLAIN/{t}"),
     ("P01", "/plain/x/../{t}"), ("P02", "/plain/%2e%2e/{t}"), ("P04", "/plain/..%2f{t}"),
     ("P05", "/plain/..%5c{t}"), ("P07", "/plain/%252e%252e/{t}"), ("P08", "/plain/%25252f{t}"),
     ("P10", "/plain//{t}"), ("P11", "/plain/./{t}"), ("P14", "/plain/{t}/."),

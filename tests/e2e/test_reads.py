@@ -1,6 +1,7 @@
 """The read lane and the listener: streaming, bounded memory, keep-alive, retries, drain."""
 
 import hashlib
+import pathlib
 import signal
 import socket
 import threading
@@ -10,11 +11,13 @@ import pytest
 
 from support import rawhttp
 from support.policies import standard
-from support.recourse import Recourse
+from support.recourse import BINARY, Recourse
 
 GIGABYTE = 1_000_000_000
 MEMORY_MAX_KIB = 64 * 1024
 BLOCK = b"\x5a" * (256 * 1024)
+# Sanitizers keep freed memory back, so sizes measured under them say nothing.
+MEASURABLE = b"__sanitizer_" not in pathlib.Path(BINARY).read_bytes()
 
 
 @pytest.fixture
@@ -37,6 +40,11 @@ def receive_body(connection, count):
     return right and left == 0
 
 
+def assert_memory_bounded(process):
+    now, highest = process.memory_kib()
+    assert not MEASURABLE or highest < MEMORY_MAX_KIB, f"{now} KiB, at most {highest} KiB"
+
+
 def test_a_gigabyte_comes_down_in_bounded_memory(fresh):
     with rawhttp.Connection(fresh.port, timeout=60) as connection:
         connection.send(
@@ -45,8 +53,7 @@ def test_a_gigabyte_comes_down_in_bounded_memory(fresh):
         status, _, _, headers = connection.head()
         assert status == 200 and dict(headers)["Content-Length"] == str(GIGABYTE)
         assert receive_body(connection, GIGABYTE)
-    now, highest = fresh.memory_kib()
-    assert highest < MEMORY_MAX_KIB, f"resident: {now} KiB, at most {highest} KiB"
+    assert_memory_bounded(fresh)
 
 
 @pytest.mark.parametrize("framing", ["length", "chunked"])
@@ -71,8 +78,7 @@ def test_a_gigabyte_goes_up_in_bounded_memory(fresh, double, framing):
     assert answer.status == 200
     seen = double.requests("/read/upload")[before:]
     assert [r["body_sha256"] for r in seen] == [digest.hexdigest()]
-    now, highest = fresh.memory_kib()
-    assert highest < MEMORY_MAX_KIB, f"resident: {now} KiB, at most {highest} KiB"
+    assert_memory_bounded(fresh)
 
 
 def test_a_slow_client_holds_the_backend_back(fresh, double, token):
@@ -89,7 +95,7 @@ def test_a_slow_client_holds_the_backend_back(fresh, double, token):
             sent = now
             time.sleep(0.2)
         assert sent < count // 2, f"{sent} bytes were taken from the backend for a stalled client"
-        assert fresh.memory_kib()[1] < MEMORY_MAX_KIB
+        assert_memory_bounded(fresh)
         assert receive_body(connection, count)
 
 

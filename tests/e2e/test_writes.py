@@ -417,6 +417,103 @@ def test_a_large_answer_is_passed_on_and_replayed(proxy, double, token):
     assert first.body == second.body == body.encode() and second.replayed
 
 
+FORM = "application/x-www-form-urlencoded"
+BYTES = "application/octet-stream"
+
+
+def parts(boundary, value):
+    field = f'--{boundary}\r\nContent-Disposition: form-data; name="a"\r\n\r\n{value}\r\n'
+    return f"{field}--{boundary}--\r\n".encode()
+
+
+@pytest.mark.parametrize(
+    "first, same, other",
+    [
+        ((FORM, b"a=1&b=2"), (FORM, b"b=%32&a=1"), (FORM, b"a=1&b=3")),
+        ((BYTES, b"\xff\x00\x01"), (BYTES, b"\xff\x00\x01"), (BYTES, b"\xff\x00\x02")),
+        (
+            ("multipart/form-data; boundary=xx", parts("xx", 1)),
+            ("multipart/form-data; boundary=yy", parts("yy", 1)),
+            ("multipart/form-data; boundary=xx", parts("xx", 2)),
+        ),
+    ],
+    ids=["form", "bytes", "multipart"],
+)
+def test_bodies_that_are_not_json_are_compared_by_their_meaning(
+    proxy, double, token, first, same, other
+):
+    path = f"/plain/{token}"
+    answers = [
+        post(proxy, path, body, Content_Type=kind) for kind, body in (first, same, other)
+    ]
+    assert [(a.status, a.replayed) for a in answers] == [(201, False), (201, True), (201, False)]
+    assert len(double.effects(path)) == 2
+
+
+def test_the_query_is_part_of_the_call(proxy, double, token):
+    path = f"/plain/{token}"
+    assert post(proxy, path + "?page=1", {"a": 1}).status == 201
+    assert post(proxy, path + "?page=1", {"a": 1}).replayed
+    assert not post(proxy, path + "?page=2", {"a": 1}).replayed
+    assert len(double.effects(path)) == 2
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        [("Content-Type", "application/json; charset=utf-16")],
+        [("Content-Type", "application/json"), ("Content-Type", "text/plain")],
+        [("Authorization", "Bearer a"), ("Authorization", "Bearer b")],
+    ],
+)
+def test_fields_with_two_readings_are_refused(proxy, double, token, fields):
+    path = f"/plain/{token}"
+    answer = rawhttp.call(proxy.port, "POST", path, headers=fields, body=b'{"a":1}')
+    assert answer.status in (400, 415) and answer.json()["outcome"] == "not_executed"
+    assert double.requests(path) == []
+
+
+@pytest.mark.parametrize(
+    "answer, status, body",
+    [
+        ("HTTP/1.1 204 No Content\r\n\r\n", 204, b""),
+        ("HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n", 201, b""),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-T: y\r\n\r\n",
+            200,
+            b"abc",
+        ),
+    ],
+    ids=["204", "empty", "chunked"],
+)
+def test_every_framing_of_an_answer_is_replayed(proxy, double, token, answer, status, body):
+    path = f"/plain/{token}"
+    double.script("POST", path, ["read", "execute", {"send": answer}], 1)
+    first, second = (post(proxy, path, {"a": 1}) for _ in range(2))
+    assert (first.status, first.body) == (second.status, second.body) == (status, body)
+    assert second.replayed and first.trailers == second.trailers == []
+
+
+def test_an_answer_too_large_to_keep_is_never_a_reason_to_run_again(proxy, double, token):
+    path = f"/plain/{token}"
+    size = 2_000_000
+    double.script("POST", path, ["read", "execute", {"send": "HTTP/1.1 200 OK\r\n"
+                  f"Content-Length: {size}\r\n\r\n{'x' * size}"}], None)  # fmt: skip
+    assert len(post(proxy, path, {"a": 1}).body) == size
+    again = post(proxy, path, {"a": 1})
+    assert again.status == 409 and again.outcome == "executed"
+    assert again.json()["type"].endswith("/answer-not-kept")
+    assert len(double.effects(path)) == 1
+
+
+def test_absolute_form_names_the_backend(proxy, double, token):
+    path = f"/plain/{token}"
+    assert post(proxy, f"http://shop.test{path}", {"a": 1}).status == 201
+    assert double.requests(path)[0]["target"] == path
+    assert post(proxy, f"http://elsewhere.test{path}", {"a": 1}).status == 403
+    assert post(proxy, path, {"a": 1}).replayed
+
+
 def test_writes_of_many_agents_each_have_one_effect(proxy, double, token):
     def agent(name):
         for number in range(10):
