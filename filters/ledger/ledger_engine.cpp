@@ -77,7 +77,7 @@ Result<LedgerEngine::BeginStep> LedgerEngine::Begin(NewOperation& call) {
 
   // What a failed commit may have written must not be told as if it stood.
   if (is_latched_ && target != nullptr && !IsCommitted(target->entry.last_event)) {
-    return std::unexpected(Latched());
+    return BeginLatched(call, target->entry);
   }
   const bool is_fresh = decision.kind == Begun::Kind::kFresh;
   if (is_latched_ && is_fresh) return std::unexpected(Latched());
@@ -88,6 +88,23 @@ Result<LedgerEngine::BeginStep> LedgerEngine::Begin(NewOperation& call) {
       decision.kind != Begun::Kind::kSuspected && !is_latched_) {
     AppendAlias(key, target->entry.operation);
   }
+  return step;
+}
+
+// The last row of the operation is lost or not, nobody knows. Only a first beginning proves
+// something: its request was held back because its row did not become durable.
+Result<LedgerEngine::BeginStep> LedgerEngine::BeginLatched(NewOperation& call,
+                                                           const KeyEntry& entry) const {
+  if (entry.phase == Phase::kDispatching && entry.attempt == 1) return std::unexpected(Latched());
+  BeginStep step;
+  step.begun.kind = Begun::Kind::kUnknown;
+  step.begun.event = std::move(call.event);
+  step.begun.event.settle.reset();  // what a probe finds could not be written either
+  step.begun.event.operation = entry.operation;
+  step.begun.event.id = entry.operation;
+  step.begun.event.attempt = entry.attempt;
+  step.begun.event.phase = Phase::kUncertain;
+  step.begun.event.detail = "the outcome could not be written to the event log";
   return step;
 }
 

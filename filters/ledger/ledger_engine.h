@@ -117,6 +117,7 @@ class LedgerEngine {
 
   Result<BeginStep> BeginFresh(NewOperation& call, const BeginDecision& decision,
                                const Found* found);
+  Result<BeginStep> BeginLatched(NewOperation& call, const KeyEntry& entry) const;
   Result<BeginStep> BeginRepeat(const BeginDecision& decision, const Found& found);
   Result<void> AppendEvent(Event& event, const KeyEntry* previous);
   void AppendAlias(const Digest& key, std::uint64_t operation);

@@ -299,6 +299,8 @@ void BlockSignals() {
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
+  // A file size limit then fails the write instead of ending the process: the ledger latches.
+  ::signal(SIGXFSZ, SIG_IGN);
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from support import checker
+from support import checker, rawhttp
 from support.double import FullPort, RefusedPort, ResettingPort
 from support.faults import FAULTS
 from support.history import History, Write
@@ -182,6 +182,14 @@ def test_what_cannot_be_reached_was_not_sent(faults, name, host):
     rows = faults.proxy.events_for(write.path)
     assert rows[-1]["phase"] == "NOT_SENT"
     assert rows[-1]["attempt"] >= 2, "a repeat of what was not sent is a new attempt"
+
+
+def test_a_read_that_cannot_be_answered_says_that_nothing_was_changed(faults):
+    for host, path, status in (("down.test", "/read/x", (502, 503)), ("shop.test", "/read/b14", (504,))):
+        faults.double.script("GET", path, ["read", "hang"], None)
+        answer = rawhttp.call(faults.proxy.port, "GET", path, host=host)
+        assert answer.status in status and answer.json()["outcome"] == "not_executed", answer
+        assert answer.json()["retryable"] is True
 
 
 def test_b03_a_reset_at_once_is_unknown_or_provably_not_sent(faults):

@@ -45,6 +45,8 @@ def test_kills_at_random_moments_under_load_break_no_promise(campaign):
     run = campaign("random", agents=8)
     for _ in range(KILLS):
         run.strike_after(run.random.uniform(0.0, 0.15))
+        for _ in range(run.random.randint(0, 2)):
+            run.strike_at_start(run.random.uniform(0.0, 0.06))
     assert run.made > KILLS, "the agents hardly worked, so the kills proved nothing"
     found = run.reckon()
     assert not found, "\n".join(found[:30])

@@ -87,6 +87,16 @@ def test_wrong_usage_is_exit_2(double, tmp_path, arguments):
     assert ended.stderr or ended.stdout
 
 
+def test_a_port_in_use_is_exit_1(proxy, double, tmp_path):
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(standard(double))
+    ended = run_cli(
+        "run", "--policy", policy, "--data", tmp_path / "data",
+        "--listen", f"127.0.0.1:{proxy.port}", "--admin", "127.0.0.1:0", "--probes", "127.0.0.1:0",
+    )  # fmt: skip
+    assert ended.returncode == 1 and str(proxy.port) in ended.stderr
+
+
 def test_flags_win_over_the_environment(double, tmp_path, token):
     env = {"RECOURSE_LISTEN": "127.0.0.1:1", "RECOURSE_ACCESS_LOG": str(tmp_path / "access.log")}
     with Recourse(tmp_path, standard(double), env=env) as process:

@@ -150,6 +150,22 @@ def test_connection_close_of_the_client_is_honoured(proxy, token):
         assert connection.at_end()
 
 
+def test_a_half_closed_client_is_still_answered(proxy, double, token):
+    read = rawhttp.render("GET", f"/read/{token}", "shop.test")
+    write = rawhttp.render("POST", f"/plain/{token}", "shop.test", {}, b"abc")
+    assert rawhttp.statuses(rawhttp.exchange(proxy.port, read, half_close=True)) == [200]
+    assert rawhttp.statuses(rawhttp.exchange(proxy.port, write, half_close=True)) == [201]
+
+
+def test_a_refusal_arrives_although_the_client_still_sends(proxy, token):
+    """Closing at once would reset the connection and destroy the answer on its way."""
+    length = {"Content-Length": 20_000_000}
+    with rawhttp.Connection(proxy.port) as connection:
+        head = rawhttp.render("POST", f"/plain/{token}", "shop.test", length, length=False)
+        connection.send_as_far_as_taken(head + b"x" * 60_000)
+        assert connection.response("POST").status == 413
+
+
 def test_http_1_0_is_answered_and_closed(proxy, token):
     data = rawhttp.exchange(
         proxy.port, f"GET /read/{token} HTTP/1.0\r\nHost: shop.test\r\n\r\n".encode()
@@ -205,6 +221,15 @@ def test_retries_of_reads_are_bounded(proxy, double, token):
     answer = rawhttp.call(proxy.port, "GET", path)
     assert answer.status == 502 and answer.json()["outcome"] == "not_executed"
     assert len(double.requests(path)) <= 3
+
+
+def test_a_read_with_a_streamed_body_is_not_retried(proxy, double):
+    """Its body has passed through and cannot be sent again."""
+    before = len(double.requests("/read/upload"))
+    double.script("POST", "/read/upload", ["read", "rst"], 1)
+    answer = rawhttp.call(proxy.port, "POST", "/read/upload", body=b"x" * 100_000)
+    assert answer.status == 502
+    assert len(double.requests("/read/upload")) == before + 1
 
 
 def test_a_read_is_not_retried_after_its_answer_began(proxy, double, token):
@@ -274,6 +299,43 @@ def test_sigterm_lets_writes_and_reads_in_flight_finish(fresh, double, token):
     assert answers[write].status == 201 and answers[read].body == b"ok"
     assert fresh.wait() == 0
     assert len(double.effects(write)) == 1
+
+
+def test_sigterm_waits_for_a_write_whose_client_has_left(fresh, double, token):
+    path = f"/plain/{token}"
+    double.script("POST", path, ["read", {"gate": token}, "execute", "answer"], 1)
+    with rawhttp.Connection(fresh.port) as connection:
+        connection.send(rawhttp.render("POST", path, "shop.test"))
+        double.await_requests("POST", path)
+        connection.reset()
+    fresh.terminate()
+    await_drain(fresh)
+    double.open_gate(token)
+    assert fresh.wait() == 0
+    fresh.start()
+    assert [e["phase"] for e in fresh.events_for(path)] == ["DISPATCHING", "SUCCEEDED"]
+
+
+def test_a_kept_connection_is_turned_away_during_a_drain(fresh, double, token):
+    """New calls get no promise during a drain: they are refused, not executed, or cut unread."""
+    slow, late = f"/read/{token}", f"/plain/{token}"
+    double.script("GET", slow, ["read", {"gate": token}], 1)
+    with rawhttp.Connection(fresh.port) as held, rawhttp.Connection(fresh.port) as kept:
+        kept.send(rawhttp.render("GET", f"/read/{token}/first", "shop.test"))
+        assert kept.response().status == 200
+        held.send(rawhttp.render("GET", slow, "shop.test"))
+        double.await_requests("GET", slow)
+        fresh.terminate()
+        await_drain(fresh)
+        kept.send_as_far_as_taken(rawhttp.render("POST", late, "shop.test", {}, b"x"))
+        try:
+            answer = kept.response("POST")
+            assert answer.status == 503 and answer.json()["outcome"] == "not_executed"
+        except (rawhttp.Cut, ConnectionResetError):
+            pass
+        double.open_gate(token)
+    fresh.wait()
+    assert double.requests(late) == []
 
 
 def await_drain(process, timeout=10.0):

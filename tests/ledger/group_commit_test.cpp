@@ -193,6 +193,19 @@ TEST_F(GroupCommitTest, AnOutcomeOfAFailedCommitIsNotToldLater) {
   const Event event = Dispatch(Call("k"));
   control_.FailNext();
   EXPECT_FALSE(Record(Success(event)));
+  // Sent and perhaps executed: "refused" would say that it was not.
+  const auto repeat = StartBegin(Call("k"))->Get(executor_);
+  ASSERT_TRUE(repeat);
+  EXPECT_EQ(repeat->kind, Begun::Kind::kUnknown);
+  EXPECT_EQ(repeat->event.phase, Phase::kUncertain);
+  EXPECT_EQ(repeat->event.operation, event.operation);
+  EXPECT_FALSE(repeat->event.settle);
+}
+
+TEST_F(GroupCommitTest, ABeginningOfAFailedCommitIsRefusedLaterBecauseNothingWasSent) {
+  control_.FailNext();
+  auto first = StartBegin(Call("k"));
+  ASSERT_TRUE(first->Get(executor_));
   const auto repeat = StartBegin(Call("k"))->Get(executor_);
   ASSERT_FALSE(repeat);
   EXPECT_EQ(repeat.error().code(), ErrorCode::kLedgerUnavailable);

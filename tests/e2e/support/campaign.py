@@ -106,6 +106,12 @@ class Campaign:
                 raise AssertionError(f"{point} was not passed {passes} times in {STRIKE_MAX} s")
             time.sleep(0.001)
 
+    def strike_at_start(self, seconds):
+        """Kills the process this soon after its start, most likely during recovery."""
+        self.recourse.spawn()
+        time.sleep(seconds)
+        self.recourse.kill()
+
     def strike_after(self, seconds):
         """Starts, works, and kills the process at a moment of no meaning."""
         self.recourse.start()
