@@ -7,12 +7,6 @@
 #include <new>
 #include <utility>
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define RC_FRAMES_ON_HEAP 1  // recycled memory would hide a use after free
-#endif
-#endif
-
 namespace recourse {
 
 // One thread at a time; outlives every frame that came from it.
@@ -44,6 +38,8 @@ class FrameArena {
   }
 
  private:
+  // Recycled memory would hide a use after free from AddressSanitizer.
+  static constexpr bool kRecycles = !__has_feature(address_sanitizer);
   static constexpr std::size_t kStep = 128;
   static constexpr std::size_t kClasses = 32;  // frames up to 4 KiB; larger ones use the heap
   static constexpr std::size_t kKeptPerClass = 1'024;
@@ -55,29 +51,22 @@ class FrameArena {
   };
 
   void* Take(std::size_t total) {
-#ifndef RC_FRAMES_ON_HEAP
     const std::size_t index = total / kStep;
-    if (index < kClasses) {
-      if (Node* const node = free_[index]) {
-        free_[index] = node->next;
-        --kept_[index];
-        return node;
-      }
-      return ::operator new((index + 1) * kStep);
-    }
-#endif
-    return ::operator new(total);
+    if (!kRecycles || index >= kClasses) return ::operator new(total);
+    Node* const node = free_[index];
+    if (node == nullptr) return ::operator new((index + 1) * kStep);
+    free_[index] = node->next;
+    --kept_[index];
+    return node;
   }
-  void Give(void* memory, [[maybe_unused]] std::size_t total) {
-#ifndef RC_FRAMES_ON_HEAP
+  void Give(void* memory, std::size_t total) {
     const std::size_t index = total / kStep;
-    if (index < kClasses && kept_[index] < kKeptPerClass) {
-      free_[index] = new (memory) Node{free_[index]};
-      ++kept_[index];
+    if (!kRecycles || index >= kClasses || kept_[index] == kKeptPerClass) {
+      ::operator delete(memory);
       return;
     }
-#endif
-    ::operator delete(memory);
+    free_[index] = new (memory) Node{free_[index]};
+    ++kept_[index];
   }
 
   std::array<Node*, kClasses> free_{};

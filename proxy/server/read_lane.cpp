@@ -35,12 +35,16 @@ std::string_view ChunkHead(std::size_t size, char (&out)[24]) {
 }  // namespace
 
 struct Session::ReadExchange {
-  ReadExchange(const Backend& to, BufferPool& buffers, const Head& request)
-      : backend(&to),
+  ReadExchange(const RouteMatch& match, BufferPool& buffers, const Head& request)
+      : backend(match.backend),
+        patience(match.tool != nullptr && match.tool->timeout
+                     ? *match.tool->timeout
+                     : match.backend->timeout.value_or(limits::kReadFirstByteTimeout)),
         head_memory(buffers.Take()),
         request_body(request.body, request.content_length) {}
 
   const Backend* backend;
+  const Millis patience;  // with the backend, for its first byte and for progress of an upload
   BufferPool::Buffer head_memory;
   std::string_view request_head;
   BodyDecoder request_body;
@@ -61,7 +65,7 @@ struct Session::ReadExchange {
 };
 
 Task<bool> Session::RelayRead(const RouteMatch& match, std::string_view query) {
-  ReadExchange exchange(*match.backend, worker_.thread.buffers(), head_);
+  ReadExchange exchange(match, worker_.thread.buffers(), head_);
   if (!RenderReadHead(exchange, match, query)) {
     co_return co_await Refuse(ErrorCode::kHeaderTooLarge, "the request's head cannot be forwarded");
   }
@@ -135,8 +139,7 @@ Task<Result<void>> Session::AttemptRead(ReadExchange& exchange) {
     exchange.upstream = std::move(*connected);
   }
   Connection& upstream = *exchange.upstream;
-  const Millis patience = backend.timeout.value_or(limits::kReadFirstByteTimeout);
-  upstream.deadline.Arm(Now() + patience);
+  upstream.deadline.Arm(Now() + exchange.patience);
   char chunk[24];
   const std::string_view data = exchange.first.data;
   const bool chunk_it = exchange.chunked_upload && !data.empty();
@@ -167,7 +170,6 @@ Task<Result<void>> Session::AttemptRead(ReadExchange& exchange) {
 // Sends the rest of the request body while the response is awaited.
 Task<void> Session::Upload(ReadExchange& exchange) {
   Connection& upstream = *exchange.upstream;
-  const Millis patience = exchange.backend->timeout.value_or(limits::kReadFirstByteTimeout);
   bool complete = false;
   while (!complete) {
     const std::size_t room = exchange.request_body.ReadLimit(in_.free_size());
@@ -182,7 +184,7 @@ Task<void> Session::Upload(ReadExchange& exchange) {
     record_.bytes_in += piece.data.size();
     char chunk[24];
     const bool chunk_it = exchange.chunked_upload && !piece.data.empty();
-    upstream.deadline.Arm(Now() + patience);
+    upstream.deadline.Arm(Now() + exchange.patience);
     if (!co_await WriteAll(upstream, {chunk_it ? ChunkHead(piece.data.size(), chunk) : "",
                                       piece.data, chunk_it ? "\r\n" : "",
                                       complete && exchange.chunked_upload ? "0\r\n\r\n" : ""})) {

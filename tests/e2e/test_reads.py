@@ -319,7 +319,8 @@ def test_sigterm_waits_for_a_write_whose_client_has_left(fresh, double, token):
 def test_a_kept_connection_is_turned_away_during_a_drain(fresh, double, token):
     """New calls get no promise during a drain: they are refused, not executed, or cut unread."""
     slow, late = f"/read/{token}", f"/plain/{token}"
-    double.script("GET", slow, ["read", {"gate": token}], 1)
+    reply = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+    double.script("GET", slow, ["read", {"gate": token}, {"send": reply}], 1)
     with rawhttp.Connection(fresh.port) as held, rawhttp.Connection(fresh.port) as kept:
         kept.send(rawhttp.render("GET", f"/read/{token}/first", "shop.test"))
         assert kept.response().status == 200
@@ -334,7 +335,8 @@ def test_a_kept_connection_is_turned_away_during_a_drain(fresh, double, token):
         except (rawhttp.Cut, ConnectionResetError):
             pass
         double.open_gate(token)
-    fresh.wait()
+        assert held.response().body == b"ok"
+    assert fresh.wait() == 0
     assert double.requests(late) == []
 
 
