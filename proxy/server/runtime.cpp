@@ -86,6 +86,18 @@ Tcp::endpoint EndpointOrThrow(const std::string& text, const char* flag) {
   return {address, static_cast<unsigned short>(port)};
 }
 
+// Parses `address` and listens there; says which flag named it when that fails.
+template <class Listen>
+void ListenOrThrow(const char* flag, const std::string& address, Listen listen) {
+  const Tcp::endpoint endpoint = EndpointOrThrow(address, flag);
+  try {
+    listen(endpoint);
+  } catch (const boost::system::system_error& error) {
+    throw StartupError(kExitRuntime, std::string("cannot listen on ") + flag + " " + address +
+                                         ": " + error.code().message());
+  }
+}
+
 // Everything that runs, in order of construction; destroyed in reverse.
 class Runtime {
  public:
@@ -144,19 +156,22 @@ class Runtime {
 };
 
 void Runtime::Start() {
-  const Tcp::endpoint listen = EndpointOrThrow(config_.listen, "--listen");
-  const Tcp::endpoint admin = EndpointOrThrow(config_.admin, "--admin");
-  const Tcp::endpoint probes = EndpointOrThrow(config_.probes, "--probes");
-  probes_ = std::make_unique<HttpServer>(
-      probes, [this](const HttpRequest& request) { return probe_api_.Handle(request); });
-  admin_ = std::make_unique<HttpServer>(
-      admin, [this](const HttpRequest& request) { return admin_api_.Handle(request); });
+  ListenOrThrow("--probes", config_.probes, [this](const Tcp::endpoint& endpoint) {
+    probes_ = std::make_unique<HttpServer>(
+        endpoint, [this](const HttpRequest& request) { return probe_api_.Handle(request); });
+  });
+  ListenOrThrow("--admin", config_.admin, [this](const Tcp::endpoint& endpoint) {
+    admin_ = std::make_unique<HttpServer>(
+        endpoint, [this](const HttpRequest& request) { return admin_api_.Handle(request); });
+  });
   StartWorkers();
   std::vector<IoThread*> threads;
   for (const auto& thread : threads_) threads.push_back(thread.get());
-  listener_ = std::make_unique<Listener>(
-      threads, listen,
-      [this](std::size_t index, TcpSocket socket) { Serve(index, std::move(socket)); });
+  ListenOrThrow("--listen", config_.listen, [&](const Tcp::endpoint& endpoint) {
+    listener_ = std::make_unique<Listener>(
+        threads, endpoint,
+        [this](std::size_t index, TcpSocket socket) { Serve(index, std::move(socket)); });
+  });
   services_.own.Add(listener_->endpoint());
   services_.own.Add(admin_->endpoint());
   services_.own.Add(probes_->endpoint());

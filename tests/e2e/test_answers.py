@@ -77,7 +77,10 @@ def test_a_cut_body_is_never_passed_on_as_whole(proxy, double, token, name, end)
 
 
 WHOLE = {
-    "R01_100_first": ("HTTP/1.1 100 Continue\r\n\r\n" + OK + "Content-Length: 3\r\n\r\nabc", b"abc"),
+    "R01_100_first": (
+        "HTTP/1.1 100 Continue\r\n\r\n" + OK + "Content-Length: 3\r\n\r\nabc",
+        b"abc",
+    ),
     "R02_103_first": (
         "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" + OK + "Content-Length: 3\r\n\r\nabc",
         b"abc",
@@ -172,7 +175,8 @@ def test_any_final_status_of_a_read_is_the_backends_own(proxy, double, token, st
     body = "" if status == 304 else "abc"
     path = scripted(
         double, token,
-        f"HTTP/1.1 {status} Some Reason\r\nLocation: /x\r\nContent-Length: {len(body)}\r\n\r\n{body}",
+        f"HTTP/1.1 {status} Some Reason\r\nLocation: /x\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n{body}",
     )  # fmt: skip
     answer = rawhttp.call(proxy.port, "GET", path)
     assert (answer.status, answer.body) == (status, body.encode())

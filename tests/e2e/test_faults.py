@@ -26,7 +26,8 @@ backends:
   reset: {{ url: "http://127.0.0.1:{reset}", hosts: [ reset.test ], timeout: 1s }}
 tools:
   plain.create:  {{ match: "POST shop /plain/{{token}}", {write} }}
-  judged.create: {{ match: "POST shop /judged/{{token}}", {write}, success_when: [ "answer.body#/ok == true" ] }}
+  judged.create:
+    {{ match: "POST shop /judged/{{token}}", {write}, success_when: [ "answer.body#/ok == true" ] }}
   listed.create: {{ match: "POST shop /listed/{{token}}", {write}, not_executed: [ 503 ] }}
   probed.create:
     match: POST shop /probed/{{token}}
@@ -185,7 +186,8 @@ def test_what_cannot_be_reached_was_not_sent(faults, name, host):
 
 
 def test_a_read_that_cannot_be_answered_says_that_nothing_was_changed(faults):
-    for host, path, status in (("down.test", "/read/x", (502, 503)), ("shop.test", "/read/b14", (504,))):
+    faulty = (("down.test", "/read/x", (502, 503)), ("shop.test", "/read/b14", (504,)))
+    for host, path, status in faulty:
         faults.double.script("GET", path, ["read", "hang"], None)
         answer = rawhttp.call(faults.proxy.port, "GET", path, host=host)
         assert answer.status in status and answer.json()["outcome"] == "not_executed", answer

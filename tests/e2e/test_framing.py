@@ -199,7 +199,9 @@ GOOD = [
     (
         "F13_H41_trailers_are_dropped",
         lambda t: chunked(
-            t, body=b"3\r\nabc\r\n0\r\nX-Tenant: evil\r\nIdempotency-Key: evil\r\nHost: evil\r\n\r\n"
+            t,
+            body=b"3\r\nabc\r\n0\r\n"
+            b"X-Tenant: evil\r\nIdempotency-Key: evil\r\nHost: evil\r\n\r\n",
         ),
         b"abc",
     ),
@@ -311,7 +313,10 @@ def test_an_unknown_expectation_fails(proxy, double, token):
 
 @pytest.mark.parametrize(
     "name, line",
-    [("H50_obs_text", "X-A: b\xe9c"), ("H67_websocket", "Connection: Upgrade\r\nUpgrade: websocket")],
+    [
+        ("H50_obs_text", "X-A: b\xe9c"),
+        ("H67_websocket", "Connection: Upgrade\r\nUpgrade: websocket"),
+    ],
 )
 def test_what_does_not_concern_us_passes_or_is_dropped(proxy, double, token, name, line):
     target = f"/read/{token}"

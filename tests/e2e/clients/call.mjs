@@ -10,7 +10,8 @@ const calls = {
   async fetch() {
     const headers = { "content-type": "application/json", ...JSON.parse(fields) };
     const answer = await fetch(url, { method: "POST", headers, body: argument });
-    return { status: answer.status, headers: Object.fromEntries(answer.headers), body: await answer.text() };
+    const received = Object.fromEntries(answer.headers);
+    return { status: answer.status, headers: received, body: await answer.text() };
   },
 
   async axios() {
@@ -31,7 +32,8 @@ const calls = {
       maxNetworkRetries: 4,
       telemetry: false,
     });
-    const customer = await stripe.customers.create({ name: argument, metadata: { b: "2", a: "1" } });
+    const metadata = { b: "2", a: "1" };
+    const customer = await stripe.customers.create({ name: argument, metadata });
     const { headers, statusCode } = customer.lastResponse;
     return { status: statusCode, headers, body: JSON.stringify(customer) };
   },

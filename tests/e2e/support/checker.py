@@ -159,7 +159,8 @@ def check_successes(one):
     last = one.events[-1] if one.events else None
     for line in told:
         if last is None or last["status"] not in ("SUCCESS", "COMPENSATED"):
-            yield f"I3 {one.path}: {line['status']} was told, the ledger says {last and last['phase']}"
+            said = last and last["phase"]
+            yield f"I3 {one.path}: {line['status']} was told, the ledger says {said}"
             continue
         if [e["id"] for e in one.effects] != [last["external_ref"]]:
             yield (

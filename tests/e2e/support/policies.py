@@ -9,7 +9,8 @@ version: 1
 unlisted: {{ reads: pass, writes: guard }}
 backends:
   shop:   {{ url: "{url}", hosts: [ shop.test, 127.0.0.1 ], timeout: {timeout} }}
-  keyed:  {{ url: "{keyed_url}", hosts: [ keyed.test ], key_header: Idempotency-Key, timeout: {timeout} }}
+  keyed:
+    {{ url: "{keyed_url}", hosts: [ keyed.test ], key_header: Idempotency-Key, timeout: {timeout} }}
 tools:
   plain.create:
     match: POST shop /plain/{{token}}
