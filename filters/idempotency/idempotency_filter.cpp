@@ -44,6 +44,22 @@ std::optional<ErrorCode> RefusalOf(const Begun& begun) {
   }
 }
 
+// Says which earlier call stands in the way.
+std::string RefusalDetail(ErrorCode refusal, const Event& earlier) {
+  const std::string call =
+      earlier.method + " " + earlier.path + " (event " + std::to_string(earlier.operation) + ")";
+  switch (refusal) {
+    case ErrorCode::kKeyReused:
+      return "this key belongs to an earlier call, " + call + ", with other arguments";
+    case ErrorCode::kSuspectedDuplicate:
+      return "this looks like a repeat of " + call + ", and the policy lets a human judge that";
+    case ErrorCode::kCompensated:
+      return "the effect of " + call + " was undone";
+    default:
+      return "the answer to " + call + " is no longer kept";
+  }
+}
+
 Outcome Refusal(const RequestContext& context, const Error& error) {
   std::string detail(error.detail());
   if (error.code() == ErrorCode::kKeyRequired) {
@@ -236,7 +252,8 @@ Task<std::optional<Outcome>> IdempotencyFilter::Repeat(RequestContext& context, 
     co_return co_await Settle(context, call, std::move(begun.event));
   }
   if (const std::optional<ErrorCode> refusal = RefusalOf(begun)) {
-    co_return Local(MakeProblem(*refusal, {}, FactsOfEvent(begun.event)));
+    co_return Local(
+        MakeProblem(*refusal, RefusalDetail(*refusal, begun.event), FactsOfEvent(begun.event)));
   }
   co_return Replay(context, begun.event);
 }

@@ -29,7 +29,8 @@ inline constexpr std::size_t kJsonNodesMax = 100'000;
 inline constexpr std::size_t kJsonNumberDigitsMax = 64;
 inline constexpr int kJsonExponentMax = 400;
 
-// Answers of writes are stored to be replayed; a larger one is passed on but not kept.
+// Answers of writes are read whole and stored to be replayed. Over the first bound the caller is told
+// that the call was executed and its answer not kept; over the second the answer is passed on once.
 inline constexpr std::size_t kAnswerBytesMax = 8 * 1024 * 1024;
 inline constexpr std::size_t kAnswerKeptBytesMax = 1024 * 1024;
 inline constexpr std::size_t kProbeAnswerBytesMax = 1024 * 1024;
