@@ -42,7 +42,6 @@ class RequestContext {
   std::vector<std::pair<std::string, std::string>> query;     // decoded
   Executor* executor = nullptr;                               // of the flow's I/O thread
   Timer* timer = nullptr;
-  MonoTime deadline{};  // of the backend's answer
 
   // Set by filters.
   TraceContext trace;                              // trace
@@ -50,6 +49,7 @@ class RequestContext {
   std::unique_ptr<UpstreamConnection> connection;  // dispatch, opened while the ledger commits
   std::string upstream_key;                        // idempotency; for dispatch
   std::shared_ptr<PendingCommit> commit;           // idempotency; awaited by dispatch
+  MonoTime deadline{};                             // dispatch, at its first attempt
   int attempts = 0;                                // dispatch; for the access log
   bool replayed = false;                           // idempotency; for the access log
 };

@@ -17,7 +17,6 @@ struct Answer {
   bool body_complete = true;  // framing says so; an answer that ends with the connection is not
   bool until_close = false;   // incomplete only because nothing but a clean close framed it (F18)
   bool over_cap = false;      // the body was larger than answer_bytes_max; body holds the start
-  bool request_complete = true;  // the backend read the whole request before it answered
 };
 
 // One fresh connection to a backend, being opened or open. Belongs to one I/O thread.

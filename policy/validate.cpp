@@ -129,11 +129,12 @@ void CheckSettle(Draft& draft, std::size_t index) {
     if (selector.source != Source::kKey || tool.patterns.empty()) continue;
     const Backend& backend = draft.policy.backends[tool.backend];
     if (backend.key_header.empty()) {
-      draft.problems.Warn(draft.ToolPlace(index, "settle"), draft.ToolKey(index, "settle"),
-                          "asks for {key}, but backend " + backend.name +
-                              " is never told the key: set its key_header, or ask for a value that "
-                              "the write itself carries; until then finding nothing proves nothing, "
-                              "and absent_after is not applied");
+      draft.problems.Warn(
+          draft.ToolPlace(index, "settle"), draft.ToolKey(index, "settle"),
+          "asks for {key}, but backend " + backend.name +
+              " is never told the key: set its key_header, or ask for a value that "
+              "the write itself carries; until then finding nothing proves nothing, "
+              "and absent_after is not applied");
       // Such a probe finds nothing even when the effect exists: trusting it would run it twice.
       tool.settle->absent_after.reset();
     }

@@ -1,7 +1,5 @@
 #include "filters/dispatch/dispatch_filter.h"
 
-#include <algorithm>
-
 #include "filters/answers.h"
 #include "filters/ledger/ledger.h"
 #include "proxy/base/crash_point.h"
@@ -24,13 +22,12 @@ HttpRequest UpstreamRequest(const RequestContext& context) {
 MonoTime AnswerDeadline(const RequestContext& context, MonoTime now) {
   Millis timeout = context.backend->timeout.value_or(limits::kWriteTimeout);
   if (context.tool != nullptr) timeout = context.tool->timeout.value_or(timeout);
-  const MonoTime deadline = now + timeout;
-  return context.deadline == MonoTime{} ? deadline : std::min(deadline, context.deadline);
+  return now + timeout;
 }
 
 Task<Result<Outcome>> DispatchFilter::Handle(RequestContext& context, Next) {
   // Connecting and committing run side by side; only both together allow the first byte.
-  ++context.attempts;
+  if (++context.attempts == 1) context.deadline = AnswerDeadline(context, clock_.Now());
   context.connection = upstream_.Open(*context.backend);
   const Result<void> connected = co_await context.connection->Connected();
   if (!connected) {
@@ -47,10 +44,15 @@ Task<Result<Outcome>> DispatchFilter::Handle(RequestContext& context, Next) {
     }
   }
   RC_CRASH_POINT("k05");
+  if (clock_.Now() >= context.deadline) {
+    context.connection.reset();
+    co_return std::unexpected(Error(ErrorCode::kNotSent,
+                                    "connecting and remembering took the whole timeout",
+                                    Delivery::kNotSent));
+  }
   const HttpRequest request = UpstreamRequest(context);
-  const MonoTime deadline = AnswerDeadline(context, clock_.Now());
   Result<Answer> answer =
-      co_await context.connection->Exchange(request, deadline, limits::kAnswerBytesMax);
+      co_await context.connection->Exchange(request, context.deadline, limits::kAnswerBytesMax);
   context.connection.reset();
   if (!answer) co_return std::unexpected(answer.error());
   Outcome outcome;

@@ -12,7 +12,7 @@ namespace recourse {
 HttpRequest UpstreamRequest(const RequestContext& context);
 
 // When the backend's answer must be complete: the tool's, else the backend's, else the default
-// timeout from now, and never after context.deadline.
+// timeout from now.
 MonoTime AnswerDeadline(const RequestContext& context, MonoTime now);
 
 class DispatchFilter final : public Filter {

@@ -17,11 +17,11 @@ std::uint32_t RetryFilter::Jitter() {
 
 Task<Result<Outcome>> RetryFilter::Handle(RequestContext& context, Next next) {
   RetryInputs inputs;
-  inputs.deadline = context.deadline;
   while (true) {
     Result<Outcome> outcome = co_await next(context);
     if (outcome) co_return outcome;
     inputs.error = outcome.error();
+    inputs.deadline = context.deadline;
     inputs.now = clock_.Now();
     inputs.jitter = Jitter();
     const std::optional<Millis> wait = PlanRetry(inputs);

@@ -28,6 +28,11 @@ struct Armed {
   }
 };
 
+const Armed& ArmedPoint() {
+  static const Armed armed;
+  return armed;
+}
+
 void Record(const char* name) {
   const char* path = std::getenv("RECOURSE_CRASH_HITS");
   if (path == nullptr) return;
@@ -40,11 +45,14 @@ void Record(const char* name) {
 
 }  // namespace
 
+bool IsCrashPointArmed(const char* name) {
+  return !ArmedPoint().name.empty() && ArmedPoint().name == name;
+}
+
 void CrashPoint(const char* name) {
-  static const Armed armed;
   static std::atomic<int> passes{0};
-  if (armed.name.empty() || armed.name != name) return;
-  if (passes.fetch_add(1) + 1 != armed.at) return;
+  if (!IsCrashPointArmed(name)) return;
+  if (passes.fetch_add(1) + 1 != ArmedPoint().at) return;
   Record(name);
   ::kill(::getpid(), SIGKILL);
 }

@@ -6,10 +6,15 @@
 
 #ifdef RECOURSE_CRASH_POINTS
 namespace recourse {
-// Thread-safe.
+// Both are thread-safe.
 void CrashPoint(const char* name);
+bool IsCrashPointArmed(const char* name);
 }  // namespace recourse
 #define RC_CRASH_POINT(name) ::recourse::CrashPoint(name)
+// For a point inside one write: only when it is armed may the write be cut in two, so that a test
+// build otherwise sends exactly what a release sends.
+#define RC_CRASH_POINT_ARMED(name) ::recourse::IsCrashPointArmed(name)
 #else
 #define RC_CRASH_POINT(name) static_cast<void>(0)
+#define RC_CRASH_POINT_ARMED(name) false
 #endif

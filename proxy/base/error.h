@@ -51,9 +51,9 @@ enum class Delivery : std::uint8_t { kNotSent, kUncertain, kAnswered };
 class Error {
  public:
   constexpr Error() = default;
-  // `detail` must have static storage duration.
+  // `detail` must have static storage duration. Who knows that nothing was sent has to say so.
   constexpr explicit Error(ErrorCode code, std::string_view detail = {},
-                           Delivery delivery = Delivery::kNotSent)
+                           Delivery delivery = Delivery::kUncertain)
       : detail_(detail), code_(code), delivery_(delivery) {}
   constexpr ErrorCode code() const { return code_; }
   constexpr Delivery delivery() const { return delivery_; }

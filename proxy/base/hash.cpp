@@ -26,7 +26,8 @@ const EVP_MD* Sha256Method() {
 Digest Sha256(std::string_view data) {
   Digest digest;
   unsigned int size = 0;
-  RC_CHECK(EVP_Digest(data.data(), data.size(), digest.data(), &size, Sha256Method(), nullptr) == 1);
+  RC_CHECK(EVP_Digest(data.data(), data.size(), digest.data(), &size, Sha256Method(), nullptr) ==
+           1);
   return digest;
 }
 

@@ -29,8 +29,9 @@ inline constexpr std::size_t kJsonNodesMax = 100'000;
 inline constexpr std::size_t kJsonNumberDigitsMax = 64;
 inline constexpr int kJsonExponentMax = 400;
 
-// Answers of writes are read whole and stored to be replayed. Over the first bound the caller is told
-// that the call was executed and its answer not kept; over the second the answer is passed on once.
+// Answers of writes are read whole and stored to be replayed. Over the first bound the caller is
+// told that the call was executed and its answer not kept; over the second the answer is passed on
+// once.
 inline constexpr std::size_t kAnswerBytesMax = 8 * 1024 * 1024;
 inline constexpr std::size_t kAnswerKeptBytesMax = 1024 * 1024;
 inline constexpr std::size_t kProbeAnswerBytesMax = 1024 * 1024;
@@ -73,6 +74,8 @@ inline constexpr milliseconds kWriteBodyTotalTimeout{300'000};
 inline constexpr milliseconds kReadFirstByteTimeout{30'000};
 inline constexpr milliseconds kWriteTimeout{60'000};
 inline constexpr milliseconds kStreamIdleTimeout{300'000};
+// A client that closed its side may be gone; a stream that is silent this long then ends.
+inline constexpr milliseconds kHalfClosedIdleTimeout{10'000};
 inline constexpr milliseconds kClientIdleTimeout{120'000};
 inline constexpr milliseconds kClientWriteTimeout{30'000};
 inline constexpr milliseconds kUpstreamIdleTimeout{1'500};

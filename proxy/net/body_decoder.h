@@ -38,8 +38,8 @@ class BodyDecoder {
 
   BodyDecoder(BodyKind kind, std::uint64_t length) : kind_(kind), left_(length) {}
 
-  // Decodes what the buffer holds and consumes it. No data and kMore: read more into the buffer
-  // and call Received() if nothing came.
+  // Decodes what the buffer holds and consumes it. No data and kMore: read more into the buffer,
+  // or ask Ended() what it means that nothing came.
   Piece Decode(ReadBuffer& buffer);
   // What it means that the connection ended; `clean` is an end of stream without error.
   End Ended(bool clean) const {

@@ -26,9 +26,7 @@ std::unique_ptr<Connection> ConnectionPool::Take(const std::string& backend) {
     stack.pop_back();
     --size_;
     if (idle.until <= now) continue;
-    if (now - idle.since < kTrustedAge || IsQuiet(*idle.connection)) {
-      return std::move(idle.connection);
-    }
+    if (IsQuiet(*idle.connection)) return std::move(idle.connection);
   }
   return nullptr;
 }
@@ -39,7 +37,7 @@ void ConnectionPool::Give(const std::string& backend, std::unique_ptr<Connection
   if (stack.size() >= limits::kIdleUpstreamPerBackendMax) return;
   const MonoTime now = thread_.clock().Now();
   connection->deadline.Disarm();
-  stack.push_back({std::move(connection), now, now + idle});
+  stack.push_back({std::move(connection), now + idle});
   ++size_;
 }
 

@@ -24,11 +24,9 @@ class ConnectionPool {
   std::size_t size() const { return size_; }
 
  private:
-  // Below this age a silent close or stray byte is unlikely enough, and costs one retried read.
-  static constexpr Millis kTrustedAge{1};
   struct Idle {
     std::unique_ptr<Connection> connection;
-    MonoTime since, until;
+    MonoTime until;
   };
   IoThread& thread_;
   std::unordered_map<std::string, std::vector<Idle>> idle_;

@@ -13,14 +13,16 @@ namespace recourse {
 class OwnListeners {
  public:
   void Add(Tcp::endpoint endpoint) { endpoints_.push_back(std::move(endpoint)); }
-  bool Contains(const Tcp::endpoint& endpoint) const;
+  // `local` is our end of the connection to `endpoint`: equal addresses mean this very host, by
+  // whatever name or form of address it was reached.
+  bool Contains(const Tcp::endpoint& endpoint, const Tcp::endpoint& local) const;
 
  private:
   std::vector<Tcp::endpoint> endpoints_;
 };
 
-// Tries the backend's addresses in order within its connect_timeout. Fails with kNotSent (and
-// delivery kNotSent: nothing was sent), kLoop for our own listeners.
+// Tries the backend's addresses in order within its connect_timeout, name look-up included. Fails
+// with delivery kNotSent: kNotSent, kLoop for our own listeners, kNotImplemented for https.
 Task<Result<std::unique_ptr<Connection>>> Connect(IoThread& thread, const Backend& backend,
                                                   const OwnListeners& own);
 

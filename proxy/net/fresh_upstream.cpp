@@ -38,6 +38,20 @@ bool RenderHead(const HttpRequest& request, const Backend& backend, std::string_
   return writer.ok();
 }
 
+// The end-to-end part of an answer's head.
+void TakeHead(const Head& head, HttpResponse& response) {
+  response.status = head.status;
+  response.reason = std::string(head.reason);
+  for (std::size_t i = 0; i < head.field_count; ++i) {
+    const Field& field = head.fields[i];
+    if (field.hop || field.id == FieldId::kContentLength || field.id == FieldId::kRecourseOwn ||
+        field.id == FieldId::kAccelRedirect) {
+      continue;
+    }
+    response.headers.emplace_back(field.name, field.value);
+  }
+}
+
 class FreshConnection final : public UpstreamConnection {
  public:
   FreshConnection(IoThread& thread, const Backend& backend, const OwnListeners& own,
@@ -70,12 +84,12 @@ class FreshConnection final : public UpstreamConnection {
 };
 
 Task<bool> FreshConnection::Send(std::string_view head, std::string_view body) {
-#ifdef RECOURSE_CRASH_POINTS
-  if (!co_await WriteAll(*connection_, {head.substr(0, 1)})) co_return false;
-  accepted_any_ = true;
-  RC_CRASH_POINT("k06");
-  head.remove_prefix(1);
-#endif
+  if (RC_CRASH_POINT_ARMED("k06")) {
+    if (!co_await WriteAll(*connection_, {head.substr(0, 1)})) co_return false;
+    accepted_any_ = true;
+    RC_CRASH_POINT("k06");
+    head.remove_prefix(1);
+  }
   auto write = WriteAll(*connection_, {head, body});
   const bool sent = co_await write;
   accepted_any_ = accepted_any_ || sent || write.written > 0;
@@ -83,10 +97,8 @@ Task<bool> FreshConnection::Send(std::string_view head, std::string_view body) {
   co_return sent;
 }
 
-Task<void> SendThenReport(Task<bool> send, Connection& connection, Promise<bool>& done) {
+Task<void> SendThenReport(Task<bool> send, Promise<bool>& done) {
   const bool sent = co_await std::move(send);
-  // A backend that stops reading may still have answered: only the reader decides.
-  (void)connection;
   done.Set(sent);
 }
 
@@ -101,7 +113,7 @@ Task<Result<Answer>> FreshConnection::Exchange(const HttpRequest& request, MonoT
   connection_->deadline.Arm(deadline);
   // The answer may come before the request is fully sent (C5): send and read at the same time.
   Promise<bool> sent;
-  Spawn(SendThenReport(Send(head_bytes, request.body), *connection_, sent), [] {});
+  Spawn(SendThenReport(Send(head_bytes, request.body), sent), [] {});
   if (sent.is_set() && !accepted_any_) {
     co_return std::unexpected(
         Error(ErrorCode::kNotSent, "the connection broke before it was used", Delivery::kNotSent));
@@ -110,30 +122,20 @@ Task<Result<Answer>> FreshConnection::Exchange(const HttpRequest& request, MonoT
   Head head;
   bool saw_bytes = false;
   auto read = co_await ReadResponseHead(*connection_, buffer, request.method, head, &saw_bytes);
-  Result<Answer> result = Answer{};
+  Answer answer;
   if (read) {
     RC_CRASH_POINT("k08");
-    result->request_complete = sent.is_set();
-    result->response.status = head.status;
-    result->response.reason = std::string(head.reason);
-    for (std::size_t i = 0; i < head.field_count; ++i) {
-      const Field& field = head.fields[i];
-      if (field.hop || field.id == FieldId::kContentLength || field.id == FieldId::kRecourseOwn ||
-          field.id == FieldId::kAccelRedirect) {
-        continue;
-      }
-      result->response.headers.emplace_back(field.name, field.value);
-    }
+    TakeHead(head, answer.response);
     buffer.begin += head.size;
-    co_await ReadBody(*connection_, buffer, head, answer_bytes_max, *result);
-  } else {
-    const Delivery delivery = accepted_any_ ? Delivery::kUncertain : Delivery::kNotSent;
-    result = std::unexpected(Error(read.error().code(), read.error().detail(), delivery));
+    co_await ReadBody(*connection_, buffer, head, answer_bytes_max, answer);
   }
-  // Closing ends a send that is still pending, so that it never outlives this frame.
+  // Closing ends a send that is still pending: it never outlives this frame, and what the kernel
+  // took of it is known only then.
   connection_->Close();
   co_await sent.Wait();
-  co_return result;
+  if (read) co_return answer;
+  co_return std::unexpected(Error(read.error().code(), read.error().detail(),
+                                  accepted_any_ ? Delivery::kUncertain : Delivery::kNotSent));
 }
 
 }  // namespace

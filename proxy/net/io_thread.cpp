@@ -78,7 +78,19 @@ Task<void> IoThread::SleepUntil(MonoTime when) {
   co_await Awaiter{wheel_, when};
 }
 
-Task<std::vector<boost::asio::ip::address>> IoThread::Resolve(std::string host) {
+// One getaddrinfo, which nothing can interrupt: it outlives the caller that stops waiting for it.
+struct IoThread::Lookup {
+  explicit Lookup(IoContext& context) : resolver(context) {}
+  Tcp::resolver resolver;
+  std::string host;
+  Promise<std::vector<boost::asio::ip::address>> found;
+
+  void Set(std::vector<boost::asio::ip::address> addresses) {
+    if (!found.is_set()) found.Set(std::move(addresses));
+  }
+};
+
+Task<std::vector<boost::asio::ip::address>> IoThread::Resolve(std::string host, MonoTime deadline) {
   using Addresses = std::vector<boost::asio::ip::address>;
   IoError ec;
   const auto literal = boost::asio::ip::make_address(host, ec);
@@ -87,21 +99,22 @@ Task<std::vector<boost::asio::ip::address>> IoThread::Resolve(std::string host) 
   if (const auto known = names_.find(host); known != names_.end() && known->second.expires > now) {
     co_return known->second.addresses;
   }
-  Promise<Addresses> found;
-  Tcp::resolver resolver(context_);
-  resolver.async_resolve(host, "", [&](IoError failed, const Tcp::resolver::results_type& results) {
-    Addresses addresses;
-    if (!failed) {
-      for (const auto& entry : results) addresses.push_back(entry.endpoint().address());
-    }
-    found.Set(std::move(addresses));
-  });
-  Addresses addresses = co_await found.Wait();
-  if (!addresses.empty()) {
-    if (names_.size() >= kNamesKept) names_.clear();
-    names_[host] = Name{addresses, clock_.Now() + kNameTtl};
-  }
-  co_return addresses;
+  auto lookup = std::make_shared<Lookup>(context_);
+  lookup->host = host;
+  Deadline limit(wheel_, [](void* self) { static_cast<Lookup*>(self)->Set({}); }, lookup.get());
+  limit.Arm(deadline);
+  lookup->resolver.async_resolve(
+      host, "", [this, lookup](IoError failed, const Tcp::resolver::results_type& results) {
+        Addresses addresses;
+        if (!failed) {
+          for (const auto& entry : results) addresses.push_back(entry.endpoint().address());
+        }
+        if (names_.size() >= kNamesKept) names_.clear();
+        names_[lookup->host] =
+            Name{addresses, clock_.Now() + (addresses.empty() ? kFailedNameTtl : kNameTtl)};
+        lookup->Set(std::move(addresses));
+      });
+  co_return co_await lookup->found.Wait();
 }
 
 }  // namespace recourse

@@ -56,16 +56,18 @@ class IoThread final : public Executor, public Timer {
   const Clock& clock() const { return clock_; }
 
   // Addresses of a host, from a cache of kNamesKept for up to kNameTtl. IP literals need no lookup.
-  // Empty on failure. Runs getaddrinfo on Asio's resolver thread, never on this one.
-  Task<std::vector<boost::asio::ip::address>> Resolve(std::string host);
+  // Empty on failure and at `deadline`. Runs getaddrinfo on Asio's resolver thread, never here.
+  Task<std::vector<boost::asio::ip::address>> Resolve(std::string host, MonoTime deadline);
 
  private:
   static constexpr Millis kNameTtl{5'000};
+  static constexpr Millis kFailedNameTtl{500};
   static constexpr std::size_t kNamesKept = 1'024;
   struct Name {
     std::vector<boost::asio::ip::address> addresses;
     MonoTime expires;
   };
+  struct Lookup;
   void Tick();
 
   const Clock& clock_;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -64,7 +65,11 @@ void AccessLog::Run() {
     for (std::string_view rest = batch; !rest.empty();) {
       const ssize_t written = ::write(fd_, rest.data(), rest.size());
       if (written < 0 && errno == EINTR) continue;
-      if (written < 0) break;
+      if (written < 0) {
+        const std::lock_guard lock(mutex_);
+        dropped_ += static_cast<std::uint64_t>(std::count(rest.begin(), rest.end(), '\n'));
+        break;
+      }
       rest.remove_prefix(static_cast<std::size_t>(written));
     }
     batch.clear();

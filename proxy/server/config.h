@@ -18,7 +18,6 @@ struct Config {
   std::string ports_file;        // empty: not written
   std::string admin_token_file;  // empty: every admin request is refused
   std::string access_log = "-";
-  std::string log_level = "info";
   // Address space that the ledger may grow into; disk is used as it fills.
   std::uint64_t ledger_bytes_max = std::uint64_t{64} << 30;
   int threads = 1;

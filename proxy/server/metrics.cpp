@@ -3,7 +3,6 @@
 #include <prometheus/text_serializer.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <fstream>
 
 #include "filters/ledger/ledger.h"
@@ -44,7 +43,7 @@ auto& Family(Builder builder, const char* name, const char* help, prometheus::Re
 
 }  // namespace
 
-Metrics::Metrics(const Policy& policy)
+Metrics::Metrics(const Policy& policy, WallTime started)
     : requests(
           Family(BuildCounter(), "recourse_http_requests_total", "Requests answered.", registry)),
       durations(Family(BuildHistogram(), "recourse_http_request_duration_seconds",
@@ -99,8 +98,7 @@ Metrics::Metrics(const Policy& policy)
       .Set(1);
   Family(BuildGauge(), "process_start_time_seconds", "Start of the process.", registry)
       .Add({})
-      .Set(std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
-               .count());
+      .Set(static_cast<double>(ToUnixMillis(started)) / 1000);
 }
 
 std::string Metrics::Scrape(Ledger& ledger, std::uint64_t log_lines_dropped) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "policy/policy.h"
+#include "proxy/base/clock.h"
 
 namespace recourse {
 
@@ -22,7 +23,7 @@ class Ledger;
 
 class Metrics {
  public:
-  explicit Metrics(const Policy& policy);
+  Metrics(const Policy& policy, WallTime started);
 
   // Text format 0.0.4. Thread-safe.
   std::string Scrape(Ledger& ledger, std::uint64_t log_lines_dropped);

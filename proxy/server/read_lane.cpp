@@ -10,8 +10,8 @@ namespace {
 
 constexpr std::uint64_t kDroppedFromClient =
     Bit(FieldId::kHost) | Bit(FieldId::kExpect) | Bit(FieldId::kForwarded) |
-    Bit(FieldId::kMethodOverride) | Bit(FieldId::kRecourseOwn) | Bit(FieldId::kRecourseIntent) |
-    Bit(FieldId::kRecourseFlow) | Bit(FieldId::kRecourseSession);
+    Bit(FieldId::kRecourseOwn) | Bit(FieldId::kRecourseIntent) | Bit(FieldId::kRecourseFlow) |
+    Bit(FieldId::kRecourseSession);
 constexpr std::uint64_t kDroppedFromBackend =
     Bit(FieldId::kRecourseOwn) | Bit(FieldId::kAccelRedirect);
 
@@ -56,12 +56,14 @@ struct Session::ReadExchange {
   Head head;  // of the response
   Promise<bool> uploaded;
   bool uploading = false;
+  bool stopping = false;  // the upload is to end
   bool head_request = false;
   enum class Framing : std::uint8_t { kNone, kLength, kChunked, kUntilClose };
   Framing framing = Framing::kNone;
   bool keep = false;  // the client's connection
   Promise<bool> watched;
   bool watching = false;
+  bool half_closed = false;  // the client will send nothing more, and may be gone
 };
 
 Task<bool> Session::RelayRead(const RouteMatch& match, std::string_view query) {
@@ -171,7 +173,7 @@ Task<Result<void>> Session::AttemptRead(ReadExchange& exchange) {
 Task<void> Session::Upload(ReadExchange& exchange) {
   Connection& upstream = *exchange.upstream;
   bool complete = false;
-  while (!complete) {
+  while (!complete && !exchange.stopping) {
     const std::size_t room = exchange.request_body.ReadLimit(in_.free_size());
     client_.deadline.Arm(Now() + limits::kBodyProgressTimeout);
     if (!in_.memory) in_.memory = worker_.thread.buffers().Take();
@@ -260,6 +262,11 @@ Task<bool> Session::RelayResponse(ReadExchange& exchange) {
   std::size_t head_size = 0;
   // The request's head is not needed any more; its room holds the response's.
   if (!RenderResponseHead(exchange, exchange.head_memory.get(), &head_size)) {
+    linger_ = true;
+    const auto problem =
+        MakeProblem(ErrorCode::kBackendProtocol, "the answer's head cannot be forwarded");
+    client_.deadline.Arm(Now() + limits::kClientWriteTimeout);
+    co_await SendAnswer(problem.response, /*keep=*/false);
     co_return false;
   }
   BodyDecoder decoder(exchange.head.body, exchange.head.content_length);
@@ -272,7 +279,8 @@ Task<bool> Session::RelayResponse(ReadExchange& exchange) {
   }
   exchange.head_memory.reset();
   while (piece.end == End::kMore) {
-    upstream.deadline.Arm(Now() + limits::kStreamIdleTimeout);
+    upstream.deadline.Arm(Now() + (exchange.half_closed ? limits::kHalfClosedIdleTimeout
+                                                        : limits::kStreamIdleTimeout));
     if (streams && !exchange.watching && exchange.whole) {
       exchange.watching = true;
       Spawn(WatchClient(exchange), [] {});
@@ -299,10 +307,15 @@ Task<bool> Session::RelayResponse(ReadExchange& exchange) {
 // A stream may be silent for long; a client that went away meanwhile must not hold the backend.
 Task<void> Session::WatchClient(ReadExchange& exchange) {
   const bool readable = co_await WaitReadable(client_);
-  if (readable && ClientGone()) {
+  const Peer peer = readable ? LookAtClient() : Peer::kThere;
+  if (peer == Peer::kReset) {
     record_.client_gone = true;
-    IoError ignored;
-    exchange.upstream->socket.cancel(ignored);
+    exchange.upstream->deadline.Arm(Now());
+  } else if (peer == Peer::kClosed) {
+    // A half-close is no abort (C6); one that left completely shows at the next write. Until then
+    // a silent stream gets less time.
+    exchange.half_closed = true;
+    exchange.upstream->deadline.Arm(Now() + limits::kHalfClosedIdleTimeout);
   }
   exchange.watched.Set(readable);
 }
@@ -312,8 +325,10 @@ Task<bool> Session::StopUpload(ReadExchange& exchange) {
   if (!exchange.uploaded.is_set()) {
     // Answered before the upload ended (C5): stop it; neither connection is usable then.
     IoError ignored;
-    client_.socket.cancel(ignored);
+    exchange.stopping = true;
     exchange.upstream->socket.shutdown(TcpSocket::shutdown_both, ignored);
+    // A deadline also ends a read that has been asked for but not started, which cancel() misses.
+    client_.deadline.Arm(Now());
     exchange.keep = false;
     linger_ = true;
   }

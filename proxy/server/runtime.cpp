@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
@@ -76,14 +77,15 @@ Tcp::endpoint EndpointOrThrow(const std::string& text, const char* flag) {
   }
   IoError ec;
   const auto address = boost::asio::ip::make_address(host, ec);
-  char* end = nullptr;
-  const unsigned long port =
-      colon == std::string::npos ? 65536 : std::strtoul(text.c_str() + colon + 1, &end, 10);
-  if (ec || port > 65535 || end == text.c_str() + colon + 1 || *end != '\0') {
+  std::uint16_t port = 0;
+  const char* const first = text.data() + (colon == std::string::npos ? text.size() : colon + 1);
+  const char* const last = text.data() + text.size();
+  const auto parsed = std::from_chars(first, last, port);
+  if (ec || first == last || parsed.ec != std::errc() || parsed.ptr != last) {
     throw StartupError(kExitUsage, std::string(flag) + ": '" + text +
                                        "' is not ADDRESS:PORT, e.g. 127.0.0.1:19080");
   }
-  return {address, static_cast<unsigned short>(port)};
+  return {address, port};
 }
 
 // Parses `address` and listens there; says which flag named it when that fails.
@@ -107,7 +109,7 @@ class Runtime {
         ledger_(OpenLedgerOrThrow(config, clock_)),
         secret_(SecretOrThrow(config.data, ledger_->Stats().operations > 0, random_)),
         access_log_(config.access_log),
-        metrics_(*policy_),
+        metrics_(*policy_, clock_.WallNow()),
         admin_api_(*ledger_, ReadTokenOrThrow(config.admin_token_file), policy_->version),
         probe_api_(*ledger_, metrics_, access_log_) {
     services_.policy = policy_;
@@ -331,10 +333,10 @@ int RunProxy(const Config& config) {
     runtime->Exit();
   } catch (const StartupError& error) {
     std::fprintf(stderr, "recourse: %s\n", error.what());
-    return error.exit_code;
+    std::_Exit(error.exit_code);  // threads may be running already
   } catch (const std::exception& error) {
     std::fprintf(stderr, "recourse: cannot start: %s\n", error.what());
-    return kExitRuntime;
+    std::_Exit(kExitRuntime);
   }
 }
 

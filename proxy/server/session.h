@@ -47,7 +47,10 @@ class Session {
 
   // The write lane.
   Task<bool> ServeWrite(const RouteMatch& match, std::string_view query, bool guarded);
+  void FillContext(const RouteMatch& match, std::string_view query, bool guarded,
+                   RequestContext& context);
   Task<Result<std::string>> ReadWriteBody();
+  void NoteWrite(const RequestContext& context, const WriteAnswer& answer);
   Task<bool> SendAnswer(const HttpResponse& response, bool keep);
 
   // Answers with a problem of ours. False when the connection must close.
@@ -55,7 +58,9 @@ class Session {
   Task<bool> Continue100();
   // Lets the client read the last answer before the connection goes (http.md C4).
   Task<void> Linger();
-  bool ClientGone();
+  // What the client's socket says without reading from it.
+  enum class Peer : std::uint8_t { kThere, kClosed, kReset };
+  Peer LookAtClient();
 
   void BeginRecord();
   void EndRecord();

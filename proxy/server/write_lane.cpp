@@ -14,7 +14,7 @@ Headers EndToEndFields(const Head& head) {
     const Field& field = head.fields[i];
     if (field.hop || field.id == FieldId::kHost || field.id == FieldId::kContentLength ||
         field.id == FieldId::kExpect || field.id == FieldId::kForwarded ||
-        field.id == FieldId::kMethodOverride || field.id == FieldId::kRecourseOwn) {
+        field.id == FieldId::kRecourseOwn) {
       continue;
     }
     fields.emplace_back(field.name, field.value);
@@ -22,7 +22,7 @@ Headers EndToEndFields(const Head& head) {
   return fields;
 }
 
-// Counts a write while it is being worked on.
+// Room for one write while it is read and worked on.
 class Held {
  public:
   Held(Services& services, std::size_t bytes) : services_(services), bytes_(bytes) {
@@ -37,10 +37,15 @@ class Held {
     services_.write_bytes -= bytes_;
     services_.metrics->write_flows.Decrement();
   }
+  // Gives back what was reserved and turned out not to be needed.
+  void ShrinkTo(std::size_t bytes) {
+    services_.write_bytes -= bytes_ - bytes;
+    bytes_ = bytes;
+  }
 
  private:
   Services& services_;
-  const std::size_t bytes_;
+  std::size_t bytes_;
 };
 
 std::string_view ResultLabel(const RequestContext& context, std::optional<ErrorCode> error) {
@@ -54,18 +59,58 @@ Task<bool> Session::ServeWrite(const RouteMatch& match, std::string_view query, 
   if (services_.draining) {
     co_return co_await Refuse(ErrorCode::kDraining, "this process is shutting down");
   }
-  const std::size_t expected =
-      head_.body == BodyKind::kLength ? static_cast<std::size_t>(head_.content_length) : 0;
   if (head_.body == BodyKind::kLength && head_.content_length > limits::kWriteBodyBytesMax) {
     co_return co_await Refuse(ErrorCode::kRequestTooLarge,
                               "the body of a write may have at most 8 MiB");
   }
+  // Reserved before it is read; a chunked body may turn out to be as large as any.
+  const std::size_t room = head_.body == BodyKind::kChunked
+                               ? limits::kWriteBodyBytesMax
+                               : static_cast<std::size_t>(head_.content_length);
   if (services_.write_flows >= limits::kWriteFlowsMax ||
-      services_.write_bytes + expected > limits::kWriteBytesHeldMax) {
+      services_.write_bytes + room > limits::kWriteBytesHeldMax) {
     services_.metrics->rejections.Add({{"reason", "writes"}}).Increment();
     co_return co_await Refuse(ErrorCode::kOverloaded, "too many writes are being worked on");
   }
+  Held held(services_, room);
   RequestContext context;
+  FillContext(match, query, guarded, context);
+  const bool keep = head_.keep_alive;
+  auto body = co_await ReadWriteBody();
+  if (!body) {
+    linger_ = true;
+    co_return co_await Refuse(body.error().code(), std::string(body.error().detail()));
+  }
+  if (in_.begin == in_.end) in_.memory.reset();
+  context.request.body = std::move(*body);
+  held.ShrinkTo(context.request.body.size());
+  record_.bytes_in += head_.size + context.request.body.size();
+
+  auto outcome = co_await Next(worker_.chain)(context);
+  WriteAnswer answer;
+  if (!outcome) {
+    answer = MakeProblem(outcome.error().code(), outcome.error().detail());
+  } else if (outcome->local) {
+    answer = std::move(*outcome->local);
+  } else {
+    answer.response = std::move(outcome->answer.response);
+  }
+  NoteWrite(context, answer);
+
+  // A client that closed before its answer was written has not been answered: what it sends next
+  // under another trace is a retry.
+  record_.client_gone = LookAtClient() != Peer::kThere;
+  client_.deadline.Arm(Now() + limits::kClientWriteTimeout);
+  const bool kept = co_await SendAnswer(answer.response, keep && !record_.client_gone);
+  if (!record_.client_gone && context.operation && !answer.error) {
+    services_.ledger->MarkAnswered(*context.operation);
+  }
+  RC_CRASH_POINT("k14");
+  co_return kept;
+}
+
+void Session::FillContext(const RouteMatch& match, std::string_view query, bool guarded,
+                          RequestContext& context) {
   context.policy = services_.policy;
   context.backend = match.backend;
   context.tool = match.tool;
@@ -84,32 +129,9 @@ Task<bool> Session::ServeWrite(const RouteMatch& match, std::string_view query, 
   }
   context.executor = &worker_.thread;
   context.timer = &worker_.thread;
+}
 
-  const bool keep = head_.keep_alive;
-  auto body = co_await ReadWriteBody();
-  if (!body) {
-    linger_ = true;
-    co_return co_await Refuse(body.error().code(), std::string(body.error().detail()));
-  }
-  if (in_.begin == in_.end) in_.memory.reset();
-  context.request.body = std::move(*body);
-  record_.bytes_in += head_.size + context.request.body.size();
-  const Held held(services_, context.request.body.size());
-
-  const Millis patience = context.tool != nullptr && context.tool->timeout
-                              ? *context.tool->timeout
-                              : match.backend->timeout.value_or(limits::kWriteTimeout);
-  context.deadline = Now() + patience;
-  auto outcome = co_await Next(worker_.chain)(context);
-
-  WriteAnswer answer;
-  if (!outcome) {
-    answer = MakeProblem(outcome.error().code(), outcome.error().detail());
-  } else if (outcome->local) {
-    answer = std::move(*outcome->local);
-  } else {
-    answer.response = std::move(outcome->answer.response);
-  }
+void Session::NoteWrite(const RequestContext& context, const WriteAnswer& answer) {
   record_.attempts = context.attempts;
   record_.replayed = context.replayed;
   if (answer.error) record_.error = FactsOf(*answer.error).slug;
@@ -120,18 +142,6 @@ Task<bool> Session::ServeWrite(const RouteMatch& match, std::string_view query, 
       .Add({{"tool", context.tool != nullptr ? context.tool->name : "unlisted"},
             {"result", std::string(ResultLabel(context, answer.error))}})
       .Increment();
-
-  // A client that closed before its answer was written has not been answered: what it sends next
-  // under another trace is a retry.
-  const bool gone = ClientGone();
-  record_.client_gone = gone;
-  client_.deadline.Arm(Now() + limits::kClientWriteTimeout);
-  const bool kept = co_await SendAnswer(answer.response, keep && !gone);
-  if (!record_.client_gone && context.operation && !answer.error) {
-    services_.ledger->MarkAnswered(*context.operation);
-  }
-  RC_CRASH_POINT("k14");
-  co_return kept;
 }
 
 // Reads the whole body; fails with kRequestTooLarge, kRequestTimeout (also when the client broke

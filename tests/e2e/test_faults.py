@@ -28,6 +28,7 @@ tools:
   plain.create:  {{ match: "POST shop /plain/{{token}}", {write} }}
   judged.create:
     {{ match: "POST shop /judged/{{token}}", {write}, success_when: [ "answer.body#/ok == true" ] }}
+  large.create:  {{ match: "POST shop /large/{{token}}", {write}, timeout: 3s }}
   listed.create: {{ match: "POST shop /listed/{{token}}", {write}, not_executed: [ 503 ] }}
   probed.create:
     match: POST shop /probed/{{token}}
@@ -58,7 +59,7 @@ CASES = [
     (name, route, raced)
     for name, fault in FAULTS.items()
     for route in ([fault.kind] if fault.only_plain else [fault.kind, "probed"])
-    for raced in (False, True)
+    for raced in ([False] if fault.alone else [False, True])
 ]
 
 

@@ -383,11 +383,33 @@ def test_m26_an_unknown_method_is_never_taken_for_a_read(proxy, token, method):
     assert answer.status == 405 or answer.outcome == "executed", answer
 
 
-@pytest.mark.parametrize(
-    "field",
-    ["X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "X_HTTP_Method_Override"],
-)
-def test_m01_a_read_cannot_be_turned_into_a_write(proxy, double, token, field):
-    answer = rawhttp.call(proxy.port, "GET", f"/read/{token}", headers={field: "DELETE"})
-    assert answer.status == 400
-    assert received(double, f"/read/{token}") == []
+OVERRIDES = [
+    ("", {"X-HTTP-Method-Override": "DELETE"}),
+    ("", {"x-http-method": "DELETE"}),
+    ("", {"X-Method-Override": "DELETE"}),
+    ("", {"X-Method": "DELETE"}),
+    ("", {"X_HTTP_Method_Override": "DELETE"}),
+    ("?_method=DELETE", {}),
+    ("?a=b&_METHOD=delete", {}),
+    ("?%5fmethod=DELETE", {}),
+    ("?x-http-method-override=PUT", {}),
+]
+
+
+@pytest.mark.parametrize("query, fields", OVERRIDES, ids=[str(n) for n in range(len(OVERRIDES))])
+@pytest.mark.parametrize("method, kind", [("GET", "read"), ("POST", "plain"), ("PUT", "unlisted")])
+def test_m01_no_call_overrides_the_method_that_the_policy_judged(
+    proxy, double, token, method, kind, query, fields
+):
+    path = f"/{kind}/{token}"
+    body = b"" if method == "GET" else {"a": 1}
+    answer = rawhttp.call(proxy.port, method, path + query, headers=fields, body=body)
+    assert answer.status == 400 and answer.json()["outcome"] == "not_executed", answer
+    assert received(double, path) == []
+
+
+def test_a_query_that_only_looks_like_an_override_is_passed_on(proxy, double, token):
+    path = f"/read/{token}"
+    answer = rawhttp.call(proxy.port, "GET", f"{path}?payment_method=card&_methods=1")
+    assert answer.status == 200
+    assert len(received(double, path)) == 1

@@ -3,8 +3,10 @@
 import json
 import os
 import socket
+import struct
 import subprocess
 import sys
+import threading
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -139,3 +141,62 @@ class ResettingPort:
         self.process.stdin.close()
         self.process.wait(10)
         self.process.stdout.close()
+
+
+class ServedPort:
+    """A backend of one test: every connection is given to `serve(port, socket)` on a thread of its
+    own, and closed when that returns. `heads` are the request heads that `head` has read."""
+
+    def __init__(self, serve, receive_buffer=None):
+        self.serve = serve
+        self.heads = []
+        self.stopped = threading.Event()
+        self.listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        if receive_buffer is not None:
+            self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        self.listener.bind(("127.0.0.1", 0))
+        self.listener.listen(256)
+        self.port = self.listener.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.stopped.set()
+        # Wakes the accept below, which close() alone would not.
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
+    def accept(self):
+        while not self.stopped.is_set():
+            try:
+                sock, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.run, args=(sock,), daemon=True).start()
+
+    def run(self, sock):
+        with sock:
+            sock.settimeout(60)
+            try:
+                self.serve(self, sock)
+            except OSError:
+                pass  # the peer has left, which ends what a backend has to do
+
+    def head(self, sock, left=b"", most=1000):
+        """Reads one request head, `most` bytes at a time; what came after it, or None at the end."""
+        while b"\r\n\r\n" not in left:
+            data = sock.recv(most)
+            if not data:
+                return None
+            left += data
+        head, _, left = left.partition(b"\r\n\r\n")
+        self.heads.append(head)
+        return left
+
+    @staticmethod
+    def reset(sock):
+        """Makes the close at the end a RST."""
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -26,6 +26,7 @@ class Fault:
     host: str = "shop.test"
     body_bytes: int = 0
     only_plain: bool = False
+    alone: bool = False  # not raced: eight such bodies at a time are a test of their own
 
 
 def cut(text, end, first=(502,), phases=LOST):
@@ -123,3 +124,17 @@ FAULTS = {
         REJECTED, 0, (413,), body_bytes=4_000_000, only_plain=True,
     ),
 }  # fmt: skip
+
+# A body that fills every buffer on the way: the backend's end of it is seen while it is being sent.
+FAULTS |= {
+    f"{name}_large_body": dataclasses.replace(
+        FAULTS[name], kind="large", body_bytes=7_900_000, only_plain=True, alone=True
+    )
+    for name in (
+        "b04_reset_after_the_head",
+        "b07_executed_then_closed",
+        "b08_half_a_status_line",
+        "b14_executed_and_never_answered",
+        "b14_neither_executed_nor_answered",
+    )
+}
