@@ -142,8 +142,9 @@ void ReadSettings(MapReader& root, Draft& draft, std::string& seen_mode, std::st
   if (const auto mode = root.OneOf("mode", kModes)) {
     draft.policy.mode = *mode;
     if (*mode == Mode::kObserve) {
-      root.problems().Warn(root.PlaceOf("mode"), "mode",
-                           "observe changes nothing: repeated writes reach the backends again");
+      root.problems().Warn(
+          root.PlaceOf("mode"), "mode",
+          "observe is checked but cannot be run yet: `recourse run` refuses it; use enforce");
     }
   }
   const YamlNode* node = root.Get("unlisted");

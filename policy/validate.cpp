@@ -242,10 +242,24 @@ void WarnAboutCoveredWrites(Draft& draft) {
   }
 }
 
+void WarnAboutBackend(Draft& draft, std::size_t index) {
+  const Backend& backend = draft.policy.backends[index];
+  const std::string key = "backends." + backend.name;
+  if (backend.scheme == "https") {
+    draft.problems.Warn(draft.backend_places[index], key,
+                        "https is checked but not spoken yet: calls to it are answered 501");
+  }
+  if (backend.protocol == "mcp") {
+    draft.problems.Warn(draft.backend_places[index], key,
+                        "mcp is checked but not spoken yet: its calls are judged as plain HTTP");
+  }
+}
+
 }  // namespace
 
 void Validate(Draft& draft) {
   CheckAuthorities(draft);
+  for (std::size_t i = 0; i < draft.policy.backends.size(); ++i) WarnAboutBackend(draft, i);
   CheckRoutes(draft);
   const RouteTable routes(draft.policy);
   for (std::size_t i = 0; i < draft.policy.tools.size(); ++i) {

@@ -8,7 +8,7 @@ from support.recourse import Recourse
 
 TRACE, OTHER_TRACE = "4bf92f3577b34da6a3ce929d0e0e4736", "0af7651916cd43dd8448eb211c80319c"
 
-# scope in the policy -> what carries it in a call (fields, body), as a function of the scope's value
+# scope in the policy -> what carries its value in a call: fields and members of the body
 SCOPES = {
     "session": lambda value: ({"Recourse-Session": value}, {}),
     "header:X-Conversation-Id": lambda value: ({"X-Conversation-Id": value}, {}),
@@ -29,8 +29,12 @@ def tools():
 """
         for index, scope in enumerate([*SCOPES, "caller", "global"])
     ]
-    rows.append("  slow.read:\n    match: GET shop /slow/{token}\n    effect: read\n    timeout: 300ms\n")
-    return "".join(rows)
+    return "".join(rows) + """\
+  slow.read:
+    match: GET shop /slow/{token}
+    effect: read
+    timeout: 300ms
+"""
 
 
 @pytest.fixture(scope="module")
@@ -91,14 +95,17 @@ def test_our_session_field_never_reaches_the_backend(proxy, double, token):
 
 def test_a_json_answer_framed_by_the_close_alone_is_whole(proxy, double, token):
     """An HTTP/1.0 backend has no other framing; a text that is not JSON could have been cut."""
-    path, head = f"/plain/{token}", "HTTP/1.0 201 Created\r\nContent-Type: "
-    double.script(
-        "POST", path, ["read", "execute", {"send": head + 'application/json\r\n\r\n{"id": "7"}'}, "fin"], 1
-    )  # fmt: skip
+    path = f"/plain/{token}"
+
+    def answer(kind, body):
+        text = f"HTTP/1.0 201 Created\r\nContent-Type: {kind}\r\n\r\n{body}"
+        double.script("POST", path, ["read", "execute", {"send": text}, "fin"], 1)
+
+    answer("application/json", '{"id": "7"}')
     first, again = (post(proxy, path, {"a": 1}, TRACE) for _ in range(2))
     assert (first.status, first.json()) == (201, {"id": "7"})
     assert again.replayed and again.body == first.body
-    double.script("POST", path, ["read", "execute", {"send": head + "text/plain\r\n\r\nid 7"}, "fin"], 1)
+    answer("text/plain", "id 7")
     assert post(proxy, path, {"a": 2}, TRACE).json()["type"].endswith("/answer-lost")
 
 

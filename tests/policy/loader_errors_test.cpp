@@ -365,7 +365,8 @@ TEST(LoaderErrorsTest, WarningsSayWhatMayGoWrong) {
       {head + "  r: { match: GET b /t/**, effect: read }\n"
               "  t: { match: GET b /t/delete, effect: write, reason: r }\n",
        "p.yaml:5:15: warning: tools.t.match: the read r covers GET /t/delete too"},  // Y08
-      {"version: 1\nmode: observe\n", "p.yaml:2:1: warning: mode: observe changes nothing"},
+      {"version: 1\nmode: observe\n",
+       "p.yaml:2:1: warning: mode: observe is checked but cannot be run yet"},
   };
   for (const auto& [yaml, warning] : rows) {
     const auto loaded = LoadPolicyText("p.yaml", yaml);

@@ -42,8 +42,7 @@ class PolicyFilesTest : public ::testing::Test {
   std::string dir_;
 };
 
-TEST(LoaderTest, EveryWordOfTheLanguageMeansWhatItSays) {
-  const auto policy = LoadGood(R"(
+constexpr const char* kEveryWord = R"(
 mode: observe
 unlisted: { reads: deny, writes: pass }
 backends:
@@ -75,7 +74,8 @@ tools:
       json: { status: "{body#/old_status}", n: 1 }
       done: [ 2xx, 404, 500-503 ]
       repeatable: by_key
-    approval: { by: support, expires: 2m, when: [ request.body#/amount > 1000, body#/urgent == true ] }
+    approval:
+      { by: support, expires: 2m, when: [ request.body#/amount > 1000, body#/urgent == true ] }
     reason: stated
     breaks_flow: on_unknown
     pivot: true
@@ -91,7 +91,10 @@ tests:
     headers: { X-A: b }
     body: { b: 1, a: [ true, "1", null ] }
     expect: { tool: update, effect: write, refused: ambiguous-path, key: [ path.id ] }
-)");
+)";
+
+TEST(LoaderTest, EveryWordOfABackendMeansWhatItSays) {
+  const auto policy = LoadGood(kEveryWord);
   EXPECT_EQ(policy->mode, Mode::kObserve);
   EXPECT_EQ(policy->unlisted_reads, UnlistedRule::kDeny);
   EXPECT_EQ(policy->unlisted_writes, UnlistedRule::kPass);
@@ -114,7 +117,10 @@ tests:
   EXPECT_EQ(files.protocol, "mcp");
   EXPECT_TRUE(files.trust_annotations);
   EXPECT_EQ(files.base_path, "/mcp");
+}
 
+TEST(LoaderTest, EveryWordOfToolsFlowsAndTestsMeansWhatItSays) {
+  const auto policy = LoadGood(kEveryWord);
   const Tool& get = *policy->FindTool("get");
   EXPECT_EQ(get.effect, Effect::kRead);
   EXPECT_EQ(get.patterns, (std::vector<std::string>{"/orders/{id}", "/o/{id}"}));
@@ -168,7 +174,10 @@ TEST(LoaderTest, WhatIsNotSaidHasItsDefault) {
   const auto policy = LoadGood(R"(
 backends: { orders: { url: "http://orders.shop" } }
 tools:
-  create: { match: POST orders /orders, effect: write, undo: { request: "DELETE /o/{external_ref}" } }
+  create:
+    match: POST orders /orders
+    effect: write
+    undo: { request: "DELETE /o/{external_ref}" }
 )");
   EXPECT_EQ(policy->mode, Mode::kEnforce);
   EXPECT_EQ(policy->unlisted_reads, UnlistedRule::kPass);
