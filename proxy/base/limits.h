@@ -40,8 +40,9 @@ inline constexpr std::size_t kIdempotencyKeyBytesMax = 255;
 inline constexpr std::size_t kExternalRefBytesMax = 1024;
 inline constexpr std::size_t kRenderedRequestBytesMax = 64 * 1024;
 
-// Relay: at most this much of one body is in our memory at a time per direction.
-inline constexpr std::size_t kRelayBufferBytes = 64 * 1024;
+// Relay: at most this much of one body is in our memory at a time per direction. A 64 KiB body and
+// its head come in one read.
+inline constexpr std::size_t kRelayBufferBytes = 128 * 1024;
 
 // Connections and flows of one process. A pod has a few agents; 10,000 idle ones stay cheap.
 inline constexpr std::size_t kConnectionsMax = 16'384;

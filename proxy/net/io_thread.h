@@ -17,7 +17,7 @@
 
 namespace recourse {
 
-// A 64 KiB buffer borrowed from its thread's pool; given back when destroyed.
+// A buffer of kRelayBufferBytes borrowed from its thread's pool; given back when destroyed.
 class BufferPool {
  public:
   struct Return {
