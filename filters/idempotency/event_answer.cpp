@@ -4,6 +4,7 @@ namespace recourse {
 namespace {
 
 constexpr int kUnknownRetrySeconds = 2;
+constexpr int kAccepted = 202;
 
 AnswerFacts Facts(const Event& event, Origin origin) {
   AnswerFacts facts;
@@ -19,6 +20,11 @@ WriteAnswer Problem(ErrorCode code, const Event& event, std::string_view detail)
   ProblemFacts facts = FactsOfEvent(event);
   if (code == ErrorCode::kOutcomeUnknown) facts.retry_after_s = kUnknownRetrySeconds;
   return MakeProblem(code, detail.empty() ? std::string_view(event.detail) : detail, facts);
+}
+
+// A backend that answered 202 has said how things stand; no other answer to an unsettled call has.
+bool IsUnknown(const Event& event) {
+  return event.phase == Phase::kUncertain && event.http_status != kAccepted;
 }
 
 // A refusal whose answer could not be kept.
@@ -42,7 +48,7 @@ std::string_view OutcomeWord(const Event& event) {
     case Phase::kCompensated:
       return "compensated";
     case Phase::kUncertain:
-      return event.http_status == 202 ? "pending" : "unknown";
+      return IsUnknown(event) ? "unknown" : "pending";
     case Phase::kNone:
     case Phase::kClaimed:
     case Phase::kApproved:
@@ -61,7 +67,7 @@ ProblemFacts FactsOfEvent(const Event& event) {
 }
 
 WriteAnswer AnswerToRepeat(const Event& event) {
-  if (event.answer_kept && event.answer.status != 0) {
+  if (event.answer_kept && event.answer.status != 0 && !IsUnknown(event)) {
     WriteAnswer replay;
     replay.response = event.answer;
     Decorate(replay.response, Facts(event, Origin::kReplay));
@@ -112,8 +118,7 @@ Outcome AnswerToFirst(const Event& event, const Verdict& verdict, Answer answer)
 }
 
 bool IsFinalWord(const Event& event) {
-  return event.phase == Phase::kSucceeded || event.phase == Phase::kRejected ||
-         event.phase == Phase::kUncertain;
+  return event.phase == Phase::kSucceeded || event.phase == Phase::kRejected;
 }
 
 }  // namespace recourse

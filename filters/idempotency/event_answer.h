@@ -17,7 +17,7 @@ std::string_view OutcomeWord(const Event& event);
 ProblemFacts FactsOfEvent(const Event& event);
 
 // What a repeat is told about an operation in this state: the kept answer as a replay, else the
-// problem that says what is known.
+// problem that says what is known. An answer that left the outcome unknown is not replayed.
 WriteAnswer AnswerToRepeat(const Event& event);
 
 // What the first caller is told: the backend's answer with our fields, or the verdict's problem.

@@ -69,6 +69,20 @@ Outcome Refusal(const RequestContext& context, const Error& error) {
   return Local(MakeProblem(error.code(), detail));
 }
 
+bool IsResend(const Event& dispatching) { return dispatching.cause == Cause::kResend; }
+
+// The ledger refuses. What may have been sent earlier must not be told as not executed.
+Outcome LedgerRefusal(const Error& error, Delivery delivery) {
+  ProblemFacts facts;
+  if (delivery != Delivery::kNotSent) facts.speaks_for = ErrorCode::kOutcomeUnknown;
+  return Local(MakeProblem(error.code(), error.detail(), facts));
+}
+
+// The same after an attempt that sent nothing.
+Outcome UnsentRefusal(const Error& error, const Event& dispatching) {
+  return LedgerRefusal(error, IsResend(dispatching) ? Delivery::kUncertain : Delivery::kNotSent);
+}
+
 // The flow that the agent names, else the trace.
 Result<std::string> FlowOf(const RequestContext& context) {
   const std::string* named = FindHeader(context.request.headers, "Recourse-Flow");
@@ -165,7 +179,7 @@ Task<Result<Outcome>> IdempotencyFilter::Handle(RequestContext& context, Next ne
   Event last;
   for (int look = 0; look < limits::kLedgerLooksMax; ++look) {
     Result<Begun> begun = co_await parts_.ledger.Begin(call.operation, *context.executor);
-    if (!begun) co_return Refusal(context, begun.error());
+    if (!begun) co_return LedgerRefusal(begun.error(), begun.error().delivery());
     last = begun->event;
     if (begun->kind == Begun::Kind::kFresh) {
       co_return co_await RunAttempt(context, next, call, std::move(*begun));
@@ -186,7 +200,7 @@ Task<Outcome> IdempotencyFilter::RunAttempt(RequestContext& context, Next next, 
   context.commit.reset();
   if (!outcome && outcome.error().code() == ErrorCode::kLedgerUnavailable) {
     // Nothing was sent, and the ledger takes no more words about it.
-    co_return Refusal(context, outcome.error());
+    co_return UnsentRefusal(outcome.error(), begun.event);
   }
   if (outcome && outcome->local) {
     co_return co_await GiveBack(context, std::move(begun.event), std::move(*outcome));
@@ -204,12 +218,12 @@ Task<Outcome> IdempotencyFilter::GiveBack(RequestContext& context, Event dispatc
   Transition transition;
   transition.operation = dispatching.operation;
   transition.attempt = dispatching.attempt;
-  transition.to = Phase::kNotSent;
+  transition.to = IsResend(dispatching) ? Phase::kUncertain : Phase::kNotSent;
   transition.cause = Cause::kCanceled;
   transition.detail = "a later filter answered; nothing was sent";
   const Result<Event> recorded =
       co_await parts_.ledger.Record(std::move(transition), *context.executor);
-  if (!recorded) co_return Refusal(context, recorded.error());
+  if (!recorded) co_return UnsentRefusal(recorded.error(), dispatching);
   co_return refusal;
 }
 
@@ -224,8 +238,9 @@ Task<Outcome> IdempotencyFilter::Conclude(RequestContext& context, const Call& c
       result && ReadsAnswerBody(tool) ? ReadAnswerBody(*result) : std::nullopt;
   CallValues values = WithAnswer(ValuesOfCall(context, call.body), result, body);
   values.key = context.upstream_key;
-  const Verdict verdict = IsLoggedOnly(context) ? ClassifyLoggedOnly(tool, result, values)
-                                                : Classify(tool, result, values);
+  Verdict verdict = IsLoggedOnly(context) ? ClassifyLoggedOnly(tool, result, values)
+                                          : Classify(tool, result, values);
+  if (IsResend(dispatching)) verdict = OfResend(std::move(verdict));
   Result<Event> recorded = co_await parts_.ledger.Record(
       MakeTransition(dispatching, verdict, tool, result, values), *context.executor);
   if (!recorded) {

@@ -43,6 +43,7 @@ ErrorCode UnsentCode(ErrorCode code) {
     case ErrorCode::kOverloaded:
     case ErrorCode::kDraining:
     case ErrorCode::kLoop:
+    case ErrorCode::kHeaderTooLarge:
     case ErrorCode::kDenied:
     case ErrorCode::kUnknownBackend:
     case ErrorCode::kLedgerUnavailable:
@@ -179,10 +180,6 @@ Verdict OfAnswer(const Tool& tool, const Answer& answer, const CallValues& value
   return verdict;
 }
 
-bool MayHaveEffect(Phase phase) {
-  return phase == Phase::kSucceeded || phase == Phase::kAnswerLost || phase == Phase::kUncertain;
-}
-
 void AddDetail(std::string& detail, std::string_view text) {
   if (!detail.empty()) detail += "; ";
   detail += text;
@@ -211,6 +208,14 @@ void AddFollowUps(const Tool& tool, CallValues values, Transition& transition) {
 
 Verdict Classify(const Tool& tool, const Result<Answer>& result, const CallValues& values) {
   return result ? OfAnswer(tool, *result, values) : OfError(result.error());
+}
+
+Verdict OfResend(Verdict verdict) {
+  if (verdict.phase != Phase::kNotSent && verdict.phase != Phase::kRejected) return verdict;
+  verdict.phase = Phase::kUncertain;
+  verdict.detail += "; the outcome of an earlier attempt is still unknown";
+  if (verdict.problem) verdict.problem = ErrorCode::kOutcomeUnknown;
+  return verdict;
 }
 
 Verdict ClassifyLoggedOnly(const Tool& tool, const Result<Answer>& result,

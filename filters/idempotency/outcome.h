@@ -24,9 +24,14 @@ struct Verdict {
 // The normative table. `values` hold the call and, when there is one, the answer.
 //
 // An answer that proves nothing is passed on when it is a 3xx, a 4xx or a 202 whose operation is
-// settled later: its words help the caller, and repeats get the same ones. Other 2xx and 5xx
-// answers become a 502 problem, because clients act on them as if they told the outcome.
+// settled later: its words help the caller. Other 2xx and 5xx answers become a 502 problem, because
+// clients act on them as if they told the outcome.
 Verdict Classify(const Tool& tool, const Result<Answer>& result, const CallValues& values);
+
+// `verdict` about a resend (Cause::kResend): one that was refused or had no effect (a lapsed
+// credential, a limit, even "key in use") proves nothing about the attempt before it, whose outcome
+// is still unknown.
+Verdict OfResend(Verdict verdict);
 
 // For calls that are only logged: the same phase, and every whole answer goes to the caller.
 Verdict ClassifyLoggedOnly(const Tool& tool, const Result<Answer>& result,

@@ -58,45 +58,62 @@ BeginDecision DecideRepeat(const NewOperation& call, const KeyEntry& entry, Targ
   return {.target = target, .kind = Kind::kExhausted};
 }
 
+// A repeat whose arguments have not been judged yet.
+BeginDecision DecideKnown(const NewOperation& call, const KeyEntry& entry, Target target,
+                          std::int64_t now_ms) {
+  const bool same_args = entry.args_hash == call.event.args_hash;
+  if (!same_args && call.on_mismatch == OnMismatch::kReject) {
+    return {.target = target, .kind = Kind::kConflict};
+  }
+  if (!same_args && call.on_mismatch == OnMismatch::kAsk) {
+    return {.target = target, .kind = Kind::kSuspected};
+  }
+  // Other arguments are never sent over an attempt of unknown outcome: the backend's own
+  // de-duplication promises something for equal bytes only.
+  return DecideRepeat(call, entry, target, call.may_resend && same_args, now_ms);
+}
+
 BeginDecision DecideSameKey(const NewOperation& call, const KeyEntry& entry, std::int64_t now_ms) {
   // Past its window the key means nothing any more, so this comes before the arguments.
   if (call.dedupe_window && IsFinal(entry.phase) &&
       IsOlderThan(entry, *call.dedupe_window, now_ms)) {
     return {.generation = entry.generation + 1};
   }
-  const bool same_args = entry.args_hash == call.event.args_hash;
-  if (!same_args && call.on_mismatch == OnMismatch::kReject) {
-    return {.target = Target::kSameKey, .kind = Kind::kConflict};
-  }
-  if (!same_args && call.on_mismatch == OnMismatch::kAsk) {
-    return {.target = Target::kSameKey, .kind = Kind::kSuspected};
-  }
-  // Other arguments are never sent over an attempt of unknown outcome: the backend's own
-  // de-duplication promises something for equal bytes only.
-  return DecideRepeat(call, entry, Target::kSameKey, call.may_resend && same_args, now_ms);
+  return DecideKnown(call, entry, Target::kSameKey, now_ms);
 }
 
-bool MayHaveEffect(Phase phase) {
-  return phase == Phase::kDispatching || phase == Phase::kUncertain || phase == Phase::kSucceeded ||
-         phase == Phase::kAnswerLost;
+// What is not settled has not been answered, whatever was told about it.
+bool IsAnswered(const KeyEntry& entry) { return entry.is_answered && !IsOpen(entry.phase); }
+
+// The call under another key that this one repeats. With other arguments it repeats, or collides
+// with, an unanswered call only: after an answer they are a new call.
+bool Repeats(const NewOperation& call, const KeyEntry& other) {
+  if (!MayHaveEffect(other.phase)) return false;
+  if (!IsAnswered(other)) return true;
+  return call.across_traces == AcrossTraces::kAlways && other.args_hash == call.event.args_hash;
 }
 
 }  // namespace
 
 BeginDecision DecideBegin(const NewOperation& call, const KeyEntry* same_key,
                           const KeyEntry* same_intent, std::int64_t now_ms) {
-  if (same_key != nullptr) return DecideSameKey(call, *same_key, now_ms);
-  if (same_intent == nullptr || call.across_traces == AcrossTraces::kNever) return {};
-  const KeyEntry& other = *same_intent;
-  const bool counts = !other.is_answered || call.across_traces == AcrossTraces::kAlways;
-  if (counts && MayHaveEffect(other.phase) && other.args_hash == call.event.args_hash) {
-    return DecideRepeat(call, other, Target::kSameIntent, call.may_resend, now_ms);
+  BeginDecision own;
+  if (same_key != nullptr) {
+    own = DecideSameKey(call, *same_key, now_ms);
+    if (own.kind != Kind::kFresh || MayHaveEffect(same_key->phase)) return own;
   }
-  if (!counts && call.across_traces == AcrossTraces::kAsk &&
-      StatusOf(other.phase) == Status::kSuccess) {
+  if (same_intent == nullptr || call.across_traces == AcrossTraces::kNever) return own;
+  // Also where the key's own operation has had no effect, and would be sent again: the same call
+  // may have been made under another key in its place.
+  if (same_key != nullptr && same_key->operation == same_intent->operation) return own;
+  if (Repeats(call, *same_intent)) {
+    return DecideKnown(call, *same_intent, Target::kSameIntent, now_ms);
+  }
+  if (same_key == nullptr && call.across_traces == AcrossTraces::kAsk && IsAnswered(*same_intent) &&
+      StatusOf(same_intent->phase) == Status::kSuccess) {
     return {.target = Target::kSameIntent, .kind = Kind::kSuspected};
   }
-  return {};
+  return own;
 }
 
 }  // namespace recourse

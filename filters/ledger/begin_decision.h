@@ -23,8 +23,9 @@ struct BeginDecision {
   bool operator==(const BeginDecision&) const = default;
 };
 
-// `same_key` is the newest generation under the call's key, `same_intent` the newest operation of
-// the same intent under another key; either may be null. `now_ms` is wall time.
+// `same_key` is the newest generation under the call's key, `same_intent` the operation of the same
+// intent that was sent last; either may be null, and both may be one operation. `now_ms` is wall
+// time.
 BeginDecision DecideBegin(const NewOperation& call, const KeyEntry* same_key,
                           const KeyEntry* same_intent, std::int64_t now_ms);
 

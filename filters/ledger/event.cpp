@@ -15,10 +15,10 @@ constexpr std::array<std::string_view, kPhaseCount> kPhaseNames = {
 constexpr std::array<std::string_view, 4> kStatusNames = {"PENDING", "SUCCESS", "FAILED",
                                                           "COMPENSATED"};
 
-constexpr std::array<std::string_view, 14> kCauseNames = {
+constexpr std::array<std::string_view, 15> kCauseNames = {
     "none",          "first_call",      "repeat",         "answer",       "connect_failed",
     "timeout",       "connection_lost", "protocol_error", "server_error", "crash",
-    "probe_present", "probe_absent",    "human",          "canceled"};
+    "probe_present", "probe_absent",    "human",          "canceled",     "resend"};
 
 constexpr std::uint32_t Bit(Phase phase) { return 1U << static_cast<unsigned>(phase); }
 
@@ -91,5 +91,10 @@ std::optional<Status> StatusFromName(std::string_view name) {
 
 bool IsLegal(Phase from, Phase to) { return (FactsOf(from).to & Bit(to)) != 0; }
 bool IsFinal(Phase phase) { return FactsOf(phase).is_final; }
+bool IsOpen(Phase phase) { return phase == Phase::kDispatching || phase == Phase::kUncertain; }
+
+bool MayHaveEffect(Phase phase) {
+  return IsOpen(phase) || phase == Phase::kSucceeded || phase == Phase::kAnswerLost;
+}
 
 }  // namespace recourse

@@ -10,7 +10,15 @@
 #include <string_view>
 #include <vector>
 
+#include "proxy/base/error.h"
+
 namespace recourse {
+
+// A row that should be there is not, or says nothing. Its operation may well have been executed.
+inline Error Unreadable() {
+  return Error(ErrorCode::kLedgerUnavailable, "a row of the ledger cannot be read",
+               Delivery::kUncertain);
+}
 
 // Rows of one commit, end to end in one buffer that is reused from batch to batch.
 struct RowBatch {

@@ -131,10 +131,12 @@ Result<void> GroupCommitLedger::Submit(Request request, std::size_t queue_max) {
   {
     const std::lock_guard lock(mutex_);
     if (is_stopping_) {
-      return std::unexpected(Error(ErrorCode::kLedgerUnavailable, "the ledger is closing"));
+      return std::unexpected(
+          Error(ErrorCode::kLedgerUnavailable, "the ledger is closing", Delivery::kNotSent));
     }
     if (queue_.size() >= queue_max) {
-      return std::unexpected(Error(ErrorCode::kOverloaded, "the ledger's queue is full"));
+      return std::unexpected(
+          Error(ErrorCode::kOverloaded, "the ledger's queue is full", Delivery::kNotSent));
     }
     queue_.push_back(request);
   }
@@ -258,15 +260,7 @@ void GroupCommitLedger::CompleteBatch(bool is_durable) {
     CompleteJoinsOf(operation);
   }
   records_.clear();
-  for (const LateBegin& late : late_begins_) {
-    auto event = engine_->Load(late.seq);
-    if (event) {
-      late.wait->result->event = std::move(*event);
-    } else {
-      late.wait->result = std::unexpected(event.error());
-    }
-    Complete(late.wait);
-  }
+  for (const LateBegin& late : late_begins_) CompleteLateBegin(late, is_durable);
   late_begins_.clear();
   for (JoinWait* wait : new_joins_) StartJoin(wait);
   new_joins_.clear();
@@ -282,6 +276,25 @@ void GroupCommitLedger::CompleteBatch(bool is_durable) {
       Complete(wait);
     }
   }
+}
+
+void GroupCommitLedger::CompleteLateBegin(const LateBegin& late, bool is_durable) {
+  BeginWait* const wait = late.wait;
+  if (!is_durable) {
+    // What it was going to be told does not stand. Asked anew, the engine, which is latched now,
+    // says what is left to say.
+    auto step = engine_->Begin(wait->operation);
+    if (step) {
+      wait->result = std::move(step->begun);
+    } else {
+      wait->result = std::unexpected(step.error());
+    }
+  } else if (auto event = engine_->Load(late.seq)) {
+    wait->result->event = std::move(*event);
+  } else {
+    wait->result = std::unexpected(event.error());
+  }
+  Complete(wait);
 }
 
 void GroupCommitLedger::CompleteJoinsOf(std::uint64_t operation) {

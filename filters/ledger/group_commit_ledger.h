@@ -75,6 +75,7 @@ class GroupCommitLedger final : public Ledger {
   void FinishBatch();
   bool CommitBatch();
   void CompleteBatch(bool is_durable);
+  void CompleteLateBegin(const LateBegin& late, bool is_durable);
   void CompleteJoinsOf(std::uint64_t operation);
   void StartJoin(JoinWait* wait);
   void ExpireJoins();

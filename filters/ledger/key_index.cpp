@@ -32,8 +32,8 @@ KeyIndex::KeyIndex(EventLog& log, ColdIndex* cold, std::size_t hot_entries_max)
 
 std::unexpected<Error> KeyIndex::Damaged() {
   is_damaged_ = true;
-  return std::unexpected(
-      Error(ErrorCode::kLedgerUnavailable, "the key index does not match the log"));
+  return std::unexpected(Error(ErrorCode::kLedgerUnavailable,
+                               "the key index does not match the log", Delivery::kUncertain));
 }
 
 Result<std::optional<KeyEntry>> KeyIndex::Find(const Digest& key) {

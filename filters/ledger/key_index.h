@@ -40,7 +40,7 @@ struct IndexMark {
 // The hot part at one moment.
 struct IndexSnapshot {
   std::unordered_map<Digest, KeyEntry, DigestHash> keys;
-  std::unordered_map<Digest, std::uint64_t, DigestHash> intents;  // newest operation
+  std::unordered_map<Digest, std::uint64_t, DigestHash> intents;  // sent last
   IndexMark mark;
 };
 

@@ -31,9 +31,9 @@ struct NewOperation {
   // scopes other than trace.
   AcrossTraces across_traces = AcrossTraces::kNever;
   OnMismatch on_mismatch = OnMismatch::kReject;
-  Millis failed_ttl{};        // how long a refusal is replayed before a repeat is a new attempt
-  bool may_resend = false;    // the backend de-duplicates on our key: a repeat settles an unknown
-  int attempts_max = 10;      // dispatches of one operation over its life
+  Millis failed_ttl{};      // how long a refusal is replayed before a repeat is a new attempt
+  bool may_resend = false;  // the backend de-duplicates on our key: a repeat settles an unknown
+  int attempts_max = 10;    // dispatches of one operation over its life
 };
 
 // Tells when the DISPATCHING row of a fresh operation is durable. Single-threaded: completed and
@@ -50,15 +50,15 @@ class PendingCommit {
 
 struct Begun {
   enum class Kind : std::uint8_t {
-    kFresh,        // dispatch it: `event` is DISPATCHING, `commit` says when it is durable
-    kRunning,      // the same call is being dispatched: Join
-    kReplay,       // finished: `event` holds the outcome (SUCCEEDED, ANSWER_LOST or REJECTED)
-    kUnknown,      // UNCERTAIN: settle it or say so
-    kConflict,     // same key, other arguments
-    kSuspected,    // policy asks a human about a probable repeat
+    kFresh,      // dispatch it: `event` is DISPATCHING, `commit` says when it is durable
+    kRunning,    // the same call is being dispatched: Join
+    kReplay,     // finished: `event` holds the outcome (SUCCEEDED, ANSWER_LOST or REJECTED)
+    kUnknown,    // UNCERTAIN: settle it or say so
+    kConflict,   // same key, other arguments
+    kSuspected,  // policy asks a human about a probable repeat
     kCompensated,
-    kExpired,      // tombstone
-    kExhausted,    // attempts_max reached
+    kExpired,    // tombstone
+    kExhausted,  // attempts_max reached
   };
   Kind kind = Kind::kFresh;
   Event event;  // latest event of the operation found or begun
@@ -115,7 +115,8 @@ class Ledger {
   virtual ~Ledger() = default;
 
   // Decides and, when fresh, starts to make DISPATCHING durable. Returns as soon as the decision
-  // stands. Fails with kLedgerUnavailable or kOverloaded.
+  // stands. Fails with kLedgerUnavailable or kOverloaded; with Delivery::kNotSent only when no
+  // earlier attempt of the call can have had an effect.
   virtual Task<Result<Begun>> Begin(NewOperation operation, Executor& executor) = 0;
 
   // Durable when it returns; gives the appended event. Fails with kInternal when the operation is

@@ -12,24 +12,33 @@ namespace {
 // 64 clients finish long before as many operations have begun after theirs.
 constexpr std::size_t kRecentKeys = 16'384;
 Error Latched() {
-  return Error(ErrorCode::kLedgerUnavailable, "a commit failed earlier; the ledger refuses writes");
-}
-Error Unreadable() {
-  return Error(ErrorCode::kLedgerUnavailable, "a row of the ledger cannot be read");
+  return Error(ErrorCode::kLedgerUnavailable, "a commit failed earlier; the ledger refuses writes",
+               Delivery::kNotSent);
 }
 
-bool IsOpen(Phase phase) { return phase == Phase::kDispatching || phase == Phase::kUncertain; }
-
-// A later attempt by way of another key still belongs to the operation as it began.
+// A later attempt by way of another key still belongs to the operation as it began. Its arguments
+// are its own.
 void TakeIdentity(const Event& from, Event& to) {
   to.key = from.key;
   to.base_key = from.base_key;
   to.intent = from.intent;
-  to.args_hash = from.args_hash;
   to.window_ms = from.window_ms;
   to.caller = from.caller;
   to.trace_id = from.trace_id;
   to.flow = from.flow;
+}
+
+// From now on the key means that operation, even when it has been answered. The alias need not be
+// durable before the caller goes on: the mark that would make it matter is a later row. A call that
+// was refused has become no part of the operation.
+bool Binds(const BeginDecision& decision) {
+  return decision.target == BeginDecision::Target::kSameIntent &&
+         decision.kind != Begun::Kind::kSuspected && decision.kind != Begun::Kind::kConflict;
+}
+
+Cause CauseOfAttempt(const KeyEntry* previous) {
+  if (previous == nullptr) return Cause::kFirstCall;
+  return previous->phase == Phase::kUncertain ? Cause::kResend : Cause::kRepeat;
 }
 
 // Turns the operation's last event into the one that `transition` makes of it.
@@ -64,13 +73,14 @@ Result<LedgerEngine::BeginStep> LedgerEngine::Begin(NewOperation& call) {
   auto same_key = FindByKey(key);
   if (!same_key) return std::unexpected(same_key.error());
   std::optional<Found> same_intent;
-  if (!*same_key && call.across_traces != AcrossTraces::kNever) {
+  if (call.across_traces != AcrossTraces::kNever &&
+      (!*same_key || !MayHaveEffect((*same_key)->entry.phase))) {
     auto found = FindByIntent(call);
     if (!found) return std::unexpected(found.error());
     same_intent = *found;
   }
-  const BeginDecision decision = DecideBegin(call, *same_key ? &(*same_key)->entry : nullptr,
-                                             same_intent ? &same_intent->entry : nullptr, WallMs());
+  BeginDecision decision = DecideBegin(call, *same_key ? &(*same_key)->entry : nullptr,
+                                       same_intent ? &same_intent->entry : nullptr, WallMs());
   const Found* target = nullptr;
   if (decision.target == BeginDecision::Target::kSameKey) target = &**same_key;
   if (decision.target == BeginDecision::Target::kSameIntent) target = &*same_intent;
@@ -79,15 +89,17 @@ Result<LedgerEngine::BeginStep> LedgerEngine::Begin(NewOperation& call) {
   if (is_latched_ && target != nullptr && !IsCommitted(target->entry.last_event)) {
     return BeginLatched(call, target->entry);
   }
-  const bool is_fresh = decision.kind == Begun::Kind::kFresh;
-  if (is_latched_ && is_fresh) return std::unexpected(Latched());
-  auto step = is_fresh ? BeginFresh(call, decision, target) : BeginRepeat(decision, *target);
-  // From now on the key means that operation, even when it has been answered. The alias need not
-  // be durable before the caller goes on: the mark that would make it matter is a later row.
-  if (step && decision.target == BeginDecision::Target::kSameIntent &&
-      decision.kind != Begun::Kind::kSuspected && !is_latched_) {
-    AppendAlias(key, target->entry.operation);
+  const bool may_have_effect = target != nullptr && MayHaveEffect(target->entry.phase);
+  if (is_latched_ && decision.kind == Begun::Kind::kFresh) {
+    if (!may_have_effect) return std::unexpected(Latched());
+    decision.kind = Begun::Kind::kUnknown;  // the resend cannot be remembered
   }
+  auto step = decision.kind == Begun::Kind::kFresh ? BeginFresh(call, decision, target)
+                                                   : BeginRepeat(decision, *target);
+  if (!step && may_have_effect) {
+    return std::unexpected(Error(step.error().code(), step.error().detail(), Delivery::kUncertain));
+  }
+  if (step && !is_latched_ && Binds(decision)) AppendAlias(key, target->entry.operation);
   return step;
 }
 
@@ -112,7 +124,8 @@ Result<LedgerEngine::BeginStep> LedgerEngine::BeginFresh(NewOperation& call,
                                                          const BeginDecision& decision,
                                                          const Found* found) {
   if (open_.size() >= limits::kOpenOperationsMax || index_.is_full()) {
-    return std::unexpected(Error(ErrorCode::kOverloaded, "too many open operations"));
+    return std::unexpected(
+        Error(ErrorCode::kOverloaded, "too many open operations", Delivery::kNotSent));
   }
   BeginStep step;
   Event& event = step.begun.event;
@@ -122,7 +135,7 @@ Result<LedgerEngine::BeginStep> LedgerEngine::BeginFresh(NewOperation& call,
   event.key = KeyOfGeneration(event.base_key, decision.generation);
   event.generation = decision.generation;
   event.operation = 0;
-  if (decision.target == BeginDecision::Target::kSameIntent) {
+  if (found != nullptr && found->key != event.key) {
     if (!ReadRow(found->entry.last_event, row_)) return std::unexpected(Unreadable());
     const auto row = ParseRow(row_);
     Event last;
@@ -136,7 +149,7 @@ Result<LedgerEngine::BeginStep> LedgerEngine::BeginFresh(NewOperation& call,
   }
   event.attempt = decision.attempt;
   event.phase = Phase::kDispatching;
-  event.cause = event.operation == 0 ? Cause::kFirstCall : Cause::kRepeat;
+  event.cause = CauseOfAttempt(found == nullptr ? nullptr : &found->entry);
   event.answer_kept = false;
   event.answer = HttpResponse();
   event.undo.reset();
@@ -214,7 +227,8 @@ Result<void> LedgerEngine::AppendEvent(Event& event, const KeyEntry* previous) {
   AppendEventRow(batch_.bytes, event, chain_);
   if (batch_.bytes.size() - start > limits::kEventBytesMax) {
     batch_.bytes.resize(start);
-    return std::unexpected(Error(ErrorCode::kInternal, "the event is too large to be kept"));
+    return std::unexpected(
+        Error(ErrorCode::kInternal, "the event is too large to be kept", Delivery::kNotSent));
   }
   CloseRow();
   if (event.phase == Phase::kDispatching) {
@@ -291,9 +305,12 @@ void LedgerEngine::ApplyFront(const EventFront& front, std::uint64_t seq, std::i
                          .attempt = front.attempt,
                          .phase = front.phase,
                          .is_answered = is_answered});
+  // The operation that was sent last stands for the intent, not the one that began last.
+  if (front.phase == Phase::kDispatching && front.intent != Digest{}) {
+    index_.PutIntent(front.intent, front.operation);
+  }
   if (seq == front.operation) {
     ++operations_;
-    if (front.intent != Digest{}) index_.PutIntent(front.intent, front.operation);
     if (front.generation > 0) {
       // Generation 0 stands for all: it tells which one answers now. An index that cannot be read
       // has been noticed already by the look-up that led here.

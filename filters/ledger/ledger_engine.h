@@ -55,7 +55,8 @@ class LedgerEngine {
     // after the commit, by way of Load.
     std::uint64_t load_after_commit = 0;
   };
-  // Takes what it needs out of `call`.
+  // Takes what it needs out of `call`, unless it asks for load_after_commit. An error with
+  // Delivery::kUncertain: there is, or may be, such an operation, and it may have had its effect.
   Result<BeginStep> Begin(NewOperation& call);
   Result<Event> Record(Transition& transition);
   void MarkAnswered(std::uint64_t operation);

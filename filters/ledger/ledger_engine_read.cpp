@@ -11,10 +11,6 @@ namespace {
 constexpr std::size_t kOpenScannedAlways = 256;
 constexpr std::uint64_t kCommitsBetweenScans = 64;
 
-Error Unreadable() {
-  return Error(ErrorCode::kLedgerUnavailable, "a row of the ledger cannot be read");
-}
-
 }  // namespace
 
 bool LedgerEngine::ReadRow(std::uint64_t seq, std::string& row) {
@@ -169,7 +165,8 @@ bool LedgerEngine::ReplayPayload(const RowView& row) {
     if (!DecodeAnswered(row, operations)) return false;
     for (const std::uint64_t operation : operations) {
       auto found = FindByOperation(operation);
-      if (!found || !*found) return false;
+      if (!found) return false;
+      if (!*found) continue;  // its key became an alias of another operation meanwhile
       (*found)->entry.is_answered = true;
       index_.Put((*found)->key, (*found)->entry);
     }

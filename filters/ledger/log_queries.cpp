@@ -12,10 +12,6 @@
 namespace recourse {
 namespace {
 
-Error Unreadable() {
-  return Error(ErrorCode::kLedgerUnavailable, "a row of the ledger cannot be read");
-}
-
 bool FrontMatches(const EventFilter& filter, const EventFront& front) {
   if (filter.operation && front.operation != *filter.operation) return false;
   if (filter.phase && front.phase != *filter.phase) return false;

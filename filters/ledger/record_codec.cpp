@@ -137,7 +137,7 @@ std::uint8_t ReadFront(ByteReader& reader, EventFront& front) {
 }
 
 bool FrontIsSound(const EventFront& front, std::uint8_t flags) {
-  return static_cast<int>(front.phase) < kPhaseCount && front.cause <= Cause::kCanceled &&
+  return static_cast<int>(front.phase) < kPhaseCount && front.cause <= Cause::kResend &&
          ((flags & kHasBaseKey) != 0) == (front.generation > 0);
 }
 

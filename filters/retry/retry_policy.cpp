@@ -6,26 +6,14 @@ namespace recourse {
 namespace {
 
 // Refusals of our own also sent nothing, but another attempt would end the same way.
-bool IsWorthRepeating(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::kLedgerUnavailable:
-    case ErrorCode::kOverloaded:
-    case ErrorCode::kDraining:
-    case ErrorCode::kLoop:
-    case ErrorCode::kDenied:
-    case ErrorCode::kMalformedRequest:
-    case ErrorCode::kInternal:
-      return false;
-    default:
-      return true;
-  }
+bool IsWorthRepeating(const Error& error) {
+  return error.code() == ErrorCode::kNotSent && error.delivery() == Delivery::kNotSent;
 }
 
 }  // namespace
 
 std::optional<Millis> PlanRetry(const RetryInputs& inputs) {
-  if (inputs.error.delivery() != Delivery::kNotSent || !IsWorthRepeating(inputs.error.code()) ||
-      inputs.attempts >= limits::kUnsentAttemptsMax) {
+  if (!IsWorthRepeating(inputs.error) || inputs.attempts >= limits::kUnsentAttemptsMax) {
     return std::nullopt;
   }
   const Millis interval = limits::kUnsentBackoffFirst * (1 << (inputs.attempts - 1));

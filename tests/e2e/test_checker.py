@@ -63,6 +63,27 @@ def clean():
     }
 
 
+def another_operation(run, phase, status):
+    """The call is made again under another trace after the first ended so, and succeeds."""
+    again = {"operation": 3, "idempotency_key": "ab"}
+    run["events"][1] = row(2, phase, status, 15)
+    run["events"] += [
+        row(3, "DISPATCHING", "PENDING", 18, cause="first_call", **again),
+        row(4, "SUCCEEDED", "SUCCESS", 30, external_ref="e1", **again),
+    ]
+    for line in run["history"]:
+        if line["t"] == "return":
+            line["headers"]["idempotency-key"] = "ab"
+
+
+def test_a_new_operation_after_one_without_effect_is_clean():
+    assert broken(lambda run: another_operation(run, "NOT_SENT", "FAILED")) == []
+
+
+def second_operation(run):
+    another_operation(run, "UNCERTAIN", "PENDING")
+
+
 def broken(change):
     run = copy.deepcopy(clean())
     change(run)
@@ -143,10 +164,15 @@ def answer_of_another_epoch(run):
     run["events"][1]["epoch"] = 2
 
 
+def key_of_another_trace(run):
+    run["events"][1]["idempotency_key"] = "ff"
+
+
 @pytest.mark.parametrize(
     "change, number",
     [
         (second_effect, "I1"),
+        (second_operation, "I1"),
         (not_remembered, "I2"),
         (foreign_bytes, "I2"),
         (success_without_row, "I3"),
@@ -162,6 +188,7 @@ def answer_of_another_epoch(run):
         (illegal, "I12"),
         (wrong_status, "I12"),
         (answer_of_another_epoch, "I12"),
+        (key_of_another_trace, "I12"),
     ],
 )
 def test_a_broken_promise_is_found(change, number):

@@ -1,7 +1,6 @@
 """The read lane and the listener: streaming, bounded memory, keep-alive, retries, drain."""
 
 import hashlib
-import pathlib
 import signal
 import socket
 import threading
@@ -11,13 +10,11 @@ import pytest
 
 from support import rawhttp
 from support.policies import standard
-from support.recourse import BINARY, Recourse
+from support.recourse import MEASURABLE, Recourse
 
 GIGABYTE = 1_000_000_000
 MEMORY_MAX_KIB = 64 * 1024
 BLOCK = b"\x5a" * (256 * 1024)
-# Sanitizers keep freed memory back, so sizes measured under them say nothing.
-MEASURABLE = b"__sanitizer_" not in pathlib.Path(BINARY).read_bytes()
 
 
 @pytest.fixture

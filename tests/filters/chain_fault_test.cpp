@@ -50,14 +50,62 @@ TEST(ChainFaultTest, TheBackendsStatusIsNamedWhenA5xxBecomesAProblem) {
   EXPECT_NE(told.Field("Proxy-Status").find("received-status=500"), std::string::npos);
 }
 
-TEST(ChainFaultTest, AnAnswerThatWasPassedOnIsTheAnswerOfEveryRepeat) {
+TEST(ChainFaultTest, AnAnswerThatProvesNothingIsPassedOnOnceAndRepeatsAreToldTheTruth) {
+  for (const int status : {303, 402, 408, 409, 423, 424}) {
+    World world(kShopPolicy);
+    world.upstream.script = {Respond(status, R"({"error":"exists"})")};
+    const Told first = world.Call(Note("a"));
+    EXPECT_EQ(first.status, status);
+    EXPECT_EQ(first.body, R"({"error":"exists"})");
+    EXPECT_EQ(first.operation, std::nullopt) << "an outcome that is unknown answers nothing";
+    CallSpec again = Note("a");
+    for (const char* trace : {kTraceA, kTraceB, kTraceA}) {
+      world.Deliver(first);
+      again.trace = trace;
+      const Told repeat = world.Call(again);
+      EXPECT_EQ(repeat.status, 409) << status;
+      EXPECT_EQ(repeat.error, ErrorCode::kOutcomeUnknown) << status;
+      EXPECT_EQ(repeat.Field("Recourse-Event"), first.Field("Recourse-Event"));
+      EXPECT_EQ(repeat.Field("Idempotent-Replayed"), "");
+      EXPECT_NE(repeat.Field("Retry-After"), "");
+    }
+    EXPECT_EQ(world.upstream.writes.size(), 1U) << status;
+  }
+}
+
+TEST(ChainFaultTest, RepeatsOfAPendingCallAreToldThatItIsPendingUnderEveryTrace) {
   World world(kShopPolicy);
-  world.upstream.script = {Respond(409, R"({"error":"exists"})")};
-  const Told first = world.Call(Note("a"));
-  const Told second = world.Call(Note("a"));
-  EXPECT_EQ(first.body, R"({"error":"exists"})");
-  EXPECT_EQ(second.body, first.body);
-  EXPECT_EQ(second.Field("Idempotent-Replayed"), "true");
+  world.StartSettler();
+  world.upstream.script = {Respond(202, R"({"job":1})")};
+  const Told first = world.Call(UnderTrace(kTraceA));
+  EXPECT_EQ(first.status, 202);
+  EXPECT_EQ(first.operation, std::nullopt);
+  for (const char* trace : {kTraceA, kTraceB, kTraceB}) {
+    const Told repeat = world.Call(UnderTrace(trace));
+    world.Deliver(repeat);
+    EXPECT_EQ(repeat.status, 202);
+    EXPECT_EQ(repeat.body, first.body);
+    EXPECT_EQ(repeat.Field("Recourse-Outcome"), "pending");
+    EXPECT_TRUE(repeat.replayed);
+  }
+  EXPECT_EQ(world.upstream.writes.size(), 1U);
+}
+
+TEST(ChainFaultTest, OtherWordsUnderAnotherTraceAreNotASecondEffectWhileTheFirstIsUnanswered) {
+  World world(kShopPolicy);
+  world.upstream.script = {CutAfterSend()};
+  (void)world.Call(Note("first wording"));
+  CallSpec reworded = Note("second wording");
+  reworded.trace = kTraceB;
+  const Told told = world.Call(reworded);
+  EXPECT_EQ(told.status, 422);
+  EXPECT_EQ(told.error, ErrorCode::kKeyReused);
+  EXPECT_EQ(world.upstream.writes.size(), 1U);
+
+  World answered(kShopPolicy);
+  answered.Deliver(answered.Call(Note("first wording")));
+  EXPECT_EQ(answered.Call(reworded).status, 201);
+  EXPECT_EQ(answered.upstream.writes.size(), 2U);
 }
 
 TEST(ChainFaultTest, NothingSentIsToldAndTheRepeatRunsAtOnce) {
@@ -110,6 +158,55 @@ TEST(ChainFaultTest, AResendThatTheBackendDeduplicatesSettlesAnUnknownOutcome) {
   EXPECT_EQ(world.Events().back().attempt, 2);
 }
 
+TEST(ChainFaultTest, EveryResendCarriesTheOperationsKeyWhateverItsTrace) {
+  World world(kShopPolicy);
+  world.upstream.otherwise = Respond(500, "oops");
+  CallSpec call = To("payments.test", "/charges");
+  for (const char* trace : {kTraceA, kTraceB, kTraceB, kTraceA, kTraceB}) {
+    call.trace = trace;
+    EXPECT_EQ(world.Call(call).status, 502);
+  }
+  ASSERT_EQ(world.upstream.writes.size(), 5U);
+  for (const ScriptedUpstream::Call& write : world.upstream.writes) {
+    EXPECT_EQ(*FindHeader(write.request.headers, "Idempotency-Key"),
+              *FindHeader(world.upstream.writes[0].request.headers, "Idempotency-Key"));
+  }
+  for (const Event& event : world.Events()) {
+    EXPECT_EQ(event.operation, world.Events().front().operation);
+    EXPECT_EQ(event.key, world.Events().front().key);
+  }
+}
+
+TEST(ChainFaultTest, AResendThatWasNotSentLeavesTheOutcomeUnknown) {
+  Step early = Respond(429, "slow down");
+  for (const Step& unsent : {RefuseConnection(), early}) {
+    World world(kShopPolicy);
+    world.upstream.script = {CutAfterSend(), unsent, unsent, unsent};
+    CallSpec call = To("payments.test", "/charges");
+    (void)world.Call(call);
+    const Told resend = world.Call(call);
+    EXPECT_EQ(resend.status, unsent.end == Step::End::kRefuse ? 409 : 429);
+    EXPECT_EQ(resend.Field("Recourse-Outcome"), "unknown");
+    EXPECT_EQ(world.Events().back().phase, Phase::kUncertain);
+    world.upstream.script = {};
+    call.trace = kTraceB;
+    EXPECT_EQ(world.Call(call).status, 201);
+    EXPECT_EQ(world.Events().back().operation, world.Events().front().operation);
+  }
+}
+
+TEST(ChainFaultTest, AResendThatCouldNotBeRememberedIsNotToldAsNotExecuted) {
+  World world(kShopPolicy);
+  world.upstream.script = {CutAfterSend()};
+  (void)world.Call(To("payments.test", "/charges"));
+  world.ledger.commit_fails = true;
+  const Told told = world.Call(To("payments.test", "/charges"));
+  EXPECT_EQ(told.status, 503);
+  EXPECT_EQ(told.error, ErrorCode::kLedgerUnavailable);
+  EXPECT_EQ(told.Field("Recourse-Outcome"), "unknown");
+  EXPECT_EQ(world.upstream.writes.size(), 1U);
+}
+
 TEST(ChainFaultTest, TheBackendGetsItsKeyOnlyWhereThePolicySaysSo) {
   World world(kShopPolicy);
   CallSpec call = Keyed("\"my key\"");
@@ -145,6 +242,17 @@ TEST(ChainFaultTest, WhenTheLedgerCannotBeginNothingIsSent) {
   EXPECT_EQ(told.status, 503);
   EXPECT_EQ(told.error, ErrorCode::kLedgerUnavailable);
   EXPECT_EQ(told.Field("Recourse-Outcome"), "not_executed");
+  EXPECT_EQ(world.upstream.opened, 0U);
+}
+
+TEST(ChainFaultTest, WhatTheLedgerCannotReadIsNotToldAsNotExecuted) {
+  World world(kShopPolicy);
+  world.ledger.begin_fails = true;
+  world.ledger.failure = Error(ErrorCode::kLedgerUnavailable, "no row", Delivery::kUncertain);
+  const Told told = world.Call(Order());
+  EXPECT_EQ(told.status, 503);
+  EXPECT_EQ(told.error, ErrorCode::kLedgerUnavailable);
+  EXPECT_EQ(told.Field("Recourse-Outcome"), "unknown");
   EXPECT_EQ(world.upstream.opened, 0U);
 }
 

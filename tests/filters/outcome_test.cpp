@@ -47,6 +47,23 @@ Verdict Judge(const Tool& tool, const Result<Answer>& result) {
 
 constexpr std::optional<ErrorCode> kPassedOn = std::nullopt;
 
+TEST(OutcomeTest, AResendWithoutAnEffectLeavesTheEarlierAttemptUnknown) {
+  for (const Phase phase : {Phase::kNotSent, Phase::kSucceeded, Phase::kRejected,
+                            Phase::kAnswerLost, Phase::kUncertain}) {
+    for (const std::optional<ErrorCode> problem :
+         {std::optional<ErrorCode>(), std::optional(ErrorCode::kNotSent)}) {
+      Verdict verdict;
+      verdict.phase = phase;
+      verdict.problem = problem;
+      const Verdict resend = OfResend(verdict);
+      const bool proves_nothing = phase == Phase::kNotSent || phase == Phase::kRejected;
+      EXPECT_EQ(resend.phase, proves_nothing ? Phase::kUncertain : phase) << NameOf(phase);
+      EXPECT_EQ(resend.problem, proves_nothing && problem ? ErrorCode::kOutcomeUnknown : problem)
+          << NameOf(phase);
+    }
+  }
+}
+
 TEST(OutcomeTest, FailuresWithoutAnAnswer) {
   struct Row {
     ErrorCode code;

@@ -14,13 +14,21 @@ namespace {
 constexpr std::uint64_t kSeeds = 300;
 constexpr int kCallsPerSeed = 30;
 constexpr unsigned kIntents = 4;
+constexpr unsigned kTraces = 3;
 // A call may arrive this late; absent_after below is longer, as the policy's author must ensure.
 constexpr unsigned kLatestArrivalMs = 4'000;
 
-constexpr const char* kPolicy = R"(
+constexpr const char* kPlainBackend = R"(
 version: 1
 backends:
   orders: { url: "http://orders.test:8080", hosts: [ orders.test ] }
+)";
+constexpr const char* kDeduplicatingBackend = R"(
+version: 1
+backends:
+  orders: { url: "http://orders.test:8080", hosts: [ orders.test ], key_header: Idempotency-Key }
+)";
+constexpr const char* kTools = R"(
 tools:
   orders.place:
     match: POST orders /orders
@@ -31,9 +39,13 @@ tools:
     settle: { request: "GET /orders/{body#/ref}", happened: answer.body#/id, absent_after: 5s }
 )";
 
+// Every retry of an agent may carry another trace, and that of an earlier one again.
+std::string TraceOf(unsigned i) { return std::string(31, 'a') + std::to_string(i + 1); }
+
 std::string BodyOf(const std::string& ref) { return R"({"ref":")" + ref + "\"}"; }
 
-// A shop that executes, refuses, fails and is late at random, and knows the truth.
+// A shop that executes, refuses, fails and is late at random, and knows the truth. Where it is told
+// a key, it decides once per key.
 class Shop {
  public:
   Shop(World& world, std::uint64_t seed) : world_(world), engine_(seed) {
@@ -46,32 +58,36 @@ class Shop {
   void StopFailing() { fails_ = false; }
 
  private:
+  struct Order {
+    std::string ref;
+    std::string key;  // empty: none was told
+  };
+
   Step Write(const HttpRequest& request) {
-    const std::string ref = request.body.substr(8, request.body.size() - 10);
+    const Order order{request.body.substr(8, request.body.size() - 10), KeyOf(request)};
     switch (Below(fails_ ? 10 : 1)) {
       case 1:
         return CutAfterSend();
       case 2:
-        Act(ref);
+        Act(order);
         return CutAfterSend();
       case 3:
-        Act(ref);
+        Act(order);
         return Hang();
       case 4:
-        world_.loop.Start(ActLater(ref, Millis(Below(kLatestArrivalMs))));
+        world_.loop.Start(ActLater(order, Millis(Below(kLatestArrivalMs))));
         return CutAfterSend();
       case 5:
-        return Respond(422, R"({"error":"no stock"})");
+        return Decide(order, false) ? Done(order) : Refusal();
       case 6:
-        if (Below(2) == 0) Act(ref);
+        if (Below(2) == 0) Act(order);
         return Respond(500, "oops");
       case 7:
         return Respond(429, "later");
       case 8:
         return RefuseConnection();
       default:
-        Act(ref);
-        return After(Millis(Below(5'000)), Respond(201, R"({"id":")" + ref + "\"}"));
+        return Act(order) ? After(Millis(Below(5'000)), Done(order)) : Refusal();
     }
   }
   Step Probe(const HttpRequest& request) {
@@ -79,15 +95,31 @@ class Shop {
     const std::string ref = request.target.substr(request.target.rfind('/') + 1);
     return effects_[ref] > 0 ? Respond(200, R"({"id":")" + ref + "\"}") : Respond(404, "");
   }
-  void Act(const std::string& ref) { ++effects_[ref]; }
-  Task<void> ActLater(std::string ref, Millis delay) {
+  static std::string KeyOf(const HttpRequest& request) {
+    const std::string* key = FindHeader(request.headers, "Idempotency-Key");
+    return key == nullptr ? std::string() : *key;
+  }
+  static Step Refusal() { return Respond(422, R"({"error":"no stock"})"); }
+  static Step Done(const Order& order) { return Respond(201, R"({"id":")" + order.ref + "\"}"); }
+  // What was decided first about the order's key stands.
+  bool Decide(const Order& order, bool yes) {
+    return order.key.empty() ? yes : decided_.emplace(order.key, yes).first->second;
+  }
+  bool Act(const Order& order) {
+    const bool is_new = !decided_.contains(order.key);
+    if (!Decide(order, true)) return false;
+    if (is_new) ++effects_[order.ref];
+    return true;
+  }
+  Task<void> ActLater(Order order, Millis delay) {
     co_await world_.loop.timer().SleepUntil(world_.loop.now() + delay);
-    Act(ref);
+    Act(order);
   }
 
   World& world_;
   std::mt19937_64 engine_;
   std::map<std::string, int> effects_;
+  std::map<std::string, bool> decided_;  // by key
   bool fails_ = true;
 };
 
@@ -131,10 +163,10 @@ void ExpectTruth(World& world, Shop& shop, const std::vector<Asked>& calls) {
   EXPECT_EQ(effects, effects_in_log);
 }
 
-TEST(SimulationTest, NoFaultMakesASecondEffectOrALieInTheLog) {
+void RunSeeds(const std::string& backends) {
   for (std::uint64_t seed = 1; seed <= kSeeds && !::testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    World world(kPolicy);
+    World world(backends + kTools);
     Shop shop(world, seed);
     world.StartSettler();
     std::vector<Asked> calls;
@@ -142,6 +174,7 @@ TEST(SimulationTest, NoFaultMakesASecondEffectOrALieInTheLog) {
       const std::string ref = "r" + std::to_string(shop.Below(kIntents));
       CallSpec call;
       call.body = BodyOf(ref);
+      call.trace = TraceOf(shop.Below(kTraces));
       calls.push_back({ref, world.Start(call)});
       world.loop.RunFor(Millis(shop.Below(2) == 0 ? 0 : shop.Below(20'000)));
     }
@@ -153,6 +186,10 @@ TEST(SimulationTest, NoFaultMakesASecondEffectOrALieInTheLog) {
     ExpectLegalHistory(world);
   }
 }
+
+TEST(SimulationTest, NoFaultMakesASecondEffectOrALieInTheLog) { RunSeeds(kPlainBackend); }
+
+TEST(SimulationTest, NoResendMakesASecondEffectOrALieInTheLog) { RunSeeds(kDeduplicatingBackend); }
 
 }  // namespace
 }  // namespace recourse

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/ledger/ledger_test_support.h"
@@ -144,7 +145,12 @@ TEST(BeginDecisionTest, TheSameIntentUnderAnotherTraceIsARetryUntilItWasAnswered
       {AcrossTraces::kIfUnanswered, kSucceeded, false, true, Target::kSameIntent, Kind::kReplay},
       {AcrossTraces::kIfUnanswered, kAnswerLost, false, true, Target::kSameIntent, Kind::kReplay},
       {AcrossTraces::kIfUnanswered, kSucceeded, true, true, Target::kNew, Kind::kFresh},
-      {AcrossTraces::kIfUnanswered, kSucceeded, false, false, Target::kNew, Kind::kFresh},
+      {AcrossTraces::kIfUnanswered, kAnswerLost, true, true, Target::kNew, Kind::kFresh},
+      // What is not settled has not been answered, whatever its mark says.
+      {AcrossTraces::kIfUnanswered, kDispatching, true, true, Target::kSameIntent, Kind::kRunning},
+      {AcrossTraces::kIfUnanswered, kUncertain, true, true, Target::kSameIntent, Kind::kUnknown},
+      {AcrossTraces::kAsk, kUncertain, true, true, Target::kSameIntent, Kind::kUnknown},
+      {AcrossTraces::kNever, kUncertain, true, true, Target::kNew, Kind::kFresh},
       {AcrossTraces::kIfUnanswered, kNotSent, false, true, Target::kNew, Kind::kFresh},
       {AcrossTraces::kIfUnanswered, kRejected, false, true, Target::kNew, Kind::kFresh},
       {AcrossTraces::kIfUnanswered, kCompensated, false, true, Target::kNew, Kind::kFresh},
@@ -169,12 +175,75 @@ TEST(BeginDecisionTest, TheSameIntentUnderAnotherTraceIsARetryUntilItWasAnswered
   }
 }
 
-TEST(BeginDecisionTest, TheKeyItselfCountsBeforeTheIntent) {
-  NewOperation call = Call("k");
-  call.across_traces = AcrossTraces::kAlways;
-  const KeyEntry own = Entry(kNotSent);
-  const KeyEntry other = Entry(kSucceeded);
-  EXPECT_EQ(DecideBegin(call, &own, &other, kNow).target, Target::kSameKey);
+TEST(BeginDecisionTest, OtherArgumentsUnderAnotherTraceAreJudgedWhileTheFirstAreUnanswered) {
+  struct Row {
+    AcrossTraces rule;
+    Phase phase;
+    bool is_answered;
+    Kind reject, ask, replay;  // by on_mismatch; kFresh is a new operation
+  };
+  constexpr auto kNew = Kind::kFresh;
+  for (const Row& row :
+       std::vector<Row>{{AcrossTraces::kIfUnanswered, kDispatching, false, Kind::kConflict,
+                         Kind::kSuspected, Kind::kRunning},
+                        {AcrossTraces::kIfUnanswered, kUncertain, false, Kind::kConflict,
+                         Kind::kSuspected, Kind::kUnknown},
+                        {AcrossTraces::kIfUnanswered, kUncertain, true, Kind::kConflict,
+                         Kind::kSuspected, Kind::kUnknown},
+                        {AcrossTraces::kIfUnanswered, kSucceeded, false, Kind::kConflict,
+                         Kind::kSuspected, Kind::kReplay},
+                        {AcrossTraces::kIfUnanswered, kAnswerLost, false, Kind::kConflict,
+                         Kind::kSuspected, Kind::kReplay},
+                        {AcrossTraces::kAlways, kUncertain, false, Kind::kConflict,
+                         Kind::kSuspected, Kind::kUnknown},
+                        {AcrossTraces::kIfUnanswered, kSucceeded, true, kNew, kNew, kNew},
+                        {AcrossTraces::kAlways, kSucceeded, true, kNew, kNew, kNew},
+                        {AcrossTraces::kIfUnanswered, kNotSent, false, kNew, kNew, kNew},
+                        {AcrossTraces::kIfUnanswered, kRejected, false, kNew, kNew, kNew},
+                        {AcrossTraces::kNever, kUncertain, false, kNew, kNew, kNew}}) {
+    KeyEntry entry = Entry(row.phase);
+    entry.is_answered = row.is_answered;
+    NewOperation call = Call("k", "trace-2", "other args");
+    call.across_traces = row.rule;
+    call.may_resend = true;  // never these bytes over those
+    for (const auto& [on_mismatch, kind] :
+         {std::pair(OnMismatch::kReject, row.reject), std::pair(OnMismatch::kAsk, row.ask),
+          std::pair(OnMismatch::kReplay, row.replay)}) {
+      call.on_mismatch = on_mismatch;
+      const BeginDecision decision = DecideBegin(call, nullptr, &entry, kNow);
+      EXPECT_EQ(decision.kind, kind) << NameOf(row.phase) << " answered " << row.is_answered;
+      EXPECT_EQ(decision.target, kind == kNew ? Target::kNew : Target::kSameIntent);
+    }
+  }
+}
+
+TEST(BeginDecisionTest, TheKeyItselfCountsBeforeTheIntentUnlessItIsAboutToBeSentAgain) {
+  struct Row {
+    Phase own, other;
+    bool is_other_answered;
+    Target target;
+    Kind kind;
+  };
+  for (const Row& row :
+       std::vector<Row>{{kSucceeded, kSucceeded, false, Target::kSameKey, Kind::kReplay},
+                        {kUncertain, kSucceeded, false, Target::kSameKey, Kind::kUnknown},
+                        {kRejected, kSucceeded, false, Target::kSameKey, Kind::kReplay},
+                        {kNotSent, kSucceeded, false, Target::kSameIntent, Kind::kReplay},
+                        {kNotSent, kDispatching, false, Target::kSameIntent, Kind::kRunning},
+                        {kProvenAbsent, kUncertain, true, Target::kSameIntent, Kind::kUnknown},
+                        {kProvenAbsent, kSucceeded, true, Target::kSameKey, Kind::kFresh},
+                        {kProvenAbsent, kNotSent, false, Target::kSameKey, Kind::kFresh}}) {
+    NewOperation call = Call("k");
+    call.across_traces = AcrossTraces::kIfUnanswered;
+    const KeyEntry own = Entry(row.own);
+    KeyEntry other = Entry(row.other);
+    other.operation = own.operation + 10;
+    other.is_answered = row.is_other_answered;
+    const BeginDecision decision = DecideBegin(call, &own, &other, kNow);
+    EXPECT_EQ(decision.target, row.target) << NameOf(row.own) << ", " << NameOf(row.other);
+    EXPECT_EQ(decision.kind, row.kind) << NameOf(row.own) << ", " << NameOf(row.other);
+    EXPECT_EQ(DecideBegin(call, &own, &own, kNow), DecideBegin(call, &own, nullptr, kNow));
+  }
 }
 
 }  // namespace

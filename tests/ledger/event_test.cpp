@@ -94,6 +94,7 @@ TEST(EventTest, NamesReadBackAndAreUnique) {
   EXPECT_EQ(NameOf(kAnswerLost), "ANSWER_LOST");
   EXPECT_EQ(NameOf(Cause::kFirstCall), "first_call");
   EXPECT_EQ(NameOf(Cause::kCanceled), "canceled");
+  EXPECT_EQ(NameOf(Cause::kResend), "resend");
 }
 
 }  // namespace

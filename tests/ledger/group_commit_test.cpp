@@ -152,11 +152,45 @@ TEST_F(GroupCommitTest, AReplayNeverLeavesBeforeItsOutcomeIsDurable) {
   auto repeat = StartBegin(Call("k"));
   control_.FailAfter(1);
   control_.Release();
-  // The batch with the outcome fails, so the repeat must not hear of it.
+  // The batch with the outcome fails, so the repeat must not hear of it; nor that nothing was sent.
   const auto answered = repeat->Get(executor_);
-  ASSERT_FALSE(answered);
-  EXPECT_EQ(answered.error().code(), ErrorCode::kLedgerUnavailable);
+  ASSERT_TRUE(answered);
+  EXPECT_EQ(answered->kind, Kind::kUnknown);
+  EXPECT_EQ(answered->event.phase, Phase::kUncertain);
+  EXPECT_EQ(answered->event.operation, event.operation);
+  EXPECT_FALSE(answered->event.answer_kept);
   EXPECT_FALSE(record.Get(executor_));
+}
+
+TEST_F(GroupCommitTest, ARepeatInTheBatchOfAFailedBeginningIsRefusedBecauseNothingWasSent) {
+  control_.Hold();
+  auto blocker = StartBegin(Call("blocker"));
+  control_.WaitUntilOneIsHeld();
+  auto first = StartBegin(Call("k"));
+  auto repeat = StartBegin(Call("k"));
+  control_.FailAfter(1);
+  control_.Release();
+  EXPECT_EQ(first->Get(executor_).value().kind, Kind::kFresh);
+  const auto refused = repeat->Get(executor_);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::kLedgerUnavailable);
+  EXPECT_EQ(refused.error().delivery(), Delivery::kNotSent);
+}
+
+TEST_F(GroupCommitTest, ALatchedLedgerDoesNotSayThatAnUnknownCallWasNotSent) {
+  const Event event = Dispatch(Call("k"));
+  ASSERT_TRUE(Record(Move(event, Phase::kUncertain, Cause::kTimeout)));
+  control_.FailNext();
+  ASSERT_TRUE(StartBegin(Call("other"))->Get(executor_));
+  NewOperation resend = Call("k");
+  resend.may_resend = true;
+  const auto begun = StartBegin(std::move(resend))->Get(executor_);
+  ASSERT_TRUE(begun);
+  EXPECT_EQ(begun->kind, Kind::kUnknown);
+  EXPECT_EQ(begun->event.operation, event.operation);
+  const auto refused = StartBegin(Call("new"))->Get(executor_);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().delivery(), Delivery::kNotSent);
 }
 
 TEST_F(GroupCommitTest, AFailedCommitLatchesWritesAndLeavesReads) {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "filters/ledger/ledger.h"
@@ -141,7 +142,7 @@ TEST_P(LedgerContractTest, ALateAnswerOfAttemptOneNeverMovesAttemptTwo) {
   const Event second = Dispatch(std::move(resend));
   EXPECT_EQ(second.attempt, 2);
   EXPECT_EQ(second.operation, first.operation);
-  EXPECT_EQ(second.cause, Cause::kRepeat);
+  EXPECT_EQ(second.cause, Cause::kResend);
   const auto late = TryRecord(Move(first, Phase::kRejected));
   ASSERT_FALSE(late);
   EXPECT_EQ(late.error().code(), ErrorCode::kInternal);
@@ -256,13 +257,25 @@ TEST_P(LedgerContractTest, AKeyThatJoinedAnIntentKeepsMeaningItAfterTheAnswer) {
 TEST_P(LedgerContractTest, AResendByWayOfAnotherTraceKeepsTheOperationsIdentity) {
   const Event first = Dispatch(OnTrace("k1", "trace-1"));
   Record(Move(first, Phase::kUncertain, Cause::kTimeout));
-  NewOperation call = OnTrace("k2", "trace-2");
-  call.may_resend = true;
-  const Event second = Dispatch(std::move(call));
-  EXPECT_EQ(second.operation, first.operation);
-  EXPECT_EQ(second.attempt, 2);
-  EXPECT_EQ(second.key, first.key);
-  EXPECT_EQ(second.trace_id, "trace-1");
+  // k2 joins by the intent, and from then on it means the operation.
+  const std::pair<const char*, const char*> resends[] = {{"k2", "trace-2"},
+                                                         {"k2", "trace-2"},
+                                                         {"k1", "trace-1"},
+                                                         {"k3", "trace-3"},
+                                                         {"k1", "trace-1"}};
+  int attempt = 1;
+  for (const auto& [key, trace] : resends) {
+    NewOperation call = OnTrace(key, trace);
+    call.may_resend = true;
+    const Event resend = Dispatch(std::move(call));
+    EXPECT_EQ(resend.operation, first.operation) << key;
+    EXPECT_EQ(resend.attempt, ++attempt) << key;
+    EXPECT_EQ(resend.key, first.key) << key;
+    EXPECT_EQ(resend.trace_id, "trace-1") << key;
+    EXPECT_EQ(resend.cause, Cause::kResend) << key;
+    Record(Move(resend, Phase::kUncertain, Cause::kTimeout));
+  }
+  EXPECT_EQ(ledger_->Stats().operations, 1U);
 }
 
 TEST_P(LedgerContractTest, AProbableRepeatCanBeSuspected) {

@@ -17,18 +17,20 @@ class FaultyLedger final : public Ledger {
   bool begin_fails = false;
   bool commit_fails = false;  // Begin decides, but DISPATCHING does not become durable
   bool record_fails = false;
+  // What a failing verb says. By default a Begin that fails knows of no earlier attempt.
+  Error failure{ErrorCode::kLedgerUnavailable, "the disk is gone", Delivery::kNotSent};
 
   Task<Result<Begun>> Begin(NewOperation operation, Executor& executor) override {
-    if (begin_fails) co_return std::unexpected(Down());
+    if (begin_fails) co_return std::unexpected(failure);
     Result<Begun> begun = co_await ledger_->Begin(std::move(operation), executor);
     if (begun && begun->commit && commit_fails) {
       begun->commit = std::make_shared<PendingCommit>();
-      begun->commit->Complete(std::unexpected(Down()));
+      begun->commit->Complete(std::unexpected(failure));
     }
     co_return begun;
   }
   Task<Result<Event>> Record(Transition transition, Executor& executor) override {
-    if (record_fails) co_return std::unexpected(Down());
+    if (record_fails) co_return std::unexpected(failure);
     co_return co_await ledger_->Record(std::move(transition), executor);
   }
   Task<Result<std::optional<Event>>> Join(std::uint64_t operation, MonoTime deadline,
@@ -49,8 +51,6 @@ class FaultyLedger final : public Ledger {
   }
 
  private:
-  static Error Down() { return Error(ErrorCode::kLedgerUnavailable, "the disk is gone"); }
-
   const std::unique_ptr<Ledger> ledger_;
 };
 

@@ -26,7 +26,13 @@ ROUTES = (
 
 
 class Campaign:
-    """Agents that call, repeat 30 % of their calls at once, and retry whatever was not answered."""
+    """Agents that call, repeat 30 % of their calls at once, and retry whatever was not answered,
+    every second time under a new trace, as SDKs do.
+
+    A retry under a new trace is the same intent only while no call of it was ever answered whole
+    (across_traces: if_unanswered). So a trace is changed only then, when no other call of the
+    intent is under way, and for good.
+    """
 
     def __init__(self, double, directory, policy, name, agents, seed):
         self.double = double
@@ -39,13 +45,18 @@ class Campaign:
         self.lock = threading.Lock()
         self.unanswered = {}  # path -> Write; lost, or told to come back later
         self.repeats = collections.deque()
+        self.calling = collections.Counter()  # path -> calls under way
+        self.told = set()  # paths with an answer that is no problem document
         self.made = 0
+        self.moved = 0  # retries under another trace
 
     def new_write(self):
         self.made += 1
         kind, host, query = self.random.choice(ROUTES)
-        trace = f"{self.random.getrandbits(128) | 1:032x}"
-        return Write(f"{kind}/{self.name}-{self.made}", trace, host, query)
+        return Write(f"{kind}/{self.name}-{self.made}", self.new_trace(), host, query)
+
+    def new_trace(self):
+        return f"{self.random.getrandbits(128) | 1:032x}"
 
     def next_write(self, old):
         with self.lock:
@@ -59,13 +70,27 @@ class Campaign:
             return write
 
     def call(self, write):
+        with self.lock:
+            self.change_trace(write)
+            self.calling[write.path] += 1
         answer = self.history.call(self.recourse.port, write)
         with self.lock:
+            self.calling[write.path] -= 1
+            if answer is not None and outcome_of(answer) is None:
+                self.told.add(write.path)
             if answer is None or not is_final(answer):
                 self.unanswered[write.path] = write
             else:
                 self.unanswered.pop(write.path, None)
         return answer
+
+    def change_trace(self, write):
+        path = write.path
+        if path not in self.unanswered or path in self.told or self.calling[path]:
+            return
+        if self.random.random() < 0.5:
+            write.enter(self.new_trace())
+            self.moved += 1
 
     def agent(self, old, deadline):
         while self.recourse.running() and time.monotonic() < deadline:

@@ -186,7 +186,7 @@ class ServedPort:
                 pass  # the peer has left, which ends what a backend has to do
 
     def head(self, sock, left=b"", most=1000):
-        """Reads one request head, `most` bytes at a time; what came after it, or None at the end."""
+        """Reads one request head; gives what came after it, or None at the end of the stream."""
         while b"\r\n\r\n" not in left:
             data = sock.recv(most)
             if not data:

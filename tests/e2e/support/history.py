@@ -57,14 +57,20 @@ class History:
 
 
 class Write:
-    """The bytes of one intent: the same for every repeat."""
+    """The bytes of one intent: the same for every repeat, but for the trace."""
 
     def __init__(self, path, trace, host="shop.test", query="", reference=None):
         self.method = "POST"
         self.path = path
+        self.host = host
+        self.target = path + query
         self.reference = reference or path.rsplit("/", 1)[1]
         self.body = json.dumps({"client_ref": self.reference, "amount": 100}).encode()
+        self.enter(trace)
+
+    def enter(self, trace):
+        """Makes every further call one of this trace (None: of no trace)."""
         headers = {"Content-Type": "application/json"}
         if trace:
             headers["traceparent"] = f"00-{trace}-00f067aa0ba902b7-01"
-        self.data = rawhttp.render("POST", path + query, host, headers, self.body)
+        self.data = rawhttp.render("POST", self.target, self.host, headers, self.body)

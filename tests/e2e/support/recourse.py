@@ -13,6 +13,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 BINARY = os.environ.get("RECOURSE_BIN", str(ROOT / "build/dev/recourse"))
 # Multiplies every bound, for sanitizer builds and loaded machines.
 PATIENCE = float(os.environ.get("RECOURSE_E2E_PATIENCE", "1"))
+CODE = pathlib.Path(BINARY).read_bytes() if os.access(BINARY, os.R_OK) else b""
+# Sanitizers keep freed memory back, so sizes measured under them say nothing.
+MEASURABLE = b"__sanitizer_" not in CODE
+# Only some presets build them in.
+CRASH_POINTS = b"RECOURSE_CRASH_POINT" in CODE
 START_MAX = 20.0 * PATIENCE
 STOP_MAX = 40.0 * PATIENCE
 

@@ -1,0 +1,224 @@
+"""Bodies that fill every buffer on the way: what is told when they break off, what they cost."""
+
+import json
+import socket
+import threading
+
+import pytest
+
+from support import rawhttp
+from support.double import ServedPort
+from support.policies import standard
+from support.recourse import MEASURABLE, PATIENCE, Recourse
+
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+MIB = 1024 * 1024
+WRITE_BODY_MAX = 8 * MIB
+HELD_MAX = 256 * MIB
+AT_ONCE = 60
+# What the process needs beside the bodies, with what the allocator keeps of freed memory.
+MEMORY_MAX_KIB = (HELD_MAX + 96 * MIB) // 1024
+STINGY = """\
+version: 1
+backends:
+  shop: {{ url: "{url}", hosts: [ shop.test ], timeout: 2s }}
+tools:
+  plain.create:
+    match: POST shop /plain/{{token}}
+    effect: write
+    undo: none
+    reason: a row of a test is never undone
+  search:
+    match: POST shop /search
+    effect: read
+"""
+
+
+def leave(port, sock):
+    """Ends towards the proxy, but leaves what it sent unread: no reset, no answer."""
+    sock.shutdown(socket.SHUT_WR)
+    port.stopped.wait(4)
+
+
+def answer_nonsense(port, sock):
+    sock.sendall(b"garbage\r\n\r\n")
+    port.stopped.wait(4)
+
+
+def answer_half(port, sock):
+    sock.sendall(b"HTTP/1.1 20")
+    leave(port, sock)
+
+
+ENDS = {
+    "fin": leave,
+    "garbage": answer_nonsense,
+    "half_a_status_line": answer_half,
+    "silence_until_the_timeout": lambda port, sock: port.stopped.wait(8 * PATIENCE),
+    "reset": lambda port, sock: port.reset(sock),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("size", [7_000_000, WRITE_BODY_MAX], ids=["7_MB", "the_cap"])
+def test_a_write_that_broke_off_while_it_was_sent_is_unknown_and_sent_once(tmp_path, end, size):
+    """Some of the body has left, and nothing says how much of it the backend has taken."""
+
+    def serve(port, sock):
+        if port.head(sock) is not None:
+            port.stopped.wait(0.2)  # the proxy now waits for room to write
+            ENDS[end](port, sock)
+
+    body = b'{"x":"' + b"a" * (size - 8) + b'"}'
+    fields = {
+        "Content-Type": "application/json",
+        "traceparent": f"00-{TRACE}-00f067aa0ba902b7-01",
+    }
+    with (
+        ServedPort(serve, receive_buffer=4096) as port,
+        Recourse(tmp_path, STINGY.format(url=port.url)) as running,
+    ):
+        for attempt in ("first", "repeat"):
+            answer = rawhttp.call(
+                running.port, "POST", "/plain/x", headers=fields, body=body, timeout=30 * PATIENCE
+            )
+            assert answer.json()["outcome"] == "unknown", (attempt, answer)
+            assert answer.status in ((502, 504) if attempt == "first" else (409,))
+            assert len(port.heads) == 1, f"sent {len(port.heads)} times after the {attempt} call"
+        rows = running.events_for("/plain/x")
+        assert [row["phase"] for row in rows] == ["DISPATCHING", "UNCERTAIN"]
+
+
+@pytest.fixture
+def fresh(double, tmp_path):
+    with Recourse(tmp_path, standard(double, timeout="30s")) as running:
+        yield running
+
+
+def begin_upload(process, path, framing=("Content-Length", WRITE_BODY_MAX)):
+    """The head of a large write that asks before it sends; (connection, status)."""
+    connection = rawhttp.Connection(process.port, timeout=30 * PATIENCE)
+    fields = [framing, ("Expect", "100-continue")]
+    connection.send(rawhttp.render("POST", path, "shop.test", fields, length=False))
+    status, _, _, headers = connection.head()
+    if status == 503:
+        document = json.loads(
+            connection.exactly(int(dict(headers)["Content-Length"]))
+        )
+        assert document["type"].endswith("/overloaded") and document["retryable"] is True
+        assert document["outcome"] == "not_executed"
+    return connection, status
+
+
+def begin_uploads(process, token):
+    """Those that were let in; every other one was refused."""
+    begun = [begin_upload(process, f"/plain/{token}-{n}") for n in range(AT_ONCE)]
+    assert {status for _, status in begun} <= {100, 503}
+    for connection, status in begun:
+        if status == 503:
+            connection.close()
+    return [connection for connection, status in begun if status == 100]
+
+
+def test_room_for_large_writes_is_reserved_before_they_are_read(fresh, double, token):
+    uploads = begin_uploads(fresh, f"{token}-a")
+    assert HELD_MAX // WRITE_BODY_MAX - 2 <= len(uploads) <= HELD_MAX // WRITE_BODY_MAX
+    for connection in uploads:
+        connection.send(b"a" * 7 * MIB)
+    assert rawhttp.call(fresh.port, "GET", f"/read/{token}").status == 200
+    now, highest = fresh.memory_kib()
+    assert not MEASURABLE or highest < MEMORY_MAX_KIB, f"{now} KiB, at most {highest} KiB"
+
+    # The room comes back from those that end and from those that break off.
+    finished, left = uploads[:4], uploads[4:]
+    for connection in left:
+        connection.close()
+    for connection in finished:
+        connection.send(b"a" * MIB)
+        assert connection.response("POST").status == 201
+        connection.close()
+    again = begin_uploads(fresh, f"{token}-b")
+    assert len(again) == len(uploads)
+    for connection in again:
+        connection.close()
+    assert len(double.effects(f"/plain/{token}-a-0")) == 1
+
+
+def test_chunked_writes_whose_size_is_not_known_are_held_in_bounded_memory(fresh, double, token):
+    chunk = b"%x\r\n" % MIB + b"a" * MIB + b"\r\n"
+    connections = []
+    for number in range(AT_ONCE):
+        connection = rawhttp.Connection(fresh.port, timeout=30 * PATIENCE)
+        coding = {"Transfer-Encoding": "chunked"}
+        connection.send(
+            rawhttp.render("POST", f"/plain/{token}", "shop.test", coding, length=False)
+        )
+        for _ in range(7):
+            connection.send_as_far_as_taken(chunk)
+        connections.append(connection)
+    assert rawhttp.call(fresh.port, "GET", f"/read/{token}").status == 200
+    now, highest = fresh.memory_kib()
+    assert not MEASURABLE or highest < MEMORY_MAX_KIB, f"{now} KiB, at most {highest} KiB"
+    for connection in connections:
+        connection.close()
+    assert double.requests(f"/plain/{token}") == []
+
+
+UPLOADED = 120_000  # where the backend answers, although ten million bytes were announced
+ROUNDS = 20
+CLIENTS = 12
+
+
+def answer_early(port, sock):
+    left = port.head(sock, most=1 << 16)
+    if left is None:
+        return
+    taken = len(left)
+    while taken < UPLOADED:
+        data = sock.recv(1 << 16)
+        if not data:
+            return
+        taken += len(data)
+    sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+    port.stopped.wait(60)
+
+
+def upload_until_answered(port, number, wrong):
+    """The answer must come, and the end of the connection after it: the body is unfinished."""
+    try:
+        with rawhttp.Connection(port, timeout=5 * PATIENCE) as connection:
+            size = {"Content-Length": 10_000_000}
+            connection.send(rawhttp.render("POST", "/search", "shop.test", size, length=False))
+            connection.send(b"a" * 110_000)
+            threading.Event().wait(0.05)  # the second burst meets the answer
+            for _ in range(1 + number % 6):
+                connection.send_as_far_as_taken(b"b" * 15_000)
+            if connection.response("POST").body != b"ok":
+                wrong.append((number, "another answer"))
+            if not connection.at_end():
+                wrong.append((number, "more than one answer"))
+    except (OSError, rawhttp.Cut) as error:
+        wrong.append((number, repr(error)))
+
+
+def test_an_answer_that_ends_an_upload_early_leaves_no_session_behind(tmp_path):
+    wrong = []
+    with (
+        ServedPort(answer_early) as port,
+        Recourse(tmp_path, STINGY.format(url=port.url)) as running,
+    ):
+        for turn in range(ROUNDS):
+            threads = [
+                threading.Thread(
+                    target=upload_until_answered,
+                    args=(running.port, turn * CLIENTS + client, wrong),
+                )
+                for client in range(CLIENTS)
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert wrong == []
+        running.terminate()
+        assert running.wait(timeout=3 * PATIENCE) == 0

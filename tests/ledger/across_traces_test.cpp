@@ -1,0 +1,164 @@
+// Calls of one intent under several traces stay one operation, also when the ledger is opened again
+// between any two of them.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "filters/ledger/ledger.h"
+#include "tests/ledger/ledger_test_support.h"
+
+namespace recourse {
+namespace {
+
+using Kind = Begun::Kind;
+
+enum class Between : std::uint8_t { kNothing, kRestart };
+
+class AcrossTracesTest : public testing::TestWithParam<Between> {
+ protected:
+  AcrossTracesTest() { Open(); }
+
+  static NewOperation OnTrace(const std::string& name) {
+    NewOperation call = Call("key of " + name, name);
+    call.event.intent = DigestOf("intent");
+    call.across_traces = AcrossTraces::kIfUnanswered;
+    return call;
+  }
+  Begun Begin(NewOperation call) {
+    auto begun = Await(ledger_->Begin(std::move(call), executor_), executor_);
+    EXPECT_TRUE(begun) << (begun ? "" : begun.error().detail());
+    return begun ? std::move(*begun) : Begun();
+  }
+  Event Dispatch(NewOperation call) {
+    const Begun begun = Begin(std::move(call));
+    EXPECT_EQ(begun.kind, Kind::kFresh);
+    EXPECT_TRUE(begun.commit && Await(begun.commit->Durable(), executor_));
+    return begun.event;
+  }
+  Event Record(Transition transition) {
+    auto event = Await(ledger_->Record(std::move(transition), executor_), executor_);
+    EXPECT_TRUE(event) << (event ? "" : event.error().detail());
+    return event ? std::move(*event) : Event();
+  }
+  // Only while nothing is dispatching.
+  void PassTime() {
+    if (GetParam() == Between::kRestart) Open();
+  }
+  void Open() {
+    ledger_.reset();
+    auto opened = OpenLmdbLedger({.directory = directory_.data(), .map_bytes = 1U << 30}, clock_);
+    ASSERT_TRUE(opened) << opened.error();
+    ledger_ = std::move(*opened);
+  }
+  void ExpectReplayOf(const Event& event, const std::string& trace) {
+    const Begun begun = Begin(OnTrace(trace));
+    EXPECT_EQ(begun.kind, Kind::kReplay) << trace;
+    EXPECT_EQ(begun.event.operation, event.operation) << trace;
+    EXPECT_EQ(begun.event.key, event.key) << trace;
+  }
+
+  ManualClock clock_;
+  PumpedExecutor executor_;
+  TempDirectory directory_;
+  std::unique_ptr<Ledger> ledger_;
+};
+
+TEST_P(AcrossTracesTest, AResendByAnyKeyIsTheNextAttemptOfTheOperation) {
+  const Event first = Dispatch(OnTrace("t1"));
+  Record(Move(first, Phase::kUncertain, Cause::kTimeout));
+  int attempt = 1;
+  for (const char* trace : {"t2", "t2", "t1", "t3", "t2"}) {
+    PassTime();
+    NewOperation call = OnTrace(trace);
+    call.may_resend = true;
+    const Event resend = Dispatch(std::move(call));
+    EXPECT_EQ(resend.operation, first.operation) << trace;
+    EXPECT_EQ(resend.key, first.key) << trace;
+    EXPECT_EQ(resend.attempt, ++attempt) << trace;
+    Record(Move(resend, Phase::kUncertain, Cause::kTimeout));
+  }
+  EXPECT_EQ(ledger_->Stats().operations, 1U);
+  EXPECT_EQ(ledger_->Stats().uncertain, 1U);
+}
+
+TEST_P(AcrossTracesTest, AfterProvenAbsenceTheKeyThatJoinedDispatchesForAll) {
+  const Event first = Dispatch(OnTrace("t1"));
+  const Event uncertain = Record(Move(first, Phase::kUncertain, Cause::kTimeout));
+  EXPECT_EQ(Begin(OnTrace("t2")).kind, Kind::kUnknown);
+  PassTime();
+  Record(Move(uncertain, Phase::kProvenAbsent, Cause::kProbeAbsent));
+  PassTime();
+  const Event second = Dispatch(OnTrace("t2"));
+  EXPECT_EQ(second.operation, first.operation);
+  EXPECT_EQ(second.key, first.key);
+  EXPECT_EQ(second.attempt, 2);
+  Record(Success(second));
+  for (const char* trace : {"t1", "t2", "t1", "t3"}) {
+    PassTime();
+    ExpectReplayOf(second, trace);
+  }
+  EXPECT_TRUE(ledger_->Verify().ok);
+}
+
+TEST_P(AcrossTracesTest, AKeyThatWasNotSentFollowsTheCallThatWasMadeInItsPlace) {
+  for (const Phase nothing : {Phase::kNotSent, Phase::kProvenAbsent, Phase::kRejected}) {
+    const std::string name(NameOf(nothing));
+    const auto call = [&](const std::string& trace) {
+      NewOperation operation = OnTrace(trace + name);
+      operation.event.intent = DigestOf(name);
+      return operation;
+    };
+    Event first = Dispatch(call("t1"));
+    if (nothing == Phase::kProvenAbsent) first = Record(Move(first, Phase::kUncertain));
+    Record(Move(first, nothing));
+    const Event second = Dispatch(call("t2"));
+    EXPECT_NE(second.operation, first.operation) << name;
+    Record(Success(second));
+    clock_.Advance(Millis(60'001));
+    PassTime();
+    ledger_->MarkAnswered(first.operation);  // written after the alias that hides it
+    for (int i = 0; i < 2; ++i) {
+      const Begun repeat = Begin(call("t1"));
+      EXPECT_EQ(repeat.kind, Kind::kReplay) << name;
+      EXPECT_EQ(repeat.event.operation, second.operation) << name;
+      PassTime();
+      ledger_->MarkAnswered(second.operation);
+    }
+  }
+  EXPECT_TRUE(ledger_->Verify().ok);
+}
+
+TEST_P(AcrossTracesTest, TheOperationThatWasSentLastStandsForTheIntent) {
+  const Event first = Dispatch(OnTrace("t1"));
+  Record(Move(first, Phase::kNotSent, Cause::kConnectFailed));
+  Record(Move(Dispatch(OnTrace("t2")), Phase::kNotSent, Cause::kConnectFailed));
+  PassTime();
+  const Event again = Dispatch(OnTrace("t1"));
+  EXPECT_EQ(again.operation, first.operation);
+  Record(Success(again));
+  for (const char* trace : {"t3", "t2", "t3"}) {
+    PassTime();
+    ExpectReplayOf(again, trace);
+  }
+}
+
+TEST_P(AcrossTracesTest, ARefusedRewordingDoesNotBindItsKey) {
+  const Event first = Dispatch(OnTrace("t1"));
+  Record(Success(first));
+  NewOperation reworded = OnTrace("t2");
+  reworded.event.args_hash = DigestOf("other");
+  EXPECT_EQ(Begin(reworded).kind, Kind::kConflict);
+  PassTime();
+  ledger_->MarkAnswered(first.operation);
+  EXPECT_NE(Dispatch(reworded).operation, first.operation);
+}
+
+INSTANTIATE_TEST_SUITE_P(Times, AcrossTracesTest,
+                         testing::Values(Between::kNothing, Between::kRestart),
+                         [](const auto& param) {
+                           return param.param == Between::kNothing ? "InOneRun" : "WithRestarts";
+                         });
+
+}  // namespace
+}  // namespace recourse
