@@ -208,46 +208,6 @@ def test_a_bad_key_is_refused(proxy, double, token, key):
     assert double.requests(path) == []
 
 
-@pytest.mark.parametrize(
-    "first, second",
-    [
-        ('{"amount":1.0,"note":"é"}', '{ "note": "\\u00e9", "amount": 1 }'),
-        ('{"a":100,"b":[1,2]}', '{"b":[1,2],"a":1e2}'),
-    ],
-)
-def test_the_same_arguments_in_other_bytes_are_the_same_call(proxy, double, token, first, second):
-    path, json_type = f"/plain/{token}", "application/json"
-    assert post(proxy, path, first.encode(), Content_Type=json_type).status == 201
-    assert post(proxy, path, second.encode(), Content_Type=json_type).replayed
-    assert len(double.effects(path)) == 1
-
-
-@pytest.mark.parametrize(
-    "first, second",
-    [
-        ('{"id":9007199254740993}', '{"id":9007199254740992}'),
-        ('{"a":"1"}', '{"a":1}'),
-        ('{"a":[1,2]}', '{"a":[2,1]}'),
-    ],
-)
-def test_other_arguments_are_another_call(proxy, double, token, first, second):
-    path, json_type = f"/plain/{token}", "application/json"
-    assert post(proxy, path, first.encode(), Content_Type=json_type).status == 201
-    other = post(proxy, path, second.encode(), Content_Type=json_type)
-    assert other.status == 201 and not other.replayed
-    assert len(double.effects(path)) == 2
-
-
-@pytest.mark.parametrize(
-    "body", ['{"a":1,"a":2}', '{"a":', "\ufeff{}", '{"a":NaN}', '{"a":"\\ud800"}']
-)
-def test_arguments_with_two_readings_are_refused(proxy, double, token, body):
-    path = f"/plain/{token}"
-    answer = post(proxy, path, body.encode(), Content_Type="application/json")
-    assert answer.status in (400, 415, 422) and answer.json()["outcome"] == "not_executed"
-    assert double.requests(path) == []
-
-
 def test_ignored_and_free_text_fields_do_not_make_another_call(proxy, double, token):
     path = f"/anyway/{token}"
     assert post(proxy, path, {"order": 1, "sent_at": "10:00"}).status == 201
@@ -416,45 +376,7 @@ def test_a_large_answer_is_passed_on_and_replayed(proxy, double, token):
     assert first.body == second.body == body.encode() and second.replayed
 
 
-FORM = "application/x-www-form-urlencoded"
 BYTES = "application/octet-stream"
-
-
-def parts(boundary, value):
-    field = f'--{boundary}\r\nContent-Disposition: form-data; name="a"\r\n\r\n{value}\r\n'
-    return f"{field}--{boundary}--\r\n".encode()
-
-
-@pytest.mark.parametrize(
-    "first, same, other",
-    [
-        ((FORM, b"a=1&b=2"), (FORM, b"b=%32&a=1"), (FORM, b"a=1&b=3")),
-        ((BYTES, b"\xff\x00\x01"), (BYTES, b"\xff\x00\x01"), (BYTES, b"\xff\x00\x02")),
-        (
-            ("multipart/form-data; boundary=xx", parts("xx", 1)),
-            ("multipart/form-data; boundary=yy", parts("yy", 1)),
-            ("multipart/form-data; boundary=xx", parts("xx", 2)),
-        ),
-    ],
-    ids=["form", "bytes", "multipart"],
-)
-def test_bodies_that_are_not_json_are_compared_by_their_meaning(
-    proxy, double, token, first, same, other
-):
-    path = f"/plain/{token}"
-    answers = [
-        post(proxy, path, body, Content_Type=kind) for kind, body in (first, same, other)
-    ]
-    assert [(a.status, a.replayed) for a in answers] == [(201, False), (201, True), (201, False)]
-    assert len(double.effects(path)) == 2
-
-
-def test_the_query_is_part_of_the_call(proxy, double, token):
-    path = f"/plain/{token}"
-    assert post(proxy, path + "?page=1", {"a": 1}).status == 201
-    assert post(proxy, path + "?page=1", {"a": 1}).replayed
-    assert not post(proxy, path + "?page=2", {"a": 1}).replayed
-    assert len(double.effects(path)) == 2
 
 
 @pytest.mark.parametrize(
