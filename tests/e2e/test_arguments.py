@@ -6,6 +6,7 @@ from support import rawhttp
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 FORM = "application/x-www-form-urlencoded"
+BYTES = "application/octet-stream"
 
 
 def traced(trace):

@@ -376,7 +376,6 @@ def test_a_large_answer_is_passed_on_and_replayed(proxy, double, token):
     assert first.body == second.body == body.encode() and second.replayed
 
 
-BYTES = "application/octet-stream"
 
 
 @pytest.mark.parametrize(
