@@ -94,6 +94,7 @@ Result<LedgerEngine::BeginStep> LedgerEngine::Begin(NewOperation& call) {
     if (!may_have_effect) return std::unexpected(Latched());
     decision.kind = Begun::Kind::kUnknown;  // the resend cannot be remembered
   }
+  RC_CHECK(decision.kind == Begun::Kind::kFresh || target != nullptr);
   auto step = decision.kind == Begun::Kind::kFresh ? BeginFresh(call, decision, target)
                                                    : BeginRepeat(decision, *target);
   if (!step && may_have_effect) {

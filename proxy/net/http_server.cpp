@@ -78,7 +78,7 @@ asio::awaitable<void> Serve(tcp::socket socket, const HttpServer::Handler& handl
     }
     if (ec) break;
   }
-  stream.socket().shutdown(tcp::socket::shutdown_send, ec);
+  (void)stream.socket().shutdown(tcp::socket::shutdown_send, ec);
 }
 
 }  // namespace

@@ -224,7 +224,7 @@ def test_a_read_with_a_streamed_body_is_not_retried(proxy, double):
     """Its body has passed through and cannot be sent again."""
     before = len(double.requests("/read/upload"))
     double.script("POST", "/read/upload", ["read", "rst"], 1)
-    answer = rawhttp.call(proxy.port, "POST", "/read/upload", body=b"x" * 100_000)
+    answer = rawhttp.call(proxy.port, "POST", "/read/upload", body=b"x" * 1_000_000)
     assert answer.status == 502
     assert len(double.requests("/read/upload")) == before + 1
 
