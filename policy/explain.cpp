@@ -127,7 +127,7 @@ void AddScope(const ScopeRule& scope, const ExplainedCall& call, const CallValue
 // The parts in the order of design 4, as the idempotency filter names them.
 void AddKey(const ScopeRule& scope, const std::vector<Selector>& identity,
             const ExplainedCall& call, const CallValues& values, Explanation& out) {
-  out.key.push_back({"caller", "who calls: the authenticated agent"});
+  out.key.push_back({"caller", "who calls: every agent of this sidecar's pod is one caller"});
   out.fingerprint = "method, path, query and the whole body";
   std::string field;
   if (const std::string* intent = NamedIntent(call.headers, field)) {

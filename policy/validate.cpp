@@ -179,6 +179,20 @@ void CheckUndo(Draft& draft, const RouteTable& routes, std::size_t index) {
   }
 }
 
+void WarnAboutUnknown(Draft& draft, std::size_t index) {
+  const Tool& tool = draft.policy.tools[index];
+  if (tool.patterns.empty() || tool.settle || tool.approval) return;
+  // A DELETE or PUT can be looked at and made again by hand; these cannot.
+  const bool adds = std::any_of(tool.methods.begin(), tool.methods.end(), [](const auto& name) {
+    return name == "POST" || name == "PATCH" || name == "*";
+  });
+  if (!adds) return;
+  if (!draft.policy.backends[tool.backend].key_header.empty()) return;
+  draft.problems.Warn(draft.tool_places[index], draft.ToolKey(index, "settle"),
+                      "is not given and the backend has no key_header: when the outcome of a call "
+                      "is unknown, nothing can find it out, and its repeats get 409 for good");
+}
+
 void WarnAboutKey(Draft& draft, std::size_t index) {
   using Kind = ScopeRule::Kind;
   const Tool& tool = draft.policy.tools[index];
@@ -274,6 +288,8 @@ void Validate(Draft& draft) {
     CheckSettle(draft, i);
     CheckUndo(draft, routes, i);
     WarnAboutKey(draft, i);
+    // Among errors it could be the consequence of one, such as a key_header that is misspelled.
+    if (!draft.problems.has_errors()) WarnAboutUnknown(draft, i);
   }
   WarnAboutCoveredWrites(draft);
 }

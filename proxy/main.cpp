@@ -65,6 +65,7 @@ void AddRun(CLI::App& app, Arguments& args) {
          "Most bytes the ledger may grow to, e.g. 8GiB; writes are refused when it is full")
       ->envname("RECOURSE_LEDGER_MAX")
       ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(std::uint64_t{1} << 20, std::uint64_t{1} << 44))
       ->default_str("64GiB");
   run->add_option("--threads", config.threads, "I/O threads")
       ->envname("RECOURSE_THREADS")
@@ -104,6 +105,8 @@ void AddEvents(CLI::App& app, Arguments& args) {
   list->add_option("--trace", args.query.trace, "Only events of this trace id");
   list->add_option("--tool", args.query.tool, "Only events of this tool");
   list->add_option("--status", args.query.status, "PENDING, SUCCESS, FAILED or COMPENSATED");
+  list->add_option("--phase", args.query.phase, "DISPATCHING, UNCERTAIN, SUCCEEDED, ...");
+  list->add_option("--after", args.query.after, "Only events with a larger id");
   list->add_option("--limit", args.query.limit, "Print at most this many")->capture_default_str();
   AddAdminOptions(*list, args);
   list->callback(
@@ -140,7 +143,7 @@ int Explain(const Arguments& args) {
   if (!args.body_file.empty()) {
     std::ifstream file(args.body_file, std::ios::binary);
     if (!file) {
-      std::cerr << "recourse: cannot open " << args.body_file << "\n";
+      std::cerr << "recourse: cannot open " << args.body_file << "; --body takes a file\n";
       return kExitUsage;
     }
     std::ostringstream text;
@@ -167,6 +170,25 @@ void AddPolicy(CLI::App& app, Arguments& args) {
   explain->callback([&args] { args.exit_code = Explain(args); });
 }
 
+// CLI11 only says that a subcommand is missing; this names the word that is none.
+std::string UnknownCommand(const CLI::App& app, int argc, char** argv) {
+  const CLI::App* at = &app;
+  for (int i = 1; i < argc && argv[i][0] != '-'; ++i) {
+    if (at->get_subcommands({}).empty()) return {};
+    std::string known;
+    const CLI::App* next = nullptr;
+    for (const CLI::App* command : at->get_subcommands({})) {
+      known += (known.empty() ? "" : ", ") + command->get_name();
+      if (command->get_name() == argv[i]) next = command;
+    }
+    if (next == nullptr) {
+      return "there is no command '" + std::string(argv[i]) + "'; accepted: " + known;
+    }
+    at = next;
+  }
+  return {};
+}
+
 }  // namespace
 }  // namespace recourse
 
@@ -176,6 +198,7 @@ int main(int argc, char** argv) {
                "recourse");
   Arguments args;
   app.require_subcommand(1);
+  app.set_version_flag("--version", std::string("recourse ") + RECOURSE_VERSION);
   recourse::AddRun(app, args);
   recourse::AddEvents(app, args);
   recourse::AddLedger(app, args);
@@ -183,6 +206,10 @@ int main(int argc, char** argv) {
   app.add_subcommand("version", "Print the version")->callback([] {
     std::cout << "recourse " << RECOURSE_VERSION << "\n";
   });
+  if (const auto unknown = recourse::UnknownCommand(app, argc, argv); !unknown.empty()) {
+    std::cerr << "recourse: " << unknown << "\n";
+    return recourse::kExitUsage;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -48,6 +48,7 @@ ErrorCode UnsentCode(ErrorCode code) {
     case ErrorCode::kUnknownBackend:
     case ErrorCode::kLedgerUnavailable:
     case ErrorCode::kMalformedRequest:
+    case ErrorCode::kNotImplemented:
     case ErrorCode::kInternal:
       return code;
     default:

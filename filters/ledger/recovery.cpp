@@ -12,6 +12,9 @@
 namespace recourse {
 namespace {
 
+constexpr std::string_view kCannotWrite =
+    "it cannot be written; is the disk full, or --ledger-max too small?";
+
 using Done = std::expected<void, std::string>;
 
 std::unexpected<std::string> BadRow(std::uint64_t seq, std::string_view reason) {
@@ -122,7 +125,7 @@ Done SettleRunning(LedgerEngine& engine) {
         return std::unexpected(std::string(done.error().detail()));
       }
     }
-    if (!engine.Commit()) return std::unexpected("it cannot be written; is the disk full?");
+    if (!engine.Commit()) return std::unexpected(std::string(kCannotWrite));
   }
 }
 
@@ -135,7 +138,7 @@ std::expected<std::unique_ptr<LedgerEngine>, std::string> StartEngine(LedgerPart
   if (Done done = RestoreIndex(*engine); !done) return std::unexpected(done.error());
   if (Done done = ReplayRows(*engine); !done) return std::unexpected(done.error());
   engine->StartEpoch();
-  if (!engine->Commit()) return std::unexpected("it cannot be written; is the disk full?");
+  if (!engine->Commit()) return std::unexpected(std::string(kCannotWrite));
   if (Done done = SettleRunning(*engine); !done) return std::unexpected(done.error());
   return engine;
 }

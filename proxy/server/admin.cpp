@@ -82,14 +82,17 @@ HttpResponse AdminApi::ListEvents(std::string_view query) {
   for (const auto& [name, value] : ParsePairs(query)) {
     std::uint64_t number = 0;
     bool good = true;
+    std::string_view accepted = "a number";
     if (name == "trace") {
       filter.trace_id = value;
     } else if (name == "tool") {
       filter.tool = value;
     } else if (name == "status") {
       good = (filter.status = StatusFromName(value)).has_value();
+      accepted = "PENDING, SUCCESS, FAILED or COMPENSATED (for UNCERTAIN ask by phase)";
     } else if (name == "phase") {
       good = (filter.phase = PhaseFromName(value)).has_value();
+      accepted = "a phase such as DISPATCHING, UNCERTAIN or SUCCEEDED";
     } else if (name == "operation") {
       good = ParseNumber(value, number);
       filter.operation = number;
@@ -104,7 +107,11 @@ HttpResponse AdminApi::ListEvents(std::string_view query) {
                          "' is not one of trace, tool, status, phase, operation, after, "
                          "limit");
     }
-    if (!good) return Problem(400, "Bad parameter", "'" + value + "' is no value for " + name);
+    if (!good) {
+      return Problem(
+          400, "Bad parameter",
+          "'" + value + "' is no value for " + name + "; accepted: " + std::string(accepted));
+    }
   }
   auto page = ledger_.List(filter);
   if (!page) return Problem(503, "Event log unavailable", page.error().detail());

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <ostream>
+#include <utility>
 
 #include "proxy/base/json.h"
 #include "proxy/net/http_client.h"
@@ -71,19 +72,21 @@ void PrintHeader(std::ostream& out) {
 int ListEvents(const AdminClient& client, const EventQuery& query, std::ostream& out,
                std::ostream& err) {
   std::uint64_t left = query.limit;
-  std::string after = "0";
+  std::string after = std::to_string(query.after);
   std::string json = "[";
-  if (!client.json) PrintHeader(out);
+  bool has_header = client.json;
   while (left > 0 && !after.empty()) {
     std::string target =
         "/events?after=" + after + "&limit=" + std::to_string(std::min(left, kPageMax));
     if (!query.trace.empty()) target += "&trace=" + PercentEncode(query.trace);
     if (!query.tool.empty()) target += "&tool=" + PercentEncode(query.tool);
     if (!query.status.empty()) target += "&status=" + PercentEncode(query.status);
+    if (!query.phase.empty()) target += "&phase=" + PercentEncode(query.phase);
     const auto text = Call(client, "GET", target);
     if (!text) return Fail(err, text.error());
     const auto page = ParsePage(*text);
     if (!page) return Fail(err, page.error().detail());
+    if (!std::exchange(has_header, true)) PrintHeader(out);
     const Json& events = *page->Find("events");
     left -= std::min<std::uint64_t>(left, events.items.size());
     after = Field(*page, "next");

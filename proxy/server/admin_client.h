@@ -14,7 +14,8 @@ struct AdminClient {
 };
 
 struct EventQuery {
-  std::string trace, tool, status;
+  std::string trace, tool, status, phase;
+  std::uint64_t after = 0;    // only events with a larger id
   std::uint64_t limit = 100;  // events printed at most
 };
 

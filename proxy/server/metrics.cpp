@@ -49,7 +49,7 @@ Metrics::Metrics(const Policy& policy, WallTime started)
       durations(Family(BuildHistogram(), "recourse_http_request_duration_seconds",
                        "From the request's head to the end of its answer.", registry)),
       attempts(Family(BuildCounter(), "recourse_upstream_attempts_total",
-                      "Attempts to reach a backend, by what came of them.", registry)),
+                      "Calls tried at a backend, by what came of them.", registry)),
       idempotency(Family(BuildCounter(), "recourse_idempotency_total",
                          "Writes, by what their key said.", registry)),
       parse_errors(Family(BuildCounter(), "recourse_parse_errors_total",

@@ -59,7 +59,7 @@ class RequestMetrics {
 
   // `tool` nullptr: unlisted.
   void Count(const Tool* tool, std::string_view method, int status, double seconds);
-  // One attempt of a read; `outcome` is "ok" or an error's slug.
+  // A call that was tried at a backend; `outcome` is "ok" or an error's slug.
   void CountAttempt(const Backend* backend, std::string_view outcome);
 
  private:

@@ -96,7 +96,8 @@ void ListenOrThrow(const char* flag, const std::string& address, Listen listen) 
     listen(endpoint);
   } catch (const boost::system::system_error& error) {
     throw StartupError(kExitRuntime, std::string("cannot listen on ") + flag + " " + address +
-                                         ": " + error.code().message());
+                                         ": " + error.code().message() +
+                                         "; name another address with this flag");
   }
 }
 

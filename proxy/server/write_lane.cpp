@@ -135,6 +135,10 @@ void Session::NoteWrite(const RequestContext& context, const WriteAnswer& answer
   record_.attempts = context.attempts;
   record_.replayed = context.replayed;
   if (answer.error) record_.error = FactsOf(*answer.error).slug;
+  if (context.attempts > 0) {
+    worker_.metrics.CountAttempt(context.backend,
+                                 answer.error ? FactsOf(*answer.error).slug : "ok");
+  }
   if (const auto* event = FindHeader(answer.response.headers, "Recourse-Event")) {
     record_.event = *event;
   }

@@ -357,6 +357,8 @@ TEST(LoaderErrorsTest, WarningsSayWhatMayGoWrong) {
   const std::pair<std::string, std::string> rows[] = {
       {head + "  t: { match: POST b /t, effect: write, reason: r }\n",
        "p.yaml:4:3: warning: tools.t.identity: is not given, so the whole body is the key"},
+      {head + "  t: { match: POST b /t, effect: write, reason: r, identity: body#/a }\n",
+       "p.yaml:4:3: warning: tools.t.settle: is not given and the backend has no key_header"},
       {head + "  t: { match: POST b /t, effect: write, reason: r, ignore: /ts }\n",
        "tools.t.ignore: /ts is a top-level member"},  // J35
       {head + "  t: { match: POST b /t, effect: write, reason: r, identity: body#/a, settle: { "
@@ -373,11 +375,13 @@ TEST(LoaderErrorsTest, WarningsSayWhatMayGoWrong) {
     EXPECT_TRUE(loaded.ok()) << yaml << ProblemsOf(loaded);
     EXPECT_THAT(ProblemsOf(loaded), HasSubstr(warning)) << yaml;
   }
+  const std::string keyed =
+      "version: 1\nbackends: { b: { url: \"http://b\", key_header: K } }\ntools:\n";
   for (const std::string& quiet :
        {head + "  t: { match: DELETE b /t, effect: write, reason: r }\n",
-        head +
+        keyed +
             "  t: { match: POST b /t, effect: write, reason: r, identity: body#/a, ignore: /t }\n",
-        head + "  t: { match: POST b /t, effect: write, reason: r, scope: \"body#/run\" }\n",
+        keyed + "  t: { match: POST b /t, effect: write, reason: r, scope: \"body#/run\" }\n",
         head + "  t: { match: POST b /t/search, effect: read }\n",
         head + "  r: { match: GET b /t/**, effect: read }\n"
                "  t: { match: GET b /t/delete, effect: write, reason: r }\n"
