@@ -127,8 +127,6 @@ def test_a_backend_that_is_not_spoken_yet_is_told_as_such(double, tmp_path, toke
     policy = policy.replace("tools:", '  secure: { url: "https://secure.test" }\ntools:', 1)
     with Recourse(tmp_path, policy) as running:
         for method, body in (("GET", b""), ("POST", {"a": 1})):
-            answer = rawhttp.call(
-                running.port, method, "/x", headers={"Host": "secure.test"}, body=body
-            )
+            answer = rawhttp.call(running.port, method, "/x", host="secure.test", body=body)
             assert answer.status == 501 and answer.json()["outcome"] == "not_executed"
             assert "https" in answer.json()["detail"] and answer.json()["retryable"] is False
