@@ -55,6 +55,7 @@ class OperationAllocator {
   using value_type = T;
   explicit OperationAllocator(OperationMemory& memory) : memory_(&memory) {}
   template <class U>
+  // Implicit, as the allocator requirements ask. NOLINTNEXTLINE(google-explicit-constructor)
   OperationAllocator(const OperationAllocator<U>& other) : memory_(other.memory_) {}
   T* allocate(std::size_t count) { return static_cast<T*>(memory_->Allocate(count * sizeof(T))); }
   void deallocate(T* pointer, std::size_t) { memory_->Free(pointer); }
