@@ -289,47 +289,20 @@ class HeadReader {
         return Step::kOk;
       case FieldId::kContentType:
         if (kIsRequest && HasListComma(field.value)) return Fail("more than one Content-Type");
-        if (is_first) head_.content_type = field.value;
         return Step::kOk;
       case FieldId::kKeepAlive:
         head_.keep_alive_timeout_s = KeepAliveTimeout(field.value);
         return Step::kOk;
       case FieldId::kExpect:
         return TakeExpect(field.value);
-      case FieldId::kUpgrade:
-        head_.has_upgrade = true;
-        return Step::kOk;
-      default:
-        if (is_first) TakeView(field);
-        return Step::kOk;
-    }
-  }
-
-  void TakeView(const Field& field) {
-    switch (field.id) {
       case FieldId::kTraceparent:
-        head_.traceparent = field.value;
-        return;
-      case FieldId::kContentEncoding:
-        head_.content_encoding = field.value;
-        return;
-      case FieldId::kIdempotencyKey:
-        head_.idempotency_key = field.value;
-        head_.has_idempotency_key = true;
-        return;
-      case FieldId::kRecourseIntent:
-        head_.recourse_intent = field.value;
-        head_.has_recourse_intent = true;
-        return;
-      case FieldId::kRecourseFlow:
-        head_.recourse_flow = field.value;
-        return;
+        if (is_first) head_.traceparent = field.value;
+        return Step::kOk;
       default:
-        return;
+        return Step::kOk;
     }
   }
 
-  // An answer may repeat the same length, in lines or in a list (F5).
   Step TakeContentLength(std::string_view value, bool is_first) {
     for (bool is_last = false; !is_last;) {
       const std::size_t comma = kIsRequest ? std::string_view::npos : value.find(',');
@@ -446,8 +419,7 @@ class HeadReader {
 void Head::Reset() {
   // The fields behind field_count are not read, so they may stay.
   method = target = authority = path = reason = {};
-  host = traceparent = content_type = content_encoding = idempotency_key = {};
-  recourse_intent = recourse_flow = {};
+  host = traceparent = {};
   form = TargetForm::kOrigin;
   status = 0;
   minor = 1;
@@ -456,7 +428,7 @@ void Head::Reset() {
   content_length = 0;
   has_content_length = false;
   keep_alive = true;
-  expect_continue = has_upgrade = has_idempotency_key = has_recourse_intent = false;
+  expect_continue = false;
   keep_alive_timeout_s = -1;
 }
 

@@ -85,12 +85,8 @@ struct Head {
   bool has_content_length = false;   // also where no body follows: an answer to HEAD, 304
   bool keep_alive = true;            // the peer's wish, from version and Connection
   bool expect_continue = false;
-  bool has_upgrade = false;
-  int keep_alive_timeout_s = -1;  // response: Keep-Alive: timeout=N
-  // Values of fields that must occur at most once; empty when absent.
-  std::string_view host, traceparent, content_type, content_encoding, idempotency_key,
-      recourse_intent, recourse_flow;
-  bool has_idempotency_key = false, has_recourse_intent = false;
+  int keep_alive_timeout_s = -1;       // response: Keep-Alive: timeout=N
+  std::string_view host, traceparent;  // empty when absent
 
   void Reset();
 };

@@ -9,12 +9,8 @@ FORM = "application/x-www-form-urlencoded"
 BYTES = "application/octet-stream"
 
 
-def traced(trace):
-    return {"traceparent": f"00-{trace}-00f067aa0ba902b7-01"}
-
-
 def post(proxy, path, body, trace=TRACE, **headers):
-    fields = traced(trace) if trace else {}
+    fields = rawhttp.traced(trace) if trace else {}
     fields.update({name.replace("_", "-"): value for name, value in headers.items()})
     return rawhttp.call(proxy.port, "POST", path, headers=fields, body=body)
 

@@ -56,8 +56,7 @@ def proxy(double, tmp_path_factory):
 
 
 def post(proxy, path, body, trace, host="shop.test"):
-    fields = {"traceparent": f"00-{trace}-00f067aa0ba902b7-01"}
-    return rawhttp.call(proxy.port, "POST", path, host, fields, body)
+    return rawhttp.call(proxy.port, "POST", path, host, rawhttp.traced(trace), body)
 
 
 def attempts(proxy, path):

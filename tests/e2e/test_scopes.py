@@ -46,7 +46,7 @@ def proxy(double, tmp_path_factory):
 
 def post(proxy, path, body, trace, **fields):
     fields = {name.replace("_", "-"): value for name, value in fields.items()}
-    fields["traceparent"] = f"00-{trace}-00f067aa0ba902b7-01"
+    fields.update(rawhttp.traced(trace))
     return rawhttp.call(proxy.port, "POST", path, headers=fields, body=body)
 
 

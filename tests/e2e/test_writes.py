@@ -62,12 +62,8 @@ def proxy(double, tmp_path_factory):
         assert running.verify()["ok"]
 
 
-def traced(trace):
-    return {"traceparent": f"00-{trace}-00f067aa0ba902b7-01"}
-
-
 def post(proxy, path, body, trace=TRACE, **headers):
-    fields = traced(trace) if trace else {}
+    fields = rawhttp.traced(trace) if trace else {}
     fields.update({name.replace("_", "-"): value for name, value in headers.items()})
     return rawhttp.call(proxy.port, "POST", path, headers=fields, body=body)
 
@@ -171,7 +167,7 @@ def test_a_client_that_leaves_does_not_stop_its_write(proxy, double, token):
     path, body = f"/plain/{token}", {"client_ref": token}
     double.script("POST", path, ["read", {"gate": token}, "execute", "answer"], 1)
     data = json.dumps(body).encode()
-    fields = {**traced(TRACE), "Content-Type": "application/json"}
+    fields = {**rawhttp.traced(TRACE), "Content-Type": "application/json"}
     with rawhttp.Connection(proxy.port) as connection:
         connection.send(rawhttp.render("POST", path, "shop.test", fields, data))
         double.await_requests("POST", path)
@@ -240,7 +236,7 @@ def test_an_unanswered_call_repeated_in_another_trace_is_a_repeat(proxy, double,
     path, body = f"/plain/{token}", {"client_ref": token}
     double.script("POST", path, ["read", {"gate": token}, "execute", "answer"], 1)
     data = json.dumps(body).encode()
-    fields = {**traced(TRACE), "Content-Type": "application/json"}
+    fields = {**rawhttp.traced(TRACE), "Content-Type": "application/json"}
     with rawhttp.Connection(proxy.port) as connection:
         connection.send(rawhttp.render("POST", path, "shop.test", fields, data))
         double.await_requests("POST", path)
@@ -294,7 +290,8 @@ def test_writes_that_no_tool_matches_are_guarded(proxy, double, token, method):
     path = f"/unlisted/{token}"
     body = b"" if method == "DELETE" else {"a": 1}
     first, second = (
-        rawhttp.call(proxy.port, method, path, headers=traced(TRACE), body=body) for _ in range(2)
+        rawhttp.call(proxy.port, method, path, headers=rawhttp.traced(TRACE), body=body)
+        for _ in range(2)
     )
     assert first.status == 201 and second.replayed
     assert len(double.effects(path)) == 1
@@ -341,7 +338,7 @@ def test_a_backend_that_knows_keys_gets_a_stable_one(proxy, double, token):
     """The answer is lost after the execution; the repeat carries the same key and settles it."""
     path, body = f"/keyed/{token}", {"client_ref": token}
     double.script("POST", path, ["read", "execute", "rst"], 1)
-    fields = {**traced(TRACE)}
+    fields = rawhttp.traced(TRACE)
     first = rawhttp.call(proxy.port, "POST", path, "keyed.test", fields, body)
     assert first.status in (201, 502)
     second = rawhttp.call(proxy.port, "POST", path, "keyed.test", fields, body)

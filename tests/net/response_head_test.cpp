@@ -40,8 +40,8 @@ TEST(ResponseHeadRules, AnOrdinaryAnswerIsReadIntoViews) {
   EXPECT_EQ(head->minor, 1);
   EXPECT_EQ(head->body, BodyKind::kLength);
   EXPECT_EQ(head->content_length, 2U);
-  EXPECT_EQ(head->content_type, "application/json");
-  EXPECT_EQ(head->content_encoding, "gzip");
+  EXPECT_EQ(FieldNamed(*head, "Content-Type").value, "application/json");
+  EXPECT_EQ(FieldNamed(*head, "Content-Encoding").value, "gzip");
   EXPECT_EQ(head->keep_alive_timeout_s, 5);
   EXPECT_TRUE(head->keep_alive);
   EXPECT_TRUE(FieldNamed(*head, "Keep-Alive").hop);

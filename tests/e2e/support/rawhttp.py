@@ -195,6 +195,11 @@ def call(port, method, target, host="shop.test", headers=(), body=b"", timeout=T
         return connection.response(method)
 
 
+def traced(trace):
+    """The fields of a call that belongs to `trace`."""
+    return {"traceparent": f"00-{trace}-00f067aa0ba902b7-01"}
+
+
 def exchange(port, data, timeout=TIMEOUT, half_close=False):
     """Sends raw bytes and gives everything that came back until the peer closed."""
     with Connection(port, timeout) as connection:
