@@ -18,6 +18,7 @@ import time
 sys.dont_write_bytecode = True
 
 from servers import Servers, find_program, pinned  # noqa: E402
+from undos import measure_undos  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PEERS = ("nginx", "haproxy", "relay")
@@ -204,6 +205,13 @@ def print_writes(bench, beside):
           f"writes/s: x {together / alone:.2f} (goal <=1.30)")
 
 
+def print_undos(undos):
+    print("\nUndos of broken flows, each two commits and a request over a connection of its own")
+    for shape, rates in undos.items():
+        print(f"{shape:34}{statistics.median(rates):12,.0f} undos/s "
+              f"(from {min(rates):,.0f} to {max(rates):,.0f})")
+
+
 def print_machine():
     model = "unknown CPU"
     with open("/proc/cpuinfo", encoding="utf-8") as file:
@@ -232,7 +240,7 @@ def parse_options():
     parser.add_argument("--quick", action="store_true", help="3 rounds of half a second")
     parser.add_argument("--rounds", type=int, help="default 7; 3 with --quick")
     parser.add_argument("--seconds", type=float, help="per sample; default 1.5; 0.5 with --quick")
-    parser.add_argument("--only", choices=["reads", "writes", "micro"])
+    parser.add_argument("--only", choices=["reads", "writes", "undos", "micro"])
     parser.add_argument("--peer-logs", choices=["on", "off"], default="on",
                         help="access logs of nginx and HAProxy (ours is always on)")
     options = parser.parse_args()
@@ -259,6 +267,9 @@ def main():
         results["flush_us"] = writes.flush_us
         results["writes"] = {f"{w} / {s}": v for (w, s), v in writes.samples.items()}
         results["read_p99_us_alone_and_beside_writes"] = beside
+    if options.only in (None, "undos"):
+        results["undos_per_second"] = measure_undos(options)
+        print_undos(results["undos_per_second"])
     if options.only in (None, "micro"):
         run_micro(options)
     path = os.path.join(options.build, "results.json")

@@ -79,11 +79,12 @@ class Servers:
         command = [find_program("haproxy"), "-db", "-f", config]
         return self.start_peer("haproxy", command, port, cpus)
 
-    def start_recourse(self, cpus, backend):
-        policy = self.render("recourse.yaml", BACKEND=backend)
+    def start_recourse(self, cpus, backend, policy="recourse.yaml"):
+        policy = self.render(policy, BACKEND=backend)
         ports_file = os.path.join(self.folder, "ports.json")
         command = [os.path.join(self.build, "recourse"), "run", "--policy", policy,
-                   "--data", os.path.join(self.folder, "data"), "--listen", "127.0.0.1:0",
+                   "--data", os.path.join(self.folder, "data"), "--unsafe-fs",
+                   "--listen", "127.0.0.1:0",
                    "--admin", "127.0.0.1:0", "--probes", "127.0.0.1:0", "--ports-file", ports_file,
                    "--access-log", os.path.join(self.folder, "access.log")]
         with open(os.path.join(self.folder, "recourse.log"), "wb") as log:
@@ -92,7 +93,8 @@ class Servers:
         server = self.add(Server("recourse", 0, process))
         self.wait_until(server, lambda: os.path.exists(ports_file))
         with open(ports_file, encoding="utf-8") as file:
-            server.port = json.load(file)["listen"]
+            ports = json.load(file)
+        server.port, server.probes = ports["listen"], ports["probes"]
         return server
 
     def start_peer(self, name, command, port, cpus):

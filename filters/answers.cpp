@@ -111,11 +111,4 @@ void StripOwnFields(Headers& headers) {
   std::erase_if(headers, [](const Header& field) { return IsOwnField(field.first); });
 }
 
-HttpResponse KeptAnswer(const HttpResponse& response) {
-  HttpResponse kept = response;
-  StripOwnFields(kept.headers);
-  RemoveHeader(kept.headers, "Set-Cookie");
-  return kept;
-}
-
 }  // namespace recourse

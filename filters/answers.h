@@ -51,7 +51,4 @@ bool IsOwnField(std::string_view name);
 // Removes every field for which IsOwnField holds. Called on every answer of a backend.
 void StripOwnFields(Headers& headers);
 
-// The answer as it is kept for replays: without Set-Cookie (R22) and without own fields.
-HttpResponse KeptAnswer(const HttpResponse& response);
-
 }  // namespace recourse

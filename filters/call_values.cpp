@@ -4,6 +4,8 @@
 #include <map>
 
 #include "filters/multipart.h"
+#include "policy/approval_need.h"
+#include "proxy/base/content_coding.h"
 
 namespace recourse {
 namespace {
@@ -64,11 +66,6 @@ bool IsJsonType(std::string_view media) {
   return media == "application/json" || media == "text/json" || media.ends_with("+json");
 }
 
-bool IsIdentityEncoded(const Headers& headers) {
-  const std::string* encoding = FindHeader(headers, "Content-Encoding");
-  return encoding == nullptr || encoding->empty() || EqualsIgnoreCase(*encoding, "identity");
-}
-
 Result<CallBody> ReadJson(const HttpRequest& request, const ContentType& type) {
   const std::string* charset = FindHeader(type.parameters, "charset");
   if (!type.valid) {
@@ -119,6 +116,11 @@ CallBody ReadMultipart(const HttpRequest& request, const ContentType& type) {
 
 }  // namespace
 
+bool IsEncoded(const Headers& headers) {
+  const std::string* encoding = FindHeader(headers, "Content-Encoding");
+  return encoding != nullptr && !encoding->empty() && !EqualsIgnoreCase(*encoding, "identity");
+}
+
 bool HasMalformedEscape(std::string_view text) {
   std::string ignored;
   return text.find('%') != std::string_view::npos && !PercentDecode(text, ignored);
@@ -138,7 +140,7 @@ CallBody RawCallBody(const HttpRequest& request) {
 Result<CallBody> ReadCallBody(const HttpRequest& request) {
   if (request.body.empty()) return CallBody();
   const std::string* field = FindHeader(request.headers, "Content-Type");
-  if (field == nullptr || !IsIdentityEncoded(request.headers)) return RawCallBody(request);
+  if (field == nullptr || IsEncoded(request.headers)) return RawCallBody(request);
   const ContentType type = ParseContentType(*field);
   if (IsJsonType(type.media)) return ReadJson(request, type);
   if (type.media == "application/x-www-form-urlencoded") return ReadForm(request);
@@ -155,11 +157,27 @@ CallValues ValuesOfCall(const RequestContext& context, const CallBody& body) {
   return values;
 }
 
+const Tool& UnlistedTool() {
+  static const Tool tool;
+  return tool;
+}
+
 std::optional<Json> ReadAnswerBody(const Answer& answer) {
-  if (!answer.body_complete || answer.over_cap || !IsIdentityEncoded(answer.response.headers)) {
-    return std::nullopt;
+  if (!answer.body_complete || answer.over_cap) return std::nullopt;
+  return ReadJsonAnswer(answer.response);
+}
+
+std::optional<Json> ReadJsonAnswer(const HttpResponse& response) {
+  const auto fields = std::count_if(
+      response.headers.begin(), response.headers.end(),
+      [](const Header& field) { return EqualsIgnoreCase(field.first, "Content-Encoding"); });
+  if (fields > 1) return std::nullopt;  // encoded more than once
+  Result<std::string> decoded;
+  if (IsEncoded(response.headers)) {
+    decoded = DecodeContent(*FindHeader(response.headers, "Content-Encoding"), response.body);
+    if (!decoded) return std::nullopt;
   }
-  auto parsed = ParseJson(answer.response.body);
+  auto parsed = ParseJson(IsEncoded(response.headers) ? *decoded : response.body);
   if (!parsed) return std::nullopt;
   return std::move(*parsed);
 }
@@ -169,6 +187,10 @@ std::string ExternalRefText(const std::optional<Json>& value) {
   std::string text = ScalarText(*value);
   if (text.size() > limits::kExternalRefBytesMax || !IsFieldValue(text)) return {};
   return text;
+}
+
+bool NeedsApproval(const ApprovalRule& rule, const CallValues& values) {
+  return WhyApproval(rule, values).has_value();
 }
 
 }  // namespace recourse

@@ -43,6 +43,9 @@ Result<CallBody> ReadCallBody(const HttpRequest& request);
 // The same bytes without a reading of them, for calls that are only logged.
 CallBody RawCallBody(const HttpRequest& request);
 
+// True when Content-Encoding says that the bytes stand for others.
+bool IsEncoded(const Headers& headers);
+
 // True when an escape is malformed, so that decoded values would have a second reading.
 bool HasMalformedEscape(std::string_view text);
 
@@ -50,8 +53,18 @@ bool HasMalformedEscape(std::string_view text);
 // arguments.
 CallValues ValuesOfCall(const RequestContext& context, const CallBody& body);
 
-// An answer's body as JSON; nullopt when it is encoded, cut, too large or not JSON.
+// What rules a write that no tool of the policy matches.
+const Tool& UnlistedTool();
+
+// True when the tool's rule asks for a human: without `when` always, else when all of its
+// conditions hold or one of them cannot be evaluated on this call.
+bool NeedsApproval(const ApprovalRule& rule, const CallValues& values);
+
+// An answer's body as JSON, decoded when it is compressed; nullopt when it is cut, too large, not
+// JSON, or encoded in a way that cannot be read (DecodeContent).
 std::optional<Json> ReadAnswerBody(const Answer& answer);
+// The same for a body that is taken for whole.
+std::optional<Json> ReadJsonAnswer(const HttpResponse& response);
 
 // A selected value as external_ref: scalar text, or empty when it is none, is empty, has control
 // characters or is longer than kExternalRefBytesMax.

@@ -21,6 +21,14 @@ struct TraceContext {
   bool from_client = false;  // false: made here, and never part of a key
 };
 
+// One attempt at the backend, for logs and metrics.
+struct DispatchTry {
+  MonoTime began{}, ended{};
+  int status = 0;                  // of the backend's answer; 0: there was none
+  std::optional<ErrorCode> error;  // why there was none
+  bool was_sent = false;
+};
+
 // Owned by the flow task; outlives the client's connection. One thread.
 class RequestContext {
  public:
@@ -40,25 +48,33 @@ class RequestContext {
   std::string path;                                           // canonical, without query
   std::vector<std::pair<std::string, std::string>> captures;  // decoded
   std::vector<std::pair<std::string, std::string>> query;     // decoded
-  Executor* executor = nullptr;                               // of the flow's I/O thread
+  // Traces are on and this is the id of the call's span: `trace` is set too.
+  std::optional<std::string> span_id;
+  bool is_traced = false;        // its spans are kept
+  Executor* executor = nullptr;  // of the flow's I/O thread
   Timer* timer = nullptr;
 
+  // Set by whoever sends what a human approved; the chain then begins with `idempotency`.
+  std::uint64_t approved = 0;  // the operation
+
   // Set by filters.
+  std::optional<std::string> needs_approval;       // approval: why; for people
   TraceContext trace;                              // trace
   std::optional<std::uint64_t> operation;          // idempotency; for MarkAnswered
   std::unique_ptr<UpstreamConnection> connection;  // dispatch, opened while the ledger commits
   std::string upstream_key;                        // idempotency; for dispatch
+  std::string attempt_span;                        // idempotency; of the attempt that it lets go
   std::shared_ptr<PendingCommit> commit;           // idempotency; awaited by dispatch
   MonoTime deadline{};                             // dispatch, at its first attempt
+  std::string peer;                                // dispatch; for the access log
   int attempts = 0;                                // dispatch; for the access log
+  std::vector<DispatchTry> tries;                  // dispatch; those of `attempts` that ended
   bool replayed = false;                           // idempotency; for the access log
+  bool ref_missing = false;                        // idempotency; for the metrics
 };
 
-// Writes that the policy wants logged and otherwise left alone: unlisted ones under `pass`, and all
-// of them in observe mode.
-inline bool IsLoggedOnly(const RequestContext& context) {
-  return !context.guarded || (context.policy != nullptr && context.policy->mode == Mode::kObserve);
-}
+// Writes that the policy wants logged and otherwise left alone: unlisted ones under `pass`.
+inline bool IsLoggedOnly(const RequestContext& context) { return !context.guarded; }
 
 // What the agent is told. Answers of ours carry problem+json and an error code.
 struct WriteAnswer {

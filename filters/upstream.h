@@ -25,9 +25,12 @@ class UpstreamConnection {
   virtual ~UpstreamConnection() = default;
   // Waits until the connection stands. Fails with kNotSent delivery only.
   virtual Task<Result<void>> Connected() = 0;
+  // The address that it leads to, after Connected(); for the access log.
+  virtual std::string_view Peer() const { return {}; }
   // Sends the request and reads the answer, then closes. Call once, after Connected().
   // On failure error().delivery() is the truth about what was sent: kNotSent only if the kernel
-  // took no byte of the request. Interim (1xx) answers are skipped; 101 ends the attempt.
+  // took no byte of the request, or if the backend said that its TLS handshake with us has failed.
+  // Interim (1xx) answers are skipped; 101 ends the attempt.
   virtual Task<Result<Answer>> Exchange(const HttpRequest& request, MonoTime deadline,
                                         std::size_t answer_bytes_max) = 0;
 };

@@ -163,6 +163,16 @@ bool StatusSet::Contains(int status) const {
   });
 }
 
+std::string StatusSet::ToString() const {
+  std::string out;
+  for (const auto& [first, last] : ranges_) {
+    if (!out.empty()) out += ", ";
+    out += std::to_string(first);
+    if (last != first) out += '-' + std::to_string(last);
+  }
+  return out;
+}
+
 Result<StatusSet> ParseStatuses(const std::vector<std::string>& items) {
   static constexpr std::string_view kHelp = "accepted: statuses such as 404, 2xx or 500-504";
   StatusSet set;

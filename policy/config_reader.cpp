@@ -177,10 +177,39 @@ std::optional<Millis> MapReader::Duration(std::string_view name, Millis least) {
     return std::nullopt;
   }
   if (*duration < least) {
-    problems_.Error(value->place, KeyOf(name), "the duration must be more than zero");
+    problems_.Error(value->place, KeyOf(name),
+                    least <= Millis(1)
+                        ? std::string("the duration must be more than zero")
+                        : "the duration must be at least " + std::to_string(least.count()) + "ms");
     return std::nullopt;
   }
   return duration;
+}
+
+std::optional<std::uint64_t> MapReader::Count(std::string_view name) {
+  const YamlNode* value = Get(name);
+  if (value == nullptr) return std::nullopt;
+  const std::string_view text = value->text;
+  std::uint64_t count = 0;
+  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), count);
+  const bool is_whole = ec == std::errc() && end == text.data() + text.size() && text[0] != '0';
+  if (value->kind == YamlNode::Kind::kScalar && !value->is_quoted && is_whole &&
+      count <= limits::kPolicyCountMax) {
+    return count;
+  }
+  problems_.Error(value->place, KeyOf(name),
+                  "accepted: a whole number from 1 to " + std::to_string(limits::kPolicyCountMax));
+  return std::nullopt;
+}
+
+std::optional<std::uint64_t> MapReader::Bytes(std::string_view name) {
+  const YamlNode* value = Get(name);
+  if (value == nullptr) return std::nullopt;
+  const auto bytes =
+      value->kind == YamlNode::Kind::kScalar ? ParseByteCount(value->text) : std::nullopt;
+  if (bytes && *bytes > 0) return bytes;
+  problems_.Error(value->place, KeyOf(name), "accepted: a size such as 64KiB, 512MiB or 10GiB");
+  return std::nullopt;
 }
 
 std::vector<LocatedText> MapReader::Texts(std::string_view name) {

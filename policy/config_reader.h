@@ -43,7 +43,9 @@ class MapReader {
   std::optional<std::string> Text(std::string_view name);
   std::optional<bool> Bool(std::string_view name);
   std::optional<Millis> Duration(std::string_view name, Millis least);
-  std::vector<LocatedText> Texts(std::string_view name);  // a text or a list of texts
+  std::optional<std::uint64_t> Count(std::string_view name);  // a whole number from 1
+  std::optional<std::uint64_t> Bytes(std::string_view name);  // a size such as 512MiB, from 1 B
+  std::vector<LocatedText> Texts(std::string_view name);      // a text or a list of texts
   template <class Value, std::size_t kCount>
   std::optional<Value> OneOf(std::string_view name,
                              const std::pair<std::string_view, Value> (&choices)[kCount]);
@@ -64,6 +66,8 @@ std::optional<std::string> ReadText(const YamlNode& node, const std::string& key
                                     Problems& problems);
 // nullopt: not a duration. Accepts 250ms, 5s, 2m, 10m, 1h, 30d up to a year.
 std::optional<Millis> ParseDuration(std::string_view text);
+// nullopt: not a size. Accepts 100B, 64KiB, 512MiB, 10GiB, 2TiB, up to 16 TiB.
+std::optional<std::uint64_t> ParseByteCount(std::string_view text);
 // What YAML 1.1 takes for a boolean, a null, an octal, hexadecimal or sexagesimal number, or empty.
 std::string_view YamlTrap(std::string_view plain);
 // ", did you mean 'x'?" when one of `words` is near, else "".

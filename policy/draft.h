@@ -7,10 +7,13 @@
 #include <vector>
 
 #include "policy/config_reader.h"
+#include "policy/loader.h"
 #include "policy/policy.h"
 #include "policy/yaml_reader.h"
 
 namespace recourse {
+
+class RouteTable;
 
 struct Draft {
   explicit Draft(Problems& all) : problems(all) {}
@@ -23,10 +26,13 @@ struct Draft {
   std::vector<std::string> ToolNames() const;
 
   Problems& problems;
+  TlsFiles tls_files = TlsFiles::kIgnore;
   Policy policy;
   std::map<std::string, std::size_t, std::less<>> backends;  // index by name
   std::map<std::string, std::size_t, std::less<>> tools;
   std::map<std::string, Place, std::less<>> flows;
+  // By index of the tool: the flow that names it, and where.
+  std::map<std::size_t, std::pair<std::string, Place>> flow_of_tool;
   // By index of the tool or backend. The trees outlive the draft.
   std::vector<const YamlNode*> tool_nodes;
   std::vector<Place> tool_places, backend_places;
@@ -38,9 +44,30 @@ void LoadBackends(const YamlNode& section, Draft& draft);
 void LoadTools(const YamlNode& section, Draft& draft);
 void LoadFlows(const YamlNode& section, Draft& draft);
 void LoadTests(const YamlNode& section, Draft& draft);
+// Settings of the whole policy: each in one file only.
+void LoadLedger(const YamlNode& section, Draft& draft);
+void LoadQuotas(const YamlNode& section, Draft& draft);
+void LoadFlowRules(const YamlNode& section, Draft& draft);
 
 // What only the whole policy shows: ambiguous routes, cycles of undo requests, missing undo.
 void Validate(Draft& draft);
+
+// Credentials of a call go only where nobody is shown them. A part of Validate.
+void CheckCredentials(Draft& draft, std::size_t index);
+
+// What an undo rule must agree with elsewhere: the route it runs over, its backend, the ledger. A
+// part of Validate; `routes` are those of the draft.
+void CheckUndo(Draft& draft, const RouteTable& routes, std::size_t index);
+
+// What an approval rule must agree with elsewhere: routes, flows. A part of Validate.
+void CheckApproval(Draft& draft, std::size_t index);
+
+// Captures that those places name and a pattern of the tool has not.
+void CheckCaptures(Draft& draft, std::size_t index, std::string_view word,
+                   const std::vector<Selector>& selectors);
+
+// No place of a tool's `redact` may be stored by another word of it. A part of Validate.
+void CheckRedact(Draft& draft, std::size_t index);
 
 // Names of backends, tools and flows: letters, digits, '_', '.', '-', at most 128.
 bool IsName(std::string_view name);
@@ -49,5 +76,8 @@ inline constexpr std::string_view kNameHelp =
 
 // Fields that only the proxy itself writes: framing, routing and hop-by-hop ones.
 bool IsReservedHeader(std::string_view name);
+
+// Empty, or why the text is no http or https url of a host. It has no user, query and fragment.
+std::string UrlProblem(std::string_view url);
 
 }  // namespace recourse

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "policy/path.h"
+#include "policy/approval_need.h"
+#include "policy/method_override.h"
 #include "policy/route_table.h"
 
 namespace recourse {
@@ -127,7 +128,8 @@ void AddScope(const ScopeRule& scope, const ExplainedCall& call, const CallValue
 // The parts in the order of design 4, as the idempotency filter names them.
 void AddKey(const ScopeRule& scope, const std::vector<Selector>& identity,
             const ExplainedCall& call, const CallValues& values, Explanation& out) {
-  out.key.push_back({"caller", "who calls: every agent of this sidecar's pod is one caller"});
+  out.key.push_back(
+      {"caller", "who calls: the name in its certificate; without one all agents are one caller"});
   out.fingerprint = "method, path, query and the whole body";
   std::string field;
   if (const std::string* intent = NamedIntent(call.headers, field)) {
@@ -153,12 +155,6 @@ void AddKey(const ScopeRule& scope, const std::vector<Selector>& identity,
   for (const Selector& selector : identity) {
     out.key.push_back({selector.text, "identity: " + Shown(Select(selector, values))});
   }
-}
-
-bool NeedsApproval(const ApprovalRule& rule, const CallValues& values) {
-  return std::all_of(rule.when.begin(), rule.when.end(), [&](const Condition& condition) {
-    return Evaluate(condition, values).value_or(true);
-  });
 }
 
 void Refuse(Explanation& out, ErrorCode code, std::string reason) {
@@ -205,10 +201,7 @@ void ExplainWrite(const RouteMatch& match, const ExplainedCall& call, const Call
   for (const std::string& pointer : tool.ignore) {
     out.notes.push_back("Ignored in the arguments: " + pointer + ".");
   }
-  if (tool.approval && NeedsApproval(*tool.approval, values)) {
-    Refuse(out, ErrorCode::kApprovalUnavailable,
-           "the tool needs a human's approval, which cannot be given yet");
-  }
+  if (tool.approval) out.approval = WhyApproval(*tool.approval, values).value_or(std::string());
 }
 
 bool IsOverridden(const ExplainedCall& call, std::string_view query) {
@@ -251,12 +244,11 @@ Explanation Explain(const Policy& policy, const ExplainedCall& call) {
     out.reason = "tool " + match->tool->name + " (line " + std::to_string(match->tool->line) +
                  ") matches " + JoinMethods(*match->tool) + " on this path";
   }
-  if (out.effect == Effect::kRead) {
-    if (IsOverridden(call, query)) {
-      Refuse(out, ErrorCode::kMalformedRequest, "a read may not override its method");
-    }
+  if (IsOverridden(call, query)) {
+    Refuse(out, ErrorCode::kMalformedRequest, "a call may not override its method or path");
     return out;
   }
+  if (out.effect == Effect::kRead) return out;
   CallParts parts;
   parts.query = ParsePairs(query.empty() ? query : query.substr(1));
   for (std::size_t i = 0; i < match->capture_count; ++i) {

@@ -27,8 +27,9 @@ struct KeyPart {
 
 // What the policy makes of one call. A pure function of both.
 struct Explanation {
-  std::string refused;  // slug of the refusal, or empty
-  std::string reason;   // why it is refused, or why this tool and effect
+  std::string refused;   // slug of the refusal, or empty
+  std::string reason;    // why it is refused, or why this tool and effect
+  std::string approval;  // why a human is asked first, or empty
   const Backend* backend = nullptr;
   const Tool* tool = nullptr;  // nullptr: unlisted
   Effect effect = Effect::kWrite;
@@ -38,6 +39,12 @@ struct Explanation {
   std::vector<std::string> notes;
 };
 Explanation Explain(const Policy& policy, const ExplainedCall& call);
+
+// What it comes to, for people: a name and a text for each line. A line with an empty name belongs
+// to the one before it. Of a tool that writes it tells the tool's rules too. Names no secret: those
+// are in files that the policy names.
+using DescribedLines = std::vector<std::pair<std::string, std::string>>;
+DescribedLines Describe(const Policy& policy, const Explanation& explained);
 
 // False: `text` is neither "METHOD http://host/path" nor "METHOD backend /path".
 bool ParseCall(const std::string& text, ExplainedCall& call);

@@ -12,6 +12,7 @@ constexpr int kGood = 0;
 constexpr int kTestFailed = 1;
 constexpr int kUsage = 2;
 constexpr int kInvalidPolicy = 3;
+constexpr std::string_view kObserveNote = ", mode observe (nothing is held back)";
 
 std::string_view EffectName(Effect effect) { return effect == Effect::kRead ? "read" : "write"; }
 
@@ -31,19 +32,89 @@ void PrintErrors(const LoadedPolicy& loaded, std::ostream& out) {
   }
 }
 
-void PrintWriteRules(const Tool& tool, std::ostream& out) {
-  const auto line = [&out](std::string_view name, std::string_view value) {
-    out << fmt::format("{:<12} {}\n", name, value);
+std::string DurationText(Millis duration) {
+  static constexpr std::pair<std::int64_t, std::string_view> kUnits[] = {
+      {86'400'000, "d"}, {3'600'000, "h"}, {60'000, "m"}, {1'000, "s"}, {1, "ms"}};
+  for (const auto& [unit, name] : kUnits) {
+    if (duration.count() % unit == 0) return fmt::format("{}{}", duration.count() / unit, name);
+  }
+  return {};
+}
+
+std::string CredentialsText(const UndoRule& undo) {
+  std::string out;
+  const auto add = [&out](const std::string& text) { out += (out.empty() ? "" : ", ") + text; };
+  for (const SecretHeader& secret : undo.secrets) {
+    add(secret.name + " from " + secret.file + ", read when it is sent");
+  }
+  for (const std::string& name : undo.from_call) add(name + " of the agent's call, kept sealed");
+  return out;
+}
+
+void DescribeUndo(const Tool& tool, DescribedLines& lines) {
+  const auto line = [&lines](std::string_view name, std::string_view value) {
+    lines.emplace_back(name, value);
   };
+  const UndoRule& undo = *tool.undo;
+  line("undo", undo.request.source);
+  const std::string_view repeat = undo.repeatable == Repeatable::kYes     ? "may be repeated"
+                                  : undo.repeatable == Repeatable::kByKey ? "may be repeated by key"
+                                                                          : "is not repeated";
+  line("",
+       fmt::format("done: {}; while its outcome is unknown it {}; at most {}", undo.done.ToString(),
+                   repeat, Count(static_cast<std::size_t>(undo.attempts_max), "attempt")));
+  if (const std::string text = CredentialsText(undo); !text.empty()) {
+    line("", "credentials: " + text);
+  }
+  if (undo.window) line("", "of a finished flow within " + DurationText(*undo.window));
+}
+
+void DescribeFlow(const Policy& policy, const Tool& tool, DescribedLines& lines) {
+  const auto line = [&lines](std::string_view name, std::string_view value) {
+    lines.emplace_back(name, value);
+  };
+  const Flow* const flow = policy.FlowOf(tool);
+  if (flow != nullptr) {
+    std::string text = flow->name;
+    if (flow->ends_with)
+      text += "; complete when " + policy.tools[*flow->ends_with].name + " succeeds";
+    if (flow->canceled_by)
+      text += "; undone when " + policy.tools[*flow->canceled_by].name + " succeeds";
+    if (flow->deadline) {
+      const std::string_view then = flow->on_deadline == OnDeadline::kUndo   ? "undone"
+                                    : flow->on_deadline == OnDeadline::kKeep ? "kept"
+                                                                             : "for a human";
+      text += fmt::format("; unfinished after {}: {}", DurationText(*flow->deadline), then);
+    }
+    line("flow", text);
+  }
+  if (tool.breaks_flow != BreaksFlow::kNever) {
+    line("breaks_flow", tool.breaks_flow == BreaksFlow::kOnFailure
+                            ? "on_failure: its failure has the flow undone"
+                            : "on_unknown: its failure or unknown outcome has the flow undone");
+  }
+  if (tool.pivot) {
+    line("pivot", flow != nullptr && flow->undo_before_pivot
+                      ? "undone like the others, as the flow says undo_before_pivot"
+                      : "what came before it, and itself, is not undone without a human");
+  }
+}
+
+void DescribeWriteRules(const Policy& policy, const Tool& tool, DescribedLines& lines) {
+  const auto line = [&lines](std::string_view name, std::string_view value) {
+    lines.emplace_back(name, value);
+  };
+  DescribeFlow(policy, tool, lines);
   if (tool.settle) line("settle", tool.settle->request.source);
   if (tool.undo) {
-    line("undo", tool.undo->request.source);
+    DescribeUndo(tool, lines);
   } else {
     line("undo", tool.reason.empty() ? "none" : "none: " + tool.reason);
   }
   if (tool.approval) {
     std::string by;
     for (const std::string& name : tool.approval->by) by += (by.empty() ? "" : ", ") + name;
+    if (tool.approval->needs > 1) by = fmt::format("{} of {}", tool.approval->needs, by);
     for (const Condition& condition : tool.approval->when) by += ", when " + condition.text;
     line("approval", "by " + by);
   }
@@ -61,34 +132,10 @@ std::string OnMismatchText(const Tool* tool) {
   return {};
 }
 
-void PrintExplanation(const Explanation& explained, std::ostream& out) {
-  const auto line = [&out](std::string_view name, std::string_view value) {
-    out << fmt::format("{:<12} {}\n", name, value);
-  };
-  if (explained.backend != nullptr) {
-    const Backend& backend = *explained.backend;
-    line("backend", fmt::format("{} ({}://{}{})", backend.name, backend.scheme, backend.authority,
-                                backend.base_path));
+void PrintExplanation(const Policy& policy, const Explanation& explained, std::ostream& out) {
+  for (const auto& [name, text] : Describe(policy, explained)) {
+    out << fmt::format("{:<12} {}\n", name, text);
   }
-  if (!explained.path.empty()) {
-    line("path", explained.path);
-    line("tool", explained.tool == nullptr ? "unlisted" : explained.tool->name);
-    line("effect", EffectName(explained.effect));
-  }
-  if (!explained.refused.empty()) line("refused", explained.refused);
-  line("why", explained.reason);
-  const char* label = "key";
-  for (const KeyPart& part : explained.key) {
-    out << fmt::format("{:<12} {:<22} {}\n", label, part.name, part.source);
-    label = "";
-  }
-  if (!explained.fingerprint.empty()) {
-    line("fingerprint", explained.fingerprint + "; " + OnMismatchText(explained.tool));
-  }
-  if (explained.tool != nullptr && explained.effect == Effect::kWrite) {
-    PrintWriteRules(*explained.tool, out);
-  }
-  for (const std::string& note : explained.notes) line("note", note);
 }
 
 // Why the test fails, or empty.
@@ -107,6 +154,11 @@ std::string Compare(const PolicyTest& test, const Explanation& got) {
   if (test.effect && (got.path.empty() || *test.effect != EffectName(got.effect))) {
     return fmt::format("expected effect: {}, got {}{}", *test.effect,
                        got.path.empty() ? "none" : EffectName(got.effect), refused);
+  }
+  if (test.approval && *test.approval == got.approval.empty()) {
+    return fmt::format(
+        "expected approval: {}, got {}", *test.approval,
+        got.approval.empty() ? "none is needed" + refused : "one is needed: " + got.approval);
   }
   for (const std::string& expected : test.key_parts) {
     const bool found = std::any_of(got.key.begin(), got.key.end(), [&](const KeyPart& part) {
@@ -133,8 +185,41 @@ std::string RunTest(const Policy& policy, const PolicyTest& test) {
 
 }  // namespace
 
+DescribedLines Describe(const Policy& policy, const Explanation& explained) {
+  DescribedLines lines;
+  const auto line = [&lines](std::string_view name, std::string_view value) {
+    lines.emplace_back(name, value);
+  };
+  if (explained.backend != nullptr) {
+    const Backend& backend = *explained.backend;
+    line("backend", fmt::format("{} ({}://{}{})", backend.name, backend.scheme, backend.authority,
+                                backend.base_path));
+  }
+  if (!explained.path.empty()) {
+    line("path", explained.path);
+    line("tool", explained.tool == nullptr ? "unlisted" : explained.tool->name);
+    line("effect", EffectName(explained.effect));
+  }
+  if (!explained.refused.empty()) line("refused", explained.refused);
+  if (!explained.approval.empty()) line("waits", "for a human: " + explained.approval);
+  line("why", explained.reason);
+  std::string_view label = "key";
+  for (const KeyPart& part : explained.key) {
+    line(label, fmt::format("{:<22} {}", part.name, part.source));
+    label = "";
+  }
+  if (!explained.fingerprint.empty()) {
+    line("fingerprint", explained.fingerprint + "; " + OnMismatchText(explained.tool));
+  }
+  if (explained.tool != nullptr && explained.effect == Effect::kWrite) {
+    DescribeWriteRules(policy, *explained.tool, lines);
+  }
+  for (const std::string& note : explained.notes) line("note", note);
+  return lines;
+}
+
 int RunPolicyCheck(const std::string& path, std::ostream& out) {
-  const LoadedPolicy loaded = LoadPolicy(path);
+  const LoadedPolicy loaded = LoadPolicy(path, TlsFiles::kCheck);
   for (const PolicyProblem& problem : loaded.problems) out << problem.ToString() << '\n';
   const auto warnings =
       Count(CountOf(loaded.problems, PolicyProblem::Severity::kWarning), "warning");
@@ -147,11 +232,11 @@ int RunPolicyCheck(const std::string& path, std::ostream& out) {
   const auto writes = static_cast<std::size_t>(
       std::count_if(policy.tools.begin(), policy.tools.end(),
                     [](const Tool& tool) { return tool.effect == Effect::kWrite; }));
-  out << fmt::format("{}: valid, version {}: {}, {} ({} read, {} write), {}, {}, {}\n", path,
-                     policy.version, Count(policy.backends.size(), "backend"),
-                     Count(policy.tools.size(), "tool"), policy.tools.size() - writes, writes,
-                     Count(policy.flows.size(), "flow"), Count(policy.tests.size(), "test"),
-                     warnings);
+  out << fmt::format("{}: valid, version {}{}: {}, {} ({} read, {} write), {}, {}, {}\n", path,
+                     policy.version, policy.mode == Mode::kObserve ? kObserveNote : "",
+                     Count(policy.backends.size(), "backend"), Count(policy.tools.size(), "tool"),
+                     policy.tools.size() - writes, writes, Count(policy.flows.size(), "flow"),
+                     Count(policy.tests.size(), "test"), warnings);
   return kGood;
 }
 
@@ -170,7 +255,7 @@ int RunPolicyExplain(const std::string& path, const std::string& call, const Hea
   }
   parsed.headers = headers;
   parsed.body = body;
-  PrintExplanation(Explain(*loaded.policy, parsed), out);
+  PrintExplanation(*loaded.policy, Explain(*loaded.policy, parsed), out);
   return kGood;
 }
 

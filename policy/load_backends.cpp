@@ -6,6 +6,8 @@
 
 #include "policy/draft.h"
 #include "policy/path.h"
+#include "policy/tls_files.h"
+#include "policy/url.h"
 
 namespace recourse {
 namespace {
@@ -72,19 +74,6 @@ std::string Bracketed(const std::string& host) {
   return host.find(':') == std::string::npos ? host : '[' + host + ']';
 }
 
-// Addresses that no tool lives at: metadata services, "any", multicast (T11).
-bool IsForbiddenAddress(const std::string& host) {
-  in_addr v4{};
-  if (inet_pton(AF_INET, host.c_str(), &v4) == 1) {
-    const std::uint32_t address = ntohl(v4.s_addr);
-    return address >> 24 == 0 || address >> 24 >= 224 || address >> 16 == 0xa9fe;
-  }
-  in6_addr v6{};
-  if (inet_pton(AF_INET6, host.c_str(), &v6) != 1) return false;
-  return IN6_IS_ADDR_UNSPECIFIED(&v6) || IN6_IS_ADDR_LINKLOCAL(&v6) || IN6_IS_ADDR_MULTICAST(&v6) ||
-         IN6_IS_ADDR_V4MAPPED(&v6) || host == "fd00:ec2::254";
-}
-
 // Returns why the url is refused, or empty.
 std::string_view ParseUrl(std::string_view url, Backend& backend) {
   const auto colon = url.find("://");
@@ -96,14 +85,11 @@ std::string_view ParseUrl(std::string_view url, Backend& backend) {
     return "a url carries no user or password: this file is no place for secrets";
   }
   if (rest.find_first_of("?#") != std::string_view::npos) {
-    return "a backend url has no query and no fragment";
+    return "a url has no query and no fragment here";
   }
   const auto slash = std::min(rest.find('/'), rest.size());
   const auto authority = ParseAuthority(rest.substr(0, slash));
   if (!authority) return kUrlHelp;
-  if (IsForbiddenAddress(authority->host)) {
-    return "link-local, multicast and unspecified addresses are refused as backends";
-  }
   const std::uint16_t default_port = backend.scheme == "https" ? 443 : 80;
   backend.host = authority->host;
   backend.port = authority->port == 0 ? default_port : authority->port;
@@ -132,14 +118,32 @@ void ReadHosts(MapReader& map, Backend& backend) {
   }
 }
 
-void ReadTls(MapReader& map, Backend& backend) {
+void CheckTlsFiles(MapReader& tls, const Backend& backend) {
+  const auto check = [&tls](std::string_view word, const std::string& problem) {
+    if (!problem.empty()) tls.problems().Error(tls.PlaceOf(word), tls.KeyOf(word), problem);
+    return problem.empty();
+  };
+  if (!backend.tls_ca_file.empty()) check("ca_file", CertificateFileProblem(backend.tls_ca_file));
+  if (backend.tls_client_cert.empty() || backend.tls_client_key.empty()) return;
+  if (check("client_cert", CertificateFileProblem(backend.tls_client_cert))) {
+    check("client_key", KeyFileProblem(backend.tls_client_key, backend.tls_client_cert));
+  }
+}
+
+void ReadTls(MapReader& map, TlsFiles files, Backend& backend) {
   const YamlNode* node = map.Get("tls");
   if (node == nullptr) return;
   MapReader tls(*node, map.KeyOf("tls"), map.problems());
   backend.tls_ca_file = tls.Text("ca_file").value_or("");
   backend.tls_client_cert = tls.Text("client_cert").value_or("");
   backend.tls_client_key = tls.Text("client_key").value_or("");
+  backend.tls_server_name = ToLower(tls.Text("server_name").value_or(""));
+  if (tls.Has("server_name") && !IsHostName(backend.tls_server_name)) {
+    map.problems().Error(tls.PlaceOf("server_name"), tls.KeyOf("server_name"),
+                         "accepted: the host name that the backend's certificate has");
+  }
   tls.Finish();
+  if (files == TlsFiles::kCheck) CheckTlsFiles(tls, backend);
   if (backend.scheme == "http") {
     map.problems().Error(node->place, tls.key(), "the url is http; use https or drop tls");
   }
@@ -148,7 +152,50 @@ void ReadTls(MapReader& map, Backend& backend) {
   }
 }
 
-Backend ReadBackend(MapReader& map) {
+// What the url itself names is meant; a name is held to the rules whenever it is looked up.
+void AllowWhatTheUrlNames(Backend& backend) {
+  if (backend.host == "localhost") backend.addresses.classes.push_back(AddressClass::kLoopback);
+  const auto literal = ParseIpAddress(backend.host);
+  if (literal && ClassOf(*literal) == AddressClass::kLoopback) {
+    backend.addresses.ranges.push_back({*literal, 128});
+  }
+}
+
+void ReadAddresses(MapReader& map, Backend& backend) {
+  static constexpr std::pair<std::string_view, AddressClass> kWords[] = {
+      {"public", AddressClass::kPublic},
+      {"private", AddressClass::kPrivate},
+      {"loopback", AddressClass::kLoopback},
+      {"link_local", AddressClass::kLinkLocal}};
+  AddressRules rules;
+  if (map.Has("addresses")) rules.classes.clear();
+  for (const LocatedText& entry : map.Texts("addresses")) {
+    const auto* const word =
+        std::find_if(std::begin(kWords), std::end(kWords),
+                     [&](const auto& known) { return known.first == entry.text; });
+    if (word != std::end(kWords)) {
+      rules.classes.push_back(word->second);
+    } else if (const auto range = ParseAddressRange(entry.text)) {
+      rules.ranges.push_back(*range);
+    } else {
+      map.problems().Error(
+          entry.place, entry.key,
+          "accepted: public, private, loopback, link_local, an address, or a range "
+          "such as 10.0.0.0/8 without bits after its prefix");
+    }
+  }
+  backend.addresses = std::move(rules);
+  AllowWhatTheUrlNames(backend);
+  const auto literal = ParseIpAddress(backend.host);
+  if (literal && !backend.addresses.Allow(*literal)) {
+    map.problems().Error(map.PlaceOf("url"), map.KeyOf("url"),
+                         backend.host + " is " + std::string(NameOf(ClassOf(*literal))) +
+                             ", which is refused as a backend unless its `addresses` list it; "
+                             "unspecified, multicast and reserved ones always are");
+  }
+}
+
+Backend ReadBackend(MapReader& map, TlsFiles files) {
   static constexpr std::pair<std::string_view, std::string_view> kProtocols[] = {{"http", "http"},
                                                                                  {"mcp", "mcp"}};
   Backend backend;
@@ -159,6 +206,7 @@ Backend ReadBackend(MapReader& map) {
       map.problems().Error(url->place, map.KeyOf("url"), std::string(problem));
     }
   }
+  ReadAddresses(map, backend);
   ReadHosts(map, backend);
   backend.key_header = map.Text("key_header").value_or("");
   if (!backend.key_header.empty() &&
@@ -176,12 +224,24 @@ Backend ReadBackend(MapReader& map) {
   backend.timeout = map.Duration("timeout", Millis(1));
   backend.connect_timeout =
       map.Duration("connect_timeout", Millis(1)).value_or(backend.connect_timeout);
-  ReadTls(map, backend);
+  ReadTls(map, files, backend);
   map.Finish();
   return backend;
 }
 
 }  // namespace
+
+std::string UrlProblem(std::string_view url) {
+  Backend parsed;
+  return std::string(ParseUrl(url, parsed));
+}
+
+std::optional<Backend> BackendFromUrl(std::string_view url) {
+  Backend backend;
+  if (!ParseUrl(url, backend).empty()) return std::nullopt;
+  AllowWhatTheUrlNames(backend);
+  return backend;
+}
 
 void LoadBackends(const YamlNode& section, Draft& draft) {
   if (section.kind != YamlNode::Kind::kMap) {
@@ -194,7 +254,7 @@ void LoadBackends(const YamlNode& section, Draft& draft) {
       draft.problems.Error(member.name_place, key, std::string(kNameHelp));
     }
     MapReader map(member.value, key, draft.problems);
-    Backend backend = ReadBackend(map);
+    Backend backend = ReadBackend(map, draft.tls_files);
     backend.name = member.name;
     const bool is_new = draft.backends.emplace(member.name, draft.policy.backends.size()).second;
     if (!is_new) {

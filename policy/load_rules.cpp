@@ -1,10 +1,8 @@
 #include "policy/load_rules.h"
 
 #include <algorithm>
-#include <array>
 
 #include "policy/draft.h"
-#include "policy/json_node.h"
 
 namespace recourse {
 namespace {
@@ -36,14 +34,6 @@ std::string_view WrongSource(Source source, Reads reads) {
   return {};
 }
 
-// A header whose value is a secret must not stand in the policy (Y14).
-bool IsSecretHeader(std::string_view name) {
-  static constexpr std::array<std::string_view, 5> kSecrets{"Authorization", "Cookie", "X-Api-Key",
-                                                            "Api-Key", "X-Auth-Token"};
-  return std::any_of(kSecrets.begin(), kSecrets.end(),
-                     [name](std::string_view secret) { return EqualsIgnoreCase(secret, name); });
-}
-
 void ReadHeader(const YamlNode::Member& member, const std::string& key, RequestTemplate& request,
                 Problems& problems) {
   if (!IsToken(member.name) || IsReservedHeader(member.name)) {
@@ -63,38 +53,12 @@ void ReadHeader(const YamlNode::Member& member, const std::string& key, RequestT
   }
   const bool has_placeholder = std::any_of(
       text->begin(), text->end(), [](const auto& piece) { return piece.selector.has_value(); });
-  if (IsSecretHeader(member.name) && !has_placeholder) {
+  if (IsCredentialField(member.name) && !has_placeholder) {
     problems.Error(member.value.place, key,
-                   "a secret does not belong in this file; pass the agent's own on: \"{header." +
-                       member.name + "}\"");
+                   "a secret does not belong in this file; pass the agent's own on (\"{header." +
+                       member.name + "}\"), or give an undo `credentials` from a file");
   }
   request.headers.emplace_back(member.name, std::move(*text));
-}
-
-std::optional<RequestTemplate> ReadRequest(MapReader& map, std::string_view help) {
-  const YamlNode* headers = map.Get("headers");
-  const YamlNode* line = map.Need("request", help);
-  if (line == nullptr) return std::nullopt;
-  const auto text = ReadText(*line, map.KeyOf("request"), map.problems());
-  if (!text) return std::nullopt;
-  auto request = ParseRequestLine(*text);
-  if (!request) {
-    map.problems().Error(line->place, map.KeyOf("request"), std::string(request.error().detail()));
-    return std::nullopt;
-  }
-  if (headers != nullptr) {
-    MapReader fields(*headers, map.KeyOf("headers"), map.problems());
-    for (const auto& member : headers->members) {
-      ReadHeader(member, fields.KeyOf(member.name), *request, map.problems());
-    }
-  }
-  return std::move(*request);
-}
-
-std::optional<Repeatable> ReadRepeatable(MapReader& map) {
-  static constexpr std::pair<std::string_view, Repeatable> kValues[] = {
-      {"true", Repeatable::kYes}, {"false", Repeatable::kNo}, {"by_key", Repeatable::kByKey}};
-  return map.OneOf("repeatable", kValues);
 }
 
 }  // namespace
@@ -141,13 +105,63 @@ StatusSet ReadStatuses(MapReader& map, std::string_view name) {
   return ParseStatuses(items).value_or(StatusSet());
 }
 
+std::optional<RequestTemplate> ReadRequestTemplate(MapReader& map, std::string_view help) {
+  const YamlNode* headers = map.Get("headers");
+  const YamlNode* line = map.Need("request", help);
+  if (line == nullptr) return std::nullopt;
+  const auto text = ReadText(*line, map.KeyOf("request"), map.problems());
+  if (!text) return std::nullopt;
+  auto request = ParseRequestLine(*text);
+  if (!request) {
+    map.problems().Error(line->place, map.KeyOf("request"), std::string(request.error().detail()));
+    return std::nullopt;
+  }
+  if (headers != nullptr) {
+    MapReader fields(*headers, map.KeyOf("headers"), map.problems());
+    for (const auto& member : headers->members) {
+      ReadHeader(member, fields.KeyOf(member.name), *request, map.problems());
+    }
+  }
+  return std::move(*request);
+}
+
+std::optional<ScopeRule> ParseScope(std::string_view text) {
+  using Kind = ScopeRule::Kind;
+  static constexpr std::pair<std::string_view, Kind> kWords[] = {{"trace", Kind::kTrace},
+                                                                 {"session", Kind::kSession},
+                                                                 {"caller", Kind::kCaller},
+                                                                 {"global", Kind::kGlobal}};
+  for (const auto& [word, kind] : kWords) {
+    if (text == word) return ScopeRule{kind, {}};
+  }
+  if (text.starts_with("header:") && IsToken(text.substr(7))) {
+    return ScopeRule{Kind::kHeader, std::string(text.substr(7))};
+  }
+  if (text.starts_with("baggage:") && IsToken(text.substr(8))) {
+    return ScopeRule{Kind::kBaggage, std::string(text.substr(8))};
+  }
+  if (text.starts_with("body#") && text.size() > 5 && IsJsonPointer(text.substr(5))) {
+    return ScopeRule{Kind::kBody, std::string(text.substr(5))};
+  }
+  return std::nullopt;
+}
+
+std::optional<int> ReadCountUpTo(MapReader& map, std::string_view name, int most) {
+  const auto count = map.Count(name);
+  if (!count) return std::nullopt;
+  if (*count <= static_cast<std::uint64_t>(most)) return static_cast<int>(*count);
+  map.problems().Error(map.node().Find(name)->place, map.KeyOf(name),
+                       "accepted: a whole number from 1 to " + std::to_string(most));
+  return std::nullopt;
+}
+
 std::optional<SettleRule> ReadSettle(MapReader& tool) {
   const YamlNode* node = tool.Get("settle");
   if (node == nullptr) return std::nullopt;
   MapReader map(*node, tool.KeyOf("settle"), tool.problems());
-  auto request = ReadRequest(map,
-                             "a read that shows whether the write took effect: request: "
-                             "\"GET /orders?client_ref={body#/client_ref}\"");
+  auto request = ReadRequestTemplate(map,
+                                     "a read that shows whether the write took effect: request: "
+                                     "\"GET /orders?client_ref={body#/client_ref}\"");
   SettleRule rule;
   rule.absent_after = map.Duration("absent_after", Millis(0));
   std::optional<Selector> happened;
@@ -170,33 +184,6 @@ std::optional<SettleRule> ReadSettle(MapReader& tool) {
   return rule;
 }
 
-std::optional<UndoRule> ReadUndo(MapReader& tool) {
-  const YamlNode* node = tool.Get("undo");
-  if (node == nullptr) return std::nullopt;
-  if (node->kind == YamlNode::Kind::kScalar && node->text == "none") return std::nullopt;
-  if (node->kind != YamlNode::Kind::kMap) {
-    tool.problems().Error(node->place, tool.KeyOf("undo"),
-                          "accepted: none, or { request: \"DELETE /orders/{external_ref}\" }");
-    return std::nullopt;
-  }
-  MapReader map(*node, tool.KeyOf("undo"), tool.problems());
-  auto request = ReadRequest(map, "the request that takes the effect back");
-  UndoRule rule;
-  rule.done = ReadStatuses(map, "done");
-  if (rule.done.empty()) rule.done.Add(200, 299);
-  rule.repeatable = ReadRepeatable(map).value_or(Repeatable::kNo);
-  if (const YamlNode* body = map.Get("json"); body != nullptr && request) {
-    request->json = ReadJsonNode(*body, map.KeyOf("json"), Placeholders::kParse, tool.problems());
-    if (request->method == "GET" || request->method == "HEAD") {
-      tool.problems().Error(body->place, map.KeyOf("json"), "GET and HEAD carry no body");
-    }
-  }
-  map.Finish();
-  if (!request) return std::nullopt;
-  rule.request = std::move(*request);
-  return rule;
-}
-
 std::optional<ApprovalRule> ReadApproval(MapReader& tool) {
   const YamlNode* node = tool.Get("approval");
   if (node == nullptr) return std::nullopt;
@@ -206,6 +193,16 @@ std::optional<ApprovalRule> ReadApproval(MapReader& tool) {
   for (LocatedText& approver : map.Texts("by")) rule.by.push_back(std::move(approver.text));
   rule.expires = map.Duration("expires", Millis(1)).value_or(rule.expires);
   rule.when = ReadConditions(map, "when", Reads::kRequest);
+  rule.needs = ReadCountUpTo(map, "needs", limits::kApproversMax).value_or(rule.needs);
+  static constexpr std::pair<std::string_view, ApprovalAnswer> kAnswers[] = {
+      {"202", ApprovalAnswer::kAccepted}, {"409", ApprovalAnswer::kConflict}};
+  rule.answer = map.OneOf("answer", kAnswers).value_or(rule.answer);
+  rule.hold = map.Duration("hold", Millis(0));
+  rule.should_retry = map.Bool("should_retry");
+  if (rule.should_retry && rule.answer == ApprovalAnswer::kAccepted) {
+    map.problems().Error(map.PlaceOf("should_retry"), map.KeyOf("should_retry"),
+                         "is for answer: 409 only; a 202 is never retried");
+  }
   map.Finish();
   return rule;
 }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "policy/config_reader.h"
+#include "policy/loader.h"
 #include "policy/policy.h"
 
 namespace recourse {
@@ -19,9 +20,21 @@ std::vector<Condition> ReadConditions(MapReader& map, std::string_view name, Rea
 // A list of statuses under `name`; empty when it is absent.
 StatusSet ReadStatuses(MapReader& map, std::string_view name);
 
+// `request` with its `headers`. nullopt: a problem was added, which quotes `help` when it is
+// absent.
+std::optional<RequestTemplate> ReadRequestTemplate(MapReader& map, std::string_view help);
 std::optional<SettleRule> ReadSettle(MapReader& tool);
-// `undo: none` gives nullopt without a problem.
-std::optional<UndoRule> ReadUndo(MapReader& tool);
+// `undo: none` gives nullopt without a problem. `files`: whether those of `credentials` are read.
+std::optional<UndoRule> ReadUndo(MapReader& tool, TlsFiles files);
+// "trace", "header:X-Run", "body#/run", ...; nullopt: none of them.
+std::optional<ScopeRule> ParseScope(std::string_view text);
+// A whole number up to `most` under `name`.
+std::optional<int> ReadCountUpTo(MapReader& map, std::string_view name, int most);
 std::optional<ApprovalRule> ReadApproval(MapReader& tool);
+
+// Fields of answers that are kept beside the standard ones, under `keep_headers`.
+std::vector<std::string> ReadKeepHeaders(MapReader& map);
+// Places whose values never reach the ledger, under `redact`.
+std::vector<Selector> ReadRedact(MapReader& tool);
 
 }  // namespace recourse

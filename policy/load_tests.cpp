@@ -62,7 +62,7 @@ void ReadHeaders(MapReader& map, PolicyTest& test) {
 void ReadExpect(MapReader& map, Draft& draft, PolicyTest& test) {
   static constexpr std::pair<std::string_view, std::string_view> kEffects[] = {{"read", "read"},
                                                                                {"write", "write"}};
-  const YamlNode* node = map.Need("expect", "accepted: { tool, effect, refused, key }");
+  const YamlNode* node = map.Need("expect", "accepted: { tool, effect, approval, refused, key }");
   if (node == nullptr) return;
   MapReader expect(*node, map.KeyOf("expect"), map.problems());
   test.tool = expect.Text("tool");
@@ -73,6 +73,7 @@ void ReadExpect(MapReader& map, Draft& draft, PolicyTest& test) {
                              "; 'unlisted' stands for none");
   }
   if (const auto effect = expect.OneOf("effect", kEffects)) test.effect = std::string(*effect);
+  test.approval = expect.Bool("approval");
   test.refused = expect.Text("refused");
   for (LocatedText& part : expect.Texts("key")) test.key_parts.push_back(std::move(part.text));
   expect.Finish();

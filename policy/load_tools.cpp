@@ -84,28 +84,6 @@ void ReadMatch(MapReader& map, Draft& draft, Tool& tool) {
   }
 }
 
-std::optional<ScopeRule> ParseScope(const std::string& text) {
-  using Kind = ScopeRule::Kind;
-  static constexpr std::pair<std::string_view, Kind> kWords[] = {{"trace", Kind::kTrace},
-                                                                 {"session", Kind::kSession},
-                                                                 {"caller", Kind::kCaller},
-                                                                 {"global", Kind::kGlobal}};
-  for (const auto& [word, kind] : kWords) {
-    if (text == word) return ScopeRule{kind, {}};
-  }
-  const std::string_view view = text;
-  if (view.starts_with("header:") && IsToken(view.substr(7))) {
-    return ScopeRule{Kind::kHeader, text.substr(7)};
-  }
-  if (view.starts_with("baggage:") && IsToken(view.substr(8))) {
-    return ScopeRule{Kind::kBaggage, text.substr(8)};
-  }
-  if (view.starts_with("body#") && view.size() > 5 && IsJsonPointer(view.substr(5))) {
-    return ScopeRule{Kind::kBody, text.substr(5)};
-  }
-  return std::nullopt;
-}
-
 void ReadScope(MapReader& map, Tool& tool) {
   const auto text = map.Text("scope");
   if (!text) return;
@@ -140,7 +118,10 @@ void ReadKeyWords(MapReader& map, Tool& tool) {
       {"ask", AcrossTraces::kAsk}};
   static constexpr std::pair<std::string_view, OnMismatch> kMismatch[] = {
       {"reject", OnMismatch::kReject}, {"replay", OnMismatch::kReplay}, {"ask", OnMismatch::kAsk}};
+  static constexpr std::pair<std::string_view, bool> kTrace[] = {{"optional", false},
+                                                                 {"required", true}};
   ReadScope(map, tool);
+  tool.trace_required = map.OneOf("trace", kTrace).value_or(false);
   for (const LocatedText& item : map.Texts("identity")) {
     if (auto selector = ReadSelector(item, Reads::kRequest, map.problems())) {
       tool.identity.push_back(std::move(*selector));
@@ -160,20 +141,23 @@ void ReadExternalRef(MapReader& map, Tool& tool) {
                    Reads::kRequestOrAnswer, map.problems());
 }
 
-void ReadOutcomeWords(MapReader& map, Tool& tool) {
+void ReadOutcomeWords(MapReader& map, TlsFiles files, Tool& tool) {
   static constexpr std::pair<std::string_view, BreaksFlow> kBreaks[] = {
       {"never", BreaksFlow::kNever},
       {"on_failure", BreaksFlow::kOnFailure},
       {"on_unknown", BreaksFlow::kOnUnknown}};
   ReadExternalRef(map, tool);
   tool.settle = ReadSettle(map);
-  tool.undo = ReadUndo(map);
+  tool.undo = ReadUndo(map, files);
   tool.approval = ReadApproval(map);
   tool.reason = map.Text("reason").value_or("");
   tool.breaks_flow = map.OneOf("breaks_flow", kBreaks).value_or(tool.breaks_flow);
   tool.pivot = map.Bool("pivot").value_or(false);
   tool.success_when = ReadConditions(map, "success_when", Reads::kAnswer);
+  tool.failed_when = ReadConditions(map, "failed_when", Reads::kAnswer);
   tool.not_executed = ReadStatuses(map, "not_executed");
+  tool.keep_headers = ReadKeepHeaders(map);
+  tool.redact = ReadRedact(map);
   tool.failed_ttl = map.Duration("failed_ttl", Millis(0)).value_or(tool.failed_ttl);
   tool.hold = map.Duration("hold", Millis(0)).value_or(tool.hold);
 }
@@ -184,6 +168,26 @@ void AddDefaultRef(Tool& tool) {
   if (auto selector = ParseSelector("answer.body#/id")) tool.external_ref = std::move(*selector);
 }
 
+// What a tunnel carries is not seen, so it can never be a write; RFC 6455 begins with a GET.
+void ReadUpgrades(MapReader& map, Tool& tool) {
+  for (const LocatedText& protocol : map.Texts("upgrade")) {
+    if (protocol.text != "websocket") {
+      map.problems().Error(protocol.place, protocol.key, "accepted: websocket");
+    } else {
+      tool.upgrades.push_back(protocol.text);
+    }
+  }
+  if (!map.Has("upgrade")) return;
+  if (tool.effect == Effect::kWrite) {
+    map.problems().Error(map.PlaceOf("upgrade"), map.KeyOf("upgrade"),
+                         "is for reads only: what a tunnel carries cannot be made repeatable");
+  } else if (tool.methods != std::vector<std::string>{"GET"}) {
+    map.problems().Error(
+        map.PlaceOf("upgrade"), map.KeyOf("upgrade"),
+        "an upgrade begins with a GET; accepted: a tool whose match has GET alone");
+  }
+}
+
 Tool ReadTool(MapReader& map, Draft& draft) {
   static constexpr std::pair<std::string_view, Effect> kEffects[] = {{"read", Effect::kRead},
                                                                      {"write", Effect::kWrite}};
@@ -192,16 +196,18 @@ Tool ReadTool(MapReader& map, Draft& draft) {
   map.Need("effect", "accepted: read or write");
   tool.effect = map.OneOf("effect", kEffects).value_or(Effect::kWrite);
   tool.timeout = map.Duration("timeout", Millis(1));
+  ReadUpgrades(map, tool);
   ReadKeyWords(map, tool);
-  ReadOutcomeWords(map, tool);
+  ReadOutcomeWords(map, draft.tls_files, tool);
   map.Finish();
   if (tool.effect == Effect::kRead) {
     for (const auto& member : map.node().members) {
-      if (member.name == "match" || member.name == "effect" || member.name == "timeout") continue;
+      static constexpr std::string_view kOfReads[] = {"match", "effect", "timeout", "upgrade"};
+      if (std::ranges::find(kOfReads, member.name) != std::end(kOfReads)) continue;
       if (!map.Knows(member.name)) continue;
       draft.problems.Error(member.name_place, map.KeyOf(member.name),
-                           "is for writes only; a tool with `effect: read` has match, effect and "
-                           "timeout");
+                           "is for writes only; a tool with `effect: read` has match, effect, "
+                           "timeout and upgrade");
     }
   } else {
     AddDefaultRef(tool);

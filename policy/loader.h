@@ -22,14 +22,18 @@ struct PolicyProblem {
 };
 
 struct LoadedPolicy {
-  std::shared_ptr<const Policy> policy;  // null when there is an error
-  std::vector<PolicyProblem> problems;   // errors and warnings, by file and line
+  std::shared_ptr<Policy> policy;       // null when there is an error; constant once it is run
+  std::vector<PolicyProblem> problems;  // errors and warnings, by file and line
   bool ok() const { return policy != nullptr; }
 };
 
+// Whether the certificate and key files that a policy names must be there and fit: to run it, and
+// for `policy check`. How a call is judged does not depend on them.
+enum class TlsFiles : std::uint8_t { kIgnore, kCheck };
+
 // `path` is a YAML file, or a directory whose *.yaml and *.yml files (not hidden ones, by name) are
 // read as one policy: `version` in each, every other section merged, names unique over all files.
-LoadedPolicy LoadPolicy(const std::string& path);
+LoadedPolicy LoadPolicy(const std::string& path, TlsFiles files = TlsFiles::kIgnore);
 // For tests and for tools: `name` stands for the file in messages.
 LoadedPolicy LoadPolicyText(const std::string& name, const std::string& yaml);
 

@@ -153,6 +153,17 @@ std::string_view ReasonForText(std::string_view decoded) {
   return {};
 }
 
+// Dots, and spaces between or behind them: Windows servers leave both away at the end of a segment,
+// so ".. " is ".." to them.
+bool IsDots(std::string_view segment) {
+  while (!segment.empty()) {
+    const bool is_space = segment.starts_with("%20");
+    if (!is_space && segment.front() != '.') return false;
+    segment.remove_prefix(is_space ? 3 : 1);
+  }
+  return true;
+}
+
 // Segment rules over an otherwise canonical path.
 Result<std::string_view> CheckSegments(std::string_view path) {
   std::size_t count = 0;
@@ -164,9 +175,7 @@ Result<std::string_view> CheckSegments(std::string_view path) {
       return std::unexpected(Error(ErrorCode::kTargetTooLong, "the path has too many segments"));
     }
     if (segment.empty() && !is_last) return Ambiguous("the path has an empty segment ('//')");
-    if (!segment.empty() && segment.find_first_not_of('.') == std::string_view::npos) {
-      return Ambiguous("the path has a dot segment");
-    }
+    if (!segment.empty() && IsDots(segment)) return Ambiguous("the path has a dot segment");
     at = end + 1;
   }
   return path;
@@ -204,21 +213,6 @@ Result<std::string_view> DecodeAndCheck(std::string_view path, std::string& scra
   return CheckSegments(scratch);
 }
 
-constexpr std::array<std::string_view, 6> kOverrideNames{
-    "xmethod",     "xmethodoverride",    "methodoverride",
-    "xhttpmethod", "httpmethodoverride", "xhttpmethodoverride"};
-
-// "X-HTTP-Method-Override" and "x_http_method_override" come down to the same letters. A plain
-// "method" is a common word; only "_method" is the override of Rails, Laravel and Express.
-bool IsOverrideName(std::string_view name) {
-  std::string letters;
-  for (const char c : ToLower(name)) {
-    if (c >= 'a' && c <= 'z') letters.push_back(c);
-  }
-  if (letters == "method") return name.starts_with('_');
-  return std::find(kOverrideNames.begin(), kOverrideNames.end(), letters) != kOverrideNames.end();
-}
-
 }  // namespace
 
 Result<std::string_view> CanonicalPath(std::string_view path, std::string& scratch) {
@@ -238,15 +232,6 @@ bool IsPathValue(std::string_view value) {
     const bool is_printable = c > 0x20 && c < 0x7f;
     return is_printable && c != '*' && ReasonForDecodedByte(c).empty();
   });
-}
-
-bool HasMethodOverride(std::string_view query) {
-  std::string plain(query.starts_with('?') ? query.substr(1) : query);
-  // Some servers split at ';' too, so a name behind one counts.
-  std::replace(plain.begin(), plain.end(), ';', '&');
-  const auto pairs = ParsePairs(plain);
-  return std::any_of(pairs.begin(), pairs.end(),
-                     [](const auto& pair) { return IsOverrideName(pair.first); });
 }
 
 std::string FoldPath(std::string_view path) {

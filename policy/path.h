@@ -20,11 +20,6 @@ Result<std::string_view> CanonicalPath(std::string_view path, std::string& scrat
 // wildcard ("*", "all") that a backend could take for the whole collection (bad-inputs 4-T).
 bool IsPathValue(std::string_view value);
 
-// True when the query (with or without its '?') asks the backend to take another method than the
-// one that was matched: _method, X-HTTP-Method-Override and their relatives, in any spelling (P37,
-// P38).
-bool HasMethodOverride(std::string_view query);
-
 // The form in which readings of a canonical path are compared: lower-case outside of escapes, and
 // no escape of a character that may stand unescaped (%3A and ':' are one to most backends).
 std::string FoldPath(std::string_view path);

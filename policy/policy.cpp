@@ -17,4 +17,18 @@ const Tool* Policy::FindTool(std::string_view name) const {
   return found == tools.end() ? nullptr : &*found;
 }
 
+const Flow* Policy::FlowOf(const Tool& tool) const {
+  const auto found = std::find_if(flows.begin(), flows.end(), [&](const Flow& flow) {
+    return std::any_of(flow.tools.begin(), flow.tools.end(),
+                       [&](std::size_t index) { return &tools[index] == &tool; });
+  });
+  return found == flows.end() ? nullptr : &*found;
+}
+
+const Flow* Policy::FindFlow(std::string_view name) const {
+  const auto found = std::find_if(flows.begin(), flows.end(),
+                                  [name](const Flow& flow) { return flow.name == name; });
+  return found == flows.end() ? nullptr : &*found;
+}
+
 }  // namespace recourse

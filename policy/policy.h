@@ -3,14 +3,17 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "policy/addresses.h"
 #include "policy/template.h"
 #include "proxy/base/clock.h"
+#include "proxy/base/hash.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
@@ -38,17 +41,40 @@ struct SettleRule {
   std::optional<Millis> absent_after;  // unset: absence is never proof
 };
 
-struct UndoRule {
-  RequestTemplate request;
-  StatusSet done;  // default: 2xx
-  Repeatable repeatable = Repeatable::kNo;
+// A header field of an undo request whose value is read from a mounted file when it is sent.
+struct SecretHeader {
+  std::string name;
+  std::string file;
+  std::string prefix;  // "Bearer "
 };
 
-struct ApprovalRule {
-  std::vector<std::string> by;
-  Millis expires{15 * 60'000};
-  std::vector<Condition> when;  // all must hold; empty: always
+struct UndoRule {
+  RequestTemplate request;
+  StatusSet done;                    // default: 2xx
+  std::vector<Condition> done_when;  // over the answer; one must hold. Empty: the status tells
+  Repeatable repeatable = Repeatable::kNo;
+  std::vector<SecretHeader> secrets;
+  std::vector<std::string>
+      from_call;  // header fields of the agent's call, kept sealed with the undo
+  int attempts_max = limits::kUndoAttemptsMax;
+  // How long after its success an operator may still have the step of a finished flow undone.
+  std::optional<Millis> window;
 };
+
+// What an agent is told once it was held for long enough.
+enum class ApprovalAnswer : std::uint8_t { kAccepted, kConflict };  // 202, 409
+
+struct ApprovalRule {
+  std::vector<std::string> by;  // groups, or persons by name
+  int needs = 1;                // so many of them
+  Millis expires = limits::kApprovalExpires;
+  std::vector<Condition> when;  // all must hold; empty: always
+  ApprovalAnswer answer = ApprovalAnswer::kAccepted;
+  std::optional<Millis> hold;        // unset: the tool's
+  std::optional<bool> should_retry;  // of a 409: told to the SDKs that look for it
+};
+
+class TlsClient;  // proxy/net/tls_client.h
 
 struct Backend {
   std::string name;
@@ -63,7 +89,12 @@ struct Backend {
   bool trust_annotations = false;
   std::optional<Millis> timeout;  // unset: the lane's default
   Millis connect_timeout = limits::kConnectTimeout;
+  AddressRules addresses;  // that the host may lead to, checked at every connection
   std::string tls_ca_file, tls_client_cert, tls_client_key;
+  std::string tls_server_name;  // empty: host
+  // Made from the words above before the policy is run (TlsClients); null for http. A copy of the
+  // backend keeps it, whatever becomes of the policy.
+  std::shared_ptr<TlsClient> tls;
 };
 
 struct Tool {
@@ -73,10 +104,14 @@ struct Tool {
   std::vector<std::string> patterns;  // "/orders/{id}", "/files/**"
   Effect effect = Effect::kWrite;
 
+  // Read tools only: protocols that a GET may switch to, in lower case.
+  std::vector<std::string> upgrades;
+
   // Write tools only.
   ScopeRule scope;
   std::vector<Selector> identity;
   std::vector<std::string> ignore;  // JSON pointers
+  bool trace_required = false;      // no fall-back to the caller's scope (K01)
   Millis dedupe_window = limits::kDedupeWindow;
   AcrossTraces across_traces = AcrossTraces::kIfUnanswered;
   OnMismatch on_mismatch = OnMismatch::kReject;
@@ -87,8 +122,11 @@ struct Tool {
   std::optional<ApprovalRule> approval;
   BreaksFlow breaks_flow = BreaksFlow::kNever;
   bool pivot = false;
-  std::vector<Condition> success_when;  // over the answer; all must hold
-  StatusSet not_executed;               // statuses that prove the backend did nothing
+  std::vector<Condition> success_when;    // over the answer; all must hold
+  std::vector<Condition> failed_when;     // over a 2xx answer; one that holds proves a refusal
+  StatusSet not_executed;                 // statuses that prove the backend did nothing
+  std::vector<std::string> keep_headers;  // kept beside the standard ones, with the policy's own
+  std::vector<Selector> redact;           // values there never reach the ledger
   Millis failed_ttl = limits::kFailedTtl;
   Millis hold = limits::kHold;    // how long a repeat waits for the running call
   std::optional<Millis> timeout;  // overrides the backend's
@@ -100,8 +138,49 @@ struct Flow {
   std::string name;
   std::vector<std::size_t> tools;
   std::optional<std::size_t> ends_with;
+  std::optional<std::size_t> canceled_by;
   std::optional<Millis> deadline;
   OnDeadline on_deadline = OnDeadline::kAsk;
+  bool undo_before_pivot = false;  // go on past a step with `pivot`
+  bool continue_on_stuck = false;  // undo the other steps although one cannot be undone
+};
+
+// What holds for every flow.
+struct FlowRules {
+  // Where the name of a call's flow is, first one first; without any of them it is the trace. Lets
+  // nested traces share the flow of their parent.
+  std::vector<ScopeRule> parent;
+  bool agent_may_close = false, agent_may_cancel = false;  // Recourse-Flow: close, cancel
+  int undos_per_second = limits::kUndosPerSecond;          // to one backend
+  struct Webhook {
+    std::string url, secret_file;
+  };
+  std::optional<Webhook> webhook;  // told when a flow needs a human
+};
+
+// How long what is remembered is kept. Only time in which the process runs counts.
+struct LedgerRule {
+  Millis retention = limits::kRetention;    // a final operation's answer, after its last event
+  Millis tombstones = limits::kTombstones;  // after that: its key, which is answered with 410
+  std::vector<std::string> keep_headers{};  // of every tool's answers
+};
+
+// What one caller may cause. Unset: no limit.
+struct Quota {
+  std::optional<std::uint64_t> writes_in_flight;     // operations being sent
+  std::optional<std::uint64_t> operations_per_hour;  // new operations
+  std::optional<std::uint64_t> stored_bytes;         // rows of the ledger
+  // Calls that wait for a human; unset: limits::kPendingApprovalsPerCaller.
+  std::optional<std::uint64_t> pending_approvals;
+};
+struct Quotas {
+  Quota standard;                                     // of every caller not named below
+  std::map<std::string, Quota, std::less<>> callers;  // by identity
+
+  const Quota& Of(std::string_view caller) const {
+    const auto found = callers.find(caller);
+    return found == callers.end() ? standard : found->second;
+  }
 };
 
 // One entry of the `tests:` section.
@@ -111,6 +190,7 @@ struct PolicyTest {
   std::vector<std::pair<std::string, std::string>> headers;
   // Expectations; unset means not checked. tool "unlisted": no tool may match.
   std::optional<std::string> tool, effect, refused;
+  std::optional<bool> approval;        // whether it needs a human
   std::vector<std::string> key_parts;  // names of the parts that must enter the key
   int line = 0;
 };
@@ -124,17 +204,24 @@ class Policy {
   ~Policy();
   Policy(Policy&&) noexcept;
 
-  std::string version;  // first 16 hex digits of the SHA-256 of the files
+  Digest digest{};      // SHA-256 of the files
+  std::string version;  // its first 16 hex digits
   Mode mode = Mode::kEnforce;
   UnlistedRule unlisted_reads = UnlistedRule::kPass;
   UnlistedRule unlisted_writes = UnlistedRule::kGuard;
+  LedgerRule ledger;
+  Quotas quotas;
   std::vector<Backend> backends;
   std::vector<Tool> tools;
   std::vector<Flow> flows;
+  FlowRules flow_rules;
   std::vector<PolicyTest> tests;
   std::unique_ptr<const RouteTable> routes;
 
   const Tool* FindTool(std::string_view name) const;
+  // The flow that the tool is named in; nullptr: none. A tool is named in one flow at most.
+  const Flow* FlowOf(const Tool& tool) const;
+  const Flow* FindFlow(std::string_view name) const;
 };
 
 }  // namespace recourse

@@ -117,6 +117,7 @@ struct BackendRoutes {
   RouteTree exact{RouteTree::OnSame::kKeepFirst};
   RouteTree folded{RouteTree::OnSame::kKeepStrictest};  // literals in the form of FoldPath
   bool needs_fold = false;                              // some literal is not in that form already
+  bool has_final_slash = false;                         // of some pattern
 };
 
 }  // namespace
@@ -153,6 +154,7 @@ void RouteTable::Impl::AddTool(const Tool& tool) {
   if (tool.patterns.empty()) return;  // refused by the loader; it still looks for other problems
   BackendRoutes& table = routes[tool.backend];
   for (const std::string& text : tool.patterns) {
+    table.has_final_slash = table.has_final_slash || text.ends_with('/');
     const RoutePattern pattern = ParsePattern(text);
     RoutePattern folded = pattern;
     for (auto& segment : folded.segments) {
@@ -175,7 +177,8 @@ bool RouteTable::Impl::HasStricterReading(const BackendRoutes& table, std::strin
   const bool fold = table.needs_fold || HasUpper(path) || path.find('%') != std::string_view::npos;
   const bool has_loose_segments =
       path.find("./") != std::string_view::npos || path.find("%20/") != std::string_view::npos;
-  if (readings.size() == 1 && !fold && !has_loose_segments) return false;
+  const bool adds_slash = table.has_final_slash && !path.ends_with('/');
+  if (readings.size() == 1 && !fold && !has_loose_segments && !adds_slash) return false;
   RouteTree::Found found;
   const auto is_stricter = [&](const RouteTree& tree, std::string_view reading) {
     return tree.Find(reading, method, found) && StrictnessOf(*found.entry->tool) > strictness;
@@ -187,6 +190,7 @@ bool RouteTable::Impl::HasStricterReading(const BackendRoutes& table, std::strin
     });
   };
   if (any_is_stricter(readings)) return true;
+  if (adds_slash && any_is_stricter(Readings(std::string(path) + '/'))) return true;
   if (!has_loose_segments) return false;
   const std::string trimmed = TrimSegments(path);
   return any_is_stricter(Readings(trimmed));

@@ -63,6 +63,7 @@ class StatusSet {
   bool Contains(int status) const;
   bool empty() const { return ranges_.empty(); }
   void Add(int first, int last) { ranges_.emplace_back(first, last); }
+  std::string ToString() const;  // "200-299, 404"
 
  private:
   std::vector<std::pair<int, int>> ranges_;
@@ -92,9 +93,12 @@ std::optional<bool> Evaluate(const Condition& condition, const CallValues& value
 // Scheme, host, port, method and names are fixed text.
 class RequestTemplate {
  public:
+  // What "{answer.body#/amount as number}" insists on; kAny: whatever fits its place.
+  enum class Type : std::uint8_t { kAny, kNumber, kText, kBool };
   struct Piece {  // literal text or a placeholder
     std::string literal;
     std::optional<Selector> selector;
+    Type type = Type::kAny;
   };
   using Text = std::vector<Piece>;
   struct Node {  // JSON body as a tree; a string that is one placeholder takes the value's type
@@ -110,6 +114,8 @@ class RequestTemplate {
   std::vector<std::pair<std::string, Text>> query;
   std::vector<std::pair<std::string, Text>> headers;
   std::optional<Node> json;
+  // Fields of an application/x-www-form-urlencoded body; never together with `json`.
+  std::vector<std::pair<std::string, Text>> form;
   std::string source;  // as written
 };
 // `line` is "METHOD /path?query". Fails with a static reason.
@@ -123,9 +129,10 @@ struct RenderedRequest {
   Headers headers;
   std::string body;
 };
-// Fails with a static reason when a value is missing, empty, not scalar where text is needed,
-// carries control characters, is "." or "..", or the result exceeds limits.h. Path segments and
-// query values are percent-encoded, so a value can never change the path it stands in.
+// Fails with a static reason when a value is missing, empty, not of the type that its placeholder
+// names, not scalar where text is needed, an array or object out of an answer, carries control
+// characters, is "." or "..", or the result exceeds limits.h. Path segments and query values are
+// percent-encoded, so a value can never change the path it stands in.
 Result<RenderedRequest> Render(const RequestTemplate& request, const CallValues& values);
 
 // Which selectors a template or a condition reads (for static checks).

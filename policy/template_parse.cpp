@@ -38,6 +38,17 @@ std::string Sample(const Text& text) {
   return sample;
 }
 
+// "answer.body#/amount as number" is a place and the type that is insisted on.
+std::pair<std::string_view, RequestTemplate::Type> SplitType(std::string_view text) {
+  using Type = RequestTemplate::Type;
+  static constexpr std::pair<std::string_view, Type> kTypes[] = {
+      {" as number", Type::kNumber}, {" as text", Type::kText}, {" as bool", Type::kBool}};
+  for (const auto& [suffix, type] : kTypes) {
+    if (text.ends_with(suffix)) return {text.substr(0, text.size() - suffix.size()), type};
+  }
+  return {text, Type::kAny};
+}
+
 Result<std::vector<Text>> ParsePath(std::string_view path) {
   if (!path.starts_with('/')) {
     return Bad("the path must start with '/'; host and scheme are the backend's");
@@ -120,9 +131,13 @@ Result<Text> ParseTemplateText(std::string_view text) {
     if (inside.find('{') != std::string_view::npos) {
       return Bad("a placeholder has single braces and no functions: {external_ref}");
     }
-    auto selector = ParseSelector(inside);
+    const auto [place, type] = SplitType(inside);
+    if (place.find(" as ") != std::string_view::npos) {
+      return Bad("the types that a placeholder can name are: as number, as text, as bool");
+    }
+    auto selector = ParseSelector(place);
     if (!selector) return std::unexpected(selector.error());
-    pieces.push_back({std::string(), std::move(*selector)});
+    pieces.push_back({std::string(), std::move(*selector), type});
     text.remove_prefix(end + 1);
   }
   return pieces;
@@ -161,6 +176,7 @@ std::vector<Selector> SelectorsOf(const RequestTemplate& request) {
   for (const auto& [name, text] : request.query) Collect(text, out);
   for (const auto& [name, text] : request.headers) Collect(text, out);
   if (request.json) Collect(*request.json, out);
+  for (const auto& [name, text] : request.form) Collect(text, out);
   return out;
 }
 

@@ -13,10 +13,33 @@ std::unexpected<Error> Bad(std::string_view reason) {
   return std::unexpected(Error(ErrorCode::kMalformedRequest, reason));
 }
 
-// The value of one placeholder as text for a path, query or field.
-Result<std::string> TextOf(const Selector& selector, const CallValues& values) {
-  const std::optional<Json> value = Select(selector, values);
+bool HasType(const Json& value, RequestTemplate::Type type) {
+  using Type = RequestTemplate::Type;
+  switch (type) {
+    case Type::kNumber:
+      return value.kind == Json::Kind::kNumber;
+    case Type::kText:
+      return value.kind == Json::Kind::kString;
+    case Type::kBool:
+      return value.kind == Json::Kind::kTrue || value.kind == Json::Kind::kFalse;
+    case Type::kAny:
+      break;
+  }
+  return true;
+}
+
+// The value of one placeholder. Missing and null are refused, and so is another type.
+Result<Json> ValueOf(const RequestTemplate::Piece& piece, const CallValues& values) {
+  std::optional<Json> value = Select(*piece.selector, values);
   if (!value || value->kind == Json::Kind::kNull) return Bad("a value is missing");
+  if (!HasType(*value, piece.type)) return Bad("a value has another type than `as` says");
+  return std::move(*value);
+}
+
+// The value of one placeholder as text for a path, query or field.
+Result<std::string> TextOf(const RequestTemplate::Piece& piece, const CallValues& values) {
+  const Result<Json> value = ValueOf(piece, values);
+  if (!value) return std::unexpected(value.error());
   if (!value->is_scalar()) return Bad("a value is an array or object where text is needed");
   std::string text = ScalarText(*value);
   if (text.empty()) return Bad("a value is empty");
@@ -35,7 +58,7 @@ Result<std::string> Join(const Text& pieces, const CallValues& values, Encode en
       out += piece.literal;
       continue;
     }
-    const auto text = TextOf(*piece.selector, values);
+    const auto text = TextOf(piece, values);
     if (!text) return std::unexpected(text.error());
     const Result<std::string> encoded = encode(*text);
     if (!encoded) return encoded;
@@ -127,21 +150,23 @@ bool IsFromRequest(Source source) {
   return source == Source::kBody || source == Source::kQuery || source == Source::kHeader;
 }
 
-// A string that is one placeholder: the value goes in as a node and keeps its type. Missing and
-// null are refused; an empty string only the agent itself may have meant.
-Result<void> AppendPlaceholder(std::string& out, const Selector& selector,
+// A string that is one placeholder: the value goes in as a node and keeps its type. Whole trees and
+// empty strings only the agent itself may have meant: what a backend answers is not trusted so far.
+Result<void> AppendPlaceholder(std::string& out, const RequestTemplate::Piece& piece,
                                const CallValues& values) {
-  const std::optional<Json> value = Select(selector, values);
-  if (!value || value->kind == Json::Kind::kNull) return Bad("a value is missing");
-  const bool is_empty = value->kind == Json::Kind::kString && value->text.empty();
-  if (is_empty && !IsFromRequest(selector.source)) return Bad("a value is empty");
+  const Result<Json> value = ValueOf(piece, values);
+  if (!value) return std::unexpected(value.error());
+  if (!IsFromRequest(piece.selector->source)) {
+    if (value->kind == Json::Kind::kString && value->text.empty()) return Bad("a value is empty");
+    if (!value->is_scalar()) return Bad("a value of the answer is an array or object");
+  }
   if (!AppendJson(out, *value)) return Bad(kTooLarge);
   return {};
 }
 
 Result<void> AppendText(std::string& out, const Text& pieces, const CallValues& values) {
   if (pieces.size() == 1 && pieces[0].selector) {
-    return AppendPlaceholder(out, *pieces[0].selector, values);
+    return AppendPlaceholder(out, pieces[0], values);
   }
   const auto text = Join(pieces, values, ForHeader);
   if (!text) return std::unexpected(text.error());
@@ -181,6 +206,31 @@ Result<void> AppendNode(std::string& out, const Node& node, const CallValues& va
   }
 }
 
+Result<void> AppendForm(const RequestTemplate& request, const CallValues& values,
+                        std::string& out) {
+  for (const auto& [name, pieces] : request.form) {
+    const auto value = Join(pieces, values, ForHeader);
+    if (!value) return std::unexpected(value.error());
+    if (!out.empty()) out += '&';
+    out += PercentEncode(name) + '=' + PercentEncode(*value);
+    if (out.size() > limits::kRenderedRequestBytesMax) return Bad(kTooLarge);
+  }
+  return {};
+}
+
+Result<void> RenderBody(const RequestTemplate& request, const CallValues& values,
+                        RenderedRequest& out) {
+  if (!request.json && request.form.empty()) return {};
+  const bool is_json = request.json.has_value();
+  auto done =
+      is_json ? AppendNode(out.body, *request.json, values) : AppendForm(request, values, out.body);
+  if (done && FindHeader(out.headers, "Content-Type") == nullptr) {
+    out.headers.emplace_back("Content-Type",
+                             is_json ? "application/json" : "application/x-www-form-urlencoded");
+  }
+  return done;
+}
+
 }  // namespace
 
 Result<RenderedRequest> Render(const RequestTemplate& request, const CallValues& values) {
@@ -196,14 +246,7 @@ Result<RenderedRequest> Render(const RequestTemplate& request, const CallValues&
     size += name.size() + value->size();
     out.headers.emplace_back(name, std::move(*value));
   }
-  if (request.json) {
-    if (auto done = AppendNode(out.body, *request.json, values); !done) {
-      return std::unexpected(done.error());
-    }
-    if (FindHeader(out.headers, "Content-Type") == nullptr) {
-      out.headers.emplace_back("Content-Type", "application/json");
-    }
-  }
+  if (auto done = RenderBody(request, values, out); !done) return std::unexpected(done.error());
   if (size + out.body.size() > limits::kRenderedRequestBytesMax) return Bad(kTooLarge);
   return out;
 }

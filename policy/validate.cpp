@@ -81,30 +81,6 @@ void CheckUndoIsStated(Draft& draft, std::size_t index) {
             "approval: { by: [..] }, or undo: none with a reason: \"...\"");
 }
 
-std::vector<Selector> SelectorsOfConditions(const std::vector<Condition>& conditions) {
-  std::vector<Selector> out;
-  for (const Condition& condition : conditions) out.push_back(condition.left);
-  return out;
-}
-
-void CheckCaptures(Draft& draft, std::size_t index, std::string_view word,
-                   const std::vector<Selector>& selectors) {
-  for (const std::string& pattern : draft.policy.tools[index].patterns) {
-    const RoutePattern route = ParsePattern(pattern);
-    for (const Selector& selector : selectors) {
-      if (selector.source != Source::kPath) continue;
-      const bool found = std::any_of(route.segments.begin(), route.segments.end(),
-                                     [&](const RoutePattern::Segment& segment) {
-                                       return segment.is_capture && segment.text == selector.name;
-                                     });
-      if (found) continue;
-      draft.problems.Error(
-          draft.ToolPlace(index, word), draft.ToolKey(index, word),
-          "path." + selector.name + ": " + pattern + " has no capture {" + selector.name + "}");
-    }
-  }
-}
-
 bool IsKnownOnlyFromAnswer(const Tool& tool, const Selector& selector) {
   const auto is_answer = [](Source source) {
     return source == Source::kAnswerBody || source == Source::kAnswerHeader ||
@@ -138,44 +114,6 @@ void CheckSettle(Draft& draft, std::size_t index) {
       // Such a probe finds nothing even when the effect exists: trusting it would run it twice.
       tool.settle->absent_after.reset();
     }
-  }
-}
-
-// The target that an undo request would have, with a stand-in for every value.
-std::string SamplePath(const RequestTemplate& request) {
-  std::string path;
-  for (const auto& segment : request.path) {
-    path += '/';
-    for (const auto& piece : segment) path += piece.selector ? kAnyValue : piece.literal;
-  }
-  return path;
-}
-
-void CheckUndo(Draft& draft, const RouteTable& routes, std::size_t index) {
-  const Tool& tool = draft.policy.tools[index];
-  if (!tool.undo || tool.patterns.empty()) return;
-  const auto error = [&](std::string message) {
-    draft.problems.Error(draft.ToolPlace(index, "undo"), draft.ToolKey(index, "undo"),
-                         std::move(message));
-  };
-  const Backend& backend = draft.policy.backends[tool.backend];
-  CheckCaptures(draft, index, "undo", SelectorsOf(tool.undo->request));
-  if (tool.undo->repeatable == Repeatable::kByKey && backend.key_header.empty()) {
-    error("`repeatable: by_key` needs a backend with key_header; " + backend.name + " has none");
-  }
-  if (tool.undo->request.method == "GET" || tool.undo->request.method == "HEAD") {
-    error("a GET or HEAD takes nothing back");
-  }
-  std::string scratch;
-  const auto match =
-      routes.Match(backend, tool.undo->request.method, SamplePath(tool.undo->request), scratch);
-  if (!match || match->tool == nullptr || match->tool == &tool) return;
-  if (match->tool->approval) {
-    error("this request is tool " + match->tool->name +
-          ", which needs approval; an undo runs without a human");
-  } else if (match->tool->undo) {
-    error("this request is tool " + match->tool->name +
-          ", which has an undo itself; give it `undo: none` with a reason, or undo otherwise");
   }
 }
 
@@ -256,13 +194,29 @@ void WarnAboutCoveredWrites(Draft& draft) {
   }
 }
 
+// Past the retention nothing can be replayed, whatever the window says; past the tombstones a
+// repeat would be executed.
+void CheckWindow(Draft& draft, std::size_t index) {
+  const LedgerRule& ledger = draft.policy.ledger;
+  const Millis window = draft.policy.tools[index].dedupe_window;
+  if (!draft.ToolHas(index, "dedupe_window") || window <= ledger.retention) return;
+  if (window > ledger.retention + ledger.tombstones) {
+    draft.problems.Error(draft.ToolPlace(index, "dedupe_window"),
+                         draft.ToolKey(index, "dedupe_window"),
+                         "is longer than ledger.retention and ledger.tombstones together: the key "
+                         "is forgotten before, and a repeat would run again; accepted: up to their "
+                         "sum");
+    return;
+  }
+  draft.problems.Warn(draft.ToolPlace(index, "dedupe_window"),
+                      draft.ToolKey(index, "dedupe_window"),
+                      "is longer than ledger.retention: repeats that come later than that are told "
+                      "that the key expired");
+}
+
 void WarnAboutBackend(Draft& draft, std::size_t index) {
   const Backend& backend = draft.policy.backends[index];
   const std::string key = "backends." + backend.name;
-  if (backend.scheme == "https") {
-    draft.problems.Warn(draft.backend_places[index], key,
-                        "https is checked but not spoken yet: calls to it are answered 501");
-  }
   if (backend.protocol == "mcp") {
     draft.problems.Warn(draft.backend_places[index], key,
                         "mcp is checked but not spoken yet: its calls are judged as plain HTTP");
@@ -271,23 +225,44 @@ void WarnAboutBackend(Draft& draft, std::size_t index) {
 
 }  // namespace
 
+void CheckCaptures(Draft& draft, std::size_t index, std::string_view word,
+                   const std::vector<Selector>& selectors) {
+  for (const std::string& pattern : draft.policy.tools[index].patterns) {
+    const RoutePattern route = ParsePattern(pattern);
+    for (const Selector& selector : selectors) {
+      if (selector.source != Source::kPath) continue;
+      const bool found = std::any_of(route.segments.begin(), route.segments.end(),
+                                     [&](const RoutePattern::Segment& segment) {
+                                       return segment.is_capture && segment.text == selector.name;
+                                     });
+      if (found) continue;
+      draft.problems.Error(
+          draft.ToolPlace(index, word), draft.ToolKey(index, word),
+          "path." + selector.name + ": " + pattern + " has no capture {" + selector.name + "}");
+    }
+  }
+}
+
 void Validate(Draft& draft) {
   CheckAuthorities(draft);
   for (std::size_t i = 0; i < draft.policy.backends.size(); ++i) WarnAboutBackend(draft, i);
   CheckRoutes(draft);
   const RouteTable routes(draft.policy);
   for (std::size_t i = 0; i < draft.policy.tools.size(); ++i) {
-    const Tool& tool = draft.policy.tools[i];
+    Tool& tool = draft.policy.tools[i];
     if (tool.effect == Effect::kRead) continue;
+    const std::vector<std::string>& kept = draft.policy.ledger.keep_headers;
+    tool.keep_headers.insert(tool.keep_headers.end(), kept.begin(), kept.end());
     CheckUndoIsStated(draft, i);
+    CheckCredentials(draft, i);
+    CheckRedact(draft, i);
     CheckCaptures(draft, i, "identity", tool.identity);
     if (tool.external_ref) CheckCaptures(draft, i, "external_ref", {*tool.external_ref});
-    if (tool.approval) {
-      CheckCaptures(draft, i, "approval", SelectorsOfConditions(tool.approval->when));
-    }
+    CheckApproval(draft, i);
     CheckSettle(draft, i);
     CheckUndo(draft, routes, i);
     WarnAboutKey(draft, i);
+    CheckWindow(draft, i);
     // Among errors it could be the consequence of one, such as a key_header that is misspelled.
     if (!draft.problems.has_errors()) WarnAboutUnknown(draft, i);
   }

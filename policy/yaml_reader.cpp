@@ -9,6 +9,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "proxy/base/json.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
@@ -22,7 +23,7 @@ class TreeBuilder final : public YAML::EventHandler {
  public:
   TreeBuilder(std::size_t file, Problems& problems) : file_(file), problems_(problems) {}
 
-  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentStart(const YAML::Mark& mark) override { start_ = PlaceOf(mark); }
   void OnDocumentEnd() override {}
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     RefuseAnchor(mark, anchor);
@@ -57,6 +58,7 @@ class TreeBuilder final : public YAML::EventHandler {
   void OnMapEnd() override { Close(); }
 
   YamlNode TakeRoot() { return std::move(root_); }
+  Place start() const { return start_; }  // of the document
 
  private:
   struct Level {
@@ -134,7 +136,20 @@ class TreeBuilder final : public YAML::EventHandler {
   Problems& problems_;
   std::vector<Level> levels_;
   YamlNode root_;
+  Place start_;
 };
+
+// Where the first byte stands that is not UTF-8; 0: nowhere.
+int ColumnOfNotUtf8(std::string_view line) {
+  if (IsUtf8(line)) return 0;
+  for (std::size_t i = 0; i < line.size();) {
+    const auto lead = static_cast<unsigned char>(line[i]);
+    const std::size_t length = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+    if (!IsUtf8(line.substr(i, length))) return static_cast<int>(i) + 1;
+    i += length;
+  }
+  return 1;
+}
 
 // What YAML would read, but people and other tools read in another way (4-Y04). False: do not
 // parse.
@@ -143,6 +158,16 @@ bool CheckBytes(std::size_t file, std::string_view text, Problems& problems) {
     problems.Error({file, 1, 1}, "",
                    "the file starts with a byte order mark; save it as plain UTF-8");
     return false;
+  }
+  if (!IsUtf8(text)) {
+    for (int number = 1; !text.empty(); ++number) {
+      const std::size_t end = std::min(text.find('\n'), text.size());
+      if (const int column = ColumnOfNotUtf8(text.substr(0, end)); column > 0) {
+        problems.Error({file, number, column}, "", "is not UTF-8; save the file as plain UTF-8");
+        return false;
+      }
+      text.remove_prefix(std::min(end + 1, text.size()));
+    }
   }
   int line = 1;
   std::size_t line_start = 0;
@@ -177,7 +202,8 @@ void Parse(std::size_t file, std::string_view text, TreeBuilder& builder, Proble
     if (!parser.HandleNextDocument(builder)) return;
     TreeBuilder rest(file, problems);
     if (parser.HandleNextDocument(rest)) {
-      problems.Error({file, 0, 0}, "", "one document per file is accepted");
+      problems.Error(rest.start(), "",
+                     "a second document begins here; one document per file is accepted");
     }
   } catch (const YAML::Exception& error) {
     const bool has_place = !error.mark.is_null();
@@ -202,6 +228,8 @@ std::size_t Problems::AddFile(std::string name) {
 
 void Problems::Add(PolicyProblem::Severity severity, const Place& place, std::string key,
                    std::string message) {
+  const bool is_error = severity == PolicyProblem::Severity::kError;
+  if (++(is_error ? errors_ : warnings_) > limits::kPolicyProblemsMax) return;
   PolicyProblem problem;
   problem.severity = severity;
   problem.file = files_[place.file];
@@ -212,8 +240,11 @@ void Problems::Add(PolicyProblem::Severity severity, const Place& place, std::st
   problems_.emplace_back(place, std::move(problem));
 }
 
+std::string Problems::NameOf(const Place& place) const {
+  return files_[place.file] + ':' + std::to_string(place.line) + ':' + std::to_string(place.column);
+}
+
 void Problems::Error(const Place& place, std::string key, std::string message) {
-  has_errors_ = true;
   Add(PolicyProblem::Severity::kError, place, std::move(key), std::move(message));
 }
 
@@ -229,12 +260,26 @@ std::vector<PolicyProblem> Problems::Take() {
   std::vector<PolicyProblem> out;
   for (auto& [place, problem] : problems_) out.push_back(std::move(problem));
   problems_.clear();
+  const auto tell_rest = [&](std::size_t found, PolicyProblem::Severity severity,
+                             const char* what) {
+    if (found <= limits::kPolicyProblemsMax) return;
+    PolicyProblem rest;
+    rest.severity = severity;
+    rest.file = files_.front();
+    rest.message = std::to_string(found - limits::kPolicyProblemsMax) + " more " + what +
+                   " are not listed; mend these first";
+    out.push_back(std::move(rest));
+  };
+  tell_rest(errors_, PolicyProblem::Severity::kError, "errors");
+  tell_rest(warnings_, PolicyProblem::Severity::kWarning, "warnings");
   return out;
 }
 
-YamlNode ReadYaml(std::size_t file, std::string_view text, Problems& problems) {
-  if (text.size() > limits::kPolicyFileBytesMax) {
-    problems.Error({file, 0, 0}, "", "the file is larger than 10 MiB");
+YamlNode ReadYaml(std::size_t file, std::string_view text, Problems& problems,
+                  std::size_t bytes_max) {
+  if (text.size() > bytes_max) {
+    problems.Error({file, 0, 0}, "",
+                   "the file is larger than " + std::to_string(bytes_max >> 20) + " MiB");
     return {};
   }
   if (!CheckBytes(file, text, problems)) return {};

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "policy/loader.h"
+#include "proxy/base/limits.h"
 
 namespace recourse {
 
@@ -37,14 +38,18 @@ struct YamlNode::Member {
   YamlNode value;
 };
 
-// Collects problems over all files of one policy.
+// Collects problems over all files of one policy; lists kPolicyProblemsMax errors and as many
+// warnings, and counts the rest.
 class Problems {
  public:
   // Returns the index for Place::file.
   std::size_t AddFile(std::string name);
   void Error(const Place& place, std::string key, std::string message);
   void Warn(const Place& place, std::string key, std::string message);
-  bool has_errors() const { return has_errors_; }
+  bool has_errors() const { return errors_ > 0; }
+  std::size_t errors() const { return errors_; }
+  // "policy.yaml:4:35"
+  std::string NameOf(const Place& place) const;
   // Ordered by file, line and column.
   std::vector<PolicyProblem> Take();
 
@@ -54,11 +59,13 @@ class Problems {
 
   std::vector<std::string> files_;
   std::vector<std::pair<Place, PolicyProblem>> problems_;
-  bool has_errors_ = false;
+  std::size_t errors_ = 0;
+  std::size_t warnings_ = 0;
 };
 
 // The one document of `text`; a null node when there is none or it cannot be read. Problems are
 // added to `problems`; the tree holds whatever could be read besides.
-YamlNode ReadYaml(std::size_t file, std::string_view text, Problems& problems);
+YamlNode ReadYaml(std::size_t file, std::string_view text, Problems& problems,
+                  std::size_t bytes_max = limits::kPolicyFileBytesMax);
 
 }  // namespace recourse

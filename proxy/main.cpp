@@ -1,14 +1,25 @@
 // The command line: reads flags and environment, and hands over.
 #include <CLI/CLI.hpp>
-#include <fstream>
 #include <iostream>
-#include <sstream>
 
+#include "filters/ledger/key_ring.h"
 #include "policy/config_reader.h"
 #include "policy/explain.h"
+#include "policy/openapi.h"
+#include "policy/replay.h"
+#include "policy/schema.h"
+#include "proxy/base/http_message.h"
+#include "proxy/base/limits.h"
 #include "proxy/base/log.h"
+#include "proxy/base/random.h"
+#include "proxy/drill/drill_command.h"
 #include "proxy/server/admin_client.h"
+#include "proxy/server/approval_commands.h"
 #include "proxy/server/config.h"
+#include "proxy/server/files.h"
+#include "proxy/server/flow_commands.h"
+#include "proxy/server/operator_commands.h"
+#include "proxy/server/otlp_options.h"
 #include "proxy/server/runtime.h"
 
 namespace recourse {
@@ -23,10 +34,15 @@ struct Arguments {
   Config config;
   LogLevel log_level = LogLevel::kInfo;
   std::string drain_timeout = "25s";
+  std::string latched_for = "60s";
+  std::string expect_ledger = "0";
   AdminClient admin;
   EventQuery query;
   std::uint64_t event_id = 0;
-  std::string policy_path, call, body_file;
+  std::string key_id = "k1";
+  std::string since, until;
+  std::string policy_path, call, body_file, backup_path, exported, policy_before;
+  ExportQuery dump;
   std::vector<std::string> headers;
   int exit_code = 0;
 };
@@ -34,6 +50,130 @@ struct Arguments {
 std::string CheckDuration(const std::string& text) {
   return ParseDuration(text) ? std::string()
                              : "'" + text + "' is not a duration such as 500ms, 25s or 2m";
+}
+
+std::string CheckPatience(const std::string& text) {
+  static constexpr Millis kLeast{100}, kMost{std::chrono::hours(24)};
+  const auto patience = ParseDuration(text);
+  return patience && *patience >= kLeast && *patience <= kMost
+             ? std::string()
+             : "'" + text + "' is not a duration from 100ms to 24h, such as 10s or 2m";
+}
+
+// What clients may take, and how long they may take over it.
+void AddBounds(CLI::App* run, ClientBounds& bounds) {
+  const auto count = [run](const char* flag, const char* variable, std::size_t& value,
+                           const char* help) {
+    run->add_option(flag, value, help)
+        ->envname(variable)
+        ->check(CLI::Range(std::size_t{1}, std::size_t{1'000'000}))
+        ->capture_default_str();
+  };
+  const auto patience = [run](const char* flag, const char* variable, Millis& value,
+                              const char* help) {
+    run->add_option_function<std::string>(
+           flag, [&value](const std::string& text) { value = *ParseDuration(text); }, help)
+        ->envname(variable)
+        ->check(CheckPatience)
+        ->default_str(std::to_string(value.count() / 1000) + "s");
+  };
+  count("--connections-max", "RECOURSE_CONNECTIONS_MAX", bounds.connections_max,
+        "Most open client connections; a further one takes the place of an idle one, or gets a "
+        "503");
+  count("--connections-per-peer-max", "RECOURSE_CONNECTIONS_PER_PEER_MAX",
+        bounds.connections_per_peer_max, "Most of them from one address (IPv6: one /64)");
+  count("--writes-max", "RECOURSE_WRITES_MAX", bounds.writes_max,
+        "Most writes worked on at once; further ones get a 503");
+  count("--requests-per-connection-max", "RECOURSE_REQUESTS_PER_CONNECTION_MAX",
+        bounds.requests_per_connection_max,
+        "After that many the client has to connect again; small numbers spread clients that "
+        "balance by connection");
+  patience("--head-timeout", "RECOURSE_HEAD_TIMEOUT", bounds.head_timeout,
+           "How long the head of a request may take to arrive");
+  patience("--body-timeout", "RECOURSE_BODY_TIMEOUT", bounds.body_timeout,
+           "How long a body may be awaited; every 512 bytes give a second back");
+  patience("--idle-timeout", "RECOURSE_IDLE_TIMEOUT", bounds.idle_timeout,
+           "How long a client connection may wait for its next request");
+  patience("--send-timeout", "RECOURSE_SEND_TIMEOUT", bounds.send_timeout,
+           "How long a client may take none of its answer");
+  patience("--stream-timeout", "RECOURSE_STREAM_TIMEOUT", bounds.stream_timeout,
+           "How long an answer that has begun, or a tunnel, may be silent");
+}
+
+std::string CheckExpectedLedger(const std::string& text) {
+  return ParseExpectedLedger(text) ? std::string()
+                                   : "'" + text +
+                                         "' is not ROWS or ROWS:HEAD as 'recourse ledger verify' "
+                                         "prints them, e.g. 1";
+}
+
+void AddLedgerOptions(CLI::App& run, Arguments& args) {
+  Config& config = args.config;
+  run.add_option("--ledger-max", config.ledger_bytes_max,
+                 "Most bytes the ledger may grow to, e.g. 8GiB; writes are refused when it is full")
+      ->envname("RECOURSE_LEDGER_MAX")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(std::uint64_t{1} << 20, std::uint64_t{1} << 44))
+      ->default_str("64GiB");
+  run.add_option("--ledger-key-file", config.ledger_key_file,
+                 "Keys that seal stored requests and answers, one `KEY_ID KEY` per line; the first "
+                 "seals, all open; SIGHUP reads it again. Without it: DATA/ledger.key")
+      ->envname("RECOURSE_LEDGER_KEY_FILE");
+  run.add_option("--expect-ledger", args.expect_ledger,
+                 "ROWS or ROWS:HEAD that the ledger must hold already; 1 never creates one")
+      ->envname("RECOURSE_EXPECT_LEDGER")
+      ->check(CheckExpectedLedger)
+      ->capture_default_str();
+  run.add_flag("--unsafe-fs", config.unsafe_fs,
+               "Accept a file system that may lose what was synced (a container's layer, NFS)")
+      ->envname("RECOURSE_UNSAFE_FS");
+  run.add_option("--latched-for", args.latched_for,
+                 "How long reads are served after the ledger failed, before the process ends "
+                 "with 74; 0s: until a signal")
+      ->envname("RECOURSE_LATCHED_FOR")
+      ->check(CheckDuration)
+      ->capture_default_str();
+}
+
+void AddListenerTls(CLI::App& run, Config& config) {
+  CLI::Option* const cert =
+      run.add_option("--tls-cert", config.tls_cert,
+                     "Certificate for --listen, PEM with its chain; makes it speak TLS only")
+          ->envname("RECOURSE_TLS_CERT");
+  CLI::Option* const key = run.add_option("--tls-key", config.tls_key, "Key of --tls-cert, PEM")
+                               ->envname("RECOURSE_TLS_KEY")
+                               ->needs(cert);
+  cert->needs(key);
+  run.add_option("--tls-client-ca", config.tls_client_ca,
+                 "CA of the agents' certificates, PEM; each then has to show one, which names it")
+      ->envname("RECOURSE_TLS_CLIENT_CA")
+      ->needs(cert);
+}
+
+void AddAdminPort(CLI::App& run, Config& config) {
+  run.add_option("--admin-token-file", config.admin_token_file,
+                 "File with a bearer token for the admin API: reads and repairs, approves nothing")
+      ->envname("RECOURSE_ADMIN_TOKEN_FILE");
+  run.add_option("--operators", config.operators,
+                 "YAML file of who may use the admin API, and for what; read again when it changes")
+      ->envname("RECOURSE_OPERATORS");
+  run.add_option("--admin-host", config.admin_hosts,
+                 "A DNS name by which operators reach --admin; may be repeated")
+      ->envname("RECOURSE_ADMIN_HOST")
+      ->transform([](const std::string& name) { return ToLower(name); });
+  CLI::Option* const cert =
+      run.add_option("--admin-tls-cert", config.admin_tls_cert,
+                     "Certificate for --admin, PEM with its chain; makes it speak TLS only")
+          ->envname("RECOURSE_ADMIN_TLS_CERT");
+  CLI::Option* const key =
+      run.add_option("--admin-tls-key", config.admin_tls_key, "Key of --admin-tls-cert, PEM")
+          ->envname("RECOURSE_ADMIN_TLS_KEY")
+          ->needs(cert);
+  cert->needs(key);
+  run.add_option("--admin-client-ca", config.admin_client_ca,
+                 "CA of operators' certificates, PEM; one that is shown names the operator")
+      ->envname("RECOURSE_ADMIN_CLIENT_CA")
+      ->needs(cert);
 }
 
 void AddRun(CLI::App& app, Arguments& args) {
@@ -54,19 +194,12 @@ void AddRun(CLI::App& app, Arguments& args) {
   run->add_option("--probes", config.probes, "Address of /live, /ready and /metrics")
       ->envname("RECOURSE_PROBES")
       ->capture_default_str();
+  AddListenerTls(*run, config);
   run->add_option("--ports-file", config.ports_file,
                   "Write the real ports here as JSON once everything is ready")
       ->envname("RECOURSE_PORTS_FILE");
-  run->add_option("--admin-token-file", config.admin_token_file,
-                  "File with the admin API's bearer token; without it nobody may use the API")
-      ->envname("RECOURSE_ADMIN_TOKEN_FILE");
-  run->add_option(
-         "--ledger-max", config.ledger_bytes_max,
-         "Most bytes the ledger may grow to, e.g. 8GiB; writes are refused when it is full")
-      ->envname("RECOURSE_LEDGER_MAX")
-      ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(std::uint64_t{1} << 20, std::uint64_t{1} << 44))
-      ->default_str("64GiB");
+  AddAdminPort(*run, config);
+  AddLedgerOptions(*run, args);
   run->add_option("--threads", config.threads, "I/O threads")
       ->envname("RECOURSE_THREADS")
       ->check(CLI::Range(1, 64))
@@ -82,19 +215,37 @@ void AddRun(CLI::App& app, Arguments& args) {
       ->envname("RECOURSE_DRAIN_TIMEOUT")
       ->check(CheckDuration)
       ->capture_default_str();
+  AddBounds(run, config.bounds);
+  AddTraceOptions(*run, config.otlp);
   run->callback([&args] {
     SetLogLevel(args.log_level);
     args.config.drain_timeout = *ParseDuration(args.drain_timeout);
+    args.config.latched_for = *ParseDuration(args.latched_for);
+    args.config.expect_ledger = *ParseExpectedLedger(args.expect_ledger);
+    TakeOtelVariables(args.config.otlp);
     args.exit_code = RunProxy(args.config);
   });
 }
 
 void AddAdminOptions(CLI::App& command, Arguments& args) {
-  command.add_option("--admin", args.admin.address, "Address of the admin API")
+  command.add_option("--admin", args.admin.address, "Admin API: HOST:PORT or https://HOST:PORT")
       ->envname("RECOURSE_ADMIN")
       ->capture_default_str();
-  command.add_option("--admin-token-file", args.admin.token_file, "File with the bearer token")
+  command
+      .add_option("--admin-token-file", args.admin.token_file, "File with your bearer token or JWT")
       ->envname("RECOURSE_ADMIN_TOKEN_FILE");
+  command
+      .add_option("--admin-ca", args.admin.ca_file,
+                  "CA of an https admin API, PEM; without it the system's trust store")
+      ->envname("RECOURSE_ADMIN_CA");
+  CLI::Option* const cert =
+      command.add_option("--admin-cert", args.admin.cert_file, "Certificate that names you, PEM")
+          ->envname("RECOURSE_ADMIN_CERT");
+  CLI::Option* const key =
+      command.add_option("--admin-key", args.admin.key_file, "Key of --admin-cert, PEM")
+          ->envname("RECOURSE_ADMIN_KEY")
+          ->needs(cert);
+  cert->needs(key);
   command.add_flag("--json", args.admin.json, "Print JSON");
 }
 
@@ -118,13 +269,64 @@ void AddEvents(CLI::App& app, Arguments& args) {
       [&args] { args.exit_code = ShowEvent(args.admin, args.event_id, std::cout, std::cerr); });
 }
 
+int PrintNewKey(const std::string& id) {
+  if (!IsKeyId(id)) {
+    std::cerr << "recourse: '" << id << "' cannot name a key: a key id has 1 to "
+              << limits::kKeyIdBytesMax << " letters, digits, '.', '_' or '-'\n";
+    return kExitUsage;
+  }
+  SystemRandom random;
+  std::string line = NewKeyLine(id, random);
+  std::cout << line << std::flush;
+  Wipe(line);
+  return kExitOk;
+}
+
+void AddReport(CLI::App& app, Arguments& args) {
+  CLI::App* report = app.add_subcommand(
+      "report", "Duplicates, unknown outcomes, writes without undo, calls that no tool matches");
+  report->add_option("--since", args.since, "From so long before now, e.g. 24h, or ms since 1970");
+  report->add_option("--until", args.until, "Until so long before now, or ms since 1970");
+  AddAdminOptions(*report, args);
+  report->callback([&args] {
+    args.exit_code = ShowReport(args.admin, args.since, args.until, std::cout, std::cerr);
+  });
+}
+
 void AddLedger(CLI::App& app, Arguments& args) {
-  CLI::App* ledger = app.add_subcommand("ledger", "Check the ledger");
+  CLI::App* ledger = app.add_subcommand("ledger", "Check or copy the ledger");
   ledger->require_subcommand(1);
   CLI::App* verify =
       ledger->add_subcommand("verify", "Verify every record and the whole hash chain");
   AddAdminOptions(*verify, args);
   verify->callback([&args] { args.exit_code = VerifyLedger(args.admin, std::cout, std::cerr); });
+  CLI::App* status = ledger->add_subcommand("status", "Say how full and how old it is");
+  AddAdminOptions(*status, args);
+  status->callback([&args] { args.exit_code = ShowLedger(args.admin, std::cout, std::cerr); });
+  CLI::App* accept = ledger->add_subcommand(
+      "accept", "Let new writes through after a restore: you know what was done since the backup");
+  AddAdminOptions(*accept, args);
+  accept->callback([&args] { args.exit_code = AcceptLedger(args.admin, std::cout, std::cerr); });
+  CLI::App* dump = ledger->add_subcommand(
+      "export", "Print every event as a line of JSON, between a first and a last line about them");
+  dump->add_option("--after", args.dump.after, "Only events with a larger id: goes on from there");
+  dump->add_option("--trace", args.dump.trace, "Only events of this trace id");
+  dump->add_flag("--with-answers", args.dump.with_answers,
+                 "Also stored answers and rendered requests, in clear");
+  AddAdminOptions(*dump, args);
+  dump->callback(
+      [&args] { args.exit_code = ExportLedger(args.admin, args.dump, std::cout, std::cerr); });
+  CLI::App* key = ledger->add_subcommand(
+      "new-key", "Print a line with a fresh key, to be put first into the key file");
+  key->add_option("id", args.key_id, "Name of the key")->capture_default_str();
+  key->callback([&args] { args.exit_code = PrintNewKey(args.key_id); });
+  CLI::App* backup =
+      ledger->add_subcommand("backup", "Copy the running ledger into a file and check the copy");
+  backup->add_option("file", args.backup_path, "Where to put it; replaced in one step")->required();
+  AddAdminOptions(*backup, args);
+  backup->callback([&args] {
+    args.exit_code = BackupLedger(args.admin, args.backup_path, std::cout, std::cerr);
+  });
 }
 
 int Explain(const Arguments& args) {
@@ -141,16 +343,49 @@ int Explain(const Arguments& args) {
   }
   std::string body;
   if (!args.body_file.empty()) {
-    std::ifstream file(args.body_file, std::ios::binary);
-    if (!file) {
-      std::cerr << "recourse: cannot open " << args.body_file << "; --body takes a file\n";
+    auto text = ReadInputFile(args.body_file, limits::kWriteBodyBytesMax);
+    if (!text) {
+      std::cerr << "recourse: --body: " << text.error() << "\n";
       return kExitUsage;
     }
-    std::ostringstream text;
-    text << file.rdbuf();
-    body = text.str();
+    body = std::move(*text);
   }
   return RunPolicyExplain(args.policy_path, args.call, headers, body, std::cout);
+}
+
+int ImportOpenApi(const std::string& path) {
+  auto text = ReadInputFile(path, limits::kImportedBytesMax);
+  if (!text) {
+    std::cerr << "recourse: " << text.error() << "; give an OpenAPI file, JSON or YAML\n";
+    return kExitUsage;
+  }
+  const auto api = ReadOpenApi(path, std::move(*text));
+  if (!api) {
+    std::cerr << "recourse: " << api.error() << "\n";
+    return kExitUsage;
+  }
+  std::cout << PolicyFromOpenApi(path, *api);
+  return kExitOk;
+}
+
+void AddPolicyMakers(CLI::App& policy, Arguments& args) {
+  policy.add_subcommand("schema", "Print the JSON Schema of the language")->callback([] {
+    std::cout << PolicySchema();
+  });
+  CLI::App* import = policy.add_subcommand("import", "Write a starting policy");
+  import->require_subcommand(1);
+  CLI::App* openapi = import->add_subcommand("openapi", "From an OpenAPI 3 description");
+  openapi->add_option("file", args.policy_path, "OpenAPI 3.0 or 3.1, JSON or YAML")->required();
+  openapi->callback([&args] { args.exit_code = ImportOpenApi(args.policy_path); });
+  CLI::App* replay =
+      policy.add_subcommand("replay", "Say how past calls would be classed under another policy");
+  replay->add_option("export", args.exported, "Events as NDJSON")->required();
+  replay->add_option("--policy", args.policy_path, "The policy to judge them by")->required();
+  replay->add_option("--before", args.policy_before, "The policy they were made under");
+  replay->callback([&args] {
+    args.exit_code =
+        RunPolicyReplay(args.exported, args.policy_path, args.policy_before, std::cout, std::cerr);
+  });
 }
 
 void AddPolicy(CLI::App& app, Arguments& args) {
@@ -162,6 +397,14 @@ void AddPolicy(CLI::App& app, Arguments& args) {
   CLI::App* test = policy->add_subcommand("test", "Run the policy's own tests: section");
   test->add_option("file", args.policy_path, "Policy file or directory")->required();
   test->callback([&args] { args.exit_code = RunPolicyTest(args.policy_path, std::cout); });
+  AddPolicyMakers(*policy, args);
+  CLI::App* status =
+      policy->add_subcommand("status", "Show the policy that a running process has in force");
+  AddAdminOptions(*status, args);
+  status->callback([&args] { args.exit_code = ShowPolicy(args.admin, std::cout, std::cerr); });
+  CLI::App* reload = policy->add_subcommand("reload", "Let a running process read its policy anew");
+  AddAdminOptions(*reload, args);
+  reload->callback([&args] { args.exit_code = ReloadPolicy(args.admin, std::cout, std::cerr); });
   CLI::App* explain = policy->add_subcommand("explain", "Say how one call is treated, and why");
   explain->add_option("file", args.policy_path, "Policy file or directory")->required();
   explain->add_option("call", args.call, "\"POST http://host/path?query\"")->required();
@@ -201,6 +444,15 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", std::string("recourse ") + RECOURSE_VERSION);
   recourse::AddRun(app, args);
   recourse::AddEvents(app, args);
+  recourse::AddReport(app, args);
+  recourse::AddFlows(
+      app, args.admin, [&args](CLI::App& command) { recourse::AddAdminOptions(command, args); },
+      args.exit_code);
+  recourse::AddApprovals(
+      app, args.admin, [&args](CLI::App& command) { recourse::AddAdminOptions(command, args); },
+      args.exit_code);
+  recourse::AddOperators(app, args.exit_code);
+  recourse::AddDrill(app, args.exit_code);
   recourse::AddLedger(app, args);
   recourse::AddPolicy(app, args);
   app.add_subcommand("version", "Print the version")->callback([] {

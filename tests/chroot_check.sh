@@ -143,8 +143,8 @@ check_traces() {
   local root=$1 left
   if [[ -e $root/usr/sbin/policy-rc.d ]]; then fail "policy-rc.d was left behind"; fi
   left=$(find "$root"/etc/rc[2-5].d "$root"/etc/systemd/system/*.wants \
-    \( -name 'S*nginx' -o -name 'S*haproxy' -o -name 'nginx.service' -o -name 'haproxy.service' \) \
-    2>/dev/null || true)
+    -regextype posix-extended \
+    -regex '.*/(S[0-9]*)?(nginx|haproxy|prometheus)(\.service)?' 2>/dev/null || true)
   if [[ -n $left ]]; then fail "services would start at boot: $left"; fi
 }
 

@@ -1,19 +1,16 @@
-// Refuses tools that need a human, as long as none can be asked. Stands before the key is claimed,
-// so a refused call leaves no operation behind.
+// Says which calls need a human. What they need is kept with their operation, which waits in the
+// ledger (Begun::kHeld); what humans decide is carried out by the ApprovalRunner.
 #pragma once
 
 #include "filters/filter.h"
 
 namespace recourse {
 
-// True when the tool's rule asks for a human: without `when` always, else when all of its
-// conditions hold or one of them cannot be evaluated on this call.
-bool NeedsApproval(const ApprovalRule& rule, const CallValues& values);
-
 class ApprovalFilter final : public Filter {
  public:
   std::string_view name() const override { return "approval"; }
-  // Answers 403 kApprovalUnavailable, also when the body that decides cannot be read.
+  // Sets context.needs_approval, also when the body that decides cannot be read. Answers 413 when
+  // the request is too large to be kept until somebody has decided.
   Task<Result<Outcome>> Handle(RequestContext& context, Next next) override;
 };
 

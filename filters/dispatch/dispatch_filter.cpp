@@ -1,23 +1,11 @@
 #include "filters/dispatch/dispatch_filter.h"
 
-#include "filters/answers.h"
 #include "filters/ledger/ledger.h"
+#include "filters/tracing.h"
+#include "filters/upstream_request.h"
 #include "proxy/base/crash_point.h"
 
 namespace recourse {
-
-HttpRequest UpstreamRequest(const RequestContext& context) {
-  HttpRequest request = context.request;
-  StripOwnFields(request.headers);
-  if (IsLoggedOnly(context)) return request;
-  SetHeader(request.headers, "Accept-Encoding", "identity");
-  const std::string& field = context.backend->key_header;
-  // A key that the client wrote into the very field the backend reads stays as the client wrote it.
-  const bool is_clients =
-      EqualsIgnoreCase(field, "Idempotency-Key") && FindHeader(request.headers, field) != nullptr;
-  if (!field.empty() && !is_clients) SetHeader(request.headers, field, context.upstream_key);
-  return request;
-}
 
 MonoTime AnswerDeadline(const RequestContext& context, MonoTime now) {
   Millis timeout = context.backend->timeout.value_or(limits::kWriteTimeout);
@@ -26,14 +14,30 @@ MonoTime AnswerDeadline(const RequestContext& context, MonoTime now) {
 }
 
 Task<Result<Outcome>> DispatchFilter::Handle(RequestContext& context, Next) {
+  const MonoTime began = clock_.Now();
+  if (++context.attempts == 1) context.deadline = AnswerDeadline(context, began);
+  Result<Outcome> outcome = co_await Send(context);
+  DispatchTry& ended = context.tries.emplace_back();
+  ended.was_sent = outcome || outcome.error().delivery() != Delivery::kNotSent;
+  ended.began = began;
+  ended.ended = clock_.Now();
+  if (outcome) {
+    ended.status = outcome->answer.response.status;
+  } else {
+    ended.error = outcome.error().code();
+  }
+  co_return outcome;
+}
+
+Task<Result<Outcome>> DispatchFilter::Send(RequestContext& context) {
   // Connecting and committing run side by side; only both together allow the first byte.
-  if (++context.attempts == 1) context.deadline = AnswerDeadline(context, clock_.Now());
   context.connection = upstream_.Open(*context.backend);
   const Result<void> connected = co_await context.connection->Connected();
   if (!connected) {
     context.connection.reset();
     co_return std::unexpected(connected.error());
   }
+  context.peer = context.connection->Peer();
   RC_CRASH_POINT("k03");
   if (const std::shared_ptr<PendingCommit> commit = std::move(context.commit)) {
     const Result<void> durable = co_await commit->Durable();
@@ -50,7 +54,12 @@ Task<Result<Outcome>> DispatchFilter::Handle(RequestContext& context, Next) {
                                     "connecting and remembering took the whole timeout",
                                     Delivery::kNotSent));
   }
-  const HttpRequest request = UpstreamRequest(context);
+  HttpRequest request = UpstreamRequest(context, context.upstream_key);
+  if (context.is_traced) {
+    TraceContext trace = context.trace;
+    trace.parent_id = context.attempt_span;
+    SetHeader(request.headers, "traceparent", FormatTraceparent(trace));
+  }
   Result<Answer> answer =
       co_await context.connection->Exchange(request, context.deadline, limits::kAnswerBytesMax);
   context.connection.reset();

@@ -6,11 +6,6 @@
 
 namespace recourse {
 
-// The request as it goes to the backend: own fields removed, the operation's key in the backend's
-// key field, answers asked for unencoded so that they can be read. A call that is only logged goes
-// out as it came.
-HttpRequest UpstreamRequest(const RequestContext& context);
-
 // When the backend's answer must be complete: the tool's, else the backend's, else the default
 // timeout from now.
 MonoTime AnswerDeadline(const RequestContext& context, MonoTime now);
@@ -25,6 +20,8 @@ class DispatchFilter final : public Filter {
   Task<Result<Outcome>> Handle(RequestContext& context, Next next) override;
 
  private:
+  Task<Result<Outcome>> Send(RequestContext& context);
+
   Upstream& upstream_;
   const Clock& clock_;
 };

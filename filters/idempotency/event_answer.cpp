@@ -1,5 +1,8 @@
 #include "filters/idempotency/event_answer.h"
 
+#include "proxy/base/json.h"
+#include "proxy/base/limits.h"
+
 namespace recourse {
 namespace {
 
@@ -66,11 +69,42 @@ ProblemFacts FactsOfEvent(const Event& event) {
   return facts;
 }
 
-WriteAnswer AnswerToRepeat(const Event& event) {
+WriteAnswer AnswerToHeld(const Event& event, const ApprovalRule* rule, const std::string& poll) {
+  const bool is_conflict = rule != nullptr && rule->answer == ApprovalAnswer::kConflict;
+  ProblemFacts facts = FactsOfEvent(event);
+  facts.retry_after_s = limits::kPollSeconds;
+  if (!is_conflict) facts.status = kAccepted;
+  WriteAnswer answer =
+      MakeProblem(ErrorCode::kApprovalPending,
+                  "the call waits for a human's approval and has not been executed", facts);
+  Headers& headers = answer.response.headers;
+  headers.emplace_back("Location", poll);
+  if (is_conflict && rule->should_retry) {
+    const char* const word = *rule->should_retry ? "true" : "false";
+    headers.emplace_back("x-should-retry", word);
+    headers.emplace_back("stripe-should-retry", word);
+  }
+  if (is_conflict) return answer;
+  // An answer that clients take for a success: it says in their own words that it is none yet.
+  const ErrorFacts& meaning = FactsOf(ErrorCode::kApprovalPending);
+  SetHeader(headers, "Content-Type", "application/json");
+  RemoveHeader(headers, "Proxy-Status");
+  std::string& body = answer.response.body;
+  body = "{\"status\":\"pending_approval\",\"outcome\":\"pending\",\"operation\":" +
+         std::to_string(event.operation) + ",\"event\":" + std::to_string(event.id) +
+         ",\"message\":";
+  AppendJsonString(body, meaning.advice);
+  body += ",\"poll\":";
+  AppendJsonString(body, poll);
+  body += "}\n";
+  return answer;
+}
+
+WriteAnswer AnswerToRepeat(const Event& event, Origin origin) {
   if (event.answer_kept && event.answer.status != 0 && !IsUnknown(event)) {
     WriteAnswer replay;
     replay.response = event.answer;
-    Decorate(replay.response, Facts(event, Origin::kReplay));
+    Decorate(replay.response, Facts(event, origin));
     return replay;
   }
   switch (event.phase) {
@@ -88,14 +122,19 @@ WriteAnswer AnswerToRepeat(const Event& event) {
     case Phase::kTombstone:
       return Problem(ErrorCode::kKeyExpired, event, {});
     case Phase::kDenied:
+      return Problem(ErrorCode::kApprovalRejected, event, {});
     case Phase::kExpired:
-      return Problem(ErrorCode::kDenied, event, {});
+      return Problem(event.cause == Cause::kPolicyChanged ? ErrorCode::kApprovalVoid
+                                                          : ErrorCode::kApprovalExpired,
+                     event, {});
     case Phase::kUncertain:
       return Problem(ErrorCode::kOutcomeUnknown, event, {});
-    case Phase::kNone:
     case Phase::kClaimed:
     case Phase::kApproved:
+      return Problem(ErrorCode::kApprovalPending, event, "the call waits for a human");
+    case Phase::kNone:
     case Phase::kDispatching:
+      if (event.is_locked) return Problem(ErrorCode::kOutcomeUnknown, event, {});
       return Problem(ErrorCode::kInProgress, event, "the same call is still running");
   }
   return Problem(ErrorCode::kOutcomeUnknown, event, {});

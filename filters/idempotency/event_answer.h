@@ -5,8 +5,8 @@
 
 #include "filters/answers.h"
 #include "filters/filter.h"
-#include "filters/idempotency/outcome.h"
 #include "filters/ledger/ledger.h"
+#include "filters/outcome.h"
 
 namespace recourse {
 
@@ -18,7 +18,12 @@ ProblemFacts FactsOfEvent(const Event& event);
 
 // What a repeat is told about an operation in this state: the kept answer as a replay, else the
 // problem that says what is known. An answer that left the outcome unknown is not replayed.
-WriteAnswer AnswerToRepeat(const Event& event);
+// `origin` kBackend: it is the first to be told.
+WriteAnswer AnswerToRepeat(const Event& event, Origin origin);
+
+// What a call is told whose operation waits for a human, or was approved and is not done yet: 202,
+// or 409 as the rule says. `poll`: the path that tells what became of it.
+WriteAnswer AnswerToHeld(const Event& event, const ApprovalRule* rule, const std::string& poll);
 
 // What the first caller is told: the backend's answer with our fields, or the verdict's problem.
 Outcome AnswerToFirst(const Event& event, const Verdict& verdict, Answer answer);

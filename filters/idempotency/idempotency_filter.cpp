@@ -1,19 +1,16 @@
 #include "filters/idempotency/idempotency_filter.h"
 
 #include <algorithm>
-#include <array>
 
 #include "filters/answers.h"
 #include "filters/idempotency/event_answer.h"
-#include "filters/key_text.h"
+#include "filters/ledger/flow_effect.h"
+#include "filters/poll_id.h"
+#include "filters/tracing.h"
 #include "proxy/base/crash_point.h"
 
 namespace recourse {
 namespace {
-
-const Tool& ToolOf(const RequestContext& context) {
-  return context.tool == nullptr ? UnlistedTool() : *context.tool;
-}
 
 Outcome Local(WriteAnswer answer) {
   Outcome outcome;
@@ -21,10 +18,10 @@ Outcome Local(WriteAnswer answer) {
   return outcome;
 }
 
-Outcome Replay(RequestContext& context, const Event& event) {
-  WriteAnswer answer = AnswerToRepeat(event);
-  context.replayed = !answer.error;
-  if (context.replayed && IsFinalWord(event)) context.operation = event.operation;
+Outcome Replay(RequestContext& context, const Event& event, Origin origin = Origin::kReplay) {
+  WriteAnswer answer = AnswerToRepeat(event, origin);
+  context.replayed = !answer.error && origin == Origin::kReplay;
+  if (!answer.error && IsFinalWord(event)) context.operation = event.operation;
   return Local(std::move(answer));
 }
 
@@ -39,13 +36,15 @@ std::optional<ErrorCode> RefusalOf(const Begun& begun) {
       return ErrorCode::kCompensated;
     case Begun::Kind::kExpired:
       return ErrorCode::kKeyExpired;
+    case Begun::Kind::kFlowClosed:
+      return ErrorCode::kFlowClosed;
     default:
       return std::nullopt;
   }
 }
 
 // Says which earlier call stands in the way.
-std::string RefusalDetail(ErrorCode refusal, const Event& earlier) {
+std::string EarlierCallDetail(ErrorCode refusal, const Event& earlier) {
   const std::string call =
       earlier.method + " " + earlier.path + " (event " + std::to_string(earlier.operation) + ")";
   switch (refusal) {
@@ -53,6 +52,8 @@ std::string RefusalDetail(ErrorCode refusal, const Event& earlier) {
       return "this key belongs to an earlier call, " + call + ", with other arguments";
     case ErrorCode::kSuspectedDuplicate:
       return "this looks like a repeat of " + call + ", and the policy lets a human judge that";
+    case ErrorCode::kFlowClosed:
+      return "the flow " + earlier.flow + " takes no further writes";
     case ErrorCode::kCompensated:
       return "the effect of " + call + " was undone";
     default:
@@ -61,12 +62,7 @@ std::string RefusalDetail(ErrorCode refusal, const Event& earlier) {
 }
 
 Outcome Refusal(const RequestContext& context, const Error& error) {
-  std::string detail(error.detail());
-  if (error.code() == ErrorCode::kKeyRequired) {
-    detail = "the tool " + context.tool_name + " needs " + ScopeRequirement(ToolOf(context).scope) +
-             ", which the call does not carry";
-  }
-  return Local(MakeProblem(error.code(), detail));
+  return Local(MakeProblem(error.code(), RefusalDetail(context, error)));
 }
 
 bool IsResend(const Event& dispatching) { return dispatching.cause == Cause::kResend; }
@@ -83,17 +79,15 @@ Outcome UnsentRefusal(const Error& error, const Event& dispatching) {
   return LedgerRefusal(error, IsResend(dispatching) ? Delivery::kUncertain : Delivery::kNotSent);
 }
 
-// The flow that the agent names, else the trace.
-Result<std::string> FlowOf(const RequestContext& context) {
-  const std::string* named = FindHeader(context.request.headers, "Recourse-Flow");
-  if (named == nullptr) return context.trace.trace_id;
-  const bool is_visible =
-      std::all_of(named->begin(), named->end(), [](char c) { return c > 0x20 && c < 0x7f; });
-  if (named->empty() || named->size() > limits::kFlowNameBytesMax || !is_visible) {
-    return std::unexpected(
-        Error(ErrorCode::kMalformedRequest, "Recourse-Flow is 1 to 128 visible ASCII characters"));
-  }
-  return *named;
+const ApprovalRule* RuleOf(const RequestContext& context) {
+  const Tool& tool = ToolOf(context);
+  return tool.approval ? &*tool.approval : nullptr;
+}
+
+Millis HoldOf(const RequestContext& context) {
+  const ApprovalRule* const rule = RuleOf(context);
+  const Millis own = ToolOf(context).hold;
+  return rule == nullptr ? own : rule->hold.value_or(own);
 }
 
 CallValues WithAnswer(CallValues values, const Result<Answer>& result,
@@ -105,80 +99,20 @@ CallValues WithAnswer(CallValues values, const Result<Answer>& result,
   return values;
 }
 
-void FillEvent(const RequestContext& context, const DerivedKey& key, Event& event) {
-  event.key = key.key;
-  if (key.spans_traces || key.is_windowed) event.intent = key.intent;
-  event.args_hash = key.args_hash;
-  event.tool = context.tool_name;
-  event.backend = context.backend->name;
-  event.caller = context.caller;
-  event.trace_id = context.trace.trace_id;
-  event.policy_version = context.policy == nullptr ? std::string() : context.policy->version;
-  event.method = context.request.method;
-  event.path = context.path;
-}
-
-void AddProbe(const Tool& tool, CallValues values, const DerivedKey& key, Event& event) {
-  if (!tool.settle) return;
-  values.key = key.client_key.value_or(KeyPlaceholder());
-  auto probe = Render(tool.settle->request, values);
-  if (probe) {
-    event.settle = std::move(*probe);
-  } else {
-    event.detail = "the settle request cannot be made: ";
-    event.detail += probe.error().detail();
-  }
-}
-
 }  // namespace
 
-DerivedKey IdempotencyFilter::LoggedOnlyKey(const KeyInputs& inputs) {
-  std::array<unsigned char, 32> nonce{};
-  parts_.random.Fill(nonce);
-  return UniqueKey(inputs, std::string(reinterpret_cast<const char*>(nonce.data()), nonce.size()));
-}
-
-Result<void> IdempotencyFilter::Prepare(const RequestContext& context, Call& call) {
-  const Tool& tool = ToolOf(context);
-  const bool is_logged_only = IsLoggedOnly(context);
-  auto body = is_logged_only ? Result<CallBody>(RawCallBody(context.request))
-                             : ReadCallBody(context.request);
-  if (!body) return std::unexpected(body.error());
-  call.body = std::move(*body);
-  const KeyInputs inputs{
-      parts_.install_secret, tool,         context.tool_name, context.caller, context.trace,
-      context.request,       context.path, context.captures,  context.query,  call.body};
-  auto key = is_logged_only ? Result<DerivedKey>(LoggedOnlyKey(inputs)) : DeriveKey(inputs);
-  if (!key) return std::unexpected(key.error());
-  auto flow = FlowOf(context);
-  if (!flow && !is_logged_only) return std::unexpected(flow.error());
-  call.key = std::move(*key);
-  call.hold_until = parts_.clock.Now() + tool.hold;
-
-  NewOperation& operation = call.operation;
-  FillEvent(context, call.key, operation.event);
-  operation.event.flow = flow ? std::move(*flow) : context.trace.trace_id;
-  AddProbe(tool, ValuesOfCall(context, call.body), call.key, operation.event);
-  if (call.key.is_windowed) {
-    operation.dedupe_window = tool.dedupe_window;
-    operation.event.window_ms = tool.dedupe_window.count();
-  }
-  operation.across_traces = call.key.spans_traces ? tool.across_traces : AcrossTraces::kNever;
-  operation.on_mismatch = tool.on_mismatch;
-  operation.failed_ttl = tool.failed_ttl;
-  operation.may_resend = !is_logged_only && !context.backend->key_header.empty();
-  operation.attempts_max = limits::kAttemptsPerOperationMax;
-  return {};
-}
-
 Task<Result<Outcome>> IdempotencyFilter::Handle(RequestContext& context, Next next) {
-  Call call;
-  if (const auto prepared = Prepare(context, call); !prepared) {
-    co_return Refusal(context, prepared.error());
-  }
+  auto prepared =
+      IsLoggedOnly(context)
+          ? Result<PreparedCall>(PrepareLoggedOnly(context, parts_.install_secret, parts_.random))
+          : PrepareCall(context, parts_.install_secret);
+  if (!prepared) co_return Refusal(context, prepared.error());
+  if (!IsLoggedOnly(context) && !context.needs_approval) KeepRequest(context, *prepared);
+  const MonoTime now = parts_.clock.Now();
+  const Call call{std::move(*prepared), now + ToolOf(context).hold, now + HoldOf(context)};
   Event last;
   for (int look = 0; look < limits::kLedgerLooksMax; ++look) {
-    Result<Begun> begun = co_await parts_.ledger.Begin(call.operation, *context.executor);
+    Result<Begun> begun = co_await parts_.ledger.Begin(call.prepared.operation, *context.executor);
     if (!begun) co_return LedgerRefusal(begun.error(), begun.error().delivery());
     last = begun->event;
     if (begun->kind == Begun::Kind::kFresh) {
@@ -194,8 +128,13 @@ Task<Result<Outcome>> IdempotencyFilter::Handle(RequestContext& context, Next ne
 Task<Outcome> IdempotencyFilter::RunAttempt(RequestContext& context, Next next, const Call& call,
                                             Begun begun) {
   RC_CRASH_POINT("k02");
+  if (begun.event.flow_has_deadline) parts_.flowing.Watch(begun.event);
   context.commit = begun.commit;
-  context.upstream_key = call.key.client_key.value_or(ToHex(begun.event.key));
+  context.upstream_key = call.prepared.key.client_key.value_or(ToHex(begun.event.key));
+  if (context.is_traced) {
+    context.attempt_span =
+        AttemptSpanId(context.trace.trace_id, begun.event.operation, begun.event.attempt);
+  }
   Result<Outcome> outcome = co_await next(context);
   context.commit.reset();
   if (!outcome && outcome.error().code() == ErrorCode::kLedgerUnavailable) {
@@ -236,13 +175,17 @@ Task<Outcome> IdempotencyFilter::Conclude(RequestContext& context, const Call& c
   }
   const std::optional<Json> body =
       result && ReadsAnswerBody(tool) ? ReadAnswerBody(*result) : std::nullopt;
-  CallValues values = WithAnswer(ValuesOfCall(context, call.body), result, body);
+  CallValues values = WithAnswer(ValuesOfCall(context, call.prepared.body), result, body);
   values.key = context.upstream_key;
   Verdict verdict = IsLoggedOnly(context) ? ClassifyLoggedOnly(tool, result, values)
                                           : Classify(tool, result, values);
   if (IsResend(dispatching)) verdict = OfResend(std::move(verdict));
-  Result<Event> recorded = co_await parts_.ledger.Record(
-      MakeTransition(dispatching, verdict, tool, result, values), *context.executor);
+  Transition transition = MakeTransition(dispatching, verdict, tool, result, values);
+  if (dispatching.is_step && context.policy != nullptr) {
+    transition.flow = FlowEffectOf(*context.policy, tool, transition.to);
+  }
+  const bool breaks_flow = transition.flow && transition.flow->to == FlowPhase::kBreaking;
+  Result<Event> recorded = co_await parts_.ledger.Record(std::move(transition), *context.executor);
   if (!recorded) {
     // What happened at the backend is not remembered, so nobody may build on it.
     ProblemFacts facts = FactsOfEvent(dispatching);
@@ -252,7 +195,10 @@ Task<Outcome> IdempotencyFilter::Conclude(RequestContext& context, const Call& c
                                 facts));
   }
   RC_CRASH_POINT("k12");
+  context.ref_missing =
+      recorded->phase == Phase::kSucceeded && tool.external_ref && recorded->external_ref.empty();
   if (recorded->phase == Phase::kUncertain) parts_.settling.Watch(*recorded);
+  if (breaks_flow) parts_.flowing.Watch(*recorded);
   Outcome outcome = AnswerToFirst(*recorded, verdict, result ? std::move(*result) : Answer());
   if (!outcome.local && IsFinalWord(*recorded)) context.operation = recorded->operation;
   co_return outcome;
@@ -263,12 +209,15 @@ Task<std::optional<Outcome>> IdempotencyFilter::Repeat(RequestContext& context, 
   if (begun.kind == Begun::Kind::kRunning) {
     co_return co_await AfterJoin(context, call, std::move(begun.event));
   }
+  if (begun.kind == Begun::Kind::kHeld) {
+    co_return co_await Hold(context, call, std::move(begun));
+  }
   if (begun.kind == Begun::Kind::kUnknown) {
     co_return co_await Settle(context, call, std::move(begun.event));
   }
   if (const std::optional<ErrorCode> refusal = RefusalOf(begun)) {
     co_return Local(
-        MakeProblem(*refusal, RefusalDetail(*refusal, begun.event), FactsOfEvent(begun.event)));
+        MakeProblem(*refusal, EarlierCallDetail(*refusal, begun.event), FactsOfEvent(begun.event)));
   }
   co_return Replay(context, begun.event);
 }
@@ -288,6 +237,30 @@ Task<std::optional<Outcome>> IdempotencyFilter::AfterJoin(RequestContext& contex
     co_return std::nullopt;
   }
   co_return Replay(context, event);
+}
+
+Task<std::optional<Outcome>> IdempotencyFilter::Hold(RequestContext& context, const Call& call,
+                                                     Begun begun) {
+  if (begun.commit) {
+    const Result<void> durable = co_await begun.commit->Durable();
+    if (!durable) co_return LedgerRefusal(durable.error(), Delivery::kNotSent);
+    parts_.approving.Watch(begun.event);
+  }
+  // Whoever carries out an approval waits for nobody.
+  if (context.approved != 0) co_return Replay(context, begun.event);
+  Result<std::optional<Event>> joined =
+      co_await parts_.ledger.Join(begun.event.operation, call.approval_until, *context.executor);
+  if (!joined || !*joined) {
+    const std::string poll = std::string(kPollPath) +
+                             PollId(parts_.install_secret, begun.event.operation, context.caller);
+    co_return Local(AnswerToHeld(begun.event, RuleOf(context), poll));
+  }
+  Event event = std::move(**joined);
+  if (event.phase == Phase::kUncertain) {
+    co_return co_await Settle(context, call, std::move(event));
+  }
+  // Nobody was told before, unless it is a repeat that waited.
+  co_return Replay(context, event, begun.commit ? Origin::kBackend : Origin::kReplay);
 }
 
 Task<std::optional<Outcome>> IdempotencyFilter::Settle(RequestContext& context, const Call& call,

@@ -4,10 +4,12 @@
 
 #include <string>
 
+#include "filters/approving.h"
 #include "filters/filter.h"
-#include "filters/idempotency/key.h"
-#include "filters/idempotency/outcome.h"
+#include "filters/flowing.h"
+#include "filters/idempotency/prepare.h"
 #include "filters/ledger/ledger.h"
+#include "filters/outcome.h"
 #include "filters/settling.h"
 #include "proxy/base/random.h"
 
@@ -18,6 +20,8 @@ class IdempotencyFilter final : public Filter {
   struct Parts {
     Ledger& ledger;
     Settling& settling;
+    Flowing& flowing;
+    Approving& approving;
     const Clock& clock;
     Random& random;
     std::string install_secret;  // random, constant over the life of the ledger
@@ -34,14 +38,11 @@ class IdempotencyFilter final : public Filter {
 
  private:
   struct Call {
-    CallBody body;
-    DerivedKey key;
-    NewOperation operation;
+    PreparedCall prepared;
     MonoTime hold_until{};
+    MonoTime approval_until{};  // how long it is held for a human
   };
 
-  Result<void> Prepare(const RequestContext& context, Call& call);
-  DerivedKey LoggedOnlyKey(const KeyInputs& inputs);
   // The first or next attempt: dispatches, classifies, records, answers.
   Task<Outcome> RunAttempt(RequestContext& context, Next next, const Call& call, Begun begun);
   Task<Outcome> Conclude(RequestContext& context, const Call& call, Event dispatching,
@@ -50,6 +51,7 @@ class IdempotencyFilter final : public Filter {
   // Answers a repeat; nullopt: the operation moved meanwhile, ask the ledger again.
   Task<std::optional<Outcome>> Repeat(RequestContext& context, const Call& call, Begun begun);
   Task<std::optional<Outcome>> AfterJoin(RequestContext& context, const Call& call, Event running);
+  Task<std::optional<Outcome>> Hold(RequestContext& context, const Call& call, Begun begun);
   Task<std::optional<Outcome>> Settle(RequestContext& context, const Call& call, Event uncertain);
 
   const Parts parts_;

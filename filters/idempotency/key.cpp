@@ -173,9 +173,19 @@ Digest ArgsHash(const KeyInputs& inputs) {
 
 }  // namespace
 
-const Tool& UnlistedTool() {
-  static const Tool tool;
-  return tool;
+std::string ScopeText(const KeyInputs& inputs, const ScopeRule& scope) {
+  switch (scope.kind) {
+    case ScopeRule::Kind::kSession:
+      return SessionText(inputs);
+    case ScopeRule::Kind::kHeader:
+      return HeaderText(inputs, scope.name);
+    case ScopeRule::Kind::kBody:
+      return BodyText(inputs, scope.name);
+    case ScopeRule::Kind::kBaggage:
+      return BaggageText(inputs.request.headers, scope.name);
+    default:
+      return {};
+  }
 }
 
 std::string ScopeRequirement(const ScopeRule& scope) {
@@ -204,6 +214,10 @@ Result<DerivedKey> DeriveKey(const KeyInputs& inputs) {
         Error(ErrorCode::kMalformedRequest, "the tool's arguments must be a JSON object or array"));
   }
   const Intent intent = IntentOf(inputs, *named);
+  if (inputs.tool.trace_required && !inputs.trace.from_client && !intent.is_named) {
+    return std::unexpected(
+        Error(ErrorCode::kKeyRequired, "the call carries neither a trace nor a key"));
+  }
   // SDKs keep one key over attempts that carry different traces.
   const auto scope = intent.is_named ? Result<Scope>(CallerScope(inputs)) : ScopeOf(inputs);
   if (!scope) return std::unexpected(scope.error());
@@ -211,6 +225,7 @@ Result<DerivedKey> DeriveKey(const KeyInputs& inputs) {
   DerivedKey derived;
   derived.args_hash = ArgsHash(inputs);
   derived.client_key = named->key;
+  derived.is_named = intent.is_named;
   derived.is_windowed = scope->is_wide && !intent.is_named;
   derived.spans_traces = scope->kind == "trace";
   // The arguments' HMAC stands for them, so a large body is hashed once.

@@ -33,6 +33,7 @@ struct DerivedKey {
   // The scope is wider than one trace or session and nothing names the intent: the dedupe window
   // decides how long repeats count.
   bool is_windowed = false;
+  bool is_named = false;  // the agent named its intent
   // The same intent under another trace is to be looked for.
   bool spans_traces = false;
   std::optional<std::string> client_key;  // the agent's own Idempotency-Key, decoded
@@ -42,16 +43,18 @@ struct DerivedKey {
   std::vector<std::string> parts;
 };
 
-// What rules a write that no tool of the policy matches.
-const Tool& UnlistedTool();
-
 // Fails with kInvalidKey when the agent's own key cannot be read, with kKeyRequired when the scope
-// that the policy names is not in the call: ScopeRequirement says what is missing. Fails with
-// kMalformedRequest when the policy selects from a JSON body that is a bare scalar.
+// that the policy names, or the trace that it requires, is not in the call: ScopeRequirement says
+// which scope. Fails with kMalformedRequest when the policy selects from a JSON body that is a bare
+// scalar.
 Result<DerivedKey> DeriveKey(const KeyInputs& inputs);
 
 // "the header X-Run-Id", for the detail of kKeyRequired.
 std::string ScopeRequirement(const ScopeRule& scope);
+
+// The value of the call that a scope of kind header, body, baggage or session names; empty when it
+// is not there.
+std::string ScopeText(const KeyInputs& inputs, const ScopeRule& scope);
 
 // A key that no other call has, for calls that are only logged: `nonce` takes the place of every
 // part but caller and tool. Has no intent; keeps the arguments' fingerprint.

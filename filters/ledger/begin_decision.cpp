@@ -28,9 +28,10 @@ BeginDecision NextAttempt(const KeyEntry& entry, const NewOperation& call, Targe
 BeginDecision DecideRepeat(const NewOperation& call, const KeyEntry& entry, Target target,
                            bool may_resend, std::int64_t now_ms) {
   switch (entry.phase) {
-    case Phase::kNone:
     case Phase::kClaimed:
     case Phase::kApproved:
+      return {.target = target, .kind = Kind::kHeld};
+    case Phase::kNone:
     case Phase::kDispatching:
       return {.target = target, .kind = Kind::kRunning};
     case Phase::kUncertain:
@@ -52,10 +53,13 @@ BeginDecision DecideRepeat(const NewOperation& call, const KeyEntry& entry, Targ
     case Phase::kTombstone:
       return {.target = target, .kind = Kind::kExpired};
     case Phase::kDenied:
+      break;
     case Phase::kExpired:
+      // Nobody has said no: the rule that asked is another one by now.
+      if (entry.cause == Cause::kPolicyChanged) return NextAttempt(entry, call, target);
       break;
   }
-  return {.target = target, .kind = Kind::kExhausted};
+  return {.target = target, .kind = Kind::kReplay};
 }
 
 // A repeat whose arguments have not been judged yet.
@@ -73,12 +77,23 @@ BeginDecision DecideKnown(const NewOperation& call, const KeyEntry& entry, Targe
   return DecideRepeat(call, entry, target, call.may_resend && same_args, now_ms);
 }
 
+// The arguments are gone, so they cannot differ. What provably had no effect may be executed.
+BeginDecision DecideRetired(const KeyEntry& entry) {
+  if (entry.phase == Phase::kNotSent || entry.phase == Phase::kRejected ||
+      entry.phase == Phase::kProvenAbsent || entry.phase == Phase::kDenied ||
+      entry.phase == Phase::kExpired) {
+    return {.generation = entry.generation};
+  }
+  return {.target = Target::kSameKey, .kind = Kind::kExpired};
+}
+
 BeginDecision DecideSameKey(const NewOperation& call, const KeyEntry& entry, std::int64_t now_ms) {
   // Past its window the key means nothing any more, so this comes before the arguments.
-  if (call.dedupe_window && IsFinal(entry.phase) &&
-      IsOlderThan(entry, *call.dedupe_window, now_ms)) {
+  const bool is_over = IsFinal(entry.phase) || entry.is_tombstone;
+  if (call.dedupe_window && is_over && IsOlderThan(entry, *call.dedupe_window, now_ms)) {
     return {.generation = entry.generation + 1};
   }
+  if (entry.is_tombstone) return DecideRetired(entry);
   return DecideKnown(call, entry, Target::kSameKey, now_ms);
 }
 
@@ -88,6 +103,7 @@ bool IsAnswered(const KeyEntry& entry) { return entry.is_answered && !IsOpen(ent
 // The call under another key that this one repeats. With other arguments it repeats, or collides
 // with, an unanswered call only: after an answer they are a new call.
 bool Repeats(const NewOperation& call, const KeyEntry& other) {
+  if (IsClaim(other.phase)) return true;
   if (!MayHaveEffect(other.phase)) return false;
   if (!IsAnswered(other)) return true;
   return call.across_traces == AcrossTraces::kAlways && other.args_hash == call.event.args_hash;
@@ -114,6 +130,31 @@ BeginDecision DecideBegin(const NewOperation& call, const KeyEntry* same_key,
     return {.target = Target::kSameIntent, .kind = Kind::kSuspected};
   }
   return own;
+}
+
+ObserveVerdict Foresee(ObserveVerdict otherwise, Begun::Kind kind, bool is_resend) {
+  switch (kind) {
+    case Kind::kFresh:
+      return is_resend && otherwise == ObserveVerdict::kFresh ? ObserveVerdict::kWouldResend
+                                                              : otherwise;
+    case Kind::kRunning:
+    case Kind::kHeld:
+      return ObserveVerdict::kWouldJoin;
+    case Kind::kReplay:
+      return ObserveVerdict::kWouldReplay;
+    case Kind::kUnknown:
+      return ObserveVerdict::kWouldBeUnknown;
+    case Kind::kConflict:
+      return ObserveVerdict::kWouldConflict;
+    case Kind::kSuspected:
+      return ObserveVerdict::kWouldAsk;
+    case Kind::kCompensated:
+    case Kind::kExpired:
+    case Kind::kExhausted:
+    case Kind::kFlowClosed:
+      break;
+  }
+  return ObserveVerdict::kWouldRefuse;
 }
 
 }  // namespace recourse

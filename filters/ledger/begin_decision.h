@@ -29,4 +29,8 @@ struct BeginDecision {
 BeginDecision DecideBegin(const NewOperation& call, const KeyEntry* same_key,
                           const KeyEntry* same_intent, std::int64_t now_ms);
 
+// What observe mode writes down about a call that was decided so. `otherwise` is what stands when
+// nothing earlier is in the way; `is_resend`: a fresh attempt over one of unknown outcome.
+ObserveVerdict Foresee(ObserveVerdict otherwise, Begun::Kind kind, bool is_resend);
+
 }  // namespace recourse

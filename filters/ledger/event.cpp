@@ -3,6 +3,7 @@
 #include <array>
 
 #include "proxy/base/check.h"
+#include "proxy/base/limits.h"
 
 namespace recourse {
 namespace {
@@ -15,10 +16,17 @@ constexpr std::array<std::string_view, kPhaseCount> kPhaseNames = {
 constexpr std::array<std::string_view, 4> kStatusNames = {"PENDING", "SUCCESS", "FAILED",
                                                           "COMPENSATED"};
 
-constexpr std::array<std::string_view, 15> kCauseNames = {
+constexpr std::array<std::string_view, static_cast<std::size_t>(kLastCause) + 1> kCauseNames = {
     "none",          "first_call",      "repeat",         "answer",       "connect_failed",
     "timeout",       "connection_lost", "protocol_error", "server_error", "crash",
-    "probe_present", "probe_absent",    "human",          "canceled",     "resend"};
+    "probe_present", "probe_absent",    "human",          "canceled",     "resend",
+    "carried",       "undone",          "asked",          "expired",      "policy_changed",
+    "flow_closed",   "approved",        "too_late"};
+
+constexpr std::array<std::string_view, kObserveVerdictCount> kVerdictNames = {
+    "none",           "fresh",      "would_replay", "would_join",
+    "would_conflict", "would_hold", "would_refuse", "would_be_unknown",
+    "would_resend",   "not_judged", "would_ask"};
 
 constexpr std::uint32_t Bit(Phase phase) { return 1U << static_cast<unsigned>(phase); }
 
@@ -34,14 +42,17 @@ struct PhaseFacts {
 };
 
 // Semantics 2.4, row by row. Retention may bury whatever is final. UNCERTAIN may become ANSWER_LOST
-// because a probe, or a late answer that was cut, can show the effect without its answer.
+// because a probe, or a late answer that was cut, can show the effect without its answer. CLAIMED
+// follows itself while approvers add up, and what had no effect, as every attempt needs its own
+// approval.
 constexpr std::array<PhaseFacts, kPhaseCount> kTable = {{
     /* kNone */ {Status::kPending, false, To(Phase::kClaimed, Phase::kDispatching)},
     /* kClaimed */
-    {Status::kPending, false, To(Phase::kApproved, Phase::kDenied, Phase::kExpired)},
+    {Status::kPending, false,
+     To(Phase::kClaimed, Phase::kApproved, Phase::kDenied, Phase::kExpired)},
     /* kApproved */ {Status::kPending, false, To(Phase::kDispatching, Phase::kExpired)},
     /* kDenied */ {Status::kFailed, true, To(Phase::kTombstone)},
-    /* kExpired */ {Status::kFailed, true, To(Phase::kTombstone)},
+    /* kExpired */ {Status::kFailed, true, To(Phase::kClaimed, Phase::kTombstone)},
     /* kDispatching */
     {Status::kPending, false,
      To(Phase::kUncertain, Phase::kSucceeded, Phase::kAnswerLost, Phase::kNotSent,
@@ -53,9 +64,12 @@ constexpr std::array<PhaseFacts, kPhaseCount> kTable = {{
     /* kSucceeded */ {Status::kSuccess, true, To(Phase::kCompensated, Phase::kTombstone)},
     /* kAnswerLost */
     {Status::kSuccess, true, To(Phase::kSucceeded, Phase::kCompensated, Phase::kTombstone)},
-    /* kNotSent */ {Status::kFailed, true, To(Phase::kDispatching, Phase::kTombstone)},
-    /* kRejected */ {Status::kFailed, true, To(Phase::kDispatching, Phase::kTombstone)},
-    /* kProvenAbsent */ {Status::kFailed, true, To(Phase::kDispatching, Phase::kTombstone)},
+    /* kNotSent */
+    {Status::kFailed, true, To(Phase::kClaimed, Phase::kDispatching, Phase::kTombstone)},
+    /* kRejected */
+    {Status::kFailed, true, To(Phase::kClaimed, Phase::kDispatching, Phase::kTombstone)},
+    /* kProvenAbsent */
+    {Status::kFailed, true, To(Phase::kClaimed, Phase::kDispatching, Phase::kTombstone)},
     /* kCompensated */ {Status::kCompensated, true, To(Phase::kTombstone)},
     /* kTombstone */ {Status::kFailed, true, To()},
 }};
@@ -81,6 +95,9 @@ Status StatusOf(Phase phase) { return FactsOf(phase).status; }
 std::string_view NameOf(Phase phase) { return kPhaseNames.at(static_cast<std::size_t>(phase)); }
 std::string_view NameOf(Status status) { return kStatusNames.at(static_cast<std::size_t>(status)); }
 std::string_view NameOf(Cause cause) { return kCauseNames.at(static_cast<std::size_t>(cause)); }
+std::string_view NameOf(ObserveVerdict verdict) {
+  return kVerdictNames.at(static_cast<std::size_t>(verdict));
+}
 
 std::optional<Phase> PhaseFromName(std::string_view name) {
   return FromName<Phase>(kPhaseNames, name);
@@ -93,8 +110,17 @@ bool IsLegal(Phase from, Phase to) { return (FactsOf(from).to & Bit(to)) != 0; }
 bool IsFinal(Phase phase) { return FactsOf(phase).is_final; }
 bool IsOpen(Phase phase) { return phase == Phase::kDispatching || phase == Phase::kUncertain; }
 
+bool IsClaim(Phase phase) { return phase == Phase::kClaimed || phase == Phase::kApproved; }
+
 bool MayHaveEffect(Phase phase) {
   return IsOpen(phase) || phase == Phase::kSucceeded || phase == Phase::kAnswerLost;
+}
+
+bool CanBeKept(const RenderedRequest& request) {
+  std::size_t head_bytes = request.method.size() + request.target.size();
+  for (const auto& [name, value] : request.headers) head_bytes += name.size() + value.size();
+  return request.body.size() <= limits::kStoredRequestBodyBytesMax &&
+         head_bytes <= limits::kRenderedRequestBytesMax;
 }
 
 }  // namespace recourse

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "filters/ledger/approval_facts.h"
 #include "policy/template.h"
 #include "proxy/base/hash.h"
 #include "proxy/base/http_message.h"
@@ -49,14 +50,41 @@ enum class Cause : std::uint8_t {
   kProbePresent = 10,
   kProbeAbsent = 11,
   kHuman = 12,
-  kCanceled = 13,  // shut down before anything was sent
-  kResend = 14,    // a repeat of a call whose outcome is unknown started a new attempt
+  kCanceled = 13,       // shut down before anything was sent
+  kResend = 14,         // a repeat of a call whose outcome is unknown started a new attempt
+  kCarried = 15,        // moved on unchanged, because retention removes the rows before it
+  kUndone = 16,         // its undo request went through
+  kAsked = 17,          // it waits for a human
+  kExpired = 18,        // nobody decided in time
+  kPolicyChanged = 19,  // another policy came into force than the one that asked
+  kFlowClosed = 20,     // its flow takes no further writes
+  kApproved = 21,       // sent, as a human decided
+  kTooLate = 22,        // a decision came after the one that counts
 };
+inline constexpr Cause kLastCause = Cause::kTooLate;
+
+// What enforce would have done with a call that observe mode let pass; stored as a number: never
+// renumber.
+enum class ObserveVerdict : std::uint8_t {
+  kNone = 0,            // not a row of observe mode
+  kFresh = 1,           // sent
+  kWouldReplay = 2,     // answered from the ledger
+  kWouldJoin = 3,       // kept waiting for the same call, which still ran
+  kWouldConflict = 4,   // refused: same key, other arguments
+  kWouldHold = 5,       // held for a human
+  kWouldRefuse = 6,     // refused; `detail` says why
+  kWouldBeUnknown = 7,  // not sent: the outcome of the same call was not known
+  kWouldResend = 8,     // sent again under the same key, for the backend to de-duplicate
+  kNotJudged = 9,       // its arguments were not seen whole
+  kWouldAsk = 10,       // a human asked whether it is a repeat
+};
+inline constexpr int kObserveVerdictCount = 11;
 
 Status StatusOf(Phase phase);
-std::string_view NameOf(Phase phase);    // "DISPATCHING"
-std::string_view NameOf(Status status);  // "PENDING"
-std::string_view NameOf(Cause cause);    // "first_call"
+std::string_view NameOf(Phase phase);             // "DISPATCHING"
+std::string_view NameOf(Status status);           // "PENDING"
+std::string_view NameOf(Cause cause);             // "first_call"
+std::string_view NameOf(ObserveVerdict verdict);  // "would_replay"
 std::optional<Phase> PhaseFromName(std::string_view name);
 std::optional<Status> StatusFromName(std::string_view name);
 
@@ -66,6 +94,10 @@ bool IsLegal(Phase from, Phase to);
 bool IsFinal(Phase phase);
 // Being sent, or sent with an outcome that nobody knows.
 bool IsOpen(Phase phase);
+// Not sent yet: it waits for a human, or was approved.
+bool IsClaim(Phase phase);
+// Something of ours will move it: a repeat waits for that.
+inline bool IsAwaited(Phase phase) { return IsClaim(phase) || phase == Phase::kDispatching; }
 // False only where the backend provably did nothing, or nothing that still stands.
 bool MayHaveEffect(Phase phase);
 
@@ -89,13 +121,46 @@ struct Event {
   std::string method, path;  // without query: a query may carry secrets
   std::string detail;        // for people, bounded
   std::string external_ref;
-  int http_status = 0;       // of the backend's answer, 0 when there was none
+  int http_status = 0;  // of the backend's answer, 0 when there was none
+  // Observe mode only. Such an event is in a key space of its own and never answers a call.
+  ObserveVerdict verdict = ObserveVerdict::kNone;
+  std::uint64_t related = 0;  // the operation that this call repeats or contradicts; 0: none
+  // A step of its flow (flow.h); `flow_name` is the policy's flow, empty: of none.
+  bool is_step = false;
+  bool flow_has_deadline = false;
+  std::string flow_name;
+  std::uint64_t undoes = 0;  // the operation whose effect this one undoes; 0: it is no undo
+  // The backend and the key field with which it promised to de-duplicate the request that was sent;
+  // 0: no such promise. Only the same promise allows the request to be sent again.
+  std::uint64_t dedupe_domain = 0;
   bool answer_kept = false;  // `answer` can be replayed
+  // Read from a row whose key is not at hand: path, external_ref, settle, undo and answer are
+  // missing, and `detail` says which key would open them.
+  bool is_locked = false;
   HttpResponse answer;
   std::optional<RenderedRequest> settle;  // probe that asks whether the effect exists
   std::optional<RenderedRequest> undo;    // rendered when the outcome became durable
+  // The exact request to `backend` that was or will be sent, where whoever began the operation gave
+  // one; sealed like the rest. Every row has it until the outcome is known, none after that. One
+  // that cannot be kept (CanBeKept) is left out, which the row says.
+  std::optional<RenderedRequest> request;
+  bool request_left_out = false;
+  std::optional<ApprovalFacts> approval;  // of an operation that needed humans
 
   Status status() const { return StatusOf(phase); }
+};
+
+// False: larger than the ledger keeps of a request, kStoredRequestBodyBytesMax for its body and
+// kRenderedRequestBytesMax for the rest. Pure.
+bool CanBeKept(const RenderedRequest& request);
+
+// A policy that comes into force. Durable before the first event made under it (barrier F8).
+struct PolicyChange {
+  // Stored as numbers: never renumber.
+  enum class Cause : std::uint8_t { kStart = 1, kReload = 2 };
+  Cause cause = Cause::kStart;
+  std::string version;  // as in Event::policy_version
+  Digest digest{};      // over the policy's files
 };
 
 }  // namespace recourse

@@ -2,46 +2,16 @@
 
 #include <algorithm>
 #include <chrono>
+#include <future>
 #include <utility>
 
+#include "filters/ledger/group_commit_waits.h"
 #include "filters/ledger/log_queries.h"
+#include "filters/ledger/operation_queries.h"
 #include "proxy/base/limits.h"
 #include "proxy/base/log.h"
 
 namespace recourse {
-namespace {
-
-// Outcomes must find room even when the queue is full of beginnings: an operation whose outcome is
-// refused stays unknown.
-constexpr std::size_t kRecordQueueMax = 2 * limits::kLedgerQueueMax;
-
-Error Unavailable() {
-  return Error(ErrorCode::kLedgerUnavailable, "the commit failed; the outcome of it is not known");
-}
-
-}  // namespace
-
-struct GroupCommitLedger::BeginWait {
-  NewOperation operation;
-  Executor* executor = nullptr;
-  Result<Begun> result;
-  Promise<Result<Begun>> promise;
-};
-
-struct GroupCommitLedger::RecordWait {
-  Transition transition;
-  Executor* executor = nullptr;
-  Result<Event> result;
-  Promise<Result<Event>> promise;
-};
-
-struct GroupCommitLedger::OpenWait {
-  std::uint64_t after = 0;
-  std::size_t limit = 0;
-  Executor* executor = nullptr;
-  Result<std::vector<Event>> result;
-  Promise<Result<std::vector<Event>>> promise;
-};
 
 GroupCommitLedger::GroupCommitLedger(std::unique_ptr<LedgerEngine> engine, const Clock& clock)
     : clock_(clock), engine_(std::move(engine)), checkpointer_(engine_->cold()) {
@@ -76,7 +46,7 @@ Task<Result<Event>> GroupCommitLedger::Record(Transition transition, Executor& e
 
 Task<Result<std::optional<Event>>> GroupCommitLedger::Join(std::uint64_t operation,
                                                            MonoTime deadline, Executor& executor) {
-  JoinWait wait{operation, deadline, &executor, {}, {}};
+  JoinWait wait{operation, deadline, &executor, {}, false, {}};
   if (auto queued = Submit(&wait, limits::kLedgerQueueMax); !queued) {
     co_return std::unexpected(queued.error());
   }
@@ -97,12 +67,19 @@ void GroupCommitLedger::MarkAnswered(std::uint64_t operation) {
   (void)Submit(Answered{operation}, limits::kLedgerQueueMax);
 }
 
+Result<void> GroupCommitLedger::RecordPolicy(const PolicyChange& change) {
+  PolicyWait wait{change, {}};
+  auto done = wait.promise.get_future();
+  if (auto queued = Submit(&wait, kRecordQueueMax); !queued) return queued;
+  return done.get();
+}
+
 Result<EventPage> GroupCommitLedger::List(const EventFilter& filter) {
-  return ListEvents(engine_->log(), filter);
+  return ListEvents(engine_->log(), engine_->keys(), filter);
 }
 
 Result<std::optional<Event>> GroupCommitLedger::Find(std::uint64_t id) {
-  return FindEvent(engine_->log(), id);
+  return FindEvent(engine_->log(), engine_->keys(), id);
 }
 
 VerifyReport GroupCommitLedger::Verify() {
@@ -111,7 +88,19 @@ VerifyReport GroupCommitLedger::Verify() {
     const std::lock_guard lock(mutex_);
     head = published_head_;
   }
-  return VerifyLog(engine_->log(), head.seq, head.hash);
+  return VerifyLog(engine_->log(), engine_->keys(), head.seq, head.hash);
+}
+
+Result<OperationPage> GroupCommitLedger::Operations(const OperationFilter& filter) {
+  const auto newest = [this](const std::vector<OperationRow>& rows) -> Result<std::vector<bool>> {
+    NewestWait wait{rows, {}};
+    auto done = wait.promise.get_future();
+    if (auto queued = Submit(&wait, limits::kLedgerQueueMax); !queued) {
+      return std::unexpected(queued.error());
+    }
+    return done.get();
+  };
+  return ListOperations(engine_->log(), engine_->keys(), filter, newest);
 }
 
 LedgerStats GroupCommitLedger::Stats() {
@@ -120,11 +109,29 @@ LedgerStats GroupCommitLedger::Stats() {
   LedgerStats stats = stats_;
   stats.used_bytes = sizes.used_bytes;
   stats.map_bytes = sizes.map_bytes;
+  stats.restored = engine_->is_restored();
   return stats;
+}
+
+std::expected<std::unique_ptr<LedgerCopy>, std::string> GroupCommitLedger::StartCopy() {
+  return engine_->log().StartCopy();
+}
+
+std::expected<void, std::string> GroupCommitLedger::AcceptRestored() {
+  return engine_->AcceptRestored();
 }
 
 void GroupCommitLedger::OnCommit(std::function<void(double seconds, std::size_t rows)> observer) {
   observer_ = std::move(observer);
+}
+
+void GroupCommitLedger::SetRule(const LedgerRule& rule) {
+  {
+    const std::lock_guard lock(mutex_);
+    rule_ = rule;
+    rule_is_new_ = true;
+  }
+  wake_.notify_one();
 }
 
 Result<void> GroupCommitLedger::Submit(Request request, std::size_t queue_max) {
@@ -147,6 +154,7 @@ Result<void> GroupCommitLedger::Submit(Request request, std::size_t queue_max) {
 void GroupCommitLedger::Run() {
   while (WaitForWork()) {
     Process();
+    Retire();
   }
   Shutdown();
 }
@@ -155,8 +163,9 @@ void GroupCommitLedger::Run() {
 bool GroupCommitLedger::WaitForWork() {
   std::optional<MonoTime> due = marks_due_;
   if (const auto join = joins_.earliest(); join && (!due || *join < *due)) due = join;
+  if (retire_due_ && (!due || *retire_due_ < *due)) due = retire_due_;
   std::unique_lock lock(mutex_);
-  const auto has_work = [this] { return is_stopping_ || !queue_.empty(); };
+  const auto has_work = [this] { return is_stopping_ || rule_is_new_ || !queue_.empty(); };
   if (due) {
     // The injected clock says how long; waking early does no harm, so real time may serve.
     wake_.wait_for(lock, std::max(*due - clock_.Now(), MonoTime::duration::zero()), has_work);
@@ -192,7 +201,7 @@ void GroupCommitLedger::Take(BeginWait* wait) {
     late_begins_.push_back({wait, step->load_after_commit});
     return;
   }
-  if (step->begun.kind == Begun::Kind::kFresh) {
+  if (step->is_new) {
     step->begun.commit = std::make_shared<PendingCommit>();
     durables_.push_back({wait->executor, step->begun.commit});
   }
@@ -211,6 +220,16 @@ void GroupCommitLedger::Take(RecordWait* wait) {
 
 void GroupCommitLedger::Take(JoinWait* wait) { new_joins_.push_back(wait); }
 void GroupCommitLedger::Take(OpenWait* wait) { opens_.push_back(wait); }
+void GroupCommitLedger::Take(NewestWait* wait) { newest_.push_back(wait); }
+
+void GroupCommitLedger::Take(PolicyWait* wait) {
+  if (auto noted = engine_->RecordPolicy(wait->change); !noted) {
+    auto promise = std::move(wait->promise);
+    promise.set_value(noted);
+  } else {
+    policies_.push_back(wait);
+  }
+}
 
 void GroupCommitLedger::Take(Answered answered) {
   engine_->MarkAnswered(answered.operation);
@@ -225,6 +244,11 @@ void GroupCommitLedger::FinishBatch() {
   ExpireJoins();
   Publish();
   PostJobs();
+  for (PolicyWait* wait : policies_) {
+    auto promise = std::move(wait->promise);  // the waiter's frame may be gone before this returns
+    promise.set_value(is_durable ? Result<void>() : std::unexpected(CommitFailed()));
+  }
+  policies_.clear();
   Checkpoint();
 }
 
@@ -248,18 +272,20 @@ void GroupCommitLedger::CompleteBatch(bool is_durable) {
       AddJob(durable.executor, [commit = std::move(durable.commit)] { commit->Complete({}); });
     } else {
       AddJob(durable.executor, [commit = std::move(durable.commit)] {
-        commit->Complete(std::unexpected(Unavailable()));
+        commit->Complete(std::unexpected(CommitFailed()));
       });
     }
   }
   durables_.clear();
   for (RecordWait* wait : records_) {
     const std::uint64_t operation = wait->transition.operation;
-    if (!is_durable) wait->result = std::unexpected(Unavailable());
+    if (!is_durable) wait->result = std::unexpected(CommitFailed());
     Complete(wait);
     CompleteJoinsOf(operation);
   }
   records_.clear();
+  CompleteFlows(is_durable);
+  CompleteApprovals(is_durable);
   for (const LateBegin& late : late_begins_) CompleteLateBegin(late, is_durable);
   late_begins_.clear();
   for (JoinWait* wait : new_joins_) StartJoin(wait);
@@ -269,10 +295,16 @@ void GroupCommitLedger::CompleteBatch(bool is_durable) {
     Complete(wait);
   }
   opens_.clear();
+  for (NewestWait* wait : newest_) {
+    auto newest = engine_->AreNewest(wait->rows);
+    auto promise = std::move(wait->promise);  // the waiter's frame may be gone before this returns
+    promise.set_value(std::move(newest));
+  }
+  newest_.clear();
   if (engine_->is_latched()) {
     // No operation that runs can ever end in this process.
     for (JoinWait* wait : joins_.TakeAll()) {
-      wait->result = std::unexpected(Unavailable());
+      wait->result = std::unexpected(CommitFailed());
       Complete(wait);
     }
   }
@@ -300,7 +332,7 @@ void GroupCommitLedger::CompleteLateBegin(const LateBegin& late, bool is_durable
 void GroupCommitLedger::CompleteJoinsOf(std::uint64_t operation) {
   if (!joins_.Has(operation)) return;
   const auto state = engine_->StateOf(operation);
-  if (state && state->phase == Phase::kDispatching) return;
+  if (state && IsAwaited(state->phase)) return;
   const Result<Event> event =
       state ? engine_->Load(state->last_event) : std::unexpected(state.error());
   for (JoinWait* wait : joins_.TakeOperation(operation)) {
@@ -317,7 +349,7 @@ void GroupCommitLedger::StartJoin(JoinWait* wait) {
   const auto state = engine_->StateOf(wait->operation);
   if (!state) {
     wait->result = std::unexpected(state.error());
-  } else if (state->phase != Phase::kDispatching) {
+  } else if (wait->reads || !IsAwaited(state->phase)) {
     auto event = engine_->Load(state->last_event);
     if (event) {
       wait->result = std::move(*event);
@@ -338,6 +370,38 @@ void GroupCommitLedger::ExpireJoins() {
     wait->result = std::nullopt;
     Complete(wait);
   }
+}
+
+// One step between two batches, and then a pause of nine times its length: what waits in the queue
+// loses a tenth of the time at most; half of it when more comes than leaves, or the log would grow
+// without end.
+void GroupCommitLedger::Retire() {
+  const MonoTime start = clock_.Now();
+  LedgerRule rule;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!rule_ || is_stopping_ || retire_failed_) return;
+    if (!rule_is_new_ && retire_due_ && start < *retire_due_) return;
+    rule_is_new_ = false;
+    rule = *rule_;
+  }
+  const auto retired = engine_->Retire(rule);
+  const MonoTime end = clock_.Now();
+  if (!retired) {
+    retire_failed_ = true;
+    retire_due_.reset();
+    if (!engine_->is_latched()) {
+      Log(LogLevel::kError, "old rows of the ledger cannot be read and are kept; run ledger verify",
+          {{"reason", std::string(retired.error().detail())}});
+    }
+  } else if (retired->more) {
+    const int pauses = retired->is_late ? limits::kRetireLatePauses : limits::kRetirePauses;
+    retire_due_ = end + (end - start) * pauses;
+  } else {
+    retire_due_ = end + LedgerEngine::RetireEvery(rule);
+  }
+  Publish();
+  Checkpoint();
 }
 
 // The next start finds no index and builds it from the events.
@@ -375,11 +439,6 @@ void GroupCommitLedger::Shutdown() {
   }
   checkpointer_.Submit(engine_->Freeze());
   (void)checkpointer_.Finish();
-}
-
-template <class Wait>
-void GroupCommitLedger::Complete(Wait* wait) {
-  AddJob(wait->executor, [wait] { wait->promise.Set(std::move(wait->result)); });
 }
 
 void GroupCommitLedger::AddJob(Executor* executor, Job job) {

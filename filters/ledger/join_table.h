@@ -18,6 +18,7 @@ struct JoinWait {
   MonoTime deadline;
   Executor* executor = nullptr;
   Result<std::optional<Event>> result;
+  bool reads = false;  // waits for nothing
   Promise<Result<std::optional<Event>>> promise;
 };
 

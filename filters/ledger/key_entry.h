@@ -16,8 +16,10 @@ struct KeyEntry {
   std::uint32_t newest_generation = 0;  // kept at generation 0: which generation answers now
   std::uint16_t attempt = 0;
   Phase phase = Phase::kNone;
+  Cause cause = Cause::kNone;  // of its last event
   bool is_answered = false;
-  bool is_alias = false;  // only `operation` and `last_event` mean something
+  bool is_tombstone = false;  // the operation is no longer kept; `phase` is its last one
+  bool is_alias = false;      // only `operation` and `last_event` mean something
 };
 
 }  // namespace recourse

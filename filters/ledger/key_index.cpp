@@ -1,5 +1,6 @@
 #include "filters/ledger/key_index.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "filters/ledger/record_codec.h"
@@ -23,6 +24,28 @@ Digest KeyOfGeneration(const Digest& base, std::uint32_t generation) {
   return Sha256(bytes);
 }
 
+KeyEntry EntryOf(const Tombstone& tombstone, std::uint64_t seq, std::uint32_t newest_generation) {
+  KeyEntry entry;
+  entry.operation = tombstone.operation;
+  entry.last_event = seq;
+  entry.last_wall_ms = tombstone.last_wall_ms;
+  entry.generation = tombstone.generation;
+  entry.newest_generation = std::max(newest_generation, tombstone.newest_generation);
+  entry.phase = tombstone.phase;
+  entry.is_tombstone = true;
+  return entry;
+}
+
+KeyEntry PlaceholderOf(std::uint64_t seq, std::int64_t wall_ms, std::uint32_t newest_generation) {
+  KeyEntry entry;
+  entry.last_event = seq;
+  entry.last_wall_ms = wall_ms;
+  entry.newest_generation = newest_generation;
+  entry.phase = Phase::kTombstone;
+  entry.is_tombstone = true;
+  return entry;
+}
+
 KeyIndex::KeyIndex(EventLog& log, ColdIndex* cold, std::size_t hot_entries_max)
     : cold_(cold), hot_entries_max_(hot_entries_max), reader_(log.NewReader()) {
   if (cold_ == nullptr) return;
@@ -37,6 +60,30 @@ std::unexpected<Error> KeyIndex::Damaged() {
 }
 
 Result<std::optional<KeyEntry>> KeyIndex::Find(const Digest& key) {
+  auto entry = FindAny(key);
+  if (entry && *entry && (*entry)->last_event < first_seq_) return std::nullopt;
+  return entry;
+}
+
+Result<std::optional<ColdEntry>> KeyIndex::Locate(const Digest& key) {
+  const auto in = [&](const IndexSnapshot& part) -> std::optional<ColdEntry> {
+    const auto hit = part.keys.find(key);
+    if (hit == part.keys.end()) return std::nullopt;
+    return ColdEntry{hit->second.last_event, hit->second.newest_generation,
+                     hit->second.is_answered};
+  };
+  std::optional<ColdEntry> entry = in(hot_);
+  if (!entry && frozen_) entry = in(*frozen_);
+  if (!entry && cold_ != nullptr) {
+    if (is_damaged_) return Damaged();
+    entry = cold_->FindKey(key);
+    if (!entry && cold_->is_damaged()) return Damaged();
+  }
+  if (entry && entry->last_event < first_seq_) return std::nullopt;
+  return entry;
+}
+
+Result<std::optional<KeyEntry>> KeyIndex::FindAny(const Digest& key) {
   if (const auto hit = hot_.keys.find(key); hit != hot_.keys.end()) return hit->second;
   if (frozen_) {
     if (const auto hit = frozen_->keys.find(key); hit != frozen_->keys.end()) return hit->second;
@@ -64,6 +111,7 @@ Result<std::optional<std::uint64_t>> KeyIndex::FindIntent(const Digest& intent) 
 }
 
 Result<std::optional<KeyEntry>> KeyIndex::Hydrate(const Digest& key, const ColdEntry& cold) {
+  if (cold.last_event < first_seq_) return std::nullopt;
   if (!reader_->Read(cold.last_event, row_)) return Damaged();
   const auto row = ParseRow(row_);
   if (!row) return Damaged();
@@ -77,15 +125,31 @@ Result<std::optional<KeyEntry>> KeyIndex::Hydrate(const Digest& key, const ColdE
     if (alias != key) return Damaged();
     return entry;
   }
+  if (row->head.kind == RowKind::kRetired) {
+    const auto tombstone = FindTombstone(*row, key);
+    if (!tombstone) return Damaged();
+    return EntryOf(*tombstone, cold.last_event, cold.newest_generation);
+  }
   EventFront front;
-  if (!DecodeEventFront(*row, front) || front.key != key) return Damaged();
+  if (!DecodeEventFront(*row, front)) return Damaged();
+  if (front.key != key) {
+    if (front.generation == 0 || front.base_key != key) return Damaged();
+    return PlaceholderOf(cold.last_event, row->head.wall_ms,
+                         std::max(cold.newest_generation, front.generation));
+  }
   entry.operation = front.operation;
   entry.args_hash = front.args_hash;
   entry.generation = front.generation;
   entry.newest_generation = cold.newest_generation;
   entry.attempt = front.attempt;
   entry.phase = front.phase;
+  entry.cause = front.cause;
   return entry;
+}
+
+void KeyIndex::ForgetIntent(const Digest& intent, std::uint64_t operation) {
+  const auto hit = hot_.intents.find(intent);
+  if (hit != hot_.intents.end() && hit->second == operation) hot_.intents.erase(hit);
 }
 
 bool KeyIndex::WantsFreeze(std::uint64_t applied_seq) const {

@@ -15,6 +15,7 @@
 
 #include "filters/ledger/event_log.h"
 #include "filters/ledger/key_entry.h"
+#include "filters/ledger/record_codec.h"
 #include "proxy/base/error.h"
 #include "proxy/base/hash.h"
 
@@ -22,6 +23,12 @@ namespace recourse {
 
 // The key of the `generation`th operation that uses the key `base`.
 Digest KeyOfGeneration(const Digest& base, std::uint32_t generation);
+
+// What the index knows of a key whose tombstone stands in row `seq`. The newest generation is the
+// larger one of the two.
+KeyEntry EntryOf(const Tombstone& tombstone, std::uint64_t seq, std::uint32_t newest_generation);
+// Stands for generation 0 of a key of which only later generations are left; row `seq` is of one.
+KeyEntry PlaceholderOf(std::uint64_t seq, std::int64_t wall_ms, std::uint32_t newest_generation);
 
 // An operation in DISPATCHING or UNCERTAIN, as a checkpoint keeps it.
 struct OpenReference {
@@ -32,9 +39,13 @@ struct OpenReference {
 // Up to which row a stored index is complete.
 struct IndexMark {
   std::uint64_t applied_seq = 0;
-  Digest applied_hash{};  // of that row: an index of another log is recognised by it
+  Digest applied_hash{};        // of that row: an index of another log is recognised by it
+  std::uint64_t first_seq = 1;  // rows before it are gone, and entries that name them mean nothing
   std::uint64_t operations = 0;
+  std::uint64_t tombstones = 0;
   std::vector<OpenReference> open;
+  std::vector<MovedOperation> moved;
+  std::string flows;  // FlowBook::Encode
 };
 
 // The hot part at one moment.
@@ -59,7 +70,8 @@ class ColdIndex {
   virtual std::optional<std::uint64_t> FindIntent(const Digest& intent) = 0;
   virtual bool is_damaged() const = 0;
   // One thread, which may be another one. Fails with a line for people; may then be called again
-  // with the same snapshot.
+  // with the same snapshot. Also takes out some of the entries that name removed rows: all of them
+  // in the course of a few calls.
   virtual std::expected<void, std::string> Write(const IndexSnapshot& snapshot) = 0;
   // nullopt when nothing whole was ever written.
   virtual std::optional<IndexMark> LoadMark() = 0;
@@ -73,13 +85,21 @@ class KeyIndex {
   // `cold` may be null: then everything stays hot. Both outlive the index.
   KeyIndex(EventLog& log, ColdIndex* cold, std::size_t hot_entries_max);
 
-  // The entry of exactly this key. nullopt: none. Fails when what is stored cannot be read.
+  // The entry of exactly this key. nullopt: none, or one that names a row before first_seq.
+  // Fails when what is stored cannot be read.
   Result<std::optional<KeyEntry>> Find(const Digest& key);
   Result<std::optional<std::uint64_t>> FindIntent(const Digest& intent);
   void Put(const Digest& key, const KeyEntry& entry) { hot_.keys[key] = entry; }
   void PutIntent(const Digest& intent, std::uint64_t operation) {
     hot_.intents[intent] = operation;
   }
+  // The same without reading the row that the entry names, which is all that `last_event` needs.
+  Result<std::optional<ColdEntry>> Locate(const Digest& key);
+  // Rows before it are gone. Whatever they said of a key that is still known was said again.
+  void set_first_seq(std::uint64_t seq) { first_seq_ = seq; }
+  // Frees the memory of an entry that names a removed row.
+  void Forget(const Digest& key) { hot_.keys.erase(key); }
+  void ForgetIntent(const Digest& intent, std::uint64_t operation);
 
   // Time to freeze: the hot part is over its limit, or many rows would have to be scanned.
   bool WantsFreeze(std::uint64_t applied_seq) const;
@@ -98,6 +118,7 @@ class KeyIndex {
   void set_stored_seq(std::uint64_t seq) { stored_seq_ = seq; }
 
  private:
+  Result<std::optional<KeyEntry>> FindAny(const Digest& key);
   Result<std::optional<KeyEntry>> Hydrate(const Digest& key, const ColdEntry& cold);
   std::unexpected<Error> Damaged();
 
@@ -108,6 +129,7 @@ class KeyIndex {
 
   IndexSnapshot hot_;
   std::shared_ptr<const IndexSnapshot> frozen_;
+  std::uint64_t first_seq_ = 1;
   std::uint64_t stored_seq_ = 0;  // rows up to here are frozen or cold
   bool is_damaged_ = false;
   std::string row_;  // reused

@@ -5,13 +5,19 @@
 // kLedgerUnavailable until the process restarts, reads go on.
 #pragma once
 
+#include <array>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "filters/ledger/approval.h"
 #include "filters/ledger/event.h"
+#include "filters/ledger/flow.h"
+#include "filters/ledger/key_ring.h"
+#include "filters/ledger/ledger_copy.h"
 #include "policy/policy.h"
 #include "proxy/base/clock.h"
 #include "proxy/base/error.h"
@@ -20,9 +26,21 @@
 
 namespace recourse {
 
+// What must be asked before a call may be sent.
+struct ApprovalAsk {
+  int needed = 1;
+  std::vector<std::string> by;
+  Millis expires{};
+  Digest policy{};  // of the policy that asks
+  std::string why;  // for people
+};
+
 // A call that wants to become, or to repeat, an operation.
 struct NewOperation {
   // Identity, names, trace, settle request: copied into the event. `key` is that of generation 0.
+  // With a `verdict` the call is one of observe mode, which is sent whatever the ledger finds:
+  // Begin always answers kFresh, with the verdict and `related` as enforce would have decided. The
+  // verdict given here stands when enforce would have found nothing in the way.
   Event event;
   // Set when the scope is wider than one trace and the agent named no intent: a finished operation
   // answers repeats only this long after its outcome; then the same key starts a new generation.
@@ -31,9 +49,22 @@ struct NewOperation {
   // scopes other than trace.
   AcrossTraces across_traces = AcrossTraces::kNever;
   OnMismatch on_mismatch = OnMismatch::kReject;
-  Millis failed_ttl{};      // how long a refusal is replayed before a repeat is a new attempt
-  bool may_resend = false;  // the backend de-duplicates on our key: a repeat settles an unknown
-  int attempts_max = 10;    // dispatches of one operation over its life
+  Millis failed_ttl{};  // how long a refusal is replayed before a repeat is a new attempt
+  // The backend de-duplicates on our key: a repeat settles an unknown, if that was sent with the
+  // same promise (Event::dedupe_domain).
+  bool may_resend = false;
+  Quota quota;            // of the caller
+  int attempts_max = 10;  // dispatches of one operation over its life
+  // Of a step: sent although its flow is fenced, to find out whether it had its effect. Begin fails
+  // with kInternal unless its outcome is unknown.
+  bool passes_fence = false;
+  // Instead of being sent it waits for humans: CLAIMED, with `event.request`.
+  std::optional<ApprovalAsk> approval{};
+  // The operation that was approved and is to be sent now; 0: none. `event` then gives the settle
+  // request only, the rest is as it was approved. Begin answers kFresh, or kHeld with what became
+  // of it: it is sent once, in time, under the policy that asked, which is `policy_in_force`.
+  std::uint64_t approved = 0;
+  Digest policy_in_force{};
 };
 
 // Tells when the DISPATCHING row of a fresh operation is durable. Single-threaded: completed and
@@ -57,12 +88,15 @@ struct Begun {
     kConflict,   // same key, other arguments
     kSuspected,  // policy asks a human about a probable repeat
     kCompensated,
-    kExpired,    // tombstone
-    kExhausted,  // attempts_max reached
+    kExpired,     // tombstone: `event` has little more than the operation's id
+    kExhausted,   // attempts_max reached
+    kFlowClosed,  // a new dispatch in a flow that is fenced: `flow` is its number
+    kHeld,        // waits for a human, or was approved; with `commit` it began to wait now
   };
   Kind kind = Kind::kFresh;
   Event event;  // latest event of the operation found or begun
   std::shared_ptr<PendingCommit> commit;
+  std::uint64_t flow = 0;
 };
 
 // A move of one operation. `from` and `attempt` are compared first: an answer of attempt 1 never
@@ -79,6 +113,13 @@ struct Transition {
   bool answer_kept = false;
   HttpResponse answer;
   std::optional<RenderedRequest> undo;
+  // Moves the operation's flow in the same commit, if it is open and this is a step of it.
+  struct FlowEffect {
+    FlowPhase to = FlowPhase::kBreaking;
+    FlowCause cause = FlowCause::kNone;
+    std::string reason;
+  };
+  std::optional<FlowEffect> flow{};
 };
 
 struct EventFilter {
@@ -86,28 +127,67 @@ struct EventFilter {
   std::optional<Status> status{};
   std::optional<Phase> phase{};
   std::optional<std::uint64_t> operation{};
-  std::uint64_t after = 0;  // events with a larger id
+  std::optional<std::string> flow{};
+  std::uint64_t after = 0;                                          // events with a larger id
+  std::uint64_t up_to = std::numeric_limits<std::uint64_t>::max();  // and none after this one
   std::size_t limit = 100;
+  bool with_answers = false;  // load answers whole; a page then ends at kAdminPageBytesMax
+  // Moves of flows too: of those named by `flow`, or that have a step or an undo of the trace. None
+  // where tool, status, phase or operation are asked for.
+  bool with_flows = false;
+};
+// A move of a flow, as one row of the log tells it.
+struct FlowMoved {
+  std::uint64_t id = 0;  // row number
+  std::int64_t wall_ms = 0;
+  std::uint64_t number = 0;  // of the flow
+  std::string flow, caller, flow_name, policy_version;
+  FlowPhase phase = FlowPhase::kNone;
+  FlowCause cause = FlowCause::kNone;
+  std::string reason;  // for people
+  std::size_t steps = 0, undone = 0;
 };
 struct EventPage {
-  std::vector<Event> events;  // ascending id; answers' bodies are not loaded
-  bool more = false;          // next page: after = events.back().id
+  std::vector<Event> events;     // ascending id; answers only if asked for
+  std::vector<FlowMoved> flows;  // ascending id; only if asked for
+  bool more = false;
+  std::uint64_t last_id = 0;  // of the page; the next one begins after it
 };
 
 struct VerifyReport {
   bool ok = false;
-  std::uint64_t rows = 0;
+  std::uint64_t first_id = 1;  // retention has removed the rows before it
+  std::string base;            // hex hash of the row before first_id; empty: there never was one
+  std::uint64_t rows = 0;      // checked
   std::uint64_t last_id = 0;
   std::string head;     // hex hash of the last row
-  std::string problem;  // names the first bad row
+  std::string problem;  // one line: names the first bad row
+  // Of that problem: which row, and which check it failed.
+  std::uint64_t bad_row = 0;
+  std::string check;  // format, number, chain, payload, seal, key, head; empty: none
 };
 
 struct LedgerStats {
+  std::uint64_t first_id = 1, tombstones = 0;
+  std::uint64_t locked_carried = 0;   // rows that retention moved on unread: their key is missing
+  std::int64_t oldest_row_ms = 0;     // lived time since the oldest row was written, at least
+  std::int64_t retention_lag_ms = 0;  // how much of it is over the retention
   std::uint64_t last_id = 0, operations = 0, uncertain = 0, running = 0, commits = 0, rows = 0;
   std::uint64_t used_bytes = 0, map_bytes = 0;
+  std::uint64_t free_bytes = 0;                   // can be written for sure
+  std::uint64_t reserve_bytes = 0;                // of them kept for the outcomes of what is open
+  bool is_full = false;                           // new writes are refused for want of space
+  std::array<std::uint64_t, 4> quota_refusals{};  // by QuotaKind
   std::uint64_t epoch = 0;
   std::int64_t oldest_pending_ms = 0;  // wall time of the oldest DISPATCHING or UNCERTAIN; 0: none
   bool latched = false;
+  bool restored = false;   // from a backup, and not accepted yet: new operations are refused
+  std::string not_opened;  // why this ledger could not be opened (MakeUnopenedLedger); else empty
+  Digest identity{};       // which ledger this is
+  Digest head{};           // hash of the row `last_id`
+  std::size_t flows_open = 0, flows_breaking = 0, flows_parked = 0;  // breaking: or being undone
+  std::size_t approvals_pending = 0;       // operations that wait for a human, or were approved
+  std::int64_t flows_parked_since_ms = 0;  // wall time of the oldest parked one's parking; 0: none
 };
 
 class Ledger {
@@ -115,17 +195,29 @@ class Ledger {
   virtual ~Ledger() = default;
 
   // Decides and, when fresh, starts to make DISPATCHING durable. Returns as soon as the decision
-  // stands. Fails with kLedgerUnavailable or kOverloaded; with Delivery::kNotSent only when no
-  // earlier attempt of the call can have had an effect.
+  // stands. Fails with kLedgerUnavailable, kLedgerFull, kQuotaExceeded or kOverloaded; with
+  // Delivery::kNotSent only when no earlier attempt of the call can have had an effect.
   virtual Task<Result<Begun>> Begin(NewOperation operation, Executor& executor) = 0;
 
   // Durable when it returns; gives the appended event. Fails with kInternal when the operation is
   // not in `from` at `attempt`, or the move is not in the transition table: nothing is written.
+  // When an undo succeeds, the operation that it undoes becomes COMPENSATED in the same commit.
   virtual Task<Result<Event>> Record(Transition transition, Executor& executor) = 0;
 
-  // Waits until the operation leaves DISPATCHING and gives its latest event; nullopt when it still
-  // runs at `deadline`.
+  // Waits until the operation is neither waiting for a human nor DISPATCHING and gives its latest
+  // event; nullopt when it still is at `deadline`.
   virtual Task<Result<std::optional<Event>>> Join(std::uint64_t operation, MonoTime deadline,
+                                                  Executor& executor) = 0;
+
+  // The operation's latest event, whatever it waits for.
+  virtual Task<Result<Event>> Read(std::uint64_t operation, Executor& executor) = 0;
+
+  // Durable when it returns. Fails with kInternal when there is no such operation,
+  // kLedgerUnavailable, kOverloaded; a ruling that changes nothing is no failure.
+  virtual Task<Result<ApprovalOutcome>> Decide(ApprovalOrder order, Executor& executor) = 0;
+
+  // Operations that wait for a human or were approved, with id > after, ascending, at most `limit`.
+  virtual Task<Result<std::vector<Claim>>> Claims(std::uint64_t after, std::size_t limit,
                                                   Executor& executor) = 0;
 
   // The answer reached its client whole: the same intent under another trace is a new call from now
@@ -137,24 +229,88 @@ class Ledger {
   virtual Task<Result<std::vector<Event>>> Open(std::uint64_t after, std::size_t limit,
                                                 Executor& executor) = 0;
 
+  // Moves a flow; durable when it returns; gives the flow as it is then. Fails with kInternal when
+  // there is no such flow in `from`, the move is not in its table, or what it says of the steps is
+  // not so: to UNDOING none may be open, to UNDONE none may still need an undo.
+  virtual Task<Result<FlowState>> MoveFlow(FlowMove move, Executor& executor) = 0;
+
+  // The flow of that name that is not over; nullopt: there is none.
+  virtual Task<Result<std::optional<FlowState>>> FindOpenFlow(std::string caller, std::string flow,
+                                                              Executor& executor) = 0;
+
+  // Flows that are not over, with number > after, ascending, at most `limit`.
+  virtual Task<Result<std::vector<FlowState>>> Flows(std::uint64_t after, std::size_t limit,
+                                                     Executor& executor) = 0;
+
+  // Remembers a policy that comes into force; durable when it returns. Blocking: never call it from
+  // an I/O thread. Thread-safe. Fails with kLedgerUnavailable or kOverloaded.
+  virtual Result<void> RecordPolicy(const PolicyChange& change) = 0;
+
   // For operators. Blocking: call from an admin thread, never from an I/O thread. Thread-safe.
   virtual Result<EventPage> List(const EventFilter& filter) = 0;
   virtual Result<std::optional<Event>> Find(std::uint64_t id) = 0;  // with its answer
+  // A flow by its number, also one that is over: then read back from its events, which takes as
+  // long as reading the log from its first event on. nullopt: none, or retention removed it.
+  virtual Result<std::optional<FlowState>> FindFlow(std::uint64_t number) = 0;
+  // The newest flows, over or not, ascending by number, at most `limit`. Reads the whole log.
+  virtual Result<std::vector<FlowState>> NewestFlows(std::size_t limit) = 0;
   virtual VerifyReport Verify() = 0;
   virtual LedgerStats Stats() = 0;
+  // How long things are kept; until it is called nothing is ever removed. Thread-safe.
+  virtual void SetRule(const LedgerRule& rule) = 0;
+  // Begins a backup: a consistent copy of the ledger as it is now, while it goes on. The copy ends
+  // before the ledger does. Fails with a line for people.
+  virtual std::expected<std::unique_ptr<LedgerCopy>, std::string> StartCopy() {
+    return std::unexpected("this ledger lives in memory and cannot be copied");
+  }
+  // Somebody has looked at what was done after the backup that this ledger was restored from: new
+  // operations are admitted from now on, also after a restart. Does nothing otherwise. Blocking,
+  // thread-safe. Fails with a line for people.
+  virtual std::expected<void, std::string> AcceptRestored() { return {}; }
   // Seconds per commit, called on the ledger's thread. Set once before the first verb.
   virtual void OnCommit(std::function<void(double seconds, std::size_t rows)> observer) = 0;
 };
 
+// What a ledger holds already, for whoever decides whether secrets may be made anew.
+struct LedgerFacts {
+  bool has_events = false;
+  std::optional<KeyName> sealed_with{};  // the newest event's key; nullopt: none, or it is in clear
+};
+struct LedgerSecrets {
+  std::shared_ptr<const LedgerKeys> keys;
+  // Tells the secret that the operations' keys are made with from any other. The ledger remembers
+  // the first it is given and refuses to open with another.
+  std::string install_id;
+};
+
+// What must be there at a start, by --expect-ledger: at least `rows` rows and, when `head` is set,
+// row number `rows` with that hash. Finds a lost volume and a return to an older copy.
+struct ExpectedLedger {
+  std::uint64_t rows = 0;  // 0: an empty directory becomes a new ledger
+  std::optional<Digest> head{};
+};
+
 // Opens or creates the ledger in `directory` (created with mode 0700). Runs recovery: lock, check
-// of the tail of the hash chain, new epoch, DISPATCHING -> UNCERTAIN (cause crash), key index.
+// of the file's pages and of the tail of the hash chain, new epoch, DISPATCHING -> UNCERTAIN (cause
+// crash), key index. A file that is there is never replaced by a new one, whatever is in it.
 // Fails with one line for people that says what is wrong and what to do.
+// Rows in a directory that never held this ledger, or fewer than its index knows, were restored
+// from a backup: then new operations are refused until AcceptRestored.
 struct LmdbLedgerOptions {
   std::string directory;
   std::uint64_t map_bytes = std::uint64_t{64} << 30;  // address space, not disk
+  bool unsafe_fs = false;                             // accept every file system
+  ExpectedLedger expected{};
+  // Asked once, when the log can be read and before anything is written. Unset: rows are written in
+  // clear, as tests of old ledgers need it.
+  std::function<std::expected<LedgerSecrets, std::string>(const LedgerFacts&)> secrets{};
 };
 std::expected<std::unique_ptr<Ledger>, std::string> OpenLmdbLedger(const LmdbLedgerOptions& options,
                                                                    const Clock& clock);
+
+// Stands where a ledger could not be opened because of `why`, so that observe mode can pass traffic
+// all the same: nothing is recorded, every verb fails with kLedgerUnavailable, and it is latched.
+std::unique_ptr<Ledger> MakeUnopenedLedger(std::string why);
 
 // Same meaning, nothing durable; decides and completes inside the call, on the caller's thread, so
 // that a test controls every step. Joins end when the operation moves or `clock` passes their

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "proxy/base/bytes.h"
 #include "proxy/base/check.h"
 #include "proxy/base/log.h"
 
@@ -11,9 +12,10 @@ namespace {
 
 // 64 clients finish long before as many operations have begun after theirs.
 constexpr std::size_t kRecentKeys = 16'384;
-Error Latched() {
-  return Error(ErrorCode::kLedgerUnavailable, "a commit failed earlier; the ledger refuses writes",
-               Delivery::kNotSent);
+Error Locked() {
+  return Error(ErrorCode::kLedgerUnavailable,
+               "the operation is sealed with a key that is not among the ledger's keys",
+               Delivery::kUncertain);
 }
 
 // A later attempt by way of another key still belongs to the operation as it began. Its arguments
@@ -25,7 +27,15 @@ void TakeIdentity(const Event& from, Event& to) {
   to.window_ms = from.window_ms;
   to.caller = from.caller;
   to.trace_id = from.trace_id;
+}
+
+// A step never changes its flow.
+void TakeFlow(const Event& from, Event& to) {
+  to.caller = from.caller;
   to.flow = from.flow;
+  to.flow_name = from.flow_name;
+  to.is_step = from.is_step;
+  to.flow_has_deadline = from.flow_has_deadline;
 }
 
 // From now on the key means that operation, even when it has been answered. The alias need not be
@@ -36,9 +46,26 @@ bool Binds(const BeginDecision& decision) {
          decision.kind != Begun::Kind::kSuspected && decision.kind != Begun::Kind::kConflict;
 }
 
+Digest KeyOfObservedRepeat(const Digest& key, std::uint64_t seq) {
+  std::string text("recourse-observed-repeat");
+  text.append(AsView(key));
+  ByteWriter(text).Int(seq);
+  return Sha256(text);
+}
+
 Cause CauseOfAttempt(const KeyEntry* previous) {
   if (previous == nullptr) return Cause::kFirstCall;
   return previous->phase == Phase::kUncertain ? Cause::kResend : Cause::kRepeat;
+}
+
+void DropRequest(Event& event) {
+  event.request.reset();
+  event.request_left_out = false;
+}
+
+void LeaveRequestOut(Event& event) {
+  event.request.reset();
+  event.request_left_out = true;
 }
 
 // Turns the operation's last event into the one that `transition` makes of it.
@@ -55,20 +82,38 @@ void Advance(Event& event, Transition& transition) {
   if (transition.undo) event.undo = std::move(transition.undo);
   // Only an unknown or a half-known outcome is ever asked about again.
   if (IsFinal(event.phase) && event.phase != Phase::kAnswerLost) event.settle.reset();
+  if (IsFinal(event.phase)) DropRequest(event);
 }
 
 }  // namespace
+
+Error LedgerEngine::Latched() {
+  return Error(ErrorCode::kLedgerUnavailable, "a commit failed earlier; the ledger refuses writes",
+               Delivery::kNotSent);
+}
 
 LedgerEngine::LedgerEngine(LedgerParts parts, const Clock& clock)
     : parts_(std::move(parts)),
       clock_(clock),
       reader_(parts_.log->NewReader()),
+      opener_(parts_.keys),
+      is_restored_(parts_.accept_restored != nullptr),
+      jumps_(clock.Now(), ToUnixMillis(clock.WallNow())),
       index_(*parts_.log, parts_.cold.get(), parts_.hot_entries_max),
+      ages_(parts_.log->LoadAges(), parts_.log->last_seq(), clock.Now()),
       recent_keys_(kRecentKeys) {
-  batch_.first_seq = 1;
+  const LogBase base = parts_.log->base();
+  first_seq_ = base.first_seq;
+  index_.set_first_seq(first_seq_);
+  head_ = {first_seq_ - 1, 0, base.prev_hash};
+  chain_ = head_.hash;
+  batch_.first_seq = first_seq_;
+  LookAtSpace();
+  if (parts_.keys != nullptr) sealer_.emplace(parts_.keys);
 }
 
 Result<LedgerEngine::BeginStep> LedgerEngine::Begin(NewOperation& call) {
+  if (call.approved != 0) return BeginApproved(call);
   const Digest key = call.event.key;
   auto same_key = FindByKey(key);
   if (!same_key) return std::unexpected(same_key.error());
@@ -79,11 +124,20 @@ Result<LedgerEngine::BeginStep> LedgerEngine::Begin(NewOperation& call) {
     if (!found) return std::unexpected(found.error());
     same_intent = *found;
   }
+  const std::int64_t wall_ms = WallMs();
+  for (std::optional<Found>* const found : {&*same_key, &same_intent}) {
+    if (!*found) continue;
+    KeyEntry& entry = (*found)->entry;
+    entry.last_wall_ms = DatedMs(entry.last_event, entry.last_wall_ms, wall_ms);
+  }
   BeginDecision decision = DecideBegin(call, *same_key ? &(*same_key)->entry : nullptr,
-                                       same_intent ? &same_intent->entry : nullptr, WallMs());
+                                       same_intent ? &same_intent->entry : nullptr, wall_ms);
   const Found* target = nullptr;
   if (decision.target == BeginDecision::Target::kSameKey) target = &**same_key;
   if (decision.target == BeginDecision::Target::kSameIntent) target = &*same_intent;
+
+  const bool is_observed = call.event.verdict != ObserveVerdict::kNone;
+  if (is_observed && is_latched_) return std::unexpected(Latched());
 
   // What a failed commit may have written must not be told as if it stood.
   if (is_latched_ && target != nullptr && !IsCommitted(target->entry.last_event)) {
@@ -94,13 +148,36 @@ Result<LedgerEngine::BeginStep> LedgerEngine::Begin(NewOperation& call) {
     if (!may_have_effect) return std::unexpected(Latched());
     decision.kind = Begun::Kind::kUnknown;  // the resend cannot be remembered
   }
+  if (decision.kind == Begun::Kind::kFresh && target != nullptr &&
+      target->entry.phase == Phase::kUncertain) {
+    const auto is_same = IsSamePromise(call, target->entry);
+    if (!is_same) return std::unexpected(is_same.error());
+    if (!*is_same) decision.kind = Begun::Kind::kUnknown;
+  }
+  if (call.passes_fence && decision.kind == Begun::Kind::kFresh &&
+      (target == nullptr || target->entry.phase != Phase::kUncertain)) {
+    return std::unexpected(Error(ErrorCode::kInternal, "its outcome is unknown no more"));
+  }
   RC_CHECK(decision.kind == Begun::Kind::kFresh || target != nullptr);
+  if (decision.kind == Begun::Kind::kFresh) {
+    if (auto sound = CheckUndo(call); !sound) return std::unexpected(sound.error());
+    const auto fence = FenceOf(call, target);
+    if (!fence) return std::unexpected(fence.error());
+    if (*fence != 0) return BehindFence(call, target, *fence);
+  }
+  if (is_observed) return BeginObserved(call, decision, target);
+  // A key that joins an operation must be remembered, or it would mean something else later.
+  const bool binds = !is_latched_ && Binds(decision);
+  if (binds && !HasSpace(limits::kSmallRowBytes)) {
+    return std::unexpected(Error(
+        ErrorCode::kLedgerFull, "the event log has no room for another key", Delivery::kUncertain));
+  }
   auto step = decision.kind == Begun::Kind::kFresh ? BeginFresh(call, decision, target)
-                                                   : BeginRepeat(decision, *target);
+                                                   : BeginRepeat(call, decision, *target);
   if (!step && may_have_effect) {
     return std::unexpected(Error(step.error().code(), step.error().detail(), Delivery::kUncertain));
   }
-  if (step && !is_latched_ && Binds(decision)) AppendAlias(key, target->entry.operation);
+  if (step && binds) AppendAlias(key, target->entry.operation);
   return step;
 }
 
@@ -108,7 +185,8 @@ Result<LedgerEngine::BeginStep> LedgerEngine::Begin(NewOperation& call) {
 // something: its request was held back because its row did not become durable.
 Result<LedgerEngine::BeginStep> LedgerEngine::BeginLatched(NewOperation& call,
                                                            const KeyEntry& entry) const {
-  if (entry.phase == Phase::kDispatching && entry.attempt == 1) return std::unexpected(Latched());
+  const bool is_first = entry.phase == Phase::kDispatching && entry.attempt == 1;
+  if (is_first || IsClaim(entry.phase)) return std::unexpected(Latched());
   BeginStep step;
   step.begun.kind = Begun::Kind::kUnknown;
   step.begun.event = std::move(call.event);
@@ -121,13 +199,41 @@ Result<LedgerEngine::BeginStep> LedgerEngine::BeginLatched(NewOperation& call,
   return step;
 }
 
+// Where enforce would send the call, it becomes what it would have become there. Everything else is
+// an operation of its own, under a key that nobody else finds: what it repeats goes on answering.
+Result<LedgerEngine::BeginStep> LedgerEngine::BeginObserved(NewOperation& call,
+                                                            const BeginDecision& decision,
+                                                            const Found* found) {
+  if (found != nullptr) {
+    const bool is_resend = CauseOfAttempt(&found->entry) == Cause::kResend;
+    call.event.verdict = Foresee(call.event.verdict, decision.kind, is_resend);
+    if (decision.kind != Begun::Kind::kFresh || is_resend) {
+      call.event.related = found->entry.operation;
+    }
+  }
+  if (decision.kind == Begun::Kind::kFresh) return BeginFresh(call, decision, found);
+  if (const auto refusal = Refusal(call, true)) return std::unexpected(*refusal);
+  BeginStep step;
+  Event& event = step.begun.event;
+  event = std::move(call.event);
+  const Digest key = event.key;
+  event.key = KeyOfObservedRepeat(key, batch_.first_seq + batch_.size());
+  event.base_key = event.key;
+  event.intent = Digest{};
+  event.attempt = 1;
+  event.phase = Phase::kDispatching;
+  event.cause = Cause::kRepeat;
+  if (auto done = AppendEvent(event, nullptr); !done) return std::unexpected(done.error());
+  CountAttempt(event, true);
+  step.is_new = true;
+  if (Binds(decision)) AppendAlias(key, event.related);
+  return step;
+}
+
 Result<LedgerEngine::BeginStep> LedgerEngine::BeginFresh(NewOperation& call,
                                                          const BeginDecision& decision,
                                                          const Found* found) {
-  if (open_.size() >= limits::kOpenOperationsMax || index_.is_full()) {
-    return std::unexpected(
-        Error(ErrorCode::kOverloaded, "too many open operations", Delivery::kNotSent));
-  }
+  if (const auto refusal = Refusal(call, found == nullptr)) return std::unexpected(*refusal);
   BeginStep step;
   Event& event = step.begun.event;
   event = std::move(call.event);
@@ -136,14 +242,16 @@ Result<LedgerEngine::BeginStep> LedgerEngine::BeginFresh(NewOperation& call,
   event.key = KeyOfGeneration(event.base_key, decision.generation);
   event.generation = decision.generation;
   event.operation = 0;
-  if (found != nullptr && found->key != event.key) {
-    if (!ReadRow(found->entry.last_event, row_)) return std::unexpected(Unreadable());
+  if (found != nullptr && (found->key != event.key || event.is_step)) {
+    if (!ReadRow(found->entry.last_event, row_))
+      return std::unexpected(Unreadable(found->entry.last_event));
     const auto row = ParseRow(row_);
     Event last;
-    if (!row || !DecodeEvent(*row, AnswerPart::kSkipBody, last)) {
-      return std::unexpected(Unreadable());
+    if (!row || !DecodeEvent(*row, AnswerPart::kSkipBody, opener_, last)) {
+      return std::unexpected(Unreadable(found->entry.last_event));
     }
-    TakeIdentity(last, event);
+    if (found->key != event.key) TakeIdentity(last, event);
+    TakeFlow(last, event);
   }
   if (found != nullptr) {
     event.operation = found->entry.operation;
@@ -155,22 +263,44 @@ Result<LedgerEngine::BeginStep> LedgerEngine::BeginFresh(NewOperation& call,
   event.answer = HttpResponse();
   event.undo.reset();
   event.http_status = 0;
+  if (call.approval) Ask(call, event);
   if (auto done = AppendEvent(event, found != nullptr ? &found->entry : nullptr); !done) {
     return std::unexpected(done.error());
   }
+  event.request.reset();  // its sender has it; the ledger gives it back
+  CountAttempt(event, found == nullptr);
+  step.is_new = true;
+  if (call.approval) step.begun.kind = Begun::Kind::kHeld;
   return step;
 }
 
-Result<LedgerEngine::BeginStep> LedgerEngine::BeginRepeat(const BeginDecision& decision,
+Result<LedgerEngine::BeginStep> LedgerEngine::BeginRepeat(NewOperation& call,
+                                                          const BeginDecision& decision,
                                                           const Found& found) {
   BeginStep step;
   step.begun.kind = decision.kind;
+  if (found.entry.is_tombstone) {
+    // All that is left of it; the rest is as the caller says.
+    Event& event = step.begun.event;
+    event = std::move(call.event);
+    event.id = event.operation = found.entry.operation;
+    event.key = found.key;
+    event.generation = found.entry.generation;
+    event.attempt = found.entry.attempt;
+    event.phase = Phase::kTombstone;
+    event.settle.reset();
+    return step;
+  }
   if (!IsCommitted(found.entry.last_event)) {
     step.load_after_commit = found.entry.last_event;
     return step;
   }
   auto event = Load(found.entry.last_event);
   if (!event) return std::unexpected(event.error());
+  // Nobody works on what an earlier start left and this one could not take over.
+  if (event->is_locked && event->phase == Phase::kDispatching) {
+    step.begun.kind = Begun::Kind::kUnknown;
+  }
   step.begun.event = std::move(*event);
   return step;
 }
@@ -187,14 +317,37 @@ Result<Event> LedgerEngine::Record(Transition& transition) {
   if (!IsLegal(transition.from, transition.to)) {
     return std::unexpected(Error(ErrorCode::kInternal, "not a legal transition"));
   }
-  if (!ReadRow(entry.last_event, row_)) return std::unexpected(Unreadable());
+  if (!ReadRow(entry.last_event, row_)) return std::unexpected(Unreadable(entry.last_event));
   const auto row = ParseRow(row_);
   Event event;
-  if (!row || !DecodeEvent(*row, AnswerPart::kSkipBody, event)) {
-    return std::unexpected(Unreadable());
+  if (!row || !DecodeEvent(*row, AnswerPart::kOnlyRequest, opener_, event)) {
+    return std::unexpected(Unreadable(entry.last_event));
   }
+  // What it would have to repeat cannot be read; it stays as it is until the key is back.
+  if (event.is_locked) return std::unexpected(Locked());
+  std::optional<std::pair<Event, KeyEntry>> compensated;
+  if (event.undoes != 0 && transition.to == Phase::kSucceeded) {
+    auto step = Compensated(event.undoes);
+    if (!step) return std::unexpected(step.error());
+    compensated = std::move(*step);
+  }
+  const auto effect = std::move(transition.flow);
   Advance(event, transition);
+  // The outcome has its place for sure. Its answer is kept if there is room besides.
+  if (event.answer_kept && !HasSpace(event.answer.body.size() + limits::kSmallRowBytes)) {
+    event.answer_kept = false;
+    event.answer = HttpResponse();
+  }
+  if (event.phase == Phase::kUncertain && event.request &&
+      !HasSpace(event.request->body.size() + limits::kSmallRowBytes)) {
+    LeaveRequestOut(event);
+  }
   if (auto done = AppendEvent(event, &entry); !done) return std::unexpected(done.error());
+  if (compensated) {
+    auto& [step, last] = *compensated;
+    if (auto done = AppendEvent(step, &last); !done) return std::unexpected(done.error());
+  }
+  if (effect) MoveFlowOf(event, *effect);
   return event;
 }
 
@@ -202,14 +355,27 @@ void LedgerEngine::MarkAnswered(std::uint64_t operation) {
   if (is_latched_) return;
   auto found = FindByOperation(operation);
   if (!found || !*found || (*found)->entry.is_answered) return;
-  if (marks_.size() >= limits::kLedgerQueueMax) return;  // forgetting errs towards replay
+  if (marks_.size() >= limits::kLedgerQueueMax || is_full_)
+    return;  // forgetting errs towards replay
   (*found)->entry.is_answered = true;
   index_.Put((*found)->key, (*found)->entry);
   marks_.push_back(operation);
 }
 
-RowHead LedgerEngine::NextHead(RowKind kind) const {
-  return {kind, batch_.first_seq + batch_.size(), head_.epoch, WallMs(), chain_};
+Result<void> LedgerEngine::RecordPolicy(const PolicyChange& change) {
+  if (is_latched_) return std::unexpected(Latched());
+  const RowHead head = NextHead(RowKind::kPolicy);
+  policy_seq_ = head.seq;
+  AppendPolicyRow(batch_.bytes, head, change);
+  CloseRow();
+  return {};
+}
+
+RowHead LedgerEngine::NextHead(RowKind kind) {
+  const std::uint64_t seq = batch_.first_seq + batch_.size();
+  const std::int64_t wall_ms = WallMs();
+  jumps_.Note(seq, clock_.Now(), wall_ms);
+  return {kind, seq, head_.epoch, wall_ms, chain_};
 }
 
 void LedgerEngine::CloseRow() {
@@ -224,20 +390,27 @@ Result<void> LedgerEngine::AppendEvent(Event& event, const KeyEntry* previous) {
   event.wall_ms = head.wall_ms;
   if (event.operation == 0) event.operation = event.id;
   if (event.detail.size() > limits::kDetailBytesMax) event.detail.resize(limits::kDetailBytesMax);
+  if (event.request && !CanBeKept(*event.request)) LeaveRequestOut(event);
   const std::size_t start = batch_.bytes.size();
-  AppendEventRow(batch_.bytes, event, chain_);
+  AppendEventRow(batch_.bytes, event, chain_, sealer_ ? &*sealer_ : nullptr);
   if (batch_.bytes.size() - start > limits::kEventBytesMax) {
     batch_.bytes.resize(start);
     return std::unexpected(
         Error(ErrorCode::kInternal, "the event is too large to be kept", Delivery::kNotSent));
   }
   CloseRow();
+  const std::size_t bytes = batch_.row(batch_.size() - 1).size();
+  callers_.Store(event.caller, bytes);
   if (event.phase == Phase::kDispatching) {
     batch_.has_dispatching = true;
   } else {
     batch_.has_outcome = true;
   }
   Apply(event, previous);
+  OpenClaim claim{.last_event = event.id, .bytes = bytes, .flow = {}, .caller = event.caller};
+  if (IsClaim(event.phase)) claim.flow = FlowKeyOf(event.caller, event.flow);
+  TrackClaim(event.operation, event.phase, std::move(claim));
+  TellFlow(event);
   return {};
 }
 
@@ -255,6 +428,7 @@ void LedgerEngine::AppendMarks() {
 }
 
 void LedgerEngine::StartEpoch() {
+  process_first_seq_ = head_.seq + 1;
   ++head_.epoch;
   AppendEpochRow(batch_.bytes, NextHead(RowKind::kEpoch));
   CloseRow();
@@ -264,90 +438,27 @@ Result<void> LedgerEngine::Commit() {
   if (is_latched_) return std::unexpected(Latched());
   if (!marks_.empty()) AppendMarks();
   if (batch_.empty()) return {};
-  const auto done = parts_.log->Append(batch_);
+  auto done = parts_.log->Append(batch_);
+  if (!done && done.error().is_full && DropAnswersOfBatch()) done = parts_.log->Append(batch_);
   if (!done) {
     is_latched_ = true;
     Log(LogLevel::kError, "the ledger cannot be written; writes are refused until a restart",
-        {{"reason", done.error()}});
+        {{"reason", done.error().reason}});
     return std::unexpected(Error(ErrorCode::kLedgerUnavailable, "the commit failed"));
   }
   ++commits_;
   head_.seq += batch_.size();
   head_.hash = chain_;
+  if (batch_.base) {
+    first_seq_ = batch_.base->first_seq;
+    index_.set_first_seq(first_seq_);
+    ages_.Forget(first_seq_ - 1);
+  }
+  const std::size_t bytes = batch_.bytes.size();
   batch_.Clear();
   batch_.first_seq = head_.seq + 1;
+  TakeSpace(bytes);
   return {};
-}
-
-void LedgerEngine::Apply(const Event& event, const KeyEntry* previous) {
-  const EventFront front{.operation = event.operation,
-                         .generation = event.generation,
-                         .attempt = event.attempt,
-                         .phase = event.phase,
-                         .cause = event.cause,
-                         .key = event.key,
-                         .base_key = event.base_key,
-                         .intent = event.intent,
-                         .args_hash = event.args_hash};
-  ApplyFront(front, event.id, event.wall_ms, previous);
-}
-
-void LedgerEngine::ApplyFront(const EventFront& front, std::uint64_t seq, std::int64_t wall_ms,
-                              const KeyEntry* previous) {
-  // A new attempt has a new answer, which nobody has seen yet.
-  const bool is_answered =
-      previous != nullptr && previous->is_answered && front.phase != Phase::kDispatching;
-  index_.Put(front.key, {.operation = front.operation,
-                         .last_event = seq,
-                         .last_wall_ms = wall_ms,
-                         .args_hash = front.args_hash,
-                         .generation = front.generation,
-                         .newest_generation = previous != nullptr ? previous->newest_generation : 0,
-                         .attempt = front.attempt,
-                         .phase = front.phase,
-                         .is_answered = is_answered});
-  // The operation that was sent last stands for the intent, not the one that began last.
-  if (front.phase == Phase::kDispatching && front.intent != Digest{}) {
-    index_.PutIntent(front.intent, front.operation);
-  }
-  if (seq == front.operation) {
-    ++operations_;
-    if (front.generation > 0) {
-      // Generation 0 stands for all: it tells which one answers now. An index that cannot be read
-      // has been noticed already by the look-up that led here.
-      if (auto base = index_.Find(front.base_key); base && *base) {
-        (*base)->newest_generation = front.generation;
-        index_.Put(front.base_key, **base);
-      }
-    }
-  }
-  recent_keys_[front.operation % recent_keys_.size()] = {front.operation, front.key};
-  TrackOpen(front.operation, {front.key, seq, wall_ms, front.phase});
-}
-
-void LedgerEngine::TrackOpen(std::uint64_t operation, const OpenOperation& state) {
-  const auto at = open_.lower_bound(operation);
-  const bool is_there = at != open_.end() && at->first == operation;
-  if (is_there && at->second.phase == Phase::kDispatching) --running_;
-  if (state.phase == Phase::kDispatching) ++running_;
-  if (!IsOpen(state.phase)) {
-    if (is_there) open_.erase(at);
-  } else if (is_there) {
-    const std::int64_t since_ms = at->second.since_ms;
-    at->second = state;
-    at->second.since_ms = since_ms;
-  } else {
-    open_.emplace_hint(at, operation, state);
-  }
-}
-
-std::shared_ptr<const IndexSnapshot> LedgerEngine::Freeze() {
-  RC_CHECK(batch_.empty() && !is_latched_);
-  IndexMark mark{
-      .applied_seq = head_.seq, .applied_hash = head_.hash, .operations = operations_, .open = {}};
-  mark.open.reserve(open_.size());
-  for (const auto& [operation, state] : open_) mark.open.push_back({operation, state.last_event});
-  return index_.Freeze(std::move(mark));
 }
 
 }  // namespace recourse

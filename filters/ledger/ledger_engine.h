@@ -2,19 +2,28 @@
 // index and the set of open operations. The ledgers around it decide when a batch is committed.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "filters/ledger/age_book.h"
 #include "filters/ledger/begin_decision.h"
+#include "filters/ledger/caller_book.h"
 #include "filters/ledger/event_log.h"
+#include "filters/ledger/flow_book.h"
 #include "filters/ledger/key_index.h"
 #include "filters/ledger/ledger.h"
+#include "filters/ledger/operation_queries.h"
 #include "filters/ledger/record_codec.h"
+#include "filters/ledger/retention.h"
+#include "filters/ledger/wall_jumps.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
@@ -24,8 +33,12 @@ namespace recourse {
 struct LedgerParts {
   std::shared_ptr<void> resources;
   std::unique_ptr<EventLog> log;
-  std::unique_ptr<ColdIndex> cold;  // null: the index stays in memory
+  std::unique_ptr<ColdIndex> cold;           // null: the index stays in memory
+  std::shared_ptr<const LedgerKeys> keys{};  // null: rows are written in clear
   std::size_t hot_entries_max = limits::kHotIndexEntriesMax;
+  // Set when the log came from a backup and nobody has accepted that yet: remembers, durably, that
+  // somebody has. Thread-safe.
+  std::function<std::expected<void, std::string>()> accept_restored{};
 };
 
 // Where the log ends.
@@ -41,9 +54,9 @@ class LedgerEngine {
  public:
   LedgerEngine(LedgerParts parts, const Clock& clock);
 
-  // Start (recovery.cpp): takes over what a checkpoint of cold() knew about the log up to the
-  // checkpoint's row, then every later row in order, then begins a new epoch.
-  // Fails with the number of a row that cannot be read.
+  // Start (recovery.cpp): begins at the log's base; takes over what a checkpoint of cold() knew
+  // about the log up to the checkpoint's row, then every later row in order, then begins a new
+  // epoch. Fails with the number of a row that cannot be read.
   std::expected<void, std::uint64_t> Restore(const IndexMark& mark);
   // Fails with a static reason when the row is not what should follow.
   std::expected<void, std::string_view> Replay(std::uint64_t seq, std::string_view bytes);
@@ -54,12 +67,22 @@ class LedgerEngine {
     // Not 0: the row that holds begun.event; it stands in the batch, so the answer may leave only
     // after the commit, by way of Load.
     std::uint64_t load_after_commit = 0;
+    // A row of this batch is what the answer rests on: its caller waits for the commit.
+    bool is_new = false;
   };
   // Takes what it needs out of `call`, unless it asks for load_after_commit. An error with
   // Delivery::kUncertain: there is, or may be, such an operation, and it may have had its effect.
   Result<BeginStep> Begin(NewOperation& call);
   Result<Event> Record(Transition& transition);
   void MarkAnswered(std::uint64_t operation);
+  Result<void> RecordPolicy(const PolicyChange& change);
+  Result<FlowState> MoveFlow(FlowMove& move);
+  Result<ApprovalOutcome> Decide(ApprovalOrder& order);
+  // What is committed; skips what is not.
+  Result<std::vector<Claim>> Claims(std::uint64_t after, std::size_t limit);
+  // Claims that the batch ended beside what its verbs were about.
+  std::vector<std::uint64_t> TakeEndedClaims() { return std::exchange(ended_claims_, {}); }
+  const FlowBook& flows() const { return flows_; }
 
   // The batch.
   std::size_t batch_rows() const { return batch_.size(); }
@@ -67,6 +90,17 @@ class LedgerEngine {
   bool has_marks() const { return !marks_.empty(); }
   // Makes the batch durable, with the marks that wait. Fails with kLedgerUnavailable, for good.
   Result<void> Commit();
+
+  // One step of retention, in a commit of its own; the batch must be empty. What is older than the
+  // rule says leaves the front of the log, at most kRetireRows rows at a time.
+  struct Retired {
+    std::size_t rows = 0;  // removed
+    bool more = false;     // there is more to remove now
+    bool is_late = false;  // what is left is older than the rule says by a quarter and more
+  };
+  Result<Retired> Retire(const LedgerRule& rule);
+  // How often to look when there is nothing more to remove.
+  static Millis RetireEvery(const LedgerRule& rule);
 
   // A committed event, with its answer.
   Result<Event> Load(std::uint64_t seq);
@@ -77,6 +111,13 @@ class LedgerEngine {
   };
   Result<State> StateOf(std::uint64_t operation);
   Result<std::vector<Event>> Open(std::uint64_t after, std::size_t limit);
+  // For each row: whether its operation has no newer one that is committed.
+  Result<std::vector<bool>> AreNewest(const std::vector<OperationRow>& rows);
+
+  // New operations are refused while what came after a restored backup is not known to be nothing.
+  bool is_restored() const { return is_restored_.load(std::memory_order_acquire); }
+  // Thread-safe. Fails with a line for people.
+  std::expected<void, std::string> AcceptRestored();
 
   bool is_latched() const { return is_latched_; }
   bool IsCommitted(std::uint64_t seq) const { return seq <= head_.seq; }
@@ -92,9 +133,11 @@ class LedgerEngine {
   bool is_index_damaged() const { return index_.is_damaged(); }
   ColdIndex* cold() { return parts_.cold.get(); }
   EventLog& log() { return *parts_.log; }
+  const std::shared_ptr<const LedgerKeys>& keys() const { return parts_.keys; }
   std::int64_t WallMs() const { return ToUnixMillis(clock_.WallNow()); }
 
  private:
+  static Error Latched();
   struct Found {
     Digest key{};
     KeyEntry entry;
@@ -104,6 +147,23 @@ class LedgerEngine {
     std::uint64_t last_event = 0;
     std::int64_t since_ms = 0;
     Phase phase = Phase::kNone;
+    CallerBook::Use* caller = nullptr;  // while it is DISPATCHING, if this process began it
+  };
+  // An operation that waits for a human, or was approved.
+  struct OpenClaim {
+    std::uint64_t last_event = 0;
+    std::size_t bytes = 0;  // of that row
+    Digest flow{};          // FlowKeyOf
+    std::string caller;
+  };
+  // What one step of retention is going to do.
+  struct RetireStep {
+    std::uint64_t through = 0;  // rows up to here may leave
+    std::int64_t lived_ms = 0;
+    std::int64_t tombstones_ms = 0;
+    std::map<std::uint64_t, Digest> moved;
+    RetiredRow row;
+    LogBase base;  // grows with every row
   };
   struct KeyOfOperation {
     std::uint64_t operation = 0;
@@ -119,33 +179,116 @@ class LedgerEngine {
   Result<BeginStep> BeginFresh(NewOperation& call, const BeginDecision& decision,
                                const Found* found);
   Result<BeginStep> BeginLatched(NewOperation& call, const KeyEntry& entry) const;
-  Result<BeginStep> BeginRepeat(const BeginDecision& decision, const Found& found);
+  Result<bool> IsSamePromise(const NewOperation& call, const KeyEntry& uncertain);
+  void Ask(const NewOperation& call, Event& event);
+  Result<BeginStep> BeginApproved(NewOperation& call);
+  std::optional<Error> ClaimRefusal(const NewOperation& call);
+  Result<Event> LoadClaim(const KeyEntry& entry);
+  Millis TimeLeft(const ApprovalFacts& facts) const;
+  void NoteOrder(const ApprovalOrder& order, const ApprovalRuling& ruling, Event& event);
+  Result<void> EndClaim(Event& event, Cause cause, std::string detail, const KeyEntry& entry);
+  void EndClaimsOf(const FlowState& flow);
+  void ReplayClaim(const RowView& row, const EventFront& front);
+  void TrackClaim(std::uint64_t operation, Phase phase, OpenClaim claim);
+  Result<BeginStep> BeginRepeat(NewOperation& call, const BeginDecision& decision,
+                                const Found& found);
+  Result<BeginStep> BeginObserved(NewOperation& call, const BeginDecision& decision,
+                                  const Found* found);
+  // What stands in the way of one more attempt.
+  std::optional<Error> Refusal(const NewOperation& call, bool is_new);
+  // Whether `bytes` more fit beside everything that is promised to fit.
+  bool HasSpace(std::size_t bytes);
+  void LookAtSpace();
+  void WarnAboutSpace(int percent);
+  void TakeSpace(std::size_t bytes);
+  std::uint64_t ReserveBytes() const;
+  bool DropAnswersOfBatch();
+  void CountAttempt(const Event& event, bool is_new);
   Result<void> AppendEvent(Event& event, const KeyEntry* previous);
   void AppendAlias(const Digest& key, std::uint64_t operation);
   void AppendMarks();
-  RowHead NextHead(RowKind kind) const;
+  std::uint64_t AppendFlow(FlowState state);  // gives its row
+  // Of a call that would be sent: the flow that forbids it, and what else does.
+  Result<std::uint64_t> FenceOf(const NewOperation& call, const Found* found);
+  Result<BeginStep> BehindFence(NewOperation& call, const Found* found, std::uint64_t flow);
+  Result<void> CheckUndo(const NewOperation& call);
+  Result<FlowState> Reopen(FlowState state);
+  Result<std::pair<Event, KeyEntry>> Compensated(std::uint64_t operation);
+  void MoveFlowOf(const Event& event, const Transition::FlowEffect& effect);
+  void TellFlow(const Event& event);
+  Result<void> RetireFlow(const RowView& row);
+  RowHead NextHead(RowKind kind);
+  // When `row`, which says it was written at `written_ms`, was written by a wall clock that says
+  // `wall_ms` now: the difference is its true age.
+  std::int64_t DatedMs(std::uint64_t row, std::int64_t written_ms, std::int64_t wall_ms) const;
   void CloseRow();
   void Apply(const Event& event, const KeyEntry* previous);
   bool ReplayPayload(const RowView& row);
   void ApplyFront(const EventFront& front, std::uint64_t seq, std::int64_t wall_ms,
                   const KeyEntry* previous);
-  void TrackOpen(std::uint64_t operation, const OpenOperation& state);
+  void TrackOpen(std::uint64_t operation, const OpenOperation& state, bool is_observed);
   std::int64_t OldestPendingMs();
+  void ApplyGeneration(const EventFront& front, std::uint64_t seq, std::int64_t wall_ms);
+  void ApplyRetired(const RetiredRow& retired, std::uint64_t seq);
+  // The rows that one step looks at; false when they cannot be read.
+  bool ReadOldRows(std::uint64_t through, std::vector<std::string>& rows);
+  Result<void> RetireRows(const std::vector<std::string>& rows, RetireStep& step);
+  // False: the row is left to the next step.
+  Result<bool> RetireRow(const RowView& row, RetireStep& step);
+  Result<void> RetireEvent(const RowView& row, RetireStep& step);
+  Result<void> RetireAlias(const RowView& row, RetireStep& step);
+  Result<void> RetirePolicy(const RowView& row);
+  Result<bool> RetireTombstones(const RowView& row, RetireStep& step);
+  Result<void> RetireLast(const RowView& row, const EventFront& front, const ColdEntry& own,
+                          RetireStep& step);
+  Result<void> Carry(const RowView& row, const EventFront& front, const KeyEntry& entry);
+  void AddTombstone(Tombstone tombstone, const RowView& row, RetireStep& step);
+  void EndOperation(const EventFront& front, RetireStep& step);
+  void FinishRetire(MonoTime now, bool is_marked, RetireStep& step);
+  Result<Later> LaterOf(const Digest& key, std::uint32_t newest_generation);
+  // At least so old is the oldest row, in lived time.
+  std::int64_t OldestRowMs() const;
 
   // constant after construction
   LedgerParts parts_;
   const Clock& clock_;
   const std::unique_ptr<EventLog::Reader> reader_;
+  std::optional<RowSealer> sealer_;  // unset: no keys
+  RowOpener opener_;
 
   LogHead head_;    // of what is committed
   Digest chain_{};  // hash of the last row built
   RowBatch batch_;
   std::vector<std::uint64_t> marks_;
   bool is_latched_ = false;
+  std::atomic<bool> is_restored_;
+  WallJumps jumps_;
 
   KeyIndex index_;
   std::map<std::uint64_t, OpenOperation> open_;  // by operation
   std::uint64_t running_ = 0;
+  std::map<std::uint64_t, OpenClaim> claims_;  // by operation
+  std::uint64_t claim_bytes_ = 0;              // of their rows
+  std::vector<std::uint64_t> ended_claims_;
+  // Operations that are kept though their first row is not. All of them were open when that row
+  // was as old as the retention, so they are not more than kOpenOperationsMax by much.
+  std::map<std::uint64_t, Digest> moved_;
+  AgeBook ages_;
+  std::uint64_t first_seq_ = 1;
+  std::uint64_t tombstones_ = 0;
+  std::uint64_t locked_carried_ = 0;
+  std::uint64_t policy_seq_ = 0;  // row of the policy in force; 0: none was told yet
+  CallerBook callers_;
+  FlowBook flows_;
+  std::uint64_t process_first_seq_ = 0;  // first row that this process wrote
+  std::array<std::uint64_t, kQuotaKindCount> quota_refusals_{};
+  std::uint64_t free_bytes_ = 0;
+  std::uint64_t space_wanted_ = 0;  // the most that was asked for since the last commit
+  MonoTime space_looked_at_{};
+  bool space_is_stale_ = false;  // something was committed since
+  bool is_full_ = false;
+  int space_warned_ = 0;           // percent
+  std::int64_t retention_ms_ = 0;  // of the rule applied last; 0: none was
   // Where MarkAnswered finds the key without reading the log; slot = operation % size.
   std::vector<KeyOfOperation> recent_keys_;
 

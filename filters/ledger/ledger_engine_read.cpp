@@ -23,10 +23,10 @@ bool LedgerEngine::ReadRow(std::uint64_t seq, std::string& row) {
 
 Result<Event> LedgerEngine::Load(std::uint64_t seq) {
   Event event;
-  if (!IsCommitted(seq) || !reader_->Read(seq, row_)) return std::unexpected(Unreadable());
+  if (!IsCommitted(seq) || !reader_->Read(seq, row_)) return std::unexpected(Unreadable(seq));
   const auto row = ParseRow(row_);
-  if (!row || row->head.seq != seq || !DecodeEvent(*row, AnswerPart::kLoad, event)) {
-    return std::unexpected(Unreadable());
+  if (!row || row->head.seq != seq || !DecodeEvent(*row, AnswerPart::kLoad, opener_, event)) {
+    return std::unexpected(Unreadable(seq));
   }
   return event;
 }
@@ -35,9 +35,10 @@ Result<std::optional<Digest>> LedgerEngine::KeyOf(std::uint64_t operation) {
   const KeyOfOperation& recent = recent_keys_[operation % recent_keys_.size()];
   if (operation != 0 && recent.operation == operation) return recent.key;
   if (const auto open = open_.find(operation); open != open_.end()) return open->second.key;
+  if (const auto moved = moved_.find(operation); moved != moved_.end()) return moved->second;
   if (!ReadRow(operation, row_)) return std::nullopt;
   const auto row = ParseRow(row_);
-  if (!row) return std::unexpected(Unreadable());
+  if (!row) return std::unexpected(Unreadable(operation));
   EventFront front;
   if (!DecodeEventFront(*row, front) || front.operation != operation) return std::nullopt;
   return front.key;
@@ -49,7 +50,7 @@ Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindByOperation(std::ui
   if (!*key) return std::nullopt;
   const auto entry = index_.Find(**key);
   if (!entry) return std::unexpected(entry.error());
-  if (!*entry || (*entry)->operation != operation) return std::nullopt;
+  if (!*entry || (*entry)->operation != operation || (*entry)->is_tombstone) return std::nullopt;
   return Found{**key, **entry};
 }
 
@@ -57,13 +58,27 @@ Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindByKey(const Digest&
   auto entry = index_.Find(key);
   if (!entry) return std::unexpected(entry.error());
   if (!*entry) return std::nullopt;
-  if ((*entry)->is_alias) return FindByOperation((*entry)->operation);
+  if ((*entry)->is_alias) {
+    auto found = FindByOperation((*entry)->operation);
+    if (!found || *found || (*entry)->operation >= first_seq_) return found;
+    // What it stood for is kept no longer.
+    KeyEntry gone = **entry;
+    gone.is_alias = false;
+    gone.is_tombstone = true;
+    gone.phase = Phase::kTombstone;
+    return Found{key, gone};
+  }
   if ((*entry)->newest_generation == 0) return Found{key, **entry};
+  const std::uint64_t base_row = (*entry)->last_event;
   const Digest newest = KeyOfGeneration(key, (*entry)->newest_generation);
-  entry = index_.Find(newest);
-  if (!entry) return std::unexpected(entry.error());
-  if (!*entry) return std::unexpected(Unreadable());
-  return Found{newest, **entry};
+  const auto own = index_.Find(newest);
+  if (!own) return std::unexpected(own.error());
+  if (*own) return Found{newest, **own};
+  if (!(*entry)->is_tombstone) return std::unexpected(Unreadable(base_row));
+  // The tombstone of the newest generation is gone too; this one speaks for it.
+  KeyEntry last = **entry;
+  last.generation = last.newest_generation;
+  return Found{newest, last};
 }
 
 Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindByIntent(const NewOperation& call) {
@@ -93,6 +108,43 @@ Result<std::vector<Event>> LedgerEngine::Open(std::uint64_t after, std::size_t l
   return events;
 }
 
+Result<std::vector<bool>> LedgerEngine::AreNewest(const std::vector<OperationRow>& rows) {
+  std::vector<bool> newest;
+  newest.reserve(rows.size());
+  for (const OperationRow& row : rows) {
+    const auto located = index_.Locate(row.key);
+    if (!located) return std::unexpected(located.error());
+    bool is_newest =
+        !*located || (*located)->last_event == row.row || !IsCommitted((*located)->last_event);
+    if (!is_newest) {
+      // The key may mean another operation by now.
+      const auto entry = index_.Find(row.key);
+      if (!entry) return std::unexpected(entry.error());
+      is_newest = !*entry || (*entry)->operation != row.operation;
+    }
+    newest.push_back(is_newest);
+  }
+  return newest;
+}
+
+// The policy may name another backend or key field by now: to that one the repeat would be new.
+Result<bool> LedgerEngine::IsSamePromise(const NewOperation& call, const KeyEntry& uncertain) {
+  if (!ReadRow(uncertain.last_event, row_)) {
+    return std::unexpected(Unreadable(uncertain.last_event));
+  }
+  const auto row = ParseRow(row_);
+  Event last;
+  if (!row || !DecodeEvent(*row, AnswerPart::kSkipBody, opener_, last)) {
+    return std::unexpected(Unreadable(uncertain.last_event));
+  }
+  return !last.is_locked && last.dedupe_domain == call.event.dedupe_domain;
+}
+
+std::int64_t LedgerEngine::DatedMs(std::uint64_t row, std::int64_t written_ms,
+                                   std::int64_t wall_ms) const {
+  return wall_ms - jumps_.AgeMs(row, written_ms, clock_.Now(), wall_ms);
+}
+
 std::int64_t LedgerEngine::OldestPendingMs() {
   if (open_.size() > kOpenScannedAlways && commits_ % kCommitsBetweenScans != 0) {
     return oldest_pending_ms_;
@@ -108,7 +160,17 @@ std::int64_t LedgerEngine::OldestPendingMs() {
 LedgerStats LedgerEngine::Stats() {
   LedgerStats stats;
   stats.last_id = head_.seq;
-  stats.rows = head_.seq;
+  stats.first_id = first_seq_;
+  stats.rows = head_.seq - first_seq_ + 1;
+  stats.tombstones = tombstones_;
+  stats.free_bytes = free_bytes_;
+  stats.reserve_bytes = ReserveBytes();
+  stats.locked_carried = locked_carried_;
+  stats.is_full = is_full_;
+  stats.quota_refusals = quota_refusals_;
+  stats.oldest_row_ms = OldestRowMs();
+  if (retention_ms_ > 0)
+    stats.retention_lag_ms = std::max<std::int64_t>(0, stats.oldest_row_ms - retention_ms_);
   stats.operations = operations_;
   stats.running = running_;
   stats.uncertain = open_.size() - running_;
@@ -116,11 +178,22 @@ LedgerStats LedgerEngine::Stats() {
   stats.epoch = head_.epoch;
   stats.oldest_pending_ms = OldestPendingMs();
   stats.latched = is_latched_;
+  stats.restored = is_restored();
+  stats.approvals_pending = claims_.size();
+  stats.flows_open = flows_.CountOf(FlowPhase::kOpen);
+  stats.flows_breaking = flows_.CountOf(FlowPhase::kBreaking) + flows_.CountOf(FlowPhase::kUndoing);
+  stats.flows_parked = flows_.CountOf(FlowPhase::kNeedsHuman);
+  stats.flows_parked_since_ms = flows_.ParkedSinceMs();
+  stats.identity = parts_.log->identity();
+  stats.head = head_.hash;
   return stats;
 }
 
 std::expected<void, std::uint64_t> LedgerEngine::Restore(const IndexMark& mark) {
   operations_ = mark.operations;
+  tombstones_ = mark.tombstones;
+  for (const MovedOperation& moved : mark.moved) moved_[moved.operation] = moved.key;
+  if (!flows_.Decode(mark.flows, clock_.Now())) return std::unexpected(mark.applied_seq);
   index_.set_stored_seq(mark.applied_seq);
   head_ = {mark.applied_seq, 0, mark.applied_hash};
   chain_ = head_.hash;
@@ -130,10 +203,17 @@ std::expected<void, std::uint64_t> LedgerEngine::Restore(const IndexMark& mark) 
   }
   for (const OpenReference& open : mark.open) {
     EventFront front;
+    // Retention moved it behind the mark, where it will be found.
+    if (open.last_event < first_seq_) continue;
     if (!reader_->Read(open.last_event, row_)) return std::unexpected(open.last_event);
     const auto row = ParseRow(row_);
     if (!row || !DecodeEventFront(*row, front)) return std::unexpected(open.last_event);
-    TrackOpen(open.operation, {front.key, open.last_event, row->head.wall_ms, front.phase});
+    if (IsClaim(front.phase)) {
+      ReplayClaim(*row, front);
+      continue;
+    }
+    TrackOpen(open.operation, {front.key, open.last_event, row->head.wall_ms, front.phase},
+              front.verdict != ObserveVerdict::kNone);
   }
   return {};
 }
@@ -153,6 +233,19 @@ std::expected<void, std::string_view> LedgerEngine::Replay(std::uint64_t seq,
 
 bool LedgerEngine::ReplayPayload(const RowView& row) {
   if (row.head.kind == RowKind::kEpoch) return true;
+  if (row.head.kind == RowKind::kPolicy) {
+    PolicyChange change;
+    policy_seq_ = row.head.seq;
+    return DecodePolicy(row, change);
+  }
+  if (row.head.kind == RowKind::kRetired) {
+    RetiredRow retired;
+    if (!DecodeRetired(row, retired)) return false;
+    operations_ = std::max(operations_, retired.operations);
+    tombstones_ = retired.tombstones_total;
+    ApplyRetired(retired, row.head.seq);
+    return true;
+  }
   if (row.head.kind == RowKind::kAlias) {
     KeyEntry alias{.last_event = row.head.seq, .is_alias = true};
     Digest key{};
@@ -172,8 +265,22 @@ bool LedgerEngine::ReplayPayload(const RowView& row) {
     }
     return true;
   }
+  if (row.head.kind == RowKind::kFlow) {
+    FlowState flow;
+    if (!DecodeFlow(row, flow)) return false;
+    flows_.Apply(std::move(flow), clock_.Now());
+    return true;
+  }
   EventFront front;
   if (!DecodeEventFront(row, front)) return false;
+  if (const auto news = NewsOf(row)) {
+    // What was idle for long when it was written is over, as it was then.
+    const Millis age(std::max<std::int64_t>(0, WallMs() - news->wall_ms));
+    const MonoTime at = clock_.Now() - std::min(age, 2 * Millis(limits::kFlowIdle));
+    flows_.CloseIdle(at - limits::kFlowIdle, limits::kFlowsMax, limits::kFlowsClosedAtOnce);
+    flows_.Apply(*news, at, parts_.log->base().first_seq);
+  }
+  ReplayClaim(row, front);
   const auto previous = index_.Find(front.key);
   if (!previous) return false;
   ApplyFront(front, row.head.seq, row.head.wall_ms, *previous ? &**previous : nullptr);

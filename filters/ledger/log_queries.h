@@ -2,17 +2,25 @@
 // All of it reads committed rows in short transactions, beside the writer.
 #pragma once
 
+#include <memory>
 #include <optional>
 
 #include "filters/ledger/event_log.h"
+#include "filters/ledger/key_ring.h"
 #include "filters/ledger/ledger.h"
 
 namespace recourse {
 
-Result<EventPage> ListEvents(EventLog& log, const EventFilter& filter);
-Result<std::optional<Event>> FindEvent(EventLog& log, std::uint64_t id);
+using SharedKeys = std::shared_ptr<const LedgerKeys>;  // may be null: nothing sealed opens
 
-// Reads rows 1 to `last_id` and compares the last hash with `head`.
-VerifyReport VerifyLog(EventLog& log, std::uint64_t last_id, const Digest& head);
+Result<EventPage> ListEvents(EventLog& log, const SharedKeys& keys, const EventFilter& filter);
+Result<std::optional<Event>> FindEvent(EventLog& log, const SharedKeys& keys, std::uint64_t id);
+
+// Reads the rows up to `last_id`, opens what is sealed and compares the last hash with `head`.
+VerifyReport VerifyLog(EventLog& log, const SharedKeys& keys, std::uint64_t last_id,
+                       const Digest& head);
+
+// The same without a key and without a head to compare with: opens no seal.
+VerifyReport VerifyChain(EventLog& log);
 
 }  // namespace recourse

@@ -1,10 +1,13 @@
 #include "filters/ledger/record_codec.h"
 
+#include <fmt/format.h>
 #include <zlib.h>
 
 #include <cstring>
 #include <utility>
 
+#include "filters/ledger/event_parts.h"
+#include "filters/ledger/row_frame.h"
 #include "proxy/base/bytes.h"
 #include "proxy/base/check.h"
 #include "proxy/base/limits.h"
@@ -18,9 +21,19 @@ constexpr std::size_t kCrcAt = 36;
 static_assert(kCrcAt + sizeof(std::uint32_t) + sizeof(Digest) == kRowHeadBytes);
 
 constexpr std::uint8_t kAnswerKept = 1;
-constexpr std::uint8_t kHasSettle = 2;
-constexpr std::uint8_t kHasUndo = 4;
 constexpr std::uint8_t kHasBaseKey = 8;
+constexpr std::uint8_t kIsObserved = 16;
+constexpr std::uint8_t kSealed = 64;
+constexpr std::uint8_t kCarriedSeal = 128;  // what the seal is bound to stands behind the salt
+constexpr std::size_t kFlagsAt = 16;        // in an event's payload
+constexpr int kClearTexts = 7;
+// In the phase: a byte of further flags, the operation undone and the flow's name follow the front.
+constexpr std::uint8_t kHasFlow = 128;
+// In the phase: an extension stands between details and answer.
+constexpr std::uint8_t kExtended = 64;
+constexpr std::uint8_t kIsStep = 1;
+constexpr std::uint8_t kFlowHasDeadline = 2;
+constexpr std::uint8_t kIsUndo = 4;
 
 template <class Value>
 void Patch(std::string& out, std::size_t at, Value value) {
@@ -35,7 +48,170 @@ std::uint32_t CrcWithoutItself(std::string_view row) {
   return static_cast<std::uint32_t>(crc);
 }
 
-// Writes the head with length and CRC left open; returns where the row starts.
+std::string LockedDetail(const KeyName& key) {
+  return fmt::format("its details are sealed with key {}, which is not among the ledger's keys",
+                     ToText(key));
+}
+
+std::uint8_t FlagsOf(const Event& event, bool is_sealed) {
+  std::uint8_t flags = is_sealed ? kSealed : 0;
+  if (event.answer_kept) flags |= kAnswerKept;
+  if (event.settle) flags |= kEventHasSettle;
+  if (event.undo) flags |= kEventHasUndo;
+  if (event.generation > 0) flags |= kHasBaseKey;
+  if (event.verdict != ObserveVerdict::kNone) flags |= kIsObserved;
+  if (event.dedupe_domain != 0) flags |= kEventHasDedupeDomain;
+  return flags;
+}
+
+bool HasFlow(const Event& event) { return event.is_step || event.undoes != 0; }
+
+void WriteFlow(ByteWriter& writer, const Event& event) {
+  writer.Int(static_cast<std::uint8_t>((event.is_step ? kIsStep : 0) |
+                                       (event.flow_has_deadline ? kFlowHasDeadline : 0) |
+                                       (event.undoes != 0 ? kIsUndo : 0)));
+  writer.Int(event.undoes);
+  writer.Text(event.flow_name);
+}
+
+void ReadFlow(ByteReader& reader, EventFront& front) {
+  const auto flags = reader.Int<std::uint8_t>();
+  front.is_step = (flags & kIsStep) != 0;
+  front.flow_has_deadline = (flags & kFlowHasDeadline) != 0;
+  front.undoes = reader.Int<std::uint64_t>();
+  front.flow_name = reader.Text();
+}
+
+void WriteFront(ByteWriter& writer, const Event& event, bool is_sealed) {
+  writer.Int(event.operation);
+  writer.Int(event.generation);
+  writer.Int(event.attempt);
+  writer.Int(static_cast<std::uint8_t>(static_cast<std::uint8_t>(event.phase) |
+                                       (HasFlow(event) ? kHasFlow : 0) |
+                                       (HasExtension(event) ? kExtended : 0)));
+  writer.Int(event.cause);
+  writer.Int(FlagsOf(event, is_sealed));
+  writer.Raw(AsView(event.key));
+  writer.Raw(AsView(event.intent));
+  writer.Raw(AsView(event.args_hash));
+  if (event.generation > 0) writer.Raw(AsView(event.base_key));
+  if (event.verdict != ObserveVerdict::kNone) {
+    writer.Int(event.verdict);
+    writer.Int(event.related);
+  }
+  if (HasFlow(event)) WriteFlow(writer, event);
+}
+
+std::uint8_t ReadFront(ByteReader& reader, EventFront& front) {
+  front.operation = reader.Int<std::uint64_t>();
+  front.generation = reader.Int<std::uint32_t>();
+  front.attempt = reader.Int<std::uint16_t>();
+  const auto phase = reader.Int<std::uint8_t>();
+  front.phase = static_cast<Phase>(phase & ~(kHasFlow | kExtended));
+  front.is_extended = (phase & kExtended) != 0;
+  front.cause = reader.Int<Cause>();
+  const auto flags = reader.Int<std::uint8_t>();
+  front.flags = flags;
+  front.key = ReadDigest(reader);
+  front.intent = ReadDigest(reader);
+  front.args_hash = ReadDigest(reader);
+  front.base_key = (flags & kHasBaseKey) != 0 ? ReadDigest(reader) : front.key;
+  if ((flags & kIsObserved) != 0) {
+    front.verdict = reader.Int<ObserveVerdict>();
+    front.related = reader.Int<std::uint64_t>();
+  }
+  front.has_undo = (flags & kEventHasUndo) != 0;
+  if ((phase & kHasFlow) != 0) ReadFlow(reader, front);
+  return flags;
+}
+
+// From behind the front to the end of the clear texts.
+void SkipTexts(ByteReader& reader) {
+  (void)reader.Int<std::int64_t>();
+  (void)reader.Int<std::int32_t>();
+  for (int text = 0; text < kClearTexts; ++text) (void)reader.Text();
+}
+
+bool FrontIsSound(const EventFront& front, std::uint8_t flags) {
+  return static_cast<int>(front.phase) < kPhaseCount && front.cause <= kLastCause &&
+         ((flags & kHasBaseKey) != 0) == (front.generation > 0) &&
+         static_cast<int>(front.verdict) < kObserveVerdictCount &&
+         ((flags & kIsObserved) != 0) == (front.verdict != ObserveVerdict::kNone);
+}
+
+using Decoded = std::expected<void, PayloadFault>;
+
+// Only the clear part of it can be read.
+void Lock(const KeyName& key, Event& event) {
+  event.is_locked = true;
+  event.answer_kept = false;
+  event.detail = LockedDetail(key);
+}
+
+// `reader` stands behind the clear part.
+Decoded ReadSealed(const RowView& row, ByteReader& reader, const EventFront& front, AnswerPart part,
+                   RowOpener& opener, Event& event) {
+  if (!opener.ReadKeyName(reader)) return std::unexpected(PayloadFault::kFormat);
+  SealContext context = SealContextOf(row.bytes, row.payload.size() - reader.left());
+  std::string clear;
+  if ((front.flags & kCarriedSeal) != 0) {
+    // As it stood in the row that it was sealed in.
+    clear = context.clear;
+    clear[kFlagsAt] = static_cast<char>(front.flags & ~kCarriedSeal);
+    context = {reader.Raw(context.head.size()), clear};
+  }
+  const Opening details = opener.ReadPart(reader, context, SealedPart::kDetails);
+  if (details == Opening::kBroken) return std::unexpected(PayloadFault::kSeal);
+  if (details == Opening::kNoKey) {
+    Lock(opener.key_name(), event);
+    return {};
+  }
+  ByteReader text(opener.text());
+  ReadDetails(text, front.flags, event);
+  if (!text.at_end()) return std::unexpected(PayloadFault::kFormat);
+  if (part == AnswerPart::kSkipBody) return {};
+  if (front.is_extended) {
+    if (opener.ReadPart(reader, context, SealedPart::kExtension) != Opening::kOpened) {
+      return std::unexpected(PayloadFault::kSeal);
+    }
+    ByteReader extension(opener.text());
+    if (!ReadExtension(extension, event) || !extension.at_end()) {
+      return std::unexpected(PayloadFault::kFormat);
+    }
+  }
+  if (part == AnswerPart::kOnlyRequest) return {};
+  if (event.answer_kept) {
+    if (opener.ReadPart(reader, context, SealedPart::kAnswer) != Opening::kOpened) {
+      return std::unexpected(PayloadFault::kSeal);
+    }
+    ByteReader answer(opener.text());
+    ReadAnswer(answer, AnswerBody::kRead, event.answer);
+    if (!answer.at_end()) return std::unexpected(PayloadFault::kFormat);
+  }
+  if (!reader.at_end()) return std::unexpected(PayloadFault::kFormat);
+  return {};
+}
+
+// As ReadSealed.
+Decoded ReadInClear(ByteReader& reader, const EventFront& front, AnswerPart part, Event& event) {
+  ReadDetails(reader, front.flags, event);
+  if (front.is_extended && !ReadExtension(reader, event)) {
+    return std::unexpected(PayloadFault::kFormat);
+  }
+  if (part == AnswerPart::kSkipBody) {
+    event.request.reset();
+    event.request_left_out = false;
+  }
+  const AnswerBody body = part == AnswerPart::kLoad ? AnswerBody::kRead : AnswerBody::kSkip;
+  if (event.answer_kept) ReadAnswer(reader, body, event.answer);
+  if (!reader.at_end()) return std::unexpected(PayloadFault::kFormat);
+  return {};
+}
+
+bool IsKnownKind(RowKind kind) { return kind >= RowKind::kEvent && kind <= RowKind::kFlow; }
+
+}  // namespace
+
 std::size_t OpenRow(std::string& out, const RowHead& head) {
   const std::size_t start = out.size();
   ByteWriter writer(out);
@@ -58,41 +234,6 @@ void CloseRow(std::string& out, std::size_t start) {
   Patch(out, start + kCrcAt, CrcWithoutItself(std::string_view(out).substr(start)));
 }
 
-void WriteHeaders(ByteWriter& writer, const Headers& headers) {
-  writer.Int(static_cast<std::uint32_t>(headers.size()));
-  for (const auto& [name, value] : headers) {
-    writer.Text(name);
-    writer.Text(value);
-  }
-}
-
-Headers ReadHeaders(ByteReader& reader) {
-  Headers headers;
-  const auto count = reader.Int<std::uint32_t>();
-  for (std::uint32_t i = 0; i < count && reader.ok(); ++i) {
-    std::string name(reader.Text());
-    std::string value(reader.Text());
-    headers.emplace_back(std::move(name), std::move(value));
-  }
-  return headers;
-}
-
-void WriteRequest(ByteWriter& writer, const RenderedRequest& request) {
-  writer.Text(request.method);
-  writer.Text(request.target);
-  WriteHeaders(writer, request.headers);
-  writer.Text(request.body);
-}
-
-RenderedRequest ReadRequest(ByteReader& reader) {
-  RenderedRequest request;
-  request.method = reader.Text();
-  request.target = reader.Text();
-  request.headers = ReadHeaders(reader);
-  request.body = reader.Text();
-  return request;
-}
-
 Digest ReadDigest(ByteReader& reader) {
   Digest digest{};
   const std::string_view raw = reader.Raw(digest.size());
@@ -100,91 +241,39 @@ Digest ReadDigest(ByteReader& reader) {
   return digest;
 }
 
-std::uint8_t FlagsOf(const Event& event) {
-  std::uint8_t flags = 0;
-  if (event.answer_kept) flags |= kAnswerKept;
-  if (event.settle) flags |= kHasSettle;
-  if (event.undo) flags |= kHasUndo;
-  if (event.generation > 0) flags |= kHasBaseKey;
-  return flags;
-}
-
-void WriteFront(ByteWriter& writer, const Event& event) {
-  writer.Int(event.operation);
-  writer.Int(event.generation);
-  writer.Int(event.attempt);
-  writer.Int(event.phase);
-  writer.Int(event.cause);
-  writer.Int(FlagsOf(event));
-  writer.Raw(AsView(event.key));
-  writer.Raw(AsView(event.intent));
-  writer.Raw(AsView(event.args_hash));
-  if (event.generation > 0) writer.Raw(AsView(event.base_key));
-}
-
-std::uint8_t ReadFront(ByteReader& reader, EventFront& front) {
-  front.operation = reader.Int<std::uint64_t>();
-  front.generation = reader.Int<std::uint32_t>();
-  front.attempt = reader.Int<std::uint16_t>();
-  front.phase = reader.Int<Phase>();
-  front.cause = reader.Int<Cause>();
-  const auto flags = reader.Int<std::uint8_t>();
-  front.key = ReadDigest(reader);
-  front.intent = ReadDigest(reader);
-  front.args_hash = ReadDigest(reader);
-  front.base_key = (flags & kHasBaseKey) != 0 ? ReadDigest(reader) : front.key;
-  return flags;
-}
-
-bool FrontIsSound(const EventFront& front, std::uint8_t flags) {
-  return static_cast<int>(front.phase) < kPhaseCount && front.cause <= Cause::kResend &&
-         ((flags & kHasBaseKey) != 0) == (front.generation > 0);
-}
-
-bool IsKnownKind(RowKind kind) { return kind >= RowKind::kEvent && kind <= RowKind::kAlias; }
-
-}  // namespace
-
-void AppendEventRow(std::string& out, const Event& event, const Digest& prev_hash) {
+void AppendEventRow(std::string& out, const Event& event, const Digest& prev_hash,
+                    RowSealer* sealer) {
   const std::size_t start =
       OpenRow(out, {RowKind::kEvent, event.id, event.epoch, event.wall_ms, prev_hash});
   ByteWriter writer(out);
-  WriteFront(writer, event);
+  WriteFront(writer, event, sealer != nullptr);
   writer.Int(event.window_ms);
   writer.Int(static_cast<std::int32_t>(event.http_status));
-  for (const std::string* text :
-       {&event.tool, &event.backend, &event.caller, &event.trace_id, &event.flow,
-        &event.policy_version, &event.method, &event.path, &event.detail, &event.external_ref}) {
+  for (const std::string* text : {&event.tool, &event.backend, &event.caller, &event.trace_id,
+                                  &event.flow, &event.policy_version, &event.method}) {
     writer.Text(*text);
   }
-  if (event.settle) WriteRequest(writer, *event.settle);
-  if (event.undo) WriteRequest(writer, *event.undo);
-  if (event.answer_kept) {
-    writer.Int(static_cast<std::int32_t>(event.answer.status));
-    writer.Text(event.answer.reason);
-    WriteHeaders(writer, event.answer.headers);
-    writer.Text(event.answer.body);
+  if (sealer == nullptr) {
+    WriteDetails(writer, event);
+    if (HasExtension(event)) WriteExtension(writer, event);
+    if (event.answer_kept) WriteAnswer(writer, event.answer);
+  } else {
+    sealer->AppendKeyName(out);
+    const std::size_t clear_bytes = out.size() - start - kRowHeadBytes;
+    std::size_t part = RowSealer::OpenPart(out);
+    WriteDetails(writer, event);
+    sealer->ClosePart(out, part, start, clear_bytes, SealedPart::kDetails);
+    if (HasExtension(event)) {
+      part = RowSealer::OpenPart(out);
+      WriteExtension(writer, event);
+      sealer->ClosePart(out, part, start, clear_bytes, SealedPart::kExtension);
+    }
+    if (event.answer_kept) {
+      part = RowSealer::OpenPart(out);
+      WriteAnswer(writer, event.answer);
+      sealer->ClosePart(out, part, start, clear_bytes, SealedPart::kAnswer);
+    }
   }
-  CloseRow(out, start);
-}
-
-void AppendAnsweredRow(std::string& out, const RowHead& head,
-                       std::span<const std::uint64_t> operations) {
-  const std::size_t start = OpenRow(out, head);
-  ByteWriter writer(out);
-  writer.Int(static_cast<std::uint32_t>(operations.size()));
-  for (const std::uint64_t operation : operations) writer.Int(operation);
-  CloseRow(out, start);
-}
-
-void AppendEpochRow(std::string& out, const RowHead& head) { CloseRow(out, OpenRow(out, head)); }
-
-void AppendAliasRow(std::string& out, const RowHead& head, const Digest& key,
-                    std::uint64_t operation) {
-  const std::size_t start = OpenRow(out, head);
-  ByteWriter writer(out);
-  writer.Raw(AsView(key));
-  writer.Int(operation);
   CloseRow(out, start);
 }
 
@@ -208,7 +297,15 @@ std::expected<RowView, std::string_view> ParseRow(std::string_view row) {
   if (version != kRowFormatVersion) return std::unexpected("format version is not known");
   if (!IsKnownKind(view.head.kind) || reserved != 0) return std::unexpected("kind is not known");
   view.payload = row.substr(kRowHeadBytes);
+  view.bytes = row;
   return view;
+}
+
+bool HasItsSize(std::string_view row) {
+  std::uint32_t payload_bytes = 0;
+  if (row.size() < kRowHeadBytes) return false;
+  std::memcpy(&payload_bytes, row.data() + kLengthAt, sizeof payload_bytes);
+  return row.size() == kRowHeadBytes + payload_bytes;
 }
 
 Digest RowHash(std::string_view row) { return Sha256(row); }
@@ -220,12 +317,40 @@ bool DecodeEventFront(const RowView& row, EventFront& front) {
   return reader.ok() && FrontIsSound(front, flags);
 }
 
-bool DecodeEvent(const RowView& row, AnswerPart answer, Event& event) {
-  if (row.head.kind != RowKind::kEvent) return false;
+std::optional<StepNews> NewsOf(const RowView& row) {
+  EventFront front;
+  ByteReader reader(row.payload);
+  if (row.head.kind != RowKind::kEvent) return std::nullopt;
+  (void)ReadFront(reader, front);
+  if (!front.is_step && front.undoes == 0) return std::nullopt;
+  (void)reader.Int<std::int64_t>();
+  (void)reader.Int<std::int32_t>();
+  (void)reader.Text();  // tool
+  (void)reader.Text();  // backend
+  StepNews news;
+  news.row = row.head.seq;
+  news.wall_ms = row.head.wall_ms;
+  news.operation = front.operation;
+  news.phase = front.phase;
+  news.attempt = front.attempt;
+  news.has_undo = front.has_undo;
+  news.undoes = front.undoes;
+  news.has_deadline = front.flow_has_deadline;
+  news.is_resend = front.cause == Cause::kResend || front.cause == Cause::kTooLate;
+  news.flow_name = front.flow_name;
+  news.caller = reader.Text();
+  news.trace_id = reader.Text();
+  news.flow = reader.Text();
+  news.policy_version = reader.Text();
+  return reader.ok() ? std::optional(news) : std::nullopt;
+}
+
+Decoded DecodeEvent(const RowView& row, AnswerPart part, RowOpener& opener, Event& event) {
+  if (row.head.kind != RowKind::kEvent) return std::unexpected(PayloadFault::kFormat);
   ByteReader reader(row.payload);
   EventFront front;
   const std::uint8_t flags = ReadFront(reader, front);
-  if (!reader.ok() || !FrontIsSound(front, flags)) return false;
+  if (!reader.ok() || !FrontIsSound(front, flags)) return std::unexpected(PayloadFault::kFormat);
   event = Event{};
   event.id = row.head.seq;
   event.epoch = row.head.epoch;
@@ -239,43 +364,63 @@ bool DecodeEvent(const RowView& row, AnswerPart answer, Event& event) {
   event.base_key = front.base_key;
   event.intent = front.intent;
   event.args_hash = front.args_hash;
+  event.verdict = front.verdict;
+  event.related = front.related;
+  event.is_step = front.is_step;
+  event.flow_has_deadline = front.flow_has_deadline;
+  event.undoes = front.undoes;
+  event.flow_name = front.flow_name;
   event.window_ms = reader.Int<std::int64_t>();
   event.http_status = reader.Int<std::int32_t>();
-  for (std::string* text :
-       {&event.tool, &event.backend, &event.caller, &event.trace_id, &event.flow,
-        &event.policy_version, &event.method, &event.path, &event.detail, &event.external_ref}) {
+  for (std::string* text : {&event.tool, &event.backend, &event.caller, &event.trace_id,
+                            &event.flow, &event.policy_version, &event.method}) {
     *text = reader.Text();
   }
-  if ((flags & kHasSettle) != 0) event.settle = ReadRequest(reader);
-  if ((flags & kHasUndo) != 0) event.undo = ReadRequest(reader);
   event.answer_kept = (flags & kAnswerKept) != 0;
-  if (event.answer_kept) {
-    event.answer.status = reader.Int<std::int32_t>();
-    event.answer.reason = reader.Text();
-    event.answer.headers = ReadHeaders(reader);
-    const std::string_view body = reader.Text();
-    if (answer == AnswerPart::kLoad) event.answer.body = body;
-  }
-  return reader.at_end();
+  if ((flags & kSealed) != 0) return ReadSealed(row, reader, front, part, opener, event);
+  if ((flags & kCarriedSeal) != 0) return std::unexpected(PayloadFault::kFormat);
+  return ReadInClear(reader, front, part, event);
 }
 
-bool DecodeAnswered(const RowView& row, std::vector<std::uint64_t>& operations) {
-  if (row.head.kind != RowKind::kAnswered) return false;
+std::optional<KeyName> SealedWith(const RowView& row) {
+  EventFront front;
   ByteReader reader(row.payload);
-  operations.clear();
-  const auto count = reader.Int<std::uint32_t>();
-  for (std::uint32_t i = 0; i < count && reader.ok(); ++i) {
-    operations.push_back(reader.Int<std::uint64_t>());
+  if (row.head.kind != RowKind::kEvent || (ReadFront(reader, front) & kSealed) == 0) {
+    return std::nullopt;
   }
-  return reader.at_end();
+  SkipTexts(reader);
+  KeyName name;
+  name.id = reader.Text();
+  name.check = reader.Int<std::uint64_t>();
+  if (!reader.ok()) return std::nullopt;
+  return name;
 }
 
-bool DecodeAlias(const RowView& row, Digest& key, std::uint64_t& operation) {
-  if (row.head.kind != RowKind::kAlias) return false;
+bool AppendLockedRow(std::string& out, const RowHead& head, const RowView& row) {
+  if (!SealedWith(row)) return false;
+  EventFront front;
   ByteReader reader(row.payload);
-  key = ReadDigest(reader);
-  operation = reader.Int<std::uint64_t>();
-  return reader.at_end();
+  const std::uint8_t flags = ReadFront(reader, front);
+  SkipTexts(reader);
+  (void)reader.Text();
+  (void)reader.Raw(sizeof(KeyName::check) + sizeof(Salt));
+  if (!reader.ok()) return false;
+  const std::size_t clear_bytes = row.payload.size() - reader.left();
+  const std::size_t start = OpenRow(out, head);
+  out.append(row.payload.substr(0, clear_bytes));
+  Patch(out, start + kRowHeadBytes + kFlagsAt, static_cast<std::uint8_t>(flags | kCarriedSeal));
+  if ((flags & kCarriedSeal) == 0) out.append(SealContextOf(row.bytes, clear_bytes).head);
+  out.append(row.payload.substr(clear_bytes));
+  CloseRow(out, start);
+  return true;
+}
+
+void AppendRelinkedRow(std::string& out, std::string_view row, const Digest& prev_hash) {
+  const std::size_t start = out.size();
+  out.append(row);
+  std::memcpy(out.data() + start + kCrcAt + sizeof(std::uint32_t), prev_hash.data(),
+              prev_hash.size());
+  CloseRow(out, start);
 }
 
 }  // namespace recourse

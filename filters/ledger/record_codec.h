@@ -3,12 +3,15 @@
 
 #include <cstdint>
 #include <expected>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "filters/ledger/event.h"
+#include "filters/ledger/flow_book.h"
+#include "filters/ledger/row_seal.h"
 
 namespace recourse {
 
@@ -18,6 +21,38 @@ enum class RowKind : std::uint8_t {
   kAnswered = 2,  // operations whose answer reached its client
   kEpoch = 3,     // a start of the process
   kAlias = 4,     // a key that stands for an operation begun under another key
+  kPolicy = 5,    // a policy that comes into force
+  kRetired = 6,   // what retention left of the rows it removed
+  kFlow = 7,      // a flow that moved
+};
+
+// A key whose operation is no longer kept.
+struct Tombstone {
+  Digest key{};
+  std::uint64_t operation = 0;
+  std::uint32_t generation = 0;
+  std::uint32_t newest_generation = 0;  // as in KeyEntry
+  Phase phase = Phase::kNone;           // its last one
+  std::int64_t last_wall_ms = 0;        // of its last event
+  std::int64_t since_ms = 0;            // when the answer went, in lived time (age_book.h)
+};
+inline constexpr std::size_t kTombstoneBytes = 65;
+
+// An operation that is kept though its first row, whose number is its name, is not.
+struct MovedOperation {
+  std::uint64_t operation = 0;
+  Digest key{};
+};
+
+// One step of retention.
+struct RetiredRow {
+  std::uint64_t operations = 0;        // ever begun
+  std::uint64_t tombstones_total = 0;  // kept after this step
+  std::vector<Tombstone> tombstones;   // new, or carried on from a removed row of this kind
+  std::vector<MovedOperation> moved;
+  std::vector<std::uint64_t> ended;  // moved operations that are kept no longer
+
+  bool empty() const { return tombstones.empty() && moved.empty() && ended.empty(); }
 };
 
 struct RowHead {
@@ -29,33 +64,67 @@ struct RowHead {
 };
 
 inline constexpr std::uint16_t kRowFormatVersion = 1;
-inline constexpr std::size_t kRowHeadBytes = 72;
 
-// Append one whole row to `out`. The event's id, epoch and wall_ms go into the head.
-void AppendEventRow(std::string& out, const Event& event, const Digest& prev_hash);
+// Append one whole row to `out`. The event's id, epoch and wall_ms go into the head. Everything
+// that came from a request or an answer is sealed; without a sealer it stands there in clear, which
+// is for logs that never reach a disk.
+void AppendEventRow(std::string& out, const Event& event, const Digest& prev_hash,
+                    RowSealer* sealer);
 void AppendAnsweredRow(std::string& out, const RowHead& head,
                        std::span<const std::uint64_t> operations);
 void AppendEpochRow(std::string& out, const RowHead& head);
 void AppendAliasRow(std::string& out, const RowHead& head, const Digest& key,
                     std::uint64_t operation);
+void AppendPolicyRow(std::string& out, const RowHead& head, const PolicyChange& change);
 
-// A checked row; `payload` points into the bytes it was parsed from.
+void AppendRetiredRow(std::string& out, const RowHead& head, const RetiredRow& retired);
+void AppendFlowRow(std::string& out, const RowHead& head, const FlowState& state);
+
+// A checked row; both texts point into the bytes it was parsed from.
 struct RowView {
   RowHead head;
   std::string_view payload;
+  std::string_view bytes{};  // head and payload
 };
 // Fails with a static reason unless magic, version, kind, length and CRC-32 are right.
 std::expected<RowView, std::string_view> ParseRow(std::string_view row);
 
+// Whether a row has as many bytes as its head says. Reads the head alone, so that a wrong size is
+// found before that many bytes are touched.
+bool HasItsSize(std::string_view row);
+
 // The link of the hash chain: SHA-256 over the whole row.
 Digest RowHash(std::string_view row);
 
-enum class AnswerPart : std::uint8_t { kLoad, kSkipBody };
+// What is loaded besides the details: all, nothing, or the request alone (Event::request).
+enum class AnswerPart : std::uint8_t { kLoad, kSkipBody, kOnlyRequest };
 
+// What is wrong with an event's payload.
+enum class PayloadFault : std::uint8_t {
+  kFormat,  // not what its kind says
+  kSeal,    // a sealed part was changed, cut, or moved here from another row
+};
+// A row that is sealed with a key that is not at hand gives an event with `is_locked`. Of a sealed
+// part that is not loaded nothing is looked at.
+std::expected<void, PayloadFault> DecodeEvent(const RowView& row, AnswerPart part,
+                                              RowOpener& opener, Event& event);
 // False when the payload is not what its kind says.
-bool DecodeEvent(const RowView& row, AnswerPart answer, Event& event);
 bool DecodeAnswered(const RowView& row, std::vector<std::uint64_t>& operations);
 bool DecodeAlias(const RowView& row, Digest& key, std::uint64_t& operation);
+bool DecodePolicy(const RowView& row, PolicyChange& change);
+
+// Appends a sealed event whose key is missing as it is, under another head. What it is bound to
+// goes with it, so that it opens there too once the key is back. False: it is no such row.
+bool AppendLockedRow(std::string& out, const RowHead& head, const RowView& row);
+
+// Appends the row with another predecessor.
+void AppendRelinkedRow(std::string& out, std::string_view row, const Digest& prev_hash);
+
+bool DecodeRetired(const RowView& row, RetiredRow& retired);
+// `row` of the state is the row's number.
+bool DecodeFlow(const RowView& row, FlowState& state);
+// The tombstone of `key` in such a row, if it holds one.
+std::optional<Tombstone> FindTombstone(const RowView& row, const Digest& key);
 
 // The fixed front of an event, enough for the key index.
 struct EventFront {
@@ -65,7 +134,21 @@ struct EventFront {
   Phase phase = Phase::kNone;
   Cause cause = Cause::kNone;
   Digest key{}, base_key{}, intent{}, args_hash{};
+  ObserveVerdict verdict = ObserveVerdict::kNone;
+  std::uint64_t related = 0;
+  bool has_undo = false;
+  bool is_step = false;
+  bool flow_has_deadline = false;
+  std::uint64_t undoes = 0;
+  std::uint8_t flags = 0;  // as stored
+  bool is_extended = false;
+  std::string_view flow_name{};  // valid as long as the row's bytes
 };
 bool DecodeEventFront(const RowView& row, EventFront& front);
+// What an event says about its flow; nullopt: it is of none, or cannot be read. Valid as long as
+// the row's bytes.
+std::optional<StepNews> NewsOf(const RowView& row);
+// The key that an event is sealed with; nullopt for other rows and events in clear.
+std::optional<KeyName> SealedWith(const RowView& row);
 
 }  // namespace recourse

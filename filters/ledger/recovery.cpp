@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "proxy/base/crash_point.h"
 #include "proxy/base/limits.h"
 #include "proxy/base/log.h"
 
@@ -26,17 +27,19 @@ std::unexpected<std::string> BadRow(std::uint64_t seq, std::string_view reason) 
 Done CheckTail(EventLog& log) {
   const std::uint64_t last = log.last_seq();
   if (last == 0) return {};
-  const std::uint64_t first = last > limits::kLedgerTailRows ? last - limits::kLedgerTailRows : 1;
+  const LogBase base = log.base();
+  const bool is_all = last - base.first_seq < limits::kLedgerTailRows;
+  const std::uint64_t first = is_all ? base.first_seq : last - limits::kLedgerTailRows;
   std::uint64_t expected = first;
   std::string_view problem;
-  Digest hash{};
+  Digest hash = base.prev_hash;
   const auto visit = [&](std::uint64_t seq, std::string_view bytes) {
     const auto row = ParseRow(bytes);
     if (!row) {
       problem = row.error();
     } else if (seq != expected || row->head.seq != seq) {
       problem = "row number is wrong";
-    } else if ((seq > first || first == 1) && row->head.prev_hash != hash) {
+    } else if ((seq > first || is_all) && row->head.prev_hash != hash) {
       problem = "hash chain is broken";
     } else {
       hash = RowHash(bytes);
@@ -59,6 +62,7 @@ std::optional<IndexMark> UsableMark(EventLog& log, ColdIndex& cold) {
   std::string row;
   if (!log.NewReader()->Read(mark->applied_seq, row)) return std::nullopt;
   if (RowHash(row) != mark->applied_hash) return std::nullopt;
+  if (!FlowBook().Decode(mark->flows, MonoTime())) return std::nullopt;
   return mark;
 }
 
@@ -115,6 +119,11 @@ Done SettleRunning(LedgerEngine& engine) {
     for (const Event& event : *open) {
       after = event.operation;
       if (event.phase != Phase::kDispatching) continue;
+      if (event.is_locked) {
+        Log(LogLevel::kError, "an operation that was running cannot be taken over",
+            {{"operation", std::to_string(event.operation)}, {"reason", event.detail}});
+        continue;
+      }
       Transition transition;
       transition.operation = event.operation;
       transition.attempt = event.attempt;
@@ -124,8 +133,10 @@ Done SettleRunning(LedgerEngine& engine) {
       if (const auto done = engine.Record(transition); !done) {
         return std::unexpected(std::string(done.error().detail()));
       }
+      RC_CRASH_POINT("k22");
     }
     if (!engine.Commit()) return std::unexpected(std::string(kCannotWrite));
+    RC_CRASH_POINT("k22");
   }
 }
 

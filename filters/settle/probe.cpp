@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "filters/call_values.h"
+#include "policy/late_reference.h"
 #include "proxy/base/hash.h"
 
 namespace recourse {
@@ -96,6 +97,18 @@ Transition FromUncertain(const Event& uncertain, Phase to, Cause cause) {
 
 }  // namespace
 
+std::string_view NameOf(ProbeVerdict verdict) {
+  switch (verdict) {
+    case ProbeVerdict::kPresent:
+      return "present";
+    case ProbeVerdict::kAbsent:
+      return "absent";
+    case ProbeVerdict::kNothing:
+      return "nothing";
+  }
+  return "nothing";
+}
+
 ProbeReading JudgeProbe(const SettleRule& rule, const Result<Answer>& result) {
   if (!result) return {};
   const Answer& answer = *result;
@@ -138,20 +151,38 @@ Millis ProbePause(const SettleRule& rule, const ProbeHistory& history, MonoTime 
 }
 
 Transition PresentTransition(const Event& uncertain, const std::string& external_ref,
-                             const Tool& tool) {
+                             const Tool& tool,
+                             const std::vector<std::pair<std::string, std::string>>& captures) {
   Transition transition = FromUncertain(uncertain, Phase::kSucceeded, Cause::kProbePresent);
   transition.external_ref = external_ref.empty() ? uncertain.external_ref : external_ref;
   transition.answer_kept = true;
   transition.answer =
       KeepsAnswer(uncertain) ? uncertain.answer : RebuiltAnswer(transition.external_ref);
   transition.detail = "the settle request found the effect";
+  const std::string key = ToHex(uncertain.key);
+  if (uncertain.undo && LacksReference(*uncertain.undo, key)) {
+    auto undo = FillReference(*uncertain.undo, key, transition.external_ref);
+    if (undo) {
+      transition.undo = std::move(*undo);
+    } else {
+      transition.detail += "; the undo request cannot be made: ";
+      transition.detail += undo.error().detail();
+    }
+  }
   if (tool.undo && !uncertain.undo) {
     // The call itself is gone; an undo that needs no more than this can still be made.
     CallValues values;
-    values.key = ToHex(uncertain.key);
+    values.path = &captures;
+    values.key = key;
     values.external_ref = transition.external_ref;
     auto undo = Render(tool.undo->request, values);
     if (undo) {
+      // What the undo keeps of the call is kept in its settle request, if anywhere.
+      for (const std::string& name : tool.undo->from_call) {
+        const std::string* value =
+            uncertain.settle ? FindHeader(uncertain.settle->headers, name) : nullptr;
+        if (value != nullptr) undo->headers.emplace_back(name, *value);
+      }
       transition.undo = std::move(*undo);
     } else {
       transition.detail += "; the undo request cannot be made: ";

@@ -3,6 +3,9 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "filters/ledger/ledger.h"
 #include "filters/upstream.h"
@@ -15,6 +18,8 @@ enum class ProbeVerdict : std::uint8_t {
   kAbsent,   // it does not exist now; a late arrival may still make it
   kNothing,  // the answer tells nothing
 };
+std::string_view NameOf(ProbeVerdict verdict);  // "present"
+
 struct ProbeReading {
   ProbeVerdict verdict = ProbeVerdict::kNothing;
   std::string external_ref;  // kPresent, when the value is usable as one
@@ -48,9 +53,11 @@ Millis ProbePause(const SettleRule& rule, const ProbeHistory& history, MonoTime 
 // has been told as a success already.
 bool KeepsAnswer(const Event& uncertain);
 
-// The moves that a verdict is made durable with.
+// The moves that a verdict is made durable with. `captures` are those of the call's path, decoded:
+// with the effect's name they are all that is left to make its undo request of.
 Transition PresentTransition(const Event& uncertain, const std::string& external_ref,
-                             const Tool& tool);
+                             const Tool& tool,
+                             const std::vector<std::pair<std::string, std::string>>& captures = {});
 Transition AbsentTransition(const Event& uncertain);
 
 }  // namespace recourse

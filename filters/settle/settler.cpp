@@ -5,6 +5,8 @@
 #include <cstring>
 
 #include "filters/key_text.h"
+#include "filters/ledger/flow_effect.h"
+#include "filters/stored_call.h"
 #include "proxy/base/log.h"
 
 namespace recourse {
@@ -25,12 +27,6 @@ HttpRequest ProbeRequest(const Event& event, const Backend& backend) {
                       std::move(rendered.headers), std::move(rendered.body)};
   SetHeader(request.headers, "Accept-Encoding", "identity");
   return request;
-}
-
-const Backend* FindBackend(const Policy& policy, const std::string& name) {
-  const auto at = std::find_if(policy.backends.begin(), policy.backends.end(),
-                               [&](const Backend& backend) { return backend.name == name; });
-  return at == policy.backends.end() ? nullptr : &*at;
 }
 
 std::size_t SizeOf(const HttpResponse& answer) {
@@ -101,7 +97,9 @@ Task<void> Settler::LoadOpen() {
     if (page->empty()) co_return;
     for (const Event& event : *page) {
       after = std::max(after, event.operation);
-      if (event.phase == Phase::kUncertain && event.settle) Add(event);
+      if (event.phase == Phase::kUncertain && event.settle) {
+        Add(event, parts_.policy(event.policy_version));
+      }
     }
     seen += page->size();
   }
@@ -109,19 +107,21 @@ Task<void> Settler::LoadOpen() {
 
 void Settler::Watch(const Event& uncertain) {
   if (uncertain.phase != Phase::kUncertain || !uncertain.settle) return;
-  Post([this, event = uncertain]() mutable {
-    Add(std::move(event));
+  // Taken here: the caller's request still holds that policy.
+  Post([this, event = uncertain, policy = parts_.policy(uncertain.policy_version)]() mutable {
+    Add(std::move(event), std::move(policy));
     Tick();
     Wake();
   });
 }
 
-void Settler::Add(Event event) {
+void Settler::Add(Event event, std::shared_ptr<const Policy> policy) {
   const auto known = entries_.find(event.operation);
   // A later attempt replaces what is known of an earlier one; its absence has to be shown anew.
   if (known != entries_.end() && known->second.event.attempt >= event.attempt) return;
   if (known != entries_.end()) Forget(event.operation, true);
   if (is_stopping_ || entries_.size() >= limits::kOpenOperationsMax) return;
+  event.request.reset();
   if (!KeepsAnswer(event)) {
     event.answer_kept = false;
     event.answer = HttpResponse();
@@ -132,6 +132,7 @@ void Settler::Add(Event event) {
   const MonoTime now = parts_.clock.Now();
   Entry entry;
   entry.event = std::move(event);
+  entry.policy = std::move(policy);
   entry.history.since = now;
   entry.next_at = now;
   const std::uint64_t operation = entry.event.operation;
@@ -167,8 +168,17 @@ void Settler::AddWaiter(std::uint64_t operation, Waiter waiter) {
   Wake();
 }
 
+void Settler::TakeFromQueues(const Entry& entry) {
+  const Due due{entry.next_at, entry.event.operation};
+  due_.erase(due);
+  const auto crowd = crowded_.find(entry.event.backend);
+  if (crowd == crowded_.end()) return;
+  crowd->second.erase(due);
+  if (crowd->second.empty()) crowded_.erase(crowd);
+}
+
 void Settler::SetNext(Entry& entry, MonoTime at) {
-  due_.erase({entry.next_at, entry.event.operation});
+  TakeFromQueues(entry);
   entry.next_at = at;
   due_.emplace(at, entry.event.operation);
 }
@@ -183,18 +193,34 @@ MonoTime Settler::NextTick() const {
 void Settler::Tick() {
   if (is_stopping_) return;
   ExpireWaiters();
+  while (active_ < limits::kProbesAtOnceMax) {
+    Entry* const entry = LongestCrowdedOut();
+    if (entry == nullptr) break;
+    Start(*entry);
+  }
   const MonoTime now = parts_.clock.Now();
   for (std::size_t looked = 0; looked < limits::kSettleScanMax && !due_.empty() &&
                                active_ < limits::kProbesAtOnceMax && due_.begin()->first <= now;
        ++looked) {
     Entry& entry = entries_.at(due_.begin()->second);
-    if (probing_[entry.event.backend] >= limits::kProbesPerBackendMax) {
-      // One backend that hangs must not hold up the others.
-      SetNext(entry, now + limits::kSettleTick);
-    } else {
+    if (probing_[entry.event.backend] < limits::kProbesPerBackendMax) {
       Start(entry);
+    } else {
+      // One backend that hangs must not hold up the others.
+      crowded_[entry.event.backend].insert(due_.extract(due_.begin()));
     }
   }
+}
+
+Settler::Entry* Settler::LongestCrowdedOut() {
+  const Due* first = nullptr;
+  for (const auto& [backend, crowd] : crowded_) {
+    const auto probing = probing_.find(backend);
+    const bool is_full =
+        probing != probing_.end() && probing->second >= limits::kProbesPerBackendMax;
+    if (!is_full && (first == nullptr || *crowd.begin() < *first)) first = &*crowd.begin();
+  }
+  return first == nullptr ? nullptr : &entries_.at(first->second);
 }
 
 void Settler::ExpireWaiters() {
@@ -211,46 +237,52 @@ void Settler::ExpireWaiters() {
 }
 
 void Settler::Start(Entry& entry) {
-  due_.erase({entry.next_at, entry.event.operation});
+  TakeFromQueues(entry);
   entry.is_probing = true;
   const std::string backend = entry.event.backend;
   ++probing_[backend];
   ++active_;
   Spawn(Probe(entry.event.operation), [this, backend] {
     if (--probing_[backend] == 0) probing_.erase(backend);
+    if (!crowded_.empty() && !is_stopping_) Post([this] { Tick(); });
     if (--active_ == 0 && drained_) drained_->Set(true);
   });
 }
 
 Task<void> Settler::Probe(std::uint64_t operation) {
-  const std::shared_ptr<const Policy> policy = parts_.policy();
+  const std::shared_ptr<const Policy> policy = entries_.at(operation).policy;
   const Event& event = entries_.at(operation).event;
   const std::uint16_t attempt = event.attempt;
   const Tool* tool = policy->FindTool(event.tool);
   const Backend* backend = FindBackend(*policy, event.backend);
   if (tool == nullptr || !tool->settle || backend == nullptr) {
-    Forget(operation, false);  // the policy no longer says how to read the answer
+    Forget(operation, false);  // its own policy is lost, and no other says how to read the answer
     co_return;
   }
   const MonoTime sent_at = parts_.clock.Now();
-  const Result<Answer> answer = co_await Ask(*backend, ProbeRequest(event, *backend));
+  OwnRequest told(OwnRequest::Kind::kProbe, event, policy, *backend,
+                  entries_.at(operation).history.probes + 1);
+  const Result<Answer> answer =
+      co_await Ask(*backend, ProbeRequest(event, *backend), std::move(told));
+  ProbeReading reading = JudgeProbe(*tool->settle, answer);
+  if (parts_.probed) parts_.probed(tool->name, reading.verdict);
   const auto at = entries_.find(operation);
   if (at == entries_.end() || at->second.event.attempt != attempt) co_return;
   at->second.probed_at = parts_.clock.Now();
   ++at->second.history.probes;
-  const bool is_done =
-      co_await Conclude(operation, *tool, JudgeProbe(*tool->settle, answer), sent_at);
+  const bool is_done = co_await Conclude(operation, *tool, std::move(reading), sent_at);
   const auto still = entries_.find(operation);
   if (is_done || still == entries_.end() || still->second.event.attempt != attempt) co_return;
   Reschedule(still->second, *tool->settle);
 }
 
-Task<Result<Answer>> Settler::Ask(const Backend& backend, HttpRequest request) {
+Task<Result<Answer>> Settler::Ask(const Backend& backend, HttpRequest request, OwnRequest told) {
   const std::unique_ptr<UpstreamConnection> connection = parts_.upstream.Open(backend);
   const Result<void> connected = co_await connection->Connected();
   if (!connected) co_return std::unexpected(connected.error());
-  co_return co_await connection->Exchange(request, parts_.clock.Now() + limits::kProbeTimeout,
-                                          limits::kProbeAnswerBytesMax);
+  co_return co_await ExchangeTraced(
+      *connection, std::move(request), parts_.clock.Now() + limits::kProbeTimeout,
+      limits::kProbeAnswerBytesMax, parts_.tracing, parts_.clock, std::move(told));
 }
 
 Task<bool> Settler::Conclude(std::uint64_t operation, const Tool& tool, ProbeReading reading,
@@ -260,7 +292,8 @@ Task<bool> Settler::Conclude(std::uint64_t operation, const Tool& tool, ProbeRea
   switch (reading.verdict) {
     case ProbeVerdict::kPresent:
       co_return co_await Record(operation,
-                                PresentTransition(entry.event, reading.external_ref, tool));
+                                PresentTransition(entry.event, reading.external_ref, tool,
+                                                  CapturesOf(entry.event, *entry.policy)));
     case ProbeVerdict::kAbsent:
       if (!AbsenceCounts(*tool.settle, history, sent_at, entry.event.http_status)) break;
       if (++history.answers_absent < limits::kProbesAbsentMin) break;
@@ -274,8 +307,16 @@ Task<bool> Settler::Conclude(std::uint64_t operation, const Tool& tool, ProbeRea
 
 Task<bool> Settler::Record(std::uint64_t operation, Transition transition) {
   const std::uint16_t attempt = transition.attempt;
+  const auto known = entries_.find(operation);
+  if (known != entries_.end() && known->second.event.is_step && known->second.policy) {
+    const Policy& policy = *known->second.policy;
+    const Tool* const tool = policy.FindTool(known->second.event.tool);
+    if (tool != nullptr) transition.flow = FlowEffectOf(policy, *tool, transition.to);
+  }
+  const bool breaks_flow = transition.flow && transition.flow->to == FlowPhase::kBreaking;
   const Result<Event> recorded =
       co_await parts_.ledger.Record(std::move(transition), parts_.executor);
+  if (recorded && breaks_flow && parts_.breaks_flow) parts_.breaks_flow(*recorded);
   // kInternal: someone else moved it. A failed ledger stays failed, so there is no second try.
   const bool has_moved = recorded || recorded.error().code() == ErrorCode::kInternal;
   const auto at = entries_.find(operation);
@@ -308,7 +349,7 @@ void Settler::Forget(std::uint64_t operation, bool is_settled) {
   if (at == entries_.end()) return;
   Entry entry = std::move(at->second);
   answers_bytes_ -= SizeOf(entry.event.answer);
-  due_.erase({entry.next_at, operation});
+  TakeFromQueues(entry);
   waiting_.erase(operation);
   entries_.erase(at);
   for (Waiter& waiter : entry.waiters) {

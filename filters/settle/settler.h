@@ -15,6 +15,7 @@
 #include "filters/ledger/ledger.h"
 #include "filters/settle/probe.h"
 #include "filters/settling.h"
+#include "filters/tracing.h"
 #include "filters/upstream.h"
 #include "proxy/base/clock.h"
 #include "proxy/base/executor.h"
@@ -33,7 +34,13 @@ class Settler final : public Settling {
     Timer& timer;
     const Clock& clock;
     Random& random;
-    std::function<std::shared_ptr<const Policy>()> policy;  // the current one
+    // The policy of that version, or the one in force when it is lost. Thread-safe.
+    std::function<std::shared_ptr<const Policy>(const std::string& version)> policy;
+    // Told of an outcome that breaks its flow; may be unset.
+    std::function<void(const Event& settled)> breaks_flow{};
+    // Told of each probe of that tool; may be unset.
+    std::function<void(const std::string& tool, ProbeVerdict verdict)> probed{};
+    Tracing* tracing = nullptr;  // null: traces are off
   };
   explicit Settler(Parts parts) : parts_(std::move(parts)) {}
   Settler(const Settler&) = delete;
@@ -56,7 +63,8 @@ class Settler final : public Settling {
     std::shared_ptr<Promise<bool>> told;
   };
   struct Entry {
-    Event event;  // its answer only where KeepsAnswer
+    Event event;                           // its answer only where KeepsAnswer
+    std::shared_ptr<const Policy> policy;  // that the operation began under
     ProbeHistory history;
     MonoTime next_at;
     MonoTime probed_at{};  // end of the last probe
@@ -64,18 +72,23 @@ class Settler final : public Settling {
     std::vector<Waiter> waiters;
   };
 
+  using Due = std::pair<MonoTime, std::uint64_t>;  // when, and which operation
+
   void Post(Job job);
   Task<void> LoadOpen();
-  void Add(Event event);
+  void Add(Event event, std::shared_ptr<const Policy> policy);
   void AddWaiter(std::uint64_t operation, Waiter waiter);
   void Wake();
   // Answers waiters that are out of time and starts the probes that are due.
   void Tick();
   void ExpireWaiters();
+  // What has been due for longest and may be probed now; null when nothing may.
+  Entry* LongestCrowdedOut();
+  void TakeFromQueues(const Entry& entry);
   void Start(Entry& entry);
   MonoTime NextTick() const;
   Task<void> Probe(std::uint64_t operation);
-  Task<Result<Answer>> Ask(const Backend& backend, HttpRequest request);
+  Task<Result<Answer>> Ask(const Backend& backend, HttpRequest request, OwnRequest told);
   // Makes a verdict durable; true: the operation is no longer ours.
   Task<bool> Conclude(std::uint64_t operation, const Tool& tool, ProbeReading reading,
                       MonoTime sent_at);
@@ -90,9 +103,12 @@ class Settler final : public Settling {
 
   // Owned by the settler's thread.
   std::map<std::uint64_t, Entry> entries_;
-  std::set<std::pair<MonoTime, std::uint64_t>> due_;  // entries that are not being probed
-  std::set<std::uint64_t> waiting_;                   // entries with waiters
-  std::map<std::string, std::size_t> probing_;        // probes under way by backend
+  std::set<Due> due_;  // entries that are neither being probed nor crowded out
+  // Entries that were due while as many probes of their backend were under way as may be, by
+  // backend; no set is empty.
+  std::map<std::string, std::set<Due>> crowded_;
+  std::set<std::uint64_t> waiting_;             // entries with waiters
+  std::map<std::string, std::size_t> probing_;  // probes under way by backend
   std::size_t active_ = 0;
   std::size_t answers_bytes_ = 0;
   bool is_stopping_ = false;

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "filters/trace/traceparent.h"
+#include "filters/tracing.h"
 #include "proxy/base/hash.h"
 
 namespace recourse {
@@ -24,14 +25,17 @@ std::string TraceFilter::RandomId(std::size_t bytes) {
 }
 
 Task<Result<Outcome>> TraceFilter::Handle(RequestContext& context, Next next) {
-  if (auto trace = ClientTrace(context.request.headers)) {
+  if (context.span_id) {
+    // The session has decided what the trace is, and whether it is sampled.
+    if (!context.trace.from_client) RemoveHeader(context.request.headers, "tracestate");
+  } else if (auto trace = ClientTrace(context.request.headers)) {
     context.trace = std::move(*trace);
   } else {
     context.trace = TraceContext();
     context.trace.trace_id = RandomId(16);
     RemoveHeader(context.request.headers, "tracestate");
   }
-  context.trace.parent_id = RandomId(8);
+  context.trace.parent_id = context.span_id ? *context.span_id : RandomId(8);
   SetHeader(context.request.headers, "traceparent", FormatTraceparent(context.trace));
   return next(context);
 }

@@ -12,7 +12,8 @@ class TraceFilter final : public Filter {
   explicit TraceFilter(Random& random) : random_(random) {}
   std::string_view name() const override { return "trace"; }
 
-  // Sets context.trace with a parent id of ours and the outgoing traceparent. Keeps tracestate only
+  // Sets context.trace, unless the session has, with a parent id of ours and the outgoing
+  // traceparent. Keeps tracestate only
   // beside a valid traceparent, as W3C asks.
   Task<Result<Outcome>> Handle(RequestContext& context, Next next) override;
 

@@ -18,26 +18,30 @@ bool IsId(std::string_view text) {
 
 }  // namespace
 
-std::optional<TraceContext> ParseTraceparent(std::string_view text) {
+bool TraceparentView::IsSampled() const {
+  constexpr std::string_view kOdd = "13579bdf";
+  return kOdd.find(flags[1]) != std::string_view::npos;
+}
+
+std::optional<TraceparentView> ReadTraceparent(std::string_view text) {
   if (text.size() < kSize || text[2] != '-' || text[35] != '-' || text[52] != '-') {
     return std::nullopt;
   }
   const std::string_view version = text.substr(0, 2);
   if (!IsLowerHex(version) || version == "ff") return std::nullopt;
   if (text.size() > kSize && (version == "00" || text[kSize] != '-')) return std::nullopt;
-  TraceContext trace;
-  trace.trace_id = text.substr(3, 32);
-  trace.parent_id = text.substr(36, 16);
-  trace.flags = text.substr(53, 2);
-  trace.from_client = true;
+  const TraceparentView trace{text.substr(3, 32), text.substr(36, 16), text.substr(53, 2)};
   if (!IsId(trace.trace_id) || !IsId(trace.parent_id) || !IsLowerHex(trace.flags)) {
     return std::nullopt;
   }
   return trace;
 }
 
-std::string FormatTraceparent(const TraceContext& trace) {
-  return "00-" + trace.trace_id + "-" + trace.parent_id + "-" + trace.flags;
+std::optional<TraceContext> ParseTraceparent(std::string_view text) {
+  const auto read = ReadTraceparent(text);
+  if (!read) return std::nullopt;
+  return TraceContext{std::string(read->trace_id), std::string(read->parent_id),
+                      std::string(read->flags), true};
 }
 
 }  // namespace recourse

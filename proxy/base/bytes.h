@@ -48,6 +48,7 @@ class ByteReader {
   std::string_view Raw(std::size_t size) { return Take(size) ? taken_ : std::string_view(); }
   std::string_view Text() { return Raw(Int<std::uint32_t>()); }
   bool ok() const { return ok_; }
+  std::size_t left() const { return in_.size(); }
   bool at_end() const { return ok_ && in_.empty(); }
 
  private:

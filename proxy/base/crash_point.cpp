@@ -17,12 +17,14 @@ namespace {
 struct Armed {
   std::string name;
   int at = 1;
+  int signal = SIGKILL;
   Armed() {
     const char* text = std::getenv("RECOURSE_CRASH_POINT");
     if (text == nullptr) return;
     name = text;
     if (const auto colon = name.find(':'); colon != std::string::npos) {
       at = std::atoi(name.c_str() + colon + 1);
+      if (name.ends_with(":stop")) signal = SIGSTOP;
       name.resize(colon);
     }
   }
@@ -54,7 +56,7 @@ void CrashPoint(const char* name) {
   if (!IsCrashPointArmed(name)) return;
   if (passes.fetch_add(1) + 1 != ArmedPoint().at) return;
   Record(name);
-  ::kill(::getpid(), SIGKILL);
+  ::kill(::getpid(), ArmedPoint().signal);
 }
 
 }  // namespace recourse

@@ -1,6 +1,7 @@
 // Named places where a test build can be killed (semantics 2.5). Compiled out of release.
 //
-// RECOURSE_CRASH_POINT=k05:3 ends the process with SIGKILL at the third pass through k05.
+// RECOURSE_CRASH_POINT=k05:3 ends the process with SIGKILL at the third pass through k05;
+// k05:3:stop suspends it there with SIGSTOP instead.
 // RECOURSE_CRASH_HITS=FILE   names a file to which the name of the point is appended at the kill.
 #pragma once
 

@@ -19,28 +19,40 @@ enum class ErrorCode : std::uint8_t {
   kNotImplemented,  // unknown transfer coding
   kExpectationFailed,
   kVersionNotSupported,
-  kAmbiguousPath,        // two readings of the path disagree about what it may do
-  kUnknownBackend,       // no backend of the policy has this authority
-  kDenied,               // the policy says no
-  kApprovalUnavailable,  // the tool needs a human and none can be asked yet
-  kInvalidKey,           // the Idempotency-Key field cannot be read
-  kKeyRequired,          // the policy's scope is not in the call
-  kInProgress,           // the same call is still running
-  kOutcomeUnknown,       // sent, and nobody knows whether it took effect
-  kKeyReused,            // same key, other arguments
-  kSuspectedDuplicate,   // the policy asks a human about a probable repeat
-  kCompensated,          // the effect was undone; it does not run again
-  kKeyExpired,           // the key was used, and its answer is no longer kept
-  kAnswerNotKept,        // executed, but its answer was larger than what is kept
-  kAnswerLost,           // executed, but its answer was lost on the way
-  kNotSent,              // the backend could not be reached; provably nothing was sent
-  kBackendTimeout,       // read lane: no answer in time
-  kBackendReset,         // read lane: connection lost
-  kBackendProtocol,      // read lane: the answer is not HTTP
-  kLedgerUnavailable,    // the log cannot be written, so writes are refused
+  kAmbiguousPath,       // two readings of the path disagree about what it may do
+  kUnknownBackend,      // no backend of the policy has this authority
+  kDenied,              // the policy says no
+  kApprovalPending,     // it waits for a human
+  kApprovalRejected,    // a human said no
+  kApprovalExpired,     // no human said yes in time
+  kApprovalVoid,        // the policy changed before it was sent: it has to be asked anew
+  kInvalidKey,          // the Idempotency-Key field cannot be read
+  kKeyRequired,         // the policy's scope is not in the call
+  kInProgress,          // the same call is still running
+  kOutcomeUnknown,      // sent, and nobody knows whether it took effect
+  kKeyReused,           // same key, other arguments
+  kSuspectedDuplicate,  // the policy asks a human about a probable repeat
+  kCompensated,         // the effect was undone; it does not run again
+  kFlowClosed,          // the flow is being undone, was undone, or waits for a human
+  kKeyExpired,          // the key was used, and its answer is no longer kept
+  kAnswerNotKept,       // executed, but its answer is not kept
+  kAnswerLost,          // executed, but its answer was lost on the way
+  kNotSent,             // the backend could not be reached; provably nothing was sent
+  kAddressRefused,      // the backend's name leads where it must not
+  kTlsCertificate,      // the backend's certificate cannot be verified
+  kTlsRefused,          // the backend refused our TLS handshake
+  kTlsProtocol,         // no TLS connection with the backend for another reason
+  kBackendTimeout,      // read lane: no answer in time
+  kBackendReset,        // read lane: connection lost
+  kBackendProtocol,     // read lane: the answer is not HTTP
+  kLedgerUnavailable,   // the log cannot be written, so writes are refused
+  kLedgerFull,          // the log has no room for a new operation
+  kLedgerRestored,      // the log came from a backup, and nobody has accepted what it lacks
+  kQuotaExceeded,       // the caller has used up what the policy grants it
   kOverloaded,
   kDraining,
   kLoop,
+  kMayHaveActed,  // observe mode: a write was sent, and nobody knows whether it took effect
   kInternal,
 };
 inline constexpr int kErrorCodeCount = static_cast<int>(ErrorCode::kInternal) + 1;
@@ -79,5 +91,9 @@ struct ErrorFacts {
   std::string_view advice;       // one sentence written for the model
 };
 const ErrorFacts& FactsOf(ErrorCode code);
+
+// True for refusals of requests that cannot be read in one way or not whole: what follows on their
+// connection might be read in another way too, so it is closed after the answer (bad-inputs 4).
+bool EndsConnection(ErrorCode code);
 
 }  // namespace recourse

@@ -52,6 +52,15 @@ std::string ToHex(std::string_view bytes) {
   return hex;
 }
 
+std::string ToBase64(std::string_view bytes) {
+  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');  // OpenSSL ends it with a zero
+  const int size = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
+                                   reinterpret_cast<const unsigned char*>(bytes.data()),
+                                   static_cast<int>(bytes.size()));
+  text.resize(static_cast<std::size_t>(size));
+  return text;
+}
+
 std::optional<Digest> DigestFromHex(std::string_view hex) {
   Digest digest;
   if (hex.size() != digest.size() * 2) return std::nullopt;

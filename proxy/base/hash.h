@@ -1,4 +1,4 @@
-// SHA-256, HMAC-SHA-256 and hex, over OpenSSL.
+// SHA-256, HMAC-SHA-256, hex and base64, over OpenSSL.
 #pragma once
 
 #include <openssl/evp.h>
@@ -21,6 +21,7 @@ std::string ToHex(std::string_view bytes);
 inline std::string ToHex(const Digest& digest) {
   return ToHex(std::string_view(reinterpret_cast<const char*>(digest.data()), digest.size()));
 }
+std::string ToBase64(std::string_view bytes);
 // nullopt unless `hex` is exactly 64 hexadecimal digits.
 std::optional<Digest> DigestFromHex(std::string_view hex);
 

@@ -1,6 +1,7 @@
 #include "proxy/base/http_message.h"
 
 #include <algorithm>
+#include <array>
 
 namespace recourse {
 namespace {
@@ -52,6 +53,15 @@ void SetHeader(Headers& headers, std::string_view name, std::string_view value) 
 
 void RemoveHeader(Headers& headers, std::string_view name) {
   std::erase_if(headers, [&](const Header& field) { return EqualsIgnoreCase(field.first, name); });
+}
+
+bool IsCredentialField(std::string_view name) {
+  static constexpr std::array<std::string_view, 9> kNames{
+      "set-cookie", "set-cookie2", "cookie",       "authorization",       "authentication-info",
+      "x-api-key",  "api-key",     "x-auth-token", "x-amz-security-token"};
+  const std::string lower = ToLower(name);
+  return lower.starts_with("proxy-") ||
+         std::find(kNames.begin(), kNames.end(), lower) != kNames.end();
 }
 
 bool IsToken(std::string_view text) {

@@ -38,6 +38,10 @@ void RemoveHeader(Headers& headers, std::string_view name);
 bool IsToken(std::string_view text);
 bool IsFieldValue(std::string_view text);
 
+// Fields that carry credentials (P0 12), of requests and answers: never in a log, an export or a
+// kept answer.
+bool IsCredentialField(std::string_view name);
+
 // False when an escape is malformed.
 bool PercentDecode(std::string_view text, std::string& out);
 // Encodes everything but RFC 3986 unreserved characters.

@@ -59,6 +59,8 @@ std::string CanonicalJson(const Json& value, const std::vector<std::string>& ign
 // that is at most 64 characters ("12e1" is 120), true, false. Empty for null, arrays and objects.
 std::string ScalarText(const Json& value);
 
+bool IsUtf8(std::string_view text);
+
 // Appends `text` as a JSON string with its quotes. Invalid UTF-8 becomes U+FFFD.
 void AppendJsonString(std::string& out, std::string_view text);
 

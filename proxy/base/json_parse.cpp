@@ -322,4 +322,6 @@ Result<Json> ParseJson(std::string_view text) {
   return tree;
 }
 
+bool IsUtf8(std::string_view text) { return simdjson::validate_utf8(text); }
+
 }  // namespace recourse

@@ -27,7 +27,7 @@ BodyDecoder::Piece BodyDecoder::Decode(ReadBuffer& buffer) {
     case BodyKind::kChunked:
       return DecodeChunks(buffer);
   }
-  return {{}, End::kBad};
+  return {{}, End::kBad, Error(ErrorCode::kMalformedRequest, "unknown framing")};
 }
 
 BodyDecoder::Piece BodyDecoder::DecodeChunks(ReadBuffer& buffer) {
@@ -39,6 +39,7 @@ BodyDecoder::Piece BodyDecoder::DecodeChunks(ReadBuffer& buffer) {
     const auto step = chunks_.Feed(buffer.unread());
     if (step.bad) {
       piece.end = End::kBad;
+      piece.error = step.error;
       break;
     }
     if (!step.data.empty()) {
@@ -50,7 +51,10 @@ BodyDecoder::Piece BodyDecoder::DecodeChunks(ReadBuffer& buffer) {
     if (step.done) piece.end = End::kComplete;
   }
   data_bytes_ += size;
-  if (chunks_.framing_bytes() > 4 * data_bytes_ + kFramingSlack) piece.end = End::kBad;
+  if (of_ == Of::kRequest && chunks_.framing_bytes() > 4 * data_bytes_ + kFramingSlack) {
+    piece.end = End::kBad;
+    piece.error = Error(ErrorCode::kRequestTooLarge, "the body is sent in too many small chunks");
+  }
   piece.data = {start, size};
   return piece;
 }

@@ -34,9 +34,15 @@ class BodyDecoder {
   struct Piece {
     std::string_view data;  // decoded, inside the buffer; valid until the buffer is read into
     End end = End::kMore;
+    Error error{};  // kBad: kMalformedRequest, kHeaderTooLarge or kRequestTooLarge; static reason
   };
 
-  BodyDecoder(BodyKind kind, std::uint64_t length) : kind_(kind), left_(length) {}
+  enum class Of : std::uint8_t {
+    kRequest,
+    kAnswer,  // some servers flush every byte, and those who ask them pay for it
+  };
+  BodyDecoder(BodyKind kind, std::uint64_t length, Of of = Of::kRequest)
+      : kind_(kind), of_(of), left_(length) {}
 
   // Decodes what the buffer holds and consumes it. No data and kMore: read more into the buffer,
   // or ask Ended() what it means that nothing came.
@@ -44,6 +50,10 @@ class BodyDecoder {
   // What it means that the connection ended; `clean` is an end of stream without error.
   End Ended(bool clean) const {
     return kind_ == BodyKind::kUntilClose && clean ? End::kClosed : End::kCut;
+  }
+  // Bytes of data that the framing has announced and that have not come yet.
+  std::uint64_t announced() const {
+    return kind_ == BodyKind::kLength ? left_ : chunks_.chunk_bytes_left();
   }
   // How much to read at most, so that bytes after the body stay in the kernel.
   std::size_t ReadLimit(std::size_t room) const {
@@ -53,10 +63,11 @@ class BodyDecoder {
  private:
   Piece DecodeChunks(ReadBuffer& buffer);
 
-  // Framing may cost four bytes for each byte of data, plus some (bad-inputs H40).
+  // Framing of a request may cost four bytes for each byte of data, plus some (bad-inputs H40).
   static constexpr std::uint64_t kFramingSlack = 64 * 1024;
 
   const BodyKind kind_;
+  const Of of_;
   std::uint64_t left_;
   std::uint64_t data_bytes_ = 0;
   ChunkDecoder chunks_;

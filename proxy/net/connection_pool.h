@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "policy/policy.h"
 #include "proxy/net/io_thread.h"
 
 namespace recourse {
@@ -14,13 +15,15 @@ class ConnectionPool {
  public:
   explicit ConnectionPool(IoThread& thread) : thread_(thread) {}
 
-  // An idle connection that was not closed and has nothing unread, or null. `backend` is its
-  // authority with scheme.
-  std::unique_ptr<Connection> Take(const std::string& backend);
+  // An idle connection that was not closed and has nothing unread, or null. A connection made under
+  // another TLS set-up than the backend's present one is not given out.
+  std::unique_ptr<Connection> Take(const Backend& backend);
   // Keeps a connection on which the last answer was read whole and nothing more came, for `idle`.
-  void Give(const std::string& backend, std::unique_ptr<Connection> connection, Millis idle);
+  void Give(const Backend& backend, std::unique_ptr<Connection> connection, Millis idle);
   // Closes what has been idle too long. Call about once a second.
   void Sweep();
+  // Closes all: what the policy or a certificate now says was not asked when they were opened.
+  void Clear();
   std::size_t size() const { return size_; }
 
  private:
@@ -29,7 +32,7 @@ class ConnectionPool {
     MonoTime until;
   };
   IoThread& thread_;
-  std::unordered_map<std::string, std::vector<Idle>> idle_;
+  std::unordered_map<std::string, std::vector<Idle>> idle_;  // by the backend's name
   std::size_t size_ = 0;
 };
 

@@ -1,6 +1,10 @@
 #include "proxy/net/connector.h"
 
 #include <algorithm>
+#include <optional>
+
+#include "proxy/base/log.h"
+#include "proxy/net/tls_client.h"
 
 namespace recourse {
 namespace {
@@ -47,38 +51,140 @@ bool OwnListeners::Contains(const Tcp::endpoint& endpoint, const Tcp::endpoint& 
          });
 }
 
-Task<Result<std::unique_ptr<Connection>>> Connect(IoThread& thread, const Backend& backend,
-                                                  const OwnListeners& own) {
-  if (backend.scheme != "http") {
-    co_return std::unexpected(Error(ErrorCode::kNotImplemented,
-                                    "https backends are not supported by this version",
+namespace {
+
+struct Attempt {
+  std::unique_ptr<Connection> connection;  // null: `failure` says why
+  std::string_view failure;
+};
+
+Task<Attempt> ConnectTo(IoThread& thread, const Tcp::endpoint& endpoint, MonoTime limit) {
+  auto connection =
+      std::make_unique<Connection>(TcpSocket(thread.context()), thread.wheel(), thread.frames());
+  connection->deadline.Arm(limit);
+  if (co_await ConnectAwaiter{*connection, endpoint, &connection->write_memory}) {
+    IoError ignored;
+    connection->socket.set_option(Tcp::no_delay(true), ignored);
+    connection->peer = endpoint.address().to_string();
+    co_return Attempt{std::move(connection), {}};
+  }
+  co_return Attempt{nullptr, connection->deadline.expired() ? kTooLong
+                             : connection->error == boost::asio::error::connection_refused
+                                 ? "connection refused"
+                                 : "the backend's address cannot be reached"};
+}
+
+IpAddress ToIpAddress(const boost::asio::ip::address& address) {
+  const auto v6 = address.is_v6() ? address.to_v6()
+                                  : boost::asio::ip::make_address_v6(boost::asio::ip::v4_mapped,
+                                                                     address.to_v4());
+  return {v6.to_bytes()};
+}
+
+std::string_view Refusal(AddressClass kind) {
+  switch (kind) {
+    case AddressClass::kLoopback:
+      return "the backend's name leads to a loopback address; if that is meant, list loopback in "
+             "its `addresses`";
+    case AddressClass::kLinkLocal:
+      return "the backend's name leads to a link-local address; if that is meant, list link_local "
+             "in its `addresses`";
+    case AddressClass::kMetadata:
+      return "the backend's name leads to a cloud metadata address, where credentials are; find "
+             "out who changed its DNS entry";
+    case AddressClass::kPublic:
+    case AddressClass::kPrivate:
+      return "the backend's name leads to an address that its `addresses` do not list";
+    default:
+      return "the backend's name leads to an unspecified, multicast or reserved address";
+  }
+}
+
+// Takes out the addresses that the backend may not have, and says what the first of them is. What
+// is left is connected to as it stands: no second look-up comes between check and use.
+std::optional<AddressClass> DropRefused(const Backend& backend,
+                                        std::vector<boost::asio::ip::address>& addresses) {
+  std::optional<AddressClass> refused;
+  std::erase_if(addresses, [&](const boost::asio::ip::address& address) {
+    const IpAddress ip = ToIpAddress(address);
+    if (backend.addresses.Allow(ip)) return false;
+    const AddressClass kind = ClassOf(ip);
+    if (!refused) refused = kind;
+    Log(LogLevel::kWarn, "a backend's address is refused",
+        {{"backend", backend.name}, {"address", address.to_string()}, {"is", NameOf(kind)}});
+    return true;
+  });
+  return refused;
+}
+
+Task<Result<void>> StartTls(IoThread& thread, const Backend& backend, Connection& connection) {
+  if (backend.tls != nullptr) {  // null: its files cannot be used; never in the clear then
+    connection.tls =
+        backend.tls->NewStream(connection.socket.native_handle(), thread.clock().WallNow());
+  }
+  if (connection.tls == nullptr) {
+    co_return std::unexpected(
+        Error(ErrorCode::kInternal,
+              "the backend's TLS cannot be set up; the log says which file is at fault",
+              Delivery::kNotSent));
+  }
+  for (;;) {
+    const TlsStep step = connection.tls->Handshake();
+    if (step.error) co_return std::unexpected(connection.tls->HandshakeError());
+    if (step.want == TlsWant::kNothing) break;
+    if (!co_await WaitForTls(connection, step.want)) {
+      co_return std::unexpected(
+          NotSent("the TLS handshake took longer than what connect_timeout left for it"));
+    }
+  }
+  if (!TlsClient::SpeaksHttp11(*connection.tls)) {
+    co_return std::unexpected(Error(ErrorCode::kTlsProtocol,
+                                    "the backend chose a protocol that it was not offered",
                                     Delivery::kNotSent));
   }
+  co_return Result<void>();
+}
+
+}  // namespace
+
+Task<Result<std::unique_ptr<Connection>>> Connect(IoThread& thread, const Backend& backend,
+                                                  const OwnListeners& own) {
   const MonoTime deadline = thread.clock().Now() + backend.connect_timeout;
-  const auto addresses = co_await thread.Resolve(backend.host, deadline);
-  if (addresses.empty()) co_return std::unexpected(NotSent("the backend's name does not resolve"));
+  auto addresses = co_await thread.Resolve(backend.host, deadline);
+  MonoTime now = thread.clock().Now();
+  if (addresses.empty()) {
+    co_return std::unexpected(
+        NotSent(now >= deadline ? "looking up the backend's name took longer than connect_timeout"
+                                : "the backend's name does not resolve"));
+  }
   std::string_view failure = kTooLong;
-  for (const auto& address : addresses) {
-    if (thread.clock().Now() >= deadline) break;
-    const Tcp::endpoint endpoint(address, backend.port);
-    auto connection =
-        std::make_unique<Connection>(TcpSocket(thread.context()), thread.wheel(), thread.frames());
-    connection->deadline.Arm(deadline);
-    if (co_await ConnectAwaiter{*connection, endpoint, &connection->write_memory}) {
-      IoError ignored;
-      if (own.Contains(endpoint, connection->socket.local_endpoint(ignored))) {
-        co_return std::unexpected(Error(ErrorCode::kLoop,
-                                        "the backend's address is one of Recourse's own listeners",
-                                        Delivery::kNotSent));
-      }
-      connection->deadline.Disarm();
-      connection->socket.set_option(Tcp::no_delay(true), ignored);
-      co_return connection;
+  if (const auto refused = DropRefused(backend, addresses); addresses.empty()) {
+    co_return std::unexpected(
+        Error(ErrorCode::kAddressRefused, Refusal(*refused), Delivery::kNotSent));
+  }
+  auto left = static_cast<int>(addresses.size());
+  for (auto address = addresses.begin(); address != addresses.end() && now < deadline;
+       ++address, now = thread.clock().Now()) {
+    // An address that never answers must leave time for those after it.
+    const MonoTime limit = now + (deadline - now) / left--;
+    const Tcp::endpoint endpoint(*address, backend.port);
+    Attempt attempt = co_await ConnectTo(thread, endpoint, limit);
+    failure = attempt.failure;
+    if (attempt.connection == nullptr) continue;
+    Connection& connection = *attempt.connection;
+    IoError ignored;
+    if (own.Contains(endpoint, connection.socket.local_endpoint(ignored))) {
+      co_return std::unexpected(Error(ErrorCode::kLoop,
+                                      "the backend's address is one of Recourse's own listeners",
+                                      Delivery::kNotSent));
     }
-    failure = connection->deadline.expired() ? kTooLong
-              : connection->error == boost::asio::error::connection_refused
-                  ? "connection refused"
-                  : "the backend's address cannot be reached";
+    connection.deadline.Arm(deadline);
+    if (backend.scheme == "https") {
+      auto secured = co_await StartTls(thread, backend, connection);
+      if (!secured) co_return std::unexpected(secured.error());
+    }
+    connection.deadline.Disarm();
+    co_return std::move(attempt.connection);
   }
   co_return std::unexpected(NotSent(failure));
 }

@@ -1,4 +1,4 @@
-// Opens TCP connections to backends.
+// Opens connections to backends.
 #pragma once
 
 #include <memory>
@@ -21,8 +21,10 @@ class OwnListeners {
   std::vector<Tcp::endpoint> endpoints_;
 };
 
-// Tries the backend's addresses in order within its connect_timeout, name look-up included. Fails
-// with delivery kNotSent: kNotSent, kLoop for our own listeners, kNotImplemented for https.
+// Tries the backend's addresses in order within its connect_timeout, name look-up and TLS handshake
+// included; another address is tried only when one cannot be reached. Fails with delivery kNotSent:
+// kNotSent, kAddressRefused by the backend's
+// `addresses`, kLoop for our own listeners, kTlsCertificate, kTlsRefused, kTlsProtocol.
 Task<Result<std::unique_ptr<Connection>>> Connect(IoThread& thread, const Backend& backend,
                                                   const OwnListeners& own);
 

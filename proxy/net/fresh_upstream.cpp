@@ -69,10 +69,13 @@ class FreshConnection final : public UpstreamConnection {
     co_return Result<void>();
   }
 
+  std::string_view Peer() const override { return connection_->peer; }
+
   Task<Result<Answer>> Exchange(const HttpRequest& request, MonoTime deadline,
                                 std::size_t answer_bytes_max) override;
 
  private:
+  bool HasLeft();
   Task<bool> Send(std::string_view head, std::string_view body);
 
   IoThread& thread_;
@@ -83,6 +86,16 @@ class FreshConnection final : public UpstreamConnection {
   bool accepted_any_ = false;  // the kernel took at least one byte
 };
 
+// What the backend did before it was asked: nothing of the request has left, so this is no guess
+// (http.md c.7, D1). What it said cannot be the answer.
+bool FreshConnection::HasLeft() {
+  if (connection_->tls != nullptr) return connection_->tls->Peek().want == TlsWant::kNothing;
+  char byte;
+  const ssize_t got =
+      ::recv(connection_->socket.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return got >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+}
+
 Task<bool> FreshConnection::Send(std::string_view head, std::string_view body) {
   if (RC_CRASH_POINT_ARMED("k06")) {
     if (!co_await WriteAll(*connection_, {head.substr(0, 1)})) co_return false;
@@ -92,7 +105,8 @@ Task<bool> FreshConnection::Send(std::string_view head, std::string_view body) {
   }
   auto write = WriteAll(*connection_, {head, body});
   const bool sent = co_await write;
-  accepted_any_ = accepted_any_ || sent || write.written > 0;
+  accepted_any_ = accepted_any_ || sent || write.written > 0 ||
+                  (connection_->tls != nullptr && connection_->tls->sending());
   RC_CRASH_POINT("k07");
   co_return sent;
 }
@@ -110,6 +124,15 @@ Task<Result<Answer>> FreshConnection::Exchange(const HttpRequest& request, MonoT
     co_return std::unexpected(
         Error(ErrorCode::kHeaderTooLarge, "the request's head cannot be sent", Delivery::kNotSent));
   }
+  if (HasLeft()) {
+    if (connection_->tls != nullptr && connection_->tls->refused_by_peer()) {
+      co_return std::unexpected(connection_->tls->HandshakeError());
+    }
+    // Not kNotSent, which is tried again at once: that attempt may end in a doubt.
+    co_return std::unexpected(Error(ErrorCode::kBackendReset,
+                                    "the backend closed, or spoke, before it was asked anything",
+                                    Delivery::kNotSent));
+  }
   connection_->deadline.Arm(deadline);
   // The answer may come before the request is fully sent (C5): send and read at the same time.
   Promise<bool> sent;
@@ -121,19 +144,24 @@ Task<Result<Answer>> FreshConnection::Exchange(const HttpRequest& request, MonoT
   ReadBuffer buffer{thread_.buffers().Take()};
   Head head;
   bool saw_bytes = false;
-  auto read = co_await ReadResponseHead(*connection_, buffer, request.method, head, &saw_bytes);
+  auto read = co_await ReadResponseHead(*connection_, buffer, request.method, head, &saw_bytes,
+                                        Interim::kSkip);
   Answer answer;
   if (read) {
     RC_CRASH_POINT("k08");
     TakeHead(head, answer.response);
     buffer.begin += head.size;
     co_await ReadBody(*connection_, buffer, head, answer_bytes_max, answer);
+    if (connection_->tls != nullptr && answer.body_complete) connection_->tls->SayGoodbye();
   }
   // Closing ends a send that is still pending: it never outlives this frame, and what the kernel
   // took of it is known only then.
   connection_->Close();
   co_await sent.Wait();
   if (read) co_return answer;
+  if (!saw_bytes && connection_->tls != nullptr && connection_->tls->refused_by_peer()) {
+    co_return std::unexpected(connection_->tls->HandshakeError());
+  }
   co_return std::unexpected(Error(read.error().code(), read.error().detail(),
                                   accepted_any_ ? Delivery::kUncertain : Delivery::kNotSent));
 }

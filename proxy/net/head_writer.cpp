@@ -32,7 +32,7 @@ void HeadWriter::StartRequest(std::string_view method, std::string_view target) 
 }
 
 void HeadWriter::StartResponse(int status, std::string_view reason) {
-  Require(status >= 100 && status <= 599);
+  Require(status >= 100 && status <= 999);
   Require(IsFieldValue(reason));
   if (!ok_) return;
   const char digits[] = {static_cast<char>('0' + status / 100),
@@ -93,6 +93,12 @@ void HeadWriter::Chunked() {
 }
 
 void HeadWriter::ConnectionClose() { Line("Connection", "close"); }
+
+void HeadWriter::Upgrade(std::string_view protocol) {
+  Require(IsToken(protocol));
+  Line("Connection", "Upgrade");
+  Line("Upgrade", protocol);
+}
 
 void HeadWriter::End() { Raw("\r\n"); }
 

@@ -38,6 +38,7 @@ FieldId OfLength13(const char* name) {
   if (Is(name, "authorization")) return FieldId::kAuthorization;
   if (Is(name, "recourse-flow")) return FieldId::kRecourseFlow;
   if (Is(name, "x-http-method")) return FieldId::kMethodOverride;
+  if (Is(name, "x-rewrite-url")) return FieldId::kMethodOverride;
   return ByPrefix({name, 13});
 }
 
@@ -46,6 +47,9 @@ FieldId OfLength14To16(std::string_view name) {
   if (name.size() == 14) {
     if (Is(text, "content-length")) return FieldId::kContentLength;
     if (Is(text, "http2-settings")) return FieldId::kHttp2Settings;
+    if (Is(text, "x-original-url") || Is(text, "x-original-uri") || Is(text, "x-override-url")) {
+      return FieldId::kMethodOverride;
+    }
   } else if (name.size() == 15) {
     if (Is(text, "idempotency-key")) return FieldId::kIdempotencyKey;
     if (Is(text, "recourse-intent")) return FieldId::kRecourseIntent;

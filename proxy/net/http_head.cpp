@@ -205,7 +205,7 @@ class HeadReader {
       if (is_blank ? *at_ != ' ' : !CharIs(*at_, kCharDigit)) return Fail("bad status line");
       if (!is_blank) head_.status = head_.status * 10 + (*at_ - '0');
     }
-    if (head_.status < 100 || head_.status > 599) return Fail("status out of range");
+    if (head_.status < 100) return Fail("status out of range");
     const char* const reason = at_;
     if (const Step step = ReadLineRest(reason); step != Step::kOk) return step;
     head_.reason = {reason, static_cast<std::size_t>(at_ - reason)};
@@ -251,7 +251,10 @@ class HeadReader {
     const char* const limit = Limit(line, limits::kHeaderLineBytesMax);
     at_ = SkipClass(at_, limit, kIsRequest ? kCharName : kCharToken);
     if (at_ == limit) return AtLineLimit(line, limit);
-    if (*at_ != ':' || at_ == line) return Fail("invalid field name");
+    if (*at_ != ':' || at_ == line) {
+      // Many servers read '_' as '-': the field might be another one there (H29, M04).
+      return Fail(*at_ == '_' ? "a field name may not have '_'" : "invalid field name");
+    }
     Field& field = head_.fields[head_.field_count];
     field.name = {line, static_cast<std::size_t>(at_ - line)};
     ++at_;
@@ -285,7 +288,11 @@ class HeadReader {
         return Step::kOk;
       case FieldId::kHost:
         head_.host = field.value;
-        if (kIsRequest && !IsAuthority(field.value)) return Fail("invalid Host");
+        if (kIsRequest && !IsAuthority(field.value)) {
+          return Fail(field.value.find('_') == std::string_view::npos
+                          ? "invalid Host"
+                          : "a host name may not have '_'; use letters, digits, '-' and '.'");
+        }
         return Step::kOk;
       case FieldId::kContentType:
         if (kIsRequest && HasListComma(field.value)) return Fail("more than one Content-Type");

@@ -39,7 +39,7 @@ enum class FieldId : std::uint8_t {
   kRecourseFlow,
   kRecourseSession,
   kAuthorization,
-  kMethodOverride,
+  kMethodOverride,  // or of the path: frameworks take both for the request's own
   kForwarded,
   kDate,
   kSetCookie,
@@ -121,6 +121,8 @@ class ChunkDecoder {
   // Call until consumed == in.size() or done or bad. Bounds: kChunkLineBytesMax per size line
   // (F12), kTrailerBytesMax for trailers, no bare LF (F10), 16 hex digits at most.
   Step Feed(std::string_view in);
+  // Data of the current chunk that has not come yet.
+  std::uint64_t chunk_bytes_left() const { return at_ == At::kData ? left_ : 0; }
   // Raw bytes of framing seen so far, for the wire/body ratio cap (H40).
   std::uint64_t framing_bytes() const { return framing_bytes_; }
 
@@ -172,6 +174,8 @@ class HeadWriter {
   void ContentLength(std::uint64_t length);
   void Chunked();
   void ConnectionClose();
+  // Connection and Upgrade, for a request that asks and a 101 that agrees.
+  void Upgrade(std::string_view protocol);
   void End();
   // False when something did not fit or was not valid; then nothing of it may be sent.
   bool ok() const { return ok_; }

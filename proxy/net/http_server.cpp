@@ -1,18 +1,28 @@
 #include "proxy/net/http_server.h"
 
+#include <unistd.h>
+
 #include <atomic>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/redirect_error.hpp>
+#include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
 #include <chrono>
+#include <list>
+#include <mutex>
 #include <thread>
+#include <vector>
 
+#include "proxy/base/crash_point.h"
+#include "proxy/base/limits.h"
 #include "proxy/base/log.h"
 
 namespace recourse {
@@ -43,7 +53,9 @@ HttpRequest FromBeast(http::request<http::string_body>& message) {
 http::response<http::string_body> ToBeast(HttpResponse response, unsigned version, bool keep) {
   http::response<http::string_body> message(static_cast<http::status>(response.status), version);
   for (const auto& [name, value] : response.headers) message.insert(name, value);
-  message.set(http::field::cache_control, "no-store");
+  if (message.find(http::field::cache_control) == message.end()) {
+    message.set(http::field::cache_control, "no-store");
+  }
   message.set("X-Content-Type-Options", "nosniff");
   message.keep_alive(keep);
   message.body() = std::move(response.body);
@@ -51,41 +63,140 @@ http::response<http::string_body> ToBeast(HttpResponse response, unsigned versio
   return message;
 }
 
-asio::awaitable<void> Serve(tcp::socket socket, const HttpServer::Handler& handler) {
-  beast::tcp_stream stream(std::move(socket));
+using Secure = asio::ssl::stream<beast::tcp_stream>;
+
+// The part that has the socket and the time.
+beast::tcp_stream& Below(beast::tcp_stream& stream) { return stream; }
+beast::tcp_stream& Below(Secure& stream) { return stream.next_layer(); }
+
+// Sends the head, then whatever the source gives. The connection ends after it.
+template <class Stream>
+asio::awaitable<void> SendSource(Stream& stream, HttpResponse head, BodySource& source) {
+  boost::system::error_code ec;
+  auto message = ToBeast(std::move(head), 11, false);
+  message.erase(http::field::content_length);
+  message.chunked(true);
+  http::response_serializer<http::string_body> serializer(message);
+  Below(stream).expires_after(kIdle);
+  co_await http::async_write_header(stream, serializer,
+                                    asio::redirect_error(asio::use_awaitable, ec));
+  asio::posix::stream_descriptor in(stream.get_executor(), ::dup(source.fd()));
+  asio::steady_timer pause(stream.get_executor());
+  std::vector<char> bytes(kBufferBytes);
+  auto due = asio::steady_timer::clock_type::now();
+  while (!ec) {
+    const std::size_t size = co_await in.async_read_some(
+        asio::buffer(bytes), asio::redirect_error(asio::use_awaitable, ec));
+    if (ec) break;
+    Below(stream).expires_after(kIdle);
+    co_await asio::async_write(stream, http::make_chunk(asio::buffer(bytes.data(), size)),
+                               asio::redirect_error(asio::use_awaitable, ec));
+    RC_CRASH_POINT("k24");
+    due += std::chrono::nanoseconds(size * 1'000'000'000 / limits::kServedBytesPerSecond);
+    pause.expires_at(due);
+    co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, ec));
+  }
+  if (ec != asio::error::eof || !source.Finish()) co_return;
+  Below(stream).expires_after(kIdle);
+  ec = {};
+  co_await asio::async_write(stream, http::make_chunk_last(),
+                             asio::redirect_error(asio::use_awaitable, ec));
+}
+
+// Connections whose next request is not there yet, the one that has waited longest first.
+using Waiting = std::list<beast::tcp_stream*>;
+
+template <class Stream>
+asio::awaitable<boost::system::error_code> Answer(Stream& stream, ServedAnswer served, bool is_head,
+                                                  unsigned version, bool keep) {
+  boost::system::error_code ec;
+  auto answer = ToBeast(std::move(served.head), version, keep);
+  Below(stream).expires_after(kIdle);
+  if (is_head) {
+    http::response_serializer<http::string_body> serializer(answer);
+    co_await http::async_write_header(stream, serializer,
+                                      asio::redirect_error(asio::use_awaitable, ec));
+  } else {
+    co_await http::async_write(stream, answer, asio::redirect_error(asio::use_awaitable, ec));
+  }
+  co_return ec;
+}
+
+template <class Stream>
+asio::awaitable<void> ServeRequests(Stream& stream, const HttpPeer& peer,
+                                    const HttpServer::Handler& handler, Waiting& waiting) {
   beast::flat_buffer buffer(kBufferBytes);
   boost::system::error_code ec;
-  for (bool keep = true; keep;) {
+  for (bool keep = true; keep && !ec;) {
     http::request_parser<http::string_body> parser;
     parser.header_limit(kHeaderBytesMax);
     parser.body_limit(kBodyBytesMax);
-    stream.expires_after(kIdle);
+    Below(stream).expires_after(kIdle);
+    const auto place = waiting.insert(waiting.end(), &Below(stream));
     co_await http::async_read(stream, buffer, parser,
                               asio::redirect_error(asio::use_awaitable, ec));
-    if (ec) break;
+    waiting.erase(place);
+    if (ec) co_return;
     auto message = parser.release();
     keep = message.keep_alive();
     const bool is_head = message.method() == http::verb::head;
     const unsigned version = message.version();
-    auto answer = ToBeast(handler(FromBeast(message)), version, keep);
-    stream.expires_after(kIdle);
-    if (is_head) {
-      http::response_serializer<http::string_body> serializer(answer);
-      co_await http::async_write_header(stream, serializer,
-                                        asio::redirect_error(asio::use_awaitable, ec));
-    } else {
-      co_await http::async_write(stream, answer, asio::redirect_error(asio::use_awaitable, ec));
+    ServedAnswer served = handler(FromBeast(message), peer);
+    if (served.hangs_up) co_return;
+    if (served.body != nullptr) {
+      co_await SendSource(stream, std::move(served.head), *served.body);
+      co_return;
     }
-    if (ec) break;
+    ec = co_await Answer(stream, std::move(served), is_head, version, keep);
   }
+}
+
+asio::awaitable<void> ServePlain(tcp::socket socket, const HttpServer::Handler& handler,
+                                 Waiting& waiting) {
+  boost::system::error_code ec;
+  const HttpPeer peer{socket.remote_endpoint(ec).address(), false, {}};
+  beast::tcp_stream stream(std::move(socket));
+  co_await ServeRequests(stream, peer, handler, waiting);
   (void)stream.socket().shutdown(tcp::socket::shutdown_send, ec);
+}
+
+// A certificate that names nobody is as good as none: the client stays unknown.
+asio::awaitable<void> ServeSecure(tcp::socket socket, std::shared_ptr<const TlsServer> tls,
+                                  const HttpServer::Handler& handler, Waiting& waiting) {
+  boost::system::error_code ec;
+  HttpPeer peer{socket.remote_endpoint(ec).address(), true, {}};
+  SslPtr ssl = TlsServer::NewSsl(*tls);
+  if (ssl == nullptr) co_return;
+  Secure stream(beast::tcp_stream(std::move(socket)), ssl.release());
+  Below(stream).expires_after(limits::kTlsHandshakeTimeout);
+  const auto place = waiting.insert(waiting.end(), &Below(stream));
+  co_await stream.async_handshake(Secure::server, asio::redirect_error(asio::use_awaitable, ec));
+  waiting.erase(place);
+  if (ec) {
+    Log(LogLevel::kDebug, "a TLS handshake of the admin port failed", {{"reason", ec.message()}});
+    co_return;
+  }
+  if (tls->identifies()) peer.certificate = CallerOf(stream.native_handle()).value_or("");
+  co_await ServeRequests(stream, peer, handler, waiting);
+  Below(stream).expires_after(limits::kTlsHandshakeTimeout);
+  co_await stream.async_shutdown(asio::redirect_error(asio::use_awaitable, ec));
 }
 
 }  // namespace
 
 struct HttpServer::Impl {
-  Impl(const tcp::endpoint& endpoint, Handler on_request)
-      : handler(std::move(on_request)), acceptor(context, endpoint) {}
+  Impl(const tcp::endpoint& endpoint, Handler on_request, std::shared_ptr<const TlsServer> with)
+      : handler(std::move(on_request)), acceptor(context, endpoint), tls(std::move(with)) {}
+
+  asio::awaitable<void> Serve(tcp::socket socket) {
+    std::shared_ptr<const TlsServer> present;
+    {
+      const std::lock_guard lock(mutex);
+      present = tls;
+    }
+    if (present == nullptr) return ServePlain(std::move(socket), handler, waiting);
+    return ServeSecure(std::move(socket), std::move(present), handler, waiting);
+  }
 
   asio::awaitable<void> Accept() {
     boost::system::error_code ec;
@@ -93,14 +204,16 @@ struct HttpServer::Impl {
       tcp::socket socket(context);
       co_await acceptor.async_accept(socket, asio::redirect_error(asio::use_awaitable, ec));
       if (ec == asio::error::operation_aborted) co_return;
-      if (ec || connections >= kConnectionsMax) {
-        // Out of descriptors or over the bound: let some connections end first.
+      // Whoever fills the table with silence must not keep a probe of the kubelet out.
+      if (!ec && connections >= kConnectionsMax && !waiting.empty()) waiting.front()->cancel();
+      if (ec || (connections >= kConnectionsMax && waiting.empty())) {
+        // Out of descriptors, or everybody is being served: let some connections end first.
         asio::steady_timer pause(context, std::chrono::milliseconds(50));
         co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, ec));
         continue;
       }
       ++connections;
-      asio::co_spawn(context, Serve(std::move(socket), handler),
+      asio::co_spawn(context, Serve(std::move(socket)),
                      [this](std::exception_ptr) { --connections; });
     }
   }
@@ -109,11 +222,15 @@ struct HttpServer::Impl {
   asio::io_context context{1};
   tcp::acceptor acceptor;
   std::size_t connections = 0;
+  Waiting waiting;
+  std::mutex mutex;
+  std::shared_ptr<const TlsServer> tls;  // guarded by mutex
   std::thread thread;
 };
 
-HttpServer::HttpServer(const tcp::endpoint& endpoint, Handler handler)
-    : impl_(std::make_unique<Impl>(endpoint, std::move(handler))) {
+HttpServer::HttpServer(const tcp::endpoint& endpoint, Handler handler,
+                       std::shared_ptr<const TlsServer> tls)
+    : impl_(std::make_unique<Impl>(endpoint, std::move(handler), std::move(tls))) {
   asio::co_spawn(impl_->context, impl_->Accept(), [](std::exception_ptr) {});
   impl_->thread = std::thread([this] { impl_->context.run(); });
 }
@@ -121,6 +238,11 @@ HttpServer::HttpServer(const tcp::endpoint& endpoint, Handler handler)
 HttpServer::~HttpServer() {
   impl_->context.stop();
   impl_->thread.join();
+}
+
+void HttpServer::UseTls(std::shared_ptr<const TlsServer> tls) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->tls = std::move(tls);
 }
 
 tcp::endpoint HttpServer::endpoint() const { return impl_->acceptor.local_endpoint(); }

@@ -2,23 +2,65 @@
 // data plane: handlers may block.
 #pragma once
 
+#include <boost/asio/ip/address.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <functional>
 #include <memory>
 #include <string>
 
 #include "proxy/base/http_message.h"
+#include "proxy/net/tls_server.h"
 
 namespace recourse {
 
+// A body that is made while it is sent, and that nobody knows the length of before.
+class BodySource {
+ public:
+  virtual ~BodySource() = default;
+  virtual int fd() const = 0;  // read to its end; stays the source's own
+  // After the end: whether the body is whole. If not, the connection breaks off, so that nobody
+  // takes a part for all.
+  virtual bool Finish() = 0;
+};
+
+struct ServedAnswer {
+  ServedAnswer(HttpResponse plain) : head(std::move(plain)) {}  // implicit: most answers are plain
+  ServedAnswer(HttpResponse streamed, std::unique_ptr<BodySource> source)
+      : head(std::move(streamed)), body(std::move(source)) {}
+
+  // The connection ends without a byte of an answer.
+  static ServedAnswer HangUp() {
+    ServedAnswer none{HttpResponse()};
+    none.hangs_up = true;
+    return none;
+  }
+
+  HttpResponse head;
+  std::unique_ptr<BodySource> body;  // in place of head.body
+  bool hangs_up = false;
+};
+
+// Who sent a request, as far as the connection tells.
+struct HttpPeer {
+  boost::asio::ip::address address;
+  bool is_secure = false;   // TLS
+  std::string certificate;  // the identity (tls_identity.h) of the one it showed; empty: none
+};
+
 class HttpServer {
  public:
-  // Runs on the server's thread, one request at a time.
-  using Handler = std::function<HttpResponse(const HttpRequest& request)>;
+  // Runs on the server's thread, one request at a time. Bodies from a source are sent beside other
+  // requests, at most limits::kServedBytesPerSecond each.
+  using Handler = std::function<ServedAnswer(const HttpRequest& request, const HttpPeer& peer)>;
 
-  // Listens at once; throws boost::system::system_error when it cannot (start-up only).
-  HttpServer(const boost::asio::ip::tcp::endpoint& endpoint, Handler handler);
+  // Listens at once, for TLS only unless `tls` is null; throws boost::system::system_error when it
+  // cannot (start-up only).
+  HttpServer(const boost::asio::ip::tcp::endpoint& endpoint, Handler handler,
+             std::shared_ptr<const TlsServer> tls = nullptr);
   ~HttpServer();  // stops and joins
+
+  // New connections use this from now on. Thread-safe.
+  void UseTls(std::shared_ptr<const TlsServer> tls);
 
   boost::asio::ip::tcp::endpoint endpoint() const;
 

@@ -13,11 +13,13 @@
 #include <coroutine>
 #include <cstddef>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "proxy/base/check.h"
 #include "proxy/base/frame_arena.h"
 #include "proxy/net/deadline.h"
+#include "proxy/net/tls_stream.h"
 
 namespace recourse {
 
@@ -69,7 +71,8 @@ class OperationAllocator {
   OperationMemory* memory_;
 };
 
-// One TCP connection of the data plane with its deadline. At most one read and one write pending.
+// One TCP connection of the data plane, with or without TLS, and its deadline. At most one read and
+// one write pending.
 class Connection {
  public:
   Connection(TcpSocket socket, DeadlineWheel& wheel, FrameArena& frames)
@@ -79,9 +82,19 @@ class Connection {
   OperationMemory read_memory, write_memory;
   // Cancels whatever is pending. Operations started after it expired fail at once.
   Deadline deadline;
-  IoError error;  // of the last failed operation
+  IoError error;     // of the last failed operation
+  std::string peer;  // address of the backend that it leads to; empty: a client's
+  // Set once the TCP connection stands, before anything else is done with it; null: plain.
+  std::unique_ptr<TlsStream> tls;
 
   FrameArena& frames() { return frames_; }
+  // Nothing more is sent, and the peer sees that this is the end and no cut.
+  void EndSending() {
+    IoError ignored;
+    if (tls != nullptr) tls->SayGoodbye();
+    socket.shutdown(TcpSocket::shutdown_send, ignored);
+  }
+  // Ends it at once. To a TLS peer an end without SayGoodbye() is a cut.
   void Close() {
     IoError ignored;
     socket.close(ignored);
@@ -107,6 +120,25 @@ struct ResumeHandler {
   Awaiter* awaiter;
 };
 
+// Goes on with a step of TLS when the socket has become what the step wanted.
+template <class Awaiter>
+struct AgainHandler {
+  using allocator_type = OperationAllocator<char>;
+  allocator_type get_allocator() const noexcept { return allocator_type(*awaiter->memory); }
+  void operator()(IoError ec = {}) const {
+    if (!ec && awaiter->connection.deadline.expired()) ec = boost::asio::error::operation_aborted;
+    awaiter->Again(ec);
+  }
+  Awaiter* awaiter;
+};
+
+template <class Awaiter>
+void AwaitTls(Awaiter* awaiter, TlsWant want) {
+  awaiter->connection.socket.async_wait(
+      want == TlsWant::kRead ? TcpSocket::wait_read : TcpSocket::wait_write,
+      AgainHandler<Awaiter>{awaiter});
+}
+
 struct ReadAwaiter {
   Connection& connection;
   char* out;
@@ -131,8 +163,15 @@ struct ReadAwaiter {
   }
   void Start() {
     if (connection.deadline.expired()) return Done(boost::asio::error::operation_aborted, 0);
+    if (connection.tls != nullptr) return Again({});
     connection.socket.async_read_some(boost::asio::mutable_buffer(out, capacity),
                                       ResumeHandler<ReadAwaiter>{this});
+  }
+  void Again(IoError ec) {
+    if (ec) return Done(ec, 0);
+    const TlsStep step = connection.tls->Read(out, capacity);
+    if (step.want != TlsWant::kNothing) return AwaitTls(this, step.want);
+    Done(step.error, step.size);
   }
   void Done(IoError ec, std::size_t count) {
     connection.error = ec;
@@ -157,6 +196,12 @@ struct ReadNowAwaiter {
   }
   void Done(IoError, std::size_t) { handle.resume(); }
   std::size_t await_resume() const {
+    if (connection.tls != nullptr) {
+      const TlsStep step = connection.tls->Read(out, capacity);
+      connection.error =
+          step.want == TlsWant::kNothing ? step.error : IoError(boost::asio::error::would_block);
+      return step.size;
+    }
     const ssize_t got = ::recv(connection.socket.native_handle(), out, capacity, MSG_DONTWAIT);
     connection.error = {};
     if (got > 0) return static_cast<std::size_t>(got);
@@ -176,12 +221,38 @@ struct ReadableAwaiter {
   OperationMemory* memory;
   std::coroutine_handle<> handle{};
 
-  bool await_ready() const { return false; }
+  // What expired before this began cancels nothing any more, and would wait for ever. What TLS has
+  // decrypted already, the socket will not tell of.
+  bool await_ready() const {
+    connection.error = {};
+    if (connection.deadline.expired()) connection.error = boost::asio::error::operation_aborted;
+    return connection.deadline.expired() ||
+           (connection.tls != nullptr && connection.tls->Peek().want == TlsWant::kNothing);
+  }
   void await_suspend(std::coroutine_handle<> awaiting) {
     handle = awaiting;
     connection.socket.async_wait(TcpSocket::wait_read, ResumeHandler<ReadableAwaiter>{this});
   }
   void Done(IoError ec, std::size_t) {
+    connection.error = ec;
+    handle.resume();
+  }
+  bool await_resume() const { return !connection.error; }
+};
+
+// Waits until the socket is what a step of TLS wants. False: canceled or failed.
+struct TlsReadyAwaiter {
+  Connection& connection;
+  TlsWant want;
+  OperationMemory* memory;
+  std::coroutine_handle<> handle{};
+
+  bool await_ready() const { return false; }
+  void await_suspend(std::coroutine_handle<> awaiting) {
+    handle = awaiting;
+    AwaitTls(this, want);
+  }
+  void Again(IoError ec) {
     connection.error = ec;
     handle.resume();
   }
@@ -196,6 +267,7 @@ struct WriteAwaiter {
   std::size_t count = 0;
   std::size_t first = 0;
   std::size_t written = 0;
+  TlsWant want = TlsWant::kNothing;
   std::coroutine_handle<> handle{};
 
   void Skip(std::size_t bytes) {
@@ -215,6 +287,7 @@ struct WriteAwaiter {
       connection.error = boost::asio::error::operation_aborted;
       return true;
     }
+    if (connection.tls != nullptr) return StepTls();
     msghdr message{};
     message.msg_iov = &buffers[first];
     message.msg_iovlen = count - first;
@@ -232,7 +305,28 @@ struct WriteAwaiter {
     handle = awaiting;
     More();
   }
+  // True: all is written, or connection.error is set.
+  bool StepTls() {
+    while (first < count) {
+      const TlsStep step = connection.tls->Write(std::span(&buffers[first], count - first));
+      want = step.want;
+      if (want != TlsWant::kNothing) return false;
+      connection.error = step.error;
+      if (step.error) return true;
+      Skip(step.size);
+    }
+    return true;
+  }
+  void Again(IoError ec) {
+    connection.error = ec;
+    if (ec || StepTls()) {
+      handle.resume();
+    } else {
+      AwaitTls(this, want);
+    }
+  }
   void More() {
+    if (connection.tls != nullptr) return AwaitTls(this, want);
     std::array<boost::asio::const_buffer, kBuffersMax> rest;
     for (std::size_t i = first; i < count; ++i) {
       rest[i - first] = boost::asio::const_buffer(buffers[i].iov_base, buffers[i].iov_len);
@@ -254,6 +348,11 @@ struct WriteAwaiter {
 
 }  // namespace detail
 
+// Waits until the socket is ready for the next step of a TLS handshake.
+inline auto WaitForTls(Connection& connection, TlsWant want) {
+  return detail::TlsReadyAwaiter{connection, want, &connection.read_memory};
+}
+
 // Reads what is there, up to `capacity` > 0 bytes. 0: end of stream or connection.error is set.
 inline auto ReadSome(Connection& connection, char* out, std::size_t capacity) {
   RC_CHECK(capacity > 0);
@@ -261,7 +360,8 @@ inline auto ReadSome(Connection& connection, char* out, std::size_t capacity) {
 }
 
 // Reads what is there already, after other ready sessions have run. 0 with error would_block:
-// nothing yet; use WaitReadable, which needs no buffer meanwhile.
+// nothing yet; use WaitReadable, which needs no buffer meanwhile. (A TLS peer may have sent what is
+// no data, so that WaitReadable is no promise that there is some.)
 inline auto ReadNow(Connection& connection, char* out, std::size_t capacity) {
   return detail::ReadNowAwaiter{connection, out, capacity, &connection.read_memory};
 }
@@ -272,7 +372,7 @@ inline auto WaitReadable(Connection& connection) {
 }
 
 // Writes all parts with as few calls as possible. False: connection.error is set; the awaiter's
-// `written` tells how many bytes the kernel took.
+// `written` tells how many bytes the kernel took (with TLS: in whole records).
 inline auto WriteAll(Connection& connection, std::initializer_list<std::string_view> parts) {
   detail::WriteAwaiter awaiter{connection, &connection.write_memory};
   RC_CHECK(parts.size() <= detail::WriteAwaiter::kBuffersMax);

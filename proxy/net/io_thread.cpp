@@ -1,8 +1,13 @@
 #include "proxy/net/io_thread.h"
 
+#include <netdb.h>
+
+#include <algorithm>
 #include <boost/asio/post.hpp>
+#include <cstring>
 
 #include "proxy/base/limits.h"
+#include "proxy/base/log.h"
 
 namespace recourse {
 
@@ -78,20 +83,81 @@ Task<void> IoThread::SleepUntil(MonoTime when) {
   co_await Awaiter{wheel_, when};
 }
 
-// One getaddrinfo, which nothing can interrupt: it outlives the caller that stops waiting for it.
-struct IoThread::Lookup {
-  explicit Lookup(IoContext& context) : resolver(context) {}
-  Tcp::resolver resolver;
-  std::string host;
-  Promise<std::vector<boost::asio::ip::address>> found;
+namespace {
 
-  void Set(std::vector<boost::asio::ip::address> addresses) {
-    if (!found.is_set()) found.Set(std::move(addresses));
+using Addresses = std::vector<boost::asio::ip::address>;
+
+// Blocks for as long as the system's resolver likes.
+Addresses LookUp(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  Addresses addresses;
+  if (::getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) return addresses;
+  for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
+    if (addresses.size() == limits::kAddressesPerNameMax) break;
+    Tcp::endpoint endpoint;
+    if (entry->ai_addrlen > endpoint.capacity()) continue;
+    std::memcpy(endpoint.data(), entry->ai_addr, entry->ai_addrlen);
+    addresses.push_back(endpoint.address());
   }
+  ::freeaddrinfo(found);
+  return addresses;
+}
+
+}  // namespace
+
+// Somebody who waits for a look-up, which nothing can interrupt and which may outlive the waiting.
+struct IoThread::Waiter {
+  explicit Waiter(DeadlineWheel& wheel) : limit(wheel, &Waiter::GiveUp, this) {}
+  static void GiveUp(void* self) { static_cast<Waiter*>(self)->found.Set({}); }
+
+  Promise<Addresses> found;
+  Deadline limit;
 };
 
-Task<std::vector<boost::asio::ip::address>> IoThread::Resolve(std::string host, MonoTime deadline) {
-  using Addresses = std::vector<boost::asio::ip::address>;
+// Null when there is none and the system gives no thread.
+IoThread::Helper* IoThread::LeastBusyHelper() {
+  const auto least =
+      std::min_element(helpers_.begin(), helpers_.end(),
+                       [](const auto& a, const auto& b) { return a->at_work < b->at_work; });
+  if (least != helpers_.end() &&
+      ((*least)->at_work == 0 || helpers_.size() == limits::kLookupThreads)) {
+    return least->get();
+  }
+  try {
+    return helpers_.emplace_back(std::make_unique<Helper>()).get();
+  } catch (const std::exception& error) {
+    Log(LogLevel::kWarn, "cannot start a thread to look up names", {{"error", error.what()}});
+    return helpers_.empty() ? nullptr : helpers_.front().get();
+  }
+}
+
+void IoThread::StartLookup(const std::string& host) {
+  Helper* const helper = LeastBusyHelper();
+  if (helper == nullptr) {
+    boost::asio::post(context_, [this, host] { EndLookup(host, {}); });
+    return;
+  }
+  ++helper->at_work;
+  boost::asio::post(helper->thread, [this, host, helper] {
+    boost::asio::post(context_, [this, host, helper, addresses = LookUp(host)]() mutable {
+      --helper->at_work;
+      EndLookup(host, std::move(addresses));
+    });
+  });
+}
+
+void IoThread::EndLookup(const std::string& host, Addresses addresses) {
+  if (names_.size() >= kNamesKept) names_.clear();
+  const Millis ttl = addresses.empty() ? kFailedNameTtl : kNameTtl;
+  names_[host] = Name{addresses, clock_.Now() + ttl};
+  auto waiting = waiting_.extract(host);
+  for (Waiter* const waiter : waiting.mapped()) waiter->found.Set(addresses);
+}
+
+Task<Addresses> IoThread::Resolve(std::string host, MonoTime deadline) {
   IoError ec;
   const auto literal = boost::asio::ip::make_address(host, ec);
   if (!ec) co_return Addresses{literal};
@@ -99,22 +165,17 @@ Task<std::vector<boost::asio::ip::address>> IoThread::Resolve(std::string host, 
   if (const auto known = names_.find(host); known != names_.end() && known->second.expires > now) {
     co_return known->second.addresses;
   }
-  auto lookup = std::make_shared<Lookup>(context_);
-  lookup->host = host;
-  Deadline limit(wheel_, [](void* self) { static_cast<Lookup*>(self)->Set({}); }, lookup.get());
-  limit.Arm(deadline);
-  lookup->resolver.async_resolve(
-      host, "", [this, lookup](IoError failed, const Tcp::resolver::results_type& results) {
-        Addresses addresses;
-        if (!failed) {
-          for (const auto& entry : results) addresses.push_back(entry.endpoint().address());
-        }
-        if (names_.size() >= kNamesKept) names_.clear();
-        names_[lookup->host] =
-            Name{addresses, clock_.Now() + (addresses.empty() ? kFailedNameTtl : kNameTtl)};
-        lookup->Set(std::move(addresses));
-      });
-  co_return co_await lookup->found.Wait();
+  Waiter waiter(wheel_);
+  waiter.limit.Arm(deadline);
+  const auto [waiting, is_first] = waiting_.try_emplace(host);
+  waiting->second.push_back(&waiter);
+  if (is_first) StartLookup(host);
+  Addresses addresses = co_await waiter.found.Wait();
+  // Still there when the deadline came first.
+  if (const auto still = waiting_.find(host); still != waiting_.end()) {
+    std::erase(still->second, &waiter);
+  }
+  co_return addresses;
 }
 
 }  // namespace recourse

@@ -4,6 +4,7 @@
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <memory>
 #include <optional>
 #include <string>
@@ -56,7 +57,9 @@ class IoThread final : public Executor, public Timer {
   const Clock& clock() const { return clock_; }
 
   // Addresses of a host, from a cache of kNamesKept for up to kNameTtl. IP literals need no lookup.
-  // Empty on failure and at `deadline`. Runs getaddrinfo on Asio's resolver thread, never here.
+  // Empty on failure and at `deadline`. Runs getaddrinfo on one of kLookupThreads, never here, and
+  // once for all who wait for the same name: a name server that is slow for one name holds up no
+  // other.
   Task<std::vector<boost::asio::ip::address>> Resolve(std::string host, MonoTime deadline);
 
  private:
@@ -67,7 +70,15 @@ class IoThread final : public Executor, public Timer {
     std::vector<boost::asio::ip::address> addresses;
     MonoTime expires;
   };
-  struct Lookup;
+  struct Waiter;
+  void StartLookup(const std::string& host);
+  void EndLookup(const std::string& host, std::vector<boost::asio::ip::address> addresses);
+  // A thread for blocking look-ups; more are made only while all that exist are at work.
+  struct Helper {
+    boost::asio::thread_pool thread{1};
+    std::size_t at_work = 0;
+  };
+  Helper* LeastBusyHelper();
   void Tick();
 
   const Clock& clock_;
@@ -78,6 +89,8 @@ class IoThread final : public Executor, public Timer {
   BufferPool buffers_;
   boost::asio::steady_timer tick_;
   std::unordered_map<std::string, Name> names_;
+  std::unordered_map<std::string, std::vector<Waiter*>> waiting_;  // by name being looked up
+  std::vector<std::unique_ptr<Helper>> helpers_;  // joined before anything above goes
   std::thread thread_;
 };
 

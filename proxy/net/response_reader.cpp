@@ -16,8 +16,10 @@ Error Lost(const Connection& connection) {
 }  // namespace
 
 Task<Result<void>> ReadResponseHead(Connection& connection, ReadBuffer& buffer,
-                                    std::string_view method, Head& head, bool* saw_bytes) {
-  for (int interim = 0; interim <= limits::kInterimResponsesMax;) {
+                                    std::string_view method, Head& head, bool* saw_bytes,
+                                    Interim interim) {
+  InterimBudget budget;
+  for (;;) {
     const ParseResult parsed = buffer.begin == buffer.end
                                    ? ParseResult{}
                                    : ParseResponseHead(buffer.unread(), method, head);
@@ -26,14 +28,17 @@ Task<Result<void>> ReadResponseHead(Connection& connection, ReadBuffer& buffer,
           Error(ErrorCode::kBackendProtocol, parsed.error.detail(), Delivery::kUncertain));
     }
     if (parsed.state == ParseState::kComplete) {
-      if (head.status >= 200) co_return Result<void>();
+      if (head.status >= 200 || interim == Interim::kReturn) co_return Result<void>();
       if (head.status == 101) {
         co_return std::unexpected(Error(ErrorCode::kBackendProtocol,
                                         "the backend switched protocols unasked",
                                         Delivery::kUncertain));
       }
       buffer.Consume(head.size);
-      ++interim;
+      if (!budget.Take(head)) {
+        co_return std::unexpected(
+            Error(ErrorCode::kBackendProtocol, kTooManyInterim, Delivery::kUncertain));
+      }
       continue;
     }
     if (buffer.free_size() == 0) buffer.Compact();
@@ -49,7 +54,7 @@ Task<Result<void>> ReadResponseHead(Connection& connection, ReadBuffer& buffer,
 
 Task<void> ReadBody(Connection& connection, ReadBuffer& buffer, const Head& head,
                     std::size_t bytes_max, Answer& answer) {
-  BodyDecoder decoder(head.body, head.content_length);
+  BodyDecoder decoder(head.body, head.content_length, BodyDecoder::Of::kAnswer);
   std::string& body = answer.response.body;
   answer.body_complete = false;
   for (;;) {

@@ -8,12 +8,32 @@
 
 namespace recourse {
 
+// What to do with interim answers (1xx): kSkip passes over them, bounded, and takes 101 for an
+// error, as nobody asked for it; kReturn hands each out, also 101, and the caller consumes and
+// bounds them.
+enum class Interim : std::uint8_t { kSkip, kReturn };
+
+// Counts interim answers against kInterimResponsesMax and kInterimBytesMax.
+class InterimBudget {
+ public:
+  // False: too many, or too large together.
+  bool Take(const Head& head) {
+    bytes_ += head.size;
+    return ++count_ <= limits::kInterimResponsesMax && bytes_ <= limits::kInterimBytesMax;
+  }
+
+ private:
+  int count_ = 0;
+  std::size_t bytes_ = 0;
+};
+inline constexpr std::string_view kTooManyInterim = "too many interim answers";
+
 // Reads until a head with a final status (200 and up) stands at buffer.begin; `head` then holds
-// views of it, and the bytes after head.size are the body's. Interim answers are skipped, at most
-// kInterimResponsesMax; 101 is an error, as nobody asked for it. On failure the error code is
+// views of it, and the bytes after head.size are the body's. On failure the error code is
 // kBackendTimeout, kBackendReset or kBackendProtocol; `*saw_bytes` tells whether any byte came.
 Task<Result<void>> ReadResponseHead(Connection& connection, ReadBuffer& buffer,
-                                    std::string_view method, Head& head, bool* saw_bytes);
+                                    std::string_view method, Head& head, bool* saw_bytes,
+                                    Interim interim);
 
 // Reads the body that `head` announces whole into `answer`, up to `bytes_max`. Never fails: what
 // is missing is told in answer.body_complete, over_cap and until_close.

@@ -1,11 +1,22 @@
 #include "proxy/server/admin.h"
 
-#include <charconv>
+#include <fmt/format.h>
 
+#include <charconv>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "filters/report/build_report.h"
+#include "filters/report/report_text.h"
+#include "policy/config_reader.h"
+#include "proxy/admin/ui_files.h"
 #include "proxy/base/hash.h"
 #include "proxy/base/json.h"
 #include "proxy/base/limits.h"
 #include "proxy/server/event_json.h"
+#include "proxy/server/policy_api.h"
+#include "proxy/server/policy_json.h"
 
 namespace recourse {
 namespace {
@@ -18,16 +29,12 @@ HttpResponse Text(int status, std::string body) {
   return {status, "", {{"Content-Type", "text/plain; charset=utf-8"}}, std::move(body)};
 }
 
-HttpResponse Problem(int status, std::string_view title, std::string_view detail) {
-  std::string body = "{\"type\":\"about:blank\",\"title\":";
-  AppendJsonString(body, title);
-  body.append(",\"status\":").append(std::to_string(status)).append(",\"detail\":");
-  AppendJsonString(body, detail);
-  body.push_back('}');
-  HttpResponse response{
-      status, "", {{"Content-Type", "application/problem+json"}}, std::move(body)};
-  if (status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
-  return response;
+// One event per line; the last line says where the next page begins.
+HttpResponse EventLines(const EventPage& page, bool with_answers) {
+  std::string body;
+  AppendPage(body, page, with_answers ? EventForm::kLinesWithAnswers : EventForm::kLines);
+  body += fmt::format("{{\"next\":{}}}\n", NextOf(page));
+  return {200, "OK", {{"Content-Type", "application/x-ndjson"}}, std::move(body)};
 }
 
 bool ParseNumber(std::string_view text, std::uint64_t& out) {
@@ -35,56 +42,91 @@ bool ParseNumber(std::string_view text, std::uint64_t& out) {
   return error == std::errc() && end == text.data() + text.size() && !text.empty();
 }
 
-}  // namespace
-
-bool AdminApi::Authorized(const HttpRequest& request) const {
-  constexpr std::string_view kScheme = "Bearer ";
-  const std::string* field = FindHeader(request.headers, "Authorization");
-  if (token_.empty() || field == nullptr) return false;
-  const std::string_view value = *field;
-  return EqualsIgnoreCase(value.substr(0, kScheme.size()), kScheme) &&
-         ConstantTimeEqual(value.substr(kScheme.size()), token_);
+bool IsTraceId(std::string_view text) {
+  return text.size() == 32 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-HttpResponse AdminApi::Handle(const HttpRequest& request) {
-  if (!Authorized(request)) {
-    return Problem(401, "Not authorized",
-                   token_.empty() ? "the server was started without --admin-token-file, so nobody "
-                                    "may use the admin API"
-                                  : "send the token of --admin-token-file as a bearer token");
+// "24h": so long before now; "1790000000000": ms since 1970.
+bool ParseMoment(const std::string& text, std::int64_t now_ms, std::int64_t& out) {
+  if (const auto ago = ParseDuration(text)) {
+    out = now_ms - ago->count();
+    return true;
   }
-  const std::string_view target = request.target;
-  const auto question = target.find('?');
-  const std::string_view path = target.substr(0, question);
-  const std::string_view query =
-      question == std::string_view::npos ? std::string_view() : target.substr(question + 1);
+  std::uint64_t number = 0;
+  if (!ParseNumber(text, number) || number > std::numeric_limits<std::int64_t>::max()) return false;
+  out = static_cast<std::int64_t>(number);
+  return true;
+}
+
+}  // namespace
+
+ServedAnswer AdminApi::Handle(const HttpRequest& request, const HttpPeer& peer) {
+  auto visit = parts_.door.Admit(request, peer);
+  ServedAnswer answer = visit ? Do(*visit, request, peer) : ServedAnswer(std::move(visit.error()));
+  if (visit) AdminDoor::Record(*visit, peer, answer.head.status);
+  AddBrowserRules(answer.head);
+  return answer;
+}
+
+// What reaches this is in the table of endpoints.
+ServedAnswer AdminApi::Do(const AdminDoor::Visit& visit, const HttpRequest& request,
+                          const HttpPeer& peer) {
+  const std::string_view path = visit.path;
   constexpr std::string_view kEvent = "/events/";
-  if (path == "/ledger/verify") {
-    if (request.method != "POST") return Problem(405, "Method not allowed", "use POST");
-    return JsonAnswer(ToJson(ledger_.Verify()));
+  if (visit.endpoint->need == Endpoint::Need::kNobody) return ServeUiFile(request, path);
+  if (path == "/session") return parts_.door.Session(visit, request, peer);
+  if (path == "/flows" || path.starts_with("/flows/")) {
+    return parts_.flows().Handle(request, path, visit.query, visit.who);
   }
-  const bool known = path == "/events" || path.starts_with(kEvent) || path == "/version";
-  if (!known) {
-    return Problem(404, "Not found",
-                   "the admin API has /events, /events/{id}, /ledger/verify and /version");
+  if (path == "/approvals" || path.starts_with("/approvals/")) {
+    return parts_.approvals().Handle(request, path, visit.query, visit.who);
   }
-  if (request.method != "GET") return Problem(405, "Method not allowed", "use GET");
-  if (path == "/events") return ListEvents(query);
+  if (path == "/policy/explain") {
+    return PolicyExplain(*parts_.reloader.versions().Current(), request, visit.query);
+  }
+  if (request.method == "POST") return Post(path);
+  if (path == "/events") return ListEvents(visit.query);
+  if (path == "/operations") return activity_.Operations(visit.query);
+  if (path == "/stream") return activity_.Stream(request, visit.query);
+  if (path == "/policy/tools") return PolicyTools(*parts_.reloader.versions().Current());
+  if (path == "/ledger") return JsonAnswer(ToJson(parts_.ledger.Stats()));
+  if (path == "/report") return ShowReport(visit.query);
+  if (path == "/policy") return JsonAnswer(PolicyStateJson(parts_.reloader));
   if (path == "/version") {
     return JsonAnswer(std::string("{\"version\":\"") + RECOURSE_VERSION +
-                      "\",\"policy_version\":\"" + policy_version_ + "\"}");
+                      "\",\"policy_version\":\"" + parts_.reloader.versions().Current()->version +
+                      "\"}");
   }
   return ShowEvent(path.substr(kEvent.size()));
 }
 
+ServedAnswer AdminApi::Post(std::string_view path) {
+  if (path == "/ledger/verify") return JsonAnswer(ToJson(parts_.ledger.Verify()));
+  if (path == "/ledger/backup") return Backup();
+  if (path == "/ledger/accept") {
+    if (auto accepted = parts_.ledger.AcceptRestored(); !accepted) {
+      return Problem(503, "Not accepted", accepted.error());
+    }
+    return JsonAnswer(ToJson(parts_.ledger.Stats()));
+  }
+  if (path != "/policy/reload") return Problem(404, "Not found", "nobody answers this path");
+  const ReloadReport report = parts_.reloader.Reload("api");
+  HttpResponse response = JsonAnswer(ToJson(report));
+  if (report.result == ReloadReport::Result::kRefused) response.status = 422;
+  return response;
+}
+
 HttpResponse AdminApi::ListEvents(std::string_view query) {
   EventFilter filter;
+  bool as_lines = false;
   for (const auto& [name, value] : ParsePairs(query)) {
     std::uint64_t number = 0;
     bool good = true;
     std::string_view accepted = "a number";
     if (name == "trace") {
+      good = IsTraceId(value);
       filter.trace_id = value;
+      accepted = "32 lowercase hexadecimal digits, as they stand in a traceparent";
     } else if (name == "tool") {
       filter.tool = value;
     } else if (name == "status") {
@@ -96,16 +138,32 @@ HttpResponse AdminApi::ListEvents(std::string_view query) {
     } else if (name == "operation") {
       good = ParseNumber(value, number);
       filter.operation = number;
+    } else if (name == "flow") {
+      filter.flow = value;
     } else if (name == "after") {
       good = ParseNumber(value, filter.after);
+    } else if (name == "up_to") {
+      good = ParseNumber(value, filter.up_to);
+    } else if (name == "lines") {
+      good = value == "true";
+      as_lines = true;
+      accepted = "true";
+    } else if (name == "answers") {
+      good = value == "true";
+      filter.with_answers = true;
+      accepted = "true";
+    } else if (name == "flows") {
+      good = value == "true";
+      filter.with_flows = true;
+      accepted = "true";
     } else if (name == "limit") {
       good = ParseNumber(value, number) && number > 0 && number <= limits::kAdminPageMax;
       filter.limit = static_cast<std::size_t>(number);
     } else {
       return Problem(400, "Unknown parameter",
                      "'" + name +
-                         "' is not one of trace, tool, status, phase, operation, after, "
-                         "limit");
+                         "' is not one of trace, flow, tool, status, phase, operation, after, "
+                         "up_to, limit, lines, answers, flows");
     }
     if (!good) {
       return Problem(
@@ -113,24 +171,37 @@ HttpResponse AdminApi::ListEvents(std::string_view query) {
           "'" + value + "' is no value for " + name + "; accepted: " + std::string(accepted));
     }
   }
-  auto page = ledger_.List(filter);
+  auto page = parts_.ledger.List(filter);
   if (!page) return Problem(503, "Event log unavailable", page.error().detail());
+  if (as_lines) return EventLines(*page, filter.with_answers);
   std::string body = "{\"events\":[";
-  for (const Event& event : page->events) {
-    if (body.back() == '}') body.push_back(',');
-    AppendEvent(body, event);
-  }
-  body.append("],\"next\":");
-  body.append(page->more && !page->events.empty() ? std::to_string(page->events.back().id)
-                                                  : "null");
+  AppendPage(body, *page, EventForm::kArray);
+  body.append("],\"next\":").append(NextOf(*page));
   body.push_back('}');
   return JsonAnswer(std::move(body));
+}
+
+ServedAnswer AdminApi::Backup() {
+  // A LedgerCopy as the server's body.
+  class Source final : public BodySource {
+   public:
+    explicit Source(std::unique_ptr<LedgerCopy> copy) : copy_(std::move(copy)) {}
+    int fd() const override { return copy_->fd(); }
+    bool Finish() override { return copy_->Finish(); }
+
+   private:
+    const std::unique_ptr<LedgerCopy> copy_;
+  };
+  auto copy = parts_.ledger.StartCopy();
+  if (!copy) return Problem(409, "No backup", copy.error());
+  return {HttpResponse{200, "OK", {{"Content-Type", "application/octet-stream"}}, {}},
+          std::make_unique<Source>(std::move(*copy))};
 }
 
 HttpResponse AdminApi::ShowEvent(std::string_view id) {
   std::uint64_t number = 0;
   if (!ParseNumber(id, number)) return Problem(400, "Bad event id", "an event id is a number");
-  auto event = ledger_.Find(number);
+  auto event = parts_.ledger.Find(number);
   if (!event) return Problem(503, "Event log unavailable", event.error().detail());
   if (!*event) return Problem(404, "No such event", "no event has this id");
   std::string body;
@@ -138,12 +209,49 @@ HttpResponse AdminApi::ShowEvent(std::string_view id) {
   return JsonAnswer(std::move(body));
 }
 
+HttpResponse AdminApi::ShowReport(std::string_view query) {
+  const std::int64_t now_ms = ToUnixMillis(parts_.clock.WallNow());
+  ReportPeriod period{.since_ms = 0, .until_ms = now_ms};
+  for (const auto& [name, value] : ParsePairs(query)) {
+    if (name != "since" && name != "until") {
+      return Problem(400, "Unknown parameter", "'" + name + "' is not one of since, until");
+    }
+    if (!ParseMoment(value, now_ms, name == "since" ? period.since_ms : period.until_ms)) {
+      return Problem(400, "Bad parameter",
+                     "'" + value + "' is no value for " + name +
+                         "; accepted: a duration before now such as 24h, or ms since 1970");
+    }
+  }
+  if (period.since_ms > period.until_ms) {
+    return Problem(400, "Bad parameter", "since is later than until, so there is nothing between");
+  }
+  const auto policy = parts_.reloader.versions().Current();
+  const auto report = BuildReport(parts_.ledger, *policy, period);
+  if (!report) return Problem(503, "Event log unavailable", report.error().detail());
+  Counts counts = parts_.counts();
+  return JsonAnswer(
+      ReportJson(*report, {.mode = policy->mode == Mode::kObserve ? "observe" : "enforce",
+                           .since = Rfc3339Millis(period.since_ms),
+                           .until = Rfc3339Millis(period.until_ms),
+                           .started = Rfc3339Millis(ToUnixMillis(started_)),
+                           .not_recorded = counts.not_recorded,
+                           .unlisted_other = counts.unlisted_other,
+                           .unlisted_reads = std::move(counts.unlisted_reads)}));
+}
+
 HttpResponse ProbeApi::Handle(const HttpRequest& request) {
   if (request.method != "GET" && request.method != "HEAD") return Text(405, "use GET\n");
   if (request.target == "/live") return Text(200, "live\n");
   if (request.target == "/ready") {
     if (!ready) return Text(503, "starting or draining\n");
-    if (ledger_.Stats().latched) {
+    const LedgerStats stats = ledger_.Stats();
+    if (stats.latched) {
+      if (!stats.not_opened.empty()) {
+        return Text(200, "ready, but nothing is recorded: " + stats.not_opened + "\n");
+      }
+      if (observing_()) {
+        return Text(200, "ready, but nothing is recorded: the ledger refused a commit\n");
+      }
       return Text(503, "the ledger refused a commit: writes are refused until a restart\n");
     }
     return Text(200, "ready\n");
@@ -152,7 +260,7 @@ HttpResponse ProbeApi::Handle(const HttpRequest& request) {
     return {200,
             "OK",
             {{"Content-Type", "text/plain; version=0.0.4; charset=utf-8"}},
-            metrics_.Scrape(ledger_, access_log_.dropped())};
+            metrics_.Scrape(ledger_, facts_())};
   }
   return Text(404, "the probe port has /live, /ready and /metrics\n");
 }

@@ -2,46 +2,88 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "filters/ledger/ledger.h"
+#include "filters/report/report.h"
+#include "proxy/admin/admin_door.h"
 #include "proxy/base/http_message.h"
+#include "proxy/net/http_server.h"
 #include "proxy/server/access_log.h"
+#include "proxy/server/activity_api.h"
+#include "proxy/server/approval_api.h"
+#include "proxy/server/flow_api.h"
 #include "proxy/server/metrics.h"
+#include "proxy/server/policy_reload.h"
 
 namespace recourse {
 
-// GET /events, /events/{id}, /version; POST /ledger/verify. Every request needs the bearer token;
-// with an empty token all are refused. Blocking, on the admin thread.
+// Does what endpoints.h lists, for whom the door admits. Blocking, on the admin thread.
 class AdminApi {
  public:
-  AdminApi(Ledger& ledger, std::string token, std::string policy_version)
-      : ledger_(ledger), token_(std::move(token)), policy_version_(std::move(policy_version)) {}
-  HttpResponse Handle(const HttpRequest& request);
+  // What the process counts of what the ledger does not hold; called on the admin thread.
+  struct Counts {
+    std::uint64_t not_recorded = 0;
+    std::uint64_t unlisted_other = 0;
+    std::vector<UnlistedLine> unlisted_reads;
+  };
+  struct Parts {
+    Ledger& ledger;
+    const Clock& clock;
+    AdminDoor& door;
+    PolicyReloader& reloader;
+    std::function<Counts()> counts;
+    std::function<FlowApi&()> flows;
+    std::function<ApprovalApi&()> approvals;
+  };
+  explicit AdminApi(Parts parts)
+      : parts_(std::move(parts)),
+        started_(parts_.clock.WallNow()),
+        stream_(parts_.ledger, parts_.clock),
+        activity_(parts_.ledger, stream_) {}
+  ServedAnswer Handle(const HttpRequest& request, const HttpPeer& peer);
+  // Something was committed: who watches is told. Any thread; never blocks.
+  void Notify() { stream_.Notify(); }
+  // The ledger is about to be closed: it is not read any more. Once no request is being served.
+  void Close() { stream_.Stop(); }
 
  private:
-  bool Authorized(const HttpRequest& request) const;
+  ServedAnswer Do(const AdminDoor::Visit& visit, const HttpRequest& request, const HttpPeer& peer);
+  ServedAnswer Post(std::string_view path);
+  ServedAnswer Backup();
   HttpResponse ListEvents(std::string_view query);
   HttpResponse ShowEvent(std::string_view id);
+  HttpResponse ShowReport(std::string_view query);
 
-  Ledger& ledger_;
-  const std::string token_;
-  const std::string policy_version_;
+  const Parts parts_;
+  const WallTime started_;
+  EventStream stream_;
+  ActivityApi activity_;
 };
 
 // GET /live, /ready, /metrics: no authentication, changes nothing.
 class ProbeApi {
  public:
-  ProbeApi(Ledger& ledger, Metrics& metrics, const AccessLog& access_log)
-      : ledger_(ledger), metrics_(metrics), access_log_(access_log) {}
+  // `is_observing`: the policy in force says observe, where a ledger that cannot be written stops
+  // nothing.
+  ProbeApi(Ledger& ledger, Metrics& metrics, std::function<ScrapeFacts()> facts,
+           std::function<bool()> is_observing)
+      : observing_(std::move(is_observing)),
+        facts_(std::move(facts)),
+        ledger_(ledger),
+        metrics_(metrics) {}
   HttpResponse Handle(const HttpRequest& request);
 
   std::atomic<bool> ready{false};
 
  private:
+  const std::function<bool()> observing_;
+  const std::function<ScrapeFacts()> facts_;
   Ledger& ledger_;
   Metrics& metrics_;
-  const AccessLog& access_log_;
 };
 
 }  // namespace recourse

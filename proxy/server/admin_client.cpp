@@ -1,65 +1,67 @@
 #include "proxy/server/admin_client.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <ostream>
 #include <utility>
 
+#include "filters/ledger/lmdb/backup_file.h"
+#include "filters/report/report_text.h"
 #include "proxy/base/json.h"
 #include "proxy/net/http_client.h"
+#include "proxy/server/admin_call.h"
 #include "proxy/server/config.h"
 #include "proxy/server/files.h"
+#include "proxy/server/terminal_text.h"
 
 namespace recourse {
 namespace {
 
-constexpr int kTimeoutSeconds = 600;  // a full verify of a large ledger takes minutes
+constexpr int kBackupTimeoutSeconds = 60;  // without a byte
 constexpr std::uint64_t kPageMax = 1'000;
-
-std::string Field(const Json& object, std::string_view name) {
-  const Json* value = object.Find(name);
-  return value == nullptr ? std::string() : ScalarText(*value);
-}
-
-FileResult<std::string> Call(const AdminClient& client, const std::string& method,
-                             const std::string& target) {
-  HttpRequest request{method, target, {}, {}};
-  if (!client.token_file.empty()) {
-    auto token = ReadSecretFile(client.token_file);
-    if (!token) return std::unexpected(token.error());
-    request.headers.emplace_back("Authorization", "Bearer " + *token);
-  }
-  const auto colon = client.address.rfind(':');
-  if (colon == std::string::npos) return std::unexpected("--admin must be HOST:PORT");
-  auto response = Fetch(client.address.substr(0, colon), client.address.substr(colon + 1), request,
-                        kTimeoutSeconds);
-  if (!response) return std::unexpected(response.error() + "; is recourse running there?");
-  if (response->status == 200) return std::move(response->body);
-  const auto problem = ParseJson(response->body);
-  std::string detail = problem ? Field(*problem, "detail") : response->body;
-  if (response->status == 401 && client.token_file.empty()) detail += " (--admin-token-file)";
-  return std::unexpected(fmt::format("{} {}: {}", method, target, detail));
-}
+constexpr int kRefused = 422;  // a policy that was not taken
 
 Result<Json> ParsePage(const std::string& text) {
   auto page = ParseJson(text);
   if (!page || page->Find("events") == nullptr) {
-    return std::unexpected(Error(ErrorCode::kInternal, "the admin API's answer is not understood"));
+    return std::unexpected(Error(ErrorCode::kInternal, kNotUnderstood));
   }
   return page;
 }
 
-int Fail(std::ostream& err, std::string_view what) {
-  err << "recourse: " << what << "\n";
-  return kExitRuntime;
+// What an event means to its flow.
+std::string NoteOn(const Json& event) {
+  if (const std::string undoes = Field(event, "undoes"); !undoes.empty() && undoes != "0") {
+    return "  undo of " + undoes;
+  }
+  const std::string cause = Field(event, "cause");
+  if (cause == "human") return "  by a human";
+  return cause == "undone" ? "  undone" : std::string();
+}
+
+void PrintFlow(std::ostream& out, const Json& moved) {
+  std::string reason = Field(moved, "reason");
+  if (reason.empty()) reason = Field(moved, "cause");
+  out << fmt::format("{:>8}  {:<24}  {:<11}  {:<13}  {:>3}  {:<22}  {:<20}  {}  {}\n",
+                     Field(moved, "event_id"), Field(moved, "time"), "flow", Field(moved, "phase"),
+                     "", Field(moved, "flow_name"), "flow " + Field(moved, "flow_number"),
+                     Field(moved, "flow"), reason);
 }
 
 void PrintRow(std::ostream& out, const Json& event) {
-  out << fmt::format("{:>8}  {:<24}  {:<11}  {:<13}  {:>3}  {:<22}  {:<20}  {}\n",
+  if (Field(event, "kind") == "flow") {
+    PrintFlow(out, event);
+    return;
+  }
+  out << fmt::format("{:>8}  {:<24}  {:<11}  {:<13}  {:>3}  {:<22}  {:<20}  {}{}\n",
                      Field(event, "event_id"), Field(event, "time"), Field(event, "status"),
                      Field(event, "phase"), Field(event, "attempt"), Field(event, "tool"),
-                     Field(event, "external_ref"), Field(event, "trace_id"));
+                     Field(event, "external_ref"), Field(event, "trace_id"), NoteOn(event));
 }
 
 void PrintHeader(std::ostream& out) {
@@ -77,7 +79,7 @@ int ListEvents(const AdminClient& client, const EventQuery& query, std::ostream&
   bool has_header = client.json;
   while (left > 0 && !after.empty()) {
     std::string target =
-        "/events?after=" + after + "&limit=" + std::to_string(std::min(left, kPageMax));
+        "/events?flows=true&after=" + after + "&limit=" + std::to_string(std::min(left, kPageMax));
     if (!query.trace.empty()) target += "&trace=" + PercentEncode(query.trace);
     if (!query.tool.empty()) target += "&tool=" + PercentEncode(query.tool);
     if (!query.status.empty()) target += "&status=" + PercentEncode(query.status);
@@ -105,16 +107,10 @@ int ListEvents(const AdminClient& client, const EventQuery& query, std::ostream&
 }
 
 int ShowEvent(const AdminClient& client, std::uint64_t id, std::ostream& out, std::ostream& err) {
-  const auto text = Call(client, "GET", "/events/" + std::to_string(id));
-  if (!text) return Fail(err, text.error());
-  if (client.json) {
-    out << *text << "\n";
-    return kExitOk;
-  }
-  const auto event = ParseJson(*text);
-  if (!event) return Fail(err, "the admin API's answer is not understood");
+  const auto event = Show(client, "/events/" + std::to_string(id), out, err);
+  if (!event) return event.error();
   for (const auto& [name, value] : event->members) {
-    out << fmt::format("{:<16} {}\n", name, ScalarText(value));
+    out << fmt::format("{:<16} {}\n", name, TerminalText(ScalarText(value)));
   }
   const auto operation = Call(client, "GET", "/events?operation=" + Field(*event, "operation"));
   if (!operation) return Fail(err, operation.error());
@@ -126,21 +122,184 @@ int ShowEvent(const AdminClient& client, std::uint64_t id, std::ostream& out, st
   return kExitOk;
 }
 
+int ShowReport(const AdminClient& client, const std::string& since, const std::string& until,
+               std::ostream& out, std::ostream& err) {
+  std::string target = "/report";
+  if (!since.empty()) target += "?since=" + PercentEncode(since);
+  if (!until.empty()) target += (since.empty() ? "?until=" : "&until=") + PercentEncode(until);
+  const auto report = Show(client, target, out, err);
+  if (!report) return report.error();
+  out << ReportText(*report);
+  return kExitOk;
+}
+
+int ShowPolicy(const AdminClient& client, std::ostream& out, std::ostream& err) {
+  const auto state = Show(client, "/policy", out, err);
+  if (!state) return state.error();
+  const Json* last = state->Find("last_reload");
+  const Json* orphaned = state->Find("orphaned");
+  if (last == nullptr || orphaned == nullptr) return Fail(err, kNotUnderstood);
+  out << fmt::format("in force      {}\nfrom          {}\nlast reload   {} by {} at {}\n",
+                     Field(*state, "version"), Field(*state, "path"), Field(*last, "result"),
+                     Field(*last, "trigger"), Field(*last, "time"));
+  for (const Json& problem : last->Find("problems")->items) {
+    out << "              " << TerminalText(ScalarText(problem)) << "\n";
+  }
+  for (const Json& orphan : orphaned->items) {
+    out << fmt::format(
+        "orphaned      {} open operations of {} ({}), begun under {}, first event {}\n",
+        Field(orphan, "operations"), Field(orphan, "tool"), Field(orphan, "reason"),
+        Field(orphan, "policy_version"), Field(orphan, "first_event"));
+  }
+  return kExitOk;
+}
+
+int ReloadPolicy(const AdminClient& client, std::ostream& out, std::ostream& err) {
+  int status = 0;
+  const auto text = Call(client, {"POST", "/policy/reload", {}, {}}, &status);
+  if (!text) {
+    const int failed = Fail(err, text.error());
+    return status == kRefused ? kExitPolicy : failed;
+  }
+  const auto report = ParseJson(*text);
+  if (!report) return Fail(err, kNotUnderstood);
+  if (client.json) {
+    out << *text << "\n";
+  } else {
+    out << Field(*report, "result") << ", version " << Field(*report, "version") << "\n";
+  }
+  return kExitOk;
+}
+
+int ShowLedger(const AdminClient& client, std::ostream& out, std::ostream& err) {
+  const auto status = Show(client, "/ledger", out, err);
+  if (!status) return status.error();
+  const auto line = [&](std::string_view label, std::string_view name, std::string_view unit) {
+    out << fmt::format("{:<14}{}{}\n", label, Field(*status, name), unit);
+  };
+  const std::string not_opened = Field(*status, "not_opened");
+  const bool latched = Field(*status, "latched") == "true";
+  const bool full = Field(*status, "full") == "true";
+  const bool restored = Field(*status, "restored") == "true";
+  out << fmt::format("{:<14}{}\n", "writes",
+                     !not_opened.empty() ? "not recorded: " + not_opened
+                     : latched           ? "refused after a failed commit, until a restart"
+                     : restored
+                         ? "refused: restored from a backup, and what was done after it is not "
+                           "remembered; see to that, then run: recourse ledger accept"
+                     : full ? "refused: there is no room for another operation"
+                            : "accepted");
+  line("first row", "first_id", "");
+  line("last row", "last_id", "");
+  line("operations", "operations", " ever begun");
+  line("running", "running", "");
+  line("unknown", "uncertain", "");
+  line("tombstones", "tombstones", "");
+  line("used", "used_bytes", " bytes");
+  line("free", "free_bytes", " bytes");
+  line("reserved", "reserve_bytes", " bytes for the outcomes of what runs or is unknown");
+  line("limit", "size_limit_bytes", " bytes (--ledger-max)");
+  line("oldest row", "oldest_row_s", " s");
+  line("overdue", "retention_lag_s", " s");
+  return kExitOk;
+}
+
+int ExportLedger(const AdminClient& client, const ExportQuery& query, std::ostream& out,
+                 std::ostream& err) {
+  const auto text = Call(client, "GET", "/ledger");
+  if (!text) return Fail(err, text.error());
+  const auto ledger = ParseJson(*text);
+  if (!ledger) return Fail(err, kNotUnderstood);
+  const std::string last = Field(*ledger, "last_id");
+  std::string head = R"({"kind":"export","version":1,"ledger":")" + Field(*ledger, "identity") +
+                     R"(","row_format":)" + Field(*ledger, "row_format") + R"(,"after":)" +
+                     std::to_string(query.after) + R"(,"up_to":)" + last;
+  if (!query.trace.empty()) {
+    head += R"(,"trace":)";
+    AppendJsonString(head, query.trace);
+  }
+  out << head << (query.with_answers ? R"(,"with_answers":true})" : "}") << "\n";
+  std::ptrdiff_t count = 0;
+  std::string after = std::to_string(query.after);
+  while (after != "null") {
+    std::string target = "/events?lines=true&limit=" + std::to_string(kPageMax) + "&up_to=" + last +
+                         "&after=" + after;
+    if (query.with_answers) target += "&answers=true";
+    if (!query.trace.empty()) target += "&trace=" + PercentEncode(query.trace);
+    const auto page = Call(client, "GET", target);
+    if (!page) return Fail(err, page.error());
+    // The last line is about the page.
+    const auto begin = page->size() < 2 ? 0 : page->rfind('\n', page->size() - 2) + 1;
+    const auto tail = ParseJson(std::string_view(*page).substr(begin));
+    if (!tail) return Fail(err, kNotUnderstood);
+    out.write(page->data(), static_cast<std::streamsize>(begin));
+    count += std::count(page->begin(), page->begin() + static_cast<std::ptrdiff_t>(begin), '\n');
+    after = Field(*tail, "next");
+    if (after.empty()) after = "null";
+    if (!out.flush()) return Fail(err, "the export cannot be written; is the disk full?");
+  }
+  out << R"({"kind":"end","events":)" << count << R"(,"up_to":)" << last << R"(,"head":")"
+      << Field(*ledger, "head") << "\"}\n";
+  return out.flush() ? kExitOk : Fail(err, "the export cannot be written; is the disk full?");
+}
+
+int AcceptLedger(const AdminClient& client, std::ostream& out, std::ostream& err) {
+  const auto text = Call(client, "POST", "/ledger/accept");
+  if (!text) return Fail(err, text.error());
+  out << "ok: new writes are let through\n";
+  return kExitOk;
+}
+
 int VerifyLedger(const AdminClient& client, std::ostream& out, std::ostream& err) {
   const auto text = Call(client, "POST", "/ledger/verify");
   if (!text) return Fail(err, text.error());
   const auto report = ParseJson(*text);
-  if (!report) return Fail(err, "the admin API's answer is not understood");
+  if (!report) return Fail(err, kNotUnderstood);
   const bool ok = Field(*report, "ok") == "true";
   if (client.json) {
     out << *text << "\n";
   } else if (ok) {
     out << "ok: " << Field(*report, "rows") << " rows, chain head " << Field(*report, "head")
         << "\n";
+    if (const std::string base = Field(*report, "base"); !base.empty()) {
+      out << "rows before " << Field(*report, "first_id")
+          << " were removed by retention; chain base " << base << "\n";
+    }
   } else {
     out << "BROKEN: " << Field(*report, "problem") << "\n";
   }
   return ok ? kExitOk : kExitLedger;
+}
+
+int BackupLedger(const AdminClient& client, const std::string& path, std::ostream& out,
+                 std::ostream& err) {
+  const auto prepared = PrepareAdminCall(client, {"POST", "/ledger/backup", {}, {}});
+  if (!prepared) return Fail(err, prepared.error());
+  const std::string part = path + ".part";
+  const auto fail = [&](std::string_view what) {
+    ::unlink(part.c_str());
+    return Fail(err, what);
+  };
+  const int file = ::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (file < 0) return Fail(err, "cannot create " + part + ": " + std::strerror(errno));
+  const auto loaded = Download(prepared->place, prepared->request, kBackupTimeoutSeconds, file);
+  const bool is_synced = ::fsync(file) == 0;
+  ::close(file);
+  if (!loaded) {
+    const auto problem = ParseJson(loaded.error());
+    return fail("POST /ledger/backup: " + (problem ? Field(*problem, "detail") : loaded.error()));
+  }
+  if (!is_synced) return fail("cannot sync " + part + ": " + std::strerror(errno));
+  const auto report = VerifyLedgerFile(part);
+  if (!report || !report->ok) {
+    return fail("the copy is not sound: " + (report ? report->problem : report.error()));
+  }
+  if (::rename(part.c_str(), path.c_str()) != 0) {
+    return fail("cannot write " + path + ": " + std::strerror(errno));
+  }
+  SyncDirectoryOf(path);
+  out << "ok: " << report->rows << " rows, chain head " << report->head << "\n";
+  return kExitOk;
 }
 
 }  // namespace recourse

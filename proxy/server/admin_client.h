@@ -8,8 +8,10 @@
 namespace recourse {
 
 struct AdminClient {
-  std::string address = "127.0.0.1:19081";
+  std::string address = "127.0.0.1:19081";  // or a url, http:// or https://
   std::string token_file;
+  std::string ca_file;              // of an https address; empty: the system's trust store
+  std::string cert_file, key_file;  // that name us there; empty: the token does
   bool json = false;
 };
 
@@ -23,6 +25,29 @@ struct EventQuery {
 int ListEvents(const AdminClient& client, const EventQuery& query, std::ostream& out,
                std::ostream& err);
 int ShowEvent(const AdminClient& client, std::uint64_t id, std::ostream& out, std::ostream& err);
+// `since` and `until`: durations before now, such as 24h, or ms since 1970; empty: all, and now.
+int ShowReport(const AdminClient& client, const std::string& since, const std::string& until,
+               std::ostream& out, std::ostream& err);
+// What policy is in force and what it left behind; and a reload, which fails with kExitPolicy.
+int ShowPolicy(const AdminClient& client, std::ostream& out, std::ostream& err);
+int ReloadPolicy(const AdminClient& client, std::ostream& out, std::ostream& err);
+int ShowLedger(const AdminClient& client, std::ostream& out, std::ostream& err);
+
+struct ExportQuery {
+  std::string trace;
+  std::uint64_t after = 0;
+  bool with_answers = false;
+};
+// One JSON object per line: what ledger this is, then events, then what was written and the head of
+// the hash chain up to which. An export that ends without its last line was cut off.
+int ExportLedger(const AdminClient& client, const ExportQuery& query, std::ostream& out,
+                 std::ostream& err);
+// Lets new writes through after a restore from a backup.
+int AcceptLedger(const AdminClient& client, std::ostream& out, std::ostream& err);
 int VerifyLedger(const AdminClient& client, std::ostream& out, std::ostream& err);
+// Brings a consistent copy of the running ledger into `path`: checked whole, durable, and put there
+// in one step.
+int BackupLedger(const AdminClient& client, const std::string& path, std::ostream& out,
+                 std::ostream& err);
 
 }  // namespace recourse

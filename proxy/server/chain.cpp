@@ -4,6 +4,7 @@
 #include "filters/dispatch/dispatch_filter.h"
 #include "filters/idempotency/idempotency_filter.h"
 #include "filters/retry/retry_filter.h"
+#include "filters/saga/saga_filter.h"
 #include "filters/trace/trace_filter.h"
 
 namespace recourse {
@@ -12,12 +13,17 @@ FilterChain MakeChain(const ChainParts& parts) {
   FilterChain chain;
   // First: the key and every log line need the trace.
   chain.push_back(std::make_unique<TraceFilter>(parts.random));
-  // Before the key: what needs a human is refused without leaving an operation behind.
+  // Before everything that would send it: a message to us is no call.
+  chain.push_back(std::make_unique<SagaFilter>(parts.flowing));
+  // Before the key: whether it needs a human says what the ledger begins. What a human approved is
+  // sent through the chain from the next one on.
   chain.push_back(std::make_unique<ApprovalFilter>());
   // Before everything that acts: a repeat must end here.
   chain.push_back(std::make_unique<IdempotencyFilter>(
       IdempotencyFilter::Parts{.ledger = parts.ledger,
                                .settling = parts.settling,
+                               .flowing = parts.flowing,
+                               .approving = parts.approving,
                                .clock = parts.clock,
                                .random = parts.random,
                                .install_secret = parts.secret}));

@@ -1,6 +1,8 @@
 #pragma once
 
+#include "filters/approving.h"
 #include "filters/filter.h"
+#include "filters/flowing.h"
 #include "filters/ledger/ledger.h"
 #include "filters/settling.h"
 #include "proxy/base/random.h"
@@ -12,6 +14,8 @@ struct ChainParts {
   Ledger& ledger;
   Upstream& upstream;
   Settling& settling;
+  Flowing& flowing;
+  Approving& approving;
   const Clock& clock;
   Random& random;
   const std::string& secret;  // install secret: keys are made with it

@@ -13,6 +13,17 @@ std::string Rfc3339Millis(std::int64_t unix_millis);
 // Appends one event as a JSON object. Never answers' bodies or rendered requests: they may carry
 // secrets.
 void AppendEvent(std::string& out, const Event& event);
+// A move of a flow, an object of `kind` "flow".
+void AppendFlowMoved(std::string& out, const FlowMoved& moved);
+// An event with what was kept: `answer`, `request`, `settle_request`, `undo_request`, each with its
+// fields and its `body`, or `body_base64` where that is no UTF-8.
+void AppendEventWithAnswer(std::string& out, const Event& event);
+// Appends all of a page, in the order of the rows; moves of flows are objects of `kind` "flow".
+enum class EventForm : std::uint8_t { kArray, kLines, kLinesWithAnswers };
+void AppendPage(std::string& out, const EventPage& page, EventForm form);
+// The id after which the next page begins, or "null".
+std::string NextOf(const EventPage& page);
 std::string ToJson(const VerifyReport& report);
+std::string ToJson(const LedgerStats& stats);
 
 }  // namespace recourse

@@ -9,23 +9,16 @@
 #include <filesystem>
 
 #include "proxy/base/hash.h"
+#include "proxy/base/limits.h"
 
 namespace recourse {
 namespace {
 
-constexpr std::size_t kSecretFileBytesMax = 4096;
+using limits::kSecretFileBytesMax;
 constexpr std::size_t kInstallSecretBytes = 32;
 
 std::unexpected<std::string> Failed(const std::string& what, const std::string& path) {
   return std::unexpected(what + " " + path + ": " + std::strerror(errno));
-}
-
-void SyncDirectoryOf(const std::string& path) {
-  const std::string parent = std::filesystem::path(path).parent_path().string();
-  const int directory = ::open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_CLOEXEC);
-  if (directory < 0) return;
-  ::fsync(directory);
-  ::close(directory);
 }
 
 // Writes and syncs a new file of mode 0600.
@@ -39,14 +32,88 @@ FileResult<void> CreateDurably(const std::string& path, const std::string& text)
   return {};
 }
 
+class OpenFile {
+ public:
+  // O_NONBLOCK: a pipe in the place of the file must not hold us.
+  explicit OpenFile(const std::string& path)
+      : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
+  ~OpenFile() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+  int fd() const { return fd_; }
+
+ private:
+  const int fd_;
+};
+
+// nullptr: private enough.
+const char* WhyExposed(const struct stat& info) {
+  if (!S_ISREG(info.st_mode)) return "is not a regular file";
+  if ((info.st_mode & S_IRWXO) != 0) return "is open to every user; chmod 600 it";
+  if ((info.st_mode & (S_IWGRP | S_IXGRP)) != 0) return "may be written by its group; chmod 600 it";
+  const bool is_mounted = info.st_uid != ::geteuid() || (info.st_mode & S_IWUSR) == 0;
+  if ((info.st_mode & S_IRGRP) != 0 && !is_mounted) {
+    return "may be read by its group; chmod 600 it (or 440, as a mounted Secret is)";
+  }
+  return nullptr;
+}
+
 }  // namespace
 
+void SyncDirectoryOf(const std::string& path) {
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  const int directory = ::open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_CLOEXEC);
+  if (directory < 0) return;
+  ::fsync(directory);
+  ::close(directory);
+}
+
+bool IsWorldReadable(const std::string& path) {
+  struct stat info = {};
+  return ::stat(path.c_str(), &info) == 0 && (info.st_mode & S_IROTH) != 0;
+}
+
+FileResult<std::string> ReadPrivateFile(const std::string& path, std::size_t bytes_max) {
+  const OpenFile file(path);
+  if (file.fd() < 0) return Failed("cannot open", path);
+  struct stat info = {};
+  if (::fstat(file.fd(), &info) != 0) return Failed("cannot read", path);
+  if (const char* const why = WhyExposed(info)) return std::unexpected(path + " " + why);
+  if (static_cast<std::size_t>(info.st_size) > bytes_max) {
+    return std::unexpected(path + " is larger than " + std::to_string(bytes_max) + " bytes");
+  }
+  std::string text(static_cast<std::size_t>(info.st_size), '\0');
+  const ssize_t size = ::read(file.fd(), text.data(), text.size());
+  if (size < 0) return Failed("cannot read", path);
+  text.resize(static_cast<std::size_t>(size));
+  return text;
+}
+
+FileResult<std::string> ReadInputFile(const std::string& path, std::size_t bytes_max) {
+  const OpenFile file(path);
+  struct stat info = {};
+  if (file.fd() < 0 || ::fstat(file.fd(), &info) != 0) return Failed("cannot open", path);
+  if (!S_ISREG(info.st_mode)) return std::unexpected(path + " is not a regular file");
+  std::string text;
+  char buffer[64 * 1024];
+  for (ssize_t got = 1; got > 0;) {
+    got = ::read(file.fd(), buffer, sizeof buffer);
+    if (got < 0) return Failed("cannot read", path);
+    text.append(buffer, static_cast<std::size_t>(got));
+    if (text.size() > bytes_max) {
+      return std::unexpected(path + " is larger than " + std::to_string(bytes_max >> 20) + " MiB");
+    }
+  }
+  return text;
+}
+
 FileResult<std::string> ReadSecretFile(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return Failed("cannot open", path);
+  const OpenFile file(path);
+  if (file.fd() < 0) return Failed("cannot open", path);
   std::string text(kSecretFileBytesMax + 1, '\0');
-  const ssize_t size = ::read(fd, text.data(), text.size());
-  ::close(fd);
+  const ssize_t size = ::read(file.fd(), text.data(), text.size());
   if (size < 0) return Failed("cannot read", path);
   text.resize(static_cast<std::size_t>(size));
   if (text.size() > kSecretFileBytesMax) return std::unexpected(path + " is larger than 4 KiB");

@@ -16,39 +16,86 @@
 
 #include "policy/policy.h"
 #include "proxy/base/clock.h"
+#include "proxy/server/latency.h"
 
 namespace recourse {
 
 class Ledger;
+struct RequestRecord;
+
+// What only the moment of a scrape can tell, besides the ledger.
+struct ScrapeFacts {
+  std::uint64_t log_lines_dropped = 0;
+  std::size_t write_bytes = 0, observed_bytes = 0;  // of request bodies held
+};
 
 class Metrics {
  public:
-  Metrics(const Policy& policy, WallTime started);
+  explicit Metrics(WallTime started);
+
+  // A policy came into force. One thread at a time.
+  void PolicyInForce(const std::string& version, WallTime when);
 
   // Text format 0.0.4. Thread-safe.
-  std::string Scrape(Ledger& ledger, std::uint64_t log_lines_dropped);
+  std::string Scrape(Ledger& ledger, const ScrapeFacts& facts);
+
+  // Thread-safe.
+  void CountProbe(const std::string& tool, std::string_view result);
+
+  // Writes of observe mode that were not recorded. Thread-safe.
+  std::uint64_t ObservedDropped() const;
 
   prometheus::Registry registry;
   prometheus::Family<prometheus::Counter>& requests;
-  prometheus::Family<prometheus::Histogram>& durations;
+  Latencies durations, backend_durations, overheads;
   prometheus::Family<prometheus::Counter>& attempts;
   prometheus::Family<prometheus::Counter>& idempotency;
+  prometheus::Family<prometheus::Counter>& observed;
+  prometheus::Family<prometheus::Counter>& observed_dropped;
+  prometheus::Family<prometheus::Counter>& refs_missing;
   prometheus::Family<prometheus::Counter>& parse_errors;
   prometheus::Family<prometheus::Counter>& rejections;
-  prometheus::Counter& read_retries;
+  prometheus::Family<prometheus::Counter>& policy_reloads;
+  prometheus::Family<prometheus::Counter>& undos;      // by tool and result
+  prometheus::Family<prometheus::Counter>& flows;      // that ended, by result
+  prometheus::Family<prometheus::Counter>& webhooks;   // tries, by result
+  prometheus::Family<prometheus::Counter>& probes;     // by tool and result
+  prometheus::Family<prometheus::Counter>& spans;      // by result
+  prometheus::Family<prometheus::Counter>& approvals;  // asked and decided, by result
+  prometheus::Histogram& approval_wait;
+  prometheus::Gauge& orphaned_operations;
+  prometheus::Counter &read_retries, &write_retries;
+  prometheus::Counter& made_room;
   prometheus::Gauge& connections;
   prometheus::Gauge& write_flows;
+  prometheus::Gauge& tunnels;
   prometheus::Histogram& commit_seconds;
   prometheus::Counter& commit_rows;
 
  private:
+  void BeginSeries();
+
   prometheus::Family<prometheus::Gauge>& operations_;
   prometheus::Gauge& oldest_pending_;
   prometheus::Gauge& used_bytes_;
   prometheus::Gauge& map_bytes_;
   prometheus::Gauge& latched_;
-  prometheus::Gauge& log_dropped_;
-  prometheus::Gauge& resident_;
+  struct StoreGauges {
+    prometheus::Gauge *free, *reserve, *full, *rows, *oldest_row, *lag, *tombstones, *locked,
+        *restored;
+  };
+  StoreGauges store_;
+  struct FlowGauges {
+    prometheus::Gauge *open, *breaking, *needs_human, *parked, *parked_since, *approvals;
+  };
+  FlowGauges flow_gauges_;
+  struct ProcessGauges {
+    prometheus::Gauge *write_bytes, *observed_bytes, *resident, *open_fds, *max_fds;
+  };
+  ProcessGauges process_;
+  prometheus::Family<prometheus::Gauge>& policy_info_;
+  prometheus::Gauge& policy_loaded_;
+  prometheus::Gauge* policy_in_force_ = nullptr;
 };
 
 // The counters of one I/O thread, looked up once and then found by index: a label lookup per
@@ -57,23 +104,28 @@ class RequestMetrics {
  public:
   RequestMetrics(Metrics& metrics, const Policy& policy);
 
-  // `tool` nullptr: unlisted.
-  void Count(const Tool* tool, std::string_view method, int status, double seconds);
-  // A call that was tried at a backend; `outcome` is "ok" or an error's slug.
-  void CountAttempt(const Backend* backend, std::string_view outcome);
+  // A request that has ended.
+  void Count(const RequestRecord& record, std::chrono::nanoseconds took);
 
  private:
   static constexpr std::size_t kMethods = 8;
   struct PerTool {
     std::string name, effect;
-    prometheus::Histogram* duration = nullptr;
+    Latency* duration = nullptr;
     std::array<std::vector<std::pair<int, prometheus::Counter*>>, kMethods> codes;
   };
+  struct PerBackend {
+    prometheus::Counter* ok = nullptr;
+    Latency* duration = nullptr;
+  };
+  void CountTries(const RequestRecord& record);
+
   Metrics& metrics_;
   const Tool* first_tool_;
   const Backend* first_backend_;
-  std::vector<prometheus::Counter*> attempts_ok_;  // by backend
-  std::vector<PerTool> tools_;                     // the last one is for unlisted calls
+  std::vector<PerBackend> backends_;
+  std::vector<PerTool> tools_;  // the last one is for unlisted calls
+  Latency &read_overhead_, &write_overhead_;
 };
 
 }  // namespace recourse

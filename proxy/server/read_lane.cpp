@@ -1,9 +1,8 @@
 // Reads stream both ways, piece by piece, through at most one buffer per direction.
-#include <charconv>
-
 #include "filters/answers.h"
-#include "proxy/net/response_reader.h"
-#include "proxy/server/session.h"
+#include "proxy/net/body_pace.h"
+#include "proxy/server/observation.h"
+#include "proxy/server/read_exchange.h"
 
 namespace recourse {
 namespace {
@@ -12,8 +11,19 @@ constexpr std::uint64_t kDroppedFromClient =
     Bit(FieldId::kHost) | Bit(FieldId::kExpect) | Bit(FieldId::kForwarded) |
     Bit(FieldId::kRecourseOwn) | Bit(FieldId::kRecourseIntent) | Bit(FieldId::kRecourseFlow) |
     Bit(FieldId::kRecourseSession);
-constexpr std::uint64_t kDroppedFromBackend =
-    Bit(FieldId::kRecourseOwn) | Bit(FieldId::kAccelRedirect);
+// Observe mode leaves everything else as it came.
+constexpr std::uint64_t kDroppedInObserveMode = Bit(FieldId::kHost) | Bit(FieldId::kExpect);
+
+constexpr std::uint64_t kMaxForwardsBit = Bit(FieldId::kMaxForwards);
+
+constexpr std::string_view kOverrides = "a form may not override its method";
+
+std::string_view ContentTypeOf(const Head& head) {
+  for (std::size_t i = 0; i < head.field_count; ++i) {
+    if (head.fields[i].id == FieldId::kContentType) return head.fields[i].value;
+  }
+  return {};
+}
 
 bool CarriesContent(std::string_view method) {
   return method == "POST" || method == "PUT" || method == "PATCH";
@@ -24,83 +34,64 @@ bool MayRetry(const Error& error, bool whole, int attempts) {
   return whole && error.code() == ErrorCode::kBackendReset && attempts < limits::kReadAttemptsMax;
 }
 
-// "1a2b\r\n" for a piece of a chunked body.
-std::string_view ChunkHead(std::size_t size, char (&out)[24]) {
-  char* const end = std::to_chars(out, out + 20, size, 16).ptr;
-  end[0] = '\r';
-  end[1] = '\n';
-  return {out, static_cast<std::size_t>(end - out) + 2};
-}
-
 }  // namespace
 
-struct Session::ReadExchange {
-  ReadExchange(const RouteMatch& match, BufferPool& buffers, const Head& request)
-      : backend(match.backend),
-        patience(match.tool != nullptr && match.tool->timeout
-                     ? *match.tool->timeout
-                     : match.backend->timeout.value_or(limits::kReadFirstByteTimeout)),
-        head_memory(buffers.Take()),
-        request_body(request.body, request.content_length) {}
-
-  const Backend* backend;
-  const Millis patience;  // with the backend, for its first byte and for progress of an upload
-  BufferPool::Buffer head_memory;
-  std::string_view request_head;
-  BodyDecoder request_body;
-  BodyDecoder::Piece first;  // what of the request body is here already
-  bool chunked_upload = false;
-  bool whole = false;  // the request body is all here, so the request can be sent again
-  std::unique_ptr<Connection> upstream;
-  ReadBuffer up;
-  Head head;  // of the response
-  Promise<bool> uploaded;
-  bool uploading = false;
-  bool stopping = false;  // the upload is to end
-  bool head_request = false;
-  enum class Framing : std::uint8_t { kNone, kLength, kChunked, kUntilClose };
-  Framing framing = Framing::kNone;
-  bool keep = false;  // the client's connection
-  Promise<bool> watched;
-  bool watching = false;
-  bool half_closed = false;  // the client will send nothing more, and may be gone
-};
-
 Task<bool> Session::RelayRead(const RouteMatch& match, std::string_view query) {
-  ReadExchange exchange(match, worker_.thread.buffers(), head_);
+  ReadExchange exchange(match, worker_.thread.buffers(), head_, ContentTypeOf(head_),
+                        is_observing_ ? limits::kObservedPatience : limits::kReadFirstByteTimeout);
   if (!RenderReadHead(exchange, match, query)) {
     co_return co_await Refuse(ErrorCode::kHeaderTooLarge, "the request's head cannot be forwarded");
   }
   in_.Consume(head_.size);
+  const bool body_began = in_.begin != in_.end;
   exchange.first = exchange.request_body.Decode(in_);
   exchange.whole = exchange.first.end == BodyDecoder::End::kComplete;
   if (exchange.first.end == BodyDecoder::End::kBad) {
     linger_ = true;
-    co_return co_await Refuse(ErrorCode::kMalformedRequest, "the chunked body is malformed");
+    co_return co_await Refuse(exchange.first.error.code(),
+                              std::string(exchange.first.error.detail()));
+  }
+  if (!is_observing_ && exchange.form.Feed(exchange.first.data)) {
+    co_return co_await Refuse(ErrorCode::kMalformedRequest, std::string(kOverrides));
   }
   record_.bytes_in += exchange.request_head.size() + exchange.first.data.size();
-  if (head_.expect_continue && !exchange.whole && exchange.first.data.empty()) {
+  if (observed_) observed_->TakeRequest(exchange.first);
+  if (head_.expect_continue && !exchange.whole && !body_began) {
     if (!co_await Continue100()) co_return false;
   }
   auto got = co_await AttemptRead(exchange);
-  while (!got && MayRetry(got.error(), exchange.whole, record_.attempts)) {
-    services_.metrics->read_retries.Increment();
+  EndTry(exchange, got);
+  while (!got && !sends_once_ && !exchange.left &&
+         MayRetry(got.error(), exchange.whole, record_.attempts)) {
     got = co_await AttemptRead(exchange);
+    EndTry(exchange, got);
   }
-  worker_.metrics.CountAttempt(match.backend, got ? "ok" : FactsOf(got.error().code()).slug);
   if (exchange.whole && in_.begin == in_.end) in_.memory.reset();
+  if (got && exchange.head.status == 101) co_return co_await RunTunnel(exchange);
   if (got) {
     const bool relayed = co_await RelayResponse(exchange);
+    if (observed_ && relayed) observed_->AnswerDelivered();
     co_return co_await FinishRead(exchange, relayed);
   }
-  record_.error = FactsOf(got.error().code()).slug;
+  // A body that broke off is why the backend gave no answer.
+  const Error error = exchange.upload_error.value_or(got.error());
+  if (!exchange.left) record_.error = FactsOf(error.code()).slug;
+  if (observed_) observed_->Failed(error);
   const bool keep = exchange.whole && head_.keep_alive;
   linger_ = !keep;
-  client_.deadline.Arm(Now() + limits::kClientWriteTimeout);
-  const bool kept =
-      co_await SendAnswer(MakeProblem(got.error().code(), got.error().detail()).response, keep);
-  if (exchange.uploading) co_await StopUpload(exchange);
-  co_return kept;
+  const bool broke_off = exchange.upload_error.has_value();
+  const bool kept = co_await SendAnswer(FailureAnswer(error, sends_once_, broke_off), keep);
+  if (exchange.uploading || exchange.watching) co_await EndSides(exchange);
+  co_return kept && !exchange.half_closed;
+}
+
+void Session::EndTry(const ReadExchange& exchange, const Result<void>& got) {
+  const MonoTime now = Now();
+  record_.EndTry(now, got ? exchange.head.status : 0,
+                 got             ? std::string_view()
+                 : exchange.left ? "client-gone"
+                                 : FactsOf(got.error().code()).slug);
+  if (got) record_.overhead = now - started_ - record_.with_backend;
 }
 
 // The request as it goes on: same fields in the same order, without what belongs to this hop.
@@ -115,11 +106,19 @@ bool Session::RenderReadHead(ReadExchange& exchange, const RouteMatch& match,
     writer.StartRequest(head_.method, target);
   }
   writer.Add("Host", match.backend->authority);
-  writer.CopyFields(head_, kDroppedFromClient);
+  std::uint64_t dropped = is_observing_ ? kDroppedInObserveMode : kDroppedFromClient;
+  if (span_.is_on) {
+    AddTraceparent(exchange, writer);
+    dropped |= Bit(FieldId::kTraceparent) | (span_.is_clients ? 0 : Bit(FieldId::kTracestate));
+  }
+  writer.CopyFields(head_, dropped | (forwards_left_ < 0 ? 0 : kMaxForwardsBit));
+  if (forwards_left_ >= 0) writer.Add("Max-Forwards", std::to_string(forwards_left_));
+  if (!exchange.upgrade.empty()) writer.Upgrade(exchange.upgrade);
   writer.Add("Via", services_.via);
   if (head_.body == BodyKind::kChunked) {
     writer.Chunked();
-  } else if (head_.body == BodyKind::kLength || CarriesContent(head_.method)) {
+  } else if (head_.body == BodyKind::kLength || head_.has_content_length ||
+             (CarriesContent(head_.method) && !is_observing_)) {
     writer.ContentLength(head_.content_length);
   }
   writer.End();
@@ -133,15 +132,24 @@ bool Session::RenderReadHead(ReadExchange& exchange, const RouteMatch& match,
 // while nothing of a response has been seen and the whole request is here.
 Task<Result<void>> Session::AttemptRead(ReadExchange& exchange) {
   const Backend& backend = *exchange.backend;
-  if (++record_.attempts == 1) exchange.upstream = worker_.pool.Take(backend.authority);
+  if (++record_.attempts == 1 && !sends_once_ && exchange.upgrade.empty()) {
+    // What another policy may have opened is not this one's to use.
+    if (view_ == worker_.view) exchange.upstream = worker_.pool.Take(backend);
+  }
+  if (span_.is_on) BeginTrySpan(exchange);
   record_.reused = exchange.upstream != nullptr;
+  MonoTime& began = record_.tries.at(static_cast<std::size_t>(record_.attempts) - 1).began;
   if (!exchange.upstream) {
+    began = Now();
     auto connected = co_await Connect(worker_.thread, backend, services_.own);
     if (!connected) co_return std::unexpected(connected.error());
     exchange.upstream = std::move(*connected);
   }
   Connection& upstream = *exchange.upstream;
-  upstream.deadline.Arm(Now() + exchange.patience);
+  record_.SetPeer(upstream.peer);
+  const MonoTime sending = Now();
+  if (record_.reused) began = sending;
+  upstream.deadline.Arm(sending + exchange.patience);
   char chunk[24];
   const std::string_view data = exchange.first.data;
   const bool chunk_it = exchange.chunked_upload && !data.empty();
@@ -152,6 +160,7 @@ Task<Result<void>> Session::AttemptRead(ReadExchange& exchange) {
                  chunk_it ? "\r\n" : "", last});
   // A backend may answer and close before it has read everything, so a failed write is not the end.
   (void)sent;
+  if (observed_ && exchange.whole) observed_->RequestSent();
   if (!exchange.whole && !exchange.uploading) {
     exchange.uploading = true;
     Spawn(Upload(exchange), [] {});
@@ -159,31 +168,138 @@ Task<Result<void>> Session::AttemptRead(ReadExchange& exchange) {
   if (!exchange.up.memory) exchange.up.memory = worker_.thread.buffers().Take();
   exchange.up.begin = exchange.up.end = 0;
   bool saw_bytes = false;
-  auto got = co_await ReadResponseHead(
-      upstream, exchange.up, exchange.head_request ? "HEAD" : "GET", exchange.head, &saw_bytes);
-  if (got) co_return got;
+  const std::string_view method = exchange.head_request ? "HEAD" : "GET";
+  const MonoTime sent_at = Now();
+  exchange.head_due = sent_at + exchange.patience;
+  if (exchange.whole) upstream.deadline.Arm(FirstLook(exchange, sent_at));
+  auto got = co_await ReadResponseHead(upstream, exchange.up, method, exchange.head, &saw_bytes,
+                                       Interim::kReturn);
+  for (;;) {
+    if (got) {
+      if (exchange.head.status >= 200 || exchange.head.status == 101) break;
+      got = co_await PassInterim(exchange);
+      if (!got) break;
+    } else {
+      // A client that has left is not waited for.
+      const bool asked_all = exchange.whole || exchange.uploaded.is_set();
+      const bool is_first_look = !exchange.watching && asked_all && upstream.deadline.expired();
+      if (!is_first_look || Now() >= exchange.head_due) break;
+      upstream.deadline.Arm(exchange.head_due);
+      StartWatch(exchange);
+    }
+    got = co_await ReadResponseHead(upstream, exchange.up, method, exchange.head, &saw_bytes,
+                                    Interim::kReturn);
+  }
+  co_return JudgeAttempt(exchange, std::move(got), saw_bytes);
+}
+
+// What came of waiting for the response's head.
+Result<void> Session::JudgeAttempt(ReadExchange& exchange, Result<void> got, bool saw_bytes) {
+  const Connection& upstream = *exchange.upstream;
+  exchange.answering = got.has_value();
+  if (got && exchange.head.status == 101 && !SwitchedTo(exchange.head, exchange.upgrade)) {
+    got = std::unexpected(
+        Error(ErrorCode::kBackendProtocol, "the backend switched protocols unasked"));
+  }
+  if (got) return got;
+  if (!saw_bytes && upstream.tls != nullptr && upstream.tls->refused_by_peer()) {
+    got = std::unexpected(upstream.tls->HandshakeError());
+  }
   if (!exchange.uploading) exchange.upstream.reset();
   if (saw_bytes && got.error().code() == ErrorCode::kBackendReset) {
-    co_return std::unexpected(Error(ErrorCode::kBackendProtocol, "the answer's head was cut off"));
+    return std::unexpected(Error(ErrorCode::kBackendProtocol, "the answer's head was cut off"));
   }
-  co_return got;
+  return got;
+}
+
+// 102 and 103 go on to a client that knows them; 100 answers a question that we have answered.
+Task<Result<void>> Session::PassInterim(ReadExchange& exchange) {
+  const Head& head = exchange.head;
+  if (!exchange.interim.Take(head)) {
+    co_return std::unexpected(Error(ErrorCode::kBackendProtocol, kTooManyInterim));
+  }
+  if (head.status != 100 && head_.minor == 1) {
+    // Bytes of an answer came, so the request is not sent again and its head's room is free.
+    HeadWriter writer(exchange.head_memory.get(), limits::kRelayBufferBytes);
+    writer.StartResponse(head.status, head.reason);
+    writer.CopyFields(head, kDroppedFromBackend);
+    writer.End();
+    if (!writer.ok()) {
+      co_return std::unexpected(
+          Error(ErrorCode::kBackendProtocol, "an interim answer's head cannot be forwarded"));
+    }
+    // While the body is read its deadline holds for this too.
+    const auto reading = [&] { return exchange.uploading && !exchange.uploaded.is_set(); };
+    if (!reading()) client_.deadline.Arm(Now() + services_.bounds.send_timeout);
+    exchange.telling = true;
+    record_.client_gone = !co_await WriteAll(client_, {writer.view()});
+    exchange.telling = false;
+    if (!reading()) client_.deadline.Disarm();
+    record_.bytes_out += writer.view().size();
+  }
+  exchange.up.Consume(head.size);
+  exchange.upstream->deadline.Arm(Now() + exchange.patience);
+  co_return Result<void>();
+}
+
+// The answer is 101 with the protocol that was asked for: from here on bytes, until both sides end.
+Task<bool> Session::RunTunnel(ReadExchange& exchange) {
+  const Head& head = exchange.head;
+  record_.status = head.status;
+  HeadWriter writer(exchange.head_memory.get(), limits::kRelayBufferBytes);
+  writer.StartResponse(head.status, head.reason);
+  writer.CopyFields(head, kDroppedFromBackend);
+  writer.Upgrade(exchange.upgrade);
+  writer.End();
+  exchange.up.Consume(head.size);
+  client_.deadline.Arm(Now() + services_.bounds.send_timeout);
+  if (!writer.ok() || !co_await WriteAll(client_, {writer.view()})) {
+    record_.client_gone = writer.ok();
+    co_return false;
+  }
+  exchange.head_memory.reset();
+  Tunnel tunnel(worker_.thread, {client_, in_}, {*exchange.upstream, exchange.up},
+                services_.bounds.stream_timeout);
+  tunnel_ = &tunnel;
+  services_.metrics->tunnels.Increment();
+  if (services_.draining) tunnel.Drain();
+  co_await tunnel.Run();
+  services_.metrics->tunnels.Decrement();
+  tunnel_ = nullptr;
+  record_.bytes_in += tunnel.bytes_to_backend();
+  record_.bytes_out += tunnel.bytes_to_client();
+  co_return false;
 }
 
 // Sends the rest of the request body while the response is awaited.
 Task<void> Session::Upload(ReadExchange& exchange) {
   Connection& upstream = *exchange.upstream;
   bool complete = false;
+  BodyPace pace(services_.bounds.body_timeout);
   while (!complete && !exchange.stopping) {
     const std::size_t room = exchange.request_body.ReadLimit(in_.free_size());
-    client_.deadline.Arm(Now() + limits::kBodyProgressTimeout);
+    const MonoTime began = Now();
+    client_.deadline.Arm(pace.Until(began));
     if (!in_.memory) in_.memory = worker_.thread.buffers().Take();
     const std::size_t size = co_await ReadSome(client_, in_.free_space(), room);
-    if (size == 0) break;
+    if (size == 0) {
+      exchange.upload_error = BrokenBody(client_);
+      break;
+    }
+    pace.Took(began, Now(), size);
     in_.end += size;
     const auto piece = exchange.request_body.Decode(in_);
-    if (piece.end == BodyDecoder::End::kBad) break;
+    if (piece.end == BodyDecoder::End::kBad) {
+      exchange.upload_error = piece.error;
+      break;
+    }
+    if (!is_observing_ && exchange.form.Feed(piece.data)) {
+      exchange.upload_error = Error(ErrorCode::kMalformedRequest, kOverrides);
+      break;
+    }
     complete = piece.end == BodyDecoder::End::kComplete;
     record_.bytes_in += piece.data.size();
+    if (observed_) observed_->TakeRequest(piece);
     char chunk[24];
     const bool chunk_it = exchange.chunked_upload && !piece.data.empty();
     upstream.deadline.Arm(Now() + exchange.patience);
@@ -192,6 +308,13 @@ Task<void> Session::Upload(ReadExchange& exchange) {
                                       complete && exchange.chunked_upload ? "0\r\n\r\n" : ""})) {
       break;
     }
+    if (observed_ && complete) observed_->RequestSent();
+  }
+  if (complete && !exchange.answering) {
+    if (!exchange.telling) client_.deadline.Disarm();
+    const MonoTime now = Now();
+    exchange.head_due = now + exchange.patience;
+    upstream.deadline.Arm(FirstLook(exchange, now));
   }
   if (!complete && !upstream.error) {
     // The client broke off: the backend must not take what it has for the whole.
@@ -199,164 +322,6 @@ Task<void> Session::Upload(ReadExchange& exchange) {
     upstream.socket.shutdown(TcpSocket::shutdown_both, ignored);
   }
   exchange.uploaded.Set(complete);
-}
-
-bool Session::RenderResponseHead(ReadExchange& exchange, char* out, std::size_t* size) {
-  using Framing = ReadExchange::Framing;
-  const Head& head = exchange.head;
-  HeadWriter writer(out, limits::kRelayBufferBytes);
-  writer.StartResponse(head.status, head.reason);
-  writer.CopyFields(head, kDroppedFromBackend);
-  exchange.keep =
-      head_.keep_alive && !services_.draining && (exchange.whole || exchange.uploaded.is_set());
-  switch (head.body) {
-    case BodyKind::kNone:
-      exchange.framing = Framing::kNone;
-      if (head.has_content_length && (exchange.head_request || head.status == 304)) {
-        writer.ContentLength(head.content_length);
-      }
-      break;
-    case BodyKind::kLength:
-      exchange.framing = Framing::kLength;
-      writer.ContentLength(head.content_length);
-      break;
-    case BodyKind::kChunked:
-    case BodyKind::kUntilClose:
-      exchange.framing = head_.minor == 1 ? Framing::kChunked : Framing::kUntilClose;
-      if (head_.minor == 1) {
-        writer.Chunked();
-      } else {
-        exchange.keep = false;
-      }
-      break;
-  }
-  if (!exchange.keep) writer.ConnectionClose();
-  writer.End();
-  *size = writer.view().size();
-  return writer.ok();
-}
-
-Task<bool> Session::SendPiece(ReadExchange& exchange, std::string_view head,
-                              const BodyDecoder::Piece& piece) {
-  const bool chunked = exchange.framing == ReadExchange::Framing::kChunked;
-  const bool ends =
-      piece.end == BodyDecoder::End::kComplete || piece.end == BodyDecoder::End::kClosed;
-  const bool chunk_it = chunked && !piece.data.empty();
-  if (head.empty() && piece.data.empty() && !ends) co_return true;
-  char chunk[24];
-  client_.deadline.Arm(Now() + limits::kClientWriteTimeout);
-  const bool sent = co_await WriteAll(
-      client_, {head, chunk_it ? ChunkHead(piece.data.size(), chunk) : "", piece.data,
-                chunk_it ? "\r\n" : "", chunked && ends ? "0\r\n\r\n" : ""});
-  client_.deadline.Disarm();
-  record_.bytes_out += head.size() + piece.data.size();
-  record_.client_gone = !sent;
-  co_return sent;
-}
-
-// True: the response went out whole.
-Task<bool> Session::RelayResponse(ReadExchange& exchange) {
-  using End = BodyDecoder::End;
-  Connection& upstream = *exchange.upstream;
-  record_.status = exchange.head.status;
-  std::size_t head_size = 0;
-  // The request's head is not needed any more; its room holds the response's.
-  if (!RenderResponseHead(exchange, exchange.head_memory.get(), &head_size)) {
-    linger_ = true;
-    const auto problem =
-        MakeProblem(ErrorCode::kBackendProtocol, "the answer's head cannot be forwarded");
-    client_.deadline.Arm(Now() + limits::kClientWriteTimeout);
-    co_await SendAnswer(problem.response, /*keep=*/false);
-    co_return false;
-  }
-  BodyDecoder decoder(exchange.head.body, exchange.head.content_length);
-  const bool streams =
-      exchange.head.body == BodyKind::kChunked || exchange.head.body == BodyKind::kUntilClose;
-  exchange.up.Consume(exchange.head.size);
-  auto piece = decoder.Decode(exchange.up);
-  if (!co_await SendPiece(exchange, {exchange.head_memory.get(), head_size}, piece)) {
-    co_return false;
-  }
-  exchange.head_memory.reset();
-  while (piece.end == End::kMore) {
-    upstream.deadline.Arm(Now() + (exchange.half_closed ? limits::kHalfClosedIdleTimeout
-                                                        : limits::kStreamIdleTimeout));
-    if (streams && !exchange.watching && exchange.whole) {
-      exchange.watching = true;
-      Spawn(WatchClient(exchange), [] {});
-    }
-    const std::size_t size = co_await ReadSome(upstream, exchange.up.free_space(),
-                                               decoder.ReadLimit(exchange.up.free_size()));
-    if (size == 0) {
-      const bool clean = !upstream.error || upstream.error == boost::asio::error::eof;
-      piece = {{}, decoder.Ended(clean)};
-    } else {
-      exchange.up.end += size;
-      piece = decoder.Decode(exchange.up);
-    }
-    if (piece.end == End::kCut || piece.end == End::kBad) {
-      // Never completed towards the client (F17): it sees the connection close early.
-      record_.error = "response-incomplete";
-      co_return false;
-    }
-    if (!co_await SendPiece(exchange, {}, piece)) co_return false;
-  }
-  co_return piece.end == End::kComplete || piece.end == End::kClosed;
-}
-
-// A stream may be silent for long; a client that went away meanwhile must not hold the backend.
-Task<void> Session::WatchClient(ReadExchange& exchange) {
-  const bool readable = co_await WaitReadable(client_);
-  const Peer peer = readable ? LookAtClient() : Peer::kThere;
-  if (peer == Peer::kReset) {
-    record_.client_gone = true;
-    exchange.upstream->deadline.Arm(Now());
-  } else if (peer == Peer::kClosed) {
-    // A half-close is no abort (C6); one that left completely shows at the next write. Until then
-    // a silent stream gets less time.
-    exchange.half_closed = true;
-    exchange.upstream->deadline.Arm(Now() + limits::kHalfClosedIdleTimeout);
-  }
-  exchange.watched.Set(readable);
-}
-
-// Waits until the upload no longer uses the exchange; true when the whole body was sent.
-Task<bool> Session::StopUpload(ReadExchange& exchange) {
-  if (!exchange.uploaded.is_set()) {
-    // Answered before the upload ended (C5): stop it; neither connection is usable then.
-    IoError ignored;
-    exchange.stopping = true;
-    exchange.upstream->socket.shutdown(TcpSocket::shutdown_both, ignored);
-    // A deadline also ends a read that has been asked for but not started, which cancel() misses.
-    client_.deadline.Arm(Now());
-    exchange.keep = false;
-    linger_ = true;
-  }
-  co_return co_await exchange.uploaded.Wait();
-}
-
-// Leaves nothing behind that still uses the exchange, and keeps what can be used again.
-Task<bool> Session::FinishRead(ReadExchange& exchange, bool relayed) {
-  bool whole = exchange.whole;
-  if (exchange.uploading) whole = co_await StopUpload(exchange);
-  if (exchange.watching) {
-    IoError ignored;
-    if (!exchange.watched.is_set()) client_.socket.cancel(ignored);
-    co_await exchange.watched.Wait();
-  }
-  const bool clean = relayed && whole && exchange.up.begin == exchange.up.end;
-  if (clean && exchange.head.keep_alive && exchange.head.body != BodyKind::kUntilClose &&
-      !exchange.head_request) {
-    const Millis hint{(exchange.head.keep_alive_timeout_s - 1) * 1000};
-    const Millis idle = exchange.head.keep_alive_timeout_s < 0
-                            ? limits::kUpstreamIdleTimeout
-                            : std::min<Millis>(hint, std::chrono::seconds(60));
-    if (idle > Millis{0}) {
-      worker_.pool.Give(exchange.backend->authority, std::move(exchange.upstream), idle);
-    }
-  }
-  linger_ = linger_ && relayed;
-  co_return relayed&& whole&& exchange.keep;
 }
 
 }  // namespace recourse

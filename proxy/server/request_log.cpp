@@ -30,6 +30,14 @@ class Line {
                             static_cast<char>('0' + value % 10)};
     Text({digits, 3});
   }
+  void Millis(std::string_view name, std::chrono::nanoseconds time) {
+    const auto micros = static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::microseconds>(time).count());
+    Text(name);
+    Number(micros / 1000);
+    Text(".");
+    Three(micros % 1000);
+  }
   void Flag(std::string_view name, bool value) {
     Text(name);
     Text(value ? "true" : "false");
@@ -101,23 +109,25 @@ void RequestLog::Append(const RequestRecord& record, std::chrono::nanoseconds du
     line.Text("\"");
   };
   optional(",\"trace_id\":\"", record.trace_id);
+  optional(",\"span_id\":\"", record.span_id.view());
   optional(",\"event_id\":\"", record.event);
+  optional(",\"outcome\":\"", record.outcome);
+  optional(",\"verdict\":\"", record.verdict);
+  optional(",\"caller\":\"", record.caller);
+  optional(",\"upstream\":\"", record.peer);
   optional(",\"error\":\"", record.error);
   line.Text(",\"attempts\":");
   line.Number(static_cast<std::uint64_t>(record.attempts));
   line.Flag(",\"replayed\":", record.replayed);
   line.Flag(",\"client_gone\":", record.client_gone);
   line.Flag(",\"conn_reused\":", record.reused);
+  if (record.host_differs) line.Text(",\"host_differs\":true");
   line.Text(",\"bytes_in\":");
   line.Number(record.bytes_in);
   line.Text(",\"bytes_out\":");
   line.Number(record.bytes_out);
-  const auto micros = static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(duration).count());
-  line.Text(",\"dur_ms\":");
-  line.Number(micros / 1000);
-  line.Text(".");
-  line.Three(micros % 1000);
+  line.Millis(",\"dur_ms\":", duration);
+  if (record.attempts > 0) line.Millis(",\"upstream_ms\":", record.with_backend);
   line.Text(tail_);
   log_.Append(line.view());
 }

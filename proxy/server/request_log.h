@@ -2,7 +2,11 @@
 // policy fixes is rendered once.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,24 +15,60 @@
 #include "proxy/base/clock.h"
 #include "proxy/base/limits.h"
 #include "proxy/server/access_log.h"
+#include "proxy/server/span.h"
 
 namespace recourse {
 
-// What the access log says of one request. Never header values, queries or bodies.
+// What the access log and the metrics say of one request. Never header values, queries or bodies.
 struct RequestRecord {
+  // One attempt at the backend. A read's ends with the head of its answer.
+  struct Try {
+    MonoTime began{}, ended{};
+    int status = 0;          // of the backend's answer; 0: there was none
+    std::string_view error;  // slug; empty: it answered
+    SpanIdText span_id;      // of a traced call
+  };
+  static constexpr std::size_t kTriesMax =
+      std::max(limits::kReadAttemptsMax, limits::kUnsentAttemptsMax);
+  static constexpr std::size_t kPeerBytesMax = 63;  // an IPv6 address with its zone
+
   const Tool* tool = nullptr;
   const Backend* backend = nullptr;
   std::string_view effect = "none";
-  std::string_view error;  // slug of an answer of ours
+  std::string_view caller;  // identity by certificate; needs no escape in JSON; outlives the record
+  std::string_view error;   // slug of an answer of ours
   char method[limits::kMethodBytesMax + 1] = {};
   char trace_id[33] = {};
+  SpanIdText span_id;                 // ours; empty: the call is not traced
+  std::string_view outcome;           // of a write, as in Recourse-Outcome
+  char peer[kPeerBytesMax + 1] = {};  // address of the backend in the last attempt
   int status = 0;
   int attempts = 0;
+  std::array<Try, kTriesMax> tries{};       // those that have ended
+  std::chrono::nanoseconds with_backend{};  // all of them
+  // Time until an answer could be sent, less that of the tries; unset: there was none.
+  std::optional<std::chrono::nanoseconds> overhead;
   std::uint64_t bytes_in = 0, bytes_out = 0;
   bool replayed = false;
   bool reused = false;  // upstream connection
   bool client_gone = false;
+  bool host_differs = false;  // an absolute target named another host than the Host field
   std::string event;
+  std::string_view verdict;  // of observe mode
+
+  // The last attempt ended now; `slug` empty: with an answer.
+  void EndTry(MonoTime now, int answer, std::string_view slug) {
+    Try& last = tries.at(static_cast<std::size_t>(attempts) - 1);
+    last.ended = now;
+    last.status = answer;
+    last.error = slug;
+    with_backend += last.ended - last.began;
+  }
+  void SetTrace(std::string_view trace, std::string_view span) {
+    trace_id[trace.copy(trace_id, sizeof trace_id - 1)] = '\0';
+    span_id.Set(span);
+  }
+  void SetPeer(std::string_view address) { peer[address.copy(peer, kPeerBytesMax)] = '\0'; }
 };
 
 // One per I/O thread. Not thread-safe; the AccessLog below it is.

@@ -1,173 +1,177 @@
 #include "proxy/server/runtime.h"
 
-#include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
 
-#include <charconv>
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <stdexcept>
+#include <future>
+#include <optional>
+#include <system_error>
 #include <unordered_set>
 
+#include "filters/ledger/lmdb/map_fault.h"
 #include "filters/settle/settler.h"
-#include "policy/loader.h"
 #include "policy/route_table.h"
+#include "policy/sources.h"
+#include "proxy/base/crash_point.h"
 #include "proxy/base/log.h"
 #include "proxy/base/random.h"
 #include "proxy/net/http_server.h"
 #include "proxy/net/listener.h"
+#include "proxy/net/tls_client.h"
 #include "proxy/server/admin.h"
+#include "proxy/server/approval_desk.h"
 #include "proxy/server/chain.h"
+#include "proxy/server/connection_gate.h"
 #include "proxy/server/files.h"
+#include "proxy/server/flow_desk.h"
+#include "proxy/server/ledger_secrets.h"
+#include "proxy/server/policy_reload.h"
+#include "proxy/server/policy_watch.h"
 #include "proxy/server/session.h"
+#include "proxy/server/startup.h"
+#include "proxy/server/traces.h"
 
 namespace recourse {
 namespace {
 
-class StartupError : public std::runtime_error {
- public:
-  StartupError(int exit_code, const std::string& what)
-      : std::runtime_error(what), exit_code(exit_code) {}
-  const int exit_code;
-};
-
-std::shared_ptr<const Policy> LoadPolicyOrThrow(const std::string& path) {
-  LoadedPolicy loaded = LoadPolicy(path);
-  for (const PolicyProblem& problem : loaded.problems) {
-    if (loaded.ok()) {
-      Log(LogLevel::kWarn, "policy", {{"problem", problem.ToString()}});
-    } else {
-      std::fprintf(stderr, "%s\n", problem.ToString().c_str());
-    }
-  }
-  if (!loaded.ok())
-    throw StartupError(kExitPolicy, "the policy " + path + " has errors, see above");
-  if (loaded.policy->mode == Mode::kObserve) {
-    throw StartupError(kExitPolicy, "mode: observe is not supported by this version; use enforce");
-  }
-  return loaded.policy;
-}
-
-std::unique_ptr<Ledger> OpenLedgerOrThrow(const Config& config, const Clock& clock) {
-  auto ledger =
-      OpenLmdbLedger({.directory = config.data, .map_bytes = config.ledger_bytes_max}, clock);
-  if (!ledger) throw StartupError(kExitLedger, ledger.error());
-  return std::move(*ledger);
-}
-
-std::string ReadTokenOrThrow(const std::string& path) {
-  if (path.empty()) return {};
-  auto token = ReadSecretFile(path);
-  if (!token) throw StartupError(kExitUsage, "--admin-token-file: " + token.error());
-  return *token;
-}
-
-std::string SecretOrThrow(const std::string& directory, bool ledger_has_rows, Random& random) {
-  auto secret = LoadOrCreateInstallSecret(directory, ledger_has_rows, random);
-  if (!secret) throw StartupError(kExitLedger, secret.error());
-  return *secret;
-}
-
-Tcp::endpoint EndpointOrThrow(const std::string& text, const char* flag) {
-  const auto colon = text.rfind(':');
-  std::string host = text.substr(0, colon);
-  if (host.size() > 1 && host.front() == '[' && host.back() == ']') {
-    host = host.substr(1, host.size() - 2);
-  }
-  IoError ec;
-  const auto address = boost::asio::ip::make_address(host, ec);
-  std::uint16_t port = 0;
-  const char* const first = text.data() + (colon == std::string::npos ? text.size() : colon + 1);
-  const char* const last = text.data() + text.size();
-  const auto parsed = std::from_chars(first, last, port);
-  if (ec || first == last || parsed.ec != std::errc() || parsed.ptr != last) {
-    throw StartupError(kExitUsage, std::string(flag) + ": '" + text +
-                                       "' is not ADDRESS:PORT, e.g. 127.0.0.1:19080");
-  }
-  return {address, port};
-}
-
-// Parses `address` and listens there; says which flag named it when that fails.
-template <class Listen>
-void ListenOrThrow(const char* flag, const std::string& address, Listen listen) {
-  const Tcp::endpoint endpoint = EndpointOrThrow(address, flag);
-  try {
-    listen(endpoint);
-  } catch (const boost::system::system_error& error) {
-    throw StartupError(kExitRuntime, std::string("cannot listen on ") + flag + " " + address +
-                                         ": " + error.code().message() +
-                                         "; name another address with this flag");
-  }
-}
-
 // Everything that runs, in order of construction; destroyed in reverse.
 class Runtime {
  public:
-  explicit Runtime(const Config& config)
+  Runtime(const Config& config, const Clock& clock, const Rehearsal* rehearsal)
       : config_(config),
-        policy_(LoadPolicyOrThrow(config.policy)),
-        ledger_(OpenLedgerOrThrow(config, clock_)),
-        secret_(SecretOrThrow(config.data, ledger_->Stats().operations > 0, random_)),
+        clock_(clock),
+        policy_files_(ReadPolicyTwice(config.policy)),
+        versions_(
+            LoadPolicyOrThrow(config.policy, policy_files_, backends_tls_, LoaderOf(rehearsal))),
+        secrets_(config.data, config.ledger_key_file, random_),
+        ledger_(OpenLedgerOrThrow(config, secrets_, versions_.Current()->mode, clock_, rehearsal)),
+        gate_(config.bounds.connections_max, config.bounds.connections_per_peer_max),
         access_log_(config.access_log),
-        metrics_(*policy_, clock_.WallNow()),
-        admin_api_(*ledger_, ReadTokenOrThrow(config.admin_token_file), policy_->version),
-        probe_api_(*ledger_, metrics_, access_log_) {
-    services_.policy = policy_;
+        metrics_(clock_.WallNow()),
+        reloader_({.path = config.policy,
+                   .versions = versions_,
+                   .tls = backends_tls_,
+                   .archive = PolicyArchive(config.data + "/policies", LoaderOf(rehearsal)),
+                   .load = LoaderOf(rehearsal),
+                   .ledger = *ledger_,
+                   .metrics = metrics_,
+                   .clock = clock_,
+                   .publish = [this](std::shared_ptr<const Policy> policy) { Publish(policy); }},
+                  policy_files_),
+        operators_(config.operators, clock_),
+        door_({.desk = operators_,
+               .clock = clock_,
+               .random = random_,
+               .admin_token = ReadTokenOrThrow(config.admin_token_file),
+               .hosts = config.admin_hosts}),
+        admin_api_({.ledger = *ledger_,
+                    .clock = clock_,
+                    .door = door_,
+                    .reloader = reloader_,
+                    .counts = [this] { return CountsForReport(); },
+                    .flows = [this]() -> FlowApi& { return flows_->api(); },
+                    .approvals = [this]() -> ApprovalApi& { return approvals_->api(); }}),
+        probe_api_(
+            *ledger_, metrics_, [this] { return FactsForScrape(); },
+            [this] { return versions_.Current()->mode == Mode::kObserve; }),
+        observer_(*ledger_, random_, secrets_.install_secret()),
+        traces_(config.otlp, metrics_, clock_, random_) {
     services_.ledger = ledger_.get();
     services_.access_log = &access_log_;
+    services_.observer = &observer_;
     services_.metrics = &metrics_;
     services_.clock = &clock_;
+    services_.random = &random_;
+    services_.bounds = config.bounds;
+    services_.install_secret = secrets_.install_secret();
     unsigned char nonce[4];
     random_.Fill(nonce);
     services_.via = "1.1 recourse-" + ToHex({reinterpret_cast<char*>(nonce), sizeof nonce});
+    services_.tracer = traces_.Open(services_.own, services_.via);
     ledger_->OnCommit([this](double seconds, std::size_t rows) {
       metrics_.commit_seconds.Observe(seconds);
       metrics_.commit_rows.Increment(static_cast<double>(rows));
+      admin_api_.Notify();
     });
   }
 
   void Start();
-  void WaitForSignal();
+  // Until a signal, or until the ledger has been latched for `--latched-for`; takes changed
+  // policies meanwhile.
+  void WaitForEnd();
+  void ReloadFiles();
   void Drain();
   // Ends the process: suspended coroutines are abandoned, the ledger is closed cleanly first.
   [[noreturn]] void Exit();
 
  private:
   void StartWorkers();
+  void RefreshTls(FileState::Look look);
+  std::expected<ConnectionGate::Place, ConnectionGate::Full> EnterOrMakeRoom(
+      std::size_t index, const ConnectionGate::Address& peer);
   void Serve(std::size_t index, TcpSocket socket);
   void WritePorts();
   void SweepPools();
+  AdminApi::Counts CountsForReport() const;
+  ScrapeFacts FactsForScrape() const;
+  void Publish(const std::shared_ptr<const Policy>& policy);
 
   const Config& config_;
-  const SystemClock clock_;
+  const Clock& clock_;
   SystemRandom random_;
-  std::shared_ptr<const Policy> policy_;
+  const PolicySources policy_files_;  // as they were at the start
+  TlsClients backends_tls_;
+  PolicyVersions versions_;
+  LedgerSecretFiles secrets_;
   std::unique_ptr<Ledger> ledger_;
-  const std::string secret_;
+  ConnectionGate gate_;
   AccessLog access_log_;
   Metrics metrics_;
+  PolicyReloader reloader_;
+  OperatorDesk operators_;
+  AdminDoor door_;
   AdminApi admin_api_;
   ProbeApi probe_api_;
+  Observer observer_;
+  Traces traces_;
   Services services_;
   std::unique_ptr<HttpServer> probes_, admin_;
+  ServerTls listener_tls_{TlsFilesOf(config_), "--tls-cert"};
+  ServerTls admin_tls_{AdminTlsFilesOf(config_), "--admin-tls-cert"};
   std::vector<std::unique_ptr<IoThread>> threads_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<std::unordered_set<Session*>> sessions_;  // by worker, each used on its own thread
   std::unique_ptr<Settler> settler_;
+  std::unique_ptr<FlowDesk> flows_;
+  std::unique_ptr<ApprovalDesk> approvals_;
   std::unique_ptr<Listener> listener_;
 };
 
 void Runtime::Start() {
+  StartOperatorsOrThrow(operators_, config_);
+  if (const auto started = reloader_.Start(policy_files_); !started) {
+    throw StartupError(kExitLedger, config_.data + ": " + started.error());
+  }
+  ledger_->SetRule(versions_.Current()->ledger);
   ListenOrThrow("--probes", config_.probes, [this](const Tcp::endpoint& endpoint) {
     probes_ = std::make_unique<HttpServer>(
-        endpoint, [this](const HttpRequest& request) { return probe_api_.Handle(request); });
-  });
-  ListenOrThrow("--admin", config_.admin, [this](const Tcp::endpoint& endpoint) {
-    admin_ = std::make_unique<HttpServer>(
-        endpoint, [this](const HttpRequest& request) { return admin_api_.Handle(request); });
+        endpoint,
+        [this](const HttpRequest& request, const HttpPeer&) { return probe_api_.Handle(request); });
   });
   StartWorkers();
+  ListenOrThrow("--admin", config_.admin, [this](const Tcp::endpoint& endpoint) {
+    WarnOfPlainAdmin(config_, endpoint);
+    admin_ = std::make_unique<HttpServer>(
+        endpoint,
+        [this](const HttpRequest& request, const HttpPeer& peer) {
+          return admin_api_.Handle(request, peer);
+        },
+        admin_tls_.First());
+  });
   std::vector<IoThread*> threads;
   for (const auto& thread : threads_) threads.push_back(thread.get());
   ListenOrThrow("--listen", config_.listen, [&](const Tcp::endpoint& endpoint) {
@@ -180,39 +184,67 @@ void Runtime::Start() {
   services_.own.Add(probes_->endpoint());
   listener_->Start();
   for (const auto& thread : threads_) thread->Start();
+  traces_.Start();
+  ExitOnMapFault(kExitLedgerCut);
   probe_api_.ready = true;
   WritePorts();
   Log(LogLevel::kInfo, "ready",
       {{"listen", std::to_string(listener_->endpoint().port())},
        {"admin", std::to_string(admin_->endpoint().port())},
        {"probes", std::to_string(probes_->endpoint().port())},
-       {"policy", policy_->version}});
+       {"policy", versions_.Current()->version}});
 }
 
 void Runtime::StartWorkers() {
   for (int i = 0; i < config_.threads; ++i) {
     threads_.push_back(std::make_unique<IoThread>(clock_));
-    workers_.push_back(std::make_unique<Worker>(services_, *threads_.back()));
+    workers_.push_back(std::make_unique<Worker>(services_, *threads_.back(), versions_.Current()));
   }
   sessions_.resize(workers_.size());
-  settler_ = std::make_unique<Settler>(Settler::Parts{.ledger = *ledger_,
-                                                      .upstream = workers_.front()->upstream,
-                                                      .executor = *threads_.front(),
-                                                      .timer = *threads_.front(),
+  settler_ = std::make_unique<Settler>(Settler::Parts{
+      .ledger = *ledger_,
+      .upstream = workers_.front()->upstream,
+      .executor = *threads_.front(),
+      .timer = *threads_.front(),
+      .clock = clock_,
+      .random = random_,
+      .policy = [this](const std::string& version) { return versions_.Of(version); },
+      .breaks_flow = [this](const Event& settled) { flows_->runner().Watch(settled); },
+      .probed = [this](const std::string& tool,
+                       ProbeVerdict verdict) { metrics_.CountProbe(tool, NameOf(verdict)); },
+      .tracing = services_.tracer});
+  flows_ = std::make_unique<FlowDesk>(FlowDesk::Parts{.ledger = *ledger_,
+                                                      .worker = *workers_.front(),
+                                                      .settling = *settler_,
                                                       .clock = clock_,
                                                       .random = random_,
-                                                      .policy = [this] { return policy_; }});
+                                                      .versions = versions_,
+                                                      .metrics = metrics_,
+                                                      .tracing = services_.tracer});
+  approvals_ = std::make_unique<ApprovalDesk>(ApprovalDesk::Parts{.ledger = *ledger_,
+                                                                  .worker = *workers_.front(),
+                                                                  .clock = clock_,
+                                                                  .versions = versions_,
+                                                                  .metrics = metrics_});
   for (const auto& worker : workers_) {
+    worker->tls = listener_tls_.First();
     worker->chain = MakeChain({.ledger = *ledger_,
                                .upstream = worker->upstream,
                                .settling = *settler_,
+                               .flowing = flows_->runner(),
+                               .approving = approvals_->runner(),
                                .clock = clock_,
                                .random = random_,
-                               .secret = secret_});
+                               .secret = secrets_.install_secret()});
   }
-  std::vector<Job> start;
-  start.emplace_back([this] { Spawn(settler_->Run(), [] {}); });
-  threads_.front()->Post(std::move(start));
+  // Probes are requests of ours, and observe mode sends none.
+  if (versions_.Current()->mode == Mode::kEnforce) {
+    std::vector<Job> start;
+    start.emplace_back([this] { Spawn(settler_->Run(), [] {}); });
+    threads_.front()->Post(std::move(start));
+    flows_->Start();
+    approvals_->Start();
+  }
   SweepPools();
 }
 
@@ -234,14 +266,50 @@ void Runtime::SweepPools() {
   }
 }
 
+// Certificates are rotated under running connections, which keep what they began with.
+void Runtime::RefreshTls(FileState::Look look) {
+  if (backends_tls_.Refresh(look)) {
+    for (const auto& worker : workers_) {
+      std::vector<Job> jobs;
+      jobs.emplace_back([target = worker.get()] { target->pool.Clear(); });
+      worker->thread.Post(std::move(jobs));
+    }
+  }
+  if (const auto fresh = admin_tls_.Refresh(look)) admin_->UseTls(fresh);
+  const auto fresh = listener_tls_.Refresh(look);
+  if (fresh == nullptr) return;
+  for (const auto& worker : workers_) {
+    std::vector<Job> jobs;
+    jobs.emplace_back([target = worker.get(), fresh] { target->tls = fresh; });
+    worker->thread.Post(std::move(jobs));
+  }
+}
+
+// Who has a request to make goes before who only keeps a connection, if that is on this thread.
+std::expected<ConnectionGate::Place, ConnectionGate::Full> Runtime::EnterOrMakeRoom(
+    std::size_t index, const ConnectionGate::Address& peer) {
+  auto place = gate_.Enter(peer);
+  if (place) return place;
+  const bool is_peers = place.error() == ConnectionGate::Full::kPeer;
+  if (!workers_[index]->idle.MakeRoom(is_peers ? &peer : nullptr)) return place;
+  return gate_.Enter(peer);
+}
+
 void Runtime::Serve(std::size_t index, TcpSocket socket) {
-  if (services_.sessions >= limits::kConnectionsMax) {
-    metrics_.rejections.Add({{"reason", "connections"}}).Increment();
+  IoError gone;
+  const auto peer = socket.remote_endpoint(gone).address();
+  if (gone) return;
+  auto place = EnterOrMakeRoom(index, peer);
+  if (!place) {
+    const bool is_peers = place.error() == ConnectionGate::Full::kPeer;
+    metrics_.rejections.Add({{"reason", is_peers ? "connections_of_peer" : "connections"}})
+        .Increment();
+    if (listener_tls_.First() == nullptr) TurnAway(socket, place.error());
     return;  // closes the socket
   }
   ++services_.sessions;
   metrics_.connections.Increment();
-  auto session = std::make_unique<Session>(*workers_[index], std::move(socket));
+  auto session = std::make_unique<Session>(*workers_[index], std::move(socket), std::move(*place));
   Session* const running = session.get();
   sessions_[index].insert(running);
   Spawn(running->Run(), [this, index, owned = std::move(session)]() mutable {
@@ -250,6 +318,26 @@ void Runtime::Serve(std::size_t index, TcpSocket socket) {
     metrics_.connections.Decrement();
     --services_.sessions;
   });
+}
+
+// `admin_` starts after the workers, whose number never changes then.
+AdminApi::Counts Runtime::CountsForReport() const {
+  AdminApi::Counts counts;
+  counts.not_recorded = metrics_.ObservedDropped();
+  std::vector<UnlistedCount> reads;
+  for (const auto& worker : workers_) {
+    counts.unlisted_other += worker->unlisted.other();
+    const auto own = worker->unlisted.Read();
+    reads.insert(reads.end(), own.begin(), own.end());
+  }
+  counts.unlisted_reads = ReadsOf(reads);
+  return counts;
+}
+
+ScrapeFacts Runtime::FactsForScrape() const {
+  return {.log_lines_dropped = access_log_.dropped(),
+          .write_bytes = services_.write_bytes,
+          .observed_bytes = services_.observed_bytes};
 }
 
 void Runtime::WritePorts() {
@@ -262,14 +350,71 @@ void Runtime::WritePorts() {
   }
 }
 
-void Runtime::WaitForSignal() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  int received = 0;
-  while (sigwait(&signals, &received) != 0) {
+void Runtime::ReloadFiles() {
+  if (const auto reloaded = secrets_.Reload(); !reloaded) {
+    Log(LogLevel::kError, "the ledger keys stay as they are", {{"reason", reloaded.error()}});
   }
+  RefreshTls(FileState::Look::kAtOnce);
+  operators_.Reload();
+  (void)reloader_.Reload("signal");
+}
+
+void Runtime::WaitForEnd() {
+  const auto book = operators_.Current();
+  PolicyWatch watch(
+      {config_.policy, config_.operators, book->jwt ? book->jwt->jwks_file : std::string()},
+      clock_);
+  MonoTime look = clock_.Now();  // the files may have changed while everything was started
+  std::optional<MonoTime> end;
+  for (;;) {
+    const auto left = std::chrono::ceil<Millis>(look - clock_.Now());
+    switch (watch.Wait(std::min<Millis>(left, limits::kLatchLook))) {
+      case PolicyWatch::Event::kStop:
+        return;
+      case PolicyWatch::Event::kReload:
+        ReloadFiles();
+        break;
+      case PolicyWatch::Event::kNotice:
+        look = clock_.Now();
+        break;
+      case PolicyWatch::Event::kTime:
+        break;
+    }
+    if (clock_.Now() >= look) {
+      look = clock_.Now() + std::min(reloader_.Look(), operators_.Look());
+      RefreshTls(FileState::Look::kSettled);
+    }
+    // In observe mode a ledger that cannot be written stops nothing.
+    const bool may_end =
+        config_.latched_for > Millis(0) && versions_.Current()->mode != Mode::kObserve;
+    if (!may_end || !ledger_->Stats().latched) continue;
+    if (!end) {
+      end = clock_.Now() + config_.latched_for;
+      Log(LogLevel::kError, "reads are served a while longer; then the process ends for a restart",
+          {{"ms", std::to_string(config_.latched_for.count())}});
+    }
+    if (clock_.Now() >= *end) return;
+  }
+}
+
+// Every thread has the policy when this returns, so whoever reports the reload speaks for all.
+void Runtime::Publish(const std::shared_ptr<const Policy>& policy) {
+  ledger_->SetRule(policy->ledger);
+  for (const auto& worker : workers_) {
+    RC_CRASH_POINT("k25");
+    std::promise<void> taken;
+    const auto is_taken = taken.get_future();
+    std::vector<Job> jobs;
+    jobs.emplace_back([taken = std::move(taken), target = worker.get(),
+                       view = std::make_shared<PolicyView>(policy, services_)]() mutable {
+      target->view = std::move(view);
+      target->pool.Clear();
+      taken.set_value();
+    });
+    worker->thread.Post(std::move(jobs));
+    is_taken.wait();
+  }
+  approvals_->runner().PolicyChanged();
 }
 
 void Runtime::Drain() {
@@ -283,7 +428,12 @@ void Runtime::Drain() {
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
   const timespec pause{0, 20'000'000};
-  while (services_.sessions > 0 && clock_.Now() < end) {
+  flows_->Stop();
+  approvals_->Stop();
+  // An undo request that is cut off may be one that must not be repeated.
+  while ((services_.sessions > 0 || services_.observing > 0 || flows_->undoes() ||
+          approvals_->sends()) &&
+         clock_.Now() < end) {
     for (std::size_t i = 0; i < workers_.size(); ++i) {
       std::vector<Job> jobs;
       jobs.emplace_back([this, i] {
@@ -299,42 +449,48 @@ void Runtime::Drain() {
 }
 
 void Runtime::Exit() {
+  reloader_.Close();  // a reload waits for the I/O threads, and so do operators' orders
+  flows_->runner().Close();
+  approvals_->runner().Close();
   for (const auto& thread : threads_) thread->Stop();
   for (const auto& thread : threads_) thread->Join();
+  traces_.Finish();
   admin_.reset();
+  admin_api_.Close();
   probes_.reset();
+  const bool refused = ledger_->Stats().latched && versions_.Current()->mode != Mode::kObserve;
   ledger_.reset();
   Log(LogLevel::kInfo, "stopped");
   access_log_.Close();
-  std::_Exit(kExitOk);
-}
-
-void BlockSignals() {
-  // Every thread inherits the mask; the main thread takes the signals with sigwait.
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  ::signal(SIGPIPE, SIG_IGN);
-  // A file size limit then fails the write instead of ending the process: the ledger latches.
-  ::signal(SIGXFSZ, SIG_IGN);
+  std::_Exit(refused ? kExitLatched : kExitOk);
 }
 
 }  // namespace
 
-int RunProxy(const Config& config) {
+int RunProxy(const Config& given, const Rehearsal* rehearsal) {
   BlockSignals();
+  KeepMemoryPrivate();
+  Config config = given;
+  config.bounds.connections_max = FitToFiles(given.bounds.connections_max);
   try {
+    const SystemClock system_clock;
+    const Clock& clock = rehearsal == nullptr ? system_clock : rehearsal->clock;
     // Never destroyed: Exit() ends the process while coroutines are still suspended.
-    auto* const runtime = new Runtime(config);
+    auto* const runtime = new Runtime(config, clock, rehearsal);
     runtime->Start();
-    runtime->WaitForSignal();
+    runtime->WaitForEnd();
     runtime->Drain();
     runtime->Exit();
   } catch (const StartupError& error) {
     std::fprintf(stderr, "recourse: %s\n", error.what());
     std::_Exit(error.exit_code);  // threads may be running already
+  } catch (const std::system_error& error) {
+    const bool no_thread = error.code() == std::errc::resource_unavailable_try_again;
+    std::fprintf(
+        stderr, "recourse: cannot start%s: %s\n",
+        no_thread ? " a thread; raise the limit of processes (ulimit -u, pids of the pod)" : "",
+        error.what());
+    std::_Exit(kExitRuntime);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "recourse: cannot start: %s\n", error.what());
     std::_Exit(kExitRuntime);

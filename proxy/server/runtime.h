@@ -2,11 +2,13 @@
 #pragma once
 
 #include "proxy/server/config.h"
+#include "proxy/server/rehearsal.h"
 
 namespace recourse {
 
 // Blocks until SIGTERM or SIGINT and the drain after it. Gives the exit code; what went wrong is
 // one line on stderr. Call on the main thread, once.
-int RunProxy(const Config& config);
+// `rehearsal` is null in a real run.
+int RunProxy(const Config& config, const Rehearsal* rehearsal = nullptr);
 
 }  // namespace recourse

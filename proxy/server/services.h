@@ -1,4 +1,5 @@
-// What sessions share: one Services per process, one Worker per I/O thread.
+// What sessions share: one Services per process, one Worker per I/O thread, and the policy in force
+// as each thread sees it.
 #pragma once
 
 #include <atomic>
@@ -6,51 +7,85 @@
 #include <string>
 
 #include "filters/filter.h"
+#include "filters/idempotency/observer.h"
 #include "filters/ledger/ledger.h"
 #include "policy/policy.h"
 #include "proxy/net/connection_pool.h"
 #include "proxy/net/connector.h"
 #include "proxy/net/fresh_upstream.h"
 #include "proxy/net/io_thread.h"
+#include "proxy/net/tls_server.h"
 #include "proxy/server/access_log.h"
+#include "proxy/server/config.h"
+#include "proxy/server/connection_gate.h"
+#include "proxy/server/idle_list.h"
 #include "proxy/server/metrics.h"
 #include "proxy/server/request_log.h"
+#include "proxy/server/tracer.h"
+#include "proxy/server/unlisted_calls.h"
 
 namespace recourse {
 
 struct Services {
-  std::shared_ptr<const Policy> policy;  // constant after start
   Ledger* ledger = nullptr;
+  Observer* observer = nullptr;
   AccessLog* access_log = nullptr;
   Metrics* metrics = nullptr;
   const Clock* clock = nullptr;
+  Tracer* tracer = nullptr;  // null: traces are off
+  Random* random = nullptr;
   OwnListeners own;
+  ClientBounds bounds;
+  // Agents' TLS handshakes that run. Who has sent nothing yet needs no place.
+  ConnectionGate handshakes{limits::kTlsHandshakesMax, limits::kTlsHandshakesPerPeerMax};
+  std::string install_secret;    // names of polls are signed with it
   std::string via;               // "1.1 recourse-1a2b3c4d": our pseudonym in Via
-  std::string caller = "local";  // identity of the agent in this pod
+  std::string caller = "local";  // identity of agents that show no certificate
 
   std::atomic<bool> draining{false};
   std::atomic<std::size_t> sessions{0};
-  std::atomic<std::size_t> busy{0};  // requests being worked on
   std::atomic<std::size_t> write_flows{0};
-  std::atomic<std::size_t> write_bytes{0};  // of request bodies held
+  std::atomic<std::size_t> write_bytes{0};     // of request bodies held
+  std::atomic<std::size_t> observing{0};       // writes of observe mode that are being written down
+  std::atomic<std::size_t> observed_bytes{0};  // of their bodies held
+};
+
+// One policy with what one I/O thread keeps by its tools and backends. A request holds the view it
+// began with until its last log line, so pointers into the policy stay good across a reload; the
+// last holder frees it. May be built on any thread; used on its worker's thread only.
+struct PolicyView {
+  PolicyView(std::shared_ptr<const Policy> of, const Services& services)
+      : policy(std::move(of)),
+        metrics(*services.metrics, *policy),
+        log(*services.access_log, *services.clock, *policy) {}
+
+  const std::shared_ptr<const Policy> policy;
+  RequestMetrics metrics;
+  RequestLog log;
 };
 
 struct Worker {
-  Worker(Services& shared, IoThread& io)
+  Worker(Services& shared, IoThread& io, std::shared_ptr<const Policy> policy)
       : services(shared),
         thread(io),
         pool(io),
         upstream(io, shared.own, shared.via),
-        metrics(*shared.metrics, *shared.policy),
-        log(*shared.access_log, *shared.clock, *shared.policy) {}
+        view(std::make_shared<PolicyView>(std::move(policy), shared)),
+        span_ids(*shared.random) {}
 
   Services& services;
   IoThread& thread;
   ConnectionPool pool;
   FreshUpstream upstream;
-  RequestMetrics metrics;
-  RequestLog log;
+  std::shared_ptr<PolicyView> view;  // of requests that begin now; replaced on this thread
+  SpanIds span_ids;
   FilterChain chain;
+  UnlistedCalls unlisted;
+  IdleList idle;                         // of the agents' connections
+  std::shared_ptr<const TlsServer> tls;  // for new connections of agents; null: plain
+  // At most one line a second tells of handshakes that failed, as anybody can make them fail.
+  MonoTime next_handshake_log{};
+  std::size_t handshakes_failed = 0;  // since then
 };
 
 }  // namespace recourse

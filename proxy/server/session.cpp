@@ -1,12 +1,19 @@
 #include "proxy/server/session.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 
 #include "filters/answers.h"
-#include "policy/path.h"
+#include "filters/idempotency/event_answer.h"
+#include "filters/poll_id.h"
+#include "filters/saga/flow_rules.h"
+#include "policy/method_override.h"
+#include "proxy/admin/problem.h"
 #include "proxy/base/crash_point.h"
 #include "proxy/base/log.h"
+#include "proxy/server/observation.h"
+#include "proxy/server/poll_answer.h"
 
 namespace recourse {
 namespace {
@@ -32,6 +39,43 @@ bool SeesOwnVia(const Head& head, std::string_view via) {
   return false;
 }
 
+// A server that looks for no body here would take its bytes for the next request (H65).
+bool HasUnexpectedBody(const Head& head) {
+  if (head.body == BodyKind::kNone) return false;
+  if (head.body == BodyKind::kLength && head.content_length == 0) return false;
+  return head.method == "GET" || head.method == "HEAD" || head.method == "OPTIONS";
+}
+
+// HEAD and OPTIONS ask about a resource; they change nothing unless a policy says so by name.
+bool IsQuestion(std::string_view method) { return method == "HEAD" || method == "OPTIONS"; }
+
+bool Names(const Tool& tool, std::string_view method) {
+  return std::find(tool.methods.begin(), tool.methods.end(), method) != tool.methods.end();
+}
+
+const std::string kAllMethods = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
+
+std::string AllowOf(const Tool& tool) {
+  if (Names(tool, "*")) return kAllMethods;
+  std::string allow;
+  for (const std::string& method : tool.methods) allow += (allow.empty() ? "" : ", ") + method;
+  return allow;
+}
+
+// RFC 9110 7.6.2; -1: there is none. Fails when it is not one number.
+std::optional<int> TakeMaxForwards(const Head& head) {
+  int hops = -1;
+  for (std::size_t i = 0; i < head.field_count; ++i) {
+    const Field& field = head.fields[i];
+    if (field.id != FieldId::kMaxForwards) continue;
+    const char* const end = field.value.data() + field.value.size();
+    const bool is_first = hops == -1;
+    const auto [after, ec] = std::from_chars(field.value.data(), end, hops);
+    if (!is_first || ec != std::errc() || after != end || hops < 0) return std::nullopt;
+  }
+  return hops;
+}
+
 bool HasField(const Head& head, FieldId id) {
   for (std::size_t i = 0; i < head.field_count; ++i) {
     if (head.fields[i].id == id) return true;
@@ -39,28 +83,59 @@ bool HasField(const Head& head, FieldId id) {
   return false;
 }
 
+// A message to us about the agent's flow, whatever request carries it.
+bool HasFlowOrder(const Head& head) {
+  for (std::size_t i = 0; i < head.field_count; ++i) {
+    const Field& field = head.fields[i];
+    if (field.id == FieldId::kRecourseFlow) return IsFlowOrder(field.value);
+  }
+  return false;
+}
+
 }  // namespace
 
-Session::Session(Worker& worker, TcpSocket socket)
+Session::Session(Worker& worker, TcpSocket socket, ConnectionGate::Place place)
     : worker_(worker),
       services_(worker.services),
-      client_(std::move(socket), worker.thread.wheel(), worker.thread.frames()) {}
+      place_(std::move(place)),
+      client_(std::move(socket), worker.thread.wheel(), worker.thread.frames()),
+      caller_(worker.services.caller) {}
 
 Task<void> Session::Run() {
   RC_CRASH_POINT("k01");
+  if (worker_.tls != nullptr && !co_await AcceptTls()) {
+    client_.Close();
+    co_return;
+  }
   while (co_await ReadHead()) {
-    ++services_.busy;
     BeginRecord();
     const bool keep = co_await Serve();
     EndRecord();
-    --services_.busy;
-    if (!keep || services_.draining || ++served_ >= limits::kRequestsPerConnectionMax) break;
+    const bool ends = !keep || IsLast();
+    ++served_;
+    if (!ends) continue;
+    // Who wanted to go on may have sent more already; a reset for that would eat the answer.
+    if (head_.keep_alive && !cut_ && !record_.client_gone) linger_ = true;
+    break;
   }
+  if (client_.tls != nullptr && !cut_) client_.tls->SayGoodbye();
   if (linger_) co_await Linger();
   client_.Close();
 }
 
+bool Session::MakeRoom() {
+  if (LookAtClient() == Peer::kSpeaks) return false;
+  leaving_ = true;
+  unlink();
+  place_.GiveBack();
+  services_.metrics->made_room.Increment();
+  IoError ignored;
+  client_.socket.cancel(ignored);
+  return true;
+}
+
 void Session::Drain() {
+  if (tunnel_ != nullptr) tunnel_->Drain();
   if (!idle_) return;
   IoError ignored;
   client_.socket.cancel(ignored);
@@ -68,7 +143,7 @@ void Session::Drain() {
 
 Task<bool> Session::ReadHead() {
   bool idle = in_.begin == in_.end;
-  if (!idle) client_.deadline.Arm(Now() + limits::kHeadTimeout);
+  if (!idle) client_.deadline.Arm(Now() + services_.bounds.head_timeout);
   for (;;) {
     if (in_.begin != in_.end) {
       const ParseResult parsed = ParseRequestHead(in_.unread(), head_);
@@ -94,22 +169,24 @@ Task<bool> Session::ReadHead() {
 Task<bool> Session::ReadMoreHead(bool* idle) {
   if (*idle) {
     if (services_.draining) co_return false;
-    client_.deadline.Arm(Now() + limits::kClientIdleTimeout);
+    client_.deadline.Arm(Now() + services_.bounds.idle_timeout);
     if (!in_.memory) in_.memory = worker_.thread.buffers().Take();
     std::size_t size = co_await ReadNow(client_, in_.free_space(), in_.free_size());
     while (size == 0 && client_.error == boost::asio::error::would_block) {
       in_.memory.reset();
       if (services_.draining) co_return false;
       idle_ = true;
+      worker_.idle.Add(*this, served_ > 0);
       const bool readable = co_await WaitReadable(client_);
       idle_ = false;
-      if (!readable) co_return false;
+      unlink();
+      if (!readable || leaving_) co_return false;
       in_.memory = worker_.thread.buffers().Take();
       size = co_await ReadNow(client_, in_.free_space(), in_.free_size());
     }
     in_.end += size;
     *idle = false;
-    client_.deadline.Arm(Now() + limits::kHeadTimeout);
+    client_.deadline.Arm(Now() + services_.bounds.head_timeout);
     co_return size > 0;
   }
   if (in_.free_size() == 0) in_.Compact();
@@ -129,42 +206,102 @@ Task<bool> Session::Serve() {
   if (IsRefusedMethod(head_.method)) {
     linger_ = true;
     co_return co_await Refuse(ErrorCode::kMethodNotAllowed,
-                              std::string(head_.method) + " is not served by this listener");
+                              std::string(head_.method) + " is not served by this listener",
+                              kAllMethods);
   }
   if (SeesOwnVia(head_, services_.via)) {
     co_return co_await Refuse(ErrorCode::kLoop, "the request has already passed this proxy");
   }
-  if (head_.form != TargetForm::kOrigin && head_.form != TargetForm::kAbsolute) {
-    co_return co_await Refuse(ErrorCode::kMalformedRequest,
-                              "the target must be a path that begins with '/'");
+  forwards_left_ = -1;
+  if (head_.method == "OPTIONS") {
+    const auto hops = TakeMaxForwards(head_);
+    if (!hops) {
+      co_return co_await Refuse(ErrorCode::kMalformedRequest, "Max-Forwards is not one number");
+    }
+    // "http://host" without a path is how "*" is asked through a proxy (RFC 9112 3.2.4).
+    const bool is_about_server =
+        head_.form == TargetForm::kAsterisk ||
+        (head_.form == TargetForm::kAbsolute && head_.authority.end() == head_.target.end());
+    if (is_about_server || *hops == 0) {
+      co_return co_await AnswerOptions(kAllMethods);
+    }
+    forwards_left_ = *hops < 0 ? -1 : *hops - 1;
   }
   // An absolute target's authority wins over Host (RFC 9112 3.2.2).
-  const std::string_view authority =
-      head_.form == TargetForm::kAbsolute ? head_.authority : head_.host;
+  const bool is_absolute = head_.form == TargetForm::kAbsolute;
+  const std::string_view authority = is_absolute ? head_.authority : head_.host;
+  record_.host_differs =
+      is_absolute && !head_.host.empty() && !EqualsIgnoreCase(head_.host, head_.authority);
   const auto question = head_.path.find('?');
   const std::string_view query =
       question == std::string_view::npos ? std::string_view() : head_.path.substr(question);
-  co_return co_await Route(authority, head_.path.substr(0, question), query);
+  const std::string_view path = head_.path.substr(0, question);
+  if (path.starts_with(kPollPath) && view_->policy->mode == Mode::kEnforce) {
+    co_return co_await ServePoll(std::string(path.substr(kPollPath.size())));
+  }
+  co_return co_await Route(authority, path, query);
+}
+
+// An agent asks what became of a call of its own. Its name is all that it takes, and it decides
+// nothing; whatever else is wrong with it, it looks as if there were none.
+Task<bool> Session::ServePoll(std::string id) {
+  if (head_.method != "GET" && head_.method != "HEAD") {
+    co_return co_await Refuse(ErrorCode::kMethodNotAllowed,
+                              "what became of a call can only be asked, with GET", "GET, HEAD");
+  }
+  const auto operation = ReadPollId(services_.install_secret, id, caller_);
+  Result<Event> event = std::unexpected(Error(ErrorCode::kInternal));
+  if (operation) event = co_await services_.ledger->Read(*operation, worker_.thread);
+  if (!event || !event->approval) {
+    if (operation && !event && event.error().code() != ErrorCode::kInternal) {
+      co_return co_await Refuse(event.error().code(), std::string(event.error().detail()));
+    }
+    co_return co_await AnswerHere(
+        Problem(404, "No such call", "no call of yours that waited for approval has this name"),
+        /*understood=*/true);
+  }
+  const HttpResponse answer = PollAnswer(*event);
+  const bool kept = co_await AnswerHere(answer, /*understood=*/true);
+  const bool is_told = event->answer_kept && IsFinalWord(*event) && head_.method == "GET";
+  if (is_told && !record_.client_gone) services_.ledger->MarkAnswered(*operation);
+  co_return kept;
 }
 
 Task<bool> Session::Route(std::string_view authority, std::string_view path,
                           std::string_view query) {
-  const Policy& policy = *services_.policy;
-  const Backend* const backend = policy.routes->FindBackend(authority, 80);
+  const Policy& policy = *view_->policy;
+  const bool is_https = head_.form == TargetForm::kAbsolute ? (head_.target[4] | 0x20) == 's'
+                                                            : client_.tls != nullptr;
+  const Backend* const backend = policy.routes->FindBackend(authority, is_https ? 443 : 80);
   if (backend == nullptr) {
     co_return co_await Refuse(ErrorCode::kUnknownBackend,
                               "no backend of the policy has the authority '" +
                                   std::string(authority) + "'; add it to a backend's url or hosts");
   }
+  is_observing_ = policy.mode == Mode::kObserve;
+  if (is_observing_) co_return co_await ServeObserved(*backend, path, query);
   record_.backend = backend;
   auto match = policy.routes->Match(*backend, head_.method, path, scratch_);
   if (!match) {
     co_return co_await Refuse(match.error().code(), std::string(match.error().detail()));
   }
   record_.tool = match->tool;
+  if (HasFlowOrder(head_)) {
+    record_.effect = "write";
+    co_return co_await ServeWrite(*match, query, /*guarded=*/true);
+  }
+  // A tool for GET or for any method is no reason to run its write for a question about it (M25).
+  if (match->effect == Effect::kWrite && match->tool != nullptr && IsQuestion(head_.method) &&
+      !Names(*match->tool, head_.method)) {
+    std::string allow = AllowOf(*match->tool);
+    if (head_.method == "OPTIONS") co_return co_await AnswerOptions(std::move(allow));
+    co_return co_await Refuse(ErrorCode::kMethodNotAllowed,
+                              "this path is a write, which HEAD cannot ask for", std::move(allow));
+  }
   // The backend might take another method than the one that the policy judged (M01, P37).
-  if (HasField(head_, FieldId::kMethodOverride) || HasMethodOverride(query)) {
-    co_return co_await Refuse(ErrorCode::kMalformedRequest, "a call may not override its method");
+  if (OverridesMethod(query)) {
+    co_return co_await Refuse(ErrorCode::kMalformedRequest,
+                              "a call may not override its method or path");
   }
   const bool listed = match->tool != nullptr;
   if (!listed && match->unlisted == UnlistedRule::kDeny) {
@@ -172,34 +309,58 @@ Task<bool> Session::Route(std::string_view authority, std::string_view path,
                               "no tool of the policy matches this call, and "
                               "unlisted calls are denied");
   }
+  if (!listed) worker_.unlisted.Count(*backend, match->effect, head_.method, path);
   if (match->effect == Effect::kRead) {
     record_.effect = "read";
+    if (HasUnexpectedBody(head_)) {
+      co_return co_await Refuse(ErrorCode::kMalformedRequest,
+                                "a " + std::string(head_.method) +
+                                    " may not have a body; send it with POST, or in the query");
+    }
     co_return co_await RelayRead(*match, query);
   }
   record_.effect = "write";
   co_return co_await ServeWrite(*match, query, listed || match->unlisted == UnlistedRule::kGuard);
 }
 
-Task<bool> Session::Refuse(ErrorCode code, std::string detail) {
+bool Session::OverridesMethod(std::string_view query) const {
+  return HasField(head_, FieldId::kMethodOverride) || HasMethodOverride(query);
+}
+
+Task<bool> Session::Refuse(ErrorCode code, std::string detail, std::string allow) {
   record_.error = FactsOf(code).slug;
-  const WriteAnswer problem = MakeProblem(code, std::move(detail));
+  WriteAnswer problem = MakeProblem(code, std::move(detail));
+  if (!allow.empty()) problem.response.headers.emplace_back("Allow", std::move(allow));
+  co_return co_await AnswerHere(problem.response, !EndsConnection(code));
+}
+
+// Said by us alone, so that no effect of a backend hangs on it.
+Task<bool> Session::AnswerOptions(std::string allow) {
+  HttpResponse response;
+  response.status = 204;
+  response.reason = "No Content";
+  response.headers.emplace_back("Allow", std::move(allow));
+  co_return co_await AnswerHere(response, /*understood=*/true);
+}
+
+Task<bool> Session::AnswerHere(const HttpResponse& response, bool understood) {
   // An unread body would be taken for the next request: close instead of guessing.
   const bool readable = record_.method[0] != '\0' && head_.body == BodyKind::kNone;
-  const bool keep = readable && !linger_ && head_.keep_alive &&
-                    code != ErrorCode::kMalformedRequest && code != ErrorCode::kLoop;
+  const bool keep = readable && !linger_ && head_.keep_alive && understood;
   if (keep) in_.Consume(head_.size);
   if (!keep) linger_ = true;
-  client_.deadline.Arm(Now() + limits::kClientWriteTimeout);
-  co_return co_await SendAnswer(problem.response, keep);
+  co_return co_await SendAnswer(response, keep);
 }
 
 Task<bool> Session::Continue100() {
-  client_.deadline.Arm(Now() + limits::kClientWriteTimeout);
-  co_return co_await WriteAll(client_, {"HTTP/1.1 100 Continue\r\n\r\n"});
+  client_.deadline.Arm(Now() + services_.bounds.send_timeout);
+  const bool sent = co_await WriteAll(client_, {"HTTP/1.1 100 Continue\r\n\r\n"});
+  client_.deadline.Disarm();
+  co_return sent;
 }
 
 Task<bool> Session::SendAnswer(const HttpResponse& response, bool keep) {
-  keep = keep && !services_.draining;
+  keep = keep && !IsLast();
   auto memory = worker_.thread.buffers().Take();
   HeadWriter writer(memory.get(), limits::kRelayBufferBytes);
   writer.StartResponse(response.status, response.reason);
@@ -216,6 +377,9 @@ Task<bool> Session::SendAnswer(const HttpResponse& response, bool keep) {
   const bool head_request = std::string_view(record_.method) == "HEAD";
   std::string_view body = has_body && !head_request ? response.body : std::string_view();
   std::string_view head = writer.view();
+  // A large answer has time for its size, but not for ever: the answer of a write holds its place.
+  client_.deadline.Arm(Now() + services_.bounds.send_timeout +
+                       Millis(body.size() / limits::kAnswerBytesPerMilliMin));
   if (record_.effect == "write" && RC_CRASH_POINT_ARMED("k13")) {
     const std::string_view half = head.substr(0, head.size() / 2);
     if (!co_await WriteAll(client_, {half})) co_return false;
@@ -230,11 +394,16 @@ Task<bool> Session::SendAnswer(const HttpResponse& response, bool keep) {
 }
 
 Session::Peer Session::LookAtClient() {
+  if (client_.tls != nullptr) {
+    const TlsStep step = client_.tls->Peek();
+    if (!step.error) return step.size > 0 ? Peer::kSpeaks : Peer::kSilent;
+    return step.error == boost::asio::error::eof ? Peer::kClosed : Peer::kReset;
+  }
   char byte;
   const ssize_t got = ::recv(client_.socket.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   if (got == 0) return Peer::kClosed;
-  const bool nothing_yet = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
-  return got > 0 || nothing_yet ? Peer::kThere : Peer::kReset;
+  if (got > 0) return Peer::kSpeaks;
+  return errno == EAGAIN || errno == EWOULDBLOCK ? Peer::kSilent : Peer::kReset;
 }
 
 Task<void> Session::Linger() {
@@ -243,7 +412,7 @@ Task<void> Session::Linger() {
   client_.deadline.Arm(Now() + limits::kLingerTimeout);
   if (!in_.memory) in_.memory = worker_.thread.buffers().Take();
   std::size_t drained = 0;
-  while (drained < limits::kRelayBufferBytes) {
+  while (drained < limits::kLingerBytesMax) {
     const std::size_t size =
         co_await ReadSome(client_, in_.memory.get(), limits::kRelayBufferBytes);
     if (size == 0) break;
@@ -253,19 +422,32 @@ Task<void> Session::Linger() {
 
 void Session::BeginRecord() {
   started_ = Now();
+  view_ = worker_.view;
   record_ = RequestRecord{};
+  is_observing_ = false;
+  sends_once_ = false;
+  if (client_.tls != nullptr) record_.caller = caller_;
   const std::size_t size = std::min(head_.method.size(), limits::kMethodBytesMax);
   if (size > 0) std::memcpy(record_.method, head_.method.data(), size);
   if (head_.traceparent.size() >= 55 && IsHex(head_.traceparent.substr(3, 32))) {
     std::memcpy(record_.trace_id, head_.traceparent.data() + 3, 32);
   }
+  if (services_.tracer != nullptr) BeginSpan();
 }
 
 void Session::EndRecord() {
-  const auto duration = Now() - started_;
-  worker_.metrics.Count(record_.tool, record_.method, record_.status,
-                        std::chrono::duration<double>(duration).count());
-  worker_.log.Append(record_, duration);
+  const MonoTime ended = Now();
+  const auto duration = ended - started_;
+  view_->metrics.Count(record_, duration);
+  if (span_.is_on) EndSpan(ended);
+  if (observed_) {
+    std::exchange(observed_, nullptr)->Ended(record_, duration);
+  } else {
+    view_->log.Append(record_, duration);
+  }
+  record_.tool = nullptr;
+  record_.backend = nullptr;
+  view_.reset();
 }
 
 }  // namespace recourse

@@ -1,10 +1,12 @@
 // One client connection: reads heads, decides the lane by policy, answers in order.
 //
-// session.cpp reads and classifies, read_lane.cpp relays reads, write_lane.cpp runs writes through
-// the filter chain. A write is never canceled because its client went away: the session goes on
-// until the outcome is recorded.
+// session.cpp reads and classifies, read_lane.cpp and read_answer.cpp relay reads, write_lane.cpp
+// runs writes through the filter chain. A write is never canceled because its client went away: the
+// session goes on until the outcome is recorded.
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -12,12 +14,22 @@
 #include "proxy/net/body_decoder.h"
 #include "proxy/net/http_head.h"
 #include "proxy/server/services.h"
+#include "proxy/server/tunnel.h"
 
 namespace recourse {
 
-class Session {
+class Observation;
+
+// Why no more of a request's body comes: the client was too slow, or broke off.
+inline Error BrokenBody(const Connection& client) {
+  return client.deadline.expired()
+             ? Error(ErrorCode::kRequestTimeout, "the request's body did not arrive in time")
+             : Error(ErrorCode::kMalformedRequest, "the request's body ended too early");
+}
+
+class Session final : IdleConnection {
  public:
-  Session(Worker& worker, TcpSocket socket);
+  Session(Worker& worker, TcpSocket socket, ConnectionGate::Place place);
 
   // Serves requests until either side closes or a bound is reached.
   Task<void> Run();
@@ -26,6 +38,12 @@ class Session {
   FrameArena& frames() { return worker_.thread.frames(); }
 
  private:
+  // The TLS handshake and who the client is by it (tls_accept.cpp). False: it failed.
+  Task<bool> AcceptTls();
+  Task<std::string_view> Handshake();
+  Task<bool> IsSpokenTo();
+  bool IsOf(const ConnectionGate::Address& peer) const override { return place_.IsOf(peer); }
+  bool MakeRoom() override;
   Task<bool> ReadHead();
   Task<bool> ReadMoreHead(bool* idle);
   Task<bool> Serve();
@@ -34,16 +52,30 @@ class Session {
   // The read lane. True: the connection may serve another request.
   Task<bool> RelayRead(const RouteMatch& match, std::string_view query);
   struct ReadExchange;
+  Task<Result<void>> PassInterim(ReadExchange& exchange);
+  Task<bool> RunTunnel(ReadExchange& exchange);
   bool RenderReadHead(ReadExchange& exchange, const RouteMatch& match, std::string_view query);
   Task<Result<void>> AttemptRead(ReadExchange& exchange);
+  static Result<void> JudgeAttempt(ReadExchange& exchange, Result<void> got, bool saw_bytes);
   Task<void> Upload(ReadExchange& exchange);
   Task<bool> RelayResponse(ReadExchange& exchange);
+  Task<bool> ReplaceAnswer(ReadExchange& exchange, std::string_view detail);
   bool RenderResponseHead(ReadExchange& exchange, char* out, std::size_t* size);
   Task<bool> SendPiece(ReadExchange& exchange, std::string_view head,
                        const BodyDecoder::Piece& piece);
+  MonoTime FirstLook(const ReadExchange& exchange, MonoTime now) const;
+  void EndTry(const ReadExchange& exchange, const Result<void>& got);
+  void StartWatch(ReadExchange& exchange);
   Task<void> WatchClient(ReadExchange& exchange);
   Task<bool> StopUpload(ReadExchange& exchange);
+  Task<bool> EndSides(ReadExchange& exchange);
   Task<bool> FinishRead(ReadExchange& exchange, bool relayed);
+
+  // Observe mode: everything takes the read lane.
+  Task<bool> ServeObserved(const Backend& backend, std::string_view path, std::string_view query);
+  void StartObservation(const RouteMatch& match, std::string_view query,
+                        const std::optional<Error>& refusal);
+  bool OverridesMethod(std::string_view query) const;
 
   // The write lane.
   Task<bool> ServeWrite(const RouteMatch& match, std::string_view query, bool guarded);
@@ -53,14 +85,29 @@ class Session {
   void NoteWrite(const RequestContext& context, const WriteAnswer& answer);
   Task<bool> SendAnswer(const HttpResponse& response, bool keep);
 
-  // Answers with a problem of ours. False when the connection must close.
-  Task<bool> Refuse(ErrorCode code, std::string detail);
+  // Answers with a problem of ours; `allow` is what a 405 names. False when the connection must
+  // close.
+  Task<bool> Refuse(ErrorCode code, std::string detail, std::string allow = {});
+  Task<bool> AnswerOptions(std::string allow);
+  Task<bool> ServePoll(std::string id);
+  Task<bool> AnswerHere(const HttpResponse& response, bool understood);
   Task<bool> Continue100();
   // Lets the client read the last answer before the connection goes (http.md C4).
   Task<void> Linger();
   // What the client's socket says without reading from it.
-  enum class Peer : std::uint8_t { kThere, kClosed, kReset };
+  enum class Peer : std::uint8_t { kSilent, kSpeaks, kClosed, kReset };
   Peer LookAtClient();
+
+  // No further request is served on this connection.
+  bool IsLast() const {
+    return services_.draining || served_ + 1 >= services_.bounds.requests_per_connection_max;
+  }
+
+  // call_span.cpp
+  void BeginSpan();
+  void AddTraceparent(ReadExchange& exchange, HeadWriter& writer);
+  void BeginTrySpan(ReadExchange& exchange);
+  void EndSpan(MonoTime ended);
 
   void BeginRecord();
   void EndRecord();
@@ -68,15 +115,33 @@ class Session {
 
   Worker& worker_;
   Services& services_;
+  std::shared_ptr<PolicyView> view_;  // of the request at work; an idle connection holds none
+  ConnectionGate::Place place_;
   Connection client_;
   ReadBuffer in_;
   Head head_;
   std::string scratch_;
+  std::string caller_;  // identity of the agent
   RequestRecord record_;
+  struct CallSpan {
+    bool is_on = false;       // the call is traced
+    bool is_clients = false;  // the trace is the client's
+    TraceIdText trace;        // empty: traces are off, or the client does not want this one
+    SpanIdText id, parent;
+    char flags[3] = {};
+  };
+  CallSpan span_;
+  std::shared_ptr<Observation> observed_;  // of a write of observe mode
+  bool is_observing_ = false;              // the policy of this request says observe
+  bool sends_once_ = false;                // a fresh connection, and no second attempt
   MonoTime started_{};
   std::size_t served_ = 0;
+  int forwards_left_ = -1;    // Max-Forwards for the next hop; -1: none
+  Tunnel* tunnel_ = nullptr;  // while one runs
   bool idle_ = false;
+  bool leaving_ = false;  // its place is somebody else's already
   bool linger_ = false;
+  bool cut_ = false;  // the last answer did not go out whole, and the client must see that
 };
 
 }  // namespace recourse

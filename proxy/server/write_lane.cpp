@@ -1,6 +1,11 @@
 // Writes are read whole, run through the filter chain, and answered from what was recorded.
+#include <algorithm>
+#include <array>
+
 #include "filters/answers.h"
+#include "policy/method_override.h"
 #include "proxy/base/crash_point.h"
+#include "proxy/net/body_pace.h"
 #include "proxy/server/session.h"
 
 namespace recourse {
@@ -48,6 +53,20 @@ class Held {
   std::size_t bytes_;
 };
 
+std::string_view ContentTypeOf(const HttpRequest& request) {
+  const std::string* type = FindHeader(request.headers, "Content-Type");
+  return type == nullptr ? std::string_view() : *type;
+}
+
+// The same word as a text that outlives the answer; empty for none of those.
+std::string_view OutcomeOf(const WriteAnswer& answer) {
+  constexpr std::array<std::string_view, 6> kOutcomes{"executed", "not_executed", "unknown",
+                                                      "pending",  "rejected",     "compensated"};
+  const std::string* const told = FindHeader(answer.response.headers, "Recourse-Outcome");
+  const auto known = told == nullptr ? kOutcomes.end() : std::ranges::find(kOutcomes, *told);
+  return known == kOutcomes.end() ? std::string_view() : *known;
+}
+
 std::string_view ResultLabel(const RequestContext& context, std::optional<ErrorCode> error) {
   if (context.replayed) return "replayed";
   return error ? FactsOf(*error).slug : std::string_view("new");
@@ -67,7 +86,7 @@ Task<bool> Session::ServeWrite(const RouteMatch& match, std::string_view query, 
   const std::size_t room = head_.body == BodyKind::kChunked
                                ? limits::kWriteBodyBytesMax
                                : static_cast<std::size_t>(head_.content_length);
-  if (services_.write_flows >= limits::kWriteFlowsMax ||
+  if (services_.write_flows >= services_.bounds.writes_max ||
       services_.write_bytes + room > limits::kWriteBytesHeldMax) {
     services_.metrics->rejections.Add({{"reason", "writes"}}).Increment();
     co_return co_await Refuse(ErrorCode::kOverloaded, "too many writes are being worked on");
@@ -83,10 +102,14 @@ Task<bool> Session::ServeWrite(const RouteMatch& match, std::string_view query, 
   }
   if (in_.begin == in_.end) in_.memory.reset();
   context.request.body = std::move(*body);
+  if (FormOverrideScan scan(ContentTypeOf(context.request)); scan.Feed(context.request.body)) {
+    co_return co_await Refuse(ErrorCode::kMalformedRequest, "a form may not override its method");
+  }
   held.ShrinkTo(context.request.body.size());
   record_.bytes_in += head_.size + context.request.body.size();
 
   auto outcome = co_await Next(worker_.chain)(context);
+  const MonoTime decided = Now();
   WriteAnswer answer;
   if (!outcome) {
     answer = MakeProblem(outcome.error().code(), outcome.error().detail());
@@ -96,12 +119,14 @@ Task<bool> Session::ServeWrite(const RouteMatch& match, std::string_view query, 
     answer.response = std::move(outcome->answer.response);
   }
   NoteWrite(context, answer);
+  record_.overhead = decided - started_ - record_.with_backend;
 
   // A client that closed before its answer was written has not been answered: what it sends next
   // under another trace is a retry.
-  record_.client_gone = LookAtClient() != Peer::kThere;
-  client_.deadline.Arm(Now() + limits::kClientWriteTimeout);
-  const bool kept = co_await SendAnswer(answer.response, keep && !record_.client_gone);
+  const Peer peer = LookAtClient();
+  record_.client_gone = peer == Peer::kClosed || peer == Peer::kReset;
+  linger_ = answer.error && EndsConnection(*answer.error);
+  const bool kept = co_await SendAnswer(answer.response, keep && !record_.client_gone && !linger_);
   if (!record_.client_gone && context.operation && !answer.error) {
     services_.ledger->MarkAnswered(*context.operation);
   }
@@ -111,12 +136,12 @@ Task<bool> Session::ServeWrite(const RouteMatch& match, std::string_view query, 
 
 void Session::FillContext(const RouteMatch& match, std::string_view query, bool guarded,
                           RequestContext& context) {
-  context.policy = services_.policy;
+  context.policy = view_->policy;
   context.backend = match.backend;
   context.tool = match.tool;
   context.guarded = guarded;
   context.tool_name = match.tool != nullptr ? match.tool->name : "unlisted." + match.backend->name;
-  context.caller = services_.caller;
+  context.caller = caller_;
   context.path = std::string(match.path);
   context.request.method = std::string(head_.method);
   context.request.target = match.backend->base_path + context.path + std::string(query);
@@ -127,20 +152,40 @@ void Session::FillContext(const RouteMatch& match, std::string_view query, bool 
     PercentDecode(match.captures[i].value, value);
     context.captures.emplace_back(std::string(match.captures[i].name), std::move(value));
   }
+  if (!span_.trace.view().empty()) {
+    context.trace = {std::string(span_.trace.view()), {}, span_.flags, span_.is_clients};
+    context.span_id = std::string(span_.id.view());
+    context.is_traced = span_.is_on;
+  }
   context.executor = &worker_.thread;
   context.timer = &worker_.thread;
 }
 
 void Session::NoteWrite(const RequestContext& context, const WriteAnswer& answer) {
   record_.attempts = context.attempts;
+  record_.SetPeer(context.peer);
   record_.replayed = context.replayed;
+  record_.outcome = OutcomeOf(answer);
   if (answer.error) record_.error = FactsOf(*answer.error).slug;
-  if (context.attempts > 0) {
-    worker_.metrics.CountAttempt(context.backend,
-                                 answer.error ? FactsOf(*answer.error).slug : "ok");
+  const std::size_t tries = std::min(context.tries.size(), record_.tries.size());
+  for (std::size_t i = 0; i < tries; ++i) {
+    const DispatchTry& from = context.tries[i];
+    RequestRecord::Try& to = record_.tries.at(i);
+    to = {from.began,
+          from.ended,
+          from.status,
+          from.error ? FactsOf(*from.error).slug : std::string_view(),
+          {}};
+    record_.with_backend += from.ended - from.began;
+    if (span_.is_on && from.was_sent) to.span_id.Set(context.attempt_span);
+    if (span_.is_on && !from.was_sent) worker_.span_ids.Fill(to.span_id);
   }
+  record_.SetTrace(context.trace.trace_id, context.trace.parent_id);
   if (const auto* event = FindHeader(answer.response.headers, "Recourse-Event")) {
     record_.event = *event;
+  }
+  if (context.ref_missing) {
+    services_.metrics->refs_missing.Add({{"tool", context.tool_name}}).Increment();
   }
   services_.metrics->idempotency
       .Add({{"tool", context.tool != nullptr ? context.tool->name : "unlisted"},
@@ -151,35 +196,32 @@ void Session::NoteWrite(const RequestContext& context, const WriteAnswer& answer
 // Reads the whole body; fails with kRequestTooLarge, kRequestTimeout (also when the client broke
 // off) or kMalformedRequest.
 Task<Result<std::string>> Session::ReadWriteBody() {
-  BodyDecoder decoder(head_.body, head_.content_length);
+  BodyDecoder decoder(head_.body, head_.content_length, BodyDecoder::Of::kRequest);
   const std::uint64_t expected = head_.body == BodyKind::kLength ? head_.content_length : 0;
   const bool expect_continue = head_.expect_continue;
   const MonoTime end = Now() + limits::kWriteBodyTotalTimeout;
   in_.Consume(head_.size);
+  const bool body_began = in_.begin != in_.end;
+  BodyPace pace(services_.bounds.body_timeout);
   std::string body;
   body.reserve(expected);
   for (bool first = true;; first = false) {
     const auto piece = decoder.Decode(in_);
     body.append(piece.data);
-    if (body.size() > limits::kWriteBodyBytesMax) {
+    if (body.size() > limits::kWriteBodyBytesMax ||
+        decoder.announced() > limits::kWriteBodyBytesMax - body.size()) {
       co_return std::unexpected(
           Error(ErrorCode::kRequestTooLarge, "the body of a write may have at most 8 MiB"));
     }
     if (piece.end == BodyDecoder::End::kComplete) co_return body;
-    if (piece.end != BodyDecoder::End::kMore) {
-      co_return std::unexpected(
-          Error(ErrorCode::kMalformedRequest, "the chunked body is malformed"));
-    }
-    if (first && expect_continue && body.empty()) co_await Continue100();
-    client_.deadline.Arm(std::min(end, Now() + limits::kBodyProgressTimeout));
+    if (piece.end != BodyDecoder::End::kMore) co_return std::unexpected(piece.error);
+    if (first && expect_continue && !body_began) co_await Continue100();
+    const MonoTime began = Now();
+    client_.deadline.Arm(std::min(end, pace.Until(began)));
     const std::size_t size =
         co_await ReadSome(client_, in_.free_space(), decoder.ReadLimit(in_.free_size()));
-    if (size == 0) {
-      co_return std::unexpected(
-          client_.deadline.expired()
-              ? Error(ErrorCode::kRequestTimeout, "the request's body did not arrive in time")
-              : Error(ErrorCode::kMalformedRequest, "the request's body ended too early"));
-    }
+    if (size == 0) co_return std::unexpected(BrokenBody(client_));
+    pace.Took(began, Now(), size);
     client_.deadline.Disarm();
     in_.end += size;
   }

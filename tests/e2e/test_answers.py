@@ -1,9 +1,14 @@
 """What backends answer on read routes (4-R): broken answers are never passed on as whole ones, and
 no byte of one answer ever reaches another request."""
 
+import gzip
+import hashlib
+
 import pytest
 
 from support import rawhttp
+from support.double import ServedPort
+from support.recourse import MEASURABLE, PATIENCE, Recourse
 
 OK = "HTTP/1.1 200 OK\r\n"
 
@@ -181,3 +186,74 @@ def test_any_final_status_of_a_read_is_the_backends_own(proxy, double, token, st
     answer = rawhttp.call(proxy.port, "GET", path)
     assert (answer.status, answer.body) == (status, body.encode())
     assert answer.header("Location") == "/x"
+
+
+MIB = 1 << 20
+JUDGED = """\
+version: 1
+backends:
+  shop: {{ url: "{url}", hosts: [ shop.test ], timeout: 30s }}
+tools:
+  judged.create:
+    match: POST shop /judged
+    effect: write
+    success_when: [ "answer.body#/ok == true" ]
+    undo: none
+    reason: a row of a test is never undone
+  plain.create: {{ match: POST shop /plain, effect: write, undo: none, reason: test }}
+"""
+BOMB = gzip.compress(b'{"ok": true, "pad": "' + b"0" * (64 * MIB) + b'"}', 9)
+BLOCK = b"z" * (256 * 1024)
+
+
+def send_bomb(sock):
+    head = b"HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\n"
+    sock.sendall(head + b"Content-Length: %d\r\n\r\n" % len(BOMB) + BOMB)
+
+
+def send_huge_head(sock):
+    sock.sendall(b"HTTP/1.1 201 Created\r\n")
+    for number in range(64):
+        sock.sendall((b"X-%d: " % number + b"h" * 1000 + b"\r\n") * 1024)
+    sock.sendall(b"Content-Length: 2\r\n\r\n{}")
+
+
+def send_huge_body(sock):
+    sock.sendall(b"HTTP/1.1 201 Created\r\nContent-Length: %d\r\n\r\n" % (10 << 30))
+    for _ in range(40_000):
+        sock.sendall(BLOCK)
+
+
+# What is sent, to which tool, the phase, and what the first caller and a repeat are told.
+HUGE = {
+    "b30_gzip_bomb": (send_bomb, "/judged", "UNCERTAIN", "unknown"),
+    "b30_head_of_64_MiB": (send_huge_head, "/plain", "UNCERTAIN", "unknown"),
+    "b30_body_of_10_GiB": (send_huge_body, "/plain", "SUCCEEDED", "executed"),
+}
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_b30_a_huge_answer_of_a_write_is_judged_in_bounded_memory(tmp_path, name):
+    """The effect is had once, whatever came of the answer; repeats are told what is known of it."""
+    send, path, phase, outcome = HUGE[name]
+    effects = []
+
+    def serve(port, sock):
+        if port.head(sock) is not None:
+            effects.append(path)
+            send(sock)
+
+    with ServedPort(serve) as port, Recourse(tmp_path, JUDGED.format(url=port.url)) as running:
+        headers = rawhttp.traced(hashlib.sha256(name.encode()).hexdigest()[:32])
+        before, _ = running.memory_kib()
+        for _ in range(3):
+            answer = rawhttp.call(
+                running.port, "POST", path, headers=headers, body=b"{}", timeout=40 * PATIENCE
+            )
+            told = answer.outcome or answer.json()["outcome"]
+            assert told == outcome, answer
+            assert len(answer.body) < MIB
+        assert running.events_for(path)[-1]["phase"] == phase
+        assert len(effects) == 1
+        _, most = running.memory_kib()
+        assert not MEASURABLE or most - before < 32 * 1024, f"{before} KiB before, {most} at most"

@@ -4,7 +4,6 @@ All scenarios run side by side when the module starts, since most of their time 
 deadlines; each test then looks at the end of its own.
 """
 
-import json
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -75,9 +74,8 @@ class Scenario:
         self.fault = FAULTS[name]
         self.path = path_of(name, route, raced)
         self.route = route
-        self.write = Write(self.path, TRACE, self.fault.host)
-        if self.fault.body_bytes:
-            self.write = large_write(self.path, self.fault)
+        padding = self.fault.body_bytes
+        self.write = Write(self.path, TRACE, self.fault.host, padding=padding)
         fixture.double.script("POST", self.path, self.fault.steps, None if raced else 1)
         self.first = None
         if raced:
@@ -97,16 +95,6 @@ class Scenario:
         if self.route == "probed" and "UNCERTAIN" in wanted:
             wanted = ("SUCCEEDED", "ANSWER_LOST", "PROVEN_ABSENT", "NOT_SENT")
         return self.fixture.proxy.await_phase(self.path, wanted)
-
-
-def large_write(path, fault):
-    write = Write(path, TRACE, fault.host)
-    padding = "x" * fault.body_bytes
-    body = json.dumps({"client_ref": write.reference, "padding": padding}).encode()
-    head, _, _ = write.data.partition(b"\r\n\r\n")
-    head = head.replace(b"Content-Length: %d" % len(write.body), b"Content-Length: %d" % len(body))
-    write.body, write.data = body, head + b"\r\n\r\n" + body
-    return write
 
 
 class Fixture:

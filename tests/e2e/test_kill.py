@@ -8,22 +8,57 @@ import random
 
 import pytest
 
-from support.campaign import Campaign
+from support.campaign import ROUTES, Campaign
+from support.certificates import Maker, show
+from support.double import Double
 from support.policies import standard
 from support.recourse import CRASH_POINTS
 
 KILLS = int(os.environ.get("RECOURSE_KILLS", "25"))
 SEED = os.environ.get("RECOURSE_E2E_SEED") or str(random.SystemRandom().getrandbits(32))
 POINTS = [f"k{number:02d}" for number in range(1, 15)]
+# Two calls in seven go over TLS.
+SECURE = (("/secure", "secure.test", ""), ("/secure", "secure.test", "?slow=1"))
+BACKEND = """\
+  secure:
+    url: "https://localhost:{port}"
+    hosts: [ secure.test ]
+    timeout: 5s
+    tls: {{ ca_file: "{ca}" }}
+"""
+TOOL = """\
+  secure.create:
+    match: POST secure /secure/{token}
+    effect: write
+    external_ref: answer.body#/id
+    settle:
+      request: "GET /secure/{path.token}?client_ref={body#/client_ref}"
+      happened: answer.body#/items/0/id
+      absent_after: 1s
+    undo: none
+    reason: a row of a test is never undone
+"""
+
+
+@pytest.fixture(scope="module")
+def secure(tmp_path_factory):
+    """A double with a TLS port, and the policy over it."""
+    directory = tmp_path_factory.mktemp("secure")
+    maker = Maker(directory / "ca")
+    double = Double(str(directory), show(directory, good=maker.issue("good")))
+    backend = BACKEND.format(port=double.tls["good"], ca=maker.cert)
+    yield double, standard(double, "5s", "1s", extra_tools=TOOL, backends=backend)
+    double.stop()
 
 
 @pytest.fixture
-def campaign(double, tmp_path, request):
+def campaign(secure, tmp_path):
     made = []
 
     def make(name, agents):
-        policy = standard(double, timeout="5s", absent_after="1s")
-        made.append(Campaign(double, str(tmp_path), policy, name, agents, SEED))
+        double, policy = secure
+        routes = ROUTES + SECURE
+        made.append(Campaign(double, str(tmp_path), policy, name, agents, SEED, routes))
         return made[-1]
 
     print(f"seed {SEED}")
@@ -43,6 +78,23 @@ def test_a_kill_at_this_point_breaks_no_promise(campaign, point):
     assert not found, "\n".join(found[:30])
 
 
+@pytest.mark.skipif(not CRASH_POINTS, reason="this binary has no crash points")
+def test_kills_within_the_recovery_from_a_kill_break_no_promise(campaign):
+    """k22 lies after each operation that the recovery takes over, and after their commit."""
+    run = campaign("recovery", agents=4)
+    strikes = 0
+    for _ in range(max(3, KILLS // 4)):
+        run.strike_at("k05", run.random.randint(1, 6))  # leaves one that is DISPATCHING
+        # What was not committed is there again for the next recovery.
+        again = run.random.randint(0, 2)
+        for passes in [1] * again + [run.random.randint(1, 2)]:
+            run.strike_at("k22", passes)
+            strikes += 1
+    assert run.times_hit("k22") == strikes
+    found = run.reckon()
+    assert not found, "\n".join(found[:30])
+
+
 def test_kills_at_random_moments_under_load_break_no_promise(campaign):
     run = campaign("random", agents=8)
     for _ in range(KILLS):
@@ -51,5 +103,7 @@ def test_kills_at_random_moments_under_load_break_no_promise(campaign):
             run.strike_at_start(run.random.uniform(0.0, 0.06))
     assert run.made > KILLS, "the agents hardly worked, so the kills proved nothing"
     assert run.moved > 0, "no retry came under another trace"
+    lines = run.double.record()
+    assert any(line["path"].startswith("/secure/random-") for line in lines), "no TLS was met"
     found = run.reckon()
     assert not found, "\n".join(found[:30])

@@ -27,7 +27,7 @@ def test_a_second_process_on_the_same_ledger_is_refused(proxy, double, tmp_path)
     second.data = proxy.data
     with pytest.raises(NotReady):
         second.start()
-    assert second.process.returncode == 4
+    assert second.process.returncode == 78
     assert proxy.probe("/ready")[0] == 200, "the first process was disturbed"
 
 
@@ -43,7 +43,7 @@ def test_a_damaged_ledger_is_refused_and_left_alone(double, tmp_path, token, dam
     before = path.read_bytes()
     with pytest.raises(NotReady):
         process.start()
-    assert process.process.returncode == 4, process.stderr()[-2000:]
+    assert process.process.returncode == 78, process.stderr()[-2000:]
     assert path.read_bytes() == before
 
 
@@ -187,7 +187,8 @@ def test_events_are_filtered_and_paged(proxy, token):
 
 
 @pytest.mark.parametrize(
-    "query", ["limit=0", "limit=abc", "after=-1", "status=NONSENSE", "phase=x", "unknown=1"]
+        "query",
+    ["limit=0", "limit=abc", "after=-1", "status=NONSENSE", "phase=x", "trace=zzz", "unknown=1"],
 )
 def test_a_bad_event_filter_is_refused(proxy, query):
     status, _ = proxy.http(

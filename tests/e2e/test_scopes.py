@@ -114,19 +114,3 @@ def test_a_read_tool_has_a_timeout_of_its_own(proxy, double, token):
     answer = rawhttp.call(proxy.port, "GET", f"/slow/{token}")
     assert answer.status == 504 and answer.json()["type"].endswith("/backend-timeout")
     assert "http_response_timeout" in answer.header("Proxy-Status")
-
-
-def test_a_backend_that_is_not_spoken_yet_is_told_as_such(double, tmp_path, token):
-    policy = standard(double) + """\
-  secure.create:
-    match: POST secure /x
-    effect: write
-    identity: body#/a
-    reason: rows of tests
-"""
-    policy = policy.replace("tools:", '  secure: { url: "https://secure.test" }\ntools:', 1)
-    with Recourse(tmp_path, policy) as running:
-        for method, body in (("GET", b""), ("POST", {"a": 1})):
-            answer = rawhttp.call(running.port, method, "/x", host="secure.test", body=body)
-            assert answer.status == 501 and answer.json()["outcome"] == "not_executed"
-            assert "https" in answer.json()["detail"] and answer.json()["retryable"] is False

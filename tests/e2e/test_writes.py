@@ -10,16 +10,11 @@ import pytest
 from support import rawhttp
 from support.history import Write
 from support.policies import standard
-from support.recourse import Recourse
+from support.recourse import Recourse, kept_whole
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 OTHER_TRACE = "0af7651916cd43dd8448eb211c80319c"
 RULES = """\
-  gated.create:
-    match: POST shop /gated/{token}
-    effect: write
-    undo: none
-    approval: { by: [ team-support ], expires: 15m }
   windowed.create:
     match: POST shop /windowed/{token}
     effect: write
@@ -56,10 +51,8 @@ RULES = """\
 @pytest.fixture(scope="module")
 def proxy(double, tmp_path_factory):
     policy = standard(double, extra_tools=RULES)
-    with Recourse(tmp_path_factory.mktemp("recourse"), policy) as running:
+    with kept_whole(tmp_path_factory.mktemp("recourse"), policy) as running:
         yield running
-        assert running.running(), running.stderr()[-4000:]
-        assert running.verify()["ok"]
 
 
 def post(proxy, path, body, trace=TRACE, **headers):
@@ -163,8 +156,8 @@ def test_a_repeat_of_a_running_call_waits_and_then_is_told_to_come_back(proxy, d
     assert len(double.effects(path)) == 1
 
 
-def test_a_client_that_leaves_does_not_stop_its_write(proxy, double, token):
-    path, body = f"/plain/{token}", {"client_ref": token}
+def leave_while_it_runs(proxy, double, token, path, body):
+    """A client that is gone before its write ends, which it then does."""
     double.script("POST", path, ["read", {"gate": token}, "execute", "answer"], 1)
     data = json.dumps(body).encode()
     fields = {**rawhttp.traced(TRACE), "Content-Type": "application/json"}
@@ -174,6 +167,11 @@ def test_a_client_that_leaves_does_not_stop_its_write(proxy, double, token):
         connection.reset()
     double.open_gate(token)
     proxy.await_phase(path, "SUCCEEDED")
+
+
+def test_a_client_that_leaves_does_not_stop_its_write(proxy, double, token):
+    path, body = f"/plain/{token}", {"client_ref": token}
+    leave_while_it_runs(proxy, double, token, path, body)
     again = post(proxy, path, body)
     assert again.status == 201 and again.replayed
     assert len(double.effects(path)) == 1
@@ -234,15 +232,7 @@ def test_the_same_call_in_another_trace_is_a_new_call_once_answered(proxy, doubl
 
 def test_an_unanswered_call_repeated_in_another_trace_is_a_repeat(proxy, double, token):
     path, body = f"/plain/{token}", {"client_ref": token}
-    double.script("POST", path, ["read", {"gate": token}, "execute", "answer"], 1)
-    data = json.dumps(body).encode()
-    fields = {**rawhttp.traced(TRACE), "Content-Type": "application/json"}
-    with rawhttp.Connection(proxy.port) as connection:
-        connection.send(rawhttp.render("POST", path, "shop.test", fields, data))
-        double.await_requests("POST", path)
-        connection.reset()
-    double.open_gate(token)
-    proxy.await_phase(path, "SUCCEEDED")
+    leave_while_it_runs(proxy, double, token, path, body)
     again = post(proxy, path, body, OTHER_TRACE)
     assert again.status == 201 and again.replayed
     assert len(double.effects(path)) == 1
@@ -315,14 +305,6 @@ def test_unlisted_reads_can_be_denied(double, tmp_path, token):
     with Recourse(tmp_path, policy) as running:
         assert rawhttp.call(running.port, "GET", f"/read/{token}").status == 403
     assert double.requests(f"/read/{token}") == []
-
-
-def test_a_tool_that_needs_approval_is_refused_and_never_executed(proxy, double, token):
-    path = f"/gated/{token}"
-    answer = post(proxy, path, {"a": 1})
-    assert answer.status == 403 and answer.json()["outcome"] == "rejected"
-    assert "approval" in answer.body.decode().lower()
-    assert double.requests(path) == []
 
 
 def test_an_unknown_host_is_refused(proxy, token):

@@ -160,27 +160,6 @@ TEST(ChainTest, TheNextOperationOfAWindowGoesUpstreamUnderAKeyOfItsOwn) {
   EXPECT_NE(key(0), key(1));
 }
 
-TEST(ChainTest, WhatNeedsAHumanIsRefusedAndLeavesNothingBehind) {
-  World world(kShopPolicy);
-  CallSpec mail = To("orders.test", "/mail");
-  CallSpec large = To("orders.test", "/pay");
-  large.body = R"({"amount":1000.01})";
-  CallSpec unclear = large;
-  unclear.body = R"({"amount":"1"})";
-  CallSpec unreadable = large;
-  unreadable.body = R"({"amount":1,"amount":5000})";
-  for (const CallSpec& call : {mail, large, unclear, unreadable}) {
-    const Told told = world.Call(call);
-    EXPECT_EQ(told.status, 403) << call.body;
-    EXPECT_EQ(told.error, ErrorCode::kApprovalUnavailable) << call.body;
-  }
-  EXPECT_EQ(world.upstream.opened, 0U);
-  EXPECT_TRUE(world.Events().empty());
-  CallSpec small = large;
-  small.body = R"({"amount":1000})";
-  EXPECT_EQ(world.Call(small).status, 201);
-}
-
 TEST(ChainTest, CallsThatCannotBeKeyedAreRefusedWithTheReason) {
   World world(kShopPolicy);
   struct Row {

@@ -261,6 +261,16 @@ TEST(KeyTest, ScopesOfAValueInTheCallNeedThatValue) {
   }
 }
 
+TEST(KeyTest, ARequiredTraceMayOnlyBeReplacedByAKeyOfTheAgentsOwn) {  // K01
+  KeyCase call;
+  call.tool.trace_required = true;
+  EXPECT_TRUE(TryDerive(call));
+  call.has_client_trace = false;
+  EXPECT_EQ(TryDerive(call).error().code(), ErrorCode::kKeyRequired);
+  call.headers.emplace_back("Idempotency-Key", "k1");
+  EXPECT_TRUE(Derive(call).is_named);
+}
+
 TEST(KeyTest, TheBodyCanCarryTheScope) {
   KeyCase call = Scoped(ScopeRule::Kind::kBody, "/run");
   EXPECT_EQ(TryDerive(call).error().code(), ErrorCode::kKeyRequired);

@@ -1,5 +1,5 @@
 // The normative outcome table (semantics 2.4, bad-inputs 4-R), row by row.
-#include "filters/idempotency/outcome.h"
+#include "filters/outcome.h"
 
 #include <gtest/gtest.h>
 
@@ -62,6 +62,18 @@ TEST(OutcomeTest, AResendWithoutAnEffectLeavesTheEarlierAttemptUnknown) {
           << NameOf(phase);
     }
   }
+}
+
+TEST(OutcomeTest, AnAnswerOf200ThatSaysNoIsARefusalWhereThePolicySaysHowToSee) {
+  Tool tool = ToolWith({"answer.body#/ok == true"});
+  tool.failed_when = {*ParseCondition("answer.body#/ok == false")};
+  EXPECT_TRUE(ReadsAnswerBody(tool));
+  const Verdict refused = Judge(tool, AnswerOf(200, R"({"ok":false,"error":"not_in_channel"})"));
+  EXPECT_EQ(refused.phase, Phase::kRejected);
+  EXPECT_EQ(refused.problem, kPassedOn);
+  EXPECT_EQ(Judge(tool, AnswerOf(200, R"({"ok":true})")).phase, Phase::kSucceeded);
+  EXPECT_EQ(Judge(tool, AnswerOf(200, R"({"other":1})")).phase, Phase::kUncertain);
+  EXPECT_EQ(Judge(tool, AnswerOf(500, R"({"ok":false})")).phase, Phase::kUncertain);
 }
 
 TEST(OutcomeTest, FailuresWithoutAnAnswer) {

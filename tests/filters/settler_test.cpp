@@ -1,6 +1,8 @@
 // Unknown outcomes become known: by probes in the background, and when a repeat asks.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/filters/shop_policy.h"
 #include "tests/support/world.h"
 
@@ -40,6 +42,21 @@ TEST(SettlerTest, AProbeThatFindsTheEffectMakesItASuccess) {
   EXPECT_EQ(repeat.body, R"({"outcome":"executed","external_ref":"ord_9","settled_by":"probe"})");
   EXPECT_EQ(repeat.Field("Idempotent-Replayed"), "true");
   EXPECT_EQ(world.upstream.writes.size(), 1U);
+}
+
+TEST(SettlerTest, AnOperationIsSettledByThePolicyItBeganUnder) {
+  World world(kShopPolicy);
+  world.StartSettler();
+  world.upstream.probe = [](const HttpRequest&) { return Respond(500, ""); };
+  (void)LoseAnswer(world);
+  world.older.push_back(world.policy);
+  world.policy = PolicyOf(R"(
+version: 1
+backends: { other: { url: "http://other.test" } }
+)");
+  world.upstream.probe = [](const HttpRequest&) { return Present(); };
+  world.loop.RunFor(Millis(5'000));
+  EXPECT_EQ(LastPhase(world), Phase::kSucceeded);
 }
 
 TEST(SettlerTest, AProbeAsksByTheKeyThatTheBackendWasTold) {
@@ -179,18 +196,21 @@ TEST(SettlerTest, WhatWasOpenAtTheStartIsSettled) {
   EXPECT_EQ(LastPhase(world), Phase::kSucceeded);
 }
 
-TEST(SettlerTest, AToolThatLeftThePolicyLeavesItsOutcomesUnknown) {
+TEST(SettlerTest, AToolThatIsInNoPolicyLeftLeavesItsOutcomesUnknown) {
   World world(kShopPolicy);
   world.StartSettler();
-  (void)LoseAnswer(world);
+  world.upstream.script = {Hang()};
+  const auto told = world.Start({});
   world.policy = PolicyOf(R"(
 version: 1
 backends:
   orders: { url: "http://orders.test:8080", hosts: [ orders.test ] }
 )");
   world.upstream.probe = [](const HttpRequest&) { return Present(); };
-  world.loop.RunFor(Millis(60'000));
+  world.loop.RunFor(Millis(200'000));
+  EXPECT_TRUE(told->done);
   EXPECT_EQ(LastPhase(world), Phase::kUncertain);
+  EXPECT_TRUE(world.upstream.probes.empty());
 }
 
 TEST(SettlerTest, OneBackendThatHangsDoesNotHoldUpTheOthers) {
@@ -207,7 +227,7 @@ TEST(SettlerTest, OneBackendThatHangsDoesNotHoldUpTheOthers) {
   for (int i = 0; i < 20; ++i) {
     world.upstream.script = {CutAfterSend()};
     CallSpec call;
-    call.body = R"({"n":)" + std::to_string(i) + "}";
+    call.body = R"({"item":"desk)" + std::to_string(i) + R"("})";
     EXPECT_EQ(world.Call(call).status, 502);
   }
   world.upstream.probe = [](const HttpRequest& request) {
@@ -220,6 +240,24 @@ TEST(SettlerTest, OneBackendThatHangsDoesNotHoldUpTheOthers) {
   EXPECT_EQ(world.Call(wallet).status, 502);
   world.loop.RunFor(Millis(2'000));
   EXPECT_EQ(LastPhase(world), Phase::kSucceeded);
+}
+
+TEST(SettlerTest, ManyUnknownsOfOneBackendAreSettledAsFastAsItAnswersTwoAtATime) {
+  World world(kShopPolicy);
+  world.StartSettler();
+  world.upstream.probe = [](const HttpRequest&) { return After(Millis(10), Present()); };
+  constexpr int kMany = 200;
+  for (int i = 0; i < kMany; ++i) {
+    world.upstream.script = {CutAfterSend()};
+    CallSpec call;
+    call.body = R"({"item":"desk)" + std::to_string(i) + R"("})";
+    EXPECT_EQ(world.Call(call).status, 502);
+  }
+  world.loop.RunFor(Millis(500));
+  EXPECT_LE(world.upstream.probes.size(), 102U) << "two at a time";
+  world.loop.RunFor(Millis(700));
+  const std::vector<Phase> phases = world.Phases();
+  EXPECT_EQ(std::count(phases.begin(), phases.end(), Phase::kSucceeded), kMany);
 }
 
 TEST(SettlerTest, AcceptedCallsAreSettledByPresenceAndNeverByAbsence) {

@@ -47,7 +47,8 @@ class AcrossTracesTest : public testing::TestWithParam<Between> {
   }
   void Open() {
     ledger_.reset();
-    auto opened = OpenLmdbLedger({.directory = directory_.data(), .map_bytes = 1U << 30}, clock_);
+    auto opened = OpenLmdbLedger(
+        {.directory = directory_.data(), .map_bytes = 1U << 30, .unsafe_fs = true}, clock_);
     ASSERT_TRUE(opened) << opened.error();
     ledger_ = std::move(*opened);
   }

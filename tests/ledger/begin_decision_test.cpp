@@ -32,6 +32,53 @@ BeginDecision SameKey(const NewOperation& call, const KeyEntry& entry) {
   return DecideBegin(call, &entry, nullptr, kNow);
 }
 
+// Tombstones x what had happened x windows: a key that may have had an effect is refused until its
+// own window has ended; without an effect it starts anew.
+TEST(BeginDecisionTest, ATombstoneRefusesUnlessNothingHappenedOrItsWindowEnded) {
+  struct Row {
+    Phase phase;
+    std::optional<Millis> window;
+    std::int64_t age_ms;
+    BeginDecision expected;
+  };
+  constexpr std::int64_t kMoment = 1'000'000;
+  const BeginDecision refused{.target = BeginDecision::Target::kSameKey,
+                              .kind = Begun::Kind::kExpired};
+  const BeginDecision anew{.generation = 4};
+  const BeginDecision next{.generation = 5};
+  const Row rows[] = {
+      {Phase::kSucceeded, std::nullopt, 900'000, refused},
+      {Phase::kAnswerLost, std::nullopt, 900'000, refused},
+      {Phase::kCompensated, std::nullopt, 900'000, refused},
+      {Phase::kDenied, std::nullopt, 900'000, anew},
+      {Phase::kUncertain, std::nullopt, 900'000, refused},
+      {Phase::kTombstone, std::nullopt, 900'000, refused},
+      {Phase::kRejected, std::nullopt, 900'000, anew},
+      {Phase::kNotSent, std::nullopt, 900'000, anew},
+      {Phase::kProvenAbsent, std::nullopt, 900'000, anew},
+      {Phase::kSucceeded, Millis(500), 500, refused},
+      {Phase::kSucceeded, Millis(500), 501, next},
+      {Phase::kUncertain, Millis(500), 501, next},
+      {Phase::kRejected, Millis(500), 500, anew},
+      {Phase::kRejected, Millis(500), 501, next},
+      {Phase::kSucceeded, Millis(500), -9'999, refused},  // the clock went back
+  };
+  for (const Row& row : rows) {
+    KeyEntry entry;
+    entry.operation = 3;
+    entry.last_wall_ms = kMoment - row.age_ms;
+    entry.generation = 4;
+    entry.phase = row.phase;
+    entry.is_tombstone = true;
+    NewOperation call;
+    call.event.args_hash = Sha256("other than then");
+    call.dedupe_window = row.window;
+    call.across_traces = AcrossTraces::kIfUnanswered;
+    EXPECT_EQ(DecideBegin(call, &entry, nullptr, kMoment), row.expected)
+        << NameOf(row.phase) << " aged " << row.age_ms;
+  }
+}
+
 TEST(BeginDecisionTest, AnUnknownKeyIsFresh) {
   EXPECT_EQ(DecideBegin(Call("k"), nullptr, nullptr, kNow), BeginDecision{});
 }
@@ -51,8 +98,8 @@ TEST(BeginDecisionTest, EveryPhaseAnswersARepeat) {
                                          {kProvenAbsent, Kind::kFresh, 2},
                                          {kCompensated, Kind::kCompensated, 0},
                                          {kTombstone, Kind::kExpired, 0},
-                                         {kDenied, Kind::kExhausted, 0},
-                                         {kExpired, Kind::kExhausted, 0}}) {
+                                         {kDenied, Kind::kReplay, 0},
+                                         {kExpired, Kind::kReplay, 0}}) {
     const BeginDecision decision = SameKey(Call("k"), Entry(row.phase));
     EXPECT_EQ(decision.kind, row.kind) << NameOf(row.phase);
     EXPECT_EQ(decision.target, Target::kSameKey) << NameOf(row.phase);

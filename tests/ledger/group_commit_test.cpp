@@ -60,13 +60,16 @@ class CommitControl {
 class ControlledLog final : public EventLog {
  public:
   explicit ControlledLog(CommitControl& control) : control_(control) {}
-  std::expected<void, std::string> Append(const RowBatch& batch) override {
-    if (!control_.PassesThrough()) return std::unexpected("injected");
+  std::expected<void, AppendError> Append(const RowBatch& batch) override {
+    if (!control_.PassesThrough()) return std::unexpected(AppendError{"injected"});
     return log_.Append(batch);
   }
   std::unique_ptr<Reader> NewReader() override { return log_.NewReader(); }
   std::uint64_t last_seq() override { return log_.last_seq(); }
+  LogBase base() override { return log_.base(); }
+  std::string LoadAges() override { return log_.LoadAges(); }
   LogSizes sizes() override { return log_.sizes(); }
+  LogSpace Space(std::uint64_t need) override { return log_.Space(need); }
 
  private:
   CommitControl& control_;

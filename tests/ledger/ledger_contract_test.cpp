@@ -25,7 +25,8 @@ class LedgerContractTest : public testing::TestWithParam<Store> {
       ledger_ = MakeMemoryLedger(clock_);
       return;
     }
-    auto opened = OpenLmdbLedger({.directory = directory_.data(), .map_bytes = 1U << 30}, clock_);
+    auto opened = OpenLmdbLedger(
+        {.directory = directory_.data(), .map_bytes = 1U << 30, .unsafe_fs = true}, clock_);
     if (!opened) ADD_FAILURE() << opened.error();
     ledger_ = std::move(*opened);
   }
@@ -148,6 +149,33 @@ TEST_P(LedgerContractTest, ALateAnswerOfAttemptOneNeverMovesAttemptTwo) {
   EXPECT_EQ(late.error().code(), ErrorCode::kInternal);
   EXPECT_EQ(Begin(Call("k")).kind, Kind::kRunning);
   EXPECT_EQ(Record(Success(second)).attempt, 2);
+}
+
+// Another backend, or another key field, knows nothing of the attempt before.
+TEST_P(LedgerContractTest, AnUnknownIsSentAgainOnlyUnderThePromiseItWasSentUnder) {
+  NewOperation first = Call("k");
+  first.event.dedupe_domain = 7;
+  first.may_resend = true;
+  Record(Move(Dispatch(std::move(first)), Phase::kUncertain, Cause::kTimeout));
+  for (const std::uint64_t other : {std::uint64_t{0}, std::uint64_t{8}}) {
+    NewOperation resend = Call("k");
+    resend.may_resend = true;
+    resend.event.dedupe_domain = other;
+    EXPECT_EQ(Begin(std::move(resend)).kind, Kind::kUnknown);
+  }
+  NewOperation resend = Call("k");
+  resend.may_resend = true;
+  resend.event.dedupe_domain = 7;
+  EXPECT_EQ(Dispatch(std::move(resend)).attempt, 2);
+}
+
+TEST_P(LedgerContractTest, AChangeOfPolicyIsOneRowOfTheChain) {
+  Record(Success(Dispatch(Call("k"))));
+  const std::uint64_t rows = ledger_->Stats().last_id;
+  ASSERT_TRUE(ledger_->RecordPolicy({PolicyChange::Cause::kReload, "v2", DigestOf("files")}));
+  EXPECT_EQ(ledger_->Stats().last_id, rows + 1);
+  EXPECT_TRUE(ledger_->Verify().ok);
+  EXPECT_EQ(Begin(Call("k")).kind, Kind::kReplay);
 }
 
 TEST_P(LedgerContractTest, AnIllegalMoveWritesNothing) {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -23,13 +24,18 @@ namespace recourse {
 class ManualClock final : public Clock {
  public:
   MonoTime Now() const override { return MonoTime(Millis(now_ms_.load())); }
-  WallTime WallNow() const override { return WallTime(Millis(kStartMs + now_ms_.load())); }
+  WallTime WallNow() const override {
+    return WallTime(Millis(kStartMs + now_ms_.load() + ahead_ms_.load()));
+  }
   void Advance(Millis by) { now_ms_ += by.count(); }
+  // Somebody sets the wall clock.
+  void JumpWall(Millis by) { ahead_ms_ += by.count(); }
 
   static constexpr std::int64_t kStartMs = 1'700'000'000'000;
 
  private:
   std::atomic<std::int64_t> now_ms_ = 1'000;
+  std::atomic<std::int64_t> ahead_ms_ = 0;
 };
 
 // Runs posted jobs on the thread of the test.
@@ -96,10 +102,17 @@ T Await(Task<T> task, PumpedExecutor& executor) {
   return Started<T>(std::move(task)).Get(executor);
 }
 
+// For tests that commit often and do not care about the disk: memory, where there is some.
+inline std::filesystem::path MemoryPath() {
+  const std::filesystem::path memory = "/dev/shm";
+  return std::filesystem::is_directory(memory) ? memory : std::filesystem::temp_directory_path();
+}
+
 class TempDirectory {
  public:
-  TempDirectory() {
-    std::string name = (std::filesystem::temp_directory_path() / "recourse-XXXXXX").string();
+  explicit TempDirectory(
+      const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
+    std::string name = (parent / "recourse-XXXXXX").string();
     path_ = mkdtemp(name.data());
   }
   ~TempDirectory() { std::filesystem::remove_all(path_); }
@@ -110,6 +123,15 @@ class TempDirectory {
  private:
   std::string path_;
 };
+
+// Where a sync costs nothing, for tests with thousands of commits and no power cut.
+inline std::filesystem::path FastParent() {
+  std::error_code ec;
+  const std::filesystem::path shared = "/dev/shm";
+  const bool is_there = std::filesystem::is_directory(shared, ec);
+  return is_there && access(shared.c_str(), W_OK) == 0 ? shared
+                                                       : std::filesystem::temp_directory_path();
+}
 
 inline Digest DigestOf(std::string_view text) { return Sha256(text); }
 

@@ -25,18 +25,24 @@ Event FullEvent() {
   event.wall_ms = -1;
   event.window_ms = 600'000;
   event.detail = std::string("a\0b", 3);
+  event.verdict = ObserveVerdict::kWouldReplay;
+  event.related = 9;
   event.external_ref = "ref";
   event.http_status = 201;
+  event.dedupe_domain = 0x0102030405060708;
   event.answer_kept = true;
   event.answer = {201, "Created", {{"A", "1"}, {"B", ""}}, std::string(300, 'x')};
   event.settle = RenderedRequest{"GET", "/orders?ref=7", {{"H", "v"}}, ""};
   event.undo = RenderedRequest{"DELETE", "/orders/7", {}, "{}"};
+  event.request = RenderedRequest{"POST", "/v1/orders?a=b", {{"Key", "k"}}, std::string("a\0b", 3)};
   return event;
 }
 
+RowOpener opener(nullptr);
+
 std::string RowOf(const Event& event) {
   std::string row;
-  AppendEventRow(row, event, DigestOf("previous"));
+  AppendEventRow(row, event, DigestOf("previous"), nullptr);
   return row;
 }
 
@@ -51,13 +57,16 @@ TEST(RecordCodecTest, AnEventReadsBackWhole) {
   ASSERT_TRUE(row) << row.error();
   EXPECT_EQ(row->head.prev_hash, DigestOf("previous"));
   Event read;
-  ASSERT_TRUE(DecodeEvent(*row, AnswerPart::kLoad, read));
+  ASSERT_TRUE(DecodeEvent(*row, AnswerPart::kLoad, opener, read));
   EXPECT_EQ(RowOf(read), bytes);  // every stored field, in one comparison
   EXPECT_EQ(read.id, 12U);
   EXPECT_EQ(read.wall_ms, -1);
+  EXPECT_EQ(read.verdict, ObserveVerdict::kWouldReplay);
+  EXPECT_EQ(read.related, 9U);
   EXPECT_EQ(read.detail, event.detail);
   EXPECT_EQ(read.answer.body, event.answer.body);
-  ASSERT_TRUE(read.settle && read.undo);
+  ASSERT_TRUE(read.settle && read.undo && read.request);
+  EXPECT_TRUE(SameRequest(*read.request, *event.request));
   EXPECT_TRUE(SameRequest(*read.settle, *event.settle));
   EXPECT_TRUE(SameRequest(*read.undo, *event.undo));
 }
@@ -67,7 +76,7 @@ TEST(RecordCodecTest, AnAnswerThatIsNotKeptIsNotStored) {
   event.answer_kept = false;
   const std::string bytes = RowOf(event);
   Event read;
-  ASSERT_TRUE(DecodeEvent(*ParseRow(bytes), AnswerPart::kLoad, read));
+  ASSERT_TRUE(DecodeEvent(*ParseRow(bytes), AnswerPart::kLoad, opener, read));
   EXPECT_FALSE(read.answer_kept);
   EXPECT_EQ(read.answer.body, "");
 }
@@ -75,9 +84,55 @@ TEST(RecordCodecTest, AnAnswerThatIsNotKeptIsNotStored) {
 TEST(RecordCodecTest, ABodyCanBeLeftOut) {
   const std::string bytes = RowOf(FullEvent());
   Event read;
-  ASSERT_TRUE(DecodeEvent(*ParseRow(bytes), AnswerPart::kSkipBody, read));
+  ASSERT_TRUE(DecodeEvent(*ParseRow(bytes), AnswerPart::kSkipBody, opener, read));
   EXPECT_EQ(read.answer.status, 201);
   EXPECT_EQ(read.answer.body, "");
+}
+
+TEST(RecordCodecTest, ARequestIsLoadedAloneOrNotAtAll) {
+  const std::string bytes = RowOf(FullEvent());
+  Event read;
+  ASSERT_TRUE(DecodeEvent(*ParseRow(bytes), AnswerPart::kOnlyRequest, opener, read));
+  ASSERT_TRUE(read.request);
+  EXPECT_EQ(read.answer.body, "");
+  ASSERT_TRUE(DecodeEvent(*ParseRow(bytes), AnswerPart::kSkipBody, opener, read));
+  EXPECT_FALSE(read.request);
+}
+
+TEST(RecordCodecTest, ARequestThatWasLeftOutSaysSo) {
+  Event event = FullEvent();
+  event.request.reset();
+  event.request_left_out = true;
+  Event read;
+  ASSERT_TRUE(DecodeEvent(*ParseRow(RowOf(event)), AnswerPart::kLoad, opener, read));
+  EXPECT_TRUE(read.request_left_out);
+  EXPECT_FALSE(read.request);
+}
+
+// The extension of an event in clear is found by its marks: count 1, kind 1, a length of 4 bytes,
+// "a request follows", then the method.
+TEST(RecordCodecTest, AnExtensionOfUnknownKindOrFalseLengthIsAnError) {
+  Event event = FullEvent();
+  event.request = RenderedRequest{"PATCH", "/t", {}, "body"};
+  const std::string payload(ParseRow(RowOf(event))->payload);
+  const RowHead head = ParseRow(RowOf(event))->head;
+  const std::size_t at = payload.find("PATCH") - 4 - 1 - 4 - 1 - 1;
+  ASSERT_EQ(payload.substr(at, 2), "\x01\x01");
+  const auto reads = [&](std::size_t where, char value) {
+    std::string changed = payload;
+    changed[at + where] = value;
+    Event read;
+    return DecodeEvent({head, changed}, AnswerPart::kLoad, opener, read).has_value();
+  };
+  EXPECT_TRUE(reads(0, 1));
+  EXPECT_FALSE(reads(0, 0));  // no record at all
+  EXPECT_FALSE(reads(0, 2));  // one more than there is
+  EXPECT_FALSE(reads(1, 0));
+  EXPECT_FALSE(reads(1, 2));  // a kind that nobody knows yet
+  EXPECT_FALSE(reads(2, static_cast<char>(payload[at + 2] + 1)));
+  EXPECT_FALSE(reads(2, static_cast<char>(payload[at + 2] - 1)));
+  EXPECT_FALSE(reads(6, 1));  // left out, and there all the same
+  EXPECT_FALSE(reads(6, 2));
 }
 
 TEST(RecordCodecTest, TheFrontIsReadWithoutTheRest) {
@@ -117,12 +172,21 @@ TEST(RecordCodecTest, TheOtherKindsReadBack) {
   EXPECT_EQ(operation, 3U);
 
   bytes.clear();
+  AppendPolicyRow(bytes, {RowKind::kPolicy, 6, 2, 99, {}},
+                  {PolicyChange::Cause::kReload, "0123456789abcdef", DigestOf("files")});
+  PolicyChange change;
+  ASSERT_TRUE(DecodePolicy(*ParseRow(bytes), change));
+  EXPECT_EQ(change.cause, PolicyChange::Cause::kReload);
+  EXPECT_EQ(change.version, "0123456789abcdef");
+  EXPECT_EQ(change.digest, DigestOf("files"));
+
+  bytes.clear();
   AppendEpochRow(bytes, {RowKind::kEpoch, 1, 2, 99, {}});
   EXPECT_EQ(bytes.size(), kRowHeadBytes);
   ASSERT_TRUE(ParseRow(bytes));
   EXPECT_EQ(ParseRow(bytes)->head.epoch, 2U);
   Event event;
-  EXPECT_FALSE(DecodeEvent(*ParseRow(bytes), AnswerPart::kLoad, event));
+  EXPECT_FALSE(DecodeEvent(*ParseRow(bytes), AnswerPart::kLoad, opener, event));
 }
 
 TEST(RecordCodecTest, EveryTruncationIsDetected) {
@@ -152,7 +216,8 @@ TEST(RecordCodecTest, EveryTruncatedPayloadIsRefused) {
   ASSERT_TRUE(row);
   for (std::size_t size = 0; size < row->payload.size(); ++size) {
     Event event;
-    EXPECT_FALSE(DecodeEvent({row->head, row->payload.substr(0, size)}, AnswerPart::kLoad, event))
+    EXPECT_FALSE(
+        DecodeEvent({row->head, row->payload.substr(0, size)}, AnswerPart::kLoad, opener, event))
         << size;
   }
 }

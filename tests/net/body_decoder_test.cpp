@@ -13,6 +13,7 @@ using End = BodyDecoder::End;
 struct Decoded {
   std::string data;
   End end = End::kMore;
+  Error error;
   std::string rest;
 };
 
@@ -29,6 +30,7 @@ Decoded Decode(BodyKind kind, std::uint64_t length, std::string_view wire, std::
     const auto piece = decoder.Decode(buffer);
     result.data.append(piece.data);
     result.end = piece.end;
+    result.error = piece.error;
   }
   result.rest.assign(buffer.unread()).append(wire);
   return result;
@@ -75,7 +77,46 @@ TEST(BodyDecoderTest, TheEndOfTheConnectionIsOnlyTrustedWithoutFramingAndWithout
 TEST(BodyDecoderTest, ManyTinyChunksEndAtTheFramingCap) {
   std::string wire;
   for (int i = 0; i < 100'000; ++i) wire += "1\r\na\r\n";
-  EXPECT_EQ(Decode(BodyKind::kChunked, 0, wire, 8192).end, End::kBad);
+  const auto got = Decode(BodyKind::kChunked, 0, wire, 8192);
+  EXPECT_EQ(got.end, End::kBad);
+  EXPECT_EQ(got.error.code(), ErrorCode::kRequestTooLarge);
+}
+
+TEST(BodyDecoderTest, AServerMayFlushEveryByte) {
+  BufferPool pool;
+  ReadBuffer buffer{pool.Take()};
+  BodyDecoder decoder(BodyKind::kChunked, 0, BodyDecoder::Of::kAnswer);
+  std::size_t size = 0;
+  for (int i = 0; i < 200'000; ++i) {
+    std::memcpy(buffer.free_space(), "1\r\na\r\n", 6);
+    buffer.end += 6;
+    const auto piece = decoder.Decode(buffer);
+    ASSERT_EQ(piece.end, End::kMore);
+    size += piece.data.size();
+  }
+  EXPECT_EQ(size, 200'000U);
+}
+
+TEST(BodyDecoderTest, BadFramingSaysWhatIsWrongWithIt) {
+  const auto chunk = Decode(BodyKind::kChunked, 0, "0x3\r\nabc\r\n0\r\n\r\n", 1000);
+  EXPECT_EQ(chunk.error.code(), ErrorCode::kMalformedRequest);
+  EXPECT_EQ(chunk.error.detail(), "bad chunk size");
+  std::string trailers = "0\r\n";
+  for (int i = 0; i < 2'000; ++i) trailers += "X-T: y\r\n";
+  EXPECT_EQ(Decode(BodyKind::kChunked, 0, trailers, 1000).error.code(), ErrorCode::kHeaderTooLarge);
+}
+
+TEST(BodyDecoderTest, TheSizeOfAChunkIsKnownBeforeItsDataCame) {
+  BufferPool pool;
+  ReadBuffer buffer{pool.Take()};
+  BodyDecoder decoder(BodyKind::kChunked, 0);
+  const std::string_view wire = "ffffffff\r\nab";
+  std::memcpy(buffer.free_space(), wire.data(), wire.size());
+  buffer.end = wire.size();
+  EXPECT_EQ(decoder.announced(), 0U);
+  EXPECT_EQ(decoder.Decode(buffer).data, "ab");
+  EXPECT_EQ(decoder.announced(), 0xffffffffU - 2);
+  EXPECT_EQ(BodyDecoder(BodyKind::kLength, 7).announced(), 7U);
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ TEST_F(HeadWriterRules, F23_NothingThatSplitsAMessageIsWritten) {
   for (const char* target : {"", "/ ", "/\xc3\xa9", "/#x", "/\\"}) {
     EXPECT_TRUE(refuses([&](HeadWriter& w) { w.StartRequest("GET", target); })) << target;
   }
-  for (const int status : {0, 99, 600, -1, 1'000'000}) {
+  for (const int status : {0, 99, 1'000, -1, 1'000'000}) {
     EXPECT_TRUE(refuses([&](HeadWriter& w) { w.StartResponse(status, "X"); })) << status;
   }
   EXPECT_FALSE(refuses([&](HeadWriter& w) { w.Add("X", "caf\xc3\xa9\tx"); }));

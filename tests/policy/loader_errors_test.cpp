@@ -39,6 +39,48 @@ void ExpectRows(const std::vector<Row>& rows) {
   }
 }
 
+TEST(LoaderErrorsTest, AWindowEndsBeforeItsKeyIsForgotten) {
+  const auto with = [](const std::string& window) {
+    return WithTool("    undo: none\n    reason: r\n    dedupe_window: " + window + "\n") +
+           "ledger: { retention: 1h, tombstones: 2h }\n";
+  };
+  ExpectRows({{with("181m"),
+               "dedupe_window: is longer than ledger.retention and "
+               "ledger.tombstones together: the key is forgotten before"}});
+  EXPECT_THAT(Load(with("180m")), Not(HasSubstr("error")));
+}
+
+TEST(LoaderErrorsTest, LedgerAndQuotasHaveBounds) {
+  const std::string b = "version: 1\nbackends: { b: { url: \"http://b\" } }\n";
+  ExpectRows({
+      {b + "ledger: { retention: 999ms }\n", "ledger.retention: the duration must be at least"},
+      {b + "ledger: { retention: 367d }\n", "ledger.retention: accepted: a duration"},
+      {b + "ledger: { tombstones: 0s }\n", "ledger.tombstones: the duration must be at least"},
+      {b + "ledger: { retain: 7d }\n", "ledger.retain: unknown key"},
+      {b + "ledger: 7d\n", "ledger: a map is accepted here"},
+      {b + "quotas: { default: { writes_in_flight: 0 } }\n", "accepted: a whole number from 1"},
+      {b + "quotas: { default: { writes_in_flight: many } }\n", "accepted: a whole number"},
+      {b + "quotas: { default: { writes_in_flight: 1.5 } }\n", "accepted: a whole number"},
+      {b + "quotas: { default: { operations_per_hour: 1000000001 } }\n", "a whole number"},
+      {b + "quotas: { default: { stored_bytes: 10 } }\n", "accepted: a size such as"},
+      {b + "quotas: { default: { stored_bytes: 0KiB } }\n", "accepted: a size such as"},
+      {b + "quotas: { default: { stored_bytes: 17TiB } }\n", "accepted: a size such as"},
+      {b + "quotas: { default: { stored: 1GiB } }\n", "quotas.default.stored: unknown key"},
+      {b + "quotas: { callers: [ a ] }\n", "quotas.callers: a map of callers to quotas"},
+      {b + "quotas: { callers: { \"a b\": { writes_in_flight: 1 } } }\n", "visible ASCII"},
+  });
+}
+
+TEST(LoaderErrorsTest, AShortRetentionAndAWindowBeyondItAreWarnedAbout) {
+  const std::string b = "version: 1\nbackends: { b: { url: \"http://b\" } }\n";
+  EXPECT_THAT(Load(b + "ledger: { retention: 59m }\n"), HasSubstr("warning: ledger.retention"));
+  EXPECT_THAT(Load(b + "ledger: { retention: 1h }\n"), Not(HasSubstr("ledger.retention")));
+  const std::string tool = WithTool("    undo: none\n    reason: r\n    dedupe_window: 2h\n");
+  EXPECT_THAT(Load(tool + "ledger: { retention: 1h }\n"),
+              HasSubstr("dedupe_window: is longer than ledger.retention"));
+  EXPECT_THAT(Load(tool), Not(HasSubstr("longer than ledger.retention")));
+}
+
 TEST(LoaderErrorsTest, ProblemsNamePlaceKeyAndWhatIsAccepted) {
   EXPECT_EQ(Load("version: 1\n"
                  "mode: enforced\n"
@@ -55,7 +97,8 @@ TEST(LoaderErrorsTest, ProblemsNamePlaceKeyAndWhatIsAccepted) {
             "p.yaml:2:7: error: mode: not one of its values, did you mean 'enforce'?; accepted: "
             "enforce, observe\n"
             "p.yaml:4:35: error: backends.orders.key_headr: unknown key, did you mean "
-            "'key_header'?; accepted: connect_timeout, hosts, key_header, protocol, timeout, tls, "
+            "'key_header'?; accepted: addresses, connect_timeout, hosts, key_header, protocol, "
+            "timeout, tls, "
             "trust_annotations, url\n"
             "p.yaml:8:13: error: tools.orders.create.effect: not one of its values, did you mean "
             "'write'?; accepted: read, write\n"
@@ -87,7 +130,11 @@ TEST(LoaderErrorsTest, TheFileMustBePlainYaml) {
       {"version: 1\nbackends:\n\tb: 1\n", "p.yaml:3:1: error: a tab in the indentation"},
       {std::string("version: 1\n#\0\n", 13), "p.yaml:2:2: error: a control character"},
       {"version: 1\nmode: [enforce\n", "error: not valid YAML"},
-      {"version: 1\n---\nversion: 1\n", "one document per file is accepted"},
+      {"version: 1\n---\nversion: 1\n",
+       "p.yaml:2:1: error: a second document begins here; one document per file is accepted"},
+      {"version: 1\n# na\xefve\n", "p.yaml:2:5: error: is not UTF-8"},
+      {"version: 1\n# \xc3\xa9 \xed\xa0\x80\n", "p.yaml:2:6: error: is not UTF-8"},
+      {std::string("\xff\xfev\0", 4), "p.yaml:1:1: error: is not UTF-8"},
       {"version: 1\n? [a]\n: 1\n", "a key must be plain text"},
       {"version: 1\nmodes: enforce\n", "modes: unknown key, did you mean 'mode'?"},  // Y05
       {"version: 1\nbackends:\n", "p.yaml:2:1: error: backends: has no value"},
@@ -125,6 +172,41 @@ TEST(LoaderErrorsTest, WordsThatYamlReadsInAnotherWayMustBeQuoted) {  // Y03
   EXPECT_TRUE(LoadPolicyText("p.yaml", WithTool("    reason: \"no\"\n")).ok());
 }
 
+TEST(LoaderErrorsTest, CredentialsAreRefusedWhereverTheyStand) {  // Y14
+  const std::string tail(20, 'a');
+  for (const std::string& secret : std::vector<std::string>{
+           "sk_live_" + tail, "AKIA" + std::string(16, 'B'), "-----BEGIN RSA PRIVATE KEY-----",
+           "Bearer eyJhbGciOi", "ghp_" + tail, "token=xoxb-" + tail}) {
+    const std::string said = Load("version: 1\n# was: " + secret + "\n");
+    EXPECT_THAT(said, HasSubstr("p.yaml:2:")) << secret;
+    EXPECT_THAT(said, HasSubstr("looks like a credential")) << secret;
+    EXPECT_THAT(said, Not(HasSubstr("aaaaaaa"))) << "the message repeats it";
+  }
+  for (const std::string& word :
+       std::vector<std::string>{"sk_live_", "keys begin with AKIA", "Bearer {header.X}", "-----",
+                                "task_sk_live_" + tail}) {
+    EXPECT_THAT(Load("version: 1\n# " + word + "\n"), Not(HasSubstr("credential"))) << word;
+  }
+}
+
+TEST(LoaderErrorsTest, AnEmptyFileIsAnErrorAndAnEmptyPolicyServesNobody) {  // Y15
+  for (const char* empty : {"", "\n", "# nothing\n", "---\n"}) {
+    EXPECT_FALSE(LoadPolicyText("p.yaml", empty).ok()) << empty;
+  }
+  const auto loaded = LoadPolicyText("p.yaml", "version: 1\n");
+  ASSERT_TRUE(loaded.ok()) << ProblemsOf(loaded);
+  EXPECT_TRUE(loaded.policy->backends.empty());
+}
+
+TEST(LoaderErrorsTest, TheNumberOfRoutesIsBounded) {  // Y13
+  std::string yaml =
+      "version: 1\nbackends: { b: { url: \"http://b\" } }\ntools: { t: { effect: read, match: [";
+  for (std::size_t i = 0; i <= limits::kPolicyRoutesMax; ++i) {
+    yaml += "GET b /r" + std::to_string(i) + ",";
+  }
+  EXPECT_THAT(Load(yaml + "] } }\n"), HasSubstr("more than 100000 routes"));
+}
+
 TEST(LoaderErrorsTest, DurationsHaveAUnit) {
   const std::pair<const char*, std::int64_t> good[] = {
       {"250ms", 250},    {"5s", 5'000},          {"2m", 120'000}, {"10m", 600'000},
@@ -153,10 +235,13 @@ TEST(LoaderErrorsTest, BackendsAreCheckedAtTheirPlace) {
       {WithBackend("url: \"http://b/?q=1\""), "no query and no fragment"},
       {WithBackend("url: \"http://b/#f\""), "no query and no fragment"},
       {WithBackend("url: \"http://b/a/../c\""), "dot segment"},
-      {WithBackend("url: \"http://169.254.169.254\""), "link-local"},  // T11
-      {WithBackend("url: \"http://[fe80::1]\""), "link-local"},
-      {WithBackend("url: \"http://[::ffff:127.0.0.1]\""), "refused as backends"},
-      {WithBackend("url: \"http://0.0.0.0:80\""), "refused as backends"},
+      {WithBackend("url: \"http://169.254.169.254\""), "a cloud metadata address"},  // T11
+      {WithBackend("url: \"http://[fe80::1]\""), "a link-local address"},
+      {WithBackend("url: \"http://127.0.0.1\", addresses: [ public, 10.0.0.1/8 ]"),
+       "backends.b.addresses[1]: accepted: public, private"},
+      {WithBackend("url: \"http://10.0.0.1\", addresses: [ 10.2.0.0/16 ]"), "a private address"},
+      {WithBackend("url: \"http://[::ffff:169.254.169.254]\""), "refused as a backend"},
+      {WithBackend("url: \"http://0.0.0.0:80\""), "refused as a backend"},
       {WithBackend("url: \"http://0x7f.1\""), "accepted: http://host"},  // P50
       {WithBackend("url: \"http://2130706433\""), "accepted: http://host"},
       {WithBackend("url: \"http://m\xC3\xBCnchen.example\""), "accepted: http://host"},  // P49
@@ -330,6 +415,23 @@ TEST(LoaderErrorsTest, ReadsHaveNoWordsOfWrites) {
   EXPECT_THAT(problems, Not(HasSubstr("tools.t.timout: is for writes")));
 }
 
+TEST(LoaderErrorsTest, OnlyAGetThatIsAReadMayBecomeATunnel) {
+  const std::string yaml = "version: 1\nbackends: { b: { url: \"http://b\" } }\ntools:\n  t: ";
+  const std::string read = yaml + "{ match: GET b /live, effect: read, ";
+  ExpectRows({
+      {read + "upgrade: [ h2c ] }\n", "tools.t.upgrade[0]: accepted: websocket"},
+      {yaml + "{ match: POST b /live, effect: read, upgrade: websocket }\n",
+       "p.yaml:4:43: error: tools.t.upgrade: an upgrade begins with a GET"},
+      {yaml + "{ match: \"GET|POST b /live\", effect: read, upgrade: websocket }\n",
+       "tools.t.upgrade: an upgrade begins with a GET"},
+      {yaml + "{ match: GET b /live, effect: write, undo: none, reason: r, upgrade: websocket }\n",
+       "tools.t.upgrade: is for reads only"},
+  });
+  const auto loaded = LoadPolicyText("p.yaml", read + "upgrade: websocket }\n");
+  ASSERT_TRUE(loaded.ok());
+  EXPECT_EQ(loaded.policy->tools[0].upgrades, std::vector<std::string>{"websocket"});
+}
+
 TEST(LoaderErrorsTest, FlowsAndTestsNameWhatExists) {
   const std::string tool = WithTool("    reason: r\n") + "  g: { match: GET b /, effect: read }\n";
   ExpectRows({
@@ -367,8 +469,6 @@ TEST(LoaderErrorsTest, WarningsSayWhatMayGoWrong) {
       {head + "  r: { match: GET b /t/**, effect: read }\n"
               "  t: { match: GET b /t/delete, effect: write, reason: r }\n",
        "p.yaml:5:15: warning: tools.t.match: the read r covers GET /t/delete too"},  // Y08
-      {"version: 1\nmode: observe\n",
-       "p.yaml:2:1: warning: mode: observe is checked but cannot be run yet"},
   };
   for (const auto& [yaml, warning] : rows) {
     const auto loaded = LoadPolicyText("p.yaml", yaml);

@@ -1,5 +1,6 @@
 #include "policy/loader.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -64,6 +65,7 @@ tools:
     ignore: [ /meta/sent_at, "body#/meta/n" ]
     scope: "header:X-Conversation-Id"
     dedupe_window: 1h
+    trace: required
     across_traces: never
     on_mismatch: replay
     external_ref: answer.header.Location
@@ -133,6 +135,7 @@ TEST(LoaderTest, EveryWordOfToolsFlowsAndTestsMeansWhatItSays) {
   EXPECT_EQ(update.scope.kind, ScopeRule::Kind::kHeader);
   EXPECT_EQ(update.scope.name, "X-Conversation-Id");
   EXPECT_EQ(update.dedupe_window, Millis(3'600'000));
+  EXPECT_TRUE(update.trace_required);
   EXPECT_EQ(update.across_traces, AcrossTraces::kNever);
   EXPECT_EQ(update.on_mismatch, OnMismatch::kReplay);
   EXPECT_EQ(update.external_ref->text, "answer.header.Location");
@@ -226,6 +229,31 @@ TEST(LoaderTest, TheVersionFollowsTheText) {
   EXPECT_NE(a.policy->version, c.policy->version);
 }
 
+TEST(LoaderTest, LedgerAndQuotasAreReadAndHaveDefaults) {
+  const auto plain = LoadGood("backends: { b: { url: \"http://b\" } }\n");
+  EXPECT_EQ(plain->ledger.retention, Millis(7LL * 86'400'000));
+  EXPECT_EQ(plain->ledger.tombstones, Millis(90LL * 86'400'000));
+  EXPECT_FALSE(plain->quotas.Of("local").writes_in_flight);
+
+  const auto policy = LoadGood(R"(
+ledger: { retention: 12h, tombstones: 30d }
+quotas:
+  default: { writes_in_flight: 8, stored_bytes: 2GiB }
+  callers:
+    "spiffe://shop/nightly": { operations_per_hour: 500, stored_bytes: 64KiB }
+)");
+  EXPECT_EQ(policy->ledger.retention, Millis(12LL * 3'600'000));
+  EXPECT_EQ(policy->ledger.tombstones, Millis(30LL * 86'400'000));
+  const Quota& other = policy->quotas.Of("local");
+  EXPECT_EQ(other.writes_in_flight, 8U);
+  EXPECT_FALSE(other.operations_per_hour);
+  EXPECT_EQ(other.stored_bytes, std::uint64_t{2} << 30);
+  const Quota& named = policy->quotas.Of("spiffe://shop/nightly");
+  EXPECT_EQ(named.writes_in_flight, 8U);
+  EXPECT_EQ(named.operations_per_hour, 500U);
+  EXPECT_EQ(named.stored_bytes, 65'536U);
+}
+
 TEST_F(PolicyFilesTest, ADirectoryIsOnePolicy) {
   Write("b.yaml", kTwoFilesB);
   Write("a.yml", kTwoFilesA);
@@ -285,6 +313,22 @@ TEST_F(PolicyFilesTest, MissingHugeAndStrangeFilesAreRefused) {
   EXPECT_NE(ProblemsOf(LoadPolicy(path)).find("larger than 10 MiB"), std::string::npos);
   Write("big.yaml", std::string(limits::kPolicyFileBytesMax - 16, '#') + "\nversion: 1\n");
   EXPECT_TRUE(LoadPolicy(path).ok());
+}
+
+TEST(LoaderTest, TheNumberOfProblemsIsBoundedAndWarningsHideNoErrors) {
+  std::string yaml = "version: 1\nbackends: { b: { url: \"http://b\" } }\ntools:\n";
+  for (int i = 0; i < 2'000; ++i) {
+    yaml += fmt::format("  t{}: {{ match: POST b /{}, effect: write, reason: x }}\n", i, i);
+  }
+  EXPECT_TRUE(LoadPolicyText("p", yaml).ok());
+  for (int i = 0; i < 1'234; ++i) yaml += fmt::format("x{}: 1\n", i);
+  const LoadedPolicy loaded = LoadPolicyText("p", yaml);
+  EXPECT_FALSE(loaded.ok());
+  EXPECT_LE(loaded.problems.size(), 2 * (limits::kPolicyProblemsMax + 1));
+  const std::string problems = ProblemsOf(loaded);
+  EXPECT_NE(problems.find("x7: unknown key"), std::string::npos);
+  EXPECT_NE(problems.find("p: error: 234 more errors are not listed"), std::string::npos);
+  EXPECT_NE(problems.find(" more warnings are not listed"), std::string::npos);
 }
 
 TEST(LoaderTest, AbsenceIsNeverProofForAProbeByAKeyThatTheBackendIsNotTold) {

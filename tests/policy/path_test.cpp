@@ -118,20 +118,6 @@ TEST(PathTest, TooManySegmentsAreTooLong) {
   EXPECT_EQ(CanonicalPath(path, scratch).error().code(), ErrorCode::kTargetTooLong);
 }
 
-TEST(PathTest, MethodOverridesInTheQueryAreSeenInAnySpelling) {
-  for (const char* query :
-       {"_method=DELETE", "?_method=DELETE", "a=1&_method=PUT", "x-http-method-override=PUT",
-        "X-HTTP-Method-Override=PUT", "x_http_method_override=PUT", "%5fmethod=DELETE",
-        "X-HTTP-Method=PUT", "x-method-override=PUT", "a=1;_method=DELETE", "_METHOD=delete",
-        "x-method=PUT", "_method[]=DELETE"}) {
-    EXPECT_TRUE(HasMethodOverride(query)) << query;
-  }
-  for (const char* query : {"", "?", "method=card", "payment_method=card", "q=_method",
-                            "shipping-method=air", "http_method=GET", "a=1&b=2"}) {
-    EXPECT_FALSE(HasMethodOverride(query)) << query;
-  }
-}
-
 TEST(PathTest, ValuesThatCouldChangeAPathAreNoPathValues) {
   for (const char* good : {"7", "ord_12", "a.b", "a-b~c", "x@y"}) {
     EXPECT_TRUE(IsPathValue(good)) << good;

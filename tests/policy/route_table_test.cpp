@@ -110,6 +110,20 @@ tools:
                       });
 }
 
+TEST(RouteTableTest, APathWithoutTheSlashOfItsRuleIsAmbiguousUnlessBothAreListed) {  // P13
+  const auto policy = LoadGood(R"(
+backends: { orders: { url: "http://orders" } }
+tools:
+  slash: { match: POST orders /django/, effect: write, reason: sample }
+  both:  { match: [ POST orders /both, POST orders /both/ ], effect: write, reason: sample }
+)");
+  ExpectRows(*policy, {{"POST", "/django/", "slash"},
+                       {"POST", "/django", "ambiguous-path"},
+                       {"POST", "/Django", "ambiguous-path"},
+                       {"POST", "/both", "both"},
+                       {"POST", "/both/", "both"}});
+}
+
 TEST(RouteTableTest, AReadOnOneReadingNeverHidesAnApprovalOnAnother) {
   const auto policy = LoadGood(R"(
 backends: { orders: { url: "http://orders" } }

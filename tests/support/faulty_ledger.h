@@ -17,6 +17,9 @@ class FaultyLedger final : public Ledger {
   bool begin_fails = false;
   bool commit_fails = false;  // Begin decides, but DISPATCHING does not become durable
   bool record_fails = false;
+  bool join_fails = false;
+  bool flows_fail = false;                 // they cannot be listed or found
+  std::function<Task<void>()> after_move;  // before the next MoveFlow returns, once
   // What a failing verb says. By default a Begin that fails knows of no earlier attempt.
   Error failure{ErrorCode::kLedgerUnavailable, "the disk is gone", Delivery::kNotSent};
 
@@ -35,17 +38,56 @@ class FaultyLedger final : public Ledger {
   }
   Task<Result<std::optional<Event>>> Join(std::uint64_t operation, MonoTime deadline,
                                           Executor& executor) override {
-    return ledger_->Join(operation, deadline, executor);
+    if (join_fails) co_return std::unexpected(failure);
+    co_return co_await ledger_->Join(operation, deadline, executor);
+  }
+  Task<Result<Event>> Read(std::uint64_t operation, Executor& executor) override {
+    return ledger_->Read(operation, executor);
+  }
+  Task<Result<ApprovalOutcome>> Decide(ApprovalOrder order, Executor& executor) override {
+    if (record_fails) co_return std::unexpected(failure);
+    co_return co_await ledger_->Decide(std::move(order), executor);
+  }
+  Task<Result<std::vector<Claim>>> Claims(std::uint64_t after, std::size_t limit,
+                                          Executor& executor) override {
+    return ledger_->Claims(after, limit, executor);
   }
   void MarkAnswered(std::uint64_t operation) override { ledger_->MarkAnswered(operation); }
   Task<Result<std::vector<Event>>> Open(std::uint64_t after, std::size_t limit,
                                         Executor& executor) override {
     return ledger_->Open(after, limit, executor);
   }
+  Task<Result<FlowState>> MoveFlow(FlowMove move, Executor& executor) override {
+    if (record_fails) co_return std::unexpected(failure);
+    const auto after = std::exchange(after_move, nullptr);
+    auto moved = co_await ledger_->MoveFlow(std::move(move), executor);
+    if (after) co_await after();
+    co_return moved;
+  }
+  Task<Result<std::optional<FlowState>>> FindOpenFlow(std::string caller, std::string flow,
+                                                      Executor& executor) override {
+    if (flows_fail) co_return std::unexpected(failure);
+    co_return co_await ledger_->FindOpenFlow(std::move(caller), std::move(flow), executor);
+  }
+  Task<Result<std::vector<FlowState>>> Flows(std::uint64_t after, std::size_t limit,
+                                             Executor& executor) override {
+    if (flows_fail) co_return std::unexpected(failure);
+    co_return co_await ledger_->Flows(after, limit, executor);
+  }
+  Result<std::optional<FlowState>> FindFlow(std::uint64_t number) override {
+    return ledger_->FindFlow(number);
+  }
+  Result<std::vector<FlowState>> NewestFlows(std::size_t limit) override {
+    return ledger_->NewestFlows(limit);
+  }
+  Result<void> RecordPolicy(const PolicyChange& change) override {
+    return ledger_->RecordPolicy(change);
+  }
   Result<EventPage> List(const EventFilter& filter) override { return ledger_->List(filter); }
   Result<std::optional<Event>> Find(std::uint64_t id) override { return ledger_->Find(id); }
   VerifyReport Verify() override { return ledger_->Verify(); }
   LedgerStats Stats() override { return ledger_->Stats(); }
+  void SetRule(const LedgerRule& rule) override { ledger_->SetRule(rule); }
   void OnCommit(std::function<void(double, std::size_t)> observer) override {
     ledger_->OnCommit(std::move(observer));
   }

@@ -1,9 +1,10 @@
-// A single-threaded world in virtual time: jobs run when the loop runs, and when nothing can run
+// A world of one thread in virtual time: jobs run when the loop runs, and when nothing can run
 // the clock jumps to the next sleeper. A 30-second backend takes no time.
 #pragma once
 
 #include <algorithm>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -34,8 +35,7 @@ class TestLoop {
   }
   // Runs jobs that are ready, without moving the clock.
   void RunReady() {
-    while (!jobs_.empty()) {
-      std::vector<Job> ready = std::exchange(jobs_, {});
+    for (std::vector<Job> ready = TakeJobs(); !ready.empty(); ready = TakeJobs()) {
       for (Job& job : ready) job();
     }
   }
@@ -66,6 +66,7 @@ class TestLoop {
    public:
     explicit LoopExecutor(TestLoop& loop) : loop_(loop) {}
     void Post(std::vector<Job> jobs) override {
+      const std::lock_guard lock(loop_.mutex_);
       for (Job& job : jobs) loop_.jobs_.push_back(std::move(job));
     }
 
@@ -97,6 +98,10 @@ class TestLoop {
     TestLoop& loop_;
   };
 
+  std::vector<Job> TakeJobs() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(jobs_, {});
+  }
   void WakeNext() {
     const auto next = sleepers_.begin();
     elapsed_ = std::max(elapsed_, next->first - MonoTime(Millis(1'000)));
@@ -109,7 +114,8 @@ class TestLoop {
     value.emplace(co_await std::move(task));
   }
 
-  std::vector<Job> jobs_;
+  std::mutex mutex_;       // an operator's thread posts, too
+  std::vector<Job> jobs_;  // guarded by mutex_
   std::multimap<MonoTime, Promise<bool>*> sleepers_;
   MonoTime::duration elapsed_{};
   std::size_t running_ = 0;

@@ -10,9 +10,12 @@
 #include <vector>
 
 #include "filters/approval/approval_filter.h"
+#include "filters/approval/approval_runner.h"
 #include "filters/dispatch/dispatch_filter.h"
 #include "filters/idempotency/idempotency_filter.h"
 #include "filters/retry/retry_filter.h"
+#include "filters/saga/flow_runner.h"
+#include "filters/saga/saga_filter.h"
 #include "filters/settle/settler.h"
 #include "filters/trace/trace_filter.h"
 #include "policy/loader.h"
@@ -72,22 +75,80 @@ inline std::shared_ptr<const Policy> PolicyOf(const std::string& yaml) {
   return loaded.policy;
 }
 
+// The call as the chain gets it.
+inline std::unique_ptr<RequestContext> ContextOf(const CallSpec& spec,
+                                                 std::shared_ptr<const Policy> policy,
+                                                 TestLoop& loop) {
+  auto context = std::make_unique<RequestContext>();
+  context->policy = policy;
+  const Backend* backend = policy->routes->FindBackend(spec.host, 80);
+  RC_CHECK(backend != nullptr);
+  const auto mark = std::min(spec.target.find('?'), spec.target.size());
+  const std::string path = spec.target.substr(0, mark);
+  std::string scratch;
+  const auto match = policy->routes->Match(*backend, spec.method, path, scratch);
+  RC_CHECK(match.has_value());
+  context->backend = backend;
+  context->tool = match->tool;
+  context->guarded = spec.guarded;
+  context->tool_name = match->tool == nullptr ? "unlisted." + backend->name : match->tool->name;
+  context->caller = spec.caller;
+  context->path = path;
+  for (std::size_t i = 0; i < match->capture_count; ++i) {
+    context->captures.emplace_back(match->captures[i].name, match->captures[i].value);
+  }
+  if (mark < spec.target.size()) context->query = ParsePairs(spec.target.substr(mark + 1));
+  context->request = {spec.method, backend->base_path + spec.target, spec.headers, spec.body};
+  Headers& headers = context->request.headers;
+  if (!spec.content_type.empty()) headers.emplace_back("Content-Type", spec.content_type);
+  if (!spec.trace.empty()) headers.emplace_back("traceparent", Traceparent(spec.trace));
+  context->executor = &loop.executor();
+  context->timer = &loop.timer();
+  return context;
+}
+
+inline void TellAgent(const Outcome& outcome, const RequestContext& context, Told& told) {
+  const HttpResponse& response = outcome.local ? outcome.local->response : outcome.answer.response;
+  told.status = response.status;
+  told.headers = response.headers;
+  told.body = response.body;
+  if (outcome.local) told.error = outcome.local->error;
+  told.operation = context.operation;
+  told.replayed = context.replayed;
+  told.attempts = context.attempts;
+  told.done = true;
+}
+
 class World {
  public:
-  explicit World(const std::string& yaml)
+  explicit World(const std::string& yaml) : World(PolicyOf(yaml)) {}
+  explicit World(std::shared_ptr<const Policy> in_force)
       : upstream(loop),
-        policy(PolicyOf(yaml)),
+        policy(std::move(in_force)),
         ledger(MakeMemoryLedger(loop.clock())),
         settler({ledger, upstream, loop.executor(), loop.timer(), loop.clock(), random,
-                 [this] { return policy; }}) {
+                 [this](const std::string& version) { return PolicyOfVersion(version); },
+                 [this](const Event& settled) { flows.Watch(settled); }}),
+        flows({ledger, upstream, settler, loop.executor(), loop.timer(), loop.clock(), random,
+               [this](const std::string& version) { return PolicyOfVersion(version); },
+               [](const std::string& /*file*/) { return Result<std::string>("s3cret"); },
+               [this](const FlowNews& one) { news.push_back(one); }}),
+        approvals({ledger, loop.executor(), loop.timer(), loop.clock(), [this] { return policy; },
+                   [this](RequestContext& context) {
+                     return Next(std::span(chain_).subspan(kIdempotency))(context);
+                   },
+                   [this](const Event& one) { approval_news.push_back(one); }}) {
     chain_.push_back(std::make_unique<TraceFilter>(random));
+    chain_.push_back(std::make_unique<SagaFilter>(flows));
     chain_.push_back(std::make_unique<ApprovalFilter>());
-    chain_.push_back(std::make_unique<IdempotencyFilter>(
-        IdempotencyFilter::Parts{ledger, settler, loop.clock(), random, "secret of this install"}));
+    chain_.push_back(std::make_unique<IdempotencyFilter>(IdempotencyFilter::Parts{
+        ledger, settler, flows, approvals, loop.clock(), random, "secret of this install"}));
     chain_.push_back(std::make_unique<RetryFilter>(loop.clock(), random));
     chain_.push_back(std::make_unique<DispatchFilter>(upstream, loop.clock()));
   }
   ~World() {
+    flows.Stop();
+    approvals.Stop();
     settler.Stop();
     loop.RunAll();
   }
@@ -97,7 +158,7 @@ class World {
   // Starts a call; `told` is filled when it ends.
   std::shared_ptr<Told> Start(const CallSpec& spec) {
     auto told = std::make_shared<Told>();
-    loop.Start(Serve(MakeContext(spec), told));
+    loop.Start(Serve(ContextOf(spec, policy, loop), told));
     loop.RunReady();
     return told;
   }
@@ -113,6 +174,8 @@ class World {
     if (told.operation) ledger.MarkAnswered(*told.operation);
   }
   void StartSettler() { loop.Start(settler.Run()); }
+  void StartFlows() { loop.Start(flows.Run()); }
+  void StartApprovals() { loop.Start(approvals.Run()); }
   std::vector<Event> Events() {
     auto page = ledger.List({.trace_id = {},
                              .tool = {},
@@ -134,53 +197,29 @@ class World {
   SeededRandom random;
   ScriptedUpstream upstream;
   std::shared_ptr<const Policy> policy;
+  std::vector<std::shared_ptr<const Policy>> older;  // that the settler still finds
   FaultyLedger ledger;
+  std::vector<FlowNews> news;  // of flows that were undone or need a human
   Settler settler;
+  FlowRunner flows;
+  std::vector<Event> approval_news;
+  ApprovalRunner approvals;
 
  private:
   static constexpr int kPumpsMax = 36'000;
+  static constexpr std::size_t kIdempotency = 3;  // its place in the chain
 
-  std::unique_ptr<RequestContext> MakeContext(const CallSpec& spec) {
-    auto context = std::make_unique<RequestContext>();
-    context->policy = policy;
-    const Backend* backend = policy->routes->FindBackend(spec.host, 80);
-    RC_CHECK(backend != nullptr);
-    const auto mark = std::min(spec.target.find('?'), spec.target.size());
-    const std::string path = spec.target.substr(0, mark);
-    std::string scratch;
-    const auto match = policy->routes->Match(*backend, spec.method, path, scratch);
-    RC_CHECK(match.has_value());
-    context->backend = backend;
-    context->tool = match->tool;
-    context->guarded = spec.guarded;
-    context->tool_name = match->tool == nullptr ? "unlisted." + backend->name : match->tool->name;
-    context->caller = spec.caller;
-    context->path = path;
-    for (std::size_t i = 0; i < match->capture_count; ++i) {
-      context->captures.emplace_back(match->captures[i].name, match->captures[i].value);
+  std::shared_ptr<const Policy> PolicyOfVersion(const std::string& version) const {
+    for (const auto& one : older) {
+      if (one->version == version) return one;
     }
-    if (mark < spec.target.size()) context->query = ParsePairs(spec.target.substr(mark + 1));
-    context->request = {spec.method, backend->base_path + spec.target, spec.headers, spec.body};
-    Headers& headers = context->request.headers;
-    if (!spec.content_type.empty()) headers.emplace_back("Content-Type", spec.content_type);
-    if (!spec.trace.empty()) headers.emplace_back("traceparent", Traceparent(spec.trace));
-    context->executor = &loop.executor();
-    context->timer = &loop.timer();
-    return context;
+    return policy;
   }
+
   Task<void> Serve(std::unique_ptr<RequestContext> context, std::shared_ptr<Told> told) {
     const Result<Outcome> outcome = co_await Next(chain_)(*context);
     EXPECT_TRUE(outcome.has_value());
-    const HttpResponse& response =
-        outcome->local ? outcome->local->response : outcome->answer.response;
-    told->status = response.status;
-    told->headers = response.headers;
-    told->body = response.body;
-    if (outcome->local) told->error = outcome->local->error;
-    told->operation = context->operation;
-    told->replayed = context->replayed;
-    told->attempts = context->attempts;
-    told->done = true;
+    TellAgent(*outcome, *context, *told);
   }
 
   FilterChain chain_;

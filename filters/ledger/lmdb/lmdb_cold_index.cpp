@@ -6,6 +6,7 @@
 #include <cstring>
 #include <span>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -17,7 +18,7 @@ namespace {
 
 // Half a digest finds its row; the row holds the whole key and is compared.
 constexpr std::size_t kPrefixBytes = 16;
-constexpr std::uint32_t kMarkVersion = 1;
+constexpr std::uint32_t kMarkVersion = 4;
 
 MDB_val ValueOf(std::string_view text) {
   return {text.size(), const_cast<char*>(text.data())};  // LMDB does not write through it
@@ -80,19 +81,26 @@ std::string EncodeMark(const IndexMark& mark) {
   writer.Int(kMarkVersion);
   writer.Int(mark.applied_seq);
   writer.Raw(AsView(mark.applied_hash));
+  writer.Int(mark.first_seq);
   writer.Int(mark.operations);
+  writer.Int(mark.tombstones);
   writer.Int(std::uint64_t{mark.open.size()});
+  writer.Int(std::uint64_t{mark.moved.size()});
   return bytes;
 }
 
-std::optional<IndexMark> DecodeMark(std::string_view bytes, std::uint64_t& open_count) {
+std::optional<IndexMark> DecodeMark(std::string_view bytes, std::uint64_t& open_count,
+                                    std::uint64_t& moved_count) {
   ByteReader reader(bytes);
   IndexMark mark;
   const auto version = reader.Int<std::uint32_t>();
   mark.applied_seq = reader.Int<std::uint64_t>();
   const std::string_view hash = reader.Raw(mark.applied_hash.size());
+  mark.first_seq = reader.Int<std::uint64_t>();
   mark.operations = reader.Int<std::uint64_t>();
+  mark.tombstones = reader.Int<std::uint64_t>();
   open_count = reader.Int<std::uint64_t>();
+  moved_count = reader.Int<std::uint64_t>();
   if (!reader.at_end() || version != kMarkVersion) return std::nullopt;
   std::memcpy(mark.applied_hash.data(), hash.data(), hash.size());
   return mark;
@@ -101,12 +109,13 @@ std::optional<IndexMark> DecodeMark(std::string_view bytes, std::uint64_t& open_
 }  // namespace
 
 std::expected<std::unique_ptr<LmdbColdIndex>, std::string> LmdbColdIndex::Open(
-    std::unique_ptr<LmdbEnv> env) {
+    std::unique_ptr<LmdbEnv> env, LmdbEnv::Missing missing) {
   Databases databases;
   for (const auto& [name, database] :
        {std::pair("keys", &databases.keys), std::pair("intents", &databases.intents),
-        std::pair("open", &databases.open), std::pair("meta", &databases.meta)}) {
-    const auto opened = env->Database(name);
+        std::pair("open", &databases.open), std::pair("moved", &databases.moved),
+        std::pair("meta", &databases.meta)}) {
+    const auto opened = env->Database(name, missing);
     if (!opened) return std::unexpected(opened.error());
     *database = *opened;
   }
@@ -150,6 +159,7 @@ std::expected<void, std::string> LmdbColdIndex::Write(const IndexSnapshot& snaps
                   [](ByteWriter writer, std::uint64_t operation) { writer.Int(operation); });
   }
   if (code == 0) code = WriteMark(snapshot.mark);
+  if (code == 0) code = SweepSome(snapshot.mark);
   if (code != 0) return std::unexpected(LmdbMessage(code));
   return {};
 }
@@ -165,6 +175,17 @@ int LmdbColdIndex::WriteMark(const IndexMark& mark) {
     MDB_val value{sizeof last_event, &last_event};
     code = mdb_put(txn.get(), databases_.open, &key, &value, MDB_APPEND);
   }
+  if (code == 0) code = mdb_drop(txn.get(), databases_.moved, 0);
+  for (std::size_t i = 0; i < mark.moved.size() && code == 0; ++i) {
+    std::uint64_t order = __builtin_bswap64(mark.moved[i].operation);
+    MDB_val key{sizeof order, &order};
+    MDB_val value = ValueOf(AsView(mark.moved[i].key));
+    code = mdb_put(txn.get(), databases_.moved, &key, &value, MDB_APPEND);
+  }
+  if (code != 0) return code;
+  MDB_val flows_name = ValueOf("flows");
+  MDB_val flows = ValueOf(mark.flows);
+  code = mdb_put(txn.get(), databases_.meta, &flows_name, &flows, 0);
   if (code != 0) return code;
   const std::string bytes = EncodeMark(mark);
   MDB_val key = ValueOf("mark");
@@ -180,8 +201,12 @@ std::optional<IndexMark> LmdbColdIndex::LoadMark() {
   MDB_val value{};
   if (mdb_get(txn.get(), databases_.meta, &key, &value) != 0) return std::nullopt;
   std::uint64_t open_count = 0;
-  auto mark = DecodeMark(TextOf(value), open_count);
+  std::uint64_t moved_count = 0;
+  auto mark = DecodeMark(TextOf(value), open_count, moved_count);
   if (!mark) return std::nullopt;
+  MDB_val flows_name = ValueOf("flows");
+  if (mdb_get(txn.get(), databases_.meta, &flows_name, &value) != 0) return std::nullopt;
+  mark->flows = TextOf(value);
   MDB_cursor* cursor = nullptr;
   if (mdb_cursor_open(txn.get(), databases_.open, &cursor) != 0) return std::nullopt;
   while (mdb_cursor_get(cursor, &key, &value, MDB_NEXT) == 0) {
@@ -194,20 +219,88 @@ std::optional<IndexMark> LmdbColdIndex::LoadMark() {
   }
   mdb_cursor_close(cursor);
   if (mark->open.size() != open_count) return std::nullopt;
+  if (!LoadMoved(txn.get(), moved_count, *mark)) return std::nullopt;
   return mark;
+}
+
+bool LmdbColdIndex::LoadMoved(MDB_txn* txn, std::uint64_t count, IndexMark& mark) {
+  MDB_cursor* cursor = nullptr;
+  if (mdb_cursor_open(txn, databases_.moved, &cursor) != 0) return false;
+  MDB_val key{};
+  MDB_val value{};
+  while (mdb_cursor_get(cursor, &key, &value, MDB_NEXT) == 0) {
+    MovedOperation moved;
+    if (key.mv_size != sizeof moved.operation || value.mv_size != moved.key.size()) break;
+    std::memcpy(&moved.operation, key.mv_data, sizeof moved.operation);
+    moved.operation = __builtin_bswap64(moved.operation);
+    std::memcpy(moved.key.data(), value.mv_data, moved.key.size());
+    mark.moved.push_back(moved);
+  }
+  mdb_cursor_close(cursor);
+  return mark.moved.size() == count;
+}
+
+// Entries of removed rows mean nothing to a look-up, so they may be taken out at leisure.
+int LmdbColdIndex::SweepSome(const IndexMark& mark) {
+  int code =
+      SweepDatabase(databases_.keys, keys_sweep_, mark.first_seq,
+                    [](std::uint64_t row, std::uint64_t first_seq) { return row < first_seq; });
+  if (code != 0) return code;
+  std::unordered_set<std::uint64_t> kept;
+  for (const OpenReference& open : mark.open) kept.insert(open.operation);
+  for (const MovedOperation& moved : mark.moved) kept.insert(moved.operation);
+  return SweepDatabase(databases_.intents, intents_sweep_, mark.first_seq,
+                       [&kept](std::uint64_t operation, std::uint64_t first_seq) {
+                         return operation < first_seq && !kept.contains(operation);
+                       });
+}
+
+template <class IsDead>
+int LmdbColdIndex::SweepDatabase(unsigned int database, Sweep& sweep, std::uint64_t first_seq,
+                                 IsDead is_dead) {
+  std::size_t steps = 0;
+  while (sweep.clean_seq < first_seq && steps < limits::kIndexSweepSteps) {
+    if (sweep.at.empty()) sweep.first_seq = first_seq;
+    LmdbTxn txn(*env_, LmdbTxn::Mode::kWrite);
+    if (!txn.ok()) return txn.error();
+    MDB_cursor* cursor = nullptr;
+    if (const int code = mdb_cursor_open(txn.get(), database, &cursor); code != 0) return code;
+    MDB_val key = ValueOf(sweep.at);
+    MDB_val value{};
+    int code = mdb_cursor_get(cursor, &key, &value, sweep.at.empty() ? MDB_FIRST : MDB_SET_RANGE);
+    std::size_t deleted = 0;
+    while (code == 0 && steps < limits::kIndexSweepSteps && deleted < limits::kIndexWriteChunk) {
+      ++steps;
+      std::uint64_t row = 0;
+      if (value.mv_size >= sizeof row) std::memcpy(&row, value.mv_data, sizeof row);
+      if (is_dead(row, sweep.first_seq)) {
+        ++deleted;
+        code = mdb_cursor_del(cursor, 0);
+      }
+      if (code == 0) code = mdb_cursor_get(cursor, &key, &value, MDB_NEXT);
+    }
+    std::string next = code == 0 ? std::string(TextOf(key)) : std::string();
+    mdb_cursor_close(cursor);
+    if (code != 0 && code != MDB_NOTFOUND) return code;
+    if (const int done = txn.Commit(); done != 0) return done;
+    if (code == MDB_NOTFOUND) sweep.clean_seq = sweep.first_seq;
+    sweep.at = std::move(next);
+  }
+  return 0;
 }
 
 std::expected<void, std::string> LmdbColdIndex::Clear() {
   LmdbTxn txn(*env_, LmdbTxn::Mode::kWrite);
   if (!txn.ok()) return std::unexpected(LmdbMessage(txn.error()));
   for (const unsigned int database :
-       {databases_.keys, databases_.intents, databases_.open, databases_.meta}) {
+       {databases_.keys, databases_.intents, databases_.open, databases_.moved, databases_.meta}) {
     if (const int code = mdb_drop(txn.get(), database, 0); code != 0) {
       return std::unexpected(LmdbMessage(code));
     }
   }
   if (const int code = txn.Commit(); code != 0) return std::unexpected(LmdbMessage(code));
   is_damaged_ = false;
+  keys_sweep_ = intents_sweep_ = Sweep();
   return {};
 }
 

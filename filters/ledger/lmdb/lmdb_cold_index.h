@@ -1,6 +1,7 @@
 // The stored part of the key index: an LMDB environment of its own that may be thrown away.
 // Databases `keys` and `intents`: the first 16 bytes of a digest to a small entry; `open`:
-// operations in DISPATCHING or UNCERTAIN; `meta`: up to which row all that is complete.
+// operations in DISPATCHING or UNCERTAIN; `moved`: operations kept without their first row; `meta`:
+// up to which row all that is complete.
 #pragma once
 
 #include <atomic>
@@ -16,7 +17,7 @@ class LmdbColdIndex final : public ColdIndex {
  public:
   // Takes over an opened environment. Fails with a line for people.
   static std::expected<std::unique_ptr<LmdbColdIndex>, std::string> Open(
-      std::unique_ptr<LmdbEnv> env);
+      std::unique_ptr<LmdbEnv> env, LmdbEnv::Missing missing);
 
   std::optional<ColdEntry> FindKey(const Digest& key) override;
   std::optional<std::uint64_t> FindIntent(const Digest& intent) override;
@@ -27,16 +28,29 @@ class LmdbColdIndex final : public ColdIndex {
 
  private:
   struct Databases {
-    unsigned int keys = 0, intents = 0, open = 0, meta = 0;
+    unsigned int keys = 0, intents = 0, open = 0, moved = 0, meta = 0;
   };
 
   LmdbColdIndex(std::unique_ptr<LmdbEnv> env, Databases databases)
       : env_(std::move(env)), databases_(databases), reader_(*env_) {}
   int WriteMark(const IndexMark& mark);
+  bool LoadMoved(MDB_txn* txn, std::uint64_t count, IndexMark& mark);
+  // Where the next look for entries of removed rows starts in a database, and what is left of it.
+  struct Sweep {
+    std::string at;               // empty: at the beginning
+    std::uint64_t first_seq = 1;  // of the pass that runs
+    std::uint64_t clean_seq = 1;  // no entry names a row before this one
+  };
+  int SweepSome(const IndexMark& mark);
+  template <class IsDead>
+  int SweepDatabase(unsigned int database, Sweep& sweep, std::uint64_t first_seq, IsDead is_dead);
 
   // constant after construction
   const std::unique_ptr<LmdbEnv> env_;
   const Databases databases_;
+
+  // owned by the thread that writes
+  Sweep keys_sweep_, intents_sweep_;
 
   // owned by the thread that looks up
   LmdbReadTxn reader_;

@@ -19,22 +19,35 @@ class LmdbEnv {
   // (semantics 0.9). Fails with a line for people.
   static std::expected<std::unique_ptr<LmdbEnv>, std::string> Open(const std::string& directory,
                                                                    std::uint64_t map_bytes);
+  // Opens the file of an environment that nobody uses, for reading alone.
+  static std::expected<std::unique_ptr<LmdbEnv>, std::string> OpenCopy(const std::string& file);
   ~LmdbEnv();
   LmdbEnv(const LmdbEnv&) = delete;
   LmdbEnv& operator=(const LmdbEnv&) = delete;
 
   MDB_env* get() const { return env_; }
-  // Opens a named database, creating it when missing. Start-up only.
-  std::expected<unsigned int, std::string> Database(const char* name);
-  std::uint64_t used_bytes() const;  // thread-safe
-  std::uint64_t map_bytes() const;   // thread-safe
+  // Opens a named database, creating it when missing and may be. Start-up only.
+  // A ledger that exists has its databases: one that is missing was lost, and an empty one in its
+  // place would forget what was done.
+  enum class Missing : std::uint8_t { kFail, kMake };
+  std::expected<unsigned int, std::string> Database(const char* name, Missing missing);
+  std::uint64_t used_bytes() const;        // thread-safe
+  std::uint64_t last_transaction() const;  // the newest commit's number
+  std::uint64_t map_bytes() const;         // thread-safe
+  // Bytes in pages that LMDB will use again. Reads its list of them.
+  std::uint64_t reusable_bytes() const;
+  int file() const;  // LMDB's own descriptor; -1: none
   // fsync of the file itself; LMDB syncs data, not the file's first creation.
   std::expected<void, std::string> SyncFile();
 
  private:
   explicit LmdbEnv(MDB_env* env) : env_(env) {}
+  static std::expected<std::unique_ptr<LmdbEnv>, std::string> OpenWith(const std::string& path,
+                                                                       std::uint64_t map_bytes,
+                                                                       unsigned int flags);
 
   MDB_env* const env_;
+  bool is_read_only_ = false;
 };
 
 class LmdbTxn {

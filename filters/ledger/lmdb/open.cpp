@@ -2,14 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "filters/ledger/group_commit_ledger.h"
 #include "filters/ledger/ledger.h"
+#include "filters/ledger/lmdb/data_file.h"
 #include "filters/ledger/lmdb/ledger_directory.h"
 #include "filters/ledger/lmdb/lmdb_cold_index.h"
 #include "filters/ledger/lmdb/lmdb_event_log.h"
+#include "filters/ledger/record_codec.h"
 #include "filters/ledger/recovery.h"
+#include "proxy/base/limits.h"
 #include "proxy/base/log.h"
 
 namespace recourse {
@@ -17,53 +21,140 @@ namespace {
 
 constexpr char kDataFile[] = "data.mdb";
 constexpr char kIndexDirectory[] = "index";
-// Two meta pages; a shorter file was cut.
-constexpr std::uint64_t kDataBytesMin = 2 * 4096;
+constexpr char kNewDirectory[] = "new";
+
+using Done = std::expected<void, std::string>;
 
 std::string Line(const std::string& directory, std::string_view reason) {
   return fmt::format("the ledger in {} cannot be used: {}", directory, reason);
 }
 
-// LMDB maps the file and trusts it: a page beyond its end ends the process, so the size is compared
-// with the meta page before any other page is touched.
-std::expected<std::unique_ptr<LmdbEnv>, std::string> OpenData(LedgerDirectory& directory,
-                                                              const LmdbLedgerOptions& options) {
-  const std::uint64_t bytes = directory.FileBytes(kDataFile);
-  if (bytes == 0 && directory.is_sealed()) {
+// A new ledger is made whole beside its place and then moved there, so that a data.mdb which is not
+// sound was never the leftover of a first start that was killed: it is never replaced.
+Done CreateData(LedgerDirectory& directory, const LmdbLedgerOptions& options) {
+  if (directory.is_sealed()) {
     return std::unexpected(
-        "data.mdb is missing or empty though a ledger was created here; restore it from a backup, "
-        "or name an empty directory to start without any memory of earlier calls");
+        "data.mdb is missing though a ledger was created here; restore it from a backup, or name "
+        "an empty directory to start without any memory of earlier calls");
   }
-  if (bytes != 0 && bytes < kDataBytesMin) {
-    if (directory.is_sealed()) {
-      return std::unexpected("data.mdb is cut off; restore it from a backup");
-    }
-    // The very first start was killed while it created the file; nothing was ever remembered.
-    if (auto removed = directory.Remove(kDataFile); !removed) {
-      return std::unexpected(removed.error());
+  if (options.expected.rows > 0) {
+    return std::unexpected(
+        "there is none, and --expect-ledger says that there was one: is the right volume mounted? "
+        "Restore it from a backup, or start once without --expect-ledger to begin without any "
+        "memory of earlier calls");
+  }
+  if (Done renewed = directory.Renew(kNewDirectory); !renewed) return renewed;
+  {
+    auto env = LmdbEnv::Open(directory.PathOf(kNewDirectory), options.map_bytes);
+    if (!env) return std::unexpected(env.error());
+    if (Done created = LmdbEventLog::Create(**env); !created) return created;
+  }
+  const std::string made = std::string(kNewDirectory) + "/" + kDataFile;
+  if (Done moved = directory.Rename(made, kDataFile); !moved) return moved;
+  if (Done removed = directory.Remove(kNewDirectory); !removed) return removed;
+  return directory.Sync();
+}
+
+// Leaves a marker that outlasts restarts: where the log ended, and when.
+Done NoteRestored(LedgerDirectory& directory, LmdbEventLog& log) {
+  if (log.last_seq() == 0 || !directory.Restored().empty()) return {};
+  std::string bytes;
+  const auto row =
+      log.NewReader()->Read(log.last_seq(), bytes) ? ParseRow(bytes) : std::unexpected("");
+  return directory.MarkRestored(
+      fmt::format("{} {}", log.last_seq(), row ? row->head.wall_ms : std::int64_t{0}));
+}
+
+std::expected<std::unique_ptr<LmdbEventLog>, std::string> OpenLog(
+    LedgerDirectory& directory, const LmdbLedgerOptions& options) {
+  if (!directory.Has(kDataFile)) {
+    if (Done created = CreateData(directory, options); !created) {
+      return std::unexpected(created.error());
     }
   }
+  auto file = DataFile::Open(directory.PathOf(kDataFile));
+  if (!file) return std::unexpected(file.error());
+  const auto pages = (*file)->Check(limits::kLedgerCheckPages);
+  if (!pages) return std::unexpected(pages.error());
+  const bool is_newest = pages->is_newest_sure || (*file)->HasFailedCommitAfter(pages->transaction);
   auto env = LmdbEnv::Open(options.directory, options.map_bytes);
   if (!env) return std::unexpected(fmt::format("data.mdb: {}", env.error()));
-  if (bytes >= kDataBytesMin && bytes < (*env)->used_bytes()) {
-    return std::unexpected(
-        fmt::format("data.mdb has {} bytes and must have {}; it was cut off, restore it from a "
-                    "backup",
-                    bytes, (*env)->used_bytes()));
+  auto log = LmdbEventLog::Open(std::move(*env), std::move(*file));
+  if (!log || is_newest) return log;
+  if (Done noted = NoteRestored(directory, **log); !noted) return std::unexpected(noted.error());
+  return log;
+}
+
+// An index that knows rows which the log has not: the log went back to an older copy.
+Done CheckIndexIsNotAhead(LedgerDirectory& directory, LmdbEventLog& log, ColdIndex& index) {
+  const auto mark = index.LoadMark();
+  if (!mark || mark->applied_seq < log.base().first_seq) return {};
+  std::string row;
+  const bool is_there = log.NewReader()->Read(mark->applied_seq, row);
+  if (is_there && RowHash(row) == mark->applied_hash) return {};
+  return NoteRestored(directory, log);
+}
+
+void WarnOfRestore(const std::string& restored) {
+  Log(LogLevel::kWarn,
+      "the ledger was restored from a backup, or lost its newest rows: what was done after them is "
+      "not remembered, and would be done again by a repeat; new writes are refused until somebody "
+      "has accepted that",
+      {{"last_row", restored.substr(0, restored.find(' '))},
+       {"written_unix_ms", restored.substr(restored.find(' ') + 1)},
+       {"do", "find out what was done since, then run: recourse ledger accept"}});
+}
+
+Done CheckIdentity(LedgerDirectory& directory, LmdbEventLog& log) {
+  const std::string identity = ToHex(log.identity());
+  const std::string sealed = directory.SealedIdentity();
+  if (sealed.empty()) {
+    // Rows are written beside a seal only (the oldest ones are empty), so these were brought here.
+    if (!directory.is_sealed()) {
+      if (Done noted = NoteRestored(directory, log); !noted) return noted;
+    }
+    if (Done done = directory.Seal(identity); !done) return done;
+  } else if (sealed != identity) {
+    return std::unexpected(fmt::format(
+        "data.mdb is that of another ledger ({}...), here was {}...; put the right file back, or "
+        "name an empty directory and restore into that",
+        identity.substr(0, 8), sealed.substr(0, 8)));
   }
-  return env;
+  return {};
+}
+
+Done CheckExpected(LmdbEventLog& log, const ExpectedLedger& expected) {
+  if (log.last_seq() < expected.rows) {
+    return std::unexpected(fmt::format(
+        "it ends at row {} and --expect-ledger says that it had {} rows: this is an older copy or "
+        "another ledger. Restore the newest backup; to go on with this one, whatever it forgot, "
+        "start once without --expect-ledger",
+        log.last_seq(), expected.rows));
+  }
+  if (!expected.head) return {};
+  if (expected.rows < log.base().first_seq) return {};  // retention removed what was to be compared
+  std::string row;
+  if (!log.NewReader()->Read(expected.rows, row) || RowHash(row) != *expected.head) {
+    return std::unexpected(fmt::format(
+        "row {} is not the one that --expect-ledger names: this is another ledger, or its rows "
+        "were changed. Restore the newest backup",
+        expected.rows));
+  }
+  return {};
 }
 
 // The index is derived: whatever is wrong with it, it starts empty and is built from the events.
 std::expected<std::unique_ptr<LmdbColdIndex>, std::string> OpenIndex(
     LedgerDirectory& directory, const LmdbLedgerOptions& options) {
   const std::string path = directory.PathOf(kIndexDirectory);
-  const std::uint64_t bytes = directory.FileBytes(std::string(kIndexDirectory) + "/" + kDataFile);
-  if (bytes >= kDataBytesMin) {
-    auto env = LmdbEnv::Open(path, options.map_bytes);
-    if (env && bytes >= (*env)->used_bytes()) {
-      auto index = LmdbColdIndex::Open(std::move(*env));
-      if (index) return index;
+  if (directory.Has(std::string(kIndexDirectory) + "/" + kDataFile)) {
+    const auto file = DataFile::Open(path + "/" + kDataFile);
+    if (file && (*file)->Check(limits::kLedgerCheckPages)) {
+      auto env = LmdbEnv::Open(path, options.map_bytes);
+      if (env) {
+        auto index = LmdbColdIndex::Open(std::move(*env), LmdbEnv::Missing::kFail);
+        if (index) return index;
+      }
     }
     Log(LogLevel::kWarn, "the key index cannot be read and is built anew");
   }
@@ -72,23 +163,66 @@ std::expected<std::unique_ptr<LmdbColdIndex>, std::string> OpenIndex(
   }
   auto env = LmdbEnv::Open(path, options.map_bytes);
   if (!env) return std::unexpected(fmt::format("the key index: {}", env.error()));
-  return LmdbColdIndex::Open(std::move(*env));
+  return LmdbColdIndex::Open(std::move(*env), LmdbEnv::Missing::kMake);
+}
+
+LedgerFacts FactsOfLog(EventLog& log) {
+  LedgerFacts facts;
+  const auto reader = log.NewReader();
+  std::string bytes;
+  // Rows of other kinds are few in a row: one per start, or per second with writes.
+  for (std::uint64_t seq = log.last_seq(); seq > 0 && !facts.has_events; --seq) {
+    const auto row = reader->Read(seq, bytes) ? ParseRow(bytes) : std::unexpected("");
+    if (row && row->head.kind != RowKind::kEvent) continue;
+    facts.has_events = true;  // also when it is damaged, which recovery reports
+    if (row) facts.sealed_with = SealedWith(*row);
+  }
+  return facts;
+}
+
+Done TakeSecrets(const LmdbLedgerOptions& options, LmdbEventLog& log, LedgerParts& parts) {
+  if (!options.secrets) return {};
+  auto secrets = options.secrets(FactsOfLog(log));
+  if (!secrets) return std::unexpected(secrets.error());
+  parts.keys = std::move(secrets->keys);
+  return log.BindInstall(secrets->install_id);
+}
+
+void WarnOfSpace(const LedgerDirectory& directory, const LmdbLedgerOptions& options) {
+  const std::uint64_t used = directory.FileBytes(kDataFile);
+  const std::uint64_t room = directory.FreeBytes() + used;
+  if (options.map_bytes <= room) return;
+  Log(LogLevel::kWarn, "the disk will be full before the ledger is; writes are refused then",
+      {{"ledger_max_bytes", std::to_string(options.map_bytes)},
+       {"room_bytes", std::to_string(room)}});
 }
 
 std::expected<LedgerParts, std::string> OpenParts(std::shared_ptr<LedgerDirectory> directory,
                                                   const LmdbLedgerOptions& options) {
-  auto env = OpenData(*directory, options);
-  if (!env) return std::unexpected(env.error());
-  LmdbEnv& data = **env;
-  auto log = LmdbEventLog::Open(std::move(*env));
+  auto log = OpenLog(*directory, options);
   if (!log) return std::unexpected(log.error());
-  if (!directory->is_sealed()) {
-    if (auto synced = data.SyncFile(); !synced) return std::unexpected(synced.error());
-    if (auto sealed = directory->Seal(); !sealed) return std::unexpected(sealed.error());
+  if (Done good = CheckExpected(**log, options.expected); !good) {
+    return std::unexpected(good.error());
+  }
+  if (Done good = CheckIdentity(*directory, **log); !good) {
+    return std::unexpected(good.error());
   }
   auto index = OpenIndex(*directory, options);
   if (!index) return std::unexpected(index.error());
+  if (Done good = CheckIndexIsNotAhead(*directory, **log, **index); !good) {
+    return std::unexpected(good.error());
+  }
+  WarnOfSpace(*directory, options);
   LedgerParts parts;
+  if (auto taken = TakeSecrets(options, **log, parts); !taken) {
+    return std::unexpected(taken.error());
+  }
+  // Last: what is refused stays as it was, for the version that wrote it.
+  if (Done upgraded = (*log)->Upgrade(); !upgraded) return std::unexpected(upgraded.error());
+  if (const std::string restored = directory->Restored(); !restored.empty()) {
+    WarnOfRestore(restored);
+    parts.accept_restored = [directory] { return directory->AcceptRestored(); };
+  }
   parts.resources = std::move(directory);
   parts.log = std::move(*log);
   parts.cold = std::move(*index);
@@ -98,7 +232,8 @@ std::expected<LedgerParts, std::string> OpenParts(std::shared_ptr<LedgerDirector
 }  // namespace
 
 std::expected<LedgerParts, std::string> OpenLmdbParts(const LmdbLedgerOptions& options) {
-  auto directory = LedgerDirectory::Lock(options.directory);
+  auto directory = LedgerDirectory::Lock(
+      options.directory, {.unsafe_fs = options.unsafe_fs, .create = options.expected.rows == 0});
   if (!directory) return std::unexpected(Line(options.directory, directory.error()));
   auto parts = OpenParts(std::move(*directory), options);
   if (!parts) return std::unexpected(Line(options.directory, parts.error()));

@@ -1,4 +1,4 @@
-// The parts of an LMDB ledger, for tests that put something between them and the engine.
+// The parts of an LMDB ledger, for who puts something between them and the engine.
 #pragma once
 
 #include <expected>

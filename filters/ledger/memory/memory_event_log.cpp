@@ -1,5 +1,6 @@
 #include "filters/ledger/memory/memory_event_log.h"
 
+#include <algorithm>
 #include <mutex>
 
 #include "proxy/base/check.h"
@@ -12,16 +13,18 @@ class MemoryEventLog::MemoryReader final : public EventLog::Reader {
 
   bool Read(std::uint64_t seq, std::string& row) override {
     const std::shared_lock lock(log_.mutex_);
-    if (seq == 0 || seq > log_.rows_.size()) return false;
-    row = log_.rows_[seq - 1];
+    const std::uint64_t first = log_.base_.first_seq;
+    if (seq < first || seq - first >= log_.rows_.size()) return false;
+    row = log_.rows_[seq - first];
     return true;
   }
 
   bool Scan(std::uint64_t from, std::size_t rows_max, const Visit& visit) override {
     const std::shared_lock lock(log_.mutex_);
-    std::uint64_t seq = from == 0 ? 1 : from;
-    for (std::size_t i = 0; i < rows_max && seq <= log_.rows_.size(); ++i, ++seq) {
-      if (!visit(seq, log_.rows_[seq - 1])) break;
+    const std::uint64_t first = log_.base_.first_seq;
+    std::uint64_t seq = std::max(from, first);
+    for (std::size_t i = 0; i < rows_max && seq - first < log_.rows_.size(); ++i, ++seq) {
+      if (!visit(seq, log_.rows_[seq - first])) break;
     }
     return true;
   }
@@ -30,11 +33,18 @@ class MemoryEventLog::MemoryReader final : public EventLog::Reader {
   MemoryEventLog& log_;
 };
 
-std::expected<void, std::string> MemoryEventLog::Append(const RowBatch& batch) {
+std::expected<void, AppendError> MemoryEventLog::Append(const RowBatch& batch) {
   const std::unique_lock lock(mutex_);
-  RC_CHECK(batch.first_seq == rows_.size() + 1);
+  RC_CHECK(batch.first_seq == base_.first_seq + rows_.size());
   for (std::size_t i = 0; i < batch.size(); ++i) rows_.emplace_back(batch.row(i));
   used_bytes_ += batch.bytes.size();
+  if (!batch.ages.empty()) ages_ = batch.ages;
+  if (!batch.base) return {};
+  for (; base_.first_seq < batch.base->first_seq; ++base_.first_seq) {
+    used_bytes_ -= rows_.front().size();
+    rows_.pop_front();
+  }
+  base_ = *batch.base;
   return {};
 }
 
@@ -44,7 +54,17 @@ std::unique_ptr<EventLog::Reader> MemoryEventLog::NewReader() {
 
 std::uint64_t MemoryEventLog::last_seq() {
   const std::shared_lock lock(mutex_);
-  return rows_.size();
+  return base_.first_seq + rows_.size() - 1;
+}
+
+LogBase MemoryEventLog::base() {
+  const std::shared_lock lock(mutex_);
+  return base_;
+}
+
+std::string MemoryEventLog::LoadAges() {
+  const std::shared_lock lock(mutex_);
+  return ages_;
 }
 
 LogSizes MemoryEventLog::sizes() {

@@ -1,4 +1,4 @@
-// Rows in memory: for tests and for observing without remembering. Grows without bound.
+// Rows in memory, for tests. Grows as far as retention lets it.
 #pragma once
 
 #include <deque>
@@ -11,16 +11,21 @@ namespace recourse {
 
 class MemoryEventLog final : public EventLog {
  public:
-  std::expected<void, std::string> Append(const RowBatch& batch) override;
+  std::expected<void, AppendError> Append(const RowBatch& batch) override;
   std::unique_ptr<Reader> NewReader() override;
   std::uint64_t last_seq() override;
+  LogBase base() override;
+  std::string LoadAges() override;
   LogSizes sizes() override;
+  LogSpace Space(std::uint64_t /*need*/) override { return {std::uint64_t{1} << 40, 0}; }
 
  private:
   class MemoryReader;
 
   std::shared_mutex mutex_;
-  std::deque<std::string> rows_;  // guarded by mutex_; row n stands at n - 1
+  LogBase base_;                  // guarded by mutex_
+  std::string ages_;              // guarded by mutex_
+  std::deque<std::string> rows_;  // guarded by mutex_; the first one is base_.first_seq
   std::uint64_t used_bytes_ = 0;  // guarded by mutex_
 };
 

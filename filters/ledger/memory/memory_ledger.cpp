@@ -4,8 +4,10 @@
 #include <chrono>
 #include <utility>
 
+#include "filters/ledger/flow_queries.h"
 #include "filters/ledger/log_queries.h"
 #include "filters/ledger/memory/memory_event_log.h"
+#include "filters/ledger/operation_queries.h"
 #include "filters/ledger/recovery.h"
 #include "proxy/base/check.h"
 #include "proxy/base/limits.h"
@@ -54,7 +56,7 @@ Task<Result<Event>> MemoryLedger::Record(Transition transition, Executor& /*exec
 
 Task<Result<std::optional<Event>>> MemoryLedger::Join(std::uint64_t operation, MonoTime deadline,
                                                       Executor& executor) {
-  JoinWait wait{operation, deadline, &executor, {}, {}};
+  JoinWait wait{operation, deadline, &executor, {}, false, {}};
   std::vector<JoinWait*> ended;
   bool waits = false;
   {
@@ -80,6 +82,71 @@ Task<Result<std::vector<Event>>> MemoryLedger::Open(std::uint64_t after, std::si
   co_return events;
 }
 
+Task<Result<FlowState>> MemoryLedger::MoveFlow(FlowMove move, Executor& /*executor*/) {
+  std::vector<JoinWait*> ended;
+  Result<FlowState> moved;
+  {
+    const std::lock_guard lock(mutex_);
+    moved = engine_->MoveFlow(move);
+    if (moved) {
+      if (auto committed = CommitNow(); !committed) moved = std::unexpected(committed.error());
+    }
+    ended = TakeEndedJoins(std::nullopt);
+  }
+  CompleteAll(ended);
+  co_return moved;
+}
+
+Task<Result<Event>> MemoryLedger::Read(std::uint64_t operation, Executor& executor) {
+  JoinWait wait{operation, MonoTime(), &executor, {}, true, {}};
+  const std::lock_guard lock(mutex_);
+  (void)JoinNow(wait);
+  if (!wait.result) co_return std::unexpected(wait.result.error());
+  co_return std::move(**wait.result);
+}
+
+Task<Result<ApprovalOutcome>> MemoryLedger::Decide(ApprovalOrder order, Executor& /*executor*/) {
+  std::vector<JoinWait*> ended;
+  Result<ApprovalOutcome> outcome;
+  {
+    const std::lock_guard lock(mutex_);
+    outcome = engine_->Decide(order);
+    if (outcome) {
+      if (auto committed = CommitNow(); !committed) outcome = std::unexpected(committed.error());
+    }
+    ended = TakeEndedJoins(std::nullopt);
+  }
+  CompleteAll(ended);
+  co_return outcome;
+}
+
+Task<Result<std::vector<Claim>>> MemoryLedger::Claims(std::uint64_t after, std::size_t limit,
+                                                      Executor& /*executor*/) {
+  std::vector<JoinWait*> ended;
+  Result<std::vector<Claim>> claims;
+  {
+    const std::lock_guard lock(mutex_);
+    ended = TakeEndedJoins(std::nullopt);
+    claims = engine_->Claims(after, std::min(limit, limits::kAdminPageMax));
+  }
+  CompleteAll(ended);
+  co_return claims;
+}
+
+Task<Result<std::optional<FlowState>>> MemoryLedger::FindOpenFlow(std::string caller,
+                                                                  std::string flow,
+                                                                  Executor& /*executor*/) {
+  const std::lock_guard lock(mutex_);
+  const FlowState* const found = engine_->flows().Find(caller, flow);
+  co_return found == nullptr ? std::nullopt : std::optional(*found);
+}
+
+Task<Result<std::vector<FlowState>>> MemoryLedger::Flows(std::uint64_t after, std::size_t limit,
+                                                         Executor& /*executor*/) {
+  const std::lock_guard lock(mutex_);
+  co_return engine_->flows().List(after, std::min(limit, limits::kAdminPageMax));
+}
+
 void MemoryLedger::MarkAnswered(std::uint64_t operation) {
   std::vector<JoinWait*> ended;
   {
@@ -91,17 +158,39 @@ void MemoryLedger::MarkAnswered(std::uint64_t operation) {
   CompleteAll(ended);
 }
 
+Result<void> MemoryLedger::RecordPolicy(const PolicyChange& change) {
+  const std::lock_guard lock(mutex_);
+  if (auto noted = engine_->RecordPolicy(change); !noted) return noted;
+  return CommitNow();
+}
+
 Result<EventPage> MemoryLedger::List(const EventFilter& filter) {
-  return ListEvents(engine_->log(), filter);
+  return ListEvents(engine_->log(), engine_->keys(), filter);
 }
 
 Result<std::optional<Event>> MemoryLedger::Find(std::uint64_t id) {
-  return FindEvent(engine_->log(), id);
+  return FindEvent(engine_->log(), engine_->keys(), id);
+}
+
+Result<OperationPage> MemoryLedger::Operations(const OperationFilter& filter) {
+  return ListOperations(engine_->log(), engine_->keys(), filter,
+                        [this](const std::vector<OperationRow>& rows) {
+                          const std::lock_guard lock(mutex_);
+                          return engine_->AreNewest(rows);
+                        });
+}
+
+Result<std::optional<FlowState>> MemoryLedger::FindFlow(std::uint64_t number) {
+  return recourse::FindFlow(engine_->log(), number, ToUnixMillis(clock_.WallNow()));
+}
+
+Result<std::vector<FlowState>> MemoryLedger::NewestFlows(std::size_t limit) {
+  return recourse::NewestFlows(engine_->log(), limit, ToUnixMillis(clock_.WallNow()));
 }
 
 VerifyReport MemoryLedger::Verify() {
   const std::lock_guard lock(mutex_);
-  return VerifyLog(engine_->log(), engine_->head().seq, engine_->head().hash);
+  return VerifyLog(engine_->log(), engine_->keys(), engine_->head().seq, engine_->head().hash);
 }
 
 LedgerStats MemoryLedger::Stats() {
@@ -117,11 +206,29 @@ void MemoryLedger::OnCommit(std::function<void(double seconds, std::size_t rows)
   observer_ = std::move(observer);
 }
 
+void MemoryLedger::SetRule(const LedgerRule& rule) {
+  const std::lock_guard lock(mutex_);
+  rule_ = rule;
+  retire_due_ = {};
+}
+
+// Before a verb, so that it finds what is kept now.
+void MemoryLedger::Retire() {
+  const MonoTime now = clock_.Now();
+  if (!rule_ || now < retire_due_) return;
+  for (bool more = true; more;) {
+    const auto retired = engine_->Retire(*rule_);
+    more = retired && retired->more;
+  }
+  retire_due_ = now + LedgerEngine::RetireEvery(*rule_);
+}
+
 Result<Begun> MemoryLedger::BeginNow(NewOperation& operation) {
+  Retire();
   auto step = engine_->Begin(operation);
   if (!step) return std::unexpected(step.error());
   auto committed = CommitNow();
-  if (step->begun.kind == Begun::Kind::kFresh) {
+  if (step->is_new) {
     step->begun.commit = std::make_shared<PendingCommit>();
     step->begun.commit->Complete(committed);
   }
@@ -143,7 +250,7 @@ bool MemoryLedger::JoinNow(JoinWait& wait) {
     wait.result = std::unexpected(state.error());
     return false;
   }
-  if (state->phase == Phase::kDispatching) {
+  if (!wait.reads && IsAwaited(state->phase)) {
     if (wait.deadline > clock_.Now() && joins_.Add(wait)) return true;
     wait.result = std::nullopt;
     return false;
@@ -168,22 +275,25 @@ Result<void> MemoryLedger::CommitNow() {
   return done;
 }
 
+void MemoryLedger::TakeJoinsOf(std::uint64_t operation, std::vector<JoinWait*>& ended) {
+  if (!joins_.Has(operation)) return;
+  const auto state = engine_->StateOf(operation);
+  if (!state || IsAwaited(state->phase)) return;
+  const Result<Event> event = engine_->Load(state->last_event);
+  for (JoinWait* wait : joins_.TakeOperation(operation)) {
+    if (event) {
+      wait->result = *event;
+    } else {
+      wait->result = std::unexpected(event.error());
+    }
+    ended.push_back(wait);
+  }
+}
+
 std::vector<JoinWait*> MemoryLedger::TakeEndedJoins(std::optional<std::uint64_t> moved) {
   std::vector<JoinWait*> ended;
-  if (moved && joins_.Has(*moved)) {
-    const auto state = engine_->StateOf(*moved);
-    if (state && state->phase != Phase::kDispatching) {
-      const Result<Event> event = engine_->Load(state->last_event);
-      ended = joins_.TakeOperation(*moved);
-      for (JoinWait* wait : ended) {
-        if (event) {
-          wait->result = *event;
-        } else {
-          wait->result = std::unexpected(event.error());
-        }
-      }
-    }
-  }
+  if (moved) TakeJoinsOf(*moved, ended);
+  for (const std::uint64_t operation : engine_->TakeEndedClaims()) TakeJoinsOf(operation, ended);
   for (JoinWait* wait : joins_.TakeExpired(clock_.Now())) {
     wait->result = std::nullopt;
     ended.push_back(wait);

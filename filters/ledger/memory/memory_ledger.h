@@ -10,10 +10,11 @@
 #include "filters/ledger/join_table.h"
 #include "filters/ledger/ledger.h"
 #include "filters/ledger/ledger_engine.h"
+#include "filters/ledger/operation_queries.h"
 
 namespace recourse {
 
-class MemoryLedger final : public Ledger {
+class MemoryLedger final : public Ledger, public OperationLister {
  public:
   // `engine` has been started (recovery.h). `clock` outlives the ledger.
   MemoryLedger(std::unique_ptr<LedgerEngine> engine, const Clock& clock);
@@ -24,13 +25,27 @@ class MemoryLedger final : public Ledger {
   Task<Result<Event>> Record(Transition transition, Executor& executor) override;
   Task<Result<std::optional<Event>>> Join(std::uint64_t operation, MonoTime deadline,
                                           Executor& executor) override;
+  Task<Result<Event>> Read(std::uint64_t operation, Executor& executor) override;
+  Task<Result<ApprovalOutcome>> Decide(ApprovalOrder order, Executor& executor) override;
+  Task<Result<std::vector<Claim>>> Claims(std::uint64_t after, std::size_t limit,
+                                          Executor& executor) override;
   void MarkAnswered(std::uint64_t operation) override;
   Task<Result<std::vector<Event>>> Open(std::uint64_t after, std::size_t limit,
                                         Executor& executor) override;
+  Task<Result<FlowState>> MoveFlow(FlowMove move, Executor& executor) override;
+  Task<Result<std::optional<FlowState>>> FindOpenFlow(std::string caller, std::string flow,
+                                                      Executor& executor) override;
+  Task<Result<std::vector<FlowState>>> Flows(std::uint64_t after, std::size_t limit,
+                                             Executor& executor) override;
+  Result<void> RecordPolicy(const PolicyChange& change) override;
   Result<EventPage> List(const EventFilter& filter) override;
   Result<std::optional<Event>> Find(std::uint64_t id) override;
+  Result<OperationPage> Operations(const OperationFilter& filter) override;
+  Result<std::optional<FlowState>> FindFlow(std::uint64_t number) override;
+  Result<std::vector<FlowState>> NewestFlows(std::size_t limit) override;
   VerifyReport Verify() override;
   LedgerStats Stats() override;
+  void SetRule(const LedgerRule& rule) override;
   void OnCommit(std::function<void(double seconds, std::size_t rows)> observer) override;
 
  private:
@@ -39,8 +54,10 @@ class MemoryLedger final : public Ledger {
   // True: it waits. False: `wait.result` is the answer.
   bool JoinNow(JoinWait& wait);
   Result<void> CommitNow();
+  void Retire();
   // The joins that have ended. They are completed without the lock: whoever is resumed may call
   // the ledger again.
+  void TakeJoinsOf(std::uint64_t operation, std::vector<JoinWait*>& ended);
   std::vector<JoinWait*> TakeEndedJoins(std::optional<std::uint64_t> moved);
 
   // constant after construction
@@ -52,6 +69,8 @@ class MemoryLedger final : public Ledger {
   std::mutex mutex_;
   const std::unique_ptr<LedgerEngine> engine_;  // guarded by mutex_, but for log()
   JoinTable joins_;                             // guarded by mutex_
+  std::optional<LedgerRule> rule_;              // guarded by mutex_
+  MonoTime retire_due_{};                       // guarded by mutex_
 };
 
 }  // namespace recourse

@@ -7,7 +7,8 @@ write is executed and answered 201, and a read answers what it knows.
 
 Only the standard library is used, and no code is shared with the product.
 
-    python3 backend.py RECORD      prints {"ports": [P, Q], "control": C}, ends when stdin closes
+    python3 backend.py RECORD [CERTIFICATES]      ends when stdin closes; prints
+                                                  {"ports": [P, Q], "tls": {NAME: P}, "control": C}
 
 A script is a list of steps:
     "read"                read the request body whole (an incomplete one ends the script)
@@ -19,6 +20,8 @@ A script is a list of steps:
     {"gate": NAME}        wait until the test opens the gate
     "fin" "rst" "hang"    close, reset, or stay silent until the peer closes
     "until_closed"        stay silent until the peer closes, then go on with the script
+    "goodbye"             end TLS before the connection: without it "fin" is a cut (close_notify)
+A script may have a name; each request that follows it leaves a line "fault" in the record.
 """
 
 import contextlib
@@ -31,6 +34,8 @@ import sys
 import threading
 import time
 import urllib.parse
+
+from tls_ports import listen_with_tls
 
 WAIT_MAX = 60.0
 KEYED = ("/keyed/", "/v1/")  # here the backend itself de-duplicates by Idempotency-Key
@@ -59,23 +64,26 @@ class Backend:
         self.changed = threading.Condition()
         self.rules = []
         self.gates = set()
-        self.requests = []  # (method, path)
+        self.requests = []  # (method, path) of every request that began to arrive
+        self.recorded = 0  # how many of them stand in the record
         self.effects = []  # dicts: id, method, path, ref
         self.keyed = {}  # Idempotency-Key -> effect, for paths under KEYED
         self.sent = {}  # path -> bytes of streamed answers handed to the kernel
         self.connections = 0
         self.sequence = 0
 
-    def rule_for(self, method, path):
+    def steps_for(self, request):
         with self.changed:
             for rule in self.rules:
-                if rule["path"] != path or rule["method"] not in (method, "*"):
+                if rule["path"] != request.path or rule["method"] not in (request.method, "*"):
                     continue
-                if rule["times"] is None:
-                    return rule["steps"]
-                rule["times"] -= 1
-                if rule["times"] == 0:
-                    self.rules.remove(rule)
+                if rule["times"] is not None:
+                    rule["times"] -= 1
+                    if rule["times"] == 0:
+                        self.rules.remove(rule)
+                if rule["name"] is not None:
+                    line = {"name": rule["name"], "path": rule["path"], "request": request.number}
+                    self.record.add({"t": "fault", **line})
                 return rule["steps"]
         return None
 
@@ -88,6 +96,12 @@ class Backend:
             self.sequence += 1
             request.number = self.sequence
             self.requests.append((request.method, request.path))
+            self.changed.notify_all()
+
+    def record_request(self, request):
+        with self.changed:
+            self.record.add(request.line())
+            self.recorded += 1
             self.changed.notify_all()
 
     def execute(self, request):
@@ -113,7 +127,8 @@ class Backend:
         op = command["op"]
         if op == "rule":
             with self.changed:
-                self.rules.append({k: command[k] for k in ("method", "path", "steps", "times")})
+                del command["op"]
+                self.rules.append(command)
             return {}
         if op == "clear":
             with self.changed:
@@ -137,6 +152,11 @@ class Backend:
                 command["timeout"],
             )
             return {"seen": seen}
+        if op == "await_recorded":
+            recorded = self.wait_for(
+                lambda: self.recorded == len(self.requests), command["timeout"]
+            )
+            return {"recorded": recorded}
         if op == "effects":
             with self.changed:
                 return {"effects": [e for e in self.effects if e["path"] == command["path"]]}
@@ -272,7 +292,7 @@ class Served:
 
     def one(self, request):
         """Serves one request; False when the connection must not be used again."""
-        steps = self.backend.rule_for(request.method, request.path)
+        steps = self.backend.steps_for(request)
         # A script that starts otherwise answers before it has read the request.
         reads_first = steps is None or steps[0] == "read"
         try:
@@ -280,7 +300,7 @@ class Served:
                 request.read_body()
         finally:
             if reads_first:
-                self.backend.record.add(request.line())
+                self.backend.record_request(request)
         try:
             if steps is not None:
                 return self.play(request, steps)
@@ -291,7 +311,7 @@ class Served:
             return (request.field("connection") or "").lower() != "close"
         finally:
             if not reads_first:
-                self.backend.record.add(request.line())
+                self.backend.record_request(request)
 
     def play(self, request, steps):
         effect = None
@@ -304,6 +324,9 @@ class Served:
                 self.answer_write(request, effect)
             elif step == "fin":
                 return False
+            elif step == "goodbye":
+                with contextlib.suppress(OSError):
+                    self.socket.unwrap()
             elif step == "rst":
                 self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 return False
@@ -346,7 +369,7 @@ class Served:
             # In pieces, so that a proxy can be killed between them.
             for piece in (head[:9], head[9:], body[: len(body) // 2], body[len(body) // 2 :]):
                 self.send(piece)
-                time.sleep(0.001)
+                time.sleep(0.005)
         else:
             self.send(head + body)
 
@@ -426,6 +449,10 @@ def main():
             number = backend.connections
         Served(backend, sock, number).serve()
 
+
+    secure = listen_with_tls(sys.argv[2], serve) if len(sys.argv) > 2 else {}
+    for listener, handle in secure.values():
+        threading.Thread(target=accept_forever, args=(listener, handle), daemon=True).start()
     # Two ports for the same backend: a policy tells backends apart by their authority.
     listeners = [socket.create_server(("127.0.0.1", 0), backlog=1024) for _ in range(2)]
     control = socket.create_server(("127.0.0.1", 0), backlog=64)
@@ -435,7 +462,9 @@ def main():
         target=accept_forever, args=(control, lambda s: serve_control(backend, s)), daemon=True
     ).start()
     ports = [listener.getsockname()[1] for listener in listeners]
-    print(json.dumps({"ports": ports, "control": control.getsockname()[1]}), flush=True)
+    tls = {name: listener.getsockname()[1] for name, (listener, _) in secure.items()}
+    said = {"ports": ports, "tls": tls, "control": control.getsockname()[1]}
+    print(json.dumps(said), flush=True)
     sys.stdin.read()
     os._exit(0)
 

@@ -11,13 +11,19 @@ product; the phase table below is written down from the specification a second t
 `check` gives one line per violation, each starting with the invariant's number:
     I1  at most one effect per intent, and no dispatch without permission
     I2  every request the backend saw was remembered before, with the agent's own bytes
-    I3  every success told to an agent is a SUCCESS in L and exactly one effect in B
-    I4  all successes told for one intent are byte-identical
-    I5  what was told to be not executed had no effect
+    I3  every success told to an agent is a SUCCESS in L and exactly one effect in B, its own
+    I4  all successes told for one intent are byte-identical, and once one was told nothing else is
+    I5  what was told to be not executed had no effect, by that call or before it
     I6  SUCCESS in L has an effect, FAILED has none, attempt by attempt
     I7  only intents whose fault window was hit are unknown; settled ones do not stay unknown
     I12 rows are whole, in order, and every transition is legal (that none is missing is shown by
         the ledger's own hash chain: rows between them that are no events have numbers too)
+    I13 no answer is lost while the process runs; at rest everybody is told what L says
+    I14 an answer to a read is the one to that call
+    I17 reads without a fault are answered while the process runs
+
+A history may hold "down" and "up" lines around everything that was done to the process; with them
+I7, I13 and I17 excuse only what lies within such a time.
 """
 
 import datetime
@@ -67,15 +73,44 @@ def event_time_ns(event):
     return int(moment.timestamp() * 1000 + 0.5) * MILLISECOND
 
 
+# Refusals that come before the ledger is asked, so they say nothing of an earlier call.
+EARLY_REFUSALS = ("draining", "overloaded", "log-unavailable", "log-full", "quota-exceeded")
+EXECUTED = ("SUCCEEDED", "ANSWER_LOST", "COMPENSATED")
+
+
+class Downtimes:
+    """The times in which something was being done to the process; None when nobody noted them."""
+
+    def __init__(self, history):
+        self.spans = []
+        for line in history:
+            if line["t"] == "down":
+                self.spans.append([line["time_ns"], float("inf")])
+            elif line["t"] == "up":
+                self.spans[-1][1] = line["time_ns"]
+        self.noted = bool(self.spans)
+
+    def touch(self, begin, end):
+        return any(begin <= span[1] and span[0] <= end for span in self.spans)
+
+
 class Intent:
     def __init__(self, path):
         self.path = path
         self.requests = []
         self.effects = []
         self.invokes = []
+        self.invoked = {}
         self.returns = []
         self.lost = []
+        self.left = []
         self.events = []
+
+    def invoked_at(self, line):
+        """When the call of that line was made."""
+        if len(self.invoked) < len(self.invokes):
+            self.invoked = {i["call"]: i["time_ns"] for i in self.invokes}
+        return self.invoked[line["call"]]
 
     def attempts(self):
         """[(DISPATCHING row, last row of that attempt, requests, effects)], oldest first."""
@@ -113,10 +148,15 @@ def gather(backend, history, events):
         elif line["t"] == "effect":
             intent(line["path"]).effects.append(line)
     for line in history:
+        if "path" not in line or line.get("method") == "GET":
+            continue
         target = intent(line["path"])
-        {"invoke": target.invokes, "return": target.returns, "lost": target.lost}[
-            line["t"]
-        ].append(line)
+        {
+            "invoke": target.invokes,
+            "return": target.returns,
+            "lost": target.lost,
+            "left": target.left,
+        }[line["t"]].append(line)
     for event in events:
         intent(event["path"]).events.append(event)
     for one in intents.values():
@@ -129,6 +169,26 @@ def problem_of(line):
     if "problem+json" not in line["headers"].get("content-type", ""):
         return {}
     return json.loads(line["body"])
+
+
+def outcome_told(line):
+    return problem_of(line).get("outcome", line["headers"].get("recourse-outcome"))
+
+
+def is_early_refusal(line):
+    return problem_of(line).get("type", "").rpartition("/")[2] in EARLY_REFUSALS
+
+
+def is_success(line):
+    return 200 <= line["status"] < 300
+
+
+def caller_of(request):
+    """The number of the call that a request at the backend was made for; None when unsaid."""
+    for name, value in request.get("headers", ()):
+        if name.lower() == "x-call":
+            return int(value)
+    return None
 
 
 def check_effects(one, keyed):
@@ -157,21 +217,32 @@ def check_remembered(one):
         bodies = {line["body_sha256"] for line in one.invokes}
         if bodies and request["body_sha256"] not in bodies:
             yield f"I2 {one.path}: request {request['number']} has bytes that no agent sent"
+    cut = {line["call"] for line in one.left if line["cut"]}
+    for request in one.requests:
+        if caller_of(request) in cut:
+            yield f"I2 {one.path}: call {caller_of(request)} was dispatched before it was whole"
 
 
 def check_successes(one):
-    told = [line for line in one.returns if 200 <= line["status"] < 300]
+    told = [line for line in one.returns if is_success(line)]
     last = one.events[-1] if one.events else None
     for line in told:
         if last is None or last["status"] not in ("SUCCESS", "COMPENSATED"):
             said = last and last["phase"]
             yield f"I3 {one.path}: {line['status']} was told, the ledger says {said}"
             continue
-        if [e["id"] for e in one.effects] != [last["external_ref"]]:
+        # A tool that the policy does not list has no external_ref.
+        reference = last["external_ref"]
+        if last["tool"].startswith("unlisted.") and len(one.effects) == 1:
+            reference = reference or one.effects[0]["id"]
+        if [e["id"] for e in one.effects] != [reference]:
             yield (
                 f"I3 {one.path}: external_ref {last['external_ref']!r}, "
                 f"effects {[e['id'] for e in one.effects]}"
             )
+        said = reference_in(line)
+        if said is not None and said not in [e["id"] for e in one.effects]:
+            yield f"I3 {one.path}: told of {said!r}, which is another's effect"
     answers = {
         (line["status"], line["headers"].get("content-type"), line["body"]) for line in told
     }
@@ -182,12 +253,52 @@ def check_successes(one):
         yield f"I4 {one.path}: answers carry keys {keys}, the ledger has another"
 
 
+def reference_in(line):
+    """The effect's name that a success carries, if it is one of ours."""
+    try:
+        body = json.loads(line["body"])
+    except ValueError:
+        return None
+    return body.get("id", body.get("external_ref")) if isinstance(body, dict) else None
+
+
+def is_undone(one, line):
+    """Whether it tells of an effect that its flow's end took back."""
+    return outcome_told(line) == "compensated" and one.events[-1]["phase"] == "COMPENSATED"
+
+
+def check_constancy(one):
+    """What was told to be executed stays so, for every call made after that."""
+    told = [line for line in one.returns if is_success(line)]
+    known = told + [line for line in one.returns if problem_of(line).get("outcome") == "executed"]
+    for words, first_told, may in (
+        ("a success", told, is_success),
+        ("executed", known, lambda line: is_success(line) or line in known),
+    ):
+        if not first_told:
+            continue
+        since = min(line["time_ns"] for line in first_told)
+        for line in one.returns:
+            is_later = one.invoked_at(line) > since and not is_early_refusal(line)
+            if is_later and not may(line) and not is_undone(one, line):
+                yield (
+                    f"I4 {one.path}: after {words} was told, call {line['call']} was told "
+                    f"{line['status']} {outcome_told(line)}"
+                )
+
+
 def check_refusals(one):
     events = {str(e["event_id"]): e for e in one.events}
+    callers = {request["number"]: caller_of(request) for request in one.requests}
     for line in one.returns:
-        outcome = problem_of(line).get("outcome", line["headers"].get("recourse-outcome"))
+        outcome = outcome_told(line)
         if outcome not in ("not_executed", "rejected"):
             continue
+        for effect in one.effects:
+            if callers.get(effect["request"]) == line["call"]:
+                yield f"I5 {one.path}: told {outcome}, but this call made {effect['id']}"
+            if effect["time_ns"] < one.invoked_at(line) and not is_early_refusal(line):
+                yield f"I5 {one.path}: told {outcome} after {effect['id']} had happened"
         row = events.get(line["headers"].get("recourse-event", ""))
         if row is not None:
             for dispatched, _, _, effects in one.attempts():
@@ -215,16 +326,74 @@ def check_outcomes(one, keyed):
             yield f"I6 {one.path}: attempt {row['attempt']} is {end['phase']} without an effect"
 
 
-def check_unknown(one, faulty, settled):
+def check_unknown(one, faulty, settled, downtimes):
     if not one.events:
         return
-    unknown = [e for e in one.events if e["phase"] == "UNCERTAIN"]
-    if unknown and not one.lost and one.path not in faulty:
-        yield f"I7 {one.path}: unknown ({unknown[0]['cause']}) without a fault"
+    for event in one.events:
+        if event["phase"] != "UNCERTAIN" or one.path in faulty:
+            continue
+        begun = [
+            event_time_ns(e)
+            for e in one.events
+            if e["phase"] == "DISPATCHING" and e["event_id"] < event["event_id"]
+        ]
+        end = event_time_ns(event) + MILLISECOND
+        if downtimes.noted:
+            excused = downtimes.touch(max(begun, default=end) - MILLISECOND, end)
+        else:
+            excused = bool(one.lost)
+        if not excused:
+            yield f"I7 {one.path}: unknown ({event['cause']}) without a fault"
+            break
     if one.events[-1]["phase"] == "UNCERTAIN" and one.path.startswith(settled):
         yield f"I7 {one.path}: stayed unknown although its probe works"
     if one.events[-1]["phase"] == "DISPATCHING":
         yield f"I7 {one.path}: still DISPATCHING at rest"
+
+
+def check_lost(one, downtimes):
+    if not downtimes.noted:
+        return
+    for line in one.lost:
+        if not downtimes.touch(one.invoked_at(line), line["time_ns"]):
+            yield f"I13 {one.path}: the answer to call {line['call']} was lost: {line['error']}"
+
+
+def check_last_word(one):
+    """The last call was made at rest, so it was told what the ledger says."""
+    if not one.returns or not one.events:
+        return
+    line = max(one.returns, key=one.invoked_at)
+    outcome = "executed" if is_success(line) else outcome_told(line)
+    phase = one.events[-1]["phase"]
+    if phase in EXECUTED:
+        agree = outcome == "executed"
+    elif phase == "UNCERTAIN":
+        agree = outcome == "unknown"
+    else:
+        agree = outcome in ("not_executed", "rejected")
+    if not agree:
+        yield f"I13 {one.path}: last told {line['status']} {outcome}, the ledger says {phase}"
+
+
+def check_reads(history, faulty, downtimes):
+    calls = {line["call"]: line for line in history if line["t"] == "invoke"}
+    for line in history:
+        if line.get("method") != "GET" or line["t"] not in ("return", "lost"):
+            continue
+        call = calls[line["call"]]
+        if line["t"] == "return" and line["status"] == 200 and '"target"' in line["body"]:
+            echo = json.loads(line["body"])
+            numbers = [v for n, v in echo["headers"] if n.lower() == "x-call"]
+            if (echo["target"], numbers) != (line["path"], [str(line["call"])]):
+                yield f"I14 {line['path']}: call {line['call']} got the answer to {echo}"
+            continue
+        if line["path"] in faulty:
+            if line["t"] == "return" and outcome_told(line) not in (None, "not_executed"):
+                yield f"I17 {line['path']}: a read was told {outcome_told(line)}"
+        elif not downtimes.touch(call["time_ns"], line["time_ns"]):
+            said = line.get("status", line.get("error"))
+            yield f"I17 {line['path']}: call {line['call']} was not answered: {said}"
 
 
 def check_rows(events):
@@ -269,14 +438,19 @@ def check_operation(operation, rows):
         phase, epoch = row["phase"], row["epoch"]
 
 
-def check(backend, history, events, faulty=(), settled=(), keyed=("/keyed/",), scope=""):
+def check(
+    backend, history, events, faulty=(), settled=(), keyed=("/keyed/",), scope="", rested=False
+):
     """Violations, as lines. `faulty`: paths that a fault was injected into on purpose; `settled`:
     path prefixes whose probe works, so that nothing may stay unknown; `keyed`: path prefixes where
-    the backend de-duplicates; `scope`: only intents whose path starts so."""
+    the backend de-duplicates; `scope`: only intents whose path starts so; `rested`: every intent
+    was called once more after everything had come to rest."""
     found = list(check_rows(events))
     if found:
         return found
     settled, keyed, faulty = tuple(settled) or ("\0",), tuple(keyed) or ("\0",), set(faulty)
+    downtimes = Downtimes(history)
+    found += check_reads(history, faulty, downtimes)
     for path, one in sorted(gather(backend, history, events).items()):
         if not path.startswith(scope):
             continue
@@ -284,7 +458,11 @@ def check(backend, history, events, faulty=(), settled=(), keyed=("/keyed/",), s
         found += check_effects(one, by_key)
         found += check_remembered(one)
         found += check_successes(one)
+        found += check_constancy(one)
         found += check_refusals(one)
         found += check_outcomes(one, by_key)
-        found += check_unknown(one, faulty, settled)
+        found += check_unknown(one, faulty, settled, downtimes)
+        found += check_lost(one, downtimes)
+        if rested:
+            found += check_last_word(one)
     return found

@@ -12,17 +12,20 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class Double:
-    """The scriptable backend (backend.py) as a process, with its control port."""
+    """The scriptable backend (backend.py) as a process, with its control port. `identities` is a
+    directory of certificates; each is served on the TLS port that `tls` names."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, identities=None):
         self.record_path = os.path.join(directory, "backend.jsonl")
         self.process = subprocess.Popen(
-            [sys.executable, os.path.join(HERE, "backend.py"), self.record_path],
+            [sys.executable, os.path.join(HERE, "backend.py"), self.record_path]
+            + ([str(identities)] if identities else []),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
         ports = json.loads(self.process.stdout.readline())
         self.port, self.keyed_port = ports["ports"]
+        self.tls = ports["tls"]
         self.control_port = ports["control"]
         self.url = f"http://127.0.0.1:{self.port}"
         self.keyed_url = f"http://127.0.0.1:{self.keyed_port}"
@@ -41,9 +44,10 @@ class Double:
         assert "error" not in answer, answer
         return answer
 
-    def script(self, method, path, steps, times=None):
-        """The next `times` requests (None: all) to `method path` follow `steps`."""
-        self.ask("rule", method=method, path=path, steps=steps, times=times)
+    def script(self, method, path, steps, times=None, name=None):
+        """The next `times` requests (None: all) to `method path` follow `steps`; the record tells
+        each of them by `name`."""
+        self.ask("rule", method=method, path=path, steps=steps, times=times, name=name)
 
     def open_gate(self, gate):
         self.ask("open", gate=gate)
@@ -56,6 +60,11 @@ class Double:
     def await_effects(self, path, count=1, timeout=15.0):
         answer = self.ask("await_effects", path=path, count=count, timeout=timeout)
         assert answer["seen"], f"{path} was not executed {count} times"
+
+    def await_recorded(self, timeout=15.0):
+        """Waits until every request that began to arrive has ended and stands in the record."""
+        answer = self.ask("await_recorded", timeout=timeout)
+        assert answer["recorded"], "a request is still arriving"
 
     def effects(self, path):
         return self.ask("effects", path=path)["effects"]

@@ -27,6 +27,7 @@ class Fault:
     body_bytes: int = 0
     only_plain: bool = False
     alone: bool = False  # not raced: eight such bodies at a time are a test of their own
+    probe: list = None  # what the first probe meets
 
 
 def cut(text, end, first=(502,), phases=LOST):

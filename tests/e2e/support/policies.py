@@ -7,11 +7,12 @@ meeting, and the path alone tells which intent a request, an effect or an event 
 STANDARD = """\
 version: 1
 unlisted: {{ reads: pass, writes: guard }}
+ledger: {{ keep_headers: [ X-Receipt, X-Fine ]{ledger} }}
 backends:
   shop:   {{ url: "{url}", hosts: [ shop.test, 127.0.0.1 ], timeout: {timeout} }}
   keyed:
     {{ url: "{keyed_url}", hosts: [ keyed.test ], key_header: Idempotency-Key, timeout: {timeout} }}
-tools:
+{backends}tools:
   plain.create:
     match: POST shop /plain/{{token}}
     effect: write
@@ -40,12 +41,48 @@ tools:
 {extra}"""
 
 
-def standard(double, timeout="10s", absent_after="1s", extra_tools=""):
-    """The policy over a double; `timeout` and `absent_after` as the policy writes durations."""
+def standard(double, timeout="10s", absent_after="1s", extra_tools="", ledger="", backends=""):
+    """The policy over a double; `timeout` and `absent_after` as the policy writes durations,
+    `ledger` further words of that section, `backends` and `extra_tools` further lines."""
     return STANDARD.format(
         url=double.url,
         keyed_url=double.keyed_url,
         timeout=timeout,
         absent_after=absent_after,
         extra=extra_tools,
+        backends=backends,
+        ledger=ledger and f", {ledger}",
     )
+
+OBSERVED = """\
+version: 1
+mode: {mode}
+unlisted: {{ reads: deny, writes: {unlisted} }}
+backends:
+  shop: {{ url: "{url}", hosts: [ shop.test, 127.0.0.1 ], timeout: 500ms }}
+tools:
+  orders.create:
+    match: POST shop /orders/{{token}}
+    effect: write
+    identity: [ body#/cart ]
+    external_ref: answer.body#/id
+    settle: {{ request: "GET /orders/{{path.token}}?client_ref={{body#/client_ref}}",
+              happened: answer.body#/items/0/id }}
+    undo: {{ request: "DELETE /orders/{{external_ref}}" }}
+  mail.send:
+    match: POST shop /mail/{{token}}
+    effect: write
+    undo: none
+    approval: {{ by: [ team-support ] }}
+  rows.add:
+    match: POST shop /rows/{{token}}
+    effect: write
+    scope: header:X-Run
+    undo: none
+    reason: rows may stay
+"""
+
+
+def observed(url, mode="observe", unlisted="deny"):
+    """A policy with every kind of rule that observe mode has a verdict for."""
+    return OBSERVED.format(url=url, mode=mode, unlisted=unlisted)

@@ -56,10 +56,12 @@ class Response:
 class Connection:
     """One TCP connection with a read buffer. Use as a context manager."""
 
-    def __init__(self, port, timeout=TIMEOUT, receive_buffer=None):
+    def __init__(self, port, timeout=TIMEOUT, receive_buffer=None, source=None):
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         if receive_buffer is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        if source is not None:
+            self.socket.bind((source, 0))
         self.socket.settimeout(timeout)
         self.socket.connect(("127.0.0.1", port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

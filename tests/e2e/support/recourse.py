@@ -1,5 +1,6 @@
 """Starts, watches and ends the real binary. Every wait has a bound."""
 
+import contextlib
 import http.client
 import json
 import os
@@ -25,7 +26,8 @@ STOP_MAX = 40.0 * PATIENCE
 def environment(extra=None):
     """Our own variables only: the caller's RECOURSE_* must not leak into the product."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("RECOURSE_")}
-    return {**kept, **(extra or {})}
+    # The tests' own directory may lie on whatever a container has.
+    return {**kept, "RECOURSE_UNSAFE_FS": "true", **(extra or {})}
 
 
 def run_cli(*arguments, env=None, timeout=30.0):
@@ -66,6 +68,7 @@ class Recourse:
         self.with_token = token
         self.arguments = list(map(str, arguments))
         self.env = dict(env or {})
+        self.wrapper = []  # a command that replaces itself by the process
         self.process = None
         self.ports = None
 
@@ -86,7 +89,7 @@ class Recourse:
     def command(self):
         token = ["--admin-token-file", str(self.token_path)] if self.with_token else []
         return [
-            BINARY, "run",
+            *self.wrapper, BINARY, "run",
             "--policy", str(self.policy_path),
             "--data", str(self.data),
             "--listen", "127.0.0.1:0",
@@ -154,6 +157,14 @@ class Recourse:
 
     def access_log(self):
         return [json.loads(line) for line in self.stdout().splitlines()]
+
+    def await_log(self, condition, count=1, timeout=10.0):
+        """The access log lines that hold, once there are `count`: they come after the answer."""
+        deadline = time.monotonic() + timeout * PATIENCE
+        while len(found := [line for line in self.access_log() if condition(line)]) < count:
+            assert time.monotonic() < deadline, self.stdout()[-2000:]
+            time.sleep(0.01)
+        return found
 
     def memory_kib(self):
         """Resident size now and at its highest."""
@@ -226,3 +237,12 @@ class Recourse:
     def verify(self):
         """The ledger's own check of its hash chain."""
         return self.admin("POST", "/ledger/verify")
+
+
+@contextlib.contextmanager
+def kept_whole(directory, policy):
+    """A process for many tests, which at their end still runs on a whole ledger."""
+    with Recourse(directory, policy) as running:
+        yield running
+        assert running.running(), running.stderr()[-4000:]
+        assert running.verify()["ok"]

@@ -1,0 +1,104 @@
+// Looks after the operations that wait for humans: ends them when their time is over or their
+// policy changes, and sends what was approved, once, also after a restart.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "filters/approving.h"
+#include "filters/filter.h"
+#include "filters/ledger/ledger.h"
+#include "proxy/base/clock.h"
+
+namespace recourse {
+
+// Everything happens on the thread of Parts::executor; Watch, PolicyChanged, Stop and what says so
+// may be called on any thread. Outlives every job that it posted.
+class ApprovalRunner final : public Approving {
+ public:
+  struct Parts {
+    Ledger& ledger;
+    Executor& executor;
+    Timer& timer;
+    const Clock& clock;
+    // The policy in force. Thread-safe.
+    std::function<std::shared_ptr<const Policy>()> policy;
+    // The chain from `idempotency` on, on the runner's thread.
+    std::function<Task<Result<Outcome>>(RequestContext&)> send;
+    // Called on the runner's thread with every event that began to wait or was decided.
+    std::function<void(const Event&)> tell;
+  };
+  explicit ApprovalRunner(Parts parts) : parts_(std::move(parts)) {}
+  ApprovalRunner(const ApprovalRunner&) = delete;
+  ApprovalRunner& operator=(const ApprovalRunner&) = delete;
+  ~ApprovalRunner() override;
+
+  // Loads what waits, then works until Stop(). Returns when the last call on its way has ended.
+  // Call once, on the runner's thread.
+  Task<void> Run();
+  // Ends Run() within kApprovalTick plus a backend's timeout.
+  void Stop();
+
+  void Watch(const Event& claim) override;
+  // Another policy is in force: what waits under an older one is void.
+  void PolicyChanged();
+
+  // For operators. Blocking: call from an admin thread, never from an I/O thread. Fail with a line
+  // for people. `order.policy` is filled in.
+  std::expected<ApprovalOutcome, std::string> Decide(ApprovalOrder order);
+  // What waits for a human or was approved, ascending by operation, at most `limit`.
+  std::expected<std::vector<Claim>, std::string> List(std::uint64_t after, std::size_t limit);
+  // The operation's latest event.
+  std::expected<Event, std::string> Read(std::uint64_t operation);
+  // Lets go whoever waits in Decide, List or Read, now and later: the runner's thread ends.
+  // Thread-safe.
+  void Close() { closed_ = true; }
+
+  // On the runner's thread, without blocking it.
+  Task<std::expected<ApprovalOutcome, std::string>> DecideNow(ApprovalOrder order);
+
+ private:
+  struct Entry {
+    MonoTime due;   // when to look at it next
+    MonoTime ends;  // when its time is over
+    bool is_worked_on = false;
+  };
+
+  void Post(Job job);
+  Task<void> Load();
+  void Track(std::uint64_t operation, MonoTime due, MonoTime ends);
+  void SetDue(std::uint64_t operation, MonoTime due);
+  void Forget(std::uint64_t operation);
+  void Wake();
+  void Tick();
+  MonoTime NextTick() const;
+  Task<void> Work(std::uint64_t operation);
+  Task<void> Send(Event approved);
+  Task<std::expected<std::vector<Claim>, std::string>> ListNow(std::uint64_t after,
+                                                               std::size_t limit);
+  Task<std::expected<Event, std::string>> ReadNow(std::uint64_t operation);
+  // Counts what runs, and lets Run() end after the last of it.
+  void SpawnCounted(Task<void> task, Job done);
+  template <class T>
+  std::expected<T, std::string> Await(std::function<Task<std::expected<T, std::string>>()> make);
+
+  const Parts parts_;
+  std::atomic<bool> closed_{false};
+
+  // Owned by the runner's thread.
+  std::map<std::uint64_t, Entry> entries_;            // by operation
+  std::set<std::pair<MonoTime, std::uint64_t>> due_;  // entries that nobody works on
+  std::size_t active_ = 0;
+  bool is_stopping_ = false;
+  std::optional<Promise<bool>> wake_;     // set while Run() has nothing to do
+  std::optional<Promise<bool>> drained_;  // set while Run() waits for the last work
+};
+
+}  // namespace recourse

@@ -1,0 +1,22 @@
+// A call that waited in the ledger, as the chain gets it. Pure.
+#pragma once
+
+#include <expected>
+#include <memory>
+#include <string>
+
+#include "filters/context.h"
+#include "filters/ledger/event.h"
+
+namespace recourse {
+
+// The context of the request that `event` keeps; executor and timer are unset. Fails with a line
+// for people when `policy` does not route it to the tool and backend that it began with.
+std::expected<std::unique_ptr<RequestContext>, std::string> ApprovedCall(
+    const Event& event, std::shared_ptr<const Policy> policy);
+
+// Why that call may not be made with this body instead; empty: it may. The body is read as the
+// original one was.
+std::string ObjectionToEdit(const Event& event, const std::string& body);
+
+}  // namespace recourse

@@ -1,0 +1,155 @@
+#include "filters/idempotency/observer.h"
+
+#include <utility>
+
+#include "filters/idempotency/event_answer.h"
+#include "filters/outcome.h"
+
+namespace recourse {
+namespace {
+
+Digest Apart(const Digest& digest) {
+  std::string text("recourse-observed-1");
+  text.append(AsView(digest));
+  return Sha256(text);
+}
+
+// "key-required: the tool x needs the header y".
+std::string Words(const RequestContext& context, const Error& refusal) {
+  std::string text(FactsOf(refusal.code()).slug);
+  const std::string detail = RefusalDetail(context, refusal);
+  return detail.empty() ? text : text + ": " + detail;
+}
+
+bool WouldAskAHuman(const RequestContext& context, const CallBody& body) {
+  return context.tool != nullptr && context.tool->approval &&
+         NeedsApproval(*context.tool->approval, ValuesOfCall(context, body));
+}
+
+PreparedCall Unkeyed(const ObservedCall& call, const std::string& install_secret, Random& random,
+                     ObserveVerdict verdict, std::string detail) {
+  PreparedCall prepared = PrepareLoggedOnly(call.context, install_secret, random);
+  prepared.operation.event.verdict = verdict;
+  prepared.operation.event.detail = std::move(detail);
+  prepared.operation.event.settle.reset();
+  return prepared;
+}
+
+// The operation whose answer the client has now: a repeat that enforce would have answered counts
+// as an answer to the first call.
+std::uint64_t AnsweredBy(const Event& event) {
+  switch (event.verdict) {
+    case ObserveVerdict::kFresh:
+    case ObserveVerdict::kWouldHold:
+      return event.operation;
+    case ObserveVerdict::kWouldReplay:
+    case ObserveVerdict::kWouldJoin:
+    case ObserveVerdict::kWouldResend:
+      return event.related;
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
+
+DerivedKey ForObserving(DerivedKey key) {
+  key.key = Apart(key.key);
+  if (key.intent != Digest{}) key.intent = Apart(key.intent);
+  return key;
+}
+
+PreparedCall Foretell(const ObservedCall& call, const std::string& install_secret, Random& random) {
+  const RequestContext& context = call.context;
+  std::optional<Error> refusal = call.refusal;
+  if (!refusal && !call.is_whole) {
+    return Unkeyed(call, install_secret, random, ObserveVerdict::kNotJudged,
+                   "the arguments were not seen whole");
+  }
+  if (!refusal && !context.guarded) {
+    return Unkeyed(call, install_secret, random, ObserveVerdict::kFresh, {});
+  }
+  if (!refusal) {
+    auto prepared = PrepareCall(context, install_secret);
+    if (prepared) {
+      prepared->key = ForObserving(std::move(prepared->key));
+      Event& event = prepared->operation.event;
+      event.key = prepared->key.key;
+      if (event.intent != Digest{}) event.intent = prepared->key.intent;
+      event.settle.reset();
+      event.verdict = WouldAskAHuman(context, prepared->body) ? ObserveVerdict::kWouldHold
+                                                              : ObserveVerdict::kFresh;
+      return std::move(*prepared);
+    }
+    refusal = prepared.error();
+  }
+  return Unkeyed(call, install_secret, random, ObserveVerdict::kWouldRefuse,
+                 Words(context, *refusal));
+}
+
+Transition Observer::Outcome(const ObservedCall& call, PreparedCall prepared,
+                             const Event& begun) const {
+  const Tool& tool = ToolOf(call.context);
+  const Result<Answer>& result = call.result;
+  std::optional<Json> body;
+  if (result && ReadsAnswerBody(tool)) body = ReadAnswerBody(*result);
+  CallValues values = ValuesOfCall(call.context, prepared.body);
+  values.key = prepared.key.client_key.value_or(ToHex(begun.key));
+  if (result) {
+    values.answer_status = result->response.status;
+    values.answer_headers = &result->response.headers;
+    values.answer_body = body ? &*body : nullptr;
+  }
+  Verdict verdict = Classify(tool, result, values);
+  if (begun.cause == Cause::kResend) verdict = OfResend(std::move(verdict));
+  Transition transition = MakeTransition(begun, verdict, tool, result, values);
+  // Nothing of it is ever sent or told again.
+  transition.answer_kept = false;
+  transition.answer = HttpResponse();
+  transition.undo.reset();
+  if (!begun.detail.empty()) {
+    transition.detail = begun.detail + (transition.detail.empty() ? "" : "; ") + transition.detail;
+  }
+  return transition;
+}
+
+Task<Result<void>> Observer::Watch(ObservedCall& call) {
+  PreparedCall prepared = Foretell(call, install_secret_, random_);
+  const Event& event = prepared.operation.event;
+  call.place = order_.Arrive(event.intent != Digest{} ? event.intent : event.key);
+  Result<void> done = co_await Record(call, std::move(prepared));
+  order_.Recorded(call.place);
+  co_return done;
+}
+
+void Observer::End(ObservedCall& call) {
+  order_.Ended(*call.place);
+  call.ended.Set(true);
+}
+
+Task<Result<void>> Observer::Record(ObservedCall& call, PreparedCall prepared) {
+  Executor& executor = *call.context.executor;
+  co_await order_.MyTurn(call.place, executor);
+  // A copy: the outcome is judged with what the ledger was asked.
+  const Result<Begun> begun = co_await ledger_.Begin(prepared.operation, executor);
+  if (begun) {
+    call.verdict = begun->event.verdict;
+    call.event = begun->event.id;
+  }
+  co_await call.ended.Wait();
+  if (!begun) co_return std::unexpected(begun.error());
+  if (call.result) {
+    call.result->body_complete = call.result->body_complete || EndsByItself(*call.result);
+  }
+  const Result<Event> recorded =
+      co_await ledger_.Record(Outcome(call, std::move(prepared), begun->event), executor);
+  if (!recorded) co_return std::unexpected(recorded.error());
+  call.event = recorded->id;
+  const std::uint64_t answered = AnsweredBy(*recorded);
+  if (call.is_delivered && answered != 0 && IsFinalWord(*recorded)) {
+    ledger_.MarkAnswered(answered);
+  }
+  co_return Result<void>();
+}
+
+}  // namespace recourse

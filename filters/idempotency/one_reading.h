@@ -1,0 +1,31 @@
+// Whether what the policy reads from a call has one reading (bad-inputs P40, P41, M16, M17, J22).
+// Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "filters/call_values.h"
+#include "policy/policy.h"
+
+namespace recourse {
+
+struct Objection {
+  ErrorCode code = ErrorCode::kMalformedRequest;  // or kUnsupportedMediaType
+  std::string detail;                             // names the place and what to do
+};
+
+// Why a call of `tool` must not be sent: a backend could take another value than the policy for a
+// key, a condition or an undo request. That is so when a query, form or header name that the policy
+// reads is there twice, also in another case, as a list (`a[]`) or behind a ';'; when a JSON member
+// on the way to a value has a twin in another case (many decoders take either); and when the policy
+// reads from a body that has another type than JSON or form, is encoded, or is not there at all.
+// An encoded body is also refused where the key is made of it and the agent did not name its intent
+// (`intent_is_named`): the same arguments are other bytes each time they are compressed.
+// nullopt: nothing is to be said against it. `query` is decoded, the target of `request` is raw.
+std::optional<Objection> ObjectionTo(const Tool& tool, const HttpRequest& request,
+                                     const CallBody& body,
+                                     const std::vector<std::pair<std::string, std::string>>& query,
+                                     bool intent_is_named);
+
+}  // namespace recourse

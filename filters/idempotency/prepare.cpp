@@ -1,0 +1,189 @@
+#include "filters/idempotency/prepare.h"
+
+#include <algorithm>
+#include <array>
+
+#include "filters/idempotency/client_key.h"
+#include "filters/idempotency/one_reading.h"
+#include "filters/kept_request.h"
+#include "filters/key_text.h"
+#include "filters/upstream_request.h"
+#include "proxy/base/hash.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::string_view kNotOneReading = "what the policy reads from the call has two readings";
+
+bool IsFlowName(std::string_view text) {
+  return !text.empty() && text.size() <= limits::kFlowNameBytesMax &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7f; });
+}
+
+// What a call holds where the policy looks for the flow of its parent; the same value names the
+// same flow, in whatever place it stands.
+std::string ParentName(const KeyInputs& inputs, const ScopeRule& rule) {
+  std::string text = ScopeText(inputs, rule);
+  if (rule.kind != ScopeRule::Kind::kBody) return text;
+  const auto value = ParseJson(text);  // a body's text is quoted there
+  return value ? ScalarText(*value) : text;
+}
+
+// The flow that the agent names, else the one that the policy finds in the call, else the trace.
+Result<std::string> FlowOf(const RequestContext& context, const KeyInputs& inputs) {
+  const std::string* named = FindHeader(context.request.headers, "Recourse-Flow");
+  if (named == nullptr && context.policy != nullptr) {
+    for (const ScopeRule& rule : context.policy->flow_rules.parent) {
+      std::string text = ParentName(inputs, rule);
+      if (IsFlowName(text)) return text;
+    }
+  }
+  if (named == nullptr) return context.trace.trace_id;
+  if (!IsFlowName(*named)) {
+    return std::unexpected(
+        Error(ErrorCode::kMalformedRequest, "Recourse-Flow is 1 to 128 visible ASCII characters"));
+  }
+  return *named;
+}
+
+void FillEvent(const RequestContext& context, const DerivedKey& key, Event& event) {
+  event.key = key.key;
+  if (key.spans_traces || key.is_windowed) event.intent = key.intent;
+  event.args_hash = key.args_hash;
+  event.tool = context.tool_name;
+  event.backend = context.backend->name;
+  event.caller = context.caller;
+  event.trace_id = context.trace.trace_id;
+  event.dedupe_domain = DedupeDomain(*context.backend);
+  event.policy_version = context.policy == nullptr ? std::string() : context.policy->version;
+  event.method = context.request.method;
+  event.path = context.path;
+}
+
+void AddProbe(const Tool& tool, CallValues values, const DerivedKey& key, Event& event) {
+  if (!tool.settle) return;
+  values.key = key.client_key.value_or(KeyPlaceholder());
+  auto probe = Render(tool.settle->request, values);
+  if (probe) {
+    event.settle = std::move(*probe);
+  } else {
+    event.detail = "the settle request cannot be made: ";
+    event.detail += probe.error().detail();
+  }
+}
+
+KeyInputs InputsOf(const RequestContext& context, const CallBody& body,
+                   const std::string& install_secret) {
+  return {install_secret,  ToolOf(context), context.tool_name, context.caller, context.trace,
+          context.request, context.path,    context.captures,  context.query,  body};
+}
+
+// The request is kept, to be sent when somebody has approved it.
+void AddApproval(const RequestContext& context, const ApprovalRule& rule, NewOperation& operation) {
+  operation.approval = {.needed = rule.needs,
+                        .by = rule.by,
+                        .expires = rule.expires,
+                        .policy = context.policy->digest,
+                        .why = *context.needs_approval};
+  const HttpRequest& request = context.request;
+  operation.event.request = {request.method, request.target, request.headers, request.body};
+}
+
+// `flow` is the one that the agent named, else the trace.
+void FillOperation(const RequestContext& context, std::string flow, PreparedCall& call) {
+  const Tool& tool = ToolOf(context);
+  NewOperation& operation = call.operation;
+  FillEvent(context, call.key, operation.event);
+  operation.event.flow = std::move(flow);
+  operation.event.is_step = context.guarded;
+  const Flow* const declared = context.policy != nullptr && context.tool != nullptr
+                                   ? context.policy->FlowOf(*context.tool)
+                                   : nullptr;
+  if (operation.event.is_step && declared != nullptr) {
+    operation.event.flow_name = declared->name;
+    operation.event.flow_has_deadline = declared->deadline.has_value();
+  }
+  AddProbe(tool, ValuesOfCall(context, call.body), call.key, operation.event);
+  if (call.key.is_windowed) {
+    operation.dedupe_window = tool.dedupe_window;
+    operation.event.window_ms = tool.dedupe_window.count();
+  }
+  operation.across_traces = call.key.spans_traces ? tool.across_traces : AcrossTraces::kNever;
+  operation.on_mismatch = tool.on_mismatch;
+  operation.failed_ttl = tool.failed_ttl;
+  if (context.policy != nullptr) operation.quota = context.policy->quotas.Of(context.caller);
+  operation.attempts_max = limits::kAttemptsPerOperationMax;
+  operation.approved = context.approved;
+  if (context.policy != nullptr) operation.policy_in_force = context.policy->digest;
+  if (context.needs_approval) AddApproval(context, *tool.approval, operation);
+}
+
+}  // namespace
+
+const Tool& ToolOf(const RequestContext& context) {
+  return context.tool == nullptr ? UnlistedTool() : *context.tool;
+}
+
+Result<PreparedCall> PrepareCall(const RequestContext& context, const std::string& install_secret) {
+  auto body = ReadCallBody(context.request);
+  if (!body) return std::unexpected(body.error());
+  PreparedCall call;
+  call.body = std::move(*body);
+  auto key = DeriveKey(InputsOf(context, call.body, install_secret));
+  if (!key) return std::unexpected(key.error());
+  call.key = std::move(*key);
+  const auto objection =
+      ObjectionTo(ToolOf(context), context.request, call.body, context.query, call.key.is_named);
+  if (objection) return std::unexpected(Error(objection->code, kNotOneReading));
+  auto flow = FlowOf(context, InputsOf(context, call.body, install_secret));
+  if (!flow) return std::unexpected(flow.error());
+  FillOperation(context, std::move(*flow), call);
+  // A resend would be a second use of its approval.
+  call.operation.may_resend = !context.backend->key_header.empty() && !context.needs_approval;
+  return call;
+}
+
+void KeepRequest(const RequestContext& context, PreparedCall& call) {
+  const Tool& tool = ToolOf(context);
+  if (context.backend->key_header.empty() || tool.settle) return;
+  Event& event = call.operation.event;
+  if (context.request.body.size() <= limits::kStoredRequestBodyBytesMax) {
+    event.request =
+        KeptRequest(tool, UpstreamRequest(context, call.key.client_key.value_or(KeyPlaceholder())));
+  }
+  event.request_left_out = !event.request;
+}
+
+PreparedCall PrepareLoggedOnly(const RequestContext& context, const std::string& install_secret,
+                               Random& random) {
+  PreparedCall call;
+  call.body = RawCallBody(context.request);
+  std::array<unsigned char, 32> nonce{};
+  random.Fill(nonce);
+  call.key = UniqueKey(InputsOf(context, call.body, install_secret),
+                       std::string(reinterpret_cast<const char*>(nonce.data()), nonce.size()));
+  FillOperation(context,
+                FlowOf(context, InputsOf(context, call.body, install_secret))
+                    .value_or(context.trace.trace_id),
+                call);
+  return call;
+}
+
+std::string RefusalDetail(const RequestContext& context, const Error& error) {
+  const Tool& tool = ToolOf(context);
+  if (error.detail() == kNotOneReading) {
+    const auto body = ReadCallBody(context.request);
+    const auto named = ReadClientIntent(context.request.headers);
+    const auto objection = ObjectionTo(tool, context.request, body.value_or(CallBody()),
+                                       context.query, named && named->intent);
+    return objection ? objection->detail : std::string(error.detail());
+  }
+  if (error.code() != ErrorCode::kKeyRequired) return std::string(error.detail());
+  const bool lacks_trace = tool.trace_required && !context.trace.from_client;
+  return "the tool " + context.tool_name + " needs " +
+         (lacks_trace ? "a valid traceparent header, or an Idempotency-Key"
+                      : ScopeRequirement(tool.scope)) +
+         ", which the call does not carry";
+}
+
+}  // namespace recourse

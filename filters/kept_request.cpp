@@ -1,0 +1,47 @@
+#include "filters/kept_request.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "proxy/base/hash.h"
+
+namespace recourse {
+namespace {
+
+bool IsOfCall(const Selector& place) {
+  using Source = Selector::Source;
+  return place.source == Source::kBody || place.source == Source::kHeader ||
+         place.source == Source::kQuery || place.source == Source::kPath;
+}
+
+bool IsKept(const Tool& tool, const std::string& name) {
+  if (!IsCredentialField(name)) return true;
+  return tool.undo &&
+         std::any_of(tool.undo->from_call.begin(), tool.undo->from_call.end(),
+                     [&](const std::string& kept) { return EqualsIgnoreCase(kept, name); });
+}
+
+}  // namespace
+
+std::optional<RenderedRequest> KeptRequest(const Tool& tool, HttpRequest rendered) {
+  if (std::any_of(tool.redact.begin(), tool.redact.end(), IsOfCall)) return std::nullopt;
+  std::erase_if(rendered.headers, [&](const Header& field) { return !IsKept(tool, field.first); });
+  return RenderedRequest{std::move(rendered.method), std::move(rendered.target),
+                         std::move(rendered.headers), std::move(rendered.body)};
+}
+
+std::uint64_t DedupeDomain(const Backend& backend) {
+  if (backend.key_header.empty()) return 0;
+  std::string parts;
+  for (const std::string* part :
+       {&backend.scheme, &backend.authority, &backend.base_path, &backend.key_header}) {
+    AppendPart(parts, *part);
+  }
+  std::uint64_t domain = 0;
+  std::memcpy(&domain, Sha256(parts).data(), sizeof domain);
+  return std::max(domain, std::uint64_t{1});
+}
+
+}  // namespace recourse

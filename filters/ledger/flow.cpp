@@ -1,0 +1,80 @@
+#include "filters/ledger/flow.h"
+
+#include <array>
+
+#include "proxy/base/bytes.h"
+#include "proxy/base/check.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::array<std::string_view, kFlowPhaseCount> kPhaseNames = {
+    "NONE", "OPEN", "COMMITTED", "BREAKING", "UNDOING", "UNDONE", "NEEDS_HUMAN"};
+
+constexpr std::array<std::string_view, kFlowCauseCount> kCauseNames = {
+    "none",         "first_step", "ends_with", "closed",     "canceled", "deadline", "step_failed",
+    "step_unknown", "human",      "settled",   "all_undone", "stuck",    "idle"};
+
+constexpr unsigned Bit(FlowPhase phase) { return 1U << static_cast<unsigned>(phase); }
+
+template <class... Phases>
+constexpr unsigned To(Phases... phases) {
+  return (0U | ... | Bit(phases));
+}
+
+// Semantics 2.7, row by row.
+constexpr std::array<unsigned, kFlowPhaseCount> kTable = {
+    /* kNone */ To(FlowPhase::kOpen),
+    /* kOpen */ To(FlowPhase::kCommitted, FlowPhase::kBreaking, FlowPhase::kNeedsHuman),
+    /* kCommitted */ To(FlowPhase::kBreaking),  // by a human
+    /* kBreaking */ To(FlowPhase::kUndoing, FlowPhase::kNeedsHuman),
+    /* kUndoing */  // itself: another step was found to need no undo
+    To(FlowPhase::kUndoing, FlowPhase::kUndone, FlowPhase::kNeedsHuman),
+    /* kUndone */ To(),
+    /* kNeedsHuman */ To(FlowPhase::kBreaking, FlowPhase::kCommitted),
+};
+
+}  // namespace
+
+std::string_view NameOf(FlowPhase phase) { return kPhaseNames.at(static_cast<std::size_t>(phase)); }
+std::string_view NameOf(FlowCause cause) { return kCauseNames.at(static_cast<std::size_t>(cause)); }
+
+std::optional<FlowPhase> FlowPhaseFromName(std::string_view name) {
+  for (std::size_t i = 0; i < kPhaseNames.size(); ++i) {
+    if (kPhaseNames[i] == name) return static_cast<FlowPhase>(i);
+  }
+  return std::nullopt;
+}
+
+bool IsLegal(FlowPhase from, FlowPhase to) {
+  return (kTable.at(static_cast<std::size_t>(from)) & Bit(to)) != 0;
+}
+
+bool IsFinal(FlowPhase phase) {
+  return phase == FlowPhase::kCommitted || phase == FlowPhase::kUndone;
+}
+
+bool IsFenced(FlowPhase phase) {
+  return phase == FlowPhase::kBreaking || phase == FlowPhase::kUndoing ||
+         phase == FlowPhase::kUndone || phase == FlowPhase::kNeedsHuman;
+}
+
+Digest FlowKeyOf(std::string_view caller, std::string_view flow) {
+  std::string text("recourse-flow");
+  AppendPart(text, caller);
+  AppendPart(text, flow);
+  return Sha256(text);
+}
+
+Digest UndoKeyOf(const Digest& forward, std::uint64_t operation) {
+  std::string text("recourse-undo");
+  text.append(AsView(forward));
+  ByteWriter(text).Int(operation);
+  return Sha256(text);
+}
+
+bool NeedsUndo(const FlowStep& step) {
+  return MayHaveEffect(step.phase) && step.end == StepEnd::kNone;
+}
+
+}  // namespace recourse

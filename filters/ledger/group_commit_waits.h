@@ -1,0 +1,89 @@
+// The verbs in the queue of GroupCommitLedger; for its own files only.
+#pragma once
+
+#include <future>
+#include <utility>
+#include <vector>
+
+#include "filters/ledger/group_commit_ledger.h"
+#include "proxy/base/limits.h"
+
+namespace recourse {
+
+// Outcomes must find room even when the queue is full of beginnings: an operation whose outcome is
+// refused stays unknown.
+inline constexpr std::size_t kRecordQueueMax = 2 * limits::kLedgerQueueMax;
+
+inline Error CommitFailed() {
+  return Error(ErrorCode::kLedgerUnavailable, "the commit failed; the outcome of it is not known");
+}
+
+struct GroupCommitLedger::BeginWait {
+  NewOperation operation;
+  Executor* executor = nullptr;
+  Result<Begun> result;
+  Promise<Result<Begun>> promise;
+};
+
+struct GroupCommitLedger::RecordWait {
+  Transition transition;
+  Executor* executor = nullptr;
+  Result<Event> result;
+  Promise<Result<Event>> promise;
+};
+
+struct GroupCommitLedger::OpenWait {
+  std::uint64_t after = 0;
+  std::size_t limit = 0;
+  Executor* executor = nullptr;
+  Result<std::vector<Event>> result;
+  Promise<Result<std::vector<Event>>> promise;
+};
+
+struct GroupCommitLedger::MoveWait {
+  FlowMove move;
+  Executor* executor = nullptr;
+  Result<FlowState> result;
+  Promise<Result<FlowState>> promise;
+};
+
+struct GroupCommitLedger::FlowsWait {
+  std::uint64_t after = 0;
+  std::size_t limit = 0;
+  std::optional<std::pair<std::string, std::string>> named;  // caller and flow: only that one
+  Executor* executor = nullptr;
+  Result<std::vector<FlowState>> result;
+  Promise<Result<std::vector<FlowState>>> promise;
+};
+
+struct GroupCommitLedger::DecideWait {
+  ApprovalOrder order;
+  Executor* executor = nullptr;
+  Result<ApprovalOutcome> result;
+  Promise<Result<ApprovalOutcome>> promise;
+};
+
+struct GroupCommitLedger::ClaimsWait {
+  std::uint64_t after = 0;
+  std::size_t limit = 0;
+  Executor* executor = nullptr;
+  Result<std::vector<Claim>> result;
+  Promise<Result<std::vector<Claim>>> promise;
+};
+
+struct GroupCommitLedger::PolicyWait {
+  PolicyChange change;
+  std::promise<Result<void>> promise;
+};
+
+struct GroupCommitLedger::NewestWait {
+  const std::vector<OperationRow>& rows;  // of the waiter
+  std::promise<Result<std::vector<bool>>> promise;
+};
+
+template <class Wait>
+void GroupCommitLedger::Complete(Wait* wait) {
+  AddJob(wait->executor, [wait] { wait->promise.Set(std::move(wait->result)); });
+}
+
+}  // namespace recourse

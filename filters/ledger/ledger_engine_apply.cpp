@@ -1,0 +1,111 @@
+// What a row changes in memory: the key index, the open operations. Live rows and replayed ones
+// alike.
+#include <utility>
+
+#include "filters/ledger/ledger_engine.h"
+#include "proxy/base/check.h"
+
+namespace recourse {
+
+void LedgerEngine::Apply(const Event& event, const KeyEntry* previous) {
+  const EventFront front{.operation = event.operation,
+                         .generation = event.generation,
+                         .attempt = event.attempt,
+                         .phase = event.phase,
+                         .cause = event.cause,
+                         .key = event.key,
+                         .base_key = event.base_key,
+                         .intent = event.intent,
+                         .args_hash = event.args_hash,
+                         .verdict = event.verdict,
+                         .related = event.related};
+  ApplyFront(front, event.id, event.wall_ms, previous);
+}
+
+void LedgerEngine::ApplyFront(const EventFront& front, std::uint64_t seq, std::int64_t wall_ms,
+                              const KeyEntry* previous) {
+  // A new attempt has a new answer, which nobody has seen yet.
+  const bool is_answered =
+      previous != nullptr && previous->is_answered && front.phase != Phase::kDispatching;
+  index_.Put(front.key, {.operation = front.operation,
+                         .last_event = seq,
+                         .last_wall_ms = wall_ms,
+                         .args_hash = front.args_hash,
+                         .generation = front.generation,
+                         .newest_generation = previous != nullptr ? previous->newest_generation : 0,
+                         .attempt = front.attempt,
+                         .phase = front.phase,
+                         .cause = front.cause,
+                         .is_answered = is_answered});
+  // The operation that was sent, or asked about, last stands for the intent, not the one that began
+  // last.
+  if ((front.phase == Phase::kDispatching || front.phase == Phase::kClaimed) &&
+      front.intent != Digest{}) {
+    index_.PutIntent(front.intent, front.operation);
+  }
+  if (seq == front.operation) ++operations_;
+  if (front.generation > 0) ApplyGeneration(front, seq, wall_ms);
+  if (front.operation < first_seq_) moved_[front.operation] = front.key;
+  recent_keys_[front.operation % recent_keys_.size()] = {front.operation, front.key};
+  TrackOpen(front.operation, {front.key, seq, wall_ms, front.phase},
+            front.verdict != ObserveVerdict::kNone);
+}
+
+// Generation 0 stands for all: it tells which one answers now. An index that cannot be read has
+// been noticed already by the look-up that led here.
+void LedgerEngine::ApplyGeneration(const EventFront& front, std::uint64_t seq,
+                                   std::int64_t wall_ms) {
+  const auto base = index_.Find(front.base_key);
+  if (!base) return;
+  if (!*base) {
+    index_.Put(front.base_key, PlaceholderOf(seq, wall_ms, front.generation));
+  } else if ((*base)->newest_generation < front.generation) {
+    KeyEntry entry = **base;
+    entry.newest_generation = front.generation;
+    index_.Put(front.base_key, entry);
+  }
+}
+
+// What observe mode never learned will never be settled, so it does not stay open.
+void LedgerEngine::TrackOpen(std::uint64_t operation, const OpenOperation& state,
+                             bool is_observed) {
+  const auto at = open_.lower_bound(operation);
+  const bool is_there = at != open_.end() && at->first == operation;
+  if (is_there && at->second.phase == Phase::kDispatching) {
+    --running_;
+    if (CallerBook::Use* const caller = std::exchange(at->second.caller, nullptr)) {
+      --caller->running;
+    }
+  }
+  if (state.phase == Phase::kDispatching) ++running_;
+  if (!IsOpen(state.phase) || (is_observed && state.phase == Phase::kUncertain)) {
+    if (is_there) open_.erase(at);
+  } else if (is_there) {
+    const std::int64_t since_ms = at->second.since_ms;
+    at->second = state;
+    at->second.since_ms = since_ms;
+  } else {
+    open_.emplace_hint(at, operation, state);
+  }
+}
+
+std::shared_ptr<const IndexSnapshot> LedgerEngine::Freeze() {
+  RC_CHECK(batch_.empty() && !is_latched_);
+  IndexMark mark{.applied_seq = head_.seq,
+                 .applied_hash = head_.hash,
+                 .first_seq = first_seq_,
+                 .operations = operations_,
+                 .tombstones = tombstones_,
+                 .open = {},
+                 .moved = {},
+                 .flows = flows_.Encode()};
+  mark.open.reserve(open_.size());
+  for (const auto& [operation, state] : open_) mark.open.push_back({operation, state.last_event});
+  for (const auto& [operation, claim] : claims_) {
+    mark.open.push_back({operation, claim.last_event});
+  }
+  for (const auto& [operation, key] : moved_) mark.moved.push_back({operation, key});
+  return index_.Freeze(std::move(mark));
+}
+
+}  // namespace recourse

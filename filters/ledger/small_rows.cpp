@@ -1,0 +1,79 @@
+// Rows that are no events: marks, epochs, aliases, policies and flows.
+#include "filters/ledger/record_codec.h"
+#include "filters/ledger/row_frame.h"
+
+namespace recourse {
+
+void AppendAnsweredRow(std::string& out, const RowHead& head,
+                       std::span<const std::uint64_t> operations) {
+  const std::size_t start = OpenRow(out, head);
+  ByteWriter writer(out);
+  writer.Int(static_cast<std::uint32_t>(operations.size()));
+  for (const std::uint64_t operation : operations) writer.Int(operation);
+  CloseRow(out, start);
+}
+
+void AppendEpochRow(std::string& out, const RowHead& head) { CloseRow(out, OpenRow(out, head)); }
+
+void AppendAliasRow(std::string& out, const RowHead& head, const Digest& key,
+                    std::uint64_t operation) {
+  const std::size_t start = OpenRow(out, head);
+  ByteWriter writer(out);
+  writer.Raw(AsView(key));
+  writer.Int(operation);
+  CloseRow(out, start);
+}
+
+void AppendPolicyRow(std::string& out, const RowHead& head, const PolicyChange& change) {
+  const std::size_t start = OpenRow(out, head);
+  ByteWriter writer(out);
+  writer.Int(change.cause);
+  writer.Text(change.version);
+  writer.Raw(AsView(change.digest));
+  CloseRow(out, start);
+}
+
+void AppendFlowRow(std::string& out, const RowHead& head, const FlowState& state) {
+  const std::size_t start = OpenRow(out, head);
+  AppendFlow(out, state);
+  CloseRow(out, start);
+}
+
+bool DecodeAnswered(const RowView& row, std::vector<std::uint64_t>& operations) {
+  if (row.head.kind != RowKind::kAnswered) return false;
+  ByteReader reader(row.payload);
+  operations.clear();
+  const auto count = reader.Int<std::uint32_t>();
+  for (std::uint32_t i = 0; i < count && reader.ok(); ++i) {
+    operations.push_back(reader.Int<std::uint64_t>());
+  }
+  return reader.at_end();
+}
+
+bool DecodeAlias(const RowView& row, Digest& key, std::uint64_t& operation) {
+  if (row.head.kind != RowKind::kAlias) return false;
+  ByteReader reader(row.payload);
+  key = ReadDigest(reader);
+  operation = reader.Int<std::uint64_t>();
+  return reader.at_end();
+}
+
+bool DecodePolicy(const RowView& row, PolicyChange& change) {
+  if (row.head.kind != RowKind::kPolicy) return false;
+  ByteReader reader(row.payload);
+  change.cause = reader.Int<PolicyChange::Cause>();
+  change.version = reader.Text();
+  change.digest = ReadDigest(reader);
+  return reader.at_end() && change.cause >= PolicyChange::Cause::kStart &&
+         change.cause <= PolicyChange::Cause::kReload;
+}
+
+bool DecodeFlow(const RowView& row, FlowState& state) {
+  if (row.head.kind != RowKind::kFlow) return false;
+  ByteReader reader(row.payload);
+  if (!ReadFlow(reader, state)) return false;
+  state.row = row.head.seq;
+  return reader.at_end();
+}
+
+}  // namespace recourse

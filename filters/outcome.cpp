@@ -1,0 +1,307 @@
+#include "filters/outcome.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "filters/answers.h"
+#include "filters/call_values.h"
+#include "filters/kept_answer.h"
+#include "policy/late_reference.h"
+
+namespace recourse {
+namespace {
+
+constexpr int kBadGateway = 502;
+constexpr int kGatewayTimeout = 504;
+
+// Answers that can only come from a server that did not act.
+bool ProvesRejection(int status) {
+  static constexpr std::array kStatuses = {307, 308, 400, 401, 403, 404, 405, 406, 410, 411,
+                                           413, 414, 415, 417, 422, 426, 431, 501, 505};
+  return std::find(kStatuses.begin(), kStatuses.end(), status) != kStatuses.end();
+}
+
+bool MeansTryAgain(int status) { return status == 425 || status == 429; }
+
+bool IsSuccess(int status) { return status >= 200 && status <= 299; }
+
+Verdict Unknown(Cause cause, std::string detail, int status, std::string_view proxy_error) {
+  Verdict verdict;
+  verdict.phase = Phase::kUncertain;
+  verdict.cause = cause;
+  verdict.detail = std::move(detail);
+  verdict.problem = ErrorCode::kOutcomeUnknown;
+  verdict.problem_status = status;
+  verdict.proxy_error = proxy_error;
+  return verdict;
+}
+
+// A refusal that proves that nothing was sent keeps its own code; codes of the read lane would say
+// too little.
+ErrorCode UnsentCode(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kOverloaded:
+    case ErrorCode::kDraining:
+    case ErrorCode::kLoop:
+    case ErrorCode::kHeaderTooLarge:
+    case ErrorCode::kDenied:
+    case ErrorCode::kUnknownBackend:
+    case ErrorCode::kLedgerUnavailable:
+    case ErrorCode::kMalformedRequest:
+    case ErrorCode::kNotImplemented:
+    case ErrorCode::kAddressRefused:
+    case ErrorCode::kTlsCertificate:
+    case ErrorCode::kTlsRefused:
+    case ErrorCode::kTlsProtocol:
+    case ErrorCode::kInternal:
+      return code;
+    default:
+      return ErrorCode::kNotSent;
+  }
+}
+
+bool IsConnectFailure(ErrorCode code) {
+  return code == ErrorCode::kNotSent || code == ErrorCode::kAddressRefused ||
+         code == ErrorCode::kTlsCertificate || code == ErrorCode::kTlsRefused ||
+         code == ErrorCode::kTlsProtocol;
+}
+
+Verdict OfError(const Error& error) {
+  const std::string detail(error.detail());
+  if (error.delivery() == Delivery::kNotSent) {
+    Verdict verdict;
+    verdict.phase = Phase::kNotSent;
+    verdict.problem = UnsentCode(error.code());
+    verdict.cause = IsConnectFailure(*verdict.problem) ? Cause::kConnectFailed : Cause::kCanceled;
+    verdict.detail = detail.empty() ? "the backend could not be reached" : detail;
+    return verdict;
+  }
+  switch (error.code()) {
+    case ErrorCode::kBackendTimeout:
+      return Unknown(Cause::kTimeout,
+                     detail.empty() ? "the backend did not answer in time" : detail,
+                     kGatewayTimeout, "http_response_timeout");
+    case ErrorCode::kBackendProtocol:
+      return Unknown(Cause::kProtocolError,
+                     detail.empty() ? "the backend's answer is not HTTP" : detail, kBadGateway,
+                     "http_protocol_error");
+    default:
+      return Unknown(
+          Cause::kConnectionLost,
+          detail.empty() ? "the connection was lost before the backend's answer" : detail,
+          kBadGateway, "connection_terminated");
+  }
+}
+
+void AddDetail(std::string& detail, std::string_view text) {
+  if (!detail.empty()) detail += "; ";
+  detail += text;
+}
+
+enum class Success : std::uint8_t { kYes, kNo, kUnclear };
+
+Success Judge(const Tool& tool, const CallValues& values) {
+  Success all = Success::kYes;
+  for (const Condition& condition : tool.success_when) {
+    const std::optional<bool> holds = Evaluate(condition, values);
+    if (holds && !*holds) return Success::kNo;
+    if (!holds) all = Success::kUnclear;
+  }
+  return all;
+}
+
+Verdict UnclearAnswer(const Answer& answer, std::string detail) {
+  Verdict verdict = Unknown(Cause::kAnswer, std::move(detail), kBadGateway, "http_protocol_error");
+  verdict.http_status = answer.response.status;
+  return verdict;
+}
+
+// The phase is proven, but there is no whole answer to pass on.
+void ReplaceCutAnswer(const Answer& answer, Verdict& verdict) {
+  if (answer.body_complete && !answer.over_cap) return;
+  verdict.detail += answer.over_cap ? "; its answer was too large" : "; its answer was cut off";
+  if (verdict.phase == Phase::kUncertain) {
+    verdict.problem = ErrorCode::kOutcomeUnknown;
+    verdict.problem_status = kBadGateway;
+    verdict.proxy_error = "http_response_incomplete";
+  } else {
+    verdict.problem = answer.over_cap ? ErrorCode::kBackendProtocol : ErrorCode::kBackendReset;
+  }
+}
+
+Verdict OfSuccess(const Tool& tool, const Answer& answer, const CallValues& values) {
+  const int status = answer.response.status;
+  for (const Condition& condition : tool.failed_when) {
+    if (!Evaluate(condition, values).value_or(false)) continue;
+    Verdict verdict;
+    verdict.http_status = status;
+    verdict.phase = Phase::kRejected;
+    verdict.detail = fmt::format("the backend answered {}, and says {}", status, condition.text);
+    ReplaceCutAnswer(answer, verdict);
+    return verdict;
+  }
+  const Success success = Judge(tool, values);
+  if (success != Success::kYes) {
+    return UnclearAnswer(
+        answer,
+        success == Success::kNo
+            ? fmt::format("the backend answered {}, but success_when does not hold", status)
+            : fmt::format("the backend answered {}, but success_when cannot be read from it",
+                          status));
+  }
+  const bool is_confirmed = !tool.success_when.empty();
+  if (!is_confirmed && (status == 206 || status == 207)) {
+    return UnclearAnswer(answer,
+                         fmt::format("the backend answered {}: part of the work is open", status));
+  }
+  Verdict verdict;
+  verdict.http_status = status;
+  if (!answer.body_complete && !answer.over_cap) {
+    verdict.phase = Phase::kAnswerLost;
+    verdict.detail = fmt::format("the backend answered {}, and its answer was cut off", status);
+    verdict.problem = ErrorCode::kAnswerLost;
+    return verdict;
+  }
+  verdict.phase = Phase::kSucceeded;
+  if (answer.over_cap) {
+    verdict.detail = fmt::format("the backend answered {} with more than {} bytes", status,
+                                 limits::kAnswerBytesMax);
+    verdict.problem = ErrorCode::kAnswerNotKept;
+  } else if (status == 202 && !is_confirmed && tool.settle) {
+    verdict.phase = Phase::kUncertain;  // taken on, not done yet (R27); the probe will tell
+    verdict.detail = "the backend answered 202 and has not finished";
+  }
+  return verdict;
+}
+
+Verdict OfAnswer(const Tool& tool, const Answer& answer, const CallValues& values) {
+  const int status = answer.response.status;
+  if (IsSuccess(status) && !tool.not_executed.Contains(status)) {
+    return OfSuccess(tool, answer, values);
+  }
+  if (status < 200) {
+    return Unknown(Cause::kProtocolError, fmt::format("the backend answered {}", status),
+                   kBadGateway, "http_protocol_error");
+  }
+  Verdict verdict;
+  verdict.http_status = status;
+  verdict.detail = fmt::format("the backend answered {}", status);
+  if (ProvesRejection(status)) {
+    verdict.phase = Phase::kRejected;
+  } else if (tool.not_executed.Contains(status) || MeansTryAgain(status)) {
+    verdict.phase = Phase::kNotSent;  // no effect, and a repeat may run at once
+  } else if (status >= 500) {
+    verdict =
+        Unknown(Cause::kServerError, verdict.detail + ", which does not tell whether it acted",
+                kBadGateway, "http_protocol_error");
+    verdict.http_status = status;
+    return verdict;
+  } else {
+    verdict.cause = Cause::kServerError;
+    verdict.detail += ", which does not tell whether it acted";
+  }
+  ReplaceCutAnswer(answer, verdict);
+  return verdict;
+}
+
+void AddFollowUps(const Tool& tool, const Digest& key, CallValues values, Transition& transition) {
+  const bool is_certain = transition.to != Phase::kUncertain;
+  if (tool.external_ref) {
+    transition.external_ref = ExternalRefText(Select(*tool.external_ref, values));
+    if (transition.external_ref.empty() && is_certain) {
+      AddDetail(transition.detail, "no external_ref at " + tool.external_ref->text);
+    }
+    values.external_ref = transition.external_ref;
+  }
+  if (!tool.undo) return;
+  auto undo = Render(tool.undo->request, values);
+  if (!undo && !is_certain && values.external_ref.empty()) {
+    // Whatever settles the outcome knows the reference, but not the call any more.
+    values.external_ref = LateReference(ToHex(key));
+    undo = Render(tool.undo->request, values);
+  }
+  if (undo) {
+    // They are sealed like the rest of it, and shown to nobody.
+    for (const std::string& name : tool.undo->from_call) {
+      const std::string* value =
+          values.headers == nullptr ? nullptr : FindHeader(*values.headers, name);
+      if (value != nullptr) undo->headers.emplace_back(name, *value);
+    }
+    transition.undo = std::move(*undo);
+  } else if (is_certain) {
+    AddDetail(transition.detail, "the undo request cannot be made: ");
+    transition.detail += undo.error().detail();
+  }
+}
+
+}  // namespace
+
+Verdict Classify(const Tool& tool, const Result<Answer>& result, const CallValues& values) {
+  return result ? OfAnswer(tool, *result, values) : OfError(result.error());
+}
+
+Verdict OfResend(Verdict verdict) {
+  if (verdict.phase != Phase::kNotSent && verdict.phase != Phase::kRejected) return verdict;
+  verdict.phase = Phase::kUncertain;
+  verdict.detail += "; the outcome of an earlier attempt is still unknown";
+  if (verdict.problem) verdict.problem = ErrorCode::kOutcomeUnknown;
+  return verdict;
+}
+
+Verdict ClassifyLoggedOnly(const Tool& tool, const Result<Answer>& result,
+                           const CallValues& values) {
+  Verdict verdict = Classify(tool, result, values);
+  if (result && result->body_complete && !result->over_cap && result->response.status >= 200) {
+    verdict.problem.reset();
+  }
+  return verdict;
+}
+
+Transition MakeTransition(const Event& dispatching, const Verdict& verdict, const Tool& tool,
+                          const Result<Answer>& result, const CallValues& values) {
+  Transition transition;
+  transition.operation = dispatching.operation;
+  transition.from = Phase::kDispatching;
+  transition.attempt = dispatching.attempt;
+  transition.to = verdict.phase;
+  transition.cause = verdict.cause;
+  transition.detail = verdict.detail;
+  transition.http_status = verdict.http_status;
+  if (result && !verdict.problem && result->response.body.size() <= limits::kAnswerKeptBytesMax) {
+    auto kept = KeptAnswer(result->response, tool.keep_headers, tool.redact);
+    transition.answer_kept = kept.has_value();
+    if (kept) transition.answer = std::move(*kept);
+    if (!kept) AddDetail(transition.detail, "its answer is not kept: redact needs it to be JSON");
+  }
+  if (MayHaveEffect(verdict.phase)) AddFollowUps(tool, dispatching.key, values, transition);
+  return transition;
+}
+
+bool EndsByItself(const Answer& answer) {
+  if (!answer.until_close || answer.over_cap) return false;
+  const std::string* type = FindHeader(answer.response.headers, "Content-Type");
+  if (type == nullptr || ToLower(*type).find("json") == std::string::npos) return false;
+  const auto json = ReadJsonAnswer(answer.response);
+  return json && !json->is_scalar();
+}
+
+bool ReadsAnswerBody(const Tool& tool) {
+  const auto is_answer_body = [](const Selector& selector) {
+    return selector.source == Selector::Source::kAnswerBody;
+  };
+  if (tool.external_ref && is_answer_body(*tool.external_ref)) return true;
+  const auto reads_body = [&](const Condition& condition) {
+    return is_answer_body(condition.left);
+  };
+  if (std::any_of(tool.success_when.begin(), tool.success_when.end(), reads_body) ||
+      std::any_of(tool.failed_when.begin(), tool.failed_when.end(), reads_body)) {
+    return true;
+  }
+  if (!tool.undo) return false;
+  const std::vector<Selector> read = SelectorsOf(tool.undo->request);
+  return std::any_of(read.begin(), read.end(), is_answer_body);
+}
+
+}  // namespace recourse

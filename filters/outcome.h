@@ -1,0 +1,54 @@
+// What an attempt's end proves about its effect (semantics 2.4), and what the caller is told. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "filters/ledger/ledger.h"
+#include "filters/upstream.h"
+#include "policy/policy.h"
+
+namespace recourse {
+
+struct Verdict {
+  Phase phase = Phase::kUncertain;
+  Cause cause = Cause::kAnswer;
+  int http_status = 0;  // of the backend's answer
+  std::string detail;   // for people
+  // Unset: the backend's answer goes to the caller as it is. Set: this problem of ours instead.
+  std::optional<ErrorCode> problem;
+  int problem_status = 0;        // 0: the problem's own status
+  std::string_view proxy_error;  // empty: the problem's own token
+};
+
+// The normative table. `values` hold the call and, when there is one, the answer.
+//
+// An answer that proves nothing is passed on when it is a 3xx, a 4xx or a 202 whose operation is
+// settled later: its words help the caller. Other 2xx and 5xx answers become a 502 problem, because
+// clients act on them as if they told the outcome.
+Verdict Classify(const Tool& tool, const Result<Answer>& result, const CallValues& values);
+
+// `verdict` about a resend (Cause::kResend): one that was refused or had no effect (a lapsed
+// credential, a limit, even "key in use") proves nothing about the attempt before it, whose outcome
+// is still unknown.
+Verdict OfResend(Verdict verdict);
+
+// For calls that are only logged: the same phase, and every whole answer goes to the caller.
+Verdict ClassifyLoggedOnly(const Tool& tool, const Result<Answer>& result,
+                           const CallValues& values);
+
+// The transition that makes `verdict` durable. Keeps the answer if the caller gets it and it is not
+// larger than kAnswerKeptBytesMax (kept_answer.h says what of it); adds external_ref and the
+// rendered undo request where the phase says that there is, or may be, an effect. What cannot be
+// rendered is named in the detail.
+Transition MakeTransition(const Event& dispatching, const Verdict& verdict, const Tool& tool,
+                          const Result<Answer>& result, const CallValues& values);
+
+// A body that only the close of the connection framed has no proof of its end (http.md F18), unless
+// it is one itself: a JSON object or array that reads whole cannot have been cut.
+bool EndsByItself(const Answer& answer);
+
+// True when selectors or conditions of the tool read the answer's body.
+bool ReadsAnswerBody(const Tool& tool);
+
+}  // namespace recourse

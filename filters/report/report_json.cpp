@@ -1,0 +1,88 @@
+#include <fmt/format.h>
+
+#include "filters/report/report_text.h"
+#include "proxy/base/json.h"
+
+namespace recourse {
+namespace {
+
+std::string Quoted(std::string_view text) {
+  std::string out;
+  AppendJsonString(out, text);
+  return out;
+}
+
+std::string Seconds(std::int64_t ms) { return fmt::format("{}.{:03}", ms / 1000, ms % 1000); }
+
+std::string Counts(const std::map<std::string, std::uint64_t>& counts) {
+  std::string out = "{";
+  for (const auto& [name, count] : counts) {
+    if (out.size() > 1) out += ",";
+    out += Quoted(name) + ":" + std::to_string(count);
+  }
+  return out + "}";
+}
+
+template <class Line, class Write>
+std::string List(const std::vector<Line>& lines, Write write) {
+  std::string out = "[";
+  for (const Line& line : lines) {
+    if (out.size() > 1) out += ",";
+    out += write(line);
+  }
+  return out + "]";
+}
+
+std::string Example(const ReportExample& example) {
+  return fmt::format(
+      R"({{"first":{},"repeat":{},"seconds":{},"first_trace":{},"repeat_trace":{},"path":{}}})",
+      example.first, example.repeat, Seconds(example.between_ms), Quoted(example.first_trace),
+      Quoted(example.repeat_trace), Quoted(example.path));
+}
+
+std::string Duplicate(const DuplicateLine& line) {
+  return fmt::format(R"({{"tool":{},"repeats":{},"double_effects":{},"possible_double_effects":{},)"
+                     R"("seconds":{{"min":{},"median":{},"max":{}}},"verdicts":{},"examples":{}}})",
+                     Quoted(line.tool), line.repeats, line.double_effects, line.possible_effects,
+                     Seconds(line.min_ms), Seconds(line.median_ms), Seconds(line.max_ms),
+                     Counts(line.verdicts), List(line.examples, Example));
+}
+
+std::string Unlisted(const UnlistedLine& line) {
+  return fmt::format(R"({{"backend":{},"effect":{},"method":{},"path":{},"calls":{}}})",
+                     Quoted(line.backend), Quoted(line.effect), Quoted(line.method),
+                     Quoted(line.path), line.calls);
+}
+
+}  // namespace
+
+std::string ReportJson(const Report& report, const ReportExtras& extras) {
+  std::string out = fmt::format(
+      R"({{"mode":{},"since":{},"until":{},"events":{},"calls":{},"outcomes":{},"verdicts":{},)"
+      R"("repeats":{},"double_effects":{},"possible_double_effects":{},)",
+      Quoted(extras.mode), Quoted(extras.since), Quoted(extras.until), report.events, report.calls,
+      Counts(report.outcomes), Counts(report.verdicts), report.repeats, report.double_effects,
+      report.possible_effects);
+  out += "\"duplicates\":" + List(report.duplicates, Duplicate);
+  out += ",\"unknown\":" + List(report.unknown, [](const UnknownLine& line) {
+           return fmt::format(R"({{"tool":{},"cause":{},"calls":{},"open":{},"example":{}}})",
+                              Quoted(line.tool), Quoted(line.cause), line.calls, line.open,
+                              line.example);
+         });
+  out += ",\"without_undo\":" + List(report.without_undo, [](const WithoutUndoLine& line) {
+           return fmt::format(R"({{"tool":{},"calls":{},"explained":{},"why":{}}})",
+                              Quoted(line.tool), line.calls, line.is_explained, Quoted(line.why));
+         });
+  std::vector<UnlistedLine> unlisted = report.unlisted;
+  unlisted.insert(unlisted.end(), extras.unlisted_reads.begin(), extras.unlisted_reads.end());
+  out += ",\"unlisted\":" + List(unlisted, Unlisted);
+  out += fmt::format(R"(,"unlisted_reads_since":{},"unlisted_other":{},"keys":)",
+                     Quoted(extras.started), extras.unlisted_other);
+  out += List(report.keys, [](const KeyLine& line) {
+    return fmt::format(R"({{"tool":{},"trouble":{},"calls":{},"example":{}}})", Quoted(line.tool),
+                       Quoted(line.trouble), line.calls, line.example);
+  });
+  return out + fmt::format(R"(,"not_recorded":{},"cut":{}}})", extras.not_recorded, report.is_cut);
+}
+
+}  // namespace recourse

@@ -1,0 +1,32 @@
+// What the policy says about flows, as pure functions over one call and its outcome (design 6).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "filters/context.h"
+#include "filters/ledger/ledger.h"
+#include "policy/policy.h"
+
+namespace recourse {
+
+// A request that is a message to us and is never forwarded: "Recourse-Flow: cancel", or "close",
+// perhaps followed by a space and the flow's name.
+struct FlowOrder {
+  enum class Kind : std::uint8_t { kClose, kCancel };
+  Kind kind = Kind::kClose;
+  std::string flow;  // empty: the flow of the call
+};
+std::optional<FlowOrder> ReadFlowOrder(const Headers& headers);
+// Whether a field Recourse-Flow of this value is one. Does not allocate.
+bool IsFlowOrder(std::string_view value);
+
+// When an open flow is over by the clock; nullopt: by none. `elapsed` is how long it has been open.
+std::optional<Millis> FlowTimeLeft(const Policy& policy, const FlowState& state, Millis elapsed);
+
+// What becomes of a flow whose deadline has passed: everything a success and `ends_with`, if there
+// is one, among it: committed. Else as `on_deadline` says.
+FlowMove MoveAtDeadline(const Policy& policy, const FlowState& state, bool has_ended);
+
+}  // namespace recourse

@@ -1,0 +1,119 @@
+// The part of FlowRunner that finds out what became of a broken flow's steps.
+#include <algorithm>
+#include <utility>
+
+#include "filters/saga/flow_runner.h"
+#include "proxy/base/crash_point.h"
+#include "proxy/base/limits.h"
+
+namespace recourse {
+
+// What runs is awaited, what is unknown is settled; then the list of what has to be undone stands.
+Task<std::optional<FlowState>> FlowRunner::Settle(FlowState state) {
+  RC_CRASH_POINT("k17");
+  Entry* const entry = Find(state.number);
+  if (entry == nullptr) co_return std::nullopt;
+  const MonoTime now = parts_.clock.Now();
+  if (entry->settle_until == MonoTime{}) entry->settle_until = now + limits::kFlowSettleFor;
+  OpenSteps open;
+  open.until = now;  // nothing is waited for that nothing can find out
+  open.next = MonoTime::max();
+  for (const FlowStep& step : state.steps) {
+    if (IsOpen(step.phase)) co_await SettleStep(state.number, step.operation, open);
+  }
+  auto latest = co_await Get(state.number);
+  if (!latest || latest->phase != FlowPhase::kBreaking) co_return latest;
+  const bool is_open = std::any_of(latest->steps.begin(), latest->steps.end(),
+                                   [](const FlowStep& step) { return IsOpen(step.phase); });
+  if (!is_open) {
+    co_return co_await Move({.number = state.number,
+                             .from = FlowPhase::kBreaking,
+                             .to = FlowPhase::kUndoing,
+                             .cause = FlowCause::kSettled,
+                             .reason = latest->reason});
+  }
+  if (open.unread != 0) co_return co_await Park(*latest, UnreadReason(open.unread));
+  if (!open.is_running && parts_.clock.Now() >= open.until) {
+    co_return co_await Park(*latest, "nobody knows whether " + open.unknown);
+  }
+  // A step that was stuck beside one that still runs is looked at again with it.
+  if (Find(state.number) != nullptr) {
+    SetDue(state.number, std::min(open.next, now + limits::kUndoBackoffMax));
+  }
+  co_return std::nullopt;
+}
+
+Task<void> FlowRunner::SettleStep(std::uint64_t number, std::uint64_t operation, OpenSteps& open) {
+  auto event = co_await Look(number, operation);
+  Entry* const entry = Find(number);
+  const MonoTime soon = parts_.clock.Now() + limits::kProbeBackoffFirst;
+  if (!event && IsLostToReading(number)) {
+    open.unread = operation;
+    co_return;
+  }
+  if (!event || entry == nullptr || event->phase == Phase::kDispatching) {
+    open.is_running = true;
+    open.next = std::min(open.next, soon);
+    co_return;
+  }
+  if (event->phase != Phase::kUncertain) {
+    open.next = std::min(open.next, soon);
+    co_return;
+  }
+  if (!event->settle) {
+    co_await ResendStep(number, std::move(*event), open);
+    co_return;
+  }
+  open.next = std::min(open.next, soon);
+  open.unknown = event->tool + " (operation " + std::to_string(operation) + ") took effect";
+  open.until = std::max(open.until, entry->settle_until);
+  const auto policy = parts_.policy(event->policy_version);
+  const Tool* const tool = policy ? policy->FindTool(event->tool) : nullptr;
+  if (tool != nullptr && tool->settle && tool->settle->absent_after) {
+    open.until = std::max(open.until, entry->settle_until + *tool->settle->absent_after);
+  }
+  parts_.settling.Watch(*event);
+  Lane& lane = lanes_[event->backend];
+  if (lane.sending >= limits::kUndosPerBackendMax) co_return;  // it is probed all the same
+  ++lane.sending;
+  (void)co_await parts_.settling.SettleNow(operation, parts_.clock.Now() + limits::kHold,
+                                           parts_.executor);
+  Leave(event->backend);
+}
+
+Task<void> FlowRunner::ResendStep(std::uint64_t number, Event unknown, OpenSteps& open) {
+  const std::uint64_t operation = unknown.operation;
+  const std::string who = unknown.tool + " (operation " + std::to_string(operation) + ")";
+  const auto policy = parts_.policy(unknown.policy_version);
+  const auto in_force = parts_.policy(std::string());
+  Entry* entry = Find(number);
+  Resend* resend = &entry->resends[operation];
+  if (!resend->stuck) resend->stuck = ObjectionToResend(unknown, policy.get(), in_force.get());
+  const bool is_due = !resend->stuck && resend->next <= parts_.clock.Now();
+  if (is_due && !Enter(number, unknown.backend, *policy)) {
+    resend->next = std::min(entry->due, parts_.clock.Now() + limits::kUndoBackoffFirst);
+  } else if (is_due) {
+    const Tool* const tool = policy->FindTool(unknown.tool);
+    int most = tool != nullptr && tool->undo ? tool->undo->attempts_max : limits::kUndoAttemptsMax;
+    const bool by_human = entry->by_human.erase(operation) > 0;
+    if (by_human) most = std::max(most, unknown.attempt + 1);
+    const std::string backend = unknown.backend;
+    const ResendOutcome outcome = co_await resender_.Try(
+        std::move(unknown), policy, by_human ? in_force : policy, most, Jitter());
+    Leave(backend);
+    entry = Find(number);
+    if (entry == nullptr || outcome.kind == ResendOutcome::Kind::kSettled) co_return;
+    resend = &entry->resends[operation];
+    resend->next = parts_.clock.Now() + outcome.pause;
+    if (outcome.kind == ResendOutcome::Kind::kStuck) resend->stuck = outcome.reason;
+  }
+  open.unknown = who + " took effect";
+  if (resend->stuck) {
+    if (!resend->stuck->empty()) open.unknown += ": " + *resend->stuck;
+    co_return;
+  }
+  open.until = MonoTime::max();
+  open.next = std::min(open.next, std::max(resend->next, parts_.clock.Now() + limits::kFlowTick));
+}
+
+}  // namespace recourse

@@ -1,0 +1,65 @@
+#include "filters/saga/saga_filter.h"
+
+#include <utility>
+
+#include "filters/answers.h"
+#include "filters/saga/flow_rules.h"
+#include "proxy/base/json.h"
+
+namespace recourse {
+namespace {
+
+Outcome Local(WriteAnswer answer) {
+  Outcome outcome;
+  outcome.local = std::move(answer);
+  return outcome;
+}
+
+bool MaySay(const Policy& policy, FlowOrder::Kind kind) {
+  return kind == FlowOrder::Kind::kClose ? policy.flow_rules.agent_may_close
+                                         : policy.flow_rules.agent_may_cancel;
+}
+
+FlowMove MoveOf(FlowOrder::Kind kind) {
+  if (kind == FlowOrder::Kind::kClose) {
+    return {
+        .to = FlowPhase::kCommitted, .cause = FlowCause::kClosed, .reason = "its agent closed it"};
+  }
+  return {
+      .to = FlowPhase::kBreaking, .cause = FlowCause::kCanceled, .reason = "its agent canceled it"};
+}
+
+// 202 for a flow that is being undone: that takes its time.
+WriteAnswer AnswerOf(const FlowState& flow) {
+  WriteAnswer answer;
+  answer.response.status = flow.phase == FlowPhase::kCommitted ? 200 : 202;
+  answer.response.headers = {{"Content-Type", "application/json"}, {"Recourse-Flow", flow.id}};
+  answer.response.body = "{\"flow\":";
+  AppendJsonString(answer.response.body, flow.id);
+  answer.response.body += ",\"number\":" + std::to_string(flow.number) + ",\"phase\":";
+  AppendJsonString(answer.response.body, NameOf(flow.phase));
+  answer.response.body += ",\"steps\":" + std::to_string(flow.steps.size()) + "}";
+  return answer;
+}
+
+}  // namespace
+
+Task<Result<Outcome>> SagaFilter::Handle(RequestContext& context, Next next) {
+  const auto order = ReadFlowOrder(context.request.headers);
+  if (!order) co_return co_await next(context);
+  if (context.policy == nullptr || !MaySay(*context.policy, order->kind)) {
+    co_return Local(MakeProblem(
+        ErrorCode::kDenied,
+        "the policy does not let agents do this to their flows (flow_rules: agents_may)"));
+  }
+  std::string flow = order->flow.empty() ? context.trace.trace_id : order->flow;
+  const auto moved = co_await flowing_.Order(context.caller, std::move(flow), MoveOf(order->kind),
+                                             *context.executor);
+  if (moved) co_return Local(AnswerOf(*moved));
+  if (moved.error().code() == ErrorCode::kInternal) {
+    co_return Local(MakeProblem(ErrorCode::kFlowClosed, "no flow of that name is open"));
+  }
+  co_return Local(MakeProblem(moved.error().code(), moved.error().detail()));
+}
+
+}  // namespace recourse

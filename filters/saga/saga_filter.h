@@ -1,0 +1,20 @@
+#pragma once
+
+#include "filters/filter.h"
+#include "filters/flowing.h"
+
+namespace recourse {
+
+// Takes the agent's word on its flow: a request with "Recourse-Flow: close" or "cancel" is a
+// message to us, answered here and never forwarded, if the policy lets agents say so.
+class SagaFilter final : public Filter {
+ public:
+  explicit SagaFilter(Flowing& flowing) : flowing_(flowing) {}
+  std::string_view name() const override { return "saga"; }
+  Task<Result<Outcome>> Handle(RequestContext& context, Next next) override;
+
+ private:
+  Flowing& flowing_;
+};
+
+}  // namespace recourse

@@ -1,0 +1,169 @@
+#include "filters/saga/step_resender.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "filters/answers.h"
+#include "filters/call_values.h"
+#include "filters/kept_request.h"
+#include "filters/key_text.h"
+#include "filters/outcome.h"
+#include "filters/saga/undo_plan.h"
+#include "filters/stored_call.h"
+
+namespace recourse {
+namespace {
+
+using Kind = ResendOutcome::Kind;
+
+bool IsPromised(const Event& unknown, const Policy& policy) {
+  const Backend* const backend = FindBackend(policy, unknown.backend);
+  return backend != nullptr && DedupeDomain(*backend) == unknown.dedupe_domain;
+}
+
+const Tool& ToolOf(const Event& event, const Policy& policy) {
+  const Tool* const tool = policy.FindTool(event.tool);
+  return tool == nullptr ? UnlistedTool() : *tool;
+}
+
+// The request as it was sent; only credentials are of today.
+Result<HttpRequest> RequestOf(const Event& unknown, const Backend& backend,
+                              const Policy& credentials, const ReadSecret& read_secret) {
+  HttpRequest request{unknown.request->method, unknown.request->target, unknown.request->headers,
+                      unknown.request->body};
+  const std::string* const key = FindHeader(request.headers, backend.key_header);
+  if (key == nullptr || *key == KeyPlaceholder()) {
+    SetHeader(request.headers, backend.key_header, ToHex(unknown.key));
+  }
+  const Tool& tool = ToolOf(unknown, credentials);
+  if (tool.undo) {
+    auto added = AddSecrets(tool.undo->secrets, read_secret, request.headers);
+    if (!added) return std::unexpected(added.error());
+  }
+  return request;
+}
+
+NewOperation OperationOf(const Event& unknown, int attempts_max) {
+  NewOperation call;
+  call.event = unknown;
+  call.event.key = unknown.base_key;
+  call.event.detail = "sent again under its key, to find out whether it took effect";
+  if (unknown.window_ms > 0) call.dedupe_window = Millis(unknown.window_ms);
+  call.may_resend = true;
+  call.passes_fence = true;
+  call.attempts_max = attempts_max;
+  return call;
+}
+
+// What is left to say where no further try would tell more.
+std::string WhyStuck(int status) {
+  if (status == 401 || status == 403) {
+    return fmt::format(
+        "the backend answered {} when its request was sent again under its key; give its tool's "
+        "undo the credentials for that (`credentials`: a file, or from_call), then retry",
+        status);
+  }
+  return fmt::format(
+      "the backend answered {} when its request was sent again under its key, which does not tell",
+      status);
+}
+
+}  // namespace
+
+std::optional<std::string> ObjectionToResend(const Event& unknown, const Policy* began_under,
+                                             const Policy* in_force) {
+  if (unknown.is_locked) return unknown.detail;
+  if (unknown.dedupe_domain == 0) return std::string();
+  if (!unknown.request) {
+    return "its request was not kept (too large, redacted, no room, or from an older version), so "
+           "it cannot be sent again under its key";
+  }
+  if (began_under == nullptr || began_under->version != unknown.policy_version) {
+    return "the policy that it began under (" + unknown.policy_version + ") is lost";
+  }
+  if (in_force == nullptr || !IsPromised(unknown, *began_under) ||
+      !IsPromised(unknown, *in_force)) {
+    return "the policy names another backend or key_header now than its request was sent under, so "
+           "it is not sent again";
+  }
+  return std::nullopt;
+}
+
+Task<ResendOutcome> StepResender::Try(Event unknown, std::shared_ptr<const Policy> policy,
+                                      std::shared_ptr<const Policy> credentials, int attempts_max,
+                                      std::uint32_t jitter) {
+  const Backend& backend = *FindBackend(*policy, unknown.backend);
+  const Tool& tool = ToolOf(unknown, *policy);
+  auto begun = co_await parts_.ledger.Begin(OperationOf(unknown, attempts_max), parts_.executor);
+  if (!begun) {
+    co_return ResendOutcome{Kind::kAgain, std::string(begun.error().detail()),
+                            UndoPause(1, {}, jitter)};
+  }
+  if (begun->kind == Begun::Kind::kExhausted || begun->kind == Begun::Kind::kUnknown) {
+    co_return ResendOutcome{
+        Kind::kStuck,
+        fmt::format("its request was sent {} times under its key, and no answer told",
+                    begun->event.attempt),
+        {}};
+  }
+  if (begun->kind != Begun::Kind::kFresh) co_return ResendOutcome{Kind::kSettled, {}, {}};
+  const auto request = RequestOf(unknown, backend, *credentials, parts_.read_secret);
+  OwnRequest told(OwnRequest::Kind::kResend, unknown, policy, backend, begun->event.attempt);
+  Result<Answer> answer = co_await Send(*begun, std::move(told), tool, request);
+  if (!answer && answer.error().code() == ErrorCode::kLedgerUnavailable) {
+    co_return ResendOutcome{Kind::kAgain, std::string(answer.error().detail()),
+                            UndoPause(1, {}, jitter)};
+  }
+  if (answer) {
+    StripOwnFields(answer->response.headers);
+    answer->body_complete = answer->body_complete || EndsByItself(*answer);
+  }
+  const std::optional<Json> body =
+      answer && ReadsAnswerBody(tool) ? ReadAnswerBody(*answer) : std::nullopt;
+  const HttpRequest sent = request.value_or(HttpRequest());
+  const StoredCall call(unknown, *policy, sent);
+  CallValues values = call.Values();
+  if (answer) {
+    values.answer_status = answer->response.status;
+    values.answer_headers = &answer->response.headers;
+    values.answer_body = body ? &*body : nullptr;
+  }
+  const std::string* const key = FindHeader(sent.headers, backend.key_header);
+  values.key = key == nullptr ? ToHex(unknown.key) : *key;
+  const Verdict verdict = Classify(tool, answer, values);
+  Transition transition = MakeTransition(begun->event, OfResend(verdict), tool, answer, values);
+  const bool is_unknown = transition.to == Phase::kUncertain;
+  const auto recorded = co_await RecordSurely(parts_.ledger, std::move(transition), parts_.executor,
+                                              parts_.record_pause);
+  if (recorded && !is_unknown) co_return ResendOutcome{Kind::kSettled, {}, {}};
+  if (recorded && verdict.phase == Phase::kRejected) {
+    co_return ResendOutcome{Kind::kStuck, WhyStuck(verdict.http_status), {}};
+  }
+  co_return ResendOutcome{Kind::kAgain, verdict.detail,
+                          UndoPause(begun->event.attempt - 1, RetryAfterOf(answer), jitter)};
+}
+
+// Connects while the ledger commits.
+Task<Result<Answer>> StepResender::Send(const Begun& begun, OwnRequest told, const Tool& tool,
+                                        const Result<HttpRequest>& request) {
+  const Backend& backend = *told.backend;
+  const MonoTime deadline =
+      parts_.clock.Now() + tool.timeout.value_or(backend.timeout.value_or(limits::kWriteTimeout));
+  const auto connection = parts_.upstream.Open(backend);
+  const Result<void> connected = co_await connection->Connected();
+  const Result<void> durable = co_await begun.commit->Durable();
+  if (!durable) {
+    co_return std::unexpected(Error(ErrorCode::kLedgerUnavailable,
+                                    "the event log cannot be written", Delivery::kNotSent));
+  }
+  if (!connected) co_return std::unexpected(connected.error());
+  if (!request) {
+    co_return std::unexpected(
+        Error(request.error().code(), request.error().detail(), Delivery::kNotSent));
+  }
+  co_return co_await ExchangeTraced(*connection, *request, deadline, limits::kAnswerBytesMax,
+                                    parts_.tracing, parts_.clock, std::move(told));
+}
+
+}  // namespace recourse

@@ -1,0 +1,134 @@
+#include "filters/saga/undo_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "filters/call_values.h"
+#include "policy/late_reference.h"
+
+namespace recourse {
+namespace {
+
+// Answers of a server that did not act and will not act on the same request, either.
+bool IsRefusal(int status) {
+  return status >= 400 && status <= 499 && status != 408 && status != 409 && status != 423 &&
+         status != 424 && status != 425 && status != 429;
+}
+
+}  // namespace
+
+const FlowStep* NextToUndo(const FlowState& state, const std::vector<std::uint64_t>& passed) {
+  const FlowStep* next = nullptr;
+  for (const FlowStep& step : state.steps) {
+    if (!NeedsUndo(step)) continue;
+    if (std::find(passed.begin(), passed.end(), step.operation) != passed.end()) continue;
+    if (next == nullptr || step.success > next->success) next = &step;
+  }
+  return next;
+}
+
+UndoDecision DecideUndo(const Event& event, const Tool* tool, const Flow* flow) {
+  using Kind = UndoDecision::Kind;
+  if (event.is_locked) return {Kind::kPark, event.tool + ": " + event.detail};
+  const bool stays = flow == nullptr || !flow->undo_before_pivot;
+  if (tool != nullptr && tool->pivot && stays) {
+    return {Kind::kPark, event.tool + " is the flow's pivot: what came before it is not undone"};
+  }
+  if (event.undo && LacksReference(*event.undo, ToHex(event.key))) {
+    return {Kind::kPark, event.tool + ": nobody knows the reference that its undo request needs"};
+  }
+  if (event.undo) return {Kind::kSend, {}};
+  if (tool != nullptr && tool->undo) {
+    return {Kind::kPark, event.tool + ": its undo request could not be made from the answer"};
+  }
+  if (tool != nullptr && !tool->reason.empty()) {
+    return {Kind::kSkip, event.tool + " needs no undo: " + tool->reason};
+  }
+  return {Kind::kPark, event.tool + " cannot be undone"};
+}
+
+UndoVerdict JudgeUndo(const StatusSet& done, const Result<Answer>& answer, bool is_resend) {
+  UndoVerdict verdict;
+  if (!answer) {
+    const Error& error = answer.error();
+    verdict.detail = error.detail().empty() ? "no answer" : std::string(error.detail());
+    verdict.cause = Cause::kConnectionLost;
+    if (error.delivery() == Delivery::kNotSent) {
+      verdict.phase = is_resend ? Phase::kUncertain : Phase::kNotSent;
+      verdict.cause = Cause::kConnectFailed;
+    } else if (error.code() == ErrorCode::kBackendTimeout) {
+      verdict.cause = Cause::kTimeout;
+    } else if (error.code() == ErrorCode::kBackendProtocol) {
+      verdict.cause = Cause::kProtocolError;
+    }
+    return verdict;
+  }
+  const int status = answer->response.status;
+  verdict.http_status = status;
+  verdict.detail = fmt::format("the backend answered {}", status);
+  if (done.Contains(status)) {
+    verdict.phase = Phase::kSucceeded;
+  } else if (status == 425 || status == 429) {
+    verdict.phase = is_resend ? Phase::kUncertain : Phase::kNotSent;
+  } else {
+    verdict.is_refused = IsRefusal(status);
+    if (verdict.is_refused && !is_resend) {
+      verdict.phase = Phase::kRejected;
+    } else {
+      verdict.cause = Cause::kServerError;
+    }
+  }
+  return verdict;
+}
+
+UndoVerdict JudgeUndoBy(const UndoRule* rule, const Result<Answer>& answer, bool is_resend) {
+  StatusSet done;
+  done.Add(200, 299);
+  UndoVerdict verdict = JudgeUndo(rule == nullptr ? done : rule->done, answer, is_resend);
+  if (rule == nullptr || rule->done_when.empty() || verdict.phase != Phase::kSucceeded) {
+    return verdict;
+  }
+  const std::optional<Json> body = ReadAnswerBody(*answer);
+  CallValues values;
+  values.answer_status = answer->response.status;
+  values.answer_headers = &answer->response.headers;
+  values.answer_body = body ? &*body : nullptr;
+  bool is_readable = false;
+  for (const Condition& condition : rule->done_when) {
+    const std::optional<bool> holds = Evaluate(condition, values);
+    if (holds && *holds) return verdict;
+    is_readable = is_readable || holds;
+  }
+  verdict.is_refused = is_readable;
+  verdict.phase = is_readable && !is_resend ? Phase::kRejected : Phase::kUncertain;
+  verdict.detail += is_readable ? ", but no condition of done_when holds"
+                                : ", but done_when cannot be read from it";
+  return verdict;
+}
+
+Millis UndoPause(int attempts, std::optional<int> retry_after_s, std::uint32_t jitter) {
+  const int doublings = std::clamp(attempts - 1, 0, 20);
+  const Millis interval =
+      std::min<Millis>(limits::kUndoBackoffFirst * (1 << doublings), limits::kUndoBackoffMax);
+  const Millis half = interval / 2;
+  const Millis drawn =
+      half + Millis(static_cast<std::int64_t>(jitter) % std::max<std::int64_t>(1, half.count()));
+  const Millis asked = retry_after_s ? Millis(std::int64_t{*retry_after_s} * 1'000) : Millis(0);
+  return std::max(drawn, std::min<Millis>(asked, limits::kUndoBackoffMax));
+}
+
+std::optional<int> RetryAfterOf(const Result<Answer>& answer) {
+  if (!answer) return std::nullopt;
+  const std::string* field = FindHeader(answer->response.headers, "Retry-After");
+  int seconds = 0;
+  if (field == nullptr) return std::nullopt;
+  const auto [end, error] = std::from_chars(field->data(), field->data() + field->size(), seconds);
+  if (error != std::errc() || end != field->data() + field->size() || seconds < 0) {
+    return std::nullopt;
+  }
+  return seconds;
+}
+
+}  // namespace recourse

@@ -1,0 +1,53 @@
+// Which step of a broken flow is undone next, and what an undo request's answer means. Pure
+// (semantics 2.7, 2.8).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "filters/ledger/ledger.h"
+#include "filters/upstream.h"
+#include "policy/policy.h"
+
+namespace recourse {
+
+// The step to be undone next: of those that still need it the one whose effect was proved last.
+// nullptr: none is left. `passed` are steps that are stuck and may be passed over.
+const FlowStep* NextToUndo(const FlowState& state, const std::vector<std::uint64_t>& passed);
+
+// Whether and how a step's effect is taken back. `event` is its last event, `tool` the one of its
+// policy version or nullptr when that is lost, `flow` the policy's flow or nullptr.
+struct UndoDecision {
+  enum class Kind : std::uint8_t {
+    kSend,
+    kSkip,  // the policy says with a reason that nothing has to be undone
+    kPark,
+  };
+  Kind kind = Kind::kPark;
+  std::string reason;  // of kSkip and kPark, for people
+};
+UndoDecision DecideUndo(const Event& event, const Tool* tool, const Flow* flow);
+
+// The phase that an answer to an undo request proves, as the event's phase. A refused repeat of a
+// request whose outcome is unknown proves nothing.
+struct UndoVerdict {
+  Phase phase = Phase::kUncertain;
+  Cause cause = Cause::kAnswer;
+  int http_status = 0;
+  std::string detail;
+  bool is_refused = false;  // by an answer that further tries would get as well
+};
+UndoVerdict JudgeUndo(const StatusSet& done, const Result<Answer>& answer, bool is_resend);
+// The same by all that the rule says; nullptr: 2xx means done.
+UndoVerdict JudgeUndoBy(const UndoRule* rule, const Result<Answer>& answer, bool is_resend);
+
+// How long after the `attempts`th try the next one follows: doubling, capped, the upper half of it
+// drawn by `jitter`. What the backend asks for (Retry-After seconds) is a lower bound, capped too.
+Millis UndoPause(int attempts, std::optional<int> retry_after_s, std::uint32_t jitter);
+
+// Seconds that an answer asks to wait for; nullopt: none.
+std::optional<int> RetryAfterOf(const Result<Answer>& answer);
+
+}  // namespace recourse

@@ -1,0 +1,54 @@
+#include "filters/stored_call.h"
+
+#include <algorithm>
+
+#include "policy/route_table.h"
+
+namespace recourse {
+namespace {
+
+Pairs QueryOf(const std::string& target) {
+  const auto question = target.find('?');
+  return ParsePairs(question == std::string::npos ? std::string_view()
+                                                  : std::string_view(target).substr(question + 1));
+}
+
+}  // namespace
+
+const Backend* FindBackend(const Policy& policy, std::string_view name) {
+  const auto at = std::find_if(policy.backends.begin(), policy.backends.end(),
+                               [&](const Backend& backend) { return backend.name == name; });
+  return at == policy.backends.end() ? nullptr : &*at;
+}
+
+Pairs CapturesOf(const Event& event, const Policy& policy) {
+  Pairs captures;
+  const Backend* const backend = FindBackend(policy, event.backend);
+  if (backend == nullptr || policy.routes == nullptr) return captures;
+  std::string scratch;
+  const auto match = policy.routes->Match(*backend, event.method, event.path, scratch);
+  if (!match || match->tool == nullptr || match->tool->name != event.tool) return captures;
+  for (std::size_t i = 0; i < match->capture_count; ++i) {
+    std::string value;
+    if (!PercentDecode(match->captures[i].value, value)) return {};
+    captures.emplace_back(std::string(match->captures[i].name), std::move(value));
+  }
+  return captures;
+}
+
+StoredCall::StoredCall(const Event& event, const Policy& policy, const HttpRequest& request)
+    : request_(request),
+      captures_(CapturesOf(event, policy)),
+      query_(QueryOf(request.target)),
+      body_(ReadCallBody(request).value_or(CallBody())) {}
+
+CallValues StoredCall::Values() const {
+  CallValues values;
+  values.path = &captures_;
+  values.query = &query_;
+  values.headers = &request_.headers;
+  values.body = body_.values();
+  return values;
+}
+
+}  // namespace recourse

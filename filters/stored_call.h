@@ -1,0 +1,40 @@
+// A call as its stored request tells of it, for those who settle or undo it later.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "filters/call_values.h"
+#include "filters/ledger/event.h"
+#include "policy/policy.h"
+
+namespace recourse {
+
+// nullptr: the policy has none of that name.
+const Backend* FindBackend(const Policy& policy, std::string_view name);
+
+using Pairs = std::vector<std::pair<std::string, std::string>>;
+
+// What the path of the operation's call captured, decoded; empty when the policy matches the path
+// otherwise by now.
+Pairs CapturesOf(const Event& event, const Policy& policy);
+
+// The call behind `request`, read as the chain read it.
+class StoredCall {
+ public:
+  StoredCall(const Event& event, const Policy& policy, const HttpRequest& request);
+  StoredCall(const StoredCall&) = delete;
+  StoredCall& operator=(const StoredCall&) = delete;
+
+  // Key, external_ref and answer are unset. Points into this object and the request.
+  CallValues Values() const;
+
+ private:
+  const HttpRequest& request_;
+  const Pairs captures_, query_;
+  const CallBody body_;
+};
+
+}  // namespace recourse

@@ -1,0 +1,16 @@
+#include "policy/approval_need.h"
+
+namespace recourse {
+
+std::optional<std::string> WhyApproval(const ApprovalRule& rule, const CallValues& values) {
+  std::string why;
+  for (const Condition& condition : rule.when) {
+    const std::optional<bool> holds = Evaluate(condition, values);
+    if (holds && !*holds) return std::nullopt;
+    why += (why.empty() ? "" : ", ") + condition.text;
+    if (!holds) why += " (cannot be evaluated on this call)";
+  }
+  return why.empty() ? "the tool always needs one" : why;
+}
+
+}  // namespace recourse

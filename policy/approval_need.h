@@ -1,0 +1,15 @@
+// Whether a call needs a human. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "policy/policy.h"
+
+namespace recourse {
+
+// Why the rule asks a human, for people: the conditions that hold, or that cannot be evaluated on
+// this call, which counts as holding. nullopt: one of them does not hold, so nobody is asked.
+std::optional<std::string> WhyApproval(const ApprovalRule& rule, const CallValues& values);
+
+}  // namespace recourse

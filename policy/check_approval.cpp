@@ -1,0 +1,77 @@
+// What an approval rule must agree with elsewhere.
+#include <algorithm>
+
+#include "policy/draft.h"
+
+namespace recourse {
+namespace {
+
+std::vector<Selector> SelectorsOfConditions(const std::vector<Condition>& conditions) {
+  std::vector<Selector> out;
+  for (const Condition& condition : conditions) out.push_back(condition.left);
+  return out;
+}
+
+bool IsOfCall(const Selector& place) {
+  using Source = Selector::Source;
+  return place.source == Source::kBody || place.source == Source::kHeader ||
+         place.source == Source::kQuery || place.source == Source::kPath;
+}
+
+// Only a path's captures are in every call.
+bool MayBeMissing(const Condition& condition) {
+  return condition.left.source != Selector::Source::kPath;
+}
+
+void WarnAboutConditions(Draft& draft, std::size_t index, const ApprovalRule& rule) {
+  for (const Condition& condition : rule.when) {
+    if (condition.op == Condition::Op::kExists || !MayBeMissing(condition)) continue;
+    const auto is_asked_first =
+        std::any_of(rule.when.begin(), rule.when.end(), [&](const Condition& other) {
+          return other.op == Condition::Op::kExists && other.left.text == condition.left.text;
+        });
+    if (is_asked_first) continue;
+    draft.problems.Warn(draft.ToolPlace(index, "approval"),
+                        draft.ToolKey(index, "approval") + ".when",
+                        "a call without " + condition.left.text + " always needs a human, as '" +
+                            condition.text + "' cannot be evaluated then; add '" +
+                            condition.left.text + "' to `when` if it should not");
+  }
+}
+
+void WarnAboutDeadline(Draft& draft, std::size_t index, const ApprovalRule& rule) {
+  const Tool& tool = draft.policy.tools[index];
+  const Flow* const flow = draft.policy.FlowOf(tool);
+  if (flow == nullptr || !flow->deadline || *flow->deadline >= rule.expires) return;
+  draft.problems.Warn(draft.ToolPlace(index, "approval"),
+                      draft.ToolKey(index, "approval") + ".expires",
+                      "its flow " + flow->name +
+                          " has a deadline before a human must have decided; a flow that is over "
+                          "takes the question back");
+}
+
+}  // namespace
+
+void CheckApproval(Draft& draft, std::size_t index) {
+  const Tool& tool = draft.policy.tools[index];
+  if (!tool.approval) return;
+  const ApprovalRule& rule = *tool.approval;
+  CheckCaptures(draft, index, "approval", SelectorsOfConditions(rule.when));
+  if (rule.needs > 1 && rule.by.size() == 1) {
+    draft.problems.Warn(
+        draft.ToolPlace(index, "approval"), draft.ToolKey(index, "approval") + ".needs",
+        "needs " + std::to_string(rule.needs) +
+            " approvers, each of whom counts "
+            "once: '" +
+            rule.by.front() + "' must be a group of at least so many people, not one person");
+  }
+  if (std::any_of(tool.redact.begin(), tool.redact.end(), IsOfCall)) {
+    draft.problems.Error(draft.ToolPlace(index, "redact"), draft.ToolKey(index, "redact"),
+                         "names something of the call, which is never stored then; but a call that "
+                         "a human has to see is stored, sealed, until somebody has decided");
+  }
+  WarnAboutConditions(draft, index, rule);
+  WarnAboutDeadline(draft, index, rule);
+}
+
+}  // namespace recourse

@@ -1,0 +1,138 @@
+// What an undo rule must agree with elsewhere in the policy (bad-inputs 4-T).
+#include <algorithm>
+
+#include "policy/draft.h"
+#include "policy/route_table.h"
+
+namespace recourse {
+namespace {
+
+using Source = Selector::Source;
+
+// A segment that no literal of a policy is likely to be: stands for any value.
+constexpr std::string_view kAnyValue = "~~";
+
+// The target that an undo request would have, with a stand-in for every value.
+std::string SamplePath(const RequestTemplate& request) {
+  std::string path;
+  for (const auto& segment : request.path) {
+    path += '/';
+    for (const auto& piece : segment) path += piece.selector ? kAnyValue : piece.literal;
+  }
+  return path;
+}
+
+void CheckMethodAndKey(Draft& draft, std::size_t index) {
+  const Tool& tool = draft.policy.tools[index];
+  const UndoRule& undo = *tool.undo;
+  const Backend& backend = draft.policy.backends[tool.backend];
+  const auto error = [&](std::string message) {
+    draft.problems.Error(draft.ToolPlace(index, "undo"), draft.ToolKey(index, "undo"),
+                         std::move(message));
+  };
+  if (undo.repeatable == Repeatable::kByKey && backend.key_header.empty()) {
+    error("`repeatable: by_key` needs a backend with key_header; " + backend.name + " has none");
+  }
+  if (undo.request.method == "GET" || undo.request.method == "HEAD") {
+    error("a GET or HEAD takes nothing back");
+  }
+  const auto is_key = [&](const std::string& name) {
+    return !backend.key_header.empty() && EqualsIgnoreCase(name, backend.key_header);
+  };
+  const auto& headers = undo.request.headers;
+  if (std::any_of(headers.begin(), headers.end(), [&](const auto& h) { return is_key(h.first); }) ||
+      std::any_of(undo.secrets.begin(), undo.secrets.end(),
+                  [&](const SecretHeader& secret) { return is_key(secret.name); })) {
+    error(backend.key_header +
+          " is the backend's key_header: an undo request gets a key of its own");
+  }
+}
+
+// An undo request goes to the backend directly. What it would be as a call tells whether it can
+// stand alone: nobody approves it, and nothing undoes it.
+void CheckRoute(Draft& draft, const RouteTable& routes, std::size_t index) {
+  const Tool& tool = draft.policy.tools[index];
+  const RequestTemplate& request = tool.undo->request;
+  std::string scratch;
+  const auto match = routes.Match(draft.policy.backends[tool.backend], request.method,
+                                  SamplePath(request), scratch);
+  if (!match || match->tool == nullptr) return;
+  const auto error = [&](std::string message) {
+    draft.problems.Error(draft.ToolPlace(index, "undo"), draft.ToolKey(index, "undo"),
+                         std::move(message));
+  };
+  if (match->tool->approval) {
+    error("this request is tool " + match->tool->name +
+          ", which needs approval; an undo runs without a human");
+  } else if (match->tool->undo && match->tool != &tool) {
+    error("this request is tool " + match->tool->name +
+          ", which has an undo itself; give it `undo: none` with a reason, or undo otherwise");
+  }
+}
+
+void CheckUndoWindow(Draft& draft, std::size_t index) {
+  const std::optional<Millis>& window = draft.policy.tools[index].undo->window;
+  if (!window || *window <= draft.policy.ledger.retention) return;
+  draft.problems.Error(draft.ToolPlace(index, "undo"), draft.ToolKey(index, "undo") + ".window",
+                       "is longer than ledger.retention: the undo request is forgotten before; "
+                       "accepted: up to the retention");
+}
+
+// Unknown steps are settled without the call: what the settle request does not carry is gone.
+void WarnAboutSettledCredentials(Draft& draft, std::size_t index) {
+  const Tool& tool = draft.policy.tools[index];
+  if (!tool.settle) return;
+  const auto selectors = SelectorsOf(tool.undo->request);
+  const bool waits = std::any_of(selectors.begin(), selectors.end(), [](const Selector& selector) {
+    return selector.source == Source::kExternalRef || selector.source == Source::kAnswerBody ||
+           selector.source == Source::kAnswerHeader;
+  });
+  if (!waits) return;
+  for (const std::string& name : tool.undo->from_call) {
+    const auto& headers = tool.settle->request.headers;
+    if (std::any_of(headers.begin(), headers.end(),
+                    [&name](const auto& header) { return EqualsIgnoreCase(header.first, name); })) {
+      continue;
+    }
+    draft.problems.Warn(draft.ToolPlace(index, "settle"), draft.ToolKey(index, "settle"),
+                        "is sent without " + name +
+                            ", and the undo of a write that it settles would be, too; add "
+                            "headers: { " +
+                            name + ": \"{header." + name + "}\" }, or take the undo's " +
+                            "credentials from a file");
+  }
+}
+
+// The backend may have taken another value than the one that was asked for (T15).
+void WarnAboutTwoSources(Draft& draft, std::size_t index) {
+  const Tool& tool = draft.policy.tools[index];
+  const auto read = SelectorsOf(tool.undo->request);
+  for (const Selector& selector : read) {
+    if (selector.source != Source::kAnswerBody) continue;
+    const auto is_twin = [&](const Selector& other) {
+      return other.source == Source::kBody && other.name == selector.name;
+    };
+    if (std::any_of(read.begin(), read.end(), is_twin) ||
+        std::any_of(tool.identity.begin(), tool.identity.end(), is_twin)) {
+      draft.problems.Warn(draft.ToolPlace(index, "undo"), draft.ToolKey(index, "undo"),
+                          selector.text + " may be another value than body#" + selector.name +
+                              ", which the call asked for; make sure that the undo takes back "
+                              "what was really done");
+    }
+  }
+}
+
+}  // namespace
+
+void CheckUndo(Draft& draft, const RouteTable& routes, std::size_t index) {
+  const Tool& tool = draft.policy.tools[index];
+  if (!tool.undo || tool.patterns.empty()) return;
+  CheckCaptures(draft, index, "undo", SelectorsOf(tool.undo->request));
+  CheckMethodAndKey(draft, index);
+  CheckRoute(draft, routes, index);
+  CheckUndoWindow(draft, index);
+  WarnAboutSettledCredentials(draft, index);
+  WarnAboutTwoSources(draft, index);
+}
+
+}  // namespace recourse

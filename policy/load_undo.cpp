@@ -1,0 +1,177 @@
+// `undo`: the request that takes an effect back, and with whose credentials it is sent.
+#include <algorithm>
+
+#include "policy/draft.h"
+#include "policy/json_node.h"
+#include "policy/load_rules.h"
+#include "policy/tls_files.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::string_view kCredentialsHelp =
+    "accepted: fields with the files that hold their values, { Authorization: { file: "
+    "/run/secrets/token, prefix: \"Bearer \" } }; or from_call (the Authorization of the agent's "
+    "call), or a list of the fields to keep from it: [ Authorization, Cookie ]";
+constexpr std::string_view kFromCallHelp =
+    "accepted: Authorization, Cookie, X-Api-Key, Api-Key, X-Auth-Token, X-Amz-Security-Token: "
+    "fields that are shown to nobody; pass another one on with headers: { X-Name: "
+    "\"{header.X-Name}\" }";
+
+std::optional<Repeatable> ReadRepeatable(MapReader& map) {
+  static constexpr std::pair<std::string_view, Repeatable> kValues[] = {
+      {"true", Repeatable::kYes}, {"false", Repeatable::kNo}, {"by_key", Repeatable::kByKey}};
+  return map.OneOf("repeatable", kValues);
+}
+
+bool Names(const std::vector<std::string>& names, std::string_view name) {
+  return std::any_of(names.begin(), names.end(),
+                     [name](const std::string& one) { return EqualsIgnoreCase(one, name); });
+}
+
+void ReadFromCall(MapReader& undo, UndoRule& rule) {
+  for (LocatedText& item : undo.Texts("credentials")) {
+    std::string name = item.text == "from_call" ? "Authorization" : std::move(item.text);
+    if (!IsCredentialField(name) || ToLower(name).starts_with("proxy-") ||
+        ToLower(name).starts_with("set-cookie")) {
+      undo.problems().Error(item.place, item.key, std::string(kFromCallHelp));
+    } else if (Names(rule.from_call, name)) {
+      undo.problems().Error(item.place, item.key, name + " is named twice");
+    } else {
+      rule.from_call.push_back(std::move(name));
+    }
+  }
+}
+
+void ReadSecret(const YamlNode::Member& member, const std::string& key, TlsFiles files,
+                Problems& problems, UndoRule& rule) {
+  if (!IsToken(member.name) || IsReservedHeader(member.name)) {
+    problems.Error(member.name_place, key,
+                   "accepted: the fixed name of a field that is not about framing or routing");
+  }
+  MapReader map(member.value, key, problems);
+  map.Need("file", "the mounted file with the value in its first line: file: /run/secrets/token");
+  SecretHeader secret{member.name, map.Text("file").value_or(""), map.Text("prefix").value_or("")};
+  map.Finish();
+  if (!IsFieldValue(secret.prefix)) {
+    problems.Error(map.PlaceOf("prefix"), map.KeyOf("prefix"),
+                   "a field value has no line breaks or controls");
+  }
+  if (files == TlsFiles::kCheck && !secret.file.empty()) {
+    const std::string problem = SecretFileProblem(secret.file);
+    if (!problem.empty()) problems.Error(map.PlaceOf("file"), map.KeyOf("file"), problem);
+  }
+  rule.secrets.push_back(std::move(secret));
+}
+
+void ReadCredentials(MapReader& undo, TlsFiles files, UndoRule& rule) {
+  const YamlNode* node = undo.Get("credentials");
+  if (node == nullptr) return;
+  const std::string key = undo.KeyOf("credentials");
+  if (node->kind != YamlNode::Kind::kMap) {
+    const bool is_word = node->kind == YamlNode::Kind::kScalar;
+    if (is_word && node->text != "from_call") {
+      undo.problems().Error(node->place, key, std::string(kCredentialsHelp));
+    } else {
+      ReadFromCall(undo, rule);
+    }
+    return;
+  }
+  if (node->members.empty()) {
+    undo.problems().Error(node->place, key, std::string(kCredentialsHelp));
+  }
+  for (const auto& member : node->members) {
+    ReadSecret(member, JoinKey(key, member.name), files, undo.problems(), rule);
+  }
+}
+
+// One field has one source.
+void CheckFields(MapReader& undo, const UndoRule& rule) {
+  std::vector<std::string> seen;
+  for (const auto& [name, value] : rule.request.headers) seen.push_back(name);
+  const auto add = [&](const std::string& name) {
+    if (Names(seen, name)) {
+      undo.problems().Error(undo.PlaceOf("credentials"), undo.KeyOf("credentials"),
+                            name + " is given twice; name one source of its value");
+    }
+    seen.push_back(name);
+  };
+  for (const std::string& name : rule.from_call) add(name);
+  for (const SecretHeader& secret : rule.secrets) add(secret.name);
+}
+
+void ReadForm(MapReader& undo, RequestTemplate& request) {
+  const YamlNode* form = undo.Get("form");
+  if (form == nullptr) return;
+  const std::string key = undo.KeyOf("form");
+  if (form->kind != YamlNode::Kind::kMap || form->members.empty()) {
+    undo.problems().Error(form->place, key,
+                          "a map of field names to texts is accepted here: { charge: "
+                          "\"{external_ref}\" }");
+    return;
+  }
+  for (const auto& member : form->members) {
+    const std::string member_key = JoinKey(key, member.name);
+    if (member.name.find_first_of("{}") != std::string::npos) {
+      undo.problems().Error(member.name_place, member_key, "a field name is fixed text");
+      continue;
+    }
+    const auto value = ReadText(member.value, member_key, undo.problems());
+    if (!value) continue;
+    if (auto text = ParseTemplateText(*value); text) {
+      request.form.emplace_back(member.name, std::move(*text));
+    } else {
+      undo.problems().Error(member.value.place, member_key, std::string(text.error().detail()));
+    }
+  }
+}
+
+void ReadBody(MapReader& undo, RequestTemplate& request) {
+  const YamlNode* json = undo.Get("json");
+  if (json != nullptr) {
+    request.json = ReadJsonNode(*json, undo.KeyOf("json"), Placeholders::kParse, undo.problems());
+  }
+  ReadForm(undo, request);
+  const std::string_view word = json != nullptr ? "json" : "form";
+  if (!undo.Has(word)) return;
+  if (json != nullptr && undo.Has("form")) {
+    undo.problems().Error(undo.PlaceOf("form"), undo.KeyOf("form"),
+                          "a request has one body: json or form");
+  }
+  if (request.method == "GET" || request.method == "HEAD") {
+    undo.problems().Error(undo.node().Find(word)->place, undo.KeyOf(word),
+                          "GET and HEAD carry no body");
+  }
+}
+
+}  // namespace
+
+std::optional<UndoRule> ReadUndo(MapReader& tool, TlsFiles files) {
+  const YamlNode* node = tool.Get("undo");
+  if (node == nullptr) return std::nullopt;
+  if (node->kind == YamlNode::Kind::kScalar && node->text == "none") return std::nullopt;
+  if (node->kind != YamlNode::Kind::kMap) {
+    tool.problems().Error(node->place, tool.KeyOf("undo"),
+                          "accepted: none, or { request: \"DELETE /orders/{external_ref}\" }");
+    return std::nullopt;
+  }
+  MapReader map(*node, tool.KeyOf("undo"), tool.problems());
+  auto request = ReadRequestTemplate(map, "the request that takes the effect back");
+  UndoRule rule;
+  if (request) rule.request = std::move(*request);
+  rule.done = ReadStatuses(map, "done");
+  if (rule.done.empty()) rule.done.Add(200, 299);
+  rule.done_when = ReadConditions(map, "done_when", Reads::kAnswer);
+  rule.repeatable = ReadRepeatable(map).value_or(Repeatable::kNo);
+  rule.attempts_max =
+      ReadCountUpTo(map, "attempts", limits::kUndoAttemptsCap).value_or(rule.attempts_max);
+  rule.window = map.Duration("window", Millis(1));
+  ReadBody(map, rule.request);
+  ReadCredentials(map, files, rule);
+  map.Finish();
+  CheckFields(map, rule);
+  if (!request) return std::nullopt;
+  return rule;
+}
+
+}  // namespace recourse

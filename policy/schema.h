@@ -1,0 +1,13 @@
+// The shape of the policy language as JSON Schema (2020-12), for editors and for checks outside of
+// this program.
+#pragma once
+
+#include <string_view>
+
+namespace recourse {
+
+// What the loader accepts is a subset: it also knows names, ambiguities and secrets. A test
+// compares the words of both.
+std::string_view PolicySchema();
+
+}  // namespace recourse

@@ -1,0 +1,208 @@
+#include "proxy/admin/jwt.h"
+
+#include <openssl/bn.h>
+#include <openssl/ec.h>
+#include <openssl/err.h>
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <optional>
+
+#include "proxy/base/base64url.h"
+#include "proxy/base/limits.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::size_t kEs256Half = 32;
+
+struct FreeSignature {
+  void operator()(ECDSA_SIG* signature) const { ECDSA_SIG_free(signature); }
+};
+struct FreeDigest {
+  void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
+};
+
+const unsigned char* Bytes(std::string_view text) {
+  return reinterpret_cast<const unsigned char*>(text.data());
+}
+
+// JWS writes ES256 as R and S, 32 bytes each (RFC 7518 3.4); OpenSSL reads DER.
+std::optional<std::string> ToDer(std::string_view raw) {
+  if (raw.size() != 2 * kEs256Half) return std::nullopt;
+  const std::unique_ptr<ECDSA_SIG, FreeSignature> signature(ECDSA_SIG_new());
+  BIGNUM* const r = BN_bin2bn(Bytes(raw), kEs256Half, nullptr);
+  BIGNUM* const s = BN_bin2bn(Bytes(raw) + kEs256Half, kEs256Half, nullptr);
+  if (signature == nullptr || r == nullptr || s == nullptr ||
+      ECDSA_SIG_set0(signature.get(), r, s) != 1) {
+    BN_free(r);
+    BN_free(s);
+    return std::nullopt;
+  }
+  unsigned char* der = nullptr;
+  const int size = i2d_ECDSA_SIG(signature.get(), &der);
+  if (size <= 0) return std::nullopt;
+  std::string text(reinterpret_cast<const char*>(der), static_cast<std::size_t>(size));
+  OPENSSL_free(der);
+  return text;
+}
+
+std::optional<Json> DecodeObject(std::string_view part) {
+  const auto text = FromBase64Url(part);
+  if (!text) return std::nullopt;
+  auto json = ParseJson(*text);
+  if (!json || json->kind != Json::Kind::kObject) return std::nullopt;
+  return std::move(*json);
+}
+
+// Seconds since 1970; what stands behind the point does not matter.
+std::optional<std::int64_t> SecondsOf(const Json* value) {
+  if (value == nullptr || value->kind != Json::Kind::kNumber) return std::nullopt;
+  const std::string text = ScalarText(*value);
+  std::int64_t seconds = 0;
+  const char* const last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, seconds);
+  if (error != std::errc() || (end != last && *end != '.')) return std::nullopt;
+  return seconds;
+}
+
+bool IsText(const Json* value, std::string_view text) {
+  return value != nullptr && value->kind == Json::Kind::kString && value->text == text;
+}
+
+bool IsFor(const Json* audience, std::string_view name) {
+  if (audience == nullptr || audience->kind != Json::Kind::kArray) return IsText(audience, name);
+  return std::any_of(audience->items.begin(), audience->items.end(),
+                     [&](const Json& item) { return IsText(&item, name); });
+}
+
+const Json* Claim(const Json& claims, const std::string& name) {
+  return name.starts_with('/') ? AtPointer(claims, name) : claims.Find(name);
+}
+
+std::expected<std::vector<std::string>, std::string> GroupsOf(const Json* value,
+                                                              const std::string& claim) {
+  std::vector<std::string> groups;
+  if (value == nullptr || value->kind == Json::Kind::kNull) return groups;
+  if (value->kind == Json::Kind::kString) {
+    groups.push_back(value->text);
+  } else if (value->kind != Json::Kind::kArray) {
+    return std::unexpected("the token's " + claim + " is neither a text nor a list of texts");
+  }
+  for (const Json& item : value->items) {
+    if (item.kind != Json::Kind::kString) {
+      return std::unexpected("the token's " + claim + " holds something that is no text");
+    }
+    groups.push_back(item.text);
+  }
+  if (groups.size() > limits::kOperatorGroupsMax) {
+    return std::unexpected("the token names more than 512 groups; let the issuer filter them");
+  }
+  // What the file cannot name gives nothing, and must not reach a log.
+  std::erase_if(groups, [](const std::string& group) { return !IsOperatorName(group); });
+  return groups;
+}
+
+}  // namespace
+
+bool LooksLikeJwt(std::string_view token) {
+  return std::count(token.begin(), token.end(), '.') == 2;
+}
+
+std::expected<Jwt, std::string> ParseJwt(std::string_view token) {
+  if (token.size() > limits::kJwtBytesMax) return std::unexpected("the token is over 12 KiB");
+  const auto first = token.find('.');
+  const auto last = token.rfind('.');
+  if (!LooksLikeJwt(token)) return std::unexpected("the token does not have three parts");
+  const auto head = DecodeObject(token.substr(0, first));
+  auto claims = DecodeObject(token.substr(first + 1, last - first - 1));
+  auto signature = FromBase64Url(token.substr(last + 1));
+  if (!head || !claims || !signature || signature->empty()) {
+    return std::unexpected(
+        "the token is no signed JWT: base64url of two JSON objects without "
+        "duplicate members, and of a signature");
+  }
+  Jwt jwt;
+  const Json* const algorithm = head->Find("alg");
+  if (IsText(algorithm, "RS256")) {
+    jwt.algorithm = JwtAlgorithm::kRs256;
+  } else if (IsText(algorithm, "ES256")) {
+    jwt.algorithm = JwtAlgorithm::kEs256;
+  } else {
+    return std::unexpected("the token's algorithm is not accepted; accepted: RS256, ES256");
+  }
+  if (head->Find("crit") != nullptr) {
+    return std::unexpected("the token has critical extensions, and none is understood");
+  }
+  if (const Json* const kid = head->Find("kid")) {
+    if (kid->kind != Json::Kind::kString || kid->text.empty()) {
+      return std::unexpected("the token's kid is no text");
+    }
+    jwt.kid = kid->text;
+  }
+  jwt.signed_part = token.substr(0, last);
+  jwt.signature = std::move(*signature);
+  jwt.claims = std::move(*claims);
+  return jwt;
+}
+
+const Jwk* FindKey(const JwkSet& keys, const Jwt& jwt) {
+  const Jwk* found = nullptr;
+  for (const Jwk& key : keys) {
+    if (key.algorithm != jwt.algorithm || (!jwt.kid.empty() && key.kid != jwt.kid)) continue;
+    if (found != nullptr && jwt.kid.empty()) return nullptr;  // which one, nobody said
+    if (found == nullptr) found = &key;
+  }
+  return found;
+}
+
+bool HasSignature(const Jwt& jwt, const Jwk& key) {
+  if (key.algorithm != jwt.algorithm) return false;
+  std::string signature = jwt.signature;
+  if (jwt.algorithm == JwtAlgorithm::kEs256) {
+    auto der = ToDer(jwt.signature);
+    if (!der) return false;
+    signature = std::move(*der);
+  }
+  const std::unique_ptr<EVP_MD_CTX, FreeDigest> context(EVP_MD_CTX_new());
+  const bool is_good =
+      context != nullptr &&
+      EVP_DigestVerifyInit(context.get(), nullptr, EVP_sha256(), nullptr, key.key.get()) == 1 &&
+      EVP_DigestVerify(context.get(), Bytes(signature), signature.size(), Bytes(jwt.signed_part),
+                       jwt.signed_part.size()) == 1;
+  ERR_clear_error();
+  return is_good;
+}
+
+std::expected<Operator, std::string> JudgeClaims(const Json& claims, const JwtRule& rule,
+                                                 WallTime now) {
+  if (!IsText(claims.Find("iss"), rule.issuer)) {
+    return std::unexpected("the token is of another issuer (iss)");
+  }
+  if (!IsFor(claims.Find("aud"), rule.audience)) {
+    return std::unexpected("the token is for another audience (aud)");
+  }
+  const std::int64_t now_s = ToUnixMillis(now) / 1000;
+  constexpr std::int64_t kSkew = limits::kJwtSkew.count() / 1000;
+  const auto expires = SecondsOf(claims.Find("exp"));
+  if (!expires) return std::unexpected("the token has no time of expiry (exp)");
+  if (*expires <= now_s - kSkew) return std::unexpected("the token has expired; get a new one");
+  if (const Json* const not_before = claims.Find("nbf")) {
+    const auto begins = SecondsOf(not_before);
+    if (!begins) return std::unexpected("the token's nbf is no time");
+    if (*begins > now_s + kSkew) return std::unexpected("the token is not valid yet (nbf)");
+  }
+  const Json* const name = Claim(claims, rule.name_claim);
+  if (name == nullptr || name->kind != Json::Kind::kString || !IsOperatorName(name->text) ||
+      name->text == kSharedOperator) {
+    return std::unexpected("the token's " + rule.name_claim +
+                           " names nobody: 1 to 256 printable ASCII characters without quotes and "
+                           "backslashes, and not 'admin'");
+  }
+  auto groups = GroupsOf(Claim(claims, rule.groups_claim), rule.groups_claim);
+  if (!groups) return std::unexpected(groups.error());
+  return Operator{name->text, std::move(*groups), {}, Operator::How::kJwt};
+}
+
+}  // namespace recourse

@@ -1,0 +1,302 @@
+// What happens now: operations and flows, newest first, as they change.
+
+import { get, query } from "/ui/api.js";
+import { add, h, icon, newId, replace } from "/ui/dom.js";
+import { counted, eventBadge, flowBadge, short, spanText, time } from "/ui/format.js";
+import { shortcut } from "/ui/keys.js";
+import { emptyBox, pageHead, problemBox } from "/ui/parts.js";
+import { listen } from "/ui/stream.js";
+import { foreign } from "/ui/text.js";
+import { VirtualList } from "/ui/virtual_list.js";
+
+const KEPT_MOST = 10_000;  // rows that one tab remembers
+const PAGE = 200;
+const narrow = matchMedia("(max-width: 760px)");
+
+const STATES = [
+  ["", "Any state"],
+  ["status=PENDING", "Pending"],
+  ["phase=UNCERTAIN", "Unknown"],
+  ["status=SUCCESS", "Success"],
+  ["status=FAILED", "Failed"],
+  ["status=COMPENSATED", "Compensated"],
+];
+
+function matches(event, filter) {
+  return (!filter.tool || event.tool === filter.tool) &&
+    (!filter.trace || event.trace_id === filter.trace) &&
+    (!filter.status || event.status === filter.status) &&
+    (!filter.phase || event.phase === filter.phase);
+}
+
+// Operations by what they are now, newest first. `filter` is what the server was asked for too.
+class Operations {
+  constructor() {
+    this.byNumber = new Map();
+    this.older = null;
+    this.isCut = false;
+  }
+
+  put(event, filter) {
+    const known = this.byNumber.get(event.operation);
+    if (known && known.event_id >= event.event_id) return;
+    this.byNumber.delete(event.operation);
+    if (matches(event, filter)) this.byNumber.set(event.operation, event);
+  }
+
+  rows() {
+    const rows = [...this.byNumber.values()].sort((a, b) => b.event_id - a.event_id);
+    if (rows.length > KEPT_MOST) {
+      for (const row of rows.splice(KEPT_MOST)) this.byNumber.delete(row.operation);
+      this.older = rows.at(-1).event_id;
+      this.isCut = true;
+    }
+    return rows.map((event) => {
+      event.id = event.operation;
+      return event;
+    });
+  }
+}
+
+function operationCells(event) {
+  const flow = event.flow
+    ? h("a", { href: `#/flow/${encodeURIComponent(event.flow)}`, tabindex: "-1",
+      title: `Flow ${event.flow}` }, icon("flow"), foreign(event.flow_name || short(event.flow, 8)))
+    : "";
+  return [
+    h("span", { role: "gridcell", class: "c-time" }, time(event.time)),
+    h("span", { role: "gridcell", class: "c-state" }, eventBadge(event)),
+    h("span", { role: "gridcell", class: "c-tool" }, foreign(event.tool),
+      event.undoes ? h("span", { class: "muted" }, ` undo of ${event.undoes}`) : ""),
+    h("span", { role: "gridcell", class: "c-call mono" }, foreign(`${event.method} ${event.path}`)),
+    h("span", { role: "gridcell", class: "c-ref mono" }, foreign(event.external_ref)),
+    h("span", { role: "gridcell", class: "c-try" },
+      event.attempt > 1 ? `try ${event.attempt}` : ""),
+    h("span", { role: "gridcell", class: "c-flow" }, flow),
+  ];
+}
+
+function flowCells(flow) {
+  const lasted = Date.parse(flow.changed) - Date.parse(flow.began);
+  return [
+    h("span", { role: "gridcell", class: "c-time" }, time(flow.changed)),
+    h("span", { role: "gridcell", class: "c-state" }, flowBadge(flow.phase)),
+    h("span", { role: "gridcell", class: "c-tool" }, foreign(flow.name || "undeclared")),
+    h("span", { role: "gridcell", class: "c-call mono" }, foreign(flow.flow)),
+    h("span", { role: "gridcell", class: "c-ref" }, counted(flow.step_count, "step")),
+    h("span", { role: "gridcell", class: "c-try" },
+      flow.undone_count ? `${flow.undone_count} undone` : ""),
+    h("span", { role: "gridcell", class: "c-flow muted" }, lasted >= 0 ? spanText(lasted) : ""),
+  ];
+}
+
+export function activityPage({ values }) {
+  return values.show === "flows" ? flowsPage(values) : operationsPage(values);
+}
+
+function tabs(shown) {
+  const tab = (name, href, text) => h("a", { href, class: "tab",
+    "aria-current": shown === name && "true" }, text);
+  return h("div", { class: "tabs", role: "group", "aria-label": "What is listed" },
+    tab("operations", "#/activity", "Operations"),
+    tab("flows", "#/activity?show=flows", "Flows"));
+}
+
+function operationsPage(values) {
+  const filter = { tool: values.tool ?? "", trace: values.trace ?? "", status: values.status ?? "",
+    phase: values.phase ?? "" };
+  let operations = new Operations();
+  let isLoading = false;
+  let isClosed = false;
+  let generation = 0;
+  let frame = 0;
+  const note = h("p", { class: "list-note muted small" });
+  const news = h("button", { type: "button", class: "news", hidden: true,
+    onclick: () => { list.element.scrollTop = 0; news.hidden = true; } },
+  icon("up"), "Newer ones above");
+  const list = new VirtualList({
+    label: "Operations, newest first",
+    height: () => (narrow.matches ? 64 : 40),
+    render: operationCells,
+    open: (event) => { location.hash = `#/operation/${event.operation}`; },
+    onEnd: () => loadOlder(),
+    empty: emptyBox("activity", isFiltered(filter) ? "Nothing matches" : "Nothing happened yet",
+      isFiltered(filter) ? "No operation has these values. Clear the filter to see all."
+        : "As soon as an agent writes through Recourse, it is here. Reads leave no trace."),
+  });
+  list.empty.hidden = true;
+
+  function show() {
+    const before = list.rows.length;
+    const wasTop = list.isAtTop();
+    list.set(operations.rows());
+    list.empty.hidden = list.rows.length > 0 || isLoading || operations.older !== null;
+    const more = list.rows.length - before;
+    if (!wasTop && more > 0 && before > 0 && !isLoading) news.hidden = false;
+    if (list.isAtTop()) news.hidden = true;
+    note.textContent = `${counted(list.rows.length, "operation")}${operations.isCut
+      ? `; older ones are not held here. Filter to reach them` : operations.older !== null
+        ? " so far; scroll for older ones" : ""}`;
+  }
+  function showSoon() {
+    frame ||= requestAnimationFrame(() => { frame = 0; if (!isClosed) show(); });
+  }
+
+  async function load(before) {
+    isLoading = true;
+    const mine = generation;
+    try {
+      // A rare match may take several looks, each of which costs a bounded part of the log.
+      let page;
+      do {
+        page = await get(`/operations${query({ ...filter, before, limit: PAGE })}`);
+        if (mine !== generation || isClosed) return;
+        for (const event of page.operations) operations.put(event, filter);
+        operations.older = before = page.older;
+        note.textContent = before === null ? "" : `Looking further back, before event ${before}…`;
+      } while (page.operations.length === 0 && before !== null);
+      error.replaceChildren();
+    } catch (problem) {
+      if (mine !== generation) return;
+      operations.older = null;
+      replace(error, problemBox(problem, restart));
+    }
+    isLoading = false;
+    show();
+    list.element.dataset.loaded = "true";
+  }
+  function loadOlder() {
+    if (isLoading || operations.older === null || operations.isCut) return;
+    load(operations.older);
+  }
+  function restart() {
+    generation += 1;
+    operations = new Operations();
+    load();
+  }
+
+  const error = h("div", {});
+  const form = filterForm(filter);
+  list.element.addEventListener("scroll", () => { if (list.isAtTop()) news.hidden = true; },
+    { passive: true });
+  const endNews = listen((told) => {
+    if (told.kind === "gap") restart();
+    if (told.kind !== "event") return;
+    operations.put(told.event, filter);
+    showSoon();
+  });
+  const ends = [
+    shortcut("/", "Filter the list", () => form.querySelector("input").focus()),
+    shortcut("j", "Next row", () => list.move(1)),
+    shortcut("k", "Row before", () => list.move(-1)),
+    shortcut("Enter", "Open the row", () => list.openSelected()),
+  ];
+  load();
+  return {
+    title: "Activity",
+    element: h("div", { class: "page filling" },
+      pageHead("Activity", tabs("operations"), form), error,
+      h("div", { class: "list-frame" }, columnHeads(["Time", "State", "Tool", "Call",
+        "External ref", "", "Flow"]), list.element, news), note),
+    close: () => {
+      isClosed = true;
+      endNews();
+      list.close();
+      for (const end of ends) end();
+    },
+  };
+}
+
+function columnHeads(names) {
+  const classes = ["time", "state", "tool", "call", "ref", "try", "flow"];
+  return h("div", { class: "row heads", "aria-hidden": "true" },
+    names.map((name, at) => h("span", { class: `c-${classes[at]}` }, name)));
+}
+
+const isFiltered = (filter) => Object.values(filter).some(Boolean);
+
+function filterForm(filter) {
+  const tools = newId("tools");
+  const tool = h("input", { type: "search", "aria-label": "Tool", placeholder: "Tool",
+    list: tools, value: filter.tool, spellcheck: "false" });
+  const trace = h("input", { type: "search", "aria-label": "Trace", placeholder: "Trace",
+    value: filter.trace, spellcheck: "false" });
+  const chosen = filter.phase ? `phase=${filter.phase}` : filter.status ? `status=${filter.status}`
+    : "";
+  const state = h("select", { "aria-label": "State" },
+    STATES.map(([value, text]) => h("option", { value, selected: value === chosen }, text)));
+  const go = () => {
+    const [name, value] = state.value.split("=");
+    const next = `#/activity${query({ tool: tool.value.trim(), trace: trace.value.trim(),
+      [name || "status"]: value })}`;
+    if (next !== location.hash) location.hash = next;
+  };
+  const list = h("datalist", { id: tools });
+  get("/policy/tools").then((policy) => add(list, policy.tools.filter((one) =>
+    one.effect === "write").map((one) => h("option", { value: one.name })))).catch(() => {});
+  return h("form", { class: "filter", role: "search",
+    onsubmit: (event) => { event.preventDefault(); go(); }, onchange: go },
+  tool, state, trace, list,
+  isFiltered(filter) && h("a", { class: "button", href: "#/activity" }, "Clear"));
+}
+
+function flowsPage(values) {
+  const isAll = values.all === "true";
+  const error = h("div", {});
+  const note = h("p", { class: "list-note muted small" });
+  let isClosed = false;
+  let timer = 0;
+  const list = new VirtualList({
+    label: "Flows, newest first",
+    height: () => (narrow.matches ? 64 : 40),
+    render: flowCells,
+    open: (flow) => { location.hash = `#/flow/${flow.number}`; },
+    empty: emptyBox("flow", isAll ? "No flows" : "No flow is open",
+      "The writes of one trace are a flow. ",
+      isAll ? "" : "Those that are over can be listed too."),
+  });
+  list.empty.hidden = true;
+  async function load() {
+    try {
+      const page = await get(`/flows${query({ limit: 1000, all: isAll ? "true" : "" })}`);
+      if (isClosed) return;
+      list.set(page.flows.map((flow) => ({ ...flow, id: flow.number })).reverse());
+      note.textContent = `${counted(page.flows.length, "flow")}${isAll ? "" : " not over"}`;
+      error.replaceChildren();
+    } catch (problem) {
+      replace(error, problemBox(problem, load));
+    }
+    list.element.dataset.loaded = "true";
+  }
+  // All flows are read back from the whole log: not for every event.
+  const endNews = listen((told) => {
+    if (told.kind === "state" || isAll) return;
+    const pause = told.kind === "flow" ? 300 : 2000;
+    timer ||= setTimeout(() => { timer = 0; if (!isClosed) load(); }, pause);
+  });
+  const ends = [
+    shortcut("j", "Next row", () => list.move(1)),
+    shortcut("k", "Row before", () => list.move(-1)),
+    shortcut("Enter", "Open the row", () => list.openSelected()),
+  ];
+  load();
+  const all = h("label", { class: "check" },
+    h("input", { type: "checkbox", checked: isAll,
+      onchange: (event) => {
+        location.hash = `#/activity?show=flows${event.target.checked ? "&all=true" : ""}`;
+      } }), "Also those that are over");
+  return {
+    title: "Flows",
+    element: h("div", { class: "page filling" },
+      pageHead("Activity", tabs("flows"), h("div", { class: "filter" }, all)), error,
+      h("div", { class: "list-frame" }, columnHeads(["Changed", "State", "Flow", "Flow id",
+        "Steps", "", "Lasted"]), list.element), note),
+    close: () => {
+      isClosed = true;
+      endNews();
+      list.close();
+      for (const end of ends) end();
+    },
+  };
+}
+

@@ -1,0 +1,128 @@
+// Calls of the admin API with the session's cookie. The page itself holds no credential.
+
+let session = null;
+const watchers = new Set();
+
+export class ApiError extends Error {
+  constructor(status, title, detail) {
+    super(detail || title);
+    this.status = status;
+    this.title = title;
+  }
+}
+
+export function currentSession() {
+  return session;
+}
+
+export function can(role) {
+  return session?.roles?.includes(role) ?? false;
+}
+
+// Called with the session, or null when there is none any more.
+export function onSession(watcher) {
+  watchers.add(watcher);
+}
+
+function setSession(next) {
+  session = next;
+  for (const watcher of watchers) watcher(session);
+}
+
+async function problemOf(answer) {
+  const text = await answer.text();
+  try {
+    const { title, detail } = JSON.parse(text);
+    return new ApiError(answer.status, title ?? `Status ${answer.status}`, detail ?? "");
+  } catch {
+    return new ApiError(answer.status, `Status ${answer.status}`, text.slice(0, 500));
+  }
+}
+
+async function send(method, path, { body, headers } = {}) {
+  const fields = { Accept: "application/json", ...headers };
+  if (body !== undefined) fields["Content-Type"] = "application/json";
+  if (method !== "GET" && session?.csrf) fields["X-Recourse-CSRF"] = session.csrf;
+  let answer;
+  try {
+    answer = await fetch(path, {
+      method,
+      headers: fields,
+      body: body === undefined ? undefined : JSON.stringify(body),
+      credentials: "same-origin",
+      cache: "no-store",
+      redirect: "error",
+    });
+  } catch {
+    throw new ApiError(0, "No answer", "Recourse did not answer. Is the process running, and " +
+      "the port forwarded?");
+  }
+  return answer;
+}
+
+// The JSON of a 2xx; anything else is an ApiError. A session that is over is told to everybody.
+export async function call(method, path, body) {
+  const answer = await send(method, path, { body });
+  if (answer.ok) return answer.status === 204 ? null : answer.json();
+  const problem = await problemOf(answer);
+  if (answer.status === 401 && session) setSession(null);
+  throw problem;
+}
+
+export const get = (path) => call("GET", path);
+export const post = (path, body = {}) => call("POST", path, body);
+
+// One JSON value per line.
+export async function getLines(path) {
+  const answer = await send("GET", path);
+  if (!answer.ok) throw await problemOf(answer);
+  return (await answer.text()).split("\n").filter(Boolean).map((line) => JSON.parse(line));
+}
+
+// Parameters that are set, as a query.
+export function query(values) {
+  const pairs = Object.entries(values).filter(([, value]) => value !== undefined &&
+    value !== null && value !== "");
+  return pairs.length ? `?${new URLSearchParams(pairs)}` : "";
+}
+
+// Looks for a session that is there already; null: somebody has to log in.
+export async function resume() {
+  const answer = await send("GET", "/session");
+  if (answer.status === 401) return null;
+  if (!answer.ok) throw await problemOf(answer);
+  setSession(await answer.json());
+  return session;
+}
+
+export async function logIn(token) {
+  const answer = await send("POST", "/session", { headers: { Authorization: `Bearer ${token}` } });
+  if (!answer.ok) throw await problemOf(answer);
+  setSession(await answer.json());
+}
+
+export async function logOut() {
+  try {
+    await call("DELETE", "/session");
+  } finally {
+    setSession(null);
+  }
+}
+
+const WINDOW = 20000;  // rows of the log that one request may cost
+
+// The events that `filter` names, oldest first, from row `from` on, until `isEnough(events)` or the
+// log's end. Asks for one window of rows after the other.
+export async function eventsFrom(from, filter, isEnough) {
+  const { last_id: last } = await get("/ledger");
+  const events = [];
+  let after = Math.max(0, from - 1);
+  while (after < last) {
+    const upTo = Math.min(last, after + WINDOW);
+    const page = await get(`/events${query({ ...filter, after, up_to: upTo, limit: 1000 })}`);
+    events.push(...page.events);
+    after = page.next ?? upTo;
+    if (page.next === null && isEnough(events)) break;
+  }
+  return events;
+}

@@ -1,0 +1,202 @@
+// The shell: who is logged in, which page is shown, the navigation around it.
+
+import { ApiError, can, currentSession, get, logOut, onSession, query, resume } from "/ui/api.js";
+import { h, icon, replace, tell } from "/ui/dom.js";
+import { pieces } from "/ui/text.js";
+import { showShortcuts, shortcut } from "/ui/keys.js";
+import { loginPage } from "/ui/login.js";
+import { problemBox } from "/ui/parts.js";
+import { listen, start, stop, streamState } from "/ui/stream.js";
+import { toggleTheme, useTheme } from "/ui/theme.js";
+import { activityPage } from "/ui/activity.js";
+import { approvalPage, approvalsPage } from "/ui/approvals.js";
+import { duplicatesPage } from "/ui/duplicates.js";
+import { flowPage } from "/ui/flow.js";
+import { operationPage } from "/ui/operation.js";
+import { parkedPage } from "/ui/parked.js";
+import { policyPage } from "/ui/policy.js";
+
+// A page is a function of its place and gives {element, title, close}. `close` ends what it began.
+const PAGES = {
+  activity: activityPage,
+  flow: flowPage,
+  operation: operationPage,
+  approvals: approvalsPage,
+  approval: approvalPage,
+  parked: parkedPage,
+  duplicates: duplicatesPage,
+  policy: policyPage,
+};
+const NAVIGATION = [
+  ["activity", "Activity", "a"],
+  ["approvals", "Approvals", "p"],
+  ["parked", "Parked", "r"],
+  ["duplicates", "Duplicates", "d"],
+  ["policy", "Policy", "y"],
+];
+const BELONGS_TO = { flow: "activity", operation: "activity", approval: "approvals" };
+
+const app = document.getElementById("app");
+let page = null;
+let shell = null;
+
+// "#/flow/7?x=1": {name: "flow", id: "7", values: {x: "1"}}
+function place() {
+  const [path, search = ""] = location.hash.replace(/^#\/?/, "").split("?");
+  const [name, ...rest] = path.split("/");
+  return {
+    name: name in PAGES ? name : can("read") ? "activity" : "approvals",
+    id: decodeURIComponent(rest.join("/")),
+    values: Object.fromEntries(new URLSearchParams(search)),
+  };
+}
+
+function navigation() {
+  return h("nav", { "aria-label": "Pages" }, NAVIGATION.map(([name, text]) =>
+    h("a", { href: `#/${name}`, "data-page": name }, icon(name), h("span", {}, text),
+      h("span", { class: "count", "data-count": name, hidden: true }))));
+}
+
+// What is drawn and a function that ends it.
+function liveMark() {
+  const words = {
+    live: ["Live", "News arrive as they happen"],
+    connecting: ["Connecting", "Asking for news"],
+    waiting: ["No connection", "It is tried again in some seconds"],
+    paused: ["Paused", "Goes on when you come back to this tab"],
+    off: ["Off", ""],
+  };
+  const element = h("span", { class: "live", role: "status" });
+  const draw = () => {
+    const [word, title] = words[streamState()];
+    element.dataset.state = streamState();
+    element.title = title;
+    replace(element, h("i", { "aria-hidden": "true" }), word);
+  };
+  draw();
+  return [element, listen((news) => news.kind === "state" && draw())];
+}
+
+function buildShell(session) {
+  const main = h("main", { id: "main", tabindex: "-1" });
+  const [live, close] = liveMark();
+  const groups = session.groups?.length ? ` · ${session.groups.join(", ")}` : "";
+  const element = h("div", { class: "shell" },
+    h("a", { class: "skip", href: "#main",
+      onclick: (event) => { event.preventDefault(); main.focus(); } }, "Skip to the page"),
+    h("header", { class: "side" },
+      h("a", { class: "brand", href: "#/activity" },
+        h("img", { src: "/ui/icon.svg", alt: "", width: "26", height: "26" }), "Recourse"),
+      navigation(),
+      h("div", { class: "side-end" },
+        live,
+        h("div", { class: "who" },
+          h("b", {}, pieces(session.name)),
+          h("span", { class: "muted small" }, pieces(session.roles.join(", ") + groups))),
+        h("div", { class: "tools" },
+          h("button", { type: "button", class: "plain", title: "Light or dark (t)",
+            "aria-label": "Light or dark", onclick: toggleTheme }, icon("sun")),
+          h("button", { type: "button", class: "plain", title: "Keyboard shortcuts (?)",
+            "aria-label": "Keyboard shortcuts", onclick: showShortcuts }, icon("keys")),
+          h("button", { type: "button", class: "plain", title: "Log out",
+            "aria-label": "Log out", onclick: () => logOut().catch(() => {}) }, icon("leave"))))),
+    main);
+  return { element, main, close };
+}
+
+function showPage() {
+  if (!shell) return;
+  const where = place();
+  page?.close?.();
+  const current = BELONGS_TO[where.name] ?? where.name;
+  for (const link of shell.element.querySelectorAll("nav a")) {
+    if (link.dataset.page === current) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  try {
+    page = PAGES[where.name](where);
+  } catch (problem) {
+    page = { element: problemBox(problem), title: "Not shown" };
+  }
+  document.title = `${page.title} · Recourse`;
+  replace(shell.main, page.element);
+  shell.main.scrollTop = 0;
+  tell(page.title);
+}
+
+// How much waits for a human, beside the pages' names.
+const counts = {};
+function setCount(name, number) {
+  const mark = shell?.element.querySelector(`[data-count="${name}"]`);
+  if (!mark) return;
+  if (number > (counts[name] ?? 0) && counts[name] !== undefined) {
+    tell(name === "parked" ? "A flow was parked" : "A call waits for approval");
+  }
+  counts[name] = number;
+  mark.hidden = number === 0;
+  mark.textContent = number > 99 ? "99+" : String(number);
+  mark.setAttribute("aria-label", `${number} waiting`);
+}
+
+const COUNT_PAUSE = 2000;
+const ASKING = new Set(["CLAIMED", "APPROVED", "DENIED", "EXPIRED", "DISPATCHING"]);
+let countTimer = 0;
+let countedAt = 0;
+function countSoon() {
+  countTimer ||= setTimeout(async () => {
+    countTimer = 0;
+    countedAt = Date.now();
+    if (!currentSession()) return;
+    const one = async (name, path, of) => {
+      try {
+        setCount(name, of(await get(path)));
+      } catch (problem) {
+        if (!(problem instanceof ApiError)) throw problem;
+      }
+    };
+    if (can("read")) {
+      await one("parked", `/flows${query({ phase: "NEEDS_HUMAN", limit: 100 })}`,
+        (answer) => answer.flows.length);
+    }
+    await one("approvals", `/approvals${query({ limit: 100 })}`,
+      (answer) => answer.approvals.length);
+  }, Math.max(300, countedAt + COUNT_PAUSE - Date.now()));
+}
+
+function showSession(session) {
+  page?.close?.();
+  page = null;
+  shell?.close();
+  if (!session) {
+    shell = null;
+    stop();
+    document.title = "Log in · Recourse";
+    replace(app, loginPage());
+    app.querySelector("input")?.focus();
+    return;
+  }
+  shell = buildShell(session);
+  replace(app, shell.element);
+  if (can("read")) start();
+  showPage();
+  countSoon();
+}
+
+useTheme();
+for (const [name, text, key] of NAVIGATION) {
+  shortcut(`g ${key}`, `Go to ${text}`, () => { location.hash = `#/${name}`; });
+}
+shortcut("t", "Light or dark", toggleTheme);
+shortcut("?", "Show this list", showShortcuts);
+window.addEventListener("hashchange", showPage);
+onSession(showSession);
+listen((news) => {
+  const mayCount = news.kind === "flow" || news.kind === "gap" ||
+    (news.kind === "event" && ASKING.has(news.event.phase));
+  if (mayCount) countSoon();
+});
+try {
+  if (!await resume()) showSession(null);
+} catch (problem) {
+  replace(app, h("main", { class: "alone" }, problemBox(problem, () => location.reload())));
+}

@@ -1,0 +1,19 @@
+// Where a value stands in a JSON text, for changing it without touching the rest.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+namespace recourse {
+
+struct JsonSpan {
+  std::size_t at = 0;
+  std::size_t size = 0;
+};
+
+// The text of the value at `pointer` (RFC 6901), nullopt when nothing is there. ParseJson must have
+// taken `text`.
+std::optional<JsonSpan> FindJsonSpan(std::string_view text, std::string_view pointer);
+
+}  // namespace recourse

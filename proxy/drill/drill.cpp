@@ -1,0 +1,189 @@
+#include "proxy/drill/drill.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <filesystem>
+#include <tuple>
+
+#include "policy/sources.h"
+#include "proxy/drill/drill_plan.h"
+#include "proxy/drill/drill_report.h"
+#include "proxy/drill/drill_run.h"
+#include "proxy/drill/drill_stage.h"
+
+namespace recourse {
+namespace {
+
+using Kill = DrillRow::Kill;
+
+std::vector<KillAt> KillsOf(const DrillRow& row) {
+  switch (row.kill) {
+    case Kill::kNone:
+      return {};
+    case Kill::kBefore:
+      return {{row.commit, KillAt::Edge::kBefore}};
+    case Kill::kAfter:
+      return {{row.commit, KillAt::Edge::kAfter}};
+    case Kill::kTwice:
+      return {{row.commit, KillAt::Edge::kBefore}, {1, KillAt::Edge::kBefore}};
+  }
+  return {};
+}
+
+class Director {
+ public:
+  Director(const DrillOptions& options, DrillFindings& findings, const DrillStage& stage,
+           std::string policy_copy, std::ostream& err)
+      : options_(options),
+        findings_(findings),
+        stage_(stage),
+        policy_copy_(std::move(policy_copy)),
+        err_(err) {}
+
+  void Run();
+
+ private:
+  void Start(std::size_t row);
+  void Take(const DrillCrew::Ended& ended);
+  void PlanKills(const DrillRow& first);
+  void TellProgress();
+  std::string PathOf(std::size_t row) const {
+    return fmt::format("{}/run-{}", stage_.directory(), row);
+  }
+
+  const DrillOptions& options_;
+  DrillFindings& findings_;
+  const DrillStage& stage_;
+  const std::string policy_copy_;
+  std::ostream& err_;
+  const SystemClock clock_;
+  DrillCrew crew_;
+  std::deque<std::size_t> waiting_;  // rows
+  std::size_t done_ = 0;
+};
+
+void Director::Start(std::size_t row) {
+  const DrillRow& what = findings_.rows[row];
+  const Scenario& scenario = findings_.plan.flows[what.flow].scenarios[what.scenario];
+  const std::string directory = PathOf(row);
+  std::filesystem::create_directory(directory);
+  crew_.Start(
+      row, [&] { return ToJson(PlayScenario(scenario, KillsOf(what), policy_copy_, directory)); });
+}
+
+// What the run without a kill made durable says where the others are killed.
+void Director::PlanKills(const DrillRow& first) {
+  const DrillRow run = first;  // the rows move as they grow
+  for (std::size_t i = 1; i <= run.result.commits.size(); ++i) {
+    for (const Kill kill : {Kill::kBefore, Kill::kAfter, Kill::kTwice}) {
+      waiting_.push_back(findings_.rows.size());
+      findings_.rows.push_back({.flow = run.flow,
+                                .scenario = run.scenario,
+                                .kill = kill,
+                                .commit = i,
+                                .at = run.result.commits[i - 1],
+                                .result = {}});
+    }
+  }
+}
+
+void Director::Take(const DrillCrew::Ended& ended) {
+  std::error_code ec;
+  std::filesystem::remove_all(PathOf(ended.run), ec);
+  DrillRow& row = findings_.rows[ended.run];
+  row.was_run = true;
+  if (auto result = RunResultFromJson(ended.text)) {
+    row.result = std::move(*result);
+  } else {
+    row.result.verdict.broken.emplace_back("the drill itself broke down in this run");
+  }
+  row.is_reached = row.result.struck >= std::min<std::size_t>(KillsOf(row).size(), 1);
+  ++done_;
+  if (row.kill == Kill::kNone) PlanKills(row);
+}
+
+void Director::TellProgress() {
+  if (!options_.tell_progress) return;
+  err_ << fmt::format("\r{} of {} runs", done_, findings_.rows.size()) << std::flush;
+}
+
+void Director::Run() {
+  const MonoTime start = clock_.Now();
+  const MonoTime end = start + options_.timeout;
+  for (std::size_t i = 0; i < findings_.plan.flows.size(); ++i) {
+    for (std::size_t j = 0; j < findings_.plan.flows[i].scenarios.size(); ++j) {
+      waiting_.push_back(findings_.rows.size());
+      findings_.rows.push_back({.flow = i, .scenario = j, .at = {}, .result = {}});
+    }
+  }
+  while (clock_.Now() < end && (!waiting_.empty() || crew_.size() > 0)) {
+    while (!waiting_.empty() && crew_.size() < limits::kDrillRunsAtOnce) {
+      Start(waiting_.front());
+      waiting_.pop_front();
+    }
+    if (const auto ended = crew_.Next(limits::kDrillLook * 10)) {
+      Take(*ended);
+      TellProgress();
+    }
+  }
+  if (options_.tell_progress) err_ << "\r" << std::string(30, ' ') << "\r" << std::flush;
+  findings_.took = std::chrono::duration_cast<Millis>(clock_.Now() - start);
+  std::ranges::sort(findings_.rows, {}, [](const DrillRow& row) {
+    return std::tuple(row.flow, row.scenario, row.commit, row.kill);
+  });
+}
+
+std::string FlowNames(const Policy& policy) {
+  std::vector<std::string> names;
+  for (const Flow& flow : policy.flows) names.push_back(flow.name);
+  for (const Backend& backend : policy.backends) names.push_back(backend.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+}  // namespace
+
+int RunDrill(const DrillOptions& options, std::ostream& out, std::ostream& err) {
+  const PolicySources sources = ReadPolicyTwice(options.policy);
+  const LoadedPolicy loaded = LoadPolicyFiles(sources);
+  if (!loaded.ok()) {
+    for (const PolicyProblem& problem : loaded.problems) err << problem.ToString() << "\n";
+    err << "recourse: the policy " << options.policy << " has errors, see above\n";
+    return kExitDrillUsage;
+  }
+  DrillFindings findings{.policy = options.policy,
+                         .plan = PlanDrill(*loaded.policy, options.flow),
+                         .rows = {},
+                         .doubts = options.doubts,
+                         .is_observing = loaded.policy->mode == Mode::kObserve};
+  for (DrillFlow& flow : findings.plan.flows) {
+    for (Scenario& scenario : flow.scenarios) scenario.mishaps.doubts = options.doubts;
+  }
+  if (findings.plan.flows.empty()) {
+    for (const Skipped& skipped : findings.plan.skipped) {
+      err << "recourse: not drilled: " << skipped.what << ": " << skipped.why << "\n";
+    }
+    err << "recourse: there is nothing to drill: "
+        << (options.flow.empty() ? "no write tool of the policy can be called by the drill"
+                                 : "--flow '" + options.flow +
+                                       "' names no flow, or none that can "
+                                       "be drilled; accepted: " +
+                                       FlowNames(*loaded.policy))
+        << "\n";
+    return kExitDrillUsage;
+  }
+  out << std::flush;
+  err << std::flush;
+  const auto stage = DrillStage::Make(options.tmp);
+  auto copy = stage ? (*stage)->CopyPolicy(sources) : std::unexpected(stage.error());
+  if (!copy) {
+    err << "recourse: " << copy.error() << "\n";
+    return kExitDrillUsage;
+  }
+  Director(options, findings, **stage, std::move(*copy), err).Run();
+  out << (options.json ? DrillJson(findings) : DrillTable(findings)) << std::flush;
+  return SumsOf(findings).is_kept() ? 0 : kExitDrillBroken;
+}
+
+}  // namespace recourse

@@ -1,0 +1,326 @@
+#include "proxy/drill/drill_run.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <memory>
+
+#include "proxy/base/json.h"
+#include "proxy/base/limits.h"
+#include "proxy/drill/fast_clock.h"
+#include "proxy/net/http_client.h"
+#include "proxy/net/http_server.h"
+#include "proxy/server/files.h"
+
+namespace recourse {
+namespace {
+
+constexpr int kFetchSeconds = 20;
+constexpr std::string_view kTrace = "4bf92f3577b34da6a3ce929d0e0e4736";
+constexpr std::string_view kToken = "drill";
+
+void Pause() { (void)::poll(nullptr, 0, static_cast<int>(limits::kDrillLook.count())); }
+
+std::string TextAt(const Json& json, std::string_view name) {
+  const Json* value = json.Find(name);
+  return value == nullptr ? std::string() : ScalarText(*value);
+}
+
+const std::vector<Json>& ItemsAt(const Json& json, std::string_view name) {
+  static const std::vector<Json> kNone;
+  const Json* value = json.Find(name);
+  return value == nullptr ? kNone : value->items;
+}
+
+// What the agent makes of an answer.
+enum class Told : std::uint8_t { kDone, kRefused, kAgain };
+
+class Play {
+ public:
+  Play(const Scenario& scenario, const std::vector<KillAt>& kills, const std::string& policy_copy,
+       const std::string& directory);
+
+  RunResult Run();
+
+ private:
+  // Makes the next proxy the running one whenever the one before was killed. False: the run is
+  // over, and `found_.problem` says why.
+  bool Revive();
+  bool IsLate();
+  std::string LastWords() const;
+  bool AwaitReady();
+  std::optional<HttpResponse> Ask(const HttpRequest& request, const std::string& port);
+  std::optional<Json> AskAdmin(const std::string& method, const std::string& target);
+  std::optional<Told> Call(std::size_t index);
+  void RunAgent();
+  bool LookAtFlows();
+  void AwaitEnd();
+  void CancelOpenFlows();
+  bool IsAtRest() const;
+  std::string NameOfCommit(const std::vector<RowNote>& notes) const;
+  RunResult Conclude();
+
+  const Scenario& scenario_;
+  const std::string directory_;
+  const SystemClock real_;
+  const MonoTime end_;
+  const FastClock clock_{limits::kDrillSpeed};
+  std::deque<DrilledProxy> proxies_;
+  std::size_t running_ = 0;
+  bool is_ready_ = false;
+  std::string listen_, admin_;
+  ScriptedBackend backend_;
+  std::unique_ptr<HttpServer> server_;  // a thread: after all proxies
+  Found found_;
+  std::vector<std::string> open_flows_;         // their numbers
+  std::map<std::uint64_t, std::string> tools_;  // by operation
+  bool has_unknown_ = false;
+  bool has_waited_ = false;  // the agent has, for an outcome that nobody knows
+};
+
+Play::Play(const Scenario& scenario, const std::vector<KillAt>& kills,
+           const std::string& policy_copy, const std::string& directory)
+    : scenario_(scenario),
+      directory_(directory),
+      end_(real_.Now() + limits::kDrillRunFor),
+      backend_(scenario.script, scenario.mishaps) {
+  const std::string token_file = directory + "/token";
+  if (auto written = WriteFileAtomically(token_file, std::string(kToken) + "\n"); !written) {
+    found_.problem = "the run cannot begin: " + written.error();
+    return;
+  }
+  for (std::size_t i = 0; i <= kills.size(); ++i) {
+    proxies_.emplace_back(DrilledProxyParts{
+        .policy = policy_copy,
+        .data = directory + "/data",
+        .ports_file = fmt::format("{}/ports-{}", directory, i),
+        .token_file = token_file,
+        .log_file = directory + "/log",
+        .deadline = scenario.waits_for_deadline ? limits::kDrillDeadline : limits::kDrillPatience,
+        .kill = i < kills.size() ? kills[i] : KillAt(),
+        .clock = clock_});
+  }
+  server_ = std::make_unique<HttpServer>(
+      boost::asio::ip::tcp::endpoint(boost::asio::ip::address_v4::loopback(), 0),
+      [this](const HttpRequest& request, const HttpPeer&) { return backend_.Handle(request); });
+  proxies_.front().Start(server_->endpoint().port());
+  found_.told_done.resize(scenario.script.size());
+}
+
+bool Play::IsLate() {
+  if (real_.Now() < end_) return false;
+  if (found_.problem.empty()) {
+    found_.problem = fmt::format("the run did not come to an end within {} s",
+                                 limits::kDrillRunFor.count() / 1000);
+  }
+  return true;
+}
+
+bool Play::Revive() {
+  while (found_.problem.empty() && !IsLate()) {
+    const auto ended = proxies_[running_].Ended();
+    if (!ended) {
+      if (is_ready_ || AwaitReady()) return true;
+      continue;
+    }
+    if (!proxies_[running_].is_struck() || running_ + 1 == proxies_.size()) {
+      found_.problem = "Recourse ended by itself: " + *ended + LastWords();
+      return false;
+    }
+    is_ready_ = false;
+    proxies_[++running_].Start(server_->endpoint().port());
+  }
+  return false;
+}
+
+// The last line that a proxy wrote.
+std::string Play::LastWords() const {
+  const auto log = ReadInputFile(directory_ + "/log", limits::kWriteBodyBytesMax);
+  if (!log || log->empty()) return {};
+  const auto end = log->find_last_not_of('\n');
+  const auto first = log->rfind('\n', end);
+  return ": " + log->substr(first == std::string::npos ? 0 : first + 1, end - first);
+}
+
+// One look; false: not yet.
+bool Play::AwaitReady() {
+  const auto text = ReadInputFile(fmt::format("{}/ports-{}", directory_, running_), 4096);
+  const auto ports = text ? ParseJson(*text) : Result<Json>(Json());
+  if (!ports || ports->kind != Json::Kind::kObject) {
+    Pause();
+    return false;
+  }
+  listen_ = TextAt(*ports, "listen");
+  admin_ = TextAt(*ports, "admin");
+  is_ready_ = true;
+  return true;
+}
+
+// nullopt: no answer, mostly because the proxy was killed.
+std::optional<HttpResponse> Play::Ask(const HttpRequest& request, const std::string& port) {
+  auto answer = Fetch({.host = "127.0.0.1", .port = port}, request, kFetchSeconds);
+  return answer ? std::optional(std::move(*answer)) : std::nullopt;
+}
+
+std::optional<Json> Play::AskAdmin(const std::string& method, const std::string& target) {
+  HttpRequest request{method, target, {{"Authorization", "Bearer " + std::string(kToken)}}, {}};
+  if (method == "POST" && target.starts_with("/flows/")) {
+    request.body = R"({"reason":"the drill's operator","by":"drill"})";
+  }
+  const auto answer = Ask(request, admin_);
+  if (!answer || answer->status != 200) return std::nullopt;
+  auto json = ParseJson(answer->body);
+  return json ? std::optional(std::move(*json)) : std::nullopt;
+}
+
+// nullopt: nobody answered.
+std::optional<Told> Play::Call(std::size_t index) {
+  HttpRequest request = scenario_.script[index].request;
+  request.headers.emplace_back("traceparent", fmt::format("00-{}-00f067aa0ba902b7-01", kTrace));
+  const auto answer = Ask(request, listen_);
+  if (!answer) return std::nullopt;
+  if (answer->status == 204 || (answer->status >= 200 && answer->status < 300 &&
+                                answer->body != scenario_.script[index].refusal.body)) {
+    return Told::kDone;
+  }
+  const std::string* type = FindHeader(answer->headers, "Content-Type");
+  if (type == nullptr || !type->starts_with("application/problem+json")) return Told::kRefused;
+  const auto problem = ParseJson(answer->body);
+  return problem && TextAt(*problem, "retryable") == "true" ? Told::kAgain : Told::kRefused;
+}
+
+// Like a real agent: it repeats what was not answered, or what it is told to repeat, for a while,
+// and goes no further when a step does not come through.
+void Play::RunAgent() {
+  for (std::size_t i = 0; i < scenario_.script.size(); ++i) {
+    const MonoTime patience = real_.Now() + limits::kDrillSettleFor;
+    for (;;) {
+      if (!Revive()) return;
+      const auto told = Call(i);
+      if (told == Told::kDone) found_.told_done[i] = true;
+      if (told == Told::kDone) break;
+      if (told == Told::kRefused) return;
+      has_waited_ = told == Told::kAgain && real_.Now() > patience;
+      if (has_waited_) return;
+      Pause();
+    }
+  }
+}
+
+// False: the flows could not be read.
+bool Play::LookAtFlows() {
+  const auto list = AskAdmin("GET", "/flows?all=true&limit=100");
+  if (!list) return false;
+  std::vector<FlowFound> flows;
+  open_flows_.clear();
+  has_unknown_ = false;
+  for (const Json& line : ItemsAt(*list, "flows")) {
+    const std::string number = TextAt(line, "number");
+    const auto flow = AskAdmin("GET", "/flows/" + number);
+    if (!flow) return false;
+    FlowFound& out = flows.emplace_back(
+        FlowFound{.phase = TextAt(*flow, "phase"), .reason = TextAt(*flow, "reason"), .steps = {}});
+    if (out.phase == "OPEN") open_flows_.push_back(number);
+    for (const Json& step : ItemsAt(*flow, "steps")) {
+      out.steps.push_back({TextAt(step, "tool"), TextAt(step, "phase")});
+      for (const auto& [name, prefix] :
+           {std::pair("step", ""), std::pair("undo_operation", "undo of ")}) {
+        const std::string operation = TextAt(step, name);
+        std::uint64_t value = 0;
+        for (const char c : operation) value = value * 10 + static_cast<std::uint64_t>(c - '0');
+        if (value != 0) tools_[value] = prefix + out.steps.back().tool;
+      }
+      const std::string& phase = out.steps.back().phase;
+      has_unknown_ = has_unknown_ || phase == "UNCERTAIN" || phase == "DISPATCHING";
+    }
+  }
+  found_.flows = std::move(flows);
+  return true;
+}
+
+bool Play::IsAtRest() const {
+  const auto is_over = [&](const FlowFound& flow) {
+    if (flow.phase == "OPEN") {
+      return !has_unknown_ && !has_waited_ && !scenario_.waits_for_deadline &&
+             !scenario_.operator_cancels;
+    }
+    return flow.phase == "COMMITTED" || flow.phase == "UNDONE" || flow.phase == "NEEDS_HUMAN";
+  };
+  return !found_.flows.empty() && std::ranges::all_of(found_.flows, is_over);
+}
+
+void Play::CancelOpenFlows() {
+  for (const std::string& number : open_flows_) {
+    (void)AskAdmin("POST", "/flows/" + number + "/cancel");
+  }
+}
+
+// An operator sees to it: to a flow that is to be canceled, to one with an outcome that nobody can
+// find out, and to one whose agent has given up: on a slow day before its outcome was found out.
+void Play::AwaitEnd() {
+  const MonoTime patience = real_.Now() + limits::kDrillSettleFor;
+  while (Revive()) {
+    if (LookAtFlows()) {
+      if (IsAtRest()) return;
+      const bool is_stuck = has_waited_ || (has_unknown_ && real_.Now() > patience);
+      if (scenario_.operator_cancels || (is_stuck && !scenario_.waits_for_deadline)) {
+        CancelOpenFlows();
+      }
+    }
+    Pause();
+  }
+}
+
+std::string Play::NameOfCommit(const std::vector<RowNote>& notes) const {
+  std::string name;
+  for (const RowNote& note : notes) {
+    const auto tool = tools_.find(note.operation);
+    if (!name.empty()) name += ", ";
+    name += note.operation == 0 ? "flow " : tool == tools_.end() ? "? " : tool->second + " ";
+    name += note.phase;
+  }
+  return name;
+}
+
+RunResult Play::Conclude() {
+  RunResult result;
+  for (DrilledProxy& proxy : proxies_) result.struck += proxy.is_struck();
+  if (!proxies_.empty()) {
+    for (const auto& notes : proxies_.front().Commits()) {
+      result.commits.push_back(NameOfCommit(notes));
+    }
+  }
+  server_.reset();  // nothing is written down any more
+  found_.deeds = backend_.deeds();
+  std::vector<Expected> calls;
+  for (const ScriptedCall& call : scenario_.script) {
+    calls.push_back({call.tool->name, call.tool->undo.has_value()});
+  }
+  result.verdict = Reckon(calls, found_, scenario_.must_break);
+  for (const Deed& deed : found_.deeds) result.story.push_back(LineOf(deed, calls));
+  return result;
+}
+
+RunResult Play::Run() {
+  if (found_.problem.empty()) RunAgent();
+  AwaitEnd();
+  while (Revive()) {
+    const auto verified = AskAdmin("POST", "/ledger/verify");
+    if (!verified) continue;
+    found_.is_verified = TextAt(*verified, "ok") == "true";
+    break;
+  }
+  return Conclude();
+}
+
+}  // namespace
+
+RunResult PlayScenario(const Scenario& scenario, const std::vector<KillAt>& kills,
+                       const std::string& policy_copy, const std::string& directory) {
+  return Play(scenario, kills, policy_copy, directory).Run();
+}
+
+}  // namespace recourse

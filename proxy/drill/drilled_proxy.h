@@ -1,0 +1,62 @@
+// A proxy as a process of its own, forked and not executed: it has the policy and everything else
+// that a real run has from flags as values, so nothing outside this program can ask for such a run.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "proxy/base/clock.h"
+#include "proxy/drill/commit_watch.h"
+
+namespace recourse {
+
+// Where a proxy is killed: at its commit number `commit` (from 1; only those count that tell of an
+// operation or a flow), before any of it is durable or after all of it is.
+struct KillAt {
+  enum class Edge : std::uint8_t { kBefore, kAfter };
+  std::size_t commit = 0;  // 0: never
+  Edge edge = Edge::kBefore;
+};
+
+struct DrilledProxyParts {
+  std::string policy;  // a private copy of the files
+  std::string data, ports_file, token_file, log_file;
+  Millis deadline{};  // of flows
+  KillAt kill;
+  const Clock& clock;
+};
+
+// Waits as a process that has done nothing until Start, so that it may be made before this process
+// has any thread: a fork beside threads would copy their locks. It dies with this process.
+class DrilledProxy {
+ public:
+  explicit DrilledProxy(const DrilledProxyParts& parts);
+  ~DrilledProxy();  // kills it
+  DrilledProxy(const DrilledProxy&) = delete;
+  DrilledProxy& operator=(const DrilledProxy&) = delete;
+
+  // Lets it run, with all backends at that port of 127.0.0.1.
+  void Start(std::uint16_t backend_port);
+  // Once it runs: how it ended, for people; nullopt: it still runs.
+  std::optional<std::string> Ended();
+  // Ended by the kill that it was made for.
+  bool is_struck() const { return is_struck_; }
+  // Its commits so far.
+  const std::vector<std::vector<RowNote>>& Commits();
+
+ private:
+  void ReadNotes();
+
+  pid_t pid_ = -1;
+  int start_ = -1, notes_ = -1;
+  bool is_struck_ = false;
+  std::optional<std::string> ended_;
+  std::string unread_;
+  std::vector<std::vector<RowNote>> commits_;
+};
+
+}  // namespace recourse

@@ -1,0 +1,362 @@
+#include "proxy/drill/script.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "filters/call_values.h"
+#include "policy/route_table.h"
+
+namespace recourse {
+namespace {
+
+using Source = Selector::Source;
+using Type = RequestTemplate::Type;
+
+constexpr std::string_view kPlaceholder = "Bearer drill-placeholder";
+
+Json TextJson(std::string text) {
+  Json json;
+  json.kind = Json::Kind::kString;
+  json.text = std::move(text);
+  return json;
+}
+
+// What placeholders of a template read, with the type that they insist on.
+using Need = std::pair<Selector, Type>;
+
+void AddNeeds(std::vector<Need>& needs, const RequestTemplate::Text& text) {
+  for (const auto& piece : text) {
+    if (piece.selector) needs.emplace_back(*piece.selector, piece.type);
+  }
+}
+
+void AddNeeds(std::vector<Need>& needs, const RequestTemplate::Node& node) {
+  AddNeeds(needs, node.text);
+  for (const auto& item : node.items) AddNeeds(needs, item);
+  for (const auto& member : node.members) AddNeeds(needs, member.second);
+}
+
+void AddNeeds(std::vector<Need>& needs, const RequestTemplate& request) {
+  for (const auto& text : request.path) AddNeeds(needs, text);
+  for (const auto* fields : {&request.query, &request.headers, &request.form}) {
+    for (const auto& [name, text] : *fields) AddNeeds(needs, text);
+  }
+  if (request.json) AddNeeds(needs, *request.json);
+}
+
+// Makes one call; every value names its call and its place, so that none occurs twice.
+class Maker {
+ public:
+  Maker(const Policy& policy, const Tool& tool, std::size_t number)
+      : policy_(policy), tool_(tool), number_(number) {
+    call_.tool = &tool;
+    call_.backend = &policy.backends[tool.backend];
+  }
+
+  std::expected<ScriptedCall, std::string> Make();
+
+ private:
+  std::vector<Need> Needs() const;
+  Json ValueAt(std::string_view name, Type type) const;
+  void SetField(std::string name, std::string value);
+  void NeedScope(const ScopeRule& scope);
+  void NeedOfRequest(const Need& need);
+  bool MakePath();
+  std::string MakeRequest();
+  std::string MakeAnswer();
+  bool Accepts(int status) const;
+  void MakeRefusal();
+
+  const Policy& policy_;
+  const Tool& tool_;
+  const std::size_t number_;
+  ScriptedCall call_;
+};
+
+std::vector<Need> Maker::Needs() const {
+  std::vector<Need> needs;
+  if (tool_.settle) AddNeeds(needs, tool_.settle->request);
+  if (tool_.undo) AddNeeds(needs, tool_.undo->request);
+  for (const Selector& place : tool_.identity) needs.emplace_back(place, Type::kAny);
+  for (const Selector& place : tool_.redact) needs.emplace_back(place, Type::kAny);
+  if (tool_.external_ref) needs.emplace_back(*tool_.external_ref, Type::kAny);
+  return needs;
+}
+
+Json Maker::ValueAt(std::string_view name, Type type) const {
+  if (type == Type::kNumber) return ParseJson(std::to_string(1000 + number_)).value_or(Json());
+  if (type == Type::kBool) return ParseJson("true").value_or(Json());
+  std::string text = fmt::format("drill-{}", number_);
+  for (const char c : name) {
+    const bool is_plain =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    if (is_plain) {
+      text.push_back(c);
+    } else if (text.back() != '-') {
+      text.push_back('-');
+    }
+  }
+  if (text.back() == '-') text.pop_back();
+  return TextJson(std::move(text));
+}
+
+void Maker::SetField(std::string name, std::string value) {
+  if (FindHeader(call_.request.headers, name) == nullptr) {
+    call_.request.headers.emplace_back(std::move(name), std::move(value));
+  }
+}
+
+void Maker::NeedScope(const ScopeRule& scope) {
+  const std::string text = ValueAt("scope", Type::kAny).text;
+  switch (scope.kind) {
+    case ScopeRule::Kind::kSession:
+      SetField("Recourse-Session", text);
+      break;
+    case ScopeRule::Kind::kHeader:
+      SetField(scope.name, text);
+      break;
+    case ScopeRule::Kind::kBaggage:
+      SetField("baggage", scope.name + "=" + text);
+      break;
+    case ScopeRule::Kind::kBody:
+      (void)PutAt(call_.body, scope.name, TextJson(text), false);
+      break;
+    default:
+      break;
+  }
+}
+
+void Maker::NeedOfRequest(const Need& need) {
+  const auto& [place, type] = need;
+  switch (place.source) {
+    case Source::kBody:
+      (void)PutAt(call_.body, place.name, ValueAt(place.name, type), false);
+      break;
+    case Source::kQuery:
+      if (std::ranges::none_of(call_.query, [&](const auto& p) { return p.first == place.name; })) {
+        call_.query.emplace_back(place.name, ValueAt("-" + place.name, Type::kText).text);
+      }
+      break;
+    case Source::kHeader:
+      SetField(place.name, EqualsIgnoreCase(place.name, "authorization")
+                               ? std::string(kPlaceholder)
+                               : ValueAt("-" + place.name, Type::kText).text);
+      break;
+    default:
+      break;
+  }
+}
+
+// The first pattern with a value for every capture; `/**` stands for nothing.
+bool Maker::MakePath() {
+  std::string_view rest = tool_.patterns.front();
+  std::string target;
+  while (!rest.empty()) {
+    rest.remove_prefix(1);
+    const auto end = std::min(rest.find('/'), rest.size());
+    const std::string_view segment = rest.substr(0, end);
+    rest.remove_prefix(end);
+    if (segment == "**") continue;
+    target.push_back('/');
+    if (segment.size() > 2 && segment.front() == '{' && segment.back() == '}') {
+      const std::string name(segment.substr(1, segment.size() - 2));
+      call_.path.emplace_back(name, ValueAt("-" + name, Type::kText).text);
+      target += call_.path.back().second;
+    } else {
+      target += segment;
+    }
+  }
+  if (target.empty()) target = "/";
+  std::string scratch;
+  const auto match = policy_.routes->Match(*call_.backend, call_.request.method, target, scratch);
+  call_.request.target = std::move(target);
+  return match && match->tool == &tool_;
+}
+
+// Empty: it was made; else why not.
+std::string Maker::MakeRequest() {
+  static constexpr std::array<std::string_view, 5> kMethods = {"POST", "PUT", "PATCH", "DELETE",
+                                                               "GET"};
+  const std::string& method = tool_.methods.front() == "*" ? "POST" : tool_.methods.front();
+  if (std::ranges::find(kMethods, method) == kMethods.end()) {
+    return "its method " + method + " is none of POST, PUT, PATCH, DELETE and GET";
+  }
+  call_.request.method = method;
+  if (!MakePath()) return "no made-up path matches its route";
+  if (tool_.approval && !tool_.approval->when.empty()) {
+    // A call that needs no human, if there can be one.
+    const Condition& first = tool_.approval->when.front();
+    const auto value = ValueFor(first, false, TextJson("drill"));
+    if (value && first.left.source == Source::kBody) {
+      (void)PutAt(call_.body, first.left.name, *value, true);
+    }
+  }
+  for (const Need& need : Needs()) NeedOfRequest(need);
+  NeedScope(tool_.scope);
+  if (tool_.undo) {
+    for (const std::string& name : tool_.undo->from_call) SetField(name, std::string(kPlaceholder));
+  }
+  SetField("Host", call_.backend->authority);
+  char separator = '?';
+  for (const auto& [name, value] : call_.query) {
+    call_.request.target += separator + name + "=" + value;
+    separator = '&';
+  }
+  const bool has_body = call_.body.kind != Json::Kind::kNull;
+  if (has_body && method == "GET") return "it is a GET and its values are in the body";
+  if (has_body || method == "POST" || method == "PUT" || method == "PATCH") {
+    if (!has_body) call_.body.kind = Json::Kind::kObject;
+    call_.request.body = CanonicalJson(call_.body);
+    SetField("Content-Type", "application/json");
+  }
+  if (tool_.approval && NeedsApproval(*tool_.approval, ValuesOf(call_, {}))) {
+    return fmt::format("it needs a human's approval ({})", fmt::join(tool_.approval->by, ", "));
+  }
+  return {};
+}
+
+bool Maker::Accepts(int status) const {
+  ScriptedCall tried = call_;
+  tried.answer.status = status;
+  const CallValues values = ValuesOf(tried, {});
+  const auto holds = [&](const Condition& c) { return Evaluate(c, values).value_or(false); };
+  return std::ranges::all_of(tool_.success_when, holds) &&
+         std::ranges::none_of(tool_.failed_when, holds);
+}
+
+std::string Maker::MakeAnswer() {
+  for (const Condition& condition : tool_.success_when) {
+    const Json any = ValueAt("-any", Type::kText);
+    const auto value = ValueFor(condition, true, any);
+    if (!value) continue;
+    if (condition.left.source == Source::kAnswerBody) {
+      (void)PutAt(call_.answer_body, condition.left.name, *value, true);
+    } else if (condition.left.source == Source::kAnswerHeader) {
+      SetHeader(call_.answer.headers, condition.left.name, ScalarText(*value));
+    }
+  }
+  for (const auto& [place, type] : Needs()) {
+    const Json value = ValueAt("-" + place.name, type);
+    if (place.source == Source::kAnswerBody) {
+      (void)PutAt(call_.answer_body, place.name, value, false);
+    } else if (place.source == Source::kAnswerHeader &&
+               FindHeader(call_.answer.headers, place.name) == nullptr) {
+      SetHeader(call_.answer.headers, place.name, ScalarText(value));
+    }
+  }
+  if (call_.answer_body.kind == Json::Kind::kNull) call_.answer_body.kind = Json::Kind::kObject;
+  SetHeader(call_.answer.headers, "Content-Type", "application/json");
+  call_.answer.body = CanonicalJson(call_.answer_body);
+  for (const int status : {200, 201, 202, 204}) {
+    if (!Accepts(status)) continue;
+    call_.answer.status = status;
+    if (tool_.external_ref) {
+      call_.reference = ExternalRefText(Select(*tool_.external_ref, ValuesOf(call_, {})));
+    }
+    return {};
+  }
+  return "no made-up answer satisfies its success_when and failed_when";
+}
+
+// By a 2xx where the policy says which one refuses, else by a status that every server refuses
+// with.
+void Maker::MakeRefusal() {
+  HttpResponse& refusal = call_.refusal;
+  for (const Condition& condition : tool_.failed_when) {
+    Json body;
+    const auto value = ValueFor(condition, true, TextJson("refused"));
+    if (!value || condition.left.source != Source::kAnswerBody) continue;
+    if (!PutAt(body, condition.left.name, *value, true)) continue;
+    refusal = {200, "", {{"Content-Type", "application/json"}}, CanonicalJson(body)};
+    return;
+  }
+  refusal = {
+      422, "", {{"Content-Type", "application/json"}}, R"({"error":"refused by the drill"})"};
+}
+
+std::expected<ScriptedCall, std::string> Maker::Make() {
+  if (call_.backend->protocol == "mcp") return std::unexpected("its backend speaks mcp");
+  if (std::string why = MakeRequest(); !why.empty()) return std::unexpected(std::move(why));
+  if (std::string why = MakeAnswer(); !why.empty()) return std::unexpected(std::move(why));
+  MakeRefusal();
+  return std::move(call_);
+}
+
+}  // namespace
+
+std::expected<ScriptedCall, std::string> ScriptCall(const Policy& policy, const Tool& tool,
+                                                    std::size_t number) {
+  return Maker(policy, tool, number).Make();
+}
+
+CallValues ValuesOf(const ScriptedCall& call, const std::string& key) {
+  CallValues values;
+  values.path = &call.path;
+  values.query = &call.query;
+  values.headers = &call.request.headers;
+  values.body = call.body.kind == Json::Kind::kNull ? nullptr : &call.body;
+  values.key = key;
+  values.external_ref = call.reference;
+  values.answer_status = call.answer.status;
+  values.answer_headers = &call.answer.headers;
+  values.answer_body = &call.answer_body;
+  return values;
+}
+
+std::optional<RenderedRequest> UndoOf(const ScriptedCall& call, const std::string& key) {
+  if (!call.tool->undo) return std::nullopt;
+  auto rendered = Render(call.tool->undo->request, ValuesOf(call, key));
+  return rendered ? std::optional(std::move(*rendered)) : std::nullopt;
+}
+
+std::optional<RenderedRequest> ProbeOf(const ScriptedCall& call, const std::string& key) {
+  if (!call.tool->settle) return std::nullopt;
+  auto rendered = Render(call.tool->settle->request, ValuesOf(call, key));
+  return rendered ? std::optional(std::move(*rendered)) : std::nullopt;
+}
+
+HttpResponse PresentAnswer(const ScriptedCall& call) {
+  const Selector& happened = call.tool->settle->happened;
+  HttpResponse answer{200, "", {{"Content-Type", "application/json"}}, "{}"};
+  Json value = TextJson(call.reference.empty() ? "drill" : call.reference);
+  if (call.tool->external_ref && call.tool->external_ref->source == Source::kAnswerBody) {
+    const Json* own = AtPointer(call.answer_body, call.tool->external_ref->name);
+    if (own != nullptr) value = *own;
+  }
+  if (happened.source == Source::kAnswerHeader) {
+    SetHeader(answer.headers, happened.name, ScalarText(value));
+  } else if (happened.source == Source::kAnswerBody) {
+    Json body;
+    (void)PutAt(body, happened.name, std::move(value), true);
+    answer.body = CanonicalJson(body);
+  }
+  return answer;
+}
+
+HttpResponse UndoneAnswer(const ScriptedCall& call, bool again) {
+  const UndoRule& rule = *call.tool->undo;
+  HttpResponse answer{200, "", {{"Content-Type", "application/json"}}, "{}"};
+  const bool says_gone = again && rule.done_when.empty() && rule.done.Contains(404);
+  if (says_gone) {
+    answer.status = 404;
+    return answer;
+  }
+  for (int status = 200; status < 600; ++status) {
+    if (!rule.done.Contains(status)) continue;
+    answer.status = status;
+    break;
+  }
+  for (const Condition& condition : rule.done_when) {
+    Json body;
+    const auto value = ValueFor(condition, true, TextJson("undone"));
+    if (!value || condition.left.source != Source::kAnswerBody) continue;
+    if (!PutAt(body, condition.left.name, *value, true)) continue;
+    answer.body = CanonicalJson(body);
+    break;
+  }
+  return answer;
+}
+
+}  // namespace recourse

@@ -1,0 +1,58 @@
+// Calls and answers made up from a policy alone: what an agent could send to each write tool, and
+// what a backend could say to it. Pure.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "policy/policy.h"
+#include "proxy/base/http_message.h"
+#include "proxy/base/json.h"
+
+namespace recourse {
+
+// One call of a made-up agent, with all that a backend needs to know of it. Points into the policy.
+struct ScriptedCall {
+  const Tool* tool = nullptr;
+  const Backend* backend = nullptr;
+  HttpRequest
+      request;  // as the agent sends it: Host names the backend, the target has no base path
+  std::vector<std::pair<std::string, std::string>> path, query;  // what selectors read of it
+  Json body;                                                     // kNull: it has none
+  HttpResponse answer;                                           // of a backend that did it
+  Json answer_body;
+  HttpResponse refusal;   // of a backend that provably did not
+  std::string reference;  // what `external_ref` reads; empty: it has none
+};
+
+// The call number `number` (from 1) of an agent to the tool; its values are its own. Fails with a
+// line for people: why no call to that tool can be made up.
+std::expected<ScriptedCall, std::string> ScriptCall(const Policy& policy, const Tool& tool,
+                                                    std::size_t number);
+
+// What selectors read of the call and its answer.
+CallValues ValuesOf(const ScriptedCall& call, const std::string& key);
+
+// The undo request of the call's effect as the backend will see it, `key` standing for itself;
+// nullopt: the tool has none, or none can be made.
+std::optional<RenderedRequest> UndoOf(const ScriptedCall& call, const std::string& key);
+// The settle request, likewise.
+std::optional<RenderedRequest> ProbeOf(const ScriptedCall& call, const std::string& key);
+
+// The answer to a settle request when the effect is there.
+HttpResponse PresentAnswer(const ScriptedCall& call);
+// The answer to an undo request that the policy takes for done; `again`: to a repeat of it.
+HttpResponse UndoneAnswer(const ScriptedCall& call, bool again);
+
+// A value that makes the condition hold, or fail; nullopt: nothing must stand there, or none is
+// known. `instead` is used where any value will do.
+std::optional<Json> ValueFor(const Condition& condition, bool holds, const Json& instead);
+// Puts `value` at the JSON pointer, making objects and arrays on the way. What stands there already
+// is replaced only when `replace` says so; false: it could not be put there.
+bool PutAt(Json& root, const std::string& pointer, Json value, bool replace);
+
+}  // namespace recourse

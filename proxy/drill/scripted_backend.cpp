@@ -1,0 +1,155 @@
+#include "proxy/drill/scripted_backend.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "proxy/base/limits.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::size_t kKeyDigits = 64;
+// Of a backend that is slower than its policy says: more than absence has to be seen to be
+// believed.
+constexpr int kLateLooks = limits::kProbesAbsentMin + 2;
+
+// A backend that is not told the key cannot know which hexadecimal text is one: all look the same.
+std::string WithoutKeys(std::string text) {
+  std::size_t run = 0;
+  for (std::size_t i = 0; i <= text.size(); ++i) {
+    const bool is_hex = i < text.size() &&
+                        ((text[i] >= '0' && text[i] <= '9') || (text[i] >= 'a' && text[i] <= 'f'));
+    if (is_hex) {
+      ++run;
+      continue;
+    }
+    if (run == kKeyDigits)
+      std::fill_n(text.begin() + static_cast<std::ptrdiff_t>(i - run), run, '0');
+    run = 0;
+  }
+  return text;
+}
+
+bool IsSame(const HttpRequest& got, const Backend& backend, const RenderedRequest& wanted) {
+  return got.method == wanted.method &&
+         WithoutKeys(got.target) == WithoutKeys(backend.base_path + wanted.target) &&
+         WithoutKeys(got.body) == WithoutKeys(wanted.body);
+}
+
+HttpResponse NotFound() {
+  return {404, "", {{"Content-Type", "application/json"}}, R"({"error":"not found"})"};
+}
+
+}  // namespace
+
+ScriptedBackend::ScriptedBackend(const std::vector<ScriptedCall>& script, Mishaps mishaps)
+    : script_(script), mishaps_(mishaps) {}
+
+bool ScriptedBackend::IsFor(const HttpRequest& request, const Backend& backend) const {
+  const std::string* host = FindHeader(request.headers, "Host");
+  return host != nullptr && EqualsIgnoreCase(*host, backend.authority);
+}
+
+// With the backend's name before it; empty: there is none.
+std::string ScriptedBackend::KeyOf(const HttpRequest& request) const {
+  for (const ScriptedCall& call : script_) {
+    if (!IsFor(request, *call.backend) || call.backend->key_header.empty()) continue;
+    const std::string* key = FindHeader(request.headers, call.backend->key_header);
+    return key == nullptr ? std::string() : *key;
+  }
+  return {};
+}
+
+std::optional<std::size_t> ScriptedBackend::CallOf(const HttpRequest& request) const {
+  for (std::size_t i = 0; i < script_.size(); ++i) {
+    const ScriptedCall& call = script_[i];
+    if (IsFor(request, *call.backend) && request.method == call.request.method &&
+        request.target == call.backend->base_path + call.request.target &&
+        request.body == call.request.body) {
+      return i;
+    }
+  }
+  return std::nullopt;
+}
+
+ScriptedBackend::Effect* ScriptedBackend::UndoneBy(const HttpRequest& request) {
+  Effect* repeated = nullptr;
+  for (Effect& effect : effects_) {
+    const ScriptedCall& call = script_[effect.call];
+    if (!IsFor(request, *call.backend)) continue;
+    const auto undo = UndoOf(call, std::string(kKeyDigits, '0'));
+    if (!undo || !IsSame(request, *call.backend, *undo)) continue;
+    if (!effect.is_undone) return &effect;
+    repeated = &effect;
+  }
+  return repeated;
+}
+
+ServedAnswer ScriptedBackend::Handle(const HttpRequest& request) {
+  const std::string key = KeyOf(request);
+  if (Effect* effect = UndoneBy(request)) return Undo(*effect, key);
+  if (const auto call = CallOf(request)) return Write(*call, key);
+  if (request.method == "GET" || request.method == "HEAD") return Ask(request);
+  deeds_.push_back({Deed::Kind::kStrange, 0, request.method + " " + request.target});
+  return NotFound();
+}
+
+ServedAnswer ScriptedBackend::Write(std::size_t call, const std::string& key) {
+  const ScriptedCall& script = script_[call];
+  if (mishaps_.refused == call) {
+    deeds_.push_back({Deed::Kind::kRefused, call});
+    return script.refusal;
+  }
+  const std::string name = script.backend->name + " " + key;
+  if (!mishaps_.doubts.key_header && !key.empty() && known_.contains(name)) {
+    deeds_.push_back({Deed::Kind::kRepeat, call});
+    return known_.at(name).answer;
+  }
+  deeds_.push_back({Deed::Kind::kEffect, call});
+  effects_.push_back({call, key, false});
+  if (!key.empty()) known_[name] = {call, script.answer, false};
+  if (mishaps_.lost_answer == call && !std::exchange(has_lost_, true)) {
+    return ServedAnswer::HangUp();
+  }
+  return script.answer;
+}
+
+ServedAnswer ScriptedBackend::Undo(Effect& effect, const std::string& key) {
+  const ScriptedCall& call = script_[effect.call];
+  const std::string name = call.backend->name + " " + key;
+  if (!mishaps_.doubts.key_header && !key.empty() && known_.contains(name)) {
+    deeds_.push_back({Deed::Kind::kUndoAgain, effect.call});
+    return known_.at(name).answer;
+  }
+  const bool again = std::exchange(effect.is_undone, true);
+  const bool is_harmless =
+      again && !mishaps_.doubts.repeatable && call.tool->undo->repeatable == Repeatable::kYes;
+  deeds_.push_back({is_harmless ? Deed::Kind::kUndoAgain : Deed::Kind::kUndone, effect.call});
+  HttpResponse answer = UndoneAnswer(call, again);
+  if (!key.empty()) known_[name] = {effect.call, answer, true};
+  return answer;
+}
+
+// What a settle request asks for is found only by what the backend was told with the write.
+ServedAnswer ScriptedBackend::Ask(const HttpRequest& request) {
+  for (std::size_t i = 0; i < script_.size(); ++i) {
+    const ScriptedCall& call = script_[i];
+    if (!IsFor(request, *call.backend)) continue;
+    const auto effect = std::ranges::find_if(
+        effects_, [&](const Effect& e) { return e.call == i && !e.is_undone; });
+    if (effect == effects_.end()) continue;
+    const auto probe =
+        ProbeOf(call, effect->key.empty() ? std::string("(never told)") : effect->key);
+    if (!probe || request.method != probe->method ||
+        request.target != call.backend->base_path + probe->target) {
+      continue;
+    }
+    if (mishaps_.doubts.absent_after && effect->asked++ < kLateLooks) continue;
+    deeds_.push_back({Deed::Kind::kProbe, i, "found"});
+    return PresentAnswer(call);
+  }
+  deeds_.push_back({Deed::Kind::kProbe, 0, "nothing found"});
+  return NotFound();
+}
+
+}  // namespace recourse

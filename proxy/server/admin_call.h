@@ -1,0 +1,48 @@
+// One request of a command to the admin API of a running process.
+#pragma once
+
+#include <expected>
+#include <iosfwd>
+#include <string>
+#include <string_view>
+
+#include "proxy/base/http_message.h"
+#include "proxy/base/json.h"
+#include "proxy/net/http_client.h"
+#include "proxy/server/admin_client.h"
+#include "proxy/server/files.h"
+
+namespace recourse {
+
+inline constexpr std::string_view kNotUnderstood = "the admin API's answer is not understood";
+
+// A member as text that is safe on a terminal; empty: there is none.
+std::string Field(const Json& object, std::string_view name);
+
+struct AdminTarget {
+  HttpPlace place;
+  HttpRequest request;  // with the token
+};
+FileResult<AdminTarget> PrepareAdminCall(const AdminClient& client, HttpRequest request);
+
+// The body of a 200; any other answer is an error for people. `status` is that of the answer, 0
+// without one.
+FileResult<std::string> Call(const AdminClient& client, HttpRequest request, int* status = nullptr);
+inline FileResult<std::string> Call(const AdminClient& client, const std::string& method,
+                                    const std::string& target) {
+  return Call(client, {method, target, {}, {}});
+}
+
+// Prints the line and gives the exit code.
+int Fail(std::ostream& err, std::string_view what);
+
+// What `request` is answered: as it came with --json, else parsed, for the caller to print. The
+// exit code when nothing is left to print.
+std::expected<Json, int> Show(const AdminClient& client, const HttpRequest& request,
+                              std::ostream& out, std::ostream& err);
+inline std::expected<Json, int> Show(const AdminClient& client, const std::string& target,
+                                     std::ostream& out, std::ostream& err) {
+  return Show(client, HttpRequest{"GET", target, {}, {}}, out, err);
+}
+
+}  // namespace recourse

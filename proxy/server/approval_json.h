@@ -1,0 +1,21 @@
+// Approvals as JSON for the admin API. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "filters/ledger/ledger.h"
+
+namespace recourse {
+
+// One line of the list.
+void AppendApprovalLine(std::string& out, const Event& event);
+
+// Everything that whoever decides has to see. `request` is the one that waits, or that was decided;
+// null: it is no longer kept. Values of header fields that carry credentials are not shown; nothing
+// else is left out or cut. `earlier`: what else its caller did lately.
+std::string ApprovalJson(const Event& event, const RenderedRequest* request,
+                         const std::string* original_body, const std::vector<Event>& earlier);
+
+}  // namespace recourse

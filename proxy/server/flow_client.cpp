@@ -1,0 +1,229 @@
+#include "proxy/server/flow_client.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ostream>
+#include <utility>
+
+#include "proxy/server/admin_call.h"
+#include "proxy/server/config.h"
+#include "proxy/server/terminal_text.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::uint64_t kPageMax = 1'000;
+
+void PrintFlowHeader(std::ostream& out) {
+  out << fmt::format("{:>8}  {:<24}  {:<12}  {:>5}  {:>6}  {:<16}  {:<34}  {}\n", "FLOW", "CHANGED",
+                     "PHASE", "STEPS", "UNDONE", "NAME", "FLOW ID", "REASON");
+}
+
+void PrintFlowRow(std::ostream& out, const Json& flow) {
+  const std::string reason = Field(flow, "reason");
+  out << fmt::format("{:>8}  {:<24}  {:<12}  {:>5}  {:>6}  {:<16}  {:<34}  {}\n",
+                     Field(flow, "number"), Field(flow, "changed"), Field(flow, "phase"),
+                     Field(flow, "step_count"), Field(flow, "undone_count"), Field(flow, "name"),
+                     Field(flow, "flow"), reason.empty() ? Field(flow, "cause") : reason);
+}
+
+// "POST http://shop/refunds {"charge":"c1"}", with its header fields below.
+void PrintRequest(std::ostream& out, const Json& request, std::string_view indent) {
+  out << indent << Field(request, "method") << " " << Field(request, "url") << "\n";
+  if (const Json* headers = request.Find("headers")) {
+    for (const Json& field : headers->items) {
+      if (field.items.size() != 2) continue;
+      out << indent << "  " << TerminalText(ScalarText(field.items[0])) << ": "
+          << TerminalText(ScalarText(field.items[1])) << "\n";
+    }
+  }
+  if (const std::string body = Field(request, "body"); !body.empty()) {
+    out << indent << "  " << body << "\n";
+  } else if (const std::string coded = Field(request, "body_base64"); !coded.empty()) {
+    out << indent << "  (base64) " << coded << "\n";
+  }
+}
+
+// What undoing means for a step, in a few words.
+std::string UndoWords(const Json& step) {
+  const std::string does = Field(step, "undo");
+  const std::string why = Field(step, "why");
+  if (Field(step, "phase") == "COMPENSATED") return "undone";
+  if (Field(step, "not_needed") == "true") return "may stay";
+  if (does == "settle") return "unknown: " + why;
+  if (does == "skip") return "not needed: " + why;
+  if (does == "stop") return "cannot be undone: " + why;
+  if (does == "too_old") return "too old: " + why;
+  if (does != "send") return "nothing to undo";
+  const std::string attempts = Field(step, "undo_attempts");
+  if (attempts == "0") return "can be undone";
+  return "undo " + Field(step, "undo_phase") + " after " + attempts +
+         (attempts == "1" ? " try" : " tries");
+}
+
+void PrintFlow(std::ostream& out, const Json& flow) {
+  const auto line = [&](std::string_view label, std::string_view name) {
+    if (const std::string value = Field(flow, name); !value.empty()) {
+      out << fmt::format("{:<10}{}\n", label, value);
+    }
+  };
+  line("flow", "number");
+  line("flow id", "flow");
+  line("name", "name");
+  line("caller", "caller");
+  line("phase", "phase");
+  line("cause", "cause");
+  line("reason", "reason");
+  line("began", "began");
+  line("changed", "changed");
+  const Json* steps = flow.Find("steps");
+  if (steps == nullptr) return;
+  out << fmt::format("\n{:>8}  {:<22}  {:<13}  {:<32}  {:<20}  {}\n", "STEP", "TOOL", "PHASE",
+                     "CALL", "EXTERNAL REF", "UNDO");
+  for (const Json& step : steps->items) {
+    out << fmt::format("{:>8}  {:<22}  {:<13}  {:<32}  {:<20}  {}\n", Field(step, "step"),
+                       Field(step, "tool"), Field(step, "phase"),
+                       Field(step, "method") + " " + Field(step, "path"),
+                       Field(step, "external_ref"), UndoWords(step));
+    if (const Json* request = step.Find("undo_request")) PrintRequest(out, *request, "          ");
+  }
+}
+
+void PrintPreview(std::ostream& out, const Json& preview) {
+  const Json* plan = preview.Find("plan");
+  if (plan == nullptr) return;
+  const std::string number = Field(preview, "number");
+  const std::string phase = Field(preview, "phase");
+  out << "flow " << number << " is " << phase << "; undoing it would, in this order:\n";
+  int place = 0;
+  for (const Json& step : plan->items) {
+    out << fmt::format("{:>3}. step {} ({}): ", ++place, Field(step, "step"), Field(step, "tool"));
+    const std::string does = Field(step, "undo");
+    const std::string why = Field(step, "why");
+    if (does == "send") {
+      out << (Field(step, "reached") == "true" ? "send\n" : "not be reached; it would send\n");
+    } else if (does == "skip") {
+      out << "send nothing: " << why << "\n";
+    } else if (does == "settle") {
+      out << "find out first whether it took effect\n";
+    } else if (does == "too_old") {
+      out << "be refused: " << why << "\n";
+    } else {
+      out << "need a human: " << why << "\n";
+    }
+    if (const Json* request = step.Find("undo_request")) PrintRequest(out, *request, "       ");
+  }
+  if (plan->items.empty()) out << "  send nothing: no step has an effect that stands\n";
+  if (const std::string refused = Field(preview, "refused"); !refused.empty()) {
+    out << "it is refused: " << refused << "\n";
+  } else if (phase == "COMMITTED") {
+    out << "nothing was sent; to send it: recourse flows undo " << number
+        << " --yes --reason TEXT\n";
+  } else if (phase == "OPEN") {
+    out << "nothing was sent; to send it: recourse flows cancel " << number << " --reason TEXT\n";
+  } else if (phase == "NEEDS_HUMAN") {
+    out << "nothing was sent; to try again: recourse flows retry " << number << "\n";
+  }
+}
+
+// What comes next, after an order was taken.
+std::string_view Outlook(std::string_view phase) {
+  if (phase == "BREAKING" || phase == "UNDOING") {
+    return "; it is being undone, see: recourse flows show";
+  }
+  return phase == "COMMITTED" ? "; what was done stays" : "";
+}
+
+std::string BodyOf(const FlowOrderArguments& order) {
+  std::string body = "{\"reason\":";
+  AppendJsonString(body, order.reason);
+  if (!order.by.empty()) {
+    body += ",\"by\":";
+    AppendJsonString(body, order.by);
+  }
+  if (order.verb == "resolve") {
+    body += ",\"step\":" + std::to_string(order.step) + ",\"as\":";
+    AppendJsonString(body, order.as);
+  }
+  return body + "}";
+}
+
+}  // namespace
+
+int ListFlows(const AdminClient& client, const FlowQuery& query, std::ostream& out,
+              std::ostream& err) {
+  if (query.parked && !query.phase.empty() && query.phase != "NEEDS_HUMAN") {
+    err << "recourse: --parked means --phase NEEDS_HUMAN; give one of them\n";
+    return kExitUsage;
+  }
+  const std::string phase = query.parked ? "NEEDS_HUMAN" : query.phase;
+  std::uint64_t left = query.limit;
+  std::string after = "0";
+  std::string json = "[";
+  bool has_header = client.json;
+  while (left > 0 && !after.empty()) {
+    std::string target =
+        "/flows?after=" + after + "&limit=" + std::to_string(std::min(left, kPageMax));
+    if (!phase.empty()) target += "&phase=" + PercentEncode(phase);
+    if (query.all) target += "&all=true";
+    const auto text = Call(client, "GET", target);
+    if (!text) return Fail(err, text.error());
+    const auto page = ParseJson(*text);
+    const Json* flows = page ? page->Find("flows") : nullptr;
+    if (flows == nullptr) return Fail(err, kNotUnderstood);
+    left -= std::min<std::uint64_t>(left, flows->items.size());
+    after = Field(*page, "next");
+    if (client.json) {
+      // The flows' own text, as the server wrote it.
+      const auto first = text->find('[') + 1;
+      const auto last = text->rfind("],\"next\":");
+      if (json.size() > 1 && last > first) json += ",";
+      json.append(*text, first, last - first);
+      continue;
+    }
+    if (!std::exchange(has_header, true)) PrintFlowHeader(out);
+    for (const Json& flow : flows->items) PrintFlowRow(out, flow);
+  }
+  if (client.json) out << json << "]\n";
+  return kExitOk;
+}
+
+int ShowFlow(const AdminClient& client, const std::string& id, std::ostream& out,
+             std::ostream& err) {
+  const auto flow = Show(client, "/flows/" + PercentEncode(id), out, err);
+  if (!flow) return flow.error();
+  PrintFlow(out, *flow);
+  return kExitOk;
+}
+
+int OrderFlow(const AdminClient& client, const FlowOrderArguments& order, std::ostream& out,
+              std::ostream& err) {
+  const std::string target = "/flows/" + PercentEncode(order.id) + "/";
+  if (order.verb == "undo" && order.preview == order.yes) {
+    err << "recourse: undo sends requests; look at them first: recourse flows undo " << order.id
+        << " --preview; then send them: --yes --reason TEXT\n";
+    return kExitUsage;
+  }
+  if (order.preview) {
+    const auto preview = Show(client, target + "preview", out, err);
+    if (!preview) return preview.error();
+    PrintPreview(out, *preview);
+    return kExitOk;
+  }
+  if (order.verb != "retry" && order.reason.empty()) {
+    err << "recourse: say why with --reason TEXT: it is kept with the flow\n";
+    return kExitUsage;
+  }
+  const auto flow =
+      Show(client,
+           HttpRequest{
+               "POST", target + order.verb, {{"Content-Type", "application/json"}}, BodyOf(order)},
+           out, err);
+  if (!flow) return flow.error();
+  const std::string phase = Field(*flow, "phase");
+  out << "flow " << Field(*flow, "number") << " is " << phase << Outlook(phase) << "\n";
+  return kExitOk;
+}
+
+}  // namespace recourse

@@ -1,0 +1,96 @@
+#include "proxy/server/flow_desk.h"
+
+#include <string>
+#include <utility>
+
+#include "proxy/server/files.h"
+
+namespace recourse {
+namespace {
+
+Result<std::string> ReadMountedSecret(const std::string& file) {
+  auto secret = ReadSecretFile(file);
+  if (secret) return std::move(*secret);
+  return std::unexpected(Error(ErrorCode::kInternal,
+                               "a secret of the undo request cannot be read from its file",
+                               Delivery::kNotSent));
+}
+
+const char* NameOf(UndoOutcome::Kind kind) {
+  switch (kind) {
+    case UndoOutcome::Kind::kDone:
+      return "done";
+    case UndoOutcome::Kind::kAgain:
+      return "again";
+    case UndoOutcome::Kind::kStuck:
+      return "stuck";
+  }
+  return "";
+}
+
+}  // namespace
+
+FlowDesk::FlowDesk(const Parts& parts)
+    : metrics_(parts.metrics),
+      executor_(parts.worker.thread),
+      webhook_(
+          {.ledger = parts.ledger,
+           .upstream = parts.worker.upstream,
+           .executor = parts.worker.thread,
+           .timer = parts.worker.thread,
+           .clock = parts.clock,
+           .policy = [&versions = parts.versions] { return versions.Current(); },
+           .read_secret = ReadMountedSecret,
+           .count =
+               [this](bool is_taken) {
+                 metrics_.webhooks.Add({{"result", is_taken ? "taken" : "failed"}}).Increment();
+               }}),
+      runner_({.ledger = parts.ledger,
+               .upstream = parts.worker.upstream,
+               .settling = parts.settling,
+               .executor = parts.worker.thread,
+               .timer = parts.worker.thread,
+               .clock = parts.clock,
+               .random = parts.random,
+               .policy = [&versions = parts.versions](
+                             const std::string& version) { return versions.Of(version); },
+               .read_secret = ReadMountedSecret,
+               .tell = [this](const FlowNews& news) { Tell(news); },
+               .tried =
+                   [this](const std::string& tool, UndoOutcome::Kind kind) {
+                     metrics_.undos.Add({{"tool", tool}, {"result", NameOf(kind)}}).Increment();
+                   },
+               .tracing = parts.tracing}),
+      api_({.ledger = parts.ledger,
+            .runner = runner_,
+            .clock = parts.clock,
+            .policy = [&versions = parts.versions](
+                          const std::string& version) { return versions.Of(version); },
+            .is_observing =
+                [&versions = parts.versions] {
+                  return versions.Current()->mode == Mode::kObserve;
+                }}) {}
+
+void FlowDesk::Start() {
+  std::vector<Job> start;
+  undoes_ = true;
+  start.emplace_back([this] { Spawn(runner_.Run(), [this] { undoes_ = false; }); });
+  start.emplace_back([this] { Spawn(webhook_.Run(), [] {}); });
+  start.emplace_back([this] { Spawn(webhook_.WatchUnknown(), [] {}); });
+  executor_.Post(std::move(start));
+}
+
+void FlowDesk::Stop() {
+  runner_.Stop();
+  std::vector<Job> stop;
+  stop.emplace_back([this] { webhook_.Stop(); });
+  executor_.Post(std::move(stop));
+}
+
+void FlowDesk::Tell(const FlowNews& news) {
+  const bool is_undone = news.state.phase == FlowPhase::kUndone;
+  metrics_.flows.Add({{"result", is_undone ? "undone" : "needs_human"}}).Increment();
+  webhook_.Tell(news);
+}
+
+}  // namespace recourse

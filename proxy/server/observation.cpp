@@ -1,0 +1,145 @@
+#include "proxy/server/observation.h"
+
+#include <utility>
+
+#include "filters/answers.h"
+#include "filters/outcome.h"
+
+namespace recourse {
+namespace {
+
+void CountDropped(Metrics& metrics, std::string_view reason) {
+  metrics.observed_dropped.Add({{"reason", std::string(reason)}}).Increment();
+}
+
+Headers FieldsOf(const Head& head) {
+  Headers fields;
+  for (std::size_t i = 0; i < head.field_count; ++i) {
+    if (!head.fields[i].hop) fields.emplace_back(head.fields[i].name, head.fields[i].value);
+  }
+  return fields;
+}
+
+}  // namespace
+
+HttpResponse FailureAnswer(const Error& error, bool sends_once, bool broke_off) {
+  const ErrorCode code = error.code();
+  const bool was_sent = broke_off || code == ErrorCode::kBackendTimeout ||
+                        code == ErrorCode::kBackendReset || code == ErrorCode::kBackendProtocol;
+  ProblemFacts facts;
+  if (sends_once && was_sent) facts.speaks_for = ErrorCode::kMayHaveActed;
+  return MakeProblem(code, error.detail(), facts).response;
+}
+
+std::shared_ptr<Observation> Observation::Start(Worker& worker, std::shared_ptr<PolicyView> view) {
+  if (worker.services.observing >= limits::kObservedCallsMax) {
+    CountDropped(*worker.services.metrics, "too-many");
+    return nullptr;
+  }
+  return std::make_shared<Observation>(worker, std::move(view));
+}
+
+Observation::Observation(Worker& worker, std::shared_ptr<PolicyView> view)
+    : worker_(worker), view_(std::move(view)) {
+  ++worker_.services.observing;
+}
+
+Observation::~Observation() {
+  LetGo();
+  --worker_.services.observing;
+}
+
+bool Observation::Hold(std::size_t bytes) {
+  if (worker_.services.observed_bytes + bytes > limits::kObservedBytesHeldMax) return false;
+  worker_.services.observed_bytes += bytes;
+  held_ += bytes;
+  return true;
+}
+
+void Observation::LetGo() {
+  worker_.services.observed_bytes -= held_;
+  held_ = 0;
+}
+
+void Observation::TakeRequest(const BodyDecoder::Piece& piece) {
+  std::string& body = call_.context.request.body;
+  if (body.size() + piece.data.size() > limits::kWriteBodyBytesMax && !call_.refusal) {
+    Refuse(Error(ErrorCode::kRequestTooLarge, "the body of a write may have at most 8 MiB"));
+  }
+  if (keeps_request_ && (call_.refusal || !Hold(piece.data.size()))) {
+    keeps_request_ = false;
+    std::string().swap(body);
+    LetGo();
+  }
+  if (!keeps_request_) return;
+  body.append(piece.data);
+  call_.is_whole = piece.end == BodyDecoder::End::kComplete;
+}
+
+void Observation::TakeAnswerHead(const Head& head) {
+  Answer answer;
+  answer.response.status = head.status;
+  answer.response.reason = std::string(head.reason);
+  answer.response.headers = FieldsOf(head);
+  answer.body_complete = head.body == BodyKind::kNone;
+  answer.until_close = head.body == BodyKind::kUntilClose;
+  keeps_answer_ = answer.until_close || ReadsAnswerBody(ToolOf(call_.context));
+  call_.result = std::move(answer);
+}
+
+void Observation::TakeAnswer(const BodyDecoder::Piece& piece) {
+  Answer& answer = *call_.result;
+  answer.body_complete = piece.end == BodyDecoder::End::kComplete;
+  if (!keeps_answer_) return;
+  std::string& body = answer.response.body;
+  const bool fits = body.size() + piece.data.size() <= limits::kAnswerBytesMax;
+  answer.over_cap = !fits;
+  keeps_answer_ = fits && Hold(piece.data.size());
+  if (keeps_answer_) {
+    body.append(piece.data);
+  } else {
+    std::string().swap(body);
+  }
+}
+
+void Observation::AnswerBroke(bool client_left) {
+  if (!call_.result) return;
+  // What the backend said stands, although nobody read all of it.
+  call_.result->body_complete = client_left;
+  call_.result->until_close = false;
+}
+
+void Observation::Ended(const RequestRecord& record, std::chrono::nanoseconds took) {
+  record_ = record;
+  took_ = took;
+  Write();
+  worker_.services.observer->End(call_);
+}
+
+void Observation::Write() {
+  if (std::exchange(is_writing_, true)) return;
+  Spawn(Run(shared_from_this()), [] {});
+}
+
+Task<void> Observation::Run(std::shared_ptr<Observation> self) {
+  const Result<void> done = co_await self->worker_.services.observer->Watch(self->call_);
+  self->Note(done);
+}
+
+void Observation::Note(const Result<void>& done) {
+  Metrics& metrics = *worker_.services.metrics;
+  if (done) {
+    const Tool* tool = call_.context.tool;
+    metrics.observed
+        .Add({{"tool", tool != nullptr ? tool->name : "unlisted"},
+              {"verdict", std::string(NameOf(call_.verdict))}})
+        .Increment();
+  } else {
+    CountDropped(metrics, FactsOf(done.error().code()).slug);
+  }
+  record_.verdict = call_.verdict == ObserveVerdict::kNone ? "" : NameOf(call_.verdict);
+  if (call_.event != 0) record_.event = std::to_string(call_.event);
+  view_->log.Append(record_, took_);
+}
+
+}  // namespace recourse

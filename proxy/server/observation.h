@@ -1,0 +1,68 @@
+// Observe mode on the wire: what the read lane sees of a write is copied beside the stream, within
+// bounds, and handed to the Observer. Nothing here delays, changes or ends an exchange.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string_view>
+
+#include "filters/idempotency/observer.h"
+#include "proxy/net/body_decoder.h"
+#include "proxy/net/http_head.h"
+#include "proxy/server/services.h"
+
+namespace recourse {
+
+// What the client is told when a relayed request got no answer. Observe mode relays writes too
+// (`sends_once`), and one that was sent, or whose body `broke_off`, may have acted.
+HttpResponse FailureAnswer(const Error& error, bool sends_once, bool broke_off);
+
+// One write of observe mode. Shared by its session and by the coroutine that writes it down; one
+// I/O thread.
+class Observation : public std::enable_shared_from_this<Observation> {
+ public:
+  // nullptr when kObservedCallsMax are being written down already; counted as dropped.
+  static std::shared_ptr<Observation> Start(Worker& worker, std::shared_ptr<PolicyView> view);
+  // Use Start.
+  Observation(Worker& worker, std::shared_ptr<PolicyView> view);
+  ~Observation();
+  Observation(const Observation&) = delete;
+  Observation& operator=(const Observation&) = delete;
+
+  // To be filled before the first Take.
+  RequestContext& context() { return call_.context; }
+  // Enforce would have refused the call, for this reason.
+  void Refuse(const Error& reason) { call_.refusal = reason; }
+
+  // The exchange, in this order; every piece of both bodies once.
+  void TakeRequest(const BodyDecoder::Piece& piece);
+  // The last byte of a whole request went to the backend.
+  void RequestSent() { Write(); }
+  void Failed(const Error& error) { call_.result = std::unexpected(error); }
+  void TakeAnswerHead(const Head& head);
+  void TakeAnswer(const BodyDecoder::Piece& piece);
+  // The answer broke off, or the client did before all of it was read.
+  void AnswerBroke(bool client_left);
+  void AnswerDelivered() { call_.is_delivered = true; }
+  // The exchange is over. The line of the access log is written with the verdict, soon.
+  void Ended(const RequestRecord& record, std::chrono::nanoseconds took);
+
+ private:
+  void Write();
+  bool Hold(std::size_t bytes);
+  void LetGo();
+  void Note(const Result<void>& done);
+  static Task<void> Run(std::shared_ptr<Observation> self);
+
+  Worker& worker_;
+  const std::shared_ptr<PolicyView> view_;  // of the request; keeps its tool and backend
+  ObservedCall call_;
+  std::size_t held_ = 0;  // of kObservedBytesHeldMax
+  bool is_writing_ = false;
+  bool keeps_request_ = true;
+  bool keeps_answer_ = false;
+  RequestRecord record_;
+  std::chrono::nanoseconds took_{};
+};
+
+}  // namespace recourse

@@ -1,0 +1,69 @@
+// Observe mode: every call goes on as it came. Calls that enforce would take for writes are
+// observed beside the stream; nothing is refused here that can be forwarded.
+#include <algorithm>
+
+#include "filters/trace/traceparent.h"
+#include "policy/path.h"
+#include "proxy/server/observation.h"
+#include "proxy/server/session.h"
+
+namespace recourse {
+namespace {
+
+bool IsReadMethod(std::string_view method) {
+  return method == "GET" || method == "HEAD" || method == "OPTIONS";
+}
+
+}  // namespace
+
+Task<bool> Session::ServeObserved(const Backend& backend, std::string_view path,
+                                  std::string_view query) {
+  RouteMatch match;
+  std::optional<Error> refusal;
+  if (auto found = view_->policy->routes->Match(backend, head_.method, path, scratch_)) {
+    match = *found;
+    if (match.tool == nullptr && match.unlisted == UnlistedRule::kDeny) {
+      refusal = Error(ErrorCode::kDenied, "no tool of the policy matches this call");
+    }
+  } else {
+    refusal = found.error();
+    match.backend = &backend;
+    match.path = path;
+    match.effect = IsReadMethod(head_.method) ? Effect::kRead : Effect::kWrite;
+  }
+  if (OverridesMethod(query)) {
+    refusal = Error(ErrorCode::kMalformedRequest, "a call may not override its method or path");
+  }
+  // A question about a write is none, unless its tool names the method; enforce never sends it.
+  if (match.tool != nullptr && (head_.method == "HEAD" || head_.method == "OPTIONS") &&
+      std::ranges::find(match.tool->methods, head_.method) == match.tool->methods.end()) {
+    match.effect = Effect::kRead;
+  }
+  record_.backend = match.backend;
+  record_.tool = match.tool;
+  if (match.tool == nullptr) worker_.unlisted.Count(backend, match.effect, head_.method, path);
+  record_.effect = match.effect == Effect::kRead ? "read" : "write";
+  // What is no read for HTTP is never sent twice, and never on a connection that may be dying.
+  sends_once_ = match.effect == Effect::kWrite || !IsReadMethod(head_.method);
+  if (match.effect == Effect::kWrite) StartObservation(match, query, refusal);
+  match.path = path;  // as it came, not in its canonical form
+  co_return co_await RelayRead(match, query);
+}
+
+void Session::StartObservation(const RouteMatch& match, std::string_view query,
+                               const std::optional<Error>& refusal) {
+  observed_ = Observation::Start(worker_, view_);
+  if (!observed_) return;
+  RequestContext& context = observed_->context();
+  const bool listed = match.tool != nullptr;
+  FillContext(match, query, listed || match.unlisted == UnlistedRule::kGuard, context);
+  if (auto trace = ParseTraceparent(head_.traceparent)) context.trace = std::move(*trace);
+  if (refusal) {
+    observed_->Refuse(*refusal);
+  } else if (head_.body == BodyKind::kLength && head_.content_length > limits::kWriteBodyBytesMax) {
+    observed_->Refuse(
+        Error(ErrorCode::kRequestTooLarge, "the body of a write may have at most 8 MiB"));
+  }
+}
+
+}  // namespace recourse

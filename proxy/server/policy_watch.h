@@ -1,0 +1,41 @@
+// What the main thread waits for: signals, and files of the policy that may have changed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "proxy/base/clock.h"
+
+namespace recourse {
+
+// One thread. SIGTERM, SIGINT and SIGHUP must be blocked in every thread.
+class PolicyWatch {
+ public:
+  // Watches the directory that holds each of `paths`, and the path itself when it is one: links are
+  // replaced there. Where that is not possible, looking now and then has to do. Empty paths are
+  // left out.
+  PolicyWatch(const std::vector<std::string>& paths, const Clock& clock);
+  PolicyWatch(const PolicyWatch&) = delete;
+  PolicyWatch& operator=(const PolicyWatch&) = delete;
+  ~PolicyWatch();
+
+  enum class Event : std::uint8_t {
+    kStop,    // SIGTERM or SIGINT
+    kReload,  // SIGHUP
+    kNotice,  // a file near the policy changed up to kPolicyNotice ago
+    kTime,    // `longest` has passed
+  };
+  Event Wait(Millis longest);
+
+ private:
+  void Watch(const std::string& path);
+
+  const Clock& clock_;
+  int signals_ = -1;
+  int files_ = -1;
+};
+
+// Blocks the signals that PolicyWatch takes, in this thread and those it starts.
+void BlockWatchedSignals();
+
+}  // namespace recourse

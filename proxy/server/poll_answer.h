@@ -1,0 +1,18 @@
+// What an agent is told that asks what became of a call of its own that waited for a human. Pure.
+#pragma once
+
+#include <string_view>
+
+#include "filters/ledger/event.h"
+#include "proxy/base/http_message.h"
+
+namespace recourse {
+
+// waiting, approved, running, unknown, finished, not_executed, rejected, expired, compensated.
+std::string_view ApprovalStatus(Phase phase);
+
+// 200 with JSON: the status, and the outcome with the backend's answer once there is one. Nothing
+// of who decides, and of no other call.
+HttpResponse PollAnswer(const Event& event);
+
+}  // namespace recourse

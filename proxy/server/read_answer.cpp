@@ -1,0 +1,213 @@
+// The answer of a read on its way to the client, and the end of the exchange.
+#include <charconv>
+
+#include "filters/answers.h"
+#include "proxy/server/observation.h"
+#include "proxy/server/read_exchange.h"
+
+namespace recourse {
+
+std::string_view ChunkHead(std::size_t size, char (&out)[24]) {
+  char* const end = std::to_chars(out, out + 20, size, 16).ptr;
+  end[0] = '\r';
+  end[1] = '\n';
+  return {out, static_cast<std::size_t>(end - out) + 2};
+}
+
+bool Session::RenderResponseHead(ReadExchange& exchange, char* out, std::size_t* size) {
+  using Framing = ReadExchange::Framing;
+  const Head& head = exchange.head;
+  HeadWriter writer(out, limits::kRelayBufferBytes);
+  writer.StartResponse(head.status, head.reason);
+  writer.CopyFields(head, is_observing_ ? 0 : kDroppedFromBackend);
+  exchange.keep = head_.keep_alive && !IsLast() && (exchange.whole || exchange.uploaded.is_set());
+  switch (head.body) {
+    case BodyKind::kNone:
+      exchange.framing = Framing::kNone;
+      if (head.has_content_length && (exchange.head_request || head.status == 304)) {
+        writer.ContentLength(head.content_length);
+      }
+      break;
+    case BodyKind::kLength:
+      exchange.framing = Framing::kLength;
+      writer.ContentLength(head.content_length);
+      break;
+    case BodyKind::kChunked:
+    case BodyKind::kUntilClose:
+      exchange.framing = head_.minor == 1 ? Framing::kChunked : Framing::kUntilClose;
+      if (head_.minor == 1) {
+        writer.Chunked();
+      } else {
+        exchange.keep = false;
+      }
+      break;
+  }
+  if (!exchange.keep) writer.ConnectionClose();
+  writer.End();
+  *size = writer.view().size();
+  return writer.ok();
+}
+
+Task<bool> Session::SendPiece(ReadExchange& exchange, std::string_view head,
+                              const BodyDecoder::Piece& piece) {
+  if (observed_) observed_->TakeAnswer(piece);
+  const bool chunked = exchange.framing == ReadExchange::Framing::kChunked;
+  const bool ends =
+      piece.end == BodyDecoder::End::kComplete || piece.end == BodyDecoder::End::kClosed;
+  const bool chunk_it = chunked && !piece.data.empty();
+  if (head.empty() && piece.data.empty() && !ends) co_return true;
+  char chunk[24];
+  client_.deadline.Arm(Now() + services_.bounds.send_timeout);
+  const bool sent = co_await WriteAll(
+      client_, {head, chunk_it ? ChunkHead(piece.data.size(), chunk) : "", piece.data,
+                chunk_it ? "\r\n" : "", chunked && ends ? "0\r\n\r\n" : ""});
+  client_.deadline.Disarm();
+  record_.bytes_out += head.size() + piece.data.size();
+  record_.client_gone = !sent;
+  if (observed_ && !sent && !ends) observed_->AnswerBroke(/*client_left=*/true);
+  co_return sent;
+}
+
+// Nothing of the answer has gone out yet, and it turned out to be none. False, as RelayResponse.
+Task<bool> Session::ReplaceAnswer(ReadExchange& exchange, std::string_view detail) {
+  exchange.replaced = true;
+  record_.error = FactsOf(ErrorCode::kBackendProtocol).slug;
+  if (observed_) observed_->AnswerBroke(/*client_left=*/false);
+  linger_ = true;
+  const Error error(ErrorCode::kBackendProtocol, detail);
+  co_await SendAnswer(FailureAnswer(error, sends_once_, /*broke_off=*/false), /*keep=*/false);
+  co_return false;
+}
+
+// True: the response went out whole.
+Task<bool> Session::RelayResponse(ReadExchange& exchange) {
+  using End = BodyDecoder::End;
+  Connection& upstream = *exchange.upstream;
+  record_.status = exchange.head.status;
+  if (observed_) observed_->TakeAnswerHead(exchange.head);
+  std::size_t head_size = 0;
+  // The request's head is not needed any more; its room holds the response's.
+  if (!RenderResponseHead(exchange, exchange.head_memory.get(), &head_size)) {
+    co_return co_await ReplaceAnswer(exchange, "the answer's head cannot be forwarded");
+  }
+  BodyDecoder decoder(exchange.head.body, exchange.head.content_length, BodyDecoder::Of::kAnswer);
+  const bool streams =
+      exchange.head.body == BodyKind::kChunked || exchange.head.body == BodyKind::kUntilClose;
+  exchange.up.Consume(exchange.head.size);
+  auto piece = decoder.Decode(exchange.up);
+  if (piece.end == End::kBad) {
+    co_return co_await ReplaceAnswer(exchange, piece.error.detail());
+  }
+  if (!co_await SendPiece(exchange, {exchange.head_memory.get(), head_size}, piece)) {
+    co_return false;
+  }
+  exchange.head_memory.reset();
+  while (piece.end == End::kMore) {
+    upstream.deadline.Arm(Now() + (exchange.half_closed ? limits::kHalfClosedIdleTimeout
+                                                        : services_.bounds.stream_timeout));
+    const bool asked_all = exchange.whole || exchange.uploaded.is_set();
+    if (streams && !exchange.watching && asked_all) StartWatch(exchange);
+    const std::size_t size = co_await ReadSome(upstream, exchange.up.free_space(),
+                                               decoder.ReadLimit(exchange.up.free_size()));
+    if (size == 0) {
+      const bool clean = !upstream.error || upstream.error == boost::asio::error::eof;
+      piece = {{}, decoder.Ended(clean)};
+    } else {
+      exchange.up.end += size;
+      piece = decoder.Decode(exchange.up);
+    }
+    if (piece.end == End::kCut || piece.end == End::kBad) {
+      // Never completed towards the client (F17): it sees the connection close early.
+      record_.error = "response-incomplete";
+      if (observed_) observed_->AnswerBroke(/*client_left=*/false);
+      co_return false;
+    }
+    if (!co_await SendPiece(exchange, {}, piece)) co_return false;
+  }
+  co_return piece.end == End::kComplete || piece.end == End::kClosed;
+}
+
+// When a client that waits for its answer is looked at.
+MonoTime Session::FirstLook(const ReadExchange& exchange, MonoTime now) const {
+  return std::min(exchange.head_due, now + limits::kClientLook);
+}
+
+void Session::StartWatch(ReadExchange& exchange) {
+  exchange.watching = true;
+  Spawn(WatchClient(exchange), [] {});
+}
+
+// An answer may be long in coming, a stream silent for long; a client that went away meanwhile must
+// not hold the backend.
+Task<void> Session::WatchClient(ReadExchange& exchange) {
+  const bool readable = co_await WaitReadable(client_);
+  const Peer peer = readable ? LookAtClient() : Peer::kSilent;
+  MonoTime until = Now();
+  if (peer == Peer::kReset) {
+    record_.client_gone = true;
+    exchange.left = true;
+  } else if (peer == Peer::kClosed) {
+    // A half-close is no abort (C6); one that left completely shows at the next write. Until then
+    // it gets less time.
+    exchange.half_closed = true;
+    until = exchange.answering ? until + limits::kHalfClosedIdleTimeout
+                               : std::min(exchange.head_due, until + limits::kReadFirstByteTimeout);
+  }
+  const bool shortens = exchange.left || exchange.half_closed;
+  if (shortens && exchange.upstream != nullptr) exchange.upstream->deadline.Arm(until);
+  exchange.watched.Set(readable);
+}
+
+// Waits until the upload no longer uses the exchange; true when the whole body was sent.
+Task<bool> Session::StopUpload(ReadExchange& exchange) {
+  if (!exchange.uploaded.is_set()) {
+    // Answered before the upload ended (C5): stop it; neither connection is usable then.
+    IoError ignored;
+    exchange.stopping = true;
+    exchange.upstream->socket.shutdown(TcpSocket::shutdown_both, ignored);
+    // A deadline also ends a read that has been asked for but not started, which cancel() misses.
+    client_.deadline.Arm(Now());
+    exchange.keep = false;
+    linger_ = true;
+  }
+  co_return co_await exchange.uploaded.Wait();
+}
+
+// Ends what runs beside the exchange; true when the whole body was sent.
+Task<bool> Session::EndSides(ReadExchange& exchange) {
+  const bool whole = exchange.uploading ? co_await StopUpload(exchange) : exchange.whole;
+  if (exchange.watching) {
+    IoError ignored;
+    if (!exchange.watched.is_set()) client_.socket.cancel(ignored);
+    co_await exchange.watched.Wait();
+  }
+  co_return whole;
+}
+
+// Leaves nothing behind that still uses the exchange, and keeps what can be used again.
+Task<bool> Session::FinishRead(ReadExchange& exchange, bool relayed) {
+  bool whole = exchange.whole;
+  if (exchange.uploading || exchange.watching) whole = co_await EndSides(exchange);
+  const bool clean = relayed && whole && exchange.up.begin == exchange.up.end;
+  if (clean && exchange.head.keep_alive && exchange.head.body != BodyKind::kUntilClose &&
+      !exchange.head_request && exchange.upgrade.empty()) {
+    const Millis hint{(exchange.head.keep_alive_timeout_s - 1) * 1000};
+    const Millis idle = exchange.head.keep_alive_timeout_s < 0
+                            ? limits::kUpstreamIdleTimeout
+                            : std::min<Millis>(hint, std::chrono::seconds(60));
+    // What was opened under a policy that was replaced meanwhile is not offered to the next one.
+    if (idle > Millis{0} && view_ == worker_.view) {
+      worker_.pool.Give(*exchange.backend, std::move(exchange.upstream), idle);
+    }
+  }
+  linger_ = linger_ && (relayed || exchange.replaced);
+  cut_ = !relayed && !exchange.replaced;
+  if (cut_ && exchange.framing == ReadExchange::Framing::kUntilClose) {
+    // The close is all the framing there is: only a reset tells a cut from the end (F17).
+    IoError ignored;
+    client_.socket.set_option(boost::asio::socket_base::linger(true, 0), ignored);
+  }
+  co_return relayed&& whole&& exchange.keep;
+}
+
+}  // namespace recourse

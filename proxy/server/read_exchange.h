@@ -1,0 +1,63 @@
+// One read on its way: what both halves of the read lane and its side tasks share.
+#pragma once
+
+#include "policy/method_override.h"
+#include "proxy/net/response_reader.h"
+#include "proxy/server/session.h"
+
+namespace recourse {
+
+struct Session::ReadExchange {
+  ReadExchange(const RouteMatch& match, BufferPool& buffers, const Head& request,
+               std::string_view content_type, Millis otherwise)
+      : backend(match.backend),
+        upgrade(match.tool != nullptr ? AskedUpgrade(request, match.tool->upgrades)
+                                      : std::string_view()),
+        patience(match.tool != nullptr && match.tool->timeout
+                     ? *match.tool->timeout
+                     : match.backend->timeout.value_or(otherwise)),
+        head_memory(buffers.Take()),
+        request_body(request.body, request.content_length, BodyDecoder::Of::kRequest),
+        form(content_type) {}
+
+  const Backend* backend;
+  const std::string_view upgrade;  // asked for and allowed; empty: none
+  const Millis patience;  // with the backend, for its first byte and for progress of an upload
+  BufferPool::Buffer head_memory;
+  std::string_view request_head;
+  std::size_t span_id_at = 0;  // in it, of a traced call
+  BodyDecoder request_body;
+  BodyDecoder::Piece first;  // what of the request body is here already
+  bool chunked_upload = false;
+  bool whole = false;  // the request body is all here, so the request can be sent again
+  std::unique_ptr<Connection> upstream;
+  ReadBuffer up;
+  Head head;               // of the response
+  MonoTime head_due{};     // when it must have come
+  bool answering = false;  // it has come
+  bool telling = false;    // an interim answer is being passed on
+  bool replaced = false;   // by an answer of ours, as it could not be passed on
+  Promise<bool> uploaded;
+  bool uploading = false;
+  bool stopping = false;              // the upload is to end
+  std::optional<Error> upload_error;  // why the client's body could not be read
+  InterimBudget interim;
+  bool head_request = false;
+  enum class Framing : std::uint8_t { kNone, kLength, kChunked, kUntilClose };
+  Framing framing = Framing::kNone;
+  bool keep = false;  // the client's connection
+  Promise<bool> watched;
+  bool watching = false;
+  bool half_closed = false;  // the client will send nothing more, and may be gone
+  bool left = false;         // the client is gone
+  FormOverrideScan form;     // of the request body (M05)
+};
+
+// "1a2b\r\n" for a piece of a chunked body.
+std::string_view ChunkHead(std::size_t size, char (&out)[24]);
+
+// Fields of a backend's head that go no further.
+inline constexpr std::uint64_t kDroppedFromBackend =
+    Bit(FieldId::kRecourseOwn) | Bit(FieldId::kAccelRedirect);
+
+}  // namespace recourse

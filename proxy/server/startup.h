@@ -1,0 +1,88 @@
+// The steps of a start that can fail for a reason that a person must see. They throw, at start
+// only.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "filters/ledger/ledger.h"
+#include "policy/sources.h"
+#include "proxy/admin/operator_desk.h"
+#include "proxy/base/clock.h"
+#include "proxy/net/io_thread.h"
+#include "proxy/net/tls_client.h"
+#include "proxy/net/tls_server.h"
+#include "proxy/server/config.h"
+#include "proxy/server/ledger_secrets.h"
+#include "proxy/server/policy_load.h"
+#include "proxy/server/rehearsal.h"
+
+namespace recourse {
+
+// Ends the process with `exit_code` and one line for people.
+class StartupError : public std::runtime_error {
+ public:
+  StartupError(int exit_code, const std::string& what)
+      : std::runtime_error(what), exit_code(exit_code) {}
+  const int exit_code;
+};
+
+// LoadPolicyFiles, but in a rehearsal.
+PolicyLoader LoaderOf(const Rehearsal* rehearsal);
+
+// The policy in `sources`, which were read from `path`. Prints every problem.
+std::shared_ptr<const Policy> LoadPolicyOrThrow(const std::string& path,
+                                                const PolicySources& sources,
+                                                TlsClients& backends_tls, const PolicyLoader& load);
+
+// In observe mode a ledger that cannot be opened is logged, and stands in as MakeUnopenedLedger.
+std::unique_ptr<Ledger> OpenLedgerOrThrow(const Config& config, LedgerSecretFiles& secrets,
+                                          Mode mode, const Clock& clock,
+                                          const Rehearsal* rehearsal);
+
+// The admin token in the file; empty without a path.
+std::string ReadTokenOrThrow(const std::string& path);
+
+// Takes the operators file, if there is one. Prints every problem.
+void StartOperatorsOrThrow(OperatorDesk& desk, const Config& config);
+// Warns of an admin port that the network can listen to.
+void WarnOfPlainAdmin(const Config& config, const Tcp::endpoint& endpoint);
+
+TlsServerFiles TlsFilesOf(const Config& config);
+TlsServerFiles AdminTlsFilesOf(const Config& config);
+// Null when the files name no certificate, for plain HTTP. `flag` names them.
+std::shared_ptr<const TlsServer> TlsServerOrThrow(const TlsServerFiles& files, const char* flag);
+
+// The TLS of one of our ports, read again when its files change.
+class ServerTls {
+ public:
+  // As TlsServerOrThrow.
+  ServerTls(const TlsServerFiles& files, const char* flag);
+  // As it was at the start; null: plain.
+  const std::shared_ptr<const TlsServer>& First() const { return first_; }
+  // What to use from now on; null: as before. The log tells of files that cannot be used. One
+  // thread at a time.
+  std::shared_ptr<const TlsServer> Refresh(FileState::Look look);
+
+ private:
+  const TlsServerFiles files_;
+  const char* const flag_;
+  FileState state_;
+  const std::shared_ptr<const TlsServer> first_;
+};
+
+// Parses `address` and listens there; says which flag named it when that fails.
+void ListenOrThrow(const char* flag, const std::string& address,
+                   const std::function<void(const Tcp::endpoint&)>& listen);
+
+// Call first: every thread inherits the mask.
+void BlockSignals();
+
+// A shell's usual limit of 1,024 files would be the real bound of connections. A quarter of the
+// files is left for backends; who comes then is told so, instead of waiting in the listener's
+// queue.
+std::size_t FitToFiles(std::size_t connections_max);
+
+}  // namespace recourse

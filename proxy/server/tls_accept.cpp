@@ -1,0 +1,65 @@
+// The TLS handshake of an agent's connection, before anything of HTTP.
+#include "proxy/base/log.h"
+#include "proxy/server/session.h"
+
+namespace recourse {
+
+// Empty when the connection is secure and the caller known, else why not.
+Task<std::string_view> Session::Handshake() {
+  IoError ec;
+  client_.socket.non_blocking(true, ec);
+  const std::shared_ptr<const TlsServer> server = worker_.tls;
+  client_.tls = TlsServer::NewStream(server, client_.socket.native_handle());
+  if (ec || client_.tls == nullptr) co_return "OpenSSL cannot make a TLS connection";
+  for (;;) {
+    const TlsStep step = client_.tls->Handshake();
+    if (step.error) co_return client_.tls->ClientProblem();
+    if (step.want == TlsWant::kNothing) break;
+    if (!co_await WaitForTls(client_, step.want)) co_return "the handshake took too long";
+  }
+  client_.deadline.Disarm();
+  if (!server->identifies()) co_return "";
+  auto caller = CallerOf(*client_.tls);
+  if (!caller) co_return "the client's certificate names no identity that can be used";
+  caller_ = std::move(*caller);
+  co_return "";
+}
+
+// Waits for the first bytes, which cost nothing but the connection's place.
+Task<bool> Session::IsSpokenTo() {
+  client_.deadline.Arm(Now() + limits::kTlsHandshakeTimeout);
+  idle_ = true;
+  worker_.idle.Add(*this, /*has_asked=*/false);
+  const bool readable = co_await WaitReadable(client_);
+  idle_ = false;
+  unlink();
+  co_return readable && !leaving_;
+}
+
+Task<bool> Session::AcceptTls() {
+  IoError gone;
+  const auto address = client_.socket.remote_endpoint(gone).address();
+  if (gone || !co_await IsSpokenTo()) co_return false;
+  std::string_view problem;
+  {
+    const auto place = services_.handshakes.Enter(address);
+    if (!place) {
+      services_.metrics->rejections.Add({{"reason", "handshakes"}}).Increment();
+      co_return false;
+    }
+    problem = co_await Handshake();
+  }
+  if (problem.empty()) co_return true;
+  services_.metrics->rejections.Add({{"reason", "tls"}}).Increment();
+  ++worker_.handshakes_failed;
+  if (Now() < worker_.next_handshake_log) co_return false;
+  const std::string peer = address.to_string();
+  const std::string failed = std::to_string(worker_.handshakes_failed);
+  Log(LogLevel::kWarn, "a client's TLS handshake failed",
+      {{"client", peer}, {"reason", problem}, {"failed_since_last_line", failed}});
+  worker_.handshakes_failed = 0;
+  worker_.next_handshake_log = Now() + std::chrono::seconds(1);
+  co_return false;
+}
+
+}  // namespace recourse

@@ -1,0 +1,94 @@
+// A real Chromium for the tests of the web UI. Reads one JSON command per line and answers each
+// with one line. A page is watched from its first moment: what the content security policy stopped,
+// what went wrong in scripts, and every request that left the origin.
+import readline from "node:readline";
+import { chromium } from "playwright-core";
+
+const browser = await chromium.launch({
+  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+  headless: true,
+  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--disable-dev-shm-usage", "--force-color-profile=srgb", "--hide-scrollbars"],
+});
+
+const PATIENCE = Number(process.env.RECOURSE_E2E_PATIENCE ?? "1");
+const WAIT = 30_000 * PATIENCE;
+let context = null;
+let page = null;
+let seen = { errors: [], foreign: [], dialogs: [] };
+
+function watchViolations() {
+  window.violations = [];
+  window.longTasks = [];
+  document.addEventListener("securitypolicyviolation", (event) =>
+    window.violations.push(`${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
+  new PerformanceObserver((list) => window.longTasks.push(...list.getEntries().map((entry) =>
+    entry.duration))).observe({ type: "longtask", buffered: true });
+}
+
+const commands = {
+  async open({ url, width = 1280, height = 800, dark = false, scale = 1 }) {
+    await context?.close();
+    seen = { errors: [], foreign: [], dialogs: [] };
+    context = await browser.newContext({
+      viewport: { width, height }, colorScheme: dark ? "dark" : "light", deviceScaleFactor: scale,
+      locale: "en-GB", timezoneId: "UTC", reducedMotion: "reduce",
+    });
+    context.setDefaultTimeout(WAIT);
+    page = await context.newPage();
+    await page.addInitScript(watchViolations);
+    const origin = new URL(url).origin;
+    page.on("request", (request) => {
+      if (!/^(data:|blob:)/.test(request.url()) && new URL(request.url()).origin !== origin) {
+        seen.foreign.push(request.url());
+      }
+    });
+    page.on("pageerror", (error) => seen.errors.push(String(error)));
+    page.on("dialog", (dialog) => {
+      seen.dialogs.push(dialog.message());
+      dialog.dismiss();
+    });
+    await page.goto(url, { waitUntil: "commit", timeout: WAIT });
+  },
+  goto: ({ url }) => page.goto(url, { waitUntil: "commit" }),
+  reload: () => page.reload({ waitUntil: "commit" }),
+  click: ({ selector }) => page.locator(selector).first().click(),
+  fill: ({ selector, text }) => page.locator(selector).first().fill(text),
+  press: ({ keys }) => page.keyboard.press(keys),
+  type: ({ text }) => page.keyboard.type(text),
+  text: ({ selector }) => page.locator(selector).first().innerText(),
+  count: ({ selector }) => page.locator(selector).count(),
+  wait: ({ selector, state = "visible" }) => page.locator(selector).first().waitFor({ state })
+    .then(() => null),
+  // Asked from outside: within the page the content security policy forbids to evaluate a text.
+  until: async ({ script }) => {
+    const end = Date.now() + WAIT;
+    while (!(await page.evaluate(script))) {
+      if (Date.now() > end) throw new Error(`it did not become true: ${script}`);
+      await new Promise((resolve) => { setTimeout(resolve, 50); });
+    }
+  },
+  eval: ({ script }) => page.evaluate(script),
+  size: ({ width, height }) => page.setViewportSize({ width, height }),
+  scheme: ({ dark }) => page.emulateMedia({ colorScheme: dark ? "dark" : "light" }),
+  offline: ({ offline }) => context.setOffline(offline),
+  cookies: () => context.cookies(),
+  screenshot: async ({ path, full = false }) => {
+    await page.screenshot({ path, fullPage: full, animations: "disabled", caret: "hide" });
+  },
+  seen: async () => ({ ...seen, violations: await page?.evaluate(() => window.violations) ?? [] }),
+};
+
+for await (const line of readline.createInterface({ input: process.stdin })) {
+  const { op, ...values } = JSON.parse(line);
+  let answer;
+  try {
+    const value = await commands[op](values);
+    answer = { value: ["goto", "reload"].includes(op) ? null : value ?? null };
+  } catch (error) {
+    answer = { error: String(error).slice(0, 2000) };
+  }
+  console.log(JSON.stringify(answer));
+}
+await browser.close();

@@ -1,0 +1,90 @@
+"""A process with people who may decide what waits for a human, and what tests ask of it."""
+
+import hashlib
+import json
+import time
+
+from .recourse import PATIENCE, Recourse, run_cli
+
+# Name: groups. `reader` may look and not decide; `local` is what agents without certificates are.
+PEOPLE = {
+    "ann": ["finance"],
+    "bob": ["finance"],
+    "eve": ["marketing"],
+    "local": ["finance"],
+    "reader": [],
+}
+WAIT_MAX = 15.0
+
+
+def token_of(name):
+    return f"token-of-{name}-" + hashlib.sha256(name.encode()).hexdigest()
+
+
+def operators():
+    lines = ["version: 1", "tokens:"]
+    for name, groups in PEOPLE.items():
+        digest = hashlib.sha256(token_of(name).encode()).hexdigest()
+        roles = "read" if name == "reader" else "read, approve"
+        more = f", groups: [ {', '.join(groups)} ]" if groups else ""
+        lines.append(f'  - {{ name: {name}, sha256: "{digest}", roles: [ {roles} ]{more} }}')
+    return "\n".join(lines) + "\n"
+
+
+class Staffed(Recourse):
+    """Recourse with the people above."""
+
+    def __init__(self, directory, policy, arguments=(), **more):
+        super().__init__(directory, policy, **more)
+        path = self.directory / "operators.yaml"
+        path.write_text(operators())
+        self.arguments = ["--operators", str(path), *map(str, arguments)]
+
+    def ask(self, method, target, who="ann", body=None):
+        """(status, JSON) of one request of that person to the admin port."""
+        headers = {"Authorization": f"Bearer {token_of(who)}"} if who else {}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        status, text = self.http(
+            "admin", method, target, None if body is None else json.dumps(body), headers
+        )
+        return status, json.loads(text)
+
+    def waiting(self):
+        status, page = self.ask("GET", "/approvals?limit=1000")
+        assert status == 200, page
+        return page["approvals"]
+
+    def await_waiting(self, path, count=1):
+        """The calls on that path that wait for a human, once there are `count`."""
+        deadline = time.monotonic() + WAIT_MAX * PATIENCE
+        while True:
+            found = [one for one in self.waiting() if one["path"] == path]
+            if len(found) >= count:
+                return found
+            assert time.monotonic() < deadline, self.waiting()
+            time.sleep(0.01)
+
+    def shown(self, operation, who="ann"):
+        status, approval = self.ask("GET", f"/approvals/{operation}", who)
+        assert status == 200, approval
+        return approval
+
+    def approve(self, operation, who="ann", **more):
+        """(status, JSON) of an approval of what is shown now."""
+        body = {"digest": self.shown(operation)["digest"], "reason": "seen", **more}
+        return self.ask("POST", f"/approvals/{operation}/approve", who, body)
+
+    def reject(self, operation, who="ann", reason="not today"):
+        return self.ask("POST", f"/approvals/{operation}/reject", who, {"reason": reason})
+
+    def by_hand(self, who, *arguments):
+        """`recourse approvals ARGUMENTS` of that person."""
+        path = self.directory / f"token-of-{who}"
+        path.write_text(token_of(who) + "\n")
+        path.chmod(0o600)
+        return run_cli(
+            "approvals", *arguments,
+            "--admin", f"127.0.0.1:{self.ports['admin']}",
+            "--admin-token-file", path,
+        )  # fmt: skip

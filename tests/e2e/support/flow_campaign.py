@@ -1,0 +1,213 @@
+"""A campaign of checkouts: agents go through flows of three steps while the process dies again and
+again; in the end every flow is complete, undone, or parked."""
+
+import collections
+import json
+import threading
+import time
+
+from support import checker, flow_checker
+from support.campaign import STRIKE_MAX, Campaign, is_final, outcome_of
+from support.flows import answer_with, policy
+from support.history import Write
+from support.recourse import PATIENCE, NotReady
+
+REST_MAX = 60.0 * PATIENCE
+KINDS = ("orders", "payments", "shipping")
+BREAKS_EVERY = 0.05  # seconds: undo requests are paced
+# What becomes of a flow, and how often.
+FATES = {"ends": 30, "fails": 45, "lost": 8, "absent": 7, "dies": 10}
+# What befalls an undo request: nothing, an answer that says nothing, an answer that is lost.
+UNDO_FAULTS = {"none": 70, "unavailable": 10, "lost": 12, "refused": 12}
+# What befalls the order.
+ORDER_FAULTS = {"none": 70, "lost": 8, "absent": 8, "slow": 14}
+LOST, ABSENT = ["read", "execute", "rst"], ["read", "rst"]
+SLOW = ["read", "execute", {"sleep": 0.3}, "answer"]
+ORDER_STEPS = {"lost": LOST, "absent": ABSENT, "slow": SLOW}
+UNDO_STEPS = {
+    "unavailable": answer_with("503 Unavailable"),
+    "lost": LOST,
+    "refused": answer_with("403 Forbidden"),
+}
+
+
+class Checkout:
+    """One flow: what its agent will do, how far it is, and what it was told."""
+
+    def __init__(self, name, trace, dice):
+        self.trace = trace
+        self.fate = dice.choices(list(FATES), FATES.values())[0]
+        self.undo_fault = dice.choices(list(UNDO_FAULTS), UNDO_FAULTS.values())[0]
+        self.faulty = dice.choice(KINDS[:2])
+        self.order_fault = dice.choices(list(ORDER_FAULTS), ORDER_FAULTS.values())[0]
+        self.done = 0
+        self.last = None  # the last answer
+        self.told = {}  # kind -> status of its last word
+        self.writes = {
+            kind: Write(
+                f"{'/v1' if kind == 'payments' else ''}/{kind}/{name}", trace,
+                "bank.test" if kind == "payments" else "shop.test",
+            )
+            for kind in KINDS
+        }  # fmt: skip
+
+    def next(self):
+        """The write that comes next; None: its agent is through, or gone."""
+        if self.done == len(KINDS) or (self.fate == "dies" and self.done == 2):
+            return None
+        return self.writes[KINDS[self.done]]
+
+    def wanted(self):
+        """How the flow must end, where the agent knows."""
+        if self.told.get("shipping") == 201:
+            return "complete"
+        if self.fate in ("fails", "absent", "dies"):
+            return "undone"
+        return None
+
+
+class FlowCampaign(Campaign):
+    """`is_storm`: orders fail, too, and calls race their own duplicates."""
+
+    def __init__(self, double, directory, name, agents, seed, deadline="1s", is_storm=False):
+        text = policy(double, deadline=f"deadline: {deadline}, on_deadline: undo")
+        text += "flow_rules: { undos_per_second: 50 }\n"
+        super().__init__(double, directory, text, name, agents, seed)
+        self.open = collections.deque()
+        self.all = []
+        self.next_break = 0.0
+        self.is_storm = is_storm
+        self.parked = {}  # the reason of each flow that waits for a human, at the reckoning
+
+    def begin(self):
+        with self.lock:
+            self.made += 1
+            flow = Checkout(f"{self.name}-{self.made}", self.new_trace(), self.random)
+            if flow.fate != "ends":
+                if time.monotonic() < self.next_break:
+                    flow.fate = "ends"
+                else:
+                    self.next_break = time.monotonic() + BREAKS_EVERY
+            self.all.append(flow)
+        path = flow.writes["shipping"].path
+        if flow.fate == "fails":
+            self.double.script("POST", path, answer_with("422 Unprocessable"), None, "fails")
+        elif flow.fate == "lost":
+            self.double.script("POST", path, LOST, 1, "lost")
+        elif flow.fate == "absent":
+            self.double.script("POST", path, ABSENT, None, "absent")
+        if self.is_storm and flow.order_fault != "none":
+            path, steps = flow.writes["orders"].path, ORDER_STEPS[flow.order_fault]
+            self.double.script("POST", path, steps, 1, flow.order_fault)
+        return flow
+
+    def advance(self, flow):
+        """Makes the next call of the flow; False: its answer was lost."""
+        write = flow.next()
+        twin = None
+        if self.is_storm and self.random.random() < 0.3:
+            twin = threading.Thread(target=self.history.call, args=(self.recourse.port, write))
+            twin.start()
+        answer = self.history.call(self.recourse.port, write)
+        if twin:
+            twin.join()
+        flow.last = answer
+        if answer is None:
+            return False
+        kind = KINDS[flow.done]
+        is_fenced = answer.status == 409 and outcome_of(answer) == "not_executed"
+        if is_final(answer) or answer.outcome == "rejected" or is_fenced:
+            flow.told[kind] = answer.status
+            flow.done += 1
+            if answer.status == 201 and flow.undo_fault != "none" and flow.faulty == kind:
+                self.script_undo(flow, kind, json.loads(answer.body)["id"])
+        return True
+
+    def script_undo(self, flow, kind, name):
+        if flow.fate == "ends":
+            return
+        method, path = ("POST", "/v1/refunds") if kind == "payments" else ("DELETE", f"/{kind}")
+        times = None if flow.undo_fault == "refused" else 1
+        self.double.script(
+            method, f"{path}/{name}", UNDO_STEPS[flow.undo_fault], times, flow.undo_fault
+        )
+
+    def agent(self, old, deadline):
+        while self.recourse.running() and time.monotonic() < deadline:
+            try:
+                flow = self.open.popleft()
+            except IndexError:
+                flow = self.begin()
+            if not self.advance(flow):
+                time.sleep(0.005)
+            if flow.next() is not None:
+                self.open.append(flow)
+            time.sleep(0.01)
+
+    def idle_until(self, point, must_pass=True):
+        """Starts with a crash point armed and no agent, until what goes on by itself passes it, or,
+        where that is not certain, for a second."""
+        try:
+            self.recourse.start(
+                {"RECOURSE_CRASH_POINT": f"{point}:1", "RECOURSE_CRASH_HITS": self.hits}
+            )
+        except NotReady:
+            return
+        if must_pass:
+            self.await_death(point, 1, time.monotonic() + STRIKE_MAX)
+            return
+        deadline = time.monotonic() + 1.0
+        while self.recourse.running() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self.recourse.kill()
+
+    def finish(self):
+        """Lets every agent that lives come to the end of its flow."""
+        deadline = time.monotonic() + REST_MAX
+        for flow in self.open:
+            while flow.next() is not None:
+                assert time.monotonic() < deadline, (flow.fate, flow.told, flow.last)
+                if not self.advance(flow):
+                    time.sleep(0.05)
+
+    def flows(self):
+        """What the process says of its newest flows."""
+        return self.recourse.admin("GET", "/flows?all=true&limit=1000")["flows"]
+
+    def reckon(self, faulty=()):
+        self.recourse.start()
+        self.finish()
+        own = {write.path for flow in self.all for write in flow.writes.values()}
+        deadline = time.monotonic() + REST_MAX
+        while True:
+            events = self.recourse.events()
+            record = self.own_record(own)
+            found = self.judge_flows(record, events)
+            if not found or time.monotonic() > deadline:
+                break
+            time.sleep(0.2)
+        report = self.recourse.verify()
+        if not report["ok"]:
+            found.append(f"I12 verify says {report}")
+        code = self.recourse.stop()
+        if code != 0:
+            found.append(f"exit code {code} after SIGTERM")
+        found += checker.check(
+            [line for line in record if line["path"] in own], self.history.lines(),
+            [e for e in events if not e["undoes"]], keyed=("/v1/",),
+            faulty={p for p in own if not p.startswith("/v1/")}, settled=("/orders/", "/v1/"),
+        )  # fmt: skip
+        found += checker.check_rows(events)
+        return found
+
+    def judge_flows(self, record, events):
+        wanted = {flow.trace: flow.wanted() for flow in self.all}
+        flows = self.flows()
+        self.parked = {f["flow"]: f["reason"] for f in flows if f["phase"] == "NEEDS_HUMAN"}
+        phases = {f["flow"]: f["phase"] for f in flows}
+        return flow_checker.check(record, events, self.parked, wanted, phases=phases)
+
+    def own_record(self, own):
+        lines = self.double.record()
+        names = {l["id"] for l in lines if l["t"] == "effect" and l["path"] in own}
+        return [l for l in lines if l["path"] in own or l["path"].rpartition("/")[2] in names]

@@ -1,0 +1,85 @@
+"""Reads what /metrics says, and asks Prometheus' own tool about it."""
+
+import re
+import subprocess
+
+from support.recourse import PATIENCE
+
+SAMPLE = re.compile(r'([a-z_]+)(?:\{(.*)\})? (\S+)')
+LABEL = re.compile(r'([a-z_]+)="([^"]*)"')
+SUFFIXES = ("_bucket", "_sum", "_count")
+
+
+def promtool(*arguments, text=None):
+    """Runs promtool; gives what it said. Fails when it found fault."""
+    done = subprocess.run(
+        ["promtool", *map(str, arguments)], input=text, capture_output=True, text=True,
+        timeout=60 * PATIENCE, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def check_metrics(text):
+    said = promtool("check", "metrics", text=text)
+    assert not said.strip(), said
+
+
+class Family:
+    def __init__(self, kind, text):
+        self.kind, self.help = kind, text
+        self.samples = []  # (suffix, labels as a dict, value)
+
+    def labels(self):
+        return {name for _, labels, _ in self.samples for name in labels} - {"le"}
+
+    def buckets(self):
+        found = {}
+        for suffix, labels, value in self.samples:
+            if suffix == "_bucket":
+                rest = tuple(sorted((k, v) for k, v in labels.items() if k != "le"))
+                found.setdefault(rest, []).append((float(labels["le"]), value))
+        return found
+
+    def value(self, suffix, labels):
+        (found,) = [
+            value
+            for of, given, value in self.samples
+            if of == suffix and tuple(sorted(given.items())) == labels
+        ]
+        return found
+
+
+class Scrape:
+    """One answer of /metrics."""
+
+    def __init__(self, recourse):
+        status, self.text = recourse.probe("/metrics")
+        assert status == 200
+        self.families = {}
+        name = None
+        for line in self.text.splitlines():
+            if line.startswith("# HELP "):
+                _, _, name, text = line.split(" ", 3)
+                assert name not in self.families, f"{name} is told twice"
+                self.families[name] = Family(None, text)
+            elif line.startswith("# TYPE "):
+                self.families[name].kind = line.split(" ")[3]
+            elif line:
+                self.take(name, *SAMPLE.fullmatch(line).groups())
+
+    def take(self, family, name, labels, value):
+        suffix = name[len(family):]
+        assert name.startswith(family) and suffix in ("", *SUFFIXES), (family, name)
+        found = dict(LABEL.findall(labels or ""))
+        self.families[family].samples.append((suffix, found, float(value)))
+
+    def sum(self, name, *values):
+        """Of all series of that name whose labels have these values."""
+        suffix = next((s for s in SUFFIXES if name.endswith(s) and name not in self.families), "")
+        family = self.families[name.removesuffix(suffix)]
+        return sum(
+            value
+            for of, labels, value in family.samples
+            if of == suffix and set(values) <= set(labels.values())
+        )

@@ -1,0 +1,133 @@
+"""Wall clocks that lie (c01): nothing expires early, and order never comes from the time of day.
+
+libfaketime (Debian package faketime) moves the wall clock while the process runs; the monotonic
+clock keeps its pace, as in a virtual machine whose time of day is set.
+"""
+
+import itertools
+import pathlib
+import time
+
+import pytest
+
+from support import rawhttp
+from support.policies import standard
+from support.recourse import MEASURABLE, Recourse
+
+LIBRARIES = sorted(pathlib.Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
+HOUR, YEAR = 3600, 365 * 24 * 3600
+JUMPS = {"an_hour_back": -HOUR, "a_day_and_an_hour_on": 25 * HOUR,
+         "ten_years_back": -10 * YEAR, "ten_years_on": 10 * YEAR}  # fmt: skip
+
+pytestmark = pytest.mark.skipif(
+    not MEASURABLE, reason="libfaketime and a sanitizer exclude each other"
+)
+
+
+class FakedClock:
+    """Recourse whose wall clock is off by what `set` says, from the next look at it on."""
+
+    def __init__(self, double, directory):
+        self.offset = pathlib.Path(directory) / "offset"
+        self.set(0)
+        env = {
+            "LD_PRELOAD": str(LIBRARIES[0]),
+            "FAKETIME_TIMESTAMP_FILE": str(self.offset),
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            "FAKETIME_NO_CACHE": "1",
+        }
+        self.recourse = Recourse(directory, standard(double), env=env)
+
+    def set(self, seconds):
+        partial = self.offset.with_suffix(".new")
+        partial.write_text(f"{seconds:+d}s\n")
+        partial.rename(self.offset)
+
+
+@pytest.fixture
+def clock(double, tmp_path):
+    assert LIBRARIES, "the Debian package faketime is missing"
+    faked = FakedClock(double, tmp_path)
+    with faked.recourse:
+        yield faked
+        assert faked.recourse.running(), faked.recourse.stderr()[-4000:]
+
+
+def order(recourse, path, trace=None):
+    headers = {"Content-Type": "application/json"}
+    if trace:
+        headers["traceparent"] = f"00-{trace}-00f067aa0ba902b7-01"
+    body = b'{"client_ref":"%s","amount":100}' % path.rsplit("/", 1)[1].encode()
+    return rawhttp.call(recourse.port, "POST", path, headers=headers, body=body, host="shop.test")
+
+
+def test_the_wall_clock_can_be_moved_here(clock, token):
+    """Without this, the other tests of this file would prove nothing."""
+    order(clock.recourse, f"/plain/{token}")
+    before = clock.recourse.events_for(f"/plain/{token}")[-1]["time"]
+    clock.set(-10 * YEAR)
+    order(clock.recourse, f"/plain/{token}-later")
+    after = clock.recourse.events_for(f"/plain/{token}-later")[-1]["time"]
+    assert int(before[:4]) - int(after[:4]) in (9, 10, 11)
+
+
+@pytest.mark.parametrize("trace", [None, "4bf92f3577b34da6a3ce929d0e0e4736"])
+@pytest.mark.parametrize("jump", JUMPS)
+def test_a_clock_that_jumps_ends_no_key_early(clock, double, token, jump, trace):
+    """With a trace the key holds for the retention, without one for the dedupe window: both are
+    time that has passed, not what a clock says."""
+    path = f"/plain/{token}"
+    first = order(clock.recourse, path, trace)
+    clock.set(JUMPS[jump])
+    second = order(clock.recourse, path, trace)
+    assert second.body == first.body and second.replayed
+    assert len(double.effects(path)) == 1
+
+
+@pytest.mark.parametrize("jump", JUMPS)
+def test_a_restart_under_another_time_of_day_ends_no_traced_key(clock, double, token, jump):
+    path, trace = f"/plain/{token}", "4bf92f3577b34da6a3ce929d0e0e4736"
+    first = order(clock.recourse, path, trace)
+    clock.recourse.kill()
+    clock.set(JUMPS[jump])
+    clock.recourse.start()
+    second = order(clock.recourse, path, trace)
+    assert second.body == first.body and second.replayed
+    assert len(double.effects(path)) == 1
+
+
+def test_a_clock_that_steps_back_and_forth_leaves_the_order_of_events_alone(clock, double, token):
+    steps = itertools.cycle([-HOUR, HOUR, -10 * YEAR, 0])
+    deadline = time.monotonic() + 1.5
+    made = 0
+    while time.monotonic() < deadline:
+        clock.set(next(steps))
+        path = f"/probed/{token}-{made}"
+        first, second = order(clock.recourse, path), order(clock.recourse, path)
+        assert first.status == 201 and second.replayed and first.body == second.body
+        made += 1
+    events = clock.recourse.events()
+    ids = [event["event_id"] for event in events]
+    assert ids == sorted(ids) and clock.recourse.verify()["ok"]
+    for number in range(made):
+        assert len(double.effects(f"/probed/{token}-{number}")) == 1
+
+
+def test_an_unknown_outcome_is_not_called_absent_because_the_clock_jumped(clock, double, token):
+    """absent_after counts time that has passed since the call was sent."""
+    path = f"/late/{token}"
+    clock.recourse.kill()
+    policy = clock.recourse.policy_path
+    policy.write_text(policy.read_text().replace("/probed/", "/late/").replace(
+        "absent_after: 1s", "absent_after: 30s"))  # fmt: skip
+    clock.recourse.start()
+    double.script("POST", path, ["read", {"gate": token}, "execute"], 1)
+    double.script("POST", path, ["read", "rst"], 1)
+    answer = order(clock.recourse, path)
+    assert answer.status in (502, 504), answer
+    clock.set(25 * HOUR)
+    for _ in range(3):
+        repeat = order(clock.recourse, path)
+        assert repeat.status == 409 and repeat.json()["outcome"] == "unknown"
+    phases = [event["phase"] for event in clock.recourse.events_for(path)]
+    assert "PROVEN_ABSENT" not in phases

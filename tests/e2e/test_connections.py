@@ -1,0 +1,179 @@
+"""Connections to backends and clients over time: none outlives what it was allowed under, none is
+held for somebody who has left, and none that was never used leaves a doubt."""
+
+import contextlib
+import subprocess
+import threading
+import time
+
+import pytest
+
+from support import rawhttp
+from support.certificates import Maker
+from support.double import ServedPort
+from support.recourse import PATIENCE, Recourse
+from support.shim import Shim, needs_shim
+
+POLICY = 'version: 1\nbackends:\n  shop: {{ url: "{url}", hosts: [ shop.test ]{more} }}\n'
+KEPT = b"HTTP/1.1 200 OK\r\nKeep-Alive: timeout=60\r\nContent-Length: 2\r\n\r\nok"
+
+
+class KeptPort(ServedPort):
+    """Keeps every connection; `ended` is released for each that Recourse closes."""
+
+    def __init__(self):
+        self.ended = threading.Semaphore(0)
+        super().__init__(KeptPort.session)
+
+    def session(self, sock):
+        with contextlib.suppress(OSError):
+            while self.head(sock) is not None:
+                sock.sendall(KEPT)
+        self.ended.release()
+
+
+def reload(process, text):
+    process.policy_path.write_text(text)
+    status, body = process.http(
+        "admin", "POST", "/policy/reload", headers={"Authorization": f"Bearer {process.token}"}
+    )
+    assert status == 200, body
+
+
+def test_a_kept_connection_does_not_outlive_the_policy_that_it_was_opened_under(tmp_path):
+    """The next one may allow other addresses, or another certificate."""
+    with KeptPort() as port:
+        text = POLICY.format(url=port.url, more="")
+        with Recourse(tmp_path, text) as running:
+            for _ in range(3):
+                assert rawhttp.call(running.port, "GET", "/a").status == 200
+            assert not port.ended.acquire(timeout=0.1)
+            reload(running, text + "# changed\n")
+            assert port.ended.acquire(timeout=10 * PATIENCE), "it is still kept"
+            assert rawhttp.call(running.port, "GET", "/a").status == 200
+
+
+@pytest.mark.parametrize("lane", ["whole", "uploaded"])
+def test_a_client_that_left_before_its_answer_began_frees_the_backend(tmp_path, lane):
+    """Also when the backend may think for minutes."""
+    freed = threading.Event()
+
+    def serve(port, sock):
+        left = port.head(sock)
+        while lane == "uploaded" and len(left) < 5:
+            left += sock.recv(5)
+        with contextlib.suppress(ConnectionError):
+            sock.recv(1)
+        freed.set()
+
+    tools = "tools:\n  search: { match: POST shop /search, effect: read }\n"
+    with ServedPort(serve) as port:
+        policy = POLICY.format(url=port.url, more=", timeout: 10m") + tools
+        with Recourse(tmp_path, policy) as running:
+            connection = rawhttp.Connection(running.port)
+            if lane == "whole":
+                connection.send(rawhttp.render("GET", "/a", "shop.test"))
+            else:
+                size = {"Content-Length": 5}
+                connection.send(rawhttp.render("POST", "/search", "shop.test", size, length=False))
+                connection.send(b"hel")
+            deadline = time.monotonic() + 10 * PATIENCE
+            while not port.heads:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            if lane == "uploaded":
+                connection.send(b"lo")
+                time.sleep(0.1)
+            connection.reset()
+            assert freed.wait(10 * PATIENCE), "the backend still works for nobody"
+            (line,) = running.await_log(lambda line: line["client_gone"])
+            assert "error" not in line or line["error"] is None
+
+
+def test_a_client_that_only_closed_its_side_is_waited_for(tmp_path):
+    """Longer than the first look at it takes."""
+
+    def serve(port, sock):
+        port.head(sock)
+        port.stopped.wait(2.5)
+        sock.sendall(KEPT)
+
+    with ServedPort(serve) as port, Recourse(
+        tmp_path, POLICY.format(url=port.url, more="")
+    ) as running, rawhttp.Connection(running.port) as connection:
+        connection.send(rawhttp.render("GET", "/a", "shop.test"))
+        connection.finish_sending()
+        assert connection.response().body == b"ok"
+
+
+BEFORE = {
+    "closed": b"",
+    "answered_already": b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n",
+    "another_protocol": b"SSH-2.0-OpenSSH_9.2\r\n",
+}
+
+
+@needs_shim
+@pytest.mark.parametrize("name", BEFORE)
+def test_a_backend_that_left_or_spoke_before_it_was_asked_was_sent_nothing(tmp_path, name):
+    """As proxies do that find nobody behind them. While the disk is slow, that is seen in time."""
+    seen = []
+
+    def serve(_, sock):
+        sock.sendall(BEFORE[name])
+        if name == "closed":
+            return
+        while data := sock.recv(65536):
+            seen.append(data)
+
+    shim = Shim(tmp_path, tmp_path / "data", "fdatasync:1:150:sticky")
+    with ServedPort(serve) as port, Recourse(
+        tmp_path, POLICY.format(url=port.url, more=""), env=shim.env
+    ) as running:
+        shim.arm()
+        answer = rawhttp.call(running.port, "POST", "/orders", body={"a": 1})
+        assert answer.status == 503 and answer.json()["outcome"] == "not_executed"
+        assert "before it was asked" in answer.json()["detail"]
+        assert running.events_for("/orders")[-1]["phase"] == "NOT_SENT" and not seen
+
+
+def test_a_server_that_refuses_after_it_has_read_leaves_the_outcome_unknown(tmp_path):
+    """TLS 1.2 lets a server ask for a certificate when it has seen the request already."""
+    maker = Maker(tmp_path / "ca")
+    own = maker.issue("server")
+    server = subprocess.Popen(
+        ["openssl", "s_server", "-accept", "127.0.0.1:0", "-cert", own.cert, "-key", own.key,
+         "-tls1_2"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    try:
+        port = None
+        while port is None:
+            line = server.stdout.readline().decode()
+            assert line, "s_server has ended"
+            if line.startswith("ACCEPT") and ":" in line:
+                port = int(line.rsplit(":", 1)[1])
+        policy = POLICY.format(
+            url=f"https://localhost:{port}",
+            more=f', addresses: [ loopback ], timeout: 10s, tls: {{ ca_file: "{maker.cert}" }}',
+        )
+
+        def ask_for_a_certificate():
+            while line := server.stdout.readline():
+                if b'{"a": 1}' in line:
+                    break
+            server.stdin.write(b"R\n")
+            server.stdin.flush()
+
+        with Recourse(tmp_path / "recourse", policy) as running:
+            asking = threading.Thread(target=ask_for_a_certificate)
+            asking.start()
+            answer = rawhttp.call(running.port, "POST", "/orders", body=b'{"a": 1}\n')
+            asking.join()
+            assert answer.json()["outcome"] == "unknown", answer
+            assert running.events_for("/orders")[-1]["phase"] == "UNCERTAIN"
+    finally:
+        server.kill()
+        server.wait(10)
+        server.stdin.close()
+        server.stdout.close()

@@ -1,0 +1,198 @@
+"""`recourse drill`: kills itself at every durable point of a policy's flows."""
+
+import json
+import pathlib
+import signal
+import subprocess
+import time
+
+import pytest
+
+from support.recourse import BINARY, PATIENCE, ROOT, environment, run_cli
+
+EXAMPLES = ROOT / "policy/examples"
+PACKS = ROOT / "policy/packs"
+DRILL_MAX = 120.0
+
+SHOP = """\
+version: 1
+backends:
+  shop: { url: "http://shop.invalid" }
+  pay:
+    url: "https://pay.invalid"
+    key_header: Idempotency-Key
+    tls: { ca_file: /nowhere/ca.pem }
+tools:
+  orders.create:
+    match: POST shop /orders
+    effect: write
+    identity: [ body#/cart ]
+    settle:
+      request: "GET /orders?cart={body#/cart}"
+      happened: answer.body#/0/id
+      absent_after: 2s
+    undo: { request: "DELETE /orders/{external_ref}", done: [ 2xx, 404 ], repeatable: true }
+  payments.charge:
+    match: POST pay /charges
+    effect: write
+    identity: [ body#/order ]
+    breaks_flow: on_failure
+    undo:
+      request: "POST /refunds"
+      json: { charge: "{external_ref}" }
+      repeatable: by_key
+      credentials: { Authorization: { file: /nowhere/token, prefix: "Bearer " } }
+flows:
+  checkout:
+    tools: [ orders.create, payments.charge ]
+    ends_with: payments.charge
+    deadline: 10m
+    on_deadline: undo
+flow_rules:
+  webhook: { url: "https://pager.invalid/hook", secret_file: /nowhere/hook }
+"""
+
+
+def drill(tmp_path, policy, *arguments):
+    path = tmp_path / "policy.yaml"
+    path.write_text(policy)
+    return run_cli("drill", "--policy", path, "--tmp", tmp_path, *arguments, timeout=DRILL_MAX)
+
+
+def test_a_sound_policy_keeps_the_promise_wherever_it_is_killed_and_nothing_real_is_asked(
+    tmp_path, double
+):
+    real = SHOP.replace("http://shop.invalid", f"http://127.0.0.1:{double.port}")
+    done = drill(tmp_path, real, "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(done.stdout)
+    assert found["kept"] and found["broken"] == found["not_run"] == 0
+    assert found["kills"] > 100 and found["not_reached"] <= found["runs"] // 10
+    ends = {
+        "every step succeeds": ("COMMITTED", 2, 0),
+        "payments.charge is refused, which breaks the flow": ("UNDONE", 1, 1),
+        "an operator cancels it": ("UNDONE", 1, 1),
+        "the answer of payments.charge is lost": ("COMMITTED", 2, 0),
+        "the agent dies after 1 of 2 steps, and the deadline passes": ("UNDONE", 1, 1),
+    }
+    killed = set()
+    for row in found["rows"]:
+        assert row["promise"] in ("kept", "not_reached"), row
+        end = (row["phase"], row["effects"], row["undone"])
+        if row["killed"] == "none":
+            assert end == ends[row["scenario"]], row
+        elif end == ends[row["scenario"]]:  # else its agent gave up before it was answered
+            killed.add((row["scenario"], row["killed"]))
+    assert killed == {(what, when) for what in ends for when in ("before", "after", "twice")}
+    assert double.record() == []
+    places = {row["at"] for row in found["rows"]}
+    undo = "undo of orders.create DISPATCHING"
+    assert {"payments.charge DISPATCHING", "flow UNDOING", undo} <= places
+    assert list(tmp_path.glob("recourse-drill-*")) == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [EXAMPLES / "reference.yaml", PACKS / "stripe.yaml"],
+    ids=lambda path: path.stem,
+)
+def test_the_policies_that_come_with_it_keep_the_promise(tmp_path, path):
+    done = run_cli("drill", "--policy", path, "--tmp", tmp_path, timeout=DRILL_MAX)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert "    KILLED " in done.stdout and "BROKEN" not in done.stdout
+    assert any(line.startswith("promise kept: ") for line in lines), done.stdout
+    if "reference" in path.name:
+        assert "    mail.send: it needs a human's approval (team-support)" in lines
+
+
+def test_a_claim_of_the_policy_that_is_false_breaks_the_promise(tmp_path):
+    claims = {
+        "key_header": "payments.charge took effect 2 times",
+        "repeatable": "the effect of orders.create was undone 2 times",
+        "absent_after": "orders.create took effect 2 times",
+    }
+    doubts = [word for claim in claims for word in ("--doubt", claim)]
+    done = drill(tmp_path, SHOP, *doubts)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "PROMISE BROKEN" in done.stdout
+    for claim, how in claims.items():
+        assert f"Doubted: {claim}." in done.stdout
+        assert f"      {how}\n" in done.stdout
+
+
+def test_a_policy_with_errors_is_refused_as_policy_check_refuses_it(tmp_path):
+    done = drill(tmp_path, SHOP.replace("absent_after", "absent_aftr"))
+    assert done.returncode == 2
+    checked = run_cli("policy", "check", tmp_path / "policy.yaml").stdout.splitlines()
+    errors = [line for line in checked if "absent_aftr" in line]
+    assert errors and all(line in done.stderr.splitlines() for line in errors), done.stderr
+    assert list(tmp_path.glob("recourse-drill-*")) == []
+
+
+@pytest.mark.parametrize(
+    "arguments, says",
+    [
+        (["--flow", "chekout"], "names no flow, or none that can be drilled; accepted: checkout"),
+        (["--doubt", "me"], "--doubt"),
+        (["--timeout", "soon"], "'soon' is not a duration"),
+    ],
+)
+def test_what_cannot_be_drilled_is_a_usage_error(tmp_path, arguments, says):
+    done = drill(tmp_path, SHOP, *arguments)
+    assert done.returncode == 2
+    assert says in done.stderr + done.stdout
+
+
+def test_a_policy_of_which_nothing_can_be_drilled_says_why(tmp_path):
+    done = run_cli("drill", "--policy", PACKS / "sendgrid.yaml", "--tmp", tmp_path)
+    assert done.returncode == 2
+    assert "sendgrid.send: it needs a human's approval (team-support)" in done.stderr
+
+
+def test_a_drill_without_a_place_for_its_files_says_which_flag_names_one(tmp_path):
+    path = tmp_path / "policy.yaml"
+    path.write_text(SHOP)
+    done = run_cli("drill", "--policy", path, "--tmp", tmp_path / "none")
+    assert done.returncode == 2 and "--tmp" in done.stderr, done.stderr
+
+
+def test_a_drill_that_ran_out_of_time_proves_nothing(tmp_path):
+    done = drill(tmp_path, SHOP, "--timeout", "100ms")
+    assert done.returncode == 1
+    assert "NOT PROVEN" in done.stdout and "for want of time" in done.stdout
+
+
+def processes_of(directory):
+    """Process ids whose command line names the directory, which a fork has from its parent."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if str(directory).encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+def await_that(check, what, seconds=20.0):
+    end = time.monotonic() + seconds * PATIENCE
+    while not check():
+        assert time.monotonic() < end, what
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGKILL"])
+def test_a_drill_that_is_ended_leaves_no_process_and_no_directory(tmp_path, name):
+    path = tmp_path / "policy.yaml"
+    path.write_text(SHOP)
+    command = [BINARY, "drill", "--policy", str(path), "--tmp", str(tmp_path)]
+    running = subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL)
+    try:
+        await_that(lambda: list(tmp_path.glob("*/run-*/ports-*")), "no proxy was started")
+        assert len(processes_of(tmp_path)) > 3
+    finally:
+        running.send_signal(signal.Signals[name])
+        assert running.wait(20 * PATIENCE) == -signal.Signals[name]
+    await_that(lambda: not processes_of(tmp_path), "a process of the drill is left")
+    assert list(tmp_path.glob("recourse-drill-*")) == []

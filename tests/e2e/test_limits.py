@@ -1,0 +1,304 @@
+"""Every bound that clients can reach: what is turned away then, and what still works."""
+
+import contextlib
+import socket
+import ssl
+import threading
+
+import pytest
+
+from support import rawhttp
+from support.certificates import Maker
+from support.double import ServedPort
+from support.policies import standard
+from support.recourse import PATIENCE, Recourse, run_cli
+
+MINIMAL = 'version: 1\nbackends:\n  shop: {{ url: "{url}", hosts: [ shop.test ] }}\n'
+
+
+def served(connection, target="/read/x"):
+    connection.send(rawhttp.render("GET", target, "shop.test"))
+    return connection.response()
+
+
+def assert_turned_away(connection):
+    """Told so without having been asked anything, and closed."""
+    answer = connection.response()
+    assert answer.status == 503 and answer.header("Retry-After") == "1"
+    assert answer.json()["outcome"] == "not_executed" and answer.json()["retryable"] is True
+    assert connection.at_end()
+
+
+def await_served(port):
+    """A connection that closed gives its place back a moment later."""
+    for _ in range(int(500 * PATIENCE)):
+        with rawhttp.Connection(port) as connection, contextlib.suppress(OSError, rawhttp.Cut):
+            if served(connection).status == 200:
+                return
+        threading.Event().wait(0.01)
+    raise AssertionError("the place never came back")
+
+
+def rejections(running, reason):
+    mark = f'recourse_overload_rejections_total{{reason="{reason}"}} '
+    lines = running.probe("/metrics")[1].splitlines()
+    return next((float(line.split()[-1]) for line in lines if line.startswith(mark)), 0)
+
+
+REQUEST = rawhttp.render("GET", "/read/x", "shop.test")
+
+
+def busy(stack, port, count, source=None):
+    """Connections on which a request has begun, so that they are at work and not idle."""
+    made = []
+    for _ in range(count):
+        made.append(stack.enter_context(rawhttp.Connection(port, source=source)))
+        made[-1].send(REQUEST[:20])
+    return made
+
+
+def finished(connection):
+    """What the begun request is answered."""
+    connection.send(REQUEST[20:])
+    return connection.response().status
+
+
+def test_d04_connections_are_bounded(double, tmp_path):
+    with (
+        Recourse(tmp_path, standard(double), ["--connections-max", "8"]) as running,
+        contextlib.ExitStack() as stack,
+    ):
+        kept = busy(stack, running.port, 8)
+        for _ in range(20):
+            with rawhttp.Connection(running.port) as late:
+                assert_turned_away(late)
+        assert [finished(connection) for connection in kept] == [200] * 8
+        assert rejections(running, "connections") == 20
+        kept.pop().close()
+        await_served(running.port)
+
+
+@pytest.mark.parametrize("others", ["127.0.0.3"])
+def test_d01_connections_of_one_peer_are_bounded(double, tmp_path, others):
+    """One address can take its share and no more: the others still find a place."""
+    arguments = ["--connections-per-peer-max", "4", "--connections-max", "6"]
+    with (
+        Recourse(tmp_path, standard(double), arguments) as running,
+        contextlib.ExitStack() as stack,
+    ):
+        busy(stack, running.port, 4, source="127.0.0.2")
+        with rawhttp.Connection(running.port, source="127.0.0.2") as late:
+            assert_turned_away(late)
+        assert rejections(running, "connections_of_peer") == 1
+        with rawhttp.Connection(running.port, source=others) as other:
+            assert served(other).status == 200
+        await_served(running.port)
+
+
+def made_room(running):
+    lines = running.probe("/metrics")[1].splitlines()
+    name = "recourse_idle_connections_closed_total "
+    return next(float(line.split()[-1]) for line in lines if line.startswith(name))
+
+
+def test_an_idle_connection_makes_room_for_a_new_client(double, tmp_path):
+    """Who never asked goes first, then who asked longest ago; who is at work stays."""
+    with (
+        Recourse(tmp_path, standard(double), ["--connections-max", "5"]) as running,
+        contextlib.ExitStack() as stack,
+    ):
+        (at_work,) = busy(stack, running.port, 1)
+        idle = [stack.enter_context(rawhttp.Connection(running.port)) for _ in range(2)]
+        assert [served(connection).status for connection in idle] == [200, 200]
+        silent = [stack.enter_context(rawhttp.Connection(running.port)) for _ in range(2)]
+        for gone in (*silent, *idle):
+            assert served(stack.enter_context(rawhttp.Connection(running.port))).status == 200
+            assert gone.at_end()
+        assert finished(at_work) == 200
+        assert made_room(running) == 4 and rejections(running, "connections") == 0
+
+
+def test_a_peer_makes_room_for_itself_only(double, tmp_path):
+    arguments = ["--connections-per-peer-max", "2", "--connections-max", "4"]
+    with (
+        Recourse(tmp_path, standard(double), arguments) as running,
+        contextlib.ExitStack() as stack,
+    ):
+
+        def connect(source):
+            connection = stack.enter_context(rawhttp.Connection(running.port, source=source))
+            assert served(connection).status == 200
+            return connection
+
+        other = connect("127.0.0.3")
+        greedy = [connect("127.0.0.2") for _ in range(5)]
+        assert all(connection.at_end() for connection in greedy[:3])
+        for connection in (*greedy[3:], other):
+            assert served(connection).status == 200
+
+
+def test_an_idle_connection_makes_room_on_a_tls_listener_too(double, tmp_path):
+    maker = Maker(tmp_path / "ca")
+    own = maker.issue("listener")
+    arguments = ["--tls-cert", own.cert, "--tls-key", own.key, "--connections-max", "2"]
+    with Recourse(tmp_path, standard(double), arguments) as running:
+        context = ssl.create_default_context(cafile=maker.cert)
+
+        def connect():
+            raw = socket.create_connection(("127.0.0.1", running.port), timeout=20 * PATIENCE)
+            return context.wrap_socket(raw, server_hostname="localhost")
+
+        with connect() as first, connect() as second, connect() as third:
+            assert first.recv(1) == b"", "closed with a goodbye"
+            for sock in (second, third):
+                sock.sendall(REQUEST)
+                assert sock.recv(12) == b"HTTP/1.1 200"
+
+
+def connections_used(running, count):
+    """Sends that many reads and gives how many each connection served, and the last fields."""
+    served_by, last = [], []
+    while sum(served_by) < count:
+        with rawhttp.Connection(running.port) as connection:
+            served_by.append(0)
+            while sum(served_by) < count:
+                answer = served(connection)
+                assert answer.status == 200
+                served_by[-1] += 1
+                last.append(answer.header("Connection"))
+                if answer.header("Connection") == "close":
+                    assert connection.at_end()
+                    break
+    return served_by, last
+
+
+def test_the_last_answer_of_a_connection_says_so(double, tmp_path, token):
+    """Nothing is lost: not its bytes, and not what was sent behind it, which was not looked at."""
+    arguments = ["--requests-per-connection-max", "3"]
+    with Recourse(tmp_path, standard(double), arguments) as running:
+        assert connections_used(running, 7) == ([3, 3, 1], [None, None, "close"] * 2 + [None])
+        paths = [f"/plain/{token}-{number}" for number in range(6)]
+        with rawhttp.Connection(running.port) as connection:
+            # Pipelined: a reset for those behind the third would eat its answer.
+            for path in paths:
+                connection.send(rawhttp.render("POST", path, "shop.test", body=b"x" * 100))
+            double.await_effects(paths[2])
+            answers = [connection.response("POST") for _ in range(3)]
+            assert [answer.status for answer in answers] == [201] * 3
+            assert answers[-1].header("Connection") == "close"
+            assert not connection.fill(), "an end, and no reset"
+        assert [len(double.effects(path)) for path in paths] == [1, 1, 1, 0, 0, 0]
+
+
+def test_writes_at_once_are_bounded(double, tmp_path, token):
+    """The fifth is refused before it is remembered or sent; reads go on."""
+    with Recourse(tmp_path, standard(double), ["--writes-max", "4"]) as running:
+        answers = {}
+
+        def write(path):
+            answers[path] = rawhttp.call(running.port, "POST", path).status
+
+        paths = [f"/plain/{token}-{n}" for n in range(4)]
+        threads = [threading.Thread(target=write, args=(path,)) for path in paths]
+        for path in paths:
+            double.script("POST", path, ["read", {"gate": token}, "execute", "answer"], 1)
+        for thread in threads:
+            thread.start()
+        for path in paths:
+            double.await_requests("POST", path)
+        late = f"/plain/{token}-late"
+        answer = rawhttp.call(running.port, "POST", late)
+        assert answer.status == 503 and answer.json()["outcome"] == "not_executed"
+        assert answer.header("Retry-After") is not None
+        assert running.events_for(late) == [] and double.requests(late) == []
+        assert rawhttp.call(running.port, "GET", f"/read/{token}").status == 200
+        assert rejections(running, "writes") == 1
+        double.open_gate(token)
+        for thread in threads:
+            thread.join()
+        assert set(answers.values()) == {201}
+        assert rawhttp.call(running.port, "POST", late).status == 201
+
+
+IDLE_MAX = 256
+
+
+def test_idle_connections_to_a_backend_are_bounded(tmp_path):
+    """Three hundred are in use at once; afterwards 256 are kept and the others closed."""
+    at_once = IDLE_MAX + 44
+    arrived, go = threading.Semaphore(0), threading.Event()
+    ended = threading.Semaphore(0)
+
+    def serve(port, sock):
+        try:
+            while port.head(sock) is not None:
+                arrived.release()
+                go.wait(20 * PATIENCE)
+                sock.sendall(
+                    b"HTTP/1.1 200 OK\r\nKeep-Alive: timeout=50\r\nContent-Length: 2\r\n\r\nok"
+                )
+        finally:
+            ended.release()
+
+    with (
+        ServedPort(serve) as port,
+        Recourse(tmp_path, MINIMAL.format(url=port.url)) as running,
+        contextlib.ExitStack() as stack,
+    ):
+        clients = []
+        for _ in range(at_once):
+            client = stack.enter_context(rawhttp.Connection(running.port, timeout=30 * PATIENCE))
+            client.send(rawhttp.render("GET", "/a", "shop.test"))
+            clients.append(client)
+        for _ in range(at_once):
+            assert arrived.acquire(timeout=20 * PATIENCE)
+        go.set()
+        assert all(client.response().body == b"ok" for client in clients)
+        for _ in range(at_once - IDLE_MAX):
+            assert ended.acquire(timeout=10 * PATIENCE)
+        assert not ended.acquire(timeout=0.3), "more were closed than had to be"
+        assert served(clients[0]).status == 200
+
+
+class FewFiles(Recourse):
+    def command(self):
+        return ["prlimit", "--nofile=128:128", *super().command()]
+
+
+def test_d04_a_low_limit_of_files_is_a_limit_of_connections(double, tmp_path):
+    """Who comes too late is told so; nobody waits in a queue that is never served."""
+    with FewFiles(tmp_path, standard(double)) as running, contextlib.ExitStack() as stack:
+        assert "raise the limit of open files" in running.stderr()
+        kept = busy(stack, running.port, 96)
+        for _ in range(30):
+            with rawhttp.Connection(running.port) as late:
+                assert_turned_away(late)
+        assert finished(kept[0]) == finished(kept[-1]) == 200
+        for connection in kept:
+            connection.close()
+        await_served(running.port)
+
+
+@pytest.mark.parametrize("value", ["0s", "50ms", "25h", "10", "soon", ""])
+def test_a_patience_that_makes_no_sense_is_refused(tmp_path, value):
+    done = run_cli("run", "--policy", tmp_path, "--data", tmp_path, f"--head-timeout={value}")
+    assert done.returncode == 2 and "--head-timeout" in done.stderr
+    assert "10s or 2m" in done.stderr or value == ""
+
+
+@pytest.mark.parametrize(
+    "flag",
+    ["connections-max", "connections-per-peer-max", "writes-max", "requests-per-connection-max"],
+)
+def test_a_bound_that_makes_no_sense_is_refused(tmp_path, flag):
+    for value in ("0", "-1", "1000001", "many"):
+        done = run_cli("run", "--policy", tmp_path, "--data", tmp_path, f"--{flag}={value}")
+        assert done.returncode == 2 and f"--{flag}" in done.stderr
+
+
+def test_every_bound_has_a_variable(double, tmp_path):
+    env = {"RECOURSE_CONNECTIONS_MAX": "1", "RECOURSE_IDLE_TIMEOUT": "200ms"}
+    with Recourse(tmp_path, standard(double), env=env) as running:
+        with rawhttp.Connection(running.port) as only, rawhttp.Connection(running.port) as late:
+            assert served(late).status == 200
+            assert only.at_end() and late.at_end()

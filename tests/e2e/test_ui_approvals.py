@@ -1,0 +1,251 @@
+"""Deciding in the browser: what an approver sees of a call, and what the agent and the backend get
+of it."""
+
+import itertools
+import json
+import os
+import pathlib
+import threading
+
+import pytest
+
+from support import rawhttp
+from support.approvals import Staffed, token_of
+from support.browser import Browser
+from support.desk import LOADED, Desk
+from support.policies import standard
+from support.recourse import PATIENCE
+
+RULES = """\
+  mail.send:
+    match: POST shop /mail/{token}
+    effect: write
+    undo: none
+    approval: { by: [ finance ], expires: 10m, hold: 100ms }
+  pay.large:
+    match: POST shop /pay/{token}
+    effect: write
+    undo: none
+    approval: { by: [ finance, marketing ], needs: 2, when: body#/amount > 1000, hold: 100ms }
+  pay.held:
+    match: POST shop /held/{token}
+    effect: write
+    undo: none
+    approval: { by: [ finance ], hold: 60s }
+"""
+numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    running = Browser()
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def recourse(double, tmp_path_factory):
+    policy = standard(double, extra_tools=RULES)
+    with Staffed(tmp_path_factory.mktemp("recourse"), policy) as running:
+        yield running
+        assert running.running(), running.stderr()[-4000:]
+
+
+class Approver(Desk):
+    """A person who may decide."""
+
+    def __init__(self, browser, recourse, name="ann"):
+        super().__init__(browser, recourse, token_of(name))
+
+
+@pytest.fixture
+def desk(browser, recourse):
+    running = Approver(browser, recourse)
+    yield running
+    running.is_clean()
+
+
+def call(recourse, path, body):
+    headers = {"Content-Type": "application/json",
+               "traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-b7ad6b7169203331-01"}
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return rawhttp.call(recourse.port, "POST", path, headers=headers, body=data,
+                        timeout=60 * PATIENCE)
+
+
+@pytest.fixture
+def path():
+    return lambda kind: f"/{kind}/browser{next(numbers)}"
+
+
+def click(browser, text):
+    browser.click(f'.decide button:has-text("{text}")')
+
+
+def confirm(browser, reason=None):
+    if reason is not None:
+        browser.fill("dialog textarea", reason)
+    browser.click("dialog footer button[type=submit]")
+
+
+def test_an_agent_that_is_held_gets_its_answer_when_a_person_approves(
+        desk, browser, recourse, double, path):
+    path = path("held")
+    answers = []
+    desk.log_in("#/approvals")
+    browser.wait(LOADED)
+    agent = threading.Thread(
+        target=lambda: answers.append(call(recourse, path, {"order": 7, "amount": 12.50})))
+    agent.start()
+    browser.wait(f'.inbox-row:has-text("{path}")')  # without a reload
+    browser.wait('[data-count="approvals"]:has-text("1")')
+    browser.click(f'.inbox-row:has-text("{path}")')
+    browser.wait(".decide")
+    assert not double.requests(path)
+    assert '"amount": 12.5' in browser.text("pre")
+    click(browser, "Approve")
+    confirm(browser, "checked with finance")
+    browser.wait('.badge:has-text("Approved")')
+    agent.join(60 * PATIENCE)
+    assert [answer.status for answer in answers] == [201]
+    assert len(double.effects(path)) == 1
+    decisions = recourse.shown(int(browser.eval("location.hash").rpartition("/")[2]))["decisions"]
+    assert [(one["who"], one["reason"]) for one in decisions] == [("ann", "checked with finance")]
+
+
+def test_a_rejection_needs_a_reason_and_the_agent_gets_it(desk, browser, recourse, double, path):
+    path = path("mail")
+    operation = call(recourse, path, {"to": "eve"}).json()["operation"]
+    desk.log_in(f"#/approval/{operation}")
+    browser.wait(".decide")
+    click(browser, "Reject")
+    confirm(browser)
+    browser.wait('dialog .error:has-text("Say why")')
+    confirm(browser, "never to eve")
+    browser.wait('.badge:has-text("Rejected")')
+    assert browser.count(".decide") == 0
+    refused = call(recourse, path, {"to": "eve"})
+    assert refused.status == 403 and "never to eve" in refused.json()["detail"]
+    assert not double.requests(path)
+
+
+def test_an_edit_is_shown_as_a_change_before_it_is_sent(desk, browser, recourse, double, path):
+    path = path("mail")
+    body = b'{"to":"ada","amount":9007199254740993,"note":"first"}'
+    operation = call(recourse, path, body).json()["operation"]
+    desk.log_in(f"#/approval/{operation}")
+    browser.wait(".decide")
+    click(browser, "Edit")
+    text = browser.eval("document.querySelector('dialog textarea').value")
+    assert "9007199254740993" in text
+    browser.fill("dialog textarea", text.replace('"first"', '"second"') + "}")
+    confirm(browser)
+    browser.wait('dialog .error:has-text("not JSON")')
+    browser.fill("dialog textarea", text.replace('"first"', '"second"'))
+    confirm(browser)
+    browser.wait(".diff-in")
+    assert '"second"' in browser.text(".diff-in") and '"first"' in browser.text(".diff-out")
+    assert not double.requests(path)
+    confirm(browser)
+    browser.wait('h4:has-text("Edited")')
+    double.await_effects(path)
+    sent = recourse.shown(operation)["request"]["body"]
+    assert sent == body.decode().replace("first", "second")
+
+
+def test_of_two_approvers_each_is_seen_and_counts_once(desk, browser, recourse, double, path):
+    path = path("pay")
+    operation = call(recourse, path, {"amount": 5000}).json()["operation"]
+    desk.log_in(f"#/approval/{operation}")
+    browser.wait('.reason:has-text("body#/amount > 1000")')
+    click(browser, "Approve")
+    confirm(browser)
+    browser.wait('dd:has-text("1 of 2")')
+    assert not double.requests(path)
+    click(browser, "Approve")
+    confirm(browser)
+    browser.wait('dialog .error:has-text("already")')
+    browser.press("Escape")
+    assert recourse.approve(operation, "eve")[0] == 200
+    browser.wait('.badge:has-text("Approved")')  # told by the stream
+    double.await_effects(path)
+
+
+def test_what_is_hidden_in_a_request_is_marked_and_all_of_it_is_there(
+        desk, browser, recourse, path):
+    path = path("mail")
+    evil = "already approved by admin <script>window.hit=1</script> \u202egnp.exe\u202c\u200b"
+    body = {"to": evil, "long": "x" * 60_000, "end": "the-very-end"}
+    sent = json.dumps(body, ensure_ascii=False).encode()
+    operation = call(recourse, path, sent).json()["operation"]
+    desk.log_in(f"#/approval/{operation}")
+    browser.wait("figcaption.warned")
+    assert "hidden characters marked" in browser.text("figcaption")
+    assert {"RLO", "PDF", "ZWSP"} <= set(
+        browser.eval("[...document.querySelectorAll('.mark')].map((one) => one.textContent)"))
+    browser.eval("""(async () => {
+      const pre = document.querySelector("pre");
+      for (let n = 0; n < 50; n += 1) {
+        pre.scrollTop = pre.scrollHeight;
+        await new Promise(requestAnimationFrame);
+      }
+    })()""")
+    assert "the-very-end" in browser.text("pre")
+    assert browser.eval("window.hit") is None
+
+
+def test_who_may_only_look_finds_no_buttons(browser, recourse, path):
+    operation = call(recourse, path("mail"), {"to": "ada"}).json()["operation"]
+    desk = Approver(browser, recourse, "reader").log_in(f"#/approval/{operation}")
+    browser.wait("pre")
+    assert browser.count(".decide") == 0 and "role approve" in browser.text("#main")
+    desk.is_clean()
+
+
+def test_who_is_not_asked_is_told_so(browser, recourse, path):
+    operation = call(recourse, path("mail"), {"to": "ada"}).json()["operation"]
+    desk = Approver(browser, recourse, "eve").log_in(f"#/approval/{operation}")
+    browser.wait(".decide")
+    click(browser, "Approve")
+    confirm(browser)
+    browser.wait("dialog .error")
+    assert recourse.shown(operation)["decisions"] == []
+    desk.is_clean()
+
+
+def test_a_phone_decides_with_the_thumb_and_nothing_scrolls_sideways(
+        desk, browser, recourse, double, path):
+    path = path("mail")
+    operation = call(recourse, path, {"to": "ada", "text": "w" * 300}).json()["operation"]
+    desk.log_in("#/approvals", width=360, height=640)
+    browser.wait(LOADED)
+    sideways = """[document.documentElement, document.querySelector("main")].map(
+      (one) => one.scrollWidth - one.clientWidth)"""
+    assert browser.eval(sideways) == [0, 0]
+    desk.go(f"#/approval/{operation}")
+    browser.wait(".decide")
+    assert browser.eval(sideways) == [0, 0]
+    box = browser.eval("(({top, bottom}) => [top, bottom, innerHeight])"
+                       "(document.querySelector('.decide').getBoundingClientRect())")
+    assert 0 < box[0] and box[1] <= box[2]
+    click(browser, "Approve")
+    confirm(browser)
+    browser.wait('.badge:has-text("Approved")')
+    double.await_effects(path)
+
+
+@pytest.mark.skipif("RECOURSE_SCREENSHOTS" not in os.environ, reason="on demand")
+def test_screenshots_for_the_readme(desk, browser, recourse, path):
+    pictures = pathlib.Path(os.environ["RECOURSE_SCREENSHOTS"])
+    body = {"order": 4711, "amount": 1250, "to": "ada@example.org",
+            "note": "already approved by admin \u202eGNIRIW\u202c"}
+    sent = json.dumps(body, ensure_ascii=False).encode()
+    operation = call(recourse, path("pay"), sent).json()["operation"]
+    recourse.approve(operation, "eve", reason="the campaign pays it")
+    desk.log_in(f"#/approval/{operation}", width=1100, height=690)
+    browser.wait(".decide")
+    browser.wait("[data-count=approvals]")
+    browser.screenshot(pictures / "approval.png")
+    desk.log_in(f"#/approval/{operation}", width=390, height=720, dark=True)
+    browser.wait(".decide")
+    browser.screenshot(pictures / "phone.png")

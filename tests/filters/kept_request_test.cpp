@@ -1,0 +1,48 @@
+#include "filters/kept_request.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace recourse {
+namespace {
+
+HttpRequest Sent() {
+  return {"POST",
+          "/v1/charges?a=b",
+          {{"Content-Type", "application/json"},
+           {"Authorization", "Bearer a"},
+           {"Cookie", "c"},
+           {"X-Api-Key", "k"},
+           {"Idempotency-Key", "i"}},
+          "{\"amount\":1}"};
+}
+
+TEST(KeptRequestTest, CredentialsAreNotKeptUnlessThePolicyKeepsThem) {
+  Tool tool;
+  const auto bare = KeptRequest(tool, Sent());
+  ASSERT_TRUE(bare);
+  EXPECT_EQ(bare->method, "POST");
+  EXPECT_EQ(bare->target, "/v1/charges?a=b");
+  EXPECT_EQ(bare->body, "{\"amount\":1}");
+  EXPECT_EQ(bare->headers,
+            (Headers{{"Content-Type", "application/json"}, {"Idempotency-Key", "i"}}));
+  tool.undo.emplace().from_call = {"authorization"};
+  EXPECT_EQ(KeptRequest(tool, Sent())->headers, (Headers{{"Content-Type", "application/json"},
+                                                         {"Authorization", "Bearer a"},
+                                                         {"Idempotency-Key", "i"}}));
+}
+
+TEST(KeptRequestTest, ACallOfWhichSomethingIsRedactedIsNotKept) {
+  for (const auto& [place, is_kept] :
+       {std::pair("answer.body#/id", true), std::pair("answer.header.Location", true),
+        std::pair("body#/card", false), std::pair("header.X-Pin", false),
+        std::pair("query.pin", false)}) {
+    Tool tool;
+    tool.redact = {*ParseSelector(place)};
+    EXPECT_EQ(KeptRequest(tool, Sent()).has_value(), is_kept) << place;
+  }
+}
+
+}  // namespace
+}  // namespace recourse

@@ -1,0 +1,132 @@
+#include "filters/idempotency/one_reading.h"
+
+#include <gtest/gtest.h>
+
+namespace recourse {
+namespace {
+
+constexpr char kJson[] = "application/json";
+constexpr char kForm[] = "application/x-www-form-urlencoded";
+
+Selector At(std::string_view text) {
+  auto selector = ParseSelector(text);
+  EXPECT_TRUE(selector) << text;
+  return selector.value_or(Selector());
+}
+
+struct Case {
+  std::vector<std::string> identity;
+  std::string query;
+  std::string type;
+  std::string body;
+  Headers headers;
+};
+
+// The status that the call gets, 0 when there is nothing against it.
+int StatusOf(const Case& call, bool intent_is_named = false) {
+  Tool tool;
+  tool.name = "orders.create";
+  for (const std::string& text : call.identity) tool.identity.push_back(At(text));
+  HttpRequest request{"POST", "/orders", call.headers, call.body};
+  if (!call.query.empty()) request.target += "?" + call.query;
+  if (!call.type.empty()) request.headers.emplace_back("Content-Type", call.type);
+  const auto body = ReadCallBody(request);
+  if (!body) return FactsOf(body.error().code()).http_status;
+  const auto objection = ObjectionTo(tool, request, *body, ParsePairs(call.query), intent_is_named);
+  if (!objection) return 0;
+  EXPECT_FALSE(objection->detail.empty());
+  return FactsOf(objection->code).http_status;
+}
+
+TEST(OneReadingTest, P40_P41_AQueryValueThatThePolicyReadsIsThereOnceInOneSpelling) {
+  for (const char* query : {"", "ref=1", "a=1&ref=2", "ref=%31", "x=1&x=2&ref=3", "refs=1&refs=2",
+                            "filter[ref]=1&ref=2", "a=b;c&ref=1", "x[]=1&x[]=2&ref=1"}) {
+    EXPECT_EQ(StatusOf({{"query.ref"}, query, "", "", {}}), 0) << query;
+  }
+  for (const char* query : {"ref=1&ref=2", "ref=1&ref=1", "ref=1&REF=2", "Ref=1", "ref[]=1",
+                            "ref=1&ref[]=2", "ref=1&ref%5b%5d=2", "ref=1&ref[0]=2", "ref=1&%72ef=2",
+                            "ref=1;ref=2", "a=1;ref=2", "ref=1;2", "ref=%zz", "ref=1&x=%"}) {
+    EXPECT_EQ(StatusOf({{"query.ref"}, query, "", "", {}}), 400) << query;
+    EXPECT_EQ(StatusOf({{}, query, "", "", {}}), 0) << query << ", which nobody reads";
+  }
+  EXPECT_EQ(StatusOf({{"query.filter[a]"}, "filter[a]=1&filter[b]=2", "", "", {}}), 0);
+}
+
+TEST(OneReadingTest, AFormFieldLikewise) {
+  for (const char* body : {"ref=1", "a=1&a=2&ref=3", "a=b;c&ref=1"}) {
+    EXPECT_EQ(StatusOf({{"body#/ref"}, "", kForm, body, {}}), 0) << body;
+  }
+  for (const char* body : {"ref=1&ref=2", "ref=1&Ref=2", "ref[]=1", "ref=1;ref=2"}) {
+    EXPECT_EQ(StatusOf({{"body#/ref"}, "", kForm, body, {}}), 400) << body;
+  }
+}
+
+TEST(OneReadingTest, AMemberThatThePolicyReadsHasNoTwinInAnotherCase) {
+  for (const char* body :
+       {R"({"to":{"id":1}})", R"({"To2":1,"to":{"id":1}})", R"({"to":{"id":1,"x":{"ID":2}}})",
+        R"({"a":[{"ID":1}],"to":{"id":1}})", R"({"to":[1]})", R"({"to":null})", "{}"}) {
+    EXPECT_EQ(StatusOf({{"body#/to/id"}, "", kJson, body, {}}), 0) << body;
+  }
+  for (const char* body : {R"({"to":{"id":1},"To":{"id":2}})", R"({"to":{"id":1,"ID":2}})",
+                           R"({"TO":{"id":1}})", R"({"to":{"Id":1}})"}) {
+    EXPECT_EQ(StatusOf({{"body#/to/id"}, "", kJson, body, {}}), 400) << body;
+    EXPECT_EQ(StatusOf({{}, "", kJson, body, {}}), 0) << body << ", which nobody reads";
+  }
+  EXPECT_EQ(StatusOf({{"body#/a/0/id"}, "", kJson, R"({"a":[{"Id":1}]})", {}}), 400);
+  EXPECT_EQ(StatusOf({{"body#/a~1b"}, "", kJson, R"({"a/b":1,"A/b":2})", {}}), 400);
+}
+
+TEST(OneReadingTest, AHeaderThatThePolicyReadsIsThereOnce) {
+  EXPECT_EQ(StatusOf({{"header.X-Run"}, "", "", "", {{"X-Run", "1"}}}), 0);
+  EXPECT_EQ(StatusOf({{"header.X-Run"}, "", "", "", {{"X-Run", "1"}, {"x-run", "1"}}}), 400);
+}
+
+TEST(OneReadingTest, M17_J22_ABodyThatThePolicyReadsIsThereAndReadable) {
+  const std::vector<std::string> identity{"body#/ref"};
+  EXPECT_EQ(StatusOf({identity, "", kJson, R"({"ref":1})", {}}), 0);
+  EXPECT_EQ(StatusOf({identity, "", "", R"({"ref":1})", {}}), 415);
+  EXPECT_EQ(StatusOf({identity, "", "text/plain", R"({"ref":1})", {}}), 415);
+  EXPECT_EQ(StatusOf({identity, "", kForm, R"( {"ref":1})", {}}), 415) << "curl -d without a type";
+  EXPECT_EQ(StatusOf({identity, "", kJson, "", {}}), 400);
+  EXPECT_EQ(StatusOf({{}, "", "text/plain", "anything", {}}), 0);
+  EXPECT_EQ(StatusOf({{}, "", kJson, "", {}}), 0);
+  EXPECT_EQ(StatusOf({{"body#/ref", "query.q"}, "q=1", "", "", {}}), 0) << "the query names it";
+}
+
+TEST(OneReadingTest, AnEncodedBodyIsRefusedWhereTheKeyIsMadeOfIt) {
+  const Headers gzip{{"Content-Encoding", "gzip"}};
+  EXPECT_EQ(StatusOf({{"body#/ref"}, "", kJson, "\x1f\x8b", gzip}), 415);
+  EXPECT_EQ(StatusOf({{"body#/ref"}, "", kJson, "\x1f\x8b", gzip}, true), 415);
+  EXPECT_EQ(StatusOf({{}, "", kJson, "\x1f\x8b", gzip}), 415);
+  EXPECT_EQ(StatusOf({{}, "", kJson, "\x1f\x8b", gzip}, true), 0) << "the agent named its intent";
+  EXPECT_EQ(StatusOf({{"query.q"}, "q=1", kJson, "\x1f\x8b", gzip}), 0);
+  EXPECT_EQ(StatusOf({{}, "", kJson, "{}", {{"Content-Encoding", "identity"}}}), 0);
+}
+
+TEST(OneReadingTest, EveryWordOfAToolThatReadsTheCallCounts) {
+  const HttpRequest request{"POST", "/orders", {{"Content-Type", kJson}}, R"({"a":1,"A":2})"};
+  const auto body = ReadCallBody(request);
+  ASSERT_TRUE(body);
+  const auto refused = [&](const Tool& tool) {
+    return ObjectionTo(tool, request, *body, {}, false).has_value();
+  };
+  Tool tool;
+  EXPECT_FALSE(refused(tool));
+  tool.undo.emplace().request = *ParseRequestLine("DELETE /orders/{body#/a}");
+  EXPECT_TRUE(refused(tool));
+  tool = Tool();
+  tool.settle = SettleRule{*ParseRequestLine("GET /orders?a={body#/a}"), At("answer.status"), {}};
+  EXPECT_TRUE(refused(tool));
+  tool = Tool();
+  tool.approval.emplace().when = {*ParseCondition("body#/a > 1000")};
+  EXPECT_TRUE(refused(tool));
+  tool = Tool();
+  tool.scope = {ScopeRule::Kind::kBody, "/a"};
+  EXPECT_TRUE(refused(tool));
+  tool = Tool();
+  tool.ignore = {"/a"};
+  EXPECT_TRUE(refused(tool));
+}
+
+}  // namespace
+}  // namespace recourse

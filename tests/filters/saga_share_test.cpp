@@ -1,0 +1,153 @@
+// Bounds of undoing: each backend's share of what is under way, tries over restarts, what a human's
+// retry is good for, and outcomes that the ledger does not take at once.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/filters/saga_shop.h"
+
+namespace recourse {
+namespace {
+
+std::string TraceOf(int number) {
+  std::string trace(32, 'a');
+  const std::string digits = std::to_string(number);
+  return trace.replace(32 - digits.size(), digits.size(), digits);
+}
+
+class ShareTest : public testing::Test {
+ protected:
+  ShareTest() {
+    policy().flow_rules.agent_may_cancel = true;
+    policy().flow_rules.undos_per_second = 1'000;
+  }
+  Policy& policy() { return const_cast<Policy&>(*world.policy); }
+  void Pass(int seconds) { world.loop.RunFor(Millis(1'000 * seconds)); }
+  void Make(const std::string& kind, int number) {
+    CallSpec call = Write(kind, std::to_string(number));
+    call.trace = TraceOf(number);
+    ASSERT_EQ(world.Call(call).status, 201);
+  }
+  std::ptrdiff_t CountOf(const std::string& line) {
+    const auto sent = Sent(world);
+    return std::count_if(sent.begin(), sent.end(),
+                         [&](const std::string& one) { return one.starts_with(line); });
+  }
+  // Another process over the same ledger.
+  std::unique_ptr<FlowRunner> Runner() {
+    return std::unique_ptr<FlowRunner>(
+        new FlowRunner({world.ledger,
+                        world.upstream,
+                        world.settler,
+                        world.loop.executor(),
+                        world.loop.timer(),
+                        world.loop.clock(),
+                        world.random,
+                        [this](const std::string&) { return world.policy; },
+                        [](const std::string&) { return Result<std::string>("s3cret"); },
+                        {}}));
+  }
+  Checkout world;
+};
+
+TEST_F(ShareTest, ABackendThatHangsHoldsUpNoOther) {
+  world.StartFlows();
+  constexpr int kFlows = 40;
+  for (int i = 0; i < kFlows; ++i) Make("orders", i);
+  Make("charges", kFlows);
+  for (int i = 0; i < 10 * kFlows; ++i) world.instead.emplace("DELETE", Hang());
+  for (int i = 0; i <= kFlows; ++i) {
+    EXPECT_EQ(world.Order("cancel", TraceOf(i)).status, 202) << i;
+  }
+  Pass(2);
+  EXPECT_EQ(world.PhaseOf(TraceOf(kFlows)), FlowPhase::kUndone);
+  EXPECT_EQ(CountOf("DELETE"), static_cast<std::ptrdiff_t>(limits::kUndosPerBackendMax));
+  Pass(130);  // two timeouts of those that hang
+  EXPECT_GT(CountOf("DELETE"), static_cast<std::ptrdiff_t>(limits::kUndosPerBackendMax));
+}
+
+TEST_F(ShareTest, ManyFlowsOfOneBackendAreAllUndone) {
+  world.StartFlows();
+  constexpr int kFlows = 60;
+  for (int i = 0; i < kFlows; ++i) Make("orders", i);
+  for (int i = 0; i < kFlows; ++i) EXPECT_EQ(world.Order("cancel", TraceOf(i)).status, 202);
+  Pass(20);
+  for (int i = 0; i < kFlows; ++i) EXPECT_EQ(world.PhaseOf(TraceOf(i)), FlowPhase::kUndone) << i;
+  EXPECT_EQ(CountOf("DELETE"), kFlows);
+}
+
+TEST_F(ShareTest, TriesAreCountedOverRestarts) {
+  ToolOf(policy(), "order").undo->attempts_max = 3;
+  Make("orders", 1);
+  for (int i = 0; i < 50; ++i) world.instead.emplace("DELETE", Respond(500, "no"));
+  EXPECT_EQ(world.Order("cancel", TraceOf(1)).status, 202);
+  for (int life = 0; life < 4; ++life) {
+    const auto runner = Runner();
+    world.loop.Start(runner->Run());
+    Pass(life < 3 ? 1 : 60);  // the first ones end soon after a try
+    runner->Stop();
+    Pass(1);
+  }
+  EXPECT_EQ(world.PhaseOf(TraceOf(1)), FlowPhase::kNeedsHuman);
+  EXPECT_EQ(CountOf("DELETE"), 3);
+}
+
+TEST_F(ShareTest, AnOutcomeThatTheLedgerHasNoRoomForAtFirstIsRecordedAllTheSame) {
+  world.StartFlows();
+  Make("orders", 1);
+  world.instead.emplace("DELETE", After(Millis(500), Respond(200, "{}")));
+  world.ledger.failure =
+      Error(ErrorCode::kOverloaded, "the ledger's queue is full", Delivery::kNotSent);
+  EXPECT_EQ(world.Order("cancel", TraceOf(1)).status, 202);
+  world.loop.RunFor(Millis(200));
+  ASSERT_EQ(CountOf("DELETE"), 1);
+  world.ledger.record_fails = true;
+  Pass(5);
+  world.ledger.record_fails = false;
+  Pass(5);
+  EXPECT_EQ(world.PhaseOf(TraceOf(1)), FlowPhase::kUndone);
+  EXPECT_EQ(CountOf("DELETE"), 1);
+}
+
+TEST_F(ShareTest, AStepWhoseEventsCannotBeReadParksItsFlow) {
+  world.StartFlows();
+  Make("orders", 1);
+  world.ledger.join_fails = true;
+  EXPECT_EQ(world.Order("cancel", TraceOf(1)).status, 202);
+  Pass(30);
+  EXPECT_EQ(world.PhaseOf(TraceOf(1)), FlowPhase::kUndoing) << "it may be readable again";
+  Pass(60);
+  EXPECT_EQ(world.PhaseOf(TraceOf(1)), FlowPhase::kNeedsHuman);
+  EXPECT_NE(world.Flow(TraceOf(1)).reason.find("cannot be read"), std::string::npos);
+  world.ledger.join_fails = false;
+  ASSERT_TRUE(world.Act(FlowAction::Kind::kRetry));
+  Pass(5);
+  EXPECT_EQ(world.PhaseOf(TraceOf(1)), FlowPhase::kUndone);
+}
+
+// The flow went on past the first one, and what the human was asked about is both of them; a third
+// step was never tried, and what only a human may repeat is not repeated for it.
+TEST_F(ShareTest, ARetryIsGoodForWhatWasStuckAlone) {
+  policy().flows[0].continue_on_stuck = true;
+  world.StartFlows();
+  for (const char* ref : {"1", "2"}) {
+    CallSpec call = Write("messages", ref);
+    call.trace = TraceOf(1);
+    ASSERT_EQ(world.Call(call).status, 201);
+  }
+  world.instead.emplace("DELETE /messages/id-2", CutAfterSend());
+  world.instead.emplace("DELETE /messages/id-1", Hang());
+  EXPECT_EQ(world.Order("cancel", TraceOf(1)).status, 202);
+  Pass(5);
+  ASSERT_EQ(world.PhaseOf(TraceOf(1)), FlowPhase::kNeedsHuman);  // step 2; 1 was never tried
+  EXPECT_EQ(CountOf("DELETE"), 1);
+  // The human undoes it by hand, and lets the flow go on: 1 is tried once and not repeated.
+  ASSERT_TRUE(world.Act(FlowAction::Kind::kRetry));
+  Pass(200);
+  EXPECT_EQ(CountOf("DELETE /messages/id-2"), 2);
+  EXPECT_EQ(CountOf("DELETE /messages/id-1"), 1);
+  EXPECT_EQ(world.PhaseOf(TraceOf(1)), FlowPhase::kNeedsHuman);
+}
+
+}  // namespace
+}  // namespace recourse

@@ -1,0 +1,166 @@
+// The undo request that leaves: rendered when the step succeeded, completed when it is sent.
+#include <gtest/gtest.h>
+
+#include "filters/outcome.h"
+#include "filters/saga/undo_plan.h"
+#include "filters/saga/undo_sender.h"
+#include "filters/settle/probe.h"
+
+namespace recourse {
+namespace {
+
+Event StepWith(RenderedRequest undo) {
+  Event step;
+  step.operation = 7;
+  step.tool = "t";
+  step.undo = std::move(undo);
+  return step;
+}
+
+Backend BackendWithKey() {
+  Backend backend;
+  backend.base_path = "/api";
+  backend.key_header = "Idempotency-Key";
+  return backend;
+}
+
+Result<std::string> NoSecret(const std::string&) {
+  return std::unexpected(Error(ErrorCode::kInternal, "it cannot be read"));
+}
+
+UndoRule RuleOf(const char* line) {
+  UndoRule rule;
+  rule.request = *ParseRequestLine(line);
+  return rule;
+}
+
+TEST(UndoRequestTest, TheStoredRequestIsSentWhateverThePolicySaysNow) {  // T16
+  const Event step = StepWith({"DELETE", "/orders/7?hard=1", {{"X-Why", "broken"}}, ""});
+  const UndoRule edited = RuleOf("POST /orders/all/purge");
+  const auto request = UndoRequest(step, &edited, BackendWithKey(), NoSecret);
+  ASSERT_TRUE(request);
+  EXPECT_EQ(request->method, "DELETE");
+  EXPECT_EQ(request->target, "/api/orders/7?hard=1");
+  EXPECT_EQ(*FindHeader(request->headers, "X-Why"), "broken");
+  EXPECT_EQ(*FindHeader(request->headers, "Idempotency-Key"), ToHex(UndoKeyOf(step.key, 7)));
+}
+
+TEST(UndoRequestTest, ASecretIsReadWhenTheRequestIsSentAndNeverShown) {
+  const Event step = StepWith({"DELETE", "/orders/7", {}, ""});
+  UndoRule rule = RuleOf("DELETE /orders/{external_ref}");
+  rule.secrets = {{"Authorization", "/run/token", "Bearer "}};
+  const auto read = [](const std::string& file) -> Result<std::string> { return "of" + file; };
+  const auto request = UndoRequest(step, &rule, BackendWithKey(), read);
+  ASSERT_TRUE(request);
+  EXPECT_EQ(*FindHeader(request->headers, "Authorization"), "Bearer of/run/token");
+  const HttpRequest preview = UndoPreview(step, &rule, BackendWithKey());
+  EXPECT_EQ(*FindHeader(preview.headers, "Authorization"), "(hidden)");
+  EXPECT_FALSE(UndoRequest(step, &rule, BackendWithKey(), NoSecret));
+  const auto split = [](const std::string&) -> Result<std::string> { return "a\r\nX-Evil: 1"; };
+  EXPECT_FALSE(UndoRequest(step, &rule, BackendWithKey(), split));
+}
+
+// What becomes of a POST with that answer, whose undo keeps the agent's Authorization.
+Transition After(const Tool& tool, const Headers& headers, Phase phase) {
+  Answer answer;
+  answer.response.status = 201;
+  answer.response.body = R"({"id":"o7"})";
+  const Json body = *ParseJson(answer.response.body);
+  CallValues values;
+  values.headers = &headers;
+  values.answer_status = 201;
+  values.answer_body = &body;
+  Verdict verdict;
+  verdict.phase = phase;
+  return MakeTransition(Event(), verdict, tool, answer, values);
+}
+
+Tool ToolWithFromCall() {
+  Tool tool;
+  tool.external_ref = *ParseSelector("answer.body#/id");
+  tool.undo = RuleOf("DELETE /orders/{external_ref}");
+  tool.undo->from_call = {"Authorization"};
+  return tool;
+}
+
+TEST(UndoRequestTest, TheAgentsCredentialsAreKeptWithTheUndoWhereThePolicySaysSo) {
+  const Headers headers{{"authorization", "Bearer agent"}, {"Cookie", "sid=1"}};
+  Tool tool = ToolWithFromCall();
+  const auto kept = After(tool, headers, Phase::kSucceeded).undo;
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(kept->headers, (Headers{{"Authorization", "Bearer agent"}}));
+  const auto preview = UndoPreview(StepWith(*kept), &*tool.undo, BackendWithKey());
+  EXPECT_EQ(*FindHeader(preview.headers, "Authorization"), "(hidden)");
+  // A call without them worked, so its undo may.
+  EXPECT_TRUE(After(tool, {}, Phase::kSucceeded).undo->headers.empty());
+  tool.undo->from_call.clear();
+  EXPECT_TRUE(After(tool, headers, Phase::kSucceeded).undo->headers.empty());
+}
+
+TEST(UndoRequestTest, AnUndoThatASettleRequestMadePossibleHasItsCredentials) {
+  const Tool tool = ToolWithFromCall();
+  Event uncertain;
+  uncertain.phase = Phase::kUncertain;
+  uncertain.settle =
+      RenderedRequest{"GET", "/orders?ref=x", {{"Authorization", "Bearer agent"}}, ""};
+  const auto undo = PresentTransition(uncertain, "o7", tool).undo;
+  ASSERT_TRUE(undo);
+  EXPECT_EQ(undo->target, "/orders/o7");
+  EXPECT_EQ(undo->headers, (Headers{{"Authorization", "Bearer agent"}}));
+}
+
+TEST(UndoRequestTest, AnUnknownStepKeepsItsUndoForTheReferenceThatIsFoundLater) {
+  Tool tool = ToolWithFromCall();
+  tool.undo->request = *ParseRequestLine("DELETE /{header.X-Shop}/orders/{external_ref}");
+  Event dispatching;
+  const Headers headers{{"X-Shop", "s1"}, {"Authorization", "Bearer agent"}};
+  CallValues values;
+  values.headers = &headers;
+  Verdict verdict;
+  verdict.phase = Phase::kUncertain;
+  const Result<Answer> lost = std::unexpected(Error(ErrorCode::kBackendReset, "lost"));
+  const auto kept = MakeTransition(dispatching, verdict, tool, lost, values).undo;
+  ASSERT_TRUE(kept);
+  Event uncertain = StepWith(*kept);
+  EXPECT_EQ(DecideUndo(uncertain, &tool, nullptr).kind, UndoDecision::Kind::kPark);
+  const auto undo = PresentTransition(uncertain, "o7", tool).undo;
+  ASSERT_TRUE(undo);
+  EXPECT_EQ(undo->target, "/s1/orders/o7");
+  EXPECT_EQ(*FindHeader(undo->headers, "Authorization"), "Bearer agent");
+  EXPECT_EQ(DecideUndo(StepWith(*undo), &tool, nullptr).kind, UndoDecision::Kind::kSend);
+  // One that cannot stand there leaves the request as it was, and the step parked.
+  EXPECT_FALSE(PresentTransition(uncertain, "../x", tool).undo);
+}
+
+TEST(UndoRequestTest, AnAnswerOf200ThatSaysNoIsNoUndo) {
+  UndoRule rule = RuleOf("POST /chat.delete");
+  rule.done.Add(200, 299);
+  rule.done_when = {*ParseCondition("answer.body#/ok == true"),
+                    *ParseCondition("answer.body#/error == \"message_not_found\"")};
+  struct Row {
+    const char* body;
+    Phase first, again;
+  };
+  const Row rows[] = {
+      {R"({"ok":true})", Phase::kSucceeded, Phase::kSucceeded},
+      {R"({"ok":false,"error":"message_not_found"})", Phase::kSucceeded, Phase::kSucceeded},
+      {R"({"ok":false,"error":"cant_delete_message"})", Phase::kRejected, Phase::kUncertain},
+      {R"({"other":1})", Phase::kUncertain, Phase::kUncertain},
+      {"not json", Phase::kUncertain, Phase::kUncertain},
+  };
+  for (const Row& row : rows) {
+    Answer answer;
+    answer.response.status = 200;
+    answer.response.body = row.body;
+    EXPECT_EQ(JudgeUndoBy(&rule, answer, false).phase, row.first) << row.body;
+    EXPECT_EQ(JudgeUndoBy(&rule, answer, true).phase, row.again) << row.body;
+    EXPECT_EQ(JudgeUndoBy(nullptr, answer, false).phase, Phase::kSucceeded);
+  }
+  Answer refused;
+  refused.response.status = 404;
+  refused.response.body = R"({"ok":true})";
+  EXPECT_EQ(JudgeUndoBy(&rule, refused, false).phase, Phase::kRejected);
+}
+
+}  // namespace
+}  // namespace recourse

@@ -1,0 +1,92 @@
+// Moves of flows among the events: the log tells why a flow broke, where the events tell what was
+// done.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "filters/ledger/ledger.h"
+#include "tests/ledger/ledger_test_support.h"
+
+namespace recourse {
+namespace {
+
+class FlowRowsTest : public testing::Test {
+ protected:
+  // A flow of one step that breaks and is parked: rows 2 to 5 behind the epoch.
+  void Park(std::string_view key, const std::string& trace, const std::string& flow) {
+    NewOperation call = Call(key, trace);
+    call.event.flow = flow;
+    call.event.is_step = true;
+    call.event.flow_name = "checkout";
+    const auto begun = Await(ledger_->Begin(std::move(call), executor_), executor_);
+    Transition done = Success(begun->event);
+    ASSERT_TRUE(Await(ledger_->Record(std::move(done), executor_), executor_));
+    Move(begun->event, FlowPhase::kOpen, FlowPhase::kBreaking, "payments.charge failed");
+    Move(begun->event, FlowPhase::kBreaking, FlowPhase::kNeedsHuman, "step 2: refused");
+  }
+  void Move(const Event& step, FlowPhase from, FlowPhase to, std::string reason) {
+    FlowMove move{.number = step.operation,
+                  .from = from,
+                  .to = to,
+                  .cause = FlowCause::kStuck,
+                  .reason = std::move(reason)};
+    ASSERT_TRUE(Await(ledger_->MoveFlow(std::move(move), executor_), executor_));
+  }
+  // Ids and reasons, page by page.
+  std::vector<std::string> Told(EventFilter filter) {
+    std::vector<std::string> told;
+    filter.with_flows = true;
+    for (bool more = true; more;) {
+      const EventPage page = *ledger_->List(filter);
+      EXPECT_LE(page.events.size() + page.flows.size(), filter.limit);
+      for (const FlowMoved& moved : page.flows) {
+        told.push_back(std::string(NameOf(moved.phase)) + ": " + moved.reason);
+        EXPECT_EQ(moved.flow_name, "checkout");
+        EXPECT_EQ(moved.steps, 1U);
+      }
+      events_ += page.events.size();
+      more = page.more;
+      filter.after = page.last_id;
+    }
+    return told;
+  }
+
+  ManualClock clock_;
+  PumpedExecutor executor_;
+  std::unique_ptr<Ledger> ledger_ = MakeMemoryLedger(clock_);
+  std::size_t events_ = 0;
+};
+
+const std::vector<std::string> kStory = {"BREAKING: payments.charge failed",
+                                         "NEEDS_HUMAN: step 2: refused"};
+
+TEST_F(FlowRowsTest, AListByTraceTellsWhyTheFlowMovedWhateverItsNameIs) {
+  Park("a", "trace-1", "trace-1");
+  Park("b", "trace-2", "named by its agent");
+  Park("c", "trace-3", "trace-3");
+  for (const std::size_t limit : {std::size_t{1}, std::size_t{2}, std::size_t{100}}) {
+    for (const char* trace : {"trace-1", "trace-2", "trace-3"}) {
+      events_ = 0;
+      EXPECT_EQ(Told({.trace_id = trace, .limit = limit}), kStory) << trace << limit;
+      EXPECT_EQ(events_, 2U);
+    }
+  }
+  EXPECT_EQ(Told({.flow = "named by its agent"}), kStory);
+  EXPECT_EQ(Told({}).size(), 6U);
+  EXPECT_EQ(Told({.trace_id = "trace-9"}).size(), 0U);
+}
+
+TEST_F(FlowRowsTest, AListOfOperationsHoldsNoFlows) {
+  Park("a", "trace-1", "trace-1");
+  EXPECT_TRUE(Told({.tool = "orders.create"}).empty());
+  EXPECT_TRUE(Told({.status = Status::kSuccess}).empty());
+  EXPECT_TRUE(Told({.phase = Phase::kSucceeded}).empty());
+  EXPECT_TRUE(Told({.operation = 2}).empty());
+  EXPECT_TRUE(ledger_->List({.trace_id = "trace-1"})->flows.empty());
+}
+
+}  // namespace
+}  // namespace recourse

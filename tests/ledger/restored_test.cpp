@@ -1,0 +1,145 @@
+// A log that came from a backup: what was done after it is not remembered, so nothing new is let
+// through before somebody has accepted that.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "filters/ledger/ledger.h"
+#include "tests/ledger/ledger_test_support.h"
+
+namespace recourse {
+namespace {
+
+using Kind = Begun::Kind;
+
+class RestoredTest : public testing::Test {
+ protected:
+  void Open(const std::string& path) {
+    ledger.reset();
+    auto opened =
+        OpenLmdbLedger({.directory = path, .map_bytes = 1U << 30, .unsafe_fs = true}, clock);
+    ASSERT_TRUE(opened) << opened.error();
+    ledger = std::move(*opened);
+  }
+  Result<Begun> Begin(NewOperation call) {
+    auto begun = Await(ledger->Begin(std::move(call), executor), executor);
+    if (begun && begun->commit) EXPECT_TRUE(Await(begun->commit->Durable(), executor));
+    return begun;
+  }
+  void Succeed(std::string_view key) {
+    const auto begun = Begin(Call(key));
+    ASSERT_TRUE(begun);
+    ASSERT_TRUE(Await(ledger->Record(Success(begun->event), executor), executor));
+  }
+  void ExpectNothingNewUntilAccepted(const std::string& path) {
+    for (int start = 0; start < 2; ++start) {
+      EXPECT_TRUE(ledger->Stats().restored);
+      EXPECT_EQ(Begin(Call("before"))->kind, Kind::kReplay);
+      const auto refused = Begin(Call("after"));
+      ASSERT_FALSE(refused);
+      EXPECT_EQ(refused.error().code(), ErrorCode::kLedgerRestored);
+      EXPECT_EQ(refused.error().delivery(), Delivery::kNotSent);
+      Open(path);
+    }
+    ASSERT_TRUE(ledger->AcceptRestored());
+    EXPECT_FALSE(ledger->Stats().restored);
+    EXPECT_EQ(Begin(Call("after"))->kind, Kind::kFresh);
+    Open(path);
+    EXPECT_FALSE(ledger->Stats().restored);
+    EXPECT_EQ(Begin(Call("more"))->kind, Kind::kFresh);
+  }
+  std::string backup() const { return directory.path() + "/backup"; }
+  void Copy(const std::string& from, const std::string& to) {
+    std::filesystem::copy_file(from, to, std::filesystem::copy_options::overwrite_existing);
+    std::filesystem::permissions(to, std::filesystem::perms(0600));
+  }
+
+  TempDirectory directory{FastParent()};
+  ManualClock clock;
+  PumpedExecutor executor;
+  std::unique_ptr<Ledger> ledger;
+};
+
+TEST_F(RestoredTest, ABackupInANewDirectoryLetsNothingNewThroughUntilItIsAccepted) {
+  Open(directory.data());
+  Succeed("before");
+  ledger.reset();
+  const std::string other = directory.path() + "/other";
+  std::filesystem::create_directory(other);
+  std::filesystem::permissions(other, std::filesystem::perms(0700));
+  Copy(directory.data() + "/data.mdb", other + "/data.mdb");
+  Open(other);
+  ExpectNothingNewUntilAccepted(other);
+}
+
+TEST_F(RestoredTest, AnOlderCopyInPlaceOfTheFileIsNoticedByTheIndex) {
+  Open(directory.data());
+  Succeed("before");
+  ledger.reset();
+  Copy(directory.data() + "/data.mdb", backup());
+  Open(directory.data());
+  Succeed("after");
+  ledger.reset();
+  Copy(backup(), directory.data() + "/data.mdb");
+  Open(directory.data());
+  ExpectNothingNewUntilAccepted(directory.data());
+}
+
+TEST_F(RestoredTest, AnUndoThatMayHaveBeenSentAfterTheBackupWaitsUntilItIsAccepted) {
+  Open(directory.data());
+  NewOperation step = Call("step", "flow-1");
+  step.event.is_step = true;
+  const auto begun = Begin(std::move(step));
+  ASSERT_TRUE(begun);
+  const auto done = Await(ledger->Record(Success(begun->event), executor), executor);
+  ASSERT_TRUE(done);
+  for (const auto& [from, to] : {std::pair(FlowPhase::kOpen, FlowPhase::kBreaking),
+                                 std::pair(FlowPhase::kBreaking, FlowPhase::kUndoing)}) {
+    ASSERT_TRUE(
+        Await(ledger->MoveFlow({.number = done->operation, .from = from, .to = to, .reason = ""},
+                               executor),
+              executor));
+  }
+  ledger.reset();
+  std::filesystem::remove(directory.data() + "/recourse.sealed");
+  Open(directory.data());
+  ASSERT_TRUE(ledger->Stats().restored);
+  NewOperation undo = Call("", "flow-1");
+  undo.event.key = UndoKeyOf(done->key, done->operation);
+  undo.event.undoes = done->operation;
+  const auto refused = Begin(undo);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::kLedgerRestored);
+  ASSERT_TRUE(ledger->AcceptRestored());
+  EXPECT_EQ(Begin(undo)->kind, Kind::kFresh);
+}
+
+TEST_F(RestoredTest, WhatNeverLeftItsDirectoryIsNotRestored) {
+  Open(directory.data());
+  Succeed("a");
+  Open(directory.data());
+  EXPECT_FALSE(ledger->Stats().restored);
+  Succeed("b");
+  ledger.reset();
+  std::filesystem::remove_all(directory.data() + "/index");
+  Open(directory.data());
+  EXPECT_FALSE(ledger->Stats().restored);
+  EXPECT_TRUE(ledger->AcceptRestored());  // nothing to accept
+}
+
+TEST_F(RestoredTest, ObserveModeRefusesNothing) {
+  Open(directory.data());
+  Succeed("before");
+  ledger.reset();
+  std::filesystem::remove(directory.data() + "/recourse.sealed");
+  Open(directory.data());
+  EXPECT_TRUE(ledger->Stats().restored);
+  NewOperation call = Call("seen");
+  call.event.verdict = ObserveVerdict::kFresh;
+  EXPECT_TRUE(Begin(call));
+}
+
+}  // namespace
+}  // namespace recourse

@@ -1,0 +1,151 @@
+// A ledger on disk whose rows are sealed: keys come and go between starts.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "filters/ledger/ledger.h"
+#include "tests/ledger/ledger_test_support.h"
+#include "tests/support/seeded_random.h"
+
+namespace recourse {
+namespace {
+
+using testing::HasSubstr;
+
+class SealedLedgerTest : public testing::Test {
+ protected:
+  std::string Open(const std::string& key_file, const std::string& install_id = "install-1") {
+    ledger.reset();
+    auto opened = OpenLmdbLedger(
+        {.directory = directory.data(),
+         .map_bytes = 1U << 30,
+         .unsafe_fs = true,
+         .secrets = [&](const LedgerFacts& found) -> std::expected<LedgerSecrets, std::string> {
+           facts = found;
+           return LedgerSecrets{std::make_shared<LedgerKeys>(*KeyRing::Parse(key_file), random),
+                                install_id};
+         }},
+        clock);
+    if (!opened) return opened.error();
+    ledger = std::move(*opened);
+    return "";
+  }
+  Begun Begin(NewOperation call) {
+    auto begun = Await(ledger->Begin(std::move(call), executor), executor);
+    EXPECT_TRUE(begun) << (begun ? "" : begun.error().detail());
+    if (begun && begun->commit) EXPECT_TRUE(Await(begun->commit->Durable(), executor));
+    return begun ? std::move(*begun) : Begun();
+  }
+  Result<Event> Record(Transition transition) {
+    return Await(ledger->Record(std::move(transition), executor), executor);
+  }
+
+  TempDirectory directory;
+  ManualClock clock;
+  PumpedExecutor executor;
+  SeededRandom random{3};
+  std::unique_ptr<Ledger> ledger;
+  LedgerFacts facts;
+  const std::string k1 = NewKeyLine("k1", random), k2 = NewKeyLine("k2", random);
+};
+
+NewOperation CallWithProbe(std::string_view key) {
+  NewOperation call = Call(key);
+  call.event.settle = RenderedRequest{"GET", "/orders?ref=1", {}, ""};
+  call.event.request = RenderedRequest{"POST", "/orders", {}, "sealed"};
+  return call;
+}
+
+TEST_F(SealedLedgerTest, FactsTellWhatAFreshAndAUsedLedgerHold) {
+  ASSERT_EQ(Open(k1), "");
+  EXPECT_FALSE(facts.has_events || facts.sealed_with);
+  Begin(Call("a"));
+  ASSERT_EQ(Open(k1), "");
+  ASSERT_TRUE(facts.has_events && facts.sealed_with);
+  EXPECT_EQ(facts.sealed_with->id, "k1");
+}
+
+TEST_F(SealedLedgerTest, AnotherInstallSecretIsRefused) {
+  ASSERT_EQ(Open(k1), "");
+  ASSERT_EQ(Open(k1), "");
+  EXPECT_THAT(Open(k1, "install-2"), HasSubstr("install.secret is not the one"));
+  EXPECT_EQ(Open(k1), "");
+}
+
+TEST_F(SealedLedgerTest, WhatRanUnderALostKeyWaitsForItAndIsNeverRunAgain) {
+  ASSERT_EQ(Open(k1), "");
+  const Event running = Begin(CallWithProbe("a")).event;
+  ASSERT_EQ(Open(k2), "");
+  const Begun again = Begin(CallWithProbe("a"));
+  EXPECT_EQ(again.kind, Begun::Kind::kUnknown);
+  EXPECT_TRUE(again.event.is_locked);
+  EXPECT_FALSE(Record(Move(running, Phase::kUncertain, Cause::kCrash)));
+  EXPECT_EQ(Begin(Call("b")).kind, Begun::Kind::kFresh);
+
+  ASSERT_EQ(Open(k2 + k1), "");
+  const Begun found = Begin(CallWithProbe("a"));
+  EXPECT_EQ(found.kind, Begun::Kind::kUnknown);
+  EXPECT_EQ(found.event.phase, Phase::kUncertain);
+  EXPECT_EQ(found.event.cause, Cause::kCrash);
+  ASSERT_TRUE(found.event.settle);  // and it can be probed
+  EXPECT_EQ(found.event.settle->target, "/orders?ref=1");
+  EXPECT_TRUE(ledger->Verify().ok);
+}
+
+// The row moves on as it is, again and again; nothing stays behind it for want of its key.
+TEST_F(SealedLedgerTest, RetentionPassesARowWhoseKeyIsLostAndKeepsItForItsReturn) {
+  const LedgerRule rule{.retention = Millis(1'000), .tombstones = Millis(100'000)};
+  ASSERT_EQ(Open(k1), "");
+  const Event unknown =
+      *Record(Move(Begin(CallWithProbe("a")).event, Phase::kUncertain, Cause::kTimeout));
+  ASSERT_EQ(Open(k2), "");
+  const auto live = [&] {
+    ledger->SetRule(rule);
+    const std::uint64_t carried = ledger->Stats().locked_carried;
+    testing::internal::CaptureStderr();
+    while (ledger->Stats().locked_carried == carried) {
+      clock.Advance(Millis(60));
+      Begin(Call("again"));
+    }
+    EXPECT_THAT(testing::internal::GetCapturedStderr(),
+                HasSubstr("an open operation that cannot be read is kept beyond the retention"));
+  };
+  live();
+  live();
+  EXPECT_GT(ledger->Stats().first_id, unknown.id);
+  EXPECT_TRUE(Begin(CallWithProbe("a")).event.is_locked);
+  EXPECT_EQ(ledger->Verify().check, "key");
+
+  ASSERT_EQ(Open(k2 + k1), "");
+  EXPECT_TRUE(ledger->Verify().ok) << ledger->Verify().problem;
+  const Begun found = Begin(CallWithProbe("a"));
+  EXPECT_EQ(found.kind, Begun::Kind::kUnknown);
+  EXPECT_EQ(found.event.operation, unknown.operation);
+  EXPECT_FALSE(found.event.is_locked);
+  EXPECT_EQ(found.event.request->body, "sealed");
+  ASSERT_TRUE(found.event.settle);
+  EXPECT_EQ(found.event.settle->target, "/orders?ref=1");
+  ASSERT_TRUE(Record(Success(found.event)));
+  EXPECT_EQ(Begin(CallWithProbe("a")).kind, Begun::Kind::kReplay);
+  EXPECT_TRUE(ledger->Verify().ok);
+}
+
+TEST_F(SealedLedgerTest, VerifyNamesTheRowAndTheKeyThatIsMissing) {
+  ASSERT_EQ(Open(k1), "");
+  const Event event = Begin(Call("a")).event;
+  ASSERT_TRUE(Record(Success(event)));
+  ASSERT_EQ(Open(k2), "");
+  const VerifyReport report = ledger->Verify();
+  EXPECT_FALSE(report.ok);
+  EXPECT_EQ(report.check, "key");
+  EXPECT_EQ(report.bad_row, event.id);
+  EXPECT_THAT(report.problem, HasSubstr("sealed with key 'k1'"));
+  const auto shown = ledger->Find(event.id);
+  ASSERT_TRUE(shown && *shown);
+  EXPECT_THAT((*shown)->detail, HasSubstr("sealed with key 'k1'"));
+}
+
+}  // namespace
+}  // namespace recourse

@@ -1,0 +1,197 @@
+// A ledger that fills up: nothing that has begun is left without its outcome.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "filters/ledger/ledger_engine.h"
+#include "filters/ledger/lmdb/open.h"
+#include "filters/ledger/log_queries.h"
+#include "filters/ledger/recovery.h"
+#include "tests/ledger/ledger_test_support.h"
+
+namespace recourse {
+namespace {
+
+using Kind = Begun::Kind;
+
+class SmallLedger : public testing::Test {
+ protected:
+  void Open(std::uint64_t bytes) {
+    engine_.reset();
+    auto parts = OpenLmdbParts({.directory = directory_.data(), .map_bytes = bytes});
+    ASSERT_TRUE(parts) << parts.error();
+    auto engine = StartEngine(std::move(*parts), clock_);
+    ASSERT_TRUE(engine) << engine.error();
+    engine_ = std::move(*engine);
+  }
+  Result<Begun> Begin(NewOperation call) {
+    auto step = engine_->Begin(call);
+    EXPECT_TRUE(engine_->Commit());
+    if (!step) return std::unexpected(step.error());
+    return std::move(step->begun);
+  }
+  Result<Event> Record(Transition transition) {
+    auto event = engine_->Record(transition);
+    EXPECT_TRUE(engine_->Commit());
+    return event;
+  }
+  // Begins operations until the ledger refuses; every `ending`th ends at once.
+  std::vector<Event> Fill(int ending, std::size_t answer_bytes) {
+    std::vector<Event> open;
+    for (int i = 0; i < 100'000; ++i) {
+      auto begun = Begin(Call("k" + std::to_string(next_++)));
+      if (!begun) {
+        EXPECT_EQ(begun.error().code(), ErrorCode::kLedgerFull);
+        EXPECT_EQ(begun.error().delivery(), Delivery::kNotSent);
+        return open;
+      }
+      if (i % ending == 0) {
+        EXPECT_TRUE(Record(Success(begun->event, std::string(answer_bytes, 'x'))));
+      } else {
+        open.push_back(begun->event);
+      }
+    }
+    ADD_FAILURE() << "it never filled";
+    return open;
+  }
+  // The largest outcome that there is, but for its answer.
+  static Transition LargeOutcome(const Event& event) {
+    Transition transition = Success(event, std::string(limits::kAnswerKeptBytesMax, 'y'));
+    transition.undo =
+        RenderedRequest{"POST", "/undo", {}, std::string(limits::kRenderedRequestBytesMax, 'u')};
+    return transition;
+  }
+
+  TempDirectory directory_{FastParent()};
+  ManualClock clock_;
+  std::unique_ptr<LedgerEngine> engine_;
+  int next_ = 0;
+};
+
+TEST_F(SmallLedger, EverythingThatBeganEndsWhenThereIsNoRoomForMore) {
+  for (const int ending : {2, 7, 50}) {
+    for (const std::size_t answer : {std::size_t{100}, std::size_t{3'000}, std::size_t{200'000}}) {
+      Open(std::uint64_t{8} << 20);
+      const std::vector<Event> open = Fill(ending, answer);
+      EXPECT_TRUE(engine_->Stats().is_full);
+      for (const Event& event : open) {
+        const auto done = Record(LargeOutcome(event));
+        ASSERT_TRUE(done) << ending << " " << answer;
+        EXPECT_TRUE(done->undo);
+      }
+      EXPECT_FALSE(engine_->is_latched());
+      EXPECT_EQ(engine_->Stats().running, 0U);
+      EXPECT_TRUE(VerifyLog(engine_->log(), nullptr, engine_->head().seq, engine_->head().hash).ok);
+      engine_.reset();
+      std::filesystem::remove_all(directory_.data());
+    }
+  }
+}
+
+TEST_F(SmallLedger, AFullLedgerStillReplaysAndTakesMoreAfterRetentionOrWithALargerLimit) {
+  Open(std::uint64_t{8} << 20);
+  Fill(1, 3'000);
+  auto replay = Begin(Call("k0"));
+  ASSERT_TRUE(replay);
+  EXPECT_EQ(replay->kind, Kind::kReplay);
+  EXPECT_FALSE(Begin(Call("new")));
+
+  Open(std::uint64_t{16} << 20);
+  EXPECT_TRUE(Begin(Call("new")));
+
+  Open(std::uint64_t{8} << 20);
+  EXPECT_FALSE(Begin(Call("newer")));
+  const LedgerRule rule{.retention = Millis(1'000), .tombstones = Millis(1'000)};
+  for (int i = 0; i < 200; ++i) {
+    clock_.Advance(Millis(100));
+    ASSERT_TRUE(engine_->Retire(rule));
+  }
+  EXPECT_FALSE(engine_->is_latched());
+  EXPECT_TRUE(Begin(Call("newer")));
+  EXPECT_FALSE(engine_->Stats().is_full);
+}
+
+TEST_F(SmallLedger, FillingAndForgettingMayGoOnForever) {
+  Open(std::uint64_t{8} << 20);
+  const LedgerRule rule{.retention = Millis(1'000), .tombstones = Millis(2'000)};
+  std::size_t admitted = 0;
+  std::size_t kept = 0;
+  for (int round = 0; round < 3'000; ++round) {
+    auto begun = Begin(Call("k" + std::to_string(round)));
+    if (begun) {
+      ++admitted;
+      auto done = Record(Success(
+          begun->event, std::string(static_cast<std::size_t>(100 + round * 97 % 60'000), 'x')));
+      ASSERT_TRUE(done) << round;
+      kept += done->answer_kept ? 1U : 0U;
+    }
+    clock_.Advance(Millis(20));
+    ASSERT_TRUE(engine_->Retire(rule));
+    ASSERT_FALSE(engine_->is_latched()) << round;
+  }
+  EXPECT_GT(admitted, 2'000U);
+  EXPECT_GT(kept, 1'000U);
+  EXPECT_TRUE(VerifyLog(engine_->log(), nullptr, engine_->head().seq, engine_->head().hash).ok);
+}
+
+TEST_F(SmallLedger, OneCallerOverItsQuotaLeavesRoomForAnother) {
+  Open(std::uint64_t{64} << 20);
+  const auto call = [](const std::string& caller, const std::string& key) {
+    NewOperation made = Call(key);
+    made.event.caller = caller;
+    made.quota.writes_in_flight = 2;
+    made.quota.operations_per_hour = 5;
+    return made;
+  };
+  std::vector<Event> running;
+  for (int i = 0; i < 2; ++i) {
+    running.push_back(Begin(call("flood", "f" + std::to_string(i)))->event);
+  }
+  const auto third = Begin(call("flood", "f2"));
+  ASSERT_FALSE(third);
+  EXPECT_EQ(third.error().code(), ErrorCode::kQuotaExceeded);
+  EXPECT_EQ(third.error().delivery(), Delivery::kNotSent);
+  EXPECT_EQ(Begin(call("flood", "f0"))->kind, Kind::kRunning);  // a repeat is no new write
+  EXPECT_TRUE(Begin(call("calm", "c0")));
+  for (const Event& event : running) EXPECT_TRUE(Record(Success(event)));
+  for (int i = 3; i < 6; ++i) {
+    const auto begun = Begin(call("flood", "f" + std::to_string(i)));
+    ASSERT_TRUE(begun) << i;
+    EXPECT_TRUE(Record(Success(begun->event)));
+  }
+  EXPECT_EQ(Begin(call("flood", "f6")).error().code(), ErrorCode::kQuotaExceeded);
+  EXPECT_EQ(Begin(call("flood", "f3"))->kind, Kind::kReplay);
+  EXPECT_TRUE(Begin(call("calm", "c1")));
+  const LedgerStats stats = engine_->Stats();
+  EXPECT_EQ(stats.quota_refusals.at(0), 1U);
+  EXPECT_EQ(stats.quota_refusals.at(1), 1U);
+}
+
+TEST_F(SmallLedger, StoredBytesCountUntilRetentionFreesThem) {
+  Open(std::uint64_t{64} << 20);
+  const auto call = [this] {
+    NewOperation made = Call("k" + std::to_string(next_++));
+    made.quota.stored_bytes = 64 * 1024;
+    return made;
+  };
+  int stored = 0;
+  for (;; ++stored) {
+    const auto begun = Begin(call());
+    if (!begun) break;
+    EXPECT_TRUE(Record(Success(begun->event, std::string(5'000, 'x'))));
+    ASSERT_LT(stored, 100);
+  }
+  EXPECT_GT(stored, 8);
+  const LedgerRule rule{.retention = Millis(1'000), .tombstones = Millis(1'000)};
+  for (int i = 0; i < 30; ++i) {
+    clock_.Advance(Millis(100));
+    ASSERT_TRUE(engine_->Retire(rule));
+  }
+  EXPECT_TRUE(Begin(call()));
+}
+
+}  // namespace
+}  // namespace recourse

@@ -1,0 +1,117 @@
+// The JSON Schema and the loader know the same words: each map of the language is given a word that
+// nobody knows, and the loader's list of what is accepted must be what the schema says.
+#include "policy/schema.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+
+#include "policy/loader.h"
+#include "proxy/base/json.h"
+#include "tests/policy/policy_builder.h"
+
+namespace recourse {
+namespace {
+
+using Words = std::set<std::string>;
+
+const Json& Definitions() {
+  static const Json schema = *ParseJson(std::string(PolicySchema()));
+  return *schema.Find("$defs");
+}
+
+// After the last "accepted: ", up to the end of the line.
+Words AcceptedFor(const std::string& yaml, const std::string& word) {
+  const std::string all = ProblemsOf(LoadPolicyText("p.yaml", yaml));
+  const auto line = all.find(word);
+  EXPECT_NE(line, std::string::npos) << word << " is no problem in\n" << yaml << all;
+  const auto start = all.find("accepted: ", line);
+  if (line == std::string::npos || start == std::string::npos) return {};
+  std::string list = all.substr(start + 10, all.find('\n', start) - start - 10);
+  Words words;
+  for (std::size_t at = 0; at != std::string::npos;) {
+    const auto end = list.find(", ", at);
+    words.insert(list.substr(at, end == std::string::npos ? end : end - at));
+    at = end == std::string::npos ? end : end + 2;
+  }
+  return words;
+}
+
+constexpr const char* kBackend = "version: 1\nbackends: { b: { url: \"https://b\" } }\n";
+
+// A document with the words `inside` in the map that is one `definition` of the schema.
+std::string Document(const std::string& definition, const std::string& inside) {
+  const std::string backend = kBackend;
+  const std::string tool = backend + "tools: { t: { match: POST b /t, effect: write, ";
+  const std::map<std::string, std::string> documents{
+      {"policy", "version: 1\n" + inside + "\n"},
+      {"unlisted", backend + "unlisted: { " + inside + " }\n"},
+      {"ledger", backend + "ledger: { " + inside + " }\n"},
+      {"quotas", backend + "quotas: { " + inside + " }\n"},
+      {"quota", backend + "quotas: { default: { " + inside + " } }\n"},
+      {"backend", "version: 1\nbackends: { b: { url: \"http://b\", " + inside + " } }\n"},
+      {"tls", "version: 1\nbackends: { b: { url: \"https://b\", tls: { " + inside + " } } }\n"},
+      {"tool", tool + inside + " } }\n"},
+      {"settle", tool + "settle: { " + inside + " } } }\n"},
+      {"undo", tool + "undo: { request: \"DELETE /t\", " + inside + " } } }\n"},
+      {"secret",
+       tool + "undo: { request: \"DELETE /t\", credentials: { X: { " + inside + " } } } } }\n"},
+      {"flow_rules", backend + "flow_rules: { " + inside + " }\n"},
+      {"webhook", backend + "flow_rules: { webhook: { " + inside + " } }\n"},
+      {"approval", tool + "approval: { by: a, " + inside + " } } }\n"},
+      {"flow", tool + "undo: none, reason: r } }\nflows: { f: { tools: t, " + inside + " } }\n"},
+      {"test", backend + "tests: [ { call: GET b /x, " + inside + " } ]\n"},
+      {"expect", backend + "tests: [ { call: GET b /x, expect: { " + inside + " } } ]\n"}};
+  const auto found = documents.find(definition);
+  EXPECT_NE(found, documents.end()) << "give this test a document for " << definition;
+  return found == documents.end() ? std::string() : found->second;
+}
+
+TEST(SchemaTest, EveryMapHasTheWordsOfTheLoader) {
+  int maps = 0;
+  for (const auto& [name, definition] : Definitions().members) {
+    const Json* properties = definition.Find("properties");
+    if (properties == nullptr) continue;
+    ++maps;
+    Words words;
+    for (const auto& [word, value] : properties->members) words.insert(word);
+    EXPECT_EQ(AcceptedFor(Document(name, "zzzzzzzz: 1"), "zzzzzzzz"), words) << name;
+    const Json* closed = definition.Find("additionalProperties");
+    EXPECT_TRUE(closed != nullptr && closed->kind == Json::Kind::kFalse) << name;
+  }
+  EXPECT_GE(maps, 17);
+}
+
+TEST(SchemaTest, EveryChoiceHasTheValuesOfTheLoader) {
+  int choices = 0;
+  for (const auto& [name, definition] : Definitions().members) {
+    const Json* properties = definition.Find("properties");
+    if (properties == nullptr) continue;
+    for (const auto& [word, value] : properties->members) {
+      const Json* values = value.Find("enum");
+      if (values == nullptr) continue;
+      ++choices;
+      Words words;
+      for (const Json& one : values->items) {
+        words.insert(one.kind == Json::Kind::kString   ? one.text
+                     : one.kind == Json::Kind::kNumber ? ScalarText(one)
+                     : one.kind == Json::Kind::kTrue   ? "true"
+                                                       : "false");
+      }
+      const std::string place = word + ": not one of its values";
+      std::string yaml = Document(name, word + ": zzzzzzzz");
+      // A tool has its effect already.
+      if (name == "tool" && word == "effect") {
+        yaml.replace(yaml.find("effect: write, "), 15, "");
+      }
+      EXPECT_EQ(AcceptedFor(yaml, place), words) << name << "." << word;
+    }
+  }
+  EXPECT_GE(choices, 11);
+}
+
+}  // namespace
+}  // namespace recourse

@@ -1,0 +1,58 @@
+// Thousands of seeded runs of flows that break, over the real chain and a real ledger that is
+// opened again after every death of the process. A failing seed is named and can be played again:
+// ./dev sim --seed N
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <iostream>
+
+#include "proxy/base/log.h"
+#include "tests/sim/simulation.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::uint64_t kShards = 4;
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+constexpr std::uint64_t kSeeds = 1'000;
+#else
+constexpr std::uint64_t kSeeds = 20'000;
+#endif
+#endif
+
+std::uint64_t FromEnvironment(const char* name, std::uint64_t otherwise) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+void Play(std::uint64_t seed, bool is_told) {
+  Simulation simulation(seed);
+  const SimRun run = simulation.Run();
+  const std::vector<std::string> problems = Check(run, simulation.backend());
+  if (is_told) std::cout << Tell(run);
+  for (const std::string& problem : problems) {
+    ADD_FAILURE() << "seed " << seed << ": " << problem << "\nto play it again: ./dev sim --seed "
+                  << seed;
+  }
+}
+
+class FlowSimulationTest : public testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(FlowSimulationTest, EveryEffectIsCompleteOrUndoneInReverseOrParked) {
+  SetLogLevel(LogLevel(static_cast<int>(LogLevel::kError) + 1));
+  const std::uint64_t only = FromEnvironment("RECOURSE_SIM_SEED", 0);
+  if (only != 0) {
+    if (GetParam() == 0) Play(only, true);
+    return;
+  }
+  const std::uint64_t seeds = FromEnvironment("RECOURSE_SIM_SEEDS", kSeeds);
+  for (std::uint64_t seed = 1 + GetParam(); seed <= seeds && !HasFailure(); seed += kShards) {
+    Play(seed, false);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shard, FlowSimulationTest, testing::Range(std::uint64_t{0}, kShards));
+
+}  // namespace
+}  // namespace recourse

@@ -1,0 +1,20 @@
+// The policies that simulated runs choose from.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "policy/policy.h"
+
+namespace recourse {
+
+struct SimPolicy {
+  std::shared_ptr<const Policy> policy;
+  bool goes_on = false;  // continue_on_stuck
+};
+
+inline constexpr int kSimAttemptsMax = 5;
+
+const std::vector<SimPolicy>& SimPolicies();
+
+}  // namespace recourse
