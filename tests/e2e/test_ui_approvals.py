@@ -10,9 +10,9 @@ import threading
 import pytest
 
 from support import rawhttp
-from support.approvals import Staffed, token_of
+from support.approvals import Staffed
 from support.browser import Browser
-from support.desk import LOADED, Desk
+from support.desk import LOADED, Approver
 from support.policies import standard
 from support.recourse import PATIENCE
 
@@ -51,13 +51,6 @@ def recourse(double, tmp_path_factory):
         assert running.running(), running.stderr()[-4000:]
 
 
-class Approver(Desk):
-    """A person who may decide."""
-
-    def __init__(self, browser, recourse, name="ann"):
-        super().__init__(browser, recourse, token_of(name))
-
-
 @pytest.fixture
 def desk(browser, recourse):
     running = Approver(browser, recourse)
@@ -78,16 +71,6 @@ def path():
     return lambda kind: f"/{kind}/browser{next(numbers)}"
 
 
-def click(browser, text):
-    browser.click(f'.decide button:has-text("{text}")')
-
-
-def confirm(browser, reason=None):
-    if reason is not None:
-        browser.fill("dialog textarea", reason)
-    browser.click("dialog footer button[type=submit]")
-
-
 def test_an_agent_that_is_held_gets_its_answer_when_a_person_approves(
         desk, browser, recourse, double, path):
     path = path("held")
@@ -103,8 +86,8 @@ def test_an_agent_that_is_held_gets_its_answer_when_a_person_approves(
     browser.wait(".decide")
     assert not double.requests(path)
     assert '"amount": 12.5' in browser.text("pre")
-    click(browser, "Approve")
-    confirm(browser, "checked with finance")
+    desk.click("Approve")
+    desk.confirm("checked with finance")
     browser.wait('.badge:has-text("Approved")')
     agent.join(60 * PATIENCE)
     assert [answer.status for answer in answers] == [201]
@@ -118,10 +101,10 @@ def test_a_rejection_needs_a_reason_and_the_agent_gets_it(desk, browser, recours
     operation = call(recourse, path, {"to": "eve"}).json()["operation"]
     desk.log_in(f"#/approval/{operation}")
     browser.wait(".decide")
-    click(browser, "Reject")
-    confirm(browser)
+    desk.click("Reject")
+    desk.confirm()
     browser.wait('dialog .error:has-text("Say why")')
-    confirm(browser, "never to eve")
+    desk.confirm("never to eve")
     browser.wait('.badge:has-text("Rejected")')
     assert browser.count(".decide") == 0
     refused = call(recourse, path, {"to": "eve"})
@@ -135,18 +118,18 @@ def test_an_edit_is_shown_as_a_change_before_it_is_sent(desk, browser, recourse,
     operation = call(recourse, path, body).json()["operation"]
     desk.log_in(f"#/approval/{operation}")
     browser.wait(".decide")
-    click(browser, "Edit")
+    desk.click("Edit")
     text = browser.eval("document.querySelector('dialog textarea').value")
     assert "9007199254740993" in text
     browser.fill("dialog textarea", text.replace('"first"', '"second"') + "}")
-    confirm(browser)
+    desk.confirm()
     browser.wait('dialog .error:has-text("not JSON")')
     browser.fill("dialog textarea", text.replace('"first"', '"second"'))
-    confirm(browser)
+    desk.confirm()
     browser.wait(".diff-in")
     assert '"second"' in browser.text(".diff-in") and '"first"' in browser.text(".diff-out")
     assert not double.requests(path)
-    confirm(browser)
+    desk.confirm()
     browser.wait('h4:has-text("Edited")')
     double.await_effects(path)
     sent = recourse.shown(operation)["request"]["body"]
@@ -158,12 +141,12 @@ def test_of_two_approvers_each_is_seen_and_counts_once(desk, browser, recourse, 
     operation = call(recourse, path, {"amount": 5000}).json()["operation"]
     desk.log_in(f"#/approval/{operation}")
     browser.wait('.reason:has-text("body#/amount > 1000")')
-    click(browser, "Approve")
-    confirm(browser)
+    desk.click("Approve")
+    desk.confirm()
     browser.wait('dd:has-text("1 of 2")')
     assert not double.requests(path)
-    click(browser, "Approve")
-    confirm(browser)
+    desk.click("Approve")
+    desk.confirm()
     browser.wait('dialog .error:has-text("already")')
     browser.press("Escape")
     assert recourse.approve(operation, "eve")[0] == 200
@@ -206,8 +189,8 @@ def test_who_is_not_asked_is_told_so(browser, recourse, path):
     operation = call(recourse, path("mail"), {"to": "ada"}).json()["operation"]
     desk = Approver(browser, recourse, "eve").log_in(f"#/approval/{operation}")
     browser.wait(".decide")
-    click(browser, "Approve")
-    confirm(browser)
+    desk.click("Approve")
+    desk.confirm()
     browser.wait("dialog .error")
     assert recourse.shown(operation)["decisions"] == []
     desk.is_clean()
@@ -228,8 +211,8 @@ def test_a_phone_decides_with_the_thumb_and_nothing_scrolls_sideways(
     box = browser.eval("(({top, bottom}) => [top, bottom, innerHeight])"
                        "(document.querySelector('.decide').getBoundingClientRect())")
     assert 0 < box[0] and box[1] <= box[2]
-    click(browser, "Approve")
-    confirm(browser)
+    desk.click("Approve")
+    desk.confirm()
     browser.wait('.badge:has-text("Approved")')
     double.await_effects(path)
 

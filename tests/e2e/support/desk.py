@@ -4,6 +4,7 @@ import http.client
 import json
 
 from support import flows
+from support.approvals import token_of
 from support.recourse import PATIENCE
 
 LIST = '[role="grid"][data-loaded]'
@@ -33,6 +34,27 @@ class Desk:
         """Nothing went wrong, nothing was stopped by the policy, nothing left the origin."""
         seen = self.browser.seen()
         assert seen == {"errors": [], "foreign": [], "dialogs": [], "violations": []}
+
+
+class Approver(Desk):
+    """A person who may decide what waits."""
+
+    def __init__(self, browser, recourse, name="ann"):
+        super().__init__(browser, recourse, token_of(name))
+
+    def look_at(self, operation):
+        """The whole request and the buttons, as a person opens them."""
+        self.log_in(f"#/approval/{operation}")
+        self.browser.wait(".decide")
+        return self
+
+    def click(self, text):
+        self.browser.click(f'.decide button:has-text("{text}")')
+
+    def confirm(self, reason=None):
+        if reason is not None:
+            self.browser.fill("dialog textarea", reason)
+        self.browser.click("dialog footer button[type=submit]")
 
 
 def admin(recourse, method, path, headers=None, body=None):
