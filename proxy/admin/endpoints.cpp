@@ -8,6 +8,7 @@ using Need = Endpoint::Need;
 constexpr Endpoint kEndpoints[] = {
     {"GET", "/", Need::kNobody},
     {"GET", "/ui/*", Need::kNobody},
+    {"GET", "/openapi.json", Need::kNobody},
     {"GET", "/approvals", Need::kRead},
     {"GET", "/approvals/*", Need::kRead},
     {"GET", "/events", Need::kRead},

@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::string_view kShell = "index.html";
 constexpr std::string_view kFolder = "/ui/";
+constexpr std::string_view kApiDocument = "openapi.json";
 
 // No inline script or style, nothing from elsewhere, no frame; and no text ever becomes markup
 // (require-trusted-types-for).
@@ -21,11 +22,12 @@ constexpr std::string_view kShellRules =
     "require-trusted-types-for 'script'; trusted-types 'none'";
 constexpr std::string_view kAnswerRules = "default-src 'none'; frame-ancestors 'none'";
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kTypes = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kTypes = {{
     {".html", "text/html; charset=utf-8"},
     {".css", "text/css; charset=utf-8"},
     {".js", "text/javascript; charset=utf-8"},
     {".svg", "image/svg+xml"},
+    {".json", "application/json"},
 }};
 
 std::string_view TypeOf(std::string_view name) {
@@ -43,11 +45,13 @@ void SetIfAbsent(HttpResponse& response, std::string_view name, std::string_view
 }  // namespace
 
 HttpResponse ServeUiFile(const HttpRequest& request, std::string_view path) {
-  const std::string_view name = path == "/" ? kShell : path.substr(kFolder.size());
+  const bool in_folder = path.starts_with(kFolder);
+  const std::string_view name = path == "/" ? kShell : path.substr(in_folder ? kFolder.size() : 1);
   const auto files = EmbeddedUiFiles();
   const auto file =
       std::find_if(files.begin(), files.end(), [&](const UiFile& one) { return one.name == name; });
-  if (file == files.end()) {
+  // Each has one address.
+  if (file == files.end() || (in_folder && name == kApiDocument)) {
     return Problem(404, "Not found", "the web UI has no such file; it begins at /");
   }
   const std::string tag = "\"" + ToHex(Sha256(file->bytes)).substr(0, 32) + "\"";

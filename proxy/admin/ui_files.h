@@ -1,4 +1,5 @@
-// The files of the web UI, which are part of the binary (proxy/admin/ui).
+// The files that are part of the binary: the web UI (proxy/admin/ui) and openapi.json, which
+// describes the admin API.
 #pragma once
 
 #include <span>
@@ -16,8 +17,8 @@ struct UiFile {
 };
 std::span<const UiFile> EmbeddedUiFiles();
 
-// A GET of `/` or `/ui/NAME`, for anybody: they hold nothing of what is remembered. With an ETag,
-// and 304 for whoever has the file already.
+// A GET of `/`, `/ui/NAME` or `/openapi.json`, for anybody: they hold nothing of what is
+// remembered. With an ETag, and 304 for whoever has the file already.
 HttpResponse ServeUiFile(const HttpRequest& request, std::string_view path);
 
 // Says what a browser may do with any answer of the admin port, where it does not say so yet.

@@ -111,8 +111,9 @@ ServedAnswer AdminApi::Post(std::string_view path) {
   }
   if (path != "/policy/reload") return Problem(404, "Not found", "nobody answers this path");
   const ReloadReport report = parts_.reloader.Reload("api");
-  HttpResponse response = JsonAnswer(ToJson(report));
-  if (report.result == ReloadReport::Result::kRefused) response.status = 422;
+  if (report.result != ReloadReport::Result::kRefused) return JsonAnswer(ToJson(report));
+  HttpResponse response = Problem(422, "Not reloaded", "");
+  response.body = RefusedReloadJson(report);
   return response;
 }
 

@@ -32,10 +32,7 @@ void AppendOrphan(std::string& out, const PolicyVersions::Orphan& orphan) {
   out.append(orphan.has_definition ? ",\"definition_kept\":true}" : ",\"definition_kept\":false}");
 }
 
-}  // namespace
-
-std::string ToJson(const ReloadReport& report) {
-  std::string out = "{";
+void AppendReload(std::string& out, const ReloadReport& report) {
   Text(out, "result", NameOf(report.result));
   Text(out, "version", report.version);
   Text(out, "trigger", report.trigger);
@@ -46,6 +43,23 @@ std::string ToJson(const ReloadReport& report) {
     for (const std::string& problem : report.problems) detail += "\n" + problem;
     Text(out, "detail", detail);
   }
+}
+
+}  // namespace
+
+std::string ToJson(const ReloadReport& report) {
+  std::string out = "{";
+  AppendReload(out, report);
+  out.push_back('}');
+  return out;
+}
+
+std::string RefusedReloadJson(const ReloadReport& report) {
+  std::string out = "{";
+  Text(out, "type", "about:blank");
+  Text(out, "title", "Not reloaded");
+  out.append(",\"status\":422");
+  AppendReload(out, report);
   out.push_back('}');
   return out;
 }

@@ -8,6 +8,8 @@
 namespace recourse {
 
 std::string ToJson(const ReloadReport& report);
+// The same of a refused one as the members of a problem (RFC 9457).
+std::string RefusedReloadJson(const ReloadReport& report);
 // What is in force, what came of the last reload, and which open operations are orphaned.
 std::string PolicyStateJson(const PolicyReloader& reloader);
 
