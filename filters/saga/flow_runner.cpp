@@ -210,9 +210,20 @@ void FlowRunner::Tick() {
         due_.emplace(entry.due, number);
       }
       if (--active_ == 0 && drained_) drained_->Set(true);
-      Wake();
+      TickSoon();
     });
   }
+}
+
+// A place or a turn became free: whoever waits for it does not wait for the clock. Posted, because
+// what it starts may end at once.
+void FlowRunner::TickSoon() {
+  if (std::exchange(is_tick_posted_, true)) return;
+  Post([this] {
+    is_tick_posted_ = false;
+    Tick();
+    Wake();
+  });
 }
 
 MonoTime FlowRunner::NextTick() const {

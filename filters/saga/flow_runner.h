@@ -125,6 +125,7 @@ class FlowRunner final : public Flowing {
   Entry* Find(std::uint64_t number);  // nullptr: an operator has ended it meanwhile
   void Wake();
   void Tick();
+  void TickSoon();
   MonoTime NextTick() const;
   Task<void> Work(std::uint64_t number, std::uint64_t work);
   bool IsMine(std::uint64_t number, std::uint64_t work);  // nobody has begun it anew meanwhile
@@ -178,6 +179,7 @@ class FlowRunner final : public Flowing {
   std::size_t active_ = 0;
   std::uint64_t works_ = 0;
   bool is_stopping_ = false;
+  bool is_tick_posted_ = false;
   std::optional<Promise<bool>> wake_;     // set while Run() has nothing to do
   std::optional<Promise<bool>> drained_;  // set while Run() waits for the last work
 };

@@ -22,6 +22,18 @@ UndoDecision UnlessLost(UndoDecision decision, const Event& step, const Policy* 
                                          ") is lost; a retry undoes it under the policy in force"};
 }
 
+// Between two requests to one backend.
+MonoTime::duration Apart(const Policy& policy) {
+  return MonoTime::duration(std::chrono::seconds(1)) /
+         std::max(1, policy.flow_rules.undos_per_second);
+}
+
+// How far the requests to one backend may lag behind their rate and catch up: less than one of
+// them at a low rate, and at a high one what a tick of the clock may hold up.
+MonoTime::duration Credit(MonoTime::duration apart) {
+  return apart * (MonoTime::duration(limits::kFlowTick) / apart);
+}
+
 }  // namespace
 
 Task<std::optional<FlowState>> FlowRunner::UndoNext(FlowState state) {
@@ -109,8 +121,9 @@ bool FlowRunner::Enter(std::uint64_t number, const std::string& backend, const P
     return false;
   }
   if (!entry.slot) {
-    entry.slot = std::max(lane.next, now);
-    lane.next = *entry.slot + Millis(1'000 / std::max(1, policy.flow_rules.undos_per_second));
+    const MonoTime::duration apart = Apart(policy);
+    entry.slot = std::max(lane.next, now - Credit(apart));
+    lane.next = *entry.slot + apart;
   }
   if (*entry.slot > now) {
     SetDue(number, *entry.slot);
@@ -129,7 +142,7 @@ void FlowRunner::Leave(const std::string& backend) {
     lane.waiting.erase(lane.waiting.begin());
     if (Find(number) == nullptr) continue;
     SetDue(number, parts_.clock.Now());
-    Wake();
+    TickSoon();
     return;
   }
 }

@@ -69,6 +69,25 @@ std::string WhyStuck(int status) {
       status);
 }
 
+// Of a try that sent nothing.
+ResendOutcome OutcomeOf(const Begun& begun, std::uint32_t jitter) {
+  switch (begun.kind) {
+    case Begun::Kind::kReplay:
+    case Begun::Kind::kCompensated:
+      return {Kind::kSettled, {}, {}};
+    case Begun::Kind::kRunning:
+      return {Kind::kAgain, "it is being sent", UndoPause(1, {}, jitter)};
+    case Begun::Kind::kExhausted:
+    case Begun::Kind::kUnknown:
+      return {Kind::kStuck,
+              fmt::format("its request was sent {} times under its key, and no answer told",
+                          begun.event.attempt),
+              {}};
+    default:
+      return {Kind::kStuck, "it is not remembered as it should be", {}};
+  }
+}
+
 }  // namespace
 
 std::optional<std::string> ObjectionToResend(const Event& unknown, const Policy* began_under,
@@ -100,14 +119,7 @@ Task<ResendOutcome> StepResender::Try(Event unknown, std::shared_ptr<const Polic
     co_return ResendOutcome{Kind::kAgain, std::string(begun.error().detail()),
                             UndoPause(1, {}, jitter)};
   }
-  if (begun->kind == Begun::Kind::kExhausted || begun->kind == Begun::Kind::kUnknown) {
-    co_return ResendOutcome{
-        Kind::kStuck,
-        fmt::format("its request was sent {} times under its key, and no answer told",
-                    begun->event.attempt),
-        {}};
-  }
-  if (begun->kind != Begun::Kind::kFresh) co_return ResendOutcome{Kind::kSettled, {}, {}};
+  if (begun->kind != Begun::Kind::kFresh) co_return OutcomeOf(*begun, jitter);
   const auto request = RequestOf(unknown, backend, *credentials, parts_.read_secret);
   OwnRequest told(OwnRequest::Kind::kResend, unknown, policy, backend, begun->event.attempt);
   Result<Answer> answer = co_await Send(*begun, std::move(told), tool, request);

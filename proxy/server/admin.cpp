@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 #include <memory>
@@ -204,9 +205,16 @@ HttpResponse AdminApi::ShowEvent(std::string_view id) {
   if (!ParseNumber(id, number)) return Problem(400, "Bad event id", "an event id is a number");
   auto event = parts_.ledger.Find(number);
   if (!event) return Problem(503, "Event log unavailable", event.error().detail());
-  if (!*event) return Problem(404, "No such event", "no event has this id");
   std::string body;
-  AppendEvent(body, **event);
+  if (*event) {
+    AppendEvent(body, **event);
+    return JsonAnswer(std::move(body));
+  }
+  const auto row = parts_.ledger.List(
+      {.after = std::max<std::uint64_t>(number, 1) - 1, .up_to = number, .with_flows = true});
+  if (!row) return Problem(503, "Event log unavailable", row.error().detail());
+  if (row->flows.empty()) return Problem(404, "No such event", "no event has this id");
+  AppendFlowMoved(body, row->flows.front());
   return JsonAnswer(std::move(body));
 }
 

@@ -112,6 +112,10 @@ int ShowEvent(const AdminClient& client, std::uint64_t id, std::ostream& out, st
   for (const auto& [name, value] : event->members) {
     out << fmt::format("{:<16} {}\n", name, TerminalText(ScalarText(value)));
   }
+  if (Field(*event, "kind") == "flow") {
+    out << "\nAll of this flow: recourse flows show " << Field(*event, "flow_number") << "\n";
+    return kExitOk;
+  }
   const auto operation = Call(client, "GET", "/events?operation=" + Field(*event, "operation"));
   if (!operation) return Fail(err, operation.error());
   const auto page = ParsePage(*operation);

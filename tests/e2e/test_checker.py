@@ -3,16 +3,18 @@ histories made by hand and behind hops that break it on real calls."""
 
 import copy
 import json
+import os
 import re
 
 import pytest
 
 from support import rawhttp
+from support.bounds import DESCRIPTORS_MAX, FILE_AHEAD, RESIDENT_MAX_KIB, Bounds
 from support.checker import check
 from support.double import ServedPort
 from support.history import History, Read, Write
 from support.policies import standard
-from support.recourse import Recourse
+from support.recourse import MEASURABLE, Recourse
 
 SECOND = 1_000_000_000
 BASE = 1_790_000_000 * SECOND
@@ -448,3 +450,29 @@ def test_a_probe_that_lies_is_found(proxy, double, tmp_path, token):
         for line in check(record, history.lines(), proxy.events_for(path), faulty=[path])
     }
     assert {"I1", "I6"} <= found, found
+
+
+class Hoarder:
+    """This very process, as a campaign would look at it."""
+
+    def __init__(self, directory):
+        self.pid, self.data = os.getpid(), directory
+
+    def memory_kib(self):
+        return 1, RESIDENT_MAX_KIB + 1
+
+
+def test_i18_what_grows_without_end_is_found(tmp_path):
+    with open(tmp_path / "data.mdb", "wb") as file:
+        os.posix_fallocate(file.fileno(), 0, FILE_AHEAD + (1 << 20))
+    report = {"last_id": 10}
+    bounds, hoarder = Bounds(), Hoarder(tmp_path)
+    with open(os.devnull, "rb") as null:
+        kept = [os.dup(null.fileno()) for _ in range(DESCRIPTORS_MAX)]
+    try:
+        found = bounds.violations(hoarder, report, seconds=0)
+    finally:
+        for descriptor in kept:
+            os.close(descriptor)
+    assert len(found) == (4 if MEASURABLE else 3), found
+    assert all(line.startswith("I18 ") for line in found)

@@ -175,6 +175,20 @@ def test_retry_lets_a_parked_flow_go_on_and_the_log_tells_its_whole_story(shop, 
     assert {e["flow_name"] for e in events if not e["undoes"]} == {"checkout"}
 
 
+def test_each_row_of_a_flow_can_be_shown(shop, token):
+    flow = shop.park(token)
+    listed = shop.recourse.cli("events", "list", "--trace", flow["flow"], "--json")
+    moves = [row for row in json.loads(listed.stdout) if row.get("kind") == "flow"]
+    assert [move["phase"] for move in moves] == ["BREAKING", "UNDOING", "NEEDS_HUMAN"]
+    for move in moves:
+        assert shop.recourse.admin("GET", f"/events/{move['event_id']}") == move
+    shown = shop.recourse.cli("events", "show", str(moves[2]["event_id"]))
+    assert shown.returncode == 0 and "NEEDS_HUMAN" in shown.stdout and "422" in shown.stdout
+    assert f"recourse flows show {flow['number']}" in shown.stdout
+    missing = shop.recourse.cli("events", "show", "99999999")
+    assert missing.returncode == 1 and "no event has this id" in missing.stderr
+
+
 def test_a_step_that_was_undone_by_hand_is_told_so_and_the_rest_is_undone(shop, token):
     flow = shop.park(token)
     step = step_of(flow, "payments.charge")["step"]

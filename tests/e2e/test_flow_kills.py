@@ -13,15 +13,20 @@ import time
 
 import pytest
 
+from support.bounds import await_few_descriptors
 from support.flow_campaign import FlowCampaign
 from support.flows import Shop, policy
-from support.recourse import CRASH_POINTS, Recourse
+from support.recourse import CRASH_POINTS, MEASURABLE, Recourse
 
 SECONDS = float(os.environ.get("RECOURSE_STORM_SECONDS", "15"))
 KILLS = max(2, int(os.environ.get("RECOURSE_KILLS", "25")) // 6)
 SEED = os.environ.get("RECOURSE_E2E_SEED") or str(random.SystemRandom().getrandbits(32))
 FORWARD = ["k04", "k05", "k11", "k12"]
 UNDO = ["k17", "k18", "k20", "k21"]
+# Of one process without kills.
+FLOWS_FIRST, FLOWS_THEN = 60, 240
+DESCRIPTORS_MORE = 8
+KIB_MORE = 24 * 1024
 
 
 @pytest.fixture
@@ -110,6 +115,24 @@ def test_kills_at_random_moments_leave_no_flow_half_done(campaign):
             run.strike_at_start(run.random.uniform(0.0, 0.1))
     assert run.made > KILLS, "the agents hardly worked, so the kills proved nothing"
     found = run.reckon()
+    assert not found, "\n".join(found[:30])
+
+
+def test_flows_that_come_and_go_leave_nothing_behind(campaign):
+    """One process, and hundreds of flows: of what it had after the first ones it keeps what its
+    ledger must hold, no connection, and no memory but what is within noise."""
+    run = campaign("bounds", agents=6)
+    run.recourse.start()
+    run.go_through(FLOWS_FIRST)
+    before = await_few_descriptors(run.recourse), run.recourse.memory_kib()[0]
+    run.go_through(FLOWS_THEN)
+    after = await_few_descriptors(run.recourse, before[0]), run.recourse.memory_kib()[0]
+    print(f"descriptors and KiB before {before}, after {after}")
+    assert after[0] <= before[0] + DESCRIPTORS_MORE
+    assert not MEASURABLE or after[1] <= before[1] + KIB_MORE
+    found = run.bounds.violations(run.recourse, run.recourse.verify())
+    assert run.recourse.stop() == 0
+    found += run.reckon()
     assert not found, "\n".join(found[:30])
 
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "filters/saga/step_resender.h"
 #include "tests/filters/saga_shop.h"
 
 namespace recourse {
@@ -30,6 +31,12 @@ class ResendTest : public Test {
   void Cancel() {
     policy().flow_rules.agent_may_cancel = true;
     EXPECT_EQ(world.Order("cancel").status, 202);
+  }
+  // One try for the payment, as somebody who still takes it for unknown makes it.
+  ResendOutcome TryOnce(Event payment) {
+    StepResender resender({world.ledger, world.upstream, world.loop.executor(), world.loop.clock(),
+                           [](const std::string&) { return Result<std::string>("s3cret"); }});
+    return world.loop.Run(resender.Try(std::move(payment), world.policy, world.policy, 10, 0));
   }
   std::string KeyOf(std::size_t write) {
     const std::string* key =
@@ -169,6 +176,21 @@ TEST_F(ResendTest, ARefusalAfterTheLostAnswerProvesNothing) {
   ASSERT_TRUE(world.Act(FlowAction::Kind::kAbsent, step));
   Pass(5);
   EXPECT_EQ(world.PhaseOf(), FlowPhase::kUndone);
+}
+
+TEST_F(ResendTest, OnlyAKnownOutcomeIsCalledSettled) {
+  world.instead.emplace("POST /v1/charges", After(Millis(30'000), Created("late")));
+  const auto told = world.Start(Write("charges"));
+  const Event payment = world.Events().back();
+  ASSERT_EQ(payment.phase, Phase::kDispatching);
+  EXPECT_EQ(TryOnce(payment).kind, ResendOutcome::Kind::kAgain) << "it is being sent";
+  Event other = payment;
+  other.args_hash = Digest{1};
+  EXPECT_EQ(TryOnce(other).kind, ResendOutcome::Kind::kStuck) << "it would be another call";
+  Pass(40);
+  ASSERT_EQ(told->status, 201);
+  EXPECT_EQ(TryOnce(payment).kind, ResendOutcome::Kind::kSettled);
+  EXPECT_EQ(world.upstream.writes.size(), 1U);
 }
 
 }  // namespace

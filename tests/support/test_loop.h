@@ -27,6 +27,8 @@ class TestLoop {
   Timer& timer() { return timer_; }
   MonoTime now() const { return MonoTime(Millis(1'000)) + elapsed_; }
   std::size_t running() const { return running_; }
+  // From now on sleepers wake at multiples of it only, as those of an I/O thread do.
+  void SetTimerTick(Millis tick) { timer_tick_ = tick; }
 
   // Starts a task; it may be done before this returns.
   void Start(Task<void> task) {
@@ -90,7 +92,7 @@ class TestLoop {
     explicit LoopTimer(TestLoop& loop) : loop_(loop) {}
     Task<void> SleepUntil(MonoTime when) override {
       Promise<bool> awake;
-      loop_.sleepers_.emplace(when, &awake);
+      loop_.sleepers_.emplace(loop_.NextTick(when), &awake);
       co_await awake.Wait();
     }
 
@@ -101,6 +103,12 @@ class TestLoop {
   std::vector<Job> TakeJobs() {
     const std::lock_guard lock(mutex_);
     return std::exchange(jobs_, {});
+  }
+  MonoTime NextTick(MonoTime when) const {
+    if (timer_tick_ == Millis(0)) return when;
+    const MonoTime::duration tick(timer_tick_);
+    const auto ticks = (when.time_since_epoch() + tick - MonoTime::duration(1)) / tick;
+    return MonoTime(tick * ticks);
   }
   void WakeNext() {
     const auto next = sleepers_.begin();
@@ -118,6 +126,7 @@ class TestLoop {
   std::vector<Job> jobs_;  // guarded by mutex_
   std::multimap<MonoTime, Promise<bool>*> sleepers_;
   MonoTime::duration elapsed_{};
+  Millis timer_tick_{};
   std::size_t running_ = 0;
   LoopExecutor executor_;
   LoopClock clock_;

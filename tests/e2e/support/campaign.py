@@ -10,6 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from support import checker
+from support.bounds import Bounds
 from support.history import History, Write
 from support.recourse import PATIENCE, NotReady, Recourse
 
@@ -43,6 +44,7 @@ class Campaign:
         self.recourse = Recourse(directory, policy)
         self.history = History(os.path.join(directory, "history.jsonl"))
         self.hits = os.path.join(directory, "hits")
+        self.bounds = Bounds()
         self.lock = threading.Lock()
         self.unanswered = {}  # path -> Write; lost, or told to come back later
         self.repeats = collections.deque()
@@ -107,10 +109,13 @@ class Campaign:
         ]
         for thread in threads:
             thread.start()
+        over = threading.Event()
+        watch = self.bounds.watch(self.recourse, over)
         try:
             until_dead(deadline)
         finally:
-            for thread in threads:
+            over.set()
+            for thread in [*threads, watch]:
                 thread.join()
 
     def strike_at(self, point, passes):
@@ -175,8 +180,9 @@ class Campaign:
             list(pool.map(self.call_until_final, list(self.unanswered.values())))
         report = self.recourse.verify()
         events = self.recourse.events()
+        found = self.bounds.violations(self.recourse, report)
         code = self.recourse.stop()
-        found = checker.check(
+        found += checker.check(
             [l for l in self.double.record() if f"/{self.name}-" in l["path"]],
             self.history.lines(),
             events,

@@ -5,6 +5,7 @@ import collections
 import json
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from support import checker, flow_checker
 from support.campaign import STRIKE_MAX, Campaign, is_final, outcome_of
@@ -170,6 +171,28 @@ class FlowCampaign(Campaign):
                 if not self.advance(flow):
                     time.sleep(0.05)
 
+    def go_through(self, count):
+        """Lets the agents go through so many flows of one process, and waits until none of those
+        that broke is left to be undone."""
+
+        def one(_):
+            flow = self.begin()
+            deadline = time.monotonic() + REST_MAX
+            while flow.next() is not None:
+                assert time.monotonic() < deadline, (flow.fate, flow.told, flow.last)
+                if not self.advance(flow):
+                    time.sleep(0.05)
+
+        with ThreadPoolExecutor(self.agents) as pool:
+            list(pool.map(one, range(count)))
+        deadline = time.monotonic() + REST_MAX
+        while busy := [f for f in self.open_flows() if f["phase"] != "NEEDS_HUMAN"]:
+            assert time.monotonic() < deadline, busy[:3]
+            time.sleep(0.1)
+
+    def open_flows(self):
+        return self.recourse.admin("GET", "/flows?limit=1000")["flows"]
+
     def flows(self):
         """What the process says of its newest flows."""
         return self.recourse.admin("GET", "/flows?all=true&limit=1000")["flows"]
@@ -189,6 +212,7 @@ class FlowCampaign(Campaign):
         report = self.recourse.verify()
         if not report["ok"]:
             found.append(f"I12 verify says {report}")
+        found += self.bounds.violations(self.recourse, report)
         code = self.recourse.stop()
         if code != 0:
             found.append(f"exit code {code} after SIGTERM")

@@ -15,6 +15,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from support import checker
+from support.bounds import Bounds
 from support.campaign import outcome_of
 from support.clients import Client
 from support.history import History
@@ -66,6 +67,7 @@ class Storm:
         self.moved = 0  # retries under another trace
         self.points = collections.Counter()
         self.intents_max = 0
+        self.bounds = Bounds()
 
     # The agents.
     def blow(self, seconds):
@@ -79,11 +81,12 @@ class Storm:
         threads.append(threading.Thread(target=self.guard, args=(self.disrupt,)))
         for thread in threads:
             thread.start()
+        watch = self.bounds.watch(self.recourse, self.over)
         try:
             self.wait(seconds)
         finally:
             self.over.set()
-            for thread in threads:
+            for thread in [*threads, watch]:
                 thread.join()
         assert not self.failures, self.failures[0]
 
@@ -277,6 +280,7 @@ class Storm:
         export = self.export()
         events = self.recourse.events()
         report = self.recourse.verify()
+        bounds = self.bounds.violations(self.recourse, report)
         code = self.recourse.stop()
         history = self.history.lines()
         faulty = {p.intent.write.path for p in self.all if p.intent.fault}
@@ -290,7 +294,7 @@ class Storm:
             settled=SETTLED,
             rested=True,
         )
-        found += endless
+        found += endless + bounds
         if export != events:
             found.append(f"I12 the export holds {len(export)} events, the API {len(events)}")
         if not report["ok"]:
