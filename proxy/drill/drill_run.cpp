@@ -19,6 +19,9 @@ namespace recourse {
 namespace {
 
 constexpr int kFetchSeconds = 20;
+// An outcome that so many looks in kDrillSettleFor did not find is one that nobody finds out. Time
+// alone says nothing: while a busy machine stands still, nobody finds anything out.
+constexpr int kLooksToSettle = 20;
 constexpr std::string_view kTrace = "4bf92f3577b34da6a3ce929d0e0e4736";
 constexpr std::string_view kToken = "drill";
 
@@ -37,6 +40,21 @@ const std::vector<Json>& ItemsAt(const Json& json, std::string_view name) {
 
 // What the agent makes of an answer.
 enum class Told : std::uint8_t { kDone, kRefused, kAgain };
+
+// How long an outcome is looked for.
+class Patience {
+ public:
+  explicit Patience(const Clock& clock)
+      : clock_(clock), until_(clock.Now() + limits::kDrillSettleFor) {}
+
+  // Counts one look; true: there is no use in more.
+  bool EndsWithThisLook() { return ++looks_ > kLooksToSettle && clock_.Now() > until_; }
+
+ private:
+  const Clock& clock_;
+  const MonoTime until_;
+  int looks_ = 0;
+};
 
 class Play {
  public:
@@ -196,14 +214,14 @@ std::optional<Told> Play::Call(std::size_t index) {
 // and goes no further when a step does not come through.
 void Play::RunAgent() {
   for (std::size_t i = 0; i < scenario_.script.size(); ++i) {
-    const MonoTime patience = real_.Now() + limits::kDrillSettleFor;
+    Patience patience(real_);
     for (;;) {
       if (!Revive()) return;
       const auto told = Call(i);
       if (told == Told::kDone) found_.told_done[i] = true;
       if (told == Told::kDone) break;
       if (told == Told::kRefused) return;
-      has_waited_ = told == Told::kAgain && real_.Now() > patience;
+      has_waited_ = told == Told::kAgain && patience.EndsWithThisLook();
       if (has_waited_) return;
       Pause();
     }
@@ -261,11 +279,11 @@ void Play::CancelOpenFlows() {
 // An operator sees to it: to a flow that is to be canceled, to one with an outcome that nobody can
 // find out, and to one whose agent has given up: on a slow day before its outcome was found out.
 void Play::AwaitEnd() {
-  const MonoTime patience = real_.Now() + limits::kDrillSettleFor;
+  Patience patience(real_);
   while (Revive()) {
     if (LookAtFlows()) {
       if (IsAtRest()) return;
-      const bool is_stuck = has_waited_ || (has_unknown_ && real_.Now() > patience);
+      const bool is_stuck = has_waited_ || (has_unknown_ && patience.EndsWithThisLook());
       if (scenario_.operator_cancels || (is_stuck && !scenario_.waits_for_deadline)) {
         CancelOpenFlows();
       }

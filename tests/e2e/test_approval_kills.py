@@ -8,7 +8,7 @@ import pytest
 from support import rawhttp
 from support.approvals import Staffed
 from support.policies import standard
-from support.recourse import CRASH_POINTS, PATIENCE
+from support.recourse import CRASH_POINTS, WAIT_MAX
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 RULES = """\
@@ -26,15 +26,14 @@ def agent(running, path):
     """One try of the agent's call; None: the process was killed under it."""
     try:
         return rawhttp.call(
-            running.port, "POST", path, headers=rawhttp.traced(TRACE), body={"to": "ada"},
-            timeout=15 * PATIENCE,
-        )  # fmt: skip
+            running.port, "POST", path, headers=rawhttp.traced(TRACE), body={"to": "ada"}
+        )
     except (OSError, rawhttp.Cut):
         return None
 
 
 def until_gone(running):
-    deadline = time.monotonic() + 15 * PATIENCE
+    deadline = time.monotonic() + WAIT_MAX
     while running.running():
         assert time.monotonic() < deadline, running.stderr()[-2000:]
         time.sleep(0.005)
@@ -71,7 +70,7 @@ def test_a_kill_at_this_point_sends_nothing_twice_and_nothing_unapproved(
         if told.status == 202 and running.waiting():
             assert running.approve(told.json()["operation"])[0] == 200
             double.await_effects(path)
-        deadline = time.monotonic() + 15 * PATIENCE
+        deadline = time.monotonic() + WAIT_MAX
         while (told := agent(running, path)).status == 202 and time.monotonic() < deadline:
             time.sleep(0.02)
         last = running.events_for(path)[-1]

@@ -5,7 +5,7 @@ import secrets
 import time
 
 from support import rawhttp
-from support.recourse import PATIENCE, Recourse, run_cli
+from support.recourse import WAIT_MAX, Recourse, run_cli
 
 TRACE = "6bf92f3577b34da6a3ce929d0e0e4736"
 POLICY = """\
@@ -134,7 +134,7 @@ def test_no_secret_of_a_call_reaches_disk_logs_metrics_or_exports(double, tmp_pa
             "verify": json.dumps(proxy.verify()),
         }
         operators = proxy.cli("ledger", "export", "--with-answers").stdout
-        deadline = time.monotonic() + 10 * PATIENCE  # the access log is written behind the answers
+        deadline = time.monotonic() + WAIT_MAX  # the access log is written behind the answers
         while proxy.stdout().count("\n") < 6:
             assert time.monotonic() < deadline, proxy.stdout()
             time.sleep(0.01)

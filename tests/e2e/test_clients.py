@@ -7,7 +7,7 @@ import subprocess
 import pytest
 import requests
 
-from support.recourse import Recourse
+from support.recourse import WAIT_MAX, Recourse
 
 CLIENTS = pathlib.Path(__file__).resolve().parent / "clients"
 POLICY = """\
@@ -52,7 +52,7 @@ class JsonServer:
 
     def stop(self):
         self.process.stdin.close()
-        self.process.wait(10)
+        self.process.wait(WAIT_MAX)
         self.process.stdout.close()
 
 
@@ -73,7 +73,7 @@ def proxy(rows, tmp_path):
 def node(*arguments):
     ended = subprocess.run(
         ["node", str(CLIENTS / "call.mjs"), *arguments],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=2 * WAIT_MAX, check=False,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
     answer = json.loads(ended.stdout)
@@ -89,14 +89,14 @@ def by_axios(url, value):
 
 
 def by_requests(url, value):
-    answer = requests.post(url, json=value, timeout=30)
+    answer = requests.post(url, json=value, timeout=WAIT_MAX)
     return answer.status_code, {k.lower(): v for k, v in answer.headers.items()}, answer.text
 
 
 def by_curl(url, value):
     ended = subprocess.run(
         ["curl", "-sS", "-i", "-H", "Content-Type: application/json", "-d", json.dumps(value), url],
-        capture_output=True, timeout=60, check=True,
+        capture_output=True, timeout=2 * WAIT_MAX, check=True,
     )  # fmt: skip
     head, _, body = ended.stdout.decode().partition("\r\n\r\n")
     first, *lines = head.split("\r\n")
@@ -142,8 +142,8 @@ def test_reads_see_the_backend(proxy, rows):
     by_requests(url, {"amount": 1})
     with requests.Session() as session:
         for _ in range(3):
-            assert session.get(url, timeout=30).json() == [{"amount": 1, "id": 1}]
-        assert session.get(url + "/9", timeout=30).status_code == 404
+            assert session.get(url, timeout=WAIT_MAX).json() == [{"amount": 1, "id": 1}]
+        assert session.get(url + "/9", timeout=WAIT_MAX).status_code == 404
 
 
 def test_curl_sends_a_large_body_with_expect(proxy, rows, tmp_path):
@@ -152,7 +152,9 @@ def test_curl_sends_a_large_body_with_expect(proxy, rows, tmp_path):
     url = f"http://127.0.0.1:{proxy.port}/orders"
     command = ["curl", "-sS", "-o", "/dev/null", "-w", "%{http_code}", "-H",
                "Content-Type: application/json", "--data-binary", f"@{file}", url]  # fmt: skip
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    ended = subprocess.run(
+        command, capture_output=True, text=True, timeout=2 * WAIT_MAX, check=True
+    )
     # json-server's own limit of request bodies answers 413, which must come through as it is.
     assert ended.stdout in ("201", "413")
 

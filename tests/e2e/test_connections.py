@@ -11,10 +11,14 @@ import pytest
 from support import rawhttp
 from support.certificates import Maker
 from support.double import ServedPort
-from support.recourse import PATIENCE, Recourse
+from support.recourse import WAIT_MAX, Recourse
 from support.shim import Shim, needs_shim
 
-POLICY = 'version: 1\nbackends:\n  shop: {{ url: "{url}", hosts: [ shop.test ]{more} }}\n'
+POLICY = """\
+version: 1
+backends:
+  shop: {{ url: "{url}", hosts: [ shop.test ], connect_timeout: 30s{more} }}
+"""
 KEPT = b"HTTP/1.1 200 OK\r\nKeep-Alive: timeout=60\r\nContent-Length: 2\r\n\r\nok"
 
 
@@ -49,19 +53,22 @@ def test_a_kept_connection_does_not_outlive_the_policy_that_it_was_opened_under(
                 assert rawhttp.call(running.port, "GET", "/a").status == 200
             assert not port.ended.acquire(timeout=0.1)
             reload(running, text + "# changed\n")
-            assert port.ended.acquire(timeout=10 * PATIENCE), "it is still kept"
+            assert port.ended.acquire(timeout=WAIT_MAX), "it is still kept"
             assert rawhttp.call(running.port, "GET", "/a").status == 200
 
 
 @pytest.mark.parametrize("lane", ["whole", "uploaded"])
 def test_a_client_that_left_before_its_answer_began_frees_the_backend(tmp_path, lane):
     """Also when the backend may think for minutes."""
-    freed = threading.Event()
+    whole, freed = threading.Event(), threading.Event()
 
     def serve(port, sock):
         left = port.head(sock)
         while lane == "uploaded" and len(left) < 5:
-            left += sock.recv(5)
+            data = sock.recv(5)
+            assert data, "the body is cut"
+            left += data
+        whole.set()
         with contextlib.suppress(ConnectionError):
             sock.recv(1)
         freed.set()
@@ -77,15 +84,15 @@ def test_a_client_that_left_before_its_answer_began_frees_the_backend(tmp_path, 
                 size = {"Content-Length": 5}
                 connection.send(rawhttp.render("POST", "/search", "shop.test", size, length=False))
                 connection.send(b"hel")
-            deadline = time.monotonic() + 10 * PATIENCE
+            deadline = time.monotonic() + WAIT_MAX
             while not port.heads:
                 assert time.monotonic() < deadline
                 time.sleep(0.01)
             if lane == "uploaded":
                 connection.send(b"lo")
-                time.sleep(0.1)
+                assert whole.wait(WAIT_MAX)
             connection.reset()
-            assert freed.wait(10 * PATIENCE), "the backend still works for nobody"
+            assert freed.wait(WAIT_MAX), "the backend still works for nobody"
             (line,) = running.await_log(lambda line: line["client_gone"])
             assert "error" not in line or line["error"] is None
 
@@ -126,7 +133,7 @@ def test_a_backend_that_left_or_spoke_before_it_was_asked_was_sent_nothing(tmp_p
         while data := sock.recv(65536):
             seen.append(data)
 
-    shim = Shim(tmp_path, tmp_path / "data", "fdatasync:1:150:sticky")
+    shim = Shim(tmp_path, tmp_path / "data", "fdatasync:1:1500:sticky")
     with ServedPort(serve) as port, Recourse(
         tmp_path, POLICY.format(url=port.url, more=""), env=shim.env
     ) as running:
@@ -155,7 +162,7 @@ def test_a_server_that_refuses_after_it_has_read_leaves_the_outcome_unknown(tmp_
                 port = int(line.rsplit(":", 1)[1])
         policy = POLICY.format(
             url=f"https://localhost:{port}",
-            more=f', addresses: [ loopback ], timeout: 10s, tls: {{ ca_file: "{maker.cert}" }}',
+            more=f', addresses: [ loopback ], timeout: 60s, tls: {{ ca_file: "{maker.cert}" }}',
         )
 
         def ask_for_a_certificate():
@@ -174,6 +181,6 @@ def test_a_server_that_refuses_after_it_has_read_leaves_the_outcome_unknown(tmp_
             assert running.events_for("/orders")[-1]["phase"] == "UNCERTAIN"
     finally:
         server.kill()
-        server.wait(10)
+        server.wait(WAIT_MAX)
         server.stdin.close()
         server.stdout.close()

@@ -14,10 +14,11 @@ from support.double import ServedPort
 from support.faults import FAULTS
 from support.history import History, Write
 from support.policies import standard
-from support.recourse import Recourse
+from support.recourse import PATIENCE, Recourse
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 CROWD = 200
+RUN_MAX = 500 * PATIENCE  # of all crowds together
 CASES = [
     (name, route)
     for name, fault in FAULTS.items()
@@ -35,7 +36,7 @@ class Crowd:
         double.script("POST", self.path, self.fault.steps, None)
         write = Write(self.path, TRACE)
         with ThreadPoolExecutor(CROWD) as pool:
-            calls = [pool.submit(history.call, proxy.port, write, 60) for _ in range(CROWD)]
+            calls = [pool.submit(history.call, proxy.port, write) for _ in range(CROWD)]
             self.answers = [call.result() for call in calls]
         self.proxy = proxy
         self.double = double
@@ -56,7 +57,7 @@ class Crowd:
 def crowds(double, tmp_path_factory):
     directory = tmp_path_factory.mktemp("crowds")
     history = History(str(directory / "history.jsonl"))
-    policy = standard(double, timeout="1s", absent_after="1s")
+    policy = standard(double, timeout="5s", absent_after="3s")
     with Recourse(directory, policy) as proxy, ThreadPoolExecutor(3) as pool:
         yield {
             case: pool.submit(Crowd, double, proxy, history, *case) for case in CASES
@@ -68,7 +69,7 @@ def crowds(double, tmp_path_factory):
 def test_b36_a_crowd_of_duplicates_makes_one_dispatch_and_hears_one_story(
     crowds, double, name, route
 ):
-    crowd = crowds[0][name, route].result(timeout=120)
+    crowd = crowds[0][name, route].result(timeout=RUN_MAX)
     proxy = crowds[1]
     rows = proxy.events_for(crowd.path)
     effects = double.effects(crowd.path)
@@ -92,7 +93,7 @@ def test_b36_a_crowd_of_duplicates_makes_one_dispatch_and_hears_one_story(
 
 def test_b36_the_crowds_broke_no_promise(crowds, double):
     for future in crowds[0].values():
-        future.result(timeout=240)
+        future.result(timeout=RUN_MAX)
     history = crowds[2].lines()
     record = [line for line in double.record() if "/crowd-" in line["path"]]
     found = checker.check(
@@ -147,7 +148,7 @@ def test_b33_a_backend_that_closes_idle_connections_makes_no_write_unknown(tmp_p
                 read = rawhttp.call(proxy.port, "GET", "/read/x", host="shop.test")
                 assert read.status == 201, (number, read)  # reads do reuse, and are sent again
                 write = Write(f"/plain/{number}", TRACE)
-                with rawhttp.Connection(proxy.port, 20) as connection:
+                with rawhttp.Connection(proxy.port) as connection:
                     connection.send(write.data)
                     assert connection.response("POST").status == 201, number
                 assert backend.bodies[write.body] == 1

@@ -10,13 +10,13 @@ import pytest
 from support import rawhttp
 from support.double import ServedPort
 from support.policies import standard
-from support.recourse import MEASURABLE, PATIENCE, Recourse
+from support.recourse import MEASURABLE, WAIT_MAX, Recourse
 
 MIB = 1 << 20
-# Short enough for a test, long enough for a loaded machine; `run` documents the real ones.
-ARGUMENTS = ["--head-timeout", "1s", "--body-timeout", "1s", "--idle-timeout", "2s",
-             "--send-timeout", "1s", "--stream-timeout", "2s"]  # fmt: skip
-LATE_MAX = 8 * PATIENCE
+# Short enough for a test, longer than a busy machine stands still; `run` documents the real ones.
+LIMIT = 4
+ARGUMENTS = ["--head-timeout", f"{LIMIT}s", "--body-timeout", f"{LIMIT}s", "--idle-timeout", "1m",
+             "--send-timeout", f"{LIMIT}s", "--stream-timeout", "1m"]  # fmt: skip
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def others_are_served(process, token):
     try:
         yield
         # The block may be over before a busy machine has let this thread run.
-        late = time.monotonic() + LATE_MAX
+        late = time.monotonic() + WAIT_MAX
         while len(answers) < 3 and time.monotonic() < late:
             time.sleep(0.02)
     finally:
@@ -77,18 +77,22 @@ def statuses_of(connections):
 
 def test_d01_heads_that_trickle_in_are_ended(hasty, token):
     """A byte now and then buys no time: the head has one deadline."""
-    began = time.monotonic()
     with others_are_served(hasty, token):
-        slow = [rawhttp.Connection(hasty.port, timeout=LATE_MAX) for _ in range(200)]
+        slow = [rawhttp.Connection(hasty.port) for _ in range(200)]
         head = rawhttp.render("GET", "/read/slow", "shop.test", {"X-Slow": "x" * 200})
-        drip(slow, head, 0.1, lambda: time.monotonic() > began + 2)
+        began = time.monotonic()
+        drip(slow, head, 0.1, lambda: time.monotonic() > began + LIMIT + 1)
         assert statuses_of(slow) == [408] * len(slow)
 
 
 def test_d01_two_thousand_slow_heads_cost_little_and_delay_nobody(double, tmp_path, token):
     """Each is in the middle of its head, and gets a byte more now and then."""
     count = 2000
-    with Recourse(tmp_path, standard(double)) as running, contextlib.ExitStack() as stack:
+    arguments = ["--head-timeout", "10m"]  # all are to be held at once, however long that takes
+    with (
+        Recourse(tmp_path, standard(double), arguments) as running,
+        contextlib.ExitStack() as stack,
+    ):
         assert rawhttp.call(running.port, "GET", f"/read/{token}").status == 200
         before, _ = running.memory_kib()
         slow = []
@@ -123,13 +127,13 @@ def test_d03_a_reader_that_is_too_slow_is_cut_and_the_others_go_on(hasty, double
         request *= 8
     with (
         others_are_served(hasty, token),
-        rawhttp.Connection(hasty.port, LATE_MAX, receive_buffer=4096) as slow,
+        rawhttp.Connection(hasty.port, receive_buffer=4096) as slow,
     ):
         slow.send(request)
         began = time.monotonic()
         # What the kernel has taken already is still there to read.
         while not any(line["client_gone"] for line in hasty.access_log()):
-            assert time.monotonic() < began + LATE_MAX, "it is still served"
+            assert time.monotonic() < began + WAIT_MAX, "it is still served"
             assert slow.socket.recv(1024)
             time.sleep(0.1)
     if lane == "write":
@@ -138,10 +142,14 @@ def test_d03_a_reader_that_is_too_slow_is_cut_and_the_others_go_on(hasty, double
         assert len(double.effects(path)) == 1
 
 
-def test_d15_connections_that_ask_nothing_are_closed(hasty, token):
-    with others_are_served(hasty, token):
-        fresh = rawhttp.Connection(hasty.port, timeout=LATE_MAX)
-        used = rawhttp.Connection(hasty.port, timeout=LATE_MAX)
+def test_d15_connections_that_ask_nothing_are_closed(double, tmp_path, token):
+    arguments = ["--idle-timeout", "5s"]
+    with (
+        Recourse(tmp_path, standard(double), arguments) as running,
+        others_are_served(running, token),
+    ):
+        fresh = rawhttp.Connection(running.port)
+        used = rawhttp.Connection(running.port)
         used.send(rawhttp.render("GET", f"/read/{token}", "shop.test"))
         assert used.response().status == 200
         assert fresh.at_end() and used.at_end()
@@ -162,11 +170,11 @@ def test_d02_bodies_that_trickle_in_are_ended(hasty, double, token, lane, name):
     fields, body = SLOW_BODIES[name]
     before = len(double.effects(path))
     with others_are_served(hasty, token):
-        slow = [rawhttp.Connection(hasty.port, timeout=LATE_MAX) for _ in range(10)]
+        slow = [rawhttp.Connection(hasty.port) for _ in range(10)]
         for connection in slow:
             connection.send(rawhttp.render("POST", path, "shop.test", fields, length=False))
         began = time.monotonic()
-        drip(slow, body, 0.05, lambda: time.monotonic() > began + 2)
+        drip(slow, body, 0.05, lambda: time.monotonic() > began + LIMIT + 1)
         assert statuses_of(slow) == [408] * len(slow)
     assert len(double.effects(path)) == before
     if lane == "write":
@@ -178,9 +186,9 @@ def test_a_body_that_is_slow_but_steady_arrives(hasty, token, lane):
     """Longer than the timeout, at a little more than the least rate."""
     path = "/read/upload" if lane == "read" else f"/plain/{token}"
     with rawhttp.Connection(hasty.port) as connection:
-        size = {"Content-Length": 30 * 120}
+        size = {"Content-Length": 70 * 120}
         connection.send(rawhttp.render("POST", path, "shop.test", size, length=False))
-        for _ in range(30):
+        for _ in range(70):
             time.sleep(0.08)
             connection.send(b"a" * 120)
         assert connection.response("POST").status in (200, 201)
@@ -193,10 +201,10 @@ def test_d03_answers_that_nobody_reads_are_given_up(hasty, double, token):
     with others_are_served(hasty, token):
         greedy = []
         for _ in range(20):
-            connection = rawhttp.Connection(hasty.port, LATE_MAX, receive_buffer=4096)
+            connection = rawhttp.Connection(hasty.port, receive_buffer=4096)
             connection.send(rawhttp.render("GET", f"{path}?n={100 * MIB}", "shop.test"))
             greedy.append(connection)
-        lines = hasty.await_log(lambda line: line["bytes_out"] > MIB, len(greedy), LATE_MAX)
+        lines = hasty.await_log(lambda line: line["bytes_out"] > MIB, len(greedy))
         now, _ = hasty.memory_kib()
         assert not MEASURABLE or now - before < 20 * 400, f"{before} KiB before, {now} KiB now"
         assert all(line["client_gone"] and line["bytes_out"] < 50 * MIB for line in lines)
@@ -213,7 +221,8 @@ def test_d03_a_slow_reader_delays_nobody(hasty, double, token):
     ):
         slow.send(rawhttp.render("GET", f"{path}?n={100 * MIB}", "shop.test"))
         assert slow.head()[0] == 200
-        for _ in range(25):
+        began = time.monotonic()
+        while time.monotonic() < began + LIMIT + 1:
             assert slow.socket.recv(1 << 14)
             time.sleep(0.1)
 
@@ -228,7 +237,7 @@ def test_d04_a_flood_of_connections_leaves_the_process_usable(double, tmp_path, 
                 if number % 50 == 0:
                     kept.send(rawhttp.render("GET", f"/read/{token}", "shop.test"))
                     assert kept.response().status == 200
-        deadline = time.monotonic() + LATE_MAX
+        deadline = time.monotonic() + WAIT_MAX
         while True:
             answer = rawhttp.call(running.port, "GET", f"/read/{token}")
             if answer.status == 200:
@@ -260,20 +269,28 @@ FLOODS = {
 }
 
 
+@pytest.fixture
+def calm(double, tmp_path):
+    """No limit of it is met by a client that only is slow."""
+    with Recourse(tmp_path, standard(double)) as running:
+        yield running
+        assert running.running(), running.stderr()[-4000:]
+
+
 @pytest.mark.parametrize("name", FLOODS)
 @pytest.mark.parametrize("lane", ["read", "write"])
-def test_floods_of_framing_are_cut_early(hasty, double, token, lane, name):
+def test_floods_of_framing_are_cut_early(calm, double, token, lane, name):
     """Sixty-four MiB of framing: a small part is taken, none is kept, the answer says why."""
     flood, statuses = FLOODS[name]
     path = "/read/upload" if lane == "read" else f"/plain/{token}"
-    before, _ = hasty.memory_kib()
-    with rawhttp.Connection(hasty.port) as connection:
+    before, _ = calm.memory_kib()
+    with rawhttp.Connection(calm.port) as connection:
         coding = {"Transfer-Encoding": "chunked"}
         connection.send(rawhttp.render("POST", path, "shop.test", coding, length=False))
         with pytest.raises((BrokenPipeError, ConnectionResetError)):
             flood(connection)
         assert connection.response("POST").status in statuses
-    now, _ = hasty.memory_kib()
+    now, _ = calm.memory_kib()
     assert not MEASURABLE or now - before < 4096, f"{before} KiB before, {now} KiB now"
     assert double.effects(path) == []
     if lane == "write":
@@ -313,7 +330,7 @@ def test_a_stream_of_many_events_needs_no_memory(tmp_path):
     with (
         ServedPort(serve) as port,
         Recourse(tmp_path, POLICY.format(url=port.url)) as running,
-        rawhttp.Connection(running.port, timeout=60 * PATIENCE) as connection,
+        rawhttp.Connection(running.port) as connection,
     ):
         connection.send(rawhttp.render("GET", "/events", "shop.test"))
         assert connection.head()[0] == 200
@@ -326,7 +343,7 @@ def test_a_stream_of_many_events_needs_no_memory(tmp_path):
         assert not MEASURABLE or now - before < 2048, f"{before} KiB before, {now} KiB now"
 
 
-@pytest.mark.parametrize("gap, whole", [(0.7, True), (30, False)], ids=["heartbeats", "silence"])
+@pytest.mark.parametrize("gap, whole", [(2, True), (300, False)], ids=["heartbeats", "silence"])
 def test_a_stream_lives_as_long_as_its_heartbeats(tmp_path, gap, whole):
     """The bound is on silence, not on the length of the stream."""
 
@@ -340,8 +357,8 @@ def test_a_stream_lives_as_long_as_its_heartbeats(tmp_path, gap, whole):
 
     with (
         ServedPort(serve) as port,
-        Recourse(tmp_path, POLICY.format(url=port.url), ["--stream-timeout", "1200ms"]) as running,
-        rawhttp.Connection(running.port, timeout=20 * PATIENCE) as connection,
+        Recourse(tmp_path, POLICY.format(url=port.url), ["--stream-timeout", "6s"]) as running,
+        rawhttp.Connection(running.port) as connection,
     ):
         connection.send(rawhttp.render("GET", "/events", "shop.test"))
         if whole:

@@ -12,22 +12,23 @@ from support import checker, rawhttp
 from support.double import FullPort, RefusedPort, ResettingPort
 from support.faults import FAULTS
 from support.history import History, Write
-from support.recourse import Recourse
+from support.recourse import PATIENCE, Recourse
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 RACERS = 8
+RUN_MAX = 300 * PATIENCE  # of all scenarios together
 POLICY = """\
 version: 1
 backends:
-  shop:  {{ url: "http://127.0.0.1:{shop}", hosts: [ shop.test ], timeout: 1s }}
+  shop:  {{ url: "http://127.0.0.1:{shop}", hosts: [ shop.test ], timeout: 5s }}
   down:  {{ url: "http://127.0.0.1:{down}", hosts: [ down.test ] }}
   full:  {{ url: "http://127.0.0.1:{full}", hosts: [ full.test ], connect_timeout: 300ms }}
-  reset: {{ url: "http://127.0.0.1:{reset}", hosts: [ reset.test ], timeout: 1s }}
+  reset: {{ url: "http://127.0.0.1:{reset}", hosts: [ reset.test ], timeout: 5s }}
 tools:
   plain.create:  {{ match: "POST shop /plain/{{token}}", {write} }}
   judged.create:
     {{ match: "POST shop /judged/{{token}}", {write}, success_when: [ "answer.body#/ok == true" ] }}
-  large.create:  {{ match: "POST shop /large/{{token}}", {write}, timeout: 3s }}
+  large.create:  {{ match: "POST shop /large/{{token}}", {write}, timeout: 10s }}
   listed.create: {{ match: "POST shop /listed/{{token}}", {write}, not_executed: [ 503 ] }}
   probed.create:
     match: POST shop /probed/{{token}}
@@ -36,7 +37,7 @@ tools:
     settle:
       request: "GET /probed/{{path.token}}?client_ref={{body#/client_ref}}"
       happened: answer.body#/items/0/id
-      absent_after: 1s
+      absent_after: 3s
     undo: none
     reason: rows of tests are never undone
   late.create:
@@ -46,7 +47,7 @@ tools:
     settle:
       request: "GET /late/{{path.token}}?client_ref={{body#/client_ref}}"
       happened: answer.body#/items/0/id
-      absent_after: 10s
+      absent_after: 1h
     undo: none
     reason: rows of tests are never undone
   down.create:  {{ match: "POST down /plain/{{token}}", {write} }}
@@ -87,7 +88,7 @@ class Scenario:
         self.effects = fixture.double.effects(self.path)
 
     def call(self):
-        return self.fixture.history.call(self.fixture.proxy.port, self.write, timeout=20)
+        return self.fixture.history.call(self.fixture.proxy.port, self.write)
 
     def come_to_rest(self):
         """The last event once it has settled, or at once where nothing can settle it."""
@@ -122,7 +123,7 @@ def faults(double, tmp_path_factory):
 
 @pytest.mark.parametrize("name, route, raced", CASES)
 def test_a_fault_leads_to_its_phase(faults, name, route, raced):
-    seen = faults.futures[name, route, raced].result(timeout=120)
+    seen = faults.futures[name, route, raced].result(timeout=RUN_MAX)
     fault = seen.fault
     assert len(seen.effects) == fault.effects
     if route == "probed" and "UNCERTAIN" in fault.phases:
@@ -146,7 +147,7 @@ UNSETTLED = [c for c in CASES if not c[2] and FAULTS[c[0]].phases == ("UNCERTAIN
 
 @pytest.mark.parametrize("name, route, raced", UNSETTLED)
 def test_a_repeat_after_the_fault_is_told_the_truth(faults, name, route, raced):
-    seen = faults.futures[name, route, raced].result(timeout=120)
+    seen = faults.futures[name, route, raced].result(timeout=RUN_MAX)
     answer = seen.call()
     if route != "probed":
         # A whole answer that proves nothing (a redirect) is told again with the same reservation.
@@ -198,12 +199,12 @@ def test_b16_an_execution_after_absent_probes_is_still_found(faults):
     answer = faults.history.call(faults.proxy.port, write)
     assert answer.status == 504 and answer.json()["outcome"] == "unknown"
     for _ in range(3):  # a repeat probes at once
-        repeat = faults.history.call(faults.proxy.port, write, timeout=20)
+        repeat = faults.history.call(faults.proxy.port, write)
         assert repeat.status == 409 and repeat.json()["outcome"] == "unknown"
     faults.double.await_requests("GET", path, count=3)
     faults.double.open_gate("b16")
     faults.double.await_effects(path)
-    repeat = faults.history.call(faults.proxy.port, write, timeout=20)
+    repeat = faults.history.call(faults.proxy.port, write)
     assert repeat.outcome == "executed", repeat
     row = faults.proxy.await_phase(path, ("SUCCEEDED", "ANSWER_LOST"))
     phases = [event["phase"] for event in faults.proxy.events_for(path)]
@@ -224,7 +225,7 @@ def test_b34_a_broken_probe_leaves_the_outcome_unknown(faults, fault):
     write = Write(path, TRACE)
     assert faults.history.call(faults.proxy.port, write).json()["outcome"] == "unknown"
     faults.double.await_requests("GET", path, count=2 if fault != "silent" else 1)
-    repeat = faults.history.call(faults.proxy.port, write, timeout=20)
+    repeat = faults.history.call(faults.proxy.port, write)
     assert repeat.status == 409 and repeat.json()["outcome"] == "unknown"
     assert faults.proxy.events_for(path)[-1]["phase"] == "UNCERTAIN"
     assert len(faults.double.effects(path)) == 1
@@ -232,7 +233,7 @@ def test_b34_a_broken_probe_leaves_the_outcome_unknown(faults, fault):
 
 def test_the_whole_run_breaks_no_promise(faults):
     for future in faults.futures.values():
-        future.result(timeout=120)
+        future.result(timeout=RUN_MAX)
     history = faults.history.lines()
     everything = {line["path"] for line in history}
     # The double has no effect to show for an unreachable backend, and broken probes settle nothing.

@@ -31,7 +31,11 @@ FLOW = """\
 NAMES = ("undo", "keep", "ask")
 
 
-def timed(double, deadline="1s"):
+# Longer than a busy machine takes for the few calls of an agent.
+DEADLINE = 5
+
+
+def timed(double, deadline=f"{DEADLINE}s"):
     return policy(
         double,
         tools="".join(TOOL.format(name=name) for name in NAMES),
@@ -90,12 +94,12 @@ def test_a_flow_that_ended_in_time_stays(shop, token):
 def test_a_deadline_that_passed_while_the_process_was_down_still_undoes_the_flow(
     double, token, tmp_path
 ):
-    with Recourse(tmp_path, timed(double, "300ms")) as running:
+    with Recourse(tmp_path, timed(double)) as running:
         shop = Shop(running, double)
         agent = shop.agent(token)
         agent.does("undo", "orders")
         running.kill()
-        time.sleep(0.4)  # the deadline passes
+        time.sleep(DEADLINE + 0.1)  # the deadline passes
         assert agent.undone() == []
         running.start()
         agent.await_undone()
@@ -103,12 +107,12 @@ def test_a_deadline_that_passed_while_the_process_was_down_still_undoes_the_flow
 
 
 def test_an_agent_that_comes_back_after_a_long_stop_may_still_end_its_flow(double, token, tmp_path):
-    with Recourse(tmp_path, timed(double, "300ms")) as running:
+    with Recourse(tmp_path, timed(double)) as running:
         shop = Shop(running, double)
         agent = shop.agent(token)
         agent.does("undo", "orders")
         running.kill()
-        time.sleep(0.4)
+        time.sleep(DEADLINE + 0.1)
         running.start()
         agent.does("undo-end")
         later = shop.agent(f"{token}-later")
@@ -120,7 +124,7 @@ def test_an_agent_that_comes_back_after_a_long_stop_may_still_end_its_flow(doubl
 def test_a_process_that_is_ended_awaits_its_undo_request_and_goes_on_after_its_start(
     double, token, tmp_path
 ):
-    with Recourse(tmp_path, policy(double, "30s")) as running:
+    with Recourse(tmp_path, policy(double)) as running:
         agent = Shop(running, double).agent(token)
         agent.does("orders", "payments")
         agent.script_undo("payments", ["read", "execute", {"gate": token}, "answer"])

@@ -11,13 +11,14 @@ from support.recourse import Recourse
 POLICY = """\
 version: 1
 backends:
-  shop: {{ url: "{url}", hosts: [ shop.test ], timeout: 5s }}
+  shop: {{ url: "{url}", hosts: [ shop.test ], timeout: 60s,
+          connect_timeout: 30s }}
 tools:
   orders.create:
     match: POST shop /orders/{{token}}
     effect: write
     settle: {{ request: "GET /orders/{{path.token}}?client_ref={{body#/client_ref}}",
-              happened: answer.body#/items/0/id, absent_after: 500ms }}
+              happened: answer.body#/items/0/id, absent_after: 3s }}
     undo:
       request: "DELETE /orders/{{path.token}}/{{external_ref}}"
       credentials: {{ Authorization: {{ file: {secret}, prefix: "Bearer " }} }}

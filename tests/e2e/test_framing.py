@@ -9,7 +9,6 @@ import pytest
 
 from support import rawhttp
 from support.corpus import LENGTH, chunked, head, sized
-from support.recourse import PATIENCE
 
 def received(double, target):
     """Requests whose target starts so, whatever their method."""
@@ -172,7 +171,7 @@ def test_h58_options_of_the_server_stays_here(proxy, double):
 
 def test_d01_a_head_that_never_ends_is_timed_out(proxy, double, token):
     """Takes as long as the head may: ten seconds."""
-    with rawhttp.Connection(proxy.port, timeout=30 * PATIENCE) as connection:
+    with rawhttp.Connection(proxy.port) as connection:
         connection.send(f"POST /plain/{token} HTTP/1.1\r\nHost: sh".encode())
         assert connection.response().status == 408
         assert connection.at_end()

@@ -13,7 +13,7 @@ from support import rawhttp
 from support.certificates import FUTURE, PAST, Maker
 from support.double import ServedPort
 from support.policies import standard
-from support.recourse import MEASURABLE, PATIENCE, NotReady, Recourse
+from support.recourse import MEASURABLE, WAIT_MAX, NotReady, Recourse
 
 
 class SecureConnection(rawhttp.Connection):
@@ -64,14 +64,14 @@ class Lab:
             return True
 
     def await_log(self, text):
-        deadline = time.monotonic() + 10 * PATIENCE
+        deadline = time.monotonic() + WAIT_MAX
         while text not in self.recourse.stderr():
             assert time.monotonic() < deadline, (text, self.recourse.stderr()[-2000:])
             time.sleep(0.05)
 
     def refused_and_logged(self, text, attempt):
         """Repeats the attempt: only one line a second tells of those that failed."""
-        deadline = time.monotonic() + 10 * PATIENCE
+        deadline = time.monotonic() + WAIT_MAX
         while text not in self.recourse.stderr():
             assert time.monotonic() < deadline, (text, self.recourse.stderr()[-2000:])
             assert attempt()
@@ -104,7 +104,7 @@ def test_two_callers_never_see_each_others_answers(lab, double, token):
         assert again[who].body == first[who].body
     callers = {event["caller"] for event in lab.recourse.events_for(path)}
     assert callers == {"spiffe://shop.test/ns/a/sa/ada", "spiffe://shop.test/ns/a/sa/bob"}
-    deadline = time.monotonic() + 10 * PATIENCE
+    deadline = time.monotonic() + WAIT_MAX
     while not callers <= {line.get("caller") for line in lab.recourse.access_log()}:
         assert time.monotonic() < deadline, "the access log names the callers"
         time.sleep(0.05)
@@ -237,7 +237,7 @@ def test_silent_clients_take_neither_the_port_nor_each_other_with_them(lab):
 
             def knock(source, said=b""):
                 sock = socket.create_connection(
-                    ("127.0.0.1", lab.recourse.port), 15 * PATIENCE, (source, 0)
+                    ("127.0.0.1", lab.recourse.port), WAIT_MAX, (source, 0)
                 )
                 stack.enter_context(sock)
                 sock.sendall(said)
@@ -270,7 +270,7 @@ def test_certificates_are_read_again_on_sighup_all_or_nothing(lab):
         lab.server.cert.write_text(fresh.cert.read_text())
         lab.server.key.write_text(fresh.key.read_text())
         lab.recourse.process.send_signal(signal.SIGHUP)
-        deadline = time.monotonic() + 10 * PATIENCE
+        deadline = time.monotonic() + WAIT_MAX
         while serial() == before:
             assert time.monotonic() < deadline
         kept.send(rawhttp.render("GET", "/read/x", "shop.test"))
@@ -288,7 +288,7 @@ def test_certificates_that_change_on_disk_are_taken_without_a_signal(lab):
     fresh = lab.maker.issue("unsignalled")
     lab.server.cert.write_text(fresh.cert.read_text())
     lab.server.key.write_text(fresh.key.read_text())
-    deadline = time.monotonic() + 30 * PATIENCE
+    deadline = time.monotonic() + WAIT_MAX
     while serial() == before:
         assert time.monotonic() < deadline
         # The files are looked at every few seconds, and after a change beside the policy.
@@ -350,7 +350,7 @@ def test_d16_a_client_may_not_renegotiate(plain_tls):
     done = subprocess.run(
         ["openssl", "s_client", "-connect", f"127.0.0.1:{running.port}", "-tls1_2"],
         input=b"R\nGET /read/x HTTP/1.1\r\nHost: shop.test\r\nConnection: close\r\n\r\n",
-        capture_output=True, timeout=20 * PATIENCE, check=False,
+        capture_output=True, timeout=WAIT_MAX, check=False,
     )  # fmt: skip
     told = (done.stdout + done.stderr).decode(errors="replace")
     assert "RENEGOTIATING" in told, told[-2000:]
@@ -365,7 +365,7 @@ def test_d16_a_huge_handshake_is_cut_and_costs_little(plain_tls, announced):
     running = plain_tls
     before, _ = running.memory_kib()
     sent = 0
-    with socket.create_connection(("127.0.0.1", running.port), timeout=15 * PATIENCE) as sock:
+    with socket.create_connection(("127.0.0.1", running.port), timeout=WAIT_MAX) as sock:
         record = b"\x16\x03\x01" + (16_384).to_bytes(2, "big")
         hello = b"\x01" + announced.to_bytes(3, "big") + bytes(16_380)
         with contextlib.suppress(OSError):

@@ -7,7 +7,7 @@ import pytest
 from support import rawhttp
 from support.double import ServedPort
 from support.policies import standard
-from support.recourse import PATIENCE, Recourse
+from support.recourse import Recourse
 
 OK = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 HINTS = (
@@ -207,13 +207,13 @@ def test_c5_an_answer_before_the_body_is_the_answer(tmp_path, lane, name):
             port.stopped.wait(1)
 
     policy = (
-        'version: 1\nbackends:\n  shop: {{ url: "{url}", hosts: [ shop.test ], timeout: 5s }}\n'
+        'version: 1\nbackends:\n  shop: {{ url: "{url}", hosts: [ shop.test ], timeout: 60s }}\n'
         "tools:\n  search: {{ match: POST shop /search, effect: read }}\n"
     )
     with (
         ServedPort(serve, receive_buffer=4096) as port,
         Recourse(tmp_path, policy.format(url=port.url)) as running,
-        rawhttp.Connection(running.port, timeout=20 * PATIENCE) as connection,
+        rawhttp.Connection(running.port) as connection,
     ):
         path = "/search" if lane == "read" else "/plain"
         size = {"Content-Length": 7 << 20}
@@ -335,7 +335,7 @@ def forward(target_port):
     """A relay that hides whose port it leads to."""
 
     def serve(port, sock):
-        with rawhttp.Connection(target_port, timeout=20) as other:
+        with rawhttp.Connection(target_port) as other:
 
             def back():
                 while data := other.socket.recv(1 << 16):
@@ -346,7 +346,7 @@ def forward(target_port):
             while data := sock.recv(1 << 16):
                 other.send(data)
             other.finish_sending()
-            thread.join(5)
+            thread.join(rawhttp.TIMEOUT)
 
     return serve
 

@@ -5,6 +5,7 @@ RECOURSE_KILLS sets the kills per point (default 25), RECOURSE_E2E_SEED repeats 
 
 import os
 import random
+import time
 
 import pytest
 
@@ -12,10 +13,12 @@ from support.campaign import ROUTES, Campaign
 from support.certificates import Maker, show
 from support.double import Double
 from support.policies import standard
-from support.recourse import CRASH_POINTS
+from support.recourse import CRASH_POINTS, PATIENCE, WAIT_MAX
 
 KILLS = int(os.environ.get("RECOURSE_KILLS", "25"))
 SEED = os.environ.get("RECOURSE_E2E_SEED") or str(random.SystemRandom().getrandbits(32))
+# A busy machine may execute late what a kill left in a socket; the policy must not say otherwise.
+ABSENT_AFTER = f"{round(6 * PATIENCE)}s"
 POINTS = [f"k{number:02d}" for number in range(1, 15)]
 # Two calls in seven go over TLS.
 SECURE = (("/secure", "secure.test", ""), ("/secure", "secure.test", "?slow=1"))
@@ -23,7 +26,8 @@ BACKEND = """\
   secure:
     url: "https://localhost:{port}"
     hosts: [ secure.test ]
-    timeout: 5s
+    timeout: 60s
+    connect_timeout: 30s
     tls: {{ ca_file: "{ca}" }}
 """
 TOOL = """\
@@ -34,7 +38,7 @@ TOOL = """\
     settle:
       request: "GET /secure/{path.token}?client_ref={body#/client_ref}"
       happened: answer.body#/items/0/id
-      absent_after: 1s
+      absent_after: {absent_after}
     undo: none
     reason: a row of a test is never undone
 """
@@ -47,7 +51,10 @@ def secure(tmp_path_factory):
     maker = Maker(directory / "ca")
     double = Double(str(directory), show(directory, good=maker.issue("good")))
     backend = BACKEND.format(port=double.tls["good"], ca=maker.cert)
-    yield double, standard(double, "5s", "1s", extra_tools=TOOL, backends=backend)
+    yield double, standard(
+        double, absent_after=ABSENT_AFTER, backends=backend,
+        extra_tools=TOOL.replace("{absent_after}", ABSENT_AFTER),
+    )  # fmt: skip
     double.stop()
 
 
@@ -95,15 +102,26 @@ def test_kills_within_the_recovery_from_a_kill_break_no_promise(campaign):
     assert not found, "\n".join(found[:30])
 
 
+def missing(run):
+    """What the kills have not met yet and must, or they prove nothing."""
+    paths = {line["path"] for line in run.double.record()}
+    met = {
+        "agents that worked": run.made > KILLS,
+        "a retry under another trace": run.moved > 0,
+        "TLS": any(path.startswith("/secure/random-") for path in paths),
+    }
+    return [what for what, is_met in met.items() if not is_met]
+
+
 def test_kills_at_random_moments_under_load_break_no_promise(campaign):
     run = campaign("random", agents=8)
-    for _ in range(KILLS):
-        run.strike_after(run.random.uniform(0.0, 0.15))
+    strikes, late = 0, time.monotonic() + 2 * WAIT_MAX
+    # A busy machine lets the agents do little in so short a time.
+    while strikes < KILLS or (missing(run) and time.monotonic() < late):
+        run.strike_after(run.random.uniform(0.0, 0.15 if strikes < KILLS else 1.5))
         for _ in range(run.random.randint(0, 2)):
             run.strike_at_start(run.random.uniform(0.0, 0.06))
-    assert run.made > KILLS, "the agents hardly worked, so the kills proved nothing"
-    assert run.moved > 0, "no retry came under another trace"
-    lines = run.double.record()
-    assert any(line["path"].startswith("/secure/random-") for line in lines), "no TLS was met"
+        strikes += 1
+    assert not missing(run)
     found = run.reckon()
     assert not found, "\n".join(found[:30])

@@ -4,6 +4,7 @@ import contextlib
 import socket
 import ssl
 import threading
+import time
 
 import pytest
 
@@ -11,9 +12,14 @@ from support import rawhttp
 from support.certificates import Maker
 from support.double import ServedPort
 from support.policies import standard
-from support.recourse import PATIENCE, Recourse, run_cli
+from support.recourse import WAIT_MAX, Recourse, run_cli
 
-MINIMAL = 'version: 1\nbackends:\n  shop: {{ url: "{url}", hosts: [ shop.test ] }}\n'
+# For tests that hold connections in the middle of a head, however long a busy machine takes.
+PATIENT = ["--head-timeout", "10m"]
+MINIMAL = (
+    'version: 1\nbackends:\n  shop: {{ url: "{url}", hosts: [ shop.test ], timeout: 10m,'
+    " connect_timeout: 30s }}\n"
+)
 
 
 def served(connection, target="/read/x"):
@@ -31,11 +37,12 @@ def assert_turned_away(connection):
 
 def await_served(port):
     """A connection that closed gives its place back a moment later."""
-    for _ in range(int(500 * PATIENCE)):
+    late = time.monotonic() + WAIT_MAX
+    while time.monotonic() < late:
         with rawhttp.Connection(port) as connection, contextlib.suppress(OSError, rawhttp.Cut):
             if served(connection).status == 200:
                 return
-        threading.Event().wait(0.01)
+        time.sleep(0.01)
     raise AssertionError("the place never came back")
 
 
@@ -65,7 +72,7 @@ def finished(connection):
 
 def test_d04_connections_are_bounded(double, tmp_path):
     with (
-        Recourse(tmp_path, standard(double), ["--connections-max", "8"]) as running,
+        Recourse(tmp_path, standard(double), [*PATIENT, "--connections-max", "8"]) as running,
         contextlib.ExitStack() as stack,
     ):
         kept = busy(stack, running.port, 8)
@@ -81,7 +88,7 @@ def test_d04_connections_are_bounded(double, tmp_path):
 @pytest.mark.parametrize("others", ["127.0.0.3"])
 def test_d01_connections_of_one_peer_are_bounded(double, tmp_path, others):
     """One address can take its share and no more: the others still find a place."""
-    arguments = ["--connections-per-peer-max", "4", "--connections-max", "6"]
+    arguments = [*PATIENT, "--connections-per-peer-max", "4", "--connections-max", "6"]
     with (
         Recourse(tmp_path, standard(double), arguments) as running,
         contextlib.ExitStack() as stack,
@@ -104,7 +111,7 @@ def made_room(running):
 def test_an_idle_connection_makes_room_for_a_new_client(double, tmp_path):
     """Who never asked goes first, then who asked longest ago; who is at work stays."""
     with (
-        Recourse(tmp_path, standard(double), ["--connections-max", "5"]) as running,
+        Recourse(tmp_path, standard(double), [*PATIENT, "--connections-max", "5"]) as running,
         contextlib.ExitStack() as stack,
     ):
         (at_work,) = busy(stack, running.port, 1)
@@ -145,7 +152,7 @@ def test_an_idle_connection_makes_room_on_a_tls_listener_too(double, tmp_path):
         context = ssl.create_default_context(cafile=maker.cert)
 
         def connect():
-            raw = socket.create_connection(("127.0.0.1", running.port), timeout=20 * PATIENCE)
+            raw = socket.create_connection(("127.0.0.1", running.port), timeout=WAIT_MAX)
             return context.wrap_socket(raw, server_hostname="localhost")
 
         with connect() as first, connect() as second, connect() as third:
@@ -233,7 +240,7 @@ def test_idle_connections_to_a_backend_are_bounded(tmp_path):
         try:
             while port.head(sock) is not None:
                 arrived.release()
-                go.wait(20 * PATIENCE)
+                go.wait(5 * WAIT_MAX)
                 sock.sendall(
                     b"HTTP/1.1 200 OK\r\nKeep-Alive: timeout=50\r\nContent-Length: 2\r\n\r\nok"
                 )
@@ -247,15 +254,15 @@ def test_idle_connections_to_a_backend_are_bounded(tmp_path):
     ):
         clients = []
         for _ in range(at_once):
-            client = stack.enter_context(rawhttp.Connection(running.port, timeout=30 * PATIENCE))
+            client = stack.enter_context(rawhttp.Connection(running.port))
             client.send(rawhttp.render("GET", "/a", "shop.test"))
             clients.append(client)
         for _ in range(at_once):
-            assert arrived.acquire(timeout=20 * PATIENCE)
+            assert arrived.acquire(timeout=WAIT_MAX)
         go.set()
         assert all(client.response().body == b"ok" for client in clients)
         for _ in range(at_once - IDLE_MAX):
-            assert ended.acquire(timeout=10 * PATIENCE)
+            assert ended.acquire(timeout=WAIT_MAX)
         assert not ended.acquire(timeout=0.3), "more were closed than had to be"
         assert served(clients[0]).status == 200
 
@@ -267,7 +274,7 @@ class FewFiles(Recourse):
 
 def test_d04_a_low_limit_of_files_is_a_limit_of_connections(double, tmp_path):
     """Who comes too late is told so; nobody waits in a queue that is never served."""
-    with FewFiles(tmp_path, standard(double)) as running, contextlib.ExitStack() as stack:
+    with FewFiles(tmp_path, standard(double), PATIENT) as running, contextlib.ExitStack() as stack:
         assert "raise the limit of open files" in running.stderr()
         kept = busy(stack, running.port, 96)
         for _ in range(30):
@@ -297,7 +304,7 @@ def test_a_bound_that_makes_no_sense_is_refused(tmp_path, flag):
 
 
 def test_every_bound_has_a_variable(double, tmp_path):
-    env = {"RECOURSE_CONNECTIONS_MAX": "1", "RECOURSE_IDLE_TIMEOUT": "200ms"}
+    env = {"RECOURSE_CONNECTIONS_MAX": "1", "RECOURSE_IDLE_TIMEOUT": "5s"}
     with Recourse(tmp_path, standard(double), env=env) as running:
         with rawhttp.Connection(running.port) as only, rawhttp.Connection(running.port) as late:
             assert served(late).status == 200

@@ -57,7 +57,7 @@ def closed():
 @pytest.fixture(scope="module")
 def busy(double, closed, tmp_path_factory):
     """A process that has met every kind of traffic; gives (recourse, scrape)."""
-    policy = flows.policy(double, timeout="2s", tools=TOOLS) + "ledger: { retention: 7d }\n"
+    policy = flows.policy(double, tools=TOOLS) + "ledger: { retention: 7d }\n"
     gone = f'  gone: {{ url: "http://127.0.0.1:{closed.port}", hosts: [ gone.test ] }}\n'
     policy = policy.replace("tools:\n", gone + "tools:\n", 1)
     with Recourse(tmp_path_factory.mktemp("busy"), policy) as running:

@@ -13,7 +13,7 @@ from support import flows, rawhttp
 from support.openapi import Described, schemas_in
 from support.operators import CSRF, Guarded, tokens
 from support.policies import observed
-from support.recourse import PATIENCE, run_cli
+from support.recourse import WAIT_MAX, run_cli
 
 DORA, BOB, RITA, ALF = (name + "-token-of-thirty-two-bytes-and-more" for name in "dbra")
 PEOPLE = tokens(
@@ -251,7 +251,7 @@ def see_events(api):
         port = api.guarded.ports["admin"]
         status = 200
         while status == 200:
-            connection = http.client.HTTPConnection("localhost", port, timeout=30 * PATIENCE)
+            connection = http.client.HTTPConnection("localhost", port, timeout=WAIT_MAX)
             watchers.callback(connection.close)
             connection.request("GET", "/stream", headers={"Authorization": f"Bearer {DORA}"})
             answer = connection.getresponse()

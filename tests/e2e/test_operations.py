@@ -222,7 +222,7 @@ def test_no_secret_reaches_a_log(tmp_path):
     double = Double(str(tmp_path))
     try:
         body = {"client_ref": f"{CANARY}-body", "card": f"{CANARY}-card"}
-        with Recourse(tmp_path / "r", standard(double, timeout="1s"),
+        with Recourse(tmp_path / "r", standard(double, timeout="60s"),
                       ["--log-level", "debug"]) as process:  # fmt: skip
             for path in ("/plain/a", "/probed/a", "/plain/a"):
                 rawhttp.call(process.port, "POST", f"{path}?token={CANARY}-query", headers=WRITE

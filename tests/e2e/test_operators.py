@@ -14,7 +14,7 @@ from support.certificates import Maker
 from support.issuer import Issuer, b64
 from support.operators import CSRF, Guarded, tokens
 from support.policies import standard
-from support.recourse import PATIENCE, NotReady, run_cli
+from support.recourse import WAIT_MAX, NotReady, run_cli
 from support.secure import SecureBackend, server_context
 
 ALICE, BOB, CAROL, DAVE = (name + "-token-of-thirty-two-bytes-and-more" for name in "abcd")
@@ -327,7 +327,7 @@ def test_the_admin_port_speaks_tls_and_a_certificate_names_the_operator(double, 
         def curl(*options):
             done = subprocess.run(
                 ["curl", "-sS", "--cacert", maker.cert, *map(str, options)],
-                capture_output=True, text=True, timeout=60, check=False,
+                capture_output=True, text=True, timeout=WAIT_MAX, check=False,
             )  # fmt: skip
             return done.returncode, done.stdout
 
@@ -380,15 +380,15 @@ def test_silence_in_the_handshake_ends_and_new_certificates_are_taken_at_a_sighu
     arguments = ["--admin-tls-cert", server.cert, "--admin-tls-key", server.key]
     with Guarded(tmp_path / "run", standard(double), PEOPLE, arguments) as running:
         address = ("127.0.0.1", running.ports["admin"])
-        with socket.create_connection(address, timeout=20 * PATIENCE) as silent:
-            with socket.create_connection(address, timeout=20 * PATIENCE) as plain:
+        with socket.create_connection(address, timeout=WAIT_MAX) as silent:
+            with socket.create_connection(address, timeout=WAIT_MAX) as plain:
                 plain.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 assert not plain.recv(100).startswith(b"HTTP")
             server.cert.write_text(fresh.cert.read_text())
             server.key.write_text(fresh.key.read_text())
             running.process.send_signal(signal.SIGHUP)
             context = ssl.create_default_context(cafile=other.cert)
-            deadline = time.monotonic() + 20 * PATIENCE
+            deadline = time.monotonic() + WAIT_MAX
             while True:
                 try:
                     assert running.ask("GET", "/events", ALICE, context=context)[0] == 200

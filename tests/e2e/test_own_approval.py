@@ -3,6 +3,7 @@ what it can read, and with what it may get hold of. Nothing of it counts, and no
 
 import base64
 import json
+import secrets
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -13,14 +14,15 @@ from support.approvals import Staffed, token_of
 from support.browser import Browser
 from support.desk import Approver
 from support.double import ServedPort
-from support.recourse import PATIENCE
+from support.flows import wait_until
+from support.recourse import WAIT_MAX
 
 POLICY = """\
 version: 1
 unlisted: {{ reads: pass, writes: deny }}
 quotas: {{ default: {{ pending_approvals: 1000 }} }}
 backends:
-  shop: {{ url: "{url}", hosts: [ shop.test ] }}
+  shop: {{ url: "{url}", hosts: [ shop.test ], connect_timeout: 30s }}
 tools:
   mail.send:
     match: POST shop /mail/{{token}}
@@ -73,6 +75,9 @@ class Schemer:
     def call(self, body, trace=TRACE, **fields):
         headers = {**rawhttp.traced(trace), **fields}
         return rawhttp.call(self.proxy.port, "POST", self.path, headers=headers, body=body)
+
+    def call_anew(self):
+        return self.call(self.mail, trace=secrets.token_hex(16))
 
     def at_the_door(self, target, method="POST", host=None, body=None, **fields):
         """The status of a request to the admin port, which lies on the same 127.0.0.1."""
@@ -158,7 +163,7 @@ def through_the_browser_of_an_approver(agent):
     port = agent.proxy.ports["admin"]
     begun = requests.post(
         f"http://127.0.0.1:{port}/session",
-        headers={"Authorization": f"Bearer {token_of('ann')}"}, timeout=20 * PATIENCE,
+        headers={"Authorization": f"Bearer {token_of('ann')}"}, timeout=WAIT_MAX,
     )  # fmt: skip
     cookie = {"Cookie": begun.headers["Set-Cookie"].partition(";")[0]}
     csrf = {"X-Recourse-CSRF": begun.json()["csrf"]}
@@ -231,7 +236,7 @@ def test_a_backend_that_leads_to_the_approval_leads_nowhere(proxy, double, token
     double.script("POST", f"/plain/{token}", ["read", {"send": head}])
     answer = requests.post(  # this client follows it, with all that it has
         f"http://127.0.0.1:{proxy.port}/plain/{token}", json=agent.order,
-        headers={"Host": "shop.test", **rawhttp.traced(TRACE)}, timeout=20 * PATIENCE,
+        headers={"Host": "shop.test", **rawhttp.traced(TRACE)}, timeout=WAIT_MAX,
     )  # fmt: skip
     assert [one.status_code for one in (*answer.history, answer)] == [307, 421], answer.text
     assert proxy.shown(agent.operation)["decisions"] == []
@@ -265,9 +270,10 @@ def test_an_approval_is_good_for_one_mail(proxy, double, token):
         answers = [one.status for one in pool.map(lambda _: agent.call(agent.mail), range(12))]
     double.await_effects(agent.path)
     assert set(answers) <= {201, 202}, answers
-    assert agent.call(agent.mail).replayed
-    anew = agent.call(agent.mail, trace="e" * 32)
-    assert anew.status == 202 and anew.json()["operation"] != agent.operation
+    wait_until(lambda: agent.call(agent.mail).replayed)
+    # That the answer arrived becomes known to the ledger soon, not at once.
+    anew = wait_until(lambda: (told := agent.call_anew()).status == 202 and told)
+    assert anew.json()["operation"] != agent.operation
     assert proxy.ask("POST", agent.place, "bob", agent.order)[0] == 409
     assert proxy.ask("POST", f"/approvals/{anew.json()['operation']}/approve", "bob",
                      {"digest": agent.order["digest"]})[0] == 409  # fmt: skip

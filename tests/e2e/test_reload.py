@@ -14,7 +14,7 @@ import pytest
 
 from support import certificates, rawhttp
 from support.policies import standard
-from support.recourse import CRASH_POINTS, MEASURABLE, PATIENCE, NotReady, Recourse, run_cli
+from support.recourse import CRASH_POINTS, MEASURABLE, WAIT_MAX, NotReady, Recourse, run_cli
 
 BROKEN = "version: 1\ntools: [\n"
 
@@ -24,8 +24,8 @@ def version_of(text):
     return hashlib.sha256(struct.pack("<Q", len(data)) + data).hexdigest()[:16]
 
 
-def wait_until(condition, what, timeout=20.0):
-    deadline = time.monotonic() + timeout * PATIENCE
+def wait_until(condition, what):
+    deadline = time.monotonic() + WAIT_MAX
     while not (value := condition()):
         assert time.monotonic() < deadline, what
         time.sleep(0.005)
@@ -153,6 +153,9 @@ def test_no_call_notices_that_the_policy_changes(double, tmp_path, token, layout
                     f"{number}: {in_force} is not in force",
                 )
                 assert state["last_reload"]["result"] in ("refused", "reloaded", "unchanged")
+                # Those that were under way, and one that began under this policy.
+                wanted = load.calls + len(load.threads) + 1
+                wait_until(lambda: load.calls >= wanted, "nobody is answered any more")
             assert load.calls > 100
         assert not load.wrong, load.wrong[:5]
         events = process.events()

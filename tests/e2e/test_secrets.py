@@ -10,13 +10,14 @@ import time
 import pytest
 
 from support import rawhttp
-from support.recourse import PATIENCE, NotReady, Recourse, run_cli
+from support.recourse import WAIT_MAX, NotReady, Recourse, run_cli
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 POLICY = """\
 version: 1
 backends:
-  shop: {{ url: "{url}", hosts: [ shop.test ], timeout: 5s }}
+  shop: {{ url: "{url}", hosts: [ shop.test ], timeout: 60s,
+          connect_timeout: 30s }}
 tools:
   orders.create:
     match: POST shop /orders/{{token}}
@@ -59,8 +60,8 @@ def new_key(name):
     return made.stdout
 
 
-def await_log(proxy, text, timeout=10.0):
-    deadline = time.monotonic() + timeout * PATIENCE
+def await_log(proxy, text):
+    deadline = time.monotonic() + WAIT_MAX
     while text not in proxy.stderr():
         assert time.monotonic() < deadline, proxy.stderr()[-3000:]
         time.sleep(0.01)

@@ -20,7 +20,7 @@ TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 @pytest.fixture
 def fresh(double, tmp_path):
-    with Recourse(tmp_path, standard(double, absent_after="1s")) as running:
+    with Recourse(tmp_path, standard(double)) as running:
         yield running
 
 

@@ -19,7 +19,7 @@ from support.campaign import Campaign
 from support.disks import fill, run_read_only, try_mount
 from support.history import Write
 from support.policies import standard
-from support.recourse import PATIENCE, NotReady, Recourse
+from support.recourse import WAIT_MAX, NotReady, Recourse
 from support.shim import IMAGES, Shim, needs_shim
 
 LATCHED, CUT, REFUSED = 74, 75, 78
@@ -41,7 +41,7 @@ def send(process, write):
 
 
 def await_status(process, path, status):
-    deadline = time.monotonic() + 15 * PATIENCE
+    deadline = time.monotonic() + WAIT_MAX
     while process.probe(path)[0] != status:
         assert time.monotonic() < deadline, f"{path} never became {status}"
         time.sleep(0.005)
@@ -53,7 +53,7 @@ def campaign(double, tmp_path):
     made = []
 
     def make(name, arguments=("--latched-for", "0s")):
-        one = Campaign(double, str(tmp_path), standard(double, timeout="5s"), name, 4, SEED)
+        one = Campaign(double, str(tmp_path), standard(double, absent_after="6s"), name, 4, SEED)
         one.recourse.arguments = list(arguments)
         made.append(one)
         return one
@@ -92,7 +92,7 @@ def test_after_a_failed_commit_nothing_is_sent_and_reads_go_on(campaign, double,
 
 @needs_shim
 def test_a_latched_process_ends_by_itself_so_that_it_is_restarted(double, tmp_path, token):
-    process = Recourse(tmp_path, standard(double), ["--latched-for", "300ms"])
+    process = Recourse(tmp_path, standard(double), ["--latched-for", "2s"])
     shim = Shim(tmp_path, process.data, "fdatasync:1:EIO")
     process.start(shim.env)
     shim.arm()
@@ -174,7 +174,7 @@ def test_a_twin_in_another_pid_namespace_is_refused(double, tmp_path, token):
         twin.data = first.data
         ended = subprocess.run(
             ["unshare", "--pid", "--fork", *twin.command()],
-            capture_output=True, text=True, timeout=20 * PATIENCE, check=False,
+            capture_output=True, text=True, timeout=WAIT_MAX, check=False,
             env={**os.environ, "RECOURSE_UNSAFE_FS": "true"},
         )  # fmt: skip
         assert ended.returncode == REFUSED and "is in use" in ended.stderr, ended
@@ -250,7 +250,7 @@ def test_disks_after_a_power_cut_under_load_hold_every_answer(double, tmp_path, 
     scratch = "/dev/shm" if os.path.isdir("/dev/shm") else str(tmp_path)
     ended = subprocess.run(
         [IMAGES, log, told, count, seed, f"{scratch}/recourse-images-{os.getpid()}"],
-        capture_output=True, text=True, timeout=200 * PATIENCE, check=False,
+        capture_output=True, text=True, timeout=5 * WAIT_MAX, check=False,
     )  # fmt: skip
     assert ended.returncode == 0, f"seed {seed}: {ended.stdout[-3000:]}{ended.stderr[-1000:]}"
     assert f"{len(lines)} answers" in ended.stdout

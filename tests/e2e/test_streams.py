@@ -6,7 +6,7 @@ import pytest
 
 from support import rawhttp
 from support.double import ServedPort
-from support.recourse import PATIENCE, Recourse
+from support.recourse import WAIT_MAX, Recourse
 
 LARGE = b"x" * 200_000
 REPEATS = 40
@@ -105,9 +105,9 @@ def test_a_client_that_has_left_an_event_stream_frees_the_backend(tmp_path, how)
     def serve(port, sock):
         port.head(sock)
         sock.sendall(EVENTS)
-        assert left.wait(20 * PATIENCE)
+        assert left.wait(WAIT_MAX)
         try:
-            sock.settimeout(20 * PATIENCE if how == "reset" else 0.1)
+            sock.settimeout(WAIT_MAX if how == "reset" else 0.1)
             while True:
                 try:
                     if not sock.recv(1):
@@ -131,4 +131,4 @@ def test_a_client_that_has_left_an_event_stream_frees_the_backend(tmp_path, how)
         else:
             connection.close()
         left.set()
-        assert freed.wait(5 * PATIENCE), "the backend still serves a client that has left"
+        assert freed.wait(WAIT_MAX), "the backend still serves a client that has left"

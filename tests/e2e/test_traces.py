@@ -29,7 +29,7 @@ def collector():
 
 
 def policy(double):
-    return flows.policy(double, timeout="3s", tools=TOOLS)
+    return flows.policy(double, tools=TOOLS)
 
 
 @pytest.fixture
@@ -274,7 +274,7 @@ def test_a_collector_in_trouble_is_asked_again_and_what_it_refuses_is_counted(
     collector.answers = [(503, ""), (429, "")]
     trace = secrets.token_hex(16)
     get(shop, f"/stock/{token}", trace)
-    collector.await_trace(trace, 2, seconds=30)
+    collector.await_trace(trace, 2)
     assert [status for _, _, _, status in collector.requests] == [503, 429, 200]
     collector.answers = [(400, "no"), (200, '{"partialSuccess":{"rejectedSpans":"1"}}')]
     get(shop, f"/stock/{token}", secrets.token_hex(16))
@@ -287,13 +287,16 @@ def test_a_collector_in_trouble_is_asked_again_and_what_it_refuses_is_counted(
 
 def test_a_collector_that_hangs_costs_calls_nothing_and_drops_are_counted(shop, collector, token):
     collector.gate.clear()
+    dropped = [0, 0, 0]
     with rawhttp.Connection(shop.recourse.port) as connection:
         for _ in range(100):  # two spans each; 4,096 may wait, and so many may be on their way
             for _ in range(100):
                 header = {"traceparent": f"00-{secrets.token_hex(16)}-{PARENT}-01"}
                 connection.send(rawhttp.render("GET", f"/stock/{token}", "shop.test", header))
             assert all(connection.response("GET").status == 200 for _ in range(100))
-            if counted(shop, "dropped") > 0:
+            # Twice in a row: what cannot be sent at all is dropped too, but once in ten seconds.
+            dropped = [*dropped[1:], counted(shop, "dropped")]
+            if dropped[0] < dropped[1] < dropped[2]:
                 break
         else:
             pytest.fail("nothing was dropped")

@@ -7,13 +7,14 @@ import pathlib
 import re
 import secrets
 import threading
+import time
 
 import pytest
 
 from support import flows, rawhttp
 from support.browser import Browser
 from support.desk import LIST, LOADED, Desk, admin, parked_checkout, undone_checkout
-from support.recourse import PATIENCE, Recourse
+from support.recourse import WAIT_MAX, Recourse
 
 PHONE = {"width": 360, "height": 740}
 numbers = itertools.count(1)
@@ -101,14 +102,14 @@ def test_an_operation_appears_while_it_runs_and_changes_when_it_ends(desk, brows
     desk.log_in()
     browser.wait(LIST)
     browser.wait('.live[data-state="live"]')
-    agent.script("orders", ["read", {"gate": "ui-live"}, "execute"])
+    agent.script("orders", ["read", {"gate": "ui-live"}, "execute", "answer"])
     caller = threading.Thread(target=agent.call, args=("orders",))
     caller.start()
     row = f'.row:has-text("/orders/{agent.token}")'
     browser.wait(f'{row}:has-text("Pending")')
     double.open_gate("ui-live")
     browser.wait(f'{row}:has-text("Success")')
-    caller.join(20 * PATIENCE)
+    caller.join(WAIT_MAX)
 
 
 def test_the_list_is_filtered_by_tool_state_and_trace(desk, browser, agent):
@@ -149,7 +150,7 @@ def test_the_picture_of_an_undone_flow_shows_its_steps_and_undos(desk, browser, 
 def test_the_flow_that_is_looked_at_changes_while_it_is_undone(desk, browser, agent, double):
     agent.does("orders", "payments")
     method, path = agent.undo_of("payments")
-    double.script(method, path, ["read", {"gate": "ui-undo"}, "execute"], 1)
+    double.script(method, path, ["read", {"gate": "ui-undo"}, "execute", "answer"], 1)
     desk.log_in(f"#/flow/{agent.flow}")
     browser.wait('.badge:has-text("Open")')
     agent.breaks()
@@ -265,21 +266,32 @@ def test_ten_thousand_operations_scroll_with_a_bounded_number_of_elements(
       for (let n = 0; n < 10000; n += 1) inject({ kind: "event", event: make(n) });
     })()""")
     browser.until("document.querySelector('[role=grid]').getAttribute('aria-rowcount') >= 10000")
-    browser.eval("window.longTasks.length = 0")
-    most = browser.eval("""(async () => {
+    most, changes = browser.eval("""(async () => {
       const list = document.querySelector("[role=grid]");
-      let most = 0;
+      let most = 0, changes = 0;
+      const watch = new MutationObserver((records) => { changes += records.length; });
+      watch.observe(document.body, { subtree: true, childList: true, attributes: true,
+        characterData: true });
       for (let at = 0; at <= 60; at += 1) {
         list.scrollTop = list.scrollHeight * at / 60;
         await new Promise(requestAnimationFrame);
         most = Math.max(most, document.querySelectorAll("*").length);
       }
-      return most;
+      watch.disconnect();
+      return [most, changes];
     })()""")
     assert most < 1500
     assert browser.text(".rows") and browser.count(".rows .row") < 60
-    slow = [ms for ms in browser.eval("window.longTasks") if ms > 250 * PATIENCE]
-    assert not slow
+    # What a step of scrolling costs: some changes for each row that is seen, not for each there is.
+    assert 0 < changes < 61 * 600, changes
+
+
+def chord(browser, key, page):
+    """`g` and then the key: the page takes them together when they come soon after one another."""
+    late = time.monotonic() + WAIT_MAX
+    while not browser.count(f'nav a[aria-current][data-page="{page}"]'):
+        assert time.monotonic() < late, f"g {key} does not lead to {page}"
+        browser.press("g", key)
 
 
 def test_everything_is_reached_with_the_keyboard(desk, browser, agent):
@@ -291,9 +303,9 @@ def test_everything_is_reached_with_the_keyboard(desk, browser, agent):
     browser.press("Tab", "Tab", "Tab")
     assert browser.eval("document.querySelector('dialog').contains(document.activeElement)"
                         " || document.activeElement === document.body")
-    browser.press("Escape", "g", "r")
-    browser.wait('nav a[aria-current][data-page="parked"]')
-    browser.press("g", "a")
+    browser.press("Escape")
+    chord(browser, "r", "parked")
+    chord(browser, "a", "activity")
     browser.wait(f"{LIST} .row")
     browser.press("j", "j", "k", "Enter")
     browser.wait('h1:has-text("Operation")')
@@ -304,7 +316,7 @@ def test_everything_is_reached_with_the_keyboard(desk, browser, agent):
     outline = browser.eval("getComputedStyle(document.activeElement).outlineStyle")
     assert outline != "none"
     browser.press("/")
-    browser.press("g", "a")
+    chord(browser, "a", "activity")
     browser.wait(LIST)
     browser.press("/")
     assert browser.eval("document.activeElement.getAttribute('aria-label')") == "Tool"

@@ -9,7 +9,7 @@ import pytest
 
 from support import flows
 from support.desk import admin
-from support.recourse import PATIENCE, ROOT, Recourse
+from support.recourse import ROOT, WAIT_MAX, Recourse
 
 UI = ROOT / "proxy/admin/ui"
 numbers = itertools.count(1)
@@ -105,7 +105,7 @@ def test_the_stream_goes_on_where_its_watcher_was(recourse, agent):
     last = recourse.admin("GET", "/ledger")["last_id"]
     agent.does("payments")
     connection = http.client.HTTPConnection("127.0.0.1", recourse.ports["admin"],
-                                            timeout=20 * PATIENCE)
+                                            timeout=WAIT_MAX)
     connection.request("GET", "/stream", headers={
         "Authorization": f"Bearer {recourse.token}", "Last-Event-ID": str(last)})
     answer = connection.getresponse()
@@ -122,7 +122,8 @@ def test_the_stream_goes_on_where_its_watcher_was(recourse, agent):
 
 def test_a_watcher_does_not_keep_the_process_from_ending(double, tmp_path):
     with Recourse(tmp_path, flows.policy(double)) as recourse:
-        connection = http.client.HTTPConnection("127.0.0.1", recourse.ports["admin"], timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", recourse.ports["admin"],
+                                                timeout=WAIT_MAX)
         connection.request("GET", "/stream", headers={"Authorization": f"Bearer {recourse.token}"})
         connection.getresponse()
         assert recourse.stop() == 0

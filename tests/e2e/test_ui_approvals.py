@@ -14,7 +14,7 @@ from support.approvals import Staffed
 from support.browser import Browser
 from support.desk import LOADED, Approver
 from support.policies import standard
-from support.recourse import PATIENCE
+from support.recourse import WAIT_MAX
 
 RULES = """\
   mail.send:
@@ -31,7 +31,7 @@ RULES = """\
     match: POST shop /held/{token}
     effect: write
     undo: none
-    approval: { by: [ finance ], hold: 60s }
+    approval: { by: [ finance ], hold: 10m }
 """
 numbers = itertools.count(1)
 
@@ -63,7 +63,7 @@ def call(recourse, path, body):
                "traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-b7ad6b7169203331-01"}
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     return rawhttp.call(recourse.port, "POST", path, headers=headers, body=data,
-                        timeout=60 * PATIENCE)
+                        timeout=5 * WAIT_MAX)
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_an_agent_that_is_held_gets_its_answer_when_a_person_approves(
     desk.click("Approve")
     desk.confirm("checked with finance")
     browser.wait('.badge:has-text("Approved")')
-    agent.join(60 * PATIENCE)
+    agent.join(WAIT_MAX)
     assert [answer.status for answer in answers] == [201]
     assert len(double.effects(path)) == 1
     decisions = recourse.shown(int(browser.eval("location.hash").rpartition("/")[2]))["decisions"]

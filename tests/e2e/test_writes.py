@@ -10,7 +10,7 @@ import pytest
 from support import rawhttp
 from support.history import Write
 from support.policies import standard
-from support.recourse import Recourse, kept_whole
+from support.recourse import WAIT_MAX, Recourse, kept_whole
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 OTHER_TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -18,7 +18,7 @@ RULES = """\
   windowed.create:
     match: POST shop /windowed/{token}
     effect: write
-    dedupe_window: 400ms
+    dedupe_window: 5s
     undo: none
     reason: rows of tests
   named.create:
@@ -37,6 +37,12 @@ RULES = """\
     match: POST shop /never/{token}
     effect: write
     across_traces: never
+    undo: none
+    reason: rows of tests
+  patient.create:
+    match: POST shop /patient/{token}
+    effect: write
+    hold: 10m
     undo: none
     reason: rows of tests
   brief.create:
@@ -127,7 +133,7 @@ def test_repeats_survive_a_kill(double, tmp_path, token):
 
 
 def test_200_concurrent_repeats_have_one_effect_and_equal_answers(proxy, double, token):
-    path, body = f"/plain/{token}", {"client_ref": token}
+    path, body = f"/patient/{token}", {"client_ref": token}
     double.script("POST", path, ["read", "execute", {"gate": token}, "answer"], 1)
     with ThreadPoolExecutor(200) as pool:
         futures = [pool.submit(post, proxy, path, body) for _ in range(200)]
@@ -221,7 +227,7 @@ def test_the_identity_alone_makes_the_key_and_the_rest_must_match(proxy, double,
 def test_the_same_call_in_another_trace_is_a_new_call_once_answered(proxy, double, token):
     path, body = f"/plain/{token}", {"a": 1}
     assert post(proxy, path, body, TRACE).status == 201
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + WAIT_MAX
     # The answer's arrival becomes known to the ledger soon, not at once.
     while post(proxy, path, body, f"{time.time_ns():032x}").replayed:
         assert time.monotonic() < deadline, "an answered call is replayed to every other trace"
@@ -255,10 +261,10 @@ def test_without_a_trace_a_repeat_counts_inside_the_window_only(proxy, double, t
     path, body = f"/windowed/{token}", {"a": 1}
     assert post(proxy, path, body, trace=None).status == 201
     assert post(proxy, path, body, trace=None).replayed
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + WAIT_MAX
     while post(proxy, path, body, trace=None).replayed:
         assert time.monotonic() < deadline, "the window never ended"
-        time.sleep(0.5)
+        time.sleep(0.2)
     assert len(double.effects(path)) == 2
 
 

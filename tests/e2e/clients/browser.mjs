@@ -4,7 +4,9 @@
 import readline from "node:readline";
 import { chromium } from "playwright-core";
 
+const WAIT = 1000 * Number(process.env.RECOURSE_E2E_WAIT_MAX ?? "60");
 const browser = await chromium.launch({
+  timeout: WAIT,
   executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
   headless: true,
   args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -12,19 +14,14 @@ const browser = await chromium.launch({
     "--disable-dev-shm-usage", "--force-color-profile=srgb", "--hide-scrollbars"],
 });
 
-const PATIENCE = Number(process.env.RECOURSE_E2E_PATIENCE ?? "1");
-const WAIT = 30_000 * PATIENCE;
 let context = null;
 let page = null;
 let seen = { errors: [], foreign: [], dialogs: [] };
 
 function watchViolations() {
   window.violations = [];
-  window.longTasks = [];
   document.addEventListener("securitypolicyviolation", (event) =>
     window.violations.push(`${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
-  new PerformanceObserver((list) => window.longTasks.push(...list.getEntries().map((entry) =>
-    entry.duration))).observe({ type: "longtask", buffered: true });
 }
 
 const commands = {

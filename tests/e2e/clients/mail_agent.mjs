@@ -1,7 +1,7 @@
 // The agent of mail_agent.py, in JavaScript, with nothing but fetch.
 //   node mail_agent.mjs URL JSON           prints {"status": ..., "told": [...], "result": ...}
 const [url, mail] = process.argv.slice(2);
-const TRIES = 600;
+const TRIES = 3000;
 const told = [];
 const pause = () => new Promise((resolve) => { setTimeout(resolve, 200); });
 

@@ -12,7 +12,7 @@ from urllib.parse import urljoin
 
 import requests
 
-TRIES = 600
+TRIES = 3000
 PAUSE = 0.2
 
 
@@ -20,7 +20,7 @@ def patiently(method, url, told, **more):
     """The first answer that is more than "not yet"."""
     for _ in range(TRIES):
         try:
-            answer = requests.request(method, url, timeout=120, **more)
+            answer = requests.request(method, url, timeout=900, **more)
         except requests.RequestException:
             told.append("broken")
             time.sleep(PAUSE)

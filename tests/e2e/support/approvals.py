@@ -4,7 +4,7 @@ import hashlib
 import json
 import time
 
-from .recourse import PATIENCE, Recourse, run_cli
+from .recourse import WAIT_MAX, Recourse, run_cli
 
 # Name: groups. `reader` may look and not decide; `local` is what agents without certificates are.
 PEOPLE = {
@@ -14,7 +14,6 @@ PEOPLE = {
     "local": ["finance"],
     "reader": [],
 }
-WAIT_MAX = 15.0
 
 
 def token_of(name):
@@ -57,7 +56,7 @@ class Staffed(Recourse):
 
     def await_waiting(self, path, count=1):
         """The calls on that path that wait for a human, once there are `count`."""
-        deadline = time.monotonic() + WAIT_MAX * PATIENCE
+        deadline = time.monotonic() + WAIT_MAX
         while True:
             found = [one for one in self.waiting() if one["path"] == path]
             if len(found) >= count:

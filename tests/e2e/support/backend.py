@@ -37,7 +37,8 @@ import urllib.parse
 
 from tls_ports import listen_with_tls
 
-WAIT_MAX = 60.0
+# Longer than any test waits for what it wants to see.
+WAIT_MAX = 300.0 * float(os.environ.get("RECOURSE_E2E_PATIENCE", "1"))
 KEYED = ("/keyed/", "/v1/")  # here the backend itself de-duplicates by Idempotency-Key
 READ_METHODS = ("GET", "HEAD", "OPTIONS")
 BLOCK = b"\x5a" * (256 * 1024)

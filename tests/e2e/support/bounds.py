@@ -5,7 +5,7 @@ import os
 import threading
 import time
 
-from support.recourse import MEASURABLE
+from support.recourse import MEASURABLE, WAIT_MAX
 
 RESIDENT_MAX_KIB = 256 * 1024
 DESCRIPTORS_MAX = 256  # while agents call
@@ -44,7 +44,7 @@ class Bounds:
         thread.start()
         return thread
 
-    def violations(self, recourse, report, seconds=30.0):
+    def violations(self, recourse, report, seconds=WAIT_MAX):
         """At rest, while it runs. `report`: what the ledger's own check says; `seconds`: how long
         connections that ended may take to be closed."""
         found = []
@@ -66,7 +66,7 @@ def descriptors_of(recourse):
     return len(os.listdir(f"/proc/{recourse.pid}/fd"))
 
 
-def await_few_descriptors(recourse, most=AT_REST_MAX, seconds=30.0):
+def await_few_descriptors(recourse, most=AT_REST_MAX, seconds=WAIT_MAX):
     """What is open once connections that ended are closed: soon after their last byte."""
     deadline = time.monotonic() + seconds
     while (count := descriptors_of(recourse)) > most and time.monotonic() < deadline:

@@ -3,7 +3,7 @@
 import json
 import subprocess
 
-from support.recourse import PATIENCE, ROOT, environment
+from support.recourse import ROOT, WAIT_MAX, environment
 
 CLIENTS = ROOT / "tests/e2e/clients"
 
@@ -19,7 +19,7 @@ class Browser:
         self.process = subprocess.Popen(
             ["node", str(CLIENTS / "browser.mjs")],
             cwd=CLIENTS,
-            env={**environment(), "RECOURSE_E2E_PATIENCE": str(PATIENCE)},
+            env={**environment(), "RECOURSE_E2E_WAIT_MAX": str(WAIT_MAX)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -27,7 +27,7 @@ class Browser:
 
     def stop(self):
         self.process.stdin.close()
-        self.process.wait(30)
+        self.process.wait(WAIT_MAX)
         self.process.stdout.close()
 
     def ask(self, op, **values):

@@ -12,10 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from support import checker
 from support.bounds import Bounds
 from support.history import History, Write
-from support.recourse import PATIENCE, NotReady, Recourse
+from support.recourse import WAIT_MAX, NotReady, Recourse
 
-STRIKE_MAX = 60.0 * PATIENCE
-SETTLE_MAX = 30.0 * PATIENCE
+STRIKE_MAX = SETTLE_MAX = 2 * WAIT_MAX
 # One intent in three has its answer sent in pieces, so that a kill can fall between them.
 ROUTES = (
     ("/probed", "shop.test", ""),

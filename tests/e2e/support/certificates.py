@@ -28,7 +28,7 @@ NOW = ("20240101000000Z", "20470101000000Z")
 
 def openssl(*arguments):
     done = subprocess.run(
-        ["openssl", *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False
+        ["openssl", *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, (arguments, done.stderr)
 

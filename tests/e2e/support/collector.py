@@ -6,7 +6,7 @@ import ssl
 import threading
 import time
 
-from support.recourse import PATIENCE
+from support.recourse import WAIT_MAX
 
 
 class Collector:
@@ -23,7 +23,7 @@ class Collector:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 status, said = collector.answers.pop(0) if collector.answers else (200, "{}")
                 collector.requests.append((self.path, self.headers, body, status))
-                collector.gate.wait(60 * PATIENCE)
+                collector.gate.wait(5 * WAIT_MAX)
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(said)))
                 self.end_headers()
@@ -66,18 +66,18 @@ class Collector:
         (resource,) = json.loads(self.requests[-1][2])["resourceSpans"]
         return values(resource["resource"]["attributes"])
 
-    def await_spans(self, condition, count=1, seconds=20.0):
+    def await_spans(self, condition, count=1):
         """The spans that hold, once there are `count`."""
-        deadline = time.monotonic() + seconds * PATIENCE
+        deadline = time.monotonic() + WAIT_MAX
         while len(found := [span for span in self.spans() if condition(span)]) < count:
             names = [(s["name"], s["traceId"]) for s in self.spans()]
             assert time.monotonic() < deadline, f"{len(found)} of {count} spans; there are {names}"
             time.sleep(0.02)
         return found
 
-    def await_trace(self, trace, count, seconds=20.0):
+    def await_trace(self, trace, count):
         """The spans of one trace: the call's first, then in order of their start."""
-        spans = self.await_spans(lambda span: span["traceId"] == trace, count, seconds)
+        spans = self.await_spans(lambda span: span["traceId"] == trace, count)
         return sorted(spans, key=lambda s: (s["kind"] != 2, int(s["startTimeUnixNano"])))
 
 

@@ -5,7 +5,7 @@ import json
 
 from support import flows
 from support.approvals import token_of
-from support.recourse import PATIENCE
+from support.recourse import WAIT_MAX
 
 LIST = '[role="grid"][data-loaded]'
 LOADED = ".page-body[data-loaded]"
@@ -59,7 +59,7 @@ class Approver(Desk):
 
 def admin(recourse, method, path, headers=None, body=None):
     port = recourse.ports["admin"]
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20 * PATIENCE)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT_MAX)
     try:
         connection.request(method, path, headers=headers or {}, body=body)
         answer = connection.getresponse()

@@ -48,6 +48,6 @@ def run_read_only(command, data, directory):
         return None
     return subprocess.run(
         ["unshare", "--mount", "sh", "-c", script, "sh", str(directory), str(data), *command],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=120, check=False,
         env={**os.environ, "RECOURSE_UNSAFE_FS": "true"},
     )  # fmt: skip

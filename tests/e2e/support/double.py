@@ -8,6 +8,8 @@ import subprocess
 import sys
 import threading
 
+from support.recourse import WAIT_MAX
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -32,11 +34,12 @@ class Double:
 
     def stop(self):
         self.process.stdin.close()
-        self.process.wait(10)
+        self.process.wait(WAIT_MAX)
         self.process.stdout.close()
 
     def ask(self, op, **arguments):
-        with socket.create_connection(("127.0.0.1", self.control_port), timeout=70) as sock:
+        address = ("127.0.0.1", self.control_port)
+        with socket.create_connection(address, timeout=2 * WAIT_MAX) as sock:
             with sock.makefile("rwb") as stream:
                 stream.write(json.dumps({"op": op, **arguments}).encode() + b"\n")
                 stream.flush()
@@ -52,18 +55,18 @@ class Double:
     def open_gate(self, gate):
         self.ask("open", gate=gate)
 
-    def await_requests(self, method, path, count=1, timeout=15.0):
+    def await_requests(self, method, path, count=1):
         """Waits until `count` requests have begun to arrive."""
-        answer = self.ask("await", method=method, path=path, count=count, timeout=timeout)
+        answer = self.ask("await", method=method, path=path, count=count, timeout=WAIT_MAX)
         assert answer["seen"], f"{method} {path} was not received {count} times"
 
-    def await_effects(self, path, count=1, timeout=15.0):
-        answer = self.ask("await_effects", path=path, count=count, timeout=timeout)
+    def await_effects(self, path, count=1):
+        answer = self.ask("await_effects", path=path, count=count, timeout=WAIT_MAX)
         assert answer["seen"], f"{path} was not executed {count} times"
 
-    def await_recorded(self, timeout=15.0):
+    def await_recorded(self):
         """Waits until every request that began to arrive has ended and stands in the record."""
-        answer = self.ask("await_recorded", timeout=timeout)
+        answer = self.ask("await_recorded", timeout=WAIT_MAX)
         assert answer["recorded"], "a request is still arriving"
 
     def effects(self, path):
@@ -148,7 +151,7 @@ class ResettingPort:
 
     def stop(self):
         self.process.stdin.close()
-        self.process.wait(10)
+        self.process.wait(WAIT_MAX)
         self.process.stdout.close()
 
 
@@ -164,7 +167,7 @@ class ServedPort:
         if receive_buffer is not None:
             self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.listener.bind(("127.0.0.1", 0))
-        self.listener.listen(256)
+        self.listener.listen(1024)
         self.port = self.listener.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         threading.Thread(target=self.accept, daemon=True).start()
@@ -188,7 +191,7 @@ class ServedPort:
 
     def run(self, sock):
         with sock:
-            sock.settimeout(60)
+            sock.settimeout(5 * WAIT_MAX)
             try:
                 self.serve(self, sock)
             except OSError:

@@ -64,12 +64,12 @@ FAULTS = {
     ),
     "b12_body_ended_by_closing": cut(CREATED + "\r\n%HALF%", "fin"),
     "b13_trickle_beyond_the_deadline": Fault(
-        ["read", "execute", {"trickle": WHOLE, "every": 0.04}], LATE, 1, EITHER_LOST
+        ["read", "execute", {"trickle": WHOLE, "every": 0.08}], LATE, 1, EITHER_LOST
     ),
     "b14_executed_and_never_answered": Fault(["read", "execute", "hang"], UNKNOWN, 1, (504,)),
     "b14_neither_executed_nor_answered": Fault(["read", "hang"], UNKNOWN, 0, (504,)),
     "b15_answered_after_the_deadline": Fault(
-        ["read", "execute", {"sleep": 1.3}, "answer"], UNKNOWN + DONE, 1, (504,)
+        ["read", "execute", {"sleep": 5.5}, "answer"], UNKNOWN + DONE, 1, (504,)
     ),
     "b17_500_executed": Fault(
         plain_answer(500, "Oops", body='{"error":1}', execute=True), UNKNOWN, 1, (502,)

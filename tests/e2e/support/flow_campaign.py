@@ -11,9 +11,11 @@ from support import checker, flow_checker
 from support.campaign import STRIKE_MAX, Campaign, is_final, outcome_of
 from support.flows import answer_with, policy
 from support.history import Write
-from support.recourse import PATIENCE, NotReady
+from support.recourse import PATIENCE, WAIT_MAX, NotReady
 
-REST_MAX = 60.0 * PATIENCE
+REST_MAX = 2 * WAIT_MAX
+# As in test_kill.py: what was sent may be executed late.
+ABSENT_AFTER = f"{round(6 * PATIENCE)}s"
 KINDS = ("orders", "payments", "shipping")
 BREAKS_EVERY = 0.05  # seconds: undo requests are paced
 # What becomes of a flow, and how often.
@@ -71,7 +73,9 @@ class FlowCampaign(Campaign):
     """`is_storm`: orders fail, too, and calls race their own duplicates."""
 
     def __init__(self, double, directory, name, agents, seed, deadline="1s", is_storm=False):
-        text = policy(double, deadline=f"deadline: {deadline}, on_deadline: undo")
+        text = policy(
+            double, deadline=f"deadline: {deadline}, on_deadline: undo", absent_after=ABSENT_AFTER
+        )
         text += "flow_rules: { undos_per_second: 50 }\n"
         super().__init__(double, directory, text, name, agents, seed)
         self.open = collections.deque()

@@ -10,29 +10,30 @@ import secrets
 import time
 
 from support import rawhttp
-from support.recourse import PATIENCE
+from support.recourse import WAIT_MAX
 
 POLICY = """\
 version: 1
 unlisted: {{ reads: pass, writes: guard }}
 backends:
-  shop: {{ url: "{url}", hosts: [ shop.test, 127.0.0.1 ], timeout: {timeout} }}
+  shop: {{ url: "{url}", hosts: [ shop.test, 127.0.0.1 ], timeout: {timeout},
+          connect_timeout: 30s }}
   bank: {{ url: "{keyed_url}", hosts: [ bank.test ], key_header: Idempotency-Key,
-          timeout: {timeout} }}
+          timeout: {timeout}, connect_timeout: 30s }}
 tools:
   orders.create:
     match: POST shop /orders/{{token}}
     effect: write
     external_ref: answer.body#/id
     settle: {{ request: "GET /orders/{{path.token}}?client_ref={{body#/client_ref}}",
-              happened: answer.body#/items/0/id, absent_after: 500ms }}
+              happened: answer.body#/items/0/id, absent_after: {absent_after} }}
     undo: {{ request: "DELETE /orders/{{external_ref}}", done: [ 2xx, 404 ], repeatable: true }}
   payments.charge:
     match: POST bank /v1/payments/{{token}}
     effect: write
     external_ref: answer.body#/id
     settle: {{ request: "GET /v1/payments/{{path.token}}?client_ref={{key}}",
-              happened: answer.body#/items/0/id, absent_after: 500ms }}
+              happened: answer.body#/items/0/id, absent_after: {absent_after} }}
     undo: {{ request: "POST /v1/refunds/{{external_ref}}",
             json: {{ charge: "{{external_ref}}" }}, repeatable: by_key }}
   refunds.create:
@@ -46,7 +47,7 @@ tools:
     breaks_flow: on_failure
     external_ref: answer.body#/id
     settle: {{ request: "GET /shipping/{{path.token}}?client_ref={{body#/client_ref}}",
-              happened: answer.body#/items/0/id, absent_after: 500ms }}
+              happened: answer.body#/items/0/id, absent_after: {absent_after} }}
     undo: {{ request: "DELETE /shipping/{{external_ref}}", repeatable: true }}
 {tools}flows:
   checkout: {{ tools: [ orders.create, payments.charge, shipping.book ],
@@ -54,12 +55,13 @@ tools:
 {flows}"""
 
 
-def policy(double, timeout="5s", tools="", flows="", deadline=""):
+def policy(double, timeout="60s", tools="", flows="", deadline="", absent_after="3s"):
     """`tools` and `flows` are further lines, `deadline` further words of the checkout."""
     return POLICY.format(
         url=double.url,
         keyed_url=double.keyed_url,
         timeout=timeout,
+        absent_after=absent_after,
         tools=tools,
         flows=flows,
         deadline=deadline and f", {deadline}",
@@ -71,8 +73,8 @@ def answer_with(status, text="Said"):
     return ["read", {"send": f"HTTP/1.1 {status} {text}\r\nContent-Length: 0\r\n\r\n"}]
 
 
-def wait_until(condition, seconds=20.0, what="what was waited for"):
-    deadline = time.monotonic() + seconds * PATIENCE
+def wait_until(condition, what="what was waited for"):
+    deadline = time.monotonic() + WAIT_MAX
     while not (value := condition()):
         assert time.monotonic() < deadline, f"{what} did not come"
         time.sleep(0.02)
@@ -114,7 +116,7 @@ class Agent:
         prefix = "/v1" if kind in ("payments", "refunds") else ""
         return f"{prefix}/{kind}/{token or self.token}"
 
-    def call(self, kind, token=None, method="POST", timeout=15.0, **headers):
+    def call(self, kind, token=None, method="POST", timeout=rawhttp.TIMEOUT, **headers):
         fields = {
             "Host": "bank.test" if kind == "payments" else "shop.test",
             "traceparent": f"00-{self.trace}-b7ad6b7169203331-01",
@@ -181,17 +183,17 @@ class Agent:
         path = self.path(kind, token)
         return [e["phase"] for e in self.events() if e["path"] == path and e["method"] == "POST"]
 
-    def await_undone(self, seconds=20.0):
+    def await_undone(self):
         """Waits until the flow is UNDONE."""
         try:
-            wait_until(lambda: self.shop.told("a flow was undone", self.flow), seconds)
+            wait_until(lambda: self.shop.told("a flow was undone", self.flow))
         except AssertionError as error:
             raise AssertionError(f"{self.story()} {self.shop.recourse.stderr()[-1500:]}") from error
 
-    def await_parked(self, seconds=20.0):
+    def await_parked(self):
         """Waits until the flow is parked; gives the last reason."""
         try:
-            lines = wait_until(lambda: self.shop.told("a flow needs a human", self.flow), seconds)
+            lines = wait_until(lambda: self.shop.told("a flow needs a human", self.flow))
         except AssertionError as error:
             raise AssertionError(f"{self.story()} {self.shop.recourse.stderr()[-1500:]}") from error
         return lines[-1]["reason"]

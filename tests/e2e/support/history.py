@@ -65,7 +65,7 @@ class History:
             }
         )
 
-    def call(self, port, request, timeout=10.0):
+    def call(self, port, request, timeout=rawhttp.TIMEOUT):
         """Sends `request` on a fresh connection; the Response, or None when the answer was lost."""
         number, data = self.invoke(request)
         try:

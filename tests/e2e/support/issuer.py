@@ -28,14 +28,14 @@ class Issuer:
     def jwk(self, kid, kind, key):
         der = subprocess.run(
             ["openssl", "pkey", "-in", key, "-pubout", "-outform", "DER"],
-            capture_output=True, check=True, timeout=60,
+            capture_output=True, check=True, timeout=120,
         ).stdout  # fmt: skip
         if kind == "EC":
             return {"kty": "EC", "crv": "P-256", "kid": kid, "use": "sig",
                     "x": b64(der[-64:-32]), "y": b64(der[-32:])}  # fmt: skip
         modulus = subprocess.run(
             ["openssl", "rsa", "-in", key, "-noout", "-modulus"],
-            capture_output=True, check=True, timeout=60,
+            capture_output=True, check=True, timeout=120,
         ).stdout.decode().strip().partition("=")[2]  # fmt: skip
         return {"kty": "RSA", "kid": kid, "alg": "RS256", "n": b64(bytes.fromhex(modulus)),
                 "e": "AQAB"}  # fmt: skip
@@ -48,7 +48,7 @@ class Issuer:
         text = b64(json.dumps(head).encode()) + "." + b64(json.dumps(claims).encode())
         made = subprocess.run(
             ["openssl", "dgst", "-sha256", "-sign", self.directory / f"{kid}.pem"],
-            input=text.encode(), capture_output=True, check=True, timeout=60,
+            input=text.encode(), capture_output=True, check=True, timeout=120,
         ).stdout  # fmt: skip
         return text + "." + b64(raw_signature(made) if algorithm == "ES256" else made)
 

@@ -44,7 +44,7 @@ class Lab:
 
     def __exit__(self, *exc):
         self.process.stdin.close()
-        self.process.wait(60)
+        self.process.wait(120)
         self.process.stdout.close()
 
     def ask(self, op, **arguments):
@@ -85,7 +85,7 @@ def put_over(path, text, directory):
 
 def bind_once_there(listener, address):
     """Binds, for which the kernel may need a moment after an address was added."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while True:
         try:
             return listener.bind((address, PORT))

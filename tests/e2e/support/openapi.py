@@ -7,7 +7,7 @@ import urllib.parse
 
 import jsonschema
 
-from support.recourse import PATIENCE
+from support.recourse import WAIT_MAX
 
 
 def validator(document, schema):
@@ -105,7 +105,7 @@ class Described:
         """The data of the first messages of a stream, each as the document says."""
         template, operation = self.find("GET", target)
         connection = http.client.HTTPConnection(
-            "localhost", self.guarded.ports["admin"], timeout=30 * PATIENCE
+            "localhost", self.guarded.ports["admin"], timeout=WAIT_MAX
         )
         try:
             connection.request("GET", target, headers={"Authorization": f"Bearer {self.token}"})

@@ -5,7 +5,7 @@ import http.client
 import json
 import time
 
-from .recourse import PATIENCE, Recourse
+from .recourse import WAIT_MAX, Recourse
 
 CSRF = "X-Recourse-CSRF"
 
@@ -34,7 +34,7 @@ class Guarded(Recourse):
         """(status, fields, body) at the admin port."""
         kind = http.client.HTTPConnection if context is None else http.client.HTTPSConnection
         more = {} if context is None else {"context": context}
-        connection = kind("localhost", self.ports["admin"], timeout=20 * PATIENCE, **more)
+        connection = kind("localhost", self.ports["admin"], timeout=WAIT_MAX, **more)
         fields = {} if token is None else {"Authorization": "Bearer " + token}
         try:
             connection.request(method, target, body=body, headers={**fields, **(headers or {})})
@@ -49,14 +49,14 @@ class Guarded(Recourse):
 
     def await_login(self, token):
         """Waits until the token is known."""
-        deadline = time.monotonic() + 20 * PATIENCE
+        deadline = time.monotonic() + WAIT_MAX
         while not isinstance(self.who(token), dict):
             assert time.monotonic() < deadline, self.who(token)
             time.sleep(0.05)
 
     def await_error(self, text):
         """Waits until the log says so."""
-        deadline = time.monotonic() + 20 * PATIENCE
+        deadline = time.monotonic() + WAIT_MAX
         while text not in self.stderr():
             assert time.monotonic() < deadline, self.stderr()[-2000:]
             time.sleep(0.05)

@@ -9,9 +9,11 @@ version: 1
 unlisted: {{ reads: pass, writes: guard }}
 ledger: {{ keep_headers: [ X-Receipt, X-Fine ]{ledger} }}
 backends:
-  shop:   {{ url: "{url}", hosts: [ shop.test, 127.0.0.1 ], timeout: {timeout} }}
+  shop:   {{ url: "{url}", hosts: [ shop.test, 127.0.0.1 ], timeout: {timeout},
+            connect_timeout: 30s }}
   keyed:
-    {{ url: "{keyed_url}", hosts: [ keyed.test ], key_header: Idempotency-Key, timeout: {timeout} }}
+    {{ url: "{keyed_url}", hosts: [ keyed.test ], key_header: Idempotency-Key, timeout: {timeout},
+      connect_timeout: 30s }}
 {backends}tools:
   plain.create:
     match: POST shop /plain/{{token}}
@@ -41,7 +43,7 @@ backends:
 {extra}"""
 
 
-def standard(double, timeout="10s", absent_after="1s", extra_tools="", ledger="", backends=""):
+def standard(double, timeout="60s", absent_after="3s", extra_tools="", ledger="", backends=""):
     """The policy over a double; `timeout` and `absent_after` as the policy writes durations,
     `ledger` further words of that section, `backends` and `extra_tools` further lines."""
     return STANDARD.format(
@@ -59,7 +61,8 @@ version: 1
 mode: {mode}
 unlisted: {{ reads: deny, writes: {unlisted} }}
 backends:
-  shop: {{ url: "{url}", hosts: [ shop.test, 127.0.0.1 ], timeout: 500ms }}
+  shop: {{ url: "{url}", hosts: [ shop.test, 127.0.0.1 ], timeout: {timeout},
+          connect_timeout: 30s }}
 tools:
   orders.create:
     match: POST shop /orders/{{token}}
@@ -83,6 +86,6 @@ tools:
 """
 
 
-def observed(url, mode="observe", unlisted="deny"):
+def observed(url, mode="observe", unlisted="deny", timeout="60s"):
     """A policy with every kind of rule that observe mode has a verdict for."""
-    return OBSERVED.format(url=url, mode=mode, unlisted=unlisted)
+    return OBSERVED.format(url=url, mode=mode, unlisted=unlisted, timeout=timeout)

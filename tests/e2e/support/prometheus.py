@@ -3,7 +3,7 @@
 import re
 import subprocess
 
-from support.recourse import PATIENCE
+from support.recourse import WAIT_MAX
 
 SAMPLE = re.compile(r'([a-z_]+)(?:\{(.*)\})? (\S+)')
 LABEL = re.compile(r'([a-z_]+)="([^"]*)"')
@@ -14,7 +14,7 @@ def promtool(*arguments, text=None):
     """Runs promtool; gives what it said. Fails when it found fault."""
     done = subprocess.run(
         ["promtool", *map(str, arguments)], input=text, capture_output=True, text=True,
-        timeout=60 * PATIENCE, check=False,
+        timeout=WAIT_MAX, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr

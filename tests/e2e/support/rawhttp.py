@@ -8,7 +8,7 @@ import json
 import socket
 import struct
 
-TIMEOUT = 15.0
+from support.recourse import WAIT_MAX as TIMEOUT
 
 
 class Cut(Exception):

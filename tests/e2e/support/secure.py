@@ -99,10 +99,11 @@ class SecureBackend(ServedPort):
         if self.answer is not None:
             self.answer(sock, path)
             return False
+        kept = b"Keep-Alive: timeout=60\r\n"
         items = [{"id": "e1"}] if path in self.effects else []
         text = json.dumps({"id": "e1", "items": items}).encode()
         sock.sendall(
             b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%s\r\n%s"
-            % (len(text), b"" if self.keep else b"Connection: close\r\n", text)
+            % (len(text), kept if self.keep else b"Connection: close\r\n", text)
         )
         return self.keep and fields.get("connection") != "close"

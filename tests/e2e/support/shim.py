@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from support.recourse import BINARY, MEASURABLE, PATIENCE
+from support.recourse import BINARY, MEASURABLE, WAIT_MAX
 
 TESTS = pathlib.Path(BINARY).resolve().parent / "tests"
 SHIM = TESTS / "libstorage_shim.so"
@@ -39,7 +39,7 @@ class Shim:
         return self.hits_path.read_text().count("hit") if self.hits_path.exists() else 0
 
     def await_hit(self):
-        deadline = time.monotonic() + 20 * PATIENCE
+        deadline = time.monotonic() + WAIT_MAX
         while not self.hits():
             assert time.monotonic() < deadline, "the fault was not hit"
             time.sleep(0.002)

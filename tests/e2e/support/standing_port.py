@@ -5,6 +5,8 @@ import socket
 import struct
 import threading
 
+from support.recourse import WAIT_MAX
+
 
 class StandingPort:
     """Passes every connection on to the port that `target()` names then; resets those that find
@@ -34,7 +36,7 @@ class StandingPort:
 
     def serve(self, client):
         try:
-            server = socket.create_connection(("127.0.0.1", self.target()), timeout=20)
+            server = socket.create_connection(("127.0.0.1", self.target()), timeout=WAIT_MAX)
         except OSError:
             reset(client)
             return

@@ -19,14 +19,14 @@ from support.bounds import Bounds
 from support.campaign import outcome_of
 from support.clients import Client
 from support.history import History
-from support.recourse import CRASH_POINTS, MEASURABLE, PATIENCE, NotReady, Recourse
+from support.recourse import CRASH_POINTS, MEASURABLE, WAIT_MAX, NotReady, Recourse
 from support.storm_plan import DISRUPTIONS, READS, SETTLED, WRITE_FAULTS, Plan
 
-CALL_MAX = 40.0 * PATIENCE
+CALL_MAX = 2 * WAIT_MAX
 POINT_MAX = 2.0
 INTENTS_PER_SECOND = 25  # further time goes into repeats
-LONGER_MAX = 60.0 * PATIENCE  # how long the end may wait for faults that were not met yet
-SETTLE_MAX = 40.0 * PATIENCE
+LONGER_MAX = 3 * WAIT_MAX  # how long the end may wait for faults that were not met yet
+SETTLE_MAX = 2 * WAIT_MAX
 POINTS = [f"k{number:02d}" for number in range(1, 15)] + ["k22", "k25"]
 TRACE_BITS = 128
 FINAL = ("executed", "rejected")  # repeating the call changes nothing any more

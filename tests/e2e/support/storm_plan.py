@@ -173,13 +173,13 @@ class Plan:
 
 
 def policy(double, ports, ca):
-    """The policy of a storm: hasty tools have a second, calm ones twenty."""
+    """The policy of a storm: hasty tools have a second, calm ones more than any stall takes."""
     lines = ["version: 1", "backends:"]
     shop = sorted(set(HASTY + CALM) - {"keyed", *SECURE})
     hosts = ", ".join(["shop.test", *(f"{kind}.test" for kind in shop)])
-    lines.append(f'  shop: {{ url: "{double.url}", hosts: [ {hosts} ], timeout: 20s }}')
+    lines.append(f'  shop: {{ url: "{double.url}", hosts: [ {hosts} ], timeout: 60s }}')
     lines.append(
-        f'  keyed: {{ url: "{double.keyed_url}", hosts: [ keyed.test ], timeout: 20s,'
+        f'  keyed: {{ url: "{double.keyed_url}", hosts: [ keyed.test ], timeout: 60s,'
         " key_header: Idempotency-Key }"
     )
     for name, port in ports.items():
@@ -190,8 +190,8 @@ def policy(double, ports, ca):
     for name, port in double.tls.items():
         hosts = "secure.test, safe.test" if name == "good" else f"{name}.test"
         lines.append(
-            f'  {name}: {{ url: "https://localhost:{port}", hosts: [ {hosts} ], timeout: 20s,'
-            f' connect_timeout: 5s, tls: {{ ca_file: "{ca}" }} }}'
+            f'  {name}: {{ url: "https://localhost:{port}", hosts: [ {hosts} ], timeout: 60s,'
+            f' connect_timeout: 20s, tls: {{ ca_file: "{ca}" }} }}'
         )
     lines.append("tools:")
     lines.append("  read.hasty:\n    match: GET shop /hasty/{token}")
@@ -217,5 +217,5 @@ def policy(double, ports, ca):
                 f'      request: "GET /{kind}/{{path.token}}?client_ref={{body#/client_ref}}"'
             )
             lines.append("      happened: answer.body#/items/0/id")
-            lines.append(f"      absent_after: {round((8 if kind == 'late' else 2) * PATIENCE)}s")
+            lines.append(f"      absent_after: {round((15 if kind == 'late' else 6) * PATIENCE)}s")
     return "\n".join(lines) + "\n"
