@@ -20,19 +20,15 @@
 #include "proxy/server/flow_commands.h"
 #include "proxy/server/operator_commands.h"
 #include "proxy/server/otlp_options.h"
+#include "proxy/server/process_commands.h"
 #include "proxy/server/runtime.h"
 
 namespace recourse {
 namespace {
 
-const std::map<std::string, LogLevel> kLogLevels{{"debug", LogLevel::kDebug},
-                                                 {"info", LogLevel::kInfo},
-                                                 {"warn", LogLevel::kWarn},
-                                                 {"error", LogLevel::kError}};
-
 struct Arguments {
   Config config;
-  LogLevel log_level = LogLevel::kInfo;
+  std::string log_level = "info";
   std::string drain_timeout = "25s";
   std::string latched_for = "60s";
   std::string expect_ledger = "0";
@@ -209,7 +205,9 @@ void AddRun(CLI::App& app, Arguments& args) {
       ->capture_default_str();
   run->add_option("--log-level", args.log_level, "debug, info, warn or error (stderr)")
       ->envname("RECOURSE_LOG_LEVEL")
-      ->transform(CLI::CheckedTransformer(kLogLevels, CLI::ignore_case));
+      ->transform(ToLower)
+      ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
+      ->capture_default_str();
   run->add_option("--drain-timeout", args.drain_timeout,
                   "How long SIGTERM waits for requests in flight")
       ->envname("RECOURSE_DRAIN_TIMEOUT")
@@ -218,7 +216,7 @@ void AddRun(CLI::App& app, Arguments& args) {
   AddBounds(run, config.bounds);
   AddTraceOptions(*run, config.otlp);
   run->callback([&args] {
-    SetLogLevel(args.log_level);
+    SetLogLevel(*LogLevelFromName(args.log_level));
     args.config.drain_timeout = *ParseDuration(args.drain_timeout);
     args.config.latched_for = *ParseDuration(args.latched_for);
     args.config.expect_ledger = *ParseExpectedLedger(args.expect_ledger);
@@ -445,6 +443,9 @@ int main(int argc, char** argv) {
   recourse::AddRun(app, args);
   recourse::AddEvents(app, args);
   recourse::AddReport(app, args);
+  recourse::AddProcess(
+      app, args.admin, [&args](CLI::App& command) { recourse::AddAdminOptions(command, args); },
+      args.exit_code);
   recourse::AddFlows(
       app, args.admin, [&args](CLI::App& command) { recourse::AddAdminOptions(command, args); },
       args.exit_code);

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <string>
@@ -15,23 +17,20 @@ namespace {
 
 std::atomic<LogLevel> g_least{LogLevel::kInfo};
 
-std::string_view NameOf(LogLevel level) {
-  switch (level) {
-    case LogLevel::kDebug:
-      return "debug";
-    case LogLevel::kInfo:
-      return "info";
-    case LogLevel::kWarn:
-      return "warn";
-    case LogLevel::kError:
-      return "error";
-  }
-  return "error";
-}
+constexpr std::array<std::string_view, 4> kLevelNames = {"debug", "info", "warn", "error"};
 
 }  // namespace
 
 void SetLogLevel(LogLevel least) { g_least.store(least); }
+LogLevel LeastLogLevel() { return g_least.load(); }
+
+std::string_view NameOf(LogLevel level) { return kLevelNames.at(static_cast<std::size_t>(level)); }
+
+std::optional<LogLevel> LogLevelFromName(std::string_view name) {
+  const auto* const at = std::find(kLevelNames.begin(), kLevelNames.end(), name);
+  if (at == kLevelNames.end()) return std::nullopt;
+  return static_cast<LogLevel>(at - kLevelNames.begin());
+}
 
 void Log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) {
   if (level < g_least.load()) return;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -13,6 +14,11 @@ using LogField = std::pair<std::string_view, std::string_view>;
 
 // Writes one line. Never pass secrets, header values or bodies. Thread-safe.
 void Log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields = {});
+// Lines below it are left out. Thread-safe.
 void SetLogLevel(LogLevel least);
+LogLevel LeastLogLevel();
+
+std::string_view NameOf(LogLevel level);  // "debug"
+std::optional<LogLevel> LogLevelFromName(std::string_view name);
 
 }  // namespace recourse

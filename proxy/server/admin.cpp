@@ -82,6 +82,7 @@ ServedAnswer AdminApi::Do(const AdminDoor::Visit& visit, const HttpRequest& requ
   if (path == "/approvals" || path.starts_with("/approvals/")) {
     return parts_.approvals().Handle(request, path, visit.query, visit.who);
   }
+  if (ProcessApi::Has(path)) return process_.Handle(request, path);
   if (path == "/policy/explain") {
     return PolicyExplain(*parts_.reloader.versions().Current(), request, visit.query);
   }

@@ -18,6 +18,7 @@
 #include "proxy/server/flow_api.h"
 #include "proxy/server/metrics.h"
 #include "proxy/server/policy_reload.h"
+#include "proxy/server/process_api.h"
 
 namespace recourse {
 
@@ -38,12 +39,19 @@ class AdminApi {
     std::function<Counts()> counts;
     std::function<FlowApi&()> flows;
     std::function<ApprovalApi&()> approvals;
+    std::function<ProcessApi::Work()> work;
+    std::function<void()> drain;
   };
   explicit AdminApi(Parts parts)
       : parts_(std::move(parts)),
         started_(parts_.clock.WallNow()),
         stream_(parts_.ledger, parts_.clock),
-        activity_(parts_.ledger, stream_) {}
+        activity_(parts_.ledger, stream_),
+        process_({.ledger = parts_.ledger,
+                  .clock = parts_.clock,
+                  .reloader = parts_.reloader,
+                  .work = parts_.work,
+                  .drain = parts_.drain}) {}
   ServedAnswer Handle(const HttpRequest& request, const HttpPeer& peer);
   // Something was committed: who watches is told. Any thread; never blocks.
   void Notify() { stream_.Notify(); }
@@ -62,6 +70,7 @@ class AdminApi {
   const WallTime started_;
   EventStream stream_;
   ActivityApi activity_;
+  ProcessApi process_;
 };
 
 // GET /live, /ready, /metrics: no authentication, changes nothing.

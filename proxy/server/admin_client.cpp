@@ -17,6 +17,7 @@
 #include "proxy/server/admin_call.h"
 #include "proxy/server/config.h"
 #include "proxy/server/files.h"
+#include "proxy/server/process_client.h"
 #include "proxy/server/terminal_text.h"
 
 namespace recourse {
@@ -181,18 +182,7 @@ int ShowLedger(const AdminClient& client, std::ostream& out, std::ostream& err) 
   const auto line = [&](std::string_view label, std::string_view name, std::string_view unit) {
     out << fmt::format("{:<14}{}{}\n", label, Field(*status, name), unit);
   };
-  const std::string not_opened = Field(*status, "not_opened");
-  const bool latched = Field(*status, "latched") == "true";
-  const bool full = Field(*status, "full") == "true";
-  const bool restored = Field(*status, "restored") == "true";
-  out << fmt::format("{:<14}{}\n", "writes",
-                     !not_opened.empty() ? "not recorded: " + not_opened
-                     : latched           ? "refused after a failed commit, until a restart"
-                     : restored
-                         ? "refused: restored from a backup, and what was done after it is not "
-                           "remembered; see to that, then run: recourse ledger accept"
-                     : full ? "refused: there is no room for another operation"
-                            : "accepted");
+  out << fmt::format("{:<14}{}\n", "writes", WritesOf(*status));
   line("first row", "first_id", "");
   line("last row", "last_id", "");
   line("operations", "operations", " ever begun");

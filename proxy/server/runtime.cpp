@@ -10,7 +10,6 @@
 #include <future>
 #include <optional>
 #include <system_error>
-#include <unordered_set>
 
 #include "filters/ledger/lmdb/map_fault.h"
 #include "filters/settle/settler.h"
@@ -20,18 +19,16 @@
 #include "proxy/base/log.h"
 #include "proxy/base/random.h"
 #include "proxy/net/http_server.h"
-#include "proxy/net/listener.h"
 #include "proxy/net/tls_client.h"
 #include "proxy/server/admin.h"
+#include "proxy/server/agent_port.h"
 #include "proxy/server/approval_desk.h"
 #include "proxy/server/chain.h"
-#include "proxy/server/connection_gate.h"
 #include "proxy/server/files.h"
 #include "proxy/server/flow_desk.h"
 #include "proxy/server/ledger_secrets.h"
 #include "proxy/server/policy_reload.h"
 #include "proxy/server/policy_watch.h"
-#include "proxy/server/session.h"
 #include "proxy/server/startup.h"
 #include "proxy/server/traces.h"
 
@@ -49,7 +46,6 @@ class Runtime {
             LoadPolicyOrThrow(config.policy, policy_files_, backends_tls_, LoaderOf(rehearsal))),
         secrets_(config.data, config.ledger_key_file, random_),
         ledger_(OpenLedgerOrThrow(config, secrets_, versions_.Current()->mode, clock_, rehearsal)),
-        gate_(config.bounds.connections_max, config.bounds.connections_per_peer_max),
         access_log_(config.access_log),
         metrics_(clock_.WallNow()),
         reloader_({.path = config.policy,
@@ -74,12 +70,16 @@ class Runtime {
                     .reloader = reloader_,
                     .counts = [this] { return CountsForReport(); },
                     .flows = [this]() -> FlowApi& { return flows_->api(); },
-                    .approvals = [this]() -> ApprovalApi& { return approvals_->api(); }}),
+                    .approvals = [this]() -> ApprovalApi& { return approvals_->api(); },
+                    .work = [this] { return WorkForStatus(); },
+                    .drain = [this] { BeginDrain(); }}),
         probe_api_(
             *ledger_, metrics_, [this] { return FactsForScrape(); },
             [this] { return versions_.Current()->mode == Mode::kObserve; }),
         observer_(*ledger_, random_, secrets_.install_secret()),
-        traces_(config.otlp, metrics_, clock_, random_) {
+        traces_(config.otlp, metrics_, clock_, random_),
+        agents_(
+            {.config = config, .services = services_, .threads = threads_, .workers = workers_}) {
     services_.ledger = ledger_.get();
     services_.access_log = &access_log_;
     services_.observer = &observer_;
@@ -111,13 +111,12 @@ class Runtime {
  private:
   void StartWorkers();
   void RefreshTls(FileState::Look look);
-  std::expected<ConnectionGate::Place, ConnectionGate::Full> EnterOrMakeRoom(
-      std::size_t index, const ConnectionGate::Address& peer);
-  void Serve(std::size_t index, TcpSocket socket);
   void WritePorts();
   void SweepPools();
   AdminApi::Counts CountsForReport() const;
   ScrapeFacts FactsForScrape() const;
+  ProcessApi::Work WorkForStatus() const;
+  void BeginDrain();
   void Publish(const std::shared_ptr<const Policy>& policy);
 
   const Config& config_;
@@ -128,7 +127,6 @@ class Runtime {
   PolicyVersions versions_;
   LedgerSecretFiles secrets_;
   std::unique_ptr<Ledger> ledger_;
-  ConnectionGate gate_;
   AccessLog access_log_;
   Metrics metrics_;
   PolicyReloader reloader_;
@@ -140,15 +138,13 @@ class Runtime {
   Traces traces_;
   Services services_;
   std::unique_ptr<HttpServer> probes_, admin_;
-  ServerTls listener_tls_{TlsFilesOf(config_), "--tls-cert"};
   ServerTls admin_tls_{AdminTlsFilesOf(config_), "--admin-tls-cert"};
   std::vector<std::unique_ptr<IoThread>> threads_;
   std::vector<std::unique_ptr<Worker>> workers_;
-  std::vector<std::unordered_set<Session*>> sessions_;  // by worker, each used on its own thread
   std::unique_ptr<Settler> settler_;
   std::unique_ptr<FlowDesk> flows_;
   std::unique_ptr<ApprovalDesk> approvals_;
-  std::unique_ptr<Listener> listener_;
+  AgentPort agents_;
 };
 
 void Runtime::Start() {
@@ -172,24 +168,18 @@ void Runtime::Start() {
         },
         admin_tls_.First());
   });
-  std::vector<IoThread*> threads;
-  for (const auto& thread : threads_) threads.push_back(thread.get());
-  ListenOrThrow("--listen", config_.listen, [&](const Tcp::endpoint& endpoint) {
-    listener_ = std::make_unique<Listener>(
-        threads, endpoint,
-        [this](std::size_t index, TcpSocket socket) { Serve(index, std::move(socket)); });
-  });
-  services_.own.Add(listener_->endpoint());
+  agents_.Listen(config_.listen);
+  services_.own.Add(agents_.endpoint());
   services_.own.Add(admin_->endpoint());
   services_.own.Add(probes_->endpoint());
-  listener_->Start();
+  agents_.Start();
   for (const auto& thread : threads_) thread->Start();
   traces_.Start();
   ExitOnMapFault(kExitLedgerCut);
   probe_api_.ready = true;
   WritePorts();
   Log(LogLevel::kInfo, "ready",
-      {{"listen", std::to_string(listener_->endpoint().port())},
+      {{"listen", std::to_string(agents_.endpoint().port())},
        {"admin", std::to_string(admin_->endpoint().port())},
        {"probes", std::to_string(probes_->endpoint().port())},
        {"policy", versions_.Current()->version}});
@@ -200,7 +190,6 @@ void Runtime::StartWorkers() {
     threads_.push_back(std::make_unique<IoThread>(clock_));
     workers_.push_back(std::make_unique<Worker>(services_, *threads_.back(), versions_.Current()));
   }
-  sessions_.resize(workers_.size());
   settler_ = std::make_unique<Settler>(Settler::Parts{
       .ledger = *ledger_,
       .upstream = workers_.front()->upstream,
@@ -227,7 +216,7 @@ void Runtime::StartWorkers() {
                                                                   .versions = versions_,
                                                                   .metrics = metrics_});
   for (const auto& worker : workers_) {
-    worker->tls = listener_tls_.First();
+    worker->tls = agents_.tls();
     worker->chain = MakeChain({.ledger = *ledger_,
                                .upstream = worker->upstream,
                                .settling = *settler_,
@@ -276,48 +265,7 @@ void Runtime::RefreshTls(FileState::Look look) {
     }
   }
   if (const auto fresh = admin_tls_.Refresh(look)) admin_->UseTls(fresh);
-  const auto fresh = listener_tls_.Refresh(look);
-  if (fresh == nullptr) return;
-  for (const auto& worker : workers_) {
-    std::vector<Job> jobs;
-    jobs.emplace_back([target = worker.get(), fresh] { target->tls = fresh; });
-    worker->thread.Post(std::move(jobs));
-  }
-}
-
-// Who has a request to make goes before who only keeps a connection, if that is on this thread.
-std::expected<ConnectionGate::Place, ConnectionGate::Full> Runtime::EnterOrMakeRoom(
-    std::size_t index, const ConnectionGate::Address& peer) {
-  auto place = gate_.Enter(peer);
-  if (place) return place;
-  const bool is_peers = place.error() == ConnectionGate::Full::kPeer;
-  if (!workers_[index]->idle.MakeRoom(is_peers ? &peer : nullptr)) return place;
-  return gate_.Enter(peer);
-}
-
-void Runtime::Serve(std::size_t index, TcpSocket socket) {
-  IoError gone;
-  const auto peer = socket.remote_endpoint(gone).address();
-  if (gone) return;
-  auto place = EnterOrMakeRoom(index, peer);
-  if (!place) {
-    const bool is_peers = place.error() == ConnectionGate::Full::kPeer;
-    metrics_.rejections.Add({{"reason", is_peers ? "connections_of_peer" : "connections"}})
-        .Increment();
-    if (listener_tls_.First() == nullptr) TurnAway(socket, place.error());
-    return;  // closes the socket
-  }
-  ++services_.sessions;
-  metrics_.connections.Increment();
-  auto session = std::make_unique<Session>(*workers_[index], std::move(socket), std::move(*place));
-  Session* const running = session.get();
-  sessions_[index].insert(running);
-  Spawn(running->Run(), [this, index, owned = std::move(session)]() mutable {
-    sessions_[index].erase(owned.get());
-    owned.reset();
-    metrics_.connections.Decrement();
-    --services_.sessions;
-  });
+  agents_.RefreshTls(look);
 }
 
 // `admin_` starts after the workers, whose number never changes then.
@@ -340,9 +288,16 @@ ScrapeFacts Runtime::FactsForScrape() const {
           .observed_bytes = services_.observed_bytes};
 }
 
+ProcessApi::Work Runtime::WorkForStatus() const {
+  return {.is_ready = probe_api_.ready,
+          .is_draining = services_.draining,
+          .connections = services_.sessions,
+          .writes = services_.write_flows + services_.observing};
+}
+
 void Runtime::WritePorts() {
   if (config_.ports_file.empty()) return;
-  const std::string text = "{\"listen\":" + std::to_string(listener_->endpoint().port()) +
+  const std::string text = "{\"listen\":" + std::to_string(agents_.endpoint().port()) +
                            ",\"admin\":" + std::to_string(admin_->endpoint().port()) +
                            ",\"probes\":" + std::to_string(probes_->endpoint().port()) + "}\n";
   if (auto written = WriteFileAtomically(config_.ports_file, text); !written) {
@@ -384,6 +339,7 @@ void Runtime::WaitForEnd() {
       look = clock_.Now() + std::min(reloader_.Look(), operators_.Look());
       RefreshTls(FileState::Look::kSettled);
     }
+    if (services_.draining) agents_.EndIdle();
     // In observe mode a ledger that cannot be written stops nothing.
     const bool may_end =
         config_.latched_for > Millis(0) && versions_.Current()->mode != Mode::kObserve;
@@ -417,11 +373,17 @@ void Runtime::Publish(const std::shared_ptr<const Policy>& policy) {
   approvals_->runner().PolicyChanged();
 }
 
-void Runtime::Drain() {
+// By a signal, or by an operator: then the process stays, and flows are undone meanwhile.
+void Runtime::BeginDrain() {
+  if (services_.draining.exchange(true)) return;
   Log(LogLevel::kInfo, "draining");
-  services_.draining = true;
   probe_api_.ready = false;
-  listener_->Close();
+  agents_.Close();
+  agents_.EndIdle();
+}
+
+void Runtime::Drain() {
+  BeginDrain();
   const MonoTime end = clock_.Now() + config_.drain_timeout;
   sigset_t signals;
   sigemptyset(&signals);
@@ -434,13 +396,7 @@ void Runtime::Drain() {
   while ((services_.sessions > 0 || services_.observing > 0 || flows_->undoes() ||
           approvals_->sends()) &&
          clock_.Now() < end) {
-    for (std::size_t i = 0; i < workers_.size(); ++i) {
-      std::vector<Job> jobs;
-      jobs.emplace_back([this, i] {
-        for (Session* session : sessions_[i]) session->Drain();
-      });
-      threads_[i]->Post(std::move(jobs));
-    }
+    agents_.EndIdle();
     if (sigtimedwait(&signals, nullptr, &pause) > 0) {
       Log(LogLevel::kWarn, "second signal: exiting now");
       break;

@@ -242,7 +242,9 @@ def see_events(api):
     api.ask("GET", "/events?lines=true", 200)
     assert api.ask("GET", "/events?limit=1", 200)["next"] is not None
     api.ask("GET", "/events?phase=nonsense", 400)
-    api.ask("GET", f"/events/{page['events'][0]['event_id']}", 200)
+    for kind in (None, "flow"):
+        (row, *_) = [one for one in page["events"] if one.get("kind") == kind]
+        assert api.ask("GET", f"/events/{row['event_id']}", 200) == row
     api.ask("GET", "/events/999999", 404)
     assert api.ask("GET", "/operations?limit=1", 200)["older"] is not None
     api.ask("GET", "/operations?limit=0", 400)
@@ -276,6 +278,9 @@ def see_the_ledger_and_the_policy(api):
     order = {"call": "POST shop /orders/1", "headers": fields, "body": "x"}
     api.ask("POST", "/policy/explain", 200, order)
     api.ask("GET", "/version", 200)
+    assert api.ask("GET", "/status", 200)["state"] == "ready"
+    api.ask("PUT", "/log-level", 400, {"level": "loud"})
+    api.ask("PUT", "/log-level", 200, api.ask("GET", "/log-level", 200))
     whole = api.guarded.policy_path.read_text()
     api.guarded.policy_path.write_text(whole + "nonsense: 1\n")
     api.ask("POST", "/policy/reload", 422)
@@ -294,6 +299,7 @@ def test_every_answer_is_one_that_the_document_describes(api, double, token):
     see_a_step_resolved(api, shop, token)
     see_events(api)
     see_the_ledger_and_the_policy(api)
+    assert api.ask("POST", "/drain", 200)["state"] == "draining"
     described = {
         (method, path, int(status))
         for method, path, operation in api.operations()

@@ -19,7 +19,8 @@ from support.secure import SecureBackend, server_context
 
 ALICE, BOB, CAROL, DAVE = (name + "-token-of-thirty-two-bytes-and-more" for name in "abcd")
 
-# (method, path, the role that it takes). Every endpoint has a row; proxy/README.md has the same.
+# (method, path, the role that it takes).
+# Every endpoint has a row but POST /drain, which ends what the others need.
 ENDPOINTS = [
     ("GET", "/approvals", "read"),
     ("GET", "/approvals/999999", "read"),
@@ -31,11 +32,13 @@ ENDPOINTS = [
     ("GET", "/flows/none", "read"),
     ("GET", "/flows/none/preview", "read"),
     ("GET", "/ledger", "read"),
+    ("GET", "/log-level", "read"),
     ("GET", "/operations", "read"),
     ("GET", "/policy", "read"),
     ("GET", "/policy/explain?call=GET+shop+/", "read"),
     ("GET", "/policy/tools", "read"),
     ("GET", "/report", "read"),
+    ("GET", "/status", "read"),
     ("GET", "/stream?after=none", "read"),  # a good one has no end
     ("GET", "/version", "read"),
     ("POST", "/ledger/verify", "read"),
@@ -48,6 +51,7 @@ ENDPOINTS = [
     ("POST", "/ledger/accept", "repair"),
     ("POST", "/ledger/backup", "repair"),
     ("POST", "/policy/reload", "repair"),
+    ("PUT", "/log-level", "repair"),
 ]
 
 

@@ -1,0 +1,49 @@
+// What operators ask of the process as a whole: how it is, that it drains, how much it logs.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "filters/ledger/ledger.h"
+#include "proxy/base/clock.h"
+#include "proxy/base/http_message.h"
+#include "proxy/server/policy_reload.h"
+
+namespace recourse {
+
+// GET /status, POST /drain, GET and PUT /log-level. On the admin thread; never blocks.
+class ProcessApi {
+ public:
+  // What the threads work on.
+  struct Work {
+    bool is_ready = false;        // started, and not draining
+    bool is_draining = false;     // takes no new connections, until it ends
+    std::size_t connections = 0;  // of agents
+    std::size_t writes = 0;       // being worked on, or written down in observe mode
+  };
+  struct Parts {
+    Ledger& ledger;
+    const Clock& clock;
+    const PolicyReloader& reloader;
+    std::function<Work()> work;
+    std::function<void()> drain;  // again: does nothing. Only of a process that is_ready
+  };
+  explicit ProcessApi(Parts parts)
+      : parts_(std::move(parts)), started_(parts_.clock.WallNow()), began_(parts_.clock.Now()) {}
+
+  // Whether Handle is for it.
+  static bool Has(std::string_view path) {
+    return path == "/status" || path == "/drain" || path == "/log-level";
+  }
+  HttpResponse Handle(const HttpRequest& request, std::string_view path);
+
+ private:
+  HttpResponse Status() const;
+  HttpResponse Drain();
+
+  const Parts parts_;
+  const WallTime started_;
+  const MonoTime began_;
+};
+
+}  // namespace recourse

@@ -1,0 +1,151 @@
+#include "proxy/server/process_client.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <charconv>
+#include <cstdint>
+#include <ostream>
+
+#include "proxy/base/json_object.h"
+#include "proxy/server/admin_call.h"
+#include "proxy/server/config.h"
+
+namespace recourse {
+namespace {
+
+constexpr int kLookEveryMs = 200;
+
+std::uint64_t NumberIn(const Json& object, std::string_view name) {
+  const std::string text = Field(object, name);
+  std::uint64_t number = 0;
+  (void)std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+std::string Time(std::uint64_t seconds) {
+  if (seconds >= 2 * 86'400) return fmt::format("{} days", seconds / 86'400);
+  if (seconds >= 2 * 3'600) return fmt::format("{} hours", seconds / 3'600);
+  if (seconds >= 2 * 60) return fmt::format("{} minutes", seconds / 60);
+  return fmt::format("{} s", seconds);
+}
+
+std::string Size(std::uint64_t bytes) {
+  static constexpr const char* kUnits[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+  if (bytes < 1'024) return fmt::format("{} bytes", bytes);
+  double size = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  for (; size >= 1'024 && unit + 1 < std::size(kUnits); ++unit) size /= 1'024;
+  return fmt::format("{:.1f} {}", size, kUnits[unit]);
+}
+
+// What a screen says of something that may wait for a human.
+std::string Waiting(std::uint64_t count, std::string_view what, std::string_view command) {
+  return count == 0 ? fmt::format("0 {}", what) : fmt::format("{} {} ({})", count, what, command);
+}
+
+void PrintStatus(std::ostream& out, const Json& status) {
+  const Json &policy = *status.Find("policy"), &flows = *status.Find("flows"),
+             &ledger = *status.Find("ledger");
+  const auto line = [&](std::string_view label, const std::string& text) {
+    out << fmt::format("{:<13}{}\n", label, text);
+  };
+  const bool is_settled = Field(status, "settled") == "true";
+  const std::string state = Field(status, "state");
+  line("recourse", fmt::format("{}, up {}, since {}", Field(status, "version"),
+                               Time(NumberIn(status, "uptime_s")), Field(status, "started")));
+  line("state", state == "draining"
+                    ? fmt::format("draining, {}", is_settled ? "settled" : "not settled yet")
+                    : state);
+  line("mode", Field(status, "mode"));
+  line("policy", fmt::format("{} from {}; last reload: {}", Field(policy, "version"),
+                             Field(policy, "path"), Field(policy, "last_reload")));
+  line("writes", WritesOf(ledger));
+  line("ledger",
+       fmt::format("{} rows, {} used of at most {}, {} free", Field(ledger, "rows"),
+                   Size(NumberIn(ledger, "used_bytes")), Size(NumberIn(ledger, "size_limit_bytes")),
+                   Size(NumberIn(ledger, "free_bytes"))));
+  line("operations", fmt::format("{} being sent, {}", Field(ledger, "running"),
+                                 Waiting(NumberIn(ledger, "uncertain"), "of unknown outcome",
+                                         "recourse events list --phase UNCERTAIN")));
+  line("flows",
+       fmt::format("{} open, {} being undone, {}", Field(flows, "open"), Field(flows, "breaking"),
+                   Waiting(NumberIn(flows, "parked"), "parked", "recourse flows list --parked")));
+  line("approvals",
+       Waiting(NumberIn(status, "approvals_pending"), "waiting", "recourse approvals list"));
+  line("work", fmt::format("{} connections, {} writes", Field(status, "connections"),
+                           Field(status, "writes")));
+  line("log level", Field(status, "log_level"));
+}
+
+bool IsStatus(const Json& status) {
+  for (const char* name : {"policy", "flows", "ledger"}) {
+    if (status.Find(name) == nullptr) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string WritesOf(const Json& ledger) {
+  if (const std::string why = Field(ledger, "not_opened"); !why.empty()) {
+    return "not recorded: " + why;
+  }
+  if (Field(ledger, "latched") == "true") return "refused after a failed commit, until a restart";
+  if (Field(ledger, "restored") == "true") {
+    return "refused: restored from a backup, and what was done after it is not remembered; see to "
+           "that, then run: recourse ledger accept";
+  }
+  if (Field(ledger, "full") == "true") return "refused: there is no room for another operation";
+  return "accepted";
+}
+
+int ShowStatus(const AdminClient& client, std::ostream& out, std::ostream& err) {
+  const auto status = Show(client, "/status", out, err);
+  if (!status) return status.error();
+  if (!IsStatus(*status)) return Fail(err, kNotUnderstood);
+  PrintStatus(out, *status);
+  return kExitOk;
+}
+
+int DrainProcess(const AdminClient& client, std::optional<Millis> wait, std::ostream& out,
+                 std::ostream& err) {
+  const SystemClock clock;
+  const MonoTime end = clock.Now() + wait.value_or(Millis{0});
+  auto text = Call(client, "POST", "/drain");
+  for (;;) {
+    if (!text) return Fail(err, text.error());
+    const auto status = ParseJson(*text);
+    if (!status || !IsStatus(*status)) return Fail(err, kNotUnderstood);
+    const bool is_settled = Field(*status, "settled") == "true";
+    if (is_settled || clock.Now() >= end) {
+      if (client.json) {
+        out << *text << "\n";
+      } else {
+        PrintStatus(out, *status);
+      }
+      if (is_settled || !wait) return kExitOk;
+      return Fail(err,
+                  "the time of --wait is over, and not everything has come to its end; "
+                  "what waits for a human stays in the ledger, and the next start goes on");
+    }
+    (void)::poll(nullptr, 0, kLookEveryMs);
+    text = Call(client, "GET", "/status");
+  }
+}
+
+int ShowLogLevel(const AdminClient& client, const std::string& level, std::ostream& out,
+                 std::ostream& err) {
+  HttpRequest request{"GET", "/log-level", {}, {}};
+  if (!level.empty()) {
+    request.method = "PUT";
+    request.headers.emplace_back("Content-Type", "application/json");
+    JsonObject(request.body).Text("level", level);
+  }
+  const auto answer = Show(client, request, out, err);
+  if (!answer) return answer.error();
+  out << Field(*answer, "level") << "\n";
+  return kExitOk;
+}
+
+}  // namespace recourse

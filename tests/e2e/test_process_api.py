@@ -1,0 +1,130 @@
+"""What operators ask of the process as a whole: status, drain and the log level, by API and CLI."""
+
+import json
+
+import pytest
+
+from support import flows, rawhttp
+from support.approvals import Staffed
+from support.desk import admin
+from support.recourse import PATIENCE, Recourse
+
+RULES = """\
+  mail.send:
+    match: POST shop /mail/{token}
+    effect: write
+    undo: none
+    approval: { by: [ finance ], expires: 10m, hold: 0s }
+"""
+
+
+@pytest.fixture(scope="module")
+def recourse(double, tmp_path_factory):
+    policy = flows.policy(double, tools=RULES)
+    with Staffed(tmp_path_factory.mktemp("recourse"), policy) as running:
+        yield running
+        assert running.running(), running.stderr()[-4000:]
+
+
+@pytest.fixture
+def fresh(double, tmp_path):
+    with Recourse(tmp_path, flows.policy(double)) as running:
+        yield running
+
+
+def put_level(recourse, body):
+    status, _, text = admin(
+        recourse, "PUT", "/log-level", {"Authorization": f"Bearer {recourse.token}"}, body
+    )
+    return status, json.loads(text)
+
+
+def test_status_tells_on_one_screen_what_the_api_tells(recourse, double, token):
+    shop = flows.Shop(recourse, double)
+    parked = shop.agent(f"{token}p")
+    parked.does("orders")
+    parked.script_undo("orders", flows.answer_with("403 Forbidden"))
+    parked.breaks()
+    parked.await_parked()
+    shop.agent(f"{token}o").does("orders")
+    assert rawhttp.call(recourse.port, "POST", f"/mail/{token}", host="shop.test",
+                        body={"a": 1}).status == 202  # fmt: skip
+    told = json.loads(recourse.cli("status", "--json").stdout)
+    assert (told["state"], told["mode"], told["log_level"]) == ("ready", "enforce", "info")
+    assert told["flows"] == {"open": 1, "breaking": 0, "parked": 1}
+    assert told["approvals_pending"] == 1
+    assert told["ledger"]["rows"] > 0 and told["policy"]["path"] == str(recourse.policy_path)
+    assert told["policy"]["version"] == recourse.admin("GET", "/version")["policy_version"]
+    screen = recourse.cli("status")
+    assert screen.returncode == 0 and screen.stdout.count("\n") < 15, screen
+    for line in (
+        "state        ready", "mode         enforce", "writes       accepted",
+        f"policy       {told['policy']['version']} from {recourse.policy_path}",
+        "flows        1 open, 0 being undone, 1 parked (recourse flows list --parked)",
+        "approvals    1 waiting (recourse approvals list)",
+    ):  # fmt: skip
+        assert line in screen.stdout
+
+
+def test_the_log_level_changes_at_once_and_only_to_what_there_is(fresh):
+    def reload_lines():
+        fresh.admin("POST", "/policy/reload")
+        return fresh.stderr().count("an operator's order")
+
+    before = reload_lines()
+    assert fresh.cli("log-level").stdout == "info\n"
+    assert fresh.cli("log-level", "error").stdout == "error\n"
+    silent = reload_lines()
+    assert silent == before, "the order that made it silent comes after the change"
+    assert json.loads(fresh.cli("log-level", "info", "--json").stdout) == {"level": "info"}
+    assert reload_lines() == silent + 2  # the order to talk again, and the reload
+    for bad in ("", "{}", '{"level":"loud"}', '{"level":1}', '{"level":"info","x":1}', "[1]"):
+        status, problem = put_level(fresh, bad)
+        assert status == 400 and "debug, info, warn, error" in problem["detail"], bad
+
+
+def test_a_drain_ends_what_runs_takes_nothing_new_and_leaves_the_process_for_operators(
+    fresh, double, token
+):
+    path = f"/slow/{token}"
+    double.script("GET", path, [
+        "read", {"gate": token}, {"send": "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"},
+    ], 1)  # fmt: skip
+    with rawhttp.Connection(fresh.port) as kept, rawhttp.Connection(fresh.port) as busy:
+        kept.send(rawhttp.render("GET", f"/read/{token}", "shop.test"))
+        assert kept.response("GET").status == 200
+        busy.send(rawhttp.render("GET", path, "shop.test"))
+        double.await_requests("GET", path)
+        drained = fresh.cli("drain", "--json")
+        assert drained.returncode == 0, drained
+        assert (told := json.loads(drained.stdout))["state"] == "draining" and not told["settled"]
+        assert fresh.probe("/ready")[0] == 503
+        flows.wait_until(lambda: refuses(fresh), what="a closed listener")
+        late = fresh.cli("drain", "--wait", "100ms")
+        assert late.returncode == 1 and "the time of --wait is over" in late.stderr
+        double.open_gate(token)
+        assert busy.response("GET").body == b"ok"
+    settled = fresh.cli("drain", "--wait", f"{int(60 * PATIENCE)}s")
+    assert settled.returncode == 0 and "draining, settled" in settled.stdout, settled
+    assert fresh.running() and fresh.admin("GET", "/ledger")["latched"] is False
+    assert fresh.stderr().count('"msg":"draining"') == 1
+    assert fresh.stop() == 0
+
+
+def refuses(recourse):
+    try:
+        rawhttp.Connection(recourse.port).close()
+        return False
+    except ConnectionRefusedError:
+        return True
+
+
+def test_a_drain_lets_flows_be_undone(fresh, double, token):
+    agent = flows.Shop(fresh, double).agent(token)
+    agent.does("orders", "payments")
+    agent.script_undo("payments", ["read", "fin"])  # tried again after a while
+    agent.breaks()
+    settled = fresh.cli("drain", "--wait", f"{int(60 * PATIENCE)}s", "--json")
+    assert settled.returncode == 0, settled
+    assert json.loads(settled.stdout)["flows"] == {"open": 0, "breaking": 0, "parked": 0}
+    assert agent.undone() == ["payments", "orders"]
