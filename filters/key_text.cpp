@@ -1,5 +1,7 @@
 #include "filters/key_text.h"
 
+#include <algorithm>
+
 #include "proxy/base/hash.h"
 
 namespace recourse {
@@ -25,6 +27,15 @@ RenderedRequest WithKey(const RenderedRequest& request, const std::string& key) 
   for (auto& [name, value] : named.headers) ReplaceAll(value, KeyPlaceholder(), key);
   ReplaceAll(named.body, KeyPlaceholder(), key);
   return named;
+}
+
+bool NamesKey(const RenderedRequest& request) {
+  const auto names = [](const std::string& text) {
+    return text.find(KeyPlaceholder()) != std::string::npos;
+  };
+  return names(request.target) || names(request.body) ||
+         std::any_of(request.headers.begin(), request.headers.end(),
+                     [&](const auto& header) { return names(header.second); });
 }
 
 }  // namespace recourse

@@ -15,4 +15,7 @@ const std::string& KeyPlaceholder();
 // Puts `key` wherever the placeholder stands.
 RenderedRequest WithKey(const RenderedRequest& request, const std::string& key);
 
+// Whether it stands anywhere.
+bool NamesKey(const RenderedRequest& request);
+
 }  // namespace recourse

@@ -12,6 +12,14 @@ namespace recourse {
 
 struct Event;  // filters/ledger/event.h
 
+// What a step that was proved absent looks like later.
+enum class SecondLook : std::uint8_t {
+  kAbsent,
+  kTookEffect,  // after all; recorded: read it again
+  kPerhaps,     // there is an effect, which may be another call's
+  kNothing,     // it cannot be asked, or the answer tells nothing
+};
+
 class Settling {
  public:
   virtual ~Settling() = default;
@@ -25,6 +33,11 @@ class Settling {
   // when it is not watched, when one probe could not tell, or at `deadline`. Call on `executor`'s
   // thread; resumes there.
   virtual Task<bool> SettleNow(std::uint64_t operation, MonoTime deadline, Executor& executor) = 0;
+
+  // Probes a step in PROVEN_ABSENT once more. Only an effect that its settle request finds by the
+  // operation's own key is surely its own: after the proof the same intent may have been sent under
+  // another key. Call on `executor`'s thread; resumes there.
+  virtual Task<SecondLook> LookAgain(Event absent, Executor& executor) = 0;
 };
 
 }  // namespace recourse

@@ -44,7 +44,7 @@ struct PhaseFacts {
 // Semantics 2.4, row by row. Retention may bury whatever is final. UNCERTAIN may become ANSWER_LOST
 // because a probe, or a late answer that was cut, can show the effect without its answer. CLAIMED
 // follows itself while approvers add up, and what had no effect, as every attempt needs its own
-// approval.
+// approval. An effect that arrives after its absence was proved makes PROVEN_ABSENT a success.
 constexpr std::array<PhaseFacts, kPhaseCount> kTable = {{
     /* kNone */ {Status::kPending, false, To(Phase::kClaimed, Phase::kDispatching)},
     /* kClaimed */
@@ -69,7 +69,9 @@ constexpr std::array<PhaseFacts, kPhaseCount> kTable = {{
     /* kRejected */
     {Status::kFailed, true, To(Phase::kClaimed, Phase::kDispatching, Phase::kTombstone)},
     /* kProvenAbsent */
-    {Status::kFailed, true, To(Phase::kClaimed, Phase::kDispatching, Phase::kTombstone)},
+    {Status::kFailed, true,
+     To(Phase::kClaimed, Phase::kDispatching, Phase::kSucceeded, Phase::kAnswerLost,
+        Phase::kTombstone)},
     /* kCompensated */ {Status::kCompensated, true, To(Phase::kTombstone)},
     /* kTombstone */ {Status::kFailed, true, To()},
 }};

@@ -80,8 +80,13 @@ void Advance(Event& event, Transition& transition) {
       transition.answer_kept && transition.answer.body.size() <= limits::kAnswerKeptBytesMax;
   event.answer = event.answer_kept ? std::move(transition.answer) : HttpResponse();
   if (transition.undo) event.undo = std::move(transition.undo);
-  // Only an unknown or a half-known outcome is ever asked about again.
-  if (IsFinal(event.phase) && event.phase != Phase::kAnswerLost) event.settle.reset();
+  // Only an unknown or a half-known outcome is ever asked about again, and a step that its probe
+  // called absent.
+  const bool is_absent_step =
+      event.phase == Phase::kProvenAbsent && event.is_step && event.cause == Cause::kProbeAbsent;
+  if (IsFinal(event.phase) && event.phase != Phase::kAnswerLost && !is_absent_step) {
+    event.settle.reset();
+  }
   if (IsFinal(event.phase)) DropRequest(event);
 }
 

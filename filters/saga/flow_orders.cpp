@@ -13,6 +13,11 @@ using Kind = FlowAction::Kind;
 
 constexpr const char* kEnding = "the process is shutting down";
 
+// A human confirms what is recorded already.
+bool IsTold(const FlowAction& action, Phase step) {
+  return action.kind == Kind::kAbsent && step == Phase::kProvenAbsent;
+}
+
 FlowMove MoveOf(const FlowAction& action, const FlowState& state) {
   FlowMove move{.number = state.number,
                 .from = state.phase,
@@ -20,7 +25,12 @@ FlowMove MoveOf(const FlowAction& action, const FlowState& state) {
                 .cause = FlowCause::kHuman,
                 .reason = action.reason};
   if (action.kind == Kind::kClose) move.to = FlowPhase::kCommitted;
-  if (action.kind == Kind::kNotNeeded) move.not_needed.push_back(action.operation);
+  const bool is_confirmed = std::ranges::any_of(state.steps, [&](const FlowStep& step) {
+    return step.operation == action.operation && IsTold(action, step.phase);
+  });
+  if (action.kind == Kind::kNotNeeded || is_confirmed) {
+    move.not_needed.push_back(action.operation);
+  }
   if (action.kind == Kind::kUndo) move.reopened = state;
   return move;
 }
@@ -52,8 +62,9 @@ std::string Objection(const FlowAction& action, const FlowState& state) {
     return "the flow has no step " + std::to_string(action.operation);
   }
   const bool is_unknown = step->phase == Phase::kUncertain;
+  const bool is_absent = step->phase == Phase::kProvenAbsent && step->end == StepEnd::kNone;
   if (action.kind == Kind::kHappened || action.kind == Kind::kAbsent) {
-    if (is_unknown) return {};
+    if (is_unknown || is_absent) return {};
     return "the outcome of that step is known: " + std::string(NameOf(step->phase));
   }
   if (is_unknown) {
@@ -175,8 +186,10 @@ Task<std::expected<FlowState, std::string>> FlowRunner::ActNow(FlowAction action
     const auto step = co_await Latest(action.operation);
     auto transition = step ? TransitionOf(action, *step) : std::nullopt;
     if (!transition) co_return Answer(std::unexpected("the step cannot be read"));
-    const auto recorded = co_await parts_.ledger.Record(std::move(*transition), parts_.executor);
-    if (!recorded) co_return Answer(std::unexpected(std::string(recorded.error().detail())));
+    if (!IsTold(action, step->phase)) {
+      const auto recorded = co_await parts_.ledger.Record(std::move(*transition), parts_.executor);
+      if (!recorded) co_return Answer(std::unexpected(std::string(recorded.error().detail())));
+    }
   }
   const FlowMove move = MoveOf(action, *state);
   const auto moved = co_await parts_.ledger.MoveFlow(move, parts_.executor);

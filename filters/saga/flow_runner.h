@@ -97,6 +97,12 @@ class FlowRunner final : public Flowing {
     MonoTime next;
     std::optional<std::string> stuck;  // why it is not sent again
   };
+  // A step that its probe called absent, and that is looked at once more.
+  struct Late {
+    MonoTime next{};     // when
+    MonoTime give_up{};  // an answer that tells nothing is asked for until then
+    bool is_over = false;
+  };
   // Requests to one backend.
   struct Lane {
     MonoTime next;                    // earliest time of the next one
@@ -113,6 +119,7 @@ class FlowRunner final : public Flowing {
     std::optional<MonoTime> slot{};           // when its next undo request may go
     std::optional<MonoTime> unread_since{};   // the event that was looked for last cannot be read
     std::map<std::uint64_t, Resend> resends;  // by step
+    std::map<std::uint64_t, Late> late;       // by step
   };
 
   void Post(Job job);
@@ -144,6 +151,12 @@ class FlowRunner final : public Flowing {
   Task<void> SettleStep(std::uint64_t number, std::uint64_t operation, OpenSteps& open);
   Task<void> ResendStep(std::uint64_t number, Event unknown, OpenSteps& open);
   Task<std::optional<FlowState>> UndoNext(FlowState state);
+  // Once nothing is left to be undone: a step may have taken effect after its absence was proved.
+  Task<std::optional<FlowState>> LookBack(FlowState state);
+  bool NoteLook(std::uint64_t number, std::uint64_t operation, SecondLook seen);
+  Task<std::optional<FlowState>> TakeLate(FlowState state, Event step, SecondLook seen);
+  // How long after its proof a step is looked at again; nullopt: nothing says how.
+  std::optional<Millis> LooksAgainAfter(const Event& step);
   Task<std::optional<FlowState>> Park(const FlowState& state, std::string reason);
   Task<std::optional<FlowState>> Move(FlowMove move);
   Task<std::optional<FlowState>> Get(std::uint64_t number);

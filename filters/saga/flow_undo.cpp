@@ -44,11 +44,7 @@ Task<std::optional<FlowState>> FlowRunner::UndoNext(FlowState state) {
     if (!entry->passed.empty()) {
       co_return co_await Park(state, "some of its steps could not be undone");
     }
-    co_return co_await Move({.number = state.number,
-                             .from = FlowPhase::kUndoing,
-                             .to = FlowPhase::kUndone,
-                             .cause = FlowCause::kAllUndone,
-                             .reason = state.reason});
+    co_return co_await LookBack(std::move(state));
   }
   RC_CRASH_POINT("k21");
   const auto event = co_await Look(state.number, step->operation);

@@ -15,9 +15,10 @@ namespace {
 constexpr std::size_t kOpenPage = 256;
 
 // The waiter goes on on its own thread.
-void Tell(Executor& executor, std::shared_ptr<Promise<bool>> told, bool is_settled) {
+template <class T>
+void Tell(Executor& executor, std::shared_ptr<Promise<T>> told, T what) {
   std::vector<Job> jobs;
-  jobs.push_back([told = std::move(told), is_settled] { told->Set(is_settled); });
+  jobs.push_back([told = std::move(told), what] { told->Set(what); });
   executor.Post(std::move(jobs));
 }
 
@@ -283,6 +284,49 @@ Task<Result<Answer>> Settler::Ask(const Backend& backend, HttpRequest request, O
   co_return co_await ExchangeTraced(
       *connection, std::move(request), parts_.clock.Now() + limits::kProbeTimeout,
       limits::kProbeAnswerBytesMax, parts_.tracing, parts_.clock, std::move(told));
+}
+
+Task<SecondLook> Settler::LookAgain(Event absent, Executor& executor) {
+  const auto told = std::make_shared<Promise<SecondLook>>();
+  Post([this, told, on = &executor, event = std::move(absent)]() mutable {
+    if (is_stopping_) {
+      Tell(*on, told, SecondLook::kNothing);
+      return;
+    }
+    ++active_;
+    Spawn(
+        [](Settler& self, Event step, Executor& waiter,
+           std::shared_ptr<Promise<SecondLook>> answer) -> Task<void> {
+          Tell(waiter, std::move(answer), co_await self.ProbeAbsent(std::move(step)));
+        }(*this, std::move(event), *on, told),
+        [this] {
+          if (--active_ == 0 && drained_) drained_->Set(true);
+        });
+  });
+  co_return co_await told->Wait();
+}
+
+Task<SecondLook> Settler::ProbeAbsent(Event absent) {
+  const std::shared_ptr<const Policy> policy = parts_.policy(absent.policy_version);
+  const bool is_its_own = policy && policy->version == absent.policy_version;
+  const Tool* const tool = is_its_own ? policy->FindTool(absent.tool) : nullptr;
+  const Backend* const backend = is_its_own ? FindBackend(*policy, absent.backend) : nullptr;
+  if (!absent.settle || tool == nullptr || !tool->settle || backend == nullptr) {
+    co_return SecondLook::kNothing;
+  }
+  OwnRequest told(OwnRequest::Kind::kProbe, absent, policy, *backend, 1);
+  const Result<Answer> answer =
+      co_await Ask(*backend, ProbeRequest(absent, *backend), std::move(told));
+  const ProbeReading reading = JudgeProbe(*tool->settle, answer);
+  if (parts_.probed) parts_.probed(tool->name, reading.verdict);
+  if (reading.verdict == ProbeVerdict::kAbsent) co_return SecondLook::kAbsent;
+  if (reading.verdict == ProbeVerdict::kNothing) co_return SecondLook::kNothing;
+  if (!NamesKey(*absent.settle)) co_return SecondLook::kPerhaps;
+  Transition transition =
+      PresentTransition(absent, reading.external_ref, *tool, CapturesOf(absent, *policy));
+  transition.from = absent.phase;
+  const auto recorded = co_await parts_.ledger.Record(std::move(transition), parts_.executor);
+  co_return recorded ? SecondLook::kTookEffect : SecondLook::kNothing;
 }
 
 Task<bool> Settler::Conclude(std::uint64_t operation, const Tool& tool, ProbeReading reading,

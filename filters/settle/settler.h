@@ -55,6 +55,7 @@ class Settler final : public Settling {
 
   void Watch(const Event& uncertain) override;
   Task<bool> SettleNow(std::uint64_t operation, MonoTime deadline, Executor& executor) override;
+  Task<SecondLook> LookAgain(Event absent, Executor& executor) override;
 
  private:
   struct Waiter {
@@ -89,6 +90,7 @@ class Settler final : public Settling {
   MonoTime NextTick() const;
   Task<void> Probe(std::uint64_t operation);
   Task<Result<Answer>> Ask(const Backend& backend, HttpRequest request, OwnRequest told);
+  Task<SecondLook> ProbeAbsent(Event absent);
   // Makes a verdict durable; true: the operation is no longer ours.
   Task<bool> Conclude(std::uint64_t operation, const Tool& tool, ProbeReading reading,
                       MonoTime sent_at);

@@ -112,6 +112,26 @@ def test_an_unknown_step_is_settled_before_anything_is_undone(shop, token, execu
     assert answer.status in (201, 409, 504, 502), answer
 
 
+def test_a_hanging_forward_step_that_arrives_after_its_absence_was_proved_is_undone(shop, token):
+    agent = shop.agent(token)
+    agent.does("orders")
+    agent.script_undo("orders", answer_with("503 Unavailable"), None)  # the flow waits for this
+    agent.script("payments", LOST, None)
+    empty = '{"items":[]}'
+    absent = f"HTTP/1.1 200 OK\r\nContent-Length: {len(empty)}\r\n\r\n{empty}"
+    shop.double.script("GET", agent.path("payments"), ["read", {"send": absent}])
+    agent.call("payments", timeout=30)
+    agent.breaks()
+    shop.recourse.await_phase(agent.path("payments"), "PROVEN_ABSENT")
+    shop.double.ask("clear")
+    agent.await_undone()
+    agent.effects["payments"] = shop.double.effects(agent.path("payments"))[0]["id"]
+    assert agent.undone() == ["orders", "payments"]
+    phases = agent.phases("payments")
+    assert phases[-3:] == ["PROVEN_ABSENT", "SUCCEEDED", "COMPENSATED"], phases
+    assert shop.told("a step took effect after its absence was proved; it is undone", agent.flow)
+
+
 def test_the_undo_of_a_step_that_was_settled_is_made_of_its_path_and_what_the_probe_found(
     shop, token
 ):

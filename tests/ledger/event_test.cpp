@@ -26,7 +26,7 @@ const std::map<Phase, std::set<Phase>> kExpected = {
     {kAnswerLost, {kSucceeded, kCompensated, kTombstone}},
     {kNotSent, {kClaimed, kDispatching, kTombstone}},
     {kRejected, {kClaimed, kDispatching, kTombstone}},
-    {kProvenAbsent, {kClaimed, kDispatching, kTombstone}},
+    {kProvenAbsent, {kClaimed, kDispatching, kSucceeded, kAnswerLost, kTombstone}},
     {kCompensated, {kTombstone}},
     {kTombstone, {}},
 };

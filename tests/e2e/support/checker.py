@@ -56,7 +56,8 @@ LEGAL = {
     "SUCCEEDED": {"COMPENSATED"},
     "NOT_SENT": {"DISPATCHING"},
     "REJECTED": {"DISPATCHING"},
-    "PROVEN_ABSENT": {"DISPATCHING"},
+    # To the others where a later look finds it all the same.
+    "PROVEN_ABSENT": {"DISPATCHING", "SUCCEEDED", "ANSWER_LOST"},
     "DENIED": set(),
     "EXPIRED": set(),
     "COMPENSATED": set(),
