@@ -13,7 +13,7 @@ from support.approvals import Staffed
 from support.browser import CLIENTS, Browser
 from support.desk import Approver
 from support.policies import standard
-from support.recourse import CRASH_POINTS, PATIENCE, WAIT_MAX
+from support.recourse import CRASH_POINTS, WAIT_MAX
 from support.standing_port import StandingPort
 
 # Told at once, or held for longer than any test takes.
@@ -29,7 +29,7 @@ TOOL = """\
     approval: {{ by: [ finance ], expires: 1h, hold: {hold} }}
 """
 # A busy machine may execute late what a kill left in a socket.
-ABSENT_AFTER = f"{round(6 * PATIENCE)}s"
+ABSENT_AFTER = "6s"
 RULES = "".join(
     TOOL.format(name=name, hold=hold, absent_after=ABSENT_AFTER)
     for name, hold in (("told", "100ms"), ("held", "1h"))

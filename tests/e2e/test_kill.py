@@ -13,12 +13,12 @@ from support.campaign import ROUTES, Campaign
 from support.certificates import Maker, show
 from support.double import Double
 from support.policies import standard
-from support.recourse import CRASH_POINTS, PATIENCE, WAIT_MAX
+from support.recourse import CRASH_POINTS, WAIT_MAX
 
 KILLS = int(os.environ.get("RECOURSE_KILLS", "25"))
 SEED = os.environ.get("RECOURSE_E2E_SEED") or str(random.SystemRandom().getrandbits(32))
 # A busy machine may execute late what a kill left in a socket; the policy must not say otherwise.
-ABSENT_AFTER = f"{round(6 * PATIENCE)}s"
+ABSENT_AFTER = "6s"
 POINTS = [f"k{number:02d}" for number in range(1, 15)]
 # Two calls in seven go over TLS.
 SECURE = (("/secure", "secure.test", ""), ("/secure", "secure.test", "?slow=1"))

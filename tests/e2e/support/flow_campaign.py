@@ -11,11 +11,11 @@ from support import checker, flow_checker
 from support.campaign import STRIKE_MAX, Campaign, is_final, outcome_of
 from support.flows import answer_with, policy
 from support.history import Write
-from support.recourse import PATIENCE, WAIT_MAX, NotReady
+from support.recourse import WAIT_MAX, NotReady
 
 REST_MAX = 2 * WAIT_MAX
 # As in test_kill.py: what was sent may be executed late.
-ABSENT_AFTER = f"{round(6 * PATIENCE)}s"
+ABSENT_AFTER = "6s"
 KINDS = ("orders", "payments", "shipping")
 BREAKS_EVERY = 0.05  # seconds: undo requests are paced
 # What becomes of a flow, and how often.

@@ -217,5 +217,6 @@ def policy(double, ports, ca):
                 f'      request: "GET /{kind}/{{path.token}}?client_ref={{body#/client_ref}}"'
             )
             lines.append("      happened: answer.body#/items/0/id")
-            lines.append(f"      absent_after: {round((15 if kind == 'late' else 6) * PATIENCE)}s")
+            late, other = max(15, 8 * PATIENCE), max(6, 2 * PATIENCE)
+            lines.append(f"      absent_after: {round(late if kind == 'late' else other)}s")
     return "\n".join(lines) + "\n"
