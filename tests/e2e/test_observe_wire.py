@@ -10,7 +10,7 @@ import requests
 from support import rawhttp
 from support.double import ServedPort
 from support.policies import observed
-from support.recourse import Recourse
+from support.recourse import WAIT_MAX, Recourse
 
 CLIENTS = pathlib.Path(__file__).resolve().parent / "clients"
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -117,14 +117,15 @@ def test_unchanged_clients_see_no_difference(tmp_path):
                 url = f"http://127.0.0.1:{port}/orders/clients"
                 curl = subprocess.run(
                     ["curl", "-sS", "-H", "Content-Type: application/json", "-d", payload, url],
-                    capture_output=True, text=True, timeout=30, check=True,
+                    capture_output=True, text=True, timeout=2 * WAIT_MAX, check=True,
                 ).stdout  # fmt: skip
                 answer = requests.post(
-                    url, data=payload, headers={"Content-Type": "application/json"}, timeout=30
+                    url, data=payload, headers={"Content-Type": "application/json"},
+                    timeout=WAIT_MAX,
                 )
                 node = subprocess.run(
                     ["node", str(CLIENTS / "call.mjs"), "fetch", url, payload],
-                    capture_output=True, text=True, timeout=60, check=True,
+                    capture_output=True, text=True, timeout=2 * WAIT_MAX, check=True,
                 ).stdout  # fmt: skip
                 fetched = json.loads(node)
                 fetched["headers"] = {

@@ -275,7 +275,8 @@ def test_a_collector_in_trouble_is_asked_again_and_what_it_refuses_is_counted(
     trace = secrets.token_hex(16)
     get(shop, f"/stock/{token}", trace)
     collector.await_trace(trace, 2)
-    assert [status for _, _, _, status in collector.requests] == [503, 429, 200]
+    statuses = [status for _, _, _, status in collector.requests]
+    assert statuses[:3] == [503, 429, 200] and set(statuses[3:]) <= {200}
     collector.answers = [(400, "no"), (200, '{"partialSuccess":{"rejectedSpans":"1"}}')]
     get(shop, f"/stock/{token}", secrets.token_hex(16))
     flows.wait_until(lambda: counted(shop, "refused") == 2)
