@@ -15,6 +15,7 @@
 #include "proxy/drill/drill_command.h"
 #include "proxy/server/admin_client.h"
 #include "proxy/server/approval_commands.h"
+#include "proxy/server/command_line.h"
 #include "proxy/server/config.h"
 #include "proxy/server/files.h"
 #include "proxy/server/flow_commands.h"
@@ -411,25 +412,6 @@ void AddPolicy(CLI::App& app, Arguments& args) {
   explain->callback([&args] { args.exit_code = Explain(args); });
 }
 
-// CLI11 only says that a subcommand is missing; this names the word that is none.
-std::string UnknownCommand(const CLI::App& app, int argc, char** argv) {
-  const CLI::App* at = &app;
-  for (int i = 1; i < argc && argv[i][0] != '-'; ++i) {
-    if (at->get_subcommands({}).empty()) return {};
-    std::string known;
-    const CLI::App* next = nullptr;
-    for (const CLI::App* command : at->get_subcommands({})) {
-      known += (known.empty() ? "" : ", ") + command->get_name();
-      if (command->get_name() == argv[i]) next = command;
-    }
-    if (next == nullptr) {
-      return "there is no command '" + std::string(argv[i]) + "'; accepted: " + known;
-    }
-    at = next;
-  }
-  return {};
-}
-
 }  // namespace
 }  // namespace recourse
 
@@ -459,6 +441,7 @@ int main(int argc, char** argv) {
   app.add_subcommand("version", "Print the version")->callback([] {
     std::cout << "recourse " << RECOURSE_VERSION << "\n";
   });
+  recourse::FinishCommands(app, args.exit_code);
   if (const auto unknown = recourse::UnknownCommand(app, argc, argv); !unknown.empty()) {
     std::cerr << "recourse: " << unknown << "\n";
     return recourse::kExitUsage;
@@ -466,7 +449,10 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? recourse::kExitOk : recourse::kExitUsage;
+    // Of --help and --version.
+    if (error.get_exit_code() == 0) return app.exit(error);
+    std::cerr << "recourse: " << recourse::WordsFor(app, error);
+    return recourse::kExitUsage;
   }
   return args.exit_code;
 }

@@ -66,6 +66,7 @@ Task<Attempt> ConnectTo(IoThread& thread, const Tcp::endpoint& endpoint, MonoTim
     IoError ignored;
     connection->socket.set_option(Tcp::no_delay(true), ignored);
     connection->peer = endpoint.address().to_string();
+    connection->counted = OpenCount(thread.backend_connections());
     co_return Attempt{std::move(connection), {}};
   }
   co_return Attempt{nullptr, connection->deadline.expired() ? kTooLong

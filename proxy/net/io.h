@@ -71,6 +71,24 @@ class OperationAllocator {
   OperationMemory* memory_;
 };
 
+// One of the open connections that `open` counts, as long as it lives.
+class OpenCount {
+ public:
+  OpenCount() = default;
+  explicit OpenCount(std::atomic<std::size_t>& open) : open_(&open) { ++open; }
+  OpenCount(const OpenCount&) = delete;
+  OpenCount& operator=(OpenCount&& other) noexcept {
+    std::swap(open_, other.open_);
+    return *this;
+  }
+  ~OpenCount() {
+    if (open_ != nullptr) --*open_;
+  }
+
+ private:
+  std::atomic<std::size_t>* open_ = nullptr;
+};
+
 // One TCP connection of the data plane, with or without TLS, and its deadline. At most one read and
 // one write pending.
 class Connection {
@@ -84,6 +102,7 @@ class Connection {
   Deadline deadline;
   IoError error;     // of the last failed operation
   std::string peer;  // address of the backend that it leads to; empty: a client's
+  OpenCount counted;
   // Set once the TCP connection stands, before anything else is done with it; null: plain.
   std::unique_ptr<TlsStream> tls;
 

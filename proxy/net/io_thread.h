@@ -2,6 +2,7 @@
 // flow never leave their thread.
 #pragma once
 
+#include <atomic>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/thread_pool.hpp>
@@ -55,6 +56,8 @@ class IoThread final : public Executor, public Timer {
   BufferPool& buffers() { return buffers_; }
   FrameArena& frames() { return frames_; }
   const Clock& clock() const { return clock_; }
+  // How many connections to backends are open, also those that wait in a pool.
+  std::atomic<std::size_t>& backend_connections() { return backend_connections_; }
 
   // Addresses of a host, from a cache of kNamesKept for up to kNameTtl. IP literals need no lookup.
   // Empty on failure and at `deadline`. Runs getaddrinfo on one of kLookupThreads, never here, and
@@ -82,7 +85,9 @@ class IoThread final : public Executor, public Timer {
   void Tick();
 
   const Clock& clock_;
-  FrameArena frames_;  // outlives the context, whose handlers hold frames
+  // These outlive the context, whose handlers hold frames and connections.
+  FrameArena frames_;
+  std::atomic<std::size_t> backend_connections_{0};
   IoContext context_{1};
   boost::asio::executor_work_guard<IoContext::executor_type> work_;
   DeadlineWheel wheel_;

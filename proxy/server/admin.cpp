@@ -13,8 +13,9 @@
 #include "policy/config_reader.h"
 #include "proxy/admin/ui_files.h"
 #include "proxy/base/hash.h"
-#include "proxy/base/json.h"
+#include "proxy/base/json_object.h"
 #include "proxy/base/limits.h"
+#include "proxy/server/build_commit.h"
 #include "proxy/server/event_json.h"
 #include "proxy/server/policy_api.h"
 #include "proxy/server/policy_json.h"
@@ -95,9 +96,14 @@ ServedAnswer AdminApi::Do(const AdminDoor::Visit& visit, const HttpRequest& requ
   if (path == "/report") return ShowReport(visit.query);
   if (path == "/policy") return JsonAnswer(PolicyStateJson(parts_.reloader));
   if (path == "/version") {
-    return JsonAnswer(std::string("{\"version\":\"") + RECOURSE_VERSION +
-                      "\",\"policy_version\":\"" + parts_.reloader.versions().Current()->version +
-                      "\"}");
+    std::string body;
+    {
+      JsonObject json(body);
+      json.Text("version", RECOURSE_VERSION);
+      json.Text("commit", BuildCommit());
+      json.Text("policy_version", parts_.reloader.versions().Current()->version);
+    }
+    return JsonAnswer(std::move(body));
   }
   return ShowEvent(path.substr(kEvent.size()));
 }

@@ -16,6 +16,7 @@
 #include "proxy/net/http_client.h"
 #include "proxy/server/admin_call.h"
 #include "proxy/server/config.h"
+#include "proxy/server/event_json.h"
 #include "proxy/server/files.h"
 #include "proxy/server/process_client.h"
 #include "proxy/server/terminal_text.h"
@@ -240,7 +241,7 @@ int ExportLedger(const AdminClient& client, const ExportQuery& query, std::ostre
 int AcceptLedger(const AdminClient& client, std::ostream& out, std::ostream& err) {
   const auto text = Call(client, "POST", "/ledger/accept");
   if (!text) return Fail(err, text.error());
-  out << "ok: new writes are let through\n";
+  out << (client.json ? *text : std::string("ok: new writes are let through")) << "\n";
   return kExitOk;
 }
 
@@ -292,7 +293,11 @@ int BackupLedger(const AdminClient& client, const std::string& path, std::ostrea
     return fail("cannot write " + path + ": " + std::strerror(errno));
   }
   SyncDirectoryOf(path);
-  out << "ok: " << report->rows << " rows, chain head " << report->head << "\n";
+  if (client.json) {
+    out << ToJson(*report) << "\n";
+  } else {
+    out << "ok: " << report->rows << " rows, chain head " << report->head << "\n";
+  }
   return kExitOk;
 }
 

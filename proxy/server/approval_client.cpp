@@ -9,6 +9,7 @@
 #include <sstream>
 #include <utility>
 
+#include "proxy/base/json_object.h"
 #include "proxy/base/limits.h"
 #include "proxy/server/admin_call.h"
 #include "proxy/server/config.h"
@@ -118,6 +119,25 @@ void PrintApproval(std::ostream& out, const Json& approval) {
   }
 }
 
+// On one line, with numbers as people write them.
+std::string PlainJson(const Json& value) {
+  std::string out;
+  if (value.kind == Json::Kind::kObject) {
+    JsonObject object(out);
+    for (const auto& [name, member] : value.members) object.Raw(name, PlainJson(member));
+  } else if (value.kind == Json::Kind::kArray) {
+    for (const Json& item : value.items) {
+      out.append(out.empty() ? "[" : ",").append(PlainJson(item));
+    }
+    out += out.empty() ? "[]" : "]";
+  } else if (value.kind == Json::Kind::kString) {
+    AppendJsonString(out, value.text);
+  } else {
+    out = value.kind == Json::Kind::kNull ? "null" : ScalarText(value);
+  }
+  return out;
+}
+
 std::string Target(std::uint64_t operation) { return "/approvals/" + std::to_string(operation); }
 
 FileResult<std::string> ReadBody(const std::string& file) {
@@ -213,7 +233,7 @@ int WatchApprovals(const AdminClient& client, std::ostream& out, std::ostream& e
       const auto was = known.find(operation);
       if (was != known.end() && was->second == state) continue;
       if (client.json) {
-        out << CanonicalJson(approval) << "\n";
+        out << PlainJson(approval) << "\n";
       } else {
         PrintRow(out, approval);
       }
@@ -225,7 +245,7 @@ int WatchApprovals(const AdminClient& client, std::ostream& out, std::ostream& e
       const auto approval = ParseJson(*one);
       if (!approval) continue;
       if (client.json) {
-        out << CanonicalJson(*approval) << "\n";
+        out << PlainJson(*approval) << "\n";
       } else {
         out << fmt::format("{:>9}  is {}: {}\n", operation, Field(*approval, "status"),
                            Field(*approval, "detail"));

@@ -10,6 +10,7 @@
 
 #include "filters/ledger/caller_book.h"
 #include "filters/ledger/ledger.h"
+#include "proxy/server/build_commit.h"
 #include "proxy/server/request_log.h"
 
 namespace recourse {
@@ -153,14 +154,20 @@ Metrics::Metrics(WallTime started)
       made_room(Family(BuildCounter(), "recourse_idle_connections_closed_total",
                        "Idle client connections that were closed to let others in.", registry)
                     .Add({})),
-      connections(Family(BuildGauge(), "recourse_connections", "Open client connections.", registry)
-                      .Add({{"side", "client"}})),
+      connections_by_side(
+          Family(BuildGauge(), "recourse_connections", "Open connections.", registry)),
+      connections(connections_by_side.Add({{"side", "client"}})),
       write_flows(
           Family(BuildGauge(), "recourse_writes_in_flight", "Writes being worked on.", registry)
               .Add({})),
       tunnels(Family(BuildGauge(), "recourse_tunnels",
                      "Upgraded connections (WebSocket) that are open.", registry)
                   .Add({})),
+      tunnels_by_decision(Family(BuildCounter(), "recourse_tunnels_total",
+                                 "Upgrades that the policy allows, by what became of them.",
+                                 registry)),
+      tunnels_opened(tunnels_by_decision.Add({{"decision", "opened"}})),
+      tunnels_refused(tunnels_by_decision.Add({{"decision", "refused"}})),
       commit_seconds(Family(BuildHistogram(), "recourse_store_commit_duration_seconds",
                             "One durable commit of the ledger.", registry)
                          .Add({}, kCommitBuckets)),
@@ -221,7 +228,7 @@ Metrics::Metrics(WallTime started)
   process_.max_fds = gauge("process_max_fds", "Most file descriptors that may be open.");
   BeginSeries();
   Family(BuildGauge(), "recourse_build_info", "Version of the running binary.", registry)
-      .Add({{"version", RECOURSE_VERSION}})
+      .Add({{"version", RECOURSE_VERSION}, {"commit", std::string(BuildCommit())}})
       .Set(1);
   Family(BuildGauge(), "process_start_time_seconds", "Start of the process.", registry)
       .Add({})
@@ -276,6 +283,8 @@ std::string Metrics::Scrape(Ledger& ledger, const ScrapeFacts& facts) {
   flow_gauges_.parked->Set(static_cast<double>(stats.flows_parked));
   flow_gauges_.approvals->Set(static_cast<double>(stats.approvals_pending));
   flow_gauges_.parked_since->Set(static_cast<double>(stats.flows_parked_since_ms) / 1000);
+  connections_by_side.Add({{"side", "backend"}})
+      .Set(static_cast<double>(facts.backend_connections));
   process_.write_bytes->Set(static_cast<double>(facts.write_bytes));
   process_.observed_bytes->Set(static_cast<double>(facts.observed_bytes));
   process_.resident->Set(ResidentBytes());

@@ -27,6 +27,7 @@ struct RequestRecord;
 struct ScrapeFacts {
   std::uint64_t log_lines_dropped = 0;
   std::size_t write_bytes = 0, observed_bytes = 0;  // of request bodies held
+  std::size_t backend_connections = 0;
 };
 
 class Metrics {
@@ -66,9 +67,12 @@ class Metrics {
   prometheus::Gauge& orphaned_operations;
   prometheus::Counter &read_retries, &write_retries;
   prometheus::Counter& made_room;
-  prometheus::Gauge& connections;
+  prometheus::Family<prometheus::Gauge>& connections_by_side;
+  prometheus::Gauge& connections;  // of agents
   prometheus::Gauge& write_flows;
   prometheus::Gauge& tunnels;
+  prometheus::Family<prometheus::Counter>& tunnels_by_decision;
+  prometheus::Counter &tunnels_opened, &tunnels_refused;
   prometheus::Histogram& commit_seconds;
   prometheus::Counter& commit_rows;
 

@@ -7,6 +7,7 @@
 #include "proxy/admin/problem.h"
 #include "proxy/base/json_object.h"
 #include "proxy/base/log.h"
+#include "proxy/server/build_commit.h"
 #include "proxy/server/event_json.h"
 
 namespace recourse {
@@ -70,6 +71,7 @@ HttpResponse ProcessApi::Status() const {
   {
     JsonObject json(body);
     json.Text("version", RECOURSE_VERSION);
+    json.Text("commit", BuildCommit());
     json.Text("state", work.is_draining ? "draining" : work.is_ready ? "ready" : "starting");
     json.Bool("settled", IsSettled(work, stats, policy->mode));
     json.Text("mode", policy->mode == Mode::kObserve ? "observe" : "enforce");

@@ -52,8 +52,9 @@ void PrintStatus(std::ostream& out, const Json& status) {
   };
   const bool is_settled = Field(status, "settled") == "true";
   const std::string state = Field(status, "state");
-  line("recourse", fmt::format("{}, up {}, since {}", Field(status, "version"),
-                               Time(NumberIn(status, "uptime_s")), Field(status, "started")));
+  line("recourse",
+       fmt::format("{} ({}), up {}, since {}", Field(status, "version"), Field(status, "commit"),
+                   Time(NumberIn(status, "uptime_s")), Field(status, "started")));
   line("state", state == "draining"
                     ? fmt::format("draining, {}", is_settled ? "settled" : "not settled yet")
                     : state);

@@ -68,6 +68,7 @@ Task<bool> Session::RelayRead(const RouteMatch& match, std::string_view query) {
   }
   if (exchange.whole && in_.begin == in_.end) in_.memory.reset();
   if (got && exchange.head.status == 101) co_return co_await RunTunnel(exchange);
+  if (!exchange.upgrade.empty()) services_.metrics->tunnels_refused.Increment();
   if (got) {
     const bool relayed = co_await RelayResponse(exchange);
     if (observed_ && relayed) observed_->AnswerDelivered();
@@ -261,6 +262,7 @@ Task<bool> Session::RunTunnel(ReadExchange& exchange) {
   Tunnel tunnel(worker_.thread, {client_, in_}, {*exchange.upstream, exchange.up},
                 services_.bounds.stream_timeout);
   tunnel_ = &tunnel;
+  services_.metrics->tunnels_opened.Increment();
   services_.metrics->tunnels.Increment();
   if (services_.draining) tunnel.Drain();
   co_await tunnel.Run();

@@ -88,8 +88,10 @@ void RequestLog::Append(const RequestRecord& record, std::chrono::nanoseconds du
   Line line;
   line.Text(Second(millis / 1000));
   line.Three(static_cast<std::uint64_t>(millis % 1000));
+  line.Text("Z\",\"level\":\"");
+  line.Text(record.error.empty() && record.status < 500 ? "info" : "warn");
   // A method is a token, whose characters need no escape in JSON.
-  line.Text("Z\",\"method\":\"");
+  line.Text("\",\"method\":\"");
   line.Text(record.method);
   line.Text("\",\"status\":");
   line.Number(static_cast<std::uint64_t>(record.status));

@@ -283,9 +283,13 @@ AdminApi::Counts Runtime::CountsForReport() const {
 }
 
 ScrapeFacts Runtime::FactsForScrape() const {
-  return {.log_lines_dropped = access_log_.dropped(),
-          .write_bytes = services_.write_bytes,
-          .observed_bytes = services_.observed_bytes};
+  ScrapeFacts facts{.log_lines_dropped = access_log_.dropped(),
+                    .write_bytes = services_.write_bytes,
+                    .observed_bytes = services_.observed_bytes};
+  // Their number never changes once /metrics is served on a process that is ready.
+  if (!probe_api_.ready && !services_.draining) return facts;
+  for (const auto& thread : threads_) facts.backend_connections += thread->backend_connections();
+  return facts;
 }
 
 ProcessApi::Work Runtime::WorkForStatus() const {

@@ -195,6 +195,32 @@ def test_buckets_of_a_histogram_add_up_to_its_count(busy):
             assert counts[-1] == family.value("_count", labels), name
 
 
+def test_connections_to_backends_are_counted_while_they_are_open(busy, double, token):
+    running = busy[0]
+
+    def backends():
+        return Scrape(running).sum("recourse_connections", "backend")
+
+    flows.wait_until(lambda: backends() == 0, seconds=60, what="the end of kept connections")
+    path = f"/stock/{token}"
+    double.script("GET", path, ["read", {"gate": token}, *flows.answer_with("200 OK")[1:]], 1)
+    with rawhttp.Connection(running.port) as connection:
+        connection.send(rawhttp.render("GET", path, "shop.test"))
+        double.await_requests("GET", path)
+        assert backends() == 1
+        double.open_gate(token)
+        assert connection.response("GET").status == 200
+    flows.wait_until(lambda: backends() == 0, seconds=60, what="the end of a kept connection")
+
+
+def test_the_commit_that_was_built_is_told_wherever_the_version_is(busy):
+    running, scrape = busy
+    ((_, labels, _),) = scrape.families["recourse_build_info"].samples
+    told = running.admin("GET", "/version")
+    assert (labels["version"], labels["commit"]) == (told["version"], told["commit"])
+    assert re.fullmatch(r"[0-9a-f]{7,40}(-dirty)?|unknown", told["commit"])
+
+
 def test_the_process_tells_what_it_uses(busy):
     running, scrape = busy
     assert 0 < scrape.sum("process_open_fds") < scrape.sum("process_max_fds")

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 import select
 import subprocess
 import time
@@ -83,6 +84,11 @@ def gauge(running):
     text = running.probe("/metrics")[1]
     lines = [line for line in text.splitlines() if line.startswith("recourse_tunnels ")]
     return float(lines[0].split()[-1])
+
+
+def decided(running, decision):
+    text = running.probe("/metrics")[1]
+    return float(re.search(rf'recourse_tunnels_total{{decision="{decision}"}} (\S+)', text)[1])
 
 
 def await_gauge(running, value):
@@ -196,6 +202,7 @@ def test_without_an_agreement_there_is_no_tunnel_and_no_reuse(tmp_path, name):
         assert connection.response().status == status
         assert connection.response().body == b"ok"
         assert len(connections) == 2 and len(port.heads) == 2
+        assert (decided(running, "opened"), decided(running, "refused")) == (0, 1)
 
 
 def test_an_upgrade_never_takes_a_kept_connection(tunnels):

@@ -1,0 +1,33 @@
+// What every command has: examples, completion in a shell, words for a wrong use, exit codes.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <ostream>
+#include <span>
+#include <string>
+
+namespace recourse {
+
+// Adds `completion` and `help`, and an example to each command's help. Call when `app` has every
+// other command; `exit_code` outlives it.
+void FinishCommands(CLI::App& app, int& exit_code);
+
+// What is wrong with a command line that CLI11 refused, what is accepted, and an example. `argv` is
+// that of main.
+std::string WordsFor(const CLI::App& app, const CLI::ParseError& error);
+// A word that names no command, and those that there are; empty: there is none.
+std::string UnknownCommand(const CLI::App& app, int argc, char** argv);
+
+// Functions of bash that complete every command, option and fixed value that `app` has; zsh takes
+// them too.
+std::string BashCompletion(const CLI::App& app);
+std::string ZshCompletion(const CLI::App& app);
+
+struct ExitCodeFact {
+  int code;
+  std::string_view meaning;
+};
+// All that a command ends with; the README has the same table.
+std::span<const ExitCodeFact> ExitCodeFacts();
+
+}  // namespace recourse

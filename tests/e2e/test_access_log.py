@@ -1,0 +1,83 @@
+"""The access log: the members that the README names, and what stands in them."""
+
+import re
+
+import pytest
+
+from support import flows, rawhttp
+from support.recourse import ROOT, Recourse
+
+README = ROOT / "proxy/server/README.md"
+SECRET = "s3cr3t-value"
+
+
+def documented():
+    """Member -> whether every line has it."""
+    text = README.read_text().split("## Access log\n")[1].split("\n## ")[0]
+    members = {}
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 3 and cells[0].startswith("`"):
+            for name in re.findall(r"`([a-z_]+)`", cells[0]):
+                members[name] = cells[1] == "all"
+    return members
+
+
+@pytest.fixture(scope="module")
+def logged(double, tmp_path_factory):
+    """path template or status -> line, of calls of every kind."""
+    with Recourse(tmp_path_factory.mktemp("logged"), flows.policy(double)) as running:
+        port, body = running.port, {"client_ref": "l1"}
+
+        def post(path, **fields):
+            fields = {**rawhttp.traced("b" * 31 + "1"), **fields}
+            return rawhttp.call(port, "POST", path, host="shop.test", headers=fields, body=body)
+
+        double.script("POST", "/orders/l2", ["read", "fin"], 1)
+        double.script("GET", "/orders/l2", flows.answer_with("500 No"))
+        assert rawhttp.call(port, "GET", f"/read/l1?q={SECRET}", host="shop.test",
+                            headers={"Authorization": SECRET}).status == 200  # fmt: skip
+        assert post("/orders/l1", Cookie=SECRET).status == 201
+        assert post("/orders/l1").status == 201
+        assert post("/orders/l2").status in (409, 502, 504)
+        assert rawhttp.call(port, "GET", "/", host=f"{SECRET}.test").status >= 400
+        yield running.await_log(lambda line: True, count=5), running.stdout()
+
+
+def line_of(logged, **wanted):
+    (line,) = [one for one in logged[0] if wanted.items() <= one.items()]
+    return line
+
+
+def test_lines_have_the_members_that_the_readme_names_and_no_other(logged):
+    members = documented()
+    whole = {name for name, always in members.items() if always}
+    for line in logged[0]:
+        assert set(line) <= set(members), set(line) - set(members)
+        assert whole <= set(line), whole - set(line)
+    optional = {"verdict", "caller", "host_differs", "span_id"}  # see other tests
+    assert set(members) - optional <= {name for line in logged[0] for name in line}
+
+
+def test_a_write_says_what_became_of_it_and_how_long_its_backend_took(logged):
+    line = line_of(logged, tool="orders.create", outcome="executed", replayed=False)
+    assert (line["level"], line["status"], line["effect"]) == ("info", 201, "write")
+    assert line["attempts"] == 1 and 0 < line["upstream_ms"] <= line["dur_ms"]
+    assert line["path"] == "/orders/{token}" and line["upstream"] == "127.0.0.1"
+    replay = line_of(logged, tool="orders.create", replayed=True)
+    assert replay["outcome"] == "executed" and replay["attempts"] == 0
+    assert "upstream_ms" not in replay and replay["event_id"] == line["event_id"]
+    unknown = line_of(logged, outcome="unknown")
+    assert unknown["level"] == "warn" and unknown["error"] and unknown["upstream_ms"] > 0
+
+
+def test_a_read_says_how_long_its_backend_took_and_has_no_outcome(logged):
+    line = line_of(logged, effect="read", status=200)
+    assert line["level"] == "info" and "outcome" not in line and "event_id" not in line
+    assert 0 < line["upstream_ms"] <= line["dur_ms"]
+
+
+def test_what_is_refused_is_a_warning_and_nothing_of_a_request_is_told(logged):
+    refused = line_of(logged, attempts=0, replayed=False)
+    assert refused["level"] == "warn" and refused["error"]
+    assert SECRET not in logged[1] and "/orders/l1" not in logged[1]

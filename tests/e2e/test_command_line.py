@@ -1,0 +1,243 @@
+"""The command line itself: what a wrong use is told, completion, examples, exit codes."""
+
+import json
+import os
+import re
+import select
+import subprocess
+import time
+
+import pytest
+
+from support import rawhttp
+from support.approvals import Staffed, token_of
+from support.policies import standard
+from support.recourse import BINARY, PATIENCE, ROOT, environment, run_cli
+
+# What CLI11 says by itself.
+RAW = re.compile(
+    r"Could not convert|is required|were not expected|was not expected|not in range|not in \{"
+    r"|required TEXT|required INT|Run with --help|TEXT|UINT"
+)
+# (arguments, what has to be said)
+WRONG = {
+    "a value that is missing": (["run"], ["--policy (Policy file or directory)", "--data ("]),
+    "an argument that is missing": (["events", "show"], ["events show needs id (Event id)"]),
+    "a word": (["events", "show", "abc"], ["id: 'abc' is no value", "a whole number"]),
+    "a flag's word": (["events", "list", "--limit", "x"], ["--limit: 'x'", "a whole number"]),
+    "too few": (["run", "--policy", "p", "--data", "d", "--threads", "0"],
+                ["--threads: '0' is no value for it; accepted: 1 to 64"]),
+    "a size": (["run", "--policy", "p", "--data", "d", "--ledger-max", "x"],
+               ["--ledger-max takes 1MiB to 16TiB", "8GiB"]),
+    "a small size": (["run", "--policy", "p", "--data", "d", "--ledger-max", "1"],
+                     ["--ledger-max: '1'", "1MiB to 16TiB"]),
+    "a duration": (["drain", "--wait", "soon"], ["'soon' is not a duration such as"]),
+    "one of a few": (["flows", "resolve", "1", "--step", "2", "--as", "x"],
+                     ["--as: 'x'", "accepted: done, not-needed, happened, absent"]),
+    "a level": (["log-level", "loud"], ["level: 'loud'", "debug, info, warn, error"]),
+    "a value left out": (["events", "list", "--trace"], ["--trace needs a value: Only events"]),
+    "an unknown option": (["events", "list", "--colour"], ["does not know '--colour'", "--trace"]),
+    "one word too many": (["status", "now"], ["status does not take 'now'"]),
+    "no command": ([], ["say what to do; accepted: run, events,"]),
+    "half a command": (["flows"], ["say what to do; accepted: list, show,"]),
+    "no such command": (["flow"], ["there is no command 'flow'; accepted: run,"]),
+    "one without the other": (["run", "--policy", "p", "--data", "d", "--tls-cert", "c"],
+                              ["--tls-cert needs --tls-key too"]),
+    "no such shell": (["completion", "fish"], ["shell: 'fish'", "bash, zsh"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_use_is_told_what_is_accepted_with_an_example(case):
+    arguments, said = WRONG[case]
+    ended = run_cli(*arguments)
+    assert ended.returncode == 2 and ended.stdout == "", ended
+    assert ended.stderr.startswith("recourse: ") and not RAW.search(ended.stderr), ended.stderr
+    for text in said:
+        assert text in ended.stderr, ended.stderr
+    if case not in ("no such command",):
+        assert "  more:    recourse " in ended.stderr
+    if case not in ("no command", "half a command", "no such command"):
+        path = " ".join(arguments[: 2 if arguments[0] in ("events", "flows") else 1])
+        assert f"  example: recourse {path}" in ended.stderr
+
+
+# --- completion ----------------------------------------------------------------------------------
+
+ASK = """\
+source /dev/stdin <<'END'
+{script}
+END
+COMP_WORDS=({words}) COMP_CWORD={last} COMPREPLY=()
+_recourse
+printf '%s\\n' "${{COMPREPLY[@]}}"
+complete -p recourse
+"""
+
+
+@pytest.fixture(scope="module")
+def script():
+    ended = run_cli("completion", "bash")
+    assert ended.returncode == 0 and ended.stderr == "", ended
+    return ended.stdout
+
+
+def candidates(script, *words):
+    """What bash offers for the last of `words`."""
+    quoted = " ".join(f"'{word}'" for word in ("recourse", *words))
+    text = ASK.format(script=script, words=quoted, last=len(words))
+    ended = subprocess.run(["bash", "--norc", "-u", "-c", text], capture_output=True, text=True,
+                           timeout=30 * PATIENCE, check=False)  # fmt: skip
+    assert ended.returncode == 0, ended
+    *offered, complete = ended.stdout.splitlines()
+    assert complete == "complete -o default -F _recourse recourse"
+    return [word for word in offered if word]
+
+
+def commands_below(script, *path):
+    """Every command that has none below it, as completion knows them."""
+    found = [word for word in candidates(script, *path, "") if not word.startswith("-")]
+    values = {("log-level",), ("completion",), ("help",)}
+    if not found or path in values:
+        return [path]
+    return [leaf for word in found for leaf in commands_below(script, *path, word)]
+
+
+def test_bash_completes_commands_options_and_fixed_values(script):
+    assert candidates(script, "ev") == ["events"]
+    assert candidates(script, "flows", "re") == ["retry", "resolve"]
+    assert candidates(script, "events", "list", "--st") == ["--status"]
+    assert candidates(script, "run", "--log-level", "") == ["debug", "info", "warn", "error"]
+    assert candidates(script, "run", "--policy", "x.yaml", "--thr") == ["--threads"]
+    assert candidates(script, "log-level", "d") == ["debug"]
+    assert candidates(script, "policy", "import", "o") == ["openapi"]
+    assert candidates(script, "flows", "resolve", "7", "--as", "n") == ["not-needed"]
+    # Where a file is named bash goes on by itself.
+    assert candidates(script, "run", "--policy", "") == []
+
+
+def test_zsh_gets_the_same_through_its_own_compatibility(script):
+    ended = run_cli("completion", "zsh")
+    head, _, rest = ended.stdout.partition("bashcompinit\n")
+    assert head.startswith("#compdef recourse\n") and rest == script
+
+
+def test_each_command_has_an_example_that_names_its_own_options(script):
+    leaves = commands_below(script)
+    assert len(leaves) > 35
+    for path in leaves:
+        shown = run_cli(*path, "--help").stdout
+        found = re.search(r"Example:\n  recourse " + " ".join(path) + r"(?: (.*))?\n", shown)
+        assert found, (path, shown)
+        for option in re.findall(r"--[a-z-]+", found[1] or ""):
+            assert option in candidates(script, *path, option), (path, option)
+
+
+# Whatever shows rows or facts to people shows them to programs too.
+NOT_TABLES = {
+    "run", "operators token", "operators check", "ledger new-key", "ledger export",
+    "policy check", "policy test", "policy schema", "policy import openapi", "policy replay",
+    "policy explain", "version", "completion", "help",
+}  # fmt: skip
+
+
+def test_each_command_that_asks_a_process_can_print_json(script):
+    leaves = {" ".join(path) for path in commands_below(script)}
+    silent = {path for path in leaves if "--json" not in candidates(script, *path.split(), "--j")}
+    assert silent == NOT_TABLES - {"ledger export"}
+
+
+# --- exit codes ----------------------------------------------------------------------------------
+
+
+def test_the_exit_codes_are_documented_in_the_readme_as_the_binary_knows_them():
+    ended = run_cli("help", "exit-codes")
+    assert ended.returncode == 0
+    told = dict(re.findall(r"^ *(\d+)  (.+)$", ended.stdout, re.MULTILINE))
+    readme = (ROOT / "proxy/README.md").read_text()
+    assert dict(re.findall(r"^\| (\d+) \| (.+) \|$", readme, re.MULTILINE)) == told
+    assert "recourse help exit-codes" in run_cli("--help").stdout
+    config = (ROOT / "proxy/server/config.h").read_text()
+    assert set(re.findall(r"constexpr int kExit\w+ = (\d+);", config)) == set(told)
+
+
+def test_commands_end_with_the_codes_that_are_documented(double, tmp_path):
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("version: 1\nnonsense: 1\n")
+    assert run_cli("help").returncode == 0
+    assert run_cli("status", "--admin", "127.0.0.1:1").returncode == 1
+    assert run_cli("policy", "check").returncode == 2
+    assert run_cli("policy", "check", bad).returncode == 3
+    assert run_cli("operators", "check", bad).returncode == 3
+    with Staffed(tmp_path / "one", standard(double)) as running:
+        second = run_cli("run", "--policy", running.policy_path, "--data", running.data,
+                         "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+                         "--probes", "127.0.0.1:0")  # fmt: skip
+        assert second.returncode == 78, second
+        assert running.cli("ledger", "verify").returncode == 0
+        assert running.cli("events", "show", "999999").returncode == 1
+
+
+# --- approvals watch -----------------------------------------------------------------------------
+
+MAIL = """\
+  mail.send:
+    match: POST shop /mail/{token}
+    effect: write
+    undo: none
+    approval: { by: [ finance ], expires: 10m, hold: 0s }
+"""
+
+
+class Watch:
+    """A `recourse approvals watch` that runs; its lines as they come."""
+
+    def __init__(self, running, *arguments):
+        path = running.directory / "watcher"
+        path.write_text(token_of("ann") + "\n")
+        path.chmod(0o600)
+        self.process = subprocess.Popen(
+            [BINARY, "approvals", "watch", "--admin", f"127.0.0.1:{running.ports['admin']}",
+             "--admin-token-file", str(path), *arguments],
+            env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        self.text = b""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+    def await_line(self, *words):
+        """The first line that has all of them."""
+        deadline = time.monotonic() + 60 * PATIENCE
+        while True:
+            for line in self.text.decode().splitlines():
+                if all(word in line for word in words):
+                    return line
+            assert time.monotonic() < deadline, self.text
+            if select.select([self.process.stdout], [], [], 0.1)[0]:
+                more = os.read(self.process.stdout.fileno(), 65536)
+                assert more, self.process.communicate()
+                self.text += more
+
+
+def test_approvals_watch_tells_what_begins_to_wait_and_what_becomes_of_it(double, token, tmp_path):
+    with Staffed(tmp_path, standard(double, extra_tools=MAIL)) as running:
+        with Watch(running) as people, Watch(running, "--json") as programs:
+            people.await_line("OPERATION", "STATUS")
+            asked = rawhttp.call(running.port, "POST", f"/mail/{token}", body={"to": "ada"})
+            operation = asked.json()["operation"]
+            assert "waiting" in people.await_line(str(operation), f"/mail/{token}")
+            told = json.loads(programs.await_line(f"/mail/{token}"))
+            assert (told["operation"], told["status"]) == (operation, "waiting")
+            assert isinstance(told["operation"], int)
+            assert running.reject(operation, reason="not without a ticket")[0] == 200
+            people.await_line(str(operation), "is rejected", "not without a ticket")
+            assert json.loads(programs.await_line('"rejected"'))["operation"] == operation
+        running.kill()
+        ended = run_cli("approvals", "watch", "--admin", f"127.0.0.1:{running.ports['admin']}")
+        assert ended.returncode == 1 and "is recourse running there?" in ended.stderr
