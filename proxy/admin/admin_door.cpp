@@ -5,7 +5,7 @@
 #include "proxy/admin/browser_guard.h"
 #include "proxy/admin/key_source.h"
 #include "proxy/admin/problem.h"
-#include "proxy/base/json.h"
+#include "proxy/base/json_object.h"
 #include "proxy/base/limits.h"
 #include "proxy/base/log.h"
 
@@ -55,27 +55,18 @@ HttpResponse NoEndpoint(const std::string& methods) {
 }
 
 std::string SessionJson(const Operator& who, std::string_view csrf) {
-  std::string body = "{\"name\":";
-  AppendJsonString(body, who.name);
-  body += ",\"how\":";
-  AppendJsonString(body, NameOf(who.how));
-  body += ",\"roles\":[";
-  for (const auto& [name, role] : kRoleNames) {
-    if (!who.roles.Has(role)) continue;
-    if (body.back() != '[') body.push_back(',');
-    AppendJsonString(body, name);
+  std::string body;
+  {
+    JsonObject json(body);
+    json.Text("name", who.name);
+    json.Text("how", NameOf(who.how));
+    json.Each("roles", kRoleNames, [&](std::string& out, const auto& role) {
+      if (who.roles.Has(role.second)) AppendJsonString(out, role.first);
+    });
+    json.Texts("groups", who.groups);
+    json.TextIfAny("csrf", csrf);
   }
-  body += "],\"groups\":[";
-  for (const std::string& group : who.groups) {
-    if (body.back() != '[') body.push_back(',');
-    AppendJsonString(body, group);
-  }
-  body += "]";
-  if (!csrf.empty()) {
-    body += ",\"csrf\":";
-    AppendJsonString(body, csrf);
-  }
-  return body + "}";
+  return body;
 }
 
 std::string CookieField(std::string_view value, bool is_secure) {

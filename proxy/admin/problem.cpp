@@ -1,17 +1,22 @@
 #include "proxy/admin/problem.h"
 
-#include "proxy/base/json.h"
+#include "proxy/base/json_object.h"
 
 namespace recourse {
 
+HttpResponse JsonAnswer(std::string body) {
+  return {200, "OK", {{"Content-Type", "application/json"}}, std::move(body)};
+}
+
 HttpResponse Problem(int status, std::string_view title, std::string_view detail) {
-  std::string body = "{\"type\":\"about:blank\",\"title\":";
-  AppendJsonString(body, title);
-  body.append(",\"status\":").append(std::to_string(status)).append(",\"detail\":");
-  AppendJsonString(body, detail);
-  body.push_back('}');
-  HttpResponse response{
-      status, "", {{"Content-Type", "application/problem+json"}}, std::move(body)};
+  HttpResponse response{status, "", {{"Content-Type", "application/problem+json"}}, {}};
+  {
+    JsonObject json(response.body);
+    json.Text("type", "about:blank");
+    json.Text("title", title);
+    json.Number("status", status);
+    json.Text("detail", detail);
+  }
   if (status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
   return response;
 }

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "proxy/base/json.h"
+#include "proxy/base/json_object.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
@@ -157,35 +157,26 @@ std::string Summary(const DrillFindings& findings) {
   return out;
 }
 
-void Text(std::string& out, std::string_view name, std::string_view value) {
-  out.append(",\"").append(name).append("\":");
-  AppendJsonString(out, value);
-}
-
 void AppendRowJson(std::string& out, const DrillFindings& findings, const DrillRow& row) {
   const DrillFlow& flow = findings.plan.flows[row.flow];
   const Verdict& verdict = row.result.verdict;
-  out.append("{\"flow\":");
-  AppendJsonString(out, flow.name);
-  Text(out, "scenario", flow.scenarios[row.scenario].what);
-  Text(out, "killed", NameOf(row.kill));
-  out += fmt::format(",\"commit\":{}", row.commit);
-  Text(out, "at", row.at);
-  out += fmt::format(",\"effects\":{},\"undone\":{}", verdict.effects, verdict.undone);
-  Text(out, "phase", verdict.phase);
-  Text(out, "parked", verdict.parked);
+  JsonObject json(out);
+  json.Text("flow", flow.name);
+  json.Text("scenario", flow.scenarios[row.scenario].what);
+  json.Text("killed", NameOf(row.kill));
+  json.Number("commit", row.commit);
+  json.Text("at", row.at);
+  json.Number("effects", verdict.effects);
+  json.Number("undone", verdict.undone);
+  json.Text("phase", verdict.phase);
+  json.Text("parked", verdict.parked);
   std::string outcome = Outcome(row);
   std::ranges::replace(outcome, ' ', '_');
   std::ranges::transform(outcome, outcome.begin(), [](char c) {
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
   });
-  Text(out, "promise", outcome);
-  out.append(",\"broken\":[");
-  for (const std::string& why : verdict.broken) {
-    if (out.back() != '[') out.push_back(',');
-    AppendJsonString(out, why);
-  }
-  out.append("]}");
+  json.Text("promise", outcome);
+  json.Texts("broken", verdict.broken);
 }
 
 }  // namespace
@@ -231,26 +222,27 @@ std::string DrillTable(const DrillFindings& findings) {
 
 std::string DrillJson(const DrillFindings& findings) {
   const DrillSums sums = SumsOf(findings);
-  std::string out = R"({"policy":)";
-  AppendJsonString(out, findings.policy);
-  out += fmt::format(
-      ",\"kept\":{},\"runs\":{},\"kills\":{},\"broken\":{},\"parked\":{},\"not_reached\":{},"
-      "\"not_run\":{},\"ms\":{},\"rows\":[",
-      sums.is_kept(), findings.rows.size() - sums.not_run, sums.kills, sums.broken, sums.parked,
-      sums.not_reached, sums.not_run, findings.took.count());
-  for (const DrillRow& row : findings.rows) {
-    if (out.back() == '}') out.push_back(',');
-    AppendRowJson(out, findings, row);
+  std::string out;
+  {
+    JsonObject json(out);
+    json.Text("policy", findings.policy);
+    json.Bool("kept", sums.is_kept());
+    json.Number("runs", findings.rows.size() - sums.not_run);
+    json.Number("kills", sums.kills);
+    json.Number("broken", sums.broken);
+    json.Number("parked", sums.parked);
+    json.Number("not_reached", sums.not_reached);
+    json.Number("not_run", sums.not_run);
+    json.Number("ms", findings.took.count());
+    json.Each("rows", findings.rows,
+              [&](std::string& to, const DrillRow& row) { AppendRowJson(to, findings, row); });
+    json.Each("skipped", findings.plan.skipped, [](std::string& to, const Skipped& skipped) {
+      JsonObject one(to);
+      one.Text("what", skipped.what);
+      one.Text("why", skipped.why);
+    });
   }
-  out += "],\"skipped\":[";
-  for (const Skipped& skipped : findings.plan.skipped) {
-    if (out.back() == '}') out.push_back(',');
-    out += "{\"what\":";
-    AppendJsonString(out, skipped.what);
-    Text(out, "why", skipped.why);
-    out.push_back('}');
-  }
-  return out + "]}\n";
+  return out + "\n";
 }
 
 }  // namespace recourse

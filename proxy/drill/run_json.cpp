@@ -1,29 +1,11 @@
 // A run's result on its way from the process that played it.
 #include <charconv>
 
-#include "proxy/base/json.h"
+#include "proxy/base/json_object.h"
 #include "proxy/drill/drill_run.h"
 
 namespace recourse {
 namespace {
-
-void Text(std::string& out, std::string_view name, std::string_view value) {
-  out.append(",\"").append(name).append("\":");
-  AppendJsonString(out, value);
-}
-
-void Texts(std::string& out, std::string_view name, const std::vector<std::string>& values) {
-  out.append(",\"").append(name).append("\":[");
-  for (const std::string& value : values) {
-    if (out.back() != '[') out.push_back(',');
-    AppendJsonString(out, value);
-  }
-  out.push_back(']');
-}
-
-void Number(std::string& out, std::string_view name, std::size_t value) {
-  out.append(",\"").append(name).append("\":").append(std::to_string(value));
-}
 
 std::string TextAt(const Json& json, std::string_view name) {
   const Json* value = json.Find(name);
@@ -49,16 +31,19 @@ std::vector<std::string> TextsAt(const Json& json, std::string_view name) {
 
 std::string ToJson(const RunResult& result) {
   const Verdict& verdict = result.verdict;
-  std::string out = R"({"v":1)";
-  Number(out, "effects", verdict.effects);
-  Number(out, "undone", verdict.undone);
-  Text(out, "phase", verdict.phase);
-  Text(out, "parked", verdict.parked);
-  Texts(out, "broken", verdict.broken);
-  Texts(out, "commits", result.commits);
-  Number(out, "struck", result.struck);
-  Texts(out, "story", result.story);
-  out.push_back('}');
+  std::string out;
+  {
+    JsonObject json(out);
+    json.Number("v", 1);
+    json.Number("effects", verdict.effects);
+    json.Number("undone", verdict.undone);
+    json.Text("phase", verdict.phase);
+    json.Text("parked", verdict.parked);
+    json.Texts("broken", verdict.broken);
+    json.Texts("commits", result.commits);
+    json.Number("struck", result.struck);
+    json.Texts("story", result.story);
+  }
   return out;
 }
 

@@ -2,22 +2,18 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "proxy/admin/problem.h"
+#include "proxy/base/json_object.h"
 #include "proxy/base/watch_limits.h"
 #include "proxy/server/event_json.h"
+#include "proxy/server/query.h"
 
 namespace recourse {
 namespace {
-
-bool ParseNumber(std::string_view text, std::uint64_t& out) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return error == std::errc() && end == text.data() + text.size() && !text.empty();
-}
 
 HttpResponse BadParameter(std::string_view name, std::string_view value,
                           std::string_view accepted) {
@@ -80,17 +76,18 @@ HttpResponse ActivityApi::Operations(std::string_view query) {
   }
   const auto page = lister_->Operations(filter);
   if (!page) return Problem(503, "Event log unavailable", page.error().detail());
-  std::string body = "{\"operations\":[";
-  for (const Event& event : page->events) {
-    if (body.back() == '}') body.push_back(',');
-    AppendEvent(body, event);
-  }
   const auto cursor = [](bool is_there, std::uint64_t at) {
     return is_there ? std::to_string(at) : std::string("null");
   };
-  body += fmt::format("],\"older\":{},\"newer\":{},\"last\":{}}}", cursor(page->older, page->first),
-                      cursor(page->newer, page->last), page->last);
-  return {200, "OK", {{"Content-Type", "application/json"}}, std::move(body)};
+  std::string body;
+  {
+    JsonObject json(body);
+    json.Each("operations", page->events, AppendEvent);
+    json.Raw("older", cursor(page->older, page->first));
+    json.Raw("newer", cursor(page->newer, page->last));
+    json.Number("last", page->last);
+  }
+  return JsonAnswer(std::move(body));
 }
 
 ServedAnswer ActivityApi::Stream(const HttpRequest& request, std::string_view query) {

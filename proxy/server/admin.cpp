@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "filters/report/build_report.h"
 #include "filters/report/report_text.h"
 #include "policy/config_reader.h"
+#include "proxy/admin/problem.h"
 #include "proxy/admin/ui_files.h"
 #include "proxy/base/hash.h"
 #include "proxy/base/json_object.h"
@@ -19,13 +19,10 @@
 #include "proxy/server/event_json.h"
 #include "proxy/server/policy_api.h"
 #include "proxy/server/policy_json.h"
+#include "proxy/server/query.h"
 
 namespace recourse {
 namespace {
-
-HttpResponse JsonAnswer(std::string body) {
-  return {200, "OK", {{"Content-Type", "application/json"}}, std::move(body)};
-}
 
 HttpResponse Text(int status, std::string body) {
   return {status, "", {{"Content-Type", "text/plain; charset=utf-8"}}, std::move(body)};
@@ -37,11 +34,6 @@ HttpResponse EventLines(const EventPage& page, bool with_answers) {
   AppendPage(body, page, with_answers ? EventForm::kLinesWithAnswers : EventForm::kLines);
   body += fmt::format("{{\"next\":{}}}\n", NextOf(page));
   return {200, "OK", {{"Content-Type", "application/x-ndjson"}}, std::move(body)};
-}
-
-bool ParseNumber(std::string_view text, std::uint64_t& out) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return error == std::errc() && end == text.data() + text.size() && !text.empty();
 }
 
 bool IsTraceId(std::string_view text) {

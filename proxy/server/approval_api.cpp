@@ -3,30 +3,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <optional>
 #include <utility>
 
 #include "filters/approval/approved_call.h"
 #include "filters/idempotency/prepare.h"
+#include "proxy/admin/problem.h"
 #include "proxy/base/json.h"
 #include "proxy/base/limits.h"
 #include "proxy/server/approval_json.h"
+#include "proxy/server/query.h"
 
 namespace recourse {
 namespace {
 
 using Ruling = ApprovalRuling::Kind;
-
-bool ParseNumber(std::string_view text, std::uint64_t& out) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return error == std::errc() && end == text.data() + text.size() && !text.empty();
-}
-
-HttpResponse JsonAnswer(std::string body) {
-  return {200, "OK", {{"Content-Type", "application/json"}}, std::move(body)};
-}
 
 HttpResponse NoLedger(std::string_view detail) {
   return Problem(503, "Event log unavailable", detail);

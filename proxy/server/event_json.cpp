@@ -6,47 +6,52 @@
 #include <limits>
 
 #include "filters/ledger/record_codec.h"
-#include "proxy/base/json.h"
+#include "proxy/server/message_json.h"
 
 namespace recourse {
 namespace {
 
-void Text(std::string& out, std::string_view name, std::string_view value) {
-  out.append(",\"").append(name).append("\":");
-  AppendJsonString(out, value);
-}
+constexpr std::string_view kHidden = "[credential]";
 
-void Number(std::string& out, std::string_view name, std::uint64_t value) {
-  out.append(",\"").append(name).append("\":").append(std::to_string(value));
-}
-
-// Appends the rest of an object that has begun.
-void AppendMessage(std::string& out, const Headers& headers, std::string_view body) {
-  out.append(",\"headers\":[");
-  for (const auto& [name, value] : headers) {
-    if (out.back() == ']') out.push_back(',');
-    out.push_back('[');
-    AppendJsonString(out, name);
-    out.push_back(',');
-    AppendJsonString(out, IsCredentialField(name) ? "[credential]" : std::string_view(value));
-    out.push_back(']');
-  }
-  out.push_back(']');
-  if (IsUtf8(body)) {
-    Text(out, "body", body);
-  } else {
-    Text(out, "body_base64", ToBase64(body));
-  }
-  out.push_back('}');
-}
-
-void AppendRequest(std::string& out, std::string_view name,
-                   const std::optional<RenderedRequest>& request) {
+void WriteRequest(JsonObject& json, std::string_view name,
+                  const std::optional<RenderedRequest>& request) {
   if (!request) return;
-  out.append(",\"").append(name).append("\":{\"method\":");
-  AppendJsonString(out, request->method);
-  Text(out, "target", request->target);
-  AppendMessage(out, request->headers, request->body);
+  JsonObject message(json.Value(name));
+  message.Text("method", request->method);
+  message.Text("target", request->target);
+  WriteFields(message, request->headers, kHidden);
+  WriteBody(message, request->body);
+}
+
+void WriteEvent(JsonObject& json, const Event& event) {
+  json.Number("event_id", event.id);
+  json.Number("operation", event.operation);
+  json.Text("idempotency_key", ToHex(event.key));
+  json.Text("tool", event.tool);
+  json.Text("backend", event.backend);
+  json.Text("args_hash", ToHex(event.args_hash));
+  json.Text("status", NameOf(event.status()));
+  json.Text("phase", NameOf(event.phase));
+  json.Number("attempt", event.attempt);
+  json.Text("external_ref", event.external_ref);
+  json.Text("trace_id", event.trace_id);
+  json.Text("flow", event.flow);
+  json.Text("flow_name", event.flow_name);
+  json.Number("undoes", event.undoes);
+  json.Text("caller", event.caller);
+  json.Text("policy_version", event.policy_version);
+  json.Number("epoch", event.epoch);
+  json.Text("time", Rfc3339Millis(event.wall_ms));
+  json.Text("cause", NameOf(event.cause));
+  json.Text("method", event.method);
+  json.Text("path", event.path);
+  json.Number("http_status", event.http_status);
+  json.Bool("undo", event.undo.has_value());
+  json.Text("detail", event.detail);
+  if (event.verdict != ObserveVerdict::kNone) {
+    json.Text("verdict", NameOf(event.verdict));
+    json.Number("related", event.related);
+  }
 }
 
 }  // namespace
@@ -57,66 +62,40 @@ std::string Rfc3339Millis(std::int64_t unix_millis) {
 }
 
 void AppendEvent(std::string& out, const Event& event) {
-  out.append("{\"event_id\":").append(std::to_string(event.id));
-  Number(out, "operation", event.operation);
-  Text(out, "idempotency_key", ToHex(event.key));
-  Text(out, "tool", event.tool);
-  Text(out, "backend", event.backend);
-  Text(out, "args_hash", ToHex(event.args_hash));
-  Text(out, "status", NameOf(event.status()));
-  Text(out, "phase", NameOf(event.phase));
-  Number(out, "attempt", event.attempt);
-  Text(out, "external_ref", event.external_ref);
-  Text(out, "trace_id", event.trace_id);
-  Text(out, "flow", event.flow);
-  Text(out, "flow_name", event.flow_name);
-  Number(out, "undoes", event.undoes);
-  Text(out, "caller", event.caller);
-  Text(out, "policy_version", event.policy_version);
-  Number(out, "epoch", event.epoch);
-  Text(out, "time", Rfc3339Millis(event.wall_ms));
-  Text(out, "cause", NameOf(event.cause));
-  Text(out, "method", event.method);
-  Text(out, "path", event.path);
-  Number(out, "http_status", static_cast<std::uint64_t>(event.http_status));
-  out.append(event.undo ? ",\"undo\":true" : ",\"undo\":false");
-  Text(out, "detail", event.detail);
-  if (event.verdict != ObserveVerdict::kNone) {
-    Text(out, "verdict", NameOf(event.verdict));
-    Number(out, "related", event.related);
-  }
-  out.push_back('}');
+  JsonObject json(out);
+  WriteEvent(json, event);
 }
 
 void AppendEventWithAnswer(std::string& out, const Event& event) {
-  AppendEvent(out, event);
-  out.pop_back();
+  JsonObject json(out);
+  WriteEvent(json, event);
   if (event.answer_kept) {
-    out.append(",\"answer\":{\"status\":").append(std::to_string(event.answer.status));
-    AppendMessage(out, event.answer.headers, event.answer.body);
+    JsonObject answer(json.Value("answer"));
+    answer.Number("status", event.answer.status);
+    WriteFields(answer, event.answer.headers, kHidden);
+    WriteBody(answer, event.answer.body);
   }
-  AppendRequest(out, "request", event.request);
-  if (event.request_left_out) out.append(",\"request_left_out\":true");
-  AppendRequest(out, "settle_request", event.settle);
-  AppendRequest(out, "undo_request", event.undo);
-  out.push_back('}');
+  WriteRequest(json, "request", event.request);
+  if (event.request_left_out) json.Bool("request_left_out", true);
+  WriteRequest(json, "settle_request", event.settle);
+  WriteRequest(json, "undo_request", event.undo);
 }
 
 void AppendFlowMoved(std::string& out, const FlowMoved& moved) {
-  out.append("{\"event_id\":").append(std::to_string(moved.id));
-  Text(out, "kind", "flow");
-  Number(out, "flow_number", moved.number);
-  Text(out, "flow", moved.flow);
-  Text(out, "flow_name", moved.flow_name);
-  Text(out, "caller", moved.caller);
-  Text(out, "phase", NameOf(moved.phase));
-  Text(out, "cause", NameOf(moved.cause));
-  Text(out, "reason", moved.reason);
-  Number(out, "steps", moved.steps);
-  Number(out, "undone", moved.undone);
-  Text(out, "policy_version", moved.policy_version);
-  Text(out, "time", Rfc3339Millis(moved.wall_ms));
-  out.push_back('}');
+  JsonObject json(out);
+  json.Number("event_id", moved.id);
+  json.Text("kind", "flow");
+  json.Number("flow_number", moved.number);
+  json.Text("flow", moved.flow);
+  json.Text("flow_name", moved.flow_name);
+  json.Text("caller", moved.caller);
+  json.Text("phase", NameOf(moved.phase));
+  json.Text("cause", NameOf(moved.cause));
+  json.Text("reason", moved.reason);
+  json.Number("steps", moved.steps);
+  json.Number("undone", moved.undone);
+  json.Text("policy_version", moved.policy_version);
+  json.Text("time", Rfc3339Millis(moved.wall_ms));
 }
 
 void AppendPage(std::string& out, const EventPage& page, EventForm form) {
@@ -147,44 +126,50 @@ std::string NextOf(const EventPage& page) {
 }
 
 std::string ToJson(const VerifyReport& report) {
-  std::string out = report.ok ? "{\"ok\":true" : "{\"ok\":false";
-  Number(out, "first_id", report.first_id);
-  Text(out, "base", report.base);
-  Number(out, "rows", report.rows);
-  Number(out, "last_id", report.last_id);
-  Text(out, "head", report.head);
-  Text(out, "problem", report.problem);
-  if (!report.ok) {
-    Number(out, "bad_row", report.bad_row);
-    Text(out, "check", report.check);
+  std::string out;
+  {
+    JsonObject json(out);
+    json.Bool("ok", report.ok);
+    json.Number("first_id", report.first_id);
+    json.Text("base", report.base);
+    json.Number("rows", report.rows);
+    json.Number("last_id", report.last_id);
+    json.Text("head", report.head);
+    json.Text("problem", report.problem);
+    if (!report.ok) {
+      json.Number("bad_row", report.bad_row);
+      json.Text("check", report.check);
+    }
   }
-  out.push_back('}');
   return out;
 }
 
 std::string ToJson(const LedgerStats& stats) {
-  std::string out = stats.latched ? "{\"latched\":true" : "{\"latched\":false";
-  out.append(stats.is_full ? ",\"full\":true" : ",\"full\":false");
-  out.append(stats.restored ? ",\"restored\":true" : ",\"restored\":false");
-  if (!stats.not_opened.empty()) Text(out, "not_opened", stats.not_opened);
-  Number(out, "first_id", stats.first_id);
-  Number(out, "last_id", stats.last_id);
-  Number(out, "rows", stats.rows);
-  Number(out, "operations", stats.operations);
-  Number(out, "running", stats.running);
-  Number(out, "uncertain", stats.uncertain);
-  Number(out, "tombstones", stats.tombstones);
-  Number(out, "locked_carried", stats.locked_carried);
-  Number(out, "used_bytes", stats.used_bytes);
-  Number(out, "free_bytes", stats.free_bytes);
-  Number(out, "reserve_bytes", stats.reserve_bytes);
-  Number(out, "size_limit_bytes", stats.map_bytes);
-  Text(out, "identity", ToHex(stats.identity));
-  Text(out, "head", ToHex(stats.head));
-  Number(out, "row_format", kRowFormatVersion);
-  Number(out, "oldest_row_s", static_cast<std::uint64_t>(stats.oldest_row_ms / 1000));
-  Number(out, "retention_lag_s", static_cast<std::uint64_t>(stats.retention_lag_ms / 1000));
-  out.push_back('}');
+  std::string out;
+  {
+    JsonObject json(out);
+    json.Bool("latched", stats.latched);
+    json.Bool("full", stats.is_full);
+    json.Bool("restored", stats.restored);
+    json.TextIfAny("not_opened", stats.not_opened);
+    json.Number("first_id", stats.first_id);
+    json.Number("last_id", stats.last_id);
+    json.Number("rows", stats.rows);
+    json.Number("operations", stats.operations);
+    json.Number("running", stats.running);
+    json.Number("uncertain", stats.uncertain);
+    json.Number("tombstones", stats.tombstones);
+    json.Number("locked_carried", stats.locked_carried);
+    json.Number("used_bytes", stats.used_bytes);
+    json.Number("free_bytes", stats.free_bytes);
+    json.Number("reserve_bytes", stats.reserve_bytes);
+    json.Number("size_limit_bytes", stats.map_bytes);
+    json.Text("identity", ToHex(stats.identity));
+    json.Text("head", ToHex(stats.head));
+    json.Number("row_format", kRowFormatVersion);
+    json.Number("oldest_row_s", stats.oldest_row_ms / 1000);
+    json.Number("retention_lag_s", stats.retention_lag_ms / 1000);
+  }
   return out;
 }
 

@@ -4,14 +4,15 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <limits>
 #include <optional>
 #include <utility>
 
+#include "proxy/admin/problem.h"
 #include "proxy/base/json.h"
 #include "proxy/base/limits.h"
 #include "proxy/server/flow_json.h"
+#include "proxy/server/query.h"
 
 namespace recourse {
 namespace {
@@ -36,15 +37,6 @@ std::optional<Kind> KindOf(const Table& table, std::string_view name) {
   const auto at =
       std::find_if(table.begin(), table.end(), [&](const auto& row) { return row.first == name; });
   return at == table.end() ? std::nullopt : std::optional<Kind>(at->second);
-}
-
-bool ParseNumber(std::string_view text, std::uint64_t& out) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return error == std::errc() && end == text.data() + text.size() && !text.empty();
-}
-
-HttpResponse JsonAnswer(std::string body) {
-  return {200, "OK", {{"Content-Type", "application/json"}}, std::move(body)};
 }
 
 // What an operator says with an action.

@@ -8,82 +8,29 @@
 
 #include "policy/explain.h"
 #include "proxy/admin/problem.h"
-#include "proxy/base/json.h"
+#include "proxy/base/json_object.h"
 
 namespace recourse {
 namespace {
-
-// One JSON object, member by member.
-class JsonObject {
- public:
-  void Text(std::string_view name, std::string_view value) {
-    Name(name);
-    AppendJsonString(out_, value);
-  }
-  void OptionalText(std::string_view name, std::string_view value) {
-    if (!value.empty()) Text(name, value);
-  }
-  void Number(std::string_view name, std::int64_t value) {
-    Name(name);
-    out_.append(std::to_string(value));
-  }
-  void Bool(std::string_view name, bool value) { Raw(name, value ? "true" : "false"); }
-  void Raw(std::string_view name, std::string_view json) {
-    Name(name);
-    out_.append(json);
-  }
-  template <class List, class Write>
-  void Each(std::string_view name, const List& list, Write write) {
-    Name(name);
-    out_.push_back('[');
-    for (const auto& item : list) {
-      if (out_.back() != '[') out_.push_back(',');
-      write(out_, item);
-    }
-    out_.push_back(']');
-  }
-  void Texts(std::string_view name, const std::vector<std::string>& values) {
-    Each(name, values,
-         [](std::string& out, const std::string& text) { AppendJsonString(out, text); });
-  }
-  std::string Take() {
-    out_.push_back('}');
-    return std::move(out_);
-  }
-
- private:
-  void Name(std::string_view name) {
-    if (out_.size() > 1) out_.push_back(',');
-    AppendJsonString(out_, name);
-    out_.push_back(':');
-  }
-
-  std::string out_ = "{";
-};
 
 std::string_view NameOf(UnlistedRule rule) {
   return rule == UnlistedRule::kPass ? "pass" : rule == UnlistedRule::kGuard ? "guard" : "deny";
 }
 
-HttpResponse JsonAnswer(std::string body) {
-  return {200, "OK", {{"Content-Type", "application/json"}}, std::move(body)};
-}
-
 void AppendBackend(std::string& out, const Backend& backend) {
-  JsonObject json;
+  JsonObject json(out);
   json.Text("name", backend.name);
   json.Text("url", backend.scheme + "://" + backend.authority + backend.base_path);
   json.Texts("hosts", backend.hosts);
-  json.OptionalText("key_header", backend.key_header);
+  json.TextIfAny("key_header", backend.key_header);
   json.Text("protocol", backend.protocol);
   if (backend.timeout) json.Number("timeout_ms", backend.timeout->count());
-  out += json.Take();
 }
 
 // What is said of a tool is what `explain` says of a call of it.
 void AppendTool(std::string& out, const Policy& policy, const Tool& tool) {
   const Backend& backend = policy.backends[tool.backend];
-  JsonObject json;
+  JsonObject json(out);
   json.Text("name", tool.name);
   json.Text("effect", tool.effect == Effect::kRead ? "read" : "write");
   json.Text("backend", backend.name);
@@ -93,7 +40,7 @@ void AppendTool(std::string& out, const Policy& policy, const Tool& tool) {
   if (const Flow* const flow = policy.FlowOf(tool)) json.Text("flow", flow->name);
   if (tool.undo) json.Text("undo", tool.undo->request.source);
   if (tool.settle) json.Text("settle", tool.settle->request.source);
-  json.OptionalText("reason", tool.reason);
+  json.TextIfAny("reason", tool.reason);
   if (tool.approval) json.Texts("approval_by", tool.approval->by);
   Explanation of_tool;
   of_tool.backend = &backend;
@@ -107,11 +54,10 @@ void AppendTool(std::string& out, const Policy& policy, const Tool& tool) {
     AppendJsonString(to, line.second);
     to.push_back(']');
   });
-  out += json.Take();
 }
 
 void AppendFlow(std::string& out, const Policy& policy, const Flow& flow) {
-  JsonObject json;
+  JsonObject json(out);
   json.Text("name", flow.name);
   json.Each("tools", flow.tools, [&](std::string& to, std::size_t tool) {
     AppendJsonString(to, policy.tools[tool].name);
@@ -119,7 +65,6 @@ void AppendFlow(std::string& out, const Policy& policy, const Flow& flow) {
   if (flow.ends_with) json.Text("ends_with", policy.tools[*flow.ends_with].name);
   if (flow.canceled_by) json.Text("canceled_by", policy.tools[*flow.canceled_by].name);
   if (flow.deadline) json.Number("deadline_ms", flow.deadline->count());
-  out += json.Take();
 }
 
 struct AskedCall {
@@ -162,19 +107,22 @@ std::expected<AskedCall, std::string> ReadBody(const std::string& body) {
 }  // namespace
 
 HttpResponse PolicyTools(const Policy& policy) {
-  JsonObject json;
-  json.Text("version", policy.version);
-  json.Text("mode", policy.mode == Mode::kObserve ? "observe" : "enforce");
-  json.Text("unlisted_reads", NameOf(policy.unlisted_reads));
-  json.Text("unlisted_writes", NameOf(policy.unlisted_writes));
-  json.Number("retention_ms", policy.ledger.retention.count());
-  json.Number("tombstones_ms", policy.ledger.tombstones.count());
-  json.Each("backends", policy.backends, AppendBackend);
-  json.Each("tools", policy.tools,
-            [&](std::string& out, const Tool& tool) { AppendTool(out, policy, tool); });
-  json.Each("flows", policy.flows,
-            [&](std::string& out, const Flow& flow) { AppendFlow(out, policy, flow); });
-  return JsonAnswer(json.Take());
+  std::string body;
+  {
+    JsonObject json(body);
+    json.Text("version", policy.version);
+    json.Text("mode", policy.mode == Mode::kObserve ? "observe" : "enforce");
+    json.Text("unlisted_reads", NameOf(policy.unlisted_reads));
+    json.Text("unlisted_writes", NameOf(policy.unlisted_writes));
+    json.Number("retention_ms", policy.ledger.retention.count());
+    json.Number("tombstones_ms", policy.ledger.tombstones.count());
+    json.Each("backends", policy.backends, AppendBackend);
+    json.Each("tools", policy.tools,
+              [&](std::string& out, const Tool& tool) { AppendTool(out, policy, tool); });
+    json.Each("flows", policy.flows,
+              [&](std::string& out, const Flow& flow) { AppendFlow(out, policy, flow); });
+  }
+  return JsonAnswer(std::move(body));
 }
 
 HttpResponse PolicyExplain(const Policy& policy, const HttpRequest& request,
@@ -189,22 +137,25 @@ HttpResponse PolicyExplain(const Policy& policy, const HttpRequest& request,
   call.headers = asked->headers;
   call.body = asked->body;
   const Explanation explained = Explain(policy, call);
-  JsonObject json;
-  json.Text("policy_version", policy.version);
-  json.Text("refused", explained.refused);
-  json.Text("tool", explained.tool == nullptr ? "" : explained.tool->name);
-  json.Text("backend", explained.backend == nullptr ? "" : explained.backend->name);
-  json.Text("effect", explained.effect == Effect::kRead ? "read" : "write");
-  json.Text("path", explained.path);
-  json.Text("reason", explained.reason);
-  json.Each("lines", Describe(policy, explained), [](std::string& out, const auto& line) {
-    out.push_back('[');
-    AppendJsonString(out, line.first);
-    out.push_back(',');
-    AppendJsonString(out, line.second);
-    out.push_back(']');
-  });
-  return JsonAnswer(json.Take());
+  std::string body;
+  {
+    JsonObject json(body);
+    json.Text("policy_version", policy.version);
+    json.Text("refused", explained.refused);
+    json.Text("tool", explained.tool == nullptr ? "" : explained.tool->name);
+    json.Text("backend", explained.backend == nullptr ? "" : explained.backend->name);
+    json.Text("effect", explained.effect == Effect::kRead ? "read" : "write");
+    json.Text("path", explained.path);
+    json.Text("reason", explained.reason);
+    json.Each("lines", Describe(policy, explained), [](std::string& out, const auto& line) {
+      out.push_back('[');
+      AppendJsonString(out, line.first);
+      out.push_back(',');
+      AppendJsonString(out, line.second);
+      out.push_back(']');
+    });
+  }
+  return JsonAnswer(std::move(body));
 }
 
 }  // namespace recourse

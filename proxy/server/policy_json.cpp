@@ -1,81 +1,67 @@
 #include "proxy/server/policy_json.h"
 
-#include "proxy/base/json.h"
+#include "proxy/base/json_object.h"
 #include "proxy/server/event_json.h"
 
 namespace recourse {
 namespace {
 
-void Text(std::string& out, std::string_view name, std::string_view value) {
-  if (out.back() != '{') out.push_back(',');
-  out.append("\"").append(name).append("\":");
-  AppendJsonString(out, value);
-}
-
-void Texts(std::string& out, std::string_view name, const std::vector<std::string>& values) {
-  out.append(",\"").append(name).append("\":[");
-  for (const std::string& value : values) {
-    if (out.back() != '[') out.push_back(',');
-    AppendJsonString(out, value);
-  }
-  out.push_back(']');
-}
-
 void AppendOrphan(std::string& out, const PolicyVersions::Orphan& orphan) {
-  out.push_back('{');
-  Text(out, "tool", orphan.open.tool);
-  Text(out, "backend", orphan.open.backend);
-  Text(out, "policy_version", orphan.open.policy_version);
-  Text(out, "reason", NameOf(orphan.reason));
-  out.append(",\"operations\":").append(std::to_string(orphan.open.operations));
-  out.append(",\"first_event\":").append(std::to_string(orphan.open.first));
-  out.append(orphan.has_definition ? ",\"definition_kept\":true}" : ",\"definition_kept\":false}");
+  JsonObject json(out);
+  json.Text("tool", orphan.open.tool);
+  json.Text("backend", orphan.open.backend);
+  json.Text("policy_version", orphan.open.policy_version);
+  json.Text("reason", NameOf(orphan.reason));
+  json.Number("operations", orphan.open.operations);
+  json.Number("first_event", orphan.open.first);
+  json.Bool("definition_kept", orphan.has_definition);
 }
 
-void AppendReload(std::string& out, const ReloadReport& report) {
-  Text(out, "result", NameOf(report.result));
-  Text(out, "version", report.version);
-  Text(out, "trigger", report.trigger);
-  Text(out, "time", Rfc3339Millis(report.wall_ms));
-  Texts(out, "problems", report.problems);
-  if (report.result == ReloadReport::Result::kRefused) {
-    std::string detail = "the policy was not reloaded; the one before stays in force";
-    for (const std::string& problem : report.problems) detail += "\n" + problem;
-    Text(out, "detail", detail);
-  }
+void WriteReload(JsonObject& json, const ReloadReport& report) {
+  json.Text("result", NameOf(report.result));
+  json.Text("version", report.version);
+  json.Text("trigger", report.trigger);
+  json.Text("time", Rfc3339Millis(report.wall_ms));
+  json.Texts("problems", report.problems);
+  if (report.result != ReloadReport::Result::kRefused) return;
+  std::string detail = "the policy was not reloaded; the one before stays in force";
+  for (const std::string& problem : report.problems) detail += "\n" + problem;
+  json.Text("detail", detail);
 }
 
 }  // namespace
 
 std::string ToJson(const ReloadReport& report) {
-  std::string out = "{";
-  AppendReload(out, report);
-  out.push_back('}');
+  std::string out;
+  {
+    JsonObject json(out);
+    WriteReload(json, report);
+  }
   return out;
 }
 
 std::string RefusedReloadJson(const ReloadReport& report) {
-  std::string out = "{";
-  Text(out, "type", "about:blank");
-  Text(out, "title", "Not reloaded");
-  out.append(",\"status\":422");
-  AppendReload(out, report);
-  out.push_back('}');
+  std::string out;
+  {
+    JsonObject json(out);
+    json.Text("type", "about:blank");
+    json.Text("title", "Not reloaded");
+    json.Number("status", 422);
+    WriteReload(json, report);
+  }
   return out;
 }
 
 std::string PolicyStateJson(const PolicyReloader& reloader) {
-  std::string out = "{";
-  Text(out, "version", reloader.versions().Current()->version);
-  Text(out, "path", reloader.path());
-  out.append(",\"last_reload\":").append(ToJson(reloader.last()));
-  Texts(out, "older_versions_held", reloader.versions().Held());
-  out.append(",\"orphaned\":[");
-  for (const PolicyVersions::Orphan& orphan : reloader.versions().Orphans()) {
-    if (out.back() != '[') out.push_back(',');
-    AppendOrphan(out, orphan);
+  std::string out;
+  {
+    JsonObject json(out);
+    json.Text("version", reloader.versions().Current()->version);
+    json.Text("path", reloader.path());
+    json.Raw("last_reload", ToJson(reloader.last()));
+    json.Texts("older_versions_held", reloader.versions().Held());
+    json.Each("orphaned", reloader.versions().Orphans(), AppendOrphan);
   }
-  out.append("]}");
   return out;
 }
 

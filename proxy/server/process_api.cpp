@@ -13,10 +13,6 @@
 namespace recourse {
 namespace {
 
-HttpResponse JsonAnswer(std::string body) {
-  return {200, "OK", {{"Content-Type", "application/json"}}, std::move(body)};
-}
-
 HttpResponse LevelAnswer() {
   std::string body;
   JsonObject(body).Text("level", NameOf(LeastLogLevel()));

@@ -1,0 +1,25 @@
+#include "proxy/server/message_json.h"
+
+#include "proxy/base/hash.h"
+
+namespace recourse {
+
+void WriteFields(JsonObject& json, const Headers& headers, std::string_view hidden) {
+  json.Each("headers", headers, [hidden](std::string& out, const Header& field) {
+    out.push_back('[');
+    AppendJsonString(out, field.first);
+    out.push_back(',');
+    AppendJsonString(out, IsCredentialField(field.first) ? hidden : std::string_view(field.second));
+    out.push_back(']');
+  });
+}
+
+void WriteBody(JsonObject& json, std::string_view body) {
+  if (IsUtf8(body)) {
+    json.Text("body", body);
+  } else {
+    json.Text("body_base64", ToBase64(body));
+  }
+}
+
+}  // namespace recourse

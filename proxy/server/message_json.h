@@ -1,0 +1,16 @@
+// HTTP messages as members of a JSON object.
+#pragma once
+
+#include <string_view>
+
+#include "proxy/base/http_message.h"
+#include "proxy/base/json_object.h"
+
+namespace recourse {
+
+// `headers`: pairs [name, value]; a value that carries credentials is `hidden` instead.
+void WriteFields(JsonObject& json, const Headers& headers, std::string_view hidden);
+// `body`, or `body_base64` where it is no UTF-8.
+void WriteBody(JsonObject& json, std::string_view body);
+
+}  // namespace recourse
