@@ -201,7 +201,7 @@ def test_connections_to_backends_are_counted_while_they_are_open(busy, double, t
     def backends():
         return Scrape(running).sum("recourse_connections", "backend")
 
-    flows.wait_until(lambda: backends() == 0, seconds=60, what="the end of kept connections")
+    flows.wait_until(lambda: backends() == 0, what="the end of kept connections")
     path = f"/stock/{token}"
     double.script("GET", path, ["read", {"gate": token}, *flows.answer_with("200 OK")[1:]], 1)
     with rawhttp.Connection(running.port) as connection:
@@ -210,7 +210,7 @@ def test_connections_to_backends_are_counted_while_they_are_open(busy, double, t
         assert backends() == 1
         double.open_gate(token)
         assert connection.response("GET").status == 200
-    flows.wait_until(lambda: backends() == 0, seconds=60, what="the end of a kept connection")
+    flows.wait_until(lambda: backends() == 0, what="the end of a kept connection")
 
 
 def test_the_commit_that_was_built_is_told_wherever_the_version_is(busy):
