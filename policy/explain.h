@@ -1,6 +1,7 @@
 // What a policy does with a call, in words: `recourse policy check | explain | test`.
 #pragma once
 
+#include <cstdint>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -46,14 +47,18 @@ Explanation Explain(const Policy& policy, const ExplainedCall& call);
 using DescribedLines = std::vector<std::pair<std::string, std::string>>;
 DescribedLines Describe(const Policy& policy, const Explanation& explained);
 
+// The same as a JSON object, for programs.
+std::string ExplanationJson(const Policy& policy, const Explanation& explained);
+
 // False: `text` is neither "METHOD http://host/path" nor "METHOD backend /path".
 bool ParseCall(const std::string& text, ExplainedCall& call);
 
 // The subcommands. They return the exit code: 0 good, 1 a test failed, 2 the call cannot be read,
 // 3 the policy is invalid.
 int RunPolicyCheck(const std::string& path, std::ostream& out);
+enum class ExplainForm : std::uint8_t { kText, kJson };
 int RunPolicyExplain(const std::string& path, const std::string& call, const Headers& headers,
-                     const std::string& body, std::ostream& out);
+                     const std::string& body, ExplainForm form, std::ostream& out);
 int RunPolicyTest(const std::string& path, std::ostream& out);
 
 }  // namespace recourse

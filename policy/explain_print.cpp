@@ -4,6 +4,7 @@
 
 #include "policy/explain.h"
 #include "policy/loader.h"
+#include "proxy/base/json_object.h"
 
 namespace recourse {
 namespace {
@@ -240,8 +241,30 @@ int RunPolicyCheck(const std::string& path, std::ostream& out) {
   return kGood;
 }
 
+std::string ExplanationJson(const Policy& policy, const Explanation& explained) {
+  std::string out;
+  {
+    JsonObject json(out);
+    json.Text("policy_version", policy.version);
+    json.Text("refused", explained.refused);
+    json.Text("tool", explained.tool == nullptr ? "" : explained.tool->name);
+    json.Text("backend", explained.backend == nullptr ? "" : explained.backend->name);
+    json.Text("effect", EffectName(explained.effect));
+    json.Text("path", explained.path);
+    json.Text("reason", explained.reason);
+    json.Each("lines", Describe(policy, explained), [](std::string& to, const auto& line) {
+      to.push_back('[');
+      AppendJsonString(to, line.first);
+      to.push_back(',');
+      AppendJsonString(to, line.second);
+      to.push_back(']');
+    });
+  }
+  return out;
+}
+
 int RunPolicyExplain(const std::string& path, const std::string& call, const Headers& headers,
-                     const std::string& body, std::ostream& out) {
+                     const std::string& body, ExplainForm form, std::ostream& out) {
   ExplainedCall parsed;
   if (!ParseCall(call, parsed)) {
     out << "the call cannot be read; accepted: \"POST http://host/path\" or \"POST backend "
@@ -255,7 +278,12 @@ int RunPolicyExplain(const std::string& path, const std::string& call, const Hea
   }
   parsed.headers = headers;
   parsed.body = body;
-  PrintExplanation(*loaded.policy, Explain(*loaded.policy, parsed), out);
+  const Explanation explained = Explain(*loaded.policy, parsed);
+  if (form == ExplainForm::kJson) {
+    out << ExplanationJson(*loaded.policy, explained) << "\n";
+  } else {
+    PrintExplanation(*loaded.policy, explained, out);
+  }
   return kGood;
 }
 

@@ -349,7 +349,8 @@ int Explain(const Arguments& args) {
     }
     body = std::move(*text);
   }
-  return RunPolicyExplain(args.policy_path, args.call, headers, body, std::cout);
+  return RunPolicyExplain(args.policy_path, args.call, headers, body,
+                          args.admin.json ? ExplainForm::kJson : ExplainForm::kText, std::cout);
 }
 
 int ImportOpenApi(const std::string& path) {
@@ -409,6 +410,7 @@ void AddPolicy(CLI::App& app, Arguments& args) {
   explain->add_option("call", args.call, "\"POST http://host/path?query\"")->required();
   explain->add_option("--body", args.body_file, "File with the request's body");
   explain->add_option("--header", args.headers, "\"Name: value\", may be repeated");
+  explain->add_flag("--json", args.admin.json, "Print JSON");
   explain->callback([&args] { args.exit_code = Explain(args); });
 }
 

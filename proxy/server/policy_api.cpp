@@ -136,26 +136,7 @@ HttpResponse PolicyExplain(const Policy& policy, const HttpRequest& request,
   }
   call.headers = asked->headers;
   call.body = asked->body;
-  const Explanation explained = Explain(policy, call);
-  std::string body;
-  {
-    JsonObject json(body);
-    json.Text("policy_version", policy.version);
-    json.Text("refused", explained.refused);
-    json.Text("tool", explained.tool == nullptr ? "" : explained.tool->name);
-    json.Text("backend", explained.backend == nullptr ? "" : explained.backend->name);
-    json.Text("effect", explained.effect == Effect::kRead ? "read" : "write");
-    json.Text("path", explained.path);
-    json.Text("reason", explained.reason);
-    json.Each("lines", Describe(policy, explained), [](std::string& out, const auto& line) {
-      out.push_back('[');
-      AppendJsonString(out, line.first);
-      out.push_back(',');
-      AppendJsonString(out, line.second);
-      out.push_back(']');
-    });
-  }
-  return JsonAnswer(std::move(body));
+  return JsonAnswer(ExplanationJson(policy, Explain(policy, call)));
 }
 
 }  // namespace recourse

@@ -137,7 +137,7 @@ def test_each_command_has_an_example_that_names_its_own_options(script):
 NOT_TABLES = {
     "run", "operators token", "operators check", "ledger new-key", "ledger export",
     "policy check", "policy test", "policy schema", "policy import openapi", "policy replay",
-    "policy explain", "version", "completion", "help",
+    "version", "completion", "help",
 }  # fmt: skip
 
 
@@ -145,6 +145,15 @@ def test_each_command_that_asks_a_process_can_print_json(script):
     leaves = {" ".join(path) for path in commands_below(script)}
     silent = {path for path in leaves if "--json" not in candidates(script, *path.split(), "--j")}
     assert silent == NOT_TABLES - {"ledger export"}
+
+
+def test_policy_explain_says_as_json_what_a_running_process_says(double, tmp_path):
+    call = "POST shop /orders/1"
+    with Staffed(tmp_path, standard(double)) as running:
+        said = run_cli("policy", "explain", running.policy_path, call, "--json")
+        assert said.returncode == 0, said
+        asked = running.admin("GET", "/policy/explain?call=POST+shop+/orders/1")
+        assert json.loads(said.stdout) == asked and asked["lines"]
 
 
 # --- exit codes ----------------------------------------------------------------------------------

@@ -150,18 +150,20 @@ TEST_F(PolicyCommandsTest, CheckCountsAndExitsWithThree) {
   out_.str("");
   EXPECT_EQ(RunPolicyCheck(Write("mod: x\n"), out_), 3);
   EXPECT_THAT(out_.str(), HasSubstr("invalid: 1 error, 0 warnings"));
-  EXPECT_EQ(RunPolicyExplain(Write("mod: x\n"), "GET b /", {}, "", out_), 3);
+  EXPECT_EQ(RunPolicyExplain(Write("mod: x\n"), "GET b /", {}, "", ExplainForm::kText, out_), 3);
   EXPECT_EQ(RunPolicyTest(Write("mod: x\n"), out_), 3);
   EXPECT_EQ(RunPolicyCheck(dir_ + "/none.yaml", out_), 3);
 }
 
 TEST_F(PolicyCommandsTest, ExplainShowsToolKeyAndReason) {
   const std::string path = Write(kPolicy);
-  EXPECT_EQ(RunPolicyExplain(path, "POST http://orders:8080/orders", {}, R"({"a":"x"})", out_), 0);
+  EXPECT_EQ(RunPolicyExplain(path, "POST http://orders:8080/orders", {}, R"({"a":"x"})",
+                             ExplainForm::kText, out_),
+            0);
   EXPECT_THAT(out_.str(), HasSubstr("tool         create\n"));
   EXPECT_THAT(out_.str(), HasSubstr("body#/a                identity: \"x\"\n"));
   EXPECT_THAT(out_.str(), HasSubstr("query.b                identity: absent in this call\n"));
-  EXPECT_EQ(RunPolicyExplain(path, "nonsense", {}, "", out_), 2);
+  EXPECT_EQ(RunPolicyExplain(path, "nonsense", {}, "", ExplainForm::kText, out_), 2);
 }
 
 TEST_F(PolicyCommandsTest, AFailedTestExitsWithOneAndSaysWhy) {

@@ -279,7 +279,7 @@ TEST(FlowWordsTest, ExplainShowsTheFlowAndTheUndo) {
       << "flows: { f: { tools: t, ends_with: t, deadline: 90s, on_deadline: undo } "
          "}\n";
   std::ostringstream out;
-  EXPECT_EQ(RunPolicyExplain(path, "POST b /t", {}, "{}", out), 0);
+  EXPECT_EQ(RunPolicyExplain(path, "POST b /t", {}, "{}", ExplainForm::kText, out), 0);
   for (const char* part :
        {"flow         f; complete when t succeeds; unfinished after 90s: undone\n",
         "breaks_flow  on_failure: its failure has the flow undone\n",
