@@ -12,7 +12,7 @@ import pytest
 from support import rawhttp
 from support.approvals import Staffed, token_of
 from support.policies import standard
-from support.recourse import BINARY, PATIENCE, ROOT, environment, run_cli
+from support.recourse import BINARY, ROOT, WAIT_MAX, environment, run_cli
 
 # What CLI11 says by itself.
 RAW = re.compile(
@@ -87,7 +87,7 @@ def candidates(script, *words):
     quoted = " ".join(f"'{word}'" for word in ("recourse", *words))
     text = ASK.format(script=script, words=quoted, last=len(words))
     ended = subprocess.run(["bash", "--norc", "-u", "-c", text], capture_output=True, text=True,
-                           timeout=30 * PATIENCE, check=False)  # fmt: skip
+                           timeout=WAIT_MAX, check=False)  # fmt: skip
     assert ended.returncode == 0, ended
     *offered, complete = ended.stdout.splitlines()
     assert complete == "complete -o default -F _recourse recourse"
@@ -222,7 +222,7 @@ class Watch:
 
     def await_line(self, *words):
         """The first line that has all of them."""
-        deadline = time.monotonic() + 60 * PATIENCE
+        deadline = time.monotonic() + WAIT_MAX
         while True:
             for line in self.text.decode().splitlines():
                 if all(word in line for word in words):

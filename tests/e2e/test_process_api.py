@@ -7,7 +7,7 @@ import pytest
 from support import flows, rawhttp
 from support.approvals import Staffed
 from support.desk import admin
-from support.recourse import PATIENCE, Recourse
+from support.recourse import WAIT_MAX, Recourse
 
 RULES = """\
   mail.send:
@@ -104,7 +104,7 @@ def test_a_drain_ends_what_runs_takes_nothing_new_and_leaves_the_process_for_ope
         assert late.returncode == 1 and "the time of --wait is over" in late.stderr
         double.open_gate(token)
         assert busy.response("GET").body == b"ok"
-    settled = fresh.cli("drain", "--wait", f"{int(60 * PATIENCE)}s")
+    settled = fresh.cli("drain", "--wait", f"{int(WAIT_MAX) - 5}s")
     assert settled.returncode == 0 and "draining, settled" in settled.stdout, settled
     assert fresh.running() and fresh.admin("GET", "/ledger")["latched"] is False
     assert fresh.stderr().count('"msg":"draining"') == 1
@@ -124,7 +124,7 @@ def test_a_drain_lets_flows_be_undone(fresh, double, token):
     agent.does("orders", "payments")
     agent.script_undo("payments", ["read", "fin"])  # tried again after a while
     agent.breaks()
-    settled = fresh.cli("drain", "--wait", f"{int(60 * PATIENCE)}s", "--json")
+    settled = fresh.cli("drain", "--wait", f"{int(WAIT_MAX) - 5}s", "--json")
     assert settled.returncode == 0, settled
     assert json.loads(settled.stdout)["flows"] == {"open": 0, "breaking": 0, "parked": 0}
     assert agent.undone() == ["payments", "orders"]
