@@ -207,6 +207,12 @@ void AdaptPolicy(Policy& policy, std::uint16_t port, Millis deadline) {
   for (Tool& tool : policy.tools) {
     tool.timeout.reset();
     tool.hold = std::min(tool.hold, limits::kHold);
+    if (tool.approval) {
+      tool.approval->by = {std::string(kDrillOperator)};
+      tool.approval->needs = 1;
+      tool.approval->expires = limits::kDrillPatience;
+      tool.approval->hold = Millis(0);  // who approves is who waits
+    }
     if (tool.settle && tool.settle->absent_after) {
       tool.settle->absent_after = std::min(*tool.settle->absent_after, limits::kDrillAbsentAfter);
     }

@@ -4,12 +4,16 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "policy/policy.h"
 #include "proxy/drill/scripted_backend.h"
 
 namespace recourse {
+
+// Who may do everything in a run, and approves whatever waits for a human.
+inline constexpr std::string_view kDrillOperator = "drill";
 
 // What an agent does, and what goes wrong.
 struct Scenario {
@@ -44,7 +48,8 @@ DrillPlan PlanDrill(const Policy& policy, const std::string& flow);
 
 // Turns a policy into one that knows no real backend, credential or webhook: all backends are at
 // 127.0.0.1:`port`, over plain HTTP. Times that only make one wait get shorter, those that end a
-// call get longer; `deadline` replaces those of flows.
+// call get longer; `deadline` replaces those of flows. What waits for humans waits for
+// kDrillOperator alone.
 void AdaptPolicy(Policy& policy, std::uint16_t port, Millis deadline);
 
 }  // namespace recourse

@@ -124,32 +124,38 @@ std::string DoubtsText(const Doubts& doubts) {
   return out;
 }
 
+// "1 run was", "2 runs were".
+std::string Were(std::size_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? " was" : "s were");
+}
+
 std::string Summary(const DrillFindings& findings) {
   const DrillSums sums = SumsOf(findings);
   const double seconds = static_cast<double>(findings.took.count()) / 1000.0;
-  std::string out =
-      fmt::format("\n{}: {} flow{}, {} runs, {} kills, {} ended parked for a human, in {:.1f} s\n",
-                  sums.is_kept()    ? "promise kept"
-                  : sums.broken > 0 ? "PROMISE BROKEN"
-                                    : "NOT PROVEN",
-                  findings.plan.flows.size(), findings.plan.flows.size() == 1 ? "" : "s",
-                  findings.rows.size() - sums.not_run, sums.kills, sums.parked, seconds);
+  const std::size_t made = findings.rows.size() - sums.not_run;
+  std::string out = fmt::format(
+      "\n{}: {} flow{}, {} run{}, {} kill{}, {} ended parked for a human, in {:.1f} s\n",
+      sums.is_kept()    ? "promise kept"
+      : sums.broken > 0 ? "PROMISE BROKEN"
+                        : "NOT PROVEN",
+      findings.plan.flows.size(), findings.plan.flows.size() == 1 ? "" : "s", made,
+      made == 1 ? "" : "s", sums.kills, sums.kills == 1 ? "" : "s", sums.parked, seconds);
   if (sums.not_reached > 0) {
-    out +=
-        fmt::format("{} kills were not reached: those runs made fewer commits\n", sums.not_reached);
+    out += fmt::format("{} not reached: those runs made fewer commits\n",
+                       Were(sums.not_reached, "kill"));
   }
   if (sums.not_run > 0) {
     out += fmt::format(
-        "{} runs were not made, for want of time: give more with --timeout, or drill "
-        "one flow at a time with --flow\n",
-        sums.not_run);
+        "{} not made, for want of time: give more with --timeout, or drill one flow at a time with "
+        "--flow\n",
+        Were(sums.not_run, "run"));
   }
   if (sums.broken > 0) {
     out += fmt::format(
-        "{} runs are BROKEN: an effect came twice, got lost, was not undone, or the log tells of "
+        "{} BROKEN: an effect came twice, got lost, was not undone, or the log tells of "
         "it "
         "wrongly; the lines\nunder each table say which. {}\n",
-        sums.broken,
+        sums.broken == 1 ? "1 run is" : fmt::format("{} runs are", sums.broken),
         findings.doubts.any()
             ? "That is what the promise rests on: make sure that what was doubted is true."
             : "The backends did what the policy says of them: do not run it.");

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 
+#include "proxy/base/hash.h"
 #include "proxy/base/json.h"
 #include "proxy/base/limits.h"
 #include "proxy/drill/fast_clock.h"
@@ -25,6 +26,13 @@ constexpr int kLooksToSettle = 20;
 constexpr std::string_view kTrace = "4bf92f3577b34da6a3ce929d0e0e4736";
 constexpr std::string_view kToken = "drill";
 
+// The file of who may use the admin port.
+std::string Operators() {
+  return fmt::format(
+      "version: 1\ntokens:\n  - {{ name: {}, sha256: \"{}\", roles: [ read, approve, repair ] }}\n",
+      kDrillOperator, ToHex(Sha256(kToken)));
+}
+
 void Pause() { (void)::poll(nullptr, 0, static_cast<int>(limits::kDrillLook.count())); }
 
 std::string TextAt(const Json& json, std::string_view name) {
@@ -39,7 +47,7 @@ const std::vector<Json>& ItemsAt(const Json& json, std::string_view name) {
 }
 
 // What the agent makes of an answer.
-enum class Told : std::uint8_t { kDone, kRefused, kAgain };
+enum class Told : std::uint8_t { kDone, kRefused, kAgain, kWaits };
 
 // How long an outcome is looked for.
 class Patience {
@@ -71,7 +79,9 @@ class Play {
   std::string LastWords() const;
   bool AwaitReady();
   std::optional<HttpResponse> Ask(const HttpRequest& request, const std::string& port);
-  std::optional<Json> AskAdmin(const std::string& method, const std::string& target);
+  std::optional<Json> AskAdmin(const std::string& method, const std::string& target,
+                               std::string body = {});
+  void ApproveWhatWaits();
   std::optional<Told> Call(std::size_t index);
   void RunAgent();
   bool LookAtFlows();
@@ -95,7 +105,7 @@ class Play {
   Found found_;
   std::vector<std::string> open_flows_;         // their numbers
   std::map<std::uint64_t, std::string> tools_;  // by operation
-  bool has_unknown_ = false;
+  bool has_unknown_ = false, has_claim_ = false;
   bool has_waited_ = false;  // the agent has, for an outcome that nobody knows
 };
 
@@ -105,8 +115,8 @@ Play::Play(const Scenario& scenario, const std::vector<KillAt>& kills,
       directory_(directory),
       end_(real_.Now() + limits::kDrillRunFor),
       backend_(scenario.script, scenario.mishaps) {
-  const std::string token_file = directory + "/token";
-  if (auto written = WriteFileAtomically(token_file, std::string(kToken) + "\n"); !written) {
+  const std::string operators_file = directory + "/operators.yaml";
+  if (auto written = WriteFileAtomically(operators_file, Operators()); !written) {
     found_.problem = "the run cannot begin: " + written.error();
     return;
   }
@@ -115,7 +125,7 @@ Play::Play(const Scenario& scenario, const std::vector<KillAt>& kills,
         .policy = policy_copy,
         .data = directory + "/data",
         .ports_file = fmt::format("{}/ports-{}", directory, i),
-        .token_file = token_file,
+        .operators_file = operators_file,
         .log_file = directory + "/log",
         .deadline = scenario.waits_for_deadline ? limits::kDrillDeadline : limits::kDrillPatience,
         .kill = i < kills.size() ? kills[i] : KillAt(),
@@ -183,15 +193,24 @@ std::optional<HttpResponse> Play::Ask(const HttpRequest& request, const std::str
   return answer ? std::optional(std::move(*answer)) : std::nullopt;
 }
 
-std::optional<Json> Play::AskAdmin(const std::string& method, const std::string& target) {
-  HttpRequest request{method, target, {{"Authorization", "Bearer " + std::string(kToken)}}, {}};
-  if (method == "POST" && target.starts_with("/flows/")) {
-    request.body = R"({"reason":"the drill's operator","by":"drill"})";
-  }
+std::optional<Json> Play::AskAdmin(const std::string& method, const std::string& target,
+                                   std::string body) {
+  const HttpRequest request{
+      method, target, {{"Authorization", "Bearer " + std::string(kToken)}}, std::move(body)};
   const auto answer = Ask(request, admin_);
   if (!answer || answer->status != 200) return std::nullopt;
   auto json = ParseJson(answer->body);
   return json ? std::optional(std::move(*json)) : std::nullopt;
+}
+
+void Play::ApproveWhatWaits() {
+  const auto list = AskAdmin("GET", "/approvals");
+  if (!list) return;
+  for (const Json& one : ItemsAt(*list, "approvals")) {
+    if (TextAt(one, "phase") != "CLAIMED") continue;  // it was said already
+    (void)AskAdmin("POST", "/approvals/" + TextAt(one, "operation") + "/approve",
+                   R"({"digest":")" + TextAt(one, "digest") + R"("})");
+  }
 }
 
 // nullopt: nobody answered.
@@ -200,6 +219,8 @@ std::optional<Told> Play::Call(std::size_t index) {
   request.headers.emplace_back("traceparent", fmt::format("00-{}-00f067aa0ba902b7-01", kTrace));
   const auto answer = Ask(request, listen_);
   if (!answer) return std::nullopt;
+  const std::string* outcome = FindHeader(answer->headers, "Recourse-Outcome");
+  if (outcome != nullptr && *outcome == "pending") return Told::kWaits;
   if (answer->status == 204 || (answer->status >= 200 && answer->status < 300 &&
                                 answer->body != scenario_.script[index].refusal.body)) {
     return Told::kDone;
@@ -221,6 +242,7 @@ void Play::RunAgent() {
       if (told == Told::kDone) found_.told_done[i] = true;
       if (told == Told::kDone) break;
       if (told == Told::kRefused) return;
+      if (told == Told::kWaits) ApproveWhatWaits();
       has_waited_ = told == Told::kAgain && patience.EndsWithThisLook();
       if (has_waited_) return;
       Pause();
@@ -234,7 +256,7 @@ bool Play::LookAtFlows() {
   if (!list) return false;
   std::vector<FlowFound> flows;
   open_flows_.clear();
-  has_unknown_ = false;
+  has_unknown_ = has_claim_ = false;
   for (const Json& line : ItemsAt(*list, "flows")) {
     const std::string number = TextAt(line, "number");
     const auto flow = AskAdmin("GET", "/flows/" + number);
@@ -253,6 +275,7 @@ bool Play::LookAtFlows() {
       }
       const std::string& phase = out.steps.back().phase;
       has_unknown_ = has_unknown_ || phase == "UNCERTAIN" || phase == "DISPATCHING";
+      has_claim_ = has_claim_ || phase == "CLAIMED" || phase == "APPROVED";
     }
   }
   found_.flows = std::move(flows);
@@ -262,7 +285,7 @@ bool Play::LookAtFlows() {
 bool Play::IsAtRest() const {
   const auto is_over = [&](const FlowFound& flow) {
     if (flow.phase == "OPEN") {
-      return !has_unknown_ && !has_waited_ && !scenario_.waits_for_deadline &&
+      return !has_unknown_ && !has_claim_ && !has_waited_ && !scenario_.waits_for_deadline &&
              !scenario_.operator_cancels;
     }
     return flow.phase == "COMMITTED" || flow.phase == "UNDONE" || flow.phase == "NEEDS_HUMAN";
@@ -272,7 +295,7 @@ bool Play::IsAtRest() const {
 
 void Play::CancelOpenFlows() {
   for (const std::string& number : open_flows_) {
-    (void)AskAdmin("POST", "/flows/" + number + "/cancel");
+    (void)AskAdmin("POST", "/flows/" + number + "/cancel", R"({"reason":"the drill's operator"})");
   }
 }
 
@@ -283,6 +306,7 @@ void Play::AwaitEnd() {
   while (Revive()) {
     if (LookAtFlows()) {
       if (IsAtRest()) return;
+      if (has_claim_ || found_.flows.empty()) ApproveWhatWaits();
       const bool is_stuck = has_waited_ || (has_unknown_ && patience.EndsWithThisLook());
       if (scenario_.operator_cancels || (is_stuck && !scenario_.waits_for_deadline)) {
         CancelOpenFlows();

@@ -70,7 +70,7 @@ void OutputTo(const std::string& file) {
   config.data = parts.data;
   config.listen = config.admin = config.probes = "127.0.0.1:0";
   config.ports_file = parts.ports_file;
-  config.admin_token_file = parts.token_file;
+  config.operators = parts.operators_file;
   config.access_log = "off";
   config.ledger_bytes_max = limits::kDrillLedgerBytes;
   config.unsafe_fs = true;  // a kill loses nothing that was written, whatever the file system

@@ -24,7 +24,7 @@ struct KillAt {
 
 struct DrilledProxyParts {
   std::string policy;  // a private copy of the files
-  std::string data, ports_file, token_file, log_file;
+  std::string data, ports_file, operators_file, log_file;
   Millis deadline{};  // of flows
   KillAt kill;
   const Clock& clock;

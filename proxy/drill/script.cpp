@@ -185,12 +185,12 @@ std::string Maker::MakeRequest() {
   }
   call_.request.method = method;
   if (!MakePath()) return "no made-up path matches its route";
-  if (tool_.approval && !tool_.approval->when.empty()) {
-    // A call that needs no human, if there can be one.
-    const Condition& first = tool_.approval->when.front();
-    const auto value = ValueFor(first, false, TextJson("drill"));
-    if (value && first.left.source == Source::kBody) {
-      (void)PutAt(call_.body, first.left.name, *value, true);
+  if (tool_.approval) {
+    for (const Condition& condition : tool_.approval->when) {  // a call that needs a human
+      const auto value = ValueFor(condition, true, TextJson("drill"));
+      if (value && condition.left.source == Source::kBody) {
+        (void)PutAt(call_.body, condition.left.name, *value, true);
+      }
     }
   }
   for (const Need& need : Needs()) NeedOfRequest(need);
@@ -210,9 +210,6 @@ std::string Maker::MakeRequest() {
     if (!has_body) call_.body.kind = Json::Kind::kObject;
     call_.request.body = CanonicalJson(call_.body);
     SetField("Content-Type", "application/json");
-  }
-  if (tool_.approval && NeedsApproval(*tool_.approval, ValuesOf(call_, {}))) {
-    return fmt::format("it needs a human's approval ({})", fmt::join(tool_.approval->by, ", "));
   }
   return {};
 }

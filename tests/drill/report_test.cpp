@@ -81,12 +81,12 @@ TEST(DrillReport, WhatWasNotRunOrReachedIsToldAndProvesNothing) {
   DrillFindings findings = Findings();
   findings.rows[1].was_run = false;
   findings.rows[2].is_reached = false;
-  findings.plan.skipped.push_back({"mail.send", "it needs a human's approval (support)"});
+  findings.plan.skipped.push_back({"mail.send", "its backend speaks mcp"});
   const std::string table = DrillTable(findings);
   EXPECT_NE(table.find("NOT PROVEN"), std::string::npos) << table;
-  EXPECT_NE(table.find("1 runs were not made, for want of time"), std::string::npos);
+  EXPECT_NE(table.find("1 run was not made, for want of time"), std::string::npos);
   EXPECT_NE(table.find("not reached"), std::string::npos);
-  EXPECT_NE(table.find("mail.send: it needs a human's approval (support)"), std::string::npos);
+  EXPECT_NE(table.find("mail.send: its backend speaks mcp"), std::string::npos);
   EXPECT_FALSE(SumsOf(findings).is_kept());
 }
 

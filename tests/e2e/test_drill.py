@@ -52,6 +52,14 @@ flow_rules:
   webhook: { url: "https://pager.invalid/hook", secret_file: /nowhere/hook }
 """
 
+UNUSUAL = """\
+version: 1
+backends:
+  shop: { url: "http://shop.invalid" }
+tools:
+  cache.purge: { match: PURGE shop /cache, effect: write, undo: none, reason: it fills again }
+"""
+
 
 def drill(tmp_path, policy, *arguments):
     path = tmp_path / "policy.yaml"
@@ -103,7 +111,9 @@ def test_the_policies_that_come_with_it_keep_the_promise(tmp_path, path):
     assert "    KILLED " in done.stdout and "BROKEN" not in done.stdout
     assert any(line.startswith("promise kept: ") for line in lines), done.stdout
     if "reference" in path.name:
-        assert "    mail.send: it needs a human's approval (team-support)" in lines
+        places = [line for line in lines if "mail.send " in line]
+        for phase in ("CLAIMED", "APPROVED", "DISPATCHING", "SUCCEEDED"):
+            assert any(f"mail.send {phase}" in line for line in places), (phase, done.stdout)
 
 
 def test_a_claim_of_the_policy_that_is_false_breaks_the_promise(tmp_path):
@@ -144,10 +154,17 @@ def test_what_cannot_be_drilled_is_a_usage_error(tmp_path, arguments, says):
     assert says in done.stderr + done.stdout
 
 
+def test_calls_that_wait_for_a_human_are_approved_and_drilled(tmp_path):
+    pack = PACKS / "sendgrid.yaml"
+    done = run_cli("drill", "--policy", pack, "--tmp", tmp_path, timeout=DRILL_MAX)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "sendgrid.send APPROVED" in done.stdout and "promise kept: " in done.stdout
+
+
 def test_a_policy_of_which_nothing_can_be_drilled_says_why(tmp_path):
-    done = run_cli("drill", "--policy", PACKS / "sendgrid.yaml", "--tmp", tmp_path)
+    done = drill(tmp_path, UNUSUAL)
     assert done.returncode == 2
-    assert "sendgrid.send: it needs a human's approval (team-support)" in done.stderr
+    assert "cache.purge: its method PURGE is none of" in done.stderr, done.stderr
 
 
 def test_a_drill_without_a_place_for_its_files_says_which_flag_names_one(tmp_path):
