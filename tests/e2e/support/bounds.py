@@ -8,6 +8,8 @@ import time
 from support.recourse import MEASURABLE, WAIT_MAX
 
 RESIDENT_MAX_KIB = 256 * 1024
+# With bodies and answers of every size on their way at once.
+BODIES_RESIDENT_MAX_KIB = 1024 * 1024
 DESCRIPTORS_MAX = 256  # while agents call
 AT_REST_MAX = 96  # descriptors, once nobody calls
 FILE_AHEAD = 48 * 1024 * 1024  # given by the disk ahead of use, and pages that are free again
@@ -18,7 +20,8 @@ LOOK_EVERY = 0.05
 class Bounds:
     """The most that the processes of one campaign took."""
 
-    def __init__(self):
+    def __init__(self, resident_max_kib=RESIDENT_MAX_KIB):
+        self.resident_max_kib = resident_max_kib
         self.resident_kib = 0
         self.descriptors = 0
 
@@ -54,7 +57,7 @@ class Bounds:
             found.append(f"I18 {resting} descriptors are open at rest")
         if self.descriptors > DESCRIPTORS_MAX:
             found.append(f"I18 {self.descriptors} descriptors were open")
-        if MEASURABLE and self.resident_kib > RESIDENT_MAX_KIB:
+        if MEASURABLE and self.resident_kib > self.resident_max_kib:
             found.append(f"I18 {self.resident_kib} KiB were resident")
         size = ledger_bytes(recourse)
         if size > FILE_AHEAD + ROW_BYTES_MAX * report["last_id"]:

@@ -15,7 +15,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from support import checker
-from support.bounds import Bounds
+from support.bounds import BODIES_RESIDENT_MAX_KIB, Bounds
 from support.campaign import outcome_of
 from support.clients import Client
 from support.history import History
@@ -67,7 +67,7 @@ class Storm:
         self.moved = 0  # retries under another trace
         self.points = collections.Counter()
         self.intents_max = 0
-        self.bounds = Bounds()
+        self.bounds = Bounds(BODIES_RESIDENT_MAX_KIB)
 
     # The agents.
     def blow(self, seconds):
