@@ -115,7 +115,7 @@ def refuses(recourse):
     try:
         rawhttp.Connection(recourse.port).close()
         return False
-    except ConnectionRefusedError:
+    except (ConnectionRefusedError, ConnectionResetError):  # reset: closed while it was made
         return True
 
 
