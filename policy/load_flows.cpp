@@ -5,6 +5,7 @@
 #include "policy/draft.h"
 #include "policy/load_rules.h"
 #include "policy/tls_files.h"
+#include "policy/url.h"
 
 namespace recourse {
 namespace {
@@ -152,24 +153,32 @@ void ReadWebhook(MapReader& rules, Draft& draft) {
   const YamlNode* node = rules.Get("webhook");
   if (node == nullptr) return;
   MapReader map(*node, rules.KeyOf("webhook"), draft.problems);
-  map.Need("url", "where to tell that a flow needs a human: url: \"https://pager.example/hook\"");
+  map.Need("url", "where to tell what needs a human: url: \"https://pager.example/hook\"");
   const bool is_slack = map.OneOf("format", kFormats).value_or(false);
   if (!is_slack) map.Need("secret_file", "the mounted file whose first line signs what is told");
-  FlowRules::Webhook hook{map.Text("url").value_or(""), map.Text("secret_file").value_or("")};
+  const std::string url = map.Text("url").value_or("");
+  FlowRules::Webhook hook{BackendFromUrl(url).value_or(Backend()),
+                          map.Text("secret_file").value_or("")};
+  hook.backend.name = "webhook";
+  hook.backend.timeout = limits::kWebhookTimeout;
+  hook.backend.tls_ca_file = map.Text("ca_file").value_or("");
   map.Finish();
+  const auto refuse = [&](std::string_view word, const std::string& problem) {
+    if (!problem.empty()) draft.problems.Error(map.PlaceOf(word), map.KeyOf(word), problem);
+  };
+  if (!url.empty()) refuse("url", UrlProblem(url));
   if (is_slack && !hook.secret_file.empty()) {
-    draft.problems.Error(map.PlaceOf("secret_file"), map.KeyOf("secret_file"),
-                         "leave it out with format: slack, which checks no signature: the url "
-                         "itself is the secret");
+    refuse("secret_file",
+           "leave it out with format: slack, which checks no signature: the url itself is the "
+           "secret");
   }
-  if (const std::string problem = UrlProblem(hook.url); !hook.url.empty() && !problem.empty()) {
-    draft.problems.Error(map.PlaceOf("url"), map.KeyOf("url"), problem);
+  if (hook.backend.scheme == "http" && map.Has("ca_file")) {
+    refuse("ca_file", "the url is http; use https or drop ca_file");
   }
-  if (draft.tls_files == TlsFiles::kCheck && !hook.secret_file.empty()) {
-    const std::string problem = SecretFileProblem(hook.secret_file);
-    if (!problem.empty()) {
-      draft.problems.Error(map.PlaceOf("secret_file"), map.KeyOf("secret_file"), problem);
-    }
+  if (draft.tls_files == TlsFiles::kCheck) {
+    const std::string& ca_file = hook.backend.tls_ca_file;
+    if (!hook.secret_file.empty()) refuse("secret_file", SecretFileProblem(hook.secret_file));
+    if (!ca_file.empty()) refuse("ca_file", CertificateFileProblem(ca_file));
   }
   draft.policy.flow_rules.webhook = std::move(hook);
 }

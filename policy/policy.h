@@ -153,9 +153,10 @@ struct FlowRules {
   bool agent_may_close = false, agent_may_cancel = false;  // Recourse-Flow: close, cancel
   int undos_per_second = limits::kUndosPerSecond;          // to one backend
   struct Webhook {
-    std::string url, secret_file;
+    Backend backend;          // of its url
+    std::string secret_file;  // empty: told in Slack's form, unsigned
   };
-  std::optional<Webhook> webhook;  // told when a flow needs a human
+  std::optional<Webhook> webhook;  // told of what needs a human
 };
 
 // How long what is remembered is kept. Only time in which the process runs counts.

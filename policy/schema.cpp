@@ -255,6 +255,7 @@ constexpr std::string_view kSchema = R"json({
       "properties": {
         "url": { "type": "string", "pattern": "^https?://[^@?#]+$" },
         "secret_file": { "$ref": "#/$defs/text" },
+        "ca_file": { "$ref": "#/$defs/text" },
         "format": { "enum": [ "json", "slack" ] }
       }
     },

@@ -2,7 +2,6 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 
-#include "filters/ledger/key_ring.h"
 #include "policy/config_reader.h"
 #include "policy/explain.h"
 #include "policy/openapi.h"
@@ -19,6 +18,7 @@
 #include "proxy/server/config.h"
 #include "proxy/server/files.h"
 #include "proxy/server/flow_commands.h"
+#include "proxy/server/ledger_commands.h"
 #include "proxy/server/operator_commands.h"
 #include "proxy/server/otlp_options.h"
 #include "proxy/server/process_commands.h"
@@ -33,13 +33,12 @@ struct Arguments {
   std::string drain_timeout = "25s";
   std::string latched_for = "60s";
   std::string expect_ledger = "0";
+  std::string ledger_head_every = "1m";
   AdminClient admin;
   EventQuery query;
   std::uint64_t event_id = 0;
-  std::string key_id = "k1";
   std::string since, until;
-  std::string policy_path, call, body_file, backup_path, exported, policy_before;
-  ExportQuery dump;
+  std::string policy_path, call, body_file, exported, policy_before;
   std::vector<std::string> headers;
   int exit_code = 0;
 };
@@ -116,6 +115,20 @@ void AddLedgerOptions(CLI::App& run, Arguments& args) {
                  "Keys that seal stored requests and answers, one `KEY_ID KEY` per line; the first "
                  "seals, all open; SIGHUP reads it again. Without it: DATA/ledger.key")
       ->envname("RECOURSE_LEDGER_KEY_FILE");
+  CLI::Option* const head_key =
+      run.add_option(
+             "--ledger-head-key", config.ledger_head_key,
+             "Ed25519 private key, PEM, that signs the head of the ledger's hash chain, for "
+             "--ledger-head-file and the policy's webhook")
+          ->envname("RECOURSE_LEDGER_HEAD_KEY");
+  run.add_option("--ledger-head-file", config.ledger_head_file,
+                 "File that always has the newest signed head; keep it elsewhere than the ledger")
+      ->envname("RECOURSE_LEDGER_HEAD_FILE")
+      ->needs(head_key);
+  run.add_option("--ledger-head-every", args.ledger_head_every, "How often the head is signed")
+      ->envname("RECOURSE_LEDGER_HEAD_EVERY")
+      ->check(CheckPatience)
+      ->capture_default_str();
   run.add_option("--expect-ledger", args.expect_ledger,
                  "ROWS or ROWS:HEAD that the ledger must hold already; 1 never creates one")
       ->envname("RECOURSE_EXPECT_LEDGER")
@@ -220,6 +233,7 @@ void AddRun(CLI::App& app, Arguments& args) {
     SetLogLevel(*LogLevelFromName(args.log_level));
     args.config.drain_timeout = *ParseDuration(args.drain_timeout);
     args.config.latched_for = *ParseDuration(args.latched_for);
+    args.config.ledger_head_every = *ParseDuration(args.ledger_head_every);
     args.config.expect_ledger = *ParseExpectedLedger(args.expect_ledger);
     TakeOtelVariables(args.config.otlp);
     args.exit_code = RunProxy(args.config);
@@ -268,19 +282,6 @@ void AddEvents(CLI::App& app, Arguments& args) {
       [&args] { args.exit_code = ShowEvent(args.admin, args.event_id, std::cout, std::cerr); });
 }
 
-int PrintNewKey(const std::string& id) {
-  if (!IsKeyId(id)) {
-    std::cerr << "recourse: '" << id << "' cannot name a key: a key id has 1 to "
-              << limits::kKeyIdBytesMax << " letters, digits, '.', '_' or '-'\n";
-    return kExitUsage;
-  }
-  SystemRandom random;
-  std::string line = NewKeyLine(id, random);
-  std::cout << line << std::flush;
-  Wipe(line);
-  return kExitOk;
-}
-
 void AddReport(CLI::App& app, Arguments& args) {
   CLI::App* report = app.add_subcommand(
       "report", "Duplicates, unknown outcomes, writes without undo, calls that no tool matches");
@@ -289,42 +290,6 @@ void AddReport(CLI::App& app, Arguments& args) {
   AddAdminOptions(*report, args);
   report->callback([&args] {
     args.exit_code = ShowReport(args.admin, args.since, args.until, std::cout, std::cerr);
-  });
-}
-
-void AddLedger(CLI::App& app, Arguments& args) {
-  CLI::App* ledger = app.add_subcommand("ledger", "Check or copy the ledger");
-  ledger->require_subcommand(1);
-  CLI::App* verify =
-      ledger->add_subcommand("verify", "Verify every record and the whole hash chain");
-  AddAdminOptions(*verify, args);
-  verify->callback([&args] { args.exit_code = VerifyLedger(args.admin, std::cout, std::cerr); });
-  CLI::App* status = ledger->add_subcommand("status", "Say how full and how old it is");
-  AddAdminOptions(*status, args);
-  status->callback([&args] { args.exit_code = ShowLedger(args.admin, std::cout, std::cerr); });
-  CLI::App* accept = ledger->add_subcommand(
-      "accept", "Let new writes through after a restore: you know what was done since the backup");
-  AddAdminOptions(*accept, args);
-  accept->callback([&args] { args.exit_code = AcceptLedger(args.admin, std::cout, std::cerr); });
-  CLI::App* dump = ledger->add_subcommand(
-      "export", "Print every event as a line of JSON, between a first and a last line about them");
-  dump->add_option("--after", args.dump.after, "Only events with a larger id: goes on from there");
-  dump->add_option("--trace", args.dump.trace, "Only events of this trace id");
-  dump->add_flag("--with-answers", args.dump.with_answers,
-                 "Also stored answers and rendered requests, in clear");
-  AddAdminOptions(*dump, args);
-  dump->callback(
-      [&args] { args.exit_code = ExportLedger(args.admin, args.dump, std::cout, std::cerr); });
-  CLI::App* key = ledger->add_subcommand(
-      "new-key", "Print a line with a fresh key, to be put first into the key file");
-  key->add_option("id", args.key_id, "Name of the key")->capture_default_str();
-  key->callback([&args] { args.exit_code = PrintNewKey(args.key_id); });
-  CLI::App* backup =
-      ledger->add_subcommand("backup", "Copy the running ledger into a file and check the copy");
-  backup->add_option("file", args.backup_path, "Where to put it; replaced in one step")->required();
-  AddAdminOptions(*backup, args);
-  backup->callback([&args] {
-    args.exit_code = BackupLedger(args.admin, args.backup_path, std::cout, std::cerr);
   });
 }
 
@@ -438,7 +403,9 @@ int main(int argc, char** argv) {
       args.exit_code);
   recourse::AddOperators(app, args.exit_code);
   recourse::AddDrill(app, args.exit_code);
-  recourse::AddLedger(app, args);
+  recourse::AddLedger(
+      app, args.admin, [&args](CLI::App& command) { recourse::AddAdminOptions(command, args); },
+      args.exit_code);
   recourse::AddPolicy(app, args);
   app.add_subcommand("version", "Print the version")->callback([] {
     std::cout << "recourse " << RECOURSE_VERSION << "\n";

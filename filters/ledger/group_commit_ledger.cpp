@@ -68,7 +68,19 @@ void GroupCommitLedger::MarkAnswered(std::uint64_t operation) {
 }
 
 Result<void> GroupCommitLedger::RecordPolicy(const PolicyChange& change) {
-  PolicyWait wait{change, {}};
+  return Note({change, {}});
+}
+
+Result<void> GroupCommitLedger::RecordOrder(const OperatorOrder& order) {
+  return Note({order, {}});
+}
+
+Result<std::vector<LoggedRow>> GroupCommitLedger::Rows(std::uint64_t after, std::uint64_t up_to,
+                                                       std::size_t limit) {
+  return ListRows(engine_->log(), engine_->keys(), after, up_to, limit);
+}
+
+Result<void> GroupCommitLedger::Note(NoteWait wait) {
   auto done = wait.promise.get_future();
   if (auto queued = Submit(&wait, kRecordQueueMax); !queued) return queued;
   return done.get();
@@ -222,12 +234,15 @@ void GroupCommitLedger::Take(JoinWait* wait) { new_joins_.push_back(wait); }
 void GroupCommitLedger::Take(OpenWait* wait) { opens_.push_back(wait); }
 void GroupCommitLedger::Take(NewestWait* wait) { newest_.push_back(wait); }
 
-void GroupCommitLedger::Take(PolicyWait* wait) {
-  if (auto noted = engine_->RecordPolicy(wait->change); !noted) {
+void GroupCommitLedger::Take(NoteWait* wait) {
+  const auto* const change = std::get_if<PolicyChange>(&wait->note);
+  const auto noted = change != nullptr ? engine_->RecordPolicy(*change)
+                                       : engine_->RecordOrder(std::get<OperatorOrder>(wait->note));
+  if (!noted) {
     auto promise = std::move(wait->promise);
     promise.set_value(noted);
   } else {
-    policies_.push_back(wait);
+    notes_.push_back(wait);
   }
 }
 
@@ -244,11 +259,11 @@ void GroupCommitLedger::FinishBatch() {
   ExpireJoins();
   Publish();
   PostJobs();
-  for (PolicyWait* wait : policies_) {
+  for (NoteWait* wait : notes_) {
     auto promise = std::move(wait->promise);  // the waiter's frame may be gone before this returns
     promise.set_value(is_durable ? Result<void>() : std::unexpected(CommitFailed()));
   }
-  policies_.clear();
+  notes_.clear();
   Checkpoint();
 }
 

@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "filters/ledger/audit.h"
 #include "filters/ledger/checkpointer.h"
 #include "filters/ledger/join_table.h"
 #include "filters/ledger/ledger.h"
@@ -21,7 +22,7 @@
 
 namespace recourse {
 
-class GroupCommitLedger final : public Ledger, public OperationLister {
+class GroupCommitLedger final : public Ledger, public OperationLister, public LedgerAuditor {
  public:
   // `engine` has been started (recovery.h). `clock` outlives the ledger.
   GroupCommitLedger(std::unique_ptr<LedgerEngine> engine, const Clock& clock);
@@ -45,6 +46,9 @@ class GroupCommitLedger final : public Ledger, public OperationLister {
   Task<Result<std::vector<FlowState>>> Flows(std::uint64_t after, std::size_t limit,
                                              Executor& executor) override;
   Result<void> RecordPolicy(const PolicyChange& change) override;
+  Result<void> RecordOrder(const OperatorOrder& order) override;
+  Result<std::vector<LoggedRow>> Rows(std::uint64_t after, std::uint64_t up_to,
+                                      std::size_t limit) override;
   Result<EventPage> List(const EventFilter& filter) override;
   Result<std::optional<Event>> Find(std::uint64_t id) override;
   Result<OperationPage> Operations(const OperationFilter& filter) override;
@@ -66,13 +70,13 @@ class GroupCommitLedger final : public Ledger, public OperationLister {
   struct FlowsWait;
   struct DecideWait;
   struct ClaimsWait;
-  struct PolicyWait;
+  struct NoteWait;
   struct NewestWait;
   struct Answered {
     std::uint64_t operation = 0;
   };
   using Request = std::variant<BeginWait*, RecordWait*, JoinWait*, OpenWait*, MoveWait*, FlowsWait*,
-                               DecideWait*, ClaimsWait*, PolicyWait*, NewestWait*, Answered>;
+                               DecideWait*, ClaimsWait*, NoteWait*, NewestWait*, Answered>;
 
   // What waits for the commit of the batch being built.
   struct Durable {
@@ -85,6 +89,7 @@ class GroupCommitLedger final : public Ledger, public OperationLister {
   };
 
   // Called by any thread.
+  Result<void> Note(NoteWait wait);
   Result<void> Submit(Request request, std::size_t queue_max);
 
   // On the ledger's thread.
@@ -99,7 +104,7 @@ class GroupCommitLedger final : public Ledger, public OperationLister {
   void Take(FlowsWait* wait);
   void Take(DecideWait* wait);
   void Take(ClaimsWait* wait);
-  void Take(PolicyWait* wait);
+  void Take(NoteWait* wait);
   void Take(NewestWait* wait);
   void Take(Answered answered);
   void FinishBatch();
@@ -139,7 +144,7 @@ class GroupCommitLedger final : public Ledger, public OperationLister {
   std::vector<FlowsWait*> flow_lists_;
   std::vector<DecideWait*> decisions_;
   std::vector<ClaimsWait*> claim_lists_;
-  std::vector<PolicyWait*> policies_;
+  std::vector<NoteWait*> notes_;
   std::vector<NewestWait*> newest_;
   std::vector<std::pair<Executor*, std::vector<Job>>> jobs_;
   JoinTable joins_;

@@ -71,8 +71,8 @@ struct GroupCommitLedger::ClaimsWait {
   Promise<Result<std::vector<Claim>>> promise;
 };
 
-struct GroupCommitLedger::PolicyWait {
-  PolicyChange change;
+struct GroupCommitLedger::NoteWait {
+  std::variant<PolicyChange, OperatorOrder> note;
   std::promise<Result<void>> promise;
 };
 

@@ -376,6 +376,13 @@ Result<void> LedgerEngine::RecordPolicy(const PolicyChange& change) {
   return {};
 }
 
+Result<void> LedgerEngine::RecordOrder(const OperatorOrder& order) {
+  if (is_latched_) return std::unexpected(Latched());
+  AppendOrderRow(batch_.bytes, NextHead(RowKind::kOrder), order);
+  CloseRow();
+  return {};
+}
+
 RowHead LedgerEngine::NextHead(RowKind kind) {
   const std::uint64_t seq = batch_.first_seq + batch_.size();
   const std::int64_t wall_ms = WallMs();

@@ -76,6 +76,7 @@ class LedgerEngine {
   Result<Event> Record(Transition& transition);
   void MarkAnswered(std::uint64_t operation);
   Result<void> RecordPolicy(const PolicyChange& change);
+  Result<void> RecordOrder(const OperatorOrder& order);
   Result<FlowState> MoveFlow(FlowMove& move);
   Result<ApprovalOutcome> Decide(ApprovalOrder& order);
   // What is committed; skips what is not.

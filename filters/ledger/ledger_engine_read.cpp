@@ -238,6 +238,10 @@ bool LedgerEngine::ReplayPayload(const RowView& row) {
     policy_seq_ = row.head.seq;
     return DecodePolicy(row, change);
   }
+  if (row.head.kind == RowKind::kOrder) {
+    OperatorOrder order;
+    return DecodeOrder(row, order);
+  }
   if (row.head.kind == RowKind::kRetired) {
     RetiredRow retired;
     if (!DecodeRetired(row, retired)) return false;

@@ -115,6 +115,7 @@ Result<bool> LedgerEngine::RetireRow(const RowView& row, RetireStep& step) {
       done = RetireFlow(row);
       break;
     case RowKind::kAnswered:  // forgetting a mark errs towards replay
+    case RowKind::kOrder:
     case RowKind::kEpoch:
       break;
   }

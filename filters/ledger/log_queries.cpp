@@ -7,7 +7,6 @@
 #include <string>
 #include <utility>
 
-#include "filters/ledger/record_codec.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
@@ -27,24 +26,6 @@ bool TextMatches(const EventFilter& filter, const Event& event) {
 
 bool WantsFlows(const EventFilter& filter) {
   return filter.with_flows && !filter.tool && !filter.status && !filter.phase && !filter.operation;
-}
-
-FlowMoved MovedOf(const RowView& row, FlowState state) {
-  FlowMoved moved{.id = row.head.seq,
-                  .wall_ms = row.head.wall_ms,
-                  .number = state.number,
-                  .flow = std::move(state.id),
-                  .caller = std::move(state.caller),
-                  .flow_name = std::move(state.name),
-                  .policy_version = std::move(state.policy_version),
-                  .phase = state.phase,
-                  .cause = state.cause,
-                  .reason = std::move(state.reason),
-                  .steps = state.steps.size()};
-  moved.undone = static_cast<std::size_t>(
-      std::count_if(state.steps.begin(), state.steps.end(),
-                    [](const FlowStep& step) { return step.phase == Phase::kCompensated; }));
-  return moved;
 }
 
 // Collects the events of a page while rows go by.
@@ -120,7 +101,7 @@ class PageBuilder {
     if (filter_.flow && state.id != *filter_.flow) return true;
     if (filter_.trace_id && !flows_of_trace_.contains({state.caller, state.id})) return true;
     if (!HasRoom()) return false;
-    page_.flows.push_back(MovedOf(row, std::move(state)));
+    page_.flows.push_back(MovedOf(row.head, std::move(state)));
     page_.last_id = row.head.seq;
     return true;
   }
@@ -236,6 +217,24 @@ VerifyReport Check(EventLog& log, RowChecker& checker, std::uint64_t last_id, co
 }
 
 }  // namespace
+
+FlowMoved MovedOf(const RowHead& head, FlowState state) {
+  FlowMoved moved{.id = head.seq,
+                  .wall_ms = head.wall_ms,
+                  .number = state.number,
+                  .flow = std::move(state.id),
+                  .caller = std::move(state.caller),
+                  .flow_name = std::move(state.name),
+                  .policy_version = std::move(state.policy_version),
+                  .phase = state.phase,
+                  .cause = state.cause,
+                  .reason = std::move(state.reason),
+                  .steps = state.steps.size()};
+  moved.undone = static_cast<std::size_t>(
+      std::count_if(state.steps.begin(), state.steps.end(),
+                    [](const FlowStep& step) { return step.phase == Phase::kCompensated; }));
+  return moved;
+}
 
 namespace {
 

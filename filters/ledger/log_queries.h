@@ -8,6 +8,7 @@
 #include "filters/ledger/event_log.h"
 #include "filters/ledger/key_ring.h"
 #include "filters/ledger/ledger.h"
+#include "filters/ledger/record_codec.h"
 
 namespace recourse {
 
@@ -15,6 +16,9 @@ using SharedKeys = std::shared_ptr<const LedgerKeys>;  // may be null: nothing s
 
 Result<EventPage> ListEvents(EventLog& log, const SharedKeys& keys, const EventFilter& filter);
 Result<std::optional<Event>> FindEvent(EventLog& log, const SharedKeys& keys, std::uint64_t id);
+
+// What a row of a flow tells.
+FlowMoved MovedOf(const RowHead& head, FlowState state);
 
 // Reads the rows up to `last_id`, opens what is sealed and compares the last hash with `head`.
 VerifyReport VerifyLog(EventLog& log, const SharedKeys& keys, std::uint64_t last_id,

@@ -208,7 +208,7 @@ Decoded ReadInClear(ByteReader& reader, const EventFront& front, AnswerPart part
   return {};
 }
 
-bool IsKnownKind(RowKind kind) { return kind >= RowKind::kEvent && kind <= RowKind::kFlow; }
+bool IsKnownKind(RowKind kind) { return kind >= RowKind::kEvent && kind <= RowKind::kOrder; }
 
 }  // namespace
 

@@ -11,6 +11,7 @@
 
 #include "filters/ledger/event.h"
 #include "filters/ledger/flow_book.h"
+#include "filters/ledger/operator_order.h"
 #include "filters/ledger/row_seal.h"
 
 namespace recourse {
@@ -24,6 +25,7 @@ enum class RowKind : std::uint8_t {
   kPolicy = 5,    // a policy that comes into force
   kRetired = 6,   // what retention left of the rows it removed
   kFlow = 7,      // a flow that moved
+  kOrder = 8,     // what an operator ordered, see operator_order.h
 };
 
 // A key whose operation is no longer kept.
@@ -78,6 +80,7 @@ void AppendAliasRow(std::string& out, const RowHead& head, const Digest& key,
 void AppendPolicyRow(std::string& out, const RowHead& head, const PolicyChange& change);
 
 void AppendRetiredRow(std::string& out, const RowHead& head, const RetiredRow& retired);
+void AppendOrderRow(std::string& out, const RowHead& head, const OperatorOrder& order);
 void AppendFlowRow(std::string& out, const RowHead& head, const FlowState& state);
 
 // A checked row; both texts point into the bytes it was parsed from.
@@ -112,6 +115,7 @@ std::expected<void, PayloadFault> DecodeEvent(const RowView& row, AnswerPart par
 bool DecodeAnswered(const RowView& row, std::vector<std::uint64_t>& operations);
 bool DecodeAlias(const RowView& row, Digest& key, std::uint64_t& operation);
 bool DecodePolicy(const RowView& row, PolicyChange& change);
+bool DecodeOrder(const RowView& row, OperatorOrder& order);
 
 // Appends a sealed event whose key is missing as it is, under another head. What it is bound to
 // goes with it, so that it opens there too once the key is back. False: it is no such row.

@@ -1,4 +1,4 @@
-// Rows that are no events: marks, epochs, aliases, policies and flows.
+// Rows that are no events: marks, epochs, aliases, policies, orders and flows.
 #include "filters/ledger/record_codec.h"
 #include "filters/ledger/row_frame.h"
 
@@ -30,6 +30,17 @@ void AppendPolicyRow(std::string& out, const RowHead& head, const PolicyChange& 
   writer.Int(change.cause);
   writer.Text(change.version);
   writer.Raw(AsView(change.digest));
+  CloseRow(out, start);
+}
+
+void AppendOrderRow(std::string& out, const RowHead& head, const OperatorOrder& order) {
+  const std::size_t start = OpenRow(out, head);
+  ByteWriter writer(out);
+  writer.Text(order.what);
+  writer.Text(order.who);
+  writer.Text(order.reason);
+  writer.Text(order.policy_version);
+  writer.Raw(AsView(order.policy));
   CloseRow(out, start);
 }
 
@@ -66,6 +77,17 @@ bool DecodePolicy(const RowView& row, PolicyChange& change) {
   change.digest = ReadDigest(reader);
   return reader.at_end() && change.cause >= PolicyChange::Cause::kStart &&
          change.cause <= PolicyChange::Cause::kReload;
+}
+
+bool DecodeOrder(const RowView& row, OperatorOrder& order) {
+  if (row.head.kind != RowKind::kOrder) return false;
+  ByteReader reader(row.payload);
+  order.what = reader.Text();
+  order.who = reader.Text();
+  order.reason = reader.Text();
+  order.policy_version = reader.Text();
+  order.policy = ReadDigest(reader);
+  return reader.at_end();
 }
 
 bool DecodeFlow(const RowView& row, FlowState& state) {

@@ -17,6 +17,7 @@ constexpr Endpoint kEndpoints[] = {
     {"GET", "/flows/*", Need::kRead},
     {"GET", "/flows/*/preview", Need::kRead},
     {"GET", "/ledger", Need::kRead},
+    {"GET", "/ledger/rows", Need::kRead},
     {"GET", "/log-level", Need::kRead},
     {"GET", "/operations", Need::kRead},
     {"GET", "/policy", Need::kRead},

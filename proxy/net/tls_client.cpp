@@ -143,27 +143,32 @@ bool TlsClient::SpeaksHttp11(const TlsStream& stream) {
   return size == 0 || std::string_view(reinterpret_cast<const char*>(chosen), size) == "http/1.1";
 }
 
+std::expected<void, std::string> TlsClients::PrepareOne(Backend& backend) {
+  if (backend.scheme != "https") return {};
+  std::string words;
+  for (const std::string& word : {backend.host, backend.tls_server_name, backend.tls_ca_file,
+                                  backend.tls_client_cert, backend.tls_client_key}) {
+    AppendPart(words, word);
+  }
+  AppendPart(words, std::to_string(backend.port));
+  backend.tls = clients_[words].lock();
+  if (backend.tls != nullptr) return {};
+  auto client = TlsClient::Make(backend);
+  if (!client) return std::unexpected(client.error());
+  backend.tls = std::move(*client);
+  clients_[words] = backend.tls;
+  return {};
+}
+
 std::expected<void, std::string> TlsClients::Prepare(Policy& policy) {
   const std::lock_guard lock(mutex_);
   std::expected<void, std::string> result;
-  for (Backend& backend : policy.backends) {
-    if (backend.scheme != "https") continue;
-    std::string words;
-    for (const std::string& word : {backend.host, backend.tls_server_name, backend.tls_ca_file,
-                                    backend.tls_client_cert, backend.tls_client_key}) {
-      AppendPart(words, word);
-    }
-    AppendPart(words, std::to_string(backend.port));
-    backend.tls = clients_[words].lock();
-    if (backend.tls != nullptr) continue;
-    auto client = TlsClient::Make(backend);
-    if (!client) {
-      if (result) result = std::unexpected("backends." + backend.name + ".tls: " + client.error());
-      continue;
-    }
-    backend.tls = std::move(*client);
-    clients_[words] = backend.tls;
-  }
+  const auto prepare = [&](Backend& backend, const std::string& words) {
+    auto prepared = PrepareOne(backend);
+    if (!prepared && result) result = std::unexpected(words + ": " + prepared.error());
+  };
+  for (Backend& backend : policy.backends) prepare(backend, "backends." + backend.name + ".tls");
+  if (auto& webhook = policy.flow_rules.webhook) prepare(webhook->backend, "flow_rules.webhook");
   std::erase_if(clients_, [](const auto& entry) { return entry.second.expired(); });
   return result;
 }

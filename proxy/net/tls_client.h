@@ -69,7 +69,8 @@ class TlsClient {
 // Every TlsClient of the process.
 class TlsClients {
  public:
-  // Gives every https backend its TlsClient, where need be one that reads its files now. Call
+  // Gives every https backend, and the webhook, its TlsClient, where need be one that reads its
+  // files now. Call
   // before the policy is used. Fails with a sentence that names the first backend whose files
   // cannot be used; the others have theirs.
   std::expected<void, std::string> Prepare(Policy& policy);
@@ -78,6 +79,8 @@ class TlsClients {
   bool Refresh(FileState::Look look);
 
  private:
+  std::expected<void, std::string> PrepareOne(Backend& backend);  // with mutex_ taken
+
   std::mutex mutex_;
   std::map<std::string, std::weak_ptr<TlsClient>> clients_;  // guarded by mutex_; by their words
 };

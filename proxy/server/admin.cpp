@@ -20,6 +20,7 @@
 #include "proxy/server/policy_api.h"
 #include "proxy/server/policy_json.h"
 #include "proxy/server/query.h"
+#include "proxy/server/row_json.h"
 
 namespace recourse {
 namespace {
@@ -79,12 +80,13 @@ ServedAnswer AdminApi::Do(const AdminDoor::Visit& visit, const HttpRequest& requ
   if (path == "/policy/explain") {
     return PolicyExplain(*parts_.reloader.versions().Current(), request, visit.query);
   }
-  if (request.method == "POST") return Post(path);
+  if (request.method == "POST") return Post(visit, request);
   if (path == "/events") return ListEvents(visit.query);
   if (path == "/operations") return activity_.Operations(visit.query);
   if (path == "/stream") return activity_.Stream(request, visit.query);
   if (path == "/policy/tools") return PolicyTools(*parts_.reloader.versions().Current());
   if (path == "/ledger") return JsonAnswer(ToJson(parts_.ledger.Stats()));
+  if (path == "/ledger/rows") return ListRows(visit.query);
   if (path == "/report") return ShowReport(visit.query);
   if (path == "/policy") return JsonAnswer(PolicyStateJson(parts_.reloader));
   if (path == "/version") {
@@ -100,21 +102,73 @@ ServedAnswer AdminApi::Do(const AdminDoor::Visit& visit, const HttpRequest& requ
   return ShowEvent(path.substr(kEvent.size()));
 }
 
-ServedAnswer AdminApi::Post(std::string_view path) {
+ServedAnswer AdminApi::Post(const AdminDoor::Visit& visit, const HttpRequest& request) {
+  const std::string_view path = visit.path;
   if (path == "/ledger/verify") return JsonAnswer(ToJson(parts_.ledger.Verify()));
   if (path == "/ledger/backup") return Backup();
-  if (path == "/ledger/accept") {
-    if (auto accepted = parts_.ledger.AcceptRestored(); !accepted) {
-      return Problem(503, "Not accepted", accepted.error());
-    }
-    return JsonAnswer(ToJson(parts_.ledger.Stats()));
-  }
+  if (path == "/ledger/accept") return Accept(visit.who, request.body);
   if (path != "/policy/reload") return Problem(404, "Not found", "nobody answers this path");
   const ReloadReport report = parts_.reloader.Reload("api");
   if (report.result != ReloadReport::Result::kRefused) return JsonAnswer(ToJson(report));
   HttpResponse response = Problem(422, "Not reloaded", "");
   response.body = RefusedReloadJson(report);
   return response;
+}
+
+// Who accepted it, and why, is durable before it is so.
+HttpResponse AdminApi::Accept(const Operator& who, const std::string& body) {
+  const auto json = body.empty() ? ParseJson("{}") : ParseJson(body);
+  const Json* const reason = json ? json->Find("reason") : nullptr;
+  const bool is_good = json && json->kind == Json::Kind::kObject &&
+                       json->members.size() == (reason == nullptr ? 0 : 1) &&
+                       (reason == nullptr || reason->kind == Json::Kind::kString);
+  if (!is_good) {
+    return Problem(400, "Bad body", "the body may be a JSON object such as {\"reason\": \"...\"}");
+  }
+  if (reason != nullptr && reason->text.size() > limits::kFlowReasonBytesMax) {
+    return Problem(400, "Bad body",
+                   fmt::format("the reason has more than {} bytes", limits::kFlowReasonBytesMax));
+  }
+  const auto policy = parts_.reloader.versions().Current();
+  if (auditor_ != nullptr && parts_.ledger.Stats().restored) {
+    const auto recorded =
+        auditor_->RecordOrder({.what = "ledger.accept",
+                               .who = who.name,
+                               .reason = reason == nullptr ? std::string() : reason->text,
+                               .policy_version = policy->version,
+                               .policy = policy->digest});
+    if (!recorded) return Problem(503, "Not accepted", recorded.error().detail());
+  }
+  if (auto accepted = parts_.ledger.AcceptRestored(); !accepted) {
+    return Problem(503, "Not accepted", accepted.error());
+  }
+  return JsonAnswer(ToJson(parts_.ledger.Stats()));
+}
+
+HttpResponse AdminApi::ListRows(std::string_view query) {
+  std::uint64_t after = 0, up_to = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t limit = limits::kAdminPageMax;
+  for (const auto& [name, value] : ParsePairs(query)) {
+    std::uint64_t* const number = name == "after"   ? &after
+                                  : name == "up_to" ? &up_to
+                                  : name == "limit" ? &limit
+                                                    : nullptr;
+    if (number == nullptr) {
+      return Problem(400, "Unknown parameter", "'" + name + "' is not one of after, up_to, limit");
+    }
+    if (!ParseNumber(value, *number) || limit == 0 || limit > limits::kAdminPageMax) {
+      return Problem(400, "Bad parameter",
+                     "'" + value + "' is no value for " + name + "; accepted: a number");
+    }
+  }
+  if (auditor_ == nullptr) {
+    return Problem(503, "Event log unavailable", parts_.ledger.Stats().not_opened);
+  }
+  const auto rows = auditor_->Rows(after, up_to, static_cast<std::size_t>(limit));
+  if (!rows) return Problem(503, "Event log unavailable", rows.error().detail());
+  std::string body;
+  for (const LoggedRow& row : *rows) AppendRowLine(body, row);
+  return {200, "OK", {{"Content-Type", "application/x-ndjson"}}, std::move(body)};
 }
 
 HttpResponse AdminApi::ListEvents(std::string_view query) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "filters/ledger/audit.h"
 #include "filters/ledger/ledger.h"
 #include "filters/report/report.h"
 #include "proxy/admin/admin_door.h"
@@ -51,7 +52,8 @@ class AdminApi {
                   .clock = parts_.clock,
                   .reloader = parts_.reloader,
                   .work = parts_.work,
-                  .drain = parts_.drain}) {}
+                  .drain = parts_.drain}),
+        auditor_(dynamic_cast<LedgerAuditor*>(&parts_.ledger)) {}
   ServedAnswer Handle(const HttpRequest& request, const HttpPeer& peer);
   // Something was committed: who watches is told. Any thread; never blocks.
   void Notify() { stream_.Notify(); }
@@ -60,7 +62,9 @@ class AdminApi {
 
  private:
   ServedAnswer Do(const AdminDoor::Visit& visit, const HttpRequest& request, const HttpPeer& peer);
-  ServedAnswer Post(std::string_view path);
+  ServedAnswer Post(const AdminDoor::Visit& visit, const HttpRequest& request);
+  HttpResponse Accept(const Operator& who, const std::string& body);
+  HttpResponse ListRows(std::string_view query);
   ServedAnswer Backup();
   HttpResponse ListEvents(std::string_view query);
   HttpResponse ShowEvent(std::string_view id);
@@ -71,6 +75,7 @@ class AdminApi {
   EventStream stream_;
   ActivityApi activity_;
   ProcessApi process_;
+  LedgerAuditor* const auditor_;  // null: the ledger could not be opened
 };
 
 // GET /live, /ready, /metrics: no authentication, changes nothing.

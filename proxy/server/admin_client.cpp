@@ -42,7 +42,7 @@ std::string NoteOn(const Json& event) {
     return "  undo of " + undoes;
   }
   const std::string cause = Field(event, "cause");
-  if (cause == "human") return "  by a human";
+  if (cause == "human" || cause == "too_late") return "  " + Field(event, "detail");
   return cause == "undone" ? "  undone" : std::string();
 }
 
@@ -238,8 +238,11 @@ int ExportLedger(const AdminClient& client, const ExportQuery& query, std::ostre
   return out.flush() ? kExitOk : Fail(err, "the export cannot be written; is the disk full?");
 }
 
-int AcceptLedger(const AdminClient& client, std::ostream& out, std::ostream& err) {
-  const auto text = Call(client, "POST", "/ledger/accept");
+int AcceptLedger(const AdminClient& client, const std::string& reason, std::ostream& out,
+                 std::ostream& err) {
+  std::string body = "{\"reason\":";
+  AppendJsonString(body, reason);
+  const auto text = Call(client, {"POST", "/ledger/accept", {}, body + "}"});
   if (!text) return Fail(err, text.error());
   out << (client.json ? *text : std::string("ok: new writes are let through")) << "\n";
   return kExitOk;

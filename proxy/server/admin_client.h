@@ -43,7 +43,8 @@ struct ExportQuery {
 int ExportLedger(const AdminClient& client, const ExportQuery& query, std::ostream& out,
                  std::ostream& err);
 // Lets new writes through after a restore from a backup.
-int AcceptLedger(const AdminClient& client, std::ostream& out, std::ostream& err);
+int AcceptLedger(const AdminClient& client, const std::string& reason, std::ostream& out,
+                 std::ostream& err);
 int VerifyLedger(const AdminClient& client, std::ostream& out, std::ostream& err);
 // Brings a consistent copy of the running ledger into `path`: checked whole, durable, and put there
 // in one step.

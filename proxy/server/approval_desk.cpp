@@ -36,6 +36,7 @@ const char* ResultOf(const Event& event) {
 
 ApprovalDesk::ApprovalDesk(const Parts& parts)
     : metrics_(parts.metrics),
+      webhook_(parts.webhook),
       clock_(parts.clock),
       executor_(parts.worker.thread),
       runner_(
@@ -62,7 +63,9 @@ void ApprovalDesk::Start() {
 void ApprovalDesk::Tell(const Event& event) {
   metrics_.approvals.Add({{"result", ResultOf(event)}}).Increment();
   const bool is_new = event.phase == Phase::kClaimed && event.cause == Cause::kAsked;
-  if (!is_new && event.phase != Phase::kClaimed) {
+  if (is_new) {
+    webhook_.Tell(event);
+  } else if (event.phase != Phase::kClaimed) {
     const std::int64_t waited_ms = ToUnixMillis(clock_.WallNow()) - event.approval->asked_ms;
     metrics_.approval_wait.Observe(static_cast<double>(std::max<std::int64_t>(0, waited_ms)) / 1e3);
   }

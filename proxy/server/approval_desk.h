@@ -8,6 +8,7 @@
 #include "proxy/server/approval_api.h"
 #include "proxy/server/policy_versions.h"
 #include "proxy/server/services.h"
+#include "proxy/server/webhook.h"
 
 namespace recourse {
 
@@ -19,6 +20,7 @@ class ApprovalDesk {
     const Clock& clock;
     const PolicyVersions& versions;
     Metrics& metrics;
+    Webhook& webhook;  // of the same thread
   };
   explicit ApprovalDesk(const Parts& parts);
 
@@ -35,6 +37,7 @@ class ApprovalDesk {
   void Tell(const Event& event);
 
   Metrics& metrics_;
+  Webhook& webhook_;
   const Clock& clock_;
   Executor& executor_;
   std::atomic<bool> sends_{false};  // the runner works

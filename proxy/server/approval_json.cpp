@@ -16,29 +16,6 @@ void WriteWholeBody(JsonObject& json, const std::string& body) {
   WriteBody(json, body);
 }
 
-std::string_view NameOf(ApprovalDecision::Kind kind) {
-  switch (kind) {
-    case ApprovalDecision::Kind::kApproved:
-      return "approved";
-    case ApprovalDecision::Kind::kEdited:
-      return "edited";
-    case ApprovalDecision::Kind::kRejected:
-      return "rejected";
-  }
-  return "";
-}
-
-void AppendDecision(std::string& out, const ApprovalDecision& decision) {
-  JsonObject json(out);
-  json.Text("decision", NameOf(decision.kind));
-  json.Text("who", decision.who);
-  json.Text("reason", decision.reason);
-  json.Text("time", Rfc3339Millis(decision.wall_ms));
-  json.Text("digest", ToHex(decision.digest));
-  json.Bool("counts", !decision.is_late && !decision.is_void);
-  json.Bool("late", decision.is_late);
-}
-
 void AppendChange(std::string& out, const BodyChange& change) {
   JsonObject json(out);
   json.Text("at", change.at);

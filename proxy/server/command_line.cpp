@@ -40,7 +40,7 @@ constexpr std::pair<std::string_view, std::string_view> kExamples[] = {
     {"ledger verify", "--json"},
     {"ledger status", "--json"},
     {"ledger accept", "--admin 127.0.0.1:19081 --admin-token-file token"},
-    {"ledger export", "--trace 4bf92f3577b34da6a3ce929d0e0e4736 > events.ndjson"},
+    {"ledger export", "--format ndjson > ledger.ndjson"},
     {"ledger new-key", "k2"},
     {"ledger backup", "ledger.mdb"},
     {"policy check", "policy.yaml"},

@@ -51,6 +51,10 @@ struct Config {
   std::string admin_tls_cert, admin_tls_key, admin_client_ca;
   std::vector<std::string> admin_hosts;  // names by which operators reach --admin
   std::string ledger_key_file;           // empty: DATA/ledger.key, made with the ledger
+  // Signs the head of the ledger's hash chain every so often, for a file; empty: not signed, no
+  // file.
+  std::string ledger_head_key, ledger_head_file;
+  Millis ledger_head_every{60'000};
   std::string access_log = "-";
   // Address space that the ledger may grow into; disk is used as it fills.
   std::uint64_t ledger_bytes_max = std::uint64_t{64} << 30;

@@ -23,6 +23,18 @@ void WriteRequest(JsonObject& json, std::string_view name,
   WriteBody(message, request->body);
 }
 
+std::string_view NameOf(ApprovalDecision::Kind kind) {
+  switch (kind) {
+    case ApprovalDecision::Kind::kApproved:
+      return "approved";
+    case ApprovalDecision::Kind::kEdited:
+      return "edited";
+    case ApprovalDecision::Kind::kRejected:
+      return "rejected";
+  }
+  return "";
+}
+
 void WriteEvent(JsonObject& json, const Event& event) {
   json.Number("event_id", event.id);
   json.Number("operation", event.operation);
@@ -52,6 +64,10 @@ void WriteEvent(JsonObject& json, const Event& event) {
     json.Text("verdict", NameOf(event.verdict));
     json.Number("related", event.related);
   }
+  if (event.approval && !event.approval->decisions.empty()) {
+    json.Each("decisions", event.approval->decisions, AppendDecision);
+    json.Text("policy_digest", ToHex(event.approval->policy));
+  }
 }
 
 }  // namespace
@@ -59,6 +75,17 @@ void WriteEvent(JsonObject& json, const Event& event) {
 std::string Rfc3339Millis(std::int64_t unix_millis) {
   return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z",
                      fmt::gmtime(static_cast<std::time_t>(unix_millis / 1000)), unix_millis % 1000);
+}
+
+void AppendDecision(std::string& out, const ApprovalDecision& decision) {
+  JsonObject json(out);
+  json.Text("decision", NameOf(decision.kind));
+  json.Text("who", decision.who);
+  json.Text("reason", decision.reason);
+  json.Text("time", Rfc3339Millis(decision.wall_ms));
+  json.Text("digest", ToHex(decision.digest));
+  json.Bool("counts", !decision.is_late && !decision.is_void);
+  json.Bool("late", decision.is_late);
 }
 
 void AppendEvent(std::string& out, const Event& event) {

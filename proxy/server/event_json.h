@@ -13,6 +13,8 @@ std::string Rfc3339Millis(std::int64_t unix_millis);
 // Appends one event as a JSON object. Never answers' bodies or rendered requests: they may carry
 // secrets.
 void AppendEvent(std::string& out, const Event& event);
+// What a human decided.
+void AppendDecision(std::string& out, const ApprovalDecision& decision);
 // A move of a flow, an object of `kind` "flow".
 void AppendFlowMoved(std::string& out, const FlowMoved& moved);
 // An event with what was kept: `answer`, `request`, `settle_request`, `undo_request`, each with its

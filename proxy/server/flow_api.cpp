@@ -59,10 +59,11 @@ std::expected<std::string, std::string> Line(const Json& value, std::string_view
   return value.text.substr(first, value.text.find_last_not_of(' ') - first + 1);
 }
 
-// `by` is who gave the order: whom the credential names. Only for a shared one it is what was said.
+// `by` is who gave the order: whom the credential names. A shared one says who, and proves only
+// that it is the shared one: "admin (ada)".
 std::expected<Word, std::string> ReadWord(const std::string& body, const Operator& who) {
   Word word;
-  if (!who.is_shared()) word.by = who.name;
+  word.by = who.name;
   if (body.empty()) return word;
   const auto json = ParseJson(body);
   if (!json || json->kind != Json::Kind::kObject) {
@@ -75,8 +76,9 @@ std::expected<Word, std::string> ReadWord(const std::string& body, const Operato
       }
       continue;
     }
+    std::string said;
     std::string* const into = name == "reason" ? &word.reason
-                              : name == "by"   ? &word.by
+                              : name == "by"   ? &said
                               : name == "as"   ? &word.as
                                                : nullptr;
     if (into == nullptr) {
@@ -90,6 +92,7 @@ std::expected<Word, std::string> ReadWord(const std::string& body, const Operato
     auto line = Line(value, name);
     if (!line) return std::unexpected(line.error());
     *into = std::move(*line);
+    if (!said.empty()) word.by = who.name + " (" + said + ")";
   }
   if (word.reason.size() + word.by.size() + 2 > limits::kFlowReasonBytesMax) {
     return std::unexpected(
@@ -99,9 +102,7 @@ std::expected<Word, std::string> ReadWord(const std::string& body, const Operato
 }
 
 // Who did it comes first.
-std::string ReasonOf(const Word& word) {
-  return word.by.empty() ? word.reason : word.by + ": " + word.reason;
-}
+std::string ReasonOf(const Word& word) { return word.by + ": " + word.reason; }
 
 HttpResponse NoLedger(std::string_view detail) {
   return Problem(503, "Event log unavailable", detail);

@@ -39,6 +39,7 @@ FlowDesk::FlowDesk(const Parts& parts)
            .executor = parts.worker.thread,
            .timer = parts.worker.thread,
            .clock = parts.clock,
+           .random = parts.random,
            .policy = [&versions = parts.versions] { return versions.Current(); },
            .read_secret = ReadMountedSecret,
            .count =

@@ -1,5 +1,5 @@
-// What a process has for flows: who undoes them, who tells of those that are parked, and what
-// operators reach of them. On the thread of one worker.
+// What a process has for flows: who undoes them, who tells the webhook of what needs a human, and
+// what operators reach of them. On the thread of one worker.
 #pragma once
 
 #include <atomic>
@@ -9,9 +9,9 @@
 #include "filters/settling.h"
 #include "proxy/base/random.h"
 #include "proxy/server/flow_api.h"
-#include "proxy/server/flow_webhook.h"
 #include "proxy/server/policy_versions.h"
 #include "proxy/server/services.h"
+#include "proxy/server/webhook.h"
 
 namespace recourse {
 
@@ -36,6 +36,7 @@ class FlowDesk {
   void Stop();
   bool undoes() const { return undoes_; }
 
+  Webhook& webhook() { return webhook_; }
   FlowRunner& runner() { return runner_; }
   FlowApi& api() { return api_; }
 
@@ -45,7 +46,7 @@ class FlowDesk {
   Metrics& metrics_;
   Executor& executor_;
   std::atomic<bool> undoes_{false};  // the runner works
-  FlowWebhook webhook_;
+  Webhook webhook_;
   FlowRunner runner_;
   FlowApi api_;
 };

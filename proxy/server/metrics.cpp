@@ -127,7 +127,7 @@ Metrics::Metrics(WallTime started)
       flows(Family(BuildCounter(), "recourse_flows_total",
                    "Broken flows that were undone, or need a human.", registry)),
       webhooks(Family(BuildCounter(), "recourse_webhooks_total",
-                      "Tries to tell the webhook of a parked flow.", registry)),
+                      "Tries to tell the webhook of what needs a human.", registry)),
       probes(Family(BuildCounter(), "recourse_probes_total",
                     "Probes of operations of unknown outcome, by what they said.", registry)),
       spans(Family(BuildCounter(), "recourse_trace_spans_total",

@@ -26,6 +26,7 @@
 #include "proxy/server/chain.h"
 #include "proxy/server/files.h"
 #include "proxy/server/flow_desk.h"
+#include "proxy/server/head_keeper.h"
 #include "proxy/server/ledger_secrets.h"
 #include "proxy/server/policy_reload.h"
 #include "proxy/server/policy_watch.h"
@@ -145,6 +146,7 @@ class Runtime {
   std::unique_ptr<FlowDesk> flows_;
   std::unique_ptr<ApprovalDesk> approvals_;
   AgentPort agents_;
+  HeadKeeper heads_{config_, *ledger_, clock_};
 };
 
 void Runtime::Start() {
@@ -214,7 +216,9 @@ void Runtime::StartWorkers() {
                                                                   .worker = *workers_.front(),
                                                                   .clock = clock_,
                                                                   .versions = versions_,
-                                                                  .metrics = metrics_});
+                                                                  .metrics = metrics_,
+                                                                  .webhook = flows_->webhook()});
+  heads_.TellTo([this](std::string news) { flows_->webhook().TellHead(std::move(news)); });
   for (const auto& worker : workers_) {
     worker->tls = agents_.tls();
     worker->chain = MakeChain({.ledger = *ledger_,
@@ -344,6 +348,7 @@ void Runtime::WaitForEnd() {
       RefreshTls(FileState::Look::kSettled);
     }
     if (services_.draining) agents_.EndIdle();
+    heads_.Look();
     // In observe mode a ledger that cannot be written stops nothing.
     const bool may_end =
         config_.latched_for > Millis(0) && versions_.Current()->mode != Mode::kObserve;
@@ -419,6 +424,7 @@ void Runtime::Exit() {
   admin_api_.Close();
   probes_.reset();
   const bool refused = ledger_->Stats().latched && versions_.Current()->mode != Mode::kObserve;
+  heads_.Finish();
   ledger_.reset();
   Log(LogLevel::kInfo, "stopped");
   access_log_.Close();

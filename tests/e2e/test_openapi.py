@@ -267,6 +267,9 @@ def see_the_ledger_and_the_policy(api):
     api.ask("GET", "/ledger", 200)
     api.ask("POST", "/ledger/verify", 200)
     api.ask("POST", "/ledger/accept", 200)
+    api.ask("POST", "/ledger/accept", 200, {"reason": "looked at it"})
+    api.ask("POST", "/ledger/accept", 400, {"why": "looked at it"})
+    api.ask("GET", "/ledger/rows?after=0&limit=1000", 200)
     api.ask("POST", "/ledger/backup", 200)
     for target in ("/report", "/report?since=24h"):
         assert api.ask("GET", target, 200)["calls"] > 0

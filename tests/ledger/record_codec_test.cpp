@@ -181,6 +181,13 @@ TEST(RecordCodecTest, TheOtherKindsReadBack) {
   EXPECT_EQ(change.digest, DigestOf("files"));
 
   bytes.clear();
+  const OperatorOrder order{"ledger.accept", "ann", "looked", "0123456789abcdef", DigestOf("p")};
+  AppendOrderRow(bytes, {RowKind::kOrder, 7, 2, 99, {}}, order);
+  OperatorOrder read;
+  ASSERT_TRUE(DecodeOrder(*ParseRow(bytes), read));
+  EXPECT_EQ(read, order);
+
+  bytes.clear();
   AppendEpochRow(bytes, {RowKind::kEpoch, 1, 2, 99, {}});
   EXPECT_EQ(bytes.size(), kRowHeadBytes);
   ASSERT_TRUE(ParseRow(bytes));

@@ -118,6 +118,9 @@ TEST(FlowWordsTest, AWebhookHasAnAddressAndASecretFile) {
       {"flow_rules: { webhook: { url: \"https://pager.example/x\", secret_file: /run/s } }\n", ""},
       {"flow_rules: { webhook: { url: \"http://127.0.0.1:9000\", secret_file: /run/s } }\n", ""},
       {"flow_rules: { webhook: { url: \"https://p/x\", format: slack } }\n", ""},
+      {"flow_rules: { webhook: { url: \"https://p/x\", format: slack, ca_file: /ca } }\n", ""},
+      {"flow_rules: { webhook: { url: \"http://p/x\", secret_file: /s, ca_file: /ca } }\n",
+       "flow_rules.webhook.ca_file: the url is http"},
       {"flow_rules: { webhook: { url: \"https://p/x\", secret_file: /s, format: json } }\n", ""},
       {"flow_rules: { webhook: { url: \"https://p/x\", secret_file: /s, format: slack } }\n",
        "flow_rules.webhook.secret_file: leave it out"},
@@ -139,7 +142,8 @@ TEST(FlowWordsTest, TheValuesArrive) {
                     "flows: { f: { tools: [ one, two, stop ], canceled_by: stop, "
                     "undo_before_pivot: true, continue_on_stuck: true } }\n"
                     "flow_rules: { parent: [ header:X-Run, body#/run ], agents_may: [ cancel ], "
-                    "undos_per_second: 7, webhook: { url: \"https://p/x\", secret_file: /s } }\n");
+                    "undos_per_second: 7, webhook: { url: \"https://p/x\", secret_file: /s, "
+                    "ca_file: /ca } }\n");
   ASSERT_TRUE(loaded.ok()) << ProblemsOf(loaded);
   const Flow& flow = loaded.policy->flows.at(0);
   EXPECT_EQ(loaded.policy->tools[*flow.canceled_by].name, "stop");
@@ -154,6 +158,8 @@ TEST(FlowWordsTest, TheValuesArrive) {
   EXPECT_EQ(rules.undos_per_second, 7);
   ASSERT_TRUE(rules.webhook);
   EXPECT_EQ(rules.webhook->secret_file, "/s");
+  EXPECT_EQ(rules.webhook->backend.host, "p");
+  EXPECT_EQ(rules.webhook->backend.tls_ca_file, "/ca");
 }
 
 // One tool with those words of `undo`; line 5 of the file is the undo.

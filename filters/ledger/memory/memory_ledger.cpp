@@ -164,6 +164,17 @@ Result<void> MemoryLedger::RecordPolicy(const PolicyChange& change) {
   return CommitNow();
 }
 
+Result<void> MemoryLedger::RecordOrder(const OperatorOrder& order) {
+  const std::lock_guard lock(mutex_);
+  if (auto noted = engine_->RecordOrder(order); !noted) return noted;
+  return CommitNow();
+}
+
+Result<std::vector<LoggedRow>> MemoryLedger::Rows(std::uint64_t after, std::uint64_t up_to,
+                                                  std::size_t limit) {
+  return ListRows(engine_->log(), engine_->keys(), after, up_to, limit);
+}
+
 Result<EventPage> MemoryLedger::List(const EventFilter& filter) {
   return ListEvents(engine_->log(), engine_->keys(), filter);
 }

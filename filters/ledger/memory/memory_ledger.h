@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "filters/ledger/audit.h"
 #include "filters/ledger/join_table.h"
 #include "filters/ledger/ledger.h"
 #include "filters/ledger/ledger_engine.h"
@@ -14,7 +15,7 @@
 
 namespace recourse {
 
-class MemoryLedger final : public Ledger, public OperationLister {
+class MemoryLedger final : public Ledger, public OperationLister, public LedgerAuditor {
  public:
   // `engine` has been started (recovery.h). `clock` outlives the ledger.
   MemoryLedger(std::unique_ptr<LedgerEngine> engine, const Clock& clock);
@@ -38,6 +39,9 @@ class MemoryLedger final : public Ledger, public OperationLister {
   Task<Result<std::vector<FlowState>>> Flows(std::uint64_t after, std::size_t limit,
                                              Executor& executor) override;
   Result<void> RecordPolicy(const PolicyChange& change) override;
+  Result<void> RecordOrder(const OperatorOrder& order) override;
+  Result<std::vector<LoggedRow>> Rows(std::uint64_t after, std::uint64_t up_to,
+                                      std::size_t limit) override;
   Result<EventPage> List(const EventFilter& filter) override;
   Result<std::optional<Event>> Find(std::uint64_t id) override;
   Result<OperationPage> Operations(const OperationFilter& filter) override;

@@ -1,0 +1,20 @@
+// What an operator ordered that moves no operation and no flow, so that no other row tells of it.
+#pragma once
+
+#include <string>
+
+#include "proxy/base/hash.h"
+
+namespace recourse {
+
+struct OperatorOrder {
+  std::string what;            // "ledger.accept"
+  std::string who;             // the operator's name; "admin" with the shared token
+  std::string reason;          // in their words; may be empty
+  std::string policy_version;  // in force then
+  Digest policy{};             // its digest
+
+  friend bool operator==(const OperatorOrder&, const OperatorOrder&) = default;
+};
+
+}  // namespace recourse
