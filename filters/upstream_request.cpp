@@ -11,8 +11,8 @@ HttpRequest UpstreamRequest(const RequestContext& context, const std::string& ke
   SetHeader(request.headers, "Accept-Encoding", "identity");
   const std::string& field = context.backend->key_header;
   // A key that the client wrote into the very field the backend reads stays as the client wrote it.
-  const bool is_clients =
-      EqualsIgnoreCase(field, "Idempotency-Key") && FindHeader(request.headers, field) != nullptr;
+  const bool is_clients = !context.key_is_taken && EqualsIgnoreCase(field, "Idempotency-Key") &&
+                          FindHeader(request.headers, field) != nullptr;
   if (!field.empty() && !is_clients) SetHeader(request.headers, field, key);
   return request;
 }

@@ -3,6 +3,7 @@
 namespace recourse {
 
 std::optional<std::string> WhyApproval(const ApprovalRule& rule, const CallValues& values) {
+  if (rule.only_suspected) return std::nullopt;
   std::string why;
   for (const Condition& condition : rule.when) {
     const std::optional<bool> holds = Evaluate(condition, values);
@@ -12,5 +13,11 @@ std::optional<std::string> WhyApproval(const ApprovalRule& rule, const CallValue
   }
   return why.empty() ? "the tool always needs one" : why;
 }
+
+bool AsksAboutRepeats(const Tool& tool) {
+  return tool.on_mismatch == OnMismatch::kAsk || tool.across_traces == AcrossTraces::kAsk;
+}
+
+bool AsksAboutCalls(const Tool& tool) { return tool.approval && !tool.approval->only_suspected; }
 
 }  // namespace recourse

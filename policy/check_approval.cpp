@@ -1,6 +1,7 @@
 // What an approval rule must agree with elsewhere.
 #include <algorithm>
 
+#include "policy/approval_need.h"
 #include "policy/draft.h"
 
 namespace recourse {
@@ -50,12 +51,30 @@ void WarnAboutDeadline(Draft& draft, std::size_t index, const ApprovalRule& rule
                           "takes the question back");
 }
 
+void WarnAboutNobodyToAsk(Draft& draft, std::size_t index) {
+  const Tool& tool = draft.policy.tools[index];
+  if (!AsksAboutRepeats(tool) || draft.ToolHas(index, "approval")) return;
+  const char* const word = tool.on_mismatch == OnMismatch::kAsk ? "on_mismatch" : "across_traces";
+  draft.problems.Warn(draft.ToolPlace(index, word), draft.ToolKey(index, word),
+                      "`ask` asks nobody, so a suspected duplicate is refused with 409; say who "
+                      "decides: approval: { by: [ .. ], when: suspected }");
+}
+
 }  // namespace
 
 void CheckApproval(Draft& draft, std::size_t index) {
   const Tool& tool = draft.policy.tools[index];
-  if (!tool.approval) return;
+  if (!tool.approval) {
+    WarnAboutNobodyToAsk(draft, index);
+    return;
+  }
   const ApprovalRule& rule = *tool.approval;
+  if (rule.only_suspected && !AsksAboutRepeats(tool)) {
+    draft.problems.Error(
+        draft.ToolPlace(index, "approval"), draft.ToolKey(index, "approval") + ".when",
+        "asks about suspected duplicates alone, and nothing is ever suspected: say "
+        "across_traces: ask, on_mismatch: ask, or both");
+  }
   CheckCaptures(draft, index, "approval", SelectorsOfConditions(rule.when));
   if (rule.needs > 1 && rule.by.size() == 1) {
     draft.problems.Warn(

@@ -1,6 +1,7 @@
 // What an undo rule must agree with elsewhere in the policy (bad-inputs 4-T).
 #include <algorithm>
 
+#include "policy/approval_need.h"
 #include "policy/draft.h"
 #include "policy/route_table.h"
 
@@ -61,7 +62,7 @@ void CheckRoute(Draft& draft, const RouteTable& routes, std::size_t index) {
     draft.problems.Error(draft.ToolPlace(index, "undo"), draft.ToolKey(index, "undo"),
                          std::move(message));
   };
-  if (match->tool->approval) {
+  if (AsksAboutCalls(*match->tool)) {
     error("this request is tool " + match->tool->name +
           ", which needs approval; an undo runs without a human");
   } else if (match->tool->undo && match->tool != &tool) {

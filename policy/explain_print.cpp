@@ -117,6 +117,7 @@ void DescribeWriteRules(const Policy& policy, const Tool& tool, DescribedLines& 
     for (const std::string& name : tool.approval->by) by += (by.empty() ? "" : ", ") + name;
     if (tool.approval->needs > 1) by = fmt::format("{} of {}", tool.approval->needs, by);
     for (const Condition& condition : tool.approval->when) by += ", when " + condition.text;
+    if (tool.approval->only_suspected) by += ", when suspected";
     line("approval", "by " + by);
   }
 }

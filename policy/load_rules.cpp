@@ -61,6 +61,12 @@ void ReadHeader(const YamlNode::Member& member, const std::string& key, RequestT
   request.headers.emplace_back(member.name, std::move(*text));
 }
 
+// `when: suspected` takes no further condition.
+bool IsOnlySuspected(const YamlNode* when) {
+  if (when != nullptr && when->items.size() == 1) when = &when->items.front();
+  return when != nullptr && when->text == "suspected";
+}
+
 }  // namespace
 
 std::optional<Selector> ReadSelector(const LocatedText& text, Reads reads, Problems& problems) {
@@ -192,7 +198,8 @@ std::optional<ApprovalRule> ReadApproval(MapReader& tool) {
   map.Need("by", "who may approve: by: [ team-support ]");
   for (LocatedText& approver : map.Texts("by")) rule.by.push_back(std::move(approver.text));
   rule.expires = map.Duration("expires", Millis(1)).value_or(rule.expires);
-  rule.when = ReadConditions(map, "when", Reads::kRequest);
+  rule.only_suspected = IsOnlySuspected(map.Get("when"));
+  if (!rule.only_suspected) rule.when = ReadConditions(map, "when", Reads::kRequest);
   rule.needs = ReadCountUpTo(map, "needs", limits::kApproversMax).value_or(rule.needs);
   static constexpr std::pair<std::string_view, ApprovalAnswer> kAnswers[] = {
       {"202", ApprovalAnswer::kAccepted}, {"409", ApprovalAnswer::kConflict}};

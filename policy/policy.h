@@ -69,6 +69,8 @@ struct ApprovalRule {
   int needs = 1;                // so many of them
   Millis expires = limits::kApprovalExpires;
   std::vector<Condition> when;  // all must hold; empty: always
+  // Asks for no call but one that looks like a repeat: see `on_mismatch` and `across_traces`.
+  bool only_suspected = false;
   ApprovalAnswer answer = ApprovalAnswer::kAccepted;
   std::optional<Millis> hold;        // unset: the tool's
   std::optional<bool> should_retry;  // of a 409: told to the SDKs that look for it

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "policy/approval_need.h"
 #include "policy/path.h"
 #include "policy/policy.h"
 #include "policy/route_table.h"
@@ -157,7 +158,7 @@ bool RouteTree::Find(std::string_view path, std::string_view method, Found& foun
 
 int StrictnessOf(const Tool& tool) {
   if (tool.effect == Effect::kRead) return 0;
-  return tool.approval ? 3 : 2;
+  return AsksAboutCalls(tool) ? 3 : 2;
 }
 
 }  // namespace recourse

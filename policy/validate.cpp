@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "policy/approval_need.h"
 #include "policy/draft.h"
 #include "policy/route_table.h"
 #include "policy/route_tree.h"
@@ -68,7 +69,8 @@ void CheckRoutes(Draft& draft) {
 void CheckUndoIsStated(Draft& draft, std::size_t index) {
   const Tool& tool = draft.policy.tools[index];
   const bool has_word = draft.ToolHas(index, "undo");
-  const bool has_excuse = tool.approval || draft.ToolHas(index, "approval") || !tool.reason.empty();
+  const bool has_wrong_approval = !tool.approval && draft.ToolHas(index, "approval");
+  const bool has_excuse = AsksAboutCalls(tool) || has_wrong_approval || !tool.reason.empty();
   if (tool.undo || has_excuse) return;
   const YamlNode* undo = draft.tool_nodes[index]->Find("undo");
   if (has_word && undo->text != "none") return;  // already reported
@@ -119,7 +121,7 @@ void CheckSettle(Draft& draft, std::size_t index) {
 
 void WarnAboutUnknown(Draft& draft, std::size_t index) {
   const Tool& tool = draft.policy.tools[index];
-  if (tool.patterns.empty() || tool.settle || tool.approval) return;
+  if (tool.patterns.empty() || tool.settle || AsksAboutCalls(tool)) return;
   // A DELETE or PUT can be looked at and made again by hand; these cannot.
   const bool adds = std::any_of(tool.methods.begin(), tool.methods.end(), [](const auto& name) {
     return name == "POST" || name == "PATCH" || name == "*";

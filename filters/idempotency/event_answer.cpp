@@ -33,6 +33,13 @@ bool IsUnknown(const Event& event) {
 // A refusal whose answer could not be kept.
 WriteAnswer LostRefusal(const Event& event) { return Problem(ErrorCode::kBackendReset, event, {}); }
 
+// Of a call that a human is asked about because of an earlier one.
+std::string SuspicionText(const Event& event) {
+  if (!event.approval || event.approval->repeats == 0) return {};
+  return "It looks like a repeat of an earlier call, event " +
+         std::to_string(event.approval->repeats) + ". ";
+}
+
 }  // namespace
 
 std::string_view OutcomeWord(const Event& event) {
@@ -74,9 +81,10 @@ WriteAnswer AnswerToHeld(const Event& event, const ApprovalRule* rule, const std
   ProblemFacts facts = FactsOfEvent(event);
   facts.retry_after_s = limits::kPollSeconds;
   if (!is_conflict) facts.status = kAccepted;
-  WriteAnswer answer =
-      MakeProblem(ErrorCode::kApprovalPending,
-                  "the call waits for a human's approval and has not been executed", facts);
+  WriteAnswer answer = MakeProblem(
+      ErrorCode::kApprovalPending,
+      SuspicionText(event) + "The call waits for a human's approval and has not been executed",
+      facts);
   Headers& headers = answer.response.headers;
   headers.emplace_back("Location", poll);
   if (is_conflict && rule->should_retry) {
@@ -93,7 +101,7 @@ WriteAnswer AnswerToHeld(const Event& event, const ApprovalRule* rule, const std
   body = "{\"status\":\"pending_approval\",\"outcome\":\"pending\",\"operation\":" +
          std::to_string(event.operation) + ",\"event\":" + std::to_string(event.id) +
          ",\"message\":";
-  AppendJsonString(body, meaning.advice);
+  AppendJsonString(body, SuspicionText(event) + std::string(meaning.advice));
   body += ",\"poll\":";
   AppendJsonString(body, poll);
   body += "}\n";

@@ -77,6 +77,7 @@ PreparedCall Foretell(const ObservedCall& call, const std::string& install_secre
       event.key = prepared->key.key;
       if (event.intent != Digest{}) event.intent = prepared->key.intent;
       event.settle.reset();
+      prepared->operation.suspicion.reset();  // it is only foretold
       event.verdict = WouldAskAHuman(context, prepared->body) ? ObserveVerdict::kWouldHold
                                                               : ObserveVerdict::kFresh;
       return std::move(*prepared);

@@ -8,6 +8,7 @@
 #include "filters/kept_request.h"
 #include "filters/key_text.h"
 #include "filters/upstream_request.h"
+#include "policy/approval_need.h"
 #include "proxy/base/hash.h"
 
 namespace recourse {
@@ -79,14 +80,24 @@ KeyInputs InputsOf(const RequestContext& context, const CallBody& body,
 }
 
 // The request is kept, to be sent when somebody has approved it.
-void AddApproval(const RequestContext& context, const ApprovalRule& rule, NewOperation& operation) {
-  operation.approval = {.needed = rule.needs,
-                        .by = rule.by,
-                        .expires = rule.expires,
-                        .policy = context.policy->digest,
-                        .why = *context.needs_approval};
+void AddApproval(const RequestContext& context, const Tool& tool, NewOperation& operation) {
+  const ApprovalRule& rule = *tool.approval;
+  ApprovalAsk ask{.needed = rule.needs,
+                  .by = rule.by,
+                  .expires = rule.expires,
+                  .policy = context.policy->digest,
+                  .why = context.needs_approval.value_or(std::string())};
   const HttpRequest& request = context.request;
-  operation.event.request = {request.method, request.target, request.headers, request.body};
+  const bool asks_about_repeats = context.approved == 0 && AsksAboutRepeats(tool);
+  if (!context.needs_approval && !asks_about_repeats) return;
+  const RenderedRequest kept{request.method, request.target, request.headers, request.body};
+  if (asks_about_repeats) {
+    operation.suspicion = {.ask = ask};
+    if (CanBeKept(kept)) operation.suspicion->request = kept;
+  }
+  if (!context.needs_approval) return;
+  operation.approval = std::move(ask);
+  operation.event.request = kept;
 }
 
 // `flow` is the one that the agent named, else the trace.
@@ -115,7 +126,7 @@ void FillOperation(const RequestContext& context, std::string flow, PreparedCall
   operation.attempts_max = limits::kAttemptsPerOperationMax;
   operation.approved = context.approved;
   if (context.policy != nullptr) operation.policy_in_force = context.policy->digest;
-  if (context.needs_approval) AddApproval(context, *tool.approval, operation);
+  if (tool.approval) AddApproval(context, tool, operation);
 }
 
 }  // namespace
@@ -132,6 +143,7 @@ Result<PreparedCall> PrepareCall(const RequestContext& context, const std::strin
   auto key = DeriveKey(InputsOf(context, call.body, install_secret));
   if (!key) return std::unexpected(key.error());
   call.key = std::move(*key);
+  if (context.key_is_taken) call.key.client_key.reset();
   const auto objection =
       ObjectionTo(ToolOf(context), context.request, call.body, context.query, call.key.is_named);
   if (objection) return std::unexpected(Error(objection->code, kNotOneReading));

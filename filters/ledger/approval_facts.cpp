@@ -10,6 +10,8 @@ namespace {
 
 constexpr std::uint8_t kIsLate = 1;
 constexpr std::uint8_t kIsVoid = 2;
+constexpr std::uint8_t kIsEdited = 1;
+constexpr std::uint8_t kRepeats = 2;
 
 void WriteDecision(ByteWriter& writer, const ApprovalDecision& decision) {
   writer.Int(decision.kind);
@@ -47,8 +49,10 @@ void WriteApproval(ByteWriter& writer, const ApprovalFacts& facts) {
   writer.Raw(AsView(facts.policy));
   writer.Raw(AsView(facts.digest));
   writer.Text(facts.why);
-  writer.Int(static_cast<std::uint8_t>(facts.original_body ? 1 : 0));
+  writer.Int(static_cast<std::uint8_t>((facts.original_body ? kIsEdited : 0) |
+                                       (facts.repeats != 0 ? kRepeats : 0)));
   if (facts.original_body) writer.Text(*facts.original_body);
+  if (facts.repeats != 0) writer.Int(facts.repeats);
   writer.Int(static_cast<std::uint16_t>(facts.decisions.size()));
   for (const ApprovalDecision& decision : facts.decisions) WriteDecision(writer, decision);
 }
@@ -65,9 +69,10 @@ bool ReadApproval(ByteReader& reader, ApprovalFacts& facts) {
   facts.policy = ReadDigest(reader);
   facts.digest = ReadDigest(reader);
   facts.why = reader.Text();
-  const auto is_edited = reader.Int<std::uint8_t>();
-  if (is_edited > 1) return false;
-  if (is_edited == 1) facts.original_body = reader.Text();
+  const auto flags = reader.Int<std::uint8_t>();
+  if (flags > (kIsEdited | kRepeats)) return false;
+  if ((flags & kIsEdited) != 0) facts.original_body = reader.Text();
+  if ((flags & kRepeats) != 0) facts.repeats = reader.Int<std::uint64_t>();
   const auto decisions = reader.Int<std::uint16_t>();
   for (int i = 0; i < decisions && reader.ok(); ++i) {
     ApprovalDecision decision;

@@ -38,6 +38,8 @@ struct ApprovalFacts {
   Digest policy{};  // digest of the policy that asked; another one in force voids the approval
   Digest digest{};  // of the request as it would be sent now
   std::string why;  // for people: which rule asked
+  // The operation that it looks like a repeat of, where that was asked; else 0.
+  std::uint64_t repeats = 0;
   std::optional<std::string> original_body{};  // set: somebody edited the body
   std::vector<ApprovalDecision> decisions{};   // in order, late ones too
 

@@ -125,7 +125,7 @@ BeginDecision DecideBegin(const NewOperation& call, const KeyEntry* same_key,
   if (Repeats(call, *same_intent)) {
     return DecideKnown(call, *same_intent, Target::kSameIntent, now_ms);
   }
-  if (same_key == nullptr && call.across_traces == AcrossTraces::kAsk && IsAnswered(*same_intent) &&
+  if (call.across_traces == AcrossTraces::kAsk && IsAnswered(*same_intent) &&
       StatusOf(same_intent->phase) == Status::kSuccess) {
     return {.target = Target::kSameIntent, .kind = Kind::kSuspected};
   }

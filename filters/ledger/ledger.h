@@ -31,8 +31,16 @@ struct ApprovalAsk {
   int needed = 1;
   std::vector<std::string> by;
   Millis expires{};
-  Digest policy{};  // of the policy that asks
-  std::string why;  // for people
+  Digest policy{};            // of the policy that asks
+  std::string why;            // for people
+  std::uint64_t repeats = 0;  // the operation that it looks like a repeat of; 0: that is not it
+};
+
+// What must be asked if the call looks like a repeat that may not be one.
+struct SuspicionAsk {
+  ApprovalAsk ask;  // `why` and `repeats` are the ledger's to say
+  // As it would be sent. Unset: it is too large to be kept.
+  std::optional<RenderedRequest> request{};
 };
 
 // A call that wants to become, or to repeat, an operation.
@@ -60,6 +68,9 @@ struct NewOperation {
   bool passes_fence = false;
   // Instead of being sent it waits for humans: CLAIMED, with `event.request`.
   std::optional<ApprovalAsk> approval{};
+  // Where on_mismatch or across_traces say kAsk: such a call becomes an operation of its own that
+  // waits for humans. Unset: Begin answers kSuspected.
+  std::optional<SuspicionAsk> suspicion{};
   // The operation that was approved and is to be sent now; 0: none. `event` then gives the settle
   // request only, the rest is as it was approved. Begin answers kFresh, or kHeld with what became
   // of it: it is sent once, in time, under the policy that asked, which is `policy_in_force`.
@@ -86,7 +97,7 @@ struct Begun {
     kReplay,     // finished: `event` holds the outcome (SUCCEEDED, ANSWER_LOST or REJECTED)
     kUnknown,    // UNCERTAIN: settle it or say so
     kConflict,   // same key, other arguments
-    kSuspected,  // policy asks a human about a probable repeat
+    kSuspected,  // a probable repeat, which a human ought to judge, and nobody is to be asked
     kCompensated,
     kExpired,     // tombstone: `event` has little more than the operation's id
     kExhausted,   // attempts_max reached

@@ -117,30 +117,48 @@ LedgerEngine::LedgerEngine(LedgerParts parts, const Clock& clock)
   if (parts_.keys != nullptr) sealer_.emplace(parts_.keys);
 }
 
+const LedgerEngine::Found* LedgerEngine::Ground::target() const {
+  if (decision.target == BeginDecision::Target::kSameKey) return &*same_key;
+  if (decision.target == BeginDecision::Target::kSameIntent) return &*same_intent;
+  return nullptr;
+}
+
+void LedgerEngine::Decide(const NewOperation& call, Ground& ground) const {
+  ground.decision =
+      DecideBegin(call, ground.same_key ? &ground.same_key->entry : nullptr,
+                  ground.same_intent ? &ground.same_intent->entry : nullptr, WallMs());
+}
+
+Result<LedgerEngine::Ground> LedgerEngine::Survey(NewOperation& call) {
+  Ground ground;
+  auto same_key = FindByKey(call.event.key);
+  if (!same_key) return std::unexpected(same_key.error());
+  ground.same_key = Dated(std::move(*same_key));
+  auto same_intent = FindSameIntent(call, ground.same_key);
+  if (!same_intent) return std::unexpected(same_intent.error());
+  ground.same_intent = Dated(std::move(*same_intent));
+  Decide(call, ground);
+  if (ground.decision.kind != Begun::Kind::kSuspected || !call.suspicion) return ground;
+  // Humans judge it: it becomes, or repeats, an operation of its own.
+  const bool is_same_key = ground.decision.target == BeginDecision::Target::kSameKey;
+  Suspect(*ground.target(), is_same_key, call);
+  if (is_same_key) {
+    auto own = FindByKey(call.event.key);
+    if (!own) return std::unexpected(own.error());
+    ground.same_key = Dated(std::move(*own));
+  }
+  ground.same_intent.reset();
+  Decide(call, ground);
+  return ground;
+}
+
 Result<LedgerEngine::BeginStep> LedgerEngine::Begin(NewOperation& call) {
   if (call.approved != 0) return BeginApproved(call);
+  const auto ground = Survey(call);
+  if (!ground) return std::unexpected(ground.error());
+  BeginDecision decision = ground->decision;
+  const Found* const target = ground->target();
   const Digest key = call.event.key;
-  auto same_key = FindByKey(key);
-  if (!same_key) return std::unexpected(same_key.error());
-  std::optional<Found> same_intent;
-  if (call.across_traces != AcrossTraces::kNever &&
-      (!*same_key || !MayHaveEffect((*same_key)->entry.phase))) {
-    auto found = FindByIntent(call);
-    if (!found) return std::unexpected(found.error());
-    same_intent = *found;
-  }
-  const std::int64_t wall_ms = WallMs();
-  for (std::optional<Found>* const found : {&*same_key, &same_intent}) {
-    if (!*found) continue;
-    KeyEntry& entry = (*found)->entry;
-    entry.last_wall_ms = DatedMs(entry.last_event, entry.last_wall_ms, wall_ms);
-  }
-  BeginDecision decision = DecideBegin(call, *same_key ? &(*same_key)->entry : nullptr,
-                                       same_intent ? &same_intent->entry : nullptr, wall_ms);
-  const Found* target = nullptr;
-  if (decision.target == BeginDecision::Target::kSameKey) target = &**same_key;
-  if (decision.target == BeginDecision::Target::kSameIntent) target = &*same_intent;
-
   const bool is_observed = call.event.verdict != ObserveVerdict::kNone;
   if (is_observed && is_latched_) return std::unexpected(Latched());
 
@@ -248,15 +266,10 @@ Result<LedgerEngine::BeginStep> LedgerEngine::BeginFresh(NewOperation& call,
   event.generation = decision.generation;
   event.operation = 0;
   if (found != nullptr && (found->key != event.key || event.is_step)) {
-    if (!ReadRow(found->entry.last_event, row_))
-      return std::unexpected(Unreadable(found->entry.last_event));
-    const auto row = ParseRow(row_);
-    Event last;
-    if (!row || !DecodeEvent(*row, AnswerPart::kSkipBody, opener_, last)) {
-      return std::unexpected(Unreadable(found->entry.last_event));
-    }
-    if (found->key != event.key) TakeIdentity(last, event);
-    TakeFlow(last, event);
+    const auto last = ReadEvent(found->entry.last_event);
+    if (!last) return std::unexpected(last.error());
+    if (found->key != event.key) TakeIdentity(*last, event);
+    TakeFlow(*last, event);
   }
   if (found != nullptr) {
     event.operation = found->entry.operation;

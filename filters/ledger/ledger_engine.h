@@ -166,6 +166,13 @@ class LedgerEngine {
     RetiredRow row;
     LogBase base;  // grows with every row
   };
+  // What a call that begins finds, and what that means.
+  struct Ground {
+    std::optional<Found> same_key{};     // under its key
+    std::optional<Found> same_intent{};  // under another one
+    BeginDecision decision{};
+    const Found* target() const;  // that the decision is about; null: none
+  };
   struct KeyOfOperation {
     std::uint64_t operation = 0;
     Digest key{};
@@ -174,14 +181,26 @@ class LedgerEngine {
   Result<std::optional<Found>> FindByKey(const Digest& key);
   Result<std::optional<Found>> FindByOperation(std::uint64_t operation);
   Result<std::optional<Found>> FindByIntent(const NewOperation& call);
+  // The operation of the same intent under another key that the call may repeat.
+  Result<std::optional<Found>> FindSameIntent(const NewOperation& call,
+                                              const std::optional<Found>& same_key);
+  // With the wall time of its state corrected by what is known of jumps.
+  std::optional<Found> Dated(std::optional<Found> found) const;
   Result<std::optional<Digest>> KeyOf(std::uint64_t operation);
   bool ReadRow(std::uint64_t seq, std::string& row);
+  // An event that may be not committed yet, without its answer.
+  Result<Event> ReadEvent(std::uint64_t seq);
 
+  // Turns the call into one that asks a human where it must.
+  Result<Ground> Survey(NewOperation& call);
+  void Decide(const NewOperation& call, Ground& ground) const;
   Result<BeginStep> BeginFresh(NewOperation& call, const BeginDecision& decision,
                                const Found* found);
   Result<BeginStep> BeginLatched(NewOperation& call, const KeyEntry& entry) const;
   Result<bool> IsSamePromise(const NewOperation& call, const KeyEntry& uncertain);
   void Ask(const NewOperation& call, Event& event);
+  // Makes the call one that asks a human whether it repeats `found`.
+  void Suspect(const Found& found, bool is_same_key, NewOperation& call) const;
   Result<BeginStep> BeginApproved(NewOperation& call);
   std::optional<Error> ClaimRefusal(const NewOperation& call);
   Result<Event> LoadClaim(const KeyEntry& entry);

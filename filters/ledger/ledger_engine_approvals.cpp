@@ -1,5 +1,7 @@
 // Approvals in LedgerEngine: what waits for a human, what humans decide, and the one dispatch that
 // an approval is good for.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -9,6 +11,23 @@ namespace recourse {
 namespace {
 
 Error NotSent(ErrorCode code, std::string_view why) { return Error(code, why, Delivery::kNotSent); }
+
+// With the same arguments it is found again.
+Digest KeyOfSuspect(const Digest& key, const Digest& args_hash) {
+  std::string text;
+  AppendPart(text, "recourse-suspect-v1");
+  AppendPart(text, AsView(key));
+  AppendPart(text, AsView(args_hash));
+  return Sha256(text);
+}
+
+std::string WhySuspected(const KeyEntry& found, bool is_same_key) {
+  return fmt::format(
+      "suspected duplicate: operation {}, which is {}, {}; approve to run this one as well",
+      found.operation, NameOf(found.phase),
+      is_same_key ? "has the same key and other arguments"
+                  : "is the same call under another trace");
+}
 
 // From now on this is what waits, and what was said of the other one counts no more.
 void EditBody(std::string body, Event& event) {
@@ -28,6 +47,19 @@ void DropRequest(Event& event) {
 
 }  // namespace
 
+void LedgerEngine::Suspect(const Found& found, bool is_same_key, NewOperation& call) const {
+  SuspicionAsk& suspicion = *call.suspicion;
+  if (!call.approval) call.approval = std::move(suspicion.ask);
+  ApprovalAsk& ask = *call.approval;
+  if (!ask.why.empty()) ask.why += "; ";
+  ask.why += WhySuspected(found.entry, is_same_key);
+  ask.repeats = found.entry.operation;
+  call.event.request = std::move(suspicion.request);
+  call.may_resend = false;  // a second use of its approval
+  // Its own key stays that of the other one.
+  if (is_same_key) call.event.key = KeyOfSuspect(found.key, call.event.args_hash);
+}
+
 // The new operation in `event` is not sent but waits.
 void LedgerEngine::Ask(const NewOperation& call, Event& event) {
   const ApprovalAsk& ask = *call.approval;
@@ -41,6 +73,7 @@ void LedgerEngine::Ask(const NewOperation& call, Event& event) {
   facts.policy = ask.policy;
   facts.digest = RequestDigest(event.backend, *event.request);
   facts.why = ask.why;
+  facts.repeats = ask.repeats;
   event.phase = Phase::kClaimed;
   event.cause = Cause::kAsked;
   --event.attempt;  // counted when it is sent

@@ -31,6 +31,16 @@ Result<Event> LedgerEngine::Load(std::uint64_t seq) {
   return event;
 }
 
+Result<Event> LedgerEngine::ReadEvent(std::uint64_t seq) {
+  Event event;
+  if (!ReadRow(seq, row_)) return std::unexpected(Unreadable(seq));
+  const auto row = ParseRow(row_);
+  if (!row || !DecodeEvent(*row, AnswerPart::kOnlyRequest, opener_, event)) {
+    return std::unexpected(Unreadable(seq));
+  }
+  return event;
+}
+
 Result<std::optional<Digest>> LedgerEngine::KeyOf(std::uint64_t operation) {
   const KeyOfOperation& recent = recent_keys_[operation % recent_keys_.size()];
   if (operation != 0 && recent.operation == operation) return recent.key;
@@ -89,6 +99,28 @@ Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindByIntent(const NewO
   return FindByOperation(**operation);
 }
 
+Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindSameIntent(
+    const NewOperation& call, const std::optional<Found>& same_key) {
+  if (call.across_traces == AcrossTraces::kNever) return std::nullopt;
+  if (same_key && MayHaveEffect(same_key->entry.phase)) return std::nullopt;
+  auto found = FindByIntent(call);
+  if (!found || !*found || call.across_traces != AcrossTraces::kAsk) return found;
+  const KeyEntry& last = (*found)->entry;
+  if (MayHaveEffect(last.phase) || IsClaim(last.phase)) return found;
+  // A human was asked about it and it had no effect: what it was suspected to repeat still stands.
+  const auto asked = ReadEvent(last.last_event);
+  if (!asked) return std::unexpected(asked.error());
+  if (!asked->approval || asked->approval->repeats == 0) return found;
+  return FindByOperation(asked->approval->repeats);
+}
+
+std::optional<LedgerEngine::Found> LedgerEngine::Dated(std::optional<Found> found) const {
+  if (!found) return found;
+  KeyEntry& entry = found->entry;
+  entry.last_wall_ms = DatedMs(entry.last_event, entry.last_wall_ms, WallMs());
+  return found;
+}
+
 Result<LedgerEngine::State> LedgerEngine::StateOf(std::uint64_t operation) {
   const auto found = FindByOperation(operation);
   if (!found) return std::unexpected(found.error());
@@ -129,15 +161,11 @@ Result<std::vector<bool>> LedgerEngine::AreNewest(const std::vector<OperationRow
 
 // The policy may name another backend or key field by now: to that one the repeat would be new.
 Result<bool> LedgerEngine::IsSamePromise(const NewOperation& call, const KeyEntry& uncertain) {
-  if (!ReadRow(uncertain.last_event, row_)) {
-    return std::unexpected(Unreadable(uncertain.last_event));
-  }
-  const auto row = ParseRow(row_);
-  Event last;
-  if (!row || !DecodeEvent(*row, AnswerPart::kSkipBody, opener_, last)) {
-    return std::unexpected(Unreadable(uncertain.last_event));
-  }
-  return !last.is_locked && last.dedupe_domain == call.event.dedupe_domain;
+  const auto last = ReadEvent(uncertain.last_event);
+  if (!last) return std::unexpected(last.error());
+  // A repeat that sends it again would be a second use of its approval.
+  if (last->approval && !call.passes_fence) return false;
+  return !last->is_locked && last->dedupe_domain == call.event.dedupe_domain;
 }
 
 std::int64_t LedgerEngine::DatedMs(std::uint64_t row, std::int64_t written_ms,

@@ -10,7 +10,7 @@
 
 #include "filters/ledger/ledger.h"
 #include "proxy/base/limits.h"
-#include "tests/ledger/ledger_test_support.h"
+#include "tests/ledger/approval_ledger.h"
 
 namespace recourse {
 namespace {
@@ -20,95 +20,7 @@ using Kind = Begun::Kind;
 using OrderKind = ApprovalOrder::Kind;
 using Ruling = ApprovalRuling::Kind;
 
-const Digest kPolicy = DigestOf("the policy");
-
-enum class Store : std::uint8_t { kMemory, kLmdb };
-
-NewOperation Asking(std::string_view key, std::string_view trace = "trace-1") {
-  NewOperation call = Call(key, trace);
-  call.event.is_step = true;
-  call.event.request = RenderedRequest{
-      "POST", "/orders", {{"Authorization", "Bearer secret"}}, R"({"amount":5000})"};
-  call.approval = {.needed = 1,
-                   .by = {"team"},
-                   .expires = Millis(60'000),
-                   .policy = kPolicy,
-                   .why = "amount > 1000"};
-  return call;
-}
-
-class ApprovalContractTest : public testing::TestWithParam<Store> {
- protected:
-  ApprovalContractTest() { Open(); }
-
-  void Open() {
-    if (GetParam() == Store::kMemory) {
-      ledger_ = MakeMemoryLedger(clock_);
-      return;
-    }
-    auto opened = OpenLmdbLedger(
-        {.directory = directory_.data(), .map_bytes = 1U << 30, .unsafe_fs = true}, clock_);
-    if (!opened) ADD_FAILURE() << opened.error();
-    ledger_ = std::move(*opened);
-  }
-  // Only a ledger on disk outlives its process.
-  bool Restart() {
-    if (GetParam() == Store::kMemory) return false;
-    ledger_.reset();
-    Open();
-    return true;
-  }
-  Begun Begin(NewOperation call) {
-    auto begun = Await(ledger_->Begin(std::move(call), executor_), executor_);
-    EXPECT_TRUE(begun) << (begun ? "" : begun.error().detail());
-    if (begun && begun->commit) {
-      EXPECT_TRUE(Await(begun->commit->Durable(), executor_));
-    }
-    return begun ? std::move(*begun) : Begun();
-  }
-  Event Ask(std::string_view key = "k", std::string_view trace = "trace-1") {
-    Begun begun = Begin(Asking(key, trace));
-    EXPECT_EQ(begun.kind, Kind::kHeld);
-    EXPECT_NE(begun.commit, nullptr);
-    return begun.event;
-  }
-  ApprovalOutcome Decide(ApprovalOrder order) {
-    auto outcome = Await(ledger_->Decide(std::move(order), executor_), executor_);
-    EXPECT_TRUE(outcome) << (outcome ? "" : outcome.error().detail());
-    return outcome ? std::move(*outcome) : ApprovalOutcome();
-  }
-  ApprovalOutcome Say(OrderKind kind, const Event& event, std::string who = "ann",
-                      std::optional<std::string> body = {}) {
-    return Decide({.kind = kind,
-                   .operation = event.operation,
-                   .by = {std::move(who), {"team"}},
-                   .digest = Latest(event.operation).approval->digest,
-                   .policy = kPolicy,
-                   .reason = "seen",
-                   .body = std::move(body)});
-  }
-  Result<Begun> TryUse(std::uint64_t operation, const Digest& policy = kPolicy) {
-    NewOperation call = Call("ignored");
-    call.approved = operation;
-    call.policy_in_force = policy;
-    return Await(ledger_->Begin(std::move(call), executor_), executor_);
-  }
-  Event Latest(std::uint64_t operation) {
-    auto event = Await(ledger_->Read(operation, executor_), executor_);
-    EXPECT_TRUE(event) << (event ? "" : event.error().detail());
-    return event ? std::move(*event) : Event();
-  }
-  std::vector<Claim> Claims() {
-    auto claims = Await(ledger_->Claims(0, 100, executor_), executor_);
-    EXPECT_TRUE(claims);
-    return claims ? std::move(*claims) : std::vector<Claim>();
-  }
-
-  ManualClock clock_;
-  PumpedExecutor executor_;
-  TempDirectory directory_{FastParent()};
-  std::unique_ptr<Ledger> ledger_;
-};
+using ApprovalContractTest = ApprovalLedgerTest;
 
 TEST_P(ApprovalContractTest, ACallThatNeedsAHumanWaitsWithItsExactRequest) {
   const Event asked = Ask();

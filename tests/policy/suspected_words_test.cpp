@@ -1,0 +1,54 @@
+// What the policy says about suspected duplicates.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "policy/loader.h"
+#include "tests/policy/policy_builder.h"
+
+namespace recourse {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+LoadedPolicy With(const std::string& lines) {
+  return LoadPolicyText("p.yaml",
+                        "version: 1\nbackends: { b: { url: \"http://b\" } }\ntools:\n  t:\n"
+                        "    match: POST b /t\n    effect: write\n    identity: body#/id\n" +
+                            lines);
+}
+
+constexpr const char* kSuspected = "    approval: { by: a, when: suspected }\n";
+
+TEST(SuspectedWordsTest, OneWordOrAListOfItAsksAboutSuspectedDuplicatesAlone) {
+  for (const std::string word : {"suspected", "[ suspected ]"}) {
+    const auto loaded =
+        With("    reason: r\n    on_mismatch: ask\n    approval: { by: a, when: " + word + " }\n");
+    ASSERT_TRUE(loaded.ok()) << ProblemsOf(loaded);
+    EXPECT_TRUE(loaded.policy->tools[0].approval->only_suspected);
+    EXPECT_THAT(ProblemsOf(loaded), Not(HasSubstr("`ask` asks nobody")));
+  }
+}
+
+TEST(SuspectedWordsTest, ThereMustBeSomethingToSuspectAndNoOtherCondition) {
+  EXPECT_THAT(ProblemsOf(With(std::string("    reason: r\n") + kSuspected)),
+              HasSubstr("error: tools.t.approval.when: asks about suspected duplicates alone"));
+  EXPECT_THAT(ProblemsOf(With("    reason: r\n    on_mismatch: ask\n"
+                              "    approval: { by: a, when: [ suspected, body#/n > 1 ] }\n")),
+              HasSubstr("error: tools.t.approval.when[0]: accepted: body#/pointer"));
+}
+
+TEST(SuspectedWordsTest, AskingAboutRepeatsIsNoExcuseForAWriteThatCannotBeUndone) {
+  EXPECT_THAT(ProblemsOf(With(std::string("    on_mismatch: ask\n") + kSuspected)),
+              HasSubstr("error: tools.t.undo: a write needs one of these"));
+}
+
+TEST(SuspectedWordsTest, AskingNobodyIsWarnedAbout) {
+  EXPECT_THAT(ProblemsOf(With("    reason: r\n    across_traces: ask\n")),
+              HasSubstr("p.yaml:9:20: warning: tools.t.across_traces: `ask` asks nobody"));
+}
+
+}  // namespace
+}  // namespace recourse
