@@ -1,7 +1,5 @@
 #include "filters/key_text.h"
 
-#include <algorithm>
-
 #include "proxy/base/hash.h"
 
 namespace recourse {
@@ -29,13 +27,8 @@ RenderedRequest WithKey(const RenderedRequest& request, const std::string& key) 
   return named;
 }
 
-bool NamesKey(const RenderedRequest& request) {
-  const auto names = [](const std::string& text) {
-    return text.find(KeyPlaceholder()) != std::string::npos;
-  };
-  return names(request.target) || names(request.body) ||
-         std::any_of(request.headers.begin(), request.headers.end(),
-                     [&](const auto& header) { return names(header.second); });
+bool AsksByKey(const RenderedRequest& request) {
+  return request.target.find(KeyPlaceholder()) != std::string::npos;
 }
 
 }  // namespace recourse

@@ -15,7 +15,8 @@ const std::string& KeyPlaceholder();
 // Puts `key` wherever the placeholder stands.
 RenderedRequest WithKey(const RenderedRequest& request, const std::string& key);
 
-// Whether it stands anywhere.
-bool NamesKey(const RenderedRequest& request);
+// Whether what the request asks for is found by the key: it stands in the target. A field may
+// carry it for another reason, such as tracing, and select nothing.
+bool AsksByKey(const RenderedRequest& request);
 
 }  // namespace recourse

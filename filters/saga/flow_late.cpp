@@ -22,7 +22,8 @@ Task<std::optional<FlowState>> FlowRunner::LookBack(FlowState state) {
     if (entry->late[step.operation].is_over) continue;
     const auto event = co_await Look(state.number, step.operation);
     if (!event && !IsLostToReading(state.number)) co_return std::nullopt;
-    const auto after = event ? LooksAgainAfter(*event) : std::nullopt;
+    if (!event) co_return co_await Park(state, UnreadReason(step.operation));
+    const auto after = LooksAgainAfter(*event);
     entry = Find(state.number);
     if (entry == nullptr) co_return std::nullopt;
     Late& late = entry->late[step.operation];

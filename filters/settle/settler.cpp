@@ -38,7 +38,7 @@ std::size_t SizeOf(const HttpResponse& answer) {
 
 }  // namespace
 
-Settler::~Settler() { RC_CHECK(active_ == 0); }
+Settler::~Settler() { RC_CHECK(active_ + looking_ == 0); }
 
 void Settler::Post(Job job) {
   std::vector<Job> jobs;
@@ -67,7 +67,7 @@ Task<void> Settler::Run() {
     }
   }
   while (!waiting_.empty()) Forget(*waiting_.begin(), false);
-  if (active_ > 0) {
+  if (active_ + looking_ > 0) {
     drained_.emplace();
     co_await drained_->Wait();
     drained_.reset();
@@ -246,8 +246,13 @@ void Settler::Start(Entry& entry) {
   Spawn(Probe(entry.event.operation), [this, backend] {
     if (--probing_[backend] == 0) probing_.erase(backend);
     if (!crowded_.empty() && !is_stopping_) Post([this] { Tick(); });
-    if (--active_ == 0 && drained_) drained_->Set(true);
+    --active_;
+    TellIfDrained();
   });
+}
+
+void Settler::TellIfDrained() {
+  if (active_ + looking_ == 0 && drained_) drained_->Set(true);
 }
 
 Task<void> Settler::Probe(std::uint64_t operation) {
@@ -293,14 +298,15 @@ Task<SecondLook> Settler::LookAgain(Event absent, Executor& executor) {
       Tell(*on, told, SecondLook::kNothing);
       return;
     }
-    ++active_;
+    ++looking_;
     Spawn(
         [](Settler& self, Event step, Executor& waiter,
            std::shared_ptr<Promise<SecondLook>> answer) -> Task<void> {
           Tell(waiter, std::move(answer), co_await self.ProbeAbsent(std::move(step)));
         }(*this, std::move(event), *on, told),
         [this] {
-          if (--active_ == 0 && drained_) drained_->Set(true);
+          --looking_;
+          TellIfDrained();
         });
   });
   co_return co_await told->Wait();
@@ -321,7 +327,7 @@ Task<SecondLook> Settler::ProbeAbsent(Event absent) {
   if (parts_.probed) parts_.probed(tool->name, reading.verdict);
   if (reading.verdict == ProbeVerdict::kAbsent) co_return SecondLook::kAbsent;
   if (reading.verdict == ProbeVerdict::kNothing) co_return SecondLook::kNothing;
-  if (!NamesKey(*absent.settle)) co_return SecondLook::kPerhaps;
+  if (!AsksByKey(*absent.settle)) co_return SecondLook::kPerhaps;
   Transition transition =
       PresentTransition(absent, reading.external_ref, *tool, CapturesOf(absent, *policy));
   transition.from = absent.phase;

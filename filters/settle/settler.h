@@ -99,6 +99,7 @@ class Settler final : public Settling {
   void SetNext(Entry& entry, MonoTime at);
   void TellWaiters(Entry& entry, const SettleRule& rule);
   void Forget(std::uint64_t operation, bool is_settled);
+  void TellIfDrained();
   std::uint32_t Jitter();
 
   const Parts parts_;
@@ -112,6 +113,8 @@ class Settler final : public Settling {
   std::set<std::uint64_t> waiting_;             // entries with waiters
   std::map<std::string, std::size_t> probing_;  // probes under way by backend
   std::size_t active_ = 0;
+  // Second looks under way. Their bound is the caller's; they take no place of a probe.
+  std::size_t looking_ = 0;
   std::size_t answers_bytes_ = 0;
   bool is_stopping_ = false;
   std::optional<Promise<bool>> wake_;     // set while Run() has nothing to do

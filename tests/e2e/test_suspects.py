@@ -142,6 +142,18 @@ def test_other_arguments_under_the_same_key_run_as_a_call_of_their_own(proxy, do
     assert len(double.requests(path)) == 2
 
 
+def test_a_backend_that_may_read_the_agents_key_is_not_told_it_for_two_calls(proxy, double, token):
+    """The policy does not say that it reads the key; it might."""
+    path, key = f"/pay/{token}", {"Idempotency-Key": f"order-{token}"}
+    assert send(proxy, path, 5, **key).status == 201
+    told = send(proxy, path, 7, **key)
+    assert told.status == 202, told
+    (waiting,) = proxy.await_waiting(path)
+    assert proxy.approve(waiting["operation"])[0] == 200
+    double.await_effects(path, 2)
+    assert [line["key"] for line in double.requests(path)] == [f"order-{token}", None]
+
+
 def test_the_agents_own_key_is_not_sent_for_two_calls(proxy, double, token):
     """The backend de-duplicates by key: under the first one's it would not run the second."""
     path, key = f"/keyed/{token}/pay", {"Idempotency-Key": f"order-{token}"}

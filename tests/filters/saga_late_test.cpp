@@ -11,13 +11,15 @@
 namespace recourse {
 namespace {
 
-// Payments are asked for by their own key, orders by what another order may have, too.
-std::shared_ptr<Policy> Draft() {
+constexpr const char* kByKey = "request: \"GET /charges/{key}\"";
+constexpr const char* kKeyBeside = "request: \"GET /charges\", headers: { X-Trace: \"{key}\" }";
+
+// Orders are asked for by what another order may have, too; payments as `asks` says.
+std::shared_ptr<Policy> Draft(const std::string& asks) {
   std::string yaml = kCheckoutPolicy;
   const std::string at = "    match: POST bank /charges\n";
   yaml.insert(yaml.find(at) + at.size(),
-              "    settle: { request: \"GET /charges/{key}\", happened: answer.body#/id, "
-              "absent_after: 5s }\n");
+              "    settle: { " + asks + ", happened: answer.body#/id, absent_after: 5s }\n");
   return DraftOf(yaml);
 }
 
@@ -25,8 +27,8 @@ class HangingForwardStep : public testing::Test {
  protected:
   // One step stands, the connection of `lost` breaks, and the shipment breaks the flow; that step
   // is proved absent, and the other is undone.
-  void Lose(const std::string& lost) {
-    shop = std::make_unique<Checkout>(Draft());
+  void Lose(const std::string& lost, const std::string& asks = kByKey) {
+    shop = std::make_unique<Checkout>(Draft(asks));
     shop->upstream.probe = [this](const HttpRequest&) {
       return has_arrived ? Respond(200, R"({"id":"late"})") : after_proof;
     };
@@ -79,6 +81,15 @@ TEST_F(HangingForwardStep, AnEffectThatMayBeAnothersWaitsForAHuman) {
   Pass(Millis(1'000));
   EXPECT_EQ(shop->PhaseOf(), FlowPhase::kUndone);
   EXPECT_EQ(shop->upstream.writes.size(), sent);
+}
+
+TEST_F(HangingForwardStep, AKeyThatSelectsNothingDoesNotMakeAnEffectItsOwn) {
+  Lose("charges", kKeyBeside);
+  const std::size_t sent = shop->upstream.writes.size();
+  has_arrived = true;
+  Pass(Millis(8'000));
+  EXPECT_EQ(shop->PhaseOf(), FlowPhase::kNeedsHuman);
+  EXPECT_EQ(shop->upstream.writes.size(), sent) << "it may be another flow's";
 }
 
 TEST_F(HangingForwardStep, AHumanWhoKnowsThatItIsItsOwnSaysSo) {
