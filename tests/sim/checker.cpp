@@ -33,6 +33,7 @@ class Checker {
         CheckUndo(operation);
       }
     }
+    for (const auto& [number, rows] : asked_) CheckApproval(rows);
     for (const SimTold& told : run_.told) CheckTold(told);
     CheckMoves();
     for (const FlowState& state : run_.flows) CheckFlow(state);
@@ -61,6 +62,7 @@ class Checker {
     const bool has_effect = event.phase == Phase::kSucceeded || event.phase == Phase::kAnswerLost;
     if (has_effect && operation.success == 0) operation.success = event.id;
     operation.last = event;
+    if (event.approval) asked_[event.operation].push_back(&event);
     if (event.undoes == 0) by_ref_[operation.ref] = event.operation;
   }
 
@@ -113,10 +115,52 @@ class Checker {
     }
   }
 
-  // I3, I5.
+  // I11: each dispatch of a gated call uses up an approval of its own.
+  void CheckApproval(const std::vector<const Event*>& rows) {
+    const std::string& ref = operations_[rows.front()->operation].ref;
+    const Event* word = nullptr;  // not used yet
+    for (const Event* const row : rows) {
+      if (row->cause == Cause::kTooLate) continue;
+      if (row->phase == Phase::kDispatching) {
+        if (word == nullptr) {
+          Say("I11: {} was sent without an approval of its own", ref);
+        } else {
+          CheckUse(*word, *row, ref);
+        }
+      }
+      word = row->phase == Phase::kApproved ? row : nullptr;
+    }
+    if (IsClaim(rows.back()->phase)) Say("I10: {} still waits", ref);
+  }
+
+  void CheckUse(const Event& word, const Event& sent, const std::string& ref) {
+    const ApprovalFacts& facts = *word.approval;
+    const auto is_good = [&](const ApprovalDecision& one) {
+      return one.kind != ApprovalDecision::Kind::kRejected && !one.is_late && !one.is_void &&
+             one.who != word.caller && one.digest == sent.approval->digest;
+    };
+    if (std::none_of(facts.decisions.begin(), facts.decisions.end(), is_good)) {
+      Say("I11: nobody who may approved what was sent of {}", ref);
+    }
+    if (sent.wall_ms - facts.asked_ms > facts.expires_ms) Say("I11: {} was sent too late", ref);
+    Digest before{}, then{};  // policies: at one moment two may have been in force
+    for (const auto& [since_ms, digest] : run_.in_force) {
+      if (since_ms < sent.wall_ms) before = digest;
+      if (since_ms <= sent.wall_ms) then = digest;
+    }
+    if (facts.policy != then && facts.policy != before) {
+      Say("I11: {} was sent under another policy", ref);
+    }
+  }
+
+  // I3, I5, I11.
   void CheckTold(const SimTold& one) {
     const auto& effects = backend_.EffectsOf(one.ref);
     const auto at = by_ref_.find(one.ref);
+    if (one.told.error == ErrorCode::kApprovalPending) return;
+    const bool is_refused = one.told.error == ErrorCode::kApprovalRejected ||
+                            one.told.error == ErrorCode::kApprovalExpired;
+    if (is_refused && !effects.empty()) Say("I11: {} was refused and took effect", one.ref);
     if (one.told.status >= 200 && one.told.status <= 299) {
       if (effects.size() != 1) {
         Say("I3: {} was told {} and has {} effects", one.ref, one.told.status, effects.size());
@@ -291,6 +335,7 @@ class Checker {
   SimBackend& backend_;
   std::map<std::uint64_t, Operation> operations_;
   std::map<std::string, std::uint64_t> by_ref_;
+  std::map<std::uint64_t, std::vector<const Event*>> asked_;  // rows of gated operations
   std::map<std::uint64_t, FlowPhase> phases_;
   std::set<std::uint64_t> broken_, human_;
   std::vector<std::string> problems_;

@@ -255,6 +255,15 @@ Task<void> Life::Answer(std::unique_ptr<RequestContext> context, std::shared_ptr
   if (told->operation) ledger_->MarkAnswered(*told->operation);
 }
 
+Task<void> Life::Decide(ApprovalOrder order) {
+  (void)co_await approvals_.DecideNow(std::move(order));
+}
+
+void Life::Obey(std::shared_ptr<const Policy> policy) {
+  policy_ = std::move(policy);
+  approvals_.PolicyChanged();
+}
+
 void Life::Act(const FlowAction& action) {
   loop_.Start([](FlowRunner& flows, FlowAction asked) -> Task<void> {
     (void)co_await flows.ActNow(std::move(asked));

@@ -60,6 +60,10 @@ class Life {
   void Serve(const CallSpec& spec, std::shared_ptr<Told> told);
   // What an operator asks.
   void Act(const FlowAction& action);
+  // What an approver says.
+  Task<void> Decide(ApprovalOrder order);
+  // Another policy comes into force.
+  void Obey(std::shared_ptr<const Policy> policy);
   bool is_dead() const { return pulse_.is_dead(); }
   void Kill() { pulse_.Kill(); }
   void Light(int fuse) { pulse_.Light(fuse); }
@@ -75,7 +79,7 @@ class Life {
   TestLoop& loop_;
   Dice& dice_;
   Pulse pulse_;
-  const std::shared_ptr<const Policy> policy_;
+  std::shared_ptr<const Policy> policy_;
   SeededRandom random_;
   const std::unique_ptr<MortalLedger> ledger_;
   const std::unique_ptr<Upstream> wire_;

@@ -10,7 +10,8 @@ namespace recourse {
 
 struct SimPolicy {
   std::shared_ptr<const Policy> policy;
-  bool goes_on = false;  // continue_on_stuck
+  std::shared_ptr<const Policy> changed;  // says the same, and is another one
+  bool goes_on = false;                   // continue_on_stuck
 };
 
 inline constexpr int kSimAttemptsMax = 5;

@@ -22,9 +22,11 @@ Simulation::Simulation(std::uint64_t seed)
       log_(std::make_shared<MemoryEventLog>()) {
   const SimPolicy& chosen = SimPolicies()[dice_.Below(static_cast<unsigned>(SimPolicies().size()))];
   policy_ = chosen.policy;
+  other_policy_ = chosen.changed;
   run_.policy = policy_;
   run_.begin = loop_.now();
   run_.begin_ms = ToUnixMillis(loop_.clock().WallNow());
+  run_.in_force.emplace_back(run_.begin_ms, policy_->digest);
   run_.goes_on = chosen.goes_on;
   run_.fault_percent = has_faults_ ? 1 : 0;
 }
@@ -71,6 +73,8 @@ SimRun Simulation::Run() {
     Step(dice_.Time(2'000));
     if (has_faults_ && dice_.Percent(2)) life_->Kill();
     if (dice_.Percent(8)) Operate();
+    if (dice_.Percent(40)) loop_.Start(Judge());
+    if (dice_.Percent(2)) ChangePolicy();
   }
   is_ending_ = true;
   backend_.StopFailing();
@@ -90,7 +94,7 @@ SimRun Simulation::Run() {
 // Nothing is to be done any more that nobody has to decide.
 bool Simulation::IsQuiet() {
   const auto flows = life_->ledger().NewestFlows(100);
-  if (!flows) return false;
+  if (!flows || life_->ledger().Stats().approvals_pending > 0) return false;
   for (const FlowState& state : *flows) {
     if (state.phase == FlowPhase::kBreaking || state.phase == FlowPhase::kUndoing) return false;
     if (state.phase == FlowPhase::kOpen && state.has_deadline) return false;
@@ -114,11 +118,12 @@ Task<bool> Simulation::Alive() {
 }
 
 Task<void> Simulation::Speak(Agent& agent, unsigned index) {
-  static constexpr std::array kKinds = {"orders", "charges", "notes", "orders", "shipments"};
+  static constexpr std::array kKinds = {"orders", "charges", "notes",
+                                        "orders", "wires",   "shipments"};
   co_await Sleep(dice_.Time(3'000));
   const unsigned steps = 1 + dice_.Below(4);
   for (unsigned i = 0; i < steps && !agent.is_fenced; ++i) {
-    std::string kind = agent.is_memo ? "messages" : kKinds[dice_.Below(i + 1 < steps ? 4 : 5)];
+    std::string kind = agent.is_memo ? "messages" : kKinds[dice_.Below(i + 1 < steps ? 5 : 6)];
     const std::string ref = "a" + std::to_string(index) + "-" + std::to_string(i);
     ++agent.running;
     loop_.Start(Write(agent, std::move(kind), ref));
@@ -166,6 +171,7 @@ Task<bool> Simulation::Attempt(Agent& agent, const CallSpec& call, const std::st
   }
   if (!is_write && told->status == 200) run_.closed.insert(call.trace);
   if (!is_write && told->status == 202) run_.canceled.insert(call.trace);
+  if (is_write && told->status == 202) co_return false;  // a human is asked
   co_return told->status < 500 && told->status != 429 && told->status != 409;
 }
 
@@ -221,6 +227,48 @@ void Simulation::Operate() {
   } else if (dice_.Percent(10)) {
     Act(Kind::kNotNeeded, state, state.steps.empty() ? 0 : state.steps.front().operation);
   }
+}
+
+// --- the approvers ----------------------------------------------------------------------------
+
+// Somebody looks at one of the calls that wait. Not everybody may decide, and not every word is
+// about the request that waits.
+Task<void> Simulation::Judge() {
+  Life* const life = life_.get();
+  if (life == nullptr || life->is_dead()) co_return;
+  const auto claims = co_await life->ledger().Claims(0, 100, loop_.executor());
+  if (!claims || claims->empty()) co_return;
+  const Event& event = (*claims)[dice_.Below(static_cast<unsigned>(claims->size()))].event;
+  using Kind = ApprovalOrder::Kind;
+  ApprovalOrder order{.kind = dice_.Percent(75) ? Kind::kApprove : Kind::kReject,
+                      .operation = event.operation,
+                      .by = {dice_.Percent(50) ? "ann" : "bob", {"team"}},
+                      .digest = event.approval->digest,
+                      .reason = "looked at it"};
+  switch (dice_.Below(12)) {
+    case 0:
+      order.by.name = event.caller;
+      break;
+    case 1:
+      order.by.groups = {"others"};
+      break;
+    case 2:
+      order.digest = Sha256("another request");
+      break;
+    case 3:
+      if (order.kind == Kind::kApprove) order.body = R"({"edited":true})";
+      break;
+    default:
+      break;
+  }
+  co_await Sleep(dice_.Time(300));
+  if (!life->is_dead()) co_await life->Decide(std::move(order));
+}
+
+void Simulation::ChangePolicy() {
+  std::swap(policy_, other_policy_);
+  run_.in_force.emplace_back(ToUnixMillis(loop_.clock().WallNow()), policy_->digest);
+  if (life_) life_->Obey(policy_);
 }
 
 void Simulation::Resolve(const FlowState& state) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/sim/backend.h"
@@ -32,7 +33,8 @@ struct SimRun {
   std::set<std::uint64_t> reopened;        // finished flows that a human had undone
   std::set<std::string> closed, canceled;  // traces whose agents were told so
   int lives = 0;
-  MonoTime begin{};  // of the run, by both clocks
+  std::vector<std::pair<std::int64_t, Digest>> in_force;  // policies, by the wall clock
+  MonoTime begin{};                                       // of the run, by both clocks
   std::int64_t begin_ms = 0;
   unsigned fault_percent = 0;
   bool goes_on = false;  // continue_on_stuck
@@ -65,6 +67,8 @@ class Simulation {
   Task<void> Sleep(Millis time);
   Task<bool> Alive();
   void Operate();
+  Task<void> Judge();
+  void ChangePolicy();
   void Resolve(const FlowState& state);
   void Act(FlowAction::Kind kind, const FlowState& state, std::uint64_t operation = 0);
   std::string RefOf(std::uint64_t operation);
@@ -77,7 +81,7 @@ class Simulation {
   const bool has_faults_;
   SimBackend backend_;
   const std::shared_ptr<MemoryEventLog> log_;
-  std::shared_ptr<const Policy> policy_;
+  std::shared_ptr<const Policy> policy_, other_policy_;
   std::unique_ptr<Life> life_;
   std::vector<std::unique_ptr<Life>> graves_;
   std::vector<std::unique_ptr<Agent>> agents_;
