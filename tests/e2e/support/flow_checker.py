@@ -19,7 +19,8 @@ from support.checker import EXECUTED, MILLISECOND, event_time_ns
 ATTEMPTS_MAX = 10  # by one process; a start begins to count anew
 PAUSE_MIN = 450 * MILLISECOND
 UNDONE = ("refunds",)  # kinds of paths that only undo
-RESTING = ("SUCCEEDED", "ANSWER_LOST", "REJECTED", "PROVEN_ABSENT", "NOT_SENT", "COMPENSATED")
+RESTING = ("SUCCEEDED", "ANSWER_LOST", "REJECTED", "PROVEN_ABSENT", "NOT_SENT", "COMPENSATED",
+           "DENIED", "EXPIRED")
 
 
 class Step:
