@@ -44,10 +44,12 @@ void WarnAboutDeadline(Draft& draft, std::size_t index, const ApprovalRule& rule
   const Tool& tool = draft.policy.tools[index];
   const Flow* const flow = draft.policy.FlowOf(tool);
   if (flow == nullptr || !flow->deadline || *flow->deadline >= rule.expires) return;
+  // What is kept may still be approved: the flow is over, and fences nothing.
+  if (flow->on_deadline == OnDeadline::kKeep) return;
   draft.problems.Warn(draft.ToolPlace(index, "approval"),
                       draft.ToolKey(index, "approval") + ".expires",
                       "its flow " + flow->name +
-                          " has a deadline before a human must have decided; a flow that is over "
+                          " has a deadline before a human must have decided; a flow that breaks "
                           "takes the question back");
 }
 

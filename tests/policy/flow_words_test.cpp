@@ -70,6 +70,15 @@ TEST(FlowWordsTest, AFlowSaysHowItEndsAndIsCanceled) {
   });
 }
 
+TEST(FlowWordsTest, AQuestionThatItsBreakingFlowTakesBackIsWarnedAbout) {
+  ExpectRows({
+      {"flows: { f: { tools: [ mail ], deadline: 10s } }\n",
+       "warning: tools.mail.approval.expires: its flow f has a deadline before"},
+      {"flows: { f: { tools: [ mail ], deadline: 10s, on_deadline: keep } }\n", ""},
+      {"flows: { f: { tools: [ mail ], deadline: 1m } }\n", ""},
+  });
+}
+
 TEST(FlowWordsTest, AToolHasOneFlowAndTheErrorNamesBothPlaces) {
   ExpectRows({{"flows:\n  f: { tools: [ one ] }\n  g: { tools: [ two, one ] }\n",
                "p.yaml:11:22: error: flows.g.tools[1]: tool one is named in flow f too "
