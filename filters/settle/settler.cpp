@@ -56,6 +56,7 @@ std::uint32_t Settler::Jitter() {
 
 Task<void> Settler::Run() {
   co_await LoadOpen();
+  --to_add_;
   while (!is_stopping_) {
     Tick();
     if (entries_.empty()) {
@@ -108,9 +109,11 @@ Task<void> Settler::LoadOpen() {
 
 void Settler::Watch(const Event& uncertain) {
   if (uncertain.phase != Phase::kUncertain || !uncertain.settle) return;
+  ++to_add_;
   // Taken here: the caller's request still holds that policy.
   Post([this, event = uncertain, policy = parts_.policy(uncertain.policy_version)]() mutable {
     Add(std::move(event), std::move(policy));
+    --to_add_;
     Tick();
     Wake();
   });
@@ -139,6 +142,7 @@ void Settler::Add(Event event, std::shared_ptr<const Policy> policy) {
   const std::uint64_t operation = entry.event.operation;
   due_.emplace(entry.next_at, operation);
   entries_.emplace(operation, std::move(entry));
+  watched_ = entries_.size();
 }
 
 Task<bool> Settler::SettleNow(std::uint64_t operation, MonoTime deadline, Executor& executor) {
@@ -402,6 +406,7 @@ void Settler::Forget(std::uint64_t operation, bool is_settled) {
   TakeFromQueues(entry);
   waiting_.erase(operation);
   entries_.erase(at);
+  watched_ = entries_.size();
   for (Waiter& waiter : entry.waiters) {
     Tell(*waiter.executor, waiter.told, is_settled);
   }

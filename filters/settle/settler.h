@@ -2,6 +2,7 @@
 // (semantics 2.4 W4): in the background, and at once when a repeat asks.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -53,6 +54,10 @@ class Settler final : public Settling {
   // Ends Run() within kSettleTick plus a probe's timeout; waiting repeats are told false.
   void Stop();
 
+  // Operations that are being settled; before Run() has loaded what is open, one too many. Each
+  // that Watch() was told of is counted when Watch() returns. Thread-safe.
+  std::size_t settling() const { return to_add_ + watched_; }
+
   void Watch(const Event& uncertain) override;
   Task<bool> SettleNow(std::uint64_t operation, MonoTime deadline, Executor& executor) override;
   Task<SecondLook> LookAgain(Event absent, Executor& executor) override;
@@ -103,6 +108,8 @@ class Settler final : public Settling {
   std::uint32_t Jitter();
 
   const Parts parts_;
+  std::atomic<std::size_t> to_add_{1};   // Watch() posted them; and the loading of what is open
+  std::atomic<std::size_t> watched_{0};  // entries_.size()
 
   // Owned by the settler's thread.
   std::map<std::uint64_t, Entry> entries_;

@@ -238,7 +238,8 @@ HttpResponse AdminDoor::Failed(const Refusal& refusal, const HttpPeer& peer) {
   ++failures_;
   if (parts_.clock.Now() >= next_line_) {
     const std::string address = peer.address.to_string(), count = std::to_string(failures_);
-    Log(LogLevel::kWarn, "a login at the admin port failed",
+    LogForAudit(
+        LogLevel::kWarn, "a login at the admin port failed",
         {{"client", address}, {"reason", refusal.detail}, {"failed_since_last_line", count}});
     next_line_ = parts_.clock.Now() + std::chrono::seconds(1);
     failures_ = 0;
@@ -285,13 +286,13 @@ void AdminDoor::Record(const Visit& visit, const HttpPeer& peer, int status) {
   const std::string action =
       std::string(visit.endpoint->method) + " " + std::string(visit.endpoint->path);
   const std::string result = std::to_string(status), address = peer.address.to_string();
-  Log(LogLevel::kInfo, "an operator's order",
-      {{"operator", visit.who.name},
-       {"how", NameOf(visit.who.how)},
-       {"action", action},
-       {"target", visit.path},
-       {"status", result},
-       {"client", address}});
+  LogForAudit(LogLevel::kInfo, "an operator's order",
+              {{"operator", visit.who.name},
+               {"how", NameOf(visit.who.how)},
+               {"action", action},
+               {"target", visit.path},
+               {"status", result},
+               {"client", address}});
 }
 
 }  // namespace recourse

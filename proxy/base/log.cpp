@@ -33,7 +33,10 @@ std::optional<LogLevel> LogLevelFromName(std::string_view name) {
 }
 
 void Log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) {
-  if (level < g_least.load()) return;
+  if (level >= g_least.load()) LogForAudit(level, message, fields);
+}
+
+void LogForAudit(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) {
   const auto now =
       std::chrono::time_point_cast<std::chrono::milliseconds>(std::chrono::system_clock::now());
   const auto millis = now.time_since_epoch().count() % 1000;

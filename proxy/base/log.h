@@ -14,6 +14,9 @@ using LogField = std::pair<std::string_view, std::string_view>;
 
 // Writes one line. Never pass secrets, header values or bodies. Thread-safe.
 void Log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields = {});
+// The same, whatever the least level is: a record of who did what must not end by a setting.
+void LogForAudit(LogLevel level, std::string_view message,
+                 std::initializer_list<LogField> fields = {});
 // Lines below it are left out. Thread-safe.
 void SetLogLevel(LogLevel least);
 LogLevel LeastLogLevel();

@@ -39,19 +39,25 @@ ApprovalDesk::ApprovalDesk(const Parts& parts)
       webhook_(parts.webhook),
       clock_(parts.clock),
       executor_(parts.worker.thread),
-      runner_(
-          {.ledger = parts.ledger,
-           .executor = parts.worker.thread,
-           .timer = parts.worker.thread,
-           .clock = parts.clock,
-           .policy = [&versions = parts.versions] { return versions.Current(); },
-           .send = [&worker = parts.worker](
-                       RequestContext& context) { return FromIdempotency(worker.chain)(context); },
-           .tell = [this](const Event& event) { Tell(event); }}),
+      runner_({.ledger = parts.ledger,
+               .executor = parts.worker.thread,
+               .timer = parts.worker.thread,
+               .clock = parts.clock,
+               .policy = [&versions = parts.versions] { return versions.Current(); },
+               .send = [this, &worker = parts.worker](
+                           RequestContext& context) { return Send(worker, context); },
+               .tell = [this](const Event& event) { Tell(event); }}),
       api_({.ledger = parts.ledger,
             .runner = runner_,
             .clock = parts.clock,
             .policy = [&versions = parts.versions] { return versions.Current(); }}) {}
+
+Task<Result<Outcome>> ApprovalDesk::Send(Worker& worker, RequestContext& context) {
+  ++sending_;
+  Result<Outcome> outcome = co_await FromIdempotency(worker.chain)(context);
+  --sending_;
+  co_return outcome;
+}
 
 void ApprovalDesk::Start() {
   std::vector<Job> start;

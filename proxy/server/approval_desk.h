@@ -29,18 +29,22 @@ class ApprovalDesk {
   // Lets no further call begin. Thread-safe, as sends(): one is still on its way.
   void Stop() { runner_.Stop(); }
   bool sends() const { return sends_; }
+  // Approved calls that are being sent. Thread-safe.
+  std::size_t sending() const { return sending_; }
 
   ApprovalRunner& runner() { return runner_; }
   ApprovalApi& api() { return api_; }
 
  private:
   void Tell(const Event& event);
+  Task<Result<Outcome>> Send(Worker& worker, RequestContext& context);
 
   Metrics& metrics_;
   Webhook& webhook_;
   const Clock& clock_;
   Executor& executor_;
   std::atomic<bool> sends_{false};  // the runner works
+  std::atomic<std::size_t> sending_{0};
   ApprovalRunner runner_;
   ApprovalApi api_;
 };

@@ -1,17 +1,19 @@
 #include "proxy/server/head_keeper.h"
 
+#include <fmt/format.h>
+
+#include <filesystem>
 #include <utility>
 
 #include "proxy/base/log.h"
 #include "proxy/server/event_json.h"
-#include "proxy/server/files.h"
-#include "proxy/server/signed_head.h"
 #include "proxy/server/startup.h"
 
 namespace recourse {
 namespace {
 
 constexpr std::size_t kKeyFileBytesMax = 4'096;
+constexpr std::size_t kHeadFileBytesMax = std::size_t{1} << 20;
 
 EvpKeyPtr KeyOrThrow(const std::string& path) {
   if (path.empty()) return nullptr;
@@ -28,6 +30,7 @@ HeadKeeper::HeadKeeper(const Config& config, Ledger& ledger, const Clock& clock)
     : file_(config.ledger_head_file),
       every_(config.ledger_head_every),
       ledger_(ledger),
+      auditor_(dynamic_cast<LedgerAuditor*>(&ledger)),
       clock_(clock),
       key_(KeyOrThrow(config.ledger_head_key)) {}
 
@@ -52,16 +55,74 @@ void HeadKeeper::Keep() {
   if (!Sign(*key_, head)) {
     kept = std::unexpected("OpenSSL cannot sign it");
   } else if (!file_.empty()) {
-    kept = WriteFileAtomically(file_, ToJson(head) + "\n");
+    kept = KeepInFile(stats, head);
   }
-  if (!kept && !std::exchange(has_failed_, true)) {
+  Tell(kept);
+  if (tell_ && !head.signature.empty()) tell_(ToJson(head));
+}
+
+FileResult<void> HeadKeeper::KeepInFile(const LedgerStats& stats, const SignedHead& head) {
+  if (!may_replace_) {
+    const auto objection = Objection(stats);
+    if (!objection) return std::unexpected(objection.error());
+    if (!objection->empty()) {
+      return std::unexpected(
+          *objection +
+          "; the file is the proof, and it is left as it is: keep a copy of it, find out what "
+          "happened to the data, and move the file away to have heads kept again");
+    }
+    may_replace_ = true;
+  }
+  return WriteFileAtomically(file_, ToJson(head) + "\n");
+}
+
+FileResult<std::string> HeadKeeper::Objection(const LedgerStats& stats) const {
+  std::error_code error;
+  if (std::filesystem::status(file_, error).type() == std::filesystem::file_type::not_found) {
+    return std::string();
+  }
+  const auto text = ReadInputFile(file_, kHeadFileBytesMax);
+  if (!text) return std::unexpected(text.error());
+  const auto kept = ParseSignedHead(*text);
+  const bool is_ours = kept && kept->ledger == stats.identity && IsSignedBy(*key_, *kept);
+  return is_ours ? Compare(stats, *kept) : std::string();
+}
+
+FileResult<std::string> HeadKeeper::Compare(const LedgerStats& stats,
+                                            const SignedHead& kept) const {
+  if (kept.row > stats.last_id) {
+    return fmt::format(
+        "row {} was signed at {}, and the ledger does not reach it any more: it was put back to an "
+        "older copy, or cut",
+        kept.row, kept.time);
+  }
+  if (kept.row < stats.first_id) return std::string();  // retention has removed it
+  Digest hash = stats.head;
+  if (kept.row < stats.last_id) {
+    const auto rows = auditor_->Rows(kept.row - 1, kept.row, 1);
+    if (!rows || rows->empty()) {
+      return std::unexpected(
+          fmt::format("row {}, which the file signs, cannot be read to be compared", kept.row));
+    }
+    hash = RowHash(rows->front().bytes);
+  }
+  if (hash == kept.hash) return std::string();
+  return fmt::format(
+      "row {} is not the one that was signed at {}: the ledger was put back to an older copy and "
+      "went on, or was rewritten",
+      kept.row, kept.time);
+}
+
+// Once for each reason: it is tried again all the time.
+void HeadKeeper::Tell(const FileResult<void>& kept) {
+  const std::string before = std::exchange(told_, kept ? std::string() : kept.error());
+  if (!kept && told_ != before) {
     Log(LogLevel::kError, "the signed head of the ledger cannot be kept; it is tried again",
-        {{"file", file_}, {"reason", kept.error()}});
+        {{"file", file_}, {"reason", told_}});
   }
-  if (kept && std::exchange(has_failed_, false)) {
+  if (kept && !before.empty()) {
     Log(LogLevel::kInfo, "the signed head of the ledger is kept again", {{"file", file_}});
   }
-  if (tell_ && !head.signature.empty()) tell_(ToJson(head));
 }
 
 }  // namespace recourse

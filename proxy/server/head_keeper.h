@@ -4,14 +4,18 @@
 #include <functional>
 #include <string>
 
+#include "filters/ledger/audit.h"
 #include "filters/ledger/ledger.h"
 #include "proxy/base/clock.h"
 #include "proxy/base/ed25519.h"
 #include "proxy/server/config.h"
+#include "proxy/server/files.h"
+#include "proxy/server/signed_head.h"
 
 namespace recourse {
 
-// One thread at a time, which may block on the file.
+// One thread at a time, which may block on the files. A head in the file that speaks against the
+// ledger is the proof that the ledger was put back, cut or rewritten: it is left as it is.
 class HeadKeeper {
  public:
   // Does nothing without --ledger-head-key. Throws StartupError when the key cannot be used.
@@ -26,15 +30,22 @@ class HeadKeeper {
 
  private:
   void Keep();
+  FileResult<void> KeepInFile(const LedgerStats& stats, const SignedHead& head);
+  // What the head that was signed before says against the ledger; empty: nothing.
+  FileResult<std::string> Objection(const LedgerStats& stats) const;
+  FileResult<std::string> Compare(const LedgerStats& stats, const SignedHead& kept) const;
+  void Tell(const FileResult<void>& kept);
 
   const std::string file_;  // empty: none
   const Millis every_;
   Ledger& ledger_;
+  LedgerAuditor* const auditor_;  // null: the ledger could not be opened
   const Clock& clock_;
   EvpKeyPtr key_;  // null: there is nothing to do
   std::function<void(std::string)> tell_;
   MonoTime due_{};
-  bool has_failed_ = false;  // the last time, which the log told
+  bool may_replace_ = false;  // the file was compared: from now on all of it is of this process
+  std::string told_;          // why it failed the last time, as the log told it; empty: it did not
 };
 
 }  // namespace recourse

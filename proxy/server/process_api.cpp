@@ -33,12 +33,13 @@ HttpResponse ChangeLevel(const std::string& body) {
   return LevelAnswer();
 }
 
-// Nothing is being worked on. What waits for a human is not waited for.
+// Nothing is being worked on. What waits for a human is not waited for, nor an unknown outcome that
+// nobody settles. `work` was read before `stats`: what is settled may break a flow.
 bool IsSettled(const ProcessApi::Work& work, const LedgerStats& stats, Mode mode) {
-  if (work.connections > 0 || work.writes > 0) return false;
+  if (work.connections > 0 || work.writes > 0 || work.approved > 0) return false;
   // In observe mode nothing of the ledger is ever settled or undone.
-  return mode == Mode::kObserve ||
-         (stats.running == 0 && stats.uncertain == 0 && stats.flows_breaking == 0);
+  return mode == Mode::kObserve || ((work.settling == 0 || stats.uncertain == 0) &&
+                                    stats.running == 0 && stats.flows_breaking == 0);
 }
 
 }  // namespace

@@ -20,6 +20,8 @@ class ProcessApi {
     bool is_draining = false;     // takes no new connections, until it ends
     std::size_t connections = 0;  // of agents
     std::size_t writes = 0;       // being worked on, or written down in observe mode
+    std::size_t approved = 0;     // calls that are being sent after a human's yes
+    std::size_t settling = 0;     // unknown outcomes; read last, as the others end by adding to it
   };
   struct Parts {
     Ledger& ledger;

@@ -300,7 +300,9 @@ ProcessApi::Work Runtime::WorkForStatus() const {
   return {.is_ready = probe_api_.ready,
           .is_draining = services_.draining,
           .connections = services_.sessions,
-          .writes = services_.write_flows + services_.observing};
+          .writes = services_.write_flows + services_.observing,
+          .approved = approvals_->sending(),
+          .settling = settler_->settling()};
 }
 
 void Runtime::WritePorts() {

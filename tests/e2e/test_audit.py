@@ -266,7 +266,7 @@ def verify(process, head, key):
 
 
 def test_a_ledger_that_was_put_back_is_noticed_by_its_signed_head(double, keys, tmp_path, token):
-    head, old, kept = tmp_path / "head.json", tmp_path / "old", tmp_path / "kept.json"
+    head, old, moved = tmp_path / "head.json", tmp_path / "old", tmp_path / "moved.json"
     process = Recourse(tmp_path / "recourse", standard(double), signing(keys, head))
     with process:
         write(process, f"/plain/{token}-before")
@@ -281,21 +281,47 @@ def test_a_ledger_that_was_put_back_is_noticed_by_its_signed_head(double, keys, 
         last = await_head(process, head)
         assert verify(process, head, keys.public).returncode == 0
         process.kill()
-        shutil.copy(head, kept)
         shutil.rmtree(process.data)
         shutil.copytree(old, process.data)
         process.start()
-        run = verify(process, kept, keys.public)
+        write(process, f"/plain/{token}-more")
+        wait_until(lambda: "does not reach it any more" in process.stderr())
+        run = verify(process, head, keys.public)
         assert run.returncode == 78 and "put back to an older copy" in run.stderr, run
         for i in range(20):
             write(process, f"/plain/{token}-other-{i}")
         assert process.admin("GET", "/ledger")["last_id"] >= last["row"]
-        run = verify(process, kept, keys.public)
+        other_row = f"row {last['row']} is not the one that was signed"
+        wait_until(lambda: other_row in process.stderr())
+        run = verify(process, head, keys.public)
         assert run.returncode == 78 and "rewritten" in run.stderr, run
-        forged = json.loads(kept.read_text())
-        kept.write_text(json.dumps({**forged, "row": 1}))
-        run = verify(process, kept, keys.public)
+        assert process.stop() == 0  # signs once more
+        assert json.loads(head.read_text()) == last
+        process.start()
+        head.rename(moved)
+        await_head(process, head)
+        assert verify(process, head, keys.public).returncode == 0
+        assert verify(process, moved, keys.public).returncode == 78
+        forged = json.loads(moved.read_text())
+        moved.write_text(json.dumps({**forged, "row": 1}))
+        run = verify(process, moved, keys.public)
         assert run.returncode == 1 and "not signed" in run.stderr, run
+
+
+def test_a_file_that_proves_nothing_of_this_ledger_is_replaced(double, keys, tmp_path, token):
+    head, stranger = tmp_path / "head.json", tmp_path / "stranger"
+    stranger.mkdir()
+    forger = Keys(stranger)
+    with Recourse(tmp_path / "forged", standard(double), signing(forger, head)) as other:
+        for i in range(20):
+            write(other, f"/plain/{token}-of-another-{i}")
+        await_head(other, head)
+    process = Recourse(tmp_path / "recourse", standard(double), signing(keys, head))
+    for text in (head.read_text(), "", '{"row": 9}'):
+        head.write_text(text)
+        with process:
+            write(process, f"/plain/{token}-{len(text)}")
+            wait_until(lambda: verify(process, head, keys.public).returncode == 0)
 
 
 def test_who_accepted_a_restored_ledger_and_why_is_in_the_chain(

@@ -67,20 +67,31 @@ def test_status_tells_on_one_screen_what_the_api_tells(recourse, double, token):
 
 
 def test_the_log_level_changes_at_once_and_only_to_what_there_is(fresh):
-    def reload_lines():
-        fresh.admin("POST", "/policy/reload")
-        return fresh.stderr().count("an operator's order")
-
-    before = reload_lines()
     assert fresh.cli("log-level").stdout == "info\n"
     assert fresh.cli("log-level", "error").stdout == "error\n"
-    silent = reload_lines()
-    assert silent == before, "the order that made it silent comes after the change"
+    assert fresh.cli("drain").returncode == 0
+    assert '"msg":"draining"' not in fresh.stderr(), "a line of info"
     assert json.loads(fresh.cli("log-level", "info", "--json").stdout) == {"level": "info"}
-    assert reload_lines() == silent + 2  # the order to talk again, and the reload
     for bad in ("", "{}", '{"level":"loud"}', '{"level":1}', '{"level":"info","x":1}', "[1]"):
         status, problem = put_level(fresh, bad)
         assert status == 400 and "debug, info, warn, error" in problem["detail"], bad
+
+
+def test_no_log_level_hides_what_operators_did_and_who_failed_to_log_in(fresh):
+    def lines(what):
+        told = [json.loads(line) for line in fresh.stderr().splitlines() if what in line]
+        return [line for line in told if line["msg"] == what]
+
+    def orders():
+        return [line["action"] for line in lines("an operator's order")]
+
+    before = orders()
+    assert fresh.cli("log-level", "error").returncode == 0
+    fresh.admin("POST", "/policy/reload")
+    assert orders() == [*before, "PUT /log-level", "POST /policy/reload"]
+    assert admin(fresh, "GET", "/status", {"Authorization": "Bearer guessed"})[0] == 401
+    (failed,) = lines("a login at the admin port failed")
+    assert failed["level"] == "warn"
 
 
 def test_a_drain_ends_what_runs_takes_nothing_new_and_leaves_the_process_for_operators(
@@ -117,6 +128,44 @@ def refuses(recourse):
         return False
     except (ConnectionRefusedError, ConnectionResetError):  # reset: closed while it was made
         return True
+
+
+LETTERS = """\
+  letters.send:
+    match: POST shop /letters/{token}
+    effect: write
+    undo: none
+    reason: a letter cannot be called back
+"""
+
+
+def uncertain(recourse):
+    return recourse.admin("GET", "/ledger")["uncertain"]
+
+
+def test_a_drain_waits_for_what_a_probe_may_tell_and_not_for_what_nothing_can(
+    double, tmp_path, token
+):
+    with Recourse(tmp_path, flows.policy(double, tools=LETTERS)) as recourse:
+        agent = flows.Shop(recourse, double).agent(token)
+        for kind in ("letters", "orders"):
+            agent.script(kind, ["read", "fin"])
+        found = json.dumps({"items": [{"id": "o-1"}]})
+        double.script("GET", f"/orders/{token}", ["read", {"gate": token}, {
+            "send": f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+                    f"Content-Length: {len(found)}\r\n\r\n{found}"}])  # fmt: skip
+        for kind in ("letters", "orders"):
+            assert agent.call(kind).status in (502, 504)
+        assert uncertain(recourse) == 2
+        early = recourse.cli("drain", "--wait", "1s")
+        assert early.returncode == 1 and "draining, not settled yet" in early.stdout, early
+        double.open_gate(token)
+        settled = recourse.cli("drain", "--wait", f"{int(WAIT_MAX) - 5}s")
+        assert settled.returncode == 0 and "1 of unknown outcome" in settled.stdout, settled
+        assert recourse.stop() == 0
+        recourse.start()
+        again = recourse.cli("drain", "--wait", f"{int(WAIT_MAX) - 5}s")
+        assert again.returncode == 0 and uncertain(recourse) == 1, again
 
 
 def test_a_drain_lets_flows_be_undone(fresh, double, token):
