@@ -122,8 +122,8 @@ MUTANTS = (
     Mutant(
         "empty-undo", "what provably had no effect is not undone",
         "filters/ledger/flow.cpp",
-        "MayHaveEffect",
-        "true || MayHaveEffect",
+        "  return MayHaveEffect(step.phase) && step.end",
+        "  return step.phase != Phase::kNone && step.end",
     ),
     Mutant(
         "approval-used-twice", "an approval starts one call",
