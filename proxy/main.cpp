@@ -22,6 +22,7 @@
 #include "proxy/server/operator_commands.h"
 #include "proxy/server/otlp_options.h"
 #include "proxy/server/process_commands.h"
+#include "proxy/server/redirect_commands.h"
 #include "proxy/server/runtime.h"
 
 namespace recourse {
@@ -402,6 +403,7 @@ int main(int argc, char** argv) {
       app, args.admin, [&args](CLI::App& command) { recourse::AddAdminOptions(command, args); },
       args.exit_code);
   recourse::AddOperators(app, args.exit_code);
+  recourse::AddRedirect(app, args.exit_code);
   recourse::AddDrill(app, args.exit_code);
   recourse::AddLedger(
       app, args.admin, [&args](CLI::App& command) { recourse::AddAdminOptions(command, args); },

@@ -1,0 +1,11 @@
+// `recourse redirect show`, `install` and `remove`.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace recourse {
+
+// `exit_code` outlives the app.
+void AddRedirect(CLI::App& app, int& exit_code);
+
+}  // namespace recourse
