@@ -12,14 +12,18 @@ namespace {
 
 constexpr std::size_t kParentAt = 36;  // in "00-<32 digits>-<16 digits>-01"
 constexpr std::size_t kParentDigits = 16;
+constexpr std::size_t kFlagsAt = kParentAt + kParentDigits + 1;
+constexpr std::size_t kFlagsDigits = 2;
 
+// As the chain left it when the call asked: the parent is the span of that call.
 TraceContext TraceOf(const Event& event) {
   TraceContext trace;
   trace.trace_id = event.trace_id;
   trace.from_client = true;
   if (const std::string* field = FindHeader(event.request->headers, "traceparent");
-      field != nullptr && field->size() >= kParentAt + kParentDigits) {
+      field != nullptr && field->size() == kFlagsAt + kFlagsDigits) {
     trace.parent_id = field->substr(kParentAt, kParentDigits);
+    trace.flags = field->substr(kFlagsAt);
   }
   return trace;
 }

@@ -6,7 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "filters/trace/traceparent.h"
+#include "filters/tracing.h"
 #include "proxy/base/log.h"
+#include "proxy/server/attempts.h"
 #include "proxy/server/metrics.h"
 
 namespace recourse {
@@ -32,6 +35,33 @@ const char* ResultOf(const Event& event) {
   }
 }
 
+bool IsSampled(const TraceContext& trace) {
+  const std::string field = FormatTraceparent(trace);
+  const auto read = ReadTraceparent(field);
+  return read && read->IsSampled();
+}
+
+// The span of the call that asked for the approval, as far as its attempts repeat it. It was told
+// of when that call was answered.
+Span CallOf(const RequestContext& context, const Result<Outcome>& outcome) {
+  Span call;
+  call.trace.Set(context.trace.trace_id);
+  call.id.Set(context.trace.parent_id);
+  call.policy = context.policy;
+  call.tool = context.tool;
+  call.backend = context.backend;
+  const std::string& method = context.request.method;
+  call.method[method.copy(call.method, limits::kMethodBytesMax)] = '\0';
+  call.effect = "write";
+  call.event = std::to_string(context.approved);
+  if (outcome) {
+    const HttpResponse& told = outcome->local ? outcome->local->response : outcome->answer.response;
+    call.outcome = OutcomeOf(told);
+    if (const auto* event = FindHeader(told.headers, "Recourse-Event")) call.event = *event;
+  }
+  return call;
+}
+
 }  // namespace
 
 ApprovalDesk::ApprovalDesk(const Parts& parts)
@@ -53,9 +83,18 @@ ApprovalDesk::ApprovalDesk(const Parts& parts)
             .policy = [&versions = parts.versions] { return versions.Current(); }}) {}
 
 Task<Result<Outcome>> ApprovalDesk::Send(Worker& worker, RequestContext& context) {
+  const std::shared_ptr<PolicyView> view = worker.view;
+  context.is_traced = worker.services.tracer != nullptr && IsSampled(context.trace);
   ++sending_;
   Result<Outcome> outcome = co_await FromIdempotency(worker.chain)(context);
   --sending_;
+  RequestRecord record;
+  record.backend = context.backend;
+  record.effect = "write";
+  NoteAttempts(context, worker.span_ids, record);
+  // The moment in which a reload reaches this thread is missing from the metrics.
+  if (view->policy == context.policy) view->metrics.CountTries(record);
+  if (context.is_traced) TellAttempts(CallOf(context, outcome), record, *worker.services.tracer);
   co_return outcome;
 }
 

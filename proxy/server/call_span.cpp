@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "filters/trace/traceparent.h"
+#include "proxy/server/attempts.h"
 #include "proxy/server/read_exchange.h"
 #include "proxy/server/tracer.h"
 
@@ -72,22 +73,7 @@ void Session::EndSpan(MonoTime ended) {
   call.event = record_.event;
   call.status = record_.status;
   call.is_replayed = record_.replayed;
-  for (std::size_t i = 0; i < record_.tries.size(); ++i) {
-    const RequestRecord::Try& one = record_.tries.at(i);
-    if (one.ended == MonoTime{}) break;
-    Span attempt = call;
-    attempt.of = Span::Of::kAttempt;
-    attempt.parent = call.id;
-    attempt.id = one.span_id;
-    attempt.began = one.began;
-    attempt.ended = one.ended;
-    attempt.error = one.error;
-    attempt.status = one.status;
-    attempt.resend_count = static_cast<int>(i);
-    attempt.is_replayed = false;
-    std::memcpy(attempt.peer, record_.peer, sizeof attempt.peer);
-    services_.tracer->Add(std::move(attempt));
-  }
+  TellAttempts(call, record_, *services_.tracer);
   services_.tracer->Add(std::move(call));
 }
 

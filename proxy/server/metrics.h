@@ -110,6 +110,8 @@ class RequestMetrics {
 
   // A request that has ended.
   void Count(const RequestRecord& record, std::chrono::nanoseconds took);
+  // Only its attempts at the backend, which is one of this policy.
+  void CountTries(const RequestRecord& record);
 
  private:
   static constexpr std::size_t kMethods = 8;
@@ -122,7 +124,6 @@ class RequestMetrics {
     prometheus::Counter* ok = nullptr;
     Latency* duration = nullptr;
   };
-  void CountTries(const RequestRecord& record);
 
   Metrics& metrics_;
   const Tool* first_tool_;

@@ -1,11 +1,11 @@
 // Writes are read whole, run through the filter chain, and answered from what was recorded.
 #include <algorithm>
-#include <array>
 
 #include "filters/answers.h"
 #include "policy/method_override.h"
 #include "proxy/base/crash_point.h"
 #include "proxy/net/body_pace.h"
+#include "proxy/server/attempts.h"
 #include "proxy/server/session.h"
 
 namespace recourse {
@@ -56,15 +56,6 @@ class Held {
 std::string_view ContentTypeOf(const HttpRequest& request) {
   const std::string* type = FindHeader(request.headers, "Content-Type");
   return type == nullptr ? std::string_view() : *type;
-}
-
-// The same word as a text that outlives the answer; empty for none of those.
-std::string_view OutcomeOf(const WriteAnswer& answer) {
-  constexpr std::array<std::string_view, 6> kOutcomes{"executed", "not_executed", "unknown",
-                                                      "pending",  "rejected",     "compensated"};
-  const std::string* const told = FindHeader(answer.response.headers, "Recourse-Outcome");
-  const auto known = told == nullptr ? kOutcomes.end() : std::ranges::find(kOutcomes, *told);
-  return known == kOutcomes.end() ? std::string_view() : *known;
 }
 
 std::string_view ResultLabel(const RequestContext& context, std::optional<ErrorCode> error) {
@@ -162,24 +153,10 @@ void Session::FillContext(const RouteMatch& match, std::string_view query, bool 
 }
 
 void Session::NoteWrite(const RequestContext& context, const WriteAnswer& answer) {
-  record_.attempts = context.attempts;
-  record_.SetPeer(context.peer);
+  NoteAttempts(context, worker_.span_ids, record_);
   record_.replayed = context.replayed;
-  record_.outcome = OutcomeOf(answer);
+  record_.outcome = OutcomeOf(answer.response);
   if (answer.error) record_.error = FactsOf(*answer.error).slug;
-  const std::size_t tries = std::min(context.tries.size(), record_.tries.size());
-  for (std::size_t i = 0; i < tries; ++i) {
-    const DispatchTry& from = context.tries[i];
-    RequestRecord::Try& to = record_.tries.at(i);
-    to = {from.began,
-          from.ended,
-          from.status,
-          from.error ? FactsOf(*from.error).slug : std::string_view(),
-          {}};
-    record_.with_backend += from.ended - from.began;
-    if (span_.is_on && from.was_sent) to.span_id.Set(context.attempt_span);
-    if (span_.is_on && !from.was_sent) worker_.span_ids.Fill(to.span_id);
-  }
   record_.SetTrace(context.trace.trace_id, context.trace.parent_id);
   if (const auto* event = FindHeader(answer.response.headers, "Recourse-Event")) {
     record_.event = *event;
