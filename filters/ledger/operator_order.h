@@ -8,7 +8,7 @@
 namespace recourse {
 
 struct OperatorOrder {
-  std::string what;            // "ledger.accept"
+  std::string what;            // "ledger.accept", "drain", ...; openapi.json has all
   std::string who;             // the operator's name; "admin" with the shared token
   std::string reason;          // in their words; may be empty
   std::string policy_version;  // in force then

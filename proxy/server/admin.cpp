@@ -15,6 +15,7 @@
 #include "proxy/base/hash.h"
 #include "proxy/base/json_object.h"
 #include "proxy/base/limits.h"
+#include "proxy/base/log.h"
 #include "proxy/server/build_commit.h"
 #include "proxy/server/event_json.h"
 #include "proxy/server/policy_api.h"
@@ -76,7 +77,7 @@ ServedAnswer AdminApi::Do(const AdminDoor::Visit& visit, const HttpRequest& requ
   if (path == "/approvals" || path.starts_with("/approvals/")) {
     return parts_.approvals().Handle(request, path, visit.query, visit.who);
   }
-  if (ProcessApi::Has(path)) return process_.Handle(request, path);
+  if (ProcessApi::Has(path)) return process_.Handle(request, path, visit.who);
   if (path == "/policy/explain") {
     return PolicyExplain(*parts_.reloader.versions().Current(), request, visit.query);
   }
@@ -105,14 +106,33 @@ ServedAnswer AdminApi::Do(const AdminDoor::Visit& visit, const HttpRequest& requ
 ServedAnswer AdminApi::Post(const AdminDoor::Visit& visit, const HttpRequest& request) {
   const std::string_view path = visit.path;
   if (path == "/ledger/verify") return JsonAnswer(ToJson(parts_.ledger.Verify()));
-  if (path == "/ledger/backup") return Backup();
+  if (path == "/ledger/backup") return Backup(visit.who);
   if (path == "/ledger/accept") return Accept(visit.who, request.body);
   if (path != "/policy/reload") return Problem(404, "Not found", "nobody answers this path");
+  NoteOrder(visit.who, "policy.reload");
   const ReloadReport report = parts_.reloader.Reload("api");
   if (report.result != ReloadReport::Result::kRefused) return JsonAnswer(ToJson(report));
   HttpResponse response = Problem(422, "Not reloaded", "");
   response.body = RefusedReloadJson(report);
   return response;
+}
+
+Result<void> AdminApi::RecordOrder(const Operator& who, std::string what, std::string reason) {
+  if (auditor_ == nullptr) return {};
+  const auto policy = parts_.reloader.versions().Current();
+  return auditor_->RecordOrder({.what = std::move(what),
+                                .who = who.name,
+                                .reason = std::move(reason),
+                                .policy_version = policy->version,
+                                .policy = policy->digest});
+}
+
+// A ledger in trouble is when these are needed most, so they are done without it as well.
+void AdminApi::NoteOrder(const Operator& who, std::string what) {
+  const auto recorded = RecordOrder(who, what, {});
+  if (recorded) return;
+  LogForAudit(LogLevel::kWarn, "an operator's order is not in the hash chain",
+              {{"operator", who.name}, {"what", what}, {"reason", recorded.error().detail()}});
 }
 
 // Who accepted it, and why, is durable before it is so.
@@ -129,14 +149,9 @@ HttpResponse AdminApi::Accept(const Operator& who, const std::string& body) {
     return Problem(400, "Bad body",
                    fmt::format("the reason has more than {} bytes", limits::kFlowReasonBytesMax));
   }
-  const auto policy = parts_.reloader.versions().Current();
-  if (auditor_ != nullptr && parts_.ledger.Stats().restored) {
+  if (parts_.ledger.Stats().restored) {
     const auto recorded =
-        auditor_->RecordOrder({.what = "ledger.accept",
-                               .who = who.name,
-                               .reason = reason == nullptr ? std::string() : reason->text,
-                               .policy_version = policy->version,
-                               .policy = policy->digest});
+        RecordOrder(who, "ledger.accept", reason == nullptr ? std::string() : reason->text);
     if (!recorded) return Problem(503, "Not accepted", recorded.error().detail());
   }
   if (auto accepted = parts_.ledger.AcceptRestored(); !accepted) {
@@ -236,7 +251,7 @@ HttpResponse AdminApi::ListEvents(std::string_view query) {
   return JsonAnswer(std::move(body));
 }
 
-ServedAnswer AdminApi::Backup() {
+ServedAnswer AdminApi::Backup(const Operator& who) {
   // A LedgerCopy as the server's body.
   class Source final : public BodySource {
    public:
@@ -247,6 +262,7 @@ ServedAnswer AdminApi::Backup() {
    private:
     const std::unique_ptr<LedgerCopy> copy_;
   };
+  NoteOrder(who, "ledger.backup");
   auto copy = parts_.ledger.StartCopy();
   if (!copy) return Problem(409, "No backup", copy.error());
   return {HttpResponse{200, "OK", {{"Content-Type", "application/octet-stream"}}, {}},

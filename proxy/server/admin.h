@@ -52,7 +52,9 @@ class AdminApi {
                   .clock = parts_.clock,
                   .reloader = parts_.reloader,
                   .work = parts_.work,
-                  .drain = parts_.drain}),
+                  .drain = parts_.drain,
+                  .note = [this](const Operator& who,
+                                 std::string what) { NoteOrder(who, std::move(what)); }}),
         auditor_(dynamic_cast<LedgerAuditor*>(&parts_.ledger)) {}
   ServedAnswer Handle(const HttpRequest& request, const HttpPeer& peer);
   // Something was committed: who watches is told. Any thread; never blocks.
@@ -65,7 +67,10 @@ class AdminApi {
   ServedAnswer Post(const AdminDoor::Visit& visit, const HttpRequest& request);
   HttpResponse Accept(const Operator& who, const std::string& body);
   HttpResponse ListRows(std::string_view query);
-  ServedAnswer Backup();
+  ServedAnswer Backup(const Operator& who);
+  // Who ordered what, for the hash chain; before it is done. Without a ledger it is in the log.
+  Result<void> RecordOrder(const Operator& who, std::string what, std::string reason);
+  void NoteOrder(const Operator& who, std::string what);
   HttpResponse ListEvents(std::string_view query);
   HttpResponse ShowEvent(std::string_view id);
   HttpResponse ShowReport(std::string_view query);

@@ -19,20 +19,6 @@ HttpResponse LevelAnswer() {
   return JsonAnswer(std::move(body));
 }
 
-HttpResponse ChangeLevel(const std::string& body) {
-  const auto json = ParseJson(body);
-  const bool is_level = json && json->members.size() == 1 && json->members.front().first == "level";
-  const auto level = is_level ? LogLevelFromName(json->members.front().second.text) : std::nullopt;
-  if (!level) {
-    return Problem(
-        400, "Bad body",
-        "the body must be a JSON object such as {\"level\": \"debug\"}; accepted: debug, "
-        "info, warn, error");
-  }
-  SetLogLevel(*level);
-  return LevelAnswer();
-}
-
 // Nothing is being worked on. What waits for a human is not waited for, nor an unknown outcome that
 // nobody settles. `work` was read before `stats`: what is settled may break a flow.
 bool IsSettled(const ProcessApi::Work& work, const LedgerStats& stats, Mode mode) {
@@ -44,17 +30,34 @@ bool IsSettled(const ProcessApi::Work& work, const LedgerStats& stats, Mode mode
 
 }  // namespace
 
-HttpResponse ProcessApi::Handle(const HttpRequest& request, std::string_view path) {
-  if (path == "/drain") return Drain();
+HttpResponse ProcessApi::Handle(const HttpRequest& request, std::string_view path,
+                                const Operator& who) {
+  if (path == "/drain") return Drain(who);
   if (path == "/status") return Status();
-  return request.method == "PUT" ? ChangeLevel(request.body) : LevelAnswer();
+  return request.method == "PUT" ? ChangeLevel(request.body, who) : LevelAnswer();
 }
 
-HttpResponse ProcessApi::Drain() {
+HttpResponse ProcessApi::ChangeLevel(const std::string& body, const Operator& who) {
+  const auto json = ParseJson(body);
+  const bool is_level = json && json->members.size() == 1 && json->members.front().first == "level";
+  const auto level = is_level ? LogLevelFromName(json->members.front().second.text) : std::nullopt;
+  if (!level) {
+    return Problem(
+        400, "Bad body",
+        "the body must be a JSON object such as {\"level\": \"debug\"}; accepted: debug, "
+        "info, warn, error");
+  }
+  parts_.note(who, "log-level." + std::string(NameOf(*level)));
+  SetLogLevel(*level);
+  return LevelAnswer();
+}
+
+HttpResponse ProcessApi::Drain(const Operator& who) {
   const Work work = parts_.work();
   if (!work.is_ready && !work.is_draining) {
     return Problem(503, "Not now", "the process is still starting; ask again in a moment");
   }
+  if (!work.is_draining) parts_.note(who, "drain");
   parts_.drain();
   return Status();
 }

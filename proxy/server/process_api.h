@@ -5,13 +5,15 @@
 #include <string>
 
 #include "filters/ledger/ledger.h"
+#include "proxy/admin/operator.h"
 #include "proxy/base/clock.h"
 #include "proxy/base/http_message.h"
 #include "proxy/server/policy_reload.h"
 
 namespace recourse {
 
-// GET /status, POST /drain, GET and PUT /log-level. On the admin thread; never blocks.
+// GET /status, POST /drain, GET and PUT /log-level. On the admin thread; blocks no longer than
+// Parts::note.
 class ProcessApi {
  public:
   // What the threads work on.
@@ -29,6 +31,8 @@ class ProcessApi {
     const PolicyReloader& reloader;
     std::function<Work()> work;
     std::function<void()> drain;  // again: does nothing. Only of a process that is_ready
+    // Remembers who ordered what; called before it is done.
+    std::function<void(const Operator& who, std::string what)> note;
   };
   explicit ProcessApi(Parts parts)
       : parts_(std::move(parts)), started_(parts_.clock.WallNow()), began_(parts_.clock.Now()) {}
@@ -37,11 +41,12 @@ class ProcessApi {
   static bool Has(std::string_view path) {
     return path == "/status" || path == "/drain" || path == "/log-level";
   }
-  HttpResponse Handle(const HttpRequest& request, std::string_view path);
+  HttpResponse Handle(const HttpRequest& request, std::string_view path, const Operator& who);
 
  private:
   HttpResponse Status() const;
-  HttpResponse Drain();
+  HttpResponse Drain(const Operator& who);
+  HttpResponse ChangeLevel(const std::string& body, const Operator& who);
 
   const Parts parts_;
   const WallTime started_;
