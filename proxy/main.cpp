@@ -14,6 +14,7 @@
 #include "proxy/drill/drill_command.h"
 #include "proxy/server/admin_client.h"
 #include "proxy/server/approval_commands.h"
+#include "proxy/server/ca_commands.h"
 #include "proxy/server/command_line.h"
 #include "proxy/server/config.h"
 #include "proxy/server/files.h"
@@ -404,6 +405,8 @@ int main(int argc, char** argv) {
       args.exit_code);
   recourse::AddOperators(app, args.exit_code);
   recourse::AddRedirect(app, args.exit_code);
+  recourse::AddCa(app, args.exit_code);
+  recourse::AddEnv(app, args.exit_code);
   recourse::AddDrill(app, args.exit_code);
   recourse::AddLedger(
       app, args.admin, [&args](CLI::App& command) { recourse::AddAdminOptions(command, args); },

@@ -21,15 +21,19 @@ std::unexpected<std::string> Failed(const std::string& what, const std::string& 
   return std::unexpected(what + " " + path + ": " + std::strerror(errno));
 }
 
-// Writes and syncs a new file of mode 0600.
-FileResult<void> CreateDurably(const std::string& path, const std::string& text) {
+// Writes and syncs a new file of mode 0600 or 0644.
+FileResult<void> CreateDurably(const std::string& path, const std::string& text, Readers readers) {
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (fd < 0) return Failed("cannot create", path);
   const bool written = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-                       ::fsync(fd) == 0;
+                       (readers == Readers::kOwner || ::fchmod(fd, 0644) == 0) && ::fsync(fd) == 0;
   ::close(fd);
   if (!written) return Failed("cannot write", path);
   return {};
+}
+
+std::string TemporaryFor(const std::string& path) {
+  return path + "." + std::to_string(::getpid()) + ".tmp";
 }
 
 class OpenFile {
@@ -143,13 +147,30 @@ FileResult<std::string> LoadOrCreateInstallSecret(const std::string& directory,
   return secret;
 }
 
-FileResult<void> WriteFileAtomically(const std::string& path, const std::string& text) {
-  const std::string temporary = path + "." + std::to_string(::getpid()) + ".tmp";
+FileResult<void> WriteFileAtomically(const std::string& path, const std::string& text,
+                                     Readers readers) {
+  const std::string temporary = TemporaryFor(path);
   ::unlink(temporary.c_str());
-  if (auto created = CreateDurably(temporary, text); !created) return created;
+  if (auto created = CreateDurably(temporary, text, readers); !created) return created;
   if (::rename(temporary.c_str(), path.c_str()) != 0) return Failed("cannot write", path);
   SyncDirectoryOf(path);
   return {};
+}
+
+FileResult<bool> CreateFileOnce(const std::string& path, const std::string& text) {
+  const std::string temporary = TemporaryFor(path);
+  ::unlink(temporary.c_str());
+  if (auto created = CreateDurably(temporary, text, Readers::kOwner); !created) {
+    return std::unexpected(created.error());
+  }
+  // A link, unlike a rename, replaces nothing.
+  const bool is_linked = ::link(temporary.c_str(), path.c_str()) == 0;
+  const int error = errno;
+  ::unlink(temporary.c_str());
+  errno = error;
+  if (!is_linked && error != EEXIST) return Failed("cannot write", path);
+  SyncDirectoryOf(path);
+  return is_linked;
 }
 
 }  // namespace recourse

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <expected>
 #include <string>
 
@@ -34,8 +35,15 @@ FileResult<std::string> ReadSecretFile(const std::string& path);
 FileResult<std::string> LoadOrCreateInstallSecret(const std::string& directory,
                                                   bool ledger_has_rows, Random& random);
 
+// Who may read a file that is made; only its owner may write it.
+enum class Readers : std::uint8_t { kOwner, kEverybody };
+
 // Replaces the file in one step, so that a reader sees all of it or nothing.
-FileResult<void> WriteFileAtomically(const std::string& path, const std::string& text);
+FileResult<void> WriteFileAtomically(const std::string& path, const std::string& text,
+                                     Readers readers = Readers::kOwner);
+
+// The same for a file that must never be replaced: false: there was one already, and it stays.
+FileResult<bool> CreateFileOnce(const std::string& path, const std::string& text);
 
 // Makes the name of a file durable, as far as the file system allows.
 void SyncDirectoryOf(const std::string& path);

@@ -138,6 +138,7 @@ NOT_TABLES = {
     "run", "operators token", "operators check", "ledger new-key", "ledger export",
     "policy check", "policy test", "policy schema", "policy import openapi", "policy replay",
     "redirect show", "redirect install", "redirect remove", "version", "completion", "help",
+    "ca init", "ca bundle", "env",
 }  # fmt: skip
 
 

@@ -1,0 +1,136 @@
+#include "proxy/server/ca_commands.h"
+
+#include <fmt/chrono.h>
+#include <unistd.h>
+
+#include <iostream>
+#include <memory>
+
+#include "policy/config_reader.h"
+#include "policy/url.h"
+#include "proxy/base/ca_limits.h"
+#include "proxy/server/agent_env.h"
+#include "proxy/server/ca_directory.h"
+#include "proxy/server/config.h"
+#include "proxy/server/trust_bundle.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::string_view kNoSystem = "none";
+
+struct CaArguments {
+  std::string directory, name = HostName(), life = "7d";
+  std::string out, system = FindSystemBundle();
+  std::string form = "pem";
+};
+
+int Fail(const std::string& why) {
+  std::cerr << "recourse: " << why << "\n";
+  return kExitRuntime;
+}
+
+std::string CheckLife(const std::string& text) {
+  const auto life = ParseDuration(text);
+  return life && *life >= limits::kCaLifeMin && *life <= limits::kCaLifeMax
+             ? std::string()
+             : "'" + text + "' is not a duration from 1h to 3650d, such as 7d";
+}
+
+int InitCa(const CaArguments& args) {
+  SystemRandom random;
+  const CaWish wish{.name = args.name,
+                    .hosts = {},
+                    .now = SystemClock().WallNow(),
+                    .life = *ParseDuration(args.life)};
+  const auto kept = KeepCa(args.directory, wish, random);
+  if (!kept) return Fail(kept.error());
+  if (!kept->warning.empty()) std::cerr << "recourse: " << kept->warning << "\n";
+  const auto end = std::chrono::system_clock::to_time_t(kept->ca->end());
+  std::cout << fmt::format("{} {}, valid until {:%Y-%m-%dT%H:%M:%SZ}\n",
+                           CaCertificatePath(args.directory), WordFor(kept->state),
+                           fmt::gmtime(end))
+            << std::flush;
+  return kExitOk;
+}
+
+int BundleCa(const CaArguments& args) {
+  const auto ca = ReadCa(args.directory);
+  if (!ca) return Fail(ca.error());
+  const auto text = ReadAndBundle(args.system == kNoSystem ? std::string() : args.system, **ca,
+                                  args.form == "jks" ? BundleForm::kJks : BundleForm::kPem,
+                                  SystemClock().WallNow());
+  if (!text) return Fail(text.error() + "; name the system's CAs with --system FILE, or none");
+  if (args.out.empty()) {
+    std::cout << *text << std::flush;
+    return std::cout ? kExitOk : kExitRuntime;
+  }
+  const auto written = WriteFileAtomically(args.out, *text, Readers::kEverybody);
+  return written ? kExitOk : Fail(written.error());
+}
+
+std::string CheckProxy(const std::string& url) {
+  const auto backend = BackendFromUrl(url);
+  const bool is_good = backend && backend->scheme == "http" && backend->base_path.empty() &&
+                       url.rfind(':') > url.find("://");
+  return is_good ? std::string()
+                 : "'" + url + "' is not http://HOST:PORT, such as http://127.0.0.1:19080";
+}
+
+struct EnvArguments {
+  AgentEnv env{
+      .proxy = "http://127.0.0.1:19080", .bundle = {}, .java_trust_store = {}, .no_proxy = {}};
+  std::string format = "sh";
+};
+
+EnvForm FormOf(std::string_view format) {
+  if (format == "dotenv") return EnvForm::kDotenv;
+  if (format == "k8s") return EnvForm::kKubernetes;
+  return format == "json" ? EnvForm::kJson : EnvForm::kSh;
+}
+
+}  // namespace
+
+void AddCa(CLI::App& app, int& exit_code) {
+  const auto args = std::make_shared<CaArguments>();
+  CLI::App* ca = app.add_subcommand("ca", "The CA that signs what agents see of intercepted hosts");
+  ca->require_subcommand(1);
+  CLI::App* init = ca->add_subcommand("init", "Make the CA of a pod, once, or renew it");
+  init->add_option("directory", args->directory, "Where ca.key and ca.crt are kept")->required();
+  init->add_option("--name", args->name, "Name of the pod, for people")->capture_default_str();
+  init->add_option("--life", args->life, "How long its certificate is valid")
+      ->check(CheckLife)
+      ->capture_default_str();
+  init->callback([args, &exit_code] { exit_code = InitCa(*args); });
+  CLI::App* bundle = ca->add_subcommand("bundle", "The system's CAs and this one, for agents");
+  bundle->add_option("directory", args->directory, "Directory of the CA")->required();
+  bundle->add_option("--out", args->out, "File to replace at once; without it: stdout");
+  bundle->add_option("--system", args->system, "PEM file of the system's CAs, or 'none'")
+      ->capture_default_str();
+  bundle->add_option("--form", args->form, "pem, or jks: a Java key store")
+      ->check(CLI::IsMember({"pem", "jks"}))
+      ->capture_default_str();
+  bundle->callback([args, &exit_code] { exit_code = BundleCa(*args); });
+}
+
+void AddEnv(CLI::App& app, int& exit_code) {
+  const auto args = std::make_shared<EnvArguments>();
+  CLI::App* env =
+      app.add_subcommand("env", "Print the variables that lead an agent's calls through Recourse");
+  env->add_option("--proxy", args->env.proxy, "Where --listen is reached")
+      ->check(CheckProxy)
+      ->capture_default_str();
+  env->add_option("--bundle", args->env.bundle, "File of `recourse ca bundle`, as agents see it");
+  env->add_option("--java-trust-store", args->env.java_trust_store,
+                  "File of `recourse ca bundle --form jks`, as agents see it");
+  env->add_option("--no-proxy", args->env.no_proxy, "Hosts to call directly, by commas");
+  env->add_option("--format", args->format, "sh, dotenv, k8s (a container's env) or json")
+      ->check(CLI::IsMember({"sh", "dotenv", "k8s", "json"}))
+      ->capture_default_str();
+  env->callback([args, &exit_code] {
+    std::cout << Print(VariablesFor(args->env), FormOf(args->format)) << std::flush;
+    exit_code = kExitOk;
+  });
+}
+
+}  // namespace recourse
