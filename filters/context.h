@@ -57,6 +57,7 @@ class RequestContext {
   // Set by whoever sends what a human approved; the chain then begins with `idempotency`.
   std::uint64_t approved = 0;  // the operation
   bool key_is_taken = false;   // the agent's own key means another operation
+  Headers credentials;         // in place of such fields of the request; stored nowhere
 
   // Set by filters.
   std::optional<std::string> needs_approval;       // approval: why; for people

@@ -2,15 +2,14 @@
 
 namespace recourse {
 
-Result<void> AddSecrets(const std::vector<SecretHeader>& secrets, const ReadSecret& read_secret,
-                        Headers& headers) {
+std::expected<void, std::string> AddSecrets(const std::vector<SecretHeader>& secrets,
+                                            const ReadSecret& read_secret, Headers& headers) {
   for (const SecretHeader& secret : secrets) {
-    auto value = read_secret(secret.file);
-    if (!value) return std::unexpected(value.error());
+    const auto value = read_secret(secret.file);
+    if (!value) return std::unexpected("its credential " + secret.name + ": " + value.error());
     if (!IsFieldValue(*value)) {
-      return std::unexpected(Error(ErrorCode::kInternal,
-                                   "a secret of the undo request has control characters",
-                                   Delivery::kNotSent));
+      return std::unexpected("its credential " + secret.name + ": " + secret.file +
+                             " has control characters");
     }
     SetHeader(headers, secret.name, secret.prefix + *value);
   }

@@ -53,6 +53,16 @@ void WarnAboutDeadline(Draft& draft, std::size_t index, const ApprovalRule& rule
                           "takes the question back");
 }
 
+void CheckCredentialFields(Draft& draft, std::size_t index, const ApprovalRule& rule) {
+  const Backend& backend = draft.policy.backends[draft.policy.tools[index].backend];
+  for (const SecretHeader& secret : rule.secrets) {
+    if (backend.key_header.empty() || !EqualsIgnoreCase(secret.name, backend.key_header)) continue;
+    draft.problems.Error(
+        draft.ToolPlace(index, "approval"), draft.ToolKey(index, "approval") + ".credentials",
+        backend.key_header + " is the backend's key_header: the call is sent with its own key");
+  }
+}
+
 void WarnAboutNobodyToAsk(Draft& draft, std::size_t index) {
   const Tool& tool = draft.policy.tools[index];
   if (!AsksAboutRepeats(tool) || draft.ToolHas(index, "approval")) return;
@@ -78,6 +88,7 @@ void CheckApproval(Draft& draft, std::size_t index) {
         "across_traces: ask, on_mismatch: ask, or both");
   }
   CheckCaptures(draft, index, "approval", SelectorsOfConditions(rule.when));
+  CheckCredentialFields(draft, index, rule);
   if (rule.needs > 1 && rule.by.size() == 1) {
     draft.problems.Warn(
         draft.ToolPlace(index, "approval"), draft.ToolKey(index, "approval") + ".needs",

@@ -42,13 +42,14 @@ std::string DurationText(Millis duration) {
   return {};
 }
 
-std::string CredentialsText(const UndoRule& undo) {
+std::string CredentialsText(const std::vector<SecretHeader>& secrets,
+                            const std::vector<std::string>& from_call) {
   std::string out;
   const auto add = [&out](const std::string& text) { out += (out.empty() ? "" : ", ") + text; };
-  for (const SecretHeader& secret : undo.secrets) {
+  for (const SecretHeader& secret : secrets) {
     add(secret.name + " from " + secret.file + ", read when it is sent");
   }
-  for (const std::string& name : undo.from_call) add(name + " of the agent's call, kept sealed");
+  for (const std::string& name : from_call) add(name + " of the agent's call, kept sealed");
   return out;
 }
 
@@ -64,7 +65,7 @@ void DescribeUndo(const Tool& tool, DescribedLines& lines) {
   line("",
        fmt::format("done: {}; while its outcome is unknown it {}; at most {}", undo.done.ToString(),
                    repeat, Count(static_cast<std::size_t>(undo.attempts_max), "attempt")));
-  if (const std::string text = CredentialsText(undo); !text.empty()) {
+  if (const std::string text = CredentialsText(undo.secrets, undo.from_call); !text.empty()) {
     line("", "credentials: " + text);
   }
   if (undo.window) line("", "of a finished flow within " + DurationText(*undo.window));
@@ -119,6 +120,8 @@ void DescribeWriteRules(const Policy& policy, const Tool& tool, DescribedLines& 
     for (const Condition& condition : tool.approval->when) by += ", when " + condition.text;
     if (tool.approval->only_suspected) by += ", when suspected";
     line("approval", "by " + by);
+    const std::string credentials = CredentialsText(tool.approval->secrets, {});
+    if (!credentials.empty()) line("", "credentials: " + credentials);
   }
 }
 

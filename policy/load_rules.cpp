@@ -67,6 +67,29 @@ bool IsOnlySuspected(const YamlNode* when) {
   return when != nullptr && when->text == "suspected";
 }
 
+std::vector<SecretHeader> ReadApprovalCredentials(MapReader& approval, TlsFiles files) {
+  const YamlNode* node = approval.Get("credentials");
+  if (node == nullptr) return {};
+  const std::string key = approval.KeyOf("credentials");
+  if (node->kind != YamlNode::Kind::kMap || node->members.empty()) {
+    approval.problems().Error(
+        node->place, key,
+        "accepted: fields with the files that hold their values, { Authorization: { file: "
+        "/run/secrets/token, prefix: \"Bearer \" } }; without it the call is sent with the "
+        "agent's own credentials, kept sealed");
+    return {};
+  }
+  auto secrets = ReadSecretHeaders(*node, key, files, approval.problems());
+  for (auto one = secrets.begin(); one != secrets.end(); ++one) {
+    if (std::any_of(secrets.begin(), one, [one](const SecretHeader& earlier) {
+          return EqualsIgnoreCase(earlier.name, one->name);
+        })) {
+      approval.problems().Error(node->place, key, one->name + " is given twice");
+    }
+  }
+  return secrets;
+}
+
 }  // namespace
 
 std::optional<Selector> ReadSelector(const LocatedText& text, Reads reads, Problems& problems) {
@@ -190,7 +213,7 @@ std::optional<SettleRule> ReadSettle(MapReader& tool) {
   return rule;
 }
 
-std::optional<ApprovalRule> ReadApproval(MapReader& tool) {
+std::optional<ApprovalRule> ReadApproval(MapReader& tool, TlsFiles files) {
   const YamlNode* node = tool.Get("approval");
   if (node == nullptr) return std::nullopt;
   MapReader map(*node, tool.KeyOf("approval"), tool.problems());
@@ -210,6 +233,7 @@ std::optional<ApprovalRule> ReadApproval(MapReader& tool) {
     map.problems().Error(map.PlaceOf("should_retry"), map.KeyOf("should_retry"),
                          "is for answer: 409 only; a 202 is never retried");
   }
+  rule.secrets = ReadApprovalCredentials(map, files);
   map.Finish();
   return rule;
 }

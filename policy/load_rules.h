@@ -24,13 +24,17 @@ StatusSet ReadStatuses(MapReader& map, std::string_view name);
 // absent.
 std::optional<RequestTemplate> ReadRequestTemplate(MapReader& map, std::string_view help);
 std::optional<SettleRule> ReadSettle(MapReader& tool);
-// `undo: none` gives nullopt without a problem. `files`: whether those of `credentials` are read.
+// `files`: whether those of `credentials` are read, here and below. `undo: none` gives nullopt
+// without a problem.
 std::optional<UndoRule> ReadUndo(MapReader& tool, TlsFiles files);
 // "trace", "header:X-Run", "body#/run", ...; nullopt: none of them.
 std::optional<ScopeRule> ParseScope(std::string_view text);
 // A whole number up to `most` under `name`.
 std::optional<int> ReadCountUpTo(MapReader& map, std::string_view name, int most);
-std::optional<ApprovalRule> ReadApproval(MapReader& tool);
+std::optional<ApprovalRule> ReadApproval(MapReader& tool, TlsFiles files);
+// The members of a map of fields, { Authorization: { file, prefix } }, which stands at `key`.
+std::vector<SecretHeader> ReadSecretHeaders(const YamlNode& fields, const std::string& key,
+                                            TlsFiles files, Problems& problems);
 
 // Fields of answers that are kept beside the standard ones, under `keep_headers`.
 std::vector<std::string> ReadKeepHeaders(MapReader& map);

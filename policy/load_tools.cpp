@@ -149,7 +149,7 @@ void ReadOutcomeWords(MapReader& map, TlsFiles files, Tool& tool) {
   ReadExternalRef(map, tool);
   tool.settle = ReadSettle(map);
   tool.undo = ReadUndo(map, files);
-  tool.approval = ReadApproval(map);
+  tool.approval = ReadApproval(map, files);
   tool.reason = map.Text("reason").value_or("");
   tool.breaks_flow = map.OneOf("breaks_flow", kBreaks).value_or(tool.breaks_flow);
   tool.pivot = map.Bool("pivot").value_or(false);

@@ -4,7 +4,6 @@
 #include "policy/draft.h"
 #include "policy/json_node.h"
 #include "policy/load_rules.h"
-#include "policy/tls_files.h"
 
 namespace recourse {
 namespace {
@@ -43,27 +42,6 @@ void ReadFromCall(MapReader& undo, UndoRule& rule) {
   }
 }
 
-void ReadSecret(const YamlNode::Member& member, const std::string& key, TlsFiles files,
-                Problems& problems, UndoRule& rule) {
-  if (!IsToken(member.name) || IsReservedHeader(member.name)) {
-    problems.Error(member.name_place, key,
-                   "accepted: the fixed name of a field that is not about framing or routing");
-  }
-  MapReader map(member.value, key, problems);
-  map.Need("file", "the mounted file with the value in its first line: file: /run/secrets/token");
-  SecretHeader secret{member.name, map.Text("file").value_or(""), map.Text("prefix").value_or("")};
-  map.Finish();
-  if (!IsFieldValue(secret.prefix)) {
-    problems.Error(map.PlaceOf("prefix"), map.KeyOf("prefix"),
-                   "a field value has no line breaks or controls");
-  }
-  if (files == TlsFiles::kCheck && !secret.file.empty()) {
-    const std::string problem = SecretFileProblem(secret.file);
-    if (!problem.empty()) problems.Error(map.PlaceOf("file"), map.KeyOf("file"), problem);
-  }
-  rule.secrets.push_back(std::move(secret));
-}
-
 void ReadCredentials(MapReader& undo, TlsFiles files, UndoRule& rule) {
   const YamlNode* node = undo.Get("credentials");
   if (node == nullptr) return;
@@ -80,9 +58,7 @@ void ReadCredentials(MapReader& undo, TlsFiles files, UndoRule& rule) {
   if (node->members.empty()) {
     undo.problems().Error(node->place, key, std::string(kCredentialsHelp));
   }
-  for (const auto& member : node->members) {
-    ReadSecret(member, JoinKey(key, member.name), files, undo.problems(), rule);
-  }
+  rule.secrets = ReadSecretHeaders(*node, key, files, undo.problems());
 }
 
 // One field has one source.

@@ -41,7 +41,8 @@ struct SettleRule {
   std::optional<Millis> absent_after;  // unset: absence is never proof
 };
 
-// A header field of an undo request whose value is read from a mounted file when it is sent.
+// A header field of a request that Recourse sends by itself, whose value is read from a mounted
+// file when it is sent.
 struct SecretHeader {
   std::string name;
   std::string file;
@@ -72,8 +73,9 @@ struct ApprovalRule {
   // Asks for no call but one that looks like a repeat: see `on_mismatch` and `across_traces`.
   bool only_suspected = false;
   ApprovalAnswer answer = ApprovalAnswer::kAccepted;
-  std::optional<Millis> hold;        // unset: the tool's
-  std::optional<bool> should_retry;  // of a 409: told to the SDKs that look for it
+  std::optional<Millis> hold;         // unset: the tool's
+  std::optional<bool> should_retry;   // of a 409: told to the SDKs that look for it
+  std::vector<SecretHeader> secrets;  // in place of such fields of the agent's call
 };
 
 class TlsClient;  // proxy/net/tls_client.h

@@ -180,9 +180,13 @@ constexpr std::string_view kSchema = R"json({
       "oneOf": [
         { "const": "from_call" },
         { "type": "array", "minItems": 1, "items": { "$ref": "#/$defs/text" } },
-        { "type": "object", "minProperties": 1,
-          "additionalProperties": { "$ref": "#/$defs/secret" } }
+        { "$ref": "#/$defs/secrets" }
       ]
+    },
+    "secrets": {
+      "type": "object",
+      "minProperties": 1,
+      "additionalProperties": { "$ref": "#/$defs/secret" }
     },
     "secret": {
       "type": "object",
@@ -204,7 +208,9 @@ constexpr std::string_view kSchema = R"json({
         "needs": { "type": "integer", "minimum": 1, "maximum": 20 },
         "answer": { "enum": [ 202, 409 ] },
         "hold": { "$ref": "#/$defs/duration" },
-        "should_retry": { "type": "boolean" }
+        "should_retry": { "type": "boolean" },
+        "credentials": { "$ref": "#/$defs/secrets",
+          "description": "Fields that an approved call is sent with in place of the agent's." }
       }
     },
     "flows": {

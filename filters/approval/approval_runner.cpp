@@ -20,6 +20,11 @@ bool IsPassing(ErrorCode code) {
          code == ErrorCode::kQuotaExceeded || code == ErrorCode::kInProgress;
 }
 
+// None under a policy that no longer asks: what it asked for is void then.
+std::vector<SecretHeader> SecretsOf(const Tool& tool) {
+  return tool.approval ? tool.approval->secrets : std::vector<SecretHeader>();
+}
+
 }  // namespace
 
 ApprovalRunner::~ApprovalRunner() { RC_CHECK(active_ == 0); }
@@ -190,7 +195,12 @@ Task<void> ApprovalRunner::Send(Event approved) {
   auto context = ApprovedCall(approved, parts_.policy());
   if (!context) {
     failure = context.error();
+  } else if (auto read = AddSecrets(SecretsOf(*(*context)->tool), parts_.read_secret,
+                                    (*context)->credentials);
+             !read) {
+    co_return co_await Delay(approved, std::move(read.error()));
   } else {
+    entries_[operation].obstacle.clear();
     (*context)->executor = &parts_.executor;
     (*context)->timer = &parts_.timer;
     const auto outcome = co_await parts_.send(**context);
@@ -211,6 +221,25 @@ Task<void> ApprovalRunner::Send(Event approved) {
                               .operation = operation,
                               .reason = std::move(failure)});
   }
+}
+
+// What is missing may be mounted any moment. Its approval is not used up meanwhile.
+Task<void> ApprovalRunner::Delay(const Event& approved, std::string obstacle) {
+  const std::uint64_t operation = approved.operation;
+  (void)co_await DecideNow({.kind = ApprovalOrder::Kind::kExpire,
+                            .operation = operation,
+                            .reason = "a credential that the policy names could not be read"});
+  const auto at = entries_.find(operation);
+  if (at == entries_.end() || at->second.obstacle == obstacle) co_return;
+  Log(LogLevel::kError, "an approved call cannot be sent yet; it is tried again until it expires",
+      {{"operation", std::to_string(operation)}, {"tool", approved.tool}, {"reason", obstacle}});
+  at->second.obstacle = std::move(obstacle);
+}
+
+void ApprovalRunner::AddObstacle(Event& event) const {
+  const auto at = entries_.find(event.operation);
+  if (event.phase != Phase::kApproved || at == entries_.end()) return;
+  if (!at->second.obstacle.empty()) event.detail += "; not sent yet: " + at->second.obstacle;
 }
 
 Task<std::expected<ApprovalOutcome, std::string>> ApprovalRunner::DecideNow(ApprovalOrder order) {
@@ -269,6 +298,7 @@ Task<std::expected<Event, std::string>> ApprovalRunner::ReadNow(std::uint64_t op
   using Answer = std::expected<Event, std::string>;
   auto event = co_await parts_.ledger.Read(operation, parts_.executor);
   if (!event) co_return Answer(std::unexpected(std::string(event.error().detail())));
+  AddObstacle(*event);
   co_return Answer(std::move(*event));
 }
 
@@ -277,6 +307,7 @@ Task<std::expected<std::vector<Claim>, std::string>> ApprovalRunner::ListNow(std
   using Answer = std::expected<std::vector<Claim>, std::string>;
   auto page = co_await parts_.ledger.Claims(after, limit, parts_.executor);
   if (!page) co_return Answer(std::unexpected(std::string(page.error().detail())));
+  for (Claim& claim : *page) AddObstacle(claim.event);
   co_return Answer(std::move(*page));
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "filters/approving.h"
+#include "filters/credentials.h"
 #include "filters/filter.h"
 #include "filters/ledger/ledger.h"
 #include "proxy/base/clock.h"
@@ -30,6 +31,7 @@ class ApprovalRunner final : public Approving {
     const Clock& clock;
     // The policy in force. Thread-safe.
     std::function<std::shared_ptr<const Policy>()> policy;
+    ReadSecret read_secret;  // on the runner's thread, whenever something is to be sent
     // The chain from `idempotency` on, on the runner's thread.
     std::function<Task<Result<Outcome>>(RequestContext&)> send;
     // Called on the runner's thread with every event that began to wait or was decided.
@@ -55,20 +57,22 @@ class ApprovalRunner final : public Approving {
   std::expected<ApprovalOutcome, std::string> Decide(ApprovalOrder order);
   // What waits for a human or was approved, ascending by operation, at most `limit`.
   std::expected<std::vector<Claim>, std::string> List(std::uint64_t after, std::size_t limit);
-  // The operation's latest event.
+  // The operation's latest event; both tell in its detail why what was approved is not sent yet.
   std::expected<Event, std::string> Read(std::uint64_t operation);
   // Lets go whoever waits in Decide, List or Read, now and later: the runner's thread ends.
   // Thread-safe.
   void Close() { closed_ = true; }
 
-  // On the runner's thread, without blocking it.
+  // The same on the runner's thread, without blocking it.
   Task<std::expected<ApprovalOutcome, std::string>> DecideNow(ApprovalOrder order);
+  Task<std::expected<Event, std::string>> ReadNow(std::uint64_t operation);
 
  private:
   struct Entry {
     MonoTime due;   // when to look at it next
     MonoTime ends;  // when its time is over
     bool is_worked_on = false;
+    std::string obstacle{};  // why it is not sent although it was approved; for operators
   };
 
   void Post(Job job);
@@ -81,9 +85,11 @@ class ApprovalRunner final : public Approving {
   MonoTime NextTick() const;
   Task<void> Work(std::uint64_t operation);
   Task<void> Send(Event approved);
+  // Tells operators why it cannot be sent yet, and ends it if its time is over.
+  Task<void> Delay(const Event& approved, std::string obstacle);
+  void AddObstacle(Event& event) const;
   Task<std::expected<std::vector<Claim>, std::string>> ListNow(std::uint64_t after,
                                                                std::size_t limit);
-  Task<std::expected<Event, std::string>> ReadNow(std::uint64_t operation);
   // Counts what runs, and lets Run() end after the last of it.
   void SpawnCounted(Task<void> task, Job done);
   template <class T>

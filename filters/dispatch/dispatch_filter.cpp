@@ -55,6 +55,9 @@ Task<Result<Outcome>> DispatchFilter::Send(RequestContext& context) {
                                     Delivery::kNotSent));
   }
   HttpRequest request = UpstreamRequest(context, context.upstream_key);
+  for (const Header& field : context.credentials) {
+    SetHeader(request.headers, field.first, field.second);
+  }
   if (context.is_traced) {
     TraceContext trace = context.trace;
     trace.parent_id = context.attempt_span;

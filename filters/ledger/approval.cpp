@@ -66,11 +66,12 @@ std::string Minutes(std::int64_t ms) {
   return ms % 60'000 == 0 ? fmt::format("{} min", ms / 60'000) : fmt::format("{} s", ms / 1'000);
 }
 
-ApprovalRuling OverInTime(const ApprovalFacts& facts, bool was_approved, Kind kind) {
-  return Over(Cause::kExpired,
-              was_approved ? "its time ran out before it could be sent"
-                           : "nobody decided within " + Minutes(facts.expires_ms),
-              kind);
+std::string WithReason(std::string text, const std::string& reason) {
+  return reason.empty() ? text : text + ": " + reason;
+}
+
+ApprovalRuling OverInTime(const ApprovalFacts& facts, Kind kind) {
+  return Over(Cause::kExpired, "nobody decided within " + Minutes(facts.expires_ms), kind);
 }
 
 // What the passing of time, a new policy or a failure make of it.
@@ -79,15 +80,15 @@ ApprovalRuling JudgeCircumstance(const ApprovalOrder& order, const Event& event,
   if (order.kind == ApprovalOrder::Kind::kCannotRun && was_approved) {
     return Over(Cause::kCanceled, "it cannot be sent: " + order.reason, Kind::kTaken);
   }
-  if (is_over) return OverInTime(*event.approval, was_approved, Kind::kTaken);
+  if (is_over && was_approved) {
+    return Over(Cause::kExpired,
+                WithReason("its time ran out before it could be sent", order.reason), Kind::kTaken);
+  }
+  if (is_over) return OverInTime(*event.approval, Kind::kTaken);
   if (order.policy != event.approval->policy) {
     return Over(Cause::kPolicyChanged, "the policy changed", Kind::kTaken);
   }
   return Refuse(Kind::kNotDue, "there is nothing to do yet");
-}
-
-std::string WithReason(std::string text, const std::string& reason) {
-  return reason.empty() ? text : text + ": " + reason;
 }
 
 ApprovalRuling Approve(const ApprovalOrder& order, const Event& event) {
@@ -129,7 +130,7 @@ ApprovalRuling JudgeOrder(const ApprovalOrder& order, const Event& event, bool i
                               order.by.name, fmt::join(facts.by, ", ")));
   }
   if (!is_pending) return TooLate(event);
-  if (is_over) return OverInTime(facts, false, Kind::kExpired);
+  if (is_over) return OverInTime(facts, Kind::kExpired);
   if (order.policy != facts.policy) {
     return Over(Cause::kPolicyChanged, "the policy changed", Kind::kDecided);
   }

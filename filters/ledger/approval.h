@@ -24,7 +24,7 @@ struct ApprovalOrder {
   enum class Kind : std::uint8_t {
     kApprove,
     kReject,
-    kExpire,         // if its time is over
+    kExpire,         // if its time is over; `reason` says why it was not sent, if it was approved
     kPolicyChanged,  // if another policy asked than `policy`
     kCannotRun,      // it was approved and cannot be sent; `reason` says why
   };

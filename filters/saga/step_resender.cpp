@@ -28,8 +28,9 @@ const Tool& ToolOf(const Event& event, const Policy& policy) {
 }
 
 // The request as it was sent; only credentials are of today.
-Result<HttpRequest> RequestOf(const Event& unknown, const Backend& backend,
-                              const Policy& credentials, const ReadSecret& read_secret) {
+std::expected<HttpRequest, std::string> RequestOf(const Event& unknown, const Backend& backend,
+                                                  const Policy& credentials,
+                                                  const ReadSecret& read_secret) {
   HttpRequest request{unknown.request->method, unknown.request->target, unknown.request->headers,
                       unknown.request->body};
   const std::string* const key = FindHeader(request.headers, backend.key_header);
@@ -37,10 +38,12 @@ Result<HttpRequest> RequestOf(const Event& unknown, const Backend& backend,
     SetHeader(request.headers, backend.key_header, ToHex(unknown.key));
   }
   const Tool& tool = ToolOf(unknown, credentials);
-  if (tool.undo) {
-    auto added = AddSecrets(tool.undo->secrets, read_secret, request.headers);
-    if (!added) return std::unexpected(added.error());
+  std::expected<void, std::string> added;
+  if (tool.undo) added = AddSecrets(tool.undo->secrets, read_secret, request.headers);
+  if (added && tool.approval && unknown.approval) {  // as it was sent when it was approved
+    added = AddSecrets(tool.approval->secrets, read_secret, request.headers);
   }
+  if (!added) return std::unexpected(std::move(added.error()));
   return request;
 }
 
@@ -122,7 +125,8 @@ Task<ResendOutcome> StepResender::Try(Event unknown, std::shared_ptr<const Polic
   if (begun->kind != Begun::Kind::kFresh) co_return OutcomeOf(*begun, jitter);
   const auto request = RequestOf(unknown, backend, *credentials, parts_.read_secret);
   OwnRequest told(OwnRequest::Kind::kResend, unknown, policy, backend, begun->event.attempt);
-  Result<Answer> answer = co_await Send(*begun, std::move(told), tool, request);
+  Result<Answer> answer =
+      co_await Send(*begun, std::move(told), tool, request ? &*request : nullptr);
   if (!answer && answer.error().code() == ErrorCode::kLedgerUnavailable) {
     co_return ResendOutcome{Kind::kAgain, std::string(answer.error().detail()),
                             UndoPause(1, {}, jitter)};
@@ -143,7 +147,8 @@ Task<ResendOutcome> StepResender::Try(Event unknown, std::shared_ptr<const Polic
   }
   const std::string* const key = FindHeader(sent.headers, backend.key_header);
   values.key = key == nullptr ? ToHex(unknown.key) : *key;
-  const Verdict verdict = Classify(tool, answer, values);
+  Verdict verdict = Classify(tool, answer, values);
+  if (!request) verdict.detail = request.error();
   Transition transition = MakeTransition(begun->event, OfResend(verdict), tool, answer, values);
   const bool is_unknown = transition.to == Phase::kUncertain;
   const auto recorded = co_await RecordSurely(parts_.ledger, std::move(transition), parts_.executor,
@@ -158,7 +163,7 @@ Task<ResendOutcome> StepResender::Try(Event unknown, std::shared_ptr<const Polic
 
 // Connects while the ledger commits.
 Task<Result<Answer>> StepResender::Send(const Begun& begun, OwnRequest told, const Tool& tool,
-                                        const Result<HttpRequest>& request) {
+                                        const HttpRequest* request) {
   const Backend& backend = *told.backend;
   const MonoTime deadline =
       parts_.clock.Now() + tool.timeout.value_or(backend.timeout.value_or(limits::kWriteTimeout));
@@ -170,9 +175,9 @@ Task<Result<Answer>> StepResender::Send(const Begun& begun, OwnRequest told, con
                                     "the event log cannot be written", Delivery::kNotSent));
   }
   if (!connected) co_return std::unexpected(connected.error());
-  if (!request) {
-    co_return std::unexpected(
-        Error(request.error().code(), request.error().detail(), Delivery::kNotSent));
+  if (request == nullptr) {
+    co_return std::unexpected(Error(
+        ErrorCode::kInternal, "a credential of the request cannot be read", Delivery::kNotSent));
   }
   co_return co_await ExchangeTraced(*connection, *request, deadline, limits::kAnswerBytesMax,
                                     parts_.tracing, parts_.clock, std::move(told));

@@ -53,14 +53,15 @@ class StepResender {
   // One try for a step to which ObjectionToResend has none. DISPATCHING is durable before the first
   // byte, what the answer proves before this returns: the step's undo request is then stored with
   // it. `attempts_max` counts dispatches over the life of the step. `credentials` is the policy
-  // whose undo credentials go with the request.
+  // whose credentials for undo, and for approved calls, go with the request.
   Task<ResendOutcome> Try(Event unknown, std::shared_ptr<const Policy> policy,
                           std::shared_ptr<const Policy> credentials, int attempts_max,
                           std::uint32_t jitter);
 
  private:
+  // `request` is null when it cannot be completed.
   Task<Result<Answer>> Send(const Begun& begun, OwnRequest told, const Tool& tool,
-                            const Result<HttpRequest>& request);
+                            const HttpRequest* request);
 
   const Parts parts_;
 };

@@ -13,6 +13,7 @@ namespace {
 using Kind = UndoOutcome::Kind;
 
 constexpr std::string_view kHidden = "(hidden)";
+constexpr std::string_view kNoCredential = "a credential of the undo request cannot be read";
 
 bool IsRepeatable(const UndoRule* rule, const Backend& backend) {
   if (rule == nullptr) return false;
@@ -48,12 +49,13 @@ NewOperation OperationOf(const Event& step, const Backend& backend) {
 
 }  // namespace
 
-Result<HttpRequest> UndoRequest(const Event& step, const UndoRule* rule, const Backend& backend,
-                                const ReadSecret& read_secret) {
+std::expected<HttpRequest, std::string> UndoRequest(const Event& step, const UndoRule* rule,
+                                                    const Backend& backend,
+                                                    const ReadSecret& read_secret) {
   HttpRequest request = BareRequest(step, backend);
   if (rule == nullptr) return request;
   if (auto added = AddSecrets(rule->secrets, read_secret, request.headers); !added) {
-    return std::unexpected(added.error());
+    return std::unexpected(std::move(added.error()));
   }
   return request;
 }
@@ -133,21 +135,23 @@ Task<UndoOutcome> UndoSender::Send(const Event& step, std::shared_ptr<const Poli
                           UndoPause(1, {}, jitter)};
   }
   RC_CRASH_POINT("k18");
+  std::string unreadable;  // why the request cannot be completed
   Result<Answer> answer = connected ? Result<Answer>(Answer()) : std::unexpected(connected.error());
   if (connected) {
-    const auto request = UndoRequest(step, rule, backend, parts_.read_secret);
+    auto request = UndoRequest(step, rule, backend, parts_.read_secret);
     if (request) {
       OwnRequest told(OwnRequest::Kind::kUndo, step, policy, backend, begun.event.attempt);
       answer = co_await ExchangeTraced(*connection, *request, deadline, limits::kAnswerBytesMax,
                                        parts_.tracing, parts_.clock, std::move(told));
     } else {
-      answer = std::unexpected(
-          Error(request.error().code(), request.error().detail(), Delivery::kNotSent));
+      unreadable = std::move(request.error());
+      answer = std::unexpected(Error(ErrorCode::kInternal, kNoCredential, Delivery::kNotSent));
     }
   }
   RC_CRASH_POINT("k20");
-  co_return co_await Record(begun.event, rule, JudgeUndoBy(rule, answer, is_resend),
-                            RetryAfterOf(answer), jitter);
+  UndoVerdict verdict = JudgeUndoBy(rule, answer, is_resend);
+  if (!unreadable.empty()) verdict.detail = std::move(unreadable);
+  co_return co_await Record(begun.event, rule, std::move(verdict), RetryAfterOf(answer), jitter);
 }
 
 Task<UndoOutcome> UndoSender::Record(const Event& undo, const UndoRule* rule, UndoVerdict verdict,

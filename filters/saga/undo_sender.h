@@ -2,6 +2,7 @@
 // anybody builds on it (barriers F5, F6).
 #pragma once
 
+#include <expected>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -20,9 +21,11 @@
 namespace recourse {
 
 // The undo request of `step` as it would be sent now: rendered when the step succeeded, completed
-// with its key and the credentials that the policy names. Fails when one of them cannot be read.
-Result<HttpRequest> UndoRequest(const Event& step, const UndoRule* rule, const Backend& backend,
-                                const ReadSecret& read_secret);
+// with its key and the credentials that the policy names. Fails with a line for operators
+// when one of them cannot be read.
+std::expected<HttpRequest, std::string> UndoRequest(const Event& step, const UndoRule* rule,
+                                                    const Backend& backend,
+                                                    const ReadSecret& read_secret);
 // The same for people: no credential is shown.
 HttpRequest UndoPreview(const Event& step, const UndoRule* rule, const Backend& backend);
 

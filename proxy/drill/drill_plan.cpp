@@ -212,6 +212,7 @@ void AdaptPolicy(Policy& policy, std::uint16_t port, Millis deadline) {
       tool.approval->needs = 1;
       tool.approval->expires = limits::kDrillPatience;
       tool.approval->hold = Millis(0);  // who approves is who waits
+      tool.approval->secrets.clear();   // no backend here asks for them
     }
     if (tool.settle && tool.settle->absent_after) {
       tool.settle->absent_after = std::min(*tool.settle->absent_after, limits::kDrillAbsentAfter);

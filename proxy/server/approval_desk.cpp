@@ -10,6 +10,7 @@
 #include "filters/tracing.h"
 #include "proxy/base/log.h"
 #include "proxy/server/attempts.h"
+#include "proxy/server/files.h"
 #include "proxy/server/metrics.h"
 
 namespace recourse {
@@ -74,6 +75,7 @@ ApprovalDesk::ApprovalDesk(const Parts& parts)
                .timer = parts.worker.thread,
                .clock = parts.clock,
                .policy = [&versions = parts.versions] { return versions.Current(); },
+               .read_secret = ReadSecretFile,
                .send = [this, &worker = parts.worker](
                            RequestContext& context) { return Send(worker, context); },
                .tell = [this](const Event& event) { Tell(event); }}),

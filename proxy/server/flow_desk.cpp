@@ -8,14 +8,6 @@
 namespace recourse {
 namespace {
 
-Result<std::string> ReadMountedSecret(const std::string& file) {
-  auto secret = ReadSecretFile(file);
-  if (secret) return std::move(*secret);
-  return std::unexpected(Error(ErrorCode::kInternal,
-                               "a secret of the undo request cannot be read from its file",
-                               Delivery::kNotSent));
-}
-
 const char* NameOf(UndoOutcome::Kind kind) {
   switch (kind) {
     case UndoOutcome::Kind::kDone:
@@ -41,7 +33,7 @@ FlowDesk::FlowDesk(const Parts& parts)
            .clock = parts.clock,
            .random = parts.random,
            .policy = [&versions = parts.versions] { return versions.Current(); },
-           .read_secret = ReadMountedSecret,
+           .read_secret = ReadSecretFile,
            .count =
                [this](bool is_taken) {
                  metrics_.webhooks.Add({{"result", is_taken ? "taken" : "failed"}}).Increment();
@@ -55,7 +47,7 @@ FlowDesk::FlowDesk(const Parts& parts)
                .random = parts.random,
                .policy = [&versions = parts.versions](
                              const std::string& version) { return versions.Of(version); },
-               .read_secret = ReadMountedSecret,
+               .read_secret = ReadSecretFile,
                .tell = [this](const FlowNews& news) { Tell(news); },
                .tried =
                    [this](const std::string& tool, UndoOutcome::Kind kind) {

@@ -187,8 +187,8 @@ Task<bool> Webhook::Deliver(News news, FlowRules::Webhook hook) {
 // The status of the answer.
 Task<Result<int>> Webhook::Post(FlowRules::Webhook hook, std::string body) {
   const bool is_signed = FormOf(hook) == NewsForm::kMembers;
-  const auto secret =
-      is_signed ? parts_.read_secret(hook.secret_file) : Result<std::string>(std::string());
+  const std::expected<std::string, std::string> secret =
+      is_signed ? parts_.read_secret(hook.secret_file) : std::string();
   if (!secret) {
     co_return std::unexpected(
         Error(ErrorCode::kInternal, "flow_rules.webhook.secret_file cannot be read"));

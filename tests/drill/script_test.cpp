@@ -209,6 +209,7 @@ tools:
     undo:
       request: "POST /refunds"
       credentials: { Authorization: { file: /run/secrets/pay, prefix: "Bearer " } }
+    approval: { by: [ sre ], credentials: { Authorization: { file: /run/secrets/pay } } }
 flow_rules: { webhook: { url: "https://pager.example/hook", secret_file: /run/secrets/hook } }
 )");
   ASSERT_TRUE(loaded.ok()) << ProblemsOf(loaded);
@@ -224,6 +225,7 @@ flow_rules: { webhook: { url: "https://pager.example/hook", secret_file: /run/se
   EXPECT_TRUE(backend.addresses.Allow(*ParseIpAddress("127.0.0.1")));
   EXPECT_EQ(backend.tls_ca_file + backend.tls_client_cert + backend.tls_client_key, "");
   EXPECT_TRUE(policy.tools[0].undo->secrets.empty()) << "no credential is read";
+  EXPECT_TRUE(policy.tools[0].approval->secrets.empty());
   const auto& field = policy.tools[0].undo->request.headers.back();
   EXPECT_EQ(field.first, "Authorization");
   EXPECT_EQ(field.second.front().literal, "Bearer drill-placeholder");

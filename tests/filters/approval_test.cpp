@@ -87,6 +87,10 @@ class ApprovalTest : public testing::Test {
     RC_CHECK(event.has_value());
     return *event;
   }
+  // What operators are told of a call that waits or was approved.
+  std::string Detail(std::uint64_t operation) {
+    return world.loop.Run(world.approvals.ReadNow(operation)).value().detail;
+  }
   ApprovalOutcome Say(OrderKind kind, std::string who = "ann",
                       std::optional<std::string> body = {}) {
     const Claim claim = Claims().at(0);
@@ -310,6 +314,105 @@ TEST_F(ApprovalTest, ARequestTooLargeToBeKeptIsRefused) {
   const Told told = Call(call);
   EXPECT_EQ(told.status, 413);
   EXPECT_TRUE(world.Events().empty());
+}
+
+class ApprovalCredentialsTest : public ApprovalTest {
+ protected:
+  ApprovalCredentialsTest() {
+    auto& tools = const_cast<Policy&>(*world.policy).tools;
+    tools.at(0).approval->secrets = {{"authorization", "/run/secrets/bank", "Bearer "}};
+    world.read_secret = [this](const std::string& file) -> std::expected<std::string, std::string> {
+      if (secret.empty()) return std::unexpected("cannot open " + file);
+      return secret;
+    };
+  }
+  std::vector<std::string> Authorizations() {
+    std::vector<std::string> values;
+    for (const auto& [name, value] : world.upstream.writes.at(0).request.headers) {
+      if (EqualsIgnoreCase(name, "Authorization")) values.push_back(value);
+    }
+    return values;
+  }
+
+  std::string secret = "first";
+};
+
+TEST_F(ApprovalCredentialsTest, AnApprovedCallIsSentWithTheSecretOfItsFileInPlaceOfTheAgents) {
+  const auto told = world.Start(Pay());
+  secret = "rotated";
+  Say(OrderKind::kApprove);
+  world.loop.RunFor(Millis(1'000));
+  ASSERT_TRUE(told->done);
+  EXPECT_EQ(told->status, 201);
+  EXPECT_THAT(Authorizations(), ElementsAre("Bearer rotated"));
+  for (const Event& event : world.Events()) {
+    EXPECT_EQ(event.detail.find("rotated"), std::string::npos);
+    if (!event.request) continue;
+    for (const auto& [name, value] : event.request->headers) {
+      EXPECT_EQ(value.find("rotated"), std::string::npos) << name;
+    }
+  }
+}
+
+TEST_F(ApprovalCredentialsTest, ACallThatNeedsNoHumanKeepsTheAgentsOwn) {
+  EXPECT_EQ(Call(Pay(10)).status, 201);
+  EXPECT_THAT(Authorizations(), ElementsAre("Bearer of-the-agent"));
+}
+
+TEST_F(ApprovalCredentialsTest, AnEditedCallIsSentWithItToo) {
+  Call(Pay());
+  Say(OrderKind::kApprove, "ann", R"({"order":"o1","amount":4000})");
+  world.loop.RunFor(Millis(1'000));
+  EXPECT_THAT(Authorizations(), ElementsAre("Bearer first"));
+  EXPECT_THAT(world.upstream.writes.at(0).request.body, HasSubstr("4000"));
+}
+
+TEST_F(ApprovalCredentialsTest, WithoutItsFileTheCallWaitsAndOperatorsSeeWhy) {
+  secret.clear();
+  Call(Pay());
+  const std::uint64_t operation = Claims().at(0).event.operation;
+  Say(OrderKind::kApprove);
+  world.loop.RunFor(Millis(60'000));
+  EXPECT_TRUE(world.upstream.writes.empty());
+  const Event approved = Latest(operation);
+  EXPECT_EQ(approved.phase, Phase::kApproved) << "its approval is not used up";
+  EXPECT_EQ(approved.detail, "approved by ann: seen");
+  EXPECT_EQ(Detail(operation),
+            "approved by ann: seen; not sent yet: its credential authorization: cannot open "
+            "/run/secrets/bank");
+  secret = "mounted late";
+  world.loop.RunFor(Millis(2'000));
+  EXPECT_EQ(Latest(operation).phase, Phase::kSucceeded);
+  EXPECT_THAT(Authorizations(), ElementsAre("Bearer mounted late"));
+}
+
+TEST_F(ApprovalCredentialsTest, ASecretThatIsNoFieldValueIsNotSent) {
+  secret = "a\r\nX-Evil: 1";
+  Call(Pay());
+  const std::uint64_t operation = Claims().at(0).event.operation;
+  Say(OrderKind::kApprove);
+  world.loop.RunFor(Millis(2'000));
+  EXPECT_TRUE(world.upstream.writes.empty());
+  EXPECT_THAT(Detail(operation), HasSubstr("/run/secrets/bank has control characters"));
+}
+
+TEST_F(ApprovalCredentialsTest, WhatHasNoCredentialUntilItsTimeIsOverIsNeverSent) {
+  secret.clear();
+  Call(Pay());
+  const std::uint64_t operation = Claims().at(0).event.operation;
+  Say(OrderKind::kApprove);
+  for (int minute = 0; minute < 12; ++minute) {
+    world.loop.RunFor(Millis(60'000));
+    (void)Claims();
+  }
+  const Event over = Latest(operation);
+  EXPECT_EQ(over.phase, Phase::kExpired);
+  EXPECT_EQ(over.detail,
+            "its time ran out before it could be sent: a credential that the policy names could "
+            "not be read");
+  secret = "too late";
+  EXPECT_EQ(Call(Pay()).status, 403);
+  EXPECT_TRUE(world.upstream.writes.empty());
 }
 
 TEST(ApprovalRunnerTest, WhatWasApprovedBeforeTheStartIsSentOnceAtTheStart) {

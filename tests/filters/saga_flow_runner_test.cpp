@@ -89,7 +89,7 @@ TEST_F(FlowRunnerTest, ADeadlineThatPassedWhileNobodyWasThereIsStillKept) {
                    world.loop.clock(),
                    world.random,
                    [this](const std::string&) { return world.policy; },
-                   [](const std::string&) { return Result<std::string>("s3cret"); },
+                   [](const std::string&) { return std::string("s3cret"); },
                    {}});
   world.loop.Start(next.Run());
   Pass(4);

@@ -138,7 +138,7 @@ TEST_F(HangingForwardStep, IsLookedForByTheNextProcessToo) {
                    shop->loop.clock(),
                    shop->random,
                    [this](const std::string&) { return shop->policy; },
-                   [](const std::string&) { return Result<std::string>("s3cret"); },
+                   [](const std::string&) { return std::string("s3cret"); },
                    {}});
   shop->loop.Start(next.Run());
   Pass(Millis(10'000));

@@ -35,7 +35,7 @@ class ResendTest : public Test {
   // One try for the payment, as somebody who still takes it for unknown makes it.
   ResendOutcome TryOnce(Event payment) {
     StepResender resender({world.ledger, world.upstream, world.loop.executor(), world.loop.clock(),
-                           [](const std::string&) { return Result<std::string>("s3cret"); }});
+                           [](const std::string&) { return std::string("s3cret"); }});
     return world.loop.Run(resender.Try(std::move(payment), world.policy, world.policy, 10, 0));
   }
   std::string KeyOf(std::size_t write) {
@@ -108,6 +108,34 @@ TEST_F(ResendTest, TheUndosCredentialsGoWithIt) {
   const auto& headers = world.upstream.writes.at(2).request.headers;
   ASSERT_NE(FindHeader(headers, "Authorization"), nullptr);
   EXPECT_EQ(*FindHeader(headers, "Authorization"), "Bearer s3cret");
+}
+
+TEST_F(ResendTest, WhatWasApprovedGoesWithTheCredentialsOfItsApproval) {
+  Checkout shop;
+  shop.StartFlows();
+  shop.StartApprovals();
+  Policy& rules = const_cast<Policy&>(*shop.policy);
+  rules.flow_rules.agent_may_cancel = true;
+  ApprovalRule& rule = ToolOf(rules, "pay").approval.emplace();
+  rule.by = {"finance"};
+  rule.secrets = {{"Authorization", "/run/secrets/bank", "Approved "}};
+  shop.instead.emplace("POST /v1/charges", CutAfterSend());
+  const auto told = shop.Start(Write("charges"));
+  const auto claims = shop.loop.Run(shop.ledger.Claims(0, 10, shop.loop.executor()));
+  const Event& claim = claims->at(0).event;
+  ASSERT_TRUE(shop.loop.Run(shop.approvals.DecideNow({.kind = ApprovalOrder::Kind::kApprove,
+                                                      .operation = claim.operation,
+                                                      .by = {"ann", {"finance"}},
+                                                      .digest = claim.approval->digest})));
+  shop.loop.RunFor(Millis(1'000));
+  (void)shop.Order("cancel");
+  shop.loop.RunFor(Millis(5'000));
+  ASSERT_GE(shop.upstream.writes.size(), 2U);
+  for (const std::size_t sent : {0U, 1U}) {
+    const auto& headers = shop.upstream.writes.at(sent).request.headers;
+    ASSERT_NE(FindHeader(headers, "Authorization"), nullptr) << sent;
+    EXPECT_EQ(*FindHeader(headers, "Authorization"), "Approved s3cret");
+  }
 }
 
 TEST_F(ResendTest, TheAgentsCredentialsGoWithItOnlyWhereThePolicyKeepsThem) {

@@ -44,7 +44,7 @@ class ShareTest : public testing::Test {
                         world.loop.clock(),
                         world.random,
                         [this](const std::string&) { return world.policy; },
-                        [](const std::string&) { return Result<std::string>("s3cret"); },
+                        [](const std::string&) { return std::string("s3cret"); },
                         {}}));
   }
   Checkout world;

@@ -44,11 +44,10 @@ class Broken : public Checkout {
     if (from == FlowPhase::kCommitted) move.reopened = state;
     ASSERT_TRUE(loop.Run(ledger.MoveFlow(std::move(move), loop.executor())));
   }
-  Result<std::string> Read(const std::string& file) {
+  std::expected<std::string, std::string> Read(const std::string& file) {
     const auto at = secrets.find(file);
     if (at != secrets.end()) return at->second;
-    return std::unexpected(
-        Error(ErrorCode::kInternal, "the secret cannot be read", Delivery::kNotSent));
+    return std::unexpected("cannot open " + file);
   }
 };
 
@@ -69,7 +68,7 @@ TEST(UndoSenderTest, RepeatedCompensation) {
   for (const bool by_human : {false, true}) {
     Broken world("orders");
     UndoSender sender({world.ledger, world.upstream, world.loop.executor(), world.loop.clock(),
-                       [](const std::string&) { return Result<std::string>("s"); }});
+                       [](const std::string&) { return std::string("s"); }});
     const Event step = world.StepEvent();
     const auto once = [&] {
       return world.loop.Run(sender.Try(step, world.policy, 10, by_human, 0)).kind;
@@ -108,7 +107,7 @@ TEST(UndoSenderTest, EmptyCompensation) {
     world.upstream.writes.clear();
     world.upstream.script.clear();
     UndoSender sender({world.ledger, world.upstream, world.loop.executor(), world.loop.clock(),
-                       [](const std::string&) { return Result<std::string>("s"); }});
+                       [](const std::string&) { return std::string("s"); }});
     EXPECT_EQ(world.loop.Run(sender.Try(step, world.policy, 10, true, 0)).kind, Kind::kStuck);
     EXPECT_TRUE(world.upstream.writes.empty()) << NameOf(phase);
   }
@@ -221,12 +220,13 @@ TEST(UndoSenderTest, SecretsAreReadWhenTheUndoIsSentAndNeverShownOrStored) {
   EXPECT_EQ(world.Try().kind, Kind::kAgain) << "the file is not there yet";
   EXPECT_TRUE(world.upstream.writes.empty());
   EXPECT_EQ(world.UndoNow(), Phase::kNotSent);
+  EXPECT_EQ(world.Events().back().detail,
+            "its credential Authorization: cannot open /run/secrets/shop");
   world.secrets["/run/secrets/shop"] = "c4nary";
   const Event step = world.StepEvent();
   const HttpRequest shown = UndoPreview(step, &rule, draft->backends[0]);
-  const auto request = UndoRequest(step, &rule, draft->backends[0], [](const std::string&) {
-    return Result<std::string>("c4nary");
-  });
+  const auto request = UndoRequest(step, &rule, draft->backends[0],
+                                   [](const std::string&) { return std::string("c4nary"); });
   ASSERT_TRUE(request);
   EXPECT_EQ(*FindHeader(request->headers, "Authorization"), "Bearer c4nary");
   EXPECT_EQ(*FindHeader(shown.headers, "Authorization"), "(hidden)");
@@ -265,7 +265,7 @@ TEST(UndoSenderTest, WithoutABackendAHumanIsAsked) {
   Event step = world.StepEvent();
   step.backend = "gone";
   UndoSender sender({world.ledger, world.upstream, world.loop.executor(), world.loop.clock(),
-                     [](const std::string&) { return Result<std::string>("s"); }});
+                     [](const std::string&) { return std::string("s"); }});
   const UndoOutcome outcome = world.loop.Run(sender.Try(step, world.policy, 10, false, 0));
   EXPECT_EQ(outcome.kind, Kind::kStuck);
   EXPECT_NE(outcome.reason.find("gone"), std::string::npos);

@@ -24,8 +24,8 @@ Backend BackendWithKey() {
   return backend;
 }
 
-Result<std::string> NoSecret(const std::string&) {
-  return std::unexpected(Error(ErrorCode::kInternal, "it cannot be read"));
+std::expected<std::string, std::string> NoSecret(const std::string&) {
+  return std::unexpected("it cannot be read");
 }
 
 UndoRule RuleOf(const char* line) {
@@ -49,14 +49,14 @@ TEST(UndoRequestTest, ASecretIsReadWhenTheRequestIsSentAndNeverShown) {
   const Event step = StepWith({"DELETE", "/orders/7", {}, ""});
   UndoRule rule = RuleOf("DELETE /orders/{external_ref}");
   rule.secrets = {{"Authorization", "/run/token", "Bearer "}};
-  const auto read = [](const std::string& file) -> Result<std::string> { return "of" + file; };
+  const auto read = [](const std::string& file) { return "of" + file; };
   const auto request = UndoRequest(step, &rule, BackendWithKey(), read);
   ASSERT_TRUE(request);
   EXPECT_EQ(*FindHeader(request->headers, "Authorization"), "Bearer of/run/token");
   const HttpRequest preview = UndoPreview(step, &rule, BackendWithKey());
   EXPECT_EQ(*FindHeader(preview.headers, "Authorization"), "(hidden)");
   EXPECT_FALSE(UndoRequest(step, &rule, BackendWithKey(), NoSecret));
-  const auto split = [](const std::string&) -> Result<std::string> { return "a\r\nX-Evil: 1"; };
+  const auto split = [](const std::string&) { return std::string("a\r\nX-Evil: 1"); };
   EXPECT_FALSE(UndoRequest(step, &rule, BackendWithKey(), split));
 }
 

@@ -216,6 +216,55 @@ TEST(FlowWordsTest, AnUndoSaysWithWhoseCredentialsItIsSent) {
               HasSubstr("`redact` says that header.Authorization never is"));
 }
 
+std::string WithApproval(const std::string& words) {
+  return "version: 1\nbackends: { b: { url: \"http://b.test\", key_header: Idempotency-Key } }\n"
+         "tools:\n"
+         "  t: { match: POST b /t, effect: write, identity: body#/n, undo: none,\n"
+         "       approval: { by: sre, " +
+         words + " } }\n";
+}
+
+TEST(FlowWordsTest, AnApprovalSaysWithWhichMountedSecretsItsCallIsSent) {
+  for (const Row& row : std::vector<Row>{
+           {"credentials: { Authorization: { file: /run/t, prefix: \"Bearer \" } }", ""},
+           {"credentials: { X-Any: { file: /run/t }, Authorization: { file: /run/u } }", ""},
+           {"credentials: from_call",
+            "p.yaml:5:42: error: tools.t.approval.credentials: accepted: fields with the files"},
+           {"credentials: [ Authorization ]", "sent with the agent's own credentials, kept sealed"},
+           {"credentials: {}", "tools.t.approval.credentials: accepted: fields"},
+           {"credentials: { Authorization: { prefix: x } }", "Authorization.file: is missing"},
+           {"credentials: { Authorization: { file: /t, value: x } }",
+            "Authorization.value: unknown key"},
+           {"credentials: { Host: { file: /t } }", "not about framing or routing"},
+           {"credentials: { A: { file: /t }, a: { file: /t } }", "a is given twice"},
+           {"credentials: { idempotency-key: { file: /t } }", "is the backend's key_header"}}) {
+    const std::string said = ProblemsOf(LoadPolicyText("p.yaml", WithApproval(row.words)));
+    if (row.problem.empty()) {
+      EXPECT_THAT(said, IsEmpty()) << row.words;
+    } else {
+      EXPECT_THAT(said, HasSubstr(row.problem)) << row.words;
+    }
+  }
+}
+
+TEST(FlowWordsTest, TheSecretFileOfAnApprovalIsTriedWhereFilesAreChecked) {
+  const std::string secret = ::testing::TempDir() + "/approval.secret";
+  const std::string policy = ::testing::TempDir() + "/approval-policy.yaml";
+  std::ofstream(policy) << WithApproval("credentials: { Authorization: { file: " + secret + " } }");
+  std::remove(secret.c_str());
+  EXPECT_THAT(ProblemsOf(LoadPolicy(policy, TlsFiles::kCheck)),
+              HasSubstr("approval-policy.yaml:5:61: error: "
+                        "tools.t.approval.credentials.Authorization.file: " +
+                        secret));
+  std::ofstream(secret) << "token\n";
+  EXPECT_THAT(ProblemsOf(LoadPolicy(policy, TlsFiles::kCheck)), IsEmpty());
+  std::ostringstream out;
+  EXPECT_EQ(RunPolicyExplain(policy, "POST b /t", {}, "{}", ExplainForm::kText, out), 0);
+  EXPECT_THAT(out.str(), HasSubstr("approval     by sre\n"));
+  EXPECT_THAT(out.str(),
+              HasSubstr("credentials: Authorization from " + secret + ", read when it is sent\n"));
+}
+
 TEST(FlowWordsTest, AnUndoHasAttemptsAndAWindow) {
   ExpectUndo({
       {"attempts: 100", ""},

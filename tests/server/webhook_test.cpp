@@ -84,7 +84,7 @@ class WebhookTest : public testing::Test {
                     .clock = loop_.clock(),
                     .random = random_,
                     .policy = [this] { return policy_; },
-                    .read_secret = [](const std::string&) { return Result<std::string>("s3cret"); },
+                    .read_secret = [](const std::string&) { return std::string("s3cret"); },
                     .count = [this](bool is_taken) { counted_.push_back(is_taken); }}};
 };
 

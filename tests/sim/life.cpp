@@ -209,13 +209,14 @@ Life::Life(TestLoop& loop, Dice& dice, SimBackend& backend, std::shared_ptr<Memo
               loop.clock(),
               random_,
               [this](const std::string&) { return policy_; },
-              [](const std::string& /*file*/) { return Result<std::string>("s3cret"); },
+              [](const std::string& /*file*/) { return std::string("s3cret"); },
               {}}),
       approvals_({*ledger_,
                   loop.executor(),
                   loop.timer(),
                   loop.clock(),
                   [this] { return policy_; },
+                  [](const std::string& /*file*/) { return std::string("s3cret"); },
                   [this](RequestContext& context) {
                     return Next(std::span(chain_).subspan(kIdempotency))(context);
                   },

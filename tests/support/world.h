@@ -131,9 +131,10 @@ class World {
                  [this](const Event& settled) { flows.Watch(settled); }}),
         flows({ledger, upstream, settler, loop.executor(), loop.timer(), loop.clock(), random,
                [this](const std::string& version) { return PolicyOfVersion(version); },
-               [](const std::string& /*file*/) { return Result<std::string>("s3cret"); },
+               [this](const std::string& file) { return read_secret(file); },
                [this](const FlowNews& one) { news.push_back(one); }}),
         approvals({ledger, loop.executor(), loop.timer(), loop.clock(), [this] { return policy; },
+                   [this](const std::string& file) { return read_secret(file); },
                    [this](RequestContext& context) {
                      return Next(std::span(chain_).subspan(kIdempotency))(context);
                    },
@@ -203,6 +204,7 @@ class World {
   Settler settler;
   FlowRunner flows;
   std::vector<Event> approval_news;
+  ReadSecret read_secret = [](const std::string& /*file*/) { return std::string("s3cret"); };
   ApprovalRunner approvals;
 
  private:
