@@ -345,7 +345,9 @@ complete -o default -F _recourse recourse
 }
 
 std::string ZshCompletion(const CLI::App& app) {
-  return "#compdef recourse\nautoload -U +X bashcompinit && bashcompinit\n" + BashCompletion(app);
+  // As a file of $fpath it is read when the first Tab asks, and has to answer that one too.
+  return "#compdef recourse\nautoload -U +X bashcompinit && bashcompinit\n" + BashCompletion(app) +
+         "(( $+compstate )) && _bash_complete -o default -F _recourse\n";
 }
 
 std::span<const ExitCodeFact> ExitCodeFacts() { return kExitCodes; }

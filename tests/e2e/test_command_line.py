@@ -2,8 +2,11 @@
 
 import json
 import os
+import pty
 import re
 import select
+import shutil
+import signal
 import subprocess
 import time
 
@@ -119,7 +122,61 @@ def test_bash_completes_commands_options_and_fixed_values(script):
 def test_zsh_gets_the_same_through_its_own_compatibility(script):
     ended = run_cli("completion", "zsh")
     head, _, rest = ended.stdout.partition("bashcompinit\n")
-    assert head.startswith("#compdef recourse\n") and rest == script
+    assert head.startswith("#compdef recourse\n") and rest.startswith(script)
+
+
+class Zsh:
+    """A shell at a terminal, with nothing but what `setup` says; `tab` completes a line in it."""
+
+    def __init__(self, home, setup):
+        show = r"""show() { print -r -- "<$BUFFER>"; BUFFER= }; zle -N show; bindkey '^X' show"""
+        (home / ".zshrc").write_text(f"{setup}\nPS1='ready '\n{show}\n")
+        variables = {"ZDOTDIR": str(home), "HOME": str(home), "TERM": "dumb",
+                     "PATH": os.environ["PATH"]}  # fmt: skip
+        self.seen = b""
+        self.process, self.terminal = pty.fork()
+        if self.process == 0:
+            os.execvpe("zsh", ["zsh", "-d", "-i"], variables)
+        self.until(b"ready ")
+
+    def until(self, text):
+        deadline = time.monotonic() + WAIT_MAX
+        while text not in self.seen:
+            left = max(0.0, deadline - time.monotonic())
+            assert select.select([self.terminal], [], [], left)[0], self.seen
+            self.seen += os.read(self.terminal, 4096)
+        before, _, self.seen = self.seen.partition(text)
+        return before
+
+    def tab(self, line):
+        """What becomes of the line that was typed."""
+        os.write(self.terminal, line.encode() + b"\t\x18")
+        self.until(b"<")
+        return self.until(b">\r\n").decode()
+
+    def end(self):
+        os.kill(self.process, signal.SIGKILL)
+        os.waitpid(self.process, 0)
+        os.close(self.terminal)
+
+
+@pytest.fixture(params=["in the function path", "sourced"])
+def zsh(request, tmp_path):
+    assert shutil.which("zsh"), "zsh is missing: ./dev test installs it"
+    file = tmp_path / "_recourse"
+    file.write_text(run_cli("completion", "zsh").stdout)
+    init = "autoload -Uz compinit; compinit -u -D"
+    found = f"fpath=({tmp_path} $fpath); {init}"
+    shell = Zsh(tmp_path, found if request.param != "sourced" else f"{init}; source {file}")
+    yield shell
+    shell.end()
+
+
+def test_a_tab_in_zsh_completes_from_the_first_one_on(zsh):
+    assert zsh.tab("recourse flows resol") == "recourse flows resolve "
+    assert zsh.tab("recourse ev") == "recourse events "
+    assert zsh.tab("recourse run --log-level wa") == "recourse run --log-level warn "
+    assert zsh.tab("recourse approvals list --ca") == "recourse approvals list --caller "
 
 
 def test_each_command_has_an_example_that_names_its_own_options(script):
