@@ -12,6 +12,7 @@ import sys
 sys.dont_write_bytecode = True
 
 import cpp_text  # noqa: E402
+import links  # noqa: E402
 import rules  # noqa: E402
 
 CPP = (".h", ".cpp")
@@ -44,6 +45,10 @@ class Tidy:
                 self.check_cpp(path, text, cmake)
             elif path.endswith(".py"):
                 self.check_python(path, text)
+            elif path.endswith(".md"):
+                for line, target in links.broken(self.root, path, text):
+                    self.report(path, line, f"the link to {target} leads nowhere: name a file of "
+                                "the tree, and a heading that stands in it")
         return sorted(self.violations)
 
     def files(self):
