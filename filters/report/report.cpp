@@ -27,6 +27,10 @@ bool IsRepeat(const Event& event) {
   }
 }
 
+bool WouldAskAHuman(ObserveVerdict verdict) {
+  return verdict == ObserveVerdict::kWouldHold || verdict == ObserveVerdict::kWouldAsk;
+}
+
 // "key-required" of "key-required: the tool x needs ...".
 std::string Slug(const std::string& detail) { return detail.substr(0, detail.find_first_of(":;")); }
 
@@ -112,6 +116,7 @@ void ReportBuilder::AddDispatch(const Event& event) {
   if (event.verdict == ObserveVerdict::kWouldRefuse) {
     AddTrouble(event, event.detail.empty() ? "refused" : Slug(event.detail));
   }
+  if (WouldAskAHuman(event.verdict)) AddHeld(event);
   if (IsRepeat(event)) AddRepeat(event);
   if (event.attempt == 1) AddIntent(event);
 }
@@ -186,6 +191,14 @@ void ReportBuilder::AddOutcome(const Event& event, Operation& operation) {
   ++line->open;
 }
 
+void ReportBuilder::AddHeld(const Event& event) {
+  const std::string verdict(NameOf(event.verdict));
+  auto* line = LineOf(held_, event.tool + " " + verdict);
+  if (line == nullptr) return;
+  if (line->calls == 0) *line = {event.tool, verdict, 0, event.operation};
+  ++line->calls;
+}
+
 void ReportBuilder::AddTrouble(const Event& event, const std::string& trouble) {
   auto* line = LineOf(keys_, trouble + " " + event.tool);
   if (line == nullptr) return;
@@ -244,6 +257,7 @@ Report ReportBuilder::Finish() {
     return std::tuple(!line.is_explained, line.calls);
   });
   const auto calls = [](const auto& line) { return line.calls; };
+  report_.held = Sorted(held_, calls);
   report_.unlisted = Sorted(unlisted_, calls);
   report_.keys = Sorted(keys_, calls);
   std::erase_if(report_.outcomes, [](const auto& entry) { return entry.second == 0; });

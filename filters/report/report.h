@@ -47,6 +47,13 @@ struct UnknownLine {
   std::uint64_t example = 0;  // operation
 };
 
+// Calls that went on to their backend, and that enforce would have asked a human about first.
+struct HeldLine {
+  std::string tool, verdict;
+  std::uint64_t calls = 0;
+  std::uint64_t example = 0;  // operation
+};
+
 struct WithoutUndoLine {
   std::string tool, why;
   std::uint64_t calls = 0;
@@ -73,6 +80,7 @@ struct Report {
   std::uint64_t repeats = 0, double_effects = 0, possible_effects = 0;
   std::vector<DuplicateLine> duplicates;  // every list: what costs most comes first
   std::vector<UnknownLine> unknown;
+  std::vector<HeldLine> held;
   std::vector<WithoutUndoLine> without_undo;
   std::vector<UnlistedLine> unlisted;
   std::vector<KeyLine> keys;
@@ -117,6 +125,7 @@ class ReportBuilder {
   void AddRepeat(const Event& event);
   void AddIntent(const Event& event);
   void AddOutcome(const Event& event, Operation& operation);
+  void AddHeld(const Event& event);
   void AddTrouble(const Event& event, const std::string& trouble);
   Operation& StateOf(const Event& event);
   const Operation* Known(std::uint64_t operation) const;
@@ -134,6 +143,7 @@ class ReportBuilder {
   std::unordered_map<Digest, Intent, DigestHash> intents_;
   std::map<std::string, Duplicates> duplicates_;
   std::map<std::string, UnknownLine> unknown_;
+  std::map<std::string, HeldLine> held_;
   std::map<std::string, WithoutUndoLine> tools_;  // every tool that was called
   std::map<std::string, UnlistedLine> unlisted_;
   std::map<std::string, KeyLine> keys_;

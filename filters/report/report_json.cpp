@@ -69,6 +69,10 @@ std::string ReportJson(const Report& report, const ReportExtras& extras) {
                               Quoted(line.tool), Quoted(line.cause), line.calls, line.open,
                               line.example);
          });
+  out += ",\"held\":" + List(report.held, [](const HeldLine& line) {
+           return fmt::format(R"({{"tool":{},"verdict":{},"calls":{},"example":{}}})",
+                              Quoted(line.tool), Quoted(line.verdict), line.calls, line.example);
+         });
   out += ",\"without_undo\":" + List(report.without_undo, [](const WithoutUndoLine& line) {
            return fmt::format(R"({{"tool":{},"calls":{},"explained":{},"why":{}}})",
                               Quoted(line.tool), line.calls, line.is_explained, Quoted(line.why));

@@ -159,6 +159,11 @@ std::string ReportText(const Json& report) {
                return std::vector{Field(line, "tool"), Field(line, "cause"), Field(line, "calls"),
                                   Field(line, "open"), Field(line, "example")};
              });
+  AddSection(out, report, "held", "Calls that would have waited for a human",
+             {"TOOL", "CALLS", "VERDICT", "EXAMPLE"}, [](const Json& line) {
+               return std::vector{Field(line, "tool"), Field(line, "calls"), Field(line, "verdict"),
+                                  Field(line, "example")};
+             });
   AddSection(out, report, "without_undo", "Writes without undo", {"TOOL", "CALLS", "WHY"},
              [](const Json& line) {
                return std::vector{Field(line, "tool"), Field(line, "calls"), Field(line, "why")};

@@ -74,6 +74,25 @@ class ReportTest : public testing::Test {
   std::vector<std::uint64_t> asked_;
 };
 
+TEST_F(ReportTest, WhatAHumanWouldHaveBeenAskedAboutIsListedByToolAndVerdict) {
+  const Report report =
+      Of({{.operation = 1, .at_ms = 1, .verdict = Foreseen::kWouldAsk},
+          {.operation = 2, .at_ms = 2, .verdict = Foreseen::kWouldHold, .tool = "mail"},
+          {.operation = 3, .at_ms = 3, .verdict = Foreseen::kWouldHold, .tool = "mail"},
+          {.operation = 3,
+           .at_ms = 4,
+           .phase = Phase::kSucceeded,
+           .verdict = Foreseen::kWouldHold,
+           .tool = "mail"},
+          {.operation = 4, .at_ms = 5, .tool = "mail"}});
+  ASSERT_EQ(report.held.size(), 2U);
+  EXPECT_EQ(report.held[0].tool + " " + report.held[0].verdict, "mail would_hold");
+  EXPECT_EQ(report.held[0].calls, 2U);
+  EXPECT_EQ(report.held[0].example, 2U);
+  EXPECT_EQ(report.held[1].tool + " " + report.held[1].verdict, "pay would_ask");
+  EXPECT_EQ(report.held[1].calls, 1U);
+}
+
 TEST_F(ReportTest, BothOutcomesDecideWhetherARepeatTookEffectTwice) {
   struct Case {
     Phase first, repeat;

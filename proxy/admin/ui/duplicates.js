@@ -65,6 +65,9 @@ function drawReport(report) {
     table("Sent, and nobody knows whether it acted", ["Tool", "Cause", "Calls", "Open", "Example"],
       report.unknown.map((line) => [foreign(line.tool), line.cause.replaceAll("_", " "), line.calls,
         line.open, operation(line.example)])),
+    table("Would have waited for a human", ["Tool", "Calls", "Enforce would have", "Example"],
+      report.held.map((line) => [foreign(line.tool), line.calls, line.verdict.replaceAll("_", " "),
+        operation(line.example)])),
     table("Writes without undo", ["Tool", "Calls", "Why"], report.without_undo.map((line) =>
       [foreign(line.tool), line.calls, foreign(line.why)])),
     table("Calls that no tool matches", ["Backend", "Effect", "Method", "Path", "Calls"],
