@@ -181,7 +181,19 @@ HttpResponse ApprovalApi::Show(std::uint64_t operation) {
     }
   }
   return JsonAnswer(ApprovalJson(*event, request ? &*request : nullptr,
-                                 original ? &*original : nullptr, EarlierCalls(*event)));
+                                 original ? &*original : nullptr, CredentialsOf(*event),
+                                 EarlierCalls(*event)));
+}
+
+// Of what is still to be sent; under another policy it never is.
+std::vector<std::string> ApprovalApi::CredentialsOf(const Event& event) const {
+  const auto policy = parts_.policy();
+  const Tool* const tool = policy->FindTool(event.tool);
+  std::vector<std::string> names;
+  if (!IsClaim(event.phase) || policy->digest != event.approval->policy) return names;
+  if (tool == nullptr || !tool->approval) return names;
+  for (const SecretHeader& secret : tool->approval->secrets) names.push_back(secret.name);
+  return names;
 }
 
 std::vector<Event> ApprovalApi::EarlierCalls(const Event& event) {

@@ -38,6 +38,7 @@ class ApprovalApi {
   HttpResponse Decide(ApprovalOrder order, std::string_view verb, const HttpRequest& request);
   // The operation's latest event; fails with the answer that says why there is none.
   std::expected<Event, HttpResponse> Find(std::uint64_t operation);
+  std::vector<std::string> CredentialsOf(const Event& event) const;
   std::vector<Event> EarlierCalls(const Event& event);
   // Why the body may not be sent instead; empty: it may.
   std::string ObjectionTo(const Event& event, const std::string& body);

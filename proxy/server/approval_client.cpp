@@ -68,6 +68,12 @@ void PrintRequest(std::ostream& out, const Json& approval) {
           << TerminalText(ScalarText(field.items[1])) << "\n";
     }
   }
+  if (const Json* credentials = approval.Find("credentials")) {
+    for (const Json& name : credentials->items) {
+      out << "  " << TerminalText(ScalarText(name))
+          << ": the policy's own, in place of the agent's\n";
+    }
+  }
   PrintBody(out, *request);
   const Json* original = approval.Find("original");
   if (original == nullptr) return;

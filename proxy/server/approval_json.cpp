@@ -79,7 +79,9 @@ void AppendApprovalLine(std::string& out, const Event& event) {
 }
 
 std::string ApprovalJson(const Event& event, const RenderedRequest* request,
-                         const std::string* original_body, const std::vector<Event>& earlier) {
+                         const std::string* original_body,
+                         const std::vector<std::string>& credentials,
+                         const std::vector<Event>& earlier) {
   std::string out;
   {
     JsonObject json(out);
@@ -93,6 +95,7 @@ std::string ApprovalJson(const Event& event, const RenderedRequest* request,
       }
       json.Each("changes", ChangesBetween(*original_body, request->body), AppendChange);
     }
+    json.Texts("credentials", credentials);
     json.Each("decisions", event.approval->decisions, AppendDecision);
     json.Each("earlier", earlier, AppendEarlier);
   }

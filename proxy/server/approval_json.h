@@ -14,8 +14,11 @@ void AppendApprovalLine(std::string& out, const Event& event);
 
 // Everything that whoever decides has to see. `request` is the one that waits, or that was decided;
 // null: it is no longer kept. Values of header fields that carry credentials are not shown; nothing
-// else is left out or cut. `earlier`: what else its caller did lately.
+// else is left out or cut. `credentials`: fields that the policy's own values replace when it is
+// sent. `earlier`: what else its caller did lately.
 std::string ApprovalJson(const Event& event, const RenderedRequest* request,
-                         const std::string* original_body, const std::vector<Event>& earlier);
+                         const std::string* original_body,
+                         const std::vector<std::string>& credentials,
+                         const std::vector<Event>& earlier);
 
 }  // namespace recourse

@@ -6,6 +6,8 @@ import pytest
 
 from support import rawhttp
 from support.approvals import Staffed
+from support.browser import Browser
+from support.desk import Approver
 from support.flows import wait_until
 from support.policies import standard
 from support.recourse import CRASH_POINTS, run_cli
@@ -42,6 +44,13 @@ def proxy(double, secret, tmp_path):
         assert running.stop() == 0, running.stderr()[-4000:]
 
 
+@pytest.fixture(scope="module")
+def browser():
+    running = Browser()
+    yield running
+    running.stop()
+
+
 def ask(proxy, path):
     """The operation of a call that now waits for a human."""
     fields = {**rawhttp.traced(TRACE), "Authorization": "Bearer canary-of-the-agent"}
@@ -68,6 +77,9 @@ def test_the_secret_is_read_when_the_call_is_sent_and_stands_nowhere_else(
     operation = ask(proxy, path)
     secret.write_text("canary-rotated\n")
     before = proxy.shown(operation)
+    assert before["credentials"] == ["Authorization"]
+    by_hand = proxy.by_hand("ann", "show", str(operation)).stdout
+    assert "\n  Authorization: the policy's own, in place of the agent's\n" in by_hand
     assert proxy.approve(operation)[0] == 200
     assert sent(double, path) == ["Bearer canary-rotated"]
     ended(proxy, operation)
@@ -78,6 +90,25 @@ def test_the_secret_is_read_when_the_call_is_sent_and_stands_nowhere_else(
     assert "canary" not in shown
     for file in proxy.data.rglob("*"):
         assert not file.is_file() or b"canary-" not in file.read_bytes(), file
+
+
+def test_whoever_decides_in_the_browser_sees_what_it_is_sent_with_and_why_it_is_not(
+    proxy, double, secret, browser, token
+):
+    path = f"/mail/{token}"
+    operation = ask(proxy, path)
+    secret.unlink()
+    person = Approver(browser, proxy).look_at(operation)
+    browser.wait('.card:has-text("policy\'s own Authorization in place of the agent\'s")')
+    person.click("Approve")
+    person.confirm("seen")
+    browser.wait('.badge:has-text("Approved")')
+    wait_until(lambda: "not sent yet" in proxy.shown(operation)["detail"])
+    person.log_in(f"#/approval/{operation}")
+    browser.wait(f'.reason:has-text("cannot open {secret}")')
+    person.is_clean()
+    secret.write_text("canary-late\n")
+    assert sent(double, path) == ["Bearer canary-late"]
 
 
 def test_an_edited_call_is_sent_with_it_too(proxy, double, token):

@@ -141,6 +141,8 @@ function requestCard(approval) {
   return h("section", { class: "card" },
     h("h2", {}, "Exactly this is sent"),
     requestBox(request, "Request"),
+    approval.credentials.length > 0 && h("p", { class: "reason" },
+      `Sent with the policy's own ${approval.credentials.join(", ")} in place of the agent's.`),
     facts([
       ["Body", sizeText(request.body_bytes)],
       ["SHA-256 of the body", h("span", { class: "mono cut", title: request.body_sha256 },
