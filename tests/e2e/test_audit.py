@@ -172,6 +172,16 @@ def test_nothing_that_is_sealed_is_in_an_export_in_clear(staffed):
         assert SECRET_BODY.encode() not in base64.b64decode(json.loads(line)["row"])
 
 
+def test_an_export_after_the_newest_row_is_empty_and_no_failure(double, tmp_path):
+    with Recourse(tmp_path, standard(double)) as process:
+        last = json.loads(export(process)[-2])["number"]
+        run = process.cli("ledger", "export", "--format", "ndjson", "--after", last)
+        assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+        write(process, "/plain/audit-news")
+        (row, *_) = export(process, "--after", str(last))[1:-1]
+        assert json.loads(row)["number"] == last + 1
+
+
 def changed(line, member):
     """One character of that member is another one."""
     at = line.index(f'"{member}":'.encode()) + len(member) + 3
@@ -256,7 +266,8 @@ def test_exports_go_on_where_the_last_one_ended(staffed, verifier):
     assert verifier(rest)[0]
     last = json.loads(whole[-2])["number"]
     run = staffed.cli("ledger", "export", "--format", "ndjson", "--after", last + 1000)
-    assert run.returncode == 1 and "no row after" in run.stderr
+    assert (run.returncode, run.stdout) == (1, "")
+    assert f"there is no row {last + 1000}" in run.stderr and "cut" in run.stderr
     run = staffed.cli("ledger", "export", "--format", "ndjson", "--trace", TRACE)
     assert run.returncode == 2 and "--trace" in run.stderr
 
