@@ -13,6 +13,7 @@ namespace recourse {
 namespace {
 
 constexpr std::size_t kOpenPage = 256;
+constexpr int kLoadTriesMax = 6'000;  // one a tick: ten minutes
 
 // The waiter goes on on its own thread.
 template <class T>
@@ -88,13 +89,22 @@ void Settler::Wake() {
 
 Task<void> Settler::LoadOpen() {
   std::uint64_t after = 0;
+  int failures = 0;
   for (std::size_t seen = 0; seen < limits::kOpenOperationsMax && !is_stopping_;) {
     const Result<std::vector<Event>> page =
         co_await parts_.ledger.Open(after, kOpenPage, parts_.executor);
     if (!page) {
-      Log(LogLevel::kError, "open operations cannot be read; they are settled when repeated",
-          {{"reason", page.error().detail()}});
-      co_return;
+      const bool is_last = ++failures == kLoadTriesMax;
+      if (failures == 1 || is_last) {
+        Log(LogLevel::kError,
+            is_last ? "open operations cannot be read; they are settled when repeated"
+                    : "open operations cannot be read; it is tried again",
+            {{"reason", page.error().detail()}});
+      }
+      if (is_last) co_return;
+      Tick();  // what became unknown since the start is probed meanwhile
+      co_await parts_.timer.SleepUntil(parts_.clock.Now() + limits::kSettleTick);
+      continue;
     }
     if (page->empty()) co_return;
     for (const Event& event : *page) {

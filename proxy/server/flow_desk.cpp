@@ -68,6 +68,7 @@ void FlowDesk::Start() {
   std::vector<Job> start;
   undoes_ = true;
   start.emplace_back([this] { Spawn(runner_.Run(), [this] { undoes_ = false; }); });
+  start.emplace_back([this] { Spawn(webhook_.Load(), [] {}); });
   start.emplace_back([this] { Spawn(webhook_.Run(), [] {}); });
   start.emplace_back([this] { Spawn(webhook_.WatchUnknown(), [] {}); });
   executor_.Post(std::move(start));

@@ -22,29 +22,25 @@ NewsForm FormOf(const FlowRules::Webhook& hook) {
 }  // namespace
 
 Task<void> Webhook::Run() {
-  co_await LoadParked();
-  co_await LoadClaims();
-  for (int failures = 0; !is_stopping_;) {
+  while (!is_stopping_) {
     // A copy: the policy itself must not be held while there is nothing to say.
     const std::optional<FlowRules::Webhook> hook = parts_.policy()->flow_rules.webhook;
-    if (!hook) waiting_.clear();
+    if (!hook) waiting_.Clear();
     if (waiting_.empty()) {
       wake_.emplace();
       co_await wake_->Wait();
       wake_.reset();
       continue;
     }
-    // Each in turn, so that one that is never taken stops no other.
-    auto next = waiting_.upper_bound(last_);
-    if (next == waiting_.end()) next = waiting_.begin();
-    last_ = *next;
-    const News news = last_;
-    waiting_.erase(next);
-    const bool is_said = co_await Deliver(news, *hook);
-    failures = is_said ? 0 : failures + 1;
-    if (is_said) continue;
-    waiting_.insert(news);
-    co_await parts_.timer.SleepUntil(parts_.clock.Now() + PauseAfter(failures));
+    const std::optional<News> news = waiting_.Take(parts_.clock.Now());
+    if (!news) {
+      const MonoTime look = parts_.clock.Now() + kNewsLook;
+      co_await parts_.timer.SleepUntil(std::min(look, waiting_.next_try()));
+      continue;
+    }
+    const Told told = co_await Deliver(*news, *hook);
+    if (told == Told::kTaken) waiting_.Taken();
+    if (told == Told::kNotTaken) waiting_.Failed(*news, parts_.clock.Now(), Jitter());
   }
 }
 
@@ -79,10 +75,10 @@ std::string_view Webhook::NameOf(News::Of of) {
 }
 
 // Many processes that one receiver refused at once come back spread.
-Millis Webhook::PauseAfter(int failures) {
+std::uint32_t Webhook::Jitter() {
   std::array<unsigned char, 4> drawn{};
   parts_.random.Fill(drawn);
-  return UndoPause(failures, std::nullopt, std::bit_cast<std::uint32_t>(drawn));
+  return std::bit_cast<std::uint32_t>(drawn);
 }
 
 void Webhook::Stop() {
@@ -91,7 +87,7 @@ void Webhook::Stop() {
 }
 
 void Webhook::Add(News news) {
-  waiting_.insert(news);
+  waiting_.Add(news);
   if (wake_ && !wake_->is_set()) wake_->Set(true);
 }
 
@@ -120,23 +116,45 @@ Task<void> Webhook::LookForUnknown() {
   announced_ = std::move(still);
 }
 
-Task<void> Webhook::LoadParked() {
-  for (std::uint64_t after = 0;;) {
+Task<void> Webhook::Load() {
+  std::uint64_t flows = 0, claims = 0;
+  for (int tries = 1; !is_stopping_; ++tries) {
+    Result<void> loaded = co_await LoadParked(flows);
+    if (loaded) loaded = co_await LoadClaims(claims);
+    if (loaded) co_return;
+    const bool is_last = tries == kLoadTriesMax;
+    if (tries == 1 || is_last) {
+      Log(LogLevel::kError,
+          is_last ? "what needed a human before the start is not told to the webhook; look at it "
+                    "with: recourse flows list --parked, recourse approvals list"
+                  : "what needs a human already cannot be read; it is tried again",
+          {{"reason", loaded.error().detail()}});
+    }
+    if (is_last) co_return;
+    const Millis pause = UndoPause(tries, std::nullopt, Jitter());
+    co_await parts_.timer.SleepUntil(parts_.clock.Now() + std::min(pause, kLook));
+  }
+}
+
+Task<Result<void>> Webhook::LoadParked(std::uint64_t& after) {
+  for (;;) {
     const auto page = co_await parts_.ledger.Flows(after, kPage, parts_.executor);
-    if (!page || page->empty()) co_return;
+    if (!page) co_return std::unexpected(page.error());
+    if (page->empty()) co_return Result<void>();
     for (const FlowState& state : *page) {
-      if (state.phase == FlowPhase::kNeedsHuman) waiting_.insert({News::Of::kFlow, state.number});
+      if (state.phase == FlowPhase::kNeedsHuman) Add({News::Of::kFlow, state.number});
       after = state.number;
     }
   }
 }
 
-Task<void> Webhook::LoadClaims() {
-  for (std::uint64_t after = 0;;) {
+Task<Result<void>> Webhook::LoadClaims(std::uint64_t& after) {
+  for (;;) {
     const auto page = co_await parts_.ledger.Claims(after, kPage, parts_.executor);
-    if (!page || page->empty()) co_return;
+    if (!page) co_return std::unexpected(page.error());
+    if (page->empty()) co_return Result<void>();
     for (const Claim& claim : *page) {
-      waiting_.insert({News::Of::kApproval, claim.event.operation});
+      Add({News::Of::kApproval, claim.event.operation});
       after = claim.event.operation;
     }
   }
@@ -168,9 +186,9 @@ Task<std::string> Webhook::BodyAbout(News news, NewsForm form) {
   co_return event->phase == Phase::kUncertain ? NewsOfUnknown(*event, form) : std::string();
 }
 
-Task<bool> Webhook::Deliver(News news, FlowRules::Webhook hook) {
+Task<Webhook::Told> Webhook::Deliver(News news, FlowRules::Webhook hook) {
   std::string body = co_await BodyAbout(news, FormOf(hook));
-  if (body.empty()) co_return true;
+  if (body.empty()) co_return Told::kOver;
   const auto status = co_await Post(std::move(hook), std::move(body));
   const bool is_taken = status && *status >= 200 && *status <= 299;
   parts_.count(is_taken);
@@ -181,7 +199,7 @@ Task<bool> Webhook::Deliver(News news, FlowRules::Webhook hook) {
          {"reason", status ? "it answered " + std::to_string(*status)
                            : std::string(status.error().detail())}});
   }
-  co_return is_taken;
+  co_return is_taken ? Told::kTaken : Told::kNotTaken;
 }
 
 // The status of the answer.

@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "filters/ledger/ledger.h"
 #include "filters/saga/flow_runner.h"
@@ -17,6 +18,7 @@
 #include "proxy/base/clock.h"
 #include "proxy/base/executor.h"
 #include "proxy/base/random.h"
+#include "proxy/server/news_queue.h"
 #include "proxy/server/webhook_news.h"
 
 namespace recourse {
@@ -39,12 +41,16 @@ class Webhook {
   };
   // An outcome that is unknown for so long is news: probes have had their time.
   static constexpr Millis kUnknownFor{5 * 60'000};
+  static constexpr int kLoadTriesMax = 60;  // some ten minutes
   explicit Webhook(Parts parts) : parts_(std::move(parts)) {}
 
-  // Tells of the flows that are parked and the calls that wait already, then of each that Tell()
-  // names, as long as the process lives. What is not taken is told again after a pause that doubles
-  // (UndoPause). Call once, on the executor's thread.
+  // Tells of what Load() found and of each that Tell() names, as long as the process lives. What is
+  // not taken is told again after a pause that grows (NewsQueue). Call once, on the executor's
+  // thread.
   Task<void> Run();
+  // Looks for the flows that are parked and the calls that wait already. A ledger that cannot be
+  // read is asked again, kLoadTriesMax times. Call once, on the executor's thread.
+  Task<void> Load();
   // Looks for operations of unknown outcome and has Run() tell of each once, and after a restart
   // once more. Call once, on the executor's thread.
   Task<void> WatchUnknown();
@@ -53,35 +59,30 @@ class Webhook {
   void Tell(const Event& claim);
   // The newest signed head of the ledger, as JSON; older ones are told no more. Any thread.
   void TellHead(std::string news);
-  // Ends both within kLook, and no further news is told.
+  // Ends all three within kLook, and no further news is told.
   void Stop();
 
  private:
   static constexpr Millis kLook{10'000};
+  static constexpr Millis kNewsLook{500};  // while what failed waits
 
-  struct News {
-    enum class Of : std::uint8_t { kFlow, kApproval, kOperation, kHead };
-    Of of = Of::kFlow;
-    std::uint64_t number = 0;
-    auto operator<=>(const News&) const = default;
-  };
+  enum class Told : std::uint8_t { kTaken, kNotTaken, kOver };  // kOver: nothing is left to say
   void Add(News news);
   static std::string_view NameOf(News::Of of);
-  Task<void> LoadParked();
-  Task<void> LoadClaims();
+  // From `after` on, which they move.
+  Task<Result<void>> LoadParked(std::uint64_t& after);
+  Task<Result<void>> LoadClaims(std::uint64_t& after);
   Task<void> LookForUnknown();
-  // True: nothing is left to be said of that.
-  Task<bool> Deliver(News news, FlowRules::Webhook hook);
+  Task<Told> Deliver(News news, FlowRules::Webhook hook);
   // The body to send; empty: what it was about is over.
   Task<std::string> BodyAbout(News news, NewsForm form);
   Task<std::string> BodyAboutFlow(std::uint64_t number, NewsForm form);
   Task<Result<int>> Post(FlowRules::Webhook hook, std::string body);
-  Millis PauseAfter(int failures);
+  std::uint32_t Jitter();
 
   const Parts parts_;
-  std::set<News> waiting_;             // to be told of
+  NewsQueue waiting_;                  // to be told of
   std::string head_;                   // kHead
-  News last_;                          // told of last
   std::set<std::uint64_t> announced_;  // operations that are unknown still
   bool is_stopping_ = false;
   std::optional<Promise<bool>> wake_;  // set while Run() has nothing to say

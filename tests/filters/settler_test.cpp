@@ -44,6 +44,39 @@ TEST(SettlerTest, AProbeThatFindsTheEffectMakesItASuccess) {
   EXPECT_EQ(world.upstream.writes.size(), 1U);
 }
 
+TEST(SettlerTest, WhatWasOpenAtTheStartIsSettledThoughTheLedgerCouldNotBeReadAtFirst) {
+  World world(kShopPolicy);
+  (void)LoseAnswer(world);
+  world.upstream.probe = [](const HttpRequest&) { return Present(); };
+  // Of another process: it finds the operation in the ledger or not at all.
+  Settler settler({world.ledger, world.upstream, world.loop.executor(), world.loop.timer(),
+                   world.loop.clock(), world.random,
+                   [&world](const std::string&) { return world.policy; }});
+  world.ledger.lists_fail = true;
+  world.loop.Start(settler.Run());
+  world.loop.RunFor(Millis(60'000));
+  EXPECT_EQ(LastPhase(world), Phase::kUncertain);
+  world.ledger.lists_fail = false;
+  world.loop.RunFor(Millis(1'000));
+  EXPECT_EQ(LastPhase(world), Phase::kSucceeded);
+  settler.Stop();
+  world.loop.RunFor(Millis(1'000));
+}
+
+TEST(SettlerTest, WhatBecomesUnknownWhileTheLedgerCannotBeReadIsProbed) {
+  World world(kShopPolicy);
+  world.ledger.lists_fail = true;
+  world.StartSettler();
+  world.loop.RunFor(Millis(1'000));
+  int probes = 0;
+  world.upstream.probe = [&probes](const HttpRequest&) {
+    return ++probes < 3 ? Respond(500, "") : Present();
+  };
+  (void)LoseAnswer(world);
+  world.loop.RunFor(Millis(60'000));
+  EXPECT_EQ(LastPhase(world), Phase::kSucceeded);
+}
+
 TEST(SettlerTest, AnOperationIsSettledByThePolicyItBeganUnder) {
   World world(kShopPolicy);
   world.StartSettler();

@@ -5,6 +5,7 @@
 #include "filters/saga/undo_plan.h"
 #include "policy/url.h"
 #include "proxy/base/json.h"
+#include "tests/support/faulty_ledger.h"
 #include "tests/support/scripted_upstream.h"
 #include "tests/support/seeded_random.h"
 #include "tests/support/test_loop.h"
@@ -40,8 +41,8 @@ class WebhookTest : public testing::Test {
     Move(begun->event.operation, Phase::kDispatching, Phase::kUncertain);
     return begun->event.operation;
   }
-  // A call that waits for a human.
-  std::uint64_t Ask() {
+  // A call that waits for a human, of whom nobody has heard.
+  Event AskQuietly() {
     NewOperation call;
     call.event.tool = "bank.pay";
     call.event.backend = "bank";
@@ -52,8 +53,12 @@ class WebhookTest : public testing::Test {
     call.approval = ApprovalAsk{
         .needed = 2, .by = {"finance"}, .expires = minutes(15), .policy = {}, .why = "amount"};
     const auto begun = loop_.Run(ledger_->Begin(std::move(call), loop_.executor()));
-    webhook_.Tell(begun->event);
-    return begun->event.operation;
+    return begun->event;
+  }
+  std::uint64_t Ask() {
+    const Event claim = AskQuietly();
+    webhook_.Tell(claim);
+    return claim.operation;
   }
   void Reject(std::uint64_t operation) {
     ApprovalOrder order{
@@ -72,7 +77,8 @@ class WebhookTest : public testing::Test {
   }
 
   TestLoop loop_;
-  std::unique_ptr<Ledger> ledger_ = MakeMemoryLedger(loop_.clock());
+  std::unique_ptr<FaultyLedger> ledger_ =
+      std::make_unique<FaultyLedger>(MakeMemoryLedger(loop_.clock()));
   ScriptedUpstream upstream_{loop_};
   SeededRandom random_;
   std::shared_ptr<Policy> policy_ = std::make_shared<Policy>();
@@ -151,15 +157,15 @@ TEST_F(WebhookTest, WhatIsDecidedBeforeItWasTakenIsNoNews) {
 TEST_F(WebhookTest, PausesDoubleToACapWithJitterAndStartAnewAfterSuccess) {
   upstream_.otherwise = Respond(500, "{}");
   Ask();
-  loop_.RunFor(minutes(14 * 60));
+  loop_.RunFor(minutes(2 * 60));
   const auto& tries = upstream_.writes;
   ASSERT_GT(tries.size(), 100U);
   for (std::size_t i = 1; i < tries.size(); ++i) {
     const Millis pause = std::chrono::duration_cast<Millis>(tries[i].at - tries[i - 1].at);
-    const int failures = static_cast<int>(i);
+    const int failures = std::min(static_cast<int>(i), NewsQueue::kFailuresMax);
     EXPECT_GE(pause, UndoPause(failures, {}, 0)) << i;
     EXPECT_LE(pause, UndoPause(failures, {}, 0) * 2 + Millis(100)) << i;
-    EXPECT_LE(pause, limits::kUndoBackoffMax + Millis(100)) << i;
+    EXPECT_LE(pause, seconds(33)) << i;
   }
   const auto last = tries.size() - 1;
   EXPECT_NE(tries[last].at - tries[last - 1].at, tries[last - 1].at - tries[last - 2].at)
@@ -173,6 +179,47 @@ TEST_F(WebhookTest, PausesDoubleToACapWithJitterAndStartAnewAfterSuccess) {
   loop_.RunFor(minutes(10));
   ASSERT_EQ(tries.size(), count + 2);
   EXPECT_LE(tries[count + 1].at - tries[count].at, limits::kUndoBackoffFirst + Millis(100));
+}
+
+TEST_F(WebhookTest, AQuestionThatIsAskedAfterAnOutageIsToldWithinSeconds) {
+  upstream_.otherwise = Respond(500, "{}");
+  LoseAnswer();
+  loop_.RunFor(minutes(60));
+  upstream_.otherwise = Respond(204, "");
+  const auto before = upstream_.writes.size();
+  const auto asked = loop_.clock().Now();
+  Ask();
+  loop_.RunFor(seconds(5));
+  ASSERT_EQ(upstream_.writes.size(), before + 2) << "and what had waited, at once";
+  EXPECT_LE(upstream_.writes.back().at - asked, seconds(2));
+}
+
+TEST_F(WebhookTest, WhatWaitedAtTheStartIsToldThoughTheLedgerCouldNotBeReadAtFirst) {
+  const Event claim = AskQuietly();
+  for (bool FaultyLedger::* fault : {&FaultyLedger::flows_fail, &FaultyLedger::lists_fail}) {
+    (*ledger_).*fault = true;
+    const auto before = upstream_.writes.size();
+    loop_.Start(webhook_.Load());
+    loop_.RunFor(minutes(5));
+    EXPECT_EQ(upstream_.writes.size(), before);
+    (*ledger_).*fault = false;
+    loop_.RunFor(seconds(11));
+    ASSERT_EQ(upstream_.writes.size(), before + 1);
+    const auto told = ParseJson(upstream_.writes.back().request.body);
+    EXPECT_EQ(ScalarText(*told->Find("number")), std::to_string(claim.operation));
+  }
+}
+
+TEST_F(WebhookTest, ALedgerThatStaysUnreadableIsNotReadForEver) {
+  AskQuietly();
+  ledger_->lists_fail = true;
+  loop_.Start(webhook_.Load());
+  const auto running = loop_.running();
+  loop_.RunFor(minutes(15));
+  EXPECT_EQ(loop_.running(), running - 1);
+  ledger_->lists_fail = false;
+  loop_.RunFor(minutes(15));
+  EXPECT_TRUE(upstream_.writes.empty());
 }
 
 }  // namespace

@@ -19,6 +19,7 @@ class FaultyLedger final : public Ledger {
   bool record_fails = false;
   bool join_fails = false;
   bool flows_fail = false;                 // they cannot be listed or found
+  bool lists_fail = false;                 // nor can what is open, or waits for a human
   std::function<Task<void>()> after_move;  // before the next MoveFlow returns, once
   // What a failing verb says. By default a Begin that fails knows of no earlier attempt.
   Error failure{ErrorCode::kLedgerUnavailable, "the disk is gone", Delivery::kNotSent};
@@ -50,12 +51,14 @@ class FaultyLedger final : public Ledger {
   }
   Task<Result<std::vector<Claim>>> Claims(std::uint64_t after, std::size_t limit,
                                           Executor& executor) override {
-    return ledger_->Claims(after, limit, executor);
+    if (lists_fail) co_return std::unexpected(failure);
+    co_return co_await ledger_->Claims(after, limit, executor);
   }
   void MarkAnswered(std::uint64_t operation) override { ledger_->MarkAnswered(operation); }
   Task<Result<std::vector<Event>>> Open(std::uint64_t after, std::size_t limit,
                                         Executor& executor) override {
-    return ledger_->Open(after, limit, executor);
+    if (lists_fail) co_return std::unexpected(failure);
+    co_return co_await ledger_->Open(after, limit, executor);
   }
   Task<Result<FlowState>> MoveFlow(FlowMove move, Executor& executor) override {
     if (record_fails) co_return std::unexpected(failure);
