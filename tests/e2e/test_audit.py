@@ -21,7 +21,9 @@ from test_flow_commands import wait_until
 from test_webhook import Hook, check_signature
 
 TRACE = "5bf92f3577b34da6a3ce929d0e0e4736"
-SECRET_BODY = "secret-of-the-body"
+SECRET_BODY, SECRET_HEADER = "secret-of-the-body", "secret-of-the-header"
+SECRET_QUERY, SECRET_ANSWER = "secret-of-the-query", "secret-of-the-answer"
+ANSWER = json.dumps({"id": "ref-of-the-answer", "text": SECRET_ANSWER})
 
 
 @pytest.fixture(scope="module")
@@ -77,9 +79,9 @@ def export(process, *arguments):
 
 
 def write(process, path):
-    answer = rawhttp.call(
-        process.port, "POST", path, headers=rawhttp.traced(TRACE), body={"client_ref": SECRET_BODY}
-    )
+    headers = {**rawhttp.traced(TRACE), "Authorization": f"Bearer {SECRET_HEADER}"}
+    body = {"client_ref": SECRET_BODY}
+    answer = rawhttp.call(process.port, "POST", path, headers=headers, body=body)
     assert answer.status in (201, 202), answer
     return answer
 
@@ -94,8 +96,12 @@ def staffed(double, keys, tmp_path_factory):
         proxy.head = head
         for i in range(5):
             write(proxy, f"/plain/audit-{i}")
+        double.script("POST", "/plain/audit-told", ["read", {
+            "send": f"HTTP/1.1 201 Created\r\nContent-Type: application/json\r\n"
+                    f"Content-Length: {len(ANSWER)}\r\n\r\n{ANSWER}"}])  # fmt: skip
+        write(proxy, "/plain/audit-told")
         for name in ("yes", "no", "edit"):
-            write(proxy, f"/mail/audit-{name}")
+            write(proxy, f"/mail/audit-{name}" + f"?note={SECRET_QUERY}" * (name == "no"))
         (yes,), (no,), (edit,) = (
             proxy.await_waiting(f"/mail/audit-{name}") for name in ("yes", "no", "edit")
         )
@@ -165,11 +171,27 @@ def test_events_list_and_show_say_who_and_why(staffed):
     assert "rejected by bob: not this week" in shown
 
 
-def test_nothing_that_is_sealed_is_in_an_export_in_clear(staffed):
-    text = b"".join(export(staffed))
-    assert SECRET_BODY.encode() not in text
-    for line in export(staffed)[1:-1]:
-        assert SECRET_BODY.encode() not in base64.b64decode(json.loads(line)["row"])
+def test_bodies_headers_queries_and_answers_are_nowhere_in_an_export_in_clear(staffed):
+    lines = export(staffed)
+    rows = [base64.b64decode(json.loads(line)["row"]) for line in lines[1:-1]]
+    for secret in (SECRET_BODY, SECRET_HEADER, SECRET_QUERY, SECRET_ANSWER):
+        assert not [text for text in (*lines, *rows) if secret.encode() in text], secret
+    opened = staffed.cli("ledger", "export", "--with-answers").stdout
+    assert SECRET_ANSWER in opened, "who asks for answers has them"
+
+
+def test_paths_references_and_words_of_approvers_are_in_no_row_in_clear(staffed):
+    """People read them beside the row, which is what stays for auditors who have no key."""
+    lines = export(staffed)[1:-1]
+    rows = [json.loads(line) for line in lines]
+    events = [row["event"] for row in rows if row["kind"] == "event"]
+    words = {event["path"] for event in events} | {"ref-of-the-answer"}
+    words |= {one["reason"] for event in events for one in event.get("decisions", ())}
+    assert {"/plain/audit-told", "not this week"} <= words
+    told = b"".join(lines)
+    for word in words:
+        assert word.encode() in told, "the test would see it"
+        assert not [row for row in rows if word.encode() in base64.b64decode(row["row"])], word
 
 
 def test_an_export_after_the_newest_row_is_empty_and_no_failure(double, tmp_path):
