@@ -11,6 +11,7 @@ Listener::Listener(std::vector<IoThread*> threads, const Tcp::endpoint& endpoint
     : threads_(std::move(threads)),
       handler_(std::move(handler)),
       acceptor_(threads_.front()->context(), endpoint, true),
+      endpoint_(acceptor_.local_endpoint()),
       pause_(threads_.front()->context()) {
   acceptor_.listen(4096);
 }

@@ -18,7 +18,8 @@ class Listener {
   // One acceptor hands out sockets in turn: SO_REUSEPORT hashes a pod's few connections unevenly.
   Listener(std::vector<IoThread*> threads, const Tcp::endpoint& endpoint, OnConnection handler);
 
-  Tcp::endpoint endpoint() const { return acceptor_.local_endpoint(); }
+  // Also when it is closed. Thread-safe.
+  const Tcp::endpoint& endpoint() const { return endpoint_; }
   // Call before the threads start, or on the first thread.
   void Start();
   // Stops accepting. Thread-safe.
@@ -30,6 +31,7 @@ class Listener {
   std::vector<IoThread*> threads_;
   const OnConnection handler_;
   boost::asio::basic_socket_acceptor<Tcp, IoContext::executor_type> acceptor_;
+  const Tcp::endpoint endpoint_;
   boost::asio::steady_timer pause_;
   std::size_t next_ = 0;
 };

@@ -76,10 +76,11 @@ int ExportRows(const AdminClient& client, std::uint64_t after, std::ostream& out
   const std::uint64_t first = NumberOf(*ledger, "first_id");
   if (after == 0 && first > 0) after = first - 1;  // retention has removed the rows before
   if (after > up_to) {
-    return Fail(err, fmt::format("there is no row {}: this ledger ends at row {}. It is another "
-                                 "one than was exported, or it was put back to an older copy or "
-                                 "cut; compare it with a signed head: recourse ledger verify --head",
-                                 after, up_to));
+    return Fail(err,
+                fmt::format("there is no row {}: this ledger ends at row {}. It is another "
+                            "one than was exported, or it was put back to an older copy or "
+                            "cut; compare it with a signed head: recourse ledger verify --head",
+                            after, up_to));
   }
   Printer printer(out);
   std::string hash;
