@@ -35,7 +35,7 @@ struct Draft {
   std::map<std::size_t, std::pair<std::string, Place>> flow_of_tool;
   // By index of the tool or backend. The trees outlive the draft.
   std::vector<const YamlNode*> tool_nodes;
-  std::vector<Place> tool_places, backend_places;
+  std::vector<Place> tool_places, backend_places, tunnel_places;
 };
 
 // The sections of one file, each in its own source file. Backends of all files come first, because
@@ -48,6 +48,7 @@ void LoadTests(const YamlNode& section, Draft& draft);
 void LoadLedger(const YamlNode& section, Draft& draft);
 void LoadQuotas(const YamlNode& section, Draft& draft);
 void LoadFlowRules(const YamlNode& section, Draft& draft);
+void LoadTunnels(MapReader& root, Draft& draft);
 
 // What only the whole policy shows: ambiguous routes, cycles of undo requests, missing undo.
 void Validate(Draft& draft);
@@ -58,6 +59,10 @@ void CheckCredentials(Draft& draft, std::size_t index);
 // What an undo rule must agree with elsewhere: the route it runs over, its backend, the ledger. A
 // part of Validate; `routes` are those of the draft.
 void CheckUndo(Draft& draft, const RouteTable& routes, std::size_t index);
+
+// No tunnel may lead where a backend is called. A part of Validate; `routes` are those of the
+// draft.
+void CheckTunnels(Draft& draft, const RouteTable& routes);
 
 // What an approval rule must agree with elsewhere: routes, flows. A part of Validate.
 void CheckApproval(Draft& draft, std::size_t index);

@@ -6,6 +6,7 @@
 #include "policy/approval_need.h"
 #include "policy/method_override.h"
 #include "policy/route_table.h"
+#include "policy/tunnel_decision.h"
 
 namespace recourse {
 namespace {
@@ -213,9 +214,32 @@ bool IsOverridden(const ExplainedCall& call, std::string_view query) {
          });
 }
 
+// What can be told before a byte of the tunnel has come.
+Explanation ExplainConnect(const Policy& policy, const Authority& target) {
+  Explanation out;
+  TunnelDecision decision = DecideTunnel(policy, target, std::nullopt);
+  out.backend = decision.backend;
+  if (decision.act == TunnelDecision::Act::kServe) {
+    out.reason =
+        "the tunnel leads to this backend: each request of plain HTTP in it is judged as "
+        "any other, and TLS is refused";
+  } else if (const auto* rule = policy.tunnels.Find(target.host, target.port);
+             decision.reason.empty() && rule != nullptr) {
+    out.reason = "`tunnels` lists " + rule->text + ": a tunnel that nobody looks into";
+  } else {
+    Refuse(out, ErrorCode::kTunnelRefused, std::move(decision.reason));
+    if (policy.mode == Mode::kObserve)
+      out.notes.emplace_back("Observe mode opens it all the same.");
+  }
+  return out;
+}
+
 }  // namespace
 
 Explanation Explain(const Policy& policy, const ExplainedCall& call) {
+  if (call.method == "CONNECT") {
+    if (const auto target = ParseAuthority(call.authority)) return ExplainConnect(policy, *target);
+  }
   Explanation out;
   out.backend = FindBackend(policy, call);
   if (out.backend == nullptr) {
@@ -266,6 +290,11 @@ bool ParseCall(const std::string& text, ExplainedCall& call) {
   if (space == std::string::npos || !IsToken(text.substr(0, space))) return false;
   call.method = text.substr(0, space);
   std::string_view rest = std::string_view(text).substr(space + 1);
+  if (call.method == "CONNECT") {
+    const auto target = ParseAuthority(rest);
+    call.authority = rest;
+    return target && target->port != 0;
+  }
   const auto scheme = rest.find("://");
   if (scheme != std::string_view::npos && rest.starts_with("http")) {
     rest.remove_prefix(scheme + 3);

@@ -50,7 +50,7 @@ DescribedLines Describe(const Policy& policy, const Explanation& explained);
 // The same as a JSON object, for programs.
 std::string ExplanationJson(const Policy& policy, const Explanation& explained);
 
-// False: `text` is neither "METHOD http://host/path" nor "METHOD backend /path".
+// False: `text` is none of "METHOD http://host/path", "METHOD backend /path", "CONNECT host:port".
 bool ParseCall(const std::string& text, ExplainedCall& call);
 
 // The subcommands. They return the exit code: 0 good, 1 a test failed, 2 the call cannot be read,

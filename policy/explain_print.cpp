@@ -237,11 +237,13 @@ int RunPolicyCheck(const std::string& path, std::ostream& out) {
   const auto writes = static_cast<std::size_t>(
       std::count_if(policy.tools.begin(), policy.tools.end(),
                     [](const Tool& tool) { return tool.effect == Effect::kWrite; }));
-  out << fmt::format("{}: valid, version {}{}: {}, {} ({} read, {} write), {}, {}, {}\n", path,
+  const std::string tunnels =
+      policy.tunnels.rules.empty() ? "" : Count(policy.tunnels.rules.size(), "tunnel") + ", ";
+  out << fmt::format("{}: valid, version {}{}: {}, {} ({} read, {} write), {}, {}, {}{}\n", path,
                      policy.version, policy.mode == Mode::kObserve ? kObserveNote : "",
                      Count(policy.backends.size(), "backend"), Count(policy.tools.size(), "tool"),
                      policy.tools.size() - writes, writes, Count(policy.flows.size(), "flow"),
-                     Count(policy.tests.size(), "test"), warnings);
+                     Count(policy.tests.size(), "test"), tunnels, warnings);
   return kGood;
 }
 
@@ -271,8 +273,8 @@ int RunPolicyExplain(const std::string& path, const std::string& call, const Hea
                      const std::string& body, ExplainForm form, std::ostream& out) {
   ExplainedCall parsed;
   if (!ParseCall(call, parsed)) {
-    out << "the call cannot be read; accepted: \"POST http://host/path\" or \"POST backend "
-           "/path\"\n";
+    out << "the call cannot be read; accepted: \"POST http://host/path\", \"POST backend "
+           "/path\" or \"CONNECT host:port\"\n";
     return kUsage;
   }
   const LoadedPolicy loaded = LoadPolicy(path);

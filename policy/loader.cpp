@@ -35,7 +35,8 @@ void ReadSettings(MapReader& root, Draft& draft, SeenIn& seen, const std::string
       {"guard", UnlistedRule::kGuard},
       {"pass", UnlistedRule::kPass},
       {"deny", UnlistedRule::kDeny}};
-  for (const std::string_view name : {"mode", "unlisted", "ledger", "quotas", "flow_rules"}) {
+  for (const std::string_view name :
+       {"mode", "unlisted", "ledger", "quotas", "flow_rules", "tunnels"}) {
     if (!root.Has(name)) continue;
     const auto [at, is_first] = seen.emplace(name, file);
     if (!is_first) {
@@ -46,6 +47,7 @@ void ReadSettings(MapReader& root, Draft& draft, SeenIn& seen, const std::string
   if (const YamlNode* ledger = root.Get("ledger")) LoadLedger(*ledger, draft);
   if (const YamlNode* quotas = root.Get("quotas")) LoadQuotas(*quotas, draft);
   if (const YamlNode* rules = root.Get("flow_rules")) LoadFlowRules(*rules, draft);
+  LoadTunnels(root, draft);
   if (const auto mode = root.OneOf("mode", kModes)) {
     draft.policy.mode = *mode;
   }

@@ -12,6 +12,7 @@
 
 #include "policy/addresses.h"
 #include "policy/template.h"
+#include "policy/tunnel_rules.h"
 #include "proxy/base/clock.h"
 #include "proxy/base/hash.h"
 #include "proxy/base/limits.h"
@@ -216,6 +217,7 @@ class Policy {
   UnlistedRule unlisted_writes = UnlistedRule::kGuard;
   LedgerRule ledger;
   Quotas quotas;
+  TunnelRules tunnels;
   std::vector<Backend> backends;
   std::vector<Tool> tools;
   std::vector<Flow> flows;

@@ -20,6 +20,8 @@ constexpr std::string_view kSchema = R"json({
         "ledger": { "$ref": "#/$defs/ledger" },
         "quotas": { "$ref": "#/$defs/quotas" },
         "flow_rules": { "$ref": "#/$defs/flow_rules" },
+        "tunnels": { "$ref": "#/$defs/texts",
+          "description": "host:port that agents may reach by CONNECT without being looked at." },
         "backends": { "$ref": "#/$defs/backends" },
         "tools": { "$ref": "#/$defs/tools" },
         "flows": { "$ref": "#/$defs/flows" },

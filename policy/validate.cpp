@@ -250,6 +250,7 @@ void Validate(Draft& draft) {
   for (std::size_t i = 0; i < draft.policy.backends.size(); ++i) WarnAboutBackend(draft, i);
   CheckRoutes(draft);
   const RouteTable routes(draft.policy);
+  CheckTunnels(draft, routes);
   for (std::size_t i = 0; i < draft.policy.tools.size(); ++i) {
     Tool& tool = draft.policy.tools[i];
     if (tool.effect == Effect::kRead) continue;

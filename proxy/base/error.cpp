@@ -48,6 +48,12 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
      "The call was not executed; use the path exactly as the tool documents it."},
     {403, "unknown-backend", "Unknown backend", "not_executed", false, "http_request_denied",
      "The call was not executed and repeating it will not help; this host is not available."},
+    {403, "tunnel-refused", "Tunnel refused", "not_executed", false, "http_request_denied",
+     "Nothing was sent, and repeating it will not help; reach the host as the detail says, or go "
+     "on "
+     "without it."},
+    {421, "misdirected", "Request for another host", "not_executed", false, "http_request_denied",
+     "The call was not executed; use a connection of its own for each host."},
     {403, "denied", "Denied by policy", "rejected", false, "http_request_denied",
      "The call was not executed and repeating it will not help; choose another way."},
     {409, "approval-pending", "Waiting for a human's approval", "pending", true,

@@ -21,6 +21,8 @@ enum class ErrorCode : std::uint8_t {
   kVersionNotSupported,
   kAmbiguousPath,       // two readings of the path disagree about what it may do
   kUnknownBackend,      // no backend of the policy has this authority
+  kTunnelRefused,       // no tunnel may lead there, or not with what is in it
+  kMisdirected,         // a request in a tunnel names another host than the tunnel
   kDenied,              // the policy says no
   kApprovalPending,     // it waits for a human
   kApprovalRejected,    // a human said no

@@ -21,6 +21,8 @@ inline constexpr std::size_t kPathSegmentsMax = 256;
 // A chunk-size line with its extension (F12); trailers are dropped but must end (F13).
 inline constexpr std::size_t kChunkLineBytesMax = 256;
 inline constexpr std::size_t kTrailerBytesMax = 8 * 1024;
+// A ClientHello, whose bytes are kept until it is whole: with post-quantum keys some 2 KiB.
+inline constexpr std::size_t kOpeningBytesMax = 16 * 1024;
 // Interim answers (1xx) before the final one: early hints are a few lines, a flood is no answer.
 inline constexpr int kInterimResponsesMax = 16;
 inline constexpr std::size_t kInterimBytesMax = 64 * 1024;
@@ -239,6 +241,7 @@ inline constexpr std::size_t kReportExamplesMax = 3;   // per tool
 // Policy file (4-Y13).
 inline constexpr std::size_t kPolicyFileBytesMax = 10 * 1024 * 1024;
 inline constexpr std::size_t kPolicyRoutesMax = 100'000;
+inline constexpr std::size_t kTunnelRulesMax = 1'000;     // looked through for each CONNECT
 inline constexpr std::size_t kPolicyProblemsMax = 1'000;  // listed; errors and warnings each
 inline constexpr std::size_t kPolicyProblemsTold = 50;    // of a refused reload: log, admin port
 // Changes of the policy's files: how soon after a notice they are looked at, how long they must

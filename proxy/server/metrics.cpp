@@ -25,8 +25,8 @@ const prometheus::Histogram::BucketBoundaries kWaitBuckets{1,   5,   15,    30, 
 const prometheus::Histogram::BucketBoundaries kCommitBuckets{
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5};
 
-constexpr std::array<std::string_view, 8> kMethodNames{"GET",   "HEAD",   "POST",    "PUT",
-                                                       "PATCH", "DELETE", "OPTIONS", "other"};
+constexpr std::array<std::string_view, 9> kMethodNames{
+    "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "other"};
 
 std::size_t MethodIndex(std::string_view method) {
   std::size_t index = 0;
@@ -161,13 +161,16 @@ Metrics::Metrics(WallTime started)
           Family(BuildGauge(), "recourse_writes_in_flight", "Writes being worked on.", registry)
               .Add({})),
       tunnels(Family(BuildGauge(), "recourse_tunnels",
-                     "Upgraded connections (WebSocket) that are open.", registry)
+                     "Open tunnels: of CONNECT, and upgraded connections (WebSocket).", registry)
                   .Add({})),
       tunnels_by_decision(Family(BuildCounter(), "recourse_tunnels_total",
-                                 "Upgrades that the policy allows, by what became of them.",
-                                 registry)),
-      tunnels_opened(tunnels_by_decision.Add({{"decision", "opened"}})),
-      tunnels_refused(tunnels_by_decision.Add({{"decision", "refused"}})),
+                                 "Tunnels that were asked for, by what became of that.", registry)),
+      tunnels_opened(tunnels_by_decision.Add({{"by", "upgrade"}, {"decision", "opened"}})),
+      tunnels_refused(tunnels_by_decision.Add({{"by", "upgrade"}, {"decision", "refused"}})),
+      tunnel_bytes(Family(BuildCounter(), "recourse_tunnel_bytes_total",
+                          "Bytes that passed in tunnels that have ended.", registry)),
+      tunnel_bytes_to_backend(tunnel_bytes.Add({{"to", "backend"}})),
+      tunnel_bytes_to_client(tunnel_bytes.Add({{"to", "client"}})),
       commit_seconds(Family(BuildHistogram(), "recourse_store_commit_duration_seconds",
                             "One durable commit of the ledger.", registry)
                          .Add({}, kCommitBuckets)),
@@ -241,6 +244,9 @@ void Metrics::BeginSeries() {
   for (const char* result :
        {"asked", "partly_approved", "approved", "rejected", "expired", "void"}) {
     approvals.Add({{"result", result}});
+  }
+  for (const char* decision : {"served", "opened", "refused", "failed", "would-refuse"}) {
+    tunnels_by_decision.Add({{"by", "connect"}, {"decision", decision}});
   }
   for (const char* result : {"taken", "failed"}) webhooks.Add({{"result", result}});
   for (const char* result : {"reloaded", "unchanged", "refused"}) {

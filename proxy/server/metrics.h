@@ -72,7 +72,9 @@ class Metrics {
   prometheus::Gauge& write_flows;
   prometheus::Gauge& tunnels;
   prometheus::Family<prometheus::Counter>& tunnels_by_decision;
-  prometheus::Counter &tunnels_opened, &tunnels_refused;
+  prometheus::Counter &tunnels_opened, &tunnels_refused;  // by an upgrade
+  prometheus::Family<prometheus::Counter>& tunnel_bytes;
+  prometheus::Counter &tunnel_bytes_to_backend, &tunnel_bytes_to_client;
   prometheus::Histogram& commit_seconds;
   prometheus::Counter& commit_rows;
 
@@ -114,7 +116,7 @@ class RequestMetrics {
   void CountTries(const RequestRecord& record);
 
  private:
-  static constexpr std::size_t kMethods = 8;
+  static constexpr std::size_t kMethods = 9;
   struct PerTool {
     std::string name, effect;
     Latency* duration = nullptr;

@@ -260,16 +260,9 @@ Task<bool> Session::RunTunnel(ReadExchange& exchange) {
   }
   exchange.head_memory.reset();
   Tunnel tunnel(worker_.thread, {client_, in_}, {*exchange.upstream, exchange.up},
-                services_.bounds.stream_timeout);
-  tunnel_ = &tunnel;
+                services_.bounds.stream_timeout, {});
   services_.metrics->tunnels_opened.Increment();
-  services_.metrics->tunnels.Increment();
-  if (services_.draining) tunnel.Drain();
-  co_await tunnel.Run();
-  services_.metrics->tunnels.Decrement();
-  tunnel_ = nullptr;
-  record_.bytes_in += tunnel.bytes_to_backend();
-  record_.bytes_out += tunnel.bytes_to_client();
+  co_await RunThrough(tunnel);
   co_return false;
 }
 

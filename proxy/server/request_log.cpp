@@ -116,6 +116,9 @@ void RequestLog::Append(const RequestRecord& record, std::chrono::nanoseconds du
   optional(",\"outcome\":\"", record.outcome);
   optional(",\"verdict\":\"", record.verdict);
   optional(",\"caller\":\"", record.caller);
+  optional(",\"authority\":\"", record.authority);
+  optional(",\"sni\":\"", record.server_name);
+  optional(",\"decision\":\"", record.decision);
   optional(",\"upstream\":\"", record.peer);
   optional(",\"error\":\"", record.error);
   line.Text(",\"attempts\":");

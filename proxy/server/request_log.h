@@ -54,7 +54,10 @@ struct RequestRecord {
   bool client_gone = false;
   bool host_differs = false;  // an absolute target named another host than the Host field
   std::string event;
-  std::string_view verdict;  // of observe mode
+  std::string authority;      // of a CONNECT: its target, whose characters need no escape
+  std::string server_name;    // that TLS in its tunnel asked for; likewise
+  std::string_view decision;  // about its tunnel
+  std::string_view verdict;   // of observe mode
 
   // The last attempt ended now; `slug` empty: with an answer.
   void EndTry(MonoTime now, int answer, std::string_view slug) {
@@ -67,6 +70,9 @@ struct RequestRecord {
   void SetTrace(std::string_view trace, std::string_view span) {
     trace_id[trace.copy(trace_id, sizeof trace_id - 1)] = '\0';
     span_id.Set(span);
+  }
+  void SetMethod(std::string_view name) {
+    method[name.copy(method, limits::kMethodBytesMax)] = '\0';
   }
   void SetPeer(std::string_view address) { peer[address.copy(peer, kPeerBytesMax)] = '\0'; }
 };

@@ -18,9 +18,9 @@
 namespace recourse {
 namespace {
 
-// Tunnels are not served here; the others reflect or expose what a server got (bad-inputs M26).
+// They reflect or expose what a server got (bad-inputs M26).
 bool IsRefusedMethod(std::string_view method) {
-  return method == "CONNECT" || method == "TRACE" || method == "TRACK" || method == "DEBUG";
+  return method == "TRACE" || method == "TRACK" || method == "DEBUG";
 }
 
 bool IsHex(std::string_view text) {
@@ -111,6 +111,7 @@ Task<void> Session::Run() {
     BeginRecord();
     const bool keep = co_await Serve();
     EndRecord();
+    if (keep && meets_opening_) continue;  // CONNECT itself asked for nothing
     const bool ends = !keep || IsLast();
     ++served_;
     if (!ends) continue;
@@ -145,7 +146,10 @@ Task<bool> Session::ReadHead() {
   bool idle = in_.begin == in_.end;
   if (!idle) client_.deadline.Arm(Now() + services_.bounds.head_timeout);
   for (;;) {
-    if (in_.begin != in_.end) {
+    Met met = Met::kRequest;
+    if (meets_opening_ && in_.begin != in_.end) met = co_await MeetOpening();
+    if (met == Met::kOver) co_return false;
+    if (in_.begin != in_.end && met == Met::kRequest) {
       const ParseResult parsed = ParseRequestHead(in_.unread(), head_);
       if (parsed.state == ParseState::kComplete) {
         client_.deadline.Disarm();
@@ -212,6 +216,12 @@ Task<bool> Session::Serve() {
   if (SeesOwnVia(head_, services_.via)) {
     co_return co_await Refuse(ErrorCode::kLoop, "the request has already passed this proxy");
   }
+  if (head_.method == "CONNECT") co_return co_await ServeConnect();
+  if (inside_) {
+    if (std::string reason = WhyMisdirected(); !reason.empty()) {
+      co_return co_await Refuse(ErrorCode::kMisdirected, std::move(reason));
+    }
+  }
   forwards_left_ = -1;
   if (head_.method == "OPTIONS") {
     const auto hops = TakeMaxForwards(head_);
@@ -229,7 +239,10 @@ Task<bool> Session::Serve() {
   }
   // An absolute target's authority wins over Host (RFC 9112 3.2.2).
   const bool is_absolute = head_.form == TargetForm::kAbsolute;
-  const std::string_view authority = is_absolute ? head_.authority : head_.host;
+  const std::string named = inside_ ? AuthorityText(inside_->target, inside_->scheme_port) : "";
+  const std::string_view authority = inside_       ? std::string_view(named)
+                                     : is_absolute ? head_.authority
+                                                   : head_.host;
   record_.host_differs =
       is_absolute && !head_.host.empty() && !EqualsIgnoreCase(head_.host, head_.authority);
   const auto question = head_.path.find('?');
@@ -272,7 +285,9 @@ Task<bool> Session::Route(std::string_view authority, std::string_view path,
   const Policy& policy = *view_->policy;
   const bool is_https = head_.form == TargetForm::kAbsolute ? (head_.target[4] | 0x20) == 's'
                                                             : client_.tls != nullptr;
-  const Backend* const backend = policy.routes->FindBackend(authority, is_https ? 443 : 80);
+  const std::uint16_t usual = is_https ? 443 : 80;
+  const Backend* const backend =
+      policy.routes->FindBackend(authority, inside_ ? inside_->scheme_port : usual);
   if (backend == nullptr) {
     co_return co_await Refuse(ErrorCode::kUnknownBackend,
                               "no backend of the policy has the authority '" +
@@ -427,8 +442,7 @@ void Session::BeginRecord() {
   is_observing_ = false;
   sends_once_ = false;
   if (client_.tls != nullptr) record_.caller = caller_;
-  const std::size_t size = std::min(head_.method.size(), limits::kMethodBytesMax);
-  if (size > 0) std::memcpy(record_.method, head_.method.data(), size);
+  record_.SetMethod(head_.method);
   if (head_.traceparent.size() >= 55 && IsHex(head_.traceparent.substr(3, 32))) {
     std::memcpy(record_.trace_id, head_.traceparent.data() + 3, 32);
   }

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "policy/route_table.h"
+#include "policy/tunnel_decision.h"
 #include "proxy/net/body_decoder.h"
 #include "proxy/net/http_head.h"
 #include "proxy/server/services.h"
@@ -47,6 +48,27 @@ class Session final : IdleConnection {
   Task<bool> ReadHead();
   Task<bool> ReadMoreHead(bool* idle);
   Task<bool> Serve();
+
+  // connect_lane.cpp: CONNECT, and what comes in the tunnel.
+  struct Inside {
+    Authority target;
+    std::uint16_t scheme_port;  // that its requests need not name
+  };
+  enum class Met : std::uint8_t { kNeedMore, kRequest, kOver };
+  Task<bool> ServeConnect();
+  Task<bool> RefuseConnect(ErrorCode code, std::string reason);
+  Task<bool> EnterTarget(Authority target);
+  // What the client says first in a tunnel to a backend.
+  Task<Met> MeetOpening();
+  Task<void> RefuseTls();
+  std::string WhyMisdirected() const;
+  // Connects, answers if that is still to be done, and passes bytes until both sides end. False.
+  enum class Told : std::uint8_t { kNo, kYes };
+  Task<bool> RunBlindTunnel(Authority target, TunnelDecision decision, Told told);
+  Tunnel::Verdict JudgeBlindOpening(const Authority& target, std::string_view bytes);
+  Task<void> RunThrough(Tunnel& tunnel);
+  void CountTunnel(std::string_view decision);
+
   Task<bool> Route(std::string_view authority, std::string_view path, std::string_view query);
 
   // The read lane. True: the connection may serve another request.
@@ -136,8 +158,10 @@ class Session final : IdleConnection {
   bool sends_once_ = false;                // a fresh connection, and no second attempt
   MonoTime started_{};
   std::size_t served_ = 0;
-  int forwards_left_ = -1;    // Max-Forwards for the next hop; -1: none
-  Tunnel* tunnel_ = nullptr;  // while one runs
+  int forwards_left_ = -1;        // Max-Forwards for the next hop; -1: none
+  Tunnel* tunnel_ = nullptr;      // while one runs
+  std::optional<Inside> inside_;  // a tunnel to a backend, from its CONNECT to the connection's end
+  bool meets_opening_ = false;    // the tunnel's first bytes have not come yet
   bool idle_ = false;
   bool leaving_ = false;  // its place is somebody else's already
   bool linger_ = false;

@@ -81,8 +81,35 @@ void Tunnel::Drain() {
 }
 
 Task<void> Tunnel::PumpToBackend() {
-  co_await Pump(client_, backend_.connection, bytes_to_backend_);
+  if (co_await Admit()) {
+    co_await Pump(client_, backend_.connection, bytes_to_backend_);
+  } else {
+    broken_ = true;
+    client_.connection.deadline.Arm(thread_.clock().Now());
+    backend_.connection.deadline.Arm(thread_.clock().Now());
+  }
   pumped_.Set(true);
+}
+
+// Also true when the client ends without a word: Pump tells the other side.
+Task<bool> Tunnel::Admit() {
+  if (!gate_.judge) co_return true;
+  ReadBuffer& buffer = client_.buffer;
+  if (!co_await Fill(client_)) co_return true;
+  for (;;) {
+    const Verdict verdict = gate_.judge(buffer.unread());
+    if (verdict != Verdict::kNeedMore) {
+      admit_by_.reset();
+      co_return verdict == Verdict::kPass;
+    }
+    if (!admit_by_) admit_by_ = thread_.clock().Now() + gate_.wait;
+    Touch();
+    if (buffer.free_size() == 0) co_return false;
+    const std::size_t size =
+        co_await ReadSome(client_.connection, buffer.free_space(), buffer.free_size());
+    if (size == 0) co_return false;
+    buffer.end += size;
+  }
 }
 
 Task<void> Tunnel::Pump(End& from, Connection& to, std::uint64_t& count) {
@@ -129,7 +156,7 @@ Task<bool> Tunnel::Fill(End& from) {
 void Tunnel::Touch() {
   if (broken_) return;
   const MonoTime until = thread_.clock().Now() + idle_;
-  client_.connection.deadline.Arm(until);
+  client_.connection.deadline.Arm(admit_by_ ? std::min(until, *admit_by_) : until);
   backend_.connection.deadline.Arm(until);
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,9 +29,17 @@ class Tunnel {
     ReadBuffer& buffer;
   };
 
+  // Judges all that the client has sent so far. What it says first is held back until it is let
+  // through, for at most `wait` once it has begun; the backend may speak meanwhile.
+  enum class Verdict : std::uint8_t { kNeedMore, kPass, kRefuse };
+  struct Gate {
+    std::function<Verdict(std::string_view)> judge;  // empty: everything passes
+    Millis wait{};
+  };
+
   // Everything named outlives it. It ends when nothing has passed either way for `idle`.
-  Tunnel(IoThread& thread, End client, End backend, Millis idle)
-      : thread_(thread), client_(client), backend_(backend), idle_(idle) {}
+  Tunnel(IoThread& thread, End client, End backend, Millis idle, Gate gate)
+      : thread_(thread), client_(client), backend_(backend), idle_(idle), gate_(std::move(gate)) {}
 
   // Returns when nothing uses the connections any more; neither can serve anything else then.
   Task<void> Run();
@@ -43,12 +53,15 @@ class Tunnel {
   Task<void> Pump(End& from, Connection& to, std::uint64_t& count);
   Task<bool> Fill(End& from);
   Task<void> PumpToBackend();
+  Task<bool> Admit();
   // Something passed: both ends may be silent for that long again.
   void Touch();
 
   IoThread& thread_;
   End client_, backend_;
   Millis idle_;
+  Gate gate_;
+  std::optional<MonoTime> admit_by_;  // while the gate needs more of what has begun
   bool draining_ = false;
   bool broken_ = false;
   Promise<bool> pumped_;

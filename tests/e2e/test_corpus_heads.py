@@ -177,7 +177,7 @@ FAMILIES = {
         ("H5_user_in_absolute_form", lambda t: sized(b"http://u@shop.test" + t), 400),
         ("H5_other_scheme", lambda t: sized(b"ftp://shop.test" + t), 400),
         ("H3_absolute_form_without_host", lambda t: sized(b"http://" + t), 400),
-        ("H59_connect", lambda t: head(b"shop.test:443", method=b"CONNECT"), 405),
+        ("H59_connect", lambda t: head(b"shop.test:443", method=b"CONNECT"), 403),
         ("H59_connect_with_a_path", lambda t: head(t, method=b"CONNECT"), 400),
         ("H70_large_target", lambda t: sized(t + b"x" * 20_000), 414),
     ]),

@@ -92,6 +92,16 @@ class Schemer:
             self.proxy.port, method, target, host=host, body=self.order if body is None else body
         ).status
 
+    def in_a_tunnel(self, target):
+        with rawhttp.Connection(self.proxy.port) as connection:
+            connection.send(rawhttp.render("CONNECT", target, target))
+            status, *_ = connection.head()
+            if status != 200:
+                return status
+            body = json.dumps(self.order).encode()
+            connection.send(rawhttp.render("POST", self.place, target, body=body))
+            return connection.response("POST").status
+
 
 def with_the_name_it_polls(agent):
     yes = agent.order
@@ -117,6 +127,7 @@ def through_the_proxy_to_the_admin_port(agent):
             yield agent.through_the_proxy("POST", f"http://{authority}{agent.place}", authority)
     for target in (f"127.0.0.1:{port}", f"localhost:{port}"):
         yield agent.through_the_proxy("CONNECT", target, target)
+        yield agent.in_a_tunnel(target)
     for port in agent.proxy.ports.values():
         yield agent.through_the_proxy("POST", agent.place, f"127.0.0.1:{port}")
     yield agent.through_the_proxy("POST", agent.place)

@@ -88,7 +88,8 @@ def gauge(running):
 
 def decided(running, decision):
     text = running.probe("/metrics")[1]
-    return float(re.search(rf'recourse_tunnels_total{{decision="{decision}"}} (\S+)', text)[1])
+    series = f'recourse_tunnels_total{{by="upgrade",decision="{decision}"}}'
+    return float(re.search(rf"{re.escape(series)} (\S+)", text)[1])
 
 
 def await_gauge(running, value):

@@ -1,0 +1,50 @@
+// What becomes of a connection to HOST:PORT that an agent asks for: by CONNECT, or by what a
+// redirected connection says. Pure; asked again as more is known.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "policy/authority.h"
+#include "policy/policy.h"
+#include "proxy/base/client_opening.h"
+
+namespace recourse {
+
+struct TunnelDecision {
+  enum class Act : std::uint8_t {
+    kServe,   // HTTP requests to `backend`, each judged as any other
+    kTunnel,  // bytes both ways that nobody looks into
+    kRefuse,
+  };
+  Act act = Act::kRefuse;
+  const Backend* backend = nullptr;  // whose authority the target is
+  // Why it is refused and what to do about it. In observe mode such a connection is a tunnel all
+  // the same; then this is why `enforce` would refuse it. Empty: it is not.
+  std::string reason;
+};
+
+// What the client has sent. Unset: nothing yet, so that kServe and kTunnel are what it may become.
+struct Heard {
+  ClientOpening opening = ClientOpening::kOther;
+  std::string_view server_name;  // kTls: in lower case; empty: it named none
+};
+
+// `target` has a port. A backend's authority is served and never tunnelled; every other target
+// needs a line in `tunnels`, and a wildcard there never means the host of a backend.
+TunnelDecision DecideTunnel(const Policy& policy, const Authority& target,
+                            const std::optional<Heard>& heard);
+
+// The target as something to connect to, under the same rules about addresses as a backend: what
+// `tunnels` names itself may be a loopback address.
+Backend TunnelEnd(const Policy& policy, const Authority& target, const TunnelDecision& decision);
+
+// "host:port" as agents write it, without the port that `scheme_port` makes unnecessary.
+std::string AuthorityText(const Authority& target, std::uint16_t scheme_port);
+
+// The first backend that has this host, whatever the port; nullptr: none.
+const Backend* BackendOfHost(const Policy& policy, std::string_view host);
+
+}  // namespace recourse

@@ -1,0 +1,121 @@
+"""Forward mode with unchanged clients: curl, requests, urllib, Node; and TLS in a tunnel."""
+
+import os
+import subprocess
+
+import pytest
+import requests
+
+from support import rawhttp
+from support.certificates import Maker
+from support.double import ServedPort
+from support.forward import TRACE, policy
+from support.recourse import WAIT_MAX, Recourse
+from support.secure import server_context
+
+
+@pytest.fixture(scope="module")
+def proxy(double, tmp_path_factory):
+    with Recourse(tmp_path_factory.mktemp("recourse"), policy(double)) as running:
+        yield running
+
+
+def proxied(proxy):
+    url = f"http://127.0.0.1:{proxy.port}"
+    return {"http_proxy": url, "https_proxy": url, "HTTP_PROXY": url, "HTTPS_PROXY": url}
+
+
+def run(proxy, *command):
+    env = {k: v for k, v in os.environ.items() if k.lower() != "no_proxy"}
+    return subprocess.run(
+        command, env={**env, **proxied(proxy)}, capture_output=True, text=True,
+        timeout=2 * WAIT_MAX, check=False,
+    )  # fmt: skip
+
+
+def test_curl(proxy, double, token):
+    url = f"http://shop.test/plain/{token}"
+    common = ["curl", "-sS", "--data", '{"n":1}', "-H", "Content-Type: application/json",
+              "-H", f"traceparent: 00-{TRACE}-00f067aa0ba902b7-01", url]  # fmt: skip
+    direct = run(proxy, *common)
+    tunnelled = run(proxy, *common, "--proxytunnel")
+    assert direct.returncode == tunnelled.returncode == 0, tunnelled.stderr
+    assert direct.stdout == tunnelled.stdout != ""
+    refused = run(proxy, "curl", "-sS", "https://pay.test/")
+    assert refused.returncode == 56 and "403" in refused.stderr
+    assert len(double.requests(f"/plain/{token}")) == 1
+
+
+def test_python(proxy, double, token):
+    url = f"http://shop.test/plain/{token}"
+    headers = {"Content-Type": "application/json", **rawhttp.traced(TRACE)}
+    with requests.Session() as session:
+        session.trust_env = False
+        session.proxies = {"http": proxied(proxy)["http_proxy"],
+                           "https": proxied(proxy)["http_proxy"]}  # fmt: skip
+        answers = [session.post(url, data=b'{"n":1}', headers=headers) for _ in range(2)]
+        assert [answer.status_code for answer in answers] == [201, 201]
+        with pytest.raises(requests.exceptions.ProxyError, match="403"):
+            session.get("https://pay.test/")
+    code = (
+        "import sys,urllib.request as u\n"
+        "r=u.Request(sys.argv[1],data=b'{\"n\":1}',headers={'Content-Type':'application/json',"
+        "'traceparent':sys.argv[2]})\n"
+        "a=u.urlopen(r);print(a.status,a.headers['Idempotent-Replayed'])"
+    )
+    done = run(proxy, "/usr/bin/python3", "-c", code, url, headers["traceparent"])
+    assert done.stdout.split() == ["201", "true"], done.stderr
+    assert len(double.requests(f"/plain/{token}")) == 1
+
+
+def test_node_by_its_own_connect(proxy, double, token):
+    """As Node 22 does for http:// urls with NODE_USE_ENV_PROXY=1."""
+    code = """
+      const http = require('http');
+      const [port, path, trace] = process.argv.slice(1);
+      const ask = http.request({host: '127.0.0.1', port, method: 'CONNECT', path: 'shop.test:80'});
+      ask.on('connect', (answer, socket) => {
+        if (answer.statusCode !== 200) throw new Error(answer.statusCode);
+        const agent = new http.Agent({keepAlive: true, maxSockets: 1});
+        agent.createConnection = () => socket;
+        const post = done => {
+          const call = http.request({agent, host: 'shop.test', method: 'POST', path,
+            headers: {'content-type': 'application/json', traceparent: trace}}, reply => {
+              reply.resume();
+              reply.on('end', () => done(reply));
+          });
+          call.end('{"n":1}');
+        };
+        post(first => post(second => {
+          console.log(first.statusCode, second.statusCode, second.headers['idempotent-replayed']);
+          process.exit(0);
+        }));
+      });
+      ask.end();
+    """
+    trace = rawhttp.traced(TRACE)["traceparent"]
+    done = run(proxy, "node", "-e", code, str(proxy.port), f"/plain/{token}", trace)
+    assert done.stdout.split() == ["201", "201", "true"], done.stderr
+    assert len(double.requests(f"/plain/{token}")) == 1
+
+
+def test_tls_through_a_listed_tunnel(double, tmp_path):
+    """The client checks the name against the certificate, we check it against the CONNECT."""
+    maker = Maker(tmp_path / "ca")
+    context = server_context(maker.issue("tls"))
+
+    def serve(port, sock):
+        with context.wrap_socket(sock, server_side=True) as secure:
+            secure.recv(1 << 16)
+            secure.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+            while secure.recv(1 << 16):
+                pass
+
+    with ServedPort(serve) as end:
+        listed = policy(double).replace("nowhere.test:1", f"localhost:{end.port}")
+        with Recourse(tmp_path / "recourse", listed) as running:
+            done = run(running, "curl", "-sS", "--cacert", str(maker.cert),
+                       f"https://localhost:{end.port}/")  # fmt: skip
+            assert (done.returncode, done.stdout) == (0, "ok"), done.stderr
+            running.await_log(lambda line: line.get("sni") == "localhost"
+                              and line["decision"] == "opened")  # fmt: skip
