@@ -147,6 +147,15 @@ void AddLedgerOptions(CLI::App& run, Arguments& args) {
       ->capture_default_str();
 }
 
+void AddRedirectListener(CLI::App& run, Config& config) {
+  run.add_option("--redirect", config.redirect_port,
+                 "Port, on 127.0.0.1 and ::1, for the connections that `recourse redirect install` "
+                 "redirects; 0: none are taken")
+      ->envname("RECOURSE_REDIRECT")
+      ->check(CLI::Range(std::uint16_t{0}, std::uint16_t{65535}))
+      ->capture_default_str();
+}
+
 void AddListenerTls(CLI::App& run, Config& config) {
   CLI::Option* const cert =
       run.add_option("--tls-cert", config.tls_cert,
@@ -206,6 +215,7 @@ void AddRun(CLI::App& app, Arguments& args) {
   run->add_option("--probes", config.probes, "Address of /live, /ready and /metrics")
       ->envname("RECOURSE_PROBES")
       ->capture_default_str();
+  AddRedirectListener(*run, config);
   AddListenerTls(*run, config);
   run->add_option("--ports-file", config.ports_file,
                   "Write the real ports here as JSON once everything is ready")

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <expected>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -36,24 +37,32 @@ class AgentPort {
 
   // Takes the address; throws StartupError when it cannot.
   void Listen(const std::string& address);
-  Tcp::endpoint endpoint() const { return listener_->endpoint(); }
+  // Takes the port on 127.0.0.1 and, where the machine has IPv6, on ::1, for connections that a
+  // rule of the kernel redirects there. After Listen; throws StartupError too.
+  void ListenForRedirected(std::uint16_t port);
+  Tcp::endpoint endpoint() const { return listeners_.front()->endpoint(); }
+  // All of them.
+  std::vector<Tcp::endpoint> endpoints() const;
   // Before the threads start.
-  void Start() { listener_->Start(); }
+  void Start();
   // Takes no new connections. Thread-safe; once.
-  void Close() { listener_->Close(); }
+  void Close();
   // Ends what is idle, also what became idle since the last time. Thread-safe.
   void EndIdle();
 
  private:
   std::expected<ConnectionGate::Place, ConnectionGate::Full> EnterOrMakeRoom(
       std::size_t index, const ConnectionGate::Address& peer);
-  void Serve(std::size_t index, TcpSocket socket);
+  // `original` is where the client of a redirected connection wanted to.
+  void Serve(std::size_t index, TcpSocket socket, std::optional<Tcp::endpoint> original);
+  void ServeRedirected(std::size_t index, TcpSocket socket);
+  void AddListener(const Tcp::endpoint& endpoint, Listener::OnConnection handler);
 
   const Parts parts_;
   ServerTls tls_;
   ConnectionGate gate_;
   std::vector<std::unordered_set<Session*>> sessions_;  // by worker, each used on its own thread
-  std::unique_ptr<Listener> listener_;
+  std::vector<std::unique_ptr<Listener>> listeners_;    // that of --listen first
 };
 
 }  // namespace recourse

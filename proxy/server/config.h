@@ -42,6 +42,8 @@ struct Config {
   std::string listen = "127.0.0.1:19080";
   std::string admin = "127.0.0.1:19081";
   std::string probes = "127.0.0.1:19082";
+  // Where redirected connections come in, on the loopback addresses; 0: none do.
+  std::uint16_t redirect_port = 0;
   // The certificate of --listen with its key, and the CA of its clients; empty: no TLS, no mTLS.
   std::string tls_cert, tls_key, tls_client_ca;
   std::string ports_file;        // empty: not written

@@ -31,6 +31,13 @@ Task<bool> Session::ServeConnect() {
     co_return co_await RefuseConnect(ErrorCode::kMethodNotAllowed,
                                      "this connection is in a tunnel already");
   }
+  if (original_) {
+    co_return co_await RefuseConnect(ErrorCode::kMethodNotAllowed,
+                                     "this connection was meant for another proxy, at " +
+                                         original_text_ +
+                                         "; unset the proxy: what is sent to the host itself comes "
+                                         "here too");
+  }
   if (HasBody(head_)) {
     co_return co_await RefuseConnect(ErrorCode::kMalformedRequest, "a CONNECT has no body");
   }
@@ -79,8 +86,11 @@ Task<Session::Met> Session::MeetOpening() {
   const FirstBytes first = ReadFirstBytes(in_.unread());
   if (!first.is_complete) co_return Met::kNeedMore;
   meets_opening_ = false;
+  // Each request of who was redirected is judged by the host that it names.
+  if (original_ && first.opening == ClientOpening::kHttp) co_return Met::kRequest;
+  const Authority target = inside_ ? inside_->target : RedirectedTarget(first);
   const Heard heard{first.opening, first.server_name};
-  TunnelDecision decision = DecideTunnel(*worker_.view->policy, inside_->target, heard);
+  TunnelDecision decision = DecideTunnel(*worker_.view->policy, target, heard);
   const bool is_tls =
       first.opening == ClientOpening::kTls || first.opening == ClientOpening::kBadTls;
   const bool is_blind = decision.act == TunnelDecision::Act::kTunnel;
@@ -89,10 +99,10 @@ Task<Session::Met> Session::MeetOpening() {
   head_.Reset();
   BeginRecord();
   record_.SetMethod("CONNECT");
-  record_.authority = AuthorityText(inside_->target, 0);
+  record_.authority = AuthorityText(target, 0);
   record_.server_name = first.server_name;
   if (is_blind) {
-    co_await RunBlindTunnel(inside_->target, std::move(decision), Told::kYes);
+    co_await RunBlindTunnel(target, std::move(decision), Told::kYes);
   } else {
     co_await RefuseTls();
   }
@@ -186,7 +196,7 @@ Task<void> Session::RunThrough(Tunnel& tunnel) {
 void Session::CountTunnel(std::string_view decision) {
   record_.decision = decision;
   services_.metrics->tunnels_by_decision
-      .Add({{"by", "connect"}, {"decision", std::string(decision)}})
+      .Add({{"by", original_ ? "redirect" : "connect"}, {"decision", std::string(decision)}})
       .Increment();
 }
 

@@ -120,6 +120,10 @@ Metrics::Metrics(WallTime started)
                           "Messages that could not be read.", registry)),
       rejections(Family(BuildCounter(), "recourse_overload_rejections_total",
                         "Requests refused because a bound was reached.", registry)),
+      redirected(Family(BuildCounter(), "recourse_redirected_connections_total",
+                        "Connections to the redirect port, by what was made of them.", registry)),
+      arrivals(Family(BuildCounter(), "recourse_arrivals_total", "Requests, by how they came here.",
+                      registry)),
       policy_reloads(Family(BuildCounter(), "recourse_policy_reloads_total",
                             "Attempts to take a changed policy, by result.", registry)),
       undos(Family(BuildCounter(), "recourse_undos_total", "Tries to undo a step, by result.",
@@ -248,6 +252,9 @@ void Metrics::BeginSeries() {
   for (const char* decision : {"served", "opened", "refused", "failed", "would-refuse"}) {
     tunnels_by_decision.Add({{"by", "connect"}, {"decision", decision}});
   }
+  for (const char* decision : {"opened", "refused", "failed", "would-refuse"}) {
+    tunnels_by_decision.Add({{"by", "redirect"}, {"decision", decision}});
+  }
   for (const char* result : {"taken", "failed"}) webhooks.Add({{"result", result}});
   for (const char* result : {"reloaded", "unchanged", "refused"}) {
     policy_reloads.Add({{"result", result}});
@@ -255,6 +262,10 @@ void Metrics::BeginSeries() {
   for (const char* result : {"exported", "refused", "dropped"}) spans.Add({{"result", result}});
   for (const char* reason : {"writes", "connections", "connections_of_peer", "handshakes", "tls"}) {
     rejections.Add({{"reason", reason}});
+  }
+  for (const char* result :
+       {"accepted", "direct", "loopback", "own-listener", "unknown-peer", "own-user"}) {
+    redirected.Add({{"result", result}});
   }
 }
 
@@ -328,6 +339,9 @@ RequestMetrics::RequestMetrics(Metrics& metrics, const Policy& policy)
       tools_(policy.tools.size() + 1),
       read_overhead_(metrics.overheads.Add({{"effect", "read"}})),
       write_overhead_(metrics.overheads.Add({{"effect", "write"}})) {
+  for (std::size_t i = 0; i < arrivals_.size(); ++i) {
+    arrivals_[i] = &metrics.arrivals.Add({{"mode", std::string(NameOf(static_cast<CameBy>(i)))}});
+  }
   for (const Backend& backend : policy.backends) {
     backends_.push_back({&metrics.attempts.Add({{"backend", backend.name}, {"outcome", "ok"}}),
                          &metrics.backend_durations.Add({{"backend", backend.name}})});
@@ -376,6 +390,7 @@ void RequestMetrics::Count(const RequestRecord& record, std::chrono::nanoseconds
     entry.duration = &metrics_.durations.Add({{"tool", entry.name}, {"effect", entry.effect}});
   }
   entry.duration->Observe(took);
+  arrivals_[static_cast<std::size_t>(record.came_by)]->Increment();
   if (record.backend != nullptr) CountTries(record);
   if (record.overhead) {
     (record.effect == "read" ? read_overhead_ : write_overhead_).Observe(*record.overhead);

@@ -16,6 +16,7 @@
 
 #include "policy/policy.h"
 #include "proxy/base/clock.h"
+#include "proxy/server/came_by.h"
 #include "proxy/server/latency.h"
 
 namespace recourse {
@@ -56,6 +57,8 @@ class Metrics {
   prometheus::Family<prometheus::Counter>& refs_missing;
   prometheus::Family<prometheus::Counter>& parse_errors;
   prometheus::Family<prometheus::Counter>& rejections;
+  prometheus::Family<prometheus::Counter>& redirected;  // connections, by result
+  prometheus::Family<prometheus::Counter>& arrivals;    // requests, by how they come
   prometheus::Family<prometheus::Counter>& policy_reloads;
   prometheus::Family<prometheus::Counter>& undos;      // by tool and result
   prometheus::Family<prometheus::Counter>& flows;      // that ended, by result
@@ -133,6 +136,7 @@ class RequestMetrics {
   std::vector<PerBackend> backends_;
   std::vector<PerTool> tools_;  // the last one is for unlisted calls
   Latency &read_overhead_, &write_overhead_;
+  std::array<prometheus::Counter*, kCameByCount> arrivals_;
 };
 
 }  // namespace recourse

@@ -97,6 +97,8 @@ void RequestLog::Append(const RequestRecord& record, std::chrono::nanoseconds du
   line.Number(static_cast<std::uint64_t>(record.status));
   line.Text(",\"effect\":\"");
   line.Text(record.effect);
+  line.Text("\",\"arrival\":\"");
+  line.Text(NameOf(record.came_by));
   line.Text("\"");
   if (record.backend != nullptr) {
     line.Text(backends_[static_cast<std::size_t>(record.backend - first_backend_)]);
@@ -116,6 +118,7 @@ void RequestLog::Append(const RequestRecord& record, std::chrono::nanoseconds du
   optional(",\"outcome\":\"", record.outcome);
   optional(",\"verdict\":\"", record.verdict);
   optional(",\"caller\":\"", record.caller);
+  optional(",\"original\":\"", record.original);
   optional(",\"authority\":\"", record.authority);
   optional(",\"sni\":\"", record.server_name);
   optional(",\"decision\":\"", record.decision);

@@ -15,6 +15,7 @@
 #include "proxy/base/clock.h"
 #include "proxy/base/limits.h"
 #include "proxy/server/access_log.h"
+#include "proxy/server/came_by.h"
 #include "proxy/server/span.h"
 
 namespace recourse {
@@ -35,6 +36,8 @@ struct RequestRecord {
   const Tool* tool = nullptr;
   const Backend* backend = nullptr;
   std::string_view effect = "none";
+  CameBy came_by = CameBy::kReverse;
+  std::string_view original;  // where a redirected connection was to go; outlives the record
   std::string_view caller;  // identity by certificate; needs no escape in JSON; outlives the record
   std::string_view error;   // slug of an answer of ours
   char method[limits::kMethodBytesMax + 1] = {};

@@ -171,7 +171,8 @@ void Runtime::Start() {
         admin_tls_.First());
   });
   agents_.Listen(config_.listen);
-  services_.own.Add(agents_.endpoint());
+  if (config_.redirect_port != 0) agents_.ListenForRedirected(config_.redirect_port);
+  for (const Tcp::endpoint& endpoint : agents_.endpoints()) services_.own.Add(endpoint);
   services_.own.Add(admin_->endpoint());
   services_.own.Add(probes_->endpoint());
   agents_.Start();

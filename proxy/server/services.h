@@ -86,6 +86,9 @@ struct Worker {
   // At most one line a second tells of handshakes that failed, as anybody can make them fail.
   MonoTime next_handshake_log{};
   std::size_t handshakes_failed = 0;  // since then
+  // Likewise of connections to the redirect listener that were closed at once.
+  MonoTime next_arrival_log{};
+  std::size_t arrivals_refused = 0;
 };
 
 }  // namespace recourse

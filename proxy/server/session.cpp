@@ -94,16 +94,20 @@ bool HasFlowOrder(const Head& head) {
 
 }  // namespace
 
-Session::Session(Worker& worker, TcpSocket socket, ConnectionGate::Place place)
+Session::Session(Worker& worker, TcpSocket socket, ConnectionGate::Place place,
+                 std::optional<Tcp::endpoint> original)
     : worker_(worker),
       services_(worker.services),
       place_(std::move(place)),
+      original_(std::move(original)),
+      original_text_(original_ ? AuthorityText(AuthorityOf(*original_), 0) : std::string()),
       client_(std::move(socket), worker.thread.wheel(), worker.thread.frames()),
-      caller_(worker.services.caller) {}
+      caller_(worker.services.caller),
+      meets_opening_(original_.has_value()) {}
 
 Task<void> Session::Run() {
   RC_CRASH_POINT("k01");
-  if (worker_.tls != nullptr && !co_await AcceptTls()) {
+  if (!original_ && worker_.tls != nullptr && !co_await AcceptTls()) {
     client_.Close();
     co_return;
   }
@@ -173,7 +177,10 @@ Task<bool> Session::ReadHead() {
 Task<bool> Session::ReadMoreHead(bool* idle) {
   if (*idle) {
     if (services_.draining) co_return false;
-    client_.deadline.Arm(Now() + services_.bounds.idle_timeout);
+    // Who was redirected and waits for the other side to speak first would wait in vain.
+    const bool is_awaited = original_ && meets_opening_;
+    client_.deadline.Arm(
+        Now() + (is_awaited ? services_.bounds.head_timeout : services_.bounds.idle_timeout));
     if (!in_.memory) in_.memory = worker_.thread.buffers().Take();
     std::size_t size = co_await ReadNow(client_, in_.free_space(), in_.free_size());
     while (size == 0 && client_.error == boost::asio::error::would_block) {
@@ -217,10 +224,11 @@ Task<bool> Session::Serve() {
     co_return co_await Refuse(ErrorCode::kLoop, "the request has already passed this proxy");
   }
   if (head_.method == "CONNECT") co_return co_await ServeConnect();
-  if (inside_) {
-    if (std::string reason = WhyMisdirected(); !reason.empty()) {
-      co_return co_await Refuse(ErrorCode::kMisdirected, std::move(reason));
-    }
+  if (std::string reason = inside_     ? WhyMisdirected()
+                           : original_ ? WhyElsewhere()
+                                       : std::string();
+      !reason.empty()) {
+    co_return co_await Refuse(ErrorCode::kMisdirected, std::move(reason));
   }
   forwards_left_ = -1;
   if (head_.method == "OPTIONS") {
@@ -239,10 +247,12 @@ Task<bool> Session::Serve() {
   }
   // An absolute target's authority wins over Host (RFC 9112 3.2.2).
   const bool is_absolute = head_.form == TargetForm::kAbsolute;
-  const std::string named = inside_ ? AuthorityText(inside_->target, inside_->scheme_port) : "";
-  const std::string_view authority = inside_       ? std::string_view(named)
-                                     : is_absolute ? head_.authority
-                                                   : head_.host;
+  const std::string named = inside_     ? AuthorityText(inside_->target, inside_->scheme_port)
+                            : original_ ? RedirectedAuthority()
+                                        : std::string();
+  const std::string_view authority = !named.empty() ? std::string_view(named)
+                                     : is_absolute  ? head_.authority
+                                                    : head_.host;
   record_.host_differs =
       is_absolute && !head_.host.empty() && !EqualsIgnoreCase(head_.host, head_.authority);
   const auto question = head_.path.find('?');
@@ -285,9 +295,10 @@ Task<bool> Session::Route(std::string_view authority, std::string_view path,
   const Policy& policy = *view_->policy;
   const bool is_https = head_.form == TargetForm::kAbsolute ? (head_.target[4] | 0x20) == 's'
                                                             : client_.tls != nullptr;
-  const std::uint16_t usual = is_https ? 443 : 80;
+  const std::uint16_t usual = is_https && !original_ ? 443 : 80;
   const Backend* const backend =
       policy.routes->FindBackend(authority, inside_ ? inside_->scheme_port : usual);
+  if (backend == nullptr && original_) co_return co_await TunnelRedirected(authority);
   if (backend == nullptr) {
     co_return co_await Refuse(ErrorCode::kUnknownBackend,
                               "no backend of the policy has the authority '" +
@@ -439,6 +450,12 @@ void Session::BeginRecord() {
   started_ = Now();
   view_ = worker_.view;
   record_ = RequestRecord{};
+  record_.original = original_text_;
+  record_.came_by =
+      original_ ? CameBy::kRedirect
+      : inside_ || head_.form == TargetForm::kAbsolute || head_.form == TargetForm::kAuthority
+          ? CameBy::kForward
+          : CameBy::kReverse;
   is_observing_ = false;
   sends_once_ = false;
   if (client_.tls != nullptr) record_.caller = caller_;

@@ -13,6 +13,7 @@
 #include "policy/route_table.h"
 #include "policy/tunnel_decision.h"
 #include "proxy/net/body_decoder.h"
+#include "proxy/net/first_bytes.h"
 #include "proxy/net/http_head.h"
 #include "proxy/server/services.h"
 #include "proxy/server/tunnel.h"
@@ -20,6 +21,9 @@
 namespace recourse {
 
 class Observation;
+
+// Its address as a host, for what is asked for by address.
+Authority AuthorityOf(const Tcp::endpoint& endpoint);
 
 // Why no more of a request's body comes: the client was too slow, or broke off.
 inline Error BrokenBody(const Connection& client) {
@@ -30,7 +34,9 @@ inline Error BrokenBody(const Connection& client) {
 
 class Session final : IdleConnection {
  public:
-  Session(Worker& worker, TcpSocket socket, ConnectionGate::Place place);
+  // `original` is where the client of a redirected connection wanted to.
+  Session(Worker& worker, TcpSocket socket, ConnectionGate::Place place,
+          std::optional<Tcp::endpoint> original);
 
   // Serves requests until either side closes or a bound is reached.
   Task<void> Run();
@@ -68,6 +74,14 @@ class Session final : IdleConnection {
   Tunnel::Verdict JudgeBlindOpening(const Authority& target, std::string_view bytes);
   Task<void> RunThrough(Tunnel& tunnel);
   void CountTunnel(std::string_view decision);
+
+  // redirected.cpp: connections whose client meant to reach somebody else.
+  // Whom the client wants by what it has said first, at the port that it connected to.
+  Authority RedirectedTarget(const FirstBytes& first) const;
+  // The authority that a request names, at that port; empty: it cannot be read.
+  std::string RedirectedAuthority() const;
+  std::string WhyElsewhere() const;
+  Task<bool> TunnelRedirected(std::string_view authority);
 
   Task<bool> Route(std::string_view authority, std::string_view path, std::string_view query);
 
@@ -139,6 +153,8 @@ class Session final : IdleConnection {
   Services& services_;
   std::shared_ptr<PolicyView> view_;  // of the request at work; an idle connection holds none
   ConnectionGate::Place place_;
+  const std::optional<Tcp::endpoint> original_;  // of a redirected connection
+  const std::string original_text_;
   Connection client_;
   ReadBuffer in_;
   Head head_;
@@ -161,7 +177,7 @@ class Session final : IdleConnection {
   int forwards_left_ = -1;        // Max-Forwards for the next hop; -1: none
   Tunnel* tunnel_ = nullptr;      // while one runs
   std::optional<Inside> inside_;  // a tunnel to a backend, from its CONNECT to the connection's end
-  bool meets_opening_ = false;    // the tunnel's first bytes have not come yet
+  bool meets_opening_ = false;    // first bytes of a tunnel, or of who was redirected, are awaited
   bool idle_ = false;
   bool leaving_ = false;  // its place is somebody else's already
   bool linger_ = false;

@@ -8,12 +8,12 @@ import threading
 
 import pytest
 
-from support.pod import TOOLS, TOOLS6, Pod, why_not
+from support.pod import OWN_UID, TOOLS, TOOLS6, Pod, why_not
 from support.recourse import BINARY, WAIT_MAX, run_cli
 
 WHY_NOT = why_not()
 pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
-OWN_UID, OTHER_UID = 19190, 61234
+OTHER_UID = 61234
 LANDED, PASSED, REFUSED = "at Recourse's port", "at the tool", "refused"
 
 

@@ -1,8 +1,9 @@
 """A pod's network: an agent's namespace and one with its tools, joined by a veth pair.
 
 Both are made here and removed at the end, whatever happened. `python3 pod.py RECORD
-ADDRESS:PORT...` is a tool in the other namespace: it appends a JSON line to RECORD for each
-request, before it answers, and prints a line once it listens.
+ADDRESS:PORT[=CERTIFICATE]...` is a tool in the other namespace, with TLS where it has a
+certificate: it appends a JSON line to RECORD for each request, before it answers, and prints a line
+once it listens.
 """
 
 import contextlib
@@ -15,14 +16,26 @@ import pathlib
 import secrets
 import shutil
 import socket
+import ssl
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
-AGENT, TOOLS = "10.77.0.1", "10.77.0.2"
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from support.recourse import BINARY, WAIT_MAX, Recourse  # noqa: E402
+
+AGENT, TOOLS, ELSEWHERE = "10.77.0.1", "10.77.0.2", "10.77.0.3"
 AGENT6, TOOLS6 = "fd77::1", "fd77::2"
-HOSTS = f"127.0.0.1 localhost\n::1 localhost\n{TOOLS} four.test\n{TOOLS6} six.test\n"
+HOSTS = f"""\
+127.0.0.1 localhost
+::1 localhost
+{TOOLS} four.test far.test other.test
+{TOOLS6} six.test
+"""
+OWN_UID = 19190  # of Recourse
+REDIRECT_PORT = 19083
 CLONE_NEWNET = 0x40000000
 PROGRAMS = {"ip": "iproute2", "nft": "nftables", "setpriv": "util-linux"}
 
@@ -95,6 +108,8 @@ class Pod:
         for name, v4, v6, peer, peer6 in ends:
             ip("-n", name, "address", "add", f"{v4}/24", "dev", "eth0")
             ip("-n", name, "address", "add", f"{v6}/64", "dev", "eth0", "nodad")
+            if name == self.tools:
+                ip("-n", name, "address", "add", f"{ELSEWHERE}/24", "dev", "eth0")
             ip("-n", name, "link", "set", "lo", "up")
             ip("-n", name, "link", "set", "eth0", "up")
             ip("-n", name, "route", "add", "default", "via", peer)
@@ -136,7 +151,7 @@ class Pod:
         return box["value"]
 
     def tool(self, *addresses):
-        """A tool that listens on those ADDRESS:PORT of the other namespace."""
+        """A tool that listens on those ADDRESS:PORT[=CERTIFICATE] of the other namespace."""
         record = self.directory / f"tool-{next(self.records)}.jsonl"
         process = subprocess.Popen(
             ["ip", "netns", "exec", self.tools, sys.executable, __file__, str(record), *addresses],
@@ -150,6 +165,52 @@ class Pod:
     def rules(self):
         """The tables of the agent's namespace, as nft prints them."""
         return ip("netns", "exec", self.agent, "nft", "list", "ruleset")
+
+
+@contextlib.contextmanager
+def sidecar(pod, policy, *arguments):
+    """A Sidecar that runs; in a directory that its user can reach, which the tests' own may not."""
+    with tempfile.TemporaryDirectory() as directory:
+        os.chmod(directory, 0o755)
+        with Sidecar(pod, directory, policy, arguments) as running:
+            yield running
+
+
+class Sidecar(Recourse):
+    """Recourse in the agent's namespace, under a user of its own."""
+
+    def __init__(self, pod, directory, policy, arguments=()):
+        super().__init__(f"{directory}/recourse", policy, arguments)
+        self.pod = pod
+        binary = shutil.copy(BINARY, f"{directory}/binary")  # the build may be for root alone
+        self.wrapper = pod.wrap(
+            "setpriv", "--reuid", OWN_UID, "--regid", OWN_UID, "--clear-groups", binary
+        )
+        for path in (self.directory, *self.directory.iterdir()):
+            os.chown(path, OWN_UID, OWN_UID)
+
+    def command(self):
+        return [part for part in super().command() if part != BINARY]
+
+    def http(self, *arguments, **options):
+        ask = super().http
+        return self.pod.inside(lambda: ask(*arguments, **options))
+
+    def counted(self, name, **labels):
+        """The value of one series of a counter."""
+        status, text = self.probe("/metrics")
+        assert status == 200
+        wanted = [f'{label}="{value}"' for label, value in labels.items()]
+        for line in text.splitlines():
+            if line.startswith(f"{name}{{") and all(one in line for one in wanted):
+                return float(line.rsplit(" ", 1)[1])
+        return 0.0
+
+    def await_counted(self, name, count=1, **labels):
+        deadline = time.monotonic() + WAIT_MAX
+        while self.counted(name, **labels) < count:
+            assert time.monotonic() < deadline, self.probe("/metrics")[1]
+            time.sleep(0.02)
 
 
 class Tool:
@@ -199,10 +260,18 @@ class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, name, record):
-        host, _, port = name.rpartition(":")
+        self.name, _, self.certificate = name.partition("=")
+        host, _, port = self.name.rpartition(":")
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self.name, self.record = name, record
+        self.record = record
         super().__init__((host.strip("[]"), int(port)), Handler)
+        if self.certificate:
+            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            context.load_cert_chain(self.certificate)
+            # The handshake is made by the first read, on the thread of the connection.
+            self.socket = context.wrap_socket(
+                self.socket, server_side=True, do_handshake_on_connect=False
+            )
 
     def server_bind(self):
         # Without the look-up of a name for the address.
