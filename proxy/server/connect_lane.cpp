@@ -54,6 +54,7 @@ Task<bool> Session::ServeConnect() {
   TunnelDecision decision = DecideTunnel(*view_->policy, *target, std::nullopt);
   switch (decision.act) {
     case TunnelDecision::Act::kServe:
+      record_.backend = decision.backend;
       co_return co_await EnterTarget(std::move(*target));
     case TunnelDecision::Act::kTunnel:
       co_return co_await RunBlindTunnel(std::move(*target), std::move(decision), Told::kNo);

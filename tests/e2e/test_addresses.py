@@ -40,6 +40,19 @@ NAMES = {
 }
 
 
+# The same for ends of tunnels, all under one wildcard.
+TUNNELS = {
+    "good": "10.1.1.1",
+    "six": "fd12::2",
+    "loopback": "127.0.0.1",
+    "loopback6": "::1",
+    "mapped": "::ffff:127.0.0.1",
+    "linklocal": "169.254.1.1",
+    "metadata": "169.254.169.254",
+    "unspecified": "0.0.0.0",
+}
+
+
 def policy():
     lines = ["version: 1", "backends:"]
     for name, (_, _, words) in NAMES.items():
@@ -51,6 +64,8 @@ def policy():
     # What the url itself names needs no word.
     lines.append('  literal: { url: "http://127.0.0.1:8080" }')
     lines.append('  localhost: { url: "http://localhost:8080" }')
+    # A loopback address that is listed is meant; where backends are called, it is an error.
+    lines.append('tunnels: [ "*.ends.test:8080", "[::1]:8080" ]')
     return "\n".join(lines) + "\n"
 
 
@@ -59,6 +74,8 @@ def lab(tmp_path_factory):
     with Lab(tmp_path_factory.mktemp("lab"), policy()) as made:
         for name, (addresses, how, _) in NAMES.items():
             made.name(f"{name.replace('_', '-')}.lab.test", *addresses, **how)
+        for name, address in TUNNELS.items():
+            made.name(f"{name}.ends.test", address)
         yield made
     assert made.process.returncode == 0
 
@@ -175,3 +192,26 @@ def test_a_slow_name_server_holds_up_no_other_name(lab, token):
     # Earlier tests look up neither of the two.
     assert call(lab, "GET", "slow2", f"/{token}")["status"] == 503
     assert call(lab, "GET", "fresh", f"/{token}")["status"] == 200
+
+
+@pytest.mark.parametrize(
+    ("target", "address"),
+    [
+        ("good.ends.test:8080", "10.1.1.1"),
+        ("six.ends.test:8080", "fd12::2"),
+        ("[::1]:8080", "::1"),
+    ],
+)
+def test_a_tunnel_goes_where_it_may(lab, token, target, address):
+    answer = lab.ask("tunnel", target=target, path=f"/{token}")
+    assert (answer["status"], answer["inside"]) == (200, 200)
+    assert reached(lab, f"/{token}") == [address]
+
+
+@pytest.mark.parametrize("name", [name for name in TUNNELS if name not in ("good", "six")])
+def test_a_tunnel_goes_nowhere_else(lab, token, name):
+    answer = lab.ask("tunnel", target=f"{name}.ends.test:8080", path=f"/{token}")
+    problem = json.loads(answer["body"])
+    assert answer["status"] == 502 and problem["type"].endswith("/address-refused"), problem
+    assert "no tunnel may have" in problem["detail"]
+    assert reached(lab, f"/{token}") == []

@@ -134,6 +134,25 @@ def test_a_kill_between_tunnelled_repeats_runs_nothing_twice(double, token, tmp_
         assert first.body == again.body and len(double.requests(path)) == 1
 
 
+def test_a_kill_in_the_middle_of_a_tunnelled_call_runs_nothing_twice(double, token, tmp_path):
+    path = f"/plain/{token}"
+    double.script("POST", path, ["read", "execute", {"gate": token}, "answer"])
+    with Recourse(tmp_path, policy(double)) as running:
+        with rawhttp.Connection(running.port) as connection:
+            assert connect(connection, "shop.test:80")[0] == 200
+            connection.send(post(token))
+            double.await_effects(path)
+            running.kill()
+            assert connection.at_end()
+        double.open_gate(token)
+        running.start()
+        answer = rawhttp.call(
+            running.port, "POST", path, body={"n": 1}, headers=rawhttp.traced(TRACE)
+        )
+        assert (answer.status, answer.outcome) == (409, "unknown")
+    assert len(double.requests(path)) == len(double.effects(path)) == 1
+
+
 @pytest.mark.parametrize(
     "target, host",
     [
@@ -185,7 +204,27 @@ def test_tls_to_a_backend_is_refused_in_its_own_words(proxy, pieces):
     )  # fmt: skip
 
 
+# Absolute form, which needs no tunnel.
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_an_absolute_url_goes_to_the_backend_of_its_host(proxy, double, token, scheme):
+    """The policy's url says how the backend is spoken to, whatever scheme the agent uses."""
+    answer = rawhttp.call(proxy.port, "GET", f"{scheme}://shop.test/read/{token}", "shop.test")
+    assert answer.status == 200 and len(double.requests(f"/read/{token}")) == 1
+    answer = rawhttp.call(proxy.port, "GET", f"{scheme}://elsewhere.test/", "elsewhere.test")
+    assert answer.status == 403 and answer.json()["type"].endswith("unknown-backend")
+
+
 # What is refused at once.
+
+
+def test_a_connect_that_has_passed_here_is_a_loop(proxy, double, token):
+    assert rawhttp.call(proxy.port, "GET", f"/read/{token}").status == 200
+    (seen,) = double.requests(f"/read/{token}")
+    (via,) = [value for name, value in seen["headers"] if name == "Via"]
+    status, problem = refusal(proxy, "shop.test:80", fields=f"Via: 1.1 other, {via}\r\n")
+    assert status == 508 and problem["type"].endswith("loop")
 
 
 def test_tls_to_an_https_backend_is_refused_with_the_way_out(proxy):
@@ -378,3 +417,78 @@ backends:
                               and line["authority"] == target)  # fmt: skip
             assert metric(
                 running, "recourse_tunnels_total", by="connect", decision="would-refuse") == 1
+
+
+def test_credentials_for_the_proxy_stop_here(proxy, double, token):
+    fields = "Proxy-Authorization: Basic c2VjcmV0\r\nProxy-Connection: keep-alive\r\n"
+    with rawhttp.Connection(proxy.port) as connection:
+        assert connect(connection, "shop.test:80", fields=fields)[0] == 200
+        own = {"Proxy-Authorization": "Basic c2VjcmV0", "Proxy-Connection": "keep-alive"}
+        connection.send(rawhttp.render("GET", f"/read/{token}", "shop.test", own))
+        assert connection.response().status == 200
+    (seen,) = double.requests(f"/read/{token}")
+    assert not [name for name, _ in seen["headers"] if name.lower().startswith("proxy-")]
+    assert "c2VjcmV0" not in proxy.stdout() + proxy.stderr()
+
+
+def test_a_policy_of_one_request_per_connection_counts_what_is_in_the_tunnel(
+    double, token, tmp_path
+):
+    arguments = ["--requests-per-connection-max", "1"]
+    with Recourse(tmp_path, policy(double), arguments) as running:
+        with rawhttp.Connection(running.port) as connection:
+            assert connect(connection, "shop.test:80")[0] == 200
+            connection.send(post(token))
+            answer = connection.response("POST")
+            assert answer.status == 201 and answer.header("Connection") == "close"
+            assert connection.at_end()
+
+
+def test_a_reload_closes_the_way_for_new_tunnels_and_leaves_open_ones(ends, double, tmp_path):
+    port = ends[0].port
+    with Recourse(tmp_path, policy(double, port)) as running:
+        with rawhttp.Connection(running.port) as connection:
+            assert connect(connection, f"127.0.0.1:{port}")[0] == 200
+            running.policy_path.write_text(policy(double))
+            assert running.cli("policy", "reload").returncode == 0
+            assert refusal(running, f"127.0.0.1:{port}")[0] == 403
+            connection.send(b"still here")
+            assert connection.exactly(10) == b"still here"
+
+
+def test_agents_with_certificates_keep_their_identity_in_tunnels(double, token, tmp_path):
+    maker = Maker(tmp_path / "ca")
+    server = maker.issue("server")
+    arguments = ["--tls-cert", server.cert, "--tls-key", server.key, "--tls-client-ca", maker.cert]
+    with Recourse(tmp_path / "recourse", policy(double), arguments) as running:
+        keys = set()
+        for name in ("ann", "bob"):
+            identity = maker.issue(name, san=f"DNS:{name}.test")
+            context = ssl.create_default_context(cafile=str(maker.cert))
+            context.load_cert_chain(identity.cert, identity.key)
+            with rawhttp.Connection(running.port) as connection:
+                connection.socket = context.wrap_socket(
+                    connection.socket, server_hostname="localhost"
+                )
+                assert connect(connection, "shop.test:80")[0] == 200
+                connection.send(post(token))
+                answer = connection.response("POST")
+                assert answer.status == 201 and not answer.replayed
+                keys.add(answer.header("Idempotency-Key"))
+        assert len(keys) == 2 and len(double.requests(f"/plain/{token}")) == 2
+        callers = {event["caller"] for event in running.events_for(f"/plain/{token}")}
+        assert callers == {"dns:ann.test", "dns:bob.test"}
+
+
+@pytest.mark.parametrize("target", ["backend", "listed"])
+def test_a_client_hello_that_stalls_is_not_waited_for_long(ends, double, tmp_path, target):
+    port = ends[0].port
+    arguments = ["--head-timeout", "1s"]
+    with Recourse(tmp_path, policy(double, port), arguments) as running:
+        with rawhttp.Connection(running.port) as connection:
+            where = "shop.test:80" if target == "backend" else f"127.0.0.1:{port}"
+            assert connect(connection, where, more=hello("shop.test")[:100])[0] == 200
+            if target == "backend":
+                assert connection.response().status == 408
+            assert connection.at_end()
+        await_metric(running, 0, "recourse_tunnels")

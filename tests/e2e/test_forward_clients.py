@@ -1,6 +1,9 @@
 """Forward mode with unchanged clients: curl, requests, urllib, Node; and TLS in a tunnel."""
 
+import http.client
 import os
+import pathlib
+import shutil
 import subprocess
 
 import pytest
@@ -14,6 +17,17 @@ from support.recourse import WAIT_MAX, Recourse
 from support.secure import server_context
 
 
+CLIENTS = pathlib.Path(__file__).resolve().parent / "clients"
+
+
+@pytest.fixture(scope="module")
+def packages():
+    """The npm packages of the lock file; installed once per checkout."""
+    if not (CLIENTS / "node_modules" / ".package-lock.json").exists():
+        subprocess.run(["npm", "ci"], cwd=CLIENTS, check=True, timeout=300, capture_output=True)
+    return CLIENTS
+
+
 @pytest.fixture(scope="module")
 def proxy(double, tmp_path_factory):
     with Recourse(tmp_path_factory.mktemp("recourse"), policy(double)) as running:
@@ -25,10 +39,10 @@ def proxied(proxy):
     return {"http_proxy": url, "https_proxy": url, "HTTP_PROXY": url, "HTTPS_PROXY": url}
 
 
-def run(proxy, *command):
+def run(proxy, *command, cwd=None):
     env = {k: v for k, v in os.environ.items() if k.lower() != "no_proxy"}
     return subprocess.run(
-        command, env={**env, **proxied(proxy)}, capture_output=True, text=True,
+        command, env={**env, **proxied(proxy)}, capture_output=True, text=True, cwd=cwd,
         timeout=2 * WAIT_MAX, check=False,
     )  # fmt: skip
 
@@ -65,6 +79,68 @@ def test_python(proxy, double, token):
     )
     done = run(proxy, "/usr/bin/python3", "-c", code, url, headers["traceparent"])
     assert done.stdout.split() == ["201", "true"], done.stderr
+    # http.client says CONNECT in HTTP/1.0.
+    tunnel = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=WAIT_MAX)
+    tunnel.set_tunnel("shop.test", 80)
+    for _ in range(2):
+        tunnel.request("POST", f"/plain/{token}", b'{"n":1}', headers)
+        answer = tunnel.getresponse()
+        assert (answer.status, answer.headers["Idempotent-Replayed"]) == (201, "true")
+        answer.read()
+    tunnel.close()
+    assert len(double.requests(f"/plain/{token}")) == 1
+
+
+def test_axios(proxy, packages, double, token):
+    code = """
+      const axios = require('axios');
+      const [url, trace] = process.argv.slice(1);
+      const post = () => axios.post(url, {n: 1}, {headers: {traceparent: trace}});
+      post().then(first => post().then(second => console.log(
+        first.status, second.status, second.headers['idempotent-replayed'])));
+    """
+    trace = rawhttp.traced(TRACE)["traceparent"]
+    done = run(proxy, "node", "-e", code, f"http://shop.test/plain/{token}", trace, cwd=packages)
+    assert done.stdout.split() == ["201", "201", "true"], done.stderr
+    assert len(double.requests(f"/plain/{token}")) == 1
+
+
+JAVA = """
+import java.net.*;
+public class Call {
+  public static void main(String[] in) throws Exception {
+    for (int i = 0; i < 2; i++) {
+      var call = (HttpURLConnection) new URL(in[0]).openConnection();
+      call.setRequestMethod("POST");
+      call.setDoOutput(true);
+      call.setRequestProperty("Content-Type", "application/json");
+      call.setRequestProperty("traceparent", in[1]);
+      call.getOutputStream().write("{\\"n\\":1}".getBytes());
+      System.out.println(call.getResponseCode() + " "
+          + call.getHeaderField("Idempotent-Replayed"));
+      call.getInputStream().readAllBytes();
+    }
+    try {
+      ((HttpURLConnection) new URL("https://pay.test/").openConnection()).getResponseCode();
+    } catch (java.io.IOException told) {
+      System.out.println(told.getMessage());
+    }
+  }
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("java") is None, reason="java is not installed")
+def test_java(proxy, double, token, tmp_path):
+    source = tmp_path / "Call.java"
+    source.write_text(JAVA)
+    where = [f"-D{scheme}.proxyHost=127.0.0.1" for scheme in ("http", "https")]
+    where += [f"-D{scheme}.proxyPort={proxy.port}" for scheme in ("http", "https")]
+    trace = rawhttp.traced(TRACE)["traceparent"]
+    done = run(proxy, "java", *where, str(source), f"http://shop.test/plain/{token}", trace)
+    lines = done.stdout.splitlines()
+    assert lines[:2] == ["201 null", "201 true"], done.stderr
+    assert "403" in lines[2], done.stdout
     assert len(double.requests(f"/plain/{token}")) == 1
 
 

@@ -195,6 +195,17 @@ def main():
                 body={"a": 1} if command["method"] == "POST" else b"",
             )  # fmt: skip
             answer = {"status": got.status, "headers": got.headers, "body": got.body.decode()}
+        elif op == "tunnel":
+            with rawhttp.Connection(recourse.port) as connection:
+                connection.send(rawhttp.render("CONNECT", command["target"], command["target"]))
+                status, _, _, fields = connection.head()
+                answer = {"status": status, "body": ""}
+                if status == 200:
+                    connection.send(rawhttp.render("GET", command["path"], command["target"]))
+                    answer["inside"] = connection.response().status
+                else:
+                    size = int(dict(fields)["Content-Length"])
+                    answer["body"] = connection.exactly(size).decode()
         elif op == "seen":
             answer = {"seen": servers.seen}
         elif op == "events":
