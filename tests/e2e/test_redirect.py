@@ -402,6 +402,18 @@ def test_without_the_flag_nobody_asks_where_a_connection_was_meant_to_go(pod, to
     assert len(tool.requests("/plain")) == 1
 
 
+def test_in_observe_mode_nothing_is_refused_for_its_host(pod, tool, redirected, authority, token):
+    policy = POLICY.replace("tunnels: ", "mode: observe\n# ")
+    with sidecar(pod, policy, "--redirect", REDIRECT_PORT + 5) as recourse:
+        install(pod, "--port", REDIRECT_PORT + 5)
+        got = get_by_tls(pod, authority, TOOLS, 443, "far.test", f"/{token}")
+        assert got.startswith(b"HTTP/1.1 200 "), got
+        got = pod.inside(lambda: exchange(TOOLS, 80, request("other.test", f"/{token}")))
+        assert got.startswith(b"HTTP/1.1 200 "), got
+        recourse.await_counted(TUNNELS, 2, by="redirect", decision="would-refuse")
+    assert [seen["via"] for seen in tool.requests(f"/{token}")] == [None, None]
+
+
 def test_the_process_drains_and_ends_with_open_tunnels(pod, tool, redirected, authority):
     with sidecar(pod, POLICY, "--redirect", REDIRECT_PORT + 3) as recourse:
         install(pod, "--port", REDIRECT_PORT + 3)
