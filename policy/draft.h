@@ -29,6 +29,7 @@ struct Draft {
   TlsFiles tls_files = TlsFiles::kIgnore;
   Policy policy;
   std::map<std::string, std::size_t, std::less<>> backends;  // index by name
+  std::vector<std::size_t> intercepted;                      // backends, by index
   std::map<std::string, std::size_t, std::less<>> tools;
   std::map<std::string, Place, std::less<>> flows;
   // By index of the tool: the flow that names it, and where.

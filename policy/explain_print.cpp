@@ -4,6 +4,7 @@
 
 #include "policy/explain.h"
 #include "policy/loader.h"
+#include "policy/route_table.h"
 #include "proxy/base/json_object.h"
 
 namespace recourse {
@@ -199,6 +200,9 @@ DescribedLines Describe(const Policy& policy, const Explanation& explained) {
     const Backend& backend = *explained.backend;
     line("backend", fmt::format("{} ({}://{}{})", backend.name, backend.scheme, backend.authority,
                                 backend.base_path));
+    if (policy.routes->Intercepts(backend)) {
+      line("intercept", "TLS of agents to it ends here: they see a certificate of the pod's CA");
+    }
   }
   if (!explained.path.empty()) {
     line("path", explained.path);

@@ -134,6 +134,16 @@ void ReadAddresses(MapReader& map, Backend& backend) {
   }
 }
 
+bool ReadIntercept(MapReader& map, const Backend& backend) {
+  const bool is_wanted = map.Bool("intercept").value_or(false);
+  if (is_wanted && backend.scheme == "http") {
+    map.problems().Error(map.PlaceOf("intercept"), map.KeyOf("intercept"),
+                         "only calls to an https backend are intercepted: what an agent sends over "
+                         "TLS must not go on without it");
+  }
+  return is_wanted;
+}
+
 Backend ReadBackend(MapReader& map, TlsFiles files) {
   static constexpr std::pair<std::string_view, std::string_view> kProtocols[] = {{"http", "http"},
                                                                                  {"mcp", "mcp"}};
@@ -164,7 +174,6 @@ Backend ReadBackend(MapReader& map, TlsFiles files) {
   backend.connect_timeout =
       map.Duration("connect_timeout", Millis(1)).value_or(backend.connect_timeout);
   ReadTls(map, files, backend);
-  map.Finish();
   return backend;
 }
 
@@ -194,12 +203,15 @@ void LoadBackends(const YamlNode& section, Draft& draft) {
     }
     MapReader map(member.value, key, draft.problems);
     Backend backend = ReadBackend(map, draft.tls_files);
+    const bool is_intercepted = ReadIntercept(map, backend);
+    map.Finish();
     backend.name = member.name;
     const bool is_new = draft.backends.emplace(member.name, draft.policy.backends.size()).second;
     if (!is_new) {
       draft.problems.Error(member.name_place, key, "this backend is defined in another file too");
       continue;
     }
+    if (is_intercepted) draft.intercepted.push_back(draft.policy.backends.size());
     draft.policy.backends.push_back(std::move(backend));
     draft.backend_places.push_back(member.name_place);
   }

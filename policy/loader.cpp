@@ -114,7 +114,7 @@ LoadedPolicy LoadSources(const std::vector<PolicySource>& sources, TlsFiles file
     auto policy = std::make_shared<Policy>(std::move(draft.policy));
     policy->digest = DigestOf(sources);
     policy->version = ToHex(policy->digest).substr(0, 16);
-    policy->routes = std::make_unique<const RouteTable>(*policy);
+    policy->routes = std::make_unique<const RouteTable>(*policy, draft.intercepted);
     loaded.policy = std::move(policy);
   }
   loaded.problems = problems.Take();

@@ -118,6 +118,7 @@ struct BackendRoutes {
   RouteTree folded{RouteTree::OnSame::kKeepStrictest};  // literals in the form of FoldPath
   bool needs_fold = false;                              // some literal is not in that form already
   bool has_final_slash = false;                         // of some pattern
+  bool is_intercepted = false;
 };
 
 }  // namespace
@@ -196,11 +197,13 @@ bool RouteTable::Impl::HasStricterReading(const BackendRoutes& table, std::strin
   return any_is_stricter(Readings(trimmed));
 }
 
-RouteTable::RouteTable(const Policy& policy) : impl_(std::make_unique<Impl>()) {
+RouteTable::RouteTable(const Policy& policy, const std::vector<std::size_t>& intercepted)
+    : impl_(std::make_unique<Impl>()) {
   impl_->unlisted_reads = policy.unlisted_reads;
   impl_->unlisted_writes = policy.unlisted_writes;
   impl_->first_backend = policy.backends.data();
   impl_->routes.resize(policy.backends.size());
+  for (const std::size_t index : intercepted) impl_->routes[index].is_intercepted = true;
   for (const Backend& backend : policy.backends) impl_->AddBackend(backend);
   for (const Tool& tool : policy.tools) impl_->AddTool(tool);
 }
@@ -230,6 +233,11 @@ const Backend* RouteTable::FindBackend(std::string_view authority,
     if (const Backend* backend = find(impl_->by_bare_url, key.view())) return backend;
   }
   return find(impl_->by_host, key.view());
+}
+
+bool RouteTable::Intercepts(const Backend& backend) const {
+  return backend.scheme == "https" &&
+         impl_->routes[static_cast<std::size_t>(&backend - impl_->first_backend)].is_intercepted;
 }
 
 const Tool* RouteTable::FindTool(std::string_view name) const {

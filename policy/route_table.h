@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "policy/policy.h"
 
@@ -31,12 +32,16 @@ struct RouteMatch {
 class RouteTable {
  public:
   // `policy` must outlive the table. Routes that are ambiguous were refused by the loader.
-  explicit RouteTable(const Policy& policy);
+  // `intercepted` are the indexes of its backends with `intercept`.
+  explicit RouteTable(const Policy& policy, const std::vector<std::size_t>& intercepted = {});
   ~RouteTable();
 
   // `authority` as in Host, any case, with or without port. nullptr: unknown. `default_port` is
   // what an authority without port means (80). No allocation for lower-case input.
   const Backend* FindBackend(std::string_view authority, std::uint16_t default_port) const;
+
+  // Whether agents' own TLS to that backend of the policy, which is an https one, ends here.
+  bool Intercepts(const Backend& backend) const;
 
   // The tool of that name, or nullptr.
   const Tool* FindTool(std::string_view name) const;

@@ -82,6 +82,8 @@ constexpr std::string_view kSchema = R"json({
           "description": "The field in which this backend takes an idempotency key." },
         "protocol": { "enum": [ "http", "mcp" ] },
         "trust_annotations": { "type": "boolean" },
+        "intercept": { "type": "boolean",
+          "description": "Agents' own TLS to it ends here; takes recourse run --ca." },
         "timeout": { "$ref": "#/$defs/duration" },
         "connect_timeout": { "$ref": "#/$defs/duration" },
         "tls": { "$ref": "#/$defs/tls" }

@@ -11,6 +11,8 @@ using Act = TunnelDecision::Act;
 
 constexpr std::uint16_t kHttpPort = 80;
 constexpr std::uint16_t kHttpsPort = 443;
+const std::string kAmbiguousTls =
+    "what the client sent begins like TLS and cannot be read in one way";
 
 // As agents write it in their urls, so that a backend whose url has no port is found by both
 // schemes' ports.
@@ -30,21 +32,35 @@ std::string WhyNotTls(const Policy& policy, const Backend& backend, const Author
   std::string reason = "backend '" + backend.name +
                        "' is called through Recourse, which does not look into TLS; call " +
                        PlainUrl(policy, backend, target) + " through the proxy instead";
-  return backend.scheme == "https" ? reason + ": Recourse speaks TLS to the backend" : reason;
+  return backend.scheme == "https"
+             ? reason + ": Recourse speaks TLS to the backend; or say `intercept: true` of it"
+             : reason;
 }
 
-// What only HTTP can be done with.
+// Of a backend with `intercept`. TLS that names nobody can only mean the target.
+std::string WhyNotIntercepted(const Authority& target, std::string_view server_name) {
+  if (server_name.empty() || server_name == target.host) return {};
+  return "a tunnel to '" + target.host + "' was asked for, and TLS in it asks for '" +
+         std::string(server_name) + "'";
+}
+
+// What only HTTP, and TLS where it is intercepted, can be done with.
 std::string WhyNotServed(const Policy& policy, const Backend& backend, const Authority& target,
                          const std::optional<Heard>& heard) {
   if (!heard) {
-    return target.port == kHttpsPort ? WhyNotTls(policy, backend, target) : std::string();
+    return target.port == kHttpsPort && !policy.routes->Intercepts(backend)
+               ? WhyNotTls(policy, backend, target)
+               : std::string();
   }
   switch (heard->opening) {
     case ClientOpening::kHttp:
       return {};
     case ClientOpening::kTls:
+      return policy.routes->Intercepts(backend) ? WhyNotIntercepted(target, heard->server_name)
+                                                : WhyNotTls(policy, backend, target);
     case ClientOpening::kBadTls:
-      return WhyNotTls(policy, backend, target);
+      return policy.routes->Intercepts(backend) ? kAmbiguousTls
+                                                : WhyNotTls(policy, backend, target);
     case ClientOpening::kHttp2:
       return "HTTP/2 is not served; use HTTP/1.1";
     case ClientOpening::kOther:
@@ -71,7 +87,7 @@ std::string WhyNotTunnelled(const Policy& policy, const Authority& target,
            " needs a line of its own in `tunnels`: \"" + named + "\"";
   }
   if (heard && heard->opening == ClientOpening::kBadTls) {
-    return "what the client sent begins like TLS and cannot be read in one way";
+    return kAmbiguousTls;
   }
   if (heard && heard->opening == ClientOpening::kTls && !heard->server_name.empty() &&
       heard->server_name != target.host) {

@@ -15,7 +15,7 @@ namespace recourse {
 
 struct TunnelDecision {
   enum class Act : std::uint8_t {
-    kServe,   // HTTP requests to `backend`, each judged as any other
+    kServe,   // HTTP requests to `backend`, each judged as any other; if TLS was heard, inside it
     kTunnel,  // bytes both ways that nobody looks into
     kRefuse,
   };
@@ -32,8 +32,9 @@ struct Heard {
   std::string_view server_name;  // kTls: in lower case; empty: it named none
 };
 
-// `target` has a port. A backend's authority is served and never tunnelled; every other target
-// needs a line in `tunnels`, and a wildcard there never means the host of a backend.
+// `target` has a port. TLS to a backend is served where its policy says `intercept`. A backend's
+// authority is served and never tunnelled; every other target needs a line in `tunnels`, and a
+// wildcard there never means the host of a backend.
 TunnelDecision DecideTunnel(const Policy& policy, const Authority& target,
                             const std::optional<Heard>& heard);
 

@@ -217,6 +217,7 @@ void AddRun(CLI::App& app, Arguments& args) {
       ->capture_default_str();
   AddRedirectListener(*run, config);
   AddListenerTls(*run, config);
+  AddCaOptions(*run, config.ca);
   run->add_option("--ports-file", config.ports_file,
                   "Write the real ports here as JSON once everything is ready")
       ->envname("RECOURSE_PORTS_FILE");

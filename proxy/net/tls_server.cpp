@@ -10,6 +10,11 @@
 namespace recourse {
 namespace {
 
+struct FreeBio {
+  void operator()(BIO* bio) const { BIO_free(bio); }
+};
+using BioPtr = std::unique_ptr<BIO, FreeBio>;
+
 std::string TextOf(const ASN1_STRING* text) {
   return {reinterpret_cast<const char*>(ASN1_STRING_get0_data(text)),
           static_cast<std::size_t>(ASN1_STRING_length(text))};
@@ -47,20 +52,28 @@ CertificateNames NamesOf(X509* certificate) {
 
 }  // namespace
 
-std::expected<std::shared_ptr<const TlsServer>, std::string> TlsServer::Make(
-    const TlsServerFiles& files) {
+// Null when out of memory.
+std::shared_ptr<TlsServer> TlsServer::New() {
   std::shared_ptr<TlsServer> server(new TlsServer);
   server->context_ = NewTlsContext(TLS_server_method());
-  if (server->context_ == nullptr) return std::unexpected("OpenSSL cannot make a TLS context");
   SSL_CTX* const context = server->context_.get();
-  if (auto own = ReadOwnCertificate(context, files.certificate, files.key); !own) {
-    return std::unexpected(own.error());
-  }
+  if (context == nullptr) return nullptr;
   SSL_CTX_set_alpn_select_cb(context, &ChooseProtocol, nullptr);
   // Nothing is resumed: every connection shows its certificate, and shows it to the present CA.
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_CIPHER_SERVER_PREFERENCE);
   SSL_CTX_set_num_tickets(context, 0);
+  return server;
+}
+
+std::expected<std::shared_ptr<const TlsServer>, std::string> TlsServer::Make(
+    const TlsServerFiles& files) {
+  const std::shared_ptr<TlsServer> server = New();
+  if (server == nullptr) return std::unexpected("OpenSSL cannot make a TLS context");
+  SSL_CTX* const context = server->context_.get();
+  if (auto own = ReadOwnCertificate(context, files.certificate, files.key); !own) {
+    return std::unexpected(own.error());
+  }
   if (!files.client_ca.empty()) {
     if (auto trusted = ReadTrusted(context, files.client_ca); !trusted) {
       return std::unexpected(trusted.error());
@@ -73,12 +86,50 @@ std::expected<std::shared_ptr<const TlsServer>, std::string> TlsServer::Make(
   return server;
 }
 
+std::shared_ptr<const TlsServer> TlsServer::MakeFor(X509& certificate, EVP_PKEY& key,
+                                                    const std::vector<X509Ptr>* above) {
+  std::shared_ptr<TlsServer> server = New();
+  if (server == nullptr) return nullptr;
+  SSL_CTX* const context = server->context_.get();
+  bool is_done = SSL_CTX_use_certificate(context, &certificate) == 1 &&
+                 SSL_CTX_use_PrivateKey(context, &key) == 1;
+  for (std::size_t i = 0; above != nullptr && i < above->size(); ++i) {
+    is_done = is_done && SSL_CTX_add1_chain_cert(context, (*above)[i].get()) == 1;
+  }
+  ERR_clear_error();
+  return is_done ? std::move(server) : nullptr;
+}
+
 std::unique_ptr<TlsStream> TlsServer::NewStream(const std::shared_ptr<const TlsServer>& server,
                                                 int socket) {
   SslPtr ssl = NewSsl(*server);
   if (ssl == nullptr || SSL_set_fd(ssl.get(), socket) != 1) return nullptr;
   SSL_set_accept_state(ssl.get());
   return std::make_unique<TlsStream>(std::move(ssl), server);
+}
+
+std::unique_ptr<TlsStream> TlsServer::NewStreamInside(
+    const std::shared_ptr<const TlsServer>& server, int socket, std::unique_ptr<TlsStream> outer,
+    std::string_view early) {
+  struct Parts {
+    std::shared_ptr<const TlsServer> server;
+    std::unique_ptr<TlsStream> outer;
+  };
+  SslPtr ssl = NewSsl(*server);
+  BioPtr below(outer == nullptr ? BIO_new_socket(socket, BIO_NOCLOSE) : BIO_new(BIO_f_ssl()));
+  BioPtr first(BIO_new(BIO_f_buffer()));
+  if (ssl == nullptr || below == nullptr || first == nullptr) return nullptr;
+  if (outer != nullptr) BIO_set_ssl(below.get(), outer->ssl(), BIO_NOCLOSE);
+  if (!early.empty() && BIO_set_buffer_read_data(first.get(), const_cast<char*>(early.data()),
+                                                 static_cast<long>(early.size())) != 1) {
+    return nullptr;
+  }
+  BIO_up_ref(below.get());
+  SSL_set0_wbio(ssl.get(), below.get());
+  SSL_set0_rbio(ssl.get(), BIO_push(first.release(), below.release()));
+  SSL_set_accept_state(ssl.get());
+  return std::make_unique<TlsStream>(std::move(ssl),
+                                     std::make_shared<const Parts>(server, std::move(outer)));
 }
 
 SslPtr TlsServer::NewSsl(const TlsServer& server) { return SslPtr(SSL_new(server.context_.get())); }

@@ -5,9 +5,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "proxy/net/tls_context.h"
 #include "proxy/net/tls_stream.h"
+#include "proxy/net/x509.h"
 
 namespace recourse {
 
@@ -26,9 +29,20 @@ class TlsServer {
   static std::expected<std::shared_ptr<const TlsServer>, std::string> Make(
       const TlsServerFiles& files);
 
+  // One that shows this certificate, with those above it (null: none), and asks clients for none.
+  // Null when OpenSSL fails.
+  static std::shared_ptr<const TlsServer> MakeFor(X509& certificate, EVP_PKEY& key,
+                                                  const std::vector<X509Ptr>* above);
+
   // A server on an accepted, non-blocking socket, before its handshake. Null when out of memory.
   static std::unique_ptr<TlsStream> NewStream(const std::shared_ptr<const TlsServer>& server,
                                               int socket);
+
+  // The same on a connection that has carried other things before: `early` was read from it
+  // already, and `outer` is its TLS so far (null: none), inside of which this one goes on.
+  static std::unique_ptr<TlsStream> NewStreamInside(const std::shared_ptr<const TlsServer>& server,
+                                                    int socket, std::unique_ptr<TlsStream> outer,
+                                                    std::string_view early);
 
   // As NewStream, for whoever moves the bytes himself.
   static SslPtr NewSsl(const TlsServer& server);
@@ -38,6 +52,7 @@ class TlsServer {
 
  private:
   TlsServer() = default;
+  static std::shared_ptr<TlsServer> New();
 
   SslContextPtr context_;
   bool identifies_ = false;

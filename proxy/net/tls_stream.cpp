@@ -23,6 +23,13 @@ bool RefusesHandshake(int alert) {
   return std::find(kRefusals.begin(), kRefusals.end(), alert) != kRefusals.end();
 }
 
+// Those of them that are about the certificate, whatever a client's library calls an unknown CA.
+bool RefusesCertificate(int alert) {
+  return alert == SSL_AD_BAD_CERTIFICATE || alert == SSL_AD_UNSUPPORTED_CERTIFICATE ||
+         alert == SSL_AD_CERTIFICATE_REVOKED || alert == SSL_AD_CERTIFICATE_EXPIRED ||
+         alert == SSL_AD_CERTIFICATE_UNKNOWN || alert == SSL_AD_UNKNOWN_CA;
+}
+
 std::string_view CertificateProblem(long result) {
   switch (result) {
     case X509_V_ERR_CERT_HAS_EXPIRED:
@@ -170,25 +177,42 @@ void TlsStream::SayGoodbye() {
   SSL_shutdown(ssl_.get());
 }
 
+ClientFailure TlsStream::WhyClientFailed() const {
+  if (RefusesCertificate(alert_)) return ClientFailure::kUntrusted;
+  if (closed_) return ClientFailure::kClosed;
+  switch (ERR_GET_LIB(reason_) == ERR_LIB_SSL ? ERR_GET_REASON(reason_) : 0) {
+    case SSL_R_UNSUPPORTED_PROTOCOL:
+    case SSL_R_VERSION_TOO_LOW:
+      return ClientFailure::kVersion;
+    case SSL_R_NO_APPLICATION_PROTOCOL:
+      return ClientFailure::kProtocol;
+    default:
+      return ClientFailure::kOther;
+  }
+}
+
 std::string_view TlsStream::ClientProblem() const {
   const long verified = SSL_get_verify_result(ssl_.get());
   if (verified != X509_V_OK) return X509_verify_cert_error_string(verified);
-  if (closed_) return "the client closed during the handshake";
-  const int reason = ERR_GET_LIB(reason_) == ERR_LIB_SSL ? ERR_GET_REASON(reason_) : 0;
-  switch (reason) {
+  switch (WhyClientFailed()) {
+    case ClientFailure::kClosed:
+      return "the client closed during the handshake";
+    case ClientFailure::kVersion:
+      return "the client speaks no TLS 1.2 or newer";
+    case ClientFailure::kProtocol:
+      return "the client offers other protocols than http/1.1 only";
+    case ClientFailure::kUntrusted:
+      return "the client does not trust the certificate that it was shown";
+    case ClientFailure::kOther:
+      break;
+  }
+  switch (ERR_GET_LIB(reason_) == ERR_LIB_SSL ? ERR_GET_REASON(reason_) : 0) {
     case SSL_R_HTTP_REQUEST:
     case SSL_R_HTTPS_PROXY_REQUEST:
     case SSL_R_WRONG_VERSION_NUMBER:
       return "the client speaks no TLS, but this port does; use https";
     case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE:
       return "the client showed no certificate; --tls-client-ca asks for one";
-    case SSL_R_UNSUPPORTED_PROTOCOL:
-    case SSL_R_VERSION_TOO_LOW:
-      return "the client speaks no TLS 1.2 or newer";
-    case SSL_R_NO_APPLICATION_PROTOCOL:
-      return "the client offers other protocols than http/1.1 only";
-    case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
-      return "the client does not trust the certificate of --tls-cert";
     default:
       break;
   }

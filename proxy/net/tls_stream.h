@@ -24,6 +24,15 @@ struct TlsStep {
   std::size_t size = 0;  // bytes of data moved
 };
 
+// What kept a client from a handshake with us.
+enum class ClientFailure : std::uint8_t {
+  kClosed,     // it went away
+  kVersion,    // it speaks no TLS 1.2 or newer
+  kProtocol,   // it offers other protocols than http/1.1 only
+  kUntrusted,  // it said that it does not like our certificate
+  kOther,
+};
+
 struct SslFree {
   void operator()(SSL* ssl) const;
 };
@@ -53,7 +62,8 @@ class TlsStream {
   // Why the handshake with a backend failed: kTlsCertificate, kTlsRefused or kTlsProtocol, with
   // delivery kNotSent.
   Error HandshakeError() const;
-  // Why the handshake with a client failed, for the log.
+  // Why the handshake with a client failed; in words, for the log.
+  ClientFailure WhyClientFailed() const;
   std::string_view ClientProblem() const;
   // The peer turned our certificate or our offer down, which in TLS 1.3 is heard only after our
   // first data. It ends the handshake on the peer's side: no byte of that data was read as a

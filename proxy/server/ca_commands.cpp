@@ -7,6 +7,8 @@
 #include <memory>
 
 #include "policy/config_reader.h"
+#include "policy/intercepted_hosts.h"
+#include "policy/sources.h"
 #include "policy/url.h"
 #include "proxy/base/ca_limits.h"
 #include "proxy/server/agent_env.h"
@@ -17,10 +19,9 @@
 namespace recourse {
 namespace {
 
-constexpr std::string_view kNoSystem = "none";
-
 struct CaArguments {
   std::string directory, name = HostName(), life = "7d";
+  std::string policy;  // empty: none
   std::string out, system = FindSystemBundle();
   std::string form = "pem";
 };
@@ -37,10 +38,22 @@ std::string CheckLife(const std::string& text) {
              : "'" + text + "' is not a duration from 1h to 3650d, such as 7d";
 }
 
+// None: any.
+FileResult<std::vector<std::string>> HostsOf(const std::string& policy_path) {
+  if (policy_path.empty()) return std::vector<std::string>();
+  const LoadedPolicy loaded = LoadPolicyFiles(ReadPolicyTwice(policy_path), TlsFiles::kIgnore);
+  if (!loaded.ok()) {
+    return std::unexpected("the policy has errors; see: recourse policy check " + policy_path);
+  }
+  return HostsToSignFor(*loaded.policy);
+}
+
 int InitCa(const CaArguments& args) {
   SystemRandom random;
+  auto hosts = HostsOf(args.policy);
+  if (!hosts) return Fail(hosts.error());
   const CaWish wish{.name = args.name,
-                    .hosts = {},
+                    .hosts = std::move(*hosts),
                     .now = SystemClock().WallNow(),
                     .life = *ParseDuration(args.life)};
   const auto kept = KeepCa(args.directory, wish, random);
@@ -57,9 +70,9 @@ int InitCa(const CaArguments& args) {
 int BundleCa(const CaArguments& args) {
   const auto ca = ReadCa(args.directory);
   if (!ca) return Fail(ca.error());
-  const auto text = ReadAndBundle(args.system == kNoSystem ? std::string() : args.system, **ca,
-                                  args.form == "jks" ? BundleForm::kJks : BundleForm::kPem,
-                                  SystemClock().WallNow());
+  const auto text =
+      ReadAndBundle(args.system, **ca, args.form == "jks" ? BundleForm::kJks : BundleForm::kPem,
+                    SystemClock().WallNow());
   if (!text) return Fail(text.error() + "; name the system's CAs with --system FILE, or none");
   if (args.out.empty()) {
     std::cout << *text << std::flush;
@@ -101,6 +114,8 @@ void AddCa(CLI::App& app, int& exit_code) {
   init->add_option("--life", args->life, "How long its certificate is valid")
       ->check(CheckLife)
       ->capture_default_str();
+  init->add_option("--policy", args->policy,
+                   "Lets it sign for the hosts alone that this policy intercepts");
   init->callback([args, &exit_code] { exit_code = InitCa(*args); });
   CLI::App* bundle = ca->add_subcommand("bundle", "The system's CAs and this one, for agents");
   bundle->add_option("directory", args->directory, "Directory of the CA")->required();
@@ -131,6 +146,29 @@ void AddEnv(CLI::App& app, int& exit_code) {
     std::cout << Print(VariablesFor(args->env), FormOf(args->format)) << std::flush;
     exit_code = kExitOk;
   });
+}
+
+void AddCaOptions(CLI::App& run, CaSettings& settings) {
+  settings.system = FindSystemBundle();
+  CLI::Option* const directory =
+      run.add_option("--ca", settings.directory,
+                     "Directory of the CA for backends with `intercept`; made when it is missing")
+          ->envname("RECOURSE_CA");
+  run.add_option_function<std::string>(
+         "--ca-life",
+         [&settings](const std::string& text) { settings.life = *ParseDuration(text); },
+         "How long a certificate is valid that is made there")
+      ->envname("RECOURSE_CA_LIFE")
+      ->check(CheckLife)
+      ->default_str("7d")
+      ->needs(directory);
+  run.add_option("--ca-bundle", settings.bundles,
+                 "File for agents with the system's CAs and this one, *.jks for Java; repeatable")
+      ->envname("RECOURSE_CA_BUNDLE")
+      ->needs(directory);
+  run.add_option("--ca-system", settings.system, "PEM file of the system's CAs, or 'none'")
+      ->envname("RECOURSE_CA_SYSTEM")
+      ->needs(directory);
 }
 
 }  // namespace recourse

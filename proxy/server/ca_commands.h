@@ -4,10 +4,15 @@
 
 #include <CLI/CLI.hpp>
 
+#include "proxy/server/config.h"
+
 namespace recourse {
 
 // `exit_code` outlives the app.
 void AddCa(CLI::App& app, int& exit_code);
 void AddEnv(CLI::App& app, int& exit_code);
+
+// The options of `run` for interception.
+void AddCaOptions(CLI::App& run, CaSettings& settings);
 
 }  // namespace recourse

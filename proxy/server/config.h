@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "filters/ledger/ledger.h"
+#include "proxy/base/ca_limits.h"
 #include "proxy/base/clock.h"
 #include "proxy/base/limits.h"
 
@@ -36,6 +37,14 @@ struct OtlpSettings {
   std::string resource_attributes;  // "team=shop,deployment.environment=prod"
 };
 
+// The CA that signs what agents are shown of intercepted backends.
+struct CaSettings {
+  std::string directory;             // empty: there is none
+  Millis life = limits::kCaLife;     // of a certificate that is made here
+  std::vector<std::string> bundles;  // files for agents; *.jks: Java key stores
+  std::string system;                // file of the system's CAs; "none"
+};
+
 struct Config {
   std::string policy;
   std::string data;
@@ -46,6 +55,7 @@ struct Config {
   std::uint16_t redirect_port = 0;
   // The certificate of --listen with its key, and the CA of its clients; empty: no TLS, no mTLS.
   std::string tls_cert, tls_key, tls_client_ca;
+  CaSettings ca;
   std::string ports_file;        // empty: not written
   std::string admin_token_file;  // empty: there is no shared token
   std::string operators;         // file of who may use the admin port; empty: the shared token only

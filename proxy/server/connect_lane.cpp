@@ -97,6 +97,13 @@ Task<Session::Met> Session::MeetOpening() {
   const bool is_blind = decision.act == TunnelDecision::Act::kTunnel;
   // What is neither TLS nor HTTP is told so, as on any connection.
   if (!is_blind && !is_tls) co_return Met::kRequest;
+  const bool is_served = decision.act == TunnelDecision::Act::kServe;
+  if (is_served && co_await Intercept(target)) co_return Met::kNeedMore;
+  if (!is_served && !is_blind && decision.backend != nullptr &&
+      worker_.view->policy->routes->Intercepts(*decision.backend)) {
+    NoteInterception(target, "name", decision.reason,
+                     "have the client name the host that it calls");
+  }
   head_.Reset();
   BeginRecord();
   record_.SetMethod("CONNECT");

@@ -20,6 +20,10 @@ using prometheus::BuildCounter;
 using prometheus::BuildGauge;
 using prometheus::BuildHistogram;
 
+constexpr std::string_view kInterceptionResults[] = {
+    "ok",     "unused", "untrusted",      "version", "protocol", "name",
+    "closed", "slow",   "no_certificate", "crowded", "other"};
+
 const prometheus::Histogram::BucketBoundaries kWaitBuckets{1,   5,   15,    30,    60,     120,
                                                            300, 600, 1'800, 3'600, 14'400, 86'400};
 const prometheus::Histogram::BucketBoundaries kCommitBuckets{
@@ -124,6 +128,9 @@ Metrics::Metrics(WallTime started)
                         "Connections to the redirect port, by what was made of them.", registry)),
       arrivals(Family(BuildCounter(), "recourse_arrivals_total", "Requests, by how they came here.",
                       registry)),
+      interceptions(Family(BuildCounter(), "recourse_interceptions_total",
+                           "TLS of agents with intercepted backends, by what became of it.",
+                           registry)),
       policy_reloads(Family(BuildCounter(), "recourse_policy_reloads_total",
                             "Attempts to take a changed policy, by result.", registry)),
       undos(Family(BuildCounter(), "recourse_undos_total", "Tries to undo a step, by result.",
@@ -260,6 +267,9 @@ void Metrics::BeginSeries() {
     policy_reloads.Add({{"result", result}});
   }
   for (const char* result : {"exported", "refused", "dropped"}) spans.Add({{"result", result}});
+  for (const std::string_view result : kInterceptionResults) {
+    interceptions.Add({{"result", std::string(result)}});
+  }
   for (const char* reason : {"writes", "connections", "connections_of_peer", "handshakes", "tls"}) {
     rejections.Add({{"reason", reason}});
   }

@@ -57,8 +57,9 @@ class Metrics {
   prometheus::Family<prometheus::Counter>& refs_missing;
   prometheus::Family<prometheus::Counter>& parse_errors;
   prometheus::Family<prometheus::Counter>& rejections;
-  prometheus::Family<prometheus::Counter>& redirected;  // connections, by result
-  prometheus::Family<prometheus::Counter>& arrivals;    // requests, by how they come
+  prometheus::Family<prometheus::Counter>& redirected;     // connections, by result
+  prometheus::Family<prometheus::Counter>& arrivals;       // requests, by how they come
+  prometheus::Family<prometheus::Counter>& interceptions;  // TLS of agents that ends here
   prometheus::Family<prometheus::Counter>& policy_reloads;
   prometheus::Family<prometheus::Counter>& undos;      // by tool and result
   prometheus::Family<prometheus::Counter>& flows;      // that ended, by result

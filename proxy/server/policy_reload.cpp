@@ -148,6 +148,8 @@ ReloadReport PolicyReloader::Take(const PolicySources& sources, std::string_view
       report.problems.push_back(parts_.path + ": error: " + why);
     } else if (auto prepared = parts_.tls.Prepare(*loaded.policy); !prepared) {
       report.problems.push_back(parts_.path + ": error: " + prepared.error());
+    } else if (auto signs = parts_.ca.Prepare(*loaded.policy); !signs) {
+      report.problems.push_back(parts_.path + ": error: " + signs.error());
     } else if (auto kept = Remember(*loaded.policy, sources.files, PolicyChange::Cause::kReload);
                !kept) {
       report.problems.push_back(kept.error());

@@ -12,6 +12,7 @@
 #include "policy/sources.h"
 #include "proxy/base/clock.h"
 #include "proxy/net/tls_client.h"
+#include "proxy/server/ca_keeper.h"
 #include "proxy/server/metrics.h"
 #include "proxy/server/policy_archive.h"
 #include "proxy/server/policy_versions.h"
@@ -38,6 +39,7 @@ class PolicyReloader {
     std::string path;
     PolicyVersions& versions;
     TlsClients& tls;
+    CaKeeper& ca;
     PolicyArchive archive;
     PolicyLoader load;
     Ledger& ledger;

@@ -45,6 +45,8 @@ class Runtime {
         policy_files_(ReadPolicyTwice(config.policy)),
         versions_(
             LoadPolicyOrThrow(config.policy, policy_files_, backends_tls_, LoaderOf(rehearsal))),
+        minter_(clock_, random_),
+        ca_(config.ca, clock_, random_, minter_),
         secrets_(config.data, config.ledger_key_file, random_),
         ledger_(OpenLedgerOrThrow(config, secrets_, versions_.Current()->mode, clock_, rehearsal)),
         access_log_(config.access_log),
@@ -52,6 +54,7 @@ class Runtime {
         reloader_({.path = config.policy,
                    .versions = versions_,
                    .tls = backends_tls_,
+                   .ca = ca_,
                    .archive = PolicyArchive(config.data + "/policies", LoaderOf(rehearsal)),
                    .load = LoaderOf(rehearsal),
                    .ledger = *ledger_,
@@ -87,6 +90,7 @@ class Runtime {
     services_.metrics = &metrics_;
     services_.clock = &clock_;
     services_.random = &random_;
+    services_.minter = &minter_;
     services_.bounds = config.bounds;
     services_.install_secret = secrets_.install_secret();
     unsigned char nonce[4];
@@ -126,6 +130,8 @@ class Runtime {
   const PolicySources policy_files_;  // as they were at the start
   TlsClients backends_tls_;
   PolicyVersions versions_;
+  LeafMinter minter_;
+  CaKeeper ca_;
   LedgerSecretFiles secrets_;
   std::unique_ptr<Ledger> ledger_;
   AccessLog access_log_;
@@ -151,6 +157,9 @@ class Runtime {
 
 void Runtime::Start() {
   StartOperatorsOrThrow(operators_, config_);
+  if (const auto signs = ca_.Prepare(*versions_.Current()); !signs) {
+    throw StartupError(kExitPolicy, signs.error());
+  }
   if (const auto started = reloader_.Start(policy_files_); !started) {
     throw StartupError(kExitLedger, config_.data + ": " + started.error());
   }
@@ -271,6 +280,7 @@ void Runtime::RefreshTls(FileState::Look look) {
   }
   if (const auto fresh = admin_tls_.Refresh(look)) admin_->UseTls(fresh);
   agents_.RefreshTls(look);
+  ca_.Look(*versions_.Current());
 }
 
 // `admin_` starts after the workers, whose number never changes then.

@@ -14,6 +14,7 @@
 #include "proxy/net/connector.h"
 #include "proxy/net/fresh_upstream.h"
 #include "proxy/net/io_thread.h"
+#include "proxy/net/leaf_minter.h"
 #include "proxy/net/tls_server.h"
 #include "proxy/server/access_log.h"
 #include "proxy/server/config.h"
@@ -34,6 +35,7 @@ struct Services {
   const Clock* clock = nullptr;
   Tracer* tracer = nullptr;  // null: traces are off
   Random* random = nullptr;
+  LeafMinter* minter = nullptr;
   OwnListeners own;
   ClientBounds bounds;
   // Agents' TLS handshakes that run. Who has sent nothing yet needs no place.

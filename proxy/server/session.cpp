@@ -112,6 +112,7 @@ Task<void> Session::Run() {
     co_return;
   }
   while (co_await ReadHead()) {
+    if (intercepted_at_ == served_) CountInterception("ok");
     BeginRecord();
     const bool keep = co_await Serve();
     EndRecord();
@@ -123,6 +124,7 @@ Task<void> Session::Run() {
     if (head_.keep_alive && !cut_ && !record_.client_gone) linger_ = true;
     break;
   }
+  if (intercepted_at_) EndInterception();
   if (client_.tls != nullptr && !cut_) client_.tls->SayGoodbye();
   if (linger_) co_await Linger();
   client_.Close();
@@ -153,6 +155,7 @@ Task<bool> Session::ReadHead() {
     Met met = Met::kRequest;
     if (meets_opening_ && in_.begin != in_.end) met = co_await MeetOpening();
     if (met == Met::kOver) co_return false;
+    if (in_.begin == in_.end) idle = true;  // TLS has taken what there was
     if (in_.begin != in_.end && met == Met::kRequest) {
       const ParseResult parsed = ParseRequestHead(in_.unread(), head_);
       if (parsed.state == ParseState::kComplete) {
@@ -298,7 +301,9 @@ Task<bool> Session::Route(std::string_view authority, std::string_view path,
   const std::uint16_t usual = is_https && !original_ ? 443 : 80;
   const Backend* const backend =
       policy.routes->FindBackend(authority, inside_ ? inside_->scheme_port : usual);
-  if (backend == nullptr && original_) co_return co_await TunnelRedirected(authority);
+  if (backend == nullptr && original_ && !inside_) {
+    co_return co_await TunnelRedirected(authority);
+  }
   if (backend == nullptr) {
     co_return co_await Refuse(ErrorCode::kUnknownBackend,
                               "no backend of the policy has the authority '" +

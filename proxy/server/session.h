@@ -48,7 +48,17 @@ class Session final : IdleConnection {
   // The TLS handshake and who the client is by it (tls_accept.cpp). False: it failed.
   Task<bool> AcceptTls();
   Task<std::string_view> Handshake();
+  enum class Shaken : std::uint8_t { kDone, kFailed, kSlow };
+  Task<Shaken> ShakeHands();
+  bool MayLogHandshake();
   Task<bool> IsSpokenTo();
+  // The same as a server of that host, after which the connection leads there (intercept.cpp).
+  // False: it failed, which is counted and logged.
+  Task<bool> Intercept(Authority target);
+  bool NoteInterception(const Authority& target, std::string_view result, std::string_view reason,
+                        std::string_view advice);
+  void CountInterception(std::string_view result);
+  void EndInterception();
   bool IsOf(const ConnectionGate::Address& peer) const override { return place_.IsOf(peer); }
   bool MakeRoom() override;
   Task<bool> ReadHead();
@@ -178,6 +188,7 @@ class Session final : IdleConnection {
   Tunnel* tunnel_ = nullptr;      // while one runs
   std::optional<Inside> inside_;  // a tunnel to a backend, from its CONNECT to the connection's end
   bool meets_opening_ = false;    // first bytes of a tunnel, or of who was redirected, are awaited
+  std::optional<std::size_t> intercepted_at_;  // value of served_ when TLS in the tunnel began
   bool idle_ = false;
   bool leaving_ = false;  // its place is somebody else's already
   bool linger_ = false;

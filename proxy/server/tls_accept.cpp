@@ -11,18 +11,39 @@ Task<std::string_view> Session::Handshake() {
   const std::shared_ptr<const TlsServer> server = worker_.tls;
   client_.tls = TlsServer::NewStream(server, client_.socket.native_handle());
   if (ec || client_.tls == nullptr) co_return "OpenSSL cannot make a TLS connection";
-  for (;;) {
-    const TlsStep step = client_.tls->Handshake();
-    if (step.error) co_return client_.tls->ClientProblem();
-    if (step.want == TlsWant::kNothing) break;
-    if (!co_await WaitForTls(client_, step.want)) co_return "the handshake took too long";
+  switch (co_await ShakeHands()) {
+    case Shaken::kSlow:
+      co_return "the handshake took too long";
+    case Shaken::kFailed:
+      co_return client_.tls->ClientProblem();
+    case Shaken::kDone:
+      break;
   }
-  client_.deadline.Disarm();
   if (!server->identifies()) co_return "";
   auto caller = CallerOf(*client_.tls);
   if (!caller) co_return "the client's certificate names no identity that can be used";
   caller_ = std::move(*caller);
   co_return "";
+}
+
+// Until the deadline that is armed.
+Task<Session::Shaken> Session::ShakeHands() {
+  for (;;) {
+    const TlsStep step = client_.tls->Handshake();
+    if (step.error) co_return Shaken::kFailed;
+    if (step.want == TlsWant::kNothing) break;
+    if (!co_await WaitForTls(client_, step.want)) co_return Shaken::kSlow;
+  }
+  client_.deadline.Disarm();
+  co_return Shaken::kDone;
+}
+
+// At most one line a second tells of what anybody can make happen.
+bool Session::MayLogHandshake() {
+  ++worker_.handshakes_failed;
+  if (Now() < worker_.next_handshake_log) return false;
+  worker_.next_handshake_log = Now() + std::chrono::seconds(1);
+  return true;
 }
 
 // Waits for the first bytes, which cost nothing but the connection's place.
@@ -51,14 +72,12 @@ Task<bool> Session::AcceptTls() {
   }
   if (problem.empty()) co_return true;
   services_.metrics->rejections.Add({{"reason", "tls"}}).Increment();
-  ++worker_.handshakes_failed;
-  if (Now() < worker_.next_handshake_log) co_return false;
+  if (!MayLogHandshake()) co_return false;
   const std::string peer = address.to_string();
   const std::string failed = std::to_string(worker_.handshakes_failed);
   Log(LogLevel::kWarn, "a client's TLS handshake failed",
       {{"client", peer}, {"reason", problem}, {"failed_since_last_line", failed}});
   worker_.handshakes_failed = 0;
-  worker_.next_handshake_log = Now() + std::chrono::seconds(1);
   co_return false;
 }
 

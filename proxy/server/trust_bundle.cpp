@@ -80,7 +80,8 @@ FileResult<std::string> ReadAndBundle(const std::string& system_file, const PodC
                                       BundleForm form, WallTime now) {
   std::string text;
   std::vector<X509Ptr> trusted;
-  if (!system_file.empty()) {
+  if (system_file.empty()) return std::unexpected("the system's CAs are at no known place");
+  if (system_file != "none") {
     auto system = ReadInputFile(system_file, limits::kBundleBytesMax);
     if (!system) return std::unexpected(system.error());
     trusted = CertificatesIn(*system);

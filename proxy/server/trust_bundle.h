@@ -17,8 +17,7 @@ enum class BundleForm : std::uint8_t {
 // Where systems keep the CAs that they trust; empty: nowhere known.
 std::string FindSystemBundle();
 
-// The certificates of the file, which may be empty for none, and the CA. Fails when there are none
-// in the file.
+// The certificates of the file ("none": none), and the CA. Fails when the file has none.
 FileResult<std::string> ReadAndBundle(const std::string& system_file, const PodCa& ca,
                                       BundleForm form, WallTime now);
 

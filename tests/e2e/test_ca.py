@@ -179,6 +179,6 @@ def test_env_wants_a_proxy_that_every_client_understands(proxy):
 
 
 def test_the_readme_names_every_variable():
-    readme = (pathlib.Path(__file__).resolve().parents[2] / "README.md").read_text()
+    readme = (pathlib.Path(__file__).resolve().parents[2] / "proxy" / "RUNNING.md").read_text()
     for name in json.loads(done("env", "--format", "json", "--bundle", "x")):
         assert name.lower() in readme.lower(), name

@@ -2,8 +2,11 @@
 of the tests' own (support/pod.py), with Recourse under a user of its own beside them."""
 
 import json
+import os
+import shutil
 import socket
 import ssl
+import tempfile
 
 import pytest
 
@@ -427,3 +430,45 @@ def test_the_process_drains_and_ends_with_open_tunnels(pod, tool, redirected, au
             recourse.terminate()
             assert recourse.wait() == 0
             tunnel.close()
+
+
+INTERCEPTED = """\
+version: 1
+backends:
+  far: {{ url: "https://far.test", tls: {{ ca_file: "{shared}/backend.pem" }}, intercept: true }}
+tools:
+  far.create:
+    match: POST far /orders/{{id}}
+    effect: write
+    undo: none
+    reason: a row of a test is never undone
+"""
+
+
+def test_https_of_a_client_that_knows_no_proxy_is_intercepted(
+    pod, tool, redirected, authority, token
+):
+    with tempfile.TemporaryDirectory() as shared:
+        os.chmod(shared, 0o755)
+        shutil.copy(authority.cert, f"{shared}/backend.pem")
+        os.chmod(f"{shared}/backend.pem", 0o644)
+        os.chown(shared, OWN_UID, OWN_UID)
+        own = ["--ca", f"{shared}/ca", "--ca-bundle", f"{shared}/bundle.pem"]
+        policy = INTERCEPTED.format(shared=shared)
+        path = f"/orders/{token}"
+        with sidecar(pod, policy, "--redirect", REDIRECT_PORT + 6, *own) as running:
+            install(pod, "--port", REDIRECT_PORT + 6)
+            first, again = (
+                Answer(pod.run(
+                    "curl", "-sS", "-i", "-d", "{}", "-H", "Content-Type: application/json",
+                    "--cacert", f"{shared}/bundle.pem", f"https://far.test{path}",
+                    timeout=2 * WAIT_MAX,
+                ).stdout)
+                for _ in range(2)
+            )  # fmt: skip
+            assert (first.status, again.status) == (201, 201) and again.replayed
+            (seen,) = tool.requests(path)
+            assert seen["at"] == f"{TOOLS}:443" and "recourse" in seen["via"]
+            running.await_counted("recourse_interceptions_total", 2, result="ok")
+            line = running.await_log(lambda one: one["method"] == "POST")[0]
+            assert line["arrival"] == "redirect" and line["tool"] == "far.create", line

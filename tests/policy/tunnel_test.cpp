@@ -5,6 +5,7 @@
 #include <string>
 
 #include "policy/explain.h"
+#include "policy/intercepted_hosts.h"
 #include "policy/tunnel_decision.h"
 #include "tests/policy/policy_builder.h"
 
@@ -56,6 +57,28 @@ TEST(TunnelDecisionTest, TlsToABackendIsRefusedAndTheWayOutNamed) {
                                       ClientOpening::kHttp2, ClientOpening::kOther}) {
     EXPECT_EQ(Decide(Shop(), "pay.example:80", Heard{opening, {}}).act, Act::kRefuse);
   }
+}
+
+TEST(TunnelDecisionTest, TlsToAnInterceptedBackendIsServedIfItAsksForThatHost) {
+  const auto policy = LoadGood(
+      "backends:\n"
+      "  pay: { url: \"https://pay.example\", hosts: [ \"api.example:8443\" ], intercept: true }\n"
+      "  quiet: { url: \"https://quiet.example\" }\n");
+  for (const char* target : {"pay.example:443", "api.example:8443"}) {
+    const std::string host(target, std::string_view(target).find(':'));
+    EXPECT_EQ(Decide(*policy, target).act, Act::kServe) << target;
+    EXPECT_EQ(Decide(*policy, target, Tls(host)).act, Act::kServe) << target;
+    EXPECT_EQ(Decide(*policy, target, Tls("")).act, Act::kServe) << target;
+    EXPECT_THAT(Decide(*policy, target, Tls("quiet.example")).reason,
+                HasSubstr("TLS in it asks for 'quiet.example'"));
+    for (const ClientOpening opening :
+         {ClientOpening::kBadTls, ClientOpening::kHttp2, ClientOpening::kOther}) {
+      EXPECT_EQ(Decide(*policy, target, Heard{opening, {}}).act, Act::kRefuse) << target;
+    }
+  }
+  EXPECT_EQ(Decide(*policy, "quiet.example:443").act, Act::kRefuse);
+  EXPECT_EQ(HostsToSignFor(*policy), (std::vector<std::string>{"pay.example", "api.example"}));
+  EXPECT_EQ(HostsToSignFor(Shop()), std::vector<std::string>{"invalid"});
 }
 
 TEST(TunnelDecisionTest, OnlyWhatIsListedIsTunnelled) {

@@ -1,0 +1,30 @@
+#include "policy/intercepted_hosts.h"
+
+#include <algorithm>
+
+#include "policy/authority.h"
+#include "policy/route_table.h"
+
+namespace recourse {
+std::vector<std::string> InterceptedHosts(const Policy& policy) {
+  std::vector<std::string> hosts;
+  const auto add = [&hosts](std::string host) {
+    if (std::ranges::find(hosts, host) == hosts.end()) hosts.push_back(std::move(host));
+  };
+  for (const Backend& backend : policy.backends) {
+    if (!policy.routes->Intercepts(backend)) continue;
+    add(backend.host);
+    for (const std::string& entry : backend.hosts) {
+      if (auto authority = ParseAuthority(entry)) add(std::move(authority->host));
+    }
+  }
+  return hosts;
+}
+
+std::vector<std::string> HostsToSignFor(const Policy& policy) {
+  std::vector<std::string> hosts = InterceptedHosts(policy);
+  if (hosts.empty()) hosts.emplace_back("invalid");
+  return hosts;
+}
+
+}  // namespace recourse

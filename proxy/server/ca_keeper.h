@@ -1,0 +1,45 @@
+// The CA of `run --ca`, for as long as the process lives: made, renewed, read again, and told to
+// the agents' bundle files.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "policy/policy.h"
+#include "proxy/base/clock.h"
+#include "proxy/net/leaf_minter.h"
+#include "proxy/server/ca_directory.h"
+#include "proxy/server/config.h"
+
+namespace recourse {
+
+// Thread-safe; blocks on files.
+class CaKeeper {
+ public:
+  // All outlive it.
+  CaKeeper(const CaSettings& settings, const Clock& clock, Random& random, LeafMinter& minter)
+      : settings_(settings), clock_(clock), random_(random), minter_(minter) {}
+
+  // Makes sure that what `policy` intercepts can be signed for. Call before it is used. Fails with
+  // a line for people.
+  FileResult<void> Prepare(const Policy& policy);
+  // As Prepare for the policy in force, now and then: renews the CA, or takes what was put in its
+  // place. The log tells of what cannot be used.
+  void Look(const Policy& policy);
+
+ private:
+  FileResult<void> Keep(const Policy& policy);  // with mutex_ taken
+  FileResult<void> WriteBundles(const PodCa& ca) const;
+  void Tell(const KeptCa& kept);
+
+  const CaSettings& settings_;
+  const Clock& clock_;
+  Random& random_;
+  LeafMinter& minter_;
+  std::mutex mutex_;
+  std::string used_;     // guarded by mutex_: the CA in use, PEM
+  std::string problem_;  // guarded by mutex_: that the log has told last
+};
+
+}  // namespace recourse
