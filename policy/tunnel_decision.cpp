@@ -21,6 +21,18 @@ const Backend* BackendOf(const Policy& policy, const Authority& target) {
   return policy.routes->FindBackend(AuthorityText(target, usual), usual);
 }
 
+bool IsLoopbackName(std::string_view host) {
+  if (host == "localhost") return true;
+  const auto literal = ParseIpAddress(host);
+  return literal && ClassOf(*literal) == AddressClass::kLoopback;
+}
+
+bool MayBeOneHost(std::string_view a, std::string_view b) {
+  if (a.size() > b.size()) std::swap(a, b);
+  if (a == b || (IsLoopbackName(a) && IsLoopbackName(b))) return true;
+  return b.starts_with(a) && b[a.size()] == '.' && !ParseIpAddress(b);
+}
+
 // How the backend can be called instead.
 std::string PlainUrl(const Policy& policy, const Backend& backend, const Authority& target) {
   const std::string bare = Bracketed(target.host);
@@ -82,7 +94,7 @@ std::string WhyNotTunnelled(const Policy& policy, const Authority& target,
            named + "\" to `tunnels` to let agents reach it unseen";
   }
   if (rule == nullptr || (rule->is_wildcard && owner != nullptr)) {
-    return "'" + target.host + "' is the host of backend '" + owner->name +
+    return "'" + target.host + "' is, or may be, the host of backend '" + owner->name +
            "', so a tunnel to its port " + std::to_string(target.port) +
            " needs a line of its own in `tunnels`: \"" + named + "\"";
   }
@@ -108,11 +120,11 @@ std::string AuthorityText(const Authority& target, std::uint16_t scheme_port) {
 const Backend* BackendOfHost(const Policy& policy, std::string_view host) {
   const auto names_host = [&](const std::string& entry) {
     const auto authority = ParseAuthority(entry);
-    return authority && authority->host == host;
+    return authority && MayBeOneHost(authority->host, host);
   };
   const auto found =
       std::find_if(policy.backends.begin(), policy.backends.end(), [&](const Backend& backend) {
-        return backend.host == host ||
+        return MayBeOneHost(backend.host, host) ||
                std::any_of(backend.hosts.begin(), backend.hosts.end(), names_host);
       });
   return found == policy.backends.end() ? nullptr : &*found;

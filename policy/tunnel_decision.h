@@ -45,7 +45,9 @@ Backend TunnelEnd(const Policy& policy, const Authority& target, const TunnelDec
 // "host:port" as agents write it, without the port that `scheme_port` makes unnecessary.
 std::string AuthorityText(const Authority& target, std::uint16_t scheme_port);
 
-// The first backend that has this host, whatever the port; nullptr: none.
+// The first backend that has this host, whatever the port, or one that may well mean the same: a
+// short name and a longer one that begins with it ("orders", "orders.shop.svc"; search domains),
+// and the names of the loopback. nullptr: none.
 const Backend* BackendOfHost(const Policy& policy, std::string_view host);
 
 }  // namespace recourse

@@ -110,9 +110,8 @@ FirstBytes ReadTls(std::string_view in) {
   std::string message;
   for (;;) {
     if (!in.empty() && in[0] != kHandshakeRecord) return BadTls("TLS records out of order");
-    if (in.size() > 1 && in[1] != 3) {
-      return message.empty() ? Other("neither HTTP nor TLS") : BadTls("TLS of another version");
-    }
+    // Some servers take it for TLS whatever stands here.
+    if (in.size() > 1 && in[1] != 3) return BadTls("TLS of another version");
     if (in.size() < kRecordHeadBytes) return More();
     Bytes head(in.substr(3, 2));
     const std::size_t size = head.Number(2);

@@ -227,11 +227,14 @@ Task<bool> Session::Serve() {
     co_return co_await Refuse(ErrorCode::kLoop, "the request has already passed this proxy");
   }
   if (head_.method == "CONNECT") co_return co_await ServeConnect();
+  // Who was redirected does not know of a proxy that could refuse a Host.
+  const bool only_says_so = original_ && !inside_ && view_->policy->mode == Mode::kObserve;
   if (std::string reason = inside_     ? WhyMisdirected()
                            : original_ ? WhyElsewhere()
                                        : std::string();
       !reason.empty()) {
-    co_return co_await Refuse(ErrorCode::kMisdirected, std::move(reason));
+    if (!only_says_so) co_return co_await Refuse(ErrorCode::kMisdirected, std::move(reason));
+    record_.decision = "would-refuse";
   }
   forwards_left_ = -1;
   if (head_.method == "OPTIONS") {
@@ -301,6 +304,14 @@ Task<bool> Session::Route(std::string_view authority, std::string_view path,
   const std::uint16_t usual = is_https && !original_ ? 443 : 80;
   const Backend* const backend =
       policy.routes->FindBackend(authority, inside_ ? inside_->scheme_port : usual);
+  // What was sent over TLS goes on over TLS, also when another policy came in between.
+  if (intercepted_at_ && (backend == nullptr || !policy.routes->Intercepts(*backend))) {
+    linger_ = true;
+    co_await Refuse(ErrorCode::kMisdirected,
+                    "the policy has changed, and TLS to this host is not looked into any more; "
+                    "connect again");
+    co_return false;
+  }
   if (backend == nullptr && original_ && !inside_) {
     co_return co_await TunnelRedirected(authority);
   }

@@ -1,8 +1,10 @@
 """HTTPS of unchanged agents that ends at Recourse: CONNECT, a minted leaf, the same calls."""
 
+import contextlib
 import json
 import pathlib
 import shutil
+import ssl
 import stat
 import subprocess
 import time
@@ -347,6 +349,33 @@ def test_interception_inside_of_tls_to_the_proxy(tmp_path):
         assert status == 200, body
         assert lab.backend.count("/w/1") == 1
         assert lab.interceptions() == {"ok": 1}
+
+
+def test_what_came_over_tls_goes_nowhere_once_a_new_policy_does_not_intercept(tmp_path):
+    """It might go on in clear text."""
+    with Lab(tmp_path) as lab, contextlib.ExitStack() as stack:
+        sock = stack.enter_context(connect(lab.recourse.port))
+        sock.sendall(f"CONNECT {HOST}:443 HTTP/1.1\r\nHost: {HOST}:443\r\n\r\n".encode())
+        assert b" 200 " in read_head(sock)
+        context = ssl.create_default_context(cafile=lab.ca / "ca.crt")
+        secured = stack.enter_context(context.wrap_socket(sock, server_hostname=HOST))
+
+        def post(path):
+            fields = {"Content-Type": "application/json"}
+            secured.sendall(rawhttp.render("POST", path, HOST, fields, b"{}"))
+
+        post("/w/before")
+        assert b" 200 " in read_head(secured)
+        lab.recourse.policy_path.write_text(lab.policy(intercept=False))
+        assert lab.recourse.cli("policy", "reload").returncode == 0
+        secured.settimeout(WAIT_MAX)
+        left = b""
+        post("/w/after")
+        with contextlib.suppress(ssl.SSLError, ConnectionError):
+            while more := secured.recv(65536):
+                left += more
+        assert b"HTTP/1.1 421 " in left and b"connect again" in left, left
+        assert lab.backend.count("/w/before") == 1 and lab.backend.count("/w/after") == 0
 
 
 # --- the policy and the CA -----------------------------------------------------------------------

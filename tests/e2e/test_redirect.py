@@ -414,6 +414,10 @@ def test_in_observe_mode_nothing_is_refused_for_its_host(pod, tool, redirected, 
         got = pod.inside(lambda: exchange(TOOLS, 80, request("other.test", f"/{token}")))
         assert got.startswith(b"HTTP/1.1 200 "), got
         recourse.await_counted(TUNNELS, 2, by="redirect", decision="would-refuse")
+        got = pod.inside(lambda: exchange(TOOLS, 80, request("four.test:8080", f"/{token}/port")))
+        assert got.startswith(b"HTTP/1.1 200 "), got
+        recourse.await_log(lambda line: line.get("decision") == "would-refuse"
+                           and line["effect"] == "read")  # fmt: skip
     assert [seen["via"] for seen in tool.requests(f"/{token}")] == [None, None]
 
 

@@ -101,8 +101,10 @@ TEST(FirstBytesTest, BrokenTlsIsNoTls) {
   std::string other_major = good;
   other_major[4] = 2;
   const std::vector<std::string> cases{
-      Record(""),                       // empty record
-      "\x16\x03\x01\x40\x01",           // a record over 16 KiB
+      Record(""),                      // empty record
+      "\x16\x03\x01\x40\x01",          // a record over 16 KiB
+      std::string("\x16\x99garbage"),  // some servers take it for TLS
+      std::string("\x16\x02\x03"),
       Record("\x02" + good.substr(1)),  // a ServerHello
       Record(good + "x"),               // more in the hello's record
       Record(good + good),              //
@@ -166,10 +168,10 @@ TEST(FirstBytesTest, TheHttp2PrefaceIsNoRequest) {
 TEST(FirstBytesTest, EverythingElseIsSomethingElse) {
   for (const std::string& bytes :
        {std::string("\0\0\0\x08\x04\xd2\x16\x2f", 8), std::string("\x80\x2e\x01"),
-        std::string("\x16\x99garbage"), std::string("\x15\x03\x01\x00\x02\x02\x28", 7),
-        std::string("*1\r\n$4\r\nPING\r\n"), std::string("\n"), std::string(" GET /"),
-        std::string("\r\rGET /"), std::string("\r\n\r\n\r\nGET /"), std::string("GET\t/"),
-        std::string("GET  /"), std::string(limits::kMethodBytesMax + 1, 'A')}) {
+        std::string("\x15\x03\x01\x00\x02\x02\x28", 7), std::string("*1\r\n$4\r\nPING\r\n"),
+        std::string("\n"), std::string(" GET /"), std::string("\r\rGET /"),
+        std::string("\r\n\r\n\r\nGET /"), std::string("GET\t/"), std::string("GET  /"),
+        std::string(limits::kMethodBytesMax + 1, 'A')}) {
     const FirstBytes read = ReadFirstBytes(bytes);
     EXPECT_TRUE(read.is_complete) << testing::PrintToString(bytes);
     EXPECT_EQ(read.opening, ClientOpening::kOther) << testing::PrintToString(bytes);

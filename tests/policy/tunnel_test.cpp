@@ -101,7 +101,20 @@ TEST(TunnelDecisionTest, TheHostOfABackendNeedsALineOfItsOwn) {
   EXPECT_EQ(Decide(*policy, "pay2.example:22").act, Act::kTunnel);
   const TunnelDecision decision = Decide(*policy, "pay.example:22");
   EXPECT_EQ(decision.act, Act::kRefuse);
-  EXPECT_THAT(decision.reason, HasSubstr("'pay.example' is the host of backend 'pay'"));
+  EXPECT_THAT(decision.reason, HasSubstr("'pay.example' is, or may be, the host of backend 'pay'"));
+}
+
+TEST(TunnelDecisionTest, AWildcardNeverMeansABackendUnderALongerOrShorterName) {
+  const auto policy = LoadGood(
+      "backends:\n"
+      "  orders: { url: \"http://orders:8080\" }\n"
+      "  mail: { url: \"http://mail.shop.svc:8080\" }\n"
+      "tunnels: [ \"*.default.svc.cluster.local:8080\", \"*.shop:8080\" ]\n");
+  EXPECT_EQ(Decide(*policy, "other.default.svc.cluster.local:8080").act, Act::kTunnel);
+  EXPECT_EQ(Decide(*policy, "orders2.default.svc.cluster.local:8080").act, Act::kTunnel);
+  EXPECT_EQ(Decide(*policy, "orders.default.svc.cluster.local:8080").act, Act::kRefuse);
+  EXPECT_EQ(Decide(*policy, "mail2.shop:8080").act, Act::kTunnel);
+  EXPECT_EQ(Decide(*policy, "mail.shop:8080").act, Act::kRefuse);
 }
 
 TEST(TunnelDecisionTest, TlsInATunnelMustAskForItsHost) {
