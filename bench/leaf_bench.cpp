@@ -14,7 +14,7 @@ std::shared_ptr<const PodCa> NewCa(const Clock& clock, Random& random) {
   const std::string key = PodCa::NewKey();
   const auto pem = PodCa::NewCertificatePem(key,
                                             {.name = "bench",
-                                             .hosts = {"api.shop.example"},
+                                             .hosts = {{"api.shop.example"}},
                                              .now = clock.WallNow(),
                                              .life = std::chrono::hours(48)},
                                             random);

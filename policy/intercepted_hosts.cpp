@@ -21,10 +21,4 @@ std::vector<std::string> InterceptedHosts(const Policy& policy) {
   return hosts;
 }
 
-std::vector<std::string> HostsToSignFor(const Policy& policy) {
-  std::vector<std::string> hosts = InterceptedHosts(policy);
-  if (hosts.empty()) hosts.emplace_back("invalid");
-  return hosts;
-}
-
 }  // namespace recourse

@@ -1,5 +1,6 @@
 #include "proxy/net/pod_ca.h"
 
+#include <arpa/inet.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -14,13 +15,15 @@ namespace recourse {
 namespace {
 
 constexpr const char* kOrganization = "Recourse";
-constexpr std::size_t kCommonNameMax = 64;  // RFC 5280, ub-common-name
+constexpr std::string_view kNobody = "invalid";  // no name of anybody's (RFC 6761)
+constexpr std::size_t kCommonNameMax = 64;       // RFC 5280, ub-common-name
 
 struct Free {
   void operator()(BIO* text) const { BIO_free(text); }
   void operator()(NAME_CONSTRAINTS* names) const { NAME_CONSTRAINTS_free(names); }
 };
 using BioPtr = std::unique_ptr<BIO, Free>;
+using ConstraintsPtr = std::unique_ptr<NAME_CONSTRAINTS, Free>;
 
 // A key with a passphrase must fail, not ask the terminal.
 int NoPassphrase(char*, int, int, void*) { return -1; }
@@ -50,7 +53,7 @@ std::string CommonNameOf(const std::string& pod, const EVP_PKEY& key) {
 }
 
 // A kind of name that nothing is said about would be free: so nothing of the other kind is
-// permitted. ".invalid" is no name of anybody's (RFC 6761).
+// permitted.
 std::string ConstraintsFor(const std::vector<std::string>& hosts) {
   std::string names, addresses;
   for (const std::string& host : hosts) {
@@ -64,7 +67,7 @@ std::string ConstraintsFor(const std::vector<std::string>& hosts) {
                    (is_v6 ? "/ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff" : "/255.255.255.255");
     }
   }
-  if (names.empty()) names = ",permitted;DNS:invalid";
+  if (names.empty()) names = ",permitted;DNS:" + std::string(kNobody);
   if (addresses.empty()) {
     addresses = ",excluded;IP:0.0.0.0/0.0.0.0,excluded;IP:::/::";
   }
@@ -81,6 +84,33 @@ bool HasOurSubject(X509& certificate) {
   char text[kCommonNameMax + 1] = {};
   X509_NAME_get_text_by_NID(subject, NID_organizationName, text, sizeof text);
   return std::string_view(text) == kOrganization;
+}
+
+// Null: there are none.
+ConstraintsPtr ConstraintsOf(const X509& certificate) {
+  ConstraintsPtr constraints(static_cast<NAME_CONSTRAINTS*>(
+      X509_get_ext_d2i(&certificate, NID_name_constraints, nullptr, nullptr)));
+  ERR_clear_error();
+  return constraints;
+}
+
+std::string TextOf(const ASN1_STRING& text) {
+  return {reinterpret_cast<const char*>(ASN1_STRING_get0_data(&text)),
+          static_cast<std::size_t>(ASN1_STRING_length(&text))};
+}
+
+// One that ConstraintsFor has named; empty: it has not.
+std::string HostOf(const GENERAL_NAME& name) {
+  if (name.type == GEN_DNS) {
+    std::string host = TextOf(*name.d.dNSName);
+    return host == kNobody ? std::string() : host;
+  }
+  if (name.type != GEN_IPADD) return {};
+  const std::string address = TextOf(*name.d.iPAddress);  // and a mask of the same size
+  if (address.size() != 2 * sizeof(in_addr) && address.size() != 2 * sizeof(in6_addr)) return {};
+  const int family = address.size() == 2 * sizeof(in_addr) ? AF_INET : AF_INET6;
+  char text[INET6_ADDRSTRLEN] = {};
+  return inet_ntop(family, address.data(), text, sizeof text) == nullptr ? "" : text;
 }
 
 // Whether one name may stand in a certificate under these constraints.
@@ -129,8 +159,8 @@ std::expected<std::string, std::string> PodCa::NewCertificatePem(const std::stri
                  AddExtension(*made, *made, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
                  AddExtension(*made, *made, NID_key_usage, "critical,keyCertSign,cRLSign") &&
                  AddExtension(*made, *made, NID_subject_key_identifier, "hash");
-  if (is_done && !wish.hosts.empty()) {
-    const std::string constraints = ConstraintsFor(wish.hosts);
+  if (is_done && wish.hosts) {
+    const std::string constraints = ConstraintsFor(*wish.hosts);
     is_done = !constraints.empty() && AddExtension(*made, *made, NID_name_constraints, constraints);
   }
   is_done = is_done && X509_sign(made.get(), key.get(), EVP_sha256()) > 0;
@@ -169,13 +199,23 @@ std::string PodCa::Pem() const {
 }
 
 std::string PodCa::Forbidden(const std::vector<std::string>& hosts) const {
-  const std::unique_ptr<NAME_CONSTRAINTS, Free> constraints(static_cast<NAME_CONSTRAINTS*>(
-      X509_get_ext_d2i(&certificate(), NID_name_constraints, nullptr, nullptr)));
-  ERR_clear_error();
+  const ConstraintsPtr constraints = ConstraintsOf(certificate());
   if (constraints == nullptr) return {};
   const auto found = std::ranges::find_if_not(
       hosts, [&](const std::string& host) { return Permits(*constraints, host); });
   return found == hosts.end() ? std::string() : *found;
+}
+
+std::vector<std::string> PodCa::Permitted() const {
+  std::vector<std::string> hosts;
+  const ConstraintsPtr constraints = ConstraintsOf(certificate());
+  if (constraints == nullptr) return hosts;
+  const auto* const trees = constraints->permittedSubtrees;
+  for (int at = 0; at < sk_GENERAL_SUBTREE_num(trees); ++at) {
+    std::string host = HostOf(*sk_GENERAL_SUBTREE_value(trees, at)->base);
+    if (!host.empty()) hosts.push_back(std::move(host));
+  }
+  return hosts;
 }
 
 }  // namespace recourse

@@ -4,6 +4,7 @@
 
 #include <expected>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,8 +13,9 @@
 namespace recourse {
 
 struct CaWish {
-  std::string name;                // of the pod, for people
-  std::vector<std::string> hosts;  // that it may sign for; empty: any
+  std::string name;  // of the pod, for people
+  // That it may sign for; empty: none, nothing: any.
+  std::optional<std::vector<std::string>> hosts;
   WallTime now;
   Millis life{};
 };
@@ -47,6 +49,8 @@ class PodCa {
   bool is_root() const { return is_root_; }
   // The first host that its name constraints forbid; empty: it may sign for all of them.
   std::string Forbidden(const std::vector<std::string>& hosts) const;
+  // The hosts that NewCertificatePem has named in its constraints; none when it may sign for any.
+  std::vector<std::string> Permitted() const;
 
  private:
   PodCa() = default;

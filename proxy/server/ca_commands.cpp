@@ -5,6 +5,7 @@
 
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include "policy/config_reader.h"
 #include "policy/intercepted_hosts.h"
@@ -38,14 +39,14 @@ std::string CheckLife(const std::string& text) {
              : "'" + text + "' is not a duration from 1h to 3650d, such as 7d";
 }
 
-// None: any.
-FileResult<std::vector<std::string>> HostsOf(const std::string& policy_path) {
-  if (policy_path.empty()) return std::vector<std::string>();
+// Nothing: any.
+FileResult<std::optional<std::vector<std::string>>> HostsOf(const std::string& policy_path) {
+  if (policy_path.empty()) return std::nullopt;
   const LoadedPolicy loaded = LoadPolicyFiles(ReadPolicyTwice(policy_path), TlsFiles::kIgnore);
   if (!loaded.ok()) {
     return std::unexpected("the policy has errors; see: recourse policy check " + policy_path);
   }
-  return HostsToSignFor(*loaded.policy);
+  return InterceptedHosts(*loaded.policy);
 }
 
 int InitCa(const CaArguments& args) {

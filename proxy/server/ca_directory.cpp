@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "proxy/base/aead.h"
@@ -40,10 +41,28 @@ bool IsEnding(const PodCa& ca, WallTime now) {
   return (ca.end() - now) * limits::kRenewalPart < ca.end() - ca.begin();
 }
 
+std::string FirstForbidden(const PodCa& ca, const CaWish& wish) {
+  return wish.hosts ? ca.Forbidden(*wish.hosts) : std::string();
+}
+
 // Why the CA needs another certificate; kFound: it needs none.
 CaState Need(const PodCa& ca, const CaWish& wish) {
+  if (wish.hosts && wish.hosts->empty()) return CaState::kFound;
   if (IsEnding(ca, wish.now)) return CaState::kRenewed;
-  return ca.Forbidden(wish.hosts).empty() ? CaState::kFound : CaState::kWidened;
+  return FirstForbidden(ca, wish).empty() ? CaState::kFound : CaState::kWidened;
+}
+
+// As `wish`, and whatever `ca` permits; valid as long as that, so that its renewal is not put off,
+// which leaves out again what nobody wishes any more.
+CaWish Widened(const PodCa& ca, CaWish wish) {
+  std::vector<std::string> hosts = ca.Permitted();
+  for (std::string& host : *wish.hosts) {
+    if (std::ranges::find(hosts, host) == hosts.end()) hosts.push_back(std::move(host));
+  }
+  wish.hosts = std::move(hosts);
+  wish.now = ca.begin() + limits::kCertificateBackdate;
+  wish.life = std::chrono::duration_cast<Millis>(ca.end() - wish.now);
+  return wish;
 }
 
 // Of one that we do not replace.
@@ -51,7 +70,7 @@ FileResult<std::string> WarningOf(const PodCa& ca, const CaWish& wish,
                                   const std::string& directory) {
   const std::string file = CaCertificatePath(directory);
   if (ca.end() <= wish.now) return Unusable(file, "has expired; put a newer one in its place");
-  if (const std::string host = ca.Forbidden(wish.hosts); !host.empty()) {
+  if (const std::string host = FirstForbidden(ca, wish); !host.empty()) {
     return Unusable(file, "may not sign for " + host +
                               ", which the policy intercepts: its name constraints forbid that; "
                               "mount another CA, or take `intercept` from that backend");
@@ -124,7 +143,9 @@ FileResult<KeptCa> KeepCa(const std::string& directory, const CaWish& wish, Rand
   const CaState need = Need(*kept.ca, wish);
   if (need == CaState::kFound) return kept;
   if (kept.ca->is_ours() && ::access(directory.c_str(), W_OK) == 0) {
-    if (auto made = MakeCertificate(directory, wish, random); !made) {
+    kept.has_further_hosts = !FirstForbidden(*kept.ca, wish).empty();
+    const CaWish anew = need == CaState::kWidened ? Widened(*kept.ca, wish) : wish;
+    if (auto made = MakeCertificate(directory, anew, random); !made) {
       return std::unexpected(made.error());
     }
     auto again = ReadCa(directory);

@@ -1,6 +1,7 @@
 #include "proxy/server/ca_keeper.h"
 
 #include "policy/intercepted_hosts.h"
+#include "proxy/base/ca_limits.h"
 #include "proxy/base/log.h"
 #include "proxy/server/trust_bundle.h"
 
@@ -20,16 +21,17 @@ FileResult<void> CaKeeper::Keep(const Policy& policy) {
   }
   const auto kept = KeepCa(settings_.directory,
                            {.name = HostName(),
-                            .hosts = HostsToSignFor(policy),
+                            .hosts = InterceptedHosts(policy),
                             .now = clock_.WallNow(),
                             .life = settings_.life},
                            random_);
   if (!kept) return std::unexpected("--ca: " + kept.error());
-  const std::string pem = kept->ca->Pem();
-  if (pem != used_) {
-    if (auto written = WriteBundles(*kept->ca); !written) return written;
+  if (used_ == nullptr || kept->ca->Pem() != used_->Pem()) {
+    for (std::size_t at = 0; at < settings_.bundles.size(); ++at) {
+      if (auto written = WriteBundle(*kept->ca, at); !written) return written;
+    }
     minter_.Use(kept->ca);
-    used_ = pem;
+    used_ = kept->ca;
     Tell(*kept);
   }
   if (kept->warning != problem_ && !kept->warning.empty()) {
@@ -43,26 +45,50 @@ void CaKeeper::Look(const Policy& policy) {
   const std::lock_guard lock(mutex_);
   const std::string told = problem_;
   const auto kept = Keep(policy);
-  if (kept) return;
+  if (kept) return MendBundles();
   problem_ = kept.error();
   if (problem_ == told) return;
   Log(LogLevel::kError, "the CA for interception stays as it is", {{"reason", problem_}});
 }
 
-FileResult<void> CaKeeper::WriteBundles(const PodCa& ca) const {
-  for (const std::string& path : settings_.bundles) {
-    const auto form = path.ends_with(".jks") ? BundleForm::kJks : BundleForm::kPem;
-    const auto text = ReadAndBundle(settings_.system, ca, form, clock_.WallNow());
-    if (!text) return std::unexpected("--ca-system: " + text.error());
-    if (auto written = WriteFileAtomically(path, *text, Readers::kEverybody); !written) {
-      return std::unexpected("--ca-bundle: " + written.error());
-    }
+// The same bytes for the same CAs, so that two processes with one file do not write in turns.
+FileResult<void> CaKeeper::WriteBundle(const PodCa& ca, std::size_t at) {
+  const std::string& path = settings_.bundles[at];
+  const auto form = path.ends_with(".jks") ? BundleForm::kJks : BundleForm::kPem;
+  const auto text = ReadAndBundle(settings_.system, ca, form, ca.begin());
+  if (!text) return std::unexpected("--ca-system: " + text.error());
+  if (auto written = WriteFileAtomically(path, *text, Readers::kEverybody); !written) {
+    return std::unexpected("--ca-bundle: " + written.error());
   }
+  written_[at] = Sha256(*text);
   return {};
 }
 
+bool CaKeeper::IsAsWritten(std::size_t at) const {
+  const auto text = ReadInputFile(settings_.bundles[at], 2 * limits::kBundleBytesMax);
+  return text && Sha256(*text) == written_[at];
+}
+
+void CaKeeper::MendBundles() {
+  if (used_ == nullptr) return;
+  std::string problem;
+  for (std::size_t at = 0; at < settings_.bundles.size(); ++at) {
+    if (IsAsWritten(at)) continue;
+    if (auto written = WriteBundle(*used_, at); !written) {
+      problem = written.error();
+    } else {
+      Log(LogLevel::kWarn, "a file of --ca-bundle was gone or changed, and is written again",
+          {{"path", settings_.bundles[at]}});
+    }
+  }
+  if (problem != problem_of_bundles_ && !problem.empty()) {
+    Log(LogLevel::kError, "agents cannot read the CA for interception", {{"reason", problem}});
+  }
+  problem_of_bundles_ = problem;
+}
+
 void CaKeeper::Tell(const KeptCa& kept) {
-  const bool is_new_to_agents = kept.state == CaState::kWidened;
+  const bool is_new_to_agents = kept.has_further_hosts;
   const std::string end = std::to_string(ToUnixMillis(kept.ca->end()));
   Log(is_new_to_agents ? LogLevel::kWarn : LogLevel::kInfo,
       is_new_to_agents ? "the CA permits further hosts now: agents that have read the bundle "

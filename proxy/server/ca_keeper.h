@@ -5,9 +5,11 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "policy/policy.h"
 #include "proxy/base/clock.h"
+#include "proxy/base/hash.h"
 #include "proxy/net/leaf_minter.h"
 #include "proxy/server/ca_directory.h"
 #include "proxy/server/config.h"
@@ -19,18 +21,25 @@ class CaKeeper {
  public:
   // All outlive it.
   CaKeeper(const CaSettings& settings, const Clock& clock, Random& random, LeafMinter& minter)
-      : settings_(settings), clock_(clock), random_(random), minter_(minter) {}
+      : settings_(settings),
+        clock_(clock),
+        random_(random),
+        minter_(minter),
+        written_(settings.bundles.size()) {}
 
   // Makes sure that what `policy` intercepts can be signed for. Call before it is used. Fails with
   // a line for people.
   FileResult<void> Prepare(const Policy& policy);
   // As Prepare for the policy in force, now and then: renews the CA, or takes what was put in its
-  // place. The log tells of what cannot be used.
+  // place, and writes a bundle again that is no longer what was written. The log tells of what
+  // cannot be used.
   void Look(const Policy& policy);
 
  private:
   FileResult<void> Keep(const Policy& policy);  // with mutex_ taken
-  FileResult<void> WriteBundles(const PodCa& ca) const;
+  FileResult<void> WriteBundle(const PodCa& ca, std::size_t at);
+  bool IsAsWritten(std::size_t at) const;
+  void MendBundles();
   void Tell(const KeptCa& kept);
 
   const CaSettings& settings_;
@@ -38,8 +47,10 @@ class CaKeeper {
   Random& random_;
   LeafMinter& minter_;
   std::mutex mutex_;
-  std::string used_;     // guarded by mutex_: the CA in use, PEM
-  std::string problem_;  // guarded by mutex_: that the log has told last
+  // Guarded by mutex_:
+  std::shared_ptr<const PodCa> used_;         // null: none yet
+  std::vector<Digest> written_;               // of each bundle
+  std::string problem_, problem_of_bundles_;  // that the log has told last
 };
 
 }  // namespace recourse

@@ -414,6 +414,49 @@ def test_a_host_that_a_new_policy_adds_is_permitted_by_the_same_key(tmp_path):
         assert code != 0 and "permitted subtree" in text
 
 
+def take(lab, **policy):
+    lab.recourse.policy_path.write_text(lab.policy(**policy))
+    ended = lab.recourse.cli("policy", "reload")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_interception_that_is_switched_off_and_on_leaves_the_ca_and_the_bundles_alone(tmp_path):
+    with Lab(tmp_path) as lab:
+        files = [lab.ca / "ca.crt", lab.bundle, lab.java]
+        before = [path.read_bytes() for path in files]
+        for intercept in (False, True):
+            take(lab, intercept=intercept)
+            assert [path.read_bytes() for path in files] == before
+        assert lab.curl("/w/1")[0] == 200
+        assert "further hosts" not in lab.recourse.stderr()
+
+
+def test_a_host_that_is_replaced_stays_permitted_and_comes_back_without_a_new_ca(tmp_path):
+    with Lab(tmp_path, name="first.shop.test") as lab:
+        take(lab)
+        both = (lab.ca / "ca.crt").read_bytes()
+        take(lab, host="first.shop.test")
+        assert (lab.ca / "ca.crt").read_bytes() == both
+        # The bundle of an agent that was started in between.
+        assert lab.curl("/w/1", host="first.shop.test")[0] == 200
+        take(lab)
+        assert lab.curl("/w/2")[0] == 200
+        assert (lab.ca / "ca.crt").read_bytes() == both
+        assert lab.recourse.stderr().count("permits further hosts") == 1
+
+
+def test_a_bundle_that_is_gone_or_damaged_is_written_again(tmp_path):
+    with Lab(tmp_path) as lab:
+        before = lab.bundle.read_bytes(), lab.java.read_bytes()
+        lab.bundle.unlink()
+        lab.java.write_bytes(b"nonsense")
+        deadline = time.monotonic() + WAIT_MAX
+        while lab.recourse.stderr().count("is written again") < 2:
+            assert time.monotonic() < deadline, lab.recourse.stderr()[-4000:]
+            time.sleep(0.05)
+        assert (lab.bundle.read_bytes(), lab.java.read_bytes()) == before
+
+
 def test_init_with_a_policy_makes_the_ca_that_run_would_make(tmp_path):
     lab = Lab(tmp_path)
     ended = run_cli("ca", "init", lab.ca, "--policy", lab.recourse.policy_path)

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include "proxy/base/ca_limits.h"
 #include "proxy/base/random.h"
@@ -19,12 +20,14 @@ class CaDirectoryTest : public testing::Test {
  protected:
   ~CaDirectoryTest() override { std::filesystem::remove_all(directory_); }
 
-  KeptCa Keep(WallTime now, std::vector<std::string> hosts = {}) {
+  using Hosts = std::optional<std::vector<std::string>>;  // nothing: any
+
+  KeptCa Keep(WallTime now, Hosts hosts = {}) {
     auto kept = Try(now, std::move(hosts));
     EXPECT_TRUE(kept.has_value()) << kept.error();
     return kept.value_or(KeptCa{});
   }
-  FileResult<KeptCa> Try(WallTime now, std::vector<std::string> hosts = {}) {
+  FileResult<KeptCa> Try(WallTime now, Hosts hosts = {}) {
     return KeepCa(directory_,
                   {.name = "pod-1", .hosts = std::move(hosts), .now = now, .life = limits::kCaLife},
                   random_);
@@ -77,7 +80,7 @@ TEST_F(CaDirectoryTest, IsRenewedAlsoWhenItHasExpired) {
 }
 
 TEST_F(CaDirectoryTest, MaySignForTheHostsItWasMadeForAlone) {
-  const KeptCa made = Keep(start_, {"api.shop.example", "10.0.0.7"});
+  const KeptCa made = Keep(start_, {{"api.shop.example", "10.0.0.7"}});
   EXPECT_EQ(made.ca->Forbidden({"api.shop.example", "10.0.0.7"}), "");
   EXPECT_EQ(made.ca->Forbidden({"shop.example"}), "shop.example");
   EXPECT_EQ(made.ca->Forbidden({"10.0.0.8"}), "10.0.0.8");
@@ -85,20 +88,64 @@ TEST_F(CaDirectoryTest, MaySignForTheHostsItWasMadeForAlone) {
 }
 
 TEST_F(CaDirectoryTest, NamesAloneForbidEveryAddressAndTheOtherWayRound) {
-  EXPECT_EQ(Keep(start_, {"a.example"}).ca->Forbidden({"10.0.0.7"}), "10.0.0.7");
-  const KeptCa widened = Keep(start_, {"::1"});
-  EXPECT_EQ(widened.ca->Forbidden({"::1"}), "");
-  EXPECT_EQ(widened.ca->Forbidden({"a.example"}), "a.example");
-  EXPECT_EQ(widened.ca->Forbidden({"127.0.0.1"}), "127.0.0.1");
+  EXPECT_EQ(Keep(start_, {{"a.example"}}).ca->Forbidden({"10.0.0.7"}), "10.0.0.7");
+  std::filesystem::remove_all(directory_);
+  const KeptCa of_address = Keep(start_, {{"::1"}});
+  EXPECT_EQ(of_address.ca->Forbidden({"::1"}), "");
+  EXPECT_EQ(of_address.ca->Forbidden({"a.example"}), "a.example");
+  EXPECT_EQ(of_address.ca->Forbidden({"127.0.0.1"}), "127.0.0.1");
 }
 
 TEST_F(CaDirectoryTest, IsMadeAnewForAHostThatItForbids) {
-  Keep(start_, {"a.example"});
+  const KeptCa made = Keep(start_, {{"a.example"}});
   const std::string key = Key();
-  const KeptCa widened = Keep(start_, {"a.example", "b.example"});
+  const KeptCa widened = Keep(start_ + hours(1), {{"b.example", "10.0.0.7", "fd00::7"}});
   EXPECT_EQ(widened.state, CaState::kWidened);
-  EXPECT_EQ(widened.ca->Forbidden({"b.example"}), "");
+  EXPECT_TRUE(widened.has_further_hosts);
+  EXPECT_THAT(widened.ca->Permitted(),
+              testing::ElementsAre("a.example", "b.example", "10.0.0.7", "fd00::7"));
   EXPECT_EQ(Key(), key);
+  // Else a policy that changes every day would put the renewal off for ever.
+  EXPECT_EQ(widened.ca->begin(), made.ca->begin());
+  EXPECT_EQ(widened.ca->end(), made.ca->end());
+}
+
+// A reload over the API prepares the new policy while the main thread looks for the old one.
+TEST_F(CaDirectoryTest, PoliciesThatAlternateComeToRest) {
+  const Hosts old_hosts = {{"a.example", "10.0.0.7"}}, new_hosts = {{"b.example"}};
+  Keep(start_, old_hosts);
+  const std::string both = Keep(start_, new_hosts).ca->Pem();
+  for (const Hosts& hosts : {old_hosts, new_hosts, old_hosts}) {
+    const KeptCa kept = Keep(start_ + hours(1), hosts);
+    EXPECT_EQ(kept.state, CaState::kFound);
+    EXPECT_EQ(kept.ca->Pem(), both);
+  }
+}
+
+TEST_F(CaDirectoryTest, IsLeftAloneWhileItHasNobodyToSignFor) {
+  const std::string made = Keep(start_, {{"a.example"}}).ca->Pem();
+  for (const WallTime now : {start_, start_ + limits::kCaLife * 9 / 10, start_ + hours(9'000)}) {
+    const KeptCa kept = Keep(now, std::vector<std::string>());
+    EXPECT_EQ(kept.state, CaState::kFound);
+    EXPECT_EQ(kept.ca->Pem(), made);
+  }
+}
+
+TEST_F(CaDirectoryTest, OneForNobodyPermitsNothing) {
+  const KeptCa made = Keep(start_, std::vector<std::string>());
+  EXPECT_EQ(made.ca->Forbidden({"a.example"}), "a.example");
+  EXPECT_EQ(made.ca->Forbidden({"10.0.0.7"}), "10.0.0.7");
+  EXPECT_THAT(made.ca->Permitted(), testing::IsEmpty());
+}
+
+TEST_F(CaDirectoryTest, ItsRenewalLeavesOutWhatNobodyWishesAnyMore) {
+  Keep(start_, {{"a.example", "b.example"}});
+  const WallTime late = start_ + limits::kCaLife * 67 / 100;
+  const KeptCa renewed = Keep(late, {{"b.example"}});
+  EXPECT_EQ(renewed.state, CaState::kRenewed);
+  EXPECT_FALSE(renewed.has_further_hosts);
+  EXPECT_THAT(renewed.ca->Permitted(), testing::ElementsAre("b.example"));
+  EXPECT_TRUE(Keep(late + limits::kCaLife, {{"c.example"}}).has_further_hosts);
 }
 
 TEST_F(CaDirectoryTest, AKeyWithoutCertificateGetsOne) {
