@@ -31,7 +31,8 @@ std::string_view NameOf(RowKind kind);
 class LedgerAuditor {
  public:
   virtual ~LedgerAuditor() = default;
-  // Durable when it returns. Fails with kLedgerUnavailable or kOverloaded.
+  // Durable when it returns. Fails with kLedgerUnavailable or kOverloaded; after 2 s on a disk that
+  // hangs, and then its row may still come.
   virtual Result<void> RecordOrder(const OperatorOrder& order) = 0;
   // The rows after `after` and up to `up_to`, in order and without a gap, at most `limit` of them
   // and about kAdminPageBytesMax bytes. Fails when they cannot be read, or when retention has

@@ -68,22 +68,25 @@ void GroupCommitLedger::MarkAnswered(std::uint64_t operation) {
 }
 
 Result<void> GroupCommitLedger::RecordPolicy(const PolicyChange& change) {
-  return Note({change, {}});
+  auto wait = std::make_shared<NoteWait>(change);
+  auto done = wait->promise.get_future();
+  if (auto queued = Submit(std::move(wait), kRecordQueueMax); !queued) return queued;
+  return done.get();
 }
 
 Result<void> GroupCommitLedger::RecordOrder(const OperatorOrder& order) {
-  return Note({order, {}});
+  auto wait = std::make_shared<NoteWait>(order);
+  auto done = wait->promise.get_future();
+  if (auto queued = Submit(std::move(wait), kRecordQueueMax); !queued) return queued;
+  if (done.wait_for(kOrderWaitMax) == std::future_status::ready) return done.get();
+  return std::unexpected(
+      Error(ErrorCode::kLedgerUnavailable,
+            "the disk has not confirmed its row for 2 s; the row is there once it does"));
 }
 
 Result<std::vector<LoggedRow>> GroupCommitLedger::Rows(std::uint64_t after, std::uint64_t up_to,
                                                        std::size_t limit) {
   return ListRows(engine_->log(), engine_->keys(), after, up_to, limit);
-}
-
-Result<void> GroupCommitLedger::Note(NoteWait wait) {
-  auto done = wait.promise.get_future();
-  if (auto queued = Submit(&wait, kRecordQueueMax); !queued) return queued;
-  return done.get();
 }
 
 Result<EventPage> GroupCommitLedger::List(const EventFilter& filter) {
@@ -157,7 +160,7 @@ Result<void> GroupCommitLedger::Submit(Request request, std::size_t queue_max) {
       return std::unexpected(
           Error(ErrorCode::kOverloaded, "the ledger's queue is full", Delivery::kNotSent));
     }
-    queue_.push_back(request);
+    queue_.push_back(std::move(request));
   }
   wake_.notify_one();
   return {};
@@ -193,7 +196,7 @@ void GroupCommitLedger::Process() {
   do {
     while (next < taken_.size() && engine_->batch_rows() < limits::kCommitBatchMax &&
            engine_->batch_bytes() < limits::kCommitBatchBytesMax) {
-      std::visit([this](auto request) { Take(request); }, taken_[next]);
+      std::visit([this](auto request) { Take(std::move(request)); }, taken_[next]);
       ++next;
     }
     FinishBatch();
@@ -234,15 +237,14 @@ void GroupCommitLedger::Take(JoinWait* wait) { new_joins_.push_back(wait); }
 void GroupCommitLedger::Take(OpenWait* wait) { opens_.push_back(wait); }
 void GroupCommitLedger::Take(NewestWait* wait) { newest_.push_back(wait); }
 
-void GroupCommitLedger::Take(NoteWait* wait) {
+void GroupCommitLedger::Take(std::shared_ptr<NoteWait> wait) {
   const auto* const change = std::get_if<PolicyChange>(&wait->note);
   const auto noted = change != nullptr ? engine_->RecordPolicy(*change)
                                        : engine_->RecordOrder(std::get<OperatorOrder>(wait->note));
   if (!noted) {
-    auto promise = std::move(wait->promise);
-    promise.set_value(noted);
+    wait->promise.set_value(noted);
   } else {
-    notes_.push_back(wait);
+    notes_.push_back(std::move(wait));
   }
 }
 
@@ -259,9 +261,8 @@ void GroupCommitLedger::FinishBatch() {
   ExpireJoins();
   Publish();
   PostJobs();
-  for (NoteWait* wait : notes_) {
-    auto promise = std::move(wait->promise);  // the waiter's frame may be gone before this returns
-    promise.set_value(is_durable ? Result<void>() : std::unexpected(CommitFailed()));
+  for (const std::shared_ptr<NoteWait>& wait : notes_) {
+    wait->promise.set_value(is_durable ? Result<void>() : std::unexpected(CommitFailed()));
   }
   notes_.clear();
   Checkpoint();

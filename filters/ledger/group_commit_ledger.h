@@ -62,7 +62,8 @@ class GroupCommitLedger final : public Ledger, public OperationLister, public Le
   void OnCommit(std::function<void(double seconds, std::size_t rows)> observer) override;
 
  private:
-  // A verb in the queue. It lives in the frame of whoever waits for its promise.
+  // A verb in the queue. It lives in the frame of whoever waits for its promise; a note, whose
+  // waiter may leave, is shared.
   struct BeginWait;
   struct RecordWait;
   struct OpenWait;
@@ -75,8 +76,9 @@ class GroupCommitLedger final : public Ledger, public OperationLister, public Le
   struct Answered {
     std::uint64_t operation = 0;
   };
-  using Request = std::variant<BeginWait*, RecordWait*, JoinWait*, OpenWait*, MoveWait*, FlowsWait*,
-                               DecideWait*, ClaimsWait*, NoteWait*, NewestWait*, Answered>;
+  using Request =
+      std::variant<BeginWait*, RecordWait*, JoinWait*, OpenWait*, MoveWait*, FlowsWait*,
+                   DecideWait*, ClaimsWait*, std::shared_ptr<NoteWait>, NewestWait*, Answered>;
 
   // What waits for the commit of the batch being built.
   struct Durable {
@@ -89,7 +91,6 @@ class GroupCommitLedger final : public Ledger, public OperationLister, public Le
   };
 
   // Called by any thread.
-  Result<void> Note(NoteWait wait);
   Result<void> Submit(Request request, std::size_t queue_max);
 
   // On the ledger's thread.
@@ -104,7 +105,7 @@ class GroupCommitLedger final : public Ledger, public OperationLister, public Le
   void Take(FlowsWait* wait);
   void Take(DecideWait* wait);
   void Take(ClaimsWait* wait);
-  void Take(NoteWait* wait);
+  void Take(std::shared_ptr<NoteWait> wait);
   void Take(NewestWait* wait);
   void Take(Answered answered);
   void FinishBatch();
@@ -144,7 +145,7 @@ class GroupCommitLedger final : public Ledger, public OperationLister, public Le
   std::vector<FlowsWait*> flow_lists_;
   std::vector<DecideWait*> decisions_;
   std::vector<ClaimsWait*> claim_lists_;
-  std::vector<NoteWait*> notes_;
+  std::vector<std::shared_ptr<NoteWait>> notes_;
   std::vector<NewestWait*> newest_;
   std::vector<std::pair<Executor*, std::vector<Job>>> jobs_;
   JoinTable joins_;

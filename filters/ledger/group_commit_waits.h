@@ -1,6 +1,7 @@
 // The verbs in the queue of GroupCommitLedger; for its own files only.
 #pragma once
 
+#include <chrono>
 #include <future>
 #include <utility>
 #include <vector>
@@ -13,6 +14,9 @@ namespace recourse {
 // Outcomes must find room even when the queue is full of beginnings: an operation whose outcome is
 // refused stays unknown.
 inline constexpr std::size_t kRecordQueueMax = 2 * limits::kLedgerQueueMax;
+
+// How long an operator's order waits for a disk that may hang: drains and log levels must not.
+inline constexpr std::chrono::seconds kOrderWaitMax{2};
 
 inline Error CommitFailed() {
   return Error(ErrorCode::kLedgerUnavailable, "the commit failed; the outcome of it is not known");
@@ -71,8 +75,10 @@ struct GroupCommitLedger::ClaimsWait {
   Promise<Result<std::vector<Claim>>> promise;
 };
 
+// Of the queue as well as of the waiter, who may have left.
 struct GroupCommitLedger::NoteWait {
-  std::variant<PolicyChange, OperatorOrder> note;
+  explicit NoteWait(std::variant<PolicyChange, OperatorOrder> what) : note(std::move(what)) {}
+  const std::variant<PolicyChange, OperatorOrder> note;
   std::promise<Result<void>> promise;
 };
 

@@ -8,6 +8,7 @@ import pytest
 from support import rawhttp
 from support.operators import Guarded, tokens
 from support.policies import standard
+from support.shim import Shim, needs_shim
 
 CAROL, ERIN = "token-of-carol", "token-of-erin"
 PEOPLE = tokens(("carol", CAROL, "read, repair"), ("erin", ERIN, "read, approve"))
@@ -104,3 +105,27 @@ def test_with_a_ledger_in_trouble_it_is_done_all_the_same_and_the_log_tells_of_i
         assert done == [("carol", "PUT /log-level"), ("carol", "POST /drain")]
         status = json.loads(process.ask("GET", "/status", CAROL)[2])
         assert (status["state"], status["log_level"]) == ("draining", "error")
+
+
+@needs_shim
+def test_with_a_disk_that_hangs_it_is_done_all_the_same_and_the_log_tells_of_it(double, tmp_path):
+    process = Watched(tmp_path, standard(double), PEOPLE)
+    shim = Shim(tmp_path, process.data, "fdatasync:1:86400000:sticky")
+    try:
+        process.start(shim.env)
+        shim.arm()
+        assert process.does("PUT", "/log-level", {"level": "error"}) == 200
+        assert shim.hits() == 1
+        assert process.does("POST", "/drain") == 200
+        status = json.loads(process.ask("GET", "/status", CAROL)[2])
+        assert (status["state"], status["log_level"]) == ("draining", "error")
+        lines = [json.loads(line) for line in process.stderr().splitlines()]
+        missing = [line for line in lines
+                   if line["msg"] == "an operator's order is not in the hash chain"]  # fmt: skip
+        assert [line["what"] for line in missing] == ["log-level.error", "drain"]
+        assert all("has not confirmed its row" in line["reason"] for line in missing)
+        process.kill()
+        process.start()
+        assert process.verify()["ok"]
+    finally:
+        process.kill()

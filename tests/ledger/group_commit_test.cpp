@@ -1,6 +1,7 @@
 // The ledger's thread: what it does when a commit fails, and how it batches.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <memory>
@@ -114,6 +115,27 @@ TEST_F(GroupCommitTest, TheDecisionLeavesBeforeTheCommitAndTheDurableAfterIt) {
   EXPECT_FALSE(durable.is_done());
   control_.Release();
   EXPECT_TRUE(durable.Get(executor_));
+}
+
+TEST_F(GroupCommitTest, AnOrderDoesNotWaitForEverAndItsRowComesLater) {
+  control_.Hold();
+  auto blocker = StartBegin(Call("blocker"));
+  control_.WaitUntilOneIsHeld();
+  const OperatorOrder order{"drain", "carol", "", "v1", {}};
+  for (int i = 0; i < 2; ++i) {  // one in the queue, and one behind it
+    const auto late = ledger_->RecordOrder(order);
+    ASSERT_FALSE(late);
+    EXPECT_EQ(late.error().code(), ErrorCode::kLedgerUnavailable);
+    EXPECT_NE(late.error().detail().find("has not confirmed its row"), std::string::npos);
+  }
+  control_.Release();
+  ASSERT_TRUE(ledger_->RecordOrder(order));
+  const auto rows = ledger_->Rows(0, ledger_->Stats().last_id, 100);
+  ASSERT_TRUE(rows);
+  EXPECT_EQ(std::count_if(rows->begin(), rows->end(),
+                          [](const LoggedRow& row) { return row.head.kind == RowKind::kOrder; }),
+            3);
+  EXPECT_TRUE(ledger_->Verify().ok);
 }
 
 TEST_F(GroupCommitTest, ABatchFormsWhileAnotherOneCommits) {
