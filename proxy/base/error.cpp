@@ -61,9 +61,10 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
     {403, "approval-rejected", "Rejected by a human", "rejected", false, "http_request_denied",
      "A human decided that this call is not made. Do not repeat it and do not look for another way "
      "to the same effect; say what was rejected and why."},
-    {403, "approval-expired", "Not approved in time", "rejected", false, "http_request_denied",
-     "Nobody approved this call, so it was not executed and will not be; repeating it does not "
-     "help. Say that its approval is missing."},
+    {403, "approval-expired", "Not approved and sent in time", "rejected", false,
+     "http_request_denied",
+     "This call was not executed and will not be, because its approval or what it is sent with was "
+     "missing for too long; repeating it does not help. Say so."},
     {409, "approval-void", "The approval no longer holds", "not_executed", true,
      "http_request_denied",
      "The rules changed while the call waited, and it was not executed. Repeat exactly the same "

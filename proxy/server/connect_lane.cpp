@@ -1,5 +1,6 @@
 // CONNECT: a tunnel to a backend carries requests like any other; every other tunnel is blind, and
 // there is one only where the policy's `tunnels` allow it.
+#include "proxy/base/log.h"
 #include "proxy/net/first_bytes.h"
 #include "proxy/server/session.h"
 
@@ -112,16 +113,17 @@ Task<Session::Met> Session::MeetOpening() {
   if (is_blind) {
     co_await RunBlindTunnel(target, std::move(decision), Told::kYes);
   } else {
-    co_await RefuseTls();
+    co_await RefuseTls(decision.reason);
   }
   EndRecord();
   co_return Met::kOver;
 }
 
-// The 200 is said already, so that TLS has to say it.
-Task<void> Session::RefuseTls() {
+// The 200 is said already, so that TLS has to say it, which cannot say why.
+Task<void> Session::RefuseTls(std::string_view reason) {
   CountTunnel("refused");
   record_.error = FactsOf(ErrorCode::kTunnelRefused).slug;
+  LogBrokenTunnel("TLS in a tunnel was refused", reason);
   linger_ = true;
   client_.deadline.Arm(Now() + services_.bounds.send_timeout);
   record_.client_gone = !co_await WriteAll(client_, {kTlsAlert});
@@ -152,6 +154,7 @@ Tunnel::Verdict Session::JudgeBlindOpening(const Authority& target, std::string_
   const TunnelDecision decision = DecideTunnel(*view_->policy, target, heard);
   if (decision.act == TunnelDecision::Act::kTunnel) return Tunnel::Verdict::kPass;
   record_.error = FactsOf(ErrorCode::kTunnelRefused).slug;
+  LogBrokenTunnel("TLS in a tunnel was refused", decision.reason);
   return Tunnel::Verdict::kRefuse;
 }
 
@@ -164,6 +167,7 @@ Task<bool> Session::RunBlindTunnel(Authority target, TunnelDecision decision, To
       co_return co_await Refuse(connected.error().code(), WhyNotConnected(connected.error()));
     }
     record_.error = FactsOf(connected.error().code()).slug;
+    LogBrokenTunnel("a tunnel could not be made", WhyNotConnected(connected.error()));
     co_return false;
   }
   record_.SetPeer((*connected)->peer);
@@ -199,6 +203,17 @@ Task<void> Session::RunThrough(Tunnel& tunnel) {
       static_cast<double>(tunnel.bytes_to_backend()));
   services_.metrics->tunnel_bytes_to_client.Increment(
       static_cast<double>(tunnel.bytes_to_client()));
+}
+
+void Session::LogBrokenTunnel(std::string_view what, std::string_view reason) {
+  if (!MayLogHandshake()) return;
+  const std::string failed = std::to_string(worker_.handshakes_failed);
+  Log(LogLevel::kWarn, what,
+      {{"target", record_.authority},
+       {"sni", record_.server_name},
+       {"reason", reason},
+       {"failed_since_last_line", failed}});
+  worker_.handshakes_failed = 0;
 }
 
 void Session::CountTunnel(std::string_view decision) {

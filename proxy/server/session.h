@@ -76,7 +76,8 @@ class Session final : IdleConnection {
   Task<bool> EnterTarget(Authority target);
   // What the client says first in a tunnel to a backend.
   Task<Met> MeetOpening();
-  Task<void> RefuseTls();
+  Task<void> RefuseTls(std::string_view reason);
+  void LogBrokenTunnel(std::string_view what, std::string_view reason);
   std::string WhyMisdirected() const;
   // Connects, answers if that is still to be done, and passes bytes until both sides end. False.
   enum class Told : std::uint8_t { kNo, kYes };

@@ -5,6 +5,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import time
 
 import pytest
 import requests
@@ -12,7 +13,7 @@ import requests
 from support import rawhttp
 from support.certificates import Maker
 from support.double import ServedPort
-from support.forward import TRACE, policy
+from support.forward import TRACE, connect, hello, policy
 from support.recourse import WAIT_MAX, Recourse
 from support.secure import server_context
 
@@ -195,3 +196,16 @@ def test_tls_through_a_listed_tunnel(double, tmp_path):
             assert (done.returncode, done.stdout) == (0, "ok"), done.stderr
             running.await_log(lambda line: line.get("sni") == "localhost"
                               and line["decision"] == "opened")  # fmt: skip
+
+
+def test_who_can_only_be_told_by_tls_is_explained_in_the_log(double, tmp_path):
+    """One line a second, so that nobody fills the log."""
+    with Recourse(tmp_path, policy(double)) as running:
+        deadline = time.monotonic() + WAIT_MAX
+        while "does not look into TLS; call http://shop.test" not in running.stderr():
+            assert time.monotonic() < deadline, running.stderr()[-2000:]
+            with rawhttp.Connection(running.port) as connection:
+                assert connect(connection, "shop.test:80")[0] == 200
+                connection.send(hello("shop.test"))
+                assert connection.exactly(7) == b"\x15\x03\x01\x00\x02\x02\x31"
+        assert '"sni":"shop.test"' in running.stderr()
