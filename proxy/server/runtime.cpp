@@ -153,10 +153,15 @@ class Runtime {
   std::unique_ptr<ApprovalDesk> approvals_;
   AgentPort agents_;
   HeadKeeper heads_{config_, *ledger_, clock_};
+  std::optional<PolicyWatch> watch_;  // since Start: later there may be no descriptor left for it
 };
 
 void Runtime::Start() {
   StartOperatorsOrThrow(operators_, config_);
+  const auto book = operators_.Current();
+  watch_.emplace(std::vector<std::string>{config_.policy, config_.operators,
+                                          book->jwt ? book->jwt->jwks_file : std::string()},
+                 clock_);
   if (const auto signs = ca_.Prepare(*versions_.Current()); !signs) {
     throw StartupError(kExitPolicy, signs.error());
   }
@@ -336,15 +341,11 @@ void Runtime::ReloadFiles() {
 }
 
 void Runtime::WaitForEnd() {
-  const auto book = operators_.Current();
-  PolicyWatch watch(
-      {config_.policy, config_.operators, book->jwt ? book->jwt->jwks_file : std::string()},
-      clock_);
   MonoTime look = clock_.Now();  // the files may have changed while everything was started
   std::optional<MonoTime> end;
   for (;;) {
     const auto left = std::chrono::ceil<Millis>(look - clock_.Now());
-    switch (watch.Wait(std::min<Millis>(left, limits::kLatchLook))) {
+    switch (watch_->Wait(std::min<Millis>(left, limits::kLatchLook))) {
       case PolicyWatch::Event::kStop:
         return;
       case PolicyWatch::Event::kReload:
