@@ -96,7 +96,6 @@ class FlowRunner final : public Flowing {
   struct Resend {
     MonoTime next;
     std::optional<std::string> stuck;  // why it is not sent again
-    std::string obstacle;              // the credential that it waits for
   };
   // A step that its probe called absent, and that is looked at once more.
   struct Late {

@@ -5,7 +5,6 @@
 #include "filters/saga/flow_runner.h"
 #include "proxy/base/crash_point.h"
 #include "proxy/base/limits.h"
-#include "proxy/base/log.h"
 
 namespace recourse {
 
@@ -82,19 +81,6 @@ Task<void> FlowRunner::SettleStep(std::uint64_t number, std::uint64_t operation,
   Leave(event->backend);
 }
 
-namespace {
-
-// Once, and not with every try.
-void TellObstacle(const std::string& who, const std::string& obstacle, std::string& told) {
-  if (told == obstacle) return;
-  Log(LogLevel::kError,
-      "a step of unknown outcome cannot be sent again yet; its flow waits until it can be",
-      {{"step", who}, {"reason", obstacle}});
-  told = obstacle;
-}
-
-}  // namespace
-
 Task<void> FlowRunner::ResendStep(std::uint64_t number, Event unknown, OpenSteps& open) {
   const std::uint64_t operation = unknown.operation;
   const std::string who = unknown.tool + " (operation " + std::to_string(operation) + ")";
@@ -120,10 +106,6 @@ Task<void> FlowRunner::ResendStep(std::uint64_t number, Event unknown, OpenSteps
     resend = &entry->resends[operation];
     resend->next = parts_.clock.Now() + outcome.pause;
     if (outcome.kind == ResendOutcome::Kind::kStuck) resend->stuck = outcome.reason;
-    if (outcome.lacks_credential) {
-      if (by_human) entry->by_human.insert(operation);  // their word is not used up
-      TellObstacle(who, outcome.reason, resend->obstacle);
-    }
   }
   open.unknown = who + " took effect";
   if (resend->stuck) {

@@ -117,22 +117,16 @@ Task<ResendOutcome> StepResender::Try(Event unknown, std::shared_ptr<const Polic
                                       std::uint32_t jitter) {
   const Backend& backend = *FindBackend(*policy, unknown.backend);
   const Tool& tool = ToolOf(unknown, *policy);
-  // Before DISPATCHING: what is missing may be mounted any moment.
-  std::expected<HttpRequest, std::string> request;
-  if (unknown.request) {  // else its outcome is known by now, as Begin will tell
-    request = RequestOf(unknown, backend, *credentials, parts_.read_secret);
-  }
-  if (!request) {
-    co_return ResendOutcome{Kind::kAgain, request.error(), UndoPause(1, {}, jitter), true};
-  }
   auto begun = co_await parts_.ledger.Begin(OperationOf(unknown, attempts_max), parts_.executor);
   if (!begun) {
     co_return ResendOutcome{Kind::kAgain, std::string(begun.error().detail()),
                             UndoPause(1, {}, jitter)};
   }
   if (begun->kind != Begun::Kind::kFresh) co_return OutcomeOf(*begun, jitter);
+  const auto request = RequestOf(unknown, backend, *credentials, parts_.read_secret);
   OwnRequest told(OwnRequest::Kind::kResend, unknown, policy, backend, begun->event.attempt);
-  Result<Answer> answer = co_await Send(*begun, std::move(told), tool, *request);
+  Result<Answer> answer =
+      co_await Send(*begun, std::move(told), tool, request ? &*request : nullptr);
   if (!answer && answer.error().code() == ErrorCode::kLedgerUnavailable) {
     co_return ResendOutcome{Kind::kAgain, std::string(answer.error().detail()),
                             UndoPause(1, {}, jitter)};
@@ -143,16 +137,18 @@ Task<ResendOutcome> StepResender::Try(Event unknown, std::shared_ptr<const Polic
   }
   const std::optional<Json> body =
       answer && ReadsAnswerBody(tool) ? ReadAnswerBody(*answer) : std::nullopt;
-  const StoredCall call(unknown, *policy, *request);
+  const HttpRequest sent = request.value_or(HttpRequest());
+  const StoredCall call(unknown, *policy, sent);
   CallValues values = call.Values();
   if (answer) {
     values.answer_status = answer->response.status;
     values.answer_headers = &answer->response.headers;
     values.answer_body = body ? &*body : nullptr;
   }
-  const std::string* const key = FindHeader(request->headers, backend.key_header);
+  const std::string* const key = FindHeader(sent.headers, backend.key_header);
   values.key = key == nullptr ? ToHex(unknown.key) : *key;
-  const Verdict verdict = Classify(tool, answer, values);
+  Verdict verdict = Classify(tool, answer, values);
+  if (!request) verdict.detail = request.error();
   Transition transition = MakeTransition(begun->event, OfResend(verdict), tool, answer, values);
   const bool is_unknown = transition.to == Phase::kUncertain;
   const auto recorded = co_await RecordSurely(parts_.ledger, std::move(transition), parts_.executor,
@@ -167,7 +163,7 @@ Task<ResendOutcome> StepResender::Try(Event unknown, std::shared_ptr<const Polic
 
 // Connects while the ledger commits.
 Task<Result<Answer>> StepResender::Send(const Begun& begun, OwnRequest told, const Tool& tool,
-                                        const HttpRequest& request) {
+                                        const HttpRequest* request) {
   const Backend& backend = *told.backend;
   const MonoTime deadline =
       parts_.clock.Now() + tool.timeout.value_or(backend.timeout.value_or(limits::kWriteTimeout));
@@ -179,7 +175,11 @@ Task<Result<Answer>> StepResender::Send(const Begun& begun, OwnRequest told, con
                                     "the event log cannot be written", Delivery::kNotSent));
   }
   if (!connected) co_return std::unexpected(connected.error());
-  co_return co_await ExchangeTraced(*connection, request, deadline, limits::kAnswerBytesMax,
+  if (request == nullptr) {
+    co_return std::unexpected(Error(
+        ErrorCode::kInternal, "a credential of the request cannot be read", Delivery::kNotSent));
+  }
+  co_return co_await ExchangeTraced(*connection, *request, deadline, limits::kAnswerBytesMax,
                                     parts_.tracing, parts_.clock, std::move(told));
 }
 

@@ -35,7 +35,6 @@ struct ResendOutcome {
   Kind kind = Kind::kStuck;
   std::string reason;
   Millis pause{};
-  bool lacks_credential = false;  // kAgain: no try was used up
 };
 
 class StepResender {
@@ -53,16 +52,16 @@ class StepResender {
 
   // One try for a step to which ObjectionToResend has none. DISPATCHING is durable before the first
   // byte, what the answer proves before this returns: the step's undo request is then stored with
-  // it. A credential that cannot be read uses up no try. `attempts_max` counts dispatches over the
-  // life of the step. `credentials` is the policy whose credentials for undo, and for approved
-  // calls, go with the request.
+  // it. `attempts_max` counts dispatches over the life of the step. `credentials` is the policy
+  // whose credentials for undo, and for approved calls, go with the request.
   Task<ResendOutcome> Try(Event unknown, std::shared_ptr<const Policy> policy,
                           std::shared_ptr<const Policy> credentials, int attempts_max,
                           std::uint32_t jitter);
 
  private:
+  // `request` is null when it cannot be completed.
   Task<Result<Answer>> Send(const Begun& begun, OwnRequest told, const Tool& tool,
-                            const HttpRequest& request);
+                            const HttpRequest* request);
 
   const Parts parts_;
 };

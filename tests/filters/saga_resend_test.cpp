@@ -33,13 +33,9 @@ class ResendTest : public Test {
     EXPECT_EQ(world.Order("cancel").status, 202);
   }
   // One try for the payment, as somebody who still takes it for unknown makes it.
-  ResendOutcome TryOnce(Event payment, bool has_secret = true) {
-    using Read = std::expected<std::string, std::string>;
+  ResendOutcome TryOnce(Event payment) {
     StepResender resender({world.ledger, world.upstream, world.loop.executor(), world.loop.clock(),
-                           [has_secret](const std::string& file) {
-                             return has_secret ? Read("s3cret")
-                                               : Read(std::unexpect, "cannot open " + file);
-                           }});
+                           [](const std::string&) { return std::string("s3cret"); }});
     return world.loop.Run(resender.Try(std::move(payment), world.policy, world.policy, 10, 0));
   }
   std::string KeyOf(std::size_t write) {
@@ -112,28 +108,6 @@ TEST_F(ResendTest, TheUndosCredentialsGoWithIt) {
   const auto& headers = world.upstream.writes.at(2).request.headers;
   ASSERT_NE(FindHeader(headers, "Authorization"), nullptr);
   EXPECT_EQ(*FindHeader(headers, "Authorization"), "Bearer s3cret");
-}
-
-TEST_F(ResendTest, ACredentialThatIsNotThereYetUsesUpNoTry) {
-  Begin();
-  ToolOf(policy(), "pay").undo->secrets = {{"Authorization", "/run/secrets/bank", "Bearer "}};
-  LoseThePayment();
-  Event payment = world.Events().back();
-  payment =
-      *world.loop.Run(world.ledger.Join(payment.operation, world.loop.now(), world.loop.executor()))
-           .value();
-  ASSERT_EQ(payment.phase, Phase::kUncertain);
-  const std::size_t events = world.Events().size();
-  for (int i = 0; i < 20; ++i) {
-    const ResendOutcome outcome = TryOnce(payment, false);
-    EXPECT_EQ(outcome.kind, ResendOutcome::Kind::kAgain);
-    EXPECT_TRUE(outcome.lacks_credential);
-    EXPECT_EQ(outcome.reason, "its credential Authorization: cannot open /run/secrets/bank");
-  }
-  EXPECT_EQ(world.Events().size(), events);
-  EXPECT_EQ(world.upstream.writes.size(), 2U);
-  EXPECT_EQ(TryOnce(payment).kind, ResendOutcome::Kind::kSettled);
-  EXPECT_EQ(world.upstream.writes.size(), 3U);
 }
 
 TEST_F(ResendTest, WhatWasApprovedGoesWithTheCredentialsOfItsApproval) {
