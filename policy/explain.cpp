@@ -214,15 +214,23 @@ bool IsOverridden(const ExplainedCall& call, std::string_view query) {
          });
 }
 
+// Of a tunnel that leads to this backend.
+std::string WhatIsServed(const Policy& policy, const Backend& backend) {
+  const std::string leads = "the tunnel leads to this backend: ";
+  if (policy.routes->Intercepts(backend)) {
+    return leads + "each request in it is judged as any other, whether it comes over TLS or not";
+  }
+  return leads + "each request of plain HTTP in it is judged as any other, and TLS is refused" +
+         (backend.scheme == "https" ? ", unless you say `intercept: true` of the backend" : "");
+}
+
 // What can be told before a byte of the tunnel has come.
 Explanation ExplainConnect(const Policy& policy, const Authority& target) {
   Explanation out;
   TunnelDecision decision = DecideTunnel(policy, target, std::nullopt);
   out.backend = decision.backend;
   if (decision.act == TunnelDecision::Act::kServe) {
-    out.reason =
-        "the tunnel leads to this backend: each request of plain HTTP in it is judged as "
-        "any other, and TLS is refused";
+    out.reason = WhatIsServed(policy, *decision.backend);
   } else if (const auto* rule = policy.tunnels.Find(target.host, target.port);
              decision.reason.empty() && rule != nullptr) {
     out.reason = "`tunnels` lists " + rule->text + ": a tunnel that nobody looks into";

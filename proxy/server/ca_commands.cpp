@@ -3,6 +3,7 @@
 #include <fmt/chrono.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -24,7 +25,7 @@ struct CaArguments {
   std::string directory, name = HostName(), life = "7d";
   std::string policy;  // empty: none
   std::string out, system = FindSystemBundle();
-  std::string form = "pem";
+  std::string form;  // empty: by the name of `out`
 };
 
 int Fail(const std::string& why) {
@@ -71,9 +72,8 @@ int InitCa(const CaArguments& args) {
 int BundleCa(const CaArguments& args) {
   const auto ca = ReadCa(args.directory);
   if (!ca) return Fail(ca.error());
-  const auto text =
-      ReadAndBundle(args.system, **ca, args.form == "jks" ? BundleForm::kJks : BundleForm::kPem,
-                    SystemClock().WallNow());
+  const auto form = FormOfFile(args.form.empty() ? args.out : "." + args.form);
+  const auto text = ReadAndBundle(args.system, **ca, form, SystemClock().WallNow());
   if (!text) return Fail(text.error() + "; name the system's CAs with --system FILE, or none");
   if (args.out.empty()) {
     std::cout << *text << std::flush;
@@ -96,6 +96,13 @@ struct EnvArguments {
       .proxy = "http://127.0.0.1:19080", .bundle = {}, .java_trust_store = {}, .no_proxy = {}};
   std::string format = "sh";
 };
+
+// An agent has a working directory of its own.
+void MakeAbsolute(std::string& path) {
+  std::error_code error;
+  const auto absolute = std::filesystem::absolute(path, error);
+  if (!path.empty() && !error) path = absolute.lexically_normal().string();
+}
 
 EnvForm FormOf(std::string_view format) {
   if (format == "dotenv") return EnvForm::kDotenv;
@@ -123,9 +130,10 @@ void AddCa(CLI::App& app, int& exit_code) {
   bundle->add_option("--out", args->out, "File to replace at once; without it: stdout");
   bundle->add_option("--system", args->system, "PEM file of the system's CAs, or 'none'")
       ->capture_default_str();
-  bundle->add_option("--form", args->form, "pem, or jks: a Java key store")
-      ->check(CLI::IsMember({"pem", "jks"}))
-      ->capture_default_str();
+  bundle
+      ->add_option("--form", args->form,
+                   "pem, or jks: a Java key store (default: jks for --out *.jks, else pem)")
+      ->check(CLI::IsMember({"pem", "jks"}));
   bundle->callback([args, &exit_code] { exit_code = BundleCa(*args); });
 }
 
@@ -144,6 +152,8 @@ void AddEnv(CLI::App& app, int& exit_code) {
       ->check(CLI::IsMember({"sh", "dotenv", "k8s", "json"}))
       ->capture_default_str();
   env->callback([args, &exit_code] {
+    MakeAbsolute(args->env.bundle);
+    MakeAbsolute(args->env.java_trust_store);
     std::cout << Print(VariablesFor(args->env), FormOf(args->format)) << std::flush;
     exit_code = kExitOk;
   });

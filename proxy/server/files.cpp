@@ -24,7 +24,10 @@ std::unexpected<std::string> Failed(const std::string& what, const std::string& 
 // Writes and syncs a new file of mode 0600 or 0644.
 FileResult<void> CreateDurably(const std::string& path, const std::string& text, Readers readers) {
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (fd < 0) return Failed("cannot create", path);
+  if (fd < 0) {
+    const std::string advice = errno == ENOENT ? "; make its directory first" : "";
+    return std::unexpected(Failed("cannot create", path).error() + advice);
+  }
   const bool written = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
                        (readers == Readers::kOwner || ::fchmod(fd, 0644) == 0) && ::fsync(fd) == 0;
   ::close(fd);

@@ -59,7 +59,8 @@ void AddRuleOptions(CLI::App& command, RedirectArguments& args) {
       ->capture_default_str();
   command
       .add_option("--ports", args.ports,
-                  "TCP ports that agents connect to, or the word all (default: 80,443)")
+                  "TCP ports that agents connect to, or the word all: all but DNS (53, 853) "
+                  "(default: 80,443)")
       ->delimiter(',')
       ->check(CheckPortOrEvery);
   command.add_option("--exclude-ports", args.exclude_ports, "TCP ports that stay as they are")
@@ -101,7 +102,7 @@ int Install(const RedirectRules& rules) {
     std::cerr << "recourse: --uid 0 also exempts every agent that runs as root\n";
   }
   return Report(ApplyWithNft(RenderRedirectRules(rules)),
-                fmt::format("installed: {} go to port {}, but for user {}",
+                fmt::format("installed: connections to {} go to port {}, but for those of user {}",
                             WordsForRedirected(rules), rules.port, rules.uid));
 }
 

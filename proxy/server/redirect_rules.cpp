@@ -6,6 +6,9 @@
 namespace recourse {
 namespace {
 
+constexpr std::uint16_t kDnsPort = 53;
+constexpr std::uint16_t kDnsOverTlsPort = 853;
+
 std::string ListOf(const std::set<std::uint16_t>& ports) {
   return fmt::format("{}", fmt::join(ports, ", "));
 }
@@ -23,6 +26,13 @@ std::string Exclusions(const RedirectRules& rules) {
     text += fmt::format("    {} daddr {} return\n", is_v6 ? "ip6" : "ip", network);
   }
   return text;
+}
+
+// DNS is left alone over TCP too: with `every port` nobody has asked for it.
+std::set<std::uint16_t> ExcludedPorts(const RedirectRules& rules) {
+  std::set<std::uint16_t> ports = rules.exclude_ports;
+  if (rules.ports.empty()) ports.insert({kDnsPort, kDnsOverTlsPort});
+  return ports;
 }
 
 bool Redirects(const RedirectRules& rules, std::uint16_t port) {
@@ -50,8 +60,8 @@ std::string RenderRedirectRules(const RedirectRules& rules) {
       "table inet recourse {\n  chain agents {\n"
       "    type nat hook output priority -110; policy accept;\n" +
       exclusions;
-  if (!rules.exclude_ports.empty()) {
-    text += fmt::format("    tcp dport {{ {} }} return\n", ListOf(rules.exclude_ports));
+  if (const auto excluded = ExcludedPorts(rules); !excluded.empty()) {
+    text += fmt::format("    tcp dport {{ {} }} return\n", ListOf(excluded));
   }
   text += rules.ports.empty() ? "    meta l4proto tcp"
                               : fmt::format("    tcp dport {{ {} }}", ListOf(rules.ports));
@@ -66,7 +76,9 @@ std::string RenderRedirectRules(const RedirectRules& rules) {
 
 std::string WordsForRedirected(const RedirectRules& rules) {
   std::string words = rules.ports.empty() ? "every TCP port" : "TCP ports " + ListOf(rules.ports);
-  if (!rules.exclude_ports.empty()) words += " but " + ListOf(rules.exclude_ports);
+  if (const auto excluded = ExcludedPorts(rules); !excluded.empty()) {
+    words += " but " + ListOf(excluded);
+  }
   return words;
 }
 

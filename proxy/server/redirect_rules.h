@@ -18,7 +18,7 @@ inline constexpr std::size_t kRedirectNetworksMax = 256;
 struct RedirectRules {
   std::uint32_t uid = kRedirectUid;        // Recourse itself; its connections are left alone
   std::uint16_t port = kRedirectPort;      // of the redirect listener, on the loopback addresses
-  std::set<std::uint16_t> ports{80, 443};  // that agents connect to; empty: every port
+  std::set<std::uint16_t> ports{80, 443};  // that agents connect to; empty: all but DNS
   std::set<std::uint16_t> exclude_ports;
   std::vector<std::string> exclude_networks;  // "10.0.0.0/8", "fd00::/8", "10.1.2.3"
 };
@@ -30,7 +30,7 @@ std::string RenderRedirectRules(const RedirectRules& rules);
 // A script that removes the table, also where there is none.
 std::string RenderRedirectRemoval();
 
-// "TCP ports 80, 443", "every TCP port but 22".
+// "TCP ports 80, 443", "every TCP port but 22, 53, 853".
 std::string WordsForRedirected(const RedirectRules& rules);
 
 // What to do about a failure that `nft` described so.

@@ -163,7 +163,8 @@ void Runtime::Start() {
                                           book->jwt ? book->jwt->jwks_file : std::string()},
                  clock_);
   if (const auto signs = ca_.Prepare(*versions_.Current()); !signs) {
-    throw StartupError(kExitPolicy, signs.error());
+    // With a directory it is a file of the command line's that is wrong, else the policy.
+    throw StartupError(config_.ca.directory.empty() ? kExitPolicy : kExitUsage, signs.error());
   }
   if (const auto started = reloader_.Start(policy_files_); !started) {
     throw StartupError(kExitLedger, config_.data + ": " + started.error());

@@ -44,6 +44,10 @@ std::string DerOf(X509& certificate) {
 
 }  // namespace
 
+BundleForm FormOfFile(std::string_view path) {
+  return path.ends_with(".jks") ? BundleForm::kJks : BundleForm::kPem;
+}
+
 std::string FindSystemBundle() {
   for (const char* const path : kSystemBundles) {
     if (::access(path, R_OK) == 0) return path;

@@ -14,6 +14,9 @@ enum class BundleForm : std::uint8_t {
   kJks,  // a Java key store, which Java reads without a password
 };
 
+// That a file of this name is expected to have: kJks for *.jks.
+BundleForm FormOfFile(std::string_view path);
+
 // Where systems keep the CAs that they trust; empty: nowhere known.
 std::string FindSystemBundle();
 

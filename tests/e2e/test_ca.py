@@ -114,6 +114,18 @@ def test_java_reads_the_key_store_and_finds_its_digest_right(ca, tmp_path):
     assert print_ in listed.stdout
 
 
+def test_the_form_goes_by_the_name_of_the_file_unless_told(ca, tmp_path):
+    done("ca", "bundle", ca, "--system", "none", "--out", tmp_path / "trust.jks")
+    assert (tmp_path / "trust.jks").read_bytes().startswith(b"\xfe\xed\xfe\xed")
+    done("ca", "bundle", ca, "--system", "none", "--form", "pem", "--out", tmp_path / "pem.jks")
+    assert (tmp_path / "pem.jks").read_text() == (ca / "ca.crt").read_text()
+
+
+def test_a_missing_directory_is_to_be_made(ca, tmp_path):
+    ended = run_cli("ca", "bundle", ca, "--system", "none", "--out", tmp_path / "none" / "x.pem")
+    assert ended.returncode == 1 and "make its directory first" in ended.stderr
+
+
 # --- env -----------------------------------------------------------------------------------------
 WANTED = {
     **{name: "http://127.0.0.1:19080"
@@ -164,6 +176,13 @@ def test_env_as_a_file_of_lines():
     lines = dict(line.split("=", 1) for line in shown("dotenv").splitlines())
     assert lines["HTTPS_PROXY"] == "http://127.0.0.1:19080"
     assert json.loads(lines["SSL_CERT_FILE"]) == "/etc/agent/it's ours.pem"
+
+
+def test_env_names_files_so_that_any_directory_will_do():
+    arguments = ["--bundle", "a/../ca.pem", "--java-trust-store", "t.jks", "--format", "json"]
+    variables = json.loads(done("env", *arguments))
+    assert variables["SSL_CERT_FILE"] == str(pathlib.Path.cwd() / "ca.pem")
+    assert f"trustStore={pathlib.Path.cwd() / 't.jks'}" in variables["JAVA_TOOL_OPTIONS"]
 
 
 def test_env_without_a_bundle_names_no_trust_and_still_clears_no_proxy():

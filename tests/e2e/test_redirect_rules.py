@@ -14,6 +14,7 @@ from support.recourse import BINARY, WAIT_MAX, run_cli
 WHY_NOT = why_not()
 pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
 OTHER_UID = 61234
+PORTS = (53, 80, 443, 853, 8080)
 LANDED, PASSED, REFUSED = "at Recourse's port", "at the tool", "refused"
 
 
@@ -29,7 +30,7 @@ def redirect(pod, *arguments, uid=None):
 
 def install(pod, *arguments):
     done = redirect(pod, "install", *arguments)
-    assert done.returncode == 0 and done.stdout.startswith("installed: "), done
+    assert done.returncode == 0 and done.stdout.startswith("installed: connections to "), done
 
 
 PROBE = """
@@ -69,7 +70,7 @@ def landing(pod):
             except OSError:
                 return
 
-    pod.tool(*(f"{host}:{port}" for host in (TOOLS, f"[{TOOLS6}]") for port in (80, 443, 8080)))
+    pod.tool(*(f"{host}:{port}" for host in (TOOLS, f"[{TOOLS6}]") for port in PORTS))
     listeners = pod.inside(listen)
     threads = [threading.Thread(target=serve, args=(one,)) for one in listeners]
     for thread in threads:
@@ -148,6 +149,8 @@ def test_only_what_is_listed_is_redirected_and_never_recourse_itself(pod, landin
     assert [landing(host, port, OWN_UID) for port in (80, 443, 8080)] == [PASSED] * 3
     install(pod, "--ports", "all", "--exclude-ports", "443")
     assert [landing(host, port) for port in (80, 443, 8080)] == [LANDED, PASSED, LANDED]
+    install(pod, "--ports", "all")
+    assert [landing(host, port) for port in PORTS] == [PASSED, LANDED, LANDED, PASSED, LANDED]
     install(pod, "--exclude-cidrs", f"{host}")
     assert [landing(host, port) for port in (80, 443)] == [PASSED, PASSED]
     install(pod, "--uid", OTHER_UID)

@@ -41,7 +41,7 @@ table inet recourse {
     ip daddr 10.0.0.0/8 return
     ip6 daddr fd00::/8 return
     ip daddr 192.0.2.7 return
-    tcp dport { 22, 5432 } return
+    tcp dport { 22, 53, 853, 5432 } return
     meta l4proto tcp redirect to :15001
   }
   chain quic {
@@ -55,7 +55,17 @@ table inet recourse {
   }
 }
 )");
-  EXPECT_EQ(WordsForRedirected(rules), "every TCP port but 22, 5432");
+  EXPECT_EQ(WordsForRedirected(rules), "every TCP port but 22, 53, 853, 5432");
+}
+
+TEST(RedirectRulesTest, EveryPortIsNotThoseOfDnsAndListedOnesAre) {
+  RedirectRules every, listed;
+  every.ports = {};
+  listed.ports = {53, 853};
+  EXPECT_NE(RenderRedirectRules(every).find("tcp dport { 53, 853 } return"), std::string::npos);
+  EXPECT_NE(RenderRedirectRules(listed).find("tcp dport { 53, 853 } redirect"), std::string::npos);
+  EXPECT_EQ(WordsForRedirected(every), "every TCP port but 53, 853");
+  EXPECT_EQ(WordsForRedirected(listed), "TCP ports 53, 853");
 }
 
 TEST(RedirectRulesTest, QuicIsLeftAloneWhereHttpsIs) {
