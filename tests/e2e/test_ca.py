@@ -10,7 +10,9 @@ import subprocess
 import pytest
 import yaml
 
-from support.recourse import WAIT_MAX, run_cli
+from support.certificates import Maker
+from support.interception import Lab
+from support.recourse import WAIT_MAX, NotReady, run_cli
 
 SYSTEM = "/etc/ssl/certs/ca-certificates.crt"
 TRUSTED = [
@@ -124,6 +126,31 @@ def test_the_form_goes_by_the_name_of_the_file_unless_told(ca, tmp_path):
 def test_a_missing_directory_is_to_be_made(ca, tmp_path):
     ended = run_cli("ca", "bundle", ca, "--system", "none", "--out", tmp_path / "none" / "x.pem")
     assert ended.returncode == 1 and "make its directory first" in ended.stderr
+
+
+# --- run -----------------------------------------------------------------------------------------
+def spoil(lab, what):
+    """Arguments of `run`, and what it says of them."""
+    if what == "bundle":
+        return ["--ca-bundle", lab.directory / "none" / "ca.pem"], "make its directory first"
+    if what == "system":
+        return ["--ca-system", lab.directory / "nope"], "--ca-system: cannot open"
+    assert run_cli("ca", "init", lab.ca).returncode == 0
+    if what == "open key":
+        (lab.ca / "ca.key").chmod(0o644)
+        return [], "ca.key is open to every user"
+    shutil.copy(Maker(lab.directory / "company", "Company CA").cert, lab.ca / "ca.crt")
+    return [], "--ca: "
+
+
+@pytest.mark.parametrize("what", ["bundle", "system", "open key", "foreign certificate"])
+def test_files_of_the_command_line_that_cannot_be_used_end_it_with_2(tmp_path, what):
+    lab = Lab(tmp_path)
+    arguments, said = spoil(lab, what)
+    lab.recourse.arguments += map(str, arguments)
+    with lab.backend, lab.blind, pytest.raises(NotReady) as raised:
+        lab.recourse.start()
+    assert "exit 2" in str(raised.value) and said in str(raised.value)
 
 
 # --- env -----------------------------------------------------------------------------------------

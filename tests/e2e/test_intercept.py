@@ -386,30 +386,6 @@ def test_a_policy_that_intercepts_does_not_start_without_a_ca(tmp_path):
     assert "exit 3" in str(raised.value) and "--ca DIR" in str(raised.value)
 
 
-def spoil(lab, what):
-    """Arguments of `run`, and what it says of them."""
-    if what == "bundle":
-        return ["--ca-bundle", lab.directory / "none" / "ca.pem"], "make its directory first"
-    if what == "system":
-        return ["--ca-system", lab.directory / "nope"], "--ca-system: cannot open"
-    assert run_cli("ca", "init", lab.ca).returncode == 0
-    if what == "open key":
-        (lab.ca / "ca.key").chmod(0o644)
-        return [], "ca.key is open to every user"
-    shutil.copy(Maker(lab.directory / "company", "Company CA").cert, lab.ca / "ca.crt")
-    return [], "--ca: "
-
-
-@pytest.mark.parametrize("what", ["bundle", "system", "open key", "foreign certificate"])
-def test_files_of_the_command_line_that_cannot_be_used_end_it_with_2(tmp_path, what):
-    lab = Lab(tmp_path)
-    arguments, said = spoil(lab, what)
-    lab.recourse.arguments += map(str, arguments)
-    with lab.backend, lab.blind, pytest.raises(NotReady) as raised:
-        lab.recourse.start()
-    assert "exit 2" in str(raised.value) and said in str(raised.value)
-
-
 def test_a_policy_that_begins_to_intercept_is_refused_without_a_ca(tmp_path):
     with Lab(tmp_path, intercept=False, with_ca=False) as lab:
         before = json.loads(lab.recourse.cli("policy", "status", "--json").stdout)["version"]
