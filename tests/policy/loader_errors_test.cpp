@@ -404,15 +404,6 @@ TEST(LoaderErrorsTest, AnUndoNeedsNoHumanAndNoUndo) {
       LoadPolicyText("p.yaml", WithTool("    undo: { request: \"POST /t/{path.id}\" }\n")).ok());
 }
 
-TEST(LoaderErrorsTest, AnApprovalWithoutAnyBackendIsOneErrorAmongOthers) {
-  ExpectRows({
-      {"version: 1\ntools:\n  t: { match: POST b /t, effect: write, undo: none, approval: { by: a "
-       "} "
-       "}\n",
-       "no backend is called 'b'"},
-  });
-}
-
 TEST(LoaderErrorsTest, ReadsHaveNoWordsOfWrites) {
   const std::string yaml =
       "version: 1\nbackends: { b: { url: \"http://b\" } }\ntools:\n"

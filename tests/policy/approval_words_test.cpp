@@ -1,4 +1,4 @@
-// What the policy says about suspected duplicates.
+// What the policy says about approval, and about suspected duplicates.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,6 +21,13 @@ LoadedPolicy With(const std::string& lines) {
 }
 
 constexpr const char* kSuspected = "    approval: { by: a, when: suspected }\n";
+
+TEST(ApprovalWordsTest, WithoutAnyBackendItIsOneErrorAmongOthers) {
+  const auto loaded = LoadPolicyText("p.yaml",
+                                     "version: 1\ntools:\n  t: { match: POST b /t, effect: write, "
+                                     "undo: none, approval: { by: a } }\n");
+  EXPECT_THAT(ProblemsOf(loaded), HasSubstr("no backend is called 'b'"));
+}
 
 TEST(SuspectedWordsTest, OneWordOrAListOfItAsksAboutSuspectedDuplicatesAlone) {
   for (const std::string word : {"suspected", "[ suspected ]"}) {
