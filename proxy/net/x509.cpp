@@ -44,7 +44,9 @@ bool SetTime(ASN1_TIME* out, WallTime when) {
 WallTime TimeOf(const ASN1_TIME* time) {
   std::tm parts{};
   if (ASN1_TIME_to_tm(time, &parts) != 1) return {};
-  return std::chrono::system_clock::from_time_t(::timegm(&parts));
+  // What has no end says 9999, which WallTime cannot; two of these can be subtracted.
+  constexpr std::time_t kFirst = 0, kLast = 8'000'000'000;  // 1970, 2223
+  return std::chrono::system_clock::from_time_t(std::clamp(::timegm(&parts), kFirst, kLast));
 }
 
 // What OpenSSL's configuration language would read as more than a name.

@@ -38,7 +38,7 @@ FileResult<void> MakeCertificate(const std::string& directory, const CaWish& wis
 }
 
 bool IsEnding(const PodCa& ca, WallTime now) {
-  return (ca.end() - now) * limits::kRenewalPart < ca.end() - ca.begin();
+  return ca.end() - now < (ca.end() - ca.begin()) / limits::kRenewalPart;
 }
 
 std::string FirstForbidden(const PodCa& ca, const CaWish& wish) {
