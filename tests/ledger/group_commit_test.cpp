@@ -129,6 +129,7 @@ TEST_F(GroupCommitTest, AnOrderDoesNotWaitForEverAndItsRowComesLater) {
     EXPECT_NE(late.error().detail().find("has not confirmed its row"), std::string::npos);
   }
   control_.Release();
+  ASSERT_TRUE(blocker->Get(executor_));
   ASSERT_TRUE(ledger_->RecordOrder(order));
   const auto rows = ledger_->Rows(0, ledger_->Stats().last_id, 100);
   ASSERT_TRUE(rows);
