@@ -29,12 +29,14 @@ ANSWER = json.dumps({"id": "ref-of-the-answer", "text": SECRET_ANSWER})
 @pytest.fixture(scope="module")
 def verifier(tmp_path_factory):
     text = (ROOT / "filters/ledger/README.md").read_text()
-    (code,) = re.findall(r"```python\n(.*?verify\.py.*?)```", text, re.S)
-    file = tmp_path_factory.mktemp("verifier") / "verify.py"
-    file.write_text(code)
+    chain, head = re.findall(r"```python\n(.*?)```", text, re.S)
+    assert "verify.py EXPORT" in chain and len(chain.splitlines()) <= 20
+    directory = tmp_path_factory.mktemp("verifier")
 
     def run(lines, *more):
-        export = file.with_name("export.ndjson")
+        file = directory / "verify.py"
+        file.write_text(chain + head if more else chain)
+        export = directory / "export.ndjson"
         export.write_bytes(b"".join(lines))
         arguments = [sys.executable, "-I", file, export, *more]
         done = subprocess.run(arguments, capture_output=True, text=True, timeout=WAIT_MAX)
