@@ -200,7 +200,7 @@ Task<void> ApprovalRunner::Send(Event approved) {
              !read) {
     co_return co_await Delay(approved, std::move(read.error()));
   } else {
-    entries_[operation].obstacle.clear();
+    if (const auto at = entries_.find(operation); at != entries_.end()) at->second.obstacle.clear();
     (*context)->executor = &parts_.executor;
     (*context)->timer = &parts_.timer;
     const auto outcome = co_await parts_.send(**context);
