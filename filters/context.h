@@ -53,6 +53,7 @@ class RequestContext {
   bool is_traced = false;        // its spans are kept
   Executor* executor = nullptr;  // of the flow's I/O thread
   Timer* timer = nullptr;
+  InterimSink* interim = nullptr;  // the MCP client that waits; nullptr: nobody does
 
   // Set by whoever sends what a human approved; the chain then begins with `idempotency`.
   std::uint64_t approved = 0;  // the operation

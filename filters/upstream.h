@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string_view>
 
 #include "policy/policy.h"
 #include "proxy/base/clock.h"
@@ -11,12 +13,34 @@
 
 namespace recourse {
 
+// What the final JSON-RPC message of an MCP server says about its call (agents.md 6.17).
+enum class McpKind : std::uint8_t {
+  kResult,         // done
+  kToolError,      // `isError`: the tool failed
+  kRefused,        // an error that proves that nothing was executed
+  kError,          // any other error: it tells nothing
+  kInputRequired,  // not executed yet: the client is to answer questions first
+  kTask,           // taken on, not done yet
+};
+
 // A backend's answer to one attempt, read whole up to its cap.
 struct Answer {
   HttpResponse response;
   bool body_complete = true;  // framing says so; an answer that ends with the connection is not
   bool until_close = false;   // incomplete only because nothing but a clean close framed it (F18)
   bool over_cap = false;      // the body was larger than answer_bytes_max; body holds the start
+  // Set: the body is that message as application/json, without its id, whatever it came in.
+  std::optional<McpKind> mcp;
+};
+
+// Takes the messages that an MCP server sends before its answer: progress, logs, requests to the
+// client. One thread.
+class InterimSink {
+ public:
+  virtual ~InterimSink() = default;
+  // `event` is a whole server-sent event as it came, with its blank line. Bounded by the client's
+  // pace; what the client does not take is dropped.
+  virtual Task<void> Pass(std::string_view event) = 0;
 };
 
 // One fresh connection to a backend, being opened or open. Belongs to one I/O thread.
@@ -27,6 +51,11 @@ class UpstreamConnection {
   virtual Task<Result<void>> Connected() = 0;
   // The address that it leads to, after Connected(); for the access log.
   virtual std::string_view Peer() const { return {}; }
+  // Before Exchange; MCP servers only. `sink` outlives the exchange.
+  virtual void PassInterimTo(InterimSink* sink) { (void)sink; }
+  // The same, for requests of Recourse's own (undo, settle, what was approved or is sent again):
+  // the MCP session that they name may be gone, and another one may be opened for them.
+  virtual void MayOpenSession() {}
   // Sends the request and reads the answer, then closes. Call once, after Connected().
   // On failure error().delivery() is the truth about what was sent: kNotSent only if the kernel
   // took no byte of the request, or if the backend said that its TLS handshake with us has failed.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "policy/authority.h"
 #include "policy/draft.h"
@@ -145,8 +146,8 @@ bool ReadIntercept(MapReader& map, const Backend& backend) {
 }
 
 Backend ReadBackend(MapReader& map, TlsFiles files) {
-  static constexpr std::pair<std::string_view, std::string_view> kProtocols[] = {{"http", "http"},
-                                                                                 {"mcp", "mcp"}};
+  static constexpr std::pair<std::string_view, bool> kProtocols[] = {{"http", false},
+                                                                     {"mcp", true}};
   Backend backend;
   if (const YamlNode* url = map.Need("url", kUrlHelp)) {
     const auto text = ReadText(*url, map.KeyOf("url"), map.problems());
@@ -164,9 +165,14 @@ Backend ReadBackend(MapReader& map, TlsFiles files) {
                          "accepted: the name of a header field that carries a key, such as "
                          "Idempotency-Key");
   }
-  backend.protocol = map.OneOf("protocol", kProtocols).value_or("http");
+  backend.is_mcp = map.OneOf("protocol", kProtocols).value_or(false);
+  if (backend.is_mcp) {
+    // The url is the server's one endpoint, for agents too.
+    backend.mcp_path = std::exchange(backend.base_path, {});
+    if (backend.mcp_path.empty()) backend.mcp_path = "/";
+  }
   backend.trust_annotations = map.Bool("trust_annotations").value_or(false);
-  if (backend.trust_annotations && backend.protocol != "mcp") {
+  if (backend.trust_annotations && !backend.is_mcp) {
     map.problems().Error(map.PlaceOf("trust_annotations"), map.KeyOf("trust_annotations"),
                          "only a backend with `protocol: mcp` has annotations");
   }

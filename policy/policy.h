@@ -28,6 +28,9 @@ enum class AcrossTraces : std::uint8_t { kIfUnanswered, kNever, kAlways, kAsk };
 enum class Repeatable : std::uint8_t { kNo, kYes, kByKey };
 enum class BreaksFlow : std::uint8_t { kNever, kOnFailure, kOnUnknown };
 enum class OnDeadline : std::uint8_t { kUndo, kKeep, kAsk };
+// What an MCP tool's own failure (`isError`) proves: that it may have had effects all the same, or
+// that it had none.
+enum class OnError : std::uint8_t { kUnknown, kNotExecuted };
 
 // How far a key reaches (design 4).
 struct ScopeRule {
@@ -86,13 +89,14 @@ struct Backend {
   std::string scheme;  // http or https
   std::string host;    // lower case, without brackets
   std::uint16_t port = 0;
-  std::string base_path;           // "" or "/mcp"; put before every path sent upstream
+  std::string base_path;           // "" or "/api"; put before every path sent upstream
   std::string authority;           // for the Host field: host[:port], default port left out
   std::vector<std::string> hosts;  // further authorities; without a port: any port
   std::string key_header;          // empty: the backend knows no key
-  std::string protocol = "http";   // http or mcp
-  bool trust_annotations = false;
-  std::optional<Millis> timeout;  // unset: the lane's default
+  bool is_mcp = false;             // `protocol: mcp`
+  std::string mcp_path;            // of an MCP server: the url's path, for agents too; "/" at least
+  bool trust_annotations = false;  // MCP: believe what the server says about its tools
+  std::optional<Millis> timeout;   // unset: the lane's default
   Millis connect_timeout = limits::kConnectTimeout;
   AddressRules addresses;  // that the host may lead to, checked at every connection
   std::string tls_ca_file, tls_client_cert, tls_client_key;
@@ -107,6 +111,8 @@ struct Tool {
   std::size_t backend = 0;            // index into Policy::backends
   std::vector<std::string> methods;   // {"*"}: any
   std::vector<std::string> patterns;  // "/orders/{id}", "/files/**"
+  // Of an MCP server's tools, in place of methods and patterns: names, and globs such as "read_*".
+  std::vector<std::string> mcp_names;
   Effect effect = Effect::kWrite;
 
   // Read tools only: protocols that a GET may switch to, in lower case.
@@ -130,6 +136,7 @@ struct Tool {
   std::vector<Condition> success_when;    // over the answer; all must hold
   std::vector<Condition> failed_when;     // over a 2xx answer; one that holds proves a refusal
   StatusSet not_executed;                 // statuses that prove the backend did nothing
+  OnError on_error = OnError::kUnknown;   // MCP only
   std::vector<std::string> keep_headers;  // kept beside the standard ones, with the policy's own
   std::vector<Selector> redact;           // values there never reach the ledger
   Millis failed_ttl = limits::kFailedTtl;

@@ -219,7 +219,7 @@ void CheckWindow(Draft& draft, std::size_t index) {
 void WarnAboutBackend(Draft& draft, std::size_t index) {
   const Backend& backend = draft.policy.backends[index];
   const std::string key = "backends." + backend.name;
-  if (backend.protocol == "mcp") {
+  if (backend.is_mcp) {
     draft.problems.Warn(draft.backend_places[index], key,
                         "mcp is checked but not spoken yet: its calls are judged as plain HTTP");
   }

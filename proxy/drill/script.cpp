@@ -274,7 +274,7 @@ void Maker::MakeRefusal() {
 }
 
 std::expected<ScriptedCall, std::string> Maker::Make() {
-  if (call_.backend->protocol == "mcp") return std::unexpected("its backend speaks mcp");
+  if (call_.backend->is_mcp) return std::unexpected("its backend speaks mcp");
   if (std::string why = MakeRequest(); !why.empty()) return std::unexpected(std::move(why));
   if (std::string why = MakeAnswer(); !why.empty()) return std::unexpected(std::move(why));
   MakeRefusal();

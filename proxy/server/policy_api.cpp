@@ -23,7 +23,7 @@ void AppendBackend(std::string& out, const Backend& backend) {
   json.Text("url", backend.scheme + "://" + backend.authority + backend.base_path);
   json.Texts("hosts", backend.hosts);
   json.TextIfAny("key_header", backend.key_header);
-  json.Text("protocol", backend.protocol);
+  json.Text("protocol", backend.is_mcp ? "mcp" : "http");
   if (backend.timeout) json.Number("timeout_ms", backend.timeout->count());
 }
 

@@ -1,0 +1,36 @@
+// What an MCP server answers, as the ledger keeps it, and as agents get it (agents.md 3, 6.17 to
+// 6.20). Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "filters/upstream.h"
+#include "policy/policy.h"
+#include "proxy/base/json.h"
+
+namespace recourse {
+
+// True for a response, as opposed to a request or a notification of the server. `id` as in
+// McpRequest: only the response with that id; empty: any.
+bool IsMcpResponse(const Json& message, std::string_view id);
+
+// The kind of a response, and its text without id: {"jsonrpc":"2.0","result":{...}}.
+struct McpFinal {
+  McpKind kind = McpKind::kError;
+  std::string message;
+};
+McpFinal ReadMcpFinal(const Json& response, std::string_view text);
+
+// `message` of an McpFinal as the response to `id`.
+std::string WithMcpId(std::string_view message, std::string_view id);
+
+// What `answer.body#` of the policy reads: structuredContent, else the first text content when that
+// is a JSON object or array. nullopt: neither.
+std::optional<Json> McpToolOutput(const Json& message);
+
+// The words of a failure: the first text content of an `isError`, or the error's message; bounded.
+std::string McpFailureText(const Json& message);
+
+}  // namespace recourse

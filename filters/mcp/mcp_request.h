@@ -1,0 +1,61 @@
+// A message of an MCP client as its policy needs it (agents.md 6, 11 to 14). Pure.
+//
+// The body alone decides what a call is. The header fields of the modern protocol are a hint for
+// others on the way, and one that says something else than the body is refused.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "proxy/base/http_message.h"
+#include "proxy/base/json.h"
+
+namespace recourse {
+
+// The wire of up to 2025-11-25 (sessions, a GET stream) and of 2026-07-28 (each call is one POST).
+enum class McpEra : std::uint8_t { kLegacy, kModern };
+
+inline constexpr std::string_view kModernMcp = "2026-07-28";
+
+struct McpRequest {
+  enum class Kind : std::uint8_t {
+    kToolCall,  // tools/call: its tool decides
+    kRead,      // initialize, ping, tools/list, resources/read, ...
+    kWrite,     // tasks/update, tasks/cancel, and every method that is not known
+    kPass,      // a notification, or a response to a request of the server
+  };
+  Kind kind = Kind::kWrite;
+  McpEra era = McpEra::kLegacy;
+  std::string id;             // as it came: `7`, `"a"`; empty: no answer is expected
+  std::string method;         // empty: a response
+  std::string tool;           // params.name of tools/call
+  Json arguments;             // params.arguments; an empty object when there are none
+  std::string request_state;  // params.requestState; empty: none
+  std::string traceparent;    // params._meta.traceparent
+  std::string intent;         // params._meta["dev.recourse/intent"]
+};
+
+// Why a body is no message that can be passed on, as JSON-RPC says it.
+struct McpRefusal {
+  int status = 400;
+  int code = -32600;
+  std::string message;
+  std::string id = "null";  // as it came, when it could be read
+};
+
+// More than one: a batch. Refused: what is not JSON in one reading (-32700, or -32600 for a member
+// that is there twice), no JSON-RPC 2.0, an id that is neither text nor number, no or an empty tool
+// name, arguments that are no object, an empty batch, one of more than kMcpBatchMax messages, or a
+// batch with anything but kRead and kPass in it (-32600), a modern message whose Mcp-Method,
+// Mcp-Name or MCP-Protocol-Version field is there twice or says something else than its body
+// (-32020).
+std::expected<std::vector<McpRequest>, McpRefusal> ReadMcpRequest(const Headers& headers,
+                                                                  std::string_view body);
+
+// {"jsonrpc":"2.0","id":...,"error":{...}} of a refusal.
+std::string RefusalBody(const McpRefusal& refusal);
+
+}  // namespace recourse
