@@ -10,6 +10,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
+from support import npm  # noqa: E402
 from support.double import Double  # noqa: E402
 from support.policies import standard  # noqa: E402
 from support.recourse import BINARY, PATIENCE, Recourse  # noqa: E402
@@ -38,6 +39,13 @@ def proxy(double, tmp_path_factory):
         yield running
         assert running.running(), running.stderr()[-4000:]
         assert running.stop() == 0, running.stderr()[-4000:]
+
+
+@pytest.fixture(scope="session")
+def packages():
+    """The folder of the npm packages that the lock file pins; installed once per checkout."""
+    npm.install()
+    return npm.CLIENTS
 
 
 @pytest.fixture

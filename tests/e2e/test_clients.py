@@ -28,14 +28,6 @@ tools:
 """
 
 
-@pytest.fixture(scope="module")
-def packages():
-    """The npm packages of the lock file; installed once per checkout."""
-    if not (CLIENTS / "node_modules" / ".package-lock.json").exists():
-        subprocess.run(["npm", "ci"], cwd=CLIENTS, check=True, timeout=300, capture_output=True)
-    return CLIENTS
-
-
 class JsonServer:
     def __init__(self, directory):
         self.path = directory / "db.json"

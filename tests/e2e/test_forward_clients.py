@@ -2,7 +2,6 @@
 
 import http.client
 import os
-import pathlib
 import shutil
 import subprocess
 import time
@@ -16,17 +15,6 @@ from support.double import ServedPort
 from support.forward import TRACE, connect, hello, policy
 from support.recourse import WAIT_MAX, Recourse
 from support.secure import server_context
-
-
-CLIENTS = pathlib.Path(__file__).resolve().parent / "clients"
-
-
-@pytest.fixture(scope="module")
-def packages():
-    """The npm packages of the lock file; installed once per checkout."""
-    if not (CLIENTS / "node_modules" / ".package-lock.json").exists():
-        subprocess.run(["npm", "ci"], cwd=CLIENTS, check=True, timeout=300, capture_output=True)
-    return CLIENTS
 
 
 @pytest.fixture(scope="module")

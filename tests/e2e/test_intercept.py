@@ -54,12 +54,6 @@ ROWS = {
 }
 
 
-@pytest.fixture(scope="module")
-def packages():
-    if not (CLIENTS / "node_modules" / ".package-lock.json").exists():
-        subprocess.run(["npm", "ci"], cwd=CLIENTS, check=True, timeout=300, capture_output=True)
-
-
 def skip_what_is_missing(client):
     name = client.split(" ")[0]
     if name in ("httpx", "aiohttp") and not has(name):
