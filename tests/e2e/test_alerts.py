@@ -1,4 +1,4 @@
-"""The alert rules and the dashboard under helm/: valid, and about metrics that exist."""
+"""The alert rules and the dashboard of the chart: valid, and about metrics that exist."""
 
 import json
 import re
@@ -10,8 +10,8 @@ from support.prometheus import promtool
 from support.recourse import ROOT
 from test_metrics import table
 
-ALERTS = ROOT / "helm/alerts.yaml"
-DASHBOARD = ROOT / "helm/dashboard.json"
+ALERTS = ROOT / "helm/recourse/files/alerts.yaml"
+DASHBOARD = ROOT / "helm/recourse/files/dashboard.json"
 RULES = [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
 
 # A sample every minute, for an hour and a half; the clock of promtool begins at 0.

@@ -16,8 +16,8 @@ import links  # noqa: E402
 import rules  # noqa: E402
 
 CPP = (".h", ".cpp")
-CODE = CPP + (".py", ".sh", ".cmake", ".js", ".mjs", ".ts", ".txt")
-TEXT = CODE + (".md", ".json", ".yaml", ".yml", ".cfg", ".conf")
+CODE = CPP + (".py", ".sh", ".cmake", ".js", ".mjs", ".ts", "CMakeLists.txt")
+TEXT = CODE + (".txt", ".md", ".json", ".yaml", ".yml", ".cfg", ".conf")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"](?P<header>[^>"]+)[>"]', re.MULTILINE)
 SIZED = CPP + (".py", ".sh", ".js", ".mjs", ".ts")
 

@@ -1,0 +1,60 @@
+"""An agent that repeats itself: it places each order twice, as one does that got no answer.
+
+It knows its tool (SHOP) and nothing of Recourse; HTTP_PROXY, or the pod's network, leads there.
+"""
+
+import json
+import os
+import secrets
+import signal
+import threading
+import urllib.request
+
+ended = threading.Event()
+
+
+def call(method, path, trace, body=None):
+    """(whether Recourse replayed it, the answer)."""
+    request = urllib.request.Request(
+        os.environ["SHOP"] + path,
+        method=method,
+        data=json.dumps(body).encode() if body else None,
+        headers={
+            "Content-Type": "application/json",
+            "traceparent": f"00-{trace}-{secrets.token_hex(8)}-01",
+        },
+    )
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        is_replay = answer.headers.get("Idempotent-Replayed") == "true"
+        return is_replay, json.load(answer)
+
+
+def place_order():
+    """Raises AssertionError when the repeat made a second order."""
+    trace, cart = secrets.token_hex(16), f"cart-{secrets.token_hex(8)}"
+    order = {"customer": "ada", "cart": cart}
+    _, first = call("POST", "/orders", trace, order)
+    is_replay, second = call("POST", "/orders", trace, order)
+    _, found = call("GET", f"/orders?cart={cart}", trace)
+    assert first == second, f"two answers: {first}, {second}"
+    assert is_replay, "the repeat was not answered from the ledger: does it go through Recourse?"
+    assert len(found) == 1, f"one intent made {len(found)} orders"
+    print(f"asked twice, ordered once: {first['id']} (trace {trace})", flush=True)
+
+
+def main():
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    pause = float(os.environ.get("EVERY_SECONDS", "0"))
+    if not pause:
+        place_order()
+    while pause and not ended.is_set():
+        try:
+            place_order()
+        except OSError as error:
+            print("the shop cannot be reached:", error, flush=True)
+        ended.wait(pause)
+
+
+if __name__ == "__main__":
+    main()

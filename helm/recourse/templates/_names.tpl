@@ -1,0 +1,64 @@
+{{- /* Names, labels and checks that everything shares. */}}
+
+{{- define "recourse.fullname" -}}
+{{- .Values.fullnameOverride | default (printf "%s-recourse" .Release.Name) | trunc 50 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "recourse.labels" -}}
+{{ include "recourse.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- define "recourse.selectorLabels" -}}
+app.kubernetes.io/name: recourse
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+{{- end }}
+
+{{- define "recourse.image" -}}
+{{- with .Values.image }}
+{{- if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{- define "recourse.policyConfigMap" -}}
+{{- .Values.policy.existingConfigMap | default (printf "%s-policy" (include "recourse.fullname" .)) }}
+{{- end }}
+
+{{- define "recourse.policyFile" -}}
+/etc/recourse/policy/{{ .Values.policy.key }}
+{{- end }}
+
+{{- /* Bytes of the ledger: below the volume's, as an emptyDir over its limit is evicted. */}}
+{{- define "recourse.ledgerMax" -}}
+{{- if .Values.store.ledgerMax }}
+{{- .Values.store.ledgerMax }}
+{{- else }}
+{{- $size := .Values.store.size }}
+{{- $units := dict "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 }}
+{{- $number := regexFind "^[0-9]+" $size | int64 }}
+{{- div (mul $number (get $units (trimPrefix (toString $number) $size)) 8) 10 }}
+{{- end }}
+{{- end }}
+
+{{- /* What the schema cannot say. */}}
+{{- define "recourse.check" -}}
+{{- with .Values }}
+{{- if and .policy.inline .policy.existingConfigMap }}
+{{- fail "policy.inline and policy.existingConfigMap are both set: choose one of them" }}
+{{- end }}
+{{- if not (or .policy.inline .policy.existingConfigMap .demo.enabled) }}
+{{- fail "there is no policy: set policy.inline (--set-file policy.inline=policy.yaml) or policy.existingConfigMap" }}
+{{- end }}
+{{- if lt (int .terminationGracePeriodSeconds) (add .drainSeconds 10 | int) }}
+{{- fail (printf "terminationGracePeriodSeconds (%d) must be at least drainSeconds (%d) + 10: else the kubelet kills calls that still run" (int .terminationGracePeriodSeconds) (int .drainSeconds)) }}
+{{- end }}
+{{- if and (eq .store.type "existingClaim") (not .store.existingClaim) }}
+{{- fail "store.type is existingClaim: name the claim in store.existingClaim" }}
+{{- end }}
+{{- if and .demo.enabled (eq .store.type "existingClaim") (gt (int .demo.replicas) 1) }}
+{{- fail "store.existingClaim is one volume, and each pod needs a ledger of its own: set demo.replicas to 1, or store.type to pvc" }}
+{{- end }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,217 @@
+{{- /*
+The parts of a pod with the sidecar, for this chart's demo and for charts of yours that have this
+one as a dependency: {{ include "recourse.initContainers" .Subcharts.recourse | nindent 8 }}
+*/}}
+
+{{- /* Labels of the pod: by them PodMonitor and NetworkPolicy find it. */}}
+{{- define "recourse.podLabels" -}}
+recourse.dev/sidecar: {{ .Release.Name | quote }}
+{{- end }}
+
+{{- /* securityContext of the pod. A volume's root belongs to the group; what Recourse made below it stays private. */}}
+{{- define "recourse.podSecurityContext" -}}
+fsGroup: {{ .Values.runAs.group }}
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile: { type: RuntimeDefault }
+{{- end }}
+
+{{- define "recourse.terminationGracePeriodSeconds" -}}
+{{- .Values.terminationGracePeriodSeconds }}
+{{- end }}
+
+{{- /* securityContext of a container in the image of Recourse. */}}
+{{- define "recourse.containerSecurityContext" -}}
+runAsNonRoot: true
+runAsUser: {{ .Values.runAs.user }}
+runAsGroup: {{ .Values.runAs.group }}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: { drop: [ ALL ] }
+seccompProfile: { type: RuntimeDefault }
+{{- end }}
+
+{{- /* First of the pod's initContainers: those after them, and the agent, are served by Recourse. */}}
+{{- define "recourse.initContainers" -}}
+{{- include "recourse.check" . }}
+{{- if .Values.redirect.enabled }}
+{{- include "recourse.redirect" . }}
+{{ end }}
+{{- include "recourse.sidecar" . }}
+{{- end }}
+
+{{- define "recourse.redirect" -}}
+- name: recourse-redirect
+  image: {{ include "recourse.image" . }}
+  imagePullPolicy: {{ .Values.image.pullPolicy }}
+  args:
+    - redirect
+    - install
+    - --uid={{ .Values.runAs.user }}
+    - --port={{ .Values.ports.redirect }}
+    - --ports={{ .Values.redirect.ports }}
+    {{- with .Values.redirect.excludePorts }}
+    - --exclude-ports={{ . }}
+    {{- end }}
+    {{- with .Values.redirect.excludeCidrs }}
+    - --exclude-cidrs={{ . }}
+    {{- end }}
+  securityContext:
+    runAsNonRoot: false
+    runAsUser: 0
+    runAsGroup: 0
+    allowPrivilegeEscalation: false
+    readOnlyRootFilesystem: true
+    capabilities: { drop: [ ALL ], add: [ NET_ADMIN ] }
+    seccompProfile: { type: RuntimeDefault }
+  resources:
+    requests: { cpu: 10m, memory: 16Mi }
+    limits: { memory: 64Mi }
+  terminationMessagePolicy: FallbackToLogsOnError
+{{- end }}
+
+{{- define "recourse.sidecar" -}}
+- name: recourse
+  image: {{ include "recourse.image" . }}
+  imagePullPolicy: {{ .Values.image.pullPolicy }}
+  restartPolicy: Always
+  args:
+    - run
+    - --policy={{ include "recourse.policyFile" . }}
+    - --data=/var/lib/recourse/ledger
+    - --listen=127.0.0.1:{{ .Values.ports.proxy }}
+    - --admin=127.0.0.1:{{ .Values.ports.admin }}
+    - --probes={{ .Values.probesAddress }}:{{ .Values.ports.probes }}
+    - --drain-timeout={{ .Values.drainSeconds }}s
+    - --log-level={{ .Values.logLevel }}
+    - --ledger-max={{ include "recourse.ledgerMax" . }}
+    {{- with .Values.store.expectLedger }}
+    - --expect-ledger={{ . }}
+    {{- end }}
+    {{- if .Values.ledgerKeySecret }}
+    - --ledger-key-file=/run/secrets/recourse-ledger-key/keys
+    {{- end }}
+    {{- if .Values.admin.operatorsSecret }}
+    - --operators=/run/secrets/recourse-operators/operators.yaml
+    {{- end }}
+    {{- if .Values.redirect.enabled }}
+    - --redirect={{ .Values.ports.redirect }}
+    {{- end }}
+    {{- if .Values.interception.enabled }}
+    - --ca=/run/recourse/ca
+    - --ca-life={{ .Values.interception.life }}
+    - --ca-bundle=/run/recourse/trust/ca.pem
+    {{- if .Values.interception.java }}
+    - --ca-bundle=/run/recourse/trust/ca.jks
+    {{- end }}
+    {{- end }}
+    {{- range .Values.extraArgs }}
+    - {{ . | quote }}
+    {{- end }}
+  env:
+    # Also for `kubectl exec POD -c recourse -- recourse events list`.
+    - { name: RECOURSE_ADMIN, value: "127.0.0.1:{{ .Values.ports.admin }}" }
+    {{- if .Values.admin.tokenSecret }}
+    - { name: RECOURSE_ADMIN_TOKEN_FILE, value: /run/secrets/recourse-admin/token }
+    {{- end }}
+  ports:
+    - { name: recourse-probes, containerPort: {{ .Values.ports.probes }}, protocol: TCP }
+  startupProbe:
+    httpGet: { path: /ready, port: recourse-probes }
+    periodSeconds: 1
+    timeoutSeconds: 5
+    failureThreshold: {{ .Values.startup.seconds }}
+  livenessProbe:
+    httpGet: { path: /live, port: recourse-probes }
+    periodSeconds: 10
+    timeoutSeconds: 5
+    failureThreshold: 6
+  readinessProbe:
+    httpGet: { path: /ready, port: recourse-probes }
+    periodSeconds: 5
+    timeoutSeconds: 5
+  securityContext:
+    {{- include "recourse.containerSecurityContext" . | nindent 4 }}
+  {{- with .Values.resources }}
+  resources:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  terminationMessagePolicy: FallbackToLogsOnError
+  volumeMounts:
+    - { name: recourse-ledger, mountPath: /var/lib/recourse }
+    # The directory: a file that is mounted with subPath never changes.
+    - { name: recourse-policy, mountPath: /etc/recourse/policy, readOnly: true }
+    {{- if .Values.admin.tokenSecret }}
+    - { name: recourse-admin, mountPath: /run/secrets/recourse-admin, readOnly: true }
+    {{- end }}
+    {{- if .Values.admin.operatorsSecret }}
+    - { name: recourse-operators, mountPath: /run/secrets/recourse-operators, readOnly: true }
+    {{- end }}
+    {{- if .Values.ledgerKeySecret }}
+    - { name: recourse-ledger-key, mountPath: /run/secrets/recourse-ledger-key, readOnly: true }
+    {{- end }}
+    {{- range .Values.policySecrets }}
+    - { name: recourse-secret-{{ . }}, mountPath: /run/secrets/recourse/{{ . }}, readOnly: true }
+    {{- end }}
+    {{- if .Values.interception.enabled }}
+    - { name: recourse-ca, mountPath: /run/recourse/ca{{ if .Values.interception.caSecret }}, readOnly: true{{ end }} }
+    - { name: recourse-trust, mountPath: /run/recourse/trust }
+    {{- end }}
+{{- end }}
+
+{{- /* A Secret as a volume: its group, which is Recourse's, may read it. */}}
+{{- define "recourse.secretVolume" -}}
+- name: {{ .volume }}
+  secret: { secretName: {{ .secret }}, defaultMode: 0440 }
+{{- end }}
+
+{{- /* The pod's volumes. */}}
+{{- define "recourse.volumes" -}}
+- name: recourse-policy
+  configMap: { name: {{ include "recourse.policyConfigMap" . }} }
+{{- with .Values.store }}
+{{- if eq .type "emptyDir" }}
+- name: recourse-ledger
+  emptyDir: { sizeLimit: {{ .size }} }
+{{- else if eq .type "existingClaim" }}
+- name: recourse-ledger
+  persistentVolumeClaim: { claimName: {{ .existingClaim }} }
+{{- end }}
+{{- end }}
+{{- with .Values.admin.tokenSecret }}
+{{ include "recourse.secretVolume" (dict "volume" "recourse-admin" "secret" .) }}
+{{- end }}
+{{- with .Values.admin.operatorsSecret }}
+{{ include "recourse.secretVolume" (dict "volume" "recourse-operators" "secret" .) }}
+{{- end }}
+{{- with .Values.ledgerKeySecret }}
+{{ include "recourse.secretVolume" (dict "volume" "recourse-ledger-key" "secret" .) }}
+{{- end }}
+{{- range .Values.policySecrets }}
+{{ include "recourse.secretVolume" (dict "volume" (printf "recourse-secret-%s" .) "secret" .) }}
+{{- end }}
+{{- if .Values.interception.enabled }}
+{{- if .Values.interception.caSecret }}
+{{ include "recourse.secretVolume" (dict "volume" "recourse-ca" "secret" .Values.interception.caSecret) }}
+{{- else }}
+- name: recourse-ca
+  emptyDir: { medium: Memory, sizeLimit: 1Mi }
+{{- end }}
+- name: recourse-trust
+  emptyDir: { sizeLimit: 16Mi }
+{{- end }}
+{{- end }}
+
+{{- /* volumeClaimTemplates of a StatefulSet; nothing unless store.type is pvc. */}}
+{{- define "recourse.volumeClaimTemplates" -}}
+{{- if eq .Values.store.type "pvc" -}}
+- metadata:
+    name: recourse-ledger
+  spec:
+    accessModes: [ {{ .Values.store.accessMode }} ]
+    {{- with .Values.store.storageClass }}
+    storageClassName: {{ . }}
+    {{- end }}
+    resources:
+      requests: { storage: {{ .Values.store.size }} }
+{{- end }}
+{{- end }}

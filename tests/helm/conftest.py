@@ -1,0 +1,6 @@
+"""Makes chart.py importable, whatever directory pytest was started in."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))

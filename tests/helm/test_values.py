@@ -1,0 +1,195 @@
+"""Values: typos are refused with words that help, and each value does what its comment says."""
+
+import json
+import re
+
+import chart_readme
+import pytest
+import yaml
+from chart import CASES, CHART, HERE, ROOT, Refused, render, rendered
+from test_objects import argument
+
+VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
+README = CHART / "README.md"
+SCHEMA = json.loads((CHART / "values.schema.json").read_text())
+
+
+@pytest.mark.parametrize("values,said", [
+    ({"polcy": {}}, "Additional property polcy is not allowed"),
+    ({"store": {"tpye": "pvc"}}, "store: Additional property tpye is not allowed"),
+    ({"metrics": {"podMonitor": {"enable": True}}}, "Additional property enable is not allowed"),
+    ({"store": {"type": "nfs"}}, "store.type: store.type must be one of the following"),
+    ({"store": {"size": "4GB"}}, "store.size: Does not match pattern"),
+    ({"redirect": {"enabled": "yes"}}, "redirect.enabled: Invalid type. Expected: boolean"),
+    ({"ports": {"proxy": 80}}, "ports.proxy: Must be greater than or equal to 1024"),
+    ({"image": {"digest": "latest"}}, "image.digest: Does not match pattern"),
+    ({"extraArgs": ["threads=2"]}, "extraArgs.0: Does not match pattern"),
+    ({"demo": {"enabled": False}}, "there is no policy: set policy.inline"),
+    ({"policy": {"inline": "version: 1", "existingConfigMap": "mine"}}, "choose one of them"),
+    ({"drainSeconds": 55}, "must be at least drainSeconds (55) + 10"),
+    ({"store": {"type": "existingClaim"}}, "name the claim in store.existingClaim"),
+    ({"store": {"type": "existingClaim", "existingClaim": "one"}, "demo": {"replicas": 2}},
+     "each pod needs a ledger of its own"),
+])  # fmt: skip
+def test_what_cannot_be_meant_is_refused_with_the_reason(values, said):
+    with pytest.raises(Refused, match=re.escape(said)):
+        render(values)
+
+
+def test_a_typo_is_refused_where_the_chart_is_a_dependency_too():
+    with pytest.raises(Refused, match="Additional property tpye is not allowed"):
+        render({"recourse": {"store": {"tpye": "pvc"}}}, chart=HERE / "parent", subchart=CHART)
+
+
+def walk(schema, values, path=""):
+    """(path, schema, value) of every value that has a default."""
+    for key, value in values.items():
+        here = f"{path}.{key}" if path else key
+        below = schema["properties"][key]
+        yield here, below, value
+        if isinstance(value, dict) and "properties" in below:
+            yield from walk(below, value, here)
+
+
+def closed(schema, path=""):
+    """Paths of the objects that take any key although they list some."""
+    for key, below in schema.get("properties", {}).items():
+        yield from closed(below, f"{path}.{key}")
+    if "properties" in schema and schema.get("additionalProperties") is not False:
+        yield path
+
+
+def test_schema_and_values_know_the_same_words_and_no_other():
+    assert list(closed(SCHEMA)) == []
+    found = dict((path, schema) for path, schema, _ in walk(SCHEMA, VALUES))
+    for path, schema in found.items():
+        below = set(schema.get("properties", {}))
+        named = {one.rpartition(".")[2] for one in found if one.rpartition(".")[0] == path}
+        assert below == named, f"{path}: a value without default, or a default without schema"
+    assert set(SCHEMA["properties"]) - {"global"} == set(VALUES)
+
+
+def text_of_templates():
+    paths = (CHART / "templates").rglob("*")
+    return "\n".join(path.read_text() for path in paths if path.is_file())
+
+
+def test_no_value_is_dead():
+    text = text_of_templates()
+    for path, schema, value in walk(SCHEMA, VALUES):
+        if not (isinstance(value, dict) and "properties" in schema):
+            name = path.rpartition(".")[2]
+            whole = "." + path.split(".", 1)[0]  # `resources` is printed as a whole
+            assert re.search(rf"\.{name}\b", text) or f"with .Values{whole} }}}}" in text, path
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_case_is_complete_and_says_nothing_unfinished(case):
+    out = rendered(case)
+    for wrong in ("<no value>", "<nil>", "%!", "map["):
+        assert wrong not in out.text + out.notes, wrong
+    assert not re.search(r"[ \t]$", out.notes, re.MULTILINE)
+
+
+def test_the_notes_tell_the_next_command_and_warn():
+    default, volatile, durable, library = (
+        rendered(f"{name}-values").notes for name in ("default", "volatile", "durable", "library")
+    )
+    assert "create secret generic shop-recourse-admin" in default
+    assert "--set admin.tokenSecret=shop-recourse-admin" in default
+    assert "helm -n agents test shop" in default and "store.expectLedger=1" in default
+    assert "WARNING: store.type is emptyDir" in volatile and "AGAIN" in volatile
+    assert "-c recourse -- recourse events list" in volatile
+    assert "port-forward shop-recourse-agent-0 19081" in volatile
+    assert "WARNING" not in default + library and "emptyDir" not in default + durable + library
+    assert "NetworkPolicy holds for whole pods" in durable
+    assert "does not serve monitoring.coreos.com/v1" in durable
+    with_operator = render(CHART / "ci/durable-values.yaml", api=["monitoring.coreos.com/v1"])
+    assert "does not serve" not in with_operator.notes
+    assert "ReadWriteOnce two pods on one node" in library
+    assert "Your own agents" in library
+    assert "## Your own agents" in (ROOT / "helm/README.md").read_text()
+
+
+def test_redirect_and_interception_are_off_unless_asked_for():
+    for case in ("default-values", "durable-values", "volatile-values"):
+        text = rendered(case).text
+        assert "NET_ADMIN" not in text and "recourse-redirect" not in text
+        assert "--redirect" not in text
+        assert "--ca" not in text and "SSL_CERT_FILE" not in text
+
+
+def test_redirect_excludes_the_user_that_the_sidecar_runs_as():
+    out = render({
+        "redirect": {"enabled": True, "ports": "all"},
+        "runAs": {"user": 20001, "group": 20002},
+        "ports": {"redirect": 29083},
+    })
+    for _, pod, sidecar in out.sidecar_pods():
+        install = pod["spec"]["initContainers"][0]
+        assert install["args"] == ["redirect", "install", "--uid=20001", "--port=29083",
+                                   "--ports=all"]  # fmt: skip
+        assert sidecar["securityContext"]["runAsUser"] == 20001
+        assert pod["spec"]["securityContext"]["fsGroup"] == 20002
+        assert argument(sidecar, "--redirect") == "29083"
+        names = {one["name"] for one in pod["spec"]["containers"][0]["env"]}
+        assert not names & {"HTTP_PROXY", "NO_PROXY"}, "the kernel leads them"
+
+
+def test_interception_makes_a_ca_in_memory_and_shows_agents_its_bundle_alone():
+    for _, pod, sidecar in rendered("redirect-values").sidecar_pods():
+        volumes = {one["name"]: one for one in pod["spec"]["volumes"]}
+        assert volumes["recourse-ca"]["emptyDir"]["medium"] == "Memory"
+        mounts = {one["name"]: one["mountPath"] for one in sidecar["volumeMounts"]}
+        assert argument(sidecar, "--ca") == mounts["recourse-ca"]
+        bundles = [one.partition("=")[2] for one in sidecar["args"] if "--ca-bundle=" in one]
+        assert [one.rpartition("/")[0] for one in bundles] == [mounts["recourse-trust"]] * 2
+        agent = pod["spec"]["containers"][0]
+        environment = {one["name"]: one["value"] for one in agent["env"]}
+        assert environment["SSL_CERT_FILE"] == bundles[0]
+        assert f"trustStore={bundles[1]} " in environment["JAVA_TOOL_OPTIONS"]
+        (trust,) = [one for one in agent["volumeMounts"] if one["name"] == "recourse-trust"]
+        assert trust == {"name": "recourse-trust", "mountPath": mounts["recourse-trust"],
+                         "readOnly": True}  # fmt: skip
+    for _, pod, _ in rendered("intercept-values").sidecar_pods():
+        volumes = {one["name"]: one for one in pod["spec"]["volumes"]}
+        assert volumes["recourse-ca"]["secret"]["secretName"] == "agents-ca"
+
+
+def test_an_image_is_named_by_its_digest_where_one_is_given():
+    ((_, _, sidecar), *_) = rendered("durable-values").sidecar_pods()
+    assert sidecar["image"].startswith("registry.example/platform/recourse@sha256:0123")
+    ((_, _, sidecar), *_) = rendered("default-values").sidecar_pods()
+    meta = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert sidecar["image"] == f"recourse:{meta['appVersion']}"
+    source = (ROOT / "CMakeLists.txt").read_text()
+    assert meta["appVersion"] == re.search(r"project\(\S+ VERSION ([\d.]+)", source).group(1)
+    assert meta["kubeVersion"] == ">=1.29.0-0", "older ones drop a sidecar's restartPolicy"
+
+
+def test_rendering_is_the_same_every_time():
+    assert render(CHART / "ci/durable-values.yaml").text == rendered("durable-values").text
+
+
+def test_the_readme_has_every_value_as_it_is():
+    assert chart_readme.renewed(README.read_text()) == README.read_text(), (
+        "run tests/helm/chart_readme.py"
+    )
+    told = {path for path, _, _ in chart_readme.rows()}
+    for path, schema, value in walk(SCHEMA, VALUES):
+        if not (isinstance(value, dict) and "properties" in schema):
+            assert any(path == one or path.startswith(one + ".") for one in told), path
+
+
+def test_the_lines_for_your_own_agents_are_those_of_a_chart_that_is_rendered():
+    chapter = (ROOT / "helm/README.md").read_text().partition("## Your own agents")[2]
+    shown = chapter.partition("```yaml\n")[2].partition("```")[0].splitlines()
+    real = (HERE / "parent/templates/agents.yaml").read_text().splitlines()
+    assert len(shown) > 15 and set(shown) <= set(real)
+
+
+def test_the_readme_tells_what_to_do_for_each_alert():
+    told = (ROOT / "helm/README.md").read_text()
+    rules = yaml.safe_load((CHART / "files/alerts.yaml").read_text())["groups"]
+    for rule in (one for group in rules for one in group["rules"]):
+        assert f"| {rule['alert']}" in told or f", {rule['alert']}" in told, rule["alert"]
