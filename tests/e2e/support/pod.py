@@ -128,9 +128,9 @@ class Pod:
             **options,
         )  # fmt: skip
 
-    def inside(self, function):
-        """What `function()` gives when its sockets are made in the agent's namespace."""
-        with open(f"/run/netns/{self.agent}", encoding="ascii") as namespace:
+    def inside(self, function, name=None):
+        """What `function()` gives when its sockets are made in the agent's namespace, or `name`."""
+        with open(f"/run/netns/{name or self.agent}", encoding="ascii") as namespace:
             box = {}
 
             def work():

@@ -1,0 +1,236 @@
+"""As much of a kubelet as it takes to run a rendered pod for real: its volumes, its containers in
+order, with their users, rights, read-only roots, mounts, variables and command lines, in the
+network of support/pod.py. Probes come from outside of the pod, as a kubelet's do.
+"""
+
+import contextlib
+import http.client
+import itertools
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from support.pod import AGENT, TOOLS, Pod
+from support.recourse import BINARY, STOP_MAX, WAIT_MAX
+
+NET_ADMIN = 12
+# What stands for an image: the programs of this machine, and no file of its own beside them.
+PROGRAMS = ["/usr", "/etc/ssl", "/etc/ld.so.cache", "/dev/null", "/dev/zero", "/dev/urandom"]
+LINKS = ["bin", "sbin", "lib", "lib64"]
+PATH = "/usr/sbin:/usr/bin"
+ENTRYPOINT = "/recourse"
+
+
+def write_volume(directory, files, mode, group):
+    """As the kubelet writes a ConfigMap or a Secret: links into a directory that is swapped."""
+    real = directory / "..2026_11_22"
+    real.mkdir(parents=True)
+    for name, text in files.items():
+        (real / name).write_text(text)
+        os.chown(real / name, 0, group)
+        os.chmod(real / name, mode)
+        (directory / name).symlink_to(f"..data/{name}")
+    (directory / "..data").symlink_to(real.name)
+
+
+class Node:
+    """Has a network for one pod at a time, and its disks: claims outlive pods."""
+
+    def __init__(self, directory, network, objects, secrets=None, config_maps=None):
+        self.directory, self.network = pathlib.Path(directory), network
+        self.config_maps = {one["metadata"]["name"]: one["data"] for one in objects
+                            if one["kind"] == "ConfigMap"}  # fmt: skip
+        self.config_maps.update(config_maps or {})
+        self.secrets = secrets or {}
+        self.numbers = itertools.count(1)
+        self.image = self.directory / "image"
+        self.make_image()
+
+    def make_image(self):
+        for name in (*LINKS, "proc", "etc"):
+            if name in LINKS:
+                self.image.mkdir(exist_ok=True)
+                (self.image / name).symlink_to(f"usr/{name}")
+            else:
+                (self.image / name).mkdir()
+        for name in ("hosts", "nsswitch.conf"):
+            shutil.copy(self.network.etc / name, self.image / "etc" / name)
+
+    def claim(self, name, group):
+        """A formatted disk whose root belongs to the pod's group; the same for the same name."""
+        path = self.directory / "claims" / name
+        if not path.exists():
+            path.mkdir(parents=True)
+            os.chown(path, 0, group)
+            os.chmod(path, 0o2775)
+        return path
+
+    def volumes(self, name, pod, templates):
+        """{name: directory} of a new pod's volumes."""
+        group = pod["spec"].get("securityContext", {}).get("fsGroup", 0)
+        home = self.directory / f"pod-{next(self.numbers)}"
+        made = {one["metadata"]["name"]: self.claim(f"{one['metadata']['name']}-{name}", group)
+                for one in templates}  # fmt: skip
+        for volume in pod["spec"].get("volumes", []):
+            path = made[volume["name"]] = home / volume["name"]
+            if "configMap" in volume:
+                write_volume(path, self.config_maps[volume["configMap"]["name"]], 0o644, group)
+            elif "secret" in volume:
+                secret = volume["secret"]
+                write_volume(path, self.secrets[secret["secretName"]], secret["defaultMode"], group)
+            elif "emptyDir" in volume:
+                path.mkdir(parents=True)
+                os.chown(path, 0, group)
+                os.chmod(path, 0o2777)
+            else:
+                wanted = volume["persistentVolumeClaim"]["claimName"]
+                made[volume["name"]] = self.claim(wanted, group)
+        return made
+
+    def start(self, container, pod, volumes, argv=None, namespace=None):
+        """A process of the container: its own, or `argv` as `kubectl exec` runs it."""
+        rights = container.get("securityContext", {})
+        kept = rights.get("capabilities", {}).get("add", [])
+        assert kept in ([], ["NET_ADMIN"]) and rights.get("readOnlyRootFilesystem") is True
+        own = [*container.get("command", [ENTRYPOINT]), *container.get("args", [])]
+        argv = [ENTRYPOINT, *argv] if argv else own
+        environment = {one["name"]: one["value"] for one in container.get("env", [])}
+        user = rights["runAsUser"]
+        spec = {
+            "root": str(self.image),
+            "binds": [[path, path, True] for path in PROGRAMS] + [[BINARY, ENTRYPOINT, True]] + [
+                [str(volumes[one["name"]]), one["mountPath"], one.get("readOnly", False)]
+                for one in container.get("volumeMounts", [])],
+            "user": user, "group": rights["runAsGroup"],
+            "groups": [pod["spec"].get("securityContext", {}).get("fsGroup", user)],
+            "capabilities": [NET_ADMIN] if kept else [],
+            "argv": [shutil.which(argv[0], path=PATH) or argv[0], *argv[1:]],
+            "env": {"PATH": PATH, **environment},
+        }  # fmt: skip
+        log = self.directory / f"{next(self.numbers)}-{container['name']}"
+        return Process(namespace or self.network.agent, spec, log)
+
+
+class Process:
+    """One process of a container; what it says is in two files."""
+
+    def __init__(self, namespace, spec, log):
+        self.out, self.err = log.with_suffix(".out"), log.with_suffix(".err")
+        with open(self.out, "wb") as out, open(self.err, "wb") as err:
+            self.process = subprocess.Popen(
+                ["ip", "netns", "exec", namespace, "unshare", "--mount", sys.executable,
+                 pathlib.Path(__file__).with_name("container.py"), json.dumps(spec)],
+                stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+            )  # fmt: skip
+
+    def said(self):
+        return self.out.read_text() + self.err.read_text()
+
+    def wait(self, timeout=STOP_MAX):
+        return self.process.wait(timeout)
+
+    def end(self):
+        """SIGTERM, and the exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.wait()
+
+    def await_said(self, text, count=1):
+        deadline = time.monotonic() + WAIT_MAX
+        while self.said().count(text) < count:
+            assert self.process.poll() is None and time.monotonic() < deadline, self.said()[-4000:]
+            time.sleep(0.02)
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(STOP_MAX)
+
+
+class RunningPod:
+    """A pod whose init containers have run and whose sidecar is ready; then `agent()` begins."""
+
+    def __init__(self, node, name, pod, templates=()):
+        self.node, self.pod, self.started = node, pod, []
+        self.volumes = node.volumes(name, pod, templates)
+        self.sidecar = None
+
+    def __enter__(self):
+        try:
+            for container in self.pod["spec"].get("initContainers", []):
+                process = self.run(container)
+                if container.get("restartPolicy") == "Always":
+                    self.sidecar, self.sidecar_container = process, container
+                    self.await_probe(container["startupProbe"])
+                else:
+                    assert process.wait() == 0, process.said()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *exc):
+        for process in self.started:
+            process.kill()
+        # The next pod has a network of its own.
+        self.node.network.run("nft", "flush", "ruleset", timeout=WAIT_MAX)
+
+    def run(self, container, argv=None):
+        self.started.append(self.node.start(container, self.pod, self.volumes, argv))
+        return self.started[-1]
+
+    def agent(self, **changes):
+        """Starts the pod's one main container."""
+        (container,) = self.pod["spec"]["containers"]
+        return self.run({**container, **changes})
+
+    def exec(self, *argv):
+        """`kubectl exec -c recourse -- recourse ARGV`: exit code and what it said."""
+        process = self.run(self.sidecar_container, [str(one) for one in argv])
+        return process.wait(), process.said()
+
+    def probe(self, probe):
+        """The status that a kubelet gets, or None; it comes from outside of the pod."""
+        asked = probe["httpGet"]
+        (port,) = [one["containerPort"] for one in self.sidecar_container["ports"]
+                   if one["name"] == asked["port"]]  # fmt: skip
+
+        def ask():
+            connection = http.client.HTTPConnection(AGENT, port, timeout=WAIT_MAX)
+            try:
+                connection.request("GET", asked["path"])
+                return connection.getresponse().status
+            except ConnectionError:
+                return None
+            finally:
+                connection.close()
+
+        return self.node.network.inside(ask, self.node.network.tools)
+
+    def await_probe(self, probe, status=200):
+        deadline = time.monotonic() + WAIT_MAX
+        while self.probe(probe) != status:
+            assert self.sidecar.process.poll() is None, self.sidecar.said()[-4000:]
+            assert time.monotonic() < deadline, self.sidecar.said()[-4000:]
+            time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def network(*hosts):
+    """A pod's network in which these names lead to the other namespace, for `backend` there."""
+    with tempfile.TemporaryDirectory() as directory, Pod(directory) as pod:
+        with open(pod.etc / "hosts", "a", encoding="utf-8") as file:
+            file.writelines(f"{TOOLS} {host}\n" for host in hosts)
+        # A Service: its port 80 leads to the pod's 8080.
+        subprocess.run(
+            ["ip", "netns", "exec", pod.tools, "nft", "-f", "-"],
+            input="table ip service { chain in { type nat hook prerouting priority -100; "
+            "tcp dport 80 redirect to :8080; }; }",
+            text=True, check=True,
+        )  # fmt: skip
+        yield pod

@@ -1,0 +1,271 @@
+"""The chart's pods, run for real (support/kubelet.py): every command line that helm/recourse has
+is one of the real binary, with the rights, mounts and users of the rendered YAML, on a read-only
+root; the demo does what it says; and pods end as Kubernetes ends them."""
+
+import contextlib
+import json
+import re
+import secrets
+import socket
+import sys
+import threading
+
+import pytest
+
+from support.certificates import Maker
+from support.kubelet import Node, RunningPod, network
+from support.pod import TOOLS, why_not
+from support.recourse import ROOT, WAIT_MAX, run_cli
+
+sys.path.insert(0, str(ROOT / "tests/helm"))
+from chart import CASES, CHART, render, rendered  # noqa: E402
+
+WHY_NOT = why_not()
+needs_pods = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
+SHOP = "shop-recourse-backend"
+TOKEN = "5f" * 32
+OPERATORS = """\
+version: 1
+tokens:
+  - { name: ann, sha256: "%s", groups: [ support ], roles: [ read ] }
+roles: { approve: [ support ] }
+""" % ("ab" * 32)
+KEYS = f"k1 {secrets.token_hex(32)}\n"
+NIGHTLY = f"""\
+version: 1
+unlisted: {{ reads: pass, writes: guard }}
+backends:
+  shop: {{ url: "http://{SHOP}" }}
+"""
+
+
+@pytest.fixture(scope="module")
+def net():
+    with network(SHOP) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory):
+    """A CA of the company's: {file of the Secret: PEM}."""
+    maker = Maker(tmp_path_factory.mktemp("ca"))
+    return {"ca.crt": maker.cert.read_text(), "ca.key": maker.key.read_text()}
+
+
+@pytest.fixture
+def node(tmp_path, net, authority):
+    """A node for the pods of rendered objects."""
+    mounted = {
+        "recourse-admin": {"token": TOKEN}, "recourse-operators": {"operators.yaml": OPERATORS},
+        "recourse-keys": {"keys": KEYS}, "mail-credentials": {"token": "secret"},
+        "agents-ca": authority,
+    }  # fmt: skip
+
+    theirs = {"nightly-policy": {"policy.yaml": NIGHTLY}}
+
+    def make(out):
+        return Node(tmp_path, net, out.objects, mounted, theirs)
+
+    return make
+
+
+def templates_of(out, name):
+    for one in out.all("StatefulSet"):
+        if one["metadata"]["name"] == name:
+            return one["spec"].get("volumeClaimTemplates", [])
+    return []
+
+
+def pod_of(out, node, name):
+    """The pod of the workload whose name ends so, to be run."""
+    ((name, pod),) = [one for one in out.pods() if one[0].endswith(name)]
+    return RunningPod(node, name, pod, templates_of(out, name))
+
+
+def first_installation():
+    """The durable case when there is no ledger yet."""
+    return render(CHART / "ci/durable-values.yaml", {"store": {"expectLedger": ""}})
+
+
+def begin_ledgers(node):
+    """What the durable case expects of its claims."""
+    with pod_of(first_installation(), node, "-agent") as running:
+        assert running.sidecar.end() == 0
+
+
+@contextlib.contextmanager
+def backend(out, node):
+    """The demo's shop, in the network of the tools."""
+    ((_, pod),) = [one for one in out.pods() if one[0].endswith("-backend")]
+    (container,) = pod["spec"]["containers"]
+    volumes = node.volumes("backend", pod, [])
+    process = node.start(container, pod, volumes, namespace=node.network.tools)
+    try:
+        process.await_said("listening on 8080")
+        yield process
+    finally:
+        process.kill()
+
+
+@needs_pods
+@pytest.mark.parametrize("case", CASES)
+def test_every_command_line_of_the_chart_is_one_of_the_real_binary(case, node):
+    """Init containers end with 0, sidecars become ready, stay alive, and end with 0 when told."""
+    out = rendered(case)
+    here = node(out)
+    if case == "durable-values":
+        begin_ledgers(here)
+    for name, pod, _ in out.sidecar_pods():
+        with RunningPod(here, name, pod, templates_of(out, name)) as running:
+            for probe in ("readinessProbe", "livenessProbe"):
+                assert running.probe(running.sidecar_container[probe]) == 200
+            assert running.sidecar.end() == 0, running.sidecar.said()
+    for name, pod in out.pods():
+        if name.endswith("-test-policy"):
+            with RunningPod(here, name, pod) as running:
+                check = running.agent()
+                assert check.wait() == 0, check.said()
+
+
+@needs_pods
+@pytest.mark.parametrize("case", ["default-values", "redirect-values", "durable-values"])
+def test_the_demo_does_what_it_says(case, node):
+    """Also `helm test`: an agent places an order twice, and an unchanged shop gets it once."""
+    out = rendered(case)
+    here = node(out)
+    if case == "durable-values":
+        begin_ledgers(here)
+    with backend(out, here) as shop:
+        with pod_of(out, here, "-agent") as running:
+            agent = running.agent()
+            agent.await_said("asked twice, ordered once: order-1 (trace ")
+            assert shop.said().count("a new order:") == 1
+            if case == "durable-values":
+                code, said = running.exec("events", "list")
+                assert code == 0 and said.count("SUCCEEDED") == 1, said
+                code, said = running.exec("status")
+                assert code == 0, said
+            # The order in which Kubernetes ends a pod with a native sidecar.
+            assert agent.end() == 0, agent.said()
+            assert running.sidecar.end() == 0, running.sidecar.said()
+        with pod_of(out, here, "-test-order") as running:
+            assert running.agent().wait() == 0
+        assert shop.said().count("a new order:") == 2
+
+
+@needs_pods
+def test_redirect_is_what_leads_an_agent_without_variables_to_recourse(node):
+    """Without the rules the same agent would reach the shop past Recourse, and say so."""
+    out = render({"agent": {"proxyVariables": False}})
+    here = node(out)
+    with backend(out, here) as shop, pod_of(out, here, "-test-order") as running:
+        agent = running.agent()
+        assert agent.wait() == 1 and "ordered once" not in agent.said()
+        assert shop.said().count("a new order:") == 2
+
+
+@needs_pods
+def test_a_ledger_outlives_its_pod_on_a_claim_and_no_other_pod_may_have_it(node):
+    out, known = first_installation(), rendered("durable-values")
+    here = node(out)
+    with backend(out, here), pod_of(out, here, "-agent") as first:
+        first.agent().await_said("ordered once")
+        second = pod_of(out, here, "-agent")
+        process = second.run(first.sidecar_container)
+        try:
+            assert process.wait() == 78, process.said()
+            assert "/var/lib/recourse/ledger is in use by process" in process.said()
+        finally:
+            second.__exit__()
+        first.sidecar.kill()  # as a node that is lost
+    with pod_of(known, here, "-agent") as again:
+        code, said = again.exec("events", "list")
+        assert code == 0 and said.count("SUCCEEDED") == 1, said
+        assert again.sidecar.end() == 0
+
+
+@needs_pods
+def test_a_volume_that_lost_its_ledger_is_refused(node):
+    out = rendered("durable-values")
+    ((_, pod, container), *_) = out.sidecar_pods()
+    lost = RunningPod(node(out), "lost", pod, templates_of(out, "shop-recourse-agent"))
+    process = lost.run(container)
+    try:
+        assert process.wait() == 78, process.said()
+    finally:
+        lost.__exit__()
+
+
+def answers_nothing(server, seen):
+    """A backend that takes calls and never tells what became of them."""
+    with contextlib.suppress(OSError):
+        while True:
+            connection, _ = server.accept()
+            with connection:
+                data = connection.recv(65536)
+                while b"\r\n\r\n{" not in data:
+                    data += connection.recv(65536)
+                seen.append(data)
+
+
+@needs_pods
+def test_an_agent_in_a_job_completes_and_what_is_open_goes_on_with_the_next(node):
+    out = rendered("parent-job")
+    here = node(out)
+    seen, call = [], {
+        "image": "agent", "name": "agent", "command": ["python3", "-c", """
+import urllib.error, urllib.request
+request = urllib.request.Request("http://%s/orders", b'{"cart": 1}', {
+    "Content-Type": "application/json", "traceparent": "00-%s-00f067aa0ba902b7-01"})
+try:
+    urllib.request.urlopen(request, timeout=%f)
+except urllib.error.HTTPError as error:
+    print(error.code, error.read().decode())
+""" % (SHOP, "4b" * 16, WAIT_MAX)],
+        "securityContext": {"runAsUser": 10001, "runAsGroup": 10001,
+                            "readOnlyRootFilesystem": True},
+    }  # fmt: skip
+    server = here.network.inside(lambda: socket.create_server((TOOLS, 8080)), here.network.tools)
+    with server:
+        threading.Thread(target=answers_nothing, args=(server, seen), daemon=True).start()
+        for _ in range(2):  # the second pod repeats the call of the first
+            with pod_of(out, here, "nightly") as running:
+                agent = running.agent(**call)
+                assert agent.wait() == 0, agent.said()
+                assert '"outcome":"unknown"' in agent.said().replace(" ", ""), agent.said()
+                assert running.sidecar.end() == 0, running.sidecar.said()
+            assert len(seen) == 1, "an unknown outcome is never sent again on a guess"
+        server.shutdown(socket.SHUT_RDWR)
+
+
+def variables_of(case):
+    for _, pod, _ in rendered(case).sidecar_pods():
+        for container in pod["spec"]["containers"]:
+            yield {one["name"]: one["value"] for one in container["env"]
+                   if one["name"] not in ("SHOP", "EVERY_SECONDS")}  # fmt: skip
+
+
+@pytest.mark.parametrize("case,arguments", [
+    ("default-values", []),
+    ("durable-values", ["--no-proxy", "metrics.internal,10.0.0.1"]),
+    ("intercept-values", ["--proxy", "http://127.0.0.1:29080",
+                          "--bundle", "/run/recourse/trust/ca.pem",
+                          "--java-trust-store", "/run/recourse/trust/ca.jks"]),
+    ("parent", ["--bundle", "/run/recourse/trust/ca.pem"]),
+])  # fmt: skip
+def test_agents_get_the_variables_that_recourse_env_prints(case, arguments):
+    done = run_cli("env", *arguments, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    for variables in variables_of(case):
+        assert variables == json.loads(done.stdout)
+
+
+def test_redirected_agents_get_those_that_name_the_bundle_alone():
+    done = run_cli("env", "--bundle", "/run/recourse/trust/ca.pem", "--java-trust-store",
+                   "/run/recourse/trust/ca.jks", "--format", "json")  # fmt: skip
+    printed = json.loads(done.stdout)
+    proxied = json.loads(run_cli("env", "--format", "json").stdout)
+    wanted = {name: value for name, value in printed.items() if name not in proxied}
+    wanted["JAVA_TOOL_OPTIONS"] = " ".join(re.findall(r"-Djavax\S+", printed["JAVA_TOOL_OPTIONS"]))
+    for variables in variables_of("redirect-values"):
+        assert variables == wanted
