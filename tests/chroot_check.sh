@@ -2,9 +2,10 @@
 # Proves that ./dev does all its set-up: in a clean Debian 12 that has none of our packages, a copy
 # of the tree starts the demo, and then runs every test.
 #
-# usage: chroot_check.sh [--user] [--keep] [run] [test]    (root only; both parts by default)
+# usage: chroot_check.sh [--user] [--keep] [run] [test] [image]    (root only; default: run test)
 #   --user   as a user with sudo instead of root
 #   --keep   leave the chroot for a look around
+#   image    the steps of helm/Dockerfile, and then the tests of the image, with what they made
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -13,7 +14,7 @@ for argument in "$@"; do
   case $argument in
     --user) as_user=1 ;;
     --keep) keep=1 ;;
-    run | test) parts+=("$argument") ;;
+    run | test | image) parts+=("$argument") ;;
     *)
       sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0" >&2
       exit 2
@@ -136,6 +137,21 @@ check_run() {
 check_test() {
   say "./dev test"
   in_tree "$1" './.ci/run'
+}
+
+# What the build stage of the Dockerfile runs, as one script.
+dockerfile_steps() {
+  awk '/^FROM scratch/ { exit }
+    /^RUN / { sub(/^RUN /, ""); is_step = 1 }
+    is_step { print; is_step = /\\$/ }' helm/Dockerfile
+}
+
+check_image() {
+  local root=$1
+  say "the image, by the steps of helm/Dockerfile"
+  in_root "$root" bash -euc "cd /src; $(dockerfile_steps)"
+  RECOURSE_IMAGE=$root/image RECOURSE_BIN=$root/src/build/release/recourse \
+    /usr/bin/python3 -B -m pytest tests/e2e/test_image.py -q -p no:cacheprovider
 }
 
 # Installing must not leave services behind, neither running nor to be started at the next boot.

@@ -21,10 +21,11 @@ from support.recourse import BINARY, STOP_MAX, WAIT_MAX
 
 NET_ADMIN = 12
 # What stands for an image: the programs of this machine, and no file of its own beside them.
-PROGRAMS = ["/usr", "/etc/ssl", "/etc/ld.so.cache", "/dev/null", "/dev/zero", "/dev/urandom"]
+PROGRAMS = ["/usr", "/etc/ssl", "/etc/ld.so.cache"]
+DEVICES = ["null", "zero", "urandom"]
 LINKS = ["bin", "sbin", "lib", "lib64"]
 PATH = "/usr/sbin:/usr/bin"
-ENTRYPOINT = "/recourse"
+ENTRYPOINT = "/usr/bin/recourse"  # of helm/Dockerfile
 
 
 def write_volume(directory, files, mode, group):
@@ -42,25 +43,32 @@ def write_volume(directory, files, mode, group):
 class Node:
     """Has a network for one pod at a time, and its disks: claims outlive pods."""
 
-    def __init__(self, directory, network, objects, secrets=None, config_maps=None):
+    def __init__(self, directory, network, objects, secrets=None, config_maps=None, image=None):
         self.directory, self.network = pathlib.Path(directory), network
+        self.own_image = image  # a root for Recourse; without one it runs in the stand-in
         self.config_maps = {one["metadata"]["name"]: one["data"] for one in objects
                             if one["kind"] == "ConfigMap"}  # fmt: skip
         self.config_maps.update(config_maps or {})
         self.secrets = secrets or {}
         self.numbers = itertools.count(1)
         self.image = self.directory / "image"
-        self.make_image()
+        (self.image / "proc").mkdir(parents=True)
+        for name in LINKS:
+            (self.image / name).symlink_to(f"usr/{name}")
 
-    def make_image(self):
-        for name in (*LINKS, "proc", "etc"):
-            if name in LINKS:
-                self.image.mkdir(exist_ok=True)
-                (self.image / name).symlink_to(f"usr/{name}")
-            else:
-                (self.image / name).mkdir()
-        for name in ("hosts", "nsswitch.conf"):
-            shutil.copy(self.network.etc / name, self.image / "etc" / name)
+    def image_of(self, argv):
+        """(root, what of this machine is bound into it) for a command line, which may change."""
+        etc = self.network.etc
+        binds = [[f"/dev/{name}", f"/dev/{name}", True] for name in DEVICES]
+        binds.append([str(etc / "hosts"), "/etc/hosts", True])
+        if self.own_image and argv[0] == ENTRYPOINT:
+            return self.own_image, binds
+        binds.append([str(etc / "nsswitch.conf"), "/etc/nsswitch.conf", True])
+        binds += [[path, path, True] for path in PROGRAMS]
+        if argv[0] == ENTRYPOINT:  # /usr is this machine's, where it is not installed
+            argv[0] = "/recourse"
+            binds.append([BINARY, "/recourse", True])
+        return self.image, binds
 
     def claim(self, name, group):
         """A formatted disk whose root belongs to the pod's group; the same for the same name."""
@@ -100,11 +108,12 @@ class Node:
         assert kept in ([], ["NET_ADMIN"]) and rights.get("readOnlyRootFilesystem") is True
         own = [*container.get("command", [ENTRYPOINT]), *container.get("args", [])]
         argv = [ENTRYPOINT, *argv] if argv else own
+        root, binds = self.image_of(argv)
         environment = {one["name"]: one["value"] for one in container.get("env", [])}
         user = rights["runAsUser"]
         spec = {
-            "root": str(self.image),
-            "binds": [[path, path, True] for path in PROGRAMS] + [[BINARY, ENTRYPOINT, True]] + [
+            "root": str(root),
+            "binds": binds + [
                 [str(volumes[one["name"]]), one["mountPath"], one.get("readOnly", False)]
                 for one in container.get("volumeMounts", [])],
             "user": user, "group": rights["runAsGroup"],

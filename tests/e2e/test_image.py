@@ -1,0 +1,134 @@
+"""The image: helm/image_root.sh makes all that helm/Dockerfile puts into it, and the chart's pods
+run in exactly that, read-only, as its user and without rights, with no other file to fall back on.
+"""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import stat
+import subprocess
+
+import pytest
+import yaml
+
+from support.certificates import Maker
+from support.kubelet import ENTRYPOINT, Node
+from support.pod import TOOLS, why_not
+from support.recourse import BINARY, ROOT, WAIT_MAX
+from test_chart import CHART, backend, net, pod_of, render, rendered
+
+MAKER = ROOT / "helm/image_root.sh"
+SBOM = "usr/share/sbom/recourse.spdx.json"
+CAS = "etc/ssl/certs/ca-certificates.crt"
+NEEDED = ["llvm-strip-19", "dpkg-query", "nft"]
+MISSING = [one for one in NEEDED if not shutil.which(one, path=os.environ["PATH"] + ":/usr/sbin")]
+WHY_NOT = f"needs {', '.join(MISSING)}" if MISSING else why_not()
+pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
+__all__ = ["net"]
+TLS_POLICY = """\
+version: 1
+unlisted: { reads: pass, writes: guard }
+backends:
+  four: { url: "https://four.test" }
+"""
+READ = """
+import urllib.request
+print(urllib.request.urlopen("http://four.test/orders", timeout=%f).status)
+""" % WAIT_MAX
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory):
+    """A root like the image's; or one that was made elsewhere, by the steps of the Dockerfile."""
+    if made := os.environ.get("RECOURSE_IMAGE"):
+        return pathlib.Path(made)
+    root = tmp_path_factory.mktemp("image") / "root"
+    done = subprocess.run([MAKER, BINARY, root], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    print(done.stdout)  # how large it is
+    return root
+
+
+def test_it_holds_recourse_nft_and_nothing_that_runs_beside_them(image):
+    programs = [path for path in image.rglob("*") if path.is_file() and not path.is_symlink()
+                and path.stat().st_mode & stat.S_IXUSR and ".so" not in path.name]  # fmt: skip
+    assert sorted(str(path.relative_to(image)) for path in programs) == [
+        "usr/bin/recourse", "usr/sbin/nft"
+    ]  # fmt: skip
+    for path in image.rglob("*"):
+        if not path.is_symlink():
+            mode = path.stat().st_mode
+            assert not mode & (stat.S_ISUID | stat.S_ISGID | stat.S_IWGRP | stat.S_IWOTH), path
+        elif not os.readlink(path).startswith("/"):
+            assert path.exists(), f"{path} leads nowhere"
+        else:
+            assert (image / os.readlink(path)[1:]).exists(), f"{path} leads nowhere"
+
+
+def test_its_list_names_every_package_with_version_and_license(image):
+    told = json.loads((image / SBOM).read_text())
+    assert told["spdxVersion"] == "SPDX-2.3" and told["creationInfo"]["created"].endswith("Z")
+    packages = {one["name"]: one for one in told["packages"]}
+    assert len(packages) == len(told["packages"])
+    assert {"recourse", "libc6", "libssl3", "liblmdb0", "nftables", "ca-certificates",
+            "libboost1.81-dev"} <= set(packages)  # fmt: skip
+    for name, one in packages.items():
+        assert one["versionInfo"]
+        assert name == "recourse" or re.fullmatch(
+            rf"pkg:deb/debian/{re.escape(name)}@[\w.%~:-]+\?arch=\w+",
+            one["externalRefs"][0]["referenceLocator"],
+        )
+        if not name.endswith("-dev"):
+            assert (image / f"usr/share/doc/{name}/copyright").stat().st_size > 0
+
+
+def test_the_dockerfile_puts_that_and_nothing_else_into_the_image(image):
+    lines = (ROOT / "helm/Dockerfile").read_text().splitlines()
+    last = lines[lines.index("FROM scratch") + 1 :]
+    words = [line.split(" ", 1) for line in last if line and not line.startswith("#")]
+    assert [word for word, _ in words] == ["COPY", "USER", "ENTRYPOINT", "CMD"]
+    told = dict(words)
+    assert told["COPY"] == "--from=build /image/ /"
+    assert json.loads(told["ENTRYPOINT"]) == [ENTRYPOINT] and (image / ENTRYPOINT[1:]).exists()
+    values = yaml.safe_load((CHART / "values.yaml").read_text())["runAs"]
+    assert told["USER"] == f"{values['user']}:{values['group']}"
+    assert f"recourse:x:{values['user']}:{values['group']}:" in (image / "etc/passwd").read_text()
+    assert "RUN ./dev build release\n" in (ROOT / "helm/Dockerfile").read_text()
+    assert f"{MAKER.relative_to(ROOT)} build/release/recourse /image" in "\n".join(lines)
+
+
+@pytest.mark.parametrize("case", ["default-values", "redirect-values"])
+def test_the_demo_runs_in_it(case, image, net, tmp_path):
+    """With redirect its nft installs the rules; with interception its CAs make the bundle."""
+    out = rendered(case)
+    here = Node(tmp_path, net, out.objects, image=image)
+    with backend(out, here) as shop, pod_of(out, here, "-agent") as running:
+        agent = running.agent()
+        agent.await_said("asked twice, ordered once: order-1")
+        assert shop.said().count("a new order:") == 1
+        if case == "redirect-values":
+            bundle = (running.volumes["recourse-trust"] / "ca.pem").read_text()
+            assert bundle.count("BEGIN CERTIFICATE") > 50
+        assert agent.end() == 0
+        assert running.sidecar.end() == 0, running.sidecar.said()
+
+
+def test_in_it_a_backend_is_trusted_by_the_cas_of_the_image(image, net, tmp_path):
+    maker = Maker(tmp_path / "ca")
+    chain = maker.issue("four", san="DNS:four.test").both
+    own = tmp_path / "image"
+    shutil.copytree(image, own, symlinks=True)
+    out = render({"policy": {"inline": TLS_POLICY}})
+    net.tool(f"{TOOLS}:443={chain}")
+    for is_trusted in (False, True):
+        if is_trusted:
+            with open(own / CAS, "a", encoding="ascii") as file:
+                file.write(maker.cert.read_text())
+        here = Node(tmp_path / str(is_trusted), net, out.objects, image=own)
+        with pod_of(out, here, "-agent") as running:
+            agent = running.agent(command=["python3", "-c", READ])
+            assert (agent.wait() == 0) == is_trusted, agent.said()
+            assert ("200" in agent.said()) == is_trusted
+
