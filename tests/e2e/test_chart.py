@@ -4,11 +4,14 @@ root; the demo does what it says; and pods end as Kubernetes ends them."""
 
 import contextlib
 import json
+import queue
 import re
 import secrets
+import signal
 import socket
 import sys
 import threading
+import time
 
 import pytest
 
@@ -196,46 +199,90 @@ def test_a_volume_that_lost_its_ledger_is_refused(node):
         lost.__exit__()
 
 
-def answers_nothing(server, seen):
-    """A backend that takes calls and never tells what became of them."""
-    with contextlib.suppress(OSError):
-        while True:
-            connection, _ = server.accept()
-            with connection:
-                data = connection.recv(65536)
-                while b"\r\n\r\n{" not in data:
-                    data += connection.recv(65536)
-                seen.append(data)
+class Taker:
+    """A backend that takes calls, and answers one when it is told so, or closes its connection."""
+
+    def __init__(self, node):
+        self.seen, self.answers = [], queue.Queue()
+        network = node.network
+        self.server = network.inside(lambda: socket.create_server((TOOLS, 8080)), network.tools)
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self.server.accept()
+                with connection:
+                    data = connection.recv(65536)
+                    while b"\r\n\r\n{" not in data:
+                        data += connection.recv(65536)
+                    self.seen.append(data)
+                    connection.sendall(self.answers.get(timeout=WAIT_MAX))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.server.shutdown(socket.SHUT_RDWR)
+        self.server.close()
+
+    def await_call(self):
+        deadline = time.monotonic() + WAIT_MAX
+        while not self.seen:
+            assert time.monotonic() < deadline, "no call came"
+            time.sleep(0.01)
+
+
+# One write, by an agent that knows no Recourse.
+ONE_WRITE = {
+    "name": "agent",
+    "command": ["python3", "-c", """
+import urllib.error, urllib.request
+request = urllib.request.Request("http://%s/orders", b'{"cart": 1}', {
+    "Content-Type": "application/json", "traceparent": "00-%s-00f067aa0ba902b7-01"})
+try:
+    print(urllib.request.urlopen(request, timeout=%f).status)
+except urllib.error.HTTPError as error:
+    print(error.code, error.read().decode())
+""" % (SHOP, "4b" * 16, WAIT_MAX)],
+    "securityContext": {"runAsUser": 10001, "runAsGroup": 10001, "readOnlyRootFilesystem": True},
+}  # fmt: skip
 
 
 @needs_pods
 def test_an_agent_in_a_job_completes_and_what_is_open_goes_on_with_the_next(node):
     out = rendered("parent-job")
     here = node(out)
-    seen, call = [], {
-        "image": "agent", "name": "agent", "command": ["python3", "-c", """
-import urllib.error, urllib.request
-request = urllib.request.Request("http://%s/orders", b'{"cart": 1}', {
-    "Content-Type": "application/json", "traceparent": "00-%s-00f067aa0ba902b7-01"})
-try:
-    urllib.request.urlopen(request, timeout=%f)
-except urllib.error.HTTPError as error:
-    print(error.code, error.read().decode())
-""" % (SHOP, "4b" * 16, WAIT_MAX)],
-        "securityContext": {"runAsUser": 10001, "runAsGroup": 10001,
-                            "readOnlyRootFilesystem": True},
-    }  # fmt: skip
-    server = here.network.inside(lambda: socket.create_server((TOOLS, 8080)), here.network.tools)
-    with server:
-        threading.Thread(target=answers_nothing, args=(server, seen), daemon=True).start()
+    with Taker(here) as backend_of_job:
+        backend_of_job.answers.put(b"")  # nobody knows what became of it
         for _ in range(2):  # the second pod repeats the call of the first
             with pod_of(out, here, "nightly") as running:
-                agent = running.agent(**call)
+                agent = running.agent(**ONE_WRITE)
                 assert agent.wait() == 0, agent.said()
                 assert '"outcome":"unknown"' in agent.said().replace(" ", ""), agent.said()
                 assert running.sidecar.end() == 0, running.sidecar.said()
-            assert len(seen) == 1, "an unknown outcome is never sent again on a guess"
-        server.shutdown(socket.SHUT_RDWR)
+            assert len(backend_of_job.seen) == 1, "an unknown outcome is never sent on a guess"
+
+
+@needs_pods
+def test_a_call_that_outlives_its_agent_is_finished_before_the_sidecar_ends(node):
+    """A pod is evicted in the middle of a call: the agent goes first, then the sidecar is told."""
+    out = rendered("parent-job")
+    here = node(out)
+    with Taker(here) as shop:
+        with pod_of(out, here, "nightly") as running:
+            agent = running.agent(**ONE_WRITE)
+            shop.await_call()
+            agent.kill()
+            running.sidecar.process.send_signal(signal.SIGTERM)
+            running.await_probe(running.sidecar_container["readinessProbe"], 503)
+            shop.answers.put(b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}")
+            assert running.sidecar.wait() == 0, running.sidecar.said()
+        with pod_of(out, here, "nightly") as running:
+            agent = running.agent(**ONE_WRITE)
+            assert agent.wait() == 0 and agent.said().startswith("201"), agent.said()
+            assert running.sidecar.end() == 0, running.sidecar.said()
+        assert len(shop.seen) == 1, "the repeat got the stored answer"
 
 
 def variables_of(case):
