@@ -10,7 +10,7 @@
 namespace recourse {
 
 // Nobody else in a pod has this user: not the ones of distroless images, Istio or linkerd.
-inline constexpr std::uint32_t kRedirectUid = 19190;
+inline constexpr std::uint32_t kRedirectUid = 19080;
 inline constexpr std::uint16_t kRedirectPort = 19083;
 // Of excluded networks: the script stays within what a pipe or a kernel message takes.
 inline constexpr std::size_t kRedirectNetworksMax = 256;

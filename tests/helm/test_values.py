@@ -108,6 +108,8 @@ def test_the_notes_tell_the_next_command_and_warn():
     assert "does not serve" not in with_operator.notes
     assert "ReadWriteOnce two pods on one node" in library
     assert "Your own agents" in library
+    mine = render({"policy": {"inline": "version: 1"}}).notes
+    assert "the backend http://shop-recourse-backend" in mine and "backend http" not in default
     assert "## Your own agents" in (ROOT / "helm/README.md").read_text()
 
 

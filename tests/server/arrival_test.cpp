@@ -5,7 +5,7 @@
 namespace recourse {
 namespace {
 
-constexpr std::uint32_t kOwnUser = 19190, kAgent = 1000;
+constexpr std::uint32_t kOwnUser = 19080, kAgent = 1000;
 
 Tcp::endpoint At(const char* address, std::uint16_t port) {
   return {boost::asio::ip::make_address(address), port};

@@ -11,13 +11,13 @@ delete table inet recourse
 table inet recourse {
   chain agents {
     type nat hook output priority -110; policy accept;
-    meta skuid 19190 return
+    meta skuid 19080 return
     oifname "lo" return
     tcp dport { 80, 443 } redirect to :19083
   }
   chain quic {
     type filter hook output priority 0; policy accept;
-    meta skuid 19190 return
+    meta skuid 19080 return
     oifname "lo" return
     udp dport 443 drop
   }

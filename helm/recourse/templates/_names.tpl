@@ -1,7 +1,7 @@
 {{- /* Names, labels and checks that everything shares. */}}
 
 {{- define "recourse.fullname" -}}
-{{- .Values.fullnameOverride | default (printf "%s-recourse" .Release.Name) | trunc 50 | trimSuffix "-" }}
+{{- .Values.fullnameOverride | default (printf "%s-%s" .Release.Name .Chart.Name) | trunc 50 | trimSuffix "-" }}
 {{- end }}
 
 {{- define "recourse.labels" -}}
@@ -12,7 +12,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 
 {{- define "recourse.selectorLabels" -}}
-app.kubernetes.io/name: recourse
+app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 

@@ -5,7 +5,7 @@ one as a dependency: {{ include "recourse.initContainers" .Subcharts.recourse | 
 
 {{- /* Labels of the pod: by them PodMonitor and NetworkPolicy find it. */}}
 {{- define "recourse.podLabels" -}}
-recourse.dev/sidecar: {{ .Release.Name | quote }}
+recourse.dev/sidecar: {{ include "recourse.fullname" . }}
 {{- end }}
 
 {{- /* securityContext of the pod. A volume's root belongs to the group; what Recourse made below it stays private. */}}

@@ -34,7 +34,7 @@ HOSTS = f"""\
 {TOOLS} four.test far.test other.test
 {TOOLS6} six.test
 """
-OWN_UID = 19190  # of Recourse
+OWN_UID = 19080  # of Recourse
 REDIRECT_PORT = 19083
 CLONE_NEWNET = 0x40000000
 PROGRAMS = {"ip": "iproute2", "nft": "nftables", "setpriv": "util-linux"}
