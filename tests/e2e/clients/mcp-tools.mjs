@@ -8,6 +8,7 @@
 // set: {"answer": "sse" | "json" | "auto", "events": BOOL, "page_size": N}; "auto" is modern only.
 // arm: {"tool": NAME, "times": N, "fault": FAULT}: the next N calls of the tool go wrong.
 //   {"kind": "status", "status": N, "body": TEXT, "headers": {}, "execute": BOOL}
+//                                                 %ID% in the body is the request's id
 //   {"kind": "cut", "how": "end" | "fin" | "rst", "event_id": BOOL, "half": BOOL, "as": "json"}
 //   {"kind": "drop", "execute": BOOL}               the connection is reset instead of an answer
 //   {"kind": "gate", "gate": NAME}                  the answer waits for "open"
@@ -170,7 +171,8 @@ async function breakAnswer(fault, req, res, message) {
   }
   if (fault.kind === "status") {
     const headers = { "content-type": "text/plain", ...fault.headers };
-    res.writeHead(fault.status, headers).end(fault.body ?? "");
+    const id = JSON.stringify(message.id);
+    res.writeHead(fault.status, headers).end((fault.body ?? "").replaceAll("%ID%", id));
     return;
   }
   const final = JSON.stringify({ jsonrpc: "2.0", id: message.id, result });
