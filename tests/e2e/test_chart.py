@@ -14,6 +14,7 @@ import threading
 import time
 
 import pytest
+import yaml
 
 from support.certificates import Maker
 from support.kubelet import Node, RunningPod, network
@@ -82,7 +83,8 @@ def templates_of(out, name):
 def pod_of(out, node, name):
     """The pod of the workload whose name ends so, to be run."""
     ((name, pod),) = [one for one in out.pods() if one[0].endswith(name)]
-    return RunningPod(node, name, pod, templates_of(out, name))
+    templates = templates_of(out, name)
+    return RunningPod(node, f"{name}-0" if templates else name, pod, templates)
 
 
 def first_installation():
@@ -118,8 +120,8 @@ def test_every_command_line_of_the_chart_is_one_of_the_real_binary(case, node):
     here = node(out)
     if case == "durable-values":
         begin_ledgers(here)
-    for name, pod, _ in out.sidecar_pods():
-        with RunningPod(here, name, pod, templates_of(out, name)) as running:
+    for name, _, _ in out.sidecar_pods():
+        with pod_of(out, here, name) as running:
             for probe in ("readinessProbe", "livenessProbe"):
                 assert running.probe(running.sidecar_container[probe]) == 200
             assert running.sidecar.end() == 0, running.sidecar.said()
@@ -197,6 +199,38 @@ def test_a_volume_that_lost_its_ledger_is_refused(node):
         assert process.wait() == 78, process.said()
     finally:
         lost.__exit__()
+
+
+@needs_pods
+def test_a_ledger_is_restored_on_its_claim_as_the_readme_says(node):
+    out = first_installation()
+    here = node(out)
+    readme = (ROOT / "helm/README.md").read_text()
+    shown = re.search(r"```yaml\n(apiVersion: v1\nkind: Pod\n.*?)```", readme, re.DOTALL)
+    shell = yaml.safe_load(shown[1])
+    with backend(out, here) as shop:
+        with pod_of(out, here, "-agent") as running:
+            running.agent().await_said("ordered once")
+            code, said = running.exec("ledger", "backup", "/var/lib/recourse/agent-0.mdb")
+            assert code == 0, said
+            assert running.sidecar.end() == 0
+        with RunningPod(here, "ledger-shell", shell) as running:
+            restore = (
+                "cd /var/lib/recourse; mv ledger lost; mkdir -m 700 ledger; umask 077; "
+                "cat agent-0.mdb > ledger/data.mdb; cp lost/install.secret ledger/"
+            )
+            restored = running.agent(command=["sh", "-euc", restore])
+            assert restored.wait() == 0, restored.said()
+        with pod_of(out, here, "-agent") as running:
+            agent = running.agent()
+            agent.await_said("the shop cannot be reached: HTTP Error 503")  # log-restored
+            agent.kill()
+            count = shop.said().count("a new order:")
+            code, said = running.exec("ledger", "accept", "--reason", "seen to it")
+            assert code == 0, said
+            running.agent().await_said("ordered once")
+            assert shop.said().count("a new order:") == count + 1
+            assert running.sidecar.end() == 0
 
 
 class Taker:

@@ -216,7 +216,10 @@ def test_the_policy_is_mounted_as_a_directory_and_changes_without_a_restart():
     first, second = (
         render({"policy": {"inline": f"version: 1\n# {text}\n"}}) for text in ("one", "two")
     )
-    assert "# one" in first.one("ConfigMap", "-policy")["data"]["policy.yaml"]
+    assert first.one("ConfigMap", "-policy")["data"] == {"policy.yaml": "version: 1\n# one\n"}
+    odd = "  # begins with a space\n\nversion: 1\nname: '{{ x }}'\n# no end of line"
+    mine = render({"policy": {"inline": odd}}).one("ConfigMap", "-policy")
+    assert mine["data"] == {"policy.yaml": odd}
     agents = [out.one("StatefulSet", "-agent") for out in (first, second)]
     assert agents[0] == agents[1], "a new policy starts no pod again"
     ((_, pod, sidecar), *_) = first.sidecar_pods()

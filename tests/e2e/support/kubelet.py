@@ -151,8 +151,11 @@ class Process:
 
     def await_said(self, text, count=1):
         deadline = time.monotonic() + WAIT_MAX
-        while self.said().count(text) < count:
-            assert self.process.poll() is None and time.monotonic() < deadline, self.said()[-4000:]
+        while True:
+            has_ended = self.process.poll() is not None
+            if self.said().count(text) >= count:
+                return
+            assert not has_ended and time.monotonic() < deadline, self.said()[-4000:]
             time.sleep(0.02)
 
     def kill(self):
