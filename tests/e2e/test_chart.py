@@ -308,7 +308,7 @@ def test_a_call_that_outlives_its_agent_is_finished_before_the_sidecar_ends(node
             agent = running.agent(**ONE_WRITE)
             shop.await_call()
             agent.kill()
-            running.sidecar.process.send_signal(signal.SIGTERM)
+            running.sidecar.signal(signal.SIGTERM)
             running.await_probe(running.sidecar_container["readinessProbe"], 503)
             shop.answers.put(b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}")
             assert running.sidecar.wait() == 0, running.sidecar.said()

@@ -2,7 +2,7 @@
 
 SPEC is JSON: `root` (a directory), `binds` ([from, to, read only]), `user`, `group`, `groups`,
 `capabilities` (numbers that it keeps), `argv`, `env`. The root is made read-only, the rights are
-dropped for good, and the process id stays the same throughout.
+dropped for good, and the process stays the same throughout.
 """
 
 import ctypes

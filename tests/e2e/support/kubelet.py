@@ -22,6 +22,7 @@ from support.recourse import BINARY, STOP_MAX, WAIT_MAX
 NET_ADMIN = 12
 # What stands for an image: the programs of this machine, and no file of its own beside them.
 PROGRAMS = ["/usr", "/etc/ssl", "/etc/ld.so.cache"]
+CONTAINER = pathlib.Path(__file__).with_name("container.py")
 DEVICES = ["null", "zero", "urandom"]
 LINKS = ["bin", "sbin", "lib", "lib64"]
 PATH = "/usr/sbin:/usr/bin"
@@ -127,14 +128,14 @@ class Node:
 
 
 class Process:
-    """One process of a container; what it says is in two files."""
+    """One process of a container, the first of its own PID namespace; what it says is in files."""
 
     def __init__(self, namespace, spec, log):
         self.out, self.err = log.with_suffix(".out"), log.with_suffix(".err")
         with open(self.out, "wb") as out, open(self.err, "wb") as err:
             self.process = subprocess.Popen(
-                ["ip", "netns", "exec", namespace, "unshare", "--mount", sys.executable,
-                 pathlib.Path(__file__).with_name("container.py"), json.dumps(spec)],
+                ["ip", "netns", "exec", namespace, "unshare", "--mount", "--pid", "--fork",
+                 sys.executable, CONTAINER, json.dumps(spec)],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=err,
             )  # fmt: skip
 
@@ -144,9 +145,18 @@ class Process:
     def wait(self, timeout=STOP_MAX):
         return self.process.wait(timeout)
 
+    def signal(self, number):
+        """To the process itself, which is a child of the one that made its namespaces."""
+        children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        deadline = time.monotonic() + WAIT_MAX
+        while not (found := children.read_text().split()):
+            assert self.process.poll() is None and time.monotonic() < deadline, self.said()[-4000:]
+            time.sleep(0.01)
+        os.kill(int(found[0]), number)
+
     def end(self):
         """SIGTERM, and the exit code."""
-        self.process.send_signal(signal.SIGTERM)
+        self.signal(signal.SIGTERM)
         return self.wait()
 
     def await_said(self, text, count=1):
@@ -160,7 +170,9 @@ class Process:
 
     def kill(self):
         if self.process.poll() is None:
-            self.process.kill()
+            # It may end by itself just now.
+            with contextlib.suppress(AssertionError, ProcessLookupError):
+                self.signal(signal.SIGKILL)
         self.process.wait(STOP_MAX)
 
 
