@@ -319,6 +319,19 @@ def test_a_call_that_outlives_its_agent_is_finished_before_the_sidecar_ends(node
         assert len(shop.seen) == 1, "the repeat got the stored answer"
 
 
+def test_every_command_that_people_are_told_exists():
+    told = [(ROOT / "helm/README.md").read_text(), (CHART / "files/alerts.yaml").read_text()]
+    told += [rendered(case).notes for case in CASES]
+    typed = r"`[^`\n]+`|^ .*-- recourse .*|^\$? ?recourse .*"
+    found = set()
+    for line in re.findall(typed, "\n".join(told), re.MULTILINE):
+        found |= set(re.findall(r"\brecourse((?: [a-z][a-z-]+(?=[ `]|$))+)", line))
+    assert len(found) > 10
+    for words in found:
+        done = run_cli(*words.split(), "--help")
+        assert done.returncode == 0 and f"Usage: recourse{words} [" in done.stdout, words
+
+
 def variables_of(case):
     for _, pod, _ in rendered(case).sidecar_pods():
         for container in pod["spec"]["containers"]:

@@ -82,8 +82,11 @@ def containers(pod):
     return pod["spec"].get("initContainers", []) + pod["spec"]["containers"]
 
 
-def render(*values, chart=CHART, subchart=None, api=()):
-    """Renders with values files, or values given as maps, each laid on those before it."""
+def render(*values, chart=CHART, subcharts=(), api=()):
+    """Renders with values files, or values given as maps, each laid on those before it.
+
+    A subchart is a directory, or ALIAS=DIRECTORY.
+    """
     with tempfile.TemporaryDirectory() as directory:
         arguments = [str(chart)]
         for number, one in enumerate(values):
@@ -92,8 +95,8 @@ def render(*values, chart=CHART, subchart=None, api=()):
                 path = pathlib.Path(directory) / f"{number}.yaml"
                 path.write_text(yaml.safe_dump(one))
             arguments += ["--values", str(path)]
-        if subchart:
-            arguments += ["--subchart", str(subchart)]
+        for one in subcharts:
+            arguments += ["--subchart", str(one)]
         for version in api:
             arguments += ["--api", version]
         done = subprocess.run([renderer(), *arguments], capture_output=True, text=True,
@@ -107,7 +110,7 @@ def render(*values, chart=CHART, subchart=None, api=()):
 def rendered(case):
     """One of the cases that every rule is held to: a ci/*-values.yaml by its stem, or a parent."""
     if case in PARENTS:
-        return render(chart=HERE / case, subchart=CHART)
+        return render(chart=HERE / case, subcharts=[CHART])
     return render(CHART / f"ci/{case}.yaml")
 
 

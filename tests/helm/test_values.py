@@ -38,7 +38,7 @@ def test_what_cannot_be_meant_is_refused_with_the_reason(values, said):
 
 def test_a_typo_is_refused_where_the_chart_is_a_dependency_too():
     with pytest.raises(Refused, match="Additional property tpye is not allowed"):
-        render({"recourse": {"store": {"tpye": "pvc"}}}, chart=HERE / "parent", subchart=CHART)
+        render({"recourse": {"store": {"tpye": "pvc"}}}, chart=HERE / "parent", subcharts=[CHART])
 
 
 def walk(schema, values, path=""):
@@ -195,3 +195,26 @@ def test_the_readme_tells_what_to_do_for_each_alert():
     rules = yaml.safe_load((CHART / "files/alerts.yaml").read_text())["groups"]
     for rule in (one for group in rules for one in group["rules"]):
         assert f"| {rule['alert']}" in told or f", {rule['alert']}" in told, rule["alert"]
+
+
+def test_aliases_of_the_chart_get_in_nobodys_way():
+    """Two kinds of agents in one release, each with a policy, claims and metrics of its own."""
+    own = {"demo": {"enabled": False}, "metrics": {"podMonitor": {"enabled": True}},
+           "networkPolicy": {"enabled": True}, "policy": {"inline": "version: 1"}}  # fmt: skip
+    out = render({"recourse": own, "mailer": own}, chart=HERE / "parent",
+                 subcharts=[CHART, f"mailer={CHART}"])  # fmt: skip
+    names = [(one["kind"], one["metadata"]["name"]) for one in out.objects]
+    assert len(set(names)) == len(names)
+    assert {("ConfigMap", "shop-recourse-policy"), ("ConfigMap", "shop-mailer-policy")} < set(names)
+    selected = [one["spec"]["selector"]["matchLabels"] for one in out.all("PodMonitor")]
+    assert len(selected) == 2 and selected[0] != selected[1]
+
+
+def test_values_that_readme_and_notes_set_exist():
+    texts = [ROOT / "helm/README.md", CHART / "templates/NOTES.txt"]
+    found = set()
+    for path in texts:
+        for name in re.findall(r"--set(?:-file)? ([\w.]+)=", path.read_text()):
+            found.add(name.removeprefix("recourse."))
+    assert len(found) > 2
+    assert found <= {path for path, _, _ in walk(SCHEMA, VALUES)}

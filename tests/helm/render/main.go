@@ -1,7 +1,7 @@
 // render does to a chart what `helm template` does, with the libraries that Helm uses, for the
 // tests of helm/: Debian has no package of Helm. It prints JSON: the objects, their text, the notes.
 //
-// usage: render [--values FILE]... [--subchart DIR]... [--api VERSION]... CHART
+// usage: render [--values FILE]... [--subchart [ALIAS=]DIR]... [--api VERSION]... CHART
 package main
 
 import (
@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"strings"
 
 	"sigs.k8s.io/yaml"
 )
@@ -50,9 +51,16 @@ func run(arguments []string) (*rendered, error) {
 				}
 				given = merge(given, file)
 			case "--subchart":
-				sub, err := loadChart(value)
+				alias, dir, isAliased := strings.Cut(value, "=")
+				if !isAliased {
+					dir = value
+				}
+				sub, err := loadChart(dir)
 				if err != nil {
 					return nil, err
+				}
+				if isAliased {
+					sub.meta["name"] = alias
 				}
 				subcharts = append(subcharts, sub)
 			case "--api":
