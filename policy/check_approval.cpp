@@ -55,7 +55,7 @@ void WarnAboutDeadline(Draft& draft, std::size_t index, const ApprovalRule& rule
 
 void CheckCredentialFields(Draft& draft, std::size_t index, const ApprovalRule& rule) {
   const Tool& tool = draft.policy.tools[index];
-  if (tool.patterns.empty()) return;  // its backend is not known
+  if (!HasMatch(tool)) return;  // its backend is not known
   const Backend& backend = draft.policy.backends[tool.backend];
   for (const SecretHeader& secret : rule.secrets) {
     if (backend.key_header.empty() || !EqualsIgnoreCase(secret.name, backend.key_header)) continue;

@@ -3,6 +3,7 @@
 
 #include "policy/approval_need.h"
 #include "policy/draft.h"
+#include "policy/mcp_endpoint.h"
 #include "policy/route_table.h"
 
 namespace recourse {
@@ -49,25 +50,40 @@ void CheckMethodAndKey(Draft& draft, std::size_t index) {
   }
 }
 
+// The tool that the undo request would be as an agent's call, or nullptr.
+const Tool* ToolOf(const RequestTemplate& request, const Backend& backend,
+                   const RouteTable& routes) {
+  if (!request.mcp_tool.empty()) return routes.FindMcpTool(backend, request.mcp_tool);
+  std::string scratch;
+  const auto match = routes.Match(backend, request.method, SamplePath(request), scratch);
+  return match ? match->tool : nullptr;
+}
+
 // An undo request goes to the backend directly. What it would be as a call tells whether it can
 // stand alone: nobody approves it, and nothing undoes it.
 void CheckRoute(Draft& draft, const RouteTable& routes, std::size_t index) {
   const Tool& tool = draft.policy.tools[index];
   const RequestTemplate& request = tool.undo->request;
-  std::string scratch;
-  const auto match = routes.Match(draft.policy.backends[tool.backend], request.method,
-                                  SamplePath(request), scratch);
-  if (!match || match->tool == nullptr) return;
+  const Backend& backend = draft.policy.backends[tool.backend];
   const auto error = [&](std::string message) {
     draft.problems.Error(draft.ToolPlace(index, "undo"), draft.ToolKey(index, "undo"),
                          std::move(message));
   };
-  if (AsksAboutCalls(*match->tool)) {
-    error("this request is tool " + match->tool->name +
+  if (backend.is_mcp && request.mcp_tool.empty() &&
+      McpPathOf(backend, SamplePath(request)) != McpPath::kOther) {
+    error("this path is the MCP endpoint of " + backend.name +
+          "; only a tool that is matched by tools/call is undone by a call");
+  }
+  const Tool* const called = ToolOf(request, backend, routes);
+  if (called == nullptr) return;
+  if (AsksAboutCalls(*called)) {
+    error("this request is tool " + called->name +
           ", which needs approval; an undo runs without a human");
-  } else if (match->tool->undo && match->tool != &tool) {
-    error("this request is tool " + match->tool->name +
+  } else if (called->undo && called != &tool) {
+    error("this request is tool " + called->name +
           ", which has an undo itself; give it `undo: none` with a reason, or undo otherwise");
+  } else if (called->effect == Effect::kRead && !request.mcp_tool.empty()) {
+    error("this request is tool " + called->name + ", a read, which takes nothing back");
   }
 }
 
@@ -127,7 +143,7 @@ void WarnAboutTwoSources(Draft& draft, std::size_t index) {
 
 void CheckUndo(Draft& draft, const RouteTable& routes, std::size_t index) {
   const Tool& tool = draft.policy.tools[index];
-  if (!tool.undo || tool.patterns.empty()) return;
+  if (!tool.undo || !HasMatch(tool)) return;
   CheckCaptures(draft, index, "undo", SelectorsOf(tool.undo->request));
   CheckMethodAndKey(draft, index);
   CheckRoute(draft, routes, index);

@@ -32,6 +32,8 @@ std::vector<std::string> Draft::ToolNames() const {
   return names;
 }
 
+bool HasMatch(const Tool& tool) { return !tool.patterns.empty() || !tool.mcp_names.empty(); }
+
 bool IsName(std::string_view name) {
   return !name.empty() && name.size() <= 128 && std::all_of(name.begin(), name.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||

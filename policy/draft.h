@@ -51,6 +51,9 @@ void LoadQuotas(const YamlNode& section, Draft& draft);
 void LoadFlowRules(const YamlNode& section, Draft& draft);
 void LoadTunnels(MapReader& root, Draft& draft);
 
+// False: neither its backend nor its calls are known, which is reported already.
+bool HasMatch(const Tool& tool);
+
 // What only the whole policy shows: ambiguous routes, cycles of undo requests, missing undo.
 void Validate(Draft& draft);
 
@@ -68,7 +71,15 @@ void CheckTunnels(Draft& draft, const RouteTable& routes);
 // What an approval rule must agree with elsewhere: routes, flows. A part of Validate.
 void CheckApproval(Draft& draft, std::size_t index);
 
-// Captures that those places name and a pattern of the tool has not.
+// Names of MCP tools that two tools of the policy claim alike. A part of Validate.
+void CheckMcpNames(Draft& draft);
+// What a write that is a tool of an MCP server must agree with elsewhere. A part of Validate.
+void CheckMcpTool(Draft& draft, const RouteTable& routes, std::size_t index);
+// A read that would take the place of a write that somebody removes or mistypes (Y08).
+void WarnAboutCoveredMcpWrite(Draft& draft, std::size_t index);
+
+// Captures that those places name and a pattern of the tool has not; of an MCP tool any place in
+// path and query.
 void CheckCaptures(Draft& draft, std::size_t index, std::string_view word,
                    const std::vector<Selector>& selectors);
 

@@ -149,8 +149,10 @@ Backend ReadBackend(MapReader& map, TlsFiles files) {
   static constexpr std::pair<std::string_view, bool> kProtocols[] = {{"http", false},
                                                                      {"mcp", true}};
   Backend backend;
+  bool ends_with_slash = false;
   if (const YamlNode* url = map.Need("url", kUrlHelp)) {
     const auto text = ReadText(*url, map.KeyOf("url"), map.problems());
+    ends_with_slash = text && text->ends_with('/');
     const auto problem = text ? ParseUrl(*text, backend) : std::string_view();
     if (!problem.empty()) {
       map.problems().Error(url->place, map.KeyOf("url"), std::string(problem));
@@ -167,9 +169,9 @@ Backend ReadBackend(MapReader& map, TlsFiles files) {
   }
   backend.is_mcp = map.OneOf("protocol", kProtocols).value_or(false);
   if (backend.is_mcp) {
-    // The url is the server's one endpoint, for agents too.
+    // The url is the server's one endpoint, for agents too; many have it with a slash at its end.
     backend.mcp_path = std::exchange(backend.base_path, {});
-    if (backend.mcp_path.empty()) backend.mcp_path = "/";
+    if (backend.mcp_path.empty() || ends_with_slash) backend.mcp_path += '/';
   }
   backend.trust_annotations = map.Bool("trust_annotations").value_or(false);
   if (backend.trust_annotations && !backend.is_mcp) {

@@ -134,8 +134,36 @@ StatusSet ReadStatuses(MapReader& map, std::string_view name) {
   return ParseStatuses(items).value_or(StatusSet());
 }
 
-std::optional<RequestTemplate> ReadRequestTemplate(MapReader& map, std::string_view help) {
+void ReadRequestHeaders(MapReader& map, RequestTemplate& request) {
   const YamlNode* headers = map.Get("headers");
+  if (headers == nullptr) return;
+  MapReader fields(*headers, map.KeyOf("headers"), map.problems());
+  for (const auto& member : headers->members) {
+    ReadHeader(member, fields.KeyOf(member.name), request, map.problems());
+  }
+}
+
+std::optional<RequestTemplate> ReadOwnRequest(MapReader& map, const Speaks& speaks,
+                                              std::string_view help) {
+  const bool is_call = map.Has("call");
+  const auto refuse = [&](std::string_view word, std::string message) {
+    map.problems().Error(map.PlaceOf(word), map.KeyOf(word), std::move(message));
+    map.Get(word);
+    return std::nullopt;
+  };
+  if (is_call && map.Has("request")) {
+    return refuse("request", "stands with `call`; a tool of an MCP server has `call` alone");
+  }
+  if (speaks.kind == Speaks::Kind::kHttp && is_call) {
+    return refuse("call", "is for tools of an MCP server (match: tools/call ..); accepted: " +
+                              std::string(help));
+  }
+  if (speaks.kind == Speaks::Kind::kMcp && map.Has("request")) {
+    return refuse("request",
+                  "is for tools that are matched by a path; name a tool of the same MCP server: { "
+                  "call: cancel_order, arguments: { id: \"{external_ref}\" } }");
+  }
+  if (is_call || speaks.kind == Speaks::Kind::kMcp) return ReadMcpCall(map, speaks.endpoint);
   const YamlNode* line = map.Need("request", help);
   if (line == nullptr) return std::nullopt;
   const auto text = ReadText(*line, map.KeyOf("request"), map.problems());
@@ -145,12 +173,7 @@ std::optional<RequestTemplate> ReadRequestTemplate(MapReader& map, std::string_v
     map.problems().Error(line->place, map.KeyOf("request"), std::string(request.error().detail()));
     return std::nullopt;
   }
-  if (headers != nullptr) {
-    MapReader fields(*headers, map.KeyOf("headers"), map.problems());
-    for (const auto& member : headers->members) {
-      ReadHeader(member, fields.KeyOf(member.name), *request, map.problems());
-    }
-  }
+  ReadRequestHeaders(map, *request);
   return std::move(*request);
 }
 
@@ -184,13 +207,13 @@ std::optional<int> ReadCountUpTo(MapReader& map, std::string_view name, int most
   return std::nullopt;
 }
 
-std::optional<SettleRule> ReadSettle(MapReader& tool) {
+std::optional<SettleRule> ReadSettle(MapReader& tool, const Speaks& speaks) {
   const YamlNode* node = tool.Get("settle");
   if (node == nullptr) return std::nullopt;
   MapReader map(*node, tool.KeyOf("settle"), tool.problems());
-  auto request = ReadRequestTemplate(map,
-                                     "a read that shows whether the write took effect: request: "
-                                     "\"GET /orders?client_ref={body#/client_ref}\"");
+  auto request = ReadOwnRequest(map, speaks,
+                                "a read that shows whether the write took effect: request: "
+                                "\"GET /orders?client_ref={body#/client_ref}\"");
   SettleRule rule;
   rule.absent_after = map.Duration("absent_after", Millis(0));
   std::optional<Selector> happened;
@@ -204,7 +227,8 @@ std::optional<SettleRule> ReadSettle(MapReader& tool) {
   }
   map.Finish();
   if (!request || !happened) return std::nullopt;
-  if (request->method != "GET" && request->method != "HEAD") {
+  const bool is_read = request->method == "GET" || request->method == "HEAD";
+  if (request->mcp_tool.empty() && !is_read) {
     tool.problems().Error(map.node().Find("request")->place, map.KeyOf("request"),
                           "a settle request is GET or HEAD: it must change nothing");
   }

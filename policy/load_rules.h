@@ -10,6 +10,9 @@
 
 namespace recourse {
 
+// The method of a call of an MCP tool, in `match`, in tests and on the command line.
+inline constexpr std::string_view kToolsCall = "tools/call";
+
 // Where a selector may read from, at a given word of the policy.
 enum class Reads { kRequest, kAnswer, kRequestOrAnswer };
 
@@ -20,13 +23,28 @@ std::vector<Condition> ReadConditions(MapReader& map, std::string_view name, Rea
 // A list of statuses under `name`; empty when it is absent.
 StatusSet ReadStatuses(MapReader& map, std::string_view name);
 
-// `request` with its `headers`. nullopt: a problem was added, which quotes `help` when it is
-// absent.
-std::optional<RequestTemplate> ReadRequestTemplate(MapReader& map, std::string_view help);
-std::optional<SettleRule> ReadSettle(MapReader& tool);
+struct Draft;
+// `match`: the tool's backend, with methods and patterns, or names of MCP tools.
+void ReadMatch(MapReader& map, Draft& draft, Tool& tool);
+
+// What a tool's own requests are sent to, as its `match` says.
+struct Speaks {
+  enum class Kind { kHttp, kMcp, kNotKnown } kind = Kind::kNotKnown;  // kNotKnown: no good `match`
+  std::string endpoint{};                                             // of MCP
+};
+
+// `request` with its `headers`, or of MCP `call` with its `arguments`. nullopt: a problem was
+// added, which quotes `help` when both are absent.
+std::optional<RequestTemplate> ReadOwnRequest(MapReader& map, const Speaks& speaks,
+                                              std::string_view help);
+// The header fields of a request of our own, from the member `headers`.
+void ReadRequestHeaders(MapReader& map, RequestTemplate& request);
+// `call` and `arguments` as the tools/call that is POSTed to `endpoint`.
+std::optional<RequestTemplate> ReadMcpCall(MapReader& map, const std::string& endpoint);
+std::optional<SettleRule> ReadSettle(MapReader& tool, const Speaks& speaks);
 // `files`: whether those of `credentials` are read, here and below. `undo: none` gives nullopt
 // without a problem.
-std::optional<UndoRule> ReadUndo(MapReader& tool, TlsFiles files);
+std::optional<UndoRule> ReadUndo(MapReader& tool, const Speaks& speaks, TlsFiles files);
 // "trace", "header:X-Run", "body#/run", ...; nullopt: none of them.
 std::optional<ScopeRule> ParseScope(std::string_view text);
 // A whole number up to `most` under `name`.

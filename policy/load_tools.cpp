@@ -2,87 +2,9 @@
 
 #include "policy/draft.h"
 #include "policy/load_rules.h"
-#include "policy/route_tree.h"
 
 namespace recourse {
 namespace {
-
-constexpr std::string_view kMatchHelp =
-    "accepted: \"METHOD backend /path\" with methods such as GET, POST|PUT or *, and a path such "
-    "as "
-    "/orders, /orders/{id} or /files/**";
-
-std::vector<std::string> Split(std::string_view text, char separator) {
-  std::vector<std::string> parts;
-  while (true) {
-    const auto end = text.find(separator);
-    parts.emplace_back(text.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
-  }
-}
-
-bool IsMethod(std::string_view method) {
-  return method == "*" || (!method.empty() && method.size() <= limits::kMethodBytesMax &&
-                           std::all_of(method.begin(), method.end(),
-                                       [](char c) { return (c >= 'A' && c <= 'Z') || c == '-'; }));
-}
-
-struct Route {
-  std::vector<std::string> methods;
-  std::size_t backend = 0;
-  std::string pattern;
-};
-
-std::optional<Route> ReadRoute(const LocatedText& match, Draft& draft) {
-  const auto refuse = [&](std::string message) {
-    draft.problems.Error(match.place, match.key, std::move(message));
-    return std::nullopt;
-  };
-  auto words = Split(match.text, ' ');
-  std::erase(words, std::string());
-  if (words.size() != 3) return refuse(std::string(kMatchHelp));
-  Route route;
-  route.methods = Split(words[0], '|');
-  std::sort(route.methods.begin(), route.methods.end());
-  const auto& methods = route.methods;
-  if (!std::all_of(methods.begin(), methods.end(), IsMethod) ||
-      (methods.size() > 1 && methods.front() == "*") ||
-      std::adjacent_find(methods.begin(), methods.end()) != methods.end()) {
-    return refuse("'" + words[0] +
-                  "' is no list of methods; accepted: GET, POST|PUT, or * for any");
-  }
-  const auto backend = draft.backends.find(words[1]);
-  if (backend == draft.backends.end()) {
-    const auto names = draft.BackendNames();
-    return refuse("no backend is called '" + words[1] + "'" + DidYouMean(words[1], names) +
-                  (names.empty() ? "" : "; defined: " + JoinWords(names)));
-  }
-  route.backend = backend->second;
-  if (const auto problem = CheckPattern(words[2]); !problem.empty()) {
-    return refuse("path " + words[2] + ": " + std::string(problem));
-  }
-  route.pattern = words[2];
-  return route;
-}
-
-void ReadMatch(MapReader& map, Draft& draft, Tool& tool) {
-  map.Need("match", kMatchHelp);
-  for (const LocatedText& match : map.Texts("match")) {
-    auto route = ReadRoute(match, draft);
-    if (!route) continue;
-    if (tool.patterns.empty()) {
-      tool.backend = route->backend;
-      tool.methods = route->methods;
-    } else if (route->backend != tool.backend || route->methods != tool.methods) {
-      draft.problems.Error(match.place, match.key,
-                           "all matches of a tool have one backend and the same methods; "
-                           "make another tool of it");
-      continue;
-    }
-    tool.patterns.push_back(std::move(route->pattern));
-  }
-}
 
 void ReadScope(MapReader& map, Tool& tool) {
   const auto text = map.Text("scope");
@@ -141,15 +63,35 @@ void ReadExternalRef(MapReader& map, Tool& tool) {
                    Reads::kRequestOrAnswer, map.problems());
 }
 
-void ReadOutcomeWords(MapReader& map, TlsFiles files, Tool& tool) {
+Speaks SpeaksOf(const Tool& tool, const Draft& draft) {
+  if (!tool.mcp_names.empty()) {
+    return {Speaks::Kind::kMcp, draft.policy.backends[tool.backend].mcp_path};
+  }
+  if (tool.patterns.empty()) return {Speaks::Kind::kNotKnown, "/"};
+  return {Speaks::Kind::kHttp};
+}
+
+void ReadOnError(MapReader& map, Tool& tool) {
+  static constexpr std::pair<std::string_view, OnError> kValues[] = {
+      {"unknown", OnError::kUnknown}, {"not_executed", OnError::kNotExecuted}};
+  tool.on_error = map.OneOf("on_error", kValues).value_or(tool.on_error);
+  if (!map.Has("on_error") || tool.patterns.empty()) return;
+  map.problems().Error(map.PlaceOf("on_error"), map.KeyOf("on_error"),
+                       "says what `isError` of an MCP tool proves; the statuses that prove that "
+                       "nothing was done are `not_executed`");
+}
+
+void ReadOutcomeWords(MapReader& map, const Draft& draft, Tool& tool) {
   static constexpr std::pair<std::string_view, BreaksFlow> kBreaks[] = {
       {"never", BreaksFlow::kNever},
       {"on_failure", BreaksFlow::kOnFailure},
       {"on_unknown", BreaksFlow::kOnUnknown}};
+  const Speaks speaks = SpeaksOf(tool, draft);
   ReadExternalRef(map, tool);
-  tool.settle = ReadSettle(map);
-  tool.undo = ReadUndo(map, files);
-  tool.approval = ReadApproval(map, files);
+  ReadOnError(map, tool);
+  tool.settle = ReadSettle(map, speaks);
+  tool.undo = ReadUndo(map, speaks, draft.tls_files);
+  tool.approval = ReadApproval(map, draft.tls_files);
   tool.reason = map.Text("reason").value_or("");
   tool.breaks_flow = map.OneOf("breaks_flow", kBreaks).value_or(tool.breaks_flow);
   tool.pivot = map.Bool("pivot").value_or(false);
@@ -178,7 +120,10 @@ void ReadUpgrades(MapReader& map, Tool& tool) {
     }
   }
   if (!map.Has("upgrade")) return;
-  if (tool.effect == Effect::kWrite) {
+  if (!tool.mcp_names.empty()) {
+    map.problems().Error(map.PlaceOf("upgrade"), map.KeyOf("upgrade"),
+                         "is for paths; an MCP server has one endpoint, which is no tunnel");
+  } else if (tool.effect == Effect::kWrite) {
     map.problems().Error(map.PlaceOf("upgrade"), map.KeyOf("upgrade"),
                          "is for reads only: what a tunnel carries cannot be made repeatable");
   } else if (tool.methods != std::vector<std::string>{"GET"}) {
@@ -198,7 +143,7 @@ Tool ReadTool(MapReader& map, Draft& draft) {
   tool.timeout = map.Duration("timeout", Millis(1));
   ReadUpgrades(map, tool);
   ReadKeyWords(map, tool);
-  ReadOutcomeWords(map, draft.tls_files, tool);
+  ReadOutcomeWords(map, draft, tool);
   map.Finish();
   if (tool.effect == Effect::kRead) {
     for (const auto& member : map.node().members) {

@@ -102,7 +102,19 @@ void ReadForm(MapReader& undo, RequestTemplate& request) {
   }
 }
 
+// What an MCP server did is told by its answer; the body of a call is `arguments`.
+void RefuseWordsOfHttp(MapReader& undo) {
+  for (const std::string_view word : {"json", "form", "done"}) {
+    if (undo.Get(word) == nullptr) continue;
+    undo.problems().Error(undo.PlaceOf(word), undo.KeyOf(word),
+                          word == "done" ? "an MCP server answers a call without a status of its "
+                                           "own; say done_when: answer.body#/canceled == true"
+                                         : "the body of a `call` is its `arguments`");
+  }
+}
+
 void ReadBody(MapReader& undo, RequestTemplate& request) {
+  if (!request.mcp_tool.empty()) return RefuseWordsOfHttp(undo);
   const YamlNode* json = undo.Get("json");
   if (json != nullptr) {
     request.json = ReadJsonNode(*json, undo.KeyOf("json"), Placeholders::kParse, undo.problems());
@@ -122,17 +134,20 @@ void ReadBody(MapReader& undo, RequestTemplate& request) {
 
 }  // namespace
 
-std::optional<UndoRule> ReadUndo(MapReader& tool, TlsFiles files) {
+std::optional<UndoRule> ReadUndo(MapReader& tool, const Speaks& speaks, TlsFiles files) {
   const YamlNode* node = tool.Get("undo");
   if (node == nullptr) return std::nullopt;
   if (node->kind == YamlNode::Kind::kScalar && node->text == "none") return std::nullopt;
   if (node->kind != YamlNode::Kind::kMap) {
-    tool.problems().Error(node->place, tool.KeyOf("undo"),
-                          "accepted: none, or { request: \"DELETE /orders/{external_ref}\" }");
+    tool.problems().Error(
+        node->place, tool.KeyOf("undo"),
+        "accepted: none, or { request: \"DELETE /orders/{external_ref}\" }, or of "
+        "an MCP server { call: cancel_order, arguments: { id: "
+        "\"{external_ref}\" } }");
     return std::nullopt;
   }
   MapReader map(*node, tool.KeyOf("undo"), tool.problems());
-  auto request = ReadRequestTemplate(map, "the request that takes the effect back");
+  auto request = ReadOwnRequest(map, speaks, "the request that takes the effect back");
   UndoRule rule;
   if (request) rule.request = std::move(*request);
   rule.done = ReadStatuses(map, "done");

@@ -40,7 +40,7 @@ struct ScopeRule {
 };
 
 struct SettleRule {
-  RequestTemplate request;  // GET or HEAD
+  RequestTemplate request;  // GET or HEAD; of MCP a tools/call of a read
   Selector happened;  // present in the probe's answer: the effect exists; its value is the ref
   std::optional<Millis> absent_after;  // unset: absence is never proof
 };
@@ -198,8 +198,9 @@ struct Quotas {
 
 // One entry of the `tests:` section.
 struct PolicyTest {
-  std::string method, backend, target;  // target: path and query
-  std::string body;                     // JSON text, or empty
+  // target: path and query. Of method "tools/call": the name of an MCP tool; `body` its arguments.
+  std::string method, backend, target;
+  std::string body;  // JSON text, or empty
   std::vector<std::pair<std::string, std::string>> headers;
   // Expectations; unset means not checked. tool "unlisted": no tool may match.
   std::optional<std::string> tool, effect, refused;

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <charconv>
 
+#include "policy/mcp_names.h"
 #include "policy/path.h"
+#include "policy/readings.h"
 #include "policy/route_tree.h"
 
 namespace recourse {
@@ -58,67 +60,16 @@ class AuthorityKey {
   std::size_t size_ = 0;
 };
 
-std::string_view TrimTail(std::string_view path) {
-  while (path.size() > 1) {
-    if (path.ends_with('.')) {
-      path.remove_suffix(1);
-    } else if (path.ends_with("%20")) {
-      path.remove_suffix(3);
-    } else {
-      break;
-    }
-  }
-  return path;
-}
-
-// Every segment without the dots and spaces at its end, as Windows servers read it.
-std::string TrimSegments(std::string_view path) {
-  std::string out;
-  while (!path.empty()) {
-    const auto end = std::min(path.find('/', 1), path.size());
-    out += TrimTail(path.substr(0, end));
-    path.remove_prefix(end);
-  }
-  return out;
-}
-
-// The other readings of a canonical path that servers are known to take (P13-P20): without its
-// trailing slash, without dots and spaces at the end, without its extension. At most six.
-class Readings {
- public:
-  explicit Readings(std::string_view path) {
-    Add(path);
-    std::string_view trimmed = path;
-    if (trimmed.size() > 1 && trimmed.ends_with('/')) trimmed.remove_suffix(1);
-    Add(trimmed);
-    trimmed = TrimTail(trimmed);
-    Add(trimmed);
-    const auto slash = trimmed.rfind('/');
-    if (slash == std::string_view::npos) return;
-    const std::string_view name = trimmed.substr(slash + 1);
-    for (const auto dot : {name.rfind('.'), name.find('.')}) {
-      if (dot == std::string_view::npos || dot == 0) continue;
-      Add(TrimTail(trimmed.substr(0, slash + 1 + dot)));
-    }
-  }
-  const std::string_view* begin() const { return all_.data(); }
-  const std::string_view* end() const { return all_.data() + count_; }
-  std::size_t size() const { return count_; }
-
- private:
-  void Add(std::string_view path) {
-    if (std::find(begin(), end(), path) == end()) all_[count_++] = path;
-  }
-  std::array<std::string_view, 6> all_;
-  std::size_t count_ = 0;
-};
-
 struct BackendRoutes {
   RouteTree exact{RouteTree::OnSame::kKeepFirst};
   RouteTree folded{RouteTree::OnSame::kKeepStrictest};  // literals in the form of FoldPath
   bool needs_fold = false;                              // some literal is not in that form already
   bool has_final_slash = false;                         // of some pattern
   bool is_intercepted = false;
+  TextMap<const Tool*> mcp_names;
+  // The one with the most literal characters first. Those that overlap were told apart by the
+  // loader.
+  std::vector<std::pair<std::string, const Tool*>> mcp_globs;
 };
 
 }  // namespace
@@ -135,6 +86,7 @@ struct RouteTable::Impl {
 
   void AddBackend(const Backend& backend);
   void AddTool(const Tool& tool);
+  void AddMcpNames(const Tool& tool);
   bool HasStricterReading(const BackendRoutes& table, std::string_view path,
                           std::string_view method, int strictness) const;
 };
@@ -152,7 +104,8 @@ void RouteTable::Impl::AddBackend(const Backend& backend) {
 
 void RouteTable::Impl::AddTool(const Tool& tool) {
   tools.emplace(tool.name, &tool);
-  if (tool.patterns.empty()) return;  // refused by the loader; it still looks for other problems
+  if (!tool.mcp_names.empty()) AddMcpNames(tool);
+  if (tool.patterns.empty()) return;  // MCP, or refused by the loader, which looks on for problems
   BackendRoutes& table = routes[tool.backend];
   for (const std::string& text : tool.patterns) {
     table.has_final_slash = table.has_final_slash || text.ends_with('/');
@@ -169,6 +122,21 @@ void RouteTable::Impl::AddTool(const Tool& tool) {
       table.exact.Add(pattern, method, &tool);
       table.folded.Add(folded, method, &tool);
     }
+  }
+}
+
+void RouteTable::Impl::AddMcpNames(const Tool& tool) {
+  BackendRoutes& table = routes[tool.backend];
+  for (const std::string& name : tool.mcp_names) {
+    if (!IsMcpGlob(name)) {
+      table.mcp_names.emplace(name, &tool);
+      continue;
+    }
+    const auto place = std::upper_bound(table.mcp_globs.begin(), table.mcp_globs.end(), name,
+                                        [](const std::string& one, const auto& other) {
+                                          return McpLiterals(one) > McpLiterals(other.first);
+                                        });
+    table.mcp_globs.emplace(place, name, &tool);
   }
 }
 
@@ -240,6 +208,17 @@ bool RouteTable::Intercepts(const Backend& backend) const {
          impl_->routes[static_cast<std::size_t>(&backend - impl_->first_backend)].is_intercepted;
 }
 
+const Tool* RouteTable::FindMcpTool(const Backend& backend, std::string_view name) const {
+  const auto& table = impl_->routes[static_cast<std::size_t>(&backend - impl_->first_backend)];
+  if (const auto exact = table.mcp_names.find(name); exact != table.mcp_names.end()) {
+    return exact->second;
+  }
+  for (const auto& [glob, tool] : table.mcp_globs) {
+    if (MatchesMcpGlob(glob, name)) return tool;
+  }
+  return nullptr;
+}
+
 const Tool* RouteTable::FindTool(std::string_view name) const {
   const auto found = impl_->tools.find(name);
   return found == impl_->tools.end() ? nullptr : found->second;
@@ -268,6 +247,8 @@ Result<RouteMatch> RouteTable::Match(const Backend& backend, std::string_view me
   } else {
     match.effect = IsReadMethod(method) ? Effect::kRead : Effect::kWrite;
     match.unlisted = match.effect == Effect::kRead ? impl_->unlisted_reads : impl_->unlisted_writes;
+    // Beside the endpoint of an MCP server may be another door to its tools.
+    if (backend.is_mcp && match.effect == Effect::kWrite) match.unlisted = UnlistedRule::kDeny;
     if (match.unlisted == UnlistedRule::kDeny) return match;
     strictness = match.unlisted == UnlistedRule::kGuard ? kGuardedStrictness : 0;
   }

@@ -56,7 +56,9 @@ class RouteTable {
   // '.', zero-width characters, path parameters (';'), and paths of which another reading
   // (lower-case, without trailing slash, dot, space or extension) falls under a stricter rule.
   // Percent-encoded unreserved characters are decoded; that canonical path is what is forwarded.
-  // Reads of plain paths do not allocate. Thread-safe.
+  // Reads of plain paths do not allocate. Thread-safe. Of an MCP server it judges the paths that
+  // are not its endpoint (policy/mcp_endpoint.h): unlisted writes there are denied, whatever
+  // `unlisted` says.
   Result<RouteMatch> Match(const Backend& backend, std::string_view method, std::string_view path,
                            std::string& scratch) const;
 

@@ -116,7 +116,8 @@ class RequestTemplate {
   std::optional<Node> json;
   // Fields of an application/x-www-form-urlencoded body; never together with `json`.
   std::vector<std::pair<std::string, Text>> form;
-  std::string source;  // as written
+  std::string source;    // as written
+  std::string mcp_tool;  // the tool that it calls; empty: no MCP
 };
 // `line` is "METHOD /path?query". Fails with a static reason.
 Result<RequestTemplate> ParseRequestLine(std::string_view line);

@@ -104,7 +104,7 @@ void CheckSettle(Draft& draft, std::size_t index) {
                                "} comes from the answer, and there is none when "
                                "the outcome is unknown; use {body#/pointer}, {path.name} or {key}");
     }
-    if (selector.source != Source::kKey || tool.patterns.empty()) continue;
+    if (selector.source != Source::kKey || !HasMatch(tool)) continue;
     const Backend& backend = draft.policy.backends[tool.backend];
     if (backend.key_header.empty()) {
       draft.problems.Warn(
@@ -121,11 +121,12 @@ void CheckSettle(Draft& draft, std::size_t index) {
 
 void WarnAboutUnknown(Draft& draft, std::size_t index) {
   const Tool& tool = draft.policy.tools[index];
-  if (tool.patterns.empty() || tool.settle || AsksAboutCalls(tool)) return;
+  if (!HasMatch(tool) || tool.settle || AsksAboutCalls(tool)) return;
   // A DELETE or PUT can be looked at and made again by hand; these cannot.
-  const bool adds = std::any_of(tool.methods.begin(), tool.methods.end(), [](const auto& name) {
-    return name == "POST" || name == "PATCH" || name == "*";
-  });
+  const bool adds = !tool.mcp_names.empty() ||
+                    std::any_of(tool.methods.begin(), tool.methods.end(), [](const auto& name) {
+                      return name == "POST" || name == "PATCH" || name == "*";
+                    });
   if (!adds) return;
   if (!draft.policy.backends[tool.backend].key_header.empty()) return;
   draft.problems.Warn(draft.tool_places[index], draft.ToolKey(index, "settle"),
@@ -146,14 +147,18 @@ void WarnAboutKey(Draft& draft, std::size_t index) {
   }
   const Kind scope = tool.scope.kind;
   if (scope == Kind::kHeader || scope == Kind::kBody || scope == Kind::kBaggage) return;
-  const bool has_body = std::any_of(tool.methods.begin(), tool.methods.end(), [](const auto& name) {
-    return name == "POST" || name == "PUT" || name == "PATCH" || name == "*";
-  });
+  const bool is_mcp = !tool.mcp_names.empty();
+  const bool has_body =
+      is_mcp || std::any_of(tool.methods.begin(), tool.methods.end(), [](const auto& name) {
+        return name == "POST" || name == "PUT" || name == "PATCH" || name == "*";
+      });
   if (!has_body) return;
   draft.problems.Warn(draft.tool_places[index], draft.ToolKey(index, "identity"),
-                      "is not given, so the whole body is the key: a model that rewords free text "
-                      "when it repeats the call runs it twice; name what makes two calls the same, "
-                      "such as identity: [ body#/order_id ]");
+                      std::string("is not given, so ") +
+                          (is_mcp ? "all arguments are" : "the whole body is") +
+                          " the key: a model that rewords free text when it repeats the call runs "
+                          "it twice; name what makes two calls the same, "
+                          "such as identity: [ body#/order_id ]");
 }
 
 bool HasTestOf(const Draft& draft, const std::string& tool) {
@@ -176,6 +181,7 @@ void WarnAboutCoveredWrites(Draft& draft) {
   for (std::size_t i = 0; i < draft.policy.tools.size(); ++i) {
     const Tool& tool = draft.policy.tools[i];
     if (tool.effect != Effect::kWrite || HasTestOf(draft, tool.name)) continue;
+    WarnAboutCoveredMcpWrite(draft, i);
     for (const std::string& pattern : tool.patterns) {
       std::string path;
       for (const auto& segment : ParsePattern(pattern).segments) {
@@ -216,19 +222,19 @@ void CheckWindow(Draft& draft, std::size_t index) {
                       "that the key expired");
 }
 
-void WarnAboutBackend(Draft& draft, std::size_t index) {
-  const Backend& backend = draft.policy.backends[index];
-  const std::string key = "backends." + backend.name;
-  if (backend.is_mcp) {
-    draft.problems.Warn(draft.backend_places[index], key,
-                        "mcp is checked but not spoken yet: its calls are judged as plain HTTP");
-  }
-}
-
 }  // namespace
 
 void CheckCaptures(Draft& draft, std::size_t index, std::string_view word,
                    const std::vector<Selector>& selectors) {
+  const bool is_mcp = !draft.policy.tools[index].mcp_names.empty();
+  for (const Selector& selector : selectors) {
+    if (!is_mcp || (selector.source != Source::kPath && selector.source != Source::kQuery))
+      continue;
+    draft.problems.Error(draft.ToolPlace(index, word), draft.ToolKey(index, word),
+                         selector.text +
+                             ": the call of an MCP tool has no path and no query of its own; "
+                             "accepted: body#/argument, header.Name");
+  }
   for (const std::string& pattern : draft.policy.tools[index].patterns) {
     const RoutePattern route = ParsePattern(pattern);
     for (const Selector& selector : selectors) {
@@ -247,8 +253,8 @@ void CheckCaptures(Draft& draft, std::size_t index, std::string_view word,
 
 void Validate(Draft& draft) {
   CheckAuthorities(draft);
-  for (std::size_t i = 0; i < draft.policy.backends.size(); ++i) WarnAboutBackend(draft, i);
   CheckRoutes(draft);
+  CheckMcpNames(draft);
   const RouteTable routes(draft.policy);
   CheckTunnels(draft, routes);
   for (std::size_t i = 0; i < draft.policy.tools.size(); ++i) {
@@ -263,6 +269,7 @@ void Validate(Draft& draft) {
     if (tool.external_ref) CheckCaptures(draft, i, "external_ref", {*tool.external_ref});
     CheckApproval(draft, i);
     CheckSettle(draft, i);
+    CheckMcpTool(draft, routes, i);
     CheckUndo(draft, routes, i);
     WarnAboutKey(draft, i);
     CheckWindow(draft, i);

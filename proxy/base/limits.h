@@ -242,6 +242,9 @@ inline constexpr std::size_t kReportExamplesMax = 3;   // per tool
 inline constexpr std::size_t kPolicyFileBytesMax = 10 * 1024 * 1024;
 inline constexpr std::size_t kPolicyRoutesMax = 100'000;
 inline constexpr std::size_t kTunnelRulesMax = 1'000;     // looked through for each CONNECT
+inline constexpr std::size_t kMcpToolNameBytesMax = 128;  // as the protocol advises
+inline constexpr std::size_t kMcpGlobsMax = 256;          // of one backend; looked through per call
+inline constexpr int kMcpGlobStarsMax = 4;
 inline constexpr std::size_t kPolicyProblemsMax = 1'000;  // listed; errors and warnings each
 inline constexpr std::size_t kPolicyProblemsTold = 50;    // of a refused reload: log, admin port
 // Changes of the policy's files: how soon after a notice they are looked at, how long they must
@@ -261,6 +264,10 @@ inline constexpr std::size_t kReplayCallsMax = 1'000'000;
 inline constexpr std::size_t kImportedBytesMax = 64 * 1024 * 1024;
 inline constexpr std::size_t kImportedToolsMax = 2'000;
 inline constexpr int kImportedDepthMax = 32;
+// What is asked of a running MCP server (policy import mcp).
+inline constexpr int kImportedPagesMax = 100;
+inline constexpr milliseconds kImportPatience{
+    30'000};  // all of it, unless --timeout says otherwise
 inline constexpr std::size_t kSecretFileBytesMax = 4'096;
 inline constexpr std::uint64_t kPolicyCountMax = 1'000'000'000;
 inline constexpr std::uint64_t kPolicyBytesMax = std::uint64_t{16} << 40;

@@ -1,0 +1,24 @@
+// Names of an MCP server's tools, and the globs that stand for several. Pure.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+namespace recourse {
+
+// Why `text` is neither a name nor a glob that a policy can have, as a static reason that says what
+// is accepted; empty when it is fine. Names are case-sensitive.
+std::string_view CheckMcpName(std::string_view text);
+
+bool IsMcpGlob(std::string_view text);
+
+// `*` stands for any characters, also none. Both are views; nothing is allocated.
+bool MatchesMcpGlob(std::string_view glob, std::string_view name);
+
+// Of several globs the one with the most literal characters counts.
+std::size_t McpLiterals(std::string_view text);
+
+// Whether some name matches both. Either may be a name.
+bool McpNamesOverlap(std::string_view a, std::string_view b);
+
+}  // namespace recourse
