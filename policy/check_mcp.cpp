@@ -41,6 +41,7 @@ class NameChecks {
       return;
     }
     const auto clash = std::find_if(others.begin(), others.end(), [&](const NamedBy& other) {
+      if (other.tool == glob.tool) return other.name == glob.name;
       return McpLiterals(other.name) == McpLiterals(glob.name) &&
              McpNamesOverlap(other.name, glob.name);
     });
@@ -57,7 +58,7 @@ class NameChecks {
     const bool is_same = one.tool == other;
     draft_.problems.Error(
         draft_.ToolPlace(one.tool, "match"), draft_.ToolKey(one.tool, "match"),
-        is_same ? one.name + " overlaps another name of this tool, or is given twice"
+        is_same ? one.name + " is given twice"
                 : one.name + " is ambiguous: tool " + draft_.policy.tools[other].name + ' ' + why);
   }
 
@@ -66,12 +67,14 @@ class NameChecks {
   std::map<std::size_t, std::vector<NamedBy>> globs_;
 };
 
-// A read that covers `name` of a write and is less specific, or nullptr.
+// A read whose glob covers names of a write's `name` and is less specific, or nullptr.
 const Tool* CoveringRead(const Policy& policy, const Tool& write, const std::string& name) {
   for (const Tool& tool : policy.tools) {
     if (tool.effect != Effect::kRead || tool.backend != write.backend) continue;
     for (const std::string& glob : tool.mcp_names) {
-      if (IsMcpGlob(glob) && McpNamesOverlap(glob, name)) return &tool;
+      const bool is_wider =
+          IsMcpGlob(glob) && (!IsMcpGlob(name) || McpLiterals(glob) < McpLiterals(name));
+      if (is_wider && McpNamesOverlap(glob, name)) return &tool;
     }
   }
   return nullptr;

@@ -4,6 +4,8 @@
 #include <array>
 
 #include "policy/approval_need.h"
+#include "policy/mcp_endpoint.h"
+#include "policy/mcp_names.h"
 #include "policy/method_override.h"
 #include "policy/route_table.h"
 #include "policy/tunnel_decision.h"
@@ -131,7 +133,9 @@ void AddKey(const ScopeRule& scope, const std::vector<Selector>& identity,
             const ExplainedCall& call, const CallValues& values, Explanation& out) {
   out.key.push_back(
       {"caller", "who calls: the name in its certificate; without one all agents are one caller"});
-  out.fingerprint = "method, path, query and the whole body";
+  const bool is_mcp = !out.mcp_tool.empty();
+  out.fingerprint = is_mcp ? "the name of the MCP tool and its arguments"
+                           : "method, path, query and the whole body";
   std::string field;
   if (const std::string* intent = NamedIntent(call.headers, field)) {
     out.key.push_back({"intent", "header " + field + ": " + *intent});
@@ -150,7 +154,7 @@ void AddKey(const ScopeRule& scope, const std::vector<Selector>& identity,
       out.notes.emplace_back(
           "None of the identity values is in this call, so all arguments count.");
     }
-    out.key.push_back({"args", "method, path, query and the whole body, normalized"});
+    out.key.push_back({"args", out.fingerprint + ", normalized"});
     return;
   }
   for (const Selector& selector : identity) {
@@ -178,26 +182,35 @@ std::string JoinMethods(const Tool& tool) {
 }
 
 std::string WhyUnlisted(const Explanation& out, UnlistedRule rule) {
+  if (out.backend->is_mcp && out.mcp_tool.empty() && rule == UnlistedRule::kDeny &&
+      out.effect == Effect::kWrite) {
+    return "no tool matches, and a path beside the endpoint of an MCP server may be another door "
+           "to its tools: writes there are refused unless a tool lists them";
+  }
   const std::string kind = out.effect == Effect::kRead ? "reads" : "writes";
   const std::string_view name = rule == UnlistedRule::kPass    ? "pass"
                                 : rule == UnlistedRule::kGuard ? "guard"
                                                                : "deny";
+  if (!out.mcp_tool.empty()) {
+    return "no tool matches, so it is one of the writes, and `unlisted: writes: " +
+           std::string(name) + "` applies";
+  }
   return "no tool matches; the method makes it one of the " + kind + ", and `unlisted: " + kind +
          ": " + std::string(name) + "` applies";
 }
 
-void ExplainWrite(const RouteMatch& match, const ExplainedCall& call, const CallParts& parts,
+void ExplainWrite(UnlistedRule unlisted, const ExplainedCall& call, const CallParts& parts,
                   Explanation& out) {
   const CallValues values = parts.Values(call);
   if (parts.has_unreadable_json) {
     Refuse(out, ErrorCode::kMalformedRequest, "the body is not JSON that can be read one way only");
     return;
   }
-  if (match.tool == nullptr) {
-    if (match.unlisted == UnlistedRule::kGuard) AddKey({}, {}, call, values, out);
+  if (out.tool == nullptr) {
+    if (unlisted == UnlistedRule::kGuard) AddKey({}, {}, call, values, out);
     return;
   }
-  const Tool& tool = *match.tool;
+  const Tool& tool = *out.tool;
   AddKey(tool.scope, tool.identity, call, values, out);
   for (const std::string& pointer : tool.ignore) {
     out.notes.push_back("Ignored in the arguments: " + pointer + ".");
@@ -242,6 +255,68 @@ Explanation ExplainConnect(const Policy& policy, const Authority& target) {
   return out;
 }
 
+// The call of an MCP server's tool, of which `call.body` is the arguments.
+void ExplainToolsCall(const Policy& policy, const ExplainedCall& call, Explanation& out) {
+  if (!out.backend->is_mcp) {
+    Refuse(out, ErrorCode::kMalformedRequest,
+           "backend " + out.backend->name + " is no MCP server (`protocol: mcp`)");
+    return;
+  }
+  CallParts parts;
+  auto arguments = ParseJson(call.body.empty() ? "{}" : call.body);
+  if (!arguments || arguments->kind != Json::Kind::kObject) {
+    Refuse(out, ErrorCode::kMalformedRequest,
+           "the arguments are no JSON object that can be read one way only");
+    return;
+  }
+  parts.body = std::move(*arguments);
+  out.mcp_tool = call.target;
+  out.path = out.backend->mcp_path;
+  out.tool = policy.routes->FindMcpTool(*out.backend, out.mcp_tool);
+  if (out.tool != nullptr) {
+    out.effect = out.tool->effect;
+    out.reason =
+        "tool " + out.tool->name + " (line " + std::to_string(out.tool->line) + ") names it";
+  } else {
+    out.reason = WhyUnlisted(out, policy.unlisted_writes);
+    if (out.backend->trust_annotations) {
+      out.notes.emplace_back(
+          "The server's annotations are trusted: readOnlyHint makes it a read once it was seen in "
+          "an answer to tools/list.");
+    }
+    if (policy.unlisted_writes == UnlistedRule::kDeny) {
+      Refuse(out, ErrorCode::kDenied, out.reason);
+      return;
+    }
+  }
+  if (out.effect == Effect::kWrite) ExplainWrite(policy.unlisted_writes, call, parts, out);
+}
+
+// A request to the endpoint of an MCP server: what it is stands in its body.
+void ExplainEndpoint(const Policy& policy, const ExplainedCall& call, Explanation& out) {
+  out.path = out.backend->mcp_path;
+  if (call.method != "POST") {
+    out.effect = Effect::kRead;
+    out.reason = "the MCP endpoint: sessions and streams of the protocol pass";
+    return;
+  }
+  const auto message = ParseJson(call.body);
+  const auto text_at = [](const Json& json, std::string_view pointer) {
+    const Json* const value = AtPointer(json, pointer);
+    return value == nullptr ? std::string() : value->text;
+  };
+  if (message && text_at(*message, "/method") == kToolsCall) {
+    ExplainedCall named = call;
+    const Json* const arguments = AtPointer(*message, "/params/arguments");
+    named.target = text_at(*message, "/params/name");
+    named.body = arguments == nullptr ? "" : CanonicalJson(*arguments);
+    ExplainToolsCall(policy, named, out);
+    return;
+  }
+  out.reason = "the MCP endpoint: what a POST is stands in its body; say \"tools/call " +
+               out.backend->name + " NAME\" with the arguments as body for the call of a tool";
+}
+
 }  // namespace
 
 Explanation Explain(const Policy& policy, const ExplainedCall& call) {
@@ -257,6 +332,20 @@ Explanation Explain(const Policy& policy, const ExplainedCall& call) {
   const auto question = std::min(call.target.find('?'), call.target.size());
   const std::string_view path = std::string_view(call.target).substr(0, question);
   const std::string_view query = std::string_view(call.target).substr(question);
+  if (call.method == kToolsCall) {
+    ExplainToolsCall(policy, call, out);
+    return out;
+  }
+  if (out.backend->is_mcp) {
+    const McpPath place = McpPathOf(*out.backend, path);
+    if (place == McpPath::kExact) ExplainEndpoint(policy, call, out);
+    if (place == McpPath::kAmbiguous) {
+      Refuse(out, ErrorCode::kAmbiguousPath,
+             "another reading of the path is the endpoint of the MCP server, " +
+                 out.backend->mcp_path);
+    }
+    if (place != McpPath::kOther) return out;
+  }
   std::string scratch;
   const auto match = policy.routes->Match(*out.backend, call.method, path, scratch);
   if (!match) {
@@ -289,13 +378,16 @@ Explanation Explain(const Policy& policy, const ExplainedCall& call) {
     parts.captures.emplace_back(match->captures[i].name, std::move(value));
   }
   ReadBody(call, parts);
-  ExplainWrite(*match, call, parts, out);
+  ExplainWrite(match->unlisted, call, parts, out);
   return out;
 }
 
 bool ParseCall(const std::string& text, ExplainedCall& call) {
   const auto space = text.find(' ');
-  if (space == std::string::npos || !IsToken(text.substr(0, space))) return false;
+  const bool is_tools_call = text.substr(0, space) == kToolsCall;
+  if (space == std::string::npos || !(is_tools_call || IsToken(text.substr(0, space)))) {
+    return false;
+  }
   call.method = text.substr(0, space);
   std::string_view rest = std::string_view(text).substr(space + 1);
   if (call.method == "CONNECT") {
@@ -303,7 +395,7 @@ bool ParseCall(const std::string& text, ExplainedCall& call) {
     call.authority = rest;
     return target && target->port != 0;
   }
-  const auto scheme = rest.find("://");
+  const auto scheme = is_tools_call ? std::string_view::npos : rest.find("://");
   if (scheme != std::string_view::npos && rest.starts_with("http")) {
     rest.remove_prefix(scheme + 3);
     const auto slash = std::min(rest.find_first_of("/?"), rest.size());
@@ -316,7 +408,7 @@ bool ParseCall(const std::string& text, ExplainedCall& call) {
   if (second == std::string_view::npos || second == 0) return false;
   call.backend = rest.substr(0, second);
   call.target = rest.substr(second + 1);
-  return call.target.starts_with('/');
+  return is_tools_call ? !call.target.empty() : call.target.starts_with('/');
 }
 
 }  // namespace recourse

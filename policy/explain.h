@@ -16,9 +16,9 @@ struct ExplainedCall {
   std::string method;
   std::string authority;  // as in Host; empty when `backend` is given
   std::string backend;    // name of a backend; empty when `authority` is given
-  std::string target;     // path and query
+  std::string target;     // path and query; of method "tools/call" the name of an MCP tool
   Headers headers;
-  std::string body;
+  std::string body;  // of tools/call its arguments, or empty
 };
 
 struct KeyPart {
@@ -35,6 +35,7 @@ struct Explanation {
   const Tool* tool = nullptr;  // nullptr: unlisted
   Effect effect = Effect::kWrite;
   std::string path;          // canonical
+  std::string mcp_tool;      // whose call it is; empty: no tools/call
   std::vector<KeyPart> key;  // of a keyed write, in the order in which they enter the key
   std::string fingerprint;   // what it holds, in words; empty when nothing is keyed
   std::vector<std::string> notes;
@@ -50,7 +51,11 @@ DescribedLines Describe(const Policy& policy, const Explanation& explained);
 // The same as a JSON object, for programs.
 std::string ExplanationJson(const Policy& policy, const Explanation& explained);
 
-// False: `text` is none of "METHOD http://host/path", "METHOD backend /path", "CONNECT host:port".
+// False: `text` is none of "METHOD http://host/path", "METHOD backend /path", "CONNECT host:port",
+// "tools/call backend NAME".
+inline constexpr std::string_view kCallForms =
+    "\"POST http://host/path\", \"POST backend /path\", \"tools/call backend NAME\" or \"CONNECT "
+    "host:port\"";
 bool ParseCall(const std::string& text, ExplainedCall& call);
 
 // The subcommands. They return the exit code: 0 good, 1 a test failed, 2 the call cannot be read,

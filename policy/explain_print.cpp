@@ -63,9 +63,10 @@ void DescribeUndo(const Tool& tool, DescribedLines& lines) {
   const std::string_view repeat = undo.repeatable == Repeatable::kYes     ? "may be repeated"
                                   : undo.repeatable == Repeatable::kByKey ? "may be repeated by key"
                                                                           : "is not repeated";
-  line("",
-       fmt::format("done: {}; while its outcome is unknown it {}; at most {}", undo.done.ToString(),
-                   repeat, Count(static_cast<std::size_t>(undo.attempts_max), "attempt")));
+  line("", fmt::format(
+               "done: {}; while its outcome is unknown it {}; at most {}",
+               undo.request.mcp_tool.empty() ? undo.done.ToString() : "a result without isError",
+               repeat, Count(static_cast<std::size_t>(undo.attempts_max), "attempt")));
   if (const std::string text = CredentialsText(undo.secrets, undo.from_call); !text.empty()) {
     line("", "credentials: " + text);
   }
@@ -108,6 +109,9 @@ void DescribeWriteRules(const Policy& policy, const Tool& tool, DescribedLines& 
     lines.emplace_back(name, value);
   };
   DescribeFlow(policy, tool, lines);
+  if (tool.on_error == OnError::kNotExecuted) {
+    line("on_error", "an answer with isError proves that nothing happened");
+  }
   if (tool.settle) line("settle", tool.settle->request.source);
   if (tool.undo) {
     DescribeUndo(tool, lines);
@@ -198,12 +202,14 @@ DescribedLines Describe(const Policy& policy, const Explanation& explained) {
   };
   if (explained.backend != nullptr) {
     const Backend& backend = *explained.backend;
-    line("backend", fmt::format("{} ({}://{}{})", backend.name, backend.scheme, backend.authority,
-                                backend.base_path));
+    line("backend", fmt::format("{} ({}{}://{}{})", backend.name, backend.is_mcp ? "MCP, " : "",
+                                backend.scheme, backend.authority,
+                                backend.is_mcp ? backend.mcp_path : backend.base_path));
     if (policy.routes->Intercepts(backend)) {
       line("intercept", "TLS of agents to it ends here: they see a certificate of the pod's CA");
     }
   }
+  if (!explained.mcp_tool.empty()) line("call", "tools/call " + explained.mcp_tool);
   if (!explained.path.empty()) {
     line("path", explained.path);
     line("tool", explained.tool == nullptr ? "unlisted" : explained.tool->name);
@@ -277,8 +283,7 @@ int RunPolicyExplain(const std::string& path, const std::string& call, const Hea
                      const std::string& body, ExplainForm form, std::ostream& out) {
   ExplainedCall parsed;
   if (!ParseCall(call, parsed)) {
-    out << "the call cannot be read; accepted: \"POST http://host/path\", \"POST backend "
-           "/path\" or \"CONNECT host:port\"\n";
+    out << "the call cannot be read; accepted: " << kCallForms << '\n';
     return kUsage;
   }
   const LoadedPolicy loaded = LoadPolicy(path);

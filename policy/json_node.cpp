@@ -83,6 +83,16 @@ std::optional<Node> ReadMap(const YamlNode& node, const std::string& key, Placeh
   return out;
 }
 
+std::string AsWritten(const RequestTemplate::Piece& piece) {
+  using Type = RequestTemplate::Type;
+  if (!piece.selector) return piece.literal;
+  const std::string_view type = piece.type == Type::kNumber ? " as number"
+                                : piece.type == Type::kText ? " as text"
+                                : piece.type == Type::kBool ? " as bool"
+                                                            : "";
+  return '{' + piece.selector->text + std::string(type) + '}';
+}
+
 }  // namespace
 
 std::optional<Node> ReadJsonNode(const YamlNode& node, const std::string& key,
@@ -107,6 +117,18 @@ std::optional<Node> ReadJsonNode(const YamlNode& node, const std::string& key,
     if (item) out.items.push_back(std::move(*item));
   }
   if (!good) return std::nullopt;
+  return out;
+}
+
+Json AsWritten(const Node& node) {
+  Json out;
+  if (node.kind != Json::Kind::kArray && node.kind != Json::Kind::kObject) out = node.scalar;
+  out.kind = node.kind;
+  for (const auto& piece : node.text) out.text += AsWritten(piece);
+  for (const auto& item : node.items) out.items.push_back(AsWritten(item));
+  for (const auto& [name, member] : node.members) {
+    out.members.emplace_back(name, AsWritten(member));
+  }
   return out;
 }
 

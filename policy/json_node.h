@@ -16,4 +16,7 @@ enum class Placeholders { kParse, kLiteral };
 std::optional<RequestTemplate::Node> ReadJsonNode(const YamlNode& node, const std::string& key,
                                                   Placeholders placeholders, Problems& problems);
 
+// What was read, as JSON in which placeholders stand as they were written.
+Json AsWritten(const RequestTemplate::Node& node);
+
 }  // namespace recourse

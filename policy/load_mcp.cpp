@@ -88,7 +88,8 @@ std::optional<RequestTemplate> ReadMcpCall(MapReader& map, const std::string& en
     return std::nullopt;
   }
   request->mcp_tool = *tool;
-  request->source = std::string(kToolsCall) + ' ' + *tool;
+  request->source = std::string(kToolsCall) + ' ' + *tool + ' ';
+  AppendJson(request->source, AsWritten(*arguments));
   request->headers.emplace_back("Content-Type", *ParseTemplateText("application/json"));
   request->headers.emplace_back("Accept",
                                 *ParseTemplateText("application/json, text/event-stream"));

@@ -143,26 +143,37 @@ void ReadRequestHeaders(MapReader& map, RequestTemplate& request) {
   }
 }
 
+namespace {
+
+// Words of the other protocol. False: they were refused.
+bool RefuseForeignWords(MapReader& map, const Speaks& speaks, std::string_view help) {
+  const auto refuse = [&](std::string_view word, std::string message) {
+    if (map.Get(word) == nullptr) return true;
+    map.problems().Error(map.PlaceOf(word), map.KeyOf(word), std::move(message));
+    return false;
+  };
+  if (speaks.kind == Speaks::Kind::kMcp || map.Has("call")) {
+    if (!refuse("request",
+                "is for tools that are matched by a path; name a tool of the same MCP server: { "
+                "call: cancel_order, arguments: { id: \"{external_ref}\" } }")) {
+      return false;
+    }
+  }
+  if (speaks.kind != Speaks::Kind::kHttp) return true;
+  const bool has_call =
+      !refuse("call", "is for tools of an MCP server (match: tools/call ..); accepted: " +
+                          std::string(help));
+  const bool has_arguments = !refuse("arguments", "are those of a `call` of an MCP server's tool");
+  return !has_call && !has_arguments;
+}
+
+}  // namespace
+
 std::optional<RequestTemplate> ReadOwnRequest(MapReader& map, const Speaks& speaks,
                                               std::string_view help) {
+  map.Get("headers");  // a word of both
+  if (!RefuseForeignWords(map, speaks, help)) return std::nullopt;
   const bool is_call = map.Has("call");
-  const auto refuse = [&](std::string_view word, std::string message) {
-    map.problems().Error(map.PlaceOf(word), map.KeyOf(word), std::move(message));
-    map.Get(word);
-    return std::nullopt;
-  };
-  if (is_call && map.Has("request")) {
-    return refuse("request", "stands with `call`; a tool of an MCP server has `call` alone");
-  }
-  if (speaks.kind == Speaks::Kind::kHttp && is_call) {
-    return refuse("call", "is for tools of an MCP server (match: tools/call ..); accepted: " +
-                              std::string(help));
-  }
-  if (speaks.kind == Speaks::Kind::kMcp && map.Has("request")) {
-    return refuse("request",
-                  "is for tools that are matched by a path; name a tool of the same MCP server: { "
-                  "call: cancel_order, arguments: { id: \"{external_ref}\" } }");
-  }
   if (is_call || speaks.kind == Speaks::Kind::kMcp) return ReadMcpCall(map, speaks.endpoint);
   const YamlNode* line = map.Need("request", help);
   if (line == nullptr) return std::nullopt;

@@ -10,9 +10,6 @@
 
 namespace recourse {
 
-// The method of a call of an MCP tool, in `match`, in tests and on the command line.
-inline constexpr std::string_view kToolsCall = "tools/call";
-
 // Where a selector may read from, at a given word of the policy.
 enum class Reads { kRequest, kAnswer, kRequestOrAnswer };
 

@@ -1,10 +1,31 @@
 #include "policy/draft.h"
 #include "policy/json_node.h"
+#include "policy/mcp_names.h"
 
 namespace recourse {
 namespace {
 
-constexpr std::string_view kCallHelp = "accepted: \"METHOD backend /path?query\"";
+constexpr std::string_view kCallHelp =
+    "accepted: \"METHOD backend /path?query\", or \"tools/call backend NAME\" of an MCP server";
+
+void CheckToolsCall(MapReader& map, const Backend& backend, const PolicyTest& test) {
+  const auto error = [&](std::string_view word, std::string message) {
+    map.problems().Error(map.PlaceOf(word), map.KeyOf(word), std::move(message));
+  };
+  if (!backend.is_mcp) {
+    error("call", "backend " + backend.name + " is no MCP server; accepted: METHOD " +
+                      backend.name + " /path");
+  }
+  const auto problem = CheckMcpName(test.target);
+  if (!problem.empty() || IsMcpGlob(test.target)) {
+    error("call",
+          problem.empty() ? "one tool is called; a glob names several" : std::string(problem));
+  }
+  const YamlNode* body = map.node().Find("body");
+  if (body != nullptr && body->kind != YamlNode::Kind::kMap) {
+    error("body", "a map of the tool's arguments is accepted here");
+  }
+}
 
 void ReadCall(MapReader& map, Draft& draft, PolicyTest& test) {
   const YamlNode* node = map.Need("call", kCallHelp);
@@ -20,21 +41,14 @@ void ReadCall(MapReader& map, Draft& draft, PolicyTest& test) {
   test.method = text->substr(0, first);
   test.backend = text->substr(first + 1, second - first - 1);
   test.target = text->substr(second + 1);
-  if (!draft.backends.contains(test.backend)) {
+  const auto backend = draft.backends.find(test.backend);
+  if (backend == draft.backends.end()) {
     map.problems().Error(node->place, map.KeyOf("call"),
                          "no backend is called '" + test.backend + "'" +
                              DidYouMean(test.backend, draft.BackendNames()));
+  } else if (test.method == kToolsCall) {
+    CheckToolsCall(map, draft.policy.backends[backend->second], test);
   }
-}
-
-Json ToJson(const RequestTemplate::Node& node) {
-  Json out;
-  if (node.kind != Json::Kind::kArray && node.kind != Json::Kind::kObject) out = node.scalar;
-  out.kind = node.kind;
-  for (const auto& piece : node.text) out.text += piece.literal;
-  for (const auto& item : node.items) out.items.push_back(ToJson(item));
-  for (const auto& [name, member] : node.members) out.members.emplace_back(name, ToJson(member));
-  return out;
 }
 
 // A map or list is JSON; a text is the body as it is, a form for example.
@@ -46,7 +60,7 @@ void ReadBody(MapReader& map, PolicyTest& test) {
     return;
   }
   const auto body = ReadJsonNode(*node, map.KeyOf("body"), Placeholders::kLiteral, map.problems());
-  if (body) test.body = CanonicalJson(ToJson(*body));
+  if (body) test.body = CanonicalJson(AsWritten(*body));
 }
 
 void ReadHeaders(MapReader& map, PolicyTest& test) {

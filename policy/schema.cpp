@@ -110,7 +110,8 @@ constexpr std::string_view kSchema = R"json({
       "required": [ "match", "effect" ],
       "additionalProperties": false,
       "properties": {
-        "match": { "$ref": "#/$defs/texts", "description": "METHOD backend /path" },
+        "match": { "$ref": "#/$defs/texts",
+          "description": "METHOD backend /path, or tools/call backend NAME of an MCP server." },
         "effect": { "enum": [ "read", "write" ] },
         "timeout": { "$ref": "#/$defs/duration" },
         "upgrade": { "$ref": "#/$defs/texts" },
@@ -136,6 +137,8 @@ constexpr std::string_view kSchema = R"json({
         "success_when": { "$ref": "#/$defs/texts" },
         "failed_when": { "$ref": "#/$defs/texts" },
         "not_executed": { "$ref": "#/$defs/statuses" },
+        "on_error": { "enum": [ "unknown", "not_executed" ],
+          "description": "What isError of an MCP tool proves." },
         "failed_ttl": { "$ref": "#/$defs/duration" },
         "hold": { "$ref": "#/$defs/duration" }
       },
@@ -152,9 +155,13 @@ constexpr std::string_view kSchema = R"json({
     },
     "settle": {
       "type": "object",
-      "required": [ "request", "happened" ],
+      "required": [ "happened" ],
+      "oneOf": [ { "required": [ "request" ] }, { "required": [ "call" ] } ],
+      "dependentRequired": { "arguments": [ "call" ] },
       "additionalProperties": false,
       "properties": {
+        "call": { "$ref": "#/$defs/mcp_name" },
+        "arguments": { "type": "object" },
         "request": { "type": "string", "pattern": "^(GET|HEAD) /" },
         "headers": { "$ref": "#/$defs/headers" },
         "happened": { "$ref": "#/$defs/text" },
@@ -163,9 +170,12 @@ constexpr std::string_view kSchema = R"json({
     },
     "undo": {
       "type": "object",
-      "required": [ "request" ],
+      "oneOf": [ { "required": [ "request" ] }, { "required": [ "call" ] } ],
+      "dependentRequired": { "arguments": [ "call" ] },
       "additionalProperties": false,
       "properties": {
+        "call": { "$ref": "#/$defs/mcp_name", "description": "A tool of the same MCP server." },
+        "arguments": { "type": "object" },
         "request": { "type": "string", "pattern": "^[A-Z-]+ /" },
         "headers": { "$ref": "#/$defs/headers" },
         "json": {},
@@ -274,7 +284,10 @@ constexpr std::string_view kSchema = R"json({
       "required": [ "call", "expect" ],
       "additionalProperties": false,
       "properties": {
-        "call": { "type": "string", "pattern": "^[^ ]+ [^ ]+ /" },
+        "call": {
+          "type": "string",
+          "pattern": "^([A-Z-]+ [^ ]+ /|tools/call [^ ]+ [A-Za-z0-9_./-]{1,128}$)"
+        },
         "headers": { "$ref": "#/$defs/headers" },
         "body": {},
         "expect": { "$ref": "#/$defs/expect" }
@@ -293,6 +306,7 @@ constexpr std::string_view kSchema = R"json({
       }
     },
     "name": { "pattern": "^[A-Za-z0-9_.-]{1,128}$" },
+    "mcp_name": { "type": "string", "pattern": "^[A-Za-z0-9_./-]{1,128}$" },
     "text": { "type": "string", "minLength": 1 },
     "texts": {
       "oneOf": [

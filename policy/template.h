@@ -136,6 +136,10 @@ struct RenderedRequest {
 // percent-encoded, so a value can never change the path it stands in.
 Result<RenderedRequest> Render(const RequestTemplate& request, const CallValues& values);
 
+// Appends `value` as JSON without spaces, members in their order. False: it became larger than a
+// rendered request may be.
+bool AppendJson(std::string& out, const Json& value);
+
 // Which selectors a template or a condition reads (for static checks).
 std::vector<Selector> SelectorsOf(const RequestTemplate& request);
 

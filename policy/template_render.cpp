@@ -104,46 +104,6 @@ void AppendNumber(std::string& out, const Json& number) {
   out += plain.empty() ? number.text : plain;
 }
 
-bool AppendJson(std::string& out, const Json& value) {
-  if (out.size() > limits::kRenderedRequestBytesMax) return false;
-  switch (value.kind) {
-    case Json::Kind::kNull:
-      out += "null";
-      return true;
-    case Json::Kind::kFalse:
-      out += "false";
-      return true;
-    case Json::Kind::kTrue:
-      out += "true";
-      return true;
-    case Json::Kind::kNumber:
-      AppendNumber(out, value);
-      return true;
-    case Json::Kind::kString:
-      AppendJsonString(out, value.text);
-      return true;
-    case Json::Kind::kArray:
-      out += '[';
-      for (std::size_t i = 0; i < value.items.size(); ++i) {
-        if (i > 0) out += ',';
-        if (!AppendJson(out, value.items[i])) return false;
-      }
-      out += ']';
-      return true;
-    case Json::Kind::kObject:
-      out += '{';
-      for (std::size_t i = 0; i < value.members.size(); ++i) {
-        if (i > 0) out += ',';
-        AppendJsonString(out, value.members[i].first);
-        out += ':';
-        if (!AppendJson(out, value.members[i].second)) return false;
-      }
-      out += '}';
-      return true;
-  }
-  return false;
-}
-
 constexpr std::string_view kTooLarge = "the rendered request is too large";
 
 bool IsFromRequest(Source source) {
@@ -232,6 +192,46 @@ Result<void> RenderBody(const RequestTemplate& request, const CallValues& values
 }
 
 }  // namespace
+
+bool AppendJson(std::string& out, const Json& value) {
+  if (out.size() > limits::kRenderedRequestBytesMax) return false;
+  switch (value.kind) {
+    case Json::Kind::kNull:
+      out += "null";
+      return true;
+    case Json::Kind::kFalse:
+      out += "false";
+      return true;
+    case Json::Kind::kTrue:
+      out += "true";
+      return true;
+    case Json::Kind::kNumber:
+      AppendNumber(out, value);
+      return true;
+    case Json::Kind::kString:
+      AppendJsonString(out, value.text);
+      return true;
+    case Json::Kind::kArray:
+      out += '[';
+      for (std::size_t i = 0; i < value.items.size(); ++i) {
+        if (i > 0) out += ',';
+        if (!AppendJson(out, value.items[i])) return false;
+      }
+      out += ']';
+      return true;
+    case Json::Kind::kObject:
+      out += '{';
+      for (std::size_t i = 0; i < value.members.size(); ++i) {
+        if (i > 0) out += ',';
+        AppendJsonString(out, value.members[i].first);
+        out += ':';
+        if (!AppendJson(out, value.members[i].second)) return false;
+      }
+      out += '}';
+      return true;
+  }
+  return false;
+}
 
 Result<RenderedRequest> Render(const RequestTemplate& request, const CallValues& values) {
   RenderedRequest out;

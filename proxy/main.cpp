@@ -319,7 +319,9 @@ int Explain(const Arguments& args) {
                          value == std::string::npos ? std::string() : line.substr(value));
   }
   std::string body;
-  if (!args.body_file.empty()) {
+  if (args.body_file.starts_with('{')) {
+    body = args.body_file;
+  } else if (!args.body_file.empty()) {
     auto text = ReadInputFile(args.body_file, limits::kWriteBodyBytesMax);
     if (!text) {
       std::cerr << "recourse: --body: " << text.error() << "\n";
@@ -385,8 +387,13 @@ void AddPolicy(CLI::App& app, Arguments& args) {
   reload->callback([&args] { args.exit_code = ReloadPolicy(args.admin, std::cout, std::cerr); });
   CLI::App* explain = policy->add_subcommand("explain", "Say how one call is treated, and why");
   explain->add_option("file", args.policy_path, "Policy file or directory")->required();
-  explain->add_option("call", args.call, "\"POST http://host/path?query\"")->required();
-  explain->add_option("--body", args.body_file, "File with the request's body");
+  explain
+      ->add_option("call", args.call,
+                   "\"POST http://host/path?query\", or \"tools/call backend NAME\"")
+      ->required();
+  explain->add_option(
+      "--body", args.body_file,
+      "File with the request's body, of tools/call the arguments; or a JSON object");
   explain->add_option("--header", args.headers, "\"Name: value\", may be repeated");
   explain->add_flag("--json", args.admin.json, "Print JSON");
   explain->callback([&args] { args.exit_code = Explain(args); });

@@ -20,7 +20,8 @@ std::string_view NameOf(UnlistedRule rule) {
 void AppendBackend(std::string& out, const Backend& backend) {
   JsonObject json(out);
   json.Text("name", backend.name);
-  json.Text("url", backend.scheme + "://" + backend.authority + backend.base_path);
+  json.Text("url", backend.scheme + "://" + backend.authority +
+                       (backend.is_mcp ? backend.mcp_path : backend.base_path));
   json.Texts("hosts", backend.hosts);
   json.TextIfAny("key_header", backend.key_header);
   json.Text("protocol", backend.is_mcp ? "mcp" : "http");
@@ -36,6 +37,7 @@ void AppendTool(std::string& out, const Policy& policy, const Tool& tool) {
   json.Text("backend", backend.name);
   json.Texts("methods", tool.methods);
   json.Texts("patterns", tool.patterns);
+  json.Texts("mcp_names", tool.mcp_names);
   json.Number("line", tool.line);
   if (const Flow* const flow = policy.FlowOf(tool)) json.Text("flow", flow->name);
   if (tool.undo) json.Text("undo", tool.undo->request.source);

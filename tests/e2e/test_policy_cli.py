@@ -190,6 +190,21 @@ def test_a_description_of_many_bytes_with_characters_beyond_the_first_plane(tmp_
     assert broken.returncode == 2 and "api.json:1:" in broken.stderr, broken.stderr
 
 
+def test_the_call_of_an_mcp_tool_is_explained(tmp_path):
+    example = ROOT / "policy/examples/mcp.yaml"
+    call = ["policy", "explain", example, "tools/call shop create_order", "--body"]
+    shown = run_cli(*call, '{"client_ref": "cart-42", "amount": 5000}')
+    assert shown.returncode == 0, shown
+    assert '"cart-42"' in shown.stdout and "for a human: " in shown.stdout
+    assert 'tools/call cancel_order {"id":"{external_ref}"' in shown.stdout
+    arguments = tmp_path / "arguments.json"
+    arguments.write_text('{"client_ref": "cart-42", "amount": 7}')
+    shown = run_cli(*call, arguments)
+    assert '"cart-42"' in shown.stdout and "for a human: " not in shown.stdout
+    told = run_cli("policy", "explain", example, "tools/call shop")
+    assert told.returncode == 2 and "tools/call backend NAME" in told.stdout, told
+
+
 def test_what_is_no_file_is_told(tmp_path, double):
     policy, body = tmp_path / "p.yaml", tmp_path / "body"
     policy.write_text(standard(double))

@@ -2,6 +2,8 @@
 #include <string>
 
 #include "policy/loader.h"
+#include "policy/mcp_endpoint.h"
+#include "policy/mcp_names.h"
 #include "policy/route_table.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -21,6 +23,18 @@ void FuzzOne(std::string_view bytes) {
   for (const Backend& backend : loaded.policy->backends) {
     (void)loaded.policy->routes->FindBackend(backend.authority, 80);
     (void)loaded.policy->routes->Match(backend, "POST", "/orders/7", scratch);
+    if (!backend.is_mcp) continue;
+    RC_CHECK(McpPathOf(backend, backend.mcp_path) == McpPath::kExact);
+    (void)McpPathOf(backend, "/MCP/");
+    for (const Tool& tool : loaded.policy->tools) {
+      if (tool.backend != static_cast<std::size_t>(&backend - loaded.policy->backends.data())) {
+        continue;
+      }
+      for (const std::string& name : tool.mcp_names) {
+        const Tool* const found = loaded.policy->routes->FindMcpTool(backend, name);
+        RC_CHECK(found != nullptr && (IsMcpGlob(name) || found == &tool));
+      }
+    }
   }
 }
 

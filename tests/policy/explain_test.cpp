@@ -97,6 +97,7 @@ TEST(ExplainTest, EveryExampleLoadsWithoutErrorsAndPassesItsTests) {
 }
 
 TEST(ExplainTest, TheQuickstartHasNoWarnings) {
+  EXPECT_EQ(ProblemsOf(LoadPolicy(kExamples + "mcp.yaml")), "");
   EXPECT_EQ(ProblemsOf(LoadPolicy(kExamples + "quickstart.yaml")), "");
 }
 

@@ -129,7 +129,7 @@ TEST(McpWordsTest, NamesThatTwoToolsClaimAreAmbiguous) {
                 "one matches the same calls");
   ExpectProblem(two("get_*", "*_get"), "tool one has get_*, which is as long and matches some of");
   ExpectProblem(With("  t: { match: [ tools/call files a, tools/call files a ], effect: read }\n"),
-                "or is given twice");
+                "a is given twice");
   const auto good = [&](const std::string& a, const std::string& b) {
     return ProblemsOf(LoadPolicyText("p.yaml", two(a, b)));
   };
@@ -161,7 +161,9 @@ tools:
   const Tool& tool = policy->tools[0];
   EXPECT_EQ(tool.on_error, OnError::kNotExecuted);
   EXPECT_EQ(tool.external_ref->text, "answer.body#/id");
-  EXPECT_EQ(tool.undo->request.source, "tools/call cancel_order");
+  EXPECT_EQ(
+      tool.undo->request.source,
+      R"(tools/call cancel_order {"id":"{external_ref}","n":7,"deep":{"why":"undo of {key}"}})");
   EXPECT_EQ(tool.undo->request.mcp_tool, "cancel_order");
   const Headers headers = {{"Authorization", "Bearer x"}};
   CallValues values;
@@ -199,7 +201,8 @@ TEST(McpWordsTest, WordsOfHttpAreRefused) {
   const std::vector<std::pair<std::string, std::string>> rows = {
       {"    undo: { request: \"DELETE /o/{external_ref}\" }\n",
        "undo.request: is for tools that are matched by a path; name a tool of the same MCP server"},
-      {"    undo: { call: cancel, request: \"DELETE /o\" }\n", "undo.request: stands with `call`"},
+      {"    undo: { call: cancel, request: \"DELETE /o\" }\n",
+       "undo.request: is for tools that are matched by a path"},
       {"    undo: { done: 2xx }\n", "undo.call: is missing"},
       {"    undo: { call: cancel, done: 404 }\n",
        "undo.done: an MCP server answers a call without a status"},

@@ -73,6 +73,11 @@ function explainCard(policy) {
   return h("section", { class: "card" }, form);
 }
 
+function matchText(tool) {
+  if (tool.mcp_names.length > 0) return `tools/call ${tool.backend} ${tool.mcp_names.join(" ")}`;
+  return `${tool.methods.join("|")} ${tool.backend} ${tool.patterns.join(" ")}`;
+}
+
 function toolsCard(policy) {
   return h("section", { class: "card" }, h("h2", {}, counted(policy.tools.length, "tool")),
     policy.tools.map((tool) => h("details", { class: "step", "data-keep": `tool-${tool.name}` },
@@ -80,7 +85,7 @@ function toolsCard(policy) {
         h("span", { class: `effect ${tool.effect}` }, tool.effect),
         h("span", { class: "step-name" }, foreign(tool.name)),
         h("span", { class: "step-call mono muted" },
-          foreign(`${tool.methods.join("|")} ${tool.backend} ${tool.patterns.join(" ")}`))),
+          foreign(matchText(tool)))),
       h("div", { class: "stack step-body" },
         tool.rules.length > 0 ? lineTable(tool.rules)
           : h("p", { class: "muted" }, "It changes nothing, so nothing is remembered of it."),
