@@ -24,7 +24,7 @@ LAYERS = [
     ("ledger store", r"filters/ledger/(lmdb|memory|postgres)/",
      ["base", "policy", "interfaces", "ledger"]),
     ("ledger", r"filters/ledger/", ["base", "policy", "interfaces"]),
-    ("interfaces", r"filters/[^/]+$", ["base", "policy", "ledger"]),
+    ("interfaces", r"filters/([^/]+$|mcp/)", ["base", "policy", "ledger"]),
     ("filter", r"filters/[^/]+/", ["base", "policy", "interfaces", "ledger"]),
     ("net", r"proxy/net/", ["base", "policy", "interfaces"]),
     ("admin", r"proxy/admin/", ["base", "policy", "net"]),

@@ -1,0 +1,130 @@
+#include "filters/mcp/mcp_answer.h"
+
+#include <algorithm>
+#include <array>
+
+#include "proxy/base/json_span.h"
+#include "proxy/base/mcp_limits.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::string_view kStart = R"({"jsonrpc":"2.0",)";
+
+std::string TextAt(const Json& root, std::string_view pointer) {
+  const Json* const value = AtPointer(root, pointer);
+  return value != nullptr && value->kind == Json::Kind::kString ? value->text : std::string();
+}
+
+// The text of the first content that is text.
+std::string FirstText(const Json& message) {
+  const Json* const content = AtPointer(message, "/result/content");
+  if (content == nullptr || content->kind != Json::Kind::kArray) return {};
+  for (const Json& item : content->items) {
+    if (TextAt(item, "/type") == "text") return TextAt(item, "/text");
+  }
+  return {};
+}
+
+bool Contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+// The official SDKs report a result of the wrong form as invalid arguments, too: after the tool has
+// run.
+bool IsAboutTheResult(std::string_view text) {
+  return Contains(text, "utput validation") || Contains(text, "output schema") ||
+         Contains(text, "tructured content");
+}
+
+// What servers on the official SDKs answer instead of running the tool. Only their own words count:
+// a tool that calls another server may pass on what that one said, after effects of its own.
+bool IsRefusalOfArguments(std::string_view text) {
+  static constexpr std::array<std::string_view, 4> kOpenings{
+      "MCP error -32602: Input validation error: ", "MCP error -32602: Invalid arguments for tool ",
+      "MCP error -32602: Tool ", "Input validation error: Invalid arguments for tool "};
+  if (IsAboutTheResult(text)) return false;
+  return std::any_of(kOpenings.begin(), kOpenings.end(),
+                     [&](std::string_view opening) { return text.starts_with(opening); });
+}
+
+McpKind KindOfError(const Json& error) {
+  static constexpr std::array<std::string_view, 7> kRefusals{"-32700", "-32600", "-32601", "-32602",
+                                                             "-32020", "-32021", "-32022"};
+  const Json* const code = AtPointer(error, "/code");
+  if (code == nullptr || code->kind != Json::Kind::kNumber) return McpKind::kError;
+  const std::string text = ScalarText(*code);
+  if (text == "-32042") return McpKind::kInputRequired;
+  if (text == "-32602" && IsAboutTheResult(TextAt(error, "/message"))) return McpKind::kError;
+  const bool is_refusal = std::find(kRefusals.begin(), kRefusals.end(), text) != kRefusals.end();
+  return is_refusal ? McpKind::kRefused : McpKind::kError;
+}
+
+McpKind KindOfResult(const Json& message, const Json& result) {
+  if (result.kind != Json::Kind::kObject) return McpKind::kError;
+  if (const Json* type = result.Find("resultType")) {
+    if (type->kind != Json::Kind::kString) return McpKind::kError;
+    if (type->text == "input_required") return McpKind::kInputRequired;
+    if (type->text == "task") return McpKind::kTask;
+    if (type->text != "complete") return McpKind::kError;
+  } else if (result.Find("content") == nullptr && !TextAt(result, "/task/taskId").empty()) {
+    return McpKind::kTask;  // of 2025-11-25
+  }
+  const Json* const failed = result.Find("isError");
+  if (failed == nullptr || failed->kind == Json::Kind::kFalse) return McpKind::kResult;
+  return IsRefusalOfArguments(FirstText(message)) ? McpKind::kRefused : McpKind::kToolError;
+}
+
+}  // namespace
+
+bool IsMcpResponse(const Json& message, std::string_view id) {
+  if (message.kind != Json::Kind::kObject || message.Find("method") != nullptr) return false;
+  const bool is_error = message.Find("error") != nullptr;
+  if (!is_error && message.Find("result") == nullptr) return false;
+  if (id.empty()) return true;
+  const Json* const said = message.Find("id");
+  // What cannot be read has no id to be answered with.
+  if (said == nullptr || said->kind == Json::Kind::kNull) return is_error;
+  const auto wanted = ParseJson(id);
+  return wanted && wanted->kind == said->kind && wanted->text == said->text;
+}
+
+McpFinal ReadMcpFinal(const Json& response, std::string_view text) {
+  McpFinal final;
+  const Json* const error = response.Find("error");
+  const Json* const result = response.Find("result");
+  const std::string_view name = error != nullptr ? "error" : "result";
+  // Both: two readings, so that it tells nothing.
+  if (error != nullptr && result == nullptr) final.kind = KindOfError(*error);
+  if (result != nullptr && error == nullptr) final.kind = KindOfResult(response, *result);
+  final.message = std::string(kStart) + "\"" + std::string(name) + "\":";
+  const auto span = FindJsonSpan(text, "/" + std::string(name));
+  final.message += span ? text.substr(span->at, span->size) : std::string_view("{}");
+  final.message += '}';
+  return final;
+}
+
+std::string WithMcpId(std::string_view message, std::string_view id) {
+  const std::size_t at = message.starts_with(kStart) ? kStart.size() : 1;
+  std::string whole(message.substr(0, at));
+  whole.append("\"id\":").append(id).append(",").append(message.substr(at));
+  return whole;
+}
+
+std::optional<Json> McpToolOutput(const Json& message) {
+  if (const Json* structured = AtPointer(message, "/result/structuredContent")) return *structured;
+  auto parsed = ParseJson(FirstText(message));
+  if (!parsed || parsed->is_scalar()) return std::nullopt;
+  return std::move(*parsed);
+}
+
+std::string McpFailureText(const Json& message) {
+  std::string text = TextAt(message, "/error/message");
+  if (text.empty()) text = FirstText(message);
+  if (text.size() <= limits::kMcpFailureBytesMax) return text;
+  std::size_t end = limits::kMcpFailureBytesMax;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return text.substr(0, end);
+}
+
+}  // namespace recourse

@@ -1,0 +1,294 @@
+#include "filters/mcp/mcp_request.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "proxy/base/base64url.h"
+#include "proxy/base/json_object.h"
+#include "proxy/base/json_span.h"
+#include "proxy/base/mcp_limits.h"
+
+namespace recourse {
+namespace {
+
+using Kind = McpRequest::Kind;
+
+constexpr int kParseError = -32700;
+constexpr int kInvalidRequest = -32600;
+constexpr int kHeaderMismatch = -32020;
+
+// They change nothing that outlives the client's session.
+constexpr std::array<std::string_view, 17> kReads{"initialize",
+                                                  "server/discover",
+                                                  "ping",
+                                                  "tools/list",
+                                                  "prompts/list",
+                                                  "prompts/get",
+                                                  "resources/list",
+                                                  "resources/templates/list",
+                                                  "resources/read",
+                                                  "resources/subscribe",
+                                                  "resources/unsubscribe",
+                                                  "tasks/get",
+                                                  "tasks/list",
+                                                  "tasks/result",
+                                                  "logging/setLevel",
+                                                  "completion/complete",
+                                                  "subscriptions/listen"};
+
+// A name as the most lenient decoders fold it: two of Unicode's letters are ASCII ones to them.
+std::string Folded(std::string_view name) {
+  std::string folded;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    if (name.substr(i).starts_with("\xe2\x84\xaa")) {
+      folded.push_back('k');
+      i += 2;
+    } else if (name.substr(i).starts_with("\xc5\xbf")) {
+      folded.push_back('s');
+      ++i;
+    } else {
+      folded.push_back(name[i]);
+    }
+  }
+  return ToLower(folded);
+}
+
+// The member of `object` that a lenient reader could take for `name` although it is another one.
+const std::string* TwinOf(const Json& object, std::string_view name) {
+  const std::string wanted = Folded(name);
+  for (const Json::Member& member : object.members) {
+    if (member.first != name && Folded(member.first) == wanted) return &member.first;
+  }
+  return nullptr;
+}
+
+const std::string* TwinOfAny(const Json& object, std::initializer_list<std::string_view> names) {
+  for (const std::string_view name : names) {
+    if (const std::string* twin = TwinOf(object, name)) return twin;
+  }
+  return nullptr;
+}
+
+std::string TextAt(const Json& root, std::string_view pointer) {
+  const Json* const value = AtPointer(root, pointer);
+  return value != nullptr && value->kind == Json::Kind::kString ? value->text : std::string();
+}
+
+std::vector<std::string_view> FieldsOf(const Headers& headers, std::string_view name) {
+  std::vector<std::string_view> values;
+  for (const Header& field : headers) {
+    if (EqualsIgnoreCase(field.first, name)) values.emplace_back(field.second);
+  }
+  return values;
+}
+
+bool IsModernVersion(std::string_view version) { return version >= kModernMcp; }
+
+// A field in its plain or its base64 form; nullopt when it is malformed.
+std::optional<std::string> DecodedField(std::string_view value) {
+  constexpr std::string_view kOpen = "=?base64?", kClose = "?=";
+  const bool is_wrapped = value.size() >= kOpen.size() + kClose.size() &&
+                          value.starts_with(kOpen) && value.ends_with(kClose);
+  if (!is_wrapped) return std::string(value);
+  std::string digits(value.substr(kOpen.size(), value.size() - kOpen.size() - kClose.size()));
+  if (digits.size() % 4 != 0 || digits.find_first_of("-_") != std::string::npos) {
+    return std::nullopt;
+  }
+  while (digits.ends_with('=')) digits.pop_back();
+  std::replace(digits.begin(), digits.end(), '+', '-');
+  std::replace(digits.begin(), digits.end(), '/', '_');
+  return FromBase64Url(digits);
+}
+
+// Reads one message; `at` is its pointer in the body.
+class MessageReader {
+ public:
+  MessageReader(const Headers& headers, std::string_view body, const Json& message, std::string at)
+      : headers_(headers), body_(body), message_(message), at_(std::move(at)) {}
+
+  std::expected<McpRequest, McpRefusal> Read() {
+    if (message_.kind != Json::Kind::kObject) return Invalid("a message is a JSON object");
+    if (const Json* id = message_.Find("id")) {
+      if (id->kind != Json::Kind::kString && id->kind != Json::Kind::kNumber) {
+        return Invalid("an id is text or a number");
+      }
+      const auto span = FindJsonSpan(body_, at_ + "/id");
+      request_.id = std::string(body_.substr(span->at, span->size));
+    }
+    if (TextAt(message_, "/jsonrpc") != "2.0") return Invalid("jsonrpc is \"2.0\"");
+    if (const std::string* twin =
+            TwinOfAny(message_, {"jsonrpc", "id", "method", "params", "result", "error"})) {
+      return Invalid("the member " + *twin + " has two readings");
+    }
+    if (auto refusal = ReadMethod()) return std::unexpected(std::move(*refusal));
+    if (auto refusal = ReadParams()) return std::unexpected(std::move(*refusal));
+    if (auto refusal = ReadEra()) return std::unexpected(std::move(*refusal));
+    return std::move(request_);
+  }
+
+ private:
+  using Refusal = std::optional<McpRefusal>;
+
+  McpRefusal Refused(int code, std::string why) const {
+    return {400, code, std::move(why), request_.id.empty() ? "null" : request_.id};
+  }
+  std::unexpected<McpRefusal> Invalid(std::string why) const {
+    return std::unexpected(Refused(kInvalidRequest, std::move(why)));
+  }
+
+  Refusal ReadMethod() {
+    const bool is_response =
+        message_.Find("result") != nullptr || message_.Find("error") != nullptr;
+    const Json* const method = message_.Find("method");
+    if (method == nullptr) {
+      if (!is_response) return Refused(kInvalidRequest, "a message has a method");
+      request_.kind = Kind::kPass;
+      return {};
+    }
+    if (is_response) return Refused(kInvalidRequest, "a request has no result and no error");
+    if (method->kind != Json::Kind::kString || method->text.empty()) {
+      return Refused(kInvalidRequest, "a method is text");
+    }
+    request_.method = method->text;
+    if (request_.id.empty()) {
+      // A server may execute what it would not answer.
+      if (!request_.method.starts_with("notifications/")) {
+        return Refused(kInvalidRequest, "the request " + request_.method + " has no id");
+      }
+      request_.kind = Kind::kPass;
+    } else if (request_.method == "tools/call") {
+      request_.kind = Kind::kToolCall;
+    } else if (std::find(kReads.begin(), kReads.end(), request_.method) != kReads.end()) {
+      request_.kind = Kind::kRead;
+    }
+    return {};
+  }
+
+  Refusal ReadParams() {
+    request_.arguments.kind = Json::Kind::kObject;
+    const Json* const params = message_.Find("params");
+    if (params != nullptr && params->kind == Json::Kind::kObject) {
+      if (const std::string* twin =
+              TwinOfAny(*params, {"name", "arguments", "_meta", "requestState", "uri"})) {
+        return Refused(kInvalidRequest, "the member params." + *twin + " has two readings");
+      }
+    } else if (params != nullptr && request_.kind == Kind::kToolCall) {
+      return Refused(kInvalidRequest, "the params of tools/call are an object");
+    }
+    request_.request_state = TextAt(message_, "/params/requestState");
+    request_.traceparent = TextAt(message_, "/params/_meta/traceparent");
+    if (const Json* intent = AtPointer(message_, "/params/_meta/dev.recourse~1intent")) {
+      if (intent->kind != Json::Kind::kString || intent->text.empty()) {
+        return Refused(kInvalidRequest, "params._meta[\"dev.recourse/intent\"] is text");
+      }
+      request_.intent = intent->text;
+    }
+    if (request_.kind != Kind::kToolCall) return {};
+    request_.tool = TextAt(message_, "/params/name");
+    if (request_.tool.empty() || request_.tool.size() > limits::kMcpToolNameBytesMax) {
+      return Refused(
+          kInvalidRequest,
+          fmt::format("params.name of tools/call is the name of a tool, of 1 to {} bytes",
+                      limits::kMcpToolNameBytesMax));
+    }
+    if (const Json* arguments = AtPointer(message_, "/params/arguments")) {
+      if (arguments->kind != Json::Kind::kObject) {
+        return Refused(kInvalidRequest, "params.arguments of tools/call is an object");
+      }
+      request_.arguments = *arguments;
+    }
+    return {};
+  }
+
+  Refusal ReadEra() {
+    const std::string version =
+        TextAt(message_, "/params/_meta/io.modelcontextprotocol~1protocolVersion");
+    const auto versions = FieldsOf(headers_, "MCP-Protocol-Version");
+    const bool is_modern =
+        IsModernVersion(version) || std::any_of(versions.begin(), versions.end(), IsModernVersion);
+    if (!is_modern) return {};
+    request_.era = McpEra::kModern;
+    if (versions.size() > 1) return Mismatch("MCP-Protocol-Version is there twice");
+    if (!version.empty() && !versions.empty() && versions.front() != version) {
+      return Mismatch("MCP-Protocol-Version says something else than the body");
+    }
+    if (request_.method.empty()) return {};
+    if (auto refusal = CheckField("Mcp-Method", request_.method)) return refusal;
+    const bool has_uri = request_.method == "resources/read";
+    if (!has_uri && request_.method != "tools/call" && request_.method != "prompts/get") return {};
+    return CheckField("Mcp-Name", TextAt(message_, has_uri ? "/params/uri" : "/params/name"));
+  }
+
+  // One that is not there is what the server refuses, which is asked for it.
+  Refusal CheckField(std::string_view name, std::string_view expected) const {
+    const auto values = FieldsOf(headers_, name);
+    if (values.empty()) return {};
+    if (values.size() > 1) return Mismatch(fmt::format("{} is there twice", name));
+    const bool may_be_encoded = name == "Mcp-Name";
+    const auto said = may_be_encoded ? DecodedField(values.front()) : std::string(values.front());
+    if (said && *said == expected) return {};
+    return Mismatch(fmt::format("{} says something else than the body", name));
+  }
+
+  McpRefusal Mismatch(std::string_view why) const {
+    return Refused(kHeaderMismatch, fmt::format("Header mismatch: {}", why));
+  }
+
+  const Headers& headers_;
+  const std::string_view body_;
+  const Json& message_;
+  const std::string at_;
+  McpRequest request_;
+};
+
+std::unexpected<McpRefusal> RefuseBatch(std::string why) {
+  return std::unexpected(McpRefusal{400, kInvalidRequest, std::move(why)});
+}
+
+}  // namespace
+
+std::expected<std::vector<McpRequest>, McpRefusal> ReadMcpRequest(const Headers& headers,
+                                                                  std::string_view body) {
+  const auto json = ParseJson(body);
+  if (!json) {
+    const bool is_twice = json.error().detail().find("duplicate") != std::string_view::npos;
+    return std::unexpected(
+        McpRefusal{400, is_twice ? kInvalidRequest : kParseError,
+                   "the body cannot be read: " + std::string(json.error().detail())});
+  }
+  std::vector<McpRequest> requests;
+  if (json->kind != Json::Kind::kArray) {
+    auto request = MessageReader(headers, body, *json, "").Read();
+    if (!request) return std::unexpected(std::move(request.error()));
+    requests.push_back(std::move(*request));
+    return requests;
+  }
+  if (json->items.empty() || json->items.size() > limits::kMcpBatchMax) {
+    return RefuseBatch(fmt::format("a batch has 1 to {} messages", limits::kMcpBatchMax));
+  }
+  for (std::size_t i = 0; i < json->items.size(); ++i) {
+    auto request = MessageReader(headers, body, json->items[i], "/" + std::to_string(i)).Read();
+    if (!request) return std::unexpected(std::move(request.error()));
+    if (request->era == McpEra::kModern) return RefuseBatch("this protocol has no batches");
+    if (request->kind == Kind::kToolCall || request->kind == Kind::kWrite) {
+      return RefuseBatch("a batch must not hold a " + request->method + ": send it alone");
+    }
+    requests.push_back(std::move(*request));
+  }
+  return requests;
+}
+
+std::string RefusalBody(const McpRefusal& refusal) {
+  std::string error;
+  {
+    JsonObject json(error);
+    json.Number("code", refusal.code);
+    json.Text("message", refusal.message);
+  }
+  return fmt::format(R"({{"jsonrpc":"2.0","id":{},"error":{}}})", refusal.id, error);
+}
+
+}  // namespace recourse

@@ -1,0 +1,26 @@
+// Bounds of what MCP clients and servers send. Apart from limits.h, which everything includes.
+#pragma once
+
+#include "proxy/base/limits.h"
+
+namespace recourse::limits {
+
+// Batches are gone from the protocol since 2025-06-18; clients of before sent a handful.
+inline constexpr std::size_t kMcpBatchMax = 64;
+// The protocol asks for 1 to 128 characters.
+inline constexpr std::size_t kMcpToolNameBytesMax = 512;
+inline constexpr std::size_t kMcpFailureBytesMax = 512;
+
+// One event of a stream: the final message fits with its framing.
+inline constexpr std::size_t kMcpEventBytesMax = kAnswerBytesMax + 64 * 1024;
+// What a server may send before its answer. Progress comes a few times a second at most.
+inline constexpr std::size_t kMcpInterimMessagesMax = 100'000;
+inline constexpr std::size_t kMcpInterimBytesMax = 64 * 1024 * 1024;
+
+// A stream that was cut is taken up again at most that often, and never sooner than that: servers
+// that close their streams to be polled say how long to wait.
+inline constexpr int kMcpResumesMax = 32;
+inline constexpr milliseconds kMcpResumePause{1'000};
+inline constexpr milliseconds kMcpResumePauseMax{30'000};
+
+}  // namespace recourse::limits
