@@ -31,6 +31,15 @@ struct Answer {
   bool over_cap = false;      // the body was larger than answer_bytes_max; body holds the start
   // Set: the body is that message as application/json, without its id, whatever it came in.
   std::optional<McpKind> mcp;
+  bool of_mcp_call = false;  // it answers a request to an MCP server; without `mcp`: over HTTP alone
+};
+
+// Takes an answer's body as it comes. One thread.
+class BodySink {
+ public:
+  virtual ~BodySink() = default;
+  // `head` is the answer without its body. False: no more is wanted, and the connection is closed.
+  virtual Task<bool> Take(const HttpResponse& head, std::string_view piece) = 0;
 };
 
 // Takes the messages that an MCP server sends before its answer: progress, logs, requests to the
@@ -56,6 +65,9 @@ class UpstreamConnection {
   // The same, for requests of Recourse's own (undo, settle, what was approved or is sent again):
   // the MCP session that they name may be gone, and another one may be opened for them.
   virtual void MayOpenSession() {}
+  // Before Exchange: the body goes to `sink`, which outlives the exchange and bounds what it takes,
+  // instead of into the answer. An answer whose sink wanted no more is not complete.
+  virtual void GiveBodyTo(BodySink* sink) = 0;
   // Sends the request and reads the answer, then closes. Call once, after Connected().
   // On failure error().delivery() is the truth about what was sent: kNotSent only if the kernel
   // took no byte of the request, or if the backend said that its TLS handshake with us has failed.

@@ -63,6 +63,8 @@ Task<Result<Outcome>> DispatchFilter::Send(RequestContext& context) {
     trace.parent_id = context.attempt_span;
     SetHeader(request.headers, "traceparent", FormatTraceparent(trace));
   }
+  context.connection->PassInterimTo(context.interim);
+  if (context.approved != 0) context.connection->MayOpenSession();
   Result<Answer> answer =
       co_await context.connection->Exchange(request, context.deadline, limits::kAnswerBytesMax);
   context.connection.reset();

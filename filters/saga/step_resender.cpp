@@ -168,6 +168,7 @@ Task<Result<Answer>> StepResender::Send(const Begun& begun, OwnRequest told, con
   const MonoTime deadline =
       parts_.clock.Now() + tool.timeout.value_or(backend.timeout.value_or(limits::kWriteTimeout));
   const auto connection = parts_.upstream.Open(backend);
+  connection->MayOpenSession();
   const Result<void> connected = co_await connection->Connected();
   const Result<void> durable = co_await begun.commit->Durable();
   if (!durable) {

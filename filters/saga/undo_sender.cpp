@@ -128,6 +128,7 @@ Task<UndoOutcome> UndoSender::Send(const Event& step, std::shared_ptr<const Poli
   const bool is_resend = begun.event.cause == Cause::kResend;
   const MonoTime deadline = parts_.clock.Now() + backend.timeout.value_or(limits::kWriteTimeout);
   const auto connection = parts_.upstream.Open(backend);
+  connection->MayOpenSession();
   const Result<void> connected = co_await connection->Connected();
   const Result<void> durable = co_await begun.commit->Durable();
   if (!durable) {

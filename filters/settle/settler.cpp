@@ -298,6 +298,7 @@ Task<void> Settler::Probe(std::uint64_t operation) {
 
 Task<Result<Answer>> Settler::Ask(const Backend& backend, HttpRequest request, OwnRequest told) {
   const std::unique_ptr<UpstreamConnection> connection = parts_.upstream.Open(backend);
+  connection->MayOpenSession();
   const Result<void> connected = co_await connection->Connected();
   if (!connected) co_return std::unexpected(connected.error());
   co_return co_await ExchangeTraced(

@@ -11,8 +11,8 @@ inline constexpr std::size_t kMcpBatchMax = 64;
 inline constexpr std::size_t kMcpToolNameBytesMax = 512;
 inline constexpr std::size_t kMcpFailureBytesMax = 512;
 
-// One event of a stream: the final message fits with its framing.
-inline constexpr std::size_t kMcpEventBytesMax = kAnswerBytesMax + 64 * 1024;
+// What an event of a stream has around its message.
+inline constexpr std::size_t kMcpEventFramingBytesMax = 64 * 1024;
 // What a server may send before its answer. Progress comes a few times a second at most.
 inline constexpr std::size_t kMcpInterimMessagesMax = 100'000;
 inline constexpr std::size_t kMcpInterimBytesMax = 64 * 1024 * 1024;
@@ -22,5 +22,7 @@ inline constexpr std::size_t kMcpInterimBytesMax = 64 * 1024 * 1024;
 inline constexpr int kMcpResumesMax = 32;
 inline constexpr milliseconds kMcpResumePause{1'000};
 inline constexpr milliseconds kMcpResumePauseMax{30'000};
+// A session of our own is ended after its one call; the call's answer waits for that.
+inline constexpr milliseconds kMcpSessionEndTimeout{2'000};
 
 }  // namespace recourse::limits

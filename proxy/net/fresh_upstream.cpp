@@ -70,6 +70,7 @@ class FreshConnection final : public UpstreamConnection {
   }
 
   std::string_view Peer() const override { return connection_->peer; }
+  void GiveBodyTo(BodySink* sink) override { sink_ = sink; }
 
   Task<Result<Answer>> Exchange(const HttpRequest& request, MonoTime deadline,
                                 std::size_t answer_bytes_max) override;
@@ -84,6 +85,7 @@ class FreshConnection final : public UpstreamConnection {
   std::shared_ptr<Opening> opening_;
   std::unique_ptr<Connection> connection_;
   bool accepted_any_ = false;  // the kernel took at least one byte
+  BodySink* sink_ = nullptr;
 };
 
 // What the backend did before it was asked: nothing of the request has left, so this is no guess
@@ -151,7 +153,11 @@ Task<Result<Answer>> FreshConnection::Exchange(const HttpRequest& request, MonoT
     RC_CRASH_POINT("k08");
     TakeHead(head, answer.response);
     buffer.begin += head.size;
-    co_await ReadBody(*connection_, buffer, head, answer_bytes_max, answer);
+    if (sink_ != nullptr) {
+      co_await ReadBodyInto(*sink_, *connection_, buffer, head, answer);
+    } else {
+      co_await ReadBody(*connection_, buffer, head, answer_bytes_max, answer);
+    }
     if (connection_->tls != nullptr && answer.body_complete) connection_->tls->SayGoodbye();
   }
   // Closing ends a send that is still pending: it never outlives this frame, and what the kernel

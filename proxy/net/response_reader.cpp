@@ -52,32 +52,84 @@ Task<Result<void>> ReadResponseHead(Connection& connection, ReadBuffer& buffer,
       Error(ErrorCode::kBackendProtocol, "the answer's head is too large", Delivery::kUncertain));
 }
 
+namespace {
+
+// The end of an answer's body, as reading it found out.
+struct BodyEnd {
+  bool complete = false;
+  bool until_close = false;
+};
+
+// Hands out a body piece by piece: empty when it has ended, see `end`.
+class BodyReader {
+ public:
+  BodyReader(Connection& connection, ReadBuffer& buffer, const Head& head)
+      : connection_(connection),
+        buffer_(buffer),
+        decoder_(head.body, head.content_length, BodyDecoder::Of::kAnswer) {}
+
+  Task<std::string_view> Next() {
+    while (!has_ended_) {
+      const auto piece = decoder_.Decode(buffer_);
+      has_ended_ = piece.end != BodyDecoder::End::kMore;
+      end_.complete = piece.end == BodyDecoder::End::kComplete;
+      if (!piece.data.empty()) co_return piece.data;
+      if (has_ended_) break;
+      const std::size_t size = co_await ReadSome(connection_, buffer_.free_space(),
+                                                 decoder_.ReadLimit(buffer_.free_size()));
+      if (size > 0) {
+        buffer_.end += size;
+        continue;
+      }
+      const bool clean = connection_.error == boost::asio::error::eof || !connection_.error;
+      end_.until_close = decoder_.Ended(clean) == BodyDecoder::End::kClosed;
+      has_ended_ = true;
+    }
+    co_return std::string_view();
+  }
+  bool has_ended() const { return has_ended_; }
+  const BodyEnd& end() const { return end_; }
+
+ private:
+  Connection& connection_;
+  ReadBuffer& buffer_;
+  BodyDecoder decoder_;
+  BodyEnd end_;
+  bool has_ended_ = false;
+};
+
+}  // namespace
+
 Task<void> ReadBody(Connection& connection, ReadBuffer& buffer, const Head& head,
                     std::size_t bytes_max, Answer& answer) {
-  BodyDecoder decoder(head.body, head.content_length, BodyDecoder::Of::kAnswer);
+  BodyReader reader(connection, buffer, head);
   std::string& body = answer.response.body;
   answer.body_complete = false;
   for (;;) {
-    const auto piece = decoder.Decode(buffer);
+    const std::string_view piece = co_await reader.Next();
     const std::size_t room = bytes_max - body.size();
-    body.append(piece.data.substr(0, room));
-    answer.over_cap = piece.data.size() > room;
+    body.append(piece.substr(0, room));
+    answer.over_cap = piece.size() > room;
     if (answer.over_cap) co_return;
-    if (piece.end != BodyDecoder::End::kMore) {
-      answer.body_complete = piece.end == BodyDecoder::End::kComplete;
-      co_return;
-    }
+    if (reader.has_ended()) break;
     if (!body.empty()) RC_CRASH_POINT("k09");
-    if (!piece.data.empty()) continue;
-    const std::size_t size =
-        co_await ReadSome(connection, buffer.free_space(), decoder.ReadLimit(buffer.free_size()));
-    if (size == 0) {
-      const bool clean = connection.error == boost::asio::error::eof || !connection.error;
-      answer.until_close = decoder.Ended(clean) == BodyDecoder::End::kClosed;
-      co_return;
-    }
-    buffer.end += size;
   }
+  answer.body_complete = reader.end().complete;
+  answer.until_close = reader.end().until_close;
+}
+
+Task<void> ReadBodyInto(BodySink& sink, Connection& connection, ReadBuffer& buffer,
+                        const Head& head, Answer& answer) {
+  BodyReader reader(connection, buffer, head);
+  answer.body_complete = false;
+  for (;;) {
+    const std::string_view piece = co_await reader.Next();
+    if (!piece.empty() && !co_await sink.Take(answer.response, piece)) co_return;
+    if (reader.has_ended()) break;
+    RC_CRASH_POINT("k09");
+  }
+  answer.body_complete = reader.end().complete;
+  answer.until_close = reader.end().until_close;
 }
 
 }  // namespace recourse

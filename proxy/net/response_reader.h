@@ -40,4 +40,8 @@ Task<Result<void>> ReadResponseHead(Connection& connection, ReadBuffer& buffer,
 Task<void> ReadBody(Connection& connection, ReadBuffer& buffer, const Head& head,
                     std::size_t bytes_max, Answer& answer);
 
+// The same with a sink in place of answer.response.body, until it wants no more.
+Task<void> ReadBodyInto(BodySink& sink, Connection& connection, ReadBuffer& buffer,
+                        const Head& head, Answer& answer);
+
 }  // namespace recourse

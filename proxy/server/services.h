@@ -9,6 +9,7 @@
 #include "filters/filter.h"
 #include "filters/idempotency/observer.h"
 #include "filters/ledger/ledger.h"
+#include "filters/mcp/mcp_upstream.h"
 #include "policy/policy.h"
 #include "proxy/net/connection_pool.h"
 #include "proxy/net/connector.h"
@@ -71,14 +72,16 @@ struct Worker {
       : services(shared),
         thread(io),
         pool(io),
-        upstream(io, shared.own, shared.via),
+        fresh(io, shared.own, shared.via),
+        upstream(fresh, io, *shared.clock, *shared.random),
         view(std::make_shared<PolicyView>(std::move(policy), shared)),
         span_ids(*shared.random) {}
 
   Services& services;
   IoThread& thread;
   ConnectionPool pool;
-  FreshUpstream upstream;
+  FreshUpstream fresh;
+  McpUpstream upstream;  // over `fresh`
   std::shared_ptr<PolicyView> view;  // of requests that begin now; replaced on this thread
   SpanIds span_ids;
   FilterChain chain;

@@ -152,6 +152,7 @@ class Life::Line final : public UpstreamConnection {
     if (!pulse_.is_dead() && !backend_.RefusesConnection()) co_return Result<void>();
     co_return std::unexpected(Error(ErrorCode::kNotSent, "connection refused", Delivery::kNotSent));
   }
+  void GiveBodyTo(BodySink* sink) override { RC_CHECK(sink == nullptr); }
   Task<Result<recourse::Answer>> Exchange(const HttpRequest& request, MonoTime deadline,
                                           std::size_t /*answer_bytes_max*/) override {
     if (!pulse_.Beat()) co_return Lost(ErrorCode::kBackendReset);

@@ -95,6 +95,7 @@ class ScriptedUpstream final : public Upstream {
       }
       co_return Result<void>();
     }
+    void GiveBodyTo(BodySink* sink) override { sink_ = sink; }
     Task<Result<Answer>> Exchange(const HttpRequest& request, MonoTime deadline,
                                   std::size_t answer_bytes_max) override {
       TestLoop& loop = upstream_.loop_;
@@ -108,6 +109,7 @@ class ScriptedUpstream final : public Upstream {
       if (step.end == Step::End::kBadAnswer) co_return Lost(ErrorCode::kBackendProtocol);
       if (step.end == Step::End::kRefuse) co_return std::unexpected(step.refusal);
       Answer answer = step.answer;
+      if (sink_ != nullptr) co_return co_await GiveBody(std::move(answer));
       if (answer.response.body.size() > answer_bytes_max) {
         answer.response.body.resize(answer_bytes_max);
         answer.over_cap = true;
@@ -116,12 +118,24 @@ class ScriptedUpstream final : public Upstream {
     }
 
    private:
+    // In two pieces, as a network might cut it.
+    Task<Result<Answer>> GiveBody(Answer answer) {
+      const std::string body = std::exchange(answer.response.body, {});
+      for (const std::string& piece :
+           {body.substr(0, body.size() / 2), body.substr(body.size() / 2)}) {
+        if (piece.empty() || co_await sink_->Take(answer.response, piece)) continue;
+        answer.body_complete = false;
+        break;
+      }
+      co_return answer;
+    }
     static Result<Answer> Lost(ErrorCode code) {
       return std::unexpected(Error(code, {}, Delivery::kUncertain));
     }
 
     ScriptedUpstream& upstream_;
     const std::string backend_;
+    BodySink* sink_ = nullptr;
   };
 
   Step StepFor(const HttpRequest& request) { return decide ? decide(request) : Take(); }

@@ -1,0 +1,217 @@
+#include "filters/mcp/mcp_upstream.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "filters/mcp/message_sink.h"
+#include "filters/mcp/own_call.h"
+#include "proxy/base/hash.h"
+#include "proxy/base/mcp_limits.h"
+
+namespace recourse {
+namespace {
+
+Error Lost(ErrorCode code, std::string_view detail) {
+  return Error(code, detail, Delivery::kUncertain);
+}
+
+// The call of the server that `request` is; nullopt: it is something else.
+std::optional<McpRequest> CallOf(const Backend& backend, const HttpRequest& request) {
+  if (request.method != "POST") return std::nullopt;
+  if (request.target.substr(0, request.target.find('?')) != backend.mcp_path) return std::nullopt;
+  auto read = ReadMcpRequest(request.headers, request.body);
+  if (!read || read->size() != 1 || read->front().id.empty()) return std::nullopt;
+  return std::move(read->front());
+}
+
+// The answer with its message as the whole body.
+Answer WithMessage(Answer answer, const McpFinal& final) {
+  static constexpr std::array<std::string_view, 7> kOfTheBody{
+      "Content-Type", "Content-Encoding", "Content-Digest", "Digest", "Content-MD5",
+      "ETag",         "X-Accel-Buffering"};
+  std::erase_if(answer.response.headers, [](const Header& field) {
+    return std::any_of(kOfTheBody.begin(), kOfTheBody.end(),
+                       [&](std::string_view name) { return EqualsIgnoreCase(field.first, name); });
+  });
+  answer.response.headers.emplace_back("Content-Type", "application/json");
+  answer.response.body = final.message;
+  answer.mcp = final.kind;
+  answer.body_complete = true;
+  answer.until_close = false;
+  return answer;
+}
+
+class McpConnection final : public UpstreamConnection {
+ public:
+  McpConnection(const McpUpstream::Parts& parts, const Backend& backend)
+      : parts_(parts), backend_(backend), connection_(parts.plain.Open(backend)) {}
+
+  Task<Result<void>> Connected() override { return connection_->Connected(); }
+  std::string_view Peer() const override { return connection_->Peer(); }
+  void PassInterimTo(InterimSink* sink) override { interim_ = sink; }
+  void MayOpenSession() override { is_own_ = true; }
+  void GiveBodyTo(BodySink* sink) override { connection_->GiveBodyTo(sink); }
+  Task<Result<Answer>> Exchange(const HttpRequest& request, MonoTime deadline,
+                                std::size_t answer_bytes_max) override;
+
+ private:
+  struct Bounds {
+    MonoTime deadline{};
+    std::size_t answer_bytes_max = 0;
+  };
+
+  Task<Result<Answer>> Ask(UpstreamConnection& connection, const HttpRequest& request,
+                           std::string id, Bounds bounds);
+  Task<Result<Answer>> Resume(const HttpRequest& request, MessageSink& sink, Answer first,
+                              MonoTime deadline);
+  // The same over a connection of its own.
+  Task<Result<Answer>> AskAnew(const HttpRequest& request, std::string id, Bounds bounds);
+  Task<Result<Answer>> AskInOwnSession(const HttpRequest& request, std::string id, Bounds bounds);
+  Task<bool> Notify(HttpRequest request, MonoTime deadline);
+  std::string NewId();
+
+  const McpUpstream::Parts parts_;
+  const Backend backend_;  // a copy: policies may be replaced while this runs
+  const std::unique_ptr<UpstreamConnection> connection_;
+  InterimSink* interim_ = nullptr;
+  bool is_own_ = false;
+};
+
+std::string McpConnection::NewId() {
+  std::array<unsigned char, 8> raw{};
+  parts_.random.Fill(raw);
+  std::uint64_t number = 0;
+  for (const unsigned char byte : raw) number = number << 8 | byte;
+  return "\"recourse-" + std::to_string(number) + "\"";
+}
+
+Task<Result<Answer>> McpConnection::Exchange(const HttpRequest& request, MonoTime deadline,
+                                             std::size_t answer_bytes_max) {
+  const std::optional<McpRequest> call = CallOf(backend_, request);
+  if (!call) co_return co_await connection_->Exchange(request, deadline, answer_bytes_max);
+  const Bounds bounds{deadline, answer_bytes_max};
+  if (!is_own_) co_return co_await Ask(*connection_, request, call->id, bounds);
+  const std::string id = NewId();
+  const HttpRequest own = OwnCall(request, *call, id);
+  Result<Answer> answer = co_await Ask(*connection_, own, id, bounds);
+  if (call->era == McpEra::kLegacy && answer && IsSessionLost(*answer)) {
+    co_return co_await AskInOwnSession(own, id, bounds);
+  }
+  co_return answer;
+}
+
+Task<Result<Answer>> McpConnection::Ask(UpstreamConnection& connection, const HttpRequest& request,
+                                        std::string id, Bounds bounds) {
+  MessageSink sink(std::move(id), interim_, bounds.answer_bytes_max);
+  connection.GiveBodyTo(&sink);
+  Result<Answer> answer =
+      co_await connection.Exchange(request, bounds.deadline, bounds.answer_bytes_max);
+  if (!answer) co_return answer;
+  sink.End(answer->response);
+  answer->of_mcp_call = true;
+  if (sink.final()) co_return WithMessage(std::move(*answer), *sink.final());
+  const int status = answer->response.status;
+  if (status < 200 || status > 299) {
+    answer->over_cap = sink.is_over_cap();
+    answer->response.body = std::move(sink.body());
+    co_return answer;
+  }
+  if (sink.is_over_cap()) {
+    co_return std::unexpected(
+        Lost(ErrorCode::kBackendProtocol, "the server's answer is too large to be read"));
+  }
+  if (IsEventStream(answer->response)) {
+    co_return co_await Resume(request, sink, std::move(*answer), bounds.deadline);
+  }
+  if (!answer->body_complete && !answer->until_close) {
+    co_return std::unexpected(
+        Lost(ErrorCode::kBackendReset, "the server's answer was cut off before its message"));
+  }
+  co_return std::unexpected(
+      Lost(ErrorCode::kBackendProtocol,
+           status == 202 ? "the server answered 202, which is no answer to a request"
+                         : "the server's answer is not the message that was asked for"));
+}
+
+Task<Result<Answer>> McpConnection::Resume(const HttpRequest& request, MessageSink& sink,
+                                           Answer first, MonoTime deadline) {
+  const bool has_session = FindHeader(request.headers, "Mcp-Session-Id") != nullptr;
+  for (int tries = 0; tries < limits::kMcpResumesMax && has_session; ++tries) {
+    if (sink.last_event_id().empty() || !IsFieldValue(sink.last_event_id())) break;
+    const Millis pause = std::min(sink.retry().value_or(limits::kMcpResumePause),
+                                  Millis(limits::kMcpResumePauseMax));
+    const MonoTime next = parts_.clock.Now() + pause;
+    if (next >= deadline) {
+      co_return std::unexpected(
+          Lost(ErrorCode::kBackendTimeout, "the server's stream was cut, and no time was left"));
+    }
+    if (pause > Millis(0)) co_await parts_.timer.SleepUntil(next);
+    const auto connection = parts_.plain.Open(backend_);
+    const Result<void> connected = co_await connection->Connected();
+    if (!connected) continue;
+    sink.Restart();
+    connection->GiveBodyTo(&sink);
+    const HttpRequest get = ResumeRequest(request, sink.last_event_id());
+    const auto answer = co_await connection->Exchange(get, deadline, 0);
+    if (sink.final()) co_return WithMessage(std::move(first), *sink.final());
+    if (answer && !(answer->response.status == 200 && IsEventStream(answer->response))) break;
+    if (!answer && answer.error().code() == ErrorCode::kBackendTimeout) {
+      co_return std::unexpected(answer.error());
+    }
+  }
+  co_return std::unexpected(
+      Lost(ErrorCode::kBackendReset, "the server's stream ended without its final message"));
+}
+
+Task<Result<Answer>> McpConnection::AskAnew(const HttpRequest& request, std::string id,
+                                            Bounds bounds) {
+  const auto connection = parts_.plain.Open(backend_);
+  const Result<void> connected = co_await connection->Connected();
+  if (!connected) co_return std::unexpected(connected.error());
+  co_return co_await Ask(*connection, request, std::move(id), bounds);
+}
+
+Task<bool> McpConnection::Notify(HttpRequest request, MonoTime deadline) {
+  const auto connection = parts_.plain.Open(backend_);
+  const Result<void> connected = co_await connection->Connected();
+  if (!connected) co_return false;
+  const auto answer =
+      co_await connection->Exchange(request, deadline, limits::kProbeAnswerBytesMax);
+  co_return answer && answer->response.status >= 200 && answer->response.status <= 299;
+}
+
+// The call itself was refused for want of a session, so that whatever fails before it is sent again
+// fails with nothing executed.
+Task<Result<Answer>> McpConnection::AskInOwnSession(const HttpRequest& request, std::string id,
+                                                    Bounds bounds) {
+  const auto not_sent = [](std::string_view why) {
+    return std::unexpected(Error(ErrorCode::kNotSent, why, Delivery::kNotSent));
+  };
+  const std::string first_id = NewId();
+  const HttpRequest initialize = InitializeRequest(request, first_id);
+  const auto opened = co_await AskAnew(initialize, first_id, bounds);
+  if (!opened || opened->mcp != McpKind::kResult) {
+    co_return not_sent("the session of the call is gone, and the server opens no other");
+  }
+  const HttpRequest call = InSession(request, *opened);
+  if (!co_await Notify(InitializedRequest(call), bounds.deadline)) {
+    co_return not_sent("the session of the call is gone, and another one was not taken");
+  }
+  auto answer = co_await AskAnew(call, std::move(id), bounds);
+  if (FindHeader(call.headers, "Mcp-Session-Id") != nullptr) {
+    // Politeness only: the answer waits for it no longer than that.
+    (void)co_await Notify(EndSessionRequest(call),
+                          parts_.clock.Now() + limits::kMcpSessionEndTimeout);
+  }
+  co_return answer;
+}
+
+}  // namespace
+
+std::unique_ptr<UpstreamConnection> McpUpstream::Open(const Backend& backend) {
+  if (!backend.is_mcp) return parts_.plain.Open(backend);
+  return std::make_unique<McpConnection>(parts_, backend);
+}
+
+}  // namespace recourse

@@ -1,0 +1,87 @@
+#include "filters/mcp/message_sink.h"
+
+#include <algorithm>
+
+#include "proxy/base/content_coding.h"
+#include "proxy/base/json_span.h"
+#include "proxy/base/mcp_limits.h"
+
+namespace recourse {
+namespace {
+
+// Servers of before 2025-06-18 may answer with a batch of one.
+const Json* ResponseIn(const Json& json, std::string_view id, std::string& at) {
+  if (json.kind != Json::Kind::kArray) return IsMcpResponse(json, id) ? &json : nullptr;
+  for (std::size_t i = 0; i < json.items.size(); ++i) {
+    if (!IsMcpResponse(json.items[i], id)) continue;
+    at = "/" + std::to_string(i);
+    return &json.items[i];
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+bool IsEventStream(const HttpResponse& head) {
+  const std::string* const type = FindHeader(head.headers, "Content-Type");
+  if (type == nullptr) return false;
+  std::string media = ToLower(type->substr(0, type->find(';')));
+  media.erase(media.find_last_not_of(" \t") + 1);
+  return media == "text/event-stream";
+}
+
+void MessageSink::Restart() {
+  events_.reset();
+  body_.clear();
+  is_over_cap_ = false;
+}
+
+Task<bool> MessageSink::Take(const HttpResponse& head, std::string_view piece) {
+  if (!IsEventStream(head)) {
+    const std::size_t room = answer_bytes_max_ - body_.size();
+    body_.append(piece.substr(0, room));
+    is_over_cap_ = piece.size() > room;
+    co_return !is_over_cap_;
+  }
+  if (!events_) events_.emplace(answer_bytes_max_ + limits::kMcpEventFramingBytesMax);
+  events_->Feed(piece);
+  while (auto event = events_->Next()) {
+    co_await TakeEvent(*event);
+    if (final_) co_return false;
+  }
+  is_over_cap_ = events_->overflowed();
+  co_return !is_over_cap_;
+}
+
+Task<void> MessageSink::TakeEvent(const SseEvent& event) {
+  if (!event.id.empty()) last_event_id_ = event.id;
+  if (event.retry) retry_ = event.retry;
+  if (!event.data.empty() && IsAnswer(event.data)) co_return;
+  interim_bytes_ += event.raw.size();
+  const bool fits = ++interim_messages_ <= limits::kMcpInterimMessagesMax &&
+                    interim_bytes_ <= limits::kMcpInterimBytesMax;
+  if (interim_ != nullptr && fits) co_await interim_->Pass(event.raw);
+}
+
+void MessageSink::End(const HttpResponse& head) {
+  if (final_ || is_over_cap_ || IsEventStream(head)) return;
+  const std::string* const coding = FindHeader(head.headers, "Content-Encoding");
+  if (coding == nullptr || coding->empty() || EqualsIgnoreCase(*coding, "identity")) {
+    (void)IsAnswer(body_);
+  } else if (const auto decoded = DecodeContent(*coding, body_)) {
+    (void)IsAnswer(*decoded);
+  }
+}
+
+bool MessageSink::IsAnswer(std::string_view text) {
+  const auto json = ParseJson(text);
+  if (!json) return false;
+  std::string at;
+  const Json* const response = ResponseIn(*json, id_, at);
+  if (response == nullptr) return false;
+  const JsonSpan span = *FindJsonSpan(text, at);
+  final_ = ReadMcpFinal(*response, text.substr(span.at, span.size));
+  return true;
+}
+
+}  // namespace recourse
