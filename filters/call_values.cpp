@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "filters/mcp/mcp_answer.h"
+#include "filters/mcp/mcp_request.h"
 #include "filters/multipart.h"
 #include "policy/approval_need.h"
 #include "proxy/base/content_coding.h"
@@ -114,7 +116,44 @@ CallBody ReadMultipart(const HttpRequest& request, const ContentType& type) {
   return body;
 }
 
+// What another message than tools/call asks for: its params, without what tells of it alone.
+Json OtherParams(std::string_view body) {
+  Json params;
+  params.kind = Json::Kind::kObject;
+  const auto message = ParseJson(body);
+  const Json* const given = message ? message->Find("params") : nullptr;
+  if (given == nullptr) return params;
+  if (given->kind != Json::Kind::kObject) return *given;
+  for (const Json::Member& member : given->members) {
+    if (member.first != "_meta") params.members.push_back(member);
+  }
+  return params;
+}
+
 }  // namespace
+
+bool IsMcpMessage(const Backend& backend, const HttpRequest& request) {
+  return backend.is_mcp && request.method == "POST" &&
+         std::string_view(request.target).substr(0, request.target.find('?')) == backend.mcp_path;
+}
+
+Result<CallBody> ReadCallBody(const Backend& backend, const HttpRequest& request) {
+  if (!IsMcpMessage(backend, request)) return ReadCallBody(request);
+  auto messages = ReadMcpRequest(request.headers, request.body);
+  if (!messages || messages->size() != 1) {
+    return std::unexpected(
+        Error(ErrorCode::kMalformedRequest, "the body is not one message of MCP"));
+  }
+  McpRequest& message = messages->front();
+  CallBody body;
+  body.form = BodyForm::kJson;
+  const bool is_call = message.kind == McpRequest::Kind::kToolCall;
+  body.json = is_call ? std::move(message.arguments) : OtherParams(request.body);
+  body.mcp_name = is_call ? std::move(message.tool) : std::move(message.method);
+  body.mcp_intent = std::move(message.intent);
+  body.mcp_traceparent = std::move(message.traceparent);
+  return body;
+}
 
 bool IsEncoded(const Headers& headers) {
   const std::string* encoding = FindHeader(headers, "Content-Encoding");
@@ -164,6 +203,10 @@ const Tool& UnlistedTool() {
 
 std::optional<Json> ReadAnswerBody(const Answer& answer) {
   if (!answer.body_complete || answer.over_cap) return std::nullopt;
+  if (answer.mcp) {
+    const auto message = ParseJson(answer.response.body);
+    return message ? McpToolOutput(*message) : std::nullopt;
+  }
   return ReadJsonAnswer(answer.response);
 }
 

@@ -27,6 +27,9 @@ struct CallBody {
   std::vector<std::pair<std::string, std::string>> pairs;  // kForm: decoded, in order
   std::vector<BodyPart> parts;                             // kMultipart
   std::string raw_type;  // kRaw: Content-Type and Content-Encoding, which give the bytes meaning
+  // Of an MCP call, whose arguments are its body: the name of its tool, or its method when it calls
+  // none; empty: it is none. What its `_meta` says beside that.
+  std::string mcp_name, mcp_intent, mcp_traceparent;
 
   // What selectors on the body read; nullptr when it has no readable values.
   const Json* values() const {
@@ -39,6 +42,13 @@ struct CallBody {
 // bodies that cannot be read one way only, encoded bodies and all other types are kRaw: their bytes
 // are the arguments. A body of no bytes is kNone whatever its type says.
 Result<CallBody> ReadCallBody(const HttpRequest& request);
+
+// The same for a request to `backend`. Of a call to an MCP server the body is the arguments of its
+// tool, or what other params it has; fails with kMalformedRequest when it is no single message.
+Result<CallBody> ReadCallBody(const Backend& backend, const HttpRequest& request);
+
+// True for a message to the endpoint of an MCP server.
+bool IsMcpMessage(const Backend& backend, const HttpRequest& request);
 
 // The same bytes without a reading of them, for calls that are only logged.
 CallBody RawCallBody(const HttpRequest& request);
@@ -61,7 +71,7 @@ const Tool& UnlistedTool();
 bool NeedsApproval(const ApprovalRule& rule, const CallValues& values);
 
 // An answer's body as JSON, decoded when it is compressed; nullopt when it is cut, too large, not
-// JSON, or encoded in a way that cannot be read (DecodeContent).
+// JSON, or encoded in a way that cannot be read (DecodeContent). Of an MCP tool: its output.
 std::optional<Json> ReadAnswerBody(const Answer& answer);
 // The same for a body that is taken for whole.
 std::optional<Json> ReadJsonAnswer(const HttpResponse& response);

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "filters/answers.h"
+#include "filters/mcp/redact_output.h"
 #include "proxy/base/json.h"
 #include "proxy/base/json_span.h"
 
@@ -53,12 +54,18 @@ bool HasName(const std::vector<std::string>& names, std::string_view name) {
                      [name](const std::string& other) { return EqualsIgnoreCase(other, name); });
 }
 
-// False: it cannot be read. Adds what was taken out to `taken`.
-bool RedactBody(HttpResponse& kept, const std::vector<Selector>& redact, std::string& taken) {
-  const bool has_pointer = std::any_of(redact.begin(), redact.end(), [](const Selector& selector) {
+using Redact = bool (*)(HttpResponse& kept, const std::vector<Selector>& redact,
+                        std::string& taken);
+
+bool ReadsBody(const std::vector<Selector>& redact) {
+  return std::any_of(redact.begin(), redact.end(), [](const Selector& selector) {
     return selector.source == Source::kAnswerBody;
   });
-  if (!has_pointer || kept.body.empty()) return true;
+}
+
+// False: it cannot be read. Adds what was taken out to `taken`.
+bool RedactBody(HttpResponse& kept, const std::vector<Selector>& redact, std::string& taken) {
+  if (!ReadsBody(redact) || kept.body.empty()) return true;
   if (FindHeader(kept.headers, "Content-Encoding") != nullptr || !ParseJson(kept.body)) {
     return false;
   }
@@ -72,6 +79,14 @@ bool RedactBody(HttpResponse& kept, const std::vector<Selector>& redact, std::st
   return true;
 }
 
+bool RedactMessage(HttpResponse& kept, const std::vector<Selector>& redact, std::string& taken) {
+  if (!ReadsBody(redact)) return true;
+  std::vector<Selector> places;
+  std::copy_if(redact.begin(), redact.end(), std::back_inserter(places),
+               [](const Selector& selector) { return selector.source == Source::kAnswerBody; });
+  return RedactMcpOutput(kept.body, places, kRedacted, taken);
+}
+
 void RedactFields(Headers& fields, const std::vector<Selector>& redact, std::string& taken) {
   for (const Selector& selector : redact) {
     if (selector.source != Source::kAnswerHeader) continue;
@@ -79,6 +94,21 @@ void RedactFields(Headers& fields, const std::vector<Selector>& redact, std::str
     RemoveHeader(fields, selector.name);
     taken += (taken.empty() ? "" : ", ") + selector.text;
   }
+}
+
+std::optional<HttpResponse> Kept(const HttpResponse& response,
+                                 const std::vector<std::string>& keep_headers,
+                                 const std::vector<Selector>& redact, Redact redact_body) {
+  HttpResponse kept = response;
+  std::erase_if(kept.headers, [&](const Header& field) {
+    return IsOwnField(field.first) ||
+           !(IsKeptField(field.first) || HasName(keep_headers, field.first));
+  });
+  std::string taken;
+  if (!redact_body(kept, redact, taken)) return std::nullopt;
+  RedactFields(kept.headers, redact, taken);
+  if (!taken.empty()) kept.headers.emplace_back("Recourse-Redacted", std::move(taken));
+  return kept;
 }
 
 }  // namespace
@@ -91,16 +121,13 @@ bool IsKeptField(std::string_view name) {
 std::optional<HttpResponse> KeptAnswer(const HttpResponse& response,
                                        const std::vector<std::string>& keep_headers,
                                        const std::vector<Selector>& redact) {
-  HttpResponse kept = response;
-  std::erase_if(kept.headers, [&](const Header& field) {
-    return IsOwnField(field.first) ||
-           !(IsKeptField(field.first) || HasName(keep_headers, field.first));
-  });
-  std::string taken;
-  if (!RedactBody(kept, redact, taken)) return std::nullopt;
-  RedactFields(kept.headers, redact, taken);
-  if (!taken.empty()) kept.headers.emplace_back("Recourse-Redacted", std::move(taken));
-  return kept;
+  return Kept(response, keep_headers, redact, &RedactBody);
+}
+
+std::optional<HttpResponse> KeptMcpAnswer(const HttpResponse& response,
+                                          const std::vector<std::string>& keep_headers,
+                                          const std::vector<Selector>& redact) {
+  return Kept(response, keep_headers, redact, &RedactMessage);
 }
 
 }  // namespace recourse

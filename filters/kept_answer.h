@@ -22,4 +22,11 @@ std::optional<HttpResponse> KeptAnswer(const HttpResponse& response,
                                        const std::vector<std::string>& keep_headers,
                                        const std::vector<Selector>& redact);
 
+// The same of an answer whose body is a message of an MCP server: `redact` reads the output of its
+// tool, and what is taken out of that is taken out of its texts too. nullopt also when a text that
+// is not JSON may tell a value that has to be taken out.
+std::optional<HttpResponse> KeptMcpAnswer(const HttpResponse& response,
+                                          const std::vector<std::string>& keep_headers,
+                                          const std::vector<Selector>& redact);
+
 }  // namespace recourse

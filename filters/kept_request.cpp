@@ -32,11 +32,19 @@ std::optional<RenderedRequest> KeptRequest(const Tool& tool, HttpRequest rendere
                          std::move(rendered.headers), std::move(rendered.body)};
 }
 
+void KeepMcpFields(const Headers& of_call, Headers& rendered) {
+  for (const std::string_view name : {"MCP-Protocol-Version", "Mcp-Session-Id"}) {
+    const std::string* const value = FindHeader(of_call, name);
+    if (value != nullptr) SetHeader(rendered, name, *value);
+  }
+}
+
 std::uint64_t DedupeDomain(const Backend& backend) {
   if (backend.key_header.empty()) return 0;
   std::string parts;
   for (const std::string* part :
-       {&backend.scheme, &backend.authority, &backend.base_path, &backend.key_header}) {
+       {&backend.scheme, &backend.authority,
+        backend.is_mcp ? &backend.mcp_path : &backend.base_path, &backend.key_header}) {
     AppendPart(parts, *part);
   }
   std::uint64_t domain = 0;

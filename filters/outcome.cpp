@@ -8,6 +8,8 @@
 #include "filters/answers.h"
 #include "filters/call_values.h"
 #include "filters/kept_answer.h"
+#include "filters/kept_request.h"
+#include "filters/mcp/mcp_outcome.h"
 #include "policy/late_reference.h"
 
 namespace recourse {
@@ -15,15 +17,6 @@ namespace {
 
 constexpr int kBadGateway = 502;
 constexpr int kGatewayTimeout = 504;
-
-// Answers that can only come from a server that did not act.
-bool ProvesRejection(int status) {
-  static constexpr std::array kStatuses = {307, 308, 400, 401, 403, 404, 405, 406, 410, 411,
-                                           413, 414, 415, 417, 422, 426, 431, 501, 505};
-  return std::find(kStatuses.begin(), kStatuses.end(), status) != kStatuses.end();
-}
-
-bool MeansTryAgain(int status) { return status == 425 || status == 429; }
 
 bool IsSuccess(int status) { return status >= 200 && status <= 299; }
 
@@ -178,6 +171,7 @@ Verdict OfSuccess(const Tool& tool, const Answer& answer, const CallValues& valu
 
 Verdict OfAnswer(const Tool& tool, const Answer& answer, const CallValues& values) {
   const int status = answer.response.status;
+  if (auto verdict = OfMcpAnswer(tool, answer, values)) return std::move(*verdict);
   if (IsSuccess(status) && !tool.not_executed.Contains(status)) {
     return OfSuccess(tool, answer, values);
   }
@@ -229,6 +223,9 @@ void AddFollowUps(const Tool& tool, const Digest& key, CallValues values, Transi
           values.headers == nullptr ? nullptr : FindHeader(*values.headers, name);
       if (value != nullptr) undo->headers.emplace_back(name, *value);
     }
+    if (!tool.mcp_names.empty() && values.headers != nullptr) {
+      KeepMcpFields(*values.headers, undo->headers);
+    }
     transition.undo = std::move(*undo);
   } else if (is_certain) {
     AddDetail(transition.detail, "the undo request cannot be made: ");
@@ -237,6 +234,14 @@ void AddFollowUps(const Tool& tool, const Digest& key, CallValues values, Transi
 }
 
 }  // namespace
+
+bool ProvesRejection(int status) {
+  static constexpr std::array kStatuses = {307, 308, 400, 401, 403, 404, 405, 406, 410, 411,
+                                           413, 414, 415, 417, 422, 426, 431, 501, 505};
+  return std::find(kStatuses.begin(), kStatuses.end(), status) != kStatuses.end();
+}
+
+bool MeansTryAgain(int status) { return status == 425 || status == 429; }
 
 Verdict Classify(const Tool& tool, const Result<Answer>& result, const CallValues& values) {
   return result ? OfAnswer(tool, *result, values) : OfError(result.error());
@@ -270,7 +275,8 @@ Transition MakeTransition(const Event& dispatching, const Verdict& verdict, cons
   transition.detail = verdict.detail;
   transition.http_status = verdict.http_status;
   if (result && !verdict.problem && result->response.body.size() <= limits::kAnswerKeptBytesMax) {
-    auto kept = KeptAnswer(result->response, tool.keep_headers, tool.redact);
+    auto kept = result->mcp ? KeptMcpAnswer(result->response, tool.keep_headers, tool.redact)
+                            : KeptAnswer(result->response, tool.keep_headers, tool.redact);
     transition.answer_kept = kept.has_value();
     if (kept) transition.answer = std::move(*kept);
     if (!kept) AddDetail(transition.detail, "its answer is not kept: redact needs it to be JSON");

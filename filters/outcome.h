@@ -21,6 +21,11 @@ struct Verdict {
   std::string_view proxy_error;  // empty: the problem's own token
 };
 
+// Answers over HTTP that can only come from a server that did not act; and those that ask to come
+// again.
+bool ProvesRejection(int status);
+bool MeansTryAgain(int status);
+
 // The normative table. `values` hold the call and, when there is one, the answer.
 //
 // An answer that proves nothing is passed on when it is a 3xx, a 4xx or a 202 whose operation is

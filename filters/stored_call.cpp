@@ -13,12 +13,29 @@ Pairs QueryOf(const std::string& target) {
                                                   : std::string_view(target).substr(question + 1));
 }
 
+CallBody BodyOf(const Backend* backend, const HttpRequest& request) {
+  auto body = backend == nullptr ? ReadCallBody(request) : ReadCallBody(*backend, request);
+  return std::move(body).value_or(CallBody());
+}
+
 }  // namespace
 
 const Backend* FindBackend(const Policy& policy, std::string_view name) {
   const auto at = std::find_if(policy.backends.begin(), policy.backends.end(),
                                [&](const Backend& backend) { return backend.name == name; });
   return at == policy.backends.end() ? nullptr : &*at;
+}
+
+const Tool* FindToolOf(const Policy& policy, const Backend& backend, const HttpRequest& request,
+                       const std::string& path) {
+  if (policy.routes == nullptr) return nullptr;
+  if (IsMcpMessage(backend, request)) {
+    const auto body = ReadCallBody(backend, request);
+    return body ? policy.routes->FindMcpTool(backend, body->mcp_name) : nullptr;
+  }
+  std::string scratch;
+  const auto match = policy.routes->Match(backend, request.method, path, scratch);
+  return match ? match->tool : nullptr;
 }
 
 Pairs CapturesOf(const Event& event, const Policy& policy) {
@@ -40,7 +57,7 @@ StoredCall::StoredCall(const Event& event, const Policy& policy, const HttpReque
     : request_(request),
       captures_(CapturesOf(event, policy)),
       query_(QueryOf(request.target)),
-      body_(ReadCallBody(request).value_or(CallBody())) {}
+      body_(BodyOf(FindBackend(policy, event.backend), request)) {}
 
 CallValues StoredCall::Values() const {
   CallValues values;

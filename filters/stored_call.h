@@ -17,6 +17,10 @@ const Backend* FindBackend(const Policy& policy, std::string_view name);
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
+// The tool that the policy takes a request for; nullptr: none. `path` is without query.
+const Tool* FindToolOf(const Policy& policy, const Backend& backend, const HttpRequest& request,
+                       const std::string& path);
+
 // What the path of the operation's call captured, decoded; empty when the policy matches the path
 // otherwise by now.
 Pairs CapturesOf(const Event& event, const Policy& policy);

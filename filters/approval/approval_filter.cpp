@@ -10,7 +10,7 @@ namespace {
 
 std::optional<std::string> WhyNeeded(const RequestContext& context) {
   if (context.tool == nullptr || !context.tool->approval) return std::nullopt;
-  const auto body = ReadCallBody(context.request);
+  const auto body = ReadCallBody(*context.backend, context.request);
   if (!body) return "the body that decides it cannot be read";
   return WhyApproval(*context.tool->approval, ValuesOfCall(context, *body));
 }

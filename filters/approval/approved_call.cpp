@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "filters/call_values.h"
+#include "filters/mcp/mcp_request.h"
 #include "filters/stored_call.h"
 #include "policy/method_override.h"
-#include "policy/route_table.h"
 
 namespace recourse {
 namespace {
@@ -28,6 +28,18 @@ TraceContext TraceOf(const Event& event) {
   return trace;
 }
 
+// Everything but the arguments is what was asked for.
+std::string ObjectionToMcpEdit(const HttpRequest& request, const std::string& body) {
+  static const std::vector<std::string> kArguments{"/params/arguments"};
+  const auto read = ReadMcpRequest(request.headers, body);
+  if (!read) return "the new body cannot be read: " + read.error().message;
+  const auto before = ParseJson(request.body), after = ParseJson(body);
+  if (before && after && CanonicalJson(*before, kArguments) == CanonicalJson(*after, kArguments)) {
+    return {};
+  }
+  return "of an MCP call only params.arguments may be changed";
+}
+
 }  // namespace
 
 std::expected<std::unique_ptr<RequestContext>, std::string> ApprovedCall(
@@ -35,19 +47,19 @@ std::expected<std::unique_ptr<RequestContext>, std::string> ApprovedCall(
   if (!event.request) return std::unexpected("its request is not kept");
   const Backend* const backend = FindBackend(*policy, event.backend);
   if (backend == nullptr) return std::unexpected("no backend is called " + event.backend);
-  std::string scratch;
-  const auto match = policy->routes->Match(*backend, event.request->method, event.path, scratch);
-  if (!match || match->tool == nullptr || match->tool->name != event.tool) {
+  const HttpRequest request{event.request->method, event.request->target, event.request->headers,
+                            event.request->body};
+  const Tool* const tool = FindToolOf(*policy, *backend, request, event.path);
+  if (tool == nullptr || tool->name != event.tool) {
     return std::unexpected("the policy no longer takes it for a call of " + event.tool);
   }
   auto context = std::make_unique<RequestContext>();
   context->backend = backend;
-  context->tool = match->tool;
+  context->tool = tool;
   context->tool_name = event.tool;
   context->caller = event.caller;
   context->path = event.path;
-  context->request = {event.request->method, event.request->target, event.request->headers,
-                      event.request->body};
+  context->request = request;
   const std::string& target = context->request.target;
   if (const auto mark = target.find('?'); mark != std::string::npos) {
     context->query = ParsePairs(std::string_view(target).substr(mark + 1));
@@ -60,10 +72,14 @@ std::expected<std::unique_ptr<RequestContext>, std::string> ApprovedCall(
   return context;
 }
 
-std::string ObjectionToEdit(const Event& event, const std::string& body) {
+std::string ObjectionToEdit(const Event& event, const std::string& body, const Policy& policy) {
   if (!event.request) return "its request is not kept";
   HttpRequest request{event.request->method, event.request->target, event.request->headers,
                       event.request->body};
+  const Backend* const backend = FindBackend(policy, event.backend);
+  if (backend != nullptr && IsMcpMessage(*backend, request)) {
+    return ObjectionToMcpEdit(request, body);
+  }
   const auto before = ReadCallBody(request);
   request.body = body;
   const auto after = ReadCallBody(request);

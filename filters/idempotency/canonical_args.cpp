@@ -75,6 +75,7 @@ void AppendBody(std::string& out, const CallArgs& args) {
       return;
     case BodyForm::kJson:
       AppendPart(out, "json");
+      if (!args.body.mcp_name.empty()) AppendPart(out, args.body.mcp_name);
       AppendPart(out, CanonicalJson(args.body.json, args.ignore));
       return;
     case BodyForm::kForm:

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "filters/idempotency/canonical_args.h"
-#include "filters/idempotency/client_key.h"
+#include "proxy/base/limits.h"
 
 namespace recourse {
 namespace {
@@ -162,6 +162,14 @@ bool LacksStructure(const KeyInputs& inputs) {
              [](const Selector& selector) { return selector.source == Selector::Source::kBody; });
 }
 
+// One tool of the policy may stand for many of an MCP server, which are no repeats of each other.
+std::string ToolPart(const KeyInputs& inputs) {
+  if (inputs.body.mcp_name.empty()) return inputs.tool_name;
+  std::string part = inputs.tool_name;
+  AppendPart(part, inputs.body.mcp_name);
+  return part;
+}
+
 Digest ArgsHash(const KeyInputs& inputs) {
   std::string text;
   AppendPart(text, kArgsVersion);
@@ -206,8 +214,24 @@ std::string ScopeRequirement(const ScopeRule& scope) {
   return "nothing";
 }
 
+Result<ClientIntent> ReadNamedIntent(const Headers& headers, const CallBody& body) {
+  auto named = ReadClientIntent(headers);
+  if (!named || body.mcp_intent.empty()) return named;
+  if (body.mcp_intent.size() > limits::kIdempotencyKeyBytesMax || !IsFieldValue(body.mcp_intent)) {
+    return std::unexpected(Error(ErrorCode::kInvalidKey,
+                                 "_meta[\"dev.recourse/intent\"] has control characters, or more "
+                                 "than 255 bytes"));
+  }
+  if (named->intent && *named->intent != body.mcp_intent) {
+    return std::unexpected(
+        Error(ErrorCode::kInvalidKey, "_meta and a header field name different intents"));
+  }
+  named->intent = body.mcp_intent;
+  return named;
+}
+
 Result<DerivedKey> DeriveKey(const KeyInputs& inputs) {
-  const auto named = ReadClientIntent(inputs.request.headers);
+  const auto named = ReadNamedIntent(inputs.request.headers, inputs.body);
   if (!named) return std::unexpected(named.error());
   if (LacksStructure(inputs)) {
     return std::unexpected(
@@ -232,9 +256,10 @@ Result<DerivedKey> DeriveKey(const KeyInputs& inputs) {
   const bool args_enter = !intent.is_named && !intent.has_identity;
   const std::string args(args_enter ? AsView(derived.args_hash) : std::string_view());
 
+  const std::string tool = ToolPart(inputs);
   std::string text;
   for (const std::string_view part :
-       {kKeyVersion, std::string_view(scope->caller), std::string_view(inputs.tool_name),
+       {kKeyVersion, std::string_view(scope->caller), std::string_view(tool),
         std::string_view(scope->kind), std::string_view(scope->value),
         std::string_view(intent.text), std::string_view(args)}) {
     AppendPart(text, part);
@@ -242,7 +267,7 @@ Result<DerivedKey> DeriveKey(const KeyInputs& inputs) {
   derived.key = HmacSha256(inputs.install_secret, text);
   text.clear();
   for (const std::string_view part :
-       {kIntentVersion, std::string_view(scope->caller), std::string_view(inputs.tool_name),
+       {kIntentVersion, std::string_view(scope->caller), std::string_view(tool),
         std::string_view(intent.text), std::string_view(args)}) {
     AppendPart(text, part);
   }

@@ -8,6 +8,7 @@
 
 #include "filters/call_values.h"
 #include "filters/context.h"
+#include "filters/idempotency/client_key.h"
 #include "proxy/base/hash.h"
 
 namespace recourse {
@@ -48,6 +49,10 @@ struct DerivedKey {
 // which scope. Fails with kMalformedRequest when the policy selects from a JSON body that is a bare
 // scalar.
 Result<DerivedKey> DeriveKey(const KeyInputs& inputs);
+
+// What names the call's intent: a field, or of an MCP call its `_meta`. Fails with kInvalidKey as
+// ReadClientIntent does, also when both name one and differ.
+Result<ClientIntent> ReadNamedIntent(const Headers& headers, const CallBody& body);
 
 // "the header X-Run-Id", for the detail of kKeyRequired.
 std::string ScopeRequirement(const ScopeRule& scope);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "filters/idempotency/event_answer.h"
+#include "filters/mcp/mcp_upstream.h"
 #include "filters/outcome.h"
 
 namespace recourse {
@@ -139,6 +140,9 @@ Task<Result<void>> Observer::Record(ObservedCall& call, PreparedCall prepared) {
   }
   co_await call.ended.Wait();
   if (!begun) co_return std::unexpected(begun.error());
+  if (call.result && IsMcpMessage(*call.context.backend, call.context.request)) {
+    call.result = AsMcpAnswer(std::move(*call.result), call.context.request);
+  }
   if (call.result) {
     call.result->body_complete = call.result->body_complete || EndsByItself(*call.result);
   }

@@ -61,11 +61,14 @@ void FillEvent(const RequestContext& context, const DerivedKey& key, Event& even
   event.path = context.path;
 }
 
-void AddProbe(const Tool& tool, CallValues values, const DerivedKey& key, Event& event) {
+void AddProbe(const RequestContext& context, CallValues values, const DerivedKey& key,
+              Event& event) {
+  const Tool& tool = ToolOf(context);
   if (!tool.settle) return;
   values.key = key.client_key.value_or(KeyPlaceholder());
   auto probe = Render(tool.settle->request, values);
   if (probe) {
+    if (context.backend->is_mcp) KeepMcpFields(context.request.headers, probe->headers);
     event.settle = std::move(*probe);
   } else {
     event.detail = "the settle request cannot be made: ";
@@ -114,7 +117,7 @@ void FillOperation(const RequestContext& context, std::string flow, PreparedCall
     operation.event.flow_name = declared->name;
     operation.event.flow_has_deadline = declared->deadline.has_value();
   }
-  AddProbe(tool, ValuesOfCall(context, call.body), call.key, operation.event);
+  AddProbe(context, ValuesOfCall(context, call.body), call.key, operation.event);
   if (call.key.is_windowed) {
     operation.dedupe_window = tool.dedupe_window;
     operation.event.window_ms = tool.dedupe_window.count();
@@ -136,7 +139,7 @@ const Tool& ToolOf(const RequestContext& context) {
 }
 
 Result<PreparedCall> PrepareCall(const RequestContext& context, const std::string& install_secret) {
-  auto body = ReadCallBody(context.request);
+  auto body = ReadCallBody(*context.backend, context.request);
   if (!body) return std::unexpected(body.error());
   PreparedCall call;
   call.body = std::move(*body);
@@ -184,10 +187,10 @@ PreparedCall PrepareLoggedOnly(const RequestContext& context, const std::string&
 std::string RefusalDetail(const RequestContext& context, const Error& error) {
   const Tool& tool = ToolOf(context);
   if (error.detail() == kNotOneReading) {
-    const auto body = ReadCallBody(context.request);
-    const auto named = ReadClientIntent(context.request.headers);
-    const auto objection = ObjectionTo(tool, context.request, body.value_or(CallBody()),
-                                       context.query, named && named->intent);
+    const CallBody body = ReadCallBody(*context.backend, context.request).value_or(CallBody());
+    const auto named = ReadNamedIntent(context.request.headers, body);
+    const auto objection =
+        ObjectionTo(tool, context.request, body, context.query, named && named->intent);
     return objection ? objection->detail : std::string(error.detail());
   }
   if (error.code() != ErrorCode::kKeyRequired) return std::string(error.detail());

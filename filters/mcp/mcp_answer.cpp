@@ -118,6 +118,14 @@ std::optional<Json> McpToolOutput(const Json& message) {
   return std::move(*parsed);
 }
 
+std::string McpTextResult(std::string_view text) {
+  std::string message(kStart);
+  message += R"("result":{"resultType":"complete","content":[{"type":"text","text":)";
+  AppendJsonString(message, text);
+  message += "}]}}";
+  return message;
+}
+
 std::string McpFailureText(const Json& message) {
   std::string text = TextAt(message, "/error/message");
   if (text.empty()) text = FirstText(message);

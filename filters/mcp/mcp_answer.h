@@ -30,6 +30,9 @@ std::string WithMcpId(std::string_view message, std::string_view id);
 // is a JSON object or array. nullopt: neither.
 std::optional<Json> McpToolOutput(const Json& message);
 
+// A message that is a result with one text, for those who know the outcome but not the answer.
+std::string McpTextResult(std::string_view text);
+
 // The words of a failure: the first text content of an `isError`, or the error's message; bounded.
 std::string McpFailureText(const Json& message);
 

@@ -188,11 +188,11 @@ class MessageReader {
     }
     if (request_.kind != Kind::kToolCall) return {};
     request_.tool = TextAt(message_, "/params/name");
-    if (request_.tool.empty() || request_.tool.size() > limits::kMcpToolNameBytesMax) {
+    if (request_.tool.empty() || request_.tool.size() > limits::kMcpCalledNameBytesMax) {
       return Refused(
           kInvalidRequest,
           fmt::format("params.name of tools/call is the name of a tool, of 1 to {} bytes",
-                      limits::kMcpToolNameBytesMax));
+                      limits::kMcpCalledNameBytesMax));
     }
     if (const Json* arguments = AtPointer(message_, "/params/arguments")) {
       if (arguments->kind != Json::Kind::kObject) {

@@ -12,6 +12,8 @@
 namespace recourse {
 namespace {
 
+constexpr std::string_view kNoFinalMessage = "the server's answer ended without its final message";
+
 Error Lost(ErrorCode code, std::string_view detail) {
   return Error(code, detail, Delivery::kUncertain);
 }
@@ -40,6 +42,29 @@ Answer WithMessage(Answer answer, const McpFinal& final) {
   answer.body_complete = true;
   answer.until_close = false;
   return answer;
+}
+
+// What a whole answer comes to.
+Result<Answer> Judge(Answer answer, MessageSink& sink) {
+  answer.of_mcp_call = true;
+  if (sink.final()) return WithMessage(std::move(answer), *sink.final());
+  const int status = answer.response.status;
+  if (status < 200 || status > 299) {
+    answer.over_cap = sink.is_over_cap();
+    answer.response.body = std::move(sink.body());
+    return answer;
+  }
+  if (sink.is_over_cap()) {
+    return std::unexpected(
+        Lost(ErrorCode::kBackendProtocol, "the server's answer is too large to be read"));
+  }
+  if (IsEventStream(answer.response) || (!answer.body_complete && !answer.until_close)) {
+    return std::unexpected(Lost(ErrorCode::kBackendReset, kNoFinalMessage));
+  }
+  return std::unexpected(Lost(ErrorCode::kBackendProtocol,
+                              status == 202
+                                  ? "the server answered 202, which is no answer to a request"
+                                  : "the server's answer is not the message that was asked for"));
 }
 
 class McpConnection final : public UpstreamConnection {
@@ -109,29 +134,12 @@ Task<Result<Answer>> McpConnection::Ask(UpstreamConnection& connection, const Ht
       co_await connection.Exchange(request, bounds.deadline, bounds.answer_bytes_max);
   if (!answer) co_return answer;
   sink.End(answer->response);
-  answer->of_mcp_call = true;
-  if (sink.final()) co_return WithMessage(std::move(*answer), *sink.final());
+  const bool is_stream = IsEventStream(answer->response);
   const int status = answer->response.status;
-  if (status < 200 || status > 299) {
-    answer->over_cap = sink.is_over_cap();
-    answer->response.body = std::move(sink.body());
-    co_return answer;
-  }
-  if (sink.is_over_cap()) {
-    co_return std::unexpected(
-        Lost(ErrorCode::kBackendProtocol, "the server's answer is too large to be read"));
-  }
-  if (IsEventStream(answer->response)) {
+  if (!sink.final() && is_stream && status == 200 && !sink.is_over_cap()) {
     co_return co_await Resume(request, sink, std::move(*answer), bounds.deadline);
   }
-  if (!answer->body_complete && !answer->until_close) {
-    co_return std::unexpected(
-        Lost(ErrorCode::kBackendReset, "the server's answer was cut off before its message"));
-  }
-  co_return std::unexpected(
-      Lost(ErrorCode::kBackendProtocol,
-           status == 202 ? "the server answered 202, which is no answer to a request"
-                         : "the server's answer is not the message that was asked for"));
+  co_return Judge(std::move(*answer), sink);
 }
 
 Task<Result<Answer>> McpConnection::Resume(const HttpRequest& request, MessageSink& sink,
@@ -154,14 +162,13 @@ Task<Result<Answer>> McpConnection::Resume(const HttpRequest& request, MessageSi
     connection->GiveBodyTo(&sink);
     const HttpRequest get = ResumeRequest(request, sink.last_event_id());
     const auto answer = co_await connection->Exchange(get, deadline, 0);
-    if (sink.final()) co_return WithMessage(std::move(first), *sink.final());
+    if (sink.final()) co_return Judge(std::move(first), sink);
     if (answer && !(answer->response.status == 200 && IsEventStream(answer->response))) break;
     if (!answer && answer.error().code() == ErrorCode::kBackendTimeout) {
       co_return std::unexpected(answer.error());
     }
   }
-  co_return std::unexpected(
-      Lost(ErrorCode::kBackendReset, "the server's stream ended without its final message"));
+  co_return std::unexpected(Lost(ErrorCode::kBackendReset, kNoFinalMessage));
 }
 
 Task<Result<Answer>> McpConnection::AskAnew(const HttpRequest& request, std::string id,
@@ -208,6 +215,14 @@ Task<Result<Answer>> McpConnection::AskInOwnSession(const HttpRequest& request, 
 }
 
 }  // namespace
+
+Result<Answer> AsMcpAnswer(Answer recorded, const HttpRequest& call) {
+  const auto read = ReadMcpRequest(call.headers, call.body);
+  if (!read || read->size() != 1) return recorded;
+  MessageSink sink(read->front().id, nullptr, limits::kAnswerBytesMax);
+  sink.TakeWhole(recorded.response, std::exchange(recorded.response.body, {}));
+  return Judge(std::move(recorded), sink);
+}
 
 std::unique_ptr<UpstreamConnection> McpUpstream::Open(const Backend& backend) {
   if (!backend.is_mcp) return parts_.plain.Open(backend);

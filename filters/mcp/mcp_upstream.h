@@ -31,4 +31,8 @@ class McpUpstream final : public Upstream {
   const Parts parts_;
 };
 
+// The same reading of an answer to `call` that was recorded on its way to a client, framing and
+// all. Fails as an exchange does.
+Result<Answer> AsMcpAnswer(Answer recorded, const HttpRequest& call);
+
 }  // namespace recourse

@@ -46,21 +46,33 @@ Task<bool> MessageSink::Take(const HttpResponse& head, std::string_view piece) {
   if (!events_) events_.emplace(answer_bytes_max_ + limits::kMcpEventFramingBytesMax);
   events_->Feed(piece);
   while (auto event = events_->Next()) {
-    co_await TakeEvent(*event);
-    if (final_) co_return false;
+    if (IsAnswerEvent(*event)) co_return false;
+    interim_bytes_ += event->raw.size();
+    const bool fits = ++interim_messages_ <= limits::kMcpInterimMessagesMax &&
+                      interim_bytes_ <= limits::kMcpInterimBytesMax;
+    if (interim_ != nullptr && fits) co_await interim_->Pass(event->raw);
   }
   is_over_cap_ = events_->overflowed();
   co_return !is_over_cap_;
 }
 
-Task<void> MessageSink::TakeEvent(const SseEvent& event) {
+bool MessageSink::IsAnswerEvent(const SseEvent& event) {
   if (!event.id.empty()) last_event_id_ = event.id;
   if (event.retry) retry_ = event.retry;
-  if (!event.data.empty() && IsAnswer(event.data)) co_return;
-  interim_bytes_ += event.raw.size();
-  const bool fits = ++interim_messages_ <= limits::kMcpInterimMessagesMax &&
-                    interim_bytes_ <= limits::kMcpInterimBytesMax;
-  if (interim_ != nullptr && fits) co_await interim_->Pass(event.raw);
+  return !event.data.empty() && IsAnswer(event.data);
+}
+
+void MessageSink::TakeWhole(const HttpResponse& head, std::string body) {
+  if (!IsEventStream(head)) {
+    body_ = std::move(body);
+    End(head);
+    return;
+  }
+  SseReader events(body.size());
+  events.Feed(body);
+  while (auto event = events.Next()) {
+    if (IsAnswerEvent(*event)) return;
+  }
 }
 
 void MessageSink::End(const HttpResponse& head) {

@@ -25,6 +25,8 @@ class MessageSink final : public BodySink {
   // A new response to read; what was cut in the middle is forgotten.
   void Restart();
   Task<bool> Take(const HttpResponse& head, std::string_view piece) override;
+  // The same with all of a body, which nobody waits for.
+  void TakeWhole(const HttpResponse& head, std::string body);
   // The body has ended: looks for the answer in one that is no stream.
   void End(const HttpResponse& head);
 
@@ -38,7 +40,8 @@ class MessageSink final : public BodySink {
   std::optional<std::chrono::milliseconds> retry() const { return retry_; }
 
  private:
-  Task<void> TakeEvent(const SseEvent& event);
+  // True: it was the answer.
+  bool IsAnswerEvent(const SseEvent& event);
   // True: `text` was the answer.
   bool IsAnswer(std::string_view text);
 

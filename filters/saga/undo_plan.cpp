@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "filters/call_values.h"
+#include "filters/mcp/mcp_answer.h"
 #include "policy/late_reference.h"
 
 namespace recourse {
@@ -15,6 +16,44 @@ namespace {
 bool IsRefusal(int status) {
   return status >= 400 && status <= 499 && status != 408 && status != 409 && status != 423 &&
          status != 424 && status != 425 && status != 429;
+}
+
+// `is_readable`: a condition of done_when could be read from it.
+bool SaysDone(const UndoRule& rule, const Answer& answer, bool& is_readable) {
+  const std::optional<Json> body = ReadAnswerBody(answer);
+  CallValues values;
+  values.answer_status = answer.response.status;
+  values.answer_headers = &answer.response.headers;
+  values.answer_body = body ? &*body : nullptr;
+  for (const Condition& condition : rule.done_when) {
+    const std::optional<bool> holds = Evaluate(condition, values);
+    if (holds && *holds) return true;
+    is_readable = is_readable || holds;
+  }
+  return false;
+}
+
+// What an MCP server answers that is no result. Refusals over HTTP alone, of a session say, are
+// never taken for `done`, whatever their status.
+UndoVerdict JudgeMcpFailure(const UndoRule* rule, const Answer& answer, bool is_resend) {
+  UndoVerdict verdict = JudgeUndo(StatusSet(), answer, is_resend);
+  if (!answer.mcp || *answer.mcp == McpKind::kError) return verdict;
+  verdict.cause = Cause::kAnswer;
+  bool is_readable = false;
+  if (*answer.mcp == McpKind::kToolError && rule != nullptr &&
+      SaysDone(*rule, answer, is_readable)) {
+    verdict.phase = Phase::kSucceeded;
+    return verdict;
+  }
+  const auto message = ParseJson(answer.response.body);
+  const std::string words = message ? McpFailureText(*message) : std::string();
+  const bool was_executed = *answer.mcp == McpKind::kToolError || *answer.mcp == McpKind::kTask;
+  verdict.is_refused = !was_executed;
+  verdict.phase = was_executed || is_resend ? Phase::kUncertain : Phase::kRejected;
+  verdict.detail = *answer.mcp == McpKind::kTask ? "the server has taken it on, and not finished"
+                   : was_executed                ? "the tool of the undo failed: " + words
+                                                 : "the server refused the undo: " + words;
+  return verdict;
 }
 
 }  // namespace
@@ -84,23 +123,17 @@ UndoVerdict JudgeUndo(const StatusSet& done, const Result<Answer>& answer, bool 
 }
 
 UndoVerdict JudgeUndoBy(const UndoRule* rule, const Result<Answer>& answer, bool is_resend) {
+  if (answer && answer->of_mcp_call && answer->mcp != McpKind::kResult) {
+    return JudgeMcpFailure(rule, *answer, is_resend);
+  }
   StatusSet done;
   done.Add(200, 299);
   UndoVerdict verdict = JudgeUndo(rule == nullptr ? done : rule->done, answer, is_resend);
   if (rule == nullptr || rule->done_when.empty() || verdict.phase != Phase::kSucceeded) {
     return verdict;
   }
-  const std::optional<Json> body = ReadAnswerBody(*answer);
-  CallValues values;
-  values.answer_status = answer->response.status;
-  values.answer_headers = &answer->response.headers;
-  values.answer_body = body ? &*body : nullptr;
   bool is_readable = false;
-  for (const Condition& condition : rule->done_when) {
-    const std::optional<bool> holds = Evaluate(condition, values);
-    if (holds && *holds) return verdict;
-    is_readable = is_readable || holds;
-  }
+  if (SaysDone(*rule, *answer, is_readable)) return verdict;
   verdict.is_refused = is_readable;
   verdict.phase = is_readable && !is_resend ? Phase::kRejected : Phase::kUncertain;
   verdict.detail += is_readable ? ", but no condition of done_when holds"

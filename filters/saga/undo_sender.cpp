@@ -62,6 +62,9 @@ std::expected<HttpRequest, std::string> UndoRequest(const Event& step, const Und
 
 HttpRequest UndoPreview(const Event& step, const UndoRule* rule, const Backend& backend) {
   HttpRequest request = BareRequest(step, backend);
+  if (FindHeader(request.headers, "Mcp-Session-Id") != nullptr) {
+    SetHeader(request.headers, "Mcp-Session-Id", std::string(kHidden));
+  }
   if (rule == nullptr) return request;
   for (const SecretHeader& secret : rule->secrets) {
     SetHeader(request.headers, secret.name, std::string(kHidden));

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "filters/call_values.h"
+#include "filters/kept_request.h"
+#include "filters/mcp/mcp_answer.h"
 #include "policy/late_reference.h"
 #include "proxy/base/hash.h"
 
@@ -71,7 +73,7 @@ ProbeReading ReadValue(const Json& value) {
 
 ProbeReading OfVerdict(ProbeVerdict verdict) { return {verdict, {}}; }
 
-HttpResponse RebuiltAnswer(const std::string& external_ref) {
+HttpResponse RebuiltAnswer(const Tool& tool, const std::string& external_ref) {
   HttpResponse answer;
   answer.status = 200;
   answer.reason = "OK";
@@ -82,6 +84,7 @@ HttpResponse RebuiltAnswer(const std::string& external_ref) {
     AppendJsonString(answer.body, external_ref);
   }
   answer.body += R"(,"settled_by":"probe"})";
+  if (!tool.mcp_names.empty()) answer.body = McpTextResult(answer.body);
   return answer;
 }
 
@@ -112,6 +115,8 @@ std::string_view NameOf(ProbeVerdict verdict) {
 ProbeReading JudgeProbe(const SettleRule& rule, const Result<Answer>& result) {
   if (!result) return {};
   const Answer& answer = *result;
+  // What an MCP server says otherwise is about the call, or its session, and not about the effect.
+  if (answer.of_mcp_call && answer.mcp != McpKind::kResult) return {};
   if (answer.response.status == 404) return OfVerdict(ProbeVerdict::kAbsent);
   if (answer.response.status < 200 || answer.response.status > 299) return {};
   const bool reads_body = rule.happened.source == Selector::Source::kAnswerBody;
@@ -127,7 +132,7 @@ ProbeReading JudgeProbe(const SettleRule& rule, const Result<Answer>& result) {
 }
 
 bool KeepsAnswer(const Event& uncertain) {
-  return uncertain.answer_kept && uncertain.answer.status == 202;
+  return uncertain.answer_kept && uncertain.http_status == 202;
 }
 
 bool AbsenceCounts(const SettleRule& rule, const ProbeHistory& history, MonoTime sent_at,
@@ -157,7 +162,7 @@ Transition PresentTransition(const Event& uncertain, const std::string& external
   transition.external_ref = external_ref.empty() ? uncertain.external_ref : external_ref;
   transition.answer_kept = true;
   transition.answer =
-      KeepsAnswer(uncertain) ? uncertain.answer : RebuiltAnswer(transition.external_ref);
+      KeepsAnswer(uncertain) ? uncertain.answer : RebuiltAnswer(tool, transition.external_ref);
   transition.detail = "the settle request found the effect";
   const std::string key = ToHex(uncertain.key);
   if (uncertain.undo && LacksReference(*uncertain.undo, key)) {
@@ -182,6 +187,9 @@ Transition PresentTransition(const Event& uncertain, const std::string& external
         const std::string* value =
             uncertain.settle ? FindHeader(uncertain.settle->headers, name) : nullptr;
         if (value != nullptr) undo->headers.emplace_back(name, *value);
+      }
+      if (!tool.mcp_names.empty() && uncertain.settle) {
+        KeepMcpFields(uncertain.settle->headers, undo->headers);
       }
       transition.undo = std::move(*undo);
     } else {

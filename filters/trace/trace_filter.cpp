@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "filters/call_values.h"
 #include "filters/trace/traceparent.h"
 #include "filters/tracing.h"
 #include "proxy/base/hash.h"
@@ -9,8 +10,14 @@
 namespace recourse {
 namespace {
 
-std::optional<TraceContext> ClientTrace(const Headers& headers) {
-  const std::string* field = FindHeader(headers, "traceparent");
+// What an MCP client wrote into its message tells more of the call than what its HTTP library did.
+std::optional<TraceContext> ClientTrace(const RequestContext& context) {
+  if (context.backend != nullptr && IsMcpMessage(*context.backend, context.request)) {
+    const auto body = ReadCallBody(*context.backend, context.request);
+    auto trace = body ? ParseTraceparent(body->mcp_traceparent) : std::nullopt;
+    if (trace) return trace;
+  }
+  const std::string* field = FindHeader(context.request.headers, "traceparent");
   return field == nullptr ? std::nullopt : ParseTraceparent(*field);
 }
 
@@ -28,7 +35,7 @@ Task<Result<Outcome>> TraceFilter::Handle(RequestContext& context, Next next) {
   if (context.span_id) {
     // The session has decided what the trace is, and whether it is sampled.
     if (!context.trace.from_client) RemoveHeader(context.request.headers, "tracestate");
-  } else if (auto trace = ClientTrace(context.request.headers)) {
+  } else if (auto trace = ClientTrace(context)) {
     context.trace = std::move(*trace);
   } else {
     context.trace = TraceContext();

@@ -7,8 +7,8 @@ namespace recourse::limits {
 
 // Batches are gone from the protocol since 2025-06-18; clients of before sent a handful.
 inline constexpr std::size_t kMcpBatchMax = 64;
-// The protocol asks for 1 to 128 characters.
-inline constexpr std::size_t kMcpToolNameBytesMax = 512;
+// The protocol advises up to 128 characters; who does not follow is still to be told apart.
+inline constexpr std::size_t kMcpCalledNameBytesMax = 512;
 inline constexpr std::size_t kMcpFailureBytesMax = 512;
 
 // What an event of a stream has around its message.

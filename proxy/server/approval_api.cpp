@@ -221,7 +221,8 @@ std::vector<Event> ApprovalApi::EarlierCalls(const Event& event) {
 }
 
 std::string ApprovalApi::ObjectionTo(const Event& event, const std::string& body) {
-  if (std::string objection = ObjectionToEdit(event, body); !objection.empty()) return objection;
+  if (std::string objection = ObjectionToEdit(event, body, *parts_.policy()); !objection.empty())
+    return objection;
   Event edited = event;
   edited.request->body = body;
   const auto context = ApprovedCall(edited, parts_.policy());

@@ -9,7 +9,9 @@ void WriteFields(JsonObject& json, const Headers& headers, std::string_view hidd
     out.push_back('[');
     AppendJsonString(out, field.first);
     out.push_back(',');
-    AppendJsonString(out, IsCredentialField(field.first) ? hidden : std::string_view(field.second));
+    const bool is_hidden =
+        IsCredentialField(field.first) || EqualsIgnoreCase(field.first, "Mcp-Session-Id");
+    AppendJsonString(out, is_hidden ? hidden : std::string_view(field.second));
     out.push_back(']');
   });
 }

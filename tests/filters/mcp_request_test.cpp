@@ -128,7 +128,7 @@ TEST(McpRequestTest, WhatIsNoMessageIsRefused) {
        }) {
     EXPECT_EQ(CodeOf(kLegacy, body), -32600) << body;
   }
-  const std::string long_name(limits::kMcpToolNameBytesMax + 1, 'n');
+  const std::string long_name(limits::kMcpCalledNameBytesMax + 1, 'n');
   EXPECT_EQ(CodeOf(kLegacy, R"({"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":")" +
                                 long_name + "\"}}"),
             -32600);

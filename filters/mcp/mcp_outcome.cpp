@@ -1,0 +1,104 @@
+#include "filters/mcp/mcp_outcome.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "filters/mcp/mcp_answer.h"
+
+namespace recourse {
+namespace {
+
+constexpr int kAccepted = 202;
+constexpr int kBadGateway = 502;
+
+bool IsSuccess(int status) { return status >= 200 && status <= 299; }
+
+// "the server refused it: no such tool".
+std::string Words(std::string_view what, const Json& message) {
+  const std::string said = McpFailureText(message);
+  return said.empty() ? std::string(what) : fmt::format("{}: {}", what, said);
+}
+
+Verdict Of(Phase phase, int status, std::string detail) {
+  Verdict verdict;
+  verdict.phase = phase;
+  verdict.http_status = status;
+  verdict.detail = std::move(detail);
+  return verdict;
+}
+
+// Told as a problem of ours: clients would act on it as if it told the outcome.
+Verdict Unknown(int status, std::string detail) {
+  Verdict verdict =
+      Of(Phase::kUncertain, status, std::move(detail) + ", which does not tell whether it acted");
+  verdict.cause = Cause::kServerError;
+  verdict.problem = ErrorCode::kOutcomeUnknown;
+  verdict.problem_status = kBadGateway;
+  verdict.proxy_error = "http_protocol_error";
+  return verdict;
+}
+
+// Errors about header fields, versions and capabilities: the client repairs them and calls again.
+bool IsAboutTheProtocol(const Json& message) {
+  const Json* const code = AtPointer(message, "/error/code");
+  if (code == nullptr || code->kind != Json::Kind::kNumber) return false;
+  const std::string text = ScalarText(*code);
+  return text == "-32020" || text == "-32021" || text == "-32022";
+}
+
+Verdict OfToolError(const Tool& tool, int status, const Json& message, const CallValues& values) {
+  for (const Condition& condition : tool.failed_when) {
+    if (!Evaluate(condition, values).value_or(false)) continue;
+    return Of(Phase::kRejected, status, "the tool failed, and says " + condition.text);
+  }
+  if (tool.on_error == OnError::kNotExecuted) {
+    return Of(Phase::kRejected, status, Words("the tool failed", message));
+  }
+  Verdict verdict = Of(Phase::kUncertain, status,
+                       Words("the tool failed, which does not tell whether it acted", message));
+  verdict.cause = Cause::kServerError;
+  return verdict;
+}
+
+// A refusal over HTTP: of a session, a credential, a header field. The client repairs that, and
+// calls again at once.
+bool IsHttpRefusal(const Tool& tool, int status) {
+  return ProvesRejection(status) || MeansTryAgain(status) || tool.not_executed.Contains(status);
+}
+
+}  // namespace
+
+std::optional<Verdict> OfMcpAnswer(const Tool& tool, const Answer& answer,
+                                   const CallValues& values) {
+  if (!answer.of_mcp_call) return std::nullopt;
+  const int status = answer.response.status;
+  const McpKind kind = answer.mcp.value_or(McpKind::kError);
+  if (kind == McpKind::kResult && IsSuccess(status)) return std::nullopt;
+  const auto parsed = answer.mcp ? ParseJson(answer.response.body) : Result<Json>(Json());
+  const Json message = parsed.value_or(Json());
+  const bool says_no = kind == McpKind::kError || kind == McpKind::kRefused;
+  if (says_no && !IsSuccess(status)) {
+    if (!IsHttpRefusal(tool, status)) return std::nullopt;
+    return Of(Phase::kNotSent, status,
+              Words(fmt::format("the server answered {}", status), message));
+  }
+  switch (kind) {
+    case McpKind::kResult:
+      return Unknown(status, fmt::format("the server answered {} with a result", status));
+    case McpKind::kToolError:
+      return OfToolError(tool, status, message, values);
+    case McpKind::kRefused:
+      return Of(IsAboutTheProtocol(message) ? Phase::kNotSent : Phase::kRejected, status,
+                Words("the server refused the call", message));
+    case McpKind::kError:
+      return Unknown(status, Words("the server answered with an error", message));
+    case McpKind::kInputRequired:
+      return Of(Phase::kNotSent, status, "the server asks for input before it acts");
+    case McpKind::kTask:
+      return Of(Phase::kUncertain, kAccepted, "the server has taken it on, and not finished");
+  }
+  return std::nullopt;
+}
+
+}  // namespace recourse
