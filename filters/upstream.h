@@ -31,7 +31,8 @@ struct Answer {
   bool over_cap = false;      // the body was larger than answer_bytes_max; body holds the start
   // Set: the body is that message as application/json, without its id, whatever it came in.
   std::optional<McpKind> mcp;
-  bool of_mcp_call = false;  // it answers a request to an MCP server; without `mcp`: over HTTP alone
+  // It answers a request to an MCP server: with a message, see `mcp`, or over HTTP alone.
+  bool of_mcp_call = false;
 };
 
 // Takes an answer's body as it comes. One thread.

@@ -11,8 +11,10 @@
 
 #include "filters/approval/approval_filter.h"
 #include "filters/approval/approval_runner.h"
+#include "filters/call_values.h"
 #include "filters/dispatch/dispatch_filter.h"
 #include "filters/idempotency/idempotency_filter.h"
+#include "filters/mcp/mcp_upstream.h"
 #include "filters/retry/retry_filter.h"
 #include "filters/saga/flow_runner.h"
 #include "filters/saga/saga_filter.h"
@@ -45,6 +47,7 @@ struct CallSpec {
   Headers headers;
   std::string caller = "agent-1";
   bool guarded = true;
+  InterimSink* interim = nullptr;
 };
 
 // What the agent was told.
@@ -85,18 +88,24 @@ inline std::unique_ptr<RequestContext> ContextOf(const CallSpec& spec,
   RC_CHECK(backend != nullptr);
   const auto mark = std::min(spec.target.find('?'), spec.target.size());
   const std::string path = spec.target.substr(0, mark);
-  std::string scratch;
-  const auto match = policy->routes->Match(*backend, spec.method, path, scratch);
-  RC_CHECK(match.has_value());
   context->backend = backend;
-  context->tool = match->tool;
+  if (backend->is_mcp) {
+    const auto body = ReadCallBody(*backend, {spec.method, path, spec.headers, spec.body});
+    RC_CHECK(body.has_value());
+    context->tool = policy->routes->FindMcpTool(*backend, body->mcp_name);
+  } else {
+    std::string scratch;
+    const auto match = policy->routes->Match(*backend, spec.method, path, scratch);
+    RC_CHECK(match.has_value());
+    context->tool = match->tool;
+    for (std::size_t i = 0; i < match->capture_count; ++i) {
+      context->captures.emplace_back(match->captures[i].name, match->captures[i].value);
+    }
+  }
   context->guarded = spec.guarded;
-  context->tool_name = match->tool == nullptr ? "unlisted." + backend->name : match->tool->name;
+  context->tool_name = context->tool == nullptr ? "unlisted." + backend->name : context->tool->name;
   context->caller = spec.caller;
   context->path = path;
-  for (std::size_t i = 0; i < match->capture_count; ++i) {
-    context->captures.emplace_back(match->captures[i].name, match->captures[i].value);
-  }
   if (mark < spec.target.size()) context->query = ParsePairs(spec.target.substr(mark + 1));
   context->request = {spec.method, backend->base_path + spec.target, spec.headers, spec.body};
   Headers& headers = context->request.headers;
@@ -104,6 +113,7 @@ inline std::unique_ptr<RequestContext> ContextOf(const CallSpec& spec,
   if (!spec.trace.empty()) headers.emplace_back("traceparent", Traceparent(spec.trace));
   context->executor = &loop.executor();
   context->timer = &loop.timer();
+  context->interim = spec.interim;
   return context;
 }
 
@@ -124,12 +134,13 @@ class World {
   explicit World(const std::string& yaml) : World(PolicyOf(yaml)) {}
   explicit World(std::shared_ptr<const Policy> in_force)
       : upstream(loop),
+        wire(upstream, loop.timer(), loop.clock(), random),
         policy(std::move(in_force)),
         ledger(MakeMemoryLedger(loop.clock())),
-        settler({ledger, upstream, loop.executor(), loop.timer(), loop.clock(), random,
+        settler({ledger, wire, loop.executor(), loop.timer(), loop.clock(), random,
                  [this](const std::string& version) { return PolicyOfVersion(version); },
                  [this](const Event& settled) { flows.Watch(settled); }}),
-        flows({ledger, upstream, settler, loop.executor(), loop.timer(), loop.clock(), random,
+        flows({ledger, wire, settler, loop.executor(), loop.timer(), loop.clock(), random,
                [this](const std::string& version) { return PolicyOfVersion(version); },
                [this](const std::string& file) { return read_secret(file); },
                [this](const FlowNews& one) { news.push_back(one); }}),
@@ -145,7 +156,7 @@ class World {
     chain_.push_back(std::make_unique<IdempotencyFilter>(IdempotencyFilter::Parts{
         ledger, settler, flows, approvals, loop.clock(), random, "secret of this install"}));
     chain_.push_back(std::make_unique<RetryFilter>(loop.clock(), random));
-    chain_.push_back(std::make_unique<DispatchFilter>(upstream, loop.clock()));
+    chain_.push_back(std::make_unique<DispatchFilter>(wire, loop.clock()));
   }
   ~World() {
     flows.Stop();
@@ -197,6 +208,7 @@ class World {
   TestLoop loop;
   SeededRandom random;
   ScriptedUpstream upstream;
+  McpUpstream wire;  // over `upstream`, as in the process
   std::shared_ptr<const Policy> policy;
   std::vector<std::shared_ptr<const Policy>> older;  // that the settler still finds
   FaultyLedger ledger;
