@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "proxy/base/json_span.h"
 #include "proxy/base/mcp_limits.h"
@@ -75,7 +76,47 @@ McpKind KindOfResult(const Json& message, const Json& result) {
   return IsRefusalOfArguments(FirstText(message)) ? McpKind::kRefused : McpKind::kToolError;
 }
 
+// The code unit of the escape \\uXXXX at `at`; nullopt: there is none.
+std::optional<unsigned> EscapedUnit(std::string_view text, std::size_t at) {
+  constexpr std::size_t kSize = 6;
+  if (text.size() - std::min(at, text.size()) < kSize || !text.substr(at).starts_with("\\u")) {
+    return std::nullopt;
+  }
+  unsigned unit = 0;
+  const char* const end = text.data() + at + kSize;
+  const auto [after, ec] = std::from_chars(text.data() + at + 2, end, unit, 16);
+  if (ec != std::errc() || after != end) return std::nullopt;
+  return unit;
+}
+
+bool IsHigh(unsigned unit) { return unit >= 0xd800 && unit < 0xdc00; }
+bool IsLow(unsigned unit) { return unit >= 0xdc00 && unit < 0xe000; }
+
+void ReplaceLoneSurrogates(std::string& text) {
+  for (std::size_t at = text.find('\\'); at < text.size(); at = text.find('\\', at)) {
+    const auto unit = EscapedUnit(text, at);
+    if (!unit) {
+      at += 2;  // the backslash and what it escapes
+      continue;
+    }
+    const auto next = IsHigh(*unit) ? EscapedUnit(text, at + 6) : std::nullopt;
+    const bool is_pair = next && IsLow(*next);
+    if (!is_pair && (IsHigh(*unit) || IsLow(*unit))) text.replace(at, 6, "\\ufffd");
+    at += is_pair ? 12 : 6;
+  }
+}
+
 }  // namespace
+
+std::optional<Json> ReadMcpJson(std::string& text) {
+  auto json = ParseJson(text);
+  if (!json) {
+    ReplaceLoneSurrogates(text);
+    json = ParseJson(text);
+  }
+  if (!json) return std::nullopt;
+  return std::move(*json);
+}
 
 bool IsMcpResponse(const Json& message, std::string_view id) {
   if (message.kind != Json::Kind::kObject || message.Find("method") != nullptr) return false;

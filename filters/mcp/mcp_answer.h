@@ -12,6 +12,11 @@
 
 namespace recourse {
 
+// What a server has sent, as JSON. Servers that cut texts in the middle of a character send halves
+// of it (lone surrogates), which no strict reader takes: those are replaced in `text` by U+FFFD, as
+// the call has been executed all the same. nullopt: it is not JSON in one reading.
+std::optional<Json> ReadMcpJson(std::string& text);
+
 // True for a response, as opposed to a request or a notification of the server. `id` as in
 // McpRequest: only the response with that id; empty: any.
 bool IsMcpResponse(const Json& message, std::string_view id);

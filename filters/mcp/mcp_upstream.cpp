@@ -13,6 +13,7 @@ namespace recourse {
 namespace {
 
 constexpr std::string_view kNoFinalMessage = "the server's answer ended without its final message";
+constexpr std::string_view kNotInTime = "the server's final message did not come in time";
 
 Error Lost(ErrorCode code, std::string_view detail) {
   return Error(code, detail, Delivery::kUncertain);
@@ -139,7 +140,11 @@ Task<Result<Answer>> McpConnection::Ask(UpstreamConnection& connection, const Ht
   if (!sink.final() && is_stream && status == 200 && !sink.is_over_cap()) {
     co_return co_await Resume(request, sink, std::move(*answer), bounds.deadline);
   }
-  co_return Judge(std::move(*answer), sink);
+  auto judged = Judge(std::move(*answer), sink);
+  if (!judged && parts_.clock.Now() >= bounds.deadline) {
+    co_return std::unexpected(Lost(ErrorCode::kBackendTimeout, kNotInTime));
+  }
+  co_return judged;
 }
 
 Task<Result<Answer>> McpConnection::Resume(const HttpRequest& request, MessageSink& sink,
@@ -151,8 +156,7 @@ Task<Result<Answer>> McpConnection::Resume(const HttpRequest& request, MessageSi
                                   Millis(limits::kMcpResumePauseMax));
     const MonoTime next = parts_.clock.Now() + pause;
     if (next >= deadline) {
-      co_return std::unexpected(
-          Lost(ErrorCode::kBackendTimeout, "the server's stream was cut, and no time was left"));
+      co_return std::unexpected(Lost(ErrorCode::kBackendTimeout, kNotInTime));
     }
     if (pause > Millis(0)) co_await parts_.timer.SleepUntil(next);
     const auto connection = parts_.plain.Open(backend_);

@@ -20,6 +20,15 @@ const Json* ResponseIn(const Json& json, std::string_view id, std::string& at) {
   return nullptr;
 }
 
+bool IsCoded(const HttpResponse& head) {
+  const std::string* const coding = FindHeader(head.headers, "Content-Encoding");
+  return coding != nullptr && !coding->empty() && !EqualsIgnoreCase(*coding, "identity");
+}
+
+Result<std::string> Decoded(const HttpResponse& head, const std::string& body) {
+  return DecodeContent(*FindHeader(head.headers, "Content-Encoding"), body);
+}
+
 }  // namespace
 
 bool IsEventStream(const HttpResponse& head) {
@@ -68,6 +77,7 @@ void MessageSink::TakeWhole(const HttpResponse& head, std::string body) {
     End(head);
     return;
   }
+  if (IsCoded(head)) body = Decoded(head, body).value_or(std::string());
   SseReader events(body.size());
   events.Feed(body);
   while (auto event = events.Next()) {
@@ -77,22 +87,21 @@ void MessageSink::TakeWhole(const HttpResponse& head, std::string body) {
 
 void MessageSink::End(const HttpResponse& head) {
   if (final_ || is_over_cap_ || IsEventStream(head)) return;
-  const std::string* const coding = FindHeader(head.headers, "Content-Encoding");
-  if (coding == nullptr || coding->empty() || EqualsIgnoreCase(*coding, "identity")) {
+  if (!IsCoded(head)) {
     (void)IsAnswer(body_);
-  } else if (const auto decoded = DecodeContent(*coding, body_)) {
-    (void)IsAnswer(*decoded);
+  } else if (auto decoded = Decoded(head, body_)) {
+    (void)IsAnswer(std::move(*decoded));
   }
 }
 
-bool MessageSink::IsAnswer(std::string_view text) {
-  const auto json = ParseJson(text);
+bool MessageSink::IsAnswer(std::string text) {
+  const auto json = ReadMcpJson(text);
   if (!json) return false;
   std::string at;
   const Json* const response = ResponseIn(*json, id_, at);
   if (response == nullptr) return false;
   const JsonSpan span = *FindJsonSpan(text, at);
-  final_ = ReadMcpFinal(*response, text.substr(span.at, span.size));
+  final_ = ReadMcpFinal(*response, std::string_view(text).substr(span.at, span.size));
   return true;
 }
 

@@ -43,7 +43,7 @@ class MessageSink final : public BodySink {
   // True: it was the answer.
   bool IsAnswerEvent(const SseEvent& event);
   // True: `text` was the answer.
-  bool IsAnswer(std::string_view text);
+  bool IsAnswer(std::string text);
 
   const std::string id_;
   InterimSink* const interim_;

@@ -114,6 +114,20 @@ TEST(McpAnswerTest, ThePolicyReadsStructuredContentOrJsonText) {
   EXPECT_FALSE(Output(R"({"content":7})"));
 }
 
+TEST(McpAnswerTest, HalvesOfCharactersAreReplaced) {
+  const auto read = [](std::string text) {
+    return ReadMcpJson(text) ? text : std::string("not JSON");
+  };
+  EXPECT_EQ(read(R"({"a":"x\ud83d"})"), R"({"a":"x\ufffd"})");
+  EXPECT_EQ(read(R"({"a":"\ude00\ud83d\ude00\uD83D\u0041"})"),
+            R"({"a":"\ufffd\ud83d\ude00\ufffd\u0041"})");
+  EXPECT_EQ(read(R"({"a":"\\ud83d"})"), R"({"a":"\\ud83d"})") << "no escape at all";
+  EXPECT_EQ(read(R"({"a":"\\ud83d\ud83d"})"), R"({"a":"\\ud83d\ufffd"})");
+  for (const char* text : {R"({"a":"\ud83)", R"({"a":"\ud83d)", "\\", R"("\u12")", "{"}) {
+    EXPECT_EQ(read(text), "not JSON") << text;
+  }
+}
+
 TEST(McpAnswerTest, TheWordsOfAFailureAreBounded) {
   std::string text(limits::kMcpFailureBytesMax - 1, 'x');
   text += "\xc3\xa9";

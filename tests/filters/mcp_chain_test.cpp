@@ -276,8 +276,9 @@ TEST(McpChainTest, AnApprovedCallIsSentOnceUnderAnIdOfOurs) {
   const auto held = shop.Start(Tool("pay", R"({"amount":7})"));
   shop.loop.RunFor(Millis(500));
   EXPECT_FALSE(held->done);
-  const Event waiting = shop.Events().back();
-  ASSERT_TRUE(waiting.request);
+  const auto claims = shop.loop.Run(shop.ledger.Claims(0, 10, shop.loop.executor()));
+  ASSERT_TRUE(claims && claims->size() == 1 && claims->front().event.request);
+  const Event& waiting = claims->front().event;
   const std::string& body = waiting.request->body;
   const auto edited = [&](const std::string& from, const std::string& to) {
     std::string other = body;

@@ -17,12 +17,25 @@ std::string_view TakeLine(std::string_view& bytes) {
   return line;
 }
 
+void CheckAnswer(std::string_view bytes) {
+  // What answers hold is read without trust, too.
+  std::string text(bytes);
+  const auto message = ReadMcpJson(text);
+  if (!message || !IsMcpResponse(*message, {})) return;
+  const McpFinal final = ReadMcpFinal(*message, text);
+  const auto kept = ParseJson(final.message);
+  RC_CHECK(kept && IsMcpResponse(*ParseJson(WithMcpId(final.message, "1")), "1"));
+  (void)McpToolOutput(*kept);
+  (void)McpFailureText(*kept);
+}
+
 }  // namespace
 
 void FuzzOne(std::string_view bytes) {
   Headers headers;
   headers.emplace_back("MCP-Protocol-Version", TakeLine(bytes));
   headers.emplace_back("Mcp-Name", TakeLine(bytes));
+  CheckAnswer(bytes);
   const auto requests = ReadMcpRequest(headers, bytes);
   if (!requests) {
     RC_CHECK(ParseJson(RefusalBody(requests.error())).has_value());
@@ -40,14 +53,6 @@ void FuzzOne(std::string_view bytes) {
     const auto answer = ParseJson(WithMcpId(R"({"jsonrpc":"2.0","result":{}})", request.id));
     RC_CHECK(answer && IsMcpResponse(*answer, request.id));
   }
-  // What answers hold is read without trust, too.
-  const auto message = ParseJson(bytes);
-  if (!message || !IsMcpResponse(*message, {})) return;
-  const McpFinal final = ReadMcpFinal(*message, bytes);
-  const auto kept = ParseJson(final.message);
-  RC_CHECK(kept && IsMcpResponse(*ParseJson(WithMcpId(final.message, "1")), "1"));
-  (void)McpToolOutput(*kept);
-  (void)McpFailureText(*kept);
 }
 
 }  // namespace recourse
