@@ -25,4 +25,18 @@ inline constexpr milliseconds kMcpResumePauseMax{30'000};
 // A session of our own is ended after its one call; the call's answer waits for that.
 inline constexpr milliseconds kMcpSessionEndTimeout{2'000};
 
+// What is told to a client while its write runs, and not taken yet: then it counts as gone.
+inline constexpr std::size_t kMcpQueuedBytesMax = 1024 * 1024;
+// Of an answer that passes, for looking at one message of it: an event, or a list of tools.
+inline constexpr std::size_t kMcpTapBytesMax = kAnswerBytesMax;
+// What servers have said about their tools: for each backend and caller, and of one of them.
+inline constexpr std::size_t kMcpBooksMax = 256;
+inline constexpr std::size_t kMcpBookToolsMax = 1'024;
+// A client is asked to come back at most this often; official SDKs give up at the tenth round.
+inline constexpr int kMcpRoundsMax = 9;
+// How long it may take to, beyond the time that a human has.
+inline constexpr milliseconds kMcpStateLife{3'600'000};
+// A client may listen for hours without anything happening.
+inline constexpr milliseconds kMcpListenQuiet{24LL * 3'600'000};
+
 }  // namespace recourse::limits

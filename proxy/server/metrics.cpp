@@ -124,6 +124,10 @@ Metrics::Metrics(WallTime started)
                           "Messages that could not be read.", registry)),
       rejections(Family(BuildCounter(), "recourse_overload_rejections_total",
                         "Requests refused because a bound was reached.", registry)),
+      mcp_tool_changes(Family(BuildCounter(), "recourse_mcp_tool_changes_total",
+                              "MCP tools that were described in another way than before, by "
+                              "backend.",
+                              registry)),
       redirected(Family(BuildCounter(), "recourse_redirected_connections_total",
                         "Connections to the redirect port, by what was made of them.", registry)),
       arrivals(Family(BuildCounter(), "recourse_arrivals_total", "Requests, by how they came here.",

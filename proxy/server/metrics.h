@@ -57,6 +57,7 @@ class Metrics {
   prometheus::Family<prometheus::Counter>& refs_missing;
   prometheus::Family<prometheus::Counter>& parse_errors;
   prometheus::Family<prometheus::Counter>& rejections;
+  prometheus::Family<prometheus::Counter>& mcp_tool_changes;
   prometheus::Family<prometheus::Counter>& redirected;     // connections, by result
   prometheus::Family<prometheus::Counter>& arrivals;       // requests, by how they come
   prometheus::Family<prometheus::Counter>& interceptions;  // TLS of agents that ends here

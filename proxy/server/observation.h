@@ -36,6 +36,10 @@ class Observation : public std::enable_shared_from_this<Observation> {
 
   // The exchange, in this order; every piece of both bodies once.
   void TakeRequest(const BodyDecoder::Piece& piece);
+  // The request's body; nullptr: it is not, or not wholly, here.
+  const std::string* WholeRequest() const {
+    return call_.is_whole ? &call_.context.request.body : nullptr;
+  }
   // The last byte of a whole request went to the backend.
   void RequestSent() { Write(); }
   void Failed(const Error& error) { call_.result = std::unexpected(error); }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "filters/trace/traceparent.h"
+#include "policy/mcp_endpoint.h"
 #include "policy/path.h"
 #include "proxy/server/observation.h"
 #include "proxy/server/session.h"
@@ -18,6 +19,9 @@ bool IsReadMethod(std::string_view method) {
 
 Task<bool> Session::ServeObserved(const Backend& backend, std::string_view path,
                                   std::string_view query) {
+  if (backend.is_mcp && McpPathOf(backend, path) == McpPath::kExact) {
+    co_return co_await ServeObservedMcp(backend, query);
+  }
   RouteMatch match;
   std::optional<Error> refusal;
   if (auto found = view_->policy->routes->Match(backend, head_.method, path, scratch_)) {
@@ -48,6 +52,27 @@ Task<bool> Session::ServeObserved(const Backend& backend, std::string_view path,
   if (match.effect == Effect::kWrite) StartObservation(match, query, refusal);
   match.path = path;  // as it came, not in its canonical form
   co_return co_await RelayRead(match, query);
+}
+
+// What it is, the body says, which is judged as it has passed.
+Task<bool> Session::ServeObservedMcp(const Backend& backend, std::string_view query) {
+  RouteMatch match;
+  match.backend = &backend;
+  match.path = backend.mcp_path;
+  const bool is_message = head_.method == "POST";
+  match.effect = is_message ? Effect::kWrite : Effect::kRead;
+  match.unlisted = view_->policy->unlisted_writes;
+  record_.backend = &backend;
+  record_.effect = is_message ? "write" : "read";
+  sends_once_ = !IsReadMethod(head_.method);
+  if (is_message) StartObservation(match, query, std::nullopt);
+  judges_body_ = observed_ != nullptr;
+  co_return co_await RelayRead(match, query);
+}
+
+void Session::ObserveRequest(const BodyDecoder::Piece& piece) {
+  observed_->TakeRequest(piece);
+  if (judges_body_ && piece.end == BodyDecoder::End::kComplete) JudgeObservedMcp();
 }
 
 void Session::StartObservation(const RouteMatch& match, std::string_view query,

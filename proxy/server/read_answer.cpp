@@ -1,11 +1,27 @@
 // The answer of a read on its way to the client, and the end of the exchange.
+#include <netinet/tcp.h>
+
 #include <charconv>
 
-#include "filters/answers.h"
+#include "proxy/base/mcp_limits.h"
 #include "proxy/server/observation.h"
 #include "proxy/server/read_exchange.h"
 
 namespace recourse {
+
+namespace {
+
+// A peer that is gone without a word is found out in some minutes, however long it may be silent.
+void KeepAlive(Connection& connection) {
+  const int on = 1, idle_s = 60, interval_s = 15, probes = 8;
+  const int socket = connection.socket.native_handle();
+  ::setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+}
+
+}  // namespace
 
 std::string_view ChunkHead(std::size_t size, char (&out)[24]) {
   char* const end = std::to_chars(out, out + 20, size, 16).ptr;
@@ -51,16 +67,31 @@ bool Session::RenderResponseHead(ReadExchange& exchange, char* out, std::size_t*
 Task<bool> Session::SendPiece(ReadExchange& exchange, std::string_view head,
                               const BodyDecoder::Piece& piece) {
   if (observed_) observed_->TakeAnswer(piece);
-  const bool chunked = exchange.framing == ReadExchange::Framing::kChunked;
+  using Framing = ReadExchange::Framing;
+  const bool chunked = exchange.framing == Framing::kChunked;
   const bool ends =
       piece.end == BodyDecoder::End::kComplete || piece.end == BodyDecoder::End::kClosed;
   const bool chunk_it = chunked && !piece.data.empty();
+  std::string ending = chunked && ends ? "0\r\n\r\n" : "";
+  if (exchange.mcp != nullptr) {
+    exchange.mcp->tap.Take(piece.data);
+    // Before the client has it all, and makes the next call.
+    LearnTools(*exchange.mcp, *exchange.backend);
+    const bool may_add = chunked || exchange.framing == Framing::kUntilClose;
+    if (const std::string untold = ends && may_add ? exchange.mcp->tap.Ending() : "";
+        !untold.empty()) {
+      record_.error = "response-incomplete";
+      char size[24];
+      ending =
+          chunked ? std::string(ChunkHead(untold.size(), size)) + untold + "\r\n" + ending : untold;
+    }
+  }
   if (head.empty() && piece.data.empty() && !ends) co_return true;
   char chunk[24];
   client_.deadline.Arm(Now() + services_.bounds.send_timeout);
-  const bool sent = co_await WriteAll(
-      client_, {head, chunk_it ? ChunkHead(piece.data.size(), chunk) : "", piece.data,
-                chunk_it ? "\r\n" : "", chunked && ends ? "0\r\n\r\n" : ""});
+  const bool sent =
+      co_await WriteAll(client_, {head, chunk_it ? ChunkHead(piece.data.size(), chunk) : "",
+                                  piece.data, chunk_it ? "\r\n" : "", ending});
   client_.deadline.Disarm();
   record_.bytes_out += head.size() + piece.data.size();
   record_.client_gone = !sent;
@@ -75,8 +106,17 @@ Task<bool> Session::ReplaceAnswer(ReadExchange& exchange, std::string_view detai
   if (observed_) observed_->AnswerBroke(/*client_left=*/false);
   linger_ = true;
   const Error error(ErrorCode::kBackendProtocol, detail);
-  co_await SendAnswer(FailureAnswer(error, sends_once_, /*broke_off=*/false), /*keep=*/false);
+  co_await SendAnswer(AnswerFailure(exchange, error), /*keep=*/false);
   co_return false;
+}
+
+HttpResponse Session::AnswerFailure(const ReadExchange& exchange, const Error& error) const {
+  HttpResponse answer = FailureAnswer(error, sends_once_, exchange.upload_error.has_value());
+  const McpRead* const mcp = exchange.mcp;
+  if (mcp == nullptr || mcp->requests.size() != 1 || mcp->requests.front().id.empty()) {
+    return answer;
+  }
+  return AgentAnswer(mcp->requests.front(), mcp->side, {std::move(answer), error.code()});
 }
 
 // True: the response went out whole.
@@ -85,6 +125,7 @@ Task<bool> Session::RelayResponse(ReadExchange& exchange) {
   Connection& upstream = *exchange.upstream;
   record_.status = exchange.head.status;
   if (observed_) observed_->TakeAnswerHead(exchange.head);
+  if (exchange.backend->is_mcp) MeetMcpAnswer(exchange);
   std::size_t head_size = 0;
   // The request's head is not needed any more; its room holds the response's.
   if (!RenderResponseHead(exchange, exchange.head_memory.get(), &head_size)) {
@@ -103,8 +144,7 @@ Task<bool> Session::RelayResponse(ReadExchange& exchange) {
   }
   exchange.head_memory.reset();
   while (piece.end == End::kMore) {
-    upstream.deadline.Arm(Now() + (exchange.half_closed ? limits::kHalfClosedIdleTimeout
-                                                        : services_.bounds.stream_timeout));
+    upstream.deadline.Arm(Now() + QuietMax(exchange));
     const bool asked_all = exchange.whole || exchange.uploaded.is_set();
     if (streams && !exchange.watching && asked_all) StartWatch(exchange);
     const std::size_t size = co_await ReadSome(upstream, exchange.up.free_space(),
@@ -120,11 +160,39 @@ Task<bool> Session::RelayResponse(ReadExchange& exchange) {
       // Never completed towards the client (F17): it sees the connection close early.
       record_.error = "response-incomplete";
       if (observed_) observed_->AnswerBroke(/*client_left=*/false);
-      co_return false;
+      if (exchange.mcp == nullptr || exchange.mcp->tap.Ending().empty()) co_return false;
+      // Nobody who waits for a message sees that the connection has closed.
+      exchange.head.keep_alive = false;
+      piece = {{}, End::kComplete};
     }
     if (!co_await SendPiece(exchange, {}, piece)) co_return false;
   }
   co_return piece.end == End::kComplete || piece.end == End::kClosed;
+}
+
+// A head has come that an MCP server's client waits for.
+void Session::MeetMcpAnswer(ReadExchange& exchange) {
+  std::string_view type;
+  bool is_encoded = false;
+  for (std::size_t i = 0; i < exchange.head.field_count; ++i) {
+    const Field& field = exchange.head.fields[i];
+    if (field.id == FieldId::kContentType) type = field.value;
+    is_encoded = is_encoded || field.id == FieldId::kContentEncoding;
+  }
+  if (exchange.mcp != nullptr) {
+    exchange.mcp->tap.Head(exchange.head.status, type, is_encoded);
+    exchange.mcp->DropBody();
+  } else if (head_.method == "GET" && type.starts_with("text/event-stream")) {
+    exchange.is_listening = true;
+    KeepAlive(*exchange.upstream);
+  }
+}
+
+// How long a stream may say nothing.
+Millis Session::QuietMax(const ReadExchange& exchange) const {
+  if (exchange.half_closed) return limits::kHalfClosedIdleTimeout;
+  const Millis usual = services_.bounds.stream_timeout;
+  return exchange.is_listening ? std::max<Millis>(usual, limits::kMcpListenQuiet) : usual;
 }
 
 // When a client that waits for its answer is looked at.

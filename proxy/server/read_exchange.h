@@ -3,6 +3,7 @@
 
 #include "policy/method_override.h"
 #include "proxy/net/response_reader.h"
+#include "proxy/server/mcp_read.h"
 #include "proxy/server/session.h"
 
 namespace recourse {
@@ -48,9 +49,11 @@ struct Session::ReadExchange {
   bool keep = false;  // the client's connection
   Promise<bool> watched;
   bool watching = false;
-  bool half_closed = false;  // the client will send nothing more, and may be gone
-  bool left = false;         // the client is gone
-  FormOverrideScan form;     // of the request body (M05)
+  bool half_closed = false;   // the client will send nothing more, and may be gone
+  bool left = false;          // the client is gone
+  FormOverrideScan form;      // of the request body (M05)
+  McpRead* mcp = nullptr;     // of an MCP server's endpoint, whose request is here whole
+  bool is_listening = false;  // a stream of MCP that lasts as long as the session does
 };
 
 // "1a2b\r\n" for a piece of a chunked body.

@@ -36,15 +36,17 @@ bool MayRetry(const Error& error, bool whole, int attempts) {
 
 }  // namespace
 
-Task<bool> Session::RelayRead(const RouteMatch& match, std::string_view query) {
+Task<bool> Session::RelayRead(const RouteMatch& match, std::string_view query, McpRead* mcp) {
   ReadExchange exchange(match, worker_.thread.buffers(), head_, ContentTypeOf(head_),
                         is_observing_ ? limits::kObservedPatience : limits::kReadFirstByteTimeout);
   if (!RenderReadHead(exchange, match, query)) {
     co_return co_await Refuse(ErrorCode::kHeaderTooLarge, "the request's head cannot be forwarded");
   }
-  in_.Consume(head_.size);
+  exchange.mcp = mcp;
+  if (mcp == nullptr) in_.Consume(head_.size);
   const bool body_began = in_.begin != in_.end;
-  exchange.first = exchange.request_body.Decode(in_);
+  exchange.first = mcp == nullptr ? exchange.request_body.Decode(in_)
+                                  : BodyDecoder::Piece{mcp->body, BodyDecoder::End::kComplete};
   exchange.whole = exchange.first.end == BodyDecoder::End::kComplete;
   if (exchange.first.end == BodyDecoder::End::kBad) {
     linger_ = true;
@@ -54,8 +56,8 @@ Task<bool> Session::RelayRead(const RouteMatch& match, std::string_view query) {
   if (!is_observing_ && exchange.form.Feed(exchange.first.data)) {
     co_return co_await Refuse(ErrorCode::kMalformedRequest, std::string(kOverrides));
   }
-  record_.bytes_in += exchange.request_head.size() + exchange.first.data.size();
-  if (observed_) observed_->TakeRequest(exchange.first);
+  if (mcp == nullptr) record_.bytes_in += exchange.request_head.size() + exchange.first.data.size();
+  if (observed_) ObserveRequest(exchange.first);
   if (head_.expect_continue && !exchange.whole && !body_began) {
     if (!co_await Continue100()) co_return false;
   }
@@ -80,8 +82,7 @@ Task<bool> Session::RelayRead(const RouteMatch& match, std::string_view query) {
   if (observed_) observed_->Failed(error);
   const bool keep = exchange.whole && head_.keep_alive;
   linger_ = !keep;
-  const bool broke_off = exchange.upload_error.has_value();
-  const bool kept = co_await SendAnswer(FailureAnswer(error, sends_once_, broke_off), keep);
+  const bool kept = co_await SendAnswer(AnswerFailure(exchange, error), keep);
   if (exchange.uploading || exchange.watching) co_await EndSides(exchange);
   co_return kept && !exchange.half_closed;
 }
@@ -294,7 +295,7 @@ Task<void> Session::Upload(ReadExchange& exchange) {
     }
     complete = piece.end == BodyDecoder::End::kComplete;
     record_.bytes_in += piece.data.size();
-    if (observed_) observed_->TakeRequest(piece);
+    if (observed_) ObserveRequest(piece);
     char chunk[24];
     const bool chunk_it = exchange.chunked_upload && !piece.data.empty();
     upstream.deadline.Arm(Now() + exchange.patience);

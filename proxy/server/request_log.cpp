@@ -114,6 +114,7 @@ void RequestLog::Append(const RequestRecord& record, std::chrono::nanoseconds du
     line.Text(value);
     line.Text("\"");
   };
+  optional(",\"rpc\":\"", record.rpc);
   optional(",\"trace_id\":\"", record.trace_id);
   optional(",\"span_id\":\"", record.span_id.view());
   optional(",\"event_id\":\"", record.event);

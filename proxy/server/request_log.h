@@ -59,7 +59,8 @@ struct RequestRecord {
   std::string event;
   std::string authority;      // of a CONNECT: its target, whose characters need no escape
   std::string server_name;    // that TLS in its tunnel asked for; likewise
-  std::string_view decision;  // about its tunnel
+  std::string_view decision;  // about its tunnel, or what became of an MCP notification
+  std::string_view rpc;       // of MCP: the method that the body names
   std::string_view verdict;   // of observe mode
 
   // The last attempt ended now; `slug` empty: with an answer.

@@ -10,6 +10,7 @@
 #include "filters/idempotency/observer.h"
 #include "filters/ledger/ledger.h"
 #include "filters/mcp/mcp_upstream.h"
+#include "filters/mcp/tool_book.h"
 #include "policy/policy.h"
 #include "proxy/net/connection_pool.h"
 #include "proxy/net/connector.h"
@@ -18,6 +19,7 @@
 #include "proxy/net/leaf_minter.h"
 #include "proxy/net/tls_server.h"
 #include "proxy/server/access_log.h"
+#include "proxy/server/calls_in_flight.h"
 #include "proxy/server/config.h"
 #include "proxy/server/connection_gate.h"
 #include "proxy/server/idle_list.h"
@@ -44,6 +46,9 @@ struct Services {
   std::string install_secret;    // names of polls are signed with it
   std::string via;               // "1.1 recourse-1a2b3c4d": our pseudonym in Via
   std::string caller = "local";  // identity of agents that show no certificate
+
+  ToolBook mcp_tools;
+  CallsInFlight mcp_calls;
 
   std::atomic<bool> draining{false};
   std::atomic<std::size_t> sessions{0};

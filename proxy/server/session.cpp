@@ -4,16 +4,12 @@
 #include <charconv>
 #include <cstring>
 
-#include "filters/answers.h"
-#include "filters/idempotency/event_answer.h"
 #include "filters/poll_id.h"
-#include "filters/saga/flow_rules.h"
+#include "policy/mcp_endpoint.h"
 #include "policy/method_override.h"
-#include "proxy/admin/problem.h"
 #include "proxy/base/crash_point.h"
-#include "proxy/base/log.h"
 #include "proxy/server/observation.h"
-#include "proxy/server/poll_answer.h"
+#include "proxy/server/request_head.h"
 
 namespace recourse {
 namespace {
@@ -37,13 +33,6 @@ bool SeesOwnVia(const Head& head, std::string_view via) {
     }
   }
   return false;
-}
-
-// A server that looks for no body here would take its bytes for the next request (H65).
-bool HasUnexpectedBody(const Head& head) {
-  if (head.body == BodyKind::kNone) return false;
-  if (head.body == BodyKind::kLength && head.content_length == 0) return false;
-  return head.method == "GET" || head.method == "HEAD" || head.method == "OPTIONS";
 }
 
 // HEAD and OPTIONS ask about a resource; they change nothing unless a policy says so by name.
@@ -74,22 +63,6 @@ std::optional<int> TakeMaxForwards(const Head& head) {
     if (!is_first || ec != std::errc() || after != end || hops < 0) return std::nullopt;
   }
   return hops;
-}
-
-bool HasField(const Head& head, FieldId id) {
-  for (std::size_t i = 0; i < head.field_count; ++i) {
-    if (head.fields[i].id == id) return true;
-  }
-  return false;
-}
-
-// A message to us about the agent's flow, whatever request carries it.
-bool HasFlowOrder(const Head& head) {
-  for (std::size_t i = 0; i < head.field_count; ++i) {
-    const Field& field = head.fields[i];
-    if (field.id == FieldId::kRecourseFlow) return IsFlowOrder(field.value);
-  }
-  return false;
 }
 
 }  // namespace
@@ -271,31 +244,6 @@ Task<bool> Session::Serve() {
   co_return co_await Route(authority, path, query);
 }
 
-// An agent asks what became of a call of its own. Its name is all that it takes, and it decides
-// nothing; whatever else is wrong with it, it looks as if there were none.
-Task<bool> Session::ServePoll(std::string id) {
-  if (head_.method != "GET" && head_.method != "HEAD") {
-    co_return co_await Refuse(ErrorCode::kMethodNotAllowed,
-                              "what became of a call can only be asked, with GET", "GET, HEAD");
-  }
-  const auto operation = ReadPollId(services_.install_secret, id, caller_);
-  Result<Event> event = std::unexpected(Error(ErrorCode::kInternal));
-  if (operation) event = co_await services_.ledger->Read(*operation, worker_.thread);
-  if (!event || !event->approval) {
-    if (operation && !event && event.error().code() != ErrorCode::kInternal) {
-      co_return co_await Refuse(event.error().code(), std::string(event.error().detail()));
-    }
-    co_return co_await AnswerHere(
-        Problem(404, "No such call", "no call of yours that waited for approval has this name"),
-        /*understood=*/true);
-  }
-  const HttpResponse answer = PollAnswer(*event);
-  const bool kept = co_await AnswerHere(answer, /*understood=*/true);
-  const bool is_told = event->answer_kept && IsFinalWord(*event) && head_.method == "GET";
-  if (is_told && !record_.client_gone) services_.ledger->MarkAnswered(*operation);
-  co_return kept;
-}
-
 Task<bool> Session::Route(std::string_view authority, std::string_view path,
                           std::string_view query) {
   const Policy& policy = *view_->policy;
@@ -323,6 +271,15 @@ Task<bool> Session::Route(std::string_view authority, std::string_view path,
   is_observing_ = policy.mode == Mode::kObserve;
   if (is_observing_) co_return co_await ServeObserved(*backend, path, query);
   record_.backend = backend;
+  if (backend->is_mcp) {
+    const McpPath where = McpPathOf(*backend, path);
+    if (where == McpPath::kExact) co_return co_await ServeMcp(*backend, query);
+    if (where == McpPath::kAmbiguous) {
+      co_return co_await Refuse(ErrorCode::kAmbiguousPath,
+                                "this path may be taken for the endpoint " + backend->mcp_path +
+                                    ", which has to be written as it is");
+    }
+  }
   auto match = policy.routes->Match(*backend, head_.method, path, scratch_);
   if (!match) {
     co_return co_await Refuse(match.error().code(), std::string(match.error().detail()));
@@ -369,99 +326,6 @@ bool Session::OverridesMethod(std::string_view query) const {
   return HasField(head_, FieldId::kMethodOverride) || HasMethodOverride(query);
 }
 
-Task<bool> Session::Refuse(ErrorCode code, std::string detail, std::string allow) {
-  record_.error = FactsOf(code).slug;
-  WriteAnswer problem = MakeProblem(code, std::move(detail));
-  if (!allow.empty()) problem.response.headers.emplace_back("Allow", std::move(allow));
-  co_return co_await AnswerHere(problem.response, !EndsConnection(code));
-}
-
-// Said by us alone, so that no effect of a backend hangs on it.
-Task<bool> Session::AnswerOptions(std::string allow) {
-  HttpResponse response;
-  response.status = 204;
-  response.reason = "No Content";
-  response.headers.emplace_back("Allow", std::move(allow));
-  co_return co_await AnswerHere(response, /*understood=*/true);
-}
-
-Task<bool> Session::AnswerHere(const HttpResponse& response, bool understood) {
-  // An unread body would be taken for the next request: close instead of guessing.
-  const bool readable = record_.method[0] != '\0' && head_.body == BodyKind::kNone;
-  const bool keep = readable && !linger_ && head_.keep_alive && understood;
-  if (keep) in_.Consume(head_.size);
-  if (!keep) linger_ = true;
-  co_return co_await SendAnswer(response, keep);
-}
-
-Task<bool> Session::Continue100() {
-  client_.deadline.Arm(Now() + services_.bounds.send_timeout);
-  const bool sent = co_await WriteAll(client_, {"HTTP/1.1 100 Continue\r\n\r\n"});
-  client_.deadline.Disarm();
-  co_return sent;
-}
-
-Task<bool> Session::SendAnswer(const HttpResponse& response, bool keep) {
-  keep = keep && !IsLast();
-  auto memory = worker_.thread.buffers().Take();
-  HeadWriter writer(memory.get(), limits::kRelayBufferBytes);
-  writer.StartResponse(response.status, response.reason);
-  for (const auto& [name, value] : response.headers) writer.Add(name, value);
-  const bool has_body = response.status != 204 && response.status != 304;
-  if (has_body) writer.ContentLength(response.body.size());
-  if (!keep) writer.ConnectionClose();
-  writer.End();
-  if (!writer.ok()) {
-    Log(LogLevel::kError, "an answer's head cannot be written; closing the connection");
-    co_return false;
-  }
-  record_.status = response.status;
-  const bool head_request = std::string_view(record_.method) == "HEAD";
-  std::string_view body = has_body && !head_request ? response.body : std::string_view();
-  std::string_view head = writer.view();
-  // A large answer has time for its size, but not for ever: the answer of a write holds its place.
-  client_.deadline.Arm(Now() + services_.bounds.send_timeout +
-                       Millis(body.size() / limits::kAnswerBytesPerMilliMin));
-  if (record_.effect == "write" && RC_CRASH_POINT_ARMED("k13")) {
-    const std::string_view half = head.substr(0, head.size() / 2);
-    if (!co_await WriteAll(client_, {half})) co_return false;
-    RC_CRASH_POINT("k13");
-    head.remove_prefix(half.size());
-  }
-  const bool sent = co_await WriteAll(client_, {head, body});
-  record_.bytes_out += head.size() + body.size();
-  record_.client_gone = record_.client_gone || !sent;
-  client_.deadline.Disarm();
-  co_return sent&& keep;
-}
-
-Session::Peer Session::LookAtClient() {
-  if (client_.tls != nullptr) {
-    const TlsStep step = client_.tls->Peek();
-    if (!step.error) return step.size > 0 ? Peer::kSpeaks : Peer::kSilent;
-    return step.error == boost::asio::error::eof ? Peer::kClosed : Peer::kReset;
-  }
-  char byte;
-  const ssize_t got = ::recv(client_.socket.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-  if (got == 0) return Peer::kClosed;
-  if (got > 0) return Peer::kSpeaks;
-  return errno == EAGAIN || errno == EWOULDBLOCK ? Peer::kSilent : Peer::kReset;
-}
-
-Task<void> Session::Linger() {
-  IoError ignored;
-  client_.socket.shutdown(TcpSocket::shutdown_send, ignored);
-  client_.deadline.Arm(Now() + limits::kLingerTimeout);
-  if (!in_.memory) in_.memory = worker_.thread.buffers().Take();
-  std::size_t drained = 0;
-  while (drained < limits::kLingerBytesMax) {
-    const std::size_t size =
-        co_await ReadSome(client_, in_.memory.get(), limits::kRelayBufferBytes);
-    if (size == 0) break;
-    drained += size;
-  }
-}
-
 void Session::BeginRecord() {
   started_ = Now();
   view_ = worker_.view;
@@ -473,6 +337,7 @@ void Session::BeginRecord() {
           ? CameBy::kForward
           : CameBy::kReverse;
   is_observing_ = false;
+  judges_body_ = false;
   sends_once_ = false;
   if (client_.tls != nullptr) record_.caller = caller_;
   record_.SetMethod(head_.method);

@@ -1,8 +1,9 @@
 // One client connection: reads heads, decides the lane by policy, answers in order.
 //
 // session.cpp reads and classifies, read_lane.cpp and read_answer.cpp relay reads, write_lane.cpp
-// runs writes through the filter chain. A write is never canceled because its client went away: the
-// session goes on until the outcome is recorded.
+// runs writes through the filter chain, mcp_lane.cpp does either for MCP servers,
+// session_answers.cpp sends what is here whole. A write is never canceled because its client went
+// away: the session goes on until the outcome is recorded.
 #pragma once
 
 #include <memory>
@@ -10,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "filters/mcp/mcp_decision.h"
 #include "policy/route_table.h"
 #include "policy/tunnel_decision.h"
 #include "proxy/net/body_decoder.h"
@@ -20,7 +22,12 @@
 
 namespace recourse {
 
+class AgentStream;
 class Observation;
+struct AgentSide;
+struct McpRead;
+struct RequestState;
+struct StateScope;
 
 // Its address as a host, for what is asked for by address.
 Authority AuthorityOf(const Tcp::endpoint& endpoint);
@@ -97,7 +104,7 @@ class Session final : IdleConnection {
   Task<bool> Route(std::string_view authority, std::string_view path, std::string_view query);
 
   // The read lane. True: the connection may serve another request.
-  Task<bool> RelayRead(const RouteMatch& match, std::string_view query);
+  Task<bool> RelayRead(const RouteMatch& match, std::string_view query, McpRead* mcp = nullptr);
   struct ReadExchange;
   Task<Result<void>> PassInterim(ReadExchange& exchange);
   Task<bool> RunTunnel(ReadExchange& exchange);
@@ -107,9 +114,12 @@ class Session final : IdleConnection {
   Task<void> Upload(ReadExchange& exchange);
   Task<bool> RelayResponse(ReadExchange& exchange);
   Task<bool> ReplaceAnswer(ReadExchange& exchange, std::string_view detail);
+  HttpResponse AnswerFailure(const ReadExchange& exchange, const Error& error) const;
   bool RenderResponseHead(ReadExchange& exchange, char* out, std::size_t* size);
   Task<bool> SendPiece(ReadExchange& exchange, std::string_view head,
                        const BodyDecoder::Piece& piece);
+  void MeetMcpAnswer(ReadExchange& exchange);
+  Millis QuietMax(const ReadExchange& exchange) const;
   MonoTime FirstLook(const ReadExchange& exchange, MonoTime now) const;
   void EndTry(const ReadExchange& exchange, const Result<void>& got);
   void StartWatch(ReadExchange& exchange);
@@ -118,8 +128,31 @@ class Session final : IdleConnection {
   Task<bool> EndSides(ReadExchange& exchange);
   Task<bool> FinishRead(ReadExchange& exchange, bool relayed);
 
+  // mcp_lane.cpp: the endpoint of an MCP server.
+  struct McpWrite {
+    McpRequest request;
+    std::string body;
+    Headers headers;  // a snapshot, as of any write
+    bool is_denied;
+  };
+  Task<bool> ServeMcp(const Backend& backend, std::string_view query);
+  Task<bool> ServeMcpPost(RouteMatch match, std::string query);
+  Task<bool> ServeMcpWrite(RouteMatch match, std::string query, McpWrite write);
+  Task<bool> AnswerMcpWrite(const McpRequest& request, const AgentSide& side, WriteAnswer answer,
+                            std::optional<std::uint64_t> operation, AgentStream& stream);
+  Task<bool> RefuseMcp(ErrorCode code, std::string detail);
+  McpDecision DecideMcpCall(const Backend& backend, const std::vector<McpRequest>& requests);
+  void NoteMcp(const RouteMatch& match, const McpRequest& request);
+  void Resume(const RequestState& state, RequestContext& context);
+  std::string NextState(const McpRequest& request, const StateScope& scope,
+                        const std::optional<RequestState>& last, const RequestContext& context);
+  void LearnTools(McpRead& read, const Backend& backend);
+  void JudgeObservedMcp();
+  void ObserveRequest(const BodyDecoder::Piece& piece);
+
   // Observe mode: everything takes the read lane.
   Task<bool> ServeObserved(const Backend& backend, std::string_view path, std::string_view query);
+  Task<bool> ServeObservedMcp(const Backend& backend, std::string_view query);
   void StartObservation(const RouteMatch& match, std::string_view query,
                         const std::optional<Error>& refusal);
   bool OverridesMethod(std::string_view query) const;
@@ -129,6 +162,7 @@ class Session final : IdleConnection {
   void FillContext(const RouteMatch& match, std::string_view query, bool guarded,
                    RequestContext& context);
   Task<Result<std::string>> ReadWriteBody();
+  static WriteAnswer ToAnswer(Result<Outcome> outcome);
   void NoteWrite(const RequestContext& context, const WriteAnswer& answer);
   Task<bool> SendAnswer(const HttpResponse& response, bool keep);
 
@@ -169,6 +203,7 @@ class Session final : IdleConnection {
   Connection client_;
   ReadBuffer in_;
   Head head_;
+  std::string head_copy_;  // that head_ is of, where the buffer's is read over
   std::string scratch_;
   std::string caller_;  // identity of the agent
   RequestRecord record_;
@@ -182,6 +217,7 @@ class Session final : IdleConnection {
   CallSpan span_;
   std::shared_ptr<Observation> observed_;  // of a write of observe mode
   bool is_observing_ = false;              // the policy of this request says observe
+  bool judges_body_ = false;               // what is observed is MCP, whose body says what it is
   bool sends_once_ = false;                // a fresh connection, and no second attempt
   MonoTime started_{};
   std::size_t served_ = 0;

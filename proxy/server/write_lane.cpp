@@ -6,52 +6,12 @@
 #include "proxy/base/crash_point.h"
 #include "proxy/net/body_pace.h"
 #include "proxy/server/attempts.h"
+#include "proxy/server/held.h"
+#include "proxy/server/request_head.h"
 #include "proxy/server/session.h"
 
 namespace recourse {
 namespace {
-
-// What of the client's head goes on with a write. A snapshot taken before the body is read, so that
-// a trailer can never pose as a header (F13).
-Headers EndToEndFields(const Head& head) {
-  Headers fields;
-  for (std::size_t i = 0; i < head.field_count; ++i) {
-    const Field& field = head.fields[i];
-    if (field.hop || field.id == FieldId::kHost || field.id == FieldId::kContentLength ||
-        field.id == FieldId::kExpect || field.id == FieldId::kForwarded ||
-        field.id == FieldId::kRecourseOwn) {
-      continue;
-    }
-    fields.emplace_back(field.name, field.value);
-  }
-  return fields;
-}
-
-// Room for one write while it is read and worked on.
-class Held {
- public:
-  Held(Services& services, std::size_t bytes) : services_(services), bytes_(bytes) {
-    ++services_.write_flows;
-    services_.write_bytes += bytes_;
-    services_.metrics->write_flows.Increment();
-  }
-  Held(const Held&) = delete;
-  Held& operator=(const Held&) = delete;
-  ~Held() {
-    --services_.write_flows;
-    services_.write_bytes -= bytes_;
-    services_.metrics->write_flows.Decrement();
-  }
-  // Gives back what was reserved and turned out not to be needed.
-  void ShrinkTo(std::size_t bytes) {
-    services_.write_bytes -= bytes_ - bytes;
-    bytes_ = bytes;
-  }
-
- private:
-  Services& services_;
-  std::size_t bytes_;
-};
 
 std::string_view ContentTypeOf(const HttpRequest& request) {
   const std::string* type = FindHeader(request.headers, "Content-Type");
@@ -74,11 +34,8 @@ Task<bool> Session::ServeWrite(const RouteMatch& match, std::string_view query, 
                               "the body of a write may have at most 8 MiB");
   }
   // Reserved before it is read; a chunked body may turn out to be as large as any.
-  const std::size_t room = head_.body == BodyKind::kChunked
-                               ? limits::kWriteBodyBytesMax
-                               : static_cast<std::size_t>(head_.content_length);
-  if (services_.write_flows >= services_.bounds.writes_max ||
-      services_.write_bytes + room > limits::kWriteBytesHeldMax) {
+  const std::size_t room = Held::RoomFor(head_);
+  if (!Held::Fits(services_, room)) {
     services_.metrics->rejections.Add({{"reason", "writes"}}).Increment();
     co_return co_await Refuse(ErrorCode::kOverloaded, "too many writes are being worked on");
   }
@@ -101,14 +58,7 @@ Task<bool> Session::ServeWrite(const RouteMatch& match, std::string_view query, 
 
   auto outcome = co_await Next(worker_.chain)(context);
   const MonoTime decided = Now();
-  WriteAnswer answer;
-  if (!outcome) {
-    answer = MakeProblem(outcome.error().code(), outcome.error().detail());
-  } else if (outcome->local) {
-    answer = std::move(*outcome->local);
-  } else {
-    answer.response = std::move(outcome->answer.response);
-  }
+  const WriteAnswer answer = ToAnswer(std::move(outcome));
   NoteWrite(context, answer);
   record_.overhead = decided - started_ - record_.with_backend;
 
@@ -123,6 +73,14 @@ Task<bool> Session::ServeWrite(const RouteMatch& match, std::string_view query, 
   }
   RC_CRASH_POINT("k14");
   co_return kept;
+}
+
+WriteAnswer Session::ToAnswer(Result<Outcome> outcome) {
+  if (!outcome) return MakeProblem(outcome.error().code(), outcome.error().detail());
+  if (outcome->local) return std::move(*outcome->local);
+  WriteAnswer answer;
+  answer.response = std::move(outcome->answer.response);
+  return answer;
 }
 
 void Session::FillContext(const RouteMatch& match, std::string_view query, bool guarded,

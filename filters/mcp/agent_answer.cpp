@@ -1,0 +1,186 @@
+#include "filters/mcp/agent_answer.h"
+
+#include "filters/mcp/mcp_answer.h"
+#include "proxy/base/json.h"
+#include "proxy/base/json_object.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::string_view kJson = "application/json";
+constexpr std::string_view kEvents = "text/event-stream";
+
+// The words of a problem, whichever of our forms it has.
+struct Problem {
+  std::string title, detail, advice, outcome, event;
+  bool retryable = false;
+};
+
+Problem ReadProblem(std::string_view body) {
+  Problem problem;
+  const auto json = ParseJson(body);
+  if (!json) return problem;
+  const auto text = [&](std::string_view name) {
+    const Json* const found = json->Find(name);
+    return found == nullptr ? std::string() : ScalarText(*found);
+  };
+  problem = {text("title"), text("detail"), text("advice"), text("outcome"), text("event"), false};
+  if (problem.advice.empty()) problem.advice = text("message");
+  const Json* const retryable = json->Find("retryable");
+  problem.retryable = retryable == nullptr || retryable->kind == Json::Kind::kTrue;
+  return problem;
+}
+
+void AppendSentence(std::string& text, std::string_view sentence) {
+  while (sentence.ends_with('.') || sentence.ends_with('\n')) sentence.remove_suffix(1);
+  if (sentence.empty() || text.find(sentence) != std::string::npos) return;
+  if (!text.empty()) text += ' ';
+  text.append(sentence) += '.';
+}
+
+std::string WordsOf(const Problem& problem) {
+  std::string text;
+  AppendSentence(text, problem.title);
+  AppendSentence(text, problem.detail);
+  AppendSentence(text, problem.advice);
+  return text;
+}
+
+std::string Result(const McpRequest& request, std::string_view result) {
+  return WithMcpId("{\"jsonrpc\":\"2.0\",\"result\":" + std::string(result) + "}", request.id);
+}
+
+void AppendMeta(JsonObject& meta, const Problem& problem) {
+  if (!problem.outcome.empty()) meta.Text("dev.recourse/outcome", problem.outcome);
+  if (!problem.event.empty()) meta.Raw("dev.recourse/event", problem.event);
+  meta.Bool("dev.recourse/retryable", problem.retryable);
+}
+
+// A tool's own words are the only ones that every framework lets its model read.
+std::string ToolText(const McpRequest& request, const Problem& problem, bool is_error) {
+  std::string result;
+  {
+    JsonObject json(result);
+    if (request.era == McpEra::kModern) json.Text("resultType", "complete");
+    std::string& content = json.Value("content");
+    content += "[{\"type\":\"text\",\"text\":";
+    AppendJsonString(content, WordsOf(problem));
+    content += "}]";
+    json.Bool("isError", is_error);
+    JsonObject meta(json.Value("_meta"));
+    AppendMeta(meta, problem);
+  }
+  return Result(request, result);
+}
+
+std::string ComeBack(const McpRequest& request, const Problem& problem, std::string_view state) {
+  std::string result;
+  {
+    JsonObject json(result);
+    json.Text("resultType", "input_required");
+    json.Text("requestState", state);
+    JsonObject meta(json.Value("_meta"));
+    AppendMeta(meta, problem);
+  }
+  return Result(request, result);
+}
+
+std::string OfProblem(const McpRequest& request, const AgentSide& side, const WriteAnswer& answer) {
+  const Problem problem = ReadProblem(answer.response.body);
+  if (request.kind != McpRequest::Kind::kToolCall) {
+    return AgentError(request.id, FactsOf(*answer.error).http_status, WordsOf(problem),
+                      answer.response.body);
+  }
+  if (!IsPending(answer)) return ToolText(request, problem, /*is_error=*/true);
+  if (!side.request_state.empty()) return ComeBack(request, problem, side.request_state);
+  return ToolText(request, problem, side.has_output_schema.value_or(true));
+}
+
+// A message that was kept, which has no id: what is not one is HTTP's own.
+bool IsKeptMessage(std::string_view body) {
+  return body.starts_with("{\"jsonrpc\":\"2.0\",\"result\":") ||
+         body.starts_with("{\"jsonrpc\":\"2.0\",\"error\":");
+}
+
+bool Names(std::string_view accept, std::string_view type) {
+  return ToLower(accept).find(type) != std::string::npos;
+}
+
+void Become(HttpResponse& response, std::string_view type, std::string body) {
+  for (const char* const name : {"Content-Type", "Content-Encoding", "Location", "Retry-After"}) {
+    RemoveHeader(response.headers, name);
+  }
+  response.headers.emplace_back("Content-Type", type);
+  response.body = std::move(body);
+}
+
+}  // namespace
+
+AgentSide ReadAgentSide(const Headers& headers) {
+  AgentSide side;
+  const std::string* const accept = FindHeader(headers, "Accept");
+  if (accept == nullptr) return side;
+  const bool all = Names(*accept, "*/*");
+  side.takes_events = all || Names(*accept, kEvents);
+  side.takes_json = all || Names(*accept, kJson) || Names(*accept, "application/*");
+  return side;
+}
+
+bool IsPending(const WriteAnswer& answer) {
+  return answer.error == ErrorCode::kApprovalPending || answer.error == ErrorCode::kInProgress;
+}
+
+std::string AgentMessage(const McpRequest& request, const AgentSide& side,
+                         const WriteAnswer& answer) {
+  if (answer.error) return OfProblem(request, side, answer);
+  const std::string& body = answer.response.body;
+  return IsKeptMessage(body) ? WithMcpId(body, request.id) : std::string();
+}
+
+HttpResponse AgentAnswer(const McpRequest& request, const AgentSide& side, WriteAnswer answer) {
+  std::string message = AgentMessage(request, side, answer);
+  HttpResponse response = std::move(answer.response);
+  if (message.empty()) return response;
+  if (answer.error) {
+    response.status = 200;
+    response.reason.clear();
+  }
+  if (side.takes_json || !side.takes_events || response.status != 200) {
+    Become(response, kJson, std::move(message));
+  } else {
+    Become(response, kEvents, AsEvent(message));
+  }
+  return response;
+}
+
+HttpResponse AgentRefusal(WriteAnswer problem) {
+  HttpResponse response = std::move(problem.response);
+  const int code = response.status;
+  Become(response, kJson,
+         AgentError("null", code, WordsOf(ReadProblem(response.body)), response.body));
+  return response;
+}
+
+std::string AgentError(std::string_view id, int code, std::string_view message,
+                       std::string_view data) {
+  std::string error;
+  {
+    JsonObject json(error);
+    json.Number("code", code);
+    json.Text("message", message);
+    while (data.ends_with('\n')) data.remove_suffix(1);
+    if (!data.empty()) json.Raw("data", data);
+  }
+  return WithMcpId("{\"jsonrpc\":\"2.0\",\"error\":" + error + "}", id);
+}
+
+std::string AsEvent(std::string_view message) {
+  std::string event = "event: message\ndata: ";
+  // JSON has line feeds between its tokens only, where they mean nothing.
+  for (const char c : message) {
+    if (c != '\n' && c != '\r') event += c;
+  }
+  return event + "\n\n";
+}
+
+}  // namespace recourse

@@ -1,0 +1,82 @@
+#include "filters/mcp/relay_tap.h"
+
+#include "filters/mcp/agent_answer.h"
+#include "filters/mcp/mcp_answer.h"
+#include "proxy/base/mcp_limits.h"
+
+namespace recourse {
+namespace {
+
+constexpr int kCutCode = 502;
+constexpr std::string_view kCutText =
+    "The server's answer ended before it was complete. Nothing was changed; the same call may be "
+    "made again.";
+
+}  // namespace
+
+RelayTap::RelayTap(const std::vector<McpRequest>& requests) : events_(limits::kMcpTapBytesMax) {
+  for (const McpRequest& request : requests) {
+    if (request.id.empty() || request.kind == McpRequest::Kind::kPass) continue;
+    waiting_.push_back(request.id);
+    if (request.method == "tools/list") list_id_ = request.id;
+  }
+}
+
+void RelayTap::Head(int status, std::string_view content_type, bool is_encoded) {
+  if (status != 200 || is_encoded) return;
+  const std::string type = ToLower(content_type);
+  is_stream_ = type.starts_with("text/event-stream");
+  is_json_ = type.starts_with("application/json");
+}
+
+void RelayTap::Take(std::string_view piece) {
+  if (is_stream_) {
+    events_.Feed(piece);
+    while (auto event = events_.Next()) {
+      has_event_ids_ = has_event_ids_ || !event->id.empty();
+      if (!event->data.empty()) TakeMessage(event->data);
+    }
+    return;
+  }
+  if (!is_json_ || list_id_.empty()) return;
+  if (body_.size() + piece.size() > limits::kMcpTapBytesMax) {
+    is_json_ = false;
+    std::string().swap(body_);
+    return;
+  }
+  body_.append(piece);
+}
+
+void RelayTap::TakeMessage(std::string_view text) {
+  auto message = ParseJson(text);
+  if (!message) return;
+  for (auto id = waiting_.begin(); id != waiting_.end(); ++id) {
+    if (!IsMcpResponse(*message, *id)) continue;
+    const bool is_list = *id == list_id_;
+    waiting_.erase(id);
+    if (is_list) lists_.push_back(std::move(*message));
+    return;
+  }
+}
+
+std::string RelayTap::Ending() const {
+  std::string ending;
+  if (!is_stream_ || has_event_ids_ || events_.overflowed()) return ending;
+  for (const std::string& id : waiting_) {
+    if (ending.empty() && events_.is_inside_event()) ending = "\n\n";
+    ending += AsEvent(AgentError(id, kCutCode, kCutText));
+  }
+  return ending;
+}
+
+std::vector<Json> RelayTap::TakeLists() {
+  if (is_json_ && !body_.empty()) {
+    if (auto message = ParseJson(body_); message && IsMcpResponse(*message, list_id_)) {
+      lists_.push_back(std::move(*message));
+    }
+    std::string().swap(body_);
+  }
+  return std::exchange(lists_, {});
+}
+
+}  // namespace recourse

@@ -1,0 +1,43 @@
+// Looks at the answer of an MCP read as it passes: whether each request of it got its final
+// message, and what tools/list says. Copies what it needs, delays nothing. Pure, bounded.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "filters/mcp/mcp_request.h"
+#include "filters/mcp/sse_reader.h"
+
+namespace recourse {
+
+class RelayTap {
+ public:
+  explicit RelayTap(const std::vector<McpRequest>& requests);
+
+  // Once, before the pieces.
+  void Head(int status, std::string_view content_type, bool is_encoded);
+  void Take(std::string_view piece);
+
+  // The stream is over. What its client has still to be told, as server-sent events, so that it
+  // does not wait for its own timeout: an error for every request without an answer. Nothing where
+  // the client can go on by itself, as the events had ids.
+  std::string Ending() const;
+
+  // The answers to tools/list that have come whole; each once.
+  std::vector<Json> TakeLists();
+
+ private:
+  void TakeMessage(std::string_view text);
+
+  std::vector<std::string> waiting_;  // ids without a final message
+  std::string list_id_;               // of tools/list; empty: it was not asked
+  std::vector<Json> lists_;
+  SseReader events_;
+  std::string body_;  // of a JSON answer to tools/list
+  bool is_stream_ = false, is_json_ = false;
+  bool has_event_ids_ = false;
+};
+
+}  // namespace recourse

@@ -1,0 +1,46 @@
+// What MCP servers have said about their tools, learned from answers to tools/list as they pass
+// (agents.md 6.15, 6.16). A definition that has changed is believed no more.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "proxy/base/hash.h"
+#include "proxy/base/json.h"
+
+namespace recourse {
+
+struct ToolFacts {
+  bool is_read_only = false;  // `readOnlyHint`; to be believed of trusted servers alone
+  bool has_output_schema = false;
+  bool has_changed = false;  // it was defined otherwise before
+};
+
+// One per process, in memory. Bounded; what does not fit is not known, which is the strict reading.
+// Thread-safe.
+class ToolBook {
+ public:
+  // `answer`: a response to tools/list, one page of it, that `caller` gets of `backend`. Gives the
+  // names of the tools whose definition is another one than before.
+  std::vector<std::string> Learn(std::string_view backend, std::string_view caller,
+                                 const Json& answer);
+  // nullopt: it was never listed to that caller.
+  std::optional<ToolFacts> Find(std::string_view backend, std::string_view caller,
+                                std::string_view tool) const;
+
+ private:
+  struct Entry {
+    Digest digest{};
+    ToolFacts facts;
+  };
+  using Page = std::map<std::string, Entry, std::less<>>;
+
+  mutable std::mutex mutex_;
+  std::map<std::pair<std::string, std::string>, Page> pages_;  // guarded by mutex_
+};
+
+}  // namespace recourse

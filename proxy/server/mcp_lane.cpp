@@ -1,0 +1,335 @@
+// The endpoint of an MCP server: the body says what a call is. Reads take the read lane with their
+// body at hand, writes the filter chain; what that answers is told as JSON-RPC.
+#include "filters/answers.h"
+#include "filters/mcp/mcp_answer.h"
+#include "filters/mcp/mcp_decision.h"
+#include "filters/mcp/request_state.h"
+#include "policy/route_table.h"
+#include "proxy/base/crash_point.h"
+#include "proxy/base/log.h"
+#include "proxy/base/mcp_limits.h"
+#include "proxy/server/agent_stream.h"
+#include "proxy/server/held.h"
+#include "proxy/server/mcp_read.h"
+#include "proxy/server/observation.h"
+#include "proxy/server/read_exchange.h"
+#include "proxy/server/request_head.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::string_view kCancel = "notifications/cancelled";
+constexpr int kInvalidRequest = -32600;
+
+// A call as its client's session names it. `id` is JSON.
+std::string NameOfCall(std::string_view caller, const Backend& backend, const Headers& headers,
+                       const Json& id) {
+  const std::string* const session = FindHeader(headers, "Mcp-Session-Id");
+  std::string name;
+  AppendPart(name, caller);
+  AppendPart(name, backend.name);
+  AppendPart(name, session == nullptr ? std::string_view() : std::string_view(*session));
+  AppendPart(name, id.kind == Json::Kind::kString ? "text" : "number");
+  AppendPart(name, id.text);
+  return name;
+}
+
+bool Cancels(const McpRequest& request) { return request.method == kCancel; }
+
+// The call that a cancellation is about; null: it names none.
+Json CanceledCall(std::string_view body) {
+  const auto message = ParseJson(body);
+  const Json* const id = message ? AtPointer(*message, "/params/requestId") : nullptr;
+  return id == nullptr ? Json() : *id;
+}
+
+HttpResponse JsonAnswer(int status, std::string body) {
+  HttpResponse response;
+  response.status = status;
+  response.headers.emplace_back("Content-Type", "application/json");
+  response.body = std::move(body);
+  return response;
+}
+
+// What the server compresses, nobody here can look into.
+void AskForPlain(Head& head) {
+  for (std::size_t i = 0; i < head.field_count; ++i) {
+    Field& field = head.fields[i];
+    field.hop = field.hop || EqualsIgnoreCase(field.name, "Accept-Encoding");
+  }
+}
+
+}  // namespace
+
+// The query is a view of the head.
+Task<bool> Session::ServeMcp(const Backend& backend, std::string_view query) {
+  RouteMatch match;
+  match.backend = &backend;
+  match.path = backend.mcp_path;
+  match.effect = Effect::kRead;
+  if (OverridesMethod(query)) {
+    co_return co_await Refuse(ErrorCode::kMalformedRequest,
+                              "a call may not override its method or path");
+  }
+  if (head_.method == "POST") {
+    // Reading the body overwrites the head, and what it says is needed after that.
+    head_copy_.assign(in_.unread().substr(0, head_.size));
+    const std::string asked(query);
+    RC_CHECK(ParseRequestHead(head_copy_, head_).state == ParseState::kComplete);
+    co_return co_await ServeMcpPost(std::move(match), asked);
+  }
+  if (HasFlowOrder(head_)) {
+    record_.effect = "write";
+    co_return co_await ServeWrite(match, query, /*guarded=*/true);
+  }
+  if (head_.method != "GET" && head_.method != "DELETE" && head_.method != "HEAD" &&
+      head_.method != "OPTIONS") {
+    co_return co_await Refuse(ErrorCode::kMethodNotAllowed,
+                              "an MCP endpoint knows no " + std::string(head_.method),
+                              "GET, HEAD, POST, DELETE, OPTIONS");
+  }
+  if (HasUnexpectedBody(head_)) {
+    co_return co_await Refuse(ErrorCode::kMalformedRequest,
+                              "a " + std::string(head_.method) + " may not have a body");
+  }
+  record_.effect = "read";
+  co_return co_await RelayRead(match, query);
+}
+
+Task<bool> Session::ServeMcpPost(RouteMatch match, std::string query) {
+  if (head_.body == BodyKind::kLength && head_.content_length > limits::kWriteBodyBytesMax) {
+    co_return co_await RefuseMcp(ErrorCode::kRequestTooLarge,
+                                 "the body of an MCP message may have at most 8 MiB");
+  }
+  const std::size_t room = Held::RoomFor(head_);
+  if (!Held::Fits(services_, room)) {
+    services_.metrics->rejections.Add({{"reason", "writes"}}).Increment();
+    co_return co_await RefuseMcp(ErrorCode::kOverloaded, "too many calls are being worked on");
+  }
+  Held held(services_, room);
+  auto body = co_await ReadWriteBody();
+  if (!body) {
+    linger_ = true;
+    co_return co_await RefuseMcp(body.error().code(), std::string(body.error().detail()));
+  }
+  if (in_.begin == in_.end) in_.memory.reset();
+  held.ShrinkTo(body->size());
+  record_.bytes_in += head_.size + body->size();
+  const Headers headers = EndToEndFields(head_);
+  auto requests = ReadMcpRequest(headers, *body);
+  if (requests && requests->size() > 1 && std::ranges::any_of(*requests, Cancels)) {
+    requests = std::unexpected(
+        McpRefusal{400, kInvalidRequest, "a batch must not cancel a call: send it alone"});
+  }
+  if (!requests) {
+    record_.error = FactsOf(ErrorCode::kMalformedRequest).slug;
+    co_return co_await SendAnswer(
+        JsonAnswer(requests.error().status, RefusalBody(requests.error())), head_.keep_alive);
+  }
+  const McpRequest& first = requests->front();
+  record_.rpc = McpMethodLabel(first.method);
+  if (requests->size() == 1 && Cancels(first) &&
+      services_.mcp_calls.Has(NameOfCall(caller_, *match.backend, headers, CanceledCall(*body)))) {
+    // A write that runs is not stopped half-way: its outcome would be unknown.
+    record_.decision = "held-back";
+    HttpResponse accepted;
+    accepted.status = 202;
+    co_return co_await SendAnswer(accepted, head_.keep_alive);
+  }
+  const auto decision = DecideMcpCall(*match.backend, *requests);
+  match.tool = decision.tool;
+  match.effect = HasFlowOrder(head_) ? Effect::kWrite : decision.effect;
+  match.unlisted = decision.unlisted;
+  NoteMcp(match, first);
+  if (match.effect == Effect::kWrite || decision.is_denied) {
+    McpWrite write{std::move(requests->front()), std::move(*body), headers, decision.is_denied};
+    co_return co_await ServeMcpWrite(std::move(match), std::move(query), std::move(write));
+  }
+  held.EndFlow();
+  sends_once_ = decision.passes_once;
+  AskForPlain(head_);
+  McpRead read(std::move(*requests), std::move(*body), ReadAgentSide(headers), held);
+  co_return co_await RelayRead(match, query, &read);
+}
+
+McpDecision Session::DecideMcpCall(const Backend& backend,
+                                   const std::vector<McpRequest>& requests) {
+  std::optional<ToolFacts> facts;
+  if (backend.trust_annotations && requests.front().kind == McpRequest::Kind::kToolCall) {
+    facts = services_.mcp_tools.Find(backend.name, caller_, requests.front().tool);
+  }
+  return DecideMcp(*view_->policy, backend, requests, facts);
+}
+
+void Session::NoteMcp(const RouteMatch& match, const McpRequest& request) {
+  record_.rpc = McpMethodLabel(request.method);
+  record_.tool = match.tool;
+  record_.effect = match.effect == Effect::kRead ? "read" : "write";
+  if (match.tool == nullptr && request.kind == McpRequest::Kind::kToolCall) {
+    worker_.unlisted.Count(*match.backend, match.effect, request.method, request.tool);
+  }
+}
+
+Task<bool> Session::RefuseMcp(ErrorCode code, std::string detail) {
+  record_.error = FactsOf(code).slug;
+  co_return co_await AnswerHere(AgentRefusal(MakeProblem(code, detail)), !EndsConnection(code));
+}
+
+Task<bool> Session::ServeMcpWrite(RouteMatch match, std::string query, McpWrite write) {
+  const McpRequest& request = write.request;
+  AgentSide side = ReadAgentSide(write.headers);
+  if (const auto facts = services_.mcp_tools.Find(match.backend->name, caller_, request.tool)) {
+    side.has_output_schema = facts->has_output_schema;
+  }
+  const bool keep = head_.keep_alive;
+  const StateScope scope = ScopeOfState(request, caller_, match.backend->name);
+  std::optional<RequestState> state;
+  const bool is_ours = IsOwnRequestState(request.request_state);
+  if (is_ours) {
+    state = ReadRequestState(services_.install_secret, scope, request.request_state,
+                             services_.clock->WallNow());
+  }
+  std::optional<WriteAnswer> refusal;
+  if (services_.draining) {
+    refusal = MakeProblem(ErrorCode::kDraining, "this process is shutting down");
+  } else if (write.is_denied) {
+    refusal = MakeProblem(ErrorCode::kDenied,
+                          "no tool of the policy matches this call, and unlisted calls are denied");
+  } else if (is_ours && !state) {
+    refusal = MakeProblem(ErrorCode::kMalformedRequest,
+                          "its requestState is not of this call, or its time is over; make the "
+                          "call without it");
+  }
+  if (refusal) {
+    record_.error = FactsOf(*refusal->error).slug;
+    co_return co_await SendAnswer(AgentAnswer(request, side, std::move(*refusal)), keep);
+  }
+  RequestContext context;
+  const bool is_guarded =
+      match.tool != nullptr || HasFlowOrder(head_) || match.unlisted == UnlistedRule::kGuard;
+  FillContext(match, query, is_guarded, context);
+  context.request.body = std::move(write.body);
+  if (state) Resume(*state, context);
+  auto id = ParseJson(request.id);
+  const CallsInFlight::Entry running(
+      services_.mcp_calls, NameOfCall(caller_, *match.backend, write.headers, id ? *id : Json()));
+  AgentStream stream(client_, worker_.thread.clock(),
+                     {services_.bounds.send_timeout, head_.minor == 1, keep && !IsLast()});
+  if (side.takes_events) context.interim = &stream;
+
+  auto outcome = co_await Next(worker_.chain)(context);
+  const MonoTime decided = Now();
+  WriteAnswer answer = ToAnswer(std::move(outcome));
+  NoteWrite(context, answer);
+  record_.overhead = decided - started_ - record_.with_backend;
+  if (IsPending(answer)) side.request_state = NextState(request, scope, state, context);
+  co_return co_await AnswerMcpWrite(request, side, std::move(answer), context.operation, stream);
+}
+
+// As its first leg: the same key must come of it.
+void Session::Resume(const RequestState& state, RequestContext& context) {
+  std::string traceparent;
+  if (!state.trace_id.empty()) {
+    SpanIdText parent;
+    worker_.span_ids.Fill(parent);
+    traceparent = "00-" + state.trace_id + "-" + std::string(parent.view()) + "-01";
+    SetHeader(context.request.headers, "traceparent", traceparent);
+  } else {
+    RemoveHeader(context.request.headers, "traceparent");
+  }
+  if (context.span_id) {
+    context.trace.from_client = !state.trace_id.empty();
+    if (context.trace.from_client) context.trace.trace_id = state.trace_id;
+  }
+  context.request.body = WithoutRequestState(std::move(context.request.body), traceparent);
+}
+
+// What a client of the modern protocol is to come back with; empty: it is told in words.
+std::string Session::NextState(const McpRequest& request, const StateScope& scope,
+                               const std::optional<RequestState>& last,
+                               const RequestContext& context) {
+  if (request.era != McpEra::kModern || request.kind != McpRequest::Kind::kToolCall) return {};
+  RequestState next;
+  if (last) {
+    next = *last;
+    if (++next.round > limits::kMcpRoundsMax) return {};
+  } else {
+    const bool is_gated = context.tool != nullptr && context.tool->approval;
+    const Millis life = is_gated ? context.tool->approval->expires : Millis(0);
+    next.expires_ms = ToUnixMillis(services_.clock->WallNow() + life + limits::kMcpStateLife);
+    if (context.trace.from_client) next.trace_id = context.trace.trace_id;
+  }
+  return WriteRequestState(services_.install_secret, scope, next);
+}
+
+Task<bool> Session::AnswerMcpWrite(const McpRequest& request, const AgentSide& side,
+                                   WriteAnswer answer, std::optional<std::uint64_t> operation,
+                                   AgentStream& stream) {
+  const bool is_final = operation && !answer.error;
+  bool kept = false;
+  if (stream.has_begun()) {
+    std::string message = AgentMessage(request, side, answer);
+    if (message.empty()) {
+      message = AgentError(request.id, answer.response.status, "the server answered over HTTP");
+    }
+    record_.status = 200;
+    const bool is_last = IsLast() || !head_.keep_alive;
+    const bool sent = co_await stream.End(AsEvent(message));
+    record_.bytes_out += stream.bytes();
+    record_.client_gone = !sent;
+    cut_ = !sent;
+    kept = sent && stream.keeps() && !is_last;
+  } else {
+    const Peer peer = LookAtClient();
+    record_.client_gone = peer == Peer::kClosed || peer == Peer::kReset;
+    const HttpResponse response = AgentAnswer(request, side, std::move(answer));
+    kept = co_await SendAnswer(response, head_.keep_alive && !record_.client_gone);
+  }
+  if (is_final && !record_.client_gone) services_.ledger->MarkAnswered(*operation);
+  RC_CRASH_POINT("k14");
+  co_return kept;
+}
+
+void Session::LearnTools(McpRead& read, const Backend& backend) {
+  for (const Json& list : read.tap.TakeLists()) {
+    for (const std::string& name : services_.mcp_tools.Learn(backend.name, caller_, list)) {
+      services_.metrics->mcp_tool_changes.Add({{"backend", backend.name}}).Increment();
+      Log(LogLevel::kWarn,
+          "an MCP server describes a tool in another way than before; what it says of it is not "
+          "believed any more",
+          {{"backend", backend.name}, {"tool", std::string_view(name).substr(0, 128)}});
+    }
+  }
+}
+
+// Observe mode: the body is judged as soon as it has passed.
+void Session::JudgeObservedMcp() {
+  RequestContext& context = observed_->context();
+  const std::string* const body = observed_->WholeRequest();
+  if (body == nullptr) return;
+  const auto requests = ReadMcpRequest(context.request.headers, *body);
+  if (!requests) {
+    observed_->Refuse(Error(ErrorCode::kMalformedRequest, "the body is no MCP message"));
+    return;
+  }
+  const auto decision = DecideMcpCall(*context.backend, *requests);
+  RouteMatch match;
+  match.backend = context.backend;
+  match.tool = decision.tool;
+  match.effect = decision.effect;
+  NoteMcp(match, requests->front());
+  if (decision.effect == Effect::kRead) {
+    observed_.reset();
+    return;
+  }
+  context.tool = decision.tool;
+  if (decision.tool != nullptr) {
+    context.tool_name = decision.tool->name;
+    context.guarded = true;
+  }
+  if (decision.is_denied) {
+    observed_->Refuse(Error(ErrorCode::kDenied, "no tool of the policy matches this call"));
+  }
+}
+
+}  // namespace recourse

@@ -1,0 +1,30 @@
+// One MCP read on its way: its body is here whole, and its answer is looked at as it passes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "filters/mcp/agent_answer.h"
+#include "filters/mcp/relay_tap.h"
+#include "proxy/server/held.h"
+
+namespace recourse {
+
+struct McpRead {
+  McpRead(std::vector<McpRequest> of, std::string text, const AgentSide& client, Held& room)
+      : requests(std::move(of)), body(std::move(text)), side(client), tap(requests), held(room) {}
+
+  const std::vector<McpRequest> requests;  // more than one: a batch
+  std::string body;
+  const AgentSide side;
+  RelayTap tap;
+  Held& held;
+
+  // It will not be sent again.
+  void DropBody() {
+    std::string().swap(body);
+    held.ShrinkTo(0);
+  }
+};
+
+}  // namespace recourse

@@ -1,0 +1,21 @@
+// What the lanes ask of a request's head beside its target. Pure.
+#pragma once
+
+#include "proxy/base/http_message.h"
+#include "proxy/net/http_head.h"
+
+namespace recourse {
+
+// A server that looks for no body here would take its bytes for the next request (H65).
+bool HasUnexpectedBody(const Head& head);
+
+bool HasField(const Head& head, FieldId id);
+
+// A message to us about the agent's flow, whatever request carries it.
+bool HasFlowOrder(const Head& head);
+
+// What of the client's head goes on with a write. A snapshot taken before the body is read, so that
+// a trailer can never pose as a header (F13).
+Headers EndToEndFields(const Head& head);
+
+}  // namespace recourse

@@ -1,0 +1,156 @@
+#include <gtest/gtest.h>
+
+#include "filters/mcp/relay_tap.h"
+#include "filters/mcp/tool_book.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::string_view kEvents = "text/event-stream; charset=utf-8";
+constexpr std::string_view kJson = "application/json";
+
+McpRequest Read(std::string id, std::string method = "tools/list") {
+  McpRequest request;
+  request.kind = McpRequest::Kind::kRead;
+  request.id = std::move(id);
+  request.method = std::move(method);
+  return request;
+}
+
+std::string Event(std::string_view data) { return "data: " + std::string(data) + "\n\n"; }
+
+const std::string kProgress =
+    Event(R"({"jsonrpc":"2.0","method":"notifications/progress","params":{}})");
+const std::string kAnswer = R"({"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"a"}]}})";
+
+TEST(RelayTap, AStreamThatEndsWithItsAnswerIsLeftAlone) {
+  RelayTap tap({Read("1")});
+  tap.Head(200, kEvents, false);
+  tap.Take(kProgress);
+  EXPECT_NE(tap.Ending(), "");
+  tap.Take(Event(kAnswer));
+  EXPECT_EQ(tap.Ending(), "");
+}
+
+TEST(RelayTap, AStreamWithoutAnswerGetsOneOfOurs) {
+  RelayTap tap({Read("1", "resources/read")});
+  tap.Head(200, kEvents, false);
+  tap.Take(kProgress);
+  const std::string ending = tap.Ending();
+  EXPECT_TRUE(ending.starts_with("event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"error\":"))
+      << ending;
+  EXPECT_TRUE(ending.ends_with("\n\n"));
+}
+
+TEST(RelayTap, AnEventThatWasCutIsEndedFirst) {
+  RelayTap tap({Read("1")});
+  tap.Head(200, kEvents, false);
+  tap.Take(Event(kAnswer).substr(0, 20));
+  EXPECT_TRUE(tap.Ending().starts_with("\n\nevent: message\n"));
+}
+
+TEST(RelayTap, WhoCanComeBackForTheRestIsLeftTo) {
+  RelayTap tap({Read("1")});
+  tap.Head(200, kEvents, false);
+  tap.Take("id: 7\ndata:\n\n");
+  EXPECT_EQ(tap.Ending(), "");
+}
+
+TEST(RelayTap, EveryRequestOfABatchIsAnswered) {
+  RelayTap tap({Read("1"), Read("\"b\"", "ping")});
+  tap.Head(200, kEvents, false);
+  tap.Take(Event(kAnswer));
+  EXPECT_NE(tap.Ending().find("\"id\":\"b\""), std::string::npos);
+  EXPECT_EQ(tap.Ending().find("\"id\":1"), std::string::npos);
+}
+
+TEST(RelayTap, WhatIsNoStreamIsNotAddedTo) {
+  for (const auto& [status, type, encoded] : std::vector<std::tuple<int, std::string_view, bool>>{
+           {200, kJson, false}, {200, kEvents, true}, {404, kEvents, false}}) {
+    RelayTap tap({Read("1")});
+    tap.Head(status, type, encoded);
+    tap.Take("x");
+    EXPECT_EQ(tap.Ending(), "");
+    EXPECT_TRUE(tap.TakeLists().empty());
+  }
+}
+
+TEST(RelayTap, ListsAreFoundInStreamsAndInJson) {
+  for (const bool is_stream : {true, false}) {
+    RelayTap tap({Read("1")});
+    tap.Head(200, is_stream ? kEvents : kJson, false);
+    const std::string text = is_stream ? kProgress + Event(kAnswer) : kAnswer;
+    for (const char& byte : text) tap.Take({&byte, 1});
+    const auto lists = tap.TakeLists();
+    ASSERT_EQ(lists.size(), 1U) << is_stream;
+    EXPECT_NE(AtPointer(lists[0], "/result/tools/0/name"), nullptr);
+    EXPECT_TRUE(tap.TakeLists().empty());
+  }
+}
+
+TEST(RelayTap, NothingElseIsTakenForAList) {
+  RelayTap tap({Read("1", "tools/call")});
+  tap.Head(200, kJson, false);
+  tap.Take(kAnswer);
+  EXPECT_TRUE(tap.TakeLists().empty());
+}
+
+Json List(std::string_view tools) {
+  return *ParseJson("{\"result\":{\"tools\":" + std::string(tools) + "}}");
+}
+
+TEST(ToolBook, KnowsWhatWasListedToThatCaller) {
+  ToolBook book;
+  EXPECT_TRUE(book.Learn("b", "c", List(R"([
+      {"name":"r","annotations":{"readOnlyHint":true},"outputSchema":{"type":"object"}},
+      {"name":"w","annotations":{"readOnlyHint":"true"}}])"))
+                  .empty());
+  EXPECT_TRUE(book.Find("b", "c", "r")->is_read_only);
+  EXPECT_TRUE(book.Find("b", "c", "r")->has_output_schema);
+  EXPECT_FALSE(book.Find("b", "c", "w")->is_read_only);
+  EXPECT_FALSE(book.Find("b", "c", "w")->has_output_schema);
+  EXPECT_FALSE(book.Find("b", "c", "x"));
+  EXPECT_FALSE(book.Find("b", "d", "r"));
+  EXPECT_FALSE(book.Find("c", "c", "r"));
+}
+
+TEST(ToolBook, PagesAddUp) {
+  ToolBook book;
+  (void)book.Learn("b", "c", List(R"([{"name":"p"}])"));
+  (void)book.Learn("b", "c", List(R"([{"name":"q"}])"));
+  EXPECT_TRUE(book.Find("b", "c", "p") && book.Find("b", "c", "q"));
+}
+
+TEST(ToolBook, AChangedDefinitionIsToldAndNeverForgotten) {
+  ToolBook book;
+  const Json first = List(R"([{"name":"r","description":"a","_meta":{"n":1}}])");
+  const Json same = List(R"([{"_meta":{"n":2},"description":"a","name":"r"}])");
+  const Json other = List(R"([{"name":"r","description":"b"}])");
+  (void)book.Learn("b", "c", first);
+  EXPECT_TRUE(book.Learn("b", "c", same).empty());
+  EXPECT_FALSE(book.Find("b", "c", "r")->has_changed);
+  EXPECT_EQ(book.Learn("b", "c", other), std::vector<std::string>{"r"});
+  EXPECT_TRUE(book.Learn("b", "c", other).empty());
+  EXPECT_TRUE(book.Find("b", "c", "r")->has_changed);
+  EXPECT_EQ(book.Learn("b", "c", first).size(), 1U);
+  EXPECT_TRUE(book.Find("b", "c", "r")->has_changed);
+}
+
+TEST(ToolBook, IsBounded) {
+  ToolBook book;
+  std::string many = "[";
+  for (int i = 0; i < 1'025; ++i) {
+    many += (i == 0 ? "" : ",") + std::string("{\"name\":\"t") + std::to_string(i) + "\"}";
+  }
+  (void)book.Learn("b", "c", List(many + "]"));
+  EXPECT_TRUE(book.Find("b", "c", "t1023"));
+  EXPECT_FALSE(book.Find("b", "c", "t1024"));
+  for (int i = 0; i < 256; ++i) {
+    (void)book.Learn("b", std::to_string(i), List(R"([{"name":"t"}])"));
+  }
+  EXPECT_TRUE(book.Find("b", "254", "t"));
+  EXPECT_FALSE(book.Find("b", "255", "t"));
+}
+
+}  // namespace
+}  // namespace recourse
