@@ -4,6 +4,7 @@
 #include "filters/mcp/mcp_answer.h"
 #include "filters/mcp/mcp_decision.h"
 #include "filters/mcp/request_state.h"
+#include "filters/trace/traceparent.h"
 #include "policy/route_table.h"
 #include "proxy/base/crash_point.h"
 #include "proxy/base/log.h"
@@ -209,6 +210,10 @@ Task<bool> Session::ServeMcpWrite(RouteMatch match, std::string query, McpWrite 
       match.tool != nullptr || HasFlowOrder(head_) || match.unlisted == UnlistedRule::kGuard;
   FillContext(match, query, is_guarded, context);
   context.request.body = std::move(write.body);
+  if (auto trace = ParseTraceparent(request.traceparent); trace && context.span_id) {
+    context.trace.trace_id = std::move(trace->trace_id);
+    context.trace.from_client = true;
+  }
   if (state) Resume(*state, context);
   auto id = ParseJson(request.id);
   const CallsInFlight::Entry running(

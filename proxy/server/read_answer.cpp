@@ -182,7 +182,11 @@ void Session::MeetMcpAnswer(ReadExchange& exchange) {
   if (exchange.mcp != nullptr) {
     exchange.mcp->tap.Head(exchange.head.status, type, is_encoded);
     exchange.mcp->DropBody();
-  } else if (head_.method == "GET" && type.starts_with("text/event-stream")) {
+  }
+  const bool listens = exchange.mcp != nullptr
+                           ? exchange.mcp->requests.front().method == "subscriptions/listen"
+                           : head_.method == "GET";
+  if (listens && ToLower(type).starts_with("text/event-stream")) {
     exchange.is_listening = true;
     KeepAlive(*exchange.upstream);
   }

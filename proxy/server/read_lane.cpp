@@ -38,7 +38,9 @@ bool MayRetry(const Error& error, bool whole, int attempts) {
 
 Task<bool> Session::RelayRead(const RouteMatch& match, std::string_view query, McpRead* mcp) {
   ReadExchange exchange(match, worker_.thread.buffers(), head_, ContentTypeOf(head_),
-                        is_observing_ ? limits::kObservedPatience : limits::kReadFirstByteTimeout);
+                        is_observing_    ? limits::kObservedPatience
+                        : mcp != nullptr ? limits::kWriteTimeout
+                                         : limits::kReadFirstByteTimeout);
   if (!RenderReadHead(exchange, match, query)) {
     co_return co_await Refuse(ErrorCode::kHeaderTooLarge, "the request's head cannot be forwarded");
   }

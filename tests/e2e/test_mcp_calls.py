@@ -1,0 +1,270 @@
+"""Calls of MCP tools through Recourse, byte for byte: what is a write, and what becomes of its
+repeats. Raw JSON-RPC against a server that counts what it executes."""
+
+import json
+import threading
+
+import pytest
+
+from support.mcp import Fixture
+from support.mcp_policies import calls_policy
+from support.mcp_wire import ACCEPT, Legacy, Modern, call, exchange, rpc
+from support.recourse import CRASH_POINTS, Recourse
+
+ERAS = {"legacy": Legacy, "modern": Modern}
+LOOSE = {"Host": "loose.test"}
+FLOWS = "flow_rules: { agents_may: [ cancel ] }\n"
+
+
+@pytest.fixture(scope="module")
+def running(packages):
+    with Fixture() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def proxy(running, tmp_path_factory):
+    with Recourse(tmp_path_factory.mktemp("mcp"), calls_policy(running, more=FLOWS)) as recourse:
+        yield recourse
+        assert recourse.running(), recourse.stderr()[-4000:]
+        assert recourse.stop() == 0, recourse.stderr()[-4000:]
+
+
+@pytest.fixture
+def fixture(running):
+    running.reset()
+    return running
+
+
+@pytest.fixture
+def url(proxy, fixture):
+    return f"http://127.0.0.1:{proxy.port}/mcp"
+
+
+@pytest.fixture(params=ERAS)
+def client(url, request):
+    return ERAS[request.param](url)
+
+
+def traced(number):
+    return {"traceparent": f"00-{number:032x}-00f067aa0ba902b7-01"}
+
+
+def meta_of(answer):
+    return answer.final()["result"]["_meta"]
+
+
+# What a call is.
+def test_a_write_runs_once_and_its_repeat_gets_the_same_answer_under_its_own_id(
+    client, fixture, token
+):
+    first = client.call("create_order", {"item": token}, number=7)
+    again = client.call("create_order", {"item": token}, number="x-8")
+    assert first.final()["id"] == 7 and again.final()["id"] == "x-8"
+    assert first.final()["result"] == again.final()["result"]
+    assert first.final()["result"]["structuredContent"]["item"] == token
+    assert fixture.executions("create_order") == [{"item": token}]
+    assert first.headers["recourse-outcome"] == again.headers["recourse-outcome"] == "executed"
+    assert again.headers["idempotent-replayed"] == "true"
+
+
+@pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
+def test_the_answer_comes_in_the_form_that_the_client_takes(client, fixture, token, accept):
+    fixture.set(answer="json")
+    headers = {"Accept": ACCEPT}
+    client.call("create_order", {"item": token}, headers=headers)
+    again = client.call("create_order", {"item": token}, headers={"Accept": accept})
+    assert again.headers["content-type"] == accept
+    assert again.final()["result"]["structuredContent"]["item"] == token
+
+
+def test_a_read_runs_as_often_as_it_is_asked_for(client, fixture, proxy, token):
+    for _ in range(2):
+        assert token in client.call("search", {"query": token}).text()
+    assert len(fixture.executions("search")) == 2
+    lines = proxy.await_log(lambda line: line.get("tool") == "search")
+    assert (lines[-1]["effect"], lines[-1]["rpc"]) == ("read", "tools/call")
+
+
+def test_the_body_decides_whatever_the_header_says(url, fixture, token):
+    lie = {"Mcp-Name": "search", "Mcp-Method": "tools/list"}
+    modern = Modern(url).call("create_order", {"item": token}, headers=lie)
+    assert modern.status == 400 and modern.final()["error"]["code"] == -32020
+    assert fixture.counts()["tools"] == {}
+    legacy = Legacy(url)
+    for _ in range(2):
+        answer = legacy.call("create_order", {"item": token}, headers=lie)
+        assert answer.final()["result"]["structuredContent"]["item"] == token
+    assert fixture.executions("create_order") == [{"item": token}]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search",'
+        '"name":"create_order","arguments":{}}}',
+        '{"jsonrpc":"2.0","id":1,"method":"tools/list","method":"tools/call","params":{}}',
+        '{"jsonrpc":"2.0","method":"tools/call","params":{"name":"create_order"}}',
+        json.dumps([rpc("tools/list"), call("create_order", {"item": "b"}, 2)]),
+        "[]",
+        "{",
+    ],
+    ids=["two names", "two methods", "no id", "batch", "empty batch", "no json"],
+)
+def test_what_has_two_readings_goes_nowhere(url, fixture, body):
+    client = Legacy(url)
+    answer = exchange(url, "POST", body, client.fields(None))
+    assert answer.status == 400 and answer.final()["error"]["code"] in (-32600, -32700), answer.body
+    assert fixture.counts()["tools"] == {}
+    assert fixture.requests("tools/call") == []
+
+
+def test_other_doors_to_the_same_server_are_shut(url, proxy, fixture):
+    base = f"http://127.0.0.1:{proxy.port}"
+    body = json.dumps(call("create_order", {"item": "tea"}))
+    for path, status in (("/mcp/", 400), ("/MCP", 400), ("/%6dcp", 400), ("/messages", 403)):
+        answer = exchange(base + path, "POST", body, Legacy(url).fields(None))
+        assert answer.status == status, (path, answer.body)
+    assert fixture.counts()["tools"] == {}
+    assert exchange(base + "/counts", "GET").status == 200
+
+
+def test_unknown_tools_are_writes_and_trusted_hints_make_reads(url, fixture, proxy, token):
+    client = Legacy(url, headers=LOOSE)
+    for number in range(2):
+        client.call("search", {"query": token}, number=number)
+    assert len(fixture.executions("search")) == 1
+    assert len(client.send(rpc("tools/list")).final()["result"]["tools"]) > 5
+    for number in range(2):
+        client.call("search", {"query": token + "b"}, number=number)
+    assert len(fixture.executions("search")) == 3
+    fixture.define("search", description="Searches, and deletes what it finds")
+    client.send(rpc("tools/list"))
+    for number in range(2):
+        client.call("search", {"query": token + "c"}, number=number)
+    assert len(fixture.executions("search")) == 4
+    assert 'recourse_mcp_tool_changes_total{backend="loose"} 1' in proxy.probe("/metrics")[1]
+    assert "describes a tool in another way" in proxy.stderr()
+
+
+# Repeats.
+def test_a_repeat_joins_the_call_that_runs(client, fixture, url, token):
+    gate = {"gate": token}
+    answers = {}
+
+    def ask(number):
+        answers[number] = client.call("slow_write", gate, number=number)
+
+    callers = [threading.Thread(target=ask, args=[1])]
+    callers[0].start()
+    fixture.wait_for("waiting", token)
+    callers.append(threading.Thread(target=ask, args=[2]))
+    callers[1].start()
+    fixture.open(token, 2)
+    for caller in callers:
+        caller.join()
+    assert answers[1].final()["result"] == answers[2].final()["result"]
+    assert {number: answers[number].final()["id"] for number in answers} == {1: 1, 2: 2}
+    assert fixture.executions("slow_write") == [gate]
+
+
+def test_the_same_key_with_other_arguments_is_refused_in_words(client, fixture, token):
+    key = {"Idempotency-Key": f'"{token}"'}
+    client.call("create_order", {"item": token}, headers=key)
+    other = client.call("create_order", {"item": "other"}, headers=key)
+    assert other.status == 200 and other.final()["result"]["isError"] is True
+    assert other.text().startswith("Key reused with other arguments.")
+    assert meta_of(other)["dev.recourse/outcome"] == "not_executed"
+    assert len(fixture.executions("create_order")) == 1
+
+
+@pytest.mark.parametrize("how", ["fin", "rst", "end"])
+def test_an_answer_that_was_cut_leaves_the_outcome_unknown(client, fixture, token, how):
+    # Another argument makes it another call for every case.
+    arguments = {"how": how, "half": how == "end", "mark": token}
+    first = client.call("cut_write", arguments, number=1)
+    again = client.call("cut_write", arguments, number=2)
+    for answer, number in ((first, 1), (again, 2)):
+        assert answer.status == 200 and answer.final()["id"] == number
+        assert answer.final()["result"]["isError"] is True
+        assert answer.text().startswith("Outcome unknown."), answer.text()
+        assert meta_of(answer)["dev.recourse/outcome"] == "unknown"
+    assert fixture.executions("cut_write") == [arguments]
+
+
+def test_a_tools_own_failure_is_told_in_its_own_words_and_not_repeated(client, fixture, token):
+    first = client.call("fail_tool", {"text": token})
+    assert first.text() == token and first.final()["result"]["isError"] is True
+    again = client.call("fail_tool", {"text": token})
+    assert again.text().startswith("Outcome unknown."), again.text()
+    assert len(fixture.executions("fail_tool")) == 1
+
+
+def test_a_refusal_over_http_passes_and_the_call_may_be_made_again(client, fixture, token):
+    headers = {"WWW-Authenticate": 'Bearer realm="x"'}
+    fault = {"kind": "status", "status": 401, "execute": False, "headers": headers}
+    fixture.arm("create_order", **fault, body="log in")
+    refused = client.call("create_order", {"item": token})
+    assert refused.status == 401 and refused.body == b"log in"
+    assert refused.headers["www-authenticate"] == 'Bearer realm="x"'
+    done = client.call("create_order", {"item": token})
+    assert done.final()["result"]["structuredContent"]["item"] == token
+    assert fixture.executions("create_order") == [{"item": token}]
+
+
+def test_a_session_that_the_server_forgot_is_opened_anew_by_the_client(url, fixture, token):
+    client = Legacy(url)
+    fixture.forget_sessions()
+    assert client.call("create_order", {"item": token}).status == 404
+    assert Legacy(url).call("create_order", {"item": token}).status == 200
+    assert fixture.executions("create_order") == [{"item": token}]
+
+
+def test_a_flow_that_was_stopped_takes_no_more_calls(client, fixture, token):
+    trace = traced(int(token[1:]))
+    client.call("create_order", {"item": token}, headers=trace)
+    stopped = client.send(rpc("ping"), headers={**trace, "Recourse-Flow": "cancel"})
+    assert stopped.status == 200, stopped.body
+    late = client.call("create_order", {"item": token + "b"}, headers=trace)
+    assert late.text().startswith("Flow closed."), late.text()
+    assert meta_of(late)["dev.recourse/outcome"] == "not_executed"
+    fixture.wait_for("executions", "cancel_order")
+    assert fixture.executions("create_order") == [{"item": token}]
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_after_a_kill_nothing_runs_twice(fixture, tmp_path, token, era):
+    with Recourse(tmp_path, calls_policy(fixture)) as recourse:
+        client = ERAS[era](f"http://127.0.0.1:{recourse.port}/mcp")
+        with client.open(call("slow_write", {"gate": token})):
+            fixture.wait_for("waiting", token)
+            recourse.kill()
+        fixture.open(token, 5)
+        recourse.start()
+        client.url = f"http://127.0.0.1:{recourse.port}/mcp"
+        again = client.call("slow_write", {"gate": token}, number=2)
+        assert again.text().startswith("Outcome unknown."), again.text()
+    assert fixture.executions("slow_write") == [{"gate": token}]
+
+
+@pytest.mark.skipif(not CRASH_POINTS, reason="crash points are not built in")
+@pytest.mark.parametrize("point", ["k05", "k07", "k08", "k10", "k12", "k13"])
+def test_whatever_instruction_it_dies_at_the_tool_runs_once_at_most(
+    fixture, tmp_path, token, point
+):
+    arguments = {"item": token}
+    with Recourse(tmp_path, calls_policy(fixture), env={"RECOURSE_CRASH_POINT": point}) as recourse:
+        fields = {"Content-Type": "application/json", "Accept": ACCEPT}
+        wrapped, more = Modern("").wrapped(call("create_order", arguments))
+        try:
+            exchange(f"http://127.0.0.1:{recourse.port}/mcp", "POST", json.dumps(wrapped),
+                     {**fields, **more})  # fmt: skip
+        except OSError:
+            pass
+        recourse.wait()
+        recourse.env = {}
+        recourse.start()
+        client = Modern(f"http://127.0.0.1:{recourse.port}/mcp")
+        client.call("create_order", arguments, number=2)
+        client.call("create_order", arguments, number=3)
+    assert len(fixture.executions("create_order")) <= 1

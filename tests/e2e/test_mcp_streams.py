@@ -1,0 +1,215 @@
+"""MCP through Recourse as it streams: chunk by chunk, both ways, cut, cancelled; and in observe
+mode, where nothing changes."""
+
+import http.client
+import json
+
+import pytest
+
+from support.mcp import Fixture
+from support.mcp_policies import calls_policy
+from support.mcp_wire import Legacy, Modern, call, rpc
+from support.recourse import Recourse
+
+ERAS = {"legacy": Legacy, "modern": Modern}
+TRUSTED = {"Host": "loose.test"}
+
+
+@pytest.fixture(scope="module")
+def running(packages):
+    with Fixture() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def proxy(running, tmp_path_factory):
+    with Recourse(tmp_path_factory.mktemp("mcp"), calls_policy(running)) as recourse:
+        yield recourse
+        assert recourse.running(), recourse.stderr()[-4000:]
+        assert recourse.stop() == 0, recourse.stderr()[-4000:]
+
+
+@pytest.fixture
+def fixture(running):
+    running.reset()
+    return running
+
+
+@pytest.fixture
+def url(proxy, fixture):
+    return f"http://127.0.0.1:{proxy.port}/mcp"
+
+
+@pytest.fixture(params=ERAS)
+def client(url, request):
+    return ERAS[request.param](url)
+
+
+def report(gate, number=1):
+    message = call("stream_report", {"chunks": 3, "gate": gate}, number)
+    message["params"]["_meta"] = {"progressToken": "p"}
+    return message
+
+
+def expect_progress(stream, fixture, gate, number=1):
+    """Every chunk is here before the server is let go on to the next."""
+    for progress in (1, 2, 3):
+        fixture.open(gate)
+        message = stream.message()
+        assert message["params"]["progress"] == progress, message
+    final = stream.message()
+    assert final["id"] == number and final["result"]["content"][0]["text"] == "3 chunks"
+    assert stream.next() is None
+
+
+@pytest.mark.parametrize("host", [{}, TRUSTED], ids=["write", "read"])
+@pytest.mark.parametrize("era", ERAS)
+def test_what_a_tool_says_on_its_way_comes_at_once(url, fixture, era, host, token):
+    client = ERAS[era](url, headers=host)
+    client.send(rpc("tools/list"))
+    with client.open(report(token)) as stream:
+        expect_progress(stream, fixture, token)
+    assert len(fixture.executions("stream_report")) == 1
+
+
+def test_a_repeat_of_what_was_streamed_gets_the_answer_alone(client, fixture, token):
+    with client.open(report(token)) as stream:
+        expect_progress(stream, fixture, token)
+    again = client.send(report(token, number=9))
+    assert [message["id"] for message in again.messages()] == [9]
+    assert again.text() == "3 chunks" and len(fixture.executions("stream_report")) == 1
+
+
+def test_a_client_that_leaves_a_write_ends_nothing(client, fixture, token):
+    with client.open(call("slow_write", {"gate": token})):
+        fixture.wait_for("waiting", token)
+    with client.open(call("slow_write", {"gate": token}, 2)) as again:
+        fixture.open(token, 2)
+        assert again.status == 200
+        text = again.answer.read().decode()
+    assert '"status":"done"' in text.replace("\\", ""), text
+    assert fixture.executions("slow_write") == [{"gate": token}]
+    assert fixture.counts()["cancelled"] == []
+
+
+def test_the_connection_serves_on_after_a_stream(client, fixture, token):
+    fixture.open(token, 3)
+    with client.open(report(token)) as stream:
+        assert stream.answer.read().endswith(b"\n\n")
+        wrapped = client.wrapped if isinstance(client, Modern) else lambda m: (m, client.fields({}))
+        message, fields = wrapped(call("search", {"query": token}))
+        stream.connection.request("POST", "/mcp", json.dumps(message), fields)
+        assert token in stream.connection.getresponse().read().decode()
+
+
+@pytest.mark.parametrize("where", ["post", "get"])
+def test_a_server_asks_its_client_while_a_write_runs(url, fixture, where):
+    client = Legacy(url, capabilities={"elicitation": {}})
+    with client.listen() as listening:
+        fixture.wait_for("streams")
+        with client.open(call("ask_client", {"stream": where, "mark": where})) as stream:
+            question = (listening if where == "get" else stream).message()
+            assert question["method"] == "elicitation/create", question
+            result = {"action": "accept", "content": {"colour": "red"}}
+            reply = {"jsonrpc": "2.0", "id": question["id"], "result": result}
+            assert client.send(reply).status == 202
+            answer = stream.message()
+    assert '"colour":"red"' in answer["result"]["content"][0]["text"]
+    assert len(fixture.executions("ask_client")) == 1
+
+
+def test_a_modern_server_asks_by_its_answer_and_acts_once(url, fixture):
+    client = Modern(url)
+    arguments = {"what": "state", "rounds": 1}
+    first = client.call("ask_client", arguments).final()["result"]
+    assert (first["resultType"], first["requestState"]) == ("input_required", "1")
+    for number in (2, 3):
+        second = client.call("ask_client", arguments, number, requestState="1")
+        assert second.text() == '{"rounds":1}', second.body
+    assert fixture.counts()["tools"] == {"ask_client": 1}
+
+
+def test_what_the_server_tells_unasked_is_heard(url, fixture):
+    client = Legacy(url)
+    with client.listen() as listening:
+        fixture.wait_for("streams")
+        fixture.define("search", description="another")
+        assert listening.message()["method"] == "notifications/tools/list_changed"
+    fixture.wait_for("requests", "initialize")
+
+
+@pytest.mark.parametrize("how", ["fin", "rst", "end"])
+@pytest.mark.parametrize("half", [False, True])
+def test_the_stream_of_a_read_never_ends_without_an_answer(client, fixture, token, how, half):
+    fixture.arm("search", kind="cut", how=how, half=half, event_id=False)
+    answer = client.call("search", {"query": token}, number="q")
+    assert not answer.cut and answer.status == 200
+    if answer.is_sse():
+        error = answer.final()
+        assert error["id"] == "q" and "may be made again" in error["error"]["message"]
+    else:
+        # Nothing had come but the connection's end.
+        assert answer.final()["id"] == "q"
+    assert token in client.call("search", {"query": token}).text()
+
+
+def test_a_stream_that_can_be_resumed_is_left_to_the_client(url, fixture, token):
+    fixture.arm("search", kind="cut", how="end", event_id=True)
+    client = Legacy(url)
+    with client.open(call("search", {"query": token})) as stream:
+        last = stream.next().id
+        assert stream.next() is None
+    with client.listen(last) as resumed:
+        assert token in resumed.message()["result"]["content"][0]["text"]
+
+
+def test_a_server_that_is_away_is_told_as_an_answer(tmp_path, packages, token):
+    with Fixture() as server:
+        policy = calls_policy(server)
+    with Recourse(tmp_path, policy) as recourse:
+        client = Modern(f"http://127.0.0.1:{recourse.port}/mcp")
+        for tool in ("search", "create_order"):
+            answer = client.call(tool, {"query": token, "item": token})
+            assert answer.status == 200 and answer.final()["result"]["isError"] is True
+            assert answer.text().startswith("Backend not reachable."), answer.text()
+
+
+def test_a_write_that_runs_is_not_cancelled(url, fixture, token, proxy):
+    client = Legacy(url)
+    cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}}
+    with client.open(call("slow_write", {"gate": token}, 5)) as stream:
+        fixture.wait_for("waiting", token)
+        assert client.send(cancel).status == 202
+        assert fixture.requests("notifications/cancelled") == []
+        fixture.open(token)
+        assert '"done"' in stream.answer.read().decode().replace("\\", "")
+    assert client.send(cancel).status == 202
+    assert len(fixture.requests("notifications/cancelled")) == 1
+    assert fixture.counts()["cancelled"] == []
+    assert proxy.await_log(lambda line: line.get("decision") == "held-back")
+
+
+def test_observe_mode_changes_nothing_and_says_what_it_would_have_done(fixture, tmp_path, token):
+    with Recourse(tmp_path, "mode: observe\n" + calls_policy(fixture)) as recourse:
+        for era, client_of in ERAS.items():
+            client = client_of(f"http://127.0.0.1:{recourse.port}/mcp")
+            item = {"item": token + era}
+            answers = [client.call("create_order", item, number) for number in (1, 2)]
+            client.call("search", {"query": token})
+            assert len(fixture.executions("create_order")) == 2
+            assert all("recourse-event" not in answer.headers for answer in answers)
+            fixture.reset()
+        writes = recourse.await_log(lambda line: line.get("tool") == "orders.create", count=4)
+        assert [line["verdict"] for line in writes] == ["fresh", "would_replay"] * 2, writes
+        reads = recourse.await_log(lambda line: line.get("tool") == "search", count=2)
+        assert all(line["effect"] == "read" and "verdict" not in line for line in reads)
+
+
+def test_too_large_a_message_is_refused_as_json_rpc(url, fixture):
+    connection = http.client.HTTPConnection(*url.removeprefix("http://").split("/")[0].split(":"))
+    fields = {"Content-Type": "application/json", "Content-Length": str(9 << 20)}
+    connection.request("POST", "/mcp", headers=fields)
+    answer = connection.getresponse()
+    body = json.loads(answer.read())
+    connection.close()
+    assert answer.status == 413 and body["id"] is None and body["error"]["code"] == 413
