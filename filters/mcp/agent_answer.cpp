@@ -102,6 +102,23 @@ bool IsKeptMessage(std::string_view body) {
          body.starts_with("{\"jsonrpc\":\"2.0\",\"error\":");
 }
 
+// What becomes of a flow that the agent has given an order about, which no server hears of.
+std::string OfOrder(const McpRequest& request, std::string_view flow) {
+  while (flow.ends_with('\n')) flow.remove_suffix(1);
+  std::string result;
+  {
+    JsonObject json(result);
+    if (request.era == McpEra::kModern) json.Text("resultType", "complete");
+    std::string& content = json.Value("content");
+    content += "[{\"type\":\"text\",\"text\":";
+    AppendJsonString(content, flow);
+    content += "}]";
+    JsonObject meta(json.Value("_meta"));
+    meta.Raw("dev.recourse/flow", flow);
+  }
+  return Result(request, result);
+}
+
 bool Names(std::string_view accept, std::string_view type) {
   return ToLower(accept).find(type) != std::string::npos;
 }
@@ -132,8 +149,10 @@ bool IsPending(const WriteAnswer& answer) {
 
 std::string AgentMessage(const McpRequest& request, const AgentSide& side,
                          const WriteAnswer& answer) {
+  if (request.id.empty()) return {};
   if (answer.error) return OfProblem(request, side, answer);
   const std::string& body = answer.response.body;
+  if (side.orders_flow) return OfOrder(request, body);
   return IsKeptMessage(body) ? WithMcpId(body, request.id) : std::string();
 }
 
@@ -141,7 +160,7 @@ HttpResponse AgentAnswer(const McpRequest& request, const AgentSide& side, Write
   std::string message = AgentMessage(request, side, answer);
   HttpResponse response = std::move(answer.response);
   if (message.empty()) return response;
-  if (answer.error) {
+  if (answer.error || side.orders_flow) {
     response.status = 200;
     response.reason.clear();
   }

@@ -17,6 +17,7 @@ struct AgentSide {
   // Whether the tool is known to have an outputSchema, or not to; clients refuse a success of such
   // a tool that is text alone.
   std::optional<bool> has_output_schema;
+  bool orders_flow = false;  // the request is a message to us about its flow
   // The client is asked to bring this back in the same call; empty: it has to be told in words.
   std::string request_state;
 };

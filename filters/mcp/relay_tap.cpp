@@ -31,6 +31,7 @@ void RelayTap::Head(int status, std::string_view content_type, bool is_encoded) 
 
 void RelayTap::Take(std::string_view piece) {
   if (is_stream_) {
+    if (!piece.empty()) last_ = piece.back();
     events_.Feed(piece);
     while (auto event = events_.Next()) {
       has_event_ids_ = has_event_ids_ || !event->id.empty();
@@ -63,10 +64,16 @@ std::string RelayTap::Ending() const {
   std::string ending;
   if (!is_stream_ || has_event_ids_ || events_.overflowed()) return ending;
   for (const std::string& id : waiting_) {
-    if (ending.empty() && events_.is_inside_event()) ending = "\n\n";
+    if (ending.empty() && events_.is_inside_event()) ending = EndOfCutEvent();
     ending += AsEvent(AgentError(id, kCutCode, kCutText));
   }
   return ending;
+}
+
+// Its name becomes one that no client listens for, or half a message would be read as one.
+std::string RelayTap::EndOfCutEvent() const {
+  const bool is_inside_line = last_ != '\n' && last_ != '\r';
+  return std::string(is_inside_line ? "\n" : "") + "event: cut\n\n";
 }
 
 std::vector<Json> RelayTap::TakeLists() {

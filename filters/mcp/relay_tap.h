@@ -30,6 +30,7 @@ class RelayTap {
 
  private:
   void TakeMessage(std::string_view text);
+  std::string EndOfCutEvent() const;
 
   std::vector<std::string> waiting_;  // ids without a final message
   std::string list_id_;               // of tools/list; empty: it was not asked
@@ -38,6 +39,7 @@ class RelayTap {
   std::string body_;  // of a JSON answer to tools/list
   bool is_stream_ = false, is_json_ = false;
   bool has_event_ids_ = false;
+  char last_ = '\n';  // byte of a stream
 };
 
 }  // namespace recourse

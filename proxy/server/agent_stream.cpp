@@ -34,12 +34,20 @@ void AgentStream::Enqueue(std::string_view event) {
 
 Task<void> AgentStream::Pass(std::string_view event) {
   if (is_gone_) co_return;
+  // What has no message is no reason to begin: an answer that comes alone tells more.
+  if (!has_begun_ && event.find('{') == std::string_view::npos) {
+    if (held_back_.size() + event.size() <= limits::kMcpQueuedBytesMax) held_back_.append(event);
+    co_return;
+  }
   if (queue_.size() + event.size() > limits::kMcpQueuedBytesMax) {
     is_gone_ = true;
     std::string().swap(queue_);
     co_return;
   }
-  if (!has_begun_) Begin();
+  if (!has_begun_) {
+    Begin();
+    Enqueue(std::exchange(held_back_, {}));
+  }
   Enqueue(event);
   if (!is_draining_) {
     is_draining_ = true;

@@ -182,6 +182,7 @@ Task<bool> Session::ServeMcpWrite(RouteMatch match, std::string query, McpWrite 
   if (const auto facts = services_.mcp_tools.Find(match.backend->name, caller_, request.tool)) {
     side.has_output_schema = facts->has_output_schema;
   }
+  side.orders_flow = HasFlowOrder(head_);
   const bool keep = head_.keep_alive;
   const StateScope scope = ScopeOfState(request, caller_, match.backend->name);
   std::optional<RequestState> state;
@@ -207,7 +208,7 @@ Task<bool> Session::ServeMcpWrite(RouteMatch match, std::string query, McpWrite 
   }
   RequestContext context;
   const bool is_guarded =
-      match.tool != nullptr || HasFlowOrder(head_) || match.unlisted == UnlistedRule::kGuard;
+      match.tool != nullptr || side.orders_flow || match.unlisted == UnlistedRule::kGuard;
   FillContext(match, query, is_guarded, context);
   context.request.body = std::move(write.body);
   if (auto trace = ParseTraceparent(request.traceparent); trace && context.span_id) {

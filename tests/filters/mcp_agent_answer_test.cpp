@@ -162,6 +162,21 @@ TEST(AgentAnswer, AModernClientIsAskedToComeBack) {
   EXPECT_EQ(At(json, "/result/content"), "nothing");
 }
 
+TEST(AgentAnswer, AnOrderAboutTheFlowIsAnsweredAsTheRequestThatBroughtIt) {
+  AgentSide side;
+  side.orders_flow = true;
+  const HttpResponse answer = AgentAnswer(ToolCall(), side, Kept("{\"flow\":\"f\"}", 202));
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_EQ(At(Read(answer), "/result/_meta/dev.recourse~1flow/flow"), "f");
+  EXPECT_EQ(At(Read(answer), "/result/content/0/text"), "{\"flow\":\"f\"}");
+}
+
+TEST(AgentAnswer, WhoAskedNothingIsToldInHttp) {
+  McpRequest notification = Unknown();
+  notification.id.clear();
+  EXPECT_EQ(AgentAnswer(notification, {}, MakeProblem(ErrorCode::kDenied, "no")).status, 403);
+}
+
 TEST(AgentAnswer, WhatWasRefusedUnreadHasNoId) {
   const HttpResponse answer = AgentRefusal(MakeProblem(ErrorCode::kRequestTooLarge, "9 MiB"));
   EXPECT_EQ(answer.status, 413);

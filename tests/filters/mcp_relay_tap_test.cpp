@@ -42,11 +42,22 @@ TEST(RelayTap, AStreamWithoutAnswerGetsOneOfOurs) {
   EXPECT_TRUE(ending.ends_with("\n\n"));
 }
 
-TEST(RelayTap, AnEventThatWasCutIsEndedFirst) {
-  RelayTap tap({Read("1")});
-  tap.Head(200, kEvents, false);
-  tap.Take(Event(kAnswer).substr(0, 20));
-  EXPECT_TRUE(tap.Ending().starts_with("\n\nevent: message\n"));
+TEST(RelayTap, AnEventThatWasCutIsEndedAsOneThatNobodyListensFor) {
+  for (const auto& [came, end] : std::vector<std::pair<std::string, std::string>>{
+           {Event(kAnswer).substr(0, 20), "\nevent: cut\n\nevent: message\n"},
+           {"data: " + kAnswer + "\n", "event: cut\n\nevent: message\n"},
+           {": \n", "event: cut\n\nevent: message\n"}}) {
+    RelayTap tap({Read("1")});
+    tap.Head(200, kEvents, false);
+    tap.Take(came);
+    EXPECT_TRUE(tap.Ending().starts_with(end)) << tap.Ending();
+    SseReader reader(1'000'000);
+    reader.Feed(came + tap.Ending());
+    const auto cut = reader.Next();
+    ASSERT_TRUE(cut);
+    EXPECT_TRUE(cut->raw.ends_with("event: cut\n\n"));
+    EXPECT_TRUE(reader.Next()->data.starts_with("{\"jsonrpc\":\"2.0\",\"id\":1,\"error\""));
+  }
 }
 
 TEST(RelayTap, WhoCanComeBackForTheRestIsLeftTo) {
