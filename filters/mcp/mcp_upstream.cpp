@@ -117,9 +117,12 @@ Task<Result<Answer>> McpConnection::Exchange(const HttpRequest& request, MonoTim
   const std::optional<McpRequest> call = CallOf(backend_, request);
   if (!call) co_return co_await connection_->Exchange(request, deadline, answer_bytes_max);
   const Bounds bounds{deadline, answer_bytes_max};
-  if (!is_own_) co_return co_await Ask(*connection_, request, call->id, bounds);
+  HttpRequest asked = request;
+  // A compressed stream could not be read as it comes.
+  SetHeader(asked.headers, "Accept-Encoding", "identity");
+  if (!is_own_) co_return co_await Ask(*connection_, asked, call->id, bounds);
   const std::string id = NewId();
-  const HttpRequest own = OwnCall(request, *call, id);
+  const HttpRequest own = OwnCall(std::move(asked), *call, id);
   Result<Answer> answer = co_await Ask(*connection_, own, id, bounds);
   if (call->era == McpEra::kLegacy && answer && IsSessionLost(*answer)) {
     co_return co_await AskInOwnSession(own, id, bounds);

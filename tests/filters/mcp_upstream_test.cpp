@@ -84,6 +84,7 @@ TEST_F(McpUpstreamTest, JsonIsGivenWithoutItsId) {
   EXPECT_EQ(*FindHeader(answer->response.headers, "Content-Type"), "application/json");
   EXPECT_EQ(FindHeader(answer->response.headers, "ETag"), nullptr);
   EXPECT_EQ(plain.writes.at(0).request.body, kCall) << "the agent's own bytes";
+  EXPECT_EQ(*FindHeader(plain.writes[0].request.headers, "Accept-Encoding"), "identity");
 }
 
 TEST_F(McpUpstreamTest, AStreamEndsAtTheAnswerAndWhatCameBeforeIsPassedOn) {

@@ -96,6 +96,15 @@ export const TOOLS = {
       return structured({ id: args.id, status: "cancelled" });
     },
   },
+  get_order: {
+    definition: { description: "Finds the order of an item",
+      inputSchema: object({ item: text }, ["item"]), annotations: { readOnlyHint: true } },
+    run: ({ item }, _, { world }) => {
+      const orders = world.executions.filter(({ tool }) => tool === "create_order");
+      const at = orders.findIndex((order) => order.arguments.item === item);
+      return structured(at < 0 ? {} : { id: `order-${at + 1}` });
+    },
+  },
   send_mail: {
     definition: { description: "Sends a mail",
       inputSchema: object({ to: text, subject: text, body: text }, ["to"]) },

@@ -1,0 +1,115 @@
+"""What Recourse itself asks of an MCP server: the rest of a stream that was cut, whether a call
+took effect, the undo of a step. Sessions of the agent may be gone by then."""
+
+import pytest
+
+from support.flows import wait_until
+from support.mcp import Fixture
+from support.mcp_policies import calls_policy
+from support.mcp_wire import Legacy, Modern, rpc
+from support.recourse import Recourse
+
+ERAS = {"legacy": Legacy, "modern": Modern}
+MORE = """\
+  orders.get: { match: tools/call tools get_order, effect: read }
+flow_rules: { agents_may: [ cancel ] }
+"""
+TOOLS = """\
+  orders.create:
+    match: tools/call tools create_order
+    effect: write
+    hold: 600s
+    external_ref: answer.body#/id
+    settle: { call: get_order, arguments: { item: "{body#/item}" }, happened: answer.body#/id,
+              absent_after: 1s }
+    undo: { call: cancel_order, arguments: { id: "{external_ref}" }, repeatable: true }
+  orders.cancel: { match: tools/call tools cancel_order, effect: write, reason: it undoes }
+"""
+
+
+@pytest.fixture(scope="module")
+def running(packages):
+    with Fixture() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def proxy(running, tmp_path_factory):
+    policy = calls_policy(running, tools=TOOLS, more=MORE)
+    with Recourse(tmp_path_factory.mktemp("mcp"), policy) as recourse:
+        yield recourse
+        assert recourse.running(), recourse.stderr()[-4000:]
+        assert recourse.stop() == 0, recourse.stderr()[-4000:]
+
+
+@pytest.fixture
+def fixture(running):
+    running.reset()
+    return running
+
+
+@pytest.fixture
+def url(proxy, fixture):
+    return f"http://127.0.0.1:{proxy.port}/mcp"
+
+
+@pytest.fixture(params=ERAS)
+def client(url, request):
+    return ERAS[request.param](url)
+
+
+def fields_of(request):
+    return {name.lower(): value for name, value in request["headers"]}
+
+
+def test_a_stream_that_was_cut_is_taken_up_again(url, fixture, token):
+    client = Legacy(url)
+    fixture.arm("create_order", kind="cut", event_id=True)
+    answer = client.call("create_order", {"item": token})
+    assert answer.final()["result"]["structuredContent"]["item"] == token, answer.body
+    assert fixture.executions("create_order") == [{"item": token}]
+    (get,) = [each for each in fixture.requests() if each["method"] == "GET"]
+    assert fields_of(get)["last-event-id"].startswith("event-")
+    assert fields_of(get)["mcp-session-id"] == client.session
+    again = client.call("create_order", {"item": token}, number=2)
+    assert again.final()["result"] == answer.final()["result"]
+
+
+@pytest.mark.parametrize("took_effect", [True, False], ids=["executed", "lost"])
+def test_an_unknown_outcome_is_settled_by_a_call(client, fixture, token, took_effect):
+    fixture.arm("create_order", kind="drop", execute=took_effect)
+    first = client.call("create_order", {"item": token})
+    assert first.text().startswith("Outcome unknown."), first.text()
+    again = client.call("create_order", {"item": token}, number=2)
+    assert again.final()["result"].get("isError", False) is False, again.body
+    assert fixture.executions("create_order") == [{"item": token}]
+    asked = fixture.requests("tools/call")
+    probe = next(each for each in asked if each["tool"] == "get_order")
+    assert probe["era"] == ("modern" if isinstance(client, Modern) else "legacy")
+
+
+@pytest.mark.parametrize("session", ["alive", "forgotten", "ended"])
+@pytest.mark.parametrize("era", ERAS)
+def test_a_step_is_undone_whatever_became_of_the_session(proxy, url, fixture, token, era, session):
+    client = ERAS[era](url)
+    flow = {"traceparent": f"00-{int(token[1:]):032x}-00f067aa0ba902b7-01"}
+    answer = client.call("create_order", {"item": token}, headers=flow)
+    order = answer.final()["result"]["structuredContent"]["id"]
+    if session == "forgotten":
+        fixture.forget_sessions()
+    elif session == "ended" and era == "legacy":
+        assert client.end().status == 200
+    client.send(rpc("ping"), headers={**flow, "Recourse-Flow": "cancel"})
+    trace = flow["traceparent"].split("-")[1]
+    wait_until(
+        lambda: "compensated" in [each["phase"] for each in proxy.events(trace=trace)],
+        "the undo",
+    )
+    assert fixture.executions("cancel_order") == [{"id": order}]
+    undone = [each for each in fixture.requests("tools/call") if each["tool"] == "cancel_order"]
+    assert undone[-1]["era"] == era
+    own = [each for each in fixture.requests("initialize")][1:]
+    assert len(own) == (1 if era == "legacy" and session != "alive" else 0)
+    assert len(undone) == 1 + len(own)
+    # A session of our own does not stay open.
+    assert len(fixture.counts()["sessions"]) == (1 if (era, session) == ("legacy", "alive") else 0)
