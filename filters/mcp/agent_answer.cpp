@@ -153,7 +153,8 @@ std::string AgentMessage(const McpRequest& request, const AgentSide& side,
   if (answer.error) return OfProblem(request, side, answer);
   const std::string& body = answer.response.body;
   if (side.orders_flow) return OfOrder(request, body);
-  return IsKeptMessage(body) ? WithMcpId(body, request.id) : std::string();
+  if (!IsKeptMessage(body)) return {};
+  return WithMcpId(side.has_output_schema.value_or(true) ? ToldAsFailure(body) : body, request.id);
 }
 
 HttpResponse AgentAnswer(const McpRequest& request, const AgentSide& side, WriteAnswer answer) {

@@ -11,6 +11,9 @@ namespace recourse {
 namespace {
 
 constexpr std::string_view kStart = R"({"jsonrpc":"2.0",)";
+// What is known to be executed begins so, which no server's answer does.
+constexpr std::string_view kUntilFlag = R"({"jsonrpc":"2.0","result":{"isError":)";
+constexpr std::string_view kAfterFlag = R"(,"_meta":{"dev.recourse/outcome":"executed"},)";
 
 std::string TextAt(const Json& root, std::string_view pointer) {
   const Json* const value = AtPointer(root, pointer);
@@ -160,11 +163,19 @@ std::optional<Json> McpToolOutput(const Json& message) {
 }
 
 std::string McpTextResult(std::string_view text) {
-  std::string message(kStart);
-  message += R"("result":{"resultType":"complete","content":[{"type":"text","text":)";
+  std::string message(kUntilFlag);
+  message.append("false").append(kAfterFlag);
+  message += R"("resultType":"complete","content":[{"type":"text","text":)";
   AppendJsonString(message, text);
   message += "}]}}";
   return message;
+}
+
+std::string ToldAsFailure(std::string_view message) {
+  std::string told(kUntilFlag);
+  told.append("false").append(kAfterFlag);
+  if (!message.starts_with(told)) return std::string(message);
+  return std::string(kUntilFlag).append("true").append(message.substr(kUntilFlag.size() + 5));
 }
 
 std::string McpFailureText(const Json& message) {

@@ -114,6 +114,17 @@ TEST(McpAnswerTest, ThePolicyReadsStructuredContentOrJsonText) {
   EXPECT_FALSE(Output(R"({"content":7})"));
 }
 
+TEST(McpAnswerTest, AnExecutedCallWithoutAnAnswerIsToldInTheFormThatItsClientTakes) {
+  const std::string message = McpTextResult(R"({"outcome":"executed"})");
+  const std::string failure = ToldAsFailure(message);
+  EXPECT_EQ(Final(message).kind, McpKind::kResult);
+  EXPECT_EQ(Final(failure).kind, McpKind::kToolError);
+  EXPECT_EQ(McpFailureText(*ParseJson(failure)), R"({"outcome":"executed"})");
+  // A server's own answer stays as it is, whatever it looks like.
+  const std::string_view other = R"({"jsonrpc":"2.0","result":{"isError":false,"content":[]}})";
+  EXPECT_EQ(ToldAsFailure(other), other);
+}
+
 TEST(McpAnswerTest, HalvesOfCharactersAreReplaced) {
   const auto read = [](std::string text) {
     return ReadMcpJson(text) ? text : std::string("not JSON");
