@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <set>
 
+#include "policy/import_text.h"
 #include "policy/openapi.h"
 #include "policy/yaml_reader.h"
 #include "proxy/base/http_message.h"
@@ -44,15 +45,6 @@ std::string PointerToken(std::string_view name) {
     }
   }
   return out;
-}
-
-bool LooksLikeId(std::string_view name) {
-  static constexpr std::array<std::string_view, 9> kWhole{
-      "id", "key", "uuid", "guid", "reference", "ref", "sku", "email", "number"};
-  static constexpr std::array<std::string_view, 10> kEnds{
-      "_id", "-id", "Id", "ID", "_ref", "Ref", "_reference", "Reference", "_uuid", "_key"};
-  return std::ranges::any_of(kWhole, [&](auto word) { return EqualsIgnoreCase(word, name); }) ||
-         std::ranges::any_of(kEnds, [&](auto end) { return name.ends_with(end); });
 }
 
 bool LooksLikeKeyHeader(std::string_view name) {

@@ -2,7 +2,7 @@
 #include <map>
 #include <set>
 
-#include "policy/draft.h"
+#include "policy/import_text.h"
 #include "policy/loader.h"
 #include "policy/openapi.h"
 #include "policy/route_tree.h"
@@ -11,50 +11,6 @@ namespace recourse {
 namespace {
 
 constexpr std::string_view kPlaceholder = "http://change-me.invalid";
-constexpr std::size_t kCommentBytesMax = 160;
-
-// One line without anything that could end the comment.
-std::string Comment(std::string_view text) {
-  std::string out;
-  for (const char c : text.substr(0, kCommentBytesMax)) {
-    const auto byte = static_cast<unsigned char>(c);
-    out.push_back(byte < 0x20 || byte >= 0x7f ? ' ' : c);
-  }
-  while (out.ends_with(' ')) out.pop_back();
-  return out;
-}
-
-std::string Quoted(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out.push_back('\\');
-    out.push_back(c);
-  }
-  return out + '"';
-}
-
-std::string Legal(std::string_view text, std::size_t most) {
-  std::string out;
-  for (const char c : text) {
-    const bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                      c == '_' || c == '.' || c == '-';
-    if (good) {
-      out.push_back(c);
-    } else if (!out.empty() && out.back() != '_') {
-      out.push_back('_');
-    }
-  }
-  while (out.ends_with('_')) out.pop_back();
-  return out.substr(0, most);
-}
-
-std::string Unique(std::string name, std::set<std::string>& taken) {
-  if (name == "unlisted" || name.starts_with("unlisted.")) name = "op_" + name;
-  const std::string first = name;
-  for (int i = 2; !taken.insert(name).second; ++i) name = first + "_" + std::to_string(i);
-  return name;
-}
-
 bool IsRead(const ApiOperation& operation) {
   return operation.method == "GET" || operation.method == "HEAD" || operation.method == "OPTIONS";
 }
@@ -96,10 +52,6 @@ std::string PatternOf(const ApiOperation& operation, std::vector<std::string>& n
   return out;
 }
 
-struct MadeTool {
-  std::string name, text;
-};
-
 class Writer {
  public:
   Writer(const std::string& source, const ApiDescription& api) : source_(source), api_(api) {
@@ -114,8 +66,7 @@ class Writer {
   std::string Write() {
     for (;;) {
       std::string text = Text();
-      const LoadedPolicy loaded = LoadPolicyText("policy.yaml", text);
-      if (loaded.ok() || !LeaveOut(loaded.problems)) return text;
+      if (!LeaveOutRefused(text, tools_, left_out_)) return text;
     }
   }
 
@@ -124,14 +75,14 @@ class Writer {
     std::set<std::string> taken;
     for (const std::string& server : api_.servers) {
       const bool is_url = server.starts_with("http://") || server.starts_with("https://");
-      std::string name = Legal(backends_.empty() ? ToLower(api_.title) : HostOf(server), 64);
+      std::string name = LegalName(backends_.empty() ? ToLower(api_.title) : HostOf(server), 64);
       if (name.empty()) name = "api";
       std::string url = is_url ? server : std::string(kPlaceholder) + server;
       while (url.ends_with('/')) url.pop_back();
-      const std::string probe = "version: 1\nbackends: { b: { url: " + Quoted(url) + " } }\n";
+      const std::string probe = "version: 1\nbackends: { b: { url: " + QuotedText(url) + " } }\n";
       const bool is_good = LoadPolicyText("p", probe).ok();
       Backend backend{
-          Unique(std::move(name), taken), is_good ? url : std::string(kPlaceholder), {}};
+          UniqueName(std::move(name), taken), is_good ? url : std::string(kPlaceholder), {}};
       if (!is_url || !is_good) {
         backend.note = "the description names no usable address (" + server + "); write the url";
       }
@@ -157,15 +108,16 @@ class Writer {
   MadeTool ToolOf(const ApiOperation& operation) {
     std::vector<std::string> notes = operation.notes;
     const std::string pattern = PatternOf(operation, notes);
-    std::string name = Legal(operation.id, 100);
-    if (name.empty()) name = Legal(ToLower(operation.method) + operation.path, 100);
-    MadeTool tool{Unique(name, names_), {}};
+    std::string name = LegalName(operation.id, 100);
+    if (name.empty()) name = LegalName(ToLower(operation.method) + operation.path, 100);
+    MadeTool tool{UniqueName(name, names_), {}};
     std::string& out = tool.text;
-    if (!operation.summary.empty()) out += "  # " + Comment(operation.summary) + "\n";
+    if (!operation.summary.empty()) out += "  # " + CommentText(operation.summary) + "\n";
     out += "  " + tool.name + ":\n";
-    for (const std::string& note : notes) out += "    # CHECK: " + Comment(note) + "\n";
+    for (const std::string& note : notes) out += "    # CHECK: " + CommentText(note) + "\n";
     out += "    match: " +
-           Quoted(operation.method + " " + backends_[operation.server].name + " " + pattern) + "\n";
+           QuotedText(operation.method + " " + backends_[operation.server].name + " " + pattern) +
+           "\n";
     out += IsRead(operation) ? "    effect: read\n" : "    effect: write\n";
     if (!IsRead(operation)) AddWrite(operation, pattern, out);
     return tool;
@@ -175,13 +127,13 @@ class Writer {
     AddIdentity(operation, pattern, out);
     if (operation.answer_ref) {
       out += "    # CHECK: where the answer names what was made\n    external_ref: " +
-             Quoted(*operation.answer_ref) + "\n";
+             QuotedText(*operation.answer_ref) + "\n";
     }
     if (operation.method == "POST" && HasDelete(operation)) {
       out +=
           "    # CHECK: that this takes the effect back, and that {external_ref} is the id it "
           "wants\n    undo: { request: " +
-          Quoted("DELETE " + UndoPath(pattern)) + ", done: [ 2xx, 404 ] }\n";
+          QuotedText("DELETE " + UndoPath(pattern)) + ", done: [ 2xx, 404 ] }\n";
       return;
     }
     out +=
@@ -204,11 +156,11 @@ class Writer {
       if (open == std::string_view::npos) break;
       const auto close = rest.find('}', open);
       places += (places.empty() ? "" : ", ") +
-                Quoted("path." + std::string(rest.substr(open + 1, close - open - 1)));
+                QuotedText("path." + std::string(rest.substr(open + 1, close - open - 1)));
       rest.remove_prefix(close + 1);
     }
     for (const std::string& pointer : operation.body_ids) {
-      places += (places.empty() ? "" : ", ") + Quoted("body#" + pointer);
+      places += (places.empty() ? "" : ", ") + QuotedText("body#" + pointer);
     }
     out += "    # CHECK: two calls with equal values here are one call\n    identity: [ " + places +
            " ]\n";
@@ -231,38 +183,22 @@ class Writer {
     return out + "/{external_ref}";
   }
 
-  // False: no tool is to blame.
-  bool LeaveOut(const std::vector<PolicyProblem>& problems) {
-    bool found = false;
-    for (const PolicyProblem& problem : problems) {
-      if (problem.severity != PolicyProblem::Severity::kError) continue;
-      const auto at = std::ranges::find_if(tools_, [&](const MadeTool& tool) {
-        return !tool.text.empty() && (problem.key == "tools." + tool.name ||
-                                      problem.key.starts_with("tools." + tool.name + "."));
-      });
-      if (at == tools_.end()) continue;
-      left_out_.push_back(at->name + ": " + problem.message);
-      at->text.clear();
-      found = true;
-    }
-    return found;
-  }
-
   std::string Text() const {
-    std::string out = "# Made from " + Comment(source_) +
+    std::string out = "# Made from " + CommentText(source_) +
                       " by `recourse policy import openapi`.\n" +
                       "# Go through every line marked CHECK, then run `recourse policy check`.\n";
-    for (const std::string& note : api_.notes) out += "# CHECK: " + Comment(note) + "\n";
-    for (const std::string& tool : left_out_) out += "# CHECK: left out: " + Comment(tool) + "\n";
+    for (const std::string& note : api_.notes) out += "# CHECK: " + CommentText(note) + "\n";
+    for (const std::string& tool : left_out_)
+      out += "# CHECK: left out: " + CommentText(tool) + "\n";
     out += "version: 1\nunlisted: { reads: pass, writes: guard }\nbackends:\n";
     for (const Backend& backend : backends_) {
-      if (!backend.note.empty()) out += "  # CHECK: " + Comment(backend.note) + "\n";
-      out += "  " + backend.name + ":\n    url: " + Quoted(backend.url) + "\n";
+      if (!backend.note.empty()) out += "  # CHECK: " + CommentText(backend.note) + "\n";
+      out += "  " + backend.name + ":\n    url: " + QuotedText(backend.url) + "\n";
       if (backend.key_header.empty()) continue;
       out +=
           "    # CHECK: that every write here takes this field and de-duplicates on it\n"
           "    key_header: " +
-          Quoted(backend.key_header) + "\n";
+          QuotedText(backend.key_header) + "\n";
     }
     const bool has_tools =
         std::ranges::any_of(tools_, [](const MadeTool& tool) { return !tool.text.empty(); });

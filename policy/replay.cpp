@@ -9,6 +9,8 @@
 
 #include "policy/explain.h"
 #include "policy/loader.h"
+#include "policy/mcp_names.h"
+#include "policy/route_table.h"
 #include "proxy/base/json.h"
 
 namespace recourse {
@@ -149,6 +151,26 @@ std::string Described(std::string_view tool) {
   return "tool " + std::string(tool);
 }
 
+// The call of an MCP tool whose message is not kept: what the policy says of the tool's name then
+// holds. False: it is none, or no tool has that name.
+bool NameMcpCall(const PastCall& past, const Policy& policy, ExplainedCall& call) {
+  if (past.body) return false;
+  const Tool* const tool = policy.FindTool(past.tool);
+  if (tool == nullptr || tool->mcp_names.empty()) return false;
+  const Backend& backend = policy.backends[tool->backend];
+  if (backend.name != past.backend || backend.mcp_path != past.path) return false;
+  call.method = kToolsCall;
+  call.target = tool->mcp_names.front();
+  std::erase(call.target, '*');
+  return policy.routes->FindMcpTool(backend, call.target) == tool;
+}
+
+// A message to an MCP endpoint of which only that is known.
+bool IsUntold(const PastCall& past, const Explanation& now) {
+  return past.method == "POST" && now.backend != nullptr && now.backend->is_mcp &&
+         now.mcp_tool.empty() && now.path == now.backend->mcp_path;
+}
+
 ExplainedCall CallOf(const PastCall& past) {
   ExplainedCall call;
   call.method = past.method;
@@ -210,9 +232,15 @@ void CompareKeys(const PastCall& past, const Explanation& now, const Policy* bef
 
 ReplayVerdict ReplayCall(const PastCall& past, const Policy& after, const Policy* before) {
   ReplayVerdict verdict;
-  const Explanation now = Explain(after, CallOf(past));
+  ExplainedCall call = CallOf(past);
+  const bool is_named = NameMcpCall(past, after, call);
+  const Explanation now = Explain(after, is_named ? call : CallOf(past));
   const std::string name =
       now.tool != nullptr ? now.tool->name : std::string(kUnlisted) + past.backend;
+  if (IsUntold(past, now)) {
+    verdict.key_unknown = "the messages to an MCP endpoint are not kept";
+    return verdict;
+  }
   if (!now.refused.empty()) {
     verdict.changes.push_back("it would be refused (" + now.refused + "): " + now.reason);
   } else {

@@ -20,6 +20,7 @@
 #include "proxy/server/files.h"
 #include "proxy/server/flow_commands.h"
 #include "proxy/server/ledger_commands.h"
+#include "proxy/server/mcp_tools.h"
 #include "proxy/server/operator_commands.h"
 #include "proxy/server/otlp_options.h"
 #include "proxy/server/process_commands.h"
@@ -41,6 +42,8 @@ struct Arguments {
   std::uint64_t event_id = 0;
   std::string since, until;
   std::string policy_path, call, body_file, exported, policy_before;
+  McpImport mcp_import;
+  std::string import_patience = std::to_string(limits::kImportPatience.count() / 1000) + "s";
   std::vector<std::string> headers;
   int exit_code = 0;
 };
@@ -357,6 +360,20 @@ void AddPolicyMakers(CLI::App& policy, Arguments& args) {
   CLI::App* openapi = import->add_subcommand("openapi", "From an OpenAPI 3 description");
   openapi->add_option("file", args.policy_path, "OpenAPI 3.0 or 3.1, JSON or YAML")->required();
   openapi->callback([&args] { args.exit_code = ImportOpenApi(args.policy_path); });
+  CLI::App* mcp = import->add_subcommand("mcp", "From the tools of a running MCP server");
+  mcp->add_option("url", args.mcp_import.url, "The server's endpoint (Streamable HTTP)")
+      ->required();
+  mcp->add_option("--header-file", args.mcp_import.header_file,
+                  "File with fields for every request, one \"Name: value\" a line");
+  mcp->add_option("--ca", args.mcp_import.ca_file,
+                  "Certificates trusted for an https url in place of the system's, PEM");
+  mcp->add_option("--timeout", args.import_patience, "For all of it")
+      ->check(CheckDuration)
+      ->capture_default_str();
+  mcp->callback([&args] {
+    args.mcp_import.patience = *ParseDuration(args.import_patience);
+    args.exit_code = RunImportMcp(args.mcp_import);
+  });
   CLI::App* replay =
       policy.add_subcommand("replay", "Say how past calls would be classed under another policy");
   replay->add_option("export", args.exported, "Events as NDJSON")->required();

@@ -38,6 +38,7 @@ class Wire {
 
   // The error is a line for people.
   std::expected<void, std::string> Connect();
+  bool HasTime() const { return place_.total <= Millis{0} || clock_.Now() < begun_ + place_.total; }
 
   template <class Buffers>
   std::size_t read_some(const Buffers& buffers, boost::system::error_code& ec) {
@@ -162,7 +163,9 @@ bool WriteAll(int file, const char* data, std::size_t size) {
   return true;
 }
 
-std::string NoAnswer(const HttpPlace& place, const boost::system::error_code& ec) {
+std::string NoAnswer(const HttpPlace& place, boost::system::error_code ec) {
+  // What a plain socket says when its step took too long.
+  if (ec == asio::error::try_again) ec = asio::error::timed_out;
   return "no answer from " + place.host + ":" + place.port + ": " + ec.message();
 }
 
@@ -184,6 +187,35 @@ std::expected<HttpResponse, std::string> Fetch(const HttpPlace& place, const Htt
     response.headers.emplace_back(std::string(field.name_string()), std::string(field.value()));
   }
   response.body = std::move(parser.get().body());
+  return response;
+}
+
+std::expected<HttpResponse, std::string> FetchUntil(
+    const HttpPlace& place, const HttpRequest& request, int timeout_s,
+    const std::function<bool(const HttpResponse& so_far)>& is_enough) {
+  Wire wire(place, timeout_s);
+  if (auto sent = Send(wire, place, request); !sent) return std::unexpected(sent.error());
+  boost::system::error_code ec;
+  beast::flat_buffer buffer;
+  http::response_parser<http::buffer_body> parser;
+  parser.body_limit(place.body_bytes_max);
+  http::read_header(wire, buffer, parser, ec);
+  if (ec) return std::unexpected(NoAnswer(place, ec));
+  HttpResponse response;
+  response.status = static_cast<int>(parser.get().result_int());
+  for (const auto& field : parser.get()) {
+    response.headers.emplace_back(std::string(field.name_string()), std::string(field.value()));
+  }
+  std::vector<char> piece(kPieceBytes);
+  while (!parser.is_done() && !is_enough(response)) {
+    if (!wire.HasTime()) return std::unexpected(NoAnswer(place, asio::error::timed_out));
+    parser.get().body().data = piece.data();
+    parser.get().body().size = piece.size();
+    http::read_some(wire, buffer, parser, ec);
+    if (ec == http::error::need_buffer) ec = {};
+    if (ec) return std::unexpected("the answer broke off: " + ec.message());
+    response.body.append(piece.data(), piece.size() - parser.get().body().size);
+  }
   return response;
 }
 

@@ -52,6 +52,7 @@ constexpr std::pair<std::string_view, std::string_view> kExamples[] = {
     {"policy check", "policy.yaml"},
     {"policy test", "policy.yaml"},
     {"policy schema", "> policy.schema.json"},
+    {"policy import mcp", "http://127.0.0.1:3000/mcp"},
     {"policy import openapi", "openapi.yaml"},
     {"policy replay", "events.ndjson --policy policy.yaml"},
     {"policy status", "--json"},

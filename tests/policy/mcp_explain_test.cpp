@@ -144,6 +144,23 @@ tests:
   EXPECT_THAT(out.str(), HasSubstr("5 tests, 1 failed"));
 }
 
+TEST_F(McpPolicyFileTest, PastCallsAreJudgedByTheNameOfTheirTool) {
+  const auto event = [](int number, const std::string& tool, const std::string& more = "") {
+    return R"({"event_id":)" + std::to_string(number) + R"(,"operation":)" +
+           std::to_string(number) + R"(,"tool":")" + tool +
+           R"(","backend":"files","caller":"c","method":"POST","path":"/mcp")" + more + "}\n";
+  };
+  const std::string told = Replay(
+      event(1, "create") + event(2, "look") + event(3, "unlisted.files") +
+      event(4, "note",
+            R"(,"query":"","body":"{\"method\":\"tools/call\",\"params\":{\"name\":\"get_x\"}}")"));
+  EXPECT_THAT(told, HasSubstr("unknown       1  tool create: key cannot be recomputed: arguments"));
+  EXPECT_THAT(told, HasSubstr("tool look: it would be a read"));
+  EXPECT_THAT(told, HasSubstr("unlisted write: key cannot be recomputed: the messages to an MCP"));
+  EXPECT_THAT(told, HasSubstr("tool note: it would be tool look"));
+  EXPECT_THAT(told, HasSubstr("4 past write calls: 2 classed otherwise"));
+}
+
 TEST(McpTestsWordTest, ATestNamesOneToolOfAnMcpServer) {
   const auto problem = [](const std::string& test) {
     return ProblemsOf(LoadPolicyText(

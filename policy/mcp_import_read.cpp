@@ -1,0 +1,152 @@
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "policy/import_text.h"
+#include "policy/mcp_import.h"
+#include "proxy/base/limits.h"
+
+namespace recourse {
+namespace {
+
+std::string TextAt(const Json& object, std::string_view name) {
+  const Json* value = object.kind == Json::Kind::kObject ? object.Find(name) : nullptr;
+  return value != nullptr && value->kind == Json::Kind::kString ? value->text : std::string();
+}
+
+std::optional<bool> BoolAt(const Json* object, std::string_view name) {
+  const Json* value =
+      object != nullptr && object->kind == Json::Kind::kObject ? object->Find(name) : nullptr;
+  if (value == nullptr) return std::nullopt;
+  if (value->kind == Json::Kind::kTrue) return true;
+  if (value->kind == Json::Kind::kFalse) return false;
+  return std::nullopt;
+}
+
+bool Has(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+bool IsPointerName(std::string_view name) { return name.find_first_of("/~") == name.npos; }
+
+void ReadArguments(const Json& schema, McpToolInfo& tool) {
+  if (schema.kind != Json::Kind::kObject) return;
+  if (const Json* required = schema.Find("required")) {
+    for (const Json& name : required->items) {
+      if (name.kind == Json::Kind::kString) tool.required.push_back(name.text);
+    }
+  }
+  const Json* properties = schema.Find("properties");
+  if (properties == nullptr || properties->kind != Json::Kind::kObject) return;
+  for (const auto& [name, property] : properties->members) {
+    tool.has_arguments = true;
+    const std::string type = TextAt(property, "type");
+    const bool is_scalar = type == "string" || type == "integer" || type == "number";
+    if (is_scalar && LooksLikeId(name) && IsPointerName(name) && Has(tool.required, name)) {
+      tool.ids.push_back(name);
+    } else if (type == "string" && property.Find("enum") == nullptr &&
+               property.Find("const") == nullptr && property.Find("format") == nullptr) {
+      tool.free_texts.push_back(name);
+    }
+  }
+}
+
+McpToolInfo ReadTool(const Json& entry) {
+  McpToolInfo tool;
+  tool.name = TextAt(entry, "name");
+  tool.description = TextAt(entry, "description");
+  if (tool.description.empty()) tool.description = TextAt(entry, "title");
+  const Json* const hints = entry.Find("annotations");
+  tool.read_only = BoolAt(hints, "readOnlyHint");
+  tool.destructive = BoolAt(hints, "destructiveHint");
+  tool.idempotent = BoolAt(hints, "idempotentHint");
+  if (const Json* schema = entry.Find("inputSchema")) ReadArguments(*schema, tool);
+  return tool;
+}
+
+// A name in lower-case words: createOrder, create-order and create_order are one.
+std::vector<std::string> WordsOf(std::string_view name) {
+  std::vector<std::string> words(1);
+  bool was_lower = false;
+  for (const char c : name) {
+    const bool is_upper = c >= 'A' && c <= 'Z';
+    const bool is_letter = is_upper || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+    if ((!is_letter || (is_upper && was_lower)) && !words.back().empty()) words.emplace_back();
+    if (is_letter) words.back().push_back(is_upper ? static_cast<char>(c | 0x20) : c);
+    was_lower = is_letter && !is_upper;
+  }
+  if (words.back().empty()) words.pop_back();
+  return words;
+}
+
+struct Opposite {
+  std::string_view verb, opposite;
+};
+// In the order in which they are tried.
+constexpr std::array kOpposites = std::to_array<Opposite>({
+    {"create", "cancel"},       {"create", "delete"},   {"create", "remove"},
+    {"create", "destroy"},      {"create", "close"},    {"create", "archive"},
+    {"add", "remove"},          {"add", "delete"},      {"insert", "delete"},
+    {"insert", "remove"},       {"new", "delete"},      {"make", "delete"},
+    {"write", "delete"},        {"upload", "delete"},   {"upload", "remove"},
+    {"register", "unregister"}, {"place", "cancel"},    {"submit", "cancel"},
+    {"submit", "withdraw"},     {"schedule", "cancel"}, {"book", "cancel"},
+    {"reserve", "cancel"},      {"reserve", "release"}, {"hold", "release"},
+    {"order", "cancel"},        {"request", "cancel"},  {"start", "stop"},
+    {"start", "cancel"},        {"open", "close"},      {"enable", "disable"},
+    {"lock", "unlock"},         {"grant", "revoke"},    {"assign", "unassign"},
+    {"attach", "detach"},       {"link", "unlink"},     {"subscribe", "unsubscribe"},
+    {"publish", "unpublish"},   {"pin", "unpin"},       {"star", "unstar"},
+    {"follow", "unfollow"},     {"block", "unblock"},   {"mute", "unmute"},
+    {"join", "leave"},          {"mount", "unmount"},   {"charge", "refund"},
+    {"pay", "refund"},          {"invite", "uninvite"},
+});
+
+const McpToolInfo* FindByWords(const McpServerInfo& server, const std::vector<std::string>& words) {
+  const auto found =
+      std::find_if(server.tools.begin(), server.tools.end(), [&](const McpToolInfo& tool) {
+        return !tool.read_only.value_or(false) && WordsOf(tool.name) == words;
+      });
+  return found == server.tools.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+bool AddMcpTools(const Json& result, McpServerInfo& server) {
+  const Json* tools = result.kind == Json::Kind::kObject ? result.Find("tools") : nullptr;
+  if (tools == nullptr || tools->kind != Json::Kind::kArray) return false;
+  for (const Json& entry : tools->items) {
+    if (server.tools.size() == limits::kImportedToolsMax) {
+      server.notes.push_back("more than " + std::to_string(limits::kImportedToolsMax) +
+                             " tools; the others are left out");
+      return true;
+    }
+    if (entry.kind != Json::Kind::kObject || TextAt(entry, "name").empty()) {
+      server.notes.emplace_back("a tool without a name is left out");
+      continue;
+    }
+    McpToolInfo tool = ReadTool(entry);
+    const bool is_known = std::any_of(server.tools.begin(), server.tools.end(),
+                                      [&](const auto& other) { return other.name == tool.name; });
+    if (is_known) {
+      server.notes.push_back("the server lists " + tool.name + " twice; the first one counts");
+    } else {
+      server.tools.push_back(std::move(tool));
+    }
+  }
+  return true;
+}
+
+const McpToolInfo* FindMcpUndo(const McpServerInfo& server, std::string_view name) {
+  const std::vector<std::string> words = WordsOf(name);
+  for (const Opposite& pair : kOpposites) {
+    const auto verb = std::find(words.begin(), words.end(), pair.verb);
+    if (verb == words.end()) continue;
+    std::vector<std::string> opposite = words;
+    opposite[static_cast<std::size_t>(verb - words.begin())] = pair.opposite;
+    if (const McpToolInfo* found = FindByWords(server, opposite)) return found;
+  }
+  return nullptr;
+}
+
+}  // namespace recourse
