@@ -240,10 +240,11 @@ TEST_F(ApprovalTest, AnEditedCallIsSentInsteadAndAnswersItsOriginal) {
 TEST_F(ApprovalTest, AnEditKeepsTheKindOfItsBody) {
   Call(Pay());
   const Event event = Claims().at(0).event;
-  EXPECT_EQ(ObjectionToEdit(event, R"({"order":"o1"})"), "");
-  EXPECT_THAT(ObjectionToEdit(event, "{"), HasSubstr("cannot be read"));
-  EXPECT_THAT(ObjectionToEdit(event, R"({"a":1,"a":2})"), HasSubstr("cannot be read"));
-  EXPECT_THAT(ObjectionToEdit(event, ""), HasSubstr("same kind"));
+  EXPECT_EQ(ObjectionToEdit(event, R"({"order":"o1"})", *world.policy), "");
+  EXPECT_THAT(ObjectionToEdit(event, "{", *world.policy), HasSubstr("cannot be read"));
+  EXPECT_THAT(ObjectionToEdit(event, R"({"a":1,"a":2})", *world.policy),
+              HasSubstr("cannot be read"));
+  EXPECT_THAT(ObjectionToEdit(event, "", *world.policy), HasSubstr("same kind"));
 }
 
 TEST_F(ApprovalTest, AnotherPolicyVoidsWhatWaits) {
