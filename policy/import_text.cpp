@@ -53,7 +53,7 @@ std::string UniqueName(std::string name, std::set<std::string>& taken) {
   return name;
 }
 
-bool LooksLikeId(std::string_view name) {
+bool LooksLikeIdName(std::string_view name) {
   static constexpr std::array<std::string_view, 9> kWhole{
       "id", "key", "uuid", "guid", "reference", "ref", "sku", "email", "number"};
   static constexpr std::array<std::string_view, 10> kEnds{

@@ -21,7 +21,7 @@ std::string LegalName(std::string_view text, std::size_t most);
 std::string UniqueName(std::string name, std::set<std::string>& taken);
 
 // Whether the name of an argument, a member or a parameter looks like that of an id.
-bool LooksLikeId(std::string_view name);
+bool LooksLikeIdName(std::string_view name);
 
 struct MadeTool {
   std::string name, text;  // text: empty when it was left out

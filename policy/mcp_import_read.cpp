@@ -42,7 +42,7 @@ void ReadArguments(const Json& schema, McpToolInfo& tool) {
     tool.has_arguments = true;
     const std::string type = TextAt(property, "type");
     const bool is_scalar = type == "string" || type == "integer" || type == "number";
-    if (is_scalar && LooksLikeId(name) && IsPointerName(name) && Has(tool.required, name)) {
+    if (is_scalar && LooksLikeIdName(name) && IsPointerName(name) && Has(tool.required, name)) {
       tool.ids.push_back(name);
     } else if (type == "string" && property.Find("enum") == nullptr &&
                property.Find("const") == nullptr && property.Find("format") == nullptr) {

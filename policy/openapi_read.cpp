@@ -216,7 +216,7 @@ class ApiReader {
       const bool is_object = property->Find("properties") != nullptr;
       if (is_object) {
         CollectIds(property, place, depth + 1);
-      } else if (LooksLikeId(name.text) && Text(property->Find("type")) != "array") {
+      } else if (LooksLikeIdName(name.text) && Text(property->Find("type")) != "array") {
         auto& ids = operation_->body_ids;
         if (std::ranges::find(ids, place) == ids.end()) ids.push_back(place);
       }
@@ -232,7 +232,7 @@ class ApiReader {
       CollectNames(SchemaOf(answer), names, 0);
       if (names.contains("id")) return;
       for (const std::string& name : names) {
-        if (!LooksLikeId(name)) continue;
+        if (!LooksLikeIdName(name)) continue;
         operation_->answer_ref = "answer.body#/" + PointerToken(name);
         return;
       }

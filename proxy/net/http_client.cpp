@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -38,11 +37,12 @@ class Wire {
 
   // The error is a line for people.
   std::expected<void, std::string> Connect();
-  bool HasTime() const { return place_.total <= Millis{0} || clock_.Now() < begun_ + place_.total; }
 
   template <class Buffers>
   std::size_t read_some(const Buffers& buffers, boost::system::error_code& ec) {
-    if (tls_ == nullptr) return socket_.read_some(buffers, ec);
+    if (tls_ == nullptr) {
+      return Plain(POLLIN, [&](auto& error) { return socket_.read_some(buffers, error); }, ec);
+    }
     for (const asio::mutable_buffer buffer : beast::buffers_range_ref(buffers)) {
       if (buffer.size() == 0) continue;
       return Step([&] { return tls_->Read(static_cast<char*>(buffer.data()), buffer.size()); }, ec);
@@ -51,7 +51,9 @@ class Wire {
   }
   template <class Buffers>
   std::size_t write_some(const Buffers& buffers, boost::system::error_code& ec) {
-    if (tls_ == nullptr) return socket_.write_some(buffers, ec);
+    if (tls_ == nullptr) {
+      return Plain(POLLOUT, [&](auto& error) { return socket_.write_some(buffers, error); }, ec);
+    }
     for (const asio::const_buffer buffer : beast::buffers_range_ref(buffers)) {
       if (buffer.size() == 0) continue;
       const iovec part{const_cast<void*>(buffer.data()), buffer.size()};
@@ -67,6 +69,18 @@ class Wire {
 
  private:
   std::expected<void, std::string> Secure();
+  void ConnectTo(const tcp::endpoint& endpoint, boost::system::error_code& ec);
+  // Asio itself would wait for a socket forever, whatever SO_RCVTIMEO says; so none ever blocks.
+  template <class One>
+  std::size_t Plain(short events, One one, boost::system::error_code& ec) {
+    for (;;) {
+      const std::size_t size = one(ec);
+      if (ec != asio::error::would_block && ec != asio::error::try_again) return size;
+      if (Wait(events)) continue;
+      ec = asio::error::timed_out;
+      return 0;
+    }
+  }
   template <class One>
   std::size_t Step(One one, boost::system::error_code& ec) {
     for (;;) {
@@ -103,15 +117,7 @@ std::expected<void, std::string> Wire::Connect() {
   const auto endpoints = resolver.resolve(place_.host, place_.port, ec);
   if (ec) return std::unexpected("cannot resolve " + place_.host + ": " + ec.message());
   for (const auto& endpoint : endpoints) {
-    boost::system::error_code ignored;
-    socket_.close(ignored);
-    socket_.open(endpoint.endpoint().protocol(), ec);
-    if (ec) continue;
-    // Bounds the connect as well.
-    const timeval limit{timeout_s_, 0};
-    ::setsockopt(socket_.native_handle(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    ::setsockopt(socket_.native_handle(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-    socket_.connect(endpoint.endpoint(), ec);
+    ConnectTo(endpoint.endpoint(), ec);
     if (!ec) break;
   }
   if (ec) {
@@ -121,9 +127,28 @@ std::expected<void, std::string> Wire::Connect() {
   return place_.tls == nullptr ? std::expected<void, std::string>() : Secure();
 }
 
+void Wire::ConnectTo(const tcp::endpoint& endpoint, boost::system::error_code& ec) {
+  socket_.close(ec);
+  socket_.open(endpoint.protocol(), ec);
+  if (!ec) socket_.non_blocking(true, ec);
+  if (ec) return;
+  if (::connect(socket_.native_handle(), endpoint.data(),
+                static_cast<socklen_t>(endpoint.size())) == 0) {
+    return;
+  }
+  int error = errno;
+  if (error == EINPROGRESS) {
+    socklen_t size = sizeof error;
+    error = ETIMEDOUT;
+    if (Wait(POLLOUT)) {
+      ::getsockopt(socket_.native_handle(), SOL_SOCKET, SO_ERROR, &error, &size);
+    }
+  }
+  ec.assign(error, boost::system::system_category());
+}
+
 std::expected<void, std::string> Wire::Secure() {
   boost::system::error_code ec;
-  socket_.native_non_blocking(true, ec);
   // No session is ever resumed by one who connects once.
   tls_ = place_.tls->NewStream(socket_.native_handle(), WallTime());
   if (ec || tls_ == nullptr) return std::unexpected("OpenSSL cannot make a TLS connection");
@@ -163,9 +188,7 @@ bool WriteAll(int file, const char* data, std::size_t size) {
   return true;
 }
 
-std::string NoAnswer(const HttpPlace& place, boost::system::error_code ec) {
-  // What a plain socket says when its step took too long.
-  if (ec == asio::error::try_again) ec = asio::error::timed_out;
+std::string NoAnswer(const HttpPlace& place, const boost::system::error_code& ec) {
   return "no answer from " + place.host + ":" + place.port + ": " + ec.message();
 }
 
@@ -208,7 +231,6 @@ std::expected<HttpResponse, std::string> FetchUntil(
   }
   std::vector<char> piece(kPieceBytes);
   while (!parser.is_done() && !is_enough(response)) {
-    if (!wire.HasTime()) return std::unexpected(NoAnswer(place, asio::error::timed_out));
     parser.get().body().data = piece.data();
     parser.get().body().size = piece.size();
     http::read_some(wire, buffer, parser, ec);

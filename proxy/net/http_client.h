@@ -18,8 +18,7 @@ struct HttpPlace {
   std::string host, port;
   std::shared_ptr<TlsClient> tls = nullptr;                 // null: plain
   std::uint64_t body_bytes_max = std::uint64_t{256} << 20;  // of an answer held in memory
-  // Of all waiting together, besides connecting; without TLS for FetchUntil alone. Zero: no bound.
-  Millis total{0};
+  Millis total{0};  // of all waiting together, besides looking the name up; zero: no bound
 };
 
 // Sends one request and waits at most `timeout_s` for each step. The error is one line for people.

@@ -103,12 +103,14 @@ class Conversation {
   }
 
   void Learn(const Json& result, std::string protocol) {
-    const auto text = [&](std::string_view pointer) {
-      const Json* const value = AtPointer(result, pointer);
+    const Json* info = AtPointer(result, "/serverInfo");
+    if (info == nullptr) info = AtPointer(result, "/_meta/io.modelcontextprotocol~1serverInfo");
+    const auto text = [info](std::string_view pointer) {
+      const Json* const value = info == nullptr ? nullptr : AtPointer(*info, pointer);
       return value == nullptr ? std::string() : value->text;
     };
-    server_.name = text("/serverInfo/name");
-    server_.version = text("/serverInfo/version");
+    server_.name = text("/name");
+    server_.version = text("/version");
     server_.protocol = std::move(protocol);
   }
 

@@ -91,7 +91,7 @@ TEST(McpImportTest, NamesThatAPolicyCannotHaveAreLeftOutAndSaid) {
                R"({"description":"none"},7)");
   EXPECT_THAT(text, HasSubstr("# CHECK: left out: a b: the name of an MCP tool has letters"));
   EXPECT_THAT(text, HasSubstr("# CHECK: left out: star*: a name has no star"));
-  EXPECT_THAT(text, HasSubstr("# CHECK: left out: x\"  : {: the name of an MCP tool"));
+  EXPECT_THAT(text, HasSubstr("# CHECK: left out: x\" : {: the name of an MCP tool"));
   EXPECT_THAT(text, HasSubstr("  files_read:\n    match: \"tools/call The_Shop files/read\""));
   EXPECT_THAT(text, HasSubstr("  files_read_2:\n    match: \"tools/call The_Shop files_read\""));
   EXPECT_THAT(text, HasSubstr("  op_unlisted:\n"));

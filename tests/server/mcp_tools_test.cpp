@@ -61,7 +61,7 @@ std::string FieldOf(const HttpRequest& request, std::string_view name) {
 TEST(McpToolsTest, AModernServerIsAskedWithoutASession) {
   Script script([](const std::string& method, const Json& message) {
     if (method == "server/discover") {
-      return Result(message, R"({"serverInfo":{"name":"shop","version":"1"}})");
+      return Result(message, R"({"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"shop"}}})");
     }
     return Result(message, R"({"tools":[{"name":"a"}]})");
   });
