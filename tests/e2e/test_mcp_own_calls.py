@@ -102,7 +102,7 @@ def test_a_step_is_undone_whatever_became_of_the_session(proxy, url, fixture, to
     client.send(rpc("ping"), headers={**flow, "Recourse-Flow": "cancel"})
     trace = flow["traceparent"].split("-")[1]
     wait_until(
-        lambda: "compensated" in [each["phase"] for each in proxy.events(trace=trace)],
+        lambda: "COMPENSATED" in [each["phase"] for each in proxy.events(trace=trace)],
         "the undo",
     )
     assert fixture.executions("cancel_order") == [{"id": order}]
