@@ -41,7 +41,7 @@ class AgentStream final : public InterimSink {
   const Clock& clock_;
   const Wire wire_;
   std::string queue_;
-  std::string held_back_;  // events without a message that came before the first with one
+  std::string held_back_;          // events without a message that came before the first with one
   Promise<bool>* idle_ = nullptr;  // who waits for the end of the draining
   std::size_t bytes_ = 0;
   bool has_begun_ = false;

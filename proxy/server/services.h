@@ -86,7 +86,7 @@ struct Worker {
   IoThread& thread;
   ConnectionPool pool;
   FreshUpstream fresh;
-  McpUpstream upstream;  // over `fresh`
+  McpUpstream upstream;              // over `fresh`
   std::shared_ptr<PolicyView> view;  // of requests that begin now; replaced on this thread
   SpanIds span_ids;
   FilterChain chain;

@@ -270,17 +270,21 @@ Task<bool> Session::Route(std::string_view authority, std::string_view path,
   }
   is_observing_ = policy.mode == Mode::kObserve;
   if (is_observing_) co_return co_await ServeObserved(*backend, path, query);
-  record_.backend = backend;
-  if (backend->is_mcp) {
-    const McpPath where = McpPathOf(*backend, path);
-    if (where == McpPath::kExact) co_return co_await ServeMcp(*backend, query);
+  co_return co_await RouteTo(*backend, path, query);
+}
+
+Task<bool> Session::RouteTo(const Backend& backend, std::string_view path, std::string_view query) {
+  record_.backend = &backend;
+  if (backend.is_mcp) {
+    const McpPath where = McpPathOf(backend, path);
+    if (where == McpPath::kExact) co_return co_await ServeMcp(backend, query);
     if (where == McpPath::kAmbiguous) {
       co_return co_await Refuse(ErrorCode::kAmbiguousPath,
-                                "this path may be taken for the endpoint " + backend->mcp_path +
+                                "this path may be taken for the endpoint " + backend.mcp_path +
                                     ", which has to be written as it is");
     }
   }
-  auto match = policy.routes->Match(*backend, head_.method, path, scratch_);
+  auto match = view_->policy->routes->Match(backend, head_.method, path, scratch_);
   if (!match) {
     co_return co_await Refuse(match.error().code(), std::string(match.error().detail()));
   }
@@ -308,7 +312,7 @@ Task<bool> Session::Route(std::string_view authority, std::string_view path,
                               "no tool of the policy matches this call, and "
                               "unlisted calls are denied");
   }
-  if (!listed) worker_.unlisted.Count(*backend, match->effect, head_.method, path);
+  if (!listed) worker_.unlisted.Count(backend, match->effect, head_.method, path);
   if (match->effect == Effect::kRead) {
     record_.effect = "read";
     if (HasUnexpectedBody(head_)) {

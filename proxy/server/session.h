@@ -102,6 +102,7 @@ class Session final : IdleConnection {
   Task<bool> TunnelRedirected(std::string_view authority);
 
   Task<bool> Route(std::string_view authority, std::string_view path, std::string_view query);
+  Task<bool> RouteTo(const Backend& backend, std::string_view path, std::string_view query);
 
   // The read lane. True: the connection may serve another request.
   Task<bool> RelayRead(const RouteMatch& match, std::string_view query, McpRead* mcp = nullptr);

@@ -1,4 +1,5 @@
-"""MCP calls that wait for a human: what clients of both eras are told, and that a tool runs once."""
+"""MCP calls that wait for a human: what clients of both eras are told, and that a tool runs
+once."""
 
 import re
 import threading

@@ -25,7 +25,7 @@ version: 1
 backends:
   tools: {{ url: "{fixture.endpoint}", hosts: [ 127.0.0.1 ], protocol: mcp, timeout: 600s,
            connect_timeout: 30s{backend} }}
-  loose: {{ url: "http://localhost:{fixture.port}/mcp", hosts: [ loose.test ], protocol: mcp, timeout: 600s,
-           connect_timeout: 30s, trust_annotations: true }}
+  loose: {{ url: "http://localhost:{fixture.port}/mcp", hosts: [ loose.test ], protocol: mcp,
+           timeout: 600s, connect_timeout: 30s, trust_annotations: true }}
 tools:
 {tools}{more}"""
