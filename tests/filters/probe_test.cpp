@@ -127,10 +127,10 @@ TEST(ProbeTest, ThePresentEffectGetsAnAnswerThatSaysWhereItComesFrom) {
   EXPECT_EQ(transition.undo->target, "/orders/o%221");
 
   uncertain.answer_kept = true;
-  uncertain.answer.status = 409;
+  uncertain.http_status = uncertain.answer.status = 409;
   EXPECT_EQ(PresentTransition(uncertain, "o1", tool).answer.status, 200)
       << "a refusal is not the answer of an effect that exists";
-  uncertain.answer.status = 202;
+  uncertain.http_status = uncertain.answer.status = 202;
   EXPECT_EQ(PresentTransition(uncertain, "o1", tool).answer.status, 202);
 }
 
