@@ -144,8 +144,8 @@ std::string LineOf(const Deed& deed, const std::vector<Expected>& calls) {
   return {};
 }
 
-Verdict Reckon(const std::vector<Expected>& calls, const Found& found, bool must_break) {
-  Verdict verdict;
+DrillVerdict Reckon(const std::vector<Expected>& calls, const Found& found, bool must_break) {
+  DrillVerdict verdict;
   if (!found.problem.empty()) verdict.broken.push_back(found.problem);
   if (found.problem.empty() && !found.is_verified) {
     verdict.broken.emplace_back("the ledger does not verify");

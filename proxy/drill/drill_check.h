@@ -31,7 +31,7 @@ struct Expected {
   bool has_undo = false;
 };
 
-struct Verdict {
+struct DrillVerdict {
   std::size_t effects = 0, undone = 0;  // effects that were, and those of them that were undone
   std::string phase;                    // of the flow
   std::string parked;                   // why it waits for a human; empty: it does not
@@ -42,6 +42,6 @@ struct Verdict {
 std::string LineOf(const Deed& deed, const std::vector<Expected>& calls);
 
 // `must_break`: the flow may not count as complete.
-Verdict Reckon(const std::vector<Expected>& calls, const Found& found, bool must_break);
+DrillVerdict Reckon(const std::vector<Expected>& calls, const Found& found, bool must_break);
 
 }  // namespace recourse

@@ -44,7 +44,7 @@ std::string WithoutNumbers(std::string reason) {
 
 // What a reader compares; rows of one commit that agree in it are one line.
 Line CellsOf(const DrillRow& row, std::vector<std::string>& reasons) {
-  const Verdict& verdict = row.result.verdict;
+  const DrillVerdict& verdict = row.result.verdict;
   std::string parked = "-";
   if (!verdict.parked.empty()) {
     const std::string reason = WithoutNumbers(verdict.parked);
@@ -165,7 +165,7 @@ std::string Summary(const DrillFindings& findings) {
 
 void AppendRowJson(std::string& out, const DrillFindings& findings, const DrillRow& row) {
   const DrillFlow& flow = findings.plan.flows[row.flow];
-  const Verdict& verdict = row.result.verdict;
+  const DrillVerdict& verdict = row.result.verdict;
   JsonObject json(out);
   json.Text("flow", flow.name);
   json.Text("scenario", flow.scenarios[row.scenario].what);

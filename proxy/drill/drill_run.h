@@ -11,7 +11,7 @@
 namespace recourse {
 
 struct RunResult {
-  Verdict verdict;
+  DrillVerdict verdict;
   std::vector<std::string> commits;  // of the first proxy: "payments.charge DISPATCHING"
   std::size_t struck = 0;            // kills that came; the others were not reached
   std::vector<std::string> story;    // what the backends did, for people

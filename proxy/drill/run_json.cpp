@@ -30,7 +30,7 @@ std::vector<std::string> TextsAt(const Json& json, std::string_view name) {
 }  // namespace
 
 std::string ToJson(const RunResult& result) {
-  const Verdict& verdict = result.verdict;
+  const DrillVerdict& verdict = result.verdict;
   std::string out;
   {
     JsonObject json(out);

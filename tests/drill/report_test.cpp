@@ -9,7 +9,7 @@ namespace {
 
 using Kill = DrillRow::Kill;
 
-DrillRow Row(Kill kill, std::size_t commit, Verdict verdict) {
+DrillRow Row(Kill kill, std::size_t commit, DrillVerdict verdict) {
   return {.kill = kill,
           .commit = commit,
           .at = commit == 0 ? "" : "order DISPATCHING",
@@ -27,12 +27,12 @@ DrillFindings Findings() {
   findings.plan.flows.push_back({.name = "shop", .tools = {"order"}, .scenarios = {}});
   findings.plan.flows[0].scenarios.push_back(
       {.what = "every step succeeds", .script = {}, .mishaps = {}});
-  const Verdict kept{.effects = 1, .phase = "COMMITTED", .parked = {}, .broken = {}};
+  const DrillVerdict kept{.effects = 1, .phase = "COMMITTED", .parked = {}, .broken = {}};
   const auto parked = [](const char* number) {
-    return Verdict{.effects = 1,
-                   .phase = "NEEDS_HUMAN",
-                   .parked = std::string("nobody knows order (operation ") + number + ")",
-                   .broken = {}};
+    return DrillVerdict{.effects = 1,
+                        .phase = "NEEDS_HUMAN",
+                        .parked = std::string("nobody knows order (operation ") + number + ")",
+                        .broken = {}};
   };
   findings.rows = {Row(Kill::kNone, 0, kept), Row(Kill::kBefore, 1, kept),
                    Row(Kill::kAfter, 1, parked("3")), Row(Kill::kTwice, 1, parked("5"))};
