@@ -186,6 +186,20 @@ def test_a_rejection_is_told_with_its_reason(client, fixture, proxy, token):
     assert fixture.executions("send_mail") == []
 
 
+def test_a_human_may_change_the_arguments_and_nothing_else(client, fixture, proxy, token):
+    client.call("send_mail", mail(token))
+    (waiting,) = proxy.waiting()
+    body = proxy.shown(waiting["operation"])["request"]["body"]
+    status, refusal = proxy.approve(waiting["operation"], body=body.replace("send_mail", "search"))
+    assert status == 422, refusal
+    edited = body.replace(mail(token)["to"], "boss@example.com")
+    assert proxy.approve(waiting["operation"], body=edited)[0] == 200
+    fixture.wait_for("executions", "send_mail")
+    again = client.call("send_mail", mail(token), number=2)
+    assert again.final()["id"] == 2 and again.text() == "mail 1 to boss@example.com is sent"
+    assert fixture.executions("send_mail") == [{**mail(token), "to": "boss@example.com"}]
+
+
 def test_silence_means_no(client, fixture, proxy):
     told = client.call("status_tool", {"status": 200})
     assert told.text().startswith("Not approved and sent in time."), told.text()

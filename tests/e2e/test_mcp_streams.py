@@ -139,6 +139,24 @@ def test_what_the_server_tells_unasked_is_heard(url, fixture):
     fixture.wait_for("requests", "initialize")
 
 
+def test_who_listens_may_hear_nothing_for_longer_than_a_stream_may_be_silent(
+    fixture, tmp_path, token
+):
+    fixture.set(events=False)
+    policy = calls_policy(fixture)
+    with Recourse(tmp_path, policy, ["--stream-timeout", "1s"]) as recourse:
+        client = Legacy(f"http://127.0.0.1:{recourse.port}/mcp", headers=TRUSTED)
+        client.send(rpc("tools/list"))
+        with client.listen() as listening:
+            fixture.wait_for("streams")
+            # A read that began later is cut for its silence.
+            with client.open(report(token, number=4)) as silent:
+                error = silent.message()
+                assert error["id"] == 4 and "ended before it was complete" in str(error["error"])
+            fixture.define("search", description="another")
+            assert listening.message()["method"] == "notifications/tools/list_changed"
+
+
 @pytest.mark.parametrize("how", ["fin", "rst", "end"])
 @pytest.mark.parametrize("half", [False, True])
 def test_the_stream_of_a_read_never_ends_without_an_answer(client, fixture, token, how, half):
