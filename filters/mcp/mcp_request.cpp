@@ -244,7 +244,31 @@ class MessageReader {
   McpRequest request_;
 };
 
-std::unexpected<McpRefusal> RefuseBatch(std::string why) {
+// What the fields say of the body may not let a server read other text in it than is read here:
+// some decode UTF-7, in which plain letters are quotes and braces. nullptr: nothing does.
+const char* OtherReading(const Headers& headers) {
+  const auto codings = FieldsOf(headers, "Content-Encoding");
+  const auto is_coded = [](std::string_view coding) {
+    return !coding.empty() && !EqualsIgnoreCase(coding, "identity");
+  };
+  if (std::ranges::any_of(codings, is_coded)) {
+    return "the body of an MCP message is not encoded: send it without Content-Encoding";
+  }
+  const auto types = FieldsOf(headers, "Content-Type");
+  if (types.size() > 1) return "Content-Type is there twice";
+  if (types.empty()) return nullptr;
+  constexpr std::string_view kCharset = "charset";
+  const std::string type = ToLower(types.front());
+  const std::size_t at = type.find(kCharset);
+  if (at == std::string::npos) return nullptr;
+  const std::string_view said = std::string_view(type).substr(at + kCharset.size());
+  static constexpr std::array<std::string_view, 4> kUtf8{"=utf-8", "=utf8", "=\"utf-8\"",
+                                                         "=\"utf8\""};
+  if (std::ranges::find(kUtf8, said) != kUtf8.end()) return nullptr;
+  return "the body of an MCP message is UTF-8: send Content-Type: application/json";
+}
+
+std::unexpected<McpRefusal> RefuseWhole(std::string why) {
   return std::unexpected(McpRefusal{400, kInvalidRequest, std::move(why)});
 }
 
@@ -252,6 +276,7 @@ std::unexpected<McpRefusal> RefuseBatch(std::string why) {
 
 std::expected<std::vector<McpRequest>, McpRefusal> ReadMcpRequest(const Headers& headers,
                                                                   std::string_view body) {
+  if (const char* const why = OtherReading(headers)) return RefuseWhole(why);
   const auto json = ParseJson(body);
   if (!json) {
     const bool is_twice = json.error().detail().find("duplicate") != std::string_view::npos;
@@ -267,14 +292,14 @@ std::expected<std::vector<McpRequest>, McpRefusal> ReadMcpRequest(const Headers&
     return requests;
   }
   if (json->items.empty() || json->items.size() > limits::kMcpBatchMax) {
-    return RefuseBatch(fmt::format("a batch has 1 to {} messages", limits::kMcpBatchMax));
+    return RefuseWhole(fmt::format("a batch has 1 to {} messages", limits::kMcpBatchMax));
   }
   for (std::size_t i = 0; i < json->items.size(); ++i) {
     auto request = MessageReader(headers, body, json->items[i], "/" + std::to_string(i)).Read();
     if (!request) return std::unexpected(std::move(request.error()));
-    if (request->era == McpEra::kModern) return RefuseBatch("this protocol has no batches");
+    if (request->era == McpEra::kModern) return RefuseWhole("this protocol has no batches");
     if (request->kind == Kind::kToolCall || request->kind == Kind::kWrite) {
-      return RefuseBatch("a batch must not hold a " + request->method + ": send it alone");
+      return RefuseWhole("a batch must not hold a " + request->method + ": send it alone");
     }
     requests.push_back(std::move(*request));
   }

@@ -46,7 +46,8 @@ struct McpRefusal {
   std::string id = "null";  // as it came, when it could be read
 };
 
-// More than one: a batch. Refused: what is not JSON in one reading (-32700, or -32600 for a member
+// More than one: a batch. Refused: a Content-Encoding, another charset than UTF-8, two Content-Type
+// fields (-32600), what is not JSON in one reading (-32700, or -32600 for a member
 // that is there twice, also in another case: many decoders take either), no JSON-RPC 2.0, an id
 // that is neither text nor number, no id although it is no notification, no or an empty tool name,
 // arguments that are no object, an empty batch, one of more than kMcpBatchMax messages, or a

@@ -119,6 +119,25 @@ def test_what_has_two_readings_goes_nowhere(url, fixture, body):
     assert fixture.requests("tools/call") == []
 
 
+# Decoded as UTF-7, the query ends there and the tool has another name: Express would call that.
+SHIFTED = "x+ACIAfQAsACIAbgBhAG0AZQAiADoAIgBjAHIAZQBhAHQAZQBfAG8AcgBkAGUAcg-"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"Content-Type": "application/json; charset=utf-7"}, {"Content-Encoding": "br"}],
+    ids=["charset", "coding"],
+)
+def test_no_field_gives_the_body_another_reading(url, fixture, fields):
+    client = Legacy(url)
+    body = json.dumps(call("search", {"query": SHIFTED}))
+    plain = exchange(url, "POST", body, client.fields(None))
+    assert plain.status == 200, plain.body
+    answer = exchange(url, "POST", body, {**client.fields(None), **fields})
+    assert answer.status == 400 and answer.final()["error"]["code"] == -32600, answer.body
+    assert len(fixture.requests("tools/call")) == 1
+
+
 def test_other_doors_to_the_same_server_are_shut(url, proxy, fixture):
     base = f"http://127.0.0.1:{proxy.port}"
     body = json.dumps(call("create_order", {"item": "tea"}))

@@ -104,6 +104,28 @@ TEST(McpRequestTest, WhatHasTwoReadingsIsRefused) {
   }
 }
 
+TEST(McpRequestTest, FieldsMayNotGiveTheBodyAnotherReading) {
+  const auto code = [](Headers headers) { return CodeOf(headers, ModernCall()); };
+  for (const char* const type :
+       {"application/json", "application/json; charset=utf-8", "Application/JSON;Charset=\"UTF-8\"",
+        "application/json; charset=utf8", "text/plain"}) {
+    EXPECT_EQ(code({{"content-type", type}}), 0) << type;
+  }
+  EXPECT_EQ(code({{"Content-Encoding", "Identity"}}), 0);
+  for (const char* const type :
+       {"application/json; charset=utf-7", "application/json; charset=\"UTF-7\"",
+        "application/json; charset=utf-8; charset=utf-7", "application/json; charset*=utf-7''x",
+        "application/json; charset = utf-7", "application/json; charset=utf-16le"}) {
+    EXPECT_EQ(code({{"Content-Type", type}}), -32600) << type;
+  }
+  EXPECT_EQ(code({{"Content-Type", "application/json"}, {"content-type", "application/json"}}),
+            -32600);
+  for (const char* const coding : {"br", "gzip", "identity, br"}) {
+    EXPECT_EQ(code({{"Content-Encoding", coding}}), -32600) << coding;
+  }
+  EXPECT_EQ(code({{"Content-Encoding", "identity"}, {"Content-Encoding", "br"}}), -32600);
+}
+
 TEST(McpRequestTest, WhatIsNoMessageIsRefused) {
   for (const char* body : {"", "{", "nonsense", "{\"a\":\"\\ud800\"}", "\xef\xbb\xbf{}"}) {
     EXPECT_EQ(CodeOf(kLegacy, body), -32700) << body;
