@@ -1,6 +1,7 @@
 """Unchanged MCP clients against real servers, direct and through Recourse: they work, and what
 policy does not intervene in is the same on both ways, byte for byte."""
 
+import json
 import signal
 
 import pytest
@@ -201,8 +202,9 @@ def test_the_official_server_is_the_same_through_recourse(everything, tmp_path, 
     assert direct == through
 
 
-# What a hop owns, and what tells two hops apart.
-OF_A_HOP = {"connection", "keep-alive", "transfer-encoding", "via", "host"}
+# What a hop owns, and what tells two hops apart. Recourse reads the answers, so it asks for none
+# that is compressed.
+OF_A_HOP = {"connection", "keep-alive", "transfer-encoding", "via", "host", "accept-encoding"}
 
 
 def arrived(fixture):
@@ -237,15 +239,10 @@ def told(answer):
 
 
 ODD = {
-    "unknown method": rpc("no/such"),
     "unknown tool": call("no_such"),
     "string id": call("search", {"query": "a"}, number="one"),
-    "array": [call("search", {"query": "a"}, number=1), call("search", {"query": "b"}, number=2)],
     "notification": {"jsonrpc": "2.0", "method": "notifications/cancelled",
                      "params": {"requestId": 99}},
-    "no JSON-RPC": {"hello": "there"},
-    "cut": call("cut_write", {"how": "end"}),
-    "cut in the middle": call("cut_write", {"how": "fin", "half": True}),
     "cut after an event id": call("cut_write", {"how": "fin", "event_id": True}),
 }  # fmt: skip
 
@@ -262,6 +259,41 @@ def test_odd_messages_and_broken_answers_pass_as_they_are(fixture, passing, era,
         fixture.reset()
         ways.append(told(era(f"http://127.0.0.1:{port}/mcp").send(ODD[name])))
     assert ways[0] == ways[1]
+
+
+@pytest.mark.parametrize("era", [Legacy, Modern])
+def test_a_method_that_nobody_knows_is_logged_as_a_write_and_answered_the_same(
+    fixture, passing, era
+):
+    direct, through = (era(f"http://127.0.0.1:{port}/mcp").send(rpc("no/such"))
+                       for port in (fixture.port, passing.port))  # fmt: skip
+    assert direct.status == through.status and direct.final() == through.final()
+    assert "recourse-event" in through.headers
+
+
+# What is no message, and what holds calls of which some could be writes.
+REFUSED = {
+    "no JSON-RPC": {"hello": "there"},
+    "array": [call("search", {"query": "a"}, number=1), call("search", {"query": "b"}, number=2)],
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_judged_is_refused(fixture, passing, name):
+    refused = Legacy(f"http://127.0.0.1:{passing.port}/mcp").send(REFUSED[name])
+    assert refused.status == 400 and refused.final()["error"]["code"] == -32600, refused.body
+    assert fixture.counts()["tools"] == {}
+
+
+@pytest.mark.parametrize("cut", [{"how": "end"}, {"how": "fin", "half": True}], ids=["end", "half"])
+@pytest.mark.parametrize("era", [Legacy, Modern])
+def test_an_answer_that_was_cut_is_ended_with_an_error(fixture, passing, era, cut):
+    direct, through = (era(f"http://127.0.0.1:{port}/mcp").call("cut_write", cut, number="one")
+                       for port in (fixture.port, passing.port))  # fmt: skip
+    assert through.body.startswith(direct.body) and not through.cut
+    error = json.loads(sse_events(through.body)[-1].data)
+    assert error["id"] == "one" and "ended before it was complete" in error["error"]["message"]
+    assert len(fixture.executions("cut_write")) == 2
 
 
 @pytest.mark.parametrize("era", [Legacy, Modern])

@@ -10,13 +10,12 @@ from support.recourse import WAIT_MAX
 
 POLICY = """\
 version: 1
+unlisted: {{ reads: pass, writes: pass }}
 backends:
-  tools: {{ url: "{url}", hosts: [ 127.0.0.1 ], protocol: mcp, timeout: {timeout},
+  tools: {{ url: "{url}/mcp", hosts: [ 127.0.0.1 ], protocol: mcp, timeout: {timeout},
            connect_timeout: 30s }}
 tools:
-  mcp.post: {{ match: POST tools /mcp, effect: read }}
-  mcp.get: {{ match: GET tools /mcp, effect: read }}
-  mcp.delete: {{ match: DELETE tools /mcp, effect: read }}
+  all: {{ match: "tools/call tools *", effect: read }}
 """
 
 
