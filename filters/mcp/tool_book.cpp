@@ -29,6 +29,8 @@ std::vector<std::string> ToolBook::Learn(std::string_view backend, std::string_v
     if (tool.kind != Json::Kind::kObject) continue;
     const Json* const name = tool.Find("name");
     if (name == nullptr || name->kind != Json::Kind::kString) continue;
+    // Nobody can call it.
+    if (name->text.size() > limits::kMcpCalledNameBytesMax) continue;
     const auto found = page.find(name->text);
     if (found == page.end() && page.size() >= limits::kMcpBookToolsMax) continue;
     Entry entry{Sha256(CanonicalJson(tool, {"/_meta"})), FactsIn(tool)};

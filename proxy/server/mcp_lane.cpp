@@ -37,10 +37,13 @@ std::string NameOfCall(std::string_view caller, const Backend& backend, const He
 
 bool Cancels(const McpRequest& request) { return request.method == kCancel; }
 
-// The call that a cancellation is about; null: it names none.
+// The call that a cancellation is about, also one that is a batch by itself; null: it names none.
 Json CanceledCall(std::string_view body) {
   const auto message = ParseJson(body);
-  const Json* const id = message ? AtPointer(*message, "/params/requestId") : nullptr;
+  if (!message) return Json();
+  const bool is_batch = message->kind == Json::Kind::kArray;
+  const Json* const id =
+      AtPointer(*message, is_batch ? "/0/params/requestId" : "/params/requestId");
   return id == nullptr ? Json() : *id;
 }
 

@@ -2,6 +2,7 @@
 
 #include "filters/mcp/relay_tap.h"
 #include "filters/mcp/tool_book.h"
+#include "proxy/base/mcp_limits.h"
 
 namespace recourse {
 namespace {
@@ -123,6 +124,14 @@ TEST(ToolBook, KnowsWhatWasListedToThatCaller) {
   EXPECT_FALSE(book.Find("b", "c", "x"));
   EXPECT_FALSE(book.Find("b", "d", "r"));
   EXPECT_FALSE(book.Find("c", "c", "r"));
+}
+
+TEST(ToolBook, ANameThatNobodyMayCallTakesNoRoom) {
+  ToolBook book;
+  const std::string name(limits::kMcpCalledNameBytesMax + 1, 'n');
+  (void)book.Learn("b", "c", List(R"([{"name":")" + name + R"("},{"name":"p"}])"));
+  EXPECT_FALSE(book.Find("b", "c", name));
+  EXPECT_TRUE(book.Find("b", "c", "p"));
 }
 
 TEST(ToolBook, PagesAddUp) {
