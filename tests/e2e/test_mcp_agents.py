@@ -44,7 +44,8 @@ PATIENT = {"timeout": int(2000 * WAIT_MAX)}
 # They send a call again by themselves as long as they are told that it needs input.
 RETURNING = ("sdk v2 modern", "ai", "openai agents")
 COME_BACK = "repeat exactly the same call"
-REPEATS_MAX = 20
+ROUNDS = 9
+REPEATS_MAX = 100
 
 
 @pytest.fixture(scope="module")
@@ -95,9 +96,28 @@ def ran(running, token):
     return Ran(running, token)
 
 
-def waiting(proxy, tool):
-    """The one call of a tool that waits for a human, once it does."""
-    return wait_until(lambda: [each for each in proxy.waiting() if each["tool"] == tool])[0]
+def answered(agent, step):
+    outcome = agent.outcome(step)
+    assert "error" not in outcome, outcome
+    return outcome["value"]
+
+
+def told_to_wait(proxy):
+    """Of each call that waited for a human its event, as often as an agent was told so."""
+    lines = proxy.await_log(lambda line: line.get("error") == "approval-pending", count=0)
+    return [line["event_id"] for line in lines]
+
+
+def left_waiting(agent, kind, proxy, call):
+    """(step, operation) of a call that waits for a human, once the hold of its first request has
+    ended: from then on agents come back, by themselves or because they were told to."""
+    known = set(told_to_wait(proxy))
+    step = agent.start("call", **call)
+    wait_until(lambda: set(told_to_wait(proxy)) - known)
+    (operation,) = [each["operation"] for each in proxy.waiting()]
+    if kind not in RETURNING:
+        assert COME_BACK in answered(agent, step)["text"]
+    return step, operation
 
 
 # What LangGraph's ToolNode puts around the words of a tool that failed.
@@ -114,15 +134,18 @@ def text_of(agent, tool, arguments):
     return unframed(agent.call(tool, arguments)["text"])
 
 
-def persisted(agent, step, tool, arguments):
-    """The text of a step's answer, of an agent that does what it is told: comes back."""
-    outcome = agent.outcome(step)
+def persisted(agent, kind, proxy, step, call):
+    """The text of a step's answer, of an agent that does what it is told: comes back. A client
+    that comes back by itself has done so for all its rounds before it is told."""
+    text = answered(agent, step)["text"]
     for _ in range(REPEATS_MAX):
-        assert "error" not in outcome, outcome
-        if COME_BACK not in outcome["value"]["text"]:
+        if COME_BACK not in text:
             break
-        outcome = agent.tell("call", tool=tool, arguments=arguments)
-    return unframed(outcome["value"]["text"])
+        if kind in RETURNING:
+            told = told_to_wait(proxy)
+            assert told.count(told[-1]) >= ROUNDS, told
+        text = agent.call(**call)["text"]
+    return unframed(text)
 
 
 # --- the cells -----------------------------------------------------------------------------------
@@ -145,8 +168,7 @@ def test_the_repeat_of_a_running_write_joins_it(
         wait_until(lambda: "\nrecourse_writes_in_flight 2\n" in proxy.probe("/metrics")[1])
         running.open(token)
         for client, step in ((agent, first), (other, second)):
-            outcome = client.outcome(step)
-            assert "error" not in outcome and outcome["value"]["text"] == "1 chunks", outcome
+            assert answered(client, step)["text"] == "1 chunks"
     assert ran("stream_report") == 1
 
 
@@ -181,26 +203,23 @@ def test_a_cut_stream_with_event_ids_is_taken_up_where_there_are_sessions(
 
 def test_what_a_human_approves_runs_once(agent, kind, proxy, running, ran, token):
     mail = {"to": token, "subject": "s", "body": "b"}
-    step = agent.start("call", tool="send_mail", arguments=mail)
-    operation = waiting(proxy, "mail.send")["operation"]
-    if kind not in RETURNING:
-        assert COME_BACK in agent.outcome(step)["value"]["text"]
+    call = {"tool": "send_mail", "arguments": mail}
+    step, operation = left_waiting(agent, kind, proxy, call)
     assert ran("send_mail") == 0
     assert proxy.approve(operation)[0] == 200
     wait_until(lambda: ran("send_mail"))
-    assert re.fullmatch(rf"mail \d+ to {token} is sent", persisted(agent, step, "send_mail", mail))
-    assert re.fullmatch(rf"mail \d+ to {token} is sent", text_of(agent, "send_mail", mail))
+    sent = persisted(agent, kind, proxy, step, call)
+    assert re.fullmatch(rf"mail \d+ to {token} is sent", sent)
+    assert text_of(agent, "send_mail", mail) == sent
     assert ran("send_mail") == 1
 
 
 def test_what_a_human_rejects_never_runs(agent, kind, proxy, ran, token):
     refund = {"gate": token}
-    step = agent.start("call", tool="slow_write", arguments=refund)
-    operation = waiting(proxy, "refund")["operation"]
-    if kind not in RETURNING:
-        assert COME_BACK in agent.outcome(step)["value"]["text"]
+    call = {"tool": "slow_write", "arguments": refund}
+    step, operation = left_waiting(agent, kind, proxy, call)
     assert proxy.reject(operation, reason="wrong person")[0] == 200
-    text = persisted(agent, step, "slow_write", refund)
+    text = persisted(agent, kind, proxy, step, call)
     assert text.startswith("Rejected by a human.") and "wrong person" in text, text
     assert "Do not repeat it" in text, text
     assert text_of(agent, "slow_write", refund).startswith("Rejected by a human.")
