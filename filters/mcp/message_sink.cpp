@@ -59,7 +59,8 @@ Task<bool> MessageSink::Take(const HttpResponse& head, std::string_view piece) {
     interim_bytes_ += event->raw.size();
     const bool fits = ++interim_messages_ <= limits::kMcpInterimMessagesMax &&
                       interim_bytes_ <= limits::kMcpInterimBytesMax;
-    if (interim_ != nullptr && fits) co_await interim_->Pass(event->raw);
+    // Unreadable here, it may still be the answer to others, which is not known to have come.
+    if (interim_ != nullptr && fits && is_readable_) co_await interim_->Pass(event->raw);
   }
   is_over_cap_ = events_->overflowed();
   co_return !is_over_cap_;
@@ -68,6 +69,7 @@ Task<bool> MessageSink::Take(const HttpResponse& head, std::string_view piece) {
 bool MessageSink::IsAnswerEvent(const SseEvent& event) {
   if (!event.id.empty()) last_event_id_ = event.id;
   if (event.retry) retry_ = event.retry;
+  is_readable_ = true;
   return !event.data.empty() && IsAnswer(event.data);
 }
 
@@ -96,6 +98,7 @@ void MessageSink::End(const HttpResponse& head) {
 
 bool MessageSink::IsAnswer(std::string text) {
   const auto json = ReadMcpJson(text);
+  is_readable_ = json.has_value();
   if (!json) return false;
   std::string at;
   const Json* const response = ResponseIn(*json, id_, at);

@@ -54,6 +54,7 @@ class MessageSink final : public BodySink {
   std::string last_event_id_;
   std::optional<std::chrono::milliseconds> retry_;
   bool is_over_cap_ = false;
+  bool is_readable_ = true;  // what was looked at last
   std::size_t interim_messages_ = 0, interim_bytes_ = 0;
 };
 

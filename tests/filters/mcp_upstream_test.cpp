@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "filters/mcp/mcp_request.h"
+#include "proxy/base/limits.h"
 #include "tests/support/scripted_upstream.h"
 #include "tests/support/seeded_random.h"
 
@@ -115,6 +116,16 @@ TEST_F(McpUpstreamTest, WhatEndsWithoutAMessageIsUnknown) {
   cut.answer.body_complete = false;
   plain.otherwise = cut;
   EXPECT_EQ(Ask(Legacy()).error().code(), ErrorCode::kBackendReset);
+}
+
+TEST_F(McpUpstreamTest, WhatCannotBeReadIsNotPassedOnAsIfItWereNoAnswer) {
+  std::string many = "0";
+  for (std::size_t i = 0; i < limits::kJsonNodesMax; ++i) many += ",0";
+  const std::string answer =
+      R"({"jsonrpc":"2.0","id":7,"result":{"content":[],"x":[)" + many + "]}}";
+  plain.otherwise = Stream(": hi\n\ndata: " + answer + "\n\n");
+  EXPECT_EQ(Ask(Legacy(), false, 1'000'000).error().delivery(), Delivery::kUncertain);
+  EXPECT_EQ(heard.all, ": hi\n\n");
 }
 
 TEST_F(McpUpstreamTest, AnAnswerThatIsTooLargeIsUnknown) {
