@@ -18,6 +18,7 @@ RelayTap::RelayTap(const std::vector<McpRequest>& requests) : events_(limits::kM
   for (const McpRequest& request : requests) {
     if (request.id.empty() || request.kind == McpRequest::Kind::kPass) continue;
     waiting_.push_back(request.id);
+    may_resume_ = may_resume_ || request.era == McpEra::kLegacy;
     if (request.method == "tools/list") list_id_ = request.id;
   }
 }
@@ -62,7 +63,7 @@ void RelayTap::TakeMessage(std::string_view text) {
 
 std::string RelayTap::Ending() const {
   std::string ending;
-  if (!is_stream_ || has_event_ids_ || events_.overflowed()) return ending;
+  if (!is_stream_ || (has_event_ids_ && may_resume_) || events_.overflowed()) return ending;
   for (const std::string& id : waiting_) {
     if (ending.empty() && events_.is_inside_event()) ending = EndOfCutEvent();
     ending += AsEvent(AgentError(id, kCutCode, kCutText));

@@ -22,7 +22,7 @@ class RelayTap {
 
   // The stream is over. What its client has still to be told, as server-sent events, so that it
   // does not wait for its own timeout: an error for every request without an answer. Nothing where
-  // the client can go on by itself, as the events had ids.
+  // the client can go on by itself: in the older protocol, when the events had ids.
   std::string Ending() const;
 
   // The answers to tools/list that have come whole; each once.
@@ -38,7 +38,7 @@ class RelayTap {
   SseReader events_;
   std::string body_;  // of a JSON answer to tools/list
   bool is_stream_ = false, is_json_ = false;
-  bool has_event_ids_ = false;
+  bool may_resume_ = false, has_event_ids_ = false;
   char last_ = '\n';  // byte of a stream
 };
 

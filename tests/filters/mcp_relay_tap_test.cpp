@@ -66,6 +66,12 @@ TEST(RelayTap, WhoCanComeBackForTheRestIsLeftTo) {
   tap.Head(200, kEvents, false);
   tap.Take("id: 7\ndata:\n\n");
   EXPECT_EQ(tap.Ending(), "");
+  McpRequest modern = Read("1");
+  modern.era = McpEra::kModern;
+  RelayTap of_modern({modern});
+  of_modern.Head(200, kEvents, false);
+  of_modern.Take("id: 7\ndata:\n\n");
+  EXPECT_NE(of_modern.Ending(), "");
 }
 
 TEST(RelayTap, EveryRequestOfABatchIsAnswered) {
