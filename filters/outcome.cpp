@@ -258,6 +258,7 @@ Verdict OfResend(Verdict verdict) {
 Verdict ClassifyLoggedOnly(const Tool& tool, const Result<Answer>& result,
                            const CallValues& values) {
   Verdict verdict = Classify(tool, result, values);
+  if (result && result->of_mcp_call && IsRedirect(result->response.status)) return verdict;
   if (result && result->body_complete && !result->over_cap && result->response.status >= 200) {
     verdict.problem.reset();
   }

@@ -11,6 +11,7 @@ namespace {
 
 constexpr int kAccepted = 202;
 constexpr int kBadGateway = 502;
+constexpr std::size_t kLocationBytesMax = 256;
 
 bool IsSuccess(int status) { return status >= 200 && status <= 299; }
 
@@ -67,12 +68,37 @@ bool IsHttpRefusal(const Tool& tool, int status) {
   return ProvesRejection(status) || MeansTryAgain(status) || tool.not_executed.Contains(status);
 }
 
+// Never passed on. Only some prove that nothing was executed: 303 may be the answer to a call that
+// was.
+Verdict OfRedirect(const Tool& tool, const Answer& answer) {
+  const int status = answer.response.status;
+  const std::string* const location = FindHeader(answer.response.headers, "Location");
+  std::string text = RedirectText(location == nullptr ? std::string_view() : *location);
+  if (answer.mcp || !IsHttpRefusal(tool, status)) return Unknown(status, std::move(text));
+  Verdict verdict = Of(Phase::kNotSent, status, std::move(text));
+  verdict.problem = ErrorCode::kBackendProtocol;
+  return verdict;
+}
+
 }  // namespace
+
+bool IsRedirect(int status) { return status >= 300 && status <= 399 && status != 304; }
+
+std::string RedirectText(std::string_view location) {
+  // What follows the path may be secret.
+  location = location.substr(0, std::min(location.find_first_of("?#"), kLocationBytesMax));
+  const bool is_plain = std::ranges::all_of(location, [](char c) { return c > ' ' && c < 0x7f; });
+  if (location.empty() || !is_plain) {
+    return "the server redirects to another url; put that url in the policy";
+  }
+  return fmt::format("the server redirects to {}; put that url in the policy", location);
+}
 
 std::optional<Verdict> OfMcpAnswer(const Tool& tool, const Answer& answer,
                                    const CallValues& values) {
   if (!answer.of_mcp_call) return std::nullopt;
   const int status = answer.response.status;
+  if (IsRedirect(status)) return OfRedirect(tool, answer);
   const McpKind kind = answer.mcp.value_or(McpKind::kError);
   if (kind == McpKind::kResult && IsSuccess(status)) return std::nullopt;
   const auto parsed = answer.mcp ? ParseJson(answer.response.body) : Result<Json>(Json());

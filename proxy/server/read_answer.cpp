@@ -3,6 +3,7 @@
 
 #include <charconv>
 
+#include "filters/mcp/mcp_outcome.h"
 #include "proxy/base/mcp_limits.h"
 #include "proxy/server/observation.h"
 #include "proxy/server/read_exchange.h"
@@ -19,6 +20,13 @@ void KeepAlive(Connection& connection) {
   ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
   ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
   ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+}
+
+std::string_view LocationOf(const Head& head) {
+  for (std::size_t i = 0; i < head.field_count; ++i) {
+    if (EqualsIgnoreCase(head.fields[i].name, "Location")) return head.fields[i].value;
+  }
+  return {};
 }
 
 }  // namespace
@@ -125,6 +133,9 @@ Task<bool> Session::RelayResponse(ReadExchange& exchange) {
   Connection& upstream = *exchange.upstream;
   record_.status = exchange.head.status;
   if (observed_) observed_->TakeAnswerHead(exchange.head);
+  if (exchange.is_endpoint && !is_observing_ && IsRedirect(exchange.head.status)) {
+    co_return co_await ReplaceAnswer(exchange, RedirectText(LocationOf(exchange.head)));
+  }
   if (exchange.backend->is_mcp) MeetMcpAnswer(exchange);
   std::size_t head_size = 0;
   // The request's head is not needed any more; its room holds the response's.

@@ -12,6 +12,7 @@ struct Session::ReadExchange {
   ReadExchange(const RouteMatch& match, BufferPool& buffers, const Head& request,
                std::string_view content_type, Millis otherwise)
       : backend(match.backend),
+        is_endpoint(match.backend->is_mcp && match.path == match.backend->mcp_path),
         upgrade(match.tool != nullptr ? AskedUpgrade(request, match.tool->upgrades)
                                       : std::string_view()),
         patience(match.tool != nullptr && match.tool->timeout
@@ -22,6 +23,7 @@ struct Session::ReadExchange {
         form(content_type) {}
 
   const Backend* backend;
+  const bool is_endpoint;          // where messages of MCP go, whichever method this is
   const std::string_view upgrade;  // asked for and allowed; empty: none
   const Millis patience;  // with the backend, for its first byte and for progress of an upload
   BufferPool::Buffer head_memory;

@@ -1,12 +1,13 @@
 """Calls of MCP tools through Recourse, byte for byte: what is a write, and what becomes of its
 repeats. Raw JSON-RPC against a server that counts what it executes."""
 
+import http.server
 import json
 import threading
 
 import pytest
 
-from support.mcp import Fixture
+from support.mcp import Fixture, mcp_policy
 from support.mcp_policies import calls_policy
 from support.mcp_wire import ACCEPT, Legacy, Modern, call, exchange, rpc
 from support.recourse import CRASH_POINTS, Recourse
@@ -229,6 +230,74 @@ def test_a_refusal_over_http_passes_and_the_call_may_be_made_again(client, fixtu
     done = client.call("create_order", {"item": token})
     assert done.final()["result"]["structuredContent"]["item"] == token
     assert fixture.executions("create_order") == [{"item": token}]
+
+
+REDIRECTION = "the server redirects to /mcp/; put that url in the policy"
+
+
+@pytest.mark.parametrize("tool", ["create_order", "search", "send_mail"])
+@pytest.mark.parametrize("status", [307, 308])
+def test_a_redirect_is_told_and_not_passed_on(client, fixture, token, tool, status):
+    where = {"Location": "/mcp/?code=7"}
+    fixture.arm(tool, kind="status", status=status, execute=False, headers=where)
+    arguments = {"item": token, "query": token, "to": token}
+    answer = client.call(tool, arguments)
+    assert answer.status == 200 and "location" not in answer.headers, answer.headers
+    assert answer.final()["result"]["isError"] is True
+    assert REDIRECTION in answer.text() and "code=7" not in answer.text(), answer.text()
+    assert meta_of(answer)["dev.recourse/outcome"] == "not_executed"
+    assert meta_of(answer)["dev.recourse/retryable"] is False
+    assert fixture.executions(tool) == []
+    assert client.call(tool, arguments).status == 200
+    assert len(fixture.executions(tool)) == 1
+
+
+@pytest.mark.parametrize("status", [301, 302, 303])
+def test_a_redirect_that_proves_nothing_leaves_the_outcome_unknown(client, fixture, token, status):
+    where = {"Location": "/mcp/"}
+    fixture.arm("create_order", kind="status", status=status, execute=True, headers=where)
+    for number in (1, 2):
+        answer = client.call("create_order", {"item": token}, number=number)
+        assert answer.status == 200 and "location" not in answer.headers, answer.headers
+        assert answer.text().startswith("Outcome unknown.") and REDIRECTION in answer.text()
+    assert fixture.executions("create_order") == [{"item": token}]
+
+
+class Elsewhere(http.server.BaseHTTPRequestHandler):
+    """Sends everybody somewhere else."""
+
+    def do_GET(self):
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.send_response(307)
+        self.send_header("Location", "/mcp/")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_POST = do_DELETE = do_GET
+
+    def log_message(self, *_):
+        pass
+
+
+def test_no_request_to_the_endpoint_is_redirected(tmp_path):
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        policy = mcp_policy(f"http://127.0.0.1:{server.server_port}")
+        with Recourse(tmp_path, policy) as recourse:
+            url = f"http://127.0.0.1:{recourse.port}/mcp"
+            fields = {"Content-Type": "application/json", "Accept": ACCEPT}
+            for method in ("initialize", "tasks/cancel"):  # a read, and a write that passes
+                answer = exchange(url, "POST", json.dumps(rpc(method, {})), fields)
+                assert answer.status == 200, answer.body
+                assert REDIRECTION in answer.final()["error"]["message"]
+            note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+            for method, body in (("GET", None), ("DELETE", None), ("POST", json.dumps(note))):
+                answer = exchange(url, method, body, fields)
+                assert answer.status == 502 and "location" not in answer.headers, answer.headers
+                assert REDIRECTION in json.loads(answer.body)["detail"]
+            # Metadata is no call of a tool.
+            assert exchange(url + "/about", "GET").status == 307
+        server.shutdown()
 
 
 def test_a_session_that_the_server_forgot_is_opened_anew_by_the_client(url, fixture, token):

@@ -96,6 +96,32 @@ TEST(McpOutcomeTest, EachAnswerProvesWhatTheTableSays) {
   }
 }
 
+TEST(McpOutcomeTest, ARedirectIsNotPassedOn) {
+  const auto to = [](int status, std::string location) {
+    Answer answer = OverHttp(status);
+    answer.response.headers.emplace_back("Location", std::move(location));
+    return answer;
+  };
+  for (const int status : {307, 308}) {
+    const Verdict verdict = Judge(to(status, "https://a.example/mcp/?code=7"));
+    EXPECT_EQ(verdict.phase, Phase::kNotSent);
+    EXPECT_EQ(verdict.problem, ErrorCode::kBackendProtocol);
+    EXPECT_EQ(verdict.detail,
+              "the server redirects to https://a.example/mcp/; put that url in the policy");
+  }
+  for (const int status : {300, 301, 302, 303, 305, 399}) {
+    const Verdict verdict = Judge(to(status, "/mcp/"));
+    EXPECT_EQ(verdict.phase, Phase::kUncertain) << status;
+    EXPECT_EQ(verdict.problem, ErrorCode::kOutcomeUnknown) << status;
+  }
+  Answer both = Message(R"("result":{"isError":true,"content":[]})", 307);
+  EXPECT_EQ(Judge(both).problem, ErrorCode::kOutcomeUnknown);
+  const Answer unguarded = to(307, "/mcp/");
+  CallValues values;
+  EXPECT_TRUE(ClassifyLoggedOnly(Tool(), unguarded, values).problem);
+  EXPECT_EQ(RedirectText(""), RedirectText("/\x80"));
+}
+
 TEST(McpOutcomeTest, ATaskIsPending) {
   EXPECT_EQ(Judge(Message(R"("result":{"resultType":"task","taskId":"t"})")).http_status, 202);
 }
