@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "filters/answers.h"
+#include "filters/call_values.h"
 #include "filters/outcome.h"
 
 namespace recourse {
@@ -83,7 +84,9 @@ void Observation::TakeAnswerHead(const Head& head) {
   answer.response.headers = FieldsOf(head);
   answer.body_complete = head.body == BodyKind::kNone;
   answer.until_close = head.body == BodyKind::kUntilClose;
-  keeps_answer_ = answer.until_close || ReadsAnswerBody(ToolOf(call_.context));
+  const RequestContext& context = call_.context;
+  keeps_answer_ = answer.until_close || ReadsAnswerBody(ToolOf(context)) ||
+                  IsMcpMessage(*context.backend, context.request);
   call_.result = std::move(answer);
 }
 

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from support.flows import wait_until
 from support.mcp import Fixture
 from support.mcp_policies import calls_policy
 from support.mcp_wire import Legacy, Modern, call, rpc, sse_events
@@ -230,6 +231,25 @@ def test_observe_mode_changes_nothing_and_says_what_it_would_have_done(fixture, 
         assert verdicts == ["fresh", "would_replay"] * 2
         reads = recourse.await_log(lambda line: line.get("tool") == "search", count=2)
         assert all(line["effect"] == "read" and "verdict" not in line for line in reads)
+
+
+@pytest.mark.parametrize("form", ["json", "sse"])
+def test_observe_mode_judges_failures_as_enforce_does(fixture, tmp_path, token, form):
+    fixture.set(answer=form)
+    calls = [("fail_tool", {"text": token}), ("error_tool", {"code": -32000, "message": token})]
+    with Recourse(tmp_path, "mode: observe\n" + calls_policy(fixture)) as recourse:
+        client = Legacy(f"http://127.0.0.1:{recourse.port}/mcp")
+        for tool, arguments in calls:
+            answer = client.call(tool, arguments)
+            assert answer.is_sse() == (form == "sse")
+        wait_until(lambda: len(ended(recourse)) == len(calls), "both outcomes")
+        for event in ended(recourse):
+            assert event["http_status"] == 200 and token in event["detail"], event
+            assert event["cause"] == "server_error", event
+
+
+def ended(recourse):
+    return [event for event in recourse.events() if event["phase"] == "UNCERTAIN"]
 
 
 def test_too_large_a_message_is_refused_as_json_rpc(url, fixture):
