@@ -96,6 +96,18 @@ std::string OfProblem(const McpRequest& request, const AgentSide& side, const Wr
   return ToolText(request, problem, side.has_output_schema.value_or(true));
 }
 
+// Clients of a tool that has an output schema take a result without one only as a failure.
+std::string OfLostAnswer(const McpRequest& request, const AgentSide& side,
+                         const WriteAnswer& answer, std::string text) {
+  Problem facts;
+  facts.title = std::move(text);
+  facts.outcome = "executed";
+  if (const std::string* event = FindHeader(answer.response.headers, "Recourse-Event")) {
+    facts.event = *event;
+  }
+  return ToolText(request, facts, side.has_output_schema.value_or(true));
+}
+
 // A message that was kept, which has no id: what is not one is HTTP's own.
 bool IsKeptMessage(std::string_view body) {
   return body.starts_with("{\"jsonrpc\":\"2.0\",\"result\":") ||
@@ -154,7 +166,10 @@ std::string AgentMessage(const McpRequest& request, const AgentSide& side,
   const std::string& body = answer.response.body;
   if (side.orders_flow) return OfOrder(request, body);
   if (!IsKeptMessage(body)) return {};
-  return WithMcpId(side.has_output_schema.value_or(true) ? ToldAsFailure(body) : body, request.id);
+  if (std::string text = TextOfLostAnswer(body); !text.empty()) {
+    return OfLostAnswer(request, side, answer, std::move(text));
+  }
+  return WithMcpId(body, request.id);
 }
 
 HttpResponse AgentAnswer(const McpRequest& request, const AgentSide& side, WriteAnswer answer) {

@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::string_view kStart = R"({"jsonrpc":"2.0",)";
 // What is known to be executed begins so, which no server's answer does.
-constexpr std::string_view kUntilFlag = R"({"jsonrpc":"2.0","result":{"isError":)";
-constexpr std::string_view kAfterFlag = R"(,"_meta":{"dev.recourse/outcome":"executed"},)";
+constexpr std::string_view kOfLostAnswer =
+    R"({"jsonrpc":"2.0","result":{"_meta":{"dev.recourse/outcome":"executed"},)";
 
 std::string TextAt(const Json& root, std::string_view pointer) {
   const Json* const value = AtPointer(root, pointer);
@@ -162,20 +162,21 @@ std::optional<Json> McpToolOutput(const Json& message) {
   return std::move(*parsed);
 }
 
-std::string McpTextResult(std::string_view text) {
-  std::string message(kUntilFlag);
-  message.append("false").append(kAfterFlag);
-  message += R"("resultType":"complete","content":[{"type":"text","text":)";
+std::string McpOfLostAnswer(std::string_view external_ref) {
+  std::string text = "It was executed";
+  if (!external_ref.empty()) text.append("; its reference is ").append(external_ref);
+  text += ". Its own answer was lost. Do not repeat it.";
+  std::string message(kOfLostAnswer);
+  message += R"("isError":false,"content":[{"type":"text","text":)";
   AppendJsonString(message, text);
   message += "}]}}";
   return message;
 }
 
-std::string ToldAsFailure(std::string_view message) {
-  std::string told(kUntilFlag);
-  told.append("false").append(kAfterFlag);
-  if (!message.starts_with(told)) return std::string(message);
-  return std::string(kUntilFlag).append("true").append(message.substr(kUntilFlag.size() + 5));
+std::string TextOfLostAnswer(std::string_view message) {
+  if (!message.starts_with(kOfLostAnswer)) return {};
+  const auto json = ParseJson(message);
+  return json ? FirstText(*json) : std::string();
 }
 
 std::string McpFailureText(const Json& message) {

@@ -35,11 +35,10 @@ std::string WithMcpId(std::string_view message, std::string_view id);
 // is a JSON object or array. nullopt: neither.
 std::optional<Json> McpToolOutput(const Json& message);
 
-// A message that is a result with one text, for those who know that a call was executed, but not
-// its answer. Clients of a tool that has an output schema take a result without one only as a
-// failure, so for them it has to be told as one.
-std::string McpTextResult(std::string_view text);
-std::string ToldAsFailure(std::string_view message);  // unchanged when it is none of these
+// What is kept of a call that is known to be executed, but not with what answer; and the text of
+// such a message, empty for every other.
+std::string McpOfLostAnswer(std::string_view external_ref);
+std::string TextOfLostAnswer(std::string_view message);
 
 // The words of a failure: the first text content of an `isError`, or the error's message; bounded.
 std::string McpFailureText(const Json& message);

@@ -78,13 +78,16 @@ HttpResponse RebuiltAnswer(const Tool& tool, const std::string& external_ref) {
   answer.status = 200;
   answer.reason = "OK";
   answer.headers.emplace_back("Content-Type", "application/json");
+  if (!tool.mcp_names.empty()) {
+    answer.body = McpOfLostAnswer(external_ref);
+    return answer;
+  }
   answer.body = R"({"outcome":"executed")";
   if (!external_ref.empty()) {
     answer.body += R"(,"external_ref":)";
     AppendJsonString(answer.body, external_ref);
   }
   answer.body += R"(,"settled_by":"probe"})";
-  if (!tool.mcp_names.empty()) answer.body = McpTextResult(answer.body);
   return answer;
 }
 

@@ -23,6 +23,12 @@ TOOLS = """\
     settle: { call: get_order, arguments: { item: "{body#/item}" }, happened: answer.body#/id,
               absent_after: 1s }
     undo: { call: cancel_order, arguments: { id: "{external_ref}" }, repeatable: true }
+  mail:
+    match: tools/call tools send_mail
+    effect: write
+    reason: tests
+    hold: 600s
+    settle: { call: get_order, arguments: { item: "{body#/to}" }, happened: answer.body#/id }
   orders.cancel: { match: tools/call tools cancel_order, effect: write, reason: it undoes }
 """
 
@@ -75,6 +81,29 @@ def test_a_stream_that_was_cut_is_taken_up_again(url, fixture, token):
     assert again.final()["result"] == answer.final()["result"]
 
 
+def assert_lost(client, answer, is_error):
+    told = answer.final()["result"]
+    sentence = "It was executed; its reference is order-1. Its own answer was lost."
+    assert answer.text() == sentence + " Do not repeat it.", answer.body
+    assert told["isError"] is is_error
+    assert told["_meta"] == {
+        "dev.recourse/outcome": "executed",
+        "dev.recourse/event": int(answer.headers["recourse-event"]),
+        "dev.recourse/retryable": False,
+    }
+    assert told.get("resultType") == ("complete" if isinstance(client, Modern) else None)
+
+
+def test_a_tool_without_a_schema_is_not_said_to_have_failed(client, fixture, token):
+    assert client.send(rpc("tools/list")).status == 200  # says which tools have a schema
+    client.call("create_order", {"item": token})
+    mail = {"to": token}
+    fixture.arm("send_mail", kind="drop", execute=True)
+    assert client.call("send_mail", mail).text().startswith("Outcome unknown.")
+    assert_lost(client, client.call("send_mail", mail, number=2), is_error=False)
+    assert fixture.executions("send_mail") == [mail]
+
+
 @pytest.mark.parametrize("took_effect", [True, False], ids=["executed", "lost"])
 def test_an_unknown_outcome_is_settled_by_a_call(client, fixture, token, took_effect):
     fixture.arm("create_order", kind="drop", execute=took_effect)
@@ -83,7 +112,7 @@ def test_an_unknown_outcome_is_settled_by_a_call(client, fixture, token, took_ef
     again = client.call("create_order", {"item": token}, number=2)
     told = again.final()["result"]
     if took_effect:  # what the answer was nobody knows
-        assert told["_meta"]["dev.recourse/outcome"] == "executed", again.body
+        assert_lost(client, again, is_error=True)
     else:
         assert told["structuredContent"]["item"] == token, again.body
     assert fixture.executions("create_order") == [{"item": token}]

@@ -3,6 +3,7 @@
 #include "filters/answers.h"
 #include "filters/idempotency/event_answer.h"
 #include "filters/mcp/agent_answer.h"
+#include "filters/mcp/mcp_answer.h"
 #include "proxy/base/json.h"
 
 namespace recourse {
@@ -118,6 +119,25 @@ TEST(AgentAnswer, AProblemOfAToolCallIsAResultThatModelsCanRead) {
   EXPECT_EQ(At(json, "/result/_meta/dev.recourse~1outcome"), "unknown");
   EXPECT_EQ(At(json, "/result/_meta/dev.recourse~1event"), "12");
   EXPECT_EQ(At(json, "/result/_meta/dev.recourse~1retryable"), "true");
+}
+
+TEST(AgentAnswer, AnExecutedCallWithoutAnAnswerIsToldInTheFormThatItsClientTakes) {
+  for (const auto& [schema, is_error] : std::vector<std::pair<std::optional<bool>, std::string>>{
+           {std::nullopt, "true"}, {true, "true"}, {false, "false"}}) {
+    AgentSide side;
+    side.has_output_schema = schema;
+    const Json json = Read(AgentAnswer(ToolCall(), side, Kept(McpOfLostAnswer("o-3"))));
+    EXPECT_EQ(At(json, "/id"), "a-7");
+    EXPECT_EQ(At(json, "/result/isError"), is_error);
+    EXPECT_EQ(At(json, "/result/content/0/text"),
+              "It was executed; its reference is o-3. Its own answer was lost. Do not repeat it.");
+    EXPECT_EQ(At(json, "/result/_meta/dev.recourse~1outcome"), "executed");
+    EXPECT_EQ(At(json, "/result/_meta/dev.recourse~1event"), "5");
+    EXPECT_EQ(At(json, "/result/_meta/dev.recourse~1retryable"), "false");
+    EXPECT_EQ(At(json, "/result/resultType"), "nothing");
+  }
+  const Json json = Read(AgentAnswer(ToolCall(McpEra::kModern), {}, Kept(McpOfLostAnswer(""))));
+  EXPECT_EQ(At(json, "/result/resultType"), "complete");
 }
 
 TEST(AgentAnswer, AResultOfTheModernProtocolSaysThatItIsComplete) {

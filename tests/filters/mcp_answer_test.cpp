@@ -114,15 +114,15 @@ TEST(McpAnswerTest, ThePolicyReadsStructuredContentOrJsonText) {
   EXPECT_FALSE(Output(R"({"content":7})"));
 }
 
-TEST(McpAnswerTest, AnExecutedCallWithoutAnAnswerIsToldInTheFormThatItsClientTakes) {
-  const std::string message = McpTextResult(R"({"outcome":"executed"})");
-  const std::string failure = ToldAsFailure(message);
+TEST(McpAnswerTest, AnExecutedCallWithoutAnAnswerIsKeptAsASentence) {
+  const std::string message = McpOfLostAnswer("o\"3");
   EXPECT_EQ(Final(message).kind, McpKind::kResult);
-  EXPECT_EQ(Final(failure).kind, McpKind::kToolError);
-  EXPECT_EQ(McpFailureText(*ParseJson(failure)), R"({"outcome":"executed"})");
+  EXPECT_EQ(TextOfLostAnswer(message),
+            "It was executed; its reference is o\"3. Its own answer was lost. Do not repeat it.");
+  EXPECT_EQ(TextOfLostAnswer(McpOfLostAnswer("")),
+            "It was executed. Its own answer was lost. Do not repeat it.");
   // A server's own answer stays as it is, whatever it looks like.
-  const std::string_view other = R"({"jsonrpc":"2.0","result":{"isError":false,"content":[]}})";
-  EXPECT_EQ(ToldAsFailure(other), other);
+  EXPECT_EQ(TextOfLostAnswer(R"({"jsonrpc":"2.0","result":{"isError":false,"content":[]}})"), "");
 }
 
 TEST(McpAnswerTest, HalvesOfCharactersAreReplaced) {
