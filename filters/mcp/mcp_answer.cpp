@@ -47,7 +47,9 @@ bool IsRefusalOfArguments(std::string_view text) {
   static constexpr std::array<std::string_view, 4> kOpenings{
       "MCP error -32602: Input validation error: ", "MCP error -32602: Invalid arguments for tool ",
       "MCP error -32602: Tool ", "Input validation error: Invalid arguments for tool "};
+  static constexpr std::string_view kNeedsTask = " requires task augmentation (taskSupport: ";
   if (IsAboutTheResult(text)) return false;
+  if (text.starts_with("MCP error -32601: Tool ")) return Contains(text, kNeedsTask);
   return std::any_of(kOpenings.begin(), kOpenings.end(),
                      [&](std::string_view opening) { return text.starts_with(opening); });
 }

@@ -45,6 +45,23 @@ Answer WithMessage(Answer answer, const McpFinal& final) {
   return answer;
 }
 
+// What came instead of a message, of all that an Error can say.
+std::string_view NoMessage(const HttpResponse& head) {
+  if (head.status == 202) return "the server answered 202, which is no answer to a request";
+  const std::string* const field = FindHeader(head.headers, "Content-Type");
+  const std::string type = field == nullptr ? std::string() : ToLower(*field);
+  if (type.starts_with("text/html")) {
+    return "the server answered with text/html, which is not the message that was asked for";
+  }
+  if (type.starts_with("text/plain")) {
+    return "the server answered with text/plain, which is not the message that was asked for";
+  }
+  if (type.starts_with("application/json")) {
+    return "the server answered with JSON that is not the message that was asked for";
+  }
+  return "the server's answer is not the message that was asked for";
+}
+
 // What a whole answer comes to.
 Result<Answer> Judge(Answer answer, MessageSink& sink) {
   answer.of_mcp_call = true;
@@ -62,10 +79,7 @@ Result<Answer> Judge(Answer answer, MessageSink& sink) {
   if (IsEventStream(answer.response) || (!answer.body_complete && !answer.until_close)) {
     return std::unexpected(Lost(ErrorCode::kBackendReset, kNoFinalMessage));
   }
-  return std::unexpected(Lost(ErrorCode::kBackendProtocol,
-                              status == 202
-                                  ? "the server answered 202, which is no answer to a request"
-                                  : "the server's answer is not the message that was asked for"));
+  return std::unexpected(Lost(ErrorCode::kBackendProtocol, NoMessage(answer.response)));
 }
 
 class McpConnection final : public UpstreamConnection {

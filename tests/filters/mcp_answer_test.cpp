@@ -64,6 +64,9 @@ TEST(McpAnswerTest, RefusedArgumentsAreToldApartFromARefusedResult) {
   EXPECT_EQ(KindOfFailure("Input validation error: Invalid arguments for tool a: x"),
             McpKind::kRefused);
   EXPECT_EQ(KindOfFailure("MCP error -32602: Tool a not found"), McpKind::kRefused);
+  EXPECT_EQ(KindOfFailure("MCP error -32601: Tool a requires task augmentation (taskSupport: "
+                          "'required')"),
+            McpKind::kRefused);
   // The tool has run by then.
   EXPECT_EQ(KindOfFailure("MCP error -32602: Output validation error: Tool a has an output schema"),
             McpKind::kToolError);
@@ -74,6 +77,8 @@ TEST(McpAnswerTest, RefusedArgumentsAreToldApartFromARefusedResult) {
             McpKind::kError);
   // The words of another server, which the tool asked.
   EXPECT_EQ(KindOfFailure("MCP error -32602: no such warehouse"), McpKind::kToolError);
+  EXPECT_EQ(KindOfFailure("MCP error -32601: Method not found"), McpKind::kToolError);
+  EXPECT_EQ(KindOfFailure("MCP error -32601: Tool a is no warehouse's"), McpKind::kToolError);
 }
 
 TEST(McpAnswerTest, TheAnswerIsKeptWithoutItsIdAndGivenBackWithAnother) {

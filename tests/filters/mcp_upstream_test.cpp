@@ -118,6 +118,19 @@ TEST_F(McpUpstreamTest, WhatEndsWithoutAMessageIsUnknown) {
   EXPECT_EQ(Ask(Legacy()).error().code(), ErrorCode::kBackendReset);
 }
 
+TEST_F(McpUpstreamTest, WhatIsNoMessageIsSaidToBeWhatItIs) {
+  const auto told = [&](const Headers& fields) {
+    plain.otherwise = Respond(200, "<p>hello</p>", fields);
+    return std::string(Ask(Legacy()).error().detail());
+  };
+  EXPECT_EQ(told({{"Content-Type", "Text/HTML; charset=utf-8"}}),
+            "the server answered with text/html, which is not the message that was asked for");
+  EXPECT_EQ(told({{"Content-Type", "application/json"}}),
+            "the server answered with JSON that is not the message that was asked for");
+  EXPECT_EQ(told({{"Content-Type", "image/png"}}),
+            "the server's answer is not the message that was asked for");
+}
+
 TEST_F(McpUpstreamTest, WhatCannotBeReadIsNotPassedOnAsIfItWereNoAnswer) {
   std::string many = "0";
   for (std::size_t i = 0; i < limits::kJsonNodesMax; ++i) many += ",0";
