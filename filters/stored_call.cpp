@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "filters/mcp/mcp_request.h"
+#include "policy/mcp_names.h"
 #include "policy/route_table.h"
 
 namespace recourse {
@@ -38,10 +40,20 @@ const Tool* FindToolOf(const Policy& policy, const Backend& backend, const HttpR
   return match ? match->tool : nullptr;
 }
 
+void NameCall(const Backend& backend, const HttpRequest& request, std::string path, Event& event) {
+  event.method = request.method;
+  event.path = std::move(path);
+  if (!IsMcpMessage(backend, request)) return;
+  const auto messages = ReadMcpRequest(request.headers, request.body);
+  if (!messages || messages->front().kind != McpRequest::Kind::kToolCall) return;
+  event.method = kToolsCall;
+  event.path = ShownMcpName(messages->front().tool);
+}
+
 Pairs CapturesOf(const Event& event, const Policy& policy) {
-  Pairs captures;
   const Backend* const backend = FindBackend(policy, event.backend);
-  if (backend == nullptr || policy.routes == nullptr) return captures;
+  if (backend == nullptr || policy.routes == nullptr || event.method == kToolsCall) return {};
+  Pairs captures;
   std::string scratch;
   const auto match = policy.routes->Match(*backend, event.method, event.path, scratch);
   if (!match || match->tool == nullptr || match->tool->name != event.tool) return captures;

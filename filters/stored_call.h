@@ -21,6 +21,9 @@ using Pairs = std::vector<std::pair<std::string, std::string>>;
 const Tool* FindToolOf(const Policy& policy, const Backend& backend, const HttpRequest& request,
                        const std::string& path);
 
+// How the call is named in `event`: by method and path, or as tools/call by the name of its tool.
+void NameCall(const Backend& backend, const HttpRequest& request, std::string path, Event& event);
+
 // What the path of the operation's call captured, decoded; empty when the policy matches the path
 // otherwise by now.
 Pairs CapturesOf(const Event& event, const Policy& policy);

@@ -64,6 +64,12 @@ std::size_t McpLiterals(std::string_view text) {
       std::count_if(text.begin(), text.end(), [](char c) { return c != '*'; }));
 }
 
+std::string ShownMcpName(std::string_view name) {
+  std::string shown(name.substr(0, limits::kMcpToolNameBytesMax));
+  std::ranges::replace_if(shown, [](char c) { return !IsNameChar(c); }, '?');
+  return shown;
+}
+
 bool McpNamesOverlap(std::string_view a, std::string_view b) {
   if (!IsMcpGlob(a)) return MatchesMcpGlob(b, a);
   if (!IsMcpGlob(b)) return MatchesMcpGlob(a, b);

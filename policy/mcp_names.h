@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace recourse {
@@ -20,6 +21,10 @@ bool MatchesMcpGlob(std::string_view glob, std::string_view name);
 
 // Of several globs the one with the most literal characters counts.
 std::size_t McpLiterals(std::string_view text);
+
+// The name that a client has written, for people and models to read: at most as long as one may be,
+// and what no name has is a '?'.
+std::string ShownMcpName(std::string_view name);
 
 // Whether some name matches both. Either may be a name.
 bool McpNamesOverlap(std::string_view a, std::string_view b);

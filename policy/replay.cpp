@@ -51,7 +51,8 @@ std::optional<PastCall> ReadCall(const Json& event) {
   call.policy_version = TextOf(event, "policy_version");
   call.query = OptionalText(event, "query");
   call.body = OptionalText(event, "body");
-  if (call.operation == 0 || call.method.empty() || !call.path.starts_with('/')) {
+  if (call.operation == 0 || call.method.empty() ||
+      !(call.path.starts_with('/') || call.method == kToolsCall)) {
     return std::nullopt;
   }
   return call;
@@ -151,20 +152,6 @@ std::string Described(std::string_view tool) {
   return "tool " + std::string(tool);
 }
 
-// The call of an MCP tool whose message is not kept: what the policy says of the tool's name then
-// holds. False: it is none, or no tool has that name.
-bool NameMcpCall(const PastCall& past, const Policy& policy, ExplainedCall& call) {
-  if (past.body) return false;
-  const Tool* const tool = policy.FindTool(past.tool);
-  if (tool == nullptr || tool->mcp_names.empty()) return false;
-  const Backend& backend = policy.backends[tool->backend];
-  if (backend.name != past.backend || backend.mcp_path != past.path) return false;
-  call.method = kToolsCall;
-  call.target = tool->mcp_names.front();
-  std::erase(call.target, '*');
-  return policy.routes->FindMcpTool(backend, call.target) == tool;
-}
-
 // A message to an MCP endpoint of which only that is known.
 bool IsUntold(const PastCall& past, const Explanation& now) {
   return past.method == "POST" && now.backend != nullptr && now.backend->is_mcp &&
@@ -232,9 +219,7 @@ void CompareKeys(const PastCall& past, const Explanation& now, const Policy* bef
 
 ReplayVerdict ReplayCall(const PastCall& past, const Policy& after, const Policy* before) {
   ReplayVerdict verdict;
-  ExplainedCall call = CallOf(past);
-  const bool is_named = NameMcpCall(past, after, call);
-  const Explanation now = Explain(after, is_named ? call : CallOf(past));
+  const Explanation now = Explain(after, CallOf(past));
   const std::string name =
       now.tool != nullptr ? now.tool->name : std::string(kUnlisted) + past.backend;
   if (IsUntold(past, now)) {

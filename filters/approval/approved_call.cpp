@@ -58,7 +58,7 @@ std::expected<std::unique_ptr<RequestContext>, std::string> ApprovedCall(
   context->tool = tool;
   context->tool_name = event.tool;
   context->caller = event.caller;
-  context->path = event.path;
+  context->path = IsMcpMessage(*backend, request) ? backend->mcp_path : event.path;
   context->request = request;
   const std::string& target = context->request.target;
   if (const auto mark = target.find('?'); mark != std::string::npos) {

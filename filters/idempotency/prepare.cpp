@@ -7,6 +7,7 @@
 #include "filters/idempotency/one_reading.h"
 #include "filters/kept_request.h"
 #include "filters/key_text.h"
+#include "filters/stored_call.h"
 #include "filters/upstream_request.h"
 #include "policy/approval_need.h"
 #include "proxy/base/hash.h"
@@ -57,8 +58,7 @@ void FillEvent(const RequestContext& context, const DerivedKey& key, Event& even
   event.trace_id = context.trace.trace_id;
   event.dedupe_domain = DedupeDomain(*context.backend);
   event.policy_version = context.policy == nullptr ? std::string() : context.policy->version;
-  event.method = context.request.method;
-  event.path = context.path;
+  NameCall(*context.backend, context.request, context.path, event);
 }
 
 void AddProbe(const RequestContext& context, CallValues values, const DerivedKey& key,

@@ -42,8 +42,9 @@ NewOperation OperationOf(const Event& step, const Backend& backend) {
   call.event.trace_id = step.trace_id;
   call.event.flow = step.flow;
   call.event.policy_version = step.policy_version;
-  call.event.method = step.undo->method;
-  call.event.path = step.undo->target.substr(0, step.undo->target.find('?'));
+  const HttpRequest request{step.undo->method, step.undo->target, step.undo->headers,
+                            step.undo->body};
+  NameCall(backend, request, request.target.substr(0, request.target.find('?')), call.event);
   return call;
 }
 

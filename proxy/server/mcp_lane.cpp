@@ -5,6 +5,7 @@
 #include "filters/mcp/mcp_decision.h"
 #include "filters/mcp/request_state.h"
 #include "filters/trace/traceparent.h"
+#include "policy/mcp_names.h"
 #include "policy/route_table.h"
 #include "proxy/base/crash_point.h"
 #include "proxy/base/log.h"
@@ -169,7 +170,9 @@ void Session::NoteMcp(const RouteMatch& match, const McpRequest& request) {
   record_.rpc = McpMethodLabel(request.method);
   record_.tool = match.tool;
   record_.effect = match.effect == Effect::kRead ? "read" : "write";
-  if (match.tool == nullptr && request.kind == McpRequest::Kind::kToolCall) {
+  if (request.kind != McpRequest::Kind::kToolCall) return;
+  record_.mcp_tool = ShownMcpName(request.tool);
+  if (match.tool == nullptr) {
     worker_.unlisted.Count(*match.backend, match.effect, request.method, request.tool);
   }
 }

@@ -115,6 +115,7 @@ void RequestLog::Append(const RequestRecord& record, std::chrono::nanoseconds du
     line.Text("\"");
   };
   optional(",\"rpc\":\"", record.rpc);
+  optional(",\"mcp_tool\":\"", record.mcp_tool);
   optional(",\"trace_id\":\"", record.trace_id);
   optional(",\"span_id\":\"", record.span_id.view());
   optional(",\"event_id\":\"", record.event);

@@ -61,6 +61,7 @@ struct RequestRecord {
   std::string server_name;    // that TLS in its tunnel asked for; likewise
   std::string_view decision;  // about its tunnel, or what became of an MCP notification
   std::string_view rpc;       // of MCP: the method that the body names
+  std::string mcp_tool;       // that the body names, fit to be shown
   std::string_view verdict;   // of observe mode
 
   // The last attempt ended now; `slug` empty: with an answer.

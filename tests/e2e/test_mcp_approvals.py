@@ -168,7 +168,7 @@ def test_who_is_held_long_enough_gets_the_answer_itself(client, fixture, proxy, 
     arguments = {"gate": token}
     agent = threading.Thread(target=lambda: answers.append(client.call("slow_write", arguments)))
     agent.start()
-    (waiting,) = proxy.await_waiting("/mcp")
+    (waiting,) = proxy.await_waiting("slow_write")
     fixture.open(token)
     assert proxy.approve(waiting["operation"])[0] == 200
     agent.join()

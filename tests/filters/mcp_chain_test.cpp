@@ -106,6 +106,19 @@ TEST(McpChainTest, ARepeatUnderAnotherIdGetsTheSameAnswer) {
   EXPECT_EQ(shop.Events().back().external_ref, "o1");
 }
 
+TEST(McpChainTest, AnEventNamesTheToolThatIsCalled) {
+  Shop shop;
+  const auto last = [&] { return shop.Events().back().method + ' ' + shop.Events().back().path; };
+  (void)shop.Call(Create());
+  EXPECT_EQ(last(), "tools/call create_order");
+  (void)shop.Call(Tool("no_such.tool", "{}"));
+  EXPECT_EQ(last(), "tools/call no_such.tool");
+  (void)shop.Call(Tool("bad\\n\\u001b[2Jname " + std::string(500, 'x'), "{}"));
+  EXPECT_EQ(last(), "tools/call bad???2Jname?" + std::string(115, 'x'));
+  const Told other = shop.Call(Tool("create_order", R"({"ref":"r1","more":1})", "2"));
+  EXPECT_NE(other.body.find("tools/call create_order (event "), std::string::npos) << other.body;
+}
+
 TEST(McpChainTest, ToolsOfOneGlobAreNoRepeatsOfEachOther) {
   Shop shop;
   (void)shop.Call(Tool("note_add", "{}"));

@@ -145,20 +145,23 @@ tests:
 }
 
 TEST_F(McpPolicyFileTest, PastCallsAreJudgedByTheNameOfTheirTool) {
-  const auto event = [](int number, const std::string& tool, const std::string& more = "") {
+  const auto event = [](int number, const std::string& tool, const std::string& call) {
     return R"({"event_id":)" + std::to_string(number) + R"(,"operation":)" +
-           std::to_string(number) + R"(,"tool":")" + tool +
-           R"(","backend":"files","caller":"c","method":"POST","path":"/mcp")" + more + "}\n";
+           std::to_string(number) + R"(,"tool":")" + tool + R"(","backend":"files","caller":"c",)" +
+           call + "}\n";
   };
-  const std::string told = Replay(
-      event(1, "create") + event(2, "look") + event(3, "unlisted.files") +
-      event(4, "note",
-            R"(,"query":"","body":"{\"method\":\"tools/call\",\"params\":{\"name\":\"get_x\"}}")"));
+  const auto named = [](const std::string& name) {
+    return R"("method":"tools/call","path":")" + name + '"';
+  };
+  const std::string told =
+      Replay(event(1, "create", named("create_order")) + event(2, "look", named("get_order")) +
+             event(3, "unlisted.files", R"("method":"POST","path":"/mcp")") +
+             event(4, "note", named("get_x")) + event(5, "unlisted.files", named("drop")));
   EXPECT_THAT(told, HasSubstr("unknown       1  tool create: key cannot be recomputed: arguments"));
   EXPECT_THAT(told, HasSubstr("tool look: it would be a read"));
   EXPECT_THAT(told, HasSubstr("unlisted write: key cannot be recomputed: the messages to an MCP"));
   EXPECT_THAT(told, HasSubstr("tool note: it would be tool look"));
-  EXPECT_THAT(told, HasSubstr("4 past write calls: 2 classed otherwise"));
+  EXPECT_THAT(told, HasSubstr("5 past write calls: 2 classed otherwise"));
 }
 
 TEST(McpTestsWordTest, ATestNamesOneToolOfAnMcpServer) {
