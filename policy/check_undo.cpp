@@ -75,6 +75,11 @@ void CheckRoute(Draft& draft, const RouteTable& routes, std::size_t index) {
           "; only a tool that is matched by tools/call is undone by a call");
   }
   const Tool* const called = ToolOf(request, backend, routes);
+  if (called == nullptr && !request.mcp_tool.empty()) {
+    draft.problems.Warn(draft.ToolPlace(index, "undo"), draft.ToolKey(index, "undo") + ".call",
+                        "no tool of this policy is tools/call " + backend.name + ' ' +
+                            request.mcp_tool + "; is it spelled so? List it with `effect: write`");
+  }
   if (called == nullptr) return;
   if (AsksAboutCalls(*called)) {
     error("this request is tool " + called->name +

@@ -67,6 +67,9 @@ void DescribeUndo(const Tool& tool, DescribedLines& lines) {
                "done: {}; while its outcome is unknown it {}; at most {}",
                undo.request.mcp_tool.empty() ? undo.done.ToString() : "a result without isError",
                repeat, Count(static_cast<std::size_t>(undo.attempts_max), "attempt")));
+  std::string whens;
+  for (const Condition& when : undo.done_when) whens += (whens.empty() ? "" : " or ") + when.text;
+  if (!whens.empty()) line("", "and only when " + whens);
   if (const std::string text = CredentialsText(undo.secrets, undo.from_call); !text.empty()) {
     line("", "credentials: " + text);
   }

@@ -127,7 +127,13 @@ class Writer {
                       CommentText(server_.name + version) + ", MCP " +
                       CommentText(server_.protocol) +
                       ") by `recourse policy import mcp`.\n"
-                      "# Go through every line marked CHECK, then run `recourse policy check`.\n";
+                      "# Go through every line marked CHECK, then run `recourse policy check`.\n"
+                      "# CHECK: do agents send traceparent? Without it one caller's equal calls "
+                      "within 10 minutes\n"
+                      "# are one call, whoever it acts for. If two sessions mean two intents, give "
+                      "the writes\n"
+                      "# `scope: session`, and `flow_rules: { parent: [ session ] }` a flow to "
+                      "each session.\n";
     for (const std::string& note : server_.notes) out += "# CHECK: " + CommentText(note) + "\n";
     for (const std::string& tool : left_out_) {
       out += "# CHECK: left out: " + CommentText(tool) + "\n";
@@ -135,6 +141,9 @@ class Writer {
     out += "version: 1\nunlisted: { reads: pass, writes: guard }\nbackends:\n  " + backend_ +
            ":\n    url: " + QuotedText(server_.url) +
            "\n    protocol: mcp\n"
+           "    # CHECK: under which address do agents reach Recourse? One host and port is one "
+           "server.\n"
+           "    # hosts: [ \"127.0.0.1:19080\" ]\n"
            "    # CHECK: believe readOnlyHint also of tools that come later and stand not below?\n"
            "    # trust_annotations: true\n";
     const bool has_tools =

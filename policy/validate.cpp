@@ -76,11 +76,13 @@ void CheckUndoIsStated(Draft& draft, std::size_t index) {
   if (has_word && undo->text != "none") return;  // already reported
   draft.problems.Error(
       draft.ToolPlace(index, "undo"), draft.ToolKey(index, "undo"),
-      has_word
-          ? "`undo: none` needs a human before it (approval: { by: [..] }) or a stated reason "
-            "(reason: \"why nothing has to be undone\")"
-          : "a write needs one of these: undo: { request: \"DELETE /orders/{external_ref}\" }, "
-            "approval: { by: [..] }, or undo: none with a reason: \"...\"");
+      has_word ? "`undo: none` needs a human before it (approval: { by: [..] }) or a stated reason "
+                 "(reason: \"why nothing has to be undone\")"
+               : std::string("a write needs one of these: undo: ") +
+                     (tool.mcp_names.empty()
+                          ? "{ request: \"DELETE /orders/{external_ref}\" }"
+                          : "{ call: cancel_order, arguments: { id: \"{external_ref}\" } }") +
+                     ", approval: { by: [..] }, or undo: none with a reason: \"...\"");
 }
 
 bool IsKnownOnlyFromAnswer(const Tool& tool, const Selector& selector) {

@@ -51,6 +51,15 @@ std::string AllowOf(const Tool& tool) {
   return allow;
 }
 
+std::string WhyDenied(const RouteMatch& match) {
+  if (match.backend->is_mcp && match.effect == Effect::kWrite) {
+    return "another path of an MCP server may be another door to its tools: list it as a tool of "
+           "its own, or use the endpoint " +
+           match.backend->mcp_path;
+  }
+  return "no tool of the policy matches this call, and unlisted calls are denied";
+}
+
 // RFC 9110 7.6.2; -1: there is none. Fails when it is not one number.
 std::optional<int> TakeMaxForwards(const Head& head) {
   int hops = -1;
@@ -308,9 +317,7 @@ Task<bool> Session::RouteTo(const Backend& backend, std::string_view path, std::
   }
   const bool listed = match->tool != nullptr;
   if (!listed && match->unlisted == UnlistedRule::kDeny) {
-    co_return co_await Refuse(ErrorCode::kDenied,
-                              "no tool of the policy matches this call, and "
-                              "unlisted calls are denied");
+    co_return co_await Refuse(ErrorCode::kDenied, WhyDenied(*match));
   }
   if (!listed) worker_.unlisted.Count(backend, match->effect, head_.method, path);
   if (match->effect == Effect::kRead) {

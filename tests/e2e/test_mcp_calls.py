@@ -155,6 +155,7 @@ def test_other_doors_to_the_same_server_are_shut(url, proxy, fixture):
     for path, status in (("/mcp/", 400), ("/MCP", 400), ("/%6dcp", 400), ("/messages", 403)):
         answer = exchange(base + path, "POST", body, Legacy(url).fields(None))
         assert answer.status == status, (path, answer.body)
+    assert b"or use the endpoint /mcp" in answer.body
     assert fixture.counts()["tools"] == {}
     assert exchange(base + "/counts", "GET").status == 200
 

@@ -27,7 +27,7 @@ tools:
     effect: write
     identity: body#/ref
     approval: { by: ops, when: body#/amount > 100 }
-    undo: { call: cancel_order, arguments: { id: "{external_ref}" } }
+    undo: { call: cancel_order, arguments: { id: "{external_ref}" }, done_when: answer.body#/gone == true }
   note: { match: tools/call files add_note, effect: write, reason: r, on_error: not_executed }
 )";
 
@@ -58,6 +58,7 @@ TEST(McpExplainTest, ACallIsNamedByItsToolAndItsBodyIsTheArguments) {
               HasSubstr("fingerprint: the name of the MCP tool and its arguments; the same"));
   EXPECT_THAT(lines, HasSubstr(R"(undo: tools/call cancel_order {"id":"{external_ref}"})"));
   EXPECT_THAT(lines, HasSubstr("done: a result without isError"));
+  EXPECT_THAT(lines, HasSubstr("and only when answer.body#/gone == true"));
   const auto read = Of(*policy, "tools/call files get_order");
   EXPECT_EQ(read.effect, Effect::kRead);
   EXPECT_TRUE(read.key.empty());

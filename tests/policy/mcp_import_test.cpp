@@ -34,6 +34,8 @@ TEST(McpImportTest, AReadIsBelievedAndMarked) {
                               "2025-11-25) by `recourse policy import mcp`.\n"));
   EXPECT_THAT(text, HasSubstr("  The_Shop:\n    url: \"http://127.0.0.1:3000/mcp\"\n    protocol: "
                               "mcp\n"));
+  EXPECT_THAT(text, HasSubstr("    # hosts: [ \"127.0.0.1:19080\" ]\n"));
+  EXPECT_THAT(text, HasSubstr("# CHECK: do agents send traceparent?"));
   EXPECT_THAT(text, HasSubstr("  # Shows an order # 7\n  get_order:\n    match: \"tools/call "
                               "The_Shop get_order\"\n    # CHECK: the server says readOnlyHint: "
                               "true, which is believed here\n    effect: read\n"));

@@ -259,6 +259,16 @@ TEST(McpWordsTest, AnUndoThatNeedsCareItselfIsRefused) {
   EXPECT_THAT(ProblemsOf(LoadPolicyText("p.yaml", with("reason: r"))), Not(HasSubstr("error")));
 }
 
+TEST(McpWordsTest, WhatTakesAnEffectBackIsSaidAsACallOfATool) {
+  ExpectProblem(WithWrite(""),
+                "undo: { call: cancel_order, arguments: { id: \"{external_ref}\" } }");
+  const std::string text =
+      ProblemsOf(LoadPolicyText("p.yaml", WithWrite("    undo: { call: cancl }\n")));
+  EXPECT_THAT(text, HasSubstr("warning: tools.orders.create.undo.call: no tool of this policy is "
+                              "tools/call files cancl"));
+  EXPECT_THAT(text, Not(HasSubstr("error")));
+}
+
 TEST(McpWordsTest, WarningsOfWritesHoldForMcpTools) {
   const std::string text = ProblemsOf(LoadPolicyText(
       "p.yaml", With("  reads: { match: \"tools/call files *_order\", effect: read }\n"
