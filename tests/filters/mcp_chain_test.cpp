@@ -113,7 +113,7 @@ TEST(McpChainTest, AnEventNamesTheToolThatIsCalled) {
   EXPECT_EQ(last(), "tools/call create_order");
   (void)shop.Call(Tool("no_such.tool", "{}"));
   EXPECT_EQ(last(), "tools/call no_such.tool");
-  (void)shop.Call(Tool("bad\\n\\u001b[2Jname " + std::string(500, 'x'), "{}"));
+  (void)shop.Call(Tool("bad\\n\\u001b[2Jname " + std::string(200, 'x'), "{}"));
   EXPECT_EQ(last(), "tools/call bad???2Jname?" + std::string(115, 'x'));
   const Told other = shop.Call(Tool("create_order", R"({"ref":"r1","more":1})", "2"));
   EXPECT_NE(other.body.find("tools/call create_order (event "), std::string::npos) << other.body;
