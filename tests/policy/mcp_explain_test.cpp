@@ -27,7 +27,10 @@ tools:
     effect: write
     identity: body#/ref
     approval: { by: ops, when: body#/amount > 100 }
-    undo: { call: cancel_order, arguments: { id: "{external_ref}" }, done_when: answer.body#/gone == true }
+    undo:
+      call: cancel_order
+      arguments: { id: "{external_ref}" }
+      done_when: answer.body#/gone == true
   note: { match: tools/call files add_note, effect: write, reason: r, on_error: not_executed }
 )";
 
@@ -140,7 +143,7 @@ tests:
 )");
   std::ostringstream out;
   EXPECT_EQ(RunPolicyTest(path, out), 1);
-  EXPECT_THAT(out.str(), HasSubstr("ok     line 17: tools/call files create_order\n"));
+  EXPECT_THAT(out.str(), HasSubstr("ok     line 20: tools/call files create_order\n"));
   EXPECT_THAT(out.str(), HasSubstr("get_order: expected tool: create, got look"));
   EXPECT_THAT(out.str(), HasSubstr("5 tests, 1 failed"));
 }
