@@ -8,7 +8,7 @@ import pytest
 
 from support.approvals import Staffed
 from support.flows import wait_until
-from support.mcp import Fixture
+from support.mcp_fixtures import running, serving  # noqa: F401
 from support.mcp_client import CLIENT_KINDS, connected
 from support.mcp_policies import calls_policy
 from support.recourse import WAIT_MAX
@@ -49,18 +49,10 @@ REPEATS_MAX = 100
 
 
 @pytest.fixture(scope="module")
-def running(packages):
-    with Fixture() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
 def proxy(running, tmp_path_factory):
     directory = tmp_path_factory.mktemp("mcp")
-    with Staffed(directory, calls_policy(running, tools=TOOLS)) as recourse:
+    with serving(Staffed(directory, calls_policy(running, tools=TOOLS))) as recourse:
         yield recourse
-        assert recourse.running(), recourse.stderr()[-4000:]
-        assert recourse.stop() == 0, recourse.stderr()[-4000:]
 
 
 @pytest.fixture(scope="module")

@@ -7,11 +7,10 @@ import threading
 import pytest
 
 from support.approvals import Staffed
-from support.mcp import Fixture
+from support.mcp_fixtures import client, fixture, running, serving, url  # noqa: F401
 from support.mcp_policies import calls_policy
 from support.mcp_wire import Legacy, Modern, rpc
 
-ERAS = {"legacy": Legacy, "modern": Modern}
 TOOLS = """\
   mail.send:
     match: tools/call tools send_mail
@@ -37,34 +36,10 @@ TOOLS = """\
 
 
 @pytest.fixture(scope="module")
-def running(packages):
-    with Fixture() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
 def proxy(running, tmp_path_factory):
     directory = tmp_path_factory.mktemp("mcp")
-    with Staffed(directory, calls_policy(running, tools=TOOLS)) as recourse:
+    with serving(Staffed(directory, calls_policy(running, tools=TOOLS))) as recourse:
         yield recourse
-        assert recourse.running(), recourse.stderr()[-4000:]
-        assert recourse.stop() == 0, recourse.stderr()[-4000:]
-
-
-@pytest.fixture
-def fixture(running):
-    running.reset()
-    return running
-
-
-@pytest.fixture
-def url(proxy, fixture):
-    return f"http://127.0.0.1:{proxy.port}/mcp"
-
-
-@pytest.fixture(params=ERAS)
-def client(url, request):
-    return ERAS[request.param](url)
 
 
 def mail(token):

@@ -2,23 +2,11 @@
 
 import pytest
 
-from support.mcp import Everything, Fixture, mcp_policy
+from support.mcp import Everything, mcp_policy
+from support.mcp_fixtures import ERAS, fixture, running  # noqa: F401
 from support.mcp_wire import Legacy, Modern, call, rpc
 from support.recourse import Recourse
 
-ERAS = {"legacy": Legacy, "modern": Modern}
-
-
-@pytest.fixture(scope="module")
-def running(packages):
-    with Fixture() as server:
-        yield server
-
-
-@pytest.fixture
-def fixture(running):
-    running.reset()
-    return running
 
 
 @pytest.fixture(params=ERAS)

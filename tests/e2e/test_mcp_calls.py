@@ -7,44 +7,21 @@ import threading
 
 import pytest
 
-from support.mcp import Fixture, mcp_policy
+from support.mcp import mcp_policy
+from support.mcp_fixtures import ERAS, client, fixture, running, serving, url  # noqa: F401
 from support.mcp_policies import calls_policy
 from support.mcp_wire import ACCEPT, Legacy, Modern, call, exchange, rpc
 from support.recourse import CRASH_POINTS, Recourse
 
-ERAS = {"legacy": Legacy, "modern": Modern}
 LOOSE = {"Host": "loose.test"}
 FLOWS = "flow_rules: { agents_may: [ cancel ] }\n"
 
 
 @pytest.fixture(scope="module")
-def running(packages):
-    with Fixture() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
 def proxy(running, tmp_path_factory):
-    with Recourse(tmp_path_factory.mktemp("mcp"), calls_policy(running, more=FLOWS)) as recourse:
+    policy = calls_policy(running, more=FLOWS)
+    with serving(Recourse(tmp_path_factory.mktemp("mcp"), policy)) as recourse:
         yield recourse
-        assert recourse.running(), recourse.stderr()[-4000:]
-        assert recourse.stop() == 0, recourse.stderr()[-4000:]
-
-
-@pytest.fixture
-def fixture(running):
-    running.reset()
-    return running
-
-
-@pytest.fixture
-def url(proxy, fixture):
-    return f"http://127.0.0.1:{proxy.port}/mcp"
-
-
-@pytest.fixture(params=ERAS)
-def client(url, request):
-    return ERAS[request.param](url)
 
 
 def traced(number):

@@ -6,7 +6,8 @@ import signal
 
 import pytest
 
-from support.mcp import Everything, Fixture, mcp_policy
+from support.mcp import Everything, mcp_policy
+from support.mcp_fixtures import fixture, running  # noqa: F401
 from support.mcp_client import CLIENT_KINDS, McpClient, connected
 from support.mcp_relay import Relay, normalised, transcript
 from support.mcp_wire import Legacy, Modern, call, rpc, sse_events
@@ -15,12 +16,6 @@ from support.recourse import WAIT_MAX, Recourse
 SDKS = [kind for kind in CLIENT_KINDS if kind.startswith("sdk")]
 FRAMEWORKS = [kind for kind in CLIENT_KINDS if kind not in SDKS]
 LEGACY_ONLY = ("sdk v1", "sdk v2 legacy", "langgraph")
-
-
-@pytest.fixture(scope="module")
-def running(packages):
-    with Fixture() as server:
-        yield server
 
 
 @pytest.fixture(scope="module")
@@ -34,12 +29,6 @@ def passing(running, tmp_path_factory):
 def everything(packages):
     with Everything() as server:
         yield server
-
-
-@pytest.fixture
-def fixture(running):
-    running.reset()
-    return running
 
 
 # --- the clients work ----------------------------------------------------------------------------

@@ -8,42 +8,18 @@ import pytest
 
 from support.flows import wait_until
 from support.mcp import Fixture
+from support.mcp_fixtures import ERAS, client, fixture, running, serving, url  # noqa: F401
 from support.mcp_policies import calls_policy
 from support.mcp_wire import Legacy, Modern, call, rpc, sse_events
 from support.recourse import Recourse
 
-ERAS = {"legacy": Legacy, "modern": Modern}
 TRUSTED = {"Host": "loose.test"}
 
 
 @pytest.fixture(scope="module")
-def running(packages):
-    with Fixture() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
 def proxy(running, tmp_path_factory):
-    with Recourse(tmp_path_factory.mktemp("mcp"), calls_policy(running)) as recourse:
+    with serving(Recourse(tmp_path_factory.mktemp("mcp"), calls_policy(running))) as recourse:
         yield recourse
-        assert recourse.running(), recourse.stderr()[-4000:]
-        assert recourse.stop() == 0, recourse.stderr()[-4000:]
-
-
-@pytest.fixture
-def fixture(running):
-    running.reset()
-    return running
-
-
-@pytest.fixture
-def url(proxy, fixture):
-    return f"http://127.0.0.1:{proxy.port}/mcp"
-
-
-@pytest.fixture(params=ERAS)
-def client(url, request):
-    return ERAS[request.param](url)
 
 
 def report(gate, number=1):
