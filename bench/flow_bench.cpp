@@ -63,6 +63,7 @@ void Fill(FlowBook& book, std::int64_t flows) {
                 .undoes = 0,
                 .has_deadline = true,
                 .caller = "local",
+                .trace_id = "4bf92f3577b34da6a3ce929d0e0e4736",
                 .flow = flow,
                 .flow_name = "checkout",
                 .policy_version = "0123456789abcdef"},
