@@ -151,7 +151,7 @@ std::expected<void, std::string> Wire::Secure() {
   boost::system::error_code ec;
   // No session is ever resumed by one who connects once.
   tls_ = place_.tls->NewStream(socket_.native_handle(), WallTime());
-  if (ec || tls_ == nullptr) return std::unexpected("OpenSSL cannot make a TLS connection");
+  if (tls_ == nullptr) return std::unexpected("OpenSSL cannot make a TLS connection");
   (void)Step([this] { return tls_->Handshake(); }, ec);
   if (!ec) return {};
   const std::string at = place_.host + ":" + place_.port;
@@ -192,6 +192,15 @@ std::string NoAnswer(const HttpPlace& place, const boost::system::error_code& ec
   return "no answer from " + place.host + ":" + place.port + ": " + ec.message();
 }
 
+HttpResponse HeadOf(const http::response_header<>& head) {
+  HttpResponse response;
+  response.status = static_cast<int>(head.result_int());
+  for (const auto& field : head) {
+    response.headers.emplace_back(std::string(field.name_string()), std::string(field.value()));
+  }
+  return response;
+}
+
 }  // namespace
 
 std::expected<HttpResponse, std::string> Fetch(const HttpPlace& place, const HttpRequest& request,
@@ -204,11 +213,7 @@ std::expected<HttpResponse, std::string> Fetch(const HttpPlace& place, const Htt
   parser.body_limit(place.body_bytes_max);
   http::read(wire, buffer, parser, ec);
   if (ec) return std::unexpected(NoAnswer(place, ec));
-  HttpResponse response;
-  response.status = static_cast<int>(parser.get().result_int());
-  for (const auto& field : parser.get()) {
-    response.headers.emplace_back(std::string(field.name_string()), std::string(field.value()));
-  }
+  HttpResponse response = HeadOf(parser.get());
   response.body = std::move(parser.get().body());
   return response;
 }
@@ -224,11 +229,7 @@ std::expected<HttpResponse, std::string> FetchUntil(
   parser.body_limit(place.body_bytes_max);
   http::read_header(wire, buffer, parser, ec);
   if (ec) return std::unexpected(NoAnswer(place, ec));
-  HttpResponse response;
-  response.status = static_cast<int>(parser.get().result_int());
-  for (const auto& field : parser.get()) {
-    response.headers.emplace_back(std::string(field.name_string()), std::string(field.value()));
-  }
+  HttpResponse response = HeadOf(parser.get());
   std::vector<char> piece(kPieceBytes);
   while (!parser.is_done() && !is_enough(response)) {
     parser.get().body().data = piece.data();
