@@ -5,6 +5,7 @@ import json
 import os
 import re
 import secrets
+import statistics
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -66,12 +67,16 @@ def measure(port, probes, flows, steps):
         return time.monotonic() - begin
 
 
-def measure_undos(options):
-    """{shape: undos per second in each round}"""
+def run(options, report):
     cpus = os.sched_getaffinity(0)
     with Servers(options.build, options.folder) as servers:
         backend = servers.start_tool("backend", cpus)
         recourse = servers.start_recourse(cpus, backend.port, "undos.yaml")
-        return {name: [flows * steps / measure(recourse.port, recourse.probes, flows, steps)
-                       for _ in range(options.rounds)]
-                for name, (flows, steps) in SHAPES.items()}
+        rates = {name: [flows * steps / measure(recourse.port, recourse.probes, flows, steps)
+                        for _ in range(options.rounds)]
+                 for name, (flows, steps) in SHAPES.items()}
+    print("\nUndos of broken flows, each two commits and a request over a connection of its own")
+    for shape, found in rates.items():
+        print(f"{shape:34}{statistics.median(found):12,.0f} undos/s "
+              f"(from {min(found):,.0f} to {max(found):,.0f})")
+    report.data["undos_per_second"] = rates

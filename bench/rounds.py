@@ -1,0 +1,91 @@
+"""Rounds of a measurement: programs measured in turn, every sample kept, medians and ratios."""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections import namedtuple
+
+from servers import pinned
+
+# The median of the rounds, with the lowest and the highest of them.
+Figure = namedtuple("Figure", "median low high")
+
+
+def figure(values):
+    values = list(values)
+    return Figure(statistics.median(values), min(values), max(values))
+
+
+def split_cpus():
+    """(cores of the proxy, cores of load and backend): apart if there is more than one core."""
+    cpus = sorted(os.sched_getaffinity(0))
+    return {cpus[0]}, set(cpus[1:] or cpus)
+
+
+class Bench:
+    """Measures one server at a time and keeps every sample under (workload, server)."""
+
+    def __init__(self, options, cpus):
+        self.options, self.cpus = options, cpus
+        self.seed = int(time.time()) & 0xFFFFFF  # fresh keys over runs on one ledger, too
+        self.samples = {}
+
+    def command(self, port, arguments, seconds):
+        """The command line of the load generator; SEED stands for a number not used before."""
+        if "SEED" in arguments:
+            self.seed += 1
+            arguments = [str(self.seed) if a == "SEED" else a for a in arguments]
+        return [os.path.join(self.options.build, "bench", "loadgen"), "--port", str(port),
+                "--seconds", str(seconds), *arguments]
+
+    def load(self, server, arguments, seconds):
+        """One run of the load generator against the server; returns what it printed."""
+        command = self.command(server.port, arguments, seconds)
+        run = subprocess.run(command, stdout=subprocess.PIPE, timeout=seconds + 60, check=False,
+                             preexec_fn=pinned(self.cpus))
+        if run.returncode != 0:
+            raise SystemExit(f"{server.name}: the load generator failed: {' '.join(command)}")
+        return json.loads(run.stdout)
+
+    def measure(self, workload, server, arguments):
+        """Warms up, measures once, and files the sample under (workload, server)."""
+        seconds = self.options.seconds
+        self.load(server, arguments, seconds / 5)
+        before = server.cpu_ns()
+        sample = self.load(server, arguments, seconds)
+        cpu_ns = server.cpu_ns() - before
+        if sample["failed"] or not sample["requests"]:
+            raise SystemExit(f"{server.name}, {workload}: {sample['failed']} of "
+                             f"{sample['requests']} requests failed, the last with status "
+                             f"{sample['last_bad_status']}; see the logs in {self.options.folder}")
+        sample["cpu_us"] = cpu_ns / 1e3 / sample["requests"]
+        sample["per_second"] = sample["requests"] / sample["seconds"]
+        self.samples.setdefault((workload, server.name), []).append(sample)
+
+    def rounds(self, workloads, servers):
+        """{workload: arguments} times servers, in rounds of which every other one is reversed."""
+        for number in range(self.options.rounds):
+            order = servers if number % 2 == 0 else servers[::-1]
+            for workload, arguments in workloads.items():
+                for server in order:
+                    self.measure(workload, server, arguments)
+            print(f"  round {number + 1} of {self.options.rounds}", file=sys.stderr, flush=True)
+
+    def figure(self, workload, server, field):
+        return figure(s[field] for s in self.samples[workload, server])
+
+    def median(self, workload, server, field):
+        return self.figure(workload, server, field).median
+
+    def ratio(self, workload, server, peer, field):
+        """Of the ratios within each round: what both suffered cancels out."""
+        pairs = zip(self.samples[workload, server], self.samples[workload, peer])
+        return figure(ours[field] / theirs[field] for ours, theirs in pairs)
+
+    def data(self):
+        """Every sample, with names that JSON can hold."""
+        return {f"{workload} / {server}": samples
+                for (workload, server), samples in self.samples.items()}
