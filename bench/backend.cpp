@@ -1,5 +1,5 @@
 // A backend that costs as little as possible: it reads each request to its end and sends a fixed
-// answer, 1 KiB under /1k and 64 KiB under /64k, for every method.
+// answer, 64 KiB under /64k, the result of an MCP tool under /mcp and 1 KiB else, for every method.
 //
 // usage: backend PORT
 #include <algorithm>
@@ -18,10 +18,16 @@ constexpr int kEventsMax = 256;
 constexpr std::size_t kBufferBytes = 128 * 1024;
 constexpr std::size_t kHeadBytesMax = 16 * 1024;
 
-std::string RenderAnswer(std::size_t body_bytes) {
-  const std::string opening = "{\"id\":\"order-1\",\"text\":\"", closing = "\"}";
-  const std::string body =
-      opening + std::string(body_bytes - opening.size() - closing.size(), 'x') + closing;
+constexpr std::string_view kOrder = "{\"id\":\"order-1\",\"text\":\"", kOrderEnd = "\"}";
+// To the request with the id 1.
+constexpr std::string_view kResult =
+    "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"";
+constexpr std::string_view kResultEnd = "\"}]}}";
+
+std::string RenderAnswer(std::size_t body_bytes, std::string_view opening,
+                         std::string_view closing) {
+  std::string body(opening);
+  body.append(body_bytes - opening.size() - closing.size(), 'x').append(closing);
   return "HTTP/1.1 200 OK\r\nServer: backend\r\nDate: Thu, 01 Jan 2026 00:00:00 GMT\r\n"
          "Content-Type: application/json\r\nCache-Control: no-store\r\nContent-Length: " +
          std::to_string(body.size()) + "\r\n\r\n" + body;
@@ -31,7 +37,7 @@ struct Connection {
   int fd = -1;
   std::string in{}, out{};
   std::size_t body_bytes_left = 0;
-  bool wants_large = false;  // the answer to the request that is being read
+  const std::string* answer = nullptr;  // to the request that is being read
   bool watches_write = false;
   bool closed = false;
 };
@@ -59,8 +65,9 @@ class Backend {
   explicit Backend(int listener)
       : listener_(listener),
         epoll_(::epoll_create1(EPOLL_CLOEXEC)),
-        small_(RenderAnswer(1024)),
-        large_(RenderAnswer(64 * 1024)),
+        small_(RenderAnswer(1024, kOrder, kOrderEnd)),
+        large_(RenderAnswer(64 * 1024, kOrder, kOrderEnd)),
+        result_(RenderAnswer(1024, kResult, kResultEnd)),
         buffer_(std::make_unique<char[]>(kBufferBytes)) {
     if (epoll_ < 0) Die("epoll_create1");
     Watch(epoll_, EPOLL_CTL_ADD, listener_, EPOLLIN, nullptr);
@@ -126,14 +133,17 @@ class Backend {
         if (end == std::string_view::npos) return used;
         const std::string_view head = data.substr(used, end - used + 4);
         used = end + 4;
-        connection.wants_large =
-            head.substr(0, head.find('\r')).find("/64k") != std::string_view::npos;
+        connection.answer = &AnswerTo(head.substr(0, head.find('\r')));
         connection.body_bytes_left = ContentLength(head);
       }
-      if (connection.body_bytes_left == 0)
-        connection.out += connection.wants_large ? large_ : small_;
+      if (connection.body_bytes_left == 0) connection.out += *connection.answer;
     }
     return used;
+  }
+
+  const std::string& AnswerTo(std::string_view request_line) const {
+    if (request_line.find("/64k") != std::string_view::npos) return large_;
+    return request_line.find("/mcp") != std::string_view::npos ? result_ : small_;
   }
 
   void Flush(Connection& connection) {
@@ -156,7 +166,7 @@ class Backend {
 
   const int listener_;
   const int epoll_;
-  const std::string small_, large_;
+  const std::string small_, large_, result_;
   const std::unique_ptr<char[]> buffer_;
 };
 

@@ -2,12 +2,13 @@
 // the answer to the one before it has been read to its end. Prints one JSON object.
 //
 // usage: loadgen --port N [--connections N] [--seconds S] [--method M] [--path P] [--body BYTES]
-//                [--fresh-keys SEED] [--rate N]
+//                [--fresh-keys SEED] [--rate N] [--requests N] [--host NAME] [--text BODY]
 //
 // The request is the published one (bench/README.md): 6 fields on GET, 8 with a body. Without
 // --fresh-keys every request is the same bytes; with it, each carries a trace id and an order id
 // that no other one has. --rate spreads N requests per second over the connections and measures
 // from the moment at which a request was due, so that a slow answer cannot hide its successors.
+// --requests ends the run after so many, however long they take. --text is a body as it is.
 #include <chrono>
 #include <csignal>
 #include <deque>
@@ -34,8 +35,10 @@ struct Options {
   std::string method = "GET";
   std::string path = "/1k";
   std::size_t body_bytes = 0;
-  std::uint64_t seed = 0;  // not 0: fresh keys
-  double rate = 0;         // not 0: requests per second in all
+  std::uint64_t seed = 0;      // not 0: fresh keys
+  double rate = 0;             // not 0: requests per second in all
+  std::uint64_t requests = 0;  // not 0: how many in all, in place of a time
+  std::string host, text;      // not empty: the Host field; the body
 };
 
 std::uint64_t NowNs() {
@@ -49,15 +52,15 @@ class Request {
  public:
   explicit Request(const Options& options) : next_id_(options.seed << 32U) {
     const std::string zeros(kIdDigits, '0');
-    std::string body;
-    if (options.body_bytes > 0) {
+    std::string body = options.text;
+    if (body.empty() && options.body_bytes > 0) {
       const std::string opening = "{\"order_id\":\"" + zeros + "\",\"text\":\"", closing = "\"}";
       const std::size_t frame = opening.size() + closing.size();
       const std::size_t filling = options.body_bytes > frame ? options.body_bytes - frame : 0;
       body = opening + std::string(filling, 'x') + closing;
     }
-    bytes_ = options.method + " " + options.path +
-             " HTTP/1.1\r\nHost: 127.0.0.1:" + std::to_string(options.port) +
+    bytes_ = options.method + " " + options.path + " HTTP/1.1\r\nHost: " +
+             (options.host.empty() ? "127.0.0.1:" + std::to_string(options.port) : options.host) +
              "\r\nUser-Agent: agent/1.0\r\nAccept: */*\r\nAccept-Encoding: gzip, deflate\r\n"
              "Authorization: Bearer 0123456789abcdef0123456789abcdef\r\ntraceparent: 00-";
     trace_at_ = bytes_.size() + kIdDigits;
@@ -67,7 +70,8 @@ class Request {
                 "\r\n";
     }
     bytes_ += "\r\n";
-    order_at_ = body.empty() ? 0 : bytes_.size() + body.find(zeros);
+    const std::size_t order = body.find(zeros);
+    order_at_ = order == std::string::npos ? 0 : bytes_.size() + order;
     bytes_ += body;
   }
 
@@ -189,7 +193,7 @@ class LoadGenerator {
       return;
     }
     const std::uint64_t now = NowNs();
-    if (now < end_ns_) Send(client, now);
+    if (options_.requests > 0 ? sent_ < options_.requests : now < end_ns_) Send(client, now);
   }
 
   void Send(Client& client, std::uint64_t started_ns) {
@@ -260,7 +264,8 @@ class LoadGenerator {
 [[noreturn]] void Usage() {
   std::fputs(
       "usage: loadgen --port N [--connections N] [--seconds S] [--method M] [--path P]\n"
-      "               [--body BYTES] [--fresh-keys SEED] [--rate N]\n",
+      "               [--body BYTES] [--fresh-keys SEED] [--rate N] [--requests N]\n"
+      "               [--host NAME] [--text BODY]\n",
       stderr);
   std::exit(2);
 }
@@ -287,6 +292,12 @@ Options ParseOptions(int argc, char** argv) {
       options.seed = std::strtoul(value, nullptr, 10);
     } else if (name == "--rate") {
       options.rate = std::atof(value);
+    } else if (name == "--requests") {
+      options.requests = std::strtoul(value, nullptr, 10);
+    } else if (name == "--host") {
+      options.host = value;
+    } else if (name == "--text") {
+      options.text = value;
     } else {
       Usage();
     }

@@ -12,7 +12,7 @@ import subprocess
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-START_SECONDS_MAX = 15
+START_SECONDS_MAX = 60  # some run inside valgrind
 STOP_SECONDS_MAX = 30
 
 
@@ -79,14 +79,16 @@ class Servers:
         command = [find_program("haproxy"), "-db", "-f", config]
         return self.start_peer("haproxy", command, port, cpus)
 
-    def start_recourse(self, cpus, backend, policy="recourse.yaml"):
+    def start_recourse(self, cpus, backend, policy="recourse.yaml", program=(), extra=()):
+        """Starts the proxy of the build or another `program` of several words, with `extra`."""
         policy = self.render(policy, BACKEND=backend)
         ports_file = os.path.join(self.folder, "ports.json")
-        command = [os.path.join(self.build, "recourse"), "run", "--policy", policy,
+        program = program or [os.path.join(self.build, "recourse")]
+        command = [*program, "run", "--policy", policy,
                    "--data", os.path.join(self.folder, "data"), "--unsafe-fs",
                    "--listen", "127.0.0.1:0",
                    "--admin", "127.0.0.1:0", "--probes", "127.0.0.1:0", "--ports-file", ports_file,
-                   "--access-log", os.path.join(self.folder, "access.log")]
+                   "--access-log", os.path.join(self.folder, "access.log"), *extra]
         with open(os.path.join(self.folder, "recourse.log"), "wb") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
                                        env=own_environment(), preexec_fn=pinned(cpus))
