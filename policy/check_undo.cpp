@@ -4,6 +4,7 @@
 #include "policy/approval_need.h"
 #include "policy/draft.h"
 #include "policy/mcp_endpoint.h"
+#include "policy/path.h"
 #include "policy/route_table.h"
 
 namespace recourse {
@@ -22,6 +23,39 @@ std::string SamplePath(const RequestTemplate& request) {
     for (const auto& piece : segment) path += piece.selector ? kAnyValue : piece.literal;
   }
   return path;
+}
+
+// Whether some values make that path of it. Both begin with '/'.
+bool MayBePath(const RequestTemplate& request, std::string_view path) {
+  for (const auto& segment : request.path) {
+    if (!path.starts_with('/')) return false;
+    path.remove_prefix(1);
+    const std::string_view wanted = path.substr(0, path.find('/'));
+    path.remove_prefix(wanted.size());
+    std::string literal;
+    bool has_value = false;
+    for (const auto& piece : segment) {
+      literal += piece.literal;
+      has_value = has_value || piece.selector.has_value();
+    }
+    if (!has_value && FoldPath(literal) != FoldPath(wanted)) return false;
+  }
+  return path.empty() || path == "/";
+}
+
+// The MCP server whose endpoint the request is, or would be with some values; nullptr: none.
+const Backend* EndpointOf(const Policy& policy, const RequestTemplate& request,
+                          const Backend& backend) {
+  const std::string& base = backend.base_path;
+  for (const Backend& other : policy.backends) {
+    if (!other.is_mcp || !IsSameServer(other, backend)) continue;
+    const std::string_view endpoint = other.mcp_path;
+    const bool may_be =
+        McpPathOf(other, base + SamplePath(request)) != McpPath::kOther ||
+        (endpoint.starts_with(base) && MayBePath(request, endpoint.substr(base.size())));
+    if (may_be) return &other;
+  }
+  return nullptr;
 }
 
 void CheckMethodAndKey(Draft& draft, std::size_t index) {
@@ -69,10 +103,11 @@ void CheckRoute(Draft& draft, const RouteTable& routes, std::size_t index) {
     draft.problems.Error(draft.ToolPlace(index, "undo"), draft.ToolKey(index, "undo"),
                          std::move(message));
   };
-  if (backend.is_mcp && request.mcp_tool.empty() &&
-      McpPathOf(backend, SamplePath(request)) != McpPath::kOther) {
-    error("this path is the MCP endpoint of " + backend.name +
-          "; only a tool that is matched by tools/call is undone by a call");
+  const Backend* const endpoint =
+      request.mcp_tool.empty() ? EndpointOf(draft.policy, request, backend) : nullptr;
+  if (endpoint != nullptr) {
+    error("this path is the MCP endpoint of " + endpoint->name +
+          ", or may become it; only a tool that is matched by tools/call is undone by a call");
   }
   const Tool* const called = ToolOf(request, backend, routes);
   if (called == nullptr && !request.mcp_tool.empty()) {

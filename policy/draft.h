@@ -57,6 +57,13 @@ bool HasMatch(const Tool& tool);
 // What only the whole policy shows: ambiguous routes, cycles of undo requests, missing undo.
 void Validate(Draft& draft);
 
+// Backends that have a name or a server in common are told apart by their paths, and agree in what
+// is decided before a path is known. A part of Validate.
+void CheckAuthorities(Draft& draft);
+// Tools of an MCP server by path, where another backend of the same url serves that path. A part of
+// Validate; `routes` are those of the draft.
+void CheckPathOwners(Draft& draft, const RouteTable& routes);
+
 // Credentials of a call go only where nobody is shown them. A part of Validate.
 void CheckCredentials(Draft& draft, std::size_t index);
 

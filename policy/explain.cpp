@@ -4,7 +4,6 @@
 #include <array>
 
 #include "policy/approval_need.h"
-#include "policy/mcp_endpoint.h"
 #include "policy/mcp_names.h"
 #include "policy/method_override.h"
 #include "policy/route_table.h"
@@ -167,12 +166,13 @@ void Refuse(Explanation& out, ErrorCode code, std::string reason) {
   out.reason = std::move(reason);
 }
 
-const Backend* FindBackend(const Policy& policy, const ExplainedCall& call) {
-  if (call.backend.empty()) return policy.routes->FindBackend(call.authority, 80);
-  const auto found =
-      std::find_if(policy.backends.begin(), policy.backends.end(),
-                   [&](const Backend& backend) { return backend.name == call.backend; });
-  return found == policy.backends.end() ? nullptr : &*found;
+// Who serves it. A backend that is named stands for its url; of tools/call it is meant itself.
+McpPlace PlaceOf(const Policy& policy, const ExplainedCall& call, std::string_view path) {
+  if (call.backend.empty()) return policy.routes->Place(call.authority, 80, path);
+  const auto found = std::ranges::find(policy.backends, call.backend, &Backend::name);
+  if (found == policy.backends.end()) return {};
+  if (call.method == kToolsCall) return {&*found, McpPath::kExact, &*found};
+  return policy.routes->PlaceAtUrl(*found, path);
 }
 
 std::string JoinMethods(const Tool& tool) {
@@ -181,9 +181,9 @@ std::string JoinMethods(const Tool& tool) {
   return out;
 }
 
-std::string WhyUnlisted(const Explanation& out, UnlistedRule rule) {
-  if (out.backend->is_mcp && out.mcp_tool.empty() && rule == UnlistedRule::kDeny &&
-      out.effect == Effect::kWrite) {
+std::string WhyUnlisted(const Policy& policy, const Explanation& out, UnlistedRule rule) {
+  if (policy.routes->EndpointsAt(*out.backend) != nullptr && out.mcp_tool.empty() &&
+      rule == UnlistedRule::kDeny && out.effect == Effect::kWrite) {
     return "no tool matches, and a path beside the endpoint of an MCP server may be another door "
            "to its tools: writes there are refused unless a tool lists them";
   }
@@ -278,7 +278,7 @@ void ExplainToolsCall(const Policy& policy, const ExplainedCall& call, Explanati
     out.reason =
         "tool " + out.tool->name + " (line " + std::to_string(out.tool->line) + ") names it";
   } else {
-    out.reason = WhyUnlisted(out, policy.unlisted_writes);
+    out.reason = WhyUnlisted(policy, out, policy.unlisted_writes);
     if (out.backend->trust_annotations) {
       out.notes.emplace_back(
           "The server's annotations are trusted: readOnlyHint makes it a read once it was seen in "
@@ -323,28 +323,30 @@ Explanation Explain(const Policy& policy, const ExplainedCall& call) {
   if (call.method == "CONNECT") {
     if (const auto target = ParseAuthority(call.authority)) return ExplainConnect(policy, *target);
   }
+  const auto question = std::min(call.target.find('?'), call.target.size());
+  const std::string_view path = std::string_view(call.target).substr(0, question);
+  const std::string_view query = std::string_view(call.target).substr(question);
+  const McpPlace place = PlaceOf(policy, call, path);
   Explanation out;
-  out.backend = FindBackend(policy, call);
+  out.backend = place.backend;
   if (out.backend == nullptr) {
     Refuse(out, ErrorCode::kUnknownBackend, "no backend has this name or authority");
     return out;
   }
-  const auto question = std::min(call.target.find('?'), call.target.size());
-  const std::string_view path = std::string_view(call.target).substr(0, question);
-  const std::string_view query = std::string_view(call.target).substr(question);
   if (call.method == kToolsCall) {
     ExplainToolsCall(policy, call, out);
     return out;
   }
-  if (out.backend->is_mcp) {
-    const McpPath place = McpPathOf(*out.backend, path);
-    if (place == McpPath::kExact) ExplainEndpoint(policy, call, out);
-    if (place == McpPath::kAmbiguous) {
-      Refuse(out, ErrorCode::kAmbiguousPath,
-             "another reading of the path is the endpoint of the MCP server, " +
-                 out.backend->mcp_path);
-    }
-    if (place != McpPath::kOther) return out;
+  if (place.where == McpPath::kExact) {
+    ExplainEndpoint(policy, call, out);
+    return out;
+  }
+  if (place.where == McpPath::kAmbiguous) {
+    Refuse(out, ErrorCode::kAmbiguousPath,
+           "another reading of the path, or where it leads behind the backend's url, is the "
+           "endpoint of the MCP server " +
+               place.endpoint_of->name + ", " + place.endpoint_of->mcp_path);
+    return out;
   }
   std::string scratch;
   const auto match = policy.routes->Match(*out.backend, call.method, path, scratch);
@@ -356,7 +358,7 @@ Explanation Explain(const Policy& policy, const ExplainedCall& call) {
   out.tool = match->tool;
   out.effect = match->effect;
   if (match->tool == nullptr) {
-    out.reason = WhyUnlisted(out, match->unlisted);
+    out.reason = WhyUnlisted(policy, out, match->unlisted);
     if (match->unlisted == UnlistedRule::kDeny) {
       Refuse(out, ErrorCode::kDenied, out.reason);
       return out;

@@ -108,11 +108,14 @@ class RouteReader {
       return false;
     }
     const Backend& backend = draft_.policy.backends[route.backend];
-    if (backend.is_mcp && McpPathOf(backend, route.pattern) != McpPath::kOther) {
-      Refuse(route.pattern + " is the endpoint of MCP server " + backend.name +
+    for (const Backend& other : draft_.policy.backends) {
+      const bool is_there = other.is_mcp && IsSameServer(other, backend) &&
+                            McpPathOf(other, backend.base_path + route.pattern) != McpPath::kOther;
+      if (!is_there) continue;
+      Refuse(route.pattern + " is the endpoint of MCP server " + other.name +
              ", where the body alone says what a call is; match its tools by their names: "
              "tools/call " +
-             backend.name + " NAME");
+             other.name + " NAME");
       return false;
     }
     return true;

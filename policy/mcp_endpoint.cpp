@@ -1,37 +1,61 @@
 #include "policy/mcp_endpoint.h"
 
-#include <algorithm>
-#include <string>
-
 #include "policy/path.h"
 #include "policy/readings.h"
 
 namespace recourse {
 namespace {
 
+constexpr std::string_view kWellKnown = "/.well-known/";
+
 std::string_view WithoutSlash(std::string_view path) {
   if (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
   return path;
 }
 
+std::string Folded(std::string_view path) { return FoldPath(WithoutSlash(path)); }
+
 }  // namespace
 
-McpPath McpPathOf(const Backend& backend, std::string_view path) {
-  if (path == backend.mcp_path) return McpPath::kExact;
+void McpEndpoints::Add(const Backend& backend) {
+  exact_.emplace(backend.mcp_path, &backend);
+  folded_.emplace(Folded(backend.mcp_path), &backend);
+}
+
+McpPlace McpEndpoints::Find(std::string_view path) const {
+  if (const auto same = exact_.find(path); same != exact_.end()) {
+    return {same->second, McpPath::kExact, same->second};
+  }
   std::string scratch;
   const auto canonical = CanonicalPath(path, scratch);
-  if (!canonical) return McpPath::kOther;
-  const std::string endpoint = FoldPath(WithoutSlash(backend.mcp_path));
-  const auto is_endpoint = [&](std::string_view reading) {
-    return FoldPath(WithoutSlash(reading)) == endpoint;
-  };
-  const Readings readings(*canonical);
+  if (!canonical) return {};
   const std::string trimmed = TrimSegments(*canonical);
-  const Readings of_trimmed(trimmed);
-  return std::any_of(readings.begin(), readings.end(), is_endpoint) ||
-                 std::any_of(of_trimmed.begin(), of_trimmed.end(), is_endpoint)
-             ? McpPath::kAmbiguous
-             : McpPath::kOther;
+  for (const Readings& readings : {Readings(*canonical), Readings(trimmed)}) {
+    for (const std::string_view reading : readings) {
+      const auto taken = folded_.find(Folded(reading));
+      if (taken == folded_.end()) continue;
+      return {taken->second, McpPath::kAmbiguous, taken->second};
+    }
+  }
+  return {};
+}
+
+const Backend* McpEndpoints::Nearest(std::string_view path) const {
+  if (path.starts_with(kWellKnown)) {
+    const auto slash = path.find('/', kWellKnown.size());
+    path = slash == std::string_view::npos ? std::string_view("/") : path.substr(slash);
+  }
+  for (;;) {
+    if (const auto at = folded_.find(Folded(path)); at != folded_.end()) return at->second;
+    if (path.size() <= 1) return nullptr;
+    path = path.substr(0, path.rfind('/', path.size() - 2) + 1);
+  }
+}
+
+McpPath McpPathOf(const Backend& backend, std::string_view path) {
+  McpEndpoints one;
+  one.Add(backend);
+  return one.Find(path).where;
 }
 
 }  // namespace recourse

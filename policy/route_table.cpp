@@ -1,8 +1,8 @@
 #include "policy/route_table.h"
 
 #include <algorithm>
-#include <charconv>
 
+#include "policy/host_table.h"
 #include "policy/mcp_names.h"
 #include "policy/path.h"
 #include "policy/readings.h"
@@ -10,8 +10,6 @@
 
 namespace recourse {
 namespace {
-
-constexpr std::size_t kAuthorityBytesMax = limits::kHostBytesMax + 8;
 
 // Between the strictness of a read (0) and of a write tool (2): an unlisted write that is guarded.
 constexpr int kGuardedStrictness = 1;
@@ -23,42 +21,6 @@ bool HasUpper(std::string_view text) {
 bool IsReadMethod(std::string_view method) {
   return method == "GET" || method == "HEAD" || method == "OPTIONS";
 }
-
-// The host and the port of an authority; port is empty when there is none.
-struct HostPort {
-  std::string_view host, port;
-};
-HostPort SplitAuthority(std::string_view authority) {
-  const auto bracket = authority.rfind(']');
-  const auto colon = authority.rfind(':');
-  if (colon == std::string_view::npos || (bracket != std::string_view::npos && colon < bracket)) {
-    return {authority, {}};
-  }
-  return {authority.substr(0, colon), authority.substr(colon + 1)};
-}
-
-// An authority in lower case, built on the stack.
-class AuthorityKey {
- public:
-  void Append(std::string_view text) {
-    for (const char c : text) {
-      if (size_ == bytes_.size()) return;
-      bytes_[size_++] = c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
-    }
-  }
-  void AppendPort(std::uint16_t port) {
-    Append(":");
-    const auto end = std::to_chars(bytes_.data() + size_, bytes_.data() + bytes_.size(), port);
-    size_ = static_cast<std::size_t>(end.ptr - bytes_.data());
-  }
-  void Resize(std::size_t size) { size_ = size; }
-  std::size_t size() const { return size_; }
-  std::string_view view() const { return {bytes_.data(), size_}; }
-
- private:
-  std::array<char, kAuthorityBytesMax + 8> bytes_;
-  std::size_t size_ = 0;
-};
 
 struct BackendRoutes {
   RouteTree exact{RouteTree::OnSame::kKeepFirst};
@@ -75,32 +37,20 @@ struct BackendRoutes {
 }  // namespace
 
 struct RouteTable::Impl {
-  TextMap<const Backend*> by_host_port;  // "orders:8080"
-  TextMap<const Backend*> by_bare_url;   // urls without port, whatever the port of the request
-  TextMap<const Backend*> by_host;       // entries of `hosts` without port
+  explicit Impl(const std::vector<Backend>& backends) : hosts(backends) {}
+
+  const HostTable hosts;
   TextMap<const Tool*> tools;
   std::vector<BackendRoutes> routes;  // by index of the backend
   const Backend* first_backend = nullptr;
   UnlistedRule unlisted_reads = UnlistedRule::kPass;
   UnlistedRule unlisted_writes = UnlistedRule::kGuard;
 
-  void AddBackend(const Backend& backend);
   void AddTool(const Tool& tool);
   void AddMcpNames(const Tool& tool);
   bool HasStricterReading(const BackendRoutes& table, std::string_view path,
                           std::string_view method, int strictness) const;
 };
-
-void RouteTable::Impl::AddBackend(const Backend& backend) {
-  const bool is_v6 = backend.host.find(':') != std::string::npos;
-  const std::string host = is_v6 ? '[' + backend.host + ']' : backend.host;
-  by_host_port.emplace(host + ':' + std::to_string(backend.port), &backend);
-  if (backend.authority == host) by_bare_url.emplace(host, &backend);
-  for (const std::string& entry : backend.hosts) {
-    const std::string lower = ToLower(entry);
-    (SplitAuthority(lower).port.empty() ? by_host : by_host_port).emplace(lower, &backend);
-  }
-}
 
 void RouteTable::Impl::AddTool(const Tool& tool) {
   tools.emplace(tool.name, &tool);
@@ -166,13 +116,12 @@ bool RouteTable::Impl::HasStricterReading(const BackendRoutes& table, std::strin
 }
 
 RouteTable::RouteTable(const Policy& policy, const std::vector<std::size_t>& intercepted)
-    : impl_(std::make_unique<Impl>()) {
+    : impl_(std::make_unique<Impl>(policy.backends)) {
   impl_->unlisted_reads = policy.unlisted_reads;
   impl_->unlisted_writes = policy.unlisted_writes;
   impl_->first_backend = policy.backends.data();
   impl_->routes.resize(policy.backends.size());
   for (const std::size_t index : intercepted) impl_->routes[index].is_intercepted = true;
-  for (const Backend& backend : policy.backends) impl_->AddBackend(backend);
   for (const Tool& tool : policy.tools) impl_->AddTool(tool);
 }
 
@@ -180,27 +129,20 @@ RouteTable::~RouteTable() = default;
 
 const Backend* RouteTable::FindBackend(std::string_view authority,
                                        std::uint16_t default_port) const {
-  if (authority.empty() || authority.size() > kAuthorityBytesMax) return nullptr;
-  const auto [host, port] = SplitAuthority(authority);
-  AuthorityKey key;
-  key.Append(host);
-  const std::size_t host_size = key.size();
-  if (port.empty()) {
-    key.AppendPort(default_port);
-  } else {
-    key.Append(":");
-    key.Append(port);
-  }
-  const auto find = [](const TextMap<const Backend*>& map, std::string_view name) {
-    const auto found = map.find(name);
-    return found == map.end() ? nullptr : found->second;
-  };
-  if (const Backend* backend = find(impl_->by_host_port, key.view())) return backend;
-  key.Resize(host_size);
-  if (port.empty() && host.size() == authority.size()) {
-    if (const Backend* backend = find(impl_->by_bare_url, key.view())) return backend;
-  }
-  return find(impl_->by_host, key.view());
+  return impl_->hosts.Find(authority, default_port);
+}
+
+McpPlace RouteTable::Place(std::string_view authority, std::uint16_t default_port,
+                           std::string_view path) const {
+  return impl_->hosts.Place(authority, default_port, path);
+}
+
+McpPlace RouteTable::PlaceAtUrl(const Backend& backend, std::string_view path) const {
+  return impl_->hosts.PlaceAtUrl(backend, path);
+}
+
+const McpEndpoints* RouteTable::EndpointsAt(const Backend& backend) const {
+  return impl_->hosts.EndpointsAt(backend);
 }
 
 bool RouteTable::Intercepts(const Backend& backend) const {
@@ -248,7 +190,9 @@ Result<RouteMatch> RouteTable::Match(const Backend& backend, std::string_view me
     match.effect = IsReadMethod(method) ? Effect::kRead : Effect::kWrite;
     match.unlisted = match.effect == Effect::kRead ? impl_->unlisted_reads : impl_->unlisted_writes;
     // Beside the endpoint of an MCP server may be another door to its tools.
-    if (backend.is_mcp && match.effect == Effect::kWrite) match.unlisted = UnlistedRule::kDeny;
+    if (match.effect == Effect::kWrite && EndpointsAt(backend) != nullptr) {
+      match.unlisted = UnlistedRule::kDeny;
+    }
     if (match.unlisted == UnlistedRule::kDeny) return match;
     strictness = match.unlisted == UnlistedRule::kGuard ? kGuardedStrictness : 0;
   }

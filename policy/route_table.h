@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "policy/mcp_endpoint.h"
 #include "policy/policy.h"
 
 namespace recourse {
@@ -38,7 +39,20 @@ class RouteTable {
 
   // `authority` as in Host, any case, with or without port. nullptr: unknown. `default_port` is
   // what an authority without port means (80). No allocation for lower-case input.
+  // Several backends may have one authority, told apart by the path: then it is the one that serves
+  // what is no endpoint of an MCP server.
   const Backend* FindBackend(std::string_view authority, std::uint16_t default_port) const;
+
+  // Who serves a path under that authority, and whether it is an endpoint of an MCP server.
+  // kAmbiguous: it may be taken for that endpoint, or leads to it behind another backend's url or
+  // name, and must not be passed on. A null backend: nobody has the authority.
+  McpPlace Place(std::string_view authority, std::uint16_t default_port,
+                 std::string_view path) const;
+  // The same under the authority of that backend's url.
+  McpPlace PlaceAtUrl(const Backend& backend, std::string_view path) const;
+
+  // The endpoints of MCP servers at the host and port of that backend's url; nullptr: none.
+  const McpEndpoints* EndpointsAt(const Backend& backend) const;
 
   // Whether agents' own TLS to that backend of the policy, which is an https one, ends here.
   bool Intercepts(const Backend& backend) const;
@@ -56,9 +70,9 @@ class RouteTable {
   // '.', zero-width characters, path parameters (';'), and paths of which another reading
   // (lower-case, without trailing slash, dot, space or extension) falls under a stricter rule.
   // Percent-encoded unreserved characters are decoded; that canonical path is what is forwarded.
-  // Reads of plain paths do not allocate. Thread-safe. Of an MCP server it judges the paths that
-  // are not its endpoint (policy/mcp_endpoint.h): unlisted writes there are denied, whatever
-  // `unlisted` says.
+  // Reads of plain paths do not allocate. Thread-safe. It judges paths that are no
+  // endpoint of an MCP server (see Place): where the server has one, unlisted writes beside it are
+  // denied, whatever `unlisted` says.
   Result<RouteMatch> Match(const Backend& backend, std::string_view method, std::string_view path,
                            std::string& scratch) const;
 

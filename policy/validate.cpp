@@ -14,26 +14,6 @@ using Source = Selector::Source;
 // A segment that no literal of a policy is likely to be: stands for any value.
 constexpr std::string_view kAnyValue = "~~";
 
-void CheckAuthorities(Draft& draft) {
-  std::map<std::string, std::size_t> owners;
-  for (std::size_t i = 0; i < draft.policy.backends.size(); ++i) {
-    const Backend& backend = draft.policy.backends[i];
-    if (backend.host.empty()) continue;
-    std::vector<std::string> names = backend.hosts;
-    const bool is_v6 = backend.host.find(':') != std::string::npos;
-    names.push_back((is_v6 ? '[' + backend.host + ']' : backend.host) + ':' +
-                    std::to_string(backend.port));
-    for (const std::string& name : names) {
-      const auto [owner, is_new] = owners.emplace(name, i);
-      if (is_new || owner->second == i) continue;
-      draft.problems.Error(draft.backend_places[i], JoinKey("backends", backend.name),
-                           "has the same authority " + name + " as backend " +
-                               draft.policy.backends[owner->second].name +
-                               "; the Host field could not tell them apart");
-    }
-  }
-}
-
 // Two patterns of the same shape match the same paths with the same specificity.
 std::string ShapeOf(const std::string& pattern) {
   const RoutePattern route = ParsePattern(pattern);
@@ -259,6 +239,7 @@ void Validate(Draft& draft) {
   CheckMcpNames(draft);
   const RouteTable routes(draft.policy);
   CheckTunnels(draft, routes);
+  CheckPathOwners(draft, routes);
   for (std::size_t i = 0; i < draft.policy.tools.size(); ++i) {
     Tool& tool = draft.policy.tools[i];
     if (tool.effect == Effect::kRead) continue;

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "filters/trace/traceparent.h"
-#include "policy/mcp_endpoint.h"
 #include "policy/path.h"
 #include "proxy/server/observation.h"
 #include "proxy/server/session.h"
@@ -17,11 +16,9 @@ bool IsReadMethod(std::string_view method) {
 
 }  // namespace
 
-Task<bool> Session::ServeObserved(const Backend& backend, std::string_view path,
-                                  std::string_view query) {
-  if (backend.is_mcp && McpPathOf(backend, path) == McpPath::kExact) {
-    co_return co_await ServeObservedMcp(backend, query);
-  }
+Task<bool> Session::ServeObserved(McpPlace place, std::string_view path, std::string_view query) {
+  const Backend& backend = *place.backend;
+  if (place.where == McpPath::kExact) co_return co_await ServeObservedMcp(backend, query);
   RouteMatch match;
   std::optional<Error> refusal;
   if (auto found = view_->policy->routes->Match(backend, head_.method, path, scratch_)) {
@@ -34,6 +31,9 @@ Task<bool> Session::ServeObserved(const Backend& backend, std::string_view path,
     match.backend = &backend;
     match.path = path;
     match.effect = IsReadMethod(head_.method) ? Effect::kRead : Effect::kWrite;
+  }
+  if (place.where == McpPath::kAmbiguous) {
+    refusal = Error(ErrorCode::kAmbiguousPath, "this path may be taken for an MCP endpoint");
   }
   if (OverridesMethod(query)) {
     refusal = Error(ErrorCode::kMalformedRequest, "a call may not override its method or path");

@@ -98,7 +98,8 @@ const Backend* FindBackend(const Policy& policy, std::string_view name) {
 }
 
 bool IsSamePlace(const Backend& a, const Backend& b) {
-  return a.scheme == b.scheme && a.host == b.host && a.port == b.port && a.base_path == b.base_path;
+  return a.scheme == b.scheme && a.host == b.host && a.port == b.port &&
+         a.base_path == b.base_path && a.mcp_path == b.mcp_path;
 }
 
 }  // namespace

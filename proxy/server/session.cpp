@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "filters/poll_id.h"
-#include "policy/mcp_endpoint.h"
 #include "policy/method_override.h"
 #include "proxy/base/crash_point.h"
 #include "proxy/server/observation.h"
@@ -51,13 +50,14 @@ std::string AllowOf(const Tool& tool) {
   return allow;
 }
 
-std::string WhyDenied(const RouteMatch& match) {
-  if (match.backend->is_mcp && match.effect == Effect::kWrite) {
-    return "another path of an MCP server may be another door to its tools: list it as a tool of "
-           "its own, or use the endpoint " +
-           match.backend->mcp_path;
+std::string WhyDenied(const RouteTable& routes, const RouteMatch& match) {
+  const Backend& backend = *match.backend;
+  if (match.effect == Effect::kRead || routes.EndpointsAt(backend) == nullptr) {
+    return "no tool of the policy matches this call, and unlisted calls are denied";
   }
-  return "no tool of the policy matches this call, and unlisted calls are denied";
+  return "another path of an MCP server may be another door to its tools: list it as a tool of its "
+         "own" +
+         (backend.is_mcp ? ", or use the endpoint " + backend.mcp_path : std::string());
 }
 
 // RFC 9110 7.6.2; -1: there is none. Fails when it is not one number.
@@ -259,8 +259,9 @@ Task<bool> Session::Route(std::string_view authority, std::string_view path,
   const bool is_https = head_.form == TargetForm::kAbsolute ? (head_.target[4] | 0x20) == 's'
                                                             : client_.tls != nullptr;
   const std::uint16_t usual = is_https && !original_ ? 443 : 80;
-  const Backend* const backend =
-      policy.routes->FindBackend(authority, inside_ ? inside_->scheme_port : usual);
+  const McpPlace place =
+      policy.routes->Place(authority, inside_ ? inside_->scheme_port : usual, path);
+  const Backend* const backend = place.backend;
   // What was sent over TLS goes on over TLS, also when another policy came in between.
   if (intercepted_at_ && (backend == nullptr || !policy.routes->Intercepts(*backend))) {
     linger_ = true;
@@ -278,20 +279,20 @@ Task<bool> Session::Route(std::string_view authority, std::string_view path,
                                   std::string(authority) + "'; add it to a backend's url or hosts");
   }
   is_observing_ = policy.mode == Mode::kObserve;
-  if (is_observing_) co_return co_await ServeObserved(*backend, path, query);
-  co_return co_await RouteTo(*backend, path, query);
+  if (is_observing_) co_return co_await ServeObserved(place, path, query);
+  co_return co_await RouteTo(place, path, query);
 }
 
-Task<bool> Session::RouteTo(const Backend& backend, std::string_view path, std::string_view query) {
+Task<bool> Session::RouteTo(McpPlace place, std::string_view path, std::string_view query) {
+  const Backend& backend = *place.backend;
   record_.backend = &backend;
-  if (backend.is_mcp) {
-    const McpPath where = McpPathOf(backend, path);
-    if (where == McpPath::kExact) co_return co_await ServeMcp(backend, query);
-    if (where == McpPath::kAmbiguous) {
-      co_return co_await Refuse(ErrorCode::kAmbiguousPath,
-                                "this path may be taken for the endpoint " + backend.mcp_path +
-                                    ", which has to be written as it is");
-    }
+  if (place.where == McpPath::kExact) co_return co_await ServeMcp(backend, query);
+  if (place.where == McpPath::kAmbiguous) {
+    const Backend& meant = *place.endpoint_of;
+    co_return co_await Refuse(
+        ErrorCode::kAmbiguousPath,
+        "this path may be taken for the endpoint " + meant.mcp_path + " of " + meant.name +
+            ", which has to be written as it is, under a name of " + meant.name);
   }
   auto match = view_->policy->routes->Match(backend, head_.method, path, scratch_);
   if (!match) {
@@ -317,7 +318,7 @@ Task<bool> Session::RouteTo(const Backend& backend, std::string_view path, std::
   }
   const bool listed = match->tool != nullptr;
   if (!listed && match->unlisted == UnlistedRule::kDeny) {
-    co_return co_await Refuse(ErrorCode::kDenied, WhyDenied(*match));
+    co_return co_await Refuse(ErrorCode::kDenied, WhyDenied(*view_->policy->routes, *match));
   }
   if (!listed) worker_.unlisted.Count(backend, match->effect, head_.method, path);
   if (match->effect == Effect::kRead) {

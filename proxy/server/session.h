@@ -102,7 +102,7 @@ class Session final : IdleConnection {
   Task<bool> TunnelRedirected(std::string_view authority);
 
   Task<bool> Route(std::string_view authority, std::string_view path, std::string_view query);
-  Task<bool> RouteTo(const Backend& backend, std::string_view path, std::string_view query);
+  Task<bool> RouteTo(McpPlace place, std::string_view path, std::string_view query);
 
   // The read lane. True: the connection may serve another request.
   Task<bool> RelayRead(const RouteMatch& match, std::string_view query, McpRead* mcp = nullptr);
@@ -152,7 +152,7 @@ class Session final : IdleConnection {
   void ObserveRequest(const BodyDecoder::Piece& piece);
 
   // Observe mode: everything takes the read lane.
-  Task<bool> ServeObserved(const Backend& backend, std::string_view path, std::string_view query);
+  Task<bool> ServeObserved(McpPlace place, std::string_view path, std::string_view query);
   Task<bool> ServeObservedMcp(const Backend& backend, std::string_view query);
   void StartObservation(const RouteMatch& match, std::string_view query,
                         const std::optional<Error>& refusal);
