@@ -1,13 +1,19 @@
 // A backend that costs as little as possible: it reads each request to its end and sends a fixed
-// answer, 64 KiB under /64k, the result of an MCP tool under /mcp and 1 KiB else, for every method.
+// answer for every method: 64 KiB under /64k, 10 MiB under /10m, the result of an MCP tool under
+// /mcp, else 1 KiB. Under /events it sends ten events a second that carry the time at which they
+// were sent; under /hang it never answers.
 //
 // usage: backend PORT
+#include <sys/timerfd.h>
+
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <csignal>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "bench/sockets.h"
 
@@ -17,6 +23,8 @@ namespace {
 constexpr int kEventsMax = 256;
 constexpr std::size_t kBufferBytes = 128 * 1024;
 constexpr std::size_t kHeadBytesMax = 16 * 1024;
+constexpr std::size_t kTickMs = 1,
+                      kEventMs = 100;  // how often anything, and each stream, is served
 
 constexpr std::string_view kOrder = "{\"id\":\"order-1\",\"text\":\"", kOrderEnd = "\"}";
 // To the request with the id 1.
@@ -33,11 +41,42 @@ std::string RenderAnswer(std::size_t body_bytes, std::string_view opening,
          std::to_string(body.size()) + "\r\n\r\n" + body;
 }
 
+// What a request is answered with.
+enum class Kind { kSmall, kLarge, kHuge, kResult, kEvents, kNothing };
+
+Kind KindOf(std::string_view request_line) {
+  const auto names = [&](std::string_view path) {
+    return request_line.find(path) != std::string_view::npos;
+  };
+  if (names(" /64k")) return Kind::kLarge;
+  if (names(" /10m")) return Kind::kHuge;
+  if (names(" /mcp")) return Kind::kResult;
+  if (names(" /events")) return Kind::kEvents;
+  if (names(" /hang")) return Kind::kNothing;
+  return Kind::kSmall;
+}
+
+// One event as a chunk; the time at which it is sent lets the reader know how long it took.
+std::string RenderEvent() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  std::string line =
+      "data: " + std::to_string(std::chrono::nanoseconds(now).count()) + " {\"text\":\"";
+  line += std::string(122 - line.size(), 'x') + "\"}\n\n";
+  return "7e\r\n" + line + "\r\n";
+}
+
+// nginx is asked not to keep events back, as everybody who streams through it has to.
+constexpr std::string_view kEventsHead =
+    "HTTP/1.1 200 OK\r\nServer: backend\r\nDate: Thu, 01 Jan 2026 00:00:00 GMT\r\n"
+    "Content-Type: text/event-stream\r\nCache-Control: no-store\r\n"
+    "X-Accel-Buffering: no\r\nTransfer-Encoding: chunked\r\n\r\n";
+
 struct Connection {
   int fd = -1;
-  std::string in{}, out{};
+  std::string in{};
+  std::vector<std::string_view> out{};  // of texts that live as long as the backend
   std::size_t body_bytes_left = 0;
-  const std::string* answer = nullptr;  // to the request that is being read
+  Kind kind = Kind::kSmall;  // of the answer to the request that is being read
   bool watches_write = false;
   bool closed = false;
 };
@@ -67,10 +106,14 @@ class Backend {
         epoll_(::epoll_create1(EPOLL_CLOEXEC)),
         small_(RenderAnswer(1024, kOrder, kOrderEnd)),
         large_(RenderAnswer(64 * 1024, kOrder, kOrderEnd)),
+        huge_(RenderAnswer(10 * 1024 * 1024, kOrder, kOrderEnd)),
         result_(RenderAnswer(1024, kResult, kResultEnd)),
+        timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
         buffer_(std::make_unique<char[]>(kBufferBytes)) {
     if (epoll_ < 0) Die("epoll_create1");
     Watch(epoll_, EPOLL_CTL_ADD, listener_, EPOLLIN, nullptr);
+    if (timer_ < 0) Die("timerfd_create");
+    Watch(epoll_, EPOLL_CTL_ADD, timer_, EPOLLIN, &streams_);
   }
 
   [[noreturn]] void Run() {
@@ -83,9 +126,16 @@ class Backend {
           Accept();
           continue;
         }
+        if (events[i].data.ptr == &streams_) {
+          Tick();
+          continue;
+        }
         if ((events[i].events & EPOLLOUT) != 0) Flush(*connection);
         if ((events[i].events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) Read(*connection);
-        if (connection->closed) delete connection;
+        if (connection->closed) {
+          std::erase(streams_, connection);
+          delete connection;
+        }
       }
     }
   }
@@ -133,27 +183,71 @@ class Backend {
         if (end == std::string_view::npos) return used;
         const std::string_view head = data.substr(used, end - used + 4);
         used = end + 4;
-        connection.answer = &AnswerTo(head.substr(0, head.find('\r')));
+        connection.kind = KindOf(head.substr(0, head.find('\r')));
         connection.body_bytes_left = ContentLength(head);
       }
-      if (connection.body_bytes_left == 0) connection.out += *connection.answer;
+      if (connection.body_bytes_left == 0) Answer(connection);
     }
     return used;
   }
 
-  const std::string& AnswerTo(std::string_view request_line) const {
-    if (request_line.find("/64k") != std::string_view::npos) return large_;
-    return request_line.find("/mcp") != std::string_view::npos ? result_ : small_;
+  void Answer(Connection& connection) {
+    switch (connection.kind) {
+      case Kind::kSmall:
+        return connection.out.push_back(small_);
+      case Kind::kLarge:
+        return connection.out.push_back(large_);
+      case Kind::kHuge:
+        return connection.out.push_back(huge_);
+      case Kind::kResult:
+        return connection.out.push_back(result_);
+      case Kind::kEvents:
+        connection.out.push_back(kEventsHead);
+        streams_.push_back(&connection);
+        return SetTicking(true);
+      case Kind::kNothing:
+        return;
+    }
+  }
+
+  void SetTicking(bool is_on) {
+    const long every_ns = is_on ? static_cast<long>(kTickMs) * 1'000'000 : 0;
+    const itimerspec times{.it_interval = {.tv_sec = 0, .tv_nsec = every_ns},
+                           .it_value = {.tv_sec = 0, .tv_nsec = every_ns}};
+    if (::timerfd_settime(timer_, 0, &times, nullptr) != 0) Die("timerfd_settime");
+  }
+
+  // Serves as many streams as are due, in turn, so that they are spread over the time.
+  void Tick() {
+    std::uint64_t ticks = 0;
+    if (::read(timer_, &ticks, sizeof ticks) != sizeof ticks) return;
+    if (streams_.empty()) return SetTicking(false);
+    due_ += ticks * kTickMs * streams_.size();
+    for (; due_ >= kEventMs; due_ -= kEventMs) {
+      next_ = next_ < streams_.size() ? next_ : 0;
+      Connection& stream = *streams_[next_++];
+      const std::string event = RenderEvent();
+      // A reader that does not keep up misses events: it must not slow down the others.
+      if (!stream.out.empty()) continue;
+      const ssize_t sent =
+          ::send(stream.fd, event.data(), event.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      // Half an event cannot be mended; the loop then sees the end of the connection.
+      if (sent > 0 && sent < static_cast<ssize_t>(event.size())) ::shutdown(stream.fd, SHUT_RDWR);
+    }
   }
 
   void Flush(Connection& connection) {
-    if (connection.closed || connection.out.empty()) return;
-    const ssize_t sent = ::send(connection.fd, connection.out.data(), connection.out.size(),
-                                MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent < 0 && errno != EAGAIN) return Close(connection);
-    if (sent > 0) connection.out.erase(0, static_cast<std::size_t>(sent));
+    while (!connection.closed && !connection.out.empty()) {
+      std::string_view& out = connection.out.front();
+      const ssize_t sent =
+          ::send(connection.fd, out.data(), out.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (sent < 0 && errno != EAGAIN) return Close(connection);
+      if (sent > 0) out.remove_prefix(static_cast<std::size_t>(sent));
+      if (!out.empty()) break;
+      connection.out.erase(connection.out.begin());
+    }
     const bool must_wait = !connection.out.empty();
-    if (must_wait == connection.watches_write) return;
+    if (connection.closed || must_wait == connection.watches_write) return;
     Watch(epoll_, EPOLL_CTL_MOD, connection.fd, must_wait ? EPOLLIN | EPOLLOUT : EPOLLIN,
           &connection);
     connection.watches_write = must_wait;
@@ -166,8 +260,12 @@ class Backend {
 
   const int listener_;
   const int epoll_;
-  const std::string small_, large_, result_;
+  const std::string small_, large_, huge_, result_;
+  const int timer_;
   const std::unique_ptr<char[]> buffer_;
+  std::vector<Connection*> streams_{};
+  std::size_t next_ = 0;   // the stream that is served next
+  std::uint64_t due_ = 0;  // events to be sent, times kEventMs
 };
 
 }  // namespace

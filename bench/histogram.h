@@ -15,6 +15,13 @@ class Histogram {
     ++total_;
   }
 
+  void Add(const Histogram& other) {
+    for (std::size_t bucket = 0; bucket < counts_.size(); ++bucket) {
+      counts_[bucket] += other.counts_[bucket];
+    }
+    total_ += other.total_;
+  }
+
   std::uint64_t total() const { return total_; }
 
   // The smallest value, in nanoseconds, that `share` (0 to 1) of the samples do not exceed.

@@ -1,15 +1,17 @@
-// A closed loop of HTTP/1.1 clients on keep-alive connections: each sends its next request when
-// the answer to the one before it has been read to its end. Prints one JSON object.
+// HTTP/1.1 clients on keep-alive connections: each sends its next request when the answer to the
+// one before it has been read to its end. Prints one JSON object.
 //
 // usage: loadgen --port N [--connections N] [--seconds S] [--method M] [--path P] [--body BYTES]
-//                [--fresh-keys SEED] [--rate N] [--requests N] [--host NAME] [--text BODY]
+//                [--fresh-keys SEED] [--key-header NAME] [--rate N] [--requests N]
+//                [--host NAME] [--text BODY] [--mode ask|idle|held|events]
 //
 // The request is the published one (bench/README.md): 6 fields on GET, 8 with a body. Without
 // --fresh-keys every request is the same bytes; with it, each carries a trace id and an order id
-// that no other one has. --rate spreads N requests per second over the connections and measures
-// from the moment at which a request was due, so that a slow answer cannot hide its successors.
-// --requests ends the run after so many, however long they take. --text is a body as it is.
-#include <chrono>
+// that no other one has, and with --key-header the same id in a header too. --rate spreads N
+// requests per second over the connections and measures from the moment at which a request was due,
+// so that a slow answer cannot hide its successors. --requests ends the run after so many, however
+// long they take. --text is a body as it is. The modes stand in load.h; idle and held print when
+// all connections are where they should be, and end with the input of the program.
 #include <csignal>
 #include <deque>
 #include <memory>
@@ -17,7 +19,7 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/histogram.h"
+#include "bench/load.h"
 #include "bench/sockets.h"
 
 namespace recourse::bench {
@@ -26,72 +28,6 @@ namespace {
 constexpr int kEventsMax = 512;
 constexpr std::size_t kBufferBytes = 256 * 1024;
 constexpr long kStallSeconds = 10;  // no answer at all for so long ends the run
-constexpr std::size_t kIdDigits = 16;
-
-struct Options {
-  std::uint16_t port = 0;
-  int connections = 64;
-  double seconds = 1.5;
-  std::string method = "GET";
-  std::string path = "/1k";
-  std::size_t body_bytes = 0;
-  std::uint64_t seed = 0;      // not 0: fresh keys
-  double rate = 0;             // not 0: requests per second in all
-  std::uint64_t requests = 0;  // not 0: how many in all, in place of a time
-  std::string host, text;      // not empty: the Host field; the body
-};
-
-std::uint64_t NowNs() {
-  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                        std::chrono::steady_clock::now().time_since_epoch())
-                                        .count());
-}
-
-// The bytes of a request, and where its fresh parts stand.
-class Request {
- public:
-  explicit Request(const Options& options) : next_id_(options.seed << 32U) {
-    const std::string zeros(kIdDigits, '0');
-    std::string body = options.text;
-    if (body.empty() && options.body_bytes > 0) {
-      const std::string opening = "{\"order_id\":\"" + zeros + "\",\"text\":\"", closing = "\"}";
-      const std::size_t frame = opening.size() + closing.size();
-      const std::size_t filling = options.body_bytes > frame ? options.body_bytes - frame : 0;
-      body = opening + std::string(filling, 'x') + closing;
-    }
-    bytes_ = options.method + " " + options.path + " HTTP/1.1\r\nHost: " +
-             (options.host.empty() ? "127.0.0.1:" + std::to_string(options.port) : options.host) +
-             "\r\nUser-Agent: agent/1.0\r\nAccept: */*\r\nAccept-Encoding: gzip, deflate\r\n"
-             "Authorization: Bearer 0123456789abcdef0123456789abcdef\r\ntraceparent: 00-";
-    trace_at_ = bytes_.size() + kIdDigits;
-    bytes_ += std::string(kIdDigits, '7') + "0000000000000001-00f067aa0ba902b7-01\r\n";
-    if (!body.empty()) {
-      bytes_ += "Content-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) +
-                "\r\n";
-    }
-    bytes_ += "\r\n";
-    const std::size_t order = body.find(zeros);
-    order_at_ = order == std::string::npos ? 0 : bytes_.size() + order;
-    bytes_ += body;
-  }
-
-  std::string_view Bytes() const { return bytes_; }
-
-  void MakeFresh() {
-    constexpr std::string_view kHex = "0123456789abcdef";
-    std::uint64_t id = ++next_id_;
-    for (std::size_t i = kIdDigits; i-- > 0; id >>= 4U) {
-      const char digit = kHex[id & 15U];
-      bytes_[trace_at_ + i] = digit;
-      if (order_at_ != 0) bytes_[order_at_ + i] = digit;
-    }
-  }
-
- private:
-  std::string bytes_;
-  std::size_t trace_at_ = 0, order_at_ = 0;
-  std::uint64_t next_id_;
-};
 
 struct Client {
   int fd = -1;
@@ -101,22 +37,6 @@ struct Client {
   bool in_body = false;
   std::uint64_t started_ns = 0;
 };
-
-// Status and length of an answer; status 0 when the head cannot be used.
-struct AnswerHead {
-  int status = 0;
-  std::size_t length = 0;
-};
-
-AnswerHead ReadHead(const std::string& head) {
-  AnswerHead answer;
-  if (head.size() < 12 || head.compare(0, 7, "HTTP/1.") != 0) return answer;
-  const char* length = ::strcasestr(head.c_str(), "\r\ncontent-length:");
-  if (length == nullptr) return answer;
-  answer.length = std::strtoul(length + 17, nullptr, 10);
-  answer.status = std::atoi(head.c_str() + 9);
-  return answer;
-}
 
 class LoadGenerator {
  public:
@@ -139,20 +59,21 @@ class LoadGenerator {
     end_ns_ = begin_ns_ + static_cast<std::uint64_t>(options_.seconds * 1e9);
     for (Client& client : clients_) Next(client);
     while (outstanding_ > 0 || (NowNs() < end_ns_ && options_.rate > 0)) Turn();
-    elapsed_ns_ = NowNs() - begin_ns_;
+    tally_.elapsed_ns = NowNs() - begin_ns_;
   }
 
-  void Print() const {
-    const auto micros = [this](double share) {
-      return static_cast<double>(histogram_.Percentile(share)) / 1e3;
-    };
-    std::printf(
-        "{\"requests\":%llu,\"failed\":%llu,\"seconds\":%.4f,\"p50_us\":%.1f,\"p90_us\":%.1f,"
-        "\"p99_us\":%.1f,\"p999_us\":%.1f,\"last_bad_status\":%d}\n",
-        static_cast<unsigned long long>(histogram_.total()),
-        static_cast<unsigned long long>(failed_), static_cast<double>(elapsed_ns_) / 1e9,
-        micros(0.5), micros(0.9), micros(0.99), micros(0.999), last_bad_status_);
+  // Every connection asks once and then stays as it is, until the input of the program ends.
+  void Stay() {
+    begin_ns_ = NowNs();
+    for (Client& client : clients_) Send(client, begin_ns_);
+    while (outstanding_ > 0 && options_.mode == Mode::kIdle) Turn();
+    tally_.elapsed_ns = NowNs() - begin_ns_;
+    tally_.Print();
+    while (std::getchar() != EOF) {
+    }
   }
+
+  const Tally& tally() const { return tally_; }
 
  private:
   void Turn() {
@@ -220,8 +141,8 @@ class LoadGenerator {
       left = client.head.size() - end - 4;
       const AnswerHead answer = ReadHead(client.head);
       if (answer.status / 100 != 2) {
-        ++failed_;
-        last_bad_status_ = answer.status;
+        ++tally_.failed;
+        tally_.last_bad_status = answer.status;
       }
       client.in_body = true;
       client.body_left = answer.length;
@@ -231,12 +152,12 @@ class LoadGenerator {
   }
 
   void Finish(Client& client) {
-    histogram_.Add(NowNs() - client.started_ns);
+    tally_.histogram.Add(NowNs() - client.started_ns);
     --outstanding_;
     client.is_busy = false;
     client.in_body = false;
     client.head.clear();
-    Next(client);
+    if (options_.mode == Mode::kAsk) Next(client);
   }
 
   // The server closed: a lost answer if one was due, else only an idle connection that ended.
@@ -245,7 +166,7 @@ class LoadGenerator {
     client.fd = Connect(options_.port);
     Watch(epoll_, EPOLL_CTL_ADD, client.fd, EPOLLIN, &client);
     if (!client.is_busy) return;
-    ++failed_;
+    ++tally_.failed;
     Finish(client);
   }
 
@@ -255,19 +176,27 @@ class LoadGenerator {
   const int epoll_;
   const std::unique_ptr<char[]> buffer_;
   std::deque<Client*> idle_;  // a fixed rate: who may send next
-  Histogram histogram_;
-  std::uint64_t begin_ns_ = 0, end_ns_ = 0, elapsed_ns_ = 0;
-  std::uint64_t sent_ = 0, failed_ = 0;
-  int outstanding_ = 0, last_bad_status_ = 0;
+  Tally tally_;
+  std::uint64_t begin_ns_ = 0, end_ns_ = 0;
+  std::uint64_t sent_ = 0;
+  int outstanding_ = 0;
 };
 
 [[noreturn]] void Usage() {
   std::fputs(
       "usage: loadgen --port N [--connections N] [--seconds S] [--method M] [--path P]\n"
-      "               [--body BYTES] [--fresh-keys SEED] [--rate N] [--requests N]\n"
-      "               [--host NAME] [--text BODY]\n",
+      "               [--body BYTES] [--fresh-keys SEED] [--key-header NAME] [--rate N]\n"
+      "               [--requests N] [--host NAME] [--text BODY] [--mode ask|idle|held|events]\n",
       stderr);
   std::exit(2);
+}
+
+Mode ParseMode(std::string_view name) {
+  if (name == "ask") return Mode::kAsk;
+  if (name == "idle") return Mode::kIdle;
+  if (name == "held") return Mode::kHeld;
+  if (name == "events") return Mode::kEvents;
+  Usage();
 }
 
 Options ParseOptions(int argc, char** argv) {
@@ -290,14 +219,18 @@ Options ParseOptions(int argc, char** argv) {
       options.body_bytes = std::strtoul(value, nullptr, 10);
     } else if (name == "--fresh-keys") {
       options.seed = std::strtoul(value, nullptr, 10);
-    } else if (name == "--rate") {
-      options.rate = std::atof(value);
+    } else if (name == "--key-header") {
+      options.key_header = value;
     } else if (name == "--requests") {
       options.requests = std::strtoul(value, nullptr, 10);
     } else if (name == "--host") {
       options.host = value;
     } else if (name == "--text") {
       options.text = value;
+    } else if (name == "--mode") {
+      options.mode = ParseMode(value);
+    } else if (name == "--rate") {
+      options.rate = std::atof(value);
     } else {
       Usage();
     }
@@ -311,7 +244,17 @@ Options ParseOptions(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
-  recourse::bench::LoadGenerator generator(recourse::bench::ParseOptions(argc, argv));
-  generator.Run();
-  generator.Print();
+  using recourse::bench::Mode;
+  const auto options = recourse::bench::ParseOptions(argc, argv);
+  if (options.mode == Mode::kEvents) {
+    recourse::bench::ReadEvents(options).Print();
+    return 0;
+  }
+  recourse::bench::LoadGenerator generator(options);
+  if (options.mode == Mode::kAsk) {
+    generator.Run();
+    generator.tally().Print();
+  } else {
+    generator.Stay();
+  }
 }

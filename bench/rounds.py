@@ -43,7 +43,9 @@ class Bench:
 
     def load(self, server, arguments, seconds):
         """One run of the load generator against the server; returns what it printed."""
-        command = self.command(server.port, arguments, seconds)
+        if hasattr(server, "load"):
+            return server.load(self, arguments, seconds)
+        command = self.command(server.port, [*arguments, *server.ARGUMENTS], seconds)
         run = subprocess.run(command, stdout=subprocess.PIPE, timeout=seconds + 60, check=False,
                              preexec_fn=pinned(self.cpus))
         if run.returncode != 0:
@@ -54,14 +56,18 @@ class Bench:
         """Warms up, measures once, and files the sample under (workload, server)."""
         seconds = self.options.seconds
         self.load(server, arguments, seconds / 5)
-        before = server.cpu_ns()
+        counted = server.counters()
+        before, before_alone = server.cpu_ns(), server.cpu_alone_ns()
         sample = self.load(server, arguments, seconds)
-        cpu_ns = server.cpu_ns() - before
+        cpu_ns, alone_ns = server.cpu_ns() - before, server.cpu_alone_ns() - before_alone
         if sample["failed"] or not sample["requests"]:
             raise SystemExit(f"{server.name}, {workload}: {sample['failed']} of "
                              f"{sample['requests']} requests failed, the last with status "
                              f"{sample['last_bad_status']}; see the logs in {self.options.folder}")
+        sample.update({name: value - counted.get(name, 0)
+                       for name, value in server.counters().items()})
         sample["cpu_us"] = cpu_ns / 1e3 / sample["requests"]
+        sample["cpu_alone_us"] = alone_ns / 1e3 / sample["requests"]
         sample["per_second"] = sample["requests"] / sample["seconds"]
         self.samples.setdefault((workload, server.name), []).append(sample)
 

@@ -4,6 +4,7 @@ Everything listens on 127.0.0.1 and is ended by its process id when the `Servers
 """
 
 import glob
+import http.client
 import json
 import os
 import shutil
@@ -17,19 +18,55 @@ STOP_SECONDS_MAX = 30
 
 
 class Server:
-    """One running program: its name, its port and its process."""
+    """One running program: its name, its port, its process, and what has to run beside it."""
 
-    def __init__(self, name, port, process):
-        self.name, self.port, self.process = name, port, process
+    ARGUMENTS = []  # of the load generator, whatever the workload is
+
+    def __init__(self, name, port, process, helpers=()):
+        self.name, self.port, self.process, self.helpers = name, port, process, list(helpers)
 
     def cpu_ns(self):
-        """CPU time of the program and its children so far, in nanoseconds."""
-        total = 0
-        for pid in [self.process.pid, *children_of(self.process.pid)]:
-            for path in glob.glob(f"/proc/{pid}/task/*/schedstat"):
-                with open(path, encoding="ascii") as file:
-                    total += int(file.read().split()[0])
-        return total
+        """CPU time so far of the program, its children and its helpers, in nanoseconds."""
+        return self.cpu_alone_ns() + sum(cpu_ns_of(helper.pid) for helper in self.helpers)
+
+    def cpu_alone_ns(self):
+        """The same without the helpers."""
+        return sum(map(cpu_ns_of, [self.process.pid, *children_of(self.process.pid)]))
+
+    def memory(self):
+        """Resident bytes of the program, its children and its helpers."""
+        pids = [self.process.pid, *children_of(self.process.pid), *(h.pid for h in self.helpers)]
+        return sum(map(memory_of, pids))
+
+    def counters(self):
+        """What the program itself counts, for a sample to show by how much it grew."""
+        return {}
+
+
+class Recourse(Server):
+    """One Recourse, which also has a port for probes."""
+
+    probes = 0
+
+    def is_ready(self):
+        try:
+            return self.get("/ready")[0] == 200
+        except OSError:
+            return False
+
+    def counters(self):
+        wanted = {"recourse_store_rows_total": "rows",
+                  "recourse_store_commit_duration_seconds_count": "commits"}
+        lines = (line.rpartition(" ") for line in self.get("/metrics")[1].splitlines())
+        return {wanted[name]: float(value) for name, _, value in lines if name in wanted}
+
+    def get(self, path):
+        connection = http.client.HTTPConnection("127.0.0.1", self.probes, timeout=30)
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        return answer.status, text
 
 
 class Servers:
@@ -37,7 +74,7 @@ class Servers:
 
     def __init__(self, build, folder):
         self.build, self.folder = build, folder
-        self.running = []
+        self.running, self.endings = [], []
         shutil.rmtree(folder, ignore_errors=True)
         os.makedirs(folder)
 
@@ -48,11 +85,22 @@ class Servers:
         for server in reversed(self.running):
             server.process.terminate()
         for server in reversed(self.running):
-            try:
-                server.process.wait(STOP_SECONDS_MAX)
-            except subprocess.TimeoutExpired:
-                server.process.kill()
-                server.process.wait()
+            wait_for_end(server.process)
+        for ending in self.endings:
+            ending()
+
+    def stop(self, server, is_killed=False):
+        """Ends one program before the others."""
+        if is_killed:
+            server.process.kill()
+        else:
+            server.process.terminate()
+        wait_for_end(server.process)
+        self.running.remove(server)
+
+    def at_end(self, ending):
+        """Something to be called when all programs have ended."""
+        self.endings.append(ending)
 
     def start_tool(self, name, cpus, *arguments):
         """Starts one of our own programs; it prints its port."""
@@ -64,40 +112,57 @@ class Servers:
             raise SystemExit(f"{program} did not start")
         return self.add(Server(name, int(line), process))
 
-    def start_nginx(self, cpus, backend, has_log):
+    def start_nginx(self, cpus, backend, has_log=True, threads=1):
         port = free_port()
-        log = f"{self.folder}/nginx-access.log line buffer=64k flush=1s" if has_log else "off"
-        config = self.render("nginx.conf", PORT=port, BACKEND=backend, NGINX_LOG=log)
+        name = f"nginx-{threads}" if threads > 1 else "nginx"
+        log = f"{self.folder}/{name}-access.log line buffer=64k flush=1s" if has_log else "off"
+        config = self.render("nginx.conf", f"{name}.conf", PORT=port, BACKEND=backend, NAME=name,
+                             WORKERS=threads, NGINX_LOG=log)
         command = [find_program("nginx"), "-c", config, "-p", self.folder,
-                   "-e", f"{self.folder}/nginx-error.log"]
-        return self.start_peer("nginx", command, port, cpus)
+                   "-e", f"{self.folder}/{name}-error.log"]
+        return self.start_peer(name, command, port, cpus)
 
-    def start_haproxy(self, cpus, backend, has_log):
+    def start_haproxy(self, cpus, backend, has_log=True, threads=1):
         port = free_port()
+        name = f"haproxy-{threads}" if threads > 1 else "haproxy"
         log = "log stdout format raw local0 info" if has_log else "# no log"
-        config = self.render("haproxy.cfg", PORT=port, BACKEND=backend, HAPROXY_LOG=log)
+        config = self.render("haproxy.cfg", f"{name}.cfg", PORT=port, BACKEND=backend,
+                             THREADS=threads, HAPROXY_LOG=log)
         command = [find_program("haproxy"), "-db", "-f", config]
-        return self.start_peer("haproxy", command, port, cpus)
+        return self.start_peer(name, command, port, cpus)
 
-    def start_recourse(self, cpus, backend, policy="recourse.yaml", program=(), extra=()):
-        """Starts the proxy of the build or another `program` of several words, with `extra`."""
-        policy = self.render(policy, BACKEND=backend)
-        ports_file = os.path.join(self.folder, "ports.json")
+    def start_recourse(self, cpus, backend, policy="recourse.yaml", program=(), extra=(),
+                       name="recourse", more_policy=""):
+        """Starts the proxy of the build or another `program` of several words, with `extra`.
+
+        Its files are named after it, so a second start under one name finds the same ledger.
+        """
+        policy = self.render(policy, f"{name}.yaml", BACKEND=backend)
+        with open(policy, "a", encoding="utf-8") as file:
+            file.write(more_policy)
+        ports_file = os.path.join(self.folder, f"{name}-ports.json")
         program = program or [os.path.join(self.build, "recourse")]
+        if os.path.exists(ports_file):
+            os.remove(ports_file)
         command = [*program, "run", "--policy", policy,
-                   "--data", os.path.join(self.folder, "data"), "--unsafe-fs",
-                   "--listen", "127.0.0.1:0",
+                   "--data", self.data_of(name), "--unsafe-fs",
+                   "--listen", "127.0.0.1:0", "--drain-timeout", "1s",
                    "--admin", "127.0.0.1:0", "--probes", "127.0.0.1:0", "--ports-file", ports_file,
-                   "--access-log", os.path.join(self.folder, "access.log"), *extra]
-        with open(os.path.join(self.folder, "recourse.log"), "wb") as log:
+                   "--access-log", os.path.join(self.folder, f"{name}-access.log"), *extra]
+        with open(os.path.join(self.folder, f"{name}.log"), "wb") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
                                        env=own_environment(), preexec_fn=pinned(cpus))
-        server = self.add(Server("recourse", 0, process))
+        server = self.add(Recourse(name, 0, process))
         self.wait_until(server, lambda: os.path.exists(ports_file))
         with open(ports_file, encoding="utf-8") as file:
             ports = json.load(file)
         server.port, server.probes = ports["listen"], ports["probes"]
+        self.wait_until(server, server.is_ready)
         return server
+
+    def data_of(self, name):
+        """Where a Recourse of that name has its ledger."""
+        return os.path.join(self.folder, f"{name}-data")
 
     def start_peer(self, name, command, port, cpus):
         with open(os.path.join(self.folder, f"{name}.log"), "wb") as log:
@@ -118,17 +183,43 @@ class Servers:
                 with open(os.path.join(self.folder, f"{server.name}.log"), encoding="utf-8",
                           errors="replace") as file:
                     raise SystemExit(f"{server.name} did not start:\n{file.read()[-2000:]}")
-            time.sleep(0.02)
+            time.sleep(0.002)
 
-    def render(self, name, **values):
+    def render(self, name, to=None, **values):
+        """Fills in the template and returns the path of the result."""
         with open(os.path.join(HERE, "conf", name), encoding="utf-8") as file:
             text = file.read()
         for key, value in {"DIR": self.folder, **values}.items():
             text = text.replace(f"@{key}@", str(value))
-        path = os.path.join(self.folder, name)
+        path = os.path.join(self.folder, to or name)
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
         return path
+
+
+def wait_for_end(process):
+    try:
+        process.wait(STOP_SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def cpu_ns_of(pid):
+    """The CPU clock of a process, threads that have ended included; 0 when it is gone."""
+    try:
+        return time.clock_gettime_ns(~pid << 3 | 2)  # what clock_getcpuclockid(3) returns
+    except OSError:
+        return 0
+
+
+def memory_of(pid):
+    """Resident bytes, with what is shared counted in part; 0 when the process is gone."""
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
+            return next(int(line.split()[1]) * 1024 for line in file if line.startswith("Pss:"))
+    except OSError:
+        return 0
 
 
 def pinned(cpus):

@@ -43,25 +43,22 @@ def cancel(port, trace):
     connection.close()
 
 
-def undone(probes):
-    connection = http.client.HTTPConnection("127.0.0.1", probes)
-    connection.request("GET", "/metrics")
-    text = connection.getresponse().read().decode()
-    connection.close()
-    found = re.search(r'^recourse_flows_total\{result="undone"\} (\d+)', text, re.M)
+def undone(server):
+    found = re.search(r'^recourse_flows_total\{result="undone"\} (\d+)', server.get("/metrics")[1],
+                      re.M)
     return int(found[1]) if found else 0
 
 
-def measure(port, probes, flows, steps):
+def measure(server, flows, steps):
     """Seconds from the first cancel until all those flows are undone."""
     with ThreadPoolExecutor(CLIENTS) as pool:
-        traces = list(pool.map(lambda _: open_flow(port, steps), range(flows)))
-        goal = undone(probes) + flows
+        traces = list(pool.map(lambda _: open_flow(server.port, steps), range(flows)))
+        goal = undone(server) + flows
         begin = time.monotonic()
-        list(pool.map(lambda trace: cancel(port, trace), traces))
-        while undone(probes) < goal:
+        list(pool.map(lambda trace: cancel(server.port, trace), traces))
+        while undone(server) < goal:
             if time.monotonic() - begin > UNDO_SECONDS_MAX:
-                raise SystemExit(f"{goal - undone(probes)} flows are not undone after "
+                raise SystemExit(f"{goal - undone(server)} flows are not undone after "
                                  f"{UNDO_SECONDS_MAX} s")
             time.sleep(0.01)
         return time.monotonic() - begin
@@ -72,7 +69,7 @@ def run(options, report):
     with Servers(options.build, options.folder) as servers:
         backend = servers.start_tool("backend", cpus)
         recourse = servers.start_recourse(cpus, backend.port, "undos.yaml")
-        rates = {name: [flows * steps / measure(recourse.port, recourse.probes, flows, steps)
+        rates = {name: [flows * steps / measure(recourse, flows, steps)
                         for _ in range(options.rounds)]
                  for name, (flows, steps) in SHAPES.items()}
     print("\nUndos of broken flows, each two commits and a request over a connection of its own")

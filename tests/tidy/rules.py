@@ -42,7 +42,7 @@ SAME_FOLDER_ONLY = {"filter", "ledger store"}
 # (pattern of an included header, where it may stand, what to do instead)
 HEADER_HOMES = [
     (r"lmdb\.h$", r"filters/ledger/lmdb/|tests/|bench/", "speak to the Ledger interface"),
-    (r"libpq-fe\.h$", r"filters/ledger/postgres/|tests/", "speak to the Ledger interface"),
+    (r"libpq-fe\.h$", r"filters/ledger/postgres/|tests/|bench/", "speak to the Ledger interface"),
     (r"boost/(asio|beast)", r"proxy/net/|proxy/server/|proxy/main\.cpp|tests/",
      "use Task, Executor and Timer of proxy/base, or put the I/O into proxy/net"),
     (r"yaml-cpp/", r"policy/|tests/", "take a Policy"),

@@ -1,0 +1,130 @@
+"""The durable engines that writes are measured beside: Restate, and PostgreSQL under a client.
+
+Each is one `Server`, whose CPU is that of all its parts; `cpu_alone_ns` leaves out the part that an
+application brings along (the worker of Restate, the client of PostgreSQL).
+"""
+
+import glob
+import http.client
+import json
+import os
+import platform
+import pwd
+import shutil
+import subprocess
+import tempfile
+
+from servers import HERE, Server, free_port
+
+MODULES = os.path.join(HERE, "node_modules")
+ARCH = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), "unknown")
+RESTATE = f"{MODULES}/@restatedev/restate-server-linux-{ARCH}/bin/restate-server"
+NODE = f"{MODULES}/node-linux-{ARCH}/bin/node"
+POSTGRES_USER = "postgres"
+POSTGRES_CLIENTS_MAX = 256
+
+
+class Restate(Server):
+    """The engine and a worker of its SDK; clients call the ingress with an idempotency key."""
+
+    ARGUMENTS = ["--path", "/orders/create", "--key-header", "idempotency-key"]
+
+
+class Postgres(Server):
+    """The database and `pg_peer`, which is load generator and application in one."""
+
+    def load(self, bench, arguments, seconds):
+        words = dict(zip(arguments[::2], arguments[1::2]))
+        bench.seed += 1
+        client = self.helpers[0]
+        client.stdin.write(f"{words['--connections']} {seconds} {words['--body']} {bench.seed}\n")
+        client.stdin.flush()
+        line = client.stdout.readline()
+        if not line:
+            raise SystemExit("pg_peer ended; its message is above")
+        return json.loads(line)
+
+
+def start_restate(servers, backend):
+    """None when it is not installed."""
+    if not os.path.exists(RESTATE) or not os.path.exists(NODE):
+        return None
+    ingress, admin, fabric = free_port(), free_port(), free_port()
+    config = servers.render("restate.toml", INGRESS=ingress, ADMIN=admin, FABRIC=fabric)
+    worker = subprocess.Popen([NODE, os.path.join(HERE, "restate_worker.mjs"), str(backend)],
+                              stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+    servers.add(Server("restate's worker", 0, worker))
+    worker_port = worker.stdout.readline().strip()
+    with open(os.path.join(servers.folder, "restate.log"), "wb") as log:
+        engine = subprocess.Popen([RESTATE, "--no-logo", "--config-file", config], stdout=log,
+                                  stderr=log, stdin=subprocess.DEVNULL,
+                                  env={**os.environ, "DO_NOT_TRACK": "1"})
+    server = servers.add(Restate("restate", ingress, engine, [worker]))
+    servers.wait_until(server, lambda: answers(admin, "GET", "/health"))
+    deployment = json.dumps({"uri": f"http://127.0.0.1:{worker_port}"})
+    servers.wait_until(server, lambda: answers(admin, "POST", "/deployments", deployment))
+    servers.wait_until(server, lambda: answers(ingress, "POST", "/orders/create", "{}"))
+    return server
+
+
+def start_postgres(servers, backend):
+    """None when it is not installed."""
+    programs = sorted(glob.glob("/usr/lib/postgresql/*/bin"))
+    client = os.path.join(servers.build, "bench", "pg_peer")
+    if not programs or not os.path.exists(client):
+        return None
+    data, sockets = os.path.join(servers.folder, "postgres"), tempfile.mkdtemp()
+    servers.at_end(lambda: shutil.rmtree(sockets, ignore_errors=True))
+    config = servers.render("postgresql.conf", SOCKETS=sockets)
+    user = postgres_user(servers.folder)
+    os.mkdir(data)
+    if user:
+        for folder in (data, sockets):
+            os.chown(folder, user.pw_uid, user.pw_gid)
+    identity = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}
+    subprocess.run([f"{programs[-1]}/initdb", "--auth=trust", "--no-locale", "--encoding=UTF8",
+                    f"--username={POSTGRES_USER}", "-D", data], check=True, timeout=120, cwd="/",
+                   stdout=subprocess.DEVNULL, **identity)
+    with open(os.path.join(servers.folder, "postgres.log"), "wb") as log:
+        database = subprocess.Popen(
+            [f"{programs[-1]}/postgres", "-D", data, "-c", f"config_file={config}"], stdout=log,
+            stderr=log, stdin=subprocess.DEVNULL, cwd="/", **identity)
+    server = servers.add(Postgres("postgres", 0, database))
+    is_ready = [f"{programs[-1]}/pg_isready", "-q", "-h", sockets, "-U", POSTGRES_USER]
+    servers.wait_until(server, lambda: subprocess.run(is_ready, check=False).returncode == 0)
+    client = subprocess.Popen(
+        [client, f"host={sockets} user={POSTGRES_USER} dbname=postgres", str(backend),
+         str(POSTGRES_CLIENTS_MAX)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    servers.add(Server("the client of PostgreSQL", 0, client))
+    if client.stdout.readline() != "ready\n":
+        raise SystemExit("pg_peer did not start; its message is above")
+    server.helpers = [client]
+    return server
+
+
+def postgres_user(folder):
+    """PostgreSQL refuses root. Everybody else runs it as themselves (None)."""
+    if os.geteuid() != 0:
+        return None
+    user = pwd.getpwnam(POSTGRES_USER)
+    while folder != "/":
+        if not os.stat(folder).st_mode & 0o001:
+            raise SystemExit(f"PostgreSQL does not run as root, and its user {POSTGRES_USER} "
+                             f"cannot enter {folder}: allow it with chmod o+x, or build elsewhere")
+        folder = os.path.dirname(folder)
+    return user
+
+
+def answers(port, method, path, body=None):
+    """Whether a request is answered with success."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    try:
+        connection.request(method, path, body, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status < 300
+    except OSError:
+        return False
+    finally:
+        connection.close()
