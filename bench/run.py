@@ -12,6 +12,7 @@ import sys
 
 sys.dont_write_bytecode = True
 
+import instructions  # noqa: E402
 import micro  # noqa: E402
 import reads  # noqa: E402
 import undos  # noqa: E402
@@ -23,6 +24,7 @@ PARTS = {
     "reads": reads.run,
     "writes": writes.run,
     "undos": undos.run,
+    "instructions": instructions.run,
     "micro": micro.run,
 }
 

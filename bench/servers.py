@@ -7,6 +7,7 @@ import glob
 import http.client
 import json
 import os
+import resource
 import shutil
 import socket
 import subprocess
@@ -15,6 +16,22 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 START_SECONDS_MAX = 60  # some run inside valgrind
 STOP_SECONDS_MAX = 30
+
+
+def files_max():
+    """Open files that each program may have: 65,536 where that is allowed."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for limit in (65_536, hard):
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, max(limit, hard)))
+            return limit
+        except (OSError, ValueError):
+            continue
+    return soft
+
+
+# A proxy needs two files for each of them, and some of its own.
+CONNECTIONS_MAX = min(12_000, (files_max() - 200) // 2)
 
 
 class Server:
@@ -117,7 +134,8 @@ class Servers:
         name = f"nginx-{threads}" if threads > 1 else "nginx"
         log = f"{self.folder}/{name}-access.log line buffer=64k flush=1s" if has_log else "off"
         config = self.render("nginx.conf", f"{name}.conf", PORT=port, BACKEND=backend, NAME=name,
-                             WORKERS=threads, NGINX_LOG=log)
+                             WORKERS=threads, NGINX_LOG=log,
+                             CONNECTIONS=2 * CONNECTIONS_MAX)
         command = [find_program("nginx"), "-c", config, "-p", self.folder,
                    "-e", f"{self.folder}/{name}-error.log"]
         return self.start_peer(name, command, port, cpus)
@@ -127,7 +145,7 @@ class Servers:
         name = f"haproxy-{threads}" if threads > 1 else "haproxy"
         log = "log stdout format raw local0 info" if has_log else "# no log"
         config = self.render("haproxy.cfg", f"{name}.cfg", PORT=port, BACKEND=backend,
-                             THREADS=threads, HAPROXY_LOG=log)
+                             THREADS=threads, HAPROXY_LOG=log, CONNECTIONS=CONNECTIONS_MAX)
         command = [find_program("haproxy"), "-db", "-f", config]
         return self.start_peer(name, command, port, cpus)
 
