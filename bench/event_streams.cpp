@@ -12,6 +12,8 @@ namespace {
 
 constexpr int kEventsMax = 512;
 constexpr std::size_t kTimeDigitsMin = 12;
+constexpr std::uint64_t kStartNsMax =
+    30'000'000'000;  // a stream that has not begun then has failed
 
 struct Stream {
   int fd = -1;
@@ -35,19 +37,25 @@ class EventStreams {
     }
   }
 
+  // The time begins when every stream has begun.
   Tally Run() {
-    epoll_event events[kEventsMax];
+    const std::uint64_t start = NowNs();
+    while (begun_ < streams_.size() && NowNs() - start < kStartNsMax) Turn();
+    tally_ = Tally{.failed = streams_.size() - begun_};
     const std::uint64_t begin = NowNs();
     const std::uint64_t end = begin + static_cast<std::uint64_t>(seconds_ * 1e9);
-    while (NowNs() < end) {
-      const int count = ::epoll_wait(epoll_, events, kEventsMax, 100);
-      for (int i = 0; i < count; ++i) Read(*static_cast<Stream*>(events[i].data.ptr));
-    }
+    while (NowNs() < end) Turn();
     tally_.elapsed_ns = NowNs() - begin;
     return tally_;
   }
 
  private:
+  void Turn() {
+    epoll_event events[kEventsMax];
+    const int count = ::epoll_wait(epoll_, events, kEventsMax, 100);
+    for (int i = 0; i < count; ++i) Read(*static_cast<Stream*>(events[i].data.ptr));
+  }
+
   void Read(Stream& stream) {
     char buffer[16 * 1024];
     const ssize_t size = ::recv(stream.fd, buffer, sizeof buffer, MSG_DONTWAIT);
@@ -72,7 +80,8 @@ class EventStreams {
     constexpr std::string_view kData = "data: ", kStatus = "HTTP/1.1 ";
     if (line.starts_with(kStatus)) {
       const int status = std::atoi(line.data() + kStatus.size());
-      if (status != 200) ++tally_.failed, tally_.last_bad_status = status;
+      if (status == 200) return static_cast<void>(++begun_);
+      tally_.last_bad_status = status;
     }
     if (!line.starts_with(kData)) return;
     const std::string_view time = line.substr(kData.size(), line.find(' ', kData.size()));
@@ -85,6 +94,7 @@ class EventStreams {
   const double seconds_;
   std::vector<Stream> streams_;
   const int epoll_;
+  std::size_t begun_ = 0;
   Tally tally_;
 };
 

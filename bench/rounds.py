@@ -52,9 +52,8 @@ class Bench:
             raise SystemExit(f"{server.name}: the load generator failed: {' '.join(command)}")
         return json.loads(run.stdout)
 
-    def measure(self, workload, server, arguments):
+    def measure(self, workload, server, arguments, seconds):
         """Warms up, measures once, and files the sample under (workload, server)."""
-        seconds = self.options.seconds
         self.load(server, arguments, seconds / 5)
         counted = server.counters()
         before, before_alone = server.cpu_ns(), server.cpu_alone_ns()
@@ -71,13 +70,14 @@ class Bench:
         sample["per_second"] = sample["requests"] / sample["seconds"]
         self.samples.setdefault((workload, server.name), []).append(sample)
 
-    def rounds(self, workloads, servers):
+    def rounds(self, workloads, servers, seconds=None):
         """{workload: arguments} times servers, in rounds of which every other one is reversed."""
+        seconds = seconds or self.options.seconds
         for number in range(self.options.rounds):
             order = servers if number % 2 == 0 else servers[::-1]
             for workload, arguments in workloads.items():
                 for server in order:
-                    self.measure(workload, server, arguments)
+                    self.measure(workload, server, arguments, seconds)
             print(f"  round {number + 1} of {self.options.rounds}", file=sys.stderr, flush=True)
 
     def figure(self, workload, server, field):

@@ -15,6 +15,7 @@ sys.dont_write_bytecode = True
 import instructions  # noqa: E402
 import micro  # noqa: E402
 import reads  # noqa: E402
+import shapes  # noqa: E402
 import undos  # noqa: E402
 import writes  # noqa: E402
 from report import Report, describe_machine  # noqa: E402
@@ -22,6 +23,7 @@ from report import Report, describe_machine  # noqa: E402
 # Each prints its tables and tells the report what it found.
 PARTS = {
     "reads": reads.run,
+    "shapes": shapes.run,
     "writes": writes.run,
     "undos": undos.run,
     "instructions": instructions.run,

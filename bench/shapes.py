@@ -1,0 +1,100 @@
+"""Reads in other shapes: large answers, streams of events, crowds, threads, long policies."""
+
+import os
+
+from reads import PEERS, numbers_of
+from rounds import Bench, split_cpus
+from servers import CONNECTIONS_MAX, Servers
+
+CROWD = min(10_000, CONNECTIONS_MAX - 20)
+# One worker each, pinned, like the reads that the goals are about.
+PINNED = {
+    "GET 10 MiB, 8 connections": ["--path", "/10m", "--connections", "8"],
+    "events, 1,000 streams": ["--path", "/events", "--mode", "events", "--connections", "1000"],
+    "GET 1 KiB, 1,000 connections": ["--path", "/1k", "--connections", "1000"],
+}
+# Long enough for requests to outweigh the opening of so many connections.
+CROWDED = {f"GET 1 KiB, 5,000/s on {CROWD:,}": ["--path", "/1k", "--connections", str(CROWD),
+                                                "--rate", "5000"]}
+CROWDED_SECONDS_MIN = 4
+THREADS = "GET 1 KiB, 64 connections, unpinned"
+ROUTES = "GET 1 KiB, 64 connections, pinned"
+ROUTES_FEW, ROUTES_MANY = 10, 10_000
+# A long policy may cost this much more per request: what a ratio of two equals varies by.
+ROUTES_LIMIT = 1.05
+
+
+def run(options, report):
+    pinned = measure_pinned(options)
+    print_numbers(pinned, f"One worker each, pinned (medians of {options.rounds} rounds); an event "
+                          "counts as a request, and its time is that from the backend to here")
+    threads = measure_threads(options)
+    print_numbers(threads, "One and two I/O threads, nothing pinned: they share the cores with the "
+                           "load and the backend")
+    routes = measure_routes(options)
+    print_numbers(routes, "A long policy")
+    report.goal("G1", f"{ROUTES_MANY:,} routes: CPU / {ROUTES_FEW} routes",
+                routes.ratio(ROUTES, f"{ROUTES_MANY} routes", f"{ROUTES_FEW} routes", "cpu_us"),
+                ROUTES_LIMIT)
+    report.data["shapes"] = {"pinned": pinned.data(), "threads": threads.data(),
+                             "routes": routes.data()}
+
+
+def measure_pinned(options):
+    proxy_cpus, other_cpus = split_cpus()
+    bench = Bench(options, other_cpus)
+    with Servers(options.build, options.folder) as servers:
+        backend = servers.start_tool("backend", other_cpus)
+        proxies = [servers.start_nginx(proxy_cpus, backend.port),
+                   servers.start_haproxy(proxy_cpus, backend.port),
+                   servers.start_tool("relay", proxy_cpus, backend.port),
+                   servers.start_recourse(proxy_cpus, backend.port)]
+        bench.rounds(PINNED, proxies)
+        bench.rounds(CROWDED, proxies, max(options.seconds, CROWDED_SECONDS_MIN))
+    return bench
+
+
+def measure_threads(options):
+    cpus = os.sched_getaffinity(0)
+    bench = Bench(options, cpus)
+    with Servers(options.build, options.folder) as servers:
+        backend = servers.start_tool("backend", cpus)
+        proxies = []
+        for count in (1, 2):
+            proxies += [servers.start_nginx(cpus, backend.port, threads=count),
+                        servers.start_haproxy(cpus, backend.port, threads=count),
+                        servers.start_recourse(cpus, backend.port, extra=["--threads", str(count)],
+                                               name="recourse" if count == 1 else "recourse-2")]
+        bench.rounds({THREADS: ["--path", "/1k"]}, proxies)
+    return bench
+
+
+def measure_routes(options):
+    proxy_cpus, other_cpus = split_cpus()
+    bench = Bench(options, other_cpus)
+    with Servers(options.build, options.folder) as servers:
+        backend = servers.start_tool("backend", other_cpus)
+        proxies = [servers.start_recourse(proxy_cpus, backend.port, name=f"{count} routes",
+                                          more_policy=more_routes(count))
+                   for count in (ROUTES_FEW, ROUTES_MANY)]
+        bench.rounds({ROUTES: ["--path", "/1k"]}, proxies)
+    return bench
+
+
+def more_routes(count):
+    """So many tools with paths of three segments, one of which is a value."""
+    return "".join(
+        f"  many.tool{number}: {{ match: 'GET bench /area{number % 100}/{{id}}/tool{number}', "
+        "effect: read }\n" for number in range(count))
+
+
+def print_numbers(bench, title):
+    print(f"\n{title}\n{'':48}{'requests/s':>12}{'CPU us':>10}{'p50 us':>10}{'p99 us':>10}"
+          + "".join(f"{'CPU x ' + peer:>14}" for peer in PEERS
+                    if any(server == peer for _, server in bench.samples)))
+    for workload, server in bench.samples:
+        line = f"{workload:36}{server:12}" + numbers_of(bench, workload, server)
+        if server == "recourse":
+            line += "".join(f"{bench.ratio(workload, server, peer, 'cpu_us').median:14.2f}"
+                            for peer in PEERS if (workload, peer) in bench.samples)
+        print(line)
