@@ -34,6 +34,7 @@ struct Options {
   std::uint64_t requests = 0;  // not 0: how many in all, in place of a time
   std::string host{}, text{};  // not empty: the Host field; the body
   Mode mode = Mode::kAsk;
+  int at_once = 64;  // of connections that ask once
 };
 
 inline std::uint64_t NowNs() {

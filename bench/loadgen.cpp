@@ -3,7 +3,7 @@
 //
 // usage: loadgen --port N [--connections N] [--seconds S] [--method M] [--path P] [--body BYTES]
 //                [--fresh-keys SEED] [--key-header NAME] [--rate N] [--requests N]
-//                [--host NAME] [--text BODY] [--mode ask|idle|held|events]
+//                [--host NAME] [--text BODY] [--mode ask|idle|held|events] [--at-once N]
 //
 // The request is the published one (bench/README.md): 6 fields on GET, 8 with a body. Without
 // --fresh-keys every request is the same bytes; with it, each carries a trace id and an order id
@@ -65,8 +65,11 @@ class LoadGenerator {
   // Every connection asks once and then stays as it is, until the input of the program ends.
   void Stay() {
     begin_ns_ = NowNs();
-    for (Client& client : clients_) Send(client, begin_ns_);
-    while (outstanding_ > 0 && options_.mode == Mode::kIdle) Turn();
+    for (Client& client : clients_) {
+      while (options_.mode == Mode::kIdle && outstanding_ >= options_.at_once) Turn();
+      Send(client, NowNs());
+    }
+    while (options_.mode == Mode::kIdle && outstanding_ > 0) Turn();
     tally_.elapsed_ns = NowNs() - begin_ns_;
     tally_.Print();
     while (std::getchar() != EOF) {
@@ -186,7 +189,8 @@ class LoadGenerator {
   std::fputs(
       "usage: loadgen --port N [--connections N] [--seconds S] [--method M] [--path P]\n"
       "               [--body BYTES] [--fresh-keys SEED] [--key-header NAME] [--rate N]\n"
-      "               [--requests N] [--host NAME] [--text BODY] [--mode ask|idle|held|events]\n",
+      "               [--requests N] [--host NAME] [--text BODY] [--mode ask|idle|held|events]\n"
+      "               [--at-once N]\n",
       stderr);
   std::exit(2);
 }
@@ -221,6 +225,8 @@ Options ParseOptions(int argc, char** argv) {
       options.seed = std::strtoul(value, nullptr, 10);
     } else if (name == "--key-header") {
       options.key_header = value;
+    } else if (name == "--at-once") {
+      options.at_once = std::atoi(value);
     } else if (name == "--requests") {
       options.requests = std::strtoul(value, nullptr, 10);
     } else if (name == "--host") {

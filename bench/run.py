@@ -12,7 +12,9 @@ import sys
 
 sys.dont_write_bytecode = True
 
+import growth  # noqa: E402
 import instructions  # noqa: E402
+import ledger_growth  # noqa: E402
 import micro  # noqa: E402
 import reads  # noqa: E402
 import shapes  # noqa: E402
@@ -25,6 +27,8 @@ PARTS = {
     "reads": reads.run,
     "shapes": shapes.run,
     "writes": writes.run,
+    "ledger": ledger_growth.run,
+    "growth": growth.run,
     "undos": undos.run,
     "instructions": instructions.run,
     "micro": micro.run,
@@ -41,9 +45,16 @@ def parse_options():
                         help=f"one part, or several: {', '.join(PARTS)}")
     parser.add_argument("--peer-logs", choices=["on", "off"], default="on",
                         help="access logs of nginx and HAProxy (ours is always on)")
+    parser.add_argument("--ledger", type=int, metavar="N",
+                        help="operations of the ledger that has grown; default 1,000,000; 100,000 "
+                             "with --quick")
+    parser.add_argument("--huge", action="store_true", help="20 million operations in that ledger")
     options = parser.parse_args()
     options.rounds = options.rounds or (3 if options.quick else 7)
     options.seconds = options.seconds or (0.5 if options.quick else 1.5)
+    if options.huge:
+        options.ledger = ledger_growth.HUGE
+    options.ledger = options.ledger or (100_000 if options.quick else 1_000_000)
     options.build = os.path.abspath(options.build)
     # Under build/, so that the ledger lies on a real disk and not on a memory file system.
     options.folder = os.path.join(options.build, "run")
