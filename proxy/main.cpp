@@ -12,6 +12,7 @@
 #include "proxy/base/log.h"
 #include "proxy/base/random.h"
 #include "proxy/drill/drill_command.h"
+#include "proxy/inject/inject_command.h"
 #include "proxy/server/admin_client.h"
 #include "proxy/server/approval_commands.h"
 #include "proxy/server/ca_commands.h"
@@ -443,6 +444,7 @@ int main(int argc, char** argv) {
   recourse::AddCa(app, args.exit_code);
   recourse::AddEnv(app, args.exit_code);
   recourse::AddDrill(app, args.exit_code);
+  recourse::AddInject(app, args.exit_code);
   recourse::AddLedger(
       app, args.admin, [&args](CLI::App& command) { recourse::AddAdminOptions(command, args); },
       args.exit_code);

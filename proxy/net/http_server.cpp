@@ -36,8 +36,10 @@ using asio::ip::tcp;
 constexpr std::size_t kConnectionsMax = 256;
 constexpr std::size_t kBufferBytes = 64 * 1024;
 constexpr std::uint32_t kHeaderBytesMax = 16 * 1024;
-constexpr std::uint64_t kBodyBytesMax = 1024 * 1024;
 constexpr std::chrono::seconds kIdle{30};
+// Of a body over the bound this much is read and dropped, so that its sender gets to read why.
+constexpr std::size_t kDroppedBytesMax = 16 * 1024 * 1024;
+constexpr std::chrono::seconds kDropFor{5};
 
 HttpRequest FromBeast(http::request<http::string_body>& message) {
   HttpRequest request;
@@ -122,26 +124,49 @@ asio::awaitable<boost::system::error_code> Answer(Stream& stream, ServedAnswer s
   co_return ec;
 }
 
+// What all connections of a server share; used on its thread alone, but for `is_ending`.
+struct Shared {
+  const HttpServer::Handler handler;
+  const std::uint64_t body_bytes_max;
+  Waiting waiting;
+  std::size_t connections = 0;
+  std::atomic<bool> is_ending = false;
+};
+
 template <class Stream>
-asio::awaitable<void> ServeRequests(Stream& stream, const HttpPeer& peer,
-                                    const HttpServer::Handler& handler, Waiting& waiting) {
+asio::awaitable<void> RefuseLarge(Stream& stream, std::uint64_t bytes_max) {
+  HttpResponse large{413, "", {{"Content-Type", "text/plain; charset=utf-8"}}, {}};
+  large.body = "the body has more than " + std::to_string(bytes_max) + " bytes\n";
+  boost::system::error_code ec =
+      co_await Answer(stream, std::move(large), /*is_head=*/false, 11, /*keep=*/false);
+  std::vector<char> bytes(kBufferBytes);
+  Below(stream).expires_after(kDropFor);
+  for (std::size_t dropped = 0; !ec && dropped < kDroppedBytesMax;) {
+    dropped += co_await stream.async_read_some(asio::buffer(bytes),
+                                               asio::redirect_error(asio::use_awaitable, ec));
+  }
+}
+
+template <class Stream>
+asio::awaitable<void> ServeRequests(Stream& stream, const HttpPeer& peer, Shared& shared) {
   beast::flat_buffer buffer(kBufferBytes);
   boost::system::error_code ec;
   for (bool keep = true; keep && !ec;) {
     http::request_parser<http::string_body> parser;
     parser.header_limit(kHeaderBytesMax);
-    parser.body_limit(kBodyBytesMax);
+    parser.body_limit(shared.body_bytes_max);
     Below(stream).expires_after(kIdle);
-    const auto place = waiting.insert(waiting.end(), &Below(stream));
+    const auto place = shared.waiting.insert(shared.waiting.end(), &Below(stream));
     co_await http::async_read(stream, buffer, parser,
                               asio::redirect_error(asio::use_awaitable, ec));
-    waiting.erase(place);
+    shared.waiting.erase(place);
+    if (ec == http::error::body_limit) co_await RefuseLarge(stream, shared.body_bytes_max);
     if (ec) co_return;
     auto message = parser.release();
-    keep = message.keep_alive();
+    keep = message.keep_alive() && !shared.is_ending;
     const bool is_head = message.method() == http::verb::head;
     const unsigned version = message.version();
-    ServedAnswer served = handler(FromBeast(message), peer);
+    ServedAnswer served = shared.handler(FromBeast(message), peer);
     if (served.hangs_up) co_return;
     if (served.body != nullptr) {
       co_await SendSource(stream, std::move(served.head), *served.body);
@@ -151,33 +176,33 @@ asio::awaitable<void> ServeRequests(Stream& stream, const HttpPeer& peer,
   }
 }
 
-asio::awaitable<void> ServePlain(tcp::socket socket, const HttpServer::Handler& handler,
-                                 Waiting& waiting) {
+asio::awaitable<void> ServePlain(tcp::socket socket, Shared& shared) {
   boost::system::error_code ec;
   const HttpPeer peer{socket.remote_endpoint(ec).address(), false, {}};
   beast::tcp_stream stream(std::move(socket));
-  co_await ServeRequests(stream, peer, handler, waiting);
+  co_await ServeRequests(stream, peer, shared);
   (void)stream.socket().shutdown(tcp::socket::shutdown_send, ec);
 }
 
 // A certificate that names nobody is as good as none: the client stays unknown.
 asio::awaitable<void> ServeSecure(tcp::socket socket, std::shared_ptr<const TlsServer> tls,
-                                  const HttpServer::Handler& handler, Waiting& waiting) {
+                                  Shared& shared) {
   boost::system::error_code ec;
   HttpPeer peer{socket.remote_endpoint(ec).address(), true, {}};
   SslPtr ssl = TlsServer::NewSsl(*tls);
   if (ssl == nullptr) co_return;
   Secure stream(beast::tcp_stream(std::move(socket)), ssl.release());
   Below(stream).expires_after(limits::kTlsHandshakeTimeout);
-  const auto place = waiting.insert(waiting.end(), &Below(stream));
+  const auto place = shared.waiting.insert(shared.waiting.end(), &Below(stream));
   co_await stream.async_handshake(Secure::server, asio::redirect_error(asio::use_awaitable, ec));
-  waiting.erase(place);
+  shared.waiting.erase(place);
   if (ec) {
-    Log(LogLevel::kDebug, "a TLS handshake of the admin port failed", {{"reason", ec.message()}});
+    Log(LogLevel::kDebug, "a TLS handshake of an HTTP port of ours failed",
+        {{"reason", ec.message()}});
     co_return;
   }
   if (tls->identifies()) peer.certificate = CallerOf(stream.native_handle()).value_or("");
-  co_await ServeRequests(stream, peer, handler, waiting);
+  co_await ServeRequests(stream, peer, shared);
   Below(stream).expires_after(limits::kTlsHandshakeTimeout);
   co_await stream.async_shutdown(asio::redirect_error(asio::use_awaitable, ec));
 }
@@ -185,8 +210,11 @@ asio::awaitable<void> ServeSecure(tcp::socket socket, std::shared_ptr<const TlsS
 }  // namespace
 
 struct HttpServer::Impl {
-  Impl(const tcp::endpoint& endpoint, Handler on_request, std::shared_ptr<const TlsServer> with)
-      : handler(std::move(on_request)), acceptor(context, endpoint), tls(std::move(with)) {}
+  Impl(const tcp::endpoint& endpoint, Handler on_request, std::shared_ptr<const TlsServer> with,
+       std::uint64_t body_bytes_max)
+      : shared{std::move(on_request), body_bytes_max, {}},
+        acceptor(context, endpoint),
+        tls(std::move(with)) {}
 
   asio::awaitable<void> Serve(tcp::socket socket) {
     std::shared_ptr<const TlsServer> present;
@@ -194,8 +222,8 @@ struct HttpServer::Impl {
       const std::lock_guard lock(mutex);
       present = tls;
     }
-    if (present == nullptr) return ServePlain(std::move(socket), handler, waiting);
-    return ServeSecure(std::move(socket), std::move(present), handler, waiting);
+    if (present == nullptr) return ServePlain(std::move(socket), shared);
+    return ServeSecure(std::move(socket), std::move(present), shared);
   }
 
   asio::awaitable<void> Accept() {
@@ -205,32 +233,31 @@ struct HttpServer::Impl {
       co_await acceptor.async_accept(socket, asio::redirect_error(asio::use_awaitable, ec));
       if (ec == asio::error::operation_aborted) co_return;
       // Whoever fills the table with silence must not keep a probe of the kubelet out.
-      if (!ec && connections >= kConnectionsMax && !waiting.empty()) waiting.front()->cancel();
-      if (ec || (connections >= kConnectionsMax && waiting.empty())) {
+      const bool is_full = shared.connections >= kConnectionsMax;
+      if (!ec && is_full && !shared.waiting.empty()) shared.waiting.front()->cancel();
+      if (ec || (is_full && shared.waiting.empty())) {
         // Out of descriptors, or everybody is being served: let some connections end first.
         asio::steady_timer pause(context, std::chrono::milliseconds(50));
         co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, ec));
         continue;
       }
-      ++connections;
+      ++shared.connections;
       asio::co_spawn(context, Serve(std::move(socket)),
-                     [this](std::exception_ptr) { --connections; });
+                     [this](std::exception_ptr) { --shared.connections; });
     }
   }
 
-  const Handler handler;
+  Shared shared;
   asio::io_context context{1};
   tcp::acceptor acceptor;
-  std::size_t connections = 0;
-  Waiting waiting;
   std::mutex mutex;
   std::shared_ptr<const TlsServer> tls;  // guarded by mutex
   std::thread thread;
 };
 
 HttpServer::HttpServer(const tcp::endpoint& endpoint, Handler handler,
-                       std::shared_ptr<const TlsServer> tls)
-    : impl_(std::make_unique<Impl>(endpoint, std::move(handler), std::move(tls))) {
+                       std::shared_ptr<const TlsServer> tls, std::uint64_t body_bytes_max)
+    : impl_(std::make_unique<Impl>(endpoint, std::move(handler), std::move(tls), body_bytes_max)) {
   asio::co_spawn(impl_->context, impl_->Accept(), [](std::exception_ptr) {});
   impl_->thread = std::thread([this] { impl_->context.run(); });
 }
@@ -244,6 +271,8 @@ void HttpServer::UseTls(std::shared_ptr<const TlsServer> tls) {
   const std::lock_guard lock(impl_->mutex);
   impl_->tls = std::move(tls);
 }
+
+void HttpServer::EndConnections() { impl_->shared.is_ending = true; }
 
 tcp::endpoint HttpServer::endpoint() const { return impl_->acceptor.local_endpoint(); }
 

@@ -4,6 +4,7 @@
 
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -49,6 +50,9 @@ struct HttpPeer {
 
 class HttpServer {
  public:
+  // A request with a larger body is answered with 413, which ends its connection.
+  static constexpr std::uint64_t kBodyBytesMax = 1024 * 1024;
+
   // Runs on the server's thread, one request at a time. Bodies from a source are sent beside other
   // requests, at most limits::kServedBytesPerSecond each.
   using Handler = std::function<ServedAnswer(const HttpRequest& request, const HttpPeer& peer)>;
@@ -56,11 +60,15 @@ class HttpServer {
   // Listens at once, for TLS only unless `tls` is null; throws boost::system::system_error when it
   // cannot (start-up only).
   HttpServer(const boost::asio::ip::tcp::endpoint& endpoint, Handler handler,
-             std::shared_ptr<const TlsServer> tls = nullptr);
+             std::shared_ptr<const TlsServer> tls = nullptr,
+             std::uint64_t body_bytes_max = kBodyBytesMax);
   ~HttpServer();  // stops and joins
 
   // New connections use this from now on. Thread-safe.
   void UseTls(std::shared_ptr<const TlsServer> tls);
+
+  // Every connection ends with its next answer from now on; new ones are still taken. Thread-safe.
+  void EndConnections();
 
   boost::asio::ip::tcp::endpoint endpoint() const;
 

@@ -43,6 +43,7 @@ constexpr std::pair<std::string_view, std::string_view> kExamples[] = {
     {"ca bundle", "/var/lib/recourse/ca --out /etc/agent/ca-bundle.pem"},
     {"env", "--bundle /etc/agent/ca-bundle.pem --format dotenv > agent.env"},
     {"drill", "--policy policy.yaml"},
+    {"inject", "--template template.json --tls-cert tls.crt --tls-key tls.key"},
     {"ledger verify", "--json"},
     {"ledger status", "--json"},
     {"ledger accept", "--admin 127.0.0.1:19081 --admin-token-file token"},

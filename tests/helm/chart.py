@@ -82,10 +82,10 @@ def containers(pod):
     return pod["spec"].get("initContainers", []) + pod["spec"]["containers"]
 
 
-def render(*values, chart=CHART, subcharts=(), api=()):
+def render(*values, chart=CHART, subcharts=(), api=(), existing=()):
     """Renders with values files, or values given as maps, each laid on those before it.
 
-    A subchart is a directory, or ALIAS=DIRECTORY.
+    A subchart is a directory, or ALIAS=DIRECTORY; `existing` are objects of the cluster.
     """
     with tempfile.TemporaryDirectory() as directory:
         arguments = [str(chart)]
@@ -99,6 +99,10 @@ def render(*values, chart=CHART, subcharts=(), api=()):
             arguments += ["--subchart", str(one)]
         for version in api:
             arguments += ["--api", version]
+        if existing:
+            cluster = pathlib.Path(directory) / "existing.json"
+            cluster.write_text(json.dumps(existing))
+            arguments += ["--existing", str(cluster)]
         done = subprocess.run([renderer(), *arguments], capture_output=True, text=True,
                               timeout=SECONDS_MAX, check=False)  # fmt: skip
     if done.returncode != 0:

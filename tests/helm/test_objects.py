@@ -24,7 +24,9 @@ def complaints(objects):
 def test_every_object_is_one_that_kubernetes_takes(case):
     objects = rendered(case).objects
     assert objects
-    assert complaints(objects) == []
+    # Those of cert-manager: test_injector.py.
+    known = [one for one in objects if not one["apiVersion"].startswith("cert-manager.io/")]
+    assert complaints(known) == []
     names = [(one["kind"], one["metadata"]["name"]) for one in objects]
     assert len(set(names)) == len(names)
     assert all("namespace" not in one["metadata"] for one in objects)
@@ -84,7 +86,7 @@ def test_names_that_refer_to_something_find_it(case):
 @pytest.mark.parametrize("case", CASES)
 def test_the_sidecar_is_a_native_one_before_everything_that_it_serves(case):
     pods = list(rendered(case).sidecar_pods())
-    assert pods or case == "library-values"
+    assert pods or case.startswith(("library-", "injector-"))
     for _, pod, sidecar in pods:
         assert sidecar["restartPolicy"] == "Always"
         first = [one["name"] for one in pod["spec"]["initContainers"]]
@@ -134,7 +136,8 @@ def test_containers_have_no_rights(case):
 @pytest.mark.parametrize("case", CASES)
 def test_secrets_are_files_that_recourse_alone_sees(case):
     out = rendered(case)
-    assert not out.all("Secret"), "a rendered Secret is a secret in a repository"
+    made = [one["type"] for one in out.all("Secret")]
+    assert made == ["kubernetes.io/tls"] * (case == "injector-values"), "no other is rendered"
     for _, pod in out.pods():
         for container in containers(pod):
             assert "secretKeyRef" not in str(container) and "envFrom" not in container

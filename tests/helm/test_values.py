@@ -30,6 +30,9 @@ SCHEMA = json.loads((CHART / "values.schema.json").read_text())
     ({"store": {"type": "existingClaim"}}, "name the claim in store.existingClaim"),
     ({"store": {"type": "existingClaim", "existingClaim": "one"}, "demo": {"replicas": 2}},
      "each pod needs a ledger of its own"),
+    ({"injector": {"enabled": True}}, "set demo.enabled to false"),
+    ({"injector": {"certificate": {"issuer": {}}}}, "Additional property issuer is not allowed"),
+    ({"injector": {"certificate": {"ca": "mine"}}}, "certificate.ca: Does not match pattern"),
 ])  # fmt: skip
 def test_what_cannot_be_meant_is_refused_with_the_reason(values, said):
     with pytest.raises(Refused, match=re.escape(said)):
@@ -79,7 +82,7 @@ def test_no_value_is_dead():
     for path, schema, value in walk(SCHEMA, VALUES):
         if not (isinstance(value, dict) and "properties" in schema):
             name = path.rpartition(".")[2]
-            whole = "." + path.split(".", 1)[0]  # `resources` is printed as a whole
+            whole = "." + path.rpartition(".")[0]  # `resources` is printed as a whole
             assert re.search(rf"\.{name}\b", text) or f"with .Values{whole} }}}}" in text, path
 
 

@@ -32,9 +32,10 @@ LAYERS = [
      ["base", "policy", "interfaces", "ledger", "ledger store", "filter", "net", "admin"]),
     ("drill", r"proxy/drill/",
      ["base", "policy", "interfaces", "ledger", "net", "server"]),
+    ("inject", r"proxy/inject/", ["base", "policy", "net", "server"]),
     ("main", r"proxy/main\.cpp$",
      ["base", "policy", "interfaces", "ledger", "ledger store", "filter", "net", "admin",
-      "server", "drill"]),
+      "server", "drill", "inject"]),
 ]
 # A filter knows no other filter, and a ledger store no other store: same layer, same folder only.
 SAME_FOLDER_ONLY = {"filter", "ledger store"}
@@ -46,8 +47,9 @@ HEADER_HOMES = [
     (r"boost/(asio|beast)", r"proxy/net/|proxy/server/|proxy/main\.cpp|tests/",
      "use Task, Executor and Timer of proxy/base, or put the I/O into proxy/net"),
     (r"yaml-cpp/", r"policy/|tests/", "take a Policy"),
-    (r"CLI/", r"proxy/main\.cpp|proxy/server/|proxy/drill/", "take a parsed value"),
-    (r"prometheus/", r"proxy/server/|tests/", "count through the interface of proxy/base"),
+    (r"CLI/", r"proxy/main\.cpp|proxy/server/|proxy/drill/|proxy/inject/", "take a parsed value"),
+    (r"prometheus/", r"proxy/server/|proxy/inject/|tests/",
+     "count through the interface of proxy/base"),
     (r"openssl/ssl\.h$", r"proxy/net/|tests/", "put TLS into proxy/net"),
     (r"(sys/socket|sys/epoll|sys/un|netinet/tcp|netdb)\.h$",
      r"proxy/net/|proxy/server/|tests/|bench/", "put sockets into proxy/net"),

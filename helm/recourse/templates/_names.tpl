@@ -26,6 +26,13 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- .Values.policy.existingConfigMap | default (printf "%s-policy" (include "recourse.fullname" .)) }}
 {{- end }}
 
+{{- /* Secrets that a pod with the sidecar mounts. */}}
+{{- define "recourse.secretNames" -}}
+{{- with .Values }}
+{{- concat (list .admin.tokenSecret .admin.operatorsSecret .ledgerKeySecret .interception.caSecret) .policySecrets | compact | join ", " | default "none" }}
+{{- end }}
+{{- end }}
+
 {{- define "recourse.policyFile" -}}
 /etc/recourse/policy/{{ .Values.policy.key }}
 {{- end }}
@@ -42,13 +49,39 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 {{- end }}
 
+{{- /* What the schema cannot say of an injector; of its values alone. */}}
+{{- define "recourse.checkInjector" -}}
+{{- if .demo.enabled }}
+{{- fail "injector.enabled: set demo.enabled to false, as an injector leaves its own namespace alone; or install the demo as a release of its own" }}
+{{- end }}
+{{- if or .policy.inline (not .policy.existingConfigMap) }}
+{{- fail "injector.enabled: pods mount a policy of their own namespace, so name that ConfigMap in policy.existingConfigMap, and not policy.inline" }}
+{{- end }}
+{{- if eq .store.type "existingClaim" }}
+{{- fail "store.type is existingClaim, which all injected pods would share: set pvc, ephemeral or emptyDir" }}
+{{- end }}
+{{- with .injector.certificate }}
+{{- if and .certManager .existingSecret }}
+{{- fail "injector.certificate: certManager and existingSecret are both set: choose one of them" }}
+{{- end }}
+{{- if ne (empty .existingSecret) (empty .ca) }}
+{{- fail "injector.certificate: existingSecret and ca belong together: API servers trust the webhook by that CA alone" }}
+{{- end }}
+{{- if and .issuerRef (not .certManager) }}
+{{- fail "injector.certificate.issuerRef is of cert-manager: set certManager" }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{- /* What the schema cannot say. */}}
 {{- define "recourse.check" -}}
 {{- with .Values }}
 {{- if and .policy.inline .policy.existingConfigMap }}
 {{- fail "policy.inline and policy.existingConfigMap are both set: choose one of them" }}
 {{- end }}
-{{- if not (or .policy.inline .policy.existingConfigMap .demo.enabled) }}
+{{- if .injector.enabled }}
+{{- include "recourse.checkInjector" . }}
+{{- else if not (or .policy.inline .policy.existingConfigMap .demo.enabled) }}
 {{- fail "there is no policy: set policy.inline (--set-file policy.inline=policy.yaml) or policy.existingConfigMap" }}
 {{- end }}
 {{- if lt (int .terminationGracePeriodSeconds) (add .drainSeconds 10 | int) }}

@@ -169,12 +169,11 @@ seccompProfile: { type: RuntimeDefault }
 - name: recourse-policy
   configMap: { name: {{ include "recourse.policyConfigMap" . }} }
 {{- with .Values.store }}
-{{- if eq .type "emptyDir" }}
-- name: recourse-ledger
-  emptyDir: { sizeLimit: {{ .size }} }
-{{- else if eq .type "existingClaim" }}
+{{- if eq .type "existingClaim" }}
 - name: recourse-ledger
   persistentVolumeClaim: { claimName: {{ .existingClaim }} }
+{{- else if ne .type "pvc" }}
+- {{ include "recourse.podLedger" (dict "store" . "type" .type) | nindent 2 | trim }}
 {{- end }}
 {{- end }}
 {{- with .Values.admin.tokenSecret }}
@@ -201,17 +200,35 @@ seccompProfile: { type: RuntimeDefault }
 {{- end }}
 {{- end }}
 
+{{- /* A volume for the ledger that comes and goes with its pod: `store` as in the values, `type`. */}}
+{{- define "recourse.podLedger" -}}
+name: recourse-ledger
+{{- if eq .type "emptyDir" }}
+emptyDir: { sizeLimit: {{ .store.size }} }
+{{- else }}
+ephemeral:
+  volumeClaimTemplate:
+    spec:
+      {{- include "recourse.claim" .store | nindent 6 }}
+{{- end }}
+{{- end }}
+
+{{- /* spec of a claim, by the values of `store`. */}}
+{{- define "recourse.claim" -}}
+accessModes: [ {{ .accessMode }} ]
+{{- with .storageClass }}
+storageClassName: {{ . }}
+{{- end }}
+resources:
+  requests: { storage: {{ .size }} }
+{{- end }}
+
 {{- /* volumeClaimTemplates of a StatefulSet; nothing unless store.type is pvc. */}}
 {{- define "recourse.volumeClaimTemplates" -}}
 {{- if eq .Values.store.type "pvc" -}}
 - metadata:
     name: recourse-ledger
   spec:
-    accessModes: [ {{ .Values.store.accessMode }} ]
-    {{- with .Values.store.storageClass }}
-    storageClassName: {{ . }}
-    {{- end }}
-    resources:
-      requests: { storage: {{ .Values.store.size }} }
+    {{- include "recourse.claim" .Values.store | nindent 4 }}
 {{- end }}
 {{- end }}

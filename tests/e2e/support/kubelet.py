@@ -97,6 +97,8 @@ class Node:
                 path.mkdir(parents=True)
                 os.chown(path, 0, group)
                 os.chmod(path, 0o2777)
+            elif "ephemeral" in volume:
+                made[volume["name"]] = self.claim(f"{home.name}-{volume['name']}", group)
             else:
                 wanted = volume["persistentVolumeClaim"]["claimName"]
                 made[volume["name"]] = self.claim(wanted, group)

@@ -19,8 +19,21 @@ type scope map[string]interface{}
 
 // engine renders the templates of a chart and its subcharts, which share one space of names.
 type engine struct {
-	root   *template.Template
-	scopes map[string]scope // by the name of the template
+	root     *template.Template
+	scopes   map[string]scope         // by the name of the template
+	existing []map[string]interface{} // objects of the cluster
+}
+
+// lookup finds an object of the cluster; without one, as with `helm template`, it is an empty map.
+func (e *engine) lookup(version, kind, namespace, name string) map[string]interface{} {
+	for _, one := range e.existing {
+		meta, _ := one["metadata"].(map[string]interface{})
+		if one["apiVersion"] == version && one["kind"] == kind && meta["namespace"] == namespace &&
+			meta["name"] == name {
+			return one
+		}
+	}
+	return map[string]interface{}{}
 }
 
 func toYAML(value interface{}) string {
@@ -73,17 +86,16 @@ func (e *engine) functions() template.FuncMap {
 		return value, nil
 	}
 	all["fail"] = func(message string) (string, error) { return "", errors.New(message) }
-	all["lookup"] = func(...interface{}) map[string]interface{} {
-		return map[string]interface{}{} // there is no cluster, as with `helm template`
-	}
+	all["lookup"] = e.lookup
 	return all
 }
 
 // clean: Helm prints nothing for what is not there.
 func clean(text string) string { return strings.ReplaceAll(text, "<no value>", "") }
 
-func newEngine() *engine {
-	e := &engine{root: template.New("root").Option("missingkey=zero"), scopes: map[string]scope{}}
+func newEngine(existing []map[string]interface{}) *engine {
+	e := &engine{root: template.New("root").Option("missingkey=zero"), scopes: map[string]scope{},
+		existing: existing}
 	e.root.Funcs(e.functions())
 	return e
 }

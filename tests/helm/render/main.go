@@ -1,7 +1,9 @@
 // render does to a chart what `helm template` does, with the libraries that Helm uses, for the
 // tests of helm/: Debian has no package of Helm. It prints JSON: the objects, their text, the notes.
 //
-// usage: render [--values FILE]... [--subchart [ALIAS=]DIR]... [--api VERSION]... CHART
+// usage: render [--values FILE]... [--subchart [ALIAS=]DIR]... [--api VERSION]... [--existing FILE] CHART
+//
+// The objects of the --existing file (a list, YAML or JSON) are those that a cluster has: `lookup`.
 package main
 
 import (
@@ -32,9 +34,10 @@ func run(arguments []string) (*rendered, error) {
 	given := map[string]interface{}{}
 	subcharts := []*chart{}
 	apis := apiVersions{"v1", "apps/v1", "networking.k8s.io/v1"}
+	existing := []map[string]interface{}{}
 	for at := 0; at < len(arguments); at++ {
 		switch word := arguments[at]; word {
-		case "--values", "--subchart", "--api":
+		case "--values", "--subchart", "--api", "--existing":
 			at++
 			if at == len(arguments) {
 				return nil, fmt.Errorf("%s needs a value", word)
@@ -65,6 +68,14 @@ func run(arguments []string) (*rendered, error) {
 				subcharts = append(subcharts, sub)
 			case "--api":
 				apis = append(apis, value)
+			case "--existing":
+				text, err := os.ReadFile(value)
+				if err != nil {
+					return nil, err
+				}
+				if err := yaml.Unmarshal(text, &existing); err != nil {
+					return nil, fmt.Errorf("%s: %w", value, err)
+				}
 			}
 		default:
 			top = word
@@ -83,7 +94,7 @@ func run(arguments []string) (*rendered, error) {
 		"IsUpgrade": false, "Revision": 1}
 	capabilities := scope{"APIVersions": apis,
 		"KubeVersion": scope{"Version": "v1.31.0", "Major": "1", "Minor": "31"}}
-	e := newEngine()
+	e := newEngine(existing)
 	if _, err := e.add(c, c.name(), release, capabilities); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,39 @@
+{{- /* What `recourse inject` adds to a pod: the same parts that charts of yours include. */}}
+{{- define "recourse.podTemplate" -}}
+{{- $store := set (omit .Values.store "type") "type" "pvc" }}
+{{- $bare := set (omit . "Values") "Values" (set (omit .Values "store") "store" $store) }}
+version: 1
+initContainers:
+  {{- include "recourse.initContainers" . | nindent 2 }}
+volumes:
+  {{- include "recourse.volumes" $bare | nindent 2 }}
+ledgers:
+  {{- range list "emptyDir" "ephemeral" }}
+  {{ . }}:
+    {{- include "recourse.podLedger" (dict "store" $.Values.store "type" .) | nindent 4 }}
+  {{- end }}
+ledger: {{ .Values.store.type }}
+agentEnv:
+  {{- include "recourse.agentEnv" . | trim | default "[]" | nindent 2 }}
+agentVolumeMounts:
+  {{- include "recourse.agentVolumeMounts" . | trim | default "[]" | nindent 2 }}
+labels:
+  {{- include "recourse.podLabels" . | nindent 2 }}
+# A profile for the agent's containers is theirs to choose; the sidecar's own has one.
+securityContext:
+  {{- omit (fromYaml (include "recourse.podSecurityContext" .)) "seccompProfile" | toYaml | nindent 2 }}
+terminationGracePeriodSeconds: {{ include "recourse.terminationGracePeriodSeconds" . }}
+{{- end }}
+
+{{- define "recourse.injectorName" -}}
+{{- printf "%s-injector" (include "recourse.fullname" .) }}
+{{- end }}
+
+{{- define "recourse.injectorSelector" -}}
+{{ include "recourse.selectorLabels" . }}
+app.kubernetes.io/component: injector
+{{- end }}
+
+{{- define "recourse.injectorTlsSecret" -}}
+{{- .Values.injector.certificate.existingSecret | default (printf "%s-tls" (include "recourse.injectorName" .)) }}
+{{- end }}

@@ -1,0 +1,222 @@
+#include "proxy/inject/injection.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+
+#include "proxy/inject/pod_check.h"
+#include "proxy/inject/pod_ledger.h"
+#include "proxy/inject/pod_options.h"
+
+namespace recourse {
+namespace {
+
+bool IsArray(const Json* value) { return value != nullptr && value->kind == Json::Kind::kArray; }
+bool IsObject(const Json* value) { return value != nullptr && value->kind == Json::Kind::kObject; }
+
+// A container of that name that is a sidecar: what we add, and what charts add by hand.
+bool HasSidecar(const Json& pod) {
+  const Json* const list = AtPointer(pod, "/spec/initContainers");
+  const Json* const found = list == nullptr ? nullptr : FindNamed(list->items, kSidecarName);
+  return found != nullptr && TextOf(*found, "restartPolicy") == "Always";
+}
+
+// Replaces `--flag=...` of the container's args.
+void SetFlag(Json& container, std::string_view flag, std::string_view value) {
+  for (auto& [name, args] : container.members) {
+    if (name != "args") continue;
+    const std::string begin = fmt::format("--{}=", flag);
+    const auto found = std::ranges::find_if(
+        args.items, [&](const Json& arg) { return arg.text.starts_with(begin); });
+    const Json said = JsonText(begin + std::string(value));
+    if (found == args.items.end()) {
+      args.items.push_back(said);
+    } else {
+      *found = said;
+    }
+  }
+}
+
+void SetConfigMap(Json& volume, const std::string& config_map) {
+  for (auto& [name, source] : volume.members) {
+    if (name != "configMap") continue;
+    std::erase_if(source.members,
+                  [](const Json::Member& member) { return member.first == "name"; });
+    source.members.emplace_back("name", JsonText(config_map));
+  }
+}
+
+// Writes the patch of one pod, whose parts come from a template.
+class Patcher {
+ public:
+  explicit Patcher(const Json& pod) : pod_(pod) {}
+
+  // To the end of the list at `pointer`, which need not be there.
+  void Append(const std::string& pointer, const std::vector<Json>& items) {
+    if (items.empty()) return;
+    if (!IsArray(AtPointer(pod_, pointer))) {
+      patch_.Add(pointer, JsonArray(items));
+      return;
+    }
+    for (const Json& item : items) patch_.Add(pointer + "/-", item);
+  }
+
+  void Prepend(const std::string& pointer, const std::vector<Json>& items) {
+    if (!IsArray(AtPointer(pod_, pointer))) {
+      patch_.Add(pointer, JsonArray(items));
+      return;
+    }
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      patch_.Add(fmt::format("{}/{}", pointer, i), items[i]);
+    }
+  }
+
+  // Members of the object at `pointer`; those that it has stay as they are, unless `replaces`.
+  enum class Present : std::uint8_t { kStays, kIsReplaced };
+  void Merge(const std::string& pointer, const Json& members, Present present) {
+    const Json* const object = AtPointer(pod_, pointer);
+    if (members.members.empty()) return;
+    if (!IsObject(object)) {
+      patch_.Add(pointer, members);
+      return;
+    }
+    for (const auto& [name, value] : members.members) {
+      if (present == Present::kStays && object->Find(name) != nullptr) continue;
+      patch_.Add(pointer + '/' + PointerToken(name), value);
+    }
+  }
+
+  void AtLeast(const std::string& pointer, std::int64_t least) {
+    const auto number = WholeNumber(AtPointer(pod_, pointer));
+    if (number && *number >= least) return;
+    Json value;
+    value.kind = Json::Kind::kNumber;
+    value.text = std::to_string(least) + "e0";
+    patch_.Add(pointer, value);
+  }
+
+  JsonPatch Take() { return std::move(patch_); }
+
+ private:
+  const Json& pod_;
+  JsonPatch patch_;
+};
+
+// Variables that the container sets itself stay; the warning names them.
+std::optional<std::string> AddToAgent(Patcher& patcher, const std::string& pointer,
+                                      const Json& container, const PodTemplate& from) {
+  const Json* const own = container.Find("env");
+  std::vector<Json> added;
+  std::string kept;
+  for (const Json& variable : from.agent_env) {
+    const std::string_view name = TextOf(variable, "name");
+    if (own != nullptr && FindNamed(own->items, name) != nullptr) {
+      kept.append(kept.empty() ? "" : ", ").append(name);
+    } else {
+      added.push_back(variable);
+    }
+  }
+  patcher.Append(pointer + "/env", added);
+  patcher.Append(pointer + "/volumeMounts", from.agent_mounts);
+  if (kept.empty()) return std::nullopt;
+  return fmt::format("container {} sets {} itself: what that leads past Recourse is not guarded",
+                     TextOf(container, "name"), kept);
+}
+
+// The containers that `options` names, or all but init containers.
+bool IsAgent(const PodOptions& options, std::string_view list, std::string_view name) {
+  if (!options.containers) return list == "/spec/containers";
+  return std::ranges::find(*options.containers, name) != options.containers->end();
+}
+
+void AddToAgents(Patcher& patcher, const Json& pod, const PodOptions& options,
+                 const PodTemplate& from, std::vector<std::string>& warnings) {
+  for (const char* const list : {"/spec/initContainers", "/spec/containers"}) {
+    const Json* const containers = AtPointer(pod, list);
+    if (containers == nullptr) continue;
+    for (std::size_t i = 0; i < containers->items.size(); ++i) {
+      const Json& container = containers->items[i];
+      if (!IsAgent(options, list, TextOf(container, "name"))) continue;
+      auto warning = AddToAgent(patcher, fmt::format("{}/{}", list, i), container, from);
+      if (warning) warnings.push_back(std::move(*warning));
+    }
+  }
+}
+
+std::optional<std::string> UnknownContainer(const Json& pod, const PodOptions& options) {
+  if (!options.containers) return std::nullopt;
+  const std::vector<const Json*> all = ContainersOf(pod);
+  for (const std::string& name : *options.containers) {
+    const auto is_it = [&](const Json* container) { return TextOf(*container, "name") == name; };
+    if (std::ranges::any_of(all, is_it)) continue;
+    return fmt::format("the annotation recourse.dev/containers names '{}', which the pod lacks",
+                       name);
+  }
+  return std::nullopt;
+}
+
+std::vector<Json> InitContainersFor(const PodOptions& options, const PodTemplate& from) {
+  std::vector<Json> containers = from.init_containers;
+  for (Json& container : containers) {
+    if (TextOf(container, "name") != kSidecarName) continue;
+    if (options.log_level) SetFlag(container, "log-level", *options.log_level);
+    if (options.ledger_max) SetFlag(container, "ledger-max", *options.ledger_max);
+  }
+  return containers;
+}
+
+std::vector<Json> VolumesFor(const PodOptions& options, const PodTemplate& from,
+                             const PodLedger& ledger) {
+  std::vector<Json> volumes = from.volumes;
+  for (Json& volume : volumes) {
+    if (options.policy && TextOf(volume, "name") == kPolicyVolume) {
+      SetConfigMap(volume, *options.policy);
+    }
+  }
+  if (ledger.volume != nullptr) volumes.push_back(*ledger.volume);
+  return volumes;
+}
+
+}  // namespace
+
+std::expected<Injection, std::string> InjectionFor(const Json& pod, const PodTemplate& from) {
+  const auto options = ReadPodOptions(pod);
+  if (!options) return std::unexpected(options.error());
+  Injection injection;
+  if (!options->is_asked) {
+    if (options->has_more) {
+      injection.warnings.emplace_back(
+          "not injected: its annotations of recourse.dev do nothing without recourse.dev/inject: "
+          "\"true\"");
+    }
+    return injection;
+  }
+  // What the kubelet shows of a static pod; nobody can add to that.
+  if (AtPointer(pod, "/metadata/annotations/kubernetes.io~1config.mirror") != nullptr) {
+    injection.warnings.emplace_back("not injected: a static pod is its node's file");
+    return injection;
+  }
+  injection.result = Injection::Result::kPresent;
+  if (HasSidecar(pod)) return injection;
+  if (auto why = WhyNotInjected(pod, from))
+    return std::unexpected("the pod cannot have the sidecar: " + *why);
+  if (auto why = UnknownContainer(pod, *options)) return std::unexpected(std::move(*why));
+  auto ledger = LedgerFor(pod, *options, from);
+  if (!ledger) return std::unexpected(std::move(ledger.error()));
+  if (ledger->warning) injection.warnings.push_back(std::move(*ledger->warning));
+  Patcher patcher(pod);
+  patcher.Merge("/metadata/labels", from.labels, Patcher::Present::kIsReplaced);
+  patcher.Merge("/spec/securityContext", from.security_context, Patcher::Present::kStays);
+  patcher.AtLeast("/spec/terminationGracePeriodSeconds", from.grace_seconds);
+  patcher.Append("/spec/volumes", VolumesFor(*options, from, *ledger));
+  // By their indexes of before.
+  AddToAgents(patcher, pod, *options, from, injection.warnings);
+  patcher.Prepend("/spec/initContainers", InitContainersFor(*options, from));
+  injection.result = Injection::Result::kInjected;
+  injection.patch = patcher.Take();
+  return injection;
+}
+
+}  // namespace recourse

@@ -1,0 +1,166 @@
+#include "proxy/inject/injector.h"
+
+#include <atomic>
+#include <cstdio>
+#include <memory>
+#include <optional>
+
+#include "proxy/base/limits.h"
+#include "proxy/base/log.h"
+#include "proxy/inject/inject_metrics.h"
+#include "proxy/inject/review.h"
+#include "proxy/inject/template_file.h"
+#include "proxy/net/http_server.h"
+#include "proxy/server/files.h"
+#include "proxy/server/ledger_secrets.h"
+#include "proxy/server/policy_watch.h"
+#include "proxy/server/startup.h"
+
+namespace recourse {
+namespace {
+
+// An API server takes objects of 3 MiB at most; the review has one of them, and little else.
+constexpr std::uint64_t kReviewBytesMax = 3 * 1024 * 1024 + 256 * 1024;
+// After a notice the files are looked at so often, as they settle.
+constexpr int kLooksAfterNotice = 3;
+
+HttpResponse Text(int status, std::string body) {
+  return {status, "", {{"Content-Type", "text/plain; charset=utf-8"}}, std::move(body)};
+}
+
+class Injector {
+ public:
+  explicit Injector(const InjectorConfig& config)
+      : config_(config),
+        metrics_(clock_.WallNow()),
+        template_(config.pod_template, metrics_),
+        tls_({config.tls_cert, config.tls_key, {}}, "--tls-cert"),
+        watch_({config.pod_template, config.tls_cert, config.tls_key}, clock_) {}
+
+  void Start() {
+    ListenOrThrow("--probes", config_.probes, [this](const Tcp::endpoint& endpoint) {
+      probes_ = std::make_unique<HttpServer>(
+          endpoint, [this](const HttpRequest& request, const HttpPeer&) { return Probe(request); });
+    });
+    ListenOrThrow("--listen", config_.listen, [this](const Tcp::endpoint& endpoint) {
+      reviews_ = std::make_unique<HttpServer>(
+          endpoint, [this](const HttpRequest& request, const HttpPeer&) { return Serve(request); },
+          tls_.First(), kReviewBytesMax);
+    });
+    is_ready_ = true;
+    const std::string listen = std::to_string(reviews_->endpoint().port());
+    const std::string probes = std::to_string(probes_->endpoint().port());
+    if (!config_.ports_file.empty()) {
+      const auto written = WriteFileAtomically(
+          config_.ports_file, "{\"listen\":" + listen + ",\"probes\":" + probes + "}\n");
+      if (!written) throw StartupError(kExitRuntime, "--ports-file: " + written.error());
+    }
+    Log(LogLevel::kInfo, "ready", {{"listen", listen}, {"probes", probes}});
+  }
+
+  // Until a signal; takes changed files meanwhile.
+  void WaitForEnd() {
+    int looks = 1;  // the files may have changed while everything was started
+    for (;;) {
+      switch (watch_.Wait(looks > 0 ? limits::kPolicySettle : limits::kPolicyPoll)) {
+        case PolicyWatch::Event::kStop:
+          return;
+        case PolicyWatch::Event::kReload:
+          Look(FileState::Look::kAtOnce);
+          break;
+        case PolicyWatch::Event::kNotice:
+          looks = kLooksAfterNotice;
+          Look(FileState::Look::kSettled);
+          break;
+        case PolicyWatch::Event::kTime:
+          looks = looks > 0 ? looks - 1 : 0;
+          Look(FileState::Look::kSettled);
+          break;
+      }
+    }
+  }
+
+  // The Service leads API servers here until they have noticed that this one ends.
+  void Drain() {
+    Log(LogLevel::kInfo, "draining");
+    is_ready_ = false;
+    reviews_->EndConnections();
+    const MonoTime end = clock_.Now() + config_.drain_timeout;
+    while (clock_.Now() < end) {
+      const auto left = std::chrono::ceil<Millis>(end - clock_.Now());
+      if (watch_.Wait(left) == PolicyWatch::Event::kStop) break;
+    }
+    reviews_.reset();
+    probes_.reset();
+    Log(LogLevel::kInfo, "stopped");
+  }
+
+ private:
+  void Look(FileState::Look look) {
+    template_.Look(look);
+    if (const auto fresh = tls_.Refresh(look)) reviews_->UseTls(fresh);
+  }
+
+  // On the server's thread.
+  HttpResponse Serve(const HttpRequest& request) {
+    const MonoTime began = clock_.Now();
+    ReviewAnswer answer = AnswerReview(request, *template_.Current());
+    metrics_.Count(answer.result, clock_.Now() - began);
+    const bool is_bad = answer.result == ReviewResult::kBad;
+    const LogLevel level = is_bad || answer.result == ReviewResult::kRefused ? LogLevel::kWarn
+                           : answer.result == ReviewResult::kInjected        ? LogLevel::kInfo
+                                                                             : LogLevel::kDebug;
+    Log(level, "review",
+        {{"result", NameOf(answer.result)},
+         {"pod", answer.pod},
+         {"dry_run", answer.is_dry_run ? "true" : "false"},
+         {"reason", answer.reason}});
+    return std::move(answer.response);
+  }
+
+  HttpResponse Probe(const HttpRequest& request) {
+    if (request.method != "GET" && request.method != "HEAD") return Text(405, "use GET\n");
+    if (request.target == "/healthz") return Text(200, "live\n");
+    if (request.target == "/readyz") {
+      return is_ready_ ? Text(200, "ready\n") : Text(503, "starting or draining\n");
+    }
+    if (request.target == "/metrics") {
+      return {200,
+              "",
+              {{"Content-Type", "text/plain; version=0.0.4; charset=utf-8"}},
+              metrics_.Scrape()};
+    }
+    return Text(404, "this port has /healthz, /readyz and /metrics\n");
+  }
+
+  const InjectorConfig& config_;
+  const SystemClock clock_;
+  InjectMetrics metrics_;
+  TemplateFile template_;
+  ServerTls tls_;
+  PolicyWatch watch_;
+  std::atomic<bool> is_ready_ = false;
+  std::unique_ptr<HttpServer> probes_, reviews_;  // threads that use all of the above
+};
+
+}  // namespace
+
+int RunInjector(const InjectorConfig& config) {
+  BlockSignals();
+  KeepMemoryPrivate();
+  try {
+    Injector injector(config);
+    injector.Start();
+    injector.WaitForEnd();
+    injector.Drain();
+    return kExitOk;
+  } catch (const StartupError& error) {
+    std::fprintf(stderr, "recourse: %s\n", error.what());
+    return error.exit_code;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "recourse: cannot start: %s\n", error.what());
+    return kExitRuntime;
+  }
+}
+
+}  // namespace recourse

@@ -1,0 +1,119 @@
+#include "proxy/inject/pod_ledger.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace recourse {
+namespace {
+
+constexpr std::string_view kLost =
+    "the ledger goes with the pod: a call that is repeated after its end is executed again";
+
+struct Owner {
+  std::string_view kind, name;  // empty: nobody made the pod
+};
+
+Owner OwnerOf(const Json& pod) {
+  const Json* const owners = AtPointer(pod, "/metadata/ownerReferences");
+  if (owners == nullptr) return {};
+  for (const Json& owner : owners->items) {
+    const Json* const is_controller = owner.Find("controller");
+    if (is_controller != nullptr && is_controller->kind == Json::Kind::kTrue) {
+      return {TextOf(owner, "kind"), TextOf(owner, "name")};
+    }
+  }
+  return {};
+}
+
+// Those that make many pods with one and the same list of volumes.
+bool GivesAllTheSame(std::string_view kind) {
+  static constexpr std::string_view kKinds[] = {"ReplicaSet", "ReplicationController", "DaemonSet"};
+  return std::ranges::find(kKinds, kind) != std::end(kKinds);
+}
+
+std::expected<PodLedger, std::string> OnClaim(const Json& pod, const Json& claim) {
+  const std::string_view name = TextOf(claim, "claimName");
+  const Owner owner = OwnerOf(pod);
+  if (GivesAllTheSame(owner.kind)) {
+    return std::unexpected(fmt::format(
+        "the {} {} gives all its pods the claim {}, and two pods never share a ledger: make it a "
+        "StatefulSet with the volumeClaimTemplate {}",
+        owner.kind, owner.name, name, kLedgerVolume));
+  }
+  const Json* const metadata = pod.Find("metadata");
+  if (owner.kind == "StatefulSet" &&
+      name != fmt::format("{}-{}", kLedgerVolume, TextOf(*metadata, "name"))) {
+    return std::unexpected(fmt::format(
+        "the StatefulSet {} gives all its pods the claim {}, and two pods never share a ledger: "
+        "name {} in volumeClaimTemplates, not in volumes",
+        owner.name, name, kLedgerVolume));
+  }
+  PodLedger own;
+  if (!owner.kind.empty() && owner.kind != "StatefulSet" && owner.kind != "Job") {
+    own.warning = fmt::format("no other pod of the {} {} may have the claim {}: it would not start",
+                              owner.kind, owner.name, name);
+  }
+  return own;
+}
+
+std::expected<PodLedger, std::string> OnOwnVolume(const Json& pod, const Json& volume) {
+  if (const Json* const claim = volume.Find("persistentVolumeClaim")) return OnClaim(pod, *claim);
+  if (volume.Find("ephemeral") != nullptr || volume.Find("emptyDir") != nullptr) {
+    return PodLedger{nullptr, std::string(kLost)};
+  }
+  std::string kind = "of no kind";
+  for (const auto& [name, value] : volume.members) {
+    if (name != "name") kind = name;
+  }
+  return std::unexpected(
+      fmt::format("the volume {} is {}; a ledger lives on a persistentVolumeClaim, ephemeral or "
+                  "emptyDir, which "
+                  "no other pod has",
+                  kLedgerVolume, kind));
+}
+
+std::string WantsOwnClaim(const Json& pod) {
+  const Owner owner = OwnerOf(pod);
+  const std::string who = owner.kind.empty() ? std::string("the pod")
+                                             : fmt::format("the {} {}", owner.kind, owner.name);
+  const std::string_view how =
+      owner.kind == "StatefulSet"   ? "give it the volumeClaimTemplate recourse-ledger"
+      : GivesAllTheSame(owner.kind) ? "make it a StatefulSet with the volumeClaimTemplate "
+                                      "recourse-ledger"
+                                    : "give it a volume recourse-ledger with a claim of its own";
+  return fmt::format(
+      "{} has no volume recourse-ledger for what must outlive its pods: {}; or, if calls may be "
+      "executed again after a pod's end, say so by the annotation recourse.dev/ledger: emptyDir",
+      who, how);
+}
+
+}  // namespace
+
+std::expected<PodLedger, std::string> LedgerFor(const Json& pod, const PodOptions& options,
+                                                const PodTemplate& from) {
+  const Json* const volumes = AtPointer(pod, "/spec/volumes");
+  const Json* const own = volumes == nullptr ? nullptr : FindNamed(volumes->items, kLedgerVolume);
+  const std::string& asked = options.ledger.value_or(from.ledger);
+  if (own != nullptr) {
+    if (!options.ledger || asked == kOwnLedger) return OnOwnVolume(pod, *own);
+    return std::unexpected(fmt::format(
+        "the pod has a volume {} and the annotation recourse.dev/ledger: {}: remove one of them",
+        kLedgerVolume, asked));
+  }
+  if (options.ledger_max) {
+    return std::unexpected(
+        "the annotation recourse.dev/ledger-max is for a volume recourse-ledger "
+        "of the pod's own: remove it");
+  }
+  if (asked == kOwnLedger) return std::unexpected(WantsOwnClaim(pod));
+  std::string accepted(kOwnLedger);
+  for (const auto& [name, volume] : from.ledgers) {
+    if (name == asked) return PodLedger{&volume, std::string(kLost)};
+    accepted += ", " + name;
+  }
+  return std::unexpected(fmt::format(
+      "the annotation recourse.dev/ledger has the value '{}'; accepted: {}", asked, accepted));
+}
+
+}  // namespace recourse

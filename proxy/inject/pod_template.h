@@ -1,0 +1,46 @@
+// What an injector adds to pods: a JSON file that the Helm chart renders.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "proxy/base/json.h"
+
+namespace recourse {
+
+// Names by which the parts of a pod are found, in the chart as here.
+inline constexpr std::string_view kSidecarName = "recourse";
+inline constexpr std::string_view kLedgerVolume = "recourse-ledger";
+inline constexpr std::string_view kPolicyVolume = "recourse-policy";
+// The ledger on a volume that the pod brings itself.
+inline constexpr std::string_view kOwnLedger = "pvc";
+
+struct PodTemplate {
+  std::vector<Json> init_containers;  // in their order; one is the sidecar
+  std::vector<Json> volumes;          // all but the ledger's
+  // Volumes for the ledger of pods that bring none, by the word that chooses one.
+  std::vector<std::pair<std::string, Json>> ledgers;
+  std::string ledger;  // the one for pods that choose none, or kOwnLedger
+  std::vector<Json> agent_env, agent_mounts;
+  Json labels, security_context;   // objects; of the pod
+  std::int64_t grace_seconds = 0;  // the pod's terminationGracePeriodSeconds is at least this
+
+  const Json& sidecar() const;
+};
+
+// Fails with a sentence that says where and what is accepted.
+std::expected<PodTemplate, std::string> ReadPodTemplate(std::string_view text);
+
+// The item of an array of objects with that "name"; null: there is none.
+const Json* FindNamed(const std::vector<Json>& list, std::string_view name);
+// The text of a member; empty: there is none.
+std::string_view TextOf(const Json& object, std::string_view member);
+// A whole number; nullopt: it is none.
+std::optional<std::int64_t> WholeNumber(const Json* value);
+
+}  // namespace recourse

@@ -1,0 +1,36 @@
+// AdmissionReview (admission.k8s.io/v1): what an API server asks of a webhook. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "proxy/base/http_message.h"
+#include "proxy/inject/pod_template.h"
+
+namespace recourse {
+
+enum class ReviewResult : std::uint8_t {
+  kInjected,
+  kPresent,   // it has the sidecar
+  kNotAsked,  // no annotation asks for it
+  kRefused,   // it cannot have the sidecar as it is
+  kNotAPod,   // the webhook's rules ask about more than the creation of pods
+  kBad,       // no AdmissionReview
+};
+inline constexpr int kReviewResultCount = 6;
+std::string_view NameOf(ReviewResult result);
+
+struct ReviewAnswer {
+  HttpResponse response;
+  ReviewResult result = ReviewResult::kBad;
+  std::string pod;     // "NAMESPACE/NAME" for people; a pod that is named later ends with *
+  std::string reason;  // of kRefused and kBad
+  bool is_dry_run = false;
+};
+
+// What cannot be read is answered with 400: the API server then does as the webhook's failurePolicy
+// says. Everything else is answered with 200.
+ReviewAnswer AnswerReview(const HttpRequest& request, const PodTemplate& from);
+
+}  // namespace recourse

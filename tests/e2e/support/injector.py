@@ -1,0 +1,274 @@
+"""A running `recourse inject`, asked as an API server asks: AdmissionReviews over TLS, whose
+certificate must be of the CA and for the name of the Service; and realistic pods to ask about."""
+
+import base64
+import copy
+import functools
+import http.client
+import json
+import pathlib
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+import uuid
+
+import jsonpatch
+
+from support.recourse import BINARY, ROOT, START_MAX, STOP_MAX, WAIT_MAX, environment
+
+sys.path.insert(0, str(ROOT / "tests/helm"))
+from chart import render  # noqa: E402
+
+HOST = "shop-recourse-injector.agents.svc"
+VALUES = {
+    "injector": {"enabled": True}, "demo": {"enabled": False},
+    "policy": {"existingConfigMap": "recourse-policy"}, "admin": {"tokenSecret": "recourse-admin"},
+}  # fmt: skip
+EMPTY_DIR = {"recourse.dev/ledger": "emptyDir"}
+
+
+@functools.cache
+def chart_of(values):
+    return render(VALUES, json.loads(values))
+
+
+def template_of(out):
+    return out.one("ConfigMap", "-injector")["data"]["template.json"]
+
+
+def secret_of(out):
+    data = out.one("Secret", "-injector-tls")["data"]
+    return {name: base64.b64decode(text).decode() for name, text in data.items()}
+
+
+def injector(directory, values=None, arguments=()):
+    """One with all that the chart gives it."""
+    out = chart_of(json.dumps(values or {}))
+    files = secret_of(out)
+    return Injector(directory, template_of(out), files, files["ca.crt"], arguments)
+
+
+class Swapped:
+    """A directory as the kubelet mounts it: links into one that is swapped at once."""
+
+    def __init__(self, directory, files):
+        self.directory, self.count = pathlib.Path(directory), 0
+        self.directory.mkdir(parents=True)
+        self.swap(files)
+        for name in files:
+            (self.directory / name).symlink_to(f"..data/{name}")
+
+    def swap(self, files):
+        self.count += 1
+        real = self.directory / f"..{self.count}"
+        real.mkdir()
+        for name, text in files.items():
+            (real / name).write_text(text)
+        (self.directory / "..data_tmp").symlink_to(real.name)
+        (self.directory / "..data_tmp").rename(self.directory / "..data")
+
+    def __truediv__(self, name):
+        return self.directory / name
+
+
+class Injector:
+    def __init__(self, directory, template, certificate, authority, arguments=()):
+        """`template` and the two of `certificate` are texts, `authority` the CA's."""
+        self.directory = pathlib.Path(directory)
+        self.template = Swapped(self.directory / "template", {"template.json": template})
+        self.tls = Swapped(self.directory / "tls", certificate)
+        self.authority, self.arguments = authority, arguments
+        self.log = self.directory / "log"
+        self.process = self.ports = None
+
+    def __enter__(self):
+        ports = self.directory / "ports.json"
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(
+                [BINARY, "inject", "--template", self.template / "template.json",
+                 "--tls-cert", self.tls / "tls.crt", "--tls-key", self.tls / "tls.key",
+                 "--listen", "127.0.0.1:0", "--probes", "127.0.0.1:0", "--ports-file", ports,
+                 *self.arguments],
+                env=environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )  # fmt: skip
+        self.until(ports.exists)
+        self.ports = json.loads(ports.read_text())
+        return self
+
+    def __exit__(self, *exc):
+        self.process.kill()
+        self.process.wait(STOP_MAX)
+
+    def until(self, holds):
+        """Waits until `holds()` is true, and gives what it gave."""
+        deadline = time.monotonic() + max(START_MAX, WAIT_MAX)
+        while not (found := holds()):
+            assert self.process.poll() is None, self.log.read_text()
+            assert time.monotonic() < deadline, self.log.read_text()
+            time.sleep(0.02)
+        return found
+
+    def connect(self):
+        return Connection(self.ports["listen"], self.authority)
+
+    def probe(self, path):
+        """(status, body) of the plain port."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.ports["probes"], timeout=WAIT_MAX)
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        said = answer.status, answer.read().decode()
+        connection.close()
+        return said
+
+    def counted(self, result):
+        name = f'recourse_inject_reviews_total{{result="{result}"}} '
+        (line,) = [one for one in self.probe("/metrics")[1].splitlines() if one.startswith(name)]
+        return int(float(line.split()[-1]))
+
+    def ask(self, body, **changes):
+        """The answer to one request on a connection of its own: (status, headers, body)."""
+        with self.connect() as connection:
+            return connection.ask(body, **changes)
+
+    def review(self, pod, **changes):
+        """The `response` to a review of that new pod."""
+        asked = review_of(pod, **changes)
+        status, _, body = self.ask(asked)
+        assert status == 200, body
+        return response_in(body, asked)
+
+    def injected(self, pod, **changes):
+        """The pod with its patch, as an API server stores it, and the warnings."""
+        said = self.review(pod, **changes)
+        assert said["allowed"], said
+        return patched(pod, said), said.get("warnings", [])
+
+    def refusal(self, pod, **changes):
+        said = self.review(pod, **changes)
+        assert said["allowed"] is False and "patch" not in said and "patchType" not in said
+        assert said["status"]["code"] == 403 and said["status"]["reason"] == "Forbidden"
+        return said["status"]["message"]
+
+    def signal(self):
+        self.process.send_signal(signal.SIGTERM)
+
+
+class Connection:
+    """One TLS connection; of one thread."""
+
+    def __init__(self, port, authority):
+        context = ssl.create_default_context(cadata=authority)
+        plain = socket.create_connection(("127.0.0.1", port), timeout=WAIT_MAX)
+        self.http = http.client.HTTPConnection(HOST)
+        self.http.sock = context.wrap_socket(plain, server_hostname=HOST)
+        self.certificate = self.http.sock.getpeercert(binary_form=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.http.close()
+
+    def ask(self, body, method="POST", path="/mutate?timeout=5s", kind="application/json"):
+        body = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.http.request(method, path, body, {"Content-Type": kind})
+        answer = self.http.getresponse()
+        return answer.status, answer.headers, answer.read()
+
+
+def response_in(body, asked):
+    """Checks what holds for every answer."""
+    review = json.loads(body)
+    assert review.keys() == {"apiVersion", "kind", "response"}
+    assert (review["apiVersion"], review["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
+    said = review["response"]
+    assert said["uid"] == asked["request"]["uid"]
+    assert ("patch" in said) == (said.get("patchType") == "JSONPatch")
+    assert all(len(one) <= 256 for one in said.get("warnings", []))
+    return said
+
+
+def patched(pod, said):
+    """What becomes of the pod; by another's reading of RFC 6902."""
+    if "patch" not in said:
+        return copy.deepcopy(pod)
+    return jsonpatch.apply_patch(pod, json.loads(base64.b64decode(said["patch"], validate=True)))
+
+
+def review_of(pod, **changes):
+    """As kube-apiserver writes it."""
+    kind = {"group": "", "version": "v1", "kind": "Pod"}
+    resource = {"group": "", "version": "v1", "resource": "pods"}
+    request = {
+        "uid": str(uuid.uuid4()), "kind": kind, "resource": resource,
+        "requestKind": kind, "requestResource": resource, "namespace": "shop",
+        "operation": "CREATE",
+        "userInfo": {"username": "system:serviceaccount:kube-system:replicaset-controller",
+                     "uid": "0b0b7f4f-6a2e-4d5c-9a55-6e8b8a1f2c11",
+                     "groups": ["system:serviceaccounts", "system:authenticated"]},
+        "object": pod, "oldObject": None, "dryRun": False,
+        "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},
+        **({"name": pod["metadata"]["name"]} if "name" in pod.get("metadata", {}) else {}),
+        **changes,
+    }  # fmt: skip
+    return {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}
+
+
+def pod(owner="ReplicaSet", annotations=None, inject="true", **spec):
+    """A pod with what the API server has filled in before it asks; `spec` replaces parts of it.
+
+    An owner's kind, or "" for a pod that somebody made by hand.
+    """
+    asked = {"recourse.dev/inject": inject} if inject else {}
+    metadata = {"namespace": "shop", "labels": {"app": "agent", "pod-template-hash": "5d8c6b7f9b"},
+                "annotations": {**asked, **(annotations or {})}}  # fmt: skip
+    if owner in ("", "StatefulSet"):
+        metadata["name"] = "agent-0"
+    else:
+        metadata["generateName"] = "agent-5d8c6b7f9b-"
+    if owner:
+        version = {"Job": "batch/v1"}.get(owner, "apps/v1")
+        metadata["ownerReferences"] = [
+            {"apiVersion": version, "kind": owner, "name": "agent", "controller": True,
+             "uid": "6b1f6b1c-8f4f-4c0e-a0a4-0e0c8e8f7d55", "blockOwnerDeletion": True}
+        ]  # fmt: skip
+    token = {"name": "kube-api-access-x7k2p", "projected": {"defaultMode": 420, "sources": [
+        {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+        {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+    ]}}  # fmt: skip
+    mount = {"name": token["name"], "readOnly": True,
+             "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}  # fmt: skip
+    container = {
+        "name": "agent", "image": "registry.example/agent:7", "imagePullPolicy": "IfNotPresent",
+        "env": [{"name": "MODEL", "value": "large"}], "resources": {}, "volumeMounts": [mount],
+        "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
+    }  # fmt: skip
+    whole = {
+        "volumes": [token], "containers": [container], "restartPolicy": "Always",
+        "terminationGracePeriodSeconds": 30, "dnsPolicy": "ClusterFirst",
+        "serviceAccountName": "default", "serviceAccount": "default", "securityContext": {},
+        "schedulerName": "default-scheduler", "priority": 0, "enableServiceLinks": True,
+        "preemptionPolicy": "PreemptLowerPriority",
+        "tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists",
+                         "effect": "NoExecute", "tolerationSeconds": 300}],
+        **spec,
+    }  # fmt: skip
+    whole = {name: value for name, value in whole.items() if value is not None}
+    return {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": whole}
+
+
+def claim(name="recourse-ledger-agent-0"):
+    """The volume that a StatefulSet makes of a volumeClaimTemplate."""
+    return {"name": "recourse-ledger", "persistentVolumeClaim": {"claimName": name}}
+
+
+def sidecar_of(made):
+    return made["spec"]["initContainers"][0]
+
+
+def named(items, name):
+    (found,) = [one for one in items if one["name"] == name]
+    return found

@@ -1,0 +1,218 @@
+"""The injector: whom it is asked about, what happens while it is away, its certificate, its rights;
+and what it adds is what charts include."""
+
+import base64
+import json
+import subprocess
+
+import pytest
+from chart import CHART, Refused, render, rendered
+from test_objects import SECONDS_MAX, argument
+
+OURS, ISSUED = "injector-values", "injector-issued-values"
+BASE = {"injector": {"enabled": True}, "demo": {"enabled": False},
+        "policy": {"existingConfigMap": "p"}}  # fmt: skip
+KEYS = ["ca.crt", "tls.crt", "tls.key"]
+
+
+def webhook_of(out):
+    (webhook,) = out.one("MutatingWebhookConfiguration", "-injector")["webhooks"]
+    return webhook
+
+
+def template_of(out):
+    return json.loads(out.one("ConfigMap", "-injector")["data"]["template.json"])
+
+
+def decoded(text):
+    return base64.b64decode(text, validate=True).decode()
+
+
+@pytest.mark.parametrize("case", [OURS, ISSUED])
+def test_pods_are_held_up_only_in_namespaces_that_have_the_label(case):
+    webhook = webhook_of(rendered(case))
+    label, name = webhook["namespaceSelector"]["matchExpressions"]
+    assert label == {"key": "recourse.dev/injection", "operator": "In", "values": ["enabled"]}
+    assert (name["key"], name["operator"]) == ("kubernetes.io/metadata.name", "NotIn")
+    assert {"kube-system", "agents"} <= set(name["values"]), "nor in its own"
+    assert len(set(name["values"])) == len(name["values"])
+    (opted_out,) = webhook["objectSelector"]["matchExpressions"]
+    assert opted_out == {"key": "recourse.dev/inject", "operator": "NotIn", "values": ["false"]}
+    assert webhook["failurePolicy"] == "Fail" and webhook["sideEffects"] == "None"
+    assert webhook["reinvocationPolicy"] == "IfNeeded" and webhook["matchPolicy"] == "Equivalent"
+    assert webhook["admissionReviewVersions"] == ["v1"] and webhook["timeoutSeconds"] == 5
+    assert webhook["rules"] == [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"],
+                                 "operations": ["CREATE"], "scope": "Namespaced"}]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", [OURS, ISSUED])
+def test_api_servers_are_led_to_its_pods(case):
+    out = rendered(case)
+    where = webhook_of(out)["clientConfig"]["service"]
+    service = out.one("Service", "-injector")
+    assert (where["name"], where["namespace"]) == (service["metadata"]["name"], "agents")
+    (port,) = service["spec"]["ports"]
+    assert port["port"] == where["port"] and where["path"] == "/mutate"
+    deployment = out.one("Deployment", "-injector")["spec"]
+    (container,) = deployment["template"]["spec"]["containers"]
+    ports = {one["name"]: one["containerPort"] for one in container["ports"]}
+    assert argument(container, "--listen").endswith(f":{ports[port['targetPort']]}")
+    budget = out.one("PodDisruptionBudget", "-injector")["spec"]
+    assert budget["selector"] == deployment["selector"] and budget["maxUnavailable"] == 1
+    assert deployment["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
+    assert deployment["replicas"] >= 2
+
+
+@pytest.mark.parametrize("case", [OURS, ISSUED])
+def test_it_has_no_rights_in_the_cluster(case):
+    out = rendered(case)
+    assert not {"Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding", "ServiceAccount"} & {
+        one["kind"] for one in out.objects}  # fmt: skip
+    for _, pod in out.pods():
+        assert pod["spec"]["automountServiceAccountToken"] is False
+    policy = out.one("NetworkPolicy", "-injector")["spec"]
+    assert policy["egress"] == [] and set(policy["policyTypes"]) == {"Ingress", "Egress"}
+    asked, probed = policy["ingress"]
+    assert asked["ports"] == [{"port": "webhook", "protocol": "TCP"}] and "from" not in probed
+    assert asked.get("from") == ([{"ipBlock": {"cidr": "10.0.0.0/28"}}] if case == ISSUED else None)
+
+
+def openssl(*arguments):
+    done = subprocess.run(["openssl", *arguments], capture_output=True, text=True,
+                          timeout=SECONDS_MAX, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_certificate_that_is_made_is_for_the_service_and_of_the_bundle(tmp_path):
+    out = rendered(OURS)
+    data = out.one("Secret", "-injector-tls")["data"]
+    assert sorted(data) == KEYS
+    assert webhook_of(out)["clientConfig"]["caBundle"] == data["ca.crt"]
+    for name in KEYS:
+        (tmp_path / name).write_text(decoded(data[name]))
+    host = "shop-recourse-injector.agents.svc"
+    openssl("verify", "-CAfile", tmp_path / "ca.crt", "-verify_hostname", host,
+            "-purpose", "sslserver", tmp_path / "tls.crt")  # fmt: skip
+    public = openssl("x509", "-in", tmp_path / "tls.crt", "-noout", "-pubkey")
+    assert openssl("pkey", "-in", tmp_path / "tls.key", "-pubout") == public
+    (_, pod), = [one for one in out.pods() if one[0].endswith("-injector")]
+    (container,) = pod["spec"]["containers"]
+    mounts = {one["name"]: one["mountPath"] for one in container["volumeMounts"]}
+    for flag, name in (("--tls-cert", "tls.crt"), ("--tls-key", "tls.key")):
+        assert argument(container, flag) == f"{mounts['tls']}/{name}"
+    assert argument(container, "--template") == f"{mounts['template']}/template.json"
+
+
+def test_an_upgrade_keeps_the_certificate_that_is_there():
+    first = rendered(OURS).one("Secret", "-injector-tls")
+    there = {**first, "metadata": {**first["metadata"], "namespace": "agents"}}
+    upgraded = render(CHART / f"ci/{OURS}.yaml", existing=[there])
+    assert upgraded.one("Secret", "-injector-tls") == first
+    assert webhook_of(upgraded)["clientConfig"]["caBundle"] == first["data"]["ca.crt"]
+    for incomplete in ({}, {**first["data"], "tls.key": ""}):
+        anew = render(CHART / f"ci/{OURS}.yaml", existing=[{**there, "data": incomplete}])
+        made = anew.one("Secret", "-injector-tls")["data"]
+        assert sorted(made) == KEYS and made["tls.crt"] != first["data"]["tls.crt"]
+
+
+def test_cert_manager_makes_and_renews_it():
+    out = rendered(ISSUED)
+    assert not out.all("Secret") and not out.all("Issuer")
+    made = out.one("Certificate", "-injector")
+    assert made["apiVersion"] == "cert-manager.io/v1"
+    host = "shop-recourse-injector.agents.svc"
+    assert made["spec"] == {
+        "secretName": "shop-recourse-injector-tls", "dnsNames": [host, f"{host}.cluster.local"],
+        "privateKey": {"algorithm": "ECDSA", "size": 256, "rotationPolicy": "Always"},
+        "issuerRef": {"name": "platform", "kind": "ClusterIssuer"}}  # fmt: skip
+    configuration = out.one("MutatingWebhookConfiguration", "-injector")
+    assert configuration["metadata"]["annotations"] == {
+        "cert-manager.io/inject-ca-from": "agents/shop-recourse-injector"
+    }
+    assert "caBundle" not in webhook_of(out)["clientConfig"]
+    own = render(BASE, {"injector": {"certificate": {"certManager": True}}})
+    assert own.one("Issuer", "-injector")["spec"] == {"selfSigned": {}}
+    reference = own.one("Certificate", "-injector")["spec"]["issuerRef"]
+    assert reference == {"name": "shop-recourse-injector", "kind": "Issuer"}
+
+
+def test_a_secret_of_yours_comes_with_its_ca():
+    ca = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+    given = {"existingSecret": "webhook-tls", "ca": ca}
+    out = render(BASE, {"injector": {"certificate": given}})
+    assert not out.all("Secret") and not out.all("Certificate")
+    assert decoded(webhook_of(out)["clientConfig"]["caBundle"]) == ca
+    (_, pod), = list(out.pods())
+    assert [v["secret"]["secretName"] for v in pod["spec"]["volumes"] if "secret" in v] == [
+        "webhook-tls"]  # fmt: skip
+
+
+@pytest.mark.parametrize("values,said", [
+    ({"policy": {"existingConfigMap": ""}}, "name that ConfigMap in policy.existingConfigMap"),
+    ({"policy": {"existingConfigMap": "", "inline": "version: 1"}}, "and not policy.inline"),
+    ({"store": {"type": "existingClaim", "existingClaim": "one"}}, "all injected pods would share"),
+    ({"injector": {"certificate": {"certManager": True, "existingSecret": "a"}}}, "choose one"),
+    ({"injector": {"certificate": {"existingSecret": "a"}}}, "and ca belong together"),
+    ({"injector": {"certificate": {"issuerRef": {"name": "a"}}}}, "set certManager"),
+    ({"injector": {"certificate": {"issuerRef": {"nmae": "a"}}}}, "injector.certificate.issuerRef"),
+])  # fmt: skip
+def test_what_cannot_be_meant_is_refused(values, said):
+    with pytest.raises(Refused) as refused:
+        render(BASE, values)
+    assert said in str(refused.value)
+
+
+def test_it_adds_what_charts_include():
+    """With the same values, in a pod whose claim comes from a volumeClaimTemplate."""
+    values = CHART / "ci/durable-values.yaml"
+    added = template_of(render(values, {**BASE, "networkPolicy": {"enabled": False}}))
+    (_, pod, _), *_ = rendered("durable-values").sidecar_pods()
+    agent = pod["spec"]["containers"][0]
+    policy = {"name": "recourse-policy", "configMap": {"name": "p"}}
+    assert added["initContainers"] == pod["spec"]["initContainers"]
+    assert [policy if one["name"] == policy["name"] else one for one in pod["spec"]["volumes"]
+            if one["name"] != "demo"] == added["volumes"]  # fmt: skip
+    own = ("SHOP", "EVERY_SECONDS")
+    assert added["agentEnv"] == [one for one in agent["env"] if one["name"] not in own]
+    assert added["labels"].items() <= pod["metadata"]["labels"].items()
+    assert added["securityContext"].items() <= pod["spec"]["securityContext"].items()
+    grace = pod["spec"]["terminationGracePeriodSeconds"]
+    assert (added["version"], added["terminationGracePeriodSeconds"]) == (1, grace)
+    assert added["ledger"] == "pvc" and added["agentVolumeMounts"] == []
+
+
+def test_a_ledger_that_goes_with_its_pod_is_of_the_size_and_class_of_the_values():
+    added = template_of(rendered(ISSUED))
+    assert added["ledger"] == "ephemeral"
+    assert added["ledgers"]["emptyDir"] == {"name": "recourse-ledger",
+                                            "emptyDir": {"sizeLimit": "1Gi"}}  # fmt: skip
+    ephemeral = render({"store": {"type": "ephemeral", "size": "1Gi", "storageClass": "fast-ssd"}})
+    ((_, pod, _), *_) = ephemeral.sidecar_pods()
+    assert added["ledgers"]["ephemeral"] in pod["spec"]["volumes"]
+    claims = ephemeral.one("StatefulSet", "-agent")["spec"].get("volumeClaimTemplates")
+    assert claims is None
+    spec = added["ledgers"]["ephemeral"]["ephemeral"]["volumeClaimTemplate"]["spec"]
+    assert spec == {"accessModes": ["ReadWriteOncePod"], "storageClassName": "fast-ssd",
+                    "resources": {"requests": {"storage": "1Gi"}}}  # fmt: skip
+
+
+def test_prometheus_finds_injected_pods_in_every_namespace_and_the_injectors():
+    sidecars, injectors = rendered(OURS).all("PodMonitor")
+    assert sidecars["spec"]["namespaceSelector"] == {"any": True}
+    labels = template_of(rendered(OURS))["labels"]
+    assert sidecars["spec"]["selector"]["matchLabels"] == labels
+    (_, pod), = list(rendered(OURS).pods())
+    wanted = injectors["spec"]["selector"]["matchLabels"].items()
+    assert wanted <= pod["metadata"]["labels"].items()
+
+
+def test_the_notes_tell_what_a_namespace_needs():
+    ours, issued = rendered(OURS).notes, rendered(ISSUED).notes
+    assert "kubectl label namespace NAMESPACE recourse.dev/injection=enabled" in ours
+    assert "create configmap recourse-policy --from-file=policy.yaml=policy.yaml" in ours
+    assert "these Secrets too, if any: recourse-admin\n" in ours
+    assert "these Secrets too, if any: none\n" in issued
+    assert "`helm upgrade` keeps it" in ours and "helm upgrade" not in issued
+    assert "WARNING: store.type is ephemeral" in issued
+    assert "NetworkPolicy holds for whole pods" not in ours

@@ -1,0 +1,117 @@
+#include "proxy/inject/injection.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/inject/pods.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::string_view kAsks = R"("annotations":{"recourse.dev/inject":"true"})";
+
+std::string PodText(std::string_view metadata, std::string_view spec) {
+  return "{\"metadata\":{" + std::string(metadata) + "},\"spec\":{" + std::string(spec) + "}}";
+}
+
+Injection InjectionInto(std::string_view metadata, std::string_view spec) {
+  auto injection = InjectionFor(ParsedJson(PodText(metadata, spec)), SmallTemplate());
+  EXPECT_TRUE(injection) << injection.error();
+  return injection ? *injection : Injection();
+}
+
+std::string RefusalOf(std::string_view metadata, std::string_view spec) {
+  const auto injection = InjectionFor(ParsedJson(PodText(metadata, spec)), SmallTemplate());
+  return injection ? "" : injection.error();
+}
+
+constexpr std::string_view kSidecar =
+    R"({"name":"recourse","restartPolicy":"Always","args":["run","--log-level=info"],)"
+    R"("securityContext":{"runAsUser":19080}})";
+constexpr std::string_view kVolumes = R"({"name":"recourse-policy","configMap":{"name":"p"}},)"
+                                      R"({"name":"recourse-ledger","emptyDir":{}})";
+
+std::string Add(std::string_view path, std::string_view value) {
+  return R"({"op":"add","path":")" + std::string(path) + R"(","value":)" + std::string(value) + "}";
+}
+
+TEST(Injection, WhatIsAbsentIsAddedWhole) {
+  const Injection injection = InjectionInto(kAsks, R"("containers":[{"name":"a"}])");
+  EXPECT_EQ(injection.result, Injection::Result::kInjected);
+  EXPECT_EQ(injection.patch.text(),
+            "[" + Add("/metadata/labels", R"({"a/b~c":"d"})") + "," +
+                Add("/spec/securityContext", R"({"fsGroup":19080})") + "," +
+                Add("/spec/terminationGracePeriodSeconds", "60") + "," +
+                Add("/spec/volumes", "[" + std::string(kVolumes) + "]") + "," +
+                Add("/spec/containers/0/env", R"([{"name":"A","value":"1"}])") + "," +
+                Add("/spec/initContainers", "[" + std::string(kSidecar) + "]") + "]");
+}
+
+TEST(Injection, WhatIsThereIsAddedToAndOurInitContainersComeFirst) {
+  const Injection injection = InjectionInto(
+      std::string(kAsks) + R"(,"labels":{})",
+      R"("containers":[{"name":"a","env":[]}],"initContainers":[{"name":"b"}],"volumes":[],)"
+      R"("securityContext":{},"terminationGracePeriodSeconds":61)");
+  EXPECT_EQ(injection.patch.text(),
+            "[" + Add("/metadata/labels/a~1b~0c", R"("d")") + "," +
+                Add("/spec/securityContext/fsGroup", "19080") + "," +
+                Add("/spec/volumes/-", R"({"name":"recourse-policy","configMap":{"name":"p"}})") +
+                "," + Add("/spec/volumes/-", R"({"name":"recourse-ledger","emptyDir":{}})") + "," +
+                Add("/spec/containers/0/env/-", R"({"name":"A","value":"1"})") + "," +
+                Add("/spec/initContainers/0", kSidecar) + "]");
+}
+
+TEST(Injection, NullIsAbsent) {
+  const Injection injection = InjectionInto(
+      kAsks, R"("containers":[{"name":"a","env":null}],"initContainers":null,"volumes":null)");
+  const std::string text = injection.patch.text();
+  EXPECT_NE(text.find(Add("/spec/containers/0/env", R"([{"name":"A","value":"1"}])")),
+            std::string::npos);
+  EXPECT_NE(text.find(R"("path":"/spec/initContainers","value":[)"), std::string::npos);
+  EXPECT_NE(text.find(R"("path":"/spec/volumes","value":[)"), std::string::npos);
+}
+
+TEST(Injection, APodThatHasTheSidecarOrDoesNotAskGetsNothing) {
+  const auto present =
+      InjectionInto(kAsks, R"("containers":[],"initContainers":[)" + std::string(kSidecar) + "]");
+  EXPECT_EQ(present.result, Injection::Result::kPresent);
+  EXPECT_TRUE(present.patch.is_empty());
+  for (const char* const metadata : {"", R"("annotations":null)", R"("annotations":{"x":"y"})",
+                                     R"("annotations":{"recourse.dev/inject":"false"})"}) {
+    const auto silent = InjectionInto(metadata, R"("containers":[])");
+    EXPECT_EQ(silent.result, Injection::Result::kNotAsked) << metadata;
+    EXPECT_TRUE(silent.patch.is_empty() && silent.warnings.empty()) << metadata;
+  }
+}
+
+TEST(Injection, AContainerOfTheSidecarsNameThatIsNoSidecarIsRefused) {
+  EXPECT_NE(RefusalOf(kAsks, R"("containers":[{"name":"recourse"}])"), "");
+  EXPECT_NE(RefusalOf(kAsks, R"("containers":[],"initContainers":[{"name":"recourse"}])"), "");
+}
+
+TEST(Injection, AFlagThatTheTemplateLacksIsAdded) {
+  const auto injection = InjectionInto(
+      R"("name":"a-0","ownerReferences":[{"kind":"StatefulSet","name":"a","controller":true}],)"
+      R"("annotations":{"recourse.dev/inject":"true","recourse.dev/ledger-max":"2GiB",)"
+      R"("recourse.dev/log-level":"debug"})",
+      R"("containers":[],"volumes":[{"name":"recourse-ledger","persistentVolumeClaim":)"
+      R"({"claimName":"recourse-ledger-a-0"}}])");
+  EXPECT_NE(injection.patch.text().find(R"(["run","--log-level=debug","--ledger-max=2GiB"])"),
+            std::string::npos);
+  EXPECT_TRUE(injection.warnings.empty());
+}
+
+TEST(Injection, AnOwnerThatIsNoControllerCountsForNothing) {
+  const std::string claim =
+      R"("containers":[],"volumes":[{"name":"recourse-ledger","persistentVolumeClaim":)"
+      R"({"claimName":"c"}}])";
+  const auto owned = [](std::string_view more) {
+    return std::string(kAsks) + R"(,"ownerReferences":[{"kind":"ReplicaSet","name":"r")" +
+           std::string(more) + "}]";
+  };
+  EXPECT_NE(RefusalOf(owned(R"(,"controller":true)"), claim), "");
+  EXPECT_EQ(RefusalOf(owned(R"(,"controller":false)"), claim), "");
+  EXPECT_EQ(RefusalOf(owned(""), claim), "");
+}
+
+}  // namespace
+}  // namespace recourse
