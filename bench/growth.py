@@ -25,12 +25,15 @@ HELD_POLICY = """\
     undo: none
     reason: Nobody approves.
     approval: { by: [ nobody ], hold: 10m }
+quotas: { default: { pending_approvals: 1000 } }
 """
 BODY = ["--method", "POST", "--body", "1024", "--fresh-keys", "1"]
+# name: (arguments of the load generator, the gauge that says how many are held)
 HOLDERS = {
-    "read that the backend holds": ["--path", "/hang"],
-    "write that the backend holds": ["--path", "/hang", *BODY],
-    "write that waits for a human": ["--path", "/asked", *BODY],
+    "read that the backend holds": (["--path", "/hang"], 'recourse_connections{side="backend"}'),
+    "write that the backend holds": (["--path", "/hang", *BODY],
+                                     'recourse_connections{side="backend"}'),
+    "write that waits for a human": (["--path", "/asked", *BODY], "recourse_approvals_pending"),
 }
 SETTLE_SECONDS_MAX = 20
 
@@ -117,12 +120,13 @@ def idle(options, report):
 def held(options):
     """Bytes per request that is waited for, by what holds it."""
     cpus, found = os.sched_getaffinity(0), {}
-    for name, arguments in HOLDERS.items():
+    for name, (arguments, gauge) in HOLDERS.items():
         with Servers(options.build, options.folder) as servers:
             backend = servers.start_tool("backend", cpus)
             server = servers.start_recourse(cpus, backend.port, more_policy=HELD_POLICY)
             before = server.memory()
             with Crowd(options, cpus, server.port, HELD, "held", arguments):
+                servers.wait_until(server, lambda: server.metrics()[gauge] == HELD)
                 found[name] = (settled_memory(server) - before) / HELD
     return found
 

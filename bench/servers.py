@@ -72,10 +72,14 @@ class Recourse(Server):
             return False
 
     def counters(self):
-        wanted = {"recourse_store_rows_total": "rows",
-                  "recourse_store_commit_duration_seconds_count": "commits"}
+        metrics = self.metrics()
+        return {"rows": metrics["recourse_store_rows_total"],
+                "commits": metrics["recourse_store_commit_duration_seconds_count"]}
+
+    def metrics(self):
+        """{name with its labels: value}"""
         lines = (line.rpartition(" ") for line in self.get("/metrics")[1].splitlines())
-        return {wanted[name]: float(value) for name, _, value in lines if name in wanted}
+        return {name: float(value) for name, _, value in lines if not name.startswith("#")}
 
     def get(self, path):
         connection = http.client.HTTPConnection("127.0.0.1", self.probes, timeout=30)

@@ -3,7 +3,6 @@
 import http.client
 import json
 import os
-import re
 import secrets
 import statistics
 import time
@@ -44,9 +43,7 @@ def cancel(port, trace):
 
 
 def undone(server):
-    found = re.search(r'^recourse_flows_total\{result="undone"\} (\d+)', server.get("/metrics")[1],
-                      re.M)
-    return int(found[1]) if found else 0
+    return server.metrics().get('recourse_flows_total{result="undone"}', 0)
 
 
 def measure(server, flows, steps):
