@@ -12,15 +12,19 @@ import pytest
 from support.certificates import Maker
 from support.injector import (EMPTY_DIR, HOST, VALUES, Injector, chart_of, injector, patched, pod,
                               response_in, review_of, secret_of, sidecar_of, template_of)
-from support.kubelet import Node, RunningPod
+from support.kubelet import Node, RunningPod, network
 from support.recourse import ROOT, STOP_MAX, run_cli
-from test_chart import TOKEN, backend, needs_pods, net
+from test_chart import SHOP, TOKEN, backend, needs_pods
 
 sys.path.insert(0, str(ROOT / "tests/helm"))
 from chart import render, rendered  # noqa: E402
 from test_objects import argument  # noqa: E402
 
-__all__ = ["net"]
+
+@pytest.fixture(scope="module")
+def net():
+    with network(SHOP, HOST) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -205,6 +209,30 @@ def test_the_chart_runs_an_injector_without_rights(case, net, tmp_path):
         running.await_probe(container["readinessProbe"], 503)
         running.sidecar.signal(signal.SIGTERM)
         assert running.sidecar.wait() == 0, running.sidecar.said()
+
+
+@needs_pods
+def test_helm_test_asks_the_injector(net, tmp_path):
+    """By the name of its Service, whose port is that of the pod here."""
+    out = rendered("injector-values")
+    node = Node(tmp_path, net, out.objects, {"shop-recourse-injector-tls": secret_of(out)})
+    pods = dict(out.pods())
+    own, test = pods["shop-recourse-injector"], pods["shop-recourse-test-inject"]
+    (container,) = own["spec"]["containers"]
+    volumes = node.volumes("injector", own, [])
+    process = node.start(container, own, volumes, namespace=net.tools)
+    try:
+        process.await_said('"ready"')
+        with RunningPod(node, "test", test) as running:
+            (asker,) = test["spec"]["containers"]
+            (url,) = asker["env"]
+            assert url == {"name": "URL", "value": f"https://{HOST}/mutate"}
+            changed = [{"name": "URL", "value": f"https://{HOST}:19443/mutate"}]
+            asked = running.agent(env=changed)
+            assert asked.wait() == 0, asked.said()
+            assert "the injector adds: recourse\n" in asked.said()
+    finally:
+        process.kill()
 
 
 def bare_agent():

@@ -74,7 +74,14 @@ def test_it_has_no_rights_in_the_cluster(case):
     assert policy["egress"] == [] and set(policy["policyTypes"]) == {"Ingress", "Egress"}
     asked, probed = policy["ingress"]
     assert asked["ports"] == [{"port": "webhook", "protocol": "TCP"}] and "from" not in probed
-    assert asked.get("from") == ([{"ipBlock": {"cidr": "10.0.0.0/28"}}] if case == ISSUED else None)
+    if case == OURS:
+        assert "from" not in asked
+        return
+    block, tests = asked["from"]
+    assert block == {"ipBlock": {"cidr": "10.0.0.0/28"}}
+    labels = tests["podSelector"]["matchLabels"].items()
+    assert [name for name, pod in out.pods() if labels <= pod["metadata"]["labels"].items()] == [
+        "shop-recourse-test-inject"]  # fmt: skip
 
 
 def openssl(*arguments):
@@ -143,9 +150,13 @@ def test_a_secret_of_yours_comes_with_its_ca():
     out = render(BASE, {"injector": {"certificate": given}})
     assert not out.all("Secret") and not out.all("Certificate")
     assert decoded(webhook_of(out)["clientConfig"]["caBundle"]) == ca
-    (_, pod), = list(out.pods())
-    assert [v["secret"]["secretName"] for v in pod["spec"]["volumes"] if "secret" in v] == [
-        "webhook-tls"]  # fmt: skip
+    secrets = [v["secret"]["secretName"] for _, pod in out.pods() for v in pod["spec"]["volumes"]
+               if "secret" in v]  # fmt: skip
+    assert secrets == ["webhook-tls"]
+    assert out.one("ConfigMap", "-test-inject")["data"]["ca.crt"] == ca
+    (sources,) = [pod["spec"]["volumes"][0]["projected"]["sources"] for name, pod in out.pods()
+                  if name.endswith("-test-inject")]  # fmt: skip
+    assert sources == [{"configMap": {"name": "shop-recourse-test-inject"}}]
 
 
 @pytest.mark.parametrize("values,said", [
@@ -197,14 +208,24 @@ def test_a_ledger_that_goes_with_its_pod_is_of_the_size_and_class_of_the_values(
                     "resources": {"requests": {"storage": "1Gi"}}}  # fmt: skip
 
 
+@pytest.mark.parametrize("case", [OURS, ISSUED])
+def test_helm_test_sees_the_ca_and_not_the_key(case):
+    ((_, pod),) = [one for one in rendered(case).pods() if one[0].endswith("-test-inject")]
+    (volume,) = pod["spec"]["volumes"]
+    _, secret = volume["projected"]["sources"]
+    assert secret["secret"] == {"name": "shop-recourse-injector-tls",
+                                "items": [{"key": "ca.crt", "path": "ca.crt"}]}  # fmt: skip
+
+
 def test_prometheus_finds_injected_pods_in_every_namespace_and_the_injectors():
     sidecars, injectors = rendered(OURS).all("PodMonitor")
     assert sidecars["spec"]["namespaceSelector"] == {"any": True}
     labels = template_of(rendered(OURS))["labels"]
     assert sidecars["spec"]["selector"]["matchLabels"] == labels
-    (_, pod), = list(rendered(OURS).pods())
     wanted = injectors["spec"]["selector"]["matchLabels"].items()
-    assert wanted <= pod["metadata"]["labels"].items()
+    found = [name for name, pod in rendered(OURS).pods()
+             if wanted <= pod["metadata"]["labels"].items()]  # fmt: skip
+    assert found == ["shop-recourse-injector"]
 
 
 def test_the_notes_tell_what_a_namespace_needs():

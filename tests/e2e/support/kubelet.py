@@ -80,6 +80,13 @@ class Node:
             os.chmod(path, 0o2775)
         return path
 
+    def projected(self, source):
+        """{file: text} of one source of a projected volume."""
+        if "configMap" in source:
+            return self.config_maps[source["configMap"]["name"]]
+        secret = self.secrets[source["secret"]["name"]]
+        return {one["path"]: secret[one["key"]] for one in source["secret"]["items"]}
+
     def volumes(self, name, pod, templates):
         """{name: directory} of a new pod's volumes."""
         group = pod["spec"].get("securityContext", {}).get("fsGroup", 0)
@@ -90,6 +97,11 @@ class Node:
             path = made[volume["name"]] = home / volume["name"]
             if "configMap" in volume:
                 write_volume(path, self.config_maps[volume["configMap"]["name"]], 0o644, group)
+            elif "projected" in volume:
+                files = {}
+                for source in volume["projected"]["sources"]:
+                    files.update(self.projected(source))
+                write_volume(path, files, 0o644, group)
             elif "secret" in volume:
                 secret = volume["secret"]
                 write_volume(path, self.secrets[secret["secretName"]], secret["defaultMode"], group)
