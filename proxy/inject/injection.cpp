@@ -145,6 +145,16 @@ void AddToAgents(Patcher& patcher, const Json& pod, const PodOptions& options,
   }
 }
 
+std::vector<Json> PullSecretsFor(const Json& pod, const PodTemplate& from) {
+  const Json* const own = AtPointer(pod, "/spec/imagePullSecrets");
+  std::vector<Json> added;
+  for (const Json& secret : from.pull_secrets) {
+    const bool has_it = own != nullptr && FindNamed(own->items, TextOf(secret, "name")) != nullptr;
+    if (!has_it) added.push_back(secret);
+  }
+  return added;
+}
+
 std::optional<std::string> UnknownContainer(const Json& pod, const PodOptions& options) {
   if (!options.containers) return std::nullopt;
   const std::vector<const Json*> all = ContainersOf(pod);
@@ -211,6 +221,7 @@ std::expected<Injection, std::string> InjectionFor(const Json& pod, const PodTem
   patcher.Merge("/spec/securityContext", from.security_context, Patcher::Present::kStays);
   patcher.AtLeast("/spec/terminationGracePeriodSeconds", from.grace_seconds);
   patcher.Append("/spec/volumes", VolumesFor(*options, from, *ledger));
+  patcher.Append("/spec/imagePullSecrets", PullSecretsFor(pod, from));
   // By their indexes of before.
   AddToAgents(patcher, pod, *options, from, injection.warnings);
   patcher.Prepend("/spec/initContainers", InitContainersFor(*options, from));

@@ -160,6 +160,7 @@ std::expected<PodTemplate, std::string> ReadPodTemplate(std::string_view text) {
   read.ledger = reader.Text("ledger");
   read.agent_env = reader.NamedObjects("agentEnv");
   read.agent_mounts = reader.NamedObjects("agentVolumeMounts");
+  read.pull_secrets = reader.NamedObjects("imagePullSecrets");
   read.labels = reader.Object("labels");
   read.security_context = reader.Object("securityContext");
   read.grace_seconds = reader.Number("terminationGracePeriodSeconds");

@@ -27,6 +27,7 @@ struct PodTemplate {
   std::vector<std::pair<std::string, Json>> ledgers;
   std::string ledger;  // the one for pods that choose none, or kOwnLedger
   std::vector<Json> agent_env, agent_mounts;
+  std::vector<Json> pull_secrets;  // the pod's imagePullSecrets have these, too
   Json labels, security_context;   // objects; of the pod
   std::int64_t grace_seconds = 0;  // the pod's terminationGracePeriodSeconds is at least this
 

@@ -143,6 +143,17 @@ def test_interception_and_redirect_come_with_the_template(tmp_path):
     assert named(agent["env"], "SSL_CERT_FILE")["value"] == "/run/recourse/trust/ca.pem"
 
 
+def test_secrets_to_pull_the_image_with_are_added_to_those_of_the_pod(tmp_path):
+    values = {"imagePullSecrets": [{"name": "mirror"}, {"name": "registry"}]}
+    with injector(tmp_path / "one", values) as running:
+        made, _ = running.injected(pod(annotations=EMPTY_DIR))
+        assert made["spec"]["imagePullSecrets"] == values["imagePullSecrets"]
+        own = [{"name": "registry"}, {"name": "theirs"}]
+        made, _ = running.injected(pod(annotations=EMPTY_DIR, imagePullSecrets=own))
+        assert made["spec"]["imagePullSecrets"] == [*own, {"name": "mirror"}]
+    assert complaints([made]) == []
+
+
 # --- what a pod may say --------------------------------------------------------------------------
 
 

@@ -163,6 +163,7 @@ def test_a_secret_of_yours_comes_with_its_ca():
     ({"policy": {"existingConfigMap": ""}}, "name that ConfigMap in policy.existingConfigMap"),
     ({"policy": {"existingConfigMap": "", "inline": "version: 1"}}, "and not policy.inline"),
     ({"store": {"type": "existingClaim", "existingClaim": "one"}}, "all injected pods would share"),
+    ({"store": {"expectLedger": "1"}}, "leave it unset with injector.enabled"),
     ({"injector": {"certificate": {"certManager": True, "existingSecret": "a"}}}, "choose one"),
     ({"injector": {"certificate": {"existingSecret": "a"}}}, "and ca belong together"),
     ({"injector": {"certificate": {"issuerRef": {"name": "a"}}}}, "set certManager"),
@@ -176,14 +177,15 @@ def test_what_cannot_be_meant_is_refused(values, said):
 
 def test_it_adds_what_charts_include():
     """With the same values, in a pod whose claim comes from a volumeClaimTemplate."""
-    values = CHART / "ci/durable-values.yaml"
-    added = template_of(render(values, {**BASE, "networkPolicy": {"enabled": False}}))
-    (_, pod, _), *_ = rendered("durable-values").sidecar_pods()
+    values, first = CHART / "ci/durable-values.yaml", {"store": {"expectLedger": ""}}
+    added = template_of(render(values, first, {**BASE, "networkPolicy": {"enabled": False}}))
+    (_, pod, _), *_ = render(values, first).sidecar_pods()
     agent = pod["spec"]["containers"][0]
     policy = {"name": "recourse-policy", "configMap": {"name": "p"}}
     assert added["initContainers"] == pod["spec"]["initContainers"]
     assert [policy if one["name"] == policy["name"] else one for one in pod["spec"]["volumes"]
             if one["name"] != "demo"] == added["volumes"]  # fmt: skip
+    assert added["imagePullSecrets"] == pod["spec"]["imagePullSecrets"] == [{"name": "registry"}]
     own = ("SHOP", "EVERY_SECONDS")
     assert added["agentEnv"] == [one for one in agent["env"] if one["name"] not in own]
     assert added["labels"].items() <= pod["metadata"]["labels"].items()

@@ -15,6 +15,7 @@ inline constexpr std::string_view kTemplateText = R"({
   "ledger": "emptyDir",
   "agentEnv": [{"name": "A", "value": "1"}],
   "agentVolumeMounts": [],
+  "imagePullSecrets": [],
   "labels": {"a/b~c": "d"},
   "securityContext": {"fsGroup": 19080},
   "terminationGracePeriodSeconds": 60

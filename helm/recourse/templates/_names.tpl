@@ -60,6 +60,9 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- if eq .store.type "existingClaim" }}
 {{- fail "store.type is existingClaim, which all injected pods would share: set pvc, ephemeral or emptyDir" }}
 {{- end }}
+{{- if .store.expectLedger }}
+{{- fail "store.expectLedger refuses volumes without a ledger, as those of new pods are: leave it unset with injector.enabled" }}
+{{- end }}
 {{- with .injector.certificate }}
 {{- if and .certManager .existingSecret }}
 {{- fail "injector.certificate: certManager and existingSecret are both set: choose one of them" }}

@@ -17,6 +17,8 @@ agentEnv:
   {{- include "recourse.agentEnv" . | trim | default "[]" | nindent 2 }}
 agentVolumeMounts:
   {{- include "recourse.agentVolumeMounts" . | trim | default "[]" | nindent 2 }}
+imagePullSecrets:
+  {{- toYaml .Values.imagePullSecrets | nindent 2 }}
 labels:
   {{- include "recourse.podLabels" . | nindent 2 }}
 # A profile for the agent's containers is theirs to choose; the sidecar's own has one.
