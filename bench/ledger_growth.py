@@ -14,19 +14,21 @@ HUGE = 20_000_000
 # (from so many operations on, calls per second over those with an empty ledger at least: W4)
 LIMITS = ((HUGE, 0.80), (0, 0.90))
 START_LIMIT_SECONDS = 2
+GIB_PER_MILLION_MAX = 6  # an operation takes about 4 KiB: two records, request and answer of 1 KiB
 
 
 def run(options, report):
     cpus = os.sched_getaffinity(0)
     bench = Bench(options, cpus)
     count = options.ledger
+    room = ["--ledger-max", f"{max(64, count * GIB_PER_MILLION_MAX // 1_000_000)}GiB"]
     with Servers(options.build, options.folder) as servers:
         backend = servers.start_tool("backend", cpus)
-        grown = servers.start_recourse(cpus, backend.port, name="grown")
+        grown = servers.start_recourse(cpus, backend.port, name="grown", extra=room)
         fill(bench, grown, count)
         servers.stop(grown, is_killed=True)
         begin = time.monotonic()
-        grown = servers.start_recourse(cpus, backend.port, name="grown")
+        grown = servers.start_recourse(cpus, backend.port, name="grown", extra=room)
         found = {"operations": count, "seconds_after_kill": time.monotonic() - begin,
                  "memory_after_start": grown.memory(),
                  "bytes_on_disk": os.path.getsize(f"{servers.data_of('grown')}/data.mdb")}
