@@ -69,7 +69,7 @@ def start_restate(servers, backend):
 
 def start_postgres(servers, backend):
     """None when it is not installed."""
-    programs = sorted(glob.glob("/usr/lib/postgresql/*/bin"))
+    programs = postgres_programs()
     client = os.path.join(servers.build, "bench", "pg_peer")
     if not programs or not os.path.exists(client):
         return None
@@ -82,15 +82,15 @@ def start_postgres(servers, backend):
         for folder in (data, sockets):
             os.chown(folder, user.pw_uid, user.pw_gid)
     identity = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}
-    subprocess.run([f"{programs[-1]}/initdb", "--auth=trust", "--no-locale", "--encoding=UTF8",
+    subprocess.run([f"{programs}/initdb", "--auth=trust", "--no-locale", "--encoding=UTF8",
                     f"--username={POSTGRES_USER}", "-D", data], check=True, timeout=120, cwd="/",
                    stdout=subprocess.DEVNULL, **identity)
     with open(os.path.join(servers.folder, "postgres.log"), "wb") as log:
         database = subprocess.Popen(
-            [f"{programs[-1]}/postgres", "-D", data, "-c", f"config_file={config}"], stdout=log,
+            [f"{programs}/postgres", "-D", data, "-c", f"config_file={config}"], stdout=log,
             stderr=log, stdin=subprocess.DEVNULL, cwd="/", **identity)
     server = servers.add(Postgres("postgres", 0, database))
-    is_ready = [f"{programs[-1]}/pg_isready", "-q", "-h", sockets, "-U", POSTGRES_USER]
+    is_ready = [f"{programs}/pg_isready", "-q", "-h", sockets, "-U", POSTGRES_USER]
     servers.wait_until(server, lambda: subprocess.run(is_ready, check=False).returncode == 0)
     client = subprocess.Popen(
         [client, f"host={sockets} user={POSTGRES_USER} dbname=postgres", str(backend),
@@ -114,6 +114,25 @@ def postgres_user(folder):
                              f"cannot enter {folder}: allow it with chmod o+x, or build elsewhere")
         folder = os.path.dirname(folder)
     return user
+
+
+def versions():
+    """A line for each of them, or what is missing."""
+    found = []
+    for name, command in (("Restate", [RESTATE, "--version"]), ("Node", [NODE, "--version"]),
+                          ("PostgreSQL", [f"{postgres_programs()}/postgres", "--version"])):
+        if os.path.exists(command[0]):
+            run = subprocess.run(command, check=False, text=True, stdout=subprocess.PIPE)
+            found.append(run.stdout.splitlines()[0])
+        else:
+            found.append(f"{name} is not installed: it is left out")
+    return found
+
+
+def postgres_programs():
+    """The folder of the newest version that Debian has installed."""
+    folders = glob.glob("/usr/lib/postgresql/*/bin")
+    return max(folders, key=lambda path: int(path.split("/")[-2]), default="")
 
 
 def answers(port, method, path, body=None):

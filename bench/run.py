@@ -16,6 +16,7 @@ import growth  # noqa: E402
 import instructions  # noqa: E402
 import ledger_growth  # noqa: E402
 import micro  # noqa: E402
+import peers  # noqa: E402
 import reads  # noqa: E402
 import shapes  # noqa: E402
 import undos  # noqa: E402
@@ -65,13 +66,14 @@ def main():
     options = parse_options()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     report = Report()
-    report.data["machine"] = describe_machine()
+    report.data["machine"] = describe_machine() + peers.versions()
     print("\n".join(report.data["machine"]), flush=True)
     for name, run in PARTS.items():
         if options.only is None or name in options.only:
             print(f"\n== {name}", flush=True)
             run(options, report)
     report.print_goals()
+    report.data["load at the end"] = os.getloadavg()[0]
     report.save(os.path.join(options.build, "results.json"))
 
 
