@@ -50,7 +50,8 @@ def start_restate(servers, backend):
     if not os.path.exists(RESTATE) or not os.path.exists(NODE):
         return None
     ingress, admin, fabric = free_port(), free_port(), free_port()
-    config = servers.render("restate.toml", INGRESS=ingress, ADMIN=admin, FABRIC=fabric)
+    config = servers.render("restate.toml", INGRESS=ingress, ADMIN=admin, FABRIC=fabric,
+                            PARTITIONS=max(1, os.cpu_count() // 2))
     worker = subprocess.Popen([NODE, os.path.join(HERE, "restate_worker.mjs"), str(backend)],
                               stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
     servers.add(Server("restate's worker", 0, worker))

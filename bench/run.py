@@ -68,13 +68,15 @@ def main():
     report = Report()
     report.data["machine"] = describe_machine() + peers.versions()
     print("\n".join(report.data["machine"]), flush=True)
-    for name, run in PARTS.items():
-        if options.only is None or name in options.only:
-            print(f"\n== {name}", flush=True)
-            run(options, report)
-    report.print_goals()
-    report.data["load at the end"] = os.getloadavg()[0]
-    report.save(os.path.join(options.build, "results.json"))
+    try:
+        for name, run in PARTS.items():
+            if options.only is None or name in options.only:
+                print(f"\n== {name}", flush=True)
+                run(options, report)
+    finally:  # a part that failed takes nothing of the others away
+        report.data["load at the end"] = os.getloadavg()[0]
+        report.print_goals()
+        report.save(os.path.join(options.build, "results.json"))
 
 
 if __name__ == "__main__":
