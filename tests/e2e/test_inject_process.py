@@ -10,8 +10,10 @@ import threading
 import pytest
 
 from support.certificates import Maker
-from support.injector import (EMPTY_DIR, HOST, VALUES, Injector, chart_of, injector, patched, pod,
-                              response_in, review_of, secret_of, sidecar_of, template_of)
+from support.injector import (
+    EMPTY_DIR, HOST, VALUES, Injector, chart_of, claim, injector, patched, pod, response_in,
+    review_of, secret_of, sidecar_of, template_of,
+)  # fmt: skip
 from support.kubelet import Node, RunningPod, network
 from support.recourse import ROOT, STOP_MAX, run_cli
 from test_chart import SHOP, TOKEN, backend, needs_pods
@@ -239,10 +241,19 @@ def bare_agent():
     """The demo's agent as somebody's Deployment has it: without a part of Recourse."""
     demo = rendered("default-values").one("StatefulSet", "-agent")["spec"]["template"]["spec"]
     (agent,) = demo["containers"]
-    own = [one for one in agent["env"] if one["name"] in ("SHOP", "EVERY_SECONDS")]
-    agent = {**agent, "env": own}
+    own = [one for one in agent["env"] if one["name"] == "SHOP"]
+    # One order: the next one is far beyond the test.
+    agent = {**agent, "env": [*own, {"name": "EVERY_SECONDS", "value": "36000"}]}
     volumes = [one for one in demo["volumes"] if one["name"] == "demo"]
     return {"containers": [agent], "volumes": volumes}
+
+
+def namespace_of_agents(net, tmp_path):
+    """(objects of the demo, a node) with the ConfigMap and the Secret that injected pods mount."""
+    demo = rendered("default-values")
+    policy = {"recourse-policy": demo.one("ConfigMap", "-policy")["data"]}
+    secrets = {"recourse-admin": {"token": TOKEN}}
+    return demo, Node(tmp_path, net, demo.objects, secrets, policy)
 
 
 @needs_pods
@@ -250,14 +261,11 @@ def bare_agent():
 @pytest.mark.parametrize("is_redirected", [False, True])
 def test_an_injected_agent_orders_once(ledger, is_redirected, net, tmp_path):
     """The pod of somebody's Deployment, and what the patch makes of it."""
-    demo = rendered("default-values")
-    policy = {"recourse-policy": demo.one("ConfigMap", "-policy")["data"]}
-    secrets = {"recourse-admin": {"token": TOKEN}}
     asked = pod(annotations={"recourse.dev/ledger": ledger}, **bare_agent())
     values = {"redirect": {"enabled": is_redirected}, "interception": {"enabled": is_redirected}}
     with injector(tmp_path / "injector", values) as running:
         made, _ = running.injected(asked)
-    node = Node(tmp_path, net, demo.objects, secrets, policy)
+    demo, node = namespace_of_agents(net, tmp_path)
     with backend(demo, node) as shop, RunningPod(node, "agent", made) as running:
         agent = running.agent()
         agent.await_said("asked twice, ordered once: order-1 (trace ")
@@ -266,3 +274,24 @@ def test_an_injected_agent_orders_once(ledger, is_redirected, net, tmp_path):
         assert code == 0 and said.count("SUCCEEDED") == 1, said
         assert agent.end() == 0, agent.said()
         assert running.sidecar.end() == 0, running.sidecar.said()
+
+
+@needs_pods
+def test_the_claim_of_a_statefulset_remembers_for_the_next_pod_and_no_other_has_it(net, tmp_path):
+    parts = bare_agent()
+    parts["volumes"].append(claim())
+    with injector(tmp_path / "injector") as running:
+        made, warnings = running.injected(pod("StatefulSet", **parts))
+    assert warnings == []
+    demo, node = namespace_of_agents(net, tmp_path)
+    with backend(demo, node):
+        with RunningPod(node, "agent-0", made) as running:
+            running.agent().await_said("ordered once: order-1")
+            second = RunningPod(node, "agent-0", made)
+            refused = second.run(running.sidecar_container)
+            assert refused.wait() == 78, refused.said()
+            running.sidecar.kill()  # as a node that is lost
+        with RunningPod(node, "agent-0", made) as running:
+            code, said = running.exec("events", "list")
+            assert code == 0 and said.count("SUCCEEDED") == 1, said
+            assert running.sidecar.end() == 0, running.sidecar.said()

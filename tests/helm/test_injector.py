@@ -29,15 +29,18 @@ def decoded(text):
 
 
 @pytest.mark.parametrize("case", [OURS, ISSUED])
-def test_pods_are_held_up_only_in_namespaces_that_have_the_label(case):
+def test_pods_are_held_up_only_if_they_ask_and_where_the_namespace_has_the_label(case):
     webhook = webhook_of(rendered(case))
     label, name = webhook["namespaceSelector"]["matchExpressions"]
     assert label == {"key": "recourse.dev/injection", "operator": "In", "values": ["enabled"]}
     assert (name["key"], name["operator"]) == ("kubernetes.io/metadata.name", "NotIn")
     assert {"kube-system", "agents"} <= set(name["values"]), "nor in its own"
     assert len(set(name["values"])) == len(name["values"])
-    (opted_out,) = webhook["objectSelector"]["matchExpressions"]
-    assert opted_out == {"key": "recourse.dev/inject", "operator": "NotIn", "values": ["false"]}
+    (condition,) = webhook["matchConditions"]
+    assert condition["expression"] == (
+        "has(object.metadata.annotations) && "
+        "object.metadata.annotations.exists(name, name.startsWith('recourse.dev/'))"
+    )
     assert webhook["failurePolicy"] == "Fail" and webhook["sideEffects"] == "None"
     assert webhook["reinvocationPolicy"] == "IfNeeded" and webhook["matchPolicy"] == "Equivalent"
     assert webhook["admissionReviewVersions"] == ["v1"] and webhook["timeoutSeconds"] == 5
