@@ -52,8 +52,15 @@ class Server:
 
     def memory(self):
         """Resident bytes of the program, its children and its helpers."""
+        return self.sum_of_memory({"Pss"})
+
+    def memory_without_files(self):
+        """The same without the pages of files, which the kernel takes back when it needs them."""
+        return self.sum_of_memory({"Pss_Anon", "Pss_Shmem"})
+
+    def sum_of_memory(self, kinds):
         pids = [self.process.pid, *children_of(self.process.pid), *(h.pid for h in self.helpers)]
-        return sum(map(memory_of, pids))
+        return sum(memory_of(pid, kinds) for pid in pids)
 
     def counters(self):
         """What the program itself counts, for a sample to show by how much it grew."""
@@ -235,11 +242,12 @@ def cpu_ns_of(pid):
         return 0
 
 
-def memory_of(pid):
+def memory_of(pid, kinds):
     """Resident bytes, with what is shared counted in part; 0 when the process is gone."""
     try:
         with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
-            return next(int(line.split()[1]) * 1024 for line in file if line.startswith("Pss:"))
+            lines = (line.split() for line in file)
+            return sum(int(words[1]) * 1024 for words in lines if words[0].rstrip(":") in kinds)
     except OSError:
         return 0
 
