@@ -27,7 +27,7 @@ namespace {
 
 constexpr int kEventsMax = 512;
 constexpr std::size_t kBufferBytes = 256 * 1024;
-constexpr long kStallSeconds = 10;  // no answer at all for so long ends the run
+constexpr long kStallSeconds = 60;  // no answer at all for so long ends the run
 
 struct Client {
   int fd = -1;

@@ -39,6 +39,9 @@ PARTS = {
 def parse_options():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default="build/bench", help="build folder of the bench preset")
+    parser.add_argument("--work", metavar="DIR",
+                        help="where results.json and the programs' files go, on a real disk; the "
+                             "build folder by default")
     parser.add_argument("--quick", action="store_true", help="3 rounds of half a second")
     parser.add_argument("--rounds", type=int, help="default 7; 3 with --quick")
     parser.add_argument("--seconds", type=float, help="per sample; default 1.5; 0.5 with --quick")
@@ -57,8 +60,8 @@ def parse_options():
         options.ledger = ledger_growth.HUGE
     options.ledger = options.ledger or (100_000 if options.quick else 1_000_000)
     options.build = os.path.abspath(options.build)
-    # Under build/, so that the ledger lies on a real disk and not on a memory file system.
-    options.folder = os.path.join(options.build, "run")
+    options.work = os.path.abspath(options.work or options.build)
+    options.folder = os.path.join(options.work, "run")
     return options
 
 
@@ -76,7 +79,7 @@ def main():
     finally:  # a part that failed takes nothing of the others away
         report.data["load at the end"] = os.getloadavg()[0]
         report.print_goals()
-        report.save(os.path.join(options.build, "results.json"))
+        report.save(os.path.join(options.work, "results.json"))
 
 
 if __name__ == "__main__":
