@@ -1,6 +1,5 @@
 #include "proxy/inject/inject_metrics.h"
 
-#include <prometheus/gauge.h>
 #include <prometheus/text_serializer.h>
 
 #include "proxy/server/build_commit.h"
@@ -22,7 +21,12 @@ InjectMetrics::InjectMetrics(WallTime started)
                      .Name("recourse_inject_review_duration_seconds")
                      .Help("From a whole request to its answer.")
                      .Register(registry_)
-                     .Add({}, kBuckets)) {
+                     .Add({}, kBuckets)),
+      certificate_end_(prometheus::BuildGauge()
+                           .Name("recourse_inject_certificate_end_timestamp_seconds")
+                           .Help("When the certificate that is shown ends to be valid.")
+                           .Register(registry_)
+                           .Add({})) {
   for (int i = 0; i < kReviewResultCount; ++i) {
     by_result_.at(static_cast<std::size_t>(i)) =
         &reviews_.Add({{"result", std::string(NameOf(static_cast<ReviewResult>(i)))}});
@@ -54,6 +58,10 @@ void InjectMetrics::Count(ReviewResult result, std::chrono::nanoseconds took) {
 
 void InjectMetrics::CountTemplate(Reload result) {
   (result == Reload::kReloaded ? reloaded_ : refused_)->Increment();
+}
+
+void InjectMetrics::CertificateInForce(WallTime end) {
+  certificate_end_.Set(static_cast<double>(ToUnixMillis(end) / 1000));
 }
 
 std::string InjectMetrics::Scrape() {

@@ -3,6 +3,7 @@
 
 #include <prometheus/counter.h>
 #include <prometheus/family.h>
+#include <prometheus/gauge.h>
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 
@@ -24,6 +25,9 @@ class InjectMetrics {
   enum class Reload : std::uint8_t { kReloaded, kRefused };
   void CountTemplate(Reload result);
 
+  // The certificate that is shown from now on.
+  void CertificateInForce(WallTime end);
+
   // Text format 0.0.4.
   std::string Scrape();
 
@@ -33,6 +37,7 @@ class InjectMetrics {
   std::array<prometheus::Counter*, kReviewResultCount> by_result_{};
   prometheus::Histogram& durations_;
   prometheus::Counter *reloaded_ = nullptr, *refused_ = nullptr;
+  prometheus::Gauge& certificate_end_;
 };
 
 }  // namespace recourse

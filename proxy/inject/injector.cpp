@@ -35,7 +35,9 @@ class Injector {
         metrics_(clock_.WallNow()),
         template_(config.pod_template, metrics_),
         tls_({config.tls_cert, config.tls_key, {}}, "--tls-cert"),
-        watch_({config.pod_template, config.tls_cert, config.tls_key}, clock_) {}
+        watch_({config.pod_template, config.tls_cert, config.tls_key}, clock_) {
+    metrics_.CertificateInForce(tls_.First()->CertificateEnd());
+  }
 
   void Start() {
     ListenOrThrow("--probes", config_.probes, [this](const Tcp::endpoint& endpoint) {
@@ -98,7 +100,10 @@ class Injector {
  private:
   void Look(FileState::Look look) {
     template_.Look(look);
-    if (const auto fresh = tls_.Refresh(look)) reviews_->UseTls(fresh);
+    if (const auto fresh = tls_.Refresh(look)) {
+      reviews_->UseTls(fresh);
+      metrics_.CertificateInForce(fresh->CertificateEnd());
+    }
   }
 
   // On the server's thread.

@@ -86,6 +86,11 @@ std::expected<std::shared_ptr<const TlsServer>, std::string> TlsServer::Make(
   return server;
 }
 
+WallTime TlsServer::CertificateEnd() const {
+  const X509* const own = SSL_CTX_get0_certificate(context_.get());
+  return own == nullptr ? WallTime() : EndOf(*own);
+}
+
 std::shared_ptr<const TlsServer> TlsServer::MakeFor(X509& certificate, EVP_PKEY& key,
                                                     const std::vector<X509Ptr>* above) {
   std::shared_ptr<TlsServer> server = New();

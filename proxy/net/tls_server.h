@@ -50,6 +50,9 @@ class TlsServer {
   // Clients have to show a certificate of the client CA, unless they may be unknown.
   bool identifies() const { return identifies_; }
 
+  // When its certificate ends to be valid; the epoch when that cannot be read.
+  WallTime CertificateEnd() const;
+
  private:
   TlsServer() = default;
   static std::shared_ptr<TlsServer> New();

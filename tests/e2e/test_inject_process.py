@@ -1,6 +1,7 @@
 """`recourse inject` as a process: files that change under load, start, end, metrics, log; its own
 command line and an injected pod, run for real (support/kubelet.py)."""
 
+import calendar
 import json
 import re
 import signal
@@ -89,6 +90,22 @@ def test_a_certificate_is_renewed_under_load_and_no_question_fails(tmp_path):
             for load in loads:
                 load.join(STOP_MAX)
         assert [load.failed for load in loads] == [[], [], []]
+
+
+def test_the_end_of_the_certificate_is_told(tmp_path):
+    maker = Maker(tmp_path / "ca")
+
+    def until(year):
+        made = maker.issue(year, san=f"DNS:{HOST}", valid=("20240101000000Z", f"{year}0101000000Z"))
+        return {"tls.crt": made.cert.read_text(), "tls.key": made.key.read_text()}
+
+    ends = {year: calendar.timegm((int(year), 1, 1, 0, 0, 0)) for year in ("2040", "2041")}
+    template = template_of(chart_of("{}"))
+    authority = maker.cert.read_text()
+    with Injector(tmp_path / "one", template, until("2040"), authority) as running:
+        assert running.certificate_end() == ends["2040"]
+        running.tls.swap(until("2041"))
+        running.until(lambda: running.certificate_end() == ends["2041"])
 
 
 def test_a_new_template_is_taken_wholly_or_not_at_all(tmp_path):

@@ -111,6 +111,12 @@ class Injector:
             time.sleep(0.02)
         return found
 
+    def certificate_end(self):
+        """Seconds since 1970, as /metrics tells."""
+        name = "recourse_inject_certificate_end_timestamp_seconds "
+        (line,) = [one for one in self.probe("/metrics")[1].splitlines() if one.startswith(name)]
+        return float(line.split()[-1])
+
     def connect(self):
         return Connection(self.ports["listen"], self.authority)
 
