@@ -61,7 +61,8 @@ void InjectMetrics::CountTemplate(Reload result) {
 }
 
 void InjectMetrics::CertificateInForce(WallTime end) {
-  certificate_end_.Set(static_cast<double>(ToUnixMillis(end) / 1000));
+  const std::int64_t seconds = ToUnixMillis(end) / 1000;
+  certificate_end_.Set(static_cast<double>(seconds));
 }
 
 std::string InjectMetrics::Scrape() {
