@@ -71,6 +71,7 @@ class RequestContext {
   MonoTime deadline{};                             // dispatch, at its first attempt
   std::string peer;                                // dispatch; for the access log
   int attempts = 0;                                // dispatch; for the access log
+  bool was_reused = false;                         // the last one's connection; likewise
   std::vector<DispatchTry> tries;                  // dispatch; those of `attempts` that ended
   bool replayed = false;                           // idempotency; for the access log
   bool ref_missing = false;                        // idempotency; for the metrics

@@ -53,7 +53,7 @@ class InterimSink {
   virtual Task<void> Pass(std::string_view event) = 0;
 };
 
-// One fresh connection to a backend, being opened or open. Belongs to one I/O thread.
+// One connection to a backend, being opened or open. Belongs to one I/O thread.
 class UpstreamConnection {
  public:
   virtual ~UpstreamConnection() = default;
@@ -61,6 +61,8 @@ class UpstreamConnection {
   virtual Task<Result<void>> Connected() = 0;
   // The address that it leads to, after Connected(); for the access log.
   virtual std::string_view Peer() const { return {}; }
+  // It carried another call before.
+  virtual bool IsReused() const { return false; }
   // Before Exchange; MCP servers only. `sink` outlives the exchange.
   virtual void PassInterimTo(InterimSink* sink) { (void)sink; }
   // The same, for requests of Recourse's own (undo, settle, what was approved or is sent again):
@@ -69,10 +71,10 @@ class UpstreamConnection {
   // Before Exchange: the body goes to `sink`, which outlives the exchange and bounds what it takes,
   // instead of into the answer. An answer whose sink wanted no more is not complete.
   virtual void GiveBodyTo(BodySink* sink) = 0;
-  // Sends the request and reads the answer, then closes. Call once, after Connected().
+  // Sends the request and reads the answer, then closes or keeps it. Call once, after Connected().
   // On failure error().delivery() is the truth about what was sent: kNotSent only if the kernel
-  // took no byte of the request, or if the backend said that its TLS handshake with us has failed.
-  // Interim (1xx) answers are skipped; 101 ends the attempt.
+  // took no byte of the request on a fresh connection, or if the backend said that its TLS
+  // handshake with us has failed. Interim (1xx) answers are skipped; 101 ends the attempt.
   virtual Task<Result<Answer>> Exchange(const HttpRequest& request, MonoTime deadline,
                                         std::size_t answer_bytes_max) = 0;
 };
@@ -83,6 +85,11 @@ class Upstream {
   // Starts to connect at once (resolve, connect) and returns without waiting, so that the ledger
   // can commit meanwhile. Never reuses a connection: a stale one would make outcomes unknown.
   virtual std::unique_ptr<UpstreamConnection> Open(const Backend& backend) = 0;
+  // The same for the call of an agent, which may go on a connection that carried one just before if
+  // `backend->write_reuse`.
+  virtual std::unique_ptr<UpstreamConnection> OpenForCall(std::shared_ptr<const Backend> backend) {
+    return Open(*backend);
+  }
 };
 
 }  // namespace recourse

@@ -145,6 +145,17 @@ bool ReadIntercept(MapReader& map, const Backend& backend) {
   return is_wanted;
 }
 
+// A write that breaks off on a kept connection is of unknown outcome. What de-duplicates takes the
+// repeat that settles it.
+void ReadWriteReuse(MapReader& map, Backend& backend) {
+  const auto wanted = map.Bool("write_reuse");
+  if (wanted && backend.is_mcp) {
+    map.problems().Error(map.PlaceOf("write_reuse"), map.KeyOf("write_reuse"),
+                         "a call of an MCP server always has a connection of its own");
+  }
+  backend.write_reuse = wanted.value_or(!backend.key_header.empty() && !backend.is_mcp);
+}
+
 Backend ReadBackend(MapReader& map, TlsFiles files) {
   static constexpr std::pair<std::string_view, bool> kProtocols[] = {{"http", false},
                                                                      {"mcp", true}};
@@ -173,6 +184,7 @@ Backend ReadBackend(MapReader& map, TlsFiles files) {
     backend.mcp_path = std::exchange(backend.base_path, {});
     if (backend.mcp_path.empty() || ends_with_slash) backend.mcp_path += '/';
   }
+  ReadWriteReuse(map, backend);
   backend.trust_annotations = map.Bool("trust_annotations").value_or(false);
   if (backend.trust_annotations && !backend.is_mcp) {
     map.problems().Error(map.PlaceOf("trust_annotations"), map.KeyOf("trust_annotations"),

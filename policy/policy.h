@@ -93,6 +93,7 @@ struct Backend {
   std::string authority;           // for the Host field: host[:port], default port left out
   std::vector<std::string> hosts;  // further authorities; without a port: any port
   std::string key_header;          // empty: the backend knows no key
+  bool write_reuse = false;        // a write may go on a connection that carried one just before
   bool is_mcp = false;             // `protocol: mcp`
   std::string mcp_path;            // of an MCP server: the url's path, for agents too; "/" at least
   bool trust_annotations = false;  // MCP: believe what the server says about its tools

@@ -80,6 +80,8 @@ constexpr std::string_view kSchema = R"json({
           "description": "Where its name may lead besides public and private addresses." },
         "key_header": { "$ref": "#/$defs/text",
           "description": "The field in which this backend takes an idempotency key." },
+        "write_reuse": { "type": "boolean",
+          "description": "A write may go on a connection that carried one just before." },
         "protocol": { "enum": [ "http", "mcp" ] },
         "trust_annotations": { "type": "boolean" },
         "intercept": { "type": "boolean",

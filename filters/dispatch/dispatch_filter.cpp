@@ -31,7 +31,8 @@ Task<Result<Outcome>> DispatchFilter::Handle(RequestContext& context, Next) {
 
 Task<Result<Outcome>> DispatchFilter::Send(RequestContext& context) {
   // Connecting and committing run side by side; only both together allow the first byte.
-  context.connection = upstream_.Open(*context.backend);
+  // The backend lives as long as its policy.
+  context.connection = upstream_.OpenForCall({context.policy, context.backend});
   const Result<void> connected = co_await context.connection->Connected();
   if (!connected) {
     context.connection.reset();
@@ -67,6 +68,7 @@ Task<Result<Outcome>> DispatchFilter::Send(RequestContext& context) {
   if (context.approved != 0) context.connection->MayOpenSession();
   Result<Answer> answer =
       co_await context.connection->Exchange(request, context.deadline, limits::kAnswerBytesMax);
+  context.was_reused = context.connection->IsReused();
   context.connection.reset();
   if (!answer) co_return std::unexpected(answer.error());
   Outcome outcome;

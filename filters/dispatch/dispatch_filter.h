@@ -1,4 +1,4 @@
-// The end of the chain: one attempt on a fresh connection, after its DISPATCHING event is durable.
+// The end of the chain: one attempt on a connection, after its DISPATCHING event is durable.
 #pragma once
 
 #include "filters/filter.h"

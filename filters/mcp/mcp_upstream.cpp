@@ -250,4 +250,10 @@ std::unique_ptr<UpstreamConnection> McpUpstream::Open(const Backend& backend) {
   return std::make_unique<McpConnection>(parts_, backend);
 }
 
+std::unique_ptr<UpstreamConnection> McpUpstream::OpenForCall(
+    std::shared_ptr<const Backend> backend) {
+  if (!backend->is_mcp) return parts_.plain.OpenForCall(std::move(backend));
+  return Open(*backend);
+}
+
 }  // namespace recourse

@@ -19,6 +19,7 @@ class McpUpstream final : public Upstream {
   McpUpstream(Upstream& plain, Timer& timer, const Clock& clock, Random& random)
       : parts_{plain, timer, clock, random} {}
   std::unique_ptr<UpstreamConnection> Open(const Backend& backend) override;
+  std::unique_ptr<UpstreamConnection> OpenForCall(std::shared_ptr<const Backend> backend) override;
 
   struct Parts {
     Upstream& plain;

@@ -1,7 +1,9 @@
 #include "proxy/base/hash.h"
 
 #include <openssl/crypto.h>
-#include <openssl/hmac.h>
+
+#include <algorithm>
+#include <cstring>
 
 #include "proxy/base/check.h"
 
@@ -21,6 +23,23 @@ const EVP_MD* Sha256Method() {
   return method;
 }
 
+struct ContextDeleter {
+  void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
+};
+
+constexpr std::size_t kHmacBlock = 64;
+using HmacPad = std::array<unsigned char, kHmacBlock>;
+
+Digest HashBehind(EVP_MD_CTX* context, const HmacPad& pad, const void* data, std::size_t size) {
+  Digest digest;
+  unsigned int digest_size = 0;
+  RC_CHECK(EVP_DigestInit_ex(context, Sha256Method(), nullptr) == 1 &&
+           EVP_DigestUpdate(context, pad.data(), pad.size()) == 1 &&
+           EVP_DigestUpdate(context, data, size) == 1 &&
+           EVP_DigestFinal_ex(context, digest.data(), &digest_size) == 1);
+  return digest;
+}
+
 }  // namespace
 
 Digest Sha256(std::string_view data) {
@@ -32,22 +51,33 @@ Digest Sha256(std::string_view data) {
 }
 
 Digest HmacSha256(std::string_view key, std::string_view data) {
-  Digest digest;
-  unsigned int size = 0;
-  RC_CHECK(HMAC(Sha256Method(), key.data(), static_cast<int>(key.size()),
-                reinterpret_cast<const unsigned char*>(data.data()), data.size(), digest.data(),
-                &size) != nullptr);
+  // By its definition (RFC 2104): OpenSSL's HMAC() fetches its parts anew in each call, which costs
+  // more than hashing 1 KiB.
+  HmacPad pad{};
+  if (key.size() > pad.size()) {
+    const Digest short_key = Sha256(key);
+    std::memcpy(pad.data(), short_key.data(), short_key.size());
+  } else {
+    std::copy(key.begin(), key.end(), pad.begin());
+  }
+  const std::unique_ptr<EVP_MD_CTX, ContextDeleter> context(EVP_MD_CTX_new());
+  RC_CHECK(context != nullptr);
+  for (unsigned char& byte : pad) byte ^= 0x36;
+  Digest digest = HashBehind(context.get(), pad, data.data(), data.size());
+  for (unsigned char& byte : pad) byte ^= 0x36 ^ 0x5c;
+  digest = HashBehind(context.get(), pad, digest.data(), digest.size());
+  OPENSSL_cleanse(pad.data(), pad.size());
   return digest;
 }
 
 std::string ToHex(std::string_view bytes) {
   static constexpr char kDigits[] = "0123456789abcdef";
-  std::string hex;
-  hex.reserve(bytes.size() * 2);
+  std::string hex(bytes.size() * 2, '\0');
+  char* next = hex.data();
   for (const char c : bytes) {
     const auto byte = static_cast<unsigned char>(c);
-    hex.push_back(kDigits[byte >> 4]);
-    hex.push_back(kDigits[byte & 15]);
+    *next++ = kDigits[byte >> 4];
+    *next++ = kDigits[byte & 15];
   }
   return hex;
 }
@@ -74,8 +104,11 @@ std::optional<Digest> DigestFromHex(std::string_view hex) {
 }
 
 void AppendPart(std::string& out, std::string_view part) {
-  std::uint64_t size = part.size();
-  for (int i = 0; i < 8; ++i, size >>= 8) out.push_back(static_cast<char>(size & 0xff));
+  std::array<char, 8> size;
+  for (std::size_t i = 0; i < size.size(); ++i) {
+    size[i] = static_cast<char>(std::uint64_t{part.size()} >> (8 * i));
+  }
+  out.append(size.data(), size.size());
   out.append(part);
 }
 

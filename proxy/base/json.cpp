@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
+#include <cstring>
 #include <optional>
 
 #include "proxy/base/limits.h"
@@ -266,10 +268,30 @@ std::string ScalarText(const Json& value) {
   return {};
 }
 
+namespace {
+
+// Eight bytes of printable ASCII that need no escape. Borrows of the subtractions reach a byte only
+// from one that is told of itself.
+bool IsPlainWord(const char* bytes) {
+  constexpr std::uint64_t kOnes = 0x0101010101010101, kHighs = 0x80 * kOnes;
+  std::uint64_t word = 0;
+  std::memcpy(&word, bytes, sizeof word);
+  const auto has_zero = [](std::uint64_t of) { return (of - kOnes) & ~of; };
+  const std::uint64_t found = word | (word - 0x20 * kOnes) | has_zero(word ^ ('"' * kOnes)) |
+                              has_zero(word ^ ('\\' * kOnes));
+  return (found & kHighs) == 0;
+}
+
+}  // namespace
+
 void AppendJsonString(std::string& out, std::string_view text) {
   out.push_back('"');
   std::size_t run = 0;  // start of what needs no change and is not copied yet
   for (std::size_t at = 0; at < text.size();) {
+    if (text.size() - at >= sizeof(std::uint64_t) && IsPlainWord(text.data() + at)) {
+      at += sizeof(std::uint64_t);
+      continue;
+    }
     const unsigned char byte = Byte(text[at]);
     if (byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\') {
       ++at;

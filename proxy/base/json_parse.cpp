@@ -18,6 +18,10 @@ namespace {
 constexpr std::size_t kNumberBytesMax =
     limits::kJsonNumberDigitsMax + static_cast<std::size_t>(limits::kJsonExponentMax) + 16;
 
+// What the parser is made for: one level more than is let through to it, and never no bytes at all.
+constexpr std::size_t kParserDepth = limits::kJsonDepthMax + 2;
+constexpr std::size_t kParserBytesMin = 32;
+
 // Far outside the limits, and far from overflow: where a written exponent stops counting.
 constexpr int kExponentSaturated = 1'000'000;
 
@@ -142,11 +146,14 @@ class Masker {
   std::vector<std::string>& numbers() { return numbers_; }
 
  private:
-  // An unclosed string ends the walk; simdjson reports it.
+  // An unclosed string ends the walk; simdjson reports it. Every byte is looked at twice at most.
   std::size_t AfterString(std::size_t at) const {
-    for (++at; at < text_.size(); ++at) {
-      if (text_[at] == '"') return at + 1;
-      if (text_[at] == '\\') ++at;
+    std::size_t quote = text_.find('"', ++at);
+    while (quote != std::string_view::npos) {
+      const std::size_t escape = text_.substr(at, quote - at).find('\\');
+      if (escape == std::string_view::npos) return quote + 1;
+      at += escape + 2;
+      if (at > quote) quote = text_.find('"', at);
     }
     return text_.size();
   }
@@ -311,6 +318,10 @@ Result<Json> ParseJson(std::string_view text) {
   Masker masker(text);
   if (auto masked = masker.Run(); !masked) return std::unexpected(masked.error());
   simdjson::dom::parser parser;
+  // Its default depth alone takes 9 KiB.
+  if (const auto code = parser.allocate(std::max(text.size(), kParserBytesMin), kParserDepth)) {
+    return std::unexpected(Malformed(ReasonOf(code)));
+  }
   simdjson::dom::element root;
   if (const auto code = parser.parse(masker.masked().data(), text.size(), false).get(root)) {
     return std::unexpected(Malformed(ReasonOf(code)));

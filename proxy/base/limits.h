@@ -195,6 +195,9 @@ inline constexpr milliseconds kHalfClosedIdleTimeout{10'000};
 inline constexpr milliseconds kClientIdleTimeout{120'000};
 inline constexpr milliseconds kClientWriteTimeout{30'000};
 inline constexpr milliseconds kUpstreamIdleTimeout{1'500};
+// Of a connection that is kept for writes: half of the shortest timeout that servers in use have by
+// default (gunicorn's 2 s), so that they never close it while a request is on its way.
+inline constexpr milliseconds kWriteReuseIdle{1'000};
 // After an early error answer the client may go on sending for this long and this much, so that a
 // reset does not take the answer away (http.md C4). A body a little over the cap is read to its
 // end.

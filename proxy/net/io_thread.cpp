@@ -5,11 +5,17 @@
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <cstring>
+#include <iterator>
 
 #include "proxy/base/limits.h"
 #include "proxy/base/log.h"
 
 namespace recourse {
+namespace {
+
+constexpr int kJobsPerTurn = 4;
+
+}  // namespace
 
 BufferPool::~BufferPool() {
   for (char* buffer : free_) delete[] buffer;
@@ -50,9 +56,22 @@ void IoThread::Join() {
 }
 
 void IoThread::Post(std::vector<Job> jobs) {
-  boost::asio::post(context_, [batch = std::move(jobs)]() mutable {
-    for (Job& job : batch) job();
+  boost::asio::post(context_, [this, batch = std::move(jobs)]() mutable {
+    const bool is_idle = posted_.empty();
+    std::move(batch.begin(), batch.end(), std::back_inserter(posted_));
+    if (is_idle) RunPosted();
   });
+}
+
+// A commit of the ledger wakes as many writes as were in its batch. Sockets get their turn between
+// a few of them, or a read would wait for all.
+void IoThread::RunPosted() {
+  for (int i = 0; i < kJobsPerTurn && !posted_.empty(); ++i) {
+    Job job = std::move(posted_.front());
+    posted_.pop_front();
+    job();
+  }
+  if (!posted_.empty()) boost::asio::post(context_, [this] { RunPosted(); });
 }
 
 // The tick runs while the thread lives: 20 cheap wake-ups a second, in exchange for no timer

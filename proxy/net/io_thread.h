@@ -6,6 +6,7 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/thread_pool.hpp>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -83,6 +84,7 @@ class IoThread final : public Executor, public Timer {
   };
   Helper* LeastBusyHelper();
   void Tick();
+  void RunPosted();
 
   const Clock& clock_;
   // These outlive the context, whose handlers hold frames and connections.
@@ -93,6 +95,7 @@ class IoThread final : public Executor, public Timer {
   DeadlineWheel wheel_;
   BufferPool buffers_;
   boost::asio::steady_timer tick_;
+  std::deque<Job> posted_;  // not empty: RunPosted() will be called
   std::unordered_map<std::string, Name> names_;
   std::unordered_map<std::string, std::vector<Waiter*>> waiting_;  // by name being looked up
   std::vector<std::unique_ptr<Helper>> helpers_;  // joined before anything above goes

@@ -17,6 +17,7 @@ std::string_view OutcomeOf(const HttpResponse& response) {
 void NoteAttempts(const RequestContext& context, SpanIds& ids, RequestRecord& record) {
   record.attempts = context.attempts;
   record.SetPeer(context.peer);
+  record.reused = context.was_reused;
   const std::size_t tries = std::min(context.tries.size(), record.tries.size());
   for (std::size_t i = 0; i < tries; ++i) {
     const DispatchTry& from = context.tries[i];

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "proxy/net/fresh_upstream.h"
+#include "proxy/net/write_upstream.h"
 #include "proxy/net/io_thread.h"
 #include "proxy/server/config.h"
 #include "proxy/server/otlp.h"
@@ -57,7 +57,7 @@ class OtlpExporter {
   const Backend collector_;
   ResourceAttributes resource_;
   IoThread thread_;
-  FreshUpstream upstream_;
+  WriteUpstream upstream_;
   bool is_failing_ = false;  // and the log says so
   std::atomic<bool> finishing_{false};
   std::promise<void> finished_;

@@ -266,7 +266,7 @@ void Runtime::SweepPools() {
           [](Worker& of) -> Task<void> {
             for (;;) {
               co_await of.thread.SleepUntil(of.thread.clock().Now() + std::chrono::seconds(1));
-              of.pool.Sweep();
+              of.SweepIdle();
             }
           }(*target),
           [] {});
@@ -280,7 +280,7 @@ void Runtime::RefreshTls(FileState::Look look) {
   if (backends_tls_.Refresh(look)) {
     for (const auto& worker : workers_) {
       std::vector<Job> jobs;
-      jobs.emplace_back([target = worker.get()] { target->pool.Clear(); });
+      jobs.emplace_back([target = worker.get()] { target->ClearIdle(); });
       worker->thread.Post(std::move(jobs));
     }
   }
@@ -388,7 +388,7 @@ void Runtime::Publish(const std::shared_ptr<const Policy>& policy) {
     jobs.emplace_back([taken = std::move(taken), target = worker.get(),
                        view = std::make_shared<PolicyView>(policy, services_)]() mutable {
       target->view = std::move(view);
-      target->pool.Clear();
+      target->ClearIdle();
       taken.set_value();
     });
     worker->thread.Post(std::move(jobs));

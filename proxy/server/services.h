@@ -14,10 +14,10 @@
 #include "policy/policy.h"
 #include "proxy/net/connection_pool.h"
 #include "proxy/net/connector.h"
-#include "proxy/net/fresh_upstream.h"
 #include "proxy/net/io_thread.h"
 #include "proxy/net/leaf_minter.h"
 #include "proxy/net/tls_server.h"
+#include "proxy/net/write_upstream.h"
 #include "proxy/server/access_log.h"
 #include "proxy/server/calls_in_flight.h"
 #include "proxy/server/config.h"
@@ -77,16 +77,26 @@ struct Worker {
       : services(shared),
         thread(io),
         pool(io),
-        fresh(io, shared.own, shared.via),
-        upstream(fresh, io, *shared.clock, *shared.random),
+        writes(io, shared.own, shared.via),
+        upstream(writes, io, *shared.clock, *shared.random),
         view(std::make_shared<PolicyView>(std::move(policy), shared)),
         span_ids(*shared.random) {}
+
+  // Idle connections to backends: those past their time, or all.
+  void SweepIdle() {
+    pool.Sweep();
+    writes.Sweep();
+  }
+  void ClearIdle() {
+    pool.Clear();
+    writes.Clear();
+  }
 
   Services& services;
   IoThread& thread;
   ConnectionPool pool;
-  FreshUpstream fresh;
-  McpUpstream upstream;              // over `fresh`
+  WriteUpstream writes;
+  McpUpstream upstream;              // over `writes`
   std::shared_ptr<PolicyView> view;  // of requests that begin now; replaced on this thread
   SpanIds span_ids;
   FilterChain chain;

@@ -172,6 +172,31 @@ TEST(AppendJsonStringTest, InvalidUtf8BecomesTheReplacementCharacter) {
   }
 }
 
+// Eight bytes are looked at together, wherever the one stands that must be escaped; reading the
+// string back finds its end behind any run of escapes.
+TEST(AppendJsonStringTest, EveryByteIsEscapedAtEveryPlace) {
+  for (int byte = 0; byte < 256; ++byte) {
+    const std::string one(1, static_cast<char>(byte));
+    std::string alone;
+    AppendJsonString(alone, one);
+    const std::string written = alone.substr(1, alone.size() - 2);
+    for (std::size_t place = 0; place <= 17; ++place) {
+      for (const std::string& around : {"a"s, " "s, "~"s, "\\"s}) {
+        std::string before, in, out;
+        for (std::size_t i = 0; i < place; ++i) before += around;
+        for (const std::string& part : {before, one, "0123456789"s}) in += part;
+        AppendJsonString(out, in);
+        std::string expected = "\"";
+        for (std::size_t i = 0; i < place; ++i) expected += around == "\\" ? "\\\\" : around;
+        ASSERT_EQ(out, expected + written + "0123456789\"") << byte << " at " << place;
+        const auto read = ParseJson("[" + out + "]");
+        ASSERT_TRUE(read.has_value()) << out;
+        if (byte < 0x80) ASSERT_EQ(read->items.front().text, in);
+      }
+    }
+  }
+}
+
 // Random documents, written with random blanks, escapes, member orders and spellings of numbers.
 class DocumentMaker {
  public:

@@ -99,7 +99,7 @@ TEST(LoaderErrorsTest, ProblemsNamePlaceKeyAndWhatIsAccepted) {
             "p.yaml:4:35: error: backends.orders.key_headr: unknown key, did you mean "
             "'key_header'?; accepted: addresses, connect_timeout, hosts, intercept, key_header, "
             "protocol, timeout, tls, "
-            "trust_annotations, url\n"
+            "trust_annotations, url, write_reuse\n"
             "p.yaml:8:13: error: tools.orders.create.effect: not one of its values, did you mean "
             "'write'?; accepted: read, write\n"
             "p.yaml:10:20: error: tools.orders.create.dedupe_window: accepted: a duration such as "

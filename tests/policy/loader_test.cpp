@@ -51,6 +51,7 @@ backends:
     url: "https://Orders.Shop.svc:8443/api/"
     hosts: [ orders, "orders.local:81" ]
     key_header: PayPal-Request-Id
+    write_reuse: false
     protocol: http
     timeout: 20s
     connect_timeout: 250ms
@@ -110,6 +111,7 @@ TEST(LoaderTest, EveryWordOfABackendMeansWhatItSays) {
   EXPECT_EQ(orders.authority, "orders.shop.svc:8443");
   EXPECT_EQ(orders.hosts, (std::vector<std::string>{"orders", "orders.local:81"}));
   EXPECT_EQ(orders.key_header, "PayPal-Request-Id");
+  EXPECT_FALSE(orders.write_reuse);
   EXPECT_EQ(orders.timeout, Millis(20'000));
   EXPECT_EQ(orders.connect_timeout, Millis(250));
   EXPECT_EQ(orders.tls_ca_file, "/ca.pem");

@@ -1,0 +1,235 @@
+"""Which connection to its backend a write goes on: a fresh one, or one that just carried another.
+
+The backend is driven by the test itself, one step at a time, so that it knows what stands where.
+"""
+
+import select
+import socket
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from support import rawhttp
+from support.recourse import WAIT_MAX, Recourse, kept_whole, run_cli
+
+# A kept connection may be idle for a second only; a busy machine takes a few attempts to be in time.
+ATTEMPTS = 60
+CLOSE_WAIT = "08"
+POLICY = """\
+version: 1
+unlisted: {{ reads: pass, writes: guard }}
+backends:
+  keyed: {{ url: "{url}", hosts: [ keyed.test ], key_header: Idempotency-Key }}
+  plain: {{ url: "{url}", hosts: [ plain.test ] }}
+  asked: {{ url: "{url}", hosts: [ asked.test ], write_reuse: true }}
+  never: {{ url: "{url}", hosts: [ never.test ], key_header: Idempotency-Key, write_reuse: false }}
+tools:
+  keyed.gone: {{ match: "POST keyed /late/{{token}}", effect: write, not_executed: [ 408 ],
+                undo: none, reason: rows of tests }}
+"""
+CREATED = b"HTTP/1.1 201 Created\r\n%sContent-Length: 2\r\n\r\n{}"
+
+
+class Wire:
+    """One connection of the proxy, read by the test."""
+
+    def __init__(self, sock):
+        self.socket = sock
+        self.port = sock.getpeername()[1]
+        self.stream = sock.makefile("rb")
+
+    def request(self):
+        """The head and the body of the next request."""
+        head = b""
+        while not head.endswith(b"\r\n\r\n"):
+            line = self.stream.readline()
+            assert line, "the proxy closed the connection"
+            head += line
+        fields = dict(
+            line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:] if b": " in line
+        )
+        return head, self.stream.read(int(fields[b"content-length"]))
+
+    def answer(self, more=b""):
+        self.socket.sendall(CREATED % more)
+
+    def close(self):
+        self.stream.close()
+        self.socket.close()
+
+    def proxy_side(self):
+        """State and unread bytes of the proxy's end, by the kernel; None when it is gone."""
+        with open("/proc/net/tcp", encoding="ascii") as table:
+            for line in table.readlines()[1:]:
+                _, local, _, state, queues, *_ = line.split()
+                if int(local.split(":")[1], 16) == self.port:
+                    return state, int(queues.split(":")[1], 16)
+        return None
+
+
+class Backend:
+    def __init__(self):
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener.settimeout(WAIT_MAX)
+        self.url = "http://127.0.0.1:%d" % self.listener.getsockname()[1]
+        self.wires = []
+
+    def accept(self):
+        sock, _ = self.listener.accept()
+        sock.settimeout(WAIT_MAX)
+        self.wires.append(Wire(sock))
+        return self.wires[-1]
+
+    def next_on(self, kept):
+        """The connection on which the next request comes: `kept` or a new one."""
+        ready, _, _ = select.select([kept.socket, self.listener], [], [], WAIT_MAX)
+        assert ready, "no request came"
+        if self.listener in ready:
+            return self.accept()
+        return kept
+
+    def stop(self):
+        for wire in self.wires:
+            wire.close()
+        self.listener.close()
+
+
+@pytest.fixture
+def backend():
+    running = Backend()
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def proxy(backend, tmp_path):
+    with kept_whole(tmp_path / "recourse", POLICY.format(url=backend.url)) as running:
+        yield running
+
+
+@pytest.fixture
+def agent(proxy):
+    """Sends a write of its own in the background; gives the future of its answer."""
+    with ThreadPoolExecutor(4) as pool:
+
+        def send(host, path):
+            return pool.submit(
+                rawhttp.call, proxy.port, "POST", path, host, {}, {"row": path}, WAIT_MAX
+            )
+
+        yield send
+
+
+def first_write(backend, agent, host, path, more=b""):
+    """One write that is answered; gives the connection that it went on, and its head."""
+    sending = agent(host, path)
+    wire = backend.accept()
+    head, _ = wire.request()
+    wire.answer(more)
+    assert sending.result(WAIT_MAX).status == 201
+    return wire, head
+
+
+def reused(backend, agent, host, prefix):
+    """Writes until one has come on the connection of the write before it: gives that connection,
+    with its request read and not answered, the future of the answer, and the number of requests."""
+    for attempt in range(ATTEMPTS):
+        kept, _ = first_write(backend, agent, host, f"{prefix}/{attempt}a")
+        sending = agent(host, f"{prefix}/{attempt}b")
+        wire = backend.next_on(kept)
+        wire.request()
+        if wire is kept:
+            return wire, sending, f"{prefix}/{attempt}b"
+        wire.answer(b"Connection: close\r\n")
+        assert sending.result(WAIT_MAX).status == 201
+    raise AssertionError(f"no connection was reused in {ATTEMPTS} attempts")
+
+
+@pytest.mark.parametrize("host", ["keyed.test", "asked.test"])
+def test_a_write_goes_on_the_connection_of_the_one_before(backend, proxy, agent, host, token):
+    wire, sending, path = reused(backend, agent, host, f"/rows/{token}")
+    wire.answer()
+    assert sending.result(WAIT_MAX).status == 201
+    proxy.await_log(lambda line: line.get("path") == path and line["conn_reused"])
+
+
+@pytest.mark.parametrize("host", ["plain.test", "never.test"])
+def test_elsewhere_each_write_has_a_fresh_connection(backend, agent, host, token):
+    for number in range(3):
+        wire, head = first_write(backend, agent, host, f"/rows/{token}/{number}")
+        assert b"\r\nConnection: close\r\n" in head
+        assert wire.stream.read() == b""  # and the proxy closed it
+
+
+@pytest.mark.parametrize("more", [b"Connection: close\r\n", b"Keep-Alive: timeout=1\r\n"])
+def test_what_the_backend_wants_closed_is_not_kept(backend, agent, more, token):
+    wire, head = first_write(backend, agent, "keyed.test", f"/rows/{token}/a", more)
+    assert b"connection:" not in head.lower()
+    assert wire.stream.read() == b""
+    other, _ = first_write(backend, agent, "keyed.test", f"/rows/{token}/b")
+    assert other is not wire
+
+
+def test_a_connection_that_ended_meanwhile_is_replaced(backend, proxy, agent, token):
+    wire, _ = first_write(backend, agent, "keyed.test", f"/rows/{token}/a")
+    wire.socket.shutdown(socket.SHUT_WR)
+    while wire.proxy_side() not in (None, (CLOSE_WAIT, 0)):
+        pass
+    other, _ = first_write(backend, agent, "keyed.test", f"/rows/{token}/b")
+    assert other is not wire
+    assert wire.stream.read() == b""
+    proxy.await_log(lambda line: line.get("path") == f"/rows/{token}/b" and not line["conn_reused"])
+
+
+def test_a_connection_on_which_bytes_came_unasked_is_not_used(backend, agent, token):
+    wire, _ = first_write(backend, agent, "keyed.test", f"/rows/{token}/a")
+    wire.answer()  # to nothing
+    while wire.proxy_side() not in (None, ("01", len(CREATED % b""))):
+        pass
+    other, _ = first_write(backend, agent, "keyed.test", f"/rows/{token}/b")
+    assert other is not wire
+
+
+def test_one_that_breaks_after_the_request_is_unknown_and_never_sent_again(backend, agent, token):
+    wire, sending, path = reused(backend, agent, "asked.test", f"/rows/{token}")
+    wire.close()
+    answer = sending.result(WAIT_MAX)
+    assert answer.status == 502 and answer.outcome == "unknown"
+    again = agent("asked.test", path).result(WAIT_MAX)
+    assert again.status == 409 and again.outcome == "unknown"
+    backend.listener.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        backend.listener.accept()
+
+
+def test_a_408_on_a_kept_connection_proves_nothing(backend, agent, token):
+    late = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    sending = agent("keyed.test", f"/late/{token}")
+    wire = backend.accept()
+    wire.request()
+    wire.socket.sendall(late)
+    answer = sending.result(WAIT_MAX)
+    assert answer.status == 408 and answer.outcome == "not_executed"
+    wire, sending, _ = reused(backend, agent, "keyed.test", f"/late/{token}-kept")
+    wire.socket.sendall(late)
+    answer = sending.result(WAIT_MAX)
+    assert answer.status == 502 and answer.outcome == "unknown"
+
+
+def test_a_reload_ends_kept_connections(backend, proxy, agent, token):
+    wire, _ = first_write(backend, agent, "keyed.test", f"/rows/{token}/a")
+    proxy.policy_path.write_text(proxy.policy_path.read_text() + "\n# changed\n")
+    proxy.cli("policy", "reload")
+    assert wire.stream.read() == b""
+    other, _ = first_write(backend, agent, "keyed.test", f"/rows/{token}/b")
+    assert other is not wire
+
+
+def test_a_backend_of_mcp_has_no_such_word(tmp_path):
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(
+        'version: 1\nbackends:\n  m: { url: "http://m.test/mcp", protocol: mcp, write_reuse: true }\n'
+    )
+    told = run_cli("policy", "check", str(policy))
+    assert told.returncode != 0
+    assert "backends.m.write_reuse: a call of an MCP server always has a connection" in told.stderr
