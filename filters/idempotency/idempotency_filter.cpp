@@ -114,10 +114,10 @@ Task<Result<Outcome>> IdempotencyFilter::Handle(RequestContext& context, Next ne
   for (int look = 0; look < limits::kLedgerLooksMax; ++look) {
     Result<Begun> begun = co_await parts_.ledger.Begin(call.prepared.operation, *context.executor);
     if (!begun) co_return LedgerRefusal(begun.error(), begun.error().delivery());
-    last = begun->event;
     if (begun->kind == Begun::Kind::kFresh) {
       co_return co_await RunAttempt(context, next, call, std::move(*begun));
     }
+    last = begun->event;
     std::optional<Outcome> answer = co_await Repeat(context, call, std::move(*begun));
     if (answer) co_return std::move(*answer);
   }

@@ -337,8 +337,13 @@ Result<Event> LedgerEngine::Record(Transition& transition) {
   }
   if (!ReadRow(entry.last_event, row_)) return std::unexpected(Unreadable(entry.last_event));
   const auto row = ParseRow(row_);
+  // A final outcome drops the request, so what holds that alone need not be opened.
+  const auto open = open_.find(transition.operation);
+  const bool drops =
+      IsFinal(transition.to) && open != open_.end() && !open->second.may_have_approval;
+  const AnswerPart part = drops ? AnswerPart::kSkipBody : AnswerPart::kOnlyRequest;
   Event event;
-  if (!row || !DecodeEvent(*row, AnswerPart::kOnlyRequest, opener_, event)) {
+  if (!row || !DecodeEvent(*row, part, opener_, event)) {
     return std::unexpected(Unreadable(entry.last_event));
   }
   // What it would have to repeat cannot be read; it stays as it is until the key is back.

@@ -149,6 +149,7 @@ class LedgerEngine {
     std::int64_t since_ms = 0;
     Phase phase = Phase::kNone;
     CallerBook::Use* caller = nullptr;  // while it is DISPATCHING, if this process began it
+    bool may_have_approval = true;
   };
   // An operation that waits for a human, or was approved.
   struct OpenClaim {

@@ -18,7 +18,8 @@ void LedgerEngine::Apply(const Event& event, const KeyEntry* previous) {
                          .intent = event.intent,
                          .args_hash = event.args_hash,
                          .verdict = event.verdict,
-                         .related = event.related};
+                         .related = event.related,
+                         .is_extended = event.approval.has_value()};
   ApplyFront(front, event.id, event.wall_ms, previous);
 }
 
@@ -47,7 +48,7 @@ void LedgerEngine::ApplyFront(const EventFront& front, std::uint64_t seq, std::i
   if (front.generation > 0) ApplyGeneration(front, seq, wall_ms);
   if (front.operation < first_seq_) moved_[front.operation] = front.key;
   recent_keys_[front.operation % recent_keys_.size()] = {front.operation, front.key};
-  TrackOpen(front.operation, {front.key, seq, wall_ms, front.phase},
+  TrackOpen(front.operation, {front.key, seq, wall_ms, front.phase, nullptr, front.is_extended},
             front.verdict != ObserveVerdict::kNone);
 }
 

@@ -1,7 +1,6 @@
 #include "filters/ledger/record_codec.h"
 
 #include <fmt/format.h>
-#include <zlib.h>
 
 #include <cstring>
 #include <utility>
@@ -10,6 +9,7 @@
 #include "filters/ledger/row_frame.h"
 #include "proxy/base/bytes.h"
 #include "proxy/base/check.h"
+#include "proxy/base/crc32.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
@@ -41,11 +41,7 @@ void Patch(std::string& out, std::size_t at, Value value) {
 }
 
 std::uint32_t CrcWithoutItself(std::string_view row) {
-  const auto* bytes = reinterpret_cast<const Bytef*>(row.data());
-  constexpr std::size_t kAfter = kCrcAt + sizeof(std::uint32_t);
-  uLong crc = crc32(0, bytes, kCrcAt);
-  crc = crc32(crc, bytes + kAfter, static_cast<uInt>(row.size() - kAfter));
-  return static_cast<std::uint32_t>(crc);
+  return Crc32(Crc32(0, row.substr(0, kCrcAt)), row.substr(kCrcAt + sizeof(std::uint32_t)));
 }
 
 std::string LockedDetail(const KeyName& key) {

@@ -1,7 +1,5 @@
 #include "filters/trace/trace_filter.h"
 
-#include <array>
-
 #include "filters/call_values.h"
 #include "filters/trace/traceparent.h"
 #include "filters/tracing.h"
@@ -24,11 +22,15 @@ std::optional<TraceContext> ClientTrace(const RequestContext& context) {
 }  // namespace
 
 std::string TraceFilter::RandomId(std::size_t bytes) {
-  std::array<unsigned char, 16> raw{};
-  RC_CHECK(bytes <= raw.size());
-  random_.Fill(std::span(raw).first(bytes));
+  RC_CHECK(bytes <= fresh_.size());
+  if (fresh_.size() - used_ < bytes) {
+    random_.Fill(fresh_);
+    used_ = 0;
+  }
+  unsigned char* const raw = &fresh_[used_];
+  used_ += bytes;
   raw[0] |= 1;  // all zeros is invalid
-  return ToHex(std::string_view(reinterpret_cast<const char*>(raw.data()), bytes));
+  return ToHex(std::string_view(reinterpret_cast<const char*>(raw), bytes));
 }
 
 Task<Result<Outcome>> TraceFilter::Handle(RequestContext& context, Next next) {

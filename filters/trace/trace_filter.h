@@ -1,6 +1,9 @@
 // Gives every write a trace: the client's, or one made here. Only the client's may enter a key.
 #pragma once
 
+#include <array>
+#include <cstddef>
+
 #include "filters/filter.h"
 #include "proxy/base/random.h"
 
@@ -21,6 +24,9 @@ class TraceFilter final : public Filter {
   std::string RandomId(std::size_t bytes);
 
   Random& random_;
+  // A call to `random_` costs as much for 256 bytes as for eight.
+  std::array<unsigned char, 256> fresh_{};
+  std::size_t used_ = fresh_.size();
 };
 
 }  // namespace recourse
