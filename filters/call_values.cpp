@@ -144,15 +144,26 @@ Result<CallBody> ReadCallBody(const Backend& backend, const HttpRequest& request
     return std::unexpected(
         Error(ErrorCode::kMalformedRequest, "the body is not one message of MCP"));
   }
-  McpRequest& message = messages->front();
-  CallBody body;
-  body.form = BodyForm::kJson;
-  const bool is_call = message.kind == McpRequest::Kind::kToolCall;
-  body.json = is_call ? std::move(message.arguments) : OtherParams(request.body);
-  body.mcp_name = is_call ? std::move(message.tool) : std::move(message.method);
-  body.mcp_intent = std::move(message.intent);
-  body.mcp_traceparent = std::move(message.traceparent);
-  return body;
+  return TakeReading(messages->front(), request.body);
+}
+
+CallBody TakeReading(McpRequest& message, std::string_view body) {
+  CallBody reading;
+  reading.form = BodyForm::kJson;
+  reading.calls_mcp_tool = message.kind == McpRequest::Kind::kToolCall;
+  reading.json = reading.calls_mcp_tool ? std::move(message.arguments) : OtherParams(body);
+  reading.mcp_name = reading.calls_mcp_tool ? message.tool : message.method;
+  reading.mcp_id = message.id;
+  reading.mcp_intent = message.intent;
+  reading.mcp_traceparent = message.traceparent;
+  return reading;
+}
+
+Result<std::shared_ptr<const CallBody>> ReadingOf(const RequestContext& context) {
+  if (context.reading) return context.reading;
+  auto body = ReadCallBody(*context.backend, context.request);
+  if (!body) return std::unexpected(body.error());
+  return std::make_shared<const CallBody>(std::move(*body));
 }
 
 bool IsEncoded(const Headers& headers) {

@@ -1,6 +1,7 @@
 // The body of a call as filters read it, and the values that selectors and templates see.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +14,8 @@
 #include "proxy/base/json.h"
 
 namespace recourse {
+
+struct McpRequest;
 
 enum class BodyForm : std::uint8_t { kNone, kJson, kForm, kMultipart, kRaw };
 
@@ -28,8 +31,9 @@ struct CallBody {
   std::vector<BodyPart> parts;                             // kMultipart
   std::string raw_type;  // kRaw: Content-Type and Content-Encoding, which give the bytes meaning
   // Of an MCP call, whose arguments are its body: the name of its tool, or its method when it calls
-  // none; empty: it is none. What its `_meta` says beside that.
-  std::string mcp_name, mcp_intent, mcp_traceparent;
+  // none; empty: it is none. Its id as it came, and what its `_meta` says beside that.
+  std::string mcp_name, mcp_id, mcp_intent, mcp_traceparent;
+  bool calls_mcp_tool = false;
 
   // What selectors on the body read; nullptr when it has no readable values.
   const Json* values() const {
@@ -46,6 +50,12 @@ Result<CallBody> ReadCallBody(const HttpRequest& request);
 // The same for a request to `backend`. Of a call to an MCP server the body is the arguments of its
 // tool, or what other params it has; fails with kMalformedRequest when it is no single message.
 Result<CallBody> ReadCallBody(const Backend& backend, const HttpRequest& request);
+
+// The same for a message that is read already; `body` is its bytes. Takes the arguments out of it.
+CallBody TakeReading(McpRequest& message, std::string_view body);
+
+// The context's own reading if it has one, else a new one of its request.
+Result<std::shared_ptr<const CallBody>> ReadingOf(const RequestContext& context);
 
 // True for a message to the endpoint of an MCP server.
 bool IsMcpMessage(const Backend& backend, const HttpRequest& request);

@@ -13,6 +13,7 @@
 namespace recourse {
 
 class PendingCommit;  // filters/ledger/ledger.h
+struct CallBody;      // filters/call_values.h
 
 struct TraceContext {
   std::string trace_id;   // 32 lower-case hex digits
@@ -59,6 +60,10 @@ class RequestContext {
   std::uint64_t approved = 0;  // the operation
   bool key_is_taken = false;   // the agent's own key means another operation
   Headers credentials;         // in place of such fields of the request; stored nowhere
+
+  // What request.body says, where it was read already (ReadingOf). Whoever changes the body resets
+  // it.
+  std::shared_ptr<const CallBody> reading;
 
   // Set by filters.
   std::optional<std::string> needs_approval;       // approval: why; for people

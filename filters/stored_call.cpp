@@ -33,21 +33,22 @@ const Tool* FindToolOf(const Policy& policy, const Backend& backend, const HttpR
   if (policy.routes == nullptr) return nullptr;
   if (IsMcpMessage(backend, request)) {
     const auto body = ReadCallBody(backend, request);
-    return body ? policy.routes->FindMcpTool(backend, body->mcp_name) : nullptr;
+    if (!body || !body->calls_mcp_tool) return nullptr;
+    return policy.routes->FindMcpTool(backend, body->mcp_name);
   }
   std::string scratch;
   const auto match = policy.routes->Match(backend, request.method, path, scratch);
   return match ? match->tool : nullptr;
 }
 
+void NameCall(const HttpRequest& request, std::string path, const CallBody& reading, Event& event) {
+  event.method = reading.calls_mcp_tool ? std::string(kToolsCall) : request.method;
+  event.path = reading.calls_mcp_tool ? ShownMcpName(reading.mcp_name) : std::move(path);
+}
+
 void NameCall(const Backend& backend, const HttpRequest& request, std::string path, Event& event) {
-  event.method = request.method;
-  event.path = std::move(path);
-  if (!IsMcpMessage(backend, request)) return;
-  const auto messages = ReadMcpRequest(request.headers, request.body);
-  if (!messages || messages->front().kind != McpRequest::Kind::kToolCall) return;
-  event.method = kToolsCall;
-  event.path = ShownMcpName(messages->front().tool);
+  const bool is_message = IsMcpMessage(backend, request);
+  NameCall(request, std::move(path), is_message ? BodyOf(&backend, request) : CallBody(), event);
 }
 
 Pairs CapturesOf(const Event& event, const Policy& policy) {

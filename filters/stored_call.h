@@ -22,6 +22,9 @@ const Tool* FindToolOf(const Policy& policy, const Backend& backend, const HttpR
                        const std::string& path);
 
 // How the call is named in `event`: by method and path, or as tools/call by the name of its tool.
+// `reading` is its body's.
+void NameCall(const HttpRequest& request, std::string path, const CallBody& reading, Event& event);
+// The same where nobody has read the body.
 void NameCall(const Backend& backend, const HttpRequest& request, std::string path, Event& event);
 
 // What the path of the operation's call captured, decoded; empty when the policy matches the path

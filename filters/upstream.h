@@ -68,6 +68,9 @@ class UpstreamConnection {
   // The same, for requests of Recourse's own (undo, settle, what was approved or is sent again):
   // the MCP session that they name may be gone, and another one may be opened for them.
   virtual void MayOpenSession() {}
+  // Before Exchange: the request is one message of MCP, and this is its id as it stands there. Who
+  // has read the message says so, that it need not be read again.
+  virtual void KnowsMessageId(const std::string& id) { (void)id; }
   // Before Exchange: the body goes to `sink`, which outlives the exchange and bounds what it takes,
   // instead of into the answer. An answer whose sink wanted no more is not complete.
   virtual void GiveBodyTo(BodySink* sink) = 0;

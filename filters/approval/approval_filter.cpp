@@ -8,11 +8,12 @@
 namespace recourse {
 namespace {
 
-std::optional<std::string> WhyNeeded(const RequestContext& context) {
+std::optional<std::string> WhyNeeded(RequestContext& context) {
   if (context.tool == nullptr || !context.tool->approval) return std::nullopt;
-  const auto body = ReadCallBody(*context.backend, context.request);
+  const auto body = ReadingOf(context);
   if (!body) return "the body that decides it cannot be read";
-  return WhyApproval(*context.tool->approval, ValuesOfCall(context, *body));
+  context.reading = *body;
+  return WhyApproval(*context.tool->approval, ValuesOfCall(context, **body));
 }
 
 Task<Result<Outcome>> TooLarge() {

@@ -1,5 +1,6 @@
 #include "filters/dispatch/dispatch_filter.h"
 
+#include "filters/call_values.h"
 #include "filters/ledger/ledger.h"
 #include "filters/tracing.h"
 #include "filters/upstream_request.h"
@@ -66,6 +67,7 @@ Task<Result<Outcome>> DispatchFilter::Send(RequestContext& context) {
   }
   context.connection->PassInterimTo(context.interim);
   if (context.approved != 0) context.connection->MayOpenSession();
+  if (context.reading) context.connection->KnowsMessageId(context.reading->mcp_id);
   Result<Answer> answer =
       co_await context.connection->Exchange(request, context.deadline, limits::kAnswerBytesMax);
   context.was_reused = context.connection->IsReused();

@@ -175,7 +175,7 @@ Task<Outcome> IdempotencyFilter::Conclude(RequestContext& context, const Call& c
   }
   const std::optional<Json> body =
       result && ReadsAnswerBody(tool) ? ReadAnswerBody(*result) : std::nullopt;
-  CallValues values = WithAnswer(ValuesOfCall(context, call.prepared.body), result, body);
+  CallValues values = WithAnswer(ValuesOfCall(context, *call.prepared.body), result, body);
   values.key = context.upstream_key;
   Verdict verdict = IsLoggedOnly(context) ? ClassifyLoggedOnly(tool, result, values)
                                           : Classify(tool, result, values);

@@ -79,8 +79,8 @@ PreparedCall Foretell(const ObservedCall& call, const std::string& install_secre
       if (event.intent != Digest{}) event.intent = prepared->key.intent;
       event.settle.reset();
       prepared->operation.suspicion.reset();  // it is only foretold
-      event.verdict = WouldAskAHuman(context, prepared->body) ? ObserveVerdict::kWouldHold
-                                                              : ObserveVerdict::kFresh;
+      event.verdict = WouldAskAHuman(context, *prepared->body) ? ObserveVerdict::kWouldHold
+                                                               : ObserveVerdict::kFresh;
       return std::move(*prepared);
     }
     refusal = prepared.error();
@@ -95,7 +95,7 @@ Transition Observer::Outcome(const ObservedCall& call, PreparedCall prepared,
   const Result<Answer>& result = call.result;
   std::optional<Json> body;
   if (result && ReadsAnswerBody(tool)) body = ReadAnswerBody(*result);
-  CallValues values = ValuesOfCall(call.context, prepared.body);
+  CallValues values = ValuesOfCall(call.context, *prepared.body);
   values.key = prepared.key.client_key.value_or(ToHex(begun.key));
   if (result) {
     values.answer_status = result->response.status;

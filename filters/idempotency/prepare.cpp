@@ -48,7 +48,8 @@ Result<std::string> FlowOf(const RequestContext& context, const KeyInputs& input
   return *named;
 }
 
-void FillEvent(const RequestContext& context, const DerivedKey& key, Event& event) {
+void FillEvent(const RequestContext& context, const DerivedKey& key, const CallBody& named,
+               Event& event) {
   event.key = key.key;
   if (key.spans_traces || key.is_windowed) event.intent = key.intent;
   event.args_hash = key.args_hash;
@@ -58,7 +59,7 @@ void FillEvent(const RequestContext& context, const DerivedKey& key, Event& even
   event.trace_id = context.trace.trace_id;
   event.dedupe_domain = DedupeDomain(*context.backend);
   event.policy_version = context.policy == nullptr ? std::string() : context.policy->version;
-  NameCall(*context.backend, context.request, context.path, event);
+  NameCall(context.request, context.path, named, event);
 }
 
 void AddProbe(const RequestContext& context, CallValues values, const DerivedKey& key,
@@ -103,11 +104,12 @@ void AddApproval(const RequestContext& context, const Tool& tool, NewOperation& 
   operation.event.request = kept;
 }
 
-// `flow` is the one that the agent named, else the trace.
-void FillOperation(const RequestContext& context, std::string flow, PreparedCall& call) {
+// `flow` is the one that the agent named, else the trace; `named` says what the call is called.
+void FillOperation(const RequestContext& context, std::string flow, const CallBody& named,
+                   PreparedCall& call) {
   const Tool& tool = ToolOf(context);
   NewOperation& operation = call.operation;
-  FillEvent(context, call.key, operation.event);
+  FillEvent(context, call.key, named, operation.event);
   operation.event.flow = std::move(flow);
   operation.event.is_step = context.guarded;
   const Flow* const declared = context.policy != nullptr && context.tool != nullptr
@@ -117,7 +119,7 @@ void FillOperation(const RequestContext& context, std::string flow, PreparedCall
     operation.event.flow_name = declared->name;
     operation.event.flow_has_deadline = declared->deadline.has_value();
   }
-  AddProbe(context, ValuesOfCall(context, call.body), call.key, operation.event);
+  AddProbe(context, ValuesOfCall(context, *call.body), call.key, operation.event);
   if (call.key.is_windowed) {
     operation.dedupe_window = tool.dedupe_window;
     operation.event.window_ms = tool.dedupe_window.count();
@@ -139,20 +141,20 @@ const Tool& ToolOf(const RequestContext& context) {
 }
 
 Result<PreparedCall> PrepareCall(const RequestContext& context, const std::string& install_secret) {
-  auto body = ReadCallBody(*context.backend, context.request);
+  auto body = ReadingOf(context);
   if (!body) return std::unexpected(body.error());
   PreparedCall call;
   call.body = std::move(*body);
-  auto key = DeriveKey(InputsOf(context, call.body, install_secret));
+  auto key = DeriveKey(InputsOf(context, *call.body, install_secret));
   if (!key) return std::unexpected(key.error());
   call.key = std::move(*key);
   if (context.key_is_taken) call.key.client_key.reset();
   const auto objection =
-      ObjectionTo(ToolOf(context), context.request, call.body, context.query, call.key.is_named);
+      ObjectionTo(ToolOf(context), context.request, *call.body, context.query, call.key.is_named);
   if (objection) return std::unexpected(Error(objection->code, kNotOneReading));
-  auto flow = FlowOf(context, InputsOf(context, call.body, install_secret));
+  auto flow = FlowOf(context, InputsOf(context, *call.body, install_secret));
   if (!flow) return std::unexpected(flow.error());
-  FillOperation(context, std::move(*flow), call);
+  FillOperation(context, std::move(*flow), *call.body, call);
   // A resend would be a second use of its approval.
   call.operation.may_resend = !context.backend->key_header.empty() && !context.needs_approval;
   return call;
@@ -172,15 +174,17 @@ void KeepRequest(const RequestContext& context, PreparedCall& call) {
 PreparedCall PrepareLoggedOnly(const RequestContext& context, const std::string& install_secret,
                                Random& random) {
   PreparedCall call;
-  call.body = RawCallBody(context.request);
+  call.body = std::make_shared<const CallBody>(RawCallBody(context.request));
   std::array<unsigned char, 32> nonce{};
   random.Fill(nonce);
-  call.key = UniqueKey(InputsOf(context, call.body, install_secret),
+  call.key = UniqueKey(InputsOf(context, *call.body, install_secret),
                        std::string(reinterpret_cast<const char*>(nonce.data()), nonce.size()));
+  const bool is_message = IsMcpMessage(*context.backend, context.request);
+  const auto named = is_message ? ReadingOf(context) : call.body;
   FillOperation(context,
-                FlowOf(context, InputsOf(context, call.body, install_secret))
+                FlowOf(context, InputsOf(context, *call.body, install_secret))
                     .value_or(context.trace.trace_id),
-                call);
+                named ? **named : CallBody(), call);
   return call;
 }
 

@@ -1,6 +1,7 @@
 // From a call to what the ledger is asked about it: key, probe and rules.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "filters/call_values.h"
@@ -12,7 +13,7 @@
 namespace recourse {
 
 struct PreparedCall {
-  CallBody body;
+  std::shared_ptr<const CallBody> body;
   DerivedKey key;
   NewOperation operation;
 };

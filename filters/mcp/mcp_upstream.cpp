@@ -91,6 +91,7 @@ class McpConnection final : public UpstreamConnection {
   std::string_view Peer() const override { return connection_->Peer(); }
   void PassInterimTo(InterimSink* sink) override { interim_ = sink; }
   void MayOpenSession() override { is_own_ = true; }
+  void KnowsMessageId(const std::string& id) override { id_ = id; }
   void GiveBodyTo(BodySink* sink) override { connection_->GiveBodyTo(sink); }
   Task<Result<Answer>> Exchange(const HttpRequest& request, MonoTime deadline,
                                 std::size_t answer_bytes_max) override;
@@ -116,6 +117,7 @@ class McpConnection final : public UpstreamConnection {
   const std::unique_ptr<UpstreamConnection> connection_;
   InterimSink* interim_ = nullptr;
   bool is_own_ = false;
+  std::string id_;  // of the message; empty: nobody has read it
 };
 
 std::string McpConnection::NewId() {
@@ -128,13 +130,16 @@ std::string McpConnection::NewId() {
 
 Task<Result<Answer>> McpConnection::Exchange(const HttpRequest& request, MonoTime deadline,
                                              std::size_t answer_bytes_max) {
-  const std::optional<McpRequest> call = CallOf(backend_, request);
-  if (!call) co_return co_await connection_->Exchange(request, deadline, answer_bytes_max);
+  const bool is_known = !id_.empty() && !is_own_;
+  const std::optional<McpRequest> call = is_known ? std::nullopt : CallOf(backend_, request);
+  if (!call && !is_known) {
+    co_return co_await connection_->Exchange(request, deadline, answer_bytes_max);
+  }
   const Bounds bounds{deadline, answer_bytes_max};
   HttpRequest asked = request;
   // A compressed stream could not be read as it comes.
   SetHeader(asked.headers, "Accept-Encoding", "identity");
-  if (!is_own_) co_return co_await Ask(*connection_, asked, call->id, bounds);
+  if (!is_own_) co_return co_await Ask(*connection_, asked, is_known ? id_ : call->id, bounds);
   const std::string id = NewId();
   const HttpRequest own = OwnCall(std::move(asked), *call, id);
   Result<Answer> answer = co_await Ask(*connection_, own, id, bounds);

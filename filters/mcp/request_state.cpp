@@ -42,10 +42,10 @@ void RemoveMember(std::string& text, JsonSpan value) {
 
 }  // namespace
 
-StateScope ScopeOfState(const McpRequest& request, std::string_view caller,
+StateScope ScopeOfState(std::string tool, const Json& arguments, std::string_view caller,
                         std::string_view backend) {
-  return {std::string(caller), std::string(backend), request.tool,
-          Sha256(CanonicalJson(request.arguments))};
+  return {std::string(caller), std::string(backend), std::move(tool),
+          Sha256(CanonicalJson(arguments))};
 }
 
 std::string WriteRequestState(const std::string& secret, const StateScope& scope,

@@ -7,9 +7,9 @@
 #include <string>
 #include <string_view>
 
-#include "filters/mcp/mcp_request.h"
 #include "proxy/base/clock.h"
 #include "proxy/base/hash.h"
+#include "proxy/base/json.h"
 
 namespace recourse {
 
@@ -18,7 +18,7 @@ struct StateScope {
   std::string caller, backend, tool;
   Digest arguments{};
 };
-StateScope ScopeOfState(const McpRequest& request, std::string_view caller,
+StateScope ScopeOfState(std::string tool, const Json& arguments, std::string_view caller,
                         std::string_view backend);
 
 struct RequestState {

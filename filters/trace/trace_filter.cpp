@@ -9,10 +9,11 @@ namespace recourse {
 namespace {
 
 // What an MCP client wrote into its message tells more of the call than what its HTTP library did.
-std::optional<TraceContext> ClientTrace(const RequestContext& context) {
+std::optional<TraceContext> ClientTrace(RequestContext& context) {
   if (context.backend != nullptr && IsMcpMessage(*context.backend, context.request)) {
-    const auto body = ReadCallBody(*context.backend, context.request);
-    auto trace = body ? ParseTraceparent(body->mcp_traceparent) : std::nullopt;
+    if (auto body = ReadingOf(context)) context.reading = std::move(*body);
+    auto trace =
+        context.reading ? ParseTraceparent(context.reading->mcp_traceparent) : std::nullopt;
     if (trace) return trace;
   }
   const std::string* field = FindHeader(context.request.headers, "traceparent");

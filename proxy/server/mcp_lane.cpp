@@ -184,17 +184,20 @@ Task<bool> Session::RefuseMcp(ErrorCode code, std::string detail) {
 
 Task<bool> Session::ServeMcpWrite(RouteMatch match, std::string query, McpWrite write) {
   const McpRequest& request = write.request;
+  const auto reading = std::make_shared<const CallBody>(TakeReading(write.request, write.body));
+  const auto scope = [&] {
+    return ScopeOfState(request.tool, reading->json, caller_, match.backend->name);
+  };
   AgentSide side = ReadAgentSide(write.headers);
   if (const auto facts = services_.mcp_tools.Find(match.backend->name, caller_, request.tool)) {
     side.has_output_schema = facts->has_output_schema;
   }
   side.orders_flow = HasFlowOrder(head_);
   const bool keep = head_.keep_alive;
-  const StateScope scope = ScopeOfState(request, caller_, match.backend->name);
   std::optional<RequestState> state;
   const bool is_ours = IsOwnRequestState(request.request_state);
   if (is_ours) {
-    state = ReadRequestState(services_.install_secret, scope, request.request_state,
+    state = ReadRequestState(services_.install_secret, scope(), request.request_state,
                              services_.clock->WallNow());
   }
   std::optional<WriteAnswer> refusal;
@@ -217,6 +220,7 @@ Task<bool> Session::ServeMcpWrite(RouteMatch match, std::string query, McpWrite 
       match.tool != nullptr || side.orders_flow || match.unlisted == UnlistedRule::kGuard;
   FillContext(match, query, is_guarded, context);
   context.request.body = std::move(write.body);
+  context.reading = reading;
   if (auto trace = ParseTraceparent(request.traceparent); trace && context.span_id) {
     context.trace.trace_id = std::move(trace->trace_id);
     context.trace.from_client = true;
@@ -234,7 +238,7 @@ Task<bool> Session::ServeMcpWrite(RouteMatch match, std::string query, McpWrite 
   WriteAnswer answer = ToAnswer(std::move(outcome));
   NoteWrite(context, answer);
   record_.overhead = decided - started_ - record_.with_backend;
-  if (IsPending(answer)) side.request_state = NextState(request, scope, state, context);
+  if (IsPending(answer)) side.request_state = NextState(request, scope(), state, context);
   co_return co_await AnswerMcpWrite(request, side, std::move(answer), context.operation, stream);
 }
 
@@ -254,6 +258,7 @@ void Session::Resume(const RequestState& state, RequestContext& context) {
     if (context.trace.from_client) context.trace.trace_id = state.trace_id;
   }
   context.request.body = WithoutRequestState(std::move(context.request.body), traceparent);
+  context.reading.reset();
 }
 
 // What a client of the modern protocol is to come back with; empty: it is told in words.
@@ -319,7 +324,7 @@ void Session::JudgeObservedMcp() {
   RequestContext& context = observed_->context();
   const std::string* const body = observed_->WholeRequest();
   if (body == nullptr) return;
-  const auto requests = ReadMcpRequest(context.request.headers, *body);
+  auto requests = ReadMcpRequest(context.request.headers, *body);
   if (!requests) {
     observed_->Refuse(Error(ErrorCode::kMalformedRequest, "the body is no MCP message"));
     return;
@@ -333,6 +338,9 @@ void Session::JudgeObservedMcp() {
   if (decision.effect == Effect::kRead) {
     observed_.reset();
     return;
+  }
+  if (requests->size() == 1) {
+    context.reading = std::make_shared<const CallBody>(TakeReading(requests->front(), *body));
   }
   context.tool = decision.tool;
   if (decision.tool != nullptr) {

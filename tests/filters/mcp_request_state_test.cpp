@@ -8,17 +8,9 @@ namespace {
 const std::string kSecret = "a secret of 32 bytes, more or less";
 const WallTime kNow = WallTime(std::chrono::milliseconds(1'000'000));
 
-McpRequest Call(std::string tool, std::string arguments) {
-  McpRequest request;
-  request.kind = McpRequest::Kind::kToolCall;
-  request.tool = std::move(tool);
-  request.arguments = *ParseJson(arguments);
-  return request;
-}
-
 StateScope Scope(std::string tool = "pay", std::string arguments = R"({"a":1})",
                  std::string_view caller = "local", std::string_view backend = "tools") {
-  return ScopeOfState(Call(std::move(tool), std::move(arguments)), caller, backend);
+  return ScopeOfState(std::move(tool), *ParseJson(arguments), caller, backend);
 }
 
 const RequestState kState{3, 2'000'000, "0af7651916cd43dd8448eb211c80319c"};
