@@ -90,7 +90,7 @@ WriteAnswer MakeProblem(ErrorCode code, std::string_view detail, const ProblemFa
 
 void Decorate(HttpResponse& response, const AnswerFacts& facts) {
   AddOperationFields(response.headers, facts.key, facts.event, facts.outcome, facts.flow);
-  if (facts.origin == Origin::kReplay) {
+  if (facts.origin == AnswerSource::kReplay) {
     SetHeader(response.headers, "Idempotent-Replayed", "true");
   }
 }

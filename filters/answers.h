@@ -34,13 +34,13 @@ WriteAnswer MakeProblem(ErrorCode code, std::string_view detail, const ProblemFa
 
 // What a stored or passed-on answer of a backend says about its operation. Empty fields are left
 // out.
-enum class Origin : std::uint8_t { kBackend, kReplay };
+enum class AnswerSource : std::uint8_t { kBackend, kReplay };
 struct AnswerFacts {
   std::uint64_t event = 0;
   std::string flow;
   std::string key;  // hex
   std::string_view outcome;
-  Origin origin = Origin::kBackend;
+  AnswerSource origin = AnswerSource::kBackend;
 };
 void Decorate(HttpResponse& response, const AnswerFacts& facts);
 

@@ -9,7 +9,7 @@ namespace {
 constexpr int kUnknownRetrySeconds = 2;
 constexpr int kAccepted = 202;
 
-AnswerFacts Facts(const Event& event, Origin origin) {
+AnswerFacts Facts(const Event& event, AnswerSource origin) {
   AnswerFacts facts;
   facts.event = event.id;
   facts.flow = event.flow;
@@ -108,7 +108,7 @@ WriteAnswer AnswerToHeld(const Event& event, const ApprovalRule* rule, const std
   return answer;
 }
 
-WriteAnswer AnswerToRepeat(const Event& event, Origin origin) {
+WriteAnswer AnswerToRepeat(const Event& event, AnswerSource origin) {
   if (event.answer_kept && event.answer.status != 0 && !IsUnknown(event)) {
     WriteAnswer replay;
     replay.response = event.answer;
@@ -152,7 +152,7 @@ Outcome AnswerToFirst(const Event& event, const Verdict& verdict, Answer answer)
   Outcome outcome;
   if (!verdict.problem) {
     outcome.answer = std::move(answer);
-    Decorate(outcome.answer.response, Facts(event, Origin::kBackend));
+    Decorate(outcome.answer.response, Facts(event, AnswerSource::kBackend));
     return outcome;
   }
   ProblemFacts facts = FactsOfEvent(event);

@@ -19,7 +19,7 @@ ProblemFacts FactsOfEvent(const Event& event);
 // What a repeat is told about an operation in this state: the kept answer as a replay, else the
 // problem that says what is known. An answer that left the outcome unknown is not replayed.
 // `origin` kBackend: it is the first to be told.
-WriteAnswer AnswerToRepeat(const Event& event, Origin origin);
+WriteAnswer AnswerToRepeat(const Event& event, AnswerSource origin);
 
 // What a call is told whose operation waits for a human, or was approved and is not done yet: 202,
 // or 409 as the rule says. `poll`: the path that tells what became of it.

@@ -18,9 +18,10 @@ Outcome Local(WriteAnswer answer) {
   return outcome;
 }
 
-Outcome Replay(RequestContext& context, const Event& event, Origin origin = Origin::kReplay) {
+Outcome Replay(RequestContext& context, const Event& event,
+               AnswerSource origin = AnswerSource::kReplay) {
   WriteAnswer answer = AnswerToRepeat(event, origin);
-  context.replayed = !answer.error && origin == Origin::kReplay;
+  context.replayed = !answer.error && origin == AnswerSource::kReplay;
   if (!answer.error && IsFinalWord(event)) context.operation = event.operation;
   return Local(std::move(answer));
 }
@@ -260,7 +261,7 @@ Task<std::optional<Outcome>> IdempotencyFilter::Hold(RequestContext& context, co
     co_return co_await Settle(context, call, std::move(event));
   }
   // Nobody was told before, unless it is a repeat that waited.
-  co_return Replay(context, event, begun.commit ? Origin::kBackend : Origin::kReplay);
+  co_return Replay(context, event, begun.commit ? AnswerSource::kBackend : AnswerSource::kReplay);
 }
 
 Task<std::optional<Outcome>> IdempotencyFilter::Settle(RequestContext& context, const Call& call,

@@ -99,9 +99,11 @@ TEST(AnswersTest, FieldsOfOursNeverComeFromABackend) {
 TEST(AnswersTest, DecorationReplacesWhatTheBackendSaid) {
   HttpResponse response;
   response.headers = {{"Idempotency-Key", "of the backend"}, {"Location", "/orders/1"}};
-  Decorate(
-      response,
-      {.event = 7, .flow = "f", .key = "ab", .outcome = "executed", .origin = Origin::kReplay});
+  Decorate(response, {.event = 7,
+                      .flow = "f",
+                      .key = "ab",
+                      .outcome = "executed",
+                      .origin = AnswerSource::kReplay});
   EXPECT_EQ(response.headers, (Headers{{"Location", "/orders/1"},
                                        {"Idempotency-Key", "ab"},
                                        {"Recourse-Event", "7"},

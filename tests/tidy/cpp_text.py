@@ -68,3 +68,31 @@ def functions(text):
             begin = before if kind == "value" else position + 1
         elif mark == ";" and not (stack and stack[-1][0] == "value"):
             begin = position + 1
+
+
+_NAMESPACE = re.compile(r"^(?:inline )?namespace\b(?P<name>[ \w:]*)$")
+_TYPE = re.compile(
+    r"(?:template <.*> ?)?(?:class|struct|union|enum(?: class| struct)?)\b(?: alignas\([^)]*\))?"
+    r"(?: \[\[\w+\]\])? (?P<name>\w+)(?: final)?(?: ?:(?!:).*)?$")
+
+
+def types(text):
+    """Yields (line, qualified name) of each type that is defined in a named namespace, or in none,
+    and in no other type or function. `text` is blanked. Specialisations are no types of their own.
+    """
+    spaces, begin = [], 0  # None: no namespace
+    for match in re.finditer(r"[{};]", text):
+        position, mark = match.start(), match.group()
+        lines = [line for line in text[begin:position].split("\n")
+                 if not line.lstrip().startswith("#")]
+        before = re.sub(r"\s+", " ", " ".join(lines)).strip()
+        begin = position + 1
+        if mark == "}" and spaces:
+            spaces.pop()
+        if mark != "{":
+            continue
+        space = _NAMESPACE.match(before)
+        if all(spaces) and (named := _TYPE.match(before)):
+            line = text.count("\n", 0, position) + 1
+            yield line, "::".join([*spaces, named["name"]])
+        spaces.append(space["name"].strip() if space else None)

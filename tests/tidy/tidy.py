@@ -28,6 +28,7 @@ class Tidy:
     def __init__(self, root):
         self.root = root
         self.violations = []
+        self.types = {}  # qualified name: where it is defined
 
     def report(self, path, line, message):
         self.violations.append(f"{path}:{line}: {message}")
@@ -96,6 +97,7 @@ class Tidy:
         code = cpp_text.blank_comments_and_strings(text)
         self.check_includes(path, text, code)
         self.check_banned_code(path, code)
+        self.check_types(path, code)
         self.check_built(path, cmake)
         if path.endswith(".h") and not re.search(r"^#pragma once$", code, re.MULTILINE):
             self.report(path, 1, "header without #pragma once")
@@ -129,6 +131,16 @@ class Tidy:
         elif theirs[0] not in mine[1]:
             self.report(path, number, f"{header}: layer '{mine[0]}' stands below layer "
                         f"'{theirs[0]}' and may not include it")
+
+    def check_types(self, path, code):
+        """Two types of one name: the linker keeps one reading of what both have."""
+        if not path.endswith(".h") and not path.startswith(rules.PRODUCT):
+            return  # of a test that is a program of its own
+        for line, name in cpp_text.types(code):
+            first = self.types.setdefault(name, f"{path}:{line}")
+            if first != f"{path}:{line}":
+                self.report(path, line, f"{name} is another type in {first}: give one of them "
+                            "another name, or an unnamed namespace in its .cpp")
 
     def check_banned_code(self, path, code):
         for pattern, homes, instead in rules.BANNED_CODE:

@@ -153,6 +153,29 @@ class TidyTest(unittest.TestCase):
         self.assertEqual(len(found), 1)
         self.assertTrue(found[0].startswith("policy/a.cpp:4: "), found)
 
+    def test_two_types_of_one_name_are_reported(self):
+        def space(body, name="recourse "):
+            return f"namespace {name}{{\n{body}\n}}  // namespace\n"
+
+        first = header(space("enum class Verdict : int {\n  kA,\n};\nclass Told;"))
+        for path, second, is_bad in (
+            ("proxy/net/b.h", header(space("struct Verdict {\n  int a;\n};")), True),
+            ("proxy/net/b.h", header(space("class Verdict final : public B<int> {\n};")), True),
+            ("policy/b.cpp", space("template <class T>\nstruct Verdict {};"), True),
+            ("tests/support/b.h", header(space("struct Verdict {};")), True),
+            ("tests/base/b.cpp", space("struct Verdict {};"), False),
+            ("policy/b.cpp", space(space("struct Verdict {};", "")), False),
+            ("policy/b.h", header(space("struct Verdict {};", "recourse::bench ")), False),
+            ("policy/b.h", header(space("struct Other {\n  struct Verdict {};\n};")), False),
+            ("policy/b.h", header(space("class Verdict;\nstruct Told {};")), False),
+            ("policy/b.h", header(space("template <>\nstruct Verdict<int> {};")), False),
+        ):
+            found = [text for text in violations_of({"filters/a.h": first, path: second})
+                     if "another type" in text]
+            self.assertEqual(len(found), int(is_bad), (path, second, found))
+            if is_bad:
+                self.assertIn("recourse::Verdict is another type in filters/a.h:3", found[0])
+
     def test_what_tools_write_is_not_read(self):
         self.assertEqual(violations_of({"build/x/a.cpp": "using namespace std;\n",
                                         "tests/e2e/clients/node_modules/a.js": "x" * 200}), [])
