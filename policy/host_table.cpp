@@ -83,13 +83,15 @@ struct HostTable::Impl {
   TextMap<Group> by_host;           // entries of `hosts` without port
   TextMap<McpEndpoints> by_server;  // by host and port of the url: what a server can be asked
   const Backend* first_backend = nullptr;
-  std::vector<const McpEndpoints*> endpoints;  // by index of the backend: of its server
+  // By index of the backend: those of its url's authority, and the endpoints of its server.
+  std::vector<const Group*> groups;
+  std::vector<const McpEndpoints*> endpoints;
 
   void Add(const Backend& backend);
   const Group* Find(std::string_view authority, std::uint16_t default_port) const;
   McpPlace Place(const Group& group, std::string_view path) const;
-  const McpEndpoints* EndpointsAt(const Backend& backend) const {
-    return endpoints[static_cast<std::size_t>(&backend - first_backend)];
+  std::size_t IndexOf(const Backend& backend) const {
+    return static_cast<std::size_t>(&backend - first_backend);
   }
 };
 
@@ -136,7 +138,7 @@ McpPlace HostTable::Impl::Place(const Group& group, std::string_view path) const
   }
   const Backend& backend = *group.OtherAt(path);
   // Under this name the endpoint may be unknown, and behind a url's path it may begin.
-  if (const McpEndpoints* const server = EndpointsAt(backend)) {
+  if (const McpEndpoints* const server = endpoints[IndexOf(backend)]) {
     const McpPlace reached = backend.base_path.empty()
                                  ? server->Find(path)
                                  : server->Find(backend.base_path + std::string(path));
@@ -150,6 +152,7 @@ HostTable::HostTable(const std::vector<Backend>& backends) {
   for (const Backend& backend : backends) impl->Add(backend);
   impl->first_backend = backends.data();
   for (const Backend& backend : backends) {
+    impl->groups.push_back(&impl->by_host_port.find(UrlAuthority(backend))->second);
     const auto server = impl->by_server.find(UrlAuthority(backend));
     impl->endpoints.push_back(server == impl->by_server.end() ? nullptr : &server->second);
   }
@@ -170,11 +173,11 @@ McpPlace HostTable::Place(std::string_view authority, std::uint16_t default_port
 }
 
 McpPlace HostTable::PlaceAtUrl(const Backend& backend, std::string_view path) const {
-  return impl_->Place(impl_->by_host_port.find(UrlAuthority(backend))->second, path);
+  return impl_->Place(*impl_->groups[impl_->IndexOf(backend)], path);
 }
 
 const McpEndpoints* HostTable::EndpointsAt(const Backend& backend) const {
-  return impl_->EndpointsAt(backend);
+  return impl_->endpoints[impl_->IndexOf(backend)];
 }
 
 }  // namespace recourse

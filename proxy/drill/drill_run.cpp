@@ -12,6 +12,7 @@
 #include "proxy/base/json.h"
 #include "proxy/base/limits.h"
 #include "proxy/drill/fast_clock.h"
+#include "proxy/drill/mcp_message.h"
 #include "proxy/net/http_client.h"
 #include "proxy/net/http_server.h"
 #include "proxy/server/files.h"
@@ -213,16 +214,25 @@ void Play::ApproveWhatWaits() {
   }
 }
 
+Told ToldByMcp(const HttpResponse& answer, const ScriptedCall& call) {
+  const auto told = ReadMcpAnswer(answer);
+  if (!told) return Told::kRefused;
+  if (told->is_done && told->output != call.refusal.body) return Told::kDone;
+  return told->is_retryable ? Told::kAgain : Told::kRefused;
+}
+
 // nullopt: nobody answered.
 std::optional<Told> Play::Call(std::size_t index) {
-  HttpRequest request = scenario_.script[index].request;
+  const ScriptedCall& call = scenario_.script[index];
+  HttpRequest request = call.request;
   request.headers.emplace_back("traceparent", fmt::format("00-{}-00f067aa0ba902b7-01", kTrace));
   const auto answer = Ask(request, listen_);
   if (!answer) return std::nullopt;
   const std::string* outcome = FindHeader(answer->headers, "Recourse-Outcome");
   if (outcome != nullptr && *outcome == "pending") return Told::kWaits;
-  if (answer->status == 204 || (answer->status >= 200 && answer->status < 300 &&
-                                answer->body != scenario_.script[index].refusal.body)) {
+  if (!call.tool->mcp_names.empty()) return ToldByMcp(*answer, call);
+  if (answer->status == 204 ||
+      (answer->status >= 200 && answer->status < 300 && answer->body != call.refusal.body)) {
     return Told::kDone;
   }
   const std::string* type = FindHeader(answer->headers, "Content-Type");

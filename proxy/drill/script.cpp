@@ -7,6 +7,7 @@
 
 #include "filters/call_values.h"
 #include "policy/route_table.h"
+#include "proxy/drill/mcp_message.h"
 
 namespace recourse {
 namespace {
@@ -64,7 +65,9 @@ class Maker {
   void NeedScope(const ScopeRule& scope);
   void NeedOfRequest(const Need& need);
   bool MakePath();
+  void MakeValues();
   std::string MakeRequest();
+  std::string MakeMcpRequest();
   std::string MakeAnswer();
   bool Accepts(int status) const;
   void MakeRefusal();
@@ -175,16 +178,8 @@ bool Maker::MakePath() {
   return match && match->tool == &tool_;
 }
 
-// Empty: it was made; else why not.
-std::string Maker::MakeRequest() {
-  static constexpr std::array<std::string_view, 5> kMethods = {"POST", "PUT", "PATCH", "DELETE",
-                                                               "GET"};
-  const std::string& method = tool_.methods.front() == "*" ? "POST" : tool_.methods.front();
-  if (std::ranges::find(kMethods, method) == kMethods.end()) {
-    return "its method " + method + " is none of POST, PUT, PATCH, DELETE and GET";
-  }
-  call_.request.method = method;
-  if (!MakePath()) return "no made-up path matches its route";
+// All that the policy reads of the request.
+void Maker::MakeValues() {
   if (tool_.approval) {
     for (const Condition& condition : tool_.approval->when) {  // a call that needs a human
       const auto value = ValueFor(condition, true, TextJson("drill"));
@@ -199,6 +194,39 @@ std::string Maker::MakeRequest() {
     for (const std::string& name : tool_.undo->from_call) SetField(name, std::string(kPlaceholder));
   }
   SetField("Host", call_.backend->authority);
+}
+
+// A name that the tool has for its own, as any policy explains it.
+std::string NameOfMcpTool(const Policy& policy, const Tool& tool) {
+  for (std::string name : tool.mcp_names) {
+    for (auto star = name.find('*'); star != std::string::npos; star = name.find('*')) {
+      name.replace(star, 1, "drill");
+    }
+    if (policy.routes->FindMcpTool(policy.backends[tool.backend], name) == &tool) return name;
+  }
+  return {};
+}
+
+std::string Maker::MakeMcpRequest() {
+  const std::string name = NameOfMcpTool(policy_, tool_);
+  if (name.empty()) return "no made-up name of an MCP tool matches it";
+  MakeValues();
+  if (call_.body.kind == Json::Kind::kNull) call_.body.kind = Json::Kind::kObject;
+  WriteMcpCall(*call_.backend, name, call_.body, call_.request);
+  return {};
+}
+
+// Empty: it was made; else why not.
+std::string Maker::MakeRequest() {
+  static constexpr std::array<std::string_view, 5> kMethods = {"POST", "PUT", "PATCH", "DELETE",
+                                                               "GET"};
+  const std::string& method = tool_.methods.front() == "*" ? "POST" : tool_.methods.front();
+  if (std::ranges::find(kMethods, method) == kMethods.end()) {
+    return "its method " + method + " is none of POST, PUT, PATCH, DELETE and GET";
+  }
+  call_.request.method = method;
+  if (!MakePath()) return "no made-up path matches its route";
+  MakeValues();
   char separator = '?';
   for (const auto& [name, value] : call_.query) {
     call_.request.target += separator + name + "=" + value;
@@ -274,8 +302,8 @@ void Maker::MakeRefusal() {
 }
 
 std::expected<ScriptedCall, std::string> Maker::Make() {
-  if (call_.backend->is_mcp) return std::unexpected("its backend speaks mcp");
-  if (std::string why = MakeRequest(); !why.empty()) return std::unexpected(std::move(why));
+  std::string why = tool_.mcp_names.empty() ? MakeRequest() : MakeMcpRequest();
+  if (!why.empty()) return std::unexpected(std::move(why));
   if (std::string why = MakeAnswer(); !why.empty()) return std::unexpected(std::move(why));
   MakeRefusal();
   return std::move(call_);

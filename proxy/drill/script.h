@@ -25,7 +25,9 @@ struct ScriptedCall {
   Json body;                                                     // kNull: it has none
   HttpResponse answer;                                           // of a backend that did it
   Json answer_body;
-  HttpResponse refusal;   // of a backend that provably did not
+  HttpResponse refusal;  // of a backend that provably did not
+  // Of an MCP tool `body` is its arguments and `answer_body` its output; the answers' bodies hold
+  // that output until mcp_message.h puts it into a message.
   std::string reference;  // what `external_ref` reads; empty: it has none
 };
 

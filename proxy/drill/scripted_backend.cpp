@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "proxy/base/limits.h"
+#include "proxy/drill/mcp_message.h"
 
 namespace recourse {
 namespace {
@@ -30,10 +31,22 @@ std::string WithoutKeys(std::string text) {
   return text;
 }
 
-bool IsSame(const HttpRequest& got, const Backend& backend, const RenderedRequest& wanted) {
-  return got.method == wanted.method &&
-         WithoutKeys(got.target) == WithoutKeys(backend.base_path + wanted.target) &&
-         WithoutKeys(got.body) == WithoutKeys(wanted.body);
+// What counts of a body. Two messages of MCP are one when they call one tool with the same
+// arguments.
+std::string Meant(const Backend& backend, const HttpRequest& request) {
+  const auto call = ReadMcpCall(backend, request);
+  return call ? call->tool_and_arguments : request.body;
+}
+
+// Both as the backend gets them, whatever the keys in them are.
+bool IsSame(const Backend& backend, const HttpRequest& got, const HttpRequest& wanted) {
+  return got.method == wanted.method && WithoutKeys(got.target) == WithoutKeys(wanted.target) &&
+         WithoutKeys(Meant(backend, got)) == WithoutKeys(Meant(backend, wanted));
+}
+
+HttpRequest AtBackend(const Backend& backend, RenderedRequest request) {
+  return {
+      std::move(request.method), backend.base_path + request.target, {}, std::move(request.body)};
 }
 
 HttpResponse NotFound() {
@@ -65,7 +78,7 @@ std::optional<std::size_t> ScriptedBackend::CallOf(const HttpRequest& request) c
     const ScriptedCall& call = script_[i];
     if (IsFor(request, *call.backend) && request.method == call.request.method &&
         request.target == call.backend->base_path + call.request.target &&
-        request.body == call.request.body) {
+        Meant(*call.backend, request) == Meant(*call.backend, call.request)) {
       return i;
     }
   }
@@ -77,8 +90,10 @@ ScriptedBackend::Effect* ScriptedBackend::UndoneBy(const HttpRequest& request) {
   for (Effect& effect : effects_) {
     const ScriptedCall& call = script_[effect.call];
     if (!IsFor(request, *call.backend)) continue;
-    const auto undo = UndoOf(call, std::string(kKeyDigits, '0'));
-    if (!undo || !IsSame(request, *call.backend, *undo)) continue;
+    auto undo = UndoOf(call, std::string(kKeyDigits, '0'));
+    if (!undo || !IsSame(*call.backend, request, AtBackend(*call.backend, std::move(*undo)))) {
+      continue;
+    }
     if (!effect.is_undone) return &effect;
     repeated = &effect;
   }
@@ -86,12 +101,33 @@ ScriptedBackend::Effect* ScriptedBackend::UndoneBy(const HttpRequest& request) {
 }
 
 ServedAnswer ScriptedBackend::Handle(const HttpRequest& request) {
+  for (const ScriptedCall& call : script_) {
+    if (!call.backend->is_mcp || !IsFor(request, *call.backend)) continue;
+    const auto message = ReadMcpCall(*call.backend, request);
+    if (!message) continue;
+    ServedAnswer answer = Act(request);
+    if (!answer.hangs_up) answer.head = McpAnswer(*message, answer.head);
+    return answer;
+  }
+  return Act(request);
+}
+
+ServedAnswer ScriptedBackend::Act(const HttpRequest& request) {
   const std::string key = KeyOf(request);
   if (Effect* effect = UndoneBy(request)) return Undo(*effect, key);
   if (const auto call = CallOf(request)) return Write(*call, key);
-  if (request.method == "GET" || request.method == "HEAD") return Ask(request);
+  if (IsQuestion(request)) return Ask(request);
   deeds_.push_back({Deed::Kind::kStrange, 0, request.method + " " + request.target});
   return NotFound();
+}
+
+bool ScriptedBackend::IsQuestion(const HttpRequest& request) const {
+  if (request.method == "GET" || request.method == "HEAD") return true;
+  return std::ranges::any_of(script_, [&](const ScriptedCall& call) {
+    const auto message = ReadMcpCall(*call.backend, request);
+    return message && IsFor(request, *call.backend) && call.tool->settle &&
+           message->tool_and_arguments.starts_with(call.tool->settle->request.mcp_tool + ' ');
+  });
 }
 
 ServedAnswer ScriptedBackend::Write(std::size_t call, const std::string& key) {
@@ -138,10 +174,11 @@ ServedAnswer ScriptedBackend::Ask(const HttpRequest& request) {
     const auto effect = std::ranges::find_if(
         effects_, [&](const Effect& e) { return e.call == i && !e.is_undone; });
     if (effect == effects_.end()) continue;
-    const auto probe =
-        ProbeOf(call, effect->key.empty() ? std::string("(never told)") : effect->key);
-    if (!probe || request.method != probe->method ||
-        request.target != call.backend->base_path + probe->target) {
+    auto probe = ProbeOf(call, effect->key.empty() ? std::string("(never told)") : effect->key);
+    if (!probe) continue;
+    const HttpRequest wanted = AtBackend(*call.backend, std::move(*probe));
+    if (request.method != wanted.method || request.target != wanted.target ||
+        Meant(*call.backend, request) != Meant(*call.backend, wanted)) {
       continue;
     }
     if (mishaps_.doubts.absent_after && effect->asked++ < kLateLooks) continue;
@@ -149,6 +186,8 @@ ServedAnswer ScriptedBackend::Ask(const HttpRequest& request) {
     return PresentAnswer(call);
   }
   deeds_.push_back({Deed::Kind::kProbe, 0, "nothing found"});
+  // An MCP server answers a call that finds nothing with nothing.
+  if (request.method == "POST") return HttpResponse{200, "", {}, "{}"};
   return NotFound();
 }
 

@@ -53,7 +53,7 @@ class ScriptedBackend {
   // `script` outlives it.
   ScriptedBackend(const std::vector<ScriptedCall>& script, Mishaps mishaps);
 
-  // One request at a time.
+  // One request at a time; of an MCP server a message, which is answered with one.
   ServedAnswer Handle(const HttpRequest& request);
   const std::vector<Deed>& deeds() const { return deeds_; }
 
@@ -69,6 +69,8 @@ class ScriptedBackend {
     HttpResponse answer;
     bool is_undo = false;
   };
+  ServedAnswer Act(const HttpRequest& request);
+  bool IsQuestion(const HttpRequest& request) const;
   ServedAnswer Write(std::size_t call, const std::string& key);
   ServedAnswer Undo(Effect& effect, const std::string& key);
   ServedAnswer Ask(const HttpRequest& request);

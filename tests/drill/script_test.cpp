@@ -6,6 +6,7 @@
 #include "filters/call_values.h"
 #include "policy/route_table.h"
 #include "proxy/drill/drill_plan.h"
+#include "proxy/drill/mcp_message.h"
 #include "proxy/drill/scripted_backend.h"
 #include "tests/policy/policy_builder.h"
 
@@ -105,6 +106,51 @@ TEST_F(Script, ACallWhoseConditionsAskAHumanIsMadeSoThatItWaitsForOne) {
     ASSERT_TRUE(call.tool->approval);
     EXPECT_TRUE(NeedsApproval(*call.tool->approval, ValuesOf(call, {}))) << call.request.body;
   }
+}
+
+TEST(McpScript, AnMcpServerDoesUndoesAndTellsByMessages) {
+  const auto policy = LoadGood(R"(
+backends:
+  shop: { url: "http://shop/mcp", protocol: mcp }
+tools:
+  look: { match: tools/call shop find_order, effect: read }
+  create:
+    match: "tools/call shop create_*"
+    effect: write
+    identity: [ body#/cart ]
+    settle:
+      { call: find_order, arguments: { cart: "{body#/cart}" }, happened: answer.body#/id }
+    undo:
+      call: cancel_order
+      arguments: { id: "{external_ref}" }
+      done_when: answer.body#/state == "canceled"
+)");
+  auto call = ScriptCall(*policy, *policy->FindTool("create"), 1);
+  ASSERT_TRUE(call) << call.error();
+  const std::vector<ScriptedCall> script{*call};
+  ScriptedBackend backend(script, {});
+  const Headers host{{"Host", "shop"}};
+  const auto own = [&](const std::optional<RenderedRequest>& rendered) {
+    return HttpRequest{rendered->method, rendered->target, host, rendered->body};
+  };
+  const auto told = [&](const HttpRequest& request) {
+    return ReadMcpAnswer(backend.Handle(request).head).value_or(McpTold());
+  };
+  EXPECT_EQ(FindHeader(script[0].request.headers, "Mcp-Name")->substr(), "create_drill");
+  EXPECT_EQ(told(own(ProbeOf(script[0], ""))).output, "{}");
+  const McpTold done = told(script[0].request);
+  EXPECT_TRUE(done.is_done);
+  EXPECT_EQ(done.output, R"({"id":"drill-1-id"})");
+  EXPECT_EQ(told(own(ProbeOf(script[0], ""))).output, R"({"id":"drill-1-id"})");
+  EXPECT_EQ(told(own(UndoOf(script[0], ""))).output, R"({"state":"canceled"})");
+  HttpRequest strange = script[0].request;
+  strange.body.replace(strange.body.find("create_drill"), 12, "drop_it");
+  EXPECT_FALSE(told(strange).is_done);
+  std::vector<Deed::Kind> kinds;
+  for (const Deed& deed : backend.deeds()) kinds.push_back(deed.kind);
+  using Kind = Deed::Kind;
+  EXPECT_EQ(kinds, (std::vector<Kind>{Kind::kProbe, Kind::kEffect, Kind::kProbe, Kind::kUndone,
+                                      Kind::kStrange}));
 }
 
 TEST_F(Script, ABackendKnowsARepeatByItsKeyAloneAndTellsWhatItDid) {

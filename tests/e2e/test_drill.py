@@ -52,6 +52,45 @@ flow_rules:
   webhook: { url: "https://pager.invalid/hook", secret_file: /nowhere/hook }
 """
 
+MIXED = """\
+version: 1
+backends:
+  shop: { url: "http://shop.invalid/mcp", protocol: mcp }
+  pay: { url: "https://shop.invalid", key_header: Idempotency-Key }
+tools:
+  orders.find: { match: tools/call shop find_order, effect: read }
+  orders.create:
+    match: [ "tools/call shop create_*" ]
+    effect: write
+    identity: [ body#/cart ]
+    settle:
+      call: find_order
+      arguments: { cart: "{body#/cart}" }
+      happened: answer.body#/id
+      absent_after: 2s
+    undo:
+      call: cancel_order
+      arguments: { id: "{external_ref}" }
+      done_when: answer.body#/state == "canceled"
+      repeatable: true
+  orders.cancel: { match: tools/call shop cancel_order, effect: write, reason: it undoes }
+  payments.charge:
+    match: POST pay /charges
+    effect: write
+    identity: [ body#/order ]
+    breaks_flow: on_failure
+    undo: { request: "POST /refunds", json: { charge: "{external_ref}" }, repeatable: by_key }
+  orders.confirm:
+    match: tools/call shop confirm_order
+    effect: write
+    identity: [ body#/id ]
+    breaks_flow: on_failure
+    undo: none
+    approval: { by: [ team ] }
+flows:
+  checkout: { tools: [ orders.create, payments.charge, orders.confirm ], ends_with: orders.confirm }
+"""
+
 UNUSUAL = """\
 version: 1
 backends:
@@ -114,6 +153,22 @@ def test_the_policies_that_come_with_it_keep_the_promise(tmp_path, path):
         places = [line for line in lines if "mail.send " in line]
         for phase in ("CLAIMED", "APPROVED", "DISPATCHING", "SUCCEEDED"):
             assert any(f"mail.send {phase}" in line for line in places), (phase, done.stdout)
+
+
+def test_steps_that_are_tools_of_an_mcp_server_are_drilled(tmp_path):
+    done = drill(tmp_path, MIXED, "--flow", "checkout", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(done.stdout)
+    assert found["kept"] and found["broken"] == found["not_run"] == 0 and found["kills"] > 50
+    ends = {
+        (row["scenario"], row["phase"], row["effects"], row["undone"])
+        for row in found["rows"]
+        if row["killed"] == "none"
+    }
+    assert ("every step succeeds", "COMMITTED", 3, 0) in ends, ends
+    assert ("orders.confirm is refused, which breaks the flow", "UNDONE", 2, 2) in ends, ends
+    assert "orders.create SUCCEEDED" in {row["at"] for row in found["rows"]}
+    assert "speaks mcp" not in done.stdout
 
 
 def test_a_claim_of_the_policy_that_is_false_breaks_the_promise(tmp_path):
