@@ -10,6 +10,7 @@ namespace recourse {
 struct ReadBuffer {
   BufferPool::Buffer memory;
   std::size_t begin = 0, end = 0;
+  BufferPool* pool = nullptr;  // where ReadInto() has memory from
 
   std::string_view unread() const { return {memory.get() + begin, end - begin}; }
   char* free_space() { return memory.get() + end; }
@@ -21,6 +22,16 @@ struct ReadBuffer {
   // Makes room at the end by moving the unread bytes to the front.
   void Compact();
 };
+
+// Reads what is there into the buffer, which has free space or no memory yet. Returns as
+// ReadSome(); what waits for its turn to read holds no memory.
+inline auto ReadInto(Connection& connection, ReadBuffer& buffer) {
+  const auto room = [&buffer] {
+    if (!buffer.memory) buffer.memory = buffer.pool->Take();
+    return boost::asio::mutable_buffer(buffer.free_space(), buffer.free_size());
+  };
+  return detail::ReadAwaiter{connection, room, &connection.read_memory};
+}
 
 class BodyDecoder {
  public:

@@ -23,41 +23,45 @@ bool IsOf(const Backend& backend, const Connection& connection) {
 
 }  // namespace
 
-std::unique_ptr<Connection> ConnectionPool::Take(const Backend& backend) {
-  const auto found = idle_.find(backend.name);
-  if (found == idle_.end()) return nullptr;
-  auto& stack = found->second;
-  const MonoTime now = thread_.clock().Now();
+std::unique_ptr<Connection> ConnectionPool::Take(const Backend& backend, MonoTime now,
+                                                 MayRepeat may_repeat) {
+  const auto found = backends_.find(backend.name);
+  if (found == backends_.end()) return nullptr;
+  auto& [stack, distrusted_until] = found->second;
   while (!stack.empty()) {
     Idle idle = std::move(stack.back());
     stack.pop_back();
     --size_;
-    if (idle.until <= now) continue;
-    if (IsOf(backend, *idle.connection) && IsQuiet(*idle.connection))
-      return std::move(idle.connection);
+    if (idle.until <= now || !IsOf(backend, *idle.connection)) continue;
+    const bool is_sure = may_repeat == MayRepeat::kYes && now - idle.since < kFresh &&
+                         now >= distrusted_until && idle.connection->tls == nullptr;
+    if (is_sure || IsQuiet(*idle.connection)) return std::move(idle.connection);
   }
   return nullptr;
 }
 
+void ConnectionPool::Distrust(const Backend& backend, MonoTime now) {
+  backends_[backend.name].distrusted_until = now + kDistrust;
+}
+
 void ConnectionPool::Give(const Backend& backend, std::unique_ptr<Connection> connection,
-                          Millis idle) {
-  auto& stack = idle_[backend.name];
+                          Millis idle, MonoTime now) {
+  auto& stack = backends_[backend.name].idle;
   if (stack.size() >= limits::kIdleUpstreamPerBackendMax) return;
-  const MonoTime now = thread_.clock().Now();
   connection->deadline.Disarm();
-  stack.push_back({std::move(connection), now + idle});
+  stack.push_back({std::move(connection), now, now + idle});
   ++size_;
 }
 
 void ConnectionPool::Sweep() {
   const MonoTime now = thread_.clock().Now();
-  for (auto& [backend, stack] : idle_) {
-    size_ -= std::erase_if(stack, [&](const Idle& idle) { return idle.until <= now; });
+  for (auto& [name, backend] : backends_) {
+    size_ -= std::erase_if(backend.idle, [&](const Idle& idle) { return idle.until <= now; });
   }
 }
 
 void ConnectionPool::Clear() {
-  idle_.clear();
+  backends_.clear();
   size_ = 0;
 }
 

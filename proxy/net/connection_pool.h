@@ -16,10 +16,15 @@ class ConnectionPool {
   explicit ConnectionPool(IoThread& thread) : thread_(thread) {}
 
   // An idle connection that was not closed and has nothing unread, or null. A connection made under
-  // another TLS set-up than the backend's present one is not given out.
-  std::unique_ptr<Connection> Take(const Backend& backend);
+  // another TLS set-up than the backend's present one is not given out. What was given back within
+  // kFresh is not looked at again for somebody who can repeat his request (`may_repeat`).
+  enum class MayRepeat : std::uint8_t { kNo, kYes };
+  std::unique_ptr<Connection> Take(const Backend& backend, MonoTime now, MayRepeat may_repeat);
+  // A connection of this backend had ended by the time it was used: each is looked at for a while.
+  void Distrust(const Backend& backend, MonoTime now);
   // Keeps a connection on which the last answer was read whole and nothing more came, for `idle`.
-  void Give(const Backend& backend, std::unique_ptr<Connection> connection, Millis idle);
+  void Give(const Backend& backend, std::unique_ptr<Connection> connection, Millis idle,
+            MonoTime now);
   // Closes what has been idle too long. Call about once a second.
   void Sweep();
   // Closes all: what the policy or a certificate now says was not asked when they were opened.
@@ -29,10 +34,19 @@ class ConnectionPool {
  private:
   struct Idle {
     std::unique_ptr<Connection> connection;
-    MonoTime until;
+    MonoTime since, until;
   };
+  struct OfBackend {
+    std::vector<Idle> idle;
+    MonoTime distrusted_until{};
+  };
+  // Its last read found nothing more; what comes within about a round trip, no look before the next
+  // request could be sure to see.
+  static constexpr Millis kFresh{5};
+  static constexpr Millis kDistrust{60'000};
+
   IoThread& thread_;
-  std::unordered_map<std::string, std::vector<Idle>> idle_;  // by the backend's name
+  std::unordered_map<std::string, OfBackend> backends_;  // by name
   std::size_t size_ = 0;
 };
 

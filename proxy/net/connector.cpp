@@ -59,8 +59,8 @@ struct Attempt {
 };
 
 Task<Attempt> ConnectTo(IoThread& thread, const Tcp::endpoint& endpoint, MonoTime limit) {
-  auto connection =
-      std::make_unique<Connection>(TcpSocket(thread.context()), thread.wheel(), thread.frames());
+  auto connection = std::make_unique<Connection>(TcpSocket(thread.context()), thread.wheel(),
+                                                 thread.frames(), thread.at_work());
   connection->deadline.Arm(limit);
   if (co_await ConnectAwaiter{*connection, endpoint, &connection->write_memory}) {
     IoError ignored;

@@ -24,6 +24,11 @@ class Deadline {
 
   void Arm(MonoTime at);
   void Disarm();
+  // Not armed, and as if it had never fired.
+  void Reset() {
+    Disarm();
+    expired_ = false;
+  }
   // Fired since it was last armed.
   bool expired() const { return expired_; }
 

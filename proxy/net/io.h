@@ -93,8 +93,12 @@ class OpenCount {
 // one write pending.
 class Connection {
  public:
-  Connection(TcpSocket socket, DeadlineWheel& wheel, FrameArena& frames)
-      : socket(std::move(socket)), deadline(wheel, &Connection::Expire, this), frames_(frames) {}
+  // `at_work` is how many requests its thread is serving.
+  Connection(TcpSocket socket, DeadlineWheel& wheel, FrameArena& frames, const std::size_t& at_work)
+      : socket(std::move(socket)),
+        deadline(wheel, &Connection::Expire, this),
+        frames_(frames),
+        at_work_(at_work) {}
 
   TcpSocket socket;
   OperationMemory read_memory, write_memory;
@@ -107,6 +111,9 @@ class Connection {
   std::unique_ptr<TlsStream> tls;
 
   FrameArena& frames() { return frames_; }
+  // Nobody else on this thread has something to do that a read could let go first. What TLS reads
+  // may be there already, and would be read on one stack without end.
+  bool IsAlone() const { return at_work_ <= 1 && tls == nullptr; }
   // Nothing more is sent, and the peer sees that this is the end and no cut.
   void EndSending() {
     IoError ignored;
@@ -127,9 +134,26 @@ class Connection {
   }
 
   FrameArena& frames_;
+  const std::size_t& at_work_;
 };
 
 namespace detail {
+
+// What the kernel has, without waiting. 0 with would_block: nothing yet.
+inline std::size_t Receive(Connection& connection, boost::asio::mutable_buffer room) {
+  const ssize_t got =
+      ::recv(connection.socket.native_handle(), room.data(), room.size(), MSG_DONTWAIT);
+  connection.error = {};
+  if (got > 0) return static_cast<std::size_t>(got);
+  if (got == 0) {
+    connection.error = boost::asio::error::eof;
+  } else if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) {
+    connection.error = boost::asio::error::would_block;
+  } else {
+    connection.error = IoError(errno, boost::system::system_category());
+  }
+  return 0;
+}
 
 template <class Awaiter>
 struct ResumeHandler {
@@ -158,16 +182,17 @@ void AwaitTls(Awaiter* awaiter, TlsWant want) {
       AgainHandler<Awaiter>{awaiter});
 }
 
+// `Room` says where the bytes go, when there is reason to think that there are some.
+template <class Room>
 struct ReadAwaiter {
   Connection& connection;
-  char* out;
-  std::size_t capacity;
+  Room room;
   OperationMemory* memory;
   std::coroutine_handle<> handle{};
   std::size_t size = 0;
 
   // Other ready sessions run first: by then the data is usually there, which saves a useless recv
-  // and a wake-up (performance.md 2d).
+  // and a wake-up (performance.md 2d). Who is alone only loses time by that.
   struct Later {
     using allocator_type = OperationAllocator<char>;
     allocator_type get_allocator() const noexcept { return allocator_type(*awaiter->memory); }
@@ -175,20 +200,28 @@ struct ReadAwaiter {
     ReadAwaiter* awaiter;
   };
 
-  bool await_ready() const { return false; }
+  bool await_ready() const {
+    connection.error = {};
+    if (connection.deadline.expired()) connection.error = boost::asio::error::operation_aborted;
+    return connection.deadline.expired();
+  }
   void await_suspend(std::coroutine_handle<> awaiting) {
     handle = awaiting;
+    if (connection.IsAlone()) return Wait();
     boost::asio::post(connection.socket.get_executor(), Later{this});
   }
   void Start() {
     if (connection.deadline.expired()) return Done(boost::asio::error::operation_aborted, 0);
     if (connection.tls != nullptr) return Again({});
-    connection.socket.async_read_some(boost::asio::mutable_buffer(out, capacity),
-                                      ResumeHandler<ReadAwaiter>{this});
+    const std::size_t got = Receive(connection, room());
+    if (connection.error == boost::asio::error::would_block) return Wait();
+    Done(connection.error, got);
   }
+  void Wait() { connection.socket.async_read_some(room(), ResumeHandler<ReadAwaiter>{this}); }
   void Again(IoError ec) {
     if (ec) return Done(ec, 0);
-    const TlsStep step = connection.tls->Read(out, capacity);
+    const boost::asio::mutable_buffer to = room();
+    const TlsStep step = connection.tls->Read(static_cast<char*>(to.data()), to.size());
     if (step.want != TlsWant::kNothing) return AwaitTls(this, step.want);
     Done(step.error, step.size);
   }
@@ -221,17 +254,7 @@ struct ReadNowAwaiter {
           step.want == TlsWant::kNothing ? step.error : IoError(boost::asio::error::would_block);
       return step.size;
     }
-    const ssize_t got = ::recv(connection.socket.native_handle(), out, capacity, MSG_DONTWAIT);
-    connection.error = {};
-    if (got > 0) return static_cast<std::size_t>(got);
-    if (got == 0) {
-      connection.error = boost::asio::error::eof;
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) {
-      connection.error = boost::asio::error::would_block;
-    } else {
-      connection.error = IoError(errno, boost::system::system_category());
-    }
-    return 0;
+    return Receive(connection, {out, capacity});
   }
 };
 
@@ -288,6 +311,7 @@ struct WriteAwaiter {
   std::size_t written = 0;
   TlsWant want = TlsWant::kNothing;
   std::coroutine_handle<> handle{};
+  bool has_tried = false;
 
   void Skip(std::size_t bytes) {
     written += bytes;
@@ -297,8 +321,10 @@ struct WriteAwaiter {
       buffers[first].iov_len -= bytes;
     }
   }
-  // Sends in line first: most messages fit the socket buffer.
-  bool await_ready() {
+  bool await_ready() { return !has_tried && Try(); }
+  // Sends in line first: most messages fit the socket buffer. False: the rest has to be awaited.
+  bool Try() {
+    has_tried = true;
     connection.error = {};
     Skip(0);
     if (first == count) return true;
@@ -375,7 +401,8 @@ inline auto WaitForTls(Connection& connection, TlsWant want) {
 // Reads what is there, up to `capacity` > 0 bytes. 0: end of stream or connection.error is set.
 inline auto ReadSome(Connection& connection, char* out, std::size_t capacity) {
   RC_CHECK(capacity > 0);
-  return detail::ReadAwaiter{connection, out, capacity, &connection.read_memory};
+  const auto room = [out, capacity] { return boost::asio::mutable_buffer(out, capacity); };
+  return detail::ReadAwaiter{connection, room, &connection.read_memory};
 }
 
 // Reads what is there already, after other ready sessions have run. 0 with error would_block:
@@ -391,7 +418,8 @@ inline auto WaitReadable(Connection& connection) {
 }
 
 // Writes all parts with as few calls as possible. False: connection.error is set; the awaiter's
-// `written` tells how many bytes the kernel took (with TLS: in whole records).
+// `written` tells how many bytes the kernel took (with TLS: in whole records). Who needs a deadline
+// only for what does not go out at once calls Try() first.
 inline auto WriteAll(Connection& connection, std::initializer_list<std::string_view> parts) {
   detail::WriteAwaiter awaiter{connection, &connection.write_memory};
   RC_CHECK(parts.size() <= detail::WriteAwaiter::kBuffersMax);

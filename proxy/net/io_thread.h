@@ -33,7 +33,8 @@ class BufferPool {
   Buffer Take();
 
  private:
-  static constexpr std::size_t kKept = 64;
+  // 64 requests at work hold two each, and some a third.
+  static constexpr std::size_t kKept = 160;
   void Give(char* buffer);
   std::vector<char*> free_;
 };
@@ -57,6 +58,8 @@ class IoThread final : public Executor, public Timer {
   BufferPool& buffers() { return buffers_; }
   FrameArena& frames() { return frames_; }
   const Clock& clock() const { return clock_; }
+  // How many requests are being served.
+  std::size_t& at_work() { return at_work_; }
   // How many connections to backends are open, also those that wait in a pool.
   std::atomic<std::size_t>& backend_connections() { return backend_connections_; }
 
@@ -89,6 +92,7 @@ class IoThread final : public Executor, public Timer {
   const Clock& clock_;
   // These outlive the context, whose handlers hold frames and connections.
   FrameArena frames_;
+  std::size_t at_work_ = 0;
   std::atomic<std::size_t> backend_connections_{0};
   IoContext context_{1};
   boost::asio::executor_work_guard<IoContext::executor_type> work_;

@@ -43,7 +43,7 @@ Task<Result<void>> ReadResponseHead(Connection& connection, ReadBuffer& buffer,
     }
     if (buffer.free_size() == 0) buffer.Compact();
     if (buffer.free_size() == 0) break;
-    const std::size_t size = co_await ReadSome(connection, buffer.free_space(), buffer.free_size());
+    const std::size_t size = co_await ReadInto(connection, buffer);
     if (size == 0) co_return std::unexpected(Lost(connection));
     buffer.end += size;
     *saw_bytes = true;

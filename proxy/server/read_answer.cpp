@@ -96,11 +96,15 @@ Task<bool> Session::SendPiece(ReadExchange& exchange, std::string_view head,
   }
   if (head.empty() && piece.data.empty() && !ends) co_return true;
   char chunk[24];
-  client_.deadline.Arm(Now() + services_.bounds.send_timeout);
-  const bool sent =
-      co_await WriteAll(client_, {head, chunk_it ? ChunkHead(piece.data.size(), chunk) : "",
-                                  piece.data, chunk_it ? "\r\n" : "", ending});
-  client_.deadline.Disarm();
+  client_.deadline.Reset();
+  auto sending = WriteAll(client_, {head, chunk_it ? ChunkHead(piece.data.size(), chunk) : "",
+                                    piece.data, chunk_it ? "\r\n" : "", ending});
+  if (!sending.Try()) {
+    client_.deadline.Arm(Now() + services_.bounds.send_timeout);
+    co_await sending;
+    client_.deadline.Disarm();
+  }
+  const bool sent = sending.await_resume();
   record_.bytes_out += head.size() + piece.data.size();
   record_.client_gone = !sent;
   if (observed_ && !sent && !ends) observed_->AnswerBroke(/*client_left=*/true);
@@ -158,8 +162,8 @@ Task<bool> Session::RelayResponse(ReadExchange& exchange) {
     upstream.deadline.Arm(Now() + QuietMax(exchange));
     const bool asked_all = exchange.whole || exchange.uploaded.is_set();
     if (streams && !exchange.watching && asked_all) StartWatch(exchange);
-    const std::size_t size = co_await ReadSome(upstream, exchange.up.free_space(),
-                                               decoder.ReadLimit(exchange.up.free_size()));
+    // Also what comes behind the body, so that such a connection is not used again (F16).
+    const std::size_t size = co_await ReadInto(upstream, exchange.up);
     if (size == 0) {
       const bool clean = !upstream.error || upstream.error == boost::asio::error::eof;
       piece = {{}, decoder.Ended(clean)};
@@ -280,7 +284,8 @@ Task<bool> Session::FinishRead(ReadExchange& exchange, bool relayed) {
                             : std::min<Millis>(hint, std::chrono::seconds(60));
     // What was opened under a policy that was replaced meanwhile is not offered to the next one.
     if (idle > Millis{0} && view_ == worker_.view) {
-      worker_.pool.Give(*exchange.backend, std::move(exchange.upstream), idle);
+      last_ = Now();
+      worker_.pool.Give(*exchange.backend, std::move(exchange.upstream), idle, last_);
     }
   }
   linger_ = linger_ && (relayed || exchange.replaced);

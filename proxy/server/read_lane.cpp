@@ -91,6 +91,9 @@ Task<bool> Session::RelayRead(const RouteMatch& match, std::string_view query, M
 
 void Session::EndTry(const ReadExchange& exchange, const Result<void>& got) {
   const MonoTime now = Now();
+  if (!got && record_.reused && got.error().code() == ErrorCode::kBackendReset) {
+    worker_.pool.Distrust(*exchange.backend, now);
+  }
   record_.EndTry(now, got ? exchange.head.status : 0,
                  got             ? std::string_view()
                  : exchange.left ? "client-gone"
@@ -136,46 +139,51 @@ bool Session::RenderReadHead(ReadExchange& exchange, const RouteMatch& match,
 // while nothing of a response has been seen and the whole request is here.
 Task<Result<void>> Session::AttemptRead(ReadExchange& exchange) {
   const Backend& backend = *exchange.backend;
+  MonoTime now = Now();
   if (++record_.attempts == 1 && !sends_once_ && exchange.upgrade.empty()) {
     // What another policy may have opened is not this one's to use.
-    if (view_ == worker_.view) exchange.upstream = worker_.pool.Take(backend);
+    using MayRepeat = ConnectionPool::MayRepeat;
+    const MayRepeat may_repeat = exchange.whole ? MayRepeat::kYes : MayRepeat::kNo;
+    if (view_ == worker_.view) exchange.upstream = worker_.pool.Take(backend, now, may_repeat);
   }
   if (span_.is_on) BeginTrySpan(exchange);
   record_.reused = exchange.upstream != nullptr;
   MonoTime& began = record_.tries.at(static_cast<std::size_t>(record_.attempts) - 1).began;
+  began = now;
   if (!exchange.upstream) {
-    began = Now();
     auto connected = co_await Connect(worker_.thread, backend, services_.own);
     if (!connected) co_return std::unexpected(connected.error());
     exchange.upstream = std::move(*connected);
+    now = Now();
   }
   Connection& upstream = *exchange.upstream;
   record_.SetPeer(upstream.peer);
-  const MonoTime sending = Now();
-  if (record_.reused) began = sending;
-  upstream.deadline.Arm(sending + exchange.patience);
+  upstream.deadline.Reset();
   char chunk[24];
   const std::string_view data = exchange.first.data;
   const bool chunk_it = exchange.chunked_upload && !data.empty();
   const std::string_view last =
       exchange.chunked_upload && exchange.whole ? "0\r\n\r\n" : std::string_view();
-  const bool sent = co_await WriteAll(
-      upstream, {exchange.request_head, chunk_it ? ChunkHead(data.size(), chunk) : "", data,
-                 chunk_it ? "\r\n" : "", last});
+  auto sending =
+      WriteAll(upstream, {exchange.request_head, chunk_it ? ChunkHead(data.size(), chunk) : "",
+                          data, chunk_it ? "\r\n" : "", last});
   // A backend may answer and close before it has read everything, so a failed write is not the end.
-  (void)sent;
+  if (!sending.Try()) {
+    upstream.deadline.Arm(now + exchange.patience);
+    co_await sending;
+    now = Now();
+  }
+  exchange.head_due = now + exchange.patience;
+  upstream.deadline.Arm(exchange.whole ? FirstLook(exchange, now) : exchange.head_due);
   if (observed_ && exchange.whole) observed_->RequestSent();
   if (!exchange.whole && !exchange.uploading) {
     exchange.uploading = true;
     Spawn(Upload(exchange), [] {});
   }
-  if (!exchange.up.memory) exchange.up.memory = worker_.thread.buffers().Take();
+  exchange.up.pool = &worker_.thread.buffers();
   exchange.up.begin = exchange.up.end = 0;
   bool saw_bytes = false;
   const std::string_view method = exchange.head_request ? "HEAD" : "GET";
-  const MonoTime sent_at = Now();
-  exchange.head_due = sent_at + exchange.patience;
-  if (exchange.whole) upstream.deadline.Arm(FirstLook(exchange, sent_at));
   auto got = co_await ReadResponseHead(upstream, exchange.up, method, exchange.head, &saw_bytes,
                                        Interim::kReturn);
   for (;;) {

@@ -83,9 +83,12 @@ Session::Session(Worker& worker, TcpSocket socket, ConnectionGate::Place place,
       place_(std::move(place)),
       original_(std::move(original)),
       original_text_(original_ ? AuthorityText(AuthorityOf(*original_), 0) : std::string()),
-      client_(std::move(socket), worker.thread.wheel(), worker.thread.frames()),
+      client_(std::move(socket), worker.thread.wheel(), worker.thread.frames(),
+              worker.thread.at_work()),
       caller_(worker.services.caller),
-      meets_opening_(original_.has_value()) {}
+      meets_opening_(original_.has_value()) {
+  in_.pool = &worker.thread.buffers();
+}
 
 Task<void> Session::Run() {
   RC_CRASH_POINT("k01");
@@ -132,16 +135,24 @@ void Session::Drain() {
 
 Task<bool> Session::ReadHead() {
   bool idle = in_.begin == in_.end;
-  if (!idle) client_.deadline.Arm(Now() + services_.bounds.head_timeout);
+  bool is_timed = false;  // a head that has begun has a time to end; most are here whole at once
+  const auto begin_time = [&] {
+    if (!std::exchange(is_timed, true)) client_.deadline.Arm(Now() + services_.bounds.head_timeout);
+  };
   for (;;) {
     Met met = Met::kRequest;
-    if (meets_opening_ && in_.begin != in_.end) met = co_await MeetOpening();
+    if (meets_opening_ && in_.begin != in_.end) {
+      begin_time();
+      met = co_await MeetOpening();
+    }
     if (met == Met::kOver) co_return false;
-    if (in_.begin == in_.end) idle = true;  // TLS has taken what there was
-    if (in_.begin != in_.end && met == Met::kRequest) {
+    if (in_.begin == in_.end) {  // nothing came yet, or TLS has taken what there was
+      idle = true;
+      is_timed = false;
+    } else if (met == Met::kRequest) {
       const ParseResult parsed = ParseRequestHead(in_.unread(), head_);
       if (parsed.state == ParseState::kComplete) {
-        client_.deadline.Disarm();
+        client_.deadline.Reset();
         co_return true;
       }
       if (parsed.state == ParseState::kBad) {
@@ -154,6 +165,7 @@ Task<bool> Session::ReadHead() {
         co_return false;
       }
     }
+    if (in_.begin != in_.end) begin_time();
     if (!co_await ReadMoreHead(&idle)) co_return false;
   }
 }
@@ -164,8 +176,9 @@ Task<bool> Session::ReadMoreHead(bool* idle) {
     if (services_.draining) co_return false;
     // Who was redirected and waits for the other side to speak first would wait in vain.
     const bool is_awaited = original_ && meets_opening_;
+    const MonoTime now = last_ != MonoTime{} ? std::exchange(last_, {}) : Now();
     client_.deadline.Arm(
-        Now() + (is_awaited ? services_.bounds.head_timeout : services_.bounds.idle_timeout));
+        now + (is_awaited ? services_.bounds.head_timeout : services_.bounds.idle_timeout));
     if (!in_.memory) in_.memory = worker_.thread.buffers().Take();
     std::size_t size = co_await ReadNow(client_, in_.free_space(), in_.free_size());
     while (size == 0 && client_.error == boost::asio::error::would_block) {
@@ -182,7 +195,6 @@ Task<bool> Session::ReadMoreHead(bool* idle) {
     }
     in_.end += size;
     *idle = false;
-    client_.deadline.Arm(Now() + services_.bounds.head_timeout);
     co_return size > 0;
   }
   if (in_.free_size() == 0) in_.Compact();
@@ -339,9 +351,12 @@ bool Session::OverridesMethod(std::string_view query) const {
 }
 
 void Session::BeginRecord() {
+  ++worker_.thread.at_work();
   started_ = Now();
+  last_ = {};
   view_ = worker_.view;
-  record_ = RequestRecord{};
+  std::destroy_at(&record_);
+  std::construct_at(&record_);
   record_.original = original_text_;
   record_.came_by =
       original_ ? CameBy::kRedirect
@@ -360,7 +375,9 @@ void Session::BeginRecord() {
 }
 
 void Session::EndRecord() {
-  const MonoTime ended = Now();
+  --worker_.thread.at_work();
+  if (last_ == MonoTime{}) last_ = Now();
+  const MonoTime ended = last_;
   const auto duration = ended - started_;
   view_->metrics.Count(record_, duration);
   if (span_.is_on) EndSpan(ended);

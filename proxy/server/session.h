@@ -221,6 +221,7 @@ class Session final : IdleConnection {
   bool judges_body_ = false;               // what is observed is MCP, whose body says what it is
   bool sends_once_ = false;                // a fresh connection, and no second attempt
   MonoTime started_{};
+  MonoTime last_{};  // not zero: the present, as nothing was awaited since
   std::size_t served_ = 0;
   int forwards_left_ = -1;        // Max-Forwards for the next hop; -1: none
   Tunnel* tunnel_ = nullptr;      // while one runs
