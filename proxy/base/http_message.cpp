@@ -65,11 +65,16 @@ bool IsCredentialField(std::string_view name) {
 }
 
 bool IsToken(std::string_view text) {
-  static constexpr std::string_view kOthers = "!#$%&'*+-.^_`|~";
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
-    return (c >= '0' && c <= '9') || (Lower(c) >= 'a' && Lower(c) <= 'z') ||
-           kOthers.find(c) != std::string_view::npos;
-  });
+  static constexpr auto kTable = [] {
+    std::array<bool, 256> table{};
+    for (const char c : std::string_view("!#$%&'*+-.^_`|~0123456789")) {
+      table[static_cast<unsigned char>(c)] = true;
+    }
+    for (unsigned c = 'a'; c <= 'z'; ++c) table[c] = table[c - 'a' + 'A'] = true;
+    return table;
+  }();
+  return !text.empty() && std::all_of(text.begin(), text.end(),
+                                      [](char c) { return kTable[static_cast<unsigned char>(c)]; });
 }
 
 bool IsFieldValue(std::string_view text) {

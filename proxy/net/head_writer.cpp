@@ -22,6 +22,11 @@ std::string_view LineInPlace(const Field& field) {
 
 }  // namespace
 
+FieldLine::FieldLine(std::string_view name, std::string_view value) {
+  if (!IsToken(name) || !IsFieldValue(value) || (Bit(FieldIdOf(name)) & kFraming) != 0) return;
+  text_.append(name).append(": ").append(value).append("\r\n");
+}
+
 void HeadWriter::StartRequest(std::string_view method, std::string_view target) {
   Require(IsToken(method) && method.size() <= limits::kMethodBytesMax);
   Require(!target.empty() && EachCharIs(target, kCharTarget));
@@ -42,6 +47,26 @@ void HeadWriter::StartResponse(int status, std::string_view reason) {
   Raw({digits, sizeof digits});
   Raw(reason);
   Raw("\r\n");
+}
+
+// What the parser has accepted needs no second look: method, blank and target lie side by side, and
+// so do status, blank and reason.
+void HeadWriter::StartRequest(const Head& head) {
+  const char* const end = head.target.data() + head.target.size();
+  Raw({head.method.data(), static_cast<std::size_t>(end - head.method.data())});
+  Raw(" HTTP/1.1\r\n");
+}
+
+void HeadWriter::StartResponse(const Head& head) {
+  static constexpr std::size_t kStatusBytes = 4;
+  Raw("HTTP/1.1 ");
+  Raw({head.reason.data() - kStatusBytes, kStatusBytes + head.reason.size()});
+  Raw("\r\n");
+}
+
+void HeadWriter::Add(const FieldLine& line) {
+  Require(!line.text().empty());
+  Raw(line.text());
 }
 
 void HeadWriter::Add(std::string_view name, std::string_view value) {
@@ -107,13 +132,6 @@ void HeadWriter::Line(std::string_view name, std::string_view value) {
   Raw(": ");
   Raw(value);
   Raw("\r\n");
-}
-
-void HeadWriter::Raw(std::string_view text) {
-  Require(text.size() <= capacity_ - size_);
-  if (!ok_ || text.empty()) return;
-  std::memcpy(out_ + size_, text.data(), text.size());
-  size_ += text.size();
 }
 
 }  // namespace recourse

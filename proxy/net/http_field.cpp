@@ -1,21 +1,39 @@
 // Field names to ids, by length first: most names of a head are told apart by it alone.
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 
 #include "proxy/net/http_head.h"
 
 namespace recourse {
 namespace {
 
+// A word at a time, the last one overlapping the one before it.
+template <class Word, std::size_t kLength>
+bool IsInWords(const char* name, const char* literal) {
+  constexpr Word kBlanks = static_cast<Word>(0x2020'2020'2020'2020);
+  for (std::size_t at = 0;; at = std::min(at + sizeof(Word), kLength - sizeof(Word))) {
+    Word is, wanted;
+    std::memcpy(&is, name + at, sizeof is);
+    std::memcpy(&wanted, literal + at, sizeof wanted);
+    if (static_cast<Word>(is | kBlanks) != wanted) return false;
+    if (at == kLength - sizeof(Word)) return true;
+  }
+}
+
 // `literal` in lower case. Setting bit 0x20 maps no token byte other than its upper-case twin onto
 // a letter, a digit or '-'.
 template <std::size_t kSize>
 bool Is(const char* name, const char (&literal)[kSize]) {
-  unsigned difference = 0;
-  for (std::size_t i = 0; i + 1 < kSize; ++i) {
-    difference |=
-        (static_cast<unsigned char>(name[i]) | 0x20U) ^ static_cast<unsigned char>(literal[i]);
+  constexpr std::size_t kLength = kSize - 1;
+  if constexpr (kLength >= sizeof(std::uint64_t)) {
+    return IsInWords<std::uint64_t, kLength>(name, literal);
+  } else if constexpr (kLength >= sizeof(std::uint32_t)) {
+    return IsInWords<std::uint32_t, kLength>(name, literal);
+  } else {
+    return IsInWords<std::uint8_t, kLength>(name, literal);
   }
-  return difference == 0;
 }
 
 FieldId ByPrefix(std::string_view name) {

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
+#include <string>
 #include <string_view>
 
 #include "proxy/base/check.h"
@@ -177,6 +179,17 @@ class ChunkDecoder {
   int digits_ = 0;
 };
 
+// A field that is written often, checked and rendered once.
+class FieldLine {
+ public:
+  FieldLine(std::string_view name, std::string_view value);
+  // With its CRLF; empty when name or value were not valid.
+  std::string_view text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
 // Writes heads into a caller's buffer. Every name and value is checked, so nothing that a template
 // or a backend made can split a message (F23); framing fields are written here and nowhere else
 // (F22).
@@ -185,8 +198,12 @@ class HeadWriter {
   HeadWriter(char* out, std::size_t capacity) : out_(out), capacity_(capacity) {}
   void StartRequest(std::string_view method, std::string_view target);
   void StartResponse(int status, std::string_view reason);
+  // The first line of a head that was read, as it goes on.
+  void StartRequest(const Head& head);
+  void StartResponse(const Head& head);
   // Refuses Content-Length and Transfer-Encoding: use the calls below.
   void Add(std::string_view name, std::string_view value);
+  void Add(const FieldLine& line);
   // Copies a run of already validated fields of a parsed head, leaving out hop-by-hop fields,
   // framing fields, and those whose id is in `drop` (bit set by FieldId).
   void CopyFields(const Head& head, std::uint64_t drop);
@@ -202,7 +219,12 @@ class HeadWriter {
   std::string_view view() const { return {out_, size_}; }
 
  private:
-  void Raw(std::string_view text);
+  [[gnu::always_inline]] void Raw(std::string_view text) {
+    Require(text.size() <= capacity_ - size_);
+    if (!ok_ || text.empty()) return;
+    std::memcpy(out_ + size_, text.data(), text.size());
+    size_ += text.size();
+  }
   void Line(std::string_view name, std::string_view value);
   void Require(bool holds) { ok_ = ok_ && holds; }
 

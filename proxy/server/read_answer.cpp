@@ -42,7 +42,7 @@ bool Session::RenderResponseHead(ReadExchange& exchange, char* out, std::size_t*
   using Framing = ReadExchange::Framing;
   const Head& head = exchange.head;
   HeadWriter writer(out, limits::kRelayBufferBytes);
-  writer.StartResponse(head.status, head.reason);
+  writer.StartResponse(head);
   writer.CopyFields(head, is_observing_ ? 0 : kDroppedFromBackend);
   exchange.keep = head_.keep_alive && !IsLast() && (exchange.whole || exchange.uploaded.is_set());
   switch (head.body) {
@@ -271,10 +271,8 @@ Task<bool> Session::EndSides(ReadExchange& exchange) {
   co_return whole;
 }
 
-// Leaves nothing behind that still uses the exchange, and keeps what can be used again.
-Task<bool> Session::FinishRead(ReadExchange& exchange, bool relayed) {
-  bool whole = exchange.whole;
-  if (exchange.uploading || exchange.watching) whole = co_await EndSides(exchange);
+// Keeps what can be used again; nothing uses the exchange any more.
+bool Session::FinishRead(ReadExchange& exchange, bool relayed, bool whole) {
   const bool clean = relayed && whole && exchange.up.begin == exchange.up.end;
   if (clean && exchange.head.keep_alive && exchange.head.body != BodyKind::kUntilClose &&
       !exchange.head_request && exchange.upgrade.empty()) {
@@ -295,7 +293,7 @@ Task<bool> Session::FinishRead(ReadExchange& exchange, bool relayed) {
     IoError ignored;
     client_.socket.set_option(boost::asio::socket_base::linger(true, 0), ignored);
   }
-  co_return relayed&& whole&& exchange.keep;
+  return relayed && whole && exchange.keep;
 }
 
 }  // namespace recourse

@@ -76,7 +76,9 @@ Task<bool> Session::RelayRead(const RouteMatch& match, std::string_view query, M
   if (got) {
     const bool relayed = co_await RelayResponse(exchange);
     if (observed_ && relayed) observed_->AnswerDelivered();
-    co_return co_await FinishRead(exchange, relayed);
+    bool whole = exchange.whole;
+    if (exchange.uploading || exchange.watching) whole = co_await EndSides(exchange);
+    co_return FinishRead(exchange, relayed, whole);
   }
   // A body that broke off is why the backend gave no answer.
   const Error error = exchange.upload_error.value_or(got.error());
@@ -106,13 +108,13 @@ bool Session::RenderReadHead(ReadExchange& exchange, const RouteMatch& match,
                              std::string_view query) {
   HeadWriter writer(exchange.head_memory.get(), limits::kRelayBufferBytes);
   if (match.path.data() == head_.target.data() && match.backend->base_path.empty()) {
-    writer.StartRequest(head_.method, head_.target);
+    writer.StartRequest(head_);
   } else {
     std::string target = match.backend->base_path;
     target.append(match.path).append(query);
     writer.StartRequest(head_.method, target);
   }
-  writer.Add("Host", match.backend->authority);
+  writer.Add(view_->HostOf(*match.backend));
   std::uint64_t dropped = is_observing_ ? kDroppedInObserveMode : kDroppedFromClient;
   if (span_.is_on) {
     AddTraceparent(exchange, writer);
@@ -121,7 +123,7 @@ bool Session::RenderReadHead(ReadExchange& exchange, const RouteMatch& match,
   writer.CopyFields(head_, dropped | (forwards_left_ < 0 ? 0 : kMaxForwardsBit));
   if (forwards_left_ >= 0) writer.Add("Max-Forwards", std::to_string(forwards_left_));
   if (!exchange.upgrade.empty()) writer.Upgrade(exchange.upgrade);
-  writer.Add("Via", services_.via);
+  writer.Add(view_->via);
   if (head_.body == BodyKind::kChunked) {
     writer.Chunked();
   } else if (head_.body == BodyKind::kLength || head_.has_content_length ||

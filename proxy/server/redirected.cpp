@@ -43,11 +43,11 @@ std::string Session::WhyElsewhere() const {
          "for each host";
 }
 
-Task<bool> Session::TunnelRedirected(std::string_view authority) {
+Task<bool> Session::TunnelRedirected(std::string authority) {
   const auto target = ParseAuthority(authority);
   if (!target) {
     co_return co_await Refuse(ErrorCode::kUnknownBackend,
-                              "the Host '" + std::string(authority) + "' names no host");
+                              "the Host '" + authority + "' names no host");
   }
   const Authority named{target->host, original_->port()};
   record_.authority = AuthorityText(named, 0);

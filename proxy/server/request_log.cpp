@@ -15,10 +15,12 @@ namespace {
 // Appends into a fixed buffer; what does not fit is cut, which only a bug could cause.
 class Line {
  public:
-  void Text(std::string_view text) {
-    const std::size_t size = std::min(text.size(), sizeof buffer_ - size_);
-    std::memcpy(buffer_ + size_, text.data(), size);
-    size_ += size;
+  [[gnu::always_inline]] void Text(std::string_view text) {
+    if (text.size() > sizeof buffer_ - size_) [[unlikely]] {
+      text = text.substr(0, sizeof buffer_ - size_);
+    }
+    std::memcpy(buffer_ + size_, text.data(), text.size());
+    size_ += text.size();
   }
   void Number(std::uint64_t value) {
     const auto end = std::to_chars(buffer_ + size_, buffer_ + sizeof buffer_, value);
@@ -70,6 +72,7 @@ RequestLog::RequestLog(AccessLog& log, const Clock& clock, const Policy& policy)
                                                        : std::string();
     tools_.push_back(Quoted("tool", tool.name) + Quoted("path", path.substr(0, 512)));
   }
+  common_.resize(tools_.size() + 1);
   for (const Backend& backend : policy.backends) {
     backends_.push_back(Quoted("backend", backend.name));
   }
@@ -84,31 +87,45 @@ std::string_view RequestLog::Second(std::int64_t unix_seconds) {
   return second_text_;
 }
 
+std::string_view RequestLog::CommonOf(const RequestRecord& record) {
+  const bool is_listed = record.tool != nullptr;
+  const std::size_t tool =
+      is_listed ? static_cast<std::size_t>(record.tool - first_tool_) : tools_.size();
+  const bool is_warning = !record.error.empty() || record.status >= 500;
+  Common& last = common_[tool];
+  if (last.status == record.status && last.backend == record.backend &&
+      last.is_warning == is_warning && last.came_by == record.came_by &&
+      last.effect == record.effect && last.method == record.method) {
+    return last.text;
+  }
+  last = {.text = {},
+          .method = record.method,
+          .status = record.status,
+          .is_warning = is_warning,
+          .effect = record.effect,
+          .came_by = record.came_by,
+          .backend = record.backend};
+  // A method is a token, whose characters need no escape in JSON.
+  last.text =
+      fmt::format(R"(Z","level":"{}","method":"{}","status":{},"effect":"{}","arrival":"{}")",
+                  is_warning ? "warn" : "info", record.method, record.status, record.effect,
+                  NameOf(record.came_by));
+  if (record.backend != nullptr) {
+    last.text += backends_[static_cast<std::size_t>(record.backend - first_backend_)];
+  }
+  if (is_listed) last.text += tools_[tool];
+  return last.text;
+}
+
 void RequestLog::Append(const RequestRecord& record, std::chrono::nanoseconds duration) {
   if (!log_.enabled()) return;
   const std::int64_t millis = ToUnixMillis(clock_.WallNow());
   Line line;
   line.Text(Second(millis / 1000));
   line.Three(static_cast<std::uint64_t>(millis % 1000));
-  line.Text("Z\",\"level\":\"");
-  line.Text(record.error.empty() && record.status < 500 ? "info" : "warn");
-  // A method is a token, whose characters need no escape in JSON.
-  line.Text("\",\"method\":\"");
-  line.Text(record.method);
-  line.Text("\",\"status\":");
-  line.Number(static_cast<std::uint64_t>(record.status));
-  line.Text(",\"effect\":\"");
-  line.Text(record.effect);
-  line.Text("\",\"arrival\":\"");
-  line.Text(NameOf(record.came_by));
-  line.Text("\"");
-  if (record.backend != nullptr) {
-    line.Text(backends_[static_cast<std::size_t>(record.backend - first_backend_)]);
-  }
-  if (record.tool != nullptr) {
-    line.Text(tools_[static_cast<std::size_t>(record.tool - first_tool_)]);
-  }
-  const auto optional = [&line](std::string_view name, std::string_view value) {
+  line.Text(CommonOf(record));
+  const auto optional = [&line](std::string_view name, const auto& text) {
+    const std::string_view value(text);
     if (value.empty()) return;
     line.Text(name);
     line.Text(value);

@@ -91,7 +91,18 @@ class RequestLog {
   void Append(const RequestRecord& record, std::chrono::nanoseconds duration);
 
  private:
+  // What the calls of a tool mostly have in common: from the level to the path.
+  struct Common {
+    std::string text;
+    std::string method;
+    int status = -1;
+    bool is_warning = false;
+    std::string_view effect;
+    CameBy came_by = CameBy::kReverse;
+    const Backend* backend = nullptr;
+  };
   std::string_view Second(std::int64_t unix_seconds);
+  std::string_view CommonOf(const RequestRecord& record);
 
   AccessLog& log_;
   const Clock& clock_;
@@ -99,6 +110,7 @@ class RequestLog {
   const Backend* first_backend_;
   std::vector<std::string> tools_;     // ,"tool":"x","path":"/x"
   std::vector<std::string> backends_;  // ,"backend":"x"
+  std::vector<Common> common_;         // by tool; the last one of unlisted calls
   std::string tail_;                   // ,"policy":"..."}
   std::int64_t second_ = -1;
   std::string second_text_;  // {"ts":"2026-11-20T10:00:00.

@@ -65,11 +65,21 @@ struct PolicyView {
   PolicyView(std::shared_ptr<const Policy> of, const Services& services)
       : policy(std::move(of)),
         metrics(*services.metrics, *policy),
-        log(*services.access_log, *services.clock, *policy) {}
+        log(*services.access_log, *services.clock, *policy),
+        via("Via", services.via) {
+    for (const Backend& backend : policy->backends) hosts.emplace_back("Host", backend.authority);
+  }
+
+  // The Host field for a backend of the policy.
+  const FieldLine& HostOf(const Backend& backend) const {
+    return hosts[static_cast<std::size_t>(&backend - policy->backends.data())];
+  }
 
   const std::shared_ptr<const Policy> policy;
   RequestMetrics metrics;
   RequestLog log;
+  const FieldLine via;
+  std::vector<FieldLine> hosts;
 };
 
 struct Worker {

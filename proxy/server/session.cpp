@@ -210,38 +210,38 @@ Task<bool> Session::ReadMoreHead(bool* idle) {
   co_return size > 0;
 }
 
+// These three only choose; what they return does the work.
 Task<bool> Session::Serve() {
   if (IsRefusedMethod(head_.method)) {
     linger_ = true;
-    co_return co_await Refuse(ErrorCode::kMethodNotAllowed,
-                              std::string(head_.method) + " is not served by this listener",
-                              kAllMethods);
+    return Refuse(ErrorCode::kMethodNotAllowed,
+                  std::string(head_.method) + " is not served by this listener", kAllMethods);
   }
   if (SeesOwnVia(head_, services_.via)) {
-    co_return co_await Refuse(ErrorCode::kLoop, "the request has already passed this proxy");
+    return Refuse(ErrorCode::kLoop, "the request has already passed this proxy");
   }
-  if (head_.method == "CONNECT") co_return co_await ServeConnect();
+  if (head_.method == "CONNECT") return ServeConnect();
   // Who was redirected does not know of a proxy that could refuse a Host.
   const bool only_says_so = original_ && !inside_ && view_->policy->mode == Mode::kObserve;
   if (std::string reason = inside_     ? WhyMisdirected()
                            : original_ ? WhyElsewhere()
                                        : std::string();
       !reason.empty()) {
-    if (!only_says_so) co_return co_await Refuse(ErrorCode::kMisdirected, std::move(reason));
+    if (!only_says_so) return Refuse(ErrorCode::kMisdirected, std::move(reason));
     record_.decision = "would-refuse";
   }
   forwards_left_ = -1;
   if (head_.method == "OPTIONS") {
     const auto hops = TakeMaxForwards(head_);
     if (!hops) {
-      co_return co_await Refuse(ErrorCode::kMalformedRequest, "Max-Forwards is not one number");
+      return Refuse(ErrorCode::kMalformedRequest, "Max-Forwards is not one number");
     }
     // "http://host" without a path is how "*" is asked through a proxy (RFC 9112 3.2.4).
     const bool is_about_server =
         head_.form == TargetForm::kAsterisk ||
         (head_.form == TargetForm::kAbsolute && head_.authority.end() == head_.target.end());
     if (is_about_server || *hops == 0) {
-      co_return co_await AnswerOptions(kAllMethods);
+      return AnswerOptions(kAllMethods);
     }
     forwards_left_ = *hops < 0 ? -1 : *hops - 1;
   }
@@ -260,9 +260,9 @@ Task<bool> Session::Serve() {
       question == std::string_view::npos ? std::string_view() : head_.path.substr(question);
   const std::string_view path = head_.path.substr(0, question);
   if (path.starts_with(kPollPath) && view_->policy->mode == Mode::kEnforce) {
-    co_return co_await ServePoll(std::string(path.substr(kPollPath.size())));
+    return ServePoll(std::string(path.substr(kPollPath.size())));
   }
-  co_return co_await Route(authority, path, query);
+  return Route(authority, path, query);
 }
 
 Task<bool> Session::Route(std::string_view authority, std::string_view path,
@@ -276,74 +276,78 @@ Task<bool> Session::Route(std::string_view authority, std::string_view path,
   const Backend* const backend = place.backend;
   // What was sent over TLS goes on over TLS, also when another policy came in between.
   if (intercepted_at_ && (backend == nullptr || !policy.routes->Intercepts(*backend))) {
-    linger_ = true;
-    co_await Refuse(ErrorCode::kMisdirected,
-                    "the policy has changed, and TLS to this host is not looked into any more; "
-                    "connect again");
-    co_return false;
+    return RefuseChanged();
   }
   if (backend == nullptr && original_ && !inside_) {
-    co_return co_await TunnelRedirected(authority);
+    return TunnelRedirected(std::string(authority));
   }
   if (backend == nullptr) {
-    co_return co_await Refuse(ErrorCode::kUnknownBackend,
-                              "no backend of the policy has the authority '" +
-                                  std::string(authority) + "'; add it to a backend's url or hosts");
+    return Refuse(ErrorCode::kUnknownBackend, "no backend of the policy has the authority '" +
+                                                  std::string(authority) +
+                                                  "'; add it to a backend's url or hosts");
   }
   is_observing_ = policy.mode == Mode::kObserve;
-  if (is_observing_) co_return co_await ServeObserved(place, path, query);
-  co_return co_await RouteTo(place, path, query);
+  if (is_observing_) return ServeObserved(place, path, query);
+  return RouteTo(place, path, query);
 }
 
 Task<bool> Session::RouteTo(McpPlace place, std::string_view path, std::string_view query) {
   const Backend& backend = *place.backend;
   record_.backend = &backend;
-  if (place.where == McpPath::kExact) co_return co_await ServeMcp(backend, query);
+  if (place.where == McpPath::kExact) return ServeMcp(backend, query);
   if (place.where == McpPath::kAmbiguous) {
     const Backend& meant = *place.endpoint_of;
-    co_return co_await Refuse(
-        ErrorCode::kAmbiguousPath,
-        "this path may be taken for the endpoint " + meant.mcp_path + " of " + meant.name +
-            ", which has to be written as it is, under a name of " + meant.name);
+    return Refuse(ErrorCode::kAmbiguousPath,
+                  "this path may be taken for the endpoint " + meant.mcp_path + " of " +
+                      meant.name + ", which has to be written as it is, under a name of " +
+                      meant.name);
   }
   auto match = view_->policy->routes->Match(backend, head_.method, path, scratch_);
   if (!match) {
-    co_return co_await Refuse(match.error().code(), std::string(match.error().detail()));
+    return Refuse(match.error().code(), std::string(match.error().detail()));
   }
-  record_.tool = match->tool;
+  match_ = std::move(*match);  // the lanes begin when this has returned
+  record_.tool = match_.tool;
   if (HasFlowOrder(head_)) {
     record_.effect = "write";
-    co_return co_await ServeWrite(*match, query, /*guarded=*/true);
+    return ServeWrite(match_, query, /*guarded=*/true);
   }
   // A tool for GET or for any method is no reason to run its write for a question about it (M25).
-  if (match->effect == Effect::kWrite && match->tool != nullptr && IsQuestion(head_.method) &&
-      !Names(*match->tool, head_.method)) {
-    std::string allow = AllowOf(*match->tool);
-    if (head_.method == "OPTIONS") co_return co_await AnswerOptions(std::move(allow));
-    co_return co_await Refuse(ErrorCode::kMethodNotAllowed,
-                              "this path is a write, which HEAD cannot ask for", std::move(allow));
+  if (match_.effect == Effect::kWrite && match_.tool != nullptr && IsQuestion(head_.method) &&
+      !Names(*match_.tool, head_.method)) {
+    std::string allow = AllowOf(*match_.tool);
+    if (head_.method == "OPTIONS") return AnswerOptions(std::move(allow));
+    return Refuse(ErrorCode::kMethodNotAllowed, "this path is a write, which HEAD cannot ask for",
+                  std::move(allow));
   }
   // The backend might take another method than the one that the policy judged (M01, P37).
   if (OverridesMethod(query)) {
-    co_return co_await Refuse(ErrorCode::kMalformedRequest,
-                              "a call may not override its method or path");
+    return Refuse(ErrorCode::kMalformedRequest, "a call may not override its method or path");
   }
-  const bool listed = match->tool != nullptr;
-  if (!listed && match->unlisted == UnlistedRule::kDeny) {
-    co_return co_await Refuse(ErrorCode::kDenied, WhyDenied(*view_->policy->routes, *match));
+  const bool listed = match_.tool != nullptr;
+  if (!listed && match_.unlisted == UnlistedRule::kDeny) {
+    return Refuse(ErrorCode::kDenied, WhyDenied(*view_->policy->routes, match_));
   }
-  if (!listed) worker_.unlisted.Count(backend, match->effect, head_.method, path);
-  if (match->effect == Effect::kRead) {
+  if (!listed) worker_.unlisted.Count(backend, match_.effect, head_.method, path);
+  if (match_.effect == Effect::kRead) {
     record_.effect = "read";
     if (HasUnexpectedBody(head_)) {
-      co_return co_await Refuse(ErrorCode::kMalformedRequest,
-                                "a " + std::string(head_.method) +
-                                    " may not have a body; send it with POST, or in the query");
+      return Refuse(ErrorCode::kMalformedRequest,
+                    "a " + std::string(head_.method) +
+                        " may not have a body; send it with POST, or in the query");
     }
-    co_return co_await RelayRead(*match, query);
+    return RelayRead(match_, query);
   }
   record_.effect = "write";
-  co_return co_await ServeWrite(*match, query, listed || match->unlisted == UnlistedRule::kGuard);
+  return ServeWrite(match_, query, listed || match_.unlisted == UnlistedRule::kGuard);
+}
+
+Task<bool> Session::RefuseChanged() {
+  linger_ = true;
+  co_await Refuse(ErrorCode::kMisdirected,
+                  "the policy has changed, and TLS to this host is not looked into any more; "
+                  "connect again");
+  co_return false;
 }
 
 bool Session::OverridesMethod(std::string_view query) const {

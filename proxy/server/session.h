@@ -99,10 +99,11 @@ class Session final : IdleConnection {
   // The authority that a request names, at that port; empty: it cannot be read.
   std::string RedirectedAuthority() const;
   std::string WhyElsewhere() const;
-  Task<bool> TunnelRedirected(std::string_view authority);
+  Task<bool> TunnelRedirected(std::string authority);
 
   Task<bool> Route(std::string_view authority, std::string_view path, std::string_view query);
   Task<bool> RouteTo(McpPlace place, std::string_view path, std::string_view query);
+  Task<bool> RefuseChanged();
 
   // The read lane. True: the connection may serve another request.
   Task<bool> RelayRead(const RouteMatch& match, std::string_view query, McpRead* mcp = nullptr);
@@ -127,7 +128,7 @@ class Session final : IdleConnection {
   Task<void> WatchClient(ReadExchange& exchange);
   Task<bool> StopUpload(ReadExchange& exchange);
   Task<bool> EndSides(ReadExchange& exchange);
-  Task<bool> FinishRead(ReadExchange& exchange, bool relayed);
+  bool FinishRead(ReadExchange& exchange, bool relayed, bool whole);
 
   // mcp_lane.cpp: the endpoint of an MCP server.
   struct McpWrite {
@@ -206,6 +207,7 @@ class Session final : IdleConnection {
   Head head_;
   std::string head_copy_;  // that head_ is of, where the buffer's is read over
   std::string scratch_;
+  RouteMatch match_;    // of the request at work; its path may lie in scratch_
   std::string caller_;  // identity of the agent
   RequestRecord record_;
   struct CallSpan {
