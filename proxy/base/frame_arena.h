@@ -41,7 +41,7 @@ class FrameArena {
   // Recycled memory would hide a use after free from AddressSanitizer.
   static constexpr bool kRecycles = !__has_feature(address_sanitizer);
   static constexpr std::size_t kStep = 128;
-  static constexpr std::size_t kClasses = 64;  // frames up to 8 KiB; larger ones use the heap
+  static constexpr std::size_t kClasses = 32;  // frames up to 4 KiB; larger ones use the heap
   static constexpr std::size_t kKeptPerClass = 1'024;
   struct alignas(std::max_align_t) Header {
     FrameArena* arena;

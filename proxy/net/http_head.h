@@ -3,12 +3,12 @@
 // rendered anew from the table of views that this yields.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <string>
 #include <string_view>
 
-#include "proxy/base/check.h"
 #include "proxy/base/error.h"
 #include "proxy/base/limits.h"
 
@@ -64,26 +64,6 @@ struct Field {
   bool hop = false;  // hop-by-hop: never forwarded; named by Connection or so by RFC 9110 7.6.1
 };
 
-// Room for the fields of a head. Making it writes nothing: those behind the last one are not read.
-class FieldTable {
- public:
-  // NOLINTNEXTLINE(modernize-use-equals-default): a default one would be deleted
-  FieldTable() {}
-  Field& operator[](std::size_t index) {
-    RC_CHECK(index < limits::kFieldsMax);
-    return slots_[index];
-  }
-  const Field& operator[](std::size_t index) const {
-    RC_CHECK(index < limits::kFieldsMax);
-    return slots_[index];
-  }
-
- private:
-  union {
-    Field slots_[limits::kFieldsMax];
-  };
-};
-
 enum class BodyKind : std::uint8_t { kNone, kLength, kChunked, kUntilClose };
 
 // RFC 9112 3.2. kAuthority is only ever CONNECT, and kAsterisk only OPTIONS.
@@ -98,7 +78,7 @@ struct Head {
   int status = 0;              // response
   std::string_view reason;
   int minor = 1;  // HTTP/1.<minor>
-  FieldTable fields;
+  std::array<Field, limits::kFieldsMax> fields;
   std::size_t field_count = 0;
   std::size_t size = 0;  // bytes of the head in the input, with leading empty lines
 

@@ -9,7 +9,7 @@
 namespace recourse {
 
 struct Session::ReadExchange {
-  ReadExchange(const RouteMatch& match, BufferPool& buffers, const Head& request,
+  ReadExchange(const RouteMatch& match, Worker& worker, const Head& request,
                std::string_view content_type, Millis otherwise)
       : backend(match.backend),
         is_endpoint(match.backend->is_mcp && match.path == match.backend->mcp_path),
@@ -18,9 +18,13 @@ struct Session::ReadExchange {
         patience(match.tool != nullptr && match.tool->timeout
                      ? *match.tool->timeout
                      : match.backend->timeout.value_or(otherwise)),
-        head_memory(buffers.Take()),
+        head_memory(worker.thread.buffers().Take()),
         request_body(request.body, request.content_length, BodyDecoder::Of::kRequest),
-        form(content_type) {}
+        head_room(worker.heads.Take()),
+        head(*head_room),
+        form(content_type) {
+    head.Reset();
+  }
 
   const Backend* backend;
   const bool is_endpoint;          // where messages of MCP go, whichever method this is
@@ -35,7 +39,8 @@ struct Session::ReadExchange {
   bool whole = false;  // the request body is all here, so the request can be sent again
   std::unique_ptr<Connection> upstream;
   ReadBuffer up;
-  Head head;               // of the response
+  Recycler<Head>::Lent head_room;
+  Head& head;              // of the response
   MonoTime head_due{};     // when it must have come
   bool answering = false;  // it has come
   bool telling = false;    // an interim answer is being passed on

@@ -37,7 +37,7 @@ bool MayRetry(const Error& error, bool whole, int attempts) {
 }  // namespace
 
 Task<bool> Session::RelayRead(const RouteMatch& match, std::string_view query, McpRead* mcp) {
-  ReadExchange exchange(match, worker_.thread.buffers(), head_, ContentTypeOf(head_),
+  ReadExchange exchange(match, worker_, head_, ContentTypeOf(head_),
                         is_observing_    ? limits::kObservedPatience
                         : mcp != nullptr ? limits::kWriteTimeout
                                          : limits::kReadFirstByteTimeout);

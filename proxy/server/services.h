@@ -14,8 +14,10 @@
 #include "policy/policy.h"
 #include "proxy/net/connection_pool.h"
 #include "proxy/net/connector.h"
+#include "proxy/net/http_head.h"
 #include "proxy/net/io_thread.h"
 #include "proxy/net/leaf_minter.h"
+#include "proxy/net/recycler.h"
 #include "proxy/net/tls_server.h"
 #include "proxy/net/write_upstream.h"
 #include "proxy/server/access_log.h"
@@ -105,6 +107,7 @@ struct Worker {
   Services& services;
   IoThread& thread;
   ConnectionPool pool;
+  Recycler<Head> heads;  // of answers on their way
   WriteUpstream writes;
   McpUpstream upstream;              // over `writes`
   std::shared_ptr<PolicyView> view;  // of requests that begin now; replaced on this thread
