@@ -59,7 +59,7 @@ std::string ProblemBody(ErrorCode code, std::string_view detail, const ProblemFa
   AppendRaw(body, "retryable", meaning.retryable ? "true" : "false");
   if (facts.event != 0) AppendRaw(body, "event", std::to_string(facts.event));
   if (!facts.flow.empty()) AppendMember(body, "flow", facts.flow);
-  AppendMember(body, "advice", meaning.advice);
+  AppendMember(body, "advice", facts.advice.empty() ? meaning.advice : facts.advice);
   body += "}\n";
   return body;
 }

@@ -23,6 +23,7 @@ struct ProblemFacts {
   std::string_view proxy_error;         // instead of the code's own RFC 9209 token
   int received_status = 0;              // what the backend said, 0: nothing
   std::optional<int> retry_after_s;
+  std::string_view advice;  // instead of the code's own
 };
 
 // The application/problem+json text. `detail` is for people, of any origin; bounded and escaped.

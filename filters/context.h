@@ -69,6 +69,8 @@ class RequestContext {
   std::optional<std::string> needs_approval;       // approval: why; for people
   TraceContext trace;                              // trace
   std::optional<std::uint64_t> operation;          // idempotency; for MarkAnswered
+  std::uint64_t unknown = 0;                       // idempotency; the operation, outcome not known
+  std::uint16_t unknown_attempt = 0;               // of it
   std::unique_ptr<UpstreamConnection> connection;  // dispatch, opened while the ledger commits
   std::string upstream_key;                        // idempotency; for dispatch
   std::string attempt_span;                        // idempotency; of the attempt that it lets go

@@ -10,6 +10,7 @@
 #include "filters/kept_answer.h"
 #include "filters/kept_request.h"
 #include "filters/mcp/mcp_outcome.h"
+#include "filters/mcp/mcp_task.h"
 #include "policy/late_reference.h"
 
 namespace recourse {
@@ -200,6 +201,22 @@ Verdict OfAnswer(const Tool& tool, const Answer& answer, const CallValues& value
   return verdict;
 }
 
+// What asks about the task that the server has made of the call: with the credentials that its undo
+// and settle requests have of the call.
+std::optional<RenderedRequest> TaskOf(const Event& dispatching, const Tool& tool,
+                                      const Answer& answer, const Headers& of_call) {
+  const auto message = ParseJson(answer.response.body);
+  if (!message) return std::nullopt;
+  Headers fields = dispatching.settle ? dispatching.settle->headers : Headers();
+  for (const char* const name : {"Content-Type", "Content-Length"}) RemoveHeader(fields, name);
+  for (const std::string& name : tool.undo ? tool.undo->from_call : std::vector<std::string>()) {
+    const std::string* const value = FindHeader(of_call, name);
+    if (value != nullptr) SetHeader(fields, name, *value);
+  }
+  KeepMcpFields(of_call, fields);
+  return AskAboutTask(*message, std::move(fields));
+}
+
 void AddFollowUps(const Tool& tool, const Digest& key, CallValues values, Transition& transition) {
   const bool is_certain = transition.to != Phase::kUncertain;
   if (tool.external_ref) {
@@ -283,6 +300,9 @@ Transition MakeTransition(const Event& dispatching, const Verdict& verdict, cons
     if (!kept) AddDetail(transition.detail, "its answer is not kept: redact needs it to be JSON");
   }
   if (MayHaveEffect(verdict.phase)) AddFollowUps(tool, dispatching.key, values, transition);
+  if (result && result->mcp == McpKind::kTask && dispatching.is_step && values.headers != nullptr) {
+    transition.task = TaskOf(dispatching, tool, *result, *values.headers);
+  }
   return transition;
 }
 

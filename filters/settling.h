@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "proxy/base/clock.h"
 #include "proxy/base/executor.h"
@@ -20,19 +21,40 @@ enum class SecondLook : std::uint8_t {
   kNothing,     // it cannot be asked, or the answer tells nothing
 };
 
+// What came of asking now.
+enum class Settled : std::uint8_t {
+  kYes,      // it left UNCERTAIN: read it again
+  kNo,       // it is not watched, or one answer could not tell
+  kRunning,  // its server is still at work on it
+  kLost,  // its server will not tell: its task ended in a way that proves nothing, or is forgotten
+};
+
+// What an MCP server told an agent about a call that may be of unknown outcome.
+struct McpNews {
+  std::string backend{}, caller{}, session{};
+  std::string method{}, task{};  // of a task: what the agent asked about it
+  std::uint64_t operation = 0;   // of an answer that came late: whose it is, and of which attempt
+  std::uint16_t attempt = 0;
+  std::string message{};  // the response
+};
+
 class Settling {
  public:
   virtual ~Settling() = default;
 
   // Takes an UNCERTAIN event into the set that is probed in the background. Does nothing for events
-  // without a probe, for known operations and when the set is full: then the next repeat brings it
-  // again. Thread-safe, does not wait.
+  // without a probe and without a task, for known operations and when the set is full: then the
+  // next repeat brings it again. Thread-safe, does not wait.
   virtual void Watch(const Event& uncertain) = 0;
 
-  // Probes a watched operation now and waits until it left UNCERTAIN: true, read it again. False
-  // when it is not watched, when one probe could not tell, or at `deadline`. Call on `executor`'s
-  // thread; resumes there.
-  virtual Task<bool> SettleNow(std::uint64_t operation, MonoTime deadline, Executor& executor) = 0;
+  // Probes a watched operation now and waits until it left UNCERTAIN, at most until `deadline`.
+  // Call on `executor`'s thread; resumes there.
+  virtual Task<Settled> SettleNow(std::uint64_t operation, MonoTime deadline,
+                                  Executor& executor) = 0;
+
+  // An answer that passes may settle what it is about. Thread-safe, does not wait; what comes
+  // faster than it can be looked at is dropped.
+  virtual void Tell(McpNews news) = 0;
 
   // Probes a step in PROVEN_ABSENT once more. Only an effect that its settle request finds by the
   // operation's own key is surely its own: after the proof the same intent may have been sent under

@@ -19,9 +19,20 @@ AnswerFacts Facts(const Event& event, AnswerSource origin) {
   return facts;
 }
 
+// A probe, a task, or the backend's own key may tell what became of it.
+CanBeAsked CanAsk(const Event& event) {
+  const bool can = event.settle || event.task || event.dedupe_domain != 0;
+  return can ? CanBeAsked::kYes : CanBeAsked::kNo;
+}
+
+void AddUnknown(const Event& event, ProblemFacts& facts) {
+  facts.retry_after_s = kUnknownRetrySeconds;
+  facts.advice = AdviceOf(CanAsk(event));
+}
+
 WriteAnswer Problem(ErrorCode code, const Event& event, std::string_view detail) {
   ProblemFacts facts = FactsOfEvent(event);
-  if (code == ErrorCode::kOutcomeUnknown) facts.retry_after_s = kUnknownRetrySeconds;
+  if (code == ErrorCode::kOutcomeUnknown) AddUnknown(event, facts);
   return MakeProblem(code, detail.empty() ? std::string_view(event.detail) : detail, facts);
 }
 
@@ -74,6 +85,15 @@ ProblemFacts FactsOfEvent(const Event& event) {
   facts.flow = event.flow;
   facts.key = ToHex(event.key);
   return facts;
+}
+
+std::string_view AdviceOf(CanBeAsked can_be_asked) {
+  if (can_be_asked == CanBeAsked::kYes) return {};
+  return "The call was sent and may have been executed, and nothing here can find out: that takes "
+         "a "
+         "human who looks at the backend. Do not make it again with other arguments. The same call "
+         "never runs twice, and says this again until it is settled; go on without it, or tell the "
+         "user.";
 }
 
 WriteAnswer AnswerToHeld(const Event& event, const ApprovalRule* rule, const std::string& poll) {
@@ -159,7 +179,7 @@ Outcome AnswerToFirst(const Event& event, const Verdict& verdict, Answer answer)
   if (verdict.problem_status != 0) facts.status = verdict.problem_status;
   facts.proxy_error = verdict.proxy_error;
   facts.received_status = verdict.http_status;
-  if (*verdict.problem == ErrorCode::kOutcomeUnknown) facts.retry_after_s = kUnknownRetrySeconds;
+  if (*verdict.problem == ErrorCode::kOutcomeUnknown) AddUnknown(event, facts);
   outcome.local = MakeProblem(*verdict.problem, verdict.detail, facts);
   return outcome;
 }

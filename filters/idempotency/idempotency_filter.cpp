@@ -12,6 +12,9 @@
 namespace recourse {
 namespace {
 
+constexpr std::string_view kTaskIsLost =
+    "the server's task has ended without telling whether it acted, or is forgotten";
+
 Outcome Local(WriteAnswer answer) {
   Outcome outcome;
   outcome.local = std::move(answer);
@@ -136,6 +139,10 @@ Task<Outcome> IdempotencyFilter::RunAttempt(RequestContext& context, Next next, 
     context.attempt_span =
         AttemptSpanId(context.trace.trace_id, begun.event.operation, begun.event.attempt);
   }
+  if (auto added = AddCredentials(context, begun.event); !added) {
+    co_return co_await GiveBack(context, std::move(begun.event),
+                                Local(MakeProblem(ErrorCode::kNotSent, added.error())));
+  }
   Result<Outcome> outcome = co_await next(context);
   context.commit.reset();
   if (!outcome && outcome.error().code() == ErrorCode::kLedgerUnavailable) {
@@ -151,6 +158,14 @@ Task<Outcome> IdempotencyFilter::RunAttempt(RequestContext& context, Next next, 
   }
   RC_CRASH_POINT("k10");
   co_return co_await Conclude(context, call, std::move(begun.event), std::move(outcome->answer));
+}
+
+// Of a call that goes on with one that was approved: it is sent with the same ones.
+std::expected<void, std::string> IdempotencyFilter::AddCredentials(RequestContext& context,
+                                                                   const Event& begun) const {
+  const ApprovalRule* const rule = RuleOf(context);
+  if (!begun.approval || context.approved != 0 || rule == nullptr || !parts_.read_secret) return {};
+  return AddSecrets(rule->secrets, parts_.read_secret, context.credentials);
 }
 
 Task<Outcome> IdempotencyFilter::GiveBack(RequestContext& context, Event dispatching,
@@ -198,7 +213,11 @@ Task<Outcome> IdempotencyFilter::Conclude(RequestContext& context, const Call& c
   RC_CRASH_POINT("k12");
   context.ref_missing =
       recorded->phase == Phase::kSucceeded && tool.external_ref && recorded->external_ref.empty();
-  if (recorded->phase == Phase::kUncertain) parts_.settling.Watch(*recorded);
+  if (recorded->phase == Phase::kUncertain) {
+    context.unknown = recorded->operation;
+    context.unknown_attempt = recorded->attempt;
+    parts_.settling.Watch(*recorded);
+  }
   if (breaks_flow) parts_.flowing.Watch(*recorded);
   Outcome outcome = AnswerToFirst(*recorded, verdict, result ? std::move(*result) : Answer());
   if (!outcome.local && IsFinalWord(*recorded)) context.operation = recorded->operation;
@@ -266,11 +285,16 @@ Task<std::optional<Outcome>> IdempotencyFilter::Hold(RequestContext& context, co
 
 Task<std::optional<Outcome>> IdempotencyFilter::Settle(RequestContext& context, const Call& call,
                                                        Event uncertain) {
-  if (uncertain.settle) {
+  if (uncertain.settle || uncertain.task) {
     parts_.settling.Watch(uncertain);
-    const bool is_settled =
+    const Settled settled =
         co_await parts_.settling.SettleNow(uncertain.operation, call.hold_until, *context.executor);
-    if (is_settled) co_return std::nullopt;
+    if (settled == Settled::kYes) co_return std::nullopt;
+    if (settled == Settled::kLost) {
+      ProblemFacts facts = FactsOfEvent(uncertain);
+      facts.advice = AdviceOf(CanBeAsked::kNo);
+      co_return Local(MakeProblem(ErrorCode::kOutcomeUnknown, kTaskIsLost, facts));
+    }
   }
   co_return Replay(context, uncertain);
 }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "filters/approving.h"
+#include "filters/credentials.h"
 #include "filters/filter.h"
 #include "filters/flowing.h"
 #include "filters/idempotency/prepare.h"
@@ -25,6 +26,7 @@ class IdempotencyFilter final : public Filter {
     const Clock& clock;
     Random& random;
     std::string install_secret;  // random, constant over the life of the ledger
+    ReadSecret read_secret{};    // for the credentials of approved calls
   };
   // What `parts` refers to outlives the filter.
   explicit IdempotencyFilter(Parts parts) : parts_(std::move(parts)) {}
@@ -47,6 +49,8 @@ class IdempotencyFilter final : public Filter {
   Task<Outcome> RunAttempt(RequestContext& context, Next next, const Call& call, Begun begun);
   Task<Outcome> Conclude(RequestContext& context, const Call& call, Event dispatching,
                          Result<Answer> result);
+  std::expected<void, std::string> AddCredentials(RequestContext& context,
+                                                  const Event& begun) const;
   Task<Outcome> GiveBack(RequestContext& context, Event dispatching, Outcome refusal);
   // Answers a repeat; nullopt: the operation moved meanwhile, ask the ledger again.
   Task<std::optional<Outcome>> Repeat(RequestContext& context, const Call& call, Begun begun);

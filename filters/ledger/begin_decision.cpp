@@ -104,6 +104,10 @@ bool IsAnswered(const KeyEntry& entry) { return entry.is_answered && !IsOpen(ent
 // with, an unanswered call only: after an answer they are a new call.
 bool Repeats(const NewOperation& call, const KeyEntry& other) {
   if (IsClaim(other.phase)) return true;
+  // What its server has asked for may come under another trace; the approval is that of the call.
+  if (call.approval && other.phase == Phase::kNotSent && other.cause == Cause::kAsksInput) {
+    return true;
+  }
   if (!MayHaveEffect(other.phase)) return false;
   if (!IsAnswered(other)) return true;
   return call.across_traces == AcrossTraces::kAlways && other.args_hash == call.event.args_hash;

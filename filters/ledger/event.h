@@ -60,8 +60,9 @@ enum class Cause : std::uint8_t {
   kFlowClosed = 20,     // its flow takes no further writes
   kApproved = 21,       // sent, as a human decided
   kTooLate = 22,        // a decision came after the one that counts
+  kAsksInput = 23,      // the server asks for input before it acts
 };
-inline constexpr Cause kLastCause = Cause::kTooLate;
+inline constexpr Cause kLastCause = Cause::kAsksInput;
 
 // What enforce would have done with a call that observe mode let pass; stored as a number: never
 // renumber.
@@ -146,6 +147,9 @@ struct Event {
   std::optional<RenderedRequest> request;
   bool request_left_out = false;
   std::optional<ApprovalFacts> approval;  // of an operation that needed humans
+  // Asks an MCP server how the task stands that it has made of the call (mcp_task.h); as long as
+  // the outcome is not known.
+  std::optional<RenderedRequest> task;
 
   Status status() const { return StatusOf(phase); }
 };

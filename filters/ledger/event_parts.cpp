@@ -8,7 +8,7 @@ namespace recourse {
 namespace {
 
 // Stored as numbers: never renumber.
-enum class ExtensionKind : std::uint8_t { kRequest = 1, kApproval = 2 };
+enum class ExtensionKind : std::uint8_t { kRequest = 1, kApproval = 2, kTask = 3 };
 // In the first byte of a request record.
 constexpr std::uint8_t kRequestFollows = 0;
 constexpr std::uint8_t kRequestLeftOut = 1;
@@ -93,11 +93,13 @@ void ReadAnswer(ByteReader& reader, AnswerBody body, HttpResponse& answer) {
   if (body == AnswerBody::kRead) answer.body = bytes;
 }
 
-bool HasExtension(const Event& event) { return HasRequestRecord(event) || event.approval; }
+bool HasExtension(const Event& event) {
+  return HasRequestRecord(event) || event.approval || event.task;
+}
 
 void WriteExtension(ByteWriter& writer, const Event& event) {
-  writer.Int(
-      static_cast<std::uint8_t>((HasRequestRecord(event) ? 1 : 0) + (event.approval ? 1 : 0)));
+  writer.Int(static_cast<std::uint8_t>((HasRequestRecord(event) ? 1 : 0) +
+                                       (event.approval ? 1 : 0) + (event.task ? 1 : 0)));
   std::string record;
   ByteWriter inner(record);
   if (HasRequestRecord(event)) {
@@ -110,6 +112,12 @@ void WriteExtension(ByteWriter& writer, const Event& event) {
     record.clear();
     WriteApproval(inner, *event.approval);
     writer.Int(ExtensionKind::kApproval);
+    writer.Text(record);
+  }
+  if (event.task) {
+    record.clear();
+    WriteRequest(inner, *event.task);
+    writer.Int(ExtensionKind::kTask);
     writer.Text(record);
   }
 }
@@ -127,6 +135,10 @@ bool ReadExtension(ByteReader& reader, Event& event) {
         break;
       case ExtensionKind::kApproval:
         if (!ReadApproval(record, event.approval.emplace())) return false;
+        break;
+      case ExtensionKind::kTask:
+        event.task = ReadRequest(record);
+        if (!record.at_end()) return false;
         break;
       default:
         return false;

@@ -66,7 +66,8 @@ struct NewOperation {
   // Of a step: sent although its flow is fenced, to find out whether it had its effect. Begin fails
   // with kInternal unless its outcome is unknown.
   bool passes_fence = false;
-  // Instead of being sent it waits for humans: CLAIMED, with `event.request`.
+  // Instead of being sent it waits for humans: CLAIMED, with `event.request`. Not what continues an
+  // approved call whose server asked for input (Cause::kAsksInput), while that approval stands.
   std::optional<ApprovalAsk> approval{};
   // Where on_mismatch or across_traces say kAsk: such a call becomes an operation of its own that
   // waits for humans. Unset: Begin answers kSuspected.
@@ -131,6 +132,7 @@ struct Transition {
     std::string reason;
   };
   std::optional<FlowEffect> flow{};
+  std::optional<RenderedRequest> task{};  // see Event::task
 };
 
 struct EventFilter {

@@ -80,6 +80,7 @@ void Advance(Event& event, Transition& transition) {
       transition.answer_kept && transition.answer.body.size() <= limits::kAnswerKeptBytesMax;
   event.answer = event.answer_kept ? std::move(transition.answer) : HttpResponse();
   if (transition.undo) event.undo = std::move(transition.undo);
+  if (transition.task) event.task = std::move(transition.task);
   // Only an unknown or a half-known outcome is ever asked about again, and a step that its probe
   // called absent.
   const bool is_absent_step =
@@ -87,7 +88,10 @@ void Advance(Event& event, Transition& transition) {
   if (IsFinal(event.phase) && event.phase != Phase::kAnswerLost && !is_absent_step) {
     event.settle.reset();
   }
-  if (IsFinal(event.phase)) DropRequest(event);
+  if (IsFinal(event.phase)) {
+    DropRequest(event);
+    event.task.reset();
+  }
 }
 
 }  // namespace
@@ -281,14 +285,20 @@ Result<LedgerEngine::BeginStep> LedgerEngine::BeginFresh(NewOperation& call,
   event.answer = HttpResponse();
   event.undo.reset();
   event.http_status = 0;
-  if (call.approval) Ask(call, event);
+  const auto standing = call.approval && found != nullptr ? StandingApproval(call, *found)
+                                                          : std::optional<ApprovalFacts>();
+  if (standing) {
+    Continue(*standing, event);
+  } else if (call.approval) {
+    Ask(call, event);
+  }
   if (auto done = AppendEvent(event, found != nullptr ? &found->entry : nullptr); !done) {
     return std::unexpected(done.error());
   }
   event.request.reset();  // its sender has it; the ledger gives it back
   CountAttempt(event, found == nullptr);
   step.is_new = true;
-  if (call.approval) step.begun.kind = Begun::Kind::kHeld;
+  if (call.approval && !standing) step.begun.kind = Begun::Kind::kHeld;
   return step;
 }
 

@@ -79,6 +79,31 @@ void LedgerEngine::Ask(const NewOperation& call, Event& event) {
   --event.attempt;  // counted when it is sent
 }
 
+std::optional<ApprovalFacts> LedgerEngine::StandingApproval(const NewOperation& call,
+                                                            const Found& found) {
+  const KeyEntry& entry = found.entry;
+  if (entry.phase != Phase::kNotSent || entry.cause != Cause::kAsksInput) return std::nullopt;
+  if (entry.args_hash != call.event.args_hash || call.approval->repeats != 0) return std::nullopt;
+  const auto last = LoadClaim(entry);
+  if (!last || !last->approval) return std::nullopt;
+  const ApprovalFacts& facts = *last->approval;
+  // What a human wrote into the arguments is kept no more: these are the agent's own.
+  const bool is_edited = std::ranges::any_of(facts.decisions, [](const ApprovalDecision& one) {
+    return one.kind == ApprovalDecision::Kind::kEdited && !one.is_late;
+  });
+  if (is_edited || facts.policy != call.approval->policy || TimeLeft(facts) <= Millis(0)) {
+    return std::nullopt;
+  }
+  return facts;
+}
+
+void LedgerEngine::Continue(ApprovalFacts approval, Event& event) {
+  event.cause = Cause::kApproved;
+  event.detail = "goes on with what was approved by " + LastWord(approval);
+  event.approval = std::move(approval);
+  event.request.reset();
+}
+
 // By either clock, so that neither a clock set back nor a restart gives it more time.
 Millis LedgerEngine::TimeLeft(const ApprovalFacts& facts) const {
   const MonoTime now = clock_.Now();

@@ -1,6 +1,7 @@
 #include "filters/mcp/agent_answer.h"
 
 #include "filters/mcp/mcp_answer.h"
+#include "filters/mcp/mcp_task.h"
 #include "proxy/base/json.h"
 #include "proxy/base/json_object.h"
 
@@ -87,7 +88,8 @@ std::string ComeBack(const McpRequest& request, const Problem& problem, std::str
 
 std::string OfProblem(const McpRequest& request, const AgentSide& side, const WriteAnswer& answer) {
   const Problem problem = ReadProblem(answer.response.body);
-  if (request.kind != McpRequest::Kind::kToolCall) {
+  // To who waits for a task, a result in its place is unreadable.
+  if (request.kind != McpRequest::Kind::kToolCall || request.wants_task) {
     return AgentError(request.id, FactsOf(*answer.error).http_status, WordsOf(problem),
                       answer.response.body);
   }
@@ -102,6 +104,9 @@ std::string OfLostAnswer(const McpRequest& request, const AgentSide& side,
   Problem facts;
   facts.title = std::move(text);
   facts.outcome = "executed";
+  if (request.wants_task) {
+    return AgentError(request.id, FactsOf(ErrorCode::kAnswerLost).http_status, facts.title);
+  }
   if (const std::string* event = FindHeader(answer.response.headers, "Recourse-Event")) {
     facts.event = *event;
   }
@@ -169,7 +174,8 @@ std::string AgentMessage(const McpRequest& request, const AgentSide& side,
   if (std::string text = TextOfLostAnswer(body); !text.empty()) {
     return OfLostAnswer(request, side, answer, std::move(text));
   }
-  return WithMcpId(body, request.id);
+  const Wanted wanted = request.wants_task ? Wanted::kTask : Wanted::kResult;
+  return WithMcpId(MessageFor(wanted, body), request.id);
 }
 
 HttpResponse AgentAnswer(const McpRequest& request, const AgentSide& side, WriteAnswer answer) {

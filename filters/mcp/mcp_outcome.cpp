@@ -119,8 +119,11 @@ std::optional<Verdict> OfMcpAnswer(const Tool& tool, const Answer& answer,
                 Words("the server refused the call", message));
     case McpKind::kError:
       return Unknown(status, Words("the server answered with an error", message));
-    case McpKind::kInputRequired:
-      return Of(Phase::kNotSent, status, "the server asks for input before it acts");
+    case McpKind::kInputRequired: {
+      Verdict verdict = Of(Phase::kNotSent, status, "the server asks for input before it acts");
+      verdict.cause = Cause::kAsksInput;
+      return verdict;
+    }
     case McpKind::kTask:
       return Of(Phase::kUncertain, kAccepted, "the server has taken it on, and not finished");
   }

@@ -172,7 +172,7 @@ class MessageReader {
     const Json* const params = message_.Find("params");
     if (params != nullptr && params->kind == Json::Kind::kObject) {
       if (const std::string* twin =
-              TwinOfAny(*params, {"name", "arguments", "_meta", "requestState", "uri"})) {
+              TwinOfAny(*params, {"name", "arguments", "_meta", "requestState", "uri", "task"})) {
         return Refused(kInvalidRequest, "the member params." + *twin + " has two readings");
       }
     } else if (params != nullptr && request_.kind == Kind::kToolCall) {
@@ -186,6 +186,7 @@ class MessageReader {
       }
       request_.intent = intent->text;
     }
+    if (request_.method.starts_with("tasks/")) request_.task = TextAt(message_, "/params/taskId");
     if (request_.kind != Kind::kToolCall) return {};
     request_.tool = TextAt(message_, "/params/name");
     if (request_.tool.empty() || request_.tool.size() > limits::kMcpCalledNameBytesMax) {
@@ -209,6 +210,9 @@ class MessageReader {
     const auto versions = FieldsOf(headers_, "MCP-Protocol-Version");
     const bool is_modern =
         IsModernVersion(version) || std::any_of(versions.begin(), versions.end(), IsModernVersion);
+    const Json* const task = AtPointer(message_, "/params/task");
+    request_.wants_task = !is_modern && request_.kind == Kind::kToolCall && task != nullptr &&
+                          task->kind == Json::Kind::kObject;
     if (!is_modern) return {};
     request_.era = McpEra::kModern;
     if (versions.size() > 1) return Mismatch("MCP-Protocol-Version is there twice");

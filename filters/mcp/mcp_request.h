@@ -36,6 +36,8 @@ struct McpRequest {
   std::string request_state;  // params.requestState; empty: none
   std::string traceparent;    // params._meta.traceparent
   std::string intent;         // params._meta["dev.recourse/intent"]
+  std::string task;           // params.taskId of tasks/...
+  bool wants_task = false;    // a tools/call of 2025-11-25 that takes nothing but a task for answer
 };
 
 // Why a body is no message that can be passed on, as JSON-RPC says it.

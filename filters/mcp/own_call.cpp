@@ -78,7 +78,8 @@ HttpRequest OwnCall(HttpRequest request, const McpRequest& call, std::string_vie
   AddMeta(request.body, version);
   AddIfMissing(request.headers, kVersion, version);
   AddIfMissing(request.headers, "Mcp-Method", call.method);
-  if (!call.tool.empty()) AddIfMissing(request.headers, "Mcp-Name", FieldForm(call.tool));
+  const std::string& name = call.tool.empty() ? call.task : call.tool;
+  if (!name.empty()) AddIfMissing(request.headers, "Mcp-Name", FieldForm(name));
   return request;
 }
 

@@ -20,6 +20,9 @@ RelayTap::RelayTap(const std::vector<McpRequest>& requests) : events_(limits::kM
     waiting_.push_back(request.id);
     may_resume_ = may_resume_ || request.era == McpEra::kLegacy;
     if (request.method == "tools/list") list_id_ = request.id;
+    if (request.method == "tasks/get" || request.method == "tasks/result") {
+      asked_[request.id] = {request.method, request.task, {}};
+    }
   }
 }
 
@@ -40,7 +43,7 @@ void RelayTap::Take(std::string_view piece) {
     }
     return;
   }
-  if (!is_json_ || list_id_.empty()) return;
+  if (!is_json_ || (list_id_.empty() && asked_.empty())) return;
   if (body_.size() + piece.size() > limits::kMcpTapBytesMax) {
     is_json_ = false;
     std::string().swap(body_);
@@ -49,12 +52,21 @@ void RelayTap::Take(std::string_view piece) {
   body_.append(piece);
 }
 
+void RelayTap::Finish() {
+  if (is_json_ && !body_.empty()) TakeMessage(body_);
+  std::string().swap(body_);
+}
+
 void RelayTap::TakeMessage(std::string_view text) {
   auto message = ParseJson(text);
   if (!message) return;
   for (auto id = waiting_.begin(); id != waiting_.end(); ++id) {
     if (!IsMcpResponse(*message, *id)) continue;
     const bool is_list = *id == list_id_;
+    if (auto about = asked_.extract(*id)) {
+      about.mapped().message = text;
+      told_.push_back(std::move(about.mapped()));
+    }
     waiting_.erase(id);
     if (is_list) lists_.push_back(std::move(*message));
     return;
@@ -77,14 +89,8 @@ std::string RelayTap::EndOfCutEvent() const {
   return std::string(is_inside_line ? "\n" : "") + "event: cut\n\n";
 }
 
-std::vector<Json> RelayTap::TakeLists() {
-  if (is_json_ && !body_.empty()) {
-    if (auto message = ParseJson(body_); message && IsMcpResponse(*message, list_id_)) {
-      lists_.push_back(std::move(*message));
-    }
-    std::string().swap(body_);
-  }
-  return std::exchange(lists_, {});
-}
+std::vector<Json> RelayTap::TakeLists() { return std::exchange(lists_, {}); }
+
+std::vector<RelayTap::OfTask> RelayTap::TakeTasks() { return std::exchange(told_, {}); }
 
 }  // namespace recourse

@@ -1,7 +1,9 @@
 // Looks at the answer of an MCP read as it passes: whether each request of it got its final
-// message, and what tools/list says. Copies what it needs, delays nothing. Pure, bounded.
+// message, and what tools/list, tasks/get and tasks/result say. Copies what it needs, delays
+// nothing. Pure, bounded.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,6 +21,8 @@ class RelayTap {
   // Once, before the pieces.
   void Head(int status, std::string_view content_type, bool is_encoded);
   void Take(std::string_view piece);
+  // There are no more.
+  void Finish();
 
   // The stream is over. What its client has still to be told, as server-sent events, so that it
   // does not wait for its own timeout: an error for every request without an answer. Nothing where
@@ -27,6 +31,11 @@ class RelayTap {
 
   // The answers to tools/list that have come whole; each once.
   std::vector<Json> TakeLists();
+  // The same of tasks/get and tasks/result.
+  struct OfTask {
+    std::string method, task, message;
+  };
+  std::vector<OfTask> TakeTasks();
 
  private:
   void TakeMessage(std::string_view text);
@@ -35,8 +44,10 @@ class RelayTap {
   std::vector<std::string> waiting_;  // ids without a final message
   std::string list_id_;               // of tools/list; empty: it was not asked
   std::vector<Json> lists_;
+  std::map<std::string, OfTask> asked_;  // about tasks, by id
+  std::vector<OfTask> told_;
   SseReader events_;
-  std::string body_;  // of a JSON answer to tools/list
+  std::string body_;  // of a JSON answer to either
   bool is_stream_ = false, is_json_ = false;
   bool may_resume_ = false, has_event_ids_ = false;
   char last_ = '\n';  // byte of a stream

@@ -24,8 +24,9 @@ struct ToolFacts {
 // Thread-safe.
 class ToolBook {
  public:
-  // `answer`: a response to tools/list, one page of it, that `caller` gets of `backend`. Gives the
-  // names of the tools whose definition is another one than before.
+  // `answer`: a response to tools/list, one page of it, that `caller` gets of `backend`, by
+  // whatever tells its server from others. Gives the names of the tools whose definition is another
+  // one than before.
   std::vector<std::string> Learn(std::string_view backend, std::string_view caller,
                                  const Json& answer);
   // nullopt: it was never listed to that caller.

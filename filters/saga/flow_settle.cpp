@@ -4,7 +4,7 @@
 
 #include "filters/saga/flow_runner.h"
 #include "proxy/base/crash_point.h"
-#include "proxy/base/limits.h"
+#include "proxy/base/mcp_limits.h"
 
 namespace recourse {
 
@@ -60,25 +60,34 @@ Task<void> FlowRunner::SettleStep(std::uint64_t number, std::uint64_t operation,
     open.next = std::min(open.next, soon);
     co_return;
   }
-  if (!event->settle) {
+  if (!event->settle && !event->task) {
     co_await ResendStep(number, std::move(*event), open);
     co_return;
   }
   open.next = std::min(open.next, soon);
   open.unknown = event->tool + " (operation " + std::to_string(operation) + ") took effect";
-  open.until = std::max(open.until, entry->settle_until);
+  MonoTime until = entry->settle_until;
   const auto policy = parts_.policy(event->policy_version);
   const Tool* const tool = policy ? policy->FindTool(event->tool) : nullptr;
   if (tool != nullptr && tool->settle && tool->settle->absent_after) {
-    open.until = std::max(open.until, entry->settle_until + *tool->settle->absent_after);
+    until += *tool->settle->absent_after;
   }
+  const MonoTime task_until = entry->settle_until + limits::kMcpTaskAwaitedFor;
   parts_.settling.Watch(*event);
-  Lane& lane = lanes_[event->backend];
-  if (lane.sending >= limits::kUndosPerBackendMax) co_return;  // it is probed all the same
-  ++lane.sending;
-  (void)co_await parts_.settling.SettleNow(operation, parts_.clock.Now() + limits::kHold,
-                                           parts_.executor);
-  Leave(event->backend);
+  Settled settled = Settled::kNo;
+  if (Lane& lane = lanes_[event->backend]; lane.sending < limits::kUndosPerBackendMax) {
+    ++lane.sending;
+    settled = co_await parts_.settling.SettleNow(operation, parts_.clock.Now() + limits::kHold,
+                                                 parts_.executor);
+    Leave(event->backend);
+  }  // else it is probed all the same
+  // Its server says that it will come to an end, or that nobody will hear of that.
+  if (settled == Settled::kRunning) until = std::max(until, task_until);
+  if (settled == Settled::kLost) {
+    open.unknown += ": its task has ended without telling, or is forgotten";
+    if (!event->settle) co_return;
+  }
+  open.until = std::max(open.until, until);
 }
 
 Task<void> FlowRunner::ResendStep(std::uint64_t number, Event unknown, OpenSteps& open) {

@@ -164,43 +164,42 @@ Transition PresentTransition(const Event& uncertain, const std::string& external
   Transition transition = FromUncertain(uncertain, Phase::kSucceeded, Cause::kProbePresent);
   transition.external_ref = external_ref.empty() ? uncertain.external_ref : external_ref;
   transition.answer_kept = true;
-  transition.answer =
-      KeepsAnswer(uncertain) ? uncertain.answer : RebuiltAnswer(tool, transition.external_ref);
+  // A task that had to be asked about in another way tells nobody anything any more.
+  transition.answer = KeepsAnswer(uncertain) && !uncertain.task
+                          ? uncertain.answer
+                          : RebuiltAnswer(tool, transition.external_ref);
   transition.detail = "the settle request found the effect";
-  const std::string key = ToHex(uncertain.key);
-  if (uncertain.undo && LacksReference(*uncertain.undo, key)) {
-    auto undo = FillReference(*uncertain.undo, key, transition.external_ref);
-    if (undo) {
-      transition.undo = std::move(*undo);
-    } else {
-      transition.detail += "; the undo request cannot be made: ";
-      transition.detail += undo.error().detail();
-    }
-  }
-  if (tool.undo && !uncertain.undo) {
-    // The call itself is gone; an undo that needs no more than this can still be made.
-    CallValues values;
-    values.path = &captures;
-    values.key = key;
-    values.external_ref = transition.external_ref;
-    auto undo = Render(tool.undo->request, values);
-    if (undo) {
-      // What the undo keeps of the call is kept in its settle request, if anywhere.
-      for (const std::string& name : tool.undo->from_call) {
-        const std::string* value =
-            uncertain.settle ? FindHeader(uncertain.settle->headers, name) : nullptr;
-        if (value != nullptr) undo->headers.emplace_back(name, *value);
-      }
-      if (!tool.mcp_names.empty() && uncertain.settle) {
-        KeepMcpFields(uncertain.settle->headers, undo->headers);
-      }
-      transition.undo = std::move(*undo);
-    } else {
-      transition.detail += "; the undo request cannot be made: ";
-      transition.detail += undo.error().detail();
-    }
-  }
+  CallValues values;
+  values.path = &captures;
+  AddLateUndo(uncertain, tool, values, transition);
   return transition;
+}
+
+void AddLateUndo(const Event& uncertain, const Tool& tool, CallValues values,
+                 Transition& transition) {
+  const std::string key = ToHex(uncertain.key);
+  const bool is_kept = uncertain.undo.has_value();
+  if (is_kept ? !LacksReference(*uncertain.undo, key) : !tool.undo) return;
+  values.key = key;
+  values.external_ref = transition.external_ref;
+  auto undo = is_kept ? FillReference(*uncertain.undo, key, transition.external_ref)
+                      : Render(tool.undo->request, values);
+  if (!undo) {
+    transition.detail += "; the undo request cannot be made: ";
+    transition.detail += undo.error().detail();
+    return;
+  }
+  // The call itself is gone; what the undo keeps of it is kept in what asks for its outcome, if
+  // anywhere.
+  const auto& asks = uncertain.task ? uncertain.task : uncertain.settle;
+  if (!is_kept && asks) {
+    for (const std::string& name : tool.undo->from_call) {
+      const std::string* const value = FindHeader(asks->headers, name);
+      if (value != nullptr) undo->headers.emplace_back(name, *value);
+    }
+    if (!tool.mcp_names.empty()) KeepMcpFields(asks->headers, undo->headers);
+  }
+  transition.undo = std::move(*undo);
 }
 
 Transition AbsentTransition(const Event& uncertain) {

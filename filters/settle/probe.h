@@ -60,4 +60,9 @@ Transition PresentTransition(const Event& uncertain, const std::string& external
                              const std::vector<std::pair<std::string, std::string>>& captures = {});
 Transition AbsentTransition(const Event& uncertain);
 
+// The undo request of a success that was found out later, for the transition to it: the one that
+// was rendered with the call, with the reference that it lacked, else one made of `values`.
+void AddLateUndo(const Event& uncertain, const Tool& tool, CallValues values,
+                 Transition& transition);
+
 }  // namespace recourse

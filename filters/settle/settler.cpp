@@ -4,8 +4,10 @@
 #include <array>
 #include <cstring>
 
+#include "filters/call_values.h"
 #include "filters/key_text.h"
 #include "filters/ledger/flow_effect.h"
+#include "filters/settle/late_answer.h"
 #include "filters/stored_call.h"
 #include "proxy/base/log.h"
 
@@ -17,7 +19,7 @@ constexpr int kLoadTriesMax = 6'000;  // one a tick: ten minutes
 
 // The waiter goes on on its own thread.
 template <class T>
-void Tell(Executor& executor, std::shared_ptr<Promise<T>> told, T what) {
+void Reply(Executor& executor, std::shared_ptr<Promise<T>> told, T what) {
   std::vector<Job> jobs;
   jobs.push_back([told = std::move(told), what] { told->Set(what); });
   executor.Post(std::move(jobs));
@@ -38,6 +40,11 @@ std::size_t SizeOf(const HttpResponse& answer) {
 }
 
 }  // namespace
+
+const Tool* Settler::FindToolFor(const Event& event, const Policy& policy) {
+  const bool is_unlisted = event.tool == "unlisted." + event.backend;
+  return is_unlisted ? &UnlistedTool() : policy.FindTool(event.tool);
+}
 
 Settler::~Settler() { RC_CHECK(active_ + looking_ == 0); }
 
@@ -68,7 +75,7 @@ Task<void> Settler::Run() {
       co_await parts_.timer.SleepUntil(NextTick());
     }
   }
-  while (!waiting_.empty()) Forget(*waiting_.begin(), false);
+  while (!waiting_.empty()) Forget(*waiting_.begin(), Settled::kNo);
   if (active_ + looking_ > 0) {
     drained_.emplace();
     co_await drained_->Wait();
@@ -109,7 +116,7 @@ Task<void> Settler::LoadOpen() {
     if (page->empty()) co_return;
     for (const Event& event : *page) {
       after = std::max(after, event.operation);
-      if (event.phase == Phase::kUncertain && event.settle) {
+      if (event.phase == Phase::kUncertain && (event.settle || event.task)) {
         Add(event, parts_.policy(event.policy_version));
       }
     }
@@ -118,7 +125,7 @@ Task<void> Settler::LoadOpen() {
 }
 
 void Settler::Watch(const Event& uncertain) {
-  if (uncertain.phase != Phase::kUncertain || !uncertain.settle) return;
+  if (uncertain.phase != Phase::kUncertain || (!uncertain.settle && !uncertain.task)) return;
   ++to_add_;
   // Taken here: the caller's request still holds that policy.
   Post([this, event = uncertain, policy = parts_.policy(uncertain.policy_version)]() mutable {
@@ -133,7 +140,7 @@ void Settler::Add(Event event, std::shared_ptr<const Policy> policy) {
   const auto known = entries_.find(event.operation);
   // A later attempt replaces what is known of an earlier one; its absence has to be shown anew.
   if (known != entries_.end() && known->second.event.attempt >= event.attempt) return;
-  if (known != entries_.end()) Forget(event.operation, true);
+  if (known != entries_.end()) Forget(event.operation, Settled::kYes);
   if (is_stopping_ || entries_.size() >= limits::kOpenOperationsMax) return;
   event.request.reset();
   if (!KeepsAnswer(event)) {
@@ -146,17 +153,20 @@ void Settler::Add(Event event, std::shared_ptr<const Policy> policy) {
   const MonoTime now = parts_.clock.Now();
   Entry entry;
   entry.event = std::move(event);
+  entry.task = TaskOf(entry.event);
   entry.policy = std::move(policy);
   entry.history.since = now;
-  entry.next_at = now;
+  // An agent that was given a task asks about it by himself.
+  entry.next_at = entry.task ? now + TaskPause(entry.task->pace, 1, Jitter()) : now;
   const std::uint64_t operation = entry.event.operation;
+  if (entry.task) tasks_.emplace(entry.task->name, operation);
   due_.emplace(entry.next_at, operation);
   entries_.emplace(operation, std::move(entry));
   watched_ = entries_.size();
 }
 
-Task<bool> Settler::SettleNow(std::uint64_t operation, MonoTime deadline, Executor& executor) {
-  const auto told = std::make_shared<Promise<bool>>();
+Task<Settled> Settler::SettleNow(std::uint64_t operation, MonoTime deadline, Executor& executor) {
+  const auto told = std::make_shared<Promise<Settled>>();
   Post([this, operation, waiter = Waiter{deadline, &executor, told}]() mutable {
     AddWaiter(operation, std::move(waiter));
   });
@@ -167,18 +177,21 @@ void Settler::AddWaiter(std::uint64_t operation, Waiter waiter) {
   const auto at = entries_.find(operation);
   const MonoTime now = parts_.clock.Now();
   if (at == entries_.end() || is_stopping_ || now >= waiter.deadline) {
-    Tell(*waiter.executor, waiter.told, false);
+    Reply(*waiter.executor, waiter.told, Settled::kNo);
     return;
   }
   Entry& entry = at->second;
+  // Many repeats share a probe, and probes of one operation keep a distance.
+  const Millis distance =
+      std::max(entry.task ? entry.task->pace.poll : Millis(0), Millis(limits::kProbeBackoffFirst));
+  const MonoTime earliest = entry.history.probes == 0 ? now : entry.probed_at + distance;
+  if (entry.task && !entry.is_probing && earliest >= waiter.deadline) {
+    Reply(*waiter.executor, waiter.told, entry.task->is_running ? Settled::kRunning : Settled::kNo);
+    return;
+  }
   entry.waiters.push_back(std::move(waiter));
   waiting_.insert(operation);
-  // Many repeats share a probe, and probes of one operation keep a distance.
-  if (!entry.is_probing) {
-    const MonoTime earliest =
-        entry.history.probes == 0 ? now : entry.probed_at + limits::kProbeBackoffFirst;
-    SetNext(entry, std::min(entry.next_at, std::max(now, earliest)));
-  }
+  if (!entry.is_probing) SetNext(entry, std::min(entry.next_at, std::max(now, earliest)));
   Tick();
   Wake();
 }
@@ -244,7 +257,8 @@ void Settler::ExpireWaiters() {
     Entry& entry = entries_.at(*at);
     std::erase_if(entry.waiters, [&](Waiter& waiter) {
       if (now < waiter.deadline) return false;
-      Tell(*waiter.executor, waiter.told, false);
+      Reply(*waiter.executor, waiter.told,
+            entry.task && entry.task->is_running ? Settled::kRunning : Settled::kNo);
       return true;
     });
     at = entry.waiters.empty() ? waiting_.erase(at) : std::next(at);
@@ -273,17 +287,23 @@ Task<void> Settler::Probe(std::uint64_t operation) {
   const std::shared_ptr<const Policy> policy = entries_.at(operation).policy;
   const Event& event = entries_.at(operation).event;
   const std::uint16_t attempt = event.attempt;
-  const Tool* tool = policy->FindTool(event.tool);
+  const Tool* const tool = FindToolFor(event, *policy);
   const Backend* backend = FindBackend(*policy, event.backend);
+  const auto& task = entries_.at(operation).task;
+  if (tool != nullptr && backend != nullptr && task && !task->is_lost) {
+    co_await AskTask(operation, policy, *tool, *backend);
+    co_return;
+  }
   if (tool == nullptr || !tool->settle || backend == nullptr) {
-    Forget(operation, false);  // its own policy is lost, and no other says how to read the answer
+    Forget(operation,
+           Settled::kNo);  // its own policy is lost, and no other says how to read the answer
     co_return;
   }
   const MonoTime sent_at = parts_.clock.Now();
   OwnRequest told(OwnRequest::Kind::kProbe, event, policy, *backend,
                   entries_.at(operation).history.probes + 1);
-  const Result<Answer> answer =
-      co_await Ask(*backend, ProbeRequest(event, *backend), std::move(told));
+  const Result<Answer> answer = co_await Ask(*backend, ProbeRequest(event, *backend),
+                                             limits::kProbeAnswerBytesMax, std::move(told));
   ProbeReading reading = JudgeProbe(*tool->settle, answer);
   if (parts_.probed) parts_.probed(tool->name, reading.verdict);
   const auto at = entries_.find(operation);
@@ -296,28 +316,29 @@ Task<void> Settler::Probe(std::uint64_t operation) {
   Reschedule(still->second, *tool->settle);
 }
 
-Task<Result<Answer>> Settler::Ask(const Backend& backend, HttpRequest request, OwnRequest told) {
+Task<Result<Answer>> Settler::Ask(const Backend& backend, HttpRequest request,
+                                  std::size_t bytes_max, OwnRequest told) {
   const std::unique_ptr<UpstreamConnection> connection = parts_.upstream.Open(backend);
   connection->MayOpenSession();
   const Result<void> connected = co_await connection->Connected();
   if (!connected) co_return std::unexpected(connected.error());
-  co_return co_await ExchangeTraced(
-      *connection, std::move(request), parts_.clock.Now() + limits::kProbeTimeout,
-      limits::kProbeAnswerBytesMax, parts_.tracing, parts_.clock, std::move(told));
+  co_return co_await ExchangeTraced(*connection, std::move(request),
+                                    parts_.clock.Now() + limits::kProbeTimeout, bytes_max,
+                                    parts_.tracing, parts_.clock, std::move(told));
 }
 
 Task<SecondLook> Settler::LookAgain(Event absent, Executor& executor) {
   const auto told = std::make_shared<Promise<SecondLook>>();
   Post([this, told, on = &executor, event = std::move(absent)]() mutable {
     if (is_stopping_) {
-      Tell(*on, told, SecondLook::kNothing);
+      Reply(*on, told, SecondLook::kNothing);
       return;
     }
     ++looking_;
     Spawn(
         [](Settler& self, Event step, Executor& waiter,
            std::shared_ptr<Promise<SecondLook>> answer) -> Task<void> {
-          Tell(waiter, std::move(answer), co_await self.ProbeAbsent(std::move(step)));
+          Reply(waiter, std::move(answer), co_await self.ProbeAbsent(std::move(step)));
         }(*this, std::move(event), *on, told),
         [this] {
           --looking_;
@@ -336,8 +357,8 @@ Task<SecondLook> Settler::ProbeAbsent(Event absent) {
     co_return SecondLook::kNothing;
   }
   OwnRequest told(OwnRequest::Kind::kProbe, absent, policy, *backend, 1);
-  const Result<Answer> answer =
-      co_await Ask(*backend, ProbeRequest(absent, *backend), std::move(told));
+  const Result<Answer> answer = co_await Ask(*backend, ProbeRequest(absent, *backend),
+                                             limits::kProbeAnswerBytesMax, std::move(told));
   const ProbeReading reading = JudgeProbe(*tool->settle, answer);
   if (parts_.probed) parts_.probed(tool->name, reading.verdict);
   if (reading.verdict == ProbeVerdict::kAbsent) co_return SecondLook::kAbsent;
@@ -370,22 +391,29 @@ Task<bool> Settler::Conclude(std::uint64_t operation, const Tool& tool, ProbeRea
   co_return false;
 }
 
+Task<Result<Event>> Settler::RecordAs(const Event& uncertain, const Policy* policy,
+                                      Transition transition) {
+  const Tool* const tool =
+      uncertain.is_step && policy != nullptr ? policy->FindTool(uncertain.tool) : nullptr;
+  if (tool != nullptr) transition.flow = FlowEffectOf(*policy, *tool, transition.to);
+  const bool breaks_flow = transition.flow && transition.flow->to == FlowPhase::kBreaking;
+  Result<Event> recorded = co_await parts_.ledger.Record(std::move(transition), parts_.executor);
+  if (recorded && breaks_flow && parts_.breaks_flow) parts_.breaks_flow(*recorded);
+  co_return recorded;
+}
+
 Task<bool> Settler::Record(std::uint64_t operation, Transition transition) {
   const std::uint16_t attempt = transition.attempt;
-  const auto known = entries_.find(operation);
-  if (known != entries_.end() && known->second.event.is_step && known->second.policy) {
-    const Policy& policy = *known->second.policy;
-    const Tool* const tool = policy.FindTool(known->second.event.tool);
-    if (tool != nullptr) transition.flow = FlowEffectOf(policy, *tool, transition.to);
-  }
-  const bool breaks_flow = transition.flow && transition.flow->to == FlowPhase::kBreaking;
-  const Result<Event> recorded =
-      co_await parts_.ledger.Record(std::move(transition), parts_.executor);
-  if (recorded && breaks_flow && parts_.breaks_flow) parts_.breaks_flow(*recorded);
+  const Entry& known = entries_.at(operation);
+  const Event uncertain = known.event;
+  const std::shared_ptr<const Policy> policy = known.policy;
+  const auto recorded = co_await RecordAs(uncertain, policy.get(), std::move(transition));
   // kInternal: someone else moved it. A failed ledger stays failed, so there is no second try.
   const bool has_moved = recorded || recorded.error().code() == ErrorCode::kInternal;
   const auto at = entries_.find(operation);
-  if (at != entries_.end() && at->second.event.attempt == attempt) Forget(operation, has_moved);
+  if (at != entries_.end() && at->second.event.attempt == attempt) {
+    Forget(operation, has_moved ? Settled::kYes : Settled::kNo);
+  }
   co_return true;
 }
 
@@ -403,24 +431,32 @@ void Settler::TellWaiters(Entry& entry, const SettleRule& rule) {
       may_be_proven ? entry.history.since + *rule.absent_after : MonoTime::max();
   std::erase_if(entry.waiters, [&](Waiter& waiter) {
     if (provable < waiter.deadline && entry.next_at < waiter.deadline) return false;
-    Tell(*waiter.executor, waiter.told, false);
+    Reply(*waiter.executor, waiter.told, entry.task ? Settled::kLost : Settled::kNo);
     return true;
   });
   if (entry.waiters.empty()) waiting_.erase(entry.event.operation);
 }
 
-void Settler::Forget(std::uint64_t operation, bool is_settled) {
+void Settler::TellAll(Entry& entry, Settled what) {
+  for (Waiter& waiter : entry.waiters) Reply(*waiter.executor, waiter.told, what);
+  entry.waiters.clear();
+  waiting_.erase(entry.event.operation);
+}
+
+void Settler::Forget(std::uint64_t operation, Settled what) {
   const auto at = entries_.find(operation);
   if (at == entries_.end()) return;
   Entry entry = std::move(at->second);
   answers_bytes_ -= SizeOf(entry.event.answer);
   TakeFromQueues(entry);
-  waiting_.erase(operation);
+  if (entry.task) {
+    const auto [first, last] = tasks_.equal_range(entry.task->name);
+    tasks_.erase(
+        std::find_if(first, last, [&](const auto& one) { return one.second == operation; }));
+  }
   entries_.erase(at);
   watched_ = entries_.size();
-  for (Waiter& waiter : entry.waiters) {
-    Tell(*waiter.executor, waiter.told, is_settled);
-  }
+  TellAll(entry, what);
 }
 
 }  // namespace recourse

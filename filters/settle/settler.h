@@ -1,5 +1,5 @@
-// Finds out, by the policy's probes, whether operations of unknown outcome had their effect
-// (semantics 2.4 W4): in the background, and at once when a repeat asks.
+// Finds out, by the policy's probes and by the tasks of MCP servers, whether operations of unknown
+// outcome had their effect (semantics 2.4 W4): in the background, and at once when a repeat asks.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "filters/credentials.h"
 #include "filters/ledger/ledger.h"
+#include "filters/mcp/mcp_task.h"
 #include "filters/settle/probe.h"
 #include "filters/settling.h"
 #include "filters/tracing.h"
@@ -24,8 +26,8 @@
 
 namespace recourse {
 
-// Everything happens on the thread of Parts::executor; Watch, SettleNow and Stop may be called on
-// any thread and post there. Outlives every job that it posted.
+// Everything happens on the thread of Parts::executor; Watch, SettleNow, Tell and Stop may be
+// called on any thread and post there. Outlives every job that it posted.
 class Settler final : public Settling {
  public:
   struct Parts {
@@ -42,6 +44,8 @@ class Settler final : public Settling {
     // Told of each probe of that tool; may be unset.
     std::function<void(const std::string& tool, ProbeVerdict verdict)> probed{};
     Tracing* tracing = nullptr;  // null: traces are off
+    // For the credentials that the undo of a tool has; unset: its tasks are asked about without.
+    ReadSecret read_secret{};
   };
   explicit Settler(Parts parts) : parts_(std::move(parts)) {}
   Settler(const Settler&) = delete;
@@ -59,17 +63,26 @@ class Settler final : public Settling {
   std::size_t settling() const { return to_add_ + watched_; }
 
   void Watch(const Event& uncertain) override;
-  Task<bool> SettleNow(std::uint64_t operation, MonoTime deadline, Executor& executor) override;
+  Task<Settled> SettleNow(std::uint64_t operation, MonoTime deadline, Executor& executor) override;
+  void Tell(McpNews news) override;
   Task<SecondLook> LookAgain(Event absent, Executor& executor) override;
 
  private:
   struct Waiter {
     MonoTime deadline;
     Executor* executor;
-    std::shared_ptr<Promise<bool>> told;
+    std::shared_ptr<Promise<Settled>> told;
+  };
+  // A task that an MCP server has made of the call.
+  struct Asked {
+    TaskPace pace;
+    std::string name;  // NameOfTask
+    bool is_running = false;
+    bool is_lost = false;  // it will not tell; what is left is the policy's probe
   };
   struct Entry {
-    Event event;                           // its answer only where KeepsAnswer
+    Event event;  // its answer only where KeepsAnswer
+    std::optional<Asked> task;
     std::shared_ptr<const Policy> policy;  // that the operation began under
     ProbeHistory history;
     MonoTime next_at;
@@ -94,22 +107,41 @@ class Settler final : public Settling {
   void Start(Entry& entry);
   MonoTime NextTick() const;
   Task<void> Probe(std::uint64_t operation);
-  Task<Result<Answer>> Ask(const Backend& backend, HttpRequest request, OwnRequest told);
+  Task<Result<Answer>> Ask(const Backend& backend, HttpRequest request, std::size_t bytes_max,
+                           OwnRequest told);
   Task<SecondLook> ProbeAbsent(Event absent);
   // Makes a verdict durable; true: the operation is no longer ours.
   Task<bool> Conclude(std::uint64_t operation, const Tool& tool, ProbeReading reading,
                       MonoTime sent_at);
   Task<bool> Record(std::uint64_t operation, Transition transition);
+  Task<Result<Event>> RecordAs(const Event& uncertain, const Policy* policy, Transition transition);
   void Reschedule(Entry& entry, const SettleRule& rule);
   void SetNext(Entry& entry, MonoTime at);
   void TellWaiters(Entry& entry, const SettleRule& rule);
-  void Forget(std::uint64_t operation, bool is_settled);
+  void TellAll(Entry& entry, Settled what);
+  void Forget(std::uint64_t operation, Settled what);
+
+  // The tool whose rules an operation is settled by; nullptr: the policy has none.
+  static const Tool* FindToolFor(const Event& event, const Policy& policy);
+
+  // settle_tasks.cpp: what MCP servers say of their tasks, to us and to agents.
+  static std::optional<Asked> TaskOf(const Event& event);
+  Task<void> AskTask(std::uint64_t operation, std::shared_ptr<const Policy> policy,
+                     const Tool& tool, const Backend& backend);
+  Task<TaskReport> AskAs(std::string method, RenderedRequest asked, const Event& event,
+                         std::shared_ptr<const Policy> policy, const Tool& tool,
+                         const Backend& backend);
+  void TakeReport(Entry& entry, const Tool& tool, const TaskReport& report);
+  Task<void> TakeNews(McpNews news);
+  Task<void> TakeLateAnswer(McpNews news);
+  std::uint64_t OperationOfTask(const McpNews& news) const;
   void TellIfDrained();
   std::uint32_t Jitter();
 
   const Parts parts_;
   std::atomic<std::size_t> to_add_{1};   // Watch() posted them; and the loading of what is open
   std::atomic<std::size_t> watched_{0};  // entries_.size()
+  std::atomic<std::size_t> news_{0};     // told, and not looked at
 
   // Owned by the settler's thread.
   std::map<std::uint64_t, Entry> entries_;
@@ -122,6 +154,7 @@ class Settler final : public Settling {
   std::size_t active_ = 0;
   // Second looks under way. Their bound is the caller's; they take no place of a probe.
   std::size_t looking_ = 0;
+  std::multimap<std::string, std::uint64_t> tasks_;  // entries by NameOfTask
   std::size_t answers_bytes_ = 0;
   bool is_stopping_ = false;
   std::optional<Promise<bool>> wake_;     // set while Run() has nothing to do

@@ -25,6 +25,22 @@ inline constexpr milliseconds kMcpResumePauseMax{30'000};
 // A session of our own is ended after its one call; the call's answer waits for that.
 inline constexpr milliseconds kMcpSessionEndTimeout{2'000};
 
+// Tasks. Longer ids are not asked about; the fields are those of the call's session and
+// credentials.
+inline constexpr std::size_t kMcpTaskIdBytesMax = 1'024;
+inline constexpr std::size_t kMcpTaskRequestBytesMax = 16 * 1024;
+// A server that wants to be asked more seldom is asked all the same.
+inline constexpr milliseconds kMcpTaskPollMax{5 * 60'000};
+inline constexpr milliseconds kMcpTaskLifeMax{30LL * 24 * 3'600'000};
+// Whoever asks by himself is believed to go on asking this long.
+inline constexpr milliseconds kMcpTaskAskedFor{10'000};
+// How long a flow that broke waits for a task that its server is at work on.
+inline constexpr milliseconds kMcpTaskAwaitedFor{3'600'000};
+// What agents are told about tasks, and late answers, that has not been looked at.
+inline constexpr std::size_t kMcpNewsMax = 256;
+
+inline constexpr std::size_t kMcpLateCallsMax = 1'024;
+
 // What is told to a client while its write runs, and not taken yet: then it counts as gone.
 inline constexpr std::size_t kMcpQueuedBytesMax = 1024 * 1024;
 // Of an answer that passes, for looking at one message of it: an event, or a list of tools.

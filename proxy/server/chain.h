@@ -1,6 +1,7 @@
 #pragma once
 
 #include "filters/approving.h"
+#include "filters/credentials.h"
 #include "filters/filter.h"
 #include "filters/flowing.h"
 #include "filters/ledger/ledger.h"
@@ -19,6 +20,7 @@ struct ChainParts {
   const Clock& clock;
   Random& random;
   const std::string& secret;  // install secret: keys are made with it
+  ReadSecret read_secret;
 };
 
 // The one ordered list of filters, with the reason for each place.

@@ -105,6 +105,7 @@ void AppendEventWithAnswer(std::string& out, const Event& event) {
   WriteRequest(json, "request", event.request);
   if (event.request_left_out) json.Bool("request_left_out", true);
   WriteRequest(json, "settle_request", event.settle);
+  WriteRequest(json, "task_request", event.task);
   WriteRequest(json, "undo_request", event.undo);
 }
 

@@ -17,8 +17,8 @@ void AppendEvent(std::string& out, const Event& event);
 void AppendDecision(std::string& out, const ApprovalDecision& decision);
 // A move of a flow, an object of `kind` "flow".
 void AppendFlowMoved(std::string& out, const FlowMoved& moved);
-// An event with what was kept: `answer`, `request`, `settle_request`, `undo_request`, each with its
-// fields and its `body`, or `body_base64` where that is no UTF-8.
+// An event with what was kept: `answer`, `request`, `settle_request`, `task_request`,
+// `undo_request`, each with its fields and its `body`, or `body_base64` where that is no UTF-8.
 void AppendEventWithAnswer(std::string& out, const Event& event);
 // Appends all of a page, in the order of the rows; moves of flows are objects of `kind` "flow".
 enum class EventForm : std::uint8_t { kArray, kLines, kLinesWithAnswers };

@@ -24,16 +24,25 @@ constexpr std::string_view kCancel = "notifications/cancelled";
 constexpr int kInvalidRequest = -32600;
 
 // A call as its client's session names it. `id` is JSON.
-std::string NameOfCall(std::string_view caller, const Backend& backend, const Headers& headers,
+std::string NameOfCall(std::string_view caller, const Backend& backend, std::string_view session,
                        const Json& id) {
-  const std::string* const session = FindHeader(headers, "Mcp-Session-Id");
   std::string name;
   AppendPart(name, caller);
   AppendPart(name, backend.name);
-  AppendPart(name, session == nullptr ? std::string_view() : std::string_view(*session));
+  AppendPart(name, session);
   AppendPart(name, id.kind == Json::Kind::kString ? "text" : "number");
   AppendPart(name, id.text);
   return name;
+}
+
+// A backend that leads to another server by now has said nothing yet.
+std::string BookOf(const Backend& backend) {
+  std::string book;
+  for (const std::string* part :
+       {&backend.name, &backend.scheme, &backend.authority, &backend.mcp_path}) {
+    AppendPart(book, *part);
+  }
+  return book;
 }
 
 bool Cancels(const McpRequest& request) { return request.method == kCancel; }
@@ -98,7 +107,34 @@ Task<bool> Session::ServeMcp(const Backend& backend, std::string_view query) {
                               "a " + std::string(head_.method) + " may not have a body");
   }
   record_.effect = "read";
-  co_return co_await RelayRead(match, query);
+  co_return co_await ServeMcpStream(match, query);
+}
+
+Task<bool> Session::ServeMcpStream(const RouteMatch& match, std::string_view query) {
+  if (head_.method == "GET" && !services_.mcp_late.empty()) {
+    const Headers headers = EndToEndFields(head_);
+    std::string session = McpRead::SessionOf(headers);
+    if (!session.empty() && FindHeader(headers, "Last-Event-ID") != nullptr) {
+      late_ = std::make_unique<LateTap>(std::move(session));
+    }
+  }
+  const bool kept = co_await RelayRead(match, query);
+  late_.reset();
+  co_return kept;
+}
+
+// The answer to a call of unknown outcome may be among what its client fetches by itself.
+void Session::TakeLate(const Backend& backend, std::string_view piece) {
+  late_->events.Feed(piece);
+  while (auto event = late_->events.Next()) {
+    const auto message = event->data.empty() ? Result<Json>(Json()) : ParseJson(event->data);
+    const Json* const id = message && IsMcpResponse(*message, "") ? message->Find("id") : nullptr;
+    if (id == nullptr) continue;
+    const auto call = services_.mcp_late.Only(NameOfCall(caller_, backend, late_->session, *id));
+    if (call.operation == 0) continue;
+    services_.settling->Tell(
+        {.operation = call.operation, .attempt = call.attempt, .message = std::move(event->data)});
+  }
 }
 
 Task<bool> Session::ServeMcpPost(RouteMatch match, std::string query) {
@@ -134,7 +170,8 @@ Task<bool> Session::ServeMcpPost(RouteMatch match, std::string query) {
   const McpRequest& first = requests->front();
   record_.rpc = McpMethodLabel(first.method);
   if (requests->size() == 1 && Cancels(first) &&
-      services_.mcp_calls.Has(NameOfCall(caller_, *match.backend, headers, CanceledCall(*body)))) {
+      services_.mcp_calls.Has(
+          NameOfCall(caller_, *match.backend, McpRead::SessionOf(headers), CanceledCall(*body)))) {
     // A write that runs is not stopped half-way: its outcome would be unknown.
     record_.decision = "held-back";
     HttpResponse accepted;
@@ -153,7 +190,7 @@ Task<bool> Session::ServeMcpPost(RouteMatch match, std::string query) {
   held.EndFlow();
   sends_once_ = decision.passes_once;
   AskForPlain(head_);
-  McpRead read(std::move(*requests), std::move(*body), ReadAgentSide(headers), held);
+  McpRead read(std::move(*requests), std::move(*body), headers, held);
   co_return co_await RelayRead(match, query, &read);
 }
 
@@ -161,7 +198,7 @@ McpDecision Session::DecideMcpCall(const Backend& backend,
                                    const std::vector<McpRequest>& requests) {
   std::optional<ToolFacts> facts;
   if (backend.trust_annotations && requests.front().kind == McpRequest::Kind::kToolCall) {
-    facts = services_.mcp_tools.Find(backend.name, caller_, requests.front().tool);
+    facts = services_.mcp_tools.Find(BookOf(backend), caller_, requests.front().tool);
   }
   return DecideMcp(*view_->policy, backend, requests, facts);
 }
@@ -189,7 +226,7 @@ Task<bool> Session::ServeMcpWrite(RouteMatch match, std::string query, McpWrite 
     return ScopeOfState(request.tool, reading->json, caller_, match.backend->name);
   };
   AgentSide side = ReadAgentSide(write.headers);
-  if (const auto facts = services_.mcp_tools.Find(match.backend->name, caller_, request.tool)) {
+  if (const auto facts = services_.mcp_tools.Find(BookOf(*match.backend), caller_, request.tool)) {
     side.has_output_schema = facts->has_output_schema;
   }
   side.orders_flow = HasFlowOrder(head_);
@@ -227,8 +264,9 @@ Task<bool> Session::ServeMcpWrite(RouteMatch match, std::string query, McpWrite 
   }
   if (state) Resume(*state, context);
   auto id = ParseJson(request.id);
-  const CallsInFlight::Entry running(
-      services_.mcp_calls, NameOfCall(caller_, *match.backend, write.headers, id ? *id : Json()));
+  const std::string session = McpRead::SessionOf(write.headers);
+  const std::string name = NameOfCall(caller_, *match.backend, session, id ? *id : Json());
+  const CallsInFlight::Entry running(services_.mcp_calls, name);
   AgentStream stream(client_, worker_.thread.clock(),
                      {services_.bounds.send_timeout, head_.minor == 1, keep && !IsLast()});
   if (side.takes_events) context.interim = &stream;
@@ -236,6 +274,9 @@ Task<bool> Session::ServeMcpWrite(RouteMatch match, std::string query, McpWrite 
   auto outcome = co_await Next(worker_.chain)(context);
   const MonoTime decided = Now();
   WriteAnswer answer = ToAnswer(std::move(outcome));
+  if (context.unknown != 0 && !session.empty()) {
+    services_.mcp_late.Add({name, context.unknown, context.unknown_attempt});
+  }
   NoteWrite(context, answer);
   record_.overhead = decided - started_ - record_.with_backend;
   if (IsPending(answer)) side.request_state = NextState(request, scope(), state, context);
@@ -307,9 +348,18 @@ Task<bool> Session::AnswerMcpWrite(const McpRequest& request, const AgentSide& s
   co_return kept;
 }
 
-void Session::LearnTools(McpRead& read, const Backend& backend) {
+// What passes tells of tools, and of calls that became tasks.
+void Session::Learn(McpRead& read, const Backend& backend) {
+  for (RelayTap::OfTask& told : read.tap.TakeTasks()) {
+    services_.settling->Tell({.backend = backend.name,
+                              .caller = caller_,
+                              .session = read.session,
+                              .method = std::move(told.method),
+                              .task = std::move(told.task),
+                              .message = std::move(told.message)});
+  }
   for (const Json& list : read.tap.TakeLists()) {
-    for (const std::string& name : services_.mcp_tools.Learn(backend.name, caller_, list)) {
+    for (const std::string& name : services_.mcp_tools.Learn(BookOf(backend), caller_, list)) {
       services_.metrics->mcp_tool_changes.Add({{"backend", backend.name}}).Increment();
       Log(LogLevel::kWarn,
           "an MCP server describes a tool in another way than before; what it says of it is not "

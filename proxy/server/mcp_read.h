@@ -11,12 +11,23 @@
 namespace recourse {
 
 struct McpRead {
-  McpRead(std::vector<McpRequest> of, std::string text, const AgentSide& client, Held& room)
-      : requests(std::move(of)), body(std::move(text)), side(client), tap(requests), held(room) {}
+  McpRead(std::vector<McpRequest> of, std::string text, const Headers& headers, Held& room)
+      : requests(std::move(of)),
+        body(std::move(text)),
+        side(ReadAgentSide(headers)),
+        session(SessionOf(headers)),
+        tap(requests),
+        held(room) {}
+
+  static std::string SessionOf(const Headers& headers) {
+    const std::string* const session = FindHeader(headers, "Mcp-Session-Id");
+    return session == nullptr ? std::string() : *session;
+  }
 
   const std::vector<McpRequest> requests;  // more than one: a batch
   std::string body;
   const AgentSide side;
+  const std::string session;  // empty: none
   RelayTap tap;
   Held& held;
 

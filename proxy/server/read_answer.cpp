@@ -83,8 +83,9 @@ Task<bool> Session::SendPiece(ReadExchange& exchange, std::string_view head,
   std::string ending = chunked && ends ? "0\r\n\r\n" : "";
   if (exchange.mcp != nullptr) {
     exchange.mcp->tap.Take(piece.data);
+    if (ends) exchange.mcp->tap.Finish();
     // Before the client has it all, and makes the next call.
-    LearnTools(*exchange.mcp, *exchange.backend);
+    Learn(*exchange.mcp, *exchange.backend);
     const bool may_add = chunked || exchange.framing == Framing::kUntilClose;
     if (const std::string untold = ends && may_add ? exchange.mcp->tap.Ending() : "";
         !untold.empty()) {
@@ -94,6 +95,7 @@ Task<bool> Session::SendPiece(ReadExchange& exchange, std::string_view head,
           chunked ? std::string(ChunkHead(untold.size(), size)) + untold + "\r\n" + ending : untold;
     }
   }
+  if (late_ && exchange.is_listening) TakeLate(*exchange.backend, piece.data);
   if (head.empty() && piece.data.empty() && !ends) co_return true;
   char chunk[24];
   client_.deadline.Reset();

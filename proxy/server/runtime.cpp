@@ -219,7 +219,9 @@ void Runtime::StartWorkers() {
       .breaks_flow = [this](const Event& settled) { flows_->runner().Watch(settled); },
       .probed = [this](const std::string& tool,
                        ProbeVerdict verdict) { metrics_.CountProbe(tool, NameOf(verdict)); },
-      .tracing = services_.tracer});
+      .tracing = services_.tracer,
+      .read_secret = ReadSecretFile});
+  services_.settling = settler_.get();
   flows_ = std::make_unique<FlowDesk>(FlowDesk::Parts{.ledger = *ledger_,
                                                       .worker = *workers_.front(),
                                                       .settling = *settler_,
@@ -244,7 +246,8 @@ void Runtime::StartWorkers() {
                                .approving = approvals_->runner(),
                                .clock = clock_,
                                .random = random_,
-                               .secret = secrets_.install_secret()});
+                               .secret = secrets_.install_secret(),
+                               .read_secret = ReadSecretFile});
   }
   // Probes are requests of ours, and observe mode sends none.
   if (versions_.Current()->mode == Mode::kEnforce) {

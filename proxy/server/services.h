@@ -11,6 +11,7 @@
 #include "filters/ledger/ledger.h"
 #include "filters/mcp/mcp_upstream.h"
 #include "filters/mcp/tool_book.h"
+#include "filters/settling.h"
 #include "policy/policy.h"
 #include "proxy/net/connection_pool.h"
 #include "proxy/net/connector.h"
@@ -25,6 +26,7 @@
 #include "proxy/server/config.h"
 #include "proxy/server/connection_gate.h"
 #include "proxy/server/idle_list.h"
+#include "proxy/server/late_calls.h"
 #include "proxy/server/metrics.h"
 #include "proxy/server/request_log.h"
 #include "proxy/server/tracer.h"
@@ -49,8 +51,10 @@ struct Services {
   std::string via;               // "1.1 recourse-1a2b3c4d": our pseudonym in Via
   std::string caller = "local";  // identity of agents that show no certificate
 
+  Settling* settling = nullptr;  // told what MCP servers tell agents
   ToolBook mcp_tools;
   CallsInFlight mcp_calls;
+  LateCalls mcp_late;
 
   std::atomic<bool> draining{false};
   std::atomic<std::size_t> sessions{0};

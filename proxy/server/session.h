@@ -148,7 +148,9 @@ class Session final : IdleConnection {
   void Resume(const RequestState& state, RequestContext& context);
   std::string NextState(const McpRequest& request, const StateScope& scope,
                         const std::optional<RequestState>& last, const RequestContext& context);
-  void LearnTools(McpRead& read, const Backend& backend);
+  void Learn(McpRead& read, const Backend& backend);
+  Task<bool> ServeMcpStream(const RouteMatch& match, std::string_view query);
+  void TakeLate(const Backend& backend, std::string_view piece);
   void JudgeObservedMcp();
   void ObserveRequest(const BodyDecoder::Piece& piece);
 
@@ -218,6 +220,7 @@ class Session final : IdleConnection {
     char flags[3] = {};
   };
   CallSpan span_;
+  std::unique_ptr<LateTap> late_;          // of a stream of MCP that is taken up again
   std::shared_ptr<Observation> observed_;  // of a write of observe mode
   bool is_observing_ = false;              // the policy of this request says observe
   bool judges_body_ = false;               // what is observed is MCP, whose body says what it is

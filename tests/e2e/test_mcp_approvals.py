@@ -27,6 +27,11 @@ TOOLS = """\
     effect: write
     undo: none
     approval: { by: [ finance ], expires: 10m, hold: 10m }
+  asks:
+    match: tools/call tools ask_client
+    effect: write
+    undo: none
+    approval: { by: [ finance ], expires: 10m, hold: 100ms }
   brief:
     match: tools/call tools status_tool
     effect: write
@@ -195,3 +200,61 @@ def test_what_was_approved_is_sent_after_a_restart(fixture, tmp_path, token):
         done = client.call("send_mail", mail(token), number=2, requestState=state)
         assert done.text() == f"mail 1 to {token}@example.com is sent"
     assert fixture.executions("send_mail") == [mail(token)]
+
+
+# A call that was approved, and whose server then asks for something.
+def asked(proxy, fixture, client, arguments, **fields):
+    """What the server asks for, once its call has been approved."""
+    first = client.call("ask_client", arguments, 1, **fields)
+    (waiting,) = proxy.waiting()
+    assert proxy.approve(waiting["operation"])[0] == 200
+    fixture.wait_for("requests", "tools/call")
+    proxy.await_phase("ask_client", "NOT_SENT")
+    told = client.call("ask_client", arguments, 2, requestState=state_of(first), **fields)
+    return told.final()["result"]
+
+
+def test_what_an_approved_call_is_asked_for_goes_on_under_its_approval(url, fixture, proxy, token):
+    client = Modern(url)
+    arguments = {"what": "elicitation", "mark": token}
+    capable = {"_meta": {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}}
+    question = asked(proxy, fixture, client, arguments, **capable)
+    assert question["resultType"] == "input_required"
+    assert question["inputRequests"]["asked"]["method"] == "elicitation/create"
+    reply = {"requestState": question["requestState"], **capable,
+             "inputResponses": {"asked": {"action": "accept", "content": {"colour": "red"}}}}  # fmt: skip
+    done = client.call("ask_client", arguments, 3, **reply)
+    assert '"colour":"red"' in done.text(), done.body
+    assert done.headers["recourse-outcome"] == "executed"
+    for number in (4, 5):
+        again = client.call("ask_client", arguments, number, **reply)
+        assert again.final()["result"] == done.final()["result"]
+    assert proxy.waiting() == []
+    assert fixture.executions("ask_client") == [arguments]
+
+
+def test_it_goes_on_under_another_trace_too(url, fixture, proxy, token):
+    client = Modern(url)
+    arguments = {"what": "state", "rounds": 2, "mark": token}
+    traced = [{"traceparent": f"00-{int(token[1:]) * 10 + n:032x}-00f067aa0ba902b7-01"}
+              for n in range(1, 5)]  # fmt: skip
+    question = asked(proxy, fixture, client, arguments, headers=traced[0])
+    for number in (3, 4):
+        assert question["resultType"] == "input_required", question
+        answer = client.call("ask_client", arguments, number, traced[number - 1],
+                             requestState=question["requestState"])  # fmt: skip
+        question = answer.final()["result"]
+    assert answer.text() == '{"rounds":2}'
+    assert proxy.waiting() == []
+    assert fixture.counts()["tools"] == {"ask_client": 1}
+
+
+def test_other_arguments_are_another_question(url, fixture, proxy, token):
+    client = Modern(url)
+    question = asked(proxy, fixture, client, {"what": "state", "rounds": 1, "mark": token})
+    other = {"what": "state", "rounds": 1, "mark": token + "b"}
+    told = client.call("ask_client", other, 3, requestState=question["requestState"])
+    assert state_of(told) != question["requestState"]
+    (waiting,) = proxy.waiting()
+    assert proxy.reject(waiting["operation"])[0] == 200
+    assert fixture.counts()["tools"] == {}

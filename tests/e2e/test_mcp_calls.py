@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from support.mcp import mcp_policy
+from support.mcp import Fixture, mcp_policy
 from support.mcp_fixtures import ERAS, client, fixture, running, serving, url  # noqa: F401
 from support.mcp_policies import calls_policy
 from support.mcp_wire import ACCEPT, Legacy, Modern, call, exchange, rpc
@@ -155,6 +155,40 @@ def test_unknown_tools_are_writes_and_trusted_hints_make_reads(url, fixture, pro
     assert "describes a tool in another way" in proxy.stderr()
 
 
+def searches(server, client, query, number=1):
+    """How often two calls of it are executed."""
+    for each in range(2):
+        client.call("search", {"query": query}, number=number + each)
+    return len([each for each in server.executions("search") if each["query"] == query])
+
+
+def test_hints_that_changed_are_not_believed(fixture, tmp_path, token):
+    with Recourse(tmp_path, calls_policy(fixture)) as recourse:
+        client = Legacy(f"http://127.0.0.1:{recourse.port}/mcp", headers=LOOSE)
+        client.send(rpc("tools/list"))
+        assert searches(fixture, client, token) == 2
+        fixture.define("search", annotations={"readOnlyHint": False})
+        client.send(rpc("tools/list"))
+        assert searches(fixture, client, token + "b") == 1
+        fixture.define("search", annotations={"readOnlyHint": True})
+        client.send(rpc("tools/list"))
+        assert searches(fixture, client, token + "c") == 1
+
+
+def test_what_a_server_said_is_not_believed_of_another_one(fixture, tmp_path, token):
+    with Recourse(tmp_path, calls_policy(fixture)) as recourse, Fixture() as other:
+        client = Legacy(f"http://127.0.0.1:{recourse.port}/mcp", headers=LOOSE)
+        client.send(rpc("tools/list"))
+        assert searches(fixture, client, token) == 2
+        policy = calls_policy(fixture).replace(f"localhost:{fixture.port}", f"localhost:{other.port}")
+        recourse.policy_path.write_text(policy)
+        assert recourse.cli("policy", "reload").returncode == 0
+        there = Legacy(f"http://127.0.0.1:{recourse.port}/mcp", headers=LOOSE)
+        assert searches(other, there, token + "b") == 1
+        there.send(rpc("tools/list"))
+        assert searches(other, there, token + "c", 5) == 2
+
+
 # Repeats.
 def test_a_repeat_joins_the_call_that_runs(client, fixture, url, token):
     gate = {"gate": token}
@@ -218,6 +252,40 @@ def test_a_refusal_over_http_passes_and_the_call_may_be_made_again(client, fixtu
     done = client.call("create_order", {"item": token})
     assert done.final()["result"]["structuredContent"]["item"] == token
     assert fixture.executions("create_order") == [{"item": token}]
+
+
+@pytest.mark.parametrize("tool", ["create_order", "search"])
+def test_a_user_who_is_sent_to_a_url_first_may_call_again(client, fixture, token, tool):
+    arguments = {"item": token, "query": token}
+    fixture.arm(tool, kind="error", code=-32042, message="visit it", execute=False)
+    told = client.call(tool, arguments, 1).final()
+    assert told["id"] == 1 and told["error"]["code"] == -32042, told
+    assert told["error"]["message"].endswith("visit it")
+    assert fixture.executions(tool) == []
+    done = client.call(tool, arguments, 2)
+    assert token in json.dumps(done.final()["result"])
+    assert fixture.executions(tool) == [arguments]
+
+
+def test_what_a_call_brings_beside_its_arguments_makes_no_other_call(fixture, tmp_path, token):
+    tools = """\
+  ask: { match: tools/call tools ask_client, effect: write, reason: tests, identity: body#/mark }
+"""
+    arguments = {"what": "state", "rounds": 1, "mark": token}
+    with Recourse(tmp_path, calls_policy(fixture, tools=tools)) as recourse:
+        client = Modern(f"http://127.0.0.1:{recourse.port}/mcp")
+        asked = client.call("ask_client", arguments, 1)
+        assert asked.headers["recourse-outcome"] == "not_executed"
+        state = asked.final()["result"]["requestState"]
+        reply = {"requestState": state, "inputResponses": {"asked": {"action": "accept"}}}
+        for number in (2, 3):
+            done = client.call("ask_client", arguments, number, **reply)
+            assert done.text() == '{"rounds":1}', done.body
+        other = client.call("ask_client", {**arguments, "rounds": 2}, 4, **reply)
+        assert other.text().startswith("Key reused with other arguments.")
+        (operation,) = {row["operation"] for row in recourse.events_for("ask_client")}
+        assert operation
+    assert fixture.counts()["tools"] == {"ask_client": 1}
 
 
 REDIRECTION = "the server redirects to /mcp/; put that url in the policy"

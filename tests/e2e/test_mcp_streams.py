@@ -3,6 +3,7 @@ mode, where nothing changes."""
 
 import http.client
 import json
+import socket
 
 import pytest
 
@@ -11,7 +12,7 @@ from support.mcp import Fixture
 from support.mcp_fixtures import ERAS, client, fixture, running, serving, url  # noqa: F401
 from support.mcp_policies import calls_policy
 from support.mcp_wire import Legacy, Modern, call, rpc, sse_events
-from support.recourse import Recourse
+from support.recourse import WAIT_MAX, Recourse
 
 TRUSTED = {"Host": "loose.test"}
 
@@ -158,6 +159,76 @@ def test_a_stream_that_can_be_resumed_is_left_to_the_client(url, fixture, token)
         assert stream.next() is None
     with client.listen(last) as resumed:
         assert token in resumed.message()["result"]["content"][0]["text"]
+
+
+def test_an_answer_that_the_agent_fetches_itself_settles_its_call(url, fixture, proxy, token):
+    client = Legacy(url)
+    fixture.set(resume=False)
+    fixture.arm("create_order", kind="cut", event_id=True)
+    with client.open(call("create_order", {"item": token}, 7)) as stream:
+        last = stream.next().id
+        told = stream.message()
+        assert told["id"] == 7 and "Outcome unknown." in told["result"]["content"][0]["text"]
+    other = Legacy(url)
+    other.call("create_order", {"item": token + "b"}, 7)  # the same id, of another session
+    fixture.set(resume=True)
+    with client.listen(last) as resumed:
+        answer = resumed.message()
+        assert answer["id"] == 7 and answer["result"]["structuredContent"]["item"] == token
+    (mine,) = {row["operation"] for row in proxy.events() if row["phase"] == "UNCERTAIN"}
+    wait_until(
+        lambda: proxy.events(operation=mine)[-1]["phase"] == "SUCCEEDED", "the late answer's outcome"
+    )
+    again = client.call("create_order", {"item": token}, 8)
+    assert again.final()["result"] == answer["result"]
+    assert again.headers["idempotent-replayed"] == "true"
+    assert fixture.executions("create_order") == [{"item": token}, {"item": token + "b"}]
+
+
+def padded(gate, chunks, pad):
+    message = call("stream_report", {"chunks": chunks, "gate": gate, "pad": pad})
+    message["params"]["_meta"] = {"progressToken": "p"}
+    return message
+
+
+def test_a_client_of_http_1_0_gets_its_stream_until_the_close(client, fixture, token):
+    message = padded(token, 2, 0)
+    fields = client.fields(None) if isinstance(client, Legacy) else None
+    if fields is None:
+        message, fields = client.wrapped(message)
+    body = json.dumps(message).encode()
+    authority = client.url.removeprefix("http://").split("/")[0]
+    host, port = authority.split(":")
+    lines = [f"{name}: {value}" for name, value in {**fields, "Host": authority}.items()]
+    head = "\r\n".join(["POST /mcp HTTP/1.0", *lines, f"Content-Length: {len(body)}", "", ""])
+    with socket.create_connection((host, int(port)), WAIT_MAX) as plain:
+        plain.sendall(head.encode() + body)
+        answer = plain.makefile("rb")
+        for number in (1, 2):
+            fixture.open(token)
+            while f"chunk {number}".encode() not in (line := answer.readline()):
+                assert line, "the answer ended early"
+        rest = answer.read().decode()
+    assert "2 chunks" in rest and "\r\n0\r\n" not in rest
+    assert len(fixture.executions("stream_report")) == 1
+
+
+def test_a_client_that_does_not_read_holds_up_nothing(client, fixture, proxy, token):
+    chunks, pad = 96, 256 * 1024  # far more than sockets and queue hold
+    arguments = {"chunks": chunks, "gate": token, "pad": pad}
+    message = padded(token, chunks, pad)
+    before = len(proxy.events_for("stream_report"))
+    with client.open(message):
+        fixture.open(token, chunks)
+        wait_until(
+            lambda: "SUCCEEDED"
+            in [row["phase"] for row in proxy.events_for("stream_report")[before:]],
+            "the outcome",
+        )
+        again = client.call("stream_report", arguments, 2)
+        assert again.text() == f"{chunks} chunks"
+        assert again.headers["idempotent-replayed"] == "true"
+    assert len(fixture.executions("stream_report")) == 1
 
 
 def test_a_server_that_is_away_is_told_as_an_answer(tmp_path, packages, token):

@@ -98,7 +98,12 @@ TEST(RelayTap, ListsAreFoundInStreamsAndInJson) {
     RelayTap tap({Read("1")});
     tap.Head(200, is_stream ? kEvents : kJson, false);
     const std::string text = is_stream ? kProgress + Event(kAnswer) : kAnswer;
-    for (const char& byte : text) tap.Take({&byte, 1});
+    for (const char& byte : text) {
+      tap.Take({&byte, 1});
+      // What is looked at while it comes is still found in the end.
+      if (!is_stream) EXPECT_TRUE(tap.TakeLists().empty());
+    }
+    tap.Finish();
     const auto lists = tap.TakeLists();
     ASSERT_EQ(lists.size(), 1U) << is_stream;
     EXPECT_NE(AtPointer(lists[0], "/result/tools/0/name"), nullptr);
@@ -110,6 +115,7 @@ TEST(RelayTap, NothingElseIsTakenForAList) {
   RelayTap tap({Read("1", "tools/call")});
   tap.Head(200, kJson, false);
   tap.Take(kAnswer);
+  tap.Finish();
   EXPECT_TRUE(tap.TakeLists().empty());
 }
 

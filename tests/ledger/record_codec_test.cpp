@@ -33,6 +33,7 @@ Event FullEvent() {
   event.answer_kept = true;
   event.answer = {201, "Created", {{"A", "1"}, {"B", ""}}, std::string(300, 'x')};
   event.settle = RenderedRequest{"GET", "/orders?ref=7", {{"H", "v"}}, ""};
+  event.task = RenderedRequest{"POST", "", {{"Mcp-Session-Id", "s"}}, "{}"};
   event.undo = RenderedRequest{"DELETE", "/orders/7", {}, "{}"};
   event.request = RenderedRequest{"POST", "/v1/orders?a=b", {{"Key", "k"}}, std::string("a\0b", 3)};
   return event;
@@ -69,6 +70,8 @@ TEST(RecordCodecTest, AnEventReadsBackWhole) {
   EXPECT_TRUE(SameRequest(*read.request, *event.request));
   EXPECT_TRUE(SameRequest(*read.settle, *event.settle));
   EXPECT_TRUE(SameRequest(*read.undo, *event.undo));
+  ASSERT_TRUE(read.task);
+  EXPECT_TRUE(SameRequest(*read.task, *event.task));
 }
 
 TEST(RecordCodecTest, AnAnswerThatIsNotKeptIsNotStored) {

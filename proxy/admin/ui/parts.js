@@ -153,6 +153,10 @@ function keptParts(event) {
     parts.push(h("h4", {}, "Asks whether it took effect"));
     parts.push(requestBox(event.settle_request));
   }
+  if (event.task_request) {
+    parts.push(h("h4", {}, "Asks how its task stands"));
+    parts.push(requestBox(event.task_request));
+  }
   if (event.undo_request) {
     parts.push(h("h4", {}, "Undo request"));
     parts.push(requestBox(event.undo_request));

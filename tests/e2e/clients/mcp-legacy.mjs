@@ -29,6 +29,18 @@ await drive({
     const result = await client.callTool(params, undefined, { ...limits, onprogress });
     return { ...seen(result), ...(progress ? { progress: steps } : {}) };
   },
+  // A call that the server makes a task of: asked about until its result is here.
+  async task({ tool, arguments: args = {} }) {
+    const steps = client.experimental.tasks.callToolStream({ name: tool, arguments: args },
+      undefined, limits);
+    let task;
+    for await (const step of steps) {
+      if (step.type === "taskCreated") task = step.task.taskId;
+      if (step.type === "error") throw step.error;
+      if (step.type === "result") return { ...seen(step.result), task };
+    }
+    throw new Error("the task has no end");
+  },
   ping: () => client.ping(),
   asked: () => asked,
   notified: () => notified,

@@ -48,14 +48,14 @@ async function askClient(args, context, { world, server, era }) {
 }
 
 // One progress notification per passage of the gate, if the client asked for progress at all.
-async function streamReport({ chunks = 3, gate = "stream_report" }, context, { world }) {
+async function streamReport({ chunks = 3, gate = "stream_report", pad = 0 }, context, { world }) {
   const args = { chunks, gate };
   world.execute("stream_report", args);
   const progressToken = context.mcpReq._meta?.progressToken;
   for (let progress = 1; progress <= chunks; progress += 1) {
     await world.pass(gate);
     if (progressToken === undefined) continue;
-    const params = { progressToken, progress, total: chunks, message: `chunk ${progress}` };
+    const params = { progressToken, progress, total: chunks, message: `chunk ${progress}`.padEnd(pad) };
     await context.mcpReq.notify({ method: "notifications/progress", params });
   }
   return say(`${chunks} chunks`);
@@ -142,8 +142,14 @@ export const TOOLS = {
   },
   stream_report: {
     definition: { description: "Reports progress, one chunk at a time",
-      inputSchema: object({ chunks: number, gate: text }), annotations: { readOnlyHint: true } },
+      inputSchema: object({ chunks: number, gate: text, pad: number }), annotations: { readOnlyHint: true } },
     run: streamReport,
+  },
+  task_write: {
+    definition: { description: "Becomes a task, and ends when it is told to (mcp-tasks.mjs)",
+      inputSchema: object({ mark: text, gate: text, ends: text }),
+      execution: { taskSupport: "required" } },
+    run: () => { throw new ProtocolError(-32601, "it takes a task"); },
   },
   ask_client: {
     definition: { description: "Asks its client for something before it has its effect",

@@ -4,8 +4,9 @@
 //   GET /counts      executions by tool, with their arguments; cancellations; open GET streams
 //   GET /requests    every request to /mcp as it arrived
 //   POST /control    {"op": "reset" | "set" | "arm" | "open" | "define" | "forget_sessions" |
-//                     "await", ...}; see World.control
-// set: {"answer": "sse" | "json" | "auto", "events": BOOL, "page_size": N}; "auto" is modern only.
+//                     "forget_tasks" | "await", ...}; see World.control
+// set: {"answer": "sse" | "json" | "auto", "events": BOOL, "page_size": N, "resume": BOOL}; "auto" is
+//   modern only; without "resume" no stream is taken up again; settings of tasks: mcp-tasks.mjs.
 // arm: {"tool": NAME, "times": N, "fault": FAULT}: the next N calls of the tool go wrong.
 //   {"kind": "status", "status": N, "body": TEXT, "headers": {}, "execute": BOOL}
 //                                                 %ID% in the body is the request's id
@@ -22,12 +23,14 @@ import { NodeStreamableHTTPServerTransport, toNodeHandler, toWebRequest }
   from "@modelcontextprotocol/node";
 import { createMcpHandler, isLegacyRequest, ProtocolError, Server }
   from "@modelcontextprotocol/server";
+import { Tasks } from "./mcp-tasks.mjs";
 import { TOOLS } from "./mcp-tool-table.mjs";
 import { World } from "./mcp-world.mjs";
 
 const BODY_MAX = 16 << 20;
 const SESSIONS_MAX = 1000;
 const world = new World();
+const tasks = new Tasks(world);
 const calls = new AsyncLocalStorage();
 const sessions = new Map(); // id -> { transport, server }
 
@@ -239,6 +242,19 @@ async function serveMcp(req, res) {
     await breakAnswer(fault, req, res, message);
     return;
   }
+  if (req.method === "GET" && req.headers["last-event-id"] && !world.settings.resume) {
+    res.writeHead(503, { "content-type": "text/plain" }).end();
+    return;
+  }
+  const session = isLegacy ? req.headers["mcp-session-id"] : undefined;
+  const ofTask = !isLegacy || sessions.has(session)
+    ? await tasks.answer(message, { isLegacy, session, authorization: req.headers.authorization })
+    : undefined;
+  if (ofTask) {
+    if (ofTask.status) res.writeHead(ofTask.status, { "content-type": "text/plain" }).end();
+    else answerJson(res, 200, { jsonrpc: "2.0", id: message.id, ...ofTask });
+    return;
+  }
   const serve = isLegacy ? legacy : modern[world.settings.answer];
   await calls.run({ fault }, () => serve(req, res, message ?? body));
 }
@@ -253,7 +269,7 @@ async function serve(req, res) {
     answerJson(res, 200, world.requests);
   } else if (path === "/control") {
     const command = JSON.parse(await readBody(req));
-    answerJson(res, 200, await world.control(command, { endSessions, toolsChanged }));
+    answerJson(res, 200, await world.control(command, { endSessions, toolsChanged, tasks }));
   } else {
     answerJson(res, 404, { error: `nothing is at ${path}` });
   }

@@ -2,7 +2,8 @@
 // faults, settings. All of it is bounded, and forgotten by `reset`.
 const KEPT_MAX = 10_000;
 const WAIT_MAX_MS = 300_000 * Number(process.env.RECOURSE_E2E_PATIENCE ?? "1");
-const SETTINGS = { answer: "sse", events: true, page_size: 0 };
+const SETTINGS = { answer: "sse", events: true, page_size: 0, resume: true, task_poll: 50, task_ttl: 3_600_000,
+  task_auth: "" };
 
 export class World {
   constructor() {
@@ -18,6 +19,7 @@ export class World {
     this.requests = [];
     this.gates = new Map();
     this.waiting = new Map();
+    this.passed = new Map();
     this.faults = [];
     this.definitions = new Map();
     this.changed();
@@ -69,6 +71,7 @@ export class World {
     this.changed();
     await this.until(() => (this.gates.get(gate) ?? 0) > 0, WAIT_MAX_MS);
     this.gates.set(gate, (this.gates.get(gate) ?? 0) - 1);
+    this.passed.set(gate, (this.passed.get(gate) ?? 0) + 1);
     this.waiting.set(gate, this.waiting.get(gate) - 1);
     this.changed();
   }
@@ -93,6 +96,7 @@ export class World {
     switch (op) {
       case "reset":
         server.endSessions();
+        server.tasks.forget();
         this.reset();
         return {};
       case "set":
@@ -112,6 +116,9 @@ export class World {
       case "forget_sessions":
         server.endSessions();
         return {};
+      case "forget_tasks":
+        server.tasks.forget();
+        return {};
       case "await":
         return { seen: await this.until(() => this.measure(values) >= (values.count ?? 1),
           1000 * values.seconds) };
@@ -125,6 +132,7 @@ export class World {
       case "executions": return this.count(name);
       case "cancelled": return this.cancelled.filter((entry) => entry.tool === name).length;
       case "waiting": return this.waiting.get(name) ?? 0;
+      case "passed": return this.passed.get(name) ?? 0;
       case "streams": return this.streams;
       case "requests": return this.requests.filter((request) => request.rpc === name).length;
       default: throw new Error(`unknown measure ${what}`);

@@ -79,7 +79,8 @@ class Fixture(McpServer):
         self.control("reset")
 
     def set(self, **settings):
-        """answer="sse" | "json" | "auto", events=BOOL, page_size=N; sessions keep theirs."""
+        """answer="sse" | "json" | "auto", events=BOOL, page_size=N, resume=BOOL; sessions keep theirs.
+        task_poll, task_ttl, task_auth: mcp-tasks.mjs."""
         self.control("set", **settings)
 
     def arm(self, tool, times=1, **fault):
@@ -96,9 +97,12 @@ class Fixture(McpServer):
     def forget_sessions(self):
         self.control("forget_sessions")
 
+    def forget_tasks(self):
+        self.control("forget_tasks")
+
     def wait_for(self, what, name=None, count=1):
-        """Until `count` of: executions or cancelled of a tool, waiting at a gate, requests of a
-        JSON-RPC method, open GET streams."""
+        """Until `count` of: executions or cancelled of a tool, waiting at a gate or passed it,
+        requests of a JSON-RPC method, open GET streams."""
         answer = self.control("await", what=what, name=name, count=count, seconds=WAIT_MAX)
         assert answer["seen"], f"{what} of {name} did not reach {count}: {self.counts()}"
 

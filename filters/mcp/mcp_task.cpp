@@ -1,0 +1,177 @@
+#include "filters/mcp/mcp_task.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "filters/mcp/mcp_request.h"
+#include "proxy/base/hash.h"
+#include "proxy/base/json_span.h"
+#include "proxy/base/mcp_limits.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::string_view kGet = "tasks/get", kResult = "tasks/result";
+constexpr std::string_view kModernMeta =
+    R"(,"_meta":{"io.modelcontextprotocol/protocolVersion":%V,)"
+    R"("io.modelcontextprotocol/clientInfo":{"name":"recourse","version":")" RECOURSE_VERSION
+    R"("},"io.modelcontextprotocol/clientCapabilities":)"
+    R"({"extensions":{"io.modelcontextprotocol/tasks":{}}}})";
+
+std::string TextAt(const Json& root, std::string_view pointer) {
+  const Json* const value = AtPointer(root, pointer);
+  return value != nullptr && value->kind == Json::Kind::kString ? value->text : std::string();
+}
+
+// Milliseconds under either era's name; nullopt: none, or nothing that could be meant.
+std::optional<Millis> MillisAt(const Json& task, std::string_view legacy, std::string_view modern) {
+  const Json* value = task.Find(modern);
+  if (value == nullptr) value = task.Find(legacy);
+  if (value == nullptr || value->kind != Json::Kind::kNumber) return std::nullopt;
+  const std::string text = ScalarText(*value);
+  std::int64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [after, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || after != end || number < 0) return std::nullopt;
+  return std::min(Millis(number), Millis(limits::kMcpTaskLifeMax));
+}
+
+TaskPace PaceIn(const Json& task) {
+  const Millis poll = MillisAt(task, "pollInterval", "pollIntervalMs").value_or(Millis(0));
+  return {std::min(poll, Millis(limits::kMcpTaskPollMax)), MillisAt(task, "ttl", "ttlMs")};
+}
+
+// The task in an answer that is one: a member of it, or, in the newer form, all of it.
+const Json* TaskIn(const Json& message) {
+  const Json* const result = message.Find("result");
+  if (result == nullptr || result->kind != Json::Kind::kObject) return nullptr;
+  const Json* const inner = result->Find("task");
+  return inner != nullptr && inner->kind == Json::Kind::kObject ? inner : result;
+}
+
+// The response to the call that stands in the task's state under `name`, `result` or `error`.
+std::optional<McpFinal> FinalIn(std::string_view text, std::string_view name) {
+  const auto span = FindJsonSpan(text, "/result/" + std::string(name));
+  if (!span) return std::nullopt;
+  std::string response = R"({"jsonrpc":"2.0",")" + std::string(name) + "\":";
+  response.append(text.substr(span->at, span->size)).push_back('}');
+  const auto json = ParseJson(response);
+  if (!json) return std::nullopt;
+  return ReadMcpFinal(*json, response);
+}
+
+// Nothing but the outcome of a call is one.
+bool IsOutcome(const McpFinal& final) {
+  return final.kind != McpKind::kTask && final.kind != McpKind::kInputRequired;
+}
+
+bool IsUnknownTask(const Json& message) {
+  const Json* const code = AtPointer(message, "/error/code");
+  if (code == nullptr || code->kind != Json::Kind::kNumber) return false;
+  const std::string text = ScalarText(*code);
+  return text == "-32602" || text == "-32601";
+}
+
+TaskReport OfStatus(const Json& message, std::string_view text) {
+  TaskReport report;
+  report.status = TextAt(message, "/result/status");
+  if (report.status == "working" || report.status == "input_required") {
+    report.state = TaskReport::State::kRunning;
+    report.pace = PaceIn(*message.Find("result"));
+    return report;
+  }
+  const bool has_failed = report.status == "failed";
+  if (!has_failed && report.status != "completed" && report.status != "cancelled") return report;
+  report.state = TaskReport::State::kEnded;
+  if (report.status != "cancelled") report.final = FinalIn(text, has_failed ? "error" : "result");
+  if (report.final && !IsOutcome(*report.final)) report.final.reset();
+  return report;
+}
+
+}  // namespace
+
+TaskPace PaceOfTask(const Json& message) {
+  const Json* const task = TaskIn(message);
+  return task == nullptr ? TaskPace() : PaceIn(*task);
+}
+
+std::optional<RenderedRequest> AskAboutTask(const Json& message, Headers fields) {
+  const Json* const task = TaskIn(message);
+  const std::string id = task == nullptr ? std::string() : TextAt(*task, "/taskId");
+  if (id.empty() || id.size() > limits::kMcpTaskIdBytesMax) return std::nullopt;
+  const std::string* const version = FindHeader(fields, "MCP-Protocol-Version");
+  std::string body = R"({"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"taskId":)";
+  AppendJsonString(body, id);
+  if (version != nullptr && *version >= kModernMcp) {
+    std::string meta(kModernMeta), said;
+    AppendJsonString(said, *version);
+    body += meta.replace(meta.find("%V"), 2, said);
+  }
+  body += "}}";
+  std::size_t size = body.size();
+  for (const auto& [name, value] : fields) size += name.size() + value.size();
+  if (size > limits::kMcpTaskRequestBytesMax) return std::nullopt;
+  return RenderedRequest{"POST", "", std::move(fields), std::move(body)};
+}
+
+RenderedRequest AskForTaskResult(RenderedRequest about_task) {
+  const auto method = FindJsonSpan(about_task.body, "/method");
+  if (method) about_task.body.replace(method->at, method->size, R"("tasks/result")");
+  return about_task;
+}
+
+std::string NameOfTask(std::string_view backend, std::string_view caller, std::string_view session,
+                       std::string_view task) {
+  std::string name;
+  for (const std::string_view part : {backend, caller, session, task}) AppendPart(name, part);
+  return name;
+}
+
+std::string NameOfTask(std::string_view backend, std::string_view caller,
+                       const RenderedRequest& about_task) {
+  const std::string* const session = FindHeader(about_task.headers, "Mcp-Session-Id");
+  const auto body = ParseJson(about_task.body);
+  return NameOfTask(backend, caller, session == nullptr ? std::string_view() : *session,
+                    body ? TextAt(*body, "/params/taskId") : std::string());
+}
+
+TaskReport ReadTaskReport(std::string_view method, const Json& message, std::string_view text) {
+  TaskReport report;
+  if (message.Find("error") != nullptr) {
+    // An answer to tasks/result may be the call's own error.
+    if (method == kGet && IsUnknownTask(message)) report.state = TaskReport::State::kGone;
+    return report;
+  }
+  if (method == kGet) return OfStatus(message, text);
+  const bool is_result = message.Find("result") != nullptr;
+  if (method != kResult || !is_result) return report;
+  McpFinal final = ReadMcpFinal(message, text);
+  if (!IsOutcome(final)) return report;
+  report.state = TaskReport::State::kEnded;
+  report.status = final.kind == McpKind::kResult ? "completed" : "failed";
+  report.final = std::move(final);
+  return report;
+}
+
+std::string WithTask(std::string_view final_message, std::string_view task_message) {
+  const auto task = FindJsonSpan(task_message, "/result");
+  if (!task || !final_message.ends_with('}')) return std::string(final_message);
+  std::string both(final_message.substr(0, final_message.size() - 1));
+  both.append(R"(,"task":)").append(task_message.substr(task->at, task->size)).push_back('}');
+  return both;
+}
+
+std::string MessageFor(Wanted wanted, std::string_view kept) {
+  constexpr std::string_view kBefore = R"(,"task":)";
+  const bool may_be_both = kept.find(kBefore) != std::string_view::npos;
+  const auto task = may_be_both && ParseJson(kept) ? FindJsonSpan(kept, "/task") : std::nullopt;
+  if (!task) return std::string(kept);
+  if (wanted == Wanted::kTask) {
+    std::string message = R"({"jsonrpc":"2.0","result":)";
+    message.append(kept.substr(task->at, task->size)).push_back('}');
+    return message;
+  }
+  return std::string(kept.substr(0, task->at - kBefore.size())) + "}";
+}
+
+}  // namespace recourse

@@ -1,0 +1,99 @@
+#include "filters/settle/late_answer.h"
+
+#include <algorithm>
+
+#include "filters/call_values.h"
+#include "filters/kept_answer.h"
+#include "filters/outcome.h"
+#include "filters/settle/probe.h"
+
+namespace recourse {
+namespace {
+
+Answer AnswerOf(const McpFinal& final) {
+  Answer answer;
+  answer.response.status = 200;
+  answer.response.reason = "OK";
+  answer.response.headers.emplace_back("Content-Type", "application/json");
+  answer.response.body = final.message;
+  answer.mcp = final.kind;
+  answer.of_mcp_call = true;
+  return answer;
+}
+
+Transition FromUncertain(const Event& uncertain, Phase to, std::string detail) {
+  Transition transition;
+  transition.operation = uncertain.operation;
+  transition.from = Phase::kUncertain;
+  transition.attempt = uncertain.attempt;
+  transition.to = to;
+  transition.cause = Cause::kAnswer;
+  transition.detail = std::move(detail);
+  return transition;
+}
+
+// Whoever was given a task gets it again, or what became of it, as he can take it.
+void KeepAnswers(const Event& uncertain, const Tool& tool, const Answer& answer,
+                 Transition& transition) {
+  auto kept = KeptMcpAnswer(answer.response, tool.keep_headers, tool.redact);
+  if (kept && KeepsAnswer(uncertain)) kept->body = WithTask(kept->body, uncertain.answer.body);
+  if (kept && kept->body.size() > limits::kAnswerKeptBytesMax) kept.reset();
+  if (!kept && KeepsAnswer(uncertain)) kept = uncertain.answer;
+  transition.answer_kept = kept.has_value();
+  if (kept) transition.answer = std::move(*kept);
+}
+
+}  // namespace
+
+std::optional<Transition> LateTransition(
+    const Event& uncertain, const Tool& tool, const McpFinal& final,
+    const std::vector<std::pair<std::string, std::string>>& captures) {
+  const Answer answer = AnswerOf(final);
+  const std::optional<Json> body = ReadAnswerBody(answer);
+  CallValues values;
+  values.path = &captures;
+  values.key = ToHex(uncertain.key);
+  values.answer_status = answer.response.status;
+  values.answer_headers = &answer.response.headers;
+  values.answer_body = body ? &*body : nullptr;
+  Verdict verdict = Classify(tool, answer, values);
+  // What was taken on, and then refused, is no attempt that was never made.
+  if (verdict.phase == Phase::kNotSent) verdict.phase = Phase::kRejected;
+  if (verdict.phase != Phase::kSucceeded && verdict.phase != Phase::kRejected) return std::nullopt;
+  Transition transition = FromUncertain(uncertain, verdict.phase, std::move(verdict.detail));
+  transition.http_status = answer.response.status;
+  KeepAnswers(uncertain, tool, answer, transition);
+  if (verdict.phase == Phase::kRejected) return transition;
+  if (tool.external_ref) {
+    transition.external_ref = ExternalRefText(Select(*tool.external_ref, values));
+  }
+  if (transition.external_ref.empty()) transition.external_ref = uncertain.external_ref;
+  AddLateUndo(uncertain, tool, values, transition);
+  return transition;
+}
+
+std::optional<Transition> EndedTransition(
+    const Event& uncertain, const Tool& tool, const TaskReport& report,
+    const std::vector<std::pair<std::string, std::string>>& captures) {
+  if (report.final) return LateTransition(uncertain, tool, *report.final, captures);
+  const bool proves = report.status != "completed" && tool.on_error == OnError::kNotExecuted;
+  if (!proves) return std::nullopt;
+  Transition transition = FromUncertain(uncertain, Phase::kRejected,
+                                        "the server's task has the status " + report.status);
+  transition.http_status = 200;
+  transition.answer_kept = KeepsAnswer(uncertain);
+  if (transition.answer_kept) transition.answer = uncertain.answer;
+  return transition;
+}
+
+Millis TaskPause(const TaskPace& pace, int asked, std::uint32_t jitter) {
+  const int doublings = std::clamp(asked, 0, 16);
+  const Millis interval =
+      std::min(limits::kProbeBackoffFirst * (1 << doublings), limits::kProbeBackoffMax);
+  const Millis half = interval / 2;
+  Millis pause = half + Millis(jitter % static_cast<std::uint32_t>(half.count() + 1));
+  if (pace.life) pause = std::min(pause, std::max(*pace.life / 4, limits::kSettleTick));
+  return std::max(pause, pace.poll);
+}
+
+}  // namespace recourse

@@ -1,0 +1,177 @@
+// The part of Settler that learns from MCP servers: asks about tasks that nobody asks about, and
+// reads what agents are told.
+#include <algorithm>
+
+#include "filters/settle/late_answer.h"
+#include "filters/settle/settler.h"
+#include "filters/stored_call.h"
+#include "proxy/base/log.h"
+#include "proxy/base/mcp_limits.h"
+
+namespace recourse {
+namespace {
+
+constexpr const char* kGet = "tasks/get";
+constexpr const char* kResult = "tasks/result";
+
+// Servers of 2025-11-25 tell the result of a task only to who asks for it.
+bool IsResultApart(const TaskReport& report) {
+  return report.state == TaskReport::State::kEnded && !report.final && report.status != "cancelled";
+}
+
+}  // namespace
+
+std::optional<Settler::Asked> Settler::TaskOf(const Event& event) {
+  if (!event.task) return std::nullopt;
+  Asked asked;
+  asked.name = NameOfTask(event.backend, event.caller, *event.task);
+  if (const auto message = ParseJson(event.answer.body)) asked.pace = PaceOfTask(*message);
+  return asked;
+}
+
+Task<TaskReport> Settler::AskAs(std::string method, RenderedRequest asked, const Event& event,
+                                std::shared_ptr<const Policy> policy, const Tool& tool,
+                                const Backend& backend) {
+  HttpRequest request{std::move(asked.method), backend.mcp_path, std::move(asked.headers),
+                      std::move(asked.body)};
+  SetHeader(request.headers, "Accept-Encoding", "identity");
+  if (tool.undo && parts_.read_secret) {
+    // Without them the server says so.
+    (void)AddSecrets(tool.undo->secrets, parts_.read_secret, request.headers);
+  }
+  OwnRequest told(OwnRequest::Kind::kProbe, event, std::move(policy), backend, 1);
+  const Result<Answer> answer =
+      co_await Ask(backend, std::move(request), limits::kAnswerBytesMax, std::move(told));
+  if (!answer || !answer->mcp) co_return TaskReport();
+  const auto message = ParseJson(answer->response.body);
+  if (!message) co_return TaskReport();
+  co_return ReadTaskReport(method, *message, answer->response.body);
+}
+
+Task<void> Settler::AskTask(std::uint64_t operation, std::shared_ptr<const Policy> policy,
+                            const Tool& tool, const Backend& backend) {
+  const Event event = entries_.at(operation).event;
+  TaskReport report = co_await AskAs(kGet, *event.task, event, policy, tool, backend);
+  if (IsResultApart(report)) {
+    TaskReport result =
+        co_await AskAs(kResult, AskForTaskResult(*event.task), event, policy, tool, backend);
+    if (result.final) report.final = std::move(result.final);
+  }
+  auto at = entries_.find(operation);
+  if (at == entries_.end() || at->second.event.attempt != event.attempt) co_return;
+  at->second.probed_at = parts_.clock.Now();
+  ++at->second.history.probes;
+  if (report.state == TaskReport::State::kEnded) {
+    auto transition = EndedTransition(event, tool, report, {});
+    if (transition) {
+      (void)co_await Record(operation, std::move(*transition));
+      co_return;
+    }
+  }
+  TakeReport(at->second, tool, report);
+}
+
+// It is not known yet.
+void Settler::TakeReport(Entry& entry, const Tool& tool, const TaskReport& report) {
+  using State = TaskReport::State;
+  Asked& task = *entry.task;
+  entry.is_probing = false;
+  if (report.state == State::kRunning) task.pace = report.pace;
+  if (report.state != State::kUnclear) task.is_running = report.state == State::kRunning;
+  // A result that could not be had may be had the next time.
+  const bool is_over = report.state == State::kGone ||
+                       (report.state == State::kEnded && (report.final || !IsResultApart(report)));
+  const MonoTime now = parts_.clock.Now();
+  if (!is_over) {
+    SetNext(entry, now + TaskPause(task.pace, entry.history.probes, Jitter()));
+    TellAll(entry, task.is_running ? Settled::kRunning : Settled::kNo);
+    return;
+  }
+  task.is_lost = true;
+  Log(LogLevel::kWarn, "a task of an MCP server does not tell whether its call acted",
+      {{"tool", entry.event.tool},
+       {"operation", std::to_string(entry.event.operation)},
+       {"status", report.state == State::kGone ? "not known to the server" : report.status}});
+  if (!tool.settle) {
+    Forget(entry.event.operation, Settled::kLost);
+    return;
+  }
+  entry.history = ProbeHistory{.since = now};
+  SetNext(entry, now);
+}
+
+void Settler::Tell(McpNews news) {
+  if (news_ >= limits::kMcpNewsMax) return;
+  ++news_;
+  Post([this, told = std::move(news)]() mutable {
+    --news_;
+    if (is_stopping_) return;
+    ++looking_;
+    Spawn(TakeNews(std::move(told)), [this] {
+      --looking_;
+      TellIfDrained();
+    });
+  });
+}
+
+// Exactly one, or it is not known which one is meant.
+std::uint64_t Settler::OperationOfTask(const McpNews& news) const {
+  const auto [first, last] =
+      tasks_.equal_range(NameOfTask(news.backend, news.caller, news.session, news.task));
+  return std::distance(first, last) == 1 ? first->second : 0;
+}
+
+// The answer to one attempt settles that attempt, and no later one.
+Task<void> Settler::TakeLateAnswer(McpNews news) {
+  const auto event = co_await parts_.ledger.Read(news.operation, parts_.executor);
+  if (!event || event->phase != Phase::kUncertain || event->attempt != news.attempt) co_return;
+  const auto policy = parts_.policy(event->policy_version);
+  const Tool* const tool = policy ? FindToolFor(*event, *policy) : nullptr;
+  const auto message = ParseJson(news.message);
+  if (tool == nullptr || !message) co_return;
+  auto transition = LateTransition(*event, *tool, ReadMcpFinal(*message, news.message), {});
+  if (!transition) co_return;
+  const auto recorded = co_await RecordAs(*event, policy.get(), std::move(*transition));
+  if (!recorded) co_return;
+  Forget(news.operation, Settled::kYes);
+  if (recorded->phase == Phase::kSucceeded) parts_.ledger.MarkAnswered(news.operation);
+}
+
+Task<void> Settler::TakeNews(McpNews news) {
+  if (news.operation != 0) {
+    co_await TakeLateAnswer(std::move(news));
+    co_return;
+  }
+  const std::uint64_t operation = OperationOfTask(news);
+  const auto at = entries_.find(operation);
+  if (at == entries_.end()) co_return;
+  const auto message = ParseJson(news.message);
+  if (!message) co_return;
+  Entry& entry = at->second;
+  const TaskReport report = ReadTaskReport(news.method, *message, news.message);
+  if (report.state == TaskReport::State::kRunning) {
+    // Its agent asks: no need to.
+    entry.task->is_running = true;
+    entry.task->pace = report.pace;
+    const MonoTime later =
+        parts_.clock.Now() + std::max(3 * report.pace.poll, Millis(limits::kMcpTaskAskedFor));
+    if (!entry.is_probing && entry.waiters.empty() && entry.next_at < later) SetNext(entry, later);
+    co_return;
+  }
+  const std::shared_ptr<const Policy> policy = entry.policy;
+  const Tool* const tool = FindToolFor(entry.event, *policy);
+  if (report.state != TaskReport::State::kEnded || tool == nullptr) co_return;
+  auto transition = EndedTransition(entry.event, *tool, report, {});
+  if (!transition) {
+    // Its result has to be asked for: by the agent next, else by us.
+    const MonoTime soon = parts_.clock.Now() + limits::kProbeBackoffFirst;
+    if (!entry.is_probing && soon < entry.next_at) SetNext(entry, soon);
+    co_return;
+  }
+  const Phase to = transition->to;
+  (void)co_await Record(operation, std::move(*transition));
+  // The agent has what a repeat would get.
+  if (report.final && to == Phase::kSucceeded) parts_.ledger.MarkAnswered(operation);
+}
+
+}  // namespace recourse
