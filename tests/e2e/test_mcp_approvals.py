@@ -221,8 +221,8 @@ def test_what_an_approved_call_is_asked_for_goes_on_under_its_approval(url, fixt
     question = asked(proxy, fixture, client, arguments, **capable)
     assert question["resultType"] == "input_required"
     assert question["inputRequests"]["asked"]["method"] == "elicitation/create"
-    reply = {"requestState": question["requestState"], **capable,
-             "inputResponses": {"asked": {"action": "accept", "content": {"colour": "red"}}}}  # fmt: skip
+    red = {"asked": {"action": "accept", "content": {"colour": "red"}}}
+    reply = {"requestState": question["requestState"], "inputResponses": red, **capable}
     done = client.call("ask_client", arguments, 3, **reply)
     assert '"colour":"red"' in done.text(), done.body
     assert done.headers["recourse-outcome"] == "executed"

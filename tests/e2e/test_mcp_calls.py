@@ -180,8 +180,8 @@ def test_what_a_server_said_is_not_believed_of_another_one(fixture, tmp_path, to
         client = Legacy(f"http://127.0.0.1:{recourse.port}/mcp", headers=LOOSE)
         client.send(rpc("tools/list"))
         assert searches(fixture, client, token) == 2
-        policy = calls_policy(fixture).replace(f"localhost:{fixture.port}", f"localhost:{other.port}")
-        recourse.policy_path.write_text(policy)
+        here, elsewhere = f"localhost:{fixture.port}", f"localhost:{other.port}"
+        recourse.policy_path.write_text(calls_policy(fixture).replace(here, elsewhere))
         assert recourse.cli("policy", "reload").returncode == 0
         there = Legacy(f"http://127.0.0.1:{recourse.port}/mcp", headers=LOOSE)
         assert searches(other, there, token + "b") == 1

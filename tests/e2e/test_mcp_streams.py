@@ -175,10 +175,9 @@ def test_an_answer_that_the_agent_fetches_itself_settles_its_call(url, fixture, 
     with client.listen(last) as resumed:
         answer = resumed.message()
         assert answer["id"] == 7 and answer["result"]["structuredContent"]["item"] == token
-    (mine,) = {row["operation"] for row in proxy.events() if row["phase"] == "UNCERTAIN"}
-    wait_until(
-        lambda: proxy.events(operation=mine)[-1]["phase"] == "SUCCEEDED", "the late answer's outcome"
-    )
+    event = told["result"]["_meta"]["dev.recourse/event"]
+    (mine,) = [row["operation"] for row in proxy.events() if row["event_id"] == event]
+    wait_until(lambda: proxy.events(operation=mine)[-1]["phase"] == "SUCCEEDED", "the outcome")
     again = client.call("create_order", {"item": token}, 8)
     assert again.final()["result"] == answer["result"]
     assert again.headers["idempotent-replayed"] == "true"

@@ -88,6 +88,7 @@ export class Tasks {
     const { result, error } = task.end;
     if (error) return { error };
     if (!result) return { error: { code: -32603, message: `Task ${id} has no result stored` } };
-    return { result: { ...result, _meta: { "io.modelcontextprotocol/related-task": { taskId: id } } } };
+    const _meta = { "io.modelcontextprotocol/related-task": { taskId: id } };
+    return { result: { ...result, _meta } };
   }
 }

@@ -48,14 +48,16 @@ async function askClient(args, context, { world, server, era }) {
 }
 
 // One progress notification per passage of the gate, if the client asked for progress at all.
-async function streamReport({ chunks = 3, gate = "stream_report", pad = 0 }, context, { world }) {
+async function streamReport(given, context, { world }) {
+  const { chunks = 3, gate = "stream_report", pad = 0 } = given;
   const args = { chunks, gate };
   world.execute("stream_report", args);
   const progressToken = context.mcpReq._meta?.progressToken;
   for (let progress = 1; progress <= chunks; progress += 1) {
     await world.pass(gate);
     if (progressToken === undefined) continue;
-    const params = { progressToken, progress, total: chunks, message: `chunk ${progress}`.padEnd(pad) };
+    const message = `chunk ${progress}`.padEnd(pad);
+    const params = { progressToken, progress, total: chunks, message };
     await context.mcpReq.notify({ method: "notifications/progress", params });
   }
   return say(`${chunks} chunks`);
@@ -142,7 +144,8 @@ export const TOOLS = {
   },
   stream_report: {
     definition: { description: "Reports progress, one chunk at a time",
-      inputSchema: object({ chunks: number, gate: text, pad: number }), annotations: { readOnlyHint: true } },
+      inputSchema: object({ chunks: number, gate: text, pad: number }),
+      annotations: { readOnlyHint: true } },
     run: streamReport,
   },
   task_write: {

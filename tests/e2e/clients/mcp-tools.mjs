@@ -5,8 +5,8 @@
 //   GET /requests    every request to /mcp as it arrived
 //   POST /control    {"op": "reset" | "set" | "arm" | "open" | "define" | "forget_sessions" |
 //                     "forget_tasks" | "await", ...}; see World.control
-// set: {"answer": "sse" | "json" | "auto", "events": BOOL, "page_size": N, "resume": BOOL}; "auto" is
-//   modern only; without "resume" no stream is taken up again; settings of tasks: mcp-tasks.mjs.
+// set: {"answer": "sse" | "json" | "auto", "events": BOOL, "page_size": N, "resume": BOOL}
+//   "auto" is modern only; without "resume" no stream is taken up again; of tasks: mcp-tasks.mjs
 // arm: {"tool": NAME, "times": N, "fault": FAULT}: the next N calls of the tool go wrong.
 //   {"kind": "status", "status": N, "body": TEXT, "headers": {}, "execute": BOOL}
 //                                                 %ID% in the body is the request's id

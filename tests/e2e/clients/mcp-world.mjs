@@ -2,8 +2,8 @@
 // faults, settings. All of it is bounded, and forgotten by `reset`.
 const KEPT_MAX = 10_000;
 const WAIT_MAX_MS = 300_000 * Number(process.env.RECOURSE_E2E_PATIENCE ?? "1");
-const SETTINGS = { answer: "sse", events: true, page_size: 0, resume: true, task_poll: 50, task_ttl: 3_600_000,
-  task_auth: "" };
+const SETTINGS = { answer: "sse", events: true, page_size: 0, resume: true,
+  task_poll: 50, task_ttl: 3_600_000, task_auth: "" };
 
 export class World {
   constructor() {

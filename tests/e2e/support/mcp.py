@@ -79,8 +79,8 @@ class Fixture(McpServer):
         self.control("reset")
 
     def set(self, **settings):
-        """answer="sse" | "json" | "auto", events=BOOL, page_size=N, resume=BOOL; sessions keep theirs.
-        task_poll, task_ttl, task_auth: mcp-tasks.mjs."""
+        """answer="sse" | "json" | "auto", events=BOOL, page_size=N; sessions keep theirs.
+        resume=BOOL; task_poll, task_ttl, task_auth: mcp-tasks.mjs."""
         self.control("set", **settings)
 
     def arm(self, tool, times=1, **fault):
