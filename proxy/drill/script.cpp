@@ -303,8 +303,8 @@ void Maker::MakeRefusal() {
 
 std::expected<ScriptedCall, std::string> Maker::Make() {
   std::string why = tool_.mcp_names.empty() ? MakeRequest() : MakeMcpRequest();
+  if (why.empty()) why = MakeAnswer();
   if (!why.empty()) return std::unexpected(std::move(why));
-  if (std::string why = MakeAnswer(); !why.empty()) return std::unexpected(std::move(why));
   MakeRefusal();
   return std::move(call_);
 }
