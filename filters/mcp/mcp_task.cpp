@@ -85,6 +85,7 @@ TaskReport OfStatus(const Json& message, std::string_view text) {
   report.state = TaskReport::State::kEnded;
   if (report.status != "cancelled") report.final = FinalIn(text, has_failed ? "error" : "result");
   if (report.final && !IsOutcome(*report.final)) report.final.reset();
+  report.is_apart = !report.final && report.status != "cancelled";
   return report;
 }
 
@@ -138,7 +139,7 @@ std::string NameOfTask(std::string_view backend, std::string_view caller,
 TaskReport ReadTaskReport(std::string_view method, const Json& message, std::string_view text) {
   TaskReport report;
   if (message.Find("error") != nullptr) {
-    // An answer to tasks/result may be the call's own error.
+    if (method == kResult) report.state = TaskReport::State::kNoResult;
     if (method == kGet && IsUnknownTask(message)) report.state = TaskReport::State::kGone;
     return report;
   }

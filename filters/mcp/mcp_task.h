@@ -40,11 +40,13 @@ struct TaskReport {
     kUnclear,  // the answer tells nothing
     kRunning,
     kEnded,
-    kGone,  // the server knows no such task, or nothing of tasks
+    kGone,      // the server knows no such task, or nothing of tasks
+    kNoResult,  // an error in place of a task's result, which may be that of the call
   };
   State state = State::kUnclear;
   std::string status;             // of kEnded: completed, failed, cancelled
   std::optional<McpFinal> final;  // of kEnded: the answer to the call, where it was told
+  bool is_apart = false;          // of kEnded: what it came to has still to be asked for
   TaskPace pace;                  // of kRunning
 };
 // `message` is the response to tasks/get or tasks/result, and `text` what it was read from.

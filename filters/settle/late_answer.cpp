@@ -76,8 +76,8 @@ std::optional<Transition> EndedTransition(
     const Event& uncertain, const Tool& tool, const TaskReport& report,
     const std::vector<std::pair<std::string, std::string>>& captures) {
   if (report.final) return LateTransition(uncertain, tool, *report.final, captures);
-  const bool proves = report.status != "completed" && tool.on_error == OnError::kNotExecuted;
-  if (!proves) return std::nullopt;
+  const bool has_failed = report.status != "completed" && !report.is_apart;
+  if (!has_failed || tool.on_error != OnError::kNotExecuted) return std::nullopt;
   Transition transition = FromUncertain(uncertain, Phase::kRejected,
                                         "the server's task has the status " + report.status);
   transition.http_status = 200;

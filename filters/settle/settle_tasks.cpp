@@ -14,11 +14,6 @@ namespace {
 constexpr const char* kGet = "tasks/get";
 constexpr const char* kResult = "tasks/result";
 
-// Servers of 2025-11-25 tell the result of a task only to who asks for it.
-bool IsResultApart(const TaskReport& report) {
-  return report.state == TaskReport::State::kEnded && !report.final && report.status != "cancelled";
-}
-
 }  // namespace
 
 std::optional<Settler::Asked> Settler::TaskOf(const Event& event) {
@@ -52,10 +47,11 @@ Task<void> Settler::AskTask(std::uint64_t operation, std::shared_ptr<const Polic
                             const Tool& tool, const Backend& backend) {
   const Event event = entries_.at(operation).event;
   TaskReport report = co_await AskAs(kGet, *event.task, event, policy, tool, backend);
-  if (IsResultApart(report)) {
+  if (report.is_apart) {
     TaskReport result =
         co_await AskAs(kResult, AskForTaskResult(*event.task), event, policy, tool, backend);
-    if (result.final) report.final = std::move(result.final);
+    report.is_apart = result.state == TaskReport::State::kUnclear;
+    report.final = std::move(result.final);
   }
   auto at = entries_.find(operation);
   if (at == entries_.end() || at->second.event.attempt != event.attempt) co_return;
@@ -79,8 +75,8 @@ void Settler::TakeReport(Entry& entry, const Tool& tool, const TaskReport& repor
   if (report.state == State::kRunning) task.pace = report.pace;
   if (report.state != State::kUnclear) task.is_running = report.state == State::kRunning;
   // A result that could not be had may be had the next time.
-  const bool is_over = report.state == State::kGone ||
-                       (report.state == State::kEnded && (report.final || !IsResultApart(report)));
+  const bool is_over =
+      report.state == State::kGone || (report.state == State::kEnded && !report.is_apart);
   const MonoTime now = parts_.clock.Now();
   if (!is_over) {
     SetNext(entry, now + TaskPause(task.pace, entry.history.probes, Jitter()));

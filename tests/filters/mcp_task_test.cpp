@@ -116,7 +116,7 @@ TEST(McpTaskTest, WhatAServerSaysIsReadAsFarAsItTells) {
        McpKind::kResult},
       {"tasks/result", R"({"result":{"content":[],"isError":true}})", State::kEnded, "failed",
        McpKind::kToolError},
-      {"tasks/result", R"({"error":{"code":-32602}})", State::kUnclear, "", {}},
+      {"tasks/result", R"({"error":{"code":-32602}})", State::kNoResult, "", {}},
       {"tasks/list", R"({"result":{"content":[]}})", State::kUnclear, "", {}}};
   for (const Report& each : reports) {
     const TaskReport report = ReadTaskReport(each.method, Parsed(each.message), each.message);
