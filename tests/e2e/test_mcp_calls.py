@@ -255,7 +255,8 @@ def test_a_refusal_over_http_passes_and_the_call_may_be_made_again(client, fixtu
 
 
 @pytest.mark.parametrize("tool", ["create_order", "search"])
-def test_a_user_who_is_sent_to_a_url_first_may_call_again(client, fixture, token, tool):
+def test_a_user_who_is_sent_to_a_url_first_may_call_again(url, fixture, token, tool):
+    client = Legacy(url)  # the newer protocol has input_required for that
     arguments = {"item": token, "query": token}
     fixture.arm(tool, kind="error", code=-32042, message="visit it", execute=False)
     told = client.call(tool, arguments, 1).final()

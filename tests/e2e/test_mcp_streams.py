@@ -161,27 +161,35 @@ def test_a_stream_that_can_be_resumed_is_left_to_the_client(url, fixture, token)
         assert token in resumed.message()["result"]["content"][0]["text"]
 
 
+def one_chunk(gate, number):
+    message = call("stream_report", {"chunks": 1, "gate": gate}, number)
+    message["params"]["_meta"] = {"progressToken": "p"}
+    return message
+
+
 def test_an_answer_that_the_agent_fetches_itself_settles_its_call(url, fixture, proxy, token):
     client = Legacy(url)
     fixture.set(resume=False)
-    fixture.arm("create_order", kind="cut", event_id=True)
-    with client.open(call("create_order", {"item": token}, 7)) as stream:
-        last = stream.next().id
+    fixture.arm("stream_report", kind="cut", event_id=True)
+    fixture.open(token, 2)
+    with client.open(one_chunk(token, 7)) as stream:
+        while (event := stream.next()).data is None or "progress" not in event.data:
+            pass
         told = stream.message()
         assert told["id"] == 7 and "Outcome unknown." in told["result"]["content"][0]["text"]
     other = Legacy(url)
-    other.call("create_order", {"item": token + "b"}, 7)  # the same id, of another session
+    other.send(one_chunk(token, 7))  # the same id, of another session: a repeat
     fixture.set(resume=True)
-    with client.listen(last) as resumed:
+    with client.listen(event.id) as resumed:
         answer = resumed.message()
-        assert answer["id"] == 7 and answer["result"]["structuredContent"]["item"] == token
-    event = told["result"]["_meta"]["dev.recourse/event"]
-    (mine,) = [row["operation"] for row in proxy.events() if row["event_id"] == event]
+        assert answer["id"] == 7 and answer["result"]["content"][0]["text"] == "1 chunks"
+    row = told["result"]["_meta"]["dev.recourse/event"]
+    (mine,) = [each["operation"] for each in proxy.events() if each["event_id"] == row]
     wait_until(lambda: proxy.events(operation=mine)[-1]["phase"] == "SUCCEEDED", "the outcome")
-    again = client.call("create_order", {"item": token}, 8)
+    again = client.send(one_chunk(token, 8))
     assert again.final()["result"] == answer["result"]
     assert again.headers["idempotent-replayed"] == "true"
-    assert fixture.executions("create_order") == [{"item": token}, {"item": token + "b"}]
+    assert len(fixture.executions("stream_report")) == 1
 
 
 def padded(gate, chunks, pad):
