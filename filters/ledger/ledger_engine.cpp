@@ -285,20 +285,14 @@ Result<LedgerEngine::BeginStep> LedgerEngine::BeginFresh(NewOperation& call,
   event.answer = HttpResponse();
   event.undo.reset();
   event.http_status = 0;
-  const auto standing = call.approval && found != nullptr ? StandingApproval(call, *found)
-                                                          : std::optional<ApprovalFacts>();
-  if (standing) {
-    Continue(*standing, event);
-  } else if (call.approval) {
-    Ask(call, event);
-  }
+  if (call.approval) AskOrContinue(call, found, event);
   if (auto done = AppendEvent(event, found != nullptr ? &found->entry : nullptr); !done) {
     return std::unexpected(done.error());
   }
   event.request.reset();  // its sender has it; the ledger gives it back
   CountAttempt(event, found == nullptr);
   step.is_new = true;
-  if (call.approval && !standing) step.begun.kind = Begun::Kind::kHeld;
+  if (event.phase == Phase::kClaimed) step.begun.kind = Begun::Kind::kHeld;
   return step;
 }
 

@@ -199,10 +199,11 @@ class LedgerEngine {
                                const Found* found);
   Result<BeginStep> BeginLatched(NewOperation& call, const KeyEntry& entry) const;
   Result<bool> IsSamePromise(const NewOperation& call, const KeyEntry& uncertain);
+  // The new attempt in `event` waits for humans, or goes on under an approval that still stands.
+  void AskOrContinue(const NewOperation& call, const Found* found, Event& event);
   // The approval under which the call may be sent that goes on with one whose server has asked for
   // input: nothing was executed under it, and nothing has changed since it was given.
   std::optional<ApprovalFacts> StandingApproval(const NewOperation& call, const Found& found);
-  static void Continue(ApprovalFacts approval, Event& event);
   void Ask(const NewOperation& call, Event& event);
   // Makes the call one that asks a human whether it repeats `found`.
   void Suspect(const Found& found, bool is_same_key, NewOperation& call) const;

@@ -97,10 +97,16 @@ std::optional<ApprovalFacts> LedgerEngine::StandingApproval(const NewOperation& 
   return facts;
 }
 
-void LedgerEngine::Continue(ApprovalFacts approval, Event& event) {
+void LedgerEngine::AskOrContinue(const NewOperation& call, const Found* found, Event& event) {
+  auto standing =
+      found == nullptr ? std::optional<ApprovalFacts>() : StandingApproval(call, *found);
+  if (!standing) {
+    Ask(call, event);
+    return;
+  }
   event.cause = Cause::kApproved;
-  event.detail = "goes on with what was approved by " + LastWord(approval);
-  event.approval = std::move(approval);
+  event.detail = "goes on with what was approved by " + LastWord(*standing);
+  event.approval = std::move(standing);
   event.request.reset();
 }
 

@@ -37,7 +37,7 @@ def test_the_tools_are_listed_page_by_page(fixture, client):
         names += [tool["name"] for tool in result["tools"]]
         cursor = result.get("nextCursor")
         pages += 1
-    assert pages == 3 and len(set(names)) == len(names) == 12
+    assert pages == 4 and len(set(names)) == len(names) == 13
 
 
 def test_a_definition_changes(fixture, client):
