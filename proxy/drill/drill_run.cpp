@@ -214,7 +214,9 @@ void Play::ApproveWhatWaits() {
   }
 }
 
-Told ToldByMcp(const HttpResponse& answer, const ScriptedCall& call) {
+// A call that took effect, but whose answer is lost, is told as an error of its tool.
+Told ToldByMcp(const HttpResponse& answer, std::string_view outcome, const ScriptedCall& call) {
+  if (outcome == "executed") return Told::kDone;
   const auto told = ReadMcpAnswer(answer);
   if (!told) return Told::kRefused;
   if (told->is_done && told->output != call.refusal.body) return Told::kDone;
@@ -230,7 +232,9 @@ std::optional<Told> Play::Call(std::size_t index) {
   if (!answer) return std::nullopt;
   const std::string* outcome = FindHeader(answer->headers, "Recourse-Outcome");
   if (outcome != nullptr && *outcome == "pending") return Told::kWaits;
-  if (!call.tool->mcp_names.empty()) return ToldByMcp(*answer, call);
+  if (!call.tool->mcp_names.empty()) {
+    return ToldByMcp(*answer, outcome == nullptr ? std::string_view() : *outcome, call);
+  }
   if (answer->status == 204 ||
       (answer->status >= 200 && answer->status < 300 && answer->body != call.refusal.body)) {
     return Told::kDone;

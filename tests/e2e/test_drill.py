@@ -56,7 +56,7 @@ MIXED = """\
 version: 1
 backends:
   shop: { url: "http://shop.invalid/mcp", protocol: mcp }
-  pay: { url: "https://shop.invalid", key_header: Idempotency-Key }
+  pay: { url: "http://shop.invalid", key_header: Idempotency-Key }
 tools:
   orders.find: { match: tools/call shop find_order, effect: read }
   orders.create:
