@@ -30,6 +30,9 @@ LEDGER_MAX = "512MiB"  # valgrind maps no 64 GiB
 MALLOCS = {"malloc", "calloc", "realloc", "aligned_alloc", "posix_memalign", "memalign"}
 MCP_CALL = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
     "name": "find_order", "arguments": {"order": "order-1", "with": ["lines", "customer"]}}})
+# As long as the durable write's body; loadgen makes the order's number a fresh one.
+MCP_WRITE = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+    "name": "create_order", "arguments": {"order_id": 16 * "0", "text": 860 * "x"}}})
 WRITE = ["--path", "/orders", "--method", "POST", "--body", "1024"]
 
 # name: (requests that are counted, arguments of the load generator)
@@ -39,6 +42,8 @@ WORKLOADS = {
     "GET 64 KiB": (640, ["--path", "/64k"]),
     "durable write": (640, [*WRITE, "--fresh-keys", "SEED"]),
     "replay": (640, WRITE),
+    "MCP write": (640, ["--path", "/mcp", "--host", "desk", "--method", "POST", "--text", MCP_WRITE,
+                        "--fresh-keys", "SEED"]),
     "MCP read call": (640, ["--path", "/mcp", "--host", "desk", "--method", "POST",
                             "--text", MCP_CALL]),
 }

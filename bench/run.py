@@ -17,6 +17,7 @@ import instructions  # noqa: E402
 import ledger_growth  # noqa: E402
 import micro  # noqa: E402
 import peers  # noqa: E402
+import protocols  # noqa: E402
 import reads  # noqa: E402
 import shapes  # noqa: E402
 import undos  # noqa: E402
@@ -31,6 +32,8 @@ PARTS = {
     "ledger": ledger_growth.run,
     "growth": growth.run,
     "undos": undos.run,
+    "interception": protocols.run_interception,
+    "mcp": protocols.run_mcp,
     "instructions": instructions.run,
     "micro": micro.run,
 }
