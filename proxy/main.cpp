@@ -282,13 +282,15 @@ void AddAdminOptions(CLI::App& command, Arguments& args) {
 void AddEvents(CLI::App& app, Arguments& args) {
   CLI::App* events = app.add_subcommand("events", "Look at what was remembered");
   events->require_subcommand(1);
-  CLI::App* list = events->add_subcommand("list", "List events, oldest first");
+  CLI::App* list =
+      events->add_subcommand("list", "List events, oldest first unless --newest is given");
   list->add_option("--trace", args.query.trace, "Only events of this trace id");
   list->add_option("--tool", args.query.tool, "Only events of this tool");
   list->add_option("--status", args.query.status, "PENDING, SUCCESS, FAILED or COMPENSATED");
   list->add_option("--phase", args.query.phase, "DISPATCHING, UNCERTAIN, SUCCEEDED, ...");
   list->add_option("--after", args.query.after, "Only events with a larger id");
   list->add_option("--limit", args.query.limit, "Print at most this many")->capture_default_str();
+  list->add_flag("--newest", args.query.newest_first, "The newest ones, newest first");
   AddAdminOptions(*list, args);
   list->callback(
       [&args] { args.exit_code = ListEvents(args.admin, args.query, std::cout, std::cerr); });

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <ostream>
+#include <ranges>
 #include <utility>
 
 #include "filters/ledger/lmdb/backup_file.h"
@@ -71,27 +73,73 @@ void PrintHeader(std::ostream& out) {
                      "STATUS", "PHASE", "TRY", "TOOL", "EXTERNAL REF", "TRACE");
 }
 
+std::string EventsTarget(const EventQuery& query, const std::string& after, std::uint64_t limit) {
+  std::string target = "/events?flows=true&after=" + after + "&limit=" + std::to_string(limit);
+  if (!query.trace.empty()) target += "&trace=" + PercentEncode(query.trace);
+  if (!query.tool.empty()) target += "&tool=" + PercentEncode(query.tool);
+  if (!query.status.empty()) target += "&status=" + PercentEncode(query.status);
+  if (!query.phase.empty()) target += "&phase=" + PercentEncode(query.phase);
+  return target;
+}
+
+std::uint64_t ToNumber(std::string_view text) {
+  std::uint64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+// The log is read backwards, a page of ids at a time.
+int ListNewest(const AdminClient& client, const EventQuery& query, std::ostream& out,
+               std::ostream& err) {
+  const auto place = Call(client, "GET", "/operations?limit=1");
+  if (!place) return Fail(err, place.error());
+  const auto newest = ParseJson(*place);
+  if (!newest) return Fail(err, kNotUnderstood);
+  std::uint64_t up_to = ToNumber(Field(*newest, "last"));
+  std::uint64_t shown = 0;
+  std::string json = "[";
+  if (!client.json) PrintHeader(out);
+  while (up_to > query.after && shown < query.limit) {
+    const std::uint64_t after = std::max(query.after, up_to > kPageMax ? up_to - kPageMax : 0);
+    const auto text = Call(
+        client, "GET",
+        EventsTarget(query, std::to_string(after), kPageMax) + "&up_to=" + std::to_string(up_to));
+    if (!text) return Fail(err, text.error());
+    const auto page = ParsePage(*text);
+    if (!page) return Fail(err, page.error().detail());
+    for (const Json& event : page->Find("events")->items | std::views::reverse) {
+      if (shown == query.limit) break;
+      if (client.json) json += (++shown == 1 ? "" : ",") + CanonicalJson(event);
+      if (client.json) continue;
+      PrintRow(out, event);
+      ++shown;
+    }
+    up_to = after;
+  }
+  if (client.json) out << json << "]\n";
+  if (shown == query.limit && up_to > query.after) {
+    err << "recourse: the newest " << shown << " are shown; a larger --limit shows older ones\n";
+  }
+  return kExitOk;
+}
+
 }  // namespace
 
 int ListEvents(const AdminClient& client, const EventQuery& query, std::ostream& out,
                std::ostream& err) {
+  if (query.newest_first) return ListNewest(client, query, out, err);
   std::uint64_t left = query.limit;
-  std::string after = std::to_string(query.after);
+  std::string after = std::to_string(query.after), last;
   std::string json = "[";
   bool has_header = client.json;
   while (left > 0 && !after.empty()) {
-    std::string target =
-        "/events?flows=true&after=" + after + "&limit=" + std::to_string(std::min(left, kPageMax));
-    if (!query.trace.empty()) target += "&trace=" + PercentEncode(query.trace);
-    if (!query.tool.empty()) target += "&tool=" + PercentEncode(query.tool);
-    if (!query.status.empty()) target += "&status=" + PercentEncode(query.status);
-    if (!query.phase.empty()) target += "&phase=" + PercentEncode(query.phase);
-    const auto text = Call(client, "GET", target);
+    const auto text = Call(client, "GET", EventsTarget(query, after, std::min(left, kPageMax)));
     if (!text) return Fail(err, text.error());
     const auto page = ParsePage(*text);
     if (!page) return Fail(err, page.error().detail());
     if (!std::exchange(has_header, true)) PrintHeader(out);
     const Json& events = *page->Find("events");
+    if (!events.items.empty()) last = Field(events.items.back(), "event_id");
     left -= std::min<std::uint64_t>(left, events.items.size());
     after = Field(*page, "next");
     if (!client.json) {
@@ -100,11 +148,16 @@ int ListEvents(const AdminClient& client, const EventQuery& query, std::ostream&
     }
     // The events' own text, as the server wrote it.
     const auto first = text->find('[') + 1;
-    const auto last = text->rfind("],\"next\":");
-    if (json.size() > 1 && last > first) json += ",";
-    json.append(*text, first, last - first);
+    const auto end = text->rfind("],\"next\":");
+    if (json.size() > 1 && end > first) json += ",";
+    json.append(*text, first, end - first);
   }
   if (client.json) out << json << "]\n";
+  if (left == 0 && !after.empty()) {
+    // Who reads a list that was cut has to know it.
+    err << "recourse: the oldest " << query.limit << " are shown, and more follow: go on with "
+        << "--after " << last << ", give a larger --limit, or begin at the end with --newest\n";
+  }
   return kExitOk;
 }
 

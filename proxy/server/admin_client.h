@@ -19,6 +19,7 @@ struct EventQuery {
   std::string trace, tool, status, phase;
   std::uint64_t after = 0;    // only events with a larger id
   std::uint64_t limit = 100;  // events printed at most
+  bool newest_first = false;
 };
 
 // Each prints to `out`, errors to `err`, and gives the exit code.

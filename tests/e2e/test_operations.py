@@ -167,6 +167,28 @@ def test_events_are_listed_and_shown(proxy, double, token):
     assert proxy.cli("events", "show", "999999999").returncode == 1
 
 
+def test_a_list_that_was_cut_says_so_and_the_newest_come_first_if_they_are_asked_for(proxy, token):
+    for number in range(3):
+        rawhttp.call(proxy.port, "POST", f"/plain/{token}-{number}", headers=WRITE | {
+            "Idempotency-Key": f"{token}-{number}"}, body={"a": number})  # fmt: skip
+    everything = [event["event_id"] for event in proxy.events()]
+    cut = proxy.cli("events", "list", "--limit", "2", "--json")
+    assert [event["event_id"] for event in json.loads(cut.stdout)] == everything[:2]
+    assert "more follow" in cut.stderr and f"--after {everything[1]}" in cut.stderr, cut.stderr
+    whole = proxy.cli("events", "list", "--limit", "100000", "--json")
+    assert whole.stderr == "" and len(json.loads(whole.stdout)) >= len(everything)
+    newest = proxy.cli("events", "list", "--newest", "--limit", "2", "--json")
+    assert [event["event_id"] for event in json.loads(newest.stdout)] == everything[:-3:-1]
+    assert "larger --limit" in newest.stderr
+    succeeded = ["--newest", "--phase", "SUCCEEDED", "--tool", "plain.create", "--limit", "1"]
+    people = proxy.cli("events", "list", *succeeded).stdout.splitlines()
+    assert len(people) == 2 and people[1].split()[0] == str(everything[-1]), people
+    all_of_them = proxy.cli("events", "list", "--newest", "--limit", "100000", "--json")
+    listed = [event["event_id"] for event in json.loads(all_of_them.stdout)]
+    assert listed == sorted(listed, reverse=True) and set(everything) <= set(listed)
+    assert all_of_them.stderr == ""
+
+
 def test_events_are_filtered_and_paged(proxy, token):
     for number in range(5):
         rawhttp.call(proxy.port, "POST", f"/plain/{token}-{number}", headers=WRITE | {
