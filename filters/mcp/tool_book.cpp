@@ -1,5 +1,7 @@
 #include "filters/mcp/tool_book.h"
 
+#include <algorithm>
+
 #include "proxy/base/mcp_limits.h"
 
 namespace recourse {
@@ -41,6 +43,9 @@ std::vector<std::string> ToolBook::Learn(std::string_view backend, std::string_v
     }
     page.insert_or_assign(name->text, entry);
   }
+  // Clients ask for one page after the other, so that the last one comes when all have come.
+  const bool is_last = AtPointer(answer, "/result/nextCursor") == nullptr;
+  if (is_last && page.size() < limits::kMcpBookToolsMax) whole_.emplace(backend);
   return changed;
 }
 
@@ -52,6 +57,20 @@ std::optional<ToolFacts> ToolBook::Find(std::string_view backend, std::string_vi
   const auto found = page->second.find(tool);
   if (found == page->second.end()) return std::nullopt;
   return found->second.facts;
+}
+
+bool ToolBook::IsMissing(std::string_view backend, std::string_view tool) const {
+  const std::lock_guard lock(mutex_);
+  if (!whole_.contains(backend)) return false;
+  return std::ranges::none_of(pages_, [&](const auto& page) {
+    return page.first.first == backend && page.second.contains(tool);
+  });
+}
+
+bool ToolBook::IsNewsThatMissing(std::string_view backend, std::string_view tool) {
+  const std::lock_guard lock(mutex_);
+  if (told_.size() >= limits::kMcpBookToolsMax) return false;
+  return told_.emplace(backend, tool).second;
 }
 
 }  // namespace recourse

@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,10 @@ class ToolBook {
   // nullopt: it was never listed to that caller.
   std::optional<ToolFacts> Find(std::string_view backend, std::string_view caller,
                                 std::string_view tool) const;
+  // Somebody has seen the end of that backend's list, and the tool was listed to nobody.
+  bool IsMissing(std::string_view backend, std::string_view tool) const;
+  // True once for each tool.
+  bool IsNewsThatMissing(std::string_view backend, std::string_view tool);
 
  private:
   struct Entry {
@@ -41,7 +46,10 @@ class ToolBook {
   using Page = std::map<std::string, Entry, std::less<>>;
 
   mutable std::mutex mutex_;
-  std::map<std::pair<std::string, std::string>, Page> pages_;  // guarded by mutex_
+  // Guarded by mutex_. Of `whole_` the backends, of `told_` backend and tool.
+  std::map<std::pair<std::string, std::string>, Page> pages_;
+  std::set<std::string, std::less<>> whole_;
+  std::set<std::pair<std::string, std::string>> told_;
 };
 
 }  // namespace recourse

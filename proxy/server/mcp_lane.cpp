@@ -3,6 +3,7 @@
 #include "filters/answers.h"
 #include "filters/mcp/mcp_answer.h"
 #include "filters/mcp/mcp_decision.h"
+#include "filters/mcp/missing_tools.h"
 #include "filters/mcp/request_state.h"
 #include "filters/trace/traceparent.h"
 #include "policy/mcp_names.h"
@@ -348,6 +349,7 @@ Task<bool> Session::AnswerMcpWrite(const McpRequest& request, const AgentSide& s
   co_return kept;
 }
 
+<<<<<<< HEAD
 // What passes tells of tools, and of calls that became tasks.
 void Session::Learn(McpRead& read, const Backend& backend) {
   for (RelayTap::OfTask& told : read.tap.TakeTasks()) {
@@ -360,12 +362,26 @@ void Session::Learn(McpRead& read, const Backend& backend) {
   }
   for (const Json& list : read.tap.TakeLists()) {
     for (const std::string& name : services_.mcp_tools.Learn(BookOf(backend), caller_, list)) {
+=======
+void Session::LearnTools(McpRead& read, const Backend& backend) {
+  const std::vector<Json> lists = read.tap.TakeLists();
+  for (const Json& list : lists) {
+    for (const std::string& name : services_.mcp_tools.Learn(backend.name, caller_, list)) {
+>>>>>>> d7d55f5 (MCP: tools that the policy names and their servers do not list are told in the log and the status)
       services_.metrics->mcp_tool_changes.Add({{"backend", backend.name}}).Increment();
       Log(LogLevel::kWarn,
           "an MCP server describes a tool in another way than before; what it says of it is not "
           "believed any more",
           {{"backend", backend.name}, {"tool", std::string_view(name).substr(0, 128)}});
     }
+  }
+  if (lists.empty()) return;
+  for (const MissingTool& one : MissingTools(*view_->policy, services_.mcp_tools)) {
+    if (!services_.mcp_tools.IsNewsThatMissing(one.backend, one.name)) continue;
+    Log(LogLevel::kWarn,
+        "the policy names a tool that the MCP server does not list: is it spelled so? Calls by "
+        "another name are unlisted",
+        {{"backend", one.backend}, {"tool", one.name}});
   }
 }
 

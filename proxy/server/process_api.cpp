@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "filters/mcp/missing_tools.h"
 #include "proxy/admin/problem.h"
 #include "proxy/base/json_object.h"
 #include "proxy/base/log.h"
@@ -93,6 +94,10 @@ HttpResponse ProcessApi::Status() const {
       flows.Number("parked", stats.flows_parked);
     }
     json.Number("approvals_pending", stats.approvals_pending);
+    json.Each("missing_tools", MissingTools(*policy, *work.mcp_tools),
+              [](std::string& out, const MissingTool& one) {
+                AppendJsonString(out, one.backend + ' ' + one.name);
+              });
     json.Raw("ledger", ToJson(stats));
   }
   return JsonAnswer(std::move(body));

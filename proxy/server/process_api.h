@@ -12,6 +12,8 @@
 
 namespace recourse {
 
+class ToolBook;  // filters/mcp/tool_book.h
+
 // GET /status, POST /drain, GET and PUT /log-level. On the admin thread; blocks no longer than
 // Parts::note.
 class ProcessApi {
@@ -24,6 +26,7 @@ class ProcessApi {
     std::size_t writes = 0;       // being worked on, or written down in observe mode
     std::size_t approved = 0;     // calls that are being sent after a human's yes
     std::size_t settling = 0;     // unknown outcomes; read last, as the others end by adding to it
+    const ToolBook* mcp_tools = nullptr;  // what MCP servers have listed
   };
   struct Parts {
     Ledger& ledger;

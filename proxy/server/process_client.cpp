@@ -74,6 +74,11 @@ void PrintStatus(std::ostream& out, const Json& status) {
                    Waiting(NumberIn(flows, "parked"), "parked", "recourse flows list --parked")));
   line("approvals",
        Waiting(NumberIn(status, "approvals_pending"), "waiting", "recourse approvals list"));
+  if (const Json* const missing = status.Find("missing_tools"); missing != nullptr) {
+    for (const Json& one : missing->items) {
+      line("policy", "names " + one.text + ", a tool that its MCP server does not list");
+    }
+  }
   line("work", fmt::format("{} connections, {} writes", Field(status, "connections"),
                            Field(status, "writes")));
   line("log level", Field(status, "log_level"));

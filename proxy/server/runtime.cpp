@@ -322,7 +322,8 @@ ProcessApi::Work Runtime::WorkForStatus() const {
           .connections = services_.sessions,
           .writes = services_.write_flows + services_.observing,
           .approved = approvals_->sending(),
-          .settling = settler_->settling()};
+          .settling = settler_->settling(),
+          .mcp_tools = &services_.mcp_tools};
 }
 
 void Runtime::WritePorts() {

@@ -3,7 +3,10 @@
 import urllib.parse
 
 from support.approvals import Staffed
-from support.recourse import ROOT
+from support.mcp import mcp_policy
+from support.mcp_fixtures import fixture, running  # noqa: F401
+from support.mcp_wire import Modern, rpc
+from support.recourse import ROOT, Recourse
 
 
 def test_the_api_names_the_tools_of_an_mcp_server(tmp_path):
@@ -20,3 +23,23 @@ def test_the_api_names_the_tools_of_an_mcp_server(tmp_path):
         call = urllib.parse.quote_plus("tools/call shop cancel_order")
         said = running.admin("GET", f"/policy/explain?call={call}")
         assert said["tool"] == "shop.cancel_order" and said["effect"] == "write"
+
+
+def test_a_name_that_the_server_does_not_list_is_told_once_and_in_the_status(tmp_path, fixture):
+    more = """\
+  made: { match: tools/call tools create_order, effect: write, reason: tests }
+  misspelt: { match: tools/call tools cancel_ordr, effect: write, reason: tests }
+"""
+    fixture.set(page_size=3)
+    with Recourse(tmp_path, mcp_policy(fixture.url) + more) as proxy:
+        client = Modern(f"http://127.0.0.1:{proxy.port}/mcp")
+        assert proxy.admin("GET", "/status")["missing_tools"] == []
+        for _ in range(2):
+            cursor = {}
+            while cursor is not None:
+                page = client.send(rpc("tools/list", cursor)).final()["result"]
+                cursor = {"cursor": page["nextCursor"]} if "nextCursor" in page else None
+        assert proxy.admin("GET", "/status")["missing_tools"] == ["tools cancel_ordr"]
+        assert "names tools cancel_ordr, a tool that its MCP" in proxy.cli("status").stdout
+        told = [line for line in proxy.stderr().splitlines() if "cancel_ordr" in line]
+        assert len(told) == 1 and "is it spelled so?" in told[0], told

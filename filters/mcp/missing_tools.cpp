@@ -1,0 +1,28 @@
+#include "filters/mcp/missing_tools.h"
+
+#include <algorithm>
+
+#include "policy/mcp_names.h"
+
+namespace recourse {
+
+std::vector<MissingTool> MissingTools(const Policy& policy, const ToolBook& book) {
+  std::vector<MissingTool> missing;
+  const auto look = [&](const Backend& backend, const std::string& name) {
+    if (name.empty() || IsMcpGlob(name) || !book.IsMissing(backend.name, name)) return;
+    const bool is_known = std::ranges::any_of(missing, [&](const MissingTool& one) {
+      return one.backend == backend.name && one.name == name;
+    });
+    if (!is_known) missing.push_back({backend.name, name});
+  };
+  for (const Tool& tool : policy.tools) {
+    const Backend& backend = policy.backends[tool.backend];
+    if (!backend.is_mcp) continue;
+    for (const std::string& name : tool.mcp_names) look(backend, name);
+    if (tool.undo) look(backend, tool.undo->request.mcp_tool);
+    if (tool.settle) look(backend, tool.settle->request.mcp_tool);
+  }
+  return missing;
+}
+
+}  // namespace recourse
