@@ -9,7 +9,7 @@ namespace recourse {
 std::vector<MissingTool> MissingTools(const Policy& policy, const ToolBook& book) {
   std::vector<MissingTool> missing;
   const auto look = [&](const Backend& backend, const std::string& name) {
-    if (name.empty() || IsMcpGlob(name) || !book.IsMissing(backend.name, name)) return;
+    if (name.empty() || IsMcpGlob(name) || !book.IsMissing(BookOf(backend), name)) return;
     const bool is_known = std::ranges::any_of(missing, [&](const MissingTool& one) {
       return one.backend == backend.name && one.name == name;
     });

@@ -18,6 +18,15 @@ ToolFacts FactsIn(const Json& tool) {
 
 }  // namespace
 
+std::string BookOf(const Backend& backend) {
+  std::string book;
+  for (const std::string* part :
+       {&backend.name, &backend.scheme, &backend.authority, &backend.mcp_path}) {
+    AppendPart(book, *part);
+  }
+  return book;
+}
+
 std::vector<std::string> ToolBook::Learn(std::string_view backend, std::string_view caller,
                                          const Json& answer) {
   std::vector<std::string> changed;

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "policy/policy.h"
 #include "proxy/base/hash.h"
 #include "proxy/base/json.h"
 
@@ -20,6 +21,9 @@ struct ToolFacts {
   bool has_output_schema = false;
   bool has_changed = false;  // it was defined otherwise before
 };
+
+// A backend that leads to another server by now has said nothing yet.
+std::string BookOf(const Backend& backend);
 
 // One per process, in memory. Bounded; what does not fit is not known, which is the strict reading.
 // Thread-safe.

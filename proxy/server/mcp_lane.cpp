@@ -36,16 +36,6 @@ std::string NameOfCall(std::string_view caller, const Backend& backend, std::str
   return name;
 }
 
-// A backend that leads to another server by now has said nothing yet.
-std::string BookOf(const Backend& backend) {
-  std::string book;
-  for (const std::string* part :
-       {&backend.name, &backend.scheme, &backend.authority, &backend.mcp_path}) {
-    AppendPart(book, *part);
-  }
-  return book;
-}
-
 bool Cancels(const McpRequest& request) { return request.method == kCancel; }
 
 // The call that a cancellation is about, also one that is a batch by itself; null: it names none.
@@ -349,7 +339,6 @@ Task<bool> Session::AnswerMcpWrite(const McpRequest& request, const AgentSide& s
   co_return kept;
 }
 
-<<<<<<< HEAD
 // What passes tells of tools, and of calls that became tasks.
 void Session::Learn(McpRead& read, const Backend& backend) {
   for (RelayTap::OfTask& told : read.tap.TakeTasks()) {
@@ -360,14 +349,9 @@ void Session::Learn(McpRead& read, const Backend& backend) {
                               .task = std::move(told.task),
                               .message = std::move(told.message)});
   }
-  for (const Json& list : read.tap.TakeLists()) {
-    for (const std::string& name : services_.mcp_tools.Learn(BookOf(backend), caller_, list)) {
-=======
-void Session::LearnTools(McpRead& read, const Backend& backend) {
   const std::vector<Json> lists = read.tap.TakeLists();
   for (const Json& list : lists) {
-    for (const std::string& name : services_.mcp_tools.Learn(backend.name, caller_, list)) {
->>>>>>> d7d55f5 (MCP: tools that the policy names and their servers do not list are told in the log and the status)
+    for (const std::string& name : services_.mcp_tools.Learn(BookOf(backend), caller_, list)) {
       services_.metrics->mcp_tool_changes.Add({{"backend", backend.name}}).Increment();
       Log(LogLevel::kWarn,
           "an MCP server describes a tool in another way than before; what it says of it is not "

@@ -1,8 +1,10 @@
 #include <gtest/gtest.h>
 
+#include "filters/mcp/missing_tools.h"
 #include "filters/mcp/relay_tap.h"
 #include "filters/mcp/tool_book.h"
 #include "proxy/base/mcp_limits.h"
+#include "tests/policy/policy_builder.h"
 
 namespace recourse {
 namespace {
@@ -166,6 +168,36 @@ TEST(ToolBook, AChangedDefinitionIsToldAndNeverForgotten) {
   EXPECT_TRUE(book.Find("b", "c", "r")->has_changed);
   EXPECT_EQ(book.Learn("b", "c", first).size(), 1U);
   EXPECT_TRUE(book.Find("b", "c", "r")->has_changed);
+}
+
+TEST(ToolBook, AToolIsMissingOnceAWholeListIsKnownAndNobodyWasGivenIt) {
+  const auto policy = LoadGood(R"(
+backends:
+  b: { url: "http://b/mcp", protocol: mcp }
+  other: { url: "http://other/mcp", protocol: mcp }
+tools:
+  globs: { match: "tools/call b read_*", effect: read }
+  r: { match: [ tools/call b reed, tools/call b list ], effect: read }
+  w: { match: tools/call b make, effect: write, undo: { call: unmake, arguments: {} } }
+  o: { match: tools/call other make, effect: read }
+)");
+  ToolBook book;
+  const std::string b = BookOf(policy->backends[0]);
+  const auto missing = [&] {
+    std::string names;
+    for (const MissingTool& one : MissingTools(*policy, book)) {
+      names += one.backend + '.' + one.name + ' ';
+    }
+    return names;
+  };
+  (void)book.Learn(b, "c", *ParseJson(R"({"result":{"tools":[],"nextCursor":"2"}})"));
+  EXPECT_EQ(missing(), "");
+  (void)book.Learn(b, "c", List(R"([{"name":"make"},{"name":"list"}])"));
+  EXPECT_EQ(missing(), "b.reed b.unmake ");
+  (void)book.Learn(b, "d", List(R"([{"name":"reed"}])"));
+  EXPECT_EQ(missing(), "b.unmake ");
+  EXPECT_TRUE(book.IsNewsThatMissing("b", "unmake"));
+  EXPECT_FALSE(book.IsNewsThatMissing("b", "unmake"));
 }
 
 TEST(ToolBook, IsBounded) {
