@@ -10,7 +10,9 @@
 #include <cstring>
 #include <ostream>
 #include <ranges>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "filters/ledger/lmdb/backup_file.h"
 #include "filters/report/report_text.h"
@@ -88,6 +90,16 @@ std::uint64_t ToNumber(std::string_view text) {
   return number;
 }
 
+std::vector<std::string_view> LinesOf(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const auto end = std::min(text.find('\n'), text.size());
+    lines.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
 // The log is read backwards, a page of ids at a time.
 int ListNewest(const AdminClient& client, const EventQuery& query, std::ostream& out,
                std::ostream& err) {
@@ -97,27 +109,34 @@ int ListNewest(const AdminClient& client, const EventQuery& query, std::ostream&
   if (!newest) return Fail(err, kNotUnderstood);
   std::uint64_t up_to = ToNumber(Field(*newest, "last"));
   std::uint64_t shown = 0;
-  std::string json = "[";
-  if (!client.json) PrintHeader(out);
-  while (up_to > query.after && shown < query.limit) {
+  bool is_cut = false;
+  if (client.json) {
+    out << '[';
+  } else {
+    PrintHeader(out);
+  }
+  while (up_to > query.after && !is_cut) {
     const std::uint64_t after = std::max(query.after, up_to > kPageMax ? up_to - kPageMax : 0);
-    const auto text = Call(
-        client, "GET",
-        EventsTarget(query, std::to_string(after), kPageMax) + "&up_to=" + std::to_string(up_to));
+    const auto text = Call(client, "GET",
+                           EventsTarget(query, std::to_string(after), kPageMax) +
+                               "&lines=true&up_to=" + std::to_string(up_to));
     if (!text) return Fail(err, text.error());
-    const auto page = ParsePage(*text);
-    if (!page) return Fail(err, page.error().detail());
-    for (const Json& event : page->Find("events")->items | std::views::reverse) {
-      if (shown == query.limit) break;
-      if (client.json) json += (++shown == 1 ? "" : ",") + CanonicalJson(event);
-      if (client.json) continue;
-      PrintRow(out, event);
+    std::vector<std::string_view> lines = LinesOf(*text);
+    if (!lines.empty()) lines.pop_back();  // where the next page begins
+    for (const std::string_view line : lines | std::views::reverse) {
+      is_cut = shown == query.limit;
+      if (is_cut) break;
+      if (client.json) {
+        out << (shown == 0 ? "" : ",") << line;
+      } else {
+        PrintRow(out, ParseJson(line).value_or(Json()));
+      }
       ++shown;
     }
     up_to = after;
   }
-  if (client.json) out << json << "]\n";
-  if (shown == query.limit && up_to > query.after) {
+  if (client.json) out << "]\n";
+  if (is_cut) {
     err << "recourse: the newest " << shown << " are shown; a larger --limit shows older ones\n";
   }
   return kExitOk;
