@@ -98,6 +98,8 @@ void AppendBody(std::string& out, const CallArgs& args) {
 
 std::string CanonicalArgs(const CallArgs& args) {
   std::string out;
+  // Mostly as long as the body: bodies are written without needless blanks.
+  out.reserve(args.raw_body.size() + args.target.size() + args.path.size() + 256);
   AppendPart(out, args.method);
   AppendPart(out, args.path);
   AppendQuery(out, args);

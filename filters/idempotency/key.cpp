@@ -14,6 +14,9 @@ constexpr std::string_view kKeyVersion = "recourse-key-1";
 constexpr std::string_view kIntentVersion = "recourse-intent-1";
 constexpr std::string_view kArgsVersion = "recourse-args-1";
 
+// Room for the parts of a key but those of any length; what is longer grows.
+constexpr std::size_t kPartsBytes = 256;
+
 struct Scope {
   std::string kind;
   std::string value;
@@ -136,6 +139,7 @@ Intent IntentOf(const KeyInputs& inputs, const ClientIntent& named) {
   }
   const CallValues values = ValuesOf(inputs);
   std::string text;
+  text.reserve(kPartsBytes);
   AppendPart(text, "identity");
   for (const Selector& selector : inputs.tool.identity) {
     const std::optional<Json> value = Select(selector, values);
@@ -171,11 +175,13 @@ std::string ToolPart(const KeyInputs& inputs) {
 }
 
 Digest ArgsHash(const KeyInputs& inputs) {
+  const std::string args =
+      CanonicalArgs({inputs.request.method, inputs.path, inputs.request.target, inputs.query,
+                     inputs.body, inputs.request.body, inputs.tool.ignore});
   std::string text;
+  text.reserve(args.size() + kPartsBytes);
   AppendPart(text, kArgsVersion);
-  AppendPart(text,
-             CanonicalArgs({inputs.request.method, inputs.path, inputs.request.target, inputs.query,
-                            inputs.body, inputs.request.body, inputs.tool.ignore}));
+  AppendPart(text, args);
   return HmacSha256(inputs.install_secret, text);
 }
 
@@ -258,6 +264,7 @@ Result<DerivedKey> DeriveKey(const KeyInputs& inputs) {
 
   const std::string tool = ToolPart(inputs);
   std::string text;
+  text.reserve(intent.text.size() + scope->value.size() + kPartsBytes);
   for (const std::string_view part :
        {kKeyVersion, std::string_view(scope->caller), std::string_view(tool),
         std::string_view(scope->kind), std::string_view(scope->value),

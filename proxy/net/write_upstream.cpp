@@ -48,6 +48,7 @@ bool RenderHead(const HttpRequest& request, const Backend& backend, std::string_
 void TakeHead(const Head& head, HttpResponse& response) {
   response.status = head.status;
   response.reason = std::string(head.reason);
+  response.headers.reserve(head.field_count);
   for (std::size_t i = 0; i < head.field_count; ++i) {
     const Field& field = head.fields[i];
     if (field.hop || field.id == FieldId::kContentLength || field.id == FieldId::kRecourseOwn ||

@@ -27,6 +27,7 @@ bool HasFlowOrder(const Head& head) {
 
 Headers EndToEndFields(const Head& head) {
   Headers fields;
+  fields.reserve(head.field_count + 1);  // and the trace
   for (std::size_t i = 0; i < head.field_count; ++i) {
     const Field& field = head.fields[i];
     if (field.hop || field.id == FieldId::kHost || field.id == FieldId::kContentLength ||
