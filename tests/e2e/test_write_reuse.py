@@ -5,6 +5,7 @@ The backend is driven by the test itself, one step at a time, so that it knows w
 
 import select
 import socket
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -14,7 +15,7 @@ from support.recourse import WAIT_MAX, kept_whole, run_cli
 
 # A kept connection may be idle for a second only; a busy machine takes a few attempts to be in time.
 ATTEMPTS = 60
-CLOSE_WAIT = "08"
+ESTABLISHED, CLOSE_WAIT = "01", "08"
 POLICY = """\
 version: 1
 unlisted: {{ reads: pass, writes: guard }}
@@ -59,12 +60,19 @@ class Wire:
         self.stream.close()
         self.socket.close()
 
+    def await_proxy_side(self, condition):
+        """Waits until the proxy's end is such, by its state and the number of unread bytes (to the
+        kernel an end of stream is one, too), or is gone."""
+        deadline = time.monotonic() + WAIT_MAX
+        while (side := self.proxy_side()) and not condition(*side):
+            assert time.monotonic() < deadline, side
+            time.sleep(0.001)
+
     def proxy_side(self):
-        """State and unread bytes of the proxy's end, by the kernel; None when it is gone."""
         with open("/proc/net/tcp", encoding="ascii") as table:
             for line in table.readlines()[1:]:
                 _, local, _, state, queues, *_ = line.split()
-                if int(local.split(":")[1], 16) == self.port:
+                if int(local.split(":")[1], 16) == self.port and state in (ESTABLISHED, CLOSE_WAIT):
                     return state, int(queues.split(":")[1], 16)
         return None
 
@@ -183,8 +191,7 @@ def test_what_the_backend_wants_closed_is_not_kept(backend, agent, more, token):
 def test_a_connection_that_ended_meanwhile_is_replaced(backend, proxy, agent, token):
     wire, _ = first_write(backend, agent, "keyed.test", f"/rows/{token}/a")
     wire.socket.shutdown(socket.SHUT_WR)
-    while wire.proxy_side() not in (None, (CLOSE_WAIT, 0)):
-        pass
+    wire.await_proxy_side(lambda state, unread: state == CLOSE_WAIT)
     other, _ = first_write(backend, agent, "keyed.test", f"/rows/{token}/b")
     assert other is not wire
     assert wire.stream.read() == b""
@@ -194,8 +201,7 @@ def test_a_connection_that_ended_meanwhile_is_replaced(backend, proxy, agent, to
 def test_a_connection_on_which_bytes_came_unasked_is_not_used(backend, agent, token):
     wire, _ = first_write(backend, agent, "keyed.test", f"/rows/{token}/a")
     wire.answer()  # to nothing
-    while wire.proxy_side() not in (None, ("01", len(CREATED % b""))):
-        pass
+    wire.await_proxy_side(lambda state, unread: unread >= len(CREATED % b""))
     other, _ = first_write(backend, agent, "keyed.test", f"/rows/{token}/b")
     assert other is not wire
 
