@@ -27,10 +27,12 @@ HostPort SplitAuthority(std::string_view authority) {
 class AuthorityKey {
  public:
   void Append(std::string_view text) {
-    for (const char c : text) {
-      if (size_ == bytes_.size()) return;
-      bytes_[size_++] = c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
+    text = text.substr(0, bytes_.size() - size_);
+    char* const out = bytes_.data() + size_;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      out[i] = text[i] >= 'A' && text[i] <= 'Z' ? static_cast<char>(text[i] | 0x20) : text[i];
     }
+    size_ += text.size();
   }
   void AppendPort(std::uint16_t port) {
     Append(":");

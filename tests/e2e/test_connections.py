@@ -57,6 +57,33 @@ def test_a_kept_connection_does_not_outlive_the_policy_that_it_was_opened_under(
             assert rawhttp.call(running.port, "GET", "/a").status == 200
 
 
+class TwicePort(ServedPort):
+    """Answers each request twice, the second time unasked, together with the end of the first
+    answer's body; `served` counts the requests of each connection."""
+
+    def __init__(self):
+        self.served = []
+        super().__init__(TwicePort.session)
+
+    def session(self, sock):
+        self.served.append(0)
+        mine = len(self.served) - 1
+        while self.head(sock) is not None:
+            self.served[mine] += 1
+            head = KEPT.removesuffix(b"ok").replace(b"Length: 2", b"Length: 70000")
+            sock.sendall(head + b"o" * 60_000)
+            sock.sendall(b"o" * 10_000 + KEPT.replace(b"ok", b"NO"))
+
+
+def test_a_connection_that_brought_more_than_its_answer_is_not_used_again(tmp_path):
+    """F16: what came unasked is nobody's answer."""
+    with TwicePort() as port, Recourse(tmp_path, POLICY.format(url=port.url, more="")) as running:
+        for _ in range(20):
+            answer = rawhttp.call(running.port, "GET", "/a")
+            assert answer.status == 200 and answer.body == b"o" * 70_000
+        assert port.served == [1] * 20
+
+
 @pytest.mark.parametrize("lane", ["whole", "uploaded"])
 def test_a_client_that_left_before_its_answer_began_frees_the_backend(tmp_path, lane):
     """Also when the backend may think for minutes."""

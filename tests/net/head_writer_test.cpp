@@ -35,6 +35,38 @@ TEST_F(HeadWriterRules, ARequestIsRenderedInOrder) {
             "Content-Length: 18446744073709551615\r\nConnection: close\r\n\r\n");
 }
 
+TEST_F(HeadWriterRules, AFieldThatIsRenderedOnceIsCheckedOnce) {
+  const FieldLine host("Host", "a:1");
+  EXPECT_EQ(host.text(), "Host: a:1\r\n");
+  writer_.StartRequest("GET", "/");
+  writer_.Add(host);
+  writer_.End();
+  EXPECT_TRUE(writer_.ok());
+  EXPECT_EQ(writer_.view(), "GET / HTTP/1.1\r\nHost: a:1\r\n\r\n");
+  for (const FieldLine& bad :
+       {FieldLine("Host", "a\r\nEvil: 1"), FieldLine("Ho st", "a"), FieldLine("", "a"),
+        FieldLine("Content-Length", "1"), FieldLine("transfer-encoding", "chunked")}) {
+    HeadWriter other(buffer_.data(), buffer_.size());
+    other.StartRequest("GET", "/");
+    other.Add(bad);
+    EXPECT_FALSE(other.ok());
+  }
+}
+
+TEST_F(HeadWriterRules, TheFirstLineThatWasReadGoesOn) {
+  const std::string request = "PATCH /a%20b?c=d HTTP/1.0\r\nHost: a\r\n\r\n";
+  Read(request);
+  writer_.StartRequest(head_);
+  EXPECT_EQ(writer_.view(), "PATCH /a%20b?c=d HTTP/1.1\r\n");
+  for (const std::string reason : {"Not Found", "", "\xe4h"}) {
+    const std::string response = "HTTP/1.0 404 " + reason + "\r\n\r\n";
+    ASSERT_EQ(ParseResponseHead(response, "GET", head_).state, ParseState::kComplete);
+    HeadWriter writer(buffer_.data(), buffer_.size());
+    writer.StartResponse(head_);
+    EXPECT_EQ(writer.view(), "HTTP/1.1 404 " + reason + "\r\n");
+  }
+}
+
 TEST_F(HeadWriterRules, AResponseIsRenderedInOrder) {
   writer_.StartResponse(207, "");
   writer_.Chunked();
