@@ -461,13 +461,6 @@ void LedgerEngine::AppendMarks() {
   marks_.clear();
 }
 
-void LedgerEngine::StartEpoch() {
-  process_first_seq_ = head_.seq + 1;
-  ++head_.epoch;
-  AppendEpochRow(batch_.bytes, NextHead(RowKind::kEpoch));
-  CloseRow();
-}
-
 Result<void> LedgerEngine::Commit() {
   if (is_latched_) return std::unexpected(Latched());
   if (!marks_.empty()) AppendMarks();

@@ -319,4 +319,11 @@ bool LedgerEngine::ReplayPayload(const RowView& row) {
   return true;
 }
 
+void LedgerEngine::StartEpoch() {
+  process_first_seq_ = head_.seq + 1;
+  ++head_.epoch;
+  AppendEpochRow(batch_.bytes, NextHead(RowKind::kEpoch));
+  CloseRow();
+}
+
 }  // namespace recourse

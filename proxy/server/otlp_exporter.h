@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "proxy/net/write_upstream.h"
 #include "proxy/net/io_thread.h"
+#include "proxy/net/write_upstream.h"
 #include "proxy/server/config.h"
 #include "proxy/server/otlp.h"
 #include "proxy/server/tracer.h"

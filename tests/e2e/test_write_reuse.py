@@ -13,7 +13,7 @@ import pytest
 from support import rawhttp
 from support.recourse import WAIT_MAX, kept_whole, run_cli
 
-# A kept connection may be idle for a second only; a busy machine takes a few attempts to be in time.
+# A kept connection may be idle for a second only: a busy machine takes a few attempts.
 ATTEMPTS = 60
 ESTABLISHED, CLOSE_WAIT = "01", "08"
 POLICY = """\
@@ -244,7 +244,8 @@ def test_a_reload_ends_kept_connections(backend, proxy, agent, token):
 def test_a_backend_of_mcp_has_no_such_word(tmp_path):
     policy = tmp_path / "policy.yaml"
     policy.write_text(
-        'version: 1\nbackends:\n  m: { url: "http://m.test/mcp", protocol: mcp, write_reuse: true }\n'
+        'version: 1\nbackends:\n'
+        '  m: { url: "http://m.test/mcp", protocol: mcp, write_reuse: true }\n'
     )
     told = run_cli("policy", "check", str(policy))
     assert told.returncode != 0
