@@ -39,7 +39,7 @@ enter_namespace() {
     export RECOURSE_CHROOT
     chmod 755 "$RECOURSE_CHROOT"  # apt downloads as a user of its own
     local status=0
-    unshare --mount --pid --fork --kill-child "$0" "$@" || status=$?
+    unshare --mount --mount-proc --pid --fork --kill-child "$0" "$@" || status=$?
     if ((keep)); then
       say "the chroot is kept in $RECOURSE_CHROOT"
     else
