@@ -41,9 +41,9 @@ def run(options, report):
         bench.rounds({LARGE: ["--path", "/orders", "--method", "POST", "--body", "102400", *FRESH,
                               "--connections", "16"]}, engines)
         beside = measure_reads_beside_writes(bench, recourse)
-        memory = {server.name: server.memory() for server in engines}
+        memory = {server.name: server.memory_without_files() for server in engines}
     print_writes(bench, flush_us)
-    print("memory after that: " + ", ".join(f"{name} {size / 1e6:,.0f} MB"
+    print("memory after that, besides pages of files: " + ", ".join(f"{name} {size / 1e6:,.0f} MB"
                                             for name, size in memory.items()))
     alone, together, rate = (statistics.median(column) for column in zip(*beside))
     print(f"p99 of 1,000 reads/s: {alone:,.0f} us alone, {together:,.0f} us beside {rate:,.0f} "
