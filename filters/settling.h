@@ -32,6 +32,7 @@ enum class Settled : std::uint8_t {
 // What an MCP server told an agent about a call that may be of unknown outcome.
 struct McpNews {
   std::string backend{}, caller{}, session{};
+  std::string server{};          // BookOf() the backend that said it
   std::string method{}, task{};  // of a task: what the agent asked about it
   std::uint64_t operation = 0;   // of an answer that came late: whose it is, and of which attempt
   std::uint16_t attempt = 0;

@@ -90,7 +90,8 @@ void AddApproval(const RequestContext& context, const Tool& tool, NewOperation& 
                   .by = rule.by,
                   .expires = rule.expires,
                   .policy = context.policy->digest,
-                  .why = context.needs_approval.value_or(std::string())};
+                  .why = context.needs_approval.value_or(std::string()),
+                  .may_go_on = tool.ignore.empty()};
   const HttpRequest& request = context.request;
   const bool asks_about_repeats = context.approved == 0 && AsksAboutRepeats(tool);
   if (!context.needs_approval && !asks_about_repeats) return;

@@ -34,6 +34,9 @@ struct ApprovalAsk {
   Digest policy{};            // of the policy that asks
   std::string why;            // for people
   std::uint64_t repeats = 0;  // the operation that it looks like a repeat of; 0: that is not it
+  // What a human approved may be compared with what comes after its server asked for more. Not so
+  // where arguments are left out of the comparison (`ignore`).
+  bool may_go_on = true;
 };
 
 // What must be asked if the call looks like a repeat that may not be one.

@@ -84,6 +84,7 @@ std::optional<ApprovalFacts> LedgerEngine::StandingApproval(const NewOperation& 
   const KeyEntry& entry = found.entry;
   if (entry.phase != Phase::kNotSent || entry.cause != Cause::kAsksInput) return std::nullopt;
   if (entry.args_hash != call.event.args_hash || call.approval->repeats != 0) return std::nullopt;
+  if (!call.approval->may_go_on) return std::nullopt;
   const auto last = LoadClaim(entry);
   if (!last || !last->approval) return std::nullopt;
   const ApprovalFacts& facts = *last->approval;

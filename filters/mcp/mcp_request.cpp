@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <set>
 
 #include "proxy/base/base64url.h"
 #include "proxy/base/json_object.h"
@@ -298,6 +299,7 @@ std::expected<std::vector<McpRequest>, McpRefusal> ReadMcpRequest(const Headers&
   if (json->items.empty() || json->items.size() > limits::kMcpBatchMax) {
     return RefuseWhole(fmt::format("a batch has 1 to {} messages", limits::kMcpBatchMax));
   }
+  std::set<std::pair<Json::Kind, std::string>> ids;
   for (std::size_t i = 0; i < json->items.size(); ++i) {
     auto request = MessageReader(headers, body, json->items[i], "/" + std::to_string(i)).Read();
     if (!request) return std::unexpected(std::move(request.error()));
@@ -305,6 +307,9 @@ std::expected<std::vector<McpRequest>, McpRefusal> ReadMcpRequest(const Headers&
     if (request->kind == Kind::kToolCall || request->kind == Kind::kWrite) {
       return RefuseWhole("a batch must not hold a " + request->method + ": send it alone");
     }
+    const Json* const id = request->method.empty() ? nullptr : json->items[i].Find("id");
+    const bool is_twin = id != nullptr && !ids.emplace(id->kind, ScalarText(*id)).second;
+    if (is_twin) return RefuseWhole("each request of a batch has an id of its own");
     requests.push_back(std::move(*request));
   }
   return requests;

@@ -74,6 +74,7 @@ bool IsUnknownTask(const Json& message) {
 
 TaskReport OfStatus(const Json& message, std::string_view text) {
   TaskReport report;
+  report.task = TextAt(message, "/result/taskId");
   report.status = TextAt(message, "/result/status");
   if (report.status == "working" || report.status == "input_required") {
     report.state = TaskReport::State::kRunning;
@@ -148,6 +149,7 @@ TaskReport ReadTaskReport(std::string_view method, const Json& message, std::str
   if (method != kResult || !is_result) return report;
   McpFinal final = ReadMcpFinal(message, text);
   if (!IsOutcome(final)) return report;
+  report.task = TextAt(message, "/result/_meta/io.modelcontextprotocol~1related-task/taskId");
   report.state = TaskReport::State::kEnded;
   report.status = final.kind == McpKind::kResult ? "completed" : "failed";
   report.final = std::move(final);

@@ -44,6 +44,7 @@ struct TaskReport {
     kNoResult,  // an error in place of a task's result, which may be that of the call
   };
   State state = State::kUnclear;
+  std::string task;               // whose it is, where it says so
   std::string status;             // of kEnded: completed, failed, cancelled
   std::optional<McpFinal> final;  // of kEnded: the answer to the call, where it was told
   bool is_apart = false;          // of kEnded: what it came to has still to be asked for

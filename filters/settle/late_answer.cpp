@@ -76,7 +76,8 @@ std::optional<Transition> EndedTransition(
     const Event& uncertain, const Tool& tool, const TaskReport& report,
     const std::vector<std::pair<std::string, std::string>>& captures) {
   if (report.final) return LateTransition(uncertain, tool, *report.final, captures);
-  const bool has_failed = report.status != "completed" && !report.is_apart;
+  // A task that was cancelled may have acted all the same: to stop is what its server tries.
+  const bool has_failed = report.status == "failed" && !report.is_apart;
   if (!has_failed || tool.on_error != OnError::kNotExecuted) return std::nullopt;
   Transition transition = FromUncertain(uncertain, Phase::kRejected,
                                         "the server's task has the status " + report.status);

@@ -2,6 +2,7 @@
 // reads what agents are told.
 #include <algorithm>
 
+#include "filters/mcp/tool_book.h"
 #include "filters/settle/late_answer.h"
 #include "filters/settle/settler.h"
 #include "filters/stored_call.h"
@@ -130,7 +131,6 @@ Task<void> Settler::TakeLateAnswer(McpNews news) {
   const auto recorded = co_await RecordAs(*event, policy.get(), std::move(*transition));
   if (!recorded) co_return;
   Forget(news.operation, Settled::kYes);
-  if (recorded->phase == Phase::kSucceeded) parts_.ledger.MarkAnswered(news.operation);
 }
 
 Task<void> Settler::TakeNews(McpNews news) {
@@ -144,7 +144,11 @@ Task<void> Settler::TakeNews(McpNews news) {
   const auto message = ParseJson(news.message);
   if (!message) co_return;
   Entry& entry = at->second;
+  // The backend may lead to another server by now, whose tasks are others.
+  const Backend* const backend = FindBackend(*entry.policy, entry.event.backend);
+  if (backend == nullptr || BookOf(*backend) != news.server) co_return;
   const TaskReport report = ReadTaskReport(news.method, *message, news.message);
+  if (!report.task.empty() && report.task != news.task) co_return;
   if (report.state == TaskReport::State::kRunning) {
     // Its agent asks: no need to.
     entry.task->is_running = true;
@@ -164,10 +168,8 @@ Task<void> Settler::TakeNews(McpNews news) {
     if (!entry.is_probing && soon < entry.next_at) SetNext(entry, soon);
     co_return;
   }
-  const Phase to = transition->to;
+  // Whether the agent gets what passes is not known yet: it counts as not answered.
   (void)co_await Record(operation, std::move(*transition));
-  // The agent has what a repeat would get.
-  if (report.final && to == Phase::kSucceeded) parts_.ledger.MarkAnswered(operation);
 }
 
 }  // namespace recourse

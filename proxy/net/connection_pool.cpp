@@ -23,40 +23,33 @@ bool IsOf(const Backend& backend, const Connection& connection) {
 
 }  // namespace
 
-std::unique_ptr<Connection> ConnectionPool::Take(const Backend& backend, MonoTime now,
-                                                 MayRepeat may_repeat) {
+std::unique_ptr<Connection> ConnectionPool::Take(const Backend& backend, MonoTime now) {
   const auto found = backends_.find(backend.name);
   if (found == backends_.end()) return nullptr;
-  auto& [stack, distrusted_until] = found->second;
+  std::vector<Idle>& stack = found->second;
   while (!stack.empty()) {
     Idle idle = std::move(stack.back());
     stack.pop_back();
     --size_;
     if (idle.until <= now || !IsOf(backend, *idle.connection)) continue;
-    const bool is_sure = may_repeat == MayRepeat::kYes && now - idle.since < kFresh &&
-                         now >= distrusted_until && idle.connection->tls == nullptr;
-    if (is_sure || IsQuiet(*idle.connection)) return std::move(idle.connection);
+    if (IsQuiet(*idle.connection)) return std::move(idle.connection);
   }
   return nullptr;
 }
 
-void ConnectionPool::Distrust(const Backend& backend, MonoTime now) {
-  backends_[backend.name].distrusted_until = now + kDistrust;
-}
-
 void ConnectionPool::Give(const Backend& backend, std::unique_ptr<Connection> connection,
                           Millis idle, MonoTime now) {
-  auto& stack = backends_[backend.name].idle;
+  auto& stack = backends_[backend.name];
   if (stack.size() >= limits::kIdleUpstreamPerBackendMax) return;
   connection->deadline.Disarm();
-  stack.push_back({std::move(connection), now, now + idle});
+  stack.push_back({std::move(connection), now + idle});
   ++size_;
 }
 
 void ConnectionPool::Sweep() {
   const MonoTime now = thread_.clock().Now();
-  for (auto& [name, backend] : backends_) {
-    size_ -= std::erase_if(backend.idle, [&](const Idle& idle) { return idle.until <= now; });
+  for (auto& [name, stack] : backends_) {
+    size_ -= std::erase_if(stack, [&](const Idle& idle) { return idle.until <= now; });
   }
 }
 

@@ -16,12 +16,9 @@ class ConnectionPool {
   explicit ConnectionPool(IoThread& thread) : thread_(thread) {}
 
   // An idle connection that was not closed and has nothing unread, or null. A connection made under
-  // another TLS set-up than the backend's present one is not given out. What was given back within
-  // kFresh is not looked at again for somebody who can repeat his request (`may_repeat`).
-  enum class MayRepeat : std::uint8_t { kNo, kYes };
-  std::unique_ptr<Connection> Take(const Backend& backend, MonoTime now, MayRepeat may_repeat);
-  // A connection of this backend had ended by the time it was used: each is looked at for a while.
-  void Distrust(const Backend& backend, MonoTime now);
+  // another TLS set-up than the backend's present one is not given out. Each is looked at, however
+  // short it was idle: what came behind the last answer would be read as the next one.
+  std::unique_ptr<Connection> Take(const Backend& backend, MonoTime now);
   // Keeps a connection on which the last answer was read whole and nothing more came, for `idle`.
   void Give(const Backend& backend, std::unique_ptr<Connection> connection, Millis idle,
             MonoTime now);
@@ -34,19 +31,11 @@ class ConnectionPool {
  private:
   struct Idle {
     std::unique_ptr<Connection> connection;
-    MonoTime since, until;
+    MonoTime until;
   };
-  struct OfBackend {
-    std::vector<Idle> idle;
-    MonoTime distrusted_until{};
-  };
-  // Its last read found nothing more; what comes within about a round trip, no look before the next
-  // request could be sure to see.
-  static constexpr Millis kFresh{5};
-  static constexpr Millis kDistrust{60'000};
 
   IoThread& thread_;
-  std::unordered_map<std::string, OfBackend> backends_;  // by name
+  std::unordered_map<std::string, std::vector<Idle>> backends_;  // by name
   std::size_t size_ = 0;
 };
 

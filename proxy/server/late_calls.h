@@ -28,6 +28,12 @@ class LateCalls {
     calls_.push_back(std::move(call));
   }
 
+  // A request of that name is made again: its answer would be taken for that of the call.
+  void Forget(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(calls_, [&](const Call& call) { return call.name == name; });
+  }
+
   // The one call of that name; its `operation` is 0 when there is none, or more than one.
   Call Only(const std::string& name) const {
     const std::lock_guard lock(mutex_);

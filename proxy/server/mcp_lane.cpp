@@ -169,6 +169,7 @@ Task<bool> Session::ServeMcpPost(RouteMatch match, std::string query) {
     accepted.status = 202;
     co_return co_await SendAnswer(accepted, head_.keep_alive);
   }
+  NoteIds(*match.backend, McpRead::SessionOf(headers), *requests);
   const auto decision = DecideMcpCall(*match.backend, *requests);
   match.tool = decision.tool;
   match.effect = HasFlowOrder(head_) ? Effect::kWrite : decision.effect;
@@ -183,6 +184,20 @@ Task<bool> Session::ServeMcpPost(RouteMatch match, std::string query) {
   AskForPlain(head_);
   McpRead read(std::move(*requests), std::move(*body), headers, held);
   co_return co_await RelayRead(match, query, &read);
+}
+
+// From here on an answer with one of these ids may be another request's than that of a call before.
+void Session::NoteIds(const Backend& backend, const std::string& session,
+                      const std::vector<McpRequest>& requests) {
+  if (session.empty()) return;
+  for (const McpRequest& request : requests) {
+    if (request.id.empty() || request.method.empty()) continue;
+    const auto id = ParseJson(request.id);
+    if (!id) continue;
+    const std::string name = NameOfCall(caller_, backend, session, *id);
+    services_.mcp_calls.Note(name);
+    services_.mcp_late.Forget(name);
+  }
 }
 
 McpDecision Session::DecideMcpCall(const Backend& backend,
@@ -265,7 +280,7 @@ Task<bool> Session::ServeMcpWrite(RouteMatch match, std::string query, McpWrite 
   auto outcome = co_await Next(worker_.chain)(context);
   const MonoTime decided = Now();
   WriteAnswer answer = ToAnswer(std::move(outcome));
-  if (context.unknown != 0 && !session.empty()) {
+  if (context.unknown != 0 && !session.empty() && running.IsOnly()) {
     services_.mcp_late.Add({name, context.unknown, context.unknown_attempt});
   }
   NoteWrite(context, answer);
@@ -345,6 +360,7 @@ void Session::Learn(McpRead& read, const Backend& backend) {
     services_.settling->Tell({.backend = backend.name,
                               .caller = caller_,
                               .session = read.session,
+                              .server = BookOf(backend),
                               .method = std::move(told.method),
                               .task = std::move(told.task),
                               .message = std::move(told.message)});

@@ -93,9 +93,6 @@ Task<bool> Session::RelayRead(const RouteMatch& match, std::string_view query, M
 
 void Session::EndTry(const ReadExchange& exchange, const Result<void>& got) {
   const MonoTime now = Now();
-  if (!got && record_.reused && got.error().code() == ErrorCode::kBackendReset) {
-    worker_.pool.Distrust(*exchange.backend, now);
-  }
   record_.EndTry(now, got ? exchange.head.status : 0,
                  got             ? std::string_view()
                  : exchange.left ? "client-gone"
@@ -144,9 +141,7 @@ Task<Result<void>> Session::AttemptRead(ReadExchange& exchange) {
   MonoTime now = Now();
   if (++record_.attempts == 1 && !sends_once_ && exchange.upgrade.empty()) {
     // What another policy may have opened is not this one's to use.
-    using MayRepeat = ConnectionPool::MayRepeat;
-    const MayRepeat may_repeat = exchange.whole ? MayRepeat::kYes : MayRepeat::kNo;
-    if (view_ == worker_.view) exchange.upstream = worker_.pool.Take(backend, now, may_repeat);
+    if (view_ == worker_.view) exchange.upstream = worker_.pool.Take(backend, now);
   }
   if (span_.is_on) BeginTrySpan(exchange);
   record_.reused = exchange.upstream != nullptr;

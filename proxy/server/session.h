@@ -143,6 +143,8 @@ class Session final : IdleConnection {
   Task<bool> AnswerMcpWrite(const McpRequest& request, const AgentSide& side, WriteAnswer answer,
                             std::optional<std::uint64_t> operation, AgentStream& stream);
   Task<bool> RefuseMcp(ErrorCode code, std::string detail);
+  void NoteIds(const Backend& backend, const std::string& session,
+               const std::vector<McpRequest>& requests);
   McpDecision DecideMcpCall(const Backend& backend, const std::vector<McpRequest>& requests);
   void NoteMcp(const RouteMatch& match, const McpRequest& request);
   void Resume(const RequestState& state, RequestContext& context);

@@ -84,6 +84,35 @@ def test_a_connection_that_brought_more_than_its_answer_is_not_used_again(tmp_pa
         assert port.served == [1] * 20
 
 
+class LateWordPort(ServedPort):
+    """Answers, and a moment later says more; `spoke` is released then."""
+
+    def __init__(self):
+        self.served = []
+        self.spoke = threading.Semaphore(0)
+        super().__init__(LateWordPort.session)
+
+    def session(self, sock):
+        self.served.append(0)
+        mine = len(self.served) - 1
+        while self.head(sock) is not None:
+            self.served[mine] += 1
+            sock.sendall(KEPT)
+            time.sleep(0.001)
+            with contextlib.suppress(OSError):
+                sock.sendall(KEPT.replace(b"ok", b"NO"))
+            self.spoke.release()
+
+
+def test_what_comes_behind_an_answer_is_no_answer_to_the_next_client(tmp_path):
+    """However soon the next one asks."""
+    with LateWordPort() as port, Recourse(tmp_path, POLICY.format(url=port.url, more="")) as run:
+        for _ in range(40):
+            assert rawhttp.call(run.port, "GET", "/a").body == b"ok"
+            assert port.spoke.acquire(timeout=WAIT_MAX)
+        assert port.served == [1] * 40
+
+
 @pytest.mark.parametrize("lane", ["whole", "uploaded"])
 def test_a_client_that_left_before_its_answer_began_frees_the_backend(tmp_path, lane):
     """Also when the backend may think for minutes."""

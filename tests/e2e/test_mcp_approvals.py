@@ -249,6 +249,20 @@ def test_it_goes_on_under_another_trace_too(url, fixture, proxy, token):
     assert fixture.counts()["tools"] == {"ask_client": 1}
 
 
+def test_places_that_are_not_compared_are_asked_about_anew(fixture, tmp_path, token):
+    ask = "match: tools/call tools ask_client"
+    policy = calls_policy(fixture, tools=TOOLS.replace(ask, ask + '\n    ignore: [ "/note" ]'))
+    with Staffed(tmp_path, policy) as proxy:
+        client = Modern(f"http://127.0.0.1:{proxy.port}/mcp")
+        arguments = {"what": "state", "rounds": 1, "mark": token, "note": "approved"}
+        question = asked(proxy, fixture, client, arguments)
+        other = arguments | {"note": "smuggled"}
+        assert question["resultType"] == "input_required"
+        assert state_of(client.call("ask_client", other, 3)) != question["requestState"]
+        assert len(proxy.waiting()) == 1
+        assert fixture.counts()["tools"] == {}
+
+
 def test_other_arguments_are_another_question(url, fixture, proxy, token):
     client = Modern(url)
     question = asked(proxy, fixture, client, {"what": "state", "rounds": 1, "mark": token})

@@ -192,6 +192,35 @@ def test_an_answer_that_the_agent_fetches_itself_settles_its_call(url, fixture, 
     assert len(fixture.executions("stream_report")) == 1
 
 
+@pytest.mark.parametrize("when", ["after", "during"])
+def test_an_answer_to_another_request_with_its_id_settles_no_call(
+    url, fixture, proxy, token, when
+):
+    client = Legacy(url)
+    fixture.set(resume=False)
+    fixture.arm("stream_report", kind="cut", event_id=True)
+    fixture.open(token, 2 if when == "after" else 1)
+    with client.open(one_chunk(token, 7)) as stream:
+        while (event := stream.next()).data is None or "progress" not in event.data:
+            pass
+        if when == "during":
+            assert client.send(rpc("ping", None, 7)).final()["id"] == 7
+            fixture.open(token)
+        told = stream.message()
+        assert "Outcome unknown." in told["result"]["content"][0]["text"]
+    if when == "after":
+        assert client.send(rpc("ping", None, 7)).final()["id"] == 7
+    fixture.set(resume=True)
+    with client.listen(event.id) as resumed:
+        assert resumed.message()["id"] == 7
+    row = told["result"]["_meta"]["dev.recourse/event"]
+    (mine,) = [each["operation"] for each in proxy.events() if each["event_id"] == row]
+    again = client.send(one_chunk(token, 8)).final()
+    assert "Outcome unknown." in again["result"]["content"][0]["text"], again
+    assert proxy.events(operation=mine)[-1]["phase"] == "UNCERTAIN"
+    assert len(fixture.executions("stream_report")) == 1
+
+
 def padded(gate, chunks, pad):
     message = call("stream_report", {"chunks": chunks, "gate": gate, "pad": pad})
     message["params"]["_meta"] = {"progressToken": "p"}

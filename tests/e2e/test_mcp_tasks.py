@@ -191,10 +191,11 @@ def test_a_failure_counts_as_the_policy_says(client, fixture, tmp_path, token, e
             client = Legacy(client.url)
         start(client, arguments, headers=traced(token))
         fixture.open(token)
-        if ends == "failed" and isinstance(client, Modern):  # an error of any kind proves nothing
+        # A task may have acted before it was cancelled, and an error of any kind proves nothing.
+        if ends == "cancelled" or (ends == "failed" and isinstance(client, Modern)):
             fixture.wait_for("passed", token)
             told = start(client, arguments, 2, traced(token))
-            assert "Outcome unknown." in told.text(), told.body
+            assert "Outcome unknown." in json.dumps(told.final()), told.body
             return
         settled(recourse, token, "REJECTED")
         assert start(client, arguments, 2, traced(token)).headers["recourse-outcome"] == "rejected"

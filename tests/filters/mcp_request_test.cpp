@@ -219,9 +219,25 @@ TEST(McpRequestTest, ABatchHoldsNoWrite) {
   EXPECT_EQ(CodeOf(kLegacy, "[" + call + "]"), -32600);
   EXPECT_EQ(CodeOf({{"MCP-Protocol-Version", "2026-07-28"}}, "[" + ping + "]"), -32600);
   std::string many = "[" + ping;
-  for (std::size_t i = 1; i < limits::kMcpBatchMax; ++i) many += "," + ping;
+  const auto numbered = [](std::size_t id) {
+    return R"(,{"jsonrpc":"2.0","method":"ping","id":)" + std::to_string(id) + "}";
+  };
+  for (std::size_t i = 1; i < limits::kMcpBatchMax; ++i) many += numbered(i + 1);
   EXPECT_EQ(CodeOf(kLegacy, many + "]"), 0);
-  EXPECT_EQ(CodeOf(kLegacy, many + "," + ping + "]"), -32600);
+  EXPECT_EQ(CodeOf(kLegacy, many + numbered(0) + "]"), -32600);
+}
+
+// Or the answer to one would be taken for that of the other.
+TEST(McpRequestTest, TheRequestsOfABatchHaveIdsOfTheirOwn) {
+  const auto ping = [](const std::string& id) {
+    return R"({"jsonrpc":"2.0","id":)" + id + R"(,"method":"ping"})";
+  };
+  const std::string answer = R"({"jsonrpc":"2.0","id":1,"result":{}})";
+  EXPECT_EQ(CodeOf(kLegacy, "[" + ping("1") + "," + ping("2") + "]"), 0);
+  EXPECT_EQ(CodeOf(kLegacy, "[" + ping("1") + "," + ping(R"("1")") + "]"), 0);
+  EXPECT_EQ(CodeOf(kLegacy, "[" + ping("1") + "," + answer + "]"), 0);
+  EXPECT_EQ(CodeOf(kLegacy, "[" + ping("1") + "," + ping("1") + "]"), -32600);
+  EXPECT_EQ(CodeOf(kLegacy, "[" + ping(R"("a")") + "," + ping(R"("\u0061")") + "]"), -32600);
 }
 
 }  // namespace
