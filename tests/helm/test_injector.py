@@ -141,10 +141,28 @@ def test_cert_manager_makes_and_renews_it():
         "cert-manager.io/inject-ca-from": "agents/shop-recourse-injector"
     }
     assert "caBundle" not in webhook_of(out)["clientConfig"]
+
+
+def test_without_an_issuer_the_ca_stays_when_the_certificate_is_renewed():
+    """A leaf that signed for itself would be a new CA each time, which pods learn of later."""
     own = render(BASE, {"injector": {"certificate": {"certManager": True}}})
-    assert own.one("Issuer", "-injector")["spec"] == {"selfSigned": {}}
-    reference = own.one("Certificate", "-injector")["spec"]["issuerRef"]
-    assert reference == {"name": "shop-recourse-injector", "kind": "Issuer"}
+    name = "shop-recourse-injector"
+    issuers = {one["metadata"]["name"]: one["spec"] for one in own.all("Issuer")}
+    assert issuers == {f"{name}-selfsigned": {"selfSigned": {}},
+                       name: {"ca": {"secretName": f"{name}-ca"}}}  # fmt: skip
+    made = {one["metadata"]["name"]: one["spec"] for one in own.all("Certificate")}
+    assert made.keys() == {name, f"{name}-ca"}
+    authority, leaf = made[f"{name}-ca"], made[name]
+    assert authority == {
+        "secretName": f"{name}-ca", "isCA": True, "commonName": f"{name} CA",
+        "duration": "87600h", "issuerRef": {"name": f"{name}-selfsigned", "kind": "Issuer"},
+        "privateKey": {"algorithm": "ECDSA", "size": 256, "rotationPolicy": "Never"}}  # fmt: skip
+    assert leaf["issuerRef"] == {"name": name, "kind": "Issuer"} and "isCA" not in leaf
+    assert leaf["secretName"] == f"{name}-tls"
+    configuration = own.one("MutatingWebhookConfiguration", "-injector")
+    assert configuration["metadata"]["annotations"] == {
+        "cert-manager.io/inject-ca-from": f"agents/{name}"
+    }
 
 
 def test_a_secret_of_yours_comes_with_its_ca():
