@@ -16,13 +16,6 @@ namespace {
 bool IsArray(const Json* value) { return value != nullptr && value->kind == Json::Kind::kArray; }
 bool IsObject(const Json* value) { return value != nullptr && value->kind == Json::Kind::kObject; }
 
-// A container of that name that is a sidecar: what we add, and what charts add by hand.
-bool HasSidecar(const Json& pod) {
-  const Json* const list = AtPointer(pod, "/spec/initContainers");
-  const Json* const found = list == nullptr ? nullptr : FindNamed(list->items, kSidecarName);
-  return found != nullptr && TextOf(*found, "restartPolicy") == "Always";
-}
-
 // Replaces `--flag=...` of the container's args.
 void SetFlag(Json& container, std::string_view flag, std::string_view value) {
   for (auto& [name, args] : container.members) {
@@ -189,6 +182,15 @@ std::vector<Json> VolumesFor(const PodOptions& options, const PodTemplate& from,
   return volumes;
 }
 
+// What is wrong with a pod that has the sidecar: nobody has looked at it yet if it came by hand,
+// and others may have changed it since, if it came from here.
+std::optional<std::string> WhyNotPresent(const Json& pod, const PodOptions& options,
+                                         const PodTemplate& from) {
+  if (auto why = WhyNotGuarded(pod, from, InitContainersFor(options, from)))
+    return "the pod's sidecar does not guard it: " + *why;
+  return WhyLedgerIsShared(pod);
+}
+
 }  // namespace
 
 std::expected<Injection, std::string> InjectionFor(const Json& pod, const PodTemplate& from) {
@@ -208,8 +210,11 @@ std::expected<Injection, std::string> InjectionFor(const Json& pod, const PodTem
     injection.warnings.emplace_back("not injected: a static pod is its node's file");
     return injection;
   }
-  injection.result = Injection::Result::kPresent;
-  if (HasSidecar(pod)) return injection;
+  if (HasSidecar(pod)) {
+    if (auto why = WhyNotPresent(pod, *options, from)) return std::unexpected(std::move(*why));
+    injection.result = Injection::Result::kPresent;
+    return injection;
+  }
   if (auto why = WhyNotInjected(pod, from))
     return std::unexpected("the pod cannot have the sidecar: " + *why);
   if (auto why = UnknownContainer(pod, *options)) return std::unexpected(std::move(*why));

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "proxy/inject/json_patch.h"
+
 namespace recourse {
 namespace {
 
@@ -10,12 +14,8 @@ bool IsTrue(const Json& pod, std::string_view pointer) {
   return value != nullptr && value->kind == Json::Kind::kTrue;
 }
 
-std::optional<std::string> WhyNotThisContainer(const Json& container, const PodTemplate& from,
-                                               std::int64_t user) {
+std::optional<std::string> WhyNotThisContainer(const Json& container, std::int64_t user) {
   const std::string_view name = TextOf(container, "name");
-  if (FindNamed(from.init_containers, name) != nullptr) {
-    return fmt::format("it has a container {} of its own: rename that", name);
-  }
   if (WholeNumber(AtPointer(container, "/securityContext/runAsUser")) == user) {
     return fmt::format(
         "its container {} runs as user {}, which is Recourse's alone: give it another one", name,
@@ -29,19 +29,17 @@ std::optional<std::string> WhyNotThisContainer(const Json& container, const PodT
   return std::nullopt;
 }
 
-}  // namespace
-
-std::vector<const Json*> ContainersOf(const Json& pod) {
-  std::vector<const Json*> all;
-  for (const char* const list : {"/spec/initContainers", "/spec/containers"}) {
-    const Json* const containers = AtPointer(pod, list);
-    if (containers == nullptr) continue;
-    for (const Json& container : containers->items) all.push_back(&container);
-  }
-  return all;
+std::vector<const Json*> ItemsAt(const Json& pod, std::string_view pointer) {
+  std::vector<const Json*> items;
+  const Json* const list = AtPointer(pod, pointer);
+  if (list == nullptr) return items;
+  for (const Json& item : list->items) items.push_back(&item);
+  return items;
 }
 
-std::optional<std::string> WhyNotInjected(const Json& pod, const PodTemplate& from) {
+// Where the pod runs and what its own containers may do; those of the template's names are not
+// looked at.
+std::optional<std::string> WhyUnsafe(const Json& pod, const PodTemplate& from) {
   if (IsTrue(pod, "/spec/hostNetwork")) {
     return "it has the node's network (hostNetwork), where every pod of the node reaches Recourse: "
            "remove hostNetwork";
@@ -57,16 +55,96 @@ std::optional<std::string> WhyNotInjected(const Json& pod, const PodTemplate& fr
     return fmt::format("it runs as user {}, which is Recourse's alone: give it another one", *user);
   }
   for (const Json* const container : ContainersOf(pod)) {
-    if (auto why = WhyNotThisContainer(*container, from, user.value_or(-1))) return why;
-  }
-  const Json* const volumes = AtPointer(pod, "/spec/volumes");
-  if (volumes == nullptr) return std::nullopt;
-  for (const Json& volume : volumes->items) {
-    const std::string_view name = TextOf(volume, "name");
-    if (FindNamed(from.volumes, name) == nullptr) continue;
-    return fmt::format("it has a volume {} of its own: rename that", name);
+    if (FindNamed(from.init_containers, TextOf(*container, "name")) != nullptr) continue;
+    if (auto why = WhyNotThisContainer(*container, user.value_or(-1))) return why;
   }
   return std::nullopt;
+}
+
+std::optional<std::string> WhyNameIsTaken(const std::vector<const Json*>& own,
+                                          const std::vector<Json>& ours, std::string_view what) {
+  for (const Json* const item : own) {
+    const std::string_view name = TextOf(*item, "name");
+    if (FindNamed(ours, name) == nullptr) continue;
+    return fmt::format("it has a {} {} of its own: rename that", what, name);
+  }
+  return std::nullopt;
+}
+
+// Without registry, tag and digest, which mirrors and those who pin images change.
+std::string_view ImageName(std::string_view image) {
+  image = image.substr(0, image.find('@'));
+  const auto slash = image.rfind('/');
+  if (slash != std::string_view::npos) image.remove_prefix(slash + 1);
+  return image.substr(0, image.find(':'));
+}
+
+// As text; what is null is absent.
+std::string Member(const Json& object, std::string_view pointer) {
+  const Json* const value = AtPointer(object, pointer);
+  return value == nullptr || value->kind == Json::Kind::kNull ? std::string() : PlainJson(*value);
+}
+
+bool HasMounts(const Json& container, const Json& ours) {
+  const std::vector<const Json*> has = ItemsAt(container, "/volumeMounts");
+  for (const Json* const mount : ItemsAt(ours, "/volumeMounts")) {
+    const auto is_it = [&](const Json* other) {
+      return Member(*other, "/name") == Member(*mount, "/name") &&
+             Member(*other, "/mountPath") == Member(*mount, "/mountPath") &&
+             Member(*other, "/subPath").empty() && Member(*other, "/subPathExpr").empty();
+    };
+    if (std::ranges::none_of(has, is_it)) return false;
+  }
+  return true;
+}
+
+// What Kubernetes and other webhooks add to a container (resources, more mounts) may differ.
+bool IsOurs(const Json& container, const Json& ours) {
+  for (const char* const same :
+       {"/restartPolicy", "/command", "/args", "/securityContext/runAsUser"}) {
+    if (Member(container, same) != Member(ours, same)) return false;
+  }
+  return ImageName(TextOf(container, "image")) == ImageName(TextOf(ours, "image")) &&
+         HasMounts(container, ours);
+}
+
+}  // namespace
+
+std::vector<const Json*> ContainersOf(const Json& pod) {
+  std::vector<const Json*> all;
+  for (const char* const list : {"/spec/initContainers", "/spec/containers"}) {
+    const Json* const containers = AtPointer(pod, list);
+    if (containers == nullptr) continue;
+    for (const Json& container : containers->items) all.push_back(&container);
+  }
+  return all;
+}
+
+bool HasSidecar(const Json& pod) {
+  const Json* const list = AtPointer(pod, "/spec/initContainers");
+  const Json* const found = list == nullptr ? nullptr : FindNamed(list->items, kSidecarName);
+  return found != nullptr && TextOf(*found, "restartPolicy") == "Always";
+}
+
+std::optional<std::string> WhyNotInjected(const Json& pod, const PodTemplate& from) {
+  auto why = WhyNameIsTaken(ContainersOf(pod), from.init_containers, "container");
+  if (!why) why = WhyNameIsTaken(ItemsAt(pod, "/spec/volumes"), from.volumes, "volume");
+  return why ? why : WhyUnsafe(pod, from);
+}
+
+std::optional<std::string> WhyNotGuarded(const Json& pod, const PodTemplate& from,
+                                         const std::vector<Json>& ours) {
+  if (auto why = WhyNameIsTaken(ItemsAt(pod, "/spec/containers"), ours, "container")) return why;
+  for (const Json* const container : ItemsAt(pod, "/spec/initContainers")) {
+    const std::string_view name = TextOf(*container, "name");
+    const Json* const added = FindNamed(ours, name);
+    if (added == nullptr || IsOurs(*container, *added)) continue;
+    return fmt::format(
+        "its container {} has another image, command, user, mount or flag than the one that would "
+        "be added: remove that container, or the annotation recourse.dev/inject",
+        name);
+  }
+  return WhyUnsafe(pod, from);
 }
 
 }  // namespace recourse

@@ -11,6 +11,15 @@ namespace recourse {
 // Why the pod cannot have the sidecar as it is, and what to change; nullopt: it can.
 std::optional<std::string> WhyNotInjected(const Json& pod, const PodTemplate& from);
 
+// A container of the sidecar's name that starts before the agents and stays: the pod may have the
+// sidecar already, by an earlier question or by hand.
+bool HasSidecar(const Json& pod);
+
+// The same for a pod that has it: whether it is `ours`, the init containers that would be added,
+// and whether it guards the pod.
+std::optional<std::string> WhyNotGuarded(const Json& pod, const PodTemplate& from,
+                                         const std::vector<Json>& ours);
+
 // All containers of the pod, in both of its lists.
 std::vector<const Json*> ContainersOf(const Json& pod);
 

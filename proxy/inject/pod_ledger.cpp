@@ -88,12 +88,23 @@ std::string WantsOwnClaim(const Json& pod) {
       who, how);
 }
 
+const Json* OwnVolume(const Json& pod) {
+  const Json* const volumes = AtPointer(pod, "/spec/volumes");
+  return volumes == nullptr ? nullptr : FindNamed(volumes->items, kLedgerVolume);
+}
+
 }  // namespace
+
+std::optional<std::string> WhyLedgerIsShared(const Json& pod) {
+  const Json* const own = OwnVolume(pod);
+  if (own == nullptr) return std::nullopt;  // Kubernetes refuses the mount
+  auto ledger = OnOwnVolume(pod, *own);
+  return ledger ? std::nullopt : std::optional(std::move(ledger.error()));
+}
 
 std::expected<PodLedger, std::string> LedgerFor(const Json& pod, const PodOptions& options,
                                                 const PodTemplate& from) {
-  const Json* const volumes = AtPointer(pod, "/spec/volumes");
-  const Json* const own = volumes == nullptr ? nullptr : FindNamed(volumes->items, kLedgerVolume);
+  const Json* const own = OwnVolume(pod);
   const std::string& asked = options.ledger.value_or(from.ledger);
   if (own != nullptr) {
     if (!options.ledger || asked == kOwnLedger) return OnOwnVolume(pod, *own);

@@ -20,4 +20,7 @@ struct PodLedger {
 std::expected<PodLedger, std::string> LedgerFor(const Json& pod, const PodOptions& options,
                                                 const PodTemplate& from);
 
+// The same for a pod that has the sidecar, and so the volume: why its ledger is not its own alone.
+std::optional<std::string> WhyLedgerIsShared(const Json& pod);
+
 }  // namespace recourse

@@ -104,7 +104,55 @@ def test_a_pod_that_has_the_sidecar_is_left_as_it_is(name, running):
     by_hand = {**rendered_by_hand(), "kind": "Pod", "apiVersion": "v1"}
     by_hand["metadata"] = {**by_hand["metadata"], "name": "a",
                            "annotations": {"recourse.dev/inject": "true"}}  # fmt: skip
-    assert "patch" not in running.review(by_hand)
+    assert "patch" not in running.review(by_hand) and running.review(by_hand)["allowed"]
+
+
+def changed(made, **spec):
+    return {**made, "spec": {**made["spec"], **spec}}
+
+
+def with_sidecar(made, **members):
+    own, *others = made["spec"]["initContainers"]
+    return changed(made, initContainers=[{**own, **members}, *others])
+
+
+def unguarded(made):
+    """What is refused of a pod that has the sidecar, by hand or from a question before."""
+    own, (agent,) = sidecar_of(made), made["spec"]["containers"]
+    yield changed(made, hostNetwork=True), "remove hostNetwork"
+    yield changed(made, shareProcessNamespace=True), "remove shareProcessNamespace"
+    yield changed(made, hostPID=True), "and hostPID"
+    yield changed(made, securityContext={"runAsUser": 19080}), "it runs as user 19080"
+    yield (changed(made, containers=[{**agent, "securityContext": {"runAsUser": 19080}}]),
+           "its container agent runs as user 19080")  # fmt: skip
+    mount = {"name": "recourse-ledger", "mountPath": "/l"}
+    yield changed(made, containers=[{**agent, "volumeMounts": [mount]}]), "mounts recourse-ledger"
+    yield (changed(made, volumes=[claim("ours")]),
+           "the ReplicaSet agent gives all its pods the claim ours")  # fmt: skip
+    for other in ({"image": "registry.example/wrapper:1"}, {"command": ["sleep"]},
+                  {"args": [*own["args"], "--ledger-max=1GiB"]}, {"args": ["version"]},
+                  {"securityContext": {"runAsUser": 0}}, {"volumeMounts": []},
+                  {"volumeMounts": [{**one, "name": "x"} for one in own["volumeMounts"]]},
+                  {"volumeMounts": [{**one, "subPath": "x"} for one in own["volumeMounts"]]},
+                  ):  # fmt: skip
+        yield (with_sidecar(made, **other),
+               "container recourse has another image, command, user, mount or flag")  # fmt: skip
+
+
+def test_a_pod_that_has_a_sidecar_which_does_not_guard_it_is_refused(running):
+    made, _ = running.injected(pod(annotations=EMPTY_DIR))
+    for asked, said in unguarded(made):
+        assert said in running.refusal(asked)
+    mirrored = f"mirror.example:5000/x/recourse@sha256:{'0' * 64}"
+    kept = with_sidecar(made, image=mirrored, resources={}, terminationMessagePath="/dev/log")
+    assert "patch" not in running.review(kept) and running.review(kept)["allowed"]
+
+
+def test_what_an_annotation_changed_in_the_sidecar_is_no_other_one(running):
+    asked = pod(annotations={**EMPTY_DIR, "recourse.dev/log-level": "debug"})
+    made, _ = running.injected(asked)
+    again = running.review(made)
+    assert again["allowed"] and "patch" not in again
 
 
 @pytest.mark.parametrize("inject", [None, "false"])
