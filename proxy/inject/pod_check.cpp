@@ -14,27 +14,61 @@ bool IsTrue(const Json& pod, std::string_view pointer) {
   return value != nullptr && value->kind == Json::Kind::kTrue;
 }
 
-std::optional<std::string> WhyNotThisContainer(const Json& container, std::int64_t user) {
-  const std::string_view name = TextOf(container, "name");
-  if (WholeNumber(AtPointer(container, "/securityContext/runAsUser")) == user) {
-    return fmt::format(
-        "its container {} runs as user {}, which is Recourse's alone: give it another one", name,
-        user);
-  }
-  const Json* const mounts = container.Find("volumeMounts");
-  if (mounts != nullptr && FindNamed(mounts->items, kLedgerVolume) != nullptr) {
-    return fmt::format("its container {} mounts {}, which is Recourse's alone: remove the mount",
-                       name, kLedgerVolume);
-  }
-  return std::nullopt;
-}
-
 std::vector<const Json*> ItemsAt(const Json& pod, std::string_view pointer) {
   std::vector<const Json*> items;
   const Json* const list = AtPointer(pod, pointer);
   if (list == nullptr) return items;
   for (const Json& item : list->items) items.push_back(&item);
   return items;
+}
+
+// As text; what is null is absent.
+std::string Member(const Json& object, std::string_view pointer) {
+  const Json* const value = AtPointer(object, pointer);
+  return value == nullptr || value->kind == Json::Kind::kNull ? std::string() : PlainJson(*value);
+}
+
+// Whether a mount is of a volume that agents are not given, or not in this way.
+bool IsOnlyOurs(const Json& mount, const PodTemplate& from) {
+  const std::string_view name = TextOf(mount, "name");
+  if (name == kLedgerVolume) return true;
+  if (FindNamed(from.volumes, name) == nullptr) return false;
+  const Json* const given = FindNamed(from.agent_mounts, name);
+  return given == nullptr || (IsTrue(*given, "/readOnly") && !IsTrue(mount, "/readOnly"));
+}
+
+std::optional<std::string> WhyNotThisContainer(const Json& container, const PodTemplate& from,
+                                               std::int64_t user) {
+  const std::string_view name = TextOf(container, "name");
+  if (WholeNumber(AtPointer(container, "/securityContext/runAsUser")) == user) {
+    return fmt::format(
+        "its container {} runs as user {}, which is Recourse's alone: give it another one", name,
+        user);
+  }
+  for (const char* const list : {"/volumeMounts", "/volumeDevices"}) {
+    for (const Json* const mount : ItemsAt(container, list)) {
+      if (!IsOnlyOurs(*mount, from)) continue;
+      return fmt::format("its container {} mounts {}, which is Recourse's alone: remove the mount",
+                         name, TextOf(*mount, "name"));
+    }
+  }
+  return std::nullopt;
+}
+
+// A second way to the ledger's claim.
+std::optional<std::string> WhyNotTheseVolumes(const Json& pod) {
+  std::vector<const Json*> volumes = ItemsAt(pod, "/spec/volumes");
+  const auto name_of = [](const Json* volume) { return TextOf(*volume, "name"); };
+  const auto ledger = std::ranges::find(volumes, kLedgerVolume, name_of);
+  if (ledger == volumes.end()) return std::nullopt;
+  const std::string claim = Member(**ledger, "/persistentVolumeClaim/claimName");
+  for (const Json* const volume : volumes) {
+    if (volume == *ledger || claim.empty()) continue;
+    if (Member(*volume, "/persistentVolumeClaim/claimName") != claim) continue;
+    return fmt::format("its volume {} is the claim {} of the ledger: remove that volume",
+                       TextOf(*volume, "name"), claim);
+  }
+  return std::nullopt;
 }
 
 // Where the pod runs and what its own containers may do; those of the template's names are not
@@ -56,9 +90,9 @@ std::optional<std::string> WhyUnsafe(const Json& pod, const PodTemplate& from) {
   }
   for (const Json* const container : ContainersOf(pod)) {
     if (FindNamed(from.init_containers, TextOf(*container, "name")) != nullptr) continue;
-    if (auto why = WhyNotThisContainer(*container, user.value_or(-1))) return why;
+    if (auto why = WhyNotThisContainer(*container, from, user.value_or(-1))) return why;
   }
-  return std::nullopt;
+  return WhyNotTheseVolumes(pod);
 }
 
 std::optional<std::string> WhyNameIsTaken(const std::vector<const Json*>& own,
@@ -77,12 +111,6 @@ std::string_view ImageName(std::string_view image) {
   const auto slash = image.rfind('/');
   if (slash != std::string_view::npos) image.remove_prefix(slash + 1);
   return image.substr(0, image.find(':'));
-}
-
-// As text; what is null is absent.
-std::string Member(const Json& object, std::string_view pointer) {
-  const Json* const value = AtPointer(object, pointer);
-  return value == nullptr || value->kind == Json::Kind::kNull ? std::string() : PlainJson(*value);
 }
 
 bool HasMounts(const Json& container, const Json& ours) {

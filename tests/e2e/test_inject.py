@@ -281,9 +281,34 @@ REFUSED = [
         volumeMounts=[{"name": "recourse-ledger", "mountPath": "/l"}])), "mounts recourse-ledger"),
     (pod(annotations=EMPTY_DIR, volumes=[{"name": "recourse-policy", "emptyDir": {}}]),
      "it has a volume recourse-policy of its own: rename that"),
+    (pod("StatefulSet", volumes=[claim(), {**claim(), "name": "other"}]),
+     'its volume other is the claim "recourse-ledger-agent-0" of the ledger: remove that volume'),
     (pod(annotations=EMPTY_DIR, initContainers=[{"name": "recourse", "image": "x"}]),
      "it has a container recourse of its own: rename that"),
 ]  # fmt: skip
+
+
+def test_no_agent_has_a_volume_of_recourse_but_the_cas(tmp_path):
+    values = {"interception": {"enabled": True}, "policySecrets": ["shop"],
+              "ledgerKeySecret": "keys", "admin": {"operatorsSecret": "people"}}  # fmt: skip
+    with injector(tmp_path / "one", values) as running:
+        made, _ = running.injected(pod(annotations=EMPTY_DIR))
+        names = [one["name"] for one in made["spec"]["volumes"] if "recourse" in one["name"]]
+        assert {"recourse-admin", "recourse-ca", "recourse-ledger-key", "recourse-ledger",
+                "recourse-operators", "recourse-secret-shop",
+                "recourse-trust"} < set(names)  # fmt: skip
+        for name in names:
+            for use in ({"volumeMounts": [{"name": name, "mountPath": "/x"}]},
+                        {"volumeDevices": [{"name": name, "devicePath": "/dev/x"}]}):  # fmt: skip
+                for list_of in ("containers", "initContainers"):
+                    asked = pod(annotations=EMPTY_DIR, **{
+                        "containers": container(), list_of: container(**use)})  # fmt: skip
+                    assert f"container agent mounts {name}, which" in running.refusal(asked)
+                later = changed(made, containers=container(**use))  # by another webhook
+                assert f"container agent mounts {name}, which" in running.refusal(later)
+        trust = {"name": "recourse-trust", "mountPath": "/x", "readOnly": True}
+        running.injected(pod(annotations=EMPTY_DIR, containers=container(volumeMounts=[trust])))
+        assert "patch" not in running.review(made) and running.review(made)["allowed"]
 
 
 @pytest.mark.parametrize("number", range(len(REFUSED)))
