@@ -17,6 +17,11 @@ InjectMetrics::InjectMetrics(WallTime started)
                    .Name("recourse_inject_reviews_total")
                    .Help("Answers to API servers, by what was said.")
                    .Register(registry_)),
+      warnings_(prometheus::BuildCounter()
+                    .Name("recourse_inject_warnings_total")
+                    .Help("Warnings about pods; the log has them.")
+                    .Register(registry_)
+                    .Add({})),
       durations_(prometheus::BuildHistogram()
                      .Name("recourse_inject_review_duration_seconds")
                      .Help("From a whole request to its answer.")
@@ -51,8 +56,10 @@ InjectMetrics::InjectMetrics(WallTime started)
       .Set(static_cast<double>(ToUnixMillis(started)) / 1000);
 }
 
-void InjectMetrics::Count(ReviewResult result, std::chrono::nanoseconds took) {
+void InjectMetrics::Count(ReviewResult result, std::size_t warnings,
+                          std::chrono::nanoseconds took) {
   by_result_.at(static_cast<std::size_t>(result))->Increment();
+  warnings_.Increment(static_cast<double>(warnings));
   durations_.Observe(std::chrono::duration<double>(took).count());
 }
 

@@ -21,7 +21,7 @@ class InjectMetrics {
  public:
   explicit InjectMetrics(WallTime started);
 
-  void Count(ReviewResult result, std::chrono::nanoseconds took);
+  void Count(ReviewResult result, std::size_t warnings, std::chrono::nanoseconds took);
   enum class Reload : std::uint8_t { kReloaded, kRefused };
   void CountTemplate(Reload result);
 
@@ -35,6 +35,7 @@ class InjectMetrics {
   prometheus::Registry registry_;
   prometheus::Family<prometheus::Counter>& reviews_;
   std::array<prometheus::Counter*, kReviewResultCount> by_result_{};
+  prometheus::Counter& warnings_;
   prometheus::Histogram& durations_;
   prometheus::Counter *reloaded_ = nullptr, *refused_ = nullptr;
   prometheus::Gauge& certificate_end_;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include "proxy/inject/injected_env.h"
 #include "proxy/inject/pod_check.h"
 #include "proxy/inject/pod_ledger.h"
 #include "proxy/inject/pod_options.h"
@@ -90,6 +91,11 @@ class Patcher {
     patch_.Add(pointer, value);
   }
 
+  // Where RFC 6902 finds a member already, adding replaces it.
+  void Set(const std::string& pointer, const std::string& text) {
+    patch_.Add(pointer, JsonText(text));
+  }
+
   JsonPatch Take() { return std::move(patch_); }
 
  private:
@@ -97,44 +103,48 @@ class Patcher {
   JsonPatch patch_;
 };
 
-// Variables that the container sets itself stay; the warning names them.
-std::optional<std::string> AddToAgent(Patcher& patcher, const std::string& pointer,
-                                      const Json& container, const PodTemplate& from) {
-  const Json* const own = container.Find("env");
-  std::vector<Json> added;
-  std::string kept;
-  for (const Json& variable : from.agent_env) {
-    const std::string_view name = TextOf(variable, "name");
-    if (own != nullptr && FindNamed(own->items, name) != nullptr) {
-      kept.append(kept.empty() ? "" : ", ").append(name);
-    } else {
-      added.push_back(variable);
-    }
-  }
-  patcher.Append(pointer + "/env", added);
-  patcher.Append(pointer + "/volumeMounts", from.agent_mounts);
-  if (kept.empty()) return std::nullopt;
-  return fmt::format("container {} sets {} itself: what that leads past Recourse is not guarded",
-                     TextOf(container, "name"), kept);
-}
-
 // The containers that `options` names, or all but init containers.
 bool IsAgent(const PodOptions& options, std::string_view list, std::string_view name) {
   if (!options.containers) return list == "/spec/containers";
   return std::ranges::find(*options.containers, name) != options.containers->end();
 }
 
-void AddToAgents(Patcher& patcher, const Json& pod, const PodOptions& options,
-                 const PodTemplate& from, std::vector<std::string>& warnings) {
+// A container that is an agent, and what it gets.
+struct Agent {
+  std::string pointer;
+  const Json* container;
+  InjectedEnv env;
+};
+
+std::expected<std::vector<Agent>, std::string> AgentsOf(const Json& pod, const PodOptions& options,
+                                                        const PodTemplate& from) {
+  std::vector<Agent> agents;
   for (const char* const list : {"/spec/initContainers", "/spec/containers"}) {
     const Json* const containers = AtPointer(pod, list);
     if (containers == nullptr) continue;
     for (std::size_t i = 0; i < containers->items.size(); ++i) {
       const Json& container = containers->items[i];
       if (!IsAgent(options, list, TextOf(container, "name"))) continue;
-      auto warning = AddToAgent(patcher, fmt::format("{}/{}", list, i), container, from);
-      if (warning) warnings.push_back(std::move(*warning));
+      auto env = InjectedEnvFor(container, from);
+      if (!env) return std::unexpected(std::move(env.error()));
+      agents.push_back({fmt::format("{}/{}", list, i), &container, std::move(*env)});
     }
+  }
+  return agents;
+}
+
+void AddToAgents(Patcher& patcher, const std::vector<Agent>& agents, const PodTemplate& from,
+                 std::vector<std::string>& warnings) {
+  for (const Agent& agent : agents) {
+    for (const auto& [index, value] : agent.env.changed) {
+      patcher.Set(fmt::format("{}/env/{}/value", agent.pointer, index), value);
+    }
+    patcher.Append(agent.pointer + "/env", agent.env.added);
+    patcher.Append(agent.pointer + "/volumeMounts", from.agent_mounts);
+    if (agent.env.kept.empty()) continue;
+    warnings.push_back(
+        fmt::format("container {} sets {} itself: what that leads past Recourse is not guarded",
+                    TextOf(*agent.container, "name"), agent.env.kept));
   }
 }
 
@@ -188,6 +198,9 @@ std::optional<std::string> WhyNotPresent(const Json& pod, const PodOptions& opti
                                          const PodTemplate& from) {
   if (auto why = WhyNotGuarded(pod, from, InitContainersFor(options, from)))
     return "the pod's sidecar does not guard it: " + *why;
+  if (auto agents = AgentsOf(pod, options, from); !agents) {
+    return "the pod's sidecar does not guard it: " + agents.error();
+  }
   return WhyLedgerIsShared(pod);
 }
 
@@ -218,6 +231,8 @@ std::expected<Injection, std::string> InjectionFor(const Json& pod, const PodTem
   if (auto why = WhyNotInjected(pod, from))
     return std::unexpected("the pod cannot have the sidecar: " + *why);
   if (auto why = UnknownContainer(pod, *options)) return std::unexpected(std::move(*why));
+  const auto agents = AgentsOf(pod, *options, from);
+  if (!agents) return std::unexpected("the pod cannot have the sidecar: " + agents.error());
   auto ledger = LedgerFor(pod, *options, from);
   if (!ledger) return std::unexpected(std::move(ledger.error()));
   if (ledger->warning) injection.warnings.push_back(std::move(*ledger->warning));
@@ -228,7 +243,7 @@ std::expected<Injection, std::string> InjectionFor(const Json& pod, const PodTem
   patcher.Append("/spec/volumes", VolumesFor(*options, from, *ledger));
   patcher.Append("/spec/imagePullSecrets", PullSecretsFor(pod, from));
   // By their indexes of before.
-  AddToAgents(patcher, pod, *options, from, injection.warnings);
+  AddToAgents(patcher, *agents, from, injection.warnings);
   patcher.Prepend("/spec/initContainers", InitContainersFor(*options, from));
   injection.result = Injection::Result::kInjected;
   injection.patch = patcher.Take();

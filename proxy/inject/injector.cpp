@@ -1,5 +1,8 @@
 #include "proxy/inject/injector.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <atomic>
 #include <cstdio>
 #include <memory>
@@ -110,16 +113,19 @@ class Injector {
   HttpResponse Serve(const HttpRequest& request) {
     const MonoTime began = clock_.Now();
     ReviewAnswer answer = AnswerReview(request, *template_.Current());
-    metrics_.Count(answer.result, clock_.Now() - began);
-    const bool is_bad = answer.result == ReviewResult::kBad;
-    const LogLevel level = is_bad || answer.result == ReviewResult::kRefused ? LogLevel::kWarn
-                           : answer.result == ReviewResult::kInjected        ? LogLevel::kInfo
-                                                                             : LogLevel::kDebug;
+    metrics_.Count(answer.result, answer.warnings.size(), clock_.Now() - began);
+    const std::string warnings = fmt::format("{}", fmt::join(answer.warnings, "; "));
+    const bool is_refused =
+        answer.result == ReviewResult::kBad || answer.result == ReviewResult::kRefused;
+    const LogLevel level = is_refused || !warnings.empty()            ? LogLevel::kWarn
+                           : answer.result == ReviewResult::kInjected ? LogLevel::kInfo
+                                                                      : LogLevel::kDebug;
     Log(level, "review",
         {{"result", NameOf(answer.result)},
          {"pod", answer.pod},
          {"dry_run", answer.is_dry_run ? "true" : "false"},
-         {"reason", answer.reason}});
+         {"reason", answer.reason},
+         {"warnings", warnings}});
     return std::move(answer.response);
   }
 

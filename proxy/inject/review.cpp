@@ -110,6 +110,7 @@ ReviewAnswer Judge(const Json& asked, const PodTemplate& from) {
                                                                        : ReviewResult::kNotAsked;
     if (!injection->patch.is_empty()) verdict.patch = injection->patch.text();
     verdict.warnings = std::move(injection->warnings);
+    answer.warnings = verdict.warnings;
   }
   answer.response = Render(asked, verdict);
   return answer;

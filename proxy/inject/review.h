@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "proxy/base/http_message.h"
 #include "proxy/inject/pod_template.h"
@@ -26,6 +27,8 @@ struct ReviewAnswer {
   ReviewResult result = ReviewResult::kBad;
   std::string pod;     // "NAMESPACE/NAME" for people; a pod that is named later ends with *
   std::string reason;  // of kRefused and kBad
+  // Sentences for whoever made the pod. A controller that makes one drops them.
+  std::vector<std::string> warnings;
   bool is_dry_run = false;
 };
 

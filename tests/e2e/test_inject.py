@@ -225,18 +225,59 @@ def test_annotations_say_which_policy_ledger_log_and_containers(running):
 
 
 def test_what_a_pod_has_set_itself_stays(running):
-    own = {"name": "HTTP_PROXY", "value": "http://proxy.example:3128"}
+    own = [*({"name": name, "value": "models.example"} for name in ("NO_PROXY", "no_proxy")),
+           {"name": "HTTP_PROXY", "value": "http://127.0.0.1:19080"}]  # fmt: skip
     asked = pod(annotations=EMPTY_DIR, securityContext={"fsGroup": 2000, "runAsUser": 1000},
                 terminationGracePeriodSeconds=300,
-                containers=[{"name": "agent", "image": "agent", "env": [own]}])  # fmt: skip
+                containers=[{"name": "agent", "image": "agent", "env": own}])  # fmt: skip
     made, warnings = running.injected(asked)
     assert complaints([made]) == []
     assert made["spec"]["securityContext"] == {
         "fsGroup": 2000, "runAsUser": 1000, "fsGroupChangePolicy": "OnRootMismatch"}  # fmt: skip
     assert made["spec"]["terminationGracePeriodSeconds"] == 300
     (agent,) = made["spec"]["containers"]
-    assert named(agent["env"], "HTTP_PROXY") == own
-    assert [one for one in warnings if "container agent sets HTTP_PROXY itself" in one]
+    assert agent["env"][:3] == own
+    assert [one for one in warnings if "agent sets NO_PROXY, no_proxy itself" in one]
+
+
+def test_javas_options_are_added_to_those_of_the_container(running):
+    names = [one["name"] for one in rendered_by_hand()["spec"]["containers"][0]["env"]]
+    ours = named(rendered_by_hand()["spec"]["containers"][0]["env"], "JAVA_TOOL_OPTIONS")["value"]
+    for own, wanted in (("-Xmx1g", f"-Xmx1g {ours}"), ("", ours), (f"{ours} -ea", f"{ours} -ea")):
+        env = [{"name": "A", "value": "b"}, {"name": "JAVA_TOOL_OPTIONS", "value": own}]
+        made, warnings = running.injected(pod(annotations=EMPTY_DIR, containers=container(env=env)))
+        (agent,) = made["spec"]["containers"]
+        assert agent["env"][:2] == [env[0], {**env[1], "value": wanted}]
+        assert {one["name"] for one in agent["env"]} == {"A", *names} - {"SHOP", "EVERY_SECONDS"}
+        assert not [one for one in warnings if "itself" in one]
+        assert "patch" not in running.review(made)
+
+
+KEY = {"valueFrom": {"configMapKeyRef": {"name": "proxies", "key": "http"}}}
+PAST = [{"name": name, "value": "http://proxy.example:3128"}
+        for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy")]  # fmt: skip
+PAST += [{"name": "HTTPS_PROXY", "value": ""}, {"name": "HTTP_PROXY", **KEY},
+         {"name": "NO_PROXY", "value": "*"}, {"name": "no_proxy", "value": "a.example, *"},
+         {"name": "JAVA_TOOL_OPTIONS", **KEY}]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(PAST)))
+def test_a_container_that_leads_calls_past_recourse_is_refused_unless_it_is_no_agent(
+    number, running
+):
+    own = PAST[number]
+    both = [*container(), {"name": "mesh", "image": "mesh", "env": [own]}]
+    said = running.refusal(pod(annotations=EMPTY_DIR, containers=both))
+    assert f"its container mesh sets {own['name']} itself" in said
+    assert "by the annotation recourse.dev/containers" in said
+    chosen = {**EMPTY_DIR, "recourse.dev/containers": "agent"}
+    made, _ = running.injected(pod(annotations=chosen, containers=both))
+    assert made["spec"]["containers"][1] == both[1]
+    # Another webhook may come between two questions.
+    made, _ = running.injected(pod(annotations=EMPTY_DIR))
+    (agent,) = made["spec"]["containers"]
+    later = changed(made, containers=[{**agent, "env": [*agent["env"], own]}])
+    assert f"its container agent sets {own['name']} itself" in running.refusal(later)
 
 
 def container(**more):

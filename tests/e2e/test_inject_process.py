@@ -209,6 +209,21 @@ def test_its_log_names_the_pod_and_nothing_that_is_in_it(tmp_path):
     assert "canary" not in running.log.read_text()
 
 
+def test_what_a_controller_does_not_show_is_in_the_log_and_counted(tmp_path):
+    """It drops the warnings that it gets for its pods."""
+    env = [{"name": "NO_PROXY", "value": "models.example"}]
+    with injector(tmp_path / "one") as running:
+        assert running.metric("recourse_inject_warnings_total") == 0
+        agent = {"name": "a", "image": "a", "env": env}
+        _, warnings = running.injected(pod(annotations=EMPTY_DIR, containers=[agent]))
+        assert running.metric("recourse_inject_warnings_total") == len(warnings) == 2
+        lines = [json.loads(line) for line in running.log.read_text().splitlines()]
+    (told,) = [one for one in lines if one["msg"] == "review"]
+    assert (told["level"], told["warnings"]) == ("warn", "; ".join(warnings))
+    assert "container a sets NO_PROXY itself" in told["warnings"]
+    assert "executed again" in told["warnings"] and "models.example" not in told["warnings"]
+
+
 # --- in a pod ------------------------------------------------------------------------------------
 
 

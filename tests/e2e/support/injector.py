@@ -111,11 +111,14 @@ class Injector:
             time.sleep(0.02)
         return found
 
+    def metric(self, name):
+        lines = self.probe("/metrics")[1].splitlines()
+        (line,) = [one for one in lines if one.startswith(name + " ")]
+        return float(line.split()[-1])
+
     def certificate_end(self):
         """Seconds since 1970, as /metrics tells."""
-        name = "recourse_inject_certificate_end_timestamp_seconds "
-        (line,) = [one for one in self.probe("/metrics")[1].splitlines() if one.startswith(name)]
-        return float(line.split()[-1])
+        return self.metric("recourse_inject_certificate_end_timestamp_seconds")
 
     def connect(self):
         return Connection(self.ports["listen"], self.authority)
@@ -130,9 +133,7 @@ class Injector:
         return said
 
     def counted(self, result):
-        name = f'recourse_inject_reviews_total{{result="{result}"}} '
-        (line,) = [one for one in self.probe("/metrics")[1].splitlines() if one.startswith(name)]
-        return int(float(line.split()[-1]))
+        return int(self.metric(f'recourse_inject_reviews_total{{result="{result}"}}'))
 
     def ask(self, body, **changes):
         """The answer to one request on a connection of its own: (status, headers, body)."""
