@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <malloc.h>
 
 #include <atomic>
 #include <cstdio>
@@ -24,6 +25,10 @@ namespace {
 
 // An API server takes objects of 3 MiB at most; the review has one of them, and little else.
 constexpr std::uint64_t kReviewBytesMax = 3 * 1024 * 1024 + 256 * 1024;
+// Reviews that are read at once, before the first of them is answered: 104 MiB in all, for
+// which the chart's limit of memory leaves room. An API server keeps a few connections.
+constexpr std::size_t kConnectionsMax = 32;
+constexpr int kOwnPagesFrom = 128 * 1024;
 // After a notice the files are looked at so often, as they settle.
 constexpr int kLooksAfterNotice = 3;
 
@@ -50,7 +55,7 @@ class Injector {
     ListenOrThrow("--listen", config_.listen, [this](const Tcp::endpoint& endpoint) {
       reviews_ = std::make_unique<HttpServer>(
           endpoint, [this](const HttpRequest& request, const HttpPeer&) { return Serve(request); },
-          tls_.First(), kReviewBytesMax);
+          tls_.First(), kReviewBytesMax, kConnectionsMax);
     });
     is_ready_ = true;
     const std::string listen = std::to_string(reviews_->endpoint().port());
@@ -159,6 +164,8 @@ class Injector {
 int RunInjector(const InjectorConfig& config) {
   BlockSignals();
   KeepMemoryPrivate();
+  // Large bodies go back to the system with their review, and leave no holes behind.
+  mallopt(M_MMAP_THRESHOLD, kOwnPagesFrom);
   try {
     Injector injector(config);
     injector.Start();

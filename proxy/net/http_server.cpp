@@ -33,7 +33,6 @@ namespace beast = boost::beast;
 namespace http = boost::beast::http;
 using asio::ip::tcp;
 
-constexpr std::size_t kConnectionsMax = 256;
 constexpr std::size_t kBufferBytes = 64 * 1024;
 constexpr std::uint32_t kHeaderBytesMax = 16 * 1024;
 constexpr std::chrono::seconds kIdle{30};
@@ -128,6 +127,7 @@ asio::awaitable<boost::system::error_code> Answer(Stream& stream, ServedAnswer s
 struct Shared {
   const HttpServer::Handler handler;
   const std::uint64_t body_bytes_max;
+  const std::size_t connections_max;
   Waiting waiting;
   std::size_t connections = 0;
   std::atomic<bool> is_ending = false;
@@ -211,8 +211,8 @@ asio::awaitable<void> ServeSecure(tcp::socket socket, std::shared_ptr<const TlsS
 
 struct HttpServer::Impl {
   Impl(const tcp::endpoint& endpoint, Handler on_request, std::shared_ptr<const TlsServer> with,
-       std::uint64_t body_bytes_max)
-      : shared{std::move(on_request), body_bytes_max, {}},
+       std::uint64_t body_bytes_max, std::size_t connections_max)
+      : shared{std::move(on_request), body_bytes_max, connections_max, {}},
         acceptor(context, endpoint),
         tls(std::move(with)) {}
 
@@ -233,7 +233,7 @@ struct HttpServer::Impl {
       co_await acceptor.async_accept(socket, asio::redirect_error(asio::use_awaitable, ec));
       if (ec == asio::error::operation_aborted) co_return;
       // Whoever fills the table with silence must not keep a probe of the kubelet out.
-      const bool is_full = shared.connections >= kConnectionsMax;
+      const bool is_full = shared.connections >= shared.connections_max;
       if (!ec && is_full && !shared.waiting.empty()) shared.waiting.front()->cancel();
       if (ec || (is_full && shared.waiting.empty())) {
         // Out of descriptors, or everybody is being served: let some connections end first.
@@ -256,8 +256,10 @@ struct HttpServer::Impl {
 };
 
 HttpServer::HttpServer(const tcp::endpoint& endpoint, Handler handler,
-                       std::shared_ptr<const TlsServer> tls, std::uint64_t body_bytes_max)
-    : impl_(std::make_unique<Impl>(endpoint, std::move(handler), std::move(tls), body_bytes_max)) {
+                       std::shared_ptr<const TlsServer> tls, std::uint64_t body_bytes_max,
+                       std::size_t connections_max)
+    : impl_(std::make_unique<Impl>(endpoint, std::move(handler), std::move(tls), body_bytes_max,
+                                   connections_max)) {
   asio::co_spawn(impl_->context, impl_->Accept(), [](std::exception_ptr) {});
   impl_->thread = std::thread([this] { impl_->context.run(); });
 }

@@ -4,6 +4,7 @@
 
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -52,6 +53,8 @@ class HttpServer {
  public:
   // A request with a larger body is answered with 413, which ends its connection.
   static constexpr std::uint64_t kBodyBytesMax = 1024 * 1024;
+  // When there are as many, a new one ends the one that has waited longest for its request.
+  static constexpr std::size_t kConnectionsMax = 256;
 
   // Runs on the server's thread, one request at a time. Bodies from a source are sent beside other
   // requests, at most limits::kServedBytesPerSecond each.
@@ -61,7 +64,8 @@ class HttpServer {
   // cannot (start-up only).
   HttpServer(const boost::asio::ip::tcp::endpoint& endpoint, Handler handler,
              std::shared_ptr<const TlsServer> tls = nullptr,
-             std::uint64_t body_bytes_max = kBodyBytesMax);
+             std::uint64_t body_bytes_max = kBodyBytesMax,
+             std::size_t connections_max = kConnectionsMax);
   ~HttpServer();  // stops and joins
 
   // New connections use this from now on. Thread-safe.

@@ -2,7 +2,9 @@
 command line and an injected pod, run for real (support/kubelet.py)."""
 
 import calendar
+import contextlib
 import json
+import pathlib
 import re
 import signal
 import sys
@@ -16,7 +18,7 @@ from support.injector import (
     review_of, secret_of, sidecar_of, template_of,
 )  # fmt: skip
 from support.kubelet import Node, RunningPod, network
-from support.recourse import ROOT, STOP_MAX, run_cli
+from support.recourse import MEASURABLE, ROOT, STOP_MAX, run_cli
 from test_chart import SHOP, TOKEN, backend, needs_pods
 
 sys.path.insert(0, str(ROOT / "tests/helm"))
@@ -222,6 +224,32 @@ def test_what_a_controller_does_not_show_is_in_the_log_and_counted(tmp_path):
     assert (told["level"], told["warnings"]) == ("warn", "; ".join(warnings))
     assert "container a sets NO_PROXY itself" in told["warnings"]
     assert "executed again" in told["warnings"] and "models.example" not in told["warnings"]
+
+
+@pytest.mark.skipif(not MEASURABLE, reason="sanitizers need memory of their own")
+def test_reviews_of_large_pods_stay_within_the_memory_that_the_chart_gives(tmp_path):
+    """As many connections as there may be, each with all of a review but its last byte."""
+    limit = rendered("injector-values").one("Deployment", "-injector")["spec"]["template"]["spec"][
+        "containers"][0]["resources"]["limits"]["memory"]  # fmt: skip
+    large = json.dumps(review_of(pod(annotations={**EMPTY_DIR, "note": "x" * 3_400_000}))).encode()
+    head = b"POST /mutate HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n"
+    head += b"Content-Length: %d\r\n\r\n" % len(large)
+    with injector(tmp_path / "one") as running:
+        crowd = []
+        for _ in range(33):
+            crowd.append(running.connect())
+            assert crowd[-1].ask(review_of(pod(inject=None)))[0] == 200
+        assert crowd[0].http.sock.recv(1) == b"", "the one that has waited longest gave way"
+        answers = []
+        for part in (head + large[:-1], large[-1:]):
+            for one in crowd[1:]:
+                with contextlib.suppress(OSError):  # its idle time may be over
+                    one.http.sock.sendall(part)
+                    answers.append(one.http.sock.recv(15) if part == large[-1:] else b"")
+        assert b"HTTP/1.1 200 OK" in answers
+        status = pathlib.Path(f"/proc/{running.process.pid}/status").read_text()
+        most = int(re.search(r"VmHWM:\s+(\d+) kB", status)[1])
+        assert most < int(limit.removesuffix("Mi")) * 1024 * 3 // 4, (most, limit)
 
 
 # --- in a pod ------------------------------------------------------------------------------------
