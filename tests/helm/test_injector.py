@@ -185,6 +185,8 @@ def test_a_secret_of_yours_comes_with_its_ca():
     ({"policy": {"existingConfigMap": "", "inline": "version: 1"}}, "and not policy.inline"),
     ({"store": {"type": "existingClaim", "existingClaim": "one"}}, "all injected pods would share"),
     ({"store": {"expectLedger": "1"}}, "leave it unset with injector.enabled"),
+    ({"networkPolicy": {"enabled": True, "egress": [{}]}}, "do nothing for injected pods"),
+    ({"networkPolicy": {"dns": [{"podSelector": {}}]}}, "NetworkPolicies of their own"),
     ({"injector": {"certificate": {"certManager": True, "existingSecret": "a"}}}, "choose one"),
     ({"injector": {"certificate": {"existingSecret": "a"}}}, "and ca belong together"),
     ({"injector": {"certificate": {"issuerRef": {"name": "a"}}}}, "set certManager"),
@@ -199,7 +201,8 @@ def test_what_cannot_be_meant_is_refused(values, said):
 def test_it_adds_what_charts_include():
     """With the same values, in a pod whose claim comes from a volumeClaimTemplate."""
     values, first = CHART / "ci/durable-values.yaml", {"store": {"expectLedger": ""}}
-    added = template_of(render(values, first, {**BASE, "networkPolicy": {"enabled": False}}))
+    silent = {"enabled": False, "egress": [], "dns": []}
+    added = template_of(render(values, first, {**BASE, "networkPolicy": silent}))
     (_, pod, _), *_ = render(values, first).sidecar_pods()
     agent = pod["spec"]["containers"][0]
     policy = {"name": "recourse-policy", "configMap": {"name": "p"}}
@@ -260,3 +263,5 @@ def test_the_notes_tell_what_a_namespace_needs():
     assert "`helm upgrade` keeps it" in ours and "helm upgrade" not in issued
     assert "WARNING: store.type is ephemeral" in issued
     assert "NetworkPolicy holds for whole pods" not in ours
+    assert "the NetworkPolicy is of the injectors alone" in ours
+    assert "NetworkPolicy" not in render(BASE).notes
