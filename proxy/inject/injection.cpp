@@ -133,6 +133,24 @@ std::expected<std::vector<Agent>, std::string> AgentsOf(const Json& pod, const P
   return agents;
 }
 
+// Kubernetes refuses two mounts at one path, and its sentence names nobody who could help.
+std::optional<std::string> WhyPathIsTaken(const std::vector<Agent>& agents,
+                                          const PodTemplate& from) {
+  for (const Agent& agent : agents) {
+    const Json* const mounts = agent.container->Find("volumeMounts");
+    for (std::size_t i = 0; mounts != nullptr && i < mounts->items.size(); ++i) {
+      const std::string_view path = TextOf(mounts->items[i], "mountPath");
+      const auto is_taken = [&](const Json& ours) { return TextOf(ours, "mountPath") == path; };
+      if (std::ranges::none_of(from.agent_mounts, is_taken)) continue;
+      return fmt::format(
+          "its container {} mounts something at {}, where the CAs of Recourse are to be: remove "
+          "that mount",
+          TextOf(*agent.container, "name"), path);
+    }
+  }
+  return std::nullopt;
+}
+
 void AddToAgents(Patcher& patcher, const std::vector<Agent>& agents, const PodTemplate& from,
                  std::vector<std::string>& warnings) {
   for (const Agent& agent : agents) {
@@ -209,6 +227,7 @@ std::optional<std::string> WhyNotPresent(const Json& pod, const PodOptions& opti
 std::expected<Injection, std::string> InjectionFor(const Json& pod, const PodTemplate& from) {
   const auto options = ReadPodOptions(pod);
   if (!options) return std::unexpected(options.error());
+  if (auto why = WhyNotLabelled(pod, from)) return std::unexpected(std::move(*why));
   Injection injection;
   if (!options->is_asked) {
     if (options->has_more) {
@@ -233,6 +252,8 @@ std::expected<Injection, std::string> InjectionFor(const Json& pod, const PodTem
   if (auto why = UnknownContainer(pod, *options)) return std::unexpected(std::move(*why));
   const auto agents = AgentsOf(pod, *options, from);
   if (!agents) return std::unexpected("the pod cannot have the sidecar: " + agents.error());
+  if (auto why = WhyPathIsTaken(*agents, from))
+    return std::unexpected("the pod cannot have the sidecar: " + *why);
   auto ledger = LedgerFor(pod, *options, from);
   if (!ledger) return std::unexpected(std::move(ledger.error()));
   if (ledger->warning) injection.warnings.push_back(std::move(*ledger->warning));

@@ -83,7 +83,10 @@ std::optional<std::string> WhyUnsafe(const Json& pod, const PodTemplate& from) {
            "shareProcessNamespace and hostPID";
   }
   const Json* const os = AtPointer(pod, "/spec/os/name");
-  if (os != nullptr && os->text == "windows") return "its containers are of Windows";
+  const Json* const node = AtPointer(pod, "/spec/nodeSelector/kubernetes.io~1os");
+  if ((os != nullptr && os->text == "windows") || (node != nullptr && node->text == "windows")) {
+    return "its containers are of Windows, where Recourse does not run: remove the annotation";
+  }
   const auto user = WholeNumber(AtPointer(from.sidecar(), "/securityContext/runAsUser"));
   if (user && WholeNumber(AtPointer(pod, "/spec/securityContext/runAsUser")) == user) {
     return fmt::format("it runs as user {}, which is Recourse's alone: give it another one", *user);
@@ -146,6 +149,17 @@ std::vector<const Json*> ContainersOf(const Json& pod) {
     for (const Json& container : containers->items) all.push_back(&container);
   }
   return all;
+}
+
+std::optional<std::string> WhyNotLabelled(const Json& pod, const PodTemplate& from) {
+  const Json* const labels = AtPointer(pod, "/metadata/labels");
+  if (labels == nullptr) return std::nullopt;
+  for (const auto& [name, value] : labels->members) {
+    if (!name.starts_with("recourse.dev/") || from.labels.Find(name) != nullptr) continue;
+    return fmt::format(
+        "the pod has the label {}, which does nothing: make it an annotation, or remove it", name);
+  }
+  return std::nullopt;
 }
 
 bool HasSidecar(const Json& pod) {

@@ -11,6 +11,10 @@ namespace recourse {
 // Why the pod cannot have the sidecar as it is, and what to change; nullopt: it can.
 std::optional<std::string> WhyNotInjected(const Json& pod, const PodTemplate& from);
 
+// A label of the group that we do not give: an annotation at the wrong place, so that the agent
+// would run unguarded.
+std::optional<std::string> WhyNotLabelled(const Json& pod, const PodTemplate& from);
+
 // A container of the sidecar's name that starts before the agents and stays: the pod may have the
 // sidecar already, by an earlier question or by hand.
 bool HasSidecar(const Json& pod);

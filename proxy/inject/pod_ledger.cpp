@@ -11,38 +11,54 @@ constexpr std::string_view kLost =
     "the ledger goes with the pod: a call that is repeated after its end is executed again";
 
 struct Owner {
-  std::string_view kind, name;  // empty: nobody made the pod
+  std::string_view kind, name;    // empty: nobody made the pod
+  bool is_of_kubernetes = false;  // another group's StatefulSet or Job may do as it likes
+
+  bool Is(std::string_view what) const { return is_of_kubernetes && kind == what; }
 };
+
+bool IsOfKubernetes(std::string_view kind, std::string_view api_version) {
+  const std::string_view group = kind == "ReplicationController" ? "v1"
+                                 : kind == "Job"                 ? "batch/"
+                                                                 : "apps/";
+  return api_version.starts_with(group);
+}
 
 Owner OwnerOf(const Json& pod) {
   const Json* const owners = AtPointer(pod, "/metadata/ownerReferences");
   if (owners == nullptr) return {};
   for (const Json& owner : owners->items) {
     const Json* const is_controller = owner.Find("controller");
-    if (is_controller != nullptr && is_controller->kind == Json::Kind::kTrue) {
-      return {TextOf(owner, "kind"), TextOf(owner, "name")};
-    }
+    if (is_controller == nullptr || is_controller->kind != Json::Kind::kTrue) continue;
+    const std::string_view kind = TextOf(owner, "kind");
+    return {kind, TextOf(owner, "name"), IsOfKubernetes(kind, TextOf(owner, "apiVersion"))};
   }
   return {};
 }
 
 // Those that make many pods with one and the same list of volumes.
-bool GivesAllTheSame(std::string_view kind) {
+bool GivesAllTheSame(const Owner& owner) {
   static constexpr std::string_view kKinds[] = {"ReplicaSet", "ReplicationController", "DaemonSet"};
-  return std::ranges::find(kKinds, kind) != std::end(kKinds);
+  return std::ranges::any_of(kKinds, [&](std::string_view kind) { return owner.Is(kind); });
 }
 
 std::expected<PodLedger, std::string> OnClaim(const Json& pod, const Json& claim) {
   const std::string_view name = TextOf(claim, "claimName");
   const Owner owner = OwnerOf(pod);
-  if (GivesAllTheSame(owner.kind)) {
+  const Json* const read_only = claim.Find("readOnly");
+  if (read_only != nullptr && read_only->kind == Json::Kind::kTrue) {
+    return std::unexpected(
+        fmt::format("the volume {} is readOnly, and a ledger is written to: remove that from it",
+                    kLedgerVolume));
+  }
+  if (GivesAllTheSame(owner)) {
     return std::unexpected(fmt::format(
         "the {} {} gives all its pods the claim {}, and two pods never share a ledger: make it a "
         "StatefulSet with the volumeClaimTemplate {}",
         owner.kind, owner.name, name, kLedgerVolume));
   }
   const Json* const metadata = pod.Find("metadata");
-  if (owner.kind == "StatefulSet" &&
+  if (owner.Is("StatefulSet") &&
       name != fmt::format("{}-{}", kLedgerVolume, TextOf(*metadata, "name"))) {
     return std::unexpected(fmt::format(
         "the StatefulSet {} gives all its pods the claim {}, and two pods never share a ledger: "
@@ -50,7 +66,7 @@ std::expected<PodLedger, std::string> OnClaim(const Json& pod, const Json& claim
         owner.name, name, kLedgerVolume));
   }
   PodLedger own;
-  if (!owner.kind.empty() && owner.kind != "StatefulSet" && owner.kind != "Job") {
+  if (!owner.kind.empty() && !owner.Is("StatefulSet") && !owner.Is("Job")) {
     own.warning = fmt::format("no other pod of the {} {} may have the claim {}: it would not start",
                               owner.kind, owner.name, name);
   }
@@ -78,10 +94,10 @@ std::string WantsOwnClaim(const Json& pod) {
   const std::string who = owner.kind.empty() ? std::string("the pod")
                                              : fmt::format("the {} {}", owner.kind, owner.name);
   const std::string_view how =
-      owner.kind == "StatefulSet"   ? "give it the volumeClaimTemplate recourse-ledger"
-      : GivesAllTheSame(owner.kind) ? "make it a StatefulSet with the volumeClaimTemplate "
-                                      "recourse-ledger"
-                                    : "give it a volume recourse-ledger with a claim of its own";
+      owner.Is("StatefulSet")  ? "give it the volumeClaimTemplate recourse-ledger"
+      : GivesAllTheSame(owner) ? "make it a StatefulSet with the volumeClaimTemplate "
+                                 "recourse-ledger"
+                               : "give it a volume recourse-ledger with a claim of its own";
   return fmt::format(
       "{} has no volume recourse-ledger for what must outlive its pods: {}; or, if calls may be "
       "executed again after a pod's end, say so by the annotation recourse.dev/ledger: emptyDir",

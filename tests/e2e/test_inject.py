@@ -315,6 +315,10 @@ REFUSED = [
     (pod(annotations=EMPTY_DIR, shareProcessNamespace=True), "remove shareProcessNamespace"),
     (pod(annotations=EMPTY_DIR, hostPID=True), "and hostPID"),
     (pod(annotations=EMPTY_DIR, os={"name": "windows"}), "containers are of Windows"),
+    (pod(annotations=EMPTY_DIR, nodeSelector={"kubernetes.io/os": "windows"}), "of Windows"),
+    (pod("ReplicationController", volumes=[claim("ours")]), "two pods never share a ledger"),
+    (pod("StatefulSet", volumes=[{"name": "recourse-ledger", "persistentVolumeClaim": {
+        "claimName": "recourse-ledger-agent-0", "readOnly": True}}]), "is readOnly, and a ledger"),
     (pod(annotations=EMPTY_DIR, securityContext={"runAsUser": 19080}), "it runs as user 19080"),
     (pod(annotations=EMPTY_DIR, containers=container(securityContext={"runAsUser": 19080})),
      "its container agent runs as user 19080, which is Recourse's alone"),
@@ -356,6 +360,29 @@ def test_no_agent_has_a_volume_of_recourse_but_the_cas(tmp_path):
 def test_a_pod_that_recourse_could_not_guard_is_refused_with_the_reason(number, running):
     asked, said = REFUSED[number]
     assert said in running.refusal(asked)
+
+
+@pytest.mark.parametrize("inject", [None, "true"])
+def test_a_label_in_place_of_an_annotation_is_refused(inject, running):
+    asked = pod(inject=inject, annotations=EMPTY_DIR if inject else {})
+    asked["metadata"]["labels"]["recourse.dev/inject"] = "true"
+    said = running.refusal(asked)
+    assert "has the label recourse.dev/inject, which does nothing: make it an annotation" in said
+
+
+def test_a_mount_where_the_cas_are_to_be_is_refused(tmp_path):
+    with injector(tmp_path / "one", {"interception": {"enabled": True}}) as running:
+        own = {"name": "kube-api-access-x7k2p", "mountPath": "/run/recourse/trust"}
+        said = running.refusal(pod(annotations=EMPTY_DIR, containers=container(volumeMounts=[own])))
+    assert "its container agent mounts something at /run/recourse/trust" in said
+
+
+@pytest.mark.parametrize("kind", ["StatefulSet", "ReplicaSet", "Job"])
+def test_the_kinds_of_others_are_other_owners(kind, running):
+    asked = pod(kind, volumes=[claim("ours")])
+    asked["metadata"]["ownerReferences"][0]["apiVersion"] = "apps.others.example/v1"
+    _, (warning,) = running.injected(asked)
+    assert f"no other pod of the {kind} agent may have the claim ours" in warning
 
 
 def test_another_owner_is_told_that_it_must_see_to_its_claim(running):

@@ -90,7 +90,8 @@ TEST(Injection, AContainerOfTheSidecarsNameThatIsNoSidecarIsRefused) {
 
 TEST(Injection, AFlagThatTheTemplateLacksIsAdded) {
   const auto injection = InjectionInto(
-      R"("name":"a-0","ownerReferences":[{"kind":"StatefulSet","name":"a","controller":true}],)"
+      R"("name":"a-0","ownerReferences":[{"apiVersion":"apps/v1",)"
+      R"("kind":"StatefulSet","name":"a","controller":true}],)"
       R"("annotations":{"recourse.dev/inject":"true","recourse.dev/ledger-max":"2GiB",)"
       R"("recourse.dev/log-level":"debug"})",
       R"("containers":[],"volumes":[{"name":"recourse-ledger","persistentVolumeClaim":)"
@@ -105,7 +106,8 @@ TEST(Injection, AnOwnerThatIsNoControllerCountsForNothing) {
       R"("containers":[],"volumes":[{"name":"recourse-ledger","persistentVolumeClaim":)"
       R"({"claimName":"c"}}])";
   const auto owned = [](std::string_view more) {
-    return std::string(kAsks) + R"(,"ownerReferences":[{"kind":"ReplicaSet","name":"r")" +
+    return std::string(kAsks) +
+           R"(,"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"r")" +
            std::string(more) + "}]";
   };
   EXPECT_NE(RefusalOf(owned(R"(,"controller":true)"), claim), "");

@@ -237,7 +237,7 @@ def pod(owner="ReplicaSet", annotations=None, inject="true", **spec):
     else:
         metadata["generateName"] = "agent-5d8c6b7f9b-"
     if owner:
-        version = {"Job": "batch/v1"}.get(owner, "apps/v1")
+        version = {"Job": "batch/v1", "ReplicationController": "v1"}.get(owner, "apps/v1")
         metadata["ownerReferences"] = [
             {"apiVersion": version, "kind": owner, "name": "agent", "controller": True,
              "uid": "6b1f6b1c-8f4f-4c0e-a0a4-0e0c8e8f7d55", "blockOwnerDeletion": True}
