@@ -38,8 +38,10 @@ def test_pods_are_held_up_only_if_they_ask_and_where_the_namespace_has_the_label
     assert len(set(name["values"])) == len(name["values"])
     (condition,) = webhook["matchConditions"]
     assert condition["expression"] == (
-        "has(object.metadata.annotations) && "
-        "object.metadata.annotations.exists(name, name.startsWith('recourse.dev/'))"
+        "(has(object.metadata.annotations) && "
+        "object.metadata.annotations.exists(name, name.startsWith('recourse.dev/'))) || "
+        "(has(object.metadata.labels) && object.metadata.labels.exists(name, "
+        "name.startsWith('recourse.dev/') && name != 'recourse.dev/sidecar'))"
     )
     assert webhook["failurePolicy"] == "Fail" and webhook["sideEffects"] == "None"
     assert webhook["reinvocationPolicy"] == "IfNeeded" and webhook["matchPolicy"] == "Equivalent"
@@ -185,6 +187,7 @@ def test_a_secret_of_yours_comes_with_its_ca():
     ({"policy": {"existingConfigMap": "", "inline": "version: 1"}}, "and not policy.inline"),
     ({"store": {"type": "existingClaim", "existingClaim": "one"}}, "all injected pods would share"),
     ({"store": {"expectLedger": "1"}}, "leave it unset with injector.enabled"),
+    ({"injector": {"port": 19082}}, "injector.port and ports.probes are both 19082"),
     ({"networkPolicy": {"enabled": True, "egress": [{}]}}, "do nothing for injected pods"),
     ({"networkPolicy": {"dns": [{"podSelector": {}}]}}, "NetworkPolicies of their own"),
     ({"injector": {"certificate": {"certManager": True, "existingSecret": "a"}}}, "choose one"),

@@ -63,6 +63,9 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- if .store.expectLedger }}
 {{- fail "store.expectLedger refuses volumes without a ledger, as those of new pods are: leave it unset with injector.enabled" }}
 {{- end }}
+{{- if eq (int .injector.port) (int .ports.probes) }}
+{{- fail (printf "injector.port and ports.probes are both %d: give one of them another port" (int .injector.port)) }}
+{{- end }}
 {{- if or .networkPolicy.egress .networkPolicy.dns }}
 {{- fail "networkPolicy.egress and networkPolicy.dns do nothing for injected pods, which live in other namespaces: leave them empty with injector.enabled, and give those namespaces NetworkPolicies of their own" }}
 {{- end }}
