@@ -23,7 +23,7 @@ struct Stream {
 class EventStreams {
  public:
   explicit EventStreams(const Options& options)
-      : seconds_(options.seconds),
+      : options_(options),
         streams_(static_cast<std::size_t>(options.connections)),
         epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
     if (epoll_ < 0) Die("epoll_create1");
@@ -41,15 +41,23 @@ class EventStreams {
   Tally Run() {
     const std::uint64_t start = NowNs();
     while (begun_ < streams_.size() && NowNs() - start < kStartNsMax) Turn();
-    tally_ = Tally{.failed = streams_.size() - begun_};
-    const std::uint64_t begin = NowNs();
-    const std::uint64_t end = begin + static_cast<std::uint64_t>(seconds_ * 1e9);
-    while (NowNs() < end) Turn();
-    tally_.elapsed_ns = NowNs() - begin;
+    if (options_.warm_up > 0) {
+      Load(options_.warm_up);
+      WaitForStart();
+    }
+    tally_ = Tally{.failed = streams_.size() - begun_ + tally_.failed};
+    Load(options_.seconds);
     return tally_;
   }
 
  private:
+  void Load(double seconds) {
+    const std::uint64_t begin = NowNs();
+    const std::uint64_t end = begin + static_cast<std::uint64_t>(seconds * 1e9);
+    while (NowNs() < end) Turn();
+    tally_.elapsed_ns = NowNs() - begin;
+  }
+
   void Turn() {
     epoll_event events[kEventsMax];
     const int count = ::epoll_wait(epoll_, events, kEventsMax, 100);
@@ -91,7 +99,7 @@ class EventStreams {
     tally_.histogram.Add(now > sent_ns ? now - sent_ns : 0);
   }
 
-  const double seconds_;
+  const Options& options_;
   std::vector<Stream> streams_;
   const int epoll_;
   std::size_t begun_ = 0;
@@ -100,6 +108,10 @@ class EventStreams {
 
 }  // namespace
 
-Tally ReadEvents(const Options& options) { return EventStreams(options).Run(); }
+void ReadEvents(const Options& options) {
+  EventStreams streams(options);
+  streams.Run().Print();
+  if (options.warm_up > 0) WaitForEndOfInput();
+}
 
 }  // namespace recourse::bench

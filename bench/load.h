@@ -34,7 +34,8 @@ struct Options {
   std::uint64_t requests = 0;  // not 0: how many in all, in place of a time
   std::string host{}, text{};  // not empty: the Host field; the body
   Mode mode = Mode::kAsk;
-  int at_once = 64;  // of connections that ask once
+  int at_once = 64;    // of connections that ask once
+  double warm_up = 0;  // not 0: seconds of the same load before what is measured
 };
 
 inline std::uint64_t NowNs() {
@@ -138,7 +139,22 @@ struct Tally {
   }
 };
 
-// Reads streams of events from every connection until the time is over (Mode::kEvents).
-Tally ReadEvents(const Options& options);
+// Tells whoever measures that everything is warm, and returns when it lets the run begin.
+inline void WaitForStart() {
+  std::puts("ready");
+  std::fflush(stdout);
+  for (int c = std::getchar(); c != '\n'; c = std::getchar()) {
+    if (c == EOF) std::exit(1);
+  }
+}
+
+inline void WaitForEndOfInput() {
+  while (std::getchar() != EOF) {
+  }
+}
+
+// Reads streams of events from every connection until the time is over (Mode::kEvents), and prints
+// what it counted.
+void ReadEvents(const Options& options);
 
 }  // namespace recourse::bench

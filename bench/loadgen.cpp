@@ -4,6 +4,7 @@
 // usage: loadgen --port N [--connections N] [--seconds S] [--method M] [--path P] [--body BYTES]
 //                [--fresh-keys SEED] [--key-header NAME] [--rate N] [--requests N]
 //                [--host NAME] [--text BODY] [--mode ask|idle|held|events] [--at-once N]
+//                [--warm-up SECONDS]
 //
 // The request is the published one (bench/README.md): 6 fields on GET, 8 with a body. Without
 // --fresh-keys every request is the same bytes; with it, each carries a trace id and an order id
@@ -11,7 +12,9 @@
 // requests per second over the connections and measures from the moment at which a request was due,
 // so that a slow answer cannot hide its successors. --requests ends the run after so many, however
 // long they take. --text is a body as it is. The modes stand in load.h; idle and held print when
-// all connections are where they should be, and end with the input of the program.
+// all connections are where they should be, and end with the input of the program. With --warm-up
+// every connection asks once, the load begins, and "ready" is printed after so long; a line of
+// input then starts what is measured, and the connections stay open until the input ends.
 #include <csignal>
 #include <deque>
 #include <memory>
@@ -55,30 +58,50 @@ class LoadGenerator {
 
   // Sends until the time is over, then waits for the answers that are still out.
   void Run() {
-    begin_ns_ = NowNs();
-    end_ns_ = begin_ns_ + static_cast<std::uint64_t>(options_.seconds * 1e9);
-    for (Client& client : clients_) Next(client);
-    while (outstanding_ > 0 || (NowNs() < end_ns_ && options_.rate > 0)) Turn();
-    tally_.elapsed_ns = NowNs() - begin_ns_;
+    if (options_.warm_up > 0) {
+      AskOnce();
+      Load(options_.warm_up);
+      tally_ = Tally{.failed = tally_.failed, .last_bad_status = tally_.last_bad_status};
+      WaitForStart();
+    }
+    Load(options_.seconds);
   }
 
   // Every connection asks once and then stays as it is, until the input of the program ends.
   void Stay() {
-    begin_ns_ = NowNs();
-    for (Client& client : clients_) {
-      while (options_.mode == Mode::kIdle && outstanding_ >= options_.at_once) Turn();
-      Send(client, NowNs());
+    const std::uint64_t begin = NowNs();
+    if (options_.mode == Mode::kIdle) {
+      AskOnce();
+    } else {
+      for (Client& client : clients_) Send(client, NowNs());
     }
-    while (options_.mode == Mode::kIdle && outstanding_ > 0) Turn();
-    tally_.elapsed_ns = NowNs() - begin_ns_;
+    tally_.elapsed_ns = NowNs() - begin;
     tally_.Print();
-    while (std::getchar() != EOF) {
-    }
+    WaitForEndOfInput();
   }
 
   const Tally& tally() const { return tally_; }
 
  private:
+  // A few at a time; returns when all have their answers.
+  void AskOnce() {
+    for (Client& client : clients_) {
+      while (outstanding_ >= options_.at_once) Turn();
+      Send(client, NowNs());
+    }
+    while (outstanding_ > 0) Turn();
+  }
+
+  void Load(double seconds) {
+    idle_.clear();
+    sent_ = 0;
+    begin_ns_ = NowNs();
+    end_ns_ = begin_ns_ + static_cast<std::uint64_t>(seconds * 1e9);
+    for (Client& client : clients_) Next(client);
+    while (outstanding_ > 0 || (NowNs() < end_ns_ && options_.rate > 0)) Turn();
+    tally_.elapsed_ns = NowNs() - begin_ns_;
+  }
+
   void Turn() {
     epoll_event events[kEventsMax];
     const timespec wait = Wait();
@@ -190,7 +213,7 @@ class LoadGenerator {
       "usage: loadgen --port N [--connections N] [--seconds S] [--method M] [--path P]\n"
       "               [--body BYTES] [--fresh-keys SEED] [--key-header NAME] [--rate N]\n"
       "               [--requests N] [--host NAME] [--text BODY] [--mode ask|idle|held|events]\n"
-      "               [--at-once N]\n",
+      "               [--at-once N] [--warm-up SECONDS]\n",
       stderr);
   std::exit(2);
 }
@@ -225,6 +248,8 @@ Options ParseOptions(int argc, char** argv) {
       options.seed = std::strtoul(value, nullptr, 10);
     } else if (name == "--key-header") {
       options.key_header = value;
+    } else if (name == "--warm-up") {
+      options.warm_up = std::atof(value);
     } else if (name == "--at-once") {
       options.at_once = std::atoi(value);
     } else if (name == "--requests") {
@@ -253,13 +278,14 @@ int main(int argc, char** argv) {
   using recourse::bench::Mode;
   const auto options = recourse::bench::ParseOptions(argc, argv);
   if (options.mode == Mode::kEvents) {
-    recourse::bench::ReadEvents(options).Print();
+    recourse::bench::ReadEvents(options);
     return 0;
   }
   recourse::bench::LoadGenerator generator(options);
   if (options.mode == Mode::kAsk) {
     generator.Run();
     generator.tally().Print();
+    if (options.warm_up > 0) recourse::bench::WaitForEndOfInput();
   } else {
     generator.Stay();
   }

@@ -4,6 +4,7 @@ Each is one `Server`, whose CPU is that of all its parts; `cpu_alone_ns` leaves 
 application brings along (the worker of Restate, the client of PostgreSQL).
 """
 
+import contextlib
 import glob
 import http.client
 import json
@@ -32,6 +33,11 @@ class Restate(Server):
 
 class Postgres(Server):
     """The database and `pg_peer`, which is load generator and application in one."""
+
+    @contextlib.contextmanager
+    def warmed_up(self, bench, arguments, seconds):
+        self.load(bench, arguments, seconds / 5)
+        yield lambda: self.load(bench, arguments, seconds)
 
     def load(self, bench, arguments, seconds):
         words = dict(zip(arguments[::2], arguments[1::2]))

@@ -24,13 +24,17 @@ class Report:
         self.data = {}   # by part: whatever JSON can hold
         self.rows = []   # of the table of goals
 
-    def goal(self, goal, what, found, limit, unit="x", at_least=False):
-        """Judges one figure (a number, or one with its lowest and highest) by a limit."""
+    def goal(self, goal, what, found, limit, unit="x", at_least=False, unless=""):
+        """Judges one figure (a number, or one with its lowest and highest) by a limit.
+
+        `unless`: why the figure is not what the goal asks about; it is told and not judged then.
+        """
         if not isinstance(found, Figure):
             found = Figure(found, found, found)
         is_met = found.median >= limit if at_least else found.median <= limit
         self.rows.append({"goal": goal, "what": what, **found._asdict(), "limit": limit,
-                          "unit": unit, "at_least": at_least, "is_met": is_met})
+                          "unit": unit, "at_least": at_least, "unless": unless,
+                          "is_met": is_met and not unless})
 
     def print_goals(self):
         print("\nGoals: medians, with the lowest and highest round\n"
@@ -42,7 +46,7 @@ class Report:
                 print(f"{goal:4}{row['what']:52}{number(row['median']):>10}"
                       f"{number(row['low']):>10}{number(row['high']):>10}"
                       f"{sign + number(row['limit']):>12} {row['unit']:4}"
-                      f"{'met' if row['is_met'] else 'NOT MET'}")
+                      f"{verdict(row)}")
             if not rows:
                 print(f"{goal:4}{about:52}{'not measured':>42}")
 
@@ -50,6 +54,12 @@ class Report:
         with open(path, "w", encoding="utf-8") as file:
             json.dump({"goals": self.rows, **self.data}, file, indent=1)
         print(f"\nevery sample: {os.path.relpath(path)}")
+
+
+def verdict(row):
+    """What is said of a goal's figure."""
+    return f"NOT JUDGED: {row['unless']}" if row["unless"] else (
+        "met" if row["is_met"] else "NOT MET")
 
 
 def number(value):

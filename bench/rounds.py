@@ -19,19 +19,64 @@ def figure(values):
     return Figure(statistics.median(values), min(values), max(values))
 
 
+def flushes_of_disk(folder):
+    """Flushes that the disk under the folder has completed, whoever asked; None: it does not tell."""
+    device = os.stat(folder).st_dev
+    disk = f"/sys/dev/block/{os.major(device)}:{os.minor(device)}"
+    if os.path.exists(f"{disk}/partition"):
+        disk = os.path.dirname(os.path.realpath(disk))  # a partition does not count them
+    try:
+        with open(f"{disk}/stat", encoding="ascii") as file:
+            return int(file.read().split()[15])
+    except (OSError, IndexError):
+        return None
+
+
 def split_cpus():
     """(cores of the proxy, cores of load and backend): apart if there is more than one core."""
     cpus = sorted(os.sched_getaffinity(0))
     return {cpus[0]}, set(cpus[1:] or cpus)
 
 
-class Bench:
-    """Measures one server at a time and keeps every sample under (workload, server)."""
+class Samples:
+    """What was measured, by (workload, server), a sample per round; and what is told of it."""
+
+    def __init__(self, data=()):
+        """`data`: what data() gave."""
+        self.samples = {tuple(name.rsplit(" / ", 1)): found for name, found in dict(data).items()}
+
+    def figure(self, workload, server, field):
+        return figure(s[field] for s in self.samples[workload, server])
+
+    def median(self, workload, server, field):
+        return self.figure(workload, server, field).median
+
+    def ratio(self, workload, server, peer, field):
+        """Of the ratios within each round: what both suffered cancels out."""
+        pairs = zip(self.samples[workload, server], self.samples[workload, peer])
+        return figure(ours[field] / theirs[field] for ours, theirs in pairs)
+
+    def in_all(self, workload, server, field, per):
+        """So many of one thing for each of another, over all rounds; None: not counted."""
+        samples = self.samples[workload, server]
+        if not all(field in sample and per in sample for sample in samples):
+            return None
+        total = sum(sample[per] for sample in samples)
+        return sum(sample[field] for sample in samples) / total if total else None
+
+    def data(self):
+        """Every sample, with names that JSON can hold."""
+        return {f"{workload} / {server}": samples
+                for (workload, server), samples in self.samples.items()}
+
+
+class Bench(Samples):
+    """Measures one server at a time and keeps every sample."""
 
     def __init__(self, options, cpus):
+        super().__init__()
         self.options, self.cpus = options, cpus
         self.seed = int(time.time()) & 0xFFFFFF  # fresh keys over runs on one ledger, too
-        self.samples = {}
 
     def command(self, port, arguments, seconds):
         """The command line of the load generator; SEED stands for a number not used before."""
@@ -43,22 +88,22 @@ class Bench:
 
     def load(self, server, arguments, seconds):
         """One run of the load generator against the server; returns what it printed."""
-        if hasattr(server, "load"):
-            return server.load(self, arguments, seconds)
         command = self.command(server.port, [*arguments, *server.ARGUMENTS], seconds)
         run = subprocess.run(command, stdout=subprocess.PIPE, timeout=seconds + 60, check=False,
                              preexec_fn=pinned(self.cpus))
         if run.returncode != 0:
-            raise SystemExit(f"{server.name}: the load generator failed: {' '.join(command)}")
+            server.fail_load(command)
         return json.loads(run.stdout)
 
     def measure(self, workload, server, arguments, seconds):
-        """Warms up, measures once, and files the sample under (workload, server)."""
-        self.load(server, arguments, seconds / 5)
-        counted = server.counters()
-        before, before_alone = server.cpu_ns(), server.cpu_alone_ns()
-        sample = self.load(server, arguments, seconds)
-        cpu_ns, alone_ns = server.cpu_ns() - before, server.cpu_alone_ns() - before_alone
+        """Warms up, measures once, and files the sample; opening connections is no part of it."""
+        with server.warmed_up(self, arguments, seconds) as measured:
+            counted, flushed = server.counters(), flushes_of_disk(self.options.folder)
+            before, before_alone = server.cpu_ns(), server.cpu_alone_ns()
+            sample = measured()
+            cpu_ns, alone_ns = server.cpu_ns() - before, server.cpu_alone_ns() - before_alone
+            if flushed is not None:
+                sample["flushes"] = flushes_of_disk(self.options.folder) - flushed
         if sample["failed"] or not sample["requests"]:
             raise SystemExit(f"{server.name}, {workload}: {sample['failed']} of "
                              f"{sample['requests']} requests failed, the last with status "
@@ -79,19 +124,3 @@ class Bench:
                 for server in order:
                     self.measure(workload, server, arguments, seconds)
             print(f"  round {number + 1} of {self.options.rounds}", file=sys.stderr, flush=True)
-
-    def figure(self, workload, server, field):
-        return figure(s[field] for s in self.samples[workload, server])
-
-    def median(self, workload, server, field):
-        return self.figure(workload, server, field).median
-
-    def ratio(self, workload, server, peer, field):
-        """Of the ratios within each round: what both suffered cancels out."""
-        pairs = zip(self.samples[workload, server], self.samples[workload, peer])
-        return figure(ours[field] / theirs[field] for ours, theirs in pairs)
-
-    def data(self):
-        """Every sample, with names that JSON can hold."""
-        return {f"{workload} / {server}": samples
-                for (workload, server), samples in self.samples.items()}

@@ -6,9 +6,12 @@ reversed each time, so that a slow moment of the machine meets all of them. See 
 """
 
 import argparse
+import datetime
 import os
 import signal
+import subprocess
 import sys
+import time
 
 sys.dont_write_bytecode = True
 
@@ -55,7 +58,8 @@ def parse_options():
     parser.add_argument("--ledger", type=int, metavar="N",
                         help="operations of the ledger that has grown; default 1,000,000; 100,000 "
                              "with --quick")
-    parser.add_argument("--huge", action="store_true", help="20 million operations in that ledger")
+    parser.add_argument("--huge", action="store_true",
+                        help="20 million operations in that ledger, with small answers: 26 GB")
     options = parser.parse_args()
     options.rounds = options.rounds or (3 if options.quick else 7)
     options.seconds = options.seconds or (0.5 if options.quick else 1.5)
@@ -68,17 +72,29 @@ def parse_options():
     return options
 
 
+def describe_run(options):
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], check=False, text=True,
+                            cwd=os.path.dirname(os.path.abspath(__file__)),
+                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return {"date": datetime.date.today().isoformat(), "commit": commit.stdout.strip() or "unknown",
+            "rounds": options.rounds, "seconds": options.seconds}
+
+
 def main():
     options = parse_options()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     report = Report()
     report.data["machine"] = describe_machine() + peers.versions()
+    report.data["run"] = describe_run(options)
     print("\n".join(report.data["machine"]), flush=True)
+    took = report.data["seconds of each part"] = {}
     try:
         for name, run in PARTS.items():
             if options.only is None or name in options.only:
                 print(f"\n== {name}", flush=True)
+                begin = time.monotonic()
                 run(options, report)
+                took[name] = round(time.monotonic() - begin)
     finally:  # a part that failed takes nothing of the others away
         report.data["load at the end"] = os.getloadavg()[0]
         report.print_goals()

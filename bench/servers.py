@@ -3,6 +3,7 @@
 Everything listens on 127.0.0.1 and is ended by its process id when the `Servers` block is left.
 """
 
+import contextlib
 import glob
 import http.client
 import json
@@ -42,6 +43,25 @@ class Server:
     def __init__(self, name, port, process, helpers=()):
         self.name, self.port, self.process, self.helpers = name, port, process, list(helpers)
 
+    @contextlib.contextmanager
+    def warmed_up(self, bench, arguments, seconds):
+        """Gives what measures for so long and returns what it found, while the load is on."""
+        command = bench.command(self.port, [*arguments, *self.ARGUMENTS, "--warm-up",
+                                            str(seconds / 5)], seconds)
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                              preexec_fn=pinned(bench.cpus)) as load:
+            def measured():
+                load.stdin.write("\n")
+                load.stdin.flush()
+                return json.loads(load.stdout.readline() or self.fail_load(command))
+
+            if load.stdout.readline() != "ready\n":
+                self.fail_load(command)
+            yield measured
+
+    def fail_load(self, command):
+        raise SystemExit(f"{self.name}: the load generator failed: {' '.join(command)}")
+
     def cpu_ns(self):
         """CPU time so far of the program, its children and its helpers, in nanoseconds."""
         return self.cpu_alone_ns() + sum(cpu_ns_of(helper.pid) for helper in self.helpers)
@@ -57,6 +77,12 @@ class Server:
     def memory_without_files(self):
         """The same without the pages of files, which the kernel takes back when it needs them."""
         return self.sum_of_memory({"Pss_Anon", "Pss_Shmem"})
+
+    def resident(self):
+        """(bytes now, at the most so far) of the process alone, pages of files included."""
+        with open(f"/proc/{self.process.pid}/status", encoding="ascii") as file:
+            words = dict(line.split(":", 1) for line in file)
+        return tuple(int(words[name].split()[0]) * 1024 for name in ("VmRSS", "VmHWM"))
 
     def sum_of_memory(self, kinds):
         pids = [self.process.pid, *children_of(self.process.pid), *(h.pid for h in self.helpers)]
@@ -151,12 +177,12 @@ class Servers:
                    "-e", f"{self.folder}/{name}-error.log"]
         return self.start_peer(name, command, port, cpus)
 
-    def start_haproxy(self, cpus, backend, has_log=True, threads=1):
+    def start_haproxy(self, cpus, backend, has_log=True, threads=1, more="# as it comes"):
         port = free_port()
         name = f"haproxy-{threads}" if threads > 1 else "haproxy"
         log = "log stdout format raw local0 info" if has_log else "# no log"
         config = self.render("haproxy.cfg", f"{name}.cfg", PORT=port, BACKEND=backend,
-                             THREADS=threads, HAPROXY_LOG=log, CONNECTIONS=CONNECTIONS_MAX)
+                             THREADS=threads, HAPROXY_LOG=log, CONNECTIONS=CONNECTIONS_MAX, MORE=more)
         command = [find_program("haproxy"), "-db", "-f", config]
         return self.start_peer(name, command, port, cpus)
 

@@ -19,9 +19,11 @@ FRESH = ["--fresh-keys", "SEED"]
 CLIENTS = (1, 16, 64, 256)
 REPLAYS, LARGE = "replays, 64 clients", "writes of 100 KiB, 16 clients"
 READS_BESIDE = ["--path", "/1k", "--connections", "16", "--rate", "1000"]
-WRITES_BESIDE = [*WRITE, *FRESH, "--connections", "64", "--rate", "3000"]
+WRITES_BESIDE = [*WRITE, *FRESH, "--connections", "64", "--rate"]
 # Calls per second, ours over Restate's, at so many clients (W1).
 RATE_GOALS = {1: 4.5, 16: 8, 64: 12}
+# Fewer writes than this beside the reads are another question than the goal's (W5).
+BESIDE_RATE, BESIDE_RATE_MIN = 3_000, 2_850
 
 
 def run(options, report):
@@ -45,7 +47,7 @@ def run(options, report):
     print_writes(bench, flush_us)
     print("memory after that, besides pages of files: " + ", ".join(f"{name} {size / 1e6:,.0f} MB"
                                             for name, size in memory.items()))
-    alone, together, rate = (statistics.median(column) for column in zip(*beside))
+    alone, together, rate = medians_of(beside)
     print(f"p99 of 1,000 reads/s: {alone:,.0f} us alone, {together:,.0f} us beside {rate:,.0f} "
           "durable writes/s")
     judge(bench, beside, report)
@@ -68,8 +70,15 @@ def judge(bench, beside, report):
     added = figure((ours["p50_us"] - alone["p50_us"]) / 1e3 for ours, alone in
                    zip(bench.samples[one, "recourse"], bench.samples[one, "backend"]))
     report.goal("W3", "one writer's p50 over the backend's", added, 0.75, "ms")
-    report.goal("W5", "p99 of 1,000 reads/s beside 3,000 writes/s / alone",
-                figure(together / alone for alone, together, _ in beside), 1.3)
+    rate = medians_of(beside)[2]
+    report.goal("W5", f"p99 of 1,000 reads/s beside {BESIDE_RATE:,} writes/s / alone",
+                figure(together / alone for alone, together, _ in beside), 1.3,
+                unless="" if rate >= BESIDE_RATE_MIN else f"only {rate:,.0f} writes/s were reached")
+
+
+def medians_of(beside):
+    """(p99 alone, p99 beside writes, writes per second)"""
+    return tuple(statistics.median(column) for column in zip(*beside))
 
 
 def measure_flush(folder):
@@ -90,13 +99,15 @@ def measure_flush(folder):
 
 def measure_reads_beside_writes(bench, server):
     """[(p99 of 1,000 reads/s alone, and beside so many durable writes/s, how many)], in us."""
-    seconds, rounds = bench.options.seconds, []
+    seconds, rounds = 2 * bench.options.seconds, []  # a p99 needs more samples than a median
     for _ in range(bench.options.rounds):
-        alone = bench.load(server, READS_BESIDE, seconds)["p99_us"]
-        command = bench.command(server.port, WRITES_BESIDE, seconds + 1)
+        with server.warmed_up(bench, READS_BESIDE, seconds) as measured:
+            alone = measured()["p99_us"]
+        command = bench.command(server.port, [*WRITES_BESIDE, str(BESIDE_RATE)], 1.5 * seconds + 1)
         with subprocess.Popen(command, stdout=subprocess.PIPE) as writer:
             time.sleep(0.5)  # the writes are under way before the reads begin
-            beside = bench.load(server, READS_BESIDE, seconds)["p99_us"]
+            with server.warmed_up(bench, READS_BESIDE, seconds) as measured:
+                beside = measured()["p99_us"]
             writes = json.loads(writer.communicate(timeout=seconds + 60)[0])
         rounds.append((alone, beside, writes["requests"] / writes["seconds"]))
     return rounds
@@ -104,19 +115,16 @@ def measure_reads_beside_writes(bench, server):
 
 def print_writes(bench, flush_us):
     print("\nDurable writes, each on disk before the call and again before the answer (medians of "
-          f"{bench.options.rounds} rounds).\nOne flush of this disk takes {flush_us:.0f} us. CPU "
-          "alone: without the worker of Restate and the client of PostgreSQL.")
+          f"{bench.options.rounds} rounds).\nOne flush of this disk takes {flush_us:.0f} us; they "
+          "are counted by the disk. CPU alone: without the worker of Restate and the client of "
+          "PostgreSQL.")
     print(f"{'':32}{'':10}{'calls/s':>12}{'CPU us':>10}{'p50 us':>10}{'p99 us':>10}"
-          f"{'CPU alone':>12}{'rows/commit':>14}")
+          f"{'CPU alone':>12}{'flushes/call':>14}{'rows/commit':>13}{'rows/flush':>12}")
     for workload, server in bench.samples:
         line = f"{workload:32}{server:10}" + numbers_of(bench, workload, server)
         line += f"{bench.median(workload, server, 'cpu_alone_us'):12.1f}"
-        if server == "recourse":
-            line += f"{rows_per_commit(bench.samples[workload, server]):14.1f}"
+        for width, *of in ((14, "flushes", "requests"), (13, "rows", "commits"),
+                           (12, "rows", "flushes")):
+            found = bench.in_all(workload, server, *of)
+            line += f"{'-' if found is None else format(found, '.2f'):>{width}}"
         print(line)
-
-
-def rows_per_commit(samples):
-    """Over all rounds: how many records one commit makes durable."""
-    commits = sum(sample["commits"] for sample in samples)
-    return sum(sample["rows"] for sample in samples) / commits if commits else 0.0

@@ -1,0 +1,184 @@
+// Fills a ledger with operations that have ended, through the ledger of the product but without
+// HTTP: twenty million calls through the proxy take hours. The rows are those of `bench.order` in
+// conf/recourse.yaml. Ends without closing the ledger, which then looks as it does after kill -9.
+//
+// usage: ledger_fill DIRECTORY OPERATIONS BODY_BYTES ANSWER_BYTES MAP_GIB
+// BODY_BYTES 0: the backend knows no keys, so that its requests are not kept.
+#include <unistd.h>
+
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "filters/ledger/ledger.h"
+#include "proxy/base/log.h"
+#include "proxy/base/random.h"
+#include "proxy/server/ledger_secrets.h"
+
+namespace recourse::bench {
+namespace {
+
+// As many calls at once as one commit takes.
+constexpr int kClients = 1'024;
+constexpr std::uint64_t kToldEvery = 1'000'000;
+
+struct Options {
+  std::string directory;
+  std::uint64_t operations = 0;
+  std::size_t body_bytes = 0, answer_bytes = 0;
+  std::uint64_t map_bytes = 0;
+};
+
+[[noreturn]] void DieOf(const std::string& what) {
+  std::fprintf(stderr, "ledger_fill: %s\n", what.c_str());
+  std::exit(1);
+}
+
+// Runs what the ledger posts on the main thread.
+class MainThread final : public Executor {
+ public:
+  void Post(std::vector<Job> jobs) override {
+    {
+      const std::lock_guard lock(mutex_);
+      for (Job& job : jobs) jobs_.push_back(std::move(job));
+    }
+    wake_.notify_one();
+  }
+
+  template <class Done>
+  void RunUntil(Done done) {
+    while (!done()) {
+      std::vector<Job> jobs;
+      {
+        std::unique_lock lock(mutex_);
+        wake_.wait(lock, [this] { return !jobs_.empty(); });
+        std::swap(jobs, jobs_);
+      }
+      for (Job& job : jobs) job();
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::vector<Job> jobs_;  // guarded by mutex_
+};
+
+class Filler {
+ public:
+  Filler(const Options& options, Ledger& ledger, MainThread& thread)
+      : options_(options), ledger_(ledger), thread_(thread) {}
+
+  void Run() {
+    int at_work = kClients;
+    for (int i = 0; i < kClients; ++i) Spawn(Work(), [&at_work] { --at_work; });
+    thread_.RunUntil([&at_work] { return at_work == 0; });
+  }
+
+ private:
+  Task<void> Work() {
+    while (next_ < options_.operations) {
+      co_await Write(next_++);
+      if (next_ % kToldEvery == 0) {
+        std::fprintf(stderr, "  %llu operations\n", static_cast<unsigned long long>(next_));
+      }
+    }
+  }
+
+  Task<void> Write(std::uint64_t number) {
+    auto begun = co_await ledger_.Begin(Call(number), thread_);
+    if (!begun) DieOf("an operation was refused: " + std::string(begun.error().detail()));
+    if (begun->kind != Begun::Kind::kFresh) DieOf("the directory holds such operations already");
+    if (!co_await begun->commit->Durable()) DieOf("a commit failed");
+    const std::uint64_t operation = begun->event.operation;
+    if (!co_await ledger_.Record(Outcome(begun->event), thread_)) DieOf("a commit failed");
+    ledger_.MarkAnswered(operation);
+  }
+
+  NewOperation Call(std::uint64_t number) const {
+    NewOperation call;
+    Event& event = call.event;
+    event.key = Sha256("key " + std::to_string(number));
+    event.intent = Sha256("intent " + std::to_string(number));
+    event.args_hash = Sha256("arguments " + std::to_string(number));
+    event.tool = "bench.order";
+    event.backend = "bench";
+    event.caller = "local";
+    event.trace_id = event.flow = ToHex(event.key).substr(0, 32);
+    event.policy_version = "0123456789abcdef";
+    event.method = "POST";
+    event.path = "/orders";
+    if (options_.body_bytes > 0) KeepRequest(event);
+    call.across_traces = AcrossTraces::kIfUnanswered;
+    call.may_resend = options_.body_bytes > 0;
+    return call;
+  }
+
+  void KeepRequest(Event& event) const {
+    event.dedupe_domain = 1;
+    event.request = RenderedRequest{
+        "POST",
+        "/orders",
+        {{"Accept", "*/*"}, {"Content-Type", "application/json"}, {"Idempotency-Key", "{key}"}},
+        std::string(options_.body_bytes, 'x')};
+  }
+
+  Transition Outcome(const Event& begun) const {
+    Transition outcome;
+    outcome.operation = begun.operation;
+    outcome.attempt = begun.attempt;
+    outcome.to = Phase::kSucceeded;
+    outcome.cause = Cause::kAnswer;
+    outcome.http_status = 200;
+    outcome.answer_kept = true;
+    outcome.answer = {200,
+                      "OK",
+                      {{"Server", "backend"},
+                       {"Date", "Thu, 01 Jan 2026 00:00:00 GMT"},
+                       {"Content-Type", "application/json"},
+                       {"Cache-Control", "no-store"}},
+                      std::string(options_.answer_bytes, 'x')};
+    return outcome;
+  }
+
+  const Options& options_;
+  Ledger& ledger_;
+  MainThread& thread_;
+  std::uint64_t next_ = 0;
+};
+
+void Fill(const Options& options) {
+  SetLogLevel(LogLevel::kError);
+  SystemRandom random;
+  SystemClock clock;
+  LedgerSecretFiles secrets(options.directory, "", random);
+  const auto ledger = OpenLmdbLedger(
+      {.directory = options.directory,
+       .map_bytes = options.map_bytes,
+       .unsafe_fs = true,
+       .secrets = [&secrets](const LedgerFacts& facts) { return secrets.Load(facts); }},
+      clock);
+  if (!ledger) DieOf(ledger.error());
+  MainThread thread;
+  Filler(options, **ledger, thread).Run();
+  ::_exit(0);
+}
+
+}  // namespace
+}  // namespace recourse::bench
+
+int main(int argc, char** argv) {
+  if (argc != 6) {
+    std::fputs("usage: ledger_fill DIRECTORY OPERATIONS BODY_BYTES ANSWER_BYTES MAP_GIB\n", stderr);
+    return 2;
+  }
+  recourse::bench::Fill({.directory = argv[1],
+                         .operations = std::strtoull(argv[2], nullptr, 10),
+                         .body_bytes = std::strtoul(argv[3], nullptr, 10),
+                         .answer_bytes = std::strtoul(argv[4], nullptr, 10),
+                         .map_bytes = std::strtoull(argv[5], nullptr, 10) << 30U});
+}
