@@ -98,12 +98,12 @@ def judge(bench, found, report):
 
 def print_growth(bench, found):
     after_kill = figure(found["seconds_after_kill"])
-    print(f"\nA ledger of {found['operations']:,} operations of {found['body']:,} bytes and answers "
-          f"of {found['answer']:,}: {found['bytes_on_disk'] / 1e6:,.0f} MB on disk.\nReady "
+    print(f"\nA ledger of {found['operations']:,} operations of {found['body']:,} bytes and "
+          f"answers of {found['answer']:,}: {found['bytes_on_disk'] / 1e6:,.0f} MB on disk.\nReady "
           f"{after_kill.median:.2f} s after kill -9 (from {after_kill.low:.2f} to "
           f"{after_kill.high:.2f}), {found['seconds_after_stop']:.2f} s after a stop.\n"
-          f"Memory: {found['memory_after_start'] / 1e6:,.0f} MB after the first start besides pages "
-          f"of files, {found['resident_after_start'] / 1e6:,.0f} MB with them "
+          f"Memory: {found['memory_after_start'] / 1e6:,.0f} MB after the first start besides "
+          f"pages of files, {found['resident_after_start'] / 1e6:,.0f} MB with them "
           f"({found['resident_at_most'] / 1e6:,.0f} at most); "
           f"{found['memory_after_writes'] / 1e6:,.0f} MB besides files after the writes below "
           f"({found['memory_of_the_other'] / 1e6:,.0f} MB with nothing before them)")

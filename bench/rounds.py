@@ -20,7 +20,7 @@ def figure(values):
 
 
 def flushes_of_disk(folder):
-    """Flushes that the disk under the folder has completed, whoever asked; None: it does not tell."""
+    """Flushes that the disk under the folder has completed, whoever asked; None: not counted."""
     device = os.stat(folder).st_dev
     disk = f"/sys/dev/block/{os.major(device)}:{os.minor(device)}"
     if os.path.exists(f"{disk}/partition"):

@@ -182,7 +182,8 @@ class Servers:
         name = f"haproxy-{threads}" if threads > 1 else "haproxy"
         log = "log stdout format raw local0 info" if has_log else "# no log"
         config = self.render("haproxy.cfg", f"{name}.cfg", PORT=port, BACKEND=backend,
-                             THREADS=threads, HAPROXY_LOG=log, CONNECTIONS=CONNECTIONS_MAX, MORE=more)
+                             THREADS=threads, HAPROXY_LOG=log, CONNECTIONS=CONNECTIONS_MAX,
+                             MORE=more)
         command = [find_program("haproxy"), "-db", "-f", config]
         return self.start_peer(name, command, port, cpus)
 

@@ -39,9 +39,10 @@ def of_goals(results):
     rows = []
     for row in sorted(results["goals"], key=lambda row: list(GOALS).index(row["goal"])):
         sign = ">=" if row["at_least"] else "<="
-        spread = "" if row["low"] == row["high"] else f"{number(row['low'])} to {number(row['high'])}"
-        rows.append([f"{row['goal']} {row['what']}", f"{number(row['median'])} {row['unit']}".strip(),
-                     spread, f"{sign} {number(row['limit'])}", verdict(row)])
+        figure, low, high = (number(row[name]) for name in ("median", "low", "high"))
+        spread = "" if low == high else f"{low} to {high}"
+        rows.append([f"{row['goal']} {row['what']}", f"{figure} {row['unit']}".strip(), spread,
+                     f"{sign} {number(row['limit'])}", verdict(row)])
     return table(["goal", "figure", "rounds", "is", ""], rows)
 
 
@@ -164,7 +165,8 @@ def of_growth(results):
 
 
 def of_protocols(results):
-    rows = [[name, f"{statistics.median(values):,.0f} us", f"{min(values):,.0f} to {max(values):,.0f}"]
+    rows = [[name, f"{statistics.median(values):,.0f} us",
+             f"{min(values):,.0f} to {max(values):,.0f}"]
             for name, values in results.get("interception", {}).items()]
     found = Samples(results.get("mcp", {}))
     for workload, server in found.samples:

@@ -5,13 +5,14 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
 from support.recourse import BINARY, PATIENCE, ROOT
 
 BUILD = pathlib.Path(BINARY).resolve().parent
-PROGRAMS = [BUILD / "bench" / name for name in ("backend", "loadgen", "relay")]
+PROGRAMS = [BUILD / "bench" / name for name in ("backend", "loadgen", "relay", "ledger_fill")]
 RUN_SECONDS_MAX = 600 * PATIENCE
 
 pytestmark = pytest.mark.skipif(not all(os.access(program, os.X_OK) for program in PROGRAMS),
@@ -45,3 +46,47 @@ def test_a_grown_ledger_is_started_again_and_written_to(tmp_path):
         [sample] = results["ledger"][f"durable writes, 64 clients / {name}"]
         assert sample["requests"] > 0 and sample["failed"] == 0
         assert 0 < sample["commits"] <= sample["rows"]
+
+
+MARKS = ("<!-- tables of a run: bench/tables.py writes them -->\n", "<!-- end of the tables -->\n")
+
+
+def tables(work, readme):
+    command = [sys.executable, ROOT / "bench/tables.py", work / "results.json", readme]
+    return subprocess.run(list(map(str, command)), text=True, timeout=RUN_SECONDS_MAX, check=False,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+@pytest.fixture
+def open_folder():
+    """One that PostgreSQL may enter, which runs as its own user where the test is root."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        yield pathlib.Path(folder)
+
+
+def test_writes_and_calls_of_mcp_stand_in_the_tables_of_the_readme(open_folder):
+    _, results = bench(open_folder, "--only", "writes", "--only", "mcp")
+    [sample] = results["writes"]["writes, 64 clients / recourse"]
+    assert sample["rows"] == 2 * sample["requests"]  # what was begun has ended, and nothing else
+    assert sample.get("flushes", 1) > 0  # where the disk counts them
+    readme = open_folder / "README.md"
+    readme.write_text("before\n" + "old\n".join(MARKS) + "after\n")
+    for _ in range(2):  # the second time finds what the first one wrote
+        written = tables(open_folder, readme)
+        assert written.returncode == 0, written.stdout
+        before, rest = readme.read_text().split(MARKS[0])
+        between, after = rest.split(MARKS[1])
+        assert (before, after) == ("before\n", "after\n") and "old" not in between
+        assert f"| {sample['per_second']:,.0f} | {sample['cpu_us']:,.0f} |" in between
+        assert "| MCP write, 64 connections |" in between
+        assert between.count("| W3 one writer's p50 over the backend's |") == 1
+
+
+def test_a_readme_without_a_place_for_tables_stays_as_it_is(tmp_path):
+    (tmp_path / "results.json").write_text("{}")
+    readme = tmp_path / "README.md"
+    readme.write_text("before\n" + MARKS[0] + "after\n")
+    written = tables(tmp_path, readme)
+    assert written.returncode != 0 and "has not both" in written.stdout
+    assert readme.read_text() == "before\n" + MARKS[0] + "after\n"
