@@ -21,7 +21,7 @@ CROWDED = {
 }
 CROWDED_SECONDS_MIN = 3  # each connection of the crowd asks once and a half
 THREADS = "GET 1 KiB, 64 connections, unpinned"
-ROUTES = "GET 1 KiB of a listed tool, 64 connections"
+ROUTES = "GET of a tool, 64 connections"
 ROUTES_FEW, ROUTES_MANY = 10, 10_000
 ROUTES_PATH = "/area5/order-17/tool5"  # of both; of many it has 99 neighbours in its own area
 # A long policy may cost this much more per request: what a ratio of two equals varies by.
