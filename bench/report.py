@@ -53,7 +53,8 @@ class Report:
     def save(self, path):
         with open(path, "w", encoding="utf-8") as file:
             json.dump({"goals": self.rows, **self.data}, file, indent=1)
-        print(f"\nevery sample: {os.path.relpath(path)}")
+        print(f"\nevery sample: {os.path.relpath(path)}; bench/tables.py writes the tables of "
+              "bench/README.md from it")
 
 
 def verdict(row):

@@ -107,7 +107,8 @@ class Recourse(Server):
     def counters(self):
         metrics = self.metrics()
         return {"rows": metrics["recourse_store_rows_total"],
-                "commits": metrics["recourse_store_commit_duration_seconds_count"]}
+                "commits": metrics["recourse_store_commit_duration_seconds_count"],
+                "commit_ms": 1e3 * metrics["recourse_store_commit_duration_seconds_sum"]}
 
     def metrics(self):
         """{name with its labels: value}"""

@@ -108,13 +108,13 @@ def of_writes(results):
                      milliseconds(found.median(workload, server, "p50_us")),
                      milliseconds(found.median(workload, server, "p99_us")),
                      over_all("flushes", "requests"), over_all("rows", "commits"),
-                     over_all("rows", "flushes")])
+                     over_all("rows", "flushes"), over_all("commit_ms", "commits")])
     alone, beside, rate = (statistics.median(column) for column in zip(
         *part["read_p99_us_alone_beside_and_writes_per_second"]))
     memory = ", ".join(f"{NAMES[name]} {size / 1e6:,.0f} MB"
                        for name, size in part["memory"].items())
     return table(["", "", "calls/s", "CPU us", "alone", "p50 ms", "p99 ms", "flushes per call",
-                  "records per commit", "records per flush"], merged(rows)) + [
+                  "records per commit", "records per flush", "ms per commit"], merged(rows)) + [
         f"One flush of 4 KiB takes {part['flush_us']:.0f} us. p99 of 1,000 reads/s: "
         f"{milliseconds(alone)} ms alone, {milliseconds(beside)} ms beside {rate:,.0f} durable "
         f"writes/s. Memory after all that, besides pages of files: {memory}."]

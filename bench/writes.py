@@ -119,12 +119,13 @@ def print_writes(bench, flush_us):
           "are counted by the disk. CPU alone: without the worker of Restate and the client of "
           "PostgreSQL.")
     print(f"{'':32}{'':10}{'calls/s':>12}{'CPU us':>10}{'p50 us':>10}{'p99 us':>10}"
-          f"{'CPU alone':>12}{'flushes/call':>14}{'rows/commit':>13}{'rows/flush':>12}")
+          f"{'CPU alone':>12}{'flushes/call':>14}{'rows/commit':>13}{'rows/flush':>12}"
+          f"{'ms/commit':>11}")
     for workload, server in bench.samples:
         line = f"{workload:32}{server:10}" + numbers_of(bench, workload, server)
         line += f"{bench.median(workload, server, 'cpu_alone_us'):12.1f}"
         for width, *of in ((14, "flushes", "requests"), (13, "rows", "commits"),
-                           (12, "rows", "flushes")):
+                           (12, "rows", "flushes"), (11, "commit_ms", "commits")):
             found = bench.in_all(workload, server, *of)
             line += f"{'-' if found is None else format(found, '.2f'):>{width}}"
         print(line)
