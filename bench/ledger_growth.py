@@ -6,7 +6,7 @@ import subprocess
 import time
 from collections import namedtuple
 
-from reads import numbers_of
+from reads import head_of, numbers_of
 from rounds import Bench, figure
 from servers import Servers
 from writes import FRESH, WRITE
@@ -107,7 +107,7 @@ def print_growth(bench, found):
           f"({found['resident_at_most'] / 1e6:,.0f} at most); "
           f"{found['memory_after_writes'] / 1e6:,.0f} MB besides files after the writes below "
           f"({found['memory_of_the_other'] / 1e6:,.0f} MB with nothing before them)")
-    print(f"{'':38}{'calls/s':>12}{'CPU us':>10}{'p50 us':>10}{'p99 us':>10}")
+    print(f"{'':38}{head_of('calls/s')}")
     for workload, server in bench.samples:
         name = "none before" if server == "recourse" else server
         print(f"{workload:27}{name:11}" + numbers_of(bench, workload, server))

@@ -65,13 +65,19 @@ def print_ratios(bench):
 
 
 def print_numbers(bench):
-    print(f"\n{'':44}{'requests/s':>12}{'CPU us':>10}{'p50 us':>10}{'p99 us':>10}")
+    print(f"\n{'':44}{head_of('requests/s')}")
     for workload, server in bench.samples:
         print(f"{workload:34}{server:10}" + numbers_of(bench, workload, server))
+
+
+def head_of(rate):
+    """What stands over numbers_of()."""
+    return f"{rate:>12}{'CPU us':>10}{'kernel us':>11}{'p50 us':>10}{'p99 us':>10}"
 
 
 def numbers_of(bench, workload, server):
     return (f"{bench.median(workload, server, 'per_second'):12,.0f}"
             f"{bench.median(workload, server, 'cpu_us'):10.1f}"
+            f"{bench.median(workload, server, 'kernel_us'):11.1f}"
             f"{bench.median(workload, server, 'p50_us'):10.0f}"
             f"{bench.median(workload, server, 'p99_us'):10.0f}")

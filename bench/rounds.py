@@ -100,8 +100,10 @@ class Bench(Samples):
         with server.warmed_up(self, arguments, seconds) as measured:
             counted, flushed = server.counters(), flushes_of_disk(self.options.folder)
             before, before_alone = server.cpu_ns(), server.cpu_alone_ns()
+            before_kernel = server.kernel_ns()
             sample = measured()
             cpu_ns, alone_ns = server.cpu_ns() - before, server.cpu_alone_ns() - before_alone
+            kernel_ns = server.kernel_ns() - before_kernel
             if flushed is not None:
                 sample["flushes"] = flushes_of_disk(self.options.folder) - flushed
         if sample["failed"] or not sample["requests"]:
@@ -111,6 +113,7 @@ class Bench(Samples):
         sample.update({name: value - counted.get(name, 0)
                        for name, value in server.counters().items()})
         sample["cpu_us"] = cpu_ns / 1e3 / sample["requests"]
+        sample["kernel_us"] = kernel_ns / 1e3 / sample["requests"]
         sample["cpu_alone_us"] = alone_ns / 1e3 / sample["requests"]
         sample["per_second"] = sample["requests"] / sample["seconds"]
         self.samples.setdefault((workload, server.name), []).append(sample)

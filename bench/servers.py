@@ -70,6 +70,14 @@ class Server:
         """The same without the helpers."""
         return sum(map(cpu_ns_of, [self.process.pid, *children_of(self.process.pid)]))
 
+    def kernel_ns(self):
+        """How much of cpu_ns() the kernel took, to the tick of its clock (10 ms)."""
+        return sum(map(kernel_ns_of, self.pids()))
+
+    def pids(self):
+        """Of the program, its children and its helpers."""
+        return [self.process.pid, *children_of(self.process.pid), *(h.pid for h in self.helpers)]
+
     def memory(self):
         """Resident bytes of the program, its children and its helpers."""
         return self.sum_of_memory({"Pss"})
@@ -85,8 +93,7 @@ class Server:
         return tuple(int(words[name].split()[0]) * 1024 for name in ("VmRSS", "VmHWM"))
 
     def sum_of_memory(self, kinds):
-        pids = [self.process.pid, *children_of(self.process.pid), *(h.pid for h in self.helpers)]
-        return sum(memory_of(pid, kinds) for pid in pids)
+        return sum(memory_of(pid, kinds) for pid in self.pids())
 
     def counters(self):
         """What the program itself counts, for a sample to show by how much it grew."""
@@ -266,6 +273,16 @@ def cpu_ns_of(pid):
     """The CPU clock of a process, threads that have ended included; 0 when it is gone."""
     try:
         return time.clock_gettime_ns(~pid << 3 | 2)  # what clock_getcpuclockid(3) returns
+    except OSError:
+        return 0
+
+
+def kernel_ns_of(pid):
+    """CPU time of a process in the kernel; 0 when it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            ticks = int(file.read().rpartition(")")[2].split()[12])
+        return ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
     except OSError:
         return 0
 

@@ -2,7 +2,7 @@
 
 import os
 
-from reads import PEERS, numbers_of
+from reads import PEERS, head_of, numbers_of
 from rounds import Bench, split_cpus
 from servers import CONNECTIONS_MAX, Servers
 
@@ -96,7 +96,7 @@ def more_routes(count):
 
 
 def print_numbers(bench, title):
-    print(f"\n{title}\n{'':48}{'requests/s':>12}{'CPU us':>10}{'p50 us':>10}{'p99 us':>10}"
+    print(f"\n{title}\n{'':48}{head_of('requests/s')}"
           + "".join(f"{'CPU x ' + peer:>14}" for peer in PEERS
                     if any(server == peer for _, server in bench.samples)))
     for workload, server in bench.samples:

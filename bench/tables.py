@@ -53,15 +53,17 @@ def of_proxies(results):
     for found in parts:
         for workload in dict.fromkeys(workload for workload, _ in found.samples):
             servers = [*PEERS, "recourse"]
-            costs.append([workload, *(number_of(found, workload, server, "cpu_us", ".1f")
+            costs.append([workload, *(f"{number_of(found, workload, server, 'cpu_us', '.1f')} "
+                                      f"({number_of(found, workload, server, 'kernel_us', '.1f')})"
                                       for server in servers),
                           *(f"{found.ratio(workload, 'recourse', peer, 'cpu_us').median:.2f}"
                             for peer in PEERS)])
             times.append([workload, *(rate_and_times(found, workload, server)
                                       for server in servers)])
     names = [NAMES[server] for server in (*PEERS, "recourse")]
-    return table(["CPU us per request", *names, *(f"x {name}" for name in PEERS.values())], costs) \
-        + table(["per second; p50 / p99 ms", *names], times)
+    ratios = [f"x {name}" for name in PEERS.values()]
+    return table(["CPU us per request (in the kernel)", *names, *ratios], costs) + table(
+        ["per second; p50 / p99 ms", *names], times)
 
 
 def of_shapes(results):
@@ -104,7 +106,8 @@ def of_writes(results):
             return "" if value is None else f"{value:.2f}"
         rows.append([workload, NAMES[server],
                      *(number_of(found, workload, server, field, how) for field, how in
-                       (("per_second", ",.0f"), ("cpu_us", ",.0f"), ("cpu_alone_us", ",.0f"))),
+                       (("per_second", ",.0f"), ("cpu_us", ",.0f"), ("kernel_us", ",.0f"),
+                        ("cpu_alone_us", ",.0f"))),
                      milliseconds(found.median(workload, server, "p50_us")),
                      milliseconds(found.median(workload, server, "p99_us")),
                      over_all("flushes", "requests"), over_all("rows", "commits"),
@@ -113,8 +116,9 @@ def of_writes(results):
         *part["read_p99_us_alone_beside_and_writes_per_second"]))
     memory = ", ".join(f"{NAMES[name]} {size / 1e6:,.0f} MB"
                        for name, size in part["memory"].items())
-    return table(["", "", "calls/s", "CPU us", "alone", "p50 ms", "p99 ms", "flushes per call",
-                  "records per commit", "records per flush", "ms per commit"], merged(rows)) + [
+    head = ["", "", "calls/s", "CPU us", "in the kernel", "alone", "p50 ms", "p99 ms",
+            "flushes per call", "records per commit", "records per flush", "ms per commit"]
+    return table(head, merged(rows)) + [
         f"One flush of 4 KiB takes {part['flush_us']:.0f} us. p99 of 1,000 reads/s: "
         f"{milliseconds(alone)} ms alone, {milliseconds(beside)} ms beside {rate:,.0f} durable "
         f"writes/s. Memory after all that, besides pages of files: {memory}."]

@@ -10,7 +10,7 @@ import subprocess
 import time
 
 import peers
-from reads import numbers_of
+from reads import head_of, numbers_of
 from rounds import Bench, figure
 from servers import Servers
 
@@ -118,7 +118,7 @@ def print_writes(bench, flush_us):
           f"{bench.options.rounds} rounds).\nOne flush of this disk takes {flush_us:.0f} us; they "
           "are counted by the disk. CPU alone: without the worker of Restate and the client of "
           "PostgreSQL.")
-    print(f"{'':32}{'':10}{'calls/s':>12}{'CPU us':>10}{'p50 us':>10}{'p99 us':>10}"
+    print(f"{'':32}{'':10}{head_of('calls/s')}"
           f"{'CPU alone':>12}{'flushes/call':>14}{'rows/commit':>13}{'rows/flush':>12}"
           f"{'ms/commit':>11}")
     for workload, server in bench.samples:
