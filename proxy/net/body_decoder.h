@@ -10,7 +10,7 @@ namespace recourse {
 struct ReadBuffer {
   BufferPool::Buffer memory;
   std::size_t begin = 0, end = 0;
-  BufferPool* pool = nullptr;  // where ReadInto() has memory from
+  BufferPool* pool = nullptr;  // where ReadInto() has memory from, and gives it back
 
   std::string_view unread() const { return {memory.get() + begin, end - begin}; }
   char* free_space() { return memory.get() + end; }
@@ -23,14 +23,25 @@ struct ReadBuffer {
   void Compact();
 };
 
-// Reads what is there into the buffer, which has free space or no memory yet. Returns as
-// ReadSome(); what waits for its turn to read holds no memory.
-inline auto ReadInto(Connection& connection, ReadBuffer& buffer) {
-  const auto room = [&buffer] {
+namespace detail {
+
+struct BufferRoom {
+  ReadBuffer& buffer;
+  std::span<char> Take() const {
     if (!buffer.memory) buffer.memory = buffer.pool->Take();
-    return boost::asio::mutable_buffer(buffer.free_space(), buffer.free_size());
-  };
-  return detail::ReadAwaiter{connection, room, &connection.read_memory};
+    return {buffer.free_space(), buffer.free_size()};
+  }
+  void Drop() const {
+    if (buffer.begin == buffer.end) buffer.memory.reset();
+  }
+};
+
+}  // namespace detail
+
+// Reads what is there into the buffer, which has free space or no memory yet. Returns as
+// ReadSome(). While it waits, a buffer without unread bytes holds no memory.
+inline auto ReadInto(Connection& connection, ReadBuffer& buffer) {
+  return detail::ReadAwaiter(connection, detail::BufferRoom{buffer});
 }
 
 class BodyDecoder {

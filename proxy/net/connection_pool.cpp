@@ -12,7 +12,7 @@ namespace {
 bool IsQuiet(Connection& connection) {
   if (connection.tls != nullptr) return connection.tls->Peek().want == TlsWant::kRead;
   char byte;
-  const ssize_t got = ::recv(connection.socket.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  const ssize_t got = ::recv(connection.socket(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   return got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 

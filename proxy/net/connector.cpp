@@ -1,6 +1,9 @@
 #include "proxy/net/connector.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <optional>
 
 #include "proxy/base/log.h"
@@ -9,25 +12,12 @@
 namespace recourse {
 namespace {
 
-struct ConnectAwaiter {
-  Connection& connection;
-  Tcp::endpoint endpoint;
-  OperationMemory* memory;
-  std::coroutine_handle<> handle{};
-
-  bool await_ready() const { return false; }
-  void await_suspend(std::coroutine_handle<> awaiting) {
-    handle = awaiting;
-    connection.socket.async_connect(endpoint, detail::ResumeHandler<ConnectAwaiter>{this});
-  }
-  void Done(IoError ec, std::size_t) {
-    connection.error = ec;
-    handle.resume();
-  }
-  bool await_resume() const { return !connection.error; }
-};
-
 constexpr std::string_view kTooLong = "connecting took longer than connect_timeout";
+constexpr std::string_view kUnreachable = "the backend's address cannot be reached";
+
+std::string_view WhyNotConnected(int error) {
+  return error == ECONNREFUSED ? "connection refused" : kUnreachable;
+}
 
 bool IsMappedTo(const boost::asio::ip::address& mapped, const boost::asio::ip::address& plain) {
   return mapped.is_v6() && mapped.to_v6().is_v4_mapped() && plain.is_v4() &&
@@ -59,20 +49,24 @@ struct Attempt {
 };
 
 Task<Attempt> ConnectTo(IoThread& thread, const Tcp::endpoint& endpoint, MonoTime limit) {
-  auto connection = std::make_unique<Connection>(TcpSocket(thread.context()), thread.wheel(),
-                                                 thread.frames(), thread.at_work());
+  Socket socket = Socket::For(endpoint.protocol());
+  const auto size = static_cast<socklen_t>(endpoint.size());
+  int error = ::connect(socket.fd(), endpoint.data(), size) == 0 ? 0 : errno;
+  if (error != 0 && error != EINPROGRESS) co_return Attempt{nullptr, WhyNotConnected(error)};
+  // Not before: a socket that does not connect yet counts as one that has ended.
+  auto connection = std::make_unique<Connection>(std::move(socket), thread.poller(), thread.wheel(),
+                                                 thread.frames());
   connection->deadline.Arm(limit);
-  if (co_await ConnectAwaiter{*connection, endpoint, &connection->write_memory}) {
-    IoError ignored;
-    connection->socket.set_option(Tcp::no_delay(true), ignored);
-    connection->peer = endpoint.address().to_string();
-    connection->counted = OpenCount(thread.backend_connections());
-    co_return Attempt{std::move(connection), {}};
+  if (!co_await WaitForConnect(*connection)) {
+    co_return Attempt{nullptr, connection->deadline.expired() ? kTooLong : kUnreachable};
   }
-  co_return Attempt{nullptr, connection->deadline.expired() ? kTooLong
-                             : connection->error == boost::asio::error::connection_refused
-                                 ? "connection refused"
-                                 : "the backend's address cannot be reached"};
+  socklen_t error_size = sizeof error;
+  ::getsockopt(connection->socket(), SOL_SOCKET, SO_ERROR, &error, &error_size);
+  if (error != 0) co_return Attempt{nullptr, WhyNotConnected(error)};
+  SendAtOnce(connection->socket());
+  connection->peer = endpoint.address().to_string();
+  connection->counted = OpenCount(thread.backend_connections());
+  co_return Attempt{std::move(connection), {}};
 }
 
 IpAddress ToIpAddress(const boost::asio::ip::address& address) {
@@ -120,8 +114,7 @@ std::optional<AddressClass> DropRefused(const Backend& backend,
 
 Task<Result<void>> StartTls(IoThread& thread, const Backend& backend, Connection& connection) {
   if (backend.tls != nullptr) {  // null: its files cannot be used; never in the clear then
-    connection.tls =
-        backend.tls->NewStream(connection.socket.native_handle(), thread.clock().WallNow());
+    connection.tls = backend.tls->NewStream(connection.socket(), thread.clock().WallNow());
   }
   if (connection.tls == nullptr) {
     co_return std::unexpected(
@@ -173,8 +166,7 @@ Task<Result<std::unique_ptr<Connection>>> Connect(IoThread& thread, const Backen
     failure = attempt.failure;
     if (attempt.connection == nullptr) continue;
     Connection& connection = *attempt.connection;
-    IoError ignored;
-    if (own.Contains(endpoint, connection.socket.local_endpoint(ignored))) {
+    if (own.Contains(endpoint, LocalEnd(connection.socket()).value_or(Tcp::endpoint()))) {
       co_return std::unexpected(Error(ErrorCode::kLoop,
                                       "the backend's address is one of Recourse's own listeners",
                                       Delivery::kNotSent));

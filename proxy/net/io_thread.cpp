@@ -1,11 +1,16 @@
 #include "proxy/net/io_thread.h"
 
 #include <netdb.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
+#include <cerrno>
 #include <cstring>
 #include <iterator>
+#include <system_error>
 
 #include "proxy/base/limits.h"
 #include "proxy/base/log.h"
@@ -14,6 +19,26 @@ namespace recourse {
 namespace {
 
 constexpr int kJobsPerTurn = 4;
+
+int OrThrow(int fd, const char* what) {
+  if (fd < 0) throw std::system_error(errno, std::system_category(), what);
+  return fd;
+}
+
+int NewTimer(Millis every) {
+  const int timer =
+      OrThrow(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC), "timerfd_create");
+  const timespec time{.tv_sec = 0, .tv_nsec = std::chrono::nanoseconds(every).count()};
+  const itimerspec times{.it_interval = time, .it_value = time};
+  OrThrow(::timerfd_settime(timer, 0, &times, nullptr), "timerfd_settime");
+  return timer;
+}
+
+std::vector<Job> Alone(Job job) {
+  std::vector<Job> jobs;
+  jobs.push_back(std::move(job));
+  return jobs;
+}
 
 }  // namespace
 
@@ -38,51 +63,85 @@ void BufferPool::Give(char* buffer) {
 
 IoThread::IoThread(const Clock& clock)
     : clock_(clock),
-      work_(boost::asio::make_work_guard(context_)),
       wheel_(clock.Now()),
-      tick_(context_) {}
+      tick_(*this),
+      bell_(poller_, OrThrow(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), "eventfd")) {}
 
 IoThread::~IoThread() { Join(); }
 
 void IoThread::Start() {
-  Tick();
-  thread_ = std::thread([this] { context_.run(); });
+  thread_ = std::thread([this] { Run(); });
 }
 
-void IoThread::Stop() { context_.stop(); }
+void IoThread::Stop() {
+  stopped_ = true;
+  Wake();
+}
 
 void IoThread::Join() {
   if (thread_.joinable()) thread_.join();
 }
 
+void IoThread::Run() {
+  while (!stopped_) {
+    RunPosted();
+    poller_.Turn(MayWait() ? Poller::Wait::kYes : Poller::Wait::kNo);
+    is_asleep_ = false;
+  }
+}
+
+// Says that it sleeps before it looks for jobs a last time, and whoever posts looks for that after
+// the job is there: one of them sees the other.
+bool IoThread::MayWait() {
+  if (!posted_.empty()) return false;
+  is_asleep_ = true;
+  return !has_incoming_ && !stopped_;
+}
+
+void IoThread::Wake() {
+  if (!is_asleep_.exchange(false)) return;
+  constexpr std::uint64_t kOnce = 1;
+  (void)!::write(bell_.fd(), &kOnce, sizeof kOnce);
+}
+
 void IoThread::Post(std::vector<Job> jobs) {
-  boost::asio::post(context_, [this, batch = std::move(jobs)]() mutable {
-    const bool is_idle = posted_.empty();
-    std::move(batch.begin(), batch.end(), std::back_inserter(posted_));
-    if (is_idle) RunPosted();
-  });
+  {
+    const std::lock_guard lock(mutex_);
+    std::move(jobs.begin(), jobs.end(), std::back_inserter(incoming_));
+  }
+  has_incoming_ = true;
+  Wake();
 }
 
 // A commit of the ledger wakes as many writes as were in its batch. Sockets get their turn between
 // a few of them, or a read would wait for all.
 void IoThread::RunPosted() {
+  if (has_incoming_) {
+    has_incoming_ = false;
+    const std::lock_guard lock(mutex_);
+    std::move(incoming_.begin(), incoming_.end(), std::back_inserter(posted_));
+    incoming_.clear();
+  }
   for (int i = 0; i < kJobsPerTurn && !posted_.empty(); ++i) {
     Job job = std::move(posted_.front());
     posted_.pop_front();
     job();
   }
-  if (!posted_.empty()) boost::asio::post(context_, [this] { RunPosted(); });
 }
 
 // The tick runs while the thread lives: 20 cheap wake-ups a second, in exchange for no timer
 // bookkeeping on the request path.
-void IoThread::Tick() {
-  tick_.expires_after(DeadlineWheel::kTick);
-  tick_.async_wait([this](IoError ec) {
-    if (ec) return;
-    wheel_.Advance(clock_.Now());
-    Tick();
-  });
+IoThread::Tick::Tick(IoThread& of)
+    : Waiter(&Tick::Run), thread(of), timer(of.poller_, NewTimer(DeadlineWheel::kTick)) {
+  timer.Park(*this, Ready::kRead);
+}
+
+void IoThread::Tick::Run(Waiter& self) {
+  auto& tick = static_cast<Tick&>(self);
+  std::uint64_t times = 0;
+  (void)!::read(tick.timer.fd(), &times, sizeof times);
+  tick.thread.wheel_.Advance(tick.thread.clock_.Now());
+  tick.timer.Park(tick, Ready::kRead);
 }
 
 Task<void> IoThread::SleepUntil(MonoTime when) {
@@ -128,9 +187,9 @@ Addresses LookUp(const std::string& host) {
 }  // namespace
 
 // Somebody who waits for a look-up, which nothing can interrupt and which may outlive the waiting.
-struct IoThread::Waiter {
-  explicit Waiter(DeadlineWheel& wheel) : limit(wheel, &Waiter::GiveUp, this) {}
-  static void GiveUp(void* self) { static_cast<Waiter*>(self)->found.Set({}); }
+struct IoThread::Asker {
+  explicit Asker(DeadlineWheel& wheel) : limit(wheel, &Asker::GiveUp, this) {}
+  static void GiveUp(void* self) { static_cast<Asker*>(self)->found.Set({}); }
 
   Promise<Addresses> found;
   Deadline limit;
@@ -156,15 +215,15 @@ IoThread::Helper* IoThread::LeastBusyHelper() {
 void IoThread::StartLookup(const std::string& host) {
   Helper* const helper = LeastBusyHelper();
   if (helper == nullptr) {
-    boost::asio::post(context_, [this, host] { EndLookup(host, {}); });
+    Post(Alone([this, host] { EndLookup(host, {}); }));
     return;
   }
   ++helper->at_work;
   boost::asio::post(helper->thread, [this, host, helper] {
-    boost::asio::post(context_, [this, host, helper, addresses = LookUp(host)]() mutable {
+    Post(Alone([this, host, helper, addresses = LookUp(host)]() mutable {
       --helper->at_work;
       EndLookup(host, std::move(addresses));
-    });
+    }));
   });
 }
 
@@ -173,7 +232,7 @@ void IoThread::EndLookup(const std::string& host, Addresses addresses) {
   const Millis ttl = addresses.empty() ? kFailedNameTtl : kNameTtl;
   names_[host] = Name{addresses, clock_.Now() + ttl};
   auto waiting = waiting_.extract(host);
-  for (Waiter* const waiter : waiting.mapped()) waiter->found.Set(addresses);
+  for (Asker* const asker : waiting.mapped()) asker->found.Set(addresses);
 }
 
 Task<Addresses> IoThread::Resolve(std::string host, MonoTime deadline) {
@@ -184,15 +243,15 @@ Task<Addresses> IoThread::Resolve(std::string host, MonoTime deadline) {
   if (const auto known = names_.find(host); known != names_.end() && known->second.expires > now) {
     co_return known->second.addresses;
   }
-  Waiter waiter(wheel_);
-  waiter.limit.Arm(deadline);
+  Asker asker(wheel_);
+  asker.limit.Arm(deadline);
   const auto [waiting, is_first] = waiting_.try_emplace(host);
-  waiting->second.push_back(&waiter);
+  waiting->second.push_back(&asker);
   if (is_first) StartLookup(host);
-  Addresses addresses = co_await waiter.found.Wait();
+  Addresses addresses = co_await asker.found.Wait();
   // Still there when the deadline came first.
   if (const auto still = waiting_.find(host); still != waiting_.end()) {
-    std::erase(still->second, &waiter);
+    std::erase(still->second, &asker);
   }
   co_return addresses;
 }

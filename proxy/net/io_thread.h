@@ -1,13 +1,13 @@
-// One I/O thread: its io_context, deadlines, relay buffers and name cache. A connection and its
-// flow never leave their thread.
+// One I/O thread: its loop, deadlines, relay buffers and name cache. A connection and its flow
+// never leave their thread.
 #pragma once
 
 #include <atomic>
-#include <boost/asio/executor_work_guard.hpp>
-#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/ip/address.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -44,7 +44,7 @@ class IoThread final : public Executor, public Timer {
   explicit IoThread(const Clock& clock);
   ~IoThread() override;
 
-  // Runs the loop on a thread of its own until Stop().
+  // Runs the loop on a thread of its own until Stop(). What is queued or posted before waits.
   void Start();
   // Thread-safe. What is still suspended then is abandoned; the process is about to end.
   void Stop();
@@ -53,13 +53,11 @@ class IoThread final : public Executor, public Timer {
   void Post(std::vector<Job> jobs) override;
   Task<void> SleepUntil(MonoTime when) override;
 
-  IoContext& context() { return context_; }
+  Poller& poller() { return poller_; }
   DeadlineWheel& wheel() { return wheel_; }
   BufferPool& buffers() { return buffers_; }
   FrameArena& frames() { return frames_; }
   const Clock& clock() const { return clock_; }
-  // How many requests are being served.
-  std::size_t& at_work() { return at_work_; }
   // How many connections to backends are open, also those that wait in a pool.
   std::atomic<std::size_t>& backend_connections() { return backend_connections_; }
 
@@ -77,7 +75,7 @@ class IoThread final : public Executor, public Timer {
     std::vector<boost::asio::ip::address> addresses;
     MonoTime expires;
   };
-  struct Waiter;
+  struct Asker;
   void StartLookup(const std::string& host);
   void EndLookup(const std::string& host, std::vector<boost::asio::ip::address> addresses);
   // A thread for blocking look-ups; more are made only while all that exist are at work.
@@ -86,22 +84,34 @@ class IoThread final : public Executor, public Timer {
     std::size_t at_work = 0;
   };
   Helper* LeastBusyHelper();
-  void Tick();
+  // Moves the deadlines on, as often as their wheel wants it.
+  struct Tick final : Waiter {
+    explicit Tick(IoThread& thread);
+    static void Run(Waiter& self);
+    IoThread& thread;
+    Descriptor timer;
+  };
+  void Run();
+  void Wake();
+  bool MayWait();
   void RunPosted();
 
   const Clock& clock_;
-  // These outlive the context, whose handlers hold frames and connections.
   FrameArena frames_;
-  std::size_t at_work_ = 0;
   std::atomic<std::size_t> backend_connections_{0};
-  IoContext context_{1};
-  boost::asio::executor_work_guard<IoContext::executor_type> work_;
+  Poller poller_;
   DeadlineWheel wheel_;
   BufferPool buffers_;
-  boost::asio::steady_timer tick_;
-  std::deque<Job> posted_;  // not empty: RunPosted() will be called
+  Tick tick_;
+  Descriptor bell_;         // an eventfd; each write to it ends a wait, so nobody reads it
+  std::deque<Job> posted_;  // jobs that the thread has taken over
+  std::mutex mutex_;
+  std::vector<Job> incoming_;  // guarded by mutex_
+  std::atomic<bool> has_incoming_{false};
+  std::atomic<bool> is_asleep_{false};  // it waits for the kernel, or is about to
+  std::atomic<bool> stopped_{false};
   std::unordered_map<std::string, Name> names_;
-  std::unordered_map<std::string, std::vector<Waiter*>> waiting_;  // by name being looked up
+  std::unordered_map<std::string, std::vector<Asker*>> waiting_;  // by name being looked up
   std::vector<std::unique_ptr<Helper>> helpers_;  // joined before anything above goes
   std::thread thread_;
 };

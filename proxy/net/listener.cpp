@@ -1,52 +1,78 @@
 #include "proxy/net/listener.h"
 
-#include <boost/asio/post.hpp>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <system_error>
 
 #include "proxy/base/log.h"
 
 namespace recourse {
+namespace {
+
+// Those who are served already go first then.
+constexpr int kAcceptsPerTurn = 16;
+constexpr Millis kPause{50};
+
+// Errors of the listener or of the whole system, rather than of one connection.
+bool MustPause(int error) {
+  return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM ||
+         error == EBADF || error == EINVAL;
+}
+
+}  // namespace
 
 Listener::Listener(std::vector<IoThread*> threads, const Tcp::endpoint& endpoint,
                    OnConnection handler)
-    : threads_(std::move(threads)),
+    : Waiter(&Listener::Accept),
+      threads_(std::move(threads)),
       handler_(std::move(handler)),
-      acceptor_(threads_.front()->context(), endpoint, true),
-      endpoint_(acceptor_.local_endpoint()),
-      pause_(threads_.front()->context()) {
-  acceptor_.listen(4096);
-}
+      listening_(threads_.front()->poller(), Socket::ListeningAt(endpoint).Release()),
+      endpoint_(LocalEnd(listening_.fd()).value_or(endpoint)),
+      pause_(
+          threads_.front()->wheel(), [](void* self) { static_cast<Listener*>(self)->Start(); },
+          this) {}
 
-void Listener::Start() { Accept(); }
+void Listener::Start() { threads_.front()->poller().Queue(*this); }
 
 void Listener::Close() {
-  boost::asio::post(acceptor_.get_executor(), [this] {
-    IoError ignored;
-    acceptor_.close(ignored);
-    pause_.cancel();
+  std::vector<Job> jobs;
+  jobs.emplace_back([this] {
+    pause_.Disarm();
+    listening_.Close();
   });
+  threads_.front()->Post(std::move(jobs));
 }
 
-void Listener::Accept() {
+void Listener::Accept(Waiter& self) { static_cast<Listener&>(self).AcceptSome(); }
+
+void Listener::AcceptSome() {
+  for (int i = 0; i < kAcceptsPerTurn; ++i) {
+    if (!listening_.is_open()) return;
+    const int fd = ::accept4(listening_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd >= 0) {
+      HandOut(Socket(fd));
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      return listening_.Park(*this, Ready::kRead);
+    } else if (MustPause(errno)) {
+      // Out of descriptors, most likely: some connections must end first.
+      const std::string reason = std::system_category().message(errno);
+      Log(LogLevel::kWarn, "cannot accept a connection", {{"error", reason}});
+      return pause_.Arm(threads_.front()->clock().Now() + kPause);
+    }
+  }
+  Start();
+}
+
+void Listener::HandOut(Socket socket) {
   const std::size_t index = next_;
   next_ = (next_ + 1) % threads_.size();
-  acceptor_.async_accept(threads_[index]->context(), [this, index](IoError ec, TcpSocket socket) {
-    if (!acceptor_.is_open()) return;
-    if (ec) {
-      // Out of descriptors, most likely: some connections must end first.
-      Log(LogLevel::kWarn, "cannot accept a connection", {{"error", ec.message()}});
-      pause_.expires_after(std::chrono::milliseconds(50));
-      pause_.async_wait([this](IoError canceled) {
-        if (!canceled) Accept();
-      });
-      return;
-    }
-    IoError ignored;
-    socket.set_option(Tcp::no_delay(true), ignored);
-    boost::asio::post(
-        threads_[index]->context(),
-        [this, index, moved = std::move(socket)]() mutable { handler_(index, std::move(moved)); });
-    Accept();
-  });
+  SendAtOnce(socket.fd());
+  if (index == 0) return handler_(index, std::move(socket));
+  std::vector<Job> jobs;
+  jobs.emplace_back(
+      [this, index, moved = std::move(socket)]() mutable { handler_(index, std::move(moved)); });
+  threads_[index]->Post(std::move(jobs));
 }
 
 }  // namespace recourse

@@ -1,7 +1,6 @@
 // Accepts client connections and hands them to the I/O threads in turn.
 #pragma once
 
-#include <boost/asio/steady_timer.hpp>
 #include <functional>
 #include <vector>
 
@@ -9,10 +8,10 @@
 
 namespace recourse {
 
-class Listener {
+class Listener final : Waiter {
  public:
-  // Called on thread `index` with a connected socket of that thread's context.
-  using OnConnection = std::function<void(std::size_t index, TcpSocket socket)>;
+  // Called on thread `index` with a connected socket.
+  using OnConnection = std::function<void(std::size_t index, Socket socket)>;
 
   // Listens at once on the first thread; throws boost::system::system_error (start-up only).
   // One acceptor hands out sockets in turn: SO_REUSEPORT hashes a pod's few connections unevenly.
@@ -26,13 +25,15 @@ class Listener {
   void Close();
 
  private:
-  void Accept();
+  static void Accept(Waiter& self);
+  void AcceptSome();
+  void HandOut(Socket socket);
 
   std::vector<IoThread*> threads_;
   const OnConnection handler_;
-  boost::asio::basic_socket_acceptor<Tcp, IoContext::executor_type> acceptor_;
+  Descriptor listening_;
   const Tcp::endpoint endpoint_;
-  boost::asio::steady_timer pause_;
+  Deadline pause_;
   std::size_t next_ = 0;
 };
 

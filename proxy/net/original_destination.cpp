@@ -66,14 +66,14 @@ Question QuestionFor(const Tcp::endpoint& from, const Tcp::endpoint& to) {
 
 }  // namespace
 
-std::optional<Tcp::endpoint> OriginalDestination(TcpSocket& accepted) {
-  IoError gone;
-  const bool is_v6 = accepted.local_endpoint(gone).address().is_v6();
-  if (gone) return std::nullopt;
+std::optional<Tcp::endpoint> OriginalDestination(int accepted) {
+  const auto local = LocalEnd(accepted);
+  if (!local) return std::nullopt;
+  const bool is_v6 = local->address().is_v6();
   sockaddr_storage address{};
   socklen_t size = is_v6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
-  if (::getsockopt(accepted.native_handle(), is_v6 ? SOL_IPV6 : SOL_IP, kOriginalDestination,
-                   &address, &size) != 0) {
+  if (::getsockopt(accepted, is_v6 ? SOL_IPV6 : SOL_IP, kOriginalDestination, &address, &size) !=
+      0) {
     return std::nullopt;
   }
   if (is_v6) {

@@ -10,7 +10,7 @@ namespace recourse {
 
 // Where the client of an accepted connection wanted to, before a rule of the kernel led it here.
 // nullopt: no rule that is remembered did. May also be our own end, when none did.
-std::optional<Tcp::endpoint> OriginalDestination(TcpSocket& accepted);
+std::optional<Tcp::endpoint> OriginalDestination(int accepted);
 
 // The user that a TCP socket of this network namespace belongs to: the one connected from `from` to
 // `to`, as it sees itself, or the one that listens at `from`, with a `to` of zeros. nullopt: there

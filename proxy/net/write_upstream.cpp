@@ -64,7 +64,7 @@ void TakeHead(const Head& head, HttpResponse& response) {
 bool HasLeft(Connection& connection) {
   if (connection.tls != nullptr) return connection.tls->Peek().want == TlsWant::kNothing;
   char byte;
-  const ssize_t got = ::recv(connection.socket.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  const ssize_t got = ::recv(connection.socket(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   return got >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
 }
 
@@ -149,7 +149,7 @@ Task<bool> WriteUpstream::Call::Send(std::string_view head, std::string_view bod
   }
   auto write = WriteAll(*connection_, {head, body});
   const bool sent = co_await write;
-  accepted_any_ = accepted_any_ || sent || write.written > 0 ||
+  accepted_any_ = accepted_any_ || sent || write.written() > 0 ||
                   (connection_->tls != nullptr && connection_->tls->sending());
   RC_CRASH_POINT("k07");
   co_return sent;
@@ -157,7 +157,8 @@ Task<bool> WriteUpstream::Call::Send(std::string_view head, std::string_view bod
 
 Task<Result<Answer>> WriteUpstream::Call::ReadAnswer(std::string_view method,
                                                      std::size_t answer_bytes_max) {
-  ReadBuffer buffer{upstream_.thread_.buffers().Take()};
+  ReadBuffer buffer;
+  buffer.pool = &upstream_.thread_.buffers();
   Head head;
   auto read =
       co_await ReadResponseHead(*connection_, buffer, method, head, &saw_bytes_, Interim::kSkip);

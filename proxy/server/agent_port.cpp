@@ -50,14 +50,14 @@ void AgentPort::RefreshTls(FileState::Look look) {
 void AgentPort::Listen(const std::string& address) {
   sessions_.resize(parts_.workers.size());
   ListenOrThrow("--listen", address, [&](const Tcp::endpoint& endpoint) {
-    AddListener(endpoint, [this](std::size_t index, TcpSocket socket) {
+    AddListener(endpoint, [this](std::size_t index, Socket socket) {
       Serve(index, std::move(socket), std::nullopt);
     });
   });
 }
 
 void AgentPort::ListenForRedirected(std::uint16_t port) {
-  const auto handler = [this](std::size_t index, TcpSocket socket) {
+  const auto handler = [this](std::size_t index, Socket socket) {
     ServeRedirected(index, std::move(socket));
   };
   const std::string suffix = ':' + std::to_string(port);
@@ -125,13 +125,14 @@ std::expected<ConnectionGate::Place, ConnectionGate::Full> AgentPort::EnterOrMak
   return gate_.Enter(peer);
 }
 
-void AgentPort::ServeRedirected(std::size_t index, TcpSocket socket) {
-  IoError gone;
+void AgentPort::ServeRedirected(std::size_t index, Socket socket) {
+  const auto local = LocalEnd(socket.fd());
+  const auto peer = PeerEnd(socket.fd());
+  if (!local || !peer) return;
   Arrival arrival;
-  arrival.local = socket.local_endpoint(gone);
-  if (!gone) arrival.peer = socket.remote_endpoint(gone);
-  if (gone) return;
-  arrival.original = OriginalDestination(socket);
+  arrival.local = *local;
+  arrival.peer = *peer;
+  arrival.original = OriginalDestination(socket.fd());
   if (arrival.original) arrival.owner = OwnerOfSocket(arrival.peer, *arrival.original);
   const auto refusal = JudgeArrival(arrival, parts_.services.own, ::geteuid());
   parts_.services.metrics->redirected.Add({{"result", std::string(NameOf(refusal))}}).Increment();
@@ -142,10 +143,10 @@ void AgentPort::ServeRedirected(std::size_t index, TcpSocket socket) {
   }
 }
 
-void AgentPort::Serve(std::size_t index, TcpSocket socket, std::optional<Tcp::endpoint> original) {
-  IoError gone;
-  const auto peer = socket.remote_endpoint(gone).address();
-  if (gone) return;
+void AgentPort::Serve(std::size_t index, Socket socket, std::optional<Tcp::endpoint> original) {
+  const auto end = PeerEnd(socket.fd());
+  if (!end) return;
+  const auto peer = end->address();
   Metrics& metrics = *parts_.services.metrics;
   auto place = EnterOrMakeRoom(index, peer);
   if (!place) {
@@ -153,7 +154,7 @@ void AgentPort::Serve(std::size_t index, TcpSocket socket, std::optional<Tcp::en
     metrics.rejections.Add({{"reason", is_peers ? "connections_of_peer" : "connections"}})
         .Increment();
     // Who was redirected may speak anything.
-    if (tls_.First() == nullptr && !original) TurnAway(socket, place.error());
+    if (tls_.First() == nullptr && !original) TurnAway(socket.fd(), place.error());
     return;  // closes the socket
   }
   ++parts_.services.sessions;

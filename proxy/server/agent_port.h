@@ -54,8 +54,8 @@ class AgentPort {
   std::expected<ConnectionGate::Place, ConnectionGate::Full> EnterOrMakeRoom(
       std::size_t index, const ConnectionGate::Address& peer);
   // `original` is where the client of a redirected connection wanted to.
-  void Serve(std::size_t index, TcpSocket socket, std::optional<Tcp::endpoint> original);
-  void ServeRedirected(std::size_t index, TcpSocket socket);
+  void Serve(std::size_t index, Socket socket, std::optional<Tcp::endpoint> original);
+  void ServeRedirected(std::size_t index, Socket socket);
   void AddListener(const Tcp::endpoint& endpoint, Listener::OnConnection handler);
 
   const Parts parts_;

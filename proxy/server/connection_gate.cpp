@@ -41,7 +41,7 @@ std::uint64_t ConnectionGate::KeyOf(const Address& peer) {
   return key;
 }
 
-void TurnAway(TcpSocket& socket, ConnectionGate::Full reason) {
+void TurnAway(int socket, ConnectionGate::Full reason) {
   const WriteAnswer problem =
       MakeProblem(ErrorCode::kOverloaded, reason == ConnectionGate::Full::kProcess
                                               ? "too many connections are open"
@@ -55,7 +55,7 @@ void TurnAway(TcpSocket& socket, ConnectionGate::Full reason) {
   writer.End();
   if (!writer.ok()) return;
   const std::string answer = std::string(writer.view()) + problem.response.body;
-  (void)::send(socket.native_handle(), answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  (void)::send(socket, answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 }  // namespace recourse

@@ -58,6 +58,6 @@ class ConnectionGate {
 
 // Tells a client that there is no room, as far as its socket takes that at once: who floods us gets
 // neither a buffer nor a wait.
-void TurnAway(TcpSocket& socket, ConnectionGate::Full reason);
+void TurnAway(int socket, ConnectionGate::Full reason);
 
 }  // namespace recourse

@@ -42,16 +42,15 @@ Task<bool> Session::Intercept(Authority target) {
   if (!leaf) {
     co_return NoteInterception(inside_->target, "no_certificate", leaf.error(), "see --ca");
   }
-  IoError gone;
-  const auto place = services_.handshakes.Enter(client_.socket.remote_endpoint(gone).address());
-  if (gone || !place) {
+  const auto peer = PeerEnd(client_.socket());
+  const auto place = services_.handshakes.Enter(peer ? peer->address() : ConnectionGate::Address());
+  if (!peer || !place) {
     co_return NoteInterception(inside_->target, "crowded", "too many handshakes at once",
                                "repeat it later");
   }
-  client_.socket.non_blocking(true, gone);
-  const int socket = client_.socket.native_handle();
+  const int socket = client_.socket();
   client_.tls = TlsServer::NewStreamInside(*leaf, socket, std::move(client_.tls), in_.unread());
-  if (gone || client_.tls == nullptr) {
+  if (client_.tls == nullptr) {
     co_return NoteInterception(inside_->target, "other", "OpenSSL cannot make a TLS connection",
                                "see its memory");
   }

@@ -15,7 +15,7 @@ namespace {
 // A peer that is gone without a word is found out in some minutes, however long it may be silent.
 void KeepAlive(Connection& connection) {
   const int on = 1, idle_s = 60, interval_s = 15, probes = 8;
-  const int socket = connection.socket.native_handle();
+  const int socket = connection.socket();
   ::setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
   ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
   ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
@@ -251,10 +251,9 @@ Task<void> Session::WatchClient(ReadExchange& exchange) {
 Task<bool> Session::StopUpload(ReadExchange& exchange) {
   if (!exchange.uploaded.is_set()) {
     // Answered before the upload ended (C5): stop it; neither connection is usable then.
-    IoError ignored;
     exchange.stopping = true;
-    exchange.upstream->socket.shutdown(TcpSocket::shutdown_both, ignored);
-    // A deadline also ends a read that has been asked for but not started, which cancel() misses.
+    exchange.upstream->Cut();
+    // A deadline also ends a read that would find something, which Cancel() does not.
     client_.deadline.Arm(Now());
     exchange.keep = false;
     linger_ = true;
@@ -266,8 +265,7 @@ Task<bool> Session::StopUpload(ReadExchange& exchange) {
 Task<bool> Session::EndSides(ReadExchange& exchange) {
   const bool whole = exchange.uploading ? co_await StopUpload(exchange) : exchange.whole;
   if (exchange.watching) {
-    IoError ignored;
-    if (!exchange.watched.is_set()) client_.socket.cancel(ignored);
+    if (!exchange.watched.is_set()) client_.Cancel();
     co_await exchange.watched.Wait();
   }
   co_return whole;
@@ -292,8 +290,8 @@ bool Session::FinishRead(ReadExchange& exchange, bool relayed, bool whole) {
   cut_ = !relayed && !exchange.replaced;
   if (cut_ && exchange.framing == ReadExchange::Framing::kUntilClose) {
     // The close is all the framing there is: only a reset tells a cut from the end (F17).
-    IoError ignored;
-    client_.socket.set_option(boost::asio::socket_base::linger(true, 0), ignored);
+    const linger at_once{.l_onoff = 1, .l_linger = 0};
+    ::setsockopt(client_.socket(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
   }
   return relayed && whole && exchange.keep;
 }

@@ -321,8 +321,7 @@ Task<void> Session::Upload(ReadExchange& exchange) {
   }
   if (!complete && !upstream.error) {
     // The client broke off: the backend must not take what it has for the whole.
-    IoError ignored;
-    upstream.socket.shutdown(TcpSocket::shutdown_both, ignored);
+    upstream.Cut();
   }
   exchange.uploaded.Set(complete);
 }

@@ -81,15 +81,15 @@ std::optional<int> TakeMaxForwards(const Head& head) {
 
 }  // namespace
 
-Session::Session(Worker& worker, TcpSocket socket, ConnectionGate::Place place,
+Session::Session(Worker& worker, Socket socket, ConnectionGate::Place place,
                  std::optional<Tcp::endpoint> original)
     : worker_(worker),
       services_(worker.services),
       place_(std::move(place)),
       original_(std::move(original)),
       original_text_(original_ ? AuthorityText(AuthorityOf(*original_), 0) : std::string()),
-      client_(std::move(socket), worker.thread.wheel(), worker.thread.frames(),
-              worker.thread.at_work()),
+      client_(std::move(socket), worker.thread.poller(), worker.thread.wheel(),
+              worker.thread.frames()),
       caller_(worker.services.caller),
       meets_opening_(original_.has_value()) {
   in_.pool = &worker.thread.buffers();
@@ -126,16 +126,13 @@ bool Session::MakeRoom() {
   unlink();
   place_.GiveBack();
   services_.metrics->made_room.Increment();
-  IoError ignored;
-  client_.socket.cancel(ignored);
+  client_.Cancel();
   return true;
 }
 
 void Session::Drain() {
   if (tunnel_ != nullptr) tunnel_->Drain();
-  if (!idle_) return;
-  IoError ignored;
-  client_.socket.cancel(ignored);
+  if (idle_) client_.Cancel();
 }
 
 Task<bool> Session::ReadHead() {
@@ -184,23 +181,14 @@ Task<bool> Session::ReadMoreHead(bool* idle) {
     const MonoTime now = last_ != MonoTime{} ? std::exchange(last_, {}) : Now();
     client_.deadline.Arm(
         now + (is_awaited ? services_.bounds.head_timeout : services_.bounds.idle_timeout));
-    if (!in_.memory) in_.memory = worker_.thread.buffers().Take();
-    std::size_t size = co_await ReadNow(client_, in_.free_space(), in_.free_size());
-    while (size == 0 && client_.error == boost::asio::error::would_block) {
-      in_.memory.reset();
-      if (services_.draining) co_return false;
-      idle_ = true;
-      worker_.idle.Add(*this, served_ > 0);
-      const bool readable = co_await WaitReadable(client_);
-      idle_ = false;
-      unlink();
-      if (!readable || leaving_) co_return false;
-      in_.memory = worker_.thread.buffers().Take();
-      size = co_await ReadNow(client_, in_.free_space(), in_.free_size());
-    }
+    idle_ = true;
+    worker_.idle.Add(*this, served_ > 0);
+    const std::size_t size = co_await ReadInto(client_, in_);
+    idle_ = false;
+    unlink();
     in_.end += size;
     *idle = false;
-    co_return size > 0;
+    co_return size > 0 && !leaving_;
   }
   if (in_.free_size() == 0) in_.Compact();
   RC_CHECK(in_.free_size() > 0);  // the parser refuses a head before it fills the buffer
@@ -360,7 +348,6 @@ bool Session::OverridesMethod(std::string_view query) const {
 }
 
 void Session::BeginRecord() {
-  ++worker_.thread.at_work();
   started_ = Now();
   last_ = {};
   view_ = worker_.view;
@@ -384,7 +371,6 @@ void Session::BeginRecord() {
 }
 
 void Session::EndRecord() {
-  --worker_.thread.at_work();
   if (last_ == MonoTime{}) last_ = Now();
   const MonoTime ended = last_;
   const auto duration = ended - started_;

@@ -42,7 +42,7 @@ inline Error BrokenBody(const Connection& client) {
 class Session final : IdleConnection {
  public:
   // `original` is where the client of a redirected connection wanted to.
-  Session(Worker& worker, TcpSocket socket, ConnectionGate::Place place,
+  Session(Worker& worker, Socket socket, ConnectionGate::Place place,
           std::optional<Tcp::endpoint> original);
 
   // Serves requests until either side closes or a bound is reached.

@@ -108,15 +108,14 @@ Session::Peer Session::LookAtClient() {
     return step.error == boost::asio::error::eof ? Peer::kClosed : Peer::kReset;
   }
   char byte;
-  const ssize_t got = ::recv(client_.socket.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  const ssize_t got = ::recv(client_.socket(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   if (got == 0) return Peer::kClosed;
   if (got > 0) return Peer::kSpeaks;
   return errno == EAGAIN || errno == EWOULDBLOCK ? Peer::kSilent : Peer::kReset;
 }
 
 Task<void> Session::Linger() {
-  IoError ignored;
-  client_.socket.shutdown(TcpSocket::shutdown_send, ignored);
+  ::shutdown(client_.socket(), SHUT_WR);
   client_.deadline.Arm(Now() + limits::kLingerTimeout);
   if (!in_.memory) in_.memory = worker_.thread.buffers().Take();
   std::size_t drained = 0;

@@ -6,11 +6,9 @@ namespace recourse {
 
 // Empty when the connection is secure and the caller known, else why not.
 Task<std::string_view> Session::Handshake() {
-  IoError ec;
-  client_.socket.non_blocking(true, ec);
   const std::shared_ptr<const TlsServer> server = worker_.tls;
-  client_.tls = TlsServer::NewStream(server, client_.socket.native_handle());
-  if (ec || client_.tls == nullptr) co_return "OpenSSL cannot make a TLS connection";
+  client_.tls = TlsServer::NewStream(server, client_.socket());
+  if (client_.tls == nullptr) co_return "OpenSSL cannot make a TLS connection";
   switch (co_await ShakeHands()) {
     case Shaken::kSlow:
       co_return "the handshake took too long";
@@ -58,9 +56,9 @@ Task<bool> Session::IsSpokenTo() {
 }
 
 Task<bool> Session::AcceptTls() {
-  IoError gone;
-  const auto address = client_.socket.remote_endpoint(gone).address();
-  if (gone || !co_await IsSpokenTo()) co_return false;
+  const auto peer_end = PeerEnd(client_.socket());
+  if (!peer_end || !co_await IsSpokenTo()) co_return false;
+  const auto address = peer_end->address();
   std::string_view problem;
   {
     const auto place = services_.handshakes.Enter(address);

@@ -131,7 +131,7 @@ Task<void> Tunnel::Pump(End& from, Connection& to, std::uint64_t& count) {
     Touch();
     co_return;
   }
-  // A deadline also ends what has been asked for but not started, which cancel() misses.
+  // A deadline also ends a read that would find something, which Cancel() does not.
   broken_ = true;
   from.connection.deadline.Arm(thread_.clock().Now());
   to.deadline.Arm(thread_.clock().Now());
@@ -140,17 +140,11 @@ Task<void> Tunnel::Pump(End& from, Connection& to, std::uint64_t& count) {
 // Waits without a buffer, so that thousands of silent tunnels cost little.
 Task<bool> Tunnel::Fill(End& from) {
   ReadBuffer& buffer = from.buffer;
-  while (buffer.begin == buffer.end) {
-    if (!buffer.memory) buffer.memory = thread_.buffers().Take();
-    const std::size_t size =
-        co_await ReadNow(from.connection, buffer.free_space(), buffer.free_size());
-    buffer.end += size;
-    if (size > 0) break;
-    buffer.memory.reset();
-    if (from.connection.error != boost::asio::error::would_block) co_return false;
-    if (!co_await WaitReadable(from.connection)) co_return false;
-  }
-  co_return true;
+  if (buffer.begin != buffer.end) co_return true;
+  buffer.pool = &thread_.buffers();
+  const std::size_t size = co_await ReadInto(from.connection, buffer);
+  buffer.end += size;
+  co_return size > 0;
 }
 
 void Tunnel::Touch() {

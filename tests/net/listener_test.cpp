@@ -17,7 +17,7 @@ TEST(Listener, SaysWhereItListenedWhenItIsClosedToo) {
   const SystemClock clock;
   IoThread thread(clock);
   Listener listener({&thread}, {boost::asio::ip::address_v4::loopback(), 0},
-                    [](std::size_t, TcpSocket) {});
+                    [](std::size_t, Socket) {});
   const Tcp::endpoint told = listener.endpoint();
   EXPECT_NE(told.port(), 0);
   listener.Start();

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <boost/asio/io_context.hpp>
+
 namespace recourse {
 namespace {
 
@@ -23,17 +25,17 @@ class OriginalDestinationTest : public testing::TestWithParam<const char*> {
     if (!has_family_) GTEST_SKIP() << "this machine has no IPv6";
   }
 
-  IoContext context_;
-  boost::asio::basic_socket_acceptor<Tcp, IoContext::executor_type> acceptor_;
-  TcpSocket client_;
+  boost::asio::io_context context_;
+  Tcp::acceptor acceptor_;
+  Tcp::socket client_;
   const boost::asio::ip::address address_;
   bool has_family_ = false;
 };
 
 TEST_P(OriginalDestinationTest, OfAConnectionThatNothingRedirectedItIsOursOrUnknown) {
   client_.connect(acceptor_.local_endpoint());
-  TcpSocket accepted = acceptor_.accept(context_);
-  const auto original = OriginalDestination(accepted);
+  Tcp::socket accepted = acceptor_.accept();
+  const auto original = OriginalDestination(accepted.native_handle());
   EXPECT_TRUE(!original || *original == accepted.local_endpoint());
 }
 

@@ -1,0 +1,41 @@
+// TCP sockets before a connection takes them over.
+#pragma once
+
+#include <boost/asio/ip/tcp.hpp>
+#include <optional>
+#include <utility>
+
+namespace recourse {
+
+using Tcp = boost::asio::ip::tcp;
+using IoError = boost::system::error_code;
+
+// A TCP socket that never blocks and that no program started by us inherits. Closed when destroyed.
+class Socket {
+ public:
+  explicit Socket(int fd) : fd_(fd) {}
+  Socket(Socket&& other) noexcept : fd_(other.Release()) {}
+  Socket& operator=(Socket&&) = delete;
+  ~Socket();
+
+  // Not connected yet; is_open() is false when the system gives none.
+  static Socket For(const Tcp& protocol);
+  // Listens at once; throws boost::system::system_error.
+  static Socket ListeningAt(const Tcp::endpoint& endpoint);
+
+  int fd() const { return fd_; }
+  bool is_open() const { return fd_ >= 0; }
+  int Release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+// What is written goes out at once, however small.
+void SendAtOnce(int socket);
+
+// Both ends of a connected socket; none when it is not connected any more.
+std::optional<Tcp::endpoint> LocalEnd(int socket);
+std::optional<Tcp::endpoint> PeerEnd(int socket);
+
+}  // namespace recourse
