@@ -8,8 +8,10 @@
 #include <array>
 #include <atomic>
 #include <boost/asio/error.hpp>
+#include <cerrno>
 #include <coroutine>
 #include <cstddef>
+#include <cstring>
 #include <initializer_list>
 #include <span>
 #include <string>
@@ -42,6 +44,10 @@ class OpenCount {
   std::atomic<std::size_t>* open_ = nullptr;
 };
 
+namespace detail {
+class Operation;
+}  // namespace detail
+
 // One TCP connection of the data plane, with or without TLS, and its deadline. At most one read and
 // one write pending; both have ended when it is destroyed.
 class Connection {
@@ -51,6 +57,7 @@ class Connection {
       : descriptor(poller, socket.Release()),
         deadline(wheel, &Connection::Expire, this),
         frames_(frames) {}
+  ~Connection() { RC_CHECK(pending_ == 0); }
 
   Descriptor descriptor;
   // Cancels whatever is pending. Operations started after it expired fail at once.
@@ -65,6 +72,13 @@ class Connection {
   int socket() const { return descriptor.fd(); }
   // What is pending ends, unless it can be done without waiting.
   void Cancel() { descriptor.Cancel(); }
+  // Looks whether TLS has data, or an end. The kernel has that no more, so who waits for it is
+  // told.
+  TlsStep PeekTls() {
+    const TlsStep step = tls->Peek();
+    if (step.want == TlsWant::kNothing) descriptor.Wake();
+    return step;
+  }
   // Nothing more is sent, and the peer sees that this is the end and no cut.
   void EndSending() {
     if (tls != nullptr) tls->SayGoodbye();
@@ -79,9 +93,12 @@ class Connection {
   }
 
  private:
-  static void Expire(void* self) { static_cast<Connection*>(self)->Cancel(); }
+  friend class detail::Operation;
+  // No Cancel(): who goes on by it and finds that there is a new deadline waits for that.
+  static void Expire(void* self) { static_cast<Connection*>(self)->descriptor.Wake(); }
 
   FrameArena& frames_;
+  int pending_ = 0;  // operations that have begun and will touch it once more
 };
 
 namespace detail {
@@ -108,6 +125,30 @@ inline std::size_t Receive(Connection& connection, std::span<char> room) {
   return 0;
 }
 
+// As ::sendmsg. What is small is put together first: a system call with parts costs more than that.
+inline ssize_t SendParts(int socket, std::span<const iovec> parts) {
+  static constexpr std::size_t kGatheredMax = 2 * 1024;
+  static constexpr int kFlags = MSG_NOSIGNAL | MSG_DONTWAIT;
+  if (parts.size() == 1) {
+    return ::send(socket, parts.front().iov_base, parts.front().iov_len, kFlags);
+  }
+  std::size_t size = 0;
+  for (const iovec& part : parts) size += part.iov_len;
+  if (size > kGatheredMax) {
+    msghdr message{};
+    message.msg_iov = const_cast<iovec*>(parts.data());
+    message.msg_iovlen = parts.size();
+    return ::sendmsg(socket, &message, kFlags);
+  }
+  char gathered[kGatheredMax];
+  char* end = gathered;
+  for (const iovec& part : parts) {
+    std::memcpy(end, part.iov_base, part.iov_len);
+    end += part.iov_len;
+  }
+  return ::send(socket, gathered, size, kFlags);
+}
+
 // One operation and who awaits it. `Go` tries; what cannot be done yet parks and is tried again.
 class Operation : public Waiter {
  public:
@@ -125,6 +166,7 @@ class Operation : public Waiter {
   void Begin(std::coroutine_handle<> awaiting) {
     awaiting_ = awaiting;
     cancels_ = connection_.descriptor.cancels();
+    ++connection_.pending_;
   }
   bool IsCanceled() const { return cancels_ != connection_.descriptor.cancels(); }
   void TryNextTurn() { connection_.descriptor.poller().Queue(*this); }
@@ -142,7 +184,10 @@ class Operation : public Waiter {
   void Park(TlsWant want) {
     ParkUnlessReady(want == TlsWant::kRead ? Ready::kRead : Ready::kWrite);
   }
-  void End() { awaiting_.resume(); }
+  void End() {
+    --connection_.pending_;
+    awaiting_.resume();
+  }
 
  private:
   Connection& connection_;
@@ -198,11 +243,7 @@ class ReadableAwaiter final : Operation {
  public:
   explicit ReadableAwaiter(Connection& connection) : Operation(connection, &ReadableAwaiter::Try) {}
 
-  // What TLS has decrypted already, the socket will not tell of.
-  bool await_ready() const {
-    return IsOver() ||
-           (connection().tls != nullptr && connection().tls->Peek().want == TlsWant::kNothing);
-  }
+  bool await_ready() const { return IsOver() || HasDecrypted(); }
   void await_suspend(std::coroutine_handle<> awaiting) {
     Begin(awaiting);
     if (connection().descriptor.may_read()) return TryNextTurn();
@@ -213,8 +254,12 @@ class ReadableAwaiter final : Operation {
  private:
   static void Try(Waiter& self) { static_cast<ReadableAwaiter&>(self).Look(); }
   void Look() {
-    if (IsOver() || connection().descriptor.IsReady(Ready::kRead)) return End();
+    if (IsOver() || HasDecrypted() || connection().descriptor.IsReady(Ready::kRead)) return End();
     Park(Ready::kRead);
+  }
+  // Of that the socket will not tell.
+  bool HasDecrypted() const {
+    return connection().tls != nullptr && connection().tls->Peek().want == TlsWant::kNothing;
   }
 };
 
@@ -280,12 +325,9 @@ class WriteAwaiter final : Operation {
     connection().error = {};
     if (first_ == count_ || IsOver()) return true;
     if (connection().tls != nullptr) return StepTls();
-    msghdr message{};
-    message.msg_iov = &buffers_[first_];
-    message.msg_iovlen = count_ - first_;
     ssize_t sent = 0;
     do {
-      sent = ::sendmsg(connection().socket(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+      sent = SendParts(connection().socket(), std::span(&buffers_[first_], count_ - first_));
     } while (sent < 0 && errno == EINTR);
     if (sent >= 0) {
       Skip(static_cast<std::size_t>(sent));

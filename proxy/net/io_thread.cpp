@@ -65,7 +65,11 @@ IoThread::IoThread(const Clock& clock)
     : clock_(clock),
       wheel_(clock.Now()),
       tick_(*this),
-      bell_(poller_, OrThrow(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), "eventfd")) {}
+      bell_(poller_, OrThrow(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), "eventfd")) {
+  // Without them nothing would end in time, or at all.
+  OrThrow(tick_.timer.fd(), "epoll_ctl");
+  OrThrow(bell_.fd(), "epoll_ctl");
+}
 
 IoThread::~IoThread() { Join(); }
 
@@ -85,15 +89,16 @@ void IoThread::Join() {
 void IoThread::Run() {
   while (!stopped_) {
     RunPosted();
-    poller_.Turn(MayWait() ? Poller::Wait::kYes : Poller::Wait::kNo);
+    poller_.Listen(MayWait() ? Poller::Wait::kYes : Poller::Wait::kNo);
     is_asleep_ = false;
+    poller_.GoOn();
   }
 }
 
 // Says that it sleeps before it looks for jobs a last time, and whoever posts looks for that after
 // the job is there: one of them sees the other.
 bool IoThread::MayWait() {
-  if (!posted_.empty()) return false;
+  if (!posted_.empty() || poller_.has_queued()) return false;
   is_asleep_ = true;
   return !has_incoming_ && !stopped_;
 }

@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 
+#include <boost/system/system_error.hpp>
 #include <cerrno>
 #include <system_error>
 
@@ -14,10 +15,22 @@ namespace {
 constexpr int kAcceptsPerTurn = 16;
 constexpr Millis kPause{50};
 
-// Errors of the listener or of the whole system, rather than of one connection.
-bool MustPause(int error) {
-  return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM ||
-         error == EBADF || error == EINVAL;
+// Only one connection is lost by it (accept(2)). By anything else they all may be, and for long.
+bool IsOfOneConnection(int error) {
+  switch (error) {
+    case EINTR:
+    case ECONNABORTED:
+    case EPROTO:
+    case ENOPROTOOPT:
+    case ENETDOWN:
+    case ENETUNREACH:
+    case EHOSTDOWN:
+    case EHOSTUNREACH:
+    case ENONET:
+      return true;
+    default:
+      return false;
+  }
 }
 
 }  // namespace
@@ -31,7 +44,10 @@ Listener::Listener(std::vector<IoThread*> threads, const Tcp::endpoint& endpoint
       endpoint_(LocalEnd(listening_.fd()).value_or(endpoint)),
       pause_(
           threads_.front()->wheel(), [](void* self) { static_cast<Listener*>(self)->Start(); },
-          this) {}
+          this) {
+  if (listening_.is_open()) return;
+  throw boost::system::system_error(errno, boost::system::system_category(), "epoll_ctl");
+}
 
 void Listener::Start() { threads_.front()->poller().Queue(*this); }
 
@@ -54,7 +70,7 @@ void Listener::AcceptSome() {
       HandOut(Socket(fd));
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       return listening_.Park(*this, Ready::kRead);
-    } else if (MustPause(errno)) {
+    } else if (!IsOfOneConnection(errno)) {
       // Out of descriptors, most likely: some connections must end first.
       const std::string reason = std::system_category().message(errno);
       Log(LogLevel::kWarn, "cannot accept a connection", {{"error", reason}});

@@ -23,7 +23,9 @@ Descriptor::Descriptor(Poller& poller, int fd) : poller_(poller), fd_(fd) {
   event.events = kWatched;
   event.data.ptr = this;
   if (fd >= 0 && ::epoll_ctl(poller_.epoll_, EPOLL_CTL_ADD, fd, &event) != 0) {
+    const int error = errno;
     ::close(std::exchange(fd_, -1));
+    errno = error;
   }
 }
 
@@ -38,10 +40,14 @@ void Descriptor::Park(Waiter& waiter, Ready what) {
   (what == Ready::kRead ? readers_ : writers_).Push(waiter);
 }
 
-void Descriptor::Cancel() {
-  ++cancels_;
+void Descriptor::Wake() {
   poller_.queue_.Append(readers_);
   poller_.queue_.Append(writers_);
+}
+
+void Descriptor::Cancel() {
+  ++cancels_;
+  Wake();
 }
 
 void Descriptor::Close() {
@@ -69,16 +75,18 @@ Poller::Poller() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
 
 Poller::~Poller() { ::close(epoll_); }
 
-void Poller::Turn(Wait wait) {
+void Poller::Listen(Wait wait) {
   std::array<epoll_event, kEventsPerTurn> events;
-  const bool is_idle = wait == Wait::kYes && queue_.empty();
-  const int count =
-      ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), is_idle ? -1 : 0);
+  const int timeout = wait == Wait::kYes ? -1 : 0;
+  const int count = ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), timeout);
   for (int i = 0; i < count; ++i) {
     const epoll_event& event = events[static_cast<std::size_t>(i)];
     static_cast<Descriptor*>(event.data.ptr)->Take(event.events);
   }
-  // Who is queued from now on has the next turn.
+}
+
+// Who is queued from now on has the next turn.
+void Poller::GoOn() {
   WaiterQueue present;
   present.Append(queue_);
   while (Waiter* const waiter = present.Pop()) waiter->go_(*waiter);

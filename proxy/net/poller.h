@@ -56,7 +56,7 @@ enum class Ready : std::uint8_t { kRead, kWrite };
 // A descriptor that never blocks, as its poller sees it. Belongs to the poller's thread.
 class Descriptor {
  public:
-  // Takes `fd` over. When the kernel cannot watch it, it is closed at once.
+  // Takes `fd` over. When the kernel cannot watch it, it is closed at once, and errno says why.
   Descriptor(Poller& poller, int fd);
   ~Descriptor() { Close(); }
   Descriptor(const Descriptor&) = delete;
@@ -79,8 +79,10 @@ class Descriptor {
   // `waiter` goes on in the turn in which the descriptor is ready, canceled or closed. Only after
   // the kernel has said that it is not ready.
   void Park(Waiter& waiter, Ready what);
-  // Who is parked goes on with the next turn. Whoever began before that must not park again: it
-  // compares cancels() with what it was then.
+  // Who is parked goes on with the next turn, and tries again.
+  void Wake();
+  // The same. Whoever began before that must not park again: it compares cancels() with what it was
+  // then.
   void Cancel();
   std::uint32_t cancels() const { return cancels_; }
   // Also cancels.
@@ -107,11 +109,13 @@ class Poller {
 
   // It goes on in the next turn, when those before it have.
   void Queue(Waiter& waiter) { queue_.Push(waiter); }
+  bool has_queued() const { return !queue_.empty(); }
 
+  // A turn is these two. First what the kernel has to tell is taken; kYes: waits for it.
   enum class Wait : std::uint8_t { kNo, kYes };
-  // Takes what the kernel has to tell, then lets everybody go on, once, whose turn that makes it.
-  // kYes: waits for the kernel if there is nobody.
-  void Turn(Wait wait);
+  void Listen(Wait wait);
+  // Then everybody whose turn it is goes on, once.
+  void GoOn();
 
  private:
   friend class Descriptor;

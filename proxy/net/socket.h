@@ -15,7 +15,10 @@ class Socket {
  public:
   explicit Socket(int fd) : fd_(fd) {}
   Socket(Socket&& other) noexcept : fd_(other.Release()) {}
-  Socket& operator=(Socket&&) = delete;
+  Socket& operator=(Socket&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
   ~Socket();
 
   // Not connected yet; is_open() is false when the system gives none.

@@ -71,7 +71,12 @@ Task<bool> Session::RelayRead(const RouteMatch& match, std::string_view query, M
     EndTry(exchange, got);
   }
   if (exchange.whole && in_.begin == in_.end) in_.memory.reset();
-  if (got && exchange.head.status == 101) co_return co_await RunTunnel(exchange);
+  if (got && exchange.head.status == 101) {
+    // The tunnel reads from the client itself, and the exchange may be over at once.
+    co_await EndSides(exchange);
+    if (exchange.left) co_return false;
+    co_return co_await RunTunnel(exchange);
+  }
   if (!exchange.upgrade.empty()) services_.metrics->tunnels_refused.Increment();
   if (got) {
     const bool relayed = co_await RelayResponse(exchange);

@@ -103,7 +103,7 @@ Task<bool> Session::SendAnswer(const HttpResponse& response, bool keep) {
 
 Session::Peer Session::LookAtClient() {
   if (client_.tls != nullptr) {
-    const TlsStep step = client_.tls->Peek();
+    const TlsStep step = client_.PeekTls();
     if (!step.error) return step.size > 0 ? Peer::kSpeaks : Peer::kSilent;
     return step.error == boost::asio::error::eof ? Peer::kClosed : Peer::kReset;
   }

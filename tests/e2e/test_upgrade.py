@@ -1,10 +1,14 @@
 """WebSocket tunnels: only where the policy says so, only after the backend agreed, bounded."""
 
+import contextlib
 import json
+import os
 import pathlib
 import re
 import select
+import signal
 import subprocess
+import threading
 import time
 
 import pytest
@@ -376,3 +380,36 @@ def test_a_real_client_talks_to_a_real_server(tmp_path):
         server.stdin.close()
         server.wait(WAIT_MAX)
         server.stdout.close()
+
+
+def test_a_client_may_leave_in_the_moment_in_which_its_upgrade_is_agreed_to(tmp_path):
+    """Somebody looks out for that while it waits, and must be gone before its session is."""
+    asked, go, agreed = threading.Event(), threading.Event(), threading.Event()
+
+    def serve(port, sock):
+        while port.head(sock) is not None:
+            if "upgrade" not in fields_of(port.heads[-1]):
+                sock.sendall(OK)
+                continue
+            asked.set()
+            go.wait(WAIT_MAX)
+            sock.sendall(AGREE)
+            agreed.set()
+            with contextlib.suppress(OSError):
+                sock.recv(1)
+            return
+
+    with ServedPort(serve) as port, Recourse(tmp_path, POLICY.format(url=port.url)) as running:
+        connection = rawhttp.Connection(running.port)
+        connection.send(rawhttp.render("GET", "/live", "shop.test", ASK))
+        assert asked.wait(WAIT_MAX)
+        # It is looked at after a second. Where that comes later, nothing is tested; nothing fails.
+        time.sleep(1.5)
+        os.kill(running.pid, signal.SIGSTOP)
+        try:
+            go.set()
+            assert agreed.wait(WAIT_MAX)
+            connection.reset()
+        finally:
+            os.kill(running.pid, signal.SIGCONT)
+        assert rawhttp.call(running.port, "GET", "/plain").status == 200

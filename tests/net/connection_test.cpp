@@ -1,5 +1,7 @@
 // Operations of connections over real sockets, on a loop that the test turns by hand.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <openssl/ssl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -10,8 +12,11 @@
 #include <vector>
 
 #include "proxy/base/limits.h"
+#include "proxy/base/random.h"
 #include "proxy/net/body_decoder.h"
 #include "proxy/net/io.h"
+#include "proxy/net/leaf_minter.h"
+#include "proxy/net/tls_server.h"
 
 namespace recourse {
 namespace {
@@ -39,7 +44,10 @@ class ConnectionTest : public testing::Test {
               static_cast<ssize_t>(text.size()));
   }
   void Turn(int times = 1) {
-    for (int i = 0; i < times; ++i) poller_.Turn(Poller::Wait::kNo);
+    for (int i = 0; i < times; ++i) {
+      poller_.Listen(Poller::Wait::kNo);
+      poller_.GoOn();
+    }
   }
   // Reads once, and notes what came.
   struct Got {
@@ -215,6 +223,21 @@ TEST_F(ConnectionTest, ADeadlineEndsWhatWaitsAndWhatComesAfterIt) {
   EXPECT_EQ(got_.error, boost::asio::error::operation_aborted);
 }
 
+// Somebody may arm it anew before the turn of what it has woken comes.
+TEST_F(ConnectionTest, WhatADeadlineHasWokenWaitsOnWhenThereIsANewOne) {
+  const Pair pair = Connect();
+  pair.ours->deadline.Arm(kStart + Millis(100));
+  Start(Read(*pair.ours, got_));
+  Turn();
+  wheel_.Advance(kStart + Millis(200));
+  pair.ours->deadline.Arm(kStart + Millis(10'000));
+  Turn(2);
+  EXPECT_FALSE(got_.is_done);
+  Say(pair.theirs, "in time");
+  Turn();
+  EXPECT_EQ(got_.text, "in time");
+}
+
 TEST_F(ConnectionTest, AWriteThatIsTooLargeForTheKernelGoesOnWhenItIsRead) {
   const Pair pair = Connect();
   const std::string text(16 << 20, 'x');
@@ -281,6 +304,39 @@ TEST_F(ConnectionTest, AnEventOfWhatWasClosedInTheSameTurnReachesNobody) {
   Turn();
   Turn();
   for (const Pair& pair : fresh) EXPECT_FALSE(pair.ours->descriptor.may_read());
+}
+
+// To look takes the bytes out of the kernel, which then has nothing to tell.
+TEST_F(ConnectionTest, WhoWaitsForWhatALookIntoTlsHasFoundIsTold) {
+  const SystemClock clock;
+  SystemRandom random;
+  LeafMinter minter(clock, random);
+  const std::string key = PodCa::NewKey();
+  const CaWish ca{
+      .name = "pod", .hosts = {}, .now = clock.WallNow(), .life = std::chrono::hours(24)};
+  minter.Use(*PodCa::Read(*PodCa::NewCertificatePem(key, ca, random), key));
+  const Pair pair = Connect();
+  pair.ours->tls = TlsServer::NewStream(*minter.For("a.example"), pair.ours->socket());
+  ASSERT_NE(pair.ours->tls, nullptr);
+  ::fcntl(pair.theirs.fd(), F_SETFL, O_NONBLOCK);
+  SendAtOnce(pair.theirs.fd());
+  const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_client_method()),
+                                                                  &SSL_CTX_free);
+  const SslPtr client(SSL_new(context.get()));
+  SSL_set_fd(client.get(), pair.theirs.fd());
+  bool is_done = false;
+  for (int i = 0; i < 1'000 && !is_done; ++i) {
+    is_done = SSL_connect(client.get()) == 1;
+    is_done = pair.ours->tls->Handshake().want == TlsWant::kNothing && is_done;
+  }
+  ASSERT_TRUE(is_done);
+  Start(Read(*pair.ours, got_));
+  Turn(3);
+  ASSERT_FALSE(got_.is_done);
+  ASSERT_EQ(SSL_write(client.get(), "hello", 5), 5);
+  EXPECT_EQ(pair.ours->PeekTls().size, 1U);
+  Turn();
+  EXPECT_EQ(got_.text, "hello");
 }
 
 TEST_F(ConnectionTest, ABufferHasMemoryOnlyWhileItHasBytes) {
