@@ -80,6 +80,7 @@ void OutputTo(const std::string& file) {
   Strike strike{notes, parts.kill};
   const Rehearsal rehearsal{
       .clock = parts.clock,
+      .speed = limits::kDrillSpeed,
       .load =
           [&](const PolicySources& sources, TlsFiles) {
             LoadedPolicy loaded = LoadPolicyFiles(sources, TlsFiles::kIgnore);

@@ -44,13 +44,15 @@ void ConnectionPool::Give(const Backend& backend, std::unique_ptr<Connection> co
   connection->deadline.Disarm();
   stack.push_back({std::move(connection), now + idle});
   ++size_;
+  thread_.upkeep().Want();
 }
 
-void ConnectionPool::Sweep() {
+bool ConnectionPool::Sweep() {
   const MonoTime now = thread_.clock().Now();
   for (auto& [name, stack] : backends_) {
     size_ -= std::erase_if(stack, [&](const Idle& idle) { return idle.until <= now; });
   }
+  return size_ > 0;
 }
 
 void ConnectionPool::Clear() {

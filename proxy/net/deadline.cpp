@@ -1,6 +1,7 @@
 #include "proxy/net/deadline.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace recourse {
 
@@ -11,6 +12,11 @@ void Deadline::Arm(MonoTime at) {
   wheel_.Link(*this);
 }
 
+void Deadline::ArmLoosely(MonoTime at) {
+  const auto late = (at - wheel_.start_) % DeadlineWheel::kLoose;
+  Arm(late > late.zero() ? at + (DeadlineWheel::kLoose - late) : at);
+}
+
 void Deadline::Disarm() {
   if (armed_) wheel_.Unlink(*this);
 }
@@ -19,14 +25,17 @@ void DeadlineWheel::Link(Deadline& deadline) {
   const std::size_t tick =
       deadline.at_ <= start_ ? 0 : static_cast<std::size_t>((deadline.at_ - start_) / kTick) + 1;
   // Never into a tick that was handled already: it would wait a whole turn.
-  deadline.slot_ = std::max(tick, done_ + 1) % kSlots;
+  const std::size_t soonest = std::max(tick, done_ + 1);
+  deadline.slot_ = soonest % kSlots;
   Deadline*& first = slots_[deadline.slot_];
   deadline.previous_ = nullptr;
   deadline.next_ = first;
   if (first != nullptr) first->previous_ = &deadline;
   first = &deadline;
+  occupied_[deadline.slot_ / kWordBits] |= std::uint64_t{1} << deadline.slot_ % kWordBits;
   deadline.armed_ = true;
   ++armed_;
+  if (soonest < asked_) AskForLook(soonest);
 }
 
 void DeadlineWheel::Unlink(Deadline& deadline) {
@@ -36,12 +45,32 @@ void DeadlineWheel::Unlink(Deadline& deadline) {
     slots_[deadline.slot_] = deadline.next_;
   }
   if (deadline.next_ != nullptr) deadline.next_->previous_ = deadline.previous_;
+  if (slots_[deadline.slot_] == nullptr) {
+    occupied_[deadline.slot_ / kWordBits] &= ~(std::uint64_t{1} << deadline.slot_ % kWordBits);
+  }
   deadline.previous_ = deadline.next_ = nullptr;
   deadline.armed_ = false;
   --armed_;
 }
 
+std::size_t DeadlineWheel::NextTick() const {
+  const std::size_t first = done_ + 1;
+  for (std::size_t ahead = 0; ahead < kSlots;) {
+    const std::size_t slot = (first + ahead) % kSlots;
+    const std::uint64_t word = occupied_[slot / kWordBits] >> slot % kWordBits;
+    if (word != 0) return first + ahead + static_cast<std::size_t>(std::countr_zero(word));
+    ahead += kWordBits - slot % kWordBits;
+  }
+  return kNever;
+}
+
+void DeadlineWheel::AskForLook(std::size_t tick) {
+  asked_ = tick;
+  if (look_ != nullptr) look_(owner_, start_ + kTick * static_cast<std::int64_t>(tick));
+}
+
 void DeadlineWheel::Advance(MonoTime now) {
+  asked_ = 0;  // what is armed meanwhile is seen at the end
   const std::size_t current = now <= start_ ? 0 : static_cast<std::size_t>((now - start_) / kTick);
   // After a stall of more than a turn every slot is looked at once.
   if (current > kSlots) done_ = std::max(done_, current - kSlots);
@@ -61,6 +90,8 @@ void DeadlineWheel::Advance(MonoTime now) {
       deadline = slots_[slot];
     }
   }
+  asked_ = kNever;
+  if (armed_ > 0) AskForLook(NextTick());
 }
 
 }  // namespace recourse

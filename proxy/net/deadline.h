@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 
 #include "proxy/base/clock.h"
 
@@ -23,6 +24,8 @@ class Deadline {
   ~Deadline() { Disarm(); }
 
   void Arm(MonoTime at);
+  // Up to kLoose later, together with others: for what nobody waits for.
+  void ArmLoosely(MonoTime at);
   void Disarm();
   // Not armed, and as if it had never fired.
   void Reset() {
@@ -48,23 +51,41 @@ class Deadline {
 class DeadlineWheel {
  public:
   static constexpr Millis kTick{50};
+  static constexpr Millis kLoose{1'000};
+  using Look = void (*)(void* owner, MonoTime when);
 
   explicit DeadlineWheel(MonoTime now) : start_(now) {}
+  // `look(owner, when)` is called with the time at which Advance() is to be called; it stands in
+  // for the time that was named before. Not called while nothing is armed: an idle thread sleeps.
+  void OnLook(Look look, void* owner) {
+    look_ = look;
+    owner_ = owner;
+  }
   bool empty() const { return armed_ == 0; }
-  // Fires what is due. Call about every kTick while not empty.
+  // Fires what is due.
   void Advance(MonoTime now);
 
  private:
   friend class Deadline;
   static constexpr std::size_t kSlots = 1024;  // 51 s a turn; later deadlines wait another turn
 
+  static constexpr std::size_t kWordBits = 64;
+  static constexpr std::size_t kNever = static_cast<std::size_t>(-1);
+
   void Link(Deadline& deadline);
   void Unlink(Deadline& deadline);
+  // The first tick from `done_` on whose slot holds anything.
+  std::size_t NextTick() const;
+  void AskForLook(std::size_t tick);
 
   const MonoTime start_;
   std::size_t done_ = 0;  // ticks handled so far
   std::size_t armed_ = 0;
   std::array<Deadline*, kSlots> slots_{};
+  std::array<std::uint64_t, kSlots / kWordBits> occupied_{};  // a bit for each slot
+  std::size_t asked_ = kNever;  // the tick that was asked for; 0: Advance() is at work
+  Look look_ = nullptr;
+  void* owner_ = nullptr;
 };
 
 }  // namespace recourse

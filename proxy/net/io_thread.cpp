@@ -12,6 +12,7 @@
 #include <iterator>
 #include <system_error>
 
+#include "proxy/base/check.h"
 #include "proxy/base/limits.h"
 #include "proxy/base/log.h"
 
@@ -25,13 +26,10 @@ int OrThrow(int fd, const char* what) {
   return fd;
 }
 
-int NewTimer(Millis every) {
-  const int timer =
-      OrThrow(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC), "timerfd_create");
-  const timespec time{.tv_sec = 0, .tv_nsec = std::chrono::nanoseconds(every).count()};
-  const itimerspec times{.it_interval = time, .it_value = time};
-  OrThrow(::timerfd_settime(timer, 0, &times, nullptr), "timerfd_settime");
-  return timer;
+constexpr std::int64_t kNanosPerSecond = 1'000'000'000;
+
+int NewTimer() {
+  return OrThrow(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC), "timerfd_create");
 }
 
 std::vector<Job> Alone(Job job) {
@@ -42,33 +40,20 @@ std::vector<Job> Alone(Job job) {
 
 }  // namespace
 
-BufferPool::~BufferPool() {
-  for (char* buffer : free_) delete[] buffer;
-}
-
-BufferPool::Buffer BufferPool::Take() {
-  if (free_.empty()) return Buffer(new char[limits::kRelayBufferBytes], Return{this});
-  char* buffer = free_.back();
-  free_.pop_back();
-  return Buffer(buffer, Return{this});
-}
-
-void BufferPool::Give(char* buffer) {
-  if (free_.size() < kKept) {
-    free_.push_back(buffer);
-  } else {
-    delete[] buffer;
-  }
-}
-
-IoThread::IoThread(const Clock& clock)
+IoThread::IoThread(const Clock& clock, int speed)
     : clock_(clock),
+      speed_(speed),
       wheel_(clock.Now()),
+      upkeep_(wheel_, clock),
+      buffers_(upkeep_),
       tick_(*this),
       bell_(poller_, OrThrow(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), "eventfd")) {
   // Without them nothing would end in time, or at all.
   OrThrow(tick_.timer.fd(), "epoll_ctl");
   OrThrow(bell_.fd(), "epoll_ctl");
+  wheel_.OnLook([](void* self, MonoTime when) { static_cast<IoThread*>(self)->LookAt(when); },
+                this);
+  upkeep_.Add([this] { return TrimBuffers(); });
 }
 
 IoThread::~IoThread() { Join(); }
@@ -134,10 +119,7 @@ void IoThread::RunPosted() {
   }
 }
 
-// The tick runs while the thread lives: 20 cheap wake-ups a second, in exchange for no timer
-// bookkeeping on the request path.
-IoThread::Tick::Tick(IoThread& of)
-    : Waiter(&Tick::Run), thread(of), timer(of.poller_, NewTimer(DeadlineWheel::kTick)) {
+IoThread::Tick::Tick(IoThread& of) : Waiter(&Tick::Run), thread(of), timer(of.poller_, NewTimer()) {
   timer.Park(*this, Ready::kRead);
 }
 
@@ -147,6 +129,24 @@ void IoThread::Tick::Run(Waiter& self) {
   (void)!::read(tick.timer.fd(), &times, sizeof times);
   tick.thread.wheel_.Advance(tick.thread.clock_.Now());
   tick.timer.Park(tick, Ready::kRead);
+}
+
+// Few of the deadlines that requests arm are sooner than the one that is waited for already.
+void IoThread::LookAt(MonoTime when) {
+  const auto left = (when - clock_.Now()) / speed_;
+  const auto nanos = std::max<std::int64_t>(std::chrono::nanoseconds(left).count(), 1);
+  const itimerspec once{
+      .it_interval = {},
+      .it_value = {.tv_sec = nanos / kNanosPerSecond, .tv_nsec = nanos % kNanosPerSecond}};
+  RC_CHECK(::timerfd_settime(tick_.timer.fd(), 0, &once, nullptr) == 0);
+}
+
+// Buffers that nobody needs any more show that a crowd has gone.
+bool IoThread::TrimBuffers() {
+  const std::size_t before = buffers_.kept();
+  const bool has_more = buffers_.Trim();
+  if (!has_more || buffers_.kept() < before) heap_.Look();
+  return has_more;
 }
 
 Task<void> IoThread::SleepUntil(MonoTime when) {

@@ -16,32 +16,17 @@
 
 #include "proxy/base/clock.h"
 #include "proxy/base/executor.h"
+#include "proxy/net/buffer_pool.h"
+#include "proxy/net/heap_trim.h"
 #include "proxy/net/io.h"
+#include "proxy/net/upkeep.h"
 
 namespace recourse {
 
-// A buffer of kRelayBufferBytes borrowed from its thread's pool; given back when destroyed.
-class BufferPool {
- public:
-  struct Return {
-    BufferPool* pool;
-    void operator()(char* buffer) const { pool->Give(buffer); }
-  };
-  using Buffer = std::unique_ptr<char, Return>;
-
-  ~BufferPool();
-  Buffer Take();
-
- private:
-  // 64 requests at work hold two each, and some a third.
-  static constexpr std::size_t kKept = 160;
-  void Give(char* buffer);
-  std::vector<char*> free_;
-};
-
 class IoThread final : public Executor, public Timer {
  public:
-  explicit IoThread(const Clock& clock);
+  // `speed` is how many times as fast as the world the clock goes.
+  explicit IoThread(const Clock& clock, int speed = 1);
   ~IoThread() override;
 
   // Runs the loop on a thread of its own until Stop(). What is queued or posted before waits.
@@ -56,6 +41,7 @@ class IoThread final : public Executor, public Timer {
   Poller& poller() { return poller_; }
   DeadlineWheel& wheel() { return wheel_; }
   BufferPool& buffers() { return buffers_; }
+  Upkeep& upkeep() { return upkeep_; }
   FrameArena& frames() { return frames_; }
   const Clock& clock() const { return clock_; }
   // How many connections to backends are open, also those that wait in a pool.
@@ -84,24 +70,29 @@ class IoThread final : public Executor, public Timer {
     std::size_t at_work = 0;
   };
   Helper* LeastBusyHelper();
-  // Moves the deadlines on, as often as their wheel wants it.
+  // Moves the deadlines on when their wheel asks for it.
   struct Tick final : Waiter {
     explicit Tick(IoThread& thread);
     static void Run(Waiter& self);
     IoThread& thread;
     Descriptor timer;
   };
+  void LookAt(MonoTime when);
+  bool TrimBuffers();
   void Run();
   void Wake();
   bool MayWait();
   void RunPosted();
 
   const Clock& clock_;
+  const int speed_;
   FrameArena frames_;
   std::atomic<std::size_t> backend_connections_{0};
   Poller poller_;
   DeadlineWheel wheel_;
+  Upkeep upkeep_;
   BufferPool buffers_;
+  HeapTrim heap_;
   Tick tick_;
   Descriptor bell_;         // an eventfd; each write to it ends a wait, so nobody reads it
   std::deque<Job> posted_;  // jobs that the thread has taken over

@@ -5,6 +5,8 @@
 #include <memory>
 #include <vector>
 
+#include "proxy/base/low_water.h"
+
 namespace recourse {
 
 // What it hands out is as its last user left it. One thread; outlives what it handed out.
@@ -13,10 +15,7 @@ class Recycler {
  public:
   struct Return {
     Recycler* to;
-    void operator()(T* object) const {
-      std::unique_ptr<T> owned(object);
-      if (to->kept_.size() < kKept) to->kept_.push_back(std::move(owned));
-    }
+    void operator()(T* object) const { to->kept_.emplace_back(object); }
   };
   using Lent = std::unique_ptr<T, Return>;
 
@@ -24,12 +23,19 @@ class Recycler {
     if (kept_.empty()) return Lent(new T, Return{this});
     T* const object = kept_.back().release();
     kept_.pop_back();
+    low_.Took(kept_.size());
     return Lent(object, Return{this});
+  }
+  // Lets go what nobody needed since the last call. True: more is kept than always.
+  bool Trim() {
+    kept_.resize(kept_.size() - low_.Look(kept_.size(), kFloor));
+    return kept_.size() > kFloor;
   }
 
  private:
-  static constexpr std::size_t kKept = 128;
+  static constexpr std::size_t kFloor = 4;
   std::vector<std::unique_ptr<T>> kept_;
+  LowWater low_;
 };
 
 }  // namespace recourse

@@ -274,14 +274,16 @@ void WriteUpstream::Keep(std::shared_ptr<const Backend> backend,
   if (newest_last.size() >= limits::kIdleUpstreamPerBackendMax) return;
   connection->deadline.Disarm();
   newest_last.push_back({std::move(backend), std::move(connection), thread_.clock().Now() + idle});
+  thread_.upkeep().Want();
 }
 
-void WriteUpstream::Sweep() {
+bool WriteUpstream::Sweep() {
   const MonoTime now = thread_.clock().Now();
   for (auto& [backend, newest_last] : kept_) {
     std::erase_if(newest_last, [&](const Kept& kept) { return kept.until <= now; });
   }
   std::erase_if(kept_, [](const auto& entry) { return entry.second.empty(); });
+  return !kept_.empty();
 }
 
 void WriteUpstream::Clear() {

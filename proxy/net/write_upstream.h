@@ -20,8 +20,9 @@ class WriteUpstream final : public Upstream {
   std::unique_ptr<UpstreamConnection> Open(const Backend& backend) override;
   std::unique_ptr<UpstreamConnection> OpenForCall(std::shared_ptr<const Backend> backend) override;
 
-  // Closes kept connections that have been idle too long. Call about once a second.
-  void Sweep();
+  // Closes kept connections that have been idle too long; upkeep of the thread. True: some are
+  // left.
+  bool Sweep();
   // Closes all that are kept, and has those in use closed after it: what the policy or a
   // certificate now says was not asked when they were opened.
   void Clear();

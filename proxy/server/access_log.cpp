@@ -41,7 +41,8 @@ void AccessLog::Append(std::string_view line) {
       ++dropped_;
       return;
     }
-    wake = queue_.size() < kWakeBytes && queue_.size() + line.size() >= kWakeBytes;
+    wake =
+        queue_.empty() || (queue_.size() < kWakeBytes && queue_.size() + line.size() >= kWakeBytes);
     queue_.append(line);
   }
   if (wake) wake_.notify_one();
@@ -57,6 +58,8 @@ void AccessLog::Run() {
   for (bool stopping = false; !stopping;) {
     {
       std::unique_lock lock(mutex_);
+      wake_.wait(lock, [this] { return stop_ || !queue_.empty(); });
+      // More lines come soon, and are written together.
       wake_.wait_for(lock, std::chrono::milliseconds(100),
                      [this] { return stop_ || queue_.size() >= kWakeBytes; });
       stopping = stop_;

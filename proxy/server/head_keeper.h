@@ -23,8 +23,9 @@ class HeadKeeper {
 
   // Called with each signed head, as JSON. Set before the first Look().
   void TellTo(std::function<void(std::string news)> tell) { tell_ = std::move(tell); }
-  // Signs when it is time.
+  // Signs when it is time, which due() tells.
   void Look();
+  MonoTime due() const { return key_ == nullptr ? MonoTime::max() : due_; }
   // Signs now: the process ends, and nobody else writes to the ledger.
   void Finish();
 

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -43,7 +44,8 @@ PolicyWatch::PolicyWatch(const std::vector<std::string>& paths, const Clock& clo
     : clock_(clock) {
   const sigset_t signals = WatchedSignals();
   signals_ = ::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-  RC_CHECK(signals_ >= 0);
+  wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  RC_CHECK(signals_ >= 0 && wake_ >= 0);
   files_ = ::inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
   for (const std::string& path : paths) {
     if (!path.empty()) Watch(path);
@@ -71,13 +73,19 @@ void PolicyWatch::Watch(const std::string& path) {
 PolicyWatch::~PolicyWatch() {
   if (signals_ >= 0) ::close(signals_);
   if (files_ >= 0) ::close(files_);
+  ::close(wake_);
+}
+
+void PolicyWatch::Wake() {
+  const std::uint64_t one = 1;
+  (void)!::write(wake_, &one, sizeof one);
 }
 
 PolicyWatch::Event PolicyWatch::Wait(Millis longest) {
   MonoTime end = clock_.Now() + longest;
   bool is_noticed = false;
   for (;;) {
-    std::array<pollfd, 2> fds{{{signals_, POLLIN, 0}, {files_, POLLIN, 0}}};
+    std::array<pollfd, 3> fds{{{signals_, POLLIN, 0}, {files_, POLLIN, 0}, {wake_, POLLIN, 0}}};
     const auto left = std::chrono::ceil<Millis>(end - clock_.Now());
     (void)::poll(fds.data(), fds.size(),
                  static_cast<int>(std::max<Millis>(left, Millis{0}).count()));
@@ -90,6 +98,10 @@ PolicyWatch::Event PolicyWatch::Wait(Millis longest) {
       is_noticed = true;
       // Several changes in a row are looked at once, and a busy directory does not keep us busy.
       end = std::min(end, clock_.Now() + limits::kPolicyNotice);
+    }
+    if ((fds[2].revents & POLLIN) != 0) {
+      Drain(wake_);
+      return is_noticed ? Event::kNotice : Event::kTime;
     }
     if (clock_.Now() >= end) return is_noticed ? Event::kNotice : Event::kTime;
   }

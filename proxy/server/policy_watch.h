@@ -8,7 +8,7 @@
 
 namespace recourse {
 
-// One thread. SIGTERM, SIGINT and SIGHUP must be blocked in every thread.
+// One thread, but for Wake(). SIGTERM, SIGINT and SIGHUP must be blocked in every thread.
 class PolicyWatch {
  public:
   // Watches the directory that holds each of `paths`, and the path itself when it is one: links are
@@ -23,9 +23,11 @@ class PolicyWatch {
     kStop,    // SIGTERM or SIGINT
     kReload,  // SIGHUP
     kNotice,  // a file near the policy changed up to kPolicyNotice ago
-    kTime,    // `longest` has passed
+    kTime,    // `longest` has passed, or Wake() was called
   };
   Event Wait(Millis longest);
+  // Ends the Wait() that is under way, or the next one. Thread-safe.
+  void Wake();
 
  private:
   void Watch(const std::string& path);
@@ -33,6 +35,7 @@ class PolicyWatch {
   const Clock& clock_;
   int signals_ = -1;
   int files_ = -1;
+  int wake_ = -1;
 };
 
 // Blocks the signals that PolicyWatch takes, in this thread and those it starts.

@@ -13,6 +13,7 @@ namespace recourse {
 
 struct Rehearsal {
   const Clock& clock;  // outlives the run
+  int speed = 1;       // how many times as fast as the world it goes
   // Makes a policy of files, wherever the run reads some: at its start, at a reload, and of older
   // versions. So no policy comes into force that still names real backends.
   PolicyLoader load;

@@ -42,6 +42,7 @@ class Runtime {
   Runtime(const Config& config, const Clock& clock, const Rehearsal* rehearsal)
       : config_(config),
         clock_(clock),
+        clock_speed_(rehearsal == nullptr ? 1 : rehearsal->speed),
         policy_files_(ReadPolicyTwice(config.policy)),
         versions_(
             LoadPolicyOrThrow(config.policy, policy_files_, backends_tls_, LoaderOf(rehearsal))),
@@ -117,15 +118,16 @@ class Runtime {
   void StartWorkers();
   void RefreshTls(FileState::Look look);
   void WritePorts();
-  void SweepPools();
   AdminApi::Counts CountsForReport() const;
   ScrapeFacts FactsForScrape() const;
   ProcessApi::Work WorkForStatus() const;
   void BeginDrain();
+  Millis LongestWait() const;
   void Publish(const std::shared_ptr<const Policy>& policy);
 
   const Config& config_;
   const Clock& clock_;
+  const int clock_speed_;
   SystemRandom random_;
   const PolicySources policy_files_;  // as they were at the start
   TlsClients backends_tls_;
@@ -205,7 +207,7 @@ void Runtime::Start() {
 
 void Runtime::StartWorkers() {
   for (int i = 0; i < config_.threads; ++i) {
-    threads_.push_back(std::make_unique<IoThread>(clock_));
+    threads_.push_back(std::make_unique<IoThread>(clock_, clock_speed_));
     workers_.push_back(std::make_unique<Worker>(services_, *threads_.back(), versions_.Current()));
   }
   settler_ = std::make_unique<Settler>(Settler::Parts{
@@ -256,25 +258,6 @@ void Runtime::StartWorkers() {
     threads_.front()->Post(std::move(start));
     flows_->Start();
     approvals_->Start();
-  }
-  SweepPools();
-}
-
-// Idle upstream connections that are past their time are closed about once a second.
-void Runtime::SweepPools() {
-  for (const auto& worker : workers_) {
-    std::vector<Job> jobs;
-    jobs.emplace_back([target = worker.get()] {
-      Spawn(
-          [](Worker& of) -> Task<void> {
-            for (;;) {
-              co_await of.thread.SleepUntil(of.thread.clock().Now() + std::chrono::seconds(1));
-              of.SweepIdle();
-            }
-          }(*target),
-          [] {});
-    });
-    worker->thread.Post(std::move(jobs));
   }
 }
 
@@ -345,12 +328,19 @@ void Runtime::ReloadFiles() {
   (void)reloader_.Reload("signal");
 }
 
+// Whether the ledger latched is found out an eighth of --latched-for late at most.
+Millis Runtime::LongestWait() const {
+  if (services_.draining) return limits::kLatchLook;
+  if (config_.latched_for == Millis(0)) return limits::kPolicyPoll;
+  return std::clamp<Millis>(config_.latched_for / 8, limits::kLatchLook, limits::kPolicyPoll);
+}
+
 void Runtime::WaitForEnd() {
   MonoTime look = clock_.Now();  // the files may have changed while everything was started
   std::optional<MonoTime> end;
   for (;;) {
-    const auto left = std::chrono::ceil<Millis>(look - clock_.Now());
-    switch (watch_->Wait(std::min<Millis>(left, limits::kLatchLook))) {
+    const auto left = std::chrono::ceil<Millis>(std::min(look, heads_.due()) - clock_.Now());
+    switch (watch_->Wait(std::min<Millis>(left, LongestWait()))) {
       case PolicyWatch::Event::kStop:
         return;
       case PolicyWatch::Event::kReload:
@@ -408,6 +398,7 @@ void Runtime::BeginDrain() {
   probe_api_.ready = false;
   agents_.Close();
   agents_.EndIdle();
+  watch_->Wake();
 }
 
 void Runtime::Drain() {

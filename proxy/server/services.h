@@ -96,13 +96,13 @@ struct Worker {
         writes(io, shared.own, shared.via),
         upstream(writes, io, *shared.clock, *shared.random),
         view(std::make_shared<PolicyView>(std::move(policy), shared)),
-        span_ids(*shared.random) {}
-
-  // Idle connections to backends: those past their time, or all.
-  void SweepIdle() {
-    pool.Sweep();
-    writes.Sweep();
+        span_ids(*shared.random) {
+    io.upkeep().Add([this] { return pool.Sweep(); });
+    io.upkeep().Add([this] { return writes.Sweep(); });
+    io.upkeep().Add([this] { return heads.Trim(); });
   }
+
+  // Closes idle connections to backends.
   void ClearIdle() {
     pool.Clear();
     writes.Clear();

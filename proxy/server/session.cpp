@@ -179,7 +179,7 @@ Task<bool> Session::ReadMoreHead(bool* idle) {
     // Who was redirected and waits for the other side to speak first would wait in vain.
     const bool is_awaited = original_ && meets_opening_;
     const MonoTime now = last_ != MonoTime{} ? std::exchange(last_, {}) : Now();
-    client_.deadline.Arm(
+    client_.deadline.ArmLoosely(
         now + (is_awaited ? services_.bounds.head_timeout : services_.bounds.idle_timeout));
     idle_ = true;
     worker_.idle.Add(*this, served_ > 0);

@@ -7,6 +7,14 @@
 namespace recourse {
 namespace {
 
+// Those of a thread that does not run.
+struct Buffers {
+  SystemClock clock;
+  DeadlineWheel wheel{clock.Now()};
+  Upkeep upkeep{wheel, clock};
+  BufferPool pool{upkeep};
+};
+
 using End = BodyDecoder::End;
 
 // Feeds `wire` in pieces of `step` bytes and collects what comes out.
@@ -18,8 +26,8 @@ struct Decoded {
 };
 
 Decoded Decode(BodyKind kind, std::uint64_t length, std::string_view wire, std::size_t step) {
-  BufferPool pool;
-  ReadBuffer buffer{pool.Take()};
+  Buffers buffers;
+  ReadBuffer buffer{buffers.pool.Take()};
   BodyDecoder decoder(kind, length);
   Decoded result;
   while (result.end == End::kMore && !wire.empty()) {
@@ -83,8 +91,8 @@ TEST(BodyDecoderTest, ManyTinyChunksEndAtTheFramingCap) {
 }
 
 TEST(BodyDecoderTest, AServerMayFlushEveryByte) {
-  BufferPool pool;
-  ReadBuffer buffer{pool.Take()};
+  Buffers buffers;
+  ReadBuffer buffer{buffers.pool.Take()};
   BodyDecoder decoder(BodyKind::kChunked, 0, BodyDecoder::Of::kAnswer);
   std::size_t size = 0;
   for (int i = 0; i < 200'000; ++i) {
@@ -107,8 +115,8 @@ TEST(BodyDecoderTest, BadFramingSaysWhatIsWrongWithIt) {
 }
 
 TEST(BodyDecoderTest, TheSizeOfAChunkIsKnownBeforeItsDataCame) {
-  BufferPool pool;
-  ReadBuffer buffer{pool.Take()};
+  Buffers buffers;
+  ReadBuffer buffer{buffers.pool.Take()};
   BodyDecoder decoder(BodyKind::kChunked, 0);
   const std::string_view wire = "ffffffff\r\nab";
   std::memcpy(buffer.free_space(), wire.data(), wire.size());

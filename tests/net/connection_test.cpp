@@ -341,7 +341,9 @@ TEST_F(ConnectionTest, WhoWaitsForWhatALookIntoTlsHasFoundIsTold) {
 
 TEST_F(ConnectionTest, ABufferHasMemoryOnlyWhileItHasBytes) {
   const Pair pair = Connect();
-  BufferPool pool;
+  const SystemClock clock;
+  Upkeep upkeep(wheel_, clock);
+  BufferPool pool(upkeep);
   ReadBuffer buffer;
   buffer.pool = &pool;
   std::size_t size = 0;

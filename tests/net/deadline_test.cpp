@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
+#include <optional>
+#include <random>
+#include <utility>
 #include <vector>
 
 namespace recourse {
@@ -102,6 +106,115 @@ TEST(DeadlineWheelTest, ADeadlineInThePastFiresAtTheNextTick) {
   deadline.Arm(kStart + seconds(1));
   wheel.Advance(kStart + seconds(10) + DeadlineWheel::kTick);
   EXPECT_EQ(fired.count, 1);
+}
+
+// Calls Advance() when the wheel asks for it, and never else.
+struct Asked {
+  explicit Asked(DeadlineWheel& of) : wheel(of) {
+    wheel.OnLook([](void* self, MonoTime when) { static_cast<Asked*>(self)->when = when; }, this);
+  }
+  // False: the wheel asks for nothing.
+  bool Look() {
+    if (!when) return false;
+    now = std::max(now, *std::exchange(when, std::nullopt));
+    ++looks;
+    wheel.Advance(now);
+    return true;
+  }
+  DeadlineWheel& wheel;
+  std::optional<MonoTime> when;
+  MonoTime now = kStart;
+  int looks = 0;
+};
+
+TEST(DeadlineWheelTest, AsksForNoLookWhileNothingIsArmed) {
+  DeadlineWheel wheel(kStart);
+  Asked asked(wheel);
+  EXPECT_FALSE(asked.when.has_value());
+  Fired fired;
+  Deadline deadline(wheel, &Fired::Fire, &fired);
+  deadline.Arm(kStart + seconds(3));
+  ASSERT_TRUE(asked.Look());
+  EXPECT_EQ(fired.count, 1);
+  EXPECT_GE(asked.now, kStart + seconds(3));
+  EXPECT_LE(asked.now, kStart + seconds(3) + DeadlineWheel::kTick);
+  EXPECT_FALSE(asked.when.has_value());
+  deadline.Arm(kStart + seconds(9));
+  deadline.Disarm();
+  EXPECT_TRUE(asked.Look());  // it was asked for before
+  EXPECT_FALSE(asked.Look());
+}
+
+TEST(DeadlineWheelTest, AsksAnewOnlyForWhatIsSooner) {
+  DeadlineWheel wheel(kStart);
+  Asked asked(wheel);
+  Fired fired;
+  Deadline first(wheel, &Fired::Fire, &fired), later(wheel, &Fired::Fire, &fired),
+      sooner(wheel, &Fired::Fire, &fired);
+  first.Arm(kStart + seconds(5));
+  const auto at_first = std::exchange(asked.when, std::nullopt);
+  ASSERT_TRUE(at_first.has_value());
+  later.Arm(kStart + seconds(6));
+  EXPECT_FALSE(asked.when.has_value());
+  sooner.Arm(kStart + seconds(2));
+  ASSERT_TRUE(asked.when.has_value());
+  EXPECT_LT(*asked.when, *at_first);
+  while (asked.Look()) {
+  }
+  EXPECT_EQ(fired.count, 3);
+  EXPECT_EQ(asked.looks, 3);
+}
+
+TEST(DeadlineWheelTest, LooseDeadlinesEndTogetherAndNotTooEarly) {
+  DeadlineWheel wheel(kStart);
+  Asked asked(wheel);
+  Fired fired;
+  std::vector<std::unique_ptr<Deadline>> crowd;
+  for (int i = 0; i < 100; ++i) {
+    crowd.push_back(std::make_unique<Deadline>(wheel, &Fired::Fire, &fired));
+    crowd.back()->ArmLoosely(kStart + seconds(20) + Millis(1 + 10 * i));
+  }
+  ASSERT_TRUE(asked.Look());
+  EXPECT_GE(asked.now, kStart + seconds(20) + Millis(991));
+  EXPECT_LE(asked.now, kStart + seconds(21) + DeadlineWheel::kTick);
+  EXPECT_EQ(fired.count, 100);
+  EXPECT_FALSE(asked.Look());
+}
+
+// Whatever is armed when: nothing fires early, late, or never, though the wheel stands still
+// between the looks that it asks for.
+TEST(DeadlineWheelTest, FiresInTimeWhenItIsLookedAtOnlyWhenItAsks) {
+  std::mt19937_64 random(8);
+  for (int round = 0; round < 50; ++round) {
+    DeadlineWheel wheel(kStart);
+    Asked asked(wheel);
+    struct One {
+      Asked* asked = nullptr;
+      MonoTime due{};
+      int count = 0;
+      static void Fire(void* self) {
+        auto* const one = static_cast<One*>(self);
+        ++one->count;
+        EXPECT_GE(one->asked->now, one->due);
+        EXPECT_LE(one->asked->now, one->due + DeadlineWheel::kTick);
+      }
+    };
+    std::vector<One> ones(40, One{&asked});
+    std::vector<std::unique_ptr<Deadline>> deadlines;
+    for (One& one : ones) {
+      deadlines.push_back(std::make_unique<Deadline>(wheel, &One::Fire, &one));
+    }
+    for (std::size_t i = 0; i < ones.size(); ++i) {
+      const auto ahead = Millis(random() % (i % 4 == 0 ? 200'000 : 3'000));
+      ones[i].due = asked.now + ahead;
+      deadlines[i]->Arm(ones[i].due);
+      if (i % 8 == 7) asked.Look();  // time goes on while others are armed
+    }
+    while (asked.Look()) {
+    }
+    for (const One& one : ones) EXPECT_EQ(one.count, 1);
+    EXPECT_TRUE(wheel.empty());
+  }
 }
 
 }  // namespace

@@ -1,0 +1,30 @@
+#include "proxy/net/buffer_pool.h"
+
+#include <sys/mman.h>
+
+#include <new>
+
+#include "proxy/base/limits.h"
+
+namespace recourse {
+
+BufferPool::~BufferPool() {
+  for (char* buffer : free_) ::munmap(buffer, limits::kRelayBufferBytes);
+}
+
+char* BufferPool::Map() {
+  void* const memory = ::mmap(nullptr, limits::kRelayBufferBytes, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  return static_cast<char*>(memory);
+}
+
+// The oldest ones, which the next to come would be given last.
+bool BufferPool::Trim() {
+  const auto end = free_.begin() + static_cast<std::ptrdiff_t>(low_.Look(free_.size(), kFloor));
+  for (auto at = free_.begin(); at != end; ++at) ::munmap(*at, limits::kRelayBufferBytes);
+  free_.erase(free_.begin(), end);
+  return free_.size() > kFloor;
+}
+
+}  // namespace recourse
