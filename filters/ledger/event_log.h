@@ -1,5 +1,5 @@
 // What carries durability, behind one narrow interface: appended rows, numbered without gaps, whose
-// oldest ones may leave. A redo journal can take LMDB's place here without touching anything above.
+// oldest ones may leave.
 #pragma once
 
 #include <cstdint>
@@ -107,6 +107,8 @@ class EventLog {
   virtual std::expected<std::unique_ptr<LedgerCopy>, std::string> StartCopy() {
     return std::unexpected("this ledger lives in memory and cannot be copied");
   }
+  // Whether it cannot be written any more, also when nobody has tried since. Thread-safe.
+  virtual bool has_failed() { return false; }
   virtual Digest identity() const { return {}; }  // tells this log from any other
 };
 

@@ -125,6 +125,7 @@ LedgerStats GroupCommitLedger::Stats() {
   stats.used_bytes = sizes.used_bytes;
   stats.map_bytes = sizes.map_bytes;
   stats.restored = engine_->is_restored();
+  stats.latched = stats.latched || engine_->log().has_failed();
   return stats;
 }
 

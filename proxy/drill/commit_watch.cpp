@@ -29,6 +29,7 @@ class WatchedLog final : public EventLog {
   std::expected<std::unique_ptr<LedgerCopy>, std::string> StartCopy() override {
     return log_->StartCopy();
   }
+  bool has_failed() override { return log_->has_failed(); }
   Digest identity() const override { return log_->identity(); }
 
  private:

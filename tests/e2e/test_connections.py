@@ -189,7 +189,7 @@ def test_a_backend_that_left_or_spoke_before_it_was_asked_was_sent_nothing(tmp_p
         while data := sock.recv(65536):
             seen.append(data)
 
-    shim = Shim(tmp_path, tmp_path / "data", "fdatasync:1:3000:sticky")
+    shim = Shim(tmp_path, tmp_path / "data", "journal:1:3000:sticky")
     with ServedPort(serve) as port, Recourse(
         tmp_path, POLICY.format(url=port.url, more=""), env=shim.env
     ) as running:

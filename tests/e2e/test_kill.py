@@ -19,7 +19,7 @@ KILLS = int(os.environ.get("RECOURSE_KILLS", "25"))
 SEED = os.environ.get("RECOURSE_E2E_SEED") or str(random.SystemRandom().getrandbits(32))
 # A busy machine may execute late what a kill left in a socket; the policy must not say otherwise.
 ABSENT_AFTER = "6s"
-POINTS = [f"k{number:02d}" for number in range(1, 15)]
+POINTS = [f"k{number:02d}" for number in range(1, 15)] + ["k26", "k27"]
 # Two calls in seven go over TLS.
 SECURE = (("/secure", "secure.test", ""), ("/secure", "secure.test", "?slow=1"))
 BACKEND = """\

@@ -110,7 +110,7 @@ def test_with_a_ledger_in_trouble_it_is_done_all_the_same_and_the_log_tells_of_i
 @needs_shim
 def test_with_a_disk_that_hangs_it_is_done_all_the_same_and_the_log_tells_of_it(double, tmp_path):
     process = Watched(tmp_path, standard(double), PEOPLE)
-    shim = Shim(tmp_path, process.data, "fdatasync:1:86400000:sticky")
+    shim = Shim(tmp_path, process.data, "journal:1:86400000:sticky")
     try:
         process.start(shim.env)
         shim.arm()

@@ -28,7 +28,10 @@ TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 NTH = range(1, 21)
 FAULTS = {
     # One-shot and sticky in turn.
-    "fdatasync": [f"fdatasync:{n}:EIO{':sticky' if n % 2 else ''}" for n in NTH],
+    "journal": [f"journal:{n}:EIO{':sticky' if n % 2 else ''}" for n in NTH],
+    "written": [f"journal:{n}:late" for n in (1, 2, 7)],
+    # Rows of the journal that cannot be moved into data.mdb: they were confirmed before.
+    "fdatasync": [f"fdatasync:{n}:EIO{':sticky' if n % 2 else ''}" for n in range(1, 7)],
     "meta": [f"dpwrite:{n}:{what}" for n in (1, 2, 7) for what in ("EIO", "late", "short")],
     "pages": [f"pwrite:{n}:{what}" for n in (1, 9) for what in ("EIO", "ENOSPC", "short")],
 }
@@ -91,14 +94,22 @@ def test_after_a_failed_commit_nothing_is_sent_and_reads_go_on(campaign, double,
 
 
 @needs_shim
-def test_a_latched_process_ends_by_itself_so_that_it_is_restarted(double, tmp_path, token):
+@pytest.mark.parametrize("fault, status", [("journal:1:EIO", 503), ("fdatasync:1:EIO", 201)])
+def test_a_latched_process_ends_by_itself_so_that_it_is_restarted(
+    double, tmp_path, token, fault, status
+):
+    """Also when the call was confirmed and its rows cannot be moved from the journal afterwards."""
     process = Recourse(tmp_path, standard(double), ["--latched-for", "2s"])
-    shim = Shim(tmp_path, process.data, "fdatasync:1:EIO")
+    shim = Shim(tmp_path, process.data, fault)
     process.start(shim.env)
     shim.arm()
-    assert send(process, Write(f"/plain/{token}", TRACE)).status == 503
+    first = send(process, Write(f"/plain/{token}", TRACE))
+    assert first.status == status
     assert process.wait() == LATCHED
     process.start()
+    if status == 201:
+        again = send(process, Write(f"/plain/{token}", TRACE))
+        assert again.replayed and again.body == first.body
     answer = send(process, Write(f"/plain/{token}-next", TRACE))
     assert answer.status == 201 and process.verify()["ok"]
     assert process.stop() == 0
@@ -106,7 +117,7 @@ def test_a_latched_process_ends_by_itself_so_that_it_is_restarted(double, tmp_pa
 
 @needs_shim
 def test_a_slow_disk_costs_time_and_nothing_else(double, tmp_path, token):
-    shim = Shim(tmp_path, tmp_path / "data", "fdatasync:1:120:sticky")
+    shim = Shim(tmp_path, tmp_path / "data", "journal:1:120:sticky")
     with Recourse(tmp_path, standard(double), env=shim.env) as process:
         shim.arm()
         writes = [Write(f"/plain/{token}-{i}", TRACE) for i in range(3)] * 3
@@ -124,7 +135,8 @@ def test_a_disk_that_fails_during_the_start_refuses_it(double, tmp_path, token):
     """Every commit of creation and of recovery: the start ends, and the next one goes on."""
     process = Recourse(tmp_path, standard(double))
     refused = 0
-    for fault in [f"fdatasync:{n}:EIO" for n in range(1, 7)] + ["dpwrite:2:late", "pwrite:1:short"]:
+    faults = [f"fdatasync:{n}:EIO" for n in range(1, 7)]
+    for fault in [*faults, "dpwrite:2:late", "pwrite:1:short", "journal:1:EIO"]:
         shim = Shim(tmp_path, process.data, fault)
         shim.arm()
         try:
@@ -138,7 +150,7 @@ def test_a_disk_that_fails_during_the_start_refuses_it(double, tmp_path, token):
         assert send(process, Write(f"/plain/{token}", TRACE)).status == 201
 
 
-@pytest.mark.parametrize("name", ["lock.mdb", "recourse.lock", "data.mdb"])
+@pytest.mark.parametrize("name", ["lock.mdb", "recourse.lock", "data.mdb", "journal"])
 def test_files_removed_while_it_runs(double, tmp_path, token, name):
     process = Recourse(tmp_path, standard(double), ["--latched-for", "0s"])
     old, new = Write(f"/plain/{token}-old", TRACE), Write(f"/plain/{token}-new", TRACE)
@@ -152,7 +164,13 @@ def test_files_removed_while_it_runs(double, tmp_path, token, name):
         with pytest.raises(NotReady):
             twin.start()
         assert twin.process.returncode == REFUSED
-        if name == "data.mdb":
+        if name == "journal":
+            assert second.status == 503 and double.requests(new.path) == []
+            assert process.stop() == LATCHED
+            process.start()  # what was in it alone was still in memory
+            assert send(process, old).body == first.body
+            assert send(process, new).status == 201 and process.stop() == 0
+        elif name == "data.mdb":
             assert second.status == 503 and double.requests(new.path) == []
             assert process.stop() == LATCHED
             with pytest.raises(NotReady, match="data.mdb is missing"):
@@ -261,7 +279,7 @@ def test_a_file_system_that_turns_read_only(double, tmp_path, token):
     """s06: as ext4 does after an error of its own. The running process latches; the next start says
     what is wrong and changes nothing; once the disk can be written again nothing is missing."""
     process = Recourse(tmp_path, standard(double), ["--latched-for", "0s"])
-    shim = Shim(tmp_path, process.data, "pwrite:1:EROFS:sticky")
+    shim = Shim(tmp_path, process.data, "write:1:EROFS:sticky")
     process.start(shim.env)
     old, new = Write(f"/plain/{token}-old", TRACE), Write(f"/plain/{token}-new", TRACE)
     first = send(process, old)

@@ -104,6 +104,12 @@ class BadStorageTest : public testing::Test {
     EXPECT_EQ(ReadAll(data()), bytes) << "a refused file was changed";
     return error;
   }
+  // An earlier file of this ledger, which was closed: without the journal of what was done since,
+  // which would tell that it is not the newest.
+  void PutBack(const std::string& bytes) const {
+    WriteAll(data(), bytes);
+    std::filesystem::remove(directory_.data() + "/journal");
+  }
   std::string WithBytes(std::size_t at, const std::string& bytes) const {
     return std::string(good_).replace(at, bytes.size(), bytes);
   }
@@ -195,7 +201,7 @@ TEST_F(BadStorageTest, OneFlippedBitAnywhereInTheFileNeverChangesAnAnswer) {
   const auto flip_and_look = [&](std::size_t bit) {
     std::string bytes = good_;
     bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ (1 << bit % 8));
-    WriteAll(data(), bytes);
+    PutBack(bytes);
     std::filesystem::remove_all(directory_.data() + "/index");
     std::filesystem::remove(directory_.data() + "/recourse.restored");
     return WrongAnswer(OptionsFor(directory_.data()), clock_);
@@ -239,8 +245,7 @@ TEST_F(BadStorageTest, AFlippedBitInTheNumberOfACommitIsNoticed) {
     for (const std::size_t page : {0U, 1U}) {
       for (std::size_t bit = 0; bit < 64; ++bit) {
         const std::size_t at = page * 4096 + kNumberAt + bit / 8;
-        WriteAll(data(),
-                 WithBytes(at, std::string(1, static_cast<char>(good_[at] ^ (1 << bit % 8)))));
+        PutBack(WithBytes(at, std::string(1, static_cast<char>(good_[at] ^ (1 << bit % 8)))));
         std::filesystem::remove_all(directory_.data() + "/index");
         auto opened = OpenWith(OptionsFor(directory_.data()), clock_);
         if (!opened.engine) continue;
@@ -249,7 +254,7 @@ TEST_F(BadStorageTest, AFlippedBitInTheNumberOfACommitIsNoticed) {
         std::filesystem::remove(directory_.data() + "/recourse.restored");
       }
     }
-    WriteAll(data(), good_);
+    PutBack(good_);
     auto opened = OpenWith(OptionsFor(directory_.data()), clock_);
     ASSERT_EQ(opened.error, "");
     EXPECT_FALSE(opened.engine->is_restored());

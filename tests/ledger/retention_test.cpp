@@ -243,6 +243,7 @@ TEST_P(Ages, ADamagedRowStopsForgettingAndIsNamedAndHarmsNothingElse) {
   NewOperation call = Call("damaged");
   call.event.tool = "a tool with a name of its own";
   const Event damaged = Succeed(call);
+  ASSERT_TRUE(engine_->log().StartCopy()) << "which moves its row into data.mdb";
   std::ifstream in(directory_.data() + "/data.mdb", std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(in), {}};
   const int file = open((directory_.data() + "/data.mdb").c_str(), O_RDWR | O_CLOEXEC);

@@ -4,6 +4,7 @@
 #include <lmdb.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -61,8 +62,8 @@ class OldLedger : public testing::Test {
     EXPECT_TRUE(engine_->Commit());
     return step ? std::move(step->begun) : Begun();
   }
-  // The schema number in the file, or what is written there.
-  std::string Schema(const std::string* value = nullptr) {
+  // The schema number in the file, or what is written there, without the entry `removed`.
+  std::string Schema(const std::string* value = nullptr, std::string removed = "") {
     MDB_env* env = nullptr;
     mdb_env_create(&env);
     mdb_env_set_maxdbs(env, 8);
@@ -77,6 +78,8 @@ class OldLedger : public testing::Test {
       data = {value->size(), const_cast<char*>(value->data())};
       EXPECT_EQ(mdb_put(txn, meta, &key, &data, 0), 0);
     }
+    MDB_val other{removed.size(), removed.data()};
+    if (!removed.empty()) EXPECT_EQ(mdb_del(txn, meta, &other, nullptr), 0);
     EXPECT_EQ(mdb_get(txn, meta, &key, &data), 0);
     std::string found(static_cast<char*>(data.mv_data), data.mv_size);
     EXPECT_EQ(mdb_txn_commit(txn), 0);
@@ -126,7 +129,7 @@ TEST_F(OldLedger, ItIsAppendedToVerifiedAndForgottenAWholeRetentionLater) {
   };
   EXPECT_TRUE(verify().ok) << verify().problem;
   engine_.reset();
-  EXPECT_EQ(Schema(), "2");
+  EXPECT_EQ(Schema(), "3");
   ASSERT_EQ(Open(), "");
 
   // Nobody knows how old these rows are, so their time begins now.
@@ -142,6 +145,21 @@ TEST_F(OldLedger, ItIsAppendedToVerifiedAndForgottenAWholeRetentionLater) {
   EXPECT_EQ(Repeat(alias).kind, Kind::kExpired);
   EXPECT_GT(verify().first_id, 1U);
   EXPECT_TRUE(verify().ok) << verify().problem;
+}
+
+// But for the journal that its log knows nothing of, schema 2 was like this one.
+TEST_F(OldLedger, ALedgerOfSchema2IsTakenOver) {
+  ASSERT_EQ(Open(), "");
+  const Event old = LastEvents().at("/plain/succeeded#0");
+  engine_.reset();
+  const std::string schema = "2";
+  Schema(&schema, "journal");
+  std::filesystem::remove(directory_.data() + "/journal");
+  ASSERT_EQ(Open(), "");
+  EXPECT_FALSE(engine_->is_restored());
+  EXPECT_EQ(Repeat(old).kind, Kind::kReplay);
+  engine_.reset();
+  EXPECT_EQ(Schema(), "3");
 }
 
 TEST_F(OldLedger, AStartThatIsRefusedLeavesTheOldSchema) {
@@ -162,11 +180,11 @@ TEST_F(OldLedger, AnOldFileIsVerifiedWithoutBeingTouched) {
 }
 
 TEST_F(OldLedger, ANewerSchemaIsRefusedAndLeftAlone) {
-  const std::string newer = "3";
+  const std::string newer = "4";
   Schema(&newer);
-  EXPECT_THAT(Open(), HasSubstr("it was written with schema 3, this version reads schema 1 and 2; "
+  EXPECT_THAT(Open(), HasSubstr("it was written with schema 4, this version reads schemas 1 to 3; "
                                 "start the version that wrote it"));
-  EXPECT_EQ(Schema(), "3");
+  EXPECT_EQ(Schema(), "4");
 }
 
 }  // namespace

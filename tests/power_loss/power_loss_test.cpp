@@ -26,6 +26,7 @@ namespace {
 
 constexpr unsigned kLives = 5;
 constexpr unsigned kRounds = 14;
+constexpr std::uint64_t kMapBytes = 1U << 24;  // a ring of 64 blocks, which is passed often
 enum Mark : unsigned { kDispatched = 0, kFinished = 1, kStarting = 2, kStarted = 3 };
 
 std::uint64_t NumberFrom(const char* variable, std::uint64_t otherwise) {
@@ -49,7 +50,7 @@ void Live(const std::string& directory, unsigned life, std::mt19937_64& random) 
   ManualClock clock;
   PumpedExecutor executor;
   shim_mark(kStarting);
-  auto parts = OpenLmdbParts({.directory = directory, .map_bytes = 1U << 28, .unsafe_fs = true});
+  auto parts = OpenLmdbParts({.directory = directory, .map_bytes = kMapBytes, .unsafe_fs = true});
   if (!parts) _exit(2);
   parts->keys = Keys();
   parts->hot_entries_max = 24;  // so that checkpoints run
@@ -139,7 +140,7 @@ class PowerLossTest : public testing::Test {
   LedgerStats Left() const {
     const SystemClock clock;
     auto parts =
-        OpenLmdbParts({.directory = scratch_.data(), .map_bytes = 1U << 28, .unsafe_fs = true});
+        OpenLmdbParts({.directory = scratch_.data(), .map_bytes = kMapBytes, .unsafe_fs = true});
     if (!parts) return {};
     parts->keys = Keys();
     auto engine = StartEngine(std::move(*parts), clock);
@@ -205,14 +206,14 @@ TEST(OldLedgerPowerLossTest, AnOldLedgerIsTakenOverOrLeftAsItWas) {
     SetLogLevel(LogLevel::kError);
     const ManualClock clock;
     shim_record(directory.c_str(), log.c_str());
-    auto parts = OpenLmdbParts({.directory = directory, .map_bytes = 1U << 28, .unsafe_fs = true});
+    auto parts = OpenLmdbParts({.directory = directory, .map_bytes = kMapBytes, .unsafe_fs = true});
     _exit(parts && StartEngine(std::move(*parts), clock) ? 0 : 1);
   }
   int status = 0;
   waitpid(child, &status, 0);
   ASSERT_EQ(status, 0);
   const ManualClock clock;
-  auto parts = OpenLmdbParts({.directory = directory, .map_bytes = 1U << 28, .unsafe_fs = true});
+  auto parts = OpenLmdbParts({.directory = directory, .map_bytes = kMapBytes, .unsafe_fs = true});
   ASSERT_TRUE(parts);
   const auto engine = StartEngine(std::move(*parts), clock);
   ASSERT_TRUE(engine);

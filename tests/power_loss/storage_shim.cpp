@@ -3,8 +3,10 @@
 // ledger's data.mdb fail.
 //
 // SHIM_ROOT=DIR   the directory; SHIM_LOG=FILE  where to record, if at all
-// SHIM_FAULT=CALL:N:WHAT[:sticky]  the Nth CALL on DIR/data.mdb, and with `sticky` all after it.
-//   CALL  fdatasync | pwrite (pages) | dpwrite (the meta page, through O_DSYNC)
+// SHIM_FAULT=CALL:N:WHAT[:sticky]  the Nth CALL on a file of the ledger, and with `sticky` all
+// after it.
+//   CALL  of data.mdb: fdatasync | pwrite (pages) | dpwrite (the meta page, through O_DSYNC)
+//         of journal: journal (a record);  of either: write
 //   WHAT  an errno name (EIO, ENOSPC, EROFS) | short (half is written) | late (done, then EIO) |
 //         kill (the process, before the call) | a number: milliseconds to wait first
 // SHIM_ARM=FILE   calls count once this file exists; SHIM_HITS=FILE  gets a line for each fault
@@ -38,6 +40,7 @@ using recourse::ShimRecord;
 
 struct OpenFile {
   bool is_watched = false, is_dsync = false, is_data = false, is_directory = false;
+  bool is_journal = false;
   std::uint64_t inode = 0;
   std::string path;  // below the root
 };
@@ -144,6 +147,7 @@ int Opened(int fd, const char* path, int flags, bool existed) {
           .is_dsync = (flags & O_DSYNC) != 0,
           .is_data = below == "data.mdb",
           .is_directory = S_ISDIR(status.st_mode),
+          .is_journal = below == "journal",
           .inode = status.st_ino,
           .path = below};
   const bool is_new = (flags & O_CREAT) != 0 && (!existed || (flags & O_TRUNC) != 0);
@@ -159,7 +163,9 @@ bool Exists(const char* path) {
 // What this call has to do; empty: nothing special.
 std::string FaultOf(const char* call, const OpenFile& file) {
   Fault& fault = The().fault;
-  if (!file.is_data || fault.call != call) return {};
+  const bool is_hit =
+      fault.call == call || (fault.call == "write" && std::string_view(call) != "fdatasync");
+  if (!(file.is_data || file.is_journal) || !is_hit) return {};
   if (!fault.arm.empty() && !Exists(fault.arm.c_str())) return {};
   const int nth = ++fault.seen;
   if (nth < fault.nth || (nth > fault.nth && !fault.is_sticky)) return {};
@@ -186,7 +192,8 @@ template <class Write>
 ssize_t Put(int fd, std::uint64_t offset, std::string_view data, Write write) {
   const OpenFile* const file = Watched(fd);
   if (file == nullptr) return write(data);
-  const std::string fault = FaultOf(file->is_dsync ? "dpwrite" : "pwrite", *file);
+  const char* const data_call = file->is_dsync ? "dpwrite" : "pwrite";
+  const std::string fault = FaultOf(file->is_journal ? "journal" : data_call, *file);
   if (!fault.empty() && fault != "short" && fault != "late") {
     errno = NumberOf(fault);
     return -1;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "filters/ledger/lmdb/lmdb_copy.h"
@@ -12,6 +13,7 @@
 #include "proxy/base/bytes.h"
 #include "proxy/base/check.h"
 #include "proxy/base/crash_point.h"
+#include "proxy/base/crc32.h"
 #include "proxy/base/hash.h"
 #include "proxy/base/limits.h"
 #include "proxy/base/log.h"
@@ -20,13 +22,14 @@
 namespace recourse {
 namespace {
 
-constexpr std::string_view kSchema = "2";
-constexpr std::string_view kOldSchema = "1";
+constexpr std::string_view kSchema = "3";
+constexpr std::string_view kOldSchemas[] = {"1", "2"};
 constexpr std::string_view kSchemaName = "schema";
 constexpr std::string_view kIdentityName = "identity";
 constexpr std::string_view kInstallName = "install";
 constexpr std::string_view kBaseName = "base";
 constexpr std::string_view kAgesName = "ages";
+constexpr std::string_view kJournalName = "journal";
 constexpr char kMetaDatabase[] = "meta";
 constexpr char kEventsDatabase[] = "events";
 
@@ -82,6 +85,17 @@ int PutMeta(MDB_txn* txn, MDB_dbi meta, std::string_view name, std::string_view 
   MDB_val key = ValueOf(name);
   MDB_val value = ValueOf(bytes);
   return mdb_put(txn, meta, &key, &value, 0);
+}
+
+// With a sum of its own, as no row depends on it.
+std::string EncodeState(const JournalState& state) {
+  std::string bytes;
+  ByteWriter writer(bytes);
+  writer.Int(state.generation);
+  writer.Int(static_cast<std::uint8_t>(state.is_open ? 1 : 0));
+  writer.Raw({reinterpret_cast<const char*>(state.id.data()), state.id.size()});
+  writer.Int(Crc32(0, bytes));
+  return bytes;
 }
 
 }  // namespace
@@ -141,6 +155,7 @@ std::expected<void, std::string> LmdbEventLog::Create(LmdbEnv& env) {
   if (!txn.ok()) return std::unexpected(LmdbMessage(txn.error()));
   int code = PutMeta(txn.get(), *meta, kSchemaName, kSchema);
   if (code == 0) code = PutMeta(txn.get(), *meta, kIdentityName, AsView(identity));
+  if (code == 0) code = PutMeta(txn.get(), *meta, kJournalName, EncodeState({}));
   if (code == 0) code = txn.Commit();
   if (code != 0) return std::unexpected(LmdbMessage(code));
   return env.SyncFile();
@@ -157,6 +172,7 @@ std::expected<std::unique_ptr<LmdbEventLog>, std::string> LmdbEventLog::Open(
   if (auto checked = log->CheckSchema(); !checked) return std::unexpected(checked.error());
   if (auto found = log->FindLast(); !found) return std::unexpected(found.error());
   if (auto loaded = log->LoadBase(); !loaded) return std::unexpected(loaded.error());
+  if (auto loaded = log->LoadJournal(); !loaded) return std::unexpected(loaded.error());
   return log;
 }
 
@@ -168,31 +184,33 @@ std::expected<void, std::string> LmdbEventLog::CheckSchema() {
   if (found.empty()) {
     return std::unexpected("data.mdb is an LMDB file but no ledger; restore it from a backup");
   }
-  if (found != kSchema && found != kOldSchema) {
-    return std::unexpected("it was written with schema " + found + ", this version reads schema " +
-                           std::string(kOldSchema) + " and " + std::string(kSchema) +
+  const bool is_old = std::ranges::find(kOldSchemas, found) != std::end(kOldSchemas);
+  if (found != kSchema && !is_old) {
+    return std::unexpected("it was written with schema " + found + ", this version reads schemas " +
+                           std::string(kOldSchemas[0]) + " to " + std::string(kSchema) +
                            "; start the version that wrote it");
   }
   if (identity.size() != identity_.size()) {
     return std::unexpected("data.mdb holds no identity; restore it from a backup");
   }
   std::memcpy(identity_.data(), identity.data(), identity_.size());
-  is_old_ = found == kOldSchema;
+  if (is_old) old_schema_ = found;
   return {};
 }
 
-// Schema 1 had no base and no ages: what stands there when they are missing is right for it, so the
-// number is all that changes. A kill leaves the old number or the new one.
+// Schema 1 had no base and no ages: what stands there when they are missing is right for it. Schema
+// 2 had no journal. A kill leaves the old number or the new one.
 std::expected<void, std::string> LmdbEventLog::Upgrade() {
-  if (!is_old_) return {};
+  if (old_schema_.empty()) return {};
   LmdbTxn txn(*env_, LmdbTxn::Mode::kWrite);
   if (!txn.ok()) return std::unexpected(LmdbMessage(txn.error()));
   int code = PutMeta(txn.get(), meta_, kSchemaName, kSchema);
+  if (code == 0) code = PutMeta(txn.get(), meta_, kJournalName, EncodeState(journal_));
   if (code == 0) code = Commit(txn);
   if (code != 0) return std::unexpected(LmdbMessage(code));
-  is_old_ = false;
   Log(LogLevel::kInfo, "the ledger was brought from an older schema to this one",
-      {{"from", std::string(kOldSchema)}, {"to", std::string(kSchema)}});
+      {{"from", old_schema_}, {"to", std::string(kSchema)}});
+  old_schema_.clear();
   return {};
 }
 
@@ -263,6 +281,36 @@ std::expected<void, std::string> LmdbEventLog::LoadBase() {
   return {};
 }
 
+std::expected<void, std::string> LmdbEventLog::LoadJournal() {
+  std::string bytes;
+  if (const int code = GetMeta(*env_, meta_, kJournalName, bytes); code != 0) {
+    return std::unexpected(LmdbMessage(code));
+  }
+  if (bytes.empty() && !old_schema_.empty()) return {};
+  ByteReader reader(bytes);
+  journal_.generation = reader.Int<std::uint64_t>();
+  journal_.is_open = reader.Int<std::uint8_t>() != 0;
+  const std::string_view id = reader.Raw(journal_.id.size());
+  const std::size_t size = bytes.size() - reader.left();
+  const auto crc = reader.Int<std::uint32_t>();
+  if (!reader.at_end() || crc != Crc32(0, std::string_view(bytes).substr(0, size))) {
+    return std::unexpected(
+        "what it notes of its journal is missing or damaged; restore it from a backup");
+  }
+  std::memcpy(journal_.id.data(), id.data(), id.size());
+  return {};
+}
+
+std::expected<void, std::string> LmdbEventLog::SetJournal(const JournalState& state) {
+  LmdbTxn txn(*env_, LmdbTxn::Mode::kWrite);
+  if (!txn.ok()) return std::unexpected(LmdbMessage(txn.error()));
+  int code = PutMeta(txn.get(), meta_, kJournalName, EncodeState(state));
+  if (code == 0) code = Commit(txn);
+  if (code != 0) return std::unexpected(LmdbMessage(code));
+  journal_ = state;
+  return {};
+}
+
 int LmdbEventLog::PutBatch(MDB_txn* txn, const RowBatch& batch) {
   int code = 0;
   for (std::size_t i = 0; i < batch.size() && code == 0; ++i) {
@@ -289,7 +337,7 @@ int LmdbEventLog::PutBatch(MDB_txn* txn, const RowBatch& batch) {
 
 std::expected<void, AppendError> LmdbEventLog::Append(const RowBatch& batch) {
   RC_CHECK(batch.first_seq == last_seq_ + 1);
-  if (!file_->is_in_place()) {
+  if (!is_in_place()) {
     return std::unexpected(AppendError{"data.mdb was removed or replaced while it was in use"});
   }
   LmdbTxn txn(*env_, LmdbTxn::Mode::kWrite);
@@ -336,6 +384,12 @@ std::unique_ptr<EventLog::Reader> LmdbEventLog::NewReader() {
 
 std::expected<std::unique_ptr<LedgerCopy>, std::string> LmdbEventLog::StartCopy() {
   return LmdbCopy::Start(*env_, is_copied_);
+}
+
+std::uint64_t LmdbEventLog::UnusedBytes(std::uint64_t need) {
+  const std::uint64_t used = env_->used_bytes();
+  const std::uint64_t secured = space_.Secure(used, need);
+  return secured - std::min(secured, used);
 }
 
 LogSpace LmdbEventLog::Space(std::uint64_t need) {

@@ -1,6 +1,6 @@
 // The rows in LMDB: database `events`, key = row number as eight big-endian bytes, appended.
 // Database `meta`: the schema number, the identity of this ledger, which install secret it belongs
-// to, where the rows begin, and their ages.
+// to, where the rows begin, their ages, and whether a journal has rows that are not here.
 #pragma once
 
 #include <atomic>
@@ -13,6 +13,7 @@
 #include "filters/ledger/event_log.h"
 #include "filters/ledger/lmdb/data_file.h"
 #include "filters/ledger/lmdb/file_space.h"
+#include "filters/ledger/lmdb/journal_state.h"
 #include "filters/ledger/lmdb/lmdb_env.h"
 #include "proxy/base/hash.h"
 
@@ -34,6 +35,15 @@ class LmdbEventLog final : public EventLog {
   // Remembers which install secret this ledger's keys are made with, or checks that it is the same.
   // Fails with a line for people.
   std::expected<void, std::string> BindInstall(std::string_view install_id);
+
+  JournalState journal() const { return journal_; }
+  // Remembers it durably. Fails with a line for people.
+  std::expected<void, std::string> SetJournal(const JournalState& state);
+  // Whether the path still leads to the file that is written. Thread-safe.
+  bool is_in_place() const { return file_->is_in_place(); }
+  // How much lies between the used part of the file and what the disk has given it, after taking
+  // more when that is less than `need`. The thread that calls Space only.
+  std::uint64_t UnusedBytes(std::uint64_t need);
 
   std::expected<void, AppendError> Append(const RowBatch& batch) override;
   std::unique_ptr<Reader> NewReader() override;
@@ -58,6 +68,7 @@ class LmdbEventLog final : public EventLog {
   std::expected<void, std::string> CheckSchema();
   std::expected<void, std::string> FindLast();
   std::expected<void, std::string> LoadBase();
+  std::expected<void, std::string> LoadJournal();
   int Commit(LmdbTxn& txn);
   int PutBatch(MDB_txn* txn, const RowBatch& batch);
 
@@ -67,8 +78,9 @@ class LmdbEventLog final : public EventLog {
   const unsigned int meta_, events_;
   Digest identity_{};
 
-  bool is_old_ = false;  // schema 1
-  FileSpace space_;      // owned by the thread that appends
+  std::string old_schema_;  // empty: it has this one
+  JournalState journal_;    // as it was found, or set last
+  FileSpace space_;         // owned by the thread that asks for space
   std::atomic<std::uint64_t> last_seq_ = 0;
   std::atomic<bool> is_copied_ = false;
   std::mutex base_mutex_;

@@ -8,6 +8,7 @@
 #include "filters/ledger/group_commit_ledger.h"
 #include "filters/ledger/ledger.h"
 #include "filters/ledger/lmdb/data_file.h"
+#include "filters/ledger/lmdb/journal_start.h"
 #include "filters/ledger/lmdb/ledger_directory.h"
 #include "filters/ledger/lmdb/lmdb_cold_index.h"
 #include "filters/ledger/lmdb/lmdb_event_log.h"
@@ -56,13 +57,18 @@ Done CreateData(LedgerDirectory& directory, const LmdbLedgerOptions& options) {
 }
 
 // Leaves a marker that outlasts restarts: where the log ended, and when.
-Done NoteRestored(LedgerDirectory& directory, LmdbEventLog& log) {
-  if (log.last_seq() == 0 || !directory.Restored().empty()) return {};
+Done MarkRestored(LedgerDirectory& directory, LmdbEventLog& log) {
+  if (!directory.Restored().empty()) return {};
   std::string bytes;
   const auto row =
       log.NewReader()->Read(log.last_seq(), bytes) ? ParseRow(bytes) : std::unexpected("");
   return directory.MarkRestored(
       fmt::format("{} {}", log.last_seq(), row ? row->head.wall_ms : std::int64_t{0}));
+}
+
+// A log without rows has nothing that could be missed.
+Done NoteRestored(LedgerDirectory& directory, LmdbEventLog& log) {
+  return log.last_seq() == 0 ? Done() : MarkRestored(directory, log);
 }
 
 std::expected<std::unique_ptr<LmdbEventLog>, std::string> OpenLog(
@@ -85,6 +91,28 @@ std::expected<std::unique_ptr<LmdbEventLog>, std::string> OpenLog(
   return log;
 }
 
+// Once nothing else speaks against the ledger: what is refused is not marked.
+Done NoteLost(LedgerDirectory& directory, LmdbEventLog& log, const std::string& lost) {
+  if (lost.empty()) return {};
+  Log(LogLevel::kWarn, "newer rows of the ledger may be lost",
+      {{"reason", lost},
+       {"last_row", std::to_string(log.last_seq())},
+       {"do",
+        "look for the files that belong together; a journal that does not fit is kept as "
+        "journal.lost"}});
+  return MarkRestored(directory, log);
+}
+
+Done CheckSameLedger(LedgerDirectory& directory, LmdbEventLog& log) {
+  const std::string identity = ToHex(log.identity());
+  const std::string sealed = directory.SealedIdentity();
+  if (sealed.empty() || sealed == identity) return {};
+  return std::unexpected(fmt::format(
+      "data.mdb is that of another ledger ({}...), here was {}...; put the right file back, or "
+      "name an empty directory and restore into that",
+      identity.substr(0, 8), sealed.substr(0, 8)));
+}
+
 // An index that knows rows which the log has not: the log went back to an older copy.
 Done CheckIndexIsNotAhead(LedgerDirectory& directory, LmdbEventLog& log, ColdIndex& index) {
   const auto mark = index.LoadMark();
@@ -105,22 +133,13 @@ void WarnOfRestore(const std::string& restored) {
        {"do", "find out what was done since, then run: recourse ledger accept"}});
 }
 
-Done CheckIdentity(LedgerDirectory& directory, LmdbEventLog& log) {
-  const std::string identity = ToHex(log.identity());
-  const std::string sealed = directory.SealedIdentity();
-  if (sealed.empty()) {
-    // Rows are written beside a seal only (the oldest ones are empty), so these were brought here.
-    if (!directory.is_sealed()) {
-      if (Done noted = NoteRestored(directory, log); !noted) return noted;
-    }
-    if (Done done = directory.Seal(identity); !done) return done;
-  } else if (sealed != identity) {
-    return std::unexpected(fmt::format(
-        "data.mdb is that of another ledger ({}...), here was {}...; put the right file back, or "
-        "name an empty directory and restore into that",
-        identity.substr(0, 8), sealed.substr(0, 8)));
+Done SealIdentity(LedgerDirectory& directory, LmdbEventLog& log) {
+  if (!directory.SealedIdentity().empty()) return {};
+  // Rows are written beside a seal only (the oldest ones are empty), so these were brought here.
+  if (!directory.is_sealed()) {
+    if (Done noted = NoteRestored(directory, log); !noted) return noted;
   }
-  return {};
+  return directory.Seal(ToHex(log.identity()));
 }
 
 Done CheckExpected(LmdbEventLog& log, const ExpectedLedger& expected) {
@@ -201,10 +220,16 @@ std::expected<LedgerParts, std::string> OpenParts(std::shared_ptr<LedgerDirector
                                                   const LmdbLedgerOptions& options) {
   auto log = OpenLog(*directory, options);
   if (!log) return std::unexpected(log.error());
+  if (Done good = CheckSameLedger(*directory, **log); !good) {
+    return std::unexpected(good.error());
+  }
+  // Before whatever looks at the rows: some of them may still be in the journal.
+  auto journal = ReplayJournal(*directory, **log);
+  if (!journal) return std::unexpected(journal.error());
   if (Done good = CheckExpected(**log, options.expected); !good) {
     return std::unexpected(good.error());
   }
-  if (Done good = CheckIdentity(*directory, **log); !good) {
+  if (Done good = SealIdentity(*directory, **log); !good) {
     return std::unexpected(good.error());
   }
   auto index = OpenIndex(*directory, options);
@@ -219,12 +244,18 @@ std::expected<LedgerParts, std::string> OpenParts(std::shared_ptr<LedgerDirector
   }
   // Last: what is refused stays as it was, for the version that wrote it.
   if (Done upgraded = (*log)->Upgrade(); !upgraded) return std::unexpected(upgraded.error());
+  if (Done noted = NoteLost(*directory, **log, journal->lost); !noted) {
+    return std::unexpected(noted.error());
+  }
+  auto journaled =
+      BeginJournal(*directory, std::move(*log), std::move(*journal), options.map_bytes);
+  if (!journaled) return std::unexpected(journaled.error());
   if (const std::string restored = directory->Restored(); !restored.empty()) {
     WarnOfRestore(restored);
     parts.accept_restored = [directory] { return directory->AcceptRestored(); };
   }
   parts.resources = std::move(directory);
-  parts.log = std::move(*log);
+  parts.log = std::move(*journaled);
   parts.cold = std::move(*index);
   return parts;
 }

@@ -27,7 +27,7 @@ POINT_MAX = 2.0
 INTENTS_PER_SECOND = 25  # further time goes into repeats
 LONGER_MAX = 3 * WAIT_MAX  # how long the end may wait for faults that were not met yet
 SETTLE_MAX = 2 * WAIT_MAX
-POINTS = [f"k{number:02d}" for number in range(1, 15)] + ["k22", "k25"]
+POINTS = [f"k{number:02d}" for number in range(1, 15)] + ["k22", "k25", "k26", "k27"]
 TRACE_BITS = 128
 FINAL = ("executed", "rejected")  # repeating the call changes nothing any more
 
@@ -218,7 +218,7 @@ class Storm:
         if not CRASH_POINTS:
             return self.kill(dice)
         point = dice.choice(POINTS)
-        passes = 1 if point in ("k22", "k25") else dice.randint(1, 30)
+        passes = 1 if point in ("k22", "k25", "k26", "k27") else dice.randint(1, 30)
         self.recourse.kill()
         try:
             self.recourse.start({"RECOURSE_CRASH_POINT": f"{point}:{passes}"})

@@ -1,0 +1,136 @@
+#include "filters/ledger/lmdb/journal_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace recourse {
+namespace {
+
+constexpr std::size_t kPieceBytes = 256 * 1024;
+
+using Done = std::expected<void, std::string>;
+
+std::unexpected<std::string> Failed(std::string_view what) {
+  return std::unexpected(fmt::format("the journal cannot be {}: {}", what, std::strerror(errno)));
+}
+
+bool WriteAll(int file, std::uint64_t at, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t size = pwrite(file, bytes.data(), bytes.size(), static_cast<off_t>(at));
+    if (size < 0 && errno == EINTR) continue;
+    if (size <= 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(size));
+    at += static_cast<std::uint64_t>(size);
+  }
+  return true;
+}
+
+bool ReadAll(int file, std::uint64_t at, char* to, std::size_t left) {
+  while (left > 0) {
+    const ssize_t size = pread(file, to, left, static_cast<off_t>(at));
+    if (size < 0 && errno == EINTR) continue;
+    if (size <= 0) return false;
+    to += size;
+    left -= static_cast<std::size_t>(size);
+    at += static_cast<std::uint64_t>(size);
+  }
+  return true;
+}
+
+}  // namespace
+
+// Zeros, not a hole: a block that the file system has to find first would cost a commit of its own.
+Done JournalFile::Make(const std::string& path, const JournalHead& head) {
+  const int file =
+      open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_DSYNC, 0600);
+  if (file < 0) return Failed("created");
+  const std::string zeros(kPieceBytes, '\0');
+  const std::uint64_t end = kJournalRingAt + head.ring_bytes;
+  bool done = WriteAll(file, 0, EncodeJournalHead(head));
+  for (std::uint64_t at = kJournalBlockBytes; done && at < end; at += kPieceBytes) {
+    const std::uint64_t size = std::min<std::uint64_t>(kPieceBytes, end - at);
+    done = WriteAll(file, at, std::string_view(zeros).substr(0, size));
+  }
+  const int error = errno;
+  close(file);
+  if (done) return {};
+  unlink(path.c_str());
+  errno = error;
+  return Failed("created");
+}
+
+std::expected<std::unique_ptr<JournalFile>, std::string> JournalFile::Open(const std::string& path,
+                                                                           const Digest& ledger) {
+  const int file = open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_DSYNC);
+  if (file < 0 && errno == ENOENT) return nullptr;
+  if (file < 0 && errno == ELOOP) {
+    return std::unexpected("journal is a symbolic link; put the file itself there");
+  }
+  if (file < 0) return Failed("opened");
+  std::unique_ptr<JournalFile> opened(new JournalFile(path, file));
+  const auto is_ours = opened->ReadHead(ledger);
+  if (!is_ours) return std::unexpected(is_ours.error());
+  if (!*is_ours) return nullptr;
+  return opened;
+}
+
+std::expected<bool, std::string> JournalFile::ReadHead(const Digest& ledger) {
+  struct stat status = {};
+  if (fstat(file_, &status) != 0) return Failed("read");
+  if (!S_ISREG(status.st_mode)) return std::unexpected("journal is not a regular file");
+  if (status.st_uid != geteuid() || (status.st_mode & 022U) != 0) {
+    return std::unexpected(fmt::format(
+        "journal belongs to uid {} with mode {:04o}, so others may change it; chown it to uid {} "
+        "and chmod it to 0600",
+        status.st_uid, status.st_mode & 07777U, geteuid()));
+  }
+  device_ = status.st_dev;
+  inode_ = status.st_ino;
+  const auto bytes = static_cast<std::uint64_t>(status.st_size);
+  std::string block(kJournalBlockBytes, '\0');
+  if (bytes < kJournalRingAt) return false;
+  if (!ReadAll(file_, 0, block.data(), block.size())) return Failed("read");
+  const auto head = DecodeJournalHead(block);
+  if (!head || head->ledger != ledger || head->ring_bytes != bytes - kJournalRingAt) {
+    return false;
+  }
+  head_ = *head;
+  if (!ReadAll(file_, kJournalBlockBytes, block.data(), block.size())) return Failed("read");
+  stamp_ = DecodeJournalStamp(block, head_.id);
+  return true;
+}
+
+JournalFile::~JournalFile() { close(file_); }
+
+std::expected<std::string, std::string> JournalFile::ReadRing() const {
+  std::string ring(head_.ring_bytes, '\0');
+  if (!ReadAll(file_, kJournalRingAt, ring.data(), ring.size())) return Failed("read");
+  return ring;
+}
+
+Done JournalFile::Stamp(std::uint64_t generation) {
+  if (!WriteAll(file_, kJournalBlockBytes, EncodeJournalStamp(head_.id, generation))) {
+    return Failed("written");
+  }
+  stamp_ = generation;
+  return {};
+}
+
+Done JournalFile::Write(std::uint64_t at, std::string_view bytes) {
+  if (!WriteAll(file_, kJournalRingAt + at, bytes)) return Failed("written");
+  return {};
+}
+
+bool JournalFile::is_in_place() const {
+  struct stat status = {};
+  return stat(path_.c_str(), &status) == 0 && status.st_dev == device_ && status.st_ino == inode_;
+}
+
+}  // namespace recourse

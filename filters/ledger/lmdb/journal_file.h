@@ -1,0 +1,53 @@
+// The journal as a file: ours alone, of one size from the beginning, so that a write into it
+// changes nothing but its own blocks.
+#pragma once
+
+#include <sys/types.h>
+
+#include <expected>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "filters/ledger/lmdb/journal_record.h"
+
+namespace recourse {
+
+class JournalFile {
+ public:
+  // Makes a whole file at `path`, which must not exist yet, with an empty ring; durable but for its
+  // name. Fails with a line for people.
+  static std::expected<void, std::string> Make(const std::string& path, const JournalHead& head);
+  // Null when there is no file, or none that belongs to the ledger of this identity. Fails with a
+  // line for people when it cannot be read, is no regular file, or others may write it.
+  static std::expected<std::unique_ptr<JournalFile>, std::string> Open(const std::string& path,
+                                                                       const Digest& ledger);
+  ~JournalFile();
+  JournalFile(const JournalFile&) = delete;
+  JournalFile& operator=(const JournalFile&) = delete;
+
+  const JournalHead& head() const { return head_; }
+  // The newest generation that began in it; 0 when that cannot be told.
+  std::uint64_t stamp() const { return stamp_; }
+  // Remembers it durably, before the log says that a journal of this generation is open.
+  std::expected<void, std::string> Stamp(std::uint64_t generation);
+  // All of the ring. Fails with a line for people.
+  std::expected<std::string, std::string> ReadRing() const;
+  // Durable when it returns. Fails with a line for people; then nobody knows what is on the disk.
+  std::expected<void, std::string> Write(std::uint64_t at, std::string_view bytes);
+  // Whether the path still leads to this file. Thread-safe.
+  bool is_in_place() const;
+
+ private:
+  JournalFile(std::string path, int file) : path_(std::move(path)), file_(file) {}
+  std::expected<bool, std::string> ReadHead(const Digest& ledger);
+
+  const std::string path_;
+  const int file_;
+  dev_t device_ = 0;
+  ino_t inode_ = 0;
+  JournalHead head_;
+  std::uint64_t stamp_ = 0;
+};
+
+}  // namespace recourse

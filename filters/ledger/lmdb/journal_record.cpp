@@ -1,0 +1,150 @@
+#include "filters/ledger/lmdb/journal_record.h"
+
+#include <cstring>
+
+#include "proxy/base/bytes.h"
+#include "proxy/base/check.h"
+#include "proxy/base/crc32.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::uint32_t kFileMagic = 0x464a4352;    // "RCJF"
+constexpr std::uint32_t kRecordMagic = 0x524a4352;  // "RCJR"
+constexpr std::uint32_t kStampMagic = 0x534a4352;   // "RCJS"
+constexpr std::uint32_t kVersion = 1;
+constexpr std::size_t kRecordHeadBytes = 56;
+
+std::uint64_t Rounded(std::uint64_t bytes) {
+  return (bytes + kJournalBlockBytes - 1) / kJournalBlockBytes * kJournalBlockBytes;
+}
+
+std::string_view ViewOf(const JournalId& id) {
+  return {reinterpret_cast<const char*>(id.data()), id.size()};
+}
+
+}  // namespace
+
+std::string EncodeJournalHead(const JournalHead& head) {
+  std::string block;
+  ByteWriter writer(block);
+  writer.Int(kFileMagic);
+  writer.Int(kVersion);
+  writer.Raw(AsView(head.ledger));
+  writer.Raw(ViewOf(head.id));
+  writer.Int(head.ring_bytes);
+  writer.Int(Crc32(0, block));
+  block.resize(kJournalBlockBytes);
+  return block;
+}
+
+std::optional<JournalHead> DecodeJournalHead(std::string_view block) {
+  JournalHead head;
+  ByteReader reader(block);
+  const auto magic = reader.Int<std::uint32_t>();
+  const auto version = reader.Int<std::uint32_t>();
+  const std::string_view ledger = reader.Raw(head.ledger.size());
+  const std::string_view id = reader.Raw(head.id.size());
+  head.ring_bytes = reader.Int<std::uint64_t>();
+  const std::size_t size = block.size() - reader.left();
+  const auto crc = reader.Int<std::uint32_t>();
+  if (!reader.ok() || magic != kFileMagic || version != kVersion ||
+      crc != Crc32(0, block.substr(0, size)) || head.ring_bytes == 0 ||
+      head.ring_bytes > kJournalRingBytesMax || head.ring_bytes % kJournalBlockBytes != 0) {
+    return std::nullopt;
+  }
+  std::memcpy(head.ledger.data(), ledger.data(), ledger.size());
+  std::memcpy(head.id.data(), id.data(), id.size());
+  return head;
+}
+
+std::string EncodeJournalStamp(const JournalId& id, std::uint64_t generation) {
+  std::string block;
+  ByteWriter writer(block);
+  writer.Int(kStampMagic);
+  writer.Raw(ViewOf(id));
+  writer.Int(generation);
+  writer.Int(Crc32(0, block));
+  block.resize(kJournalBlockBytes);
+  return block;
+}
+
+std::uint64_t DecodeJournalStamp(std::string_view block, const JournalId& id) {
+  ByteReader reader(block);
+  const auto magic = reader.Int<std::uint32_t>();
+  const std::string_view file = reader.Raw(id.size());
+  const auto generation = reader.Int<std::uint64_t>();
+  const std::size_t size = block.size() - reader.left();
+  const auto crc = reader.Int<std::uint32_t>();
+  const bool is_sound = reader.ok() && magic == kStampMagic && file == ViewOf(id) &&
+                        crc == Crc32(0, block.substr(0, size));
+  return is_sound ? generation : 0;
+}
+
+std::uint64_t JournalBytesOf(const RowBatch& batch) {
+  return Rounded(kRecordHeadBytes + batch.size() * sizeof(std::uint32_t) + batch.bytes.size());
+}
+
+JournalRecord EncodeJournalRecord(const JournalId& id, std::uint64_t generation,
+                                  const RowBatch& batch) {
+  RC_CHECK(batch.size() > 0 && !batch.base && batch.ages.empty());
+  JournalRecord record;
+  record.first_seq = batch.first_seq;
+  record.rows_begin = kRecordHeadBytes + batch.size() * sizeof(std::uint32_t);
+  const std::uint64_t size = JournalBytesOf(batch);
+  record.bytes.reserve(size);
+  record.bytes.resize(kRecordHeadBytes);
+  ByteWriter rows(record.bytes);
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    rows.Int(static_cast<std::uint32_t>(batch.row(i).size()));
+    record.ends.push_back(record.rows_begin + batch.ends[i]);
+  }
+  rows.Raw(batch.bytes);
+  const std::string_view payload = std::string_view(record.bytes).substr(kRecordHeadBytes);
+  std::string head;
+  ByteWriter writer(head);
+  writer.Int(kRecordMagic);
+  writer.Int(kVersion);
+  writer.Raw(ViewOf(id));
+  writer.Int(generation);
+  writer.Int(batch.first_seq);
+  writer.Int(static_cast<std::uint32_t>(batch.size()));
+  writer.Int(static_cast<std::uint32_t>(payload.size()));
+  writer.Int(Crc32(0, payload));
+  writer.Int(Crc32(0, head));
+  RC_CHECK(head.size() == kRecordHeadBytes);
+  record.bytes.replace(0, head.size(), head);
+  record.bytes.resize(size);
+  return record;
+}
+
+JournalBlock DecodeJournalRecord(std::string_view ring, const JournalId& id, FoundRecord& found) {
+  ByteReader reader(ring);
+  const auto magic = reader.Int<std::uint32_t>();
+  const auto version = reader.Int<std::uint32_t>();
+  const std::string_view file = reader.Raw(id.size());
+  found.generation = reader.Int<std::uint64_t>();
+  found.first_seq = reader.Int<std::uint64_t>();
+  const auto rows = reader.Int<std::uint32_t>();
+  const auto size = reader.Int<std::uint32_t>();
+  const auto payload_crc = reader.Int<std::uint32_t>();
+  const auto head_crc = reader.Int<std::uint32_t>();
+  if (!reader.ok() || magic != kRecordMagic || version != kVersion || file != ViewOf(id) ||
+      head_crc != Crc32(0, ring.substr(0, kRecordHeadBytes - sizeof head_crc))) {
+    return JournalBlock::kOther;
+  }
+  found.bytes = Rounded(kRecordHeadBytes + std::uint64_t{size});
+  found.rows.clear();
+  const std::string_view payload = reader.Raw(size);
+  if (!reader.ok() || rows == 0 || found.first_seq == 0 || payload_crc != Crc32(0, payload)) {
+    return JournalBlock::kTorn;
+  }
+  ByteReader lengths(payload), bytes(payload);
+  (void)bytes.Raw(rows * sizeof(std::uint32_t));
+  for (std::uint32_t i = 0; i < rows && bytes.ok(); ++i) {
+    found.rows.push_back(bytes.Raw(lengths.Int<std::uint32_t>()));
+  }
+  return bytes.at_end() ? JournalBlock::kRecord : JournalBlock::kTorn;
+}
+
+}  // namespace recourse

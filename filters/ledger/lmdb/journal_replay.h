@@ -1,0 +1,34 @@
+// What a start does with the journal that the process before it left: a pure decision.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "filters/ledger/event_log.h"
+#include "filters/ledger/lmdb/journal_record.h"
+#include "filters/ledger/lmdb/journal_state.h"
+#include "proxy/base/hash.h"
+
+namespace recourse {
+
+struct JournalContent {
+  JournalId id{};
+  std::uint64_t stamp = 0;  // the newest generation that began in it; 0: not known
+  std::string ring;         // as it lies in the file
+};
+
+struct ReplayPlan {
+  RowBatch rows;                 // what the log has not; may be none
+  std::uint64_t generation = 1;  // for the process that starts: larger than any that was seen
+  bool is_torn = false;          // a record was being written when the process ended
+  std::string lost;              // why newer rows than these are missing; empty: none are
+};
+
+// `content` is nothing when there is no sound journal of this log. The log ends at row `last`,
+// whose hash is `hash` (zeros when it is empty).
+ReplayPlan PlanReplay(const JournalState& state, const std::optional<JournalContent>& content,
+                      std::uint64_t last, const Digest& hash);
+
+}  // namespace recourse

@@ -1,0 +1,141 @@
+#include "filters/ledger/lmdb/journal_start.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "filters/ledger/lmdb/journal_replay.h"
+#include "filters/ledger/lmdb/journaled_event_log.h"
+#include "filters/ledger/record_codec.h"
+#include "proxy/base/log.h"
+#include "proxy/base/random.h"
+
+namespace recourse {
+namespace {
+
+constexpr char kJournalName[] = "journal";
+constexpr char kNewName[] = "journal.new";
+constexpr char kLostName[] = "journal.lost";
+constexpr std::uint64_t kPartOfLedger = 64;
+
+using Done = std::expected<void, std::string>;
+
+// Hash of the newest row; zeros of an empty log.
+std::expected<Digest, std::string> HashOfLast(LmdbEventLog& log) {
+  if (log.last_seq() == 0) return Digest{};
+  std::string row;
+  if (!log.NewReader()->Read(log.last_seq(), row) || !ParseRow(row)) {
+    return std::unexpected(
+        fmt::format("row {} is damaged; restore the directory from a backup", log.last_seq()));
+  }
+  return RowHash(row);
+}
+
+Done MoveRows(LmdbEventLog& log, const ReplayPlan& plan) {
+  if (plan.is_torn) {
+    Log(LogLevel::kInfo,
+        "a record of the journal is not whole: it was being written when the process ended, and "
+        "nobody was told that it is durable");
+  }
+  if (plan.rows.size() == 0) return {};
+  if (const auto moved = log.Append(plan.rows); !moved) {
+    return std::unexpected(
+        fmt::format("the rows of its journal cannot be moved into data.mdb: {}; "
+                    "is the disk full, or --ledger-max too small?",
+                    moved.error().reason));
+  }
+  Log(LogLevel::kInfo, "rows of the journal were moved into data.mdb",
+      {{"first_row", std::to_string(plan.rows.first_seq)},
+       {"rows", std::to_string(plan.rows.size())}});
+  return {};
+}
+
+// Made whole beside its place; its name is durable before the log says that it is open.
+std::expected<std::unique_ptr<JournalFile>, std::string> MakeJournal(LedgerDirectory& directory,
+                                                                     const Digest& ledger,
+                                                                     std::uint64_t map_bytes) {
+  JournalHead head;
+  head.ledger = ledger;
+  SystemRandom().Fill(head.id);
+  const std::uint64_t part = std::min(map_bytes, directory.FreeBytes()) / kPartOfLedger;
+  head.ring_bytes = std::clamp(part / kJournalBlockBytes * kJournalBlockBytes, kJournalRingBytesMin,
+                               kJournalRingBytesMax);
+  if (Done removed = directory.Remove(kNewName); !removed) return std::unexpected(removed.error());
+  Done done = JournalFile::Make(directory.PathOf(kNewName), head);
+  if (done) done = directory.Rename(kNewName, kJournalName);
+  if (done) done = directory.Sync();
+  if (!done) return std::unexpected(done.error());
+  return JournalFile::Open(directory.PathOf(kJournalName), ledger);
+}
+
+}  // namespace
+
+std::expected<ReplayedJournal, std::string> ReplayJournal(const LedgerDirectory& directory,
+                                                          LmdbEventLog& log) {
+  auto file = JournalFile::Open(directory.PathOf(kJournalName), log.identity());
+  if (!file) return std::unexpected(file.error());
+  const JournalState state = log.journal();
+  std::optional<JournalContent> content;
+  if (*file) {
+    auto ring = (*file)->ReadRing();
+    if (ring) {
+      content = JournalContent{(*file)->head().id, (*file)->stamp(), std::move(*ring)};
+    } else if (state.is_open) {
+      return std::unexpected(
+          ring.error() +
+          "; it may hold the newest rows: copy what can be read of the directory "
+          "to a sound disk, or restore it from a backup");
+    } else {
+      file->reset();  // nothing is missed in it
+    }
+  }
+  Digest hash{};
+  if (state.is_open) {
+    const auto last = HashOfLast(log);
+    if (!last) return std::unexpected(last.error());
+    hash = *last;
+  }
+  const ReplayPlan plan = PlanReplay(state, content, log.last_seq(), hash);
+  if (Done moved = MoveRows(log, plan); !moved) return std::unexpected(moved.error());
+  if (!content || content->id != state.id) file->reset();
+  return ReplayedJournal{std::move(*file), plan.generation, plan.lost};
+}
+
+std::expected<std::unique_ptr<EventLog>, std::string> BeginJournal(
+    LedgerDirectory& directory, std::unique_ptr<LmdbEventLog> log, ReplayedJournal replayed,
+    std::uint64_t map_bytes) {
+  if (!replayed.lost.empty()) {
+    // It may be all that is left of the rows, and somebody may yet find the data.mdb that fits it.
+    replayed.file.reset();
+    if (directory.Has(kJournalName) && !directory.Has(kLostName)) {
+      if (Done kept = directory.Rename(kJournalName, kLostName); !kept) {
+        return std::unexpected(kept.error());
+      }
+    }
+  }
+  if (!replayed.file) {
+    auto made = MakeJournal(directory, log->identity(), map_bytes);
+    if (made && *made) {
+      replayed.file = std::move(*made);
+    } else {
+      Log(LogLevel::kWarn, "the ledger works without a journal, which costs time at every commit",
+          {{"reason", made ? "it was replaced while it was made" : made.error()}});
+    }
+  }
+  JournalState state{replayed.generation, replayed.file != nullptr, {}};
+  if (replayed.file) {
+    state.id = replayed.file->head().id;
+    if (Done stamped = replayed.file->Stamp(state.generation); !stamped) {
+      return std::unexpected(stamped.error());
+    }
+  }
+  if (const Done noted = log->SetJournal(state); !noted) {
+    return std::unexpected("it cannot be written: " + noted.error());
+  }
+  return std::make_unique<JournaledEventLog>(std::move(log), std::move(replayed.file),
+                                             replayed.generation);
+}
+
+}  // namespace recourse
