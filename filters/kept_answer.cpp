@@ -99,11 +99,13 @@ void RedactFields(Headers& fields, const std::vector<Selector>& redact, std::str
 std::optional<HttpResponse> Kept(const HttpResponse& response,
                                  const std::vector<std::string>& keep_headers,
                                  const std::vector<Selector>& redact, Redact redact_body) {
-  HttpResponse kept = response;
-  std::erase_if(kept.headers, [&](const Header& field) {
-    return IsOwnField(field.first) ||
-           !(IsKeptField(field.first) || HasName(keep_headers, field.first));
-  });
+  HttpResponse kept{response.status, response.reason, {}, response.body};
+  kept.headers.reserve(response.headers.size());
+  std::copy_if(response.headers.begin(), response.headers.end(), std::back_inserter(kept.headers),
+               [&](const Header& field) {
+                 return !IsOwnField(field.first) &&
+                        (IsKeptField(field.first) || HasName(keep_headers, field.first));
+               });
   std::string taken;
   if (!redact_body(kept, redact, taken)) return std::nullopt;
   RedactFields(kept.headers, redact, taken);

@@ -42,6 +42,7 @@ void KeepMcpFields(const Headers& of_call, Headers& rendered) {
 std::uint64_t DedupeDomain(const Backend& backend) {
   if (backend.key_header.empty()) return 0;
   std::string parts;
+  parts.reserve(256);
   for (const std::string* part :
        {&backend.scheme, &backend.authority,
         backend.is_mcp ? &backend.mcp_path : &backend.base_path, &backend.key_header}) {

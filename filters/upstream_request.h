@@ -11,5 +11,7 @@ namespace recourse {
 // answers asked for unencoded so that they can be read. A call that is only logged goes out as it
 // came. Pure.
 HttpRequest UpstreamRequest(const RequestContext& context, const std::string& key);
+// Its fields alone, with room for some more.
+Headers UpstreamFields(const RequestContext& context, const std::string& key);
 
 }  // namespace recourse

@@ -56,7 +56,10 @@ Task<Result<Outcome>> DispatchFilter::Send(RequestContext& context) {
                                     "connecting and remembering took the whole timeout",
                                     Delivery::kNotSent));
   }
-  HttpRequest request = UpstreamRequest(context, context.upstream_key);
+  // The body is lent, as it may be large; a further attempt needs it again.
+  HttpRequest request{context.request.method, context.request.target,
+                      UpstreamFields(context, context.upstream_key),
+                      std::move(context.request.body)};
   for (const Header& field : context.credentials) {
     SetHeader(request.headers, field.first, field.second);
   }
@@ -70,6 +73,7 @@ Task<Result<Outcome>> DispatchFilter::Send(RequestContext& context) {
   if (context.reading) context.connection->KnowsMessageId(context.reading->mcp_id);
   Result<Answer> answer =
       co_await context.connection->Exchange(request, context.deadline, limits::kAnswerBytesMax);
+  context.request.body = std::move(request.body);
   context.was_reused = context.connection->IsReused();
   context.connection.reset();
   if (!answer) co_return std::unexpected(answer.error());

@@ -105,42 +105,52 @@ CallValues WithAnswer(CallValues values, const Result<Answer>& result,
 
 }  // namespace
 
+Result<PreparedCall> IdempotencyFilter::Prepare(const RequestContext& context) const {
+  if (IsLoggedOnly(context)) {
+    return PrepareLoggedOnly(context, parts_.install_secret, parts_.random);
+  }
+  auto prepared = PrepareCall(context, parts_.install_secret);
+  if (prepared && !context.needs_approval) KeepRequest(context, *prepared);
+  return prepared;
+}
+
 Task<Result<Outcome>> IdempotencyFilter::Handle(RequestContext& context, Next next) {
-  auto prepared =
-      IsLoggedOnly(context)
-          ? Result<PreparedCall>(PrepareLoggedOnly(context, parts_.install_secret, parts_.random))
-          : PrepareCall(context, parts_.install_secret);
-  if (!prepared) co_return Refusal(context, prepared.error());
-  if (!IsLoggedOnly(context) && !context.needs_approval) KeepRequest(context, *prepared);
   const MonoTime now = parts_.clock.Now();
-  const Call call{std::move(*prepared), now + ToolOf(context).hold, now + HoldOf(context)};
-  Event last;
+  Call call{nullptr, std::nullopt, now + ToolOf(context).hold, now + HoldOf(context)};
+  ProblemFacts last;
   for (int look = 0; look < limits::kLedgerLooksMax; ++look) {
-    Result<Begun> begun = co_await parts_.ledger.Begin(call.prepared.operation, *context.executor);
+    Result<Begun> begun = std::unexpected(Error());
+    {
+      // The ledger takes what it is asked, so a further look asks anew; hardly any call needs one.
+      auto prepared = Prepare(context);
+      if (!prepared) co_return Refusal(context, prepared.error());
+      call.body = std::move(prepared->body);
+      call.client_key = std::move(prepared->key.client_key);
+      begun = co_await parts_.ledger.Begin(std::move(prepared->operation), *context.executor);
+    }
     if (!begun) co_return LedgerRefusal(begun.error(), begun.error().delivery());
     if (begun->kind == Begun::Kind::kFresh) {
-      co_return co_await RunAttempt(context, next, call, std::move(*begun));
+      co_return co_await RunAttempt(context, next, call, *begun);
     }
-    last = begun->event;
+    last = FactsOfEvent(begun->event);
     std::optional<Outcome> answer = co_await Repeat(context, call, std::move(*begun));
     if (answer) co_return std::move(*answer);
   }
-  co_return Local(
-      MakeProblem(ErrorCode::kInProgress, "the same call is being worked on", FactsOfEvent(last)));
+  co_return Local(MakeProblem(ErrorCode::kInProgress, "the same call is being worked on", last));
 }
 
 Task<Outcome> IdempotencyFilter::RunAttempt(RequestContext& context, Next next, const Call& call,
-                                            Begun begun) {
+                                            Begun& begun) {
   RC_CRASH_POINT("k02");
   if (begun.event.flow_has_deadline) parts_.flowing.Watch(begun.event);
   context.commit = begun.commit;
-  context.upstream_key = call.prepared.key.client_key.value_or(ToHex(begun.event.key));
+  context.upstream_key = call.client_key ? *call.client_key : ToHex(begun.event.key);
   if (context.is_traced) {
     context.attempt_span =
         AttemptSpanId(context.trace.trace_id, begun.event.operation, begun.event.attempt);
   }
   if (auto added = AddCredentials(context, begun.event); !added) {
-    co_return co_await GiveBack(context, std::move(begun.event),
+    co_return co_await GiveBack(context, begun.event,
                                 Local(MakeProblem(ErrorCode::kNotSent, added.error())));
   }
   Result<Outcome> outcome = co_await next(context);
@@ -150,14 +160,13 @@ Task<Outcome> IdempotencyFilter::RunAttempt(RequestContext& context, Next next, 
     co_return UnsentRefusal(outcome.error(), begun.event);
   }
   if (outcome && outcome->local) {
-    co_return co_await GiveBack(context, std::move(begun.event), std::move(*outcome));
+    co_return co_await GiveBack(context, begun.event, std::move(*outcome));
   }
   if (!outcome) {
-    co_return co_await Conclude(context, call, std::move(begun.event),
-                                std::unexpected(outcome.error()));
+    co_return co_await Conclude(context, call, begun.event, std::unexpected(outcome.error()));
   }
   RC_CRASH_POINT("k10");
-  co_return co_await Conclude(context, call, std::move(begun.event), std::move(outcome->answer));
+  co_return co_await Conclude(context, call, begun.event, std::move(outcome->answer));
 }
 
 // Of a call that goes on with one that was approved: it is sent with the same ones.
@@ -168,7 +177,7 @@ std::expected<void, std::string> IdempotencyFilter::AddCredentials(RequestContex
   return AddSecrets(rule->secrets, parts_.read_secret, context.credentials);
 }
 
-Task<Outcome> IdempotencyFilter::GiveBack(RequestContext& context, Event dispatching,
+Task<Outcome> IdempotencyFilter::GiveBack(RequestContext& context, const Event& dispatching,
                                           Outcome refusal) {
   Transition transition;
   transition.operation = dispatching.operation;
@@ -183,7 +192,7 @@ Task<Outcome> IdempotencyFilter::GiveBack(RequestContext& context, Event dispatc
 }
 
 Task<Outcome> IdempotencyFilter::Conclude(RequestContext& context, const Call& call,
-                                          Event dispatching, Result<Answer> result) {
+                                          const Event& dispatching, Result<Answer> result) {
   const Tool& tool = ToolOf(context);
   if (result) {
     StripOwnFields(result->response.headers);
@@ -191,7 +200,7 @@ Task<Outcome> IdempotencyFilter::Conclude(RequestContext& context, const Call& c
   }
   const std::optional<Json> body =
       result && ReadsAnswerBody(tool) ? ReadAnswerBody(*result) : std::nullopt;
-  CallValues values = WithAnswer(ValuesOfCall(context, *call.prepared.body), result, body);
+  CallValues values = WithAnswer(ValuesOfCall(context, *call.body), result, body);
   values.key = context.upstream_key;
   Verdict verdict = IsLoggedOnly(context) ? ClassifyLoggedOnly(tool, result, values)
                                           : Classify(tool, result, values);

@@ -40,18 +40,20 @@ class IdempotencyFilter final : public Filter {
 
  private:
   struct Call {
-    PreparedCall prepared;
+    std::shared_ptr<const CallBody> body;
+    std::optional<std::string> client_key;
     MonoTime hold_until{};
     MonoTime approval_until{};  // how long it is held for a human
   };
 
+  Result<PreparedCall> Prepare(const RequestContext& context) const;
   // The first or next attempt: dispatches, classifies, records, answers.
-  Task<Outcome> RunAttempt(RequestContext& context, Next next, const Call& call, Begun begun);
-  Task<Outcome> Conclude(RequestContext& context, const Call& call, Event dispatching,
+  Task<Outcome> RunAttempt(RequestContext& context, Next next, const Call& call, Begun& begun);
+  Task<Outcome> Conclude(RequestContext& context, const Call& call, const Event& dispatching,
                          Result<Answer> result);
   std::expected<void, std::string> AddCredentials(RequestContext& context,
                                                   const Event& begun) const;
-  Task<Outcome> GiveBack(RequestContext& context, Event dispatching, Outcome refusal);
+  Task<Outcome> GiveBack(RequestContext& context, const Event& dispatching, Outcome refusal);
   // Answers a repeat; nullopt: the operation moved meanwhile, ask the ledger again.
   Task<std::optional<Outcome>> Repeat(RequestContext& context, const Call& call, Begun begun);
   Task<std::optional<Outcome>> AfterJoin(RequestContext& context, const Call& call, Event running);

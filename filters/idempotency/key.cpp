@@ -22,14 +22,12 @@ struct Scope {
   std::string value;
   std::string caller;  // empty for global
   bool is_wide = false;
-  std::string part;  // for people
 };
 
 struct Intent {
   std::string text;
   bool is_named = false;
   bool has_identity = false;
-  std::vector<std::string> parts;
 };
 
 std::string_view Trim(std::string_view text) {
@@ -88,18 +86,17 @@ std::string SessionText(const KeyInputs& inputs) {
   return text.empty() ? HeaderText(inputs, "Mcp-Session-Id") : text;
 }
 
-Scope CallerScope(const KeyInputs& inputs) { return {"caller", "", inputs.caller, true, ""}; }
+Scope CallerScope(const KeyInputs& inputs) { return {"caller", "", inputs.caller, true}; }
 
 // A scope named by a value of the call; an empty value means that it is not there.
-Result<Scope> NamedScope(const KeyInputs& inputs, std::string kind, std::string value,
-                         std::string part) {
+Result<Scope> NamedScope(const KeyInputs& inputs, std::string kind, std::string value) {
   if (value.empty()) {
     return std::unexpected(
         Error(ErrorCode::kKeyRequired, "the call does not carry the scope that its tool needs"));
   }
   const std::string& name = inputs.tool.scope.name;
   if (!name.empty()) AppendPart(kind, name);
-  return Scope{std::move(kind), std::move(value), inputs.caller, false, std::move(part)};
+  return Scope{std::move(kind), std::move(value), inputs.caller, false};
 }
 
 Result<Scope> ScopeOf(const KeyInputs& inputs) {
@@ -108,20 +105,19 @@ Result<Scope> ScopeOf(const KeyInputs& inputs) {
     case ScopeRule::Kind::kTrace:
       // A trace made here is new with every call and would make every key new.
       if (!inputs.trace.from_client) return CallerScope(inputs);
-      return Scope{"trace", inputs.trace.trace_id, inputs.caller, false, "trace"};
+      return Scope{"trace", inputs.trace.trace_id, inputs.caller, false};
     case ScopeRule::Kind::kCaller:
       return CallerScope(inputs);
     case ScopeRule::Kind::kGlobal:
-      return Scope{"global", "", "", true, "global"};
+      return Scope{"global", "", "", true};
     case ScopeRule::Kind::kSession:
-      return NamedScope(inputs, "session", SessionText(inputs), "session");
+      return NamedScope(inputs, "session", SessionText(inputs));
     case ScopeRule::Kind::kHeader:
-      return NamedScope(inputs, "header", HeaderText(inputs, rule.name), "header." + rule.name);
+      return NamedScope(inputs, "header", HeaderText(inputs, rule.name));
     case ScopeRule::Kind::kBody:
-      return NamedScope(inputs, "body", BodyText(inputs, rule.name), "body#" + rule.name);
+      return NamedScope(inputs, "body", BodyText(inputs, rule.name));
     case ScopeRule::Kind::kBaggage:
-      return NamedScope(inputs, "baggage", BaggageText(inputs.request.headers, rule.name),
-                        "baggage." + rule.name);
+      return NamedScope(inputs, "baggage", BaggageText(inputs.request.headers, rule.name));
   }
   return std::unexpected(Error(ErrorCode::kInternal, "unknown scope"));
 }
@@ -134,7 +130,6 @@ Intent IntentOf(const KeyInputs& inputs, const ClientIntent& named) {
     AppendPart(intent.text, "named");
     AppendPart(intent.text, *named.intent);
     intent.is_named = true;
-    intent.parts.emplace_back("intent");
     return intent;
   }
   const CallValues values = ValuesOf(inputs);
@@ -147,13 +142,8 @@ Intent IntentOf(const KeyInputs& inputs, const ClientIntent& named) {
     AppendPart(text, value ? "present" : "absent");
     AppendPart(text, value ? CanonicalJson(*value) : std::string());
     intent.has_identity = intent.has_identity || value.has_value();
-    intent.parts.push_back(selector.text);
   }
-  if (intent.has_identity) {
-    intent.text = std::move(text);
-  } else {
-    intent.parts.assign(1, "args");
-  }
+  if (intent.has_identity) intent.text = std::move(text);
   return intent;
 }
 
@@ -260,7 +250,7 @@ Result<DerivedKey> DeriveKey(const KeyInputs& inputs) {
   derived.spans_traces = scope->kind == "trace";
   // The arguments' HMAC stands for them, so a large body is hashed once.
   const bool args_enter = !intent.is_named && !intent.has_identity;
-  const std::string args(args_enter ? AsView(derived.args_hash) : std::string_view());
+  const std::string_view args = args_enter ? AsView(derived.args_hash) : std::string_view();
 
   const std::string tool = ToolPart(inputs);
   std::string text;
@@ -268,21 +258,17 @@ Result<DerivedKey> DeriveKey(const KeyInputs& inputs) {
   for (const std::string_view part :
        {kKeyVersion, std::string_view(scope->caller), std::string_view(tool),
         std::string_view(scope->kind), std::string_view(scope->value),
-        std::string_view(intent.text), std::string_view(args)}) {
+        std::string_view(intent.text), args}) {
     AppendPart(text, part);
   }
   derived.key = HmacSha256(inputs.install_secret, text);
   text.clear();
   for (const std::string_view part :
        {kIntentVersion, std::string_view(scope->caller), std::string_view(tool),
-        std::string_view(intent.text), std::string_view(args)}) {
+        std::string_view(intent.text), args}) {
     AppendPart(text, part);
   }
   derived.intent = HmacSha256(inputs.install_secret, text);
-
-  if (!scope->caller.empty()) derived.parts.emplace_back("caller");
-  if (!scope->part.empty()) derived.parts.push_back(scope->part);
-  derived.parts.insert(derived.parts.end(), intent.parts.begin(), intent.parts.end());
   return derived;
 }
 

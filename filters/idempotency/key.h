@@ -38,10 +38,6 @@ struct DerivedKey {
   // The same intent under another trace is to be looked for.
   bool spans_traces = false;
   std::optional<std::string> client_key;  // the agent's own Idempotency-Key, decoded
-  // What went into the key besides the tool, for people: "caller", then "trace", "session",
-  // "header.X" or the like, then "intent", or the identity selectors as the policy writes them, or
-  // "args".
-  std::vector<std::string> parts;
 };
 
 // Fails with kInvalidKey when the agent's own key cannot be read, with kKeyRequired when the scope

@@ -14,7 +14,9 @@ void Append(std::vector<Selector>& all, std::vector<Selector> more) {
 
 // Every place in a call that decides about it or goes into another request.
 std::vector<Selector> PlacesRead(const Tool& tool) {
-  std::vector<Selector> places = tool.identity;
+  std::vector<Selector> places;
+  places.reserve(tool.identity.size() + tool.ignore.size() + 8);
+  places = tool.identity;
   if (tool.external_ref) places.push_back(*tool.external_ref);
   if (tool.settle) Append(places, SelectorsOf(tool.settle->request));
   if (tool.undo) {

@@ -60,7 +60,9 @@ bool IsFenced(FlowPhase phase) {
 }
 
 Digest FlowKeyOf(std::string_view caller, std::string_view flow) {
-  std::string text("recourse-flow");
+  std::string text;
+  text.reserve(32 + caller.size() + flow.size());
+  text.append("recourse-flow");
   AppendPart(text, caller);
   AppendPart(text, flow);
   return Sha256(text);

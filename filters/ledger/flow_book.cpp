@@ -150,7 +150,11 @@ void FlowBook::Apply(FlowState state, MonoTime now) {
 }
 
 const FlowState* FlowBook::Find(std::string_view caller, std::string_view flow) const {
-  const auto at = flows_.find(FlowKeyOf(caller, flow));
+  return Find(FlowKeyOf(caller, flow));
+}
+
+const FlowState* FlowBook::Find(const Digest& key) const {
+  const auto at = flows_.find(key);
   return at == flows_.end() ? nullptr : &at->second.state;
 }
 
@@ -160,7 +164,10 @@ const FlowState* FlowBook::Find(std::uint64_t number) const {
 }
 
 std::uint64_t FlowBook::FencedBy(std::string_view caller, std::string_view flow) const {
-  const Digest key = FlowKeyOf(caller, flow);
+  return FencedBy(FlowKeyOf(caller, flow));
+}
+
+std::uint64_t FlowBook::FencedBy(const Digest& key) const {
   if (const auto at = flows_.find(key); at != flows_.end()) {
     return IsFenced(at->second.state.phase) ? at->second.state.number : 0;
   }

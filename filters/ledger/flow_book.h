@@ -54,6 +54,9 @@ class FlowBook {
   const FlowState* Find(std::uint64_t number) const;
   // The number of the flow that fences this name; 0: writes of it may begin.
   std::uint64_t FencedBy(std::string_view caller, std::string_view flow) const;
+  // Both by the name's FlowKeyOf.
+  const FlowState* Find(const Digest& key) const;
+  std::uint64_t FencedBy(const Digest& key) const;
   // Not over, or undone; the flow rows of those must stay.
   bool HoldsRow(const FlowState& state) const;
   // Whether the last event of that operation must stay: its flow has a deadline, is broken or is

@@ -29,19 +29,21 @@ GroupCommitLedger::~GroupCommitLedger() {
 }
 
 Task<Result<Begun>> GroupCommitLedger::Begin(NewOperation operation, Executor& executor) {
-  BeginWait wait{std::move(operation), &executor, {}, {}};
+  BeginWait wait{operation, &executor, {}};
   if (auto queued = Submit(&wait, limits::kLedgerQueueMax); !queued) {
     co_return std::unexpected(queued.error());
   }
-  co_return co_await wait.promise.Wait();
+  co_await wait.done.Wait();
+  co_return std::move(wait.result);
 }
 
 Task<Result<Event>> GroupCommitLedger::Record(Transition transition, Executor& executor) {
-  RecordWait wait{std::move(transition), &executor, {}, {}};
+  RecordWait wait{transition, &executor, {}};
   if (auto queued = Submit(&wait, kRecordQueueMax); !queued) {
     co_return std::unexpected(queued.error());
   }
-  co_return co_await wait.promise.Wait();
+  co_await wait.done.Wait();
+  co_return std::move(wait.result);
 }
 
 Task<Result<std::optional<Event>>> GroupCommitLedger::Join(std::uint64_t operation,
@@ -462,7 +464,9 @@ void GroupCommitLedger::AddJob(Executor* executor, Job job) {
   const auto found = std::find_if(jobs_.begin(), jobs_.end(), [executor](const auto& entry) {
     return entry.first == executor;
   });
-  auto& jobs = found != jobs_.end() ? found->second : jobs_.emplace_back(executor, 0).second;
+  const bool is_new = found == jobs_.end();
+  auto& jobs = is_new ? jobs_.emplace_back(executor, 0).second : found->second;
+  if (is_new) jobs.reserve(taken_.size());
   jobs.push_back(std::move(job));
 }
 

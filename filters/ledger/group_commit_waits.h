@@ -22,18 +22,19 @@ inline Error CommitFailed() {
   return Error(ErrorCode::kLedgerUnavailable, "the commit failed; the outcome of it is not known");
 }
 
+// What is asked, and its result, stay where they are: they are large.
 struct GroupCommitLedger::BeginWait {
-  NewOperation operation;
+  NewOperation& operation;  // of the waiter
   Executor* executor = nullptr;
   Result<Begun> result;
-  Promise<Result<Begun>> promise;
+  Promise<bool> done{};
 };
 
 struct GroupCommitLedger::RecordWait {
-  Transition transition;
+  Transition& transition;  // of the waiter
   Executor* executor = nullptr;
   Result<Event> result;
-  Promise<Result<Event>> promise;
+  Promise<bool> done{};
 };
 
 struct GroupCommitLedger::OpenWait {
@@ -89,7 +90,11 @@ struct GroupCommitLedger::NewestWait {
 
 template <class Wait>
 void GroupCommitLedger::Complete(Wait* wait) {
-  AddJob(wait->executor, [wait] { wait->promise.Set(std::move(wait->result)); });
+  if constexpr (requires { wait->done; }) {
+    AddJob(wait->executor, [wait] { wait->done.Set(true); });
+  } else {
+    AddJob(wait->executor, [wait] { wait->promise.Set(std::move(wait->result)); });
+  }
 }
 
 }  // namespace recourse

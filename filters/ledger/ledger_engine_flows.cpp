@@ -46,7 +46,8 @@ Result<std::uint64_t> LedgerEngine::FenceOf(const NewOperation& call, const Foun
     const auto news = NewsOf(*row);
     return news ? flows_.FencedBy(news->caller, news->flow) : 0;
   }
-  const FlowState* const flow = flows_.Find(call.event.caller, call.event.flow);
+  const Digest key = FlowKeyOf(call.event.caller, call.event.flow);
+  const FlowState* const flow = flows_.Find(key);
   if (flow == nullptr && flows_.is_full(limits::kFlowsMax)) {
     return std::unexpected(
         Error(ErrorCode::kOverloaded, "too many flows are open", Delivery::kNotSent));
@@ -56,7 +57,7 @@ Result<std::uint64_t> LedgerEngine::FenceOf(const NewOperation& call, const Foun
                                  "the flow has 10,000 writes; close it or begin another trace",
                                  Delivery::kNotSent));
   }
-  return flows_.FencedBy(call.event.caller, call.event.flow);
+  return flows_.FencedBy(key);
 }
 
 Result<LedgerEngine::BeginStep> LedgerEngine::BehindFence(NewOperation& call, const Found* found,

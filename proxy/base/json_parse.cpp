@@ -21,6 +21,8 @@ constexpr std::size_t kNumberBytesMax =
 // What the parser is made for: one level more than is let through to it, and never no bytes at all.
 constexpr std::size_t kParserDepth = limits::kJsonDepthMax + 2;
 constexpr std::size_t kParserBytesMin = 32;
+// Texts up to here are read by a parser that their thread keeps: to make one takes ten allocations.
+constexpr std::size_t kKeptParserBytes = 4 * 1024;
 
 // Far outside the limits, and far from overflow: where a written exponent stops counting.
 constexpr int kExponentSaturated = 1'000'000;
@@ -292,6 +294,12 @@ class TreeBuilder {
   Error error_;
 };
 
+simdjson::error_code MakeRoom(simdjson::dom::parser& parser, std::size_t bytes) {
+  if (parser.capacity() >= bytes) return simdjson::SUCCESS;
+  // Its default depth alone takes 9 KiB.
+  return parser.allocate(bytes, kParserDepth);
+}
+
 std::string_view ReasonOf(simdjson::error_code code) {
   switch (code) {
     case simdjson::UTF8_ERROR:
@@ -317,9 +325,12 @@ Result<Json> ParseJson(std::string_view text) {
   }
   Masker masker(text);
   if (auto masked = masker.Run(); !masked) return std::unexpected(masked.error());
-  simdjson::dom::parser parser;
-  // Its default depth alone takes 9 KiB.
-  if (const auto code = parser.allocate(std::max(text.size(), kParserBytesMin), kParserDepth)) {
+  thread_local simdjson::dom::parser kept;
+  std::optional<simdjson::dom::parser> own;
+  const bool is_small = text.size() <= kKeptParserBytes;
+  simdjson::dom::parser& parser = is_small ? kept : own.emplace();
+  const std::size_t room = is_small ? kKeptParserBytes : std::max(text.size(), kParserBytesMin);
+  if (const auto code = MakeRoom(parser, room)) {
     return std::unexpected(Malformed(ReasonOf(code)));
   }
   simdjson::dom::element root;

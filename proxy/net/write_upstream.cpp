@@ -11,6 +11,8 @@ namespace {
 
 // Room for the request line, and for the fields that are ours.
 constexpr std::size_t kOwnHeadBytes = 512;
+// Fields that an answer gets from us before it goes to the agent.
+constexpr std::size_t kOwnFields = 6;
 
 // What the connecting task and the connection's owner share; whoever ends last frees it.
 struct Opening {
@@ -48,7 +50,7 @@ bool RenderHead(const HttpRequest& request, const Backend& backend, std::string_
 void TakeHead(const Head& head, HttpResponse& response) {
   response.status = head.status;
   response.reason = std::string(head.reason);
-  response.headers.reserve(head.field_count);
+  response.headers.reserve(head.field_count + kOwnFields);
   for (std::size_t i = 0; i < head.field_count; ++i) {
     const Field& field = head.fields[i];
     if (field.hop || field.id == FieldId::kContentLength || field.id == FieldId::kRecourseOwn ||
@@ -202,12 +204,14 @@ Task<Result<Answer>> WriteUpstream::Call::Exchange(const HttpRequest& request, M
     co_return std::unexpected(
         Error(ErrorCode::kHeaderTooLarge, "the request's head cannot be sent", Delivery::kNotSent));
   }
-  if (is_reused_ && HasLeft(*connection_)) {
+  bool has_left = HasLeft(*connection_);
+  if (has_left && is_reused_) {
     if (const auto replaced = co_await Replace(); !replaced) {
       co_return std::unexpected(replaced.error());
     }
+    has_left = HasLeft(*connection_);
   }
-  if (HasLeft(*connection_)) {
+  if (has_left) {
     if (connection_->tls != nullptr && connection_->tls->refused_by_peer()) {
       co_return std::unexpected(connection_->tls->HandshakeError());
     }
