@@ -39,6 +39,17 @@ void WriteRequest(ByteWriter& writer, const RenderedRequest& request) {
   writer.Text(request.body);
 }
 
+// As many bytes as WriteRequest takes, or some more.
+std::size_t RoomFor(const RenderedRequest& request) {
+  static constexpr std::size_t kLengthBytes = 8;
+  std::size_t room =
+      4 * kLengthBytes + request.method.size() + request.target.size() + request.body.size();
+  for (const auto& [name, value] : request.headers) {
+    room += name.size() + value.size() + kLengthBytes;
+  }
+  return room;
+}
+
 RenderedRequest ReadRequest(ByteReader& reader) {
   RenderedRequest request;
   request.method = reader.Text();
@@ -103,6 +114,7 @@ void WriteExtension(ByteWriter& writer, const Event& event) {
   std::string record;
   ByteWriter inner(record);
   if (HasRequestRecord(event)) {
+    if (event.request) record.reserve(RoomFor(*event.request));
     inner.Int(event.request ? kRequestFollows : kRequestLeftOut);
     if (event.request) WriteRequest(inner, *event.request);
     writer.Int(ExtensionKind::kRequest);

@@ -162,6 +162,15 @@ class CanonicalWriter {
   const std::vector<const Json*>& left_out_;
 };
 
+// As many bytes as its canonical text takes, where nothing in it has to be escaped.
+std::size_t RoomFor(const Json& value) {
+  static constexpr std::size_t kPunctuation = 5;
+  std::size_t room = kPunctuation + value.text.size();
+  for (const Json& item : value.items) room += RoomFor(item);
+  for (const auto& [name, member] : value.members) room += name.size() + RoomFor(member);
+  return room;
+}
+
 // Undoes ~0 and ~1. nullopt on any other use of '~'.
 std::optional<std::string> UnescapeReference(std::string_view reference) {
   std::string name;
@@ -245,6 +254,7 @@ std::string CanonicalJson(const Json& value, const std::vector<std::string>& ign
     if (const Json* found = AtPointer(value, pointer)) left_out.push_back(found);
   }
   std::string out;
+  out.reserve(RoomFor(value));
   CanonicalWriter writer(out, left_out);
   if (!writer.IsLeftOut(value)) writer.Write(value);
   return out;

@@ -107,6 +107,7 @@ class WriteUpstream::Call final : public UpstreamConnection {
     co_return Result<void>();
   }
 
+  FrameArena& frames() { return upstream_.thread_.frames(); }
   std::string_view Peer() const override { return connection_->peer; }
   bool IsReused() const override { return is_reused_; }
   void GiveBodyTo(BodySink* sink) override { sink_ = sink; }
