@@ -18,7 +18,7 @@ namespace {
 constexpr char kJournalName[] = "journal";
 constexpr char kNewName[] = "journal.new";
 constexpr char kLostName[] = "journal.lost";
-constexpr std::uint64_t kPartOfLedger = 64;
+constexpr std::uint64_t kPart = 64;  // of the ledger, and of the free disk, at most
 
 using Done = std::expected<void, std::string>;
 
@@ -59,9 +59,13 @@ std::expected<std::unique_ptr<JournalFile>, std::string> MakeJournal(LedgerDirec
   JournalHead head;
   head.ledger = ledger;
   SystemRandom().Fill(head.id);
-  const std::uint64_t part = std::min(map_bytes, directory.FreeBytes()) / kPartOfLedger;
-  head.ring_bytes = std::clamp(part / kJournalBlockBytes * kJournalBlockBytes, kJournalRingBytesMin,
-                               kJournalRingBytesMax);
+  const std::uint64_t wanted =
+      std::clamp(map_bytes / kPart, kJournalRingBytesMin, kJournalRingBytesMax);
+  head.ring_bytes =
+      std::min(wanted, directory.FreeBytes() / kPart) / kJournalBlockBytes * kJournalBlockBytes;
+  if (head.ring_bytes < kJournalRingBytesMin) {
+    return std::unexpected("the disk has less than 16 MiB free");
+  }
   if (Done removed = directory.Remove(kNewName); !removed) return std::unexpected(removed.error());
   Done done = JournalFile::Make(directory.PathOf(kNewName), head);
   if (done) done = directory.Rename(kNewName, kJournalName);
