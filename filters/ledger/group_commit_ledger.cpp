@@ -466,7 +466,7 @@ void GroupCommitLedger::AddJob(Executor* executor, Job job) {
   });
   const bool is_new = found == jobs_.end();
   auto& jobs = is_new ? jobs_.emplace_back(executor, 0).second : found->second;
-  if (is_new) jobs.reserve(taken_.size());
+  if (is_new) jobs.reserve(std::min(taken_.size(), limits::kCommitBatchMax));
   jobs.push_back(std::move(job));
 }
 

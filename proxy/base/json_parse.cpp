@@ -330,11 +330,12 @@ Result<Json> ParseJson(std::string_view text) {
   const bool is_small = text.size() <= kKeptParserBytes;
   simdjson::dom::parser& parser = is_small ? kept : own.emplace();
   const std::size_t room = is_small ? kKeptParserBytes : std::max(text.size(), kParserBytesMin);
-  if (const auto code = MakeRoom(parser, room)) {
-    return std::unexpected(Malformed(ReasonOf(code)));
-  }
   simdjson::dom::element root;
-  if (const auto code = parser.parse(masker.masked().data(), text.size(), false).get(root)) {
+  auto code = MakeRoom(parser, room);
+  if (!code) code = parser.parse(masker.masked().data(), text.size(), false).get(root);
+  if (code) {
+    // One that found no memory half-way believes that it has it.
+    parser = simdjson::dom::parser();
     return std::unexpected(Malformed(ReasonOf(code)));
   }
   TreeBuilder builder(masker.numbers());
