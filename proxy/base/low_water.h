@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
 namespace recourse {
@@ -13,9 +14,10 @@ class LowWater {
  public:
   // Something was taken, and `left` of it are left.
   void Took(std::size_t left) { lowest_ = std::min(lowest_, left); }
-  // How many of `stock` may go so that `floor` stay; they are to be gone when this is called next.
-  std::size_t Look(std::size_t stock, std::size_t floor) {
-    const std::size_t idle = std::min(lowest_, stock > floor ? stock - floor : 0);
+  // How many of `stock`, `most` at once, may go so that `floor` stay; they are to be gone when this
+  // is called next.
+  std::size_t Look(std::size_t stock, std::size_t floor, std::size_t most = SIZE_MAX) {
+    const std::size_t idle = std::min({lowest_, stock > floor ? stock - floor : 0, most});
     lowest_ = stock - idle;
     return idle;
   }

@@ -19,9 +19,10 @@ char* BufferPool::Map() {
   return static_cast<char*>(memory);
 }
 
-// The oldest ones, which the next to come would be given last.
+// The oldest ones, which the next to come would be given last. Each takes a system call.
 bool BufferPool::Trim() {
-  const auto end = free_.begin() + static_cast<std::ptrdiff_t>(low_.Look(free_.size(), kFloor));
+  const std::size_t count = low_.Look(free_.size(), kFloor, kTrimmedMax);
+  const auto end = free_.begin() + static_cast<std::ptrdiff_t>(count);
   for (auto at = free_.begin(); at != end; ++at) ::munmap(*at, limits::kRelayBufferBytes);
   free_.erase(free_.begin(), end);
   return free_.size() > kFloor;

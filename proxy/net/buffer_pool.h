@@ -39,7 +39,8 @@ class BufferPool {
   bool Trim();
   std::size_t kept() const { return free_.size(); }
 
-  static constexpr std::size_t kFloor = 8;  // are kept for whoever comes next
+  static constexpr std::size_t kFloor = 8;         // are kept for whoever comes next
+  static constexpr std::size_t kTrimmedMax = 256;  // by one call, so that nobody waits for it long
 
  private:
   static char* Map();

@@ -8,10 +8,13 @@
 
 namespace recourse {
 
-void HeapTrim::Look() {
-  if (!rule_.IsWorthIt(Size())) return;
+bool HeapTrim::Look(MonoTime now) {
+  if (now < due_) return true;
+  due_ = now + kPause;
+  if (!rule_.IsWorthIt(Size())) return false;
   ::malloc_trim(0);
   rule_.Trimmed(Size());
+  return false;
 }
 
 // Where the system does not tell, there is nothing to trim for.

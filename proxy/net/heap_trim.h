@@ -3,7 +3,10 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
+
+#include "proxy/base/clock.h"
 
 namespace recourse {
 
@@ -35,13 +38,16 @@ class TrimRule {
 // One thread.
 class HeapTrim {
  public:
-  // Call when there is less to do than before: it takes milliseconds when there is much to give.
-  void Look();
+  // Call when there is less to do than before: it takes milliseconds when there is much to give,
+  // and so is done once in ten seconds at most. True: it is too early, and to be called again.
+  bool Look(MonoTime now);
 
  private:
+  static constexpr std::chrono::seconds kPause{10};
   static HeapSize Size();
 
   TrimRule rule_{Size()};
+  MonoTime due_{};
 };
 
 }  // namespace recourse

@@ -145,8 +145,8 @@ void IoThread::LookAt(MonoTime when) {
 bool IoThread::TrimBuffers() {
   const std::size_t before = buffers_.kept();
   const bool has_more = buffers_.Trim();
-  if (!has_more || buffers_.kept() < before) heap_.Look();
-  return has_more;
+  if (has_more && buffers_.kept() == before) return true;
+  return heap_.Look(clock_.Now()) || has_more;
 }
 
 Task<void> IoThread::SleepUntil(MonoTime when) {

@@ -339,7 +339,8 @@ void Runtime::WaitForEnd() {
   MonoTime look = clock_.Now();  // the files may have changed while everything was started
   std::optional<MonoTime> end;
   for (;;) {
-    const auto left = std::chrono::ceil<Millis>(std::min(look, heads_.due()) - clock_.Now());
+    const MonoTime next = std::min({look, heads_.due(), end.value_or(MonoTime::max())});
+    const auto left = std::chrono::ceil<Millis>(next - clock_.Now());
     switch (watch_->Wait(std::min<Millis>(left, LongestWait()))) {
       case PolicyWatch::Event::kStop:
         return;

@@ -47,12 +47,25 @@ TEST_F(BufferPoolTest, KeepsWhatACrowdNeedsBetweenItsTurns) {
 }
 
 TEST_F(BufferPoolTest, LetsGoWhatNobodyNeededSinceTheLastLook) {
-  Take(1'000).clear();
+  Take(300).clear();
   (void)pool.Trim();  // all of them were needed since the pool began
-  EXPECT_EQ(pool.kept(), 1'000U);
+  EXPECT_EQ(pool.kept(), 300U);
   Take(100).clear();
   EXPECT_TRUE(pool.Trim());
   EXPECT_EQ(pool.kept(), 100U);
+  EXPECT_FALSE(pool.Trim());
+  EXPECT_EQ(pool.kept(), BufferPool::kFloor);
+}
+
+TEST_F(BufferPoolTest, LetsGoOfACrowdInStepsThatHoldNobodyUp) {
+  constexpr std::size_t kCrowd = 3 * BufferPool::kTrimmedMax;
+  Take(kCrowd).clear();
+  (void)pool.Trim();
+  for (std::size_t left = kCrowd; left > BufferPool::kTrimmedMax;) {
+    left -= BufferPool::kTrimmedMax;
+    EXPECT_TRUE(pool.Trim());
+    EXPECT_EQ(pool.kept(), left);
+  }
   EXPECT_FALSE(pool.Trim());
   EXPECT_EQ(pool.kept(), BufferPool::kFloor);
 }
