@@ -64,7 +64,7 @@ inline constexpr std::size_t kConnectionsPerPeerMax = kConnectionsMax / 4 * 3;
 inline constexpr std::size_t kIdleLooksMax = 64;
 inline constexpr std::size_t kWriteFlowsMax = 4'096;
 inline constexpr std::size_t kWriteBytesHeldMax = 256 * 1024 * 1024;
-inline constexpr std::size_t kIdleUpstreamPerBackendMax = 256;
+inline constexpr std::size_t kIdleUpstreamPerBackendMax = 1'024;
 // Names being looked up at once per I/O thread; a slow name server takes one of them per name.
 inline constexpr std::size_t kLookupThreads = 4;
 inline constexpr std::size_t kAddressesPerNameMax = 16;
