@@ -44,9 +44,9 @@ TEST(JournalRecordTest, WhatIsWrittenIsRead) {
     EXPECT_EQ(record.bytes.size(), JournalBytesOf(batch));
     EXPECT_EQ(record.last_seq(), 6 + rows.size());
     EXPECT_EQ(record.rows_bytes(), batch.bytes.size());
+    const std::string file = record.bytes + "what is behind it";  // found.rows are views of it
     FoundRecord found;
-    ASSERT_EQ(DecodeJournalRecord(record.bytes + "what is behind it", kId, found),
-              JournalBlock::kRecord);
+    ASSERT_EQ(DecodeJournalRecord(file, kId, found), JournalBlock::kRecord);
     EXPECT_EQ(found.generation, 5U);
     EXPECT_EQ(found.first_seq, 7U);
     EXPECT_EQ(found.bytes, record.bytes.size());

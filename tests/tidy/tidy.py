@@ -35,6 +35,7 @@ class Tidy:
 
     def run(self):
         self.check_top_level()
+        self.check_links()
         cmake = self.read_cmake()
         for path in self.files():
             if not is_text(path):
@@ -59,6 +60,16 @@ class Tidy:
                 path = os.path.join(folder, name)
                 if not os.path.islink(path):
                     yield os.path.relpath(path, self.root)
+
+    def check_links(self):
+        """Symbolic links lead to places of one machine."""
+        for folder, folders, names in os.walk(self.root):
+            for name in sorted([*folders, *names]):
+                path = os.path.join(folder, name)
+                if os.path.islink(path):
+                    self.report(os.path.relpath(path, self.root), 1, "a symbolic link may lead out "
+                                "of the tree: put the file or folder itself here")
+            folders[:] = sorted(set(folders) - rules.SKIPPED_FOLDERS)
 
     def read_cmake(self):
         """All CMakeLists.txt joined: the place that names the folders whose sources are built."""

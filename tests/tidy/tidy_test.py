@@ -176,6 +176,16 @@ class TidyTest(unittest.TestCase):
             if is_bad:
                 self.assertIn("recourse::Verdict is another type in filters/a.h:3", found[0])
 
+    def test_symbolic_links_are_reported(self):
+        with tempfile.TemporaryDirectory() as root:
+            os.makedirs(os.path.join(root, "build"))
+            os.makedirs(os.path.join(root, "bench"))
+            for path in ("build/inside", "bench/node_modules", "bench/run.sh"):
+                os.symlink("/usr", os.path.join(root, path))
+            found = Tidy(root).run()
+        self.assertEqual([text.split(":")[0] for text in found],
+                         ["bench/node_modules", "bench/run.sh"])
+
     def test_what_tools_write_is_not_read(self):
         self.assertEqual(violations_of({"build/x/a.cpp": "using namespace std;\n",
                                         "tests/e2e/clients/node_modules/a.js": "x" * 200}), [])
