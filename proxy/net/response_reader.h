@@ -21,6 +21,7 @@ class InterimBudget {
     bytes_ += head.size;
     return ++count_ <= limits::kInterimResponsesMax && bytes_ <= limits::kInterimBytesMax;
   }
+  bool is_empty() const { return count_ == 0; }
 
  private:
   int count_ = 0;

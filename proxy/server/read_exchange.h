@@ -26,6 +26,13 @@ struct Session::ReadExchange {
     head.Reset();
   }
 
+  // What a backend says last on a kept connection that was silent for too long (RFC 9110 15.5.9)
+  // crosses the next request, and answers none that was all here. One that has said something
+  // before, or goes on with the connection, has read the request.
+  bool IsAboutSilence() const {
+    return head.status == 408 && !head.keep_alive && whole && interim.is_empty();
+  }
+
   const Backend* backend;
   const bool is_endpoint;          // where messages of MCP go, whichever method this is
   const std::string_view upgrade;  // asked for and allowed; empty: none

@@ -208,8 +208,13 @@ Task<Result<void>> Session::AttemptRead(ReadExchange& exchange) {
 }
 
 // What came of waiting for the response's head.
-Result<void> Session::JudgeAttempt(ReadExchange& exchange, Result<void> got, bool saw_bytes) {
+Result<void> Session::JudgeAttempt(ReadExchange& exchange, Result<void> got, bool saw_bytes) const {
   const Connection& upstream = *exchange.upstream;
+  if (got && record_.reused && exchange.IsAboutSilence()) {
+    got = std::unexpected(
+        Error(ErrorCode::kBackendReset, "the backend gave up the kept connection with a 408"));
+    saw_bytes = false;
+  }
   exchange.answering = got.has_value();
   if (got && exchange.head.status == 101 && !SwitchedTo(exchange.head, exchange.upgrade)) {
     got = std::unexpected(

@@ -112,7 +112,7 @@ class Session final : IdleConnection {
   Task<bool> RunTunnel(ReadExchange& exchange);
   bool RenderReadHead(ReadExchange& exchange, const RouteMatch& match, std::string_view query);
   Task<Result<void>> AttemptRead(ReadExchange& exchange);
-  static Result<void> JudgeAttempt(ReadExchange& exchange, Result<void> got, bool saw_bytes);
+  Result<void> JudgeAttempt(ReadExchange& exchange, Result<void> got, bool saw_bytes) const;
   Task<void> Upload(ReadExchange& exchange);
   Task<bool> RelayResponse(ReadExchange& exchange);
   Task<bool> ReplaceAnswer(ReadExchange& exchange, std::string_view detail);

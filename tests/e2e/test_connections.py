@@ -113,6 +113,110 @@ def test_what_comes_behind_an_answer_is_no_answer_to_the_next_client(tmp_path):
         assert port.served == [1] * 40
 
 
+GIVEN_UP = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 4\r\n\r\nlate"
+READS = {
+    "get": ("GET", "/a", b"", b"ok"),
+    "post": ("POST", "/search", {"q": 1}, b"ok"),
+    "mcp": ("POST", "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}},
+            b'{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}'),
+}  # fmt: skip
+
+
+class LimitedPort(ServedPort):
+    """Answers the first request of a connection with `ok` (of the `once` first connections only),
+    and any other one with `then`, after which it closes; `served` counts the requests of each
+    connection."""
+
+    def __init__(self, then, ok=b"ok", once=100):
+        self.then = then
+        self.once = once
+        self.kept = KEPT.removesuffix(b"2\r\n\r\nok")
+        self.kept += b"%d\r\nContent-Type: application/json\r\n\r\n%s" % (len(ok), ok)
+        self.served = []
+        super().__init__(LimitedPort.session)
+
+    def session(self, sock):
+        self.served.append(0)
+        mine = len(self.served) - 1
+        left = b""
+        while (left := self.head(sock, left)) is not None:
+            fields = self.heads[-1].lower().partition(b"content-length: ")[2]
+            size = int(fields.partition(b"\r\n")[0] or 0)
+            while len(left) < size:
+                left += sock.recv(size - len(left))
+            left = left[size:]
+            self.served[mine] += 1
+            if self.served[mine] > 1 or mine >= self.once:
+                sock.sendall(self.then)
+                return
+            sock.sendall(self.kept)
+
+
+def limited_policy(port):
+    return POLICY.format(url=port.url, more="") + (
+        f'  m: {{ url: "{port.url}/mcp", protocol: mcp, hosts: [ m.test ] }}\n'
+        "tools:\n  search: { match: POST shop /search, effect: read }\n"
+    )
+
+
+@pytest.mark.parametrize("lane", READS)
+def test_a_408_that_ends_a_kept_connection_is_no_answer_to_a_read(tmp_path, lane):
+    """It is about the silence before (RFC 9110 15.5.9): the read goes on a fresh connection."""
+    method, path, body, ok = READS[lane]
+    host = "m.test" if lane == "mcp" else "shop.test"
+    with LimitedPort(GIVEN_UP, ok) as port, Recourse(tmp_path, limited_policy(port)) as running:
+        for _ in range(2):
+            answer = rawhttp.call(running.port, method, path, host, body=body)
+            assert answer.status == 200 and answer.body == ok
+        assert port.served == [2, 1]
+        (line,) = running.await_log(lambda found: found.get("attempts") == 2)
+        assert line["status"] == 200 and not line["conn_reused"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        GIVEN_UP.replace(b"Connection: close\r\n", b""),
+        b"HTTP/1.1 103 Early Hints\r\n\r\n" + GIVEN_UP,
+        GIVEN_UP.replace(b"408", b"503"),
+    ],
+    ids=["kept", "after_another_word", "another_status"],
+)
+def test_an_answer_to_the_request_itself_is_passed_on_as_it_is(tmp_path, answer):
+    """A backend that keeps the connection, or said something before, has read the request."""
+    with LimitedPort(answer) as port, Recourse(tmp_path, limited_policy(port)) as running:
+        assert rawhttp.call(running.port, "GET", "/a").status == 200
+        told = rawhttp.call(running.port, "GET", "/a")
+        assert told.status in (408, 503) and told.body == b"late"
+        assert port.served == [2]
+
+
+def test_a_408_on_a_fresh_connection_is_the_answer(tmp_path):
+    """Also on the one that stands in for a kept one."""
+    with LimitedPort(GIVEN_UP, once=1) as port, Recourse(tmp_path, limited_policy(port)) as running:
+        assert rawhttp.call(running.port, "GET", "/a").status == 200
+        for _ in range(2):
+            told = rawhttp.call(running.port, "GET", "/a")
+            assert told.status == 408 and told.body == b"late"
+        assert port.served == [2, 1, 1]
+
+
+def test_a_408_while_a_body_is_streamed_is_passed_on(tmp_path):
+    """What has passed through cannot be sent again, and the client may be what was too slow."""
+    with LimitedPort(GIVEN_UP) as port, Recourse(tmp_path, limited_policy(port)) as running:
+        assert rawhttp.call(running.port, "GET", "/a", "shop.test").status == 200
+        with rawhttp.Connection(running.port) as connection:
+            size = {"Content-Length": 4}
+            connection.send(rawhttp.render("POST", "/search", "shop.test", size, length=False))
+            deadline = time.monotonic() + WAIT_MAX
+            while len(port.heads) < 2:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            connection.send(b"body")
+            assert connection.response().status == 408
+        assert port.served == [2]
+
+
 @pytest.mark.parametrize("lane", ["whole", "uploaded"])
 def test_a_client_that_left_before_its_answer_began_frees_the_backend(tmp_path, lane):
     """Also when the backend may think for minutes."""
