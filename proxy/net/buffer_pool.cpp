@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <new>
 
 #include "proxy/base/limits.h"
@@ -19,12 +20,15 @@ char* BufferPool::Map() {
   return static_cast<char*>(memory);
 }
 
-// The oldest ones, which the next to come would be given last. Each takes a system call.
+// The oldest ones, which the next to come would be given last. Each takes a system call, which
+// fails where the process has as many mappings as it may: a hole in the middle of one makes it two.
 bool BufferPool::Trim() {
   const std::size_t count = low_.Look(free_.size(), kFloor, kTrimmedMax);
   const auto end = free_.begin() + static_cast<std::ptrdiff_t>(count);
-  for (auto at = free_.begin(); at != end; ++at) ::munmap(*at, limits::kRelayBufferBytes);
-  free_.erase(free_.begin(), end);
+  const auto is_gone = [](char* buffer) {
+    return ::munmap(buffer, limits::kRelayBufferBytes) == 0;
+  };
+  free_.erase(std::remove_if(free_.begin(), end, is_gone), end);
   return free_.size() > kFloor;
 }
 

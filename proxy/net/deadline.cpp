@@ -26,8 +26,13 @@ void DeadlineWheel::Link(Deadline& deadline) {
       deadline.at_ <= start_ ? 0 : static_cast<std::size_t>((deadline.at_ - start_) / kTick) + 1;
   // Never into a tick that was handled already: it would wait a whole turn.
   const std::size_t soonest = std::max(tick, done_ + 1);
-  deadline.slot_ = soonest % kSlots;
-  Deadline*& first = slots_[deadline.slot_];
+  LinkIn(soonest % kSlots, deadline);
+  if (soonest < asked_) AskForLook(soonest);
+}
+
+void DeadlineWheel::LinkIn(std::size_t slot, Deadline& deadline) {
+  deadline.slot_ = slot;
+  Deadline*& first = slots_[slot];
   deadline.previous_ = nullptr;
   deadline.next_ = first;
   if (first != nullptr) first->previous_ = &deadline;
@@ -35,7 +40,6 @@ void DeadlineWheel::Link(Deadline& deadline) {
   occupied_[deadline.slot_ / kWordBits] |= std::uint64_t{1} << deadline.slot_ % kWordBits;
   deadline.armed_ = true;
   ++armed_;
-  if (soonest < asked_) AskForLook(soonest);
 }
 
 void DeadlineWheel::Unlink(Deadline& deadline) {
@@ -69,29 +73,35 @@ void DeadlineWheel::AskForLook(std::size_t tick) {
   if (look_ != nullptr) look_(owner_, start_ + kTick * static_cast<std::int64_t>(tick));
 }
 
-void DeadlineWheel::Advance(MonoTime now) {
+// Firing may unlink or destroy any other. So what is due is set apart first, and whoever stays, of
+// whom a slot may have thousands that are due a turn later, is looked at once.
+std::size_t DeadlineWheel::Advance(MonoTime now) {
   asked_ = 0;  // what is armed meanwhile is seen at the end
+  std::size_t looked_at = 0;
   const std::size_t current = now <= start_ ? 0 : static_cast<std::size_t>((now - start_) / kTick);
   // After a stall of more than a turn every slot is looked at once.
   if (current > kSlots) done_ = std::max(done_, current - kSlots);
   while (done_ < current) {
     ++done_;
-    const std::size_t slot = done_ % kSlots;
-    Deadline* deadline = slots_[slot];
+    Deadline* deadline = slots_[done_ % kSlots];
     while (deadline != nullptr) {
-      if (deadline->at_ > now) {
-        deadline = deadline->next_;
-        continue;
+      Deadline* const next = deadline->next_;
+      if (deadline->at_ <= now) {
+        Unlink(*deadline);
+        LinkIn(kDue, *deadline);
       }
+      deadline = next;
+      ++looked_at;
+    }
+    while ((deadline = slots_[kDue]) != nullptr) {
       Unlink(*deadline);
       deadline->expired_ = true;
       deadline->fire_(deadline->owner_);
-      // Firing may have unlinked or destroyed any neighbour: begin this slot again.
-      deadline = slots_[slot];
     }
   }
   asked_ = kNever;
   if (armed_ > 0) AskForLook(NextTick());
+  return looked_at;
 }
 
 }  // namespace recourse

@@ -62,8 +62,8 @@ class DeadlineWheel {
     owner_ = owner;
   }
   bool empty() const { return armed_ == 0; }
-  // Fires what is due.
-  void Advance(MonoTime now);
+  // Fires what is due. Gives how many deadlines it looked at for that: each of a tick's slot once.
+  std::size_t Advance(MonoTime now);
 
  private:
   friend class Deadline;
@@ -71,8 +71,10 @@ class DeadlineWheel {
 
   static constexpr std::size_t kWordBits = 64;
   static constexpr std::size_t kNever = static_cast<std::size_t>(-1);
+  static constexpr std::size_t kDue = kSlots;  // the slot of what fires now
 
   void Link(Deadline& deadline);
+  void LinkIn(std::size_t slot, Deadline& deadline);
   void Unlink(Deadline& deadline);
   // The first tick from `done_` on whose slot holds anything.
   std::size_t NextTick() const;
@@ -81,8 +83,8 @@ class DeadlineWheel {
   const MonoTime start_;
   std::size_t done_ = 0;  // ticks handled so far
   std::size_t armed_ = 0;
-  std::array<Deadline*, kSlots> slots_{};
-  std::array<std::uint64_t, kSlots / kWordBits> occupied_{};  // a bit for each slot
+  std::array<Deadline*, kSlots + 1> slots_{};
+  std::array<std::uint64_t, kSlots / kWordBits + 1> occupied_{};  // a bit for each slot
   std::size_t asked_ = kNever;  // the tick that was asked for; 0: Advance() is at work
   Look look_ = nullptr;
   void* owner_ = nullptr;

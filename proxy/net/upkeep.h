@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <ranges>
 #include <vector>
 
 #include "proxy/base/clock.h"
@@ -16,7 +17,7 @@ class Upkeep {
       : clock_(clock), due_(wheel, [](void* self) { static_cast<Upkeep*>(self)->Run(); }, this) {}
 
   // `look` lets go of what was not needed; true: there is more that may have to go later. It is
-  // called as long as this lives.
+  // called as long as this lives, and after those that were added later: it sees what they let go.
   void Add(std::move_only_function<bool()> look) { looks_.push_back(std::move(look)); }
   // There is something to let go, if it is not needed again. A look is at most 2 s away.
   void Want() {
@@ -31,7 +32,7 @@ class Upkeep {
   }
   void Run() {
     bool has_more = false;
-    for (auto& look : looks_) has_more = look() || has_more;
+    for (auto& look : std::views::reverse(looks_)) has_more = look() || has_more;
     is_wanted_ = false;
     if (has_more) Plan();
   }

@@ -166,6 +166,7 @@ void AgentPort::Serve(std::size_t index, Socket socket, std::optional<Tcp::endpo
   Spawn(running->Run(), [this, index, owned = std::move(session)]() mutable {
     sessions_[index].erase(owned.get());
     owned.reset();
+    parts_.threads[index]->upkeep().Want();  // who was idle had no buffer to give back
     parts_.services.metrics->connections.Decrement();
     --parts_.services.sessions;
   });

@@ -1,7 +1,16 @@
 #include "proxy/net/buffer_pool.h"
 
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 
+#include <cerrno>
+#include <cstddef>
+#include <cstdlib>
+#include <iterator>
+#include <string>
 #include <vector>
 
 namespace recourse {
@@ -68,6 +77,48 @@ TEST_F(BufferPoolTest, LetsGoOfACrowdInStepsThatHoldNobodyUp) {
   }
   EXPECT_FALSE(pool.Trim());
   EXPECT_EQ(pool.kept(), BufferPool::kFloor);
+}
+
+// From here on no memory is unmapped; true: the kernel does so.
+bool RefuseToUnmap() {
+  sock_filter rules[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_munmap, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOMEM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program{.len = std::size(rules), .filter = rules};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+TEST_F(BufferPoolTest, KeepsWhatTheSystemDoesNotTakeBack) {
+  if (::prctl(PR_GET_SECCOMP) < 0) GTEST_SKIP() << "a kernel without seccomp";
+  Take(100).clear();
+  (void)pool.Trim();
+  const auto trim = [this] {
+    const bool has_more = RefuseToUnmap() && pool.Trim() && pool.kept() == 100;
+    std::_Exit(has_more ? 0 : 1);
+  };
+  EXPECT_EXIT(trim(), testing::ExitedWithCode(0), "");
+  EXPECT_FALSE(pool.Trim());
+  EXPECT_EQ(pool.kept(), BufferPool::kFloor);
+}
+
+TEST(UpkeepTest, WhoWasAddedFirstSeesWhatTheOthersLetGo) {
+  StillClock clock;
+  DeadlineWheel wheel(kStart);
+  Upkeep upkeep(wheel, clock);
+  std::string order;
+  for (const char name : {'a', 'b', 'c'}) {
+    upkeep.Add([&order, name] {
+      order += name;
+      return false;
+    });
+  }
+  upkeep.Want();
+  wheel.Advance(kStart + std::chrono::seconds(2));
+  EXPECT_EQ(order, "cba");
 }
 
 TEST_F(BufferPoolTest, AsksForUpkeepWhenThereIsSomethingToLetGoAndNotForEver) {

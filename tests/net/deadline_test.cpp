@@ -98,6 +98,24 @@ TEST(DeadlineWheelTest, FiringMayDestroyAndArmOthersOfTheSameTick) {
   EXPECT_TRUE(wheel.empty());
 }
 
+TEST(DeadlineWheelTest, WhatIsDueATurnLaterIsLookedAtOnceHoweverManyFire) {
+  constexpr int kEach = 1'000;
+  constexpr Millis kTurn = DeadlineWheel::kTick * 1'024;
+  DeadlineWheel wheel(kStart);
+  Fired due, later;
+  std::vector<std::unique_ptr<Deadline>> deadlines;
+  for (int i = 0; i < 2 * kEach; ++i) {
+    const bool is_due = i < kEach;
+    deadlines.push_back(std::make_unique<Deadline>(wheel, &Fired::Fire, is_due ? &due : &later));
+    deadlines.back()->Arm(kStart + seconds(1) + (is_due ? Millis(0) : kTurn));
+  }
+  EXPECT_EQ(wheel.Advance(kStart + seconds(2)), 2U * kEach);
+  EXPECT_EQ(due.count, kEach);
+  EXPECT_EQ(later.count, 0);
+  EXPECT_EQ(wheel.Advance(kStart + seconds(2) + kTurn), 1U * kEach);
+  EXPECT_EQ(later.count, kEach);
+}
+
 TEST(DeadlineWheelTest, ADeadlineInThePastFiresAtTheNextTick) {
   DeadlineWheel wheel(kStart);
   wheel.Advance(kStart + seconds(10));
