@@ -148,12 +148,7 @@ bool ReadIntercept(MapReader& map, const Backend& backend) {
 // A write that breaks off on a kept connection is of unknown outcome. What de-duplicates takes the
 // repeat that settles it.
 void ReadWriteReuse(MapReader& map, Backend& backend) {
-  const auto wanted = map.Bool("write_reuse");
-  if (wanted && backend.is_mcp) {
-    map.problems().Error(map.PlaceOf("write_reuse"), map.KeyOf("write_reuse"),
-                         "a call of an MCP server always has a connection of its own");
-  }
-  backend.write_reuse = wanted.value_or(!backend.key_header.empty() && !backend.is_mcp);
+  backend.write_reuse = map.Bool("write_reuse").value_or(!backend.key_header.empty());
 }
 
 Backend ReadBackend(MapReader& map, TlsFiles files) {

@@ -84,11 +84,13 @@ Result<Answer> Judge(Answer answer, MessageSink& sink) {
 
 class McpConnection final : public UpstreamConnection {
  public:
-  McpConnection(const McpUpstream::Parts& parts, const Backend& backend)
-      : parts_(parts), backend_(backend), connection_(parts.plain.Open(backend)) {}
+  McpConnection(const McpUpstream::Parts& parts, std::shared_ptr<const Backend> backend,
+                std::unique_ptr<UpstreamConnection> connection)
+      : parts_(parts), backend_(std::move(backend)), connection_(std::move(connection)) {}
 
   Task<Result<void>> Connected() override { return connection_->Connected(); }
   std::string_view Peer() const override { return connection_->Peer(); }
+  bool IsReused() const override { return connection_->IsReused(); }
   void PassInterimTo(InterimSink* sink) override { interim_ = sink; }
   void MayOpenSession() override { is_own_ = true; }
   void KnowsMessageId(const std::string& id) override { id_ = id; }
@@ -113,7 +115,7 @@ class McpConnection final : public UpstreamConnection {
   std::string NewId();
 
   const McpUpstream::Parts parts_;
-  const Backend backend_;  // a copy: policies may be replaced while this runs
+  const std::shared_ptr<const Backend> backend_;
   const std::unique_ptr<UpstreamConnection> connection_;
   InterimSink* interim_ = nullptr;
   bool is_own_ = false;
@@ -131,7 +133,7 @@ std::string McpConnection::NewId() {
 Task<Result<Answer>> McpConnection::Exchange(const HttpRequest& request, MonoTime deadline,
                                              std::size_t answer_bytes_max) {
   const bool is_known = !id_.empty() && !is_own_;
-  const std::optional<McpRequest> call = is_known ? std::nullopt : CallOf(backend_, request);
+  const std::optional<McpRequest> call = is_known ? std::nullopt : CallOf(*backend_, request);
   if (!call && !is_known) {
     co_return co_await connection_->Exchange(request, deadline, answer_bytes_max);
   }
@@ -181,7 +183,7 @@ Task<Result<Answer>> McpConnection::Resume(const HttpRequest& request, MessageSi
       co_return std::unexpected(Lost(ErrorCode::kBackendTimeout, kNotInTime));
     }
     if (pause > Millis(0)) co_await parts_.timer.SleepUntil(next);
-    const auto connection = parts_.plain.Open(backend_);
+    const auto connection = parts_.plain.Open(*backend_);
     const Result<void> connected = co_await connection->Connected();
     if (!connected) continue;
     sink.Restart();
@@ -199,14 +201,14 @@ Task<Result<Answer>> McpConnection::Resume(const HttpRequest& request, MessageSi
 
 Task<Result<Answer>> McpConnection::AskAnew(const HttpRequest& request, std::string id,
                                             Bounds bounds) {
-  const auto connection = parts_.plain.Open(backend_);
+  const auto connection = parts_.plain.Open(*backend_);
   const Result<void> connected = co_await connection->Connected();
   if (!connected) co_return std::unexpected(connected.error());
   co_return co_await Ask(*connection, request, std::move(id), bounds);
 }
 
 Task<bool> McpConnection::Notify(HttpRequest request, MonoTime deadline) {
-  const auto connection = parts_.plain.Open(backend_);
+  const auto connection = parts_.plain.Open(*backend_);
   const Result<void> connected = co_await connection->Connected();
   if (!connected) co_return false;
   const auto answer =
@@ -252,13 +254,17 @@ Result<Answer> AsMcpAnswer(Answer recorded, const HttpRequest& call) {
 
 std::unique_ptr<UpstreamConnection> McpUpstream::Open(const Backend& backend) {
   if (!backend.is_mcp) return parts_.plain.Open(backend);
-  return std::make_unique<McpConnection>(parts_, backend);
+  // A copy: policies may be replaced while it runs.
+  return std::make_unique<McpConnection>(parts_, std::make_shared<const Backend>(backend),
+                                         parts_.plain.Open(backend));
 }
 
 std::unique_ptr<UpstreamConnection> McpUpstream::OpenForCall(
     std::shared_ptr<const Backend> backend) {
-  if (!backend->is_mcp) return parts_.plain.OpenForCall(std::move(backend));
-  return Open(*backend);
+  const bool is_mcp = backend->is_mcp;
+  auto connection = parts_.plain.OpenForCall(backend);
+  if (!is_mcp) return connection;
+  return std::make_unique<McpConnection>(parts_, std::move(backend), std::move(connection));
 }
 
 }  // namespace recourse
