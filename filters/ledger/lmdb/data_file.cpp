@@ -79,7 +79,11 @@ std::expected<PageFacts, std::string> DataFile::Check(std::size_t pages_max) con
     }
     return true;
   };
-  auto checked = CheckPages(read, static_cast<std::uint64_t>(status.st_size), pages_max);
+  const auto expect = [this](std::uint64_t offset, std::uint64_t bytes) {
+    (void)posix_fadvise(file_, static_cast<off_t>(offset), static_cast<off_t>(bytes),
+                        POSIX_FADV_WILLNEED);  // a hint: it fails without harm
+  };
+  auto checked = CheckPages(read, expect, static_cast<std::uint64_t>(status.st_size), pages_max);
   if (!checked) return std::unexpected("data.mdb: " + checked.error());
   return checked;
 }

@@ -139,8 +139,12 @@ std::expected<Metas, std::string> ReadMetas(const ReadBytes& read, std::uint64_t
 
 class Walk {
  public:
-  Walk(const ReadBytes& read, const Meta& meta, std::size_t pages_max)
-      : read_(read), meta_(meta), pages_left_(pages_max), seen_(meta.last_page + 1) {}
+  Walk(const ReadBytes& read, const ExpectBytes& expect, const Meta& meta, std::size_t pages_max)
+      : read_(read),
+        expect_(expect),
+        meta_(meta),
+        pages_left_(pages_max),
+        seen_(meta.last_page + 1) {}
 
   // False: problem() says what is wrong.
   bool Check() {
@@ -210,6 +214,7 @@ class Walk {
     const std::uint16_t kind = depth > 1 ? kBranch : kLeaf;
     std::vector<Node> nodes;
     if (!ParsePage(page, bytes, kind, nodes)) return false;
+    if (kind == kBranch) ExpectChildren(nodes, is_small ? nodes.size() : pages_left_);
     // The newest pages are on the right.
     for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
       if (kind == kBranch ? !CheckTree(node->child, depth - 1) : !CheckEntry(page, *node)) {
@@ -218,6 +223,21 @@ class Walk {
     }
     if (kind == kLeaf) entries_ += nodes.size();
     return true;
+  }
+
+  // One page after the other would be a wait for the disk each: after a restart of the machine the
+  // pages of a large ledger are in no cache.
+  void ExpectChildren(const std::vector<Node>& nodes, std::size_t pages_max) {
+    const auto count = static_cast<std::ptrdiff_t>(std::min(nodes.size(), pages_max));
+    std::vector<std::uint64_t> pages;
+    for (auto node = nodes.end() - count; node != nodes.end(); ++node) {
+      if (node->child <= meta_.last_page) pages.push_back(node->child);
+    }
+    std::sort(pages.begin(), pages.end());
+    for (std::size_t first = 0, next = 1; first < pages.size(); first = next++) {
+      while (next < pages.size() && pages[next] == pages[next - 1] + 1) ++next;
+      expect_(pages[first] * meta_.page_bytes, (next - first) * meta_.page_bytes);
+    }
   }
 
   // Where every node lies, and that together they fill the page.
@@ -319,6 +339,7 @@ class Walk {
   }
 
   const ReadBytes& read_;
+  const ExpectBytes& expect_;
   const Meta& meta_;
   std::size_t pages_left_;
   std::vector<bool> seen_;
@@ -331,17 +352,17 @@ class Walk {
 
 }  // namespace
 
-std::expected<PageFacts, std::string> CheckPages(const ReadBytes& read, std::uint64_t file_bytes,
-                                                 std::size_t pages_max) {
+std::expected<PageFacts, std::string> CheckPages(const ReadBytes& read, const ExpectBytes& expect,
+                                                 std::uint64_t file_bytes, std::size_t pages_max) {
   const auto metas = ReadMetas(read, file_bytes);
   if (!metas) return std::unexpected(metas.error());
-  Walk walk(read, metas->newest, pages_max);
+  Walk walk(read, expect, metas->newest, pages_max);
   if (!walk.Check()) return std::unexpected(walk.problem());
   // What the commit before left is not used again yet, so its free list is whole, unless LMDB undid
   // a commit whose head could not be written: it puts back the number only.
   Meta older = metas->older;
   older.last_page = metas->newest.last_page;
-  Walk before(read, older, 0);
+  Walk before(read, expect, older, 0);
   return PageFacts{metas->newest.transaction, before.CheckFreeList()};
 }
 
