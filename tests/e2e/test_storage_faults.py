@@ -150,6 +150,62 @@ def test_a_disk_that_fails_during_the_start_refuses_it(double, tmp_path, token):
         assert send(process, Write(f"/plain/{token}", TRACE)).status == 201
 
 
+@needs_shim
+@pytest.mark.parametrize("left", ["nothing", "journaled rows"])
+def test_kills_between_the_steps_of_a_start_lose_nothing(double, tmp_path, token, left):
+    """Before each write into data.mdb and journal in turn, always from the same directory."""
+    process = Recourse(tmp_path, standard(double))
+    old, first = Write(f"/plain/{token}", TRACE), None
+    if left != "nothing":
+        process.start()
+        first = send(process, old)
+        process.kill()
+        shutil.copytree(process.data, tmp_path / "left")
+    for nth in range(1, 60):
+        shutil.rmtree(process.data, ignore_errors=True)
+        if left != "nothing":
+            shutil.copytree(tmp_path / "left", process.data)
+        shim = Shim(tmp_path, process.data, f"write:{nth}:kill")
+        shim.arm()
+        try:
+            process.start(shim.env)
+        except NotReady:
+            assert process.process.returncode == -signal.SIGKILL, process.stderr()[-2000:]
+        shim.armed.unlink()
+        process.kill()
+        with process:
+            if first:
+                assert send(process, old).body == first.body, nth
+            assert send(process, Write(f"/plain/{token}-{nth}", TRACE)).status == 201, nth
+            assert "newer rows" not in process.stderr()
+        if not shim.hits():
+            break
+    assert 5 < nth < 59, "the steps were not passed one by one"
+
+
+@needs_shim
+@pytest.mark.parametrize("fault", ["journal:1:EIO", "journal:1:EIO:sticky"])
+def test_a_start_does_without_a_journal_that_cannot_be_written(double, tmp_path, token, fault):
+    """Its rows are in data.mdb by then: another file, or none, serves as well."""
+    process = Recourse(tmp_path, standard(double))
+    writes = [Write(f"/plain/{token}-{number}", TRACE) for number in range(3)]
+    with process:
+        bodies = [send(process, writes[0]).body]
+        process.kill()
+        shim = Shim(tmp_path, process.data, fault)
+        shim.arm()
+        process.start(shim.env)
+        assert "the journal is made anew" in process.stderr()
+        assert ("works without a journal" in process.stderr()) == fault.endswith("sticky")
+        bodies.append(send(process, writes[1]).body)
+        process.kill()
+        process.start()
+        bodies.append(send(process, writes[2]).body)
+        assert [send(process, write).body for write in writes] == bodies
+        assert process.verify()["ok"] and process.stop() == 0
+    assert [len(double.effects(write.path)) for write in writes] == [1, 1, 1]
+
+
 @pytest.mark.parametrize("name", ["lock.mdb", "recourse.lock", "data.mdb", "journal"])
 def test_files_removed_while_it_runs(double, tmp_path, token, name):
     process = Recourse(tmp_path, standard(double), ["--latched-for", "0s"])

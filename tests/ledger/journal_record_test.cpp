@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
 #include <random>
 #include <string>
@@ -118,16 +119,26 @@ TEST(JournalRecordTest, AHeadIsReadOrFoundDamaged) {
 }
 
 TEST(JournalRecordTest, AStampIsReadOrFoundDamaged) {
-  std::string block = EncodeJournalStamp(kId, 77);
+  std::string block = EncodeJournalStamp(kId, {77, JournalStep::kClosed});
   ASSERT_EQ(block.size(), kJournalBlockBytes);
-  EXPECT_EQ(DecodeJournalStamp(block, kId), 77U);
-  EXPECT_EQ(DecodeJournalStamp(block, JournalId{9}), 0U);
-  EXPECT_EQ(DecodeJournalStamp(block.substr(0, 20), kId), 0U);
-  for (std::size_t bit = 0; bit < 32U * 8; ++bit) {
+  EXPECT_EQ(DecodeJournalStamp(block, kId).generation, 77U);
+  EXPECT_EQ(DecodeJournalStamp(block, kId).step, JournalStep::kClosed);
+  EXPECT_EQ(DecodeJournalStamp(block, JournalId{9}).generation, 0U);
+  EXPECT_EQ(DecodeJournalStamp(block.substr(0, 20), kId).generation, 0U);
+  for (std::size_t bit = 0; bit < 37U * 8; ++bit) {
     block[bit / 8] = static_cast<char>(block[bit / 8] ^ (1 << bit % 8));
-    EXPECT_EQ(DecodeJournalStamp(block, kId), 0U) << bit;
+    const JournalStamp stamp = DecodeJournalStamp(block, kId);
+    EXPECT_EQ(stamp.generation, bit < 32U * 8 ? 0U : 77U) << bit;
+    EXPECT_EQ(stamp.step, JournalStep::kAnnounced) << "which says least" << bit;
     block[bit / 8] = static_cast<char>(block[bit / 8] ^ (1 << bit % 8));
   }
+}
+
+TEST(JournalRecordTest, TheStampOfAFirstFileHasNoStep) {
+  std::string block = EncodeJournalStamp(kId, {77, JournalStep::kBegun});
+  std::fill(block.begin() + 32, block.end(), '\0');
+  EXPECT_EQ(DecodeJournalStamp(block, kId).generation, 77U);
+  EXPECT_EQ(DecodeJournalStamp(block, kId).step, JournalStep::kAnnounced);
 }
 
 TEST(JournalRingTest, ItWrapsWaitsForItsOldestAndBeginsAnewWhenItIsEmpty) {

@@ -52,7 +52,7 @@ class JournalReplayTest : public testing::Test {
 
   JournalState state_{3, true, kId};
   std::uint64_t generation_ = 3;
-  JournalContent content_{kId, 3, std::string(kRing, '\0')};
+  JournalContent content_{kId, {3, JournalStep::kBegun}, std::string(kRing, '\0')};
   std::uint64_t seq_ = 0;
   Digest hash_{};
   std::vector<Digest> hashes_;
@@ -127,15 +127,18 @@ TEST_F(JournalReplayTest, MoreThanOneDamagedRecordIsALoss) {
 TEST_F(JournalReplayTest, AJournalThatDoesNotKnowItsGenerationIsALoss) {
   Add(2);
   for (const std::uint64_t stamp : {0U, 2U}) {
-    content_.stamp = stamp;
+    content_.stamp.generation = stamp;
     EXPECT_THAT(Plan(2).lost, HasSubstr("older than data.mdb, or damaged")) << stamp;
   }
   for (const bool is_open : {true, false}) {
     state_.is_open = is_open;
-    content_.stamp = 4;  // a start that was killed before the log noted it
+    content_.stamp = {4};  // a start that was killed before the log noted it
     EXPECT_THAT(Plan(2).lost, IsEmpty());
     EXPECT_EQ(Plan(2).generation, 4U);
-    content_.stamp = 5;
+    content_.stamp = {4, JournalStep::kBegun};
+    EXPECT_THAT(Plan(2).lost, HasSubstr("older copy"));
+    EXPECT_EQ(Plan(2).generation, 5U);
+    content_.stamp = {5};
     EXPECT_THAT(Plan(2).lost, HasSubstr("older copy"));
     EXPECT_EQ(Plan(2).generation, 6U);
   }
@@ -145,6 +148,34 @@ TEST_F(JournalReplayTest, AnotherFileIsAMissingOne) {
   Add(2);
   state_.id = JournalId{9};
   EXPECT_THAT(Plan(0).lost, HasSubstr("missing"));
+  state_.is_open = false;
+  EXPECT_THAT(Plan(2).lost, IsEmpty());
+}
+
+// It was made anew since: generations go on in it.
+TEST_F(JournalReplayTest, ALaterFileTellsOfAnOlderCopyOfTheLogToo) {
+  for (const bool is_open : {true, false}) {
+    state_ = {3, is_open, JournalId{9}};
+    content_.ring.assign(kRing, '\0');
+    content_.stamp = {4};
+    EXPECT_THAT(Plan(0).lost, Not(HasSubstr("older copy"))) << "a start was killed";
+    content_.stamp = {4, JournalStep::kBegun};
+    EXPECT_THAT(Plan(0).lost, HasSubstr("older copy"));
+    content_.stamp = {0};
+    head_ = seq_ = 0;
+    generation_ = 4;
+    Add(1);
+    EXPECT_THAT(Plan(0).lost, HasSubstr("older copy"));
+    EXPECT_EQ(Plan(0).generation, 5U);
+  }
+}
+
+// What went into data.mdb by itself since the copy was made is in no record.
+TEST_F(JournalReplayTest, AnOpenLogBesideAJournalThatWasClosedIsAnOlderCopy) {
+  Add(2);
+  content_.stamp.step = JournalStep::kClosed;
+  for (const std::uint64_t last : {0U, 2U}) EXPECT_THAT(Plan(last).lost, HasSubstr("older copy"));
+  EXPECT_EQ(Plan(0).rows.size(), 2U) << "what there is of it is taken";
   state_.is_open = false;
   EXPECT_THAT(Plan(2).lost, IsEmpty());
 }
@@ -189,7 +220,7 @@ TEST_F(JournalReplayTest, AClosedJournalHasNothingThatTheLogHasNot) {
 TEST_F(JournalReplayTest, RecordsOfAnEarlierGenerationAreNotTaken) {
   Add(2);
   Add(1);  // never confirmed, and the process ended
-  state_.generation = content_.stamp = 4;
+  state_.generation = content_.stamp.generation = 4;
   EXPECT_EQ(Plan(2).rows.size(), 0U);
   EXPECT_THAT(Plan(2).lost, IsEmpty());
 }

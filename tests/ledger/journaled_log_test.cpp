@@ -80,6 +80,24 @@ class JournaledLogTest : public testing::Test {
     ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   }
 
+  void BackUp(const std::string& to) {
+    auto copy = engine_->log().StartCopy();
+    ASSERT_TRUE(copy) << copy.error();
+    std::ofstream file(to, std::ios::binary);
+    char bytes[65'536];
+    for (ssize_t size = 0; (size = read((*copy)->fd(), bytes, sizeof bytes)) > 0;) {
+      file.write(bytes, size);
+    }
+    ASSERT_TRUE((*copy)->Finish());
+    std::filesystem::permissions(to, std::filesystem::perms(0600));
+  }
+  // As data.mdb, and without the index, which would know of an older copy too.
+  void PutBack(const std::string& copy) const {
+    std::filesystem::remove_all(directory_.data() + "/index");
+    std::filesystem::permissions(copy, std::filesystem::perms(0600));
+    std::filesystem::rename(copy, data());
+  }
+
   std::string data() const { return directory_.data() + "/data.mdb"; }
   std::string journal() const { return directory_.data() + "/journal"; }
 
@@ -95,7 +113,7 @@ class JournaledLogTest : public testing::Test {
     auto opened = JournalFile::Open(journal(), (*log)->identity());
     ASSERT_TRUE(opened && *opened);
     const JournalState state{(*log)->journal().generation + 1, true, (*opened)->head().id};
-    ASSERT_TRUE((*opened)->Stamp(state.generation));
+    ASSERT_TRUE((*opened)->Stamp({state.generation, JournalStep::kBegun}));
     ASSERT_TRUE((*log)->SetJournal(state));
     std::string last;
     ASSERT_TRUE((*log)->NewReader()->Read((*log)->last_seq(), last));
@@ -196,7 +214,7 @@ TEST_F(JournaledLogTest, AJournalThatHeldRowsAndIsGoneIsALoss) {
       [this] { std::filesystem::resize_file(journal(), 0); },
       [this] {  // as it was before that process
         auto file = JournalFile::Open(journal(), engine_identity_);
-        ASSERT_TRUE(file && *file && (*file)->Stamp((*file)->stamp() - 1));
+        ASSERT_TRUE(file && *file && (*file)->Stamp({(*file)->stamp().generation - 1}));
       },
       [this] {  // another ledger's
         const std::string other = directory_.path() + "/other";
@@ -280,12 +298,67 @@ TEST_F(JournaledLogTest, AnOlderDataFileBesideTheJournalIsALoss) {
   ASSERT_EQ(Open(), "");
   EXPECT_TRUE(Finish("new"));
   engine_.reset();
-  std::filesystem::remove_all(directory_.data() + "/index");  // which would know it too
-  std::filesystem::rename(directory_.path() + "/old", data());
-  std::filesystem::permissions(data(), std::filesystem::perms(0600));
+  PutBack(directory_.path() + "/old");
   ASSERT_EQ(Open(), "");
   EXPECT_TRUE(engine_->is_restored());
   EXPECT_EQ(KindOf("old"), Kind::kReplay);
+}
+
+TEST_F(JournaledLogTest, AnOlderDataFileBesideAJournalThatWasMadeAnewIsALoss) {
+  ASSERT_EQ(Open(), "");
+  EXPECT_TRUE(Finish("old"));
+  engine_.reset();
+  std::filesystem::copy_file(data(), directory_.path() + "/old");
+  std::filesystem::remove(journal());
+  ASSERT_EQ(Open(), "");
+  EXPECT_TRUE(Finish("new"));
+  engine_.reset();
+  PutBack(directory_.path() + "/old");
+  ASSERT_EQ(Open(), "");
+  EXPECT_TRUE(engine_->is_restored());
+  EXPECT_EQ(KindOf("old"), Kind::kReplay);
+}
+
+// The answer is too large for the ring, so no record tells of it.
+TEST_F(JournaledLogTest, ABackupThatIsPutBackIsALossThoughTheJournalFollowsOnIt) {
+  ASSERT_EQ(Open(), "");
+  EXPECT_TRUE(Finish("old"));
+  const std::string backup = directory_.path() + "/backup";
+  BackUp(backup);
+  EXPECT_TRUE(Finish("new", 700'000));
+  engine_.reset();
+  PutBack(backup);
+  ASSERT_EQ(Open(), "");
+  EXPECT_TRUE(engine_->is_restored());
+  EXPECT_EQ(KindOf("old"), Kind::kReplay);
+  EXPECT_EQ(KindOf("new"), Kind::kUnknown) << "that it began is in the journal";
+}
+
+TEST_F(JournaledLogTest, WhatIsLeftOfTwoLossesIsKept) {
+  for (const std::string name : {".lost", ".lost.2"}) {
+    ASSERT_EQ(Open(), "");
+    EXPECT_TRUE(Finish("before" + name));
+    LeaveInJournal({"lost" + name});
+    std::fstream(journal()).put('x');
+    const std::string left = ReadAll(journal());
+    ASSERT_EQ(Open(), "");
+    EXPECT_TRUE(engine_->is_restored());
+    EXPECT_EQ(ReadAll(journal() + name), left);
+    ASSERT_TRUE(engine_->AcceptRestored());
+  }
+}
+
+// Its own lock holds also where somebody put another data.mdb and another lock file there.
+TEST_F(JournaledLogTest, AJournalThatIsInUseIsNotTaken) {
+  ASSERT_EQ(Open(), "");
+  EXPECT_TRUE(Finish("k"));
+  BackUp(directory_.path() + "/copy");
+  std::filesystem::remove(directory_.data() + "/recourse.lock");
+  PutBack(directory_.path() + "/copy");
+  const auto twin =
+      OpenLmdbParts({.directory = directory_.data(), .map_bytes = kMapBytes, .unsafe_fs = true});
+  ASSERT_FALSE(twin);
+  EXPECT_THAT(twin.error(), HasSubstr("journal is in use by another process"));
 }
 
 TEST_F(JournaledLogTest, AClosedJournalIsNotNeeded) {
@@ -339,18 +412,8 @@ TEST_F(JournaledLogTest, ABatchThatIsTooLargeForTheRingTakesTheLongWay) {
 TEST_F(JournaledLogTest, ABackupHasEverythingThatWasConfirmed) {
   ASSERT_EQ(Open(), "");
   EXPECT_TRUE(Finish("newest"));
-  auto copy = engine_->log().StartCopy();
-  ASSERT_TRUE(copy) << copy.error();
   const std::string backup = directory_.path() + "/backup";
-  {
-    std::ofstream file(backup, std::ios::binary);
-    char bytes[65'536];
-    for (ssize_t size = 0; (size = read((*copy)->fd(), bytes, sizeof bytes)) > 0;) {
-      file.write(bytes, size);
-    }
-  }
-  ASSERT_TRUE((*copy)->Finish());
-  std::filesystem::permissions(backup, std::filesystem::perms(0600));
+  BackUp(backup);
   const auto report = VerifyLedgerFile(backup);
   ASSERT_TRUE(report) << report.error();
   EXPECT_TRUE(report->ok);

@@ -1,14 +1,17 @@
 // A ledger that fills up: nothing that has begun is left without its outcome.
 #include <gtest/gtest.h>
 
+#include <expected>
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "filters/ledger/ledger_engine.h"
+#include "filters/ledger/lmdb/backup_file.h"
 #include "filters/ledger/lmdb/open.h"
 #include "filters/ledger/log_queries.h"
+#include "filters/ledger/record_codec.h"
 #include "filters/ledger/recovery.h"
 #include "tests/ledger/ledger_test_support.h"
 
@@ -191,6 +194,40 @@ TEST_F(SmallLedger, StoredBytesCountUntilRetentionFreesThem) {
     ASSERT_TRUE(engine_->Retire(rule));
   }
   EXPECT_TRUE(Begin(call()));
+}
+
+// Sizes about which LMDB takes a page more: half of one, one, and two.
+TEST_F(SmallLedger, RowsThatFillPagesBadlyFindRoomUntilTheLogIsFull) {
+  for (const std::size_t size : {1'355U, 2'022U, 2'023U, 2'030U, 4'080U, 4'081U, 4'090U, 8'177U}) {
+    Open(1U << 23);
+    EventLog& log = engine_->log();
+    Digest hash = engine_->head().hash;
+    Event event;
+    RowBatch one;
+    AppendEventRow(one.bytes, event, hash, nullptr);
+    event.tool = std::string(size - one.bytes.size(), 't');
+    std::expected<void, AppendError> done;
+    while (done) {
+      RowBatch batch;
+      batch.first_seq = log.last_seq() + 1;
+      for (std::uint64_t seq = batch.first_seq; seq < batch.first_seq + 9; ++seq) {
+        event.id = event.operation = seq;
+        const std::size_t start = batch.bytes.size();
+        AppendEventRow(batch.bytes, event, hash, nullptr);
+        ASSERT_EQ(batch.bytes.size() - start, size);
+        hash = RowHash(std::string_view(batch.bytes).substr(start));
+        batch.ends.push_back(batch.bytes.size());
+      }
+      done = log.Append(batch);
+    }
+    EXPECT_TRUE(done.error().is_full) << size << ": " << done.error().reason;
+    EXPECT_FALSE(log.has_failed()) << size;
+    const std::uint64_t last = log.last_seq();
+    EXPECT_GT(last * size, 3'000'000U) << size;
+    engine_.reset();
+    EXPECT_EQ(VerifyLedgerFile(directory_.data() + "/data.mdb")->rows, last) << size;
+    std::filesystem::remove_all(directory_.data());
+  }
 }
 
 }  // namespace

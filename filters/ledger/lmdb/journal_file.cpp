@@ -10,6 +10,8 @@
 #include <cstring>
 #include <utility>
 
+#include "filters/ledger/lmdb/data_file.h"
+
 namespace recourse {
 namespace {
 
@@ -75,6 +77,9 @@ std::expected<std::unique_ptr<JournalFile>, std::string> JournalFile::Open(const
   }
   if (file < 0) return Failed("opened");
   std::unique_ptr<JournalFile> opened(new JournalFile(path, file));
+  if (!TakeFileLock(file)) {
+    return std::unexpected("journal is in use by another process: is another recourse running?");
+  }
   const auto is_ours = opened->ReadHead(ledger);
   if (!is_ours) return std::unexpected(is_ours.error());
   if (!*is_ours) return nullptr;
@@ -115,11 +120,11 @@ std::expected<std::string, std::string> JournalFile::ReadRing() const {
   return ring;
 }
 
-Done JournalFile::Stamp(std::uint64_t generation) {
-  if (!WriteAll(file_, kJournalBlockBytes, EncodeJournalStamp(head_.id, generation))) {
+Done JournalFile::Stamp(const JournalStamp& stamp) {
+  if (!WriteAll(file_, kJournalBlockBytes, EncodeJournalStamp(head_.id, stamp))) {
     return Failed("written");
   }
-  stamp_ = generation;
+  stamp_ = stamp;
   return {};
 }
 

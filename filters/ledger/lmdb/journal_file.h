@@ -19,7 +19,7 @@ class JournalFile {
   // name. Fails with a line for people.
   static std::expected<void, std::string> Make(const std::string& path, const JournalHead& head);
   // Null when there is no file, or none that belongs to the ledger of this identity. Fails with a
-  // line for people when it cannot be read, is no regular file, or others may write it.
+  // line for people when it cannot be read, is no regular file, is in use, or others may write it.
   static std::expected<std::unique_ptr<JournalFile>, std::string> Open(const std::string& path,
                                                                        const Digest& ledger);
   ~JournalFile();
@@ -27,10 +27,10 @@ class JournalFile {
   JournalFile& operator=(const JournalFile&) = delete;
 
   const JournalHead& head() const { return head_; }
-  // The newest generation that began in it; 0 when that cannot be told.
-  std::uint64_t stamp() const { return stamp_; }
-  // Remembers it durably, before the log says that a journal of this generation is open.
-  std::expected<void, std::string> Stamp(std::uint64_t generation);
+  // As it was found, or set last; generation 0 when that cannot be told.
+  JournalStamp stamp() const { return stamp_; }
+  // Remembers it durably. Fails with a line for people.
+  std::expected<void, std::string> Stamp(const JournalStamp& stamp);
   // All of the ring. Fails with a line for people.
   std::expected<std::string, std::string> ReadRing() const;
   // Durable when it returns. Fails with a line for people; then nobody knows what is on the disk.
@@ -47,7 +47,7 @@ class JournalFile {
   dev_t device_ = 0;
   ino_t inode_ = 0;
   JournalHead head_;
-  std::uint64_t stamp_ = 0;
+  JournalStamp stamp_;
 };
 
 }  // namespace recourse

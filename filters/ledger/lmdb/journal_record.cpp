@@ -58,27 +58,37 @@ std::optional<JournalHead> DecodeJournalHead(std::string_view block) {
   return head;
 }
 
-std::string EncodeJournalStamp(const JournalId& id, std::uint64_t generation) {
+// The step has a sum of its own, behind what the first files of this kind had.
+std::string EncodeJournalStamp(const JournalId& id, const JournalStamp& stamp) {
   std::string block;
   ByteWriter writer(block);
   writer.Int(kStampMagic);
   writer.Raw(ViewOf(id));
-  writer.Int(generation);
+  writer.Int(stamp.generation);
+  writer.Int(Crc32(0, block));
+  writer.Int(static_cast<std::uint8_t>(stamp.step));
   writer.Int(Crc32(0, block));
   block.resize(kJournalBlockBytes);
   return block;
 }
 
-std::uint64_t DecodeJournalStamp(std::string_view block, const JournalId& id) {
+JournalStamp DecodeJournalStamp(std::string_view block, const JournalId& id) {
   ByteReader reader(block);
   const auto magic = reader.Int<std::uint32_t>();
   const std::string_view file = reader.Raw(id.size());
   const auto generation = reader.Int<std::uint64_t>();
   const std::size_t size = block.size() - reader.left();
   const auto crc = reader.Int<std::uint32_t>();
-  const bool is_sound = reader.ok() && magic == kStampMagic && file == ViewOf(id) &&
-                        crc == Crc32(0, block.substr(0, size));
-  return is_sound ? generation : 0;
+  const auto step = reader.Int<std::uint8_t>();
+  const std::size_t step_size = block.size() - reader.left();
+  const auto step_crc = reader.Int<std::uint32_t>();
+  if (!reader.ok() || magic != kStampMagic || file != ViewOf(id) ||
+      crc != Crc32(0, block.substr(0, size))) {
+    return {};
+  }
+  const bool has_step = step <= static_cast<std::uint8_t>(JournalStep::kClosed) &&
+                        step_crc == Crc32(0, block.substr(0, step_size));
+  return {generation, has_step ? static_cast<JournalStep>(step) : JournalStep::kAnnounced};
 }
 
 std::uint64_t JournalBytesOf(const RowBatch& batch) {

@@ -34,11 +34,11 @@ std::string EncodeJournalHead(const JournalHead& head);
 // Nothing when it is not sound.
 std::optional<JournalHead> DecodeJournalHead(std::string_view block);
 
-// The block behind the head: the newest generation that began in this file. It fills one sector,
-// so it is never half written.
-std::string EncodeJournalStamp(const JournalId& id, std::uint64_t generation);
-// 0 when it is not sound.
-std::uint64_t DecodeJournalStamp(std::string_view block, const JournalId& id);
+// The block behind the head: how far the newest generation of this file has come. It fits one
+// sector, so it is never half written.
+std::string EncodeJournalStamp(const JournalId& id, const JournalStamp& stamp);
+// Generation 0 when it is not sound.
+JournalStamp DecodeJournalStamp(std::string_view block, const JournalId& id);
 
 // A batch as it is written: whole blocks, and where its rows lie in them.
 struct JournalRecord {

@@ -76,6 +76,15 @@ void TakeRecords(const Scan& scan, std::uint64_t seq, Digest hash, ReplayPlan& p
   }
 }
 
+// Whether the journal tells of what only a later state of the log knows. Generations go on when a
+// journal is made anew, so this may be another one than that of the log.
+bool IsAhead(const JournalContent& content, const Scan& scan, const JournalState& state) {
+  const JournalStamp& stamp = content.stamp;
+  // That of a start that was killed before the log noted it is one ahead.
+  const std::uint64_t ahead = stamp.step == JournalStep::kAnnounced ? 1 : 0;
+  return scan.newest_generation > state.generation || stamp.generation > state.generation + ahead;
+}
+
 }  // namespace
 
 ReplayPlan PlanReplay(const JournalState& state, const std::optional<JournalContent>& content,
@@ -83,22 +92,22 @@ ReplayPlan PlanReplay(const JournalState& state, const std::optional<JournalCont
   ReplayPlan plan;
   plan.rows.first_seq = last + 1;
   plan.generation = state.generation + 1;
-  if (!content || content->id != state.id) {
+  const Scan scan = content ? ScanRing(*content, state, last) : Scan();
+  if (content && IsAhead(*content, scan, state)) {
+    plan.generation = std::max(scan.newest_generation, content->stamp.generation) + 1;
+    plan.lost = "the journal tells of a later time than data.mdb, which is an older copy";
+  } else if (!content || content->id != state.id) {
     if (state.is_open) {
       plan.lost =
           "the journal that may have held newer rows is missing or damaged (a backup has none)";
     }
-    return plan;
-  }
-  const Scan scan = ScanRing(*content, state, last);
-  // The stamp of a start that was killed before the log noted it is one ahead.
-  if (scan.newest_generation > state.generation || content->stamp > state.generation + 1) {
-    plan.generation = std::max(scan.newest_generation, content->stamp) + 1;
-    plan.lost = "the journal was written by a later process than data.mdb, which is an older copy";
-  } else if (state.is_open && content->stamp < state.generation) {
+  } else if (state.is_open && content->stamp.generation < state.generation) {
     plan.lost = "the journal is older than data.mdb, or damaged";
   } else if (state.is_open) {
     TakeRecords(scan, last, hash, plan);
+    if (content->stamp.step == JournalStep::kClosed && plan.lost.empty()) {
+      plan.lost = "the journal was closed by the data.mdb that this one is an older copy of";
+    }
   } else if (!scan.records.empty()) {
     plan.lost = "the journal holds rows that data.mdb, which closed it, has not";
   }

@@ -15,8 +15,8 @@ namespace recourse {
 
 struct JournalContent {
   JournalId id{};
-  std::uint64_t stamp = 0;  // the newest generation that began in it; 0: not known
-  std::string ring;         // as it lies in the file
+  JournalStamp stamp;
+  std::string ring;  // as it lies in the file
 };
 
 struct ReplayPlan {

@@ -18,6 +18,7 @@ namespace {
 constexpr char kJournalName[] = "journal";
 constexpr char kNewName[] = "journal.new";
 constexpr char kLostName[] = "journal.lost";
+constexpr int kLostMax = 9;
 constexpr std::uint64_t kPart = 64;  // of the ledger, and of the free disk, at most
 
 using Done = std::expected<void, std::string>;
@@ -55,7 +56,8 @@ Done MoveRows(LmdbEventLog& log, const ReplayPlan& plan) {
 // Made whole beside its place; its name is durable before the log says that it is open.
 std::expected<std::unique_ptr<JournalFile>, std::string> MakeJournal(LedgerDirectory& directory,
                                                                      const Digest& ledger,
-                                                                     std::uint64_t map_bytes) {
+                                                                     std::uint64_t map_bytes,
+                                                                     const JournalStamp& stamp) {
   JournalHead head;
   head.ledger = ledger;
   SystemRandom().Fill(head.id);
@@ -71,7 +73,32 @@ std::expected<std::unique_ptr<JournalFile>, std::string> MakeJournal(LedgerDirec
   if (done) done = directory.Rename(kNewName, kJournalName);
   if (done) done = directory.Sync();
   if (!done) return std::unexpected(done.error());
-  return JournalFile::Open(directory.PathOf(kJournalName), ledger);
+  auto made = JournalFile::Open(directory.PathOf(kJournalName), ledger);
+  if (!made || !*made) return made;
+  if (done = (*made)->Stamp(stamp); !done) return std::unexpected(done.error());
+  return made;
+}
+
+// It may be all that is left of the rows, and somebody may yet find the data.mdb that fits it.
+// Those of earlier losses stay.
+Done KeepLost(LedgerDirectory& directory) {
+  if (!directory.Has(kJournalName)) return {};
+  std::string name = kLostName;
+  for (int i = 2; directory.Has(name); ++i) {
+    if (i > kLostMax) return {};
+    name = fmt::format("{}.{}", kLostName, i);
+  }
+  const Done kept = directory.Rename(kJournalName, name);
+  return kept ? directory.Sync() : kept;
+}
+
+// For a journal whose rows the log has, on a disk that does not take its stamp.
+Done LeaveJournal(LmdbEventLog& log, ReplayedJournal& replayed, const std::string& reason) {
+  Log(LogLevel::kWarn, "the journal is made anew, as it cannot be written", {{"reason", reason}});
+  JournalState state = log.journal();
+  state.is_open = false;  // a kill before there is a new one leaves nothing that is missed
+  replayed.file.reset();
+  return log.SetJournal(state);
 }
 
 }  // namespace
@@ -110,17 +137,19 @@ std::expected<ReplayedJournal, std::string> ReplayJournal(const LedgerDirectory&
 std::expected<std::unique_ptr<EventLog>, std::string> BeginJournal(
     LedgerDirectory& directory, std::unique_ptr<LmdbEventLog> log, ReplayedJournal replayed,
     std::uint64_t map_bytes) {
+  const JournalStamp announced{replayed.generation, JournalStep::kAnnounced};
   if (!replayed.lost.empty()) {
-    // It may be all that is left of the rows, and somebody may yet find the data.mdb that fits it.
     replayed.file.reset();
-    if (directory.Has(kJournalName) && !directory.Has(kLostName)) {
-      if (Done kept = directory.Rename(kJournalName, kLostName); !kept) {
-        return std::unexpected(kept.error());
-      }
+    if (Done kept = KeepLost(directory); !kept) return std::unexpected(kept.error());
+  }
+  if (replayed.file) {
+    if (Done stamped = replayed.file->Stamp(announced); !stamped) {
+      Done left = LeaveJournal(*log, replayed, stamped.error());
+      if (!left) return std::unexpected("it cannot be written: " + left.error());
     }
   }
   if (!replayed.file) {
-    auto made = MakeJournal(directory, log->identity(), map_bytes);
+    auto made = MakeJournal(directory, log->identity(), map_bytes, announced);
     if (made && *made) {
       replayed.file = std::move(*made);
     } else {
@@ -129,14 +158,15 @@ std::expected<std::unique_ptr<EventLog>, std::string> BeginJournal(
     }
   }
   JournalState state{replayed.generation, replayed.file != nullptr, {}};
-  if (replayed.file) {
-    state.id = replayed.file->head().id;
-    if (Done stamped = replayed.file->Stamp(state.generation); !stamped) {
-      return std::unexpected(stamped.error());
-    }
-  }
+  if (replayed.file) state.id = replayed.file->head().id;
   if (const Done noted = log->SetJournal(state); !noted) {
     return std::unexpected("it cannot be written: " + noted.error());
+  }
+  if (replayed.file) {
+    Done begun = replayed.file->Stamp({state.generation, JournalStep::kBegun});
+    if (!begun) {
+      return std::unexpected(begun.error() + "; start again, which makes it anew elsewhere");
+    }
   }
   return std::make_unique<JournaledEventLog>(std::move(log), std::move(replayed.file),
                                              replayed.generation);

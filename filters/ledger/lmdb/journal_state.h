@@ -16,4 +16,13 @@ struct JournalState {
   JournalId id{};                // of the file that it is
 };
 
+// What the file remembers of that in turn. Each step but the first one is noted once the log has
+// noted it durably: a log that knows less is an older copy.
+enum class JournalStep : std::uint8_t { kAnnounced = 0, kBegun = 1, kClosed = 2 };
+
+struct JournalStamp {
+  std::uint64_t generation = 0;
+  JournalStep step = JournalStep::kAnnounced;
+};
+
 }  // namespace recourse

@@ -114,7 +114,9 @@ JournaledEventLog::~JournaledEventLog() {
   if (const auto closed = log_->SetJournal({generation_, false, journal_->head().id}); !closed) {
     Log(LogLevel::kWarn, "the journal stays open; the next start looks into it",
         {{"reason", closed.error()}});
+    return;
   }
+  (void)journal_->Stamp({generation_, JournalStep::kClosed});  // without it an older copy may pass
 }
 
 Done JournaledEventLog::Append(const RowBatch& batch) {
