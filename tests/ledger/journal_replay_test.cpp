@@ -180,6 +180,21 @@ TEST_F(JournalReplayTest, AnOpenLogBesideAJournalThatWasClosedIsAnOlderCopy) {
   EXPECT_THAT(Plan(2).lost, IsEmpty());
 }
 
+// No damage, as the record is sound: whoever went back to an older version is not told of a loss.
+TEST_F(JournalReplayTest, ARowThatALaterVersionWroteIsNoLoss) {
+  Add(2);
+  RowBatch batch;
+  batch.first_seq = 3;
+  batch.bytes = "of another kind";
+  batch.ends.push_back(batch.bytes.size());
+  const std::string bytes = EncodeJournalRecord(kId, generation_, batch).bytes;
+  content_.ring.replace(head_, bytes.size(), bytes);
+  EXPECT_THAT(Plan(0).unreadable, HasSubstr("row 3 of its journal is unknown"));
+  EXPECT_THAT(Plan(2).unreadable, HasSubstr("row 3"));
+  hashes_.resize(3);
+  EXPECT_THAT(Plan(3).unreadable, IsEmpty()) << "the log has it";
+}
+
 TEST_F(JournalReplayTest, RowsThatDoNotFollowOnTheLogAreALoss) {
   Add(4);
   Add(2);

@@ -358,7 +358,7 @@ TEST_F(JournaledLogTest, AJournalThatIsInUseIsNotTaken) {
   const auto twin =
       OpenLmdbParts({.directory = directory_.data(), .map_bytes = kMapBytes, .unsafe_fs = true});
   ASSERT_FALSE(twin);
-  EXPECT_THAT(twin.error(), HasSubstr("journal is in use by another process"));
+  EXPECT_THAT(twin.error(), HasSubstr("its journal is in use by another process"));
 }
 
 TEST_F(JournaledLogTest, AClosedJournalIsNotNeeded) {
@@ -385,7 +385,9 @@ TEST_F(JournaledLogTest, AJournalThatOthersControlIsRefused) {
   ASSERT_EQ(Open(), "");
   engine_.reset();
   std::filesystem::permissions(journal(), std::filesystem::perms(0666));
-  EXPECT_THAT(Open(), HasSubstr("journal belongs to uid"));
+  const std::string refused = Open();
+  EXPECT_THAT(refused, HasSubstr("journal belongs to uid"));
+  EXPECT_THAT(refused, HasSubstr("move it away, and start again")) << "as it was closed";
   std::filesystem::permissions(journal(), std::filesystem::perms(0600));
   std::filesystem::rename(journal(), directory_.path() + "/elsewhere");
   std::filesystem::create_symlink(directory_.path() + "/elsewhere", journal());
@@ -393,6 +395,12 @@ TEST_F(JournaledLogTest, AJournalThatOthersControlIsRefused) {
   std::filesystem::remove(journal());
   std::filesystem::create_directory(journal());
   EXPECT_THAT(Open(), HasSubstr("the journal cannot be opened"));
+  std::filesystem::remove(journal());
+  ASSERT_EQ(Open(), "");
+  EXPECT_FALSE(engine_->is_restored());
+  LeaveInJournal({"newest"});
+  std::filesystem::permissions(journal(), std::filesystem::perms(0666));
+  EXPECT_THAT(Open(), HasSubstr("it may hold the newest rows"));
 }
 
 TEST_F(JournaledLogTest, ABatchThatIsTooLargeForTheRingTakesTheLongWay) {

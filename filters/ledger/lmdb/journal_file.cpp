@@ -77,9 +77,6 @@ std::expected<std::unique_ptr<JournalFile>, std::string> JournalFile::Open(const
   }
   if (file < 0) return Failed("opened");
   std::unique_ptr<JournalFile> opened(new JournalFile(path, file));
-  if (!TakeFileLock(file)) {
-    return std::unexpected("journal is in use by another process: is another recourse running?");
-  }
   const auto is_ours = opened->ReadHead(ledger);
   if (!is_ours) return std::unexpected(is_ours.error());
   if (!*is_ours) return nullptr;
@@ -132,6 +129,8 @@ Done JournalFile::Write(std::uint64_t at, std::string_view bytes) {
   if (!WriteAll(file_, kJournalRingAt + at, bytes)) return Failed("written");
   return {};
 }
+
+bool JournalFile::Lock() const { return TakeFileLock(file_); }
 
 bool JournalFile::is_in_place() const {
   struct stat status = {};

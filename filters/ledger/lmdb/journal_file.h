@@ -19,13 +19,15 @@ class JournalFile {
   // name. Fails with a line for people.
   static std::expected<void, std::string> Make(const std::string& path, const JournalHead& head);
   // Null when there is no file, or none that belongs to the ledger of this identity. Fails with a
-  // line for people when it cannot be read, is no regular file, is in use, or others may write it.
+  // line for people when it cannot be read, is no regular file, or others may write it.
   static std::expected<std::unique_ptr<JournalFile>, std::string> Open(const std::string& path,
                                                                        const Digest& ledger);
   ~JournalFile();
   JournalFile(const JournalFile&) = delete;
   JournalFile& operator=(const JournalFile&) = delete;
 
+  // Takes the file's own lock for the life of the object. False when another process has it.
+  bool Lock() const;
   const JournalHead& head() const { return head_; }
   // As it was found, or set last; generation 0 when that cannot be told.
   JournalStamp stamp() const { return stamp_; }

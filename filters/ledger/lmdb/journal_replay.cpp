@@ -42,11 +42,16 @@ Scan ScanRing(const JournalContent& content, const JournalState& state, std::uin
 }
 
 // Whether every row of it follows on row `seq` with hash `hash`, which move on to its last one.
-bool Follows(const FoundRecord& record, std::uint64_t& seq, Digest& hash) {
+bool Follows(const FoundRecord& record, std::uint64_t& seq, Digest& hash, ReplayPlan& plan) {
   if (record.first_seq != seq + 1) return false;
   for (const std::string_view bytes : record.rows) {
     const auto row = ParseRow(bytes);
-    if (!row || row->head.seq != seq + 1 || row->head.prev_hash != hash) return false;
+    // The record is sound, so this is no damage.
+    if (!row) {
+      plan.unreadable = fmt::format("row {} of its journal is unknown ({})", seq + 1, row.error());
+      return false;
+    }
+    if (row->head.seq != seq + 1 || row->head.prev_hash != hash) return false;
     ++seq;
     hash = RowHash(bytes);
   }
@@ -57,7 +62,7 @@ bool Follows(const FoundRecord& record, std::uint64_t& seq, Digest& hash) {
 void TakeRecords(const Scan& scan, std::uint64_t seq, Digest hash, ReplayPlan& plan) {
   for (const FoundRecord& record : scan.records) {
     const std::uint64_t before = seq;
-    if (!Follows(record, seq, hash)) {
+    if (!Follows(record, seq, hash, plan)) {
       plan.lost = fmt::format(
           "the journal holds rows from {} on that do not follow on row {}, where the rows before "
           "them end",

@@ -24,6 +24,7 @@ struct ReplayPlan {
   std::uint64_t generation = 1;  // for the process that starts: larger than any that was seen
   bool is_torn = false;          // a record was being written when the process ended
   std::string lost;              // why newer rows than these are missing; empty: none are
+  std::string unreadable;        // which row a later version wrote: nothing is decided then
 };
 
 // `content` is nothing when there is no sound journal of this log. The log ends at row `last`,

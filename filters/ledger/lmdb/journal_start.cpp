@@ -34,6 +34,13 @@ std::expected<Digest, std::string> HashOfLast(LmdbEventLog& log) {
   return RowHash(row);
 }
 
+// What to do about a journal that cannot be used as it lies there.
+std::string_view Advice(const JournalState& state) {
+  return state.is_open ? "; it may hold the newest rows: copy what can be read of the directory to "
+                         "a sound disk, or restore it from a backup"
+                       : "; it holds no row that data.mdb has not: move it away, and start again";
+}
+
 Done MoveRows(LmdbEventLog& log, const ReplayPlan& plan) {
   if (plan.is_torn) {
     Log(LogLevel::kInfo,
@@ -75,6 +82,7 @@ std::expected<std::unique_ptr<JournalFile>, std::string> MakeJournal(LedgerDirec
   if (!done) return std::unexpected(done.error());
   auto made = JournalFile::Open(directory.PathOf(kJournalName), ledger);
   if (!made || !*made) return made;
+  if (!(*made)->Lock()) return nullptr;
   if (done = (*made)->Stamp(stamp); !done) return std::unexpected(done.error());
   return made;
 }
@@ -106,18 +114,19 @@ Done LeaveJournal(LmdbEventLog& log, ReplayedJournal& replayed, const std::strin
 std::expected<ReplayedJournal, std::string> ReplayJournal(const LedgerDirectory& directory,
                                                           LmdbEventLog& log) {
   auto file = JournalFile::Open(directory.PathOf(kJournalName), log.identity());
-  if (!file) return std::unexpected(file.error());
   const JournalState state = log.journal();
+  if (!file) return std::unexpected(file.error().append(Advice(state)));
+  if (*file && !(*file)->Lock()) {
+    return std::unexpected(
+        "its journal is in use by another process: is another recourse running on this directory?");
+  }
   std::optional<JournalContent> content;
   if (*file) {
     auto ring = (*file)->ReadRing();
     if (ring) {
       content = JournalContent{(*file)->head().id, (*file)->stamp(), std::move(*ring)};
     } else if (state.is_open) {
-      return std::unexpected(
-          ring.error() +
-          "; it may hold the newest rows: copy what can be read of the directory "
-          "to a sound disk, or restore it from a backup");
+      return std::unexpected(ring.error().append(Advice(state)));
     } else {
       file->reset();  // nothing is missed in it
     }
@@ -129,6 +138,11 @@ std::expected<ReplayedJournal, std::string> ReplayJournal(const LedgerDirectory&
     hash = *last;
   }
   const ReplayPlan plan = PlanReplay(state, content, log.last_seq(), hash);
+  if (!plan.unreadable.empty()) {
+    return std::unexpected(plan.unreadable +
+                           "; start the version that wrote it, and stop that before this one is "
+                           "started");
+  }
   if (Done moved = MoveRows(log, plan); !moved) return std::unexpected(moved.error());
   if (!content || content->id != state.id) file->reset();
   return ReplayedJournal{std::move(*file), plan.generation, plan.lost};
