@@ -89,7 +89,21 @@ void Poller::Listen(Wait wait) {
 void Poller::GoOn() {
   WaiterQueue present;
   present.Append(queue_);
-  while (Waiter* const waiter = present.Pop()) waiter->go_(*waiter);
+  while (Waiter* const waiter = present.Pop()) {
+    waiter->go_(*waiter);
+    if (last_count_ >= kTogetherMax) GoTogether();
+  }
+  GoTogether();
+}
+
+// Once to send, and once more for who goes on from there when all have sent.
+void Poller::GoTogether() {
+  for (int round = 0; round < 2; ++round) {
+    WaiterQueue present;
+    present.Append(last_);
+    last_count_ = 0;
+    while (Waiter* const waiter = present.Pop()) waiter->go_(*waiter);
+  }
 }
 
 }  // namespace recourse

@@ -109,7 +109,14 @@ class Poller {
 
   // It goes on in the next turn, when those before it have.
   void Queue(Waiter& waiter) { queue_.Push(waiter); }
-  bool has_queued() const { return !queue_.empty(); }
+  // It goes on at the end of this turn, when everybody else has, or as soon as kTogetherMax wait
+  // for that. Whoever queues so again meanwhile goes on when all of them have; after that, in the
+  // next turn.
+  void QueueLast(Waiter& waiter) {
+    last_.Push(waiter);
+    ++last_count_;
+  }
+  bool has_queued() const { return !queue_.empty() || !last_.empty(); }
 
   // A turn is these two. First what the kernel has to tell is taken; kYes: waits for it.
   enum class Wait : std::uint8_t { kNo, kYes };
@@ -117,10 +124,16 @@ class Poller {
   // Then everybody whose turn it is goes on, once.
   void GoOn();
 
+  static constexpr int kTogetherMax = 64;  // so that what they hold stays in the processor's cache
+
  private:
   friend class Descriptor;
+  void GoTogether();
+
   const int epoll_;
   WaiterQueue queue_;
+  WaiterQueue last_;
+  int last_count_ = 0;
 };
 
 }  // namespace recourse

@@ -97,6 +97,8 @@ Task<bool> Session::SendPiece(ReadExchange& exchange, std::string_view head,
   }
   if (late_ && exchange.is_listening) TakeLate(*exchange.backend, piece.data);
   if (head.empty() && piece.data.empty() && !ends) co_return true;
+  const bool together = head.size() + piece.data.size() <= kTogetherBytesMax;
+  if (together) co_await EndOfTurn(worker_.thread.poller());
   char chunk[24];
   client_.deadline.Reset();
   auto sending = WriteAll(client_, {head, chunk_it ? ChunkHead(piece.data.size(), chunk) : "",
@@ -107,6 +109,7 @@ Task<bool> Session::SendPiece(ReadExchange& exchange, std::string_view head,
     client_.deadline.Disarm();
   }
   const bool sent = sending.await_resume();
+  if (together) co_await EndOfTurn(worker_.thread.poller());
   record_.bytes_out += head.size() + piece.data.size();
   record_.client_gone = !sent;
   if (observed_ && !sent && !ends) observed_->AnswerBroke(/*client_left=*/true);

@@ -143,6 +143,10 @@ bool Session::RenderReadHead(ReadExchange& exchange, const RouteMatch& match,
 // while nothing of a response has been seen and the whole request is here.
 Task<Result<void>> Session::AttemptRead(ReadExchange& exchange) {
   const Backend& backend = *exchange.backend;
+  // Before a kept connection is looked at and taken: it is used at once then.
+  if (exchange.request_head.size() + exchange.first.data.size() <= kTogetherBytesMax) {
+    co_await EndOfTurn(worker_.thread.poller());
+  }
   MonoTime now = Now();
   if (++record_.attempts == 1 && !sends_once_ && exchange.upgrade.empty()) {
     // What another policy may have opened is not this one's to use.
