@@ -52,7 +52,7 @@ void Session::AddTraceparent(ReadExchange& exchange, HeadWriter& writer) {
 void Session::BeginTrySpan(ReadExchange& exchange) {
   SpanIdText& id = record_.tries.at(static_cast<std::size_t>(record_.attempts) - 1).span_id;
   worker_.span_ids.Fill(id);
-  std::memcpy(exchange.head_memory.get() + exchange.span_id_at, id.text, kNoId.size());
+  std::memcpy(exchange.request_room.data() + exchange.span_id_at, id.text, kNoId.size());
 }
 
 void Session::EndSpan(MonoTime ended) {

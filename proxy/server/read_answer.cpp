@@ -205,7 +205,7 @@ void Session::MeetMcpAnswer(ReadExchange& exchange) {
   }
   const bool listens = exchange.mcp != nullptr
                            ? exchange.mcp->requests.front().method == "subscriptions/listen"
-                           : head_.method == "GET";
+                           : std::string_view(record_.method) == "GET";
   if (listens && ToLower(type).starts_with("text/event-stream")) {
     exchange.is_listening = true;
     KeepAlive(*exchange.upstream);

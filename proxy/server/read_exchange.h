@@ -1,6 +1,8 @@
 // One read on its way: what both halves of the read lane and its side tasks share.
 #pragma once
 
+#include <span>
+
 #include "policy/method_override.h"
 #include "proxy/net/response_reader.h"
 #include "proxy/server/mcp_read.h"
@@ -18,7 +20,6 @@ struct Session::ReadExchange {
         patience(match.tool != nullptr && match.tool->timeout
                      ? *match.tool->timeout
                      : match.backend->timeout.value_or(otherwise)),
-        head_memory(worker.thread.buffers().Take()),
         request_body(request.body, request.content_length, BodyDecoder::Of::kRequest),
         head_room(worker.heads.Take()),
         head(*head_room),
@@ -37,9 +38,10 @@ struct Session::ReadExchange {
   const bool is_endpoint;          // where messages of MCP go, whichever method this is
   const std::string_view upgrade;  // asked for and allowed; empty: none
   const Millis patience;  // with the backend, for its first byte and for progress of an upload
-  BufferPool::Buffer head_memory;
+  BufferPool::Buffer head_memory;  // of the request, then of what the client is told
+  std::span<char> request_room;    // in it, for the request as it goes on
   std::string_view request_head;
-  std::size_t span_id_at = 0;  // in it, of a traced call
+  std::size_t span_id_at = 0;  // of a traced call
   BodyDecoder request_body;
   BodyDecoder::Piece first;  // what of the request body is here already
   bool chunked_upload = false;

@@ -25,6 +25,16 @@ std::string_view ContentTypeOf(const Head& head) {
   return {};
 }
 
+// The request is all that came. Then it takes the buffer that it came in along, and is rendered
+// into what is free behind it: in a crowd that waits for answers each needs a page less.
+bool IsAlone(const ReadBuffer& in, const Head& head) {
+  const std::size_t body = in.unread().size() - head.size;
+  const bool is_whole = head.body == BodyKind::kNone
+                            ? body == 0
+                            : head.body == BodyKind::kLength && body == head.content_length;
+  return is_whole && in.end <= limits::kRelayBufferBytes / 2;
+}
+
 bool CarriesContent(std::string_view method) {
   return method == "POST" || method == "PUT" || method == "PATCH";
 }
@@ -41,6 +51,13 @@ Task<bool> Session::RelayRead(const RouteMatch& match, std::string_view query, M
                         is_observing_    ? limits::kObservedPatience
                         : mcp != nullptr ? limits::kWriteTimeout
                                          : limits::kReadFirstByteTimeout);
+  const bool takes_along = mcp == nullptr && IsAlone(in_, head_);
+  if (takes_along) {
+    exchange.request_room = {in_.free_space(), in_.free_size()};
+  } else {
+    exchange.head_memory = worker_.thread.buffers().Take();
+    exchange.request_room = {exchange.head_memory.get(), limits::kRelayBufferBytes};
+  }
   if (!RenderReadHead(exchange, match, query)) {
     co_return co_await Refuse(ErrorCode::kHeaderTooLarge, "the request's head cannot be forwarded");
   }
@@ -50,6 +67,7 @@ Task<bool> Session::RelayRead(const RouteMatch& match, std::string_view query, M
   exchange.first = mcp == nullptr ? exchange.request_body.Decode(in_)
                                   : BodyDecoder::Piece{mcp->body, BodyDecoder::End::kComplete};
   exchange.whole = exchange.first.end == BodyDecoder::End::kComplete;
+  if (takes_along) exchange.head_memory = std::move(in_.memory);
   if (exchange.first.end == BodyDecoder::End::kBad) {
     linger_ = true;
     co_return co_await Refuse(exchange.first.error.code(),
@@ -108,7 +126,7 @@ void Session::EndTry(const ReadExchange& exchange, const Result<void>& got) {
 // The request as it goes on: same fields in the same order, without what belongs to this hop.
 bool Session::RenderReadHead(ReadExchange& exchange, const RouteMatch& match,
                              std::string_view query) {
-  HeadWriter writer(exchange.head_memory.get(), limits::kRelayBufferBytes);
+  HeadWriter writer(exchange.request_room.data(), exchange.request_room.size());
   if (match.path.data() == head_.target.data() && match.backend->base_path.empty()) {
     writer.StartRequest(head_);
   } else {
