@@ -214,7 +214,7 @@ class Walk {
     const std::uint16_t kind = depth > 1 ? kBranch : kLeaf;
     std::vector<Node> nodes;
     if (!ParsePage(page, bytes, kind, nodes)) return false;
-    if (kind == kBranch) ExpectChildren(nodes, is_small ? nodes.size() : pages_left_);
+    ExpectBelow(kind, nodes);
     // The newest pages are on the right.
     for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
       if (kind == kBranch ? !CheckTree(node->child, depth - 1) : !CheckEntry(page, *node)) {
@@ -227,17 +227,26 @@ class Walk {
 
   // One page after the other would be a wait for the disk each: after a restart of the machine the
   // pages of a large ledger are in no cache.
-  void ExpectChildren(const std::vector<Node>& nodes, std::size_t pages_max) {
-    const auto count = static_cast<std::ptrdiff_t>(std::min(nodes.size(), pages_max));
+  void ExpectBelow(std::uint16_t kind, const std::vector<Node>& nodes) {
+    std::size_t left = is_free_list_ || is_main_ ? nodes.size() : pages_left_;
     std::vector<std::uint64_t> pages;
-    for (auto node = nodes.end() - count; node != nodes.end(); ++node) {
-      if (node->child <= meta_.last_page) pages.push_back(node->child);
+    for (auto node = nodes.rbegin(); node != nodes.rend() && left > 0; ++node) {
+      if (kind == kLeaf && (node->flags & kNodeBig) == 0) continue;
+      const auto first = kind == kBranch ? node->child : At<std::uint64_t>(node->data, 0);
+      const std::uint64_t count = kind == kLeaf && is_free_list_ ? PagesOfBig(node->data_bytes) : 1;
+      if (first > meta_.last_page || count > meta_.last_page + 1 - first) continue;
+      --left;
+      for (std::uint64_t page = first; page < first + count; ++page) pages.push_back(page);
     }
     std::sort(pages.begin(), pages.end());
     for (std::size_t first = 0, next = 1; first < pages.size(); first = next++) {
       while (next < pages.size() && pages[next] == pages[next - 1] + 1) ++next;
       expect_(pages[first] * meta_.page_bytes, (next - first) * meta_.page_bytes);
     }
+  }
+
+  std::uint64_t PagesOfBig(std::uint64_t bytes) const {
+    return (kPageHead + bytes + meta_.page_bytes - 1) / meta_.page_bytes;
   }
 
   // Where every node lies, and that together they fill the page.
@@ -290,6 +299,11 @@ class Walk {
     std::span<const char> data = node.data;
     if ((node.flags & ~(kNodeBig | kNodeDatabase)) != 0) return Fail(page, "the kind of an entry");
     if ((node.flags & kNodeBig) != 0) {
+      // A leaf names a page for each large row: without a bound these would be hundreds of times as
+      // many as the pages of the tree.
+      const bool is_row = !is_free_list_ && !is_main_;
+      if (is_row && pages_left_ == 0) return true;
+      if (is_row) --pages_left_;
       if (!ReadBig(At<std::uint64_t>(node.data, 0), node.data_bytes, big)) return false;
       data = big;
     }
@@ -313,8 +327,7 @@ class Walk {
     }
     const auto count = At<std::uint32_t>(head, 12);
     const auto flags = At<std::uint16_t>(head, 10);
-    if (At<std::uint64_t>(head, 0) != first || flags != kOverflow ||
-        count != (kPageHead + size + meta_.page_bytes - 1) / meta_.page_bytes) {
+    if (At<std::uint64_t>(head, 0) != first || flags != kOverflow || count != PagesOfBig(size)) {
       return Fail(first, "its head");
     }
     if (!Take(first, count)) return false;
