@@ -35,6 +35,7 @@ HOLDERS = {
                                      'recourse_connections{side="backend"}'),
     "write that waits for a human": (["--path", "/asked", *BODY], "recourse_approvals_pending"),
 }
+IDLE_SECONDS = 10  # of a program, which does some things once in so long
 SETTLE_SECONDS_MAX = 20
 
 
@@ -103,10 +104,10 @@ def idle(options, report):
         for server in (servers.start_nginx(proxy_cpus, backend.port),
                        servers.start_haproxy(proxy_cpus, backend.port),
                        servers.start_recourse(proxy_cpus, backend.port)):
-            row = {"alone": server.memory(), "alone_cpu": cpu_when_idle(options, server)}
+            row = {"alone": server.memory(), "alone_cpu": cpu_when_idle(server)}
             with Crowd(options, other_cpus, server.port, CROWD, "idle", ["--path", "/1k"]):
                 row["crowd"] = settled_memory(server)
-                row["crowd_cpu"] = cpu_when_idle(options, server)
+                row["crowd_cpu"] = cpu_when_idle(server)
             everybody = ["--path", "/1k", "--at-once", str(CROWD)]
             with Crowd(options, other_cpus, server.port, CROWD, "idle", everybody):
                 row["burst"] = settled_memory(server)
@@ -161,9 +162,8 @@ def settled_memory(server):
     return now
 
 
-def cpu_when_idle(options, server):
+def cpu_when_idle(server):
     """Microseconds of CPU time per second."""
-    seconds = max(2, 2 * options.seconds)
     before = server.cpu_ns()
-    time.sleep(seconds)
-    return (server.cpu_ns() - before) / 1e3 / seconds
+    time.sleep(IDLE_SECONDS)
+    return (server.cpu_ns() - before) / 1e3 / IDLE_SECONDS

@@ -54,6 +54,7 @@ IoThread::IoThread(const Clock& clock, int speed)
   wheel_.OnLook([](void* self, MonoTime when) { static_cast<IoThread*>(self)->LookAt(when); },
                 this);
   upkeep_.Add([this] { return TrimBuffers(); });
+  upkeep_.Add([this] { return heads_.Trim(); });
 }
 
 IoThread::~IoThread() { Join(); }

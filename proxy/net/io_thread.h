@@ -18,10 +18,14 @@
 #include "proxy/base/executor.h"
 #include "proxy/net/buffer_pool.h"
 #include "proxy/net/heap_trim.h"
+#include "proxy/net/http_head.h"
 #include "proxy/net/io.h"
+#include "proxy/net/recycler.h"
 #include "proxy/net/upkeep.h"
 
 namespace recourse {
+
+using LentHead = Recycler<Head>::Lent;
 
 class IoThread final : public Executor, public Timer {
  public:
@@ -43,6 +47,8 @@ class IoThread final : public Executor, public Timer {
   BufferPool& buffers() { return buffers_; }
   Upkeep& upkeep() { return upkeep_; }
   FrameArena& frames() { return frames_; }
+  // For heads of answers on their way.
+  Recycler<Head>& heads() { return heads_; }
   const Clock& clock() const { return clock_; }
   // How many connections to backends are open, also those that wait in a pool.
   std::atomic<std::size_t>& backend_connections() { return backend_connections_; }
@@ -87,6 +93,7 @@ class IoThread final : public Executor, public Timer {
   const Clock& clock_;
   const int speed_;
   FrameArena frames_;
+  Recycler<Head> heads_;
   std::atomic<std::size_t> backend_connections_{0};
   Poller poller_;
   DeadlineWheel wheel_;

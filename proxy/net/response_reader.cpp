@@ -16,26 +16,28 @@ Error Lost(const Connection& connection) {
 }  // namespace
 
 Task<Result<void>> ReadResponseHead(Connection& connection, ReadBuffer& buffer,
-                                    std::string_view method, Head& head, bool* saw_bytes,
-                                    Interim interim) {
+                                    std::string_view method, Recycler<Head>& heads, LentHead& head,
+                                    bool* saw_bytes, Interim interim) {
   InterimBudget budget;
   for (;;) {
-    const ParseResult parsed = buffer.begin == buffer.end
-                                   ? ParseResult{}
-                                   : ParseResponseHead(buffer.unread(), method, head);
+    ParseResult parsed;
+    if (buffer.begin != buffer.end) {
+      if (!head) head = heads.Take();  // while nothing came, each of a crowd goes without
+      parsed = ParseResponseHead(buffer.unread(), method, *head);
+    }
     if (parsed.state == ParseState::kBad) {
       co_return std::unexpected(
           Error(ErrorCode::kBackendProtocol, parsed.error.detail(), Delivery::kUncertain));
     }
     if (parsed.state == ParseState::kComplete) {
-      if (head.status >= 200 || interim == Interim::kReturn) co_return Result<void>();
-      if (head.status == 101) {
+      if (head->status >= 200 || interim == Interim::kReturn) co_return Result<void>();
+      if (head->status == 101) {
         co_return std::unexpected(Error(ErrorCode::kBackendProtocol,
                                         "the backend switched protocols unasked",
                                         Delivery::kUncertain));
       }
-      buffer.Consume(head.size);
-      if (!budget.Take(head)) {
+      buffer.Consume(head->size);
+      if (!budget.Take(*head)) {
         co_return std::unexpected(
             Error(ErrorCode::kBackendProtocol, kTooManyInterim, Delivery::kUncertain));
       }

@@ -29,12 +29,13 @@ class InterimBudget {
 };
 inline constexpr std::string_view kTooManyInterim = "too many interim answers";
 
-// Reads until a head with a final status (200 and up) stands at buffer.begin; `head` then holds
-// views of it, and the bytes after head.size are the body's. On failure the error code is
-// kBackendTimeout, kBackendReset or kBackendProtocol; `*saw_bytes` tells whether any byte came.
+// Reads until a head with a final status (200 and up) stands at buffer.begin; `head`, which is
+// taken from `heads` when there is something to read if it is null, then holds views of it, and the
+// bytes after head.size are the body's. On failure the error code is kBackendTimeout, kBackendReset
+// or kBackendProtocol; `*saw_bytes` tells whether any byte came.
 Task<Result<void>> ReadResponseHead(Connection& connection, ReadBuffer& buffer,
-                                    std::string_view method, Head& head, bool* saw_bytes,
-                                    Interim interim);
+                                    std::string_view method, Recycler<Head>& heads, LentHead& head,
+                                    bool* saw_bytes, Interim interim);
 
 // Reads the body that `head` announces whole into `answer`, up to `bytes_max`. Never fails: what
 // is missing is told in answer.body_complete, over_cap and until_close.

@@ -162,10 +162,11 @@ Task<Result<Answer>> WriteUpstream::Call::ReadAnswer(std::string_view method,
                                                      std::size_t answer_bytes_max) {
   ReadBuffer buffer;
   buffer.pool = &upstream_.thread_.buffers();
-  Head head;
-  auto read =
-      co_await ReadResponseHead(*connection_, buffer, method, head, &saw_bytes_, Interim::kSkip);
+  LentHead room;
+  auto read = co_await ReadResponseHead(*connection_, buffer, method, upstream_.thread_.heads(),
+                                        room, &saw_bytes_, Interim::kSkip);
   if (!read) co_return std::unexpected(read.error());
+  const Head& head = *room;
   RC_CRASH_POINT("k08");
   if (is_reused_ && head.status == 408) {
     // It may be about the silence before the request, which then may or may not have been read.

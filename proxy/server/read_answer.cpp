@@ -40,7 +40,7 @@ std::string_view ChunkHead(std::size_t size, char (&out)[24]) {
 
 bool Session::RenderResponseHead(ReadExchange& exchange, char* out, std::size_t* size) {
   using Framing = ReadExchange::Framing;
-  const Head& head = exchange.head;
+  const Head& head = *exchange.head;
   HeadWriter writer(out, limits::kRelayBufferBytes);
   writer.StartResponse(head);
   writer.CopyFields(head, is_observing_ ? 0 : kDroppedFromBackend);
@@ -140,10 +140,10 @@ HttpResponse Session::AnswerFailure(const ReadExchange& exchange, const Error& e
 Task<bool> Session::RelayResponse(ReadExchange& exchange) {
   using End = BodyDecoder::End;
   Connection& upstream = *exchange.upstream;
-  record_.status = exchange.head.status;
-  if (observed_) observed_->TakeAnswerHead(exchange.head);
-  if (exchange.is_endpoint && !is_observing_ && IsRedirect(exchange.head.status)) {
-    co_return co_await ReplaceAnswer(exchange, RedirectText(LocationOf(exchange.head)));
+  record_.status = exchange.head->status;
+  if (observed_) observed_->TakeAnswerHead(*exchange.head);
+  if (exchange.is_endpoint && !is_observing_ && IsRedirect(exchange.head->status)) {
+    co_return co_await ReplaceAnswer(exchange, RedirectText(LocationOf(*exchange.head)));
   }
   if (exchange.backend->is_mcp) MeetMcpAnswer(exchange);
   std::size_t head_size = 0;
@@ -151,10 +151,10 @@ Task<bool> Session::RelayResponse(ReadExchange& exchange) {
   if (!RenderResponseHead(exchange, exchange.head_memory.get(), &head_size)) {
     co_return co_await ReplaceAnswer(exchange, "the answer's head cannot be forwarded");
   }
-  BodyDecoder decoder(exchange.head.body, exchange.head.content_length, BodyDecoder::Of::kAnswer);
+  BodyDecoder decoder(exchange.head->body, exchange.head->content_length, BodyDecoder::Of::kAnswer);
   const bool streams =
-      exchange.head.body == BodyKind::kChunked || exchange.head.body == BodyKind::kUntilClose;
-  exchange.up.Consume(exchange.head.size);
+      exchange.head->body == BodyKind::kChunked || exchange.head->body == BodyKind::kUntilClose;
+  exchange.up.Consume(exchange.head->size);
   auto piece = decoder.Decode(exchange.up);
   if (piece.end == End::kBad) {
     co_return co_await ReplaceAnswer(exchange, piece.error.detail());
@@ -182,7 +182,7 @@ Task<bool> Session::RelayResponse(ReadExchange& exchange) {
       if (observed_) observed_->AnswerBroke(/*client_left=*/false);
       if (exchange.mcp == nullptr || exchange.mcp->tap.Ending().empty()) co_return false;
       // Nobody who waits for a message sees that the connection has closed.
-      exchange.head.keep_alive = false;
+      exchange.head->keep_alive = false;
       piece = {{}, End::kComplete};
     }
     if (!co_await SendPiece(exchange, {}, piece)) co_return false;
@@ -194,13 +194,13 @@ Task<bool> Session::RelayResponse(ReadExchange& exchange) {
 void Session::MeetMcpAnswer(ReadExchange& exchange) {
   std::string_view type;
   bool is_encoded = false;
-  for (std::size_t i = 0; i < exchange.head.field_count; ++i) {
-    const Field& field = exchange.head.fields[i];
+  for (std::size_t i = 0; i < exchange.head->field_count; ++i) {
+    const Field& field = exchange.head->fields[i];
     if (field.id == FieldId::kContentType) type = field.value;
     is_encoded = is_encoded || field.id == FieldId::kContentEncoding;
   }
   if (exchange.mcp != nullptr) {
-    exchange.mcp->tap.Head(exchange.head.status, type, is_encoded);
+    exchange.mcp->tap.Head(exchange.head->status, type, is_encoded);
     exchange.mcp->DropBody();
   }
   const bool listens = exchange.mcp != nullptr
@@ -277,10 +277,10 @@ Task<bool> Session::EndSides(ReadExchange& exchange) {
 // Keeps what can be used again; nothing uses the exchange any more.
 bool Session::FinishRead(ReadExchange& exchange, bool relayed, bool whole) {
   const bool clean = relayed && whole && exchange.up.begin == exchange.up.end;
-  if (clean && exchange.head.keep_alive && exchange.head.body != BodyKind::kUntilClose &&
+  if (clean && exchange.head->keep_alive && exchange.head->body != BodyKind::kUntilClose &&
       !exchange.head_request && exchange.upgrade.empty()) {
-    const Millis hint{(exchange.head.keep_alive_timeout_s - 1) * 1000};
-    const Millis idle = exchange.head.keep_alive_timeout_s < 0
+    const Millis hint{(exchange.head->keep_alive_timeout_s - 1) * 1000};
+    const Millis idle = exchange.head->keep_alive_timeout_s < 0
                             ? limits::kUpstreamIdleTimeout
                             : std::min<Millis>(hint, std::chrono::seconds(60));
     // What was opened under a policy that was replaced meanwhile is not offered to the next one.

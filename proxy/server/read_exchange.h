@@ -11,8 +11,8 @@
 namespace recourse {
 
 struct Session::ReadExchange {
-  ReadExchange(const RouteMatch& match, Worker& worker, const Head& request,
-               std::string_view content_type, Millis otherwise)
+  ReadExchange(const RouteMatch& match, const Head& request, std::string_view content_type,
+               Millis otherwise)
       : backend(match.backend),
         is_endpoint(match.backend->is_mcp && match.path == match.backend->mcp_path),
         upgrade(match.tool != nullptr ? AskedUpgrade(request, match.tool->upgrades)
@@ -21,17 +21,13 @@ struct Session::ReadExchange {
                      ? *match.tool->timeout
                      : match.backend->timeout.value_or(otherwise)),
         request_body(request.body, request.content_length, BodyDecoder::Of::kRequest),
-        head_room(worker.heads.Take()),
-        head(*head_room),
-        form(content_type) {
-    head.Reset();
-  }
+        form(content_type) {}
 
   // What a backend says last on a kept connection that was silent for too long (RFC 9110 15.5.9)
   // crosses the next request, and answers none that was all here. One that has said something
   // before, or goes on with the connection, has read the request.
   bool IsAboutSilence() const {
-    return head.status == 408 && !head.keep_alive && whole && interim.is_empty();
+    return head->status == 408 && !head->keep_alive && whole && interim.is_empty();
   }
 
   const Backend* backend;
@@ -48,8 +44,7 @@ struct Session::ReadExchange {
   bool whole = false;  // the request body is all here, so the request can be sent again
   std::unique_ptr<Connection> upstream;
   ReadBuffer up;
-  Recycler<Head>::Lent head_room;
-  Head& head;              // of the response
+  LentHead head;           // of the response, once any of it is here
   MonoTime head_due{};     // when it must have come
   bool answering = false;  // it has come
   bool telling = false;    // an interim answer is being passed on

@@ -47,7 +47,7 @@ bool MayRetry(const Error& error, bool whole, int attempts) {
 }  // namespace
 
 Task<bool> Session::RelayRead(const RouteMatch& match, std::string_view query, McpRead* mcp) {
-  ReadExchange exchange(match, worker_, head_, ContentTypeOf(head_),
+  ReadExchange exchange(match, head_, ContentTypeOf(head_),
                         is_observing_    ? limits::kObservedPatience
                         : mcp != nullptr ? limits::kWriteTimeout
                                          : limits::kReadFirstByteTimeout);
@@ -89,7 +89,7 @@ Task<bool> Session::RelayRead(const RouteMatch& match, std::string_view query, M
     EndTry(exchange, got);
   }
   if (exchange.whole && in_.begin == in_.end) in_.memory.reset();
-  if (got && exchange.head.status == 101) {
+  if (got && exchange.head->status == 101) {
     // The tunnel reads from the client itself, and the exchange may be over at once.
     co_await EndSides(exchange);
     if (exchange.left) co_return false;
@@ -116,7 +116,7 @@ Task<bool> Session::RelayRead(const RouteMatch& match, std::string_view query, M
 
 void Session::EndTry(const ReadExchange& exchange, const Result<void>& got) {
   const MonoTime now = Now();
-  record_.EndTry(now, got ? exchange.head.status : 0,
+  record_.EndTry(now, got ? exchange.head->status : 0,
                  got             ? std::string_view()
                  : exchange.left ? "client-gone"
                                  : FactsOf(got.error().code()).slug);
@@ -208,11 +208,11 @@ Task<Result<void>> Session::AttemptRead(ReadExchange& exchange) {
   exchange.up.begin = exchange.up.end = 0;
   bool saw_bytes = false;
   const std::string_view method = exchange.head_request ? "HEAD" : "GET";
-  auto got = co_await ReadResponseHead(upstream, exchange.up, method, exchange.head, &saw_bytes,
-                                       Interim::kReturn);
+  auto got = co_await ReadResponseHead(upstream, exchange.up, method, worker_.thread.heads(),
+                                       exchange.head, &saw_bytes, Interim::kReturn);
   for (;;) {
     if (got) {
-      if (exchange.head.status >= 200 || exchange.head.status == 101) break;
+      if (exchange.head->status >= 200 || exchange.head->status == 101) break;
       got = co_await PassInterim(exchange);
       if (!got) break;
     } else {
@@ -223,8 +223,8 @@ Task<Result<void>> Session::AttemptRead(ReadExchange& exchange) {
       upstream.deadline.Arm(exchange.head_due);
       StartWatch(exchange);
     }
-    got = co_await ReadResponseHead(upstream, exchange.up, method, exchange.head, &saw_bytes,
-                                    Interim::kReturn);
+    got = co_await ReadResponseHead(upstream, exchange.up, method, worker_.thread.heads(),
+                                    exchange.head, &saw_bytes, Interim::kReturn);
   }
   co_return JudgeAttempt(exchange, std::move(got), saw_bytes);
 }
@@ -238,7 +238,7 @@ Result<void> Session::JudgeAttempt(ReadExchange& exchange, Result<void> got, boo
     saw_bytes = false;
   }
   exchange.answering = got.has_value();
-  if (got && exchange.head.status == 101 && !SwitchedTo(exchange.head, exchange.upgrade)) {
+  if (got && exchange.head->status == 101 && !SwitchedTo(*exchange.head, exchange.upgrade)) {
     got = std::unexpected(
         Error(ErrorCode::kBackendProtocol, "the backend switched protocols unasked"));
   }
@@ -255,7 +255,7 @@ Result<void> Session::JudgeAttempt(ReadExchange& exchange, Result<void> got, boo
 
 // 102 and 103 go on to a client that knows them; 100 answers a question that we have answered.
 Task<Result<void>> Session::PassInterim(ReadExchange& exchange) {
-  const Head& head = exchange.head;
+  const Head& head = *exchange.head;
   if (!exchange.interim.Take(head)) {
     co_return std::unexpected(Error(ErrorCode::kBackendProtocol, kTooManyInterim));
   }
@@ -285,7 +285,7 @@ Task<Result<void>> Session::PassInterim(ReadExchange& exchange) {
 
 // The answer is 101 with the protocol that was asked for: from here on bytes, until both sides end.
 Task<bool> Session::RunTunnel(ReadExchange& exchange) {
-  const Head& head = exchange.head;
+  const Head& head = *exchange.head;
   record_.status = head.status;
   HeadWriter writer(exchange.head_memory.get(), limits::kRelayBufferBytes);
   writer.StartResponse(head.status, head.reason);

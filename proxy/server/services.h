@@ -18,7 +18,6 @@
 #include "proxy/net/http_head.h"
 #include "proxy/net/io_thread.h"
 #include "proxy/net/leaf_minter.h"
-#include "proxy/net/recycler.h"
 #include "proxy/net/tls_server.h"
 #include "proxy/net/write_upstream.h"
 #include "proxy/server/access_log.h"
@@ -99,7 +98,6 @@ struct Worker {
         span_ids(*shared.random) {
     io.upkeep().Add([this] { return pool.Sweep(); });
     io.upkeep().Add([this] { return writes.Sweep(); });
-    io.upkeep().Add([this] { return heads.Trim(); });
   }
 
   // Closes idle connections to backends.
@@ -111,7 +109,6 @@ struct Worker {
   Services& services;
   IoThread& thread;
   ConnectionPool pool;
-  Recycler<Head> heads;  // of answers on their way
   WriteUpstream writes;
   McpUpstream upstream;              // over `writes`
   std::shared_ptr<PolicyView> view;  // of requests that begin now; replaced on this thread
