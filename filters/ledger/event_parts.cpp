@@ -39,15 +39,15 @@ void WriteRequest(ByteWriter& writer, const RenderedRequest& request) {
   writer.Text(request.body);
 }
 
-// As many bytes as WriteRequest takes, or some more.
-std::size_t RoomFor(const RenderedRequest& request) {
-  static constexpr std::size_t kLengthBytes = 8;
-  std::size_t room =
+// As many bytes as WriteRequest writes.
+std::size_t BytesOf(const RenderedRequest& request) {
+  static constexpr std::size_t kLengthBytes = sizeof(std::uint32_t);
+  std::size_t bytes =
       4 * kLengthBytes + request.method.size() + request.target.size() + request.body.size();
   for (const auto& [name, value] : request.headers) {
-    room += name.size() + value.size() + kLengthBytes;
+    bytes += 2 * kLengthBytes + name.size() + value.size();
   }
-  return room;
+  return bytes;
 }
 
 RenderedRequest ReadRequest(ByteReader& reader) {
@@ -111,15 +111,15 @@ bool HasExtension(const Event& event) {
 void WriteExtension(ByteWriter& writer, const Event& event) {
   writer.Int(static_cast<std::uint8_t>((HasRequestRecord(event) ? 1 : 0) +
                                        (event.approval ? 1 : 0) + (event.task ? 1 : 0)));
+  if (HasRequestRecord(event)) {
+    const std::size_t bytes = event.request ? BytesOf(*event.request) : 0;
+    writer.Int(ExtensionKind::kRequest);
+    writer.Int(static_cast<std::uint32_t>(sizeof(kRequestFollows) + bytes));
+    writer.Int(event.request ? kRequestFollows : kRequestLeftOut);
+    if (event.request) WriteRequest(writer, *event.request);
+  }
   std::string record;
   ByteWriter inner(record);
-  if (HasRequestRecord(event)) {
-    if (event.request) record.reserve(RoomFor(*event.request));
-    inner.Int(event.request ? kRequestFollows : kRequestLeftOut);
-    if (event.request) WriteRequest(inner, *event.request);
-    writer.Int(ExtensionKind::kRequest);
-    writer.Text(record);
-  }
   if (event.approval) {
     record.clear();
     WriteApproval(inner, *event.approval);

@@ -2,6 +2,8 @@
 
 #include <openssl/crypto.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 #include <string>
@@ -22,15 +24,31 @@ int SizeOf(std::size_t size) {
   return static_cast<int>(size);
 }
 
+bool Bind(EVP_CIPHER_CTX* context, std::string_view part) {
+  int size = 0;
+  const auto* bytes = reinterpret_cast<const unsigned char*>(part.data());
+  return EVP_CipherUpdate(context, nullptr, &size, bytes, SizeOf(part.size())) == 1;
+}
+
+// In one piece where that is small: each call of OpenSSL costs more than to copy 1 KiB.
+bool BindAll(EVP_CIPHER_CTX* context, std::span<const std::string_view> bound) {
+  std::array<char, 1024> joined;
+  std::size_t size = 0;
+  for (const std::string_view part : bound) {
+    if (part.size() > joined.size() - size) {
+      return std::ranges::all_of(bound, [&](std::string_view one) { return Bind(context, one); });
+    }
+    size += part.copy(joined.data() + size, part.size());
+  }
+  return Bind(context, {joined.data(), size});
+}
+
 // Encrypts or decrypts; an empty text is allowed.
 bool Update(EVP_CIPHER_CTX* context, std::span<const std::string_view> bound,
             std::span<char> text) {
-  int size = 0;
-  for (const std::string_view part : bound) {
-    const auto* bytes = reinterpret_cast<const unsigned char*>(part.data());
-    if (EVP_CipherUpdate(context, nullptr, &size, bytes, SizeOf(part.size())) != 1) return false;
-  }
+  if (!BindAll(context, bound)) return false;
   if (text.empty()) return true;
+  int size = 0;
   auto* const bytes = reinterpret_cast<unsigned char*>(text.data());
   return EVP_CipherUpdate(context, bytes, &size, bytes, SizeOf(text.size())) == 1;
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <optional>
 #include <string>
 
 namespace recourse {
@@ -80,6 +81,25 @@ TEST(AeadTest, ItIsTheCipherThatOthersUse) {
   const auto tag = cipher.Seal(nonce, Bound{aad, ""}, text);
   EXPECT_EQ(text.substr(0, 4), bytes("522dc1f0"));
   EXPECT_EQ(std::string(tag.begin(), tag.end()), bytes("76fc6ece0f4e1768cddf8853bb2d551b"));
+}
+
+TEST(AeadTest, HowWhatIsBoundIsCutChangesNothing) {
+  const Aes256Gcm::Nonce nonce{7};
+  const SecretKey key = KeyOf('k');
+  for (const std::size_t size : {0U, 1U, 2U, 1023U, 1024U, 1025U, 4000U}) {
+    const std::string all(size, 'b');
+    std::optional<Aes256Gcm::Tag> known;
+    for (const std::size_t cut : {std::size_t{0}, size / 2, size}) {
+      const std::string head = all.substr(0, cut), tail = all.substr(cut);
+      std::string text = "text";
+      Aes256Gcm cipher(key, Aes256Gcm::Use::kSeal);
+      const Aes256Gcm::Tag tag = cipher.Seal(nonce, Bound{head, tail}, text);
+      EXPECT_EQ(known.value_or(tag), tag) << size << " cut at " << cut;
+      known = tag;
+      Aes256Gcm opener(key, Aes256Gcm::Use::kOpen);
+      EXPECT_TRUE(opener.Open(nonce, Bound{tail, head}, text, tag)) << size << " cut at " << cut;
+    }
+  }
 }
 
 TEST(AeadTest, DerivedKeysDifferByLabelAndContext) {
