@@ -396,10 +396,24 @@ void RequestMetrics::CountTries(const RequestRecord& record) {
   }
 }
 
+RequestMetrics::PerTool& RequestMetrics::EntryOf(const Tool* tool) {
+  return tool == nullptr ? tools_.back() : tools_[static_cast<std::size_t>(tool - first_tool_)];
+}
+
+// Results are texts that live for ever, and few.
+void RequestMetrics::CountKey(const Tool* tool, std::string_view result) {
+  PerTool& entry = EntryOf(tool);
+  for (const auto& [known, counter] : entry.keys) {
+    if (known == result) return counter->Increment();
+  }
+  prometheus::Counter& counter =
+      metrics_.idempotency.Add({{"tool", entry.name}, {"result", std::string(result)}});
+  counter.Increment();
+  entry.keys.emplace_back(result, &counter);
+}
+
 void RequestMetrics::Count(const RequestRecord& record, std::chrono::nanoseconds took) {
-  const Tool* const tool = record.tool;
-  PerTool& entry =
-      tool == nullptr ? tools_.back() : tools_[static_cast<std::size_t>(tool - first_tool_)];
+  PerTool& entry = EntryOf(record.tool);
   if (entry.duration == nullptr) {
     entry.duration = &metrics_.durations.Add({{"tool", entry.name}, {"effect", entry.effect}});
   }

@@ -119,6 +119,8 @@ class RequestMetrics {
   void Count(const RequestRecord& record, std::chrono::nanoseconds took);
   // Only its attempts at the backend, which is one of this policy.
   void CountTries(const RequestRecord& record);
+  // What the key of a write said; nullptr: of an unlisted one.
+  void CountKey(const Tool* tool, std::string_view result);
 
  private:
   static constexpr std::size_t kMethods = 9;
@@ -126,11 +128,14 @@ class RequestMetrics {
     std::string name, effect;
     Latency* duration = nullptr;
     std::array<std::vector<std::pair<int, prometheus::Counter*>>, kMethods> codes;
+    std::vector<std::pair<std::string_view, prometheus::Counter*>> keys;  // by result
   };
   struct PerBackend {
     prometheus::Counter* ok = nullptr;
     Latency* duration = nullptr;
   };
+
+  PerTool& EntryOf(const Tool* tool);
 
   Metrics& metrics_;
   const Tool* first_tool_;

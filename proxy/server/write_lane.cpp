@@ -122,10 +122,7 @@ void Session::NoteWrite(const RequestContext& context, const WriteAnswer& answer
   if (context.ref_missing) {
     services_.metrics->refs_missing.Add({{"tool", context.tool_name}}).Increment();
   }
-  services_.metrics->idempotency
-      .Add({{"tool", context.tool != nullptr ? context.tool->name : "unlisted"},
-            {"result", std::string(ResultLabel(context, answer.error))}})
-      .Increment();
+  view_->metrics.CountKey(context.tool, ResultLabel(context, answer.error));
 }
 
 // Reads the whole body; fails with kRequestTooLarge, kRequestTimeout (also when the client broke
