@@ -94,6 +94,11 @@ Millis HoldOf(const RequestContext& context) {
   return rule == nullptr ? own : rule->hold.value_or(own);
 }
 
+Result<Answer> AnswerOf(Result<Outcome> outcome) {
+  if (!outcome) return std::unexpected(outcome.error());
+  return std::move(outcome->answer);
+}
+
 CallValues WithAnswer(CallValues values, const Result<Answer>& result,
                       const std::optional<Json>& body) {
   if (!result) return values;
@@ -162,11 +167,9 @@ Task<Outcome> IdempotencyFilter::RunAttempt(RequestContext& context, Next next, 
   if (outcome && outcome->local) {
     co_return co_await GiveBack(context, begun.event, std::move(*outcome));
   }
-  if (!outcome) {
-    co_return co_await Conclude(context, call, begun.event, std::unexpected(outcome.error()));
-  }
-  RC_CRASH_POINT("k10");
-  co_return co_await Conclude(context, call, begun.event, std::move(outcome->answer));
+  if (outcome) RC_CRASH_POINT("k10");
+  // Awaited in one place: its frame is large, and part of this one.
+  co_return co_await Conclude(context, call, begun.event, AnswerOf(std::move(outcome)));
 }
 
 // Of a call that goes on with one that was approved: it is sent with the same ones.
@@ -192,7 +195,7 @@ Task<Outcome> IdempotencyFilter::GiveBack(RequestContext& context, const Event& 
 }
 
 Task<Outcome> IdempotencyFilter::Conclude(RequestContext& context, const Call& call,
-                                          const Event& dispatching, Result<Answer> result) {
+                                          Event& dispatching, Result<Answer> result) {
   const Tool& tool = ToolOf(context);
   if (result) {
     StripOwnFields(result->response.headers);
@@ -210,10 +213,15 @@ Task<Outcome> IdempotencyFilter::Conclude(RequestContext& context, const Call& c
     transition.flow = FlowEffectOf(*context.policy, tool, transition.to);
   }
   const bool breaks_flow = transition.flow && transition.flow->to == FlowPhase::kBreaking;
+  ProblemFacts facts;
+  facts.event = dispatching.id;
+  facts.flow = dispatching.flow;
+  const Digest key = dispatching.key;
+  transition.dispatching = &dispatching;
   Result<Event> recorded = co_await parts_.ledger.Record(std::move(transition), *context.executor);
   if (!recorded) {
     // What happened at the backend is not remembered, so nobody may build on it.
-    ProblemFacts facts = FactsOfEvent(dispatching);
+    facts.key = ToHex(key);
     if (verdict.phase != Phase::kNotSent) facts.speaks_for = ErrorCode::kOutcomeUnknown;
     co_return Local(MakeProblem(ErrorCode::kLedgerUnavailable,
                                 "the outcome of the call could not be written to the event log",
@@ -248,7 +256,9 @@ Task<std::optional<Outcome>> IdempotencyFilter::Repeat(RequestContext& context, 
     co_return Local(
         MakeProblem(*refusal, EarlierCallDetail(*refusal, begun.event), FactsOfEvent(begun.event)));
   }
-  co_return Replay(context, begun.event);
+  Outcome told = Replay(context, begun.event);
+  if (begun.is_answered) context.operation.reset();
+  co_return told;
 }
 
 Task<std::optional<Outcome>> IdempotencyFilter::AfterJoin(RequestContext& context, const Call& call,

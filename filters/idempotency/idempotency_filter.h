@@ -49,16 +49,23 @@ class IdempotencyFilter final : public Filter {
   Result<PreparedCall> Prepare(const RequestContext& context) const;
   // The first or next attempt: dispatches, classifies, records, answers.
   Task<Outcome> RunAttempt(RequestContext& context, Next next, const Call& call, Begun& begun);
-  Task<Outcome> Conclude(RequestContext& context, const Call& call, const Event& dispatching,
+  // Takes `dispatching` away.
+  Task<Outcome> Conclude(RequestContext& context, const Call& call, Event& dispatching,
                          Result<Answer> result);
   std::expected<void, std::string> AddCredentials(RequestContext& context,
                                                   const Event& begun) const;
-  Task<Outcome> GiveBack(RequestContext& context, const Event& dispatching, Outcome refusal);
+  // What follows is rare, or large, or both: inlined, its frames would be part of every call's.
+  [[gnu::noinline]] Task<Outcome> GiveBack(RequestContext& context, const Event& dispatching,
+                                           Outcome refusal);
   // Answers a repeat; nullopt: the operation moved meanwhile, ask the ledger again.
-  Task<std::optional<Outcome>> Repeat(RequestContext& context, const Call& call, Begun begun);
-  Task<std::optional<Outcome>> AfterJoin(RequestContext& context, const Call& call, Event running);
-  Task<std::optional<Outcome>> Hold(RequestContext& context, const Call& call, Begun begun);
-  Task<std::optional<Outcome>> Settle(RequestContext& context, const Call& call, Event uncertain);
+  [[gnu::noinline]] Task<std::optional<Outcome>> Repeat(RequestContext& context, const Call& call,
+                                                        Begun begun);
+  [[gnu::noinline]] Task<std::optional<Outcome>> AfterJoin(RequestContext& context,
+                                                           const Call& call, Event running);
+  [[gnu::noinline]] Task<std::optional<Outcome>> Hold(RequestContext& context, const Call& call,
+                                                      Begun begun);
+  [[gnu::noinline]] Task<std::optional<Outcome>> Settle(RequestContext& context, const Call& call,
+                                                        Event uncertain);
 
   const Parts parts_;
 };

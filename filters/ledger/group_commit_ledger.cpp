@@ -65,8 +65,10 @@ Task<Result<std::vector<Event>>> GroupCommitLedger::Open(std::uint64_t after, st
 }
 
 void GroupCommitLedger::MarkAnswered(std::uint64_t operation) {
-  // A mark that finds no room is forgotten, which errs towards replay.
-  (void)Submit(Answered{operation}, limits::kLedgerQueueMax);
+  // Nobody waits for it, and what is asked next stands behind it in the queue. A mark that finds no
+  // room is forgotten, which errs towards replay.
+  const MonoTime due = clock_.Now() + limits::kAnsweredFlush;
+  (void)Submit(Answered{operation, due}, limits::kLedgerQueueMax, due);
 }
 
 Result<void> GroupCommitLedger::RecordPolicy(const PolicyChange& change) {
@@ -152,7 +154,7 @@ void GroupCommitLedger::SetRule(const LedgerRule& rule) {
   wake_.notify_one();
 }
 
-Result<void> GroupCommitLedger::Submit(Request request, std::size_t queue_max) {
+Result<void> GroupCommitLedger::Submit(Request request, std::size_t queue_max, MonoTime by) {
   {
     const std::lock_guard lock(mutex_);
     if (is_stopping_) {
@@ -164,6 +166,8 @@ Result<void> GroupCommitLedger::Submit(Request request, std::size_t queue_max) {
           Error(ErrorCode::kOverloaded, "the ledger's queue is full", Delivery::kNotSent));
     }
     queue_.push_back(std::move(request));
+    if (wakes_at_ <= by) return {};
+    wakes_at_ = MonoTime::min();
   }
   wake_.notify_one();
   return {};
@@ -184,12 +188,14 @@ bool GroupCommitLedger::WaitForWork() {
   if (retire_due_ && (!due || *retire_due_ < *due)) due = retire_due_;
   std::unique_lock lock(mutex_);
   const auto has_work = [this] { return is_stopping_ || rule_is_new_ || !queue_.empty(); };
+  wakes_at_ = due.value_or(MonoTime::max());
   if (due) {
     // The injected clock says how long; waking early does no harm, so real time may serve.
     wake_.wait_for(lock, std::max(*due - clock_.Now(), MonoTime::duration::zero()), has_work);
   } else {
     wake_.wait(lock, has_work);
   }
+  wakes_at_ = MonoTime::min();
   std::swap(taken_, queue_);
   return !is_stopping_ || !taken_.empty();
 }
@@ -253,7 +259,7 @@ void GroupCommitLedger::Take(std::shared_ptr<NoteWait> wait) {
 
 void GroupCommitLedger::Take(Answered answered) {
   engine_->MarkAnswered(answered.operation);
-  if (engine_->has_marks() && !marks_due_) marks_due_ = clock_.Now() + limits::kAnsweredFlush;
+  if (engine_->has_marks() && !marks_due_) marks_due_ = answered.due;
 }
 
 // The decisions leave first, so that callers connect while the batch becomes durable.

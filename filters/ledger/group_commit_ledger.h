@@ -75,6 +75,7 @@ class GroupCommitLedger final : public Ledger, public OperationLister, public Le
   struct NewestWait;
   struct Answered {
     std::uint64_t operation = 0;
+    MonoTime due{};  // written by then
   };
   using Request =
       std::variant<BeginWait*, RecordWait*, JoinWait*, OpenWait*, MoveWait*, FlowsWait*,
@@ -90,8 +91,8 @@ class GroupCommitLedger final : public Ledger, public OperationLister, public Le
     std::uint64_t seq = 0;
   };
 
-  // Called by any thread.
-  Result<void> Submit(Request request, std::size_t queue_max);
+  // Called by any thread. Wakes the ledger's, unless that looks into the queue until `by` anyway.
+  Result<void> Submit(Request request, std::size_t queue_max, MonoTime by = MonoTime::min());
 
   // On the ledger's thread.
   void Run();
@@ -157,7 +158,10 @@ class GroupCommitLedger final : public Ledger, public OperationLister, public Le
 
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::vector<Request> queue_;      // guarded by mutex_
+  std::vector<Request> queue_;  // guarded by mutex_
+  // When the ledger's thread looks into the queue again, unless woken; guarded by mutex_. min():
+  // before it sleeps.
+  MonoTime wakes_at_ = MonoTime::min();
   bool is_stopping_ = false;        // guarded by mutex_
   std::optional<LedgerRule> rule_;  // guarded by mutex_
   bool rule_is_new_ = false;        // guarded by mutex_

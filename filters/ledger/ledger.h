@@ -112,6 +112,7 @@ struct Begun {
   Event event;  // latest event of the operation found or begun
   std::shared_ptr<PendingCommit> commit;
   std::uint64_t flow = 0;
+  bool is_answered = false;  // a client has had `event`'s answer: MarkAnswered would say it again
 };
 
 // A move of one operation. `from` and `attempt` are compared first: an answer of attempt 1 never
@@ -136,6 +137,10 @@ struct Transition {
   };
   std::optional<FlowEffect> flow{};
   std::optional<RenderedRequest> task{};  // see Event::task
+  // The DISPATCHING event that this outcome follows, just as Begin gave it: spares the ledger the
+  // reading of its row, and is taken away. It outlives Record. Null, or not the operation's last
+  // event: the row is read.
+  Event* dispatching = nullptr;
 };
 
 struct EventFilter {

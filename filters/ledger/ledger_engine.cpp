@@ -301,6 +301,7 @@ Result<LedgerEngine::BeginStep> LedgerEngine::BeginRepeat(NewOperation& call,
                                                           const Found& found) {
   BeginStep step;
   step.begun.kind = decision.kind;
+  step.begun.is_answered = found.entry.is_answered;
   if (found.entry.is_tombstone) {
     // All that is left of it; the rest is as the caller says.
     Event& event = step.begun.event;
@@ -339,17 +340,9 @@ Result<Event> LedgerEngine::Record(Transition& transition) {
   if (!IsLegal(transition.from, transition.to)) {
     return std::unexpected(Error(ErrorCode::kInternal, "not a legal transition"));
   }
-  if (!ReadRow(entry.last_event, row_)) return std::unexpected(Unreadable(entry.last_event));
-  const auto row = ParseRow(row_);
-  // A final outcome drops the request, so what holds that alone need not be opened.
-  const auto open = open_.find(transition.operation);
-  const bool drops =
-      IsFinal(transition.to) && open != open_.end() && !open->second.may_have_approval;
-  const AnswerPart part = drops ? AnswerPart::kSkipBody : AnswerPart::kOnlyRequest;
-  Event event;
-  if (!row || !DecodeEvent(*row, part, opener_, event)) {
-    return std::unexpected(Unreadable(entry.last_event));
-  }
+  auto moved = LastEvent(entry, transition);
+  if (!moved) return moved;
+  Event& event = *moved;
   // What it would have to repeat cannot be read; it stays as it is until the key is back.
   if (event.is_locked) return std::unexpected(Locked());
   std::optional<std::pair<Event, KeyEntry>> compensated;
@@ -375,7 +368,7 @@ Result<Event> LedgerEngine::Record(Transition& transition) {
     if (auto done = AppendEvent(step, &last); !done) return std::unexpected(done.error());
   }
   if (effect) MoveFlowOf(event, *effect);
-  return event;
+  return moved;
 }
 
 void LedgerEngine::MarkAnswered(std::uint64_t operation) {

@@ -230,6 +230,8 @@ class LedgerEngine {
   std::uint64_t ReserveBytes() const;
   bool DropAnswersOfBatch();
   void CountAttempt(const Event& event, bool is_new);
+  // The operation's last event, as a transition needs it.
+  Result<Event> LastEvent(const KeyEntry& entry, Transition& transition);
   Result<void> AppendEvent(Event& event, const KeyEntry* previous);
   void AppendAlias(const Digest& key, std::uint64_t operation);
   void AppendMarks();

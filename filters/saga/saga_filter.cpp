@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "filters/answers.h"
-#include "filters/saga/flow_rules.h"
 #include "proxy/base/json.h"
 
 namespace recourse {
@@ -46,14 +45,17 @@ WriteAnswer AnswerOf(const FlowState& flow) {
 
 Task<Result<Outcome>> SagaFilter::Handle(RequestContext& context, Next next) {
   const auto order = ReadFlowOrder(context.request.headers);
-  if (!order) co_return co_await next(context);
-  if (context.policy == nullptr || !MaySay(*context.policy, order->kind)) {
+  return order ? CarryOut(context, *order) : next(context);
+}
+
+Task<Result<Outcome>> SagaFilter::CarryOut(RequestContext& context, FlowOrder order) {
+  if (context.policy == nullptr || !MaySay(*context.policy, order.kind)) {
     co_return Local(MakeProblem(
         ErrorCode::kDenied,
         "the policy does not let agents do this to their flows (flow_rules: agents_may)"));
   }
-  std::string flow = order->flow.empty() ? context.trace.trace_id : order->flow;
-  const auto moved = co_await flowing_.Order(context.caller, std::move(flow), MoveOf(order->kind),
+  std::string flow = order.flow.empty() ? context.trace.trace_id : order.flow;
+  const auto moved = co_await flowing_.Order(context.caller, std::move(flow), MoveOf(order.kind),
                                              *context.executor);
   if (moved) co_return Local(AnswerOf(*moved));
   if (moved.error().code() == ErrorCode::kInternal) {

@@ -2,6 +2,7 @@
 
 #include "filters/filter.h"
 #include "filters/flowing.h"
+#include "filters/saga/flow_rules.h"
 
 namespace recourse {
 
@@ -14,6 +15,8 @@ class SagaFilter final : public Filter {
   Task<Result<Outcome>> Handle(RequestContext& context, Next next) override;
 
  private:
+  Task<Result<Outcome>> CarryOut(RequestContext& context, FlowOrder order);
+
   Flowing& flowing_;
 };
 

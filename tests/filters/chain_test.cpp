@@ -122,6 +122,19 @@ TEST(ChainTest, AnsweredCallsUnderAnotherTraceAreNewCalls) {
   EXPECT_NE(second.Field("Idempotency-Key"), first.Field("Idempotency-Key"));
 }
 
+TEST(ChainTest, AReplayThatWasDeliveredBeforeIsNotMarkedAgain) {
+  World world(kShopPolicy);
+  const Told first = world.Call(UnderTrace(kTraceA));
+  const Told replay = world.Call(UnderTrace(kTraceA));
+  ASSERT_TRUE(first.operation);
+  EXPECT_EQ(replay.operation, first.operation);  // the first answer may have been lost
+  world.Deliver(replay);
+  const Told again = world.Call(UnderTrace(kTraceA));
+  EXPECT_TRUE(again.replayed);
+  EXPECT_EQ(again.body, first.body);
+  EXPECT_FALSE(again.operation);
+}
+
 TEST(ChainTest, AcrossTracesNeverKeepsTracesApart) {
   World world(kShopPolicy);
   CallSpec call = To("orders.test", "/once");

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -11,6 +12,7 @@
 
 #include "filters/ledger/group_commit_ledger.h"
 #include "filters/ledger/memory/memory_event_log.h"
+#include "filters/ledger/record_codec.h"
 #include "filters/ledger/recovery.h"
 #include "proxy/base/limits.h"
 #include "tests/ledger/ledger_test_support.h"
@@ -40,6 +42,10 @@ class CommitControl {
   void WaitUntilOneIsHeld() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return is_waiting_; });
+  }
+  void WaitALittle() {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::milliseconds(10));
   }
   bool PassesThrough() {
     std::unique_lock lock(mutex_);
@@ -115,6 +121,29 @@ TEST_F(GroupCommitTest, TheDecisionLeavesBeforeTheCommitAndTheDurableAfterIt) {
   EXPECT_FALSE(durable.is_done());
   control_.Release();
   EXPECT_TRUE(durable.Get(executor_));
+}
+
+TEST_F(GroupCommitTest, MarksAreWrittenInTimeThoughNothingElseIsAsked) {
+  std::vector<std::uint64_t> done;
+  for (const char* key : {"a", "b", "c", "d"}) {
+    done.push_back(Record(Success(Dispatch(Call(key)))).value().operation);
+  }
+  const auto marked = [&] {
+    std::vector<std::uint64_t> all;
+    for (const LoggedRow& row : ledger_->Rows(0, ledger_->Stats().last_id, 100).value()) {
+      std::vector<std::uint64_t> operations;
+      if (row.head.kind != RowKind::kAnswered) continue;
+      EXPECT_TRUE(DecodeAnswered(*ParseRow(row.bytes), operations));
+      all.insert(all.end(), operations.begin(), operations.end());
+    }
+    return all;
+  };
+  for (const std::size_t count : {1U, 3U, 4U}) {  // one that wakes it, some that need not
+    for (std::size_t i = marked().size(); i < count; ++i) ledger_->MarkAnswered(done[i]);
+    clock_.Advance(limits::kAnsweredFlush);
+    for (int i = 0; i < 6'000 && marked().size() < count; ++i) control_.WaitALittle();
+    EXPECT_EQ(marked(), std::vector(done.begin(), done.begin() + static_cast<int>(count)));
+  }
 }
 
 TEST_F(GroupCommitTest, AnOrderDoesNotWaitForEverAndItsRowComesLater) {

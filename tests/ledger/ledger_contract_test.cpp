@@ -272,6 +272,14 @@ TEST_P(LedgerContractTest, AnAnsweredIntentUnderAnotherTraceIsANewCall) {
   EXPECT_EQ(Begin(OnTrace("k4", "trace-4", AcrossTraces::kAsk)).kind, Kind::kRunning);
 }
 
+TEST_P(LedgerContractTest, AReplaySaysWhetherAClientHasHadTheAnswer) {
+  const Event first = Record(Success(Dispatch(Call("k"))));
+  EXPECT_FALSE(Begin(Call("k")).is_answered);
+  ledger_->MarkAnswered(first.operation);
+  EXPECT_TRUE(Begin(Call("k")).is_answered);
+  EXPECT_FALSE(Begin(Call("other")).is_answered);
+}
+
 TEST_P(LedgerContractTest, AKeyThatJoinedAnIntentKeepsMeaningItAfterTheAnswer) {
   const Event first = Dispatch(OnTrace("k1", "trace-1"));
   Record(Success(first));
