@@ -82,9 +82,10 @@ class Filler {
  private:
   Task<void> Work() {
     while (next_ < options_.operations) {
-      co_await Write(next_++);
-      if (next_ % kToldEvery == 0) {
-        std::fprintf(stderr, "  %llu operations\n", static_cast<unsigned long long>(next_));
+      const std::uint64_t number = ++next_;
+      co_await Write(number);
+      if (number % kToldEvery == 0) {
+        std::fprintf(stderr, "  %llu operations\n", static_cast<unsigned long long>(number));
       }
     }
   }

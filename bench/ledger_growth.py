@@ -74,6 +74,7 @@ def fill(servers, count, kind, map_gib):
     program = os.path.join(servers.build, "bench", "ledger_fill")
     subprocess.run([program, servers.data_of("grown"), *map(str, (count, *kind[:2], map_gib))],
                    check=True, timeout=FILL_SECONDS_MAX)
+    os.sync()  # else the disk is busy with the fill while the writes are measured
     print(f"  {count:,} operations in {time.monotonic() - begin:.0f} s", flush=True)
 
 

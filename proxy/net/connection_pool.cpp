@@ -27,7 +27,7 @@ std::unique_ptr<Connection> ConnectionPool::Take(const Backend& backend, MonoTim
   const auto found = backends_.find(backend.name);
   if (found == backends_.end()) return nullptr;
   std::vector<Idle>& stack = found->second;
-  while (!stack.empty()) {
+  for (std::size_t looks = 0; looks < limits::kIdleLooksMax && !stack.empty(); ++looks) {
     Idle idle = std::move(stack.back());
     stack.pop_back();
     --size_;
@@ -49,8 +49,10 @@ void ConnectionPool::Give(const Backend& backend, std::unique_ptr<Connection> co
 
 bool ConnectionPool::Sweep() {
   const MonoTime now = thread_.clock().Now();
+  std::size_t left = limits::kIdleUpstreamClosedAtOnceMax;
   for (auto& [name, stack] : backends_) {
-    size_ -= std::erase_if(stack, [&](const Idle& idle) { return idle.until <= now; });
+    size_ -= std::erase_if(
+        stack, [&](const Idle& idle) { return idle.until <= now && left > 0 && left-- > 0; });
   }
   return size_ > 0;
 }

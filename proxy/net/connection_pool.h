@@ -22,7 +22,7 @@ class ConnectionPool {
   // Keeps a connection on which the last answer was read whole and nothing more came, for `idle`.
   void Give(const Backend& backend, std::unique_ptr<Connection> connection, Millis idle,
             MonoTime now);
-  // Closes what has been idle too long; upkeep of the thread. True: some are left.
+  // Closes what has been idle too long, a bounded number; upkeep of the thread. True: some are left.
   bool Sweep();
   // Closes all: what the policy or a certificate now says was not asked when they were opened.
   void Clear();

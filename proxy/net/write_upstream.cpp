@@ -262,7 +262,7 @@ std::unique_ptr<Connection> WriteUpstream::Take(const Backend& backend) {
   if (found == kept_.end()) return nullptr;
   std::vector<Kept>& newest_last = found->second;
   const MonoTime now = thread_.clock().Now();
-  while (!newest_last.empty()) {
+  for (std::size_t looks = 0; looks < limits::kIdleLooksMax && !newest_last.empty(); ++looks) {
     Kept kept = std::move(newest_last.back());
     newest_last.pop_back();
     const TlsStream* const tls = kept.connection->tls.get();
@@ -285,8 +285,10 @@ void WriteUpstream::Keep(std::shared_ptr<const Backend> backend,
 
 bool WriteUpstream::Sweep() {
   const MonoTime now = thread_.clock().Now();
+  std::size_t left = limits::kIdleUpstreamClosedAtOnceMax;
   for (auto& [backend, newest_last] : kept_) {
-    std::erase_if(newest_last, [&](const Kept& kept) { return kept.until <= now; });
+    std::erase_if(newest_last,
+                  [&](const Kept& kept) { return kept.until <= now && left > 0 && left-- > 0; });
   }
   std::erase_if(kept_, [](const auto& entry) { return entry.second.empty(); });
   return !kept_.empty();

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "proxy/base/clock.h"
+#include "proxy/base/limits.h"
 
 namespace recourse {
 namespace {
@@ -26,6 +27,10 @@ class ConnectionPoolTest : public testing::Test {
                                                    thread_.wheel(), thread_.frames());
     Turn();
     return connection;
+  }
+  std::unique_ptr<Connection> Closed() {
+    return std::make_unique<Connection>(Socket(-1), thread_.poller(), thread_.wheel(),
+                                        thread_.frames());
   }
   void Turn() {
     thread_.poller().Listen(Poller::Wait::kNo);
@@ -85,6 +90,29 @@ TEST_F(ConnectionPoolTest, OneThatIsClosedIsNotUsed) {
   connection->Close();
   Give(std::move(connection));
   EXPECT_EQ(Take(), nullptr);
+}
+
+TEST_F(ConnectionPoolTest, OneTakeLooksAtABoundedNumber) {
+  auto good = Connect(theirs_);
+  const Connection* const same = good.get();
+  Give(std::move(good));
+  for (std::size_t i = 0; i < limits::kIdleLooksMax; ++i) Give(Closed());
+  EXPECT_EQ(Take(), nullptr);
+  EXPECT_EQ(Take().get(), same);
+}
+
+TEST_F(ConnectionPoolTest, OneSweepClosesABoundedNumber) {
+  for (std::size_t i = 0; i < limits::kIdleUpstreamClosedAtOnceMax + 7; ++i) {
+    pool_.Give(backend_, Closed(), Millis(0), clock_.Now());
+  }
+  EXPECT_TRUE(pool_.Sweep());
+  EXPECT_EQ(pool_.size(), 7U);
+  EXPECT_FALSE(pool_.Sweep());
+}
+
+TEST_F(ConnectionPoolTest, NoMoreAreKeptThanClientsMayConnect) {
+  for (std::size_t i = 0; i < limits::kIdleUpstreamPerBackendMax + 7; ++i) Give(Closed());
+  EXPECT_EQ(pool_.size(), limits::kIdleUpstreamPerBackendMax);
 }
 
 }  // namespace
