@@ -39,10 +39,9 @@ std::unique_ptr<Connection> ConnectionPool::Take(const Backend& backend, MonoTim
 
 void ConnectionPool::Give(const Backend& backend, std::unique_ptr<Connection> connection,
                           Millis idle, MonoTime now) {
-  auto& stack = backends_[backend.name];
-  if (stack.size() >= limits::kIdleUpstreamPerBackendMax) return;
+  if (size_ >= limits::kIdleUpstreamMax) return;
   connection->deadline.Disarm();
-  stack.push_back({std::move(connection), now + idle});
+  backends_[backend.name].push_back({std::move(connection), now + idle});
   ++size_;
   thread_.upkeep().Want();
 }
@@ -54,12 +53,23 @@ bool ConnectionPool::Sweep() {
     size_ -= std::erase_if(
         stack, [&](const Idle& idle) { return idle.until <= now && left > 0 && left-- > 0; });
   }
-  return size_ > 0;
+  CloseSome(left);
+  return size_ > 0 || !closing_.empty();
 }
 
-void ConnectionPool::Clear() {
+bool ConnectionPool::Clear() {
+  for (auto& [name, stack] : backends_) {
+    for (Idle& idle : stack) closing_.push_back(std::move(idle.connection));
+  }
   backends_.clear();
   size_ = 0;
+  const bool had_any = !closing_.empty();
+  CloseSome(limits::kIdleUpstreamClosedAtOnceMax);
+  return had_any;
+}
+
+void ConnectionPool::CloseSome(std::size_t left) {
+  closing_.resize(closing_.size() - std::min(left, closing_.size()));
 }
 
 }  // namespace recourse

@@ -22,10 +22,13 @@ class ConnectionPool {
   // Keeps a connection on which the last answer was read whole and nothing more came, for `idle`.
   void Give(const Backend& backend, std::unique_ptr<Connection> connection, Millis idle,
             MonoTime now);
-  // Closes what has been idle too long, a bounded number; upkeep of the thread. True: some are left.
+  // Closes what has been idle too long, a bounded number; upkeep of the thread. True: some are
+  // left.
   bool Sweep();
-  // Closes all: what the policy or a certificate now says was not asked when they were opened.
-  void Clear();
+  // Gives none of them out any more, and closes a bounded number now, the others with the sweeps:
+  // what the policy or a certificate now says was not asked when they were opened, or there are no
+  // files left. False: there was none.
+  bool Clear();
   std::size_t size() const { return size_; }
 
  private:
@@ -34,9 +37,12 @@ class ConnectionPool {
     MonoTime until;
   };
 
+  void CloseSome(std::size_t left);
+
   IoThread& thread_;
   std::unordered_map<std::string, std::vector<Idle>> backends_;  // by name
   std::size_t size_ = 0;
+  std::vector<std::unique_ptr<Connection>> closing_;
 };
 
 }  // namespace recourse

@@ -13,6 +13,8 @@ namespace recourse {
 namespace {
 
 constexpr std::string_view kTooLong = "connecting took longer than connect_timeout";
+constexpr std::string_view kNoFile =
+    "the process may open no more files; raise the limit of open files";
 constexpr std::string_view kUnreachable = "the backend's address cannot be reached";
 
 std::string_view WhyNotConnected(int error) {
@@ -50,6 +52,8 @@ struct Attempt {
 
 Task<Attempt> ConnectTo(IoThread& thread, const Tcp::endpoint& endpoint, MonoTime limit) {
   Socket socket = Socket::For(endpoint.protocol());
+  if (!socket.is_open() && thread.FreeFiles()) socket = Socket::For(endpoint.protocol());
+  if (!socket.is_open()) co_return Attempt{nullptr, kNoFile};
   const auto size = static_cast<socklen_t>(endpoint.size());
   int error = ::connect(socket.fd(), endpoint.data(), size) == 0 ? 0 : errno;
   if (error != 0 && error != EINPROGRESS) co_return Attempt{nullptr, WhyNotConnected(error)};

@@ -53,6 +53,11 @@ class IoThread final : public Executor, public Timer {
   // How many connections to backends are open, also those that wait in a pool.
   std::atomic<std::size_t>& backend_connections() { return backend_connections_; }
 
+  // `free` closes what is kept for later use; false: there was nothing. It is called as long as
+  // this lives, when the process may open no more files.
+  void WhenFilesAreShort(std::move_only_function<bool()> free) { free_files_ = std::move(free); }
+  bool FreeFiles() { return free_files_ && free_files_(); }
+
   // Addresses of a host, from a cache of kNamesKept for up to kNameTtl. IP literals need no lookup.
   // Empty on failure and at `deadline`. Runs getaddrinfo on one of kLookupThreads, never here, and
   // once for all who wait for the same name: a name server that is slow for one name holds up no
@@ -98,6 +103,7 @@ class IoThread final : public Executor, public Timer {
   Poller poller_;
   DeadlineWheel wheel_;
   Upkeep upkeep_;
+  std::move_only_function<bool()> free_files_;
   BufferPool buffers_;
   HeapTrim heap_;
   Tick tick_;

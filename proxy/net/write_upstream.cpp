@@ -277,7 +277,7 @@ std::unique_ptr<Connection> WriteUpstream::Take(const Backend& backend) {
 void WriteUpstream::Keep(std::shared_ptr<const Backend> backend,
                          std::unique_ptr<Connection> connection, Millis idle) {
   std::vector<Kept>& newest_last = kept_[backend.get()];
-  if (newest_last.size() >= limits::kIdleUpstreamPerBackendMax) return;
+  if (newest_last.size() >= limits::kIdleUpstreamMax) return;
   connection->deadline.Disarm();
   newest_last.push_back({std::move(backend), std::move(connection), thread_.clock().Now() + idle});
   thread_.upkeep().Want();

@@ -224,6 +224,15 @@ MonoTime Session::FirstLook(const ReadExchange& exchange, MonoTime now) const {
   return std::min(exchange.head_due, now + limits::kClientLook);
 }
 
+// Until when the head of the answer is waited for, without a look at the client on the way.
+MonoTime Session::AnswerDue(const ReadExchange& exchange, MonoTime now) const {
+  if (!exchange.watching) return FirstLook(exchange, now);
+  // Of a second attempt: what the watch saw before this one had a connection counts here, too.
+  if (exchange.left) return now;
+  if (!exchange.half_closed) return exchange.head_due;
+  return std::min(exchange.head_due, now + limits::kReadFirstByteTimeout);
+}
+
 void Session::StartWatch(ReadExchange& exchange) {
   exchange.watching = true;
   Spawn(WatchClient(exchange), [] {});

@@ -198,7 +198,7 @@ Task<Result<void>> Session::AttemptRead(ReadExchange& exchange) {
     now = Now();
   }
   exchange.head_due = now + exchange.patience;
-  upstream.deadline.Arm(exchange.whole ? FirstLook(exchange, now) : exchange.head_due);
+  upstream.deadline.Arm(exchange.whole ? AnswerDue(exchange, now) : exchange.head_due);
   if (observed_ && exchange.whole) observed_->RequestSent();
   if (!exchange.whole && !exchange.uploading) {
     exchange.uploading = true;

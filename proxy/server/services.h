@@ -97,6 +97,7 @@ struct Worker {
         view(std::make_shared<PolicyView>(std::move(policy), shared)),
         span_ids(*shared.random) {
     io.upkeep().Add([this] { return pool.Sweep(); });
+    io.WhenFilesAreShort([this] { return pool.Clear(); });
     io.upkeep().Add([this] { return writes.Sweep(); });
   }
 

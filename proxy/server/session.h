@@ -123,6 +123,7 @@ class Session final : IdleConnection {
   void MeetMcpAnswer(ReadExchange& exchange);
   Millis QuietMax(const ReadExchange& exchange) const;
   MonoTime FirstLook(const ReadExchange& exchange, MonoTime now) const;
+  MonoTime AnswerDue(const ReadExchange& exchange, MonoTime now) const;
   void EndTry(const ReadExchange& exchange, const Result<void>& got);
   void StartWatch(ReadExchange& exchange);
   Task<void> WatchClient(ReadExchange& exchange);

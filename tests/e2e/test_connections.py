@@ -173,6 +173,27 @@ def test_a_408_that_ends_a_kept_connection_is_no_answer_to_a_read(tmp_path, lane
         assert line["status"] == 200 and not line["conn_reused"]
 
 
+@pytest.mark.parametrize("end", [GIVEN_UP, b""], ids=["408", "closed"])
+def test_a_second_attempt_has_as_much_time_as_the_first(tmp_path, end):
+    """The client was looked at during the first one, which says nothing of this backend."""
+
+    def serve(port, sock):
+        port.head(sock)
+        if len(port.heads) != 2:
+            time.sleep(2 if len(port.heads) == 3 else 0)  # longer than until a client is looked at
+            sock.sendall(KEPT)
+            port.head(sock)
+        if len(port.heads) == 2:
+            time.sleep(2)
+            sock.sendall(end)
+
+    with ServedPort(serve) as port:
+        with Recourse(tmp_path, POLICY.format(url=port.url, more="")) as running:
+            assert rawhttp.call(running.port, "GET", "/a").status == 200
+            assert rawhttp.call(running.port, "GET", "/a").status == 200
+            assert len(port.heads) == 3
+
+
 @pytest.mark.parametrize(
     "answer",
     [

@@ -282,6 +282,44 @@ def test_d04_a_low_limit_of_files_is_a_limit_of_connections(double, tmp_path):
         await_served(running.port)
 
 
+TWO = """\
+version: 1
+backends:
+  a: { url: %s, hosts: [ a.test ] }
+  b: { url: %s, hosts: [ b.test ] }
+"""
+
+
+def test_kept_connections_make_room_when_files_are_short(tmp_path):
+    """A crowd turns to another backend; what it left with the first one is not in its way."""
+    count = 40
+    arrived, go = threading.Semaphore(0), threading.Event()
+
+    def serve(port, sock):
+        while port.head(sock) is not None:
+            arrived.release()
+            go.wait(5 * WAIT_MAX)
+            sock.sendall(
+                b"HTTP/1.1 200 OK\r\nKeep-Alive: timeout=50\r\nContent-Length: 2\r\n\r\nok"
+            )
+
+    with (
+        ServedPort(serve) as a,
+        ServedPort(serve) as b,
+        FewFiles(tmp_path, TWO % (a.url, b.url)) as running,
+        contextlib.ExitStack() as stack,
+    ):
+        clients = [stack.enter_context(rawhttp.Connection(running.port)) for _ in range(count)]
+        for host in ("a.test", "b.test"):
+            for client in clients:
+                client.send(rawhttp.render("GET", "/a", host))
+            for _ in range(count):
+                assert arrived.acquire(timeout=WAIT_MAX)
+            go.set()
+            assert all(client.response().status == 200 for client in clients)
+            go.clear()
+
+
 @pytest.mark.parametrize("value", ["0s", "50ms", "25h", "10", "soon", ""])
 def test_a_patience_that_makes_no_sense_is_refused(tmp_path, value):
     done = run_cli("run", "--policy", tmp_path, "--data", tmp_path, f"--head-timeout={value}")

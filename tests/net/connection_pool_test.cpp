@@ -111,8 +111,20 @@ TEST_F(ConnectionPoolTest, OneSweepClosesABoundedNumber) {
 }
 
 TEST_F(ConnectionPoolTest, NoMoreAreKeptThanClientsMayConnect) {
-  for (std::size_t i = 0; i < limits::kIdleUpstreamPerBackendMax + 7; ++i) Give(Closed());
-  EXPECT_EQ(pool_.size(), limits::kIdleUpstreamPerBackendMax);
+  for (std::size_t i = 0; i < limits::kIdleUpstreamMax + 7; ++i) Give(Closed());
+  EXPECT_EQ(pool_.size(), limits::kIdleUpstreamMax);
+}
+
+TEST_F(ConnectionPoolTest, WhatIsClearedIsClosedInSteps) {
+  EXPECT_FALSE(pool_.Clear());
+  Give(Connect(theirs_));  // the first one is closed last
+  for (std::size_t i = 0; i < limits::kIdleUpstreamClosedAtOnceMax; ++i) Give(Closed());
+  EXPECT_TRUE(pool_.Clear());
+  EXPECT_EQ(Take(), nullptr);
+  char byte;
+  EXPECT_EQ(::recv(theirs_.fd(), &byte, 1, MSG_DONTWAIT), -1) << "still open";
+  EXPECT_FALSE(pool_.Sweep());
+  EXPECT_EQ(::recv(theirs_.fd(), &byte, 1, MSG_DONTWAIT), 0);
 }
 
 }  // namespace
