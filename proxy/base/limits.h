@@ -66,7 +66,7 @@ inline constexpr std::size_t kWriteFlowsMax = 4'096;
 inline constexpr std::size_t kWriteBytesHeldMax = 256 * 1024 * 1024;
 // A crowd's turn uses as many connections to a backend as there are clients: whatever is closed
 // behind it has to be opened again, and the backend's queue of new connections is short.
-inline constexpr std::size_t kIdleUpstreamMax = kConnectionsMax;  // of one I/O thread
+inline constexpr std::size_t kIdleUpstreamMax = kConnectionsMax;    // of one I/O thread
 inline constexpr std::size_t kIdleUpstreamClosedAtOnceMax = 1'024;  // some 10 us each
 // Names being looked up at once per I/O thread; a slow name server takes one of them per name.
 inline constexpr std::size_t kLookupThreads = 4;
