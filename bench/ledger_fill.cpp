@@ -95,9 +95,9 @@ class Filler {
     if (!begun) DieOf("an operation was refused: " + std::string(begun.error().detail()));
     if (begun->kind != Begun::Kind::kFresh) DieOf("the directory holds such operations already");
     if (!co_await begun->commit->Durable()) DieOf("a commit failed");
-    const std::uint64_t operation = begun->event.operation;
+    const AttemptId attempt{begun->event.operation, begun->event.attempt};
     if (!co_await ledger_.Record(Outcome(begun->event), thread_)) DieOf("a commit failed");
-    ledger_.MarkAnswered(operation);
+    ledger_.MarkAnswered(attempt);
   }
 
   NewOperation Call(std::uint64_t number) const {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "filters/ledger/event.h"
 #include "filters/upstream.h"
 #include "policy/policy.h"
 #include "proxy/base/executor.h"
@@ -68,7 +69,7 @@ class RequestContext {
   // Set by filters.
   std::optional<std::string> needs_approval;       // approval: why; for people
   TraceContext trace;                              // trace
-  std::optional<std::uint64_t> operation;          // idempotency; for MarkAnswered
+  std::optional<AttemptId> answers;                // idempotency; for MarkAnswered
   std::uint64_t unknown = 0;                       // idempotency; the operation, outcome not known
   std::uint16_t unknown_attempt = 0;               // of it
   std::unique_ptr<UpstreamConnection> connection;  // dispatch, opened while the ledger commits

@@ -25,7 +25,9 @@ Outcome Replay(RequestContext& context, const Event& event,
                AnswerSource origin = AnswerSource::kReplay) {
   WriteAnswer answer = AnswerToRepeat(event, origin);
   context.replayed = !answer.error && origin == AnswerSource::kReplay;
-  if (!answer.error && IsFinalWord(event)) context.operation = event.operation;
+  if (!answer.error && IsFinalWord(event)) {
+    context.answers = AttemptId{event.operation, event.attempt};
+  }
   return Local(std::move(answer));
 }
 
@@ -237,7 +239,9 @@ Task<Outcome> IdempotencyFilter::Conclude(RequestContext& context, const Call& c
   }
   if (breaks_flow) parts_.flowing.Watch(*recorded);
   Outcome outcome = AnswerToFirst(*recorded, verdict, result ? std::move(*result) : Answer());
-  if (!outcome.local && IsFinalWord(*recorded)) context.operation = recorded->operation;
+  if (!outcome.local && IsFinalWord(*recorded)) {
+    context.answers = AttemptId{recorded->operation, recorded->attempt};
+  }
   co_return outcome;
 }
 
@@ -257,7 +261,7 @@ Task<std::optional<Outcome>> IdempotencyFilter::Repeat(RequestContext& context, 
         MakeProblem(*refusal, EarlierCallDetail(*refusal, begun.event), FactsOfEvent(begun.event)));
   }
   Outcome told = Replay(context, begun.event);
-  if (begun.is_answered) context.operation.reset();
+  if (begun.is_answered) context.answers.reset();
   co_return told;
 }
 

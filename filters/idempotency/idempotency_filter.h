@@ -34,7 +34,7 @@ class IdempotencyFilter final : public Filter {
 
   // Never fails: whatever happens is told as an answer. A backend's own answer comes back in
   // Outcome::answer with our fields; replays and problems in Outcome::local. The outcome is durable
-  // before this returns. Sets context.operation when the answer, once delivered, counts for
+  // before this returns. Sets context.answers when the answer, once delivered, counts for
   // Ledger::MarkAnswered.
   Task<Result<Outcome>> Handle(RequestContext& context, Next next) override;
 

@@ -1,5 +1,7 @@
 #include "filters/idempotency/observer.h"
 
+#include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "filters/idempotency/event_answer.h"
@@ -38,17 +40,18 @@ PreparedCall Unkeyed(const ObservedCall& call, const std::string& install_secret
 
 // The operation whose answer the client has now: a repeat that enforce would have answered counts
 // as an answer to the first call.
-std::uint64_t AnsweredBy(const Event& event) {
+std::optional<AttemptId> AnsweredBy(const Event& event, std::uint16_t related_attempt) {
   switch (event.verdict) {
     case ObserveVerdict::kFresh:
     case ObserveVerdict::kWouldHold:
-      return event.operation;
+      return AttemptId{event.operation, event.attempt};
     case ObserveVerdict::kWouldReplay:
     case ObserveVerdict::kWouldJoin:
     case ObserveVerdict::kWouldResend:
-      return event.related;
+      if (event.related == event.operation) return AttemptId{event.operation, event.attempt};
+      return AttemptId{event.related, related_attempt};
     default:
-      return 0;
+      return std::nullopt;
   }
 }
 
@@ -150,10 +153,8 @@ Task<Result<void>> Observer::Record(ObservedCall& call, PreparedCall prepared) {
       co_await ledger_.Record(Outcome(call, std::move(prepared), begun->event), executor);
   if (!recorded) co_return std::unexpected(recorded.error());
   call.event = recorded->id;
-  const std::uint64_t answered = AnsweredBy(*recorded);
-  if (call.is_delivered && answered != 0 && IsFinalWord(*recorded)) {
-    ledger_.MarkAnswered(answered);
-  }
+  const auto answered = AnsweredBy(*recorded, begun->related_attempt);
+  if (call.is_delivered && answered && IsFinalWord(*recorded)) ledger_.MarkAnswered(*answered);
   co_return Result<void>();
 }
 

@@ -104,6 +104,13 @@ bool MayHaveEffect(Phase phase);
 
 // One appended row about one operation. Every row repeats the identity of its operation, so one
 // read tells the whole state.
+// One attempt of an operation.
+struct AttemptId {
+  std::uint64_t operation = 0;
+  std::uint16_t attempt = 0;
+  bool operator==(const AttemptId&) const = default;
+};
+
 struct Event {
   std::uint64_t id = 0;         // row number; assigned by the ledger
   std::uint64_t operation = 0;  // id of the operation's first event

@@ -64,11 +64,11 @@ Task<Result<std::vector<Event>>> GroupCommitLedger::Open(std::uint64_t after, st
   co_return co_await wait.promise.Wait();
 }
 
-void GroupCommitLedger::MarkAnswered(std::uint64_t operation) {
+void GroupCommitLedger::MarkAnswered(AttemptId answered) {
   // Nobody waits for it, and what is asked next stands behind it in the queue. A mark that finds no
   // room is forgotten, which errs towards replay.
   const MonoTime due = clock_.Now() + limits::kAnsweredFlush;
-  (void)Submit(Answered{operation, due}, limits::kLedgerQueueMax, due);
+  (void)Submit(Answered{answered, due}, limits::kLedgerQueueMax, due);
 }
 
 Result<void> GroupCommitLedger::RecordPolicy(const PolicyChange& change) {
@@ -258,7 +258,7 @@ void GroupCommitLedger::Take(std::shared_ptr<NoteWait> wait) {
 }
 
 void GroupCommitLedger::Take(Answered answered) {
-  engine_->MarkAnswered(answered.operation);
+  engine_->MarkAnswered(answered.attempt);
   if (engine_->has_marks() && !marks_due_) marks_due_ = answered.due;
 }
 

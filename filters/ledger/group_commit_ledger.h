@@ -37,7 +37,7 @@ class GroupCommitLedger final : public Ledger, public OperationLister, public Le
   Task<Result<ApprovalOutcome>> Decide(ApprovalOrder order, Executor& executor) override;
   Task<Result<std::vector<Claim>>> Claims(std::uint64_t after, std::size_t limit,
                                           Executor& executor) override;
-  void MarkAnswered(std::uint64_t operation) override;
+  void MarkAnswered(AttemptId answered) override;
   Task<Result<std::vector<Event>>> Open(std::uint64_t after, std::size_t limit,
                                         Executor& executor) override;
   Task<Result<FlowState>> MoveFlow(FlowMove move, Executor& executor) override;
@@ -74,7 +74,7 @@ class GroupCommitLedger final : public Ledger, public OperationLister, public Le
   struct NoteWait;
   struct NewestWait;
   struct Answered {
-    std::uint64_t operation = 0;
+    AttemptId attempt;
     MonoTime due{};  // written by then
   };
   using Request =

@@ -113,6 +113,8 @@ struct Begun {
   std::shared_ptr<PendingCommit> commit;
   std::uint64_t flow = 0;
   bool is_answered = false;  // a client has had `event`'s answer: MarkAnswered would say it again
+  // Of event.related, if that is another operation: the attempt that the call was found to repeat.
+  std::uint16_t related_attempt = 0;
 };
 
 // A move of one operation. `from` and `attempt` are compared first: an answer of attempt 1 never
@@ -241,10 +243,11 @@ class Ledger {
   virtual Task<Result<std::vector<Claim>>> Claims(std::uint64_t after, std::size_t limit,
                                                   Executor& executor) = 0;
 
-  // The answer reached its client whole: the same intent under another trace is a new call from now
-  // on. Durable soon, not at once: a crash within kAnsweredFlush forgets it, which errs towards
-  // replay. Thread-safe, does not wait.
-  virtual void MarkAnswered(std::uint64_t operation) = 0;
+  // The answer of that attempt reached its client whole: the same intent under another trace is a
+  // new call from now on, unless a later attempt has begun: nobody has seen that one's answer.
+  // Durable soon, not at once: a crash within kAnsweredFlush forgets it, which errs towards replay.
+  // Thread-safe, does not wait.
+  virtual void MarkAnswered(AttemptId answered) = 0;
 
   // Operations in DISPATCHING or UNCERTAIN with id > after, ascending, at most `limit`.
   virtual Task<Result<std::vector<Event>>> Open(std::uint64_t after, std::size_t limit,

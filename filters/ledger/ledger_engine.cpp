@@ -241,6 +241,7 @@ Result<LedgerEngine::BeginStep> LedgerEngine::BeginObserved(NewOperation& call,
   if (decision.kind == Begun::Kind::kFresh) return BeginFresh(call, decision, found);
   if (const auto refusal = Refusal(call, true)) return std::unexpected(*refusal);
   BeginStep step;
+  step.begun.related_attempt = found->entry.attempt;
   Event& event = step.begun.event;
   event = std::move(call.event);
   const Digest key = event.key;
@@ -371,15 +372,16 @@ Result<Event> LedgerEngine::Record(Transition& transition) {
   return moved;
 }
 
-void LedgerEngine::MarkAnswered(std::uint64_t operation) {
+void LedgerEngine::MarkAnswered(AttemptId answered) {
   if (is_latched_) return;
-  auto found = FindByOperation(operation);
+  auto found = FindByOperation(answered.operation);
   if (!found || !*found || (*found)->entry.is_answered) return;
+  if ((*found)->entry.attempt != answered.attempt) return;
   if (marks_.size() >= limits::kLedgerQueueMax || is_full_)
     return;  // forgetting errs towards replay
   (*found)->entry.is_answered = true;
   index_.Put((*found)->key, (*found)->entry);
-  marks_.push_back(operation);
+  marks_.push_back(answered.operation);
 }
 
 Result<void> LedgerEngine::RecordPolicy(const PolicyChange& change) {

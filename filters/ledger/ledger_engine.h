@@ -74,7 +74,7 @@ class LedgerEngine {
   // Delivery::kUncertain: there is, or may be, such an operation, and it may have had its effect.
   Result<BeginStep> Begin(NewOperation& call);
   Result<Event> Record(Transition& transition);
-  void MarkAnswered(std::uint64_t operation);
+  void MarkAnswered(AttemptId answered);
   Result<void> RecordPolicy(const PolicyChange& change);
   Result<void> RecordOrder(const OperatorOrder& order);
   Result<FlowState> MoveFlow(FlowMove& move);

@@ -27,7 +27,7 @@ class UnopenedLedger final : public Ledger {
                                           Executor& /*executor*/) override {
     co_return NotOpened();
   }
-  void MarkAnswered(std::uint64_t /*operation*/) override {}
+  void MarkAnswered(AttemptId /*answered*/) override {}
   Task<Result<std::vector<Event>>> Open(std::uint64_t /*after*/, std::size_t /*limit*/,
                                         Executor& /*executor*/) override {
     co_return NotOpened();

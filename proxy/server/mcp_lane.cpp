@@ -286,7 +286,7 @@ Task<bool> Session::ServeMcpWrite(RouteMatch match, std::string query, McpWrite 
   NoteWrite(context, answer);
   record_.overhead = decided - started_ - record_.with_backend;
   if (IsPending(answer)) side.request_state = NextState(request, scope(), state, context);
-  co_return co_await AnswerMcpWrite(request, side, std::move(answer), context.operation, stream);
+  co_return co_await AnswerMcpWrite(request, side, std::move(answer), context.answers, stream);
 }
 
 // As its first leg: the same key must come of it.
@@ -327,9 +327,9 @@ std::string Session::NextState(const McpRequest& request, const StateScope& scop
 }
 
 Task<bool> Session::AnswerMcpWrite(const McpRequest& request, const AgentSide& side,
-                                   WriteAnswer answer, std::optional<std::uint64_t> operation,
+                                   WriteAnswer answer, std::optional<AttemptId> answers,
                                    AgentStream& stream) {
-  const bool is_final = operation && !answer.error;
+  const bool is_final = answers && !answer.error;
   bool kept = false;
   if (stream.has_begun()) {
     std::string message = AgentMessage(request, side, answer);
@@ -349,7 +349,7 @@ Task<bool> Session::AnswerMcpWrite(const McpRequest& request, const AgentSide& s
     const HttpResponse response = AgentAnswer(request, side, std::move(answer));
     kept = co_await SendAnswer(response, head_.keep_alive && !record_.client_gone);
   }
-  if (is_final && !record_.client_gone) services_.ledger->MarkAnswered(*operation);
+  if (is_final && !record_.client_gone) services_.ledger->MarkAnswered(*answers);
   RC_CRASH_POINT("k14");
   co_return kept;
 }

@@ -142,7 +142,7 @@ class Session final : IdleConnection {
   Task<bool> ServeMcpPost(RouteMatch match, std::string query);
   Task<bool> ServeMcpWrite(RouteMatch match, std::string query, McpWrite write);
   Task<bool> AnswerMcpWrite(const McpRequest& request, const AgentSide& side, WriteAnswer answer,
-                            std::optional<std::uint64_t> operation, AgentStream& stream);
+                            std::optional<AttemptId> answers, AgentStream& stream);
   Task<bool> RefuseMcp(ErrorCode code, std::string detail);
   void NoteIds(const Backend& backend, const std::string& session,
                const std::vector<McpRequest>& requests);

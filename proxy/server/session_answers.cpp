@@ -31,7 +31,7 @@ Task<bool> Session::ServePoll(std::string id) {
   const HttpResponse answer = PollAnswer(*event);
   const bool kept = co_await AnswerHere(answer, /*understood=*/true);
   const bool is_told = event->answer_kept && IsFinalWord(*event) && head_.method == "GET";
-  if (is_told && !record_.client_gone) services_.ledger->MarkAnswered(*operation);
+  if (is_told && !record_.client_gone) services_.ledger->MarkAnswered({*operation, event->attempt});
   co_return kept;
 }
 

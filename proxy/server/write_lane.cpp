@@ -68,8 +68,8 @@ Task<bool> Session::ServeWrite(const RouteMatch& match, std::string_view query, 
   record_.client_gone = peer == Peer::kClosed || peer == Peer::kReset;
   linger_ = answer.error && EndsConnection(*answer.error);
   const bool kept = co_await SendAnswer(answer.response, keep && !record_.client_gone && !linger_);
-  if (!record_.client_gone && context.operation && !answer.error) {
-    services_.ledger->MarkAnswered(*context.operation);
+  if (!record_.client_gone && context.answers && !answer.error) {
+    services_.ledger->MarkAnswered(*context.answers);
   }
   RC_CRASH_POINT("k14");
   co_return kept;

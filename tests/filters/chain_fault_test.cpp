@@ -15,7 +15,7 @@ TEST(ChainFaultTest, ATimeoutLeavesTheOutcomeUnknownAndIsNeverSentAgain) {
   EXPECT_EQ(first.Field("Recourse-Outcome"), "unknown");
   EXPECT_EQ(first.Field("Proxy-Status"), "recourse; error=http_response_timeout");
   EXPECT_NE(first.Field("Retry-After"), "");
-  EXPECT_EQ(first.operation, std::nullopt) << "a retry under another trace must still find it";
+  EXPECT_EQ(first.answers, std::nullopt) << "a retry under another trace must still find it";
   for (int i = 0; i < 3; ++i) {
     const Told repeat = world.Call(Note("a"));
     EXPECT_EQ(repeat.status, 409);
@@ -57,7 +57,7 @@ TEST(ChainFaultTest, AnAnswerThatProvesNothingIsPassedOnOnceAndRepeatsAreToldThe
     const Told first = world.Call(Note("a"));
     EXPECT_EQ(first.status, status);
     EXPECT_EQ(first.body, R"({"error":"exists"})");
-    EXPECT_EQ(first.operation, std::nullopt) << "an outcome that is unknown answers nothing";
+    EXPECT_EQ(first.answers, std::nullopt) << "an outcome that is unknown answers nothing";
     CallSpec again = Note("a");
     for (const char* trace : {kTraceA, kTraceB, kTraceA}) {
       world.Deliver(first);
@@ -79,7 +79,7 @@ TEST(ChainFaultTest, RepeatsOfAPendingCallAreToldThatItIsPendingUnderEveryTrace)
   world.upstream.script = {Respond(202, R"({"job":1})")};
   const Told first = world.Call(UnderTrace(kTraceA));
   EXPECT_EQ(first.status, 202);
-  EXPECT_EQ(first.operation, std::nullopt);
+  EXPECT_EQ(first.answers, std::nullopt);
   for (const char* trace : {kTraceA, kTraceB, kTraceB}) {
     const Told repeat = world.Call(UnderTrace(trace));
     world.Deliver(repeat);
@@ -275,7 +275,7 @@ TEST(ChainFaultTest, AnOutcomeThatCannotBeWrittenIsNotToldAsASuccess) {
   EXPECT_EQ(told.status, 503);
   EXPECT_EQ(told.error, ErrorCode::kLedgerUnavailable);
   EXPECT_EQ(told.Field("Recourse-Outcome"), "unknown");
-  EXPECT_EQ(told.operation, std::nullopt);
+  EXPECT_EQ(told.answers, std::nullopt);
 }
 
 TEST(ChainFaultTest, ATooLargeAnswerIsPassedOnOnceAndNotRunAgain) {

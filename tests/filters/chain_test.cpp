@@ -45,7 +45,7 @@ TEST(ChainTest, ARepeatOfACallThatRunsLongerThanTheHoldIsToldSo) {
   const auto first = world.Start(Order());
   const auto second = world.Start(Order());
   world.loop.RunFor(Millis(3'100));
-  world.ledger.MarkAnswered(0);  // any verb ends the joins of the memory ledger that are over
+  world.ledger.MarkAnswered({});  // any verb ends the joins of the memory ledger that are over
   ASSERT_TRUE(second->done);
   EXPECT_EQ(second->status, 409);
   EXPECT_EQ(second->error, ErrorCode::kInProgress);
@@ -122,17 +122,31 @@ TEST(ChainTest, AnsweredCallsUnderAnotherTraceAreNewCalls) {
   EXPECT_NE(second.Field("Idempotency-Key"), first.Field("Idempotency-Key"));
 }
 
+TEST(ChainTest, OnlyTheAnswerOfTheLastAttemptMakesTheIntentANewCall) {
+  World world(kShopPolicy);
+  world.upstream.script = {Respond(422, R"({"error":"no stock"})")};
+  const Told refused = world.Call(UnderTrace(kTraceA));
+  world.loop.Skip(limits::kFailedTtl + Millis(1));
+  const Told done = world.Call(UnderTrace(kTraceA));
+  EXPECT_EQ(world.upstream.writes.size(), 2U);
+  world.Deliver(refused);  // its worker was slow
+  EXPECT_TRUE(world.Call(UnderTrace(kTraceB)).replayed);
+  world.Deliver(done);
+  EXPECT_FALSE(world.Call(UnderTrace("22222222222222222222222222222222")).replayed);
+  EXPECT_EQ(world.upstream.writes.size(), 3U);
+}
+
 TEST(ChainTest, AReplayThatWasDeliveredBeforeIsNotMarkedAgain) {
   World world(kShopPolicy);
   const Told first = world.Call(UnderTrace(kTraceA));
   const Told replay = world.Call(UnderTrace(kTraceA));
-  ASSERT_TRUE(first.operation);
-  EXPECT_EQ(replay.operation, first.operation);  // the first answer may have been lost
+  ASSERT_TRUE(first.answers);
+  EXPECT_EQ(replay.answers, first.answers);  // the first answer may have been lost
   world.Deliver(replay);
   const Told again = world.Call(UnderTrace(kTraceA));
   EXPECT_TRUE(again.replayed);
   EXPECT_EQ(again.body, first.body);
-  EXPECT_FALSE(again.operation);
+  EXPECT_FALSE(again.answers);
 }
 
 TEST(ChainTest, AcrossTracesNeverKeepsTracesApart) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -44,18 +45,22 @@ class ObserverTest : public testing::Test {
   Event Foretold(const ObservedCall& call) {
     return Foretell(call, "secret", world_.random).operation.event;
   }
-  // Watches `call` through an exchange that ended with `status`.
-  void Watch(ObservedCall& call, int status) {
+  // Watches `call` through an exchange that ended with `status`; its client had left.
+  void WatchLost(ObservedCall& call, int status) {
     Answer answer;
     answer.response.status = status;
     answer.response.body = "secret answer";
     call.result = std::move(answer);
-    call.is_delivered = true;
     Started watching(observer_.Watch(call));
     observer_.End(call);
     world_.loop.RunAll();
     EXPECT_TRUE(watching.done && watching.result);
   }
+  void Watch(ObservedCall& call, int status) {
+    call.is_delivered = true;
+    WatchLost(call, status);
+  }
+  std::uint64_t OtherRows() { return world_.ledger.Stats().rows - world_.Events().size(); }
 
   World world_{kShopPolicy};
   Observer observer_{world_.ledger, world_.random, "secret"};
@@ -113,6 +118,20 @@ TEST_F(ObserverTest, NeitherAnswerNorProbeNorUndoIsKept) {
   }
   EXPECT_EQ(events.back().http_status, 201);
   EXPECT_EQ(events.back().phase, Phase::kSucceeded);
+}
+
+TEST_F(ObserverTest, ARepeatThatIsAnsweredAnswersTheAttemptItRepeats) {
+  const auto refused = Seen("/orders", R"({"item":1})");
+  WatchLost(*refused, 422);
+  world_.loop.Skip(limits::kFailedTtl + Millis(1));
+  const auto second = Seen("/orders", R"({"item":1})");
+  WatchLost(*second, 201);
+  ASSERT_EQ(world_.Events().back().attempt, 2);
+  const std::uint64_t unmarked = OtherRows();
+  const auto repeat = Seen("/orders", R"({"item":1})");
+  Watch(*repeat, 201);
+  EXPECT_EQ(repeat->verdict, ObserveVerdict::kWouldReplay);
+  EXPECT_EQ(OtherRows(), unmarked + 1);
 }
 
 // The ledger answers late; the client does not wait for it.

@@ -180,7 +180,7 @@ void RunSeeds(const std::string& backends) {
     }
     shop.StopFailing();
     world.loop.RunFor(Millis(300'000));
-    world.ledger.MarkAnswered(0);  // any verb ends the joins of the memory ledger that are over
+    world.ledger.MarkAnswered({});  // any verb ends the joins of the memory ledger that are over
     world.loop.RunFor(Millis(1'000));
     ExpectTruth(world, shop, calls);
     ExpectLegalHistory(world);

@@ -2,6 +2,7 @@
 // between any two of them.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -44,6 +45,13 @@ class AcrossTracesTest : public testing::TestWithParam<Between> {
   // Only while nothing is dispatching.
   void PassTime() {
     if (GetParam() == Between::kRestart) Open();
+  }
+  // The same as after a kill: what the index knew comes from the rows alone.
+  void ForgetTheIndex() {
+    if (GetParam() == Between::kNothing) return;
+    ledger_.reset();
+    std::filesystem::remove_all(directory_.data() + "/index");
+    Open();
   }
   void Open() {
     ledger_.reset();
@@ -118,13 +126,14 @@ TEST_P(AcrossTracesTest, AKeyThatWasNotSentFollowsTheCallThatWasMadeInItsPlace) 
     Record(Success(second));
     clock_.Advance(Millis(60'001));
     PassTime();
-    ledger_->MarkAnswered(first.operation);  // written after the alias that hides it
+    ledger_->MarkAnswered(
+        {first.operation, first.attempt});  // written after the alias that hides it
     for (int i = 0; i < 2; ++i) {
       const Begun repeat = Begin(call("t1"));
       EXPECT_EQ(repeat.kind, Kind::kReplay) << name;
       EXPECT_EQ(repeat.event.operation, second.operation) << name;
       PassTime();
-      ledger_->MarkAnswered(second.operation);
+      ledger_->MarkAnswered({second.operation, second.attempt});
     }
   }
   EXPECT_TRUE(ledger_->Verify().ok);
@@ -151,10 +160,51 @@ TEST_P(AcrossTracesTest, ARefusedRewordingDoesNotBindItsKey) {
   reworded.event.args_hash = DigestOf("other");
   EXPECT_EQ(Begin(reworded).kind, Kind::kConflict);
   PassTime();
-  ledger_->MarkAnswered(first.operation);
+  ledger_->MarkAnswered({first.operation, first.attempt});
   EXPECT_NE(Dispatch(reworded).operation, first.operation);
 }
 
+// Whose answer the mark is about, when its worker is quicker than the repeat and when it is not.
+class MarkedAttemptTest : public AcrossTracesTest {
+ protected:
+  MarkedAttemptTest() { call_.failed_ttl = Millis(0); }
+  Event Refused() {
+    const Event first = Record(Move(Dispatch(call_), Phase::kRejected));
+    clock_.Advance(Millis(1));  // marks wait for more than that
+    return first;
+  }
+  Event Repeat() {
+    const Event second = Dispatch(call_);
+    EXPECT_EQ(second.attempt, 2);
+    return second;
+  }
+
+  NewOperation call_ = OnTrace("t1");
+};
+
+TEST_P(MarkedAttemptTest, AMarkThatComesAfterTheNextAttemptBeganSaysNothingOfIt) {
+  const Event first = Refused();
+  const Event second = Repeat();
+  ledger_->MarkAnswered({first.operation, first.attempt});
+  Record(Success(second));
+  ForgetTheIndex();
+  ExpectReplayOf(second, "t2");
+}
+
+TEST_P(MarkedAttemptTest, TheMarkOfTheLastAttemptCounts) {
+  const Event first = Refused();
+  ledger_->MarkAnswered({first.operation, first.attempt});
+  const Event second = Record(Success(Repeat()));
+  ledger_->MarkAnswered({second.operation, second.attempt});
+  ForgetTheIndex();
+  EXPECT_NE(Dispatch(OnTrace("t2")).operation, second.operation);
+}
+
+INSTANTIATE_TEST_SUITE_P(Times, MarkedAttemptTest,
+                         testing::Values(Between::kNothing, Between::kRestart),
+                         [](const auto& param) {
+                           return param.param == Between::kNothing ? "InOneRun" : "WithRestarts";
+                         });
 INSTANTIATE_TEST_SUITE_P(Times, AcrossTracesTest,
                          testing::Values(Between::kNothing, Between::kRestart),
                          [](const auto& param) {

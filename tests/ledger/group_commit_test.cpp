@@ -139,7 +139,7 @@ TEST_F(GroupCommitTest, MarksAreWrittenInTimeThoughNothingElseIsAsked) {
     return all;
   };
   for (const std::size_t count : {1U, 3U, 4U}) {  // one that wakes it, some that need not
-    for (std::size_t i = marked().size(); i < count; ++i) ledger_->MarkAnswered(done[i]);
+    for (std::size_t i = marked().size(); i < count; ++i) ledger_->MarkAnswered({done[i], 1});
     clock_.Advance(limits::kAnsweredFlush);
     for (int i = 0; i < 6'000 && marked().size() < count; ++i) control_.WaitALittle();
     EXPECT_EQ(marked(), std::vector(done.begin(), done.begin() + static_cast<int>(count)));
@@ -267,7 +267,7 @@ TEST_F(GroupCommitTest, AFailedCommitLatchesWritesAndLeavesReads) {
     EXPECT_EQ(refused.error().code(), ErrorCode::kLedgerUnavailable);
   }
   EXPECT_EQ(Record(Success(running)).error().code(), ErrorCode::kLedgerUnavailable);
-  ledger_->MarkAnswered(done.operation);
+  ledger_->MarkAnswered({done.operation, done.attempt});
 
   EXPECT_EQ(StartBegin(Call("done"))->Get(executor_).value().kind, Kind::kReplay);
   EXPECT_EQ(StartBegin(Call("running"))->Get(executor_).value().kind, Kind::kRunning);

@@ -264,7 +264,7 @@ TEST_P(LedgerContractTest, AnUnansweredIntentUnderAnotherTraceIsARetry) {
 TEST_P(LedgerContractTest, AnAnsweredIntentUnderAnotherTraceIsANewCall) {
   const Event first = Dispatch(OnTrace("k1", "trace-1"));
   Record(Success(first));
-  ledger_->MarkAnswered(first.operation);
+  ledger_->MarkAnswered({first.operation, first.attempt});
   const Event second = Dispatch(OnTrace("k2", "trace-2"));
   EXPECT_NE(second.operation, first.operation);
   EXPECT_EQ(Begin(OnTrace("k1", "trace-1")).event.operation, first.operation);
@@ -275,7 +275,7 @@ TEST_P(LedgerContractTest, AnAnsweredIntentUnderAnotherTraceIsANewCall) {
 TEST_P(LedgerContractTest, AReplaySaysWhetherAClientHasHadTheAnswer) {
   const Event first = Record(Success(Dispatch(Call("k"))));
   EXPECT_FALSE(Begin(Call("k")).is_answered);
-  ledger_->MarkAnswered(first.operation);
+  ledger_->MarkAnswered({first.operation, first.attempt});
   EXPECT_TRUE(Begin(Call("k")).is_answered);
   EXPECT_FALSE(Begin(Call("other")).is_answered);
 }
@@ -284,7 +284,7 @@ TEST_P(LedgerContractTest, AKeyThatJoinedAnIntentKeepsMeaningItAfterTheAnswer) {
   const Event first = Dispatch(OnTrace("k1", "trace-1"));
   Record(Success(first));
   EXPECT_EQ(Begin(OnTrace("k2", "trace-2")).kind, Kind::kReplay);
-  ledger_->MarkAnswered(first.operation);
+  ledger_->MarkAnswered({first.operation, first.attempt});
   const Begun repeat = Begin(OnTrace("k2", "trace-2"));
   EXPECT_EQ(repeat.kind, Kind::kReplay);
   EXPECT_EQ(repeat.event.operation, first.operation);
@@ -317,7 +317,7 @@ TEST_P(LedgerContractTest, AResendByWayOfAnotherTraceKeepsTheOperationsIdentity)
 TEST_P(LedgerContractTest, AProbableRepeatCanBeSuspected) {
   const Event first = Dispatch(OnTrace("k1", "trace-1"));
   Record(Success(first));
-  ledger_->MarkAnswered(first.operation);
+  ledger_->MarkAnswered({first.operation, first.attempt});
   EXPECT_EQ(Begin(OnTrace("k2", "trace-2", AcrossTraces::kAsk)).kind, Kind::kSuspected);
   EXPECT_EQ(Begin(OnTrace("k2", "trace-2", AcrossTraces::kAsk)).kind, Kind::kSuspected);
 }

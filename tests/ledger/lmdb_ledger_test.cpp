@@ -169,7 +169,7 @@ TEST(LmdbLedgerTest, EverythingIsThereAfterACleanStop) {
   joining.event.intent = DigestOf("intent");
   joining.across_traces = AcrossTraces::kIfUnanswered;
   EXPECT_EQ(disk.Begin(joining).kind, Kind::kReplay);
-  disk.ledger->MarkAnswered(event.operation);
+  disk.ledger->MarkAnswered({event.operation, event.attempt});
   ASSERT_EQ(disk.Reopen(), "");
   EXPECT_EQ(disk.Begin(joining).event.operation, event.operation);
   NewOperation later = Call("k3", "trace-3");
@@ -185,7 +185,7 @@ TEST(LmdbLedgerTest, MarksAreFlushedAloneWhenNothingElseCommits) {
   ASSERT_EQ(disk.Open(), "");
   const Event event = disk.Record(Success(disk.Dispatch(Call("k"))));
   const std::uint64_t rows = disk.ledger->Stats().last_id;
-  disk.ledger->MarkAnswered(event.operation);
+  disk.ledger->MarkAnswered({event.operation, event.attempt});
   EXPECT_EQ(disk.Begin(Call("k")).kind, Kind::kReplay);  // commits nothing
   EXPECT_EQ(disk.ledger->Stats().last_id, rows);
   disk.clock.Advance(limits::kAnsweredFlush);
@@ -445,7 +445,7 @@ TEST(LmdbLedgerTest, ClientsOnManyThreadsShareOneLedger) {
           ++fresh;
           EXPECT_TRUE(Await(begun.commit->Durable(), executor));
           EXPECT_TRUE(Await(disk.ledger->Record(Success(begun.event), executor), executor));
-          disk.ledger->MarkAnswered(begun.event.operation);
+          disk.ledger->MarkAnswered({begun.event.operation, begun.event.attempt});
         } else if (begun.kind == Kind::kRunning) {
           EXPECT_TRUE(Await(
               disk.ledger->Join(begun.event.operation, disk.clock.Now() + Millis(1'000), executor),

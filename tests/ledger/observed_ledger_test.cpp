@@ -141,7 +141,7 @@ TEST_F(ObservedLedgerTest, TheSameIntentUnderAnotherTraceIsFound) {
   EXPECT_EQ(retry.verdict, Foreseen::kWouldReplay);
   EXPECT_EQ(retry.related, first.operation);
   EXPECT_EQ(Done(under("k2", "trace-2")).related, first.operation);  // by its alias
-  ledger_->MarkAnswered(first.operation);
+  ledger_->MarkAnswered({first.operation, first.attempt});
   EXPECT_EQ(Done(under("k3", "trace-3")).verdict, Foreseen::kFresh);
 }
 

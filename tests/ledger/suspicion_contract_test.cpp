@@ -32,7 +32,7 @@ class SuspicionContractTest : public ApprovalLedgerTest {
     const Event first = Begin(std::move(call)).event;
     EXPECT_EQ(first.phase, Phase::kDispatching);
     EXPECT_TRUE(Await(ledger_->Record(Success(first), executor_), executor_));
-    ledger_->MarkAnswered(first.operation);
+    ledger_->MarkAnswered({first.operation, first.attempt});
     return first;
   }
   // A new question.

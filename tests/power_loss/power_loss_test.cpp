@@ -79,7 +79,7 @@ void Live(const std::string& directory, unsigned life, std::mt19937_64& random) 
       const auto event = record->Get(executor);
       if (!event) _exit(5);
       shim_mark(key << 2 | kFinished);
-      ledger->MarkAnswered(event->operation);
+      ledger->MarkAnswered({event->operation, event->attempt});
     }
     clock.Advance(Millis(300));
   }

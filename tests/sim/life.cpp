@@ -89,8 +89,8 @@ class MortalLedger final : public Ledger {
     if (pulse_.is_dead()) co_return Gone();
     co_return done;
   }
-  void MarkAnswered(std::uint64_t operation) override {
-    if (pulse_.Beat()) ledger_->MarkAnswered(operation);
+  void MarkAnswered(AttemptId answered) override {
+    if (pulse_.Beat()) ledger_->MarkAnswered(answered);
   }
   Task<Result<std::vector<Event>>> Open(std::uint64_t after, std::size_t limit,
                                         Executor& executor) override {
@@ -254,7 +254,7 @@ Task<void> Life::Answer(std::unique_ptr<RequestContext> context, std::shared_ptr
   const Result<Outcome> outcome = co_await Next(chain_)(*context);
   if (pulse_.is_dead() || !outcome) co_return;
   TellAgent(*outcome, *context, *told);
-  if (told->operation) ledger_->MarkAnswered(*told->operation);
+  if (told->answers) ledger_->MarkAnswered(*told->answers);
 }
 
 Task<void> Life::Decide(ApprovalOrder order) {

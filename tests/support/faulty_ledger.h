@@ -54,7 +54,7 @@ class FaultyLedger final : public Ledger {
     if (lists_fail) co_return std::unexpected(failure);
     co_return co_await ledger_->Claims(after, limit, executor);
   }
-  void MarkAnswered(std::uint64_t operation) override { ledger_->MarkAnswered(operation); }
+  void MarkAnswered(AttemptId answered) override { ledger_->MarkAnswered(answered); }
   Task<Result<std::vector<Event>>> Open(std::uint64_t after, std::size_t limit,
                                         Executor& executor) override {
     if (lists_fail) co_return std::unexpected(failure);

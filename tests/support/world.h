@@ -57,7 +57,7 @@ struct Told {
   Headers headers;
   std::string body;
   std::optional<ErrorCode> error;
-  std::optional<std::uint64_t> operation;
+  std::optional<AttemptId> answers;
   bool replayed = false;
   int attempts = 0;
 
@@ -123,7 +123,7 @@ inline void TellAgent(const Outcome& outcome, const RequestContext& context, Tol
   told.headers = response.headers;
   told.body = response.body;
   if (outcome.local) told.error = outcome.local->error;
-  told.operation = context.operation;
+  told.answers = context.answers;
   told.replayed = context.replayed;
   told.attempts = context.attempts;
   told.done = true;
@@ -183,7 +183,7 @@ class World {
   }
   // The answer reached the client.
   void Deliver(const Told& told) {
-    if (told.operation) ledger.MarkAnswered(*told.operation);
+    if (told.answers) ledger.MarkAnswered(*told.answers);
   }
   void StartSettler() { loop.Start(settler.Run()); }
   void StartFlows() { loop.Start(flows.Run()); }

@@ -147,11 +147,11 @@ Task<Result<std::vector<FlowState>>> MemoryLedger::Flows(std::uint64_t after, st
   co_return engine_->flows().List(after, std::min(limit, limits::kAdminPageMax));
 }
 
-void MemoryLedger::MarkAnswered(std::uint64_t operation) {
+void MemoryLedger::MarkAnswered(AttemptId answered) {
   std::vector<JoinWait*> ended;
   {
     const std::lock_guard lock(mutex_);
-    engine_->MarkAnswered(operation);
+    engine_->MarkAnswered(answered);
     (void)CommitNow();  // a lost mark errs towards replay
     ended = TakeEndedJoins(std::nullopt);
   }
