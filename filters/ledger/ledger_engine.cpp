@@ -432,6 +432,8 @@ Result<void> LedgerEngine::AppendEvent(Event& event, const KeyEntry* previous) {
   callers_.Store(event.caller, bytes);
   if (event.phase == Phase::kDispatching) {
     batch_.has_dispatching = true;
+    // The marks are written behind this row, where they would speak of the new attempt.
+    if (previous != nullptr && previous->is_answered) std::erase(marks_, event.operation);
   } else {
     batch_.has_outcome = true;
   }

@@ -182,6 +182,15 @@ class MarkedAttemptTest : public AcrossTracesTest {
   NewOperation call_ = OnTrace("t1");
 };
 
+TEST_P(MarkedAttemptTest, AMarkThatWaitsDoesNotOutliveTheAttemptItIsAbout) {
+  const Event first = Refused();
+  ledger_->MarkAnswered({first.operation, first.attempt});
+  const Event second = Repeat();
+  Record(Success(second));
+  ForgetTheIndex();
+  ExpectReplayOf(second, "t2");
+}
+
 TEST_P(MarkedAttemptTest, AMarkThatComesAfterTheNextAttemptBeganSaysNothingOfIt) {
   const Event first = Refused();
   const Event second = Repeat();
