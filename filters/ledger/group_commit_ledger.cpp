@@ -405,9 +405,9 @@ void GroupCommitLedger::Retire() {
   LedgerRule rule;
   {
     const std::lock_guard lock(mutex_);
+    const bool is_new = std::exchange(rule_is_new_, false);  // or it would count as work for ever
     if (!rule_ || is_stopping_ || retire_failed_) return;
-    if (!rule_is_new_ && retire_due_ && start < *retire_due_) return;
-    rule_is_new_ = false;
+    if (!is_new && retire_due_ && start < *retire_due_) return;
     rule = *rule_;
   }
   const auto retired = engine_->Retire(rule);

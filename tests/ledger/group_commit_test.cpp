@@ -43,6 +43,15 @@ class CommitControl {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return is_waiting_; });
   }
+  // From now on no row can be read in order.
+  void DamageScans() { is_damaged_ = true; }
+  bool MayScan() {
+    ++scans_;
+    return !is_damaged_;
+  }
+  int scans() const { return scans_; }
+  void CountTurn() { ++turns_; }
+  int turns() const { return turns_; }
   void WaitALittle() {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, std::chrono::milliseconds(10));
@@ -62,6 +71,9 @@ class CommitControl {
   bool is_held_ = false;     // guarded by mutex_
   bool is_waiting_ = false;  // guarded by mutex_
   std::atomic<int> passing_ = 1'000'000;
+  std::atomic<bool> is_damaged_ = false;
+  std::atomic<int> scans_ = 0;
+  std::atomic<int> turns_ = 0;
 };
 
 class ControlledLog final : public EventLog {
@@ -71,14 +83,35 @@ class ControlledLog final : public EventLog {
     if (!control_.PassesThrough()) return std::unexpected(AppendError{"injected"});
     return log_.Append(batch);
   }
-  std::unique_ptr<Reader> NewReader() override { return log_.NewReader(); }
+  std::unique_ptr<Reader> NewReader() override {
+    return std::make_unique<ControlledReader>(log_.NewReader(), control_);
+  }
   std::uint64_t last_seq() override { return log_.last_seq(); }
   LogBase base() override { return log_.base(); }
   std::string LoadAges() override { return log_.LoadAges(); }
   LogSizes sizes() override { return log_.sizes(); }
   LogSpace Space(std::uint64_t need) override { return log_.Space(need); }
+  // Asked for whenever the ledger's thread has done something, or nothing.
+  Digest identity() const override {
+    control_.CountTurn();
+    return {};
+  }
 
  private:
+  class ControlledReader final : public Reader {
+   public:
+    ControlledReader(std::unique_ptr<Reader> reader, CommitControl& control)
+        : reader_(std::move(reader)), control_(control) {}
+    bool Read(std::uint64_t seq, std::string& row) override { return reader_->Read(seq, row); }
+    bool Scan(std::uint64_t from, std::size_t rows_max, const Visit& visit) override {
+      return control_.MayScan() && reader_->Scan(from, rows_max, visit);
+    }
+
+   private:
+    const std::unique_ptr<Reader> reader_;
+    CommitControl& control_;
+  };
+
   CommitControl& control_;
   MemoryEventLog log_;
 };
@@ -144,6 +177,27 @@ TEST_F(GroupCommitTest, MarksAreWrittenInTimeThoughNothingElseIsAsked) {
     for (int i = 0; i < 6'000 && marked().size() < count; ++i) control_.WaitALittle();
     EXPECT_EQ(marked(), std::vector(done.begin(), done.begin() + static_cast<int>(count)));
   }
+}
+
+TEST_F(GroupCommitTest, ARuleThatComesAfterRetentionFailedDoesNotKeepTheThreadBusy) {
+  const LedgerRule rule{.retention = Millis(1'000), .tombstones = Millis(1'000'000)};
+  ASSERT_TRUE(Record(Success(Dispatch(Call("old")))));
+  clock_.Advance(Millis(100));  // from now on the row has an age
+  ledger_->SetRule(rule);
+  // The second one is taken after the step that followed the first one.
+  for (const char* key : {"a", "b"}) Dispatch(Call(key));
+  control_.DamageScans();
+  clock_.Advance(Millis(10'000));
+  ledger_->SetRule(rule);
+  for (int i = 0; i < 6'000 && control_.scans() == 0; ++i) control_.WaitALittle();
+  ASSERT_EQ(control_.scans(), 1);
+  for (const char* key : {"c", "d"}) Dispatch(Call(key));
+  const int before = control_.turns();
+  ledger_->SetRule(rule);
+  constexpr int kTurnsMax = 10;  // for what was asked so far; nothing else happens
+  for (int i = 0; i < 20 && control_.turns() <= before + kTurnsMax; ++i) control_.WaitALittle();
+  EXPECT_LE(control_.turns(), before + kTurnsMax);
+  EXPECT_EQ(control_.scans(), 1);  // what is damaged is not read again
 }
 
 TEST_F(GroupCommitTest, AnOrderDoesNotWaitForEverAndItsRowComesLater) {
