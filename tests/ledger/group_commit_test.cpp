@@ -139,6 +139,19 @@ class GroupCommitTest : public testing::Test {
     return Await(ledger_->Record(std::move(transition), executor_), executor_);
   }
 
+  // The operations in rows of marks.
+  std::vector<std::uint64_t> Marked() {
+    std::vector<std::uint64_t> all;
+    const auto rows = ledger_->Rows(0, ledger_->Stats().last_id, 100);
+    for (const LoggedRow& row : rows.value()) {
+      std::vector<std::uint64_t> operations;
+      if (row.head.kind != RowKind::kAnswered) continue;
+      EXPECT_TRUE(DecodeAnswered(*ParseRow(row.bytes), operations));
+      all.insert(all.end(), operations.begin(), operations.end());
+    }
+    return all;
+  }
+
   ManualClock clock_;
   PumpedExecutor executor_;
   CommitControl control_;
@@ -161,21 +174,29 @@ TEST_F(GroupCommitTest, MarksAreWrittenInTimeThoughNothingElseIsAsked) {
   for (const char* key : {"a", "b", "c", "d"}) {
     done.push_back(Record(Success(Dispatch(Call(key)))).value().operation);
   }
-  const auto marked = [&] {
-    std::vector<std::uint64_t> all;
-    for (const LoggedRow& row : ledger_->Rows(0, ledger_->Stats().last_id, 100).value()) {
-      std::vector<std::uint64_t> operations;
-      if (row.head.kind != RowKind::kAnswered) continue;
-      EXPECT_TRUE(DecodeAnswered(*ParseRow(row.bytes), operations));
-      all.insert(all.end(), operations.begin(), operations.end());
-    }
-    return all;
-  };
   for (const std::size_t count : {1U, 3U, 4U}) {  // one that wakes it, some that need not
-    for (std::size_t i = marked().size(); i < count; ++i) ledger_->MarkAnswered({done[i], 1});
+    for (std::size_t i = Marked().size(); i < count; ++i) ledger_->MarkAnswered({done[i], 1});
     clock_.Advance(limits::kAnsweredFlush);
-    for (int i = 0; i < 6'000 && marked().size() < count; ++i) control_.WaitALittle();
-    EXPECT_EQ(marked(), std::vector(done.begin(), done.begin() + static_cast<int>(count)));
+    for (int i = 0; i < 6'000 && Marked().size() < count; ++i) control_.WaitALittle();
+    EXPECT_EQ(Marked(), std::vector(done.begin(), done.begin() + static_cast<int>(count)));
+  }
+}
+
+// The thread sleeps until the join is over; the mark must wake it where that would be too late.
+TEST_F(GroupCommitTest, MarksAreWrittenInTimeBesideAJoinThatEndsSoonOrLate) {
+  std::vector<std::uint64_t> done;
+  for (const Millis deadline : {Millis(100), Millis(3'600'000)}) {
+    const std::string name = std::to_string(deadline.count());
+    done.push_back(Record(Success(Dispatch(Call("done " + name)))).value().operation);
+    const Event running = Dispatch(Call("running " + name));
+    Started join(ledger_->Join(running.operation, clock_.Now() + deadline, executor_));
+    EXPECT_TRUE(StartBegin(Call("done " + name))->Get(executor_));  // the join was taken
+    ledger_->MarkAnswered({done.back(), 1});
+    clock_.Advance(limits::kAnsweredFlush);
+    for (int i = 0; i < 6'000 && Marked().size() < done.size(); ++i) control_.WaitALittle();
+    EXPECT_EQ(Marked(), done);
+    EXPECT_TRUE(Record(Success(running)));
+    EXPECT_TRUE(join.Get(executor_));
   }
 }
 
