@@ -3,6 +3,7 @@
 import itertools
 import os
 import pathlib
+import shutil
 import signal
 import sys
 
@@ -23,6 +24,21 @@ counter = itertools.count(1)
 def pytest_configure():
     if not os.access(BINARY, os.X_OK):
         pytest.exit(f"{BINARY} is missing: build it first, or set RECOURSE_BIN", 2)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = (yield).get_result()
+    if report.when == "call":
+        item.has_passed = report.passed
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_teardown(item):
+    """Ledgers of tests that passed take 20 GB together; those of the others are worth a look."""
+    yield
+    if getattr(item, "has_passed", False) and "tmp_path" in item.funcargs:
+        shutil.rmtree(item.funcargs["tmp_path"], ignore_errors=True)
 
 
 @pytest.fixture(scope="module")
