@@ -449,8 +449,9 @@ int RunProxy(const Config& given, const Rehearsal* rehearsal) {
   KeepMemoryPrivate();
   Config config = given;
   config.bounds.connections_max = FitToFiles(given.bounds.connections_max);
+  // Outlives the handlers below: threads that run already read it until the process has ended.
+  const SystemClock system_clock;
   try {
-    const SystemClock system_clock;
     const Clock& clock = rehearsal == nullptr ? system_clock : rehearsal->clock;
     // Never destroyed: Exit() ends the process while coroutines are still suspended.
     auto* const runtime = new Runtime(config, clock, rehearsal);
