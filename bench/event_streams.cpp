@@ -46,6 +46,7 @@ class EventStreams {
       WaitForStart();
     }
     tally_ = Tally{.failed = streams_.size() - begun_ + tally_.failed};
+    counted_from_ns_ = NowNs();
     Load(options_.seconds);
     return tally_;
   }
@@ -95,6 +96,7 @@ class EventStreams {
     const std::string_view time = line.substr(kData.size(), line.find(' ', kData.size()));
     if (time.size() < kTimeDigitsMin) return;
     const std::uint64_t sent_ns = std::strtoull(time.data(), nullptr, 10);
+    if (sent_ns < counted_from_ns_) return;  // it came while nobody read
     const std::uint64_t now = NowNs();
     tally_.histogram.Add(now > sent_ns ? now - sent_ns : 0);
   }
@@ -103,6 +105,7 @@ class EventStreams {
   std::vector<Stream> streams_;
   const int epoll_;
   std::size_t begun_ = 0;
+  std::uint64_t counted_from_ns_ = 0;  // events that were sent before are not counted
   Tally tally_;
 };
 

@@ -10,6 +10,7 @@ from rounds import split_cpus
 from servers import CONNECTIONS_MAX, HERE, Servers, pinned
 
 CROWD = min(10_000, CONNECTIONS_MAX - 20)
+FEWER = (1, 64, 1_000)
 HELD = 1_000
 HELD_POLICY = """\
   held.write:
@@ -36,7 +37,7 @@ HOLDERS = {
     "write that waits for a human": (["--path", "/asked", *BODY], "recourse_approvals_pending"),
 }
 IDLE_SECONDS = 10  # of a program, which does some things once in so long
-SETTLE_SECONDS_MAX = 20
+SETTLE_SECONDS_MAX = BURST_SECONDS = 20
 
 
 def run(options, report):
@@ -46,11 +47,14 @@ def run(options, report):
                                   for name, size in found["sizes"].items()))
     print(f"Start with an empty ledger until ready: {figures(found['starts'])} ms")
     print(f"\nIdle{'':26}{'memory MB':>12}{'CPU us/s':>12}"
-          f"{f'with {CROWD:,} MB':>18}{'KB each':>10}{'CPU us/s':>12}{'all asked at once MB':>24}")
+          + "".join(f"{f'with {count:,}':>12}" for count in FEWER) +
+          f"{f'with {CROWD:,} MB':>18}{'KB each':>10}{'CPU us/s':>12}{'all at once, most':>20}"
+          f"{f'after {BURST_SECONDS} s':>12}")
     for name, row in found["idle"].items():
         print(f"{name:30}{row['alone'] / 1e6:12.1f}{row['alone_cpu']:12.0f}"
+              + "".join(f"{memory / 1e6:12.1f}" for memory in row["fewer"].values()) +
               f"{row['crowd'] / 1e6:18.1f}{row['each'] / 1e3:10.2f}{row['crowd_cpu']:12.0f}"
-              f"{row['burst'] / 1e6:24.1f}")
+              f"{row['burst'] / 1e6:20.1f}{row['after burst'] / 1e6:12.1f}")
     for name, each in found["held"].items():
         print(f"{name:30}{each / 1e3:10.1f} KB each, of {HELD:,}")
     report.data["growth"] = found
@@ -105,12 +109,16 @@ def idle(options, report):
                        servers.start_haproxy(proxy_cpus, backend.port),
                        servers.start_recourse(proxy_cpus, backend.port)):
             row = {"alone": server.memory(), "alone_cpu": cpu_when_idle(server)}
+            row["fewer"] = {}
+            for count in FEWER:
+                with Crowd(options, other_cpus, server.port, count, "idle", ["--path", "/1k"]):
+                    row["fewer"][count] = settled_memory(server)
             with Crowd(options, other_cpus, server.port, CROWD, "idle", ["--path", "/1k"]):
                 row["crowd"] = settled_memory(server)
                 row["crowd_cpu"] = cpu_when_idle(server)
             everybody = ["--path", "/1k", "--at-once", str(CROWD)]
             with Crowd(options, other_cpus, server.port, CROWD, "idle", everybody):
-                row["burst"] = settled_memory(server)
+                row["burst"], row["after burst"] = memory_after_burst(server)
             row["each"] = (row["crowd"] - row["alone"]) / CROWD
             found[server.name] = row
     report.goal("G1", f"memory with {CROWD:,} idle connections", found["recourse"]["crowd"] / 1e6,
@@ -160,6 +168,15 @@ def settled_memory(server):
         last = now
         time.sleep(0.5)
     return now
+
+
+def memory_after_burst(server):
+    """(the most that was seen, what is left after a while)"""
+    seen = []
+    for _ in range(BURST_SECONDS * 2):
+        seen.append(server.memory())
+        time.sleep(0.5)
+    return max(seen), seen[-1]
 
 
 def cpu_when_idle(server):

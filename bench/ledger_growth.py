@@ -48,7 +48,7 @@ def run(options, report):
                  "memory_after_start": grown.memory_without_files()}
         found["resident_after_start"], found["resident_at_most"] = grown.resident()
         recourse = servers.start_recourse(cpus, backend.port)
-        bench.rounds({WORKLOAD: LOAD}, [recourse, grown])
+        bench.rounds({WORKLOAD: LOAD}, [recourse, grown], settles=True)
         found["memory_of_the_other"] = recourse.memory_without_files()
         found["memory_after_writes"] = grown.memory_without_files()
         for _ in range(1, options.rounds):  # each with rows that the one before has not seen
@@ -56,6 +56,9 @@ def run(options, report):
             servers.stop(grown, is_killed=True)
             grown, took = start()
             found["seconds_after_kill"].append(took)
+        servers.stop(grown, is_killed=True)
+        forget(servers.data_of("grown"))
+        grown, found["seconds_after_kill_cold"] = start()
         servers.stop(grown)
         found["seconds_after_stop"] = start()[1]
     print_growth(bench, found)
@@ -76,6 +79,16 @@ def fill(servers, count, kind, map_gib):
                    check=True, timeout=FILL_SECONDS_MAX)
     os.sync()  # else the disk is busy with the fill while the writes are measured
     print(f"  {count:,} operations in {time.monotonic() - begin:.0f} s", flush=True)
+
+
+def forget(folder):
+    """Puts its files out of the cache of the kernel."""
+    os.sync()
+    for where, _, names in os.walk(folder):
+        for name in names:
+            file = os.open(os.path.join(where, name), os.O_RDONLY)
+            os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(file)
 
 
 def size_of(folder):
@@ -102,7 +115,8 @@ def print_growth(bench, found):
     print(f"\nA ledger of {found['operations']:,} operations of {found['body']:,} bytes and "
           f"answers of {found['answer']:,}: {found['bytes_on_disk'] / 1e6:,.0f} MB on disk.\nReady "
           f"{after_kill.median:.2f} s after kill -9 (from {after_kill.low:.2f} to "
-          f"{after_kill.high:.2f}), {found['seconds_after_stop']:.2f} s after a stop.\n"
+          f"{after_kill.high:.2f}), {found['seconds_after_kill_cold']:.2f} s with its files in no "
+          f"cache, {found['seconds_after_stop']:.2f} s after a stop.\n"
           f"Memory: {found['memory_after_start'] / 1e6:,.0f} MB after the first start besides "
           f"pages of files, {found['resident_after_start'] / 1e6:,.0f} MB with them "
           f"({found['resident_at_most'] / 1e6:,.0f} at most); "

@@ -130,7 +130,8 @@ def versions():
                           ("PostgreSQL", [f"{postgres_programs()}/postgres", "--version"])):
         if os.path.exists(command[0]):
             run = subprocess.run(command, check=False, text=True, stdout=subprocess.PIPE)
-            found.append(run.stdout.splitlines()[0])
+            line = run.stdout.splitlines()[0]
+            found.append(line if name.lower() in line.lower() else f"{name} {line}")
         else:
             found.append(f"{name} is not installed: it is left out")
     return found

@@ -43,7 +43,7 @@ class Report:
             rows = [row for row in self.rows if row["goal"] == goal]
             for row in rows:
                 sign = ">=" if row["at_least"] else "<="
-                print(f"{goal:4}{row['what']:52}{number(row['median']):>10}"
+                print(f"{goal:4}{row['what']:52}{number(row['median'], row['limit']):>10}"
                       f"{number(row['low']):>10}{number(row['high']):>10}"
                       f"{sign + number(row['limit']):>12} {row['unit']:4}"
                       f"{verdict(row)}")
@@ -63,9 +63,11 @@ def verdict(row):
         "met" if row["is_met"] else "NOT MET")
 
 
-def number(value):
-    """With as many digits as say something."""
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}"
+def number(value, limit=None):
+    """With as many digits as say something, also about the limit."""
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.2f}" if limit is None or abs(value - limit) >= 0.01 else f"{value:.3f}"
 
 
 def describe_machine():
@@ -76,8 +78,9 @@ def describe_machine():
             if line.startswith("model name"):
                 model = line.split(":", 1)[1].strip()
                 break
-    lines = [f"{model}, {len(os.sched_getaffinity(0))} cores, Linux {platform.release()}, "
-             f"load {os.getloadavg()[0]:.1f}"]
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    lines = [f"{model}, {len(os.sched_getaffinity(0))} cores, {memory:.0f} GiB, "
+             f"Linux {platform.release()}, load {os.getloadavg()[0]:.1f}"]
     for command in (["nginx", "-v"], ["haproxy", "-v"]):
         run = subprocess.run([find_program(command[0]), *command[1:]], text=True, check=False,
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

@@ -12,6 +12,8 @@ from servers import pinned
 
 # The median of the rounds, with the lowest and the highest of them.
 Figure = namedtuple("Figure", "median low high")
+SETTLE_SECONDS_MAX, SETTLE_STEP_SECONDS = 2, 0.2
+QUIET_SHARE = 0.05  # of a core: what engines that wait for work take together
 
 
 def figure(values):
@@ -30,6 +32,18 @@ def flushes_of_disk(folder):
             return int(file.read().split()[15])
     except (OSError, IndexError):
         return None
+
+
+def settle(servers):
+    """Until what was written is on the disk, and the servers do next to nothing; bounded."""
+    os.sync()
+    deadline = time.monotonic() + SETTLE_SECONDS_MAX
+    while time.monotonic() < deadline:
+        before = sum(server.cpu_ns() for server in servers)
+        time.sleep(SETTLE_STEP_SECONDS)
+        took = sum(server.cpu_ns() for server in servers) - before
+        if took < QUIET_SHARE * SETTLE_STEP_SECONDS * 1e9:
+            break
 
 
 def split_cpus():
@@ -118,12 +132,17 @@ class Bench(Samples):
         sample["per_second"] = sample["requests"] / sample["seconds"]
         self.samples.setdefault((workload, server.name), []).append(sample)
 
-    def rounds(self, workloads, servers, seconds=None):
-        """{workload: arguments} times servers, in rounds of which every other one is reversed."""
+    def rounds(self, workloads, servers, seconds=None, settles=False):
+        """{workload: arguments} times servers, in rounds of which every other one is reversed.
+
+        `settles`: what the server before has left to do is waited for, on the disk and beside it.
+        """
         seconds = seconds or self.options.seconds
         for number in range(self.options.rounds):
             order = servers if number % 2 == 0 else servers[::-1]
             for workload, arguments in workloads.items():
                 for server in order:
+                    if settles:
+                        settle(servers)
                     self.measure(workload, server, arguments, seconds)
             print(f"  round {number + 1} of {self.options.rounds}", file=sys.stderr, flush=True)

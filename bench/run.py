@@ -15,6 +15,7 @@ import time
 
 sys.dont_write_bytecode = True
 
+import beside  # noqa: E402
 import growth  # noqa: E402
 import instructions  # noqa: E402
 import ledger_growth  # noqa: E402
@@ -32,6 +33,7 @@ PARTS = {
     "reads": reads.run,
     "shapes": shapes.run,
     "writes": writes.run,
+    "beside": beside.run,
     "ledger": ledger_growth.run,
     "growth": growth.run,
     "undos": undos.run,
@@ -73,7 +75,7 @@ def parse_options():
 
 
 def describe_run(options):
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], check=False, text=True,
+    commit = subprocess.run(["git", "describe", "--always", "--dirty"], check=False, text=True,
                             cwd=os.path.dirname(os.path.abspath(__file__)),
                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     return {"date": datetime.date.today().isoformat(), "commit": commit.stdout.strip() or "unknown",
@@ -87,18 +89,25 @@ def main():
     report.data["machine"] = describe_machine() + peers.versions()
     report.data["run"] = describe_run(options)
     print("\n".join(report.data["machine"]), flush=True)
+    failed = []
     took = report.data["seconds of each part"] = {}
     try:
         for name, run in PARTS.items():
             if options.only is None or name in options.only:
                 print(f"\n== {name}", flush=True)
                 begin = time.monotonic()
-                run(options, report)
+                try:
+                    run(options, report)
+                except (Exception, SystemExit) as error:  # the others are measured
+                    failed.append(name)
+                    print(f"{name} FAILED: {error!r}", flush=True)
                 took[name] = round(time.monotonic() - begin)
-    finally:  # a part that failed takes nothing of the others away
+    finally:
         report.data["load at the end"] = os.getloadavg()[0]
         report.print_goals()
         report.save(os.path.join(options.work, "results.json"))
+    if failed:
+        sys.exit(f"these parts failed, see above: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

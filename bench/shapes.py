@@ -56,7 +56,8 @@ def measure_pinned(options):
                   servers.start_tool("relay", proxy_cpus, backend.port),
                   servers.start_recourse(proxy_cpus, backend.port)]
         bench.rounds(LARGE, [haproxy, *others])
-        bench.rounds(CROWDED, [haproxy, *others], max(options.seconds, CROWDED_SECONDS_MIN))
+        bench.rounds(CROWDED, [haproxy, *others],
+                     max(options.seconds, 0 if options.quick else CROWDED_SECONDS_MIN))
         servers.stop(haproxy)
         haproxy = servers.start_haproxy(proxy_cpus, backend.port, more=HAPROXY_FOR_EVENTS)
         bench.rounds(EVENTS, [haproxy, *others])

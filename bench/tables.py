@@ -12,6 +12,7 @@ import sys
 
 sys.dont_write_bytecode = True
 
+import beside  # noqa: E402
 from report import GOALS, number, verdict  # noqa: E402
 from rounds import Samples  # noqa: E402
 
@@ -31,6 +32,10 @@ def table(head, rows):
     return [f"| {line} |" if "---" not in line else f"|{line}|" for line in lines] + [""]
 
 
+def with_spread(figure):
+    return f"{figure.median:.2f} ({figure.low:.2f} to {figure.high:.2f})"
+
+
 def milliseconds(microseconds):
     return f"{microseconds / 1e3:.2f}" if microseconds < 1e5 else f"{microseconds / 1e3:.0f}"
 
@@ -39,7 +44,8 @@ def of_goals(results):
     rows = []
     for row in sorted(results["goals"], key=lambda row: list(GOALS).index(row["goal"])):
         sign = ">=" if row["at_least"] else "<="
-        figure, low, high = (number(row[name]) for name in ("median", "low", "high"))
+        figure = number(row["median"], row["limit"])
+        low, high = (number(row[name]) for name in ("low", "high"))
         spread = "" if low == high else f"{low} to {high}"
         rows.append([f"{row['goal']} {row['what']}", f"{figure} {row['unit']}".strip(), spread,
                      f"{sign} {number(row['limit'])}", verdict(row)])
@@ -56,7 +62,7 @@ def of_proxies(results):
             costs.append([workload, *(f"{number_of(found, workload, server, 'cpu_us', '.1f')} "
                                       f"({number_of(found, workload, server, 'kernel_us', '.1f')})"
                                       for server in servers),
-                          *(f"{found.ratio(workload, 'recourse', peer, 'cpu_us').median:.2f}"
+                          *(with_spread(found.ratio(workload, "recourse", peer, "cpu_us"))
                             for peer in PEERS)])
             times.append([workload, *(rate_and_times(found, workload, server)
                                       for server in servers)])
@@ -112,16 +118,23 @@ def of_writes(results):
                      milliseconds(found.median(workload, server, "p99_us")),
                      over_all("flushes", "requests"), over_all("rows", "commits"),
                      over_all("rows", "flushes"), over_all("commit_ms", "commits")])
-    alone, beside, rate = (statistics.median(column) for column in zip(
-        *part["read_p99_us_alone_beside_and_writes_per_second"]))
     memory = ", ".join(f"{NAMES[name]} {size / 1e6:,.0f} MB"
                        for name, size in part["memory"].items())
     head = ["", "", "calls/s", "CPU us", "in the kernel", "alone", "p50 ms", "p99 ms",
             "flushes per call", "records per commit", "records per flush", "ms per commit"]
     return table(head, merged(rows)) + [
-        f"One flush of 4 KiB takes {part['flush_us']:.0f} us. p99 of 1,000 reads/s: "
-        f"{milliseconds(alone)} ms alone, {milliseconds(beside)} ms beside {rate:,.0f} durable "
-        f"writes/s. Memory after all that, besides pages of files: {memory}."]
+        f"One flush of 4 KiB takes {part['flush_us']:.0f} us. Memory after all that, besides pages "
+        f"of files: {memory}.", ""]
+
+
+def of_reads_beside_writes(results):
+    rows = []
+    for way, found in results.get("beside", {}).items():
+        cells = [f"{statistics.median(sample[when][name] for sample in found):,.0f}"
+                 for when in ("alone", "beside") for name in ("p50_us", "p99_us")]
+        rows.append([way, *cells, with_spread(beside.ratio_of(found))])
+    return table(["1,000 reads/s through", "p50 us alone", "p99 us alone", "p50 us beside writes",
+                  "p99 us beside writes", "p99 x"], rows)
 
 
 def of_ledger(results):
@@ -134,6 +147,7 @@ def of_ledger(results):
              f"{part['bytes_on_disk'] / part['operations']:,.0f} bytes per operation"],
             ["ready after kill -9", f"{statistics.median(started):.2f} s "
              f"({min(started):.2f} to {max(started):.2f})"],
+            ["the same, its files in no cache", f"{part['seconds_after_kill_cold']:.2f} s"],
             ["ready after a stop", f"{part['seconds_after_stop']:.2f} s"],
             ["memory after recovery, besides pages of files",
              f"{part['memory_after_start'] / 1e6:,.0f} MB"],
@@ -157,13 +171,17 @@ def of_growth(results):
     if part is None:
         return []
     rows = [[NAMES[name], f"{row['alone'] / 1e6:.1f}", f"{row['alone_cpu']:,.0f}",
+             *(f"{memory / 1e6:.1f}" for memory in row["fewer"].values()),
              f"{row['crowd'] / 1e6:.1f}", f"{row['each'] / 1e3:.1f}", f"{row['crowd_cpu']:,.0f}",
-             f"{row['burst'] / 1e6:.1f}"] for name, row in part["idle"].items()]
+             f"{row['burst'] / 1e6:.1f}", f"{row['after burst'] / 1e6:.1f}"]
+            for name, row in part["idle"].items()]
     held = ", ".join(f"a {name} {each / 1e3:,.0f} KB" for name, each in part["held"].items())
     sizes = ", ".join(f"{name} {size / 1e6:,.1f} MB" for name, size in part["sizes"].items())
     starts = part["starts"]
-    return table(["idle", "MB", "CPU us/s", "MB with the crowd", "KB each", "CPU us/s",
-                  "MB after all asked at once"], rows) + [
+    counts = next(iter(part["idle"].values()))["fewer"]
+    return table(["idle", "MB", "CPU us/s", *(f"with {int(count):,}" for count in counts),
+                  "with the crowd", "KB each", "CPU us/s", "all asked at once, most",
+                  "20 s later"], rows) + [
         f"Held: {held}. Start with an empty ledger: {statistics.median(starts):.0f} ms "
         f"({min(starts):.0f} to {max(starts):.0f}). Sizes: {sizes}."]
 
@@ -199,7 +217,7 @@ def time_of(row):
     return f"{nanoseconds:,.0f} ns" if nanoseconds < 1e5 else f"{nanoseconds / 1e6:,.2f} ms"
 
 
-SECTIONS = (("Reads", of_proxies, of_shapes), ("Writes", of_writes),
+SECTIONS = (("Reads", of_proxies, of_shapes), ("Writes", of_writes, of_reads_beside_writes),
             ("A ledger that grew", of_ledger), ("Idle, held, starts, sizes", of_growth),
             ("TLS, MCP, undos", of_protocols), ("Without a clock, and in parts", of_parts))
 
@@ -208,7 +226,8 @@ def lines_of(results):
     about = results["run"]
     yield from [f"{about['date']}, commit {about['commit']}, {about['rounds']} rounds of "
                 f"{about['seconds']} s: {'; '.join(results['machine'])}; at the end "
-                f"{results['load at the end']:.1f}.", ""]
+                f"{results['load at the end']:.1f}. It took "
+                f"{sum(results['seconds of each part'].values()) / 60:.0f} minutes.", ""]
     yield from of_goals(results)
     for heading, *tables in SECTIONS:
         lines = [line for of_part in tables for line in of_part(results)]

@@ -18,12 +18,8 @@ WRITE = ["--path", "/orders", "--method", "POST", "--body", "1024"]
 FRESH = ["--fresh-keys", "SEED"]
 CLIENTS = (1, 16, 64, 256)
 REPLAYS, LARGE = "replays, 64 clients", "writes of 100 KiB, 16 clients"
-READS_BESIDE = ["--path", "/1k", "--connections", "16", "--rate", "1000"]
-WRITES_BESIDE = [*WRITE, *FRESH, "--connections", "64", "--rate"]
 # Calls per second, ours over Restate's, at so many clients (W1).
 RATE_GOALS = {1: 4.5, 16: 8, 64: 12}
-# Fewer writes than this beside the reads are another question than the goal's (W5).
-BESIDE_RATE, BESIDE_RATE_MIN = 3_000, 2_850
 
 
 def run(options, report):
@@ -37,25 +33,20 @@ def run(options, report):
         postgres = peers.start_postgres(servers, backend.port)
         engines = [server for server in (recourse, restate, postgres) if server]
         bench.rounds({f"writes, {clients} clients": [*WRITE, *FRESH, "--connections", str(clients)]
-                      for clients in CLIENTS}, [backend, *engines])
+                      for clients in CLIENTS}, [backend, *engines], settles=True)
         bench.rounds({REPLAYS: [*WRITE, "--connections", "64"]},
-                     [server for server in (recourse, restate) if server])
+                     [server for server in (recourse, restate) if server], settles=True)
         bench.rounds({LARGE: ["--path", "/orders", "--method", "POST", "--body", "102400", *FRESH,
-                              "--connections", "16"]}, engines)
-        beside = measure_reads_beside_writes(bench, recourse)
+                              "--connections", "16"]}, engines, settles=True)
         memory = {server.name: server.memory_without_files() for server in engines}
     print_writes(bench, flush_us)
     print("memory after that, besides pages of files: " + ", ".join(f"{name} {size / 1e6:,.0f} MB"
                                             for name, size in memory.items()))
-    alone, together, rate = medians_of(beside)
-    print(f"p99 of 1,000 reads/s: {alone:,.0f} us alone, {together:,.0f} us beside {rate:,.0f} "
-          "durable writes/s")
-    judge(bench, beside, report)
-    report.data["writes"] = {"flush_us": flush_us, "memory": memory, **bench.data(),
-                             "read_p99_us_alone_beside_and_writes_per_second": beside}
+    judge(bench, report)
+    report.data["writes"] = {"flush_us": flush_us, "memory": memory, **bench.data()}
 
 
-def judge(bench, beside, report):
+def judge(bench, report):
     measured = {server for _, server in bench.samples}
     for clients, limit in RATE_GOALS.items():
         if "restate" in measured:
@@ -70,15 +61,6 @@ def judge(bench, beside, report):
     added = figure((ours["p50_us"] - alone["p50_us"]) / 1e3 for ours, alone in
                    zip(bench.samples[one, "recourse"], bench.samples[one, "backend"]))
     report.goal("W3", "one writer's p50 over the backend's", added, 0.75, "ms")
-    rate = medians_of(beside)[2]
-    report.goal("W5", f"p99 of 1,000 reads/s beside {BESIDE_RATE:,} writes/s / alone",
-                figure(together / alone for alone, together, _ in beside), 1.3,
-                unless="" if rate >= BESIDE_RATE_MIN else f"only {rate:,.0f} writes/s were reached")
-
-
-def medians_of(beside):
-    """(p99 alone, p99 beside writes, writes per second)"""
-    return tuple(statistics.median(column) for column in zip(*beside))
 
 
 def measure_flush(folder):
@@ -95,22 +77,6 @@ def measure_flush(folder):
             took.append(time.perf_counter() - begin)
     os.remove(path)
     return statistics.median(took) * 1e6
-
-
-def measure_reads_beside_writes(bench, server):
-    """[(p99 of 1,000 reads/s alone, and beside so many durable writes/s, how many)], in us."""
-    seconds, rounds = 2 * bench.options.seconds, []  # a p99 needs more samples than a median
-    for _ in range(bench.options.rounds):
-        with server.warmed_up(bench, READS_BESIDE, seconds) as measured:
-            alone = measured()["p99_us"]
-        command = bench.command(server.port, [*WRITES_BESIDE, str(BESIDE_RATE)], 1.5 * seconds + 1)
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as writer:
-            time.sleep(0.5)  # the writes are under way before the reads begin
-            with server.warmed_up(bench, READS_BESIDE, seconds) as measured:
-                beside = measured()["p99_us"]
-            writes = json.loads(writer.communicate(timeout=seconds + 60)[0])
-        rounds.append((alone, beside, writes["requests"] / writes["seconds"]))
-    return rounds
 
 
 def print_writes(bench, flush_us):

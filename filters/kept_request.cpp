@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "proxy/base/hash.h"
+#include "proxy/base/sha256.h"
 
 namespace recourse {
 namespace {
@@ -41,15 +41,14 @@ void KeepMcpFields(const Headers& of_call, Headers& rendered) {
 
 std::uint64_t DedupeDomain(const Backend& backend) {
   if (backend.key_header.empty()) return 0;
-  std::string parts;
-  parts.reserve(256);
+  Sha256Sum sum;
   for (const std::string* part :
        {&backend.scheme, &backend.authority,
         backend.is_mcp ? &backend.mcp_path : &backend.base_path, &backend.key_header}) {
-    AppendPart(parts, *part);
+    sum.AddPart(*part);
   }
   std::uint64_t domain = 0;
-  std::memcpy(&domain, Sha256(parts).data(), sizeof domain);
+  std::memcpy(&domain, sum.End().data(), sizeof domain);
   return std::max(domain, std::uint64_t{1});
 }
 

@@ -1,5 +1,6 @@
 #include "filters/key_text.h"
 
+#include "filters/client_key.h"
 #include "proxy/base/hash.h"
 
 namespace recourse {
@@ -13,6 +14,17 @@ void ReplaceAll(std::string& text, const std::string& from, const std::string& t
 }
 
 }  // namespace
+
+std::string SentKey(const Event& event) {
+  if (event.key_field && !event.key_field->empty()) {
+    if (auto named = ParseClientKey(*event.key_field)) return std::move(*named);
+  }
+  return ToHex(event.key);
+}
+
+bool WasSentUnderOneKey(const Event& event) {
+  return event.attempt <= 1 || event.dedupe_domain == 0 || KeyFieldOf(event).has_value();
+}
 
 const std::string& KeyPlaceholder() {
   static const std::string text = ToHex(Sha256("recourse-key-placeholder-1"));

@@ -4,9 +4,18 @@
 
 #include <string>
 
+#include "filters/ledger/event.h"
 #include "policy/template.h"
 
 namespace recourse {
+
+// The key under which the backend sees the operation: what the agent wrote into Idempotency-Key at
+// its first attempt, else the operation's own.
+std::string SentKey(const Event& event);
+
+// False: an earlier version has sent it more than once and kept no word of the key each time, so
+// that nobody knows whether it was the same.
+bool WasSentUnderOneKey(const Event& event);
 
 // Stands for the key while rendering: 64 hex digits, so no encoding changes it, and no value of a
 // call equals it by chance.

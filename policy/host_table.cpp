@@ -6,6 +6,32 @@
 #include "policy/authority.h"
 
 namespace recourse {
+
+// The backends of one name.
+struct HostGroup {
+  const Backend* plain = nullptr;           // the one that is no MCP server
+  const Backend* first = nullptr;           // of the MCP servers
+  std::unique_ptr<McpEndpoints> endpoints;  // null: there is none
+
+  void Add(const Backend& backend) {
+    if (!backend.is_mcp) {
+      if (plain == nullptr) plain = &backend;
+      return;
+    }
+    if (first == nullptr) first = &backend;
+    if (endpoints == nullptr) endpoints = std::make_unique<McpEndpoints>();
+    endpoints->Add(backend);
+  }
+
+  // Whose the paths beside the endpoints are.
+  const Backend* other() const { return plain != nullptr ? plain : first; }
+  const Backend* OtherAt(std::string_view path) const {
+    if (plain != nullptr) return plain;
+    const Backend* const nearest = endpoints->Nearest(path);
+    return nearest != nullptr ? nearest : first;
+  }
+};
+
 namespace {
 
 constexpr std::size_t kAuthorityBytesMax = limits::kHostBytesMax + 8;
@@ -15,12 +41,11 @@ struct HostPort {
   std::string_view host, port;
 };
 HostPort SplitAuthority(std::string_view authority) {
-  const auto bracket = authority.rfind(']');
-  const auto colon = authority.rfind(':');
-  if (colon == std::string_view::npos || (bracket != std::string_view::npos && colon < bracket)) {
-    return {authority, {}};
-  }
-  return {authority.substr(0, colon), authority.substr(colon + 1)};
+  // Behind the last ':', unless that stands in brackets.
+  std::size_t at = authority.size();
+  while (at > 0 && authority[at - 1] != ':' && authority[at - 1] != ']') --at;
+  if (at == 0 || authority[at - 1] == ']') return {authority, {}};
+  return {authority.substr(0, at - 1), authority.substr(at)};
 }
 
 // An authority in lower case, built on the stack.
@@ -48,31 +73,6 @@ class AuthorityKey {
   std::size_t size_ = 0;
 };
 
-// The backends of one name.
-struct Group {
-  const Backend* plain = nullptr;           // the one that is no MCP server
-  const Backend* first = nullptr;           // of the MCP servers
-  std::unique_ptr<McpEndpoints> endpoints;  // null: there is none
-
-  void Add(const Backend& backend) {
-    if (!backend.is_mcp) {
-      if (plain == nullptr) plain = &backend;
-      return;
-    }
-    if (first == nullptr) first = &backend;
-    if (endpoints == nullptr) endpoints = std::make_unique<McpEndpoints>();
-    endpoints->Add(backend);
-  }
-
-  // Whose the paths beside the endpoints are.
-  const Backend* other() const { return plain != nullptr ? plain : first; }
-  const Backend* OtherAt(std::string_view path) const {
-    if (plain != nullptr) return plain;
-    const Backend* const nearest = endpoints->Nearest(path);
-    return nearest != nullptr ? nearest : first;
-  }
-};
-
 std::string UrlAuthority(const Backend& backend) {
   return Bracketed(backend.host) + ':' + std::to_string(backend.port);
 }
@@ -80,18 +80,18 @@ std::string UrlAuthority(const Backend& backend) {
 }  // namespace
 
 struct HostTable::Impl {
-  TextMap<Group> by_host_port;      // "orders:8080"
-  TextMap<Group> by_bare_url;       // urls without port, whatever the port of the request
-  TextMap<Group> by_host;           // entries of `hosts` without port
+  TextMap<HostGroup> by_host_port;  // "orders:8080"
+  TextMap<HostGroup> by_bare_url;   // urls without port, whatever the port of the request
+  TextMap<HostGroup> by_host;       // entries of `hosts` without port
   TextMap<McpEndpoints> by_server;  // by host and port of the url: what a server can be asked
   const Backend* first_backend = nullptr;
   // By index of the backend: those of its url's authority, and the endpoints of its server.
-  std::vector<const Group*> groups;
+  std::vector<const HostGroup*> groups;
   std::vector<const McpEndpoints*> endpoints;
 
   void Add(const Backend& backend);
-  const Group* Find(std::string_view authority, std::uint16_t default_port) const;
-  McpPlace Place(const Group& group, std::string_view path) const;
+  const HostGroup* Find(std::string_view authority, std::uint16_t default_port) const;
+  McpPlace Place(const HostGroup& group, std::string_view path) const;
   std::size_t IndexOf(const Backend& backend) const {
     return static_cast<std::size_t>(&backend - first_backend);
   }
@@ -109,7 +109,8 @@ void HostTable::Impl::Add(const Backend& backend) {
   if (backend.is_mcp) by_server[UrlAuthority(backend)].Add(backend);
 }
 
-const Group* HostTable::Impl::Find(std::string_view authority, std::uint16_t default_port) const {
+const HostGroup* HostTable::Impl::Find(std::string_view authority,
+                                       std::uint16_t default_port) const {
   if (authority.empty() || authority.size() > kAuthorityBytesMax) return nullptr;
   const auto [host, port] = SplitAuthority(authority);
   AuthorityKey key;
@@ -121,19 +122,19 @@ const Group* HostTable::Impl::Find(std::string_view authority, std::uint16_t def
     key.Append(":");
     key.Append(port);
   }
-  const auto find = [](const TextMap<Group>& map, std::string_view name) {
+  const auto find = [](const TextMap<HostGroup>& map, std::string_view name) {
     const auto found = map.find(name);
     return found == map.end() ? nullptr : &found->second;
   };
-  if (const Group* group = find(by_host_port, key.view())) return group;
+  if (const HostGroup* group = find(by_host_port, key.view())) return group;
   key.Resize(host_size);
   if (port.empty() && host.size() == authority.size()) {
-    if (const Group* group = find(by_bare_url, key.view())) return group;
+    if (const HostGroup* group = find(by_bare_url, key.view())) return group;
   }
   return find(by_host, key.view());
 }
 
-McpPlace HostTable::Impl::Place(const Group& group, std::string_view path) const {
+McpPlace HostTable::Impl::Place(const HostGroup& group, std::string_view path) const {
   if (group.endpoints != nullptr) {
     const McpPlace named = group.endpoints->Find(path);
     if (named.where != McpPath::kOther) return named;
@@ -164,14 +165,16 @@ HostTable::HostTable(const std::vector<Backend>& backends) {
 HostTable::~HostTable() = default;
 
 const Backend* HostTable::Find(std::string_view authority, std::uint16_t default_port) const {
-  const Group* const group = impl_->Find(authority, default_port);
+  const HostGroup* const group = impl_->Find(authority, default_port);
   return group == nullptr ? nullptr : group->other();
 }
 
-McpPlace HostTable::Place(std::string_view authority, std::uint16_t default_port,
-                          std::string_view path) const {
-  const Group* const group = impl_->Find(authority, default_port);
-  return group == nullptr ? McpPlace() : impl_->Place(*group, path);
+const HostGroup* HostTable::FindHost(std::string_view authority, std::uint16_t default_port) const {
+  return impl_->Find(authority, default_port);
+}
+
+McpPlace HostTable::PlaceIn(const HostGroup& group, std::string_view path) const {
+  return impl_->Place(group, path);
 }
 
 McpPlace HostTable::PlaceAtUrl(const Backend& backend, std::string_view path) const {

@@ -10,6 +10,8 @@
 
 namespace recourse {
 
+struct HostGroup;
+
 class HostTable {
  public:
   // The backends outlive the table. The loader has refused what could not be told apart.
@@ -20,9 +22,9 @@ class HostTable {
   // As RouteTable::FindBackend.
   const Backend* Find(std::string_view authority, std::uint16_t default_port) const;
 
-  // As RouteTable::Place.
-  McpPlace Place(std::string_view authority, std::uint16_t default_port,
-                 std::string_view path) const;
+  // As RouteTable's.
+  const HostGroup* FindHost(std::string_view authority, std::uint16_t default_port) const;
+  McpPlace PlaceIn(const HostGroup& group, std::string_view path) const;
   McpPlace PlaceAtUrl(const Backend& backend, std::string_view path) const;
 
   // The endpoints of the server that the backend's url names; nullptr: it has none.

@@ -46,6 +46,7 @@ std::string_view PartName(std::string_view line) {
 }  // namespace
 
 bool HasMethodOverride(std::string_view query) {
+  if (query.empty()) return false;
   std::string plain(query.starts_with('?') ? query.substr(1) : query);
   // Some servers split at ';' too, so a name behind one counts.
   std::replace(plain.begin(), plain.end(), ';', '&');

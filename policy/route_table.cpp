@@ -134,7 +134,17 @@ const Backend* RouteTable::FindBackend(std::string_view authority,
 
 McpPlace RouteTable::Place(std::string_view authority, std::uint16_t default_port,
                            std::string_view path) const {
-  return impl_->hosts.Place(authority, default_port, path);
+  const HostGroup* const group = FindHost(authority, default_port);
+  return group == nullptr ? McpPlace() : PlaceIn(*group, path);
+}
+
+const HostGroup* RouteTable::FindHost(std::string_view authority,
+                                      std::uint16_t default_port) const {
+  return impl_->hosts.FindHost(authority, default_port);
+}
+
+McpPlace RouteTable::PlaceIn(const HostGroup& group, std::string_view path) const {
+  return impl_->hosts.PlaceIn(group, path);
 }
 
 McpPlace RouteTable::PlaceAtUrl(const Backend& backend, std::string_view path) const {
@@ -166,12 +176,15 @@ const Tool* RouteTable::FindTool(std::string_view name) const {
   return found == impl_->tools.end() ? nullptr : found->second;
 }
 
-Result<RouteMatch> RouteTable::Match(const Backend& backend, std::string_view method,
-                                     std::string_view path, std::string& scratch) const {
+Result<void> RouteTable::Match(const Backend& backend, std::string_view method,
+                               std::string_view path, std::string& scratch,
+                               RouteMatch& match) const {
   const auto canonical = CanonicalPath(path, scratch);
   if (!canonical) return std::unexpected(canonical.error());
   const auto& table = impl_->routes[static_cast<std::size_t>(&backend - impl_->first_backend)];
-  RouteMatch match;
+  match.tool = nullptr;
+  match.unlisted = UnlistedRule::kDeny;
+  match.capture_count = 0;
   match.backend = &backend;
   match.path = *canonical;
   RouteTree::Found found;
@@ -185,7 +198,7 @@ Result<RouteMatch> RouteTable::Match(const Backend& backend, std::string_view me
       match.captures[i] = {found.entry->names[i], found.values[i]};
     }
     // The policy names this very path: nothing is left to interpret.
-    if (found.entry->is_literal) return match;
+    if (found.entry->is_literal) return {};
   } else {
     match.effect = IsReadMethod(method) ? Effect::kRead : Effect::kWrite;
     match.unlisted = match.effect == Effect::kRead ? impl_->unlisted_reads : impl_->unlisted_writes;
@@ -193,16 +206,15 @@ Result<RouteMatch> RouteTable::Match(const Backend& backend, std::string_view me
     if (match.effect == Effect::kWrite && EndpointsAt(backend) != nullptr) {
       match.unlisted = UnlistedRule::kDeny;
     }
-    if (match.unlisted == UnlistedRule::kDeny) return match;
+    if (match.unlisted == UnlistedRule::kDeny) return {};
     strictness = match.unlisted == UnlistedRule::kGuard ? kGuardedStrictness : 0;
   }
   if (impl_->HasStricterReading(table, match.path, method, strictness)) {
     return std::unexpected(Error(ErrorCode::kAmbiguousPath,
-                                 "another reading of the path (case, escapes, trailing slash, dot, "
-                                 "space or extension) falls "
-                                 "under a stricter rule"));
+                                 "another reading of the path (case, escapes, trailing slash, "
+                                 "dot, space or extension) falls under a stricter rule"));
   }
-  return match;
+  return {};
 }
 
 }  // namespace recourse

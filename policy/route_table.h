@@ -26,9 +26,11 @@ struct RouteMatch {
   struct Capture {
     std::string_view name, value;
   };
-  std::array<Capture, kCapturesMax> captures;
+  std::array<Capture, kCapturesMax> captures;  // the first capture_count of them
   std::size_t capture_count = 0;
 };
+
+struct HostGroup;  // the backends that share an authority, in the order of their policy
 
 class RouteTable {
  public:
@@ -48,6 +50,9 @@ class RouteTable {
   // name, and must not be passed on. A null backend: nobody has the authority.
   McpPlace Place(std::string_view authority, std::uint16_t default_port,
                  std::string_view path) const;
+  // The same in two steps, of which the first is the dearer one. nullptr: nobody has the authority.
+  const HostGroup* FindHost(std::string_view authority, std::uint16_t default_port) const;
+  McpPlace PlaceIn(const HostGroup& group, std::string_view path) const;
   // The same under the authority of that backend's url.
   McpPlace PlaceAtUrl(const Backend& backend, std::string_view path) const;
 
@@ -74,7 +79,15 @@ class RouteTable {
   // endpoint of an MCP server (see Place): where the server has one, unlisted writes beside it are
   // denied, whatever `unlisted` says.
   Result<RouteMatch> Match(const Backend& backend, std::string_view method, std::string_view path,
-                           std::string& scratch) const;
+                           std::string& scratch) const {
+    Result<RouteMatch> match(std::in_place);
+    const Result<void> found = Match(backend, method, path, scratch, *match);
+    if (!found) match = std::unexpected(found.error());
+    return match;
+  }
+  // The same without a copy of what is large. After a failure `match` is of no use.
+  Result<void> Match(const Backend& backend, std::string_view method, std::string_view path,
+                     std::string& scratch, RouteMatch& match) const;
 
  private:
   struct Impl;

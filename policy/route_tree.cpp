@@ -116,10 +116,8 @@ const RouteTree::Entry* RouteTree::FindMethod(const std::vector<Entry>& entries,
   const Entry* found = nullptr;
   int best = 0;
   for (const Entry& entry : entries) {
-    const int rank = entry.method == method                      ? 3
-                     : entry.method == "GET" && method == "HEAD" ? 2
-                     : entry.method == "*"                       ? 1
-                                                                 : 0;
+    if (entry.method == method) return &entry;
+    const int rank = entry.method == "GET" && method == "HEAD" ? 2 : entry.method == "*" ? 1 : 0;
     if (rank > best) {
       best = rank;
       found = &entry;

@@ -1,10 +1,13 @@
 #include "filters/idempotency/canonical_args.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <cstring>
 #include <numeric>
 #include <tuple>
 
 #include "proxy/base/hash.h"
+#include "proxy/base/json_canonical.h"
 
 namespace recourse {
 namespace {
@@ -68,6 +71,16 @@ void AppendParts(std::string& out, const std::vector<BodyPart>& parts) {
   }
 }
 
+// As AppendPart, without a copy: the part's length is known behind it.
+void AppendJsonPart(std::string& out, const Json& json, const std::vector<std::string>& ignore) {
+  const std::size_t at = out.size();
+  AppendPart(out, {});
+  const std::size_t begin = out.size();
+  AppendCanonicalJson(out, json, ignore);
+  const std::uint64_t size = out.size() - begin;  // little-endian hosts only (bytes.h)
+  std::memcpy(out.data() + at, &size, sizeof size);
+}
+
 void AppendBody(std::string& out, const CallArgs& args) {
   switch (args.body.form) {
     case BodyForm::kNone:
@@ -76,7 +89,7 @@ void AppendBody(std::string& out, const CallArgs& args) {
     case BodyForm::kJson:
       AppendPart(out, "json");
       if (!args.body.mcp_name.empty()) AppendPart(out, args.body.mcp_name);
-      AppendPart(out, CanonicalJson(args.body.json, args.ignore));
+      AppendJsonPart(out, args.body.json, args.ignore);
       return;
     case BodyForm::kForm:
       AppendPart(out, "form");

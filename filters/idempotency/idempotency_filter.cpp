@@ -4,6 +4,7 @@
 
 #include "filters/answers.h"
 #include "filters/idempotency/event_answer.h"
+#include "filters/key_text.h"
 #include "filters/ledger/flow_effect.h"
 #include "filters/poll_id.h"
 #include "filters/tracing.h"
@@ -67,6 +68,12 @@ std::string EarlierCallDetail(ErrorCode refusal, const Event& earlier) {
   }
 }
 
+// The backend knows the operation by what its first attempt carried.
+void SpellAsBefore(const Event& known, const CallBody& body, Headers& headers) {
+  const auto named = ReadNamedIntent(headers, body);
+  if (named && named->intent) SpellKey(*KeyFieldOf(known), *named->intent, headers);
+}
+
 Outcome Refusal(const RequestContext& context, const Error& error) {
   return Local(MakeProblem(error.code(), RefusalDetail(context, error)));
 }
@@ -123,7 +130,7 @@ Result<PreparedCall> IdempotencyFilter::Prepare(const RequestContext& context) c
 
 Task<Result<Outcome>> IdempotencyFilter::Handle(RequestContext& context, Next next) {
   const MonoTime now = parts_.clock.Now();
-  Call call{nullptr, std::nullopt, now + ToolOf(context).hold, now + HoldOf(context)};
+  Call call{nullptr, now + ToolOf(context).hold, now + HoldOf(context)};
   ProblemFacts last;
   for (int look = 0; look < limits::kLedgerLooksMax; ++look) {
     Result<Begun> begun = std::unexpected(Error());
@@ -132,12 +139,15 @@ Task<Result<Outcome>> IdempotencyFilter::Handle(RequestContext& context, Next ne
       auto prepared = Prepare(context);
       if (!prepared) co_return Refusal(context, prepared.error());
       call.body = std::move(prepared->body);
-      call.client_key = std::move(prepared->key.client_key);
       begun = co_await parts_.ledger.Begin(std::move(prepared->operation), *context.executor);
     }
     if (!begun) co_return LedgerRefusal(begun.error(), begun.error().delivery());
     if (begun->kind == Begun::Kind::kFresh) {
       co_return co_await RunAttempt(context, next, call, *begun);
+    }
+    if (begun->kind == Begun::Kind::kOtherKey) {
+      SpellAsBefore(begun->event, *call.body, context.request.headers);
+      continue;
     }
     last = FactsOfEvent(begun->event);
     std::optional<Outcome> answer = co_await Repeat(context, call, std::move(*begun));
@@ -151,7 +161,7 @@ Task<Outcome> IdempotencyFilter::RunAttempt(RequestContext& context, Next next, 
   RC_CRASH_POINT("k02");
   if (begun.event.flow_has_deadline) parts_.flowing.Watch(begun.event);
   context.commit = begun.commit;
-  context.upstream_key = call.client_key ? *call.client_key : ToHex(begun.event.key);
+  context.upstream_key = SentKey(begun.event);
   if (context.is_traced) {
     context.attempt_span =
         AttemptSpanId(context.trace.trace_id, begun.event.operation, begun.event.attempt);

@@ -41,7 +41,6 @@ class IdempotencyFilter final : public Filter {
  private:
   struct Call {
     std::shared_ptr<const CallBody> body;
-    std::optional<std::string> client_key;
     MonoTime hold_until{};
     MonoTime approval_until{};  // how long it is held for a human
   };

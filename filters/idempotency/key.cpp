@@ -5,6 +5,7 @@
 
 #include "filters/idempotency/canonical_args.h"
 #include "proxy/base/limits.h"
+#include "proxy/base/sha256.h"
 
 namespace recourse {
 namespace {
@@ -14,7 +15,7 @@ constexpr std::string_view kKeyVersion = "recourse-key-1";
 constexpr std::string_view kIntentVersion = "recourse-intent-1";
 constexpr std::string_view kArgsVersion = "recourse-args-1";
 
-// Room for the parts of a key but those of any length; what is longer grows.
+// Room for the parts of an intent but those of any length; what is longer grows.
 constexpr std::size_t kPartsBytes = 256;
 
 struct Scope {
@@ -164,15 +165,11 @@ std::string ToolPart(const KeyInputs& inputs) {
   return part;
 }
 
-Digest ArgsHash(const KeyInputs& inputs) {
+Digest ArgsHash(const KeyInputs& inputs, const HmacKey& secret) {
   const std::string args =
       CanonicalArgs({inputs.request.method, inputs.path, inputs.request.target, inputs.query,
                      inputs.body, inputs.request.body, inputs.tool.ignore});
-  std::string text;
-  text.reserve(args.size() + kPartsBytes);
-  AppendPart(text, kArgsVersion);
-  AppendPart(text, args);
-  return HmacSha256(inputs.install_secret, text);
+  return secret.OfParts({kArgsVersion, args});
 }
 
 }  // namespace
@@ -243,9 +240,11 @@ Result<DerivedKey> DeriveKey(const KeyInputs& inputs) {
   if (!scope) return std::unexpected(scope.error());
 
   DerivedKey derived;
-  derived.args_hash = ArgsHash(inputs);
+  const HmacKey secret(inputs.install_secret);
+  derived.args_hash = ArgsHash(inputs, secret);
   derived.client_key = named->key;
   derived.is_named = intent.is_named;
+  if (named->intent) derived.named_key = DigestFromHex(*named->intent);
   derived.is_windowed = scope->is_wide && !intent.is_named;
   derived.spans_traces = scope->kind == "trace";
   // The arguments' HMAC stands for them, so a large body is hashed once.
@@ -253,35 +252,17 @@ Result<DerivedKey> DeriveKey(const KeyInputs& inputs) {
   const std::string_view args = args_enter ? AsView(derived.args_hash) : std::string_view();
 
   const std::string tool = ToolPart(inputs);
-  std::string text;
-  text.reserve(intent.text.size() + scope->value.size() + kPartsBytes);
-  for (const std::string_view part :
-       {kKeyVersion, std::string_view(scope->caller), std::string_view(tool),
-        std::string_view(scope->kind), std::string_view(scope->value),
-        std::string_view(intent.text), args}) {
-    AppendPart(text, part);
-  }
-  derived.key = HmacSha256(inputs.install_secret, text);
-  text.clear();
-  for (const std::string_view part :
-       {kIntentVersion, std::string_view(scope->caller), std::string_view(tool),
-        std::string_view(intent.text), args}) {
-    AppendPart(text, part);
-  }
-  derived.intent = HmacSha256(inputs.install_secret, text);
+  derived.key = secret.OfParts(
+      {kKeyVersion, scope->caller, tool, scope->kind, scope->value, intent.text, args});
+  derived.intent = secret.OfParts({kIntentVersion, scope->caller, tool, intent.text, args});
   return derived;
 }
 
 DerivedKey UniqueKey(const KeyInputs& inputs, const std::string& nonce) {
+  const HmacKey secret(inputs.install_secret);
   DerivedKey derived;
-  std::string text;
-  for (const std::string_view part :
-       {kKeyVersion, std::string_view(inputs.caller), std::string_view(inputs.tool_name),
-        std::string_view("once"), std::string_view(nonce)}) {
-    AppendPart(text, part);
-  }
-  derived.key = HmacSha256(inputs.install_secret, text);
-  derived.args_hash = ArgsHash(inputs);
+  derived.key = secret.OfParts({kKeyVersion, inputs.caller, inputs.tool_name, "once", nonce});
+  derived.args_hash = ArgsHash(inputs, secret);
   return derived;
 }
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "filters/call_values.h"
+#include "filters/client_key.h"
 #include "filters/context.h"
-#include "filters/idempotency/client_key.h"
 #include "proxy/base/hash.h"
 
 namespace recourse {
@@ -37,6 +37,7 @@ struct DerivedKey {
   bool is_named = false;  // the agent named its intent
   // The same intent under another trace is to be looked for.
   bool spans_traces = false;
+  std::optional<Digest> named_key;        // the named intent, where it could be a key of ours
   std::optional<std::string> client_key;  // the agent's own Idempotency-Key, decoded
 };
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "filters/idempotency/client_key.h"
+#include "filters/client_key.h"
 #include "filters/idempotency/one_reading.h"
 #include "filters/kept_request.h"
 #include "filters/key_text.h"
@@ -121,11 +121,15 @@ void FillOperation(const RequestContext& context, std::string flow, const CallBo
     operation.event.flow_has_deadline = declared->deadline.has_value();
   }
   AddProbe(context, ValuesOfCall(context, *call.body), call.key, operation.event);
+  operation.named = call.key.named_key;
   if (call.key.is_windowed) {
     operation.dedupe_window = tool.dedupe_window;
     operation.event.window_ms = tool.dedupe_window.count();
   }
-  operation.across_traces = call.key.spans_traces ? tool.across_traces : AcrossTraces::kNever;
+  // A call without a trace may be the repeat of one that had one.
+  const bool lacks_trace = call.key.is_windowed && tool.scope.kind == ScopeRule::Kind::kTrace;
+  operation.across_traces =
+      call.key.spans_traces || lacks_trace ? tool.across_traces : AcrossTraces::kNever;
   operation.on_mismatch = tool.on_mismatch;
   operation.failed_ttl = tool.failed_ttl;
   if (context.policy != nullptr) operation.quota = context.policy->quotas.Of(context.caller);
@@ -156,6 +160,12 @@ Result<PreparedCall> PrepareCall(const RequestContext& context, const std::strin
   auto flow = FlowOf(context, InputsOf(context, *call.body, install_secret));
   if (!flow) return std::unexpected(flow.error());
   FillOperation(context, std::move(*flow), *call.body, call);
+  // Hardly any call names a key to a backend that knows none; those need no word of it.
+  if (call.key.client_key) {
+    call.operation.event.key_field = *FindHeader(context.request.headers, "Idempotency-Key");
+  } else if (!context.backend->key_header.empty()) {
+    call.operation.event.key_field.emplace();
+  }
   // A resend would be a second use of its approval.
   call.operation.may_resend = !context.backend->key_header.empty() && !context.needs_approval;
   return call;

@@ -11,6 +11,11 @@ bool IsOlderThan(const KeyEntry& entry, Millis age, std::int64_t now_ms) {
   return now_ms - entry.last_wall_ms > age.count();
 }
 
+bool IsPastWindow(const NewOperation& call, const KeyEntry& entry, std::int64_t now_ms) {
+  const bool is_over = IsFinal(entry.phase) || entry.is_tombstone;
+  return call.dedupe_window && is_over && IsOlderThan(entry, *call.dedupe_window, now_ms);
+}
+
 bool HasRoom(const KeyEntry& entry, const NewOperation& call) {
   return static_cast<int>(entry.attempt) < call.attempts_max;
 }
@@ -41,7 +46,7 @@ BeginDecision DecideRepeat(const NewOperation& call, const KeyEntry& entry, Targ
     case Phase::kAnswerLost:
       return {.target = target, .kind = Kind::kReplay};
     case Phase::kRejected:
-      if (!IsOlderThan(entry, call.failed_ttl, now_ms)) {
+      if (call.failed_ttl && !IsOlderThan(entry, *call.failed_ttl, now_ms)) {
         return {.target = target, .kind = Kind::kReplay};
       }
       return NextAttempt(entry, call, target);
@@ -89,10 +94,7 @@ BeginDecision DecideRetired(const KeyEntry& entry) {
 
 BeginDecision DecideSameKey(const NewOperation& call, const KeyEntry& entry, std::int64_t now_ms) {
   // Past its window the key means nothing any more, so this comes before the arguments.
-  const bool is_over = IsFinal(entry.phase) || entry.is_tombstone;
-  if (call.dedupe_window && is_over && IsOlderThan(entry, *call.dedupe_window, now_ms)) {
-    return {.generation = entry.generation + 1};
-  }
+  if (IsPastWindow(call, entry, now_ms)) return {.generation = entry.generation + 1};
   if (entry.is_tombstone) return DecideRetired(entry);
   return DecideKnown(call, entry, Target::kSameKey, now_ms);
 }
@@ -120,12 +122,15 @@ BeginDecision DecideBegin(const NewOperation& call, const KeyEntry* same_key,
   BeginDecision own;
   if (same_key != nullptr) {
     own = DecideSameKey(call, *same_key, now_ms);
-    if (own.kind != Kind::kFresh || MayHaveEffect(same_key->phase)) return own;
+    // Past its window the key is free, whatever its last operation did.
+    const bool is_free = own.target == Target::kNew || !MayHaveEffect(same_key->phase);
+    if (own.kind != Kind::kFresh || !is_free) return own;
   }
   if (same_intent == nullptr || call.across_traces == AcrossTraces::kNever) return own;
   // Also where the key's own operation has had no effect, and would be sent again: the same call
   // may have been made under another key in its place.
   if (same_key != nullptr && same_key->operation == same_intent->operation) return own;
+  if (IsPastWindow(call, *same_intent, now_ms)) return own;
   if (Repeats(call, *same_intent)) {
     return DecideKnown(call, *same_intent, Target::kSameIntent, now_ms);
   }
@@ -156,6 +161,7 @@ ObserveVerdict Foresee(ObserveVerdict otherwise, Begun::Kind kind, bool is_resen
     case Kind::kExpired:
     case Kind::kExhausted:
     case Kind::kFlowClosed:
+    case Kind::kOtherKey:
       break;
   }
   return ObserveVerdict::kWouldRefuse;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "proxy/base/log.h"
+#include "proxy/base/thread_name.h"
 
 namespace recourse {
 namespace {
@@ -42,6 +43,7 @@ bool Checkpointer::Finish() {
 }
 
 void Checkpointer::Run() {
+  NameThread("recourse-index");
   std::unique_lock lock(mutex_);
   // Kept until the next one comes, so that the many entries of a snapshot are freed here and not
   // on the thread that commits.

@@ -141,6 +141,10 @@ struct Event {
   // The backend and the key field with which it promised to de-duplicate the request that was sent;
   // 0: no such promise. Only the same promise allows the request to be sent again.
   std::uint64_t dedupe_domain = 0;
+  // The agent's Idempotency-Key field at the first attempt, byte for byte; empty: it had none, and
+  // the backend saw the operation's own key. Every later attempt has the same. nullopt: an earlier
+  // version wrote it, or the backend knows no keys and was given none.
+  std::optional<std::string> key_field;
   bool answer_kept = false;  // `answer` can be replayed
   // Read from a row whose key is not at hand: path, external_ref, settle, undo and answer are
   // missing, and `detail` says which key would open them.
@@ -160,6 +164,13 @@ struct Event {
 
   Status status() const { return StatusOf(phase); }
 };
+
+// What a further attempt must have for its key_field; nullopt: that is not known. Whatever has an
+// intent was named by no agent, so its key was the operation's own in every version.
+inline std::optional<std::string> KeyFieldOf(const Event& last) {
+  const bool is_own = !last.key_field && last.dedupe_domain != 0 && last.intent != Digest{};
+  return is_own ? std::optional<std::string>(std::in_place) : last.key_field;
+}
 
 // False: larger than the ledger keeps of a request, kStoredRequestBodyBytesMax for its body and
 // kRenderedRequestBytesMax for the rest. Pure.

@@ -78,15 +78,17 @@ void WriteDetails(ByteWriter& writer, const Event& event) {
   if (event.settle) WriteRequest(writer, *event.settle);
   if (event.undo) WriteRequest(writer, *event.undo);
   if (event.dedupe_domain != 0) writer.Int(event.dedupe_domain);
+  if (event.key_field) writer.Text(*event.key_field);
 }
 
-void ReadDetails(ByteReader& reader, std::uint8_t flags, Event& event) {
+void ReadDetails(ByteReader& reader, std::uint8_t flags, bool has_key_field, Event& event) {
   event.path = reader.Text();
   event.detail = reader.Text();
   event.external_ref = reader.Text();
   if ((flags & kEventHasSettle) != 0) event.settle = ReadRequest(reader);
   if ((flags & kEventHasUndo) != 0) event.undo = ReadRequest(reader);
   if ((flags & kEventHasDedupeDomain) != 0) event.dedupe_domain = reader.Int<std::uint64_t>();
+  if (has_key_field) event.key_field = reader.Text();
 }
 
 void WriteAnswer(ByteWriter& writer, const HttpResponse& answer) {

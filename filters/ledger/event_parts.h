@@ -16,7 +16,7 @@ inline constexpr std::uint8_t kEventHasDedupeDomain = 32;
 
 void WriteDetails(ByteWriter& writer, const Event& event);
 // Too few bytes show in reader.ok().
-void ReadDetails(ByteReader& reader, std::uint8_t flags, Event& event);
+void ReadDetails(ByteReader& reader, std::uint8_t flags, bool has_key_field, Event& event);
 
 enum class AnswerBody : std::uint8_t { kRead, kSkip };
 void WriteAnswer(ByteWriter& writer, const HttpResponse& answer);

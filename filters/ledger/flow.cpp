@@ -4,6 +4,7 @@
 
 #include "proxy/base/bytes.h"
 #include "proxy/base/check.h"
+#include "proxy/base/sha256.h"
 
 namespace recourse {
 namespace {
@@ -60,12 +61,7 @@ bool IsFenced(FlowPhase phase) {
 }
 
 Digest FlowKeyOf(std::string_view caller, std::string_view flow) {
-  std::string text;
-  text.reserve(32 + caller.size() + flow.size());
-  text.append("recourse-flow");
-  AppendPart(text, caller);
-  AppendPart(text, flow);
-  return Sha256(text);
+  return Sha256Sum().Add("recourse-flow").AddPart(caller).AddPart(flow).End();
 }
 
 Digest UndoKeyOf(const Digest& forward, std::uint64_t operation) {

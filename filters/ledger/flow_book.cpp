@@ -120,8 +120,7 @@ void FlowBook::Apply(const StepNews& news, MonoTime now, std::uint64_t log_begin
     state.phase = FlowPhase::kOpen;
     state.cause = FlowCause::kFirstStep;
     state.began_ms = state.changed_ms = news.wall_ms;
-    Put(key, std::move(state), now);
-    at = flows_.find(key);
+    at = Insert(key, std::move(state));
   }
   FlowState& state = at->second.state;
   if (IsOfEarlierFlow(state, news, log_begins)) return;
@@ -224,14 +223,18 @@ void FlowBook::Unfence(const FlowState& state) {
   if (at != undone_.end() && at->second == state.number) undone_.erase(at);
 }
 
+FlowBook::Flows::iterator FlowBook::Insert(const Digest& key, FlowState state) {
+  undone_.erase(key);
+  const auto at = flows_.try_emplace(key).first;
+  at->second.state = std::move(state);
+  by_number_.insert_or_assign(by_number_.end(), at->second.state.number, key);
+  Count(at->second.state, 1);
+  return at;
+}
+
 void FlowBook::Put(const Digest& key, FlowState state, MonoTime now) {
   Erase(key);
-  undone_.erase(key);
-  Entry& entry = flows_[key];
-  entry.state = std::move(state);
-  by_number_[entry.state.number] = key;
-  Count(entry.state, 1);
-  Touch(entry, key, now);
+  Touch(Insert(key, std::move(state))->second, key, now);
 }
 
 void FlowBook::Erase(const Digest& key) {
@@ -257,11 +260,22 @@ void FlowBook::Count(const FlowState& state, int by) {
   undoable_ += static_cast<std::size_t>(by * steps);
 }
 
+// With every step of every flow: its place moves on without a visit of the heap.
 void FlowBook::Touch(Entry& entry, const Digest& key, MonoTime now) {
-  if (entry.touched != 0) idle_.erase(std::exchange(entry.touched, 0));
-  if (!MayIdle(entry.state)) return;
+  const std::uint64_t last = std::exchange(entry.touched, 0);
+  if (!MayIdle(entry.state)) {
+    idle_.erase(last);
+    return;
+  }
   entry.touched = ++ticks_;
-  idle_.emplace(entry.touched, Idle{key, now});
+  if (last == 0) {
+    idle_.emplace_hint(idle_.end(), entry.touched, Idle{key, now});
+    return;
+  }
+  auto place = idle_.extract(last);
+  place.key() = entry.touched;
+  place.mapped().since = now;
+  idle_.insert(idle_.end(), std::move(place));
 }
 
 void AppendFlow(std::string& out, const FlowState& state) {

@@ -94,6 +94,9 @@ class FlowBook {
     FlowState state;
     std::uint64_t touched = 0;  // its place in idle_; 0: none
   };
+  using Flows = std::unordered_map<Digest, Entry, DigestHash>;
+  // Of a name that no flow here has. Somebody touches it.
+  Flows::iterator Insert(const Digest& key, FlowState state);
   void Put(const Digest& key, FlowState state, MonoTime now);
   void Erase(const Digest& key);
   void Count(const FlowState& state, int by);
@@ -105,7 +108,7 @@ class FlowBook {
     Digest key{};
     MonoTime since;
   };
-  std::unordered_map<Digest, Entry, DigestHash> flows_;
+  Flows flows_;
   std::map<std::uint64_t, Digest> by_number_;
   std::unordered_map<Digest, std::uint64_t, DigestHash> undone_;  // numbers of flows
   std::map<std::uint64_t, Idle> idle_;  // open flows without a deadline, by last write

@@ -10,6 +10,7 @@
 #include "filters/ledger/operation_queries.h"
 #include "proxy/base/limits.h"
 #include "proxy/base/log.h"
+#include "proxy/base/thread_name.h"
 
 namespace recourse {
 
@@ -174,6 +175,7 @@ Result<void> GroupCommitLedger::Submit(Request request, std::size_t queue_max, M
 }
 
 void GroupCommitLedger::Run() {
+  NameThread("recourse-writer");
   while (WaitForWork()) {
     Process();
     Retire();
@@ -203,8 +205,7 @@ bool GroupCommitLedger::WaitForWork() {
 void GroupCommitLedger::Process() {
   std::size_t next = 0;
   do {
-    while (next < taken_.size() && engine_->batch_rows() < limits::kCommitBatchMax &&
-           engine_->batch_bytes() < limits::kCommitBatchBytesMax) {
+    while (next < taken_.size() && !engine_->is_batch_full()) {
       std::visit([this](auto request) { Take(std::move(request)); }, taken_[next]);
       ++next;
     }

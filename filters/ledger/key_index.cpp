@@ -65,6 +65,16 @@ Result<std::optional<KeyEntry>> KeyIndex::Find(const Digest& key) {
   return entry;
 }
 
+bool KeyIndex::PutAlias(const Digest& key, std::uint64_t operation, std::uint64_t row) {
+  const auto before = Locate(key);
+  if (!before) return false;
+  Put(key, {.operation = operation,
+            .last_event = row,
+            .newest_generation = *before ? (*before)->newest_generation : 0,
+            .is_alias = true});
+  return true;
+}
+
 Result<std::optional<ColdEntry>> KeyIndex::Locate(const Digest& key) {
   const auto in = [&](const IndexSnapshot& part) -> std::optional<ColdEntry> {
     const auto hit = part.keys.find(key);
@@ -122,6 +132,7 @@ Result<std::optional<KeyEntry>> KeyIndex::Hydrate(const Digest& key, const ColdE
   Digest alias{};
   if (DecodeAlias(*row, alias, entry.operation)) {
     entry.is_alias = true;
+    entry.newest_generation = cold.newest_generation;
     if (alias != key) return Damaged();
     return entry;
   }

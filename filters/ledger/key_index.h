@@ -90,6 +90,9 @@ class KeyIndex {
   Result<std::optional<KeyEntry>> Find(const Digest& key);
   Result<std::optional<std::uint64_t>> FindIntent(const Digest& intent);
   void Put(const Digest& key, const KeyEntry& entry) { hot_.keys[key] = entry; }
+  // The key means that operation from now on, up to its next generation; `row` says so. False: what
+  // is stored cannot be read.
+  bool PutAlias(const Digest& key, std::uint64_t operation, std::uint64_t row);
   void PutIntent(const Digest& intent, std::uint64_t operation) {
     hot_.intents[intent] = operation;
   }

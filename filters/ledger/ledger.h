@@ -53,6 +53,9 @@ struct NewOperation {
   // Begin always answers kFresh, with the verdict and `related` as enforce would have decided. The
   // verdict given here stands when enforce would have found nothing in the way.
   Event event;
+  // The intent that the agent named, if it has the form of a key of ours, which every answer tells:
+  // where it is that of an operation of the same caller and tool, that one is meant.
+  std::optional<Digest> named{};
   // Set when the scope is wider than one trace and the agent named no intent: a finished operation
   // answers repeats only this long after its outcome; then the same key starts a new generation.
   std::optional<Millis> dedupe_window;
@@ -60,7 +63,9 @@ struct NewOperation {
   // scopes other than trace.
   AcrossTraces across_traces = AcrossTraces::kNever;
   OnMismatch on_mismatch = OnMismatch::kReject;
-  Millis failed_ttl{};  // how long a refusal is replayed before a repeat is a new attempt
+  // How long a refusal is replayed before a repeat is a new attempt; none: no repeat is answered
+  // with it, wherever the wall clock went.
+  std::optional<Millis> failed_ttl = Millis(0);
   // The backend de-duplicates on our key: a repeat settles an unknown, if that was sent with the
   // same promise (Event::dedupe_domain).
   bool may_resend = false;
@@ -107,6 +112,8 @@ struct Begun {
     kExhausted,   // attempts_max reached
     kFlowClosed,  // a new dispatch in a flow that is fenced: `flow` is its number
     kHeld,        // waits for a human, or was approved; with `commit` it began to wait now
+    kOtherKey,    // would be sent, but not under the key of the first attempt: its key_field is
+                  // that of `event`. Begin again with that one
   };
   Kind kind = Kind::kFresh;
   Event event;  // latest event of the operation found or begun

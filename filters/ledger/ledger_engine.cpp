@@ -137,6 +137,8 @@ Result<LedgerEngine::Ground> LedgerEngine::Survey(NewOperation& call) {
   Ground ground;
   auto same_key = FindByKey(call.event.key);
   if (!same_key) return std::unexpected(same_key.error());
+  if (!*same_key) same_key = FindNamed(call);
+  if (!same_key) return std::unexpected(same_key.error());
   ground.same_key = Dated(std::move(*same_key));
   auto same_intent = FindSameIntent(call, ground.same_key);
   if (!same_intent) return std::unexpected(same_intent.error());
@@ -175,11 +177,16 @@ Result<LedgerEngine::BeginStep> LedgerEngine::Begin(NewOperation& call) {
     if (!may_have_effect) return std::unexpected(Latched());
     decision.kind = Begun::Kind::kUnknown;  // the resend cannot be remembered
   }
-  if (decision.kind == Begun::Kind::kFresh && target != nullptr &&
-      target->entry.phase == Phase::kUncertain) {
-    const auto is_same = IsSamePromise(call, target->entry);
-    if (!is_same) return std::unexpected(is_same.error());
-    if (!*is_same) decision.kind = Begun::Kind::kUnknown;
+  if (decision.kind == Begun::Kind::kFresh && target != nullptr) {
+    auto last = ReadEvent(target->entry.last_event);
+    if (!last) return std::unexpected(last.error());
+    decision.kind = JudgeAttempt(call, *last);
+    if (decision.kind == Begun::Kind::kOtherKey) {
+      BeginStep step;
+      step.begun.kind = decision.kind;
+      step.begun.event = std::move(*last);
+      return step;
+    }
   }
   if (call.passes_fence && decision.kind == Begun::Kind::kFresh &&
       (target == nullptr || target->entry.phase != Phase::kUncertain)) {
@@ -267,8 +274,12 @@ Result<LedgerEngine::BeginStep> LedgerEngine::BeginFresh(NewOperation& call,
   event = std::move(call.event);
   event.base_key = event.key;
   event.window_ms = call.dedupe_window ? call.dedupe_window->count() : 0;
-  event.key = KeyOfGeneration(event.base_key, decision.generation);
-  event.generation = decision.generation;
+  const auto generation = found == nullptr && decision.generation > 0
+                              ? FreeGeneration(event.base_key, decision.generation)
+                              : Result<std::uint32_t>(decision.generation);
+  if (!generation) return std::unexpected(generation.error());
+  event.key = KeyOfGeneration(event.base_key, *generation);
+  event.generation = *generation;
   event.operation = 0;
   if (found != nullptr && (found->key != event.key || event.is_step)) {
     const auto last = ReadEvent(found->entry.last_event);
@@ -290,7 +301,9 @@ Result<LedgerEngine::BeginStep> LedgerEngine::BeginFresh(NewOperation& call,
   if (auto done = AppendEvent(event, found != nullptr ? &found->entry : nullptr); !done) {
     return std::unexpected(done.error());
   }
-  event.request.reset();  // its sender has it; the ledger gives it back
+  // Its sender has it; the ledger gives it back. What it leaves is freed by the thread that made
+  // it.
+  call.event.request = std::exchange(event.request, std::nullopt);
   CountAttempt(event, found == nullptr);
   step.is_new = true;
   if (event.phase == Phase::kClaimed) step.begun.kind = Begun::Kind::kHeld;
@@ -449,13 +462,7 @@ void LedgerEngine::AppendAlias(const Digest& key, std::uint64_t operation) {
   const RowHead head = NextHead(RowKind::kAlias);
   AppendAliasRow(batch_.bytes, head, key, operation);
   CloseRow();
-  index_.Put(key, {.operation = operation, .last_event = head.seq, .is_alias = true});
-}
-
-void LedgerEngine::AppendMarks() {
-  AppendAnsweredRow(batch_.bytes, NextHead(RowKind::kAnswered), marks_);
-  CloseRow();
-  marks_.clear();
+  (void)index_.PutAlias(key, operation, head.seq);  // it was looked for just now
 }
 
 Result<void> LedgerEngine::Commit() {

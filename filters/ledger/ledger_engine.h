@@ -87,7 +87,12 @@ class LedgerEngine {
 
   // The batch.
   std::size_t batch_rows() const { return batch_.size(); }
-  std::size_t batch_bytes() const { return batch_.bytes.size(); }
+  // What comes next must wait for another batch. A latched ledger has no other: its batch stays as
+  // it is, and takes no more rows.
+  bool is_batch_full() const {
+    return !is_latched_ && (batch_.size() >= limits::kCommitBatchMax ||
+                            batch_.bytes.size() >= limits::kCommitBatchBytesMax);
+  }
   bool has_marks() const { return !marks_.empty(); }
   // Makes the batch durable, with the marks that wait. Fails with kLedgerUnavailable, for good.
   Result<void> Commit();
@@ -181,6 +186,12 @@ class LedgerEngine {
 
   Result<std::optional<Found>> FindByKey(const Digest& key);
   Result<std::optional<Found>> FindByOperation(std::uint64_t operation);
+  // The operation that took the key over after it had become an alias.
+  Result<std::optional<Found>> GenerationAfterAlias(const Digest& key, const KeyEntry& alias);
+  // The operation whose own key the agent has named.
+  Result<std::optional<Found>> FindNamed(const NewOperation& call);
+  // The first generation of the key, from `wanted` on, that nothing has.
+  Result<std::uint32_t> FreeGeneration(const Digest& key, std::uint32_t wanted);
   Result<std::optional<Found>> FindByIntent(const NewOperation& call);
   // The operation of the same intent under another key that the call may repeat.
   Result<std::optional<Found>> FindSameIntent(const NewOperation& call,
@@ -198,7 +209,8 @@ class LedgerEngine {
   Result<BeginStep> BeginFresh(NewOperation& call, const BeginDecision& decision,
                                const Found* found);
   Result<BeginStep> BeginLatched(NewOperation& call, const KeyEntry& entry) const;
-  Result<bool> IsSamePromise(const NewOperation& call, const KeyEntry& uncertain);
+  // What becomes of a call that would be a further attempt of the operation in `last`.
+  static Begun::Kind JudgeAttempt(const NewOperation& call, const Event& last);
   // The new attempt in `event` waits for humans, or goes on under an approval that still stands.
   void AskOrContinue(const NewOperation& call, const Found* found, Event& event);
   // The approval under which the call may be sent that goes on with one whose server has asked for

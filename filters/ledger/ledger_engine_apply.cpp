@@ -1,8 +1,9 @@
 // What a row changes in memory: the key index, the open operations. Live rows and replayed ones
-// alike.
+// alike. And the row of marks, which tells of memory.
 #include <utility>
 
 #include "filters/ledger/ledger_engine.h"
+#include "filters/ledger/record_codec.h"
 #include "proxy/base/check.h"
 
 namespace recourse {
@@ -88,6 +89,12 @@ void LedgerEngine::TrackOpen(std::uint64_t operation, const OpenOperation& state
   } else {
     open_.emplace_hint(at, operation, state);
   }
+}
+
+void LedgerEngine::AppendMarks() {
+  AppendAnsweredRow(batch_.bytes, NextHead(RowKind::kAnswered), marks_);
+  CloseRow();
+  marks_.clear();
 }
 
 std::shared_ptr<const IndexSnapshot> LedgerEngine::Freeze() {

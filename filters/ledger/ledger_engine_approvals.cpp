@@ -207,6 +207,7 @@ Result<LedgerEngine::BeginStep> LedgerEngine::BeginApproved(NewOperation& call) 
   ++event.attempt;
   event.settle = std::move(call.event.settle);
   event.dedupe_domain = call.event.dedupe_domain;
+  event.key_field = std::move(call.event.key_field);
   // From now on only what may be sent again to find out what it did is kept; the rows before tell
   // what was approved.
   event.request = std::move(call.event.request);

@@ -88,6 +88,8 @@ Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindByKey(const Digest&
   if (!entry) return std::unexpected(entry.error());
   if (!*entry) return std::nullopt;
   if ((*entry)->is_alias) {
+    const auto later = GenerationAfterAlias(key, **entry);
+    if (!later || *later) return later;
     auto found = FindByOperation((*entry)->operation);
     if (!found || *found || (*entry)->operation >= first_seq_) return found;
     // What it stood for is kept no longer.
@@ -110,6 +112,37 @@ Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindByKey(const Digest&
   return Found{newest, last};
 }
 
+Result<std::optional<LedgerEngine::Found>> LedgerEngine::GenerationAfterAlias(
+    const Digest& key, const KeyEntry& alias) {
+  if (!alias.is_alias || alias.newest_generation == 0) return std::nullopt;
+  const Digest newest = KeyOfGeneration(key, alias.newest_generation);
+  const auto own = index_.Find(newest);
+  if (!own) return std::unexpected(own.error());
+  if (!*own || (*own)->operation < alias.last_event) return std::nullopt;
+  return Found{newest, **own};
+}
+
+// Of a key that has been an alias the decision knows only the operation that it stood for.
+Result<std::uint32_t> LedgerEngine::FreeGeneration(const Digest& key, std::uint32_t wanted) {
+  const auto base = index_.Locate(key);
+  if (!base) return std::unexpected(base.error());
+  return *base ? std::max(wanted, (*base)->newest_generation + 1) : wanted;
+}
+
+Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindNamed(const NewOperation& call) {
+  // Observe mode tells nobody a key.
+  if (!call.named || call.event.verdict != ObserveVerdict::kNone) return std::nullopt;
+  const auto entry = index_.Find(*call.named);
+  if (!entry) return std::unexpected(entry.error());
+  if (!*entry || (*entry)->is_alias || (*entry)->operation == 0) return std::nullopt;
+  if ((*entry)->is_tombstone) return Found{*call.named, **entry};
+  const auto last = ReadEvent((*entry)->last_event);
+  if (!last) return std::unexpected(last.error());
+  const bool is_meant = last->caller == call.event.caller && last->tool == call.event.tool &&
+                        last->undoes == 0 && last->verdict == ObserveVerdict::kNone;
+  return is_meant ? std::optional(Found{*call.named, **entry}) : std::nullopt;
+}
+
 Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindByIntent(const NewOperation& call) {
   if (call.event.intent == Digest{}) return std::nullopt;
   const auto operation = index_.FindIntent(call.event.intent);
@@ -121,7 +154,10 @@ Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindByIntent(const NewO
 Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindSameIntent(
     const NewOperation& call, const std::optional<Found>& same_key) {
   if (call.across_traces == AcrossTraces::kNever) return std::nullopt;
-  if (same_key && MayHaveEffect(same_key->entry.phase)) return std::nullopt;
+  // Its window may be over.
+  const bool may_be_free = !same_key || !MayHaveEffect(same_key->entry.phase) ||
+                           (call.dedupe_window && IsFinal(same_key->entry.phase));
+  if (!may_be_free) return std::nullopt;
   auto found = FindByIntent(call);
   if (!found || !*found || call.across_traces != AcrossTraces::kAsk) return found;
   const KeyEntry& last = (*found)->entry;
@@ -178,13 +214,23 @@ Result<std::vector<bool>> LedgerEngine::AreNewest(const std::vector<OperationRow
   return newest;
 }
 
-// The policy may name another backend or key field by now: to that one the repeat would be new.
-Result<bool> LedgerEngine::IsSamePromise(const NewOperation& call, const KeyEntry& uncertain) {
-  const auto last = ReadEvent(uncertain.last_event);
-  if (!last) return std::unexpected(last.error());
-  // A repeat that sends it again would be a second use of its approval.
-  if (last->approval && !call.passes_fence) return false;
-  return !last->is_locked && last->dedupe_domain == call.event.dedupe_domain;
+// The policy may name another backend or key field by now, or the agent another key: to that one
+// the repeat would be new.
+Begun::Kind LedgerEngine::JudgeAttempt(const NewOperation& call, const Event& last) {
+  const std::optional<std::string> field = KeyFieldOf(last);
+  if (last.phase == Phase::kUncertain) {
+    if (last.is_locked || last.dedupe_domain != call.event.dedupe_domain) {
+      return Begun::Kind::kUnknown;
+    }
+    // A repeat that sends it again would be a second use of its approval. Who passes the fence has
+    // the request that was sent, key and all.
+    const bool is_key_known = field || last.dedupe_domain == 0;
+    if (!call.passes_fence && (last.approval || !is_key_known)) return Begun::Kind::kUnknown;
+  }
+  const bool is_observed = call.event.verdict != ObserveVerdict::kNone;
+  if (is_observed || call.passes_fence || !field) return Begun::Kind::kFresh;
+  const bool is_same = call.event.key_field.value_or(std::string()) == *field;
+  return is_same ? Begun::Kind::kFresh : Begun::Kind::kOtherKey;
 }
 
 std::int64_t LedgerEngine::DatedMs(std::uint64_t row, std::int64_t written_ms,
@@ -298,11 +344,9 @@ bool LedgerEngine::ReplayPayload(const RowView& row) {
     return true;
   }
   if (row.head.kind == RowKind::kAlias) {
-    KeyEntry alias{.last_event = row.head.seq, .is_alias = true};
     Digest key{};
-    if (!DecodeAlias(row, key, alias.operation)) return false;
-    index_.Put(key, alias);
-    return true;
+    std::uint64_t operation = 0;
+    return DecodeAlias(row, key, operation) && index_.PutAlias(key, operation, row.head.seq);
   }
   if (row.head.kind == RowKind::kAnswered) {
     std::vector<std::uint64_t> operations;

@@ -245,12 +245,17 @@ Result<void> LedgerEngine::RetireAlias(const RowView& row, RetireStep& step) {
   const auto own = index_.Locate(key);
   if (!own) return std::unexpected(own.error());
   if (!*own || (*own)->last_event != row.head.seq) return {};
+  const std::uint32_t newest_generation = (*own)->newest_generation;
+  const auto later = GenerationAfterAlias(
+      key, {.last_event = row.head.seq, .newest_generation = newest_generation, .is_alias = true});
+  if (!later) return std::unexpected(later.error());
   const auto target = FindByOperation(operation);
   if (!target) return std::unexpected(target.error());
-  if (*target) {
+  if (*target && !*later) {
     AppendAlias(key, operation);
   } else {
-    AddTombstone({.key = key, .operation = operation}, row, step);
+    AddTombstone({.key = key, .operation = operation, .newest_generation = newest_generation}, row,
+                 step);
   }
   return {};
 }

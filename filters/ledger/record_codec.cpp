@@ -31,6 +31,8 @@ constexpr int kClearTexts = 7;
 constexpr std::uint8_t kHasFlow = 128;
 // In the phase: an extension stands between details and answer.
 constexpr std::uint8_t kExtended = 64;
+// In the phase: the details end with the agent's key field.
+constexpr std::uint8_t kHasKeyField = 32;
 constexpr std::uint8_t kIsStep = 1;
 constexpr std::uint8_t kFlowHasDeadline = 2;
 constexpr std::uint8_t kIsUndo = 4;
@@ -82,9 +84,9 @@ void WriteFront(ByteWriter& writer, const Event& event, bool is_sealed) {
   writer.Int(event.operation);
   writer.Int(event.generation);
   writer.Int(event.attempt);
-  writer.Int(static_cast<std::uint8_t>(static_cast<std::uint8_t>(event.phase) |
-                                       (HasFlow(event) ? kHasFlow : 0) |
-                                       (HasExtension(event) ? kExtended : 0)));
+  writer.Int(static_cast<std::uint8_t>(
+      static_cast<std::uint8_t>(event.phase) | (HasFlow(event) ? kHasFlow : 0) |
+      (HasExtension(event) ? kExtended : 0) | (event.key_field ? kHasKeyField : 0)));
   writer.Int(event.cause);
   writer.Int(FlagsOf(event, is_sealed));
   writer.Raw(AsView(event.key));
@@ -103,8 +105,9 @@ std::uint8_t ReadFront(ByteReader& reader, EventFront& front) {
   front.generation = reader.Int<std::uint32_t>();
   front.attempt = reader.Int<std::uint16_t>();
   const auto phase = reader.Int<std::uint8_t>();
-  front.phase = static_cast<Phase>(phase & ~(kHasFlow | kExtended));
+  front.phase = static_cast<Phase>(phase & ~(kHasFlow | kExtended | kHasKeyField));
   front.is_extended = (phase & kExtended) != 0;
+  front.has_key_field = (phase & kHasKeyField) != 0;
   front.cause = reader.Int<Cause>();
   const auto flags = reader.Int<std::uint8_t>();
   front.flags = flags;
@@ -163,7 +166,7 @@ Decoded ReadSealed(const RowView& row, ByteReader& reader, const EventFront& fro
     return {};
   }
   ByteReader text(opener.text());
-  ReadDetails(text, front.flags, event);
+  ReadDetails(text, front.flags, front.has_key_field, event);
   if (!text.at_end()) return std::unexpected(PayloadFault::kFormat);
   if (part == AnswerPart::kSkipBody) return {};
   if (front.is_extended) {
@@ -190,7 +193,7 @@ Decoded ReadSealed(const RowView& row, ByteReader& reader, const EventFront& fro
 
 // As ReadSealed.
 Decoded ReadInClear(ByteReader& reader, const EventFront& front, AnswerPart part, Event& event) {
-  ReadDetails(reader, front.flags, event);
+  ReadDetails(reader, front.flags, front.has_key_field, event);
   if (front.is_extended && !ReadExtension(reader, event)) {
     return std::unexpected(PayloadFault::kFormat);
   }

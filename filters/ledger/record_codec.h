@@ -146,6 +146,7 @@ struct EventFront {
   std::uint64_t undoes = 0;
   std::uint8_t flags = 0;  // as stored
   bool is_extended = false;
+  bool has_key_field = false;
   std::string_view flow_name{};  // valid as long as the row's bytes
 };
 bool DecodeEventFront(const RowView& row, EventFront& front);

@@ -185,7 +185,7 @@ Task<std::expected<FlowState, std::string>> FlowRunner::ActNow(FlowAction action
   if (action.operation != 0 && action.kind != Kind::kNotNeeded) {
     const auto step = co_await Latest(action.operation);
     auto transition = step ? TransitionOf(action, *step) : std::nullopt;
-    if (!transition) co_return Answer(std::unexpected("the step cannot be read"));
+    if (!transition) co_return Answer(std::unexpected(UnreadReason(action.operation)));
     if (!IsTold(action, step->phase)) {
       const auto recorded = co_await parts_.ledger.Record(std::move(*transition), parts_.executor);
       if (!recorded) co_return Answer(std::unexpected(std::string(recorded.error().detail())));

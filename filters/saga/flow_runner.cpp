@@ -346,7 +346,10 @@ bool FlowRunner::IsLostToReading(std::uint64_t number) {
 
 std::string FlowRunner::UnreadReason(std::uint64_t operation) {
   return fmt::format(
-      "the events of step {} cannot be read; `recourse ledger verify` says which row is damaged",
+      "step {} cannot be read: its call was made anew under another trace, whose operation answers "
+      "for both, or a row is damaged (`recourse ledger verify` says which); look whether its "
+      "effect "
+      "is still there, then close the flow",
       operation);
 }
 

@@ -34,7 +34,9 @@ std::expected<HttpRequest, std::string> RequestOf(const Event& unknown, const Ba
   HttpRequest request{unknown.request->method, unknown.request->target, unknown.request->headers,
                       unknown.request->body};
   const std::string* const key = FindHeader(request.headers, backend.key_header);
-  if (key == nullptr || *key == KeyPlaceholder()) {
+  const bool is_own =
+      unknown.key_field ? unknown.key_field->empty() : key == nullptr || *key == KeyPlaceholder();
+  if (is_own) {
     SetHeader(request.headers, backend.key_header, ToHex(unknown.key));
   }
   const Tool& tool = ToolOf(unknown, credentials);
@@ -47,11 +49,18 @@ std::expected<HttpRequest, std::string> RequestOf(const Event& unknown, const Ba
   return request;
 }
 
+// Of a request that an earlier version has kept.
+std::string KeyFieldIn(const RenderedRequest& request) {
+  const std::string* const field = FindHeader(request.headers, "Idempotency-Key");
+  return field == nullptr || *field == KeyPlaceholder() ? std::string() : *field;
+}
+
 NewOperation OperationOf(const Event& unknown, int attempts_max) {
   NewOperation call;
   call.event = unknown;
   call.event.key = unknown.base_key;
   call.event.detail = "sent again under its key, to find out whether it took effect";
+  if (!call.event.key_field) call.event.key_field = KeyFieldIn(*unknown.request);
   if (unknown.window_ms > 0) call.dedupe_window = Millis(unknown.window_ms);
   call.may_resend = true;
   call.passes_fence = true;
@@ -101,6 +110,10 @@ std::optional<std::string> ObjectionToResend(const Event& unknown, const Policy*
     return "its request was not kept (too large, redacted, no room, or from an older version), so "
            "it cannot be sent again under its key";
   }
+  if (!WasSentUnderOneKey(unknown)) {
+    return "an earlier version has sent its request more than once, perhaps under different keys, "
+           "so it is not sent again";
+  }
   if (began_under == nullptr || began_under->version != unknown.policy_version) {
     return "the policy that it began under (" + unknown.policy_version + ") is lost";
   }
@@ -145,8 +158,7 @@ Task<ResendOutcome> StepResender::Try(Event unknown, std::shared_ptr<const Polic
     values.answer_headers = &answer->response.headers;
     values.answer_body = body ? &*body : nullptr;
   }
-  const std::string* const key = FindHeader(sent.headers, backend.key_header);
-  values.key = key == nullptr ? ToHex(unknown.key) : *key;
+  values.key = SentKey(begun->event);
   Verdict verdict = Classify(tool, answer, values);
   if (!request) verdict.detail = request.error();
   Transition transition = MakeTransition(begun->event, OfResend(verdict), tool, answer, values);

@@ -91,7 +91,8 @@ Task<UndoOutcome> UndoSender::Try(const Event& step, std::shared_ptr<const Polic
   const bool may_repeat = by_human || IsRepeatable(rule, *backend);
   call.may_resend = may_repeat;
   // A refusal stands until a human says otherwise.
-  call.failed_ttl = by_human ? Millis(-1) : Millis::max();
+  call.failed_ttl.reset();
+  if (!by_human) call.failed_ttl = Millis::max();
   auto begun = co_await parts_.ledger.Begin(std::move(call), parts_.executor);
   if (!begun) {
     const bool is_ours = begun.error().code() == ErrorCode::kInternal;

@@ -4,6 +4,7 @@
 
 #include "filters/call_values.h"
 #include "filters/kept_answer.h"
+#include "filters/key_text.h"
 #include "filters/outcome.h"
 #include "filters/settle/probe.h"
 
@@ -52,7 +53,7 @@ std::optional<Transition> LateTransition(
   const std::optional<Json> body = ReadAnswerBody(answer);
   CallValues values;
   values.path = &captures;
-  values.key = ToHex(uncertain.key);
+  values.key = SentKey(uncertain);
   values.answer_status = answer.response.status;
   values.answer_headers = &answer.response.headers;
   values.answer_body = body ? &*body : nullptr;

@@ -4,6 +4,7 @@
 
 #include "filters/call_values.h"
 #include "filters/kept_request.h"
+#include "filters/key_text.h"
 #include "filters/mcp/mcp_answer.h"
 #include "policy/late_reference.h"
 #include "proxy/base/hash.h"
@@ -180,7 +181,7 @@ void AddLateUndo(const Event& uncertain, const Tool& tool, CallValues values,
   const std::string key = ToHex(uncertain.key);
   const bool is_kept = uncertain.undo.has_value();
   if (is_kept ? !LacksReference(*uncertain.undo, key) : !tool.undo) return;
-  values.key = key;
+  values.key = SentKey(uncertain);
   values.external_ref = transition.external_ref;
   auto undo = is_kept ? FillReference(*uncertain.undo, key, transition.external_ref)
                       : Render(tool.undo->request, values);

@@ -26,7 +26,7 @@ void Reply(Executor& executor, std::shared_ptr<Promise<T>> told, T what) {
 }
 
 HttpRequest ProbeRequest(const Event& event, const Backend& backend) {
-  RenderedRequest rendered = WithKey(*event.settle, ToHex(event.key));
+  RenderedRequest rendered = WithKey(*event.settle, SentKey(event));
   HttpRequest request{std::move(rendered.method), backend.base_path + rendered.target,
                       std::move(rendered.headers), std::move(rendered.body)};
   SetHeader(request.headers, "Accept-Encoding", "identity");
@@ -381,6 +381,7 @@ Task<bool> Settler::Conclude(std::uint64_t operation, const Tool& tool, ProbeRea
                                 PresentTransition(entry.event, reading.external_ref, tool,
                                                   CapturesOf(entry.event, *entry.policy)));
     case ProbeVerdict::kAbsent:
+      if (!WasSentUnderOneKey(entry.event)) break;
       if (!AbsenceCounts(*tool.settle, history, sent_at, entry.event.http_status)) break;
       if (++history.answers_absent < limits::kProbesAbsentMin) break;
       co_return co_await Record(operation, AbsentTransition(entry.event));

@@ -4,6 +4,7 @@
 
 #include "proxy/base/limits.h"
 #include "proxy/base/log.h"
+#include "proxy/base/thread_name.h"
 
 namespace recourse {
 namespace {
@@ -40,6 +41,7 @@ UrlKeys::~UrlKeys() {
 }
 
 void UrlKeys::Run() {
+  NameThread("recourse-keys");
   for (;;) {
     const auto text = fetch_();  // without the lock: it takes as long as the issuer likes
     std::unique_lock lock(mutex_);

@@ -59,9 +59,11 @@ bool IsCredentialField(std::string_view name) {
   static constexpr std::array<std::string_view, 9> kNames{
       "set-cookie", "set-cookie2", "cookie",       "authorization",       "authentication-info",
       "x-api-key",  "api-key",     "x-auth-token", "x-amz-security-token"};
-  const std::string lower = ToLower(name);
-  return lower.starts_with("proxy-") ||
-         std::find(kNames.begin(), kNames.end(), lower) != kNames.end();
+  static constexpr std::string_view kProxy = "proxy-";
+  return EqualsIgnoreCase(name.substr(0, kProxy.size()), kProxy) ||
+         std::any_of(kNames.begin(), kNames.end(), [name](std::string_view credential) {
+           return EqualsIgnoreCase(name, credential);
+         });
 }
 
 bool IsToken(std::string_view text) {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 
+#include "proxy/base/json_canonical.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
@@ -248,15 +249,20 @@ bool IsJsonPointer(std::string_view pointer) {
   return pointer.empty() || (pointer.front() == '/' && UnescapeReference(pointer).has_value());
 }
 
-std::string CanonicalJson(const Json& value, const std::vector<std::string>& ignore) {
+void AppendCanonicalJson(std::string& out, const Json& value,
+                         const std::vector<std::string>& ignore) {
   std::vector<const Json*> left_out;
   for (const std::string& pointer : ignore) {
     if (const Json* found = AtPointer(value, pointer)) left_out.push_back(found);
   }
-  std::string out;
-  out.reserve(RoomFor(value));
   CanonicalWriter writer(out, left_out);
   if (!writer.IsLeftOut(value)) writer.Write(value);
+}
+
+std::string CanonicalJson(const Json& value, const std::vector<std::string>& ignore) {
+  std::string out;
+  out.reserve(RoomFor(value));
+  AppendCanonicalJson(out, value, ignore);
   return out;
 }
 

@@ -21,7 +21,8 @@ constexpr std::size_t kNumberBytesMax =
 // What the parser is made for: one level more than is let through to it, and never no bytes at all.
 constexpr std::size_t kParserDepth = limits::kJsonDepthMax + 2;
 constexpr std::size_t kParserBytesMin = 32;
-// Texts up to here are read by a parser that their thread keeps: to make one takes ten allocations.
+// Texts up to here are read by a parser that their thread keeps, with room for a copy of the text:
+// to make one takes ten allocations.
 constexpr std::size_t kKeptParserBytes = 4 * 1024;
 
 // Far outside the limits, and far from overflow: where a written exponent stops counting.
@@ -117,7 +118,9 @@ class NumberReader {
 // would spend memory on.
 class Masker {
  public:
-  explicit Masker(std::string_view text) : text_(text) {
+  // `masked` becomes the text with every number as one 0 followed by spaces, with simdjson's
+  // padding behind it.
+  Masker(std::string_view text, std::string& masked) : text_(text), masked_(masked) {
     masked_.reserve(text.size() + simdjson::SIMDJSON_PADDING);
     masked_.assign(text);
     masked_.append(simdjson::SIMDJSON_PADDING, ' ');
@@ -142,8 +145,6 @@ class Masker {
     return {};
   }
 
-  // The text with every number as one 0 followed by spaces, with simdjson's padding behind it.
-  const std::string& masked() const { return masked_; }
   // Normal forms in document order.
   std::vector<std::string>& numbers() { return numbers_; }
 
@@ -205,7 +206,7 @@ class Masker {
   static Result<void> Fail(std::string_view reason) { return std::unexpected(Malformed(reason)); }
 
   std::string_view text_;
-  std::string masked_;
+  std::string& masked_;
   std::vector<std::string> numbers_;
   std::size_t depth_ = 0;
   std::size_t commas_ = 0;
@@ -323,16 +324,19 @@ Result<Json> ParseJson(std::string_view text) {
   if (text.size() > limits::kJsonBytesMax) {
     return std::unexpected(Malformed("JSON text too long"));
   }
-  Masker masker(text);
-  if (auto masked = masker.Run(); !masked) return std::unexpected(masked.error());
   thread_local simdjson::dom::parser kept;
+  thread_local std::string kept_text;
   std::optional<simdjson::dom::parser> own;
+  std::string own_text;
   const bool is_small = text.size() <= kKeptParserBytes;
+  std::string& masked = is_small ? kept_text : own_text;
+  Masker masker(text, masked);
+  if (auto done = masker.Run(); !done) return std::unexpected(done.error());
   simdjson::dom::parser& parser = is_small ? kept : own.emplace();
   const std::size_t room = is_small ? kKeptParserBytes : std::max(text.size(), kParserBytesMin);
   simdjson::dom::element root;
   auto code = MakeRoom(parser, room);
-  if (!code) code = parser.parse(masker.masked().data(), text.size(), false).get(root);
+  if (!code) code = parser.parse(masked.data(), text.size(), false).get(root);
   if (code) {
     // One that found no memory half-way believes that it has it.
     parser = simdjson::dom::parser();

@@ -6,7 +6,6 @@
 // of a Task; an exception ends the process.
 #pragma once
 
-#include <concepts>
 #include <coroutine>
 #include <exception>
 #include <functional>
@@ -23,19 +22,9 @@ class Task;
 
 namespace detail {
 
-// A coroutine whose first parameter (the object, for a member) has an arena takes its frame there.
-template <class Owner>
-concept HasFrames = requires(Owner& owner) {
-  { owner.frames() } -> std::same_as<FrameArena&>;
-};
-
 class TaskPromiseBase {
  public:
-  template <HasFrames Owner, class... Rest>
-  static void* operator new(std::size_t size, Owner& owner, Rest&&...) {
-    return FrameArena::New(size, &owner.frames());
-  }
-  static void* operator new(std::size_t size) { return FrameArena::New(size, nullptr); }
+  static void* operator new(std::size_t size) { return FrameArena::New(size); }
   static void operator delete(void* frame, std::size_t size) { FrameArena::Delete(frame, size); }
 
   std::suspend_always initial_suspend() noexcept { return {}; }

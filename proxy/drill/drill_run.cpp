@@ -134,7 +134,8 @@ Play::Play(const Scenario& scenario, const std::vector<KillAt>& kills,
   }
   server_ = std::make_unique<HttpServer>(
       boost::asio::ip::tcp::endpoint(boost::asio::ip::address_v4::loopback(), 0),
-      [this](const HttpRequest& request, const HttpPeer&) { return backend_.Handle(request); });
+      [this](const HttpRequest& request, const HttpPeer&) { return backend_.Handle(request); },
+      HttpServerSettings{.thread = "recourse-drill"});
   proxies_.front().Start(server_->endpoint().port());
   found_.told_done.resize(scenario.script.size());
 }

@@ -50,12 +50,16 @@ class Injector {
   void Start() {
     ListenOrThrow("--probes", config_.probes, [this](const Tcp::endpoint& endpoint) {
       probes_ = std::make_unique<HttpServer>(
-          endpoint, [this](const HttpRequest& request, const HttpPeer&) { return Probe(request); });
+          endpoint, [this](const HttpRequest& request, const HttpPeer&) { return Probe(request); },
+          HttpServerSettings{.thread = "recourse-probes"});
     });
     ListenOrThrow("--listen", config_.listen, [this](const Tcp::endpoint& endpoint) {
       reviews_ = std::make_unique<HttpServer>(
           endpoint, [this](const HttpRequest& request, const HttpPeer&) { return Serve(request); },
-          tls_.First(), kReviewBytesMax, kConnectionsMax);
+          HttpServerSettings{.thread = "recourse-review",
+                             .tls = tls_.First(),
+                             .body_bytes_max = kReviewBytesMax,
+                             .connections_max = kConnectionsMax});
     });
     is_ready_ = true;
     const std::string listen = std::to_string(reviews_->endpoint().port());

@@ -10,9 +10,11 @@ namespace {
 
 // Readable means end of stream or bytes nobody asked for: both end its use (http.md C2, F16).
 bool IsQuiet(Connection& connection) {
-  if (connection.tls != nullptr) return connection.tls->Peek().want == TlsWant::kRead;
+  if (connection.tls != nullptr) {
+    return connection.tls->Peek().want == TlsWant::kRead && !connection.tls->HasPart();
+  }
   char byte;
-  const ssize_t got = ::recv(connection.socket(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  const ssize_t got = KernelRecv(connection.socket(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   return got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 
@@ -24,9 +26,7 @@ bool IsOf(const Backend& backend, const Connection& connection) {
 }  // namespace
 
 std::unique_ptr<Connection> ConnectionPool::Take(const Backend& backend, MonoTime now) {
-  const auto found = backends_.find(backend.name);
-  if (found == backends_.end()) return nullptr;
-  std::vector<Idle>& stack = found->second;
+  std::vector<Idle>& stack = StackOf(backend);
   for (std::size_t looks = 0; looks < limits::kIdleLooksMax && !stack.empty(); ++looks) {
     Idle idle = std::move(stack.back());
     stack.pop_back();
@@ -40,16 +40,23 @@ std::unique_ptr<Connection> ConnectionPool::Take(const Backend& backend, MonoTim
 void ConnectionPool::Give(const Backend& backend, std::unique_ptr<Connection> connection,
                           Millis idle, MonoTime now) {
   if (size_ >= limits::kIdleUpstreamMax) return;
+  if (connection->socket() >= thread_.files_short_from()) return;
   connection->deadline.Disarm();
-  backends_[backend.name].push_back({std::move(connection), now + idle});
+  StackOf(backend).push_back({std::move(connection), now + idle});
   ++size_;
   thread_.upkeep().Want();
+}
+
+// Mostly that of the backend that was asked for last.
+std::vector<ConnectionPool::Idle>& ConnectionPool::StackOf(const Backend& backend) {
+  if (last_.backend != &backend) last_ = {&backend, &backends_[&backend]};
+  return *last_.stack;
 }
 
 bool ConnectionPool::Sweep() {
   const MonoTime now = thread_.clock().Now();
   std::size_t left = limits::kIdleUpstreamClosedAtOnceMax;
-  for (auto& [name, stack] : backends_) {
+  for (auto& [backend, stack] : backends_) {
     size_ -= std::erase_if(
         stack, [&](const Idle& idle) { return idle.until <= now && left > 0 && left-- > 0; });
   }
@@ -58,10 +65,11 @@ bool ConnectionPool::Sweep() {
 }
 
 bool ConnectionPool::Clear() {
-  for (auto& [name, stack] : backends_) {
+  for (auto& [backend, stack] : backends_) {
     for (Idle& idle : stack) closing_.push_back(std::move(idle.connection));
   }
   backends_.clear();
+  last_ = {};
   size_ = 0;
   const bool had_any = !closing_.empty();
   CloseSome(limits::kIdleUpstreamClosedAtOnceMax);

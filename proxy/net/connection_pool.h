@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -37,10 +36,16 @@ class ConnectionPool {
     MonoTime until;
   };
 
+  std::vector<Idle>& StackOf(const Backend& backend);
   void CloseSome(std::size_t left);
 
   IoThread& thread_;
-  std::unordered_map<std::string, std::vector<Idle>> backends_;  // by name
+  // By the backend of the policy in force: whoever brings in another one clears the pool.
+  std::unordered_map<const Backend*, std::vector<Idle>> backends_;
+  struct {
+    const Backend* backend = nullptr;
+    std::vector<Idle>* stack = nullptr;
+  } last_;
   std::size_t size_ = 0;
   std::vector<std::unique_ptr<Connection>> closing_;
 };

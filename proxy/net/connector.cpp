@@ -52,14 +52,18 @@ struct Attempt {
 
 Task<Attempt> ConnectTo(IoThread& thread, const Tcp::endpoint& endpoint, MonoTime limit) {
   Socket socket = Socket::For(endpoint.protocol());
-  if (!socket.is_open() && thread.FreeFiles()) socket = Socket::For(endpoint.protocol());
-  if (!socket.is_open()) co_return Attempt{nullptr, kNoFile};
+  int error = socket.is_open() ? 0 : errno;
+  if (AreFilesShort(error) && co_await thread.FreeFilesAnywhere(limit)) {
+    socket = Socket::For(endpoint.protocol());
+    error = socket.is_open() ? 0 : errno;
+  }
+  if (error != 0) co_return Attempt{nullptr, AreFilesShort(error) ? kNoFile : kUnreachable};
   const auto size = static_cast<socklen_t>(endpoint.size());
-  int error = ::connect(socket.fd(), endpoint.data(), size) == 0 ? 0 : errno;
+  error = ::connect(socket.fd(), endpoint.data(), size) == 0 ? 0 : errno;
   if (error != 0 && error != EINPROGRESS) co_return Attempt{nullptr, WhyNotConnected(error)};
   // Not before: a socket that does not connect yet counts as one that has ended.
-  auto connection = std::make_unique<Connection>(std::move(socket), thread.poller(), thread.wheel(),
-                                                 thread.frames());
+  auto connection =
+      std::make_unique<Connection>(std::move(socket), thread.poller(), thread.wheel());
   connection->deadline.Arm(limit);
   if (!co_await WaitForConnect(*connection)) {
     co_return Attempt{nullptr, connection->deadline.expired() ? kTooLong : kUnreachable};
@@ -68,7 +72,7 @@ Task<Attempt> ConnectTo(IoThread& thread, const Tcp::endpoint& endpoint, MonoTim
   ::getsockopt(connection->socket(), SOL_SOCKET, SO_ERROR, &error, &error_size);
   if (error != 0) co_return Attempt{nullptr, WhyNotConnected(error)};
   SendAtOnce(connection->socket());
-  connection->peer = endpoint.address().to_string();
+  connection->peer.Set(endpoint.address().to_string());
   connection->counted = OpenCount(thread.backend_connections());
   co_return Attempt{std::move(connection), {}};
 }
@@ -146,8 +150,8 @@ Task<Result<void>> StartTls(IoThread& thread, const Backend& backend, Connection
 }  // namespace
 
 Task<Result<std::unique_ptr<Connection>>> Connect(IoThread& thread, const Backend& backend,
-                                                  const OwnListeners& own) {
-  const MonoTime deadline = thread.clock().Now() + backend.connect_timeout;
+                                                  const OwnListeners& own, MonoTime latest) {
+  const MonoTime deadline = std::min(thread.clock().Now() + backend.connect_timeout, latest);
   auto addresses = co_await thread.Resolve(backend.host, deadline);
   MonoTime now = thread.clock().Now();
   if (addresses.empty()) {

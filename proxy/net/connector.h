@@ -22,10 +22,11 @@ class OwnListeners {
 };
 
 // Tries the backend's addresses in order within its connect_timeout, name look-up and TLS handshake
-// included; another address is tried only when one cannot be reached. Fails with delivery kNotSent:
-// kNotSent, kAddressRefused by the backend's
-// `addresses`, kLoop for our own listeners, kTlsCertificate, kTlsRefused, kTlsProtocol.
+// included, and not beyond `latest`; another address is tried only when one cannot be reached.
+// Fails with delivery kNotSent: kNotSent, kAddressRefused by the backend's `addresses`, kLoop for
+// our own listeners, kTlsCertificate, kTlsRefused, kTlsProtocol.
 Task<Result<std::unique_ptr<Connection>>> Connect(IoThread& thread, const Backend& backend,
-                                                  const OwnListeners& own);
+                                                  const OwnListeners& own,
+                                                  MonoTime latest = MonoTime::max());
 
 }  // namespace recourse

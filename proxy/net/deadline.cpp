@@ -5,20 +5,9 @@
 
 namespace recourse {
 
-void Deadline::Arm(MonoTime at) {
-  Disarm();
-  expired_ = false;
-  at_ = at;
-  wheel_.Link(*this);
-}
-
 void Deadline::ArmLoosely(MonoTime at) {
   const auto late = (at - wheel_.start_) % DeadlineWheel::kLoose;
   Arm(late > late.zero() ? at + (DeadlineWheel::kLoose - late) : at);
-}
-
-void Deadline::Disarm() {
-  if (armed_) wheel_.Unlink(*this);
 }
 
 void DeadlineWheel::Link(Deadline& deadline) {
@@ -26,20 +15,21 @@ void DeadlineWheel::Link(Deadline& deadline) {
       deadline.at_ <= start_ ? 0 : static_cast<std::size_t>((deadline.at_ - start_) / kTick) + 1;
   // Never into a tick that was handled already: it would wait a whole turn.
   const std::size_t soonest = std::max(tick, done_ + 1);
+  deadline.placed_for_ = deadline.at_;
   LinkIn(soonest % kSlots, deadline);
   if (soonest < asked_) AskForLook(soonest);
 }
 
 void DeadlineWheel::LinkIn(std::size_t slot, Deadline& deadline) {
-  deadline.slot_ = slot;
+  deadline.slot_ = static_cast<std::uint32_t>(slot);
   Deadline*& first = slots_[slot];
   deadline.previous_ = nullptr;
   deadline.next_ = first;
   if (first != nullptr) first->previous_ = &deadline;
   first = &deadline;
   occupied_[deadline.slot_ / kWordBits] |= std::uint64_t{1} << deadline.slot_ % kWordBits;
-  deadline.armed_ = true;
-  ++armed_;
+  deadline.linked_ = true;
+  ++linked_;
 }
 
 void DeadlineWheel::Unlink(Deadline& deadline) {
@@ -53,8 +43,8 @@ void DeadlineWheel::Unlink(Deadline& deadline) {
     occupied_[deadline.slot_ / kWordBits] &= ~(std::uint64_t{1} << deadline.slot_ % kWordBits);
   }
   deadline.previous_ = deadline.next_ = nullptr;
-  deadline.armed_ = false;
-  --armed_;
+  deadline.linked_ = false;
+  --linked_;
 }
 
 std::size_t DeadlineWheel::NextTick() const {
@@ -73,8 +63,20 @@ void DeadlineWheel::AskForLook(std::size_t tick) {
   if (look_ != nullptr) look_(owner_, start_ + kTick * static_cast<std::int64_t>(tick));
 }
 
-// Firing may unlink or destroy any other. So what is due is set apart first, and whoever stays, of
-// whom a slot may have thousands that are due a turn later, is looked at once.
+// The place of `deadline` has come up.
+void DeadlineWheel::Settle(Deadline& deadline, MonoTime now) {
+  const bool is_due = deadline.armed_ && deadline.at_ <= now;
+  if (deadline.armed_ && !is_due && deadline.at_ == deadline.placed_for_) return;  // a turn later
+  Unlink(deadline);
+  if (is_due) {
+    LinkIn(kDue, deadline);
+  } else if (deadline.armed_) {
+    Link(deadline);
+  }
+}
+
+// Firing may disarm, move or destroy any other. So what is due is set apart first, and whoever
+// stays, of whom a slot may have thousands that are due a turn later, is looked at once.
 std::size_t DeadlineWheel::Advance(MonoTime now) {
   asked_ = 0;  // what is armed meanwhile is seen at the end
   std::size_t looked_at = 0;
@@ -86,21 +88,24 @@ std::size_t DeadlineWheel::Advance(MonoTime now) {
     Deadline* deadline = slots_[done_ % kSlots];
     while (deadline != nullptr) {
       Deadline* const next = deadline->next_;
-      if (deadline->at_ <= now) {
-        Unlink(*deadline);
-        LinkIn(kDue, *deadline);
-      }
+      Settle(*deadline, now);
       deadline = next;
       ++looked_at;
     }
     while ((deadline = slots_[kDue]) != nullptr) {
       Unlink(*deadline);
+      if (!deadline->armed_) continue;
+      if (deadline->at_ > now) {
+        Link(*deadline);
+        continue;
+      }
+      deadline->armed_ = false;
       deadline->expired_ = true;
       deadline->fire_(deadline->owner_);
     }
   }
   asked_ = kNever;
-  if (armed_ > 0) AskForLook(NextTick());
+  if (linked_ > 0) AskForLook(NextTick());
   return looked_at;
 }
 

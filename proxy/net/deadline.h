@@ -1,5 +1,6 @@
-// Coarse deadlines for one I/O thread: arming and disarming are a few pointer writes, because every
-// request does both several times (performance.md 6.3: no timer per operation).
+// Coarse deadlines for one I/O thread: arming and disarming are a few writes, because every request
+// does both several times (performance.md 6.3: no timer per operation). A deadline that moves back
+// or is disarmed stays in its place on the wheel; when that comes up it is moved on, or let go.
 #pragma once
 
 #include <array>
@@ -21,12 +22,12 @@ class Deadline {
       : wheel_(wheel), fire_(fire), owner_(owner) {}
   Deadline(const Deadline&) = delete;
   Deadline& operator=(const Deadline&) = delete;
-  ~Deadline() { Disarm(); }
+  ~Deadline();
 
   void Arm(MonoTime at);
   // Up to kLoose later, together with others: for what nobody waits for.
   void ArmLoosely(MonoTime at);
-  void Disarm();
+  void Disarm() { armed_ = false; }
   // Not armed, and as if it had never fired.
   void Reset() {
     Disarm();
@@ -41,9 +42,11 @@ class Deadline {
   Fire fire_;
   void* owner_;
   MonoTime at_{};
+  MonoTime placed_for_{};  // while it is linked: the time by which it found its slot
   Deadline* previous_ = nullptr;
   Deadline* next_ = nullptr;
-  std::size_t slot_ = 0;
+  std::uint32_t slot_ = 0;
+  bool linked_ = false;
   bool armed_ = false;
   bool expired_ = false;
 };
@@ -61,7 +64,7 @@ class DeadlineWheel {
     look_ = look;
     owner_ = owner;
   }
-  bool empty() const { return armed_ == 0; }
+  bool empty() const { return linked_ == 0; }
   // Fires what is due. Gives how many deadlines it looked at for that: each of a tick's slot once.
   std::size_t Advance(MonoTime now);
 
@@ -75,6 +78,7 @@ class DeadlineWheel {
 
   void Link(Deadline& deadline);
   void LinkIn(std::size_t slot, Deadline& deadline);
+  void Settle(Deadline& deadline, MonoTime now);
   void Unlink(Deadline& deadline);
   // The first tick from `done_` on whose slot holds anything.
   std::size_t NextTick() const;
@@ -82,12 +86,25 @@ class DeadlineWheel {
 
   const MonoTime start_;
   std::size_t done_ = 0;  // ticks handled so far
-  std::size_t armed_ = 0;
+  std::size_t linked_ = 0;
   std::array<Deadline*, kSlots + 1> slots_{};
   std::array<std::uint64_t, kSlots / kWordBits + 1> occupied_{};  // a bit for each slot
   std::size_t asked_ = kNever;  // the tick that was asked for; 0: Advance() is at work
   Look look_ = nullptr;
   void* owner_ = nullptr;
 };
+
+inline void Deadline::Arm(MonoTime at) {
+  expired_ = false;
+  armed_ = true;
+  at_ = at;
+  if (linked_ && placed_for_ <= at) return;
+  if (linked_) wheel_.Unlink(*this);
+  wheel_.Link(*this);
+}
+
+inline Deadline::~Deadline() {
+  if (linked_) wheel_.Unlink(*this);
+}
 
 }  // namespace recourse

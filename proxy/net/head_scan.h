@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string_view>
 
 #if defined(__SSE2__)
@@ -11,19 +12,31 @@
 
 namespace recourse {
 
-// The first control character other than TAB in [from, end), or `end`. DEL is one.
-inline const char* FindControl(const char* from, const char* end) {
 #if defined(__SSE2__)
-  const __m128i last_control = _mm_set1_epi8(0x1f);
-  const __m128i del = _mm_set1_epi8(0x7f);
-  const __m128i tab = _mm_set1_epi8('\t');
+// Which of sixteen bytes are control characters other than TAB: a bit for each. DEL is one.
+inline unsigned ControlBytes(const char* from) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  const __m128i control = _mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(0x1f)), bytes);
+  const __m128i is_tab = _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\t'));
+  const __m128i is_del = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(0x7f));
+  return static_cast<unsigned>(
+      _mm_movemask_epi8(_mm_or_si128(_mm_andnot_si128(is_tab, control), is_del)));
+}
+#endif
+
+// The first of them in [from, end), or `end`. What is at `begin` and behind it may be read, too.
+inline const char* FindControl(const char* from, const char* end,
+                               [[maybe_unused]] const char* begin) {
+#if defined(__SSE2__)
   for (; end - from >= 16; from += 16) {
-    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
-    const __m128i control = _mm_cmpeq_epi8(_mm_min_epu8(bytes, last_control), bytes);
-    const __m128i found = _mm_or_si128(_mm_andnot_si128(_mm_cmpeq_epi8(bytes, tab), control),
-                                       _mm_cmpeq_epi8(bytes, del));
-    const auto mask = static_cast<unsigned>(_mm_movemask_epi8(found));
+    const unsigned mask = ControlBytes(from);
     if (mask != 0) return from + __builtin_ctz(mask);
+  }
+  if (end - begin >= 16) {
+    // The last sixteen, of which some were looked at already, or come before.
+    const char* const last = end - 16;
+    const unsigned mask = ControlBytes(last) >> (from - last);
+    return mask == 0 ? end : from + __builtin_ctz(mask);
   }
 #endif
   for (; from != end; ++from) {
@@ -33,7 +46,64 @@ inline const char* FindControl(const char* from, const char* end) {
   return from;
 }
 
-bool IsAscii(std::string_view text);
+#if defined(__SSE2__)
+// Which of the bytes are letters, digits or hyphens: a bit for each.
+inline unsigned PlainBytes(__m128i bytes) {
+  // Bytes are compared as signed ones, so each range is moved to the least value first.
+  const auto is_in = [](__m128i all, char first, int count) {
+    const __m128i moved = _mm_add_epi8(all, _mm_set1_epi8(static_cast<char>(-128 - first)));
+    return _mm_cmplt_epi8(moved, _mm_set1_epi8(static_cast<char>(-128 + count)));
+  };
+  const __m128i letter = is_in(_mm_or_si128(bytes, _mm_set1_epi8(0x20)), 'a', 26);
+  const __m128i digit = is_in(bytes, '0', 10);
+  const __m128i hyphen = _mm_cmpeq_epi8(bytes, _mm_set1_epi8('-'));
+  const __m128i plain = _mm_or_si128(letter, _mm_or_si128(digit, hyphen));
+  return static_cast<unsigned>(_mm_movemask_epi8(plain));
+}
+#endif
+
+// Skips letters, digits and hyphens, which most names of fields are made of. May stop before others
+// of them.
+inline const char* SkipPlain(const char* from, [[maybe_unused]] const char* end) {
+#if defined(__SSE2__)
+  if (end - from >= 16) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+    // The bit behind the last byte stands for one that is not plain.
+    return from + __builtin_ctz(~PlainBytes(bytes));
+  }
+#endif
+  return from;
+}
+
+inline bool IsAscii(std::string_view text) {
+  // Many at a time, the last ones overlapping: every call has a traceparent or a token to look
+  // through.
+  const char* at = text.data();
+  const char* const end = at + text.size();
+#if defined(__SSE2__)
+  const auto has_high_bits = [](const char* from) {
+    return _mm_movemask_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))) != 0;
+  };
+  if (text.size() >= 16) {
+    for (; end - at > 16; at += 16) {
+      if (has_high_bits(at)) return false;
+    }
+    return !has_high_bits(end - 16);
+  }
+#endif
+  std::uint64_t high_bits = 0, word;
+  if (text.size() < sizeof word) {
+    for (; at != end; ++at) high_bits |= static_cast<unsigned char>(*at);
+  } else {
+    for (; at < end - sizeof word; at += sizeof word) {
+      std::memcpy(&word, at, sizeof word);
+      high_bits |= word;
+    }
+    std::memcpy(&word, end - sizeof word, sizeof word);
+    high_bits |= word;
+  }
+  return (high_bits & 0x8080'8080'8080'8080) == 0;
+}
 
 // Without SP and HTAB at both ends.
 std::string_view TrimBlanks(std::string_view text);

@@ -11,14 +11,7 @@ namespace {
 
 constexpr std::uint64_t kFraming = Bit(FieldId::kContentLength) | Bit(FieldId::kTransferEncoding);
 
-// The line as it was read, without its CRLF, when name, colon, at most one blank and value lie side
-// by side; empty otherwise.
-std::string_view LineInPlace(const Field& field) {
-  const auto name_end = reinterpret_cast<std::uintptr_t>(field.name.data()) + field.name.size();
-  const auto value = reinterpret_cast<std::uintptr_t>(field.value.data());
-  if (value - name_end != 1 && value - name_end != 2) return {};
-  return {field.name.data(), field.name.size() + (value - name_end) + field.value.size()};
-}
+std::uintptr_t AddressOf(const char* byte) { return reinterpret_cast<std::uintptr_t>(byte); }
 
 }  // namespace
 
@@ -77,7 +70,8 @@ void HeadWriter::Add(std::string_view name, std::string_view value) {
 
 void HeadWriter::CopyFields(const Head& head, std::uint64_t drop) {
   drop |= kFraming;
-  // Lines that follow each other in the input and all go on are copied as one run.
+  // Lines that follow each other in the input and all go on are copied as one run, each as it was
+  // read: with a colon and at most one blank between name and value.
   std::string_view run;
   const auto flush = [&] {
     if (run.empty()) return;
@@ -88,15 +82,21 @@ void HeadWriter::CopyFields(const Head& head, std::uint64_t drop) {
   for (std::size_t i = 0; i < head.field_count; ++i) {
     const Field& field = head.fields[i];
     if (field.hop || (Bit(field.id) & drop) != 0) continue;
-    const std::string_view line = LineInPlace(field);
-    if (line.empty()) {
+    const char* const line = field.name.data();
+    const std::uintptr_t between =
+        AddressOf(field.value.data()) - AddressOf(line) - field.name.size();
+    if (between - 1 > 1) [[unlikely]] {
       flush();
       Add(field.name, field.value);
-    } else if (!run.empty() && line.data() == run.data() + run.size() + 2) {
-      run = {run.data(), run.size() + 2 + line.size()};
+      continue;
+    }
+    const std::size_t size = field.name.size() + between + field.value.size();
+    // Behind the CRLF of the run's last line.
+    if (!run.empty() && line == run.data() + run.size() + 2) {
+      run = {run.data(), run.size() + 2 + size};
     } else {
       flush();
-      run = line;
+      run = {line, size};
     }
   }
   flush();
@@ -105,10 +105,20 @@ void HeadWriter::CopyFields(const Head& head, std::uint64_t drop) {
 void HeadWriter::ContentLength(std::uint64_t length) {
   Require(!is_framed_);
   is_framed_ = true;
-  char digits[20];
-  const auto [end, ec] = std::to_chars(digits, digits + sizeof digits, length);
-  Require(ec == std::errc());
-  Line("Content-Length", {digits, static_cast<std::size_t>(end - digits)});
+  static constexpr std::string_view kName = "Content-Length: ";
+  char line[kName.size() + 20 + 2] = {};
+  std::memcpy(line, kName.data(), kName.size());
+  char* const end = std::to_chars(line + kName.size(), line + sizeof line - 2, length).ptr;
+  end[0] = '\r';
+  end[1] = '\n';
+  const auto size = static_cast<std::size_t>(end + 2 - line);
+  // All of it, where there is room: a copy whose size is known calls nothing.
+  if (ok_ && capacity_ - size_ >= sizeof line) {
+    std::memcpy(out_ + size_, line, sizeof line);
+    size_ += size;
+  } else {
+    Raw({line, size});
+  }
 }
 
 void HeadWriter::Chunked() {

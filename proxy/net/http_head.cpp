@@ -3,6 +3,7 @@
 #include "proxy/net/http_head.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "proxy/base/http_message.h"
 #include "proxy/net/head_scan.h"
@@ -98,8 +99,6 @@ class HeadReader {
     return from;
   }
 
-  bool Has(FieldId id) const { return (seen_ & Bit(id)) != 0; }
-
   // F25.
   Step SkipEmptyLines() {
     static constexpr int kEmptyLinesMax = 2;
@@ -173,6 +172,10 @@ class HeadReader {
   // HTTP/d.d; sets head_.minor.
   Step ReadVersionNumber() {
     static constexpr std::string_view kPrefix = "HTTP/";
+    if (end_ - at_ >= 8 && std::memcmp(at_, "HTTP/1.1", kVersionBytes) == 0) [[likely]] {
+      at_ += kVersionBytes;
+      return Step::kOk;  // head_.minor is 1 already
+    }
     const std::string_view text(at_, std::min(kVersionBytes, static_cast<std::size_t>(end_ - at_)));
     if (text.substr(0, kPrefix.size()) != kPrefix.substr(0, text.size())) {
       return Fail("not HTTP");
@@ -206,7 +209,8 @@ class HeadReader {
   Step ReadStatusLine() {
     if (const Step step = ReadVersionNumber(); step != Step::kOk) return step;
     // SP, three digits, SP: each is refused as soon as it is there.
-    for (int i = 0; i < 5; ++i, ++at_) {
+    const int read = ReadWholeStatus() ? 5 : 0;
+    for (int i = read; i < 5; ++i, ++at_) {
       if (at_ == end_) return Step::kMore;
       const bool is_blank = i == 0 || i == 4;
       if (is_blank ? *at_ != ' ' : !CharIs(*at_, kCharDigit)) return Fail("bad status line");
@@ -214,21 +218,35 @@ class HeadReader {
     }
     if (head_.status < 100) return Fail("status out of range");
     const char* const reason = at_;
-    if (const Step step = ReadLineRest(reason); step != Step::kOk) return step;
-    head_.reason = {reason, static_cast<std::size_t>(at_ - reason)};
-    at_ += 2;
+    const char* const limit = Limit(reason, limits::kHeaderLineBytesMax);
+    const char* const line_end = FindControl(reason, limit, reason);
+    if (!IsCrlf(line_end, limit)) return AtOddEnd(reason, line_end, limit);
+    head_.reason = {reason, static_cast<std::size_t>(line_end - reason)};
+    at_ = line_end + 2;
     return Step::kOk;
   }
 
-  // Moves to the CRLF that ends the line, which must begin not before `line`.
-  Step ReadLineRest(const char* line) {
-    const char* const limit = Limit(line, limits::kHeaderLineBytesMax);
-    at_ = FindControl(at_, limit);
-    if (limit - at_ >= 2 && at_[0] == '\r' && at_[1] == '\n') [[likely]] {
-      return Step::kOk;
-    }
-    if (at_ == limit || (*at_ == '\r' && limit - at_ < 2)) return AtLineLimit(line, limit);
-    return Fail(*at_ == '\n' ? "bare LF" : *at_ == '\r' ? "bare CR" : "control character");
+  // The same, when all of it is here and good.
+  bool ReadWholeStatus() {
+    if (end_ - at_ < 5 || at_[0] != ' ' || at_[4] != ' ') return false;
+    const auto digit = [this](int i) { return static_cast<unsigned char>(at_[i]) - unsigned{'0'}; };
+    const unsigned first = digit(1), second = digit(2), third = digit(3);
+    if (first > 9 || second > 9 || third > 9) return false;
+    head_.status = static_cast<int>(first * 100 + second * 10 + third);
+    at_ += 5;
+    return true;
+  }
+
+  static bool IsBlank(char c) { return c == ' ' || c == '\t'; }
+
+  static bool IsCrlf(const char* at, const char* limit) {
+    return limit - at >= 2 && at[0] == '\r' && at[1] == '\n';
+  }
+
+  // `at` is the first control character of the line, which does not end it, or is its limit.
+  Step AtOddEnd(const char* line, const char* at, const char* limit) {
+    if (at == limit || (*at == '\r' && limit - at < 2)) return AtLineLimit(line, limit);
+    return Fail(*at == '\n' ? "bare LF" : *at == '\r' ? "bare CR" : "control character");
   }
 
   // The line goes on behind `limit`: it is too long, or its end has not come yet.
@@ -251,28 +269,34 @@ class HeadReader {
 
   Step ReadField() {
     const char* const line = at_;
-    if (*line == ' ' || *line == '\t') return Fail("folded line");
+    const char* const limit = Limit(line, limits::kHeaderLineBytesMax);
+    const char* name_end = SkipPlain(line, limit);
+    if (name_end == line && IsBlank(*line)) return Fail("folded line");
     if (head_.field_count == limits::kFieldsMax) {
       return Fail("too many fields", ErrorCode::kHeaderTooLarge);
     }
-    const char* const limit = Limit(line, limits::kHeaderLineBytesMax);
-    at_ = SkipClass(at_, limit, kIsRequest ? kCharName : kCharToken);
-    if (at_ == limit) return AtLineLimit(line, limit);
-    if (*at_ != ':' || at_ == line) {
-      // Many servers read '_' as '-': the field might be another one there (H29, M04).
-      return Fail(*at_ == '_' ? "a field name may not have '_'" : "invalid field name");
+    if (name_end == limit || *name_end != ':') {
+      name_end = SkipClass(name_end, limit, kIsRequest ? kCharName : kCharToken);
+      if (name_end == limit) return AtLineLimit(line, limit);
     }
-    Field& field = head_.fields[head_.field_count];
-    field.name = {line, static_cast<std::size_t>(at_ - line)};
-    ++at_;
-    while (at_ != limit && (*at_ == ' ' || *at_ == '\t')) ++at_;
-    const char* const value = at_;
-    if (const Step step = ReadLineRest(line); step != Step::kOk) return step;
-    const char* value_end = at_;
-    while (value_end != value && (value_end[-1] == ' ' || value_end[-1] == '\t')) --value_end;
+    if (*name_end != ':' || name_end == line) {
+      // Many servers read '_' as '-': the field might be another one there (H29, M04).
+      return Fail(*name_end == '_' ? "a field name may not have '_'" : "invalid field name");
+    }
+    const char* value = name_end + 1;
+    if (value != limit && *value == ' ') ++value;  // mostly there is one, and no more
+    while (value != limit && IsBlank(*value)) [[unlikely]]
+      ++value;
+    const char* const line_end = FindControl(value, limit, line);
+    if (!IsCrlf(line_end, limit)) [[unlikely]]
+      return AtOddEnd(line, line_end, limit);
+    at_ = line_end + 2;
+    const char* value_end = line_end;
+    while (value_end != value && IsBlank(value_end[-1])) [[unlikely]]
+      --value_end;
+    Field& field = head_.fields[head_.field_count++];
+    field.name = {line, static_cast<std::size_t>(name_end - line)};
     field.value = {value, static_cast<std::size_t>(value_end - value)};
-    at_ += 2;
-    ++head_.field_count;
     field.id = FieldIdOf(field.name);
     field.hop = (Bit(field.id) & kAlwaysHop) != 0;
     return field.id == FieldId::kOther ? Step::kOk : TakeKnown(field);
@@ -281,11 +305,11 @@ class HeadReader {
   Step TakeKnown(const Field& field) {
     const std::uint64_t bit = Bit(field.id);
     if constexpr (kIsRequest) {
-      if ((seen_ & bit & kSingleInRequest) != 0) return Fail("repeated field");
+      if ((head_.known & bit & kSingleInRequest) != 0) return Fail("repeated field");
       if ((bit & kAsciiInRequest) != 0 && !IsAscii(field.value)) return Fail("non-ASCII value");
     }
-    const bool is_first = (seen_ & bit) == 0;
-    seen_ |= bit;
+    const bool is_first = (head_.known & bit) == 0;
+    head_.known |= bit;
     switch (field.id) {
       case FieldId::kContentLength:
         return TakeContentLength(field.value, is_first);
@@ -318,7 +342,13 @@ class HeadReader {
   }
 
   Step TakeContentLength(std::string_view value, bool is_first) {
-    for (bool is_last = false; !is_last;) {
+    // Mostly it is one. Of answers it may be a list of the same.
+    bool is_last = false;
+    if (std::uint64_t length = 0; is_first && ReadLength(value, length)) {
+      head_.content_length = length;
+      is_last = true;
+    }
+    while (!is_last) {
       const std::size_t comma = kIsRequest ? std::string_view::npos : value.find(',');
       is_last = comma == std::string_view::npos;
       std::uint64_t length = 0;
@@ -346,7 +376,7 @@ class HeadReader {
   // F1-F4: the only coding is one `chunked`, alone, on HTTP/1.1.
   Step CheckFraming() {
     head_.keep_alive = head_.minor == 1;
-    if (!Has(FieldId::kTransferEncoding)) {
+    if (!head_.Has(FieldId::kTransferEncoding)) {
       if (head_.has_content_length) head_.body = BodyKind::kLength;
       return Step::kOk;
     }
@@ -363,7 +393,7 @@ class HeadReader {
   }
 
   Step FinishRequest() {
-    if (!Has(FieldId::kHost) && head_.minor == 1) return Fail("no Host");
+    if (!head_.Has(FieldId::kHost) && head_.minor == 1) return Fail("no Host");
     if (const Step step = CheckFraming(); step != Step::kOk) return step;
     return TakeConnection();
   }
@@ -388,7 +418,7 @@ class HeadReader {
 
   // H1: every token of every Connection line.
   Step TakeConnection() {
-    if (!Has(FieldId::kConnection)) return Step::kOk;
+    if (!head_.Has(FieldId::kConnection)) return Step::kOk;
     std::size_t tokens = 0;
     for (std::size_t i = 0; i < head_.field_count; ++i) {
       if (head_.fields[i].id != FieldId::kConnection) continue;
@@ -423,7 +453,6 @@ class HeadReader {
   const char* at_;
   const char* const end_;
   Head& head_;
-  std::uint64_t seen_ = 0;
   std::string_view transfer_encoding_;
   Error error_;
 };
@@ -438,6 +467,7 @@ void Head::Reset() {
   status = 0;
   minor = 1;
   field_count = size = 0;
+  known = 0;
   body = BodyKind::kNone;
   content_length = 0;
   has_content_length = false;

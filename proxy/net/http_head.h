@@ -80,7 +80,8 @@ struct Head {
   int minor = 1;  // HTTP/1.<minor>
   std::array<Field, limits::kFieldsMax> fields;
   std::size_t field_count = 0;
-  std::size_t size = 0;  // bytes of the head in the input, with leading empty lines
+  std::uint64_t known = 0;  // the Bit() of each id that some field has, but for kOther
+  std::size_t size = 0;     // bytes of the head in the input, with leading empty lines
 
   BodyKind body = BodyKind::kNone;
   std::uint64_t content_length = 0;  // kLength
@@ -90,6 +91,7 @@ struct Head {
   int keep_alive_timeout_s = -1;       // response: Keep-Alive: timeout=N
   std::string_view host, traceparent;  // empty when absent
 
+  bool Has(FieldId id) const;
   void Reset();
 };
 
@@ -216,5 +218,7 @@ class HeadWriter {
 };
 
 constexpr std::uint64_t Bit(FieldId id) { return std::uint64_t{1} << static_cast<unsigned>(id); }
+
+inline bool Head::Has(FieldId id) const { return (known & Bit(id)) != 0; }
 
 }  // namespace recourse

@@ -24,6 +24,8 @@
 #include "proxy/base/crash_point.h"
 #include "proxy/base/limits.h"
 #include "proxy/base/log.h"
+#include "proxy/base/thread_name.h"
+#include "proxy/net/socket.h"
 
 namespace recourse {
 namespace {
@@ -210,11 +212,11 @@ asio::awaitable<void> ServeSecure(tcp::socket socket, std::shared_ptr<const TlsS
 }  // namespace
 
 struct HttpServer::Impl {
-  Impl(const tcp::endpoint& endpoint, Handler on_request, std::shared_ptr<const TlsServer> with,
-       std::uint64_t body_bytes_max, std::size_t connections_max)
-      : shared{std::move(on_request), body_bytes_max, connections_max, {}},
+  Impl(const tcp::endpoint& endpoint, Handler on_request, const HttpServerSettings& settings)
+      : shared{std::move(on_request), settings.body_bytes_max, settings.connections_max, {}},
+        free_files(settings.free_files),
         acceptor(context, endpoint),
-        tls(std::move(with)) {}
+        tls(settings.tls) {}
 
   asio::awaitable<void> Serve(tcp::socket socket) {
     std::shared_ptr<const TlsServer> present;
@@ -235,6 +237,7 @@ struct HttpServer::Impl {
       // Whoever fills the table with silence must not keep a probe of the kubelet out.
       const bool is_full = shared.connections >= shared.connections_max;
       if (!ec && is_full && !shared.waiting.empty()) shared.waiting.front()->cancel();
+      if (AreFilesShort(ec.value()) && free_files) free_files();
       if (ec || (is_full && shared.waiting.empty())) {
         // Out of descriptors, or everybody is being served: let some connections end first.
         asio::steady_timer pause(context, std::chrono::milliseconds(50));
@@ -248,6 +251,7 @@ struct HttpServer::Impl {
   }
 
   Shared shared;
+  const std::function<void()> free_files;
   asio::io_context context{1};
   tcp::acceptor acceptor;
   std::mutex mutex;
@@ -256,12 +260,13 @@ struct HttpServer::Impl {
 };
 
 HttpServer::HttpServer(const tcp::endpoint& endpoint, Handler handler,
-                       std::shared_ptr<const TlsServer> tls, std::uint64_t body_bytes_max,
-                       std::size_t connections_max)
-    : impl_(std::make_unique<Impl>(endpoint, std::move(handler), std::move(tls), body_bytes_max,
-                                   connections_max)) {
+                       const HttpServerSettings& settings)
+    : impl_(std::make_unique<Impl>(endpoint, std::move(handler), settings)) {
   asio::co_spawn(impl_->context, impl_->Accept(), [](std::exception_ptr) {});
-  impl_->thread = std::thread([this] { impl_->context.run(); });
+  impl_->thread = std::thread([this, name = settings.thread] {
+    NameThread(name);
+    impl_->context.run();
+  });
 }
 
 HttpServer::~HttpServer() {

@@ -49,23 +49,27 @@ struct HttpPeer {
   std::string certificate;  // the identity (tls_identity.h) of the one it showed; empty: none
 };
 
+struct HttpServerSettings {
+  std::string thread;                              // its name
+  std::shared_ptr<const TlsServer> tls = nullptr;  // null: plain; else TLS only
+  // A request with a larger body is answered with 413, which ends its connection.
+  std::uint64_t body_bytes_max = 1024 * 1024;
+  // When there are as many, a new one ends the one that has waited longest for its request.
+  std::size_t connections_max = 256;
+  // Has what is kept for later use closed: the process may open no more files, and somebody
+  // connects. Called on the server's thread.
+  std::function<void()> free_files = {};
+};
+
 class HttpServer {
  public:
-  // A request with a larger body is answered with 413, which ends its connection.
-  static constexpr std::uint64_t kBodyBytesMax = 1024 * 1024;
-  // When there are as many, a new one ends the one that has waited longest for its request.
-  static constexpr std::size_t kConnectionsMax = 256;
-
   // Runs on the server's thread, one request at a time. Bodies from a source are sent beside other
   // requests, at most limits::kServedBytesPerSecond each.
   using Handler = std::function<ServedAnswer(const HttpRequest& request, const HttpPeer& peer)>;
 
-  // Listens at once, for TLS only unless `tls` is null; throws boost::system::system_error when it
-  // cannot (start-up only).
+  // Listens at once; throws boost::system::system_error when it cannot (start-up only).
   HttpServer(const boost::asio::ip::tcp::endpoint& endpoint, Handler handler,
-             std::shared_ptr<const TlsServer> tls = nullptr,
-             std::uint64_t body_bytes_max = kBodyBytesMax,
-             std::size_t connections_max = kConnectionsMax);
+             const HttpServerSettings& settings);
   ~HttpServer();  // stops and joins
 
   // New connections use this from now on. Thread-safe.

@@ -14,12 +14,12 @@
 #include <cstring>
 #include <initializer_list>
 #include <span>
-#include <string>
 #include <string_view>
 
 #include "proxy/base/check.h"
-#include "proxy/base/frame_arena.h"
+#include "proxy/base/short_text.h"
 #include "proxy/net/deadline.h"
+#include "proxy/net/kernel_calls.h"
 #include "proxy/net/poller.h"
 #include "proxy/net/socket.h"
 #include "proxy/net/tls_stream.h"
@@ -53,22 +53,19 @@ class Operation;
 class Connection {
  public:
   // `socket` is connected, or is connecting.
-  Connection(Socket socket, Poller& poller, DeadlineWheel& wheel, FrameArena& frames)
-      : descriptor(poller, socket.Release()),
-        deadline(wheel, &Connection::Expire, this),
-        frames_(frames) {}
+  Connection(Socket socket, Poller& poller, DeadlineWheel& wheel)
+      : descriptor(poller, socket.Release()), deadline(wheel, &Connection::Expire, this) {}
   ~Connection() { RC_CHECK(pending_ == 0); }
 
   Descriptor descriptor;
   // Cancels whatever is pending. Operations started after it expired fail at once.
   Deadline deadline;
-  IoError error;     // of the last failed operation
-  std::string peer;  // address of the backend that it leads to; empty: a client's
+  IoError error;  // of the last failed operation
+  PeerText peer;  // address of the backend that it leads to; empty: a client's
   OpenCount counted;
   // Set once the TCP connection stands, before anything else is done with it; null: plain.
   std::unique_ptr<TlsStream> tls;
 
-  FrameArena& frames() { return frames_; }
   int socket() const { return descriptor.fd(); }
   // What is pending ends, unless it can be done without waiting.
   void Cancel() { descriptor.Cancel(); }
@@ -97,7 +94,6 @@ class Connection {
   // No Cancel(): who goes on by it and finds that there is a new deadline waits for that.
   static void Expire(void* self) { static_cast<Connection*>(self)->descriptor.Wake(); }
 
-  FrameArena& frames_;
   int pending_ = 0;  // operations that have begun and will touch it once more
 };
 
@@ -107,7 +103,7 @@ namespace detail {
 inline std::size_t Receive(Connection& connection, std::span<char> room) {
   ssize_t got = 0;
   do {
-    got = ::recv(connection.socket(), room.data(), room.size(), MSG_DONTWAIT);
+    got = KernelRecv(connection.socket(), room.data(), room.size(), MSG_DONTWAIT);
   } while (got < 0 && errno == EINTR);
   connection.error = {};
   if (got > 0) {
@@ -130,7 +126,7 @@ inline ssize_t SendParts(int socket, std::span<const iovec> parts) {
   static constexpr std::size_t kGatheredMax = 2 * 1024;
   static constexpr int kFlags = MSG_NOSIGNAL | MSG_DONTWAIT;
   if (parts.size() == 1) {
-    return ::send(socket, parts.front().iov_base, parts.front().iov_len, kFlags);
+    return KernelSend(socket, parts.front().iov_base, parts.front().iov_len, kFlags);
   }
   std::size_t size = 0;
   for (const iovec& part : parts) size += part.iov_len;
@@ -146,7 +142,7 @@ inline ssize_t SendParts(int socket, std::span<const iovec> parts) {
     std::memcpy(end, part.iov_base, part.iov_len);
     end += part.iov_len;
   }
-  return ::send(socket, gathered, size, kFlags);
+  return KernelSend(socket, gathered, size, kFlags);
 }
 
 // One operation and who awaits it. `Go` tries; what cannot be done yet parks and is tried again.

@@ -2,6 +2,7 @@
 
 #include <netdb.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -10,11 +11,14 @@
 #include <cerrno>
 #include <cstring>
 #include <iterator>
+#include <limits>
 #include <system_error>
 
 #include "proxy/base/check.h"
+#include "proxy/base/frame_arena.h"
 #include "proxy/base/limits.h"
 #include "proxy/base/log.h"
+#include "proxy/base/thread_name.h"
 
 namespace recourse {
 namespace {
@@ -32,6 +36,14 @@ int NewTimer() {
   return OrThrow(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC), "timerfd_create");
 }
 
+// All but a sixteenth.
+int FilesShortFrom() {
+  constexpr rlim_t kMany = std::numeric_limits<int>::max();
+  rlimit files{};
+  const rlim_t most = ::getrlimit(RLIMIT_NOFILE, &files) == 0 ? files.rlim_cur : kMany;
+  return static_cast<int>(std::min(most, kMany) / 16 * 15);
+}
+
 std::vector<Job> Alone(Job job) {
   std::vector<Job> jobs;
   jobs.push_back(std::move(job));
@@ -43,6 +55,7 @@ std::vector<Job> Alone(Job job) {
 IoThread::IoThread(const Clock& clock, int speed)
     : clock_(clock),
       speed_(speed),
+      files_short_from_(FilesShortFrom()),
       wheel_(clock.Now()),
       upkeep_(wheel_, clock),
       buffers_(upkeep_),
@@ -59,8 +72,11 @@ IoThread::IoThread(const Clock& clock, int speed)
 
 IoThread::~IoThread() { Join(); }
 
-void IoThread::Start() {
-  thread_ = std::thread([this] { Run(); });
+void IoThread::Start(const std::string& name) {
+  thread_ = std::thread([this, name] {
+    NameThread(name);
+    Run();
+  });
 }
 
 void IoThread::Stop() {
@@ -73,6 +89,7 @@ void IoThread::Join() {
 }
 
 void IoThread::Run() {
+  const FrameArena frames;
   while (!stopped_) {
     RunPosted();
     poller_.Listen(MayWait() ? Poller::Wait::kYes : Poller::Wait::kNo);
@@ -118,6 +135,41 @@ void IoThread::RunPosted() {
     posted_.pop_front();
     job();
   }
+}
+
+// Who looks for files that other threads can close. Shared with what those do, which may take
+// longer than anybody waits; used on the thread that looks alone.
+struct IoThread::Search {
+  Search(DeadlineWheel& wheel, std::size_t asked)
+      : limit(wheel, &Search::GiveUp, this), left(asked) {}
+  static void GiveUp(void* self) { static_cast<Search*>(self)->End(false); }
+  void Told(bool freed) {
+    --left;
+    if (freed || left == 0) End(freed);
+  }
+  void End(bool freed) {
+    limit.Disarm();
+    if (!found.is_set()) found.Set(freed);
+  }
+
+  Promise<bool> found;
+  Deadline limit;
+  std::size_t left;  // have not answered
+};
+
+Task<bool> IoThread::FreeFilesAnywhere(MonoTime limit) {
+  if (FreeFiles()) co_return true;
+  if (all_.size() <= 1) co_return false;
+  const auto search = std::make_shared<Search>(wheel_, all_.size() - 1);
+  search->limit.Arm(limit);
+  for (IoThread* const peer : all_) {
+    if (peer == this) continue;
+    peer->Post(Alone([this, peer, shared = search]() mutable {
+      const bool freed = peer->FreeFiles();
+      Post(Alone([back = std::move(shared), freed] { back->Told(freed); }));
+    }));
+  }
+  co_return co_await search->found.Wait();
 }
 
 IoThread::Tick::Tick(IoThread& of) : Waiter(&Tick::Run), thread(of), timer(of.poller_, NewTimer()) {
@@ -211,7 +263,9 @@ IoThread::Helper* IoThread::LeastBusyHelper() {
     return least->get();
   }
   try {
-    return helpers_.emplace_back(std::make_unique<Helper>()).get();
+    Helper* const helper = helpers_.emplace_back(std::make_unique<Helper>()).get();
+    boost::asio::post(helper->thread, [] { NameThread("recourse-names"); });
+    return helper;
   } catch (const std::exception& error) {
     Log(LogLevel::kWarn, "cannot start a thread to look up names", {{"error", error.what()}});
     return helpers_.empty() ? nullptr : helpers_.front().get();

@@ -34,7 +34,7 @@ class IoThread final : public Executor, public Timer {
   ~IoThread() override;
 
   // Runs the loop on a thread of its own until Stop(). What is queued or posted before waits.
-  void Start();
+  void Start(const std::string& name = "recourse-io");
   // Thread-safe. What is still suspended then is abandoned; the process is about to end.
   void Stop();
   void Join();
@@ -46,7 +46,6 @@ class IoThread final : public Executor, public Timer {
   DeadlineWheel& wheel() { return wheel_; }
   BufferPool& buffers() { return buffers_; }
   Upkeep& upkeep() { return upkeep_; }
-  FrameArena& frames() { return frames_; }
   // For heads of answers on their way.
   Recycler<Head>& heads() { return heads_; }
   const Clock& clock() const { return clock_; }
@@ -57,6 +56,14 @@ class IoThread final : public Executor, public Timer {
   // this lives, when the process may open no more files.
   void WhenFilesAreShort(std::move_only_function<bool()> free) { free_files_ = std::move(free); }
   bool FreeFiles() { return free_files_ && free_files_(); }
+  // All of the process, this one too. Before any of them starts.
+  void HasPeers(std::vector<IoThread*> all) { all_ = std::move(all); }
+  // Where nothing is kept here, the others are asked as well. True as soon as something was closed,
+  // which is not said any more after `limit`.
+  Task<bool> FreeFilesAnywhere(MonoTime limit);
+  // As the kernel gives the lowest number that is free, few files are left where a new one has this
+  // number or a higher one. Nothing idle keeps such a file: they are for clients and probes.
+  int files_short_from() const { return files_short_from_; }
 
   // Addresses of a host, from a cache of kNamesKept for up to kNameTtl. IP literals need no lookup.
   // Empty on failure and at `deadline`. Runs getaddrinfo on one of kLookupThreads, never here, and
@@ -73,6 +80,7 @@ class IoThread final : public Executor, public Timer {
     MonoTime expires;
   };
   struct Asker;
+  struct Search;
   void StartLookup(const std::string& host);
   void EndLookup(const std::string& host, std::vector<boost::asio::ip::address> addresses);
   // A thread for blocking look-ups; more are made only while all that exist are at work.
@@ -97,13 +105,14 @@ class IoThread final : public Executor, public Timer {
 
   const Clock& clock_;
   const int speed_;
-  FrameArena frames_;
+  const int files_short_from_;
   Recycler<Head> heads_;
   std::atomic<std::size_t> backend_connections_{0};
   Poller poller_;
   DeadlineWheel wheel_;
   Upkeep upkeep_;
   std::move_only_function<bool()> free_files_;
+  std::vector<IoThread*> all_;
   BufferPool buffers_;
   HeapTrim heap_;
   Tick tick_;

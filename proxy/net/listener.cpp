@@ -66,18 +66,29 @@ void Listener::AcceptSome() {
   for (int i = 0; i < kAcceptsPerTurn; ++i) {
     if (!listening_.is_open()) return;
     const int fd = ::accept4(listening_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    const int error = fd >= 0 ? 0 : errno;
+    if (fd >= threads_.front()->files_short_from() || AreFilesShort(error)) FreeFiles();
     if (fd >= 0) {
       HandOut(Socket(fd));
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+    } else if (error == EAGAIN || error == EWOULDBLOCK) {
       return listening_.Park(*this, Ready::kRead);
-    } else if (!IsOfOneConnection(errno)) {
+    } else if (!IsOfOneConnection(error)) {
       // Out of descriptors, most likely: some connections must end first.
-      const std::string reason = std::system_category().message(errno);
+      const std::string reason = std::system_category().message(error);
       Log(LogLevel::kWarn, "cannot accept a connection", {{"error", reason}});
       return pause_.Arm(threads_.front()->clock().Now() + kPause);
     }
   }
   Start();
+}
+
+void Listener::FreeFiles() {
+  threads_.front()->FreeFiles();
+  for (std::size_t i = 1; i < threads_.size(); ++i) {
+    std::vector<Job> jobs;
+    jobs.emplace_back([thread = threads_[i]] { thread->FreeFiles(); });
+    threads_[i]->Post(std::move(jobs));
+  }
 }
 
 void Listener::HandOut(Socket socket) {

@@ -27,6 +27,8 @@ class Listener final : Waiter {
  private:
   static void Accept(Waiter& self);
   void AcceptSome();
+  // Clients and probes go before what is only kept for later.
+  void FreeFiles();
   void HandOut(Socket socket);
 
   std::vector<IoThread*> threads_;

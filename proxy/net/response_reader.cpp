@@ -70,7 +70,6 @@ class BodyReader {
         buffer_(buffer),
         decoder_(head.body, head.content_length, BodyDecoder::Of::kAnswer) {}
 
-  FrameArena& frames() { return connection_.frames(); }
   Task<std::string_view> Next() {
     while (!has_ended_) {
       const auto piece = decoder_.Decode(buffer_);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <boost/asio/ip/tcp.hpp>
+#include <cerrno>
 #include <optional>
 #include <utility>
 
@@ -33,6 +34,9 @@ class Socket {
  private:
   int fd_;
 };
+
+// Whether a call that would have opened a file failed with `error` as no more may be open.
+inline bool AreFilesShort(int error) { return error == EMFILE || error == ENFILE; }
 
 // What is written goes out at once, however small.
 void SendAtOnce(int socket);

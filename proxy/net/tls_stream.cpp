@@ -171,6 +171,12 @@ TlsStep TlsStream::Peek() {
   return Outcome(SSL_peek_ex(ssl_.get(), &byte, 1, &size), size);
 }
 
+// OpenSSL does not count a header whose record has not begun to come as pending.
+bool TlsStream::HasPart() const {
+  return SSL_has_pending(ssl_.get()) == 1 ||
+         std::string_view(SSL_rstate_string(ssl_.get())) == "RB";
+}
+
 void TlsStream::SayGoodbye() {
   if (failed_ || send_failed_ || !SSL_is_init_finished(ssl_.get())) return;
   ERR_clear_error();

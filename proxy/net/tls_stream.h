@@ -56,6 +56,8 @@ class TlsStream {
   TlsStep Write(std::span<const iovec> parts);
   // Like Read, and takes nothing: size 1 when there is data.
   TlsStep Peek();
+  // After a Peek() that found no data: a part of a record is here, which may become some.
+  bool HasPart() const;
   // Tells the peer that nothing more comes, so that it knows the end from a cut. Never waits.
   void SayGoodbye();
 

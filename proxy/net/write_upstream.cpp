@@ -107,8 +107,7 @@ class WriteUpstream::Call final : public UpstreamConnection {
     co_return Result<void>();
   }
 
-  FrameArena& frames() { return upstream_.thread_.frames(); }
-  std::string_view Peer() const override { return connection_->peer; }
+  std::string_view Peer() const override { return connection_->peer.view(); }
   bool IsReused() const override { return is_reused_; }
   void GiveBodyTo(BodySink* sink) override { sink_ = sink; }
 
@@ -116,7 +115,7 @@ class WriteUpstream::Call final : public UpstreamConnection {
                                 std::size_t answer_bytes_max) override;
 
  private:
-  Task<Result<void>> Replace();
+  Task<Result<void>> Replace(MonoTime deadline);
   Task<bool> Send(std::string_view head, std::string_view body);
   Task<Result<Answer>> ReadAnswer(std::string_view method, std::size_t answer_bytes_max);
   Error Lost(const Error& why) const;
@@ -135,8 +134,13 @@ class WriteUpstream::Call final : public UpstreamConnection {
 };
 
 // A kept connection ended while the ledger committed. Nothing was sent on it, so nothing is lost.
-Task<Result<void>> WriteUpstream::Call::Replace() {
-  auto fresh = co_await Connect(upstream_.thread_, *backend_, upstream_.own_);
+Task<Result<void>> WriteUpstream::Call::Replace(MonoTime deadline) {
+  auto fresh = co_await Connect(upstream_.thread_, *backend_, upstream_.own_, deadline);
+  if (upstream_.thread_.clock().Now() >= deadline) {
+    co_return std::unexpected(Error(ErrorCode::kNotSent,
+                                    "connecting once more took what was left of the timeout",
+                                    Delivery::kNotSent));
+  }
   if (!fresh) co_return std::unexpected(fresh.error());
   connection_ = std::move(*fresh);
   is_reused_ = false;
@@ -206,9 +210,14 @@ Task<Result<Answer>> WriteUpstream::Call::Exchange(const HttpRequest& request, M
     co_return std::unexpected(
         Error(ErrorCode::kHeaderTooLarge, "the request's head cannot be sent", Delivery::kNotSent));
   }
+  if (head_bytes.size() + request.body.size() <= kTogetherBytesMax) {
+    co_await EndOfTurn(upstream_.thread_.poller());
+  }
   bool has_left = HasLeft(*connection_);
-  if (has_left && is_reused_) {
-    if (const auto replaced = co_await Replace(); !replaced) {
+  // On a fresh one a part of a record is that of a session ticket.
+  const bool has_begun = connection_->tls != nullptr && connection_->tls->HasPart();
+  if (is_reused_ && (has_left || has_begun)) {
+    if (const auto replaced = co_await Replace(deadline); !replaced) {
       co_return std::unexpected(replaced.error());
     }
     has_left = HasLeft(*connection_);
@@ -267,7 +276,7 @@ std::unique_ptr<Connection> WriteUpstream::Take(const Backend& backend) {
     newest_last.pop_back();
     const TlsStream* const tls = kept.connection->tls.get();
     if (kept.until > now && (tls == nullptr || backend.tls->Made(*tls)) &&
-        !HasLeft(*kept.connection)) {
+        !(kept.connection->descriptor.may_read() && HasLeft(*kept.connection))) {
       return std::move(kept.connection);
     }
   }
@@ -278,6 +287,7 @@ void WriteUpstream::Keep(std::shared_ptr<const Backend> backend,
                          std::unique_ptr<Connection> connection, Millis idle) {
   std::vector<Kept>& newest_last = kept_[backend.get()];
   if (newest_last.size() >= limits::kIdleUpstreamMax) return;
+  if (connection->socket() >= thread_.files_short_from()) return;
   connection->deadline.Disarm();
   newest_last.push_back({std::move(backend), std::move(connection), thread_.clock().Now() + idle});
   thread_.upkeep().Want();
@@ -294,9 +304,11 @@ bool WriteUpstream::Sweep() {
   return !kept_.empty();
 }
 
-void WriteUpstream::Clear() {
+bool WriteUpstream::Clear() {
+  const bool had_any = !kept_.empty();
   kept_.clear();
   ++era_;
+  return had_any;
 }
 
 }  // namespace recourse

@@ -24,8 +24,9 @@ class WriteUpstream final : public Upstream {
   // left.
   bool Sweep();
   // Closes all that are kept, and has those in use closed after it: what the policy or a
-  // certificate now says was not asked when they were opened.
-  void Clear();
+  // certificate now says was not asked when they were opened, or no files are left. False: none
+  // was kept.
+  bool Clear();
 
  private:
   class Call;

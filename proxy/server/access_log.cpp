@@ -9,6 +9,8 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "proxy/base/thread_name.h"
+
 namespace recourse {
 
 AccessLog::AccessLog(const std::string& target) {
@@ -22,12 +24,12 @@ AccessLog::AccessLog(const std::string& target) {
 }
 
 void AccessLog::Close() {
-  if (fd_ < 0) return;
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
+  if (!thread_.joinable()) return;
+  std::unique_lock lock(mutex_);
+  stop_ = true;
   wake_.notify_one();
+  if (!ended_.wait_for(lock, kLastWords, [this] { return has_ended_; })) return thread_.detach();
+  lock.unlock();
   thread_.join();
   ::close(fd_);
   fd_ = -1;
@@ -54,6 +56,7 @@ std::uint64_t AccessLog::dropped() const {
 }
 
 void AccessLog::Run() {
+  NameThread("recourse-log");
   std::string batch;
   for (bool stopping = false; !stopping;) {
     {
@@ -77,6 +80,9 @@ void AccessLog::Run() {
     }
     batch.clear();
   }
+  const std::lock_guard lock(mutex_);
+  has_ended_ = true;
+  ended_.notify_one();
 }
 
 }  // namespace recourse

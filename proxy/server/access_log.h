@@ -2,6 +2,7 @@
 // pipe never holds a request.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -17,7 +18,8 @@ class AccessLog {
   // std::runtime_error when the file cannot be opened (start-up only).
   explicit AccessLog(const std::string& target);
   ~AccessLog() { Close(); }
-  // Writes what is queued and ends the thread.
+  // Writes what is queued and ends the thread. Where nobody takes that within kLastWords, it is
+  // lost: then the thread is left behind, and the process is about to end.
   void Close();
 
   bool enabled() const { return fd_ >= 0; }
@@ -29,14 +31,16 @@ class AccessLog {
  private:
   static constexpr std::size_t kQueueBytesMax = 4 * 1024 * 1024;
   static constexpr std::size_t kWakeBytes = 256 * 1024;
+  static constexpr std::chrono::seconds kLastWords{2};
   void Run();
 
   int fd_ = -1;
   mutable std::mutex mutex_;
-  std::condition_variable wake_;
+  std::condition_variable wake_, ended_;
   std::string queue_;          // guarded by mutex_
   std::uint64_t dropped_ = 0;  // guarded by mutex_
   bool stop_ = false;          // guarded by mutex_
+  bool has_ended_ = false;     // guarded by mutex_
   std::thread thread_;
 };
 

@@ -51,8 +51,7 @@ Span CallOf(const RequestContext& context, const Result<Outcome>& outcome) {
   call.policy = context.policy;
   call.tool = context.tool;
   call.backend = context.backend;
-  const std::string& method = context.request.method;
-  call.method[method.copy(call.method, limits::kMethodBytesMax)] = '\0';
+  call.method.Set(context.request.method);
   call.effect = "write";
   call.event = std::to_string(context.approved);
   if (outcome) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 namespace recourse {
 
@@ -16,7 +15,7 @@ std::string_view OutcomeOf(const HttpResponse& response) {
 
 void NoteAttempts(const RequestContext& context, SpanIds& ids, RequestRecord& record) {
   record.attempts = context.attempts;
-  record.SetPeer(context.peer);
+  record.peer.Set(context.peer);
   record.reused = context.was_reused;
   const std::size_t tries = std::min(context.tries.size(), record.tries.size());
   for (std::size_t i = 0; i < tries; ++i) {
@@ -47,7 +46,7 @@ void TellAttempts(const Span& call, const RequestRecord& record, Tracer& tracer)
     attempt.status = one.status;
     attempt.resend_count = static_cast<int>(i);
     attempt.is_replayed = false;
-    std::memcpy(attempt.peer, record.peer, sizeof attempt.peer);
+    attempt.peer = record.peer;
     tracer.Add(std::move(attempt));
   }
 }

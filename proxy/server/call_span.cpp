@@ -30,7 +30,7 @@ void Session::BeginSpan() {
     std::memcpy(span_.flags, span_.is_on ? "01" : "00", 2);
     worker_.span_ids.Fill(span_.id);
     if (!span_.is_on) return;
-    record_.trace_id[span_.trace.view().copy(record_.trace_id, sizeof record_.trace_id - 1)] = '\0';
+    record_.trace_id.Set(span_.trace.view());
   }
   worker_.span_ids.Fill(span_.id);
   record_.span_id = span_.id;
@@ -66,7 +66,7 @@ void Session::EndSpan(MonoTime ended) {
   call.policy = view_->policy;
   call.tool = record_.tool;
   call.backend = record_.backend;
-  std::memcpy(call.method, record_.method, sizeof call.method);
+  call.method = record_.method;
   call.effect = record_.effect;
   call.error = record_.error;
   call.outcome = record_.outcome;

@@ -107,7 +107,7 @@ Task<Session::Met> Session::MeetOpening() {
   }
   head_.Reset();
   BeginRecord();
-  record_.SetMethod("CONNECT");
+  record_.method.Set("CONNECT");
   record_.authority = AuthorityText(target, 0);
   record_.server_name = first.server_name;
   if (is_blind) {
@@ -170,7 +170,7 @@ Task<bool> Session::RunBlindTunnel(Authority target, TunnelDecision decision, To
     LogBrokenTunnel("a tunnel could not be made", WhyNotConnected(connected.error()));
     co_return false;
   }
-  record_.SetPeer((*connected)->peer);
+  record_.peer = (*connected)->peer;
   record_.status = 200;
   if (told == Told::kNo) {
     in_.Consume(head_.size);

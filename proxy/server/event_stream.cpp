@@ -14,6 +14,7 @@
 #include <system_error>
 #include <utility>
 
+#include "proxy/base/thread_name.h"
 #include "proxy/base/watch_limits.h"
 #include "proxy/server/event_json.h"
 
@@ -119,6 +120,7 @@ std::expected<std::unique_ptr<BodySource>, std::string> EventStream::Watch(
 }
 
 void EventStream::Run() {
+  NameThread("recourse-events");
   while (!is_stopping_) {
     TakeNew();
     Tell();

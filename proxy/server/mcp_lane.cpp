@@ -140,6 +140,7 @@ Task<bool> Session::ServeMcpPost(RouteMatch match, std::string query) {
   }
   Held held(services_, room);
   auto body = co_await ReadWriteBody();
+  if (cut_) co_return false;
   if (!body) {
     linger_ = true;
     co_return co_await RefuseMcp(body.error().code(), std::string(body.error().detail()));

@@ -99,8 +99,9 @@ auto& Family(Builder builder, const char* name, const char* help, prometheus::Re
 }  // namespace
 
 Metrics::Metrics(WallTime started)
-    : requests(
-          Family(BuildCounter(), "recourse_http_requests_total", "Requests answered.", registry)),
+    : requests("recourse_http_requests_total", "Requests answered."),
+      attempts("recourse_upstream_attempts_total", "Attempts at a backend, by what came of them."),
+      arrivals("recourse_arrivals_total", "Requests, by how they came here."),
       durations("recourse_http_request_duration_seconds",
                 "From the request's head to the end of its answer."),
       backend_durations("recourse_upstream_request_duration_seconds",
@@ -108,8 +109,6 @@ Metrics::Metrics(WallTime started)
                         "write until the end."),
       overheads("recourse_overhead_seconds",
                 "From the request's head until an answer could be sent, without the attempts."),
-      attempts(Family(BuildCounter(), "recourse_upstream_attempts_total",
-                      "Attempts at a backend, by what came of them.", registry)),
       idempotency(Family(BuildCounter(), "recourse_idempotency_total",
                          "Writes, by what their key said.", registry)),
       observed(Family(BuildCounter(), "recourse_observed_total",
@@ -130,8 +129,6 @@ Metrics::Metrics(WallTime started)
                               registry)),
       redirected(Family(BuildCounter(), "recourse_redirected_connections_total",
                         "Connections to the redirect port, by what was made of them.", registry)),
-      arrivals(Family(BuildCounter(), "recourse_arrivals_total", "Requests, by how they came here.",
-                      registry)),
       interceptions(Family(BuildCounter(), "recourse_interceptions_total",
                            "TLS of agents with intercepted backends, by what became of it.",
                            registry)),
@@ -322,8 +319,9 @@ std::string Metrics::Scrape(Ledger& ledger, const ScrapeFacts& facts) {
   process_.open_fds->Set(OpenFiles());
   process_.max_fds->Set(MostFiles());
   auto families = registry.Collect();
-  for (const Latencies* latencies : {&durations, &backend_durations, &overheads}) {
-    for (auto& family : latencies->Collect()) families.push_back(std::move(family));
+  for (const prometheus::Collectable* own : std::initializer_list<const prometheus::Collectable*>{
+           &requests, &attempts, &arrivals, &durations, &backend_durations, &overheads}) {
+    for (auto& family : own->Collect()) families.push_back(std::move(family));
   }
   families.push_back(QuotaRefusals(stats));
   families.push_back(Told("recourse_access_log_lines_dropped_total",
@@ -351,14 +349,16 @@ RequestMetrics::RequestMetrics(Metrics& metrics, const Policy& policy)
       first_tool_(policy.tools.data()),
       first_backend_(policy.backends.data()),
       tools_(policy.tools.size() + 1),
-      read_overhead_(metrics.overheads.Add({{"effect", "read"}})),
-      write_overhead_(metrics.overheads.Add({{"effect", "write"}})) {
+      read_overhead_(metrics.overheads.Take({{"effect", "read"}})),
+      write_overhead_(metrics.overheads.Take({{"effect", "write"}})) {
   for (std::size_t i = 0; i < arrivals_.size(); ++i) {
-    arrivals_[i] = &metrics.arrivals.Add({{"mode", std::string(NameOf(static_cast<CameBy>(i)))}});
+    arrivals_[i] = metrics.arrivals.Take({{"mode", std::string(NameOf(static_cast<CameBy>(i)))}});
   }
   for (const Backend& backend : policy.backends) {
-    backends_.push_back({&metrics.attempts.Add({{"backend", backend.name}, {"outcome", "ok"}}),
-                         &metrics.backend_durations.Add({{"backend", backend.name}})});
+    backends_.push_back(
+        {.ok = metrics.attempts.Take({{"backend", backend.name}, {"outcome", "ok"}}),
+         .errors = {},
+         .duration = metrics.backend_durations.Take({{"backend", backend.name}})});
   }
   for (std::size_t i = 0; i < tools_.size(); ++i) {
     const bool listed = i < policy.tools.size();
@@ -379,21 +379,26 @@ RequestMetrics::RequestMetrics(Metrics& metrics, const Policy& policy)
 }
 
 void RequestMetrics::CountTries(const RequestRecord& record) {
-  const PerBackend& backend = backends_[static_cast<std::size_t>(record.backend - first_backend_)];
+  PerBackend& backend = backends_[static_cast<std::size_t>(record.backend - first_backend_)];
   for (std::size_t i = 0; i < record.tries.size(); ++i) {
     const RequestRecord::Try& one = record.tries.at(i);
     if (one.ended == MonoTime{}) break;
     backend.duration->Observe(one.ended - one.began);
     if (i > 0)
       (record.effect == "read" ? metrics_.read_retries : metrics_.write_retries).Increment();
-    if (one.error.empty()) {
-      backend.ok->Increment();
-    } else {
-      metrics_.attempts
-          .Add({{"backend", record.backend->name}, {"outcome", std::string(one.error)}})
-          .Increment();
-    }
+    CountOf(backend, record.backend->name, one.error).Increment();
   }
+}
+
+// Slugs are texts that live for ever, and few.
+OwnCount& RequestMetrics::CountOf(PerBackend& backend, const std::string& name,
+                                  std::string_view error) {
+  if (error.empty()) return *backend.ok;
+  for (const auto& [known, count] : backend.errors) {
+    if (known == error) return *count;
+  }
+  auto count = metrics_.attempts.Take({{"backend", name}, {"outcome", std::string(error)}});
+  return *backend.errors.emplace_back(error, std::move(count)).second;
 }
 
 RequestMetrics::PerTool& RequestMetrics::EntryOf(const Tool* tool) {
@@ -415,25 +420,24 @@ void RequestMetrics::CountKey(const Tool* tool, std::string_view result) {
 void RequestMetrics::Count(const RequestRecord& record, std::chrono::nanoseconds took) {
   PerTool& entry = EntryOf(record.tool);
   if (entry.duration == nullptr) {
-    entry.duration = &metrics_.durations.Add({{"tool", entry.name}, {"effect", entry.effect}});
+    entry.duration = metrics_.durations.Take({{"tool", entry.name}, {"effect", entry.effect}});
   }
   entry.duration->Observe(took);
   arrivals_[static_cast<std::size_t>(record.came_by)]->Increment();
   if (record.backend != nullptr) CountTries(record);
   if (record.overhead) {
-    (record.effect == "read" ? read_overhead_ : write_overhead_).Observe(*record.overhead);
+    (record.effect == "read" ? read_overhead_ : write_overhead_)->Observe(*record.overhead);
   }
-  const std::size_t index = MethodIndex(record.method);
-  for (const auto& [code, counter] : entry.codes[index]) {
-    if (code == record.status) return counter->Increment();
+  const std::size_t index = MethodIndex(record.method.view());
+  for (const auto& [code, count] : entry.codes[index]) {
+    if (code == record.status) return count->Increment();
   }
-  prometheus::Counter& counter =
-      metrics_.requests.Add({{"tool", entry.name},
-                             {"effect", entry.effect},
-                             {"method", std::string(kMethodNames[index])},
-                             {"code", std::to_string(record.status)}});
-  counter.Increment();
-  entry.codes[index].emplace_back(record.status, &counter);
+  auto count = metrics_.requests.Take({{"tool", entry.name},
+                                       {"effect", entry.effect},
+                                       {"method", std::string(kMethodNames[index])},
+                                       {"code", std::to_string(record.status)}});
+  count->Increment();
+  entry.codes[index].emplace_back(record.status, std::move(count));
 }
 
 }  // namespace recourse

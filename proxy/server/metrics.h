@@ -48,9 +48,8 @@ class Metrics {
   std::uint64_t ObservedDropped() const;
 
   prometheus::Registry registry;
-  prometheus::Family<prometheus::Counter>& requests;
+  Counts requests, attempts, arrivals;  // arrivals: requests, by how they come
   Latencies durations, backend_durations, overheads;
-  prometheus::Family<prometheus::Counter>& attempts;
   prometheus::Family<prometheus::Counter>& idempotency;
   prometheus::Family<prometheus::Counter>& observed;
   prometheus::Family<prometheus::Counter>& observed_dropped;
@@ -59,7 +58,6 @@ class Metrics {
   prometheus::Family<prometheus::Counter>& rejections;
   prometheus::Family<prometheus::Counter>& mcp_tool_changes;
   prometheus::Family<prometheus::Counter>& redirected;     // connections, by result
-  prometheus::Family<prometheus::Counter>& arrivals;       // requests, by how they come
   prometheus::Family<prometheus::Counter>& interceptions;  // TLS of agents that ends here
   prometheus::Family<prometheus::Counter>& policy_reloads;
   prometheus::Family<prometheus::Counter>& undos;      // by tool and result
@@ -109,8 +107,8 @@ class Metrics {
   prometheus::Gauge* policy_in_force_ = nullptr;
 };
 
-// The counters of one I/O thread, looked up once and then found by index: a label lookup per
-// request would cost more than the rest of its bookkeeping. Not thread-safe.
+// The counters of one I/O thread, taken once and then found by index: a label lookup per request
+// would cost more than the rest of its bookkeeping. Not thread-safe; `metrics` outlives it.
 class RequestMetrics {
  public:
   RequestMetrics(Metrics& metrics, const Policy& policy);
@@ -126,24 +124,26 @@ class RequestMetrics {
   static constexpr std::size_t kMethods = 9;
   struct PerTool {
     std::string name, effect;
-    Latency* duration = nullptr;
-    std::array<std::vector<std::pair<int, prometheus::Counter*>>, kMethods> codes;
+    Latencies::Own duration;
+    std::array<std::vector<std::pair<int, Counts::Own>>, kMethods> codes;
     std::vector<std::pair<std::string_view, prometheus::Counter*>> keys;  // by result
   };
   struct PerBackend {
-    prometheus::Counter* ok = nullptr;
-    Latency* duration = nullptr;
+    Counts::Own ok;
+    std::vector<std::pair<std::string_view, Counts::Own>> errors;  // by slug
+    Latencies::Own duration;
   };
 
   PerTool& EntryOf(const Tool* tool);
+  OwnCount& CountOf(PerBackend& backend, const std::string& name, std::string_view error);
 
   Metrics& metrics_;
   const Tool* first_tool_;
   const Backend* first_backend_;
   std::vector<PerBackend> backends_;
   std::vector<PerTool> tools_;  // the last one is for unlisted calls
-  Latency &read_overhead_, &write_overhead_;
-  std::array<prometheus::Counter*, kCameByCount> arrivals_;
+  const Latencies::Own read_overhead_, write_overhead_;
+  std::array<Counts::Own, kCameByCount> arrivals_;
 };
 
 }  // namespace recourse

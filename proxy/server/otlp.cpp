@@ -71,7 +71,7 @@ std::string_view RouteOf(const Span& span) {
 }
 
 std::string NameOf(const Span& span) {
-  const std::string_view method = KnownMethod(span.method);
+  const std::string_view method = KnownMethod(span.method.view());
   std::string name;
   if (span.of == Span::Of::kUndo) name = "undo ";
   if (span.of == Span::Of::kProbe) name = "probe ";
@@ -83,9 +83,9 @@ std::string NameOf(const Span& span) {
 
 void Describe(const Span& span, std::string& out) {
   Attributes attributes(out);
-  const std::string_view method = KnownMethod(span.method);
+  const std::string_view method = KnownMethod(span.method.view());
   attributes.Text("http.request.method", method);
-  if (method == "_OTHER") attributes.Text("http.request.method_original", span.method);
+  if (method == "_OTHER") attributes.Text("http.request.method_original", span.method.view());
   if (span.status > 0) attributes.Number("http.response.status_code", span.status);
   attributes.Text("error.type", ErrorType(span));
   attributes.Text("network.protocol.version", "1.1");
@@ -101,7 +101,7 @@ void Describe(const Span& span, std::string& out) {
     const std::string path = span.backend->base_path + std::string(RouteOf(span));
     attributes.Text("url.full", span.backend->scheme + "://" + span.backend->authority + path);
     attributes.Text("url.template", path);
-    attributes.Text("network.peer.address", span.peer);
+    attributes.Text("network.peer.address", span.peer.view());
     if (span.resend_count > 0) attributes.Number("http.request.resend_count", span.resend_count);
   }
   if (span.tool != nullptr) attributes.Text("recourse.tool", span.tool->name);

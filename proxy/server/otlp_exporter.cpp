@@ -78,7 +78,7 @@ void OtlpExporter::Start() {
   std::vector<Job> start;
   start.emplace_back([this] { Spawn(Run(), [this] { finished_.set_value(); }); });
   thread_.Post(std::move(start));
-  thread_.Start();
+  thread_.Start("recourse-traces");
 }
 
 void OtlpExporter::Finish() {

@@ -80,7 +80,8 @@ Task<bool> Session::SendPiece(ReadExchange& exchange, std::string_view head,
   const bool ends =
       piece.end == BodyDecoder::End::kComplete || piece.end == BodyDecoder::End::kClosed;
   const bool chunk_it = chunked && !piece.data.empty();
-  std::string ending = chunked && ends ? "0\r\n\r\n" : "";
+  std::string untold_piece;
+  std::string_view ending = chunked && ends ? std::string_view("0\r\n\r\n") : std::string_view();
   if (exchange.mcp != nullptr) {
     exchange.mcp->tap.Take(piece.data);
     if (ends) exchange.mcp->tap.Finish();
@@ -91,8 +92,11 @@ Task<bool> Session::SendPiece(ReadExchange& exchange, std::string_view head,
         !untold.empty()) {
       record_.error = "response-incomplete";
       char size[24];
-      ending =
-          chunked ? std::string(ChunkHead(untold.size(), size)) + untold + "\r\n" + ending : untold;
+      untold_piece = untold;
+      if (chunked) {
+        untold_piece.insert(0, ChunkHead(untold.size(), size)).append("\r\n").append(ending);
+      }
+      ending = untold_piece;
     }
   }
   if (late_ && exchange.is_listening) TakeLate(*exchange.backend, piece.data);
@@ -100,13 +104,14 @@ Task<bool> Session::SendPiece(ReadExchange& exchange, std::string_view head,
   const bool together = head.size() + piece.data.size() <= kTogetherBytesMax;
   if (together) co_await EndOfTurn(worker_.thread.poller());
   char chunk[24];
-  client_.deadline.Reset();
-  auto sending = WriteAll(client_, {head, chunk_it ? ChunkHead(piece.data.size(), chunk) : "",
-                                    piece.data, chunk_it ? "\r\n" : "", ending});
+  // Unless it is that of the body, which holds for this too.
+  if (!exchange.IsUploading()) client_.deadline.Reset();
+  auto sending = WriteAll(client_, {head, chunk_it ? ChunkHead(piece.data.size(), chunk) : kNothing,
+                                    piece.data, chunk_it ? kCrlf : kNothing, ending});
   if (!sending.Try()) {
-    client_.deadline.Arm(Now() + services_.bounds.send_timeout);
+    LimitTaking(services_.bounds.send_timeout);
     co_await sending;
-    client_.deadline.Disarm();
+    EndTaking();
   }
   const bool sent = sending.await_resume();
   if (together) co_await EndOfTurn(worker_.thread.poller());
@@ -205,7 +210,7 @@ void Session::MeetMcpAnswer(ReadExchange& exchange) {
   }
   const bool listens = exchange.mcp != nullptr
                            ? exchange.mcp->requests.front().method == "subscriptions/listen"
-                           : std::string_view(record_.method) == "GET";
+                           : record_.method.view() == "GET";
   if (listens && ToLower(type).starts_with("text/event-stream")) {
     exchange.is_listening = true;
     KeepAlive(*exchange.upstream);
@@ -259,7 +264,7 @@ Task<void> Session::WatchClient(ReadExchange& exchange) {
   exchange.watched.Set(readable);
 }
 
-// Waits until the upload no longer uses the exchange; true when the whole body was sent.
+// Waits until the upload no longer uses the exchange; true when the client's whole body was read.
 Task<bool> Session::StopUpload(ReadExchange& exchange) {
   if (!exchange.uploaded.is_set()) {
     // Answered before the upload ended (C5): stop it; neither connection is usable then.
@@ -273,7 +278,7 @@ Task<bool> Session::StopUpload(ReadExchange& exchange) {
   co_return co_await exchange.uploaded.Wait();
 }
 
-// Ends what runs beside the exchange; true when the whole body was sent.
+// Ends what runs beside the exchange; true when the client's whole body was read.
 Task<bool> Session::EndSides(ReadExchange& exchange) {
   const bool whole = exchange.uploading ? co_await StopUpload(exchange) : exchange.whole;
   if (exchange.watching) {
@@ -285,7 +290,9 @@ Task<bool> Session::EndSides(ReadExchange& exchange) {
 
 // Keeps what can be used again; nothing uses the exchange any more.
 bool Session::FinishRead(ReadExchange& exchange, bool relayed, bool whole) {
-  const bool clean = relayed && whole && exchange.up.begin == exchange.up.end;
+  // Where a part of the body is missing, the next request would be read as that part.
+  const bool clean =
+      relayed && whole && exchange.sent_whole && exchange.up.begin == exchange.up.end;
   if (clean && exchange.head->keep_alive && exchange.head->body != BodyKind::kUntilClose &&
       !exchange.head_request && exchange.upgrade.empty()) {
     const Millis hint{(exchange.head->keep_alive_timeout_s - 1) * 1000};

@@ -23,6 +23,8 @@ struct Session::ReadExchange {
         request_body(request.body, request.content_length, BodyDecoder::Of::kRequest),
         form(content_type) {}
 
+  bool IsUploading() const { return uploading && !uploaded.is_set(); }
+
   // What a backend says last on a kept connection that was silent for too long (RFC 9110 15.5.9)
   // crosses the next request, and answers none that was all here. One that has said something
   // before, or goes on with the connection, has read the request.
@@ -41,13 +43,13 @@ struct Session::ReadExchange {
   BodyDecoder request_body;
   BodyDecoder::Piece first;  // what of the request body is here already
   bool chunked_upload = false;
-  bool whole = false;  // the request body is all here, so the request can be sent again
+  bool whole = false;       // the request body is all here, so the request can be sent again
+  bool sent_whole = false;  // nothing of what is here is missing upstream, which may be used again
   std::unique_ptr<Connection> upstream;
   ReadBuffer up;
   LentHead head;           // of the response, once any of it is here
   MonoTime head_due{};     // when it must have come
   bool answering = false;  // it has come
-  bool telling = false;    // an interim answer is being passed on
   bool replaced = false;   // by an answer of ours, as it could not be passed on
   Promise<bool> uploaded;
   bool uploading = false;
@@ -66,6 +68,8 @@ struct Session::ReadExchange {
   McpRead* mcp = nullptr;     // of an MCP server's endpoint, whose request is here whole
   bool is_listening = false;  // a stream of MCP that lasts as long as the session does
 };
+
+inline constexpr std::string_view kCrlf = "\r\n", kNothing;
 
 // "1a2b\r\n" for a piece of a chunked body.
 std::string_view ChunkHead(std::size_t size, char (&out)[24]);

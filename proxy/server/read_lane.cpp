@@ -19,6 +19,7 @@ constexpr std::uint64_t kMaxForwardsBit = Bit(FieldId::kMaxForwards);
 constexpr std::string_view kOverrides = "a form may not override its method";
 
 std::string_view ContentTypeOf(const Head& head) {
+  if (!head.Has(FieldId::kContentType)) return {};
   for (std::size_t i = 0; i < head.field_count; ++i) {
     if (head.fields[i].id == FieldId::kContentType) return head.fields[i].value;
   }
@@ -104,9 +105,17 @@ Task<bool> Session::RelayRead(const RouteMatch& match, std::string_view query, M
     co_return FinishRead(exchange, relayed, whole);
   }
   // A body that broke off is why the backend gave no answer.
-  const Error error = exchange.upload_error.value_or(got.error());
+  co_return co_await EndUnanswered(exchange, exchange.upload_error.value_or(got.error()));
+}
+
+Task<bool> Session::EndUnanswered(ReadExchange& exchange, Error error) {
   if (!exchange.left) record_.error = FactsOf(error.code()).slug;
   if (observed_) observed_->Failed(error);
+  if (cut_) {
+    co_await EndSides(exchange);
+    linger_ = false;
+    co_return false;
+  }
   const bool keep = exchange.whole && head_.keep_alive;
   linger_ = !keep;
   const bool kept = co_await SendAnswer(AnswerFailure(exchange, error), keep);
@@ -181,22 +190,23 @@ Task<Result<void>> Session::AttemptRead(ReadExchange& exchange) {
     now = Now();
   }
   Connection& upstream = *exchange.upstream;
-  record_.SetPeer(upstream.peer);
+  record_.peer = upstream.peer;
   upstream.deadline.Reset();
   char chunk[24];
   const std::string_view data = exchange.first.data;
   const bool chunk_it = exchange.chunked_upload && !data.empty();
   const std::string_view last =
       exchange.chunked_upload && exchange.whole ? "0\r\n\r\n" : std::string_view();
-  auto sending =
-      WriteAll(upstream, {exchange.request_head, chunk_it ? ChunkHead(data.size(), chunk) : "",
-                          data, chunk_it ? "\r\n" : "", last});
+  auto sending = WriteAll(
+      upstream, {exchange.request_head, chunk_it ? ChunkHead(data.size(), chunk) : kNothing, data,
+                 chunk_it ? kCrlf : kNothing, last});
   // A backend may answer and close before it has read everything, so a failed write is not the end.
   if (!sending.Try()) {
     upstream.deadline.Arm(now + exchange.patience);
     co_await sending;
     now = Now();
   }
+  exchange.sent_whole = sending.await_resume();
   exchange.head_due = now + exchange.patience;
   upstream.deadline.Arm(exchange.whole ? AnswerDue(exchange, now) : exchange.head_due);
   if (observed_ && exchange.whole) observed_->RequestSent();
@@ -207,7 +217,7 @@ Task<Result<void>> Session::AttemptRead(ReadExchange& exchange) {
   exchange.up.pool = &worker_.thread.buffers();
   exchange.up.begin = exchange.up.end = 0;
   bool saw_bytes = false;
-  const std::string_view method = exchange.head_request ? "HEAD" : "GET";
+  const std::string_view method = exchange.head_request ? std::string_view("HEAD") : "GET";
   auto got = co_await ReadResponseHead(upstream, exchange.up, method, worker_.thread.heads(),
                                        exchange.head, &saw_bytes, Interim::kReturn);
   for (;;) {
@@ -269,17 +279,24 @@ Task<Result<void>> Session::PassInterim(ReadExchange& exchange) {
       co_return std::unexpected(
           Error(ErrorCode::kBackendProtocol, "an interim answer's head cannot be forwarded"));
     }
-    // While the body is read its deadline holds for this too.
-    const auto reading = [&] { return exchange.uploading && !exchange.uploaded.is_set(); };
-    if (!reading()) client_.deadline.Arm(Now() + services_.bounds.send_timeout);
-    exchange.telling = true;
-    record_.client_gone = !co_await WriteAll(client_, {writer.view()});
-    exchange.telling = false;
-    if (!reading()) client_.deadline.Disarm();
+    LimitTaking(services_.bounds.send_timeout);
+    const bool is_told = co_await WriteAll(client_, {writer.view()});
+    EndTaking();
     record_.bytes_out += writer.view().size();
+    if (!is_told) {
+      // What is sent behind a part of it would be read as the rest.
+      record_.status = head.status;
+      record_.client_gone = exchange.left = cut_ = true;
+      co_return std::unexpected(
+          Error(ErrorCode::kBackendTimeout, "the client did not take an interim answer"));
+    }
   }
   exchange.up.Consume(head.size);
-  exchange.upstream->deadline.Arm(Now() + exchange.patience);
+  // Who shows that it works on the answer gets its time again, but not for a client that has left.
+  const MonoTime now = Now();
+  exchange.head_due = now + exchange.patience;
+  const bool asked_all = exchange.whole || exchange.uploaded.is_set();
+  exchange.upstream->deadline.Arm(asked_all ? AnswerDue(exchange, now) : exchange.head_due);
   co_return Result<void>();
 }
 
@@ -311,16 +328,20 @@ Task<void> Session::Upload(ReadExchange& exchange) {
   Connection& upstream = *exchange.upstream;
   bool complete = false;
   BodyPace pace(services_.bounds.body_timeout);
-  while (!complete && !exchange.stopping) {
+  // What follows a piece that was not sent whole would stand for the rest of it.
+  while (!complete && !exchange.stopping && exchange.sent_whole) {
     const std::size_t room = exchange.request_body.ReadLimit(in_.free_size());
     const MonoTime began = Now();
-    client_.deadline.Arm(pace.Until(began));
+    body_due_ = pace.Until(began);
+    LimitClient();
     if (!in_.memory) in_.memory = worker_.thread.buffers().Take();
     const std::size_t size = co_await ReadSome(client_, in_.free_space(), room);
+    body_due_ = kNotDue;
     if (size == 0) {
       exchange.upload_error = BrokenBody(client_);
       break;
     }
+    LimitClient();
     pace.Took(began, Now(), size);
     in_.end += size;
     const auto piece = exchange.request_body.Decode(in_);
@@ -337,16 +358,17 @@ Task<void> Session::Upload(ReadExchange& exchange) {
     if (observed_) ObserveRequest(piece);
     char chunk[24];
     const bool chunk_it = exchange.chunked_upload && !piece.data.empty();
-    upstream.deadline.Arm(Now() + exchange.patience);
-    if (!co_await WriteAll(upstream, {chunk_it ? ChunkHead(piece.data.size(), chunk) : "",
-                                      piece.data, chunk_it ? "\r\n" : "",
+    // A deadline for both: what is relayed meanwhile may be quiet for longer.
+    upstream.deadline.Arm(Now() + (exchange.answering ? QuietMax(exchange) : exchange.patience));
+    if (!co_await WriteAll(upstream, {chunk_it ? ChunkHead(piece.data.size(), chunk) : kNothing,
+                                      piece.data, chunk_it ? kCrlf : kNothing,
                                       complete && exchange.chunked_upload ? "0\r\n\r\n" : ""})) {
+      exchange.sent_whole = false;
       break;
     }
     if (observed_ && complete) observed_->RequestSent();
   }
   if (complete && !exchange.answering) {
-    if (!exchange.telling) client_.deadline.Disarm();
     const MonoTime now = Now();
     exchange.head_due = now + exchange.patience;
     upstream.deadline.Arm(FirstLook(exchange, now));

@@ -9,7 +9,8 @@ namespace recourse {
 // A server that looks for no body here would take its bytes for the next request (H65).
 bool HasUnexpectedBody(const Head& head);
 
-bool HasField(const Head& head, FieldId id);
+// The trace id that its traceparent begins with: 32 digits of lower-case hex. Empty: it has none.
+std::string_view TraceIdOf(const Head& head);
 
 // A message to us about the agent's flow, whatever request carries it.
 bool HasFlowOrder(const Head& head);

@@ -16,10 +16,18 @@ namespace {
 class Line {
  public:
   [[gnu::always_inline]] void Text(std::string_view text) {
-    if (text.size() > sizeof buffer_ - size_) [[unlikely]] {
-      text = text.substr(0, sizeof buffer_ - size_);
-    }
+    if (text.size() > sizeof buffer_ - size_) [[unlikely]]
+      return TextThatIsCut(text);
+    // Apart from that, so that the size of a literal is known here, and nothing is called.
     std::memcpy(buffer_ + size_, text.data(), text.size());
+    size_ += text.size();
+  }
+  template <std::size_t kBytesMax>
+  void Text(const ShortText<kBytesMax>& text) {
+    if (kBytesMax > sizeof buffer_ - size_) [[unlikely]]
+      return TextThatIsCut(text.view());
+    // Whatever its size is, as that of the copy is known here.
+    std::memcpy(buffer_ + size_, text.data(), kBytesMax);
     size_ += text.size();
   }
   void Number(std::uint64_t value) {
@@ -32,21 +40,25 @@ class Line {
                             static_cast<char>('0' + value % 10)};
     Text({digits, 3});
   }
-  void Millis(std::string_view name, std::chrono::nanoseconds time) {
+  void Millis(std::chrono::nanoseconds time) {
     const auto micros = static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::microseconds>(time).count());
-    Text(name);
     Number(micros / 1000);
     Text(".");
     Three(micros % 1000);
   }
-  void Flag(std::string_view name, bool value) {
-    Text(name);
-    Text(value ? "true" : "false");
+  void Flag(bool value) {
+    if (value) {
+      Text("true");
+    } else {
+      Text("false");
+    }
   }
   std::string_view view() const { return {buffer_, size_}; }
 
  private:
+  void TextThatIsCut(std::string_view text) { Text(text.substr(0, sizeof buffer_ - size_)); }
+
   char buffer_[4096];
   std::size_t size_ = 0;
 };
@@ -95,7 +107,7 @@ std::string_view RequestLog::CommonOf(const RequestRecord& record) {
   Common& last = common_[tool];
   if (last.status == record.status && last.backend == record.backend &&
       last.is_warning == is_warning && last.came_by == record.came_by &&
-      last.effect == record.effect && last.method == record.method) {
+      last.effect == record.effect && last.method.view() == record.method.view()) {
     return last.text;
   }
   last = {.text = {},
@@ -108,7 +120,7 @@ std::string_view RequestLog::CommonOf(const RequestRecord& record) {
   // A method is a token, whose characters need no escape in JSON.
   last.text =
       fmt::format(R"(Z","level":"{}","method":"{}","status":{},"effect":"{}","arrival":"{}")",
-                  is_warning ? "warn" : "info", record.method, record.status, record.effect,
+                  is_warning ? "warn" : "info", record.method.view(), record.status, record.effect,
                   NameOf(record.came_by));
   if (record.backend != nullptr) {
     last.text += backends_[static_cast<std::size_t>(record.backend - first_backend_)];
@@ -124,8 +136,7 @@ void RequestLog::Append(const RequestRecord& record, std::chrono::nanoseconds du
   line.Text(Second(millis / 1000));
   line.Three(static_cast<std::uint64_t>(millis % 1000));
   line.Text(CommonOf(record));
-  const auto optional = [&line](std::string_view name, const auto& text) {
-    const std::string_view value(text);
+  const auto optional = [&line](std::string_view name, const auto& value) {
     if (value.empty()) return;
     line.Text(name);
     line.Text(value);
@@ -145,18 +156,30 @@ void RequestLog::Append(const RequestRecord& record, std::chrono::nanoseconds du
   optional(",\"decision\":\"", record.decision);
   optional(",\"upstream\":\"", record.peer);
   optional(",\"error\":\"", record.error);
-  line.Text(",\"attempts\":");
-  line.Number(static_cast<std::uint64_t>(record.attempts));
-  line.Flag(",\"replayed\":", record.replayed);
-  line.Flag(",\"client_gone\":", record.client_gone);
-  line.Flag(",\"conn_reused\":", record.reused);
+  if (record.attempts == 1 && !record.replayed && !record.client_gone && record.reused) {
+    // As most reads: one text.
+    line.Text(R"(,"attempts":1,"replayed":false,"client_gone":false,"conn_reused":true)");
+  } else {
+    line.Text(",\"attempts\":");
+    line.Number(static_cast<std::uint64_t>(record.attempts));
+    line.Text(",\"replayed\":");
+    line.Flag(record.replayed);
+    line.Text(",\"client_gone\":");
+    line.Flag(record.client_gone);
+    line.Text(",\"conn_reused\":");
+    line.Flag(record.reused);
+  }
   if (record.host_differs) line.Text(",\"host_differs\":true");
   line.Text(",\"bytes_in\":");
   line.Number(record.bytes_in);
   line.Text(",\"bytes_out\":");
   line.Number(record.bytes_out);
-  line.Millis(",\"dur_ms\":", duration);
-  if (record.attempts > 0) line.Millis(",\"upstream_ms\":", record.with_backend);
+  line.Text(",\"dur_ms\":");
+  line.Millis(duration);
+  if (record.attempts > 0) {
+    line.Text(",\"upstream_ms\":");
+    line.Millis(record.with_backend);
+  }
   line.Text(tail_);
   log_.Append(line.view());
 }

@@ -31,7 +31,6 @@ struct RequestRecord {
   };
   static constexpr std::size_t kTriesMax =
       std::max(limits::kReadAttemptsMax, limits::kUnsentAttemptsMax);
-  static constexpr std::size_t kPeerBytesMax = 63;  // an IPv6 address with its zone
 
   const Tool* tool = nullptr;
   const Backend* backend = nullptr;
@@ -40,11 +39,11 @@ struct RequestRecord {
   std::string_view original;  // where a redirected connection was to go; outlives the record
   std::string_view caller;  // identity by certificate; needs no escape in JSON; outlives the record
   std::string_view error;   // slug of an answer of ours
-  char method[limits::kMethodBytesMax + 1] = {};
-  char trace_id[33] = {};
-  SpanIdText span_id;                 // ours; empty: the call is not traced
-  std::string_view outcome;           // of a write, as in Recourse-Outcome
-  char peer[kPeerBytesMax + 1] = {};  // address of the backend in the last attempt
+  MethodText method;
+  ShortText<32> trace_id;
+  SpanIdText span_id;        // ours; empty: the call is not traced
+  std::string_view outcome;  // of a write, as in Recourse-Outcome
+  PeerText peer;             // address of the backend in the last attempt
   int status = 0;
   int attempts = 0;
   std::array<Try, kTriesMax> tries{};       // those that have ended
@@ -72,14 +71,6 @@ struct RequestRecord {
     last.error = slug;
     with_backend += last.ended - last.began;
   }
-  void SetTrace(std::string_view trace, std::string_view span) {
-    trace_id[trace.copy(trace_id, sizeof trace_id - 1)] = '\0';
-    span_id.Set(span);
-  }
-  void SetMethod(std::string_view name) {
-    method[name.copy(method, limits::kMethodBytesMax)] = '\0';
-  }
-  void SetPeer(std::string_view address) { peer[address.copy(peer, kPeerBytesMax)] = '\0'; }
 };
 
 // One per I/O thread. Not thread-safe; the AccessLog below it is.
@@ -94,7 +85,7 @@ class RequestLog {
   // What the calls of a tool mostly have in common: from the level to the path.
   struct Common {
     std::string text;
-    std::string method;
+    MethodText method;
     int status = -1;
     bool is_warning = false;
     std::string_view effect;

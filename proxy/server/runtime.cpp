@@ -117,12 +117,15 @@ class Runtime {
  private:
   void StartWorkers();
   void RefreshTls(FileState::Look look);
+  void FreeFiles();
   void WritePorts();
   AdminApi::Counts CountsForReport() const;
   ScrapeFacts FactsForScrape() const;
   ProcessApi::Work WorkForStatus() const;
   void BeginDrain();
   Millis LongestWait() const;
+  // Their number never changes on a process that is ready, or was.
+  bool HasThreads() const { return probe_api_.ready || services_.draining; }
   void Publish(const std::shared_ptr<const Policy>& policy);
 
   const Config& config_;
@@ -175,7 +178,8 @@ void Runtime::Start() {
   ListenOrThrow("--probes", config_.probes, [this](const Tcp::endpoint& endpoint) {
     probes_ = std::make_unique<HttpServer>(
         endpoint,
-        [this](const HttpRequest& request, const HttpPeer&) { return probe_api_.Handle(request); });
+        [this](const HttpRequest& request, const HttpPeer&) { return probe_api_.Handle(request); },
+        HttpServerSettings{.thread = "recourse-probes", .free_files = [this] { FreeFiles(); }});
   });
   StartWorkers();
   ListenOrThrow("--admin", config_.admin, [this](const Tcp::endpoint& endpoint) {
@@ -185,7 +189,9 @@ void Runtime::Start() {
         [this](const HttpRequest& request, const HttpPeer& peer) {
           return admin_api_.Handle(request, peer);
         },
-        admin_tls_.First());
+        HttpServerSettings{.thread = "recourse-admin",
+                           .tls = admin_tls_.First(),
+                           .free_files = [this] { FreeFiles(); }});
   });
   agents_.Listen(config_.listen);
   if (config_.redirect_port != 0) agents_.ListenForRedirected(config_.redirect_port);
@@ -193,7 +199,9 @@ void Runtime::Start() {
   services_.own.Add(admin_->endpoint());
   services_.own.Add(probes_->endpoint());
   agents_.Start();
-  for (const auto& thread : threads_) thread->Start();
+  for (std::size_t i = 0; i < threads_.size(); ++i) {
+    threads_[i]->Start("recourse-io-" + std::to_string(i));
+  }
   traces_.Start();
   ExitOnMapFault(kExitLedgerCut);
   probe_api_.ready = true;
@@ -210,6 +218,9 @@ void Runtime::StartWorkers() {
     threads_.push_back(std::make_unique<IoThread>(clock_, clock_speed_));
     workers_.push_back(std::make_unique<Worker>(services_, *threads_.back(), versions_.Current()));
   }
+  std::vector<IoThread*> all;
+  for (const auto& thread : threads_) all.push_back(thread.get());
+  for (const auto& thread : threads_) thread->HasPeers(all);
   settler_ = std::make_unique<Settler>(Settler::Parts{
       .ledger = *ledger_,
       .upstream = workers_.front()->upstream,
@@ -261,6 +272,16 @@ void Runtime::StartWorkers() {
   }
 }
 
+// For whom no I/O thread serves, such as probes.
+void Runtime::FreeFiles() {
+  if (!HasThreads()) return;
+  for (const auto& thread : threads_) {
+    std::vector<Job> jobs;
+    jobs.emplace_back([asked = thread.get()] { asked->FreeFiles(); });
+    thread->Post(std::move(jobs));
+  }
+}
+
 // Certificates are rotated under running connections, which keep what they began with.
 void Runtime::RefreshTls(FileState::Look look) {
   if (backends_tls_.Refresh(look)) {
@@ -293,8 +314,7 @@ ScrapeFacts Runtime::FactsForScrape() const {
   ScrapeFacts facts{.log_lines_dropped = access_log_.dropped(),
                     .write_bytes = services_.write_bytes,
                     .observed_bytes = services_.observed_bytes};
-  // Their number never changes once /metrics is served on a process that is ready.
-  if (!probe_api_.ready && !services_.draining) return facts;
+  if (!HasThreads()) return facts;
   for (const auto& thread : threads_) facts.backend_connections += thread->backend_connections();
   return facts;
 }

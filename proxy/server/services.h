@@ -12,6 +12,7 @@
 #include "filters/mcp/mcp_upstream.h"
 #include "filters/mcp/tool_book.h"
 #include "filters/settling.h"
+#include "policy/host_memo.h"
 #include "policy/policy.h"
 #include "proxy/net/connection_pool.h"
 #include "proxy/net/connector.h"
@@ -71,6 +72,7 @@ struct PolicyView {
       : policy(std::move(of)),
         metrics(*services.metrics, *policy),
         log(*services.access_log, *services.clock, *policy),
+        last_host(*policy->routes),
         via("Via", services.via) {
     for (const Backend& backend : policy->backends) hosts.emplace_back("Host", backend.authority);
   }
@@ -83,6 +85,7 @@ struct PolicyView {
   const std::shared_ptr<const Policy> policy;
   RequestMetrics metrics;
   RequestLog log;
+  HostMemo last_host;
   const FieldLine via;
   std::vector<FieldLine> hosts;
 };
@@ -97,14 +100,16 @@ struct Worker {
         view(std::make_shared<PolicyView>(std::move(policy), shared)),
         span_ids(*shared.random) {
     io.upkeep().Add([this] { return pool.Sweep(); });
-    io.WhenFilesAreShort([this] { return pool.Clear(); });
+    io.WhenFilesAreShort([this] { return ClearIdle(); });
     io.upkeep().Add([this] { return writes.Sweep(); });
   }
 
-  // Closes idle connections to backends.
-  void ClearIdle() {
-    pool.Clear();
-    writes.Clear();
+  // Closes idle connections to backends. False: there was none.
+  bool ClearIdle() {
+    // Those for reads first: UndefinedBehaviorSanitizer opens files for its look at the other
+    // object.
+    const bool had_reads = pool.Clear();
+    return writes.Clear() || had_reads;
   }
 
   Services& services;

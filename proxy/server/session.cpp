@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstring>
 
 #include "filters/poll_id.h"
 #include "policy/method_override.h"
@@ -18,17 +17,8 @@ bool IsRefusedMethod(std::string_view method) {
   return method == "TRACE" || method == "TRACK" || method == "DEBUG";
 }
 
-// Every call has a trace id to look through, so without a branch for each digit.
-bool IsHex(std::string_view text) {
-  unsigned strangers = 0;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    strangers += static_cast<unsigned>(byte - '0') > 9U && static_cast<unsigned>(byte - 'a') > 5U;
-  }
-  return strangers == 0;
-}
-
 bool SeesOwnVia(const Head& head, std::string_view via) {
+  if (!head.Has(FieldId::kVia)) return false;
   const std::string_view pseudonym = via.substr(via.find(' ') + 1);
   for (std::size_t i = 0; i < head.field_count; ++i) {
     const Field& field = head.fields[i];
@@ -88,8 +78,7 @@ Session::Session(Worker& worker, Socket socket, ConnectionGate::Place place,
       place_(std::move(place)),
       original_(std::move(original)),
       original_text_(original_ ? AuthorityText(AuthorityOf(*original_), 0) : std::string()),
-      client_(std::move(socket), worker.thread.poller(), worker.thread.wheel(),
-              worker.thread.frames()),
+      client_(std::move(socket), worker.thread.poller(), worker.thread.wheel()),
       caller_(worker.services.caller),
       meets_opening_(original_.has_value()) {
   in_.pool = &worker.thread.buffers();
@@ -136,22 +125,24 @@ void Session::Drain() {
 }
 
 Task<bool> Session::ReadHead() {
-  bool idle = in_.begin == in_.end;
   bool is_timed = false;  // a head that has begun has a time to end; most are here whole at once
   const auto begin_time = [&] {
     if (!std::exchange(is_timed, true)) client_.deadline.Arm(Now() + services_.bounds.head_timeout);
   };
   for (;;) {
+    if (in_.begin == in_.end) {  // nothing came yet, or TLS has taken what there was
+      is_timed = false;
+      if (!BeginIdle()) co_return false;
+      if (!EndIdle(co_await ReadInto(client_, in_))) co_return false;
+    }
     Met met = Met::kRequest;
-    if (meets_opening_ && in_.begin != in_.end) {
+    if (meets_opening_) {
       begin_time();
       met = co_await MeetOpening();
     }
     if (met == Met::kOver) co_return false;
-    if (in_.begin == in_.end) {  // nothing came yet, or TLS has taken what there was
-      idle = true;
-      is_timed = false;
-    } else if (met == Met::kRequest) {
+    if (in_.begin == in_.end) continue;
+    if (met == Met::kRequest) {
       const ParseResult parsed = ParseRequestHead(in_.unread(), head_);
       if (parsed.state == ParseState::kComplete) {
         client_.deadline.Reset();
@@ -167,29 +158,34 @@ Task<bool> Session::ReadHead() {
         co_return false;
       }
     }
-    if (in_.begin != in_.end) begin_time();
-    if (!co_await ReadMoreHead(&idle)) co_return false;
+    begin_time();
+    if (!co_await ReadMoreHead()) co_return false;
   }
 }
 
-// Waits for bytes of a head. An idle connection holds no buffer (performance.md G1).
-Task<bool> Session::ReadMoreHead(bool* idle) {
-  if (*idle) {
-    if (services_.draining) co_return false;
-    // Who was redirected and waits for the other side to speak first would wait in vain.
-    const bool is_awaited = original_ && meets_opening_;
-    const MonoTime now = last_ != MonoTime{} ? std::exchange(last_, {}) : Now();
-    client_.deadline.ArmLoosely(
-        now + (is_awaited ? services_.bounds.head_timeout : services_.bounds.idle_timeout));
-    idle_ = true;
-    worker_.idle.Add(*this, served_ > 0);
-    const std::size_t size = co_await ReadInto(client_, in_);
-    idle_ = false;
-    unlink();
-    in_.end += size;
-    *idle = false;
-    co_return size > 0 && !leaving_;
-  }
+// Before bytes of a head are waited for. False: nobody does any more.
+bool Session::BeginIdle() {
+  if (services_.draining) return false;
+  // Who was redirected and waits for the other side to speak first would wait in vain.
+  const bool is_awaited = original_ && meets_opening_;
+  const MonoTime now = last_ != MonoTime{} ? std::exchange(last_, {}) : Now();
+  client_.deadline.ArmLoosely(
+      now + (is_awaited ? services_.bounds.head_timeout : services_.bounds.idle_timeout));
+  idle_ = true;
+  worker_.idle.Add(*this, served_ > 0);
+  return true;
+}
+
+// `size` bytes came; 0: none will. False: no head follows.
+bool Session::EndIdle(std::size_t size) {
+  idle_ = false;
+  unlink();
+  in_.end += size;
+  return size > 0 && !leaving_;
+}
+
+// Waits for the rest of a head that has begun.
+Task<bool> Session::ReadMoreHead() {
   if (in_.free_size() == 0) in_.Compact();
   RC_CHECK(in_.free_size() > 0);  // the parser refuses a head before it fills the buffer
   const std::size_t size = co_await ReadSome(client_, in_.free_space(), in_.free_size());
@@ -265,7 +261,7 @@ Task<bool> Session::Route(std::string_view authority, std::string_view path,
                                                             : client_.tls != nullptr;
   const std::uint16_t usual = is_https && !original_ ? 443 : 80;
   const McpPlace place =
-      policy.routes->Place(authority, inside_ ? inside_->scheme_port : usual, path);
+      view_->last_host.Place(authority, inside_ ? inside_->scheme_port : usual, path);
   const Backend* const backend = place.backend;
   // What was sent over TLS goes on over TLS, also when another policy came in between.
   if (intercepted_at_ && (backend == nullptr || !policy.routes->Intercepts(*backend))) {
@@ -295,11 +291,11 @@ Task<bool> Session::RouteTo(McpPlace place, std::string_view path, std::string_v
                       meant.name + ", which has to be written as it is, under a name of " +
                       meant.name);
   }
-  auto match = view_->policy->routes->Match(backend, head_.method, path, scratch_);
-  if (!match) {
-    return Refuse(match.error().code(), std::string(match.error().detail()));
+  // A member, as the lanes begin when this has returned.
+  const auto found = view_->policy->routes->Match(backend, head_.method, path, scratch_, match_);
+  if (!found) {
+    return Refuse(found.error().code(), std::string(found.error().detail()));
   }
-  match_ = std::move(*match);  // the lanes begin when this has returned
   record_.tool = match_.tool;
   if (HasFlowOrder(head_)) {
     record_.effect = "write";
@@ -344,7 +340,7 @@ Task<bool> Session::RefuseChanged() {
 }
 
 bool Session::OverridesMethod(std::string_view query) const {
-  return HasField(head_, FieldId::kMethodOverride) || HasMethodOverride(query);
+  return head_.Has(FieldId::kMethodOverride) || HasMethodOverride(query);
 }
 
 void Session::BeginRecord() {
@@ -363,10 +359,8 @@ void Session::BeginRecord() {
   judges_body_ = false;
   sends_once_ = false;
   if (client_.tls != nullptr) record_.caller = caller_;
-  record_.SetMethod(head_.method);
-  if (head_.traceparent.size() >= 55 && IsHex(head_.traceparent.substr(3, 32))) {
-    std::memcpy(record_.trace_id, head_.traceparent.data() + 3, 32);
-  }
+  record_.method.Set(head_.method);
+  record_.trace_id.Set(TraceIdOf(head_));
   if (services_.tracer != nullptr) BeginSpan();
 }
 

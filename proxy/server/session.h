@@ -49,7 +49,6 @@ class Session final : IdleConnection {
   Task<void> Run();
   // Ends a session that waits for its next request; others end after the current one.
   void Drain();
-  FrameArena& frames() { return worker_.thread.frames(); }
 
  private:
   // The TLS handshake and who the client is by it (tls_accept.cpp). False: it failed.
@@ -69,7 +68,10 @@ class Session final : IdleConnection {
   bool IsOf(const ConnectionGate::Address& peer) const override { return place_.IsOf(peer); }
   bool MakeRoom() override;
   Task<bool> ReadHead();
-  Task<bool> ReadMoreHead(bool* idle);
+  // An idle connection holds no buffer (performance.md G1).
+  bool BeginIdle();
+  bool EndIdle(std::size_t size);
+  Task<bool> ReadMoreHead();
   Task<bool> Serve();
 
   // connect_lane.cpp: CONNECT, and what comes in the tunnel.
@@ -124,6 +126,7 @@ class Session final : IdleConnection {
   Millis QuietMax(const ReadExchange& exchange) const;
   MonoTime FirstLook(const ReadExchange& exchange, MonoTime now) const;
   MonoTime AnswerDue(const ReadExchange& exchange, MonoTime now) const;
+  Task<bool> EndUnanswered(ReadExchange& exchange, Error error);
   void EndTry(const ReadExchange& exchange, const Result<void>& got);
   void StartWatch(ReadExchange& exchange);
   Task<void> WatchClient(ReadExchange& exchange);
@@ -173,12 +176,19 @@ class Session final : IdleConnection {
   void NoteWrite(const RequestContext& context, const WriteAnswer& answer);
   Task<bool> SendAnswer(const HttpResponse& response, bool keep);
 
+  // The client has one deadline for both directions, and what is due first ends both: while its
+  // body streams, what is sent to it has its own time, and neither puts off the other's.
+  void LimitTaking(Millis most);
+  void EndTaking();
+  void LimitClient();
+
   // Answers with a problem of ours; `allow` is what a 405 names. False when the connection must
   // close.
   Task<bool> Refuse(ErrorCode code, std::string detail, std::string allow = {});
   Task<bool> AnswerOptions(std::string allow);
   Task<bool> ServePoll(std::string id);
   Task<bool> AnswerHere(const HttpResponse& response, bool understood);
+  // False: the client has not taken it whole, and must be sent nothing more.
   Task<bool> Continue100();
   // Lets the client read the last answer before the connection goes (http.md C4).
   Task<void> Linger();
@@ -228,6 +238,9 @@ class Session final : IdleConnection {
   bool is_observing_ = false;              // the policy of this request says observe
   bool judges_body_ = false;               // what is observed is MCP, whose body says what it is
   bool sends_once_ = false;                // a fresh connection, and no second attempt
+  static constexpr MonoTime kNotDue = MonoTime::max();
+  MonoTime body_due_ = kNotDue;  // when more of a body that streams must have come
+  MonoTime take_due_ = kNotDue;  // when the client must have taken what is being sent
   MonoTime started_{};
   MonoTime last_{};  // not zero: the present, as nothing was awaited since
   std::size_t served_ = 0;

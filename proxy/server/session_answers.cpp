@@ -1,4 +1,6 @@
 // What a session says by itself, and how an answer that is here whole goes out.
+#include <algorithm>
+
 #include "filters/answers.h"
 #include "filters/idempotency/event_answer.h"
 #include "filters/poll_id.h"
@@ -53,7 +55,7 @@ Task<bool> Session::AnswerOptions(std::string allow) {
 
 Task<bool> Session::AnswerHere(const HttpResponse& response, bool understood) {
   // An unread body would be taken for the next request: close instead of guessing.
-  const bool readable = record_.method[0] != '\0' && head_.body == BodyKind::kNone;
+  const bool readable = !record_.method.empty() && head_.body == BodyKind::kNone;
   const bool keep = readable && !linger_ && head_.keep_alive && understood;
   if (keep) in_.Consume(head_.size);
   if (!keep) linger_ = true;
@@ -64,6 +66,7 @@ Task<bool> Session::Continue100() {
   client_.deadline.Arm(Now() + services_.bounds.send_timeout);
   const bool sent = co_await WriteAll(client_, {"HTTP/1.1 100 Continue\r\n\r\n"});
   client_.deadline.Disarm();
+  record_.client_gone = cut_ = !sent;
   co_return sent;
 }
 
@@ -82,12 +85,12 @@ Task<bool> Session::SendAnswer(const HttpResponse& response, bool keep) {
     co_return false;
   }
   record_.status = response.status;
-  const bool head_request = std::string_view(record_.method) == "HEAD";
+  const bool head_request = record_.method.view() == "HEAD";
   std::string_view body = has_body && !head_request ? response.body : std::string_view();
   std::string_view head = writer.view();
   // A large answer has time for its size, but not for ever: the answer of a write holds its place.
-  client_.deadline.Arm(Now() + services_.bounds.send_timeout +
-                       Millis(body.size() / limits::kAnswerBytesPerMilliMin));
+  LimitTaking(services_.bounds.send_timeout +
+              Millis(body.size() / limits::kAnswerBytesPerMilliMin));
   if (record_.effect == "write" && RC_CRASH_POINT_ARMED("k13")) {
     const std::string_view half = head.substr(0, head.size() / 2);
     if (!co_await WriteAll(client_, {half})) co_return false;
@@ -97,8 +100,24 @@ Task<bool> Session::SendAnswer(const HttpResponse& response, bool keep) {
   const bool sent = co_await WriteAll(client_, {head, body});
   record_.bytes_out += head.size() + body.size();
   record_.client_gone = record_.client_gone || !sent;
-  client_.deadline.Disarm();
+  EndTaking();
   co_return sent&& keep;
+}
+
+void Session::LimitTaking(Millis most) {
+  take_due_ = Now() + most;
+  LimitClient();
+}
+
+void Session::EndTaking() {
+  take_due_ = kNotDue;
+  LimitClient();
+}
+
+void Session::LimitClient() {
+  const MonoTime due = std::min(body_due_, take_due_);
+  if (due == kNotDue) return client_.deadline.Disarm();
+  client_.deadline.Arm(due);
 }
 
 Session::Peer Session::LookAtClient() {

@@ -11,6 +11,7 @@
 #include "policy/policy.h"
 #include "proxy/base/clock.h"
 #include "proxy/base/limits.h"
+#include "proxy/base/short_text.h"
 
 namespace recourse {
 
@@ -26,6 +27,8 @@ struct SpanIdText {
   void Set(std::string_view id) { text[id.copy(text, sizeof text - 1)] = '\0'; }
 };
 
+using MethodText = ShortText<limits::kMethodBytesMax>;
+
 struct Span {
   enum class Of : std::uint8_t { kCall, kAttempt, kProbe, kUndo, kResend };
   Of of = Of::kCall;
@@ -35,8 +38,8 @@ struct Span {
   std::shared_ptr<const Policy> policy;  // whose tool and backend these are
   const Tool* tool = nullptr;
   const Backend* backend = nullptr;
-  char method[limits::kMethodBytesMax + 1] = {};
-  char peer[64] = {};
+  MethodText method;
+  PeerText peer;
   std::string_view effect;   // these three are of fixed sets
   std::string_view error;    // slug; empty: none
   std::string_view outcome;  // as in Recourse-Outcome

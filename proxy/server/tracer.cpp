@@ -117,7 +117,7 @@ void Tracer::Ended(const OwnRequest& request) {
   span.policy = request.policy;
   span.tool = request.policy->FindTool(request.tool);
   span.backend = request.backend;
-  span.method[request.method.copy(span.method, limits::kMethodBytesMax)] = '\0';
+  span.method.Set(request.method);
   span.effect = request.kind == OwnRequest::Kind::kProbe ? "read" : "write";
   if (request.error) span.error = FactsOf(*request.error).slug;
   span.event = std::to_string(request.about_operation);

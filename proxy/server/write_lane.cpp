@@ -44,6 +44,7 @@ Task<bool> Session::ServeWrite(const RouteMatch& match, std::string_view query, 
   FillContext(match, query, guarded, context);
   const bool keep = head_.keep_alive;
   auto body = co_await ReadWriteBody();
+  if (cut_) co_return false;
   if (!body) {
     linger_ = true;
     co_return co_await Refuse(body.error().code(), std::string(body.error().detail()));
@@ -62,6 +63,8 @@ Task<bool> Session::ServeWrite(const RouteMatch& match, std::string_view query, 
   NoteWrite(context, answer);
   record_.overhead = decided - started_ - record_.with_backend;
 
+  const bool together = answer.response.body.size() <= kTogetherBytesMax;
+  if (together) co_await EndOfTurn(worker_.thread.poller());
   // A client that closed before its answer was written has not been answered: what it sends next
   // under another trace is a retry.
   const Peer peer = LookAtClient();
@@ -72,6 +75,7 @@ Task<bool> Session::ServeWrite(const RouteMatch& match, std::string_view query, 
     services_.ledger->MarkAnswered(*context.answers);
   }
   RC_CRASH_POINT("k14");
+  if (together) co_await EndOfTurn(worker_.thread.poller());
   co_return kept;
 }
 
@@ -115,7 +119,8 @@ void Session::NoteWrite(const RequestContext& context, const WriteAnswer& answer
   record_.replayed = context.replayed;
   record_.outcome = OutcomeOf(answer.response);
   if (answer.error) record_.error = FactsOf(*answer.error).slug;
-  record_.SetTrace(context.trace.trace_id, context.trace.parent_id);
+  record_.trace_id.Set(context.trace.trace_id);
+  record_.span_id.Set(context.trace.parent_id);
   if (const auto* event = FindHeader(answer.response.headers, "Recourse-Event")) {
     record_.event = *event;
   }
@@ -126,7 +131,7 @@ void Session::NoteWrite(const RequestContext& context, const WriteAnswer& answer
 }
 
 // Reads the whole body; fails with kRequestTooLarge, kRequestTimeout (also when the client broke
-// off) or kMalformedRequest.
+// off) or kMalformedRequest. With cut_ set the client cannot be told so.
 Task<Result<std::string>> Session::ReadWriteBody() {
   BodyDecoder decoder(head_.body, head_.content_length, BodyDecoder::Of::kRequest);
   const std::uint64_t expected = head_.body == BodyKind::kLength ? head_.content_length : 0;
@@ -147,7 +152,9 @@ Task<Result<std::string>> Session::ReadWriteBody() {
     }
     if (piece.end == BodyDecoder::End::kComplete) co_return body;
     if (piece.end != BodyDecoder::End::kMore) co_return std::unexpected(piece.error);
-    if (first && expect_continue && !body_began) co_await Continue100();
+    if (first && expect_continue && !body_began && !co_await Continue100()) {
+      co_return std::unexpected(BrokenBody(client_));
+    }
     const MonoTime began = Now();
     client_.deadline.Arm(std::min(end, pace.Until(began)));
     const std::size_t size =

@@ -1,11 +1,11 @@
-#include "proxy/base/hash.h"
-
 #include <gtest/gtest.h>
 
 #include <set>
 #include <string>
 #include <unordered_set>
 #include <vector>
+
+#include "proxy/base/sha256.h"
 
 namespace recourse {
 namespace {
@@ -28,6 +28,25 @@ TEST(HashTest, HmacHoldsTheVectorsOfRfc4231) {
   EXPECT_EQ(ToHex(HmacSha256(std::string(131, '\xaa'),
                              "Test Using Larger Than Block-Size Key - Hash Key First")),
             "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+}
+
+TEST(HashTest, PiecesAndPartsGiveTheDigestOfTheirJoinedBytes) {
+  for (const std::size_t size : {0U, 1U, 55U, 56U, 63U, 64U, 65U, 128U, 1'000U}) {
+    const std::string text(size, 'p');
+    EXPECT_EQ(Sha256Sum().Add("ab").Add(text).Add("").Add("c").End(), Sha256("ab" + text + "c"));
+    std::string joined("ab");
+    AppendPart(joined, text);
+    AppendPart(joined, "");
+    EXPECT_EQ(Sha256Sum().Add("ab").AddPart(text).AddPart("").End(), Sha256(joined));
+    const HmacKey key(text);
+    EXPECT_EQ(key.Of(joined), HmacSha256(text, joined));
+    EXPECT_EQ(key.Of(joined), key.Of(joined)) << "it is not used up";
+    joined.clear();
+    AppendPart(joined, "x");
+    AppendPart(joined, text);
+    EXPECT_EQ(key.OfParts({"x", text}), HmacSha256(text, joined));
+    EXPECT_EQ(key.OfParts({}), HmacSha256(text, ""));
+  }
 }
 
 TEST(HashTest, HexIsReadInEitherCaseAndOnlyWhole) {

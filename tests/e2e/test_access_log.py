@@ -1,10 +1,13 @@
 """The access log: the members that the README names, and what stands in them."""
 
+import fcntl
+import os
 import re
 
 import pytest
 
 from support import flows, rawhttp
+from support.policies import standard
 from support.recourse import ROOT, Recourse
 
 README = ROOT / "proxy/server/README.md"
@@ -83,3 +86,19 @@ def test_what_is_refused_is_a_warning_and_nothing_of_a_request_is_told(logged):
     refused = line_of(logged, attempts=0, replayed=False)
     assert refused["level"] == "warn" and refused["error"]
     assert SECRET not in logged[1] and "/orders/l1" not in logged[1]
+
+
+def test_a_log_that_nobody_reads_does_not_keep_the_process(double, tmp_path):
+    """Whoever should read it may hang for good."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4096)
+        arguments = ["--access-log", pipe]
+        with Recourse(tmp_path / "run", standard(double), arguments) as running:
+            for _ in range(50):
+                assert rawhttp.call(running.port, "GET", "/read/x").status == 200
+            assert running.stop() == 0
+    finally:
+        os.close(reader)

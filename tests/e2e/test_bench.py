@@ -19,12 +19,12 @@ pytestmark = pytest.mark.skipif(not all(os.access(program, os.X_OK) for program 
                                 reason="this preset builds no benchmarks")
 
 
-def bench(work, *arguments):
+def bench(work, *arguments, code=0):
     command = [sys.executable, ROOT / "bench/run.py", "--build", BUILD, "--work", work,
                "--rounds", 1, "--seconds", 0.05, *arguments]
     run = subprocess.run(list(map(str, command)), text=True, timeout=RUN_SECONDS_MAX, check=False,
                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    assert run.returncode == 0, run.stdout[-4000:]
+    assert run.returncode == code, run.stdout[-4000:]
     return run.stdout, json.loads((work / "results.json").read_text())
 
 
@@ -48,6 +48,24 @@ def test_a_grown_ledger_is_started_again_and_written_to(tmp_path):
         assert 0 < sample["commits"] <= sample["rows"]
 
 
+def test_reads_beside_writes_are_made_in_three_ways(tmp_path):
+    printed, results = bench(tmp_path, "--only", "beside")
+    assert [row["goal"] for row in results["goals"]] == ["W5"]
+    assert len(results["beside"]) == 3
+    for way, [sample] in results["beside"].items():
+        assert f"through {way} " in printed
+        assert sample["writes_per_second"] > 0
+        assert all(sample[when]["p99_us"] >= sample[when]["p50_us"] > 0
+                   for when in ("alone", "beside"))
+
+
+def test_a_part_that_fails_takes_nothing_of_the_others_away(tmp_path):
+    printed, results = bench(tmp_path, "--only", "ledger", "--ledger", 10**12, "--only", "undos",
+                             code=1)
+    assert "ledger FAILED" in printed and "1,000,000,000,000 operations needs" in printed
+    assert "ledger" not in results and results["seconds of each part"]["undos"] > 0
+
+
 MARKS = ("<!-- tables of a run: bench/tables.py writes them -->\n", "<!-- end of the tables -->\n")
 
 
@@ -66,7 +84,7 @@ def open_folder():
 
 
 def test_writes_and_calls_of_mcp_stand_in_the_tables_of_the_readme(open_folder):
-    _, results = bench(open_folder, "--only", "writes", "--only", "mcp")
+    _, results = bench(open_folder, "--only", "writes", "--only", "beside", "--only", "mcp")
     [sample] = results["writes"]["writes, 64 clients / recourse"]
     assert sample["rows"] == 2 * sample["requests"]  # what was begun has ended, and nothing else
     assert sample.get("flushes", 1) > 0  # where the disk counts them
@@ -79,7 +97,7 @@ def test_writes_and_calls_of_mcp_stand_in_the_tables_of_the_readme(open_folder):
         between, after = rest.split(MARKS[1])
         assert (before, after) == ("before\n", "after\n") and "old" not in between
         assert f"| {sample['per_second']:,.0f} | {sample['cpu_us']:,.0f} |" in between
-        assert "| MCP write, 64 connections |" in between
+        assert "| MCP write, 64 connections |" in between and "| another Recourse |" in between
         assert between.count("| W3 one writer's p50 over the backend's |") == 1
 
 

@@ -278,6 +278,33 @@ def test_a_client_that_left_before_its_answer_began_frees_the_backend(tmp_path, 
             assert "error" not in line or line["error"] is None
 
 
+def test_a_backend_that_says_that_it_works_does_not_do_so_for_a_client_that_left(tmp_path):
+    """Its word may come just when the client has been seen to leave, or before that was looked."""
+    left, freed = threading.Event(), threading.Event()
+
+    def serve(port, sock):
+        port.head(sock)
+        left.wait(WAIT_MAX)
+        with contextlib.suppress(ConnectionError):
+            for _ in range(10):
+                sock.sendall(b"HTTP/1.1 102 Processing\r\n\r\n")
+                time.sleep(0.005)
+            while sock.recv(1):
+                pass
+        freed.set()
+
+    with ServedPort(serve) as port, Recourse(
+        tmp_path, POLICY.format(url=port.url, more=", timeout: 10m")
+    ) as running:
+        with rawhttp.Connection(running.port) as connection:
+            connection.send(rawhttp.render("GET", "/a", "shop.test"))
+            # By then somebody looks after the client, as a rule.
+            time.sleep(1.5)
+            connection.reset()
+        left.set()
+        assert freed.wait(WAIT_MAX), "the backend still works for nobody"
+
+
 def test_a_client_that_only_closed_its_side_is_waited_for(tmp_path):
     """Longer than the first look at it takes."""
 

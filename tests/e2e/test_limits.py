@@ -1,6 +1,7 @@
 """Every bound that clients can reach: what is turned away then, and what still works."""
 
 import contextlib
+import os
 import socket
 import ssl
 import threading
@@ -12,7 +13,7 @@ from support import rawhttp
 from support.certificates import Maker
 from support.double import ServedPort
 from support.policies import standard
-from support.recourse import WAIT_MAX, Recourse, run_cli
+from support.recourse import MEASURABLE, WAIT_MAX, Recourse, run_cli
 
 # For tests that hold connections in the middle of a head, however long a busy machine takes.
 PATIENT = ["--head-timeout", "10m"]
@@ -280,6 +281,106 @@ def test_d04_a_low_limit_of_files_is_a_limit_of_connections(double, tmp_path):
         for connection in kept:
             connection.close()
         await_served(running.port)
+
+
+IDLE, CLIENTS, FILES = 80, 190, 256
+
+
+class SomeFiles(Recourse):
+    """Room for 192 clients, and not for as many and those idle connections."""
+
+    def command(self):
+        return ["prlimit", f"--nofile={FILES}:{FILES}", *super().command()]
+
+
+def test_idle_connections_to_backends_leave_their_files_to_clients_and_probes(tmp_path):
+    """Clients that find a connection for their reads open none, so nothing but their coming can
+    tell that files are short."""
+    all_there = threading.Barrier(IDLE)
+
+    def serve(port, sock):
+        while port.head(sock) is not None:
+            if port.heads[-1].startswith(b"GET /together"):
+                all_there.wait(WAIT_MAX)
+            sock.sendall(
+                b"HTTP/1.1 200 OK\r\nKeep-Alive: timeout=600\r\nContent-Length: 2\r\n\r\nok"
+            )
+
+    with (
+        ServedPort(serve) as port,
+        SomeFiles(tmp_path, MINIMAL.format(url=port.url), ["--idle-timeout", "600s"]) as running,
+        contextlib.ExitStack() as stack,
+    ):
+        clients = [stack.enter_context(rawhttp.Connection(running.port)) for _ in range(IDLE)]
+        for client in clients:
+            client.send(rawhttp.render("GET", "/together", "shop.test"))
+        assert all(client.response().status == 200 for client in clients)
+        for _ in range(CLIENTS - IDLE):
+            client = stack.enter_context(rawhttp.Connection(running.port))
+            client.send(rawhttp.render("GET", "/a", "shop.test"))
+            assert client.response().status == 200
+        assert running.probe("/live")[0] == 200
+        assert "cannot accept" not in running.stderr()
+
+
+def open_files(running):
+    """Without those that are open for a moment only, such as a policy that is looked at."""
+    counts = []
+    while len(counts) < 5:
+        counts.append(len(os.listdir(f"/proc/{running.pid}/fd")))
+        time.sleep(0.005)
+    return min(counts)
+
+
+KEPT_FOR = 60  # seconds, of an idle connection to a backend that allows that
+
+
+def is_served_without_a_file_left(directory, listener, status):
+    """What is at work has all files but those of idle connections to a backend. False: only when
+    these had been idle for too long."""
+    all_there = threading.Barrier(IDLE)
+    arrived = threading.Semaphore(0)
+
+    def serve(port, sock):
+        while port.head(sock) is not None:
+            if port.heads[-1].startswith(b"GET /together"):
+                all_there.wait(WAIT_MAX)
+            if port.heads[-1].startswith(b"POST"):
+                arrived.release()
+                port.stopped.wait()
+            sock.sendall(
+                b"HTTP/1.1 200 OK\r\nKeep-Alive: timeout=600\r\nContent-Length: 2\r\n\r\nok"
+            )
+
+    with (
+        ServedPort(serve) as port,
+        SomeFiles(directory, MINIMAL.format(url=port.url), ["--idle-timeout", "600s"]) as running,
+        contextlib.ExitStack() as stack,
+    ):
+        clients = [stack.enter_context(rawhttp.Connection(running.port)) for _ in range(IDLE)]
+        for client in clients:
+            client.send(rawhttp.render("GET", "/together", "shop.test"))
+        began = time.monotonic()
+        assert all(client.response().status == 200 for client in clients)
+        writers = []
+        while FILES - open_files(running) > len(writers):
+            writers.append(stack.enter_context(rawhttp.Connection(running.port)))
+            assert served(writers[-1]).status == 200
+        while open_files(running) < FILES:
+            writers.pop().send(rawhttp.render("POST", f"/{len(writers)}", "shop.test"))
+            assert arrived.acquire(timeout=WAIT_MAX)
+        assert running.http(listener, "GET", "/live")[0] == status
+        return time.monotonic() < began + KEPT_FOR
+
+
+# Their server is Asio's, whose types UBSan looks up by way of a pipe.
+@pytest.mark.skipif(not MEASURABLE, reason="a sanitizer needs file descriptors for its own checks")
+@pytest.mark.parametrize("listener, status", [("probes", 200), ("admin", 401)])
+def test_idle_connections_to_backends_make_room_for_our_own_ports(tmp_path, listener, status):
+    assert any(
+        is_served_without_a_file_left(tmp_path / str(number), listener, status)
+        for number in range(3)
+    )
 
 
 TWO = """\

@@ -2,6 +2,8 @@
 or of file descriptors. None of them makes a second effect or loses an outcome."""
 
 import os
+import pathlib
+import re
 import resource
 import shutil
 import signal
@@ -16,7 +18,15 @@ import pytest
 from support import checker, rawhttp
 from support.history import History, Write
 from support.policies import standard
-from support.recourse import BINARY, CRASH_POINTS, MEASURABLE, WAIT_MAX, Recourse, environment
+from support.recourse import (
+    BINARY,
+    CRASH_POINTS,
+    MEASURABLE,
+    ROOT,
+    WAIT_MAX,
+    Recourse,
+    environment,
+)
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 NOBODY = 61234  # no other process has this user, so its limits are its own
@@ -270,3 +280,29 @@ def test_c05_a_start_without_threads_says_so(double):
         )  # fmt: skip
     assert done.returncode == 1, (done.returncode, done.stderr[-500:])
     assert "thread" in done.stderr, done.stderr[-500:]
+
+
+@pytest.mark.skipif(not MEASURABLE, reason="a sanitizer has threads of its own")
+def test_each_thread_has_a_name_that_operators_are_told_of(double, tmp_path):
+    """Of 15 bytes, which is what the kernel keeps; threads of one kind go by number."""
+    told = set(re.findall(r"`(recourse(?:-[a-z0-9-]+)?)`", threads_line()))
+    policy = standard(double).replace("127.0.0.1", "localhost")
+    with Recourse(tmp_path, policy, ["--threads", "2"]) as running:
+        assert rawhttp.call(running.port, "GET", "/read/x").status in (200, 502)
+
+        def names():
+            tasks = pathlib.Path(f"/proc/{running.pid}/task")
+            return sorted((task / "comm").read_text().strip() for task in tasks.iterdir())
+
+        main = pathlib.Path(BINARY).name[:15]  # `recourse`, if nobody renamed it
+        wait_until(lambda: names().count(main) == 1 and "recourse-names" in names())
+        seen = [name for name in names() if name != main]
+        kinds = {name for name in seen if not name.startswith("recourse-io-")}
+        assert {"recourse-io-0", "recourse-io-1"} == set(seen) - kinds
+        assert kinds <= told and "recourse-writer" in kinds
+        assert len(seen) == len(set(seen)), seen
+
+
+def threads_line():
+    text = (ROOT / "proxy/RUNNING.md").read_text()
+    return next(line for line in text.splitlines() if "`ps -T`" in line)

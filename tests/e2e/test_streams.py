@@ -6,10 +6,12 @@ import pytest
 
 from support import rawhttp
 from support.double import ServedPort
-from support.recourse import WAIT_MAX, Recourse
+from support.recourse import PATIENCE, WAIT_MAX, Recourse
 
 LARGE = b"x" * 200_000
 REPEATS = 40
+PATIENT_FOR = int(3 * PATIENCE)  # until an answer begins
+ATTEMPTS = 20  # a busy machine may need more than one
 POLICY = 'version: 1\nbackends:\n  shop: {{ url: "{url}", hosts: [ shop.test ] }}\n'
 SMALL = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n"
 
@@ -132,3 +134,36 @@ def test_a_client_that_has_left_an_event_stream_frees_the_backend(tmp_path, how)
             connection.close()
         left.set()
         assert freed.wait(WAIT_MAX), "the backend still serves a client that has left"
+
+
+def is_answered_whole(directory):
+    """A backend that begins its answer before the upload has ended, and is then quiet for longer
+    than it may be before it answers. False: the machine was too busy for its beginning."""
+
+    def serve(port, sock):
+        left = port.head(sock)
+        sock.sendall(CHUNKED.format(type="text/plain").encode())
+        while len(left) < 2:
+            left += sock.recv(1)
+        port.stopped.wait(2 * PATIENT_FOR)
+        sock.sendall(b"4\r\nlate\r\n0\r\n\r\n")
+        sock.recv(1)
+
+    rule = f"match: POST shop /search, effect: read, timeout: {PATIENT_FOR}s"
+    tool = f"tools:\n  search: {{ {rule} }}\n"
+    with (
+        ServedPort(serve) as port,
+        Recourse(directory, POLICY.format(url=port.url) + tool) as running,
+        rawhttp.Connection(running.port) as client,
+    ):
+        size = {"Content-Length": 2}
+        client.send(rawhttp.render("POST", "/search", "shop.test", size, length=False) + b"1")
+        if client.head()[0] != 200:
+            return False
+        client.send(b"2")
+        assert list(client.chunks()) == [b"late"]
+        return True
+
+
+def test_an_answer_that_began_before_its_upload_ended_may_be_quiet_as_any_other(tmp_path):
+    assert any(is_answered_whole(tmp_path / str(number)) for number in range(ATTEMPTS))

@@ -244,6 +244,35 @@ def test_an_unanswered_call_repeated_in_another_trace_is_a_repeat(proxy, double,
     assert len(double.effects(path)) == 1
 
 
+@pytest.mark.parametrize("first, again", [(TRACE, None), (None, TRACE), (TRACE, OTHER_TRACE)])
+def test_whichever_of_two_calls_has_a_trace_a_repeat_is_a_repeat(
+    proxy, double, token, first, again
+):
+    path, body = f"/plain/{token}", {"client_ref": token}
+    double.script("POST", path, ["read", "execute", "rst"], 1)
+    assert post(proxy, path, body, first).outcome == "unknown"
+    for trace in (again, again, first):
+        assert post(proxy, path, body, trace).outcome == "unknown"
+    assert len(double.effects(path)) == 1 == len(double.requests(path))
+
+
+def test_without_a_trace_the_call_is_a_new_one_once_that_of_a_trace_was_answered(
+    proxy, double, token
+):
+    path, body = f"/plain/{token}", {"a": 1}
+    assert post(proxy, path, body).status == 201
+    # Its answer's arrival becomes known soon; a repeat before that would be replayed, and bound.
+    marked = f"/plain/{token}-mark"
+    assert post(proxy, marked, body).status == 201
+    deadline = time.monotonic() + WAIT_MAX
+    while post(proxy, marked, body, f"{time.time_ns():032x}").replayed:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert not post(proxy, path, body, trace=None).replayed
+    assert post(proxy, path, body, trace=None).replayed
+    assert len(double.effects(path)) == 2
+
+
 def test_a_tool_may_keep_traces_apart(proxy, double, token):
     path, body = f"/never/{token}", {"client_ref": token}
     double.script("POST", path, ["read", "execute", {"gate": token}, "answer"], 1)

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "filters/idempotency/client_key.h"
+#include "filters/client_key.h"
 #include "tests/filters/key_builder.h"
 
 namespace recourse {
@@ -81,6 +81,30 @@ TEST(KeyTest, RepeatsOfOneCallHaveOneKeyAndEveryPartMatters) {
   EXPECT_NE(key, Derive(call).key);
 }
 
+// A ledger outlives every version of us: other bytes here would run its calls once more.
+TEST(KeyTest, KeysOfLedgersThatAreThereStayWhatTheyAre) {
+  const auto is = [](const KeyCase& call, const char* args, const char* key, const char* intent) {
+    const DerivedKey derived = Derive(call);
+    EXPECT_EQ(ToHex(derived.args_hash), args);
+    EXPECT_EQ(ToHex(derived.key), key);
+    EXPECT_EQ(ToHex(derived.intent), intent);
+  };
+  const char* const args = "19e737eb10d545affb152e9ce25d10a740b589cd7926732b7343b02d3cf67894";
+  is(KeyCase(), args, "f7b58f3e50cd53feb3c00463ac3601e75decd18be74e29406b3b1732708a9db2",
+     "068c20c9024a0c6ff80da78dca0ff8a0579aaf980a8b7eaa4543445d94bf0cce");
+  is(WithKey("order-42"), args, "fc322be640dcfa711ef8f8ca7504f2c28315b459005b3801393dea8d754468db",
+     "bc08452d2d409b2d75118a6eb996e767375983c697d00f89841c5a57c322de0f");
+  KeyCase call;
+  call.tool.identity = {At("body#/item")};
+  is(call, args, "a01a54d1e2c34dfe3a37f9a12cf004ff4a2ff965ae9a308aa305139362cd7029",
+     "f4bdaaec91aa971167b30c583f3281f54496c093060eaeb1d436d9b066c24fbe");
+  call = KeyCase();
+  call.secret = std::string(65, 's');
+  is(call, "59b94d819e8f74606a8862ed8f8ad3ddd5bf8ab7a0164df42b8b88f82485482e",
+     "d0f14962f107bf9698a9b121d1059b5698dbb349259caaa91ec8bfcd8211ff34",
+     "da8934c59b093e87d7e06d129ad4049effe5f80e44082d02c4764c8de8db3b5a");
+}
+
 TEST(KeyTest, PartsCannotBeMovedFromOneToTheNext) {
   KeyCase first, second;
   first.caller = "a";
@@ -104,6 +128,21 @@ TEST(KeyTest, WithATraceTheSameIntentIsLookedForUnderOthers) {
   const DerivedKey key = Derive(KeyCase());
   EXPECT_FALSE(key.is_windowed);
   EXPECT_TRUE(key.spans_traces);
+}
+
+TEST(KeyTest, ARepeatIsSpelledAsTheFirstAttemptWas) {
+  const std::string intent = "a \"b\" \\ c";
+  const std::string quoted = R"("a \"b\" \\ c")";
+  for (const std::string& field : {std::string(), quoted}) {
+    for (const Headers& repeat : {Headers{{"idempotency-key", quoted}},
+                                  Headers{{"Recourse-Intent", quoted}}, Headers{{"X", "y"}}}) {
+      Headers spelled = repeat;
+      SpellKey(field, intent, spelled);
+      const std::string* const key = FindHeader(spelled, "Idempotency-Key");
+      EXPECT_EQ(key == nullptr ? "" : *key, field);
+      EXPECT_EQ(ReadClientIntent(spelled)->intent, intent);
+    }
+  }
 }
 
 TEST(KeyTest, AnIntentThatTheAgentNamesHoldsOverTracesAndLeavesTheArgumentsOut) {

@@ -178,6 +178,37 @@ TEST_F(ResendTest, AChangedKeyHeaderParks) {
   EXPECT_EQ(world.upstream.writes.size(), 2U);
 }
 
+// An earlier version kept no word of the key: of one attempt its request tells it, of more it does
+// not.
+TEST_F(ResendTest, WhatWasSentTwiceUnderKeysThatNobodyKnowsParks) {
+  LoseThePayment();
+  auto open = world.loop.Run(world.ledger.Open(0, 10, world.loop.executor()));
+  ASSERT_TRUE(open && open->size() == 1);
+  Event payment = open->at(0);
+  EXPECT_EQ(ObjectionToResend(payment, world.policy.get(), world.policy.get()), std::nullopt);
+  payment.key_field.reset();
+  payment.intent = {};
+  EXPECT_EQ(ObjectionToResend(payment, world.policy.get(), world.policy.get()), std::nullopt);
+  payment.attempt = 2;
+  const auto objection = ObjectionToResend(payment, world.policy.get(), world.policy.get());
+  ASSERT_TRUE(objection);
+  EXPECT_NE(objection->find("perhaps under different keys"), std::string::npos) << *objection;
+}
+
+TEST_F(ResendTest, TheAgentsOwnKeyIsTheOneOfItsFirstAttempt) {
+  Begin();
+  CallSpec call = Write("charges");
+  call.headers.emplace_back("Idempotency-Key", "\"mine\"");
+  for (int i = 0; i < 2; ++i) world.instead.emplace("POST /v1/charges", CutAfterSend());
+  EXPECT_EQ(world.Call(call).status, 502);
+  call.headers.back() = {"Recourse-Intent", "mine"};
+  EXPECT_EQ(world.Call(call).status, 502);
+  Cancel();
+  Pass(5);
+  ASSERT_GE(world.upstream.writes.size(), 3U);
+  for (const std::size_t write : {0U, 1U, 2U}) EXPECT_EQ(KeyOf(write), "\"mine\"");
+}
+
 TEST_F(ResendTest, ARequestThatWasNotKeptIsNotSentAgain) {
   Begin();
   ToolOf(policy(), "pay").redact = {*ParseSelector("body#/card")};

@@ -18,6 +18,7 @@ inline std::size_t ForwardedFields(const Head& head) {
   for (std::size_t i = 0; i < head.field_count; ++i) {
     const FieldId id = head.fields[i].id;
     RC_CHECK(!head.fields[i].name.empty());
+    RC_CHECK(id == FieldId::kOther || head.Has(id));
     RC_CHECK(IsClean(head.fields[i].name) && IsClean(head.fields[i].value));
     if (!head.fields[i].hop && id != FieldId::kContentLength && id != FieldId::kHost) ++count;
   }

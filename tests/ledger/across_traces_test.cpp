@@ -153,6 +153,55 @@ TEST_P(AcrossTracesTest, TheOperationThatWasSentLastStandsForTheIntent) {
   }
 }
 
+// Without a trace the window rules: who joined an operation of a trace means it until then.
+TEST_P(AcrossTracesTest, WithoutATraceARepeatJoinsWhatATraceBeganForAsLongAsItsWindow) {
+  static constexpr Millis kWindow(60'000);
+  const auto untraced = [] {
+    NewOperation call = OnTrace("nothing");
+    call.dedupe_window = kWindow;
+    return call;
+  };
+  const auto replays = [&](const Event& event) {
+    ForgetTheIndex();
+    const Begun begun = Begin(untraced());
+    EXPECT_EQ(begun.kind, Kind::kReplay);
+    EXPECT_EQ(begun.event.operation, event.operation);
+  };
+  const Event traced = Dispatch(OnTrace("t1"));
+  const Event unknown = Record(Move(traced, Phase::kUncertain, Cause::kTimeout));
+  EXPECT_EQ(Begin(untraced()).kind, Kind::kUnknown);
+  const Event first = Record(Success(unknown));
+  ledger_->MarkAnswered({first.operation, first.attempt});
+  replays(first);
+  // Each further operation of the key is found by all later calls, in its own window.
+  Event last = first;
+  for (int turn = 0; turn < 3; ++turn) {
+    clock_.Advance(2 * kWindow);
+    ForgetTheIndex();
+    last = Record(Success(Dispatch(untraced())));
+    EXPECT_NE(last.operation, first.operation);
+    replays(last);
+    clock_.Advance(kWindow / 2);
+    replays(last);
+  }
+  clock_.Advance(2 * kWindow);
+  // Its own window is over, but not what a trace began meanwhile.
+  ledger_->MarkAnswered({last.operation, last.attempt});
+  const Event second = Record(Move(Dispatch(OnTrace("t2")), Phase::kUncertain, Cause::kTimeout));
+  ForgetTheIndex();
+  EXPECT_EQ(Begin(untraced()).event.operation, second.operation);
+  const Event settled = Record(Success(second));
+  ledger_->MarkAnswered({settled.operation, settled.attempt});
+  replays(settled);
+  clock_.Advance(2 * kWindow);
+  ForgetTheIndex();
+  const Event newest = Record(Success(Dispatch(untraced())));
+  replays(newest);
+  ExpectReplayOf(settled, "t2");
+  EXPECT_EQ(ledger_->Stats().operations, 6U);
+  EXPECT_TRUE(ledger_->Verify().ok);
+}
+
 TEST_P(AcrossTracesTest, ARefusedRewordingDoesNotBindItsKey) {
   const Event first = Dispatch(OnTrace("t1"));
   Record(Success(first));

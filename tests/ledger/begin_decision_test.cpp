@@ -145,6 +145,14 @@ TEST(BeginDecisionTest, ARefusalIsReplayedUntilItsTimeIsOver) {
   EXPECT_EQ(SameKey(call, Entry(kRejected, -3'600'000)).kind, Kind::kReplay);  // clock went back
 }
 
+TEST(BeginDecisionTest, ARefusalThatIsNotReplayedIsNoneAlsoWhenTheClockWentBack) {
+  NewOperation call = Call("k");
+  call.failed_ttl.reset();
+  for (const std::int64_t age_ms : {1, 0, -3'600'000}) {
+    EXPECT_EQ(SameKey(call, Entry(kRejected, age_ms)).kind, Kind::kFresh) << age_ms;
+  }
+}
+
 TEST(BeginDecisionTest, AttemptsEndAtTheirLimit) {
   NewOperation call = Call("k");
   call.attempts_max = 3;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "filters/ledger/flow.h"
 #include "filters/ledger/ledger.h"
 #include "tests/ledger/ledger_test_support.h"
 
@@ -86,6 +87,16 @@ TEST_F(FlowRowsTest, AListOfOperationsHoldsNoFlows) {
   EXPECT_TRUE(Told({.phase = Phase::kSucceeded}).empty());
   EXPECT_TRUE(Told({.operation = 2}).empty());
   EXPECT_TRUE(ledger_->List({.trace_id = "trace-1"})->flows.empty());
+}
+
+// Rows hold the undo's, and the index of a ledger holds both.
+TEST(FlowKeyTest, KeysOfFlowsAndUndosStayWhatTheyAre) {
+  EXPECT_EQ(ToHex(FlowKeyOf("agent-1", "0af7651916cd43dd8448eb211c80319c")),
+            "2d6fe254d747bec04b368a1b8e466ff3626709e89867f2b9dd007acd34b0ca96");
+  Digest forward{};
+  for (std::size_t i = 0; i < forward.size(); ++i) forward[i] = static_cast<unsigned char>(i);
+  EXPECT_EQ(ToHex(UndoKeyOf(forward, 7)),
+            "d722289f9a04f630d124de3eef3c68c0a9ab6140fd5f97330bfc9200713d37cb");
 }
 
 }  // namespace

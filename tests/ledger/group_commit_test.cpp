@@ -375,6 +375,45 @@ TEST_F(GroupCommitTest, ABeginningOfAFailedCommitIsRefusedLaterBecauseNothingWas
   EXPECT_EQ(repeat.error().code(), ErrorCode::kLedgerUnavailable);
 }
 
+// What comes behind it must not wait for room in it.
+TEST_F(GroupCommitTest, AFullBatchThatFailsLeavesNobodyWaiting) {
+  control_.Hold();
+  auto blocker = StartBegin(Call("blocker"));
+  control_.WaitUntilOneIsHeld();
+  std::vector<std::unique_ptr<BeginCall>> queued;
+  for (std::size_t i = 0; i < limits::kCommitBatchMax + 10; ++i) {
+    queued.push_back(StartBegin(Call(std::to_string(i))));
+  }
+  control_.FailAfter(1);
+  control_.Release();
+  ASSERT_TRUE(blocker->Get(executor_));
+  for (std::size_t i = 0; i < queued.size(); ++i) {
+    const auto begun = queued[i]->Get(executor_);
+    EXPECT_EQ(begun.has_value(), i < limits::kCommitBatchMax) << i;
+    if (begun) EXPECT_FALSE(Await(begun->commit->Durable(), executor_)) << i;
+  }
+  EXPECT_FALSE(StartBegin(Call("new"))->Get(executor_));
+}
+
+TEST_F(GroupCommitTest, ABatchOfLargeAnswersThatFailsLeavesNobodyWaiting) {
+  constexpr std::size_t kAnswerBytes = 1'000'000;
+  constexpr std::size_t kCount = limits::kCommitBatchBytesMax / kAnswerBytes + 3;
+  std::vector<Event> events;
+  for (std::size_t i = 0; i < kCount; ++i) events.push_back(Dispatch(Call(std::to_string(i))));
+  control_.Hold();
+  auto blocker = StartBegin(Call("blocker"));
+  control_.WaitUntilOneIsHeld();
+  std::vector<std::unique_ptr<Started<Result<Event>>>> records;
+  for (const Event& event : events) {
+    records.push_back(std::make_unique<Started<Result<Event>>>(
+        ledger_->Record(Success(event, std::string(kAnswerBytes, 'a')), executor_)));
+  }
+  control_.FailAfter(1);
+  control_.Release();
+  for (const auto& record : records) EXPECT_FALSE(record->Get(executor_));
+  EXPECT_FALSE(StartBegin(Call("new"))->Get(executor_));
+}
+
 TEST_F(GroupCommitTest, TheQueueIsBoundedAndKeepsRoomForOutcomes) {
   const Event event = Dispatch(Call("k"));
   control_.Hold();

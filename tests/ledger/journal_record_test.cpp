@@ -45,7 +45,8 @@ TEST(JournalRecordTest, WhatIsWrittenIsRead) {
     EXPECT_EQ(record.bytes.size(), JournalBytesOf(batch));
     EXPECT_EQ(record.last_seq(), 6 + rows.size());
     EXPECT_EQ(record.rows_bytes(), batch.bytes.size());
-    const std::string file = record.bytes + "what is behind it";  // found.rows are views of it
+    const std::string file =
+        std::string(record.bytes.view()) + "what is behind it";  // found.rows are views of it
     FoundRecord found;
     ASSERT_EQ(DecodeJournalRecord(file, kId, found), JournalBlock::kRecord);
     EXPECT_EQ(found.generation, 5U);
@@ -61,7 +62,7 @@ TEST(JournalRecordTest, WhatIsWrittenIsRead) {
 
 TEST(JournalRecordTest, EveryFlippedBitAndEveryTruncationIsFound) {
   const RowBatch batch = BatchOf({std::string(300, 'a'), "", std::string(700, 'b')});
-  std::string bytes = EncodeJournalRecord(kId, 5, batch).bytes;
+  std::string bytes(EncodeJournalRecord(kId, 5, batch).bytes.view());
   const std::size_t used = 56 + 3 * 4 + 1'000;
   for (std::size_t bit = 0; bit < used * 8; ++bit) {
     bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ (1 << bit % 8));
@@ -78,8 +79,9 @@ TEST(JournalRecordTest, EveryFlippedBitAndEveryTruncationIsFound) {
 // Sound sums around numbers that are not: whoever reads them must not leave the bytes.
 TEST(JournalRecordTest, NoiseIsNeverReadBeyondItsEnd) {
   std::mt19937 random(5);
-  const std::string good =
-      EncodeJournalRecord(kId, 5, BatchOf({std::string(50, 'a'), std::string(60, 'b')})).bytes;
+  const JournalRecord record =
+      EncodeJournalRecord(kId, 5, BatchOf({std::string(50, 'a'), std::string(60, 'b')}));
+  const std::string good(record.bytes.view());
   for (int round = 0; round < 20'000; ++round) {
     std::string bytes = good.substr(0, random() % good.size());
     for (int i = 0; i < 3 && !bytes.empty(); ++i) {

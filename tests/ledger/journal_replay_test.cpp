@@ -37,7 +37,7 @@ class JournalReplayTest : public testing::Test {
       batch.ends.push_back(batch.bytes.size());
       hashes_.push_back(hash_);
     }
-    const std::string bytes = EncodeJournalRecord(kId, generation_, batch).bytes;
+    const std::string bytes(EncodeJournalRecord(kId, generation_, batch).bytes.view());
     at_.push_back(head_);
     content_.ring.replace(head_, bytes.size(), bytes);
     head_ += bytes.size();
@@ -187,7 +187,7 @@ TEST_F(JournalReplayTest, ARowThatALaterVersionWroteIsNoLoss) {
   batch.first_seq = 3;
   batch.bytes = "of another kind";
   batch.ends.push_back(batch.bytes.size());
-  const std::string bytes = EncodeJournalRecord(kId, generation_, batch).bytes;
+  const std::string bytes(EncodeJournalRecord(kId, generation_, batch).bytes.view());
   content_.ring.replace(head_, bytes.size(), bytes);
   EXPECT_THAT(Plan(0).unreadable, HasSubstr("row 3 of its journal is unknown"));
   EXPECT_THAT(Plan(2).unreadable, HasSubstr("row 3"));

@@ -155,6 +155,7 @@ TEST_P(LedgerContractTest, ALateAnswerOfAttemptOneNeverMovesAttemptTwo) {
 TEST_P(LedgerContractTest, AnUnknownIsSentAgainOnlyUnderThePromiseItWasSentUnder) {
   NewOperation first = Call("k");
   first.event.dedupe_domain = 7;
+  first.event.key_field = "";
   first.may_resend = true;
   Record(Move(Dispatch(std::move(first)), Phase::kUncertain, Cause::kTimeout));
   for (const std::uint64_t other : {std::uint64_t{0}, std::uint64_t{8}}) {
@@ -166,6 +167,7 @@ TEST_P(LedgerContractTest, AnUnknownIsSentAgainOnlyUnderThePromiseItWasSentUnder
   NewOperation resend = Call("k");
   resend.may_resend = true;
   resend.event.dedupe_domain = 7;
+  resend.event.key_field = "";
   EXPECT_EQ(Dispatch(std::move(resend)).attempt, 2);
 }
 

@@ -285,6 +285,41 @@ TEST_P(Ages, ALaterMoveOfAnEarlierGenerationDoesNotBringItBack) {
   EXPECT_EQ(Begin(call).kind, Kind::kExpired);
 }
 
+TEST_P(Ages, AnAliasLeavesItsKeyToTheGenerationThatBeganBehindIt) {
+  const auto untraced = [](Millis window) {
+    NewOperation call = Call("untraced");
+    call.event.intent = DigestOf("intent");
+    call.across_traces = AcrossTraces::kIfUnanswered;
+    call.dedupe_window = window;
+    return call;
+  };
+  NewOperation traced = Call("traced");
+  traced.event.intent = DigestOf("intent");
+  const Event first = Succeed(traced);
+  EXPECT_EQ(Begin(untraced(kDay)).event.operation, first.operation);
+  Live(kDay * 2);
+  Restart();
+  const Event second = Succeed(untraced(kDay));
+  const auto expect_second = [&] {
+    const Begun begun = Begin(untraced(kDay * 30));
+    EXPECT_EQ(begun.kind, Kind::kReplay);
+    EXPECT_EQ(begun.event.operation, second.operation);
+  };
+  Restart();
+  expect_second();
+  Live(kDay * 6);  // the alias and its operation are gone
+  expect_second();
+  Restart();
+  expect_second();
+  Live(kDay * 3);
+  EXPECT_EQ(Begin(untraced(kDay * 30)).kind, Kind::kExpired);
+  const Event third = Succeed(untraced(kDay));
+  EXPECT_EQ(third.generation, second.generation + 1);
+  Restart();
+  EXPECT_EQ(Begin(untraced(kDay)).event.operation, third.operation);
+  EXPECT_TRUE(Verify().ok);
+}
+
 TEST_P(Ages, AnAliasMeansItsOperationAsLongAsThatIsKeptAndThenNothingNew) {
   NewOperation call = Call("k1", "trace-1");
   call.event.intent = DigestOf("intent");

@@ -23,14 +23,13 @@ class ConnectionPoolTest : public testing::Test {
     Socket ours(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     EXPECT_EQ(::connect(ours.fd(), at->data(), static_cast<socklen_t>(at->size())), 0);
     theirs = Socket(::accept4(listening.fd(), nullptr, nullptr, SOCK_CLOEXEC));
-    auto connection = std::make_unique<Connection>(std::move(ours), thread_.poller(),
-                                                   thread_.wheel(), thread_.frames());
+    auto connection =
+        std::make_unique<Connection>(std::move(ours), thread_.poller(), thread_.wheel());
     Turn();
     return connection;
   }
   std::unique_ptr<Connection> Closed() {
-    return std::make_unique<Connection>(Socket(-1), thread_.poller(), thread_.wheel(),
-                                        thread_.frames());
+    return std::make_unique<Connection>(Socket(-1), thread_.poller(), thread_.wheel());
   }
   void Turn() {
     thread_.poller().Listen(Poller::Wait::kNo);
@@ -62,6 +61,13 @@ TEST_F(ConnectionPoolTest, WhatIsQuietIsUsedAgain) {
   Turn();
   EXPECT_EQ(Take().get(), same);
   EXPECT_EQ(pool_.size(), 0U);
+}
+
+TEST_F(ConnectionPoolTest, AnotherBackendIsGivenNone) {
+  Backend other = backend_;
+  Give(Connect(theirs_));
+  EXPECT_EQ(pool_.Take(other, clock_.Now()), nullptr);
+  EXPECT_NE(Take(), nullptr);
 }
 
 TEST_F(ConnectionPoolTest, BytesThatCameBeforeItCameBackEndItsUse) {

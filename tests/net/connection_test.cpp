@@ -36,8 +36,7 @@ class ConnectionTest : public testing::Test {
     EXPECT_EQ(::connect(theirs.fd(), at->data(), static_cast<socklen_t>(at->size())), 0);
     Socket ours(::accept4(listening.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     EXPECT_TRUE(ours.is_open());
-    return {std::make_unique<Connection>(std::move(ours), poller_, wheel_, frames_),
-            std::move(theirs)};
+    return {std::make_unique<Connection>(std::move(ours), poller_, wheel_), std::move(theirs)};
   }
   static void Say(const Socket& socket, std::string_view text, int flags = 0) {
     EXPECT_EQ(::send(socket.fd(), text.data(), text.size(), flags | MSG_NOSIGNAL),
@@ -67,13 +66,36 @@ class ConnectionTest : public testing::Test {
                           std::optional<bool>& is_sent) {
     is_sent = co_await WriteAll(connection, {text});
   }
+  // Both ends speak TLS from now on; gives theirs.
+  static SslPtr Secure(const Pair& pair) {
+    const SystemClock clock;
+    SystemRandom random;
+    LeafMinter minter(clock, random);
+    const std::string key = PodCa::NewKey();
+    const CaWish ca{
+        .name = "pod", .hosts = {}, .now = clock.WallNow(), .life = std::chrono::hours(24)};
+    minter.Use(*PodCa::Read(*PodCa::NewCertificatePem(key, ca, random), key));
+    pair.ours->tls = TlsServer::NewStream(*minter.For("a.example"), pair.ours->socket());
+    ::fcntl(pair.theirs.fd(), F_SETFL, O_NONBLOCK);
+    SendAtOnce(pair.theirs.fd());
+    const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(
+        SSL_CTX_new(TLS_client_method()), &SSL_CTX_free);
+    SslPtr client(SSL_new(context.get()));
+    SSL_set_fd(client.get(), pair.theirs.fd());
+    bool is_done = false;
+    for (int i = 0; i < 1'000 && !is_done; ++i) {
+      is_done = SSL_connect(client.get()) == 1;
+      is_done = pair.ours->tls->Handshake().want == TlsWant::kNothing && is_done;
+    }
+    EXPECT_TRUE(is_done);
+    return client;
+  }
   static void Start(Task<void> task) {
     Spawn(std::move(task), [] {});
   }
 
   Poller poller_;
   DeadlineWheel wheel_{kStart};
-  FrameArena frames_;
   Got got_;
 };
 
@@ -308,28 +330,8 @@ TEST_F(ConnectionTest, AnEventOfWhatWasClosedInTheSameTurnReachesNobody) {
 
 // To look takes the bytes out of the kernel, which then has nothing to tell.
 TEST_F(ConnectionTest, WhoWaitsForWhatALookIntoTlsHasFoundIsTold) {
-  const SystemClock clock;
-  SystemRandom random;
-  LeafMinter minter(clock, random);
-  const std::string key = PodCa::NewKey();
-  const CaWish ca{
-      .name = "pod", .hosts = {}, .now = clock.WallNow(), .life = std::chrono::hours(24)};
-  minter.Use(*PodCa::Read(*PodCa::NewCertificatePem(key, ca, random), key));
   const Pair pair = Connect();
-  pair.ours->tls = TlsServer::NewStream(*minter.For("a.example"), pair.ours->socket());
-  ASSERT_NE(pair.ours->tls, nullptr);
-  ::fcntl(pair.theirs.fd(), F_SETFL, O_NONBLOCK);
-  SendAtOnce(pair.theirs.fd());
-  const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_client_method()),
-                                                                  &SSL_CTX_free);
-  const SslPtr client(SSL_new(context.get()));
-  SSL_set_fd(client.get(), pair.theirs.fd());
-  bool is_done = false;
-  for (int i = 0; i < 1'000 && !is_done; ++i) {
-    is_done = SSL_connect(client.get()) == 1;
-    is_done = pair.ours->tls->Handshake().want == TlsWant::kNothing && is_done;
-  }
-  ASSERT_TRUE(is_done);
+  const SslPtr client = Secure(pair);
   Start(Read(*pair.ours, got_));
   Turn(3);
   ASSERT_FALSE(got_.is_done);
@@ -337,6 +339,26 @@ TEST_F(ConnectionTest, WhoWaitsForWhatALookIntoTlsHasFoundIsTold) {
   EXPECT_EQ(pair.ours->PeekTls().size, 1U);
   Turn();
   EXPECT_EQ(got_.text, "hello");
+}
+
+TEST_F(ConnectionTest, APartOfARecordShowsBeforeItsData) {
+  const Pair pair = Connect();
+  const SslPtr client = Secure(pair);
+  TlsStream& ours = *pair.ours->tls;
+  EXPECT_EQ(ours.Peek().want, TlsWant::kRead);
+  EXPECT_FALSE(ours.HasPart());
+  BIO* const record = BIO_new(BIO_s_mem());
+  SSL_set0_wbio(client.get(), record);
+  ASSERT_EQ(SSL_write(client.get(), "hello", 5), 5);
+  char* bytes = nullptr;
+  const auto size = static_cast<std::size_t>(BIO_get_mem_data(record, &bytes));
+  for (std::size_t i = 0; i + 1 < size; ++i) {
+    Say(pair.theirs, {bytes + i, 1});
+    EXPECT_EQ(ours.Peek().want, TlsWant::kRead);
+    EXPECT_TRUE(ours.HasPart()) << i + 1 << " of " << size;
+  }
+  Say(pair.theirs, {bytes + size - 1, 1});
+  EXPECT_EQ(ours.Peek().size, 1U);
 }
 
 TEST_F(ConnectionTest, ABufferHasMemoryOnlyWhileItHasBytes) {

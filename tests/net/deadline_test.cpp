@@ -21,6 +21,25 @@ struct Fired {
 
 const MonoTime kStart{std::chrono::hours(1)};
 
+// Calls Advance() when the wheel asks for it, and never else.
+struct Asked {
+  explicit Asked(DeadlineWheel& of) : wheel(of) {
+    wheel.OnLook([](void* self, MonoTime when) { static_cast<Asked*>(self)->when = when; }, this);
+  }
+  // False: the wheel asks for nothing.
+  bool Look() {
+    if (!when) return false;
+    now = std::max(now, *std::exchange(when, std::nullopt));
+    ++looks;
+    wheel.Advance(now);
+    return true;
+  }
+  DeadlineWheel& wheel;
+  std::optional<MonoTime> when;
+  MonoTime now = kStart;
+  int looks = 0;
+};
+
 TEST(DeadlineWheelTest, FiresNotBeforeItsTimeAndAtMostOneTickLate) {
   DeadlineWheel wheel(kStart);
   Fired fired;
@@ -98,6 +117,62 @@ TEST(DeadlineWheelTest, FiringMayDestroyAndArmOthersOfTheSameTick) {
   EXPECT_TRUE(wheel.empty());
 }
 
+TEST(DeadlineWheelTest, FiringMayDisarmAndMoveOthersOfTheSameTick) {
+  DeadlineWheel wheel(kStart);
+  struct Mover {
+    Deadline *disarmed = nullptr, *later = nullptr, *sooner = nullptr;
+    int count = 0;
+  } mover;
+  Fired disarmed, later, sooner;
+  Deadline a(wheel, &Fired::Fire, &disarmed), b(wheel, &Fired::Fire, &later),
+      c(wheel, &Fired::Fire, &sooner);
+  mover.disarmed = &a;
+  mover.later = &b;
+  mover.sooner = &c;
+  Deadline first(
+      wheel,
+      [](void* self) {
+        auto* const mover = static_cast<Mover*>(self);
+        ++mover->count;
+        mover->disarmed->Disarm();
+        mover->later->Arm(kStart + seconds(5));
+        mover->sooner->Arm(kStart);
+      },
+      &mover);
+  // Who was armed first fires first.
+  for (Deadline* const deadline : {&first, &a, &b, &c}) deadline->Arm(kStart + Millis(60));
+  wheel.Advance(kStart + seconds(2));
+  EXPECT_EQ(mover.count + disarmed.count + later.count, 1);
+  EXPECT_EQ(sooner.count, 1);
+  wheel.Advance(kStart + seconds(6));
+  EXPECT_EQ(later.count, 1);
+  EXPECT_EQ(disarmed.count, 0);
+  EXPECT_TRUE(wheel.empty());
+}
+
+// As the deadlines of a connection that is busy.
+TEST(DeadlineWheelTest, OneThatMovesBackAgainAndAgainIsLookedAtOncePerPlace) {
+  DeadlineWheel wheel(kStart);
+  Asked asked(wheel);
+  Fired fired;
+  Deadline deadline(wheel, &Fired::Fire, &fired);
+  std::size_t looked_at = 0;
+  constexpr int kMoves = 10'000;
+  for (int i = 0; i < kMoves; ++i) {
+    const MonoTime now = kStart + Millis(i);
+    looked_at += wheel.Advance(now);
+    if (i % 2 == 0) deadline.Disarm();
+    deadline.Arm(now + seconds(1));
+  }
+  EXPECT_LE(looked_at, 11U);
+  EXPECT_EQ(fired.count, 0);
+  const MonoTime due = kStart + Millis(kMoves - 1) + seconds(1);
+  wheel.Advance(due - Millis(1));
+  EXPECT_EQ(fired.count, 0);
+  wheel.Advance(due + DeadlineWheel::kTick);
+  EXPECT_EQ(fired.count, 1);
+}
+
 TEST(DeadlineWheelTest, WhatIsDueATurnLaterIsLookedAtOnceHoweverManyFire) {
   constexpr int kEach = 1'000;
   constexpr Millis kTurn = DeadlineWheel::kTick * 1'024;
@@ -125,25 +200,6 @@ TEST(DeadlineWheelTest, ADeadlineInThePastFiresAtTheNextTick) {
   wheel.Advance(kStart + seconds(10) + DeadlineWheel::kTick);
   EXPECT_EQ(fired.count, 1);
 }
-
-// Calls Advance() when the wheel asks for it, and never else.
-struct Asked {
-  explicit Asked(DeadlineWheel& of) : wheel(of) {
-    wheel.OnLook([](void* self, MonoTime when) { static_cast<Asked*>(self)->when = when; }, this);
-  }
-  // False: the wheel asks for nothing.
-  bool Look() {
-    if (!when) return false;
-    now = std::max(now, *std::exchange(when, std::nullopt));
-    ++looks;
-    wheel.Advance(now);
-    return true;
-  }
-  DeadlineWheel& wheel;
-  std::optional<MonoTime> when;
-  MonoTime now = kStart;
-  int looks = 0;
-};
 
 TEST(DeadlineWheelTest, AsksForNoLookWhileNothingIsArmed) {
   DeadlineWheel wheel(kStart);
@@ -231,6 +287,54 @@ TEST(DeadlineWheelTest, FiresInTimeWhenItIsLookedAtOnlyWhenItAsks) {
     while (asked.Look()) {
     }
     for (const One& one : ones) EXPECT_EQ(one.count, 1);
+    EXPECT_TRUE(wheel.empty());
+  }
+}
+
+// The same while they are disarmed, and armed for sooner and for later, at any time.
+TEST(DeadlineWheelTest, FiresInTimeHoweverOftenItIsMoved) {
+  std::mt19937_64 random(9);
+  for (int round = 0; round < 50; ++round) {
+    DeadlineWheel wheel(kStart);
+    Asked asked(wheel);
+    struct One {
+      Asked* asked = nullptr;
+      std::optional<MonoTime> due;  // none: it is not armed
+      static void Fire(void* self) {
+        auto* const one = static_cast<One*>(self);
+        ASSERT_TRUE(one->due.has_value());
+        EXPECT_GE(one->asked->now, *one->due);
+        EXPECT_LE(one->asked->now, *one->due + DeadlineWheel::kTick);
+        one->due.reset();
+      }
+    };
+    std::vector<One> ones(20, One{&asked, {}});
+    std::vector<std::unique_ptr<Deadline>> deadlines;
+    for (One& one : ones) {
+      deadlines.push_back(std::make_unique<Deadline>(wheel, &One::Fire, &one));
+    }
+    for (int step = 0; step < 2'000; ++step) {
+      const std::size_t i = random() % ones.size();
+      if (random() % 4 == 0) {
+        ones[i].due.reset();
+        deadlines[i]->Disarm();
+      } else {
+        ones[i].due = asked.now + Millis(random() % (random() % 8 == 0 ? 120'000 : 2'000));
+        deadlines[i]->Arm(*ones[i].due);
+      }
+      // Time passes, but not beyond what the wheel has asked for.
+      if (random() % 3 == 0) {
+        const MonoTime next = asked.now + Millis(random() % 400);
+        if (!asked.when || next < *asked.when) {
+          asked.now = next;
+        } else {
+          asked.Look();
+        }
+      }
+    }
+    while (asked.Look()) {
+    }
+    for (const One& one : ones) EXPECT_FALSE(one.due.has_value());
     EXPECT_TRUE(wheel.empty());
   }
 }

@@ -242,6 +242,19 @@ TEST(RequestHeadRules, H50_ObsTextIsOpaqueButNotInWhatWeInterpret) {
                {"Expect: \xff\r\n", "400"}});
 }
 
+TEST(RequestHeadRules, H50_OneByteThatIsNotAsciiIsSeenWhereverItStands) {
+  for (std::size_t size = 1; size <= 40; ++size) {
+    for (std::size_t at = 0; at < size; ++at) {
+      std::string value(size, 'a');
+      value[at] = '\x80';
+      const auto head = std::make_unique<Head>();
+      EXPECT_EQ(ParseRequestHead(Post("Authorization: " + value + "\r\n"), *head).state,
+                ParseState::kBad)
+          << at << " of " << size;
+    }
+  }
+}
+
 TEST(RequestHeadRules, H52_H53_ThereIsOneValidHost) {
   ExpectHeads({{"GET / HTTP/1.1\r\n\r\n", "400"},
                {"GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", "400"},
@@ -444,6 +457,14 @@ TEST(RequestHeadRules, AnEmptyIdempotencyKeyIsThere) {
   EXPECT_EQ(FieldNamed(*head, "Idempotency-Key").value, "");
 }
 
+TEST(RequestHeadRules, WhichKnownFieldsThereAreIsKnown) {
+  const std::string bytes = Post("Via: 1.1 a\r\nX-Other: b\r\nTE: trailers\r\nvia: 1.1 c\r\n");
+  const auto head = Good(bytes);
+  EXPECT_EQ(head->known, Bit(FieldId::kHost) | Bit(FieldId::kVia) | Bit(FieldId::kTe));
+  EXPECT_TRUE(head->Has(FieldId::kVia));
+  EXPECT_FALSE(head->Has(FieldId::kTraceparent));
+}
+
 TEST(RequestHeadRules, ABadHeadNeverKeepsTheConnection) {
   Head head;
   for (const char* bad : {"GET / HTTP/2.0\r\n", "GET / HTTP/1.1\r\nHost: a\r\nExpect: x\r\n"}) {
@@ -464,6 +485,7 @@ TEST(RequestHeadRules, NothingOfAnEarlierHeadRemains) {
   EXPECT_FALSE(head.expect_continue);
   EXPECT_TRUE(head.host.empty() && head.traceparent.empty());
   EXPECT_EQ(head.field_count, 0U);
+  EXPECT_EQ(head.known, 0U);
 }
 
 }  // namespace

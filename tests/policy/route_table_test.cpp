@@ -220,6 +220,7 @@ backends:
   EXPECT_EQ(find("plain:8080", 80), "-");
   EXPECT_EQ(find("[::1]:9000", 80), "six");
   EXPECT_EQ(find("[::1]", 80), "-");
+  EXPECT_EQ(find("[::1]", 9000), "six");
   EXPECT_EQ(find("", 80), "-");
   EXPECT_EQ(find(std::string(5000, 'a'), 80), "-");
   EXPECT_EQ(find("169.254.169.254", 80), "-");

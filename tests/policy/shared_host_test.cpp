@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "policy/explain.h"
+#include "policy/host_memo.h"
 #include "policy/host_table.h"
 #include "policy/route_table.h"
 #include "tests/policy/policy_builder.h"
@@ -13,12 +14,15 @@ namespace {
 using ::testing::HasSubstr;
 
 // "name", "name!" for its endpoint, "name?" for what may be taken for that one's endpoint.
-std::string PlaceOf(const Policy& policy, std::string_view authority, std::string_view path) {
-  const McpPlace place = policy.routes->Place(authority, 80, path);
+std::string TextOf(const McpPlace& place) {
   if (place.backend == nullptr) return "-";
   if (place.where == McpPath::kExact) return place.backend->name + '!';
   if (place.where == McpPath::kAmbiguous) return place.endpoint_of->name + '?';
   return place.backend->name;
+}
+
+std::string PlaceOf(const Policy& policy, std::string_view authority, std::string_view path) {
+  return TextOf(policy.routes->Place(authority, 80, path));
 }
 
 struct Row {
@@ -38,6 +42,43 @@ backends:
   a: { url: "http://shop:8080/mcp/a", protocol: mcp, hosts: [ here ] }
   b: { url: "http://shop:8080/mcp/b", protocol: mcp }
 )";
+
+TEST(HostMemoTest, WhateverWasAskedBeforeTheAnswerIsThatOfTheTable) {
+  const auto policy = LoadGood(R"(
+backends:
+  rest: { url: "http://shop:8080", hosts: [ rest, "other:443" ] }
+  a: { url: "http://shop:8080/mcp/a", protocol: mcp, hosts: [ here ] }
+  other: { url: "http://other:80" }
+)");
+  struct Question {
+    std::string authority;
+    std::uint16_t default_port;
+    std::string path;
+  };
+  std::vector<Question> questions;
+  for (const char* authority :
+       {"shop:8080", "SHOP:8080", "rest", "rest:1", "here", "other", "no"}) {
+    for (const std::uint16_t port : {std::uint16_t{80}, std::uint16_t{443}}) {
+      for (const char* path : {"/orders", "/mcp/a", "/mcp/a/"}) {
+        questions.push_back({authority, port, path});
+      }
+    }
+  }
+  HostMemo memo(*policy->routes);
+  const auto expect_same = [&](const Question& one) {
+    EXPECT_EQ(TextOf(memo.Place(one.authority, one.default_port, one.path)),
+              TextOf(policy->routes->Place(one.authority, one.default_port, one.path)))
+        << one.authority << one.path << " on " << one.default_port;
+  };
+  for (const Question& first : questions) {
+    for (const Question& second : questions) {
+      expect_same(first);
+      expect_same(second);
+    }
+  }
+  EXPECT_EQ(TextOf(memo.Place("other", 80, "/")), "other");
+  EXPECT_EQ(TextOf(memo.Place("other", 443, "/")), "rest");
+}
 
 TEST(SharedHostTest, EndpointsAreFoundByTheirVeryPathAndTheRestIsThePlainBackends) {
   const auto policy = LoadGood(kShop);

@@ -16,7 +16,7 @@ Span SpanOf(Span::Of of) {
   span.id.Set("b7ad6b7169203331");
   span.began = MonoTime(seconds(100));
   span.ended = MonoTime(seconds(101));
-  std::string_view("GET").copy(span.method, 3);
+  span.method.Set("GET");
   span.effect = "read";
   return span;
 }
@@ -54,7 +54,7 @@ TEST(Otlp, TimesAreNanosecondsOfTheWallClockAsText) {
 
 TEST(Otlp, AMethodThatIsNotKnownIsToldApart) {
   Span span = SpanOf(Span::Of::kCall);
-  std::string_view("PROPFIND").copy(span.method, 8);
+  span.method.Set("PROPFIND");
   const Json json = Told(span);
   EXPECT_EQ(Attribute(json, "http.request.method"), "_OTHER");
   EXPECT_EQ(Attribute(json, "http.request.method_original"), "PROPFIND");

@@ -78,8 +78,8 @@ BANNED_CODE = [
     (r"\bstd::(jthread|async|thread\b(?!::))",
      r"filters/ledger/|proxy/net/|proxy/admin/|proxy/server/|proxy/main\.cpp|tests/|bench/",
      "post to an Executor"),
-    # Scratch memory of two pure functions, which no result shows.
-    (r"\bthread_local\b", r"proxy/base/(hash|json_parse)\.cpp",
+    # Scratch memory of two pure functions, and memory that frames left: no result shows it.
+    (r"\bthread_local\b", r"proxy/base/(hash|json_parse)\.cpp|proxy/base/frame_arena\.h",
      "hand the object in through the constructor"),
     (r"\busing\s+namespace\b(?!\s+(std::)?[\w:]*literals\s*;)", r"$^",
      "name what you use, or write `using a::b;`"),

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -35,6 +36,17 @@ bool TakeFileLock(int file) {
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
   return fcntl(file, F_OFD_SETLK, &lock) == 0;
+}
+
+bool LeadsTo(const std::string& path, dev_t device, ino_t inode) {
+  struct statx found = {};
+  if (statx(AT_FDCWD, path.c_str(), 0, STATX_INO, &found) == 0) {
+    return makedev(found.stx_dev_major, found.stx_dev_minor) == device && found.stx_ino == inode;
+  }
+  // A sandbox may be older than that call.
+  struct stat status = {};
+  return errno == EPERM && stat(path.c_str(), &status) == 0 && status.st_dev == device &&
+         status.st_ino == inode;
 }
 
 std::expected<std::shared_ptr<const DataFile>, std::string> DataFile::Open(
@@ -107,9 +119,6 @@ bool DataFile::HasFailedCommitAfter(std::uint64_t newest) const {
          std::string_view(text, static_cast<std::size_t>(size)) == std::to_string(newest) + "\n";
 }
 
-bool DataFile::is_in_place() const {
-  struct stat status = {};
-  return stat(path_.c_str(), &status) == 0 && status.st_dev == device_ && status.st_ino == inode_;
-}
+bool DataFile::is_in_place() const { return LeadsTo(path_, device_, inode_); }
 
 }  // namespace recourse

@@ -45,4 +45,9 @@ class DataFile {
 // False with errno EAGAIN or EACCES when another process has it.
 bool TakeFileLock(int file);
 
+// Whether `path` leads to this file. Does not ask for the file's times: since Linux 6.13
+// (multigrain timestamps) a write after such a question gives the file times of its own, and asking
+// before each commit made each of them write the inode as well, one more round trip to the disk.
+bool LeadsTo(const std::string& path, dev_t device, ino_t inode);
+
 }  // namespace recourse

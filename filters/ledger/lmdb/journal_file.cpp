@@ -117,24 +117,40 @@ std::expected<std::string, std::string> JournalFile::ReadRing() const {
   return ring;
 }
 
+void JournalFile::GoPastCache() {
+  const int flags = fcntl(file_, F_GETFL);
+  is_past_cache_ = flags >= 0 && fcntl(file_, F_SETFL, flags | O_DIRECT) == 0;
+}
+
+bool JournalFile::GoThroughCache() {
+  const int flags = fcntl(file_, F_GETFL);
+  if (flags < 0 || fcntl(file_, F_SETFL, flags & ~O_DIRECT) != 0) return false;
+  is_past_cache_ = false;
+  return true;
+}
+
+bool JournalFile::Put(std::uint64_t at, const BlockBytes& bytes) {
+  if (WriteAll(file_, at, bytes.view())) return true;
+  // A file system may promise it and then refuse it, or a part that is left after a short write.
+  return is_past_cache_ && errno == EINVAL && GoThroughCache() && WriteAll(file_, at, bytes.view());
+}
+
 Done JournalFile::Stamp(const JournalStamp& stamp) {
-  if (!WriteAll(file_, kJournalBlockBytes, EncodeJournalStamp(head_.id, stamp))) {
-    return Failed("written");
-  }
+  const std::string text = EncodeJournalStamp(head_.id, stamp);
+  BlockBytes block(text.size());
+  text.copy(block.data(), text.size());
+  if (!Put(kJournalBlockBytes, block)) return Failed("written");
   stamp_ = stamp;
   return {};
 }
 
-Done JournalFile::Write(std::uint64_t at, std::string_view bytes) {
-  if (!WriteAll(file_, kJournalRingAt + at, bytes)) return Failed("written");
+Done JournalFile::Write(std::uint64_t at, const BlockBytes& bytes) {
+  if (!Put(kJournalRingAt + at, bytes)) return Failed("written");
   return {};
 }
 
 bool JournalFile::Lock() const { return TakeFileLock(file_); }
 
-bool JournalFile::is_in_place() const {
-  struct stat status = {};
-  return stat(path_.c_str(), &status) == 0 && status.st_dev == device_ && status.st_ino == inode_;
-}
+bool JournalFile::is_in_place() const { return LeadsTo(path_, device_, inode_); }
 
 }  // namespace recourse

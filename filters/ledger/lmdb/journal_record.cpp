@@ -101,16 +101,19 @@ JournalRecord EncodeJournalRecord(const JournalId& id, std::uint64_t generation,
   JournalRecord record;
   record.first_seq = batch.first_seq;
   record.rows_begin = kRecordHeadBytes + batch.size() * sizeof(std::uint32_t);
-  const std::uint64_t size = JournalBytesOf(batch);
-  record.bytes.reserve(size);
-  record.bytes.resize(kRecordHeadBytes);
-  ByteWriter rows(record.bytes);
+  record.bytes = BlockBytes(JournalBytesOf(batch));
+  char* const begin = record.bytes.data();
+  char* next = begin + kRecordHeadBytes;
+  record.ends.reserve(batch.size());
   for (std::size_t i = 0; i < batch.size(); ++i) {
-    rows.Int(static_cast<std::uint32_t>(batch.row(i).size()));
+    const auto size = static_cast<std::uint32_t>(batch.row(i).size());
+    std::memcpy(next, &size, sizeof size);
+    next += sizeof size;
     record.ends.push_back(record.rows_begin + batch.ends[i]);
   }
-  rows.Raw(batch.bytes);
-  const std::string_view payload = std::string_view(record.bytes).substr(kRecordHeadBytes);
+  next += batch.bytes.copy(next, batch.bytes.size());
+  const std::string_view payload(begin + kRecordHeadBytes, next);
+  std::memset(next, 0, record.bytes.size() - kRecordHeadBytes - payload.size());
   std::string head;
   ByteWriter writer(head);
   writer.Int(kRecordMagic);
@@ -123,8 +126,7 @@ JournalRecord EncodeJournalRecord(const JournalId& id, std::uint64_t generation,
   writer.Int(Crc32(0, payload));
   writer.Int(Crc32(0, head));
   RC_CHECK(head.size() == kRecordHeadBytes);
-  record.bytes.replace(0, head.size(), head);
-  record.bytes.resize(size);
+  head.copy(begin, head.size());
   return record;
 }
 

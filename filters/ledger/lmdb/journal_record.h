@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -40,10 +42,31 @@ std::string EncodeJournalStamp(const JournalId& id, const JournalStamp& stamp);
 // Generation 0 when it is not sound.
 JournalStamp DecodeJournalStamp(std::string_view block, const JournalId& id);
 
+// Memory for whole blocks, which begins where one may: a write past the page cache needs that.
+class BlockBytes {
+ public:
+  BlockBytes() = default;
+  // `size` is a multiple of kJournalBlockBytes. Its bytes are of no value yet.
+  explicit BlockBytes(std::size_t size)
+      : bytes_(static_cast<char*>(::operator new(size, kAlignment))), size_(size) {}
+
+  char* data() { return bytes_.get(); }
+  std::size_t size() const { return size_; }
+  std::string_view view() const { return {bytes_.get(), size_}; }
+
+ private:
+  static constexpr std::align_val_t kAlignment{kJournalBlockBytes};
+  struct Free {
+    void operator()(char* bytes) const { ::operator delete(bytes, kAlignment); }
+  };
+  std::unique_ptr<char, Free> bytes_;
+  std::size_t size_ = 0;
+};
+
 // A batch as it is written: whole blocks, and where its rows lie in them.
 struct JournalRecord {
   std::uint64_t first_seq = 0;
-  std::string bytes;
+  BlockBytes bytes;
   std::size_t rows_begin = 0;
   std::vector<std::size_t> ends;  // of every row, in `bytes`
 
@@ -52,7 +75,7 @@ struct JournalRecord {
   std::size_t rows_bytes() const { return ends.back() - rows_begin; }
   std::string_view row(std::size_t i) const {
     const std::size_t start = i == 0 ? rows_begin : ends[i - 1];
-    return std::string_view(bytes).substr(start, ends[i] - start);
+    return bytes.view().substr(start, ends[i] - start);
   }
 };
 

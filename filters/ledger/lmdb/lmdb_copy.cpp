@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "proxy/base/log.h"
+#include "proxy/base/thread_name.h"
 
 namespace recourse {
 
@@ -28,6 +29,7 @@ std::expected<std::unique_ptr<LedgerCopy>, std::string> LmdbCopy::Start(
 LmdbCopy::LmdbCopy(LmdbEnv& env, std::atomic<bool>& is_running, int read_end, int write_end)
     : is_running_(is_running), read_end_(read_end) {
   thread_ = std::thread([this, &env, write_end] {
+    NameThread("recourse-backup");
     const int code = mdb_env_copyfd2(env.get(), write_end, MDB_CP_COMPACT);
     is_whole_ = code == 0;
     if (code != 0)

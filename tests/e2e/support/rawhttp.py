@@ -56,10 +56,13 @@ class Response:
 class Connection:
     """One TCP connection with a read buffer. Use as a context manager."""
 
-    def __init__(self, port, timeout=TIMEOUT, receive_buffer=None, source=None):
+    def __init__(self, port, timeout=TIMEOUT, receive_buffer=None, source=None, segment=None):
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         if receive_buffer is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        if segment is not None:
+            # What the peer's kernel keeps of what is not read goes by the size of its segments.
+            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, segment)
         if source is not None:
             self.socket.bind((source, 0))
         self.socket.settimeout(timeout)

@@ -22,4 +22,8 @@ struct ClientIntent {
 // Fails with kInvalidKey when a field occurs twice, cannot be read, or when both occur and differ.
 Result<ClientIntent> ReadClientIntent(const Headers& headers);
 
+// Spells a call that names `intent` as the first attempt of its operation was: with Idempotency-Key
+// as it stood there, or without one, if `field` is empty.
+void SpellKey(const std::string& field, const std::string& intent, Headers& headers);
+
 }  // namespace recourse

@@ -1,4 +1,4 @@
-#include "filters/idempotency/client_key.h"
+#include "filters/client_key.h"
 
 #include <algorithm>
 
@@ -6,6 +6,9 @@
 
 namespace recourse {
 namespace {
+
+constexpr std::string_view kKeyField = "Idempotency-Key";
+constexpr std::string_view kIntentField = "Recourse-Intent";
 
 std::unexpected<Error> Invalid(std::string_view reason) {
   return std::unexpected(Error(ErrorCode::kInvalidKey, reason));
@@ -67,9 +70,9 @@ Result<std::string> ParseClientKey(std::string_view field) {
 }
 
 Result<ClientIntent> ReadClientIntent(const Headers& headers) {
-  auto key = ReadField(headers, "Idempotency-Key");
+  auto key = ReadField(headers, kKeyField);
   if (!key) return std::unexpected(key.error());
-  auto intent = ReadField(headers, "Recourse-Intent");
+  auto intent = ReadField(headers, kIntentField);
   if (!intent) return std::unexpected(intent.error());
   if (*key && *intent && **key != **intent) {
     return Invalid("Idempotency-Key and Recourse-Intent name different intents");
@@ -78,6 +81,20 @@ Result<ClientIntent> ReadClientIntent(const Headers& headers) {
   named.key = *key;
   named.intent = *intent ? *intent : *key;
   return named;
+}
+
+void SpellKey(const std::string& field, const std::string& intent, Headers& headers) {
+  if (!field.empty()) {
+    SetHeader(headers, kKeyField, field);
+    return;
+  }
+  RemoveHeader(headers, kKeyField);
+  std::string quoted = "\"";
+  for (const char c : intent) {
+    if (c == '"' || c == '\\') quoted.push_back('\\');
+    quoted.push_back(c);
+  }
+  SetHeader(headers, kIntentField, quoted + '"');
 }
 
 }  // namespace recourse
