@@ -85,7 +85,9 @@ Result<ClientIntent> ReadClientIntent(const Headers& headers) {
 
 void SpellKey(const std::string& field, const std::string& intent, Headers& headers) {
   if (!field.empty()) {
+    // It names the intent; beside it the repeat may have named the operation's key.
     SetHeader(headers, kKeyField, field);
+    RemoveHeader(headers, kIntentField);
     return;
   }
   RemoveHeader(headers, kKeyField);

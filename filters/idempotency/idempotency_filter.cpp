@@ -69,9 +69,15 @@ std::string EarlierCallDetail(ErrorCode refusal, const Event& earlier) {
 }
 
 // The backend knows the operation by what its first attempt carried.
-void SpellAsBefore(const Event& known, const CallBody& body, Headers& headers) {
-  const auto named = ReadNamedIntent(headers, body);
-  if (named && named->intent) SpellKey(*KeyFieldOf(known), *named->intent, headers);
+void SpellAsBefore(const Event& known, const CallBody& body, RequestContext& context) {
+  const std::string field = *KeyFieldOf(known);
+  const auto named = ReadNamedIntent(context.request.headers, body);
+  if (named && named->intent) SpellKey(field, *named->intent, context.request.headers);
+  if (field.empty() || body.mcp_intent.empty()) return;
+  // The field names the intent now, and the message may have named the operation's key.
+  auto reading = std::make_shared<CallBody>(body);
+  reading->mcp_intent.clear();
+  context.reading = std::move(reading);
 }
 
 Outcome Refusal(const RequestContext& context, const Error& error) {
@@ -146,7 +152,7 @@ Task<Result<Outcome>> IdempotencyFilter::Handle(RequestContext& context, Next ne
       co_return co_await RunAttempt(context, next, call, *begun);
     }
     if (begun->kind == Begun::Kind::kOtherKey) {
-      SpellAsBefore(begun->event, *call.body, context.request.headers);
+      SpellAsBefore(begun->event, *call.body, context);
       continue;
     }
     last = FactsOfEvent(begun->event);

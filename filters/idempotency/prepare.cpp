@@ -128,8 +128,10 @@ void FillOperation(const RequestContext& context, std::string flow, const CallBo
   }
   // A call without a trace may be the repeat of one that had one.
   const bool lacks_trace = call.key.is_windowed && tool.scope.kind == ScopeRule::Kind::kTrace;
-  operation.across_traces =
-      call.key.spans_traces || lacks_trace ? tool.across_traces : AcrossTraces::kNever;
+  // A key of ours that comes back may name an operation that has another one in its place by now.
+  const bool may_be_another =
+      call.key.spans_traces || lacks_trace || call.key.named_key.has_value();
+  operation.across_traces = may_be_another ? tool.across_traces : AcrossTraces::kNever;
   operation.on_mismatch = tool.on_mismatch;
   operation.failed_ttl = tool.failed_ttl;
   if (context.policy != nullptr) operation.quota = context.policy->quotas.Of(context.caller);

@@ -19,7 +19,8 @@ struct KeyEntry {
   Cause cause = Cause::kNone;  // of its last event
   bool is_answered = false;
   bool is_tombstone = false;  // the operation is no longer kept; `phase` is its last one
-  bool is_alias = false;      // only `operation` and `last_event` mean something
+  // The generation stands for `operation`, which has another key; the fields above say nothing.
+  bool is_alias = false;
 };
 
 }  // namespace recourse

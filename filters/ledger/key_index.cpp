@@ -65,13 +65,26 @@ Result<std::optional<KeyEntry>> KeyIndex::Find(const Digest& key) {
   return entry;
 }
 
-bool KeyIndex::PutAlias(const Digest& key, std::uint64_t operation, std::uint64_t row) {
-  const auto before = Locate(key);
-  if (!before) return false;
-  Put(key, {.operation = operation,
-            .last_event = row,
-            .newest_generation = *before ? (*before)->newest_generation : 0,
-            .is_alias = true});
+bool KeyIndex::PutAlias(const Alias& alias, std::uint64_t row, std::int64_t wall_ms) {
+  Put(KeyOfGeneration(alias.key, alias.generation), {.operation = alias.operation,
+                                                     .last_event = row,
+                                                     .last_wall_ms = wall_ms,
+                                                     .generation = alias.generation,
+                                                     .is_alias = true});
+  return alias.generation == 0 || PutGeneration(alias.key, alias.generation, row, wall_ms);
+}
+
+bool KeyIndex::PutGeneration(const Digest& base_key, std::uint32_t generation, std::uint64_t row,
+                             std::int64_t wall_ms) {
+  const auto base = Find(base_key);
+  if (!base) return false;
+  if (!*base) {
+    Put(base_key, PlaceholderOf(row, wall_ms, generation));
+  } else if ((*base)->newest_generation < generation) {
+    KeyEntry entry = **base;
+    entry.newest_generation = generation;
+    Put(base_key, entry);
+  }
   return true;
 }
 
@@ -129,11 +142,17 @@ Result<std::optional<KeyEntry>> KeyIndex::Hydrate(const Digest& key, const ColdE
   entry.last_event = cold.last_event;
   entry.last_wall_ms = row->head.wall_ms;
   entry.is_answered = cold.is_answered;
-  Digest alias{};
-  if (DecodeAlias(*row, alias, entry.operation)) {
-    entry.is_alias = true;
+  Alias alias;
+  if (DecodeAlias(*row, alias)) {
+    if (KeyOfGeneration(alias.key, alias.generation) != key) {
+      if (alias.generation == 0 || alias.key != key) return Damaged();
+      return PlaceholderOf(cold.last_event, row->head.wall_ms,
+                           std::max(cold.newest_generation, alias.generation));
+    }
+    entry.operation = alias.operation;
+    entry.generation = alias.generation;
     entry.newest_generation = cold.newest_generation;
-    if (alias != key) return Damaged();
+    entry.is_alias = true;
     return entry;
   }
   if (row->head.kind == RowKind::kRetired) {

@@ -90,9 +90,12 @@ class KeyIndex {
   Result<std::optional<KeyEntry>> Find(const Digest& key);
   Result<std::optional<std::uint64_t>> FindIntent(const Digest& intent);
   void Put(const Digest& key, const KeyEntry& entry) { hot_.keys[key] = entry; }
-  // The key means that operation from now on, up to its next generation; `row` says so. False: what
-  // is stored cannot be read.
-  bool PutAlias(const Digest& key, std::uint64_t operation, std::uint64_t row);
+  // `row` says so. False: what is stored cannot be read.
+  bool PutAlias(const Alias& alias, std::uint64_t row, std::int64_t wall_ms);
+  // Generation 0 of a key stands for all: it tells which one answers now. `row` and its wall time
+  // say so. False: what is stored cannot be read.
+  bool PutGeneration(const Digest& base_key, std::uint32_t generation, std::uint64_t row,
+                     std::int64_t wall_ms);
   void PutIntent(const Digest& intent, std::uint64_t operation) {
     hot_.intents[intent] = operation;
   }

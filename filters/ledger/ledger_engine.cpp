@@ -38,7 +38,7 @@ void TakeFlow(const Event& from, Event& to) {
   to.flow_has_deadline = from.flow_has_deadline;
 }
 
-// From now on the key means that operation, even when it has been answered. The alias need not be
+// From now on the key means that operation, also when it has been answered. The alias need not be
 // durable before the caller goes on: the mark that would make it matter is a later row. A call that
 // was refused has become no part of the operation.
 bool Binds(const BeginDecision& decision) {
@@ -180,6 +180,8 @@ Result<LedgerEngine::BeginStep> LedgerEngine::Begin(NewOperation& call) {
   if (decision.kind == Begun::Kind::kFresh && target != nullptr) {
     auto last = ReadEvent(target->entry.last_event);
     if (!last) return std::unexpected(last.error());
+    // What its attempts carried cannot be read; nobody sends it again before the key is back.
+    if (last->is_locked && last->phase != Phase::kUncertain) return std::unexpected(Locked());
     decision.kind = JudgeAttempt(call, *last);
     if (decision.kind == Begun::Kind::kOtherKey) {
       BeginStep step;
@@ -211,7 +213,7 @@ Result<LedgerEngine::BeginStep> LedgerEngine::Begin(NewOperation& call) {
   if (!step && may_have_effect) {
     return std::unexpected(Error(step.error().code(), step.error().detail(), Delivery::kUncertain));
   }
-  if (step && binds) AppendAlias(key, target->entry.operation);
+  if (step && binds) BindKey(key, target->entry.operation);
   return step;
 }
 
@@ -261,7 +263,7 @@ Result<LedgerEngine::BeginStep> LedgerEngine::BeginObserved(NewOperation& call,
   if (auto done = AppendEvent(event, nullptr); !done) return std::unexpected(done.error());
   CountAttempt(event, true);
   step.is_new = true;
-  if (Binds(decision)) AppendAlias(key, event.related);
+  if (Binds(decision)) BindKey(key, event.related);
   return step;
 }
 
@@ -456,13 +458,6 @@ Result<void> LedgerEngine::AppendEvent(Event& event, const KeyEntry* previous) {
   TrackClaim(event.operation, event.phase, std::move(claim));
   TellFlow(event);
   return {};
-}
-
-void LedgerEngine::AppendAlias(const Digest& key, std::uint64_t operation) {
-  const RowHead head = NextHead(RowKind::kAlias);
-  AppendAliasRow(batch_.bytes, head, key, operation);
-  CloseRow();
-  (void)index_.PutAlias(key, operation, head.seq);  // it was looked for just now
 }
 
 Result<void> LedgerEngine::Commit() {

@@ -186,10 +186,10 @@ class LedgerEngine {
 
   Result<std::optional<Found>> FindByKey(const Digest& key);
   Result<std::optional<Found>> FindByOperation(std::uint64_t operation);
-  // The operation that took the key over after it had become an alias.
-  Result<std::optional<Found>> GenerationAfterAlias(const Digest& key, const KeyEntry& alias);
-  // The operation whose own key the agent has named.
-  Result<std::optional<Found>> FindNamed(const NewOperation& call);
+  // The operation that an alias stands for; whatever else was found is what it is.
+  Result<std::optional<Found>> FollowAlias(Found found);
+  // The operation whose own key the agent has named; the call takes its intent.
+  Result<std::optional<Found>> FindNamed(NewOperation& call);
   // The first generation of the key, from `wanted` on, that nothing has.
   Result<std::uint32_t> FreeGeneration(const Digest& key, std::uint32_t wanted);
   Result<std::optional<Found>> FindByIntent(const NewOperation& call);
@@ -245,7 +245,8 @@ class LedgerEngine {
   // The operation's last event, as a transition needs it.
   Result<Event> LastEvent(const KeyEntry& entry, Transition& transition);
   Result<void> AppendEvent(Event& event, const KeyEntry* previous);
-  void AppendAlias(const Digest& key, std::uint64_t operation);
+  void BindKey(const Digest& key, std::uint64_t operation);
+  void AppendAlias(const Alias& alias);
   void AppendMarks();
   std::uint64_t AppendFlow(FlowState state);  // gives its row
   // Of a call that would be sent: the flow that forbids it, and what else does.
@@ -268,7 +269,6 @@ class LedgerEngine {
                   const KeyEntry* previous);
   void TrackOpen(std::uint64_t operation, const OpenOperation& state, bool is_observed);
   std::int64_t OldestPendingMs();
-  void ApplyGeneration(const EventFront& front, std::uint64_t seq, std::int64_t wall_ms);
   void ApplyRetired(const RetiredRow& retired, std::uint64_t seq);
   // The rows that one step looks at; false when they cannot be read.
   bool ReadOldRows(std::uint64_t through, std::vector<std::string>& rows);
@@ -276,6 +276,7 @@ class LedgerEngine {
   // False: the row is left to the next step.
   Result<bool> RetireRow(const RowView& row, RetireStep& step);
   Result<void> RetireEvent(const RowView& row, RetireStep& step);
+  Result<void> RetireBase(const Digest& base_key, const RowView& row, RetireStep& step);
   Result<void> RetireAlias(const RowView& row, RetireStep& step);
   Result<void> RetirePolicy(const RowView& row);
   Result<bool> RetireTombstones(const RowView& row, RetireStep& step);

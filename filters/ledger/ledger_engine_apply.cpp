@@ -46,26 +46,14 @@ void LedgerEngine::ApplyFront(const EventFront& front, std::uint64_t seq, std::i
     index_.PutIntent(front.intent, front.operation);
   }
   if (seq == front.operation) ++operations_;
-  if (front.generation > 0) ApplyGeneration(front, seq, wall_ms);
+  // An index that cannot be read has been noticed already by the look-up that led here.
+  if (front.generation > 0) {
+    (void)index_.PutGeneration(front.base_key, front.generation, seq, wall_ms);
+  }
   if (front.operation < first_seq_) moved_[front.operation] = front.key;
   recent_keys_[front.operation % recent_keys_.size()] = {front.operation, front.key};
   TrackOpen(front.operation, {front.key, seq, wall_ms, front.phase, nullptr, front.is_extended},
             front.verdict != ObserveVerdict::kNone);
-}
-
-// Generation 0 stands for all: it tells which one answers now. An index that cannot be read has
-// been noticed already by the look-up that led here.
-void LedgerEngine::ApplyGeneration(const EventFront& front, std::uint64_t seq,
-                                   std::int64_t wall_ms) {
-  const auto base = index_.Find(front.base_key);
-  if (!base) return;
-  if (!*base) {
-    index_.Put(front.base_key, PlaceholderOf(seq, wall_ms, front.generation));
-  } else if ((*base)->newest_generation < front.generation) {
-    KeyEntry entry = **base;
-    entry.newest_generation = front.generation;
-    index_.Put(front.base_key, entry);
-  }
 }
 
 // What observe mode never learned will never be settled, so it does not stay open.
@@ -89,6 +77,18 @@ void LedgerEngine::TrackOpen(std::uint64_t operation, const OpenOperation& state
   } else {
     open_.emplace_hint(at, operation, state);
   }
+}
+
+// The key was looked for just now, so that what is stored of it can be read.
+void LedgerEngine::BindKey(const Digest& key, std::uint64_t operation) {
+  if (const auto generation = FreeGeneration(key, 0)) AppendAlias({key, operation, *generation});
+}
+
+void LedgerEngine::AppendAlias(const Alias& alias) {
+  const RowHead head = NextHead(RowKind::kAlias);
+  AppendAliasRow(batch_.bytes, head, alias);
+  CloseRow();
+  (void)index_.PutAlias(alias, head.seq, head.wall_ms);
 }
 
 void LedgerEngine::AppendMarks() {

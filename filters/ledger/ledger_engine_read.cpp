@@ -87,60 +87,53 @@ Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindByKey(const Digest&
   auto entry = index_.Find(key);
   if (!entry) return std::unexpected(entry.error());
   if (!*entry) return std::nullopt;
-  if ((*entry)->is_alias) {
-    const auto later = GenerationAfterAlias(key, **entry);
-    if (!later || *later) return later;
-    auto found = FindByOperation((*entry)->operation);
-    if (!found || *found || (*entry)->operation >= first_seq_) return found;
-    // What it stood for is kept no longer.
-    KeyEntry gone = **entry;
-    gone.is_alias = false;
-    gone.is_tombstone = true;
-    gone.phase = Phase::kTombstone;
-    return Found{key, gone};
-  }
-  if ((*entry)->newest_generation == 0) return Found{key, **entry};
-  const std::uint64_t base_row = (*entry)->last_event;
+  if ((*entry)->newest_generation == 0) return FollowAlias({key, **entry});
   const Digest newest = KeyOfGeneration(key, (*entry)->newest_generation);
   const auto own = index_.Find(newest);
   if (!own) return std::unexpected(own.error());
-  if (*own) return Found{newest, **own};
-  if (!(*entry)->is_tombstone) return std::unexpected(Unreadable(base_row));
+  if (*own) return FollowAlias({newest, **own});
   // The tombstone of the newest generation is gone too; this one speaks for it.
+  if ((*entry)->is_alias || !(*entry)->is_tombstone) return FollowAlias({key, **entry});
   KeyEntry last = **entry;
   last.generation = last.newest_generation;
   return Found{newest, last};
 }
 
-Result<std::optional<LedgerEngine::Found>> LedgerEngine::GenerationAfterAlias(
-    const Digest& key, const KeyEntry& alias) {
-  if (!alias.is_alias || alias.newest_generation == 0) return std::nullopt;
-  const Digest newest = KeyOfGeneration(key, alias.newest_generation);
-  const auto own = index_.Find(newest);
-  if (!own) return std::unexpected(own.error());
-  if (!*own || (*own)->operation < alias.last_event) return std::nullopt;
-  return Found{newest, **own};
+Result<std::optional<LedgerEngine::Found>> LedgerEngine::FollowAlias(Found found) {
+  if (!found.entry.is_alias) return found;
+  auto meant = FindByOperation(found.entry.operation);
+  if (!meant || *meant || found.entry.operation >= first_seq_) return meant;
+  // What it stood for is kept no longer.
+  found.entry.is_alias = false;
+  found.entry.is_tombstone = true;
+  found.entry.phase = Phase::kTombstone;
+  return found;
 }
 
-// Of a key that has been an alias the decision knows only the operation that it stood for.
+// Of a key that is an alias the decision knows only the operation that it stands for.
 Result<std::uint32_t> LedgerEngine::FreeGeneration(const Digest& key, std::uint32_t wanted) {
   const auto base = index_.Locate(key);
   if (!base) return std::unexpected(base.error());
   return *base ? std::max(wanted, (*base)->newest_generation + 1) : wanted;
 }
 
-Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindNamed(const NewOperation& call) {
+Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindNamed(NewOperation& call) {
   // Observe mode tells nobody a key.
   if (!call.named || call.event.verdict != ObserveVerdict::kNone) return std::nullopt;
   const auto entry = index_.Find(*call.named);
   if (!entry) return std::unexpected(entry.error());
-  if (!*entry || (*entry)->is_alias || (*entry)->operation == 0) return std::nullopt;
+  if (!*entry || (*entry)->operation == 0) return std::nullopt;
   if ((*entry)->is_tombstone) return Found{*call.named, **entry};
-  const auto last = ReadEvent((*entry)->last_event);
+  const auto found = FollowAlias({*call.named, **entry});
+  if (!found || !*found || (*found)->entry.is_tombstone) return found;
+  const auto last = ReadEvent((*found)->entry.last_event);
   if (!last) return std::unexpected(last.error());
   const bool is_meant = last->caller == call.event.caller && last->tool == call.event.tool &&
                         last->undoes == 0 && last->verdict == ObserveVerdict::kNone;
-  return is_meant ? std::optional(Found{*call.named, **entry}) : std::nullopt;
+  if (!is_meant) return std::nullopt;
+  // Where it had no effect, the same call may have been made under another key in its place.
+  call.event.intent = last->intent;
+  return found;
 }
 
 Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindByIntent(const NewOperation& call) {
@@ -344,9 +337,8 @@ bool LedgerEngine::ReplayPayload(const RowView& row) {
     return true;
   }
   if (row.head.kind == RowKind::kAlias) {
-    Digest key{};
-    std::uint64_t operation = 0;
-    return DecodeAlias(row, key, operation) && index_.PutAlias(key, operation, row.head.seq);
+    Alias alias;
+    return DecodeAlias(row, alias) && index_.PutAlias(alias, row.head.seq, row.head.wall_ms);
   }
   if (row.head.kind == RowKind::kAnswered) {
     std::vector<std::uint64_t> operations;
@@ -354,7 +346,7 @@ bool LedgerEngine::ReplayPayload(const RowView& row) {
     for (const std::uint64_t operation : operations) {
       auto found = FindByOperation(operation);
       if (!found) return false;
-      if (!*found) continue;  // its key became an alias of another operation meanwhile
+      if (!*found) continue;  // an alias of before took its key away, or it is kept no longer
       (*found)->entry.is_answered = true;
       index_.Put((*found)->key, (*found)->entry);
     }

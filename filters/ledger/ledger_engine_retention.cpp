@@ -145,12 +145,16 @@ Result<void> LedgerEngine::RetireEvent(const RowView& row, RetireStep& step) {
     if (is_kept) step.moved[front.operation] = front.key;
   }
   if (front.generation == 0) return {};
-  // Perhaps only this row said that there are later generations.
-  const auto base = index_.Locate(front.base_key);
+  return RetireBase(front.base_key, row, step);
+}
+
+// Perhaps only this row said that there are later generations.
+Result<void> LedgerEngine::RetireBase(const Digest& base_key, const RowView& row,
+                                      RetireStep& step) {
+  const auto base = index_.Locate(base_key);
   if (!base) return std::unexpected(base.error());
   if (*base && (*base)->last_event == row.head.seq) {
-    AddTombstone({.key = front.base_key, .newest_generation = (*base)->newest_generation}, row,
-                 step);
+    AddTombstone({.key = base_key, .newest_generation = (*base)->newest_generation}, row, step);
   }
   return {};
 }
@@ -239,25 +243,30 @@ void LedgerEngine::EndOperation(const EventFront& front, RetireStep& step) {
 }
 
 Result<void> LedgerEngine::RetireAlias(const RowView& row, RetireStep& step) {
-  Digest key{};
-  std::uint64_t operation = 0;
-  if (!DecodeAlias(row, key, operation)) return std::unexpected(Unreadable(row.head.seq));
+  Alias alias;
+  if (!DecodeAlias(row, alias)) return std::unexpected(Unreadable(row.head.seq));
+  const Digest key = KeyOfGeneration(alias.key, alias.generation);
   const auto own = index_.Locate(key);
   if (!own) return std::unexpected(own.error());
-  if (!*own || (*own)->last_event != row.head.seq) return {};
-  const std::uint32_t newest_generation = (*own)->newest_generation;
-  const auto later = GenerationAfterAlias(
-      key, {.last_event = row.head.seq, .newest_generation = newest_generation, .is_alias = true});
-  if (!later) return std::unexpected(later.error());
-  const auto target = FindByOperation(operation);
-  if (!target) return std::unexpected(target.error());
-  if (*target && !*later) {
-    AppendAlias(key, operation);
-  } else {
-    AddTombstone({.key = key, .operation = operation, .newest_generation = newest_generation}, row,
-                 step);
+  const auto base = index_.Locate(alias.key);
+  if (!base) return std::unexpected(base.error());
+  if (*own && (*own)->last_event == row.head.seq) {
+    const bool is_newest = !*base || (*base)->newest_generation <= alias.generation;
+    const auto target = FindByOperation(alias.operation);
+    if (!target) return std::unexpected(target.error());
+    if (*target && is_newest) {
+      AppendAlias(alias);
+    } else if (alias.generation > 0 && !is_newest) {
+      index_.Forget(key);
+    } else {
+      AddTombstone({.key = key,
+                    .operation = alias.operation,
+                    .generation = alias.generation,
+                    .newest_generation = (*own)->newest_generation},
+                   row, step);
+    }
   }
-  return {};
+  return alias.generation == 0 ? Result<void>() : RetireBase(alias.key, row, step);
 }
 
 // The policy in force stays known.

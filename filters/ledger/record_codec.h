@@ -28,6 +28,14 @@ enum class RowKind : std::uint8_t {
   kOrder = 8,     // what an operator ordered, see operator_order.h
 };
 
+// From here on the key stands for an operation that began under another one. It takes a generation
+// of the key where the key has had an operation of its own, which stays what it is.
+struct Alias {
+  Digest key{};
+  std::uint64_t operation = 0;
+  std::uint32_t generation = 0;
+};
+
 // A key whose operation is no longer kept.
 struct Tombstone {
   Digest key{};
@@ -75,8 +83,7 @@ void AppendEventRow(std::string& out, const Event& event, const Digest& prev_has
 void AppendAnsweredRow(std::string& out, const RowHead& head,
                        std::span<const std::uint64_t> operations);
 void AppendEpochRow(std::string& out, const RowHead& head);
-void AppendAliasRow(std::string& out, const RowHead& head, const Digest& key,
-                    std::uint64_t operation);
+void AppendAliasRow(std::string& out, const RowHead& head, const Alias& alias);
 void AppendPolicyRow(std::string& out, const RowHead& head, const PolicyChange& change);
 
 void AppendRetiredRow(std::string& out, const RowHead& head, const RetiredRow& retired);
@@ -113,7 +120,7 @@ std::expected<void, PayloadFault> DecodeEvent(const RowView& row, AnswerPart par
                                               RowOpener& opener, Event& event);
 // False when the payload is not what its kind says.
 bool DecodeAnswered(const RowView& row, std::vector<std::uint64_t>& operations);
-bool DecodeAlias(const RowView& row, Digest& key, std::uint64_t& operation);
+bool DecodeAlias(const RowView& row, Alias& alias);
 bool DecodePolicy(const RowView& row, PolicyChange& change);
 bool DecodeOrder(const RowView& row, OperatorOrder& order);
 

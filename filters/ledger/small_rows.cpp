@@ -15,12 +15,12 @@ void AppendAnsweredRow(std::string& out, const RowHead& head,
 
 void AppendEpochRow(std::string& out, const RowHead& head) { CloseRow(out, OpenRow(out, head)); }
 
-void AppendAliasRow(std::string& out, const RowHead& head, const Digest& key,
-                    std::uint64_t operation) {
+void AppendAliasRow(std::string& out, const RowHead& head, const Alias& alias) {
   const std::size_t start = OpenRow(out, head);
   ByteWriter writer(out);
-  writer.Raw(AsView(key));
-  writer.Int(operation);
+  writer.Raw(AsView(alias.key));
+  writer.Int(alias.operation);
+  if (alias.generation > 0) writer.Int(alias.generation);
   CloseRow(out, start);
 }
 
@@ -61,12 +61,15 @@ bool DecodeAnswered(const RowView& row, std::vector<std::uint64_t>& operations) 
   return reader.at_end();
 }
 
-bool DecodeAlias(const RowView& row, Digest& key, std::uint64_t& operation) {
+bool DecodeAlias(const RowView& row, Alias& alias) {
   if (row.head.kind != RowKind::kAlias) return false;
   ByteReader reader(row.payload);
-  key = ReadDigest(reader);
-  operation = reader.Int<std::uint64_t>();
-  return reader.at_end();
+  alias.key = ReadDigest(reader);
+  alias.operation = reader.Int<std::uint64_t>();
+  alias.generation = 0;
+  if (reader.at_end()) return true;
+  alias.generation = reader.Int<std::uint32_t>();
+  return reader.at_end() && alias.generation > 0;
 }
 
 bool DecodePolicy(const RowView& row, PolicyChange& change) {

@@ -346,10 +346,9 @@ bool FlowRunner::IsLostToReading(std::uint64_t number) {
 
 std::string FlowRunner::UnreadReason(std::uint64_t operation) {
   return fmt::format(
-      "step {} cannot be read: its call was made anew under another trace, whose operation answers "
-      "for both, or a row is damaged (`recourse ledger verify` says which); look whether its "
-      "effect "
-      "is still there, then close the flow",
+      "step {} cannot be read: a row is damaged (`recourse ledger verify` says which), or its call "
+      "was made anew under another trace while an earlier version ran; look whether its effect is "
+      "still there, then close the flow",
       operation);
 }
 

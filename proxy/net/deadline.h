@@ -59,7 +59,8 @@ class DeadlineWheel {
 
   explicit DeadlineWheel(MonoTime now) : start_(now) {}
   // `look(owner, when)` is called with the time at which Advance() is to be called; it stands in
-  // for the time that was named before. Not called while nothing is armed: an idle thread sleeps.
+  // for the time that was named before. Not called while nothing is on the wheel: an idle thread
+  // sleeps.
   void OnLook(Look look, void* owner) {
     look_ = look;
     owner_ = owner;

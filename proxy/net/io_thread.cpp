@@ -89,7 +89,7 @@ void IoThread::Join() {
 }
 
 void IoThread::Run() {
-  const FrameArena frames;
+  FrameArena frames;
   while (!stopped_) {
     RunPosted();
     poller_.Listen(MayWait() ? Poller::Wait::kYes : Poller::Wait::kNo);

@@ -285,9 +285,9 @@ std::unique_ptr<Connection> WriteUpstream::Take(const Backend& backend) {
 
 void WriteUpstream::Keep(std::shared_ptr<const Backend> backend,
                          std::unique_ptr<Connection> connection, Millis idle) {
+  if (connection->socket() >= thread_.files_short_from()) return;
   std::vector<Kept>& newest_last = kept_[backend.get()];
   if (newest_last.size() >= limits::kIdleUpstreamMax) return;
-  if (connection->socket() >= thread_.files_short_from()) return;
   connection->deadline.Disarm();
   newest_last.push_back({std::move(backend), std::move(connection), thread_.clock().Now() + idle});
   thread_.upkeep().Want();
@@ -305,7 +305,8 @@ bool WriteUpstream::Sweep() {
 }
 
 bool WriteUpstream::Clear() {
-  const bool had_any = !kept_.empty();
+  const bool had_any = std::any_of(kept_.begin(), kept_.end(),
+                                   [](const auto& entry) { return !entry.second.empty(); });
   kept_.clear();
   ++era_;
   return had_any;

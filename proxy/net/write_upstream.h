@@ -35,7 +35,7 @@ class WriteUpstream final : public Upstream {
     std::unique_ptr<Connection> connection;
     MonoTime until;
   };
-  // A kept connection that was not closed and has nothing unread, or null.
+  // A kept connection that the loop heard no end of, or null. Who uses it looks at it first.
   std::unique_ptr<Connection> Take(const Backend& backend);
   void Keep(std::shared_ptr<const Backend> backend, std::unique_ptr<Connection> connection,
             Millis idle);

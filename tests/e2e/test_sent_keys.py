@@ -2,6 +2,8 @@
 same intent, it goes out under that key, in that spelling."""
 
 import json
+import socket
+import threading
 import time
 
 import pytest
@@ -12,6 +14,7 @@ from support.policies import standard
 from support.recourse import Recourse, kept_whole
 
 LOST = ["read", "execute", "rst"]
+TOLD = object()  # the key that the answer to the first call told
 TOOLS = """\
   asked.create:
     match: POST keyed /keyed/asked/{token}
@@ -128,8 +131,15 @@ def pay(running, intent=None, **fields):
         ({"intent": "pay-1"}, {"Idempotency_Key": "pay-1"}),
         ({"Idempotency_Key": '"pay-1"'}, {"intent": "pay-1"}),
         ({"intent": "pay-1", "Idempotency_Key": "pay-1"}, {"Recourse_Intent": "pay-1"}),
+        ({"Idempotency_Key": "pay-1"}, {"intent": TOLD}),
+        ({"intent": "pay-1"}, {"Idempotency_Key": TOLD}),
+        ({"Idempotency_Key": "pay-1"}, {"intent": TOLD, "Recourse_Intent": TOLD}),
+        ({}, {"intent": TOLD, "Idempotency_Key": TOLD}),
     ],
-    ids=["meta-field", "field-meta", "both-intent"],
+    ids=[
+        "meta-field", "field-meta", "both-intent",
+        "field-told_meta", "meta-told_field", "field-told_both", "none-told_both",
+    ],
 )
 def test_an_mcp_call_is_sent_again_under_the_key_of_its_first_attempt(tmp_path, first, again):
     result = {"jsonrpc": "2.0", "id": 1, "result": {"content": []}}
@@ -145,8 +155,11 @@ def test_an_mcp_call_is_sent_again_under_the_key_of_its_first_attempt(tmp_path, 
             sock.sendall(told)
 
     with ServedPort(serve) as port, Recourse(tmp_path, MCP.format(url=port.url)) as running:
-        assert pay(running, **first).outcome == "unknown"
-        assert pay(running, **again).outcome == "executed"
+        lost = pay(running, **first)
+        assert lost.outcome == "unknown"
+        again = {n: lost.header("Idempotency-Key") if v is TOLD else v for n, v in again.items()}
+        repeated = pay(running, **again)
+        assert repeated.outcome == "executed", repeated
         lines = [head.lower().split(b"\r\n") for head in port.heads]
         keys = [[line for line in head if line.startswith(b"idempotency-key")] for head in lines]
     sent, resent = keys
@@ -201,12 +214,62 @@ def test_the_key_that_an_answer_told_names_its_operation(proxy, double, token):
     assert len(double.effects(path)) == 1 == len(double.requests(path))
 
 
-def test_sent_back_to_a_backend_that_knows_keys_it_is_the_same_key(either, double, token):
+@pytest.mark.parametrize("again", SPELLINGS)
+@pytest.mark.parametrize("first", ["none", "bare", "intent"])
+def test_sent_back_to_a_backend_that_knows_keys_it_is_the_same_key(
+    either, double, token, first, again
+):
     path, body = f"/keyed/{token}", {"client_ref": token}
     double.script("POST", path, LOST, times=1)
-    first = rawhttp.call(either.port, "POST", path, "keyed.test", body=body)
-    told = {"Idempotency-Key": f'"{first.header("Idempotency-Key")}"'}
-    again = rawhttp.call(either.port, "POST", path, "keyed.test", headers=told, body=body)
-    assert (again.status, again.outcome) == (201, "executed"), again
+    named = SPELLINGS[first](token) if first in SPELLINGS else {}
+    lost = rawhttp.call(either.port, "POST", path, "keyed.test", headers=named, body=body)
+    told = SPELLINGS[again](lost.header("Idempotency-Key"))
+    repeated = rawhttp.call(either.port, "POST", path, "keyed.test", headers=told, body=body)
+    assert (repeated.status, repeated.outcome) == (201, "executed"), repeated
     sent, resent = keys_seen(double, path)
     assert sent == resent
+
+
+PLAIN = """\
+version: 1
+backends:
+  shop: {{ url: "http://127.0.0.1:{port}", hosts: [ plain.test ] }}
+tools:
+  make: {{ match: POST shop /made, effect: write, undo: none, reason: tests }}
+"""
+
+
+def test_a_key_that_was_told_never_brings_about_again_what_another_trace_did(tmp_path):
+    """The first call was not sent; its client's next attempt was, under a trace of its own."""
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    heads = []
+
+    def lose():
+        while True:
+            try:
+                accepted, _ = listener.accept()
+            except OSError:
+                return
+            with accepted:
+                heads.append(accepted.recv(65536))
+
+    policy = PLAIN.format(port=listener.getsockname()[1])
+    with listener, Recourse(tmp_path, policy) as running:
+
+        def make(fields):
+            return rawhttp.call(
+                running.port, "POST", "/made", "plain.test", fields, {"client_ref": "a"}
+            )
+
+        traces = [rawhttp.traced(f"{number:032x}") for number in (1, 2)]
+        unsent = make(traces[0])
+        assert unsent.outcome == "not_executed", unsent
+        listener.listen()
+        threading.Thread(target=lose, daemon=True).start()
+        assert make(traces[1]).outcome == "unknown"
+        told = {"Idempotency-Key": unsent.header("Idempotency-Key")}
+        for fields in (told, traces[0], told, {"Recourse-Intent": told["Idempotency-Key"]}):
+            assert make(fields).outcome == "unknown"
+        listener.shutdown(socket.SHUT_RDWR)
+    assert len(heads) == 1

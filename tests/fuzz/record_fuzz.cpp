@@ -33,8 +33,7 @@ void Check(std::string_view bytes) {
   EventFront front;
   Event event;
   std::vector<std::uint64_t> operations;
-  Digest key{};
-  std::uint64_t operation = 0;
+  Alias alias;
   RowOpener opener(nullptr);
   (void)SealedWith(*row);
   const bool has_front = DecodeEventFront(*row, front);
@@ -45,7 +44,7 @@ void Check(std::string_view bytes) {
   }
   (void)DecodeEvent(*row, AnswerPart::kSkipBody, opener, event);
   (void)DecodeAnswered(*row, operations);
-  (void)DecodeAlias(*row, key, operation);
+  (void)DecodeAlias(*row, alias);
   FlowState flow;
   FlowBook book;
   if (DecodeFlow(*row, flow)) {

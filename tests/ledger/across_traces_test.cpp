@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "filters/ledger/ledger.h"
 #include "tests/ledger/ledger_test_support.h"
@@ -200,6 +201,65 @@ TEST_P(AcrossTracesTest, WithoutATraceARepeatJoinsWhatATraceBeganForAsLongAsItsW
   ExpectReplayOf(settled, "t2");
   EXPECT_EQ(ledger_->Stats().operations, 6U);
   EXPECT_TRUE(ledger_->Verify().ok);
+}
+
+// A flow that breaks looks for what its step was, and undoes it.
+TEST_P(AcrossTracesTest, WhatAKeyMeantBeforeIsStillTheOperationThatItWas) {
+  static constexpr Millis kWindow(60'000);
+  NewOperation untraced = OnTrace("nothing");
+  untraced.dedupe_window = kWindow;
+  const auto expect = [&](const Event& event) {
+    const auto found = Await(ledger_->Join(event.operation, clock_.Now(), executor_), executor_);
+    ASSERT_TRUE(found && *found);
+    EXPECT_EQ((*found)->operation, event.operation);
+    EXPECT_EQ((*found)->phase, event.phase);
+    EXPECT_EQ((*found)->key, event.key);
+  };
+  std::vector<Event> before;
+  for (const char* trace : {"t1", "t2", "t3"}) {
+    Event own = Record(Success(Dispatch(untraced)));
+    ledger_->MarkAnswered({own.operation, own.attempt});
+    before.push_back(own);
+    clock_.Advance(2 * kWindow);
+    ForgetTheIndex();
+    const Event traced = Record(Move(Dispatch(OnTrace(trace)), Phase::kUncertain));
+    EXPECT_EQ(Begin(untraced).event.operation, traced.operation);
+    ForgetTheIndex();
+    EXPECT_EQ(Begin(untraced).event.operation, traced.operation);
+    const Event settled = Record(Success(traced));
+    ledger_->MarkAnswered({settled.operation, settled.attempt});
+    ForgetTheIndex();
+    EXPECT_EQ(Begin(untraced).event.operation, traced.operation);
+    before.push_back(settled);
+    for (const Event& event : before) expect(event);
+    clock_.Advance(2 * kWindow);
+    ForgetTheIndex();
+  }
+  EXPECT_EQ(ledger_->Stats().operations, 6U);
+  EXPECT_TRUE(ledger_->Verify().ok);
+}
+
+// An answer told the key of a call that was not sent; the same call was made under another trace.
+TEST_P(AcrossTracesTest, AKeyThatWasToldFollowsTheCallThatWasMadeInItsPlace) {
+  for (const bool is_alias : {false, true}) {
+    const auto call = [&](const std::string& trace) {
+      NewOperation operation = OnTrace(trace + (is_alias ? " alias" : ""));
+      operation.event.intent = DigestOf(is_alias ? "one" : "another");
+      return operation;
+    };
+    const Event told = Record(Move(Dispatch(call("t1")), Phase::kNotSent));
+    const Event second = Record(Move(Dispatch(call("t2")), Phase::kUncertain));
+    if (is_alias) EXPECT_EQ(Begin(call("t1")).event.operation, second.operation);
+    NewOperation echo = call("named");
+    echo.event.intent = Digest{};
+    echo.named = told.key;
+    for (int i = 0; i < 2; ++i) {
+      PassTime();
+      const Begun begun = Begin(echo);
+      EXPECT_EQ(begun.kind, Kind::kUnknown);
+      EXPECT_EQ(begun.event.operation, second.operation);
+    }
+  }
 }
 
 TEST_P(AcrossTracesTest, ARefusedRewordingDoesNotBindItsKey) {

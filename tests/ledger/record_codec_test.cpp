@@ -168,12 +168,15 @@ TEST(RecordCodecTest, TheOtherKindsReadBack) {
   EXPECT_EQ(operations, (std::vector<std::uint64_t>{3, 1, 2}));
 
   bytes.clear();
-  AppendAliasRow(bytes, {RowKind::kAlias, 5, 2, 99, {}}, DigestOf("k"), 3);
-  Digest key{};
-  std::uint64_t operation = 0;
-  ASSERT_TRUE(DecodeAlias(*ParseRow(bytes), key, operation));
-  EXPECT_EQ(key, DigestOf("k"));
-  EXPECT_EQ(operation, 3U);
+  for (const std::uint32_t generation : {0U, 7U}) {
+    bytes.clear();
+    AppendAliasRow(bytes, {RowKind::kAlias, 5, 2, 99, {}}, {DigestOf("k"), 3, generation});
+    Alias alias;
+    ASSERT_TRUE(DecodeAlias(*ParseRow(bytes), alias));
+    EXPECT_EQ(alias.key, DigestOf("k"));
+    EXPECT_EQ(alias.operation, 3U);
+    EXPECT_EQ(alias.generation, generation);
+  }
 
   bytes.clear();
   AppendPolicyRow(bytes, {RowKind::kPolicy, 6, 2, 99, {}},

@@ -11,6 +11,7 @@
 #include <functional>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,13 @@ class Ages : public testing::TestWithParam<bool> {
     EXPECT_TRUE(engine_->Commit());
     Checkpoint();
     return step ? std::move(step->begun) : Begun();
+  }
+  static NewOperation OfIntent(std::string_view key, std::optional<Millis> window) {
+    NewOperation call = Call(key);
+    call.event.intent = DigestOf("intent");
+    if (window) call.across_traces = AcrossTraces::kIfUnanswered;
+    call.dedupe_window = window;
+    return call;
   }
   Kind Repeat(std::string_view key) { return Begin(Call(key)).kind; }
   Event Dispatch(NewOperation call) {
@@ -286,16 +294,8 @@ TEST_P(Ages, ALaterMoveOfAnEarlierGenerationDoesNotBringItBack) {
 }
 
 TEST_P(Ages, AnAliasLeavesItsKeyToTheGenerationThatBeganBehindIt) {
-  const auto untraced = [](Millis window) {
-    NewOperation call = Call("untraced");
-    call.event.intent = DigestOf("intent");
-    call.across_traces = AcrossTraces::kIfUnanswered;
-    call.dedupe_window = window;
-    return call;
-  };
-  NewOperation traced = Call("traced");
-  traced.event.intent = DigestOf("intent");
-  const Event first = Succeed(traced);
+  const auto untraced = [](Millis window) { return OfIntent("untraced", window); };
+  const Event first = Succeed(OfIntent("traced", std::nullopt));
   EXPECT_EQ(Begin(untraced(kDay)).event.operation, first.operation);
   Live(kDay * 2);
   Restart();
@@ -317,6 +317,53 @@ TEST_P(Ages, AnAliasLeavesItsKeyToTheGenerationThatBeganBehindIt) {
   EXPECT_EQ(third.generation, second.generation + 1);
   Restart();
   EXPECT_EQ(Begin(untraced(kDay)).event.operation, third.operation);
+  EXPECT_TRUE(Verify().ok);
+}
+
+// Of a key whose own operation had no effect, the call in its place did.
+TEST_P(Ages, AForgottenAliasSpeaksForItsKeyAndNotWhatTheKeyWasBefore) {
+  const NewOperation untraced = OfIntent("untraced", kDay * 30);
+  const Event unsent = Record(Move(Dispatch(untraced), Phase::kNotSent));
+  const Event second = Record(Move(Dispatch(OfIntent("traced", std::nullopt)), Phase::kUncertain));
+  EXPECT_EQ(Begin(untraced).event.operation, second.operation);
+  Record(Success(second));
+  Live(kDay * 8);
+  Restart();
+  EXPECT_EQ(Begin(untraced).kind, Kind::kExpired);
+  Live(kDay * 20);
+  Restart();
+  EXPECT_EQ(Begin(untraced).kind, Kind::kExpired);
+  Live(kDay * 80);
+  Restart();
+  const Event fresh = Dispatch(untraced);
+  EXPECT_NE(fresh.operation, unsent.operation);
+  EXPECT_TRUE(Verify().ok);
+}
+
+// A flow holds its step for longer than what the step's key came to mean is remembered.
+TEST_P(Ages, AStepThatItsFlowHoldsOutlivesTheAliasOfItsKey) {
+  NewOperation untraced = OfIntent("untraced", kDay);
+  untraced.event.is_step = true;
+  untraced.event.flow_name = "checkout";
+  untraced.event.flow_has_deadline = true;
+  const Event step = Succeed(untraced);
+  Live(kDay * 2);
+  const Event second = Record(Move(Dispatch(OfIntent("traced", std::nullopt)), Phase::kUncertain));
+  EXPECT_EQ(Begin(untraced).event.operation, second.operation);
+  Record(Success(second));
+  for (const Millis time : {kDay * 20, kDay * 90, kDay * 90}) {
+    Live(time);
+    Restart();
+    const auto found = engine_->StateOf(step.operation);
+    ASSERT_TRUE(found) << found.error().detail();
+    EXPECT_EQ(found->phase, Phase::kSucceeded);
+  }
+  untraced.event.flow = "flow-2";
+  const Event fresh = Dispatch(untraced);
+  EXPECT_NE(fresh.operation, step.operation);
+  Restart();
+  EXPECT_EQ(Begin(untraced).event.operation, fresh.operation);
+  EXPECT_TRUE(engine_->StateOf(step.operation));
   EXPECT_TRUE(Verify().ok);
 }
 

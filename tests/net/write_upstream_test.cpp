@@ -152,5 +152,12 @@ TEST_F(WriteUpstreamTest, TheConnectionThatReplacesAnotherIsWaitedForNoLongerTha
   EXPECT_EQ(second->error().delivery(), Delivery::kNotSent);
 }
 
+// Who asks for files gets them from another thread, where this one had none to close.
+TEST_F(WriteUpstreamTest, OnlyAConnectionThatWasKeptIsOneThatWasClosed) {
+  EXPECT_FALSE(upstream_.Clear());
+  const auto call = OpenOnOneThatEnds();  // which took the only one
+  EXPECT_FALSE(upstream_.Clear());
+}
+
 }  // namespace
 }  // namespace recourse
