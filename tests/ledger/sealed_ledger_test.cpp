@@ -94,6 +94,26 @@ TEST_F(SealedLedgerTest, WhatRanUnderALostKeyWaitsForItAndIsNeverRunAgain) {
   EXPECT_TRUE(ledger->Verify().ok);
 }
 
+// Its attempts carried a key that only the row tells.
+TEST_F(SealedLedgerTest, WhatHadNoEffectUnderALostKeyIsNotSentBeforeTheKeyIsBack) {
+  NewOperation call = Call("a");
+  call.event.key_field = "pay-1";
+  ASSERT_EQ(Open(k1), "");
+  ASSERT_TRUE(Record(Move(Begin(call).event, Phase::kNotSent, Cause::kConnectFailed)));
+  ASSERT_EQ(Open(k2), "");
+  for (const char* field : {"pay-1", ""}) {
+    NewOperation repeat = call;
+    repeat.event.key_field = field;
+    const auto refused = Await(ledger->Begin(std::move(repeat), executor), executor);
+    ASSERT_FALSE(refused);
+    EXPECT_THAT(refused.error().detail(), HasSubstr("not among the ledger's keys"));
+  }
+  ASSERT_EQ(Open(k2 + k1), "");
+  const Begun again = Begin(call);
+  EXPECT_EQ(again.kind, Begun::Kind::kFresh);
+  EXPECT_EQ(again.event.attempt, 2);
+}
+
 // The row moves on as it is, again and again; nothing stays behind it for want of its key.
 TEST_F(SealedLedgerTest, RetentionPassesARowWhoseKeyIsLostAndKeepsItForItsReturn) {
   const LedgerRule rule{.retention = Millis(1'000), .tombstones = Millis(100'000)};

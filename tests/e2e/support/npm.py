@@ -1,5 +1,6 @@
 """The npm packages of the tests, and the node for those which need a newer one than Debian's."""
 
+import fcntl
 import json
 import pathlib
 import platform
@@ -12,13 +13,16 @@ INSTALL_MAX = 600
 
 
 def install():
-    """Installs what the lock file pins, unless it is there."""
+    """Installs what the lock file pins, unless it is there; one process at a time."""
     listed = json.loads((CLIENTS / "package.json").read_text())
     wanted = {**listed["dependencies"], **listed["devDependencies"]}
-    if all((MODULES / name).is_dir() for name in wanted):
-        return
     command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
-    subprocess.run(command, cwd=CLIENTS, check=True, timeout=INSTALL_MAX, capture_output=True)
+    with open(CLIENTS / "package-lock.json", "rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not all((MODULES / name).is_dir() for name in wanted):
+            subprocess.run(
+                command, cwd=CLIENTS, check=True, timeout=INSTALL_MAX, capture_output=True
+            )
 
 
 def node():
