@@ -72,7 +72,9 @@ std::string EarlierCallDetail(ErrorCode refusal, const Event& earlier) {
 void SpellAsBefore(const Event& known, const CallBody& body, RequestContext& context) {
   const std::string field = *KeyFieldOf(known);
   const auto named = ReadNamedIntent(context.request.headers, body);
-  if (named && named->intent) SpellKey(field, *named->intent, context.request.headers);
+  // A repeat that names nothing may be one of a call that was named by the key it was told.
+  const std::string intent = named ? named->intent.value_or(std::string()) : std::string();
+  if (!field.empty() || !intent.empty()) SpellKey(field, intent, context.request.headers);
   if (field.empty() || body.mcp_intent.empty()) return;
   // The field names the intent now, and the message may have named the operation's key.
   auto reading = std::make_shared<CallBody>(body);

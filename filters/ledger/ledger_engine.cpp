@@ -135,9 +135,7 @@ void LedgerEngine::Decide(const NewOperation& call, Ground& ground) const {
 
 Result<LedgerEngine::Ground> LedgerEngine::Survey(NewOperation& call) {
   Ground ground;
-  auto same_key = FindByKey(call.event.key);
-  if (!same_key) return std::unexpected(same_key.error());
-  if (!*same_key) same_key = FindNamed(call);
+  auto same_key = FindMeant(call);
   if (!same_key) return std::unexpected(same_key.error());
   ground.same_key = Dated(std::move(*same_key));
   auto same_intent = FindSameIntent(call, ground.same_key);

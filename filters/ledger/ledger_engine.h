@@ -188,8 +188,11 @@ class LedgerEngine {
   Result<std::optional<Found>> FindByOperation(std::uint64_t operation);
   // The operation that an alias stands for; whatever else was found is what it is.
   Result<std::optional<Found>> FollowAlias(Found found);
-  // The operation whose own key the agent has named; the call takes its intent.
-  Result<std::optional<Found>> FindNamed(NewOperation& call);
+  // What the call's key means, or the key that the agent has named. Where that had no effect, the
+  // call takes its intent.
+  Result<std::optional<Found>> FindMeant(NewOperation& call);
+  // The operation whose own key the agent has named, or what was made in its place.
+  Result<std::optional<Found>> FindNamed(const NewOperation& call);
   // The first generation of the key, from `wanted` on, that nothing has.
   Result<std::uint32_t> FreeGeneration(const Digest& key, std::uint32_t wanted);
   Result<std::optional<Found>> FindByIntent(const NewOperation& call);

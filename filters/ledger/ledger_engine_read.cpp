@@ -117,22 +117,43 @@ Result<std::uint32_t> LedgerEngine::FreeGeneration(const Digest& key, std::uint3
   return *base ? std::max(wanted, (*base)->newest_generation + 1) : wanted;
 }
 
-Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindNamed(NewOperation& call) {
+Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindMeant(NewOperation& call) {
+  // Whatever its key means by now.
+  if (call.passes_fence) return FindByOperation(call.event.operation);
+  auto found = FindByKey(call.event.key);
   // Observe mode tells nobody a key.
-  if (!call.named || call.event.verdict != ObserveVerdict::kNone) return std::nullopt;
+  if (!found || !call.named || call.event.verdict != ObserveVerdict::kNone) return found;
+  if (!*found) found = FindNamed(call);
+  if (!found || !*found) return found;
+  const KeyEntry& entry = (*found)->entry;
+  if (entry.is_tombstone || MayHaveEffect(entry.phase)) return found;
+  // The same call may have been made under another key in its place.
+  const auto last = ReadEvent(entry.last_event);
+  if (!last) return std::unexpected(last.error());
+  call.event.intent = last->intent;
+  return found;
+}
+
+Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindNamed(const NewOperation& call) {
   const auto entry = index_.Find(*call.named);
   if (!entry) return std::unexpected(entry.error());
   if (!*entry || (*entry)->operation == 0) return std::nullopt;
-  if ((*entry)->is_tombstone) return Found{*call.named, **entry};
-  const auto found = FollowAlias({*call.named, **entry});
+  Found named{*call.named, **entry};
+  if (named.entry.newest_generation > 0 && !MayHaveEffect(named.entry.phase)) {
+    // What was made in its place and is told no more still counts.
+    const Digest newest = KeyOfGeneration(named.key, named.entry.newest_generation);
+    const auto later = index_.Find(newest);
+    if (!later) return std::unexpected(later.error());
+    if (*later && ((*later)->is_alias || (*later)->is_tombstone)) named = {newest, **later};
+  }
+  if (named.entry.is_tombstone) return named;
+  auto found = FollowAlias(std::move(named));
   if (!found || !*found || (*found)->entry.is_tombstone) return found;
   const auto last = ReadEvent((*found)->entry.last_event);
   if (!last) return std::unexpected(last.error());
   const bool is_meant = last->caller == call.event.caller && last->tool == call.event.tool &&
                         last->undoes == 0 && last->verdict == ObserveVerdict::kNone;
   if (!is_meant) return std::nullopt;
-  // Where it had no effect, the same call may have been made under another key in its place.
-  call.event.intent = last->intent;
   return found;
 }
 

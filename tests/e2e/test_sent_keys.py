@@ -265,10 +265,13 @@ def test_a_key_that_was_told_never_brings_about_again_what_another_trace_did(tmp
         traces = [rawhttp.traced(f"{number:032x}") for number in (1, 2)]
         unsent = make(traces[0])
         assert unsent.outcome == "not_executed", unsent
+        told = {"Idempotency-Key": unsent.header("Idempotency-Key")}
+        for fields in (told, traces[0], told):
+            again = make(fields)
+            assert (again.status, again.outcome) == (unsent.status, "not_executed"), again
         listener.listen()
         threading.Thread(target=lose, daemon=True).start()
         assert make(traces[1]).outcome == "unknown"
-        told = {"Idempotency-Key": unsent.header("Idempotency-Key")}
         for fields in (told, traces[0], told, {"Recourse-Intent": told["Idempotency-Key"]}):
             assert make(fields).outcome == "unknown"
         listener.shutdown(socket.SHUT_RDWR)

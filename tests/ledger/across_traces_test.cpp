@@ -262,6 +262,56 @@ TEST_P(AcrossTracesTest, AKeyThatWasToldFollowsTheCallThatWasMadeInItsPlace) {
   }
 }
 
+// Also once the one in its place has been answered, or had no effect and yet another one was made.
+TEST_P(AcrossTracesTest, AKeyThatWasToldMeansWhatItsTraceWouldMean) {
+  const Event told = Record(Move(Dispatch(OnTrace("t1")), Phase::kNotSent));
+  const Event second = Record(Move(Dispatch(OnTrace("t2")), Phase::kUncertain));
+  EXPECT_EQ(Begin(OnTrace("t1")).kind, Kind::kUnknown);
+  NewOperation echo = OnTrace("named");
+  echo.event.intent = Digest{};
+  echo.named = told.key;
+  const auto expect = [&](Kind kind, const Event& event) {
+    for (const NewOperation& repeat : {echo, OnTrace("t1"), echo}) {
+      PassTime();
+      const Begun begun = Begin(repeat);
+      EXPECT_EQ(begun.kind, kind);
+      EXPECT_EQ(begun.event.operation, event.operation);
+    }
+  };
+  expect(Kind::kUnknown, second);
+  const Event absent = Record(Move(second, Phase::kProvenAbsent, Cause::kProbeAbsent));
+  const Event third = Record(Move(Dispatch(OnTrace("t3")), Phase::kUncertain));
+  EXPECT_NE(third.operation, absent.operation);
+  expect(Kind::kUnknown, third);
+  Record(Success(third));
+  expect(Kind::kReplay, third);
+  ledger_->MarkAnswered({third.operation, third.attempt});
+  expect(Kind::kReplay, third);
+  EXPECT_TRUE(ledger_->Verify().ok);
+}
+
+// Who sends an unknown step again has its request; its key may mean another operation by now.
+TEST_P(AcrossTracesTest, WhoPassesTheFenceMeansTheOperationAndNotItsKey) {
+  const Event step = Record(Move(Dispatch(OnTrace("t1")), Phase::kNotSent));
+  Event second = Record(Move(Dispatch(OnTrace("t2")), Phase::kUncertain));
+  EXPECT_EQ(Begin(OnTrace("t1")).event.operation, second.operation);
+  second = Record(Move(second, Phase::kProvenAbsent, Cause::kProbeAbsent));
+  NewOperation echo = OnTrace("named");
+  echo.event.intent = Digest{};
+  echo.named = step.key;
+  echo.across_traces = AcrossTraces::kNever;
+  const Event unknown = Record(Move(Dispatch(echo), Phase::kUncertain, Cause::kTimeout));
+  NewOperation resend;
+  resend.event = unknown;
+  resend.event.key = unknown.base_key;
+  resend.passes_fence = true;
+  resend.may_resend = true;
+  PassTime();
+  const Event sent = Dispatch(std::move(resend));
+  EXPECT_EQ(sent.operation, unknown.operation);
+  EXPECT_EQ(sent.key, unknown.key);
+}
+
 TEST_P(AcrossTracesTest, ARefusedRewordingDoesNotBindItsKey) {
   const Event first = Dispatch(OnTrace("t1"));
   Record(Success(first));
