@@ -1,6 +1,7 @@
 """What the policy says about flows, over the wire: nested traces, agents' orders, credentials."""
 
 import secrets
+import time
 
 import pytest
 
@@ -27,6 +28,11 @@ tools:
     match: POST shop /notes/{{token}}
     effect: write
     undo: {{ request: "DELETE /notes/{{path.token}}/{{external_ref}}", window: 1ms }}
+  rooms.book:
+    match: POST shop /rooms/{{token}}
+    effect: write
+    dedupe_window: 1s
+    undo: {{ request: "DELETE /rooms/{{path.token}}/{{external_ref}}", repeatable: true }}
   orders.cancel:
     match: POST shop /cancels/{{token}}
     effect: write
@@ -134,3 +140,21 @@ def test_a_finished_flow_is_not_undone_after_the_window_of_a_step(shop, double, 
     late = shop.cli("flows", "undo", trace, "--yes", "--reason", "too late")
     assert late.returncode != 0 and "is too old: notes.create took effect" in late.stderr
     assert undone(double, token) == []
+
+
+def test_a_step_is_undone_also_where_its_call_means_another_operation_by_now(shop, double, token):
+    """Without a trace the same call, once its window is over, repeats what a trace began since."""
+    path, flow = f"/rooms/{token}", secrets.token_hex(16)
+
+    def book(**fields):
+        return rawhttp.call(shop.port, "POST", path, headers=fields, body={"n": 1})
+
+    assert book(**{"Recourse-Flow": flow}).status == 201
+    (booked,) = double.effects(path)
+    time.sleep(1.3)  # of its window
+    double.script("POST", path, ["read", "execute", "rst"], times=1)
+    assert post(shop, path, secrets.token_hex(16)).outcome == "unknown"
+    assert book().outcome == "unknown"
+    assert len(double.requests(path, "POST")) == 2
+    post(shop, "/any", flow, **{"Recourse-Flow": "cancel"})
+    wait_until(lambda: undone(double, token) == [f"{path}/{booked['id']}"])
