@@ -50,6 +50,12 @@ struct Attempt {
   std::string_view failure;
 };
 
+// Looking up a name takes files, too, and who does it does not tell what it was short of.
+bool IsNoFileLeft() {
+  const Socket socket = Socket::For(Tcp::v4());
+  return !socket.is_open() && AreFilesShort(errno);
+}
+
 Task<Attempt> ConnectTo(IoThread& thread, const Tcp::endpoint& endpoint, MonoTime limit) {
   Socket socket = Socket::For(endpoint.protocol());
   int error = socket.is_open() ? 0 : errno;
@@ -153,6 +159,11 @@ Task<Result<std::unique_ptr<Connection>>> Connect(IoThread& thread, const Backen
                                                   const OwnListeners& own, MonoTime latest) {
   const MonoTime deadline = std::min(thread.clock().Now() + backend.connect_timeout, latest);
   auto addresses = co_await thread.Resolve(backend.host, deadline);
+  if (addresses.empty() && IsNoFileLeft()) {
+    if (!co_await thread.FreeFilesAnywhere(deadline)) co_return std::unexpected(NotSent(kNoFile));
+    thread.ForgetName(backend.host);
+    addresses = co_await thread.Resolve(backend.host, deadline);
+  }
   MonoTime now = thread.clock().Now();
   if (addresses.empty()) {
     co_return std::unexpected(

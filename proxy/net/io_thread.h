@@ -70,6 +70,8 @@ class IoThread final : public Executor, public Timer {
   // once for all who wait for the same name: a name server that is slow for one name holds up no
   // other.
   Task<std::vector<boost::asio::ip::address>> Resolve(std::string host, MonoTime deadline);
+  // The next Resolve() of it asks anew.
+  void ForgetName(const std::string& host) { names_.erase(host); }
 
  private:
   static constexpr Millis kNameTtl{5'000};
