@@ -71,8 +71,8 @@ struct NewOperation {
   bool may_resend = false;
   Quota quota;            // of the caller
   int attempts_max = 10;  // dispatches of one operation over its life
-  // Of a step: sent although its flow is fenced, to find out whether it had its effect. Begin fails
-  // with kInternal unless its outcome is unknown.
+  // Of the step `event.operation`: sent although its flow is fenced, to find out whether it had its
+  // effect. Begin fails with kInternal unless its outcome is unknown.
   bool passes_fence = false;
   // Instead of being sent it waits for humans: CLAIMED, with `event.request`. Not what continues an
   // approved call whose server asked for input (Cause::kAsksInput), while that approval stands.

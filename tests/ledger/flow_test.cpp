@@ -162,6 +162,7 @@ TEST_P(FlowTest, AnUnknownStepStaysUnknownBehindTheFenceUnlessItIsResentToSettle
   repeat.may_resend = true;
   EXPECT_EQ(Begin(repeat).kind, Kind::kUnknown);
   repeat.passes_fence = true;
+  repeat.event.operation = first.operation;
   EXPECT_EQ(Begin(repeat).kind, Kind::kFresh);
 }
 
