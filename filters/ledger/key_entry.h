@@ -19,7 +19,8 @@ struct KeyEntry {
   Cause cause = Cause::kNone;  // of its last event
   bool is_answered = false;
   bool is_tombstone = false;  // the operation is no longer kept; `phase` is its last one
-  // The generation stands for `operation`, which has another key; the fields above say nothing.
+  // This generation stands for `operation`, which has another key and tells the rest: here only the
+  // row, its wall time and the generations mean something.
   bool is_alias = false;
 };
 

@@ -90,7 +90,8 @@ class KeyIndex {
   Result<std::optional<KeyEntry>> Find(const Digest& key);
   Result<std::optional<std::uint64_t>> FindIntent(const Digest& intent);
   void Put(const Digest& key, const KeyEntry& entry) { hot_.keys[key] = entry; }
-  // `row` says so. False: what is stored cannot be read.
+  // That generation of the key means the operation, as `row` says. False: what is stored cannot be
+  // read.
   bool PutAlias(const Alias& alias, std::uint64_t row, std::int64_t wall_ms);
   // Generation 0 of a key stands for all: it tells which one answers now. `row` and its wall time
   // say so. False: what is stored cannot be read.

@@ -293,6 +293,17 @@ class SomeFiles(Recourse):
         return ["prlimit", f"--nofile={FILES}:{FILES}", *super().command()]
 
 
+KEPT_ANSWER = b"HTTP/1.1 200 OK\r\nKeep-Alive: timeout=600\r\nContent-Length: 2\r\n\r\nok"
+
+
+def ask_together(running, stack):
+    """Clients whose backend answers none of them before all have come."""
+    clients = [stack.enter_context(rawhttp.Connection(running.port)) for _ in range(IDLE)]
+    for client in clients:
+        client.send(rawhttp.render("GET", "/together", "shop.test"))
+    return clients
+
+
 def test_idle_connections_to_backends_leave_their_files_to_clients_and_probes(tmp_path):
     """Clients that find a connection for their reads open none, so nothing but their coming can
     tell that files are short."""
@@ -302,18 +313,14 @@ def test_idle_connections_to_backends_leave_their_files_to_clients_and_probes(tm
         while port.head(sock) is not None:
             if port.heads[-1].startswith(b"GET /together"):
                 all_there.wait(WAIT_MAX)
-            sock.sendall(
-                b"HTTP/1.1 200 OK\r\nKeep-Alive: timeout=600\r\nContent-Length: 2\r\n\r\nok"
-            )
+            sock.sendall(KEPT_ANSWER)
 
     with (
         ServedPort(serve) as port,
         SomeFiles(tmp_path, MINIMAL.format(url=port.url), ["--idle-timeout", "600s"]) as running,
         contextlib.ExitStack() as stack,
     ):
-        clients = [stack.enter_context(rawhttp.Connection(running.port)) for _ in range(IDLE)]
-        for client in clients:
-            client.send(rawhttp.render("GET", "/together", "shop.test"))
+        clients = ask_together(running, stack)
         assert all(client.response().status == 200 for client in clients)
         for _ in range(CLIENTS - IDLE):
             client = stack.enter_context(rawhttp.Connection(running.port))
@@ -348,18 +355,14 @@ def is_served_without_a_file_left(directory, listener, status):
             if port.heads[-1].startswith(b"POST"):
                 arrived.release()
                 port.stopped.wait()
-            sock.sendall(
-                b"HTTP/1.1 200 OK\r\nKeep-Alive: timeout=600\r\nContent-Length: 2\r\n\r\nok"
-            )
+            sock.sendall(KEPT_ANSWER)
 
     with (
         ServedPort(serve) as port,
         SomeFiles(directory, MINIMAL.format(url=port.url), ["--idle-timeout", "600s"]) as running,
         contextlib.ExitStack() as stack,
     ):
-        clients = [stack.enter_context(rawhttp.Connection(running.port)) for _ in range(IDLE)]
-        for client in clients:
-            client.send(rawhttp.render("GET", "/together", "shop.test"))
+        clients = ask_together(running, stack)
         began = time.monotonic()
         assert all(client.response().status == 200 for client in clients)
         writers = []
