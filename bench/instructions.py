@@ -218,7 +218,7 @@ def show(value):
 
 def parse_options():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default="build/bench", help="build folder of the preset")
+    parser.add_argument("--build", default="build/release", help="build folder of the preset")
     parser.add_argument("--record", action="store_true",
                         help="what is counted goes into instructions.json")
     options = parser.parse_args()

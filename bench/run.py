@@ -46,7 +46,8 @@ PARTS = {
 
 def parse_options():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default="build/bench", help="build folder of the bench preset")
+    parser.add_argument("--build", default="build/release",
+                        help="build folder of the release preset")
     parser.add_argument("--work", metavar="DIR",
                         help="where results.json and the programs' files go, on a real disk; the "
                              "build folder by default")

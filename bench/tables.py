@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Writes the tables of bench/README.md anew, from the results of a whole run.
 
-usage: bench/tables.py [RESULTS [README]]; build/bench/results.json and bench/README.md by default.
+usage: bench/tables.py [RESULTS [README]]; by default build/release/results.json and
+bench/README.md.
 They stand between the two comments that MARKS names; what stands around them stays as it is.
 """
 
@@ -248,7 +249,7 @@ def write_tables(results, readme):
 
 def main():
     results = sys.argv[1] if len(sys.argv) > 1 else \
-        os.path.join(HERE, "..", "build", "bench", "results.json")
+        os.path.join(HERE, "..", "build", "release", "results.json")
     readme = sys.argv[2] if len(sys.argv) > 2 else os.path.join(HERE, "README.md")
     with open(results, encoding="utf-8") as file:
         write_tables(json.load(file), readme)

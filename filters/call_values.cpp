@@ -18,23 +18,17 @@ struct ContentType {
   bool valid = true;
 };
 
-std::string_view Trim(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
-
 // Takes one parameter value, a token or a quoted string, off the front of `rest`.
 bool TakeValue(std::string_view& rest, std::string& value) {
   if (!rest.starts_with('"')) {
     const auto end = std::min(rest.find(';'), rest.size());
-    value = Trim(rest.substr(0, end));
+    value = TrimBlanks(rest.substr(0, end));
     rest.remove_prefix(end);
     return IsToken(value);
   }
   for (std::size_t i = 1; i < rest.size(); ++i) {
     if (rest[i] == '"') {
-      rest = Trim(rest.substr(i + 1));
+      rest = TrimBlanks(rest.substr(i + 1));
       return rest.empty() || rest.front() == ';';
     }
     if (rest[i] == '\\' && ++i == rest.size()) return false;
@@ -46,15 +40,16 @@ bool TakeValue(std::string_view& rest, std::string& value) {
 ContentType ParseContentType(std::string_view text) {
   ContentType type;
   const auto semicolon = std::min(text.find(';'), text.size());
-  type.media = ToLower(Trim(text.substr(0, semicolon)));
+  type.media = ToLower(TrimBlanks(text.substr(0, semicolon)));
   std::string_view rest = text.substr(semicolon);
   while (!rest.empty()) {
-    rest = Trim(rest.substr(1));
+    rest = TrimBlanks(rest.substr(1));
     if (rest.empty()) break;
     const auto equals = rest.find('=');
     std::string value;
-    const std::string name = ToLower(Trim(rest.substr(0, std::min(equals, rest.size()))));
-    rest = equals == std::string_view::npos ? std::string_view() : Trim(rest.substr(equals + 1));
+    const std::string name = ToLower(TrimBlanks(rest.substr(0, std::min(equals, rest.size()))));
+    rest =
+        equals == std::string_view::npos ? std::string_view() : TrimBlanks(rest.substr(equals + 1));
     if (!IsToken(name) || !TakeValue(rest, value) || FindHeader(type.parameters, name)) {
       type.valid = false;
       break;
@@ -141,8 +136,7 @@ Result<CallBody> ReadCallBody(const Backend& backend, const HttpRequest& request
   if (!IsMcpMessage(backend, request)) return ReadCallBody(request);
   auto messages = ReadMcpRequest(request.headers, request.body);
   if (!messages || messages->size() != 1) {
-    return std::unexpected(
-        Error(ErrorCode::kMalformedRequest, "the body is not one message of MCP"));
+    return Malformed("the body is not one message of MCP");
   }
   return TakeReading(messages->front(), request.body);
 }

@@ -20,6 +20,13 @@ struct Outcome {
   Answer answer;
 };
 
+// What a filter answers by itself.
+inline Outcome LocalOutcome(WriteAnswer answer) {
+  Outcome outcome;
+  outcome.local = std::move(answer);
+  return outcome;
+}
+
 // The rest of the chain; a view, cheap to copy.
 class Next {
  public:

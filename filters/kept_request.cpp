@@ -10,12 +10,6 @@
 namespace recourse {
 namespace {
 
-bool IsOfCall(const Selector& place) {
-  using Source = Selector::Source;
-  return place.source == Source::kBody || place.source == Source::kHeader ||
-         place.source == Source::kQuery || place.source == Source::kPath;
-}
-
 bool IsKept(const Tool& tool, const std::string& name) {
   if (!IsCredentialField(name)) return true;
   return tool.undo &&

@@ -16,10 +16,7 @@
 namespace recourse {
 namespace {
 
-constexpr int kBadGateway = 502;
 constexpr int kGatewayTimeout = 504;
-
-bool IsSuccess(int status) { return status >= 200 && status <= 299; }
 
 Verdict Unknown(Cause cause, std::string detail, int status, std::string_view proxy_error) {
   Verdict verdict;

@@ -10,6 +10,9 @@
 
 namespace recourse {
 
+// The status of a problem about what a backend answered.
+inline constexpr int kBadGateway = 502;
+
 struct Verdict {
   Phase phase = Phase::kUncertain;
   Cause cause = Cause::kAnswer;

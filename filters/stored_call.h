@@ -15,8 +15,6 @@ namespace recourse {
 // nullptr: the policy has none of that name.
 const Backend* FindBackend(const Policy& policy, std::string_view name);
 
-using Pairs = std::vector<std::pair<std::string, std::string>>;
-
 // The tool that the policy takes a request for; nullptr: none. `path` is without query.
 const Tool* FindToolOf(const Policy& policy, const Backend& backend, const HttpRequest& request,
                        const std::string& path);

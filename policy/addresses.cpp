@@ -15,49 +15,49 @@ struct Named {
   AddressClass address_class;
 };
 
-AddressRange Range(std::string_view text) { return *ParseAddressRange(text); }
+AddressRange KnownRange(std::string_view text) { return *ParseAddressRange(text); }
 
 // The first that matches decides; what matches none is public.
 const std::vector<Named>& NamedRanges() {
   using enum AddressClass;
   static const std::vector<Named> kRanges{
-      {Range("169.254.169.254"), kMetadata},  // most clouds
-      {Range("169.254.170.2"), kMetadata},    // AWS ECS tasks
-      {Range("169.254.170.23"), kMetadata},   // AWS EKS pods
-      {Range("fd00:ec2::254"), kMetadata},    // AWS
-      {Range("fd00:ec2::23"), kMetadata},     // AWS EKS pods
-      {Range("fd20:ce::254"), kMetadata},     // Google
-      {Range("100.100.100.200"), kMetadata},  // Alibaba
-      {Range("192.0.0.192"), kMetadata},      // Oracle
-      {Range("168.63.129.16"), kMetadata},    // Azure
-      {Range("0.0.0.0/8"), kUnspecified},
-      {Range("127.0.0.0/8"), kLoopback},
-      {Range("169.254.0.0/16"), kLinkLocal},
-      {Range("10.0.0.0/8"), kPrivate},
-      {Range("172.16.0.0/12"), kPrivate},
-      {Range("192.168.0.0/16"), kPrivate},
-      {Range("100.64.0.0/10"), kPrivate},
-      {Range("224.0.0.0/4"), kMulticast},
-      {Range("240.0.0.0/4"), kBroadcast},
-      {Range("::"), kUnspecified},
-      {Range("::1"), kLoopback},
-      {Range("fe80::/10"), kLinkLocal},
-      {Range("ff00::/8"), kMulticast},
-      {Range("fc00::/7"), kPrivate},
-      {Range("fec0::/10"), kPrivate},
+      {KnownRange("169.254.169.254"), kMetadata},  // most clouds
+      {KnownRange("169.254.170.2"), kMetadata},    // AWS ECS tasks
+      {KnownRange("169.254.170.23"), kMetadata},   // AWS EKS pods
+      {KnownRange("fd00:ec2::254"), kMetadata},    // AWS
+      {KnownRange("fd00:ec2::23"), kMetadata},     // AWS EKS pods
+      {KnownRange("fd20:ce::254"), kMetadata},     // Google
+      {KnownRange("100.100.100.200"), kMetadata},  // Alibaba
+      {KnownRange("192.0.0.192"), kMetadata},      // Oracle
+      {KnownRange("168.63.129.16"), kMetadata},    // Azure
+      {KnownRange("0.0.0.0/8"), kUnspecified},
+      {KnownRange("127.0.0.0/8"), kLoopback},
+      {KnownRange("169.254.0.0/16"), kLinkLocal},
+      {KnownRange("10.0.0.0/8"), kPrivate},
+      {KnownRange("172.16.0.0/12"), kPrivate},
+      {KnownRange("192.168.0.0/16"), kPrivate},
+      {KnownRange("100.64.0.0/10"), kPrivate},
+      {KnownRange("224.0.0.0/4"), kMulticast},
+      {KnownRange("240.0.0.0/4"), kBroadcast},
+      {KnownRange("::"), kUnspecified},
+      {KnownRange("::1"), kLoopback},
+      {KnownRange("fe80::/10"), kLinkLocal},
+      {KnownRange("ff00::/8"), kMulticast},
+      {KnownRange("fc00::/7"), kPrivate},
+      {KnownRange("fec0::/10"), kPrivate},
   };
   return kRanges;
 }
 
 // The IPv4 address that an IPv6 one stands for, in mapped form; the address itself otherwise.
 IpAddress Unwrap(const IpAddress& address) {
-  static const AddressRange kNat64 = Range("64:ff9b::/96");
-  static const AddressRange kLocalNat64 = Range("64:ff9b:1::/48");
-  static const AddressRange kSixToFour = Range("2002::/16");
-  static const AddressRange kTeredo = Range("2001::/32");
-  static const AddressRange kCompatible = Range("::/96");
+  static const AddressRange kNat64 = KnownRange("64:ff9b::/96");
+  static const AddressRange kLocalNat64 = KnownRange("64:ff9b:1::/48");
+  static const AddressRange kSixToFour = KnownRange("2002::/16");
+  static const AddressRange kTeredo = KnownRange("2001::/32");
+  static const AddressRange kCompatible = KnownRange("::/96");
   const auto mapped = [&](std::size_t at, std::uint8_t flip) {
-    IpAddress out = Range("0.0.0.0").first;
+    IpAddress out = KnownRange("0.0.0.0").first;
     for (std::size_t i = 0; i < 4; ++i) {
       out.bytes[12 + i] = static_cast<std::uint8_t>(address.bytes[at + i] ^ flip);
     }
@@ -66,7 +66,7 @@ IpAddress Unwrap(const IpAddress& address) {
   if (kNat64.Contains(address) || kLocalNat64.Contains(address)) return mapped(12, 0);
   if (kSixToFour.Contains(address)) return mapped(2, 0);
   if (kTeredo.Contains(address)) return mapped(12, 0xff);
-  const bool is_own = Range("::").Contains(address) || Range("::1").Contains(address);
+  const bool is_own = KnownRange("::").Contains(address) || KnownRange("::1").Contains(address);
   if (kCompatible.Contains(address) && !is_own) return mapped(12, 0);
   return address;
 }

@@ -3,6 +3,7 @@
 
 #include "policy/approval_need.h"
 #include "policy/draft.h"
+#include "policy/template.h"
 
 namespace recourse {
 namespace {
@@ -11,12 +12,6 @@ std::vector<Selector> SelectorsOfConditions(const std::vector<Condition>& condit
   std::vector<Selector> out;
   for (const Condition& condition : conditions) out.push_back(condition.left);
   return out;
-}
-
-bool IsOfCall(const Selector& place) {
-  using Source = Selector::Source;
-  return place.source == Source::kBody || place.source == Source::kHeader ||
-         place.source == Source::kQuery || place.source == Source::kPath;
 }
 
 // Only a path's captures are in every call.

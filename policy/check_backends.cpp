@@ -10,9 +10,6 @@
 namespace recourse {
 namespace {
 
-// A segment that no literal of a policy is likely to be: stands for any value.
-constexpr std::string_view kAnyValue = "~~";
-
 bool IsOneEndpoint(const Backend& a, const Backend& b) {
   return McpPathOf(a, b.mcp_path) != McpPath::kOther || McpPathOf(b, a.mcp_path) != McpPath::kOther;
 }

@@ -12,9 +12,6 @@ namespace {
 
 using Source = Selector::Source;
 
-// A segment that no literal of a policy is likely to be: stands for any value.
-constexpr std::string_view kAnyValue = "~~";
-
 // The target that an undo request would have, with a stand-in for every value.
 std::string SamplePath(const RequestTemplate& request) {
   std::string path;

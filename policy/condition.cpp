@@ -20,10 +20,6 @@ constexpr std::array<std::pair<std::string_view, Op>, 6> kOperators{{
     {">", Op::kGreater},
 }};
 
-std::unexpected<Error> Bad(std::string_view reason) {
-  return std::unexpected(Error(ErrorCode::kMalformedRequest, reason));
-}
-
 std::string_view Trim(std::string_view text) {
   while (text.starts_with(' ')) text.remove_prefix(1);
   while (text.ends_with(' ')) text.remove_suffix(1);
@@ -109,7 +105,7 @@ Result<Condition> ParseCondition(std::string_view text) {
   condition.left = std::move(*left);
   if (space == std::string_view::npos) {
     if (condition.left.name.find_first_of("=<>!") != std::string::npos) {
-      return Bad("put spaces around the operator: body#/amount > 1000");
+      return Malformed("put spaces around the operator: body#/amount > 1000");
     }
     return condition;
   }
@@ -119,17 +115,18 @@ Result<Condition> ParseCondition(std::string_view text) {
     return entry.first == rest.substr(0, end);
   });
   if (found == kOperators.end() || end == std::string_view::npos) {
-    return Bad("accepted: a place alone (it exists), or a place, one of == != < <= > >=, a value");
+    return Malformed(
+        "accepted: a place alone (it exists), or a place, one of == != < <= > >=, a value");
   }
   condition.op = found->second;
   auto right = ParseJson(Trim(rest.substr(end)));
   if (!right || !right->is_scalar()) {
-    return Bad("the value must be a JSON scalar: 1000, \"text\", true, false or null");
+    return Malformed("the value must be a JSON scalar: 1000, \"text\", true, false or null");
   }
   condition.right = std::move(*right);
   const bool ordered = condition.op != Op::kEqual && condition.op != Op::kNotEqual;
   if (ordered && condition.right.kind != Json::Kind::kNumber) {
-    return Bad("< <= > >= compare numbers only");
+    return Malformed("< <= > >= compare numbers only");
   }
   return condition;
 }
@@ -191,7 +188,7 @@ Result<StatusSet> ParseStatuses(const std::vector<std::string>& items) {
     const auto dash = item.find('-');
     const int first = number(item.substr(0, dash));
     const int last = dash == std::string_view::npos ? first : number(item.substr(dash + 1));
-    if (first == 0 || last < first) return Bad(kHelp);
+    if (first == 0 || last < first) return Malformed(kHelp);
     set.Add(first, last);
   }
   return set;

@@ -85,6 +85,9 @@ void CheckMcpTool(Draft& draft, const RouteTable& routes, std::size_t index);
 // A read that would take the place of a write that somebody removes or mistypes (Y08).
 void WarnAboutCoveredMcpWrite(Draft& draft, std::size_t index);
 
+// A segment that no literal of a policy is likely to be: stands for any value.
+inline constexpr std::string_view kAnyValue = "~~";
+
 // Captures that those places name and a pattern of the tool has not; of an MCP tool any place in
 // path and query.
 void CheckCaptures(Draft& draft, std::size_t index, std::string_view word,

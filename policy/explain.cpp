@@ -12,8 +12,6 @@
 namespace recourse {
 namespace {
 
-using Pairs = std::vector<std::pair<std::string, std::string>>;
-
 // What of the call selectors can read.
 struct CallParts {
   Pairs captures, query;

@@ -8,10 +8,6 @@
 namespace recourse {
 namespace {
 
-std::unexpected<Error> Bad(std::string_view reason) {
-  return std::unexpected(Error(ErrorCode::kMalformedRequest, reason));
-}
-
 bool Holds(std::string_view text, std::string_view mark) {
   return text.find(mark) != std::string_view::npos;
 }
@@ -52,16 +48,17 @@ bool LacksReference(const RenderedRequest& request, std::string_view key) {
 Result<RenderedRequest> FillReference(RenderedRequest request, std::string_view key,
                                       const std::string& reference) {
   const std::string mark = LateReference(key);
-  if (reference.empty()) return Bad("a value is empty");
-  if (reference.size() > limits::kExternalRefBytesMax) return Bad("a value is too long");
+  if (reference.empty()) return Malformed("a value is empty");
+  if (reference.size() > limits::kExternalRefBytesMax) return Malformed("a value is too long");
   if (!IsFieldValue(reference) || Holds(reference, "\t")) {
-    return Bad("a value has control characters");
+    return Malformed("a value has control characters");
   }
   const auto question = std::min(request.target.find('?'), request.target.size());
   const std::string_view path = std::string_view(request.target).substr(0, question);
   const std::string_view query = std::string_view(request.target).substr(question);
   if (Holds(path, mark) && !IsPathValue(reference)) {
-    return Bad("a value cannot stand in a path: separators, wildcards and non-ASCII are refused");
+    return Malformed(
+        "a value cannot stand in a path: separators, wildcards and non-ASCII are refused");
   }
   const std::string encoded = PercentEncode(reference);
   request.target = Replaced(path, mark, encoded) + Replaced(query, mark, encoded);
@@ -69,7 +66,7 @@ Result<RenderedRequest> FillReference(RenderedRequest request, std::string_view 
   request.body =
       Replaced(request.body, mark, IsForm(request.headers) ? encoded : InJson(reference));
   if (request.target.size() > limits::kTargetBytesMax) {
-    return Bad("the rendered target is too long");
+    return Malformed("the rendered target is too long");
   }
   return request;
 }

@@ -4,15 +4,11 @@
 
 #include "policy/import_text.h"
 #include "policy/mcp_import.h"
+#include "proxy/base/json.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
 namespace {
-
-std::string TextAt(const Json& object, std::string_view name) {
-  const Json* value = object.kind == Json::Kind::kObject ? object.Find(name) : nullptr;
-  return value != nullptr && value->kind == Json::Kind::kString ? value->text : std::string();
-}
 
 std::optional<bool> BoolAt(const Json* object, std::string_view name) {
   const Json* value =
@@ -40,7 +36,7 @@ void ReadArguments(const Json& schema, McpToolInfo& tool) {
   if (properties == nullptr || properties->kind != Json::Kind::kObject) return;
   for (const auto& [name, property] : properties->members) {
     tool.has_arguments = true;
-    const std::string type = TextAt(property, "type");
+    const std::string_view type = TextOf(property, "type");
     const bool is_scalar = type == "string" || type == "integer" || type == "number";
     if (is_scalar && LooksLikeIdName(name) && IsPointerName(name) && Has(tool.required, name)) {
       tool.ids.push_back(name);
@@ -53,9 +49,9 @@ void ReadArguments(const Json& schema, McpToolInfo& tool) {
 
 McpToolInfo ReadTool(const Json& entry) {
   McpToolInfo tool;
-  tool.name = TextAt(entry, "name");
-  tool.description = TextAt(entry, "description");
-  if (tool.description.empty()) tool.description = TextAt(entry, "title");
+  tool.name = TextOf(entry, "name");
+  tool.description = TextOf(entry, "description");
+  if (tool.description.empty()) tool.description = TextOf(entry, "title");
   const Json* const hints = entry.Find("annotations");
   tool.read_only = BoolAt(hints, "readOnlyHint");
   tool.destructive = BoolAt(hints, "destructiveHint");
@@ -121,7 +117,7 @@ bool AddMcpTools(const Json& result, McpServerInfo& server) {
                              " tools; the others are left out");
       return true;
     }
-    if (entry.kind != Json::Kind::kObject || TextAt(entry, "name").empty()) {
+    if (entry.kind != Json::Kind::kObject || TextOf(entry, "name").empty()) {
       server.notes.emplace_back("a tool without a name is left out");
       continue;
     }

@@ -19,9 +19,9 @@ std::string Joined(const std::vector<std::string>& names) {
   return names.size() > kNamesShown ? out + ", .." : out;
 }
 
-class Writer {
+class McpPolicyWriter {
  public:
-  explicit Writer(const McpServerInfo& server) : server_(server) {
+  explicit McpPolicyWriter(const McpServerInfo& server) : server_(server) {
     backend_ = LegalName(server.name, 64);
     if (backend_.empty()) backend_ = "mcp";
     for (const McpToolInfo& tool : server_.tools) {
@@ -162,6 +162,6 @@ class Writer {
 
 }  // namespace
 
-std::string PolicyFromMcp(const McpServerInfo& server) { return Writer(server).Write(); }
+std::string PolicyFromMcp(const McpServerInfo& server) { return McpPolicyWriter(server).Write(); }
 
 }  // namespace recourse

@@ -18,7 +18,7 @@ namespace {
 constexpr std::array<std::string_view, 7> kMethods{"get", "head",  "options", "post",
                                                    "put", "patch", "delete"};
 
-std::string Text(const YamlNode* node) {
+std::string ScalarOf(const YamlNode* node) {
   return node != nullptr && node->kind == YamlNode::Kind::kScalar ? node->text : std::string();
 }
 
@@ -58,7 +58,7 @@ class ApiReader {
 
   ApiDescription Read() {
     const YamlNode* info = root_.Find("info");
-    api_.title = Text(info == nullptr ? nullptr : info->Find("title"));
+    api_.title = ScalarOf(info == nullptr ? nullptr : info->Find("title"));
     const std::size_t standard = ReadServers(root_.Find("servers"), 0);
     const YamlNode* paths = root_.Find("paths");
     if (paths == nullptr || paths->kind != YamlNode::Kind::kMap || paths->members.empty()) {
@@ -119,13 +119,13 @@ class ApiReader {
     return index;
   }
   std::string ServerUrl(const YamlNode& server) {
-    std::string url = Text(server.Find("url"));
+    std::string url = ScalarOf(server.Find("url"));
     const YamlNode* variables = server.Find("variables");
     if (variables == nullptr) return url;
     for (const auto& member : variables->members) {
       const std::string hole = "{" + member.name + "}";
       if (const auto at = url.find(hole); at != std::string::npos) {
-        url.replace(at, hole.size(), Text(member.value.Find("default")));
+        url.replace(at, hole.size(), ScalarOf(member.value.Find("default")));
       }
     }
     return url;
@@ -149,8 +149,8 @@ class ApiReader {
       std::ranges::transform(made.method, made.method.begin(),
                              [](char c) { return static_cast<char>(c - 'a' + 'A'); });
       made.path = path;
-      made.id = Text(operation->Find("operationId"));
-      made.summary = Text(operation->Find("summary"));
+      made.id = ScalarOf(operation->Find("operationId"));
+      made.summary = ScalarOf(operation->Find("summary"));
       made.server = ReadServers(operation->Find("servers"), server);
       ReadParameters(item->Find("parameters"));
       ReadParameters(operation->Find("parameters"));
@@ -165,8 +165,8 @@ class ApiReader {
     if (parameters == nullptr) return;
     for (const YamlNode& item : parameters->items) {
       const YamlNode* parameter = Resolve(&item);
-      if (parameter == nullptr || Text(parameter->Find("in")) != "header") continue;
-      const std::string name = Text(parameter->Find("name"));
+      if (parameter == nullptr || ScalarOf(parameter->Find("in")) != "header") continue;
+      const std::string name = ScalarOf(parameter->Find("name"));
       if (LooksLikeKeyHeader(name)) operation_->key_headers.push_back(name);
     }
   }
@@ -216,7 +216,7 @@ class ApiReader {
       const bool is_object = property->Find("properties") != nullptr;
       if (is_object) {
         CollectIds(property, place, depth + 1);
-      } else if (LooksLikeIdName(name.text) && Text(property->Find("type")) != "array") {
+      } else if (LooksLikeIdName(name.text) && ScalarOf(property->Find("type")) != "array") {
         auto& ids = operation_->body_ids;
         if (std::ranges::find(ids, place) == ids.end()) ids.push_back(place);
       }
@@ -313,10 +313,10 @@ std::expected<ApiDescription, std::string> ReadOpenApi(const std::string& name, 
     return std::unexpected(name + ": is no OpenAPI description: a map is expected");
   }
   if (root.Find("swagger") != nullptr) {
-    return std::unexpected(name + ": is Swagger " + Text(root.Find("swagger")) +
+    return std::unexpected(name + ": is Swagger " + ScalarOf(root.Find("swagger")) +
                            "; convert it to OpenAPI 3 first, with swagger2openapi for example");
   }
-  const std::string version = Text(root.Find("openapi"));
+  const std::string version = ScalarOf(root.Find("openapi"));
   if (!version.starts_with("3.0") && !version.starts_with("3.1")) {
     if (version.empty()) {
       return std::unexpected(name +

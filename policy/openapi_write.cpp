@@ -6,14 +6,12 @@
 #include "policy/loader.h"
 #include "policy/openapi.h"
 #include "policy/route_tree.h"
+#include "proxy/base/http_message.h"
 
 namespace recourse {
 namespace {
 
 constexpr std::string_view kPlaceholder = "http://change-me.invalid";
-bool IsRead(const ApiOperation& operation) {
-  return operation.method == "GET" || operation.method == "HEAD" || operation.method == "OPTIONS";
-}
 
 // Captures get legal names; a segment that holds more than a capture becomes one as a whole.
 std::string PatternOf(const ApiOperation& operation, std::vector<std::string>& notes) {
@@ -52,9 +50,10 @@ std::string PatternOf(const ApiOperation& operation, std::vector<std::string>& n
   return out;
 }
 
-class Writer {
+class OpenApiPolicyWriter {
  public:
-  Writer(const std::string& source, const ApiDescription& api) : source_(source), api_(api) {
+  OpenApiPolicyWriter(const std::string& source, const ApiDescription& api)
+      : source_(source), api_(api) {
     NameBackends();
     for (const ApiOperation& operation : api_.operations) {
       if (operation.method == "DELETE") deletes_.insert({operation.server, operation.path});
@@ -118,8 +117,8 @@ class Writer {
     out += "    match: " +
            QuotedText(operation.method + " " + backends_[operation.server].name + " " + pattern) +
            "\n";
-    out += IsRead(operation) ? "    effect: read\n" : "    effect: write\n";
-    if (!IsRead(operation)) AddWrite(operation, pattern, out);
+    out += IsReadMethod(operation.method) ? "    effect: read\n" : "    effect: write\n";
+    if (!IsReadMethod(operation.method)) AddWrite(operation, pattern, out);
     return tool;
   }
 
@@ -223,7 +222,7 @@ class Writer {
 }  // namespace
 
 std::string PolicyFromOpenApi(const std::string& source, const ApiDescription& api) {
-  return Writer(source, api).Write();
+  return OpenApiPolicyWriter(source, api).Write();
 }
 
 }  // namespace recourse

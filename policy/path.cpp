@@ -29,9 +29,6 @@ constexpr std::array<CharClass, 256> kClasses = MakeClasses();
 
 CharClass ClassOf(char c) { return kClasses[static_cast<unsigned char>(c)]; }
 
-std::unexpected<Error> Malformed(std::string_view reason) {
-  return std::unexpected(Error(ErrorCode::kMalformedRequest, reason));
-}
 std::unexpected<Error> Ambiguous(std::string_view reason) {
   return std::unexpected(Error(ErrorCode::kAmbiguousPath, reason));
 }
@@ -72,16 +69,11 @@ std::string_view ReasonForDecodedByte(char c) {
   }
 }
 
-bool IsUnreserved(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-         c == '.' || c == '_' || c == '~';
-}
-
-struct Range {
+struct PointRange {
   char32_t first, last;
 };
 // Characters that a backend's normalisation turns into a separator or drops (P29, P31), sorted.
-constexpr std::array<Range, 30> kTreacherous{{
+constexpr std::array<PointRange, 30> kTreacherous{{
     {0x80, 0x9f},        // C1 controls
     {0xad, 0xad},        // soft hyphen
     {0x17f, 0x17f},      // long s, lower-case of S
@@ -115,7 +107,7 @@ constexpr std::array<Range, 30> kTreacherous{{
 }};
 
 bool IsTreacherous(char32_t point) {
-  return std::any_of(kTreacherous.begin(), kTreacherous.end(), [point](const Range& range) {
+  return std::any_of(kTreacherous.begin(), kTreacherous.end(), [point](const PointRange& range) {
     return point >= range.first && point <= range.last;
   });
 }

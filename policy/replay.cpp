@@ -19,13 +19,8 @@ namespace {
 constexpr std::string_view kUnlisted = "unlisted.";
 constexpr std::size_t kExamplesShown = 3;
 
-std::string TextOf(const Json& event, std::string_view name) {
-  const Json* value = event.Find(name);
-  return value == nullptr ? std::string() : ScalarText(*value);
-}
-
 std::uint64_t NumberOf(const Json& event, std::string_view name) {
-  const std::string text = TextOf(event, name);
+  const std::string text = ScalarText(event, name);
   std::uint64_t number = 0;
   std::from_chars(text.data(), text.data() + text.size(), number);
   return number;
@@ -42,13 +37,13 @@ std::optional<PastCall> ReadCall(const Json& event) {
   call.event = NumberOf(event, "event_id");
   call.operation = NumberOf(event, "operation");
   call.related = NumberOf(event, "related");
-  call.tool = TextOf(event, "tool");
-  call.backend = TextOf(event, "backend");
-  call.caller = TextOf(event, "caller");
-  call.trace_id = TextOf(event, "trace_id");
-  call.method = TextOf(event, "method");
-  call.path = TextOf(event, "path");
-  call.policy_version = TextOf(event, "policy_version");
+  call.tool = ScalarText(event, "tool");
+  call.backend = ScalarText(event, "backend");
+  call.caller = ScalarText(event, "caller");
+  call.trace_id = ScalarText(event, "trace_id");
+  call.method = ScalarText(event, "method");
+  call.path = ScalarText(event, "path");
+  call.policy_version = ScalarText(event, "policy_version");
   call.query = OptionalText(event, "query");
   call.body = OptionalText(event, "body");
   if (call.operation == 0 || call.method.empty() ||
@@ -93,7 +88,7 @@ class ExportReader {
     if (event.kind != Json::Kind::kObject) return "an event is a JSON object";
     // Other rows of the ledger have no operation.
     if (event.Find("operation") == nullptr && event.Find("kind") != nullptr) {
-      const std::string kind = TextOf(event, "kind");
+      const std::string kind = ScalarText(event, "kind");
       if (kind == "export" || kind == "end") is_open_ = kind == "export";
       return {};
     }

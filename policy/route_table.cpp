@@ -7,6 +7,7 @@
 #include "policy/path.h"
 #include "policy/readings.h"
 #include "policy/route_tree.h"
+#include "proxy/base/http_message.h"
 
 namespace recourse {
 namespace {
@@ -16,10 +17,6 @@ constexpr int kGuardedStrictness = 1;
 
 bool HasUpper(std::string_view text) {
   return std::any_of(text.begin(), text.end(), [](char c) { return c >= 'A' && c <= 'Z'; });
-}
-
-bool IsReadMethod(std::string_view method) {
-  return method == "GET" || method == "HEAD" || method == "OPTIONS";
 }
 
 struct BackendRoutes {

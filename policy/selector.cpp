@@ -92,7 +92,7 @@ Result<Selector> ParseSelector(std::string_view text) {
   if (rest.starts_with("request.")) {
     rest.remove_prefix(8);
     if (rest.starts_with("answer.") || rest == "key" || rest == "external_ref") {
-      return std::unexpected(Error(ErrorCode::kMalformedRequest, kSelectorHelp));
+      return Malformed(kSelectorHelp);
     }
   }
   selector.text = rest;
@@ -109,7 +109,12 @@ Result<Selector> ParseSelector(std::string_view text) {
     if (IsGoodName(selector.source, selector.name)) return selector;
     break;
   }
-  return std::unexpected(Error(ErrorCode::kMalformedRequest, kSelectorHelp));
+  return Malformed(kSelectorHelp);
+}
+
+bool IsOfCall(const Selector& place) {
+  return place.source == Source::kBody || place.source == Source::kHeader ||
+         place.source == Source::kQuery || place.source == Source::kPath;
 }
 
 std::optional<Json> Select(const Selector& selector, const CallValues& values) {

@@ -37,6 +37,8 @@ struct Selector {
 };
 // Fails with a static reason that says what is accepted.
 Result<Selector> ParseSelector(std::string_view text);
+// Whether it is a place of the call itself: in its body, header, query or path.
+bool IsOfCall(const Selector& place);
 
 // "answer.body#/ok == true", "body#/amount > 1000", "answer.body#/id" (exists). Operators:
 // == != < <= > >=. Numbers compare exactly as decimals.

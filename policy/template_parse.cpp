@@ -9,10 +9,6 @@ namespace {
 
 using Text = RequestTemplate::Text;
 
-std::unexpected<Error> Bad(std::string_view reason) {
-  return std::unexpected(Error(ErrorCode::kMalformedRequest, reason));
-}
-
 bool IsUpper(char c) { return c >= 'A' && c <= 'Z'; }
 
 // Splits at `separator`, but never inside a placeholder: a JSON pointer has slashes of its own.
@@ -51,7 +47,7 @@ std::pair<std::string_view, RequestTemplate::Type> SplitType(std::string_view te
 
 Result<std::vector<Text>> ParsePath(std::string_view path) {
   if (!path.starts_with('/')) {
-    return Bad("the path must start with '/'; host and scheme are the backend's");
+    return Malformed("the path must start with '/'; host and scheme are the backend's");
   }
   std::vector<Text> segments;
   std::string sample;
@@ -64,7 +60,7 @@ Result<std::vector<Text>> ParsePath(std::string_view path) {
   std::string scratch;
   const auto canonical = CanonicalPath(sample, scratch);
   if (!canonical) return std::unexpected(canonical.error());
-  if (*canonical != sample) return Bad("the path has escapes that are not needed");
+  if (*canonical != sample) return Malformed("the path has escapes that are not needed");
   return segments;
 }
 
@@ -82,7 +78,7 @@ Result<std::vector<std::pair<std::string, Text>>> ParseQuery(std::string_view qu
     const auto equals = part.find('=');
     const std::string_view name = part.substr(0, equals);
     if (name.empty() || !IsQueryLiteral(name)) {
-      return Bad("a query name is fixed text: /orders?client_ref={key}");
+      return Malformed("a query name is fixed text: /orders?client_ref={key}");
     }
     const auto value =
         equals == std::string_view::npos ? std::string_view() : part.substr(equals + 1);
@@ -90,7 +86,7 @@ Result<std::vector<std::pair<std::string, Text>>> ParseQuery(std::string_view qu
     if (!text) return std::unexpected(text.error());
     for (const auto& piece : *text) {
       if (!piece.selector && !IsQueryLiteral(piece.literal)) {
-        return Bad("the query has a character that must be percent-encoded");
+        return Malformed("the query has a character that must be percent-encoded");
       }
     }
     pairs.emplace_back(name, std::move(*text));
@@ -124,16 +120,16 @@ Result<Text> ParseTemplateText(std::string_view text) {
     }
     const auto end = text.find('}');
     if (text[0] == '}' || end == std::string_view::npos) {
-      return Bad(
+      return Malformed(
           "a brace is not closed; a placeholder is {key}, {external_ref} or {body#/pointer}");
     }
     const std::string_view inside = text.substr(1, end - 1);
     if (inside.find('{') != std::string_view::npos) {
-      return Bad("a placeholder has single braces and no functions: {external_ref}");
+      return Malformed("a placeholder has single braces and no functions: {external_ref}");
     }
     const auto [place, type] = SplitType(inside);
     if (place.find(" as ") != std::string_view::npos) {
-      return Bad("the types that a placeholder can name are: as number, as text, as bool");
+      return Malformed("the types that a placeholder can name are: as number, as text, as bool");
     }
     auto selector = ParseSelector(place);
     if (!selector) return std::unexpected(selector.error());
@@ -150,18 +146,18 @@ Result<RequestTemplate> ParseRequestLine(std::string_view line) {
   const std::string_view method = line.substr(0, space);
   if (space == std::string_view::npos || method.empty() ||
       !std::all_of(method.begin(), method.end(), IsUpper)) {
-    return Bad("accepted: \"METHOD /path?query\" with the method in fixed capital letters");
+    return Malformed("accepted: \"METHOD /path?query\" with the method in fixed capital letters");
   }
   if (method.size() > limits::kMethodBytesMax || method == "CONNECT" || method == "TRACE") {
-    return Bad("this method cannot be sent to a backend");
+    return Malformed("this method cannot be sent to a backend");
   }
-  if (line.size() > limits::kTargetBytesMax) return Bad("the request line is too long");
+  if (line.size() > limits::kTargetBytesMax) return Malformed("the request line is too long");
   request.method = method;
   const auto halves = SplitOutside(line.substr(space + 1), '?');
   auto path = ParsePath(halves.front());
   if (!path) return std::unexpected(path.error());
   request.path = std::move(*path);
-  if (halves.size() > 2) return Bad("the target has more than one '?'");
+  if (halves.size() > 2) return Malformed("the target has more than one '?'");
   if (halves.size() == 2) {
     auto query = ParseQuery(halves[1]);
     if (!query) return std::unexpected(query.error());

@@ -9,10 +9,6 @@ using Node = RequestTemplate::Node;
 using Source = Selector::Source;
 using Text = RequestTemplate::Text;
 
-std::unexpected<Error> Bad(std::string_view reason) {
-  return std::unexpected(Error(ErrorCode::kMalformedRequest, reason));
-}
-
 bool HasType(const Json& value, RequestTemplate::Type type) {
   using Type = RequestTemplate::Type;
   switch (type) {
@@ -31,8 +27,8 @@ bool HasType(const Json& value, RequestTemplate::Type type) {
 // The value of one placeholder. Missing and null are refused, and so is another type.
 Result<Json> ValueOf(const RequestTemplate::Piece& piece, const CallValues& values) {
   std::optional<Json> value = Select(*piece.selector, values);
-  if (!value || value->kind == Json::Kind::kNull) return Bad("a value is missing");
-  if (!HasType(*value, piece.type)) return Bad("a value has another type than `as` says");
+  if (!value || value->kind == Json::Kind::kNull) return Malformed("a value is missing");
+  if (!HasType(*value, piece.type)) return Malformed("a value has another type than `as` says");
   return std::move(*value);
 }
 
@@ -40,12 +36,12 @@ Result<Json> ValueOf(const RequestTemplate::Piece& piece, const CallValues& valu
 Result<std::string> TextOf(const RequestTemplate::Piece& piece, const CallValues& values) {
   const Result<Json> value = ValueOf(piece, values);
   if (!value) return std::unexpected(value.error());
-  if (!value->is_scalar()) return Bad("a value is an array or object where text is needed");
+  if (!value->is_scalar()) return Malformed("a value is an array or object where text is needed");
   std::string text = ScalarText(*value);
-  if (text.empty()) return Bad("a value is empty");
-  if (text.size() > limits::kExternalRefBytesMax) return Bad("a value is too long");
+  if (text.empty()) return Malformed("a value is empty");
+  if (text.size() > limits::kExternalRefBytesMax) return Malformed("a value is too long");
   if (!IsFieldValue(text) || text.find('\t') != std::string::npos) {
-    return Bad("a value has control characters");
+    return Malformed("a value has control characters");
   }
   return text;
 }
@@ -69,14 +65,15 @@ Result<std::string> Join(const Text& pieces, const CallValues& values, Encode en
 
 Result<std::string> ForPath(const std::string& text) {
   if (!IsPathValue(text)) {
-    return Bad("a value cannot stand in a path: separators, wildcards and non-ASCII are refused");
+    return Malformed(
+        "a value cannot stand in a path: separators, wildcards and non-ASCII are refused");
   }
   return PercentEncode(text);
 }
 Result<std::string> ForQuery(const std::string& text) { return PercentEncode(text); }
 Result<std::string> ForHeader(const std::string& text) { return text; }
 
-bool IsDots(std::string_view segment) {
+bool IsOnlyDots(std::string_view segment) {
   return !segment.empty() && segment.find_first_not_of('.') == std::string_view::npos;
 }
 
@@ -85,7 +82,7 @@ Result<std::string> RenderTarget(const RequestTemplate& request, const CallValue
   for (const Text& pieces : request.path) {
     const auto segment = Join(pieces, values, ForPath);
     if (!segment) return segment;
-    if (IsDots(*segment)) return Bad("a path segment would be a dot segment");
+    if (IsOnlyDots(*segment)) return Malformed("a path segment would be a dot segment");
     target += '/' + *segment;
   }
   char separator = '?';
@@ -95,7 +92,7 @@ Result<std::string> RenderTarget(const RequestTemplate& request, const CallValue
     target += separator + name + '=' + *value;
     separator = '&';
   }
-  if (target.size() > limits::kTargetBytesMax) return Bad("the rendered target is too long");
+  if (target.size() > limits::kTargetBytesMax) return Malformed("the rendered target is too long");
   return target;
 }
 
@@ -117,10 +114,12 @@ Result<void> AppendPlaceholder(std::string& out, const RequestTemplate::Piece& p
   const Result<Json> value = ValueOf(piece, values);
   if (!value) return std::unexpected(value.error());
   if (!IsFromRequest(piece.selector->source)) {
-    if (value->kind == Json::Kind::kString && value->text.empty()) return Bad("a value is empty");
-    if (!value->is_scalar()) return Bad("a value of the answer is an array or object");
+    if (value->kind == Json::Kind::kString && value->text.empty()) {
+      return Malformed("a value is empty");
+    }
+    if (!value->is_scalar()) return Malformed("a value of the answer is an array or object");
   }
-  if (!AppendJson(out, *value)) return Bad(kTooLarge);
+  if (!AppendJson(out, *value)) return Malformed(kTooLarge);
   return {};
 }
 
@@ -136,7 +135,7 @@ Result<void> AppendText(std::string& out, const Text& pieces, const CallValues& 
 
 // The policy's own nesting is bounded by the loader, so recursion is too.
 Result<void> AppendNode(std::string& out, const Node& node, const CallValues& values) {
-  if (out.size() > limits::kRenderedRequestBytesMax) return Bad(kTooLarge);
+  if (out.size() > limits::kRenderedRequestBytesMax) return Malformed(kTooLarge);
   switch (node.kind) {
     case Json::Kind::kString:
       return AppendText(out, node.text, values);
@@ -173,7 +172,7 @@ Result<void> AppendForm(const RequestTemplate& request, const CallValues& values
     if (!value) return std::unexpected(value.error());
     if (!out.empty()) out += '&';
     out += PercentEncode(name) + '=' + PercentEncode(*value);
-    if (out.size() > limits::kRenderedRequestBytesMax) return Bad(kTooLarge);
+    if (out.size() > limits::kRenderedRequestBytesMax) return Malformed(kTooLarge);
   }
   return {};
 }
@@ -247,7 +246,7 @@ Result<RenderedRequest> Render(const RequestTemplate& request, const CallValues&
     out.headers.emplace_back(name, std::move(*value));
   }
   if (auto done = RenderBody(request, values, out); !done) return std::unexpected(done.error());
-  if (size + out.body.size() > limits::kRenderedRequestBytesMax) return Bad(kTooLarge);
+  if (size + out.body.size() > limits::kRenderedRequestBytesMax) return Malformed(kTooLarge);
   return out;
 }
 

@@ -8,27 +8,16 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <memory>
 
 #include "proxy/base/http_message.h"
 #include "proxy/base/limits.h"
+#include "proxy/base/openssl_objects.h"
 
 namespace recourse {
 namespace {
 
-struct Free {
-  void operator()(BIO* file) const { BIO_free(file); }
-  void operator()(X509* certificate) const { X509_free(certificate); }
-  void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
-};
-using BioPtr = std::unique_ptr<BIO, Free>;
-using CertificatePtr = std::unique_ptr<X509, Free>;
-
-// A key file with a passphrase must fail, not ask the terminal.
-int NoPassphrase(char*, int, int, void*) { return -1; }
-
-CertificatePtr FirstCertificate(BIO* file) {
-  return CertificatePtr(PEM_read_bio_X509_AUX(file, nullptr, &NoPassphrase, nullptr));
+X509Ptr FirstCertificate(BIO* file) {
+  return X509Ptr(PEM_read_bio_X509_AUX(file, nullptr, &NoPassphrase, nullptr));
 }
 
 std::string CannotBeRead(const std::string& file, int error) {
@@ -42,7 +31,7 @@ std::string CertificateFileProblem(const std::string& file) {
   const int error = errno;
   ERR_clear_error();
   if (bio == nullptr) return CannotBeRead(file, error);
-  const CertificatePtr first = FirstCertificate(bio.get());
+  const X509Ptr first = FirstCertificate(bio.get());
   ERR_clear_error();
   return first == nullptr ? file + " holds no certificate in PEM form" : std::string();
 }
@@ -52,12 +41,11 @@ std::string KeyFileProblem(const std::string& file, const std::string& certifica
   const int error = errno;
   ERR_clear_error();
   if (bio == nullptr) return CannotBeRead(file, error);
-  const std::unique_ptr<EVP_PKEY, Free> key(
-      PEM_read_bio_PrivateKey(bio.get(), nullptr, &NoPassphrase, nullptr));
+  const KeyPtr key(PEM_read_bio_PrivateKey(bio.get(), nullptr, &NoPassphrase, nullptr));
   ERR_clear_error();
   if (key == nullptr) return file + " holds no private key in PEM form without passphrase";
   const BioPtr chain(BIO_new_file(certificate_file.c_str(), "r"));
-  const CertificatePtr first = chain == nullptr ? nullptr : FirstCertificate(chain.get());
+  const X509Ptr first = chain == nullptr ? nullptr : FirstCertificate(chain.get());
   const bool fits = first != nullptr && X509_check_private_key(first.get(), key.get()) == 1;
   ERR_clear_error();
   return fits ? std::string()

@@ -11,9 +11,6 @@ namespace {
 
 using Source = Selector::Source;
 
-// A segment that no literal of a policy is likely to be: stands for any value.
-constexpr std::string_view kAnyValue = "~~";
-
 // Two patterns of the same shape match the same paths with the same specificity.
 std::string ShapeOf(const std::string& pattern) {
   const RoutePattern route = ParsePattern(pattern);

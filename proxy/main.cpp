@@ -49,11 +49,6 @@ struct Arguments {
   int exit_code = 0;
 };
 
-std::string CheckDuration(const std::string& text) {
-  return ParseDuration(text) ? std::string()
-                             : "'" + text + "' is not a duration such as 500ms, 25s or 2m";
-}
-
 std::string CheckPatience(const std::string& text) {
   static constexpr Millis kLeast{100}, kMost{std::chrono::hours(24)};
   const auto patience = ParseDuration(text);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Sums JUnit result files. Prints what failed and, as its last line, `N passed, N failed`.
 
-usage: count_results.py FILE=EXIT_CODE...
+usage: count_results.py [--seconds N] FILE=EXIT_CODE...
 
 What is lost must never look like what passed. A file that is missing or unreadable counts as one
 failure, and so does a runner that ended with an exit code that its file does not explain.
@@ -45,7 +45,10 @@ def was_lost(case, children):
 
 
 def main(arguments):
-    passed, skipped, failed = 0, 0, []
+    passed, skipped, failed, took = 0, 0, [], ""
+    if arguments[0] == "--seconds":
+        took = f" in {int(arguments[1]) // 60} min {int(arguments[1]) % 60} s"
+        arguments = arguments[2:]
     for argument in arguments:
         path, _, code = argument.rpartition("=")
         file_passed, file_skipped, file_failed = read_results(path, int(code))
@@ -58,7 +61,7 @@ def main(arguments):
         print(f"{skipped} skipped")
     if passed == 0 and not failed:
         print("no test ran")
-    print(f"{passed} passed, {len(failed)} failed")
+    print(f"{passed} passed, {len(failed)} failed{took}")
     return 1 if failed or passed == 0 else 0
 
 

@@ -5,13 +5,12 @@
 
 #include "filters/approval/approved_call.h"
 #include "proxy/base/crash_point.h"
+#include "proxy/base/executor.h"
 #include "proxy/base/limits.h"
 #include "proxy/base/log.h"
 
 namespace recourse {
 namespace {
-
-constexpr const char* kEnding = "the process is shutting down";
 
 // What may be otherwise in a moment.
 bool IsPassing(ErrorCode code) {
@@ -268,7 +267,7 @@ std::expected<T, std::string> ApprovalRunner::Await(
   auto answer = promise->get_future();
   Post([this, make = std::move(make), promise]() mutable {
     if (is_stopping_) {
-      promise->set_value(std::unexpected(kEnding));
+      promise->set_value(std::unexpected(kShuttingDown));
       return;
     }
     SpawnCounted([](std::function<Task<Answer>()> begin, std::shared_ptr<std::promise<Answer>> told)
@@ -276,7 +275,7 @@ std::expected<T, std::string> ApprovalRunner::Await(
                  nullptr);
   });
   while (answer.wait_for(limits::kApprovalTick) != std::future_status::ready) {
-    if (closed_) return std::unexpected(kEnding);
+    if (closed_) return std::unexpected(kShuttingDown);
   }
   return answer.get();
 }

@@ -12,8 +12,6 @@
 namespace recourse {
 namespace {
 
-using Pairs = std::vector<std::pair<std::string, std::string>>;
-
 // By name; pairs of one name keep their order.
 void AppendPairs(std::string& out, const Pairs& pairs) {
   std::vector<std::size_t> order(pairs.size());

@@ -16,12 +16,6 @@ namespace {
 constexpr std::string_view kTaskIsLost =
     "the server's task has ended without telling whether it acted, or is forgotten";
 
-Outcome Local(WriteAnswer answer) {
-  Outcome outcome;
-  outcome.local = std::move(answer);
-  return outcome;
-}
-
 Outcome Replay(RequestContext& context, const Event& event,
                AnswerSource origin = AnswerSource::kReplay) {
   WriteAnswer answer = AnswerToRepeat(event, origin);
@@ -29,7 +23,7 @@ Outcome Replay(RequestContext& context, const Event& event,
   if (!answer.error && IsFinalWord(event)) {
     context.answers = AttemptId{event.operation, event.attempt};
   }
-  return Local(std::move(answer));
+  return LocalOutcome(std::move(answer));
 }
 
 // Answers about an operation that no state of it gives; nullopt: its state is the answer.
@@ -83,7 +77,7 @@ void SpellAsBefore(const Event& known, const CallBody& body, RequestContext& con
 }
 
 Outcome Refusal(const RequestContext& context, const Error& error) {
-  return Local(MakeProblem(error.code(), RefusalDetail(context, error)));
+  return LocalOutcome(MakeProblem(error.code(), RefusalDetail(context, error)));
 }
 
 bool IsResend(const Event& dispatching) { return dispatching.cause == Cause::kResend; }
@@ -92,7 +86,7 @@ bool IsResend(const Event& dispatching) { return dispatching.cause == Cause::kRe
 Outcome LedgerRefusal(const Error& error, Delivery delivery) {
   ProblemFacts facts;
   if (delivery != Delivery::kNotSent) facts.speaks_for = ErrorCode::kOutcomeUnknown;
-  return Local(MakeProblem(error.code(), error.detail(), facts));
+  return LocalOutcome(MakeProblem(error.code(), error.detail(), facts));
 }
 
 // The same after an attempt that sent nothing.
@@ -161,7 +155,8 @@ Task<Result<Outcome>> IdempotencyFilter::Handle(RequestContext& context, Next ne
     std::optional<Outcome> answer = co_await Repeat(context, call, std::move(*begun));
     if (answer) co_return std::move(*answer);
   }
-  co_return Local(MakeProblem(ErrorCode::kInProgress, "the same call is being worked on", last));
+  co_return LocalOutcome(
+      MakeProblem(ErrorCode::kInProgress, "the same call is being worked on", last));
 }
 
 Task<Outcome> IdempotencyFilter::RunAttempt(RequestContext& context, Next next, const Call& call,
@@ -176,7 +171,7 @@ Task<Outcome> IdempotencyFilter::RunAttempt(RequestContext& context, Next next, 
   }
   if (auto added = AddCredentials(context, begun.event); !added) {
     co_return co_await GiveBack(context, begun.event,
-                                Local(MakeProblem(ErrorCode::kNotSent, added.error())));
+                                LocalOutcome(MakeProblem(ErrorCode::kNotSent, added.error())));
   }
   Result<Outcome> outcome = co_await next(context);
   context.commit.reset();
@@ -243,9 +238,9 @@ Task<Outcome> IdempotencyFilter::Conclude(RequestContext& context, const Call& c
     // What happened at the backend is not remembered, so nobody may build on it.
     facts.key = ToHex(key);
     if (verdict.phase != Phase::kNotSent) facts.speaks_for = ErrorCode::kOutcomeUnknown;
-    co_return Local(MakeProblem(ErrorCode::kLedgerUnavailable,
-                                "the outcome of the call could not be written to the event log",
-                                facts));
+    co_return LocalOutcome(
+        MakeProblem(ErrorCode::kLedgerUnavailable,
+                    "the outcome of the call could not be written to the event log", facts));
   }
   RC_CRASH_POINT("k12");
   context.ref_missing =
@@ -275,7 +270,7 @@ Task<std::optional<Outcome>> IdempotencyFilter::Repeat(RequestContext& context, 
     co_return co_await Settle(context, call, std::move(begun.event));
   }
   if (const std::optional<ErrorCode> refusal = RefusalOf(begun)) {
-    co_return Local(
+    co_return LocalOutcome(
         MakeProblem(*refusal, EarlierCallDetail(*refusal, begun.event), FactsOfEvent(begun.event)));
   }
   Outcome told = Replay(context, begun.event);
@@ -314,7 +309,7 @@ Task<std::optional<Outcome>> IdempotencyFilter::Hold(RequestContext& context, co
   if (!joined || !*joined) {
     const std::string poll = std::string(kPollPath) +
                              PollId(parts_.install_secret, begun.event.operation, context.caller);
-    co_return Local(AnswerToHeld(begun.event, RuleOf(context), poll));
+    co_return LocalOutcome(AnswerToHeld(begun.event, RuleOf(context), poll));
   }
   Event event = std::move(**joined);
   if (event.phase == Phase::kUncertain) {
@@ -334,7 +329,7 @@ Task<std::optional<Outcome>> IdempotencyFilter::Settle(RequestContext& context, 
     if (settled == Settled::kLost) {
       ProblemFacts facts = FactsOfEvent(uncertain);
       facts.advice = AdviceOf(CanBeAsked::kNo);
-      co_return Local(MakeProblem(ErrorCode::kOutcomeUnknown, kTaskIsLost, facts));
+      co_return LocalOutcome(MakeProblem(ErrorCode::kOutcomeUnknown, kTaskIsLost, facts));
     }
   }
   co_return Replay(context, uncertain);

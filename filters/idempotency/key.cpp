@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "filters/idempotency/canonical_args.h"
+#include "proxy/base/http_message.h"
 #include "proxy/base/limits.h"
 #include "proxy/base/sha256.h"
 
@@ -30,12 +31,6 @@ struct Intent {
   bool is_named = false;
   bool has_identity = false;
 };
-
-std::string_view Trim(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
 
 CallValues ValuesOf(const KeyInputs& inputs) {
   CallValues values;
@@ -67,9 +62,11 @@ std::string BaggageText(const Headers& headers, std::string_view member) {
       rest.remove_prefix(std::min(comma + 1, rest.size()));
       const std::string_view pair = entry.substr(0, entry.find(';'));
       const auto equals = pair.find('=');
-      if (equals == std::string_view::npos || Trim(pair.substr(0, equals)) != member) continue;
+      if (equals == std::string_view::npos || TrimBlanks(pair.substr(0, equals)) != member) {
+        continue;
+      }
       ++count;
-      if (!PercentDecode(Trim(pair.substr(equals + 1)), found)) return {};
+      if (!PercentDecode(TrimBlanks(pair.substr(equals + 1)), found)) return {};
     }
   }
   return count == 1 ? found : std::string();
@@ -227,8 +224,7 @@ Result<DerivedKey> DeriveKey(const KeyInputs& inputs) {
   const auto named = ReadNamedIntent(inputs.request.headers, inputs.body);
   if (!named) return std::unexpected(named.error());
   if (LacksStructure(inputs)) {
-    return std::unexpected(
-        Error(ErrorCode::kMalformedRequest, "the tool's arguments must be a JSON object or array"));
+    return Malformed("the tool's arguments must be a JSON object or array");
   }
   const Intent intent = IntentOf(inputs, *named);
   if (inputs.tool.trace_required && !inputs.trace.from_client && !intent.is_named) {

@@ -6,7 +6,6 @@ namespace recourse {
 namespace {
 
 using Source = Selector::Source;
-using Pairs = std::vector<std::pair<std::string, std::string>>;
 
 void Append(std::vector<Selector>& all, std::vector<Selector> more) {
   all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
@@ -139,7 +138,7 @@ bool HasOneReading(const Selector& place, const HttpRequest& request, const Call
   }
 }
 
-Objection Unreadable(std::string detail) {
+Objection UnreadableBody(std::string detail) {
   return {ErrorCode::kUnsupportedMediaType, std::move(detail)};
 }
 
@@ -154,12 +153,14 @@ std::optional<Objection> ObjectionToBody(const Tool& tool, const HttpRequest& re
                                          const CallBody& body, const std::string& place,
                                          bool intent_is_named) {
   if (IsEncoded(request.headers) && body.form == BodyForm::kRaw) {
-    return Unreadable("the policy reads " + place +
-                      ", which an encoded body does not show; send it without Content-Encoding");
+    return UnreadableBody(
+        "the policy reads " + place +
+        ", which an encoded body does not show; send it without Content-Encoding");
   }
   if (body.form == BodyForm::kRaw || IsJsonAsForm(body, request)) {
-    return Unreadable("the policy reads " + place +
-                      " from the body; send JSON with Content-Type: application/json, or a form");
+    return UnreadableBody(
+        "the policy reads " + place +
+        " from the body; send JSON with Content-Type: application/json, or a form");
   }
   if (body.form == BodyForm::kNone && IsNamedByBodyAlone(tool) && !intent_is_named) {
     return Objection{ErrorCode::kMalformedRequest,
@@ -187,7 +188,7 @@ std::optional<Objection> ObjectionTo(const Tool& tool, const HttpRequest& reques
   }
   if (body.form == BodyForm::kRaw && IsEncoded(request.headers) && tool.identity.empty() &&
       !intent_is_named && !tool.name.empty()) {
-    return Unreadable(
+    return UnreadableBody(
         "the key of this tool is made of its arguments, which an encoded body does not show; "
         "send it without Content-Encoding, or name the call with Idempotency-Key");
   }

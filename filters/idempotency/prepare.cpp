@@ -42,8 +42,7 @@ Result<std::string> FlowOf(const RequestContext& context, const KeyInputs& input
   }
   if (named == nullptr) return context.trace.trace_id;
   if (!IsFlowName(*named)) {
-    return std::unexpected(
-        Error(ErrorCode::kMalformedRequest, "Recourse-Flow is 1 to 128 visible ASCII characters"));
+    return Malformed("Recourse-Flow is 1 to 128 visible ASCII characters");
   }
   return *named;
 }

@@ -8,7 +8,7 @@
 namespace recourse {
 namespace {
 
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kAgesVersion = 1;
 
 }  // namespace
 
@@ -23,7 +23,7 @@ AgeBook::AgeBook(std::string_view bytes, std::uint64_t last_seq, MonoTime now) :
     mark.lived_ms = reader.Int<std::int64_t>();
     marks_.push_back(mark);
   }
-  if (!reader.at_end() || version != kVersion) {
+  if (!reader.at_end() || version != kAgesVersion) {
     lived_ms_ = 0;
     marks_.assign(1, {last_seq, 0});
   }
@@ -63,7 +63,7 @@ void AgeBook::Forget(std::uint64_t through) {
 std::string AgeBook::Encode(MonoTime now) const {
   std::string bytes;
   ByteWriter writer(bytes);
-  writer.Int(kVersion);
+  writer.Int(kAgesVersion);
   writer.Int(LivedMs(now));
   writer.Int(static_cast<std::uint32_t>(marks_.size()));
   for (const SetMark& mark : marks_) {

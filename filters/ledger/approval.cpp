@@ -9,7 +9,7 @@
 namespace recourse {
 namespace {
 
-using Kind = ApprovalRuling::Kind;
+using RulingKind = ApprovalRuling::Kind;
 
 bool IsByHuman(ApprovalOrder::Kind kind) {
   return kind == ApprovalOrder::Kind::kApprove || kind == ApprovalOrder::Kind::kReject;
@@ -39,7 +39,8 @@ bool HasApproved(const ApprovalFacts& facts, const std::string& who) {
 ApprovalRuling TooLate(const Event& event) {
   const ApprovalFacts& facts = *event.approval;
   const ApprovalDecision* const decisive = Decisive(facts);
-  ApprovalRuling ruling{.kind = event.phase == Phase::kExpired ? Kind::kExpired : Kind::kDecided};
+  ApprovalRuling ruling{.kind = event.phase == Phase::kExpired ? RulingKind::kExpired
+                                                               : RulingKind::kDecided};
   ruling.is_noted = facts.decisions.size() < limits::kApprovalDecisionsMax;
   if (event.phase == Phase::kExpired) {
     ruling.text = "it is over: " + event.detail;
@@ -54,11 +55,11 @@ ApprovalRuling TooLate(const Event& event) {
   return ruling;
 }
 
-ApprovalRuling Refuse(Kind kind, std::string text) {
+ApprovalRuling Refuse(RulingKind kind, std::string text) {
   return {.kind = kind, .text = std::move(text)};
 }
 
-ApprovalRuling Over(Cause cause, std::string text, Kind kind) {
+ApprovalRuling Over(Cause cause, std::string text, RulingKind kind) {
   return {.kind = kind, .to = Phase::kExpired, .cause = cause, .text = std::move(text)};
 }
 
@@ -70,7 +71,7 @@ std::string WithReason(std::string text, const std::string& reason) {
   return reason.empty() ? text : text + ": " + reason;
 }
 
-ApprovalRuling OverInTime(const ApprovalFacts& facts, Kind kind) {
+ApprovalRuling OverInTime(const ApprovalFacts& facts, RulingKind kind) {
   return Over(Cause::kExpired, "nobody decided within " + Minutes(facts.expires_ms), kind);
 }
 
@@ -78,17 +79,18 @@ ApprovalRuling OverInTime(const ApprovalFacts& facts, Kind kind) {
 ApprovalRuling JudgeCircumstance(const ApprovalOrder& order, const Event& event, bool is_over) {
   const bool was_approved = event.phase == Phase::kApproved;
   if (order.kind == ApprovalOrder::Kind::kCannotRun && was_approved) {
-    return Over(Cause::kCanceled, "it cannot be sent: " + order.reason, Kind::kTaken);
+    return Over(Cause::kCanceled, "it cannot be sent: " + order.reason, RulingKind::kTaken);
   }
   if (is_over && was_approved) {
     return Over(Cause::kExpired,
-                WithReason("its time ran out before it could be sent", order.reason), Kind::kTaken);
+                WithReason("its time ran out before it could be sent", order.reason),
+                RulingKind::kTaken);
   }
-  if (is_over) return OverInTime(*event.approval, Kind::kTaken);
+  if (is_over) return OverInTime(*event.approval, RulingKind::kTaken);
   if (order.policy != event.approval->policy) {
-    return Over(Cause::kPolicyChanged, "the policy changed", Kind::kTaken);
+    return Over(Cause::kPolicyChanged, "the policy changed", RulingKind::kTaken);
   }
-  return Refuse(Kind::kNotDue, "there is nothing to do yet");
+  return Refuse(RulingKind::kNotDue, "there is nothing to do yet");
 }
 
 ApprovalRuling Approve(const ApprovalOrder& order, const Event& event) {
@@ -99,7 +101,7 @@ ApprovalRuling Approve(const ApprovalOrder& order, const Event& event) {
   const std::string did = order.body ? "approved with edits by " : "approved by ";
   const std::string count =
       facts.needed == 1 ? std::string() : fmt::format(" ({} of {})", before + 1, facts.needed);
-  return {.kind = Kind::kTaken,
+  return {.kind = RulingKind::kTaken,
           .to = is_enough ? Phase::kApproved : Phase::kClaimed,
           .cause = Cause::kHuman,
           .is_noted = true,
@@ -110,46 +112,50 @@ ApprovalRuling Approve(const ApprovalOrder& order, const Event& event) {
 
 ApprovalRuling JudgeOrder(const ApprovalOrder& order, const Event& event, bool is_over) {
   const bool is_pending = event.phase == Phase::kClaimed;
-  if (!event.approval) return Refuse(Kind::kDecided, "the operation waits for nobody's approval");
+  if (!event.approval) {
+    return Refuse(RulingKind::kDecided, "the operation waits for nobody's approval");
+  }
   const ApprovalFacts& facts = *event.approval;
   if (!IsByHuman(order.kind)) {
     if (!is_pending && event.phase != Phase::kApproved) {
-      return Refuse(Kind::kDecided, fmt::format("it is {} already", NameOf(event.phase)));
+      return Refuse(RulingKind::kDecided, fmt::format("it is {} already", NameOf(event.phase)));
     }
     return JudgeCircumstance(order, event, is_over);
   }
   // Who may not decide learns nothing more, and leaves no trace in the operation.
   if (order.by.name == event.caller) {
-    return Refuse(Kind::kNotAllowed,
+    return Refuse(RulingKind::kNotAllowed,
                   "who makes a call can never approve it: you are its caller, " + event.caller);
   }
   if (!IsNamed(facts.by, order.by)) {
-    return Refuse(Kind::kNotAllowed,
+    return Refuse(RulingKind::kNotAllowed,
                   fmt::format("{} is not one of those who may decide it, nor in a group that may: "
                               "{}",
                               order.by.name, fmt::join(facts.by, ", ")));
   }
   if (!is_pending) return TooLate(event);
-  if (is_over) return OverInTime(facts, Kind::kExpired);
+  if (is_over) return OverInTime(facts, RulingKind::kExpired);
   if (order.policy != facts.policy) {
-    return Over(Cause::kPolicyChanged, "the policy changed", Kind::kDecided);
+    return Over(Cause::kPolicyChanged, "the policy changed", RulingKind::kDecided);
   }
   if (order.kind == ApprovalOrder::Kind::kReject) {
-    return {.kind = Kind::kTaken,
+    return {.kind = RulingKind::kTaken,
             .to = Phase::kDenied,
             .cause = Cause::kHuman,
             .is_noted = true,
             .text = WithReason("rejected by " + order.by.name, order.reason)};
   }
   if (order.digest != facts.digest) {
-    return Refuse(Kind::kOtherRequest,
+    return Refuse(RulingKind::kOtherRequest,
                   "the request that waits is not the one that this digest names; look at it again");
   }
   if (!order.body && HasApproved(facts, order.by.name)) {
-    return Refuse(Kind::kDecided, order.by.name + " has approved it already; another one must too");
+    return Refuse(RulingKind::kDecided,
+                  order.by.name + " has approved it already; another one must too");
   }
   if (facts.decisions.size() >= limits::kApprovalDecisionsMax) {
-    return Refuse(Kind::kDecided, "so many decisions were made about it that no more are taken");
+    return Refuse(RulingKind::kDecided,
+                  "so many decisions were made about it that no more are taken");
   }
   return Approve(order, event);
 }

@@ -4,7 +4,6 @@ namespace recourse {
 namespace {
 
 using Target = BeginDecision::Target;
-using Kind = Begun::Kind;
 
 // A clock that went back must not end a window early, so a negative age is young.
 bool IsOlderThan(const KeyEntry& entry, Millis age, std::int64_t now_ms) {
@@ -21,9 +20,9 @@ bool HasRoom(const KeyEntry& entry, const NewOperation& call) {
 }
 
 BeginDecision NextAttempt(const KeyEntry& entry, const NewOperation& call, Target target) {
-  if (!HasRoom(entry, call)) return {.target = target, .kind = Kind::kExhausted};
+  if (!HasRoom(entry, call)) return {.target = target, .kind = Begun::Kind::kExhausted};
   return {.target = target,
-          .kind = Kind::kFresh,
+          .kind = Begun::Kind::kFresh,
           .attempt = static_cast<std::uint16_t>(entry.attempt + 1),
           .generation = entry.generation};
 }
@@ -35,28 +34,28 @@ BeginDecision DecideRepeat(const NewOperation& call, const KeyEntry& entry, Targ
   switch (entry.phase) {
     case Phase::kClaimed:
     case Phase::kApproved:
-      return {.target = target, .kind = Kind::kHeld};
+      return {.target = target, .kind = Begun::Kind::kHeld};
     case Phase::kNone:
     case Phase::kDispatching:
-      return {.target = target, .kind = Kind::kRunning};
+      return {.target = target, .kind = Begun::Kind::kRunning};
     case Phase::kUncertain:
       if (may_resend && HasRoom(entry, call)) return NextAttempt(entry, call, target);
-      return {.target = target, .kind = Kind::kUnknown};
+      return {.target = target, .kind = Begun::Kind::kUnknown};
     case Phase::kSucceeded:
     case Phase::kAnswerLost:
-      return {.target = target, .kind = Kind::kReplay};
+      return {.target = target, .kind = Begun::Kind::kReplay};
     case Phase::kRejected:
       if (call.failed_ttl && !IsOlderThan(entry, *call.failed_ttl, now_ms)) {
-        return {.target = target, .kind = Kind::kReplay};
+        return {.target = target, .kind = Begun::Kind::kReplay};
       }
       return NextAttempt(entry, call, target);
     case Phase::kNotSent:
     case Phase::kProvenAbsent:
       return NextAttempt(entry, call, target);
     case Phase::kCompensated:
-      return {.target = target, .kind = Kind::kCompensated};
+      return {.target = target, .kind = Begun::Kind::kCompensated};
     case Phase::kTombstone:
-      return {.target = target, .kind = Kind::kExpired};
+      return {.target = target, .kind = Begun::Kind::kExpired};
     case Phase::kDenied:
       break;
     case Phase::kExpired:
@@ -64,7 +63,7 @@ BeginDecision DecideRepeat(const NewOperation& call, const KeyEntry& entry, Targ
       if (entry.cause == Cause::kPolicyChanged) return NextAttempt(entry, call, target);
       break;
   }
-  return {.target = target, .kind = Kind::kReplay};
+  return {.target = target, .kind = Begun::Kind::kReplay};
 }
 
 // A repeat whose arguments have not been judged yet.
@@ -72,10 +71,10 @@ BeginDecision DecideKnown(const NewOperation& call, const KeyEntry& entry, Targe
                           std::int64_t now_ms) {
   const bool same_args = entry.args_hash == call.event.args_hash;
   if (!same_args && call.on_mismatch == OnMismatch::kReject) {
-    return {.target = target, .kind = Kind::kConflict};
+    return {.target = target, .kind = Begun::Kind::kConflict};
   }
   if (!same_args && call.on_mismatch == OnMismatch::kAsk) {
-    return {.target = target, .kind = Kind::kSuspected};
+    return {.target = target, .kind = Begun::Kind::kSuspected};
   }
   // Other arguments are never sent over an attempt of unknown outcome: the backend's own
   // de-duplication promises something for equal bytes only.
@@ -89,7 +88,7 @@ BeginDecision DecideRetired(const KeyEntry& entry) {
       entry.phase == Phase::kExpired) {
     return {.generation = entry.generation};
   }
-  return {.target = Target::kSameKey, .kind = Kind::kExpired};
+  return {.target = Target::kSameKey, .kind = Begun::Kind::kExpired};
 }
 
 BeginDecision DecideSameKey(const NewOperation& call, const KeyEntry& entry, std::int64_t now_ms) {
@@ -124,7 +123,7 @@ BeginDecision DecideBegin(const NewOperation& call, const KeyEntry* same_key,
     own = DecideSameKey(call, *same_key, now_ms);
     // Past its window the key is free, whatever its last operation did.
     const bool is_free = own.target == Target::kNew || !MayHaveEffect(same_key->phase);
-    if (own.kind != Kind::kFresh || !is_free) return own;
+    if (own.kind != Begun::Kind::kFresh || !is_free) return own;
   }
   if (same_intent == nullptr || call.across_traces == AcrossTraces::kNever) return own;
   // Also where the key's own operation has had no effect, and would be sent again: the same call
@@ -136,32 +135,32 @@ BeginDecision DecideBegin(const NewOperation& call, const KeyEntry* same_key,
   }
   if (call.across_traces == AcrossTraces::kAsk && IsAnswered(*same_intent) &&
       StatusOf(same_intent->phase) == Status::kSuccess) {
-    return {.target = Target::kSameIntent, .kind = Kind::kSuspected};
+    return {.target = Target::kSameIntent, .kind = Begun::Kind::kSuspected};
   }
   return own;
 }
 
 ObserveVerdict Foresee(ObserveVerdict otherwise, Begun::Kind kind, bool is_resend) {
   switch (kind) {
-    case Kind::kFresh:
+    case Begun::Kind::kFresh:
       return is_resend && otherwise == ObserveVerdict::kFresh ? ObserveVerdict::kWouldResend
                                                               : otherwise;
-    case Kind::kRunning:
-    case Kind::kHeld:
+    case Begun::Kind::kRunning:
+    case Begun::Kind::kHeld:
       return ObserveVerdict::kWouldJoin;
-    case Kind::kReplay:
+    case Begun::Kind::kReplay:
       return ObserveVerdict::kWouldReplay;
-    case Kind::kUnknown:
+    case Begun::Kind::kUnknown:
       return ObserveVerdict::kWouldBeUnknown;
-    case Kind::kConflict:
+    case Begun::Kind::kConflict:
       return ObserveVerdict::kWouldConflict;
-    case Kind::kSuspected:
+    case Begun::Kind::kSuspected:
       return ObserveVerdict::kWouldAsk;
-    case Kind::kCompensated:
-    case Kind::kExpired:
-    case Kind::kExhausted:
-    case Kind::kFlowClosed:
-    case Kind::kOtherKey:
+    case Begun::Kind::kCompensated:
+    case Begun::Kind::kExpired:
+    case Begun::Kind::kExhausted:
+    case Begun::Kind::kFlowClosed:
+    case Begun::Kind::kOtherKey:
       break;
   }
   return ObserveVerdict::kWouldRefuse;

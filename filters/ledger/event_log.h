@@ -59,6 +59,9 @@ struct RowBatch {
   }
 };
 
+// Bytes of pages that a commit writes besides its rows: the way down to a row, and the free list.
+inline constexpr std::uint64_t kPagesOfCommit = 64 * 1024;
+
 struct AppendError {
   std::string reason;    // for people
   bool is_full = false;  // there was no room, and nothing at all was written

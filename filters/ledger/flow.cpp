@@ -9,46 +9,50 @@
 namespace recourse {
 namespace {
 
-constexpr std::array<std::string_view, kFlowPhaseCount> kPhaseNames = {
+constexpr std::array<std::string_view, kFlowPhaseCount> kFlowPhaseNames = {
     "NONE", "OPEN", "COMMITTED", "BREAKING", "UNDOING", "UNDONE", "NEEDS_HUMAN"};
 
-constexpr std::array<std::string_view, kFlowCauseCount> kCauseNames = {
+constexpr std::array<std::string_view, kFlowCauseCount> kFlowCauseNames = {
     "none",         "first_step", "ends_with", "closed",     "canceled", "deadline", "step_failed",
     "step_unknown", "human",      "settled",   "all_undone", "stuck",    "idle"};
 
-constexpr unsigned Bit(FlowPhase phase) { return 1U << static_cast<unsigned>(phase); }
+constexpr unsigned FlowBit(FlowPhase phase) { return 1U << static_cast<unsigned>(phase); }
 
 template <class... Phases>
-constexpr unsigned To(Phases... phases) {
-  return (0U | ... | Bit(phases));
+constexpr unsigned ToFlow(Phases... phases) {
+  return (0U | ... | FlowBit(phases));
 }
 
 // Semantics 2.7, row by row.
-constexpr std::array<unsigned, kFlowPhaseCount> kTable = {
-    /* kNone */ To(FlowPhase::kOpen),
-    /* kOpen */ To(FlowPhase::kCommitted, FlowPhase::kBreaking, FlowPhase::kNeedsHuman),
-    /* kCommitted */ To(FlowPhase::kBreaking),  // by a human
-    /* kBreaking */ To(FlowPhase::kUndoing, FlowPhase::kNeedsHuman),
+constexpr std::array<unsigned, kFlowPhaseCount> kFlowTable = {
+    /* kNone */ ToFlow(FlowPhase::kOpen),
+    /* kOpen */ ToFlow(FlowPhase::kCommitted, FlowPhase::kBreaking, FlowPhase::kNeedsHuman),
+    /* kCommitted */ ToFlow(FlowPhase::kBreaking),  // by a human
+    /* kBreaking */ ToFlow(FlowPhase::kUndoing, FlowPhase::kNeedsHuman),
     /* kUndoing */  // itself: another step was found to need no undo
-    To(FlowPhase::kUndoing, FlowPhase::kUndone, FlowPhase::kNeedsHuman),
-    /* kUndone */ To(),
-    /* kNeedsHuman */ To(FlowPhase::kBreaking, FlowPhase::kCommitted),
+    ToFlow(FlowPhase::kUndoing, FlowPhase::kUndone, FlowPhase::kNeedsHuman),
+    /* kUndone */ ToFlow(),
+    /* kNeedsHuman */ ToFlow(FlowPhase::kBreaking, FlowPhase::kCommitted),
 };
 
 }  // namespace
 
-std::string_view NameOf(FlowPhase phase) { return kPhaseNames.at(static_cast<std::size_t>(phase)); }
-std::string_view NameOf(FlowCause cause) { return kCauseNames.at(static_cast<std::size_t>(cause)); }
+std::string_view NameOf(FlowPhase phase) {
+  return kFlowPhaseNames.at(static_cast<std::size_t>(phase));
+}
+std::string_view NameOf(FlowCause cause) {
+  return kFlowCauseNames.at(static_cast<std::size_t>(cause));
+}
 
 std::optional<FlowPhase> FlowPhaseFromName(std::string_view name) {
-  for (std::size_t i = 0; i < kPhaseNames.size(); ++i) {
-    if (kPhaseNames[i] == name) return static_cast<FlowPhase>(i);
+  for (std::size_t i = 0; i < kFlowPhaseNames.size(); ++i) {
+    if (kFlowPhaseNames[i] == name) return static_cast<FlowPhase>(i);
   }
   return std::nullopt;
 }
 
 bool IsLegal(FlowPhase from, FlowPhase to) {
-  return (kTable.at(static_cast<std::size_t>(from)) & Bit(to)) != 0;
+  return (kFlowTable.at(static_cast<std::size_t>(from)) & FlowBit(to)) != 0;
 }
 
 bool IsFinal(FlowPhase phase) {

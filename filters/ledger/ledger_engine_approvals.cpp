@@ -39,7 +39,7 @@ void EditBody(std::string body, Event& event) {
 }
 
 // What came from the agent is kept no longer than something may be sent.
-void DropRequest(Event& event) {
+void DropRequestAndOriginal(Event& event) {
   event.request.reset();
   event.request_left_out = false;
   event.approval->original_body.reset();
@@ -164,7 +164,7 @@ Result<void> LedgerEngine::EndClaim(Event& event, Cause cause, std::string detai
   event.phase = Phase::kExpired;
   event.cause = cause;
   event.detail = std::move(detail);
-  DropRequest(event);
+  DropRequestAndOriginal(event);
   ended_claims_.push_back(event.operation);
   return AppendEvent(event, &entry);
 }
@@ -267,7 +267,7 @@ Result<ApprovalOutcome> LedgerEngine::Decide(ApprovalOrder& order) {
     outcome.moved = true;
     outcome.event.phase = *ruling.to;
     outcome.event.detail = outcome.text;
-    if (IsFinal(*ruling.to)) DropRequest(outcome.event);
+    if (IsFinal(*ruling.to)) DropRequestAndOriginal(outcome.event);
   }
   if (auto done = AppendEvent(outcome.event, &entry); !done) return std::unexpected(done.error());
   if (ruling.to && IsFinal(*ruling.to)) ended_claims_.push_back(outcome.event.operation);

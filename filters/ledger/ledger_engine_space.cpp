@@ -19,7 +19,6 @@ constexpr std::array<std::string_view, kQuotaKindCount> kQuotaDetails = {
 
 constexpr Millis kSpaceLookEvery{100};
 constexpr int kWarnPercents[] = {70, 85};
-constexpr std::uint64_t kPagesOfCommit = 64 * 1024;  // the way down to a row, and the free list
 constexpr int kCalmPercent = 5;  // so much less, and the next crossing is told again
 
 }  // namespace

@@ -101,7 +101,7 @@ Result<void> KeepNewest(std::vector<Event>& events, const NewestOf& newest) {
 }
 
 // What is looked at next of what is left, `rows_max` at most.
-Window Next(const Window& left, std::size_t rows_max, bool is_up) {
+Window NextWindow(const Window& left, std::size_t rows_max, bool is_up) {
   const std::uint64_t rows = std::min<std::uint64_t>(
       std::min(limits::kOperationsWindowRows, rows_max), left.last - left.first + 1);
   return is_up ? Window{left.first, left.first + rows - 1}
@@ -127,7 +127,7 @@ Result<OperationPage> ListOperations(EventLog& log, const SharedKeys& keys,
     if (rows >= limits::kOperationsScanRows || window.bytes() >= limits::kOperationsScanBytes) {
       break;  // whoever asks goes on from here
     }
-    const Window looked = Next(left, limits::kOperationsScanRows - rows, is_up);
+    const Window looked = NextWindow(left, limits::kOperationsScanRows - rows, is_up);
     if (!window.Read(*reader, looked)) return std::unexpected(Unreadable(window.bad_row()));
     std::vector<Event> found = window.TakeMatching();
     if (auto kept = KeepNewest(found, newest); !kept) return std::unexpected(kept.error());

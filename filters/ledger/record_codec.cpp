@@ -15,7 +15,7 @@
 namespace recourse {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x4c524352;  // "RCRL"
+constexpr std::uint32_t kRowMagic = 0x4c524352;  // "RCRL"
 constexpr std::size_t kLengthAt = 32;
 constexpr std::size_t kCrcAt = 36;
 static_assert(kCrcAt + sizeof(std::uint32_t) + sizeof(Digest) == kRowHeadBytes);
@@ -214,7 +214,7 @@ bool IsKnownKind(RowKind kind) { return kind >= RowKind::kEvent && kind <= RowKi
 std::size_t OpenRow(std::string& out, const RowHead& head) {
   const std::size_t start = out.size();
   ByteWriter writer(out);
-  writer.Int(kMagic);
+  writer.Int(kRowMagic);
   writer.Int(kRowFormatVersion);
   writer.Int(head.kind);
   writer.Int(std::uint8_t{0});
@@ -281,7 +281,7 @@ std::expected<RowView, std::string_view> ParseRow(std::string_view row) {
   if (row.size() > kRowHeadBytes + limits::kEventBytesMax) return std::unexpected("too long");
   ByteReader reader(row);
   RowView view;
-  if (reader.Int<std::uint32_t>() != kMagic) return std::unexpected("not a ledger row");
+  if (reader.Int<std::uint32_t>() != kRowMagic) return std::unexpected("not a ledger row");
   const auto version = reader.Int<std::uint16_t>();
   view.head.kind = reader.Int<RowKind>();
   const auto reserved = reader.Int<std::uint8_t>();

@@ -18,12 +18,12 @@ constexpr std::size_t kHeadBoundBytes = 28;
 // A nonce, and the length of what follows it.
 constexpr std::size_t kPartFrontBytes = Aes256Gcm::kNonceBytes + sizeof(std::uint32_t);
 
-std::string_view AsView(const Salt& salt) {
+std::string_view BytesOf(const Salt& salt) {
   return {reinterpret_cast<const char*>(salt.data()), salt.size()};
 }
 
-SecretKey RowKey(const SecretKey& key, const Salt& salt) {
-  return DeriveKey(key, "recourse-row-key-1", AsView(salt));
+SecretKey DeriveRowKey(const SecretKey& key, const Salt& salt) {
+  return DeriveKey(key, "recourse-row-key-1", BytesOf(salt));
 }
 
 Aes256Gcm::Nonce NonceOf(std::uint64_t counter) {
@@ -32,7 +32,7 @@ Aes256Gcm::Nonce NonceOf(std::uint64_t counter) {
   return nonce;
 }
 
-std::string_view AsView(const SealedPart& part) {
+std::string_view BytesOf(const SealedPart& part) {
   return {reinterpret_cast<const char*>(&part), sizeof part};
 }
 
@@ -50,7 +50,7 @@ void RowSealer::Rekey() {
   name_ = ring->sealing().name;
   keys_->random().Fill(salt_);
   next_nonce_ = 0;
-  cipher_.emplace(RowKey(ring->sealing().key, salt_), Aes256Gcm::Use::kSeal);
+  cipher_.emplace(DeriveRowKey(ring->sealing().key, salt_), Aes256Gcm::Use::kSeal);
 }
 
 void RowSealer::AppendKeyName(std::string& out) {
@@ -59,7 +59,7 @@ void RowSealer::AppendKeyName(std::string& out) {
   ByteWriter writer(out);
   writer.Text(name_.id);
   writer.Int(name_.check);
-  writer.Raw(AsView(salt_));
+  writer.Raw(BytesOf(salt_));
 }
 
 std::size_t RowSealer::OpenPart(std::string& out) {
@@ -75,7 +75,7 @@ void RowSealer::ClosePart(std::string& out, std::size_t at, std::size_t row,
   out.append(Aes256Gcm::kTagBytes, '\0');
   const Aes256Gcm::Nonce nonce = NonceOf(next_nonce_++);
   const SealContext context = SealContextOf(std::string_view(out).substr(row), clear_bytes);
-  const std::array<std::string_view, 3> bound{context.head, context.clear, AsView(part)};
+  const std::array<std::string_view, 3> bound{context.head, context.clear, BytesOf(part)};
   const Aes256Gcm::Tag tag =
       cipher_->Seal(nonce, bound, std::span(out.data() + text_at, text_bytes));
   const auto sealed_bytes = static_cast<std::uint32_t>(text_bytes + tag.size());
@@ -105,7 +105,7 @@ Opening RowOpener::ReadPart(ByteReader& reader, const SealContext& context, Seal
   const std::size_t text_bytes = sealed.size() - tag.size();
   std::memcpy(tag.data(), sealed.data() + text_bytes, tag.size());
   text_ = sealed.substr(0, text_bytes);
-  const std::array<std::string_view, 3> bound{context.head, context.clear, AsView(part)};
+  const std::array<std::string_view, 3> bound{context.head, context.clear, BytesOf(part)};
   if (cipher->Open(nonce, bound, text_, tag)) return Opening::kOpened;
   text_.clear();
   return Opening::kBroken;
@@ -119,7 +119,7 @@ Aes256Gcm* RowOpener::CipherOf() {
   const auto ring = keys_->ring();
   const SealKey* const key = ring->Find(name_.check);
   if (key == nullptr) return nullptr;
-  Ready made{name_.check, salt_, Aes256Gcm(RowKey(key->key, salt_), Aes256Gcm::Use::kOpen)};
+  Ready made{name_.check, salt_, Aes256Gcm(DeriveRowKey(key->key, salt_), Aes256Gcm::Use::kOpen)};
   if (ready_.size() < limits::kReadySaltsMax) return &ready_.emplace_back(std::move(made)).cipher;
   Ready& replaced = ready_[next_replaced_++ % ready_.size()];
   replaced = std::move(made);

@@ -21,10 +21,7 @@ Problem ReadProblem(std::string_view body) {
   Problem problem;
   const auto json = ParseJson(body);
   if (!json) return problem;
-  const auto text = [&](std::string_view name) {
-    const Json* const found = json->Find(name);
-    return found == nullptr ? std::string() : ScalarText(*found);
-  };
+  const auto text = [&](std::string_view name) { return ScalarText(*json, name); };
   problem = {text("title"), text("detail"), text("advice"), text("outcome"), text("event"), false};
   if (problem.advice.empty()) problem.advice = text("message");
   const Json* const retryable = json->Find("retryable");
@@ -47,7 +44,7 @@ std::string WordsOf(const Problem& problem) {
   return text;
 }
 
-std::string Result(const McpRequest& request, std::string_view result) {
+std::string ResultMessage(const McpRequest& request, std::string_view result) {
   return WithMcpId("{\"jsonrpc\":\"2.0\",\"result\":" + std::string(result) + "}", request.id);
 }
 
@@ -71,7 +68,7 @@ std::string ToolText(const McpRequest& request, const Problem& problem, bool is_
     JsonObject meta(json.Value("_meta"));
     AppendMeta(meta, problem);
   }
-  return Result(request, result);
+  return ResultMessage(request, result);
 }
 
 std::string ComeBack(const McpRequest& request, const Problem& problem, std::string_view state) {
@@ -83,7 +80,7 @@ std::string ComeBack(const McpRequest& request, const Problem& problem, std::str
     JsonObject meta(json.Value("_meta"));
     AppendMeta(meta, problem);
   }
-  return Result(request, result);
+  return ResultMessage(request, result);
 }
 
 std::string OfProblem(const McpRequest& request, const AgentSide& side, const WriteAnswer& answer) {
@@ -133,7 +130,7 @@ std::string OfOrder(const McpRequest& request, std::string_view flow) {
     JsonObject meta(json.Value("_meta"));
     meta.Raw("dev.recourse/flow", flow);
   }
-  return Result(request, result);
+  return ResultMessage(request, result);
 }
 
 bool Names(std::string_view accept, std::string_view type) {

@@ -15,17 +15,12 @@ constexpr std::string_view kStart = R"({"jsonrpc":"2.0",)";
 constexpr std::string_view kOfLostAnswer =
     R"({"jsonrpc":"2.0","result":{"_meta":{"dev.recourse/outcome":"executed"},)";
 
-std::string TextAt(const Json& root, std::string_view pointer) {
-  const Json* const value = AtPointer(root, pointer);
-  return value != nullptr && value->kind == Json::Kind::kString ? value->text : std::string();
-}
-
 // The text of the first content that is text.
 std::string FirstText(const Json& message) {
   const Json* const content = AtPointer(message, "/result/content");
   if (content == nullptr || content->kind != Json::Kind::kArray) return {};
   for (const Json& item : content->items) {
-    if (TextAt(item, "/type") == "text") return TextAt(item, "/text");
+    if (TextAt(item, "/type") == "text") return std::string(TextAt(item, "/text"));
   }
   return {};
 }
@@ -182,7 +177,7 @@ std::string TextOfLostAnswer(std::string_view message) {
 }
 
 std::string McpFailureText(const Json& message) {
-  std::string text = TextAt(message, "/error/message");
+  std::string text(TextAt(message, "/error/message"));
   if (text.empty()) text = FirstText(message);
   if (text.size() <= limits::kMcpFailureBytesMax) return text;
   std::size_t end = limits::kMcpFailureBytesMax;

@@ -10,10 +10,7 @@ namespace recourse {
 namespace {
 
 constexpr int kAccepted = 202;
-constexpr int kBadGateway = 502;
 constexpr std::size_t kLocationBytesMax = 256;
-
-bool IsSuccess(int status) { return status >= 200 && status <= 299; }
 
 // "the server refused it: no such tool".
 std::string Words(std::string_view what, const Json& message) {

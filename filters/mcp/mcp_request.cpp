@@ -15,8 +15,6 @@
 namespace recourse {
 namespace {
 
-using Kind = McpRequest::Kind;
-
 constexpr int kParseError = -32700;
 constexpr int kInvalidRequest = -32600;
 constexpr int kHeaderMismatch = -32020;
@@ -71,11 +69,6 @@ const std::string* TwinOfAny(const Json& object, std::initializer_list<std::stri
     if (const std::string* twin = TwinOf(object, name)) return twin;
   }
   return nullptr;
-}
-
-std::string TextAt(const Json& root, std::string_view pointer) {
-  const Json* const value = AtPointer(root, pointer);
-  return value != nullptr && value->kind == Json::Kind::kString ? value->text : std::string();
 }
 
 std::vector<std::string_view> FieldsOf(const Headers& headers, std::string_view name) {
@@ -146,7 +139,7 @@ class MessageReader {
     const Json* const method = message_.Find("method");
     if (method == nullptr) {
       if (!is_response) return Refused(kInvalidRequest, "a message has a method");
-      request_.kind = Kind::kPass;
+      request_.kind = McpRequest::Kind::kPass;
       return {};
     }
     if (is_response) return Refused(kInvalidRequest, "a request has no result and no error");
@@ -159,11 +152,11 @@ class MessageReader {
       if (!request_.method.starts_with("notifications/")) {
         return Refused(kInvalidRequest, "the request " + request_.method + " has no id");
       }
-      request_.kind = Kind::kPass;
+      request_.kind = McpRequest::Kind::kPass;
     } else if (request_.method == "tools/call") {
-      request_.kind = Kind::kToolCall;
+      request_.kind = McpRequest::Kind::kToolCall;
     } else if (std::find(kReads.begin(), kReads.end(), request_.method) != kReads.end()) {
-      request_.kind = Kind::kRead;
+      request_.kind = McpRequest::Kind::kRead;
     }
     return {};
   }
@@ -176,7 +169,7 @@ class MessageReader {
               TwinOfAny(*params, {"name", "arguments", "_meta", "requestState", "uri", "task"})) {
         return Refused(kInvalidRequest, "the member params." + *twin + " has two readings");
       }
-    } else if (params != nullptr && request_.kind == Kind::kToolCall) {
+    } else if (params != nullptr && request_.kind == McpRequest::Kind::kToolCall) {
       return Refused(kInvalidRequest, "the params of tools/call are an object");
     }
     request_.request_state = TextAt(message_, "/params/requestState");
@@ -188,7 +181,7 @@ class MessageReader {
       request_.intent = intent->text;
     }
     if (request_.method.starts_with("tasks/")) request_.task = TextAt(message_, "/params/taskId");
-    if (request_.kind != Kind::kToolCall) return {};
+    if (request_.kind != McpRequest::Kind::kToolCall) return {};
     request_.tool = TextAt(message_, "/params/name");
     if (request_.tool.empty() || request_.tool.size() > limits::kMcpCalledNameBytesMax) {
       return Refused(
@@ -206,14 +199,14 @@ class MessageReader {
   }
 
   Refusal ReadEra() {
-    const std::string version =
+    const std::string_view version =
         TextAt(message_, "/params/_meta/io.modelcontextprotocol~1protocolVersion");
     const auto versions = FieldsOf(headers_, "MCP-Protocol-Version");
     const bool is_modern =
         IsModernVersion(version) || std::any_of(versions.begin(), versions.end(), IsModernVersion);
     const Json* const task = AtPointer(message_, "/params/task");
-    request_.wants_task = !is_modern && request_.kind == Kind::kToolCall && task != nullptr &&
-                          task->kind == Json::Kind::kObject;
+    request_.wants_task = !is_modern && request_.kind == McpRequest::Kind::kToolCall &&
+                          task != nullptr && task->kind == Json::Kind::kObject;
     if (!is_modern) return {};
     request_.era = McpEra::kModern;
     if (versions.size() > 1) return Mismatch("MCP-Protocol-Version is there twice");
@@ -304,7 +297,7 @@ std::expected<std::vector<McpRequest>, McpRefusal> ReadMcpRequest(const Headers&
     auto request = MessageReader(headers, body, json->items[i], "/" + std::to_string(i)).Read();
     if (!request) return std::unexpected(std::move(request.error()));
     if (request->era == McpEra::kModern) return RefuseWhole("this protocol has no batches");
-    if (request->kind == Kind::kToolCall || request->kind == Kind::kWrite) {
+    if (request->kind == McpRequest::Kind::kToolCall || request->kind == McpRequest::Kind::kWrite) {
       return RefuseWhole("a batch must not hold a " + request->method + ": send it alone");
     }
     const Json* const id = request->method.empty() ? nullptr : json->items[i].Find("id");

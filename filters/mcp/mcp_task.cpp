@@ -18,11 +18,6 @@ constexpr std::string_view kModernMeta =
     R"("},"io.modelcontextprotocol/clientCapabilities":)"
     R"({"extensions":{"io.modelcontextprotocol/tasks":{}}}})";
 
-std::string TextAt(const Json& root, std::string_view pointer) {
-  const Json* const value = AtPointer(root, pointer);
-  return value != nullptr && value->kind == Json::Kind::kString ? value->text : std::string();
-}
-
 // Milliseconds under either era's name; nullopt: none, or nothing that could be meant.
 std::optional<Millis> MillisAt(const Json& task, std::string_view legacy, std::string_view modern) {
   const Json* value = task.Find(modern);
@@ -99,7 +94,7 @@ TaskPace PaceOfTask(const Json& message) {
 
 std::optional<RenderedRequest> AskAboutTask(const Json& message, Headers fields) {
   const Json* const task = TaskIn(message);
-  const std::string id = task == nullptr ? std::string() : TextAt(*task, "/taskId");
+  const std::string_view id = task == nullptr ? std::string_view() : TextAt(*task, "/taskId");
   if (id.empty() || id.size() > limits::kMcpTaskIdBytesMax) return std::nullopt;
   const std::string* const version = FindHeader(fields, "MCP-Protocol-Version");
   std::string body = R"({"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"taskId":)";
@@ -134,7 +129,7 @@ std::string NameOfTask(std::string_view backend, std::string_view caller,
   const std::string* const session = FindHeader(about_task.headers, "Mcp-Session-Id");
   const auto body = ParseJson(about_task.body);
   return NameOfTask(backend, caller, session == nullptr ? std::string_view() : *session,
-                    body ? TextAt(*body, "/params/taskId") : std::string());
+                    body ? TextAt(*body, "/params/taskId") : std::string_view());
 }
 
 TaskReport ReadTaskReport(std::string_view method, const Json& message, std::string_view text) {

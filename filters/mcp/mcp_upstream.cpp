@@ -67,7 +67,7 @@ Result<Answer> Judge(Answer answer, MessageSink& sink) {
   answer.of_mcp_call = true;
   if (sink.final()) return WithMessage(std::move(answer), *sink.final());
   const int status = answer.response.status;
-  if (status < 200 || status > 299) {
+  if (!IsSuccess(status)) {
     answer.over_cap = sink.is_over_cap();
     answer.response.body = std::move(sink.body());
     return answer;
@@ -213,7 +213,7 @@ Task<bool> McpConnection::Notify(HttpRequest request, MonoTime deadline) {
   if (!connected) co_return false;
   const auto answer =
       co_await connection->Exchange(request, deadline, limits::kProbeAnswerBytesMax);
-  co_return answer && answer->response.status >= 200 && answer->response.status <= 299;
+  co_return answer.has_value() && IsSuccess(answer->response.status);
 }
 
 // The call itself was refused for want of a session, so that whatever fails before it is sent again

@@ -11,13 +11,8 @@ namespace {
 
 constexpr std::size_t kShownMax = 20;  // lines per list; --json has them all
 
-std::string Field(const Json& object, std::string_view name) {
-  const Json* value = object.Find(name);
-  return value == nullptr ? std::string() : ScalarText(*value);
-}
-
 std::uint64_t Number(const Json& object, std::string_view name) {
-  const std::string text = Field(object, name);
+  const std::string text = ScalarText(object, name);
   std::uint64_t number = 0;
   std::from_chars(text.data(), text.data() + text.size(), number);
   return number;
@@ -25,7 +20,7 @@ std::uint64_t Number(const Json& object, std::string_view name) {
 
 // Seconds with up to three decimals, as milliseconds.
 std::int64_t Milliseconds(const Json& object, std::string_view name) {
-  std::string digits = Field(object, name);
+  std::string digits = ScalarText(object, name);
   const auto point = std::min(digits.find('.'), digits.size());
   std::string fraction = point < digits.size() ? digits.substr(point + 1) : std::string();
   fraction.resize(3, '0');
@@ -88,11 +83,11 @@ void AddSection(std::string& out, const Json& report, std::string_view name, std
 }
 
 std::string Summary(const Json& report) {
-  const bool is_observing = Field(report, "mode") == "observe";
-  const std::string since = Field(report, "since");
-  std::string out = fmt::format("Recourse report, mode {}, {} to {}\n", Field(report, "mode"),
+  const bool is_observing = ScalarText(report, "mode") == "observe";
+  const std::string since = ScalarText(report, "since");
+  std::string out = fmt::format("Recourse report, mode {}, {} to {}\n", ScalarText(report, "mode"),
                                 since.starts_with("1970-01-01T00:00:00") ? "the beginning" : since,
-                                Field(report, "until"));
+                                ScalarText(report, "until"));
   if (Number(report, "calls") == 0) {
     return out + "The ledger has no writes in this time.\n";
   }
@@ -124,13 +119,13 @@ std::vector<std::string> DuplicateRow(const Json& line) {
   }
   if (examples != nullptr && !examples->items.empty()) {
     const Json& first = examples->items.front();
-    example = fmt::format("{} after {}, trace {}", Field(first, "repeat"), Field(first, "first"),
-                          Field(first, "first_trace"));
+    example = fmt::format("{} after {}, trace {}", ScalarText(first, "repeat"),
+                          ScalarText(first, "first"), ScalarText(first, "first_trace"));
   }
-  return {Field(line, "tool"),
-          Field(line, "repeats"),
-          Field(line, "double_effects"),
-          Field(line, "possible_double_effects"),
+  return {ScalarText(line, "tool"),
+          ScalarText(line, "repeats"),
+          ScalarText(line, "double_effects"),
+          ScalarText(line, "possible_double_effects"),
           between,
           CountsText(line, "verdicts"),
           example};
@@ -156,27 +151,30 @@ std::string ReportText(const Json& report) {
              DuplicateRow);
   AddSection(out, report, "unknown", "Unknown outcomes: sent, and nobody knows whether it acted",
              {"TOOL", "CAUSE", "CALLS", "OPEN", "EXAMPLE"}, [](const Json& line) {
-               return std::vector{Field(line, "tool"), Field(line, "cause"), Field(line, "calls"),
-                                  Field(line, "open"), Field(line, "example")};
+               return std::vector{ScalarText(line, "tool"), ScalarText(line, "cause"),
+                                  ScalarText(line, "calls"), ScalarText(line, "open"),
+                                  ScalarText(line, "example")};
              });
   AddSection(out, report, "held", "Calls that would have waited for a human",
              {"TOOL", "CALLS", "VERDICT", "EXAMPLE"}, [](const Json& line) {
-               return std::vector{Field(line, "tool"), Field(line, "calls"), Field(line, "verdict"),
-                                  Field(line, "example")};
+               return std::vector{ScalarText(line, "tool"), ScalarText(line, "calls"),
+                                  ScalarText(line, "verdict"), ScalarText(line, "example")};
              });
   AddSection(out, report, "without_undo", "Writes without undo", {"TOOL", "CALLS", "WHY"},
              [](const Json& line) {
-               return std::vector{Field(line, "tool"), Field(line, "calls"), Field(line, "why")};
+               return std::vector{ScalarText(line, "tool"), ScalarText(line, "calls"),
+                                  ScalarText(line, "why")};
              });
   AddSection(out, report, "unlisted", "Calls to tools never listed",
              {"BACKEND", "EFFECT", "METHOD", "PATH", "CALLS"}, [](const Json& line) {
-               return std::vector{Field(line, "backend"), Field(line, "effect"),
-                                  Field(line, "method"), Field(line, "path"), Field(line, "calls")};
+               return std::vector{ScalarText(line, "backend"), ScalarText(line, "effect"),
+                                  ScalarText(line, "method"), ScalarText(line, "path"),
+                                  ScalarText(line, "calls")};
              });
   AddSection(out, report, "keys", "Trouble with keys", {"TOOL", "TROUBLE", "CALLS", "EXAMPLE"},
              [](const Json& line) {
-               return std::vector{Field(line, "tool"), Field(line, "trouble"), Field(line, "calls"),
-                                  Field(line, "example")};
+               return std::vector{ScalarText(line, "tool"), ScalarText(line, "trouble"),
+                                  ScalarText(line, "calls"), ScalarText(line, "example")};
              });
   if (Number(report, "not_recorded") > 0) {
     out += fmt::format(
@@ -184,7 +182,7 @@ std::string ReportText(const Json& report) {
         "recourse_observed_dropped_total says why\n",
         Number(report, "not_recorded"));
   }
-  if (Field(report, "cut") == "true") {
+  if (ScalarText(report, "cut") == "true") {
     out +=
         "\nA bound was reached: counts are right, details are not complete; ask for less time "
         "with --since\n";

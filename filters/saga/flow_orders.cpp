@@ -4,18 +4,15 @@
 #include <utility>
 
 #include "filters/saga/flow_runner.h"
+#include "proxy/base/executor.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
 namespace {
 
-using Kind = FlowAction::Kind;
-
-constexpr const char* kEnding = "the process is shutting down";
-
 // A human confirms what is recorded already.
 bool IsTold(const FlowAction& action, Phase step) {
-  return action.kind == Kind::kAbsent && step == Phase::kProvenAbsent;
+  return action.kind == FlowAction::Kind::kAbsent && step == Phase::kProvenAbsent;
 }
 
 FlowMove MoveOf(const FlowAction& action, const FlowState& state) {
@@ -24,37 +21,37 @@ FlowMove MoveOf(const FlowAction& action, const FlowState& state) {
                 .to = FlowPhase::kBreaking,
                 .cause = FlowCause::kHuman,
                 .reason = action.reason};
-  if (action.kind == Kind::kClose) move.to = FlowPhase::kCommitted;
+  if (action.kind == FlowAction::Kind::kClose) move.to = FlowPhase::kCommitted;
   const bool is_confirmed = std::ranges::any_of(state.steps, [&](const FlowStep& step) {
     return step.operation == action.operation && IsTold(action, step.phase);
   });
-  if (action.kind == Kind::kNotNeeded || is_confirmed) {
+  if (action.kind == FlowAction::Kind::kNotNeeded || is_confirmed) {
     move.not_needed.push_back(action.operation);
   }
-  if (action.kind == Kind::kUndo) move.reopened = state;
+  if (action.kind == FlowAction::Kind::kUndo) move.reopened = state;
   return move;
 }
 
 // What stands in the way, for people; empty: nothing.
-std::string Objection(const FlowAction& action, const FlowState& state) {
+std::string ObjectionToAction(const FlowAction& action, const FlowState& state) {
   const auto is_in = [&](std::initializer_list<FlowPhase> phases) {
     return std::find(phases.begin(), phases.end(), state.phase) != phases.end();
   };
   const std::string now = "the flow is " + std::string(NameOf(state.phase)) + "; ";
   switch (action.kind) {
-    case Kind::kClose:
+    case FlowAction::Kind::kClose:
       if (is_in({FlowPhase::kOpen, FlowPhase::kNeedsHuman})) return {};
       return now + "only an OPEN or a parked one (NEEDS_HUMAN) can be closed";
-    case Kind::kCancel:
+    case FlowAction::Kind::kCancel:
       return is_in({FlowPhase::kOpen}) ? std::string() : now + "only an OPEN one can be canceled";
-    case Kind::kUndo:
+    case FlowAction::Kind::kUndo:
       if (is_in({FlowPhase::kCommitted})) return {};
       return now + "undo is for a COMMITTED one; cancel an OPEN one, retry a parked one";
     default:
       break;
   }
   if (!is_in({FlowPhase::kNeedsHuman})) return now + "it does not wait for a human";
-  if (action.kind == Kind::kRetry) return {};
+  if (action.kind == FlowAction::Kind::kRetry) return {};
   const auto step = std::find_if(state.steps.begin(), state.steps.end(), [&](const FlowStep& s) {
     return s.operation == action.operation;
   });
@@ -63,7 +60,7 @@ std::string Objection(const FlowAction& action, const FlowState& state) {
   }
   const bool is_unknown = step->phase == Phase::kUncertain;
   const bool is_absent = step->phase == Phase::kProvenAbsent && step->end == StepEnd::kNone;
-  if (action.kind == Kind::kHappened || action.kind == Kind::kAbsent) {
+  if (action.kind == FlowAction::Kind::kHappened || action.kind == FlowAction::Kind::kAbsent) {
     if (is_unknown || is_absent) return {};
     return "the outcome of that step is known: " + std::string(NameOf(step->phase));
   }
@@ -84,13 +81,13 @@ std::optional<Transition> TransitionOf(const FlowAction& action, const Event& st
   transition.cause = Cause::kHuman;
   transition.detail = action.reason;
   switch (action.kind) {
-    case Kind::kDone:
+    case FlowAction::Kind::kDone:
       transition.to = Phase::kCompensated;
       return transition;
-    case Kind::kHappened:
+    case FlowAction::Kind::kHappened:
       transition.to = Phase::kAnswerLost;
       return transition;
-    case Kind::kAbsent:
+    case FlowAction::Kind::kAbsent:
       transition.to = Phase::kProvenAbsent;
       return transition;
     default:
@@ -139,7 +136,7 @@ std::expected<T, std::string> FlowRunner::Await(
   auto answer = promise->get_future();
   Post([this, make = std::move(make), promise]() mutable {
     if (is_stopping_) {
-      promise->set_value(std::unexpected(kEnding));
+      promise->set_value(std::unexpected(kShuttingDown));
       return;
     }
     ++active_;
@@ -150,7 +147,7 @@ std::expected<T, std::string> FlowRunner::Await(
           });
   });
   while (answer.wait_for(limits::kFlowTick) != std::future_status::ready) {
-    if (closed_) return std::unexpected(kEnding);
+    if (closed_) return std::unexpected(kShuttingDown);
   }
   return answer.get();
 }
@@ -179,10 +176,10 @@ Task<std::expected<FlowState, std::string>> FlowRunner::ActNow(FlowAction action
   if (!state) {
     co_return Answer(std::unexpected("no flow " + std::to_string(action.number) + " is open"));
   }
-  if (std::string objection = Objection(action, *state); !objection.empty()) {
+  if (std::string objection = ObjectionToAction(action, *state); !objection.empty()) {
     co_return Answer(std::unexpected(std::move(objection)));
   }
-  if (action.operation != 0 && action.kind != Kind::kNotNeeded) {
+  if (action.operation != 0 && action.kind != FlowAction::Kind::kNotNeeded) {
     const auto step = co_await Latest(action.operation);
     auto transition = step ? TransitionOf(action, *step) : std::nullopt;
     if (!transition) co_return Answer(std::unexpected(UnreadReason(action.operation)));
@@ -197,7 +194,7 @@ Task<std::expected<FlowState, std::string>> FlowRunner::ActNow(FlowAction action
   Forget(moved->number);
   Track(*moved);
   if (const auto at = entries_.find(moved->number); at != entries_.end()) {
-    if (action.kind == Kind::kRetry) at->second.by_human = StuckSteps(*moved);
+    if (action.kind == FlowAction::Kind::kRetry) at->second.by_human = StuckSteps(*moved);
   }
   Tick();
   Wake();

@@ -8,12 +8,6 @@
 namespace recourse {
 namespace {
 
-Outcome Local(WriteAnswer answer) {
-  Outcome outcome;
-  outcome.local = std::move(answer);
-  return outcome;
-}
-
 bool MaySay(const Policy& policy, FlowOrder::Kind kind) {
   return kind == FlowOrder::Kind::kClose ? policy.flow_rules.agent_may_close
                                          : policy.flow_rules.agent_may_cancel;
@@ -50,18 +44,18 @@ Task<Result<Outcome>> SagaFilter::Handle(RequestContext& context, Next next) {
 
 Task<Result<Outcome>> SagaFilter::CarryOut(RequestContext& context, FlowOrder order) {
   if (context.policy == nullptr || !MaySay(*context.policy, order.kind)) {
-    co_return Local(MakeProblem(
+    co_return LocalOutcome(MakeProblem(
         ErrorCode::kDenied,
         "the policy does not let agents do this to their flows (flow_rules: agents_may)"));
   }
   std::string flow = order.flow.empty() ? context.trace.trace_id : order.flow;
   const auto moved = co_await flowing_.Order(context.caller, std::move(flow), MoveOf(order.kind),
                                              *context.executor);
-  if (moved) co_return Local(AnswerOf(*moved));
+  if (moved) co_return LocalOutcome(AnswerOf(*moved));
   if (moved.error().code() == ErrorCode::kInternal) {
-    co_return Local(MakeProblem(ErrorCode::kFlowClosed, "no flow of that name is open"));
+    co_return LocalOutcome(MakeProblem(ErrorCode::kFlowClosed, "no flow of that name is open"));
   }
-  co_return Local(MakeProblem(moved.error().code(), moved.error().detail()));
+  co_return LocalOutcome(MakeProblem(moved.error().code(), moved.error().detail()));
 }
 
 }  // namespace recourse

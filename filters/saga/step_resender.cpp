@@ -15,8 +15,6 @@
 namespace recourse {
 namespace {
 
-using Kind = ResendOutcome::Kind;
-
 bool IsPromised(const Event& unknown, const Policy& policy) {
   const Backend* const backend = FindBackend(policy, unknown.backend);
   return backend != nullptr && DedupeDomain(*backend) == unknown.dedupe_domain;
@@ -86,17 +84,17 @@ ResendOutcome OutcomeOf(const Begun& begun, std::uint32_t jitter) {
   switch (begun.kind) {
     case Begun::Kind::kReplay:
     case Begun::Kind::kCompensated:
-      return {Kind::kSettled, {}, {}};
+      return {ResendOutcome::Kind::kSettled, {}, {}};
     case Begun::Kind::kRunning:
-      return {Kind::kAgain, "it is being sent", UndoPause(1, {}, jitter)};
+      return {ResendOutcome::Kind::kAgain, "it is being sent", UndoPause(1, {}, jitter)};
     case Begun::Kind::kExhausted:
     case Begun::Kind::kUnknown:
-      return {Kind::kStuck,
+      return {ResendOutcome::Kind::kStuck,
               fmt::format("its request was sent {} times under its key, and no answer told",
                           begun.event.attempt),
               {}};
     default:
-      return {Kind::kStuck, "it is not remembered as it should be", {}};
+      return {ResendOutcome::Kind::kStuck, "it is not remembered as it should be", {}};
   }
 }
 
@@ -132,7 +130,7 @@ Task<ResendOutcome> StepResender::Try(Event unknown, std::shared_ptr<const Polic
   const Tool& tool = ToolOf(unknown, *policy);
   auto begun = co_await parts_.ledger.Begin(OperationOf(unknown, attempts_max), parts_.executor);
   if (!begun) {
-    co_return ResendOutcome{Kind::kAgain, std::string(begun.error().detail()),
+    co_return ResendOutcome{ResendOutcome::Kind::kAgain, std::string(begun.error().detail()),
                             UndoPause(1, {}, jitter)};
   }
   if (begun->kind != Begun::Kind::kFresh) co_return OutcomeOf(*begun, jitter);
@@ -141,7 +139,7 @@ Task<ResendOutcome> StepResender::Try(Event unknown, std::shared_ptr<const Polic
   Result<Answer> answer =
       co_await Send(*begun, std::move(told), tool, request ? &*request : nullptr);
   if (!answer && answer.error().code() == ErrorCode::kLedgerUnavailable) {
-    co_return ResendOutcome{Kind::kAgain, std::string(answer.error().detail()),
+    co_return ResendOutcome{ResendOutcome::Kind::kAgain, std::string(answer.error().detail()),
                             UndoPause(1, {}, jitter)};
   }
   if (answer) {
@@ -165,11 +163,11 @@ Task<ResendOutcome> StepResender::Try(Event unknown, std::shared_ptr<const Polic
   const bool is_unknown = transition.to == Phase::kUncertain;
   const auto recorded = co_await RecordSurely(parts_.ledger, std::move(transition), parts_.executor,
                                               parts_.record_pause);
-  if (recorded && !is_unknown) co_return ResendOutcome{Kind::kSettled, {}, {}};
+  if (recorded && !is_unknown) co_return ResendOutcome{ResendOutcome::Kind::kSettled, {}, {}};
   if (recorded && verdict.phase == Phase::kRejected) {
-    co_return ResendOutcome{Kind::kStuck, WhyStuck(verdict.http_status), {}};
+    co_return ResendOutcome{ResendOutcome::Kind::kStuck, WhyStuck(verdict.http_status), {}};
   }
-  co_return ResendOutcome{Kind::kAgain, verdict.detail,
+  co_return ResendOutcome{ResendOutcome::Kind::kAgain, verdict.detail,
                           UndoPause(begun->event.attempt - 1, RetryAfterOf(answer), jitter)};
 }
 

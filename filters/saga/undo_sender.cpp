@@ -10,8 +10,6 @@
 namespace recourse {
 namespace {
 
-using Kind = UndoOutcome::Kind;
-
 constexpr std::string_view kHidden = "(hidden)";
 constexpr std::string_view kNoCredential = "a credential of the undo request cannot be read";
 
@@ -82,7 +80,8 @@ Task<UndoOutcome> UndoSender::Try(const Event& step, std::shared_ptr<const Polic
                                   int attempts_max, bool by_human, std::uint32_t jitter) {
   const Backend* const backend = policy ? FindBackend(*policy, step.backend) : nullptr;
   if (backend == nullptr) {
-    co_return UndoOutcome{Kind::kStuck, "no policy says where backend " + step.backend + " is", {}};
+    co_return UndoOutcome{
+        UndoOutcome::Kind::kStuck, "no policy says where backend " + step.backend + " is", {}};
   }
   const Tool* const tool = policy->FindTool(step.tool);
   const UndoRule* const rule = tool != nullptr && tool->undo ? &*tool->undo : nullptr;
@@ -96,20 +95,23 @@ Task<UndoOutcome> UndoSender::Try(const Event& step, std::shared_ptr<const Polic
   auto begun = co_await parts_.ledger.Begin(std::move(call), parts_.executor);
   if (!begun) {
     const bool is_ours = begun.error().code() == ErrorCode::kInternal;
-    co_return UndoOutcome{is_ours ? Kind::kStuck : Kind::kAgain,
+    co_return UndoOutcome{is_ours ? UndoOutcome::Kind::kStuck : UndoOutcome::Kind::kAgain,
                           std::string(begun.error().detail()), UndoPause(1, {}, jitter)};
   }
   switch (begun->kind) {
     case Begun::Kind::kFresh:
       co_return co_await Send(step, policy, rule, *backend, std::move(*begun), jitter);
     case Begun::Kind::kRunning:
-      co_return UndoOutcome{Kind::kAgain, "the undo is running", UndoPause(1, {}, jitter)};
+      co_return UndoOutcome{UndoOutcome::Kind::kAgain, "the undo is running",
+                            UndoPause(1, {}, jitter)};
     case Begun::Kind::kReplay:
-      if (begun->event.phase == Phase::kSucceeded) co_return UndoOutcome{Kind::kDone, {}, {}};
-      co_return UndoOutcome{Kind::kStuck, begun->event.detail, {}};
+      if (begun->event.phase == Phase::kSucceeded) {
+        co_return UndoOutcome{UndoOutcome::Kind::kDone, {}, {}};
+      }
+      co_return UndoOutcome{UndoOutcome::Kind::kStuck, begun->event.detail, {}};
     case Begun::Kind::kUnknown:
       co_return UndoOutcome{
-          Kind::kStuck,
+          UndoOutcome::Kind::kStuck,
           may_repeat
               ? fmt::format("its undo request was tried {} times, and nobody knows whether it "
                             "took effect: {}",
@@ -118,12 +120,13 @@ Task<UndoOutcome> UndoSender::Try(const Event& step, std::shared_ptr<const Polic
                 "that it may be repeated",
           {}};
     case Begun::Kind::kExhausted:
-      co_return UndoOutcome{Kind::kStuck,
+      co_return UndoOutcome{UndoOutcome::Kind::kStuck,
                             fmt::format("its undo request was tried {} times: {}",
                                         begun->event.attempt, begun->event.detail),
                             {}};
     default:
-      co_return UndoOutcome{Kind::kStuck, "its undo is not remembered as it should be", {}};
+      co_return UndoOutcome{
+          UndoOutcome::Kind::kStuck, "its undo is not remembered as it should be", {}};
   }
 }
 
@@ -137,7 +140,7 @@ Task<UndoOutcome> UndoSender::Send(const Event& step, std::shared_ptr<const Poli
   const Result<void> connected = co_await connection->Connected();
   const Result<void> durable = co_await begun.commit->Durable();
   if (!durable) {
-    co_return UndoOutcome{Kind::kAgain, "the event log cannot be written",
+    co_return UndoOutcome{UndoOutcome::Kind::kAgain, "the event log cannot be written",
                           UndoPause(1, {}, jitter)};
   }
   RC_CRASH_POINT("k18");
@@ -173,24 +176,25 @@ Task<UndoOutcome> UndoSender::Record(const Event& undo, const UndoRule* rule, Un
   const auto recorded = co_await RecordSurely(parts_.ledger, std::move(transition), parts_.executor,
                                               parts_.record_pause);
   if (!recorded) {
-    co_return UndoOutcome{Kind::kAgain, std::string(recorded.error().detail()),
+    co_return UndoOutcome{UndoOutcome::Kind::kAgain, std::string(recorded.error().detail()),
                           UndoPause(1, {}, jitter)};
   }
   switch (verdict.phase) {
     case Phase::kSucceeded:
-      co_return UndoOutcome{Kind::kDone, {}, {}};
+      co_return UndoOutcome{UndoOutcome::Kind::kDone, {}, {}};
     case Phase::kRejected:
-      co_return UndoOutcome{Kind::kStuck, "its undo request was refused: " + verdict.detail, {}};
+      co_return UndoOutcome{
+          UndoOutcome::Kind::kStuck, "its undo request was refused: " + verdict.detail, {}};
     case Phase::kUncertain:
       if (verdict.is_refused) {
-        co_return UndoOutcome{Kind::kStuck,
+        co_return UndoOutcome{UndoOutcome::Kind::kStuck,
                               "its undo request was refused after a try that nobody knows the "
                               "outcome of: " +
                                   verdict.detail,
                               {}};
       }
       if (rule == nullptr || rule->repeatable == Repeatable::kNo) {
-        co_return UndoOutcome{Kind::kStuck,
+        co_return UndoOutcome{UndoOutcome::Kind::kStuck,
                               "nobody knows whether its undo request took effect (" +
                                   verdict.detail +
                                   "), and the policy does not say that it may be repeated",
@@ -200,7 +204,7 @@ Task<UndoOutcome> UndoSender::Record(const Event& undo, const UndoRule* rule, Un
     default:
       break;
   }
-  co_return UndoOutcome{Kind::kAgain, verdict.detail,
+  co_return UndoOutcome{UndoOutcome::Kind::kAgain, verdict.detail,
                         UndoPause(undo.attempt, retry_after_s, jitter)};
 }
 

@@ -40,12 +40,6 @@ bool IsAddress(const std::string& host) {
          inet_pton(AF_INET6, host.c_str(), out.data()) == 1;
 }
 
-std::string_view Trim(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
-
 }  // namespace
 
 bool IsOwnHost(std::string_view host_field, const std::vector<std::string>& hosts) {
@@ -82,7 +76,7 @@ std::vector<std::string_view> CookiesOf(const Headers& headers, std::string_view
     std::string_view rest = text;
     while (!rest.empty() && values.size() < kCookiesMax) {
       const auto end = rest.find(';');
-      const std::string_view pair = Trim(rest.substr(0, end));
+      const std::string_view pair = TrimBlanks(rest.substr(0, end));
       rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
       const auto equals = pair.find('=');
       if (equals != std::string_view::npos && pair.substr(0, equals) == name) {

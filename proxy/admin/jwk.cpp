@@ -10,30 +10,19 @@
 #include "proxy/base/base64url.h"
 #include "proxy/base/json.h"
 #include "proxy/base/limits.h"
+#include "proxy/base/openssl_objects.h"
 
 namespace recourse {
 namespace {
 
-template <auto kFree>
-struct Free {
-  template <class T>
-  void operator()(T* object) const {
-    kFree(object);
-  }
-};
-using Number = std::unique_ptr<BIGNUM, Free<BN_free>>;
-using Builder = std::unique_ptr<OSSL_PARAM_BLD, Free<OSSL_PARAM_BLD_free>>;
-using Params = std::unique_ptr<OSSL_PARAM, Free<OSSL_PARAM_free>>;
-using Context = std::unique_ptr<EVP_PKEY_CTX, Free<EVP_PKEY_CTX_free>>;
+using Number = std::unique_ptr<BIGNUM, OpensslFree<BN_free>>;
+using Builder = std::unique_ptr<OSSL_PARAM_BLD, OpensslFree<OSSL_PARAM_BLD_free>>;
+using Params = std::unique_ptr<OSSL_PARAM, OpensslFree<OSSL_PARAM_free>>;
+using Context = std::unique_ptr<EVP_PKEY_CTX, OpensslFree<EVP_PKEY_CTX_free>>;
 using KeyResult = std::expected<std::shared_ptr<EVP_PKEY>, std::string>;
 
 constexpr std::size_t kP256Bytes = 32;
 constexpr std::size_t kExponentBytesMax = 4;
-
-std::string TextOf(const Json& object, std::string_view name) {
-  const Json* const value = object.Find(name);
-  return value != nullptr && value->kind == Json::Kind::kString ? value->text : std::string();
-}
 
 Number NumberOf(std::string_view bytes) {
   return Number(BN_bin2bn(reinterpret_cast<const unsigned char*>(bytes.data()),
@@ -104,18 +93,18 @@ bool IsForSignatures(const Json& jwk) {
 std::expected<Jwk, std::string> ReadJwk(const Json& jwk) {
   if (jwk.kind != Json::Kind::kObject) return std::unexpected("it is no object");
   if (!IsForSignatures(jwk)) return std::unexpected("it does not verify signatures");
-  const std::string type = TextOf(jwk, "kty");
+  const std::string type(TextOf(jwk, "kty"));
   const bool is_rsa = type == "RSA";
   if (!is_rsa && type != "EC") {
     return std::unexpected("its type is '" + type + "'; accepted: RSA, EC");
   }
-  const std::string algorithm = TextOf(jwk, "alg");
+  const std::string algorithm(TextOf(jwk, "alg"));
   if (!algorithm.empty() && algorithm != (is_rsa ? "RS256" : "ES256")) {
     return std::unexpected("it is for " + algorithm + "; accepted: RS256, ES256");
   }
   auto key = is_rsa ? RsaKey(jwk) : EcKey(jwk);
   if (!key) return std::unexpected(key.error());
-  return Jwk{TextOf(jwk, "kid"), is_rsa ? JwtAlgorithm::kRs256 : JwtAlgorithm::kEs256,
+  return Jwk{std::string(TextOf(jwk, "kid")), is_rsa ? JwtAlgorithm::kRs256 : JwtAlgorithm::kEs256,
              std::move(*key)};
 }
 

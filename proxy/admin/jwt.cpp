@@ -11,29 +11,19 @@
 
 #include "proxy/base/base64url.h"
 #include "proxy/base/limits.h"
+#include "proxy/base/openssl_objects.h"
 
 namespace recourse {
 namespace {
 
 constexpr std::size_t kEs256Half = 32;
 
-struct FreeSignature {
-  void operator()(ECDSA_SIG* signature) const { ECDSA_SIG_free(signature); }
-};
-struct FreeDigest {
-  void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
-};
-
-const unsigned char* Bytes(std::string_view text) {
-  return reinterpret_cast<const unsigned char*>(text.data());
-}
-
 // JWS writes ES256 as R and S, 32 bytes each (RFC 7518 3.4); OpenSSL reads DER.
 std::optional<std::string> ToDer(std::string_view raw) {
   if (raw.size() != 2 * kEs256Half) return std::nullopt;
-  const std::unique_ptr<ECDSA_SIG, FreeSignature> signature(ECDSA_SIG_new());
-  BIGNUM* const r = BN_bin2bn(Bytes(raw), kEs256Half, nullptr);
-  BIGNUM* const s = BN_bin2bn(Bytes(raw) + kEs256Half, kEs256Half, nullptr);
+  const std::unique_ptr<ECDSA_SIG, OpensslFree<ECDSA_SIG_free>> signature(ECDSA_SIG_new());
+  BIGNUM* const r = BN_bin2bn(OpensslBytes(raw), kEs256Half, nullptr);
+  BIGNUM* const s = BN_bin2bn(OpensslBytes(raw) + kEs256Half, kEs256Half, nullptr);
   if (signature == nullptr || r == nullptr || s == nullptr ||
       ECDSA_SIG_set0(signature.get(), r, s) != 1) {
     BN_free(r);
@@ -77,7 +67,7 @@ bool IsFor(const Json* audience, std::string_view name) {
                      [&](const Json& item) { return IsText(&item, name); });
 }
 
-const Json* Claim(const Json& claims, const std::string& name) {
+const Json* ClaimOf(const Json& claims, const std::string& name) {
   return name.starts_with('/') ? AtPointer(claims, name) : claims.Find(name);
 }
 
@@ -165,12 +155,12 @@ bool HasSignature(const Jwt& jwt, const Jwk& key) {
     if (!der) return false;
     signature = std::move(*der);
   }
-  const std::unique_ptr<EVP_MD_CTX, FreeDigest> context(EVP_MD_CTX_new());
+  const DigestContextPtr context(EVP_MD_CTX_new());
   const bool is_good =
       context != nullptr &&
       EVP_DigestVerifyInit(context.get(), nullptr, EVP_sha256(), nullptr, key.key.get()) == 1 &&
-      EVP_DigestVerify(context.get(), Bytes(signature), signature.size(), Bytes(jwt.signed_part),
-                       jwt.signed_part.size()) == 1;
+      EVP_DigestVerify(context.get(), OpensslBytes(signature), signature.size(),
+                       OpensslBytes(jwt.signed_part), jwt.signed_part.size()) == 1;
   ERR_clear_error();
   return is_good;
 }
@@ -193,14 +183,14 @@ std::expected<Operator, std::string> JudgeClaims(const Json& claims, const JwtRu
     if (!begins) return std::unexpected("the token's nbf is no time");
     if (*begins > now_s + kSkew) return std::unexpected("the token is not valid yet (nbf)");
   }
-  const Json* const name = Claim(claims, rule.name_claim);
+  const Json* const name = ClaimOf(claims, rule.name_claim);
   if (name == nullptr || name->kind != Json::Kind::kString || !IsOperatorName(name->text) ||
       name->text == kSharedOperator) {
     return std::unexpected("the token's " + rule.name_claim +
                            " names nobody: 1 to 256 printable ASCII characters without quotes and "
                            "backslashes, and not 'admin'");
   }
-  auto groups = GroupsOf(Claim(claims, rule.groups_claim), rule.groups_claim);
+  auto groups = GroupsOf(ClaimOf(claims, rule.groups_claim), rule.groups_claim);
   if (!groups) return std::unexpected(groups.error());
   return Operator{name->text, std::move(*groups), {}, Operator::How::kJwt};
 }

@@ -21,4 +21,8 @@ HttpResponse Problem(int status, std::string_view title, std::string_view detail
   return response;
 }
 
+HttpResponse NoLedger(std::string_view detail) {
+  return Problem(503, "Event log unavailable", detail);
+}
+
 }  // namespace recourse

@@ -5,7 +5,7 @@
 namespace recourse {
 namespace {
 
-constexpr std::string_view kDigits =
+constexpr std::string_view kBase64UrlDigits =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 int ValueOf(char c) {
@@ -24,9 +24,9 @@ std::string ToBase64Url(std::string_view bytes) {
   int bits = 0;
   for (const char c : bytes) {
     held = (held << 8 | static_cast<unsigned char>(c)) & 0xffff;
-    for (bits += 8; bits >= 6; bits -= 6) text.push_back(kDigits[held >> (bits - 6) & 63]);
+    for (bits += 8; bits >= 6; bits -= 6) text.push_back(kBase64UrlDigits[held >> (bits - 6) & 63]);
   }
-  if (bits > 0) text.push_back(kDigits[held << (6 - bits) & 63]);
+  if (bits > 0) text.push_back(kBase64UrlDigits[held << (6 - bits) & 63]);
   return text;
 }
 

@@ -82,6 +82,11 @@ class Error {
 template <class T>
 using Result = std::expected<T, Error>;
 
+// For a text that cannot be read, or not in one way only. `reason` has static storage duration.
+constexpr std::unexpected<Error> Malformed(std::string_view reason) {
+  return std::unexpected(Error(ErrorCode::kMalformedRequest, reason));
+}
+
 // How an ErrorCode looks from outside (design 9): one row per code, the only place that knows.
 struct ErrorFacts {
   int http_status;

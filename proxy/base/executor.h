@@ -8,6 +8,9 @@ namespace recourse {
 
 using Job = std::move_only_function<void()>;
 
+// Why work is not begun any more, for people.
+inline constexpr const char* kShuttingDown = "the process is shutting down";
+
 // One I/O thread seen from outside. Implementations outlive everything that posts to them.
 class Executor {
  public:

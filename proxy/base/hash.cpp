@@ -1,7 +1,3 @@
-// EVP takes a state from the heap for every digest, and gives it back: of the short texts that keys
-// are made of that is half the time. The functions that it calls in the end are deprecated, not
-// gone.
-#define OPENSSL_SUPPRESS_DEPRECATED
 #include "proxy/base/hash.h"
 
 #include <openssl/crypto.h>
@@ -10,22 +6,16 @@
 #include <cstring>
 
 #include "proxy/base/check.h"
+#include "proxy/base/hex.h"
 #include "proxy/base/sha256.h"
 
 namespace recourse {
 namespace {
 
-int HexValue(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
 constexpr std::size_t kHmacBlock = 64;
 using HmacPad = std::array<unsigned char, kHmacBlock>;
 
-std::string_view AsView(const HmacPad& pad) {
+std::string_view ViewOf(const HmacPad& pad) {
   return {reinterpret_cast<const char*>(pad.data()), pad.size()};
 }
 
@@ -39,6 +29,9 @@ std::array<char, 8> SizeOfPart(std::string_view part) {
 
 }  // namespace
 
+// EVP takes a state from the heap for every digest, and gives it back: of the short texts that keys
+// are made of that is half the time. The functions that it calls in the end are deprecated, not
+// gone.
 Sha256Sum::Sha256Sum() { RC_CHECK(SHA256_Init(&state_) == 1); }
 
 Sha256Sum& Sha256Sum::Add(std::string_view data) {
@@ -68,9 +61,9 @@ HmacKey::HmacKey(std::string_view key) {
     std::copy(key.begin(), key.end(), pad.begin());
   }
   for (unsigned char& byte : pad) byte ^= 0x36;
-  inner_.Add(AsView(pad));
+  inner_.Add(ViewOf(pad));
   for (unsigned char& byte : pad) byte ^= 0x36 ^ 0x5c;
-  outer_.Add(AsView(pad));
+  outer_.Add(ViewOf(pad));
   OPENSSL_cleanse(pad.data(), pad.size());
 }
 
@@ -82,7 +75,7 @@ HmacKey::~HmacKey() {
 Digest HmacKey::EndOf(Sha256Sum& inner) const {
   const Digest digest = inner.End();
   Sha256Sum outer = outer_;
-  return outer.Add(recourse::AsView(digest)).End();
+  return outer.Add(AsView(digest)).End();
 }
 
 Digest HmacKey::Of(std::string_view data) const {
@@ -101,13 +94,12 @@ Digest Sha256(std::string_view data) { return Sha256Sum().Add(data).End(); }
 Digest HmacSha256(std::string_view key, std::string_view data) { return HmacKey(key).Of(data); }
 
 std::string ToHex(std::string_view bytes) {
-  static constexpr char kDigits[] = "0123456789abcdef";
   std::string hex(bytes.size() * 2, '\0');
   char* next = hex.data();
   for (const char c : bytes) {
     const auto byte = static_cast<unsigned char>(c);
-    *next++ = kDigits[byte >> 4];
-    *next++ = kDigits[byte & 15];
+    *next++ = kHexDigits[byte >> 4];
+    *next++ = kHexDigits[byte & 15];
   }
   return hex;
 }

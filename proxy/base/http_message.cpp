@@ -3,21 +3,12 @@
 #include <algorithm>
 #include <array>
 
+#include "proxy/base/hex.h"
+
 namespace recourse {
 namespace {
 
 char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; }
-
-bool IsUnreserved(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-         c == '.' || c == '_' || c == '~';
-}
-
-int HexValue(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  const char lower = Lower(c);
-  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
 
 std::string DecodeFormPart(std::string_view part) {
   std::string out;
@@ -108,7 +99,7 @@ bool PercentDecode(std::string_view text, std::string& out) {
 }
 
 std::string PercentEncode(std::string_view text) {
-  static constexpr char kDigits[] = "0123456789ABCDEF";
+  static constexpr char kUpperDigits[] = "0123456789ABCDEF";
   std::string out;
   for (const char c : text) {
     if (IsUnreserved(c)) {
@@ -117,14 +108,14 @@ std::string PercentEncode(std::string_view text) {
     }
     const auto byte = static_cast<unsigned char>(c);
     out.push_back('%');
-    out.push_back(kDigits[byte >> 4]);
-    out.push_back(kDigits[byte & 15]);
+    out.push_back(kUpperDigits[byte >> 4]);
+    out.push_back(kUpperDigits[byte & 15]);
   }
   return out;
 }
 
-std::vector<std::pair<std::string, std::string>> ParsePairs(std::string_view query) {
-  std::vector<std::pair<std::string, std::string>> pairs;
+Pairs ParsePairs(std::string_view query) {
+  Pairs pairs;
   while (!query.empty()) {
     const auto end = query.find('&');
     const std::string_view pair = query.substr(0, end);

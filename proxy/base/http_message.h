@@ -25,6 +25,8 @@ struct HttpResponse {
   std::string body;
 };
 
+constexpr bool IsSuccess(int status) { return status >= 200 && status <= 299; }
+
 // ASCII case-insensitive, as field names are.
 bool EqualsIgnoreCase(std::string_view a, std::string_view b);
 std::string ToLower(std::string_view text);
@@ -34,6 +36,19 @@ const std::string* FindHeader(const Headers& headers, std::string_view name);
 void SetHeader(Headers& headers, std::string_view name, std::string_view value);
 void RemoveHeader(Headers& headers, std::string_view name);
 
+// Whether the method only reads by what it means: GET, HEAD and OPTIONS.
+constexpr bool IsReadMethod(std::string_view method) {
+  return method == "GET" || method == "HEAD" || method == "OPTIONS";
+}
+
+// Without SP and HTAB at both ends.
+constexpr std::string_view TrimBlanks(std::string_view text) {
+  const auto is_blank = [](char c) { return c == ' ' || c == '\t'; };
+  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
+  return text;
+}
+
 // RFC 9110 5.6.2 token; RFC 9110 5.5 field value without CR, LF, NUL and other controls.
 bool IsToken(std::string_view text);
 bool IsFieldValue(std::string_view text);
@@ -42,13 +57,20 @@ bool IsFieldValue(std::string_view text);
 // kept answer.
 bool IsCredentialField(std::string_view name);
 
+// What RFC 3986 2.3 never needs to escape.
+constexpr bool IsUnreserved(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+         c == '.' || c == '_' || c == '~';
+}
 // False when an escape is malformed.
 bool PercentDecode(std::string_view text, std::string& out);
 // Encodes everything but RFC 3986 unreserved characters.
 std::string PercentEncode(std::string_view text);
 
+// Names with their values, of a query, a form or a path.
+using Pairs = std::vector<std::pair<std::string, std::string>>;
 // `query` without '?'. Pairs decoded ('+' is a space), in order. Malformed escapes stay as they
 // are.
-std::vector<std::pair<std::string, std::string>> ParsePairs(std::string_view query);
+Pairs ParsePairs(std::string_view query);
 
 }  // namespace recourse

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 
+#include "proxy/base/hex.h"
 #include "proxy/base/json_canonical.h"
 #include "proxy/base/limits.h"
 
@@ -15,6 +16,11 @@ namespace {
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
 
 unsigned char Byte(char c) { return static_cast<unsigned char>(c); }
+
+std::string_view StringIn(const Json* value) {
+  return value != nullptr && value->kind == Json::Kind::kString ? std::string_view(value->text)
+                                                                : std::string_view();
+}
 
 // Orders as UTF-16 code units do. UTF-8 byte order differs from that in one place: characters
 // above U+FFFF (lead bytes F0..F4) are surrogates in UTF-16, below U+E000..U+FFFF (EE, EF).
@@ -63,7 +69,6 @@ std::size_t AppendSequence(std::string& out, std::string_view text) {
 }
 
 void AppendEscaped(std::string& out, char c) {
-  static constexpr char kDigits[] = "0123456789abcdef";
   switch (c) {
     case '"':
     case '\\':
@@ -86,8 +91,8 @@ void AppendEscaped(std::string& out, char c) {
       return;
     default:
       out.append("\\u00");
-      out.push_back(kDigits[Byte(c) >> 4]);
-      out.push_back(kDigits[Byte(c) & 15]);
+      out.push_back(kHexDigits[Byte(c) >> 4]);
+      out.push_back(kHexDigits[Byte(c) & 15]);
   }
 }
 
@@ -231,6 +236,14 @@ const Json* Json::Find(std::string_view name) const {
   return nullptr;
 }
 
+std::string_view TextOf(const Json& object, std::string_view member) {
+  return StringIn(object.Find(member));
+}
+
+std::string_view TextAt(const Json& root, std::string_view pointer) {
+  return StringIn(AtPointer(root, pointer));
+}
+
 const Json* AtPointer(const Json& root, std::string_view pointer) {
   const Json* at = &root;
   while (at != nullptr && !pointer.empty()) {
@@ -282,6 +295,11 @@ std::string ScalarText(const Json& value) {
       break;
   }
   return {};
+}
+
+std::string ScalarText(const Json& object, std::string_view member) {
+  const Json* const value = object.Find(member);
+  return value == nullptr ? std::string() : ScalarText(*value);
 }
 
 namespace {

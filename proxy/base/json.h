@@ -46,9 +46,21 @@ struct Json::Member {
 // zero), depth over 64. Values are counted, names are not.
 Result<Json> ParseJson(std::string_view text);
 
+// False for nullptr.
+inline bool IsArray(const Json* value) {
+  return value != nullptr && value->kind == Json::Kind::kArray;
+}
+inline bool IsObject(const Json* value) {
+  return value != nullptr && value->kind == Json::Kind::kObject;
+}
+
 // RFC 6901. `pointer` is "" (the whole value) or starts with '/'. nullptr when nothing is there.
 const Json* AtPointer(const Json& root, std::string_view pointer);
 bool IsJsonPointer(std::string_view pointer);
+
+// The text of a member that is a string, or of what is at the pointer; empty: there is none.
+std::string_view TextOf(const Json& object, std::string_view member);
+std::string_view TextAt(const Json& root, std::string_view pointer);
 
 // Canonical text: members sorted by UTF-16 code units and strings escaped as in RFC 8785, numbers
 // in the exact normal form above (RFC 8785 goes through doubles and would merge 2^53 and 2^53+1).
@@ -58,6 +70,8 @@ std::string CanonicalJson(const Json& value, const std::vector<std::string>& ign
 // The value as plain text: a string as itself, a number as written in JSON without exponent where
 // that is at most 64 characters ("12e1" is 120), true, false. Empty for null, arrays and objects.
 std::string ScalarText(const Json& value);
+// Of a member; empty when there is none.
+std::string ScalarText(const Json& object, std::string_view member);
 
 bool IsUtf8(std::string_view text);
 

@@ -28,8 +28,6 @@ constexpr std::size_t kKeptParserBytes = 4 * 1024;
 // Far outside the limits, and far from overflow: where a written exponent stops counting.
 constexpr int kExponentSaturated = 1'000'000;
 
-Error Malformed(std::string_view reason) { return Error(ErrorCode::kMalformedRequest, reason); }
-
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 bool IsNumberByte(char c) {
@@ -42,7 +40,7 @@ class NumberReader {
   explicit NumberReader(std::string_view token) : rest_(token) {}
 
   Result<std::string> Read() {
-    if (rest_.size() > kNumberBytesMax) return std::unexpected(Malformed("number too long"));
+    if (rest_.size() > kNumberBytesMax) return Malformed("number too long");
     const bool negative = Skip('-');
     const bool leading_zero = !rest_.empty() && rest_.front() == '0';
     const std::size_t whole = TakeDigits();
@@ -63,7 +61,7 @@ class NumberReader {
   }
 
  private:
-  static Result<std::string> NotANumber() { return std::unexpected(Malformed("bad number")); }
+  static Result<std::string> NotANumber() { return Malformed("bad number"); }
 
   bool Skip(char c) {
     if (rest_.empty() || rest_.front() != c) return false;
@@ -99,10 +97,10 @@ class NumberReader {
     const std::size_t size = digits.find_last_not_of('0') + 1;
     exponent += static_cast<int>(digits.size() - size);
     digits = digits.substr(0, size);
-    if (size > limits::kJsonNumberDigitsMax) return std::unexpected(Malformed("number too long"));
+    if (size > limits::kJsonNumberDigitsMax) return Malformed("number too long");
     const int magnitude = exponent + static_cast<int>(size) - 1;
     if (std::abs(magnitude) >= limits::kJsonExponentMax) {
-      return std::unexpected(Malformed("number out of range"));
+      return Malformed("number out of range");
     }
     std::string text(negative ? "-" : "");
     text.append(digits).append(1, 'e').append(std::to_string(exponent));
@@ -170,7 +168,7 @@ class Masker {
                         text_[begin - 1] == ',' || text_[begin - 1] == ':';
     const bool ends = end == text_.size() || IsBlank(text_[end]) || text_[end] == ']' ||
                       text_[end] == ',' || text_[end] == '}';
-    if (!starts || !ends) return std::unexpected(Malformed("bad number"));
+    if (!starts || !ends) return Malformed("bad number");
     Result<std::string> number = NumberReader(text_.substr(begin, end - begin)).Read();
     if (!number) return std::unexpected(number.error());
     numbers_.push_back(std::move(*number));
@@ -203,7 +201,7 @@ class Masker {
     }
   }
 
-  static Result<void> Fail(std::string_view reason) { return std::unexpected(Malformed(reason)); }
+  static Result<void> Fail(std::string_view reason) { return Malformed(reason); }
 
   std::string_view text_;
   std::string& masked_;
@@ -285,7 +283,7 @@ class TreeBuilder {
   }
 
   bool Fail(std::string_view reason) {
-    error_ = Malformed(reason);
+    error_ = Error(ErrorCode::kMalformedRequest, reason);
     return false;
   }
 
@@ -322,7 +320,7 @@ std::string_view ReasonOf(simdjson::error_code code) {
 
 Result<Json> ParseJson(std::string_view text) {
   if (text.size() > limits::kJsonBytesMax) {
-    return std::unexpected(Malformed("JSON text too long"));
+    return Malformed("JSON text too long");
   }
   thread_local simdjson::dom::parser kept;
   thread_local std::string kept_text;
@@ -340,12 +338,12 @@ Result<Json> ParseJson(std::string_view text) {
   if (code) {
     // One that found no memory half-way believes that it has it.
     parser = simdjson::dom::parser();
-    return std::unexpected(Malformed(ReasonOf(code)));
+    return Malformed(ReasonOf(code));
   }
   TreeBuilder builder(masker.numbers());
   Json tree;
   if (!builder.Build(root, tree)) return std::unexpected(builder.error());
-  if (!builder.used_every_number()) return std::unexpected(Malformed("bad number"));
+  if (!builder.used_every_number()) return Malformed("bad number");
   return tree;
 }
 

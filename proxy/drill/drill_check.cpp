@@ -7,8 +7,6 @@
 namespace recourse {
 namespace {
 
-using Kind = Deed::Kind;
-
 // One call, seen from both sides.
 struct Side {
   std::size_t effects = 0, undos = 0;
@@ -25,8 +23,8 @@ std::vector<Side> SidesOf(const std::vector<Expected>& calls, const Found& found
   std::vector<Side> sides(calls.size());
   for (const Deed& deed : found.deeds) {
     if (deed.call >= sides.size()) continue;
-    if (deed.kind == Kind::kEffect) ++sides[deed.call].effects;
-    if (deed.kind == Kind::kUndone) ++sides[deed.call].undos;
+    if (deed.kind == Deed::Kind::kEffect) ++sides[deed.call].effects;
+    if (deed.kind == Deed::Kind::kUndone) ++sides[deed.call].undos;
   }
   for (const FlowFound& flow : found.flows) {
     for (const StepFound& step : flow.steps) {
@@ -71,14 +69,14 @@ void CheckOrder(const std::vector<Expected>& calls, const Found& found,
                 std::vector<std::string>& broken) {
   const Deed* last = nullptr;
   for (const Deed& deed : found.deeds) {
-    if (deed.kind == Kind::kStrange) {
+    if (deed.kind == Deed::Kind::kStrange) {
       broken.push_back("the backend was asked for what no call explains: " + deed.what);
     }
-    if (deed.kind == Kind::kEffect && last != nullptr) {
+    if (deed.kind == Deed::Kind::kEffect && last != nullptr) {
       broken.push_back(
           fmt::format("{} took effect while its flow was being undone", calls[deed.call].tool));
     }
-    if (deed.kind != Kind::kUndone) continue;
+    if (deed.kind != Deed::Kind::kUndone) continue;
     if (last != nullptr && deed.call > last->call) {
       broken.push_back(fmt::format("{} was undone after {}, which came before it",
                                    calls[deed.call].tool, calls[last->call].tool));
@@ -125,20 +123,20 @@ void CheckFlow(const std::vector<Expected>& calls, const std::vector<Side>& side
 std::string LineOf(const Deed& deed, const std::vector<Expected>& calls) {
   const std::string& tool = deed.call < calls.size() ? calls[deed.call].tool : deed.what;
   switch (deed.kind) {
-    case Kind::kEffect:
+    case Deed::Kind::kEffect:
       return tool + " took effect";
-    case Kind::kRefused:
+    case Deed::Kind::kRefused:
       return tool + " was refused";
-    case Kind::kRepeat:
+    case Deed::Kind::kRepeat:
       return tool + " came again under its key: nothing was done";
-    case Kind::kUndone:
+    case Deed::Kind::kUndone:
       return tool + " was undone";
-    case Kind::kUndoAgain:
+    case Deed::Kind::kUndoAgain:
       return tool + " was to be undone again: nothing was done";
-    case Kind::kProbe:
+    case Deed::Kind::kProbe:
       return deed.what == "found" ? "asked what became of " + tool + ": it is there"
                                   : "asked what became of a call: " + deed.what;
-    case Kind::kStrange:
+    case Deed::Kind::kStrange:
       return "a request that no call explains: " + deed.what;
   }
   return {};

@@ -9,8 +9,6 @@
 namespace recourse {
 namespace {
 
-using Kind = Scenario::Kind;
-
 // What one flow comes to: its tools in the order in which an agent calls them.
 struct Steps {
   std::string name;
@@ -66,7 +64,7 @@ std::vector<const Tool*> With(std::vector<const Tool*> tools, const Tool* last) 
 }
 
 void Planner::AddSuccess(const Steps& steps, DrillFlow& out) const {
-  out.scenarios.push_back({.kind = Kind::kSucceeds,
+  out.scenarios.push_back({.kind = Scenario::Kind::kSucceeds,
                            .what = "every step succeeds",
                            .script = ScriptOf(With(steps.tools, steps.ends_with)),
                            .mishaps = {}});
@@ -79,14 +77,14 @@ void Planner::AddFailure(const Steps& steps, DrillFlow& out) const {
   });
   if (breaking != all.rend()) {
     const std::vector<const Tool*> until(all.begin(), breaking.base());
-    out.scenarios.push_back({.kind = Kind::kFails,
+    out.scenarios.push_back({.kind = Scenario::Kind::kFails,
                              .what = until.back()->name + " is refused, which breaks the flow",
                              .script = ScriptOf(until),
                              .mishaps = {.refused = until.size() - 1, .lost_answer = {}},
                              .must_break = true});
   }
   if (steps.tools.empty()) return;
-  Scenario canceled{.kind = Kind::kCanceled,
+  Scenario canceled{.kind = Scenario::Kind::kCanceled,
                     .what = "an operator cancels it",
                     .script = ScriptOf(With(steps.tools, steps.canceled_by)),
                     .mishaps = {},
@@ -98,7 +96,7 @@ void Planner::AddFailure(const Steps& steps, DrillFlow& out) const {
 
 void Planner::AddLoss(const Steps& steps, DrillFlow& out) const {
   const auto all = With(steps.tools, steps.ends_with);
-  out.scenarios.push_back({.kind = Kind::kLost,
+  out.scenarios.push_back({.kind = Scenario::Kind::kLost,
                            .what = "the answer of " + all.back()->name + " is lost",
                            .script = ScriptOf(all),
                            .mishaps = {.refused = {}, .lost_answer = all.size() - 1}});
@@ -114,7 +112,7 @@ void Planner::AddDeath(const Steps& steps, DrillFlow& out) {
   const auto all = With(steps.tools, steps.ends_with);
   const std::size_t half = std::max<std::size_t>(1, all.size() / 2);
   out.scenarios.push_back(
-      {.kind = Kind::kDies,
+      {.kind = Scenario::Kind::kDies,
        .what = fmt::format("the agent dies after {} of {} steps, and the deadline passes", half,
                            all.size()),
        .script = ScriptOf({all.begin(), all.begin() + static_cast<std::ptrdiff_t>(half)}),

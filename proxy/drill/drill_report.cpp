@@ -27,7 +27,7 @@ std::string_view NameOf(Kill kill) {
   return "none";
 }
 
-std::string Outcome(const DrillRow& row) {
+std::string OutcomeWords(const DrillRow& row) {
   if (!row.was_run) return "not run";
   if (!row.is_reached) return "not reached";
   return row.result.verdict.broken.empty() ? "kept" : "BROKEN";
@@ -53,7 +53,7 @@ Line CellsOf(const DrillRow& row, std::vector<std::string>& reasons) {
     parked = fmt::format("yes ({})", at - reasons.begin() + 1);
   }
   return {std::to_string(verdict.effects), std::to_string(verdict.undone), verdict.phase, parked,
-          Outcome(row)};
+          OutcomeWords(row)};
 }
 
 void AppendLines(std::string& out, const std::vector<Line>& lines) {
@@ -176,7 +176,7 @@ void AppendRowJson(std::string& out, const DrillFindings& findings, const DrillR
   json.Number("undone", verdict.undone);
   json.Text("phase", verdict.phase);
   json.Text("parked", verdict.parked);
-  std::string outcome = Outcome(row);
+  std::string outcome = OutcomeWords(row);
   std::ranges::replace(outcome, ' ', '_');
   std::ranges::transform(outcome, outcome.begin(), [](char c) {
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;

@@ -36,11 +36,6 @@ std::string Operators() {
 
 void Pause() { (void)::poll(nullptr, 0, static_cast<int>(limits::kDrillLook.count())); }
 
-std::string TextAt(const Json& json, std::string_view name) {
-  const Json* value = json.Find(name);
-  return value == nullptr ? std::string() : ScalarText(*value);
-}
-
 const std::vector<Json>& ItemsAt(const Json& json, std::string_view name) {
   static const std::vector<Json> kNone;
   const Json* value = json.Find(name);
@@ -183,8 +178,8 @@ bool Play::AwaitReady() {
     Pause();
     return false;
   }
-  listen_ = TextAt(*ports, "listen");
-  admin_ = TextAt(*ports, "admin");
+  listen_ = ScalarText(*ports, "listen");
+  admin_ = ScalarText(*ports, "admin");
   is_ready_ = true;
   return true;
 }
@@ -209,9 +204,9 @@ void Play::ApproveWhatWaits() {
   const auto list = AskAdmin("GET", "/approvals");
   if (!list) return;
   for (const Json& one : ItemsAt(*list, "approvals")) {
-    if (TextAt(one, "phase") != "CLAIMED") continue;  // it was said already
-    (void)AskAdmin("POST", "/approvals/" + TextAt(one, "operation") + "/approve",
-                   R"({"digest":")" + TextAt(one, "digest") + R"("})");
+    if (ScalarText(one, "phase") != "CLAIMED") continue;  // it was said already
+    (void)AskAdmin("POST", "/approvals/" + ScalarText(one, "operation") + "/approve",
+                   R"({"digest":")" + ScalarText(one, "digest") + R"("})");
   }
 }
 
@@ -236,14 +231,13 @@ std::optional<Told> Play::Call(std::size_t index) {
   if (!call.tool->mcp_names.empty()) {
     return ToldByMcp(*answer, outcome == nullptr ? std::string_view() : *outcome, call);
   }
-  if (answer->status == 204 ||
-      (answer->status >= 200 && answer->status < 300 && answer->body != call.refusal.body)) {
+  if (answer->status == 204 || (IsSuccess(answer->status) && answer->body != call.refusal.body)) {
     return Told::kDone;
   }
   const std::string* type = FindHeader(answer->headers, "Content-Type");
   if (type == nullptr || !type->starts_with("application/problem+json")) return Told::kRefused;
   const auto problem = ParseJson(answer->body);
-  return problem && TextAt(*problem, "retryable") == "true" ? Told::kAgain : Told::kRefused;
+  return problem && ScalarText(*problem, "retryable") == "true" ? Told::kAgain : Told::kRefused;
 }
 
 // Like a real agent: it repeats what was not answered, or what it is told to repeat, for a while,
@@ -273,17 +267,17 @@ bool Play::LookAtFlows() {
   open_flows_.clear();
   has_unknown_ = has_claim_ = false;
   for (const Json& line : ItemsAt(*list, "flows")) {
-    const std::string number = TextAt(line, "number");
+    const std::string number = ScalarText(line, "number");
     const auto flow = AskAdmin("GET", "/flows/" + number);
     if (!flow) return false;
-    FlowFound& out = flows.emplace_back(
-        FlowFound{.phase = TextAt(*flow, "phase"), .reason = TextAt(*flow, "reason"), .steps = {}});
+    FlowFound& out = flows.emplace_back(FlowFound{
+        .phase = ScalarText(*flow, "phase"), .reason = ScalarText(*flow, "reason"), .steps = {}});
     if (out.phase == "OPEN") open_flows_.push_back(number);
     for (const Json& step : ItemsAt(*flow, "steps")) {
-      out.steps.push_back({TextAt(step, "tool"), TextAt(step, "phase")});
+      out.steps.push_back({ScalarText(step, "tool"), ScalarText(step, "phase")});
       for (const auto& [name, prefix] :
            {std::pair("step", ""), std::pair("undo_operation", "undo of ")}) {
-        const std::string operation = TextAt(step, name);
+        const std::string operation = ScalarText(step, name);
         std::uint64_t value = 0;
         for (const char c : operation) value = value * 10 + static_cast<std::uint64_t>(c - '0');
         if (value != 0) tools_[value] = prefix + out.steps.back().tool;
@@ -367,7 +361,7 @@ RunResult Play::Run() {
   while (Revive()) {
     const auto verified = AskAdmin("POST", "/ledger/verify");
     if (!verified) continue;
-    found_.is_verified = TextAt(*verified, "ok") == "true";
+    found_.is_verified = ScalarText(*verified, "ok") == "true";
     break;
   }
   return Conclude();

@@ -7,13 +7,8 @@
 namespace recourse {
 namespace {
 
-std::string TextAt(const Json& json, std::string_view name) {
-  const Json* value = json.Find(name);
-  return value == nullptr ? std::string() : ScalarText(*value);
-}
-
 std::size_t NumberAt(const Json& json, std::string_view name) {
-  const std::string text = TextAt(json, name);
+  const std::string text = ScalarText(json, name);
   std::size_t value = 0;
   std::from_chars(text.data(), text.data() + text.size(), value);
   return value;
@@ -52,8 +47,8 @@ std::optional<RunResult> RunResultFromJson(const std::string& text) {
   if (!json || json->kind != Json::Kind::kObject) return std::nullopt;
   return RunResult{.verdict = {.effects = NumberAt(*json, "effects"),
                                .undone = NumberAt(*json, "undone"),
-                               .phase = TextAt(*json, "phase"),
-                               .parked = TextAt(*json, "parked"),
+                               .phase = ScalarText(*json, "phase"),
+                               .parked = ScalarText(*json, "parked"),
                                .broken = TextsAt(*json, "broken")},
                    .commits = TextsAt(*json, "commits"),
                    .struck = NumberAt(*json, "struck"),

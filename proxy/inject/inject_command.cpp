@@ -7,6 +7,7 @@
 #include "proxy/base/http_message.h"
 #include "proxy/base/log.h"
 #include "proxy/inject/injector.h"
+#include "proxy/server/command_line.h"
 
 namespace recourse {
 namespace {
@@ -15,11 +16,6 @@ struct InjectArguments {
   InjectorConfig config;
   std::string drain_timeout = "10s", log_level = "info";
 };
-
-std::string CheckDuration(const std::string& text) {
-  return ParseDuration(text) ? std::string()
-                             : "'" + text + "' is not a duration such as 500ms, 10s or 2m";
-}
 
 }  // namespace
 

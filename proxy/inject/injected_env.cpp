@@ -10,7 +10,7 @@
 namespace recourse {
 namespace {
 
-enum class Fate { kStays, kIsAppendedTo, kIsRefused };
+enum class EnvFate { kStays, kIsAppendedTo, kIsRefused };
 
 bool HasAll(std::string_view hosts) {
   for (std::size_t at = 0; at <= hosts.size();) {
@@ -22,16 +22,18 @@ bool HasAll(std::string_view hosts) {
 }
 
 // Of a variable that the container sets to something else than we would.
-Fate FateOf(const Json& own) {
+EnvFate FateOf(const Json& own) {
   const std::string_view name = TextOf(own, "name");
   const Json* const from = own.Find("valueFrom");
   const bool is_seen = from == nullptr || from->kind == Json::Kind::kNull;
   if (EqualsIgnoreCase(name, "HTTP_PROXY") || EqualsIgnoreCase(name, "HTTPS_PROXY")) {
-    return Fate::kIsRefused;
+    return EnvFate::kIsRefused;
   }
-  if (EqualsIgnoreCase(name, "NO_PROXY") && HasAll(TextOf(own, "value"))) return Fate::kIsRefused;
-  if (name == "JAVA_TOOL_OPTIONS") return is_seen ? Fate::kIsAppendedTo : Fate::kIsRefused;
-  return Fate::kStays;
+  if (EqualsIgnoreCase(name, "NO_PROXY") && HasAll(TextOf(own, "value"))) {
+    return EnvFate::kIsRefused;
+  }
+  if (name == "JAVA_TOOL_OPTIONS") return is_seen ? EnvFate::kIsAppendedTo : EnvFate::kIsRefused;
+  return EnvFate::kStays;
 }
 
 std::string Refusal(const Json& container, std::string_view variable) {
@@ -58,9 +60,9 @@ std::expected<InjectedEnv, std::string> InjectedEnvFor(const Json& container,
       is_set = true;
       const std::string_view value = TextOf(item, "value");
       if (value == ours) continue;
-      const Fate fate = FateOf(item);
-      if (fate == Fate::kIsRefused) return std::unexpected(Refusal(container, name));
-      if (fate == Fate::kStays) {
+      const EnvFate fate = FateOf(item);
+      if (fate == EnvFate::kIsRefused) return std::unexpected(Refusal(container, name));
+      if (fate == EnvFate::kStays) {
         env.kept.append(env.kept.empty() ? "" : ", ").append(name);
       } else if (value.find(ours) == std::string_view::npos) {
         env.changed.emplace_back(

@@ -14,9 +14,6 @@
 namespace recourse {
 namespace {
 
-bool IsArray(const Json* value) { return value != nullptr && value->kind == Json::Kind::kArray; }
-bool IsObject(const Json* value) { return value != nullptr && value->kind == Json::Kind::kObject; }
-
 // Replaces `--flag=...` of the container's args.
 void SetFlag(Json& container, std::string_view flag, std::string_view value) {
   for (auto& [name, args] : container.members) {

@@ -11,10 +11,7 @@
 namespace recourse {
 namespace {
 
-using Problem = std::optional<std::string>;
-
-bool IsObject(const Json* value) { return value != nullptr && value->kind == Json::Kind::kObject; }
-bool IsArray(const Json* value) { return value != nullptr && value->kind == Json::Kind::kArray; }
+using PodProblem = std::optional<std::string>;
 
 // Reads the members of the template one by one; the first that is wrong is the problem.
 class Reader {
@@ -60,7 +57,7 @@ class Reader {
   }
 
   // What is wrong; also a member that nobody asked for.
-  Problem Finish() {
+  PodProblem Finish() {
     for (const auto& [name, value] : root_.members) {
       if (known_.find(' ' + name + ' ') == std::string::npos) {
         Fail(name, "is not one of its members:" + known_);
@@ -78,11 +75,11 @@ class Reader {
   }
 
   const Json& root_;
-  Problem problem_;
+  PodProblem problem_;
   std::string known_;
 };
 
-Problem WhatOfSidecar(const PodTemplate& read) {
+PodProblem WhatOfSidecar(const PodTemplate& read) {
   const Json* const sidecar = FindNamed(read.init_containers, kSidecarName);
   if (sidecar == nullptr) return "initContainers has no container 'recourse'";
   if (TextOf(*sidecar, "restartPolicy") != "Always") {
@@ -100,7 +97,7 @@ Problem WhatOfSidecar(const PodTemplate& read) {
   return std::nullopt;
 }
 
-Problem WhatOfLedgers(const PodTemplate& read) {
+PodProblem WhatOfLedgers(const PodTemplate& read) {
   bool is_known = read.ledger == kOwnLedger;
   for (const auto& [name, volume] : read.ledgers) {
     if (!IsObject(&volume) || TextOf(volume, "name") != kLedgerVolume) {
@@ -128,12 +125,6 @@ const Json* FindNamed(const std::vector<Json>& list, std::string_view name) {
     if (item.kind == Json::Kind::kObject && TextOf(item, "name") == name) return &item;
   }
   return nullptr;
-}
-
-std::string_view TextOf(const Json& object, std::string_view member) {
-  const Json* const value = object.Find(member);
-  return value != nullptr && value->kind == Json::Kind::kString ? std::string_view(value->text)
-                                                                : std::string_view();
 }
 
 std::optional<std::int64_t> WholeNumber(const Json* value) {
@@ -164,7 +155,7 @@ std::expected<PodTemplate, std::string> ReadPodTemplate(std::string_view text) {
   read.labels = reader.Object("labels");
   read.security_context = reader.Object("securityContext");
   read.grace_seconds = reader.Number("terminationGracePeriodSeconds");
-  Problem problem = reader.Finish();
+  PodProblem problem = reader.Finish();
   if (!problem) problem = WhatOfSidecar(read);
   if (!problem) problem = WhatOfLedgers(read);
   if (problem) return std::unexpected(std::move(*problem));

@@ -39,8 +39,6 @@ std::expected<PodTemplate, std::string> ReadPodTemplate(std::string_view text);
 
 // The item of an array of objects with that "name"; null: there is none.
 const Json* FindNamed(const std::vector<Json>& list, std::string_view name);
-// The text of a member; empty: there is none.
-std::string_view TextOf(const Json& object, std::string_view member);
 // A whole number; nullopt: it is none.
 std::optional<std::int64_t> WholeNumber(const Json* value);
 

@@ -51,13 +51,13 @@ bool IsNewPod(const Json& asked) {
          TextOf(asked, "operation") == "CREATE";
 }
 
-struct Verdict {
+struct PodVerdict {
   std::optional<std::string> refusal;
   std::vector<std::string> warnings;
   std::string patch;  // empty: none
 };
 
-HttpResponse Render(const Json& asked, const Verdict& verdict) {
+HttpResponse Render(const Json& asked, const PodVerdict& verdict) {
   std::string body;
   {
     JsonObject review(body);
@@ -86,7 +86,7 @@ ReviewAnswer Judge(const Json& asked, const PodTemplate& from) {
   answer.pod = PodName(asked);
   const Json* const dry_run = asked.Find("dryRun");
   answer.is_dry_run = dry_run != nullptr && dry_run->kind == Json::Kind::kTrue;
-  Verdict verdict;
+  PodVerdict verdict;
   if (!IsNewPod(asked)) {
     answer.result = ReviewResult::kNotAPod;
     verdict.warnings.emplace_back(

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "proxy/base/hex.h"
 #include "proxy/net/http_chars.h"
 #include "proxy/net/http_head.h"
 
@@ -7,13 +8,6 @@ namespace recourse {
 namespace {
 
 constexpr int kSizeDigitsMax = 16;  // what 64 bits hold
-
-int HexValue(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
 
 bool IsControl(char c) {
   const auto byte = static_cast<unsigned char>(c);

@@ -27,7 +27,7 @@ bool IsPort(std::string_view text) {
 }
 
 // Letters, digits and hyphens in labels that are not empty; one dot may end the name.
-bool IsHostName(std::string_view text) {
+bool IsDottedLabels(std::string_view text) {
   if (text.ends_with('.')) text.remove_suffix(1);
   bool in_label = false;
   for (const char c : text) {
@@ -112,15 +112,8 @@ bool IsAuthority(std::string_view text) {
   if (text.size() <= HostBits::kBytesMax) return IsNameAndPort(text);
 #endif
   const std::size_t colon = text.find(':');
-  if (!IsHostName(text.substr(0, colon))) return false;
+  if (!IsDottedLabels(text.substr(0, colon))) return false;
   return colon == std::string_view::npos || IsPort(text.substr(colon + 1));
-}
-
-std::string_view TrimBlanks(std::string_view text) {
-  const auto is_blank = [](char c) { return c == ' ' || c == '\t'; };
-  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
-  return text;
 }
 
 bool ReadLength(std::string_view text, std::uint64_t& length) {

@@ -105,9 +105,6 @@ inline bool IsAscii(std::string_view text) {
   return (high_bits & 0x8080'8080'8080'8080) == 0;
 }
 
-// Without SP and HTAB at both ends.
-std::string_view TrimBlanks(std::string_view text);
-
 // One to nineteen digits without a leading zero, which always fit. False otherwise.
 bool ReadLength(std::string_view text, std::uint64_t& length);
 

@@ -1,5 +1,6 @@
 #include "proxy/net/http_server.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -11,7 +12,7 @@
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <boost/asio/write.hpp>
+#include <boost/beast/core/buffers_range.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
@@ -41,6 +42,7 @@ constexpr std::chrono::seconds kIdle{30};
 // Of a body over the bound this much is read and dropped, so that its sender gets to read why.
 constexpr std::size_t kDroppedBytesMax = 16 * 1024 * 1024;
 constexpr std::chrono::seconds kDropFor{5};
+constexpr std::string_view kLastChunk = "0\r\n\r\n";
 
 HttpRequest FromBeast(http::request<http::string_body>& message) {
   HttpRequest request;
@@ -66,62 +68,118 @@ http::response<http::string_body> ToBeast(HttpResponse response, unsigned versio
   return message;
 }
 
-using Secure = asio::ssl::stream<beast::tcp_stream>;
+// A connection, plain or TLS, with the few operations that it needs: Beast's own are templates of
+// templates, which would take longer to compile than the rest of the proxy.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  // The part that has the socket and the time.
+  virtual beast::tcp_stream& below() = 0;
+  virtual asio::awaitable<std::size_t> ReadSome(asio::mutable_buffer room,
+                                                boost::system::error_code& ec) = 0;
+  virtual asio::awaitable<void> Write(asio::const_buffer bytes, boost::system::error_code& ec) = 0;
+};
 
-// The part that has the socket and the time.
-beast::tcp_stream& Below(beast::tcp_stream& stream) { return stream; }
-beast::tcp_stream& Below(Secure& stream) { return stream.next_layer(); }
+template <class Layers>
+class StreamOf : public Stream {
+ public:
+  template <class... Arguments>
+  explicit StreamOf(Arguments&&... arguments) : layers(std::forward<Arguments>(arguments)...) {}
+  beast::tcp_stream& below() override { return beast::get_lowest_layer(layers); }
+  asio::awaitable<std::size_t> ReadSome(asio::mutable_buffer room,
+                                        boost::system::error_code& ec) override {
+    co_return co_await layers.async_read_some(room, asio::redirect_error(asio::use_awaitable, ec));
+  }
+  asio::awaitable<void> Write(asio::const_buffer bytes, boost::system::error_code& ec) override {
+    while (!ec && bytes.size() > 0) {
+      bytes +=
+          co_await layers.async_write_some(bytes, asio::redirect_error(asio::use_awaitable, ec));
+    }
+  }
+
+  Layers layers;
+};
+
+using Plain = StreamOf<beast::tcp_stream>;
+using Secure = StreamOf<asio::ssl::stream<beast::tcp_stream>>;
+
+// The bytes of `message`, or of its head alone.
+std::string TextOf(http::response<http::string_body>& message, bool head_only) {
+  http::response_serializer<http::string_body> serializer(message);
+  serializer.split(head_only);
+  std::string text;
+  boost::system::error_code ec;
+  while (!ec && !(head_only ? serializer.is_header_done() : serializer.is_done())) {
+    serializer.next(ec, [&](boost::system::error_code&, const auto& buffers) {
+      for (const asio::const_buffer part : beast::buffers_range_ref(buffers)) {
+        text.append(static_cast<const char*>(part.data()), part.size());
+      }
+      serializer.consume(beast::buffer_bytes(buffers));
+    });
+  }
+  return text;
+}
+
+// Reads the next request. `ec` tells why there is none: also end_of_stream, and body_limit.
+asio::awaitable<void> ReadRequest(Stream& stream, beast::flat_buffer& buffer,
+                                  http::request_parser<http::string_body>& parser,
+                                  boost::system::error_code& ec) {
+  parser.eager(true);
+  for (;;) {
+    if (buffer.size() > 0) {
+      buffer.consume(parser.put(buffer.data(), ec));
+      if (ec == http::error::need_more) ec = {};
+      if (ec || parser.is_done()) co_return;
+    }
+    if (buffer.size() >= kBufferBytes) ec = http::error::buffer_overflow;
+    if (ec) co_return;
+    buffer.commit(co_await stream.ReadSome(buffer.prepare(kBufferBytes - buffer.size()), ec));
+    if (ec) co_return;
+  }
+}
 
 // Sends the head, then whatever the source gives. The connection ends after it.
-template <class Stream>
 asio::awaitable<void> SendSource(Stream& stream, HttpResponse head, BodySource& source) {
   boost::system::error_code ec;
   auto message = ToBeast(std::move(head), 11, false);
   message.erase(http::field::content_length);
   message.chunked(true);
-  http::response_serializer<http::string_body> serializer(message);
-  Below(stream).expires_after(kIdle);
-  co_await http::async_write_header(stream, serializer,
-                                    asio::redirect_error(asio::use_awaitable, ec));
-  asio::posix::stream_descriptor in(stream.get_executor(), ::dup(source.fd()));
-  asio::steady_timer pause(stream.get_executor());
+  stream.below().expires_after(kIdle);
+  const std::string text = TextOf(message, /*head_only=*/true);
+  co_await stream.Write(asio::buffer(text), ec);
+  asio::posix::stream_descriptor in(stream.below().get_executor(), ::dup(source.fd()));
+  asio::steady_timer pause(stream.below().get_executor());
   std::vector<char> bytes(kBufferBytes);
   auto due = asio::steady_timer::clock_type::now();
   while (!ec) {
     const std::size_t size = co_await in.async_read_some(
         asio::buffer(bytes), asio::redirect_error(asio::use_awaitable, ec));
     if (ec) break;
-    Below(stream).expires_after(kIdle);
-    co_await asio::async_write(stream, http::make_chunk(asio::buffer(bytes.data(), size)),
-                               asio::redirect_error(asio::use_awaitable, ec));
+    stream.below().expires_after(kIdle);
+    const std::string chunk =
+        fmt::format("{:x}\r\n{}\r\n", size, std::string_view(bytes.data(), size));
+    co_await stream.Write(asio::buffer(chunk), ec);
     RC_CRASH_POINT("k24");
     due += std::chrono::nanoseconds(size * 1'000'000'000 / limits::kServedBytesPerSecond);
     pause.expires_at(due);
     co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, ec));
   }
   if (ec != asio::error::eof || !source.Finish()) co_return;
-  Below(stream).expires_after(kIdle);
+  stream.below().expires_after(kIdle);
   ec = {};
-  co_await asio::async_write(stream, http::make_chunk_last(),
-                             asio::redirect_error(asio::use_awaitable, ec));
+  co_await stream.Write(asio::buffer(kLastChunk), ec);
 }
 
 // Connections whose next request is not there yet, the one that has waited longest first.
 using Waiting = std::list<beast::tcp_stream*>;
 
-template <class Stream>
-asio::awaitable<boost::system::error_code> Answer(Stream& stream, ServedAnswer served, bool is_head,
-                                                  unsigned version, bool keep) {
+asio::awaitable<boost::system::error_code> SendAnswer(Stream& stream, ServedAnswer served,
+                                                      bool is_head, unsigned version, bool keep) {
   boost::system::error_code ec;
   auto answer = ToBeast(std::move(served.head), version, keep);
-  Below(stream).expires_after(kIdle);
-  if (is_head) {
-    http::response_serializer<http::string_body> serializer(answer);
-    co_await http::async_write_header(stream, serializer,
-                                      asio::redirect_error(asio::use_awaitable, ec));
-  } else {
-    co_await http::async_write(stream, answer, asio::redirect_error(asio::use_awaitable, ec));
-  }
+  stream.below().expires_after(kIdle);
+  const std::string text = TextOf(answer, is_head);
+  co_await stream.Write(asio::buffer(text), ec);
   co_return ec;
 }
 
@@ -135,21 +193,18 @@ struct Shared {
   std::atomic<bool> is_ending = false;
 };
 
-template <class Stream>
 asio::awaitable<void> RefuseLarge(Stream& stream, std::uint64_t bytes_max) {
   HttpResponse large{413, "", {{"Content-Type", "text/plain; charset=utf-8"}}, {}};
   large.body = "the body has more than " + std::to_string(bytes_max) + " bytes\n";
   boost::system::error_code ec =
-      co_await Answer(stream, std::move(large), /*is_head=*/false, 11, /*keep=*/false);
+      co_await SendAnswer(stream, std::move(large), /*is_head=*/false, 11, /*keep=*/false);
   std::vector<char> bytes(kBufferBytes);
-  Below(stream).expires_after(kDropFor);
+  stream.below().expires_after(kDropFor);
   for (std::size_t dropped = 0; !ec && dropped < kDroppedBytesMax;) {
-    dropped += co_await stream.async_read_some(asio::buffer(bytes),
-                                               asio::redirect_error(asio::use_awaitable, ec));
+    dropped += co_await stream.ReadSome(asio::buffer(bytes), ec);
   }
 }
 
-template <class Stream>
 asio::awaitable<void> ServeRequests(Stream& stream, const HttpPeer& peer, Shared& shared) {
   beast::flat_buffer buffer(kBufferBytes);
   boost::system::error_code ec;
@@ -157,10 +212,9 @@ asio::awaitable<void> ServeRequests(Stream& stream, const HttpPeer& peer, Shared
     http::request_parser<http::string_body> parser;
     parser.header_limit(kHeaderBytesMax);
     parser.body_limit(shared.body_bytes_max);
-    Below(stream).expires_after(kIdle);
-    const auto place = shared.waiting.insert(shared.waiting.end(), &Below(stream));
-    co_await http::async_read(stream, buffer, parser,
-                              asio::redirect_error(asio::use_awaitable, ec));
+    stream.below().expires_after(kIdle);
+    const auto place = shared.waiting.insert(shared.waiting.end(), &stream.below());
+    co_await ReadRequest(stream, buffer, parser, ec);
     shared.waiting.erase(place);
     if (ec == http::error::body_limit) co_await RefuseLarge(stream, shared.body_bytes_max);
     if (ec) co_return;
@@ -174,16 +228,16 @@ asio::awaitable<void> ServeRequests(Stream& stream, const HttpPeer& peer, Shared
       co_await SendSource(stream, std::move(served.head), *served.body);
       co_return;
     }
-    ec = co_await Answer(stream, std::move(served), is_head, version, keep);
+    ec = co_await SendAnswer(stream, std::move(served), is_head, version, keep);
   }
 }
 
 asio::awaitable<void> ServePlain(tcp::socket socket, Shared& shared) {
   boost::system::error_code ec;
   const HttpPeer peer{socket.remote_endpoint(ec).address(), false, {}};
-  beast::tcp_stream stream(std::move(socket));
+  Plain stream(std::move(socket));
   co_await ServeRequests(stream, peer, shared);
-  (void)stream.socket().shutdown(tcp::socket::shutdown_send, ec);
+  (void)stream.below().socket().shutdown(tcp::socket::shutdown_send, ec);
 }
 
 // A certificate that names nobody is as good as none: the client stays unknown.
@@ -194,19 +248,20 @@ asio::awaitable<void> ServeSecure(tcp::socket socket, std::shared_ptr<const TlsS
   SslPtr ssl = TlsServer::NewSsl(*tls);
   if (ssl == nullptr) co_return;
   Secure stream(beast::tcp_stream(std::move(socket)), ssl.release());
-  Below(stream).expires_after(limits::kTlsHandshakeTimeout);
-  const auto place = shared.waiting.insert(shared.waiting.end(), &Below(stream));
-  co_await stream.async_handshake(Secure::server, asio::redirect_error(asio::use_awaitable, ec));
+  stream.below().expires_after(limits::kTlsHandshakeTimeout);
+  const auto place = shared.waiting.insert(shared.waiting.end(), &stream.below());
+  co_await stream.layers.async_handshake(asio::ssl::stream_base::server,
+                                         asio::redirect_error(asio::use_awaitable, ec));
   shared.waiting.erase(place);
   if (ec) {
     Log(LogLevel::kDebug, "a TLS handshake of an HTTP port of ours failed",
         {{"reason", ec.message()}});
     co_return;
   }
-  if (tls->identifies()) peer.certificate = CallerOf(stream.native_handle()).value_or("");
+  if (tls->identifies()) peer.certificate = CallerOf(stream.layers.native_handle()).value_or("");
   co_await ServeRequests(stream, peer, shared);
-  Below(stream).expires_after(limits::kTlsHandshakeTimeout);
-  co_await stream.async_shutdown(asio::redirect_error(asio::use_awaitable, ec));
+  stream.below().expires_after(limits::kTlsHandshakeTimeout);
+  co_await stream.layers.async_shutdown(asio::redirect_error(asio::use_awaitable, ec));
 }
 
 }  // namespace

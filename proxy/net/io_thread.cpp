@@ -25,7 +25,7 @@ namespace {
 
 constexpr int kJobsPerTurn = 4;
 
-int OrThrow(int fd, const char* what) {
+int FdOrThrow(int fd, const char* what) {
   if (fd < 0) throw std::system_error(errno, std::system_category(), what);
   return fd;
 }
@@ -33,7 +33,7 @@ int OrThrow(int fd, const char* what) {
 constexpr std::int64_t kNanosPerSecond = 1'000'000'000;
 
 int NewTimer() {
-  return OrThrow(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC), "timerfd_create");
+  return FdOrThrow(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC), "timerfd_create");
 }
 
 // All but a sixteenth.
@@ -60,10 +60,10 @@ IoThread::IoThread(const Clock& clock, int speed)
       upkeep_(wheel_, clock),
       buffers_(upkeep_),
       tick_(*this),
-      bell_(poller_, OrThrow(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), "eventfd")) {
+      bell_(poller_, FdOrThrow(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), "eventfd")) {
   // Without them nothing would end in time, or at all.
-  OrThrow(tick_.timer.fd(), "epoll_ctl");
-  OrThrow(bell_.fd(), "epoll_ctl");
+  FdOrThrow(tick_.timer.fd(), "epoll_ctl");
+  FdOrThrow(bell_.fd(), "epoll_ctl");
   wheel_.OnLook([](void* self, MonoTime when) { static_cast<IoThread*>(self)->LookAt(when); },
                 this);
   upkeep_.Add([this] { return TrimBuffers(); });

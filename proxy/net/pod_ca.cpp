@@ -10,6 +10,7 @@
 
 #include "proxy/base/ca_limits.h"
 #include "proxy/base/hash.h"
+#include "proxy/base/openssl_objects.h"
 
 namespace recourse {
 namespace {
@@ -18,15 +19,7 @@ constexpr const char* kOrganization = "Recourse";
 constexpr std::string_view kNobody = "invalid";  // no name of anybody's (RFC 6761)
 constexpr std::size_t kCommonNameMax = 64;       // RFC 5280, ub-common-name
 
-struct Free {
-  void operator()(BIO* text) const { BIO_free(text); }
-  void operator()(NAME_CONSTRAINTS* names) const { NAME_CONSTRAINTS_free(names); }
-};
-using BioPtr = std::unique_ptr<BIO, Free>;
-using ConstraintsPtr = std::unique_ptr<NAME_CONSTRAINTS, Free>;
-
-// A key with a passphrase must fail, not ask the terminal.
-int NoPassphrase(char*, int, int, void*) { return -1; }
+using ConstraintsPtr = std::unique_ptr<NAME_CONSTRAINTS, OpensslFree<NAME_CONSTRAINTS_free>>;
 
 KeyPtr ReadKey(const std::string& pem) {
   const BioPtr bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
@@ -94,19 +87,14 @@ ConstraintsPtr ConstraintsOf(const X509& certificate) {
   return constraints;
 }
 
-std::string TextOf(const ASN1_STRING& text) {
-  return {reinterpret_cast<const char*>(ASN1_STRING_get0_data(&text)),
-          static_cast<std::size_t>(ASN1_STRING_length(&text))};
-}
-
 // One that ConstraintsFor has named; empty: it has not.
 std::string HostOf(const GENERAL_NAME& name) {
   if (name.type == GEN_DNS) {
-    std::string host = TextOf(*name.d.dNSName);
+    std::string host = Asn1Text(*name.d.dNSName);
     return host == kNobody ? std::string() : host;
   }
   if (name.type != GEN_IPADD) return {};
-  const std::string address = TextOf(*name.d.iPAddress);  // and a mask of the same size
+  const std::string address = Asn1Text(*name.d.iPAddress);  // and a mask of the same size
   if (address.size() != 2 * sizeof(in_addr) && address.size() != 2 * sizeof(in6_addr)) return {};
   const int family = address.size() == 2 * sizeof(in_addr) ? AF_INET : AF_INET6;
   char text[INET6_ADDRSTRLEN] = {};

@@ -9,6 +9,7 @@
 
 #include "proxy/base/limits.h"
 #include "proxy/base/log.h"
+#include "proxy/base/openssl_objects.h"
 
 namespace recourse {
 namespace {
@@ -34,9 +35,6 @@ void WarnUnlessValidNow(SSL_CTX* context, const std::string& file) {
                   : "a certificate is not valid yet, so peers will refuse it; is the clock right?",
       {{"file", file}});
 }
-
-// A key file with a passphrase must fail, not ask the terminal.
-int NoPassphrase(char*, int, int, void*) { return -1; }
 
 }  // namespace
 

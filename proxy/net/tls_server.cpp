@@ -5,20 +5,11 @@
 
 #include <string_view>
 
+#include "proxy/base/openssl_objects.h"
 #include "proxy/net/tls_identity.h"
 
 namespace recourse {
 namespace {
-
-struct FreeBio {
-  void operator()(BIO* bio) const { BIO_free(bio); }
-};
-using BioPtr = std::unique_ptr<BIO, FreeBio>;
-
-std::string TextOf(const ASN1_STRING* text) {
-  return {reinterpret_cast<const char*>(ASN1_STRING_get0_data(text)),
-          static_cast<std::size_t>(ASN1_STRING_length(text))};
-}
 
 // HTTP/1.1, or no handshake: a client that speaks something else only must not be misunderstood.
 int ChooseProtocol(SSL*, const unsigned char** out, unsigned char* size, const unsigned char* in,
@@ -34,19 +25,18 @@ int ChooseProtocol(SSL*, const unsigned char** out, unsigned char* size, const u
 
 CertificateNames NamesOf(X509* certificate) {
   CertificateNames names;
-  const std::unique_ptr<GENERAL_NAMES, decltype(&GENERAL_NAMES_free)> alternatives(
+  const std::unique_ptr<GENERAL_NAMES, OpensslFree<GENERAL_NAMES_free>> alternatives(
       static_cast<GENERAL_NAMES*>(
-          X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr)),
-      &GENERAL_NAMES_free);
+          X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr)));
   for (int i = 0; i < sk_GENERAL_NAME_num(alternatives.get()); ++i) {
     const GENERAL_NAME* const name = sk_GENERAL_NAME_value(alternatives.get(), i);
-    if (name->type == GEN_URI) names.uris.push_back(TextOf(name->d.uniformResourceIdentifier));
-    if (name->type == GEN_DNS) names.dns.push_back(TextOf(name->d.dNSName));
+    if (name->type == GEN_URI) names.uris.push_back(Asn1Text(*name->d.uniformResourceIdentifier));
+    if (name->type == GEN_DNS) names.dns.push_back(Asn1Text(*name->d.dNSName));
   }
   const X509_NAME* const subject = X509_get_subject_name(certificate);
   const int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
   if (at >= 0)
-    names.common_name = TextOf(X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
+    names.common_name = Asn1Text(*X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
   return names;
 }
 
@@ -142,8 +132,7 @@ SslPtr TlsServer::NewSsl(const TlsServer& server) { return SslPtr(SSL_new(server
 std::optional<std::string> CallerOf(const TlsStream& stream) { return CallerOf(stream.ssl()); }
 
 std::optional<std::string> CallerOf(const SSL* ssl) {
-  const std::unique_ptr<X509, decltype(&X509_free)> certificate(SSL_get1_peer_certificate(ssl),
-                                                                &X509_free);
+  const X509Ptr certificate(SSL_get1_peer_certificate(ssl));
   if (certificate == nullptr) return std::nullopt;
   auto identity = IdentityOf(NamesOf(certificate.get()));
   ERR_clear_error();

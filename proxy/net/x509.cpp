@@ -14,18 +14,13 @@
 namespace recourse {
 namespace {
 
-struct Free {
-  void operator()(BIO* text) const { BIO_free(text); }
-  void operator()(BIGNUM* number) const { BN_free(number); }
-  void operator()(X509_EXTENSION* extension) const { X509_EXTENSION_free(extension); }
-};
-
 bool SetSerial(X509& certificate, Random& random) {
   std::array<unsigned char, 16> bytes{};
   random.Fill(bytes);
   bytes[0] &= 0x7f;  // positive, and never longer than 20 octets (RFC 5280 4.1.2.2)
   bytes[15] |= 1;    // never zero
-  const std::unique_ptr<BIGNUM, Free> number(BN_bin2bn(bytes.data(), bytes.size(), nullptr));
+  const std::unique_ptr<BIGNUM, OpensslFree<BN_free>> number(
+      BN_bin2bn(bytes.data(), bytes.size(), nullptr));
   return number != nullptr &&
          BN_to_ASN1_INTEGER(number.get(), X509_get_serialNumber(&certificate)) != nullptr;
 }
@@ -82,7 +77,7 @@ X509Ptr NewCertificate(const CertificateFacts& facts, EVP_PKEY& key, Random& ran
 bool AddExtension(X509& certificate, X509& issuer, int nid, const std::string& value) {
   X509V3_CTX context;
   X509V3_set_ctx(&context, &issuer, &certificate, nullptr, nullptr, 0);
-  const std::unique_ptr<X509_EXTENSION, Free> extension(
+  const std::unique_ptr<X509_EXTENSION, OpensslFree<X509_EXTENSION_free>> extension(
       X509V3_EXT_conf_nid(nullptr, &context, nid, value.c_str()));
   const bool is_added =
       extension != nullptr && X509_add_ext(&certificate, extension.get(), -1) == 1;
@@ -95,7 +90,7 @@ WallTime BeginOf(const X509& certificate) { return TimeOf(X509_get0_notBefore(&c
 
 std::vector<X509Ptr> CertificatesIn(std::string_view pem) {
   std::vector<X509Ptr> certificates;
-  const std::unique_ptr<BIO, Free> bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+  const BioPtr bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
   while (bio != nullptr) {
     X509Ptr next(PEM_read_bio_X509_AUX(bio.get(), nullptr, nullptr, nullptr));
     if (next == nullptr) break;
@@ -106,11 +101,16 @@ std::vector<X509Ptr> CertificatesIn(std::string_view pem) {
 }
 
 std::string ToPem(X509& certificate) {
-  const std::unique_ptr<BIO, Free> bio(BIO_new(BIO_s_mem()));
+  const BioPtr bio(BIO_new(BIO_s_mem()));
   if (bio == nullptr || PEM_write_bio_X509(bio.get(), &certificate) != 1) return {};
   char* text = nullptr;
   const long size = BIO_get_mem_data(bio.get(), &text);
   return {text, static_cast<std::size_t>(size)};
+}
+
+std::string Asn1Text(const ASN1_STRING& text) {
+  return {reinterpret_cast<const char*>(ASN1_STRING_get0_data(&text)),
+          static_cast<std::size_t>(ASN1_STRING_length(&text))};
 }
 
 std::string AltNameOf(const std::string& host) {

@@ -4,22 +4,15 @@
 #include <openssl/evp.h>
 #include <openssl/x509.h>
 
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "proxy/base/clock.h"
+#include "proxy/base/openssl_objects.h"
 #include "proxy/base/random.h"
 
 namespace recourse {
-
-struct X509Deleter {
-  void operator()(X509* certificate) const { X509_free(certificate); }
-  void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
-};
-using X509Ptr = std::unique_ptr<X509, X509Deleter>;
-using KeyPtr = std::unique_ptr<EVP_PKEY, X509Deleter>;
 
 // A new P-256 key. Null when OpenSSL fails.
 KeyPtr NewP256Key();
@@ -44,6 +37,9 @@ WallTime BeginOf(const X509& certificate);
 // Every certificate in the text, in order; other blocks are left out.
 std::vector<X509Ptr> CertificatesIn(std::string_view pem);
 std::string ToPem(X509& certificate);
+
+// The characters of a string that a certificate holds.
+std::string Asn1Text(const ASN1_STRING& text);
 
 // The name for subjectAltName, "DNS:a.example" or "IP:::1". Empty: neither a name that a
 // certificate may hold nor an address.

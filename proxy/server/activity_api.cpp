@@ -72,10 +72,10 @@ HttpResponse ActivityApi::Operations(std::string_view query) {
     return Problem(400, "Bad parameter", "before and after exclude each other");
   }
   if (lister_ == nullptr) {
-    return Problem(503, "Event log unavailable", "the ledger could not be opened; see the log");
+    return NoLedger("the ledger could not be opened; see the log");
   }
   const auto page = lister_->Operations(filter);
-  if (!page) return Problem(503, "Event log unavailable", page.error().detail());
+  if (!page) return NoLedger(page.error().detail());
   const auto cursor = [](bool is_there, std::uint64_t at) {
     return is_there ? std::to_string(at) : std::string("null");
   };

@@ -177,10 +177,10 @@ HttpResponse AdminApi::ListRows(std::string_view query) {
     }
   }
   if (auditor_ == nullptr) {
-    return Problem(503, "Event log unavailable", parts_.ledger.Stats().not_opened);
+    return NoLedger(parts_.ledger.Stats().not_opened);
   }
   const auto rows = auditor_->Rows(after, up_to, static_cast<std::size_t>(limit));
-  if (!rows) return Problem(503, "Event log unavailable", rows.error().detail());
+  if (!rows) return NoLedger(rows.error().detail());
   std::string body;
   for (const LoggedRow& row : *rows) AppendRowLine(body, row);
   return {200, "OK", {{"Content-Type", "application/x-ndjson"}}, std::move(body)};
@@ -242,7 +242,7 @@ HttpResponse AdminApi::ListEvents(std::string_view query) {
     }
   }
   auto page = parts_.ledger.List(filter);
-  if (!page) return Problem(503, "Event log unavailable", page.error().detail());
+  if (!page) return NoLedger(page.error().detail());
   if (as_lines) return EventLines(*page, filter.with_answers);
   std::string body = "{\"events\":[";
   AppendPage(body, *page, EventForm::kArray);
@@ -273,7 +273,7 @@ HttpResponse AdminApi::ShowEvent(std::string_view id) {
   std::uint64_t number = 0;
   if (!ParseNumber(id, number)) return Problem(400, "Bad event id", "an event id is a number");
   auto event = parts_.ledger.Find(number);
-  if (!event) return Problem(503, "Event log unavailable", event.error().detail());
+  if (!event) return NoLedger(event.error().detail());
   std::string body;
   if (*event) {
     AppendEvent(body, **event);
@@ -281,7 +281,7 @@ HttpResponse AdminApi::ShowEvent(std::string_view id) {
   }
   const auto row = parts_.ledger.List(
       {.after = std::max<std::uint64_t>(number, 1) - 1, .up_to = number, .with_flows = true});
-  if (!row) return Problem(503, "Event log unavailable", row.error().detail());
+  if (!row) return NoLedger(row.error().detail());
   if (row->flows.empty()) return Problem(404, "No such event", "no event has this id");
   AppendFlowMoved(body, row->flows.front());
   return JsonAnswer(std::move(body));
@@ -305,7 +305,7 @@ HttpResponse AdminApi::ShowReport(std::string_view query) {
   }
   const auto policy = parts_.reloader.versions().Current();
   const auto report = BuildReport(parts_.ledger, *policy, period);
-  if (!report) return Problem(503, "Event log unavailable", report.error().detail());
+  if (!report) return NoLedger(report.error().detail());
   Counts counts = parts_.counts();
   return JsonAnswer(
       ReportJson(*report, {.mode = policy->mode == Mode::kObserve ? "observe" : "enforce",

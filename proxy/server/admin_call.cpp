@@ -44,9 +44,8 @@ FileResult<HttpPlace> PlaceOf(const AdminClient& client) {
 
 }  // namespace
 
-std::string Field(const Json& object, std::string_view name) {
-  const Json* value = object.Find(name);
-  return value == nullptr ? std::string() : TerminalText(ScalarText(*value));
+std::string Printable(const Json& object, std::string_view name) {
+  return TerminalText(ScalarText(object, name));
 }
 
 FileResult<AdminTarget> PrepareAdminCall(const AdminClient& client, HttpRequest request) {
@@ -69,7 +68,7 @@ FileResult<std::string> Call(const AdminClient& client, HttpRequest request, int
   if (status != nullptr) *status = response->status;
   if (response->status == 200) return std::move(response->body);
   const auto problem = ParseJson(response->body);
-  std::string detail = problem ? Field(*problem, "detail") : response->body;
+  std::string detail = problem ? Printable(*problem, "detail") : response->body;
   if (response->status == 401) {
     detail += client.token_file.empty()
                   ? "; a token is needed; name the file that has it: --admin-token-file FILE"

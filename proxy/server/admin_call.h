@@ -1,6 +1,7 @@
 // One request of a command to the admin API of a running process.
 #pragma once
 
+#include <cstdint>
 #include <expected>
 #include <iosfwd>
 #include <string>
@@ -16,8 +17,11 @@ namespace recourse {
 
 inline constexpr std::string_view kNotUnderstood = "the admin API's answer is not understood";
 
+// What one answer of the admin API lists at most.
+inline constexpr std::uint64_t kAdminPageMax = 1'000;
+
 // A member as text that is safe on a terminal; empty: there is none.
-std::string Field(const Json& object, std::string_view name);
+std::string Printable(const Json& object, std::string_view name);
 
 struct AdminTarget {
   HttpPlace place;

@@ -29,8 +29,7 @@ namespace recourse {
 namespace {
 
 constexpr int kBackupTimeoutSeconds = 60;  // without a byte
-constexpr std::uint64_t kPageMax = 1'000;
-constexpr int kRefused = 422;  // a policy that was not taken
+constexpr int kRefused = 422;              // a policy that was not taken
 
 Result<Json> ParsePage(const std::string& text) {
   auto page = ParseJson(text);
@@ -42,35 +41,36 @@ Result<Json> ParsePage(const std::string& text) {
 
 // What an event means to its flow.
 std::string NoteOn(const Json& event) {
-  if (const std::string undoes = Field(event, "undoes"); !undoes.empty() && undoes != "0") {
+  if (const std::string undoes = Printable(event, "undoes"); !undoes.empty() && undoes != "0") {
     return "  undo of " + undoes;
   }
-  const std::string cause = Field(event, "cause");
-  if (cause == "human" || cause == "too_late") return "  " + Field(event, "detail");
+  const std::string cause = Printable(event, "cause");
+  if (cause == "human" || cause == "too_late") return "  " + Printable(event, "detail");
   return cause == "undone" ? "  undone" : std::string();
 }
 
-void PrintFlow(std::ostream& out, const Json& moved) {
-  std::string reason = Field(moved, "reason");
-  if (reason.empty()) reason = Field(moved, "cause");
+void PrintFlowEvent(std::ostream& out, const Json& moved) {
+  std::string reason = Printable(moved, "reason");
+  if (reason.empty()) reason = Printable(moved, "cause");
   out << fmt::format("{:>8}  {:<24}  {:<11}  {:<13}  {:>3}  {:<22}  {:<20}  {}  {}\n",
-                     Field(moved, "event_id"), Field(moved, "time"), "flow", Field(moved, "phase"),
-                     "", Field(moved, "flow_name"), "flow " + Field(moved, "flow_number"),
-                     Field(moved, "flow"), reason);
+                     Printable(moved, "event_id"), Printable(moved, "time"), "flow",
+                     Printable(moved, "phase"), "", Printable(moved, "flow_name"),
+                     "flow " + Printable(moved, "flow_number"), Printable(moved, "flow"), reason);
 }
 
-void PrintRow(std::ostream& out, const Json& event) {
-  if (Field(event, "kind") == "flow") {
-    PrintFlow(out, event);
+void PrintEventRow(std::ostream& out, const Json& event) {
+  if (Printable(event, "kind") == "flow") {
+    PrintFlowEvent(out, event);
     return;
   }
   out << fmt::format("{:>8}  {:<24}  {:<11}  {:<13}  {:>3}  {:<22}  {:<20}  {}{}\n",
-                     Field(event, "event_id"), Field(event, "time"), Field(event, "status"),
-                     Field(event, "phase"), Field(event, "attempt"), Field(event, "tool"),
-                     Field(event, "external_ref"), Field(event, "trace_id"), NoteOn(event));
+                     Printable(event, "event_id"), Printable(event, "time"),
+                     Printable(event, "status"), Printable(event, "phase"),
+                     Printable(event, "attempt"), Printable(event, "tool"),
+                     Printable(event, "external_ref"), Printable(event, "trace_id"), NoteOn(event));
 }
 
-void PrintHeader(std::ostream& out) {
+void PrintEventHeader(std::ostream& out) {
   out << fmt::format("{:>8}  {:<24}  {:<11}  {:<13}  {:>3}  {:<22}  {:<20}  {}\n", "EVENT", "TIME",
                      "STATUS", "PHASE", "TRY", "TOOL", "EXTERNAL REF", "TRACE");
 }
@@ -107,18 +107,19 @@ int ListNewest(const AdminClient& client, const EventQuery& query, std::ostream&
   if (!place) return Fail(err, place.error());
   const auto newest = ParseJson(*place);
   if (!newest) return Fail(err, kNotUnderstood);
-  std::uint64_t up_to = ToNumber(Field(*newest, "last"));
+  std::uint64_t up_to = ToNumber(Printable(*newest, "last"));
   std::uint64_t shown = 0;
   bool is_cut = false;
   if (client.json) {
     out << '[';
   } else {
-    PrintHeader(out);
+    PrintEventHeader(out);
   }
   while (up_to > query.after && !is_cut) {
-    const std::uint64_t after = std::max(query.after, up_to > kPageMax ? up_to - kPageMax : 0);
+    const std::uint64_t after =
+        std::max(query.after, up_to > kAdminPageMax ? up_to - kAdminPageMax : 0);
     const auto text = Call(client, "GET",
-                           EventsTarget(query, std::to_string(after), kPageMax) +
+                           EventsTarget(query, std::to_string(after), kAdminPageMax) +
                                "&lines=true&up_to=" + std::to_string(up_to));
     if (!text) return Fail(err, text.error());
     std::vector<std::string_view> lines = LinesOf(*text);
@@ -129,7 +130,7 @@ int ListNewest(const AdminClient& client, const EventQuery& query, std::ostream&
       if (client.json) {
         out << (shown == 0 ? "" : ",") << line;
       } else {
-        PrintRow(out, ParseJson(line).value_or(Json()));
+        PrintEventRow(out, ParseJson(line).value_or(Json()));
       }
       ++shown;
     }
@@ -152,17 +153,18 @@ int ListEvents(const AdminClient& client, const EventQuery& query, std::ostream&
   std::string json = "[";
   bool has_header = client.json;
   while (left > 0 && !after.empty()) {
-    const auto text = Call(client, "GET", EventsTarget(query, after, std::min(left, kPageMax)));
+    const auto text =
+        Call(client, "GET", EventsTarget(query, after, std::min(left, kAdminPageMax)));
     if (!text) return Fail(err, text.error());
     const auto page = ParsePage(*text);
     if (!page) return Fail(err, page.error().detail());
-    if (!std::exchange(has_header, true)) PrintHeader(out);
+    if (!std::exchange(has_header, true)) PrintEventHeader(out);
     const Json& events = *page->Find("events");
-    if (!events.items.empty()) last = Field(events.items.back(), "event_id");
+    if (!events.items.empty()) last = Printable(events.items.back(), "event_id");
     left -= std::min<std::uint64_t>(left, events.items.size());
-    after = Field(*page, "next");
+    after = Printable(*page, "next");
     if (!client.json) {
-      for (const Json& event : events.items) PrintRow(out, event);
+      for (const Json& event : events.items) PrintEventRow(out, event);
       continue;
     }
     // The events' own text, as the server wrote it.
@@ -186,17 +188,17 @@ int ShowEvent(const AdminClient& client, std::uint64_t id, std::ostream& out, st
   for (const auto& [name, value] : event->members) {
     out << fmt::format("{:<16} {}\n", name, TerminalText(ScalarText(value)));
   }
-  if (Field(*event, "kind") == "flow") {
-    out << "\nAll of this flow: recourse flows show " << Field(*event, "flow_number") << "\n";
+  if (Printable(*event, "kind") == "flow") {
+    out << "\nAll of this flow: recourse flows show " << Printable(*event, "flow_number") << "\n";
     return kExitOk;
   }
-  const auto operation = Call(client, "GET", "/events?operation=" + Field(*event, "operation"));
+  const auto operation = Call(client, "GET", "/events?operation=" + Printable(*event, "operation"));
   if (!operation) return Fail(err, operation.error());
   const auto page = ParsePage(*operation);
   if (!page) return Fail(err, page.error().detail());
   out << "\nAll events of this operation:\n";
-  PrintHeader(out);
-  for (const Json& row : page->Find("events")->items) PrintRow(out, row);
+  PrintEventHeader(out);
+  for (const Json& row : page->Find("events")->items) PrintEventRow(out, row);
   return kExitOk;
 }
 
@@ -218,16 +220,17 @@ int ShowPolicy(const AdminClient& client, std::ostream& out, std::ostream& err) 
   const Json* orphaned = state->Find("orphaned");
   if (last == nullptr || orphaned == nullptr) return Fail(err, kNotUnderstood);
   out << fmt::format("in force      {}\nfrom          {}\nlast reload   {} by {} at {}\n",
-                     Field(*state, "version"), Field(*state, "path"), Field(*last, "result"),
-                     Field(*last, "trigger"), Field(*last, "time"));
+                     Printable(*state, "version"), Printable(*state, "path"),
+                     Printable(*last, "result"), Printable(*last, "trigger"),
+                     Printable(*last, "time"));
   for (const Json& problem : last->Find("problems")->items) {
     out << "              " << TerminalText(ScalarText(problem)) << "\n";
   }
   for (const Json& orphan : orphaned->items) {
     out << fmt::format(
         "orphaned      {} open operations of {} ({}), begun under {}, first event {}\n",
-        Field(orphan, "operations"), Field(orphan, "tool"), Field(orphan, "reason"),
-        Field(orphan, "policy_version"), Field(orphan, "first_event"));
+        Printable(orphan, "operations"), Printable(orphan, "tool"), Printable(orphan, "reason"),
+        Printable(orphan, "policy_version"), Printable(orphan, "first_event"));
   }
   return kExitOk;
 }
@@ -244,7 +247,7 @@ int ReloadPolicy(const AdminClient& client, std::ostream& out, std::ostream& err
   if (client.json) {
     out << *text << "\n";
   } else {
-    out << Field(*report, "result") << ", version " << Field(*report, "version") << "\n";
+    out << Printable(*report, "result") << ", version " << Printable(*report, "version") << "\n";
   }
   return kExitOk;
 }
@@ -253,7 +256,7 @@ int ShowLedger(const AdminClient& client, std::ostream& out, std::ostream& err) 
   const auto status = Show(client, "/ledger", out, err);
   if (!status) return status.error();
   const auto line = [&](std::string_view label, std::string_view name, std::string_view unit) {
-    out << fmt::format("{:<14}{}{}\n", label, Field(*status, name), unit);
+    out << fmt::format("{:<14}{}{}\n", label, Printable(*status, name), unit);
   };
   out << fmt::format("{:<14}{}\n", "writes", WritesOf(*status));
   line("first row", "first_id", "");
@@ -277,9 +280,9 @@ int ExportLedger(const AdminClient& client, const ExportQuery& query, std::ostre
   if (!text) return Fail(err, text.error());
   const auto ledger = ParseJson(*text);
   if (!ledger) return Fail(err, kNotUnderstood);
-  const std::string last = Field(*ledger, "last_id");
-  std::string head = R"({"kind":"export","version":1,"ledger":")" + Field(*ledger, "identity") +
-                     R"(","row_format":)" + Field(*ledger, "row_format") + R"(,"after":)" +
+  const std::string last = Printable(*ledger, "last_id");
+  std::string head = R"({"kind":"export","version":1,"ledger":")" + Printable(*ledger, "identity") +
+                     R"(","row_format":)" + Printable(*ledger, "row_format") + R"(,"after":)" +
                      std::to_string(query.after) + R"(,"up_to":)" + last;
   if (!query.trace.empty()) {
     head += R"(,"trace":)";
@@ -289,8 +292,8 @@ int ExportLedger(const AdminClient& client, const ExportQuery& query, std::ostre
   std::ptrdiff_t count = 0;
   std::string after = std::to_string(query.after);
   while (after != "null") {
-    std::string target = "/events?lines=true&limit=" + std::to_string(kPageMax) + "&up_to=" + last +
-                         "&after=" + after;
+    std::string target = "/events?lines=true&limit=" + std::to_string(kAdminPageMax) +
+                         "&up_to=" + last + "&after=" + after;
     if (query.with_answers) target += "&answers=true";
     if (!query.trace.empty()) target += "&trace=" + PercentEncode(query.trace);
     const auto page = Call(client, "GET", target);
@@ -301,12 +304,12 @@ int ExportLedger(const AdminClient& client, const ExportQuery& query, std::ostre
     if (!tail) return Fail(err, kNotUnderstood);
     out.write(page->data(), static_cast<std::streamsize>(begin));
     count += std::count(page->begin(), page->begin() + static_cast<std::ptrdiff_t>(begin), '\n');
-    after = Field(*tail, "next");
+    after = Printable(*tail, "next");
     if (after.empty()) after = "null";
     if (!out.flush()) return Fail(err, "the export cannot be written; is the disk full?");
   }
   out << R"({"kind":"end","events":)" << count << R"(,"up_to":)" << last << R"(,"head":")"
-      << Field(*ledger, "head") << "\"}\n";
+      << Printable(*ledger, "head") << "\"}\n";
   return out.flush() ? kExitOk : Fail(err, "the export cannot be written; is the disk full?");
 }
 
@@ -325,18 +328,18 @@ int VerifyLedger(const AdminClient& client, std::ostream& out, std::ostream& err
   if (!text) return Fail(err, text.error());
   const auto report = ParseJson(*text);
   if (!report) return Fail(err, kNotUnderstood);
-  const bool ok = Field(*report, "ok") == "true";
+  const bool ok = Printable(*report, "ok") == "true";
   if (client.json) {
     out << *text << "\n";
   } else if (ok) {
-    out << "ok: " << Field(*report, "rows") << " rows, chain head " << Field(*report, "head")
-        << "\n";
-    if (const std::string base = Field(*report, "base"); !base.empty()) {
-      out << "rows before " << Field(*report, "first_id")
+    out << "ok: " << Printable(*report, "rows") << " rows, chain head "
+        << Printable(*report, "head") << "\n";
+    if (const std::string base = Printable(*report, "base"); !base.empty()) {
+      out << "rows before " << Printable(*report, "first_id")
           << " were removed by retention; chain base " << base << "\n";
     }
   } else {
-    out << "BROKEN: " << Field(*report, "problem") << "\n";
+    out << "BROKEN: " << Printable(*report, "problem") << "\n";
   }
   return ok ? kExitOk : kExitLedger;
 }
@@ -357,7 +360,8 @@ int BackupLedger(const AdminClient& client, const std::string& path, std::ostrea
   ::close(file);
   if (!loaded) {
     const auto problem = ParseJson(loaded.error());
-    return fail("POST /ledger/backup: " + (problem ? Field(*problem, "detail") : loaded.error()));
+    return fail("POST /ledger/backup: " +
+                (problem ? Printable(*problem, "detail") : loaded.error()));
   }
   if (!is_synced) return fail("cannot sync " + part + ": " + std::strerror(errno));
   const auto report = VerifyLedgerFile(part);

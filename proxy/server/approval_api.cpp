@@ -20,10 +20,6 @@ namespace {
 
 using Ruling = ApprovalRuling::Kind;
 
-HttpResponse NoLedger(std::string_view detail) {
-  return Problem(503, "Event log unavailable", detail);
-}
-
 HttpResponse NoSuch(std::uint64_t operation) {
   return Problem(404, "No such approval",
                  fmt::format("no operation {} that needed an approval is kept", operation));

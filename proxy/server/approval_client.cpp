@@ -18,7 +18,7 @@
 namespace recourse {
 namespace {
 
-constexpr int kLookEveryMs = 1'000;
+constexpr int kApprovalLookEveryMs = 1'000;
 
 std::string Names(const Json& approval) {
   std::string out;
@@ -31,27 +31,27 @@ std::string Names(const Json& approval) {
 }
 
 std::string Progress(const Json& approval) {
-  return Field(approval, "approvals") + "/" + Field(approval, "needs");
+  return Printable(approval, "approvals") + "/" + Printable(approval, "needs");
 }
 
-void PrintHeader(std::ostream& out) {
+void PrintApprovalHeader(std::ostream& out) {
   out << fmt::format("{:>9}  {:<24}  {:<9}  {:<20}  {:<32}  {:<16}  {:>5}  {}\n", "OPERATION",
                      "EXPIRES", "STATUS", "TOOL", "CALL", "CALLER", "YES", "BY");
 }
 
-void PrintRow(std::ostream& out, const Json& approval) {
+void PrintApprovalRow(std::ostream& out, const Json& approval) {
   out << fmt::format("{:>9}  {:<24}  {:<9}  {:<20}  {:<32}  {:<16}  {:>5}  {}\n",
-                     Field(approval, "operation"), Field(approval, "expires"),
-                     Field(approval, "status"), Field(approval, "tool"),
-                     Field(approval, "method") + " " + Field(approval, "path"),
-                     Field(approval, "caller"), Progress(approval), Names(approval));
+                     Printable(approval, "operation"), Printable(approval, "expires"),
+                     Printable(approval, "status"), Printable(approval, "tool"),
+                     Printable(approval, "method") + " " + Printable(approval, "path"),
+                     Printable(approval, "caller"), Progress(approval), Names(approval));
 }
 
 void PrintBody(std::ostream& out, const Json& request) {
-  out << "  body (" << Field(request, "body_bytes") << " bytes, SHA-256 "
-      << Field(request, "body_sha256") << "):\n";
-  const std::string coded = Field(request, "body_base64");
-  out << "  " << (coded.empty() ? Field(request, "body") : "(base64) " + coded) << "\n";
+  out << "  body (" << Printable(request, "body_bytes") << " bytes, SHA-256 "
+      << Printable(request, "body_sha256") << "):\n";
+  const std::string coded = Printable(request, "body_base64");
+  out << "  " << (coded.empty() ? Printable(request, "body") : "(base64) " + coded) << "\n";
 }
 
 void PrintRequest(std::ostream& out, const Json& approval) {
@@ -60,7 +60,7 @@ void PrintRequest(std::ostream& out, const Json& approval) {
     out << "\nits request is no longer kept\n";
     return;
   }
-  out << "\n  " << Field(*request, "method") << " " << Field(*request, "target") << "\n";
+  out << "\n  " << Printable(*request, "method") << " " << Printable(*request, "target") << "\n";
   if (const Json* headers = request->Find("headers")) {
     for (const Json& field : headers->items) {
       if (field.items.size() != 2) continue;
@@ -81,8 +81,8 @@ void PrintRequest(std::ostream& out, const Json& approval) {
   PrintBody(out, *original);
   if (const Json* changes = approval.Find("changes")) {
     for (const Json& change : changes->items) {
-      out << "  " << Field(change, "at") << ": " << Field(change, "before") << " -> "
-          << Field(change, "after") << "\n";
+      out << "  " << Printable(change, "at") << ": " << Printable(change, "before") << " -> "
+          << Printable(change, "after") << "\n";
     }
   }
 }
@@ -91,36 +91,36 @@ void PrintApproval(std::ostream& out, const Json& approval) {
   const auto line = [&](std::string_view label, std::string_view value) {
     if (!value.empty()) out << fmt::format("{:<11}{}\n", label, value);
   };
-  line("operation", Field(approval, "operation"));
-  line("status", Field(approval, "status"));
-  line("detail", Field(approval, "detail"));
-  line("tool", Field(approval, "tool"));
-  line("backend", Field(approval, "backend"));
-  line("caller", Field(approval, "caller"));
-  line("flow", Field(approval, "flow"));
-  line("why", Field(approval, "why"));
+  line("operation", Printable(approval, "operation"));
+  line("status", Printable(approval, "status"));
+  line("detail", Printable(approval, "detail"));
+  line("tool", Printable(approval, "tool"));
+  line("backend", Printable(approval, "backend"));
+  line("caller", Printable(approval, "caller"));
+  line("flow", Printable(approval, "flow"));
+  line("why", Printable(approval, "why"));
   line("needs", Progress(approval) + " by " + Names(approval));
-  line("asked", Field(approval, "asked"));
-  line("expires", Field(approval, "expires"));
-  line("digest", Field(approval, "digest"));
+  line("asked", Printable(approval, "asked"));
+  line("expires", Printable(approval, "expires"));
+  line("digest", Printable(approval, "digest"));
   PrintRequest(out, approval);
   if (const Json* decisions = approval.Find("decisions"); decisions && !decisions->items.empty()) {
     out << "\ndecisions\n";
     for (const Json& one : decisions->items) {
-      out << fmt::format("  {}  {:<9} by {}{}{}\n", Field(one, "time"), Field(one, "decision"),
-                         Field(one, "who"),
-                         Field(one, "reason").empty() ? "" : ": " + Field(one, "reason"),
-                         Field(one, "counts") == "true" ? ""
-                         : Field(one, "late") == "true" ? " (too late)"
-                                                        : " (before it was edited)");
+      out << fmt::format("  {}  {:<9} by {}{}{}\n", Printable(one, "time"),
+                         Printable(one, "decision"), Printable(one, "who"),
+                         Printable(one, "reason").empty() ? "" : ": " + Printable(one, "reason"),
+                         Printable(one, "counts") == "true" ? ""
+                         : Printable(one, "late") == "true" ? " (too late)"
+                                                            : " (before it was edited)");
     }
   }
   if (const Json* earlier = approval.Find("earlier"); earlier && !earlier->items.empty()) {
     out << "\nother calls of this caller, newest first\n";
     for (const Json& one : earlier->items) {
-      out << fmt::format("  {:>9}  {}  {:<13}  {:<20}  {} {}\n", Field(one, "operation"),
-                         Field(one, "time"), Field(one, "phase"), Field(one, "tool"),
-                         Field(one, "method"), Field(one, "path"));
+      out << fmt::format("  {:>9}  {}  {:<13}  {:<20}  {} {}\n", Printable(one, "operation"),
+                         Printable(one, "time"), Printable(one, "phase"), Printable(one, "tool"),
+                         Printable(one, "method"), Printable(one, "path"));
     }
   }
 }
@@ -146,7 +146,7 @@ std::string PlainJson(const Json& value) {
 
 std::string Target(std::uint64_t operation) { return "/approvals/" + std::to_string(operation); }
 
-FileResult<std::string> ReadBody(const std::string& file) {
+FileResult<std::string> ReadBodyFile(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
   std::ostringstream text;
   text << in.rdbuf();
@@ -169,9 +169,9 @@ int ListApprovals(const AdminClient& client, const ApprovalQuery& query, std::os
   if (!page) return page.error();
   const Json* approvals = page->Find("approvals");
   if (approvals == nullptr) return Fail(err, kNotUnderstood);
-  PrintHeader(out);
-  for (const Json& approval : approvals->items) PrintRow(out, approval);
-  if (!Field(*page, "next").empty()) out << "there are more; raise --limit\n";
+  PrintApprovalHeader(out);
+  for (const Json& approval : approvals->items) PrintApprovalRow(out, approval);
+  if (!Printable(*page, "next").empty()) out << "there are more; raise --limit\n";
   return kExitOk;
 }
 
@@ -202,7 +202,7 @@ int DecideApproval(const AdminClient& client, const ApprovalWord& word, std::ost
     AppendJsonString(body, word.digest);
   }
   if (!word.body_file.empty()) {
-    const auto edited = ReadBody(word.body_file);
+    const auto edited = ReadBodyFile(word.body_file);
     if (!edited) return Fail(err, edited.error());
     if (!IsUtf8(*edited)) return Fail(err, "--body: only text can be sent instead");
     body += ",\"body\":";
@@ -216,32 +216,32 @@ int DecideApproval(const AdminClient& client, const ApprovalWord& word, std::ost
                                          body},
                              out, err);
   if (!approval) return approval.error();
-  out << "operation " << word.operation << " is " << Field(*approval, "status") << " ("
-      << Progress(*approval) << "): " << Field(*approval, "detail") << "\n";
+  out << "operation " << word.operation << " is " << Printable(*approval, "status") << " ("
+      << Progress(*approval) << "): " << Printable(*approval, "detail") << "\n";
   return kExitOk;
 }
 
 int WatchApprovals(const AdminClient& client, std::ostream& out, std::ostream& err) {
   std::map<std::string, std::string> known;  // status by operation
   bool has_header = client.json;
-  for (;; (void)::poll(nullptr, 0, kLookEveryMs)) {
+  for (;; (void)::poll(nullptr, 0, kApprovalLookEveryMs)) {
     const auto text = Call(client, "GET", "/approvals?limit=1000");
     if (!text) return Fail(err, text.error());
     const auto page = ParseJson(*text);
     const Json* approvals = page ? page->Find("approvals") : nullptr;
     if (approvals == nullptr) return Fail(err, kNotUnderstood);
-    if (!std::exchange(has_header, true)) PrintHeader(out);
+    if (!std::exchange(has_header, true)) PrintApprovalHeader(out);
     std::map<std::string, std::string> now;
     for (const Json& approval : approvals->items) {
-      const std::string operation = Field(approval, "operation");
-      const std::string state = Field(approval, "status") + " " + Progress(approval);
+      const std::string operation = Printable(approval, "operation");
+      const std::string state = Printable(approval, "status") + " " + Progress(approval);
       now[operation] = state;
       const auto was = known.find(operation);
       if (was != known.end() && was->second == state) continue;
       if (client.json) {
         out << PlainJson(approval) << "\n";
       } else {
-        PrintRow(out, approval);
+        PrintApprovalRow(out, approval);
       }
     }
     for (const auto& [operation, state] : known) {
@@ -253,8 +253,8 @@ int WatchApprovals(const AdminClient& client, std::ostream& out, std::ostream& e
       if (client.json) {
         out << PlainJson(*approval) << "\n";
       } else {
-        out << fmt::format("{:>9}  is {}: {}\n", operation, Field(*approval, "status"),
-                           Field(*approval, "detail"));
+        out << fmt::format("{:>9}  is {}: {}\n", operation, Printable(*approval, "status"),
+                           Printable(*approval, "detail"));
       }
     }
     out.flush();

@@ -8,6 +8,7 @@
 #include <memory>
 #include <ostream>
 
+#include "proxy/base/openssl_objects.h"
 #include "proxy/server/admin_call.h"
 #include "proxy/server/config.h"
 #include "proxy/server/files.h"
@@ -16,13 +17,12 @@
 namespace recourse {
 namespace {
 
-constexpr std::uint64_t kPageRows = 1'000;
-constexpr std::size_t kHeadFileBytesMax = 64 * 1024;
+constexpr std::size_t kNamedFileBytesMax = 64 * 1024;
 
 // Of all that is printed, for the last line.
 class Printer {
  public:
-  explicit Printer(std::ostream& out) : out_(out), context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
+  explicit Printer(std::ostream& out) : out_(out), context_(EVP_MD_CTX_new()) {
     EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr);
   }
   // False: it cannot be written.
@@ -39,26 +39,26 @@ class Printer {
 
  private:
   std::ostream& out_;
-  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
+  const DigestContextPtr context_;
 };
 
 // Of a member that is a number; 0: it is none.
 std::uint64_t NumberOf(const Json& object, std::string_view name) {
-  const std::string text = Field(object, name);
+  const std::string text = Printable(object, name);
   std::uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc() && end == text.data() + text.size() ? number : 0;
 }
 
 std::string RowsTarget(std::uint64_t after, const std::string& up_to) {
-  return fmt::format("/ledger/rows?after={}&up_to={}&limit={}", after, up_to, kPageRows);
+  return fmt::format("/ledger/rows?after={}&up_to={}&limit={}", after, up_to, kAdminPageMax);
 }
 
 // Of the last line of a page.
 std::string LastHash(std::string_view page) {
   const auto begin = page.size() < 2 ? 0 : page.rfind('\n', page.size() - 2) + 1;
   const auto row = ParseJson(page.substr(begin));
-  return row ? Field(*row, "hash") : std::string();
+  return row ? Printable(*row, "hash") : std::string();
 }
 
 constexpr std::string_view kCannotWrite = "the export cannot be written; is the disk full?";
@@ -71,7 +71,7 @@ int ExportRows(const AdminClient& client, std::uint64_t after, std::ostream& out
   if (!text) return Fail(err, text.error());
   const auto ledger = ParseJson(*text);
   if (!ledger) return Fail(err, kNotUnderstood);
-  const std::string last = Field(*ledger, "last_id");
+  const std::string last = Printable(*ledger, "last_id");
   const std::uint64_t up_to = NumberOf(*ledger, "last_id");
   const std::uint64_t first = NumberOf(*ledger, "first_id");
   if (after == 0 && first > 0) after = first - 1;  // retention has removed the rows before
@@ -95,8 +95,8 @@ int ExportRows(const AdminClient& client, std::uint64_t after, std::ostream& out
         !printer.Print(fmt::format(
             R"({{"kind":"export","format":1,"ledger":"{}","row_format":{},"after":{},"base":"{}"}})"
             "\n",
-            Field(*ledger, "identity"), Field(*ledger, "row_format"), after,
-            Field(*row, "prev")))) {
+            Printable(*ledger, "identity"), Printable(*ledger, "row_format"), after,
+            Printable(*row, "prev")))) {
       return Fail(err, kCannotWrite);
     }
     if (!printer.Print(*page)) return Fail(err, kCannotWrite);
@@ -104,7 +104,7 @@ int ExportRows(const AdminClient& client, std::uint64_t after, std::ostream& out
     next += rows;
   }
   if (next == after) return kExitOk;  // nothing new
-  if (hash != Field(*ledger, "head")) {
+  if (hash != Printable(*ledger, "head")) {
     return Fail(err,
                 "what was read is not what the ledger said a moment ago; run: recourse ledger "
                 "verify");
@@ -120,12 +120,12 @@ namespace {
 
 // What speaks against it, for people; empty: nothing.
 FileResult<SignedHead> ReadHead(const std::string& file, const std::string& key_file) {
-  const auto text = ReadInputFile(file, kHeadFileBytesMax);
+  const auto text = ReadInputFile(file, kNamedFileBytesMax);
   if (!text) return std::unexpected(text.error());
   auto head = ParseSignedHead(*text);
   if (!head) return std::unexpected(file + " " + head.error());
   if (key_file.empty()) return head;
-  const auto pem = ReadInputFile(key_file, kHeadFileBytesMax);
+  const auto pem = ReadInputFile(key_file, kNamedFileBytesMax);
   if (!pem) return std::unexpected(pem.error());
   const auto key = ReadVerifyingKey(*pem);
   if (!key) return std::unexpected(key_file + " " + key.error());
@@ -137,12 +137,12 @@ FileResult<SignedHead> ReadHead(const std::string& file, const std::string& key_
 }
 
 // What it says of the ledger, if that is bad; empty: it holds the head.
-FileResult<std::string> Objection(const AdminClient& client, const SignedHead& head) {
+FileResult<std::string> LedgerObjection(const AdminClient& client, const SignedHead& head) {
   const auto text = Call(client, "GET", "/ledger");
   if (!text) return std::unexpected(text.error());
   const auto ledger = ParseJson(*text);
   if (!ledger) return std::unexpected(std::string(kNotUnderstood));
-  if (Field(*ledger, "identity") != ToHex(head.ledger)) {
+  if (Printable(*ledger, "identity") != ToHex(head.ledger)) {
     return fmt::format("the signed head is of another ledger, {}", ToHex(head.ledger));
   }
   const std::uint64_t last = NumberOf(*ledger, "last_id");
@@ -171,7 +171,7 @@ int VerifyLedgerWithHead(const AdminClient& client, const std::string& file,
                          const std::string& key_file, std::ostream& out, std::ostream& err) {
   const auto head = ReadHead(file, key_file);
   if (!head) return Fail(err, head.error());
-  const auto objection = Objection(client, *head);
+  const auto objection = LedgerObjection(client, *head);
   if (!objection) return Fail(err, objection.error());
   if (!objection->empty()) {
     err << "recourse: BROKEN: " << *objection << "\n";

@@ -28,7 +28,7 @@ struct CaArguments {
   std::string form;  // empty: by the name of `out`
 };
 
-int Fail(const std::string& why) {
+int FailWith(const std::string& why) {
   std::cerr << "recourse: " << why << "\n";
   return kExitRuntime;
 }
@@ -53,13 +53,13 @@ FileResult<std::optional<std::vector<std::string>>> HostsOf(const std::string& p
 int InitCa(const CaArguments& args) {
   SystemRandom random;
   auto hosts = HostsOf(args.policy);
-  if (!hosts) return Fail(hosts.error());
+  if (!hosts) return FailWith(hosts.error());
   const CaWish wish{.name = args.name,
                     .hosts = std::move(*hosts),
                     .now = SystemClock().WallNow(),
                     .life = *ParseDuration(args.life)};
   const auto kept = KeepCa(args.directory, wish, random);
-  if (!kept) return Fail(kept.error());
+  if (!kept) return FailWith(kept.error());
   if (!kept->warning.empty()) std::cerr << "recourse: " << kept->warning << "\n";
   const auto end = std::chrono::system_clock::to_time_t(kept->ca->end());
   std::cout << fmt::format("{} {}, valid until {:%Y-%m-%dT%H:%M:%SZ}\n",
@@ -71,16 +71,16 @@ int InitCa(const CaArguments& args) {
 
 int BundleCa(const CaArguments& args) {
   const auto ca = ReadCa(args.directory);
-  if (!ca) return Fail(ca.error());
+  if (!ca) return FailWith(ca.error());
   const auto form = FormOfFile(args.form.empty() ? args.out : "." + args.form);
   const auto text = ReadAndBundle(args.system, **ca, form, SystemClock().WallNow());
-  if (!text) return Fail(text.error() + "; name the system's CAs with --system FILE, or none");
+  if (!text) return FailWith(text.error() + "; name the system's CAs with --system FILE, or none");
   if (args.out.empty()) {
     std::cout << *text << std::flush;
     return std::cout ? kExitOk : kExitRuntime;
   }
   const auto written = WriteFileAtomically(args.out, *text, Readers::kEverybody);
-  return written ? kExitOk : Fail(written.error());
+  return written ? kExitOk : FailWith(written.error());
 }
 
 std::string CheckProxy(const std::string& url) {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "policy/config_reader.h"
 #include "proxy/server/config.h"
 
 namespace recourse {
@@ -286,6 +287,11 @@ int PrintHelp(const CLI::App& app, const std::string& topic) {
 }
 
 }  // namespace
+
+std::string CheckDuration(const std::string& text) {
+  return ParseDuration(text) ? std::string()
+                             : "'" + text + "' is not a duration such as 500ms, 25s or 2m";
+}
 
 void FinishCommands(CLI::App& app, int& exit_code) {
   AddCompletion(app);

@@ -23,6 +23,9 @@ std::string UnknownCommand(const CLI::App& app, int argc, char** argv);
 std::string BashCompletion(const CLI::App& app);
 std::string ZshCompletion(const CLI::App& app);
 
+// A check of CLI11: empty, or what is wrong with a text that should be a duration.
+std::string CheckDuration(const std::string& text);
+
 struct ExitCodeFact {
   int code;
   std::string_view meaning;

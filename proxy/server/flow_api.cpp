@@ -17,26 +17,24 @@
 namespace recourse {
 namespace {
 
-using Kind = FlowAction::Kind;
-
-constexpr std::array<std::pair<std::string_view, Kind>, 4> kVerbs = {{
-    {"close", Kind::kClose},
-    {"cancel", Kind::kCancel},
-    {"undo", Kind::kUndo},
-    {"retry", Kind::kRetry},
+constexpr std::array<std::pair<std::string_view, FlowAction::Kind>, 4> kVerbs = {{
+    {"close", FlowAction::Kind::kClose},
+    {"cancel", FlowAction::Kind::kCancel},
+    {"undo", FlowAction::Kind::kUndo},
+    {"retry", FlowAction::Kind::kRetry},
 }};
-constexpr std::array<std::pair<std::string_view, Kind>, 4> kResolutions = {{
-    {"done", Kind::kDone},
-    {"not-needed", Kind::kNotNeeded},
-    {"happened", Kind::kHappened},
-    {"absent", Kind::kAbsent},
+constexpr std::array<std::pair<std::string_view, FlowAction::Kind>, 4> kResolutions = {{
+    {"done", FlowAction::Kind::kDone},
+    {"not-needed", FlowAction::Kind::kNotNeeded},
+    {"happened", FlowAction::Kind::kHappened},
+    {"absent", FlowAction::Kind::kAbsent},
 }};
 
 template <class Table>
-std::optional<Kind> KindOf(const Table& table, std::string_view name) {
+std::optional<FlowAction::Kind> KindOf(const Table& table, std::string_view name) {
   const auto at =
       std::find_if(table.begin(), table.end(), [&](const auto& row) { return row.first == name; });
-  return at == table.end() ? std::nullopt : std::optional<Kind>(at->second);
+  return at == table.end() ? std::nullopt : std::optional<FlowAction::Kind>(at->second);
 }
 
 // What an operator says with an action.
@@ -46,7 +44,7 @@ struct Word {
 };
 
 // Its error is a line for people.
-std::expected<std::string, std::string> Line(const Json& value, std::string_view name) {
+std::expected<std::string, std::string> OneLine(const Json& value, std::string_view name) {
   if (value.kind != Json::Kind::kString) {
     return std::unexpected(fmt::format("'{}' must be a string", name));
   }
@@ -89,7 +87,7 @@ std::expected<Word, std::string> ReadWord(const std::string& body, const Operato
           "'by' (--as-user) is only for the shared token of --admin-token-file; this order is {}'s",
           who.name));
     }
-    auto line = Line(value, name);
+    auto line = OneLine(value, name);
     if (!line) return std::unexpected(line.error());
     *into = std::move(*line);
     if (!said.empty()) word.by = who.name + " (" + said + ")";
@@ -104,10 +102,6 @@ std::expected<Word, std::string> ReadWord(const std::string& body, const Operato
 // Who did it comes first.
 std::string ReasonOf(const Word& word) { return word.by + ": " + word.reason; }
 
-HttpResponse NoLedger(std::string_view detail) {
-  return Problem(503, "Event log unavailable", detail);
-}
-
 }  // namespace
 
 HttpResponse FlowApi::Handle(const HttpRequest& request, std::string_view path,
@@ -120,7 +114,7 @@ HttpResponse FlowApi::Handle(const HttpRequest& request, std::string_view path,
       slash == std::string_view::npos ? std::string_view() : rest.substr(slash + 1);
   const bool is_shown = verb.empty() || verb == "preview";
   const auto kind = KindOf(kVerbs, verb);
-  const bool is_preview = kind == Kind::kUndo && query == "preview=true";
+  const bool is_preview = kind == FlowAction::Kind::kUndo && query == "preview=true";
   if (!query.empty() && !is_preview) {
     return Problem(400, "Unknown parameter", "only undo takes one: ?preview=true");
   }
@@ -256,11 +250,13 @@ HttpResponse FlowApi::Act(FlowAction::Kind kind, FlowState state, const HttpRequ
   if (word->step != 0 || !word->as.empty()) {
     return Problem(400, "Bad body", "'step' and 'as' are for resolve");
   }
-  if (word->reason.empty() && kind == Kind::kRetry) word->reason = "retried by an operator";
+  if (word->reason.empty() && kind == FlowAction::Kind::kRetry) {
+    word->reason = "retried by an operator";
+  }
   if (word->reason.empty()) {
     return Problem(400, "No reason", "say why, for the log: {\"reason\": \"...\"}");
   }
-  if (kind == Kind::kUndo) {
+  if (kind == FlowAction::Kind::kUndo) {
     const auto view =
         ViewFlow(parts_.ledger, parts_.policy, state, ToUnixMillis(parts_.clock.WallNow()));
     if (!view) return NoLedger(view.error().detail());

@@ -13,24 +13,23 @@
 namespace recourse {
 namespace {
 
-constexpr std::uint64_t kPageMax = 1'000;
-
 void PrintFlowHeader(std::ostream& out) {
   out << fmt::format("{:>8}  {:<24}  {:<12}  {:>5}  {:>6}  {:<16}  {:<34}  {}\n", "FLOW", "CHANGED",
                      "PHASE", "STEPS", "UNDONE", "NAME", "FLOW ID", "REASON");
 }
 
 void PrintFlowRow(std::ostream& out, const Json& flow) {
-  const std::string reason = Field(flow, "reason");
+  const std::string reason = Printable(flow, "reason");
   out << fmt::format("{:>8}  {:<24}  {:<12}  {:>5}  {:>6}  {:<16}  {:<34}  {}\n",
-                     Field(flow, "number"), Field(flow, "changed"), Field(flow, "phase"),
-                     Field(flow, "step_count"), Field(flow, "undone_count"), Field(flow, "name"),
-                     Field(flow, "flow"), reason.empty() ? Field(flow, "cause") : reason);
+                     Printable(flow, "number"), Printable(flow, "changed"),
+                     Printable(flow, "phase"), Printable(flow, "step_count"),
+                     Printable(flow, "undone_count"), Printable(flow, "name"),
+                     Printable(flow, "flow"), reason.empty() ? Printable(flow, "cause") : reason);
 }
 
 // "POST http://shop/refunds {"charge":"c1"}", with its header fields below.
 void PrintRequest(std::ostream& out, const Json& request, std::string_view indent) {
-  out << indent << Field(request, "method") << " " << Field(request, "url") << "\n";
+  out << indent << Printable(request, "method") << " " << Printable(request, "url") << "\n";
   if (const Json* headers = request.Find("headers")) {
     for (const Json& field : headers->items) {
       if (field.items.size() != 2) continue;
@@ -38,33 +37,33 @@ void PrintRequest(std::ostream& out, const Json& request, std::string_view inden
           << TerminalText(ScalarText(field.items[1])) << "\n";
     }
   }
-  if (const std::string body = Field(request, "body"); !body.empty()) {
+  if (const std::string body = Printable(request, "body"); !body.empty()) {
     out << indent << "  " << body << "\n";
-  } else if (const std::string coded = Field(request, "body_base64"); !coded.empty()) {
+  } else if (const std::string coded = Printable(request, "body_base64"); !coded.empty()) {
     out << indent << "  (base64) " << coded << "\n";
   }
 }
 
 // What undoing means for a step, in a few words.
 std::string UndoWords(const Json& step) {
-  const std::string does = Field(step, "undo");
-  const std::string why = Field(step, "why");
-  if (Field(step, "phase") == "COMPENSATED") return "undone";
-  if (Field(step, "not_needed") == "true") return "may stay";
+  const std::string does = Printable(step, "undo");
+  const std::string why = Printable(step, "why");
+  if (Printable(step, "phase") == "COMPENSATED") return "undone";
+  if (Printable(step, "not_needed") == "true") return "may stay";
   if (does == "settle") return "unknown: " + why;
   if (does == "skip") return "not needed: " + why;
   if (does == "stop") return "cannot be undone: " + why;
   if (does == "too_old") return "too old: " + why;
   if (does != "send") return "nothing to undo";
-  const std::string attempts = Field(step, "undo_attempts");
+  const std::string attempts = Printable(step, "undo_attempts");
   if (attempts == "0") return "can be undone";
-  return "undo " + Field(step, "undo_phase") + " after " + attempts +
+  return "undo " + Printable(step, "undo_phase") + " after " + attempts +
          (attempts == "1" ? " try" : " tries");
 }
 
 void PrintFlow(std::ostream& out, const Json& flow) {
   const auto line = [&](std::string_view label, std::string_view name) {
-    if (const std::string value = Field(flow, name); !value.empty()) {
+    if (const std::string value = Printable(flow, name); !value.empty()) {
       out << fmt::format("{:<10}{}\n", label, value);
     }
   };
@@ -82,10 +81,10 @@ void PrintFlow(std::ostream& out, const Json& flow) {
   out << fmt::format("\n{:>8}  {:<22}  {:<13}  {:<32}  {:<20}  {}\n", "STEP", "TOOL", "PHASE",
                      "CALL", "EXTERNAL REF", "UNDO");
   for (const Json& step : steps->items) {
-    out << fmt::format("{:>8}  {:<22}  {:<13}  {:<32}  {:<20}  {}\n", Field(step, "step"),
-                       Field(step, "tool"), Field(step, "phase"),
-                       Field(step, "method") + " " + Field(step, "path"),
-                       Field(step, "external_ref"), UndoWords(step));
+    out << fmt::format("{:>8}  {:<22}  {:<13}  {:<32}  {:<20}  {}\n", Printable(step, "step"),
+                       Printable(step, "tool"), Printable(step, "phase"),
+                       Printable(step, "method") + " " + Printable(step, "path"),
+                       Printable(step, "external_ref"), UndoWords(step));
     if (const Json* request = step.Find("undo_request")) PrintRequest(out, *request, "          ");
   }
 }
@@ -93,16 +92,17 @@ void PrintFlow(std::ostream& out, const Json& flow) {
 void PrintPreview(std::ostream& out, const Json& preview) {
   const Json* plan = preview.Find("plan");
   if (plan == nullptr) return;
-  const std::string number = Field(preview, "number");
-  const std::string phase = Field(preview, "phase");
+  const std::string number = Printable(preview, "number");
+  const std::string phase = Printable(preview, "phase");
   out << "flow " << number << " is " << phase << "; undoing it would, in this order:\n";
   int place = 0;
   for (const Json& step : plan->items) {
-    out << fmt::format("{:>3}. step {} ({}): ", ++place, Field(step, "step"), Field(step, "tool"));
-    const std::string does = Field(step, "undo");
-    const std::string why = Field(step, "why");
+    out << fmt::format("{:>3}. step {} ({}): ", ++place, Printable(step, "step"),
+                       Printable(step, "tool"));
+    const std::string does = Printable(step, "undo");
+    const std::string why = Printable(step, "why");
     if (does == "send") {
-      out << (Field(step, "reached") == "true" ? "send\n" : "not be reached; it would send\n");
+      out << (Printable(step, "reached") == "true" ? "send\n" : "not be reached; it would send\n");
     } else if (does == "skip") {
       out << "send nothing: " << why << "\n";
     } else if (does == "settle") {
@@ -115,7 +115,7 @@ void PrintPreview(std::ostream& out, const Json& preview) {
     if (const Json* request = step.Find("undo_request")) PrintRequest(out, *request, "       ");
   }
   if (plan->items.empty()) out << "  send nothing: no step has an effect that stands\n";
-  if (const std::string refused = Field(preview, "refused"); !refused.empty()) {
+  if (const std::string refused = Printable(preview, "refused"); !refused.empty()) {
     out << "it is refused: " << refused << "\n";
   } else if (phase == "COMMITTED") {
     out << "nothing was sent; to send it: recourse flows undo " << number
@@ -164,7 +164,7 @@ int ListFlows(const AdminClient& client, const FlowQuery& query, std::ostream& o
   bool has_header = client.json;
   while (left > 0 && !after.empty()) {
     std::string target =
-        "/flows?after=" + after + "&limit=" + std::to_string(std::min(left, kPageMax));
+        "/flows?after=" + after + "&limit=" + std::to_string(std::min(left, kAdminPageMax));
     if (!phase.empty()) target += "&phase=" + PercentEncode(phase);
     if (query.all) target += "&all=true";
     const auto text = Call(client, "GET", target);
@@ -173,7 +173,7 @@ int ListFlows(const AdminClient& client, const FlowQuery& query, std::ostream& o
     const Json* flows = page ? page->Find("flows") : nullptr;
     if (flows == nullptr) return Fail(err, kNotUnderstood);
     left -= std::min<std::uint64_t>(left, flows->items.size());
-    after = Field(*page, "next");
+    after = Printable(*page, "next");
     if (client.json) {
       // The flows' own text, as the server wrote it.
       const auto first = text->find('[') + 1;
@@ -221,8 +221,8 @@ int OrderFlow(const AdminClient& client, const FlowOrderArguments& order, std::o
                "POST", target + order.verb, {{"Content-Type", "application/json"}}, BodyOf(order)},
            out, err);
   if (!flow) return flow.error();
-  const std::string phase = Field(*flow, "phase");
-  out << "flow " << Field(*flow, "number") << " is " << phase << Outlook(phase) << "\n";
+  const std::string phase = Printable(*flow, "phase");
+  out << "flow " << Printable(*flow, "number") << " is " << phase << Outlook(phase) << "\n";
   return kExitOk;
 }
 

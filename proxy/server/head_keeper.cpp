@@ -13,9 +13,9 @@ namespace recourse {
 namespace {
 
 constexpr std::size_t kKeyFileBytesMax = 4'096;
-constexpr std::size_t kHeadFileBytesMax = std::size_t{1} << 20;
+constexpr std::size_t kKeptFileBytesMax = std::size_t{1} << 20;
 
-EvpKeyPtr KeyOrThrow(const std::string& path) {
+KeyPtr KeyOrThrow(const std::string& path) {
   if (path.empty()) return nullptr;
   const auto pem = ReadPrivateFile(path, kKeyFileBytesMax);
   if (!pem) throw StartupError(kExitUsage, "--ledger-head-key: " + pem.error());
@@ -81,7 +81,7 @@ FileResult<std::string> HeadKeeper::Objection(const LedgerStats& stats) const {
   if (std::filesystem::status(file_, error).type() == std::filesystem::file_type::not_found) {
     return std::string();
   }
-  const auto text = ReadInputFile(file_, kHeadFileBytesMax);
+  const auto text = ReadInputFile(file_, kKeptFileBytesMax);
   if (!text) return std::unexpected(text.error());
   const auto kept = ParseSignedHead(*text);
   const bool is_ours = kept && kept->ledger == stats.identity && IsSignedBy(*key_, *kept);

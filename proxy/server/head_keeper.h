@@ -42,7 +42,7 @@ class HeadKeeper {
   Ledger& ledger_;
   LedgerAuditor* const auditor_;  // null: the ledger could not be opened
   const Clock& clock_;
-  EvpKeyPtr key_;  // null: there is nothing to do
+  KeyPtr key_;  // null: there is nothing to do
   std::function<void(std::string)> tell_;
   MonoTime due_{};
   bool may_replace_ = false;  // the file was compared: from now on all of it is of this process

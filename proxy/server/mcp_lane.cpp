@@ -48,7 +48,7 @@ Json CanceledCall(std::string_view body) {
   return id == nullptr ? Json() : *id;
 }
 
-HttpResponse JsonAnswer(int status, std::string body) {
+HttpResponse RefusalAnswer(int status, std::string body) {
   HttpResponse response;
   response.status = status;
   response.headers.emplace_back("Content-Type", "application/json");
@@ -157,7 +157,7 @@ Task<bool> Session::ServeMcpPost(RouteMatch match, std::string query) {
   if (!requests) {
     record_.error = FactsOf(ErrorCode::kMalformedRequest).slug;
     co_return co_await SendAnswer(
-        JsonAnswer(requests.error().status, RefusalBody(requests.error())), head_.keep_alive);
+        RefusalAnswer(requests.error().status, RefusalBody(requests.error())), head_.keep_alive);
   }
   const McpRequest& first = requests->front();
   record_.rpc = McpMethodLabel(first.method);

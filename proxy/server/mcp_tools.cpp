@@ -21,7 +21,8 @@ namespace recourse {
 namespace {
 
 constexpr std::string_view kLegacyMcp = "2025-11-25";
-constexpr std::string_view kClient = R"({"name":"recourse","version":")" RECOURSE_VERSION R"("})";
+constexpr std::string_view kClientInfo =
+    R"({"name":"recourse","version":")" RECOURSE_VERSION R"("})";
 constexpr std::size_t kHeaderFileBytesMax = 64 * 1024;
 
 // The response to our request out of an answer, however it comes.
@@ -88,7 +89,7 @@ class Conversation {
     if (discovered.error().is_final) return std::unexpected(discovered.error().text);
     era_ = McpEra::kLegacy;
     std::string wish = R"({"protocolVersion":")" + std::string(kLegacyMcp) +
-                       R"(","capabilities":{},"clientInfo":)" + std::string(kClient);
+                       R"(","capabilities":{},"clientInfo":)" + std::string(kClientInfo);
     auto initialized = Ask("initialize", std::move(wish));
     if (!initialized) {
       return std::unexpected("is there an MCP server (Streamable HTTP) at this url? " +
@@ -173,7 +174,7 @@ class Conversation {
       params += fmt::format(R"("_meta":{{"io.modelcontextprotocol/protocolVersion":"{}",)"
                             R"("io.modelcontextprotocol/clientInfo":{},)"
                             R"("io.modelcontextprotocol/clientCapabilities":{{}}}})",
-                            kModernMcp, kClient);
+                            kModernMcp, kClientInfo);
     }
     HttpRequest request{"POST", path_, Fields(method),
                         fmt::format(R"({{"jsonrpc":"2.0","id":{},"method":"{}","params":{}}}}})",

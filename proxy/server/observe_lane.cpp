@@ -4,18 +4,11 @@
 
 #include "filters/trace/traceparent.h"
 #include "policy/path.h"
+#include "proxy/base/http_message.h"
 #include "proxy/server/observation.h"
 #include "proxy/server/session.h"
 
 namespace recourse {
-namespace {
-
-bool IsReadMethod(std::string_view method) {
-  return method == "GET" || method == "HEAD" || method == "OPTIONS";
-}
-
-}  // namespace
-
 Task<bool> Session::ServeObserved(McpPlace place, std::string_view path, std::string_view query) {
   const Backend& backend = *place.backend;
   if (place.where == McpPath::kExact) co_return co_await ServeObservedMcp(backend, query);

@@ -10,7 +10,7 @@ namespace recourse {
 namespace {
 
 constexpr std::string_view kTracesPath = "/v1/traces";
-constexpr int kServer = 2, kClient = 3;  // SpanKind
+constexpr int kServerSpan = 2, kClientSpan = 3;  // SpanKind
 constexpr int kErrorStatus = 2;
 
 constexpr std::array<std::string_view, 9> kMethods{"GET",     "HEAD",    "POST",  "PUT",  "DELETE",
@@ -133,7 +133,7 @@ void AppendSpan(const Span& span, std::chrono::nanoseconds offset, std::string& 
   }
   out += "\",\"name\":";
   AppendJsonString(out, NameOf(span));
-  out += ",\"kind\":" + std::to_string(span.of == Span::Of::kCall ? kServer : kClient);
+  out += ",\"kind\":" + std::to_string(span.of == Span::Of::kCall ? kServerSpan : kClientSpan);
   out += ",\"startTimeUnixNano\":\"" + Nanoseconds(span.began, offset);
   out += "\",\"endTimeUnixNano\":\"" + Nanoseconds(span.ended, offset) + "\",";
   Describe(span, out);

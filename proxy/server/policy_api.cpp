@@ -84,7 +84,7 @@ std::expected<AskedCall, std::string> ReadQuery(std::string_view query) {
   return asked;
 }
 
-std::expected<AskedCall, std::string> ReadBody(const std::string& body) {
+std::expected<AskedCall, std::string> ReadAskedCall(const std::string& body) {
   AskedCall asked;
   const auto json = ParseJson(body);
   if (!json || json->kind != Json::Kind::kObject) {
@@ -129,7 +129,7 @@ HttpResponse PolicyTools(const Policy& policy) {
 
 HttpResponse PolicyExplain(const Policy& policy, const HttpRequest& request,
                            std::string_view query) {
-  const auto asked = request.method == "POST" ? ReadBody(request.body) : ReadQuery(query);
+  const auto asked = request.method == "POST" ? ReadAskedCall(request.body) : ReadQuery(query);
   if (!asked) return Problem(400, "Bad request", asked.error());
   ExplainedCall call;
   if (!ParseCall(asked->call, call)) {

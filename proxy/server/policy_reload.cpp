@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "proxy/base/executor.h"
 #include "proxy/base/log.h"
 
 namespace recourse {
@@ -134,7 +135,7 @@ ReloadReport PolicyReloader::Take(const PolicySources& sources, std::string_view
   report.wall_ms = ToUnixMillis(parts_.clock.WallNow());
   report.result = Result::kRefused;
   if (is_closed_) {
-    report.problems.emplace_back("the process is shutting down");
+    report.problems.emplace_back(kShuttingDown);
     return report;
   }
   tried_ = Judge(sources);

@@ -4,6 +4,8 @@
 #include <condition_variable>
 #include <tuple>
 
+#include "filters/stored_call.h"
+
 namespace recourse {
 namespace {
 
@@ -90,11 +92,6 @@ Task<void> CollectOpen(Ledger& ledger, Executor& executor, Result<Groups>& group
       group.first = event.operation;
     }
   }
-}
-
-const Backend* FindBackend(const Policy& policy, std::string_view name) {
-  const auto at = std::ranges::find(policy.backends, name, &Backend::name);
-  return at == policy.backends.end() ? nullptr : &*at;
 }
 
 bool IsSamePlace(const Backend& a, const Backend& b) {

@@ -14,10 +14,10 @@
 namespace recourse {
 namespace {
 
-constexpr int kLookEveryMs = 200;
+constexpr int kDrainLookEveryMs = 200;
 
 std::uint64_t NumberIn(const Json& object, std::string_view name) {
-  const std::string text = Field(object, name);
+  const std::string text = Printable(object, name);
   std::uint64_t number = 0;
   (void)std::from_chars(text.data(), text.data() + text.size(), number);
   return number;
@@ -50,27 +50,28 @@ void PrintStatus(std::ostream& out, const Json& status) {
   const auto line = [&](std::string_view label, const std::string& text) {
     out << fmt::format("{:<13}{}\n", label, text);
   };
-  const bool is_settled = Field(status, "settled") == "true";
-  const std::string state = Field(status, "state");
-  line("recourse",
-       fmt::format("{} ({}), up {}, since {}", Field(status, "version"), Field(status, "commit"),
-                   Time(NumberIn(status, "uptime_s")), Field(status, "started")));
+  const bool is_settled = Printable(status, "settled") == "true";
+  const std::string state = Printable(status, "state");
+  line("recourse", fmt::format("{} ({}), up {}, since {}", Printable(status, "version"),
+                               Printable(status, "commit"), Time(NumberIn(status, "uptime_s")),
+                               Printable(status, "started")));
   line("state", state == "draining"
                     ? fmt::format("draining, {}", is_settled ? "settled" : "not settled yet")
                     : state);
-  line("mode", Field(status, "mode"));
-  line("policy", fmt::format("{} from {}; last reload: {}", Field(policy, "version"),
-                             Field(policy, "path"), Field(policy, "last_reload")));
+  line("mode", Printable(status, "mode"));
+  line("policy", fmt::format("{} from {}; last reload: {}", Printable(policy, "version"),
+                             Printable(policy, "path"), Printable(policy, "last_reload")));
   line("writes", WritesOf(ledger));
   line("ledger",
-       fmt::format("{} rows, {} used of at most {}, {} free", Field(ledger, "rows"),
+       fmt::format("{} rows, {} used of at most {}, {} free", Printable(ledger, "rows"),
                    Size(NumberIn(ledger, "used_bytes")), Size(NumberIn(ledger, "size_limit_bytes")),
                    Size(NumberIn(ledger, "free_bytes"))));
-  line("operations", fmt::format("{} being sent, {}", Field(ledger, "running"),
+  line("operations", fmt::format("{} being sent, {}", Printable(ledger, "running"),
                                  Waiting(NumberIn(ledger, "uncertain"), "of unknown outcome",
                                          "recourse events list --phase UNCERTAIN")));
   line("flows",
-       fmt::format("{} open, {} being undone, {}", Field(flows, "open"), Field(flows, "breaking"),
+       fmt::format("{} open, {} being undone, {}", Printable(flows, "open"),
+                   Printable(flows, "breaking"),
                    Waiting(NumberIn(flows, "parked"), "parked", "recourse flows list --parked")));
   line("approvals",
        Waiting(NumberIn(status, "approvals_pending"), "waiting", "recourse approvals list"));
@@ -79,9 +80,9 @@ void PrintStatus(std::ostream& out, const Json& status) {
       line("policy", "names " + one.text + ", a tool that its MCP server does not list");
     }
   }
-  line("work", fmt::format("{} connections, {} writes", Field(status, "connections"),
-                           Field(status, "writes")));
-  line("log level", Field(status, "log_level"));
+  line("work", fmt::format("{} connections, {} writes", Printable(status, "connections"),
+                           Printable(status, "writes")));
+  line("log level", Printable(status, "log_level"));
 }
 
 bool IsStatus(const Json& status) {
@@ -94,15 +95,17 @@ bool IsStatus(const Json& status) {
 }  // namespace
 
 std::string WritesOf(const Json& ledger) {
-  if (const std::string why = Field(ledger, "not_opened"); !why.empty()) {
+  if (const std::string why = Printable(ledger, "not_opened"); !why.empty()) {
     return "not recorded: " + why;
   }
-  if (Field(ledger, "latched") == "true") return "refused after a failed commit, until a restart";
-  if (Field(ledger, "restored") == "true") {
+  if (Printable(ledger, "latched") == "true") {
+    return "refused after a failed commit, until a restart";
+  }
+  if (Printable(ledger, "restored") == "true") {
     return "refused: restored from a backup, and what was done after it is not remembered; see to "
            "that, then run: recourse ledger accept";
   }
-  if (Field(ledger, "full") == "true") return "refused: there is no room for another operation";
+  if (Printable(ledger, "full") == "true") return "refused: there is no room for another operation";
   return "accepted";
 }
 
@@ -123,7 +126,7 @@ int DrainProcess(const AdminClient& client, std::optional<Millis> wait, std::ost
     if (!text) return Fail(err, text.error());
     const auto status = ParseJson(*text);
     if (!status || !IsStatus(*status)) return Fail(err, kNotUnderstood);
-    const bool is_settled = Field(*status, "settled") == "true";
+    const bool is_settled = Printable(*status, "settled") == "true";
     if (is_settled || clock.Now() >= end) {
       if (client.json) {
         out << *text << "\n";
@@ -135,7 +138,7 @@ int DrainProcess(const AdminClient& client, std::optional<Millis> wait, std::ost
                   "the time of --wait is over, and not everything has come to its end; "
                   "what waits for a human stays in the ledger, and the next start goes on");
     }
-    (void)::poll(nullptr, 0, kLookEveryMs);
+    (void)::poll(nullptr, 0, kDrainLookEveryMs);
     text = Call(client, "GET", "/status");
   }
 }
@@ -150,7 +153,7 @@ int ShowLogLevel(const AdminClient& client, const std::string& level, std::ostre
   }
   const auto answer = Show(client, request, out, err);
   if (!answer) return answer.error();
-  out << Field(*answer, "level") << "\n";
+  out << Printable(*answer, "level") << "\n";
   return kExitOk;
 }
 

@@ -88,7 +88,7 @@ const RedirectRules& Resolve(RedirectArguments& args) {
   return rules;
 }
 
-int Report(const std::expected<void, std::string>& applied, const std::string& done) {
+int TellApplied(const std::expected<void, std::string>& applied, const std::string& done) {
   if (!applied) {
     std::cerr << "recourse: " << applied.error() << "\n";
     return kExitRuntime;
@@ -101,9 +101,10 @@ int Install(const RedirectRules& rules) {
   if (rules.uid == 0) {
     std::cerr << "recourse: --uid 0 also exempts every agent that runs as root\n";
   }
-  return Report(ApplyWithNft(RenderRedirectRules(rules)),
-                fmt::format("installed: connections to {} go to port {}, but for those of user {}",
-                            WordsForRedirected(rules), rules.port, rules.uid));
+  return TellApplied(
+      ApplyWithNft(RenderRedirectRules(rules)),
+      fmt::format("installed: connections to {} go to port {}, but for those of user {}",
+                  WordsForRedirected(rules), rules.port, rules.uid));
 }
 
 }  // namespace
@@ -125,7 +126,8 @@ void AddRedirect(CLI::App& app, int& exit_code) {
   install->callback([args, &exit_code] { exit_code = Install(Resolve(*args)); });
   CLI::App* remove = redirect->add_subcommand("remove", "Remove the rules, if there are any");
   remove->callback([&exit_code] {
-    exit_code = Report(ApplyWithNft(RenderRedirectRemoval()), "removed: nothing is redirected");
+    exit_code =
+        TellApplied(ApplyWithNft(RenderRedirectRemoval()), "removed: nothing is redirected");
   });
 }
 

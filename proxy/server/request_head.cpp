@@ -7,7 +7,7 @@ namespace recourse {
 bool HasUnexpectedBody(const Head& head) {
   if (head.body == BodyKind::kNone) return false;
   if (head.body == BodyKind::kLength && head.content_length == 0) return false;
-  return head.method == "GET" || head.method == "HEAD" || head.method == "OPTIONS";
+  return IsReadMethod(head.method);
 }
 
 // Of a fixed size and without a branch for each digit: every call has one, and the compiler takes

@@ -40,8 +40,7 @@ std::string ToJson(const SignedHead& head) {
 std::expected<SignedHead, std::string> ParseSignedHead(std::string_view line) {
   const auto json = ParseJson(line);
   const auto text = [&](std::string_view name) {
-    const Json* const member = json ? json->Find(name) : nullptr;
-    return member == nullptr ? std::string() : ScalarText(*member);
+    return json ? ScalarText(*json, name) : std::string();
   };
   SignedHead head{.time = text("time"), .signature = text("signature")};
   const auto ledger = DigestFromHex(text("ledger"));

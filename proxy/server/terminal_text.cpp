@@ -9,10 +9,10 @@
 namespace recourse {
 namespace {
 
-struct Range {
+struct PointRange {
   std::uint32_t first, last;
 };
-constexpr Range kHidden[] = {
+constexpr PointRange kHiddenPoints[] = {
     {0x0080, 0x009f},  // C1 controls, among them the one-byte escape sequences
     {0x061c, 0x061c},  // direction marks, here and below
     {0x200b, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f}, {0xfeff, 0xfeff},  // byte order mark
@@ -47,9 +47,9 @@ std::string TerminalText(std::string_view text) {
     }
     std::size_t size = 1;
     const std::uint32_t point = ShortCodePoint(text, size);
-    const bool is_hidden =
-        std::any_of(std::begin(kHidden), std::end(kHidden),
-                    [point](Range range) { return point >= range.first && point <= range.last; });
+    const bool is_hidden = std::any_of(
+        std::begin(kHiddenPoints), std::end(kHiddenPoints),
+        [point](PointRange range) { return point >= range.first && point <= range.last; });
     if (is_hidden) {
       out += fmt::format("\\u{{{:x}}}", point);
     } else {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "proxy/base/hash.h"
+#include "proxy/base/hex.h"
 
 namespace recourse {
 namespace {
@@ -33,8 +34,7 @@ std::uint64_t RandomBitsOf(std::string_view trace_id) {
 }
 
 void WriteHex(std::uint64_t bits, char* out) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  for (int digit = 0; digit < 16; ++digit) out[digit] = kDigits[(bits >> (60 - 4 * digit)) & 15];
+  for (int digit = 0; digit < 16; ++digit) out[digit] = kHexDigits[(bits >> (60 - 4 * digit)) & 15];
 }
 
 }  // namespace

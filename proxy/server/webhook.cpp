@@ -190,7 +190,7 @@ Task<Webhook::Told> Webhook::Deliver(News news, FlowRules::Webhook hook) {
   std::string body = co_await BodyAbout(news, FormOf(hook));
   if (body.empty()) co_return Told::kOver;
   const auto status = co_await Post(std::move(hook), std::move(body));
-  const bool is_taken = status && *status >= 200 && *status <= 299;
+  const bool is_taken = status && IsSuccess(*status);
   parts_.count(is_taken);
   if (!is_taken) {
     Log(LogLevel::kWarn, "the webhook did not take the news; it is tried again",

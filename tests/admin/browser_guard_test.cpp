@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace recourse {
+namespace recourse::browser_guard_test {
 namespace {
 
 TEST(BrowserGuardTest, AHostIsAnAddressOrAKnownName) {
@@ -50,4 +50,4 @@ TEST(BrowserGuardTest, ACookieIsFoundAmongOthersAndAFewOfItsNameAreRead) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::browser_guard_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace recourse {
+namespace recourse::endpoints_test {
 namespace {
 
 TEST(EndpointsTest, APathIsFoundBySegments) {
@@ -50,4 +50,4 @@ TEST(EndpointsTest, ARoleAllowsItsOwnNeedOnly) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::endpoints_test

@@ -5,7 +5,7 @@
 #include "proxy/base/limits.h"
 #include "tests/admin/issuer.h"
 
-namespace recourse {
+namespace recourse::jwt_test {
 namespace {
 
 constexpr std::int64_t kNow = 1'700'000'000;
@@ -164,4 +164,4 @@ TEST(JwksTest, KeysThatCannotVerifyAreLeftOut) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::jwt_test

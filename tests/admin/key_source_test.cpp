@@ -7,7 +7,7 @@
 #include "proxy/base/limits.h"
 #include "tests/admin/issuer.h"
 
-namespace recourse {
+namespace recourse::key_source_test {
 namespace {
 
 class StepClock final : public Clock {
@@ -89,4 +89,4 @@ TEST(UrlKeysTest, WithoutAnyKeysNobodyIsJudged) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::key_source_test

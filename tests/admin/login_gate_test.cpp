@@ -5,7 +5,7 @@
 #include "proxy/base/limits.h"
 #include "tests/support/test_loop.h"
 
-namespace recourse {
+namespace recourse::login_gate_test {
 namespace {
 
 TEST(LoginGateTest, FailuresOfOneAddressHoldUpThatAddressOnlyAndForAWhile) {
@@ -33,4 +33,4 @@ TEST(LoginGateTest, FailuresOfManyAddressesAreBoundedTogether) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::login_gate_test

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace recourse {
+namespace recourse::operator_book_test {
 namespace {
 
 LoadedOperators Load(const std::string& yaml) {
@@ -81,4 +81,4 @@ TEST(OperatorBookTest, EachErrorSaysWhereAndWhatIsAccepted) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::operator_book_test

@@ -6,7 +6,7 @@
 #include "tests/support/seeded_random.h"
 #include "tests/support/test_loop.h"
 
-namespace recourse {
+namespace recourse::sessions_test {
 namespace {
 
 class SessionsTest : public testing::Test {
@@ -62,4 +62,4 @@ TEST_F(SessionsTest, TheirNumberIsBoundedForEachOperatorAndForAll) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::sessions_test

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-namespace recourse {
+namespace recourse::aead_test {
 namespace {
 
 using Bound = std::array<std::string_view, 2>;
@@ -117,4 +117,4 @@ TEST(AeadTest, WipedTextIsGone) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::aead_test

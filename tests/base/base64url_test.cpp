@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace recourse {
+namespace recourse::base64url_test {
 namespace {
 
 TEST(Base64UrlTest, EveryLengthComesBack) {
@@ -24,4 +24,4 @@ TEST(Base64UrlTest, WhatNoEncoderWritesIsRefused) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::base64url_test

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace recourse {
+namespace recourse::bytes_test {
 namespace {
 
 using namespace std::string_literals;
@@ -73,4 +73,4 @@ TEST(BytesTest, ALengthThatLiesIsNoticed) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::bytes_test

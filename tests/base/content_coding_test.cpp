@@ -5,7 +5,7 @@
 
 #include "proxy/base/limits.h"
 
-namespace recourse {
+namespace recourse::content_coding_test {
 namespace {
 
 constexpr int kGzip = 31;
@@ -103,4 +103,4 @@ TEST(ContentCodingTest, BombsEndAtTheBounds) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::content_coding_test

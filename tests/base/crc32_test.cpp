@@ -6,7 +6,7 @@
 #include <random>
 #include <string>
 
-namespace recourse {
+namespace recourse::crc32_test {
 namespace {
 
 TEST(Crc32Test, KnownValues) {
@@ -30,4 +30,4 @@ TEST(Crc32Test, SameAsZlibForEveryLengthPlaceAndStart) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::crc32_test

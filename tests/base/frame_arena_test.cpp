@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-namespace recourse {
+namespace recourse::frame_arena_test {
 namespace {
 
 // Blocks are told apart by their address, which means something only while nobody gives it away.
@@ -60,4 +60,4 @@ TEST(FrameArena, KeepsFewLargeFrames) {
 TEST(FrameArena, AThreadWithoutOneUsesTheHeap) { End(TakeSome(1'000, 3), 1'000); }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::frame_arena_test

@@ -7,7 +7,7 @@
 
 #include "proxy/base/sha256.h"
 
-namespace recourse {
+namespace recourse::hash_test {
 namespace {
 
 using namespace std::string_literals;
@@ -92,4 +92,4 @@ TEST(HashTest, DigestsAreKeysOfUnorderedContainers) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::hash_test

@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace recourse {
+namespace recourse::http_message_test {
 namespace {
 
 using namespace std::string_literals;
@@ -82,4 +82,4 @@ TEST(HttpMessageTest, J37_PairsAreDecodedInOrderWithDuplicates) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::http_message_test

@@ -8,7 +8,7 @@
 
 #include "proxy/base/json.h"
 
-namespace recourse {
+namespace recourse::json_canonical_test {
 namespace {
 
 using namespace std::string_literals;
@@ -385,4 +385,4 @@ TEST(JsonPropertyTest, AnyChangedByteStillGivesAStableReadingOrNone) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::json_canonical_test

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace recourse {
+namespace recourse::json_object_test {
 namespace {
 
 TEST(JsonObjectTest, WritesMembersInOrderAndClosesItself) {
@@ -51,4 +51,4 @@ TEST(JsonObjectTest, AnArrayLeavesOutWhatIsNotWritten) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::json_object_test

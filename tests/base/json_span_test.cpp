@@ -6,7 +6,7 @@
 
 #include "proxy/base/json.h"
 
-namespace recourse {
+namespace recourse::json_span_test {
 namespace {
 
 std::string At(std::string_view text, std::string_view pointer) {
@@ -52,4 +52,4 @@ TEST(JsonSpanTest, ItAgreesWithAtPointer) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::json_span_test

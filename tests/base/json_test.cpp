@@ -8,7 +8,7 @@
 
 #include "proxy/base/limits.h"
 
-namespace recourse {
+namespace recourse::json_test {
 namespace {
 
 using namespace std::string_literals;
@@ -455,4 +455,4 @@ const std::vector<std::string> kAcceptedBySuite = {
 TEST(JsonTest, J40_WhatTheSuiteAcceptsIsAccepted) { ExpectEach(true, kAcceptedBySuite); }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::json_test

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <thread>
 
-namespace recourse {
+namespace recourse::short_turns_test {
 namespace {
 
 // The field of sched_getattr(2) that says how long the calling thread works before others.
@@ -35,4 +35,4 @@ TEST(ShortTurnsTest, ShortensTheTurnsOfItsThreadAndKeepsItsPriority) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::short_turns_test

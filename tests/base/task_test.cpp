@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-namespace recourse {
+namespace recourse::task_test {
 namespace {
 
 Task<int> Answer(int value) { co_return value; }
@@ -129,4 +129,4 @@ TEST(PromiseDeathTest, AValueIsSetOnlyOnce) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::task_test

@@ -3,7 +3,7 @@
 
 #include "proxy/drill/drill_check.h"
 
-namespace recourse {
+namespace recourse::check_test {
 namespace {
 
 using Kind = Deed::Kind;
@@ -126,4 +126,4 @@ TEST(DrillCheck, ADamagedLedgerAndARunThatDidNotEndBreakIt) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::check_test

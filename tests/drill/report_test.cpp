@@ -4,7 +4,7 @@
 #include "proxy/base/json.h"
 #include "proxy/drill/drill_report.h"
 
-namespace recourse {
+namespace recourse::report_test {
 namespace {
 
 using Kill = DrillRow::Kill;
@@ -119,4 +119,4 @@ TEST(DrillReport, ARunsResultComesWholeOutOfItsProcess) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::report_test

@@ -10,7 +10,7 @@
 #include "proxy/drill/scripted_backend.h"
 #include "tests/policy/policy_builder.h"
 
-namespace recourse {
+namespace recourse::script_test {
 namespace {
 
 constexpr const char* kShop = R"(
@@ -280,4 +280,4 @@ flow_rules: { webhook: { url: "https://pager.example/hook", secret_file: /run/se
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::script_test

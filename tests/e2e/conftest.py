@@ -15,11 +15,8 @@ from support import npm  # noqa: E402
 from support.double import Double  # noqa: E402
 from support.policies import standard  # noqa: E402
 from support.recourse import BINARY, PATIENCE, Recourse  # noqa: E402
-from support.sample import (  # noqa: E402, F401
-    pytest_addoption,
-    pytest_collection_modifyitems,
-    pytest_runtest_setup,
-)
+
+pytest_plugins = ["support.schedule"]
 
 # Far more than any test takes, and than its own waits allow: it only ends what hangs.
 TEST_MAX_SECONDS = int(600 * PATIENCE)

@@ -3,12 +3,12 @@
 The name server, the addresses and Recourse are in a network of their own (support/lab.py).
 """
 
+import itertools
 import json
-import time
 
 import pytest
 from support.lab import Lab
-from support.recourse import WAIT_MAX
+from support.waiting import wait_until
 
 # What the name server says, and the words that the backend has beside its url.
 NAMES = {
@@ -109,10 +109,10 @@ def test_a_call_goes_to_an_address_that_its_backend_may_have(lab, token, method,
     path = f"/{token}"
     assert call(lab, method, name, path)["status"] == 200
     assert reached(lab, path) == [address]
-    deadline = time.monotonic() + WAIT_MAX
-    while address not in [line.get("upstream") for line in lab.ask("logs")["access"]]:
-        assert time.monotonic() < deadline, "the access log names the address"
-        time.sleep(0.05)
+    wait_until(
+        lambda: address in [line.get("upstream") for line in lab.ask("logs")["access"]],
+        "the access log names the address",
+    )
 
 
 REFUSED = {
@@ -172,16 +172,15 @@ def test_a_name_that_changes_to_the_metadata_address_is_refused_from_then_on(lab
     path = f"/{token}"
     assert call(lab, "POST", "changes", path)["status"] == 200
     lab.name("changes.lab.test", "169.254.169.254")
-    deadline = time.monotonic() + WAIT_MAX
-    count = 0
-    while True:
-        count += 1
-        answer = call(lab, "GET", "changes", f"{path}/{count}")
-        if answer["status"] != 200:
-            break
-        assert time.monotonic() < deadline, "the old address is remembered for too long"
-        time.sleep(0.2)
-    assert_not_sent(lab, answer, f"{path}/{count}", "address-refused", "cloud metadata")
+    paths = (f"{path}/{number}" for number in itertools.count())
+
+    def refused():
+        asked = next(paths)
+        answer = call(lab, "GET", "changes", asked)
+        return answer["status"] != 200 and (answer, asked)
+
+    answer, last = wait_until(refused, "the old address is remembered for too long")
+    assert_not_sent(lab, answer, last, "address-refused", "cloud metadata")
     assert set(reached(lab, path)) == {"10.1.1.1"}
     assert_not_sent(
         lab, call(lab, "POST", "changes", f"{path}/w"), f"{path}/w", "address-refused", "metadata"

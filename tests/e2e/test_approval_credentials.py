@@ -8,9 +8,9 @@ from support import rawhttp
 from support.approvals import Staffed
 from support.browser import Browser
 from support.desk import Approver
-from support.flows import wait_until
 from support.policies import standard
 from support.recourse import CRASH_POINTS, run_cli
+from support.waiting import wait_until
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 RULES = """\

@@ -1,14 +1,13 @@
 """The process is killed with SIGKILL around a human's decision: nothing is sent without one,
 nothing twice, and what was approved is sent after the restart without anybody's help."""
 
-import time
-
 import pytest
 
 from support import rawhttp
 from support.approvals import Staffed
 from support.policies import standard
-from support.recourse import CRASH_POINTS, WAIT_MAX
+from support.recourse import CRASH_POINTS
+from support.waiting import wait_until
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 RULES = """\
@@ -33,10 +32,7 @@ def agent(running, path):
 
 
 def until_gone(running):
-    deadline = time.monotonic() + WAIT_MAX
-    while running.running():
-        assert time.monotonic() < deadline, running.stderr()[-2000:]
-        time.sleep(0.005)
+    wait_until(lambda: not running.running(), lambda: running.stderr()[-2000:])
 
 
 @pytest.mark.skipif(not CRASH_POINTS, reason="this binary has no crash points")
@@ -70,9 +66,10 @@ def test_a_kill_at_this_point_sends_nothing_twice_and_nothing_unapproved(
         if told.status == 202 and running.waiting():
             assert running.approve(told.json()["operation"])[0] == 200
             double.await_effects(path)
-        deadline = time.monotonic() + WAIT_MAX
-        while (told := agent(running, path)).status == 202 and time.monotonic() < deadline:
-            time.sleep(0.02)
+        told = wait_until(
+            lambda: (answer := agent(running, path)).status != 202 and answer,
+            lambda: running.events_for(path),
+        )
         last = running.events_for(path)[-1]
         effects = double.effects(path)
         assert len(effects) <= 1, events

@@ -5,7 +5,6 @@ counts its mails, and a sidecar that is killed while the agent waits and right a
 import json
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -15,6 +14,7 @@ from support.desk import Approver
 from support.policies import standard
 from support.recourse import CRASH_POINTS, WAIT_MAX
 from support.standing_port import StandingPort
+from support.waiting import wait_until
 
 # Told at once, or held for longer than any test takes.
 TOOL = """\
@@ -92,15 +92,18 @@ class Story:
 
     def goes_on(self):
         """The agent's call comes to its end; who is asked again says yes again."""
-        deadline = time.monotonic() + END
-        while not self.agent.is_done():
-            assert time.monotonic() < deadline, self.running.events_for(self.path)
+
+        def is_over():
+            if self.agent.is_done():
+                return True
             asked = [one["operation"] for one in self.running.waiting()
                      if (one["path"], one["status"]) == (self.path, "waiting")]  # fmt: skip
             if asked:
                 self.clicks(asked[0])
                 self.browser.wait('.badge:has-text("Approved")')
-            time.sleep(0.02)
+            return False
+
+        wait_until(is_over, lambda: self.running.events_for(self.path), END)
 
     def ends_well(self):
         """One mail, and the agent has its receipt; gives what the agent was told on the way."""

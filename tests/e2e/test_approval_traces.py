@@ -10,10 +10,10 @@ from support import rawhttp
 from support.approvals import Staffed
 from support.collector import Collector
 from support.double import RefusedPort
-from support.flows import wait_until
 from support.policies import standard
 from support.prometheus import Scrape
 from support.recourse import CRASH_POINTS
+from support.waiting import wait_until
 
 SERVER, CLIENT = 2, 3
 PARENT = "b7ad6b7169203331"

@@ -3,7 +3,6 @@ every way in which an agent could try to approve its own call."""
 
 import json
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -13,6 +12,7 @@ from support import rawhttp
 from support.approvals import Staffed
 from support.policies import standard
 from support.recourse import WAIT_MAX
+from support.waiting import wait_until
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 RULES = """\
@@ -68,11 +68,11 @@ def poll(proxy, location):
 
 
 def await_status(proxy, location, status):
-    deadline = time.monotonic() + WAIT_MAX
-    while (answer := poll(proxy, location).json())["status"] != status:
-        assert time.monotonic() < deadline, answer
-        time.sleep(0.01)
-    return answer
+    def told():
+        answer = poll(proxy, location).json()
+        return answer["status"] == status and answer
+
+    return wait_until(told, lambda: poll(proxy, location).json())
 
 
 def in_background(function, *arguments):

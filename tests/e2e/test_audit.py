@@ -16,8 +16,8 @@ from support.approvals import Staffed
 from support.certificates import openssl
 from support.policies import standard
 from support.recourse import ROOT, WAIT_MAX, Recourse
+from support.waiting import wait_until
 from test_approvals import RULES
-from test_flow_commands import wait_until
 from test_webhook import Hook, check_signature
 
 TRACE = "5bf92f3577b34da6a3ce929d0e0e4736"

@@ -11,7 +11,6 @@ import signal
 import socket
 import sys
 import threading
-import time
 
 import pytest
 import yaml
@@ -20,6 +19,7 @@ from support.certificates import Maker
 from support.kubelet import Node, RunningPod, network
 from support.pod import TOOLS, why_not
 from support.recourse import ROOT, WAIT_MAX, run_cli
+from support.waiting import wait_until
 
 sys.path.insert(0, str(ROOT / "tests/helm"))
 from chart import CASES, CHART, render, rendered  # noqa: E402
@@ -261,10 +261,7 @@ class Taker:
         self.server.close()
 
     def await_call(self):
-        deadline = time.monotonic() + WAIT_MAX
-        while not self.seen:
-            assert time.monotonic() < deadline, "no call came"
-            time.sleep(0.01)
+        wait_until(lambda: self.seen, "no call came")
 
 
 # One write, by an agent that knows no Recourse.

@@ -10,6 +10,7 @@ import pytest
 from support import rawhttp
 from support.double import ServedPort
 from support.recourse import PATIENCE, WAIT_MAX, Recourse
+from support.waiting import lasts
 
 LIMIT = 3 * PATIENCE  # seconds, of what is to run out
 ATTEMPTS = 20  # a busy machine may need more than one
@@ -85,7 +86,7 @@ def test_a_body_that_goes_on_buys_no_time_for_the_answer(tmp_path):
         with pytest.raises((BrokenPipeError, ConnectionResetError)):
             while time.monotonic() < late:
                 client.send(b"x" * 100)
-                time.sleep(0.02)
+                lasts(0.02)  # it is steady on purpose
         (line,) = running.await_log(lambda line: line["bytes_out"] > 0)
         assert line["client_gone"]
 
@@ -108,7 +109,7 @@ def kept_back():
                     try:
                         kept += sender.send(bytes(60_000))
                     except BlockingIOError:
-                        time.sleep(0.01)
+                        lasts(0.01)  # what it takes in a second, however often it says no
                 return kept
 
 
@@ -131,8 +132,8 @@ def ends_in_its_interim_answers(directory):
     ):
         for path in ("/filling", "/hints"):
             client.send(rawhttp.render("GET", path, "shop.test"))
-        # A machine that is busier than that only hides what this would find.
-        time.sleep(1.5 * LIMIT)
+        # The limit passes. A machine that is busier than that only hides what this would find.
+        lasts(1.5 * LIMIT)
         try:
             assert client.response().body == filling
         except rawhttp.Cut:

@@ -4,7 +4,6 @@ held for somebody who has left, and none that was never used leaves a doubt."""
 import contextlib
 import subprocess
 import threading
-import time
 
 import pytest
 
@@ -13,6 +12,7 @@ from support.certificates import Maker
 from support.double import ServedPort
 from support.recourse import WAIT_MAX, Recourse
 from support.shim import Shim, needs_shim
+from support.waiting import lasts, wait_until
 
 POLICY = """\
 version: 1
@@ -98,7 +98,7 @@ class LateWordPort(ServedPort):
         while self.head(sock) is not None:
             self.served[mine] += 1
             sock.sendall(KEPT)
-            time.sleep(0.001)
+            lasts(0.001)  # a moment is what this is about: the next client may be there by then
             with contextlib.suppress(OSError):
                 sock.sendall(KEPT.replace(b"ok", b"NO"))
             self.spoke.release()
@@ -179,12 +179,13 @@ def test_a_second_attempt_has_as_much_time_as_the_first(tmp_path, end):
 
     def serve(port, sock):
         port.head(sock)
+        # It is slow on purpose: longer than until a client is looked at.
         if len(port.heads) != 2:
-            time.sleep(2 if len(port.heads) == 3 else 0)  # longer than until a client is looked at
+            lasts(2 if len(port.heads) == 3 else 0)
             sock.sendall(KEPT)
             port.head(sock)
         if len(port.heads) == 2:
-            time.sleep(2)
+            lasts(2)
             sock.sendall(end)
 
     with ServedPort(serve) as port:
@@ -229,10 +230,7 @@ def test_a_408_while_a_body_is_streamed_is_passed_on(tmp_path):
         with rawhttp.Connection(running.port) as connection:
             size = {"Content-Length": 4}
             connection.send(rawhttp.render("POST", "/search", "shop.test", size, length=False))
-            deadline = time.monotonic() + WAIT_MAX
-            while len(port.heads) < 2:
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
+            wait_until(lambda: len(port.heads) >= 2, "the backend was not asked")
             connection.send(b"body")
             assert connection.response().status == 408
         assert port.served == [2]
@@ -265,10 +263,7 @@ def test_a_client_that_left_before_its_answer_began_frees_the_backend(tmp_path, 
                 size = {"Content-Length": 5}
                 connection.send(rawhttp.render("POST", "/search", "shop.test", size, length=False))
                 connection.send(b"hel")
-            deadline = time.monotonic() + WAIT_MAX
-            while not port.heads:
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
+            wait_until(lambda: port.heads, "the backend was not asked")
             if lane == "uploaded":
                 connection.send(b"lo")
                 assert whole.wait(WAIT_MAX)
@@ -288,7 +283,7 @@ def test_a_backend_that_says_that_it_works_does_not_do_so_for_a_client_that_left
         with contextlib.suppress(ConnectionError):
             for _ in range(10):
                 sock.sendall(b"HTTP/1.1 102 Processing\r\n\r\n")
-                time.sleep(0.005)
+                lasts(0.005)  # around the moment in which that is seen, which nothing shows here
             while sock.recv(1):
                 pass
         freed.set()
@@ -298,8 +293,8 @@ def test_a_backend_that_says_that_it_works_does_not_do_so_for_a_client_that_left
     ) as running:
         with rawhttp.Connection(running.port) as connection:
             connection.send(rawhttp.render("GET", "/a", "shop.test"))
-            # By then somebody looks after the client, as a rule.
-            time.sleep(1.5)
+            # By then somebody looks after the client, as a rule: nothing outside shows it.
+            lasts(1.5)
             connection.reset()
         left.set()
         assert freed.wait(WAIT_MAX), "the backend still works for nobody"

@@ -11,6 +11,7 @@ from support import rawhttp
 from support.double import ServedPort
 from support.policies import standard
 from support.recourse import MEASURABLE, WAIT_MAX, Recourse
+from support.waiting import lasts, wait_until
 
 MIB = 1 << 20
 # Short enough for a test, longer than a busy machine stands still; `run` documents the real ones.
@@ -43,9 +44,7 @@ def others_are_served(process, token):
     try:
         yield
         # The block may be over before a busy machine has let this thread run.
-        late = time.monotonic() + WAIT_MAX
-        while len(answers) < 3 and time.monotonic() < late:
-            time.sleep(0.02)
+        wait_until(lambda: len(answers) > 2, lambda: f"others were told {answers}")
     finally:
         stop.set()
         thread.join()
@@ -59,7 +58,7 @@ def drip(connections, data, pause, until):
             return
         for connection in connections:
             connection.send_as_far_as_taken(bytes([byte]))
-        time.sleep(pause)
+        lasts(pause)  # it is slow on purpose
 
 
 def statuses_of(connections):
@@ -135,7 +134,7 @@ def test_d03_a_reader_that_is_too_slow_is_cut_and_the_others_go_on(hasty, double
         while not any(line["client_gone"] for line in hasty.access_log()):
             assert time.monotonic() < began + WAIT_MAX, "it is still served"
             assert slow.socket.recv(1024)
-            time.sleep(0.1)
+            lasts(0.1)  # it is slow on purpose
     if lane == "write":
         repeat = rawhttp.call(hasty.port, "POST", path, headers=headers, body=b"x")
         assert repeat.replayed and len(repeat.body) == size
@@ -189,7 +188,7 @@ def test_a_body_that_is_slow_but_steady_arrives(hasty, token, lane):
         size = {"Content-Length": 70 * 120}
         connection.send(rawhttp.render("POST", path, "shop.test", size, length=False))
         for _ in range(70):
-            time.sleep(0.08)
+            lasts(0.08)  # it is slow on purpose
             connection.send(b"a" * 120)
         assert connection.response("POST").status in (200, 201)
 
@@ -224,7 +223,7 @@ def test_d03_a_slow_reader_delays_nobody(hasty, double, token):
         began = time.monotonic()
         while time.monotonic() < began + LIMIT + 1:
             assert slow.socket.recv(1 << 14)
-            time.sleep(0.1)
+            lasts(0.1)  # it is slow on purpose
 
 
 def test_d04_a_flood_of_connections_leaves_the_process_usable(double, tmp_path, token):
@@ -237,12 +236,13 @@ def test_d04_a_flood_of_connections_leaves_the_process_usable(double, tmp_path, 
                 if number % 50 == 0:
                     kept.send(rawhttp.render("GET", f"/read/{token}", "shop.test"))
                     assert kept.response().status == 200
-        deadline = time.monotonic() + WAIT_MAX
-        while True:
-            answer = rawhttp.call(running.port, "GET", f"/read/{token}")
-            if answer.status == 200:
-                break
-            assert answer.status == 503 and time.monotonic() < deadline
+
+        def is_served():
+            status = rawhttp.call(running.port, "GET", f"/read/{token}").status
+            assert status in (200, 503)
+            return status == 200
+
+        wait_until(is_served, "the flood has not left the process usable")
 
 
 def flood_extension(connection):

@@ -4,11 +4,11 @@ import json
 import pathlib
 import signal
 import subprocess
-import time
 
 import pytest
 
 from support.recourse import BINARY, ROOT, WAIT_MAX, environment, run_cli
+from support.waiting import wait_until
 
 EXAMPLES = ROOT / "policy/examples"
 PACKS = ROOT / "policy/packs"
@@ -247,13 +247,6 @@ def processes_of(directory):
     return found
 
 
-def await_that(check, what):
-    end = time.monotonic() + WAIT_MAX
-    while not check():
-        assert time.monotonic() < end, what
-        time.sleep(0.02)
-
-
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGKILL"])
 def test_a_drill_that_is_ended_leaves_no_process_and_no_directory(tmp_path, name):
     path = tmp_path / "policy.yaml"
@@ -265,10 +258,10 @@ def test_a_drill_that_is_ended_leaves_no_process_and_no_directory(tmp_path, name
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     try:
-        await_that(lambda: list(tmp_path.glob("*/run-*/ports-*")), "no proxy was started")
+        wait_until(lambda: list(tmp_path.glob("*/run-*/ports-*")), "no proxy was started")
         assert len(processes_of(tmp_path)) > 3
     finally:
         running.send_signal(signal.Signals[name])
         assert running.wait(WAIT_MAX) == -signal.Signals[name]
-    await_that(lambda: not processes_of(tmp_path), "a process of the drill is left")
+    wait_until(lambda: not processes_of(tmp_path), "a process of the drill is left")
     assert list(tmp_path.glob("recourse-drill-*")) == []

@@ -8,6 +8,7 @@ import pytest
 from support import rawhttp
 from support.policies import standard
 from support.recourse import Recourse, run_cli
+from support.waiting import wait_until
 
 TRACE = "7bf92f3577b34da6a3ce929d0e0e4736"
 OTHER = "8bf92f3577b34da6a3ce929d0e0e4736"
@@ -44,9 +45,13 @@ def filled(double, tmp_path_factory):
 
 
 def test_an_export_holds_every_event_as_the_api_shows_it(filled):
-    head, events, tail = export(filled)
+    def of_one_state():
+        """Answers are noted as received behind them, so rows may still come."""
+        before, taken, after = filled.verify(), export(filled), filled.verify()
+        return before["head"] == after["head"] and (*taken, after)
+
+    head, events, tail, report = wait_until(of_one_state)
     assert events == filled.events()
-    report = filled.verify()
     assert tail["head"] == report["head"] and tail["up_to"] == report["last_id"] == head["up_to"]
     assert len(head["ledger"]) == 64
 

@@ -6,7 +6,8 @@ import time
 import pytest
 
 from support import rawhttp
-from support.recourse import WAIT_MAX, Recourse, run_cli
+from support.recourse import Recourse, run_cli
+from support.waiting import wait_until
 
 POLICY = """\
 version: 1
@@ -114,14 +115,6 @@ class Shop:
 
 def trace_of(token):
     return format(abs(hash(token)) % (1 << 120) + 1, "032x")
-
-
-def wait_until(condition):
-    deadline = time.monotonic() + WAIT_MAX
-    while not (value := condition()):
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
-    return value
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """Checkouts of three steps while the process is killed at every point of their life; afterwards
 every effect is complete, undone in reverse, or parked with its reason, and the log tells the story.
 
-RECOURSE_KILLS and RECOURSE_E2E_SEED as in test_kill.py, with a sixth of the kills per point;
+RECOURSE_KILLS and RECOURSE_E2E_SEED as in test_kill.py;
 RECOURSE_STORM_SECONDS as in test_campaign.py.
 """
 
@@ -19,7 +19,7 @@ from support.flows import Shop, policy
 from support.recourse import CRASH_POINTS, MEASURABLE, WAIT_MAX, Recourse
 
 SECONDS = float(os.environ.get("RECOURSE_STORM_SECONDS", "15"))
-KILLS = max(2, int(os.environ.get("RECOURSE_KILLS", "25")) // 6)
+KILLS = int(os.environ.get("RECOURSE_KILLS", "5"))
 SEED = os.environ.get("RECOURSE_E2E_SEED") or str(random.SystemRandom().getrandbits(32))
 FORWARD = ["k04", "k05", "k11", "k12"]
 UNDO = ["k17", "k18", "k20", "k21"]

@@ -3,13 +3,13 @@
 import os
 import socket
 import threading
-import time
 
 import pytest
 
 from support.certificates import Maker
-from support.flows import Shop, policy, wait_until
+from support.flows import Shop, policy
 from support.recourse import Recourse
+from support.waiting import lasts, wait_until
 from test_identity import SecureConnection, context_of
 
 TOOL = """\
@@ -99,7 +99,7 @@ def test_a_deadline_that_passed_while_the_process_was_down_still_undoes_the_flow
         agent = shop.agent(token)
         agent.does("undo", "orders")
         running.kill()
-        time.sleep(DEADLINE + 0.1)  # the deadline passes
+        lasts(DEADLINE + 0.1)  # the deadline passes, and nobody is there who could tell it
         assert agent.undone() == []
         running.start()
         agent.await_undone()
@@ -112,7 +112,7 @@ def test_an_agent_that_comes_back_after_a_long_stop_may_still_end_its_flow(doubl
         agent = shop.agent(token)
         agent.does("undo", "orders")
         running.kill()
-        time.sleep(DEADLINE + 0.1)
+        lasts(DEADLINE + 0.1)  # the same
         running.start()
         agent.does("undo-end")
         later = shop.agent(f"{token}-later")

@@ -1,13 +1,12 @@
 """What the policy says about flows, over the wire: nested traces, agents' orders, credentials."""
 
 import secrets
-import time
 
 import pytest
 
 from support import rawhttp
-from support.flows import wait_until
 from support.recourse import Recourse
+from support.waiting import lasts, wait_until
 
 POLICY = """\
 version: 1
@@ -151,7 +150,7 @@ def test_a_step_is_undone_also_where_its_call_means_another_operation_by_now(sho
 
     assert book(**{"Recourse-Flow": flow}).status == 201
     (booked,) = double.effects(path)
-    time.sleep(1.3)  # of its window
+    lasts(1.3)  # its window passes: who looked whether it has would be one repeat more
     double.script("POST", path, ["read", "execute", "rst"], times=1)
     assert post(shop, path, secrets.token_hex(16)).outcome == "unknown"
     assert book().outcome == "unknown"

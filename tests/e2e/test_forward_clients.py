@@ -4,7 +4,6 @@ import http.client
 import os
 import shutil
 import subprocess
-import time
 
 import pytest
 import requests
@@ -15,6 +14,7 @@ from support.double import ServedPort
 from support.forward import TRACE, connect, hello, policy
 from support.recourse import WAIT_MAX, Recourse
 from support.secure import server_context
+from support.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -189,11 +189,13 @@ def test_tls_through_a_listed_tunnel(double, tmp_path):
 def test_who_can_only_be_told_by_tls_is_explained_in_the_log(double, tmp_path):
     """One line a second, so that nobody fills the log."""
     with Recourse(tmp_path, policy(double)) as running:
-        deadline = time.monotonic() + WAIT_MAX
-        while "does not look into TLS; call http://shop.test" not in running.stderr():
-            assert time.monotonic() < deadline, running.stderr()[-2000:]
+
+        def is_explained():
             with rawhttp.Connection(running.port) as connection:
                 assert connect(connection, "shop.test:80")[0] == 200
                 connection.send(hello("shop.test"))
                 assert connection.exactly(7) == b"\x15\x03\x01\x00\x02\x02\x31"
+            return "does not look into TLS; call http://shop.test" in running.stderr()
+
+        wait_until(is_explained, lambda: running.stderr()[-2000:])
         assert '"sni":"shop.test"' in running.stderr()

@@ -2,13 +2,13 @@
 that breaks, also at its deadline, takes the question back. SIGKILL at every point of that life."""
 
 import http.client
-import time
 
 import pytest
 
 from support import approval_checker, flow_checker, flows, rawhttp
 from support.approvals import Staffed
 from support.recourse import CRASH_POINTS, PATIENCE
+from support.waiting import wait_until
 
 TOOLS = """\
   wires.send:
@@ -82,26 +82,31 @@ class Trip:
 
     def wires(self):
         """Until it is done, however often a human must be asked."""
-        deadline = time.monotonic() + END
-        while True:
+        answer = None
+
+        def is_done():
+            nonlocal answer
             answer = self.try_to(self.agent.call, "wires")
             if answer is not None and answer.status == 201:
-                return
+                return True
             if answer is not None and answer.status == 200 and answer.outcome == "executed":
-                return  # found out by asking the backend
-            assert time.monotonic() < deadline, (answer, self.agent.story())
+                return True  # found out by asking the backend
             self.try_to(self.approve)
-            time.sleep(0.02)
+            return False
+
+        wait_until(is_done, lambda: (answer, self.agent.story()), END)
 
     def breaks(self):
         """The call that breaks the flow, however often it must be made until it was heard."""
         self.agent.script("shipping", flows.answer_with("422 Unprocessable"), times=None)
-        deadline = time.monotonic() + END
-        while (phase := self.try_to(self.phase)) not in ("UNDONE", "NEEDS_HUMAN"):
-            assert time.monotonic() < deadline, (phase, self.agent.story())
+
+        def over():
+            phase = self.try_to(self.phase)
             if phase in (None, "OPEN"):
                 self.try_to(self.agent.call, "shipping")
-            time.sleep(0.02)
+            return phase in ("UNDONE", "NEEDS_HUMAN") and phase
+
+        phase = wait_until(over, lambda: (self.try_to(self.phase), self.agent.story()), END)
         assert phase == "UNDONE", self.agent.story()
 
     def phase(self):
@@ -218,7 +223,7 @@ def test_a_question_is_taken_back_at_the_deadline(double, tmp_path, token, end):
                 break
         operation = told.json()["operation"]
         wanted = {"undo": "UNDONE", "ask": "NEEDS_HUMAN"}[end]
-        flows.wait_until(lambda: trip.phase() == wanted, wanted)
+        wait_until(lambda: trip.phase() == wanted, wanted)
         shown = running.shown(operation)
         assert shown["status"] == "expired", shown
         assert running.approve(operation)[0] == 410

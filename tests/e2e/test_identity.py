@@ -14,6 +14,7 @@ from support.certificates import FUTURE, PAST, Maker
 from support.double import ServedPort
 from support.policies import standard
 from support.recourse import MEASURABLE, WAIT_MAX, NotReady, Recourse
+from support.waiting import wait_until
 
 
 class SecureConnection(rawhttp.Connection):
@@ -64,18 +65,19 @@ class Lab:
             return True
 
     def await_log(self, text):
-        deadline = time.monotonic() + WAIT_MAX
-        while text not in self.recourse.stderr():
-            assert time.monotonic() < deadline, (text, self.recourse.stderr()[-2000:])
-            time.sleep(0.05)
+        wait_until(
+            lambda: text in self.recourse.stderr(), lambda: (text, self.recourse.stderr()[-2000:])
+        )
 
     def refused_and_logged(self, text, attempt):
         """Repeats the attempt: only one line a second tells of those that failed."""
-        deadline = time.monotonic() + WAIT_MAX
-        while text not in self.recourse.stderr():
-            assert time.monotonic() < deadline, (text, self.recourse.stderr()[-2000:])
-            assert attempt()
-            time.sleep(0.05)
+
+        def is_logged():
+            is_there = text in self.recourse.stderr()
+            assert is_there or attempt()
+            return is_there
+
+        wait_until(is_logged, lambda: (text, self.recourse.stderr()[-2000:]))
 
 
 @pytest.fixture(scope="module")
@@ -104,10 +106,10 @@ def test_two_callers_never_see_each_others_answers(lab, double, token):
         assert again[who].body == first[who].body
     callers = {event["caller"] for event in lab.recourse.events_for(path)}
     assert callers == {"spiffe://shop.test/ns/a/sa/ada", "spiffe://shop.test/ns/a/sa/bob"}
-    deadline = time.monotonic() + WAIT_MAX
-    while not callers <= {line.get("caller") for line in lab.recourse.access_log()}:
-        assert time.monotonic() < deadline, "the access log names the callers"
-        time.sleep(0.05)
+    wait_until(
+        lambda: callers <= {line.get("caller") for line in lab.recourse.access_log()},
+        "the access log names the callers",
+    )
 
 
 @pytest.mark.parametrize(
@@ -285,9 +287,7 @@ def test_certificates_are_read_again_on_sighup_all_or_nothing(lab):
         lab.server.cert.write_text(fresh.cert.read_text())
         lab.server.key.write_text(fresh.key.read_text())
         lab.recourse.process.send_signal(signal.SIGHUP)
-        deadline = time.monotonic() + WAIT_MAX
-        while serial() == before:
-            assert time.monotonic() < deadline
+        wait_until(lambda: serial() != before, lambda: lab.recourse.stderr()[-2000:])
         kept.send(rawhttp.render("GET", "/read/x", "shop.test"))
         assert kept.response().status == 200
 
@@ -303,12 +303,15 @@ def test_certificates_that_change_on_disk_are_taken_without_a_signal(lab):
     fresh = lab.maker.issue("unsignalled")
     lab.server.cert.write_text(fresh.cert.read_text())
     lab.server.key.write_text(fresh.key.read_text())
-    deadline = time.monotonic() + WAIT_MAX
-    while serial() == before:
-        assert time.monotonic() < deadline
+
+    def is_taken():
+        if serial() != before:
+            return True
         # The files are looked at every few seconds, and after a change beside the policy.
         (lab.recourse.policy_path.parent / "touched").write_text("")
-        time.sleep(0.05)
+        return False
+
+    wait_until(is_taken, lambda: lab.recourse.stderr()[-2000:])
 
 
 @pytest.mark.parametrize(("valid", "said"), [(PAST, "has expired"), (FUTURE, "not valid yet")])

@@ -10,6 +10,7 @@ import pytest
 from support import rawhttp
 from support.double import ServedPort
 from support.recourse import MEASURABLE, WAIT_MAX, Recourse
+from support.waiting import lasts
 
 POLICY = """\
 version: 1
@@ -37,7 +38,7 @@ def fewest_wakings(process):
     fewest, deadline = None, time.monotonic() + WAIT_MAX
     while time.monotonic() < deadline and (fewest is None or fewest > WAKINGS_MAX):
         before = wakings(process)
-        time.sleep(LOOKED_FOR)
+        lasts(LOOKED_FOR)  # a rate is measured
         now = wakings(process) - before
         fewest = now if fewest is None else min(fewest, now)
     return fewest

@@ -16,6 +16,7 @@ from support.certificates import PAST, Maker, openssl
 from support.interception import HOST, Lab, MemoryClient, connect, read_head
 from support.recourse import WAIT_MAX, NotReady, run_cli
 from support.secure import server_context
+from support.waiting import wait_until
 
 CLIENTS = pathlib.Path(__file__).resolve().parent / "clients"
 PYTHON = "/usr/bin/python3"
@@ -444,10 +445,10 @@ def test_a_bundle_that_is_gone_or_damaged_is_written_again(tmp_path):
         before = lab.bundle.read_bytes(), lab.java.read_bytes()
         lab.bundle.unlink()
         lab.java.write_bytes(b"nonsense")
-        deadline = time.monotonic() + WAIT_MAX
-        while lab.recourse.stderr().count("is written again") < 2:
-            assert time.monotonic() < deadline, lab.recourse.stderr()[-4000:]
-            time.sleep(0.05)
+        wait_until(
+            lambda: lab.recourse.stderr().count("is written again") >= 2,
+            lambda: lab.recourse.stderr()[-4000:],
+        )
         assert (lab.bundle.read_bytes(), lab.java.read_bytes()) == before
 
 

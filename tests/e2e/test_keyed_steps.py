@@ -7,8 +7,9 @@ import signal
 import pytest
 
 from support import rawhttp
-from support.flows import Shop, answer_with, policy, wait_until
+from support.flows import Shop, answer_with, policy
 from support.recourse import CRASH_POINTS, Recourse
+from support.waiting import wait_until
 
 TOOL = """\
   loans.take:

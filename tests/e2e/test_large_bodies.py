@@ -4,7 +4,6 @@ import itertools
 import json
 import socket
 import threading
-import time
 
 import pytest
 
@@ -12,6 +11,7 @@ from support import rawhttp
 from support.double import ServedPort
 from support.policies import standard
 from support.recourse import MEASURABLE, WAIT_MAX, Recourse
+from support.waiting import lasts, wait_until
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 MIB = 1024 * 1024
@@ -141,14 +141,18 @@ def test_room_for_large_writes_is_reserved_before_they_are_read(fresh, double, t
         assert connection.response("POST").status == 201
         connection.close()
     # A moment later: it is noticed on another thread that they broke off.
-    late = time.monotonic() + WAIT_MAX
-    for turn in itertools.count():
-        again = begin_uploads(fresh, f"{token}-b{turn}")
+    turns = itertools.count()
+    places = None
+
+    def is_all_back():
+        nonlocal places
+        again = begin_uploads(fresh, f"{token}-b{next(turns)}")
         for connection in again:
             connection.close()
-        if len(again) == len(uploads):
-            break
-        assert time.monotonic() < late, f"{len(again)} of {len(uploads)} places"
+        places = len(again)
+        return places == len(uploads)
+
+    wait_until(is_all_back, lambda: f"{places} of {len(uploads)} places")
     assert len(double.effects(f"/plain/{token}-a-0")) == 1
 
 
@@ -198,7 +202,7 @@ def upload_until_answered(port, number, wrong):
             size = {"Content-Length": 10_000_000}
             connection.send(rawhttp.render("POST", "/search", "shop.test", size, length=False))
             connection.send(b"a" * 110_000)
-            threading.Event().wait(0.05)  # the second burst meets the answer
+            lasts(0.05)  # the second burst meets the answer on its way, which nobody sees
             for _ in range(1 + number % 6):
                 connection.send_as_far_as_taken(b"b" * 15_000)
             if connection.response("POST").body != b"ok":

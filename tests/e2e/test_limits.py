@@ -14,6 +14,7 @@ from support.certificates import Maker
 from support.double import ServedPort
 from support.policies import standard
 from support.recourse import MEASURABLE, WAIT_MAX, Recourse, run_cli
+from support.waiting import lasts, wait_until
 
 # For tests that hold connections in the middle of a head, however long a busy machine takes.
 PATIENT = ["--head-timeout", "10m"]
@@ -38,13 +39,12 @@ def assert_turned_away(connection):
 
 def await_served(port):
     """A connection that closed gives its place back a moment later."""
-    late = time.monotonic() + WAIT_MAX
-    while time.monotonic() < late:
+
+    def is_served():
         with rawhttp.Connection(port) as connection, contextlib.suppress(OSError, rawhttp.Cut):
-            if served(connection).status == 200:
-                return
-        time.sleep(0.01)
-    raise AssertionError("the place never came back")
+            return served(connection).status == 200
+
+    wait_until(is_served, "the place never came back")
 
 
 def rejections(running, reason):
@@ -335,7 +335,7 @@ def open_files(running):
     counts = []
     while len(counts) < 5:
         counts.append(len(os.listdir(f"/proc/{running.pid}/fd")))
-        time.sleep(0.005)
+        lasts(0.005)  # a moment, of which nothing tells
     return min(counts)
 
 

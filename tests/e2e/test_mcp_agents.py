@@ -7,11 +7,11 @@ import signal
 import pytest
 
 from support.approvals import Staffed
-from support.flows import wait_until
 from support.mcp_fixtures import running, serving  # noqa: F401
 from support.mcp_client import CLIENT_KINDS, connected
 from support.mcp_policies import calls_policy
 from support.recourse import WAIT_MAX
+from support.waiting import wait_until
 
 # A flow has its name in an argument: no agent here sends a trace.
 TOOLS = """\

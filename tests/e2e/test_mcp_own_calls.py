@@ -3,11 +3,11 @@ took effect, the undo of a step. Sessions of the agent may be gone by then."""
 
 import pytest
 
-from support.flows import wait_until
 from support.mcp_fixtures import ERAS, client, fixture, running, serving, url  # noqa: F401
 from support.mcp_policies import calls_policy
 from support.mcp_wire import Legacy, Modern, rpc
 from support.recourse import Recourse
+from support.waiting import wait_until
 
 MORE = """\
   orders.get: { match: tools/call tools get_order, effect: read }

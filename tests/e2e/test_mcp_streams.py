@@ -7,12 +7,12 @@ import socket
 
 import pytest
 
-from support.flows import wait_until
 from support.mcp import Fixture
 from support.mcp_fixtures import ERAS, client, fixture, running, serving, url  # noqa: F401
 from support.mcp_policies import calls_policy
 from support.mcp_wire import Legacy, Modern, call, rpc, sse_events
 from support.recourse import WAIT_MAX, Recourse
+from support.waiting import wait_until
 
 TRUSTED = {"Host": "loose.test"}
 

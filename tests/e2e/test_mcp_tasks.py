@@ -5,13 +5,13 @@ import json
 
 import pytest
 
-from support.flows import wait_until
 from support.mcp import Everything
 from support.mcp_client import McpClient
 from support.mcp_fixtures import ERAS, client, fixture, running, serving, url  # noqa: F401
 from support.mcp_policies import calls_policy
 from support.mcp_wire import Legacy, Modern, rpc
 from support.recourse import Recourse
+from support.waiting import wait_until
 
 TOOLS = """\
   task:

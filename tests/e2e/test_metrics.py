@@ -11,6 +11,7 @@ from support.double import RefusedPort
 from support.policies import observed
 from support.prometheus import Scrape, check_metrics
 from support.recourse import ROOT, Recourse
+from support.waiting import wait_until
 
 README = ROOT / "proxy/server/README.md"
 # A metric is named where it is made, and nowhere else.
@@ -203,17 +204,17 @@ def test_connections_to_backends_are_counted_while_they_are_open(busy, double, t
     def backends():
         return Scrape(running).sum("recourse_connections", "backend")
 
-    flows.wait_until(lambda: backends() == 0, what="the end of kept connections")
+    wait_until(lambda: backends() == 0, what="the end of kept connections")
     path = f"/stock/{token}"
     double.script("GET", path, ["read", {"gate": token}, *flows.answer_with("200 OK")[1:]], 1)
     with rawhttp.Connection(running.port) as connection:
         connection.send(rawhttp.render("GET", path, "shop.test"))
         double.await_requests("GET", path)
         # A probe of the call without an outcome may have one of its own for a moment.
-        flows.wait_until(lambda: backends() == 1, what="the one connection that is in use")
+        wait_until(lambda: backends() == 1, what="the one connection that is in use")
         double.open_gate(token)
         assert connection.response("GET").status == 200
-    flows.wait_until(lambda: backends() == 0, what="the end of a kept connection")
+    wait_until(lambda: backends() == 0, what="the end of a kept connection")
 
 
 def test_the_commit_that_was_built_is_told_wherever_the_version_is(busy):

@@ -5,13 +5,13 @@ import resource
 import signal
 import socket
 import threading
-import time
 
 import pytest
 
 from support import rawhttp
 from support.policies import observed
-from support.recourse import MEASURABLE, WAIT_MAX, NotReady, Recourse, run_cli
+from support.recourse import MEASURABLE, NotReady, Recourse, run_cli
+from support.waiting import wait_until
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 OTHER = "0af7651916cd43dd8448eb211c80319c"
@@ -39,14 +39,16 @@ def order(process, token, trace=TRACE, cart=1, note="", headers=()):
 
 def recorded(process, path, count):
     """The last events of the first `count` operations on a path, once all have an outcome."""
-    deadline = time.monotonic() + WAIT_MAX
-    while True:
-        last = {event["operation"]: event for event in process.events_for(path)}
+
+    def last_of_each():
+        return {event["operation"]: event for event in process.events_for(path)}
+
+    def all_of_them():
+        last = last_of_each()
         done = [event for event in last.values() if event["phase"] != "DISPATCHING"]
-        if len(done) >= count:
-            return [last[operation] for operation in sorted(last)]
-        assert time.monotonic() < deadline, last
-        time.sleep(0.01)
+        return len(done) >= count and [last[operation] for operation in sorted(last)]
+
+    return wait_until(all_of_them, last_of_each)
 
 
 def verdicts(events):
@@ -54,10 +56,9 @@ def verdicts(events):
 
 
 def await_metric(process, text):
-    deadline = time.monotonic() + WAIT_MAX
-    while text not in process.probe("/metrics")[1]:
-        assert time.monotonic() < deadline, process.probe("/metrics")[1]
-        time.sleep(0.01)
+    wait_until(
+        lambda: text in process.probe("/metrics")[1], lambda: process.probe("/metrics")[1]
+    )
 
 
 def report(process, *arguments):
@@ -111,9 +112,7 @@ def test_a_repeat_is_executed_again_and_reported_with_the_time_between(fresh, do
     assert "answered from the ledger are not among them" not in text
     assert "orders.create" in text and "would_replay 1" in text
     assert f"{two['operation']} after {one['operation']}, trace {TRACE}" in text
-    deadline = time.monotonic() + WAIT_MAX
-    while len(fresh.access_log()) < 2 and time.monotonic() < deadline:
-        time.sleep(0.01)
+    fresh.await_log(lambda line: True, 2)
     log = [(entry["verdict"], entry["event_id"]) for entry in fresh.access_log()]
     assert log == [("fresh", str(one["event_id"])), ("would_replay", str(two["event_id"]))]
     metrics = fresh.probe("/metrics")[1]
@@ -128,9 +127,7 @@ def test_two_at_once_would_have_been_joined(fresh, double, token):
         thread.start()
     # Both are at the backend at once: nobody waits for anybody.
     double.await_requests("POST", path, count=2)
-    deadline = time.monotonic() + WAIT_MAX
-    while len(fresh.events_for(path)) < 2 and time.monotonic() < deadline:
-        time.sleep(0.005)
+    wait_until(lambda: len(fresh.events_for(path)) >= 2, lambda: fresh.events_for(path))
     double.open_gate(token)
     for thread in threads:
         thread.join()
@@ -275,9 +272,7 @@ def test_a_broken_ledger_changes_nothing_for_the_traffic(fresh, double, token):
     assert len(double.effects(f"/orders/{token}")) == 4
     status, text = fresh.probe("/ready")
     assert status == 200 and "nothing is recorded" in text
-    deadline = time.monotonic() + WAIT_MAX
-    while report(fresh)["not_recorded"] < 3 and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(lambda: report(fresh)["not_recorded"] >= 3, lambda: report(fresh))
     told = fresh.cli("report").stdout
     assert "3 writes since the start of the process are missing from the ledger" in told
 

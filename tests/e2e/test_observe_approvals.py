@@ -9,9 +9,9 @@ import pytest
 
 from support.browser import CLIENTS, Browser
 from support.desk import Desk
-from support.flows import wait_until
 from support.policies import observed
 from support.recourse import WAIT_MAX, Recourse
+from support.waiting import wait_until
 
 AGENTS = {
     "python": [sys.executable, CLIENTS / "mail_agent.py"],

@@ -14,6 +14,7 @@ from support.openapi import Described, schemas_in
 from support.operators import CSRF, Guarded, tokens
 from support.policies import observed
 from support.recourse import WAIT_MAX, run_cli
+from support.waiting import wait_until
 
 DORA, BOB, RITA, ALF = (name + "-token-of-thirty-two-bytes-and-more" for name in "dbra")
 PEOPLE = tokens(
@@ -167,10 +168,10 @@ def see_approvals(api, token):
     api.ask("POST", f"/approvals/{second}/reject", 400, {})
     api.ask("POST", f"/approvals/{second}/reject", 200, {"reason": "no"})
     api.ask("POST", f"/approvals/{second}/reject", 409, {"reason": "no"})
-    flows.wait_until(lambda: api.ask("GET", f"/approvals/{first}", 200)["status"] == "finished")
+    wait_until(lambda: api.ask("GET", f"/approvals/{first}", 200)["status"] == "finished")
     assert api.ask("GET", f"/approvals/{third}", 200)["earlier"]
     told(api, f"/brief/{token}")
-    over = flows.wait_until(lambda: api.guarded.await_phase(f"/brief/{token}", "EXPIRED"))
+    over = api.guarded.await_phase(f"/brief/{token}", "EXPIRED")
     name = f"/approvals/{over['operation']}"
     api.ask("POST", f"{name}/approve", 410, {"digest": "0" * 64})
     api.ask("POST", f"{name}/reject", 410, {"reason": "no"})
@@ -319,7 +320,7 @@ def test_what_observe_mode_writes_down_is_described_too(double, tmp_path):
         for _ in range(2):
             rawhttp.call(running.port, "POST", "/orders/o1", body={"cart": 1})
         running.await_log(lambda line: line["status"] == 201, count=2)
-        events = flows.wait_until(lambda: api.ask("GET", "/events", 200)["events"])
+        events = wait_until(lambda: api.ask("GET", "/events", 200)["events"])
         assert all("verdict" in event for event in events)
         assert api.ask("GET", "/report", 200)["mode"] == "observe"
         api.ask("POST", "/flows/1/close", 404, {"reason": "enough"})

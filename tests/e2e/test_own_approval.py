@@ -14,8 +14,8 @@ from support.approvals import Staffed, token_of
 from support.browser import Browser
 from support.desk import Approver
 from support.double import ServedPort
-from support.flows import wait_until
 from support.recourse import WAIT_MAX
+from support.waiting import wait_until
 
 POLICY = """\
 version: 1

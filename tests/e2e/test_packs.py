@@ -7,8 +7,8 @@ import urllib.parse
 import pytest
 
 from support import apis, rawhttp
-from support.flows import wait_until
 from support.recourse import ROOT, Recourse, run_cli
+from support.waiting import wait_until
 
 PACKS = sorted((ROOT / "policy/packs").glob("*.yaml"))
 FORM = "application/x-www-form-urlencoded"

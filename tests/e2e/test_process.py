@@ -27,6 +27,7 @@ from support.recourse import (
     Recourse,
     environment,
 )
+from support.waiting import lasts, wait_until
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 NOBODY = 61234  # no other process has this user, so its limits are its own
@@ -39,13 +40,6 @@ SUSPEND_POINTS = [f"k{number:02d}" for number in range(5, 13)]
 def is_suspended(pid):
     with open(f"/proc/{pid}/stat", encoding="ascii") as file:
         return file.read().rsplit(")", 1)[1].split()[0] == "T"
-
-
-def wait_until(condition):
-    deadline = time.monotonic() + WAIT_MAX
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.005)
 
 
 @pytest.mark.skipif(not CRASH_POINTS, reason="this binary has no crash points")
@@ -105,14 +99,21 @@ def call(recourse, path):
             return None
 
 
+def refuses(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=WAIT_MAX).close()
+    except OSError:
+        return True
+    return False
+
+
 def test_c03_sigterm_lets_a_running_write_end_and_refuses_the_next(double, tmp_path, token):
     path = f"/probed/{token}"
     with Recourse(tmp_path, standard(double)) as recourse:
         caller, answers = begin_call(recourse, double, path)
         recourse.terminate()
         wait_until(lambda: recourse.probe("/ready")[0] == 503)
-        with pytest.raises(OSError):
-            socket.create_connection(("127.0.0.1", recourse.port), timeout=WAIT_MAX).close()
+        wait_until(lambda: refuses(recourse.port))  # the listener closes soon after
         double.open_gate(path)
         caller.join()
         assert answers[0].status == 201
@@ -157,11 +158,13 @@ def test_c04_a_process_without_memory_ends_and_starts_again_whole(double, tmp_pa
         with open(f"/proc/{recourse.pid}/statm", encoding="ascii") as file:
             size = int(file.read().split()[0]) * resource.getpagesize()
         limit = size + 6 * 1024 * 1024
+        history.add({"t": "down", "what": "no memory"})
         resource.prlimit(recourse.pid, resource.RLIMIT_AS, (limit, limit))
         made = press(recourse, history, token)
         assert not recourse.running(), "the limit was never reached, so this proved nothing"
         assert recourse.process.returncode < 0, recourse.process.returncode
         recourse.start()
+        history.add({"t": "up"})
         for write in made:
             wait_until(lambda write=write: is_settled(history.call(recourse.port, write)))
         record = [line for line in double.record() if f"/{token}-" in line["path"]]
@@ -219,7 +222,7 @@ def test_c05_without_file_descriptors_nothing_is_lost_and_service_returns(
         for write in starved:
             history.call(recourse.port, write, timeout=0.3)
         before = cpu_seconds(recourse.pid)
-        time.sleep(0.5)  # measures that it does not spin on accept
+        lasts(0.5)  # a rate is measured: it does not spin on accept
         assert cpu_seconds(recourse.pid) - before < 0.4, "it spins while it cannot accept"
         for sock in crowd:
             sock.close()

@@ -8,6 +8,7 @@ from support import flows, rawhttp
 from support.approvals import Staffed
 from support.desk import admin
 from support.recourse import WAIT_MAX, Recourse
+from support.waiting import wait_until
 
 RULES = """\
   mail.send:
@@ -110,7 +111,7 @@ def test_a_drain_ends_what_runs_takes_nothing_new_and_leaves_the_process_for_ope
         assert drained.returncode == 0, drained
         assert (told := json.loads(drained.stdout))["state"] == "draining" and not told["settled"]
         assert fresh.probe("/ready")[0] == 503
-        flows.wait_until(lambda: refuses(fresh), what="a closed listener")
+        wait_until(lambda: refuses(fresh), what="a closed listener")
         late = fresh.cli("drain", "--wait", "100ms")
         assert late.returncode == 1 and "the time of --wait is over" in late.stderr
         double.open_gate(token)

@@ -4,13 +4,13 @@ import hashlib
 import signal
 import socket
 import threading
-import time
 
 import pytest
 
 from support import rawhttp
 from support.policies import standard
 from support.recourse import MEASURABLE, WAIT_MAX, Recourse
+from support.waiting import lasts, wait_until
 
 GIGABYTE = 1_000_000_000
 MEMORY_MAX_KIB = 64 * 1024
@@ -85,12 +85,13 @@ def test_a_slow_client_holds_the_backend_back(fresh, double, token):
     with rawhttp.Connection(fresh.port, timeout=WAIT_MAX, receive_buffer=65536) as connection:
         connection.send(rawhttp.render("GET", f"{path}?n={count}", "shop.test"))
         connection.head()
-        sent = -1
-        deadline = time.monotonic() + WAIT_MAX
-        while (now := double.sent(path)) != sent or sent == 0:
-            assert time.monotonic() < deadline, "the backend was never held back"
-            sent = now
-            time.sleep(0.2)
+
+        def is_held_back():
+            before = double.sent(path)
+            lasts(0.2)  # that nothing more comes is seen in the course of time only
+            return before == double.sent(path) and before
+
+        sent = wait_until(is_held_back, "the backend was never held back")
         assert sent < count // 2, f"{sent} bytes were taken from the backend for a stalled client"
         assert_memory_bounded(fresh)
         assert receive_body(connection, count)
@@ -345,15 +346,14 @@ def test_a_kept_connection_is_turned_away_during_a_drain(fresh, double, token):
 
 def await_drain(process):
     """Waits until new work is turned away: /ready fails, or the listener is closed."""
-    deadline = time.monotonic() + WAIT_MAX
-    while time.monotonic() < deadline:
+
+    def turns_away():
         try:
-            if process.probe("/ready")[0] != 200:
-                return
+            return process.probe("/ready")[0] != 200
         except OSError:
-            return
-        time.sleep(0.01)
-    raise AssertionError("still ready after SIGTERM")
+            return True
+
+    wait_until(turns_away, "still ready after SIGTERM")
 
 
 def test_a_drain_ends_idle_connections_and_takes_no_new_ones(fresh):

@@ -8,13 +8,13 @@ import signal
 import struct
 import subprocess
 import threading
-import time
 
 import pytest
 
 from support import certificates, rawhttp
 from support.policies import standard
-from support.recourse import CRASH_POINTS, MEASURABLE, WAIT_MAX, NotReady, Recourse, run_cli
+from support.recourse import CRASH_POINTS, MEASURABLE, NotReady, Recourse, run_cli
+from support.waiting import wait_until
 
 BROKEN = "version: 1\ntools: [\n"
 
@@ -22,14 +22,6 @@ BROKEN = "version: 1\ntools: [\n"
 def version_of(text):
     data = text.encode()
     return hashlib.sha256(struct.pack("<Q", len(data)) + data).hexdigest()[:16]
-
-
-def wait_until(condition, what):
-    deadline = time.monotonic() + WAIT_MAX
-    while not (value := condition()):
-        assert time.monotonic() < deadline, what
-        time.sleep(0.005)
-    return value
 
 
 def replace(path, text):
@@ -440,7 +432,7 @@ def test_a_refusal_with_many_errors_is_told_in_few_lines(double, tmp_path):
 
 
 @pytest.mark.skipif(not CRASH_POINTS, reason="this binary has no crash points")
-@pytest.mark.parametrize("passes", [1, 2])
+@pytest.mark.parametrize("passes", [1, 2, 1, 2, 1])
 def test_a_kill_in_the_swap_loses_nothing(double, tmp_path, token, passes):
     old = standard(double)
     new = old.replace("plain.create", "plain.renamed")

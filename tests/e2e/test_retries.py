@@ -3,6 +3,7 @@
 SDKs start a new trace for every attempt, so a trace alone never makes a call a new one.
 """
 
+import secrets
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,7 +11,8 @@ import pytest
 
 from support import rawhttp
 from support.policies import standard
-from support.recourse import WAIT_MAX, kept_whole
+from support.recourse import kept_whole
+from support.waiting import wait_until
 
 FIRST, SECOND, THIRD = (f"{number}af7651916cd43dd8448eb211c80319c" for number in (1, 2, 3))
 RULES = """\
@@ -65,6 +67,16 @@ def attempts(proxy, path):
     return [row["attempt"] for row in rows if row["phase"] == "DISPATCHING"]
 
 
+def await_arrivals(proxy, mark):
+    """Returns once the ledger knows that the answers so far have arrived: soon, in their order, and
+    seen by what becomes of a call to `mark`, whose answer is the last of them."""
+    assert post(proxy, mark, {"a": 1}, FIRST).status == 201
+    wait_until(
+        lambda: not post(proxy, mark, {"a": 1}, secrets.token_hex(16)).replayed,
+        "an answered call is replayed to every other trace",
+    )
+
+
 def lose_then_prove_absent(proxy, double, path, body):
     """FIRST's call is lost before it was executed, SECOND joins it, and a probe finds nothing."""
     double.script("POST", path, ["read", "rst"], 1)
@@ -115,9 +127,13 @@ def test_a_backend_that_knows_keys_gets_the_same_one_from_every_trace(proxy, dou
         assert answer.outcome == "unknown", (trace, answer)
     # The backend works again: whoever asks first, both traces get the one answer.
     double.ask("clear")
-    deadline = time.monotonic() + WAIT_MAX
-    while (done := post(proxy, path, body, SECOND, "keyed.test")).status != 201:
-        assert done.outcome == "unknown" and time.monotonic() < deadline, done
+
+    def answered():
+        answer = post(proxy, path, body, SECOND, "keyed.test")
+        assert answer.status == 201 or answer.outcome == "unknown", answer
+        return answer.status == 201 and answer
+
+    done = wait_until(answered, "the outcome stays unknown")
     again = post(proxy, path, body, FIRST, "keyed.test")
     assert again.replayed and again.body == done.body
     assert len({request["key"] for request in double.requests(path)}) == 1
@@ -134,8 +150,7 @@ def test_an_answer_that_proves_nothing_does_not_end_the_call(proxy, double, toke
     double.script("POST", path, ["read", {"send": head}], None)
     assert post(proxy, path, body, FIRST).outcome == "unknown"
     for number in range(4):
-        # Until the ledger knows that the answer arrived, which nothing outside shows.
-        time.sleep(0.3)
+        await_arrivals(proxy, f"/plain/{token}-mark-{number}")
         answer = post(proxy, path, body, f"{number + 2}af7651916cd43dd8448eb211c80319c")
         assert answer.outcome == "unknown", answer
     assert len(double.requests(path)) == 1

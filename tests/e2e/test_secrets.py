@@ -5,12 +5,12 @@ import os
 import pathlib
 import re
 import signal
-import time
 
 import pytest
 
 from support import rawhttp
-from support.recourse import WAIT_MAX, NotReady, Recourse, run_cli
+from support.recourse import NotReady, Recourse, run_cli
+from support.waiting import wait_until
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 POLICY = """\
@@ -61,10 +61,7 @@ def new_key(name):
 
 
 def await_log(proxy, text):
-    deadline = time.monotonic() + WAIT_MAX
-    while text not in proxy.stderr():
-        assert time.monotonic() < deadline, proxy.stderr()[-3000:]
-        time.sleep(0.01)
+    wait_until(lambda: text in proxy.stderr(), lambda: proxy.stderr()[-3000:])
 
 
 def test_without_a_key_file_a_key_is_made_beside_the_data_and_told(double, tmp_path, token):

@@ -1,17 +1,18 @@
 """A ledger without room: new writes are refused, what had begun gets its outcome, reads go on."""
 
 import contextlib
+import itertools
 import os
 import subprocess
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 from support import rawhttp
 from support.disks import small_disk
 from support.history import Write
 from support.policies import standard
-from support.recourse import WAIT_MAX, Recourse
+from support.recourse import Recourse
+from support.waiting import wait_until
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 
@@ -91,12 +92,8 @@ def test_retention_makes_room_without_a_restart(double, tmp_path, token):
         shorter = standard(double, ledger="retention: 1s, tombstones: 2s")
         process.policy_path.write_text(shorter)
         assert process.cli("policy", "reload").returncode == 0
-        deadline = time.monotonic() + WAIT_MAX
-        number = 0
-        while send(process, Write(f"/plain/{token}-more-{number}", TRACE)).status != 201:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-            number += 1
+        more = (Write(f"/plain/{token}-more-{number}", TRACE) for number in itertools.count())
+        wait_until(lambda: send(process, next(more)).status == 201, "no room was made")
         assert process.running() and not process.admin("GET", "/ledger")["latched"]
 
 
@@ -107,10 +104,8 @@ def test_a_full_disk_refuses_what_is_new_and_room_on_it_lets_it_go_on(double, tm
         with process:
             check_full(process, double, token)
             subprocess.run(["mount", "-o", "remount,size=12m", str(disk)], check=True)
-            deadline = time.monotonic() + WAIT_MAX
-            while send(process, Write(f"/plain/{token}-again", TRACE)).status != 201:
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
+            again = Write(f"/plain/{token}-again", TRACE)
+            wait_until(lambda: send(process, again).status == 201, "it does not go on")
             assert process.stop() == 0
 
 

@@ -9,7 +9,6 @@ import random
 import shutil
 import signal
 import subprocess
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -21,6 +20,7 @@ from support.history import Write
 from support.policies import standard
 from support.recourse import WAIT_MAX, NotReady, Recourse
 from support.shim import IMAGES, Shim, needs_shim
+from support.waiting import wait_until
 
 LATCHED, CUT, REFUSED = 74, 75, 78
 SEED = os.environ.get("RECOURSE_E2E_SEED") or str(random.SystemRandom().getrandbits(32))
@@ -44,10 +44,7 @@ def send(process, write):
 
 
 def await_status(process, path, status):
-    deadline = time.monotonic() + WAIT_MAX
-    while process.probe(path)[0] != status:
-        assert time.monotonic() < deadline, f"{path} never became {status}"
-        time.sleep(0.005)
+    wait_until(lambda: process.probe(path)[0] == status, f"{path} never became {status}")
 
 
 @pytest.fixture
@@ -261,8 +258,7 @@ def test_a_file_cut_under_load_ends_the_process_and_the_next_start_refuses(campa
     process = run.recourse
 
     def cut(_):
-        while run.made < 20:
-            time.sleep(0.005)
+        wait_until(lambda: run.made >= 20, lambda: f"{run.made} of 20 calls")
         os.truncate(process.data / "data.mdb", 2 * 4096)
         assert process.wait() == CUT, process.stderr()[-2000:]
 

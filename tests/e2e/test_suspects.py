@@ -2,15 +2,14 @@
 another trace, and other arguments under the same key, come to."""
 
 import secrets
-import time
 
 import pytest
 
 from support import rawhttp
 from support.approvals import Staffed
-from support.flows import wait_until
 from support.policies import standard
-from support.recourse import WAIT_MAX, Recourse
+from support.recourse import Recourse
+from support.waiting import wait_until
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 THIRD = "e" * 32
@@ -79,11 +78,14 @@ def executed(proxy, path, amount, *more, **fields):
 def under_another_trace(proxy, path, amount):
     """(trace, answer) of the same call under a trace of its own. Ever new ones: until the ledger
     knows that the first answer has arrived, a call under another trace is a retry of it."""
-    deadline = time.monotonic() + WAIT_MAX
-    while (answer := send(proxy, path, amount, trace := secrets.token_hex(16))).status == 201:
-        assert answer.replayed and time.monotonic() < deadline, answer
-        time.sleep(0.02)
-    return trace, answer
+
+    def no_retry():
+        trace = secrets.token_hex(16)
+        answer = send(proxy, path, amount, trace)
+        assert answer.status != 201 or answer.replayed, answer
+        return answer.status != 201 and (trace, answer)
+
+    return wait_until(no_retry, "every call is a retry")
 
 
 def test_the_same_payment_under_another_trace_waits_for_a_human(proxy, double, token):
@@ -208,10 +210,10 @@ def test_observe_mode_says_that_it_would_ask(double, tmp_path, token):
         assert send(running, path, 5).status == 201
         running.await_phase(path, "SUCCEEDED")
         assert send(running, path, 7).status == 201
-        deadline = time.monotonic() + WAIT_MAX
-        while len([e for e in running.events_for(path) if e["phase"] == "SUCCEEDED"]) < 2:
-            assert time.monotonic() < deadline, running.events_for(path)
-            time.sleep(0.02)
+        wait_until(
+            lambda: [e["phase"] for e in running.events_for(path)].count("SUCCEEDED") >= 2,
+            lambda: running.events_for(path),
+        )
         verdicts = {event["operation"]: event["verdict"] for event in running.events_for(path)}
         assert list(verdicts.values()) == ["fresh", "would_ask"]
         said = running.cli("report")

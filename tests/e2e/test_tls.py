@@ -4,13 +4,13 @@ import contextlib
 import signal
 import ssl
 import threading
-import time
 
 import pytest
 from support import rawhttp
 from support.certificates import FUTURE, PAST, Maker
-from support.recourse import WAIT_MAX, Recourse, run_cli
+from support.recourse import Recourse, run_cli
 from support.secure import SecureBackend, server_context
+from support.waiting import wait_until
 
 POLICY = """\
 version: 1
@@ -306,9 +306,10 @@ def test_a_ca_that_changes_on_disk_is_taken_on_sighup_and_no_old_session_survive
 ):
     def reload_until(status):
         lab.recourse.process.send_signal(signal.SIGHUP)
-        deadline = time.monotonic() + WAIT_MAX
-        while lab.call("GET", f"/r/{token}").status != status:
-            assert time.monotonic() < deadline, lab.recourse.stderr()[-2000:]
+        wait_until(
+            lambda: lab.call("GET", f"/r/{token}").status == status,
+            lambda: lab.recourse.stderr()[-2000:],
+        )
 
     before = lab.maker.cert.read_text()
     assert lab.call("GET", f"/r/{token}").status == 200
@@ -326,31 +327,32 @@ def test_a_ca_that_changes_on_disk_is_taken_on_sighup_and_no_old_session_survive
     lab.recourse.policy_path.write_text(text + "# changed\n")
     lab.recourse.process.send_signal(signal.SIGHUP)
     path = f"/w/{token}"
-    deadline = time.monotonic() + WAIT_MAX
-    while "policy reloaded" not in lab.recourse.stderr():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(
+        lambda: "policy reloaded" in lab.recourse.stderr(), lambda: lab.recourse.stderr()[-2000:]
+    )
     assert lab.call("POST", path).status == 200
     assert lab.backend.seen[-1]["reused"]
 
 
 def test_a_ca_that_changes_on_disk_is_taken_without_a_signal(lab, tmp_path, token):
-    def wait_until(status):
-        deadline = time.monotonic() + WAIT_MAX
-        while lab.call("GET", f"/r/{token}").status != status:
-            assert time.monotonic() < deadline, lab.recourse.stderr()[-2000:]
+    def touch_until(status):
+        def is_taken():
+            if lab.call("GET", f"/r/{token}").status == status:
+                return True
             # The files are looked at every few seconds, and after a change beside the policy.
             (lab.recourse.policy_path.parent / "touched").write_text("")
-            time.sleep(0.05)
+            return False
+
+        wait_until(is_taken, lambda: lab.recourse.stderr()[-2000:])
 
     before = lab.maker.cert.read_text()
-    wait_until(200)
+    touch_until(200)
     try:
         lab.maker.cert.write_text(Maker(tmp_path / "ca", "another CA").cert.read_text())
-        wait_until(502)
+        touch_until(502)
     finally:
         lab.maker.cert.write_text(before)
-    wait_until(200)
+    touch_until(200)
 
 
 def test_large_bodies_pass_both_ways(lab, token):

@@ -12,6 +12,7 @@ from support.collector import Collector
 from support.double import RefusedPort
 from support.prometheus import Scrape
 from support.recourse import CRASH_POINTS, NotReady, Recourse
+from support.waiting import wait_until
 
 SERVER, CLIENT = 2, 3
 PARENT = "b7ad6b7169203331"
@@ -279,9 +280,9 @@ def test_a_collector_in_trouble_is_asked_again_and_what_it_refuses_is_counted(
     assert statuses[:3] == [503, 429, 200] and set(statuses[3:]) <= {200}
     collector.answers = [(400, "no"), (200, '{"partialSuccess":{"rejectedSpans":"1"}}')]
     get(shop, f"/stock/{token}", secrets.token_hex(16))
-    flows.wait_until(lambda: counted(shop, "refused") == 2)
+    wait_until(lambda: counted(shop, "refused") == 2)
     get(shop, f"/stock/{token}", secrets.token_hex(16))
-    flows.wait_until(lambda: counted(shop, "refused") == 3)
+    wait_until(lambda: counted(shop, "refused") == 3)
     assert counted(shop, "exported") == 3
     assert shop.recourse.stderr().count("the collector does not take the traces") == 2
 
@@ -302,7 +303,7 @@ def test_a_collector_that_hangs_costs_calls_nothing_and_drops_are_counted(shop, 
         else:
             pytest.fail("nothing was dropped")
     collector.gate.set()
-    flows.wait_until(lambda: counted(shop, "exported") > 4000)
+    wait_until(lambda: counted(shop, "exported") > 4000)
 
 
 def test_what_waits_is_sent_before_the_process_ends(shop, collector, token):
@@ -332,7 +333,7 @@ def test_an_https_collector_must_have_a_certificate_that_is_trusted(double, tmp_
         count = len(collector.requests)
         with Recourse(tmp_path / "b", policy(double), trusted[:2]) as running:
             get(flows.Shop(running, double), f"/stock/{token}", secrets.token_hex(16))
-            flows.wait_until(lambda: "does not take the traces" in running.stderr())
+            wait_until(lambda: "does not take the traces" in running.stderr())
         assert len(collector.requests) == count
 
 

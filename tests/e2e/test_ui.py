@@ -1,5 +1,6 @@
 """The web UI in a real Chromium: what operators see and do, and what nobody can make it do."""
 
+import contextlib
 import itertools
 import json
 import os
@@ -7,7 +8,6 @@ import pathlib
 import re
 import secrets
 import threading
-import time
 
 import pytest
 
@@ -15,6 +15,7 @@ from support import flows, rawhttp
 from support.browser import Browser
 from support.desk import LIST, LOADED, Desk, admin, parked_checkout, undone_checkout
 from support.recourse import WAIT_MAX, Recourse
+from support.waiting import InVain, wait_until
 
 PHONE = {"width": 360, "height": 740}
 numbers = itertools.count(1)
@@ -289,13 +290,15 @@ def test_ten_thousand_operations_scroll_with_a_bounded_number_of_elements(
 def chord(browser, key, place):
     """`g` and then the key, until `place` is there: the page takes the two together only when they
     come soon after one another."""
-    late = time.monotonic() + WAIT_MAX
     browser.press("g", key)
-    while not browser.count(place):
-        assert time.monotonic() < late, f"g {key} does not lead to {place}"
-        time.sleep(0.5)
-        if not browser.count(place):
-            browser.press("g", key)
+
+    def is_there():
+        with contextlib.suppress(InVain):
+            return wait_until(lambda: browser.count(place), seconds=0.5)
+        browser.press("g", key)
+        return False
+
+    wait_until(is_there, f"g {key} does not lead to {place}")
 
 
 def test_everything_is_reached_with_the_keyboard(desk, browser, agent):

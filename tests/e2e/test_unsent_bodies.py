@@ -12,6 +12,7 @@ import pytest
 from support import rawhttp
 from support.double import ServedPort
 from support.recourse import PATIENCE, WAIT_MAX, Recourse
+from support.waiting import lasts
 
 PATIENT_FOR = 3 * PATIENCE  # of the proxy, while a body is not taken
 ATTEMPTS = 20  # a busy machine may need more than one
@@ -72,7 +73,7 @@ class StalledPort(ServedPort):
         seen = None
         while (now := (self.sent, sum(map(len, self.taken)))) != seen:
             seen = now
-            time.sleep(1)
+            lasts(1)  # that nothing more comes is seen in the course of time only
 
 
 def kept_back():
@@ -88,7 +89,7 @@ def kept_back():
             try:
                 kept += sender.send(bytes(PIECE))
             except BlockingIOError:
-                time.sleep(0.01)
+                lasts(0.01)  # what it takes in a second, however often it says no
         return kept
 
 
@@ -144,8 +145,8 @@ def has_kept_its_upload_to_itself(directory):
         port.await_stall()
         for piece in pieces:
             client.send(piece)
-        # A machine that is busier than that only hides what this would find.
-        time.sleep(2 * PATIENT_FOR)
+        # Its patience passes. A machine that is busier than that only hides what this would find.
+        lasts(2 * PATIENT_FOR)
         try:
             client.exactly(len(content))
         except rawhttp.Cut:
@@ -195,9 +196,9 @@ def has_sent_nothing_behind(directory):
         # finds.
         for piece in pieces:
             client.send(b"%x\r\n%s\r\n" % (len(piece), piece))
-            time.sleep(0.2 * PATIENT_FOR)
+            lasts(0.2 * PATIENT_FOR)
         client.send(b"5\r\nagain\r\n0\r\n\r\n")
-        time.sleep(1.3 * PATIENT_FOR)
+        lasts(1.3 * PATIENT_FOR)  # its patience passes
         port.go_on.set()
         assert client.head()[0] == 504
         assert port.has_ended.wait(WAIT_MAX)

@@ -16,6 +16,7 @@ import pytest
 from support import rawhttp
 from support.double import ServedPort
 from support.recourse import MEASURABLE, WAIT_MAX, Recourse
+from support.waiting import lasts, wait_until
 
 CLIENTS = pathlib.Path(__file__).resolve().parent / "clients"
 POLICY = """\
@@ -97,10 +98,7 @@ def decided(running, decision):
 
 
 def await_gauge(running, value):
-    deadline = time.monotonic() + WAIT_MAX
-    while gauge(running) != value:
-        assert time.monotonic() < deadline, gauge(running)
-        time.sleep(0.02)
+    wait_until(lambda: gauge(running) == value, lambda: gauge(running))
 
 
 def test_bytes_pass_both_ways_after_the_backend_agreed(tunnels):
@@ -403,8 +401,9 @@ def test_a_client_may_leave_in_the_moment_in_which_its_upgrade_is_agreed_to(tmp_
         connection = rawhttp.Connection(running.port)
         connection.send(rawhttp.render("GET", "/live", "shop.test", ASK))
         assert asked.wait(WAIT_MAX)
-        # It is looked at after a second. Where that comes later, nothing is tested; nothing fails.
-        time.sleep(1.5)
+        # It is looked at after a second, which nothing outside shows. Where that comes later,
+        # nothing is tested; nothing fails.
+        lasts(1.5)
         os.kill(running.pid, signal.SIGSTOP)
         try:
             go.set()

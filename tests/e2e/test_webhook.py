@@ -16,7 +16,8 @@ from support.approvals import Staffed
 from support.certificates import Maker
 from support.recourse import Recourse, run_cli
 from support.secure import server_context
-from test_flow_commands import POLICY, Shop, metrics, wait_until
+from support.waiting import wait_until
+from test_flow_commands import POLICY, Shop, metrics
 
 SECRET = "whsec-of-the-tests"
 APPROVED = """\

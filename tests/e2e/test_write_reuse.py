@@ -6,13 +6,13 @@ The backend is driven by the test itself, one step at a time, so that it knows w
 import json
 import select
 import socket
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from support import rawhttp
 from support.recourse import WAIT_MAX, kept_whole
+from support.waiting import wait_until
 
 # A kept connection may be idle for a second only: a busy machine takes a few attempts.
 ATTEMPTS = 60
@@ -90,10 +90,7 @@ class Wire:
     def await_proxy_side(self, condition):
         """Waits until the proxy's end is such, by its state and the number of unread bytes (to the
         kernel an end of stream is one, too), or is gone."""
-        deadline = time.monotonic() + WAIT_MAX
-        while (side := self.proxy_side()) and not condition(*side):
-            assert time.monotonic() < deadline, side
-            time.sleep(0.001)
+        wait_until(lambda: not (side := self.proxy_side()) or condition(*side), self.proxy_side)
 
     def proxy_side(self):
         with open("/proc/net/tcp", encoding="ascii") as table:

@@ -10,7 +10,8 @@ import pytest
 from support import rawhttp
 from support.history import Write
 from support.policies import standard
-from support.recourse import WAIT_MAX, Recourse, kept_whole
+from support.recourse import Recourse, kept_whole
+from support.waiting import wait_until
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 OTHER_TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -227,11 +228,11 @@ def test_the_identity_alone_makes_the_key_and_the_rest_must_match(proxy, double,
 def test_the_same_call_in_another_trace_is_a_new_call_once_answered(proxy, double, token):
     path, body = f"/plain/{token}", {"a": 1}
     assert post(proxy, path, body, TRACE).status == 201
-    deadline = time.monotonic() + WAIT_MAX
     # The answer's arrival becomes known to the ledger soon, not at once.
-    while post(proxy, path, body, f"{time.time_ns():032x}").replayed:
-        assert time.monotonic() < deadline, "an answered call is replayed to every other trace"
-        time.sleep(0.05)
+    wait_until(
+        lambda: not post(proxy, path, body, f"{time.time_ns():032x}").replayed,
+        "an answered call is replayed to every other trace",
+    )
     assert len(double.effects(path)) == 2
     assert post(proxy, path, body, TRACE).replayed
 
@@ -264,10 +265,10 @@ def test_without_a_trace_the_call_is_a_new_one_once_that_of_a_trace_was_answered
     # Its answer's arrival becomes known soon; a repeat before that would be replayed, and bound.
     marked = f"/plain/{token}-mark"
     assert post(proxy, marked, body).status == 201
-    deadline = time.monotonic() + WAIT_MAX
-    while post(proxy, marked, body, f"{time.time_ns():032x}").replayed:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(
+        lambda: not post(proxy, marked, body, f"{time.time_ns():032x}").replayed,
+        "an answered call is replayed to every other trace",
+    )
     assert not post(proxy, path, body, trace=None).replayed
     assert post(proxy, path, body, trace=None).replayed
     assert len(double.effects(path)) == 2
@@ -290,10 +291,9 @@ def test_without_a_trace_a_repeat_counts_inside_the_window_only(proxy, double, t
     path, body = f"/windowed/{token}", {"a": 1}
     assert post(proxy, path, body, trace=None).status == 201
     assert post(proxy, path, body, trace=None).replayed
-    deadline = time.monotonic() + WAIT_MAX
-    while post(proxy, path, body, trace=None).replayed:
-        assert time.monotonic() < deadline, "the window never ended"
-        time.sleep(0.2)
+    wait_until(
+        lambda: not post(proxy, path, body, trace=None).replayed, "the window never ended"
+    )
     assert len(double.effects(path)) == 2
 
 

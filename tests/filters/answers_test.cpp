@@ -5,7 +5,7 @@
 #include "proxy/base/json.h"
 #include "proxy/base/limits.h"
 
-namespace recourse {
+namespace recourse::answers_test {
 namespace {
 
 Json BodyOf(const WriteAnswer& answer) {
@@ -113,4 +113,4 @@ TEST(AnswersTest, DecorationReplacesWhatTheBackendSaid) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::answers_test

@@ -14,7 +14,7 @@
 #include "proxy/base/limits.h"
 #include "tests/support/world.h"
 
-namespace recourse {
+namespace recourse::approval_test {
 namespace {
 
 using testing::ElementsAre;
@@ -443,4 +443,4 @@ TEST(ApprovalRunnerTest, WhatWasApprovedBeforeTheStartIsSentOnceAtTheStart) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::approval_test

@@ -3,7 +3,7 @@
 
 #include "tests/filters/key_builder.h"
 
-namespace recourse {
+namespace recourse::canonical_args_test {
 namespace {
 
 struct Pair {
@@ -174,4 +174,4 @@ TEST(CanonicalArgsTest, MultipartWithMorePartsThanTheLimitIsItsBytes) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::canonical_args_test

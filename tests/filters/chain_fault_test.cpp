@@ -3,7 +3,7 @@
 
 #include "tests/filters/calls.h"
 
-namespace recourse {
+namespace recourse::chain_fault_test {
 namespace {
 
 TEST(ChainFaultTest, ATimeoutLeavesTheOutcomeUnknownAndIsNeverSentAgain) {
@@ -325,4 +325,4 @@ TEST(ChainFaultTest, TheToolsTimeoutEndsTheWaitForTheBackend) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::chain_fault_test

@@ -3,7 +3,7 @@
 
 #include "tests/filters/calls.h"
 
-namespace recourse {
+namespace recourse::chain_test {
 namespace {
 
 TEST(ChainTest, TheSecondIdenticalWriteIsReplayedNotExecuted) {
@@ -242,4 +242,4 @@ TEST(ChainTest, UnlistedWritesThatPassAreLoggedAndLeftAlone) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::chain_test

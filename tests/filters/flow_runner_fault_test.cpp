@@ -8,7 +8,7 @@
 #include "filters/saga/flow_runner.h"
 #include "tests/support/world.h"
 
-namespace recourse {
+namespace recourse::flow_runner_fault_test {
 namespace {
 
 std::string Shop(const std::string& host, const std::string& on_unknown = "on_failure") {
@@ -85,4 +85,4 @@ TEST(FlowRunnerFaultTest, AFlowWhosePolicyIsLostIsParkedUntilAHumanTrustsThePoli
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::flow_runner_fault_test

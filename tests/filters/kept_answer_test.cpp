@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace recourse {
+namespace recourse::kept_answer_test {
 namespace {
 
 std::vector<Selector> Places(std::initializer_list<std::string_view> texts) {
@@ -64,4 +64,4 @@ TEST(KeptAnswerTest, ABodyInWhichTheValueCannotBeFoundIsNotKept) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::kept_answer_test

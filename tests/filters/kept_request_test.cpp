@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace recourse {
+namespace recourse::kept_request_test {
 namespace {
 
 HttpRequest Sent() {
@@ -61,4 +61,4 @@ TEST(KeptRequestTest, TheDomainOfABackendsPromiseStaysWhatItIs) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::kept_request_test

@@ -5,7 +5,7 @@
 #include "filters/client_key.h"
 #include "tests/filters/key_builder.h"
 
-namespace recourse {
+namespace recourse::key_test {
 namespace {
 
 KeyCase WithKey(std::string value) {
@@ -326,4 +326,4 @@ TEST(KeyTest, CallsThatAreOnlyLoggedNeverShareAKey) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::key_test

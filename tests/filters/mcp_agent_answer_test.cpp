@@ -6,7 +6,7 @@
 #include "filters/mcp/mcp_answer.h"
 #include "proxy/base/json.h"
 
-namespace recourse {
+namespace recourse::mcp_agent_answer_test {
 namespace {
 
 McpRequest ToolCall(McpEra era = McpEra::kLegacy) {
@@ -206,4 +206,4 @@ TEST(AgentAnswer, WhatWasRefusedUnreadHasNoId) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::mcp_agent_answer_test

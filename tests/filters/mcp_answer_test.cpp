@@ -4,7 +4,7 @@
 
 #include "proxy/base/mcp_limits.h"
 
-namespace recourse {
+namespace recourse::mcp_answer_test {
 namespace {
 
 McpFinal Final(std::string_view text) {
@@ -154,4 +154,4 @@ TEST(McpAnswerTest, TheWordsOfAFailureAreBounded) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::mcp_answer_test

@@ -6,7 +6,7 @@
 #include "filters/mcp/mcp_request.h"
 #include "tests/support/world.h"
 
-namespace recourse {
+namespace recourse::mcp_chain_test {
 namespace {
 
 constexpr const char* kMcpPolicy = R"(
@@ -322,4 +322,4 @@ TEST(McpChainTest, AnApprovedCallIsSentOnceUnderAnIdOfOurs) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::mcp_chain_test

@@ -4,7 +4,7 @@
 
 #include "policy/loader.h"
 
-namespace recourse {
+namespace recourse::mcp_decision_test {
 namespace {
 
 using Kind = McpRequest::Kind;
@@ -84,4 +84,4 @@ TEST(McpMethodLabel, IsOneOfAFewWords) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::mcp_decision_test

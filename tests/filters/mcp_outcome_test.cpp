@@ -9,7 +9,7 @@
 #include "filters/saga/undo_plan.h"
 #include "filters/settle/probe.h"
 
-namespace recourse {
+namespace recourse::mcp_outcome_test {
 namespace {
 
 Answer Message(std::string part, int status = 200) {
@@ -225,4 +225,4 @@ TEST(McpOutcomeTest, WhatIsTakenOutOfTheOutputIsTakenOutOfItsTextsToo) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::mcp_outcome_test

@@ -6,7 +6,7 @@
 #include "proxy/base/mcp_limits.h"
 #include "tests/policy/policy_builder.h"
 
-namespace recourse {
+namespace recourse::mcp_relay_tap_test {
 namespace {
 
 constexpr std::string_view kEvents = "text/event-stream; charset=utf-8";
@@ -217,4 +217,4 @@ TEST(ToolBook, IsBounded) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::mcp_relay_tap_test

@@ -2,7 +2,7 @@
 
 #include "filters/mcp/request_state.h"
 
-namespace recourse {
+namespace recourse::mcp_request_state_test {
 namespace {
 
 const std::string kSecret = "a secret of 32 bytes, more or less";
@@ -74,4 +74,4 @@ TEST(RequestState, TheFirstLegsTraceStandsWhereTheClientPutsItsOwn) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::mcp_request_state_test

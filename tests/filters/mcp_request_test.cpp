@@ -4,7 +4,7 @@
 
 #include "proxy/base/mcp_limits.h"
 
-namespace recourse {
+namespace recourse::mcp_request_test {
 namespace {
 
 using Kind = McpRequest::Kind;
@@ -241,4 +241,4 @@ TEST(McpRequestTest, TheRequestsOfABatchHaveIdsOfTheirOwn) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::mcp_request_test

@@ -8,7 +8,7 @@
 #include "filters/settle/late_answer.h"
 #include "proxy/base/mcp_limits.h"
 
-namespace recourse {
+namespace recourse::mcp_task_test {
 namespace {
 
 using State = TaskReport::State;
@@ -152,4 +152,4 @@ TEST(McpTaskTest, PausesKeepToWhatTheServerAsksFor) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::mcp_task_test

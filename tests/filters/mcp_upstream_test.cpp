@@ -9,7 +9,7 @@
 #include "tests/support/scripted_upstream.h"
 #include "tests/support/seeded_random.h"
 
-namespace recourse {
+namespace recourse::mcp_upstream_test {
 namespace {
 
 constexpr std::string_view kCall =
@@ -304,4 +304,4 @@ TEST_F(McpUpstreamTest, ARecordedAnswerIsReadTheSameWay) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::mcp_upstream_test

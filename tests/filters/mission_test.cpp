@@ -3,7 +3,7 @@
 
 #include "tests/filters/calls.h"
 
-namespace recourse {
+namespace recourse::mission_test {
 namespace {
 
 TEST(Mission, ARepeatedRequestWithTheSameKeyCreatesNoDuplicate) {
@@ -74,4 +74,4 @@ TEST(Mission, TheLogHoldsTheFullTraceOfATraceId) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::mission_test

@@ -9,7 +9,7 @@
 #include "policy/route_table.h"
 #include "tests/filters/calls.h"
 
-namespace recourse {
+namespace recourse::observer_test {
 namespace {
 
 struct Started {
@@ -170,4 +170,4 @@ TEST(ObservedOrderTest, ACallWaitsForTheOutcomesOfThoseThatHadEndedBeforeIt) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::observer_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace recourse {
+namespace recourse::one_reading_test {
 namespace {
 
 constexpr char kJson[] = "application/json";
@@ -129,4 +129,4 @@ TEST(OneReadingTest, EveryWordOfAToolThatReadsTheCallCounts) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::one_reading_test

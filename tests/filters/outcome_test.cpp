@@ -5,7 +5,7 @@
 
 #include "filters/call_values.h"
 
-namespace recourse {
+namespace recourse::outcome_test {
 namespace {
 
 Answer AnswerOf(int status, std::string body = R"({"ok":true})") {
@@ -314,4 +314,4 @@ TEST(OutcomeTest, ABodyFramedByTheCloseAloneIsWholeOnlyWhenItsJsonIs) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::outcome_test

@@ -4,7 +4,7 @@
 
 #include "filters/key_text.h"
 
-namespace recourse {
+namespace recourse::probe_test {
 namespace {
 
 SettleRule Rule(const char* happened) {
@@ -144,4 +144,4 @@ TEST(ProbeTest, TheKeyIsPutInWhenTheOperationIsKnown) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::probe_test

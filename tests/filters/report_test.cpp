@@ -11,7 +11,7 @@
 #include "proxy/base/limits.h"
 #include "tests/filters/calls.h"
 
-namespace recourse {
+namespace recourse::report_test {
 namespace {
 
 using Foreseen = ObserveVerdict;
@@ -297,4 +297,4 @@ TEST(BuildReportTest, OnlyTheRowsOfThePeriodAreTold) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::report_test

@@ -3,7 +3,7 @@
 #include "filters/retry/retry_policy.h"
 #include "proxy/base/limits.h"
 
-namespace recourse {
+namespace recourse::retry_test {
 namespace {
 
 RetryInputs NotSent(int attempts) {
@@ -61,4 +61,4 @@ TEST(RetryPolicyTest, NoAttemptStartsAtOrAfterTheDeadline) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::retry_test

@@ -3,7 +3,7 @@
 
 #include "tests/filters/saga_shop.h"
 
-namespace recourse {
+namespace recourse::saga_flow_orders_test {
 namespace {
 
 using Kind = FlowAction::Kind;
@@ -156,4 +156,4 @@ TEST_F(FlowOrdersTest, AFailedLedgerMovesNothing) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::saga_flow_orders_test

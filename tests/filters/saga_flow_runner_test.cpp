@@ -4,7 +4,7 @@
 #include "filters/saga/flow_runner.h"
 #include "tests/filters/saga_shop.h"
 
-namespace recourse {
+namespace recourse::saga_flow_runner_test {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -351,4 +351,4 @@ TEST_F(FlowRunnerTest, WhoStopsInTheMiddleOfAnUndoLosesNothing) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::saga_flow_runner_test

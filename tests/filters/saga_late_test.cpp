@@ -8,7 +8,7 @@
 
 #include "tests/filters/saga_shop.h"
 
-namespace recourse {
+namespace recourse::saga_late_test {
 namespace {
 
 constexpr const char* kByKey = "request: \"GET /charges/{key}\"";
@@ -149,4 +149,4 @@ TEST_F(HangingForwardStep, IsLookedForByTheNextProcessToo) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::saga_late_test

@@ -7,7 +7,7 @@
 #include "filters/saga/step_resender.h"
 #include "tests/filters/saga_shop.h"
 
-namespace recourse {
+namespace recourse::saga_resend_test {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -253,4 +253,4 @@ TEST_F(ResendTest, OnlyAKnownOutcomeIsCalledSettled) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::saga_resend_test

@@ -6,7 +6,7 @@
 #include "filters/saga/undo_plan.h"
 #include "tests/filters/saga_shop.h"
 
-namespace recourse {
+namespace recourse::saga_rules_test {
 namespace {
 
 using Kind = UndoDecision::Kind;
@@ -277,4 +277,4 @@ TEST(UndoPlanTest, PausesDoubleHaveACapAndRespectTheBackend) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::saga_rules_test

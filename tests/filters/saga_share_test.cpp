@@ -6,7 +6,7 @@
 
 #include "tests/filters/saga_shop.h"
 
-namespace recourse {
+namespace recourse::saga_share_test {
 namespace {
 
 std::string TraceOf(int number) {
@@ -205,4 +205,4 @@ TEST_F(ShareTest, ARetryIsGoodForWhatWasStuckAlone) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::saga_share_test

@@ -4,7 +4,7 @@
 #include "filters/saga/undo_sender.h"
 #include "tests/filters/saga_shop.h"
 
-namespace recourse {
+namespace recourse::saga_undo_sender_test {
 namespace {
 
 using Kind = UndoOutcome::Kind;
@@ -273,4 +273,4 @@ TEST(UndoSenderTest, WithoutABackendAHumanIsAsked) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::saga_undo_sender_test

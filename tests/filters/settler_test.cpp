@@ -6,7 +6,7 @@
 #include "tests/filters/shop_policy.h"
 #include "tests/support/world.h"
 
-namespace recourse {
+namespace recourse::settler_test {
 namespace {
 
 Step Present() { return Respond(200, R"({"items":[{"id":"ord_9"}]})"); }
@@ -338,4 +338,4 @@ TEST(SettlerTest, StopTellsWaitingRepeatsAndEnds) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::settler_test

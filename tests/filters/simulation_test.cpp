@@ -8,7 +8,7 @@
 
 #include "tests/filters/calls.h"
 
-namespace recourse {
+namespace recourse::simulation_test {
 namespace {
 
 constexpr std::uint64_t kSeeds = 300;
@@ -192,4 +192,4 @@ TEST(SimulationTest, NoFaultMakesASecondEffectOrALieInTheLog) { RunSeeds(kPlainB
 TEST(SimulationTest, NoResendMakesASecondEffectOrALieInTheLog) { RunSeeds(kDeduplicatingBackend); }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::simulation_test

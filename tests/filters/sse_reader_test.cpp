@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace recourse {
+namespace recourse::sse_reader_test {
 namespace {
 
 std::vector<SseEvent> Read(std::string_view stream, std::size_t piece_size) {
@@ -75,4 +75,4 @@ TEST(SseReaderTest, AnEventThatIsTooLargeEndsTheReading) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::sse_reader_test

@@ -6,7 +6,7 @@
 #include "tests/support/seeded_random.h"
 #include "tests/support/test_loop.h"
 
-namespace recourse {
+namespace recourse::trace_test {
 namespace {
 
 constexpr const char* kGood = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -78,4 +78,4 @@ TEST(TraceFilterTest, MakesATraceThatIsNotTheClientsWhenThereIsNone) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::trace_test

@@ -6,7 +6,7 @@
 #include "filters/saga/undo_sender.h"
 #include "filters/settle/probe.h"
 
-namespace recourse {
+namespace recourse::undo_request_test {
 namespace {
 
 Event StepWith(RenderedRequest undo) {
@@ -163,4 +163,4 @@ TEST(UndoRequestTest, AnAnswerOf200ThatSaysNoIsNoUndo) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::undo_request_test

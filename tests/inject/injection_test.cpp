@@ -4,7 +4,7 @@
 
 #include "tests/inject/pods.h"
 
-namespace recourse {
+namespace recourse::injection_test {
 namespace {
 
 constexpr std::string_view kAsks = R"("annotations":{"recourse.dev/inject":"true"})";
@@ -116,4 +116,4 @@ TEST(Injection, AnOwnerThatIsNoControllerCountsForNothing) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::injection_test

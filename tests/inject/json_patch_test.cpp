@@ -4,7 +4,7 @@
 
 #include "tests/inject/pods.h"
 
-namespace recourse {
+namespace recourse::json_patch_test {
 namespace {
 
 TEST(JsonPatch, NumbersAreWrittenAsKubernetesReadsThem) {
@@ -37,4 +37,4 @@ TEST(JsonPatch, OperationsStandInTheirOrder) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::json_patch_test

@@ -6,7 +6,7 @@
 
 #include "tests/inject/pods.h"
 
-namespace recourse {
+namespace recourse::review_test {
 namespace {
 
 ReviewAnswer AnswerTo(std::string_view body, std::string_view type = "application/json",
@@ -73,4 +73,4 @@ TEST(Review, EveryResultHasANameOfItsOwn) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::review_test

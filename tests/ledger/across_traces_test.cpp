@@ -10,7 +10,7 @@
 #include "filters/ledger/ledger.h"
 #include "tests/ledger/ledger_test_support.h"
 
-namespace recourse {
+namespace recourse::across_traces_test {
 namespace {
 
 using Kind = Begun::Kind;
@@ -380,4 +380,4 @@ INSTANTIATE_TEST_SUITE_P(Times, AcrossTracesTest,
                          });
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::across_traces_test

@@ -4,7 +4,7 @@
 
 #include "proxy/base/limits.h"
 
-namespace recourse {
+namespace recourse::age_book_test {
 namespace {
 
 MonoTime At(std::int64_t ms) { return MonoTime(Millis(ms)); }
@@ -61,4 +61,4 @@ TEST(AgeBookTest, AnIdleLedgerGrowsOlder) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::age_book_test

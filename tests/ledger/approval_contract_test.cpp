@@ -12,7 +12,7 @@
 #include "proxy/base/limits.h"
 #include "tests/ledger/approval_ledger.h"
 
-namespace recourse {
+namespace recourse::approval_contract_test {
 namespace {
 
 using testing::HasSubstr;
@@ -270,4 +270,4 @@ INSTANTIATE_TEST_SUITE_P(Stores, ApprovalContractTest,
                          });
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::approval_contract_test

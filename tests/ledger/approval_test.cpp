@@ -13,7 +13,7 @@
 #include "proxy/base/limits.h"
 #include "tests/ledger/ledger_test_support.h"
 
-namespace recourse {
+namespace recourse::approval_test {
 namespace {
 
 using testing::HasSubstr;
@@ -186,4 +186,4 @@ TEST(ApprovalFactsTest, AreReadBackAsTheyWereWritten) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::approval_test

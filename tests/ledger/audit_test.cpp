@@ -7,7 +7,7 @@
 
 #include "tests/ledger/ledger_test_support.h"
 
-namespace recourse {
+namespace recourse::audit_test {
 namespace {
 
 const OperatorOrder kOrder{"ledger.accept", "ann", "looked at it", "0123456789abcdef",
@@ -95,4 +95,4 @@ TEST_P(AuditTest, PagesGoOnWithoutAGap) {
 INSTANTIATE_TEST_SUITE_P(Stores, AuditTest, testing::Values(Store::kMemory, Store::kLmdb));
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::audit_test

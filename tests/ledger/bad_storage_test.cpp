@@ -27,7 +27,7 @@
 #include "proxy/base/log.h"
 #include "tests/ledger/ledger_test_support.h"
 
-namespace recourse {
+namespace recourse::bad_storage_test {
 namespace {
 
 using Kind = Begun::Kind;
@@ -462,4 +462,4 @@ TEST_F(BadStorageTest, NothingIsWrittenIntoAFileThatWasRemovedOrReplaced) {  // 
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::bad_storage_test

@@ -8,7 +8,7 @@
 
 #include "tests/ledger/ledger_test_support.h"
 
-namespace recourse {
+namespace recourse::begin_decision_test {
 namespace {
 
 using Kind = Begun::Kind;
@@ -302,4 +302,4 @@ TEST(BeginDecisionTest, TheKeyItselfCountsBeforeTheIntentUnlessItIsAboutToBeSent
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::begin_decision_test

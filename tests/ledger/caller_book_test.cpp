@@ -4,7 +4,7 @@
 
 #include "proxy/base/limits.h"
 
-namespace recourse {
+namespace recourse::caller_book_test {
 namespace {
 
 constexpr std::int64_t kMinute = 60'000;
@@ -55,4 +55,4 @@ TEST(CallerBookTest, CallersWithoutEndShareOneEntry) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::caller_book_test

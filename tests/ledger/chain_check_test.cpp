@@ -7,7 +7,7 @@
 #include "filters/ledger/record_codec.h"
 #include "tests/ledger/ledger_test_support.h"
 
-namespace recourse {
+namespace recourse::chain_check_test {
 namespace {
 
 // Rows 1 to 4, and what becomes of them on their way into the log.
@@ -83,4 +83,4 @@ TEST_F(ChainCheckTest, ALastRowThatWasReplacedIsFoundByTheHeadThatTheProcessWrot
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::chain_check_test

@@ -10,7 +10,7 @@
 #include "filters/ledger/record_codec.h"
 #include "tests/ledger/ledger_test_support.h"
 
-namespace recourse {
+namespace recourse::dispatching_event_test {
 namespace {
 
 // All that a row says of an event, but for the request, which ends with the outcome.
@@ -114,4 +114,4 @@ INSTANTIATE_TEST_SUITE_P(Stores, DispatchingEventTest, testing::Bool(),
                          [](const auto& info) { return info.param ? "Lmdb" : "Memory"; });
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::dispatching_event_test

@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-namespace recourse {
+namespace recourse::event_test {
 namespace {
 
 using enum Phase;
@@ -99,4 +99,4 @@ TEST(EventTest, NamesReadBackAndAreUnique) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::event_test

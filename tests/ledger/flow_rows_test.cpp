@@ -11,7 +11,7 @@
 #include "filters/ledger/ledger.h"
 #include "tests/ledger/ledger_test_support.h"
 
-namespace recourse {
+namespace recourse::flow_rows_test {
 namespace {
 
 class FlowRowsTest : public testing::Test {
@@ -100,4 +100,4 @@ TEST(FlowKeyTest, KeysOfFlowsAndUndosStayWhatTheyAre) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::flow_rows_test

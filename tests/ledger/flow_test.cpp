@@ -12,7 +12,7 @@
 #include "proxy/base/limits.h"
 #include "tests/ledger/ledger_test_support.h"
 
-namespace recourse {
+namespace recourse::flow_test {
 namespace {
 
 using Kind = Begun::Kind;
@@ -489,4 +489,4 @@ TEST(FlowTable, OnlyTheMovesOfTheTableAreLegal) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::flow_test

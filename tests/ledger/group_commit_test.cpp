@@ -17,7 +17,7 @@
 #include "proxy/base/limits.h"
 #include "tests/ledger/ledger_test_support.h"
 
-namespace recourse {
+namespace recourse::group_commit_test {
 namespace {
 
 using Kind = Begun::Kind;
@@ -452,4 +452,4 @@ TEST_F(GroupCommitTest, ClosingFinishesWhatIsQueuedAndEndsJoins) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::group_commit_test

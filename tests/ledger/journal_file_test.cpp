@@ -7,7 +7,7 @@
 
 #include "tests/ledger/ledger_test_support.h"
 
-namespace recourse {
+namespace recourse::journal_file_test {
 namespace {
 
 // In memory, and on what the disk of this machine is formatted with.
@@ -47,4 +47,4 @@ TEST(JournalFileTest, WhatIsWrittenPastTheCacheIsWhatIsRead) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::journal_file_test

@@ -11,7 +11,7 @@
 
 #include "filters/ledger/lmdb/journal_ring.h"
 
-namespace recourse {
+namespace recourse::journal_record_test {
 namespace {
 
 constexpr JournalId kId{1, 2, 3};
@@ -190,4 +190,4 @@ TEST(JournalRingTest, NoTwoRecordsThatAreNeededShareAByte) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::journal_record_test

@@ -10,7 +10,7 @@
 
 #include "filters/ledger/record_codec.h"
 
-namespace recourse {
+namespace recourse::journal_replay_test {
 namespace {
 
 using testing::HasSubstr;
@@ -248,4 +248,4 @@ TEST_F(JournalReplayTest, AMissingJournalIsALossUnlessItWasClosed) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::journal_replay_test

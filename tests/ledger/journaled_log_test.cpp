@@ -26,7 +26,7 @@
 #include "proxy/base/log.h"
 #include "tests/ledger/ledger_test_support.h"
 
-namespace recourse {
+namespace recourse::journaled_log_test {
 namespace {
 
 using Kind = Begun::Kind;
@@ -476,4 +476,4 @@ TEST_F(JournaledLogTest, RowsThatCannotBeMovedLatchTheLogAndAreNotLost) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::journaled_log_test

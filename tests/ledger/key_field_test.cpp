@@ -11,7 +11,7 @@
 #include "filters/ledger/record_codec.h"
 #include "tests/ledger/ledger_test_support.h"
 
-namespace recourse {
+namespace recourse::key_field_test {
 namespace {
 
 using Kind = Begun::Kind;
@@ -148,4 +148,4 @@ TEST_F(KeyFieldTest, AnOperationsOwnKeyNamesIt) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::key_field_test

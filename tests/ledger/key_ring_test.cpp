@@ -6,7 +6,7 @@
 
 #include "tests/support/seeded_random.h"
 
-namespace recourse {
+namespace recourse::key_ring_test {
 namespace {
 
 constexpr std::string_view kHex =
@@ -98,4 +98,4 @@ TEST(KeyRingTest, ARingWithoutTheSealingKeyIsRefusedWhileItIsInUse) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::key_ring_test

@@ -11,7 +11,7 @@
 #include "proxy/base/limits.h"
 #include "tests/ledger/ledger_test_support.h"
 
-namespace recourse {
+namespace recourse::ledger_contract_test {
 namespace {
 
 using Kind = Begun::Kind;
@@ -497,4 +497,4 @@ INSTANTIATE_TEST_SUITE_P(Backends, LedgerContractTest,
                          });
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::ledger_contract_test

@@ -24,7 +24,7 @@
 #include "proxy/base/limits.h"
 #include "tests/ledger/ledger_test_support.h"
 
-namespace recourse {
+namespace recourse::lmdb_ledger_test {
 namespace {
 
 using Kind = Begun::Kind;
@@ -468,4 +468,4 @@ TEST(LmdbLedgerTest, ClientsOnManyThreadsShareOneLedger) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::lmdb_ledger_test

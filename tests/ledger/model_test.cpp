@@ -6,7 +6,7 @@
 
 #include "tests/ledger/write_call_model.h"
 
-namespace recourse::model {
+namespace recourse::model::model_test {
 namespace {
 
 using testing::Contains;
@@ -66,4 +66,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& param) { return std::string(param.param.name); });
 
 }  // namespace
-}  // namespace recourse::model
+}  // namespace recourse::model::model_test

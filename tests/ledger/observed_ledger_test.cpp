@@ -10,7 +10,7 @@
 #include "filters/ledger/ledger.h"
 #include "tests/ledger/ledger_test_support.h"
 
-namespace recourse {
+namespace recourse::observed_ledger_test {
 namespace {
 
 using Kind = Begun::Kind;
@@ -162,4 +162,4 @@ TEST_F(ObservedLedgerTest, VerdictsSurviveARestartAndAnUnknownOutcomeDoesNotStay
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::observed_ledger_test

@@ -10,7 +10,7 @@
 #include "proxy/base/watch_limits.h"
 #include "tests/ledger/ledger_test_support.h"
 
-namespace recourse {
+namespace recourse::operation_queries_test {
 namespace {
 
 enum class Store : std::uint8_t { kMemory, kLmdb };
@@ -148,4 +148,4 @@ INSTANTIATE_TEST_SUITE_P(Stores, OperationsTest, testing::Values(Store::kMemory,
                          });
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::operation_queries_test

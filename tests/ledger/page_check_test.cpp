@@ -15,7 +15,7 @@
 #include "filters/ledger/record_codec.h"
 #include "tests/ledger/ledger_test_support.h"
 
-namespace recourse {
+namespace recourse::page_check_test {
 namespace {
 
 constexpr std::uint64_t kPageBytes = 4096;
@@ -107,4 +107,4 @@ TEST(PageCheckTest, PagesOfLargeRowsCountToo) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::page_check_test

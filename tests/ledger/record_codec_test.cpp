@@ -8,7 +8,7 @@
 
 #include "tests/ledger/ledger_test_support.h"
 
-namespace recourse {
+namespace recourse::record_codec_test {
 namespace {
 
 Event FullEvent() {
@@ -244,4 +244,4 @@ TEST(RecordCodecTest, APhaseThatDoesNotExistIsRefused) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::record_codec_test

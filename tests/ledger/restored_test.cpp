@@ -9,7 +9,7 @@
 #include "filters/ledger/ledger.h"
 #include "tests/ledger/ledger_test_support.h"
 
-namespace recourse {
+namespace recourse::restored_test {
 namespace {
 
 using Kind = Begun::Kind;
@@ -142,4 +142,4 @@ TEST_F(RestoredTest, ObserveModeRefusesNothing) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::restored_test

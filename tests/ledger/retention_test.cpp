@@ -21,7 +21,7 @@
 #include "filters/ledger/recovery.h"
 #include "tests/ledger/ledger_test_support.h"
 
-namespace recourse {
+namespace recourse::retention_test {
 namespace {
 
 using Kind = Begun::Kind;
@@ -495,4 +495,4 @@ TEST_P(Ages, FilesStopGrowing) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::retention_test

@@ -12,7 +12,7 @@
 #include "tests/ledger/ledger_test_support.h"
 #include "tests/support/seeded_random.h"
 
-namespace recourse {
+namespace recourse::row_seal_test {
 namespace {
 
 constexpr std::string_view kSecrets[] = {
@@ -224,4 +224,4 @@ TEST_F(RowSealTest, NoNonceServesTwiceAlsoNotAfterARestart) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::row_seal_test

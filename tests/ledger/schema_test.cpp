@@ -17,7 +17,7 @@
 #include "filters/ledger/recovery.h"
 #include "tests/ledger/ledger_test_support.h"
 
-namespace recourse {
+namespace recourse::schema_test {
 namespace {
 
 using Kind = Begun::Kind;
@@ -26,9 +26,8 @@ using testing::HasSubstr;
 class OldLedger : public testing::Test {
  protected:
   OldLedger() {
-    const std::string command = "tar -xzf " RECOURSE_SOURCE_DIR
-                                "/tests/ledger/fixtures/schema1.tar.gz -C " +
-                                directory_.path();
+    const std::string command =
+        "tar -xzf tests/ledger/fixtures/schema1.tar.gz -C " + directory_.path();
     EXPECT_EQ(std::system(command.c_str()), 0);
   }
   std::string Open() {
@@ -188,4 +187,4 @@ TEST_F(OldLedger, ANewerSchemaIsRefusedAndLeftAlone) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::schema_test

@@ -9,7 +9,7 @@
 #include "tests/ledger/ledger_test_support.h"
 #include "tests/support/seeded_random.h"
 
-namespace recourse {
+namespace recourse::sealed_ledger_test {
 namespace {
 
 using testing::HasSubstr;
@@ -168,4 +168,4 @@ TEST_F(SealedLedgerTest, VerifyNamesTheRowAndTheKeyThatIsMissing) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::sealed_ledger_test

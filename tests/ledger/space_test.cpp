@@ -15,7 +15,7 @@
 #include "filters/ledger/recovery.h"
 #include "tests/ledger/ledger_test_support.h"
 
-namespace recourse {
+namespace recourse::space_test {
 namespace {
 
 using Kind = Begun::Kind;
@@ -231,4 +231,4 @@ TEST_F(SmallLedger, RowsThatFillPagesBadlyFindRoomUntilTheLogIsFull) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::space_test

@@ -9,7 +9,7 @@
 #include "proxy/base/limits.h"
 #include "tests/ledger/ledger_test_support.h"
 
-namespace recourse {
+namespace recourse::stored_request_test {
 namespace {
 
 class StoredRequestTest : public testing::Test {
@@ -54,4 +54,4 @@ TEST_F(StoredRequestTest, ARequestThatIsTooLargeIsLeftOutAndMarkedSo) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::stored_request_test

@@ -3,7 +3,7 @@
 
 #include "tests/ledger/approval_ledger.h"
 
-namespace recourse {
+namespace recourse::suspicion_contract_test {
 namespace {
 
 using testing::HasSubstr;
@@ -204,4 +204,4 @@ INSTANTIATE_TEST_SUITE_P(Stores, SuspicionContractTest,
                          });
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::suspicion_contract_test

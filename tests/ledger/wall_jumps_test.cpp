@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace recourse {
+namespace recourse::wall_jumps_test {
 namespace {
 
 constexpr std::int64_t kHour = 3'600'000;
@@ -71,4 +71,4 @@ TEST(WallJumpsTest, ManyJumpsMakeRowsYoungerAndNeverOlder) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::wall_jumps_test

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-namespace recourse {
+namespace recourse::body_decoder_test {
 namespace {
 
 // Those of a thread that does not run.
@@ -128,4 +128,4 @@ TEST(BodyDecoderTest, TheSizeOfAChunkIsKnownBeforeItsDataCame) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::body_decoder_test

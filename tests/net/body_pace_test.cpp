@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace recourse {
+namespace recourse::body_pace_test {
 namespace {
 
 using std::chrono::seconds;
@@ -43,4 +43,4 @@ TEST(BodyPaceTest, AFastBeginningSavesNoTimeForLater) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::body_pace_test

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace recourse {
+namespace recourse::buffer_pool_test {
 namespace {
 
 constexpr MonoTime kStart{std::chrono::hours(1)};
@@ -138,4 +138,4 @@ TEST_F(BufferPoolTest, AsksForUpkeepWhenThereIsSomethingToLetGoAndNotForEver) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::buffer_pool_test

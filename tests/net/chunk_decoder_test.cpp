@@ -7,7 +7,7 @@
 
 #include "proxy/net/http_head.h"
 
-namespace recourse {
+namespace recourse::chunk_decoder_test {
 namespace {
 
 using namespace std::string_literals;
@@ -171,4 +171,4 @@ TEST(ChunkDecoderRules, ADoneDecoderTakesNothing) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::chunk_decoder_test

@@ -7,7 +7,7 @@
 
 #include "tests/net/head_cases.h"
 
-namespace recourse {
+namespace recourse::connection_head_test {
 namespace {
 
 using namespace std::string_literals;
@@ -168,4 +168,4 @@ TEST(FieldIdTest, FamiliesOfNamesAreFoundByPrefix) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::connection_head_test

@@ -9,7 +9,7 @@
 #include "proxy/base/clock.h"
 #include "proxy/base/limits.h"
 
-namespace recourse {
+namespace recourse::connection_pool_test {
 namespace {
 
 class ConnectionPoolTest : public testing::Test {
@@ -134,4 +134,4 @@ TEST_F(ConnectionPoolTest, WhatIsClearedIsClosedInSteps) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::connection_pool_test

@@ -18,7 +18,7 @@
 #include "proxy/net/leaf_minter.h"
 #include "proxy/net/tls_server.h"
 
-namespace recourse {
+namespace recourse::connection_test {
 namespace {
 
 const MonoTime kStart{std::chrono::hours(1)};
@@ -384,4 +384,4 @@ TEST_F(ConnectionTest, ABufferHasMemoryOnlyWhileItHasBytes) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::connection_test

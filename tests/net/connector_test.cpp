@@ -13,7 +13,7 @@
 
 #include "proxy/base/clock.h"
 
-namespace recourse {
+namespace recourse::connector_test {
 namespace {
 
 // As long as it lives the process may open no more files.
@@ -121,4 +121,4 @@ TEST_F(ConnectorTest, WhereNobodyKeepsAnythingItSaysWhatIsMissing) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::connector_test

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace recourse {
+namespace recourse::deadline_test {
 namespace {
 
 using std::chrono::seconds;
@@ -340,4 +340,4 @@ TEST(DeadlineWheelTest, FiresInTimeHoweverOftenItIsMoved) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::deadline_test

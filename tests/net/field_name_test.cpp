@@ -8,7 +8,7 @@
 
 #include "proxy/net/http_head.h"
 
-namespace recourse {
+namespace recourse::field_name_test {
 namespace {
 
 constexpr std::size_t kNameBytesMax = 36;
@@ -54,4 +54,4 @@ TEST(FieldNames, ANameIsTheSameWhereverTheBytesThatCameEnd) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::field_name_test

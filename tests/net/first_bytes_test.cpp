@@ -8,7 +8,7 @@
 
 #include "proxy/base/limits.h"
 
-namespace recourse {
+namespace recourse::first_bytes_test {
 namespace {
 
 std::string Number(std::size_t value, int bytes) {
@@ -180,4 +180,4 @@ TEST(FirstBytesTest, EverythingElseIsSomethingElse) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::first_bytes_test

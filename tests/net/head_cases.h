@@ -71,7 +71,7 @@ inline std::string ResponseVerdict(std::string_view bytes) {
 inline std::string Post(std::string_view lines) {
   return "POST /orders HTTP/1.1\r\nHost: a\r\n" + std::string(lines) + "\r\n";
 }
-inline std::string Answer(std::string_view lines) {
+inline std::string Reply(std::string_view lines) {
   return "HTTP/1.1 200 OK\r\n" + std::string(lines) + "\r\n";
 }
 

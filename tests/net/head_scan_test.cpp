@@ -12,7 +12,7 @@
 
 #include "proxy/net/http_head.h"
 
-namespace recourse {
+namespace recourse::head_scan_test {
 namespace {
 
 constexpr std::size_t kBytesMax = 70;
@@ -121,4 +121,4 @@ TEST(Authorities, DotsColonsAndPortsAreJudgedAsByTheRule) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::head_scan_test

@@ -6,7 +6,7 @@
 
 #include "tests/net/head_cases.h"
 
-namespace recourse {
+namespace recourse::head_writer_test {
 namespace {
 
 using namespace std::string_literals;
@@ -180,4 +180,4 @@ TEST_F(HeadWriterRules, WhatDoesNotFitIsNotOk) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::head_writer_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace recourse {
+namespace recourse::heap_trim_test {
 namespace {
 
 constexpr std::size_t kMega = 1024 * 1024;
@@ -37,4 +37,4 @@ TEST(TrimRuleTest, HolesThatWereFilledInBetweenAreWorthItAgain) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::heap_trim_test

@@ -9,7 +9,7 @@
 
 #include "proxy/base/clock.h"
 
-namespace recourse {
+namespace recourse::io_thread_test {
 namespace {
 
 constexpr int kSocket = -1;
@@ -67,4 +67,4 @@ TEST(IoThreadTest, AThreadThatSleepsIsWokenByEachJob) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::io_thread_test

@@ -13,7 +13,7 @@
 
 #include "tests/net/head_cases.h"
 
-namespace recourse {
+namespace recourse::known_heads_test {
 namespace {
 
 namespace http = boost::beast::http;
@@ -288,4 +288,4 @@ TEST(KnownHeadsTest, WhateverIsAcceptedAfterAChangeIsReadTheSameByAnotherParser)
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::known_heads_test

@@ -6,7 +6,7 @@
 
 #include "proxy/base/ca_limits.h"
 
-namespace recourse {
+namespace recourse::leaf_minter_test {
 namespace {
 
 using std::chrono::hours;
@@ -123,4 +123,4 @@ TEST_F(LeafMinterTest, WithoutACaOrWithOneThatHasExpiredItSaysSo) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::leaf_minter_test

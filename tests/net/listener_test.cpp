@@ -9,7 +9,7 @@
 
 #include "proxy/base/clock.h"
 
-namespace recourse {
+namespace recourse::listener_test {
 namespace {
 
 // An operator may order a drain in the moment in which a process says where it listens.
@@ -34,4 +34,4 @@ TEST(Listener, SaysWhereItListenedWhenItIsClosedToo) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::listener_test

@@ -6,7 +6,7 @@
 
 #include <boost/asio/io_context.hpp>
 
-namespace recourse {
+namespace recourse::original_destination_test {
 namespace {
 
 class OriginalDestinationTest : public testing::TestWithParam<const char*> {
@@ -54,4 +54,4 @@ TEST_P(OriginalDestinationTest, TheOwnerOfASocketIsFoundByItsEnds) {
 INSTANTIATE_TEST_SUITE_P(Families, OriginalDestinationTest, testing::Values("127.0.0.1", "::1"));
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::original_destination_test

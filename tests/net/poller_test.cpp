@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace recourse {
+namespace recourse::poller_test {
 namespace {
 
 // Notes its name when it goes on, and queues itself for the end of the turn as often as it is to.
@@ -70,4 +70,4 @@ TEST_F(PollerTest, ManyWhoGoLastDoNotWaitForTheWholeTurn) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::poller_test

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace recourse {
+namespace recourse::recycler_test {
 namespace {
 
 struct Counted {
@@ -35,4 +35,4 @@ TEST(RecyclerTest, KeepsWhatIsNeededAndLetsGoWhatIsNot) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::recycler_test

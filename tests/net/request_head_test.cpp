@@ -9,7 +9,7 @@
 
 #include "tests/net/head_cases.h"
 
-namespace recourse {
+namespace recourse::request_head_test {
 namespace {
 
 using namespace std::string_literals;
@@ -489,4 +489,4 @@ TEST(RequestHeadRules, NothingOfAnEarlierHeadRemains) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::request_head_test

@@ -8,7 +8,7 @@
 
 #include "tests/net/head_cases.h"
 
-namespace recourse {
+namespace recourse::response_head_test {
 namespace {
 
 using namespace std::string_literals;
@@ -57,19 +57,19 @@ TEST(ResponseHeadRules, EveryErrorIsTheBackends) {
 }
 
 TEST(ResponseHeadRules, R11_ContentLengthWithTransferEncodingIsRefused) {
-  ExpectVerdict(kBad, {Answer("Content-Length: 3\r\nTransfer-Encoding: chunked\r\n"),
-                       Answer("Transfer-Encoding: chunked\r\nContent-Length: 3\r\n"),
-                       Answer("Transfer-Encoding: gzip\r\nContent-Length: 3\r\n")});
+  ExpectVerdict(kBad, {Reply("Content-Length: 3\r\nTransfer-Encoding: chunked\r\n"),
+                       Reply("Transfer-Encoding: chunked\r\nContent-Length: 3\r\n"),
+                       Reply("Transfer-Encoding: gzip\r\nContent-Length: 3\r\n")});
 }
 
 TEST(ResponseHeadRules, F19_R12_TransferEncodingMustBeExactlyChunked) {
   ExpectVerdict(kBad,
-                {Answer("Transfer-Encoding: xchunked\r\n"), Answer("Transfer-Encoding: gzip\r\n"),
-                 Answer("Transfer-Encoding:\r\n"), Answer("Transfer-Encoding: gzip, chunked\r\n"),
-                 Answer("Transfer-Encoding: chunked, chunked\r\n"),
-                 Answer("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"),
-                 Answer("Transfer-Encoding: identity\r\n")});
-  const std::string good = Answer("Transfer-Encoding: Chunked\r\n");
+                {Reply("Transfer-Encoding: xchunked\r\n"), Reply("Transfer-Encoding: gzip\r\n"),
+                 Reply("Transfer-Encoding:\r\n"), Reply("Transfer-Encoding: gzip, chunked\r\n"),
+                 Reply("Transfer-Encoding: chunked, chunked\r\n"),
+                 Reply("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"),
+                 Reply("Transfer-Encoding: identity\r\n")});
+  const std::string good = Reply("Transfer-Encoding: Chunked\r\n");
   ExpectVerdict("ok", {good});
   EXPECT_EQ(Good(good)->body, BodyKind::kChunked);
 }
@@ -82,34 +82,34 @@ TEST(ResponseHeadRules, F05_EqualContentLengthsCollapse) {
   for (const char* lines :
        {"Content-Length: 3\r\nContent-Length: 3\r\n", "Content-Length: 3, 3\r\n",
         "Content-Length: 3,3 ,3\r\nContent-Length: 3\r\n"}) {
-    const std::string bytes = Answer(lines);
+    const std::string bytes = Reply(lines);
     EXPECT_EQ(ResponseVerdict(bytes), "ok") << lines;
     EXPECT_EQ(Good(bytes)->content_length, 3U);
   }
-  ExpectVerdict(kBad, {Answer("Content-Length: 3\r\nContent-Length: 4\r\n"),
-                       Answer("Content-Length: 3, 4\r\n"), Answer("Content-Length: 3,\r\n"),
-                       Answer("Content-Length: ,3\r\n"),
-                       Answer("Content-Length: 4\r\nContent-Length: 4, 5\r\n")});
+  ExpectVerdict(
+      kBad, {Reply("Content-Length: 3\r\nContent-Length: 4\r\n"), Reply("Content-Length: 3, 4\r\n"),
+             Reply("Content-Length: 3,\r\n"), Reply("Content-Length: ,3\r\n"),
+             Reply("Content-Length: 4\r\nContent-Length: 4, 5\r\n")});
 }
 
 TEST(ResponseHeadRules, F06_ContentLengthIsPlainDigits) {
   for (const char* value : {"+3", "-1", "0x3", "", "03", "3 3", "12345678901234567890"}) {
-    ExpectVerdict(kBad, {Answer("Content-Length: "s + value + "\r\n")});
+    ExpectVerdict(kBad, {Reply("Content-Length: "s + value + "\r\n")});
   }
 }
 
 TEST(ResponseHeadRules, F07_F08_F09_R18_LineSyntaxIsStrict) {
-  ExpectVerdict(kBad, {Answer("X : a\r\n"), Answer("X: a\r\n b\r\n"), Answer(" X: a\r\n"),
-                       Answer("X: a\rb\r\n"), Answer("X: a\0\r\n"s), Answer("X: a\x7f\r\n"),
-                       Answer(": a\r\n"), Answer("X\r\n"), "HTTP/1.1 200 OK\nX: a\n\n",
+  ExpectVerdict(kBad, {Reply("X : a\r\n"), Reply("X: a\r\n b\r\n"), Reply(" X: a\r\n"),
+                       Reply("X: a\rb\r\n"), Reply("X: a\0\r\n"s), Reply("X: a\x7f\r\n"),
+                       Reply(": a\r\n"), Reply("X\r\n"), "HTTP/1.1 200 OK\nX: a\n\n",
                        "HTTP/1.1 200 OK\r\nX: a\n\r\n", "HTTP/1.1 200 O\rK\r\n\r\n",
                        "HTTP/1.1 200 O\x01\r\n\r\n", "\r\nHTTP/1.1 200 OK\r\n\r\n"});
   ExpectVerdict("ok",
-                {Answer("X_Y: a\r\n"), Answer("X: caf\xe9\r\n"), "HTTP/1.1 200 caf\xe9\r\n\r\n"});
+                {Reply("X_Y: a\r\n"), Reply("X: caf\xe9\r\n"), "HTTP/1.1 200 caf\xe9\r\n\r\n"});
 }
 
 TEST(ResponseHeadRules, F18_R07_WithoutFramingTheBodyEndsWithTheConnection) {
-  const std::string bytes = Answer("Content-Type: text/plain\r\n");
+  const std::string bytes = Reply("Content-Type: text/plain\r\n");
   EXPECT_EQ(Good(bytes)->body, BodyKind::kUntilClose);
   EXPECT_FALSE(Good(bytes)->keep_alive);
 }
@@ -142,12 +142,12 @@ TEST(ResponseHeadRules, R01_R02_R04_R05_SomeAnswersHaveNoBody) {
     EXPECT_EQ(Good(start + "Transfer-Encoding: chunked\r\n\r\n")->keep_alive, status == 304);
     EXPECT_TRUE(Good(start + "Content-Length: 0\r\n\r\n")->keep_alive) << status;
   }
-  const auto to_head = Good(Answer("Content-Length: 5\r\n"), "HEAD");
+  const auto to_head = Good(Reply("Content-Length: 5\r\n"), "HEAD");
   EXPECT_EQ(to_head->body, BodyKind::kNone);
   EXPECT_EQ(to_head->content_length, 5U);
   EXPECT_TRUE(to_head->keep_alive);
-  EXPECT_EQ(Good(Answer(""), "HEAD")->body, BodyKind::kNone);
-  EXPECT_EQ(Good(Answer("Content-Length: 5\r\n"), "head")->body, BodyKind::kLength);
+  EXPECT_EQ(Good(Reply(""), "HEAD")->body, BodyKind::kNone);
+  EXPECT_EQ(Good(Reply("Content-Length: 5\r\n"), "head")->body, BodyKind::kLength);
 }
 
 TEST(ResponseHeadRules, R16_Http10IsReadButNotKept) {
@@ -168,16 +168,16 @@ TEST(ResponseHeadRules, R17_OtherProtocolsAreRefusedInTheirFirstBytes) {
 
 TEST(ResponseHeadRules, R29_ConnectionIsHonoured) {
   const std::string bytes =
-      Answer("Content-Length: 0\r\nConnection: close, x-a\r\nX-A: 1\r\nX-B: 1\r\n");
+      Reply("Content-Length: 0\r\nConnection: close, x-a\r\nX-A: 1\r\nX-B: 1\r\n");
   EXPECT_FALSE(Good(bytes)->keep_alive);
   EXPECT_TRUE(FieldNamed(*Good(bytes), "X-A").hop);
   EXPECT_FALSE(FieldNamed(*Good(bytes), "X-B").hop);
-  ExpectVerdict("ok", {Answer("Connection: \"odd\"\r\n")});
+  ExpectVerdict("ok", {Reply("Connection: \"odd\"\r\n")});
 }
 
 TEST(ResponseHeadRules, R21_R23_NamesThatBackendsMayNotUseAreKnown) {
   const std::string bytes =
-      Answer("Idempotent-Replayed: true\r\nRecourse-Event: 1\r\nX-Accel-Redirect: /x\r\n");
+      Reply("Idempotent-Replayed: true\r\nRecourse-Event: 1\r\nX-Accel-Redirect: /x\r\n");
   const auto head = Good(bytes);
   EXPECT_EQ(FieldNamed(*head, "Idempotent-Replayed").id, FieldId::kRecourseOwn);
   EXPECT_EQ(FieldNamed(*head, "Recourse-Event").id, FieldId::kRecourseOwn);
@@ -187,11 +187,11 @@ TEST(ResponseHeadRules, R21_R23_NamesThatBackendsMayNotUseAreKnown) {
 TEST(ResponseHeadRules, R31_HeadLinesAndFieldsAreBounded) {
   std::string many;
   for (std::size_t i = 0; i < limits::kFieldsMax; ++i) many += "a: b\r\n";
-  ExpectVerdict("ok", {Answer(many)});
+  ExpectVerdict("ok", {Reply(many)});
   std::string large;
   for (int i = 0; i < 40; ++i) large += "X: " + std::string(1000, 'v') + "\r\n";
-  ExpectVerdict(kBad, {Answer(many + "a: b\r\n"), Answer(large),
-                       Answer("X: " + std::string(limits::kHeaderLineBytesMax, 'v') + "\r\n"),
+  ExpectVerdict(kBad, {Reply(many + "a: b\r\n"), Reply(large),
+                       Reply("X: " + std::string(limits::kHeaderLineBytesMax, 'v') + "\r\n"),
                        "HTTP/1.1 200 " + std::string(100'000, 'r')});
 }
 
@@ -210,10 +210,10 @@ TEST(ResponseHeadRules, KeepAliveTimeoutsAreReadWhenTheyMakeSense) {
                                                           {"max=5", -1},
                                                           {"xtimeout=5", -1}};
   for (const auto& [value, seconds] : table) {
-    const std::string bytes = Answer("Keep-Alive: " + value + "\r\n");
+    const std::string bytes = Reply("Keep-Alive: " + value + "\r\n");
     EXPECT_EQ(Good(bytes)->keep_alive_timeout_s, seconds) << value;
   }
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::response_head_test

@@ -5,7 +5,7 @@
 
 #include "proxy/net/tls_context.h"
 
-namespace recourse {
+namespace recourse::tls_files_test {
 namespace {
 
 using Look = FileState::Look;
@@ -51,4 +51,4 @@ TEST_F(FileStateTest, AtOnceMeansAtOnce) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::tls_files_test

@@ -4,7 +4,7 @@
 
 #include "proxy/base/limits.h"
 
-namespace recourse {
+namespace recourse::tls_identity_test {
 namespace {
 
 TEST(TlsIdentityTest, ASpiffeIdComesBeforeADnsNameAndThatBeforeTheCommonName) {
@@ -33,4 +33,4 @@ TEST(TlsIdentityTest, NamesThatCannotBeToldApartSafelyAreNone) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::tls_identity_test

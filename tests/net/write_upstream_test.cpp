@@ -17,7 +17,7 @@
 
 #include "proxy/base/clock.h"
 
-namespace recourse {
+namespace recourse::write_upstream_test {
 namespace {
 
 constexpr std::string_view kCreated = "HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}";
@@ -160,4 +160,4 @@ TEST_F(WriteUpstreamTest, OnlyAConnectionThatWasKeptIsOneThatWasClosed) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::write_upstream_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace recourse {
+namespace recourse::x509_test {
 namespace {
 
 TEST(X509Test, ACertificateWithoutAnEndEndsLongAfterItBegan) {
@@ -17,4 +17,4 @@ TEST(X509Test, ACertificateWithoutAnEndEndsLongAfterItBegan) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::x509_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace recourse {
+namespace recourse::addresses_test {
 namespace {
 
 IpAddress Ip(const char* text) {
@@ -147,4 +147,4 @@ TEST(AddressesTest, NoWordAndNoRangeCoversAMetadataAddressThatIsNotListedByItsel
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::addresses_test

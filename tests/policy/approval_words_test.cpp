@@ -7,7 +7,7 @@
 #include "policy/loader.h"
 #include "tests/policy/policy_builder.h"
 
-namespace recourse {
+namespace recourse::approval_words_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -58,4 +58,4 @@ TEST(SuspectedWordsTest, AskingNobodyIsWarnedAbout) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::approval_words_test

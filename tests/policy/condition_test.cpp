@@ -4,7 +4,7 @@
 
 #include "policy/template.h"
 
-namespace recourse {
+namespace recourse::condition_test {
 namespace {
 
 Json Parsed(std::string_view text) {
@@ -177,4 +177,4 @@ TEST(ConditionTest, StatusSetsHoldClassesSinglesAndRanges) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::condition_test

@@ -10,12 +10,12 @@
 #include "policy/loader.h"
 #include "tests/policy/policy_builder.h"
 
-namespace recourse {
+namespace recourse::explain_test {
 namespace {
 
 using ::testing::HasSubstr;
 
-const std::string kExamples = std::string(RECOURSE_SOURCE_DIR) + "/policy/examples/";
+const std::string kExamples = "policy/examples/";
 constexpr char kTraceparent[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 constexpr char kPolicy[] = R"(
@@ -190,4 +190,4 @@ TEST_F(PolicyCommandsTest, AFailedTestExitsWithOneAndSaysWhy) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::explain_test

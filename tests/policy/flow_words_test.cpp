@@ -11,7 +11,7 @@
 #include "policy/loader.h"
 #include "tests/policy/policy_builder.h"
 
-namespace recourse {
+namespace recourse::flow_words_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -357,4 +357,4 @@ TEST(FlowWordsTest, ExplainShowsTheFlowAndTheUndo) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::flow_words_test

@@ -7,7 +7,7 @@
 #include "policy/loader.h"
 #include "tests/policy/policy_builder.h"
 
-namespace recourse {
+namespace recourse::kept_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -119,4 +119,4 @@ TEST(KeptTest, NoOtherWordMayStoreWhatIsRedacted) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::kept_test

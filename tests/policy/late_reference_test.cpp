@@ -7,7 +7,7 @@
 
 #include "proxy/base/limits.h"
 
-namespace recourse {
+namespace recourse::late_reference_test {
 namespace {
 
 const std::string kKey(64, 'a');
@@ -60,4 +60,4 @@ TEST(LateReferenceTest, WhatHasItsReferenceLacksNone) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::late_reference_test

@@ -8,7 +8,7 @@
 #include "policy/loader.h"
 #include "tests/policy/policy_builder.h"
 
-namespace recourse {
+namespace recourse::loader_errors_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -491,4 +491,4 @@ TEST(LoaderErrorsTest, WarningsSayWhatMayGoWrong) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::loader_errors_test

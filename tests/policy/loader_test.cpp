@@ -11,7 +11,7 @@
 #include "policy/route_table.h"
 #include "tests/policy/policy_builder.h"
 
-namespace recourse {
+namespace recourse::loader_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -348,4 +348,4 @@ TEST(LoaderTest, AbsenceIsNeverProofForAProbeByAKeyThatTheBackendIsNotTold) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::loader_test

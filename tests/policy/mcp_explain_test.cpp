@@ -10,7 +10,7 @@
 #include "policy/replay.h"
 #include "tests/policy/policy_builder.h"
 
-namespace recourse {
+namespace recourse::mcp_explain_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -183,4 +183,4 @@ TEST(McpTestsWordTest, ATestNamesOneToolOfAnMcpServer) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::mcp_explain_test

@@ -7,7 +7,7 @@
 #include "proxy/base/limits.h"
 #include "tests/policy/policy_builder.h"
 
-namespace recourse {
+namespace recourse::mcp_import_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -120,4 +120,4 @@ TEST(McpImportTest, SoManyToolsAreTaken) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::mcp_import_test

@@ -11,7 +11,7 @@
 #include "policy/route_table.h"
 #include "tests/policy/policy_builder.h"
 
-namespace recourse {
+namespace recourse::mcp_words_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -320,4 +320,4 @@ TEST(McpEndpointTest, OtherDoorsOfAnMcpServerAreShutToWrites) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::mcp_words_test

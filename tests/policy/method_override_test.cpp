@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace recourse {
+namespace recourse::method_override_test {
 namespace {
 
 TEST(MethodOverrideTest, MethodOverridesInTheQueryAreSeenInAnySpelling) {
@@ -85,4 +85,4 @@ TEST(FormOverrideScanTest, LongNamesAndLinesTakeBoundedMemoryAndEnd) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::method_override_test

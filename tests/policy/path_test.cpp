@@ -7,7 +7,7 @@
 
 #include "proxy/base/limits.h"
 
-namespace recourse {
+namespace recourse::path_test {
 namespace {
 
 TEST(PathTest, CanonicalPathsStayTheSameBytesWithoutCopy) {
@@ -134,4 +134,4 @@ TEST(PathTest, FoldingLeavesNeededEscapesAlone) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::path_test

@@ -7,7 +7,7 @@
 #include "policy/loader.h"
 #include "tests/policy/policy_builder.h"
 
-namespace recourse {
+namespace recourse::route_table_test {
 namespace {
 
 // The sample policy of the path corpus: wide reads, one write among them.
@@ -247,4 +247,4 @@ TEST(RouteTableTest, ThousandsOfRoutesGiveTheSameAnswerAsTen) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::route_table_test

@@ -13,7 +13,7 @@
 #include "proxy/base/json.h"
 #include "tests/policy/policy_builder.h"
 
-namespace recourse {
+namespace recourse::schema_test {
 namespace {
 
 using Words = std::set<std::string>;
@@ -114,4 +114,4 @@ TEST(SchemaTest, EveryChoiceHasTheValuesOfTheLoader) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::schema_test

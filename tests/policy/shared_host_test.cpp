@@ -8,7 +8,7 @@
 #include "policy/route_table.h"
 #include "tests/policy/policy_builder.h"
 
-namespace recourse {
+namespace recourse::shared_host_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -246,4 +246,4 @@ TEST(SharedHostTest, ToolsAndUndosThatAnEndpointTakesAreRefused) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::shared_host_test

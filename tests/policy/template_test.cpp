@@ -7,7 +7,7 @@
 #include "proxy/base/limits.h"
 #include "tests/policy/policy_builder.h"
 
-namespace recourse {
+namespace recourse::template_test {
 namespace {
 
 // A call and its answer with everything that a template can read.
@@ -216,4 +216,4 @@ TEST_F(TemplateTest, RequestLinesWithValuesInFixedPlacesAreRefused) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::template_test

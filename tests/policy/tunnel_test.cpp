@@ -9,7 +9,7 @@
 #include "policy/tunnel_decision.h"
 #include "tests/policy/policy_builder.h"
 
-namespace recourse {
+namespace recourse::tunnel_test {
 namespace {
 
 using Act = TunnelDecision::Act;
@@ -206,4 +206,4 @@ TEST(TunnelWordsTest, ExplainSaysWhatBecomesOfAConnect) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::tunnel_test

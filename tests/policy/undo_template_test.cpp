@@ -10,7 +10,7 @@
 #include "proxy/base/limits.h"
 #include "tests/policy/policy_builder.h"
 
-namespace recourse {
+namespace recourse::undo_template_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -214,4 +214,4 @@ TEST(UndoTemplateTest, ASettleRequestChangesNothing) {  // T20
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::undo_template_test

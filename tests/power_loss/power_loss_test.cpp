@@ -21,7 +21,7 @@
 #include "tests/ledger/ledger_test_support.h"
 #include "tests/power_loss/images.h"
 
-namespace recourse {
+namespace recourse::power_loss_test {
 namespace {
 
 constexpr unsigned kLives = 5;
@@ -191,8 +191,7 @@ TEST_F(PowerLossTest, ADiskThatIgnoresSyncsLosesCommitsAndIsFoundOut) {
 TEST(OldLedgerPowerLossTest, AnOldLedgerIsTakenOverOrLeftAsItWas) {
   const TempDirectory scratch(MemoryPath());
   const std::string directory = scratch.data(), log = scratch.path() + "/log";
-  const std::string command =
-      "tar -xzf " RECOURSE_SOURCE_DIR "/tests/ledger/fixtures/schema1.tar.gz -C " + scratch.path();
+  const std::string command = "tar -xzf tests/ledger/fixtures/schema1.tar.gz -C " + scratch.path();
   ASSERT_EQ(std::system(command.c_str()), 0);
   ImagePlan plan;
   plan.seed = NumberFrom("RECOURSE_POWER_SEED", static_cast<std::uint64_t>(getpid()));
@@ -235,4 +234,4 @@ TEST(OldLedgerPowerLossTest, AnOldLedgerIsTakenOverOrLeftAsItWas) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::power_loss_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace recourse {
+namespace recourse::arrival_test {
 namespace {
 
 constexpr std::uint32_t kOwnUser = 19080, kAgent = 1000;
@@ -67,4 +67,4 @@ TEST_F(ArrivalTest, EachRefusalHasANameAndAdvice) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::arrival_test

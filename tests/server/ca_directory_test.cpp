@@ -11,7 +11,7 @@
 #include "proxy/base/ca_limits.h"
 #include "proxy/base/random.h"
 
-namespace recourse {
+namespace recourse::ca_directory_test {
 namespace {
 
 using std::chrono::hours;
@@ -175,4 +175,4 @@ TEST_F(CaDirectoryTest, AKeyThatOthersMayReadIsRefused) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::ca_directory_test

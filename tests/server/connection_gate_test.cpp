@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace recourse {
+namespace recourse::connection_gate_test {
 namespace {
 
 using boost::asio::ip::make_address;
@@ -61,4 +61,4 @@ TEST(ConnectionGateTest, AMappedAddressIsThePeerItMaps) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::connection_gate_test

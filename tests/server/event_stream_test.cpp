@@ -13,7 +13,7 @@
 #include "proxy/base/watch_limits.h"
 #include "tests/ledger/ledger_test_support.h"
 
-namespace recourse {
+namespace recourse::event_stream_test {
 namespace {
 
 class EventStreamTest : public testing::Test {
@@ -146,4 +146,4 @@ TEST_F(EventStreamTest, ASilentLedgerIsSaidToBeSilent) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::event_stream_test

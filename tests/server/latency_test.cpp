@@ -4,7 +4,7 @@
 
 #include <limits>
 
-namespace recourse {
+namespace recourse::latency_test {
 namespace {
 
 using std::chrono::nanoseconds;
@@ -62,4 +62,4 @@ TEST(Latency, SeveralMakeOneHistogram) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::latency_test

@@ -9,7 +9,7 @@
 #include "proxy/base/json.h"
 #include "proxy/base/limits.h"
 
-namespace recourse {
+namespace recourse::mcp_tools_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -169,4 +169,4 @@ TEST(McpToolsTest, TheAnswerToAnotherRequestIsNone) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::mcp_tools_test

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace recourse {
+namespace recourse::news_queue_test {
 namespace {
 
 using std::chrono::hours;
@@ -119,4 +119,4 @@ TEST_F(NewsQueueTest, NewerNewsOfTheSameIsToldOnce) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::news_queue_test

@@ -12,7 +12,7 @@
 #include "proxy/admin/ui_files.h"
 #include "proxy/base/json.h"
 
-namespace recourse {
+namespace recourse::openapi_test {
 namespace {
 
 Json Document() {
@@ -107,4 +107,4 @@ TEST(OpenApiTest, ListsTheWordsThatTheCodeUses) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::openapi_test

@@ -4,7 +4,7 @@
 
 #include "proxy/base/json.h"
 
-namespace recourse {
+namespace recourse::otlp_test {
 namespace {
 
 using std::chrono::seconds;
@@ -109,4 +109,4 @@ TEST(Otlp, HeaderLinesAreReadAndAMistakeNamesItsLineOnly) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::otlp_test

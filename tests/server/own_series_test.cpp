@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace recourse {
+namespace recourse::own_series_test {
 namespace {
 
 // The values of the only family, by the value of its only label.
@@ -77,4 +77,4 @@ TEST(OwnSeries, NobodyGetsTheCellOfAnother) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::own_series_test

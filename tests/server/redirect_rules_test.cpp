@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace recourse {
+namespace recourse::redirect_rules_test {
 namespace {
 
 TEST(RedirectRulesTest, TheUsualRules) {
@@ -97,4 +97,4 @@ TEST(RedirectRulesTest, AdviceFitsWhatNftSaid) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::redirect_rules_test

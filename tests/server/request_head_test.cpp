@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-namespace recourse {
+namespace recourse::request_head_test {
 namespace {
 
 constexpr std::string_view kTrace = "0123456789abcdef0123456789abcdef";
@@ -39,4 +39,4 @@ TEST(TraceId, IsNoneWhenAnyDigitIsNotLowerCaseHex) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::request_head_test

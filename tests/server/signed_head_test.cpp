@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace recourse {
+namespace recourse::signed_head_test {
 namespace {
 
 // Of RFC 8032 7.1, TEST 1, as openssl writes it.
@@ -63,4 +63,4 @@ TEST(SignedHeadTest, WhatIsNoHeadAndNoKeyIsSaidSo) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::signed_head_test

@@ -4,7 +4,7 @@
 
 #include "proxy/base/json.h"
 
-namespace recourse {
+namespace recourse::slack_message_test {
 namespace {
 
 struct Told {
@@ -59,4 +59,4 @@ TEST(SlackMessage, IsBoundedAndNeverCutsACharacter) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::slack_message_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace recourse {
+namespace recourse::terminal_text_test {
 namespace {
 
 TEST(TerminalTextTest, WhatSteersATerminalIsEscapedAndTheRestKept) {  // D14
@@ -25,4 +25,4 @@ TEST(TerminalTextTest, WhatSteersATerminalIsEscapedAndTheRestKept) {  // D14
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::terminal_text_test

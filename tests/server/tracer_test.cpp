@@ -6,7 +6,7 @@
 
 #include "tests/support/seeded_random.h"
 
-namespace recourse {
+namespace recourse::tracer_test {
 namespace {
 
 TEST(Tracer, SamplesThePartOfTheTracesThatItWasToldTo) {
@@ -64,4 +64,4 @@ TEST(AttemptSpanId, FollowsFromWhatTheLedgerHolds) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::tracer_test

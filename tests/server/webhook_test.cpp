@@ -10,7 +10,7 @@
 #include "tests/support/seeded_random.h"
 #include "tests/support/test_loop.h"
 
-namespace recourse {
+namespace recourse::webhook_test {
 namespace {
 
 using std::chrono::minutes;
@@ -223,4 +223,4 @@ TEST_F(WebhookTest, ALedgerThatStaysUnreadableIsNotReadForEver) {
 }
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::webhook_test

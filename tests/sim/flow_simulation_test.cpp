@@ -9,7 +9,7 @@
 #include "proxy/base/log.h"
 #include "tests/sim/simulation.h"
 
-namespace recourse {
+namespace recourse::flow_simulation_test {
 namespace {
 
 constexpr std::uint64_t kShards = 4;
@@ -46,13 +46,14 @@ TEST_P(FlowSimulationTest, EveryEffectIsCompleteOrUndoneInReverseOrParked) {
     if (GetParam() == 0) Play(only, true);
     return;
   }
+  const std::uint64_t first = FromEnvironment("RECOURSE_SIM_FIRST", 1);
   const std::uint64_t seeds = FromEnvironment("RECOURSE_SIM_SEEDS", kSeeds);
-  for (std::uint64_t seed = 1 + GetParam(); seed <= seeds && !HasFailure(); seed += kShards) {
-    Play(seed, false);
+  for (std::uint64_t i = GetParam(); i < seeds && !HasFailure(); i += kShards) {
+    Play(first + i, false);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Shard, FlowSimulationTest, testing::Range(std::uint64_t{0}, kShards));
 
 }  // namespace
-}  // namespace recourse
+}  // namespace recourse::flow_simulation_test

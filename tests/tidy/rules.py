@@ -95,6 +95,13 @@ BANNED_CODE = [
     (r"\bMDB_\w+", r"filters/ledger/lmdb/|tests/|bench/", "speak to the Ledger interface"),
 ]
 
+# (pattern of a dotted name in Python code, where it may stand, what to do instead)
+BANNED_PYTHON = [
+    # Clients do as real agents do; a benchmark measures in time.
+    (r"time\.sleep", r"tests/e2e/(support/waiting\.py$|clients/)|bench/",
+     "wait for what can be seen, by wait_until() of tests/e2e/support/waiting.py"),
+]
+
 # (pattern in any text file, where it may stand, what to do instead). The class [/] keeps this file
 # from finding itself.
 BANNED_TEXT = [

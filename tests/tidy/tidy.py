@@ -185,6 +185,25 @@ class Tidy:
         for node in ast.walk(tree):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 self.check_function_length(path, node.lineno, node.end_lineno - node.lineno + 1)
+            for name in names_of(node):
+                self.check_banned_name(path, node.lineno, name)
+
+    def check_banned_name(self, path, line, name):
+        for pattern, homes, instead in rules.BANNED_PYTHON:
+            if re.fullmatch(pattern, name) and not re.match(homes, path):
+                self.report(path, line, f"'{name}' may not stand here: {instead}")
+
+
+def names_of(node):
+    """The dotted names that a node of Python code stands for: `a.b`, or `from a import b`."""
+    if isinstance(node, ast.ImportFrom):
+        return [f"{node.module}.{alias.name}" for alias in node.names]
+    parts = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    whole = parts and isinstance(node, ast.Name)
+    return [".".join([node.id, *reversed(parts)])] if whole else []
 
 
 def folder_of(path):

@@ -16,8 +16,6 @@ namespace {
 
 constexpr char kFailedSuffix[] = ".failed";
 
-std::string Reason() { return std::strerror(errno); }
-
 std::expected<void, std::string> CheckStatus(const struct stat& status) {
   if (!S_ISREG(status.st_mode)) return std::unexpected("data.mdb is not a regular file");
   if (status.st_uid != geteuid() || (status.st_mode & 022U) != 0) {
@@ -55,21 +53,23 @@ std::expected<std::shared_ptr<const DataFile>, std::string> DataFile::Open(
   if (file < 0 && errno == ELOOP) {
     return std::unexpected("data.mdb is a symbolic link; put the file itself there");
   }
-  if (file < 0) return std::unexpected(fmt::format("cannot open data.mdb: {}", Reason()));
+  if (file < 0) {
+    return std::unexpected(fmt::format("cannot open data.mdb: {}", std::strerror(errno)));
+  }
   struct stat status = {};
   std::shared_ptr<const DataFile> opened;
   if (fstat(file, &status) == 0) {
     opened.reset(new DataFile(path, file, status.st_dev, status.st_ino));
   } else {
     close(file);
-    return std::unexpected(fmt::format("cannot read data.mdb: {}", Reason()));
+    return std::unexpected(fmt::format("cannot read data.mdb: {}", std::strerror(errno)));
   }
   if (auto good = CheckStatus(status); !good) return std::unexpected(good.error());
   if (!TakeFileLock(file)) {
     return std::unexpected(
         errno == EAGAIN || errno == EACCES
             ? "data.mdb is in use by another process: is another recourse running on it?"
-            : fmt::format("cannot lock data.mdb: {}", Reason()));
+            : fmt::format("cannot lock data.mdb: {}", std::strerror(errno)));
   }
   return opened;
 }
@@ -79,7 +79,7 @@ DataFile::~DataFile() { close(file_); }
 std::expected<PageFacts, std::string> DataFile::Check(std::size_t pages_max) const {
   struct stat status = {};
   if (fstat(file_, &status) != 0) {
-    return std::unexpected(fmt::format("cannot read data.mdb: {}", Reason()));
+    return std::unexpected(fmt::format("cannot read data.mdb: {}", std::strerror(errno)));
   }
   const auto read = [this](std::uint64_t offset, std::span<char> out) {
     while (!out.empty()) {

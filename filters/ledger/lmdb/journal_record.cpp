@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint32_t kFileMagic = 0x464a4352;    // "RCJF"
 constexpr std::uint32_t kRecordMagic = 0x524a4352;  // "RCJR"
 constexpr std::uint32_t kStampMagic = 0x534a4352;   // "RCJS"
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kJournalVersion = 1;
 constexpr std::size_t kRecordHeadBytes = 56;
 
 std::uint64_t Rounded(std::uint64_t bytes) {
@@ -29,7 +29,7 @@ std::string EncodeJournalHead(const JournalHead& head) {
   std::string block;
   ByteWriter writer(block);
   writer.Int(kFileMagic);
-  writer.Int(kVersion);
+  writer.Int(kJournalVersion);
   writer.Raw(AsView(head.ledger));
   writer.Raw(ViewOf(head.id));
   writer.Int(head.ring_bytes);
@@ -48,7 +48,7 @@ std::optional<JournalHead> DecodeJournalHead(std::string_view block) {
   head.ring_bytes = reader.Int<std::uint64_t>();
   const std::size_t size = block.size() - reader.left();
   const auto crc = reader.Int<std::uint32_t>();
-  if (!reader.ok() || magic != kFileMagic || version != kVersion ||
+  if (!reader.ok() || magic != kFileMagic || version != kJournalVersion ||
       crc != Crc32(0, block.substr(0, size)) || head.ring_bytes == 0 ||
       head.ring_bytes > kJournalRingBytesMax || head.ring_bytes % kJournalBlockBytes != 0) {
     return std::nullopt;
@@ -117,7 +117,7 @@ JournalRecord EncodeJournalRecord(const JournalId& id, std::uint64_t generation,
   std::string head;
   ByteWriter writer(head);
   writer.Int(kRecordMagic);
-  writer.Int(kVersion);
+  writer.Int(kJournalVersion);
   writer.Raw(ViewOf(id));
   writer.Int(generation);
   writer.Int(batch.first_seq);
@@ -141,7 +141,7 @@ JournalBlock DecodeJournalRecord(std::string_view ring, const JournalId& id, Fou
   const auto size = reader.Int<std::uint32_t>();
   const auto payload_crc = reader.Int<std::uint32_t>();
   const auto head_crc = reader.Int<std::uint32_t>();
-  if (!reader.ok() || magic != kRecordMagic || version != kVersion || file != ViewOf(id) ||
+  if (!reader.ok() || magic != kRecordMagic || version != kJournalVersion || file != ViewOf(id) ||
       head_crc != Crc32(0, ring.substr(0, kRecordHeadBytes - sizeof head_crc))) {
     return JournalBlock::kOther;
   }

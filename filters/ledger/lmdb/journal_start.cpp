@@ -15,7 +15,7 @@
 namespace recourse {
 namespace {
 
-constexpr char kJournalName[] = "journal";
+constexpr char kJournalFile[] = "journal";
 constexpr char kNewName[] = "journal.new";
 constexpr char kLostName[] = "journal.lost";
 constexpr int kLostMax = 9;
@@ -77,10 +77,10 @@ std::expected<std::unique_ptr<JournalFile>, std::string> MakeJournal(LedgerDirec
   }
   if (Done removed = directory.Remove(kNewName); !removed) return std::unexpected(removed.error());
   Done done = JournalFile::Make(directory.PathOf(kNewName), head);
-  if (done) done = directory.Rename(kNewName, kJournalName);
+  if (done) done = directory.Rename(kNewName, kJournalFile);
   if (done) done = directory.Sync();
   if (!done) return std::unexpected(done.error());
-  auto made = JournalFile::Open(directory.PathOf(kJournalName), ledger);
+  auto made = JournalFile::Open(directory.PathOf(kJournalFile), ledger);
   if (!made || !*made) return made;
   if (!(*made)->Lock()) return nullptr;
   if (done = (*made)->Stamp(stamp); !done) return std::unexpected(done.error());
@@ -90,13 +90,13 @@ std::expected<std::unique_ptr<JournalFile>, std::string> MakeJournal(LedgerDirec
 // It may be all that is left of the rows, and somebody may yet find the data.mdb that fits it.
 // Those of earlier losses stay.
 Done KeepLost(LedgerDirectory& directory) {
-  if (!directory.Has(kJournalName)) return {};
+  if (!directory.Has(kJournalFile)) return {};
   std::string name = kLostName;
   for (int i = 2; directory.Has(name); ++i) {
     if (i > kLostMax) return {};
     name = fmt::format("{}.{}", kLostName, i);
   }
-  const Done kept = directory.Rename(kJournalName, name);
+  const Done kept = directory.Rename(kJournalFile, name);
   return kept ? directory.Sync() : kept;
 }
 
@@ -113,7 +113,7 @@ Done LeaveJournal(LmdbEventLog& log, ReplayedJournal& replayed, const std::strin
 
 std::expected<ReplayedJournal, std::string> ReplayJournal(const LedgerDirectory& directory,
                                                           LmdbEventLog& log) {
-  auto file = JournalFile::Open(directory.PathOf(kJournalName), log.identity());
+  auto file = JournalFile::Open(directory.PathOf(kJournalFile), log.identity());
   const JournalState state = log.journal();
   if (!file) return std::unexpected(file.error().append(Advice(state)));
   if (*file && !(*file)->Lock()) {

@@ -15,7 +15,7 @@
 namespace recourse {
 namespace {
 
-using Done = std::expected<void, AppendError>;
+using Appended = std::expected<void, AppendError>;
 
 // A row is in the journal alone for so long at most: a start reads little, and a quiet ledger is
 // whole in data.mdb.
@@ -25,7 +25,6 @@ constexpr std::chrono::milliseconds kMoveAfter{250};
 constexpr std::uint64_t kMoveParts = 8;
 // A larger batch gains nothing from a second copy.
 constexpr std::uint64_t kBatchParts = 2;
-constexpr std::uint64_t kPagesOfCommit = 64 * 1024;
 constexpr std::chrono::seconds kDrainWaitMax{30};
 constexpr std::uint64_t kNoRow = std::numeric_limits<std::uint64_t>::max();
 
@@ -124,10 +123,10 @@ JournaledEventLog::~JournaledEventLog() {
   (void)journal_->Stamp({generation_, JournalStep::kClosed});  // without it an older copy may pass
 }
 
-Done JournaledEventLog::Append(const RowBatch& batch) {
+Appended JournaledEventLog::Append(const RowBatch& batch) {
   RC_CHECK(batch.first_seq == last_seq() + 1);
   if (has_failed()) return std::unexpected(Refusal());
-  const Done done = FitsJournal(batch) ? Journal(batch) : AppendDirect(batch);
+  const Appended done = FitsJournal(batch) ? Journal(batch) : AppendDirect(batch);
   if (done && batch.size() > 0) {
     last_seq_.store(batch.first_seq + batch.size() - 1, std::memory_order_release);
   }
@@ -145,11 +144,11 @@ bool JournaledEventLog::FitsJournal(const RowBatch& batch) {
   return log_->UnusedBytes(need) >= need;
 }
 
-Done JournaledEventLog::AppendDirect(const RowBatch& batch) {
+Appended JournaledEventLog::AppendDirect(const RowBatch& batch) {
   if (const auto drained = Drain(last_seq(), Patience::kUntilItEnds); !drained) {
     return std::unexpected(AppendError{drained.error()});
   }
-  Done done = log_->Append(batch);
+  Appended done = log_->Append(batch);
   if (!done && !done.error().is_full) Fail(done.error().reason);
   return done;
 }
@@ -172,7 +171,7 @@ AppendError JournaledEventLog::Refusal() {
   return {refusal_};
 }
 
-Done JournaledEventLog::Journal(const RowBatch& batch) {
+Appended JournaledEventLog::Journal(const RowBatch& batch) {
   if (!log_->is_in_place() || !journal_->is_in_place()) {
     Refuse("data.mdb or journal was removed or replaced while it was in use");
     return std::unexpected(Refusal());
@@ -288,7 +287,7 @@ void JournaledEventLog::MoveTail(std::unique_lock<std::mutex>& lock) {
   lock.unlock();
   const RowBatch batch = Merged(records);
   RC_CRASH_POINT("k26");
-  const Done moved = log_->Append(batch);
+  const Appended moved = log_->Append(batch);
   RC_CRASH_POINT("k27");
   if (!moved) {
     Log(LogLevel::kError, "rows of the journal cannot be moved into data.mdb; a restart does it",

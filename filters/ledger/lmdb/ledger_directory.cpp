@@ -26,8 +26,6 @@ constexpr std::size_t kSealBytesMax = 128;
 
 using Done = std::expected<void, std::string>;
 
-std::string Reason() { return std::strerror(errno); }
-
 std::string FirstLine(int file) {
   char text[kSealBytesMax] = {};
   const ssize_t size = pread(file, text, sizeof text, 0);
@@ -38,7 +36,7 @@ std::string FirstLine(int file) {
 Done TakeLock(int file, const std::string& directory) {
   if (!TakeFileLock(file)) {
     if (errno != EAGAIN && errno != EACCES) {
-      return std::unexpected(fmt::format("cannot lock {}: {}", directory, Reason()));
+      return std::unexpected(fmt::format("cannot lock {}: {}", directory, std::strerror(errno)));
     }
     const std::string holder = FirstLine(file);
     return std::unexpected(
@@ -48,7 +46,8 @@ Done TakeLock(int file, const std::string& directory) {
   const std::string pid = fmt::format("{}\n", getpid());
   if (ftruncate(file, 0) != 0 ||
       pwrite(file, pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size())) {
-    return std::unexpected(fmt::format("cannot write into {}: {}", directory, Reason()));
+    return std::unexpected(
+        fmt::format("cannot write into {}: {}", directory, std::strerror(errno)));
   }
   return {};
 }
@@ -56,7 +55,7 @@ Done TakeLock(int file, const std::string& directory) {
 Done SyncDirectory(const std::string& path) {
   const int file = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const bool done = file >= 0 && fsync(file) == 0;
-  const std::string reason = Reason();
+  const std::string reason = std::strerror(errno);
   if (file >= 0) close(file);
   if (!done) return std::unexpected(fmt::format("cannot sync {}: {}", path, reason));
   return {};
@@ -89,7 +88,7 @@ Done CheckOwner(const struct stat& status, const std::string& directory) {
 Done CheckFileSystem(const std::string& directory, bool unsafe_fs) {
   struct statfs status = {};
   if (statfs(directory.c_str(), &status) != 0) {
-    return std::unexpected(fmt::format("cannot read {}: {}", directory, Reason()));
+    return std::unexpected(fmt::format("cannot read {}: {}", directory, std::strerror(errno)));
   }
   const auto magic = static_cast<std::uint64_t>(status.f_type) & 0xffffffffU;
   const FileSystemFacts facts = JudgeFileSystem(magic);
@@ -118,11 +117,11 @@ std::expected<std::unique_ptr<LedgerDirectory>, std::string> LedgerDirectory::Lo
   if (rules.create) {
     is_created = mkdir(directory.c_str(), 0700) == 0;
     if (!is_created && errno != EEXIST) {
-      return std::unexpected(fmt::format("cannot create {}: {}", directory, Reason()));
+      return std::unexpected(fmt::format("cannot create {}: {}", directory, std::strerror(errno)));
     }
   }
   if (lstat(directory.c_str(), &status) != 0) {
-    return std::unexpected(fmt::format("cannot read {}: {}", directory, Reason()));
+    return std::unexpected(fmt::format("cannot read {}: {}", directory, std::strerror(errno)));
   }
   if (Done good = CheckOwner(status, directory); !good) return std::unexpected(good.error());
   if (Done good = CheckFileSystem(directory, rules.unsafe_fs); !good) {
@@ -132,8 +131,8 @@ std::expected<std::unique_ptr<LedgerDirectory>, std::string> LedgerDirectory::Lo
   const std::string name = directory + "/" + kLockName;
   const int file = open(name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (file < 0) {
-    return std::unexpected(
-        fmt::format("cannot open {}: {}; the ledger's directory must be writable", name, Reason()));
+    return std::unexpected(fmt::format(
+        "cannot open {}: {}; the ledger's directory must be writable", name, std::strerror(errno)));
   }
   if (Done locked = TakeLock(file, directory); !locked) {
     close(file);
@@ -177,7 +176,8 @@ Done LedgerDirectory::MarkRestored(const std::string& text) { return Write(kRest
 
 Done LedgerDirectory::AcceptRestored() {
   if (unlink(PathOf(kRestoredName).c_str()) != 0 && errno != ENOENT) {
-    return std::unexpected(fmt::format("cannot remove {}: {}", PathOf(kRestoredName), Reason()));
+    return std::unexpected(
+        fmt::format("cannot remove {}: {}", PathOf(kRestoredName), std::strerror(errno)));
   }
   return Sync();
 }
@@ -187,15 +187,17 @@ Done LedgerDirectory::Write(const char* file_name, const std::string& line) {
   const std::string temporary = name + ".new";
   const std::string text = line + "\n";
   const int file = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (file < 0) return std::unexpected(fmt::format("cannot create {}: {}", temporary, Reason()));
+  if (file < 0) {
+    return std::unexpected(fmt::format("cannot create {}: {}", temporary, std::strerror(errno)));
+  }
   const bool done =
       pwrite(file, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()) &&
       fsync(file) == 0;
-  const std::string reason = Reason();
+  const std::string reason = std::strerror(errno);
   close(file);
   if (!done) return std::unexpected(fmt::format("cannot write {}: {}", temporary, reason));
   if (rename(temporary.c_str(), name.c_str()) != 0) {
-    return std::unexpected(fmt::format("cannot write {}: {}", name, Reason()));
+    return std::unexpected(fmt::format("cannot write {}: {}", name, std::strerror(errno)));
   }
   return Sync();
 }
@@ -214,7 +216,7 @@ std::uint64_t LedgerDirectory::FreeBytes() const {
 
 Done LedgerDirectory::Rename(const std::string& from, const std::string& to) {
   if (rename(PathOf(from).c_str(), PathOf(to).c_str()) != 0) {
-    return std::unexpected(fmt::format("cannot create {}: {}", PathOf(to), Reason()));
+    return std::unexpected(fmt::format("cannot create {}: {}", PathOf(to), std::strerror(errno)));
   }
   return {};
 }

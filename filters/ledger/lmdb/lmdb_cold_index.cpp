@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "filters/ledger/lmdb/lmdb_value.h"
 #include "proxy/base/bytes.h"
 #include "proxy/base/limits.h"
 
@@ -19,14 +20,6 @@ namespace {
 // Half a digest finds its row; the row holds the whole key and is compared.
 constexpr std::size_t kPrefixBytes = 16;
 constexpr std::uint32_t kMarkVersion = 4;
-
-MDB_val ValueOf(std::string_view text) {
-  return {text.size(), const_cast<char*>(text.data())};  // LMDB does not write through it
-}
-
-std::string_view TextOf(const MDB_val& value) {
-  return {static_cast<const char*>(value.mv_data), value.mv_size};
-}
 
 MDB_val PrefixOf(const Digest& digest) { return ValueOf(AsView(digest).substr(0, kPrefixBytes)); }
 

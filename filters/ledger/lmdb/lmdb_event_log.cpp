@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "filters/ledger/lmdb/lmdb_copy.h"
+#include "filters/ledger/lmdb/lmdb_value.h"
 #include "filters/ledger/record_codec.h"
 #include "proxy/base/bytes.h"
 #include "proxy/base/check.h"
@@ -32,14 +33,6 @@ constexpr std::string_view kAgesName = "ages";
 constexpr std::string_view kJournalName = "journal";
 constexpr char kMetaDatabase[] = "meta";
 constexpr char kEventsDatabase[] = "events";
-
-MDB_val ValueOf(std::string_view text) {
-  return {text.size(), const_cast<char*>(text.data())};  // LMDB does not write through it
-}
-
-std::string_view TextOf(const MDB_val& value) {
-  return {static_cast<const char*>(value.mv_data), value.mv_size};
-}
 
 // A row number as LMDB orders it.
 class RowKey {

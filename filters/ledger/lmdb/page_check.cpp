@@ -13,8 +13,8 @@ namespace recourse {
 namespace {
 
 // LMDB 0.9.24, 64 bits, little-endian (mdb.c: MDB_page, MDB_meta, MDB_db, MDB_node).
-constexpr std::uint32_t kMagic = 0xbeefc0de;
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kPageMagic = 0xbeefc0de;
+constexpr std::uint32_t kPageVersion = 1;
 constexpr std::size_t kPageHead = 16;
 constexpr std::size_t kLaterPageHead = 24;  // LMDB 1.0
 constexpr std::size_t kNodeHead = 8;
@@ -67,19 +67,19 @@ std::string Damaged(std::uint64_t page, std::string_view what) {
 }
 
 std::expected<Meta, std::string> ParseMeta(std::span<const char> bytes, std::uint64_t page) {
-  if (At<std::uint32_t>(bytes, kLaterPageHead) == kMagic) {
+  if (At<std::uint32_t>(bytes, kLaterPageHead) == kPageMagic) {
     return std::unexpected(
         "it was written by LMDB 1.0, whose files this version cannot read; start the version that "
         "wrote it");
   }
-  if (At<std::uint32_t>(bytes, kPageHead) != kMagic) {
+  if (At<std::uint32_t>(bytes, kPageHead) != kPageMagic) {
     return std::unexpected(
         fmt::format("page {} is not the head of an LMDB file; {}", page, kBackup));
   }
-  if (const auto version = At<std::uint32_t>(bytes, kPageHead + 4); version != kVersion) {
+  if (const auto version = At<std::uint32_t>(bytes, kPageHead + 4); version != kPageVersion) {
     return std::unexpected(fmt::format(
         "it has LMDB's file format {}, this version reads {}; start the version that wrote it",
-        version, kVersion));
+        version, kPageVersion));
   }
   if (At<std::uint64_t>(bytes, 0) != page || At<std::uint16_t>(bytes, 10) != kMetaPage) {
     return std::unexpected(Damaged(page, "its head is not that of a meta page"));
@@ -137,9 +137,10 @@ std::expected<Metas, std::string> ReadMetas(const ReadBytes& read, std::uint64_t
   return Metas{newest, older};
 }
 
-class Walk {
+class PageWalk {
  public:
-  Walk(const ReadBytes& read, const ExpectBytes& expect, const Meta& meta, std::size_t pages_max)
+  PageWalk(const ReadBytes& read, const ExpectBytes& expect, const Meta& meta,
+           std::size_t pages_max)
       : read_(read),
         expect_(expect),
         meta_(meta),
@@ -369,13 +370,13 @@ std::expected<PageFacts, std::string> CheckPages(const ReadBytes& read, const Ex
                                                  std::uint64_t file_bytes, std::size_t pages_max) {
   const auto metas = ReadMetas(read, file_bytes);
   if (!metas) return std::unexpected(metas.error());
-  Walk walk(read, expect, metas->newest, pages_max);
+  PageWalk walk(read, expect, metas->newest, pages_max);
   if (!walk.Check()) return std::unexpected(walk.problem());
   // What the commit before left is not used again yet, so its free list is whole, unless LMDB undid
   // a commit whose head could not be written: it puts back the number only.
   Meta older = metas->older;
   older.last_page = metas->newest.last_page;
-  Walk before(read, expect, older, 0);
+  PageWalk before(read, expect, older, 0);
   return PageFacts{metas->newest.transaction, before.CheckFreeList()};
 }
 

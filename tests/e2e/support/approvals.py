@@ -2,9 +2,9 @@
 
 import hashlib
 import json
-import time
 
-from .recourse import WAIT_MAX, Recourse, run_cli
+from .recourse import Recourse, run_cli
+from .waiting import wait_until
 
 # Name: groups. `reader` may look and not decide; `local` is what agents without certificates are.
 PEOPLE = {
@@ -56,13 +56,12 @@ class Staffed(Recourse):
 
     def await_waiting(self, path, count=1):
         """The calls on that path that wait for a human, once there are `count`."""
-        deadline = time.monotonic() + WAIT_MAX
-        while True:
+
+        def enough():
             found = [one for one in self.waiting() if one["path"] == path]
-            if len(found) >= count:
-                return found
-            assert time.monotonic() < deadline, self.waiting()
-            time.sleep(0.01)
+            return len(found) >= count and found
+
+        return wait_until(enough, self.waiting)
 
     def shown(self, operation, who="ann"):
         status, approval = self.ask("GET", f"/approvals/{operation}", who)

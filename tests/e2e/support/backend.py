@@ -36,9 +36,10 @@ import time
 import urllib.parse
 
 from tls_ports import listen_with_tls
+from waiting import PATIENCE, lasts
 
 # Longer than any test waits for what it wants to see.
-WAIT_MAX = 300.0 * float(os.environ.get("RECOURSE_E2E_PATIENCE", "1"))
+WAIT_MAX = 300.0 * PATIENCE
 KEYED = ("/keyed/", "/v1/")  # here the backend itself de-duplicates by Idempotency-Key
 READ_METHODS = ("GET", "HEAD", "OPTIONS")
 BLOCK = b"\x5a" * (256 * 1024)
@@ -343,9 +344,9 @@ class Served:
             elif "trickle" in step:
                 for byte in self.expand(step["trickle"], effect):
                     self.send(bytes([byte]))
-                    time.sleep(step["every"])
+                    lasts(step["every"])  # it is slow because a test says so
             elif "sleep" in step:
-                time.sleep(step["sleep"])
+                lasts(step["sleep"])  # the same
             elif "gate" in step:
                 gate = step["gate"]
                 self.backend.wait_for(lambda: gate in self.backend.gates, WAIT_MAX)
@@ -367,10 +368,10 @@ class Served:
             "Set-Cookie: session=backend-secret\r\n\r\n"
         ).encode()
         if "slow" in request.query:
-            # In pieces, so that a proxy can be killed between them.
+            # In pieces, so that a proxy can be killed between them; which it has read, nobody sees.
             for piece in (head[:9], head[9:], body[: len(body) // 2], body[len(body) // 2 :]):
                 self.send(piece)
-                time.sleep(0.005)
+                lasts(0.005)
         else:
             self.send(head + body)
 

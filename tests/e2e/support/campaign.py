@@ -13,6 +13,7 @@ from support import checker
 from support.bounds import Bounds
 from support.history import History, Write
 from support.recourse import WAIT_MAX, NotReady, Recourse
+from support.waiting import InVain, lasts, wait_until
 
 STRIKE_MAX = SETTLE_MAX = 2 * WAIT_MAX
 # One intent in three has its answer sent in pieces, so that a kill can fall between them.
@@ -97,7 +98,7 @@ class Campaign:
     def agent(self, old, deadline):
         while self.recourse.running() and time.monotonic() < deadline:
             if self.call(self.next_write(old)) is None:
-                time.sleep(0.005)  # a process that dies slowly refuses thousands of calls meanwhile
+                lasts(0.005)  # a process that dies slowly refuses thousands of calls meanwhile
 
     def drive(self, until_dead):
         """Lets the agents work until the process dies; `until_dead` waits for that or causes it."""
@@ -131,16 +132,20 @@ class Campaign:
         assert code == -signal.SIGKILL, f"ended with {code}: {self.recourse.stderr()[-2000:]}"
 
     def await_death(self, point, passes, deadline):
-        while self.recourse.running():
-            if time.monotonic() > deadline:
-                self.recourse.kill()
-                raise AssertionError(f"{point} was not passed {passes} times in {STRIKE_MAX} s")
-            time.sleep(0.001)
+        try:
+            wait_until(
+                lambda: not self.recourse.running(),
+                f"{point} was not passed {passes} times",
+                deadline - time.monotonic(),
+            )
+        except InVain:
+            self.recourse.kill()
+            raise
 
     def strike_at_start(self, seconds):
         """Kills the process this soon after its start, most likely during recovery."""
         self.recourse.spawn()
-        time.sleep(seconds)
+        lasts(seconds)  # a moment that nothing marks is what this is about
         self.recourse.kill()
 
     def strike_after(self, seconds):
@@ -148,7 +153,7 @@ class Campaign:
         self.recourse.start()
 
         def kill(_):
-            time.sleep(seconds)
+            lasts(seconds)  # as above
             self.recourse.kill()
 
         self.drive(kill)
@@ -196,16 +201,16 @@ class Campaign:
         return found
 
     def call_until_final(self, write):
-        deadline = time.monotonic() + SETTLE_MAX
-        while True:
+        answer = None
+
+        def has_ended():
+            nonlocal answer
             answer = self.call(write)
             if answer is not None and is_final(answer):
-                return
-            if write.path.startswith("/plain/") and outcome_of(answer) == "unknown":
-                return
-            if time.monotonic() > deadline:
-                raise AssertionError(f"{write.path} has no final answer: {answer}")
-            time.sleep(0.05)
+                return True
+            return write.path.startswith("/plain/") and outcome_of(answer) == "unknown"
+
+        wait_until(has_ended, lambda: f"{write.path} has no final answer: {answer}", SETTLE_MAX)
 
     def end(self):
         self.recourse.kill()

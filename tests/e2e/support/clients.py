@@ -5,10 +5,10 @@
 
 import random
 import select
-import time
 
 from support import rawhttp
 from support.history import Read
+from support.waiting import lasts
 
 MANNERS = {
     "fresh": 5,  # a connection of its own
@@ -57,7 +57,7 @@ class Client:
             if manner == "cut":
                 data = data[: self.random.randrange(1, len(data))]
             connection.send_as_far_as_taken(data)
-            time.sleep(self.random.choice((0, 0.002, 0.05)))
+            lasts(self.random.choice((0, 0.002, 0.05)))  # its manner: any moment is as good
             if manner == "reset" or self.random.random() < 0.5:
                 connection.reset()
 
@@ -80,14 +80,14 @@ class Client:
             if manner == "half_closed":
                 connection.finish_sending()
             if manner == "lazy":
-                time.sleep(0.05)
+                lasts(0.05)  # its manner: it looks late
             return connection.response(request.method)
 
     def send_in_pieces(self, connection, data):
         cuts = sorted(self.random.randrange(1, len(data)) for _ in range(3))
         for begin, end in zip([0, *cuts], [*cuts, len(data)]):
             connection.send(data[begin:end])
-            time.sleep(0.003)
+            lasts(0.003)  # its manner: one piece is read before the next is there
 
     def behind_a_read(self, connection, request, data):
         read = Read("/read/first")

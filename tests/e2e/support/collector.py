@@ -4,9 +4,9 @@ import http.server
 import json
 import ssl
 import threading
-import time
 
 from support.recourse import WAIT_MAX
+from support.waiting import wait_until
 
 
 class Collector:
@@ -68,12 +68,15 @@ class Collector:
 
     def await_spans(self, condition, count=1):
         """The spans that hold, once there are `count`."""
-        deadline = time.monotonic() + WAIT_MAX
-        while len(found := [span for span in self.spans() if condition(span)]) < count:
+
+        def those():
+            return [span for span in self.spans() if condition(span)]
+
+        def told():
             names = [(s["name"], s["traceId"]) for s in self.spans()]
-            assert time.monotonic() < deadline, f"{len(found)} of {count} spans; there are {names}"
-            time.sleep(0.02)
-        return found
+            return f"{len(those())} of {count} spans; there are {names}"
+
+        return wait_until(lambda: len(found := those()) >= count and found, told)
 
     def await_trace(self, trace, count):
         """The spans of one trace: the call's first, then in order of their start."""

@@ -2,6 +2,7 @@
 again; in the end every flow is complete, undone, or parked."""
 
 import collections
+import contextlib
 import json
 import threading
 import time
@@ -12,6 +13,7 @@ from support.campaign import STRIKE_MAX, Campaign, is_final, outcome_of
 from support.flows import answer_with, policy
 from support.history import Write
 from support.recourse import WAIT_MAX, NotReady
+from support.waiting import InVain, lasts, wait_until
 
 REST_MAX = 2 * WAIT_MAX
 # As in test_kill.py: what was sent may be executed late.
@@ -144,10 +146,10 @@ class FlowCampaign(Campaign):
             except IndexError:
                 flow = self.begin()
             if not self.advance(flow):
-                time.sleep(0.005)
+                lasts(0.005)  # a process that dies slowly refuses thousands of calls meanwhile
             if flow.next() is not None:
                 self.open.append(flow)
-            time.sleep(0.01)
+            lasts(0.01)  # the pace of an agent, which waits for nothing
 
     def idle_until(self, point, must_pass=True):
         """Starts with a crash point armed and no agent, until what goes on by itself passes it, or,
@@ -161,41 +163,39 @@ class FlowCampaign(Campaign):
         if must_pass:
             self.await_death(point, 1, time.monotonic() + STRIKE_MAX)
             return
-        deadline = time.monotonic() + 1.0
-        while self.recourse.running() and time.monotonic() < deadline:
-            time.sleep(0.01)
+        with contextlib.suppress(InVain):
+            wait_until(lambda: not self.recourse.running(), seconds=1.0)
         self.recourse.kill()
 
     def finish(self):
         """Lets every agent that lives come to the end of its flow."""
         deadline = time.monotonic() + REST_MAX
         for flow in self.open:
-            while flow.next() is not None:
-                assert time.monotonic() < deadline, (flow.fate, flow.told, flow.last)
-                if not self.advance(flow):
-                    time.sleep(0.05)
+            self.go_to_the_end(flow, deadline - time.monotonic())
+
+    def go_to_the_end(self, flow, seconds):
+        def is_through():
+            if flow.next() is not None:
+                self.advance(flow)
+            return flow.next() is None
+
+        wait_until(is_through, lambda: (flow.fate, flow.told, flow.last), seconds)
 
     def go_through(self, count):
         """Lets the agents go through so many flows of one process, and waits until none of those
         that broke is left to be undone."""
 
         def one(_):
-            flow = self.begin()
-            deadline = time.monotonic() + REST_MAX
-            while flow.next() is not None:
-                assert time.monotonic() < deadline, (flow.fate, flow.told, flow.last)
-                if not self.advance(flow):
-                    time.sleep(0.05)
+            self.go_to_the_end(self.begin(), REST_MAX)
 
         with ThreadPoolExecutor(self.agents) as pool:
             list(pool.map(one, range(count)))
-        deadline = time.monotonic() + REST_MAX
-        while busy := [f for f in self.open_flows() if f["phase"] != "NEEDS_HUMAN"]:
-            assert time.monotonic() < deadline, busy[:3]
-            time.sleep(0.1)
+        wait_until(lambda: not self.busy_flows(), lambda: self.busy_flows()[:3], REST_MAX)
 
-    def open_flows(self):
-        return self.recourse.admin("GET", "/flows?limit=1000")["flows"]
+    def busy_flows(self):
+        """Those that are open and wait for no human."""
+        flows = self.recourse.admin("GET", "/flows?limit=1000")["flows"]
+        return [flow for flow in flows if flow["phase"] != "NEEDS_HUMAN"]
 
     def flows(self):
         """What the process says of its newest flows."""
@@ -205,14 +205,17 @@ class FlowCampaign(Campaign):
         self.recourse.start()
         self.finish()
         own = {write.path for flow in self.all for write in flow.writes.values()}
-        deadline = time.monotonic() + REST_MAX
-        while True:
+        events = record = found = None
+
+        def is_at_rest():
+            nonlocal events, record, found
             events = self.recourse.events()
             record = self.own_record(own)
             found = self.judge_flows(record, events)
-            if not found or time.monotonic() > deadline:
-                break
-            time.sleep(0.2)
+            return not found
+
+        with contextlib.suppress(InVain):  # what was found last is given below
+            wait_until(is_at_rest, seconds=REST_MAX)
         report = self.recourse.verify()
         if not report["ok"]:
             found.append(f"I12 verify says {report}")

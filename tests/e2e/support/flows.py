@@ -7,10 +7,9 @@ last segment of its path, so that the backend's record alone tells what was undo
 import itertools
 import json
 import secrets
-import time
 
 from support import rawhttp
-from support.recourse import WAIT_MAX
+from support.waiting import wait_until
 
 POLICY = """\
 version: 1
@@ -71,14 +70,6 @@ def policy(double, timeout="60s", tools="", flows="", deadline="", absent_after=
 def answer_with(status, text="Said"):
     """Steps of a script: reads the request and says this."""
     return ["read", {"send": f"HTTP/1.1 {status} {text}\r\nContent-Length: 0\r\n\r\n"}]
-
-
-def wait_until(condition, what="what was waited for"):
-    deadline = time.monotonic() + WAIT_MAX
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"{what} did not come"
-        time.sleep(0.02)
-    return value
 
 
 class Shop:

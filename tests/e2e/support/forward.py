@@ -3,10 +3,9 @@
 import json
 import re
 import ssl
-import time
 
 from support import rawhttp
-from support.recourse import WAIT_MAX
+from support.waiting import wait_until
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 POLICY = """\
@@ -62,10 +61,10 @@ def metric(proxy, name, **labels):
 
 
 def await_metric(proxy, value, name, **labels):
-    deadline = time.monotonic() + WAIT_MAX
-    while (now := metric(proxy, name, **labels)) != value:
-        assert time.monotonic() < deadline, (name, labels, now)
-        time.sleep(0.02)
+    wait_until(
+        lambda: metric(proxy, name, **labels) == value,
+        lambda: f"{name} {labels} is {metric(proxy, name, **labels)}, not {value}",
+    )
 
 
 def post(token, body=b'{"n":1}', host="shop.test", trace=TRACE):

@@ -12,12 +12,12 @@ import socket
 import ssl
 import subprocess
 import sys
-import time
 import uuid
 
 import jsonpatch
 
-from support.recourse import BINARY, ROOT, START_MAX, STOP_MAX, WAIT_MAX, environment
+from support.recourse import BINARY, ROOT, STOP_MAX, WAIT_MAX, environment
+from support.waiting import wait_until
 
 sys.path.insert(0, str(ROOT / "tests/helm"))
 from chart import render  # noqa: E402
@@ -104,12 +104,13 @@ class Injector:
 
     def until(self, holds):
         """Waits until `holds()` is true, and gives what it gave."""
-        deadline = time.monotonic() + max(START_MAX, WAIT_MAX)
-        while not (found := holds()):
-            assert self.process.poll() is None, self.log.read_text()
-            assert time.monotonic() < deadline, self.log.read_text()
-            time.sleep(0.02)
-        return found
+
+        def found():
+            value = holds()
+            assert value or self.process.poll() is None, self.log.read_text()
+            return value
+
+        return wait_until(found, self.log.read_text)
 
     def metric(self, name):
         lines = self.probe("/metrics")[1].splitlines()

@@ -6,11 +6,11 @@ import pathlib
 import socket
 import ssl
 import subprocess
-import time
 
 from support.certificates import Maker
 from support.recourse import WAIT_MAX, Recourse, run_cli
 from support.secure import SecureBackend, server_context
+from support.waiting import wait_until
 
 HOST = "api.shop.test"
 POLICY = """\
@@ -118,10 +118,7 @@ class Lab:
 
     def await_interceptions(self, *accepted):
         """Waits until what was counted is one of these."""
-        deadline = time.monotonic() + WAIT_MAX
-        while (counted := self.interceptions()) not in accepted:
-            assert time.monotonic() < deadline, counted
-            time.sleep(0.01)
+        wait_until(lambda: self.interceptions() in accepted, self.interceptions)
 
 
 class MemoryClient:

@@ -14,10 +14,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 
 from support.pod import AGENT, TOOLS, Pod
 from support.recourse import BINARY, STOP_MAX, WAIT_MAX
+from support.waiting import wait_until
 
 NET_ADMIN = 12
 # What stands for an image: the programs of this machine, and no file of its own beside them.
@@ -162,11 +162,13 @@ class Process:
     def signal(self, number):
         """To the process itself, which is a child of the one that made its namespaces."""
         children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        deadline = time.monotonic() + WAIT_MAX
-        while not (found := children.read_text().split()):
-            assert self.process.poll() is None and time.monotonic() < deadline, self.said()[-4000:]
-            time.sleep(0.01)
-        os.kill(int(found[0]), number)
+
+        def child():
+            found = children.read_text().split()
+            assert found or self.process.poll() is None, self.said()[-4000:]
+            return found and found[0]
+
+        os.kill(int(wait_until(child, lambda: self.said()[-4000:])), number)
 
     def end(self):
         """SIGTERM, and the exit code."""
@@ -174,13 +176,13 @@ class Process:
         return self.wait()
 
     def await_said(self, text, count=1):
-        deadline = time.monotonic() + WAIT_MAX
-        while True:
+        def is_said():
             has_ended = self.process.poll() is not None
-            if self.said().count(text) >= count:
-                return
-            assert not has_ended and time.monotonic() < deadline, self.said()[-4000:]
-            time.sleep(0.02)
+            found = self.said().count(text) >= count
+            assert found or not has_ended, self.said()[-4000:]
+            return found
+
+        wait_until(is_said, lambda: self.said()[-4000:])
 
     def kill(self):
         if self.process.poll() is None:
@@ -251,11 +253,12 @@ class RunningPod:
         return self.node.network.inside(ask, self.node.network.tools)
 
     def await_probe(self, probe, status=200):
-        deadline = time.monotonic() + WAIT_MAX
-        while self.probe(probe) != status:
-            assert self.sidecar.process.poll() is None, self.sidecar.said()[-4000:]
-            assert time.monotonic() < deadline, self.sidecar.said()[-4000:]
-            time.sleep(0.02)
+        def is_told():
+            is_so = self.probe(probe) == status
+            assert is_so or self.sidecar.process.poll() is None, self.sidecar.said()[-4000:]
+            return is_so
+
+        wait_until(is_told, lambda: self.sidecar.said()[-4000:])
 
 
 @contextlib.contextmanager

@@ -15,7 +15,11 @@ import struct
 import subprocess
 import sys
 import threading
-import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from support import rawhttp  # noqa: E402
+from support.recourse import Recourse  # noqa: E402
+from support.waiting import lasts, wait_until  # noqa: E402
 
 PORT = 8080
 V4 = ("10.1.1.1", "10.1.1.2", "169.254.169.254", "169.254.1.1")
@@ -85,14 +89,17 @@ def put_over(path, text, directory):
 
 def bind_once_there(listener, address):
     """Binds, for which the kernel may need a moment after an address was added."""
-    deadline = time.monotonic() + 60
-    while True:
+
+    def is_bound():
         try:
-            return listener.bind((address, PORT))
+            listener.bind((address, PORT))
         except OSError as error:
-            if error.errno != errno.EADDRNOTAVAIL or time.monotonic() > deadline:
+            if error.errno != errno.EADDRNOTAVAIL:
                 raise
-            time.sleep(0.01)
+            return False
+        return True
+
+    wait_until(is_bound, f"{address} is not there")
 
 
 class NameServer:
@@ -114,7 +121,7 @@ class NameServer:
             at += 1 + size
         question, (kind,) = query[12 : at + 5], struct.unpack("!H", query[at + 1 : at + 3])
         said = self.known.get(".".join(labels), {"addresses": [], "code": 3, "delay": 0})
-        time.sleep(said["delay"])
+        lasts(said["delay"])  # it is slow because a test says so
         family = socket.AF_INET6 if kind == AAAA else socket.AF_INET
         data = [
             socket.inet_pton(family, address)
@@ -169,10 +176,6 @@ class Servers:
 
 
 def main():
-    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-    from support import rawhttp
-    from support.recourse import Recourse
-
     directory = pathlib.Path(sys.argv[1])
     subprocess.run(["mount", "--make-rprivate", "/"], check=True)
     bring_up()

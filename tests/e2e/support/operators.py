@@ -3,9 +3,9 @@
 import hashlib
 import http.client
 import json
-import time
 
 from .recourse import WAIT_MAX, Recourse
+from .waiting import wait_until
 
 CSRF = "X-Recourse-CSRF"
 
@@ -49,17 +49,11 @@ class Guarded(Recourse):
 
     def await_login(self, token):
         """Waits until the token is known."""
-        deadline = time.monotonic() + WAIT_MAX
-        while not isinstance(self.who(token), dict):
-            assert time.monotonic() < deadline, self.who(token)
-            time.sleep(0.05)
+        wait_until(lambda: isinstance(self.who(token), dict), lambda: self.who(token))
 
     def await_error(self, text):
         """Waits until the log says so."""
-        deadline = time.monotonic() + WAIT_MAX
-        while text not in self.stderr():
-            assert time.monotonic() < deadline, self.stderr()[-2000:]
-            time.sleep(0.05)
+        wait_until(lambda: text in self.stderr(), lambda: self.stderr()[-2000:])
 
     def orders(self):
         lines = [json.loads(line) for line in self.stderr().splitlines() if line.startswith("{")]

@@ -24,7 +24,8 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from support.recourse import BINARY, WAIT_MAX, Recourse  # noqa: E402
+from support.recourse import BINARY, Recourse  # noqa: E402
+from support.waiting import wait_until  # noqa: E402
 
 AGENT, TOOLS, ELSEWHERE = "10.77.0.1", "10.77.0.2", "10.77.0.3"
 AGENT6, TOOLS6 = "fd77::1", "fd77::2"
@@ -207,10 +208,9 @@ class Sidecar(Recourse):
         return 0.0
 
     def await_counted(self, name, count=1, **labels):
-        deadline = time.monotonic() + WAIT_MAX
-        while self.counted(name, **labels) < count:
-            assert time.monotonic() < deadline, self.probe("/metrics")[1]
-            time.sleep(0.02)
+        wait_until(
+            lambda: self.counted(name, **labels) >= count, lambda: self.probe("/metrics")[1]
+        )
 
 
 class Tool:

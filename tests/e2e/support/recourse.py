@@ -8,20 +8,16 @@ import pathlib
 import secrets
 import signal
 import subprocess
-import time
+
+from support.waiting import PATIENCE, WAIT_MAX, InVain, wait_until
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BINARY = os.environ.get("RECOURSE_BIN", str(ROOT / "build/dev/recourse"))
-# Multiplies every bound, for sanitizer builds and loaded machines.
-PATIENCE = float(os.environ.get("RECOURSE_E2E_PATIENCE", "1"))
 CODE = pathlib.Path(BINARY).read_bytes() if os.access(BINARY, os.R_OK) else b""
 # Sanitizers keep freed memory back, so sizes measured under them say nothing.
 MEASURABLE = b"__sanitizer_" not in CODE
 # Only some presets build them in.
 CRASH_POINTS = b"RECOURSE_CRASH_POINT" in CODE
-# How long what must come is waited for. It says nothing of how fast the program is: on a busy
-# machine everything may stand still for seconds, so no wait of a test is shorter.
-WAIT_MAX = 60.0 * PATIENCE
 START_MAX = WAIT_MAX
 STOP_MAX = 90.0 * PATIENCE
 
@@ -119,16 +115,21 @@ class Recourse:
     def start(self, env=None):
         """Starts and waits until it listens. Raises NotReady when it ends before."""
         self.spawn(env)
-        deadline = time.monotonic() + START_MAX
-        while not self.ports_path.exists():
-            if self.process.poll() is not None:
-                raise NotReady(f"exit {self.process.returncode}: {self.stderr()[-2000:]}")
-            if time.monotonic() > deadline:
-                self.kill()
-                raise NotReady(f"no ports file in {START_MAX} s: {self.stderr()[-2000:]}")
-            time.sleep(0.002)
+        try:
+            wait_until(self.listens, seconds=START_MAX)
+        except InVain:
+            self.kill()
+            said = self.stderr()[-2000:]
+            raise NotReady(f"no ports file in {START_MAX} s: {said}") from None
         self.ports = json.loads(self.ports_path.read_text())
         return self
+
+    def listens(self):
+        """Whether it has begun to. Raises NotReady when it ended before."""
+        has_begun = self.ports_path.exists()
+        if not has_begun and self.process.poll() is not None:
+            raise NotReady(f"exit {self.process.returncode}: {self.stderr()[-2000:]}")
+        return has_begun
 
     def running(self):
         return self.process is not None and self.process.poll() is None
@@ -163,11 +164,12 @@ class Recourse:
 
     def await_log(self, condition, count=1):
         """The access log lines that hold, once there are `count`: they come after the answer."""
-        deadline = time.monotonic() + WAIT_MAX
-        while len(found := [line for line in self.access_log() if condition(line)]) < count:
-            assert time.monotonic() < deadline, self.stdout()[-2000:]
-            time.sleep(0.01)
-        return found
+
+        def enough():
+            found = [line for line in self.access_log() if condition(line)]
+            return len(found) >= count and found
+
+        return wait_until(enough, lambda: self.stdout()[-2000:])
 
     def memory_kib(self):
         """Resident size now and at its highest."""
@@ -217,15 +219,16 @@ class Recourse:
     def await_phase(self, path, phases):
         """Waits until the last event of `path` has one of `phases`; gives that event."""
         wanted = (phases,) if isinstance(phases, str) else tuple(phases)
-        deadline = time.monotonic() + WAIT_MAX
-        while True:
+
+        def last():
             events = self.events_for(path)
-            if events and events[-1]["phase"] in wanted:
-                return events[-1]
-            if time.monotonic() > deadline:
-                seen = [(e["phase"], e["cause"], e.get("detail")) for e in events]
-                raise AssertionError(f"{path}: wanted {wanted}, events are {seen}")
-            time.sleep(0.01)
+            return events and events[-1]["phase"] in wanted and events[-1]
+
+        def seen():
+            events = [(e["phase"], e["cause"], e.get("detail")) for e in self.events_for(path)]
+            return f"{path}: wanted {wanted}, events are {events}"
+
+        return wait_until(last, seen)
 
     def cli(self, *arguments):
         """A CLI command against this process's admin listener."""

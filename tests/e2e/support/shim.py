@@ -1,11 +1,11 @@
 """The storage shim (tests/power_loss/storage_shim.cpp) under the real binary."""
 
 import pathlib
-import time
 
 import pytest
 
-from support.recourse import BINARY, MEASURABLE, WAIT_MAX
+from support.recourse import BINARY, MEASURABLE
+from support.waiting import wait_until
 
 TESTS = pathlib.Path(BINARY).resolve().parent / "tests"
 SHIM = TESTS / "libstorage_shim.so"
@@ -39,8 +39,5 @@ class Shim:
         return self.hits_path.read_text().count("hit") if self.hits_path.exists() else 0
 
     def await_hit(self):
-        deadline = time.monotonic() + WAIT_MAX
-        while not self.hits():
-            assert time.monotonic() < deadline, "the fault was not hit"
-            time.sleep(0.002)
+        wait_until(self.hits, "the fault was not hit")
 

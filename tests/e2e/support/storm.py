@@ -5,6 +5,7 @@ What is done follows from the seed (storm_plan.py); which of it meets which is u
 """
 
 import collections
+import contextlib
 import itertools
 import json
 import os
@@ -21,9 +22,12 @@ from support.clients import Client
 from support.history import History
 from support.recourse import CRASH_POINTS, MEASURABLE, WAIT_MAX, NotReady, Recourse
 from support.storm_plan import DISRUPTIONS, READS, SETTLED, WRITE_FAULTS, Plan
+from support.waiting import InVain, lasts, wait_until
 
 CALL_MAX = 2 * WAIT_MAX
 POINT_MAX = 2.0
+# Seconds in which calls may still fail: nothing shows when the last that was held up is over.
+AFTERMATH = 0.1
 INTENTS_PER_SECOND = 25  # further time goes into repeats
 LONGER_MAX = 3 * WAIT_MAX  # how long the end may wait for faults that were not met yet
 SETTLE_MAX = 2 * WAIT_MAX
@@ -91,11 +95,12 @@ class Storm:
         assert not self.failures, self.failures[0]
 
     def wait(self, seconds):
-        begun = time.monotonic()
-        while not self.failures and (left := begun + seconds - time.monotonic()) > -LONGER_MAX:
-            if left <= 0 and not self.missed():
-                return
-            time.sleep(0.2)
+        end = time.monotonic() + seconds
+        with contextlib.suppress(InVain):  # what was missed is told at the reckoning
+            wait_until(
+                lambda: self.failures or (time.monotonic() >= end and not self.missed()),
+                seconds=seconds + LONGER_MAX,
+            )
 
     def guard(self, work, *arguments):
         try:
@@ -170,7 +175,7 @@ class Storm:
             progress.told |= timed_out or (answer is not None and outcome_of(answer) is None)
             progress.is_open = said(answer) not in FINAL
         if answer is None:
-            time.sleep(0.005)  # a process that dies slowly refuses thousands of calls meanwhile
+            lasts(0.005)  # a process that dies slowly refuses thousands of calls meanwhile
 
     def change_trace(self, progress, client):
         """SDKs begin a new trace for every second retry. That is the same call while none was
@@ -209,7 +214,7 @@ class Storm:
         """The second time most likely within the recovery."""
         self.recourse.kill()
         self.recourse.spawn()
-        time.sleep(dice.uniform(0.0, 0.08))
+        lasts(dice.uniform(0.0, 0.08))  # a moment that nothing marks is what this is about
         self.recourse.kill()
         self.recourse.start()
 
@@ -224,10 +229,8 @@ class Storm:
             self.recourse.start({"RECOURSE_CRASH_POINT": f"{point}:{passes}"})
             if point == "k25":
                 self.reload(dice)
-            deadline = time.monotonic() + POINT_MAX
-            while self.recourse.running() and time.monotonic() < deadline:
-                time.sleep(0.002)
-        except NotReady:
+            wait_until(lambda: not self.recourse.running(), seconds=POINT_MAX)
+        except (NotReady, InVain):
             pass
         self.points[point] += not self.recourse.running()
         self.recourse.kill()
@@ -242,9 +245,9 @@ class Storm:
     def suspend(self, dice):
         """Past the deadline of hasty calls, or not."""
         self.recourse.process.send_signal(signal.SIGSTOP)
-        time.sleep(dice.uniform(0.1, 1.6))
+        lasts(dice.uniform(0.1, 1.6))  # how long it stands still is what this is about
         self.recourse.process.send_signal(signal.SIGCONT)
-        time.sleep(0.1)
+        lasts(AFTERMATH)
 
     def no_descriptors(self, dice):
         if not MEASURABLE:
@@ -252,9 +255,9 @@ class Storm:
         used = len(os.listdir(f"/proc/{self.recourse.pid}/fd"))
         hard = resource.prlimit(self.recourse.pid, resource.RLIMIT_NOFILE)[1]
         resource.prlimit(self.recourse.pid, resource.RLIMIT_NOFILE, (used + 2, hard))
-        time.sleep(dice.uniform(0.1, 0.6))
+        lasts(dice.uniform(0.1, 0.6))  # how long it lacks them is what this is about
         resource.prlimit(self.recourse.pid, resource.RLIMIT_NOFILE, (hard, hard))
-        time.sleep(0.1)
+        lasts(AFTERMATH)
 
     def reload(self, dice):
         path = self.recourse.policy_path
@@ -311,20 +314,24 @@ class Storm:
     def ask_for_the_last_word(self, progress):
         """A violation, or None."""
         client = Client(self.recourse, self.history, "last word", CALL_MAX)
-        deadline = time.monotonic() + SETTLE_MAX
         write = progress.intent.write
-        while True:
+        answer = None
+
+        def has_ended():
+            nonlocal answer
             answer = client.call(write, "fresh")
             outcome = said(answer)
-            if outcome in FINAL:
-                return None
-            if outcome == "not_executed" and progress.intent.hopeless:
-                return None
-            if outcome == "unknown" and not write.path.startswith(SETTLED):
-                return None
-            if time.monotonic() > deadline:
-                return f"I13 {write.path} has no final answer: {answer}"
-            time.sleep(0.05)
+            if outcome == "not_executed":
+                return progress.intent.hopeless
+            if outcome == "unknown":
+                return not write.path.startswith(SETTLED)
+            return outcome in FINAL
+
+        try:
+            wait_until(has_ended, seconds=SETTLE_MAX)
+        except InVain:
+            return f"I13 {write.path} has no final answer: {answer}"
+        return None
 
     def export(self):
         run = self.recourse.cli("ledger", "export")

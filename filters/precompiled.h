@@ -1,0 +1,9 @@
+// What the filters, the ledger and all that stands on them read, compiled once: a change of one of
+// these compiles nearly everything anew in any case.
+#pragma once
+
+#include "filters/filter.h"
+#include "filters/ledger/ledger.h"
+#include "policy/policy.h"
+#include "proxy/base/log.h"
+#include "proxy/base/precompiled.h"

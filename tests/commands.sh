@@ -1,0 +1,191 @@
+# The part of ./dev that tests; sourced by it, and no program of its own.
+# shellcheck shell=bash
+
+readonly E2E_SECONDS_MAX=3600        # of one preset; quiet it takes a tenth of that
+readonly E2E_WORKERS=4               # they wait more than they compute
+# What a sanitizer makes slower: waits of the end-to-end tests are this many times longer.
+readonly SANITIZED_PATIENCE=4
+readonly FUZZ_CORPUS=tests/fuzz/corpus
+
+# Runs pytest over tests/e2e; what a sanitizer has to say goes to files beside the results.
+# e2e PRESET JUNIT_FILE [PYTEST_ARGUMENT...]
+e2e() {
+  local preset=$1 junit=$2 set=() files=(tests/e2e)
+  shift 2
+  local report=log_path=$PWD/build/$preset/results/sanitizer
+  case $preset in
+    asan | tsan)
+      set=(RECOURSE_E2E_PATIENCE="$SANITIZED_PATIENCE" ASAN_OPTIONS="$report"
+        TSAN_OPTIONS="$report" UBSAN_OPTIONS="$report:print_stacktrace=1")
+      mapfile -t files < <(sed 's|#.*||; /^ *$/d; s|^|tests/e2e/|' tests/e2e/sanitized.txt)
+      ;;
+    coverage) set=(LLVM_PROFILE_FILE="$PWD/build/coverage/profiles/%m%c") ;;
+  esac
+  timeout --foreground --signal=INT --kill-after=30s "$E2E_SECONDS_MAX" \
+    env PYTHONDONTWRITEBYTECODE=1 RECOURSE_BIN="$PWD/build/$preset/recourse" "${set[@]}" \
+    "$PYTHON" -m pytest "${files[@]}" -q -n "$E2E_WORKERS" --dist loadgroup --junitxml="$junit" \
+    -o cache_dir="$PWD/build/$preset/results/pytest" "$@"
+}
+
+# Ends with 1 when a sanitizer reported anything, whatever became of the test around it.
+sanitizer_was_silent() {
+  local reports
+  mapfile -t reports < <(compgen -G "$1/sanitizer.*")
+  if ((${#reports[@]} == 0)); then return 0; fi
+  head -n 60 "${reports[@]:0:5}"
+  say "a sanitizer reported ${#reports[@]} times; the files are $1/sanitizer.*"
+  return 1
+}
+
+# The folders of C++ tests that a pattern reaches: their binaries are all that must be built.
+unit_folders_of() {
+  grep -roPzh --include='*_test.cpp' '\nTEST(_F|_P)?\(\s*\w+,\s*\w+\)' tests --with-filename |
+    tr -d '\n' | tr '\0' '\n' |
+    sed -E 's|^tests/([^/]+)/[^:]*:TEST[_FP]*\(\s*(\w+),\s*(\w+)\)|\1 \1.\2.\3|' |
+    awk -v pattern="$1" '$2 ~ pattern { print $1 }' | sort -u
+}
+
+# Is it a name, or a part of one, that some end-to-end test has? What may be an expression of
+# pytest counts as one that does.
+reaches_e2e() {
+  [[ $1 == *' '* ]] || grep -qE "def test_\w*($1)" -r tests/e2e --include='test_*.py' ||
+    find tests/e2e -name "test_*.py" | grep -qE "$1"
+}
+
+run_unit_tests() {
+  local preset=$1 results=$2 pattern=$3 seconds_max=600
+  if [[ $preset == asan || $preset == tsan ]]; then seconds_max=1800; fi
+  ctest --test-dir "build/$preset" -j "$(nproc)" --timeout "$seconds_max" --output-on-failure \
+    --label-exclude '^e2e$' ${pattern:+-R "$pattern"} --output-junit "$results/ctest.xml" \
+    >"$results/ctest.log" 2>&1 && return
+  grep -vE ' Passed | Start +[0-9]+:' "$results/ctest.log"
+  return 1
+}
+
+cmd_test() {
+  local preset=dev targets=()
+  if [[ ${1:-} == --preset ]]; then
+    preset=${2:-}
+    shift $(($# < 2 ? $# : 2))
+  fi
+  case $preset in
+    dev | asan | tsan) ;;
+    *) fail "tests run with the presets dev, asan and tsan; '$preset' is none of them" ;;
+  esac
+  local pattern=${1:-} results=$PWD/build/$preset/results counted=() code=0
+  # One unit test needs its binary, and nothing of the rest.
+  if [[ -n $pattern && -e build/$preset/build.ninja ]] && ! reaches_e2e "$pattern"; then
+    mapfile -t targets < <(unit_folders_of "$pattern")
+  fi
+  if ((${#targets[@]} == 0)); then
+    install_packages "${BUILD_PACKAGES[@]}" "${DEMO_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
+    install_node
+    install_npm_packages "$NODE_DIR"
+  fi
+  build "$preset" "${targets[@]/%/_test}"
+  rm -rf "$results"
+  mkdir -p "$results"
+  step "C++ tests and the rules of the tree ($preset)${pattern:+: $pattern}" \
+    run_unit_tests "$preset" "$results" "$pattern" || code=$?
+  counted+=("$results/ctest.xml=$code")
+  if ((${#targets[@]} == 0)); then
+    code=0
+    step "end-to-end tests: real clients, real backends, kill -9 ($preset)${pattern:+: $pattern}" \
+      e2e "$preset" "$results/e2e.xml" ${pattern:+-k "$pattern"} || code=$?
+    counted+=("$results/e2e.xml=$code")
+  fi
+  sanitizer_was_silent "$results" || fail "the program is not clean under $preset"
+  "$PYTHON" tests/count_results.py --seconds "$SECONDS" "${counted[@]}"
+}
+
+cmd_sim() {
+  local variable
+  case ${1:-} in
+    '') variable=RECOURSE_SIM_SEEDS=20000 ;;
+    --seed) variable=RECOURSE_SIM_SEED=${2:-} ;;
+    --seeds) variable=RECOURSE_SIM_SEEDS=${2:-} ;;
+    *) fail "./dev sim [--seed N | --seeds N]; '$1' is neither" ;;
+  esac
+  if ! [[ ${variable#*=} =~ ^[1-9][0-9]{0,9}$ ]]; then
+    fail "which? ./dev sim [--seed N | --seeds N]"
+  fi
+  install_packages "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
+  build dev sim_test
+  env "$variable" build/dev/tests/sim_test --gtest_brief=1 ||
+    fail "a run broke its promise; its seed is above"
+}
+
+# What the fuzzer learns stays in build/fuzz/TARGET; what it finds is printed with its file.
+cmd_fuzz() {
+  local seconds=${1:-} only=${2:-} target failed=0
+  if ! [[ $seconds =~ ^[1-9][0-9]{0,5}$ ]]; then
+    fail "for how many seconds each? ./dev fuzz SECONDS [TARGET]"
+  fi
+  if [[ -n $only && ! -d $FUZZ_CORPUS/$only ]]; then
+    fail "there is no target '$only'; there are:" \
+      "$(find "$FUZZ_CORPUS" -mindepth 1 -maxdepth 1 -printf '%f ')"
+  fi
+  local targets=("${only:-}")
+  if [[ -z $only ]]; then mapfile -t targets < <(ls "$FUZZ_CORPUS"); fi
+  install_packages "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
+  build asan "${targets[@]/%/_fuzz}"
+  for target in "${targets[@]}"; do
+    local work=build/fuzz/$target log=build/fuzz/$target.log
+    mkdir -p "$work"
+    if "build/asan/tests/fuzz/${target}_fuzz" -max_total_time="$seconds" -timeout=60 \
+      -rss_limit_mb=2048 -max_len=16384 -print_final_stats=1 \
+      -artifact_prefix="build/fuzz/$target-" \
+      "$work" "$FUZZ_CORPUS/$target" >"$log" 2>&1; then
+      say "$target: $(awk '/number_of_executed_units/ { print $2 }' "$log") inputs, nothing found"
+    else
+      failed=$((failed + 1))
+      tail -n 30 "$log" >&2
+      say "$target: FOUND something; the input is in build/fuzz/$target-*." \
+        "Keep it in $FUZZ_CORPUS/$target once it is mended: every build runs what is there"
+    fi
+  done
+  if ((failed > 0)); then fail "$failed fuzz targets failed"; fi
+}
+
+cmd_soak() {
+  if ! [[ ${1:-} =~ ^[0-9]{1,4}(\.[0-9]{1,3})?$ ]]; then
+    fail "for how many hours? ./dev soak HOURS"
+  fi
+  install_packages "${BUILD_PACKAGES[@]}" "${DEMO_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
+  install_node
+  install_npm_packages "$NODE_DIR"
+  build dev
+  mapfile -t targets < <(ls "$FUZZ_CORPUS")
+  build asan "${targets[@]/%/_fuzz}"
+  exec env PYTHONDONTWRITEBYTECODE=1 "$PYTHON" tests/soak.py --hours "$1"
+}
+
+# Processes are killed in these tests, so each counts into a file that it maps, and many into one.
+cmd_coverage() {
+  install_packages "${BUILD_PACKAGES[@]}" "${DEMO_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
+  install_node
+  install_npm_packages "$NODE_DIR"
+  local results=$PWD/build/coverage/results profiles=$PWD/build/coverage/profiles
+  local programs=() code=0
+  export LLVM_PROFILE_FILE=$profiles/%m%c
+  build coverage
+  rm -rf "$results" "$profiles"
+  mkdir -p "$results" "$profiles"
+  step "C++ tests (coverage)" run_unit_tests coverage "$results" '' || code=1
+  step "end-to-end tests (coverage)" e2e coverage "$results/e2e.xml" || code=1
+  mapfile -t programs < <(find build/coverage -type f -executable -not -name '*.so' \
+    -exec sh -c 'readelf -S "$1" | grep -q __llvm_covmap' _ {} \; -print | sed 's/^/-object=/')
+  llvm-profdata-19 merge -sparse -o build/coverage/all.profdata "$profiles"/*
+  # The table of every file is kept; the last line is what people ask for.
+  llvm-cov-19 report "${programs[@]}" -instr-profile=build/coverage/all.profdata \
+    -ignore-filename-regex='^(/|build/|tests/|bench/)' >"$results/coverage.txt"
+  head -n 1 "$results/coverage.txt"
+  tail -n 1 "$results/coverage.txt"
+  ended coverage
+  return "$code"
+}
+
+cmd_mutants() {
+  install_packages "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
+  exec env PYTHONDONTWRITEBYTECODE=1 "$PYTHON" tests/mutants.py --jobs "$(job_count)" "$@"
+}

@@ -1,0 +1,7 @@
+// What every test reads, compiled once.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "filters/precompiled.h"
