@@ -5,7 +5,7 @@ import http.client
 import json
 
 from .recourse import WAIT_MAX, Recourse
-from .waiting import wait_until
+from .waiting import lasts, wait_until
 
 CSRF = "X-Recourse-CSRF"
 
@@ -49,9 +49,16 @@ class Guarded(Recourse):
 
     def await_login(self, token):
         """Waits until the token is known."""
-        wait_until(lambda: isinstance(self.who(token), dict), lambda: self.who(token))
 
-    def await_error(self, text):
+        def is_known():
+            if isinstance(self.who(token), dict):
+                return True
+            lasts(0.5)  # after ten wrong tokens the port takes none for a while: that is not met
+            return False
+
+        wait_until(is_known, lambda: self.who(token))
+
+    def await_said(self, text):
         """Waits until the log says so."""
         wait_until(lambda: text in self.stderr(), lambda: self.stderr()[-2000:])
 
