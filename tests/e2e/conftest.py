@@ -16,7 +16,7 @@ from support.double import Double  # noqa: E402
 from support.policies import standard  # noqa: E402
 from support.recourse import BINARY, PATIENCE, Recourse  # noqa: E402
 
-pytest_plugins = ["support.schedule"]
+pytest_plugins = ["support.schedule", "support.figures"]
 
 # Far more than any test takes, and than its own waits allow: it only ends what hangs.
 TEST_MAX_SECONDS = int(600 * PATIENCE)

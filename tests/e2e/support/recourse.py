@@ -18,6 +18,7 @@ CODE = pathlib.Path(BINARY).read_bytes() if os.access(BINARY, os.R_OK) else b""
 MEASURABLE = b"__sanitizer_" not in CODE
 # Only some presets build them in.
 CRASH_POINTS = b"RECOURSE_CRASH_POINT" in CODE
+FIGURES = "RECOURSE_FIGURES"  # the file that figures.py reads
 START_MAX = WAIT_MAX
 STOP_MAX = 90.0 * PATIENCE
 
@@ -68,7 +69,8 @@ class Recourse:
         self.arguments = list(map(str, arguments))
         self.env = dict(env or {})
         self.wrapper = []  # a command that replaces itself by the process
-        self.process = None
+        self.process = self.counted = None
+        self.armed = ""
         self.ports = None
 
     def __enter__(self):
@@ -101,6 +103,8 @@ class Recourse:
     def spawn(self, env=None):
         """Starts the process without waiting for it to listen."""
         assert self.process is None or self.process.poll() is not None
+        self.count_kill()
+        self.armed = (env or self.env or {}).get("RECOURSE_CRASH_POINT", "")
         self.ports_path.unlink(missing_ok=True)
         with open(self.stdout_path, "ab") as out, open(self.stderr_path, "ab") as err:
             self.process = subprocess.Popen(
@@ -149,9 +153,20 @@ class Recourse:
     def kill(self):
         """SIGKILL; harmless when it has ended already."""
         if self.running():
+            self.armed = ""
             self.process.kill()
         if self.process is not None:
             self.process.wait(STOP_MAX)
+            self.count_kill()
+
+    def count_kill(self):
+        """Once per process: by us, or by itself at the crash point that it was armed with."""
+        process, path = self.process, os.environ.get(FIGURES)
+        if path and process is not None and process is not self.counted and process.returncode == -9:
+            self.counted = process
+            point = self.armed.split(":")[0]
+            with open(path, "a", encoding="utf-8") as file:
+                file.write("kills 1\n" + (f"kills at {point} 1\n" if point else ""))
 
     def stderr(self):
         return self.stderr_path.read_text(errors="replace") if self.stderr_path.exists() else ""
