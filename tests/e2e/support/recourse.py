@@ -162,7 +162,8 @@ class Recourse:
     def count_kill(self):
         """Once per process: by us, or by itself at the crash point that it was armed with."""
         process, path = self.process, os.environ.get(FIGURES)
-        if path and process is not None and process is not self.counted and process.returncode == -9:
+        is_new = process is not None and process is not self.counted
+        if path and is_new and process.returncode == -signal.SIGKILL:
             self.counted = process
             point = self.armed.split(":")[0]
             with open(path, "a", encoding="utf-8") as file:
