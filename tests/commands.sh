@@ -24,7 +24,7 @@ e2e() {
   timeout --foreground --signal=INT --kill-after=30s "$E2E_SECONDS_MAX" \
     env PYTHONDONTWRITEBYTECODE=1 RECOURSE_BIN="$PWD/build/$preset/recourse" "${set[@]}" \
     "$PYTHON" -m pytest "${files[@]}" -q -n "$E2E_WORKERS" --dist loadgroup --junitxml="$junit" \
-    -o cache_dir="$PWD/build/$preset/results/pytest" "$@"
+    --durations=25 --durations-min=1 -o cache_dir="$PWD/build/$preset/results/pytest" "$@"
 }
 
 # Ends with 1 when a sanitizer reported anything, whatever became of the test around it.
