@@ -38,7 +38,7 @@ MUTANTS = (
     Mutant(
         "join-ignored", "a repeat of a running call joins it",
         "filters/ledger/begin_decision.cpp",
-        "      return {.target = target, .kind = Kind::kRunning};",
+        "      return {.target = target, .kind = Begun::Kind::kRunning};",
         "      return NextAttempt(entry, call, target);",
     ),
     Mutant(
@@ -202,7 +202,7 @@ def failure():
         binary = TREE / "build/dev/tests" / suite
         try:
             done = subprocess.run(
-                [binary, "--gtest_fail_fast", "--gtest_brief=1"],
+                [binary, "--gtest_fail_fast", "--gtest_brief=1"], cwd=TREE,
                 capture_output=True, text=True, errors="replace", check=False,
                 timeout=TEST_SECONDS_MAX, env={**os.environ, "RECOURSE_SIM_SEEDS": SIM_SEEDS},
             )  # fmt: skip
