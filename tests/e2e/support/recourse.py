@@ -69,7 +69,7 @@ class Recourse:
         self.arguments = list(map(str, arguments))
         self.env = dict(env or {})
         self.wrapper = []  # a command that replaces itself by the process
-        self.process = self.counted = None
+        self.process = self.last_counted = None
         self.armed = ""
         self.ports = None
 
@@ -162,9 +162,9 @@ class Recourse:
     def count_kill(self):
         """Once per process: by us, or by itself at the crash point that it was armed with."""
         process, path = self.process, os.environ.get(FIGURES)
-        is_new = process is not None and process is not self.counted
+        is_new = process is not None and process is not self.last_counted
         if path and is_new and process.returncode == -signal.SIGKILL:
-            self.counted = process
+            self.last_counted = process
             point = self.armed.split(":")[0]
             with open(path, "a", encoding="utf-8") as file:
                 file.write("kills 1\n" + (f"kills at {point} 1\n" if point else ""))

@@ -32,7 +32,7 @@ def group_of(item):
     return item.path.name if shared else item.nodeid.rpartition("/")[2]
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
 def pytest_collection_modifyitems(items):
     seconds = json.loads(SECONDS_FILE.read_text()) if SECONDS_FILE.exists() else {}
     groups = {item: group_of(item) for item in items}
