@@ -18,7 +18,9 @@ RULES = """\
     approval: { by: [ finance ], hold: 50ms }
 """
 # k11 lies in every commit that holds no DISPATCHING: of the question, the decision, the outcome.
-POINTS = ["k15:1", "k16:1", "k04:1", "k05:1", "k06:1", "k10:1", "k11:1", "k11:2", "k11:3", "k12:1"]
+# Only here is k15 met, but for two stories.
+POINTS = [*["k15:1"] * 4, "k16:1", "k04:1", "k05:1", "k06:1", "k10:1", "k11:1", "k11:2", "k11:3",
+          "k12:1"]  # fmt: skip
 
 
 def agent(running, path):
