@@ -127,9 +127,13 @@ asio::awaitable<void> ReadRequest(Stream& stream, beast::flat_buffer& buffer,
   parser.eager(true);
   for (;;) {
     if (buffer.size() > 0) {
-      buffer.consume(parser.put(buffer.data(), ec));
-      if (ec == http::error::need_more) ec = {};
+      const std::size_t taken = parser.put(buffer.data(), ec);
+      buffer.consume(taken);
+      const bool is_short = ec == http::error::need_more;
+      if (is_short) ec = {};
       if (ec || parser.is_done()) co_return;
+      // What the parser left for its next turn is not waited for.
+      if (!is_short && taken > 0 && buffer.size() > 0) continue;
     }
     if (buffer.size() >= kBufferBytes) ec = http::error::buffer_overflow;
     if (ec) co_return;

@@ -53,7 +53,9 @@ def pytest_terminal_summary(terminalreporter, config):
     if not is_controller(config):
         return
     figures = counted()
-    points = ", ".join(f"{point} {figures[f'kills at {point}']}" for point in POINTS)
-    terminalreporter.write_line(f"{figures['kills']} kills; at crash points: {points}")
+    met = {point: figures[f"kills at {point}"] for point in POINTS}
+    if figures["kills"]:
+        points = ", ".join(f"{point} {count}" for point, count in met.items() if count)
+        terminalreporter.write_line(f"{figures['kills']} kills; at crash points: {points}")
     if seldom := met_too_seldom(config):
         terminalreporter.write_line(f"FAILED: met fewer than {MET_MIN} times: {' '.join(seldom)}")
