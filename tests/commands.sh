@@ -72,6 +72,9 @@ cmd_test() {
     dev | asan | tsan) ;;
     *) fail "tests run with the presets dev, asan and tsan; '$preset' is none of them" ;;
   esac
+  if [[ ${1:-} == -* || $# -gt 1 ]]; then
+    fail "./dev test [--preset dev|asan|tsan] [PATTERN]; '$*' is no pattern"
+  fi
   local pattern=${1:-} results=$PWD/build/$preset/results counted=() code=0
   # One unit test needs its binary, and nothing of the rest.
   if [[ -n $pattern && -e build/$preset/build.ninja ]] && ! reaches_e2e "$pattern"; then
