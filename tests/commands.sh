@@ -37,12 +37,12 @@ sanitizer_was_silent() {
   return 1
 }
 
-# The folders of C++ tests that a pattern reaches: their binaries are all that must be built.
-unit_folders_of() {
+# The C++ tests that a pattern reaches, each as "FOLDER SUITE.NAME".
+unit_tests_of() {
   grep -roPzh --include='*_test.cpp' '\nTEST(_F|_P)?\(\s*\w+,\s*\w+\)' tests --with-filename |
     tr -d '\n' | tr '\0' '\n' |
     sed -E 's|^tests/([^/]+)/[^:]*:TEST[_FP]*\(\s*(\w+),\s*(\w+)\)|\1 \1.\2.\3|' |
-    awk -v pattern="$1" '$2 ~ pattern { print $1 }' | sort -u
+    awk -v pattern="$1" '$2 ~ pattern { sub(/^[^.]*\./, "", $2); print }' | sort -u
 }
 
 # Is it a name, or a part of one, that some end-to-end test has? What may be an expression of
@@ -52,13 +52,22 @@ reaches_e2e() {
     find tests/e2e -name "test_*.py" | grep -qE "$1"
 }
 
+# run_unit_tests PRESET RESULTS PATTERN ["FOLDER TEST"...]: the tests that the pattern reaches.
 run_unit_tests() {
-  local preset=$1 results=$2 pattern=$3 seconds_max=600
+  local preset=$1 results=$2 pattern=$3 seconds_max=600 folders tests filter
   if [[ $preset == asan || $preset == tsan ]]; then seconds_max=1800; fi
-  ctest --test-dir "build/$preset" -j "$(nproc)" --timeout "$seconds_max" --output-on-failure \
+  if [[ -n $pattern ]]; then
+    folders=$(printf '%s\n' "${@:4}" | cut -d' ' -f1 | sort -u | paste -sd'|')
+    tests=$(printf '%s\n' "${@:4}" | cut -d' ' -f2)
+    # A test with parameters has a name around it.
+    filter=$(printf '%s:' $tests ${tests:+$(printf '*/%s/*\n' $tests)})
+    pattern="^(${folders:-none})[.][0-9]+\$|$pattern"
+  fi
+  env ${filter:+GTEST_FILTER="$filter"} \
+    ctest --test-dir "build/$preset" -j "$(nproc)" --timeout "$seconds_max" --output-on-failure \
     --label-exclude '^e2e$' ${pattern:+-R "$pattern"} --output-junit "$results/ctest.xml" \
     >"$results/ctest.log" 2>&1 && return
-  grep -vE ' Passed | Start +[0-9]+:' "$results/ctest.log"
+  grep -vE ' Passed | Start +[0-9]+:|\[ +(OK|RUN) +\]|^\[-----' "$results/ctest.log"
   return 1
 }
 
@@ -75,10 +84,11 @@ cmd_test() {
   if [[ ${1:-} == -* || $# -gt 1 ]]; then
     fail "./dev test [--preset dev|asan|tsan] [PATTERN]; '$*' is no pattern"
   fi
-  local pattern=${1:-} results=$PWD/build/$preset/results counted=() code=0
+  local pattern=${1:-} results=$PWD/build/$preset/results counted=() unit_tests=() code=0
+  if [[ -n $pattern ]]; then mapfile -t unit_tests < <(unit_tests_of "$pattern"); fi
   # One unit test needs its binary, and nothing of the rest.
   if [[ -n $pattern && -e build/$preset/build.ninja ]] && ! reaches_e2e "$pattern"; then
-    mapfile -t targets < <(unit_folders_of "$pattern")
+    mapfile -t targets < <(printf '%s\n' "${unit_tests[@]%% *}" | sed '/^$/d' | sort -u)
   fi
   if ((${#targets[@]} == 0)); then
     install_packages "${BUILD_PACKAGES[@]}" "${DEMO_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
@@ -89,7 +99,7 @@ cmd_test() {
   rm -rf "$results"
   mkdir -p "$results"
   step "C++ tests and the rules of the tree ($preset)${pattern:+: $pattern}" \
-    run_unit_tests "$preset" "$results" "$pattern" || code=$?
+    run_unit_tests "$preset" "$results" "$pattern" "${unit_tests[@]}" || code=$?
   counted+=("$results/ctest.xml=$code")
   if ((${#targets[@]} == 0)); then
     code=0

@@ -5,13 +5,18 @@ usage: count_results.py [--seconds N] FILE=EXIT_CODE...
 
 What is lost must never look like what passed. A file that is missing or unreadable counts as one
 failure, and so does a runner that ended with an exit code that its file does not explain.
+
+A case named BINARY.NUMBER is one part of a binary's tests: it stands for what parts/NAME.xml beside
+its file says of them. A part that left no such file failed, whatever its exit code.
 """
 
 import os
+import re
 import sys
 import xml.etree.ElementTree as ElementTree
 
 BAD = ("failure", "error")
+PART = re.compile(r"\w+\.\d+")
 PYTEST_FOUND_NOTHING = 5
 
 
@@ -21,16 +26,23 @@ def read_results(path, code):
         cases = list(ElementTree.parse(path).getroot().iter("testcase"))
     except (OSError, ElementTree.ParseError) as error:
         return 0, 0, [f"{os.path.basename(path)}: the run did not end ({error})"]
-    failed, skipped = [], 0
+    passed, skipped, failed = 0, 0, []
     for case in cases:
         children = {child.tag: child for child in case}
-        if children.keys() & set(BAD) or was_lost(case, children):
+        bad = bool(children.keys() & set(BAD)) or was_lost(case, children)
+        if PART.fullmatch(case.get("name", "")):
+            part = os.path.join(os.path.dirname(path), "parts", case.get("name") + ".xml")
+            results = read_results(part, int(bad))
+            passed, skipped = passed + results[0], skipped + results[1]
+            failed += results[2]
+        elif bad:
             # ctest repeats the name as the class.
             names = dict.fromkeys([case.get("classname", ""), case.get("name", "")])
             failed.append(" ".join(names).strip())
         elif "skipped" in children or case.get("status") == "disabled":
             skipped += 1
-    passed = len(cases) - len(failed) - skipped
+        else:
+            passed += 1
     if code not in (0, PYTEST_FOUND_NOTHING) and not failed:
         failed.append(f"{os.path.basename(path)}: exit code {code} without a failed test")
     return passed, skipped, failed

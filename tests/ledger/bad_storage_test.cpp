@@ -52,6 +52,8 @@ struct Opened {
 Opened OpenWith(const LmdbLedgerOptions& options, const Clock& clock) {
   auto parts = OpenLmdbParts(options);
   if (!parts) return {nullptr, parts.error()};
+  // A table as small as its keys: it is made ten thousand times.
+  parts->hot_entries_max = 2 * (kOperations + kForgotten);
   auto engine = StartEngine(std::move(*parts), clock);
   if (!engine) return {nullptr, engine.error()};
   return {std::move(*engine), ""};

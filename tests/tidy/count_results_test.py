@@ -23,10 +23,14 @@ NOT_BUILT = '<testcase name="f" status="notrun"><skipped message="Unable to find
 
 class CountResultsTest(unittest.TestCase):
 
-    def count(self, *files, code=0):
+    def count(self, *files, code=0, parts=()):
         """Returns (exit code, lines) for files given as XML text, or None for a missing one."""
         with tempfile.TemporaryDirectory() as folder:
             paths = []
+            os.mkdir(os.path.join(folder, "parts"))
+            for name, text in parts:
+                with open(os.path.join(folder, "parts", name), "w", encoding="utf-8") as file:
+                    file.write(text)
             for number, text in enumerate(files):
                 paths.append(os.path.join(folder, f"{number}.xml"))
                 if text is not None:
@@ -61,6 +65,25 @@ class CountResultsTest(unittest.TestCase):
         self.assertEqual((code, lines[-1]), (1, "1 passed, 1 failed"))
         code, lines = self.count(f"<testsuite>{GOOD}{BAD}</testsuite>", code=8)
         self.assertEqual((code, lines[-1]), (1, "1 passed, 1 failed"))
+
+    def test_a_part_of_a_binary_stands_for_its_tests(self):
+        part = '<testcase name="net.1" status="run"/>'
+        code, lines = self.count(f"<testsuite>{part}</testsuite>", parts=[
+            ("net.1.xml", f"<testsuites>{GOOD}{GOOD}{SKIPPED}</testsuites>")])
+        self.assertEqual((code, lines), (0, ["1 skipped", "2 passed, 0 failed"]))
+
+    def test_a_part_that_failed_names_its_tests_and_one_without_results_itself(self):
+        part = '<testcase name="net.1" status="fail"><failure message=""/></testcase>'
+        code, lines = self.count(f"<testsuite>{part}</testsuite>", parts=[
+            ("net.1.xml", f"<testsuites>{GOOD}{BAD}</testsuites>")])
+        self.assertEqual((code, lines), (1, ["FAILED x b", "1 passed, 1 failed"]))
+        code, lines = self.count(f"<testsuite>{part}</testsuite>", parts=[
+            ("net.1.xml", f"<testsuites>{GOOD}</testsuites>")])
+        self.assertEqual((code, lines[-1]), (1, "1 passed, 1 failed"))
+        for status in ("run", "fail"):
+            ended = f'<testcase name="net.1" status="{status}"/>'
+            code, lines = self.count(f"<testsuite>{ended}{GOOD}</testsuite>")
+            self.assertEqual((code, lines[-1]), (1, "1 passed, 1 failed"))
 
     def test_a_pattern_that_pytest_finds_nowhere_is_no_failure(self):
         self.assertEqual(self.count(f"<testsuite>{GOOD}</testsuite>", code=5),

@@ -7,7 +7,7 @@ import { chromium } from "playwright-core";
 const WAIT = 1000 * Number(process.env.RECOURSE_E2E_WAIT_MAX ?? "60");
 const browser = await chromium.launch({
   timeout: WAIT,
-  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium-headless-shell",
   headless: true,
   args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
