@@ -1,4 +1,4 @@
-// What callers of writes are told (design 9): problems of ours, and the fields that every answer to
+// What callers of writes are told: problems of ours, and the fields that every answer to
 // a write carries. Needs nothing but values, so the read lane uses it too.
 #pragma once
 
@@ -45,8 +45,8 @@ struct AnswerFacts {
 };
 void Decorate(HttpResponse& response, const AnswerFacts& facts);
 
-// True for field names that only this proxy may write (R21), and for fields that would make a proxy
-// in front of us fetch something else (R23).
+// True for field names that only this proxy may write, and for fields that would make a proxy in
+// front of us fetch something else.
 bool IsOwnField(std::string_view name);
 
 // Removes every field for which IsOwnField holds. Called on every answer of a backend.

@@ -161,7 +161,7 @@ Verdict OfSuccess(const Tool& tool, const Answer& answer, const CallValues& valu
                                  limits::kAnswerBytesMax);
     verdict.problem = ErrorCode::kAnswerNotKept;
   } else if (status == 202 && !is_confirmed && tool.settle) {
-    verdict.phase = Phase::kUncertain;  // taken on, not done yet (R27); the probe will tell
+    verdict.phase = Phase::kUncertain;  // taken on, not done yet; the probe will tell
     verdict.detail = "the backend answered 202 and has not finished";
   }
   return verdict;

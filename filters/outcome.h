@@ -1,4 +1,4 @@
-// What an attempt's end proves about its effect (semantics 2.4), and what the caller is told. Pure.
+// What an attempt's end proves about its effect, and what the caller is told. Pure.
 #pragma once
 
 #include <optional>
@@ -52,8 +52,8 @@ Verdict ClassifyLoggedOnly(const Tool& tool, const Result<Answer>& result,
 Transition MakeTransition(const Event& dispatching, const Verdict& verdict, const Tool& tool,
                           const Result<Answer>& result, const CallValues& values);
 
-// A body that only the close of the connection framed has no proof of its end (http.md F18), unless
-// it is one itself: a JSON object or array that reads whole cannot have been cut.
+// A body that only the close of the connection framed has no proof of its end, unless it is one
+// itself: a JSON object or array that reads whole cannot have been cut.
 bool EndsByItself(const Answer& answer);
 
 // True when selectors or conditions of the tool read the answer's body.

@@ -1,6 +1,6 @@
 // The name under which an agent asks what became of a call that waits for a human. Nothing is
 // stored: it is the operation's number, signed. It tells the call's caller of that one operation
-// and decides nothing (bad-inputs A06, A19).
+// and decides nothing.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@
 
 namespace recourse {
 
-// What the final JSON-RPC message of an MCP server says about its call (agents.md 6.17).
+// What the final JSON-RPC message of an MCP server says about its call.
 enum class McpKind : std::uint8_t {
   kResult,         // done
   kToolError,      // `isError`: the tool failed
@@ -27,7 +27,7 @@ enum class McpKind : std::uint8_t {
 struct Answer {
   HttpResponse response;
   bool body_complete = true;  // framing says so; an answer that ends with the connection is not
-  bool until_close = false;   // incomplete only because nothing but a clean close framed it (F18)
+  bool until_close = false;   // incomplete only because nothing but a clean close framed it
   bool over_cap = false;      // the body was larger than answer_bytes_max; body holds the start
   // Set: the body is that message as application/json, without its id, whatever it came in.
   std::optional<McpKind> mcp;

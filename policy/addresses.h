@@ -1,5 +1,5 @@
 // Which addresses a backend may have. Checked when the policy is read and again at every
-// connection, because a name may lead somewhere else by then (T11, b32). Pure.
+// connection, because a name may lead somewhere else by then. Pure.
 #pragma once
 
 #include <array>

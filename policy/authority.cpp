@@ -21,7 +21,7 @@ bool IsV4(const std::string& host) {
   return inet_pton(AF_INET, host.c_str(), &address) == 1;
 }
 
-// 0x7f.1 and 2130706433 are addresses to some resolvers and names to others: refused (P50).
+// 0x7f.1 and 2130706433 are addresses to some resolvers and names to others: refused.
 bool LooksNumeric(std::string_view host) {
   const std::string_view last = host.substr(host.rfind('.') + 1);
   return last.starts_with("0x") || last.find_first_not_of("0123456789") == std::string_view::npos;

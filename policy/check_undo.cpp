@@ -1,4 +1,4 @@
-// What an undo rule must agree with elsewhere in the policy (bad-inputs 4-T).
+// What an undo rule must agree with elsewhere in the policy.
 #include <algorithm>
 
 #include "policy/approval_need.h"
@@ -157,7 +157,7 @@ void WarnAboutSettledCredentials(Draft& draft, std::size_t index) {
   }
 }
 
-// The backend may have taken another value than the one that was asked for (T15).
+// The backend may have taken another value than the one that was asked for.
 void WarnAboutTwoSources(Draft& draft, std::size_t index) {
   const Tool& tool = draft.policy.tools[index];
   const auto read = SelectorsOf(tool.undo->request);

@@ -82,7 +82,7 @@ void CheckApproval(Draft& draft, std::size_t index);
 void CheckMcpNames(Draft& draft);
 // What a write that is a tool of an MCP server must agree with elsewhere. A part of Validate.
 void CheckMcpTool(Draft& draft, const RouteTable& routes, std::size_t index);
-// A read that would take the place of a write that somebody removes or mistypes (Y08).
+// A read that would take the place of a write that somebody removes or mistypes.
 void WarnAboutCoveredMcpWrite(Draft& draft, std::size_t index);
 
 // A segment that no literal of a policy is likely to be: stands for any value.

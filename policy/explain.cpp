@@ -125,7 +125,7 @@ void AddScope(const ScopeRule& scope, const ExplainedCall& call, const CallValue
   }
 }
 
-// The parts in the order of design 4, as the idempotency filter names them.
+// The parts in the order in which the key is made, as the idempotency filter names them.
 void AddKey(const ScopeRule& scope, const std::vector<Selector>& identity,
             const ExplainedCall& call, const CallValues& values, Explanation& out) {
   out.key.push_back(

@@ -1,5 +1,5 @@
-// Requests that ask the backend to take another method than the one that the policy judged
-// (bad-inputs M01-M05, P37, P38). Pure.
+// Requests that ask the backend to take another method than the one that the policy judged.
+// Pure.
 #pragma once
 
 #include <cstdint>

@@ -72,7 +72,7 @@ std::string_view ReasonForDecodedByte(char c) {
 struct PointRange {
   char32_t first, last;
 };
-// Characters that a backend's normalisation turns into a separator or drops (P29, P31), sorted.
+// Characters that a backend's normalisation turns into a separator or drops, sorted.
 constexpr std::array<PointRange, 30> kTreacherous{{
     {0x80, 0x9f},        // C1 controls
     {0xad, 0xad},        // soft hyphen

@@ -1,4 +1,4 @@
-// The canonical form of a request path, and what has no canonical form (bad-inputs 4-P). Pure.
+// The canonical form of a request path, and what has no canonical form. Pure.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ namespace recourse {
 Result<std::string_view> CanonicalPath(std::string_view path, std::string& scratch);
 
 // True when `value` may stand in a path segment: not empty, one reading, printable ASCII, and not a
-// wildcard ("*", "all") that a backend could take for the whole collection (bad-inputs 4-T).
+// wildcard ("*", "all") that a backend could take for the whole collection.
 bool IsPathValue(std::string_view value);
 
 // The form in which readings of a canonical path are compared: lower-case outside of escapes, and

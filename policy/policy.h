@@ -1,4 +1,5 @@
-// The policy as immutable values. policy/loader.h makes it from YAML; design 8 says what it means.
+// The policy as immutable values. policy/loader.h makes it from YAML; policy/README.md says what it
+// means.
 #pragma once
 
 #include <chrono>
@@ -32,7 +33,7 @@ enum class OnDeadline : std::uint8_t { kUndo, kKeep, kAsk };
 // that it had none.
 enum class OnError : std::uint8_t { kUnknown, kNotExecuted };
 
-// How far a key reaches (design 4).
+// How far a key reaches.
 struct ScopeRule {
   enum class Kind : std::uint8_t { kTrace, kSession, kCaller, kGlobal, kHeader, kBody, kBaggage };
   Kind kind = Kind::kTrace;
@@ -123,7 +124,7 @@ struct Tool {
   ScopeRule scope;
   std::vector<Selector> identity;
   std::vector<std::string> ignore;  // JSON pointers
-  bool trace_required = false;      // no fall-back to the caller's scope (K01)
+  bool trace_required = false;      // no fall-back to the caller's scope
   Millis dedupe_window = limits::kDedupeWindow;
   AcrossTraces across_traces = AcrossTraces::kIfUnanswered;
   OnMismatch on_mismatch = OnMismatch::kReject;

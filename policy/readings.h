@@ -1,4 +1,4 @@
-// The other readings of a path that servers are known to take (bad-inputs 4-P13 to P20). Pure.
+// The other readings of a path that servers are known to take. Pure.
 #pragma once
 
 #include <array>

@@ -70,7 +70,7 @@ class RouteTable {
   const Tool* FindTool(std::string_view name) const;
 
   // `path` is the target without query. Fails with kAmbiguousPath or kMalformedRequest and a static
-  // reason (bad-inputs 4-P): encoded or literal dot segments, empty segments, encoded slash,
+  // reason: encoded or literal dot segments, empty segments, encoded slash,
   // backslash, percent, NUL or control, malformed escapes, invalid UTF-8, look-alikes of '/' and
   // '.', zero-width characters, path parameters (';'), and paths of which another reading
   // (lower-case, without trailing slash, dot, space or extension) falls under a stricter rule.

@@ -78,7 +78,7 @@ class RouteTree {
   Node root_;
 };
 
-// How much care a tool asks for: the higher of two readings of one path decides (4-P).
+// How much care a tool asks for: the higher of two readings of one path decides.
 int StrictnessOf(const Tool& tool);
 
 }  // namespace recourse

@@ -1,4 +1,4 @@
-// Texts that look like credentials have no place in a policy (Y14).
+// Texts that look like credentials have no place in a policy.
 #pragma once
 
 #include <string_view>

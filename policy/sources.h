@@ -20,7 +20,7 @@ struct PolicySources {
 };
 
 // Reads a file or a directory of *.yaml and *.yml. A file that everyone may write to, a link that
-// leads out of the directory and too many bytes (kPolicyFileBytesMax) are problems (Y12, Y13).
+// leads out of the directory and too many bytes (kPolicyFileBytesMax) are problems.
 // Blocking. Files that are replaced meanwhile may be read from two states: see ReadPolicyTwice.
 PolicySources ReadPolicyFiles(const std::string& path);
 

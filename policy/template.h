@@ -90,7 +90,7 @@ std::optional<Json> Select(const Selector& selector, const CallValues& values);
 // nullopt: the condition cannot be evaluated (the left side is absent or of another type).
 std::optional<bool> Evaluate(const Condition& condition, const CallValues& values);
 
-// "GET /orders?client_ref={key}" with optional headers and JSON body (4-T): a placeholder stands
+// "GET /orders?client_ref={key}" with optional headers and JSON body: a placeholder stands
 // for one whole path segment or part of one, one query value, one header value or one JSON node.
 // Scheme, host, port, method and names are fixed text.
 class RequestTemplate {

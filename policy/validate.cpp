@@ -145,7 +145,7 @@ bool HasTestOf(const Draft& draft, const std::string& tool) {
                      [&](const PolicyTest& test) { return test.tool == tool; });
 }
 
-// Y08: somebody who removes or mistypes the write turns its path into a read.
+// Somebody who removes or mistypes the write turns its path into a read.
 void WarnAboutCoveredWrites(Draft& draft) {
   std::vector<std::unique_ptr<RouteTree>> reads(draft.policy.backends.size());
   for (auto& tree : reads) tree = std::make_unique<RouteTree>(RouteTree::OnSame::kKeepFirst);

@@ -151,8 +151,7 @@ int ColumnOfNotUtf8(std::string_view line) {
   return 1;
 }
 
-// What YAML would read, but people and other tools read in another way (4-Y04). False: do not
-// parse.
+// What YAML would read, but people and other tools read in another way. False: do not parse.
 bool CheckBytes(std::size_t file, std::string_view text, Problems& problems) {
   if (text.starts_with("\xEF\xBB\xBF")) {
     problems.Error({file, 1, 1}, "",

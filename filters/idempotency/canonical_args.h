@@ -1,4 +1,4 @@
-// The arguments of a call in one form, whatever bytes the client wrote them with (bad-inputs 4-J).
+// The arguments of a call in one form, whatever bytes the client wrote them with.
 #pragma once
 
 #include <string>

@@ -10,7 +10,7 @@
 
 namespace recourse {
 
-// The word of Recourse-Outcome (design 9).
+// The word of Recourse-Outcome.
 std::string_view OutcomeWord(const Event& event);
 
 // For problems about an operation: its event, flow and key.

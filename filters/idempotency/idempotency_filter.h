@@ -1,5 +1,5 @@
 // One effect per key: gives every write its operation, lets one attempt through, and answers
-// repeats from the ledger (design 3.7, 4).
+// repeats from the ledger.
 #pragma once
 
 #include <string>

@@ -145,7 +145,7 @@ Intent IntentOf(const KeyInputs& inputs, const ClientIntent& named) {
   return intent;
 }
 
-// Selectors on a JSON body need something to select from (bad-inputs J22).
+// Selectors on a JSON body need something to select from.
 bool LacksStructure(const KeyInputs& inputs) {
   if (inputs.body.form != BodyForm::kJson || !inputs.body.json.is_scalar()) return false;
   return !inputs.tool.ignore.empty() ||

@@ -1,4 +1,4 @@
-// The key of a write, its intent and its fingerprint (design 4). Pure.
+// The key of a write, its intent and its fingerprint. Pure.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
 // Observe mode: a write goes to its backend as it came, and beside the exchange is written down
-// what enforce would have done with it (design 8).
+// what enforce would have done with it.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// Whether what the policy reads from a call has one reading (bad-inputs P40, P41, M16, M17, J22).
-// Pure.
+// Whether what the policy reads from a call has one reading. Pure.
 #pragma once
 
 #include <optional>

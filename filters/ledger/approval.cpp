@@ -35,7 +35,7 @@ bool HasApproved(const ApprovalFacts& facts, const std::string& who) {
 }
 
 // Nobody's word moves it any more. It is noted all the same, so that both of two who race are in
-// the log (bad-inputs A10).
+// the log.
 ApprovalRuling TooLate(const Event& event) {
   const ApprovalFacts& facts = *event.approval;
   const ApprovalDecision* const decisive = Decisive(facts);

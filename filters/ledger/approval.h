@@ -1,5 +1,5 @@
 // What a human's word, or the end of the time for it, means for an operation that waits for an
-// approval. Pure. Barrier F3: the decision is durable before DISPATCHING, which uses it up.
+// approval. Pure. The decision is durable before DISPATCHING, which uses it up.
 #pragma once
 
 #include <cstdint>

@@ -41,10 +41,11 @@ struct PhaseFacts {
   std::uint32_t to;  // one bit per phase that may follow
 };
 
-// Semantics 2.4, row by row. Retention may bury whatever is final. UNCERTAIN may become ANSWER_LOST
-// because a probe, or a late answer that was cut, can show the effect without its answer. CLAIMED
-// follows itself while approvers add up, and what had no effect, as every attempt needs its own
-// approval. An effect that arrives after its absence was proved makes PROVEN_ABSENT a success.
+// From each phase, those that may follow. Retention may bury whatever is final. UNCERTAIN may
+// become ANSWER_LOST because a probe, or a late answer that was cut, can show the effect without
+// its answer. CLAIMED follows itself while approvers add up, and what had no effect, as every
+// attempt needs its own approval. An effect that arrives after its absence was proved makes
+// PROVEN_ABSENT a success.
 constexpr std::array<PhaseFacts, kPhaseCount> kTable = {{
     /* kNone */ {Status::kPending, false, To(Phase::kClaimed, Phase::kDispatching)},
     /* kClaimed */

@@ -1,5 +1,4 @@
-// What the ledger remembers: events, the phases of an operation, and the one transition table
-// (semantics 2.4).
+// What the ledger remembers: events, the phases of an operation, and the one transition table.
 #pragma once
 
 #include <cstdint>
@@ -16,20 +15,20 @@ namespace recourse {
 
 // Stored as numbers: never renumber.
 enum class Phase : std::uint8_t {
-  kNone = 0,           // W0: nothing durable
-  kClaimed = 1,        // W1
-  kApproved = 2,       // W2
-  kDenied = 3,         // W2x
-  kExpired = 4,        // W2x
-  kDispatching = 5,    // W3
-  kUncertain = 6,      // W4
-  kSucceeded = 7,      // W5
-  kAnswerLost = 8,     // W5b: executed, answer incomplete
-  kNotSent = 9,        // W6
-  kRejected = 10,      // W7
-  kProvenAbsent = 11,  // W8
-  kCompensated = 12,   // W9
-  kTombstone = 13,     // W11
+  kNone = 0,  // nothing durable
+  kClaimed = 1,
+  kApproved = 2,
+  kDenied = 3,
+  kExpired = 4,
+  kDispatching = 5,
+  kUncertain = 6,
+  kSucceeded = 7,
+  kAnswerLost = 8,  // executed, answer incomplete
+  kNotSent = 9,
+  kRejected = 10,
+  kProvenAbsent = 11,
+  kCompensated = 12,
+  kTombstone = 13,
 };
 inline constexpr int kPhaseCount = 14;
 
@@ -176,7 +175,7 @@ inline std::optional<std::string> KeyFieldOf(const Event& last) {
 // kRenderedRequestBytesMax for the rest. Pure.
 bool CanBeKept(const RenderedRequest& request);
 
-// A policy that comes into force. Durable before the first event made under it (barrier F8).
+// A policy that comes into force. Durable before the first event made under it.
 struct PolicyChange {
   // Stored as numbers: never renumber.
   enum class Cause : std::uint8_t { kStart = 1, kReload = 2 };

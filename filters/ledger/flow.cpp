@@ -23,7 +23,7 @@ constexpr unsigned ToFlow(Phases... phases) {
   return (0U | ... | FlowBit(phases));
 }
 
-// Semantics 2.7, row by row.
+// From each phase, those that may follow.
 constexpr std::array<unsigned, kFlowPhaseCount> kFlowTable = {
     /* kNone */ ToFlow(FlowPhase::kOpen),
     /* kOpen */ ToFlow(FlowPhase::kCommitted, FlowPhase::kBreaking, FlowPhase::kNeedsHuman),

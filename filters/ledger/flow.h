@@ -1,6 +1,6 @@
-// Flows: the writes that belong together, their phases, and the one transition table of flows
-// (semantics 2.7). A flow is named by its caller and its flow id; a flow that ended makes room for
-// the next one of that name, unless it was undone or waits for a human.
+// Flows: the writes that belong together, their phases, and the one transition table of flows.
+// A flow is named by its caller and its flow id; a flow that ended makes room for the next one of
+// that name, unless it was undone or waits for a human.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ namespace recourse {
 // Stored as numbers: never renumber.
 enum class FlowPhase : std::uint8_t {
   kNone = 0,
-  kOpen = 1,        // S1: takes steps
-  kCommitted = 2,   // S2: complete; only a human may still undo it
-  kBreaking = 3,    // S3: fenced; what runs is awaited, what is unknown is settled
-  kUndoing = 4,     // S4: every outcome is known; undo requests go out in reverse order
-  kUndone = 5,      // S5
-  kNeedsHuman = 6,  // S6: parked, with its reason
+  kOpen = 1,        // takes steps
+  kCommitted = 2,   // complete; only a human may still undo it
+  kBreaking = 3,    // fenced; what runs is awaited, what is unknown is settled
+  kUndoing = 4,     // every outcome is known; undo requests go out in reverse order
+  kUndone = 5,      // the undoing is complete
+  kNeedsHuman = 6,  // parked, with its reason
 };
 inline constexpr int kFlowPhaseCount = 7;
 

@@ -1,5 +1,5 @@
 // The ledger with a thread of its own and group commit: while one batch is being made durable the
-// next one forms. There is no linger: it costs latency and wins nothing (performance.md 3c).
+// next one forms. There is no linger: it costs latency and wins nothing.
 #pragma once
 
 #include <condition_variable>

@@ -125,7 +125,7 @@ struct Begun {
 };
 
 // A move of one operation. `from` and `attempt` are compared first: an answer of attempt 1 never
-// moves attempt 2 (semantics 2.6).
+// moves attempt 2.
 struct Transition {
   std::uint64_t operation = 0;
   Phase from = Phase::kDispatching;

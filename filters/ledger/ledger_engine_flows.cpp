@@ -73,8 +73,7 @@ Result<LedgerEngine::BeginStep> LedgerEngine::BehindFence(NewOperation& call, co
   return step;
 }
 
-// An undo without its flow in UNDOING, or of a step without an effect, is a mistake of ours
-// (barrier F4).
+// An undo without its flow in UNDOING, or of a step without an effect, is a mistake of ours.
 Result<void> LedgerEngine::CheckUndo(const NewOperation& call) {
   if (call.event.undoes == 0) return {};
   const FlowState* const flow = flows_.Find(call.event.caller, call.event.flow);

@@ -1,4 +1,4 @@
-// How a ledger starts (semantics 2.9, steps 3 to 5): the same for every EventLog.
+// How a ledger starts: the same for every EventLog.
 #pragma once
 
 #include <expected>

@@ -1,4 +1,4 @@
-// What an MCP client is told (agents.md 3.1, 3.2): whatever the chain answers as JSON-RPC, with the
+// What an MCP client is told: whatever the chain answers as JSON-RPC, with the
 // id of this very request. Pure.
 #pragma once
 

@@ -1,5 +1,4 @@
-// What an MCP server answers, as the ledger keeps it, and as agents get it (agents.md 3, 6.17 to
-// 6.20). Pure.
+// What an MCP server answers, as the ledger keeps it, and as agents get it. Pure.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// What becomes of a message of an MCP client, by policy (agents.md 6, 13 to 15). Pure.
+// What becomes of a message of an MCP client, by policy. Pure.
 #pragma once
 
 #include <optional>

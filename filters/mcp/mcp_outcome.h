@@ -1,4 +1,4 @@
-// What an MCP server's answer proves about a call's effect (agents.md 6.17). Pure.
+// What an MCP server's answer proves about a call's effect. Pure.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// A message of an MCP client as its policy needs it (agents.md 6, 11 to 14). Pure.
+// A message of an MCP client as its policy needs it. Pure.
 //
 // The body alone decides what a call is. The header fields of the modern protocol are a hint for
 // others on the way, and one that says something else than the body is refused.

@@ -1,5 +1,5 @@
 // Tasks: calls that an MCP server takes on and finishes later (2025-11-25 `tasks`, and
-// io.modelcontextprotocol/tasks of 2026-07-28; agents.md 6.32). Pure.
+// io.modelcontextprotocol/tasks of 2026-07-28). Pure.
 #pragma once
 
 #include <optional>

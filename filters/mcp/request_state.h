@@ -1,5 +1,5 @@
 // `requestState` of our own: what a client of the modern MCP is given while its call waits, and
-// brings back when it makes the call again (agents.md 3.1). Nothing is stored: it is signed. Pure.
+// brings back when it makes the call again. Nothing is stored: it is signed. Pure.
 #pragma once
 
 #include <cstdint>

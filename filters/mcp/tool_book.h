@@ -1,5 +1,5 @@
-// What MCP servers have said about their tools, learned from answers to tools/list as they pass
-// (agents.md 6.15, 6.16). A definition that has changed is believed no more.
+// What MCP servers have said about their tools, learned from answers to tools/list as they pass.
+// A definition that has changed is believed no more.
 #pragma once
 
 #include <map>

@@ -1,5 +1,4 @@
-// When a write may be dispatched again within one call: only if the attempt provably sent nothing
-// (http.md c.9).
+// When a write may be dispatched again within one call: only if the attempt provably sent nothing.
 #pragma once
 
 #include <cstdint>

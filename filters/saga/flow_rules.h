@@ -1,4 +1,4 @@
-// What the policy says about flows, as pure functions over one call and its outcome (design 6).
+// What the policy says about flows, as pure functions over one call and its outcome.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,4 @@
-// Which step of a broken flow is undone next, and what an undo request's answer means. Pure
-// (semantics 2.7, 2.8).
+// Which step of a broken flow is undone next, and what an undo request's answer means. Pure.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Sends one undo request: the attempt is remembered before its first byte, its outcome before
-// anybody builds on it (barriers F5, F6).
+// anybody builds on it.
 #pragma once
 
 #include <expected>

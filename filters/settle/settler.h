@@ -1,5 +1,5 @@
 // Finds out, by the policy's probes and by the tasks of MCP servers, whether operations of unknown
-// outcome had their effect (semantics 2.4 W4): in the background, and at once when a repeat asks.
+// outcome had their effect: in the background, and at once when a repeat asks.
 #pragma once
 
 #include <atomic>

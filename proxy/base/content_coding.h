@@ -13,7 +13,7 @@ namespace recourse {
 // format of RFC 9110 8.4.1.2), in any case. Fails with kBackendProtocol and a static reason when
 // the coding is another one or several, when the data is corrupt or cut, when anything follows its
 // end (also a second gzip member, which not every reader reads), and when it grows to more than
-// kDecodedBytesMax or kDecodedRatioMax times its size (bad-inputs R20).
+// kDecodedBytesMax or kDecodedRatioMax times its size.
 Result<std::string> DecodeContent(std::string_view coding, std::string_view body);
 
 }  // namespace recourse

@@ -1,4 +1,4 @@
-// Named places where a test build can be killed (semantics 2.5). Compiled out of release.
+// Named places where a test build can be killed. Compiled out of release.
 //
 // RECOURSE_CRASH_POINT=k05:3 ends the process with SIGKILL at the third pass through k05;
 // k05:3:stop suspends it there with SIGSTOP instead.

@@ -87,7 +87,7 @@ constexpr std::unexpected<Error> Malformed(std::string_view reason) {
   return std::unexpected(Error(ErrorCode::kMalformedRequest, reason));
 }
 
-// How an ErrorCode looks from outside (design 9): one row per code, the only place that knows.
+// How an ErrorCode looks from outside: one row per code, the only place that knows.
 struct ErrorFacts {
   int http_status;
   std::string_view slug;         // problem type, metric label, log field; stable
@@ -100,7 +100,7 @@ struct ErrorFacts {
 const ErrorFacts& FactsOf(ErrorCode code);
 
 // True for refusals of requests that cannot be read in one way or not whole: what follows on their
-// connection might be read in another way too, so it is closed after the answer (bad-inputs 4).
+// connection might be read in another way too, so it is closed after the answer.
 bool EndsConnection(ErrorCode code);
 
 }  // namespace recourse

@@ -1,5 +1,5 @@
 // Recycles the memory of coroutine frames of one thread, so that a request allocates nothing for
-// them once its thread is warm (performance.md F6).
+// them once its thread is warm.
 #pragma once
 
 #include <array>

@@ -53,7 +53,7 @@ constexpr std::string_view TrimBlanks(std::string_view text) {
 bool IsToken(std::string_view text);
 bool IsFieldValue(std::string_view text);
 
-// Fields that carry credentials (P0 12), of requests and answers: never in a log, an export or a
+// Fields that carry credentials, of requests and answers: never in a log, an export or a
 // kept answer.
 bool IsCredentialField(std::string_view name);
 

@@ -1,5 +1,5 @@
 // JSON as the key needs it: a strict reading that keeps numbers exact and refuses what two parsers
-// read differently (bad-inputs 4-J).
+// read differently.
 //
 // simdjson's DOM checks structure, strings and UTF-8; numbers are taken from the raw text, because
 // simdjson 3.0.1 rounds or refuses large ones (simdjson issues 2093, 2099).

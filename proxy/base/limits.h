@@ -10,7 +10,7 @@ namespace recourse::limits {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// HTTP heads (http.md row 27): bearer tokens and tool parameters fit, floods do not.
+// HTTP heads: bearer tokens and tool parameters fit, floods do not.
 inline constexpr std::size_t kHeadBytesMax = 32 * 1024;
 inline constexpr std::size_t kTargetBytesMax = 8 * 1024;
 inline constexpr std::size_t kHeaderLineBytesMax = 16 * 1024;
@@ -18,7 +18,7 @@ inline constexpr std::size_t kFieldsMax = 100;
 inline constexpr std::size_t kMethodBytesMax = 32;
 inline constexpr std::size_t kHostBytesMax = 255 + 6;
 inline constexpr std::size_t kPathSegmentsMax = 256;
-// A chunk-size line with its extension (F12); trailers are dropped but must end (F13).
+// A chunk-size line with its extension; trailers are dropped but must end.
 inline constexpr std::size_t kChunkLineBytesMax = 256;
 inline constexpr std::size_t kTrailerBytesMax = 8 * 1024;
 // A ClientHello, whose bytes are kept until it is whole: with post-quantum keys some 2 KiB.
@@ -41,7 +41,7 @@ inline constexpr std::size_t kAnswerBytesMax = 8 * 1024 * 1024;
 inline constexpr std::size_t kAnswerKeptBytesMax = 1024 * 1024;
 inline constexpr std::size_t kProbeAnswerBytesMax = 1024 * 1024;
 
-// An encoded answer that must be read is decoded up to these (bad-inputs R20).
+// An encoded answer that must be read is decoded up to these.
 inline constexpr std::size_t kDecodedBytesMax = 1024 * 1024;
 inline constexpr std::size_t kDecodedRatioMax = 100;
 
@@ -177,12 +177,12 @@ inline constexpr milliseconds kWebhookTimeout{10'000};
 inline constexpr std::size_t kWebhookAnswerBytesMax = 64 * 1024;
 inline constexpr std::size_t kWebhookStepsMax = 100;
 
-// Times (kubernetes.md e.3).
+// Times.
 inline constexpr milliseconds kConnectTimeout{1'000};
 inline constexpr milliseconds kHeadTimeout{10'000};
 inline constexpr milliseconds kTlsHandshakeTimeout{5'000};  // of an agent
-// A body that arrives slower than this uses up kBodyTimeout (bad-inputs D02). A phone on a bad line
-// is ten times faster.
+// A body that arrives slower than this uses up kBodyTimeout. A phone on a bad line is ten times
+// faster.
 inline constexpr milliseconds kBodyTimeout{30'000};
 inline constexpr std::size_t kBodyBytesPerSecondMin = 512;
 // An answer of a write is sent whole while its place is held: a second more for each MB.
@@ -202,7 +202,7 @@ inline constexpr milliseconds kUpstreamIdleTimeout{1'500};
 // default (gunicorn's 2 s), so that they never close it while a request is on its way.
 inline constexpr milliseconds kWriteReuseIdle{1'000};
 // After an early error answer the client may go on sending for this long and this much, so that a
-// reset does not take the answer away (http.md C4). A body a little over the cap is read to its
+// reset does not take the answer away (RFC 9112 9.6). A body a little over the cap is read to its
 // end.
 inline constexpr milliseconds kLingerTimeout{1'000};
 inline constexpr std::size_t kLingerBytesMax = 8 * 1024 * 1024;
@@ -219,7 +219,7 @@ inline constexpr milliseconds kProbeTimeout{5'000};
 inline constexpr milliseconds kProbeBackoffFirst{500};
 inline constexpr milliseconds kProbeBackoffMax{60'000};
 inline constexpr milliseconds kAnsweredFlush{1'000};
-// How long answers and, after them, keys are kept (semantics 2.2, promise 3).
+// How long answers and, after them, keys are kept (promise 3 of the README.md on top).
 inline constexpr milliseconds kRetention{7LL * 86'400'000};
 inline constexpr milliseconds kTombstones{90LL * 86'400'000};
 inline constexpr milliseconds kRetentionMin{1'000};  // shorter than any write takes: for tests
@@ -244,7 +244,7 @@ inline constexpr std::size_t kReportLinesMax = 1'000;  // per list
 inline constexpr std::size_t kReportGapsMax = 1'000;   // per tool, for the median
 inline constexpr std::size_t kReportExamplesMax = 3;   // per tool
 
-// Policy file (4-Y13).
+// Policy file.
 inline constexpr std::size_t kPolicyFileBytesMax = 10 * 1024 * 1024;
 inline constexpr std::size_t kPolicyRoutesMax = 100'000;
 inline constexpr std::size_t kTunnelRulesMax = 1'000;     // looked through for each CONNECT

@@ -85,7 +85,7 @@ class BodyDecoder {
  private:
   Piece DecodeChunks(ReadBuffer& buffer);
 
-  // Framing of a request may cost four bytes for each byte of data, plus some (bad-inputs H40).
+  // Framing of a request may cost four bytes for each byte of data, plus some.
   static constexpr std::uint64_t kFramingSlack = 64 * 1024;
 
   const BodyKind kind_;

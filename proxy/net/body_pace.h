@@ -10,7 +10,7 @@
 namespace recourse {
 
 // Waiting for the client uses up `grace`; what arrives gives time back at kBodyBytesPerSecondMin.
-// So neither silence nor a byte a second goes on for ever, and a body of any size may stream (D02).
+// So neither silence nor a byte a second goes on for ever, and a body of any size may stream.
 class BodyPace {
  public:
   explicit BodyPace(Millis grace) : grace_(grace), left_(grace) {}

@@ -70,7 +70,7 @@ std::string_view ChunkDecoder::TakeFraming(char c) {
   }
 }
 
-// chunk-size [ chunk-ext ] CRLF. Extensions are read past, never passed on (F12).
+// chunk-size [ chunk-ext ] CRLF. Extensions are read past, never passed on.
 std::string_view ChunkDecoder::TakeSizeLine(char c) {
   if (at_ == At::kSizeLf) {
     at_ = left_ == 0 ? At::kTrailerStart : At::kData;
@@ -86,7 +86,7 @@ std::string_view ChunkDecoder::TakeSizeLine(char c) {
     at_ = c == ';' ? At::kExtension : At::kSizeLf;
     return {};
   }
-  // A line end inside quotes has two readings ("funky chunks", H37).
+  // A line end inside quotes has two readings ("funky chunks").
   if (c == '\r' && at_ == At::kExtension) {
     at_ = At::kSizeLf;
     return {};

@@ -8,7 +8,7 @@
 namespace recourse {
 namespace {
 
-// Readable means end of stream or bytes nobody asked for: both end its use (http.md C2, F16).
+// Readable means end of stream or bytes nobody asked for: both end its use.
 bool IsQuiet(Connection& connection) {
   if (connection.tls != nullptr) {
     return connection.tls->Peek().want == TlsWant::kRead && !connection.tls->HasPart();

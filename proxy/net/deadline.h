@@ -1,5 +1,5 @@
 // Coarse deadlines for one I/O thread: arming and disarming are a few writes, because every request
-// does both several times (performance.md 6.3: no timer per operation). A deadline that moves back
+// does both several times: no operation has a timer of its own. A deadline that moves back
 // or is disarmed stays in its place on the wheel; when that comes up it is moved on, or let go.
 #pragma once
 

@@ -138,7 +138,7 @@ FirstBytes ReadTls(std::string_view in) {
 }
 
 FirstBytes ReadHttp(std::string_view in) {
-  // As many empty lines as a request may have before it (F25).
+  // As many empty lines as a request may have before it.
   for (int i = 0; i < 2 && in.starts_with('\r'); ++i) {
     if (in.size() < 2) return More();
     if (in[1] != '\n') return Other("neither HTTP nor TLS");

@@ -10,7 +10,7 @@ namespace recourse {
 
 enum CharClass : std::uint8_t {
   kCharToken = 1,   // RFC 9110 5.6.2
-  kCharName = 2,    // a token byte in the name of a request field: not '_' (H29)
+  kCharName = 2,    // a token byte in the name of a request field: not '_'
   kCharTarget = 4,  // in a request target
   kCharHost = 8,    // letter, digit or hyphen
   kCharDigit = 16,

@@ -14,21 +14,22 @@ namespace {
 
 constexpr std::size_t kVersionBytes = 8;  // "HTTP/1.1"
 
-// Of these a request may have one at most: two could be read as either (F5, H52, M11, M13, M14).
+// Of these a request may have one at most: two could be read as either.
 constexpr std::uint64_t kSingleInRequest =
     Bit(FieldId::kHost) | Bit(FieldId::kContentLength) | Bit(FieldId::kTransferEncoding) |
     Bit(FieldId::kContentType) | Bit(FieldId::kContentEncoding) | Bit(FieldId::kAuthorization) |
     Bit(FieldId::kIdempotencyKey) | Bit(FieldId::kRecourseIntent) | Bit(FieldId::kRecourseFlow) |
     Bit(FieldId::kRecourseSession) | Bit(FieldId::kTraceparent) | Bit(FieldId::kExpect);
-// We act on these, so they must be ASCII in a request (H50).
+// We act on these, so they must be ASCII in a request.
 constexpr std::uint64_t kAsciiInRequest = kSingleInRequest | Bit(FieldId::kConnection);
-// Connection cannot take these away from the backend (H1), or from us.
+// Connection cannot take these away from the backend, or from us.
 constexpr std::uint64_t kNeverNominated =
     Bit(FieldId::kHost) | Bit(FieldId::kContentLength) | Bit(FieldId::kTransferEncoding) |
     Bit(FieldId::kIdempotencyKey) | Bit(FieldId::kRecourseIntent) | Bit(FieldId::kRecourseFlow) |
     Bit(FieldId::kRecourseSession) | Bit(FieldId::kTraceparent) | Bit(FieldId::kAuthorization) |
     Bit(FieldId::kContentType) | Bit(FieldId::kContentEncoding) | Bit(FieldId::kCookie);
-// H2, and Expect, which this proxy answers itself.
+// Fields of one connection, most of them by RFC 9110 7.6.1, and Expect, which this proxy answers
+// itself.
 constexpr std::uint64_t kAlwaysHop =
     Bit(FieldId::kConnection) | Bit(FieldId::kProxyConnection) | Bit(FieldId::kKeepAlive) |
     Bit(FieldId::kTe) | Bit(FieldId::kTrailer) | Bit(FieldId::kTransferEncoding) |
@@ -99,7 +100,7 @@ class HeadReader {
     return from;
   }
 
-  // F25.
+  // A request may have a few empty lines before it (RFC 9112 2.2).
   Step SkipEmptyLines() {
     static constexpr int kEmptyLinesMax = 2;
     for (int i = 0; i < kEmptyLinesMax && at_ != end_ && *at_ == '\r'; ++i) {
@@ -280,7 +281,7 @@ class HeadReader {
       if (name_end == limit) return AtLineLimit(line, limit);
     }
     if (*name_end != ':' || name_end == line) {
-      // Many servers read '_' as '-': the field might be another one there (H29, M04).
+      // Many servers read '_' as '-': the field might be another one there.
       return Fail(*name_end == '_' ? "a field name may not have '_'" : "invalid field name");
     }
     const char* value = name_end + 1;
@@ -373,7 +374,7 @@ class HeadReader {
     return Step::kOk;
   }
 
-  // F1-F4: the only coding is one `chunked`, alone, on HTTP/1.1.
+  // Stricter than RFC 9112 6.3: the only coding is one `chunked`, alone, on HTTP/1.1.
   Step CheckFraming() {
     head_.keep_alive = head_.minor == 1;
     if (!head_.Has(FieldId::kTransferEncoding)) {
@@ -416,7 +417,7 @@ class HeadReader {
     return TakeConnection();
   }
 
-  // H1: every token of every Connection line.
+  // Every token of every Connection line counts (RFC 9110 7.6.1).
   Step TakeConnection() {
     if (!head_.Has(FieldId::kConnection)) return Step::kOk;
     std::size_t tokens = 0;

@@ -1,6 +1,6 @@
 // The only reading of an HTTP/1.1 head on the data plane: strict, pure, without allocation.
-// Whatever has two readings is refused (http.md c.1, bad-inputs 4-H); what goes on is always
-// rendered anew from the table of views that this yields.
+// Whatever has two readings is refused; what goes on is always rendered anew from the table of
+// views that this yields.
 #pragma once
 
 #include <array>
@@ -73,7 +73,7 @@ enum class TargetForm : std::uint8_t { kOrigin, kAbsolute, kAuthority, kAsterisk
 struct Head {
   std::string_view method, target;  // request
   TargetForm form = TargetForm::kOrigin;
-  std::string_view authority;  // of an absolute- or authority-form target, which outranks Host (H3)
+  std::string_view authority;  // of an absolute- or authority-form target, which outranks Host
   std::string_view path;       // with its query, "/..."; empty in authority- and asterisk-form
   int status = 0;              // response
   std::string_view reason;
@@ -101,7 +101,7 @@ struct ParseResult {
   Error error;  // kBad: code and static reason
 };
 
-// Reads a request head from the start of `in`. Skips at most two leading CRLF (F25). kNeedMore when
+// Reads a request head from the start of `in`. Skips at most two leading CRLF. kNeedMore when
 // it is not complete yet; kBad as soon as it cannot become valid, including every bound of
 // limits.h. Origin-form, absolute-form, authority-form (CONNECT) and "*" are recognised by their
 // syntax; the caller decides which it serves.
@@ -118,16 +118,16 @@ class ChunkDecoder {
   struct Step {
     std::size_t consumed = 0;
     std::string_view data;  // part of the consumed input
-    bool done = false;      // last chunk and trailers read; trailers are dropped (F13)
+    bool done = false;      // last chunk and trailers read; trailers are dropped
     bool bad = false;
     Error error;  // kMalformedRequest, or kHeaderTooLarge for trailers; static reason
   };
-  // Call until consumed == in.size() or done or bad. Bounds: kChunkLineBytesMax per size line
-  // (F12), kTrailerBytesMax for trailers, no bare LF (F10), 16 hex digits at most.
+  // Call until consumed == in.size() or done or bad. Bounds: kChunkLineBytesMax per size line,
+  // kTrailerBytesMax for trailers, no bare LF, 16 hex digits at most.
   Step Feed(std::string_view in);
   // Data of the current chunk that has not come yet.
   std::uint64_t chunk_bytes_left() const { return at_ == At::kData ? left_ : 0; }
-  // Raw bytes of framing seen so far, for the wire/body ratio cap (H40).
+  // Raw bytes of framing seen so far, for the wire/body ratio cap.
   std::uint64_t framing_bytes() const { return framing_bytes_; }
 
  private:
@@ -173,8 +173,7 @@ class FieldLine {
 };
 
 // Writes heads into a caller's buffer. Every name and value is checked, so nothing that a template
-// or a backend made can split a message (F23); framing fields are written here and nowhere else
-// (F22).
+// or a backend made can split a message; framing fields are written here and nowhere else.
 class HeadWriter {
  public:
   HeadWriter(char* out, std::size_t capacity) : out_(out), capacity_(capacity) {}

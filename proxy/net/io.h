@@ -1,5 +1,5 @@
 // The connections of the data plane, and what a coroutine awaits on them. An operation lives in the
-// frame of who awaits it, so a read or a write allocates nothing (performance.md 6.4).
+// frame of who awaits it, so a read or a write allocates nothing.
 #pragma once
 
 #include <sys/socket.h>

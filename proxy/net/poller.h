@@ -1,6 +1,6 @@
 // The loop under one I/O thread: which descriptors are ready, and who goes on. Each descriptor is
 // registered once, edge-triggered. Who needs one tries it, and parks when the kernel has no more
-// for it: no call is made in vain (performance.md 2d), and none to say what is waited for.
+// for it: no call is made in vain, and none to say what is waited for.
 #pragma once
 
 #include <cstdint>

@@ -61,8 +61,8 @@ void TakeHead(const Head& head, HttpResponse& response) {
   }
 }
 
-// What the backend did before it was asked: nothing of the request has left, so this is no guess
-// (http.md c.7, D1). What it said cannot be the answer.
+// What the backend did before it was asked: nothing of the request has left, so this is no guess.
+// What it said cannot be the answer.
 bool HasLeft(Connection& connection) {
   if (connection.tls != nullptr) return connection.tls->Peek().want == TlsWant::kNothing;
   char byte;
@@ -193,7 +193,7 @@ Task<Result<Answer>> WriteUpstream::Call::ReadAnswer(std::string_view method,
 }
 
 // What a failure says of the request. On a kept connection a byte that the kernel did not take
-// proves nothing (semantics.md 2.4).
+// proves nothing.
 Error WriteUpstream::Call::Lost(const Error& why) const {
   if (!saw_bytes_ && connection_->tls != nullptr && connection_->tls->refused_by_peer()) {
     return connection_->tls->HandshakeError();
@@ -232,7 +232,7 @@ Task<Result<Answer>> WriteUpstream::Call::Exchange(const HttpRequest& request, M
                                     Delivery::kNotSent));
   }
   connection_->deadline.Arm(deadline);
-  // The answer may come before the request is fully sent (C5): send and read at the same time.
+  // The answer may come before the request is fully sent: send and read at the same time.
   Promise<bool> sent;
   Spawn(SendThenReport(Send(head_bytes, request.body), sent), [] {});
   if (sent.is_set() && !accepted_any_ && !is_reused_) {

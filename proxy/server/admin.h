@@ -1,4 +1,4 @@
-// The admin API and the probe endpoints (kubernetes.md e.1).
+// The admin API and the probe endpoints.
 #pragma once
 
 #include <atomic>

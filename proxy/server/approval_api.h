@@ -1,4 +1,4 @@
-// The admin API's part about approvals. The agents' port has none of it (bad-inputs A01).
+// The admin API's part about approvals. The agents' port has none of it.
 #pragma once
 
 #include <cstdint>

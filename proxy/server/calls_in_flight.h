@@ -1,5 +1,5 @@
 // The MCP writes that are being worked on, so that what would cancel one of them does not reach its
-// server (agents.md 6.9).
+// server.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // MCP writes whose outcome is not known, by their client's session and JSON-RPC id: the client may
-// still fetch the answer by itself (agents.md 6.19).
+// still fetch the answer by itself.
 #pragma once
 
 #include <algorithm>

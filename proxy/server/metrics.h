@@ -1,4 +1,4 @@
-// Prometheus metrics (kubernetes.md e.2). Labels come from the policy or from fixed sets only.
+// Prometheus metrics. Labels come from the policy or from fixed sets only.
 #pragma once
 
 #include <prometheus/counter.h>

@@ -192,7 +192,7 @@ void PolicyReloader::Report(const ReloadReport& report) {
   last_ = report;
 }
 
-// First the file, then the row of the ledger, then the first request (F8).
+// First the file, then the row of the ledger, then the first request.
 FileResult<void> PolicyReloader::Remember(const Policy& policy,
                                           const std::vector<PolicySource>& files,
                                           PolicyChange::Cause cause) {

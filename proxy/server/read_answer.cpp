@@ -172,7 +172,7 @@ Task<bool> Session::RelayResponse(ReadExchange& exchange) {
     upstream.deadline.Arm(Now() + QuietMax(exchange));
     const bool asked_all = exchange.whole || exchange.uploaded.is_set();
     if (streams && !exchange.watching && asked_all) StartWatch(exchange);
-    // Also what comes behind the body, so that such a connection is not used again (F16).
+    // Also what comes behind the body, so that such a connection is not used again.
     const std::size_t size = co_await ReadInto(upstream, exchange.up);
     if (size == 0) {
       const bool clean = !upstream.error || upstream.error == boost::asio::error::eof;
@@ -182,7 +182,7 @@ Task<bool> Session::RelayResponse(ReadExchange& exchange) {
       piece = decoder.Decode(exchange.up);
     }
     if (piece.end == End::kCut || piece.end == End::kBad) {
-      // Never completed towards the client (F17): it sees the connection close early.
+      // Never completed towards the client: it sees the connection close early.
       record_.error = "response-incomplete";
       if (observed_) observed_->AnswerBroke(/*client_left=*/false);
       if (exchange.mcp == nullptr || exchange.mcp->tap.Ending().empty()) co_return false;
@@ -253,7 +253,7 @@ Task<void> Session::WatchClient(ReadExchange& exchange) {
     record_.client_gone = true;
     exchange.left = true;
   } else if (peer == Peer::kClosed) {
-    // A half-close is no abort (C6); one that left completely shows at the next write. Until then
+    // A half-close is no abort; one that left completely shows at the next write. Until then
     // it gets less time.
     exchange.half_closed = true;
     until = exchange.answering ? until + limits::kHalfClosedIdleTimeout
@@ -267,7 +267,7 @@ Task<void> Session::WatchClient(ReadExchange& exchange) {
 // Waits until the upload no longer uses the exchange; true when the client's whole body was read.
 Task<bool> Session::StopUpload(ReadExchange& exchange) {
   if (!exchange.uploaded.is_set()) {
-    // Answered before the upload ended (C5): stop it; neither connection is usable then.
+    // Answered before the upload ended: stop it; neither connection is usable then.
     exchange.stopping = true;
     exchange.upstream->Cut();
     // A deadline also ends a read that would find something, which Cancel() does not.
@@ -308,7 +308,7 @@ bool Session::FinishRead(ReadExchange& exchange, bool relayed, bool whole) {
   linger_ = linger_ && (relayed || exchange.replaced);
   cut_ = !relayed && !exchange.replaced;
   if (cut_ && exchange.framing == ReadExchange::Framing::kUntilClose) {
-    // The close is all the framing there is: only a reset tells a cut from the end (F17).
+    // The close is all the framing there is: only a reset tells a cut from the end.
     const linger at_once{.l_onoff = 1, .l_linger = 0};
     ::setsockopt(client_.socket(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
   }

@@ -64,7 +64,7 @@ struct Session::ReadExchange {
   bool watching = false;
   bool half_closed = false;   // the client will send nothing more, and may be gone
   bool left = false;          // the client is gone
-  FormOverrideScan form;      // of the request body (M05)
+  FormOverrideScan form;      // of the request body
   McpRead* mcp = nullptr;     // of an MCP server's endpoint, whose request is here whole
   bool is_listening = false;  // a stream of MCP that lasts as long as the session does
 };

@@ -6,7 +6,7 @@
 
 namespace recourse {
 
-// A server that looks for no body here would take its bytes for the next request (H65).
+// A server that looks for no body here would take its bytes for the next request.
 bool HasUnexpectedBody(const Head& head);
 
 // The trace id that its traceparent begins with: 32 digits of lower-case hex. Empty: it has none.
@@ -16,7 +16,7 @@ std::string_view TraceIdOf(const Head& head);
 bool HasFlowOrder(const Head& head);
 
 // What of the client's head goes on with a write. A snapshot taken before the body is read, so that
-// a trailer can never pose as a header (F13).
+// a trailer can never pose as a header.
 Headers EndToEndFields(const Head& head);
 
 }  // namespace recourse

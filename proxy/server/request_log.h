@@ -1,4 +1,4 @@
-// One access log line per request (kubernetes.md e.4), made without allocation: everything that the
+// One access log line per request, made without allocation: everything that the
 // policy fixes is rendered once.
 #pragma once
 

@@ -12,7 +12,7 @@
 namespace recourse {
 namespace {
 
-// They reflect or expose what a server got (bad-inputs M26).
+// They reflect or expose what a server got.
 bool IsRefusedMethod(std::string_view method) {
   return method == "TRACE" || method == "TRACK" || method == "DEBUG";
 }
@@ -301,7 +301,7 @@ Task<bool> Session::RouteTo(McpPlace place, std::string_view path, std::string_v
     record_.effect = "write";
     return ServeWrite(match_, query, /*guarded=*/true);
   }
-  // A tool for GET or for any method is no reason to run its write for a question about it (M25).
+  // A tool for GET or for any method is no reason to run its write for a question about it.
   if (match_.effect == Effect::kWrite && match_.tool != nullptr && IsQuestion(head_.method) &&
       !Names(*match_.tool, head_.method)) {
     std::string allow = AllowOf(*match_.tool);
@@ -309,7 +309,7 @@ Task<bool> Session::RouteTo(McpPlace place, std::string_view path, std::string_v
     return Refuse(ErrorCode::kMethodNotAllowed, "this path is a write, which HEAD cannot ask for",
                   std::move(allow));
   }
-  // The backend might take another method than the one that the policy judged (M01, P37).
+  // The backend might take another method than the one that the policy judged.
   if (OverridesMethod(query)) {
     return Refuse(ErrorCode::kMalformedRequest, "a call may not override its method or path");
   }

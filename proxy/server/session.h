@@ -68,7 +68,7 @@ class Session final : IdleConnection {
   bool IsOf(const ConnectionGate::Address& peer) const override { return place_.IsOf(peer); }
   bool MakeRoom() override;
   Task<bool> ReadHead();
-  // An idle connection holds no buffer (performance.md G1).
+  // An idle connection holds no buffer.
   bool BeginIdle();
   bool EndIdle(std::size_t size);
   Task<bool> ReadMoreHead();
@@ -190,7 +190,7 @@ class Session final : IdleConnection {
   Task<bool> AnswerHere(const HttpResponse& response, bool understood);
   // False: the client has not taken it whole, and must be sent nothing more.
   Task<bool> Continue100();
-  // Lets the client read the last answer before the connection goes (http.md C4).
+  // Lets the client read the last answer before the connection goes: a reset would take it away.
   Task<void> Linger();
   // What the client's socket says without reading from it.
   enum class Peer : std::uint8_t { kSilent, kSpeaks, kClosed, kReset };

@@ -7,7 +7,7 @@
 namespace recourse {
 
 // `text` with everything escaped (\x1b, \u{202e}) that steers a terminal or hides what follows: C0
-// and C1 controls, DEL, and the direction and invisible characters of Unicode (bad-inputs D14).
+// and C1 controls, DEL, and the direction and invisible characters of Unicode.
 std::string TerminalText(std::string_view text);
 
 }  // namespace recourse

@@ -1,4 +1,4 @@
-// The writing half of bad-inputs 4-J: canonical text, pointers, plain text.
+// The writing half of JSON: canonical text, pointers, plain text.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The reading half of bad-inputs 4-J: what is JSON for us, and what is refused.
+// The reading half of JSON: what is JSON for us, and what is refused.
 #include "proxy/base/json.h"
 
 #include <gtest/gtest.h>

@@ -310,8 +310,8 @@ def test_r24_a_success_without_a_usable_reference_is_noted(proxy, double, token,
 
 @pytest.mark.parametrize("ref", ["a/b", "../admin", "%2e%2e", "x?y", "*", "all", "ä", "a b"])
 def test_r24_a_reference_that_fits_no_path_is_kept_and_makes_no_undo(proxy, double, token, ref):
-    """The corpus drops a reference with a '/'. Names of resources have them, so it is kept; what
-    may not go into a path is refused where it would."""
+    """Names of resources have a '/', so a reference with one is kept; what may not go into a path
+    is refused where it would."""
     body = json.dumps({"id": ref, "ok": True})
     told, event = write(proxy, double, f"/judged/{token}", whole(body))
     assert (told.status, event["phase"], event["external_ref"]) == (201, SUCCESS, ref), event

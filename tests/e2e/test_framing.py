@@ -1,4 +1,4 @@
-"""What is good reaches the backend exactly once, rendered anew (rules F and H of the HTTP notes).
+"""What is good reaches the backend exactly once, rendered anew (the good rows of corpus 4-H).
 
 What is refused stands in test_corpus_heads.py, test_corpus_paths.py and test_corpus_calls.py.
 """

@@ -1,4 +1,4 @@
-"""An agent does what it can to approve its own call (bad-inputs 4-A): from where it stands, with
+"""An agent does what it can to approve its own call (corpus 4-A): from where it stands, with
 what it can read, and with what it may get hold of. Nothing of it counts, and no mail goes out."""
 
 import base64

@@ -1,4 +1,4 @@
-// Which byte variants are one call (bad-inputs 4-J, agents.md 1.2).
+// Which byte variants are one call.
 #include <gtest/gtest.h>
 
 #include "tests/filters/key_builder.h"

@@ -1,4 +1,4 @@
-// The normative outcome table (semantics 2.4, bad-inputs 4-R), row by row.
+// What an attempt's end proves (corpus 4-R), row by row.
 #include "filters/outcome.h"
 
 #include <gtest/gtest.h>

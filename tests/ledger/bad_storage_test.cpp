@@ -1,5 +1,5 @@
-// Files and directories that hold no usable ledger (4-S): refused with a line that says why, never
-// replaced by a new one, and never the source of a wrong answer.
+// Files and directories that hold no usable ledger (corpus 4-S): refused with a line that says why,
+// never replaced by a new one, and never the source of a wrong answer.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

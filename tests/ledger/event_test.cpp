@@ -13,7 +13,7 @@ using enum Phase;
 
 constexpr Phase PhaseAt(int i) { return static_cast<Phase>(i); }
 
-// Semantics 2.4, written down a second time on purpose.
+// The transition table, written down a second time on purpose.
 const std::map<Phase, std::set<Phase>> kExpected = {
     {kNone, {kClaimed, kDispatching}},
     {kClaimed, {kClaimed, kApproved, kDenied, kExpired}},

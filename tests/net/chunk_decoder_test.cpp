@@ -1,4 +1,4 @@
-// Chunked bodies: http.md F10-F13, bad-inputs H31-H44. Each body is fed whole, byte by byte and cut
+// Chunked bodies (corpus 4-H, F10-F13 and H31-H44). Each body is fed whole, byte by byte and cut
 // in two at every place.
 #include <gtest/gtest.h>
 

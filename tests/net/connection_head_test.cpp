@@ -1,4 +1,4 @@
-// Hop-by-hop fields, Connection, and the names the proxy acts on: http.md H1-H12.
+// Hop-by-hop fields, Connection, and the names the proxy acts on.
 #include <gtest/gtest.h>
 
 #include <memory>

@@ -1,4 +1,4 @@
-// What goes on the wire is rendered anew and checked: http.md F22, F23, H1, H2, H12.
+// What goes on the wire is rendered anew and checked.
 #include <gtest/gtest.h>
 
 #include <array>

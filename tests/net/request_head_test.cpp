@@ -1,4 +1,4 @@
-// Framing, syntax and bounds of request heads: http.md F1-F25, bad-inputs 4-H. Every head is read
+// Framing, syntax and bounds of request heads (corpus 4-H, F1-F25). Every head is read
 // whole and in every prefix.
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Response heads: http.md F4-F21, bad-inputs 4-R. Every head is read whole and in every prefix.
+// Response heads (corpus 4-R, F4-F21). Every head is read whole and in every prefix.
 #include <gtest/gtest.h>
 
 #include <memory>

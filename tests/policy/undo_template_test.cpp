@@ -1,4 +1,4 @@
-// Undo and settle requests out of untrusted values, row by row (bad-inputs 4-T). T11, an address
+// Undo and settle requests out of untrusted values, row by row (corpus 4-T). T11, an address
 // that changes, is a matter of the connection; T16, a policy that changes, of the stored request.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,9 +1,13 @@
-"""Links between the pages of the tree: to files that exist, and to headings that stand in them."""
+"""Pages of the tree: links between them lead to files that exist, and to headings that stand in
+them; any file names only pages that exist."""
 
 import os
 import re
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+URL = re.compile(r"[a-z][a-z+.-]*://\S*")
+# The name of a page. One that a variable or a pattern makes is none: $NAME.md, {folder}/a.md, *.md.
+PAGE = re.compile(r"(?<![\w./$*%{}<>-])[\w./-]*[\w-]\.md(?![\w(-]|\.\w)")
 
 
 def broken(root, path, text):
@@ -24,6 +28,20 @@ def leads_somewhere(root, path, target):
     with open(file, encoding="utf-8") as page:
         text = without_code(page.read())
     return heading in {anchor(line) for line in text.split("\n") if line.startswith("#")}
+
+
+def unknown_pages(pages, path, text):
+    """(line, name) of each page that a file names and that is none of `pages`. A name alone is one
+    of any folder; a path leads from the top or the file's folder. Links have a rule of their own.
+    """
+    for number, line in enumerate(text.split("\n"), 1):
+        for name in PAGE.findall(LINK.sub(" ", URL.sub(" ", line))):
+            places = {os.path.normpath(name), os.path.normpath(
+                os.path.join(os.path.dirname(path), name))}
+            if "/" not in name:
+                places |= {page for page in pages if os.path.basename(page) == name}
+            if not places & pages:
+                yield number, name
 
 
 def anchor(heading):

@@ -17,7 +17,8 @@ import rules  # noqa: E402
 
 CPP = (".h", ".cpp")
 CODE = CPP + (".py", ".sh", ".cmake", ".js", ".mjs", ".ts", "CMakeLists.txt")
-TEXT = CODE + (".txt", ".md", ".json", ".yaml", ".yml", ".cfg", ".conf")
+TEXT = CODE + (".txt", ".md", ".json", ".yaml", ".yml", ".cfg", ".conf", ".tpl", ".html", ".css",
+               ".go", ".java")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"](?P<header>[^>"]+)[>"]', re.MULTILINE)
 SIZED = CPP + (".py", ".sh", ".js", ".mjs", ".ts")
 
@@ -37,12 +38,14 @@ class Tidy:
         self.check_top_level()
         self.check_links()
         cmake = self.read_cmake()
+        pages = {path for path in self.files() if path.endswith(".md")}
         for path in self.files():
             if not is_text(path):
                 continue
             with open(os.path.join(self.root, path), encoding="utf-8") as file:
                 text = file.read()
             self.check_text(path, text)
+            self.check_pages(path, text, pages)
             if path.endswith(CPP):
                 self.check_cpp(path, text, cmake)
             elif path.endswith(".py"):
@@ -103,6 +106,13 @@ class Tidy:
         count = len(lines) - 1
         if (path.endswith(SIZED) or path == "dev") and count > rules.FILE_LINES_MAX:
             self.report(path, 1, f"file of {count} lines, at most {rules.FILE_LINES_MAX}: split it")
+
+    def check_pages(self, path, text, pages):
+        if re.match(rules.UNKNOWN_PAGES, path):
+            return
+        for line, name in links.unknown_pages(pages, path, text):
+            self.report(path, line, f"{name} is no page of the tree: name one that is, or state "
+                        "the rule itself")
 
     def check_cpp(self, path, text, cmake):
         code = cpp_text.blank_comments_and_strings(text)

@@ -129,6 +129,14 @@ CASES = [
      "helm/a.md", "[x](a.md), [y](https://y.example/z.md)\n```\n[z](c.md)\n```\n"),
     ("a link to no heading", "helm/a.md", "## B's `c`\n[x](#b-c)\n", "leads nowhere",
      "helm/a.md", "## B's `c`\n[x](#bs-c), [y](a.md#bs-c)\n"),
+    ("a page that is none", "policy/a.h", header("// As http.md 3 says."), "http.md is no page",
+     "policy/a.h", header("// As https://x.example/http.md 3 says; *.md, $NAME.md, {x}/a.md")),
+    ("a page that stands elsewhere", "helm/a.md", "see `sub/a.md`\n", "sub/a.md is no page",
+     "helm/a.md", "see `a.md`, `helm/a.md`, `./a.md`, [x](a.md)\n"),
+    ("a page in a string", "tests/e2e/a.py", "x = 'policy/b.md'\n", "policy/b.md is no page",
+     "tests/e2e/a.py", "x = page.md(1) + 'a.md5'\n"),
+    ("a section of no page", "policy/a.cpp", "// the key (design 4)\n", "state the rule itself",
+     "policy/a.cpp", "// the design of 4 keys\n"),
     ("unknown top level", "docs/a.md", "x\n", "the top level is fixed", "helm/a.md", "x\n"),
     ("source that nobody builds", "policy/sub/a.cpp", "int x;\n", "no CMakeLists.txt builds",
      "policy/a.cpp", "int x;\n"),
@@ -181,6 +189,14 @@ class TidyTest(unittest.TestCase):
             self.assertEqual(len(found), int(is_bad), (path, second, found))
             if is_bad:
                 self.assertIn("recourse::Verdict is another type in filters/a.h:3", found[0])
+
+    def test_a_page_is_known_by_its_path_or_by_its_name_alone(self):
+        for name, is_known in (("policy/README.md", True), ("README.md", True), ("b.md", True),
+                               ("../policy/README.md#words", True), ("helm/b.md", False),
+                               ("proxy/net/b.md", True), ("sub/b.md", False), ("c.md", False)):
+            found = violations_of({"policy/README.md": "# Words\n", "proxy/net/b.md": "x\n",
+                                   "helm/a.yaml": f"# see {name}.\n"})
+            self.assertEqual(len(found), int(not is_known), (name, found))
 
     def test_symbolic_links_are_reported(self):
         with tempfile.TemporaryDirectory() as root:

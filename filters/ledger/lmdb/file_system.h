@@ -1,5 +1,5 @@
 // Which file systems may hold a ledger: those that keep what was synced, and that map a file the
-// way LMDB needs (semantics 1.2).
+// way LMDB needs.
 #pragma once
 
 #include <cstdint>

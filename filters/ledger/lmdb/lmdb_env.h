@@ -15,8 +15,8 @@ std::string LmdbMessage(int code);
 
 class LmdbEnv {
  public:
-  // Opens or creates data.mdb in `directory`, which exists. Default sync flags, nothing weaker
-  // (semantics 0.9). Fails with a line for people.
+  // Opens or creates data.mdb in `directory`, which exists. Default sync flags, nothing weaker.
+  // Fails with a line for people.
   static std::expected<std::unique_ptr<LmdbEnv>, std::string> Open(const std::string& directory,
                                                                    std::uint64_t map_bytes);
   // Opens the file of an environment that nobody uses, for reading alone.
