@@ -4,7 +4,8 @@ usage: tests/soak.py --hours HOURS
 
 CI runs a fixed part of each of these; this runs all of it, round after round, each with a new seed.
 It prints its figures after every round. What breaks a promise is counted, and the command that
-repeats it is kept in build/soak/found.txt; the round goes on. Ends with 1 when anything was found.
+repeats it is kept in build/soak/found.txt; the round goes on. A part that has begun is ended whole,
+which for kills takes a quarter of an hour. Ends with 1 when anything was found.
 """
 
 import argparse
@@ -25,7 +26,8 @@ KILLED = ("test_kill.py", "test_flow_kills.py", "test_approval_kills.py", "test_
           "test_campaign.py", "test_faults.py", "test_storage_faults.py")  # fmt: skip
 SIM_SEEDS = 20_000
 IMAGES = 2_000
-FUZZ_SECONDS = 60
+FUZZ_SECONDS = (5, 60)  # least and most for each target
+FUZZ_TARGETS = len(list((ROOT / "tests/fuzz/corpus").iterdir()))
 PART_MAX_SECONDS = 3 * 3600  # of what may hang; each part has bounds of its own
 figures = collections.Counter()
 
@@ -56,7 +58,7 @@ def numbers(pattern, output):
     return sum(int(found) for found in re.findall(pattern, output))
 
 
-def kills(seed, log):
+def kills(seed, log, _):
     variables = {
         "RECOURSE_BIN": str(DEV / "recourse"), "RECOURSE_E2E_SEED": seed, "RECOURSE_KILLS": "25",
         "RECOURSE_STORM_SECONDS": "120", "RECOURSE_IMAGES_E2E": str(IMAGES),
@@ -73,21 +75,23 @@ def kills(seed, log):
             figures[what] += int(count)
 
 
-def power(seed, log):
+def power(seed, log, _):
     variables = {"RECOURSE_POWER_SEED": seed, "RECOURSE_IMAGES": str(IMAGES)}
     output = run("power cuts", [DEV / "tests/power_loss_test"], variables, log)
     figures["images"] += numbers(r"(\d+) (?:disks|more after)", output)
 
 
-def simulation(seed, log):
+def simulation(seed, log, _):
     variables = {"RECOURSE_SIM_FIRST": seed, "RECOURSE_SIM_SEEDS": str(SIM_SEEDS)}
     output = run("simulated flows", [DEV / "tests/sim_test", "--gtest_brief=1"], variables, log)
     if "FAILED" not in output:
         figures["seeds"] += SIM_SEEDS
 
 
-def fuzz(_, log):
-    output = run("fuzzing", ["./dev", "fuzz", FUZZ_SECONDS], {"RECOURSE_SKIP_INSTALL": "1"}, log)
+def fuzz(_, log, seconds_left):
+    least, most = FUZZ_SECONDS
+    seconds = max(least, min(most, int(seconds_left / 2 / FUZZ_TARGETS)))
+    output = run("fuzzing", ["./dev", "fuzz", seconds], {"RECOURSE_SKIP_INSTALL": "1"}, log)
     figures["inputs"] += numbers(r": (\d+) inputs", output)
 
 
@@ -100,8 +104,9 @@ def main():
         # Not zero, which a simulation takes for none.
         seed = str(1 + secrets.randbelow(2**31))
         for part in (simulation, power, fuzz, kills):
-            if time.monotonic() < end:
-                part(seed, WORK / f"{part.__name__}-{number}.log")
+            seconds_left = end - time.monotonic()
+            if seconds_left > 0:
+                part(seed, WORK / f"{part.__name__}-{number}.log", seconds_left)
         told = ", ".join(f"{figures[what]} {what}"
                          for what in ("kills", "images", "seeds", "inputs", "violations"))
         print(f"round {number}, seed {seed}: {told}", flush=True)

@@ -209,6 +209,33 @@ std::string WordsForMismatch(const CLI::App& command, std::string_view what) {
                      AcceptedBy(*option));
 }
 
+// Whoever has no policy yet gets one that changes nothing.
+constexpr std::string_view kFirstPolicy = R"(
+No policy yet? This one only watches and changes nothing. Save it as policy.yaml, with the address
+of your own backend:
+
+  version: 1
+  mode: observe
+  backends:
+    shop: { url: "http://127.0.0.1:8080", hosts: [ "127.0.0.1:19080" ] }
+
+Start it, and let the agent use http://127.0.0.1:19080 in place of the backend's address:
+
+  openssl rand -hex 16 > token && chmod 600 token
+  recourse run --policy policy.yaml --data ./ledger --admin-token-file token
+
+What enforcing would have done:
+
+  recourse report --since 1h --admin-token-file token
+
+)";
+
+bool LacksPolicy(const CLI::App& command, const CLI::ParseError& error) {
+  const CLI::Option* const policy = OptionNamed(command, "--policy");
+  return static_cast<CLI::ExitCodes>(error.get_exit_code()) == CLI::ExitCodes::RequiredError &&
+         PathOf(command) == "run" && policy != nullptr && policy->count() == 0;
+}
+
 std::string WhatIsWrong(const CLI::App& command, const CLI::ParseError& error) {
   const std::string what = error.what();
   const auto at = what.find(" requires ");
@@ -307,6 +334,7 @@ std::string WordsFor(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = DeepestOf(app);
   const std::string path = PathOf(command), example = ExampleOf(path);
   std::string words = WhatIsWrong(command, error) + "\n";
+  if (LacksPolicy(command, error)) words += kFirstPolicy;
   if (!example.empty()) words += "  example: " + example + "\n";
   return words + fmt::format("  more:    recourse {}{}--help\n", path, path.empty() ? "" : " ");
 }

@@ -8,6 +8,7 @@ import select
 import shutil
 import signal
 import subprocess
+import textwrap
 import time
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from support import rawhttp
 from support.approvals import Staffed, token_of
 from support.policies import standard
-from support.recourse import BINARY, ROOT, WAIT_MAX, environment, run_cli
+from support.recourse import BINARY, ROOT, WAIT_MAX, Recourse, environment, run_cli
 
 # What CLI11 says by itself.
 RAW = re.compile(
@@ -63,6 +64,26 @@ def test_a_wrong_use_is_told_what_is_accepted_with_an_example(case):
     if case not in ("no command", "half a command", "no such command"):
         path = " ".join(arguments[: 2 if arguments[0] in ("events", "flows") else 1])
         assert f"  example: recourse {path}" in ended.stderr
+
+
+def test_whoever_has_no_policy_yet_gets_one_that_only_watches(double, token, tmp_path):
+    ended = run_cli("run", "--data", tmp_path / "unused")
+    assert ended.returncode == 2 and ended.stdout == ""
+    lines = ended.stderr.splitlines()
+    first, last = lines.index("  version: 1"), lines.index(next(x for x in lines if "hosts: [" in x))
+    policy = textwrap.dedent("\n".join(lines[first:last + 1]))
+    assert "127.0.0.1:8080" in policy and "mode: observe" in policy
+    start, report = re.findall(r"^  (recourse .*)$", ended.stderr, re.M)[:2]
+    assert start == "recourse run --policy policy.yaml --data ./ledger --admin-token-file token"
+    policy = policy.replace("127.0.0.1:8080", f"127.0.0.1:{double.port}")
+    with Recourse(tmp_path / "r", policy) as running:
+        answer = rawhttp.call(running.port, "POST", f"/{token}", "127.0.0.1:19080", body={"a": 1})
+        assert answer.status == 201 and len(double.effects(f"/{token}")) == 1
+        running.await_phase(f"/{token}", ["SUCCEEDED"])
+        told = run_cli("report", "--since", "1h", "--admin-token-file", running.token_path,
+                       "--admin", f"127.0.0.1:{running.ports['admin']}")  # fmt: skip
+        assert report == "recourse report --since 1h --admin-token-file token"
+        assert told.returncode == 0 and "1 writes were sent" in told.stdout, told
 
 
 # --- completion ----------------------------------------------------------------------------------
