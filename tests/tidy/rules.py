@@ -10,7 +10,8 @@ FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 70
 
 TOP_LEVEL_FOLDERS = {"proxy", "filters", "policy", "bench", "tests", "helm"}
-TOP_LEVEL_FILES = {"CMakeLists.txt", "CMakePresets.json", "LICENSE", "README.md", "dev"}
+TOP_LEVEL_FILES = {"CHANGELOG.md", "CMakeLists.txt", "CMakePresets.json", "LICENSE", "README.md",
+                   "SECURITY.md", "dev"}
 # Never looked into: what tools write.
 SKIPPED_FOLDERS = {"build", "node_modules", "__pycache__", ".git", ".cache"}
 
