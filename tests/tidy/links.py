@@ -1,9 +1,10 @@
-"""Links between the pages of the tree: to files that exist, and to headings that stand in them."""
+"""Links between the pages of the tree: to files that exist, and to headings or anchors in them."""
 
 import os
 import re
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+ANCHOR = re.compile(r'<a id="([^"]+)"></a>')
 
 
 def broken(root, path, text):
@@ -23,7 +24,8 @@ def leads_somewhere(root, path, target):
         return True
     with open(file, encoding="utf-8") as page:
         text = without_code(page.read())
-    return heading in {anchor(line) for line in text.split("\n") if line.startswith("#")}
+    headings = {anchor(line) for line in text.split("\n") if line.startswith("#")}
+    return heading in headings.union(ANCHOR.findall(text))
 
 
 def anchor(heading):

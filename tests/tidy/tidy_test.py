@@ -129,6 +129,8 @@ CASES = [
      "helm/a.md", "[x](a.md), [y](https://y.example/z.md)\n```\n[z](c.md)\n```\n"),
     ("a link to no heading", "helm/a.md", "## B's `c`\n[x](#b-c)\n", "leads nowhere",
      "helm/a.md", "## B's `c`\n[x](#bs-c), [y](a.md#bs-c)\n"),
+    ("a link to no anchor", "helm/a.md", '<a id="b-d"></a>\n[x](#b-c)\n', "leads nowhere",
+     "helm/a.md", '| <a id="b-c"></a>`b` |\n[x](#b-c)\n'),
     ("unknown top level", "docs/a.md", "x\n", "the top level is fixed", "helm/a.md", "x\n"),
     ("source that nobody builds", "policy/sub/a.cpp", "int x;\n", "no CMakeLists.txt builds",
      "policy/a.cpp", "int x;\n"),
