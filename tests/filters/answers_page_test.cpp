@@ -90,7 +90,9 @@ TEST(AnswersPageTest, EveryMemberAndFieldIsDescribed) {
   std::vector<std::string> names;
   for (const auto& [name, value] : body->members) names.push_back(name);
   HttpResponse replay = problem.response;
-  Decorate(replay, {.origin = AnswerSource::kReplay});
+  AnswerFacts kept;
+  kept.origin = AnswerSource::kReplay;
+  Decorate(replay, kept);
   for (const auto& [name, value] : replay.headers) names.push_back(name);
   for (const std::string& name : names) {
     EXPECT_NE(page.find("\n| `" + name + "` |"), std::string::npos) << name;
