@@ -22,117 +22,240 @@ constexpr std::string_view kTellOperator =
     "The call was not executed and repeating it will not help until somebody corrects the set-up; "
     "go on without this tool.";
 
+// What operators are told to do.
+constexpr std::string_view kNoStep = "Nothing.";
+constexpr std::string_view kFixAgent =
+    "Nothing, unless it is frequent: then correct the agent as the detail says.";
+
+constexpr std::array<int, 2> kNoOther{};
+constexpr std::array<int, 2> kOrAccepted{202};
+constexpr std::array<int, 2> kOrGateway{502, 504};
+
 // Indexed by ErrorCode.
 constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
     {400, "malformed-request", "Malformed request", "not_executed", false, "http_request_error",
-     kFixCall},
+     kFixCall,
+     "The head or the body cannot be read in one way only, or the call tries to override its own "
+     "method or path. The detail names the place.",
+     kFixAgent},
     {415, "unsupported-media-type", "Arguments cannot be read", "not_executed", false,
-     "http_request_error", kFixCall},
+     "http_request_error", kFixCall,
+     "The arguments of a write cannot be read: its `Content-Type`, charset or coding is not one "
+     "that the policy's conditions and keys are read from.",
+     kFixAgent},
     {413, "request-too-large", "Request body too large", "not_executed", false,
-     "http_request_error", kFixCall},
+     "http_request_error", kFixCall,
+     "The body is over its cap: 8 MiB for a write or an MCP message, 256 KiB for a call that waits "
+     "for a human.",
+     kFixAgent},
     {431, "header-too-large", "Request header too large", "not_executed", false,
-     "http_request_error", kFixCall},
+     "http_request_error", kFixCall, "The head is over its cap, or too large to be forwarded.",
+     kFixAgent},
     {414, "target-too-long", "Request target too long", "not_executed", false, "http_request_error",
-     kFixCall},
+     kFixCall, "The request's target is over its cap.", kFixAgent},
     {408, "request-timeout", "Request not received in time", "not_executed", true,
-     "http_request_error", kSafeAgain},
+     "http_request_error", kSafeAgain, "The head or the body did not arrive in time.",
+     "Nothing, unless it is frequent: then look at the network and the load between the agent and "
+     "Recourse."},
     {405, "method-not-allowed", "Method not allowed", "not_executed", false, "http_request_denied",
-     kFixCall},
+     kFixCall,
+     "The method is not served here: an unknown one, HEAD on a path that is a write, or a CONNECT "
+     "inside of a tunnel. `Allow`, where it is there, names what is.",
+     kFixAgent},
     {501, "not-implemented", "Not implemented", "not_executed", false, "http_request_error",
-     kFixCall},
+     kFixCall, "The body has a transfer coding other than `chunked`.", kFixAgent},
     {417, "expectation-failed", "Expectation failed", "not_executed", false, "http_request_error",
-     kFixCall},
+     kFixCall, "`Expect` asks for something other than `100-continue`.", kFixAgent},
     {505, "version-not-supported", "HTTP version not supported", "not_executed", false,
-     "http_request_error", kFixCall},
+     "http_request_error", kFixCall, "The request is neither HTTP/1.0 nor HTTP/1.1.", kFixAgent},
     {400, "ambiguous-path", "Ambiguous path", "not_executed", false, "http_request_denied",
-     "The call was not executed; use the path exactly as the tool documents it."},
+     "The call was not executed; use the path exactly as the tool documents it.",
+     "The path has two readings that disagree about what the call may do, such as one that may be "
+     "taken for an MCP endpoint.",
+     kFixAgent},
     {403, "unknown-backend", "Unknown backend", "not_executed", false, "http_request_denied",
-     "The call was not executed and repeating it will not help; this host is not available."},
+     "The call was not executed and repeating it will not help; this host is not available.",
+     "No backend of the policy has this host.",
+     "If agents are to reach it, add it to a backend's `url` or `hosts`; else nothing."},
     {403, "tunnel-refused", "Tunnel refused", "not_executed", false, "http_request_denied",
      "Nothing was sent, and repeating it will not help; reach the host as the detail says, or go "
-     "on "
-     "without it."},
+     "on without it.",
+     "A CONNECT to a host that is no backend and not in `tunnels`, or to an address that no tunnel "
+     "may have.",
+     "If it is wanted, list it in `tunnels`, or make it a backend with `intercept: true`; else "
+     "nothing."},
     {421, "misdirected", "Request for another host", "not_executed", false, "http_request_denied",
-     "The call was not executed; use a connection of its own for each host."},
+     "The call was not executed; use a connection of its own for each host.",
+     "A request in a tunnel is for another host than the tunnel, or one on a redirected connection "
+     "for another port; or a new policy does not intercept this host any more.",
+     kFixAgent},
     {403, "denied", "Denied by policy", "rejected", false, "http_request_denied",
-     "The call was not executed and repeating it will not help; choose another way."},
+     "The call was not executed and repeating it will not help; choose another way.",
+     "The policy says no: the call is unlisted and unlisted calls are denied, or agents may not "
+     "give this order to their flow.",
+     "If it is wanted, name it as a tool (`recourse policy explain` says how a call is treated), "
+     "or change `unlisted` or `flow_rules`."},
     {409, "approval-pending", "Waiting for a human's approval", "pending", true,
-     "http_request_denied", kWaitForHuman},
+     "http_request_denied", kWaitForHuman,
+     "The call waits for a human. The 202 is no problem document; the tool's `answer: 409` makes "
+     "it one. `Location` is where to ask.",
+     "Decide: `recourse approvals list`, then `approve` or `reject`.", kOrAccepted},
     {403, "approval-rejected", "Rejected by a human", "rejected", false, "http_request_denied",
      "A human decided that this call is not made. Do not repeat it and do not look for another way "
-     "to the same effect; say what was rejected and why."},
+     "to the same effect; say what was rejected and why.",
+     "A human said no; the detail may say why.", kNoStep},
     {403, "approval-expired", "Not approved and sent in time", "rejected", false,
      "http_request_denied",
      "This call was not executed and will not be, because its approval or what it is sent with was "
-     "missing for too long; repeating it does not help. Say so."},
+     "missing for too long; repeating it does not help. Say so.",
+     "Nobody said yes in time, or what the approved call is sent with was missing until the end.",
+     "Look at `recourse approvals list` more often, have `flow_rules.webhook` tell of it, or give "
+     "`approval` a longer `expires`; see that the files of its `credentials` can be read."},
     {409, "approval-void", "The approval no longer holds", "not_executed", true,
      "http_request_denied",
      "The rules changed while the call waited, and it was not executed. Repeat exactly the same "
-     "call: a human is asked anew."},
+     "call: a human is asked anew.",
+     "The policy changed before the call was sent, so the approval is not for what it would be "
+     "now.",
+     "Nothing: the next call is asked about anew."},
     {400, "invalid-key", "Idempotency key invalid", "not_executed", false, "http_request_error",
-     kFixCall},
+     kFixCall,
+     "The `Idempotency-Key`, or the intent of an MCP call, cannot be read, or two of them "
+     "disagree.",
+     kFixAgent},
     {428, "key-required", "Key or trace required", "not_executed", false, "http_request_denied",
-     "The call was not executed; send it again with the header that the detail names."},
+     "The call was not executed; send it again with the header that the detail names.",
+     "The policy wants a trace, session or key that the call does not carry.",
+     "Have the agent send it, or change the tool's `scope`."},
     {409, "in-progress", "The same call is still running", "pending", true, "http_request_denied",
-     kRepeatSame},
+     kRepeatSame, "The same call is still running; a repeat joins it.",
+     "Nothing, unless it lasts: then look at the backend, and at the operation with `recourse "
+     "events list`."},
     {409, "outcome-unknown", "Outcome unknown", "unknown", true, "http_response_timeout",
      "The call was sent and may have been executed; do not change its arguments. Repeat exactly "
-     "the same call later: it returns the outcome when known and never runs twice."},
+     "the same call later: it returns the outcome when known and never runs twice.",
+     "It was sent, and nobody knows yet whether it took effect: the answer was lost, late or a "
+     "5xx, which does not tell. The advice is another one where nothing can find out (no `settle`, "
+     "no `key_header`, no task).",
+     "Look for it in `recourse events list` and at the backend; a step of a flow is settled with "
+     "`recourse flows resolve`. Give the tool a `settle` probe or its backend a `key_header`, so "
+     "that Recourse finds out itself.",
+     kOrGateway},
     {422, "key-reused", "Key reused with other arguments", "not_executed", false,
      "http_request_denied",
      "A call with this key was made with other arguments; send the original arguments to get its "
-     "outcome, or use a new key if this is a new intent."},
+     "outcome, or use a new key if this is a new intent.",
+     "The same key came earlier with other arguments.",
+     "Correct the agent if it takes one key for several intents, or set the tool's `on_mismatch`."},
     {409, "suspected-duplicate", "Probably a repeat", "not_executed", false, "http_request_denied",
-     "The call was not executed because it looks like a repeat that a human must judge."},
+     "The call was not executed because it looks like a repeat that a human must judge.",
+     "It looks like a repeat of an earlier call, the policy has a human judge that (`ask`), and "
+     "the tool names nobody to ask.",
+     "Give the tool `approval: { by, when: suspected }`, so that somebody is asked."},
     {409, "compensated", "Already undone", "compensated", false, "http_request_denied",
-     "This call was executed and then undone; it does not run again unless made as a new intent."},
+     "This call was executed and then undone; it does not run again unless made as a new intent.",
+     "The call took effect and was undone since.", kNoStep},
     {409, "flow-closed", "Flow closed", "not_executed", false, "http_request_denied",
      "The call was not executed: the work it belongs to was stopped and what was done of it is "
-     "being "
-     "undone. Do not repeat it; say so, and begin again from the start under a new trace."},
+     "being undone. Do not repeat it; say so, and begin again from the start under a new trace.",
+     "The flow takes no further writes: it is being undone, was undone, or is parked; or an order "
+     "names a flow that is not open.",
+     "Look at it with `recourse flows show`; a parked flow waits for `recourse flows retry`, "
+     "`resolve` or `close`."},
     {410, "key-expired", "Key expired", "executed", false, "http_request_denied",
-     "This call was made before and its answer is no longer kept; it was not executed again."},
+     "This call was made before and its answer is no longer kept; it was not executed again.",
+     "The call was made before, and its answer is kept no longer (`ledger.retention`).",
+     "Nothing, or give `ledger.retention` more time."},
     {409, "answer-not-kept", "Executed, answer not kept", "executed", false, "http_request_denied",
      "The call was executed, and its answer is not kept; do not call it again, read the result "
-     "another way."},
+     "another way.",
+     "The call was executed. Its answer was too large to be kept, or is not JSON, which `redact` "
+     "needs it to be.",
+     "Nothing; `recourse events list` has the operation."},
     {502, "answer-lost", "Executed, answer lost", "executed", false, "http_response_incomplete",
-     "The call was executed but its answer was lost; do not call it again, read the result "
-     "another way."},
+     "The call was executed but its answer was lost; do not call it again, read the result another "
+     "way.",
+     "The call was executed, and its answer was cut off.",
+     "Look at the backend or the network if it is frequent."},
     {503, "not-sent", "Backend not reachable", "not_executed", true, "destination_unavailable",
-     kSafeAgain},
+     kSafeAgain,
+     "The backend could not be reached or said that it did nothing, or a probe proved it: nothing "
+     "took effect.",
+     "See that the backend is up, and that its name and port lead there."},
     {502, "address-refused", "Backend address refused", "not_executed", false,
-     "destination_ip_prohibited", kTellOperator},
+     "destination_ip_prohibited", kTellOperator,
+     "The backend's name leads to an address that its `addresses` do not allow.",
+     "Correct the name's address, or `addresses` of the backend if it is meant."},
     {502, "tls-certificate", "Backend not trusted", "not_executed", false, "tls_certificate_error",
-     kTellOperator},
+     kTellOperator, "The certificate of the backend cannot be verified; the detail says why.",
+     "Correct the certificate, or `tls.ca_file` or `tls.server_name` of the backend."},
     {502, "tls-refused", "Backend refused the TLS handshake", "not_executed", false,
-     "tls_alert_received", kTellOperator},
+     "tls_alert_received", kTellOperator,
+     "The backend refused the TLS handshake; the detail says why.",
+     "See what it asks of clients: `tls.client_cert`, `tls.server_name`, TLS 1.2 or newer."},
     {502, "tls-protocol", "No TLS connection with the backend", "not_executed", true,
-     "tls_protocol_error", kSafeAgain},
+     "tls_protocol_error", kSafeAgain,
+     "There is no TLS connection with the backend for another reason; the detail says which.",
+     "See that TLS is what is spoken at the port of the backend's `url`."},
     {504, "backend-timeout", "Backend timeout", "not_executed", true, "http_response_timeout",
-     "Nothing was changed; the same call may be made again."},
+     "Nothing was changed; the same call may be made again.", "A read: no answer in time.",
+     "Look at the backend, or give it a longer `timeout`.", kNoOther, ErrorCode::kMayHaveActed},
     {502, "backend-reset", "Backend connection lost", "not_executed", true, "connection_terminated",
-     "Nothing was changed; the same call may be made again."},
+     "Nothing was changed; the same call may be made again.",
+     "A read: the connection was lost before the answer was whole. A write: it was refused, and "
+     "that answer was lost.",
+     "Look at the backend or the network if it is frequent.", kNoOther, ErrorCode::kMayHaveActed},
     {502, "backend-protocol", "Backend answer not understood", "not_executed", false,
-     "http_protocol_error", "Nothing was changed, but the tool's answer cannot be read."},
+     "http_protocol_error", "Nothing was changed, but the tool's answer cannot be read.",
+     "A read: the answer is not HTTP, or cut off in its head. A write: it was refused, and that "
+     "answer was too large.",
+     "Look at what the backend answers: the detail says what is wrong with it.", kNoOther,
+     ErrorCode::kMayHaveActed},
     {503, "log-unavailable", "Event log unavailable", "not_executed", true, "proxy_internal_error",
-     kSafeAgain},
-    {503, "log-full", "Event log full", "not_executed", true, "proxy_internal_error", kSafeAgain},
+     kSafeAgain, "The event log cannot be written or read, so writes are refused.",
+     "Look at `/ready`, the log and `recourse ledger status`: the disk, the database, or a missing "
+     "key. Recourse may have to be started again.",
+     kNoOther, ErrorCode::kOutcomeUnknown},
+    {503, "log-full", "Event log full", "not_executed", true, "proxy_internal_error", kSafeAgain,
+     "The event log has no room for another operation; what had begun still ends, reads and "
+     "replays go on.",
+     "Give it more room, or less `ledger.retention`; `recourse ledger status` says what it holds.",
+     kNoOther, ErrorCode::kOutcomeUnknown},
     {503, "log-restored", "Event log restored from a backup", "not_executed", true,
      "proxy_internal_error",
      "Nothing was sent, because it cannot be known whether this was done before; an operator has "
-     "to look at what was lost, so repeat the same call later."},
+     "to look at what was lost, so repeat the same call later.",
+     "The event log came from a backup, and nobody has accepted what it lacks.",
+     "See to what was done since the backup, then run `recourse ledger accept --reason TEXT`."},
     {429, "quota-exceeded", "Quota exceeded", "not_executed", true, "http_request_denied",
-     "The call was not executed; wait before making it again, and make fewer calls at a time."},
-    {503, "overloaded", "Overloaded", "not_executed", true, "connection_limit_reached", kSafeAgain},
-    {503, "draining", "Shutting down", "not_executed", true, "proxy_internal_error", kSafeAgain},
+     "The call was not executed; wait before making it again, and make fewer calls at a time.",
+     "The caller is over a quota of the policy, or its flow has too many writes; the detail says "
+     "which.",
+     "Nothing, or give the caller more under `quotas`."},
+    {503, "overloaded", "Overloaded", "not_executed", true, "connection_limit_reached", kSafeAgain,
+     "Too many connections, writes or waiting calls at one time; the detail says which.",
+     "Look at the metrics; add replicas, or find out which agent calls too much."},
+    {503, "draining", "Shutting down", "not_executed", true, "proxy_internal_error", kSafeAgain,
+     "The process is shutting down.", kNoStep},
     {508, "loop", "Proxy loop", "not_executed", false, "proxy_loop_detected",
-     "The call was not executed; the proxy would have called itself."},
+     "The call was not executed; the proxy would have called itself.",
+     "The request has passed this Recourse already, or the backend's address is one of its own "
+     "listeners.",
+     "Correct the backend's `url`: it leads back here."},
     {502, "may-have-acted", "Outcome unknown", "unknown", false, "http_response_timeout",
      "The call was sent and may have been executed, and nothing here stops a second execution; "
-     "find "
-     "out what happened before you make it again."},
-    {500, "internal", "Internal error", "not_executed", true, "proxy_internal_error", kSafeAgain},
+     "find out what happened before you make it again.",
+     "No `type` of its own: its outcome, `retryable` and advice stand in the problem, mostly a "
+     "`backend-*` one, of a call that had been sent and is not remembered: a write in observe "
+     "mode, a notification or response of an MCP client.",
+     "Look at the backend; nothing here settles it."},
+    {500, "internal", "Internal error", "not_executed", true, "proxy_internal_error", kSafeAgain,
+     "Recourse failed; the log says more.", "Look at the log, and report it.", kNoOther,
+     ErrorCode::kOutcomeUnknown},
 }};
+static_assert(std::ranges::all_of(kFacts, [](const ErrorFacts& facts) {
+  return !facts.slug.empty() && !facts.cause.empty() && !facts.operators.empty();
+}));
 
 }  // namespace
 

@@ -2,8 +2,10 @@
 // logged or put into the answer where the error is born.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <expected>
+#include <optional>
 #include <string_view>
 
 namespace recourse {
@@ -87,7 +89,8 @@ constexpr std::unexpected<Error> Malformed(std::string_view reason) {
   return std::unexpected(Error(ErrorCode::kMalformedRequest, reason));
 }
 
-// How an ErrorCode looks from outside: one row per code, the only place that knows.
+// How an ErrorCode looks from outside: one row per code, the only place that knows. The page
+// proxy/docs/answers.md is rendered from it (tests/filters/answers_page_test.cpp).
 struct ErrorFacts {
   int http_status;
   std::string_view slug;         // problem type, metric label, log field; stable
@@ -96,6 +99,13 @@ struct ErrorFacts {
   bool retryable;                // is repeating the same call unchanged worth it
   std::string_view proxy_error;  // RFC 9209 error token
   std::string_view advice;       // one sentence written for the model
+  // For people, in Markdown.
+  std::string_view cause;
+  std::string_view operators;  // what they should do
+  // What an answer of the code may have instead: another status; outcome, retryable and advice of
+  // another code, when the call had been sent.
+  std::array<int, 2> other_statuses{};
+  std::optional<ErrorCode> speaks_for{};
 };
 const ErrorFacts& FactsOf(ErrorCode code);
 

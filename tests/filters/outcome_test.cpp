@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "filters/call_values.h"
 
 namespace recourse::outcome_test {
@@ -111,6 +113,9 @@ TEST(OutcomeTest, FailuresWithoutAnAnswer) {
     EXPECT_EQ(verdict.cause, row.cause) << FactsOf(row.code).slug;
     EXPECT_EQ(verdict.problem, row.problem) << FactsOf(row.code).slug;
     EXPECT_EQ(verdict.problem_status, row.status) << FactsOf(row.code).slug;
+    if (row.status != 0) {
+      EXPECT_EQ(std::ranges::count(FactsOf(row.problem).other_statuses, row.status), 1);
+    }
     EXPECT_FALSE(verdict.detail.empty());
   }
 }

@@ -1,5 +1,5 @@
-"""Pages of the tree: links between them lead to files that exist, and to headings that stand in
-them; any file names only pages that exist."""
+"""Pages of the tree: links between them lead to files that exist, and to headings or anchors that
+stand in them; any file names only pages that exist."""
 
 import os
 import re
@@ -8,6 +8,7 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 URL = re.compile(r"[a-z][a-z+.-]*://\S*")
 # The name of a page. One that a variable or a pattern makes is none: $NAME.md, {folder}/a.md, *.md.
 PAGE = re.compile(r"(?<![\w./$*%{}<>-])[\w./-]*[\w-]\.md(?![\w(-]|\.\w)")
+ANCHOR = re.compile(r'<a id="([^"]+)"></a>')
 
 
 def broken(root, path, text):
@@ -27,7 +28,8 @@ def leads_somewhere(root, path, target):
         return True
     with open(file, encoding="utf-8") as page:
         text = without_code(page.read())
-    return heading in {anchor(line) for line in text.split("\n") if line.startswith("#")}
+    headings = {anchor(line) for line in text.split("\n") if line.startswith("#")}
+    return heading in headings.union(ANCHOR.findall(text))
 
 
 def unknown_pages(pages, path, text):

@@ -137,6 +137,8 @@ CASES = [
      "tests/e2e/a.py", "x = page.md(1) + 'a.md5'\n"),
     ("a section of no page", "policy/a.cpp", "// the key (design 4)\n", "state the rule itself",
      "policy/a.cpp", "// the design of 4 keys\n"),
+    ("a link to no anchor", "helm/a.md", '<a id="b-d"></a>\n[x](#b-c)\n', "leads nowhere",
+     "helm/a.md", '| <a id="b-c"></a>`b` |\n[x](#b-c)\n'),
     ("unknown top level", "docs/a.md", "x\n", "the top level is fixed", "helm/a.md", "x\n"),
     ("source that nobody builds", "policy/sub/a.cpp", "int x;\n", "no CMakeLists.txt builds",
      "policy/a.cpp", "int x;\n"),
