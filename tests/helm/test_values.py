@@ -3,7 +3,7 @@
 import json
 import re
 
-import chart_readme
+import chart_values
 import pytest
 import yaml
 from chart import CASES, CHART, HERE, ROOT, Refused, render, rendered
@@ -176,14 +176,19 @@ def test_rendering_is_the_same_every_time():
     assert render(CHART / "ci/durable-values.yaml").text == rendered("durable-values").text
 
 
-def test_the_readme_has_every_value_as_it_is():
-    assert chart_readme.renewed(README.read_text()) == README.read_text(), (
-        "run tests/helm/chart_readme.py"
-    )
-    told = {path for path, _, _ in chart_readme.rows()}
+def test_values_yaml_explains_every_value_in_lines_of_its_columns():
+    told = chart_values.explained()
     for path, schema, value in walk(SCHEMA, VALUES):
         if not (isinstance(value, dict) and "properties" in schema):
             assert any(path == one or path.startswith(one + ".") for one in told), path
+    for line in (CHART / "values.yaml").read_text().splitlines():
+        assert len(line) <= 120, line
+
+
+def test_values_that_the_charts_readme_names_exist():
+    known = {path for path, _, _ in walk(SCHEMA, VALUES)}
+    named = set(re.findall(r"`(\w+\.[\w.]+?)(?:=\w+)?`", README.read_text())) - {"values.yaml"}
+    assert len(named) > 10 and named <= known, named - known
 
 
 def test_the_lines_for_your_own_agents_are_those_of_a_chart_that_is_rendered():

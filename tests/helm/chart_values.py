@@ -1,18 +1,11 @@
-#!/usr/bin/env python3
-"""Writes the table of values in helm/recourse/README.md from the comments of values.yaml.
+"""The values of the chart and their comments: values.yaml is the page that explains them."""
 
-usage: chart_readme.py [--check]   (--check writes nothing, and ends with 1 if the table is old)
-"""
-
-import json
 import pathlib
 import re
-import sys
 
 import yaml
 
 CHART = pathlib.Path(__file__).resolve().parents[2] / "helm/recourse"
-BEGIN, END = "<!-- values: tests/helm/chart_readme.py writes them -->\n", "<!-- end -->\n"
 
 
 def comments(text):
@@ -33,7 +26,7 @@ def comments(text):
 
 
 def leaves(values, path=""):
-    """(path, default) of every value; a map that is a value itself ends with its comment."""
+    """(path, default) of every value, maps included."""
     for key, value in values.items():
         here = f"{path}.{key}" if path else key
         yield here, value
@@ -41,8 +34,9 @@ def leaves(values, path=""):
             yield from leaves(value, here)
 
 
-def rows():
-    """(path, default, comment) of every documented value; fails at one without a comment."""
+def explained():
+    """Paths of the values that have a comment; fails at one without. A map that has one is a value
+    as a whole."""
     text = (CHART / "values.yaml").read_text()
     said = comments(text)
     found, whole = [], ()
@@ -50,35 +44,8 @@ def rows():
         if whole and path.startswith(whole):
             continue
         if path in said:
-            found.append((path, value, said[path]))
+            found.append(path)
             whole = (path + ".",)
         elif not isinstance(value, dict):
             raise SystemExit(f"values.yaml: {path} has no comment: write `# -- what it does`")
     return found
-
-
-def table():
-    lines = ["| value | default | meaning |", "|---|---|---|"]
-    for path, value, comment in rows():
-        default = json.dumps(value, separators=(", ", ": "))
-        lines.append(f"| `{path}` | `{default}` | {comment} |")
-    return "\n".join(lines) + "\n"
-
-
-def renewed(text):
-    head, _, rest = text.partition(BEGIN)
-    _, _, tail = rest.partition(END)
-    return head + BEGIN + table() + END + tail
-
-
-def main():
-    path = CHART / "README.md"
-    old = path.read_text()
-    new = renewed(old)
-    if sys.argv[1:] == ["--check"]:
-        sys.exit(old != new)
-    path.write_text(new)
-
-
-if __name__ == "__main__":
-    main()
