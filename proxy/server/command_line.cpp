@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "policy/config_reader.h"
+#include "proxy/base/error.h"
 #include "proxy/server/config.h"
 
 namespace recourse {
@@ -221,7 +222,7 @@ of your own backend:
 
 Start it, and let the agent use http://127.0.0.1:19080 in place of the backend's address:
 
-  openssl rand -hex 16 > token && chmod 600 token
+  (umask 077; openssl rand -hex 16 > token)
   recourse run --policy policy.yaml --data ./ledger --admin-token-file token
 
 What enforcing would have done:
@@ -302,13 +303,26 @@ void AddCompletion(CLI::App& app) {
   });
 }
 
-int PrintHelp(const CLI::App& app, const std::string& topic) {
-  if (topic.empty()) {
-    std::cout << app.help();
-    return kExitOk;
+// What an operator needs of proxy/docs/answers.md where the page is not at hand.
+void PrintProblems() {
+  for (int i = 0; i < kErrorCodeCount; ++i) {
+    const ErrorFacts& facts = FactsOf(static_cast<ErrorCode>(i));
+    std::cout << fmt::format("{} ({}, {}{})\n  means:    {}\n  agent:    {}\n  operator: {}\n\n",
+                             facts.slug, facts.http_status, facts.outcome,
+                             facts.retryable ? ", retryable" : "", facts.cause, facts.advice,
+                             facts.operators);
   }
-  for (const ExitCodeFact& fact : ExitCodeFacts()) {
-    std::cout << fmt::format("{:>4}  {}\n", fact.code, fact.meaning);
+}
+
+int PrintHelp(const CLI::App& app, const std::string& topic) {
+  if (topic == "problems") {
+    PrintProblems();
+  } else if (topic == "exit-codes") {
+    for (const ExitCodeFact& fact : ExitCodeFacts()) {
+      std::cout << fmt::format("{:>4}  {}\n", fact.code, fact.meaning);
+    }
+  } else {
+    std::cout << app.help();
   }
   return kExitOk;
 }
@@ -323,11 +337,13 @@ std::string CheckDuration(const std::string& text) {
 void FinishCommands(CLI::App& app, int& exit_code) {
   AddCompletion(app);
   const auto topic = std::make_shared<std::string>();
-  CLI::App* help = app.add_subcommand("help", "Print this text, or the meaning of exit codes");
-  help->add_option("topic", *topic, "exit-codes")->check(CLI::IsMember({"exit-codes"}));
+  CLI::App* help =
+      app.add_subcommand("help", "Print this text, or the meaning of exit codes or problems");
+  help->add_option("topic", *topic, "exit-codes, or problems: the answers that an agent may see")
+      ->check(CLI::IsMember({"exit-codes", "problems"}));
   help->callback([topic, &app, &exit_code] { exit_code = PrintHelp(app, *topic); });
   AddExamples(app);
-  app.footer("Exit codes: recourse help exit-codes");
+  app.footer("Exit codes: recourse help exit-codes. Answers to agents: recourse help problems");
 }
 
 std::string WordsFor(const CLI::App& app, const CLI::ParseError& error) {

@@ -250,6 +250,18 @@ def test_the_exit_codes_are_documented_in_the_readme_as_the_binary_knows_them():
     assert set(re.findall(r"constexpr int kExit\w+ = (\d+);", config)) == set(told)
 
 
+def test_help_tells_of_every_problem_what_the_page_of_answers_says():
+    ended = run_cli("help", "problems")
+    assert ended.returncode == 0
+    row = r"^([a-z-]+) \((\d+), .*\)\n  means: +(.+)\n  agent: +(.+)\n  operator: +(.+)$"
+    told = re.findall(row, ended.stdout, re.MULTILINE)
+    page = (ROOT / "proxy/docs/answers.md").read_text()
+    rows = re.findall(r'^\| <a id="([a-z-]+)"></a>.*?\| (.+) \|$', page, re.MULTILINE)
+    assert [slug for slug, *_ in told] == [slug for slug, _ in rows]
+    for (_, status, *words), (_, cells) in zip(told, rows, strict=True):
+        assert status in cells and all(word in cells for word in words)
+
+
 def test_commands_end_with_the_codes_that_are_documented(double, tmp_path):
     bad = tmp_path / "bad.yaml"
     bad.write_text("version: 1\nnonsense: 1\n")

@@ -6,6 +6,7 @@ Each rule says what to do instead, because a rule without a way out is only an o
 import re
 
 LINE_COLUMNS_MAX = 100
+PAGE_COLUMNS_MAX = 120  # of a page's prose; tables and outputs are as wide as they are
 FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 70
 

@@ -107,6 +107,12 @@ class Tidy:
         if (path.endswith(SIZED) or path == "dev") and count > rules.FILE_LINES_MAX:
             self.report(path, 1, f"file of {count} lines, at most {rules.FILE_LINES_MAX}: split it")
 
+        if path.endswith(".md"):
+            for number, line in enumerate(links.without_code(text).split("\n"), 1):
+                if len(line) > rules.PAGE_COLUMNS_MAX and not line.startswith("|"):
+                    self.report(path, number, f"line of {len(line)} columns, at most "
+                                f"{rules.PAGE_COLUMNS_MAX}")
+
     def check_pages(self, path, text, pages):
         if re.match(rules.UNKNOWN_PAGES, path):
             return

@@ -129,6 +129,8 @@ CASES = [
      "helm/a.md", "[x](a.md), [y](https://y.example/z.md)\n```\n[z](c.md)\n```\n"),
     ("a link to no heading", "helm/a.md", "## B's `c`\n[x](#b-c)\n", "leads nowhere",
      "helm/a.md", "## B's `c`\n[x](#bs-c), [y](a.md#bs-c)\n"),
+    ("long prose", "helm/a.md", "x " * 61 + "\n", "line of 122 columns",
+     "helm/a.md", "x " * 60 + "\n| " + "x" * 130 + " |\n```\n" + "x" * 130 + "\n```\n"),
     ("a page that is none", "policy/a.h", header("// As http.md 3 says."), "http.md is no page",
      "policy/a.h", header("// As https://x.example/http.md 3 says; *.md, $NAME.md, {x}/a.md")),
     ("a page that stands elsewhere", "helm/a.md", "see `sub/a.md`\n", "sub/a.md is no page",
