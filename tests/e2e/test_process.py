@@ -288,7 +288,7 @@ def test_c05_a_start_without_threads_says_so(double):
 @pytest.mark.skipif(not MEASURABLE, reason="a sanitizer has threads of its own")
 def test_each_thread_has_a_name_that_operators_are_told_of(double, tmp_path):
     """Of 15 bytes, which is what the kernel keeps; threads of one kind go by number."""
-    told = set(re.findall(r"`(recourse(?:-[a-z0-9-]+)?)`", threads_line()))
+    told = set(re.findall(r"`(recourse(?:-[a-z0-9-]+)?)`", paragraph_of_threads()))
     policy = standard(double).replace("127.0.0.1", "localhost")
     with Recourse(tmp_path, policy, ["--threads", "2"]) as running:
         assert rawhttp.call(running.port, "GET", "/read/x").status in (200, 502)
@@ -306,6 +306,6 @@ def test_each_thread_has_a_name_that_operators_are_told_of(double, tmp_path):
         assert len(seen) == len(set(seen)), seen
 
 
-def threads_line():
+def paragraph_of_threads():
     text = (ROOT / "proxy/RUNNING.md").read_text()
-    return next(line for line in text.splitlines() if "`ps -T`" in line)
+    return next(paragraph for paragraph in text.split("\n\n") if "`ps -T`" in paragraph)
