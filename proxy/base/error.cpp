@@ -59,8 +59,10 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
      "Recourse."},
     {405, "method-not-allowed", "Method not allowed", "not_executed", false, "http_request_denied",
      kFixCall,
-     "The method is not served here: an unknown one, HEAD on a path that is a write, or a CONNECT "
-     "inside of a tunnel. `Allow`, where it is there, names what is.",
+     "The method is not served here: TRACE, TRACK or DEBUG, HEAD on a path that is a write, one "
+     "that "
+     "an MCP endpoint does not know, or a CONNECT inside of a tunnel. `Allow`, where it is there, "
+     "names what is.",
      kFixAgent},
     {501, "not-implemented", "Not implemented", "not_executed", false, "http_request_error",
      kFixCall, "The body has a transfer coding other than `chunked`.", kFixAgent},
@@ -108,7 +110,8 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
      "http_request_denied",
      "This call was not executed and will not be, because its approval or what it is sent with was "
      "missing for too long; repeating it does not help. Say so.",
-     "Nobody said yes in time, or what the approved call is sent with was missing until the end.",
+     "Nobody said yes in time, what the approved call is sent with was missing until the end, or "
+     "its flow takes no further writes; the detail says which.",
      "Look at `recourse approvals list` more often, have `flow_rules.webhook` tell of it, or give "
      "`approval` a longer `expires`; see that the files of its `credentials` can be read."},
     {409, "approval-void", "The approval no longer holds", "not_executed", true,
@@ -125,8 +128,9 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
      kFixAgent},
     {428, "key-required", "Key or trace required", "not_executed", false, "http_request_denied",
      "The call was not executed; send it again with the header that the detail names.",
-     "The policy wants a trace, session or key that the call does not carry.",
-     "Have the agent send it, or change the tool's `scope`."},
+     "The call lacks what the tool's `scope` names (a session, header, body value or `baggage` "
+     "member), or with `trace: required` has neither a trace nor a key.",
+     "Have the agent send it, or change the tool's `scope` or `trace`."},
     {409, "in-progress", "The same call is still running", "pending", true, "http_request_denied",
      kRepeatSame, "The same call is still running; a repeat joins it.",
      "Nothing, unless it lasts: then look at the backend, and at the operation with `recourse "
@@ -134,12 +138,13 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
     {409, "outcome-unknown", "Outcome unknown", "unknown", true, "http_response_timeout",
      "The call was sent and may have been executed; do not change its arguments. Repeat exactly "
      "the same call later: it returns the outcome when known and never runs twice.",
-     "It was sent, and nobody knows yet whether it took effect: the answer was lost, late or a "
-     "5xx, which does not tell. The advice is another one where nothing can find out (no `settle`, "
-     "no `key_header`, no task).",
-     "Look for it in `recourse events list` and at the backend; a step of a flow is settled with "
-     "`recourse flows resolve`. Give the tool a `settle` probe or its backend a `key_header`, so "
-     "that Recourse finds out itself.",
+     "It was sent, and nobody knows yet whether it took effect: the answer was lost or late, or "
+     "does not tell: a 5xx, a 206 or 207, a `success_when` that does not hold. The advice is "
+     "another one where nothing can find out (no `settle`, no `key_header`, no task).",
+     "Look for it in `recourse events list` and at the backend; a step of a parked flow is settled "
+     "with `recourse flows resolve`. Give the tool a `settle` probe, or a backend that "
+     "de-duplicates its `key_header`, so that Recourse finds out itself. If the detail names a "
+     "missing key, put it back.",
      kOrGateway},
     {422, "key-reused", "Key reused with other arguments", "not_executed", false,
      "http_request_denied",
@@ -169,9 +174,10 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
     {409, "answer-not-kept", "Executed, answer not kept", "executed", false, "http_request_denied",
      "The call was executed, and its answer is not kept; do not call it again, read the result "
      "another way.",
-     "The call was executed. Its answer was too large to be kept, or is not JSON, which `redact` "
-     "needs it to be.",
-     "Nothing; `recourse events list` has the operation."},
+     "The call was executed. Its answer was too large to be kept, had no room in the event log, is "
+     "not JSON, which `redact` needs it to be, or is sealed with a key that is missing.",
+     "Put a missing key back (the detail names it); else nothing: `recourse events list` has the "
+     "operation."},
     {502, "answer-lost", "Executed, answer lost", "executed", false, "http_response_incomplete",
      "The call was executed but its answer was lost; do not call it again, read the result another "
      "way.",
@@ -196,7 +202,7 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
     {502, "tls-protocol", "No TLS connection with the backend", "not_executed", true,
      "tls_protocol_error", kSafeAgain,
      "There is no TLS connection with the backend for another reason; the detail says which.",
-     "See that TLS is what is spoken at the port of the backend's `url`."},
+     "See that TLS 1.2 or newer is what is spoken at the port of the backend's `url`."},
     {504, "backend-timeout", "Backend timeout", "not_executed", true, "http_response_timeout",
      "Nothing was changed; the same call may be made again.", "A read: no answer in time.",
      "Look at the backend, or give it a longer `timeout`.", kNoOther, ErrorCode::kMayHaveActed},
@@ -231,12 +237,17 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
      "The call was not executed; wait before making it again, and make fewer calls at a time.",
      "The caller is over a quota of the policy, or its flow has too many writes; the detail says "
      "which.",
-     "Nothing, or give the caller more under `quotas`."},
+     "Nothing, or give the caller more under `quotas`; a flow with 10,000 writes takes no more: "
+     "close it, or have the agent begin another trace."},
     {503, "overloaded", "Overloaded", "not_executed", true, "connection_limit_reached", kSafeAgain,
-     "Too many connections, writes or waiting calls at one time; the detail says which.",
-     "Look at the metrics; add replicas, or find out which agent calls too much."},
+     "Too many connections, writes, open operations, open flows or waiting calls at one time; the "
+     "detail says which.",
+     "Look at the metrics: decide what waits, settle what is unknown, raise `--connections-max` or "
+     "`--writes-max`, or find out which agent calls too much."},
     {503, "draining", "Shutting down", "not_executed", true, "proxy_internal_error", kSafeAgain,
-     "The process is shutting down.", kNoStep},
+     "The process is shutting down, or was told to by `recourse drain`.",
+     "Nothing at the end of a process. After `recourse drain` it lasts until the process is ended "
+     "and started again."},
     {508, "loop", "Proxy loop", "not_executed", false, "proxy_loop_detected",
      "The call was not executed; the proxy would have called itself.",
      "The request has passed this Recourse already, or the backend's address is one of its own "
@@ -250,7 +261,8 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
      "mode, a notification or response of an MCP client.",
      "Look at the backend; nothing here settles it."},
     {500, "internal", "Internal error", "not_executed", true, "proxy_internal_error", kSafeAgain,
-     "Recourse failed; the log says more.", "Look at the log, and report it.", kNoOther,
+     "Recourse failed, or the files of a backend's `tls` cannot be used; the log says more.",
+     "Look at the log: correct the file that it names; report anything else.", kNoOther,
      ErrorCode::kOutcomeUnknown},
 }};
 static_assert(std::ranges::all_of(kFacts, [](const ErrorFacts& facts) {

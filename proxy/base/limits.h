@@ -219,7 +219,7 @@ inline constexpr milliseconds kProbeTimeout{5'000};
 inline constexpr milliseconds kProbeBackoffFirst{500};
 inline constexpr milliseconds kProbeBackoffMax{60'000};
 inline constexpr milliseconds kAnsweredFlush{1'000};
-// How long answers and, after them, keys are kept (promise 3 of the README.md on top).
+// How long answers and, after them, keys are kept where the policy does not say.
 inline constexpr milliseconds kRetention{7LL * 86'400'000};
 inline constexpr milliseconds kTombstones{90LL * 86'400'000};
 inline constexpr milliseconds kRetentionMin{1'000};  // shorter than any write takes: for tests
