@@ -52,6 +52,14 @@ reaches_e2e() {
     find tests/e2e -name "test_*.py" | grep -qE "$1"
 }
 
+# What a log of ctest says of tests that failed. One that did not end is named by its last RUN.
+failures_of_ctest() {
+  awk '/^\[ RUN / { run = $0; next }
+       /^\[ +OK |^\[ +SKIPPED / { run = ""; next }
+       / Passed | Start +[0-9]+:|^\[-----|^\{"ts"/ { next }
+       { if (run != "") print run; run = ""; print }' "$1"
+}
+
 # run_unit_tests PRESET RESULTS PATTERN ["FOLDER TEST"...]: the tests that the pattern reaches.
 run_unit_tests() {
   local preset=$1 results=$2 pattern=$3 seconds_max=600 folders tests filter
@@ -67,7 +75,8 @@ run_unit_tests() {
     ctest --test-dir "build/$preset" -j "$(nproc)" --timeout "$seconds_max" --output-on-failure \
     --label-exclude '^e2e$' ${pattern:+-R "$pattern"} --output-junit "$results/ctest.xml" \
     >"$results/ctest.log" 2>&1 && return
-  grep -vE ' Passed | Start +[0-9]+:|\[ +(OK|RUN) +\]|^\[-----' "$results/ctest.log"
+  failures_of_ctest "$results/ctest.log"
+  say "all that was printed stands in $results/ctest.log"
   return 1
 }
 
