@@ -62,13 +62,12 @@ failures_of_ctest() {
 
 # run_unit_tests PRESET RESULTS PATTERN ["FOLDER TEST"...]: the tests that the pattern reaches.
 run_unit_tests() {
-  local preset=$1 results=$2 pattern=$3 seconds_max=600 folders tests filter
+  local preset=$1 results=$2 pattern=$3 seconds_max=600 folders filter
   if [[ $preset == asan || $preset == tsan ]]; then seconds_max=1800; fi
   if [[ -n $pattern ]]; then
     folders=$(printf '%s\n' "${@:4}" | cut -d' ' -f1 | sort -u | paste -sd'|')
-    tests=$(printf '%s\n' "${@:4}" | cut -d' ' -f2)
     # A test with parameters has a name around it.
-    filter=$(printf '%s:' $tests ${tests:+$(printf '*/%s/*\n' $tests)})
+    filter=$(printf '%s\n' "${@:4}" | awk 'NF { printf "%s:*/%s/*:", $2, $2 }')
     pattern="^(${folders:-none})[.][0-9]+\$|$pattern"
   fi
   env ${filter:+GTEST_FILTER="$filter"} \
