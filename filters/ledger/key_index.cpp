@@ -47,11 +47,7 @@ KeyEntry PlaceholderOf(std::uint64_t seq, std::int64_t wall_ms, std::uint32_t ne
 }
 
 KeyIndex::KeyIndex(EventLog& log, ColdIndex* cold, std::size_t hot_entries_max)
-    : cold_(cold), hot_entries_max_(hot_entries_max), reader_(log.NewReader()) {
-  if (cold_ == nullptr) return;
-  hot_.keys.reserve(hot_entries_max_);
-  hot_.intents.reserve(hot_entries_max_);
-}
+    : cold_(cold), hot_entries_max_(hot_entries_max), reader_(log.NewReader()) {}
 
 std::unexpected<Error> KeyIndex::Damaged() {
   is_damaged_ = true;

@@ -11,7 +11,6 @@ namespace recourse {
 namespace {
 
 // 64 clients finish long before as many operations have begun after theirs.
-constexpr std::size_t kRecentKeys = 16'384;
 Error Locked() {
   return Error(ErrorCode::kLedgerUnavailable,
                "the operation is sealed with a key that is not among the ledger's keys",
@@ -109,8 +108,7 @@ LedgerEngine::LedgerEngine(LedgerParts parts, const Clock& clock)
       is_restored_(parts_.accept_restored != nullptr),
       jumps_(clock.Now(), ToUnixMillis(clock.WallNow())),
       index_(*parts_.log, parts_.cold.get(), parts_.hot_entries_max),
-      ages_(parts_.log->LoadAges(), parts_.log->last_seq(), clock.Now()),
-      recent_keys_(kRecentKeys) {
+      ages_(parts_.log->LoadAges(), parts_.log->last_seq(), clock.Now()) {
   const LogBase base = parts_.log->base();
   first_seq_ = base.first_seq;
   index_.set_first_seq(first_seq_);

@@ -333,7 +333,9 @@ class LedgerEngine {
   bool is_full_ = false;
   int space_warned_ = 0;           // percent
   std::int64_t retention_ms_ = 0;  // of the rule applied last; 0: none was
-  // Where MarkAnswered finds the key without reading the log; slot = operation % size.
+  // Where MarkAnswered finds the key without reading the log; slot = operation % kRecentKeys. It
+  // grows to the slots in use, as a start need not touch memory for all.
+  static constexpr std::size_t kRecentKeys = 16'384;
   std::vector<KeyOfOperation> recent_keys_;
 
   std::uint64_t operations_ = 0;

@@ -51,7 +51,9 @@ void LedgerEngine::ApplyFront(const EventFront& front, std::uint64_t seq, std::i
     (void)index_.PutGeneration(front.base_key, front.generation, seq, wall_ms);
   }
   if (front.operation < first_seq_) moved_[front.operation] = front.key;
-  recent_keys_[front.operation % recent_keys_.size()] = {front.operation, front.key};
+  const std::size_t slot = front.operation % kRecentKeys;
+  if (slot >= recent_keys_.size()) recent_keys_.resize(slot + 1);
+  recent_keys_[slot] = {front.operation, front.key};
   TrackOpen(front.operation, {front.key, seq, wall_ms, front.phase, nullptr, front.is_extended},
             front.verdict != ObserveVerdict::kNone);
 }

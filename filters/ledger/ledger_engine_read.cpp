@@ -61,8 +61,10 @@ Result<Event> LedgerEngine::LastEvent(const KeyEntry& entry, Transition& transit
 }
 
 Result<std::optional<Digest>> LedgerEngine::KeyOf(std::uint64_t operation) {
-  const KeyOfOperation& recent = recent_keys_[operation % recent_keys_.size()];
-  if (operation != 0 && recent.operation == operation) return recent.key;
+  const std::size_t slot = operation % kRecentKeys;
+  if (operation != 0 && slot < recent_keys_.size() && recent_keys_[slot].operation == operation) {
+    return recent_keys_[slot].key;
+  }
   if (const auto open = open_.find(operation); open != open_.end()) return open->second.key;
   if (const auto moved = moved_.find(operation); moved != moved_.end()) return moved->second;
   if (!ReadRow(operation, row_)) return std::nullopt;

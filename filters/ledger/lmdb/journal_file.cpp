@@ -15,7 +15,7 @@
 namespace recourse {
 namespace {
 
-constexpr std::size_t kPieceBytes = 256 * 1024;
+constexpr std::size_t kPieceBytes = 32 * 1024;
 
 using Done = std::expected<void, std::string>;
 
@@ -50,8 +50,7 @@ bool ReadAll(int file, std::uint64_t at, char* to, std::size_t left) {
 
 // Zeros, not a hole: a block that the file system has to find first would cost a commit of its own.
 Done JournalFile::Make(const std::string& path, const JournalHead& head) {
-  const int file =
-      open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_DSYNC, 0600);
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (file < 0) return Failed("created");
   const std::string zeros(kPieceBytes, '\0');
   const std::uint64_t end = kJournalRingAt + head.ring_bytes;
@@ -60,6 +59,7 @@ Done JournalFile::Make(const std::string& path, const JournalHead& head) {
     const std::uint64_t size = std::min<std::uint64_t>(kPieceBytes, end - at);
     done = WriteAll(file, at, std::string_view(zeros).substr(0, size));
   }
+  done = done && fdatasync(file) == 0;
   const int error = errno;
   close(file);
   if (done) return {};
