@@ -18,26 +18,29 @@ fail() {
 }
 
 declare -A packages=()  # what is in the image
-
-# The Debian package of a file. With merged /usr its database has either of two paths.
-package_of() {
-  local path=$1 line
-  for line in "$path" "${path#/usr}" "/usr$path"; do
-    if line=$(dpkg-query -S "$line" 2>/dev/null); then
-      echo "${line%%:*}"
-      return
-    fi
-  done
-  fail "no package has $path"
-}
+taken=()  # files of packages
 
 # take FILE: copies it, as the file that it leads to, to the same place.
 take() {
-  local file=$1 name
+  local file=$1
   mkdir -p "$ROOT$(dirname "$file")"
   cp -L "$file" "$ROOT$file"
-  name=$(package_of "$(readlink -f "$file")")
-  packages[$name]=1
+  taken+=("$(readlink -f "$file")")
+}
+
+# The Debian packages of the files, asked for at once: dpkg reads all its lists for each question.
+# With merged /usr its database has either of two paths.
+find_packages() {
+  local path package
+  local -A package_of=()
+  while IFS=: read -r package path; do
+    package_of[${path##* }]=$package
+  done < <(dpkg-query -S "${taken[@]}" "${taken[@]#/usr}" "${taken[@]/#//usr}" 2>/dev/null)
+  for path in "${taken[@]}"; do
+    package=${package_of[$path]:-${package_of[${path#/usr}]:-${package_of[/usr$path]:-}}}
+    if [[ -z $package ]]; then fail "no package has $path"; fi
+    packages[$package]=1
+  done
 }
 
 # take_libraries PROGRAM: with the loader, which ldd lists too.
@@ -122,6 +125,7 @@ main() {
   take /usr/sbin/nft
   take_libraries /usr/sbin/nft
   take_trust
+  find_packages
   take_licenses
   write_sbom
   chmod -R u=rwX,go=rX "$ROOT"

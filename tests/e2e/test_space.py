@@ -15,6 +15,7 @@ from support.recourse import Recourse
 from support.waiting import wait_until
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+LONG = "?note=" + "x" * 2000  # the log holds it, so that fewer writes fill it
 
 
 def send(process, write):
@@ -30,7 +31,7 @@ def fill(process, token, workers=4, most=20_000):
     def work(worker):
         number = 0
         while not refused.is_set() and number < most // workers:
-            write = Write(f"/plain/{token}-{worker}-{number}", TRACE)
+            write = Write(f"/plain/{token}-{worker}-{number}", TRACE, query=LONG)
             answers[write.path] = (write, send(process, write))
             if answers[write.path][1].status != 201:
                 refused.set()
@@ -41,7 +42,7 @@ def fill(process, token, workers=4, most=20_000):
     assert refused.is_set(), "it never filled"
     # Room that was reserved for calls in flight is free again when they have ended.
     for number in range(most):
-        write = Write(f"/plain/{token}-last-{number}", TRACE)
+        write = Write(f"/plain/{token}-last-{number}", TRACE, query=LONG)
         answers[write.path] = (write, send(process, write))
         if answers[write.path][1].status != 201:
             return answers

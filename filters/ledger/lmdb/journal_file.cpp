@@ -2,12 +2,14 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "filters/ledger/lmdb/data_file.h"
@@ -68,6 +70,17 @@ Done JournalFile::Make(const std::string& path, const JournalHead& head) {
   return Failed("created");
 }
 
+RingBytes::RingBytes(std::size_t size) {
+  void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  madvise(memory, size, MADV_HUGEPAGE);  // without them it is only slower
+  memory_ = {static_cast<char*>(memory), size};
+}
+
+RingBytes::~RingBytes() {
+  if (!memory_.empty()) munmap(memory_.data(), memory_.size());
+}
+
 std::expected<std::unique_ptr<JournalFile>, std::string> JournalFile::Open(const std::string& path,
                                                                            const Digest& ledger) {
   const int file = open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_DSYNC);
@@ -111,9 +124,9 @@ std::expected<bool, std::string> JournalFile::ReadHead(const Digest& ledger) {
 
 JournalFile::~JournalFile() { close(file_); }
 
-std::expected<std::string, std::string> JournalFile::ReadRing() const {
-  std::string ring(head_.ring_bytes, '\0');
-  if (!ReadAll(file_, kJournalRingAt, ring.data(), ring.size())) return Failed("read");
+std::expected<RingBytes, std::string> JournalFile::ReadRing() const {
+  RingBytes ring(head_.ring_bytes);
+  if (!ReadAll(file_, kJournalRingAt, ring.data(), head_.ring_bytes)) return Failed("read");
   return ring;
 }
 

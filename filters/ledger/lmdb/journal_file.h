@@ -6,12 +6,34 @@
 
 #include <expected>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "filters/ledger/lmdb/journal_record.h"
 
 namespace recourse {
+
+// What a ring holds, in memory of large pages where the system has them: at each start it is filled
+// once, and thousands of small pages cost more than reading the file does.
+class RingBytes {
+ public:
+  // `size` zeros. Throws std::bad_alloc.
+  explicit RingBytes(std::size_t size);
+  ~RingBytes();
+  RingBytes(RingBytes&& other) noexcept : memory_(std::exchange(other.memory_, {})) {}
+  RingBytes& operator=(RingBytes&& other) noexcept {
+    std::swap(memory_, other.memory_);
+    return *this;
+  }
+
+  char* data() { return memory_.data(); }
+  std::string_view view() const { return {memory_.data(), memory_.size()}; }
+
+ private:
+  std::span<char> memory_;
+};
 
 class JournalFile {
  public:
@@ -34,7 +56,7 @@ class JournalFile {
   // Remembers it durably. Fails with a line for people.
   std::expected<void, std::string> Stamp(const JournalStamp& stamp);
   // All of the ring. Fails with a line for people.
-  std::expected<std::string, std::string> ReadRing() const;
+  std::expected<RingBytes, std::string> ReadRing() const;
   // From now on nothing is read, and writes go past the page cache where the file system can do
   // that: to copy into it what nobody reads there costs a fifth of the CPU of a write.
   void GoPastCache();

@@ -16,7 +16,7 @@ namespace recourse {
 struct JournalContent {
   JournalId id{};
   JournalStamp stamp;
-  std::string ring;  // as it lies in the file
+  std::string_view ring;  // as it lies in the file
 };
 
 struct ReplayPlan {

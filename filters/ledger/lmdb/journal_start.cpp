@@ -120,11 +120,12 @@ std::expected<ReplayedJournal, std::string> ReplayJournal(const LedgerDirectory&
     return std::unexpected(
         "its journal is in use by another process: is another recourse running on this directory?");
   }
+  std::expected<RingBytes, std::string> ring = std::unexpected("");
   std::optional<JournalContent> content;
   if (*file) {
-    auto ring = (*file)->ReadRing();
+    ring = (*file)->ReadRing();
     if (ring) {
-      content = JournalContent{(*file)->head().id, (*file)->stamp(), std::move(*ring)};
+      content = JournalContent{(*file)->head().id, (*file)->stamp(), ring->view()};
     } else if (state.is_open) {
       return std::unexpected(ring.error().append(Advice(state)));
     } else {
