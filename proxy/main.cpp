@@ -248,6 +248,7 @@ void AddRun(CLI::App& app, Arguments& args) {
     args.config.ledger_head_every = *ParseDuration(args.ledger_head_every);
     args.config.expect_ledger = *ParseExpectedLedger(args.expect_ledger);
     TakeOtelVariables(args.config.otlp);
+    args.config.notify_socket = NotifySocket();
     args.exit_code = RunProxy(args.config);
   });
 }

@@ -332,6 +332,9 @@ struct LmdbLedgerOptions {
   std::uint64_t map_bytes = std::uint64_t{64} << 30;  // address space, not disk
   bool unsafe_fs = false;                             // accept every file system
   ExpectedLedger expected{};
+  // Asked for as long as another process holds the directory, which `why` says, whether to try once
+  // more; it waits a little first. Unset: no.
+  std::function<bool(const std::string& why)> try_again{};
   // Asked once, when the log can be read and before anything is written. Unset: rows are written in
   // clear, as tests of old ledgers need it.
   std::function<std::expected<LedgerSecrets, std::string>(const LedgerFacts&)> secrets{};

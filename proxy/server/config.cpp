@@ -29,6 +29,8 @@ void TakeOtelVariables(OtlpSettings& settings) {
   take(settings.resource_attributes, "OTEL_RESOURCE_ATTRIBUTES");
 }
 
+std::string NotifySocket() { return Variable("NOTIFY_SOCKET"); }
+
 std::optional<ExpectedLedger> ParseExpectedLedger(std::string_view text) {
   const auto colon = text.find(':');
   const std::string_view rows = text.substr(0, colon);

@@ -57,6 +57,7 @@ struct Config {
   std::string tls_cert, tls_key, tls_client_ca;
   CaSettings ca;
   std::string ports_file;        // empty: not written
+  std::string notify_socket;     // of the service manager; empty: there is none
   std::string admin_token_file;  // empty: there is no shared token
   std::string operators;         // file of who may use the admin port; empty: the shared token only
   // The certificate of --admin with its key, and the CA of its clients; empty: no TLS, no mTLS.
@@ -97,5 +98,8 @@ std::optional<ExpectedLedger> ParseExpectedLedger(std::string_view text);
 // Takes OTEL_EXPORTER_OTLP_ENDPOINT, _CERTIFICATE, OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES
 // for what is not set. An endpoint that is meant for gRPC, or is switched off, is left alone.
 void TakeOtelVariables(OtlpSettings& settings);
+
+// Where a service manager wants to hear of this process (NOTIFY_SOCKET); empty: nowhere.
+std::string NotifySocket();
 
 }  // namespace recourse

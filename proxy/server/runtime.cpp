@@ -13,7 +13,6 @@
 
 #include "filters/ledger/lmdb/map_fault.h"
 #include "filters/settle/settler.h"
-#include "policy/route_table.h"
 #include "policy/sources.h"
 #include "proxy/base/crash_point.h"
 #include "proxy/base/log.h"
@@ -30,6 +29,7 @@
 #include "proxy/server/ledger_secrets.h"
 #include "proxy/server/policy_reload.h"
 #include "proxy/server/policy_watch.h"
+#include "proxy/server/service_manager.h"
 #include "proxy/server/startup.h"
 #include "proxy/server/traces.h"
 
@@ -206,6 +206,7 @@ void Runtime::Start() {
   ExitOnMapFault(kExitLedgerCut);
   probe_api_.ready = true;
   WritePorts();
+  (void)TellServiceManager(config_.notify_socket, "READY=1");
   Log(LogLevel::kInfo, "ready",
       {{"listen", std::to_string(agents_.endpoint().port())},
        {"admin", std::to_string(admin_->endpoint().port())},
@@ -423,6 +424,7 @@ void Runtime::BeginDrain() {
 }
 
 void Runtime::Drain() {
+  (void)TellServiceManager(config_.notify_socket, "STOPPING=1");
   BeginDrain();
   const MonoTime end = clock_.Now() + config_.drain_timeout;
   sigset_t signals;

@@ -47,6 +47,39 @@ std::expected<std::unique_ptr<Ledger>, std::string> OpenRehearsed(const LmdbLedg
   return std::make_unique<GroupCommitLedger>(std::move(*engine), clock);
 }
 
+// What a process takes, once it has drained, until its ledger is free.
+constexpr Millis kHandover{5'000};
+
+// Waits for a process that drains: it holds the ledger until it has ended.
+class Successor {
+ public:
+  Successor(const Config& config, const Clock& clock)
+      : clock_(clock), end_(clock.Now() + config.drain_timeout + kHandover) {}
+
+  bool TryAgain(const std::string& why) {
+    const auto left = std::chrono::ceil<Millis>(end_ - clock_.Now());
+    if (left <= Millis(0)) return false;
+    if (!has_told_) {
+      Log(LogLevel::kWarn, "waiting for the process that holds the ledger to end",
+          {{"reason", why}, {"ms", std::to_string(left.count())}});
+    }
+    has_told_ = true;
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    const timespec pause{0, 50'000'000};
+    is_stopped_ = ::sigtimedwait(&signals, nullptr, &pause) > 0;
+    return !is_stopped_;
+  }
+  bool is_stopped() const { return is_stopped_; }
+
+ private:
+  const Clock& clock_;
+  const MonoTime end_;
+  bool has_told_ = false, is_stopped_ = false;
+};
+
 }  // namespace
 
 PolicyLoader LoaderOf(const Rehearsal* rehearsal) {
@@ -77,15 +110,18 @@ std::unique_ptr<Ledger> OpenLedgerOrThrow(const Config& config, LedgerSecretFile
                                           Mode mode, const Clock& clock,
                                           const Rehearsal* rehearsal) {
   ExitOnMapFault(kExitLedger);
+  Successor successor(config, clock);
   const LmdbLedgerOptions options{
       .directory = config.data,
       .map_bytes = config.ledger_bytes_max,
       .unsafe_fs = config.unsafe_fs,
       .expected = config.expect_ledger,
+      .try_again = [&successor](const std::string& why) { return successor.TryAgain(why); },
       .secrets = [&secrets](const LedgerFacts& facts) { return secrets.Load(facts); }};
   auto ledger = rehearsal == nullptr ? OpenLmdbLedger(options, clock)
                                      : OpenRehearsed(options, clock, *rehearsal);
   if (ledger) return std::move(*ledger);
+  if (successor.is_stopped()) throw StartupError(kExitOk, "ended by a signal: " + ledger.error());
   if (mode != Mode::kObserve) throw StartupError(kExitLedger, ledger.error());
   Log(LogLevel::kError, "observe mode goes on WITHOUT a ledger: calls pass, nothing is recorded",
       {{"reason", ledger.error()}, {"advice", "mend that and restart"}});

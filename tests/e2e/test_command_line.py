@@ -273,7 +273,8 @@ def test_commands_end_with_the_codes_that_are_documented(double, tmp_path):
     with Staffed(tmp_path / "one", standard(double)) as running:
         second = run_cli("run", "--policy", running.policy_path, "--data", running.data,
                          "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
-                         "--probes", "127.0.0.1:0")  # fmt: skip
+                         "--probes", "127.0.0.1:0",
+                         "--drain-timeout", "0s")  # fmt: skip
         assert second.returncode == 78, second
         assert running.cli("ledger", "verify").returncode == 0
         assert running.cli("events", "show", "999999").returncode == 1

@@ -319,7 +319,8 @@ def test_a_ledger_that_cannot_be_opened_is_told_and_stops_no_traffic(double, tmp
 
 
 def test_a_ledger_of_another_process_is_left_alone(fresh, double, tmp_path, token):
-    second = Recourse(tmp_path / "second", observed(double.url) + "# another\n")
+    second = Recourse(tmp_path / "second", observed(double.url) + "# another\n",
+                      ["--drain-timeout", "0s"])  # fmt: skip
     second.data = fresh.data
     with second:
         before = sorted(path.name for path in (fresh.data / "policies").iterdir())

@@ -10,6 +10,7 @@ from support import rawhttp
 from support.double import Double
 from support.policies import standard
 from support.recourse import NotReady, Recourse, run_cli
+from support.waiting import wait_until
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 CANARY = "canary-7f3a91"
@@ -20,15 +21,53 @@ WRITE = {
     "X-Api-Key": f"{CANARY}-api-key",
     "Idempotency-Key": f"{CANARY}-key",
 }
+# How long a drain takes is also how long the next process waits for its end.
+WAITS = "waiting for the process that holds the ledger"
+NO_WAIT = ["--drain-timeout", "0s"]
 
 
 def test_a_second_process_on_the_same_ledger_is_refused(proxy, double, tmp_path):
-    second = Recourse(tmp_path, standard(double))
+    second = Recourse(tmp_path, standard(double), NO_WAIT)
     second.data = proxy.data
     with pytest.raises(NotReady):
         second.start()
     assert second.process.returncode == 78
     assert proxy.probe("/ready")[0] == 200, "the first process was disturbed"
+
+
+def test_the_next_process_waits_for_one_that_drains(double, tmp_path, token):
+    path, reply = f"/plain/{token}", "HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}"
+    double.script("POST", path, ["read", {"gate": token}, {"send": reply}], 1)
+    write = rawhttp.render("POST", path, "shop.test", WRITE, b"{}")
+    policy, arguments = standard(double, timeout="1h"), ["--drain-timeout", "1h"]
+    first = Recourse(tmp_path / "first", policy, arguments)
+    second = Recourse(tmp_path / "second", policy, arguments)
+    second.data = first.data
+    with first, rawhttp.Connection(first.port) as held:
+        held.send(write)
+        double.await_requests("POST", path)
+        first.terminate()
+        second.spawn()
+        try:
+            wait_until(lambda: WAITS in second.stderr(), second.stderr)
+            second.terminate()
+            assert second.wait() == 0, "a signal ends the wait"
+            second.stderr_path.unlink()
+            second.spawn()
+            wait_until(lambda: WAITS in second.stderr(), second.stderr)
+            double.open_gate(token)
+            assert held.response("POST").status == 201
+            assert first.wait() == 0
+            wait_until(second.listens, second.stderr)
+            second.ports = json.loads(second.ports_path.read_text())
+            with rawhttp.Connection(second.port) as again:
+                again.send(write)
+                answer = again.response("POST")
+            assert answer.status == 201 and answer.header("Idempotent-Replayed") == "true"
+            assert second.stop() == 0
+        finally:
+            second.kill()
+    assert len(double.requests(path)) == 1
 
 
 @pytest.mark.parametrize("damage", ["garbage", "truncated"])

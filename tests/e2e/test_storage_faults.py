@@ -212,7 +212,7 @@ def test_files_removed_while_it_runs(double, tmp_path, token, name):
         (process.data / name).unlink()
         second = send(process, new)
         assert send(process, old).body == first.body
-        twin = Recourse(tmp_path / "twin", standard(double))
+        twin = Recourse(tmp_path / "twin", standard(double), ["--drain-timeout", "0s"])
         twin.data = process.data
         with pytest.raises(NotReady):
             twin.start()
@@ -241,7 +241,7 @@ def test_a_twin_in_another_pid_namespace_is_refused(double, tmp_path, token):
     ).returncode:
         pytest.skip("no PID namespaces here")
     with Recourse(tmp_path, standard(double)) as first:
-        twin = Recourse(tmp_path / "twin", standard(double))
+        twin = Recourse(tmp_path / "twin", standard(double), ["--drain-timeout", "0s"])
         twin.data = first.data
         ended = subprocess.run(
             ["unshare", "--pid", "--fork", *twin.command()],

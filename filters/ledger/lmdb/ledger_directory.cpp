@@ -33,15 +33,16 @@ std::string FirstLine(int file) {
   return line.substr(0, line.find('\n'));
 }
 
-Done TakeLock(int file, const std::string& directory) {
-  if (!TakeFileLock(file)) {
+Done TakeLock(int file, const std::string& directory, const DirectoryRules& rules) {
+  while (!TakeFileLock(file)) {
     if (errno != EAGAIN && errno != EACCES) {
       return std::unexpected(fmt::format("cannot lock {}: {}", directory, std::strerror(errno)));
     }
     const std::string holder = FirstLine(file);
-    return std::unexpected(
+    const std::string why =
         fmt::format("{} is in use by process {}: is another recourse running on this directory?",
-                    directory, holder.empty() ? "unknown" : holder));
+                    directory, holder.empty() ? "unknown" : holder);
+    if (!rules.try_again || !rules.try_again(why)) return std::unexpected(why);
   }
   const std::string pid = fmt::format("{}\n", getpid());
   if (ftruncate(file, 0) != 0 ||
@@ -134,7 +135,7 @@ std::expected<std::unique_ptr<LedgerDirectory>, std::string> LedgerDirectory::Lo
     return std::unexpected(fmt::format(
         "cannot open {}: {}; the ledger's directory must be writable", name, std::strerror(errno)));
   }
-  if (Done locked = TakeLock(file, directory); !locked) {
+  if (Done locked = TakeLock(file, directory, rules); !locked) {
     close(file);
     return std::unexpected(locked.error());
   }

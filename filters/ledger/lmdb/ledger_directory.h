@@ -2,14 +2,16 @@
 #pragma once
 
 #include <expected>
+#include <functional>
 #include <memory>
 #include <string>
 
 namespace recourse {
 
 struct DirectoryRules {
-  bool unsafe_fs = false;  // accept every file system
-  bool create = true;      // when it is missing
+  bool unsafe_fs = false;                                   // accept every file system
+  bool create = true;                                       // when it is missing
+  std::function<bool(const std::string& why)> try_again{};  // see LmdbLedgerOptions
 };
 
 class LedgerDirectory {

@@ -263,8 +263,9 @@ std::expected<LedgerParts, std::string> OpenParts(std::shared_ptr<LedgerDirector
 }  // namespace
 
 std::expected<LedgerParts, std::string> OpenLmdbParts(const LmdbLedgerOptions& options) {
-  auto directory = LedgerDirectory::Lock(
-      options.directory, {.unsafe_fs = options.unsafe_fs, .create = options.expected.rows == 0});
+  auto directory = LedgerDirectory::Lock(options.directory, {.unsafe_fs = options.unsafe_fs,
+                                                             .create = options.expected.rows == 0,
+                                                             .try_again = options.try_again});
   if (!directory) return std::unexpected(Line(options.directory, directory.error()));
   auto parts = OpenParts(std::move(*directory), options);
   if (!parts) return std::unexpected(Line(options.directory, parts.error()));
