@@ -25,32 +25,25 @@ trap 'rm -rf "$WORK"' EXIT
 # put FILE PATH [MODE]
 put() { install -D -m "${3:-644}" "$1" "$ROOT$2"; }
 
-# commands_of COMMAND...: names of what `recourse COMMAND... --help` lists, each with its meaning.
-commands_of() {
-  recourse "$@" --help | sed -n '/^Subcommands:$/,/^$/s/^  \([a-z-]\+\) \+\(.*\)$/\1 \2/p'
-}
-
-# manual MEANING [COMMAND...]: the page of a command, and those of the commands below it.
+# manual MEANING [COMMAND]: the page of the whole program, or of a command.
 manual() {
-  local meaning=$1 name words meanings page
-  shift
-  name=$(IFS=- && echo "recourse${*:+-$*}")
-  page=$ROOT/usr/share/man/man1/$name.1
+  local name=recourse${2:+-$2} words
   words=(--no-info --manual Recourse --source "Recourse $VERSION" --version-string "$VERSION")
-  if (($# == 0)); then words+=(--include "$HERE/man.h2m"); fi
-  # It takes the program for the command, and its title must be that of the file.
-  help2man "${words[@]}" --name "$meaning" "recourse${*:+ $*}" |
-    sed "s/^\.TH RECOURSE /.TH ${name^^} /; s/^recourse${*:+ $*} \\\\- /$name \\\\- /" >"$page"
-  mapfile -t meanings < <(commands_of "$@")
-  for name in "${meanings[@]}"; do manual "${name#* }" "$@" "${name%% *}"; done
+  if (($# == 1)); then words+=(--include "$HERE/man.h2m"); fi
+  # It takes the program for the command, and the title must be that of the file.
+  help2man "${words[@]}" --name "$1" "recourse${2:+ $2}" |
+    sed "s/^\.TH RECOURSE /.TH ${name^^} /; s/^recourse ${2:-} *\\\\- /$name \\\\- /" |
+    gzip -9n >"$ROOT/usr/share/man/man1/$name.1.gz"
 }
 
 put_what_the_binary_tells() {
-  local shell
+  local shell command meaning
   PATH=$ROOT/usr/bin:$PATH
   mkdir -p "$ROOT/usr/share/man/man1"
   manual 'make the writes of agents repeatable, remembered and undoable'
-  gzip -9n "$ROOT"/usr/share/man/man1/*
+  while read -r command meaning; do
+    manual "$meaning" "$command" </dev/null
+  done < <(recourse --help | sed -n '/^Subcommands:$/,/^$/s/^  \([a-z-]\+ \)/\1/p')
   for shell in bash-completion/completions/recourse=bash zsh/vendor-completions/_recourse=zsh; do
     put <(recourse completion "${shell#*=}") "/usr/share/${shell%=*}"
   done
