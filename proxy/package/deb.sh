@@ -3,6 +3,7 @@
 # manual pages and completions that the binary itself tells, the service and its policy.
 #
 # usage: deb.sh BINARY FOLDER    (on Debian, with dpkg-dev, help2man and llvm-19)
+# DEBEMAIL: the address of who builds it, as of all tools of Debian.
 set -euo pipefail
 
 BINARY=$(realpath "${1:?which binary?}")
@@ -63,7 +64,7 @@ control() {
 Package: recourse
 Version: $VERSION
 Architecture: $(dpkg --print-architecture)
-Maintainer: Recourse maintainers <maintainers@recourse.invalid>
+Maintainer: Recourse maintainers <${DEBEMAIL:-maintainers@recourse.invalid}>
 Section: net
 Priority: optional
 Installed-Size: $(du -sk --apparent-size "$ROOT" | cut -f 1)
