@@ -1,5 +1,6 @@
 #include "filters/ledger/checkpointer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -10,6 +11,7 @@ namespace recourse {
 namespace {
 
 constexpr std::chrono::seconds kRetryPause{5};
+constexpr std::chrono::seconds kRetryPauseMax{300};
 
 }  // namespace
 
@@ -48,6 +50,7 @@ void Checkpointer::Run() {
   // Kept until the next one comes, so that the many entries of a snapshot are freed here and not
   // on the thread that commits.
   std::shared_ptr<const IndexSnapshot> kept;
+  auto pause = kRetryPause;
   for (;;) {
     changed_.wait(lock, [this] { return is_stopping_ || !is_done(); });
     if (is_done()) return;
@@ -57,16 +60,22 @@ void Checkpointer::Run() {
     const auto written = cold_->Write(*kept);
     lock.lock();
     if (written) {
+      if (has_failed_) Log(LogLevel::kInfo, "the key index is written again");
+      pause = kRetryPause;
       is_done_.store(true, std::memory_order_release);
       changed_.notify_all();
       continue;
     }
-    Log(LogLevel::kError, "the key index cannot be written; it is tried again",
-        {{"reason", written.error()}});
+    // Told when it begins and when it ends, not at each try.
+    if (!has_failed_) {
+      Log(LogLevel::kError, "the key index cannot be written; it is tried again",
+          {{"reason", written.error()}});
+    }
     has_failed_ = true;
     changed_.notify_all();
     if (is_stopping_) return;
-    changed_.wait_for(lock, kRetryPause, [this] { return is_stopping_; });
+    changed_.wait_for(lock, pause, [this] { return is_stopping_; });
+    pause = std::min(2 * pause, kRetryPauseMax);
     if (is_stopping_) return;
   }
 }

@@ -16,6 +16,7 @@ namespace recourse {
 
 GroupCommitLedger::GroupCommitLedger(std::unique_ptr<LedgerEngine> engine, const Clock& clock)
     : clock_(clock), engine_(std::move(engine)), checkpointer_(engine_->cold()) {
+  if (engine_->frozen()) checkpointer_.Submit(engine_->frozen());  // the start could not store it
   Publish();
   thread_ = std::thread([this] { Run(); });
 }
@@ -446,8 +447,8 @@ void GroupCommitLedger::Checkpoint() {
     return;
   }
   // Waiting here holds new writes back while the index cannot keep up, and bounds its memory.
-  if (engine_->is_frozen() && engine_->is_crowded()) (void)checkpointer_.Finish();
-  if (engine_->is_frozen() && checkpointer_.is_done()) engine_->FrozenIsStored();
+  if (engine_->frozen() && engine_->is_crowded()) (void)checkpointer_.Finish();
+  if (engine_->frozen() && checkpointer_.is_done()) engine_->FrozenIsStored();
   if (engine_->WantsFreeze()) checkpointer_.Submit(engine_->Freeze());
 }
 
@@ -459,7 +460,7 @@ void GroupCommitLedger::Shutdown() {
   PostJobs();
   (void)engine_->Commit();  // the last marks; forgetting them errs towards replay
   if (engine_->cold() == nullptr || engine_->is_latched() || index_is_cleared_) return;
-  if (engine_->is_frozen()) {
+  if (engine_->frozen()) {
     if (!checkpointer_.Finish()) return;  // the next start reads the rows instead
     engine_->FrozenIsStored();
   }

@@ -43,9 +43,9 @@ struct IndexMark {
   std::uint64_t first_seq = 1;  // rows before it are gone, and entries that name them mean nothing
   std::uint64_t operations = 0;
   std::uint64_t tombstones = 0;
-  std::vector<OpenReference> open;
-  std::vector<MovedOperation> moved;
-  std::string flows;  // FlowBook::Encode
+  std::vector<OpenReference> open;    // by operation, each once
+  std::vector<MovedOperation> moved;  // likewise
+  std::string flows;                  // FlowBook::Encode
 };
 
 // The hot part at one moment.
@@ -114,7 +114,8 @@ class KeyIndex {
   bool is_crowded() const;
   // A batch further: checkpoints fail, so nothing new may come in.
   bool is_full() const;
-  bool is_frozen() const { return frozen_ != nullptr; }
+  // What is frozen and not stored yet; null: nothing.
+  const std::shared_ptr<const IndexSnapshot>& frozen() const { return frozen_; }
   // What is stored does not fit the log. From then on only what is in memory is found; everything
   // else fails, because "not found" would mean a second execution.
   bool is_damaged() const { return is_damaged_; }

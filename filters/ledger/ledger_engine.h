@@ -134,8 +134,9 @@ class LedgerEngine {
   bool WantsFreeze() const { return !is_latched_ && index_.WantsFreeze(head_.seq); }
   std::shared_ptr<const IndexSnapshot> Freeze();
   void FrozenIsStored() { index_.DropFrozen(); }
-  bool is_frozen() const { return index_.is_frozen(); }
+  const std::shared_ptr<const IndexSnapshot>& frozen() const { return index_.frozen(); }
   bool is_crowded() const { return index_.is_crowded(); }
+  bool is_index_full() const { return index_.is_full(); }
   bool is_index_damaged() const { return index_.is_damaged(); }
   ColdIndex* cold() { return parts_.cold.get(); }
   EventLog& log() { return *parts_.log; }

@@ -1,5 +1,6 @@
 // What a row changes in memory: the key index, the open operations. Live rows and replayed ones
 // alike. And the row of marks, which tells of memory.
+#include <algorithm>
 #include <utility>
 
 #include "filters/ledger/ledger_engine.h"
@@ -109,11 +110,13 @@ std::shared_ptr<const IndexSnapshot> LedgerEngine::Freeze() {
                  .open = {},
                  .moved = {},
                  .flows = flows_.Encode()};
-  mark.open.reserve(open_.size());
+  mark.open.reserve(open_.size() + claims_.size());
   for (const auto& [operation, state] : open_) mark.open.push_back({operation, state.last_event});
   for (const auto& [operation, claim] : claims_) {
     mark.open.push_back({operation, claim.last_event});
   }
+  // A call may wait for its approval while later ones come and go.
+  std::ranges::sort(mark.open, {}, &OpenReference::operation);
   for (const auto& [operation, key] : moved_) mark.moved.push_back({operation, key});
   return index_.Freeze(std::move(mark));
 }

@@ -55,6 +55,20 @@ Done CheckTail(EventLog& log) {
   return {};
 }
 
+// Whether each row that the mark names is one of its operation, or was removed.
+bool LeadsToItsRows(const IndexMark& mark, EventLog& log) {
+  const auto reader = log.NewReader();
+  const std::uint64_t first_seq = log.base().first_seq;
+  std::string bytes;
+  return std::ranges::all_of(mark.open, [&](const OpenReference& open) {
+    if (open.last_event < first_seq) return true;
+    if (open.last_event > mark.applied_seq || !reader->Read(open.last_event, bytes)) return false;
+    const auto row = ParseRow(bytes);
+    EventFront front;
+    return row && DecodeEventFront(*row, front) && front.operation == open.operation;
+  });
+}
+
 // The mark of the stored index, if that index belongs to this log.
 std::optional<IndexMark> UsableMark(EventLog& log, ColdIndex& cold) {
   auto mark = cold.LoadMark();
@@ -63,13 +77,19 @@ std::optional<IndexMark> UsableMark(EventLog& log, ColdIndex& cold) {
   if (!log.NewReader()->Read(mark->applied_seq, row)) return std::nullopt;
   if (RowHash(row) != mark->applied_hash) return std::nullopt;
   if (!FlowBook().Decode(mark->flows, MonoTime())) return std::nullopt;
+  if (!LeadsToItsRows(*mark, log)) return std::nullopt;
   return mark;
 }
 
+// What cannot be stored stays frozen, in memory, until it can be.
 Done StoreIndex(LedgerEngine& engine) {
-  const auto snapshot = engine.Freeze();
-  const Done written = engine.cold()->Write(*snapshot);
-  engine.FrozenIsStored();
+  const Done written = engine.cold()->Write(*engine.Freeze());
+  if (written) {
+    engine.FrozenIsStored();
+  } else {
+    Log(LogLevel::kError, "the key index cannot be written; the start goes on without",
+        {{"reason", written.error()}});
+  }
   return written;
 }
 
@@ -89,7 +109,7 @@ Done RestoreIndex(LedgerEngine& engine) {
 
 Done ReplayRows(LedgerEngine& engine) {
   const auto reader = engine.log().NewReader();
-  std::vector<std::string> rows;
+  Done stored;
   while (engine.head().seq < engine.log().last_seq()) {
     const std::uint64_t next = engine.head().seq + 1;
     std::string_view problem;
@@ -102,8 +122,12 @@ Done ReplayRows(LedgerEngine& engine) {
         });
     if (!problem.empty()) return BadRow(engine.head().seq + 1, problem);
     if (!read || engine.head().seq < next) return BadRow(next, "row cannot be read");
-    if (engine.WantsFreeze()) {
-      if (const Done stored = StoreIndex(engine); !stored) return stored;
+    if (engine.WantsFreeze()) stored = StoreIndex(engine);
+    if (!stored && engine.is_index_full()) {
+      return std::unexpected(
+          fmt::format("the key index cannot be written, and is too large for memory: {}; give the "
+                      "disk more room and start again",
+                      stored.error()));
     }
   }
   return {};
