@@ -18,11 +18,10 @@ def documented():
     """Member -> whether every line has it."""
     text = README.read_text().split("## Access log\n")[1].split("\n## ")[0]
     members = {}
-    for line in text.splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if len(cells) == 3 and cells[0].startswith("`"):
-            for name in re.findall(r"`([a-z_]+)`", cells[0]):
-                members[name] = cells[1] == "all"
+    for of_all, part in zip((True, False), text.split("\nOf some:\n"), strict=True):
+        for names in re.findall(r"^\* ((?:`[a-z_]+` ?)+)", part, re.MULTILINE):
+            for name in re.findall(r"`([a-z_]+)`", names):
+                members[name] = of_all
     return members
 
 

@@ -37,14 +37,13 @@ TOOLS = """\
 
 
 def table():
-    """Name -> (type, labels, meaning) as the README's table says."""
+    """Name -> (type, labels, meaning) as the README says."""
     rows = {}
-    for line in README.read_text().splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if len(cells) == 4 and (name := re.fullmatch(r"`([a-z_]+)`", cells[0])):
-            labels = set(re.findall(r"`([a-z_]+)`", cells[2]))
-            assert name[1] not in rows, f"{name[1]} stands in the table twice"
-            rows[name[1]] = (cells[1], labels, cells[3])
+    row = re.compile(r"^\* `([a-z_]+)` ([a-z]+)((?: `[a-z_]+`)*): (.+)$", re.MULTILINE)
+    chapter = README.read_text().split("## Metrics\n")[1].split("\n## ")[0]
+    for name, kind, labels, meaning in row.findall(re.sub(r"\n {2}(?=\S)", " ", chapter)):
+        assert name not in rows, f"{name} is told of twice"
+        rows[name] = (kind, set(re.findall(r"`([a-z_]+)`", labels)), meaning)
     return rows
 
 
