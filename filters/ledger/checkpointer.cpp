@@ -60,14 +60,14 @@ void Checkpointer::Run() {
     const auto written = cold_->Write(*kept);
     lock.lock();
     if (written) {
-      if (has_failed_) Log(LogLevel::kInfo, "the key index is written again");
+      if (is_failing_.exchange(false)) Log(LogLevel::kInfo, "the key index is written again");
       pause = kRetryPause;
       is_done_.store(true, std::memory_order_release);
       changed_.notify_all();
       continue;
     }
     // Told when it begins and when it ends, not at each try.
-    if (!has_failed_) {
+    if (!is_failing_.exchange(true)) {
       Log(LogLevel::kError, "the key index cannot be written; it is tried again",
           {{"reason", written.error()}});
     }

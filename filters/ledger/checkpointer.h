@@ -25,6 +25,8 @@ class Checkpointer {
   void Submit(std::shared_ptr<const IndexSnapshot> snapshot);
   // The submitted snapshot is stored. Cheap.
   bool is_done() const { return is_done_.load(std::memory_order_acquire); }
+  // The last write failed, and is tried again. Cheap, thread-safe.
+  bool is_failing() const { return is_failing_.load(std::memory_order_relaxed); }
   // Blocks until the submitted snapshot is stored, or a write of it has failed: false.
   bool Finish();
 
@@ -33,6 +35,7 @@ class Checkpointer {
 
   ColdIndex* const cold_;
   std::atomic<bool> is_done_ = true;
+  std::atomic<bool> is_failing_ = false;
 
   std::mutex mutex_;
   std::condition_variable changed_;

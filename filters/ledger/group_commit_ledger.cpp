@@ -131,6 +131,7 @@ LedgerStats GroupCommitLedger::Stats() {
   stats.used_bytes = sizes.used_bytes;
   stats.map_bytes = sizes.map_bytes;
   stats.restored = engine_->is_restored();
+  stats.is_index_failing = checkpointer_.is_failing();
   stats.latched = stats.latched || engine_->log().has_failed();
   return stats;
 }

@@ -275,7 +275,7 @@ LedgerStats LedgerEngine::Stats() {
   stats.free_bytes = free_bytes_;
   stats.reserve_bytes = ReserveBytes();
   stats.locked_carried = locked_carried_;
-  stats.is_full = is_full_;
+  stats.is_full = is_full_ || index_.is_full();
   stats.quota_refusals = quota_refusals_;
   stats.oldest_row_ms = OldestRowMs();
   if (retention_ms_ > 0)

@@ -178,6 +178,7 @@ std::string ToJson(const LedgerStats& stats) {
     JsonObject json(out);
     json.Bool("latched", stats.latched);
     json.Bool("full", stats.is_full);
+    json.Bool("index_failing", stats.is_index_failing);
     json.Bool("restored", stats.restored);
     json.TextIfAny("not_opened", stats.not_opened);
     json.Number("first_id", stats.first_id);

@@ -91,7 +91,7 @@ class Metrics {
   prometheus::Gauge& latched_;
   struct StoreGauges {
     prometheus::Gauge *free, *reserve, *full, *rows, *oldest_row, *lag, *tombstones, *locked,
-        *restored;
+        *restored, *index_failing;
   };
   StoreGauges store_;
   struct FlowGauges {

@@ -165,6 +165,7 @@ def test_what_is_counted_is_what_happened(busy):
         ("recourse_trace_spans_total", "dropped"): 0,
         ("recourse_store_latched",): 0,
         ("recourse_store_full",): 0,
+        ("recourse_store_index_failing",): 0,
         ("recourse_parse_errors_total", "client"): 1,
         ("recourse_writes_in_flight",): 0,
         ("recourse_buffered_bytes", "writes"): 0,

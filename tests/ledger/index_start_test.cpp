@@ -159,10 +159,26 @@ TEST_F(IndexStartTest, AnIndexThatCannotBeWrittenStopsNoStartAndIsWrittenLater) 
   hot_entries_max_ = 30;
   ASSERT_EQ(Open(), "");
   ExpectEverything();
+  // Another thread writes it.
+  for (int i = 0; i < 100'000 && !ledger_->Stats().is_index_failing; ++i) Begin(Call("k0"));
+  EXPECT_TRUE(ledger_->Stats().is_index_failing);
   ledger_.reset();
   fails_ = false;
   ASSERT_EQ(Open(), "");
   ExpectEverything();
+  EXPECT_FALSE(ledger_->Stats().is_index_failing);
+}
+
+TEST_F(IndexStartTest, AnIndexTooLargeForMemoryThatCannotBeWrittenIsToldWithWhatToDo) {
+  ASSERT_EQ(Open(), "");
+  const int many = static_cast<int>(limits::kCommitBatchMax) + 100;
+  for (int i = 0; i < many; ++i) EXPECT_EQ(Begin(Call("n" + std::to_string(i))).kind, Kind::kFresh);
+  ledger_.reset();
+  std::filesystem::remove_all(directory_.data() + "/index");
+  fails_ = true;
+  EXPECT_THAT(Open(), testing::HasSubstr("no room; give the disk more room and start again"));
+  fails_ = false;
+  ASSERT_EQ(Open(), "");
 }
 
 }  // namespace
