@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from support.certificates import Maker
-from support.kubelet import Node, RunningPod, network
+from support.kubelet import Node, RunningPod, impatient, network
 from support.pod import TOOLS, why_not
 from support.recourse import ROOT, WAIT_MAX, run_cli
 from support.waiting import wait_until
@@ -176,7 +176,7 @@ def test_a_ledger_outlives_its_pod_on_a_claim_and_no_other_pod_may_have_it(node)
     with backend(out, here), pod_of(out, here, "-agent") as first:
         first.agent().await_said("ordered once")
         second = pod_of(out, here, "-agent")
-        process = second.run(first.sidecar_container)
+        process = second.run(impatient(first.sidecar_container))
         try:
             assert process.wait() == 78, process.said()
             assert "/var/lib/recourse/ledger is in use by process" in process.said()

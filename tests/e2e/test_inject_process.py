@@ -17,7 +17,7 @@ from support.injector import (
     EMPTY_DIR, HOST, VALUES, Injector, chart_of, claim, injector, patched, pod, response_in,
     review_of, secret_of, sidecar_of, template_of,
 )  # fmt: skip
-from support.kubelet import Node, RunningPod, network
+from support.kubelet import Node, RunningPod, impatient, network
 from support.recourse import MEASURABLE, ROOT, STOP_MAX, run_cli
 from test_chart import SHOP, TOKEN, backend, needs_pods
 
@@ -348,10 +348,7 @@ def test_the_claim_of_a_statefulset_remembers_for_the_next_pod_and_no_other_has_
         with RunningPod(node, "agent-0", made) as running:
             running.agent().await_said("ordered once: order-1")
             second = RunningPod(node, "agent-0", made)
-            impatient = dict(running.sidecar_container)
-            impatient["args"] = [re.sub("(--drain-timeout=).*", r"\g<1>0s", one)
-                                 for one in impatient["args"]]  # fmt: skip
-            refused = second.run(impatient)
+            refused = second.run(impatient(running.sidecar_container))
             assert refused.wait() == 78, refused.said()
             running.sidecar.kill()  # as a node that is lost
         with RunningPod(node, "agent-0", made) as running:

@@ -171,7 +171,8 @@ TEST_F(IndexStartTest, AnIndexThatCannotBeWrittenStopsNoStartAndIsWrittenLater) 
 
 TEST_F(IndexStartTest, AnIndexTooLargeForMemoryThatCannotBeWrittenIsToldWithWhatToDo) {
   ASSERT_EQ(Open(), "");
-  const int many = static_cast<int>(limits::kCommitBatchMax) + 100;
+  // The first rows are frozen together, and those behind them stay in memory.
+  const int many = static_cast<int>(limits::kScanChunkRows + limits::kCommitBatchMax) + 100;
   for (int i = 0; i < many; ++i) EXPECT_EQ(Begin(Call("n" + std::to_string(i))).kind, Kind::kFresh);
   ledger_.reset();
   std::filesystem::remove_all(directory_.data() + "/index");
