@@ -25,7 +25,7 @@ constexpr std::string_view kTellOperator =
 // What operators are told to do.
 constexpr std::string_view kNoStep = "Nothing.";
 constexpr std::string_view kFixAgent =
-    "Nothing, unless it is frequent: then correct the agent as the detail says.";
+    "Nothing; if it is frequent, correct the agent as the detail says.";
 
 constexpr std::array<int, 2> kNoOther{};
 constexpr std::array<int, 2> kOrAccepted{202};
@@ -35,18 +35,15 @@ constexpr std::array<int, 2> kOrGateway{502, 504};
 constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
     {400, "malformed-request", "Malformed request", "not_executed", false, "http_request_error",
      kFixCall,
-     "The head or the body cannot be read in one way only, or the call tries to override its own "
-     "method or path. The detail names the place.",
+     "The head or body has more than one reading, or the call overrides its own method or path.",
      kFixAgent},
     {415, "unsupported-media-type", "Arguments cannot be read", "not_executed", false,
      "http_request_error", kFixCall,
-     "The arguments of a write cannot be read: its `Content-Type`, charset or coding is not one "
-     "that the policy's conditions and keys are read from.",
+     "A write's `Content-Type`, charset or coding is not one that its arguments can be read from.",
      kFixAgent},
     {413, "request-too-large", "Request body too large", "not_executed", false,
      "http_request_error", kFixCall,
-     "The body is over its cap: 8 MiB for a write or an MCP message, 256 KiB for a call that waits "
-     "for a human.",
+     "The body is over 8 MiB (a write, an MCP message) or 256 KiB (a call that waits for a human).",
      kFixAgent},
     {431, "header-too-large", "Request header too large", "not_executed", false,
      "http_request_error", kFixCall, "The head is over its cap, or too large to be forwarded.",
@@ -54,15 +51,12 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
     {414, "target-too-long", "Request target too long", "not_executed", false, "http_request_error",
      kFixCall, "The request's target is over its cap.", kFixAgent},
     {408, "request-timeout", "Request not received in time", "not_executed", true,
-     "http_request_error", kSafeAgain, "The head or the body did not arrive in time.",
-     "Nothing, unless it is frequent: then look at the network and the load between the agent and "
-     "Recourse."},
+     "http_request_error", kSafeAgain, "The head or body came too slowly.",
+     "If frequent, look at the network and load between agent and Recourse."},
     {405, "method-not-allowed", "Method not allowed", "not_executed", false, "http_request_denied",
      kFixCall,
-     "The method is not served here: TRACE, TRACK or DEBUG, HEAD on a path that is a write, one "
-     "that "
-     "an MCP endpoint does not know, or a CONNECT inside of a tunnel. `Allow`, where it is there, "
-     "names what is.",
+     "The method is not served here: TRACE, TRACK, DEBUG, HEAD of a write, CONNECT in a tunnel, or "
+     "one that an MCP endpoint does not know. `Allow`, if sent, names those that are.",
      kFixAgent},
     {501, "not-implemented", "Not implemented", "not_executed", false, "http_request_error",
      kFixCall, "The body has a transfer coding other than `chunked`.", kFixAgent},
@@ -72,54 +66,52 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
      "http_request_error", kFixCall, "The request is neither HTTP/1.0 nor HTTP/1.1.", kFixAgent},
     {400, "ambiguous-path", "Ambiguous path", "not_executed", false, "http_request_denied",
      "The call was not executed; use the path exactly as the tool documents it.",
-     "The path has two readings that disagree about what the call may do, such as one that may be "
-     "taken for an MCP endpoint.",
+     "The path's readings disagree about what the call may do, as when it may be taken for an MCP "
+     "endpoint.",
      kFixAgent},
     {403, "unknown-backend", "Unknown backend", "not_executed", false, "http_request_denied",
      "The call was not executed and repeating it will not help; this host is not available.",
      "No backend of the policy has this host.",
-     "If agents are to reach it, add it to a backend's `url` or `hosts`; else nothing."},
+     "If wanted, add it to a backend's `url` or `hosts`."},
     {403, "tunnel-refused", "Tunnel refused", "not_executed", false, "http_request_denied",
      "Nothing was sent, and repeating it will not help; reach the host as the detail says, or go "
      "on without it.",
-     "A CONNECT to a host that is no backend and not in `tunnels`, or to an address that no tunnel "
-     "may have.",
-     "If it is wanted, list it in `tunnels`, or make it a backend with `intercept: true`; else "
-     "nothing."},
+     "A CONNECT to a host that is neither a backend nor in `tunnels`, or to an address that no "
+     "tunnel may have.",
+     "If wanted, list it in `tunnels`, or make it a backend with `intercept: true`."},
     {421, "misdirected", "Request for another host", "not_executed", false, "http_request_denied",
      "The call was not executed; use a connection of its own for each host.",
-     "A request in a tunnel is for another host than the tunnel, or one on a redirected connection "
-     "for another port; or a new policy does not intercept this host any more.",
+     "The request is for another host than its tunnel, or another port than its redirected "
+     "connection; or a new policy no longer intercepts this host.",
      kFixAgent},
     {403, "denied", "Denied by policy", "rejected", false, "http_request_denied",
      "The call was not executed and repeating it will not help; choose another way.",
-     "The policy says no: the call is unlisted and unlisted calls are denied, or agents may not "
-     "give this order to their flow.",
-     "If it is wanted, name it as a tool (`recourse policy explain` says how a call is treated), "
-     "or change `unlisted` or `flow_rules`."},
+     "The call is unlisted and such calls are denied, or agents may not give their flow this "
+     "order.",
+     "If wanted, make it a tool (`recourse policy explain` says how a call is treated), or change "
+     "`unlisted` or `flow_rules`."},
     {409, "approval-pending", "Waiting for a human's approval", "pending", true,
      "http_request_denied", kWaitForHuman,
-     "The call waits for a human. The 202 is no problem document; the tool's `answer: 409` makes "
-     "it one. `Location` is where to ask.",
+     "The call waits for a human; ask at `Location`. Only with the tool's `answer: 409` is it a "
+     "problem document.",
      "Decide: `recourse approvals list`, then `approve` or `reject`.", kOrAccepted},
     {403, "approval-rejected", "Rejected by a human", "rejected", false, "http_request_denied",
      "A human decided that this call is not made. Do not repeat it and do not look for another way "
      "to the same effect; say what was rejected and why.",
-     "A human said no; the detail may say why.", kNoStep},
+     "A human said no.", kNoStep},
     {403, "approval-expired", "Not approved and sent in time", "rejected", false,
      "http_request_denied",
      "This call was not executed and will not be, because its approval or what it is sent with was "
      "missing for too long; repeating it does not help. Say so.",
-     "Nobody said yes in time, what the approved call is sent with was missing until the end, or "
-     "its flow takes no further writes; the detail says which.",
-     "Look at `recourse approvals list` more often, have `flow_rules.webhook` tell of it, or give "
-     "`approval` a longer `expires`; see that the files of its `credentials` can be read."},
+     "Nobody said yes in time, what the approved call is sent with was missing to the end, or its "
+     "flow takes no more writes.",
+     "Decide sooner (`flow_rules.webhook` tells of what waits), give `approval` a longer "
+     "`expires`, or see that the files of its `credentials` can be read."},
     {409, "approval-void", "The approval no longer holds", "not_executed", true,
      "http_request_denied",
      "The rules changed while the call waited, and it was not executed. Repeat exactly the same "
      "call: a human is asked anew.",
-     "The policy changed before the call was sent, so the approval is not for what it would be "
-     "now.",
+     "The policy changed before the call was sent, so its approval no longer holds.",
      "Nothing: the next call is asked about anew."},
     {400, "invalid-key", "Idempotency key invalid", "not_executed", false, "http_request_error",
      kFixCall,
@@ -128,141 +120,127 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
      kFixAgent},
     {428, "key-required", "Key or trace required", "not_executed", false, "http_request_denied",
      "The call was not executed; send it again with the header that the detail names.",
-     "The call lacks what the tool's `scope` names (a session, header, body value or `baggage` "
-     "member), or with `trace: required` has neither a trace nor a key.",
+     "The call lacks what the tool's `scope` names (session, header, body value, `baggage` "
+     "member), or, with `trace: required`, both trace and key.",
      "Have the agent send it, or change the tool's `scope` or `trace`."},
     {409, "in-progress", "The same call is still running", "pending", true, "http_request_denied",
-     kRepeatSame, "The same call is still running; a repeat joins it.",
-     "Nothing, unless it lasts: then look at the backend, and at the operation with `recourse "
-     "events list`."},
+     kRepeatSame, "The same call still runs; a repeat joins it.",
+     "If it lasts, look at the backend and `recourse events list`."},
     {409, "outcome-unknown", "Outcome unknown", "unknown", true, "http_response_timeout",
      "The call was sent and may have been executed; do not change its arguments. Repeat exactly "
      "the same call later: it returns the outcome when known and never runs twice.",
-     "It was sent, and nobody knows yet whether it took effect: the answer was lost or late, or "
-     "does not tell: a 5xx, a 206 or 207, a `success_when` that does not hold. The advice is "
-     "another one where nothing can find out (no `settle`, no `key_header`, no task).",
-     "Look for it in `recourse events list` and at the backend; a step of a parked flow is settled "
-     "with `recourse flows resolve`. Give the tool a `settle` probe, or a backend that "
-     "de-duplicates its `key_header`, so that Recourse finds out itself. If the detail names a "
-     "missing key, put it back.",
+     "The call was sent, and nobody knows whether it took effect: the answer was lost or late, or "
+     "tells nothing (a 5xx, 206 or 207, a `success_when` that does not hold).",
+     "See `recourse events list` and the backend; settle a step of a parked flow with `recourse "
+     "flows resolve`. With a `settle` probe, or a `key_header` by which the backend de-duplicates, "
+     "Recourse finds out itself. Put back a missing key that the detail names.",
      kOrGateway},
     {422, "key-reused", "Key reused with other arguments", "not_executed", false,
      "http_request_denied",
      "A call with this key was made with other arguments; send the original arguments to get its "
      "outcome, or use a new key if this is a new intent.",
-     "The same key came earlier with other arguments.",
-     "Correct the agent if it takes one key for several intents, or set the tool's `on_mismatch`."},
+     "The key came earlier with other arguments.",
+     "Correct an agent that uses one key for several intents, or set the tool's `on_mismatch`."},
     {409, "suspected-duplicate", "Probably a repeat", "not_executed", false, "http_request_denied",
      "The call was not executed because it looks like a repeat that a human must judge.",
-     "It looks like a repeat of an earlier call, the policy has a human judge that (`ask`), and "
-     "the tool names nobody to ask.",
-     "Give the tool `approval: { by, when: suspected }`, so that somebody is asked."},
+     "It looks like a repeat that a human is to judge (`ask`), and the tool names nobody.",
+     "Give the tool `approval: { by, when: suspected }`."},
     {409, "compensated", "Already undone", "compensated", false, "http_request_denied",
      "This call was executed and then undone; it does not run again unless made as a new intent.",
      "The call took effect and was undone since.", kNoStep},
     {409, "flow-closed", "Flow closed", "not_executed", false, "http_request_denied",
      "The call was not executed: the work it belongs to was stopped and what was done of it is "
      "being undone. Do not repeat it; say so, and begin again from the start under a new trace.",
-     "The flow takes no further writes: it is being undone, was undone, or is parked; or an order "
+     "The flow is being undone, was undone or is parked, and takes no more writes; or an order "
      "names a flow that is not open.",
-     "Look at it with `recourse flows show`; a parked flow waits for `recourse flows retry`, "
-     "`resolve` or `close`."},
+     "See `recourse flows show`; a parked flow waits for `recourse flows retry`, `resolve` or "
+     "`close`."},
     {410, "key-expired", "Key expired", "executed", false, "http_request_denied",
      "This call was made before and its answer is no longer kept; it was not executed again.",
-     "The call was made before, and its answer is kept no longer (`ledger.retention`).",
-     "Nothing, or give `ledger.retention` more time."},
+     "The call was made before; its answer is no longer kept.",
+     "If that is too soon, raise `ledger.retention`."},
     {409, "answer-not-kept", "Executed, answer not kept", "executed", false, "http_request_denied",
      "The call was executed, and its answer is not kept; do not call it again, read the result "
      "another way.",
-     "The call was executed. Its answer was too large to be kept, had no room in the event log, is "
-     "not JSON, which `redact` needs it to be, or is sealed with a key that is missing.",
-     "Put a missing key back (the detail names it); else nothing: `recourse events list` has the "
-     "operation."},
+     "Executed, but the answer was too large, found no room in the ledger, is no JSON although "
+     "`redact` needs it, or is sealed with a missing key.",
+     "Put back the key that the detail names; `recourse events list` has the operation."},
     {502, "answer-lost", "Executed, answer lost", "executed", false, "http_response_incomplete",
      "The call was executed but its answer was lost; do not call it again, read the result another "
      "way.",
-     "The call was executed, and its answer was cut off.",
-     "Look at the backend or the network if it is frequent."},
+     "Executed, but the answer was cut off.", "If frequent, look at the backend or the network."},
     {503, "not-sent", "Backend not reachable", "not_executed", true, "destination_unavailable",
      kSafeAgain,
-     "The backend could not be reached or said that it did nothing, or a probe proved it: nothing "
-     "took effect.",
+     "The backend could not be reached or said that it did nothing, or a probe proved it.",
      "See that the backend is up, and that its name and port lead there."},
     {502, "address-refused", "Backend address refused", "not_executed", false,
      "destination_ip_prohibited", kTellOperator,
-     "The backend's name leads to an address that its `addresses` do not allow.",
-     "Correct the name's address, or `addresses` of the backend if it is meant."},
+     "The backend's name leads to an address outside its `addresses`.",
+     "Correct what the name leads to, or the backend's `addresses`."},
     {502, "tls-certificate", "Backend not trusted", "not_executed", false, "tls_certificate_error",
-     kTellOperator, "The certificate of the backend cannot be verified; the detail says why.",
-     "Correct the certificate, or `tls.ca_file` or `tls.server_name` of the backend."},
+     kTellOperator, "The backend's certificate cannot be verified.",
+     "Correct it, or the backend's `tls.ca_file` or `tls.server_name`."},
     {502, "tls-refused", "Backend refused the TLS handshake", "not_executed", false,
-     "tls_alert_received", kTellOperator,
-     "The backend refused the TLS handshake; the detail says why.",
+     "tls_alert_received", kTellOperator, "The backend refused the TLS handshake.",
      "See what it asks of clients: `tls.client_cert`, `tls.server_name`, TLS 1.2 or newer."},
     {502, "tls-protocol", "No TLS connection with the backend", "not_executed", true,
      "tls_protocol_error", kSafeAgain,
-     "There is no TLS connection with the backend for another reason; the detail says which.",
-     "See that TLS 1.2 or newer is what is spoken at the port of the backend's `url`."},
+     "There is no TLS connection with the backend for another reason.",
+     "See that TLS 1.2 or newer is spoken at its port."},
     {504, "backend-timeout", "Backend timeout", "not_executed", true, "http_response_timeout",
-     "Nothing was changed; the same call may be made again.", "A read: no answer in time.",
+     "Nothing was changed; the same call may be made again.", "A read got no answer in time.",
      "Look at the backend, or give it a longer `timeout`.", kNoOther, ErrorCode::kMayHaveActed},
     {502, "backend-reset", "Backend connection lost", "not_executed", true, "connection_terminated",
      "Nothing was changed; the same call may be made again.",
-     "A read: the connection was lost before the answer was whole. A write: it was refused, and "
-     "that answer was lost.",
-     "Look at the backend or the network if it is frequent.", kNoOther, ErrorCode::kMayHaveActed},
+     "A read lost its connection before the answer was whole, or the answer that refused a write "
+     "was lost.",
+     "If frequent, look at the backend or the network.", kNoOther, ErrorCode::kMayHaveActed},
     {502, "backend-protocol", "Backend answer not understood", "not_executed", false,
      "http_protocol_error", "Nothing was changed, but the tool's answer cannot be read.",
-     "A read: the answer is not HTTP, or cut off in its head. A write: it was refused, and that "
-     "answer was too large.",
-     "Look at what the backend answers: the detail says what is wrong with it.", kNoOther,
-     ErrorCode::kMayHaveActed},
+     "A read's answer is not HTTP or is cut off in its head, or the answer that refused a write "
+     "was too large.",
+     "Look at what the backend answers.", kNoOther, ErrorCode::kMayHaveActed},
     {503, "log-unavailable", "Event log unavailable", "not_executed", true, "proxy_internal_error",
-     kSafeAgain, "The event log cannot be written or read, so writes are refused.",
-     "Look at `/ready`, the log and `recourse ledger status`: the disk, the database, or a missing "
+     kSafeAgain, "The ledger cannot be written or read, so writes are refused.",
+     "See `/ready`, the log and `recourse ledger status`: the disk, the database, or a missing "
      "key. Recourse may have to be started again.",
      kNoOther, ErrorCode::kOutcomeUnknown},
     {503, "log-full", "Event log full", "not_executed", true, "proxy_internal_error", kSafeAgain,
-     "The event log has no room for another operation; what had begun still ends, reads and "
-     "replays go on.",
-     "Give it more room, or less `ledger.retention`; `recourse ledger status` says what it holds.",
-     kNoOther, ErrorCode::kOutcomeUnknown},
+     "The ledger has no room for new operations; what had begun still ends, reads and replays go "
+     "on.",
+     "Give it more room, or shorten `ledger.retention`; see `recourse ledger status`.", kNoOther,
+     ErrorCode::kOutcomeUnknown},
     {503, "log-restored", "Event log restored from a backup", "not_executed", true,
      "proxy_internal_error",
      "Nothing was sent, because it cannot be known whether this was done before; an operator has "
      "to look at what was lost, so repeat the same call later.",
-     "The event log came from a backup, and nobody has accepted what it lacks.",
-     "See to what was done since the backup, then run `recourse ledger accept --reason TEXT`."},
+     "The ledger came from a backup, and nobody has accepted what it lacks.",
+     "See to what was done since, then run `recourse ledger accept --reason TEXT`."},
     {429, "quota-exceeded", "Quota exceeded", "not_executed", true, "http_request_denied",
      "The call was not executed; wait before making it again, and make fewer calls at a time.",
-     "The caller is over a quota of the policy, or its flow has too many writes; the detail says "
-     "which.",
-     "Nothing, or give the caller more under `quotas`; a flow with 10,000 writes takes no more: "
-     "close it, or have the agent begin another trace."},
+     "The caller is over a quota, or its flow over 10,000 writes.",
+     "Give the caller more under `quotas`; close the flow, or have the agent begin another trace."},
     {503, "overloaded", "Overloaded", "not_executed", true, "connection_limit_reached", kSafeAgain,
-     "Too many connections, writes, open operations, open flows or waiting calls at one time; the "
-     "detail says which.",
-     "Look at the metrics: decide what waits, settle what is unknown, raise `--connections-max` or "
-     "`--writes-max`, or find out which agent calls too much."},
+     "Too many connections, writes, open operations, open flows or waiting calls.",
+     "See the metrics: decide what waits, settle what is unknown, raise `--connections-max` or "
+     "`--writes-max`, or find the agent that calls too much."},
     {503, "draining", "Shutting down", "not_executed", true, "proxy_internal_error", kSafeAgain,
-     "The process is shutting down, or was told to by `recourse drain`.",
-     "Nothing at the end of a process. After `recourse drain` it lasts until the process is ended "
-     "and started again."},
+     "The process is shutting down, or `recourse drain` has told it to take no more calls.",
+     "After `recourse drain` it lasts until the process is started again."},
     {508, "loop", "Proxy loop", "not_executed", false, "proxy_loop_detected",
      "The call was not executed; the proxy would have called itself.",
-     "The request has passed this Recourse already, or the backend's address is one of its own "
+     "The request has passed this Recourse before, or the backend's address is one of its own "
      "listeners.",
      "Correct the backend's `url`: it leads back here."},
     {502, "may-have-acted", "Outcome unknown", "unknown", false, "http_response_timeout",
      "The call was sent and may have been executed, and nothing here stops a second execution; "
      "find out what happened before you make it again.",
-     "No `type` of its own: its outcome, `retryable` and advice stand in the problem, mostly a "
-     "`backend-*` one, of a call that had been sent and is not remembered: a write in observe "
-     "mode, a notification or response of an MCP client.",
+     "No `type` of its own: so a problem, mostly `backend-*`, speaks of a call that was sent and "
+     "is not remembered: a write in observe mode, an MCP client's notification or response.",
      "Look at the backend; nothing here settles it."},
     {500, "internal", "Internal error", "not_executed", true, "proxy_internal_error", kSafeAgain,
-     "Recourse failed, or the files of a backend's `tls` cannot be used; the log says more.",
-     "Look at the log: correct the file that it names; report anything else.", kNoOther,
+     "Recourse failed, or the files of a backend's `tls` cannot be used.",
+     "Correct the file that the log names; report anything else.", kNoOther,
      ErrorCode::kOutcomeUnknown},
 }};
 static_assert(std::ranges::all_of(kFacts, [](const ErrorFacts& facts) {

@@ -255,11 +255,11 @@ def test_help_tells_of_every_problem_what_the_page_of_answers_says():
     assert ended.returncode == 0
     row = r"^([a-z-]+) \((\d+), .*\)\n  means: +(.+)\n  agent: +(.+)\n  operator: +(.+)$"
     told = re.findall(row, ended.stdout, re.MULTILINE)
-    page = (ROOT / "proxy/docs/answers.md").read_text()
-    rows = re.findall(r'^\| <a id="([a-z-]+)"></a>.*?\| (.+) \|$', page, re.MULTILINE)
-    assert [slug for slug, *_ in told] == [slug for slug, _ in rows]
-    for (_, status, *words), (_, cells) in zip(told, rows, strict=True):
-        assert status in cells and all(word in cells for word in words)
+    page = " ".join((ROOT / "proxy/docs/answers.md").read_text().split())
+    items = page.split('* <a id="')[1:]
+    assert [slug for slug, *_ in told] == [item.partition('"')[0] for item in items]
+    for (_, status, means, _, step), item in zip(told, items, strict=True):
+        assert status in item and means in item and (step in item or step.startswith("Nothing"))
 
 
 def test_commands_end_with_the_codes_that_are_documented(double, tmp_path):
