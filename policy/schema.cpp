@@ -15,17 +15,19 @@ constexpr std::string_view kSchema = R"json({
       "additionalProperties": false,
       "properties": {
         "version": { "const": 1, "description": "The language of this file." },
-        "mode": { "enum": [ "enforce", "observe" ] },
+        "mode": { "enum": [ "enforce", "observe" ], "default": "enforce",
+          "description": "observe: change nothing, record what enforcing would have done." },
         "unlisted": { "$ref": "#/$defs/unlisted" },
-        "ledger": { "$ref": "#/$defs/ledger" },
-        "quotas": { "$ref": "#/$defs/quotas" },
+        "ledger": { "$ref": "#/$defs/ledger", "description": "How long answers are kept." },
+        "quotas": { "$ref": "#/$defs/quotas", "description": "Limits of each caller." },
         "flow_rules": { "$ref": "#/$defs/flow_rules" },
         "tunnels": { "$ref": "#/$defs/texts",
           "description": "host:port that agents may reach by CONNECT without being looked at." },
         "backends": { "$ref": "#/$defs/backends" },
         "tools": { "$ref": "#/$defs/tools" },
         "flows": { "$ref": "#/$defs/flows" },
-        "tests": { "type": "array", "items": { "$ref": "#/$defs/test" } }
+        "tests": { "type": "array", "items": { "$ref": "#/$defs/test" },
+          "description": "Calls, and what recourse policy test expects of each." }
       }
     },
     "unlisted": {
@@ -33,35 +35,44 @@ constexpr std::string_view kSchema = R"json({
       "type": "object",
       "additionalProperties": false,
       "properties": {
-        "reads": { "enum": [ "pass", "deny" ] },
-        "writes": { "enum": [ "guard", "pass", "deny" ] }
+        "reads": { "enum": [ "pass", "deny" ], "default": "pass", "description": "deny: 403." },
+        "writes": { "enum": [ "guard", "pass", "deny" ], "default": "guard",
+          "description": "guard: keyed and logged; pass: logged only; deny: 403." }
       }
     },
     "ledger": {
       "type": "object",
       "additionalProperties": false,
       "properties": {
-        "retention": { "$ref": "#/$defs/duration" },
-        "tombstones": { "$ref": "#/$defs/duration" },
-        "keep_headers": { "$ref": "#/$defs/texts" }
+        "retention": { "$ref": "#/$defs/duration", "default": "7d",
+          "description": "How long an answer is replayed, from its operation's last event." },
+        "tombstones": { "$ref": "#/$defs/duration", "default": "90d",
+          "description": "How long after that a repeat gets 410; then it is a new call." },
+        "keep_headers": { "$ref": "#/$defs/texts",
+          "description": "Fields of every tool's answers that a repeat gets too." }
       }
     },
     "quotas": {
       "type": "object",
       "additionalProperties": false,
       "properties": {
-        "default": { "$ref": "#/$defs/quota" },
-        "callers": { "type": "object", "additionalProperties": { "$ref": "#/$defs/quota" } }
+        "default": { "$ref": "#/$defs/quota", "description": "Holds for every caller." },
+        "callers": { "type": "object", "additionalProperties": { "$ref": "#/$defs/quota" },
+          "description": "Other limits of some callers, by identity." }
       }
     },
     "quota": {
       "type": "object",
       "additionalProperties": false,
       "properties": {
-        "writes_in_flight": { "$ref": "#/$defs/count" },
-        "operations_per_hour": { "$ref": "#/$defs/count" },
-        "stored_bytes": { "$ref": "#/$defs/bytes" },
-        "pending_approvals": { "$ref": "#/$defs/count" }
+        "writes_in_flight": { "$ref": "#/$defs/count",
+          "description": "Operations being sent at one moment." },
+        "operations_per_hour": { "$ref": "#/$defs/count",
+          "description": "New operations in any hour." },
+        "stored_bytes": { "$ref": "#/$defs/bytes",
+          "description": "The caller's rows in the ledger." },
+        "pending_approvals": { "$ref": "#/$defs/count", "default": 20,
+          "description": "Calls that wait for a human." }
       }
     },
     "backends": {
@@ -74,20 +85,26 @@ constexpr std::string_view kSchema = R"json({
       "required": [ "url" ],
       "additionalProperties": false,
       "properties": {
-        "url": { "type": "string", "pattern": "^https?://[^@?#]+$" },
-        "hosts": { "$ref": "#/$defs/texts", "description": "Further names that agents use." },
-        "addresses": { "$ref": "#/$defs/texts",
-          "description": "Where its name may lead besides public and private addresses." },
+        "url": { "type": "string", "pattern": "^https?://[^@?#]+$",
+          "description": "Its path is put before every path sent." },
+        "hosts": { "$ref": "#/$defs/texts",
+          "description": "Further names that agents use; without a port: any port." },
+        "addresses": { "$ref": "#/$defs/texts", "default": [ "public", "private" ],
+          "description": "Where its name may lead: also loopback, link_local, a range." },
         "key_header": { "$ref": "#/$defs/text",
           "description": "The field in which this backend takes an idempotency key." },
         "write_reuse": { "type": "boolean",
-          "description": "A write may go on a connection that carried one just before." },
-        "protocol": { "enum": [ "http", "mcp" ] },
-        "trust_annotations": { "type": "boolean" },
-        "intercept": { "type": "boolean",
+          "description": "A write may follow another one on a connection; true with key_header." },
+        "protocol": { "enum": [ "http", "mcp" ], "default": "http",
+          "description": "mcp: the url is the endpoint of an MCP server." },
+        "trust_annotations": { "type": "boolean", "default": false,
+          "description": "MCP: unlisted tools that the server calls read-only are reads." },
+        "intercept": { "type": "boolean", "default": false,
           "description": "Agents' own TLS to it ends here; takes recourse run --ca." },
-        "timeout": { "$ref": "#/$defs/duration" },
-        "connect_timeout": { "$ref": "#/$defs/duration" },
+        "timeout": { "$ref": "#/$defs/duration",
+          "description": "Until the answer has come; 60s for writes." },
+        "connect_timeout": { "$ref": "#/$defs/duration", "default": "1s",
+          "description": "To reach the backend." },
         "tls": { "$ref": "#/$defs/tls" }
       }
     },
@@ -96,10 +113,11 @@ constexpr std::string_view kSchema = R"json({
       "additionalProperties": false,
       "dependentRequired": { "client_cert": [ "client_key" ], "client_key": [ "client_cert" ] },
       "properties": {
-        "ca_file": { "$ref": "#/$defs/text" },
-        "client_cert": { "$ref": "#/$defs/text" },
-        "client_key": { "$ref": "#/$defs/text" },
-        "server_name": { "$ref": "#/$defs/text" }
+        "ca_file": { "$ref": "#/$defs/text", "description": "PEM, in place of the system's CAs." },
+        "client_cert": { "$ref": "#/$defs/text", "description": "PEM, with its chain." },
+        "client_key": { "$ref": "#/$defs/text", "description": "PEM, without a passphrase." },
+        "server_name": { "$ref": "#/$defs/text",
+          "description": "In the certificate, in place of the url's host." }
       }
     },
     "tools": {
@@ -114,35 +132,55 @@ constexpr std::string_view kSchema = R"json({
       "properties": {
         "match": { "$ref": "#/$defs/texts",
           "description": "METHOD backend /path, or tools/call backend NAME of an MCP server." },
-        "effect": { "enum": [ "read", "write" ] },
-        "timeout": { "$ref": "#/$defs/duration" },
-        "upgrade": { "$ref": "#/$defs/texts" },
-        "trace": { "enum": [ "optional", "required" ] },
-        "redact": { "$ref": "#/$defs/texts" },
-        "keep_headers": { "$ref": "#/$defs/texts" },
-        "identity": { "$ref": "#/$defs/texts", "description": "What makes two calls the same." },
-        "ignore": { "$ref": "#/$defs/texts" },
+        "effect": { "enum": [ "read", "write" ], "description": "Whether it changes something." },
+        "timeout": { "$ref": "#/$defs/duration", "description": "In place of the backend's." },
+        "upgrade": { "$ref": "#/$defs/texts",
+          "description": "[ websocket ], of a GET: a tunnel once the backend has agreed." },
+        "trace": { "enum": [ "optional", "required" ], "default": "optional",
+          "description": "required: refuse (428) a call with neither a trace nor a key." },
+        "redact": { "$ref": "#/$defs/texts",
+          "description": "Places that are never stored, not even sealed." },
+        "keep_headers": { "$ref": "#/$defs/texts",
+          "description": "Fields of its answers that a repeat gets too." },
+        "identity": { "$ref": "#/$defs/texts",
+          "description": "Places of what makes two calls the same; else all arguments." },
+        "ignore": { "$ref": "#/$defs/texts",
+          "description": "JSON pointers to what does not count among the arguments." },
         "scope": {
           "type": "string",
-          "pattern": "^(trace|session|caller|global|header:.+|baggage:.+|body#/.*)$"
+          "pattern": "^(trace|session|caller|global|header:.+|baggage:.+|body#/.*)$",
+          "default": "trace",
+          "description": "How far a key reaches."
         },
-        "dedupe_window": { "$ref": "#/$defs/duration" },
-        "across_traces": { "enum": [ "if_unanswered", "never", "always", "ask" ] },
-        "on_mismatch": { "enum": [ "reject", "replay", "ask" ] },
-        "external_ref": { "$ref": "#/$defs/text" },
+        "dedupe_window": { "$ref": "#/$defs/duration", "default": "10m",
+          "description": "How long repeats count without a trace." },
+        "across_traces": { "enum": [ "if_unanswered", "never", "always", "ask" ],
+          "default": "if_unanswered",
+          "description": "Whether the same intent under another trace is a repeat." },
+        "on_mismatch": { "enum": [ "reject", "replay", "ask" ], "default": "reject",
+          "description": "What becomes of the same key with other arguments." },
+        "external_ref": { "$ref": "#/$defs/text", "default": "answer.body#/id",
+          "description": "The place of the backend's name for what was made." },
         "settle": { "$ref": "#/$defs/settle" },
         "undo": { "oneOf": [ { "const": "none" }, { "$ref": "#/$defs/undo" } ] },
         "reason": { "$ref": "#/$defs/text", "description": "Why nothing has to be undone." },
         "approval": { "$ref": "#/$defs/approval" },
-        "breaks_flow": { "enum": [ "never", "on_failure", "on_unknown" ] },
-        "pivot": { "type": "boolean" },
-        "success_when": { "$ref": "#/$defs/texts" },
-        "failed_when": { "$ref": "#/$defs/texts" },
-        "not_executed": { "$ref": "#/$defs/statuses" },
-        "on_error": { "enum": [ "unknown", "not_executed" ],
+        "breaks_flow": { "enum": [ "never", "on_failure", "on_unknown" ], "default": "never",
+          "description": "Whether its proven failure has its flow undone." },
+        "pivot": { "type": "boolean", "default": false,
+          "description": "It and what came before it are undone by a human's word only." },
+        "success_when": { "$ref": "#/$defs/texts",
+          "description": "Conditions on a 2xx: unless all hold, the outcome is unknown." },
+        "failed_when": { "$ref": "#/$defs/texts",
+          "description": "Conditions on the answer: one proves that nothing happened." },
+        "not_executed": { "$ref": "#/$defs/statuses",
+          "description": "Statuses that prove that the backend did nothing." },
+        "on_error": { "enum": [ "unknown", "not_executed" ], "default": "unknown",
           "description": "What isError of an MCP tool proves." },
-        "failed_ttl": { "$ref": "#/$defs/duration" },
-        "hold": { "$ref": "#/$defs/duration" }
+        "failed_ttl": { "$ref": "#/$defs/duration", "default": "60s",
+          "description": "How long a proven rejection is replayed." },
+        "hold": { "$ref": "#/$defs/duration", "default": "3s",
+          "description": "How long a repeat waits for the running call." }
       },
       "if": { "properties": { "effect": { "const": "read" } } },
       "then": { "propertyNames": { "enum": [ "match", "effect", "timeout", "upgrade" ] } },
@@ -162,12 +200,14 @@ constexpr std::string_view kSchema = R"json({
       "dependentRequired": { "arguments": [ "call" ] },
       "additionalProperties": false,
       "properties": {
-        "call": { "$ref": "#/$defs/mcp_name" },
+        "call": { "$ref": "#/$defs/mcp_name", "description": "A read of the same MCP server." },
         "arguments": { "type": "object" },
-        "request": { "type": "string", "pattern": "^(GET|HEAD) /" },
+        "request": { "type": "string", "pattern": "^(GET|HEAD) /", "description": "A template." },
         "headers": { "$ref": "#/$defs/headers" },
-        "happened": { "$ref": "#/$defs/text" },
-        "absent_after": { "$ref": "#/$defs/duration" }
+        "happened": { "$ref": "#/$defs/text",
+          "description": "A place in its answer: there if the call took effect." },
+        "absent_after": { "$ref": "#/$defs/duration",
+          "description": "What is not found so long after counts as never done." }
       }
     },
     "undo": {
@@ -178,17 +218,22 @@ constexpr std::string_view kSchema = R"json({
       "properties": {
         "call": { "$ref": "#/$defs/mcp_name", "description": "A tool of the same MCP server." },
         "arguments": { "type": "object" },
-        "request": { "type": "string", "pattern": "^[A-Z-]+ /" },
+        "request": { "type": "string", "pattern": "^[A-Z-]+ /",
+          "description": "A template, filled in when the write succeeds." },
         "headers": { "$ref": "#/$defs/headers" },
-        "json": {},
-        "form": { "$ref": "#/$defs/headers" },
-        "done": { "$ref": "#/$defs/statuses" },
-        "done_when": { "$ref": "#/$defs/texts" },
-        "repeatable": { "enum": [ true, false, "by_key" ] },
+        "json": { "description": "Its body." },
+        "form": { "$ref": "#/$defs/headers", "description": "Its body, url-encoded." },
+        "done": { "$ref": "#/$defs/statuses", "default": "2xx",
+          "description": "Answers after which the effect is gone." },
+        "done_when": { "$ref": "#/$defs/texts",
+          "description": "Conditions of which one must hold too." },
+        "repeatable": { "enum": [ true, false, "by_key" ], "default": false,
+          "description": "Whether it may be sent again when its outcome is unknown." },
         "credentials": { "$ref": "#/$defs/credentials" },
-        "attempts": { "type": "integer", "minimum": 1, "maximum": 100 },
+        "attempts": { "type": "integer", "minimum": 1, "maximum": 100, "default": 10,
+          "description": "Tries before a human is asked." },
         "window": { "$ref": "#/$defs/duration",
-          "description": "How long an operator may still have a finished flow's step undone." }
+          "description": "How long a finished flow's step may be undone; ledger.retention." }
       },
       "not": { "required": [ "json", "form" ] }
     },
@@ -209,8 +254,8 @@ constexpr std::string_view kSchema = R"json({
       "required": [ "file" ],
       "additionalProperties": false,
       "properties": {
-        "file": { "$ref": "#/$defs/text" },
-        "prefix": { "type": "string" }
+        "file": { "$ref": "#/$defs/text", "description": "Its first line, read when it is sent." },
+        "prefix": { "type": "string", "description": "Put before it." }
       }
     },
     "approval": {
@@ -218,13 +263,20 @@ constexpr std::string_view kSchema = R"json({
       "required": [ "by" ],
       "additionalProperties": false,
       "properties": {
-        "by": { "$ref": "#/$defs/texts" },
-        "expires": { "$ref": "#/$defs/duration" },
-        "when": { "$ref": "#/$defs/texts" },
-        "needs": { "type": "integer", "minimum": 1, "maximum": 20 },
-        "answer": { "enum": [ 202, 409 ] },
-        "hold": { "$ref": "#/$defs/duration" },
-        "should_retry": { "type": "boolean" },
+        "by": { "$ref": "#/$defs/texts",
+          "description": "Groups or persons who may decide; never the caller." },
+        "expires": { "$ref": "#/$defs/duration", "default": "15m",
+          "description": "Nobody's answer within this is a no." },
+        "when": { "$ref": "#/$defs/texts",
+          "description": "Conditions that must all hold, or suspected; without it always." },
+        "needs": { "type": "integer", "minimum": 1, "maximum": 20, "default": 1,
+          "description": "So many must approve; one no is enough." },
+        "answer": { "enum": [ 202, 409 ], "default": 202,
+          "description": "What the agent is told after hold." },
+        "hold": { "$ref": "#/$defs/duration",
+          "description": "How long the agent waits; without it the tool's." },
+        "should_retry": { "type": "boolean",
+          "description": "Of a 409: tells SDKs to come back (true) or to raise (false)." },
         "credentials": { "$ref": "#/$defs/secrets",
           "description": "Fields that an approved call is sent with in place of the agent's." }
       }
@@ -240,13 +292,17 @@ constexpr std::string_view kSchema = R"json({
       "additionalProperties": false,
       "dependentRequired": { "on_deadline": [ "deadline" ] },
       "properties": {
-        "tools": { "$ref": "#/$defs/texts" },
-        "ends_with": { "$ref": "#/$defs/text" },
-        "canceled_by": { "$ref": "#/$defs/text" },
-        "deadline": { "$ref": "#/$defs/duration" },
-        "on_deadline": { "enum": [ "undo", "keep", "ask" ] },
-        "undo_before_pivot": { "type": "boolean" },
-        "continue_on_stuck": { "type": "boolean" }
+        "tools": { "$ref": "#/$defs/texts", "description": "Writes, each in one flow at most." },
+        "ends_with": { "$ref": "#/$defs/text", "description": "Its success completes the flow." },
+        "canceled_by": { "$ref": "#/$defs/text",
+          "description": "Its success has the flow undone." },
+        "deadline": { "$ref": "#/$defs/duration", "description": "From the first write." },
+        "on_deadline": { "enum": [ "undo", "keep", "ask" ], "default": "ask",
+          "description": "What becomes of a flow that is not in order then." },
+        "undo_before_pivot": { "type": "boolean", "default": false,
+          "description": "Undo a step with pivot, and those before it, too." },
+        "continue_on_stuck": { "type": "boolean", "default": false,
+          "description": "Undo the other steps although one cannot be undone." }
       }
     },
     "flow_rules": {
@@ -260,9 +316,11 @@ constexpr std::string_view kSchema = R"json({
           "oneOf": [
             { "$ref": "#/$defs/order" },
             { "type": "array", "minItems": 1, "items": { "$ref": "#/$defs/order" } }
-          ]
+          ],
+          "description": "What agents may order by Recourse-Flow."
         },
-        "undos_per_second": { "type": "integer", "minimum": 1, "maximum": 1000 },
+        "undos_per_second": { "type": "integer", "minimum": 1, "maximum": 1000, "default": 5,
+          "description": "To one backend." },
         "webhook": { "$ref": "#/$defs/webhook" }
       }
     },
@@ -275,10 +333,13 @@ constexpr std::string_view kSchema = R"json({
       "else": { "required": [ "secret_file" ] },
       "additionalProperties": false,
       "properties": {
-        "url": { "type": "string", "pattern": "^https?://[^@?#]+$" },
-        "secret_file": { "$ref": "#/$defs/text" },
-        "ca_file": { "$ref": "#/$defs/text" },
-        "format": { "enum": [ "json", "slack" ] }
+        "url": { "type": "string", "pattern": "^https?://[^@?#]+$",
+          "description": "Told when a call waits, a flow is parked, an outcome stays unknown." },
+        "secret_file": { "$ref": "#/$defs/text",
+          "description": "Its first line signs what is sent." },
+        "ca_file": { "$ref": "#/$defs/text", "description": "PEM, in place of the system's CAs." },
+        "format": { "enum": [ "json", "slack" ], "default": "json",
+          "description": "slack: one block of plain text, unsigned." }
       }
     },
     "test": {

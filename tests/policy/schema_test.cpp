@@ -113,5 +113,30 @@ TEST(SchemaTest, EveryChoiceHasTheValuesOfTheLoader) {
   EXPECT_GE(choices, 11);
 }
 
+// Of settings that hold a value: what they mean; the default is a value that they may have.
+TEST(SchemaTest, EverySettingSaysWhatItMeans) {
+  const std::set<std::string> left_out = {"test", "expect"};
+  const std::set<std::string> maps = {"headers", "arguments", "credentials", "undo"};
+  for (const auto& [name, definition] : Definitions().members) {
+    const Json* properties = definition.Find("properties");
+    if (properties == nullptr || left_out.contains(name)) continue;
+    for (const auto& [word, value] : properties->members) {
+      const Json* refers = value.Find("$ref");
+      const bool is_map =
+          maps.contains(word) || (refers != nullptr && (refers->text == "#/$defs/" + word));
+      EXPECT_TRUE(is_map || value.Find("description") != nullptr) << name << "." << word;
+      const Json* standard = value.Find("default");
+      const Json* values = value.Find("enum");
+      if (standard == nullptr || values == nullptr) continue;
+      EXPECT_TRUE(std::ranges::any_of(values->items,
+                                      [standard](const Json& one) {
+                                        return one.kind == standard->kind &&
+                                               one.text == standard->text;
+                                      }))
+          << name << "." << word;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace recourse::schema_test
