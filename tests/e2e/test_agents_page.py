@@ -1,5 +1,5 @@
-"""The snippets of proxy/docs/agents.md, each run as it stands there: two writes of one run are one
-flow under one trace, a repeat is recognised, and two runs are two flows."""
+"""The snippets of proxy/docs/agents.md and its folder, each run as it stands there: two writes of
+one run are one flow under one trace, a repeat is recognised, and two runs are two flows."""
 
 import os
 import pathlib
@@ -88,17 +88,19 @@ const model = new MockLanguageModelV4({ doGenerate: async () => {
     usage: { inputTokens: { total: 1 }, outputTokens: { total: 1 } } };
 } });
 """
-# heading -> (language, what comes before the snippet; None: its writes are by HTTP)
-SNIPPETS = {
-    "Python: requests": ("python", None),
-    "Python: httpx": ("python", None),
-    "Node: fetch": ("js", None),
-    "Node: OpenTelemetry": ("js", None),
-    "OpenAI Agents SDK": ("js", OPENAI),
-    "LangGraph": ("js", LANGGRAPH),
-    "Vercel AI SDK": ("js", VERCEL),
-    "MCP: `_meta`": ("js", ""),
+# heading, or file -> (language, what comes before the snippet; None: its writes are by HTTP)
+HEADINGS = {"Python: requests": ("python", None), "Node: fetch": ("js", None)}
+FILES = {
+    "httpx.py": ("python", None),
+    "opentelemetry.mjs": ("js", None),
+    "openai-agents.mjs": ("js", OPENAI),
+    "langgraph.mjs": ("js", LANGGRAPH),
+    "vercel-ai.mjs": ("js", VERCEL),
+    "mcp-sdk.mjs": ("js", ""),
 }
+SNIPPETS = HEADINGS | FILES
+FOLDER = pathlib.Path(ROOT) / "proxy/docs/agents"
+SPAN = "opentelemetry.mjs"
 
 
 def fence(heading, language):
@@ -112,8 +114,9 @@ def fence(heading, language):
 def script(heading):
     """A program of the snippet that repeats its last write."""
     language, before = SNIPPETS[heading]
-    text = MILK.sub(r"\1\n\1", fence(heading, language))
-    own = "" if heading == "Node: OpenTelemetry" else fence(ONE, language)
+    shown = (FOLDER / heading).read_text() if heading in FILES else fence(heading, language)
+    text = MILK.sub(r"\1\n\1", shown)
+    own = "" if heading == SPAN else fence(ONE, language)
     return language, (before or "") + own + text
 
 
@@ -159,15 +162,17 @@ class Orders:
 
 def test_every_snippet_of_the_page_is_tested():
     headings = re.findall(r"^## (.*)$", PAGE, re.MULTILINE)
-    assert headings == [ONE, *SNIPPETS, "Without a trace"]
-    assert len(re.findall(r"^ *```\w", PAGE, re.MULTILINE)) == 2 + len(SNIPPETS) + 1
+    assert headings == [ONE, *HEADINGS, "Frameworks", "Without a trace"]
+    assert len(re.findall(r"^ *```\w", PAGE, re.MULTILINE)) == 2 + len(HEADINGS) + 1
+    assert sorted(re.findall(r"\(agents/(.*?)\)", PAGE)) == sorted(FILES)
+    assert sorted(path.name for path in FOLDER.iterdir()) == sorted(FILES)
 
 
 @pytest.mark.parametrize("heading", SNIPPETS)
 def test_a_run_is_one_flow_and_knows_its_repeats(
     proxy, double, running, token, heading  # noqa: F811
 ):
-    if heading == "Python: httpx":
+    if heading == "httpx.py":
         pytest.importorskip("httpx")
     language, text = script(heading)
     is_mcp = SNIPPETS[heading][1] is not None
@@ -190,7 +195,7 @@ def test_a_run_is_one_flow_and_knows_its_repeats(
 
 
 def test_without_a_span_every_request_is_a_trace_of_its_own(proxy, packages, token):
-    language, text = script("Node: OpenTelemetry")
+    language, text = script(SPAN)
     orders = Orders(proxy)
     outside = 'await order("tea");\nawait order("tea");\n'
     run(language, text + outside, f"http://127.0.0.1:{proxy.port}/{token}")
@@ -198,8 +203,8 @@ def test_without_a_span_every_request_is_a_trace_of_its_own(proxy, packages, tok
 
 
 def test_a_span_within_the_first_trace_belongs_to_it(proxy, packages, token):
-    within = re.search(r"`(propagation\.extract\(.*?\))`", PAGE)[1]
-    language, text = script("Node: OpenTelemetry")
+    within = re.search(r"`(propagation\.extract\(.*?\))`", PAGE, re.DOTALL)[1]
+    language, text = script(SPAN)
     begun = 'startActiveSpan("run", '
     assert begun in text
     text = 'import { propagation, ROOT_CONTEXT } from "@opentelemetry/api";\n' + text.replace(
