@@ -205,9 +205,7 @@ def test_a_volume_that_lost_its_ledger_is_refused(node):
 def test_a_ledger_is_restored_on_its_claim_as_the_readme_says(node):
     out = first_installation()
     here = node(out)
-    readme = (ROOT / "helm/README.md").read_text()
-    shown = re.search(r"```yaml\n(apiVersion: v1\nkind: Pod\n.*?)```", readme, re.DOTALL)
-    shell = yaml.safe_load(shown[1])
+    shell = yaml.safe_load((ROOT / "helm/ledger-shell.yaml").read_text())
     with backend(out, here) as shop:
         with pod_of(out, here, "-agent") as running:
             running.agent().await_said("ordered once")

@@ -14,7 +14,7 @@ from support.certificates import Maker
 from support.issuer import Issuer, b64
 from support.operators import CSRF, Guarded, tokens
 from support.policies import standard
-from support.recourse import WAIT_MAX, NotReady, run_cli
+from support.recourse import ROOT, WAIT_MAX, NotReady, run_cli
 from support.secure import SecureBackend, server_context
 from support.waiting import wait_until
 
@@ -224,6 +224,11 @@ roles: { aprove: [ x ] }
         assert text in running.stderr()
     checked = run_cli("operators", "check", running.operators_path)
     assert checked.returncode == 3 and "operators.yaml:3:7" in checked.stdout
+
+
+def test_the_example_of_an_operators_file_is_one():
+    checked = run_cli("operators", "check", ROOT / "proxy/package/operators.yaml")
+    assert checked.returncode == 0 and checked.stdout.startswith("ok: "), checked
 
 
 def test_a_printed_token_opens_the_door_with_the_printed_line(double, tmp_path):
