@@ -34,8 +34,7 @@ constexpr std::array<int, 2> kOrGateway{502, 504};
 // Indexed by ErrorCode.
 constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
     {400, "malformed-request", "Malformed request", "not_executed", false, "http_request_error",
-     kFixCall,
-     "The head or body has more than one reading, or the call overrides its own method or path.",
+     kFixCall, "The head or body has two readings, or the call overrides its own method or path.",
      kFixAgent},
     {415, "unsupported-media-type", "Arguments cannot be read", "not_executed", false,
      "http_request_error", kFixCall,
@@ -52,11 +51,11 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
      kFixCall, "The request's target is over its cap.", kFixAgent},
     {408, "request-timeout", "Request not received in time", "not_executed", true,
      "http_request_error", kSafeAgain, "The head or body came too slowly.",
-     "If frequent, look at the network and load between agent and Recourse."},
+     "Look at the network and the load."},
     {405, "method-not-allowed", "Method not allowed", "not_executed", false, "http_request_denied",
      kFixCall,
      "The method is not served here: TRACE, TRACK, DEBUG, HEAD of a write, CONNECT in a tunnel, or "
-     "one that an MCP endpoint does not know. `Allow`, if sent, names those that are.",
+     "one that an MCP endpoint does not know. `Allow` may name others.",
      kFixAgent},
     {501, "not-implemented", "Not implemented", "not_executed", false, "http_request_error",
      kFixCall, "The body has a transfer coding other than `chunked`.", kFixAgent},
@@ -66,9 +65,7 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
      "http_request_error", kFixCall, "The request is neither HTTP/1.0 nor HTTP/1.1.", kFixAgent},
     {400, "ambiguous-path", "Ambiguous path", "not_executed", false, "http_request_denied",
      "The call was not executed; use the path exactly as the tool documents it.",
-     "The path's readings disagree about what the call may do, as when it may be taken for an MCP "
-     "endpoint.",
-     kFixAgent},
+     "The path's readings disagree about what the call may do.", kFixAgent},
     {403, "unknown-backend", "Unknown backend", "not_executed", false, "http_request_denied",
      "The call was not executed and repeating it will not help; this host is not available.",
      "No backend of the policy has this host.",
@@ -81,15 +78,15 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
      "If wanted, list it in `tunnels`, or make it a backend with `intercept: true`."},
     {421, "misdirected", "Request for another host", "not_executed", false, "http_request_denied",
      "The call was not executed; use a connection of its own for each host.",
-     "The request is for another host than its tunnel, or another port than its redirected "
-     "connection; or a new policy no longer intercepts this host.",
+     "The request is for another host or port than its tunnel or redirected connection, or a new "
+     "policy no longer intercepts this host.",
      kFixAgent},
     {403, "denied", "Denied by policy", "rejected", false, "http_request_denied",
      "The call was not executed and repeating it will not help; choose another way.",
      "The call is unlisted and such calls are denied, or agents may not give their flow this "
      "order.",
-     "If wanted, make it a tool (`recourse policy explain` says how a call is treated), or change "
-     "`unlisted` or `flow_rules`."},
+     "If wanted, make it a tool, or change `unlisted` or `flow_rules`; `recourse policy explain` "
+     "says how a call is treated."},
     {409, "approval-pending", "Waiting for a human's approval", "pending", true,
      "http_request_denied", kWaitForHuman,
      "The call waits for a human; ask at `Location`. Only with the tool's `answer: 409` is it a "
@@ -103,10 +100,10 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
      "http_request_denied",
      "This call was not executed and will not be, because its approval or what it is sent with was "
      "missing for too long; repeating it does not help. Say so.",
-     "Nobody said yes in time, what the approved call is sent with was missing to the end, or its "
+     "Nobody said yes in time, the approved call's `credentials` were missing to the end, or its "
      "flow takes no more writes.",
-     "Decide sooner (`flow_rules.webhook` tells of what waits), give `approval` a longer "
-     "`expires`, or see that the files of its `credentials` can be read."},
+     "Decide sooner (`flow_rules.webhook` tells), raise the `expires` of `approval`, or see that "
+     "the files of its `credentials` can be read."},
     {409, "approval-void", "The approval no longer holds", "not_executed", true,
      "http_request_denied",
      "The rules changed while the call waited, and it was not executed. Repeat exactly the same "
@@ -129,18 +126,18 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
     {409, "outcome-unknown", "Outcome unknown", "unknown", true, "http_response_timeout",
      "The call was sent and may have been executed; do not change its arguments. Repeat exactly "
      "the same call later: it returns the outcome when known and never runs twice.",
-     "The call was sent, and nobody knows whether it took effect: the answer was lost or late, or "
-     "tells nothing (a 5xx, 206 or 207, a `success_when` that does not hold).",
+     "Sent, and nobody knows whether it took effect: the answer was lost or late, or tells nothing "
+     "(a 5xx, 206 or 207, a `success_when` that does not hold).",
      "See `recourse events list` and the backend; settle a step of a parked flow with `recourse "
-     "flows resolve`. With a `settle` probe, or a `key_header` by which the backend de-duplicates, "
-     "Recourse finds out itself. Put back a missing key that the detail names.",
+     "flows resolve`. With `settle` or `key_header` Recourse finds out itself. Put back a missing "
+     "key that the detail names.",
      kOrGateway},
     {422, "key-reused", "Key reused with other arguments", "not_executed", false,
      "http_request_denied",
      "A call with this key was made with other arguments; send the original arguments to get its "
      "outcome, or use a new key if this is a new intent.",
      "The key came earlier with other arguments.",
-     "Correct an agent that uses one key for several intents, or set the tool's `on_mismatch`."},
+     "Correct an agent that uses one key for several intents, or set `on_mismatch`."},
     {409, "suspected-duplicate", "Probably a repeat", "not_executed", false, "http_request_denied",
      "The call was not executed because it looks like a repeat that a human must judge.",
      "It looks like a repeat that a human is to judge (`ask`), and the tool names nobody.",
@@ -153,8 +150,7 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
      "being undone. Do not repeat it; say so, and begin again from the start under a new trace.",
      "The flow is being undone, was undone or is parked, and takes no more writes; or an order "
      "names a flow that is not open.",
-     "See `recourse flows show`; a parked flow waits for `recourse flows retry`, `resolve` or "
-     "`close`."},
+     "See `recourse flows show`; if it is parked, `recourse flows retry`, `resolve` or `close`."},
     {410, "key-expired", "Key expired", "executed", false, "http_request_denied",
      "This call was made before and its answer is no longer kept; it was not executed again.",
      "The call was made before; its answer is no longer kept.",
@@ -168,7 +164,7 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
     {502, "answer-lost", "Executed, answer lost", "executed", false, "http_response_incomplete",
      "The call was executed but its answer was lost; do not call it again, read the result another "
      "way.",
-     "Executed, but the answer was cut off.", "If frequent, look at the backend or the network."},
+     "Executed, but the answer was cut off.", "Look at the backend or the network."},
     {503, "not-sent", "Backend not reachable", "not_executed", true, "destination_unavailable",
      kSafeAgain,
      "The backend could not be reached or said that it did nothing, or a probe proved it.",
@@ -194,7 +190,7 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
      "Nothing was changed; the same call may be made again.",
      "A read lost its connection before the answer was whole, or the answer that refused a write "
      "was lost.",
-     "If frequent, look at the backend or the network.", kNoOther, ErrorCode::kMayHaveActed},
+     "Look at the backend or the network.", kNoOther, ErrorCode::kMayHaveActed},
     {502, "backend-protocol", "Backend answer not understood", "not_executed", false,
      "http_protocol_error", "Nothing was changed, but the tool's answer cannot be read.",
      "A read's answer is not HTTP or is cut off in its head, or the answer that refused a write "
@@ -202,12 +198,11 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
      "Look at what the backend answers.", kNoOther, ErrorCode::kMayHaveActed},
     {503, "log-unavailable", "Event log unavailable", "not_executed", true, "proxy_internal_error",
      kSafeAgain, "The ledger cannot be written or read, so writes are refused.",
-     "See `/ready`, the log and `recourse ledger status`: the disk, the database, or a missing "
-     "key. Recourse may have to be started again.",
+     "See `/ready`, the log and `recourse ledger status`: the disk, the database, a missing key. A "
+     "restart may be needed.",
      kNoOther, ErrorCode::kOutcomeUnknown},
     {503, "log-full", "Event log full", "not_executed", true, "proxy_internal_error", kSafeAgain,
-     "The ledger has no room for new operations; what had begun still ends, reads and replays go "
-     "on.",
+     "The ledger has no room for new operations; the rest goes on.",
      "Give it more room, or shorten `ledger.retention`; see `recourse ledger status`.", kNoOther,
      ErrorCode::kOutcomeUnknown},
     {503, "log-restored", "Event log restored from a backup", "not_executed", true,
@@ -223,20 +218,21 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
     {503, "overloaded", "Overloaded", "not_executed", true, "connection_limit_reached", kSafeAgain,
      "Too many connections, writes, open operations, open flows or waiting calls.",
      "See the metrics: decide what waits, settle what is unknown, raise `--connections-max` or "
-     "`--writes-max`, or find the agent that calls too much."},
+     "`--writes-max`, or "
+     "find the agent that calls too much."},
     {503, "draining", "Shutting down", "not_executed", true, "proxy_internal_error", kSafeAgain,
-     "The process is shutting down, or `recourse drain` has told it to take no more calls.",
-     "After `recourse drain` it lasts until the process is started again."},
+     "The process is shutting down, or was told to by `recourse drain`.",
+     "After `recourse drain` start the process again."},
     {508, "loop", "Proxy loop", "not_executed", false, "proxy_loop_detected",
      "The call was not executed; the proxy would have called itself.",
      "The request has passed this Recourse before, or the backend's address is one of its own "
      "listeners.",
-     "Correct the backend's `url`: it leads back here."},
+     "Correct the backend's `url`."},
     {502, "may-have-acted", "Outcome unknown", "unknown", false, "http_response_timeout",
      "The call was sent and may have been executed, and nothing here stops a second execution; "
      "find out what happened before you make it again.",
-     "No `type` of its own: so a problem, mostly `backend-*`, speaks of a call that was sent and "
-     "is not remembered: a write in observe mode, an MCP client's notification or response.",
+     "No `type` of its own: a problem, mostly `backend-*`, with a call that was sent and is not "
+     "remembered: a write in observe mode, an MCP client's notification or response.",
      "Look at the backend; nothing here settles it."},
     {500, "internal", "Internal error", "not_executed", true, "proxy_internal_error", kSafeAgain,
      "Recourse failed, or the files of a backend's `tls` cannot be used.",
