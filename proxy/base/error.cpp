@@ -160,7 +160,7 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
      "another way.",
      "Executed, but the answer was too large, found no room in the ledger, is no JSON although "
      "`redact` needs it, or is sealed with a missing key.",
-     "Put back the key that the detail names; `recourse events list` has the operation."},
+     "Put back the key that the detail names."},
     {502, "answer-lost", "Executed, answer lost", "executed", false, "http_response_incomplete",
      "The call was executed but its answer was lost; do not call it again, read the result another "
      "way.",
@@ -218,8 +218,7 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
     {503, "overloaded", "Overloaded", "not_executed", true, "connection_limit_reached", kSafeAgain,
      "Too many connections, writes, open operations, open flows or waiting calls.",
      "See the metrics: decide what waits, settle what is unknown, raise `--connections-max` or "
-     "`--writes-max`, or "
-     "find the agent that calls too much."},
+     "`--writes-max`, or find the agent that calls too much."},
     {503, "draining", "Shutting down", "not_executed", true, "proxy_internal_error", kSafeAgain,
      "The process is shutting down, or was told to by `recourse drain`.",
      "After `recourse drain` start the process again."},
