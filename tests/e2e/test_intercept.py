@@ -41,7 +41,7 @@ def python(library):
 CURL = ["curl", "-sS", "--fail", "-d", "{}", "-H", "Content-Type: application/json"]
 NODE = ["node", CLIENTS / "call.mjs", "axios"]
 JAVA = ["java", CLIENTS / "Intercepted.java"]
-# The rows of the README's table: a client, and the one variable that has it trust the CA.
+# A client, and the one variable that has it trust the CA.
 ROWS = {
     "curl SSL_CERT_FILE": (CURL, "SSL_CERT_FILE"),
     "curl CURL_CA_BUNDLE": (CURL, "CURL_CA_BUNDLE"),
