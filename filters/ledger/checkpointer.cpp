@@ -1,21 +1,15 @@
 #include "filters/ledger/checkpointer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "proxy/base/log.h"
 #include "proxy/base/thread_name.h"
 
 namespace recourse {
-namespace {
 
-constexpr std::chrono::seconds kRetryPause{5};
-constexpr std::chrono::seconds kRetryPauseMax{300};
-
-}  // namespace
-
-Checkpointer::Checkpointer(ColdIndex* cold) : cold_(cold) {
+Checkpointer::Checkpointer(ColdIndex* cold, CheckpointPauses pauses)
+    : cold_(cold), pauses_(pauses) {
   if (cold_ != nullptr) thread_ = std::thread([this] { Run(); });
 }
 
@@ -44,24 +38,32 @@ bool Checkpointer::Finish() {
   return is_done();
 }
 
+void Checkpointer::GiveUp() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return is_done() || (has_failed_ && !is_writing_); });
+  is_done_.store(true, std::memory_order_release);
+}
+
 void Checkpointer::Run() {
   NameThread("recourse-index");
   std::unique_lock lock(mutex_);
   // Kept until the next one comes, so that the many entries of a snapshot are freed here and not
   // on the thread that commits.
   std::shared_ptr<const IndexSnapshot> kept;
-  auto pause = kRetryPause;
+  Millis pause = pauses_.first;
   for (;;) {
     changed_.wait(lock, [this] { return is_stopping_ || !is_done(); });
     if (is_done()) return;
     auto snapshot = snapshot_;
+    is_writing_ = true;
     lock.unlock();
     kept = std::move(snapshot);
     const auto written = cold_->Write(*kept);
     lock.lock();
+    is_writing_ = false;
     if (written) {
       if (is_failing_.exchange(false)) Log(LogLevel::kInfo, "the key index is written again");
-      pause = kRetryPause;
+      pause = pauses_.first;
       is_done_.store(true, std::memory_order_release);
       changed_.notify_all();
       continue;
@@ -75,7 +77,7 @@ void Checkpointer::Run() {
     changed_.notify_all();
     if (is_stopping_) return;
     changed_.wait_for(lock, pause, [this] { return is_stopping_; });
-    pause = std::min(2 * pause, kRetryPauseMax);
+    pause = std::min(2 * pause, pauses_.longest);
     if (is_stopping_) return;
   }
 }

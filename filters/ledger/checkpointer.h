@@ -8,13 +8,20 @@
 #include <thread>
 
 #include "filters/ledger/key_index.h"
+#include "proxy/base/clock.h"
 
 namespace recourse {
+
+// Between two tries of a write that fails: the first one, then twice as long each time.
+struct CheckpointPauses {
+  Millis first{5'000};
+  Millis longest{30'000};
+};
 
 class Checkpointer {
  public:
   // `cold` may be null: then nothing is ever submitted.
-  explicit Checkpointer(ColdIndex* cold);
+  explicit Checkpointer(ColdIndex* cold, CheckpointPauses pauses = {});
   // Waits for the write that runs.
   ~Checkpointer();
   Checkpointer(const Checkpointer&) = delete;
@@ -29,11 +36,15 @@ class Checkpointer {
   bool is_failing() const { return is_failing_.load(std::memory_order_relaxed); }
   // Blocks until the submitted snapshot is stored, or a write of it has failed: false.
   bool Finish();
+  // Waits for the write that runs, and does not try again what is not stored then: for whoever
+  // clears the index, which its mark would call whole.
+  void GiveUp();
 
  private:
   void Run();
 
   ColdIndex* const cold_;
+  const CheckpointPauses pauses_;
   std::atomic<bool> is_done_ = true;
   std::atomic<bool> is_failing_ = false;
 
@@ -41,6 +52,7 @@ class Checkpointer {
   std::condition_variable changed_;
   std::shared_ptr<const IndexSnapshot> snapshot_;  // guarded by mutex_
   bool has_failed_ = false;                        // guarded by mutex_
+  bool is_writing_ = false;                        // guarded by mutex_
   bool is_stopping_ = false;                       // guarded by mutex_
 
   std::thread thread_;

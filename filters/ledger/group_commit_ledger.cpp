@@ -436,7 +436,7 @@ void GroupCommitLedger::Retire() {
 void GroupCommitLedger::ClearDamagedIndex() {
   if (index_is_cleared_) return;
   index_is_cleared_ = true;
-  (void)checkpointer_.Finish();  // its mark must not be written after the clearing
+  checkpointer_.GiveUp();  // its mark must not be written after the clearing
   const auto cleared = engine_->cold()->Clear();
   Log(LogLevel::kError, "the key index is damaged; restart to build it anew from the events",
       {{"cleared", cleared ? "yes" : "no: remove the directory index/ before the restart"}});

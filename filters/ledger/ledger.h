@@ -212,10 +212,10 @@ struct LedgerStats {
   std::uint64_t epoch = 0;
   std::int64_t oldest_pending_ms = 0;  // wall time of the oldest DISPATCHING or UNCERTAIN; 0: none
   bool latched = false;
-  bool restored = false;   // from a backup, and not accepted yet: new operations are refused
-  std::string not_opened;  // why this ledger could not be opened (MakeUnopenedLedger); else empty
-  Digest identity{};       // which ledger this is
-  Digest head{};           // hash of the row `last_id`
+  bool restored = false;     // from a backup, and not accepted yet: new operations are refused
+  std::string not_opened{};  // why this ledger could not be opened (MakeUnopenedLedger); else empty
+  Digest identity{};         // which ledger this is
+  Digest head{};             // hash of the row `last_id`
   std::size_t flows_open = 0, flows_breaking = 0, flows_parked = 0;  // breaking: or being undone
   std::size_t approvals_pending = 0;       // operations that wait for a human, or were approved
   std::int64_t flows_parked_since_ms = 0;  // wall time of the oldest parked one's parking; 0: none

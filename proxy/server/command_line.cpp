@@ -78,8 +78,8 @@ constexpr ExitCodeFact kExitCodes[] = {
     {kExitLedgerCut,
      "`run`: the ledger's file was cut or its disk failed under it; the next start checks it"},
     {kExitLedger,
-     "the ledger is damaged, unusable, or held by a process that does not end; a restart will not "
-     "help, the line on stderr says what will"},
+     "the ledger is damaged, unusable or held by another process; no restart helps, the line on "
+     "stderr says what does"},
 };
 
 // "events list"; empty for the app itself.

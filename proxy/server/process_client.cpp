@@ -106,6 +106,11 @@ std::string WritesOf(const Json& ledger) {
            "that, then run: recourse ledger accept";
   }
   if (Printable(ledger, "full") == "true") return "refused: there is no room for another operation";
+  if (Printable(ledger, "index_failing") == "true") {
+    return "accepted until memory is full, as the key index cannot be written: is there room on "
+           "the "
+           "disk? the log says why";
+  }
   return "accepted";
 }
 
