@@ -3,7 +3,7 @@
 # manual pages and completions that the binary itself tells, the service and its policy.
 #
 # usage: deb.sh BINARY FOLDER    (on Debian, with dpkg-dev, help2man and llvm-19)
-# DEBEMAIL: the address of who builds it, as of all tools of Debian.
+# DEBEMAIL: the address of who answers for it, as of all tools of Debian.
 set -euo pipefail
 
 BINARY=$(realpath "${1:?which binary?}")

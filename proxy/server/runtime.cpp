@@ -1,6 +1,5 @@
 #include "proxy/server/runtime.h"
 
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -118,7 +117,6 @@ class Runtime {
   void StartWorkers();
   void RefreshTls(FileState::Look look);
   void FreeFiles();
-  void WritePorts();
   AdminApi::Counts CountsForReport() const;
   ScrapeFacts FactsForScrape() const;
   ProcessApi::Work WorkForStatus() const;
@@ -205,7 +203,8 @@ void Runtime::Start() {
   traces_.Start();
   ExitOnMapFault(kExitLedgerCut);
   probe_api_.ready = true;
-  WritePorts();
+  WritePortsOrThrow(config_.ports_file, agents_.endpoint().port(), admin_->endpoint().port(),
+                    probes_->endpoint().port());
   (void)TellServiceManager(config_.notify_socket, "READY=1");
   Log(LogLevel::kInfo, "ready",
       {{"listen", std::to_string(agents_.endpoint().port())},
@@ -330,16 +329,6 @@ ProcessApi::Work Runtime::WorkForStatus() const {
           .mcp_tools = &services_.mcp_tools};
 }
 
-void Runtime::WritePorts() {
-  if (config_.ports_file.empty()) return;
-  const std::string text = "{\"listen\":" + std::to_string(agents_.endpoint().port()) +
-                           ",\"admin\":" + std::to_string(admin_->endpoint().port()) +
-                           ",\"probes\":" + std::to_string(probes_->endpoint().port()) + "}\n";
-  if (auto written = WriteFileAtomically(config_.ports_file, text); !written) {
-    throw StartupError(kExitRuntime, "--ports-file: " + written.error());
-  }
-}
-
 void Runtime::ReloadFiles() {
   if (const auto reloaded = secrets_.Reload(); !reloaded) {
     Log(LogLevel::kError, "the ledger keys stay as they are", {{"reason", reloaded.error()}});
@@ -424,14 +413,10 @@ void Runtime::BeginDrain() {
 }
 
 void Runtime::Drain() {
-  (void)TellServiceManager(config_.notify_socket, "STOPPING=1");
+  (void)TellServiceManager(config_.notify_socket,
+                           "STOPPING=1\n" + MoreTime(config_.drain_timeout + kHandover));
   BeginDrain();
   const MonoTime end = clock_.Now() + config_.drain_timeout;
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  const timespec pause{0, 20'000'000};
   flows_->Stop();
   approvals_->Stop();
   // An undo request that is cut off may be one that must not be repeated.
@@ -439,7 +424,7 @@ void Runtime::Drain() {
           approvals_->sends()) &&
          clock_.Now() < end) {
     agents_.EndIdle();
-    if (sigtimedwait(&signals, nullptr, &pause) > 0) {
+    if (IsEndedWithin(Millis(20))) {
       Log(LogLevel::kWarn, "second signal: exiting now");
       break;
     }

@@ -1,5 +1,6 @@
 #include "proxy/server/service_manager.h"
 
+#include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -41,6 +42,10 @@ bool TellServiceManager(const std::string& socket, std::string_view state) {
   Log(LogLevel::kWarn, "the service manager could not be told",
       {{"NOTIFY_SOCKET", socket}, {"state", state}, {"reason", std::strerror(errno)}});
   return false;
+}
+
+std::string MoreTime(Millis time) {
+  return fmt::format("EXTEND_TIMEOUT_USEC={}", std::chrono::microseconds(time).count());
 }
 
 }  // namespace recourse

@@ -1,5 +1,6 @@
 #include "proxy/server/startup.h"
 
+#include <fmt/format.h>
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -13,6 +14,7 @@
 #include "proxy/base/log.h"
 #include "proxy/server/files.h"
 #include "proxy/server/policy_watch.h"
+#include "proxy/server/service_manager.h"
 
 namespace recourse {
 namespace {
@@ -47,34 +49,30 @@ std::expected<std::unique_ptr<Ledger>, std::string> OpenRehearsed(const LmdbLedg
   return std::make_unique<GroupCommitLedger>(std::move(*engine), clock);
 }
 
-// What a process takes, once it has drained, until its ledger is free.
-constexpr Millis kHandover{5'000};
+constexpr Millis kLook{50};
 
 // Waits for a process that drains: it holds the ledger until it has ended.
 class Successor {
  public:
   Successor(const Config& config, const Clock& clock)
-      : clock_(clock), end_(clock.Now() + config.drain_timeout + kHandover) {}
+      : config_(config), clock_(clock), end_(clock.Now() + config.drain_timeout + kHandover) {}
 
   bool TryAgain(const std::string& why) {
     const auto left = std::chrono::ceil<Millis>(end_ - clock_.Now());
     if (left <= Millis(0)) return false;
     if (!has_told_) {
+      (void)TellServiceManager(config_.notify_socket, MoreTime(left + kHandover));
       Log(LogLevel::kWarn, "waiting for the process that holds the ledger to end",
           {{"reason", why}, {"ms", std::to_string(left.count())}});
     }
     has_told_ = true;
-    sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGINT);
-    const timespec pause{0, 50'000'000};
-    is_stopped_ = ::sigtimedwait(&signals, nullptr, &pause) > 0;
+    is_stopped_ = IsEndedWithin(kLook);
     return !is_stopped_;
   }
   bool is_stopped() const { return is_stopped_; }
 
  private:
+  const Config& config_;
   const Clock& clock_;
   const MonoTime end_;
   bool has_told_ = false, is_stopped_ = false;
@@ -207,6 +205,26 @@ void ListenOrThrow(const char* flag, const std::string& address,
                                          ": " + error.code().message() +
                                          "; name another address with this flag");
   }
+}
+
+void WritePortsOrThrow(const std::string& path, std::uint16_t listen, std::uint16_t admin,
+                       std::uint16_t probes) {
+  if (path.empty()) return;
+  const std::string text =
+      fmt::format("{{\"listen\":{},\"admin\":{},\"probes\":{}}}\n", listen, admin, probes);
+  if (auto written = WriteFileAtomically(path, text); !written) {
+    throw StartupError(kExitRuntime, "--ports-file: " + written.error());
+  }
+}
+
+bool IsEndedWithin(Millis pause) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(pause);
+  const timespec time{seconds.count(), std::chrono::nanoseconds(pause - seconds).count()};
+  return ::sigtimedwait(&signals, nullptr, &time) > 0;
 }
 
 void BlockSignals() {

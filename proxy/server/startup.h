@@ -2,6 +2,7 @@
 // only.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <stdexcept>
@@ -20,6 +21,9 @@
 #include "proxy/server/rehearsal.h"
 
 namespace recourse {
+
+// What a process takes, once it has drained, until its ledger is free.
+inline constexpr Millis kHandover{5'000};
 
 // Ends the process with `exit_code` and one line for people.
 class StartupError : public std::runtime_error {
@@ -76,6 +80,13 @@ class ServerTls {
 // Parses `address` and listens there; says which flag named it when that fails.
 void ListenOrThrow(const char* flag, const std::string& address,
                    const std::function<void(const Tcp::endpoint&)>& listen);
+
+// Tells how to reach the three ports, to whoever reads the file; nothing without a path.
+void WritePortsOrThrow(const std::string& path, std::uint16_t listen, std::uint16_t admin,
+                       std::uint16_t probes);
+
+// Waits that long for a signal that ends the process; true: it came.
+bool IsEndedWithin(Millis pause);
 
 // Call first: every thread inherits the mask.
 void BlockSignals();

@@ -2,6 +2,9 @@
 run in exactly that, read-only, as its user and without rights, with no other file to fall back on.
 """
 
+import gzip
+import hashlib
+import io
 import json
 import os
 import pathlib
@@ -9,6 +12,7 @@ import re
 import shutil
 import stat
 import subprocess
+import tarfile
 
 import pytest
 import yaml
@@ -19,7 +23,7 @@ from support.pod import TOOLS, why_not
 from support.recourse import BINARY, ROOT, WAIT_MAX
 from test_chart import CHART, backend, net, pod_of, render, rendered
 
-MAKER = ROOT / "helm/image_root.sh"
+MAKER, ARCHIVER = ROOT / "helm/image_root.sh", ROOT / "helm/image_archive.sh"
 SBOM = "usr/share/sbom/recourse.spdx.json"
 CAS = "etc/ssl/certs/ca-certificates.crt"
 NEEDED = ["llvm-strip-19", "dpkg-query", "nft"]
@@ -65,6 +69,53 @@ def test_it_holds_recourse_nft_and_nothing_that_runs_beside_them(image):
             assert path.exists(), f"{path} leads nowhere"
         else:
             assert (image / os.readlink(path)[1:]).exists(), f"{path} leads nowhere"
+
+
+@pytest.fixture
+def archive(image, tmp_path):
+    file = tmp_path / "image.tar"
+    done = subprocess.run([ARCHIVER, image, file], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return file
+
+
+def blob(archive, digest):
+    kind, _, name = digest.partition(":")
+    with tarfile.open(archive) as tar:
+        found = tar.extractfile(f"blobs/{kind}/{name}").read()
+    assert hashlib.sha256(found).hexdigest() == name
+    return found
+
+
+def test_its_archive_holds_the_root_and_runs_as_the_dockerfile_says(image, archive):
+    with tarfile.open(archive) as tar:
+        index, old = (json.load(tar.extractfile(f"{name}.json")) for name in ("index", "manifest"))
+    manifest = json.loads(blob(archive, index["manifests"][0]["digest"]))
+    (layer,), config = manifest["layers"], json.loads(blob(archive, manifest["config"]["digest"]))
+    dockerfile = (ROOT / "helm/Dockerfile").read_text().splitlines()
+    said = dict(line.split(" ", 1) for line in dockerfile if line and line[0].isupper())
+    assert config["config"] == {"User": said["USER"], "Entrypoint": json.loads(said["ENTRYPOINT"]),
+                                "Cmd": json.loads(said["CMD"])}  # fmt: skip
+    content = gzip.decompress(blob(archive, layer["digest"]))
+    assert config["rootfs"]["diff_ids"] == [f"sha256:{hashlib.sha256(content).hexdigest()}"]
+    assert [one.partition("/sha256/")[2] for one in (old[0]["Config"], *old[0]["Layers"])] == [
+        one["digest"].partition(":")[2] for one in (manifest["config"], layer)
+    ]  # fmt: skip
+    user = int(said["USER"].split(":")[0])
+    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+        members = {member.name.removeprefix("./"): member for member in tar}
+        for name, member in members.items():
+            path, is_its_own = image / name, name == "var/lib/recourse"
+            assert (member.uid, member.gid) == ((user, user) if is_its_own else (0, 0)), name
+            assert member.issym() or member.mode == stat.S_IMODE(path.stat().st_mode), name
+            if member.isfile():
+                assert tar.extractfile(member).read() == path.read_bytes(), name
+    assert {str(path.relative_to(image)) for path in image.rglob("*")} == set(members) - {"."}
+
+
+def test_its_archive_is_the_same_twice(image, archive, tmp_path):
+    subprocess.run([ARCHIVER, image, tmp_path / "again.tar"], capture_output=True, check=True)
+    assert (tmp_path / "again.tar").read_bytes() == archive.read_bytes()
 
 
 def test_its_list_names_every_package_with_version_and_license(image):
