@@ -43,7 +43,7 @@ void WriteKey(benchmark::State& state) {
   const Result<CallBody> body = ReadCallBody(request);
   for (auto _ : state) {
     const Result<DerivedKey> key =
-        DeriveKey({secret, tool, name, caller, trace, request, path, none, none, *body});
+        DeriveKey({secret, tool, name, caller, name, trace, request, path, none, none, *body});
     if (!key) state.SkipWithError("no key was made");
     benchmark::DoNotOptimize(key);
   }

@@ -55,7 +55,7 @@ std::string ProblemBody(ErrorCode code, std::string_view detail, const ProblemFa
   AppendMember(body, "title", own.title);
   AppendRaw(body, "status", std::to_string(StatusOf(code, facts)));
   AppendMember(body, "detail", detail.empty() ? own.title : Bounded(detail));
-  AppendMember(body, "outcome", meaning.outcome);
+  AppendMember(body, "outcome", facts.outcome.empty() ? meaning.outcome : facts.outcome);
   AppendRaw(body, "retryable", meaning.retryable ? "true" : "false");
   if (facts.event != 0) AppendRaw(body, "event", std::to_string(facts.event));
   if (!facts.flow.empty()) AppendMember(body, "flow", facts.flow);
@@ -80,7 +80,8 @@ WriteAnswer MakeProblem(ErrorCode code, std::string_view detail, const ProblemFa
     proxy_status += fmt::format("; received-status={}", facts.received_status);
   }
   response.headers.emplace_back("Proxy-Status", std::move(proxy_status));
-  AddOperationFields(response.headers, facts.key, facts.event, meaning.outcome, facts.flow);
+  AddOperationFields(response.headers, facts.key, facts.event,
+                     facts.outcome.empty() ? meaning.outcome : facts.outcome, facts.flow);
   if (facts.retry_after_s || meaning.retryable) {
     response.headers.emplace_back("Retry-After",
                                   std::to_string(facts.retry_after_s.value_or(kRetryAfterSeconds)));

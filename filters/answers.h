@@ -20,6 +20,7 @@ struct ProblemFacts {
   std::string key;                      // hex
   std::optional<int> status;            // instead of the code's own status
   std::optional<ErrorCode> speaks_for;  // outcome, retryable and advice come from this code
+  std::string_view outcome;             // instead of the code's own word
   std::string_view proxy_error;         // instead of the code's own RFC 9209 token
   int received_status = 0;              // what the backend said, 0: nothing
   std::optional<int> retry_after_s;

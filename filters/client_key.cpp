@@ -80,6 +80,7 @@ Result<ClientIntent> ReadClientIntent(const Headers& headers) {
   ClientIntent named;
   named.key = *key;
   named.intent = *intent ? *intent : *key;
+  named.is_for_us = intent->has_value();
   return named;
 }
 

@@ -18,6 +18,7 @@ Result<std::string> ParseClientKey(std::string_view field);
 struct ClientIntent {
   std::optional<std::string> key;     // decoded Idempotency-Key
   std::optional<std::string> intent;  // what names the call: either field
+  bool is_for_us = false;             // the intent stands where only Recourse looks
 };
 // Fails with kInvalidKey when a field occurs twice, cannot be read, or when both occur and differ.
 Result<ClientIntent> ReadClientIntent(const Headers& headers);

@@ -8,6 +8,7 @@
 
 #include "filters/ledger/event.h"
 #include "filters/upstream.h"
+#include "filters/waiting_clients.h"
 #include "policy/policy.h"
 #include "proxy/base/executor.h"
 
@@ -56,6 +57,7 @@ class RequestContext {
   Executor* executor = nullptr;  // of the flow's I/O thread
   Timer* timer = nullptr;
   InterimSink* interim = nullptr;  // the MCP client that waits; nullptr: nobody does
+  ClientWait waits;                // of the agent, until this object ends
 
   // Set by whoever sends what a human approved; the chain then begins with `idempotency`.
   std::uint64_t approved = 0;  // the operation

@@ -40,6 +40,8 @@ void ReadKeyWords(MapReader& map, Tool& tool) {
       {"ask", AcrossTraces::kAsk}};
   static constexpr std::pair<std::string_view, OnMismatch> kMismatch[] = {
       {"reject", OnMismatch::kReject}, {"replay", OnMismatch::kReplay}, {"ask", OnMismatch::kAsk}};
+  static constexpr std::pair<std::string_view, AgentKey> kAgentKey[] = {
+      {"yields", AgentKey::kYields}, {"wins", AgentKey::kWins}};
   static constexpr std::pair<std::string_view, bool> kTrace[] = {{"optional", false},
                                                                  {"required", true}};
   ReadScope(map, tool);
@@ -51,8 +53,10 @@ void ReadKeyWords(MapReader& map, Tool& tool) {
   }
   ReadIgnore(map, tool);
   tool.dedupe_window = map.Duration("dedupe_window", Millis(0)).value_or(tool.dedupe_window);
+  tool.across_window = map.Duration("across_window", Millis(0)).value_or(tool.across_window);
   tool.across_traces = map.OneOf("across_traces", kAcross).value_or(tool.across_traces);
   tool.on_mismatch = map.OneOf("on_mismatch", kMismatch).value_or(tool.on_mismatch);
+  tool.agent_key = map.OneOf("agent_key", kAgentKey).value_or(tool.agent_key);
 }
 
 void ReadExternalRef(MapReader& map, Tool& tool) {

@@ -26,6 +26,9 @@ enum class Mode : std::uint8_t { kEnforce, kObserve };
 enum class UnlistedRule : std::uint8_t { kPass, kGuard, kDeny };
 enum class OnMismatch : std::uint8_t { kReject, kReplay, kAsk };
 enum class AcrossTraces : std::uint8_t { kIfUnanswered, kNever, kAlways, kAsk };
+// Which one says what makes two calls the same where a call has both: the policy's `identity` or
+// the agent's Idempotency-Key.
+enum class AgentKey : std::uint8_t { kYields, kWins };
 enum class Repeatable : std::uint8_t { kNo, kYes, kByKey };
 enum class BreaksFlow : std::uint8_t { kNever, kOnFailure, kOnUnknown };
 enum class OnDeadline : std::uint8_t { kUndo, kKeep, kAsk };
@@ -123,10 +126,12 @@ struct Tool {
   // Write tools only.
   ScopeRule scope;
   std::vector<Selector> identity;
+  AgentKey agent_key = AgentKey::kYields;
   std::vector<std::string> ignore;  // JSON pointers
   bool trace_required = false;      // no fall-back to the caller's scope
   Millis dedupe_window = limits::kDedupeWindow;
   AcrossTraces across_traces = AcrossTraces::kIfUnanswered;
+  Millis across_window = limits::kAcrossWindow;
   OnMismatch on_mismatch = OnMismatch::kReject;
   std::optional<Selector> external_ref;
   std::optional<SettleRule> settle;

@@ -168,6 +168,16 @@ WriteAnswer AnswerToRepeat(const Event& event, AnswerSource origin) {
   return Problem(ErrorCode::kOutcomeUnknown, event, {});
 }
 
+WriteAnswer AnswerToOthers(const Event& event) {
+  ProblemFacts facts;
+  facts.event = event.id;
+  facts.outcome = OutcomeWord(event);
+  return MakeProblem(
+      ErrorCode::kOtherCredentials,
+      "an equal call was made with other credentials: event " + std::to_string(event.operation),
+      facts);
+}
+
 Outcome AnswerToFirst(const Event& event, const Verdict& verdict, Answer answer) {
   Outcome outcome;
   if (!verdict.problem) {

@@ -26,6 +26,9 @@ std::string_view AdviceOf(CanBeAsked can_be_asked);
 // `origin` kBackend: it is the first to be told.
 WriteAnswer AnswerToRepeat(const Event& event, AnswerSource origin);
 
+// What a call is told that somebody else made already, with other credentials: how that one stands.
+WriteAnswer AnswerToOthers(const Event& event);
+
 // What a call is told whose operation waits for a human, or was approved and is not done yet: 202,
 // or 409 as the rule says. `poll`: the path that tells what became of it.
 WriteAnswer AnswerToHeld(const Event& event, const ApprovalRule* rule, const std::string& poll);

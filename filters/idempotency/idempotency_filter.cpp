@@ -5,6 +5,7 @@
 #include "filters/answers.h"
 #include "filters/idempotency/event_answer.h"
 #include "filters/key_text.h"
+#include "filters/ledger/begin_decision.h"
 #include "filters/ledger/flow_effect.h"
 #include "filters/poll_id.h"
 #include "filters/tracing.h"
@@ -16,8 +17,15 @@ namespace {
 constexpr std::string_view kTaskIsLost =
     "the server's task has ended without telling whether it acted, or is forgotten";
 
-Outcome Replay(RequestContext& context, const Event& event,
+// Whether the call may be told more of the operation than how it stands.
+bool MaySee(Principal principal, const Event& event) {
+  return MayBeShown(principal, event.principal) || event.phase == Phase::kDenied ||
+         event.phase == Phase::kExpired || IsClaim(event.phase);
+}
+
+Outcome Replay(RequestContext& context, Principal principal, const Event& event,
                AnswerSource origin = AnswerSource::kReplay) {
+  if (!MaySee(principal, event)) return LocalOutcome(AnswerToOthers(event));
   WriteAnswer answer = AnswerToRepeat(event, origin);
   context.replayed = !answer.error && origin == AnswerSource::kReplay;
   if (!answer.error && IsFinalWord(event)) {
@@ -132,7 +140,7 @@ Result<PreparedCall> IdempotencyFilter::Prepare(const RequestContext& context) c
 
 Task<Result<Outcome>> IdempotencyFilter::Handle(RequestContext& context, Next next) {
   const MonoTime now = parts_.clock.Now();
-  Call call{nullptr, now + ToolOf(context).hold, now + HoldOf(context)};
+  Call call{nullptr, kNoPrincipal, now + ToolOf(context).hold, now + HoldOf(context)};
   ProblemFacts last;
   for (int look = 0; look < limits::kLedgerLooksMax; ++look) {
     Result<Begun> begun = std::unexpected(Error());
@@ -141,6 +149,7 @@ Task<Result<Outcome>> IdempotencyFilter::Handle(RequestContext& context, Next ne
       auto prepared = Prepare(context);
       if (!prepared) co_return Refusal(context, prepared.error());
       call.body = std::move(prepared->body);
+      call.principal = prepared->operation.event.principal;
       begun = co_await parts_.ledger.Begin(std::move(prepared->operation), *context.executor);
     }
     if (!begun) co_return LedgerRefusal(begun.error(), begun.error().delivery());
@@ -162,6 +171,7 @@ Task<Result<Outcome>> IdempotencyFilter::Handle(RequestContext& context, Next ne
 Task<Outcome> IdempotencyFilter::RunAttempt(RequestContext& context, Next next, const Call& call,
                                             Begun& begun) {
   RC_CRASH_POINT("k02");
+  if (context.waits.link() != nullptr) context.waits.Own(begun.event.operation);
   if (begun.event.flow_has_deadline) parts_.flowing.Watch(begun.event);
   context.commit = begun.commit;
   context.upstream_key = SentKey(begun.event);
@@ -269,11 +279,14 @@ Task<std::optional<Outcome>> IdempotencyFilter::Repeat(RequestContext& context, 
   if (begun.kind == Begun::Kind::kUnknown) {
     co_return co_await Settle(context, call, std::move(begun.event));
   }
+  if (begun.kind == Begun::Kind::kOtherCredentials) {
+    co_return LocalOutcome(AnswerToOthers(begun.event));
+  }
   if (const std::optional<ErrorCode> refusal = RefusalOf(begun)) {
     co_return LocalOutcome(
         MakeProblem(*refusal, EarlierCallDetail(*refusal, begun.event), FactsOfEvent(begun.event)));
   }
-  Outcome told = Replay(context, begun.event);
+  Outcome told = Replay(context, call.principal, begun.event);
   if (begun.is_answered) context.answers.reset();
   co_return told;
 }
@@ -283,7 +296,7 @@ Task<std::optional<Outcome>> IdempotencyFilter::AfterJoin(RequestContext& contex
   Result<std::optional<Event>> joined =
       co_await parts_.ledger.Join(running.operation, call.hold_until, *context.executor);
   // Whatever ends the wait without an event, the call that was joined goes on.
-  if (!joined || !*joined) co_return Replay(context, running);
+  if (!joined || !*joined) co_return Replay(context, call.principal, running);
   Event event = std::move(**joined);
   if (event.phase == Phase::kUncertain) {
     co_return co_await Settle(context, call, std::move(event));
@@ -292,7 +305,7 @@ Task<std::optional<Outcome>> IdempotencyFilter::AfterJoin(RequestContext& contex
   if (event.phase == Phase::kDispatching || event.phase == Phase::kProvenAbsent) {
     co_return std::nullopt;
   }
-  co_return Replay(context, event);
+  co_return Replay(context, call.principal, event);
 }
 
 Task<std::optional<Outcome>> IdempotencyFilter::Hold(RequestContext& context, const Call& call,
@@ -303,7 +316,7 @@ Task<std::optional<Outcome>> IdempotencyFilter::Hold(RequestContext& context, co
     parts_.approving.Watch(begun.event);
   }
   // Whoever carries out an approval waits for nobody.
-  if (context.approved != 0) co_return Replay(context, begun.event);
+  if (context.approved != 0) co_return Replay(context, call.principal, begun.event);
   Result<std::optional<Event>> joined =
       co_await parts_.ledger.Join(begun.event.operation, call.approval_until, *context.executor);
   if (!joined || !*joined) {
@@ -316,11 +329,13 @@ Task<std::optional<Outcome>> IdempotencyFilter::Hold(RequestContext& context, co
     co_return co_await Settle(context, call, std::move(event));
   }
   // Nobody was told before, unless it is a repeat that waited.
-  co_return Replay(context, event, begun.commit ? AnswerSource::kBackend : AnswerSource::kReplay);
+  co_return Replay(context, call.principal, event,
+                   begun.commit ? AnswerSource::kBackend : AnswerSource::kReplay);
 }
 
 Task<std::optional<Outcome>> IdempotencyFilter::Settle(RequestContext& context, const Call& call,
                                                        Event uncertain) {
+  if (!MaySee(call.principal, uncertain)) co_return LocalOutcome(AnswerToOthers(uncertain));
   if (uncertain.settle || uncertain.task) {
     parts_.settling.Watch(uncertain);
     const Settled settled =
@@ -332,7 +347,7 @@ Task<std::optional<Outcome>> IdempotencyFilter::Settle(RequestContext& context, 
       co_return LocalOutcome(MakeProblem(ErrorCode::kOutcomeUnknown, kTaskIsLost, facts));
     }
   }
-  co_return Replay(context, uncertain);
+  co_return Replay(context, call.principal, uncertain);
 }
 
 }  // namespace recourse

@@ -41,6 +41,7 @@ class IdempotencyFilter final : public Filter {
  private:
   struct Call {
     std::shared_ptr<const CallBody> body;
+    Principal principal = kNoPrincipal;
     MonoTime hold_until{};
     MonoTime approval_until{};  // how long it is held for a human
   };

@@ -15,6 +15,7 @@ namespace {
 constexpr std::string_view kKeyVersion = "recourse-key-1";
 constexpr std::string_view kIntentVersion = "recourse-intent-1";
 constexpr std::string_view kArgsVersion = "recourse-args-1";
+constexpr std::string_view kResourceVersion = "recourse-resource-1";
 
 // Room for the parts of an intent but those of any length; what is longer grows.
 constexpr std::size_t kPartsBytes = 256;
@@ -24,6 +25,7 @@ struct Scope {
   std::string value;
   std::string caller;  // empty for global
   bool is_wide = false;
+  bool is_fallback = false;  // the call carries no scope
 };
 
 struct Intent {
@@ -86,6 +88,14 @@ std::string SessionText(const KeyInputs& inputs) {
 
 Scope CallerScope(const KeyInputs& inputs) { return {"caller", "", inputs.caller, true}; }
 
+// Of a call without a trace: its session, else whoever its credentials belong to.
+Scope ScopeWithoutTrace(const KeyInputs& inputs) {
+  std::string session = SessionText(inputs);
+  if (!session.empty()) return {"session", std::move(session), inputs.caller, true};
+  return {"credentials", CredentialLabel(inputs.request.headers, inputs.query), inputs.caller, true,
+          true};
+}
+
 // A scope named by a value of the call; an empty value means that it is not there.
 Result<Scope> NamedScope(const KeyInputs& inputs, std::string kind, std::string value) {
   if (value.empty()) {
@@ -102,7 +112,7 @@ Result<Scope> ScopeOf(const KeyInputs& inputs) {
   switch (rule.kind) {
     case ScopeRule::Kind::kTrace:
       // A trace made here is new with every call and would make every key new.
-      if (!inputs.trace.from_client) return CallerScope(inputs);
+      if (!inputs.trace.from_client) return ScopeWithoutTrace(inputs);
       return Scope{"trace", inputs.trace.trace_id, inputs.caller, false};
     case ScopeRule::Kind::kCaller:
       return CallerScope(inputs);
@@ -120,16 +130,18 @@ Result<Scope> ScopeOf(const KeyInputs& inputs) {
   return std::unexpected(Error(ErrorCode::kInternal, "unknown scope"));
 }
 
-// The agent's own name for the call, else the identity values. A value that is absent enters as
-// such; when all of them are, they tell nothing, and the arguments take their place.
-Intent IntentOf(const KeyInputs& inputs, const ClientIntent& named) {
+Intent NamedIntent(const ClientIntent& named) {
   Intent intent;
-  if (named.intent) {
-    AppendPart(intent.text, "named");
-    AppendPart(intent.text, *named.intent);
-    intent.is_named = true;
-    return intent;
-  }
+  AppendPart(intent.text, "named");
+  AppendPart(intent.text, *named.intent);
+  intent.is_named = true;
+  return intent;
+}
+
+// The identity values. One that is absent enters as such; when all of them are, they tell nothing,
+// and the arguments take their place.
+Intent IdentityOf(const KeyInputs& inputs) {
+  Intent intent;
   const CallValues values = ValuesOf(inputs);
   std::string text;
   text.reserve(kPartsBytes);
@@ -143,6 +155,15 @@ Intent IntentOf(const KeyInputs& inputs, const ClientIntent& named) {
   }
   if (intent.has_identity) intent.text = std::move(text);
   return intent;
+}
+
+// What the agent named for us; else the identity, since SDKs name every call at random; else the
+// agent's key.
+Intent IntentOf(const KeyInputs& inputs, const ClientIntent& named) {
+  const bool beats_identity = named.is_for_us || inputs.tool.agent_key == AgentKey::kWins;
+  if (named.intent && beats_identity) return NamedIntent(named);
+  Intent identity = IdentityOf(inputs);
+  return named.intent && !identity.has_identity ? NamedIntent(named) : identity;
 }
 
 // Selectors on a JSON body need something to select from.
@@ -167,6 +188,46 @@ Digest ArgsHash(const KeyInputs& inputs, const HmacKey& secret) {
       CanonicalArgs({inputs.request.method, inputs.path, inputs.request.target, inputs.query,
                      inputs.body, inputs.request.body, inputs.tool.ignore});
   return secret.OfParts({kArgsVersion, args});
+}
+
+// What does not depend on how the call is named.
+DerivedKey UnkeyedPart(const KeyInputs& inputs, const HmacKey& secret) {
+  DerivedKey derived;
+  derived.args_hash = ArgsHash(inputs, secret);
+  derived.principal = PrincipalOf(secret, inputs.caller, inputs.request.headers, inputs.query);
+  if (inputs.body.mcp_name.empty()) {
+    derived.resource = secret.OfParts({kResourceVersion, inputs.backend, inputs.request.target});
+  }
+  return derived;
+}
+
+// The arguments' HMAC stands for them, so a large body is hashed once.
+std::string_view ArgsPart(const Intent& intent, const Digest& args_hash) {
+  const bool enter = !intent.is_named && !intent.has_identity;
+  return enter ? AsView(args_hash) : std::string_view();
+}
+
+// Without tenants the recipe of every version.
+Digest KeyOf(const KeyInputs& inputs, const HmacKey& secret, const Scope& scope,
+             const Intent& intent, const Digest& args_hash, const std::string& tenants) {
+  const std::string tool = ToolPart(inputs);
+  const std::string_view args = ArgsPart(intent, args_hash);
+  if (tenants.empty()) {
+    return secret.OfParts(
+        {kKeyVersion, scope.caller, tool, scope.kind, scope.value, intent.text, args});
+  }
+  return secret.OfParts(
+      {kKeyVersion, scope.caller, tool, scope.kind, scope.value, intent.text, args, tenants});
+}
+
+Digest IntentDigest(const KeyInputs& inputs, const HmacKey& secret, const Scope& scope,
+                    const Intent& intent, const Digest& args_hash, const std::string& tenants) {
+  const std::string tool = ToolPart(inputs);
+  const std::string_view args = ArgsPart(intent, args_hash);
+  if (tenants.empty()) {
+    return secret.OfParts({kIntentVersion, scope.caller, tool, intent.text, args});
+  }
+  return secret.OfParts({kIntentVersion, scope.caller, tool, intent.text, args, tenants});
 }
 
 }  // namespace
@@ -217,6 +278,7 @@ Result<ClientIntent> ReadNamedIntent(const Headers& headers, const CallBody& bod
         Error(ErrorCode::kInvalidKey, "_meta and a header field name different intents"));
   }
   named->intent = body.mcp_intent;
+  named->is_for_us = true;
   return named;
 }
 
@@ -235,30 +297,33 @@ Result<DerivedKey> DeriveKey(const KeyInputs& inputs) {
   const auto scope = intent.is_named ? Result<Scope>(CallerScope(inputs)) : ScopeOf(inputs);
   if (!scope) return std::unexpected(scope.error());
 
-  DerivedKey derived;
   const HmacKey secret(inputs.install_secret);
-  derived.args_hash = ArgsHash(inputs, secret);
+  DerivedKey derived = UnkeyedPart(inputs, secret);
   derived.client_key = named->key;
   derived.is_named = intent.is_named;
+  derived.has_identity = intent.has_identity;
   if (named->intent) derived.named_key = DigestFromHex(*named->intent);
   derived.is_windowed = scope->is_wide && !intent.is_named;
+  derived.is_retry_only = scope->is_fallback && !intent.has_identity;
   derived.spans_traces = scope->kind == "trace";
-  // The arguments' HMAC stands for them, so a large body is hashed once.
-  const bool args_enter = !intent.is_named && !intent.has_identity;
-  const std::string_view args = args_enter ? AsView(derived.args_hash) : std::string_view();
-
-  const std::string tool = ToolPart(inputs);
-  derived.key = secret.OfParts(
-      {kKeyVersion, scope->caller, tool, scope->kind, scope->value, intent.text, args});
-  derived.intent = secret.OfParts({kIntentVersion, scope->caller, tool, intent.text, args});
+  const std::string tenants = TenantsOf(inputs.request.headers);
+  derived.key = KeyOf(inputs, secret, *scope, intent, derived.args_hash, tenants);
+  derived.intent = IntentDigest(inputs, secret, *scope, intent, derived.args_hash, tenants);
+  const bool was_named = named->intent.has_value() && !intent.is_named;
+  const bool was_callers = was_named || (scope->is_wide && scope->kind != "global");
+  if (!tenants.empty() || was_callers) {
+    derived.older_key =
+        KeyOf(inputs, secret, was_callers ? CallerScope(inputs) : *scope,
+              was_named ? NamedIntent(*named) : intent, derived.args_hash, std::string());
+    if (derived.older_key == derived.key) derived.older_key.reset();
+  }
   return derived;
 }
 
 DerivedKey UniqueKey(const KeyInputs& inputs, const std::string& nonce) {
   const HmacKey secret(inputs.install_secret);
-  DerivedKey derived;
+  DerivedKey derived = UnkeyedPart(inputs, secret);
   derived.key = secret.OfParts({kKeyVersion, inputs.caller, inputs.tool_name, "once", nonce});
-  derived.args_hash = ArgsHash(inputs, secret);
   return derived;
 }
 

@@ -9,6 +9,7 @@
 #include "filters/call_values.h"
 #include "filters/client_key.h"
 #include "filters/context.h"
+#include "filters/principal.h"
 #include "proxy/base/hash.h"
 
 namespace recourse {
@@ -19,6 +20,7 @@ struct KeyInputs {
   const Tool& tool;              // UnlistedTool() when no tool matched
   const std::string& tool_name;  // "unlisted.<backend>" then
   const std::string& caller;
+  const std::string& backend;
   const TraceContext& trace;
   const HttpRequest& request;  // target: canonical path and query
   const std::string& path;
@@ -31,6 +33,13 @@ struct DerivedKey {
   Digest key{};
   Digest intent{};     // the key without its scope
   Digest args_hash{};  // fingerprint over all arguments
+  // What the key was in earlier versions, where that is another one.
+  std::optional<Digest> older_key;
+  Principal principal = kNoPrincipal;
+  Digest resource{};  // what the call writes to: backend, path and query; zeros: an MCP call
+  // Nothing says which calls belong together, neither the call nor the policy.
+  bool is_retry_only = false;
+  bool has_identity = false;  // the policy's identity names the intent
   // The scope is wider than one trace or session and nothing names the intent: the dedupe window
   // decides how long repeats count.
   bool is_windowed = false;

@@ -80,6 +80,7 @@ PreparedCall Foretell(const ObservedCall& call, const std::string& install_secre
       Event& event = prepared->operation.event;
       event.key = prepared->key.key;
       if (event.intent != Digest{}) event.intent = prepared->key.intent;
+      if (event.resource != Digest{}) event.resource = Apart(event.resource);
       event.settle.reset();
       prepared->operation.suspicion.reset();  // it is only foretold
       event.verdict = WouldAskAHuman(context, *prepared->body) ? ObserveVerdict::kWouldHold

@@ -52,6 +52,9 @@ void FillEvent(const RequestContext& context, const DerivedKey& key, const CallB
   event.key = key.key;
   if (key.spans_traces || key.is_windowed) event.intent = key.intent;
   event.args_hash = key.args_hash;
+  // What humans approved is its agent's already; who sends it sees all.
+  event.principal = context.approved != 0 ? kNoPrincipal : key.principal;
+  event.resource = key.resource;
   event.tool = context.tool_name;
   event.backend = context.backend->name;
   event.caller = context.caller;
@@ -78,8 +81,17 @@ void AddProbe(const RequestContext& context, CallValues values, const DerivedKey
 
 KeyInputs InputsOf(const RequestContext& context, const CallBody& body,
                    const std::string& install_secret) {
-  return {install_secret,  ToolOf(context), context.tool_name, context.caller, context.trace,
-          context.request, context.path,    context.captures,  context.query,  body};
+  return {install_secret,
+          ToolOf(context),
+          context.tool_name,
+          context.caller,
+          context.backend->name,
+          context.trace,
+          context.request,
+          context.path,
+          context.captures,
+          context.query,
+          body};
 }
 
 // The request is kept, to be sent when somebody has approved it.
@@ -121,9 +133,17 @@ void FillOperation(const RequestContext& context, std::string flow, const CallBo
   }
   AddProbe(context, ValuesOfCall(context, *call.body), call.key, operation.event);
   operation.named = call.key.named_key;
+  operation.older_key = call.key.older_key;
+  operation.is_retry_only = call.key.is_retry_only;
+  operation.has_identity = call.key.has_identity;
+  operation.across_window = tool.across_window;
+  operation.may_be_superseded =
+      !call.key.is_named && (context.request.method == "PUT" || context.request.method == "DELETE");
+  operation.clients = context.waits.clients();
+  operation.client = context.waits.link();
   if (call.key.is_windowed) {
-    operation.dedupe_window = tool.dedupe_window;
-    operation.event.window_ms = tool.dedupe_window.count();
+    operation.dedupe_window = call.key.is_retry_only ? tool.across_window : tool.dedupe_window;
+    operation.event.window_ms = operation.dedupe_window->count();
   }
   // A call without a trace may be the repeat of one that had one.
   const bool lacks_trace = call.key.is_windowed && tool.scope.kind == ScopeRule::Kind::kTrace;

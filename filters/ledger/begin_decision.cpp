@@ -10,6 +10,8 @@ bool IsOlderThan(const KeyEntry& entry, Millis age, std::int64_t now_ms) {
   return now_ms - entry.last_wall_ms > age.count();
 }
 
+bool IsRunning(Phase phase) { return phase == Phase::kNone || phase == Phase::kDispatching; }
+
 bool IsPastWindow(const NewOperation& call, const KeyEntry& entry, std::int64_t now_ms) {
   const bool is_over = IsFinal(entry.phase) || entry.is_tombstone;
   return call.dedupe_window && is_over && IsOlderThan(entry, *call.dedupe_window, now_ms);
@@ -66,10 +68,30 @@ BeginDecision DecideRepeat(const NewOperation& call, const KeyEntry& entry, Targ
   return {.target = target, .kind = Begun::Kind::kReplay};
 }
 
+// No attempt of it can have done anything, and nobody is asked about it.
+bool HadNoEffect(Phase phase) {
+  return phase == Phase::kNotSent || phase == Phase::kRejected || phase == Phase::kProvenAbsent;
+}
+
+// A call that others made already: they are told how it stands, and see nothing of it.
+BeginDecision DecideOthers(const NewOperation& call, const KeyEntry& entry, Target target,
+                           std::int64_t now_ms) {
+  if (HadNoEffect(entry.phase)) return NextAttempt(entry, call, target);
+  const bool tells_nothing = IsClaim(entry.phase) || entry.phase == Phase::kDenied ||
+                             entry.phase == Phase::kExpired || entry.phase == Phase::kTombstone;
+  if (tells_nothing) return DecideRepeat(call, entry, target, false, now_ms);
+  return {.target = target, .kind = Begun::Kind::kOtherCredentials};
+}
+
 // A repeat whose arguments have not been judged yet.
 BeginDecision DecideKnown(const NewOperation& call, const KeyEntry& entry, Target target,
                           std::int64_t now_ms) {
+  if (!MayBeShown(call.event.principal, entry.principal)) {
+    return DecideOthers(call, entry, target, now_ms);
+  }
   const bool same_args = entry.args_hash == call.event.args_hash;
+  // Whoever mends what was refused is not refused for mending it.
+  if (!same_args && HadNoEffect(entry.phase)) return NextAttempt(entry, call, target);
   if (!same_args && call.on_mismatch == OnMismatch::kReject) {
     return {.target = target, .kind = Begun::Kind::kConflict};
   }
@@ -83,44 +105,66 @@ BeginDecision DecideKnown(const NewOperation& call, const KeyEntry& entry, Targe
 
 // The arguments are gone, so they cannot differ. What provably had no effect may be executed.
 BeginDecision DecideRetired(const KeyEntry& entry) {
-  if (entry.phase == Phase::kNotSent || entry.phase == Phase::kRejected ||
-      entry.phase == Phase::kProvenAbsent || entry.phase == Phase::kDenied ||
-      entry.phase == Phase::kExpired) {
+  if (HadNoEffect(entry.phase) || entry.phase == Phase::kDenied || entry.phase == Phase::kExpired) {
     return {.generation = entry.generation};
   }
   return {.target = Target::kSameKey, .kind = Begun::Kind::kExpired};
 }
 
-BeginDecision DecideSameKey(const NewOperation& call, const KeyEntry& entry, std::int64_t now_ms) {
-  // Past its window the key means nothing any more, so this comes before the arguments.
-  if (IsPastWindow(call, entry, now_ms)) return {.generation = entry.generation + 1};
-  if (entry.is_tombstone) return DecideRetired(entry);
-  return DecideKnown(call, entry, Target::kSameKey, now_ms);
-}
-
 // What is not settled has not been answered, whatever was told about it.
 bool IsAnswered(const KeyEntry& entry) { return entry.is_answered && !IsOpen(entry.phase); }
 
+// Without a trace, a session or a name only a retry is the same call: its first client has gone, or
+// has not had the answer whole, and that not long ago.
+bool IsAnotherCall(const NewOperation& call, const BeginFacts& facts) {
+  const KeyEntry& entry = *facts.same_key;
+  if (IsClaim(entry.phase)) return false;
+  if (facts.key_client_waits) return true;
+  if (IsRunning(entry.phase) || !MayHaveEffect(entry.phase)) return false;
+  return IsAnswered(entry) || IsOlderThan(entry, call.across_window, facts.now_ms);
+}
+
+BeginDecision DecideSameKey(const NewOperation& call, const BeginFacts& facts) {
+  const KeyEntry& entry = *facts.same_key;
+  const BeginDecision anew{.generation = entry.generation + 1};
+  // Past its window the key means nothing any more, so this comes before the arguments.
+  if (IsPastWindow(call, entry, facts.now_ms)) return anew;
+  if (entry.is_tombstone) return DecideRetired(entry);
+  if (call.is_retry_only && IsAnotherCall(call, facts)) return anew;
+  const bool is_done = entry.phase == Phase::kSucceeded || entry.phase == Phase::kAnswerLost;
+  if (call.may_be_superseded && facts.is_superseded && is_done) return anew;
+  return DecideKnown(call, entry, Target::kSameKey, facts.now_ms);
+}
+
 // The call under another key that this one repeats. With other arguments it repeats, or collides
 // with, an unanswered call only: after an answer they are a new call.
-bool Repeats(const NewOperation& call, const KeyEntry& other) {
+bool Repeats(const NewOperation& call, const BeginFacts& facts) {
+  const KeyEntry& other = *facts.same_intent;
+  const bool is_mine = MayBeShown(call.event.principal, other.principal);
+  // An earlier version did not write down whose it was: it may be the caller's.
+  if (!is_mine && other.principal != kNoPrincipal) return false;
   if (IsClaim(other.phase)) return true;
   // What its server has asked for may come under another trace; the approval is that of the call.
   if (call.approval && other.phase == Phase::kNotSent && other.cause == Cause::kAsksInput) {
     return true;
   }
   if (!MayHaveEffect(other.phase)) return false;
-  if (!IsAnswered(other)) return true;
-  return call.across_traces == AcrossTraces::kAlways && other.args_hash == call.event.args_hash;
+  if (call.across_traces == AcrossTraces::kAlways && other.args_hash == call.event.args_hash) {
+    return true;
+  }
+  if (!call.has_identity && facts.intent_client_waits) return false;
+  if (IsRunning(other.phase)) return true;
+  return !IsAnswered(other) && !IsOlderThan(other, call.across_window, facts.now_ms);
 }
 
 }  // namespace
 
-BeginDecision DecideBegin(const NewOperation& call, const KeyEntry* same_key,
-                          const KeyEntry* same_intent, std::int64_t now_ms) {
+BeginDecision DecideBegin(const NewOperation& call, const BeginFacts& facts) {
+  const KeyEntry* const same_key = facts.same_key;
+  const KeyEntry* const same_intent = facts.same_intent;
   BeginDecision own;
   if (same_key != nullptr) {
-    own = DecideSameKey(call, *same_key, now_ms);
+    own = DecideSameKey(call, facts);
     // Past its window the key is free, whatever its last operation did.
     const bool is_free = own.target == Target::kNew || !MayHaveEffect(same_key->phase);
     if (own.kind != Begun::Kind::kFresh || !is_free) return own;
@@ -129,11 +173,12 @@ BeginDecision DecideBegin(const NewOperation& call, const KeyEntry* same_key,
   // Also where the key's own operation has had no effect, and would be sent again: the same call
   // may have been made under another key in its place.
   if (same_key != nullptr && same_key->operation == same_intent->operation) return own;
-  if (IsPastWindow(call, *same_intent, now_ms)) return own;
-  if (Repeats(call, *same_intent)) {
-    return DecideKnown(call, *same_intent, Target::kSameIntent, now_ms);
+  if (IsPastWindow(call, *same_intent, facts.now_ms)) return own;
+  if (Repeats(call, facts)) {
+    return DecideKnown(call, *same_intent, Target::kSameIntent, facts.now_ms);
   }
   if (call.across_traces == AcrossTraces::kAsk && IsAnswered(*same_intent) &&
+      MayBeShown(call.event.principal, same_intent->principal) &&
       StatusOf(same_intent->phase) == Status::kSuccess) {
     return {.target = Target::kSameIntent, .kind = Begun::Kind::kSuspected};
   }
@@ -161,6 +206,7 @@ ObserveVerdict Foresee(ObserveVerdict otherwise, Begun::Kind kind, bool is_resen
     case Begun::Kind::kExhausted:
     case Begun::Kind::kFlowClosed:
     case Begun::Kind::kOtherKey:
+    case Begun::Kind::kOtherCredentials:
       break;
   }
   return ObserveVerdict::kWouldRefuse;

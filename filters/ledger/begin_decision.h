@@ -23,11 +23,22 @@ struct BeginDecision {
   bool operator==(const BeginDecision&) const = default;
 };
 
-// `same_key` is the newest generation under the call's key, `same_intent` the operation of the same
-// intent that was sent last; either may be null, and both may be one operation. `now_ms` is wall
-// time.
-BeginDecision DecideBegin(const NewOperation& call, const KeyEntry* same_key,
-                          const KeyEntry* same_intent, std::int64_t now_ms);
+// What is known when a call begins.
+struct BeginFacts {
+  const KeyEntry* same_key = nullptr;     // newest generation under the call's key; null: none
+  const KeyEntry* same_intent = nullptr;  // of the same intent, sent last; may be the same one
+  bool key_client_waits = false;          // the client of `same_key` is there still
+  bool intent_client_waits = false;
+  bool is_superseded = false;  // something later was written to what `same_key` wrote to
+  std::int64_t now_ms = 0;     // wall time
+};
+BeginDecision DecideBegin(const NewOperation& call, const BeginFacts& facts);
+
+// Whether a caller with that principal may be shown what the operation was answered. What Recourse
+// does by itself may see all.
+inline bool MayBeShown(Principal asks, Principal owner) {
+  return asks == kNoPrincipal || asks == owner;
+}
 
 // What observe mode writes down about a call that was decided so. `otherwise` is what stands when
 // nothing earlier is in the way; `is_resend`: a fresh attempt over one of unknown outcome.

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "filters/ledger/approval_facts.h"
+#include "filters/principal.h"
 #include "policy/template.h"
 #include "proxy/base/hash.h"
 #include "proxy/base/http_message.h"
@@ -114,9 +115,14 @@ struct Event {
   std::uint64_t id = 0;         // row number; assigned by the ledger
   std::uint64_t operation = 0;  // id of the operation's first event
   Digest key{};
-  Digest base_key{};             // key of generation 0; set by the ledger
-  Digest intent{};               // the key without its scope: finds the same intent elsewhere
-  Digest args_hash{};            // fingerprint: what the key leaves out
+  Digest base_key{};   // key of generation 0; set by the ledger
+  Digest intent{};     // the key without its scope: finds the same intent elsewhere
+  Digest args_hash{};  // fingerprint: what the key leaves out
+  // Whose answer it may be shown; kNoPrincipal: what Recourse itself sent, or an earlier version.
+  Principal principal = kNoPrincipal;
+  // Of a PUT or DELETE, and of every other write on what such a one could name: backend, path and
+  // query. Zeros: an earlier version wrote it, or it is no call of an agent.
+  Digest resource{};
   std::uint32_t generation = 0;  // how many operations of this key's window came before
   Phase phase = Phase::kNone;
   Cause cause = Cause::kNone;

@@ -12,6 +12,7 @@ struct KeyEntry {
   std::uint64_t last_event = 0;   // row that holds the operation's state
   std::int64_t last_wall_ms = 0;  // wall time of that row: of the outcome once it is final
   Digest args_hash{};
+  Principal principal = kNoPrincipal;
   std::uint32_t generation = 0;
   std::uint32_t newest_generation = 0;  // kept at generation 0: which generation answers now
   std::uint16_t attempt = 0;

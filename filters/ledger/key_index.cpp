@@ -165,6 +165,7 @@ Result<std::optional<KeyEntry>> KeyIndex::Hydrate(const Digest& key, const ColdE
   }
   entry.operation = front.operation;
   entry.args_hash = front.args_hash;
+  entry.principal = front.principal;
   entry.generation = front.generation;
   entry.newest_generation = cold.newest_generation;
   entry.attempt = front.attempt;

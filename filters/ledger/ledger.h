@@ -18,6 +18,7 @@
 #include "filters/ledger/flow.h"
 #include "filters/ledger/key_ring.h"
 #include "filters/ledger/ledger_copy.h"
+#include "filters/waiting_clients.h"
 #include "policy/policy.h"
 #include "proxy/base/clock.h"
 #include "proxy/base/error.h"
@@ -59,6 +60,24 @@ struct NewOperation {
   // Set when the scope is wider than one trace and the agent named no intent: a finished operation
   // answers repeats only this long after its outcome; then the same key starts a new generation.
   std::optional<Millis> dedupe_window;
+  // Recognized by key or intent only as a retry: see across_window.
+  bool is_retry_only = false;
+  // The policy's identity names the intent: an equal call repeats one that runs although the client
+  // of that one still waits.
+  bool has_identity = false;
+  // How long after its outcome an operation that its client was not answered, or that is unknown,
+  // is repeated by a call that shares no scope with it.
+  Millis across_window = limits::kAcrossWindow;
+  // Of a PUT or DELETE that the agent did not name: once its resource was written to again, a
+  // stored answer is no longer true, and its repeat is executed.
+  bool may_be_superseded = false;
+  // The key under which an earlier version would have begun the call, where that differs. What is
+  // found there and not over keeps the call from being made twice.
+  std::optional<Digest> older_key{};
+  // The client that waits for the call, which a fresh operation is added with, and those of others;
+  // null: nobody waits. Both outlive Begin.
+  WaitingClients* clients = nullptr;
+  const ClientLink* client = nullptr;
   // What to do when another operation of the same intent, under another key, is found. kNever for
   // scopes other than trace.
   AcrossTraces across_traces = AcrossTraces::kNever;
@@ -108,12 +127,13 @@ struct Begun {
     kConflict,   // same key, other arguments
     kSuspected,  // a probable repeat, which a human ought to judge, and nobody is to be asked
     kCompensated,
-    kExpired,     // tombstone: `event` has little more than the operation's id
-    kExhausted,   // attempts_max reached
-    kFlowClosed,  // a new dispatch in a flow that is fenced: `flow` is its number
-    kHeld,        // waits for a human, or was approved; with `commit` it began to wait now
-    kOtherKey,    // would be sent, but not under the key of the first attempt: its key_field is
-                  // that of `event`. Begin again with that one
+    kExpired,           // tombstone: `event` has little more than the operation's id
+    kExhausted,         // attempts_max reached
+    kFlowClosed,        // a new dispatch in a flow that is fenced: `flow` is its number
+    kHeld,              // waits for a human, or was approved; with `commit` it began to wait now
+    kOtherCredentials,  // made by somebody with other credentials: `event` is not to be shown
+    kOtherKey,  // would be sent, but not under the key of the first attempt: its key_field is
+                // that of `event`. Begin again with that one
   };
   Kind kind = Kind::kFresh;
   Event event;  // latest event of the operation found or begun

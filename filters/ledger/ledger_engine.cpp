@@ -42,7 +42,8 @@ void TakeFlow(const Event& from, Event& to) {
 // was refused has become no part of the operation.
 bool Binds(const BeginDecision& decision) {
   return decision.target == BeginDecision::Target::kSameIntent &&
-         decision.kind != Begun::Kind::kSuspected && decision.kind != Begun::Kind::kConflict;
+         decision.kind != Begun::Kind::kSuspected && decision.kind != Begun::Kind::kConflict &&
+         decision.kind != Begun::Kind::kOtherCredentials;
 }
 
 Digest KeyOfObservedRepeat(const Digest& key, std::uint64_t seq) {
@@ -125,12 +126,6 @@ const LedgerEngine::Found* LedgerEngine::Ground::target() const {
   return nullptr;
 }
 
-void LedgerEngine::Decide(const NewOperation& call, Ground& ground) const {
-  ground.decision =
-      DecideBegin(call, ground.same_key ? &ground.same_key->entry : nullptr,
-                  ground.same_intent ? &ground.same_intent->entry : nullptr, WallMs());
-}
-
 Result<LedgerEngine::Ground> LedgerEngine::Survey(NewOperation& call) {
   Ground ground;
   auto same_key = FindMeant(call);
@@ -139,6 +134,9 @@ Result<LedgerEngine::Ground> LedgerEngine::Survey(NewOperation& call) {
   auto same_intent = FindSameIntent(call, ground.same_key);
   if (!same_intent) return std::unexpected(same_intent.error());
   ground.same_intent = Dated(std::move(*same_intent));
+  const auto superseded = IsSuperseded(call, ground.same_key);
+  if (!superseded) return std::unexpected(superseded.error());
+  ground.is_superseded = *superseded;
   Decide(call, ground);
   if (ground.decision.kind != Begun::Kind::kSuspected || !call.suspicion) return ground;
   // Humans judge it: it becomes, or repeats, an operation of its own.
@@ -303,6 +301,9 @@ Result<LedgerEngine::BeginStep> LedgerEngine::BeginFresh(NewOperation& call,
   // it.
   call.event.request = std::exchange(event.request, std::nullopt);
   CountAttempt(event, found == nullptr);
+  if (call.client != nullptr && event.phase == Phase::kDispatching) {
+    call.clients->Add(event.operation, *call.client);
+  }
   step.is_new = true;
   if (event.phase == Phase::kClaimed) step.begun.kind = Begun::Kind::kHeld;
   return step;

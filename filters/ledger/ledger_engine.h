@@ -177,6 +177,7 @@ class LedgerEngine {
   struct Ground {
     std::optional<Found> same_key{};     // under its key
     std::optional<Found> same_intent{};  // under another one
+    bool is_superseded = false;          // see BeginFacts
     BeginDecision decision{};
     const Found* target() const;  // that the decision is about; null: none
   };
@@ -194,6 +195,10 @@ class LedgerEngine {
   Result<std::optional<Found>> FindMeant(NewOperation& call);
   // The operation whose own key the agent has named, or what was made in its place.
   Result<std::optional<Found>> FindNamed(const NewOperation& call);
+  // What an earlier version began under the key and has not come to an end with; see older_key.
+  Result<std::optional<Found>> FindUnfinished(const Digest& older_key);
+  static bool ClientWaits(const NewOperation& call, const Found& found);
+  Result<bool> IsSuperseded(const NewOperation& call, const std::optional<Found>& same_key);
   // The first generation of the key, from `wanted` on, that nothing has.
   Result<std::uint32_t> FreeGeneration(const Digest& key, std::uint32_t wanted);
   Result<std::optional<Found>> FindByIntent(const NewOperation& call);

@@ -21,7 +21,9 @@ void LedgerEngine::Apply(const Event& event, const KeyEntry* previous) {
                          .args_hash = event.args_hash,
                          .verdict = event.verdict,
                          .related = event.related,
-                         .is_extended = event.approval.has_value()};
+                         .is_extended = event.approval.has_value(),
+                         .principal = event.principal,
+                         .resource = event.resource};
   ApplyFront(front, event.id, event.wall_ms, previous);
 }
 
@@ -34,6 +36,7 @@ void LedgerEngine::ApplyFront(const EventFront& front, std::uint64_t seq, std::i
                          .last_event = seq,
                          .last_wall_ms = wall_ms,
                          .args_hash = front.args_hash,
+                         .principal = front.principal,
                          .generation = front.generation,
                          .newest_generation = previous != nullptr ? previous->newest_generation : 0,
                          .attempt = front.attempt,
@@ -45,6 +48,10 @@ void LedgerEngine::ApplyFront(const EventFront& front, std::uint64_t seq, std::i
   if ((front.phase == Phase::kDispatching || front.phase == Phase::kClaimed) &&
       front.intent != Digest{}) {
     index_.PutIntent(front.intent, front.operation);
+  }
+  // The last that had or may have had an effect on the resource.
+  if (front.resource != Digest{} && !IsAwaited(front.phase) && MayHaveEffect(front.phase)) {
+    index_.PutIntent(front.resource, front.operation);
   }
   if (seq == front.operation) ++operations_;
   // An index that cannot be read has been noticed already by the look-up that led here.

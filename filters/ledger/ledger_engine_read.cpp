@@ -123,6 +123,7 @@ Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindMeant(NewOperation&
   // Whatever its key means by now.
   if (call.passes_fence) return FindByOperation(call.event.operation);
   auto found = FindByKey(call.event.key);
+  if (found && !*found && call.older_key) found = FindUnfinished(*call.older_key);
   // Observe mode tells nobody a key.
   if (!found || !call.named || call.event.verdict != ObserveVerdict::kNone) return found;
   if (!*found) found = FindNamed(call);
@@ -134,6 +135,46 @@ Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindMeant(NewOperation&
   if (!last) return std::unexpected(last.error());
   call.event.intent = last->intent;
   return found;
+}
+
+Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindUnfinished(const Digest& older_key) {
+  auto found = FindByKey(older_key);
+  if (!found || !*found) return found;
+  const KeyEntry& entry = (*found)->entry;
+  const bool is_over = entry.is_tombstone || entry.principal != kNoPrincipal ||
+                       !(IsClaim(entry.phase) || MayHaveEffect(entry.phase)) ||
+                       (entry.is_answered && !IsOpen(entry.phase));
+  if (is_over) return std::nullopt;
+  return found;
+}
+
+bool LedgerEngine::ClientWaits(const NewOperation& call, const Found& found) {
+  return call.clients != nullptr && call.clients->Waits(found.entry.operation);
+}
+
+void LedgerEngine::Decide(const NewOperation& call, Ground& ground) const {
+  BeginFacts facts{.now_ms = WallMs()};
+  if (ground.same_key) {
+    facts.same_key = &ground.same_key->entry;
+    facts.key_client_waits = call.is_retry_only && ClientWaits(call, *ground.same_key);
+    facts.is_superseded = ground.is_superseded;
+  }
+  if (ground.same_intent) {
+    facts.same_intent = &ground.same_intent->entry;
+    facts.intent_client_waits = ClientWaits(call, *ground.same_intent);
+  }
+  ground.decision = DecideBegin(call, facts);
+}
+
+Result<bool> LedgerEngine::IsSuperseded(const NewOperation& call,
+                                        const std::optional<Found>& same_key) {
+  if (!call.may_be_superseded || !same_key || call.event.resource == Digest{}) return false;
+  const auto last = index_.FindIntent(call.event.resource);
+  if (!last) return std::unexpected(last.error());
+  if (!*last || **last == same_key->entry.operation) return false;
+  const auto found = FindByOperation(**last);
+  if (!found) return std::unexpected(found.error());
+  return *found && MayHaveEffect((*found)->entry.phase);
 }
 
 Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindNamed(const NewOperation& call) {

@@ -33,6 +33,10 @@ constexpr std::uint8_t kHasFlow = 128;
 constexpr std::uint8_t kExtended = 64;
 // In the phase: the details end with the agent's key field.
 constexpr std::uint8_t kHasKeyField = 32;
+// In the phase: whose call it is and what it writes to follow the flow.
+constexpr std::uint8_t kHasOwner = 16;
+constexpr std::uint8_t kPhaseBits = kHasFlow | kExtended | kHasKeyField | kHasOwner;
+static_assert(kPhaseCount <= kHasOwner);
 constexpr std::uint8_t kIsStep = 1;
 constexpr std::uint8_t kFlowHasDeadline = 2;
 constexpr std::uint8_t kIsUndo = 4;
@@ -62,6 +66,10 @@ std::uint8_t FlagsOf(const Event& event, bool is_sealed) {
   return flags;
 }
 
+bool HasOwner(const Event& event) {
+  return event.principal != kNoPrincipal || event.resource != Digest{};
+}
+
 bool HasFlow(const Event& event) { return event.is_step || event.undoes != 0; }
 
 void WriteFlow(ByteWriter& writer, const Event& event) {
@@ -86,7 +94,8 @@ void WriteFront(ByteWriter& writer, const Event& event, bool is_sealed) {
   writer.Int(event.attempt);
   writer.Int(static_cast<std::uint8_t>(
       static_cast<std::uint8_t>(event.phase) | (HasFlow(event) ? kHasFlow : 0) |
-      (HasExtension(event) ? kExtended : 0) | (event.key_field ? kHasKeyField : 0)));
+      (HasExtension(event) ? kExtended : 0) | (event.key_field ? kHasKeyField : 0) |
+      (HasOwner(event) ? kHasOwner : 0)));
   writer.Int(event.cause);
   writer.Int(FlagsOf(event, is_sealed));
   writer.Raw(AsView(event.key));
@@ -98,6 +107,10 @@ void WriteFront(ByteWriter& writer, const Event& event, bool is_sealed) {
     writer.Int(event.related);
   }
   if (HasFlow(event)) WriteFlow(writer, event);
+  if (HasOwner(event)) {
+    writer.Int(event.principal);
+    writer.Raw(AsView(event.resource));
+  }
 }
 
 std::uint8_t ReadFront(ByteReader& reader, EventFront& front) {
@@ -105,7 +118,7 @@ std::uint8_t ReadFront(ByteReader& reader, EventFront& front) {
   front.generation = reader.Int<std::uint32_t>();
   front.attempt = reader.Int<std::uint16_t>();
   const auto phase = reader.Int<std::uint8_t>();
-  front.phase = static_cast<Phase>(phase & ~(kHasFlow | kExtended | kHasKeyField));
+  front.phase = static_cast<Phase>(phase & ~kPhaseBits);
   front.is_extended = (phase & kExtended) != 0;
   front.has_key_field = (phase & kHasKeyField) != 0;
   front.cause = reader.Int<Cause>();
@@ -121,6 +134,10 @@ std::uint8_t ReadFront(ByteReader& reader, EventFront& front) {
   }
   front.has_undo = (flags & kEventHasUndo) != 0;
   if ((phase & kHasFlow) != 0) ReadFlow(reader, front);
+  if ((phase & kHasOwner) != 0) {
+    front.principal = reader.Int<Principal>();
+    front.resource = ReadDigest(reader);
+  }
   return flags;
 }
 
@@ -368,6 +385,8 @@ Decoded DecodeEvent(const RowView& row, AnswerPart part, RowOpener& opener, Even
   event.is_step = front.is_step;
   event.flow_has_deadline = front.flow_has_deadline;
   event.undoes = front.undoes;
+  event.principal = front.principal;
+  event.resource = front.resource;
   event.flow_name = front.flow_name;
   event.window_ms = reader.Int<std::int64_t>();
   event.http_status = reader.Int<std::int32_t>();

@@ -154,6 +154,8 @@ struct EventFront {
   std::uint8_t flags = 0;  // as stored
   bool is_extended = false;
   bool has_key_field = false;
+  Principal principal = kNoPrincipal;
+  Digest resource{};
   std::string_view flow_name{};  // valid as long as the row's bytes
 };
 bool DecodeEventFront(const RowView& row, EventFront& front);

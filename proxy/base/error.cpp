@@ -138,6 +138,14 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
      "outcome, or use a new key if this is a new intent.",
      "The key came earlier with other arguments.",
      "Correct an agent that uses one key for several intents, or set `on_mismatch`."},
+    {409, "other-credentials", "Made with other credentials", "unknown", false,
+     "http_request_denied",
+     "The same call was made with other credentials, and its answer is theirs; `outcome` says how "
+     "it stands. It was not made again. If yours is another intent, name it with Recourse-Intent.",
+     "An equal call of the same trace, session or key came with other credentials, or before an "
+     "upgrade. The answer's `outcome` is that call's.",
+     "Let agents that act for several users name their calls, or begin a trace for each. A renewed "
+     "token needs nothing."},
     {409, "suspected-duplicate", "Probably a repeat", "not_executed", false, "http_request_denied",
      "The call was not executed because it looks like a repeat that a human must judge.",
      "It looks like a repeat that a human is to judge (`ask`), and the tool names nobody.",

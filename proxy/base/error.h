@@ -35,6 +35,7 @@ enum class ErrorCode : std::uint8_t {
   kInProgress,          // the same call is still running
   kOutcomeUnknown,      // sent, and nobody knows whether it took effect
   kKeyReused,           // same key, other arguments
+  kOtherCredentials,    // the same call was made with other credentials
   kSuspectedDuplicate,  // the policy asks a human about a probable repeat
   kCompensated,         // the effect was undone; it does not run again
   kFlowClosed,          // the flow is being undone, was undone, or waits for a human

@@ -215,6 +215,8 @@ inline constexpr milliseconds kLatchLook{250};  // how late that is noticed
 inline constexpr milliseconds kHold{3'000};
 inline constexpr milliseconds kFailedTtl{60'000};
 inline constexpr milliseconds kDedupeWindow{10 * 60'000};
+// How long after an outcome a retry that shares no scope with its call is still known as one.
+inline constexpr milliseconds kAcrossWindow{30 * 60'000};
 inline constexpr milliseconds kProbeTimeout{5'000};
 inline constexpr milliseconds kProbeBackoffFirst{500};
 inline constexpr milliseconds kProbeBackoffMax{60'000};

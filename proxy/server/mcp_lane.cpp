@@ -263,6 +263,7 @@ Task<bool> Session::ServeMcpWrite(RouteMatch match, std::string query, McpWrite 
   const bool is_guarded =
       match.tool != nullptr || side.orders_flow || match.unlisted == UnlistedRule::kGuard;
   FillContext(match, query, is_guarded, context);
+  context.waits.Begin(services_.clients, *this);
   context.request.body = std::move(write.body);
   context.reading = reading;
   if (auto trace = ParseTraceparent(request.traceparent); trace && context.span_id) {

@@ -50,7 +50,7 @@ std::string_view ApprovalStatus(Phase phase) {
   }
 }
 
-HttpResponse PollAnswer(const Event& event) {
+HttpResponse PollAnswer(const Event& event, bool may_see) {
   HttpResponse response{200, "OK", {{"Content-Type", "application/json"}}, {}};
   response.headers.emplace_back("Cache-Control", "no-store");
   {
@@ -59,7 +59,9 @@ HttpResponse PollAnswer(const Event& event) {
     json.Number("event", event.id);
     json.Text("status", ApprovalStatus(event.phase));
     json.Text("outcome", OutcomeWord(event));
-    if (event.answer_kept && event.answer.status != 0) {
+    if (!may_see && !IsAwaited(event.phase)) {
+      json.Text("detail", "its answer is shown to the credentials that made the call");
+    } else if (event.answer_kept && event.answer.status != 0) {
       WriteBackendAnswer(json, event.answer);
     } else if (!IsAwaited(event.phase)) {
       json.Text("detail", event.detail);

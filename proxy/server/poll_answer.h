@@ -12,7 +12,8 @@ namespace recourse {
 std::string_view ApprovalStatus(Phase phase);
 
 // 200 with JSON: the status, and the outcome with the backend's answer once there is one. Nothing
-// of who decides, and of no other call.
-HttpResponse PollAnswer(const Event& event);
+// of who decides, and of no other call. Without `may_see`, for other credentials than the call's,
+// how it stands and nothing that the backend said.
+HttpResponse PollAnswer(const Event& event, bool may_see);
 
 }  // namespace recourse

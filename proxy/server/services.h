@@ -12,6 +12,7 @@
 #include "filters/mcp/mcp_upstream.h"
 #include "filters/mcp/tool_book.h"
 #include "filters/settling.h"
+#include "filters/waiting_clients.h"
 #include "policy/host_memo.h"
 #include "policy/policy.h"
 #include "proxy/net/connection_pool.h"
@@ -54,6 +55,7 @@ struct Services {
   Settling* settling = nullptr;  // told what MCP servers tell agents
   ToolBook mcp_tools;
   CallsInFlight mcp_calls;
+  WaitingClients clients;
   LateCalls mcp_late;
 
   std::atomic<bool> draining{false};

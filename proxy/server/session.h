@@ -39,7 +39,7 @@ inline Error BrokenBody(const Connection& client) {
              : Error(ErrorCode::kMalformedRequest, "the request's body ended too early");
 }
 
-class Session final : IdleConnection {
+class Session final : IdleConnection, ClientLink {
  public:
   // `original` is where the client of a redirected connection wanted to.
   Session(Worker& worker, Socket socket, ConnectionGate::Place place,
@@ -195,6 +195,7 @@ class Session final : IdleConnection {
   // What the client's socket says without reading from it.
   enum class Peer : std::uint8_t { kSilent, kSpeaks, kClosed, kReset };
   Peer LookAtClient();
+  bool HasLeft() const override;
 
   // No further request is served on this connection.
   bool IsLast() const {

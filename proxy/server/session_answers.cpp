@@ -1,13 +1,17 @@
 // What a session says by itself, and how an answer that is here whole goes out.
+#include <poll.h>
+
 #include <algorithm>
 
 #include "filters/answers.h"
 #include "filters/idempotency/event_answer.h"
+#include "filters/ledger/begin_decision.h"
 #include "filters/poll_id.h"
 #include "proxy/admin/problem.h"
 #include "proxy/base/crash_point.h"
 #include "proxy/base/log.h"
 #include "proxy/server/poll_answer.h"
+#include "proxy/server/request_head.h"
 #include "proxy/server/session.h"
 
 namespace recourse {
@@ -30,9 +34,15 @@ Task<bool> Session::ServePoll(std::string id) {
         Problem(404, "No such call", "no call of yours that waited for approval has this name"),
         /*understood=*/true);
   }
-  const HttpResponse answer = PollAnswer(*event);
+  const auto question = head_.path.find('?');
+  const Principal asks = PrincipalOf(
+      HmacKey(services_.install_secret), caller_, EndToEndFields(head_),
+      question == std::string_view::npos ? Pairs() : ParsePairs(head_.path.substr(question + 1)));
+  const bool may_see = MayBeShown(asks, event->principal);
+  const HttpResponse answer = PollAnswer(*event, may_see);
   const bool kept = co_await AnswerHere(answer, /*understood=*/true);
-  const bool is_told = event->answer_kept && IsFinalWord(*event) && head_.method == "GET";
+  const bool is_told =
+      may_see && event->answer_kept && IsFinalWord(*event) && head_.method == "GET";
   if (is_told && !record_.client_gone) services_.ledger->MarkAnswered({*operation, event->attempt});
   co_return kept;
 }
@@ -131,6 +141,11 @@ Session::Peer Session::LookAtClient() {
   if (got == 0) return Peer::kClosed;
   if (got > 0) return Peer::kSpeaks;
   return errno == EAGAIN || errno == EWOULDBLOCK ? Peer::kSilent : Peer::kReset;
+}
+
+bool Session::HasLeft() const {
+  pollfd socket{const_cast<Connection&>(client_).socket(), POLLRDHUP, 0};
+  return ::poll(&socket, 1, 0) > 0 && (socket.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
 Task<void> Session::Linger() {

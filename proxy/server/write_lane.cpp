@@ -42,6 +42,7 @@ Task<bool> Session::ServeWrite(const RouteMatch& match, std::string_view query, 
   Held held(services_, room);
   RequestContext context;
   FillContext(match, query, guarded, context);
+  context.waits.Begin(services_.clients, *this);
   const bool keep = head_.keep_alive;
   auto body = co_await ReadWriteBody();
   if (cut_) co_return false;

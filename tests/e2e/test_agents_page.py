@@ -31,13 +31,16 @@ tools:
   orders.create:
     match: POST shop /{{token}}/orders
     effect: write
+    scope: caller
     undo: {{ request: "DELETE /orders/{{external_ref}}", repeatable: true }}
   orders.mcp:
     match: tools/call tools create_order
     effect: write
+    scope: caller
     external_ref: answer.body#/id
     undo: {{ call: cancel_order, arguments: {{ id: "{{external_ref}}" }}, repeatable: true }}
-  orders.cancel: {{ match: tools/call tools cancel_order, effect: write, reason: it undoes }}
+  orders.cancel: {{ match: tools/call tools cancel_order, effect: write,
+                    scope: caller, reason: it undoes }}
 """
 ONE = "One for each run"
 MILK = re.compile(r'^(.*"milk".*)$', re.MULTILINE)

@@ -15,7 +15,8 @@ version: 1
 backends:
   rows: {{ url: "{url}", hosts: [ 127.0.0.1 ] }}
 tools:
-  rows.create: {{ match: POST rows /orders, effect: write, external_ref: answer.body#/id,
+  rows.create: {{ match: POST rows /orders, effect: write,
+                  scope: caller, external_ref: answer.body#/id,
                  undo: {{ request: "DELETE /orders/{{external_ref}}" }} }}
 """
 STRIPE_POLICY = """\

@@ -18,24 +18,30 @@ TOOLS = """\
   orders.create:
     match: tools/call tools create_order
     effect: write
+    scope: caller
     external_ref: answer.body#/id
     undo: { call: cancel_order, arguments: { id: "{external_ref}" }, repeatable: true }
-  orders.cancel: { match: tools/call tools cancel_order, effect: write, reason: it undoes }
-  report: { match: tools/call tools stream_report, effect: write, reason: tests, hold: 600s }
+  orders.cancel: { match: tools/call tools cancel_order, effect: write,
+                   scope: caller, reason: it undoes }
+  report: { match: tools/call tools stream_report, effect: write,
+            scope: caller, reason: tests, hold: 600s }
   pack:
     match: tools/call tools fail_tool
     effect: write
+    scope: caller
     reason: tests
     on_error: not_executed
     breaks_flow: on_failure
   mail.send:
     match: tools/call tools send_mail
     effect: write
+    scope: caller
     undo: none
     approval: { by: [ finance ], expires: 1h, hold: 500ms }
   refund:
     match: tools/call tools slow_write
     effect: write
+    scope: caller
     undo: none
     approval: { by: [ finance ], expires: 1h, hold: 500ms }
 flow_rules: { parent: [ "body#/note", "body#/text" ] }

@@ -15,26 +15,31 @@ TOOLS = """\
   mail.send:
     match: tools/call tools send_mail
     effect: write
+    scope: caller
     undo: none
     approval: { by: [ finance ], expires: 10m, hold: 100ms }
   orders.create:
     match: tools/call tools create_order
     effect: write
+    scope: caller
     undo: none
     approval: { by: [ finance ], expires: 10m, hold: 100ms }
   patient:
     match: tools/call tools slow_write
     effect: write
+    scope: caller
     undo: none
     approval: { by: [ finance ], expires: 10m, hold: 10m }
   asks:
     match: tools/call tools ask_client
     effect: write
+    scope: caller
     undo: none
     approval: { by: [ finance ], expires: 10m, hold: 100ms }
   brief:
     match: tools/call tools status_tool
     effect: write
+    scope: caller
     undo: none
     approval: { by: [ finance ], expires: 300ms, hold: 10m }
 """

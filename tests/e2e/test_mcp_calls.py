@@ -270,7 +270,8 @@ def test_a_user_who_is_sent_to_a_url_first_may_call_again(url, fixture, token, t
 
 def test_what_a_call_brings_beside_its_arguments_makes_no_other_call(fixture, tmp_path, token):
     tools = """\
-  ask: { match: tools/call tools ask_client, effect: write, reason: tests, identity: body#/mark }
+  ask: { match: tools/call tools ask_client, effect: write,
+         scope: caller, reason: tests, identity: body#/mark }
 """
     arguments = {"what": "state", "rounds": 1, "mark": token}
     with Recourse(tmp_path, calls_policy(fixture, tools=tools)) as recourse:

@@ -17,6 +17,7 @@ TOOLS = """\
   orders.create:
     match: tools/call tools create_order
     effect: write
+    scope: caller
     hold: 600s
     external_ref: answer.body#/id
     settle: { call: get_order, arguments: { item: "{body#/item}" }, happened: answer.body#/id,
@@ -25,10 +26,12 @@ TOOLS = """\
   mail:
     match: tools/call tools send_mail
     effect: write
+    scope: caller
     reason: tests
     hold: 600s
     settle: { call: get_order, arguments: { item: "{body#/to}" }, happened: answer.body#/id }
-  orders.cancel: { match: tools/call tools cancel_order, effect: write, reason: it undoes }
+  orders.cancel: { match: tools/call tools cancel_order, effect: write,
+                   scope: caller, reason: it undoes }
 """
 
 

@@ -17,9 +17,11 @@ TOOLS = """\
   task:
     match: tools/call tools task_write
     effect: write
+    scope: caller
     hold: 600s
     undo: { call: cancel_order, arguments: { id: "{external_ref}", mark: "{body#/mark}" } }
-  orders.cancel: { match: tools/call tools cancel_order, effect: write, reason: it undoes }
+  orders.cancel: { match: tools/call tools cancel_order, effect: write,
+                   scope: caller, reason: it undoes }
 """
 SURE = TOOLS.replace("hold: 600s", "hold: 600s\n    on_error: not_executed")
 FLOWS = "flow_rules: { agents_may: [ cancel ] }\n"
@@ -252,7 +254,8 @@ version: 1
 backends:
   tools: { url: "URL", hosts: [ 127.0.0.1 ], protocol: mcp, timeout: 600s, connect_timeout: 30s }
 tools:
-  research: { match: tools/call tools simulate-research-query, effect: write, reason: tests }
+  research: { match: tools/call tools simulate-research-query, effect: write,
+              scope: caller, reason: tests }
 """
 
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/filters/calls.h"
+#include "tests/filters/saga_shop.h"
 
 namespace recourse::chain_test {
 namespace {
@@ -158,10 +159,10 @@ TEST(ChainTest, AcrossTracesNeverKeepsTracesApart) {
   EXPECT_EQ(world.upstream.writes.size(), 2U);
 }
 
-TEST(ChainTest, WithoutATraceTheDedupeWindowSeparatesRepeatsFromNewCalls) {
+TEST(ChainTest, WithoutATraceOnlyACallThatWasNotAnsweredIsRepeatedAndNotForLong) {
   World world(kShopPolicy);
   const Told first = world.Call(UnderTrace(""));
-  world.loop.Skip(limits::kDedupeWindow - Millis(1));
+  world.loop.Skip(limits::kAcrossWindow - Millis(1));
   EXPECT_TRUE(world.Call(UnderTrace("")).replayed);
   EXPECT_EQ(world.upstream.writes.size(), 1U);
   world.loop.Skip(Millis(2));
@@ -169,6 +170,21 @@ TEST(ChainTest, WithoutATraceTheDedupeWindowSeparatesRepeatsFromNewCalls) {
   EXPECT_FALSE(later.replayed);
   EXPECT_EQ(world.upstream.writes.size(), 2U);
   EXPECT_NE(later.Field("Idempotency-Key"), first.Field("Idempotency-Key"));
+  world.Deliver(later);
+  EXPECT_FALSE(world.Call(UnderTrace("")).replayed);
+  EXPECT_EQ(world.upstream.writes.size(), 3U);
+}
+
+TEST(ChainTest, WithoutATraceEqualIdentitiesAreOneCallWithinTheWindow) {
+  const auto policy = DraftOf(kShopPolicy);
+  ToolOf(*policy, "orders.create").identity = {*ParseSelector("body#/item")};
+  World world(policy);
+  world.Deliver(world.Call(UnderTrace("")));
+  world.loop.Skip(limits::kDedupeWindow - Millis(1));
+  EXPECT_TRUE(world.Call(UnderTrace("")).replayed);
+  world.loop.Skip(Millis(2));
+  EXPECT_FALSE(world.Call(UnderTrace("")).replayed);
+  EXPECT_EQ(world.upstream.writes.size(), 2U);
 }
 
 TEST(ChainTest, TheNextOperationOfAWindowGoesUpstreamUnderAKeyOfItsOwn) {
@@ -176,7 +192,7 @@ TEST(ChainTest, TheNextOperationOfAWindowGoesUpstreamUnderAKeyOfItsOwn) {
   CallSpec call = To("payments.test", "/charges");
   call.trace.clear();
   const Told first = world.Call(call);
-  world.loop.Skip(limits::kDedupeWindow + Millis(1));
+  world.loop.Skip(limits::kAcrossWindow + Millis(1));
   const Told second = world.Call(call);
   ASSERT_EQ(world.upstream.writes.size(), 2U);
   const auto key = [&](std::size_t i) {

@@ -106,7 +106,7 @@ TEST_F(ObserverTest, KeysAreApartFromThoseOfEnforceAndEqualForEqualCalls) {
 
 TEST_F(ObserverTest, NeitherAnswerNorProbeNorUndoIsKept) {
   const auto first = Seen("/orders", R"({"item":1})");
-  Watch(*first, 201);
+  WatchLost(*first, 201);
   const auto repeat = Seen("/orders", R"({"item":1})");
   Watch(*repeat, 201);
   EXPECT_EQ(first->verdict, ObserveVerdict::kFresh);

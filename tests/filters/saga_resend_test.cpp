@@ -197,6 +197,7 @@ TEST_F(ResendTest, WhatWasSentTwiceUnderKeysThatNobodyKnowsParks) {
 
 TEST_F(ResendTest, TheAgentsOwnKeyIsTheOneOfItsFirstAttempt) {
   Begin();
+  ToolOf(policy(), "pay").agent_key = AgentKey::kWins;
   CallSpec call = Write("charges");
   call.headers.emplace_back("Idempotency-Key", "\"mine\"");
   for (int i = 0; i < 2; ++i) world.instead.emplace("POST /v1/charges", CutAfterSend());

@@ -100,7 +100,7 @@ TEST(SettlerTest, AProbeAsksByTheKeyThatTheBackendWasTold) {
   call.target = "/transfers";
   call.trace.clear();  // the window's second operation has a key of its own
   EXPECT_EQ(world.Call(call).status, 201);
-  world.loop.Skip(limits::kDedupeWindow + Millis(1));
+  world.loop.Skip(limits::kAcrossWindow + Millis(1));
   world.upstream.script = {CutAfterSend()};
   const Told lost = world.Call(call);
   world.loop.RunFor(Millis(100));

@@ -28,8 +28,13 @@ KeyEntry Entry(Phase phase, std::int64_t age_ms = 0, std::uint16_t attempt = 1) 
   return entry;
 }
 
+BeginDecision Decide(const NewOperation& call, const KeyEntry* same_key,
+                     const KeyEntry* same_intent, std::int64_t now_ms = kNow) {
+  return DecideBegin(call, {.same_key = same_key, .same_intent = same_intent, .now_ms = now_ms});
+}
+
 BeginDecision SameKey(const NewOperation& call, const KeyEntry& entry) {
-  return DecideBegin(call, &entry, nullptr, kNow);
+  return Decide(call, &entry, nullptr);
 }
 
 // Tombstones x what had happened x windows: a key that may have had an effect is refused until its
@@ -74,13 +79,13 @@ TEST(BeginDecisionTest, ATombstoneRefusesUnlessNothingHappenedOrItsWindowEnded) 
     call.event.args_hash = Sha256("other than then");
     call.dedupe_window = row.window;
     call.across_traces = AcrossTraces::kIfUnanswered;
-    EXPECT_EQ(DecideBegin(call, &entry, nullptr, kMoment), row.expected)
+    EXPECT_EQ(Decide(call, &entry, nullptr, kMoment), row.expected)
         << NameOf(row.phase) << " aged " << row.age_ms;
   }
 }
 
 TEST(BeginDecisionTest, AnUnknownKeyIsFresh) {
-  EXPECT_EQ(DecideBegin(Call("k"), nullptr, nullptr, kNow), BeginDecision{});
+  EXPECT_EQ(Decide(Call("k"), nullptr, nullptr), BeginDecision{});
 }
 
 TEST(BeginDecisionTest, EveryPhaseAnswersARepeat) {
@@ -107,9 +112,10 @@ TEST(BeginDecisionTest, EveryPhaseAnswersARepeat) {
   }
 }
 
-TEST(BeginDecisionTest, OtherArgumentsAreJudgedInEveryPhase) {
+TEST(BeginDecisionTest, OtherArgumentsAreJudgedUnlessNothingHappened) {
   for (int i = 1; i < kPhaseCount; ++i) {
     const auto phase = static_cast<Phase>(i);
+    if (phase == kNotSent || phase == kRejected || phase == kProvenAbsent) continue;
     NewOperation call = Call("k", "trace-1", "other args");
     EXPECT_EQ(SameKey(call, Entry(phase)).kind, Kind::kConflict) << NameOf(phase);
     call.on_mismatch = OnMismatch::kAsk;
@@ -117,6 +123,125 @@ TEST(BeginDecisionTest, OtherArgumentsAreJudgedInEveryPhase) {
     call.on_mismatch = OnMismatch::kReplay;
     EXPECT_EQ(SameKey(call, Entry(phase)), SameKey(Call("k"), Entry(phase))) << NameOf(phase);
   }
+}
+
+TEST(BeginDecisionTest, WhoeverMendsWhatHadNoEffectIsNotRefused) {
+  for (const Phase phase : {kNotSent, kRejected, kProvenAbsent}) {
+    for (const OnMismatch rule : {OnMismatch::kReject, OnMismatch::kAsk, OnMismatch::kReplay}) {
+      NewOperation call = Call("k", "trace-1", "other args");
+      call.on_mismatch = rule;
+      call.failed_ttl = Millis(60'000);
+      const BeginDecision decision = SameKey(call, Entry(phase));
+      EXPECT_EQ(decision.kind, Kind::kFresh) << NameOf(phase);
+      EXPECT_EQ(decision.attempt, 2) << NameOf(phase);
+    }
+  }
+}
+
+KeyEntry OwnedBy(Principal owner, Phase phase, bool is_answered = false) {
+  KeyEntry entry = Entry(phase);
+  entry.principal = owner;
+  entry.is_answered = is_answered;
+  return entry;
+}
+
+NewOperation CallBy(Principal asks) {
+  NewOperation call = Call("k");
+  call.event.principal = asks;
+  return call;
+}
+
+TEST(BeginDecisionTest, NobodyIsShownWhatOtherCredentialsWereAnswered) {
+  struct Row {
+    Phase phase;
+    Kind kind;
+  };
+  // 0: an earlier version did not write down whose it was.
+  for (const Principal owner : {Principal{7}, kNoPrincipal}) {
+    for (const Row& row : {Row{kClaimed, Kind::kHeld},
+                           {kApproved, Kind::kHeld},
+                           {kDenied, Kind::kReplay},
+                           {kExpired, Kind::kReplay},
+                           {kDispatching, Kind::kOtherCredentials},
+                           {kUncertain, Kind::kOtherCredentials},
+                           {kSucceeded, Kind::kOtherCredentials},
+                           {kAnswerLost, Kind::kOtherCredentials},
+                           {kCompensated, Kind::kOtherCredentials},
+                           {kNotSent, Kind::kFresh},
+                           {kRejected, Kind::kFresh},
+                           {kProvenAbsent, Kind::kFresh}}) {
+      NewOperation call = CallBy(9);
+      call.may_resend = true;
+      call.failed_ttl = Millis(60'000);
+      EXPECT_EQ(SameKey(call, OwnedBy(owner, row.phase)).kind, row.kind) << NameOf(row.phase);
+      call.event.args_hash = DigestOf("other");
+      EXPECT_EQ(SameKey(call, OwnedBy(owner, row.phase)).kind, row.kind) << NameOf(row.phase);
+    }
+  }
+  EXPECT_EQ(SameKey(CallBy(7), OwnedBy(7, kSucceeded)).kind, Kind::kReplay);
+  EXPECT_EQ(SameKey(CallBy(kNoPrincipal), OwnedBy(7, kSucceeded)).kind, Kind::kReplay);
+}
+
+TEST(BeginDecisionTest, UnderAnotherTraceOnlyTheSamePrincipalsRetryIsKnown) {
+  const auto decide = [](NewOperation call, const KeyEntry& entry, bool waits,
+                         std::int64_t now_ms = kNow) {
+    call.across_traces = AcrossTraces::kIfUnanswered;
+    return DecideBegin(call,
+                       {.same_intent = &entry, .intent_client_waits = waits, .now_ms = now_ms});
+  };
+  const BeginDecision anew{};
+  EXPECT_EQ(decide(CallBy(7), OwnedBy(7, kSucceeded), false).kind, Kind::kReplay);
+  EXPECT_EQ(decide(CallBy(7), OwnedBy(7, kDispatching), false).kind, Kind::kRunning);
+  EXPECT_EQ(decide(CallBy(7), OwnedBy(7, kUncertain), false).kind, Kind::kUnknown);
+  EXPECT_EQ(decide(CallBy(9), OwnedBy(7, kSucceeded), false), anew);
+  EXPECT_EQ(decide(CallBy(9), OwnedBy(7, kDispatching), false), anew);
+  EXPECT_EQ(decide(CallBy(9), OwnedBy(7, kUncertain), false), anew);
+  EXPECT_EQ(decide(CallBy(9), OwnedBy(7, kClaimed), false), anew);
+  // The first client is still there: it is another call, unless the policy says what is the same.
+  for (const Phase phase : {kDispatching, kUncertain, kSucceeded}) {
+    EXPECT_EQ(decide(CallBy(7), OwnedBy(7, phase), true), anew) << NameOf(phase);
+    NewOperation named = CallBy(7);
+    named.has_identity = true;
+    EXPECT_NE(decide(named, OwnedBy(7, phase), true), anew) << NameOf(phase);
+  }
+  const std::int64_t late = kNow + limits::kAcrossWindow.count() + 1;
+  EXPECT_EQ(decide(CallBy(7), OwnedBy(7, kSucceeded), false, late), anew);
+  EXPECT_EQ(decide(CallBy(7), OwnedBy(7, kUncertain), false, late), anew);
+  EXPECT_EQ(decide(CallBy(7), OwnedBy(7, kDispatching), false, late).kind, Kind::kRunning);
+  EXPECT_EQ(decide(CallBy(9), OwnedBy(kNoPrincipal, kUncertain), false).kind,
+            Kind::kOtherCredentials);
+}
+
+TEST(BeginDecisionTest, WithoutAScopeOnlyARetryIsTheSameCall) {
+  const auto decide = [](const KeyEntry& entry, bool waits, std::int64_t now_ms = kNow) {
+    NewOperation call = CallBy(7);
+    call.is_retry_only = true;
+    return DecideBegin(call, {.same_key = &entry, .key_client_waits = waits, .now_ms = now_ms});
+  };
+  const BeginDecision anew{.generation = 1};
+  EXPECT_EQ(decide(OwnedBy(7, kSucceeded), false).kind, Kind::kReplay);
+  EXPECT_EQ(decide(OwnedBy(7, kSucceeded, true), false), anew);
+  EXPECT_EQ(decide(OwnedBy(7, kSucceeded), true), anew);
+  EXPECT_EQ(decide(OwnedBy(7, kDispatching), false).kind, Kind::kRunning);
+  EXPECT_EQ(decide(OwnedBy(7, kDispatching), true), anew);
+  EXPECT_EQ(decide(OwnedBy(7, kUncertain, true), false).kind, Kind::kUnknown);
+  EXPECT_EQ(decide(OwnedBy(7, kClaimed), true).kind, Kind::kHeld);
+  const std::int64_t late = kNow + limits::kAcrossWindow.count() + 1;
+  EXPECT_EQ(decide(OwnedBy(7, kUncertain), false, late), anew);
+}
+
+TEST(BeginDecisionTest, AnAnswerIsReplayedOnlyWhileItsEffectStands) {
+  const auto decide = [](Phase phase, bool may_be) {
+    NewOperation call = CallBy(7);
+    call.may_be_superseded = may_be;
+    const KeyEntry entry = OwnedBy(7, phase, true);
+    return DecideBegin(call, {.same_key = &entry, .is_superseded = true, .now_ms = kNow});
+  };
+  EXPECT_EQ(decide(kSucceeded, true), BeginDecision{.generation = 1});
+  EXPECT_EQ(decide(kAnswerLost, true), BeginDecision{.generation = 1});
+  EXPECT_EQ(decide(kSucceeded, false).kind, Kind::kReplay);
+  EXPECT_EQ(decide(kUncertain, true).kind, Kind::kUnknown);
+  EXPECT_EQ(decide(kDispatching, true).kind, Kind::kRunning);
 }
 
 TEST(BeginDecisionTest, AnUnknownOutcomeIsSentAgainOnlyWhereTheBackendDeduplicates) {
@@ -222,7 +347,7 @@ TEST(BeginDecisionTest, TheSameIntentUnderAnotherTraceIsARetryUntilItWasAnswered
     call.across_traces = row.rule;
     KeyEntry entry = Entry(row.phase);
     entry.is_answered = row.is_answered;
-    const BeginDecision decision = DecideBegin(call, nullptr, &entry, kNow);
+    const BeginDecision decision = Decide(call, nullptr, &entry);
     const std::string name =
         std::string(NameOf(row.phase)) + " rule " + std::to_string(static_cast<int>(row.rule));
     EXPECT_EQ(decision.target, row.target) << name;
@@ -265,7 +390,7 @@ TEST(BeginDecisionTest, OtherArgumentsUnderAnotherTraceAreJudgedWhileTheFirstAre
          {std::pair(OnMismatch::kReject, row.reject), std::pair(OnMismatch::kAsk, row.ask),
           std::pair(OnMismatch::kReplay, row.replay)}) {
       call.on_mismatch = on_mismatch;
-      const BeginDecision decision = DecideBegin(call, nullptr, &entry, kNow);
+      const BeginDecision decision = Decide(call, nullptr, &entry);
       EXPECT_EQ(decision.kind, kind) << NameOf(row.phase) << " answered " << row.is_answered;
       EXPECT_EQ(decision.target, kind == kNew ? Target::kNew : Target::kSameIntent);
     }
@@ -294,10 +419,10 @@ TEST(BeginDecisionTest, TheKeyItselfCountsBeforeTheIntentUnlessItIsAboutToBeSent
     KeyEntry other = Entry(row.other);
     other.operation = own.operation + 10;
     other.is_answered = row.is_other_answered;
-    const BeginDecision decision = DecideBegin(call, &own, &other, kNow);
+    const BeginDecision decision = Decide(call, &own, &other);
     EXPECT_EQ(decision.target, row.target) << NameOf(row.own) << ", " << NameOf(row.other);
     EXPECT_EQ(decision.kind, row.kind) << NameOf(row.own) << ", " << NameOf(row.other);
-    EXPECT_EQ(DecideBegin(call, &own, &own, kNow), DecideBegin(call, &own, nullptr, kNow));
+    EXPECT_EQ(Decide(call, &own, &own), Decide(call, &own, nullptr));
   }
 }
 

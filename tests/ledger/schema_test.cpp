@@ -128,7 +128,7 @@ TEST_F(OldLedger, ItIsAppendedToVerifiedAndForgottenAWholeRetentionLater) {
   };
   EXPECT_TRUE(verify().ok) << verify().problem;
   engine_.reset();
-  EXPECT_EQ(Schema(), "3");
+  EXPECT_EQ(Schema(), "4");
   ASSERT_EQ(Open(), "");
 
   // Nobody knows how old these rows are, so their time begins now.
@@ -158,7 +158,7 @@ TEST_F(OldLedger, ALedgerOfSchema2IsTakenOver) {
   EXPECT_FALSE(engine_->is_restored());
   EXPECT_EQ(Repeat(old).kind, Kind::kReplay);
   engine_.reset();
-  EXPECT_EQ(Schema(), "3");
+  EXPECT_EQ(Schema(), "4");
 }
 
 TEST_F(OldLedger, AStartThatIsRefusedLeavesTheOldSchema) {
@@ -179,11 +179,11 @@ TEST_F(OldLedger, AnOldFileIsVerifiedWithoutBeingTouched) {
 }
 
 TEST_F(OldLedger, ANewerSchemaIsRefusedAndLeftAlone) {
-  const std::string newer = "4";
+  const std::string newer = "5";
   Schema(&newer);
-  EXPECT_THAT(Open(), HasSubstr("it was written with schema 4, this version reads schemas 1 to 3; "
+  EXPECT_THAT(Open(), HasSubstr("it was written with schema 5, this version reads schemas 1 to 4; "
                                 "start the version that wrote it"));
-  EXPECT_EQ(Schema(), "4");
+  EXPECT_EQ(Schema(), "5");
 }
 
 }  // namespace

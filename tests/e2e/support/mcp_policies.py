@@ -5,16 +5,19 @@ TOOLS = """\
   orders.create:
     match: tools/call tools create_order
     effect: write
+    scope: caller
     external_ref: answer.body#/id
     undo: { call: cancel_order, arguments: { id: "{external_ref}" }, repeatable: true }
-  orders.cancel: { match: tools/call tools cancel_order, effect: write, reason: it undoes }
+  orders.cancel: { match: tools/call tools cancel_order, effect: write,
+                   scope: caller, reason: it undoes }
   search: { match: tools/call tools search, effect: read }
-  slow: { match: tools/call tools slow_write, effect: write, reason: tests, hold: 600s }
-  cut: { match: "tools/call tools cut_*", effect: write, reason: tests }
-  report: { match: tools/call tools stream_report, effect: write, reason: tests }
-  ask: { match: tools/call tools ask_client, effect: write, reason: tests }
-  status: { match: tools/call tools status_tool, effect: write, reason: tests }
-  fail: { match: tools/call tools fail_tool, effect: write, reason: tests }
+  slow: { match: tools/call tools slow_write, effect: write,
+          scope: caller, reason: tests, hold: 600s }
+  cut: { match: "tools/call tools cut_*", effect: write, scope: caller, reason: tests }
+  report: { match: tools/call tools stream_report, effect: write, scope: caller, reason: tests }
+  ask: { match: tools/call tools ask_client, effect: write, scope: caller, reason: tests }
+  status: { match: tools/call tools status_tool, effect: write, scope: caller, reason: tests }
+  fail: { match: tools/call tools fail_tool, effect: write, scope: caller, reason: tests }
 """
 
 

@@ -1,0 +1,251 @@
+"""Whose call it is: who is shown an answer, and which calls are one."""
+
+import socket
+import threading
+
+import pytest
+
+from support import rawhttp
+from support.approvals import Staffed
+from support.policies import standard
+from support.recourse import Recourse
+from support.waiting import wait_until
+
+TRACE, OTHER_TRACE = "4bf92f3577b34da6a3ce929d0e0e4736", "0af7651916cd43dd8448eb211c80319c"
+TOOLS = """\
+  switch.set:
+    match: PUT shop /switch/{token}
+    effect: write
+    undo: none
+    reason: a row of a test is never undone
+  switch.drop:
+    match: DELETE shop /switch/{token}
+    effect: write
+    undo: none
+    reason: a row of a test is never undone
+  gated.send:
+    match: POST shop /gated/{token}
+    effect: write
+    undo: none
+    reason: a row of a test is never undone
+    approval: { by: [ finance ], hold: 0s }
+  named.create:
+    match: POST shop /named/{token}
+    effect: write
+    identity: [ body#/order ]
+    undo: none
+    reason: a row of a test is never undone
+"""
+
+
+@pytest.fixture(scope="module")
+def proxy(double, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("recourse")
+    with Staffed(directory, standard(double, extra_tools=TOOLS)) as running:
+        yield running
+
+
+def send(proxy, path, trace=None, body=None, method="POST", **fields):
+    headers = {name.replace("_", "-"): value for name, value in fields.items()}
+    headers.update(rawhttp.traced(trace) if trace else {})
+    return rawhttp.call(proxy.port, method, path, headers=headers, body=body or {"a": 1})
+
+
+def problem(answer):
+    return answer.json()["type"].rsplit("/", 1)[1]
+
+
+@pytest.mark.parametrize(
+    "field, ann, bob",
+    [
+        ("Authorization", "Bearer ann", "Bearer bob"),
+        ("X-Api-Key", "ann", "bob"),
+        ("X-User-Id", "ann", "bob"),
+        ("Cookie", "sid=ann", "sid=bob"),
+    ],
+)
+def test_nobody_is_shown_an_answer_that_was_given_to_other_credentials(
+    proxy, double, token, field, ann, bob
+):
+    """Of one trace: the second is not made, and sees nothing. Without one they are two calls."""
+    path = f"/plain/{token}"
+    fields = {field.replace("-", "_"): ann}, {field.replace("-", "_"): bob}
+    first = send(proxy, path, TRACE, **fields[0])
+    other = send(proxy, path, TRACE, **fields[1])
+    again = send(proxy, path, TRACE, **fields[0])
+    assert first.status == 201 and again.replayed and again.body == first.body
+    assert other.status == 409 and problem(other) == "other-credentials"
+    assert other.json()["outcome"] == other.outcome == "executed"
+    effect = first.json()["id"].encode()
+    assert effect not in other.body and not other.replayed
+    assert path.encode() not in other.body
+    assert len(double.effects(path)) == 1
+    # Their call under traces of their own, or none, is theirs.
+    assert send(proxy, path, OTHER_TRACE, **fields[1]).status == 201
+    ids = [send(proxy, f"{path}", **each).json()["id"] for each in fields]
+    assert len(set(ids)) == 2 and len(double.effects(path)) == 4
+
+
+def test_ten_users_at_once_have_ten_effects(proxy, double, token):
+    path = f"/plain/{token}"
+    double.script("POST", path, ["read", {"gate": token}, "execute", "answer"])
+    answers = [None] * 10
+
+    def call(user):
+        trace = f"{user + 1:032x}"
+        answers[user] = send(proxy, path, trace, Authorization=f"Bearer {user}")
+
+    threads = [threading.Thread(target=call, args=(user,)) for user in range(10)]
+    for thread in threads:
+        thread.start()
+    double.await_requests("POST", path, 10)
+    double.open_gate(token)
+    for thread in threads:
+        thread.join()
+    assert {answer.status for answer in answers} == {201}
+    assert len({answer.json()["id"] for answer in answers}) == 10
+    assert len(double.effects(path)) == 10
+
+
+def test_two_tenants_of_one_trace_have_two_effects(proxy, double, token):
+    path = f"/plain/{token}"
+    answers = [send(proxy, path, TRACE, Stripe_Account=name) for name in ("a", "b", "a")]
+    assert [answer.status for answer in answers] == [201] * 3
+    assert answers[2].replayed and answers[2].body == answers[0].body != answers[1].body
+    assert len(double.effects(path)) == 2
+
+
+def test_a_refreshed_token_finds_its_call_and_never_makes_it_twice(proxy, double, token):
+    path = f"/plain/{token}"
+    lost = ["read", "execute", "rst"]
+    double.script("POST", path, lost, 1)
+    assert send(proxy, path, TRACE, Authorization="Bearer old").outcome == "unknown"
+    told = send(proxy, path, TRACE, Authorization="Bearer new")
+    assert problem(told) == "other-credentials" and told.outcome == "unknown"
+    assert len(double.effects(path)) == 1
+
+
+def test_what_was_refused_is_executed_with_the_refreshed_token(proxy, double, token):
+    path = f"/plain/{token}"
+    refusal = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"
+    double.script("POST", path, ["read", {"send": refusal}], 1)
+    assert send(proxy, path, TRACE, Authorization="Bearer old").status == 401
+    made = send(proxy, path, TRACE, Authorization="Bearer new")
+    assert made.status == 201 and not made.replayed
+    assert send(proxy, path, TRACE, Authorization="Bearer new").replayed
+    assert problem(send(proxy, path, TRACE, Authorization="Bearer old")) == "other-credentials"
+    assert len(double.effects(path)) == 1
+
+
+def test_a_call_that_is_mended_is_not_refused_for_its_mending(proxy, double, token):
+    path = f"/plain/{token}"
+    refusal = "HTTP/1.1 422 Unprocessable\r\nContent-Length: 0\r\n\r\n"
+    double.script("POST", path, ["read", {"send": refusal}], 1)
+    key = {"Idempotency_Key": token}
+    assert send(proxy, path, TRACE, {"qty": 0}, **key).status == 422
+    made = send(proxy, path, TRACE, {"qty": 1}, **key)
+    assert made.status == 201 and not made.replayed
+    assert problem(send(proxy, path, TRACE, {"qty": 2}, **key)) == "key-reused"
+    assert len(double.effects(path)) == 1
+
+
+def test_who_else_asks_about_a_call_that_waits_learns_its_state_alone(proxy, double, token):
+    path = f"/gated/{token}"
+    first = send(proxy, path, TRACE, Authorization="Bearer ann")
+    other = send(proxy, path, TRACE, Authorization="Bearer bob")
+    assert first.status == other.status == 202
+    assert first.json()["operation"] == other.json()["operation"]
+    operation = first.json()["operation"]
+    assert proxy.approve(operation)[0] == 200
+    poll = first.header("Location")
+
+    def asks(name):
+        fields = {"Authorization": f"Bearer {name}"}
+        return rawhttp.call(proxy.port, "GET", poll, headers=fields).json()
+
+    mine = wait_until(lambda: asks("ann").get("answer"), lambda: asks("ann"))
+    theirs = asks("bob")
+    assert (theirs["status"], theirs["outcome"]) == ("finished", "executed")
+    assert mine["id"] not in str(theirs)
+    told = send(proxy, path, TRACE, Authorization="Bearer bob")
+    assert problem(told) == "other-credentials" and told.outcome == "executed"
+    assert len(double.effects(path)) == 1
+
+
+def test_on_off_on_leaves_it_on(proxy, double, token):
+    path = f"/switch/{token}"
+    put = lambda state: send(proxy, path, TRACE, {"state": state}, "PUT")
+    assert [put(state).status for state in ("on", "off", "on")] == [201] * 3
+    assert len(double.effects(path)) == 3
+    assert put("on").replayed and len(double.effects(path)) == 3
+    drop = lambda: send(proxy, path, TRACE, {}, "DELETE")
+    assert not drop().replayed and drop().replayed
+    assert not put("on").replayed and not drop().replayed
+    assert len(double.effects(path)) == 6
+
+
+def test_on_off_on_is_known_after_a_kill(double, token, tmp_path):
+    path = f"/switch/{token}"
+    with Recourse(tmp_path, standard(double, extra_tools=TOOLS)) as running:
+        for state in ("on", "off"):
+            assert send(running, path, TRACE, {"state": state}, "PUT").status == 201
+        running.kill()
+        running.start()
+        assert send(running, path, TRACE, {"state": "off"}, "PUT").replayed
+        assert not send(running, path, TRACE, {"state": "on"}, "PUT").replayed
+    assert len(double.effects(path)) == 3
+
+
+def test_an_equal_call_without_trace_is_another_one_once_the_first_was_answered(
+    proxy, double, token
+):
+    path = f"/plain/{token}"
+    first, second = send(proxy, path), send(proxy, path)
+    assert first.status == second.status == 201 and not second.replayed
+    assert len(double.effects(path)) == 2
+    # What the policy says is the same is one call; so is what the agent named.
+    for fields, where in (({}, f"/named/{token}"), ({"Idempotency_Key": token}, path)):
+        answers = [send(proxy, where, None, {"order": token}, **fields) for _ in range(2)]
+        assert answers[1].replayed and answers[0].body == answers[1].body
+
+
+@pytest.mark.parametrize("traces", [(None, None), (TRACE, OTHER_TRACE)], ids=["none", "another"])
+def test_a_retry_is_known_by_its_client_having_gone(proxy, double, token, traces):
+    path = f"/plain/{token}"
+    double.script("POST", path, ["read", {"gate": token}, "execute", "answer"])
+    body = b'{"a":1}'
+    head = [f"POST {path} HTTP/1.1", "Host: 127.0.0.1", "Content-Type: application/json"]
+    head.append(f"Content-Length: {len(body)}")
+    if traces[0]:
+        head += [f"{name}: {value}" for name, value in rawhttp.traced(traces[0]).items()]
+    gone = rawhttp.Connection(proxy.port)
+    gone.send("\r\n".join(head).encode() + b"\r\n\r\n" + body)
+    double.await_requests("POST", path, 1)
+
+    answers = {}
+
+    def call(name):
+        answers[name] = send(proxy, path, traces[1])
+
+    # The first client is there: an equal call is another one.
+    beside = threading.Thread(target=call, args=("beside",))
+    beside.start()
+    double.await_requests("POST", path, 2)
+    gone.socket.shutdown(socket.SHUT_RDWR)
+    gone.close()
+    double.open_gate(token)
+    beside.join()
+    double.await_effects(path, 2)
+    assert answers["beside"].status == 201
+    # The first client left without its answer: this is its retry.
+    call("retry")
+    assert len(double.effects(path)) == (2 if traces[0] else 3)
+
+
+def test_an_identity_says_more_than_the_random_key_of_an_sdk(proxy, double, token):
+    path = f"/named/{token}"
+    keys = ({"Idempotency_Key": f"{token}-{n}"} for n in range(2))
+    answers = [send(proxy, path, TRACE, {"order": token}, **key) for key in keys]
+    assert answers[1].replayed and answers[0].body == answers[1].body
+    sent = [line for line in double.requests(path)]
+    assert len(double.effects(path)) == 1 and len(sent) == 1

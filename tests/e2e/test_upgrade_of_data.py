@@ -1,0 +1,60 @@
+"""Data that an earlier version left when it was killed (tests/ledger/fixtures/README.md)."""
+
+import pathlib
+import tarfile
+
+import pytest
+
+from support import rawhttp
+from support.policies import standard
+from support.recourse import Recourse
+
+FIXTURES = pathlib.Path(__file__).parent.parent / "ledger" / "fixtures"
+
+
+@pytest.fixture(scope="module")
+def proxy(double, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("recourse")
+    with tarfile.open(FIXTURES / "schema3.tar.gz") as archive:
+        archive.extractall(directory)
+    with Recourse(directory, standard(double)) as running:
+        yield running
+
+
+def post(proxy, name, trace=None, **fields):
+    headers = dict(fields)
+    if trace:
+        headers.update(rawhttp.traced("0" * 30 + trace))
+    path = f"/plain/{name}"
+    return rawhttp.call(proxy.port, "POST", path, headers=headers, body={"path": path})
+
+
+# The call, the trace that it is repeated under, what is known of it.
+UNFINISHED = [
+    ("running", "a5", "unknown"),
+    ("running", "b5", "unknown"),
+    ("running", None, "unknown"),
+    ("untraced", None, "unknown"),
+    ("untraced", "b6", "unknown"),
+    ("unknown", "a2", "unknown"),
+    ("unknown", "b2", "unknown"),
+    ("succeeded", "a0", "executed"),
+]
+
+
+@pytest.mark.parametrize("name, trace, outcome", UNFINISHED)
+@pytest.mark.parametrize("fields", [{}, {"Authorization": "Bearer x"}], ids=["bare", "token"])
+def test_a_call_of_before_is_not_sent_again_and_not_shown(
+    proxy, double, name, trace, outcome, fields
+):
+    told = post(proxy, name, trace, **fields)
+    assert told.status == 409 and told.json()["type"].endswith("/other-credentials"), told
+    assert told.outcome == outcome
+    assert double.requests(f"/plain/{name}") == []
+
+
+def test_what_was_refused_before_may_be_made(proxy, double):
+    assert post(proxy, "rejected", "a1").status == 201
+    assert post(proxy, "rejected", "a1").replayed
+    assert len(double.effects("/plain/rejected")) == 1
+    assert proxy.verify()["ok"]

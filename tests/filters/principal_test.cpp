@@ -1,0 +1,117 @@
+#include "filters/principal.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+namespace recourse::principal_test {
+namespace {
+
+Principal Of(const Headers& headers, const Pairs& query = {}, const std::string& caller = "local") {
+  return PrincipalOf(HmacKey("secret"), caller, headers, query);
+}
+
+TEST(PrincipalTest, WhateverProvesOrClaimsWhoIsThereCounts) {
+  for (const char* name : {"Authorization",
+                           "X-Api-Key",
+                           "Api-Key",
+                           "ApiKey",
+                           "X-Auth-Token",
+                           "X-Access-Token",
+                           "X-Goog-Api-Key",
+                           "Ocp-Apim-Subscription-Key",
+                           "X-Functions-Key",
+                           "Private-Token",
+                           "X-Shopify-Access-Token",
+                           "X-Vault-Token",
+                           "X-Amz-Security-Token",
+                           "DD-API-KEY",
+                           "DD-APPLICATION-KEY",
+                           "X-User-Id",
+                           "X-Forwarded-User",
+                           "X-Forwarded-Email",
+                           "X-On-Behalf-Of",
+                           "Impersonate-User",
+                           "Impersonate-Uid",
+                           "Remote-User",
+                           "Sudo",
+                           "X-Ms-Client-Principal-Id",
+                           "Cf-Access-Jwt-Assertion",
+                           "X-Amzn-Oidc-Data",
+                           "X-Forwarded-Client-Cert",
+                           "X-Act-As",
+                           "Cookie",
+                           "X-Acme-Secret"}) {
+    EXPECT_TRUE(IsPrincipalField(name)) << name;
+    EXPECT_NE(Of({{name, "a=1"}}), Of({{name, "a=2"}})) << name;
+    EXPECT_NE(Of({{name, "a=1"}}), Of({})) << name;
+  }
+  for (const char* name : {"api_key", "access_token", "sig", "X-Amz-Signature", "token"}) {
+    EXPECT_NE(Of({}, {{name, "1"}}), Of({}, {{name, "2"}})) << name;
+  }
+  EXPECT_NE(Of({}, {}, "a"), Of({}, {}, "b"));
+}
+
+TEST(PrincipalTest, WhatDiffersWithEveryRequestDoesNot) {
+  for (const char* name :
+       {"DPoP", "X-Payment", "X-Amz-Date", "Idempotency-Key", "Recourse-Intent", "traceparent",
+        "User-Agent", "X-CSRF-Token", "X-XSRF-Token", "Content-Type", "If-Match", "Date", "Host",
+        "Accept", "X-Request-Id", "Stripe-Account"}) {
+    EXPECT_FALSE(IsPrincipalField(name)) << name;
+  }
+  EXPECT_EQ(Of({{"X-Request-Id", "1"}}), Of({{"X-Request-Id", "2"}}));
+}
+
+TEST(PrincipalTest, OfCookiesOnlyCredentialsCountInWhateverOrder) {
+  const auto cookie = [](const char* value) { return Of({{"Cookie", value}}); };
+  EXPECT_EQ(cookie("sid=1; _ga=GA1.2"), cookie("_ga=GA1.3; sid=1"));
+  EXPECT_EQ(cookie("sid=1;csrftoken=x; AWSALB=y"), cookie("sid=1"));
+  EXPECT_NE(cookie("sid=1"), cookie("sid=2"));
+  EXPECT_EQ(cookie("a=1; b=2"), cookie("b=2; a=1"));
+  EXPECT_NE(cookie("a=1; b=2"), cookie("a=1; b=2; c=3"));
+}
+
+TEST(PrincipalTest, TheOrderAndCaseOfFieldsDoNotMatter) {
+  EXPECT_EQ(Of({{"authorization", "Bearer a"}, {"X-API-KEY", "k"}}),
+            Of({{"x-api-key", "k"}, {"Authorization", "Bearer a"}}));
+  // Two fields are not one with both values, and a value never moves to another field.
+  EXPECT_NE(Of({{"X-Api-Key", "a"}, {"X-Api-Key", "b"}}), Of({{"X-Api-Key", "ab"}}));
+  EXPECT_NE(Of({{"X-Api-Key", "a"}}), Of({{"X-Auth-Token", "a"}}));
+}
+
+TEST(PrincipalTest, TenantsAreKnownByTheirFields) {
+  for (const char* name : {"Stripe-Account", "Stripe-Context", "X-Tenant-Id", "X-Org-Id",
+                           "OpenAI-Organization", "OpenAI-Project", "Xero-Tenant-Id",
+                           "X-Goog-User-Project", "X-Vault-Namespace", "X-Workspace"}) {
+    EXPECT_TRUE(IsTenantField(name)) << name;
+    EXPECT_NE(TenantsOf({{name, "1"}}), TenantsOf({{name, "2"}})) << name;
+  }
+  EXPECT_EQ(TenantsOf({{"Authorization", "Bearer x"}, {"Content-Type", "text/plain"}}), "");
+}
+
+TEST(PrincipalTest, ALabelOutlivesSignatureAndRefresh) {
+  const auto label = [](const std::string& value) {
+    return CredentialLabel({{"Authorization", value}}, {});
+  };
+  EXPECT_EQ(label("AWS4-HMAC-SHA256 Credential=AKID/2026/x, SignedHeaders=a, Signature=1"),
+            label("AWS4-HMAC-SHA256 Credential=AKID/2027/y, SignedHeaders=a, Signature=2"));
+  EXPECT_NE(label("AWS4-HMAC-SHA256 Credential=AKID/1, Signature=1"),
+            label("AWS4-HMAC-SHA256 Credential=OTHER/1, Signature=1"));
+  EXPECT_EQ(label("Signature keyId=\"k1\",signature=\"a\""),
+            label("Signature keyId=\"k1\",signature=\"b\""));
+  EXPECT_EQ(label("OAuth oauth_consumer_key=\"c\", oauth_token=\"t\", oauth_nonce=\"1\""),
+            label("OAuth oauth_consumer_key=\"c\", oauth_token=\"t\", oauth_nonce=\"2\""));
+  EXPECT_EQ(label("Basic YW5uOm9uZQ=="), label("Basic YW5uOnR3bw=="));  // ann:one, ann:two
+  EXPECT_NE(label("Basic YW5uOm9uZQ=="), label("Basic Ym9iOm9uZQ=="));
+  // {"iss":"i","sub":"ann","exp":1} and ...2, {"iss":"i","sub":"bob"}
+  EXPECT_EQ(label("Bearer e30.eyJpc3MiOiJpIiwic3ViIjoiYW5uIiwiZXhwIjoxfQ.s1"),
+            label("Bearer e30.eyJpc3MiOiJpIiwic3ViIjoiYW5uIiwiZXhwIjoyfQ.s2"));
+  EXPECT_NE(label("Bearer e30.eyJpc3MiOiJpIiwic3ViIjoiYW5uIiwiZXhwIjoxfQ.s1"),
+            label("Bearer e30.eyJpc3MiOiJpIiwic3ViIjoiYm9iIn0.s1"));
+  EXPECT_NE(label("Bearer opaque-1"), label("Bearer opaque-2"));
+  EXPECT_EQ(CredentialLabel({{"Accept", "*/*"}}, {}), "");
+}
+
+}  // namespace
+}  // namespace recourse::principal_test
