@@ -40,7 +40,7 @@ def logged(double, tmp_path_factory):
         assert rawhttp.call(port, "GET", f"/read/l1?q={SECRET}", host="shop.test",
                             headers={"Authorization": SECRET}).status == 200  # fmt: skip
         assert post("/orders/l1", Cookie=SECRET).status == 201
-        assert post("/orders/l1").status == 201
+        assert post("/orders/l1", Cookie=SECRET).status == 201
         assert post("/orders/l2").status in (409, 502, 504)
         assert rawhttp.call(port, "GET", "/", host=f"{SECRET}.test").status >= 400
         yield running.await_log(lambda line: True, count=5), running.stdout()

@@ -31,16 +31,13 @@ tools:
   orders.create:
     match: POST shop /{{token}}/orders
     effect: write
-    scope: caller
     undo: {{ request: "DELETE /orders/{{external_ref}}", repeatable: true }}
   orders.mcp:
     match: tools/call tools create_order
     effect: write
-    scope: caller
     external_ref: answer.body#/id
     undo: {{ call: cancel_order, arguments: {{ id: "{{external_ref}}" }}, repeatable: true }}
-  orders.cancel: {{ match: tools/call tools cancel_order, effect: write,
-                    scope: caller, reason: it undoes }}
+  orders.cancel: {{ match: tools/call tools cancel_order, effect: write, reason: it undoes }}
 """
 ONE = "One for each run"
 MILK = re.compile(r'^(.*"milk".*)$', re.MULTILINE)
@@ -312,11 +309,16 @@ def test_a_key_of_its_own_names_a_call_and_makes_no_flow(opened):
     assert door.counts() == ([1, 1], 2)
 
 
-def test_with_nothing_equal_calls_are_one_call(opened):
-    door = opened(*NO_NAMES)
-    for item in ("tea", "milk", "tea"):
-        assert door.order(item).status_code == 201
-    assert door.counts() == ([1, 1], 2)
+def test_with_nothing_an_equal_call_is_another_one_unless_the_policy_says_so(opened):
+    for rules, counts in (
+        (NO_NAMES, ([1, 1, 1], 3)),
+        ((NO_NAMES[0], (f"scope: {HEADER}", "scope: caller")), ([1, 1], 2)),
+        ((NO_NAMES[0], (f"scope: {HEADER}", "identity: [ body#/item ]")), ([1, 1], 2)),
+    ):
+        door = opened(*rules)
+        for item in ("tea", "milk", "tea"):
+            assert door.order(item).status_code == 201
+        assert door.counts() == counts
 
 
 def test_a_tool_may_insist_on_a_trace_or_a_key(opened):

@@ -27,9 +27,9 @@ backends:
   b: {{ url: "{url}/mcp/b", protocol: mcp, connect_timeout: 30s{words} }}
   rest: {{ url: "{url}", connect_timeout: 30s{words} }}
 tools:
-  a.create: {{ match: tools/call a create_order, effect: write, reason: tests }}
+  a.create: {{ match: tools/call a create_order, effect: write, scope: caller, reason: tests }}
   b.create: {{ match: tools/call b create_order, effect: read }}
-  rest.create: {{ match: POST rest /orders, effect: write, reason: tests }}
+  rest.create: {{ match: POST rest /orders, effect: write, scope: caller, reason: tests }}
 """
 
 

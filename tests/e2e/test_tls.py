@@ -35,6 +35,7 @@ tools:
   secure.create:
     match: POST secure /w/{{token}}
     effect: write
+    scope: caller
     settle: {{ request: "GET /w/{{path.token}}", happened: "answer.body#/items/0/id" }}
     undo: none
     reason: a row of a test is never undone
@@ -42,6 +43,7 @@ tools:
   named.create:
     match: POST named /w/{{token}}
     effect: write
+    scope: caller
     undo: none
     reason: a row of a test is never undone
 """

@@ -28,6 +28,7 @@ tools:
   shop.create:
     match: POST shop /w/{{token}}
     effect: write
+    scope: caller
     undo: none
     reason: a row of a test is never undone
 """
