@@ -24,6 +24,16 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+WIDE = """\
+  wide.create:
+    match: POST shop /wide/{token}
+    effect: write
+    scope: caller
+    undo: none
+    reason: a row of a test is never undone
+"""
+
+
 class FakedClock:
     """Recourse whose wall clock is off by what `set` says, from the next look at it on."""
 
@@ -36,7 +46,7 @@ class FakedClock:
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
             "FAKETIME_NO_CACHE": "1",
         }
-        self.recourse = Recourse(directory, standard(double), env=env)
+        self.recourse = Recourse(directory, standard(double, extra_tools=WIDE), env=env)
 
     def set(self, seconds):
         partial = self.offset.with_suffix(".new")
@@ -74,9 +84,9 @@ def test_the_wall_clock_can_be_moved_here(clock, token):
 @pytest.mark.parametrize("trace", [None, "4bf92f3577b34da6a3ce929d0e0e4736"])
 @pytest.mark.parametrize("jump", JUMPS)
 def test_a_clock_that_jumps_ends_no_key_early(clock, double, token, jump, trace):
-    """With a trace the key holds for the retention, without one for the dedupe window: both are
-    time that has passed, not what a clock says."""
-    path = f"/plain/{token}"
+    """With a trace the key holds for the retention, with the caller's scope for the dedupe window:
+    both are time that has passed, not what a clock says."""
+    path = f"/plain/{token}" if trace else f"/wide/{token}"
     first = order(clock.recourse, path, trace)
     clock.set(JUMPS[jump])
     second = order(clock.recourse, path, trace)
@@ -103,7 +113,7 @@ def test_a_clock_that_steps_back_and_forth_leaves_the_order_of_events_alone(cloc
     while time.monotonic() < deadline:
         clock.set(next(steps))
         path = f"/probed/{token}-{made}"
-        first, second = order(clock.recourse, path), order(clock.recourse, path)
+        first, second = (order(clock.recourse, path, f"{made + 1:032x}") for _ in range(2))
         assert first.status == 201 and second.replayed and first.body == second.body
         made += 1
     events = clock.recourse.events()

@@ -28,6 +28,7 @@ tools:
   orders.create:
     match: POST orders /orders/{{id}}
     effect: write
+    scope: caller
     external_ref: answer.body#/id
     undo: none
     reason: a row of a test is never undone
@@ -444,6 +445,7 @@ tools:
   far.create:
     match: POST far /orders/{{id}}
     effect: write
+    scope: caller
     undo: none
     reason: a row of a test is never undone
 """
