@@ -6,6 +6,7 @@
 #include "policy/approval_need.h"
 #include "policy/mcp_names.h"
 #include "policy/method_override.h"
+#include "policy/principal.h"
 #include "policy/route_table.h"
 #include "policy/tunnel_decision.h"
 
@@ -75,19 +76,56 @@ bool HasTrace(const Headers& headers) {
   return trace != nullptr && trace->size() >= 55;
 }
 
-// The agent's own name for its intent, or nullptr.
-const std::string* NamedIntent(const Headers& headers, std::string& field) {
-  for (const std::string_view name : {"Idempotency-Key", "Recourse-Intent"}) {
-    if (const std::string* value = FindHeader(headers, name)) {
-      field = name;
-      return value;
-    }
+// Adds the intent that the agent names with the field; false: it does not.
+bool AddNamedIntent(const ExplainedCall& call, const char* field, Explanation& out) {
+  const std::string* const intent = FindHeader(call.headers, field);
+  if (intent == nullptr) return false;
+  out.key.push_back({"intent", "header " + std::string(field) + ": " + *intent});
+  out.notes.emplace_back(
+      "The agent named the intent itself, so the scope is the caller and the arguments stay out of "
+      "the key.");
+  return true;
+}
+
+// The scope of a call without a trace. `is_named`: its identity is in it.
+void AddFallbackScope(const ExplainedCall& call, bool is_named, Explanation& out) {
+  for (const char* field : {"Recourse-Session", "Mcp-Session-Id"}) {
+    if (FindHeader(call.headers, field) == nullptr) continue;
+    out.key.push_back({"session", "header " + std::string(field)});
+    out.notes.emplace_back(
+        "No traceparent in this call: the scope is its session, for the dedupe "
+        "window.");
+    return;
   }
-  return nullptr;
+  if (!PrincipalNames(call.headers, {}).empty()) {
+    out.key.push_back({"credentials", "whose they are, as far as that is written in them"});
+  }
+  out.notes.emplace_back(
+      is_named
+          ? "No traceparent in this call: equal ones with the same credentials are one for the "
+            "dedupe window."
+          : "No traceparent, session or identity in this call: only its retry is the same "
+            "call, when its first client has gone without the answer. `scope: caller` makes "
+            "equal calls one.");
+}
+
+// What the answer is bound to.
+void AddOwner(const ExplainedCall& call, const CallValues& values, Explanation& out) {
+  for (const auto& [name, value] : call.headers) {
+    if (IsTenantField(name)) out.key.push_back({"tenant", "header " + name + ": " + value});
+  }
+  std::string names;
+  const auto query = values.query == nullptr ? Pairs() : *values.query;
+  for (const std::string& name : PrincipalNames(call.headers, query)) {
+    names += (names.empty() ? "" : ", ") + name;
+  }
+  out.notes.push_back(
+      names.empty() ? "The call carries no credentials; its answer is shown to calls without any."
+                    : "Its answer is shown to calls with the same credentials: " + names + ".");
 }
 
 void AddScope(const ScopeRule& scope, const ExplainedCall& call, const CallValues& values,
-              Explanation& out) {
+              bool is_named, Explanation& out) {
   using Kind = ScopeRule::Kind;
   switch (scope.kind) {
     case Kind::kCaller:
@@ -97,8 +135,7 @@ void AddScope(const ScopeRule& scope, const ExplainedCall& call, const CallValue
       if (HasTrace(call.headers)) {
         out.key.push_back({"trace", "trace-id of the header traceparent"});
       } else {
-        out.notes.emplace_back(
-            "No traceparent in this call: the scope is the caller alone, for the dedupe window.");
+        AddFallbackScope(call, is_named, out);
       }
       return;
     case Kind::kSession:
@@ -126,35 +163,30 @@ void AddScope(const ScopeRule& scope, const ExplainedCall& call, const CallValue
 }
 
 // The parts in the order in which the key is made, as the idempotency filter names them.
-void AddKey(const ScopeRule& scope, const std::vector<Selector>& identity,
-            const ExplainedCall& call, const CallValues& values, Explanation& out) {
+void AddKey(const Tool& tool, const ExplainedCall& call, const CallValues& values,
+            Explanation& out) {
   out.key.push_back(
       {"caller", "who calls: the name in its certificate; without one all agents are one caller"});
   const bool is_mcp = !out.mcp_tool.empty();
   out.fingerprint = is_mcp ? "the name of the MCP tool and its arguments"
                            : "method, path, query and the whole body";
-  std::string field;
-  if (const std::string* intent = NamedIntent(call.headers, field)) {
-    out.key.push_back({"intent", "header " + field + ": " + *intent});
-    out.notes.push_back(
-        "The agent named the intent itself, so the scope is the caller and the "
-        "arguments stay out of the key.");
-    return;
-  }
-  AddScope(scope, call, values, out);
-  bool has_identity = false;
-  for (const Selector& selector : identity) {
-    has_identity = has_identity || Select(selector, values).has_value();
-  }
+  AddOwner(call, values, out);
+  const bool has_identity = std::ranges::any_of(tool.identity, [&](const Selector& selector) {
+    return Select(selector, values).has_value();
+  });
+  if (AddNamedIntent(call, "Recourse-Intent", out)) return;
+  const bool key_wins = !has_identity || tool.agent_key == AgentKey::kWins;
+  if (key_wins && AddNamedIntent(call, "Idempotency-Key", out)) return;
+  AddScope(tool.scope, call, values, has_identity, out);
   if (!has_identity) {
-    if (!identity.empty()) {
+    if (!tool.identity.empty()) {
       out.notes.emplace_back(
           "None of the identity values is in this call, so all arguments count.");
     }
     out.key.push_back({"args", out.fingerprint + ", normalized"});
     return;
   }
-  for (const Selector& selector : identity) {
+  for (const Selector& selector : tool.identity) {
     out.key.push_back({selector.text, "identity: " + Shown(Select(selector, values))});
   }
 }
@@ -205,11 +237,11 @@ void ExplainWrite(UnlistedRule unlisted, const ExplainedCall& call, const CallPa
     return;
   }
   if (out.tool == nullptr) {
-    if (unlisted == UnlistedRule::kGuard) AddKey({}, {}, call, values, out);
+    if (unlisted == UnlistedRule::kGuard) AddKey(Tool(), call, values, out);
     return;
   }
   const Tool& tool = *out.tool;
-  AddKey(tool.scope, tool.identity, call, values, out);
+  AddKey(tool, call, values, out);
   for (const std::string& pointer : tool.ignore) {
     out.notes.push_back("Ignored in the arguments: " + pointer + ".");
   }

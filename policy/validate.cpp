@@ -116,6 +116,15 @@ void WarnAboutUnknown(Draft& draft, std::size_t index) {
 void WarnAboutKey(Draft& draft, std::size_t index) {
   using Kind = ScopeRule::Kind;
   const Tool& tool = draft.policy.tools[index];
+  const auto& backends = draft.policy.backends;
+  const bool has_both = !tool.identity.empty() && tool.backend < backends.size() &&
+                        EqualsIgnoreCase(backends[tool.backend].key_header, "Idempotency-Key");
+  if (has_both && !draft.ToolHas(index, "agent_key")) {
+    draft.problems.Warn(draft.ToolPlace(index, "identity"), draft.ToolKey(index, "identity"),
+                        "says what makes two calls the same also where the agent sends a key of "
+                        "its own, as SDKs do at random; say agent_key: yields if that is meant, "
+                        "or agent_key: wins");
+  }
   if (!tool.identity.empty()) return;
   for (const std::string& pointer : tool.ignore) {
     if (std::count(pointer.begin(), pointer.end(), '/') != 1) continue;

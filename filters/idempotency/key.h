@@ -9,7 +9,7 @@
 #include "filters/call_values.h"
 #include "filters/client_key.h"
 #include "filters/context.h"
-#include "filters/principal.h"
+#include "policy/principal.h"
 #include "proxy/base/hash.h"
 
 namespace recourse {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "filters/ledger/approval_facts.h"
-#include "filters/principal.h"
+#include "policy/principal.h"
 #include "policy/template.h"
 #include "proxy/base/hash.h"
 #include "proxy/base/http_message.h"

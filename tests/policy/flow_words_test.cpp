@@ -23,13 +23,13 @@ constexpr const char* kTools =
     "version: 1\n"
     "backends: { b: { url: \"http://b\", key_header: Idempotency-Key } }\n"
     "tools:\n"
-    "  one: { match: POST b /one, effect: write, identity: body#/n,"
+    "  one: { match: POST b /one, effect: write, agent_key: yields, identity: body#/n,"
     " undo: { request: \"DELETE /one/{external_ref}\" } }\n"
-    "  two: { match: POST b /two, effect: write, identity: body#/n,"
+    "  two: { match: POST b /two, effect: write, agent_key: yields, identity: body#/n,"
     " undo: { request: \"DELETE /two/{external_ref}\" }, pivot: true }\n"
-    "  mail: { match: POST b /mail, effect: write, identity: body#/n,"
+    "  mail: { match: POST b /mail, effect: write, agent_key: yields, identity: body#/n,"
     " undo: none, approval: { by: a, expires: 30s } }\n"
-    "  stop: { match: POST b /stop, effect: write, identity: body#/n,"
+    "  stop: { match: POST b /stop, effect: write, agent_key: yields, identity: body#/n,"
     " undo: none, reason: it is itself an undo }\n"
     "  look: { match: GET b /look, effect: read }\n";
 
@@ -174,7 +174,8 @@ TEST(FlowWordsTest, TheValuesArrive) {
 // One tool with those words of `undo`; line 5 of the file is the undo.
 std::string WithUndo(const std::string& words, const std::string& more = "") {
   return "version: 1\nbackends: { b: { url: \"http://b\", key_header: Idempotency-Key } }\n"
-         "tools:\n  t: { match: POST b /t, effect: write, identity: body#/n, " +
+         "tools:\n  t: { match: POST b /t, effect: write, agent_key: yields,"
+         " identity: body#/n, " +
          more + "\n    undo: { request: \"POST /u/{external_ref}\", " + words + " } }\n";
 }
 
@@ -219,7 +220,8 @@ TEST(FlowWordsTest, AnUndoSaysWithWhoseCredentialsItIsSent) {
 std::string WithApproval(const std::string& words) {
   return "version: 1\nbackends: { b: { url: \"http://b.test\", key_header: Idempotency-Key } }\n"
          "tools:\n"
-         "  t: { match: POST b /t, effect: write, identity: body#/n, undo: none,\n"
+         "  t: { match: POST b /t, effect: write, agent_key: yields,"
+         " identity: body#/n, undo: none,\n"
          "       approval: { by: sre, " +
          words + " } }\n";
 }

@@ -17,7 +17,7 @@ std::string WithWords(const std::string& words, const std::string& ledger = "") 
   return ledger +
          "backends: { b: { url: \"http://b\", key_header: Idempotency-Key } }\n"
          "tools:\n  t:\n    match: \"POST b /t/{id}\"\n    effect: write\n    identity: "
-         "body#/id\n" +
+         "body#/id\n    agent_key: yields\n" +
          words;
 }
 

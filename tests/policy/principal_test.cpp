@@ -1,4 +1,4 @@
-#include "filters/principal.h"
+#include "policy/principal.h"
 
 #include <gtest/gtest.h>
 

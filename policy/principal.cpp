@@ -1,4 +1,4 @@
-#include "filters/principal.h"
+#include "policy/principal.h"
 
 #include <algorithm>
 #include <array>
@@ -99,8 +99,8 @@ bool HasPair(const std::vector<std::string_view>& parts) {
   return false;
 }
 
-// The cookies that are credentials, by name, so that their order does not matter.
-std::string CookiesOf(std::string_view field) {
+// The cookies that are credentials, in an order that does not depend on the sender's.
+std::vector<std::string_view> CookiesIn(std::string_view field) {
   std::vector<std::string_view> cookies;
   while (!field.empty()) {
     const auto end = std::min(field.find(';'), field.size());
@@ -110,8 +110,12 @@ std::string CookiesOf(std::string_view field) {
     if (!cookie.empty() && IsPrincipalCookie(name)) cookies.push_back(cookie);
   }
   std::ranges::sort(cookies);
+  return cookies;
+}
+
+std::string CookiesOf(std::string_view field) {
   std::string text;
-  for (const std::string_view cookie : cookies) AppendPart(text, cookie);
+  for (const std::string_view cookie : CookiesIn(field)) AppendPart(text, cookie);
   return text;
 }
 
@@ -257,6 +261,24 @@ std::string CredentialLabel(const Headers& headers, const Pairs& query) {
   return Credentials(headers, query, [](std::string_view name, const std::string& value) {
     return EqualsIgnoreCase(name, "authorization") ? AuthorizationLabel(value) : value;
   });
+}
+
+std::vector<std::string> PrincipalNames(const Headers& headers, const Pairs& query) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : headers) {
+    if (!IsPrincipalField(name)) continue;
+    if (!EqualsIgnoreCase(name, "cookie")) {
+      names.push_back("header " + name);
+      continue;
+    }
+    for (const std::string_view cookie : CookiesIn(value)) {
+      names.push_back("cookie " + std::string(cookie.substr(0, cookie.find('='))));
+    }
+  }
+  for (const auto& [name, value] : query) {
+    if (IsPrincipalParameter(name)) names.push_back("query " + name);
+  }
+  return names;
 }
 
 }  // namespace recourse

@@ -44,4 +44,8 @@ std::string TenantsOf(const Headers& headers);
 // to be stored in clear. Empty: the call carries none.
 std::string CredentialLabel(const Headers& headers, const Pairs& query);
 
+// The names of what counts among the call's credentials: "header Authorization", "cookie sid",
+// "query api_key". For people.
+std::vector<std::string> PrincipalNames(const Headers& headers, const Pairs& query);
+
 }  // namespace recourse
