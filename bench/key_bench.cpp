@@ -16,7 +16,12 @@ HttpRequest Order() {
   const std::string opening = R"({"order_id":"0000000000000001","text":")";
   return {"POST",
           "/orders",
-          {{"Content-Type", "application/json"}, {"Accept", "*/*"}},
+          {{"Content-Type", "application/json"},
+           {"Accept", "*/*"},
+           {"User-Agent", "python-requests/2.28.1"},
+           {"Accept-Encoding", "gzip, deflate"},
+           {"Authorization", "Bearer 0123456789abcdef0123456789abcdef"},
+           {"traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}},
           opening + std::string(1024 - opening.size() - 2, 'x') + "\"}"};
 }
 

@@ -73,30 +73,52 @@ constexpr std::array<std::string_view, 14> kTenantWords = {
     "subaccount", "project",  "team", "merchant",     "namespace",    "realm",     "company"};
 constexpr std::array<std::string_view, 1> kTenantNames = {"stripe-context"};
 
+constexpr std::size_t kUsualNameBytes = 64;
+
+// Fields that nearly every call has, so that most names are looked for once only.
+constexpr std::array<std::string_view, 10> kUsualFields = {
+    "accept",     "accept-encoding", "content-type", "user-agent", "host",
+    "connection", "content-length",  "traceparent",  "tracestate", "accept-language"};
+
 bool Contains(std::span<const std::string_view> words, std::string_view word) {
   return std::ranges::find(words, word) != words.end();
 }
 
-std::vector<std::string_view> PartsOf(std::string_view name) {
-  std::vector<std::string_view> parts;
+struct Meaning {
+  bool is_principal = false;
+  bool is_tenant = false;
+};
+
+// Of a name in lower case.
+Meaning MeaningOfLower(std::string_view name) {
+  if (Contains(kUsualFields, name)) return {};
+  bool is_none = false;
+  bool is_principal = Contains(kCredentialNames, name);
+  bool is_tenant = Contains(kTenantNames, name);
+  std::string_view last;
   while (!name.empty()) {
     const auto end = std::min(name.find_first_of("-_."), name.size());
-    if (end > 0) parts.push_back(name.substr(0, end));
+    const std::string_view part = name.substr(0, end);
     name.remove_prefix(std::min(end + 1, name.size()));
+    const std::array<std::string_view, 2> pair = {last, part};
+    last = part;
+    is_none = is_none || Contains(kNoCredentialWords, part);
+    is_principal = is_principal || Contains(kCredentialWords, part) ||
+                   std::ranges::find(kCredentialPairs, pair) != kCredentialPairs.end();
+    is_tenant = is_tenant || Contains(kTenantWords, part);
   }
-  return parts;
+  is_principal = is_principal && !is_none;
+  return {is_principal, is_tenant && !is_principal};
 }
 
-bool HasWord(const std::vector<std::string_view>& parts, std::span<const std::string_view> words) {
-  return std::ranges::any_of(parts, [&](std::string_view part) { return Contains(words, part); });
-}
-
-bool HasPair(const std::vector<std::string_view>& parts) {
-  for (std::size_t i = 1; i < parts.size(); ++i) {
-    const std::array<std::string_view, 2> pair = {parts[i - 1], parts[i]};
-    if (std::ranges::find(kCredentialPairs, pair) != kCredentialPairs.end()) return true;
-  }
-  return false;
+// On the way of every write: a usual name is not copied.
+Meaning MeaningOf(std::string_view name) {
+  if (name.size() > kUsualNameBytes) return MeaningOfLower(ToLower(name));
+  std::array<char, kUsualNameBytes> lower;
+  std::ranges::transform(name, lower.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  return MeaningOfLower({lower.data(), name.size()});
 }
 
 // The cookies that are credentials, in an order that does not depend on the sender's.
@@ -209,13 +231,9 @@ std::string Credentials(const Headers& headers, const Pairs& query, OfValue of_v
 
 }  // namespace
 
-bool IsPrincipalField(std::string_view name) {
-  const std::string lower = ToLower(name);
-  if (Contains(kCredentialNames, lower)) return true;
-  const auto parts = PartsOf(lower);
-  if (HasWord(parts, kNoCredentialWords)) return false;
-  return HasWord(parts, kCredentialWords) || HasPair(parts);
-}
+bool IsPrincipalField(std::string_view name) { return MeaningOf(name).is_principal; }
+
+bool IsTenantField(std::string_view name) { return MeaningOf(name).is_tenant; }
 
 bool IsPrincipalParameter(std::string_view name) {
   return Contains(kCredentialParameters, ToLower(name));
@@ -225,12 +243,6 @@ bool IsPrincipalCookie(std::string_view name) {
   const std::string lower = ToLower(name);
   return std::ranges::none_of(kPlainCookies,
                               [&](std::string_view plain) { return lower.starts_with(plain); });
-}
-
-bool IsTenantField(std::string_view name) {
-  const std::string lower = ToLower(name);
-  if (Contains(kTenantNames, lower)) return true;
-  return !IsPrincipalField(lower) && HasWord(PartsOf(lower), kTenantWords);
 }
 
 Principal PrincipalOf(const HmacKey& secret, const std::string& caller, const Headers& headers,
