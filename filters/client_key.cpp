@@ -1,6 +1,7 @@
 #include "filters/client_key.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "proxy/base/limits.h"
 
@@ -82,6 +83,22 @@ Result<ClientIntent> ReadClientIntent(const Headers& headers) {
   named.intent = *intent ? *intent : *key;
   named.is_for_us = intent->has_value();
   return named;
+}
+
+void AdoptKeyField(const std::string& key_header, Headers& headers) {
+  if (key_header.empty() || EqualsIgnoreCase(key_header, kKeyField)) return;
+  const std::string* const key = FindHeader(headers, kKeyField);
+  const std::optional<std::string> known = key == nullptr ? std::nullopt : std::optional(*key);
+  for (auto& [name, value] : headers) {
+    if (EqualsIgnoreCase(name, key_header)) name = kKeyField;
+  }
+  if (!known) return;
+  // The same key twice is one.
+  bool is_first = true;
+  std::erase_if(headers, [&](const Header& field) {
+    const bool is_same = EqualsIgnoreCase(field.first, kKeyField) && field.second == *known;
+    return is_same && !std::exchange(is_first, false);
+  });
 }
 
 void SpellKey(const std::string& field, const std::string& intent, Headers& headers) {

@@ -23,6 +23,11 @@ struct ClientIntent {
 // Fails with kInvalidKey when a field occurs twice, cannot be read, or when both occur and differ.
 Result<ClientIntent> ReadClientIntent(const Headers& headers);
 
+// Where the backend reads keys in another field, `key_header`, what the agent wrote there is its
+// key: it moves to Idempotency-Key. Beside another key there it makes a second field, which is
+// refused when it is read. Pure.
+void AdoptKeyField(const std::string& key_header, Headers& headers);
+
 // Spells a call that names `intent` as the first attempt of its operation was: with Idempotency-Key
 // as it stood there, or without one, if `field` is empty.
 void SpellKey(const std::string& field, const std::string& intent, Headers& headers);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "filters/answers.h"
+#include "filters/client_key.h"
 #include "policy/method_override.h"
 #include "proxy/base/crash_point.h"
 #include "proxy/net/body_pace.h"
@@ -100,6 +101,7 @@ void Session::FillContext(const RouteMatch& match, std::string_view query, bool 
   context.request.method = std::string(head_.method);
   context.request.target = match.backend->base_path + context.path + std::string(query);
   context.request.headers = EndToEndFields(head_);
+  AdoptKeyField(match.backend->key_header, context.request.headers);
   context.query = ParsePairs(query.empty() ? query : query.substr(1));
   for (std::size_t i = 0; i < match.capture_count; ++i) {
     std::string value;

@@ -249,3 +249,20 @@ def test_an_identity_says_more_than_the_random_key_of_an_sdk(proxy, double, toke
     assert answers[1].replayed and answers[0].body == answers[1].body
     sent = [line for line in double.requests(path)]
     assert len(double.effects(path)) == 1 and len(sent) == 1
+
+
+def test_the_agents_value_in_the_backends_own_key_field_is_its_key(double, token, tmp_path):
+    path = f"/plain/{token}"
+    policy = standard(double).replace("hosts: [ shop.", "key_header: X-Request-Key, hosts: [ shop.")
+    with Recourse(tmp_path, policy) as running:
+        calls = [("k1", TRACE), ("k1", OTHER_TRACE), ("k2", TRACE), (None, TRACE)]
+        answers = [
+            rawhttp.call(
+                running.port, "POST", path, body={"a": 1},
+                headers={**rawhttp.traced(trace), **({"X-Request-Key": key} if key else {})},
+            )  # fmt: skip
+            for key, trace in calls
+        ]
+    assert [answer.replayed for answer in answers] == [False, True, False, False]
+    sent = [dict(line["headers"]).get("X-Request-Key") for line in double.requests(path)]
+    assert sent[:2] == ["k1", "k2"] and len(sent) == 3 and len(sent[2]) == 64

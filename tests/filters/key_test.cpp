@@ -63,6 +63,20 @@ TEST(ClientKeyTest, RefusesWhatCannotBeReadOneWay) {
   EXPECT_TRUE(ParseClientKey(std::string(255, 'k')).has_value());
 }
 
+TEST(ClientKeyTest, WhatStandsInTheBackendsOwnFieldIsTheAgentsKey) {
+  const auto read = [](const std::string& key_header, Headers headers) {
+    AdoptKeyField(key_header, headers);
+    return ReadClientIntent(headers);
+  };
+  EXPECT_EQ(read("X-Request-Key", {{"x-request-key", "k1"}})->key, "k1");
+  EXPECT_EQ(read("X-Request-Key", {{"Idempotency-Key", "k1"}})->key, "k1");
+  EXPECT_EQ(read("X-Request-Key", {{"Idempotency-Key", "k1"}, {"X-Request-Key", "k1"}})->key, "k1");
+  EXPECT_FALSE(read("X-Request-Key", {{"Idempotency-Key", "k1"}, {"X-Request-Key", "k2"}}));
+  EXPECT_FALSE(read("X-Request-Key", {{"X-Request-Key", "k1"}, {"X-Request-Key", "k1"}}));
+  EXPECT_EQ(read("", {{"X-Request-Key", "k1"}})->key, std::nullopt);
+  EXPECT_FALSE(read("Idempotency-Key", {{"Idempotency-Key", "a"}, {"Idempotency-Key", "a"}}));
+}
+
 TEST(KeyTest, RepeatsOfOneCallHaveOneKeyAndEveryPartMatters) {
   const Digest key = Derive(KeyCase()).key;
   EXPECT_EQ(key, Derive(KeyCase()).key);
