@@ -2,7 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "proxy/base/json.h"
+#include "proxy/base/error_member.h"
+#include "proxy/base/json_object.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
@@ -11,22 +12,16 @@ namespace {
 constexpr std::string_view kProblemBase = "https://recourse.dev/problems/";
 constexpr int kRetryAfterSeconds = 1;
 
-void AppendMember(std::string& out, std::string_view name, std::string_view value) {
-  out += out.empty() ? '{' : ',';
-  AppendJsonString(out, name);
-  out += ':';
-  AppendJsonString(out, value);
-}
-
-void AppendRaw(std::string& out, std::string_view name, std::string_view value) {
-  out += ',';
-  AppendJsonString(out, name);
-  out += ':';
-  out += value;
-}
-
 int StatusOf(ErrorCode code, const ProblemFacts& facts) {
   return facts.status.value_or(FactsOf(code).http_status);
+}
+
+std::string_view OutcomeOf(const ErrorFacts& meaning, const ProblemFacts& facts) {
+  return facts.outcome.empty() ? meaning.outcome : facts.outcome;
+}
+
+std::string_view TypeOf(ErrorCode code, int status) {
+  return code == ErrorCode::kKeyReused ? "idempotency_error" : ErrorTypeOf(status);
 }
 
 // Cuts at a character boundary, so that the text stays UTF-8.
@@ -47,20 +42,44 @@ void AddOperationFields(Headers& headers, std::string_view key, std::uint64_t ev
 
 }  // namespace
 
+std::string JoinSentences(std::initializer_list<std::string_view> sentences) {
+  std::string text;
+  for (std::string_view sentence : sentences) {
+    while (sentence.ends_with('.') || sentence.ends_with('\n')) sentence.remove_suffix(1);
+    if (sentence.empty() || text.find(sentence) != std::string::npos) continue;
+    if (!text.empty()) text += ' ';
+    text.append(sentence) += '.';
+  }
+  return text;
+}
+
+void AddShouldRetry(Headers& headers, bool should_retry) {
+  const char* const word = should_retry ? "true" : "false";
+  headers.emplace_back("x-should-retry", word);
+  headers.emplace_back("stripe-should-retry", word);
+}
+
 std::string ProblemBody(ErrorCode code, std::string_view detail, const ProblemFacts& facts) {
   const ErrorFacts& own = FactsOf(code);
   const ErrorFacts& meaning = FactsOf(facts.speaks_for.value_or(code));
+  const std::string_view told = detail.empty() ? own.title : Bounded(detail);
+  const std::string_view advice = facts.advice.empty() ? meaning.advice : facts.advice;
   std::string body;
-  AppendMember(body, "type", std::string(kProblemBase).append(own.slug));
-  AppendMember(body, "title", own.title);
-  AppendRaw(body, "status", std::to_string(StatusOf(code, facts)));
-  AppendMember(body, "detail", detail.empty() ? own.title : Bounded(detail));
-  AppendMember(body, "outcome", facts.outcome.empty() ? meaning.outcome : facts.outcome);
-  AppendRaw(body, "retryable", meaning.retryable ? "true" : "false");
-  if (facts.event != 0) AppendRaw(body, "event", std::to_string(facts.event));
-  if (!facts.flow.empty()) AppendMember(body, "flow", facts.flow);
-  AppendMember(body, "advice", facts.advice.empty() ? meaning.advice : facts.advice);
-  body += "}\n";
+  {
+    JsonObject json(body);
+    json.Text("type", std::string(kProblemBase).append(own.slug));
+    json.Text("title", own.title);
+    json.Number("status", StatusOf(code, facts));
+    json.Text("detail", told);
+    json.Text("outcome", OutcomeOf(meaning, facts));
+    json.Bool("retryable", meaning.retryable && !facts.never_settles);
+    if (facts.event != 0) json.Number("event", facts.event);
+    json.TextIfAny("flow", facts.flow);
+    json.Text("advice", advice);
+    AddError(json, TypeOf(code, StatusOf(code, facts)), own.slug,
+             JoinSentences({own.title, told, advice}));
+  }
+  body += "\n";
   return body;
 }
 
@@ -80,9 +99,11 @@ WriteAnswer MakeProblem(ErrorCode code, std::string_view detail, const ProblemFa
     proxy_status += fmt::format("; received-status={}", facts.received_status);
   }
   response.headers.emplace_back("Proxy-Status", std::move(proxy_status));
-  AddOperationFields(response.headers, facts.key, facts.event,
-                     facts.outcome.empty() ? meaning.outcome : facts.outcome, facts.flow);
-  if (facts.retry_after_s || meaning.retryable) {
+  AddOperationFields(response.headers, facts.key, facts.event, OutcomeOf(meaning, facts),
+                     facts.flow);
+  if (facts.never_settles) {
+    AddShouldRetry(response.headers, false);
+  } else if (facts.retry_after_s || meaning.retryable) {
     response.headers.emplace_back("Retry-After",
                                   std::to_string(facts.retry_after_s.value_or(kRetryAfterSeconds)));
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,7 +26,15 @@ struct ProblemFacts {
   int received_status = 0;              // what the backend said, 0: nothing
   std::optional<int> retry_after_s;
   std::string_view advice;  // instead of the code's own
+  // Nothing finds out what became of the call: no repeat is worth it, and SDKs are told so.
+  bool never_settles = false;
 };
+
+// As one text of sentences, each of them once.
+std::string JoinSentences(std::initializer_list<std::string_view> sentences);
+
+// Tells the SDKs that look for it whether to repeat the call by themselves.
+void AddShouldRetry(Headers& headers, bool should_retry);
 
 // The application/problem+json text. `detail` is for people, of any origin; bounded and escaped.
 std::string ProblemBody(ErrorCode code, std::string_view detail, const ProblemFacts& facts = {});

@@ -8,6 +8,11 @@ namespace {
 
 constexpr int kUnknownRetrySeconds = 2;
 constexpr int kAccepted = 202;
+constexpr std::string_view kNobodyKnows =
+    "The call was sent and may have been executed, and nothing here can find out: that takes a "
+    "human who looks at the backend. Do not make it again with other arguments. The same call "
+    "never runs twice, and says this again until it is settled; go on without it, or tell the "
+    "user.";
 
 AnswerFacts Facts(const Event& event, AnswerSource origin) {
   AnswerFacts facts;
@@ -19,20 +24,16 @@ AnswerFacts Facts(const Event& event, AnswerSource origin) {
   return facts;
 }
 
-// A probe, a task, or the backend's own key may tell what became of it.
+// A probe, a task, or the backend's own key may tell what became of it. What was approved is not
+// sent again: that would be a second use of its approval.
 CanBeAsked CanAsk(const Event& event) {
-  const bool can = event.settle || event.task || event.dedupe_domain != 0;
+  const bool can = event.settle || event.task || (event.dedupe_domain != 0 && !event.approval);
   return can ? CanBeAsked::kYes : CanBeAsked::kNo;
-}
-
-void AddUnknown(const Event& event, ProblemFacts& facts) {
-  facts.retry_after_s = kUnknownRetrySeconds;
-  facts.advice = AdviceOf(CanAsk(event));
 }
 
 WriteAnswer Problem(ErrorCode code, const Event& event, std::string_view detail) {
   ProblemFacts facts = FactsOfEvent(event);
-  if (code == ErrorCode::kOutcomeUnknown) AddUnknown(event, facts);
+  if (code == ErrorCode::kOutcomeUnknown) AddUnknown(CanAsk(event), facts);
   return MakeProblem(code, detail.empty() ? std::string_view(event.detail) : detail, facts);
 }
 
@@ -87,13 +88,11 @@ ProblemFacts FactsOfEvent(const Event& event) {
   return facts;
 }
 
-std::string_view AdviceOf(CanBeAsked can_be_asked) {
-  if (can_be_asked == CanBeAsked::kYes) return {};
-  return "The call was sent and may have been executed, and nothing here can find out: that takes "
-         "a "
-         "human who looks at the backend. Do not make it again with other arguments. The same call "
-         "never runs twice, and says this again until it is settled; go on without it, or tell the "
-         "user.";
+void AddUnknown(CanBeAsked can_be_asked, ProblemFacts& facts) {
+  facts.retry_after_s = kUnknownRetrySeconds;
+  if (can_be_asked == CanBeAsked::kYes) return;
+  facts.never_settles = true;
+  facts.advice = kNobodyKnows;
 }
 
 WriteAnswer AnswerToHeld(const Event& event, const ApprovalRule* rule, const std::string& poll) {
@@ -107,11 +106,7 @@ WriteAnswer AnswerToHeld(const Event& event, const ApprovalRule* rule, const std
       facts);
   Headers& headers = answer.response.headers;
   headers.emplace_back("Location", poll);
-  if (is_conflict && rule->should_retry) {
-    const char* const word = *rule->should_retry ? "true" : "false";
-    headers.emplace_back("x-should-retry", word);
-    headers.emplace_back("stripe-should-retry", word);
-  }
+  if (is_conflict && rule->should_retry) AddShouldRetry(headers, *rule->should_retry);
   if (is_conflict) return answer;
   // An answer that clients take for a success: it says in their own words that it is none yet.
   const ErrorFacts& meaning = FactsOf(ErrorCode::kApprovalPending);
@@ -189,7 +184,7 @@ Outcome AnswerToFirst(const Event& event, const Verdict& verdict, Answer answer)
   if (verdict.problem_status != 0) facts.status = verdict.problem_status;
   facts.proxy_error = verdict.proxy_error;
   facts.received_status = verdict.http_status;
-  if (*verdict.problem == ErrorCode::kOutcomeUnknown) AddUnknown(event, facts);
+  if (*verdict.problem == ErrorCode::kOutcomeUnknown) AddUnknown(CanAsk(event), facts);
   outcome.local = MakeProblem(*verdict.problem, verdict.detail, facts);
   return outcome;
 }

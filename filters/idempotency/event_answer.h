@@ -16,10 +16,10 @@ std::string_view OutcomeWord(const Event& event);
 // For problems about an operation: its event, flow and key.
 ProblemFacts FactsOfEvent(const Event& event);
 
-// What one that is of unknown outcome is best told; empty: what all of them are. Not all can ever
-// be settled by a repeat.
+// What those are told that are of unknown outcome: what all of them are, or that no repeat will
+// ever settle it.
 enum class CanBeAsked : std::uint8_t { kNo, kYes };
-std::string_view AdviceOf(CanBeAsked can_be_asked);
+void AddUnknown(CanBeAsked can_be_asked, ProblemFacts& facts);
 
 // What a repeat is told about an operation in this state: the kept answer as a replay, else the
 // problem that says what is known. An answer that left the outcome unknown is not replayed.

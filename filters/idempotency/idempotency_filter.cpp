@@ -277,6 +277,7 @@ Task<std::optional<Outcome>> IdempotencyFilter::Repeat(RequestContext& context, 
     co_return co_await Hold(context, call, std::move(begun));
   }
   if (begun.kind == Begun::Kind::kUnknown) {
+    begun.event.dedupe_domain = 0;  // the backend's own key will not tell: it is not sent again
     co_return co_await Settle(context, call, std::move(begun.event));
   }
   if (begun.kind == Begun::Kind::kOtherCredentials) {
@@ -343,7 +344,7 @@ Task<std::optional<Outcome>> IdempotencyFilter::Settle(RequestContext& context, 
     if (settled == Settled::kYes) co_return std::nullopt;
     if (settled == Settled::kLost) {
       ProblemFacts facts = FactsOfEvent(uncertain);
-      facts.advice = AdviceOf(CanBeAsked::kNo);
+      AddUnknown(CanBeAsked::kNo, facts);
       co_return LocalOutcome(MakeProblem(ErrorCode::kOutcomeUnknown, kTaskIsLost, facts));
     }
   }

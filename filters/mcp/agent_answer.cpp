@@ -11,9 +11,9 @@ namespace {
 constexpr std::string_view kJson = "application/json";
 constexpr std::string_view kEvents = "text/event-stream";
 
-// The words of a problem, whichever of our forms it has.
+// A problem, whichever of our forms it has.
 struct Problem {
-  std::string title, detail, advice, outcome, event;
+  std::string words, outcome, event;
   bool retryable = false;
 };
 
@@ -21,27 +21,13 @@ Problem ReadProblem(std::string_view body) {
   Problem problem;
   const auto json = ParseJson(body);
   if (!json) return problem;
-  const auto text = [&](std::string_view name) { return ScalarText(*json, name); };
-  problem = {text("title"), text("detail"), text("advice"), text("outcome"), text("event"), false};
-  if (problem.advice.empty()) problem.advice = text("message");
+  const Json* const error = json->Find("error");
+  problem.words = ScalarText(error == nullptr ? *json : *error, "message");
+  problem.outcome = ScalarText(*json, "outcome");
+  problem.event = ScalarText(*json, "event");
   const Json* const retryable = json->Find("retryable");
   problem.retryable = retryable == nullptr || retryable->kind == Json::Kind::kTrue;
   return problem;
-}
-
-void AppendSentence(std::string& text, std::string_view sentence) {
-  while (sentence.ends_with('.') || sentence.ends_with('\n')) sentence.remove_suffix(1);
-  if (sentence.empty() || text.find(sentence) != std::string::npos) return;
-  if (!text.empty()) text += ' ';
-  text.append(sentence) += '.';
-}
-
-std::string WordsOf(const Problem& problem) {
-  std::string text;
-  AppendSentence(text, problem.title);
-  AppendSentence(text, problem.detail);
-  AppendSentence(text, problem.advice);
-  return text;
 }
 
 std::string ResultMessage(const McpRequest& request, std::string_view result) {
@@ -62,7 +48,7 @@ std::string ToolText(const McpRequest& request, const Problem& problem, bool is_
     if (request.era == McpEra::kModern) json.Text("resultType", "complete");
     std::string& content = json.Value("content");
     content += "[{\"type\":\"text\",\"text\":";
-    AppendJsonString(content, WordsOf(problem));
+    AppendJsonString(content, problem.words);
     content += "}]";
     json.Bool("isError", is_error);
     JsonObject meta(json.Value("_meta"));
@@ -87,7 +73,7 @@ std::string OfProblem(const McpRequest& request, const AgentSide& side, const Wr
   const Problem problem = ReadProblem(answer.response.body);
   // To who waits for a task, a result in its place is unreadable.
   if (request.kind != McpRequest::Kind::kToolCall || request.wants_task) {
-    return AgentError(request.id, FactsOf(*answer.error).http_status, WordsOf(problem),
+    return AgentError(request.id, FactsOf(*answer.error).http_status, problem.words,
                       answer.response.body);
   }
   if (!IsPending(answer)) return ToolText(request, problem, /*is_error=*/true);
@@ -99,10 +85,10 @@ std::string OfProblem(const McpRequest& request, const AgentSide& side, const Wr
 std::string OfLostAnswer(const McpRequest& request, const AgentSide& side,
                          const WriteAnswer& answer, std::string text) {
   Problem facts;
-  facts.title = std::move(text);
+  facts.words = JoinSentences({text});
   facts.outcome = "executed";
   if (request.wants_task) {
-    return AgentError(request.id, FactsOf(ErrorCode::kAnswerLost).http_status, facts.title);
+    return AgentError(request.id, FactsOf(ErrorCode::kAnswerLost).http_status, text);
   }
   if (const std::string* event = FindHeader(answer.response.headers, "Recourse-Event")) {
     facts.event = *event;
@@ -138,7 +124,8 @@ bool Names(std::string_view accept, std::string_view type) {
 }
 
 void Become(HttpResponse& response, std::string_view type, std::string body) {
-  for (const char* const name : {"Content-Type", "Content-Encoding", "Location", "Retry-After"}) {
+  for (const char* const name : {"Content-Type", "Content-Encoding", "Location", "Retry-After",
+                                 "x-should-retry", "stripe-should-retry"}) {
     RemoveHeader(response.headers, name);
   }
   response.headers.emplace_back("Content-Type", type);
@@ -195,7 +182,7 @@ HttpResponse AgentRefusal(WriteAnswer problem) {
   HttpResponse response = std::move(problem.response);
   const int code = response.status;
   Become(response, kJson,
-         AgentError("null", code, WordsOf(ReadProblem(response.body)), response.body));
+         AgentError("null", code, ReadProblem(response.body).words, response.body));
   return response;
 }
 

@@ -1,6 +1,6 @@
 #include "proxy/admin/problem.h"
 
-#include "proxy/base/json_object.h"
+#include "proxy/base/error_member.h"
 
 namespace recourse {
 
@@ -12,10 +12,7 @@ HttpResponse Problem(int status, std::string_view title, std::string_view detail
   HttpResponse response{status, "", {{"Content-Type", "application/problem+json"}}, {}};
   {
     JsonObject json(response.body);
-    json.Text("type", "about:blank");
-    json.Text("title", title);
-    json.Number("status", status);
-    json.Text("detail", detail);
+    AddBlankProblem(json, status, title, detail);
   }
   if (status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
   return response;

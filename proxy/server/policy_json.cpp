@@ -1,5 +1,6 @@
 #include "proxy/server/policy_json.h"
 
+#include "proxy/base/error_member.h"
 #include "proxy/base/json_object.h"
 #include "proxy/server/event_json.h"
 
@@ -23,10 +24,14 @@ void WriteReload(JsonObject& json, const ReloadReport& report) {
   json.Text("trigger", report.trigger);
   json.Text("time", Rfc3339Millis(report.wall_ms));
   json.Texts("problems", report.problems);
-  if (report.result != ReloadReport::Result::kRefused) return;
+}
+
+// Why a policy was not taken; empty: it was.
+std::string DetailOf(const ReloadReport& report) {
+  if (report.result != ReloadReport::Result::kRefused) return {};
   std::string detail = "the policy was not reloaded; the one before stays in force";
   for (const std::string& problem : report.problems) detail += "\n" + problem;
-  json.Text("detail", detail);
+  return detail;
 }
 
 }  // namespace
@@ -36,6 +41,7 @@ std::string ToJson(const ReloadReport& report) {
   {
     JsonObject json(out);
     WriteReload(json, report);
+    json.TextIfAny("detail", DetailOf(report));
   }
   return out;
 }
@@ -44,9 +50,7 @@ std::string RefusedReloadJson(const ReloadReport& report) {
   std::string out;
   {
     JsonObject json(out);
-    json.Text("type", "about:blank");
-    json.Text("title", "Not reloaded");
-    json.Number("status", 422);
+    AddBlankProblem(json, 422, "Not reloaded", DetailOf(report));
     WriteReload(json, report);
   }
   return out;

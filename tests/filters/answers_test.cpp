@@ -37,6 +37,12 @@ TEST(AnswersTest, EveryCodeGivesACompleteProblem) {
     EXPECT_EQ(Text(body, "outcome"), FactsOf(code).outcome);
     EXPECT_EQ(Text(body, "retryable"), FactsOf(code).retryable ? "true" : "false");
     EXPECT_FALSE(Text(body, "advice").empty());
+    const Json* const error = body.Find("error");
+    ASSERT_NE(error, nullptr);
+    EXPECT_TRUE(Text(*error, "type").ends_with("_error")) << Text(*error, "type");
+    EXPECT_EQ(Text(*error, "code"), FactsOf(code).slug);
+    EXPECT_EQ(Text(*error, "message"),
+              JoinSentences({FactsOf(code).title, "what happened", FactsOf(code).advice}));
     EXPECT_EQ(Field(answer, "Content-Type"), "application/problem+json");
     EXPECT_EQ(Field(answer, "Proxy-Status"),
               "recourse; error=" + std::string(FactsOf(code).proxy_error));
@@ -76,6 +82,24 @@ TEST(AnswersTest, ACodeCanSpeakForAnotherOutcome) {
   EXPECT_EQ(answer.response.status, 503);
   EXPECT_EQ(Text(body, "outcome"), "unknown");
   EXPECT_EQ(Text(body, "advice"), FactsOf(ErrorCode::kOutcomeUnknown).advice);
+}
+
+TEST(AnswersTest, AnErrorHasTheTypeThatSdksKnowItBy) {
+  const std::pair<ErrorCode, std::string_view> rows[] = {
+      {ErrorCode::kMalformedRequest, "invalid_request_error"},
+      {ErrorCode::kDenied, "permission_error"},
+      {ErrorCode::kOutcomeUnknown, "api_error"},
+      {ErrorCode::kKeyReused, "idempotency_error"},
+      {ErrorCode::kQuotaExceeded, "rate_limit_error"},
+      {ErrorCode::kNotSent, "api_error"}};
+  for (const auto& [code, type] : rows) {
+    EXPECT_EQ(Text(*BodyOf(MakeProblem(code, "")).Find("error"), "type"), type);
+  }
+}
+
+TEST(AnswersTest, SentencesEndInOneFullStopAndAreSaidOnce) {
+  EXPECT_EQ(JoinSentences({"Lost", "it was lost.\n", "", "Lost", "Wait."}),
+            "Lost. it was lost. Wait.");
 }
 
 TEST(AnswersTest, DetailsAreEscapedAndBounded) {

@@ -14,7 +14,6 @@ TEST(ChainFaultTest, ATimeoutLeavesTheOutcomeUnknownAndIsNeverSentAgain) {
   EXPECT_EQ(first.error, ErrorCode::kOutcomeUnknown);
   EXPECT_EQ(first.Field("Recourse-Outcome"), "unknown");
   EXPECT_EQ(first.Field("Proxy-Status"), "recourse; error=http_response_timeout");
-  EXPECT_NE(first.Field("Retry-After"), "");
   EXPECT_EQ(first.answers, std::nullopt) << "a retry under another trace must still find it";
   for (int i = 0; i < 3; ++i) {
     const Told repeat = world.Call(Note("a"));
@@ -67,10 +66,48 @@ TEST(ChainFaultTest, AnAnswerThatProvesNothingIsPassedOnOnceAndRepeatsAreToldThe
       EXPECT_EQ(repeat.error, ErrorCode::kOutcomeUnknown) << status;
       EXPECT_EQ(repeat.Field("Recourse-Event"), first.Field("Recourse-Event"));
       EXPECT_EQ(repeat.Field("Idempotent-Replayed"), "");
-      EXPECT_NE(repeat.Field("Retry-After"), "");
     }
     EXPECT_EQ(world.upstream.writes.size(), 1U) << status;
   }
+}
+
+// What SDKs that repeat calls by themselves are told of one.
+void ExpectWorthARepeat(const Told& told, bool is_worth_it) {
+  EXPECT_EQ(told.error, ErrorCode::kOutcomeUnknown);
+  const std::string_view word = is_worth_it ? "true" : "false";
+  EXPECT_NE(told.body.find("\"retryable\":" + std::string(word)), std::string::npos) << told.body;
+  EXPECT_EQ(told.Field("Retry-After").empty(), !is_worth_it);
+  for (const char* const name : {"x-should-retry", "stripe-should-retry"}) {
+    EXPECT_EQ(told.Field(name), is_worth_it ? "" : "false") << name;
+  }
+}
+
+TEST(ChainFaultTest, ARepeatIsAskedForOnlyWhereSomethingMaySettleTheCall) {
+  World world(kShopPolicy);
+  world.upstream.otherwise = CutAfterSend();
+  ExpectWorthARepeat(world.Call(Note("a")), false);
+  ExpectWorthARepeat(world.Call(Note("a")), false);
+  ExpectWorthARepeat(world.Call(Order()), true);
+  const CallSpec keyed = To("payments.test", "/charges");
+  ExpectWorthARepeat(world.Call(keyed), true);
+  ExpectWorthARepeat(world.Call(keyed), true);
+}
+
+TEST(ChainFaultTest, TheBackendsOwnKeySettlesNothingForArgumentsThatItNeverSaw) {
+  World world(R"(
+version: 1
+backends: { shop: { url: "http://orders.test:8080", hosts: [ orders.test ], key_header: Key } }
+tools:
+  orders.create: { match: POST shop /orders, effect: write, undo: none, reason: test,
+                   identity: [ body#/cart ], on_mismatch: replay }
+)");
+  world.upstream.otherwise = CutAfterSend();
+  CallSpec call = Order();
+  call.body = R"({"cart":1,"note":"a"})";
+  ExpectWorthARepeat(world.Call(call), true);
+  call.body = R"({"cart":1,"note":"b"})";
+  ExpectWorthARepeat(world.Call(call), false);
+  EXPECT_EQ(world.upstream.writes.size(), 1U);
 }
 
 TEST(ChainFaultTest, RepeatsOfAPendingCallAreToldThatItIsPendingUnderEveryTrace) {
