@@ -86,6 +86,9 @@ class ExportReader {
  private:
   std::string TakeEvent(const Json& event) {
     if (event.kind != Json::Kind::kObject) return "an event is a JSON object";
+    // A row of the hash chain (--format ndjson) tells its event.
+    const Json* const told = event.Find("event");
+    if (told != nullptr && told->kind == Json::Kind::kObject) return TakeEvent(*told);
     // Other rows of the ledger have no operation.
     if (event.Find("operation") == nullptr && event.Find("kind") != nullptr) {
       const std::string kind = ScalarText(event, "kind");
@@ -95,6 +98,7 @@ class ExportReader {
     auto call = ReadCall(event);
     if (!call) return "an event has operation, method and path (see `recourse events list --json`)";
     last_event_ = call->event;
+    if (NumberOf(event, "undoes") != 0) return {};  // sent by Recourse: nobody's call
     const std::uint64_t operation = call->operation;
     const auto [at, is_new] = calls_.try_emplace(operation, std::move(*call));
     if (is_new && calls_.size() > limits::kReplayCallsMax) {

@@ -67,14 +67,23 @@ Variables VariablesFor(const AgentEnv& env) {
   all.emplace_back("no_proxy", env.no_proxy);
   all.emplace_back("NODE_USE_ENV_PROXY", "1");
   if (!env.bundle.empty()) {
-    for (const char* const name :
-         {"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS",
-          "AWS_CA_BUNDLE", "PIP_CERT", "GIT_SSL_CAINFO", "DENO_CERT", "CARGO_HTTP_CAINFO"}) {
-      all.emplace_back(name, env.bundle);
-    }
+    for (const char* const name : kTrustVariables) all.emplace_back(name, env.bundle);
   }
   all.emplace_back("JAVA_TOOL_OPTIONS", JavaOptions(env));
   return all;
+}
+
+std::string_view WaysForTheOthers() {
+  return R"(recourse: clients with an agent or a pool of their own go around the proxy's variables:
+  stripe-node                   httpClient: Stripe.createFetchHttpClient()
+  Node: http.Agent, AWS SDK v3  new http.Agent({ proxyEnv: process.env }), from 22.21, 24.5 on
+  undici: Agent, Pool, Client   new EnvHttpProxyAgent()
+  Python: aiohttp               ClientSession(trust_env=True)
+  Python: urllib3.PoolManager   ProxyManager(os.environ["HTTP_PROXY"])
+  Go: a Transport of its own    Proxy: http.ProxyFromEnvironment
+  Java: Apache HttpClient       useSystemProperties()
+Any client: give it --listen as its base url, or redirect the pod (recourse redirect install).
+)";
 }
 
 std::string Print(const Variables& variables, EnvForm form) {

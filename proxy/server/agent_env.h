@@ -1,7 +1,9 @@
 // The environment that sends an agent's calls through Recourse, and has it trust the pod's CA.
 #pragma once
 
+#include <array>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,10 +18,18 @@ struct AgentEnv {
   std::string no_proxy;          // hosts, by commas
 };
 
+// Each names the file of the CAs that some clients trust.
+inline constexpr std::array kTrustVariables{
+    "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "AWS_CA_BUNDLE",
+    "PIP_CERT",      "GIT_SSL_CAINFO",     "DENO_CERT",      "CARGO_HTTP_CAINFO"};
+
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
 // What well-known clients look at. `proxy` was checked: http://HOST:PORT.
 Variables VariablesFor(const AgentEnv& env);
+
+// Of well-known clients that look at none of the proxy's variables, what they need in their place.
+std::string_view WaysForTheOthers();
 
 std::string Print(const Variables& variables, EnvForm form);
 

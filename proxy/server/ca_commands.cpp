@@ -24,7 +24,8 @@ namespace {
 struct CaArguments {
   std::string directory, name = HostName(), life = "7d";
   std::string policy;  // empty: none
-  std::string out, system = FindSystemBundle();
+  std::string out;
+  Files system = FindSystemBundles(NamedCaFiles());
   std::string form;  // empty: by the name of `out`
 };
 
@@ -73,7 +74,7 @@ int BundleCa(const CaArguments& args) {
   const auto ca = ReadCa(args.directory);
   if (!ca) return FailWith(ca.error());
   const auto form = FormOfFile(args.form.empty() ? args.out : "." + args.form);
-  const auto text = ReadAndBundle(args.system, **ca, form, SystemClock().WallNow());
+  const auto text = ReadAndBundle(args.system, {args.out}, **ca, form, SystemClock().WallNow());
   if (!text) return FailWith(text.error() + "; name the system's CAs with --system FILE, or none");
   if (args.out.empty()) {
     std::cout << *text << std::flush;
@@ -128,7 +129,10 @@ void AddCa(CLI::App& app, int& exit_code) {
   CLI::App* bundle = ca->add_subcommand("bundle", "The system's CAs and this one, for agents");
   bundle->add_option("directory", args->directory, "Directory of the CA")->required();
   bundle->add_option("--out", args->out, "File to replace at once; without it: stdout");
-  bundle->add_option("--system", args->system, "PEM file of the system's CAs, or 'none'")
+  bundle
+      ->add_option("--system", args->system,
+                   "PEM file of the CAs trusted without us, or 'none'; repeatable")
+      ->allow_extra_args(false)
       ->capture_default_str();
   bundle
       ->add_option("--form", args->form,
@@ -155,12 +159,13 @@ void AddEnv(CLI::App& app, int& exit_code) {
     MakeAbsolute(args->env.bundle);
     MakeAbsolute(args->env.java_trust_store);
     std::cout << Print(VariablesFor(args->env), FormOf(args->format)) << std::flush;
+    std::cerr << WaysForTheOthers();
     exit_code = kExitOk;
   });
 }
 
 void AddCaOptions(CLI::App& run, CaSettings& settings) {
-  settings.system = FindSystemBundle();
+  settings.system = FindSystemBundles(NamedCaFiles());
   CLI::Option* const directory =
       run.add_option("--ca", settings.directory,
                      "Directory of the CA for backends with `intercept`; made when it is missing")
@@ -177,7 +182,8 @@ void AddCaOptions(CLI::App& run, CaSettings& settings) {
                  "File for agents with the system's CAs and this one, *.jks for Java; repeatable")
       ->envname("RECOURSE_CA_BUNDLE")
       ->needs(directory);
-  run.add_option("--ca-system", settings.system, "PEM file of the system's CAs, or 'none'")
+  run.add_option("--ca-system", settings.system,
+                 "PEM file of the CAs that agents trust without us, or 'none'; repeatable")
       ->envname("RECOURSE_CA_SYSTEM")
       ->needs(directory);
 }

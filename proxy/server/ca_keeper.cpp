@@ -54,7 +54,8 @@ void CaKeeper::Look(const Policy& policy) {
 // The same bytes for the same CAs, so that two processes with one file do not write in turns.
 FileResult<void> CaKeeper::WriteBundle(const PodCa& ca, std::size_t at) {
   const std::string& path = settings_.bundles[at];
-  const auto text = ReadAndBundle(settings_.system, ca, FormOfFile(path), ca.begin());
+  const auto text =
+      ReadAndBundle(settings_.system, settings_.bundles, ca, FormOfFile(path), ca.begin());
   if (!text) return std::unexpected("--ca-system: " + text.error());
   if (auto written = WriteFileAtomically(path, *text, Readers::kEverybody); !written) {
     return std::unexpected("--ca-bundle: " + written.error());

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "proxy/base/hash.h"
+#include "proxy/server/agent_env.h"
 
 namespace recourse {
 
@@ -27,6 +28,14 @@ void TakeOtelVariables(OtlpSettings& settings) {
   take(settings.ca_file, "OTEL_EXPORTER_OTLP_CERTIFICATE");
   take(settings.service_name, "OTEL_SERVICE_NAME");
   take(settings.resource_attributes, "OTEL_RESOURCE_ATTRIBUTES");
+}
+
+std::vector<std::string> NamedCaFiles() {
+  std::vector<std::string> files;
+  for (const char* const name : kTrustVariables) {
+    if (std::string file = Variable(name); !file.empty()) files.push_back(std::move(file));
+  }
+  return files;
 }
 
 std::string NotifySocket() { return Variable("NOTIFY_SOCKET"); }

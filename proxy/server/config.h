@@ -42,7 +42,7 @@ struct CaSettings {
   std::string directory;             // empty: there is none
   Millis life = limits::kCaLife;     // of a certificate that is made here
   std::vector<std::string> bundles;  // files for agents; *.jks: Java key stores
-  std::string system;                // file of the system's CAs; "none"
+  std::vector<std::string> system;   // files of the system's CAs; "none"
 };
 
 struct Config {
@@ -101,5 +101,8 @@ void TakeOtelVariables(OtlpSettings& settings);
 
 // Where a service manager wants to hear of this process (NOTIFY_SOCKET); empty: nowhere.
 std::string NotifySocket();
+
+// Files of CAs that the environment names, as an image does with some of its own.
+std::vector<std::string> NamedCaFiles();
 
 }  // namespace recourse

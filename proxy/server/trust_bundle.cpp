@@ -3,7 +3,10 @@
 #include <openssl/evp.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <filesystem>
+#include <iterator>
 
 #include "proxy/base/ca_limits.h"
 
@@ -42,17 +45,29 @@ std::string DerOf(X509& certificate) {
   return text;
 }
 
+// Whatever the names of one file are.
+bool IsIn(const Files& files, const std::string& path) {
+  return std::ranges::any_of(files, [&](const std::string& file) {
+    std::error_code error;
+    return file == path || std::filesystem::equivalent(file, path, error);
+  });
+}
+
 }  // namespace
 
 BundleForm FormOfFile(std::string_view path) {
   return path.ends_with(".jks") ? BundleForm::kJks : BundleForm::kPem;
 }
 
-std::string FindSystemBundle() {
+Files FindSystemBundles(const Files& named) {
+  Files found;
   for (const char* const path : kSystemBundles) {
-    if (::access(path, R_OK) == 0) return path;
+    if (found.empty() && ::access(path, R_OK) == 0) found.emplace_back(path);
   }
-  return {};
+  for (const std::string& path : named) {
+    if (::access(path.c_str(), R_OK) == 0 && !IsIn(found, path)) found.push_back(path);
+  }
+  return found;
 }
 
 // The format has no description but its implementations: sun.security.provider.JavaKeyStore.
@@ -80,19 +95,23 @@ std::string JavaKeyStore(const std::vector<X509Ptr>& certificates, WallTime now)
   return out + Sha1(salted + "Mighty Aphrodite" + out);
 }
 
-FileResult<std::string> ReadAndBundle(const std::string& system_file, const PodCa& ca,
-                                      BundleForm form, WallTime now) {
+FileResult<std::string> ReadAndBundle(const Files& system_files, const Files& written,
+                                      const PodCa& ca, BundleForm form, WallTime now) {
   std::string text;
   std::vector<X509Ptr> trusted;
-  if (system_file.empty()) return std::unexpected("the system's CAs are at no known place");
-  if (system_file != "none") {
-    auto system = ReadInputFile(system_file, limits::kBundleBytesMax);
+  if (system_files.empty()) return std::unexpected("the system's CAs are at no known place");
+  for (const std::string& file : system_files) {
+    if (file == "none" || IsIn(written, file)) continue;
+    const std::size_t left =
+        limits::kBundleBytesMax - std::min(limits::kBundleBytesMax, text.size());
+    const auto system = ReadInputFile(file, left);
     if (!system) return std::unexpected(system.error());
-    trusted = CertificatesIn(*system);
-    if (trusted.empty()) {
-      return std::unexpected(system_file + " holds no certificates in PEM form");
+    std::vector<X509Ptr> certificates = CertificatesIn(*system);
+    if (certificates.empty()) {
+      return std::unexpected(file + " holds no certificates in PEM form");
     }
-    text = std::move(*system);
+    std::ranges::move(certificates, std::back_inserter(trusted));
+    text += *system;
     if (!text.ends_with('\n')) text.push_back('\n');
   }
   if (form == BundleForm::kPem) return text + ca.Pem();

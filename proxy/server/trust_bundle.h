@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "proxy/net/pod_ca.h"
 #include "proxy/server/files.h"
@@ -17,12 +18,16 @@ enum class BundleForm : std::uint8_t {
 // That a file of this name is expected to have: kJks for *.jks.
 BundleForm FormOfFile(std::string_view path);
 
-// Where systems keep the CAs that they trust; empty: nowhere known.
-std::string FindSystemBundle();
+using Files = std::vector<std::string>;
 
-// The certificates of the file ("none": none), and the CA. Fails when the file has none.
-FileResult<std::string> ReadAndBundle(const std::string& system_file, const PodCa& ca,
-                                      BundleForm form, WallTime now);
+// What is trusted here without us: the file where systems keep their CAs, and those of `named` that
+// can be read; none twice.
+Files FindSystemBundles(const Files& named);
+
+// The certificates of the files ("none": none), and the CA. Those in `written` are made by us, so
+// they are left out. Fails when there is no file, or a file has no certificates.
+FileResult<std::string> ReadAndBundle(const Files& system_files, const Files& written,
+                                      const PodCa& ca, BundleForm form, WallTime now);
 
 // Certificates as a Java key store of type JKS, under the aliases "ca-1", "ca-2", ... Its digest is
 // made with the usual "changeit": a key store without private keys has nothing to hide.

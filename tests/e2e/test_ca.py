@@ -91,6 +91,38 @@ def test_the_bundle_holds_the_systems_cas_and_ours(ca, tmp_path):
     assert done("ca", "bundle", ca) == out.read_text()
 
 
+def subjects(bundle):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(bundle)
+    return sorted(str(one["subject"]) for one in context.get_ca_certs())
+
+
+def test_the_bundle_holds_what_the_image_names_in_the_variables_that_env_replaces(ca, tmp_path):
+    """An image with a CA of its company trusts it by these variables; ours take their place."""
+    own = Maker(tmp_path / "company", "Company CA").cert
+    out = tmp_path / "bundle.pem"
+    plain = done("ca", "bundle", ca)
+    for name in ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"):
+        # With the name of the bundle itself, as in a shell that has our variables already.
+        for _ in range(2):
+            env = {name: str(own), "CURL_CA_BUNDLE": str(out), "PIP_CERT": SYSTEM}
+            ended = run_cli("ca", "bundle", ca, "--out", out, env=env)
+            assert ended.returncode == 0, ended.stderr
+            text = out.read_text()
+            assert text.count(own.read_text()) == 1 and len(text) == len(plain) + len(
+                own.read_text()
+            )
+        assert any("Company CA" in subject for subject in subjects(out))
+
+
+def test_several_files_of_cas_are_put_together(ca, tmp_path):
+    own = Maker(tmp_path / "company", "Company CA").cert
+    both = done("ca", "bundle", "--system", SYSTEM, "--system", own, ca)
+    assert both == (
+        pathlib.Path(SYSTEM).read_text() + own.read_text() + (ca / "ca.crt").read_text()
+    )
+
+
 def test_a_bundle_without_the_systems_cas_has_to_be_asked_for(ca, tmp_path):
     assert done("ca", "bundle", ca, "--system", "none") == (ca / "ca.crt").read_text()
     for system in (tmp_path / "missing", ca / "ca.key"):
@@ -203,6 +235,13 @@ def test_env_as_a_file_of_lines():
     lines = dict(line.split("=", 1) for line in shown("dotenv").splitlines())
     assert lines["HTTPS_PROXY"] == "http://127.0.0.1:19080"
     assert json.loads(lines["SSL_CERT_FILE"]) == "/etc/agent/it's ours.pem"
+
+
+def test_env_names_the_clients_that_go_around_and_what_to_do():
+    said = run_cli("env").stderr
+    for client in ("stripe-node", "AWS SDK", "undici", "aiohttp", "urllib3", "Apache HttpClient"):
+        assert client in said, said
+    assert "createFetchHttpClient" in said and "redirect install" in said
 
 
 def test_env_names_files_so_that_any_directory_will_do():

@@ -2,6 +2,7 @@
 
 import http.client
 import http.cookiejar
+import json
 import os
 import shutil
 import subprocess
@@ -9,11 +10,11 @@ import subprocess
 import pytest
 import requests
 
-from support import rawhttp
+from support import npm, rawhttp
 from support.certificates import Maker
 from support.double import ServedPort
 from support.forward import TRACE, connect, hello, policy
-from support.recourse import WAIT_MAX, Recourse
+from support.recourse import WAIT_MAX, Recourse, run_cli
 from support.secure import server_context
 from support.waiting import wait_until
 
@@ -133,6 +134,67 @@ def test_java(proxy, double, token, tmp_path):
     assert lines[:2] == ["201 null", "201 true"], done.stderr
     assert "403" in lines[2], done.stdout
     assert len(double.requests(f"/plain/{token}")) == 1
+
+
+# What goes around the proxy's variables, and with the word that `recourse env` names does not:
+# (program, the client as it is, with that word). Each posts to the url in its arguments.
+STRIPE = """
+  import Stripe from 'stripe';
+  const [host, name] = process.argv.slice(1);
+  const more = MORE;
+  const stripe = new Stripe('sk_test_of_nobody', {host, port: 80, protocol: 'http',
+    maxNetworkRetries: 0, telemetry: false, ...more});
+  await stripe.rawRequest('POST', `/plain/${name}`, {n: 1});
+"""
+HTTP_AGENT = """
+  import http from 'node:http';
+  const [host, name] = process.argv.slice(1);
+  const agent = new http.Agent(MORE);
+  const headers = {'content-type': 'application/json'};
+  await new Promise((done, fail) => http.request({host, path: `/plain/${name}`, method: 'POST',
+    agent, headers}, (answer) => answer.resume().on('end', done)).on('error', fail).end('{}'));
+"""
+AIOHTTP = """
+import aiohttp, asyncio, sys
+async def post():
+    async with aiohttp.ClientSession(MORE) as session:
+        async with session.post(f"http://{sys.argv[1]}/plain/{sys.argv[2]}", json={}) as answer:
+            await answer.read()
+asyncio.run(post())
+"""
+URLLIB3 = """
+import os, sys, urllib3
+pool = urllib3.MORE
+pool.request("POST", f"http://{sys.argv[1]}/plain/{sys.argv[2]}", body=b"{}", retries=False,
+             headers={"Content-Type": "application/json"})
+"""
+PYTHON, NODE = ["/usr/bin/python3", "-c"], None
+AROUND = {
+    "stripe-node": (NODE, STRIPE, "{}", "{httpClient: Stripe.createFetchHttpClient()}"),
+    "http.Agent": (NODE, HTTP_AGENT, "{}", "{proxyEnv: process.env}"),
+    "aiohttp": (PYTHON, AIOHTTP, "", "trust_env=True"),
+    "urllib3": (PYTHON, URLLIB3, "PoolManager()", "ProxyManager(os.environ['HTTP_PROXY'])"),
+}
+
+
+@pytest.mark.parametrize("client", AROUND)
+def test_what_goes_around_the_variables_and_how_it_does_not(
+    proxy, packages, double, token, client
+):
+    command, program, as_it_is, mended = AROUND[client]
+    command = command or [npm.node(), "--input-type=module", "-e"]
+    told = json.loads(run_cli("env", "--proxy", f"http://127.0.0.1:{proxy.port}", "--format",
+                              "json").stdout)  # fmt: skip
+    for more in (as_it_is, mended):
+        ended = subprocess.run(
+            [*command, program.replace("MORE", more), "shop.test", token],
+            env={"PATH": os.environ["PATH"], **told}, cwd=packages,
+            capture_output=True, text=True, timeout=2 * WAIT_MAX, check=False,
+        )  # fmt: skip
+        # No resolver knows the host: whoever does not ask the proxy gets nowhere.
+        is_through = more == mended
+        assert (ended.returncode == 0) == is_through, ended.stderr
+        assert len(double.requests(f"/plain/{token}")) == is_through
 
 
 def test_node_by_its_own_connect(proxy, double, token):

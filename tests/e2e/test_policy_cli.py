@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 import yaml
 
-from support import rawhttp
+from support import flows, rawhttp
 from support.policies import standard
 from support.recourse import ROOT, Recourse, run_cli
 
@@ -278,6 +278,30 @@ def test_a_real_ledger_is_classed_by_another_policy(double, tmp_path, token):
     assert "it would only be logged" in logged.stdout
     gone = replay(tmp_path, rows, "version: 1\nbackends: { x: { url: \"http://x\" } }\n")
     assert "refused (unknown-backend)" in gone.stdout
+
+
+def test_undo_requests_are_no_calls_of_an_agent(double, tmp_path, token):
+    """Sent by Recourse, they would be classed by no policy as what they are; in every form of an
+    export."""
+    policy = flows.policy(double)
+    with Recourse(tmp_path / "run", policy) as process:
+        agent = flows.Shop(process, double).agent(token)
+        agent.does("orders", "payments")
+        agent.breaks()
+        agent.await_undone()
+        forms = [
+            process.cli("ledger", "export"),
+            process.cli("ledger", "export", "--format", "ndjson"),
+        ]
+        listed = json.loads(process.cli("events", "list", "--json", "--limit", "100").stdout)
+        assert process.stop() == 0
+    assert sorted(agent.undone()) == ["orders", "payments"]
+    assert any(row.get("undoes") for row in listed), listed
+    exported = [[json.loads(line) for line in form.stdout.splitlines()] for form in forms]
+    for rows in (listed, *exported):
+        same = replay(tmp_path, rows, policy, before=policy)
+        assert same.returncode == 0, same.stdout
+        assert "3 past write calls: 0 classed otherwise, 0 that would be repeats" in same.stdout
 
 
 def test_calls_that_would_become_one_and_repeats_that_would_be_two(double, tmp_path):
