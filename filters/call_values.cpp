@@ -8,6 +8,7 @@
 #include "filters/multipart.h"
 #include "policy/approval_need.h"
 #include "proxy/base/content_coding.h"
+#include "proxy/base/hex.h"
 
 namespace recourse {
 namespace {
@@ -82,7 +83,11 @@ Result<CallBody> ReadJson(const HttpRequest& request, const ContentType& type) {
   return body;
 }
 
-CallBody ReadForm(const HttpRequest& request) {
+Result<CallBody> ReadForm(const HttpRequest& request) {
+  if (CountPairs(request.body) > limits::kFormPairsMax) {
+    return std::unexpected(
+        Error(ErrorCode::kRequestTooLarge, "the form of a write may have at most 10,000 pairs"));
+  }
   if (HasMalformedEscape(request.body)) return RawCallBody(request);
   CallBody body;
   body.form = BodyForm::kForm;
@@ -166,8 +171,12 @@ bool IsEncoded(const Headers& headers) {
 }
 
 bool HasMalformedEscape(std::string_view text) {
-  std::string ignored;
-  return text.find('%') != std::string_view::npos && !PercentDecode(text, ignored);
+  for (auto at = text.find('%'); at != std::string_view::npos; at = text.find('%', at + 3)) {
+    if (text.size() - at < 3 || HexValue(text[at + 1]) < 0 || HexValue(text[at + 2]) < 0) {
+      return true;
+    }
+  }
+  return false;
 }
 
 CallBody RawCallBody(const HttpRequest& request) {

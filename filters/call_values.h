@@ -42,9 +42,10 @@ struct CallBody {
 };
 
 // Reads the body by its content type. JSON fails with kMalformedRequest and the reason when it does
-// not parse, and with kUnsupportedMediaType for another charset than UTF-8. Forms and multipart
-// bodies that cannot be read one way only, encoded bodies and all other types are kRaw: their bytes
-// are the arguments. A body of no bytes is kNone whatever its type says.
+// not parse, and with kUnsupportedMediaType for another charset than UTF-8; a form with
+// kRequestTooLarge when it has more than kFormPairsMax pairs. Forms and multipart bodies that
+// cannot be read one way only, encoded bodies and all other types are kRaw: their bytes are the
+// arguments. A body of no bytes is kNone whatever its type says.
 Result<CallBody> ReadCallBody(const HttpRequest& request);
 
 // The same for a request to `backend`. Of a call to an MCP server the body is the arguments of its

@@ -11,20 +11,34 @@ namespace {
 // No name of an override is longer, however it is escaped.
 constexpr std::size_t kNameBytesMax = 128;
 constexpr std::size_t kLineBytesMax = 1024;
+constexpr std::size_t kShortestName = std::string_view("_method").size();
 
 constexpr std::array<std::string_view, 6> kOverrideNames{
     "xmethod",     "xmethodoverride",    "methodoverride",
-    "xhttpmethod", "httpmethodoverride", "xhttpmethodoverride"};
+    "xhttpmethod", "httpmethodoverride", "xhttpmethodoverride"};  // the longest one last
 
 // "X-HTTP-Method-Override" and "x_http_method_override" come down to the same letters. A plain
 // "method" is a common word; only "_method" is the override of Rails, Laravel and Express.
 bool IsOverrideName(std::string_view name) {
-  std::string letters;
-  for (const char c : ToLower(name)) {
-    if (c >= 'a' && c <= 'z') letters.push_back(c);
+  std::array<char, kOverrideNames.back().size()> room{};
+  std::size_t size = 0;
+  for (const char c : name) {
+    const char lower = c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
+    if (lower < 'a' || lower > 'z') continue;
+    if (size == room.size()) return false;
+    room[size++] = lower;
   }
+  const std::string_view letters(room.data(), size);
   if (letters == "method") return name.starts_with('_');
   return std::find(kOverrideNames.begin(), kOverrideNames.end(), letters) != kOverrideNames.end();
+}
+
+// The same of a name as it stands in a form. Forms may hold millions of names.
+bool IsEscapedOverrideName(std::string_view name) {
+  if (name.size() < kShortestName) return false;
+  if (name.find('%') == std::string_view::npos) return IsOverrideName(name);
+  std::string plain;
+  return IsOverrideName(PercentDecode(name, plain) ? std::string_view(plain) : name);
 }
 
 // The `name` parameter of a part's Content-Disposition, or empty.
@@ -74,7 +88,7 @@ bool FormOverrideScan::FeedPairs(std::string_view piece) {
   for (const char c : piece) {
     const bool starts_pair = c == '&' || c == ';';
     if (starts_pair || c == '=') {
-      if (counts_ && HasMethodOverride(text_)) return true;
+      if (counts_ && IsEscapedOverrideName(text_)) return true;
       counts_ = starts_pair;  // behind '=' comes a value, and in it perhaps another '='
       text_.clear();
     } else if (counts_) {

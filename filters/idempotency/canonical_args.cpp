@@ -12,19 +12,25 @@
 namespace recourse {
 namespace {
 
-// By name; pairs of one name keep their order.
-void AppendPairs(std::string& out, const Pairs& pairs) {
-  std::vector<std::size_t> order(pairs.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+std::vector<std::size_t> AllOf(const Pairs& pairs) {
+  std::vector<std::size_t> all(pairs.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  return all;
+}
+
+// Those of `chosen`, by name; pairs of one name keep their order.
+void AppendPairs(std::string& out, const Pairs& pairs, std::vector<std::size_t> chosen) {
+  std::sort(chosen.begin(), chosen.end(), [&](std::size_t a, std::size_t b) {
     return std::tie(pairs[a].first, a) < std::tie(pairs[b].first, b);
   });
-  AppendPart(out, std::to_string(pairs.size()));
-  for (const std::size_t index : order) {
+  AppendPart(out, std::to_string(chosen.size()));
+  for (const std::size_t index : chosen) {
     AppendPart(out, pairs[index].first);
     AppendPart(out, pairs[index].second);
   }
 }
+
+void AppendPairs(std::string& out, const Pairs& pairs) { AppendPairs(out, pairs, AllOf(pairs)); }
 
 std::string AsPointer(std::string_view name) {
   std::string pointer = "/";
@@ -40,10 +46,12 @@ std::string AsPointer(std::string_view name) {
   return pointer;
 }
 
-Pairs WithoutIgnored(const Pairs& pairs, const std::vector<std::string>& ignore) {
-  Pairs kept;
-  std::copy_if(pairs.begin(), pairs.end(), std::back_inserter(kept), [&](const auto& pair) {
-    return std::find(ignore.begin(), ignore.end(), AsPointer(pair.first)) == ignore.end();
+std::vector<std::size_t> WithoutIgnored(const Pairs& pairs,
+                                        const std::vector<std::string>& ignore) {
+  std::vector<std::size_t> kept = AllOf(pairs);
+  if (ignore.empty()) return kept;
+  std::erase_if(kept, [&](std::size_t index) {
+    return std::find(ignore.begin(), ignore.end(), AsPointer(pairs[index].first)) != ignore.end();
   });
   return kept;
 }
@@ -91,7 +99,7 @@ void AppendBody(std::string& out, const CallArgs& args) {
       return;
     case BodyForm::kForm:
       AppendPart(out, "form");
-      AppendPairs(out, WithoutIgnored(args.body.pairs, args.ignore));
+      AppendPairs(out, args.body.pairs, WithoutIgnored(args.body.pairs, args.ignore));
       return;
     case BodyForm::kMultipart:
       AppendPart(out, "multipart");

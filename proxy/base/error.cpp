@@ -42,7 +42,8 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
      kFixAgent},
     {413, "request-too-large", "Request body too large", "not_executed", false,
      "http_request_error", kFixCall,
-     "The body is over 8 MiB (a write, an MCP message) or 256 KiB (a call that waits for a human).",
+     "The body is over 8 MiB (a write, an MCP message), 10,000 pairs (its form) or 256 KiB (a call "
+     "for a human).",
      kFixAgent},
     {431, "header-too-large", "Request header too large", "not_executed", false,
      "http_request_error", kFixCall, "The head is over its cap, or too large to be forwarded.",

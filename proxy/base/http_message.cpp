@@ -11,9 +11,10 @@ namespace {
 char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; }
 
 std::string DecodeFormPart(std::string_view part) {
-  std::string out;
   std::string plain(part);
   std::replace(plain.begin(), plain.end(), '+', ' ');
+  if (plain.find('%') == std::string::npos) return plain;
+  std::string out;
   return PercentDecode(plain, out) ? out : plain;
 }
 
@@ -112,6 +113,16 @@ std::string PercentEncode(std::string_view text) {
     out.push_back(kUpperDigits[byte & 15]);
   }
   return out;
+}
+
+std::size_t CountPairs(std::string_view query) {
+  std::size_t count = 0;
+  bool is_inside = false;
+  for (const char c : query) {
+    count += c != '&' && !is_inside ? 1 : 0;
+    is_inside = c != '&';
+  }
+  return count;
 }
 
 Pairs ParsePairs(std::string_view query) {

@@ -72,5 +72,7 @@ using Pairs = std::vector<std::pair<std::string, std::string>>;
 // `query` without '?'. Pairs decoded ('+' is a space), in order. Malformed escapes stay as they
 // are.
 Pairs ParsePairs(std::string_view query);
+// How many there would be.
+std::size_t CountPairs(std::string_view query);
 
 }  // namespace recourse

@@ -81,5 +81,11 @@ TEST(HttpMessageTest, J37_PairsAreDecodedInOrderWithDuplicates) {
   EXPECT_THAT(ParsePairs("a=%zz"), ElementsAre(Pair("a", "%zz")));
 }
 
+TEST(HttpMessageTest, PairsAreCountedAsTheyWouldBeTakenApart) {
+  for (const char* query : {"", "&", "a", "a&", "&a", "a&&b", "a=1&b=2&a=3", "=&=", ";;"}) {
+    EXPECT_EQ(CountPairs(query), ParsePairs(query).size()) << query;
+  }
+}
+
 }  // namespace
 }  // namespace recourse::http_message_test
