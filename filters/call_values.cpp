@@ -130,7 +130,37 @@ Json OtherParams(std::string_view body) {
   return params;
 }
 
+std::size_t HeapBytes(const std::string& text) {
+  return text.capacity() > std::string().capacity() ? text.capacity() : 0;
+}
+
+// As deep as a text may be nested.
+std::size_t HeapBytes(const Json& json) {
+  std::size_t bytes = HeapBytes(json.text) + json.items.capacity() * sizeof(Json) +
+                      json.members.capacity() * sizeof(Json::Member);
+  for (const Json& item : json.items) bytes += HeapBytes(item);
+  for (const Json::Member& member : json.members) {
+    bytes += HeapBytes(member.first) + HeapBytes(member.second);
+  }
+  return bytes;
+}
+
+std::size_t HeapBytes(const Pairs& pairs) {
+  std::size_t bytes = pairs.capacity() * sizeof(Pairs::value_type);
+  for (const auto& [name, value] : pairs) bytes += HeapBytes(name) + HeapBytes(value);
+  return bytes;
+}
+
 }  // namespace
+
+std::size_t SizeOf(const CallBody& body) {
+  std::size_t bytes = sizeof body + HeapBytes(body.json) + HeapBytes(body.pairs) +
+                      body.parts.capacity() * sizeof(BodyPart);
+  for (const BodyPart& part : body.parts) {
+    bytes += HeapBytes(part.headers) + HeapBytes(part.content);
+  }
+  return bytes;
+}
 
 bool IsMcpMessage(const Backend& backend, const HttpRequest& request) {
   return backend.is_mcp && request.method == "POST" &&

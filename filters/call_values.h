@@ -55,6 +55,9 @@ Result<CallBody> ReadCallBody(const Backend& backend, const HttpRequest& request
 // The same for a message that is read already; `body` is its bytes. Takes the arguments out of it.
 CallBody TakeReading(McpRequest& message, std::string_view body);
 
+// The memory that a reading takes.
+std::size_t SizeOf(const CallBody& body);
+
 // The context's own reading if it has one, else a new one of its request.
 Result<std::shared_ptr<const CallBody>> ReadingOf(const RequestContext& context);
 

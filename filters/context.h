@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "filters/call_keeper.h"
 #include "filters/ledger/event.h"
 #include "filters/upstream.h"
 #include "filters/waiting_clients.h"
@@ -63,6 +64,8 @@ class RequestContext {
   std::uint64_t approved = 0;  // the operation
   bool key_is_taken = false;   // the agent's own key means another operation
   Headers credentials;         // in place of such fields of the request; stored nowhere
+
+  CallKeeper* keeper = nullptr;  // null: for nobody who waits, and bounded elsewhere
 
   // What request.body says, where it was read already (ReadingOf). Whoever changes the body resets
   // it.

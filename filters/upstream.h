@@ -5,6 +5,7 @@
 #include <optional>
 #include <string_view>
 
+#include "filters/call_keeper.h"
 #include "policy/policy.h"
 #include "proxy/base/clock.h"
 #include "proxy/base/error.h"
@@ -28,7 +29,8 @@ struct Answer {
   HttpResponse response;
   bool body_complete = true;  // framing says so; an answer that ends with the connection is not
   bool until_close = false;   // incomplete only because nothing but a clean close framed it
-  bool over_cap = false;      // the body was larger than answer_bytes_max; body holds the start
+  // The body was larger than answer_bytes_max, or than there was room for; it holds the start.
+  bool over_cap = false;
   // Set: the body is that message as application/json, without its id, whatever it came in.
   std::optional<McpKind> mcp;
   // It answers a request to an MCP server: with a message, see `mcp`, or over HTTP alone.
@@ -41,6 +43,10 @@ class BodySink {
   virtual ~BodySink() = default;
   // `head` is the answer without its body. False: no more is wanted, and the connection is closed.
   virtual Task<bool> Take(const HttpResponse& head, std::string_view piece) = 0;
+  // How much of it is kept for now.
+  virtual std::size_t kept() const { return 0; }
+  // In place of a further piece: there is no memory for it, and the connection is closed.
+  virtual void NoRoom() {}
 };
 
 // Takes the messages that an MCP server sends before its answer: progress, logs, requests to the
@@ -71,6 +77,9 @@ class UpstreamConnection {
   // Before Exchange: the request is one message of MCP, and this is its id as it stands there. Who
   // has read the message says so, that it need not be read again.
   virtual void KnowsMessageId(const std::string& id) { (void)id; }
+  // Before Exchange: the answer is held for that call. Where there is no room in time, the answer
+  // is cut as one that is too large. `keeper` outlives the exchange.
+  virtual void HoldAnswerFor(CallKeeper* keeper) { (void)keeper; }
   // Before Exchange: the body goes to `sink`, which outlives the exchange and bounds what it takes,
   // instead of into the answer. An answer whose sink wanted no more is not complete.
   virtual void GiveBodyTo(BodySink* sink) = 0;

@@ -69,6 +69,7 @@ Task<Result<Outcome>> DispatchFilter::Send(RequestContext& context) {
     SetHeader(request.headers, "traceparent", FormatTraceparent(trace));
   }
   context.connection->PassInterimTo(context.interim);
+  context.connection->HoldAnswerFor(context.keeper);
   if (context.approved != 0) context.connection->MayOpenSession();
   if (context.reading) context.connection->KnowsMessageId(context.reading->mcp_id);
   Result<Answer> answer =

@@ -84,6 +84,50 @@ void SpellAsBefore(const Event& known, const CallBody& body, RequestContext& con
   context.reading = std::move(reading);
 }
 
+// What a call needs besides its body before anything is sent: the body taken apart, the request that
+// is stored, and room for an answer, of which nothing is known yet.
+bool HoldsWhatItNeeds(const RequestContext& context, const PreparedCall& prepared) {
+  if (context.keeper == nullptr) return true;
+  const auto& kept = prepared.operation.event.request;
+  return context.keeper->Hold(HeldFor::kReading,
+                              SizeOf(*prepared.body) + (kept ? kept->body.size() : 0)) &&
+         context.keeper->Hold(HeldFor::kAnswer, limits::kAnswerFirstBytes);
+}
+
+bool IsLarge(const RequestContext& context) {
+  return context.request.body.size() >= limits::kLargeBodyBytes;
+}
+
+// Takes a large body apart in a turn of its own, before its key is made in the next one.
+Task<Result<void>> ReadLarge(RequestContext& context) {
+  if (!IsLarge(context) || IsLoggedOnly(context)) co_return Result<void>();
+  co_await NextTurn(*context.executor);
+  auto reading = ReadingOf(context);
+  if (!reading) co_return std::unexpected(reading.error());
+  context.reading = std::move(*reading);
+  co_await NextTurn(*context.executor);
+  co_return Result<void>();
+}
+
+// While it lives, the call waits for another one's outcome, and needs nothing but its request.
+class Waiting {
+ public:
+  explicit Waiting(RequestContext& context) : keeper_(context.keeper) {
+    if (keeper_ == nullptr) return;
+    if (!context.reading) (void)keeper_->Hold(HeldFor::kReading, 0);
+    (void)keeper_->Hold(HeldFor::kAnswer, 0);
+    keeper_->Becomes(CallKeeper::State::kWaiting);
+  }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+  ~Waiting() {
+    if (keeper_ != nullptr) keeper_->Becomes(CallKeeper::State::kAtWork);
+  }
+
+ private:
+  CallKeeper* const keeper_;
+};
+
 Outcome Refusal(const RequestContext& context, const Error& error) {
   return LocalOutcome(MakeProblem(error.code(), RefusalDetail(context, error)));
 }
@@ -145,9 +189,17 @@ Task<Result<Outcome>> IdempotencyFilter::Handle(RequestContext& context, Next ne
   for (int look = 0; look < limits::kLedgerLooksMax; ++look) {
     Result<Begun> begun = std::unexpected(Error());
     {
+      if (auto read = co_await ReadLarge(context); !read) {
+        co_return Refusal(context, read.error());
+      }
       // The ledger takes what it is asked, so a further look asks anew; hardly any call needs one.
       auto prepared = Prepare(context);
       if (!prepared) co_return Refusal(context, prepared.error());
+      if (!HoldsWhatItNeeds(context, *prepared)) {
+        co_return Refusal(context, Error(ErrorCode::kOverloaded,
+                                         "calls hold all the memory that they may",
+                                         Delivery::kNotSent));
+      }
       call.body = std::move(prepared->body);
       call.principal = prepared->operation.event.principal;
       begun = co_await parts_.ledger.Begin(std::move(prepared->operation), *context.executor);
@@ -161,6 +213,8 @@ Task<Result<Outcome>> IdempotencyFilter::Handle(RequestContext& context, Next ne
       continue;
     }
     last = FactsOfEvent(begun->event);
+    call.body.reset();  // a further look reads it again
+    if (IsLarge(context)) context.reading.reset();
     std::optional<Outcome> answer = co_await Repeat(context, call, std::move(*begun));
     if (answer) co_return std::move(*answer);
   }
@@ -292,10 +346,26 @@ Task<std::optional<Outcome>> IdempotencyFilter::Repeat(RequestContext& context, 
   co_return told;
 }
 
+// As Ledger::Join, and as long as there is a client that waits.
+Task<Result<std::optional<Event>>> IdempotencyFilter::Join(RequestContext& context,
+                                                           std::uint64_t operation,
+                                                           MonoTime until) {
+  const Waiting waiting(context);
+  CallKeeper* const keeper = context.keeper;
+  for (;;) {
+    const MonoTime look =
+        keeper == nullptr ? until : std::min(until, parts_.clock.Now() + limits::kWaitLook);
+    auto joined = co_await parts_.ledger.Join(operation, look, *context.executor);
+    if (!joined || *joined || look >= until || keeper->HasLeft()) co_return joined;
+    // As many wait for it as may.
+    if (parts_.clock.Now() < look) co_return joined;
+  }
+}
+
 Task<std::optional<Outcome>> IdempotencyFilter::AfterJoin(RequestContext& context, const Call& call,
                                                           Event running) {
   Result<std::optional<Event>> joined =
-      co_await parts_.ledger.Join(running.operation, call.hold_until, *context.executor);
+      co_await Join(context, running.operation, call.hold_until);
   // Whatever ends the wait without an event, the call that was joined goes on.
   if (!joined || !*joined) co_return Replay(context, call.principal, running);
   Event event = std::move(**joined);
@@ -319,7 +389,7 @@ Task<std::optional<Outcome>> IdempotencyFilter::Hold(RequestContext& context, co
   // Whoever carries out an approval waits for nobody.
   if (context.approved != 0) co_return Replay(context, call.principal, begun.event);
   Result<std::optional<Event>> joined =
-      co_await parts_.ledger.Join(begun.event.operation, call.approval_until, *context.executor);
+      co_await Join(context, begun.event.operation, call.approval_until);
   if (!joined || !*joined) {
     const std::string poll = std::string(kPollPath) +
                              PollId(parts_.install_secret, begun.event.operation, context.caller);
@@ -339,6 +409,7 @@ Task<std::optional<Outcome>> IdempotencyFilter::Settle(RequestContext& context, 
   if (!MaySee(call.principal, uncertain)) co_return LocalOutcome(AnswerToOthers(uncertain));
   if (uncertain.settle || uncertain.task) {
     parts_.settling.Watch(uncertain);
+    const Waiting waiting(context);
     const Settled settled =
         co_await parts_.settling.SettleNow(uncertain.operation, call.hold_until, *context.executor);
     if (settled == Settled::kYes) co_return std::nullopt;

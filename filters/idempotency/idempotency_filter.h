@@ -60,6 +60,9 @@ class IdempotencyFilter final : public Filter {
   // Answers a repeat; nullopt: the operation moved meanwhile, ask the ledger again.
   [[gnu::noinline]] Task<std::optional<Outcome>> Repeat(RequestContext& context, const Call& call,
                                                         Begun begun);
+  [[gnu::noinline]] Task<Result<std::optional<Event>>> Join(RequestContext& context,
+                                                            std::uint64_t operation,
+                                                            MonoTime until);
   [[gnu::noinline]] Task<std::optional<Outcome>> AfterJoin(RequestContext& context,
                                                            const Call& call, Event running);
   [[gnu::noinline]] Task<std::optional<Outcome>> Hold(RequestContext& context, const Call& call,

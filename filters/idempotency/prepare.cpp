@@ -223,7 +223,9 @@ PreparedCall PrepareLoggedOnly(const RequestContext& context, const std::string&
 std::string RefusalDetail(const RequestContext& context, const Error& error) {
   const Tool& tool = ToolOf(context);
   if (error.detail() == kNotOneReading) {
-    const CallBody body = ReadCallBody(*context.backend, context.request).value_or(CallBody());
+    const auto reading = ReadingOf(context);
+    const CallBody none;
+    const CallBody& body = reading ? **reading : none;
     const auto named = ReadNamedIntent(context.request.headers, body);
     const auto objection =
         ObjectionTo(tool, context.request, body, context.query, named && named->intent);

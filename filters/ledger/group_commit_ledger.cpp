@@ -361,15 +361,20 @@ void GroupCommitLedger::CompleteJoinsOf(std::uint64_t operation) {
   if (!joins_.Has(operation)) return;
   const auto state = engine_->StateOf(operation);
   if (state && IsAwaited(state->phase)) return;
-  const Result<Event> event =
-      state ? engine_->Load(state->last_event) : std::unexpected(state.error());
-  for (JoinWait* wait : joins_.TakeOperation(operation)) {
-    if (event) {
-      wait->result = *event;
-    } else {
+  Result<Event> event = state ? engine_->Load(state->last_event) : std::unexpected(state.error());
+  if (!event) {
+    for (JoinWait* wait : joins_.TakeOperation(operation)) {
       wait->result = std::unexpected(event.error());
+      Complete(wait);
     }
-    Complete(wait);
+    return;
+  }
+  // Its answer may be large, and many may wait for it: each gets its copy when it is its turn.
+  const auto shared = std::make_shared<const Event>(std::move(*event));
+  for (JoinWait* wait : joins_.TakeOperation(operation)) {
+    AddJob(wait->executor, [wait, shared] {
+      wait->promise.Set(Result<std::optional<Event>>(std::optional<Event>(*shared)));
+    });
   }
 }
 

@@ -94,6 +94,10 @@ class McpConnection final : public UpstreamConnection {
   void PassInterimTo(InterimSink* sink) override { interim_ = sink; }
   void MayOpenSession() override { is_own_ = true; }
   void KnowsMessageId(const std::string& id) override { id_ = id; }
+  void HoldAnswerFor(CallKeeper* keeper) override {
+    keeper_ = keeper;
+    connection_->HoldAnswerFor(keeper);
+  }
   void GiveBodyTo(BodySink* sink) override { connection_->GiveBodyTo(sink); }
   Task<Result<Answer>> Exchange(const HttpRequest& request, MonoTime deadline,
                                 std::size_t answer_bytes_max) override;
@@ -118,6 +122,7 @@ class McpConnection final : public UpstreamConnection {
   const std::shared_ptr<const Backend> backend_;
   const std::unique_ptr<UpstreamConnection> connection_;
   InterimSink* interim_ = nullptr;
+  CallKeeper* keeper_ = nullptr;
   bool is_own_ = false;
   std::string id_;  // of the message; empty: nobody has read it
 };
@@ -187,6 +192,7 @@ Task<Result<Answer>> McpConnection::Resume(const HttpRequest& request, MessageSi
     const Result<void> connected = co_await connection->Connected();
     if (!connected) continue;
     sink.Restart();
+    connection->HoldAnswerFor(keeper_);
     connection->GiveBodyTo(&sink);
     const HttpRequest get = ResumeRequest(request, sink.last_event_id());
     const auto answer = co_await connection->Exchange(get, deadline, 0);
@@ -204,6 +210,7 @@ Task<Result<Answer>> McpConnection::AskAnew(const HttpRequest& request, std::str
   const auto connection = parts_.plain.Open(*backend_);
   const Result<void> connected = co_await connection->Connected();
   if (!connected) co_return std::unexpected(connected.error());
+  connection->HoldAnswerFor(keeper_);
   co_return co_await Ask(*connection, request, std::move(id), bounds);
 }
 

@@ -25,6 +25,8 @@ class MessageSink final : public BodySink {
   // A new response to read; what was cut in the middle is forgotten.
   void Restart();
   Task<bool> Take(const HttpResponse& head, std::string_view piece) override;
+  std::size_t kept() const override { return body_.size() + (events_ ? events_->pending() : 0); }
+  void NoRoom() override { is_over_cap_ = true; }
   // The same with all of a body, which nobody waits for.
   void TakeWhole(const HttpResponse& head, std::string body);
   // The body has ended: looks for the answer in one that is no stream.

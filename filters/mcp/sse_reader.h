@@ -25,6 +25,7 @@ class SseReader {
   std::optional<SseEvent> Next();
   bool overflowed() const { return overflowed_; }
   // Bytes of an event are here whose end has not come.
+  std::size_t pending() const { return pending_.size(); }
   bool is_inside_event() const { return !pending_.empty(); }
 
  private:

@@ -225,9 +225,9 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
      "The caller is over a quota, or its flow over 10,000 writes.",
      "Give the caller more under `quotas`; close the flow, or have the agent begin another trace."},
     {503, "overloaded", "Overloaded", "not_executed", true, "connection_limit_reached", kSafeAgain,
-     "Too many connections, writes, open operations, open flows or waiting calls.",
-     "See the metrics: decide what waits, settle what is unknown, raise `--connections-max` or "
-     "`--writes-max`, or find the agent that calls too much."},
+     "Too many connections, writes, open operations, open flows or waiting calls, or no memory.",
+     "See the metrics: decide what waits, settle what is unknown, find the agent that calls too "
+     "much, or raise `--connections-max`, `--writes-max` or `--call-memory`."},
     {503, "draining", "Shutting down", "not_executed", true, "proxy_internal_error", kSafeAgain,
      "The process is shutting down, or was told to by `recourse drain`.",
      "After `recourse drain` start the process again."},

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <functional>
+#include <utility>
 #include <vector>
+
+#include "proxy/base/task.h"
 
 namespace recourse {
 
@@ -18,5 +21,14 @@ class Executor {
   // Runs the jobs in order on the executor's thread, later, never inside this call. Thread-safe.
   virtual void Post(std::vector<Job> jobs) = 0;
 };
+
+// Ends the turn of whoever is at work on `executor`: others go on before it does.
+inline Task<void> NextTurn(Executor& executor) {
+  Promise<bool> turn;
+  std::vector<Job> jobs;
+  jobs.emplace_back([&turn] { turn.Set(true); });
+  executor.Post(std::move(jobs));
+  (void)co_await turn.Wait();
+}
 
 }  // namespace recourse

@@ -66,7 +66,26 @@ inline constexpr std::size_t kConnectionsPerPeerMax = kConnectionsMax / 4 * 3;
 // Idle connections that are looked at for one that can make room for a new one.
 inline constexpr std::size_t kIdleLooksMax = 64;
 inline constexpr std::size_t kWriteFlowsMax = 4'096;
-inline constexpr std::size_t kWriteBytesHeldMax = 256 * 1024 * 1024;
+// What is held for all calls together (call_budget.h): three eighths of the memory that the process
+// may use, and this much where nobody says how much that is. The rest is for the ledger, for what
+// one call at a time of each thread takes while it is read, and for what the allocator keeps. With
+// less than the minimum a call of the largest size would never be served.
+inline constexpr std::size_t kCallMemoryBytes = 256 * 1024 * 1024;
+inline constexpr std::size_t kCallMemoryBytesMin = 64 * 1024 * 1024;
+// A write at work: its coroutines, fields and rows. Its answer has room for what most answers need
+// before anything is sent; more is taken as it arrives, and waited for that long if need be.
+inline constexpr std::size_t kCallBytes = 16 * 1024;
+inline constexpr std::size_t kAnswerFirstBytes = 16 * 1024;
+inline constexpr milliseconds kAnswerRoomFor{30'000};
+inline constexpr milliseconds kAnswerRoomLook{20};
+inline constexpr std::size_t kIdleCallersKept = 64;
+// What is done with a body from here on is done in several turns of its thread, each of them well
+// under the 50 ms that one call may hold up the others.
+inline constexpr std::size_t kLargeBodyBytes = 512 * 1024;
+// How late a call that waits for another one notices that its own client has left.
+inline constexpr milliseconds kWaitLook{500};
+// Blocks from here on are pages of their own and go back to the system when they are let go.
+inline constexpr std::size_t kOwnPagesFromBytes = 256 * 1024;
 // A crowd's turn uses as many connections to a backend as there are clients: whatever is closed
 // behind it has to be opened again, and the backend's queue of new connections is short.
 inline constexpr std::size_t kIdleUpstreamMax = kConnectionsMax;    // of one I/O thread
@@ -236,7 +255,6 @@ inline constexpr int kProbesAbsentMin = 2;
 
 // Observe mode. What does not fit is forwarded all the same and not, or not wholly, written down.
 inline constexpr std::size_t kObservedCallsMax = 4'096;
-inline constexpr std::size_t kObservedBytesHeldMax = 64 * 1024 * 1024;
 // Where the policy names no timeout nothing of ours cuts a slow backend off.
 inline constexpr milliseconds kObservedPatience{300'000};
 // Calls that no tool matches, by method and shape of the path, for each I/O thread.

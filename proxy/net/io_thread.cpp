@@ -90,9 +90,14 @@ void IoThread::Join() {
 
 void IoThread::Run() {
   FrameArena frames;
+  MonoTime woke = clock_.Now();
   while (!stopped_) {
     RunPosted();
-    poller_.Listen(MayWait() ? Poller::Wait::kYes : Poller::Wait::kNo);
+    const bool may_wait = MayWait();
+    const MonoTime ended = clock_.Now();
+    if (told_turn_) told_turn_(ended - woke);
+    poller_.Listen(may_wait ? Poller::Wait::kYes : Poller::Wait::kNo);
+    woke = may_wait ? clock_.Now() : ended;
     is_asleep_ = false;
     poller_.GoOn();
   }

@@ -52,6 +52,11 @@ class IoThread final : public Executor, public Timer {
   // How many connections to backends are open, also those that wait in a pool.
   std::atomic<std::size_t>& backend_connections() { return backend_connections_; }
 
+  // Told how long the thread was at work each time, from the kernel's news to its next look for
+  // some. Before Start().
+  void OnTurn(std::move_only_function<void(std::chrono::nanoseconds)> told) {
+    told_turn_ = std::move(told);
+  }
   // `free` closes what is kept for later use; false: there was nothing. It is called as long as
   // this lives, when the process may open no more files.
   void WhenFilesAreShort(std::move_only_function<bool()> free) { free_files_ = std::move(free); }
@@ -114,6 +119,7 @@ class IoThread final : public Executor, public Timer {
   DeadlineWheel wheel_;
   Upkeep upkeep_;
   std::move_only_function<bool()> free_files_;
+  std::move_only_function<void(std::chrono::nanoseconds)> told_turn_;
   std::vector<IoThread*> all_;
   BufferPool buffers_;
   HeapTrim heap_;

@@ -1,5 +1,7 @@
 #include "proxy/net/response_reader.h"
 
+#include <algorithm>
+
 #include "proxy/base/crash_point.h"
 
 namespace recourse {
@@ -102,16 +104,50 @@ class BodyReader {
 
 }  // namespace
 
+bool AnswerRoom::Has(std::size_t bytes) const {
+  if (keeper == nullptr || bytes <= limits::kAnswerFirstBytes) return true;
+  // What is stored is held a second time, in the row that it becomes.
+  const std::size_t in_row = bytes <= limits::kAnswerKeptBytesMax ? bytes : 0;
+  return keeper->Hold(HeldFor::kAnswer, bytes + in_row);
+}
+
+namespace {
+
+// All of an answer whose length is known: of many that are read at once some then have room, where
+// each would wait with a part of it otherwise.
+std::size_t SizeToHold(const Head& head, std::size_t bytes_max, std::size_t arrived) {
+  if (head.body != BodyKind::kLength) return arrived;
+  return static_cast<std::size_t>(std::min<std::uint64_t>(head.content_length, bytes_max));
+}
+
+}  // namespace
+
+Task<bool> AnswerRoom::Wait(std::size_t bytes, const Connection& connection) const {
+  const MonoTime end = thread.clock().Now() + limits::kAnswerRoomFor;
+  while (!Has(bytes)) {
+    const MonoTime now = thread.clock().Now();
+    if (now >= end || connection.deadline.expired()) co_return false;
+    co_await thread.SleepUntil(now + limits::kAnswerRoomLook);
+  }
+  co_return true;
+}
+
 Task<void> ReadBody(Connection& connection, ReadBuffer& buffer, const Head& head,
-                    std::size_t bytes_max, Answer& answer) {
+                    std::size_t bytes_max, AnswerRoom room, Answer& answer) {
   BodyReader reader(connection, buffer, head);
   std::string& body = answer.response.body;
   answer.body_complete = false;
+  std::size_t held = 0;
   for (;;) {
     const std::string_view piece = co_await reader.Next();
-    const std::size_t room = bytes_max - body.size();
-    body.append(piece.substr(0, room));
-    answer.over_cap = piece.size() > room;
+    const std::size_t left = bytes_max - body.size();
+    if (body.size() + piece.size() > held) {
+      held = SizeToHold(head, bytes_max, body.size() + piece.size());
+      answer.over_cap = !room.Has(held) && !co_await room.Wait(held, connection);
+      if (answer.over_cap) co_return;
+    }
+    body.append(piece.substr(0, left));
+    answer.over_cap = piece.size() > left;
     if (answer.over_cap) co_return;
     if (reader.has_ended()) break;
     if (!body.empty()) RC_CRASH_POINT("k09");
@@ -121,11 +157,16 @@ Task<void> ReadBody(Connection& connection, ReadBuffer& buffer, const Head& head
 }
 
 Task<void> ReadBodyInto(BodySink& sink, Connection& connection, ReadBuffer& buffer,
-                        const Head& head, Answer& answer) {
+                        const Head& head, AnswerRoom room, Answer& answer) {
   BodyReader reader(connection, buffer, head);
   answer.body_complete = false;
   for (;;) {
     const std::string_view piece = co_await reader.Next();
+    const std::size_t size = sink.kept() + piece.size();
+    if (!room.Has(size) && !co_await room.Wait(size, connection)) {
+      sink.NoRoom();
+      co_return;
+    }
     if (!piece.empty() && !co_await sink.Take(answer.response, piece)) co_return;
     if (reader.has_ended()) break;
     RC_CRASH_POINT("k09");

@@ -37,13 +37,25 @@ Task<Result<void>> ReadResponseHead(Connection& connection, ReadBuffer& buffer,
                                     std::string_view method, Recycler<Head>& heads, LentHead& head,
                                     bool* saw_bytes, Interim interim);
 
+// Whose answer is read, and where what is missing for it is waited for.
+struct AnswerRoom {
+  CallKeeper* keeper = nullptr;  // null: the answer is bounded by its size alone
+  IoThread& thread;
+
+  // There is room for an answer of `bytes` in all.
+  bool Has(std::size_t bytes) const;
+  // Waits for it. False: there was none for kAnswerRoomFor, or until the call's time was over;
+  // meanwhile nothing is read, so that the backend waits as well.
+  Task<bool> Wait(std::size_t bytes, const Connection& connection) const;
+};
+
 // Reads the body that `head` announces whole into `answer`, up to `bytes_max`. Never fails: what
 // is missing is told in answer.body_complete, over_cap and until_close.
 Task<void> ReadBody(Connection& connection, ReadBuffer& buffer, const Head& head,
-                    std::size_t bytes_max, Answer& answer);
+                    std::size_t bytes_max, AnswerRoom room, Answer& answer);
 
 // The same with a sink in place of answer.response.body, until it wants no more.
 Task<void> ReadBodyInto(BodySink& sink, Connection& connection, ReadBuffer& buffer,
-                        const Head& head, Answer& answer);
+                        const Head& head, AnswerRoom room, Answer& answer);
 
 }  // namespace recourse

@@ -109,6 +109,7 @@ class WriteUpstream::Call final : public UpstreamConnection {
 
   std::string_view Peer() const override { return connection_->peer.view(); }
   bool IsReused() const override { return is_reused_; }
+  void HoldAnswerFor(CallKeeper* keeper) override { keeper_ = keeper; }
   void GiveBodyTo(BodySink* sink) override { sink_ = sink; }
 
   Task<Result<Answer>> Exchange(const HttpRequest& request, MonoTime deadline,
@@ -130,6 +131,7 @@ class WriteUpstream::Call final : public UpstreamConnection {
   bool accepted_any_ = false;  // the kernel took at least one byte
   bool saw_bytes_ = false;     // of an answer
   Millis keep_for_{0};         // after this answer
+  CallKeeper* keeper_ = nullptr;
   BodySink* sink_ = nullptr;
 };
 
@@ -183,9 +185,10 @@ Task<Result<Answer>> WriteUpstream::Call::ReadAnswer(std::string_view method,
   TakeHead(head, answer.response);
   buffer.begin += head.size;
   if (sink_ != nullptr) {
-    co_await ReadBodyInto(*sink_, *connection_, buffer, head, answer);
+    co_await ReadBodyInto(*sink_, *connection_, buffer, head, {keeper_, upstream_.thread_}, answer);
   } else {
-    co_await ReadBody(*connection_, buffer, head, answer_bytes_max, answer);
+    co_await ReadBody(*connection_, buffer, head, answer_bytes_max, {keeper_, upstream_.thread_},
+                      answer);
   }
   // Bytes behind the answer belong to nothing that was asked.
   if (answer.body_complete && buffer.begin == buffer.end) keep_for_ = keep_for;

@@ -19,6 +19,7 @@ struct ClientBounds {
   std::size_t connections_max = limits::kConnectionsMax;
   std::size_t connections_per_peer_max = limits::kConnectionsPerPeerMax;
   std::size_t writes_max = limits::kWriteFlowsMax;
+  std::size_t call_memory_bytes = 0;  // 0: by the memory that the process may use
   std::size_t requests_per_connection_max = limits::kRequestsPerConnectionMax;
   Millis head_timeout = limits::kHeadTimeout;          // from its first byte to its last
   Millis body_timeout = limits::kBodyTimeout;          // of waiting; what arrives gives time back

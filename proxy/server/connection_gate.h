@@ -28,6 +28,7 @@ class ConnectionGate {
     // Before the end, for somebody who comes next.
     void GiveBack();
     bool IsOf(const Address& peer) const { return KeyOf(peer) == peer_; }
+    std::uint64_t peer() const { return peer_; }  // equal for those who share its bound
 
    private:
     friend class ConnectionGate;

@@ -1,54 +1,69 @@
-// Room for one request whose body is read whole, while that is read and worked on.
+// What one request takes of the process while its body is here: memory, and a place among the
+// writes at work.
 #pragma once
 
 #include <cstddef>
+#include <string>
 
-#include "proxy/net/http_head.h"
+#include "filters/call_keeper.h"
+#include "filters/waiting_clients.h"
 #include "proxy/server/services.h"
 
 namespace recourse {
 
-class Held {
+// Belongs to one session, whose client `link` leads to.
+class Held final : public CallKeeper {
  public:
-  Held(Services& services, std::size_t bytes) : services_(services), bytes_(bytes) {
-    ++services_.write_flows;
-    services_.write_bytes += bytes_;
-    services_.metrics->write_flows.Increment();
-  }
-  Held(const Held&) = delete;
-  Held& operator=(const Held&) = delete;
-  ~Held() {
-    EndFlow();
-    services_.write_bytes -= bytes_;
-  }
+  Held(Services& services, const std::string& caller, const ClientLink& link)
+      : services_(services),
+        link_(link),
+        hold_(services.budget, CallBudget::Of::kServed, caller) {}
+  ~Held() override { EndWrite(); }
 
-  // How much a request whose head says so may need.
-  static std::size_t RoomFor(const Head& head) {
-    return head.body == BodyKind::kChunked ? limits::kWriteBodyBytesMax
-                                           : static_cast<std::size_t>(head.content_length);
+  bool Hold(HeldFor what, std::size_t bytes) override { return hold_.Set(what, bytes); }
+  void Becomes(State state) override {
+    if (!is_write_) return;
+    const bool is_at_work = state == State::kAtWork;
+    if (is_at_work != is_at_work_) Count(is_at_work);
   }
-  static bool Fits(const Services& services, std::size_t bytes) {
-    return services.write_flows < services.bounds.writes_max &&
-           services.write_bytes + bytes <= limits::kWriteBytesHeldMax;
-  }
+  bool HasLeft() override { return link_.HasLeft(); }
 
-  // Gives back what was reserved and turned out not to be needed.
-  void ShrinkTo(std::size_t bytes) {
-    services_.write_bytes -= bytes_ - bytes;
-    bytes_ = bytes;
+  // Lets go of what nobody needs while the client takes its time over the answer.
+  void LetGoOfRequest(RequestContext& context);
+  // Holds the answer until the client has it. One of a backend has its room already; in place of a
+  // stored one that does not fit the client is told to come back.
+  WriteAnswer Fit(WriteAnswer answer);
+
+  // Its body is here whole. False: as many writes are at work as may be.
+  bool BeginWrite() {
+    if (services_.write_flows >= services_.bounds.writes_max) return false;
+    is_write_ = true;
+    Count(true);
+    return true;
   }
-  // It is no write: only its bytes are held from now on.
-  void EndFlow() {
-    if (!is_flow_) return;
-    is_flow_ = false;
-    --services_.write_flows;
-    services_.metrics->write_flows.Decrement();
+  // It is over, or is no write: only its bytes are held from now on.
+  void EndWrite() {
+    if (is_at_work_) Count(false);
+    is_write_ = false;
   }
 
  private:
+  void Count(bool is_at_work) {
+    is_at_work_ = is_at_work;
+    if (is_at_work) {
+      ++services_.write_flows;
+      services_.metrics->write_flows.Increment();
+    } else {
+      --services_.write_flows;
+      services_.metrics->write_flows.Decrement();
+    }
+  }
+
   Services& services_;
-  std::size_t bytes_;
-  bool is_flow_ = true;
+  const ClientLink& link_;
+  CallBudget::Hold hold_;
+  bool is_write_ = false;
+  bool is_at_work_ = false;
 };
 
 }  // namespace recourse

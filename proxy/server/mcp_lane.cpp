@@ -133,20 +133,14 @@ Task<bool> Session::ServeMcpPost(RouteMatch match, std::string query) {
     co_return co_await RefuseMcp(ErrorCode::kRequestTooLarge,
                                  "the body of an MCP message may have at most 8 MiB");
   }
-  const std::size_t room = Held::RoomFor(head_);
-  if (!Held::Fits(services_, room)) {
-    services_.metrics->rejections.Add({{"reason", "writes"}}).Increment();
-    co_return co_await RefuseMcp(ErrorCode::kOverloaded, "too many calls are being worked on");
-  }
-  Held held(services_, room);
-  auto body = co_await ReadWriteBody();
+  Held held(services_, Payer(), *this);
+  auto body = co_await ReadWriteBody(held);
   if (cut_) co_return false;
   if (!body) {
     linger_ = true;
     co_return co_await RefuseMcp(body.error().code(), std::string(body.error().detail()));
   }
   if (in_.begin == in_.end) in_.memory.reset();
-  held.ShrinkTo(body->size());
   record_.bytes_in += head_.size + body->size();
   const Headers headers = EndToEndFields(head_);
   auto requests = ReadMcpRequest(headers, *body);
@@ -159,6 +153,7 @@ Task<bool> Session::ServeMcpPost(RouteMatch match, std::string query) {
     co_return co_await SendAnswer(
         RefusalAnswer(requests.error().status, RefusalBody(requests.error())), head_.keep_alive);
   }
+  if (body->size() >= limits::kLargeBodyBytes) co_await NextTurn(worker_.thread);
   const McpRequest& first = requests->front();
   record_.rpc = McpMethodLabel(first.method);
   if (requests->size() == 1 && Cancels(first) &&
@@ -177,10 +172,14 @@ Task<bool> Session::ServeMcpPost(RouteMatch match, std::string query) {
   match.unlisted = decision.unlisted;
   NoteMcp(match, first);
   if (match.effect == Effect::kWrite || decision.is_denied) {
-    McpWrite write{std::move(requests->front()), std::move(*body), headers, decision.is_denied};
+    if (!held.BeginWrite()) {
+      services_.metrics->rejections.Add({{"reason", "writes"}}).Increment();
+      co_return co_await RefuseMcp(ErrorCode::kOverloaded, "too many calls are being worked on");
+    }
+    McpWrite write{std::move(requests->front()), std::move(*body), headers, held,
+                   decision.is_denied};
     co_return co_await ServeMcpWrite(std::move(match), std::move(query), std::move(write));
   }
-  held.EndFlow();
   sends_once_ = decision.passes_once;
   AskForPlain(head_);
   McpRead read(std::move(*requests), std::move(*body), headers, held);
@@ -228,7 +227,7 @@ Task<bool> Session::RefuseMcp(ErrorCode code, std::string detail) {
 
 Task<bool> Session::ServeMcpWrite(RouteMatch match, std::string query, McpWrite write) {
   const McpRequest& request = write.request;
-  const auto reading = std::make_shared<const CallBody>(TakeReading(write.request, write.body));
+  auto reading = std::make_shared<const CallBody>(TakeReading(write.request, write.body));
   const auto scope = [&] {
     return ScopeOfState(request.tool, reading->json, caller_, match.backend->name);
   };
@@ -266,6 +265,7 @@ Task<bool> Session::ServeMcpWrite(RouteMatch match, std::string query, McpWrite 
   context.waits.Begin(services_.clients, *this);
   context.request.body = std::move(write.body);
   context.reading = reading;
+  context.keeper = &write.held;
   if (auto trace = ParseTraceparent(request.traceparent); trace && context.span_id) {
     context.trace.trace_id = std::move(trace->trace_id);
     context.trace.from_client = true;
@@ -281,13 +281,15 @@ Task<bool> Session::ServeMcpWrite(RouteMatch match, std::string query, McpWrite 
 
   auto outcome = co_await Next(worker_.chain)(context);
   const MonoTime decided = Now();
-  WriteAnswer answer = ToAnswer(std::move(outcome));
+  write.held.LetGoOfRequest(context);
+  WriteAnswer answer = write.held.Fit(ToAnswer(std::move(outcome)));
   if (context.unknown != 0 && !session.empty() && running.IsOnly()) {
     services_.mcp_late.Add({name, context.unknown, context.unknown_attempt});
   }
   NoteWrite(context, answer);
   record_.overhead = decided - started_ - record_.with_backend;
   if (IsPending(answer)) side.request_state = NextState(request, scope(), state, context);
+  reading.reset();
   co_return co_await AnswerMcpWrite(request, side, std::move(answer), context.answers, stream);
 }
 
@@ -346,8 +348,7 @@ Task<bool> Session::AnswerMcpWrite(const McpRequest& request, const AgentSide& s
     cut_ = !sent;
     kept = sent && stream.keeps() && !is_last;
   } else {
-    const Peer peer = LookAtClient();
-    record_.client_gone = peer == Peer::kClosed || peer == Peer::kReset;
+    record_.client_gone = IsGone(LookAtClient());
     const HttpResponse response = AgentAnswer(request, side, std::move(answer));
     kept = co_await SendAnswer(response, head_.keep_alive && !record_.client_gone);
   }

@@ -34,7 +34,7 @@ struct McpRead {
   // It will not be sent again.
   void DropBody() {
     std::string().swap(body);
-    held.ShrinkTo(0);
+    held.Hold(HeldFor::kBody, 0);
   }
 };
 

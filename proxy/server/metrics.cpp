@@ -109,6 +109,8 @@ Metrics::Metrics(WallTime started)
                         "write until the end."),
       overheads("recourse_overhead_seconds",
                 "From the request's head until an answer could be sent, without the attempts."),
+      turns("recourse_io_turn_seconds",
+            "How long an I/O thread was at work between two looks at its sockets."),
       idempotency(Family(BuildCounter(), "recourse_idempotency_total",
                          "Writes, by what their key said.", registry)),
       observed(Family(BuildCounter(), "recourse_observed_total",
@@ -237,9 +239,10 @@ Metrics::Metrics(WallTime started)
                                     "When the one that waits for longest was parked; 0: none.");
   auto& buffered =
       Family(BuildGauge(), "recourse_buffered_bytes",
-             "Request bodies held: of writes at work, and of observed ones.", registry);
-  process_.write_bytes = &buffered.Add({{"of", "writes"}});
+             "Memory held for calls: for writes (and calls of MCP), and for observed ones.", registry);
+  process_.served_bytes = &buffered.Add({{"of", "writes"}});
   process_.observed_bytes = &buffered.Add({{"of", "observed"}});
+  process_.call_memory = gauge("recourse_buffered_bytes_max", "Most that may be held for calls.");
   process_.resident = gauge("process_resident_memory_bytes", "Resident memory.");
   process_.open_fds = gauge("process_open_fds", "Open file descriptors.");
   process_.max_fds = gauge("process_max_fds", "Most file descriptors that may be open.");
@@ -273,7 +276,7 @@ void Metrics::BeginSeries() {
   for (const std::string_view result : kInterceptionResults) {
     interceptions.Add({{"result", std::string(result)}});
   }
-  for (const char* reason : {"writes", "connections", "connections_of_peer", "handshakes", "tls"}) {
+  for (const char* reason : {"writes", "memory", "connections", "connections_of_peer", "handshakes", "tls"}) {
     rejections.Add({{"reason", reason}});
   }
   for (const char* result :
@@ -316,14 +319,15 @@ std::string Metrics::Scrape(Ledger& ledger, const ScrapeFacts& facts) {
   flow_gauges_.parked_since->Set(static_cast<double>(stats.flows_parked_since_ms) / 1000);
   connections_by_side.Add({{"side", "backend"}})
       .Set(static_cast<double>(facts.backend_connections));
-  process_.write_bytes->Set(static_cast<double>(facts.write_bytes));
+  process_.served_bytes->Set(static_cast<double>(facts.served_bytes));
   process_.observed_bytes->Set(static_cast<double>(facts.observed_bytes));
+  process_.call_memory->Set(static_cast<double>(facts.call_memory_bytes));
   process_.resident->Set(ResidentBytes());
   process_.open_fds->Set(OpenFiles());
   process_.max_fds->Set(MostFiles());
   auto families = registry.Collect();
   for (const prometheus::Collectable* own : std::initializer_list<const prometheus::Collectable*>{
-           &requests, &attempts, &arrivals, &durations, &backend_durations, &overheads}) {
+           &requests, &attempts, &arrivals, &durations, &backend_durations, &overheads, &turns}) {
     for (auto& family : own->Collect()) families.push_back(std::move(family));
   }
   families.push_back(QuotaRefusals(stats));

@@ -27,7 +27,8 @@ struct RequestRecord;
 // What only the moment of a scrape can tell, besides the ledger.
 struct ScrapeFacts {
   std::uint64_t log_lines_dropped = 0;
-  std::size_t write_bytes = 0, observed_bytes = 0;  // of request bodies held
+  std::size_t served_bytes = 0, observed_bytes = 0;  // held for calls
+  std::size_t call_memory_bytes = 0;                 // most that may be
   std::size_t backend_connections = 0;
 };
 
@@ -49,7 +50,7 @@ class Metrics {
 
   prometheus::Registry registry;
   Counts requests, attempts, arrivals;  // arrivals: requests, by how they come
-  Latencies durations, backend_durations, overheads;
+  Latencies durations, backend_durations, overheads, turns;
   prometheus::Family<prometheus::Counter>& idempotency;
   prometheus::Family<prometheus::Counter>& observed;
   prometheus::Family<prometheus::Counter>& observed_dropped;
@@ -99,7 +100,7 @@ class Metrics {
   };
   FlowGauges flow_gauges_;
   struct ProcessGauges {
-    prometheus::Gauge *write_bytes, *observed_bytes, *resident, *open_fds, *max_fds;
+    prometheus::Gauge *served_bytes, *observed_bytes, *call_memory, *resident, *open_fds, *max_fds;
   };
   ProcessGauges process_;
   prometheus::Family<prometheus::Gauge>& policy_info_;

@@ -32,45 +32,34 @@ HttpResponse FailureAnswer(const Error& error, bool sends_once, bool broke_off) 
   return MakeProblem(code, error.detail(), facts).response;
 }
 
-std::shared_ptr<Observation> Observation::Start(Worker& worker, std::shared_ptr<PolicyView> view) {
+std::shared_ptr<Observation> Observation::Start(Worker& worker, std::shared_ptr<PolicyView> view,
+                                                const std::string& payer) {
   if (worker.services.observing >= limits::kObservedCallsMax) {
     CountDropped(*worker.services.metrics, "too-many");
     return nullptr;
   }
-  return std::make_shared<Observation>(worker, std::move(view));
+  return std::make_shared<Observation>(worker, std::move(view), payer);
 }
 
-Observation::Observation(Worker& worker, std::shared_ptr<PolicyView> view)
-    : worker_(worker), view_(std::move(view)) {
+Observation::Observation(Worker& worker, std::shared_ptr<PolicyView> view, const std::string& payer)
+    : worker_(worker),
+      view_(std::move(view)),
+      hold_(worker.services.budget, CallBudget::Of::kObserved, payer) {
   ++worker_.services.observing;
 }
 
-Observation::~Observation() {
-  LetGo();
-  --worker_.services.observing;
-}
-
-bool Observation::Hold(std::size_t bytes) {
-  if (worker_.services.observed_bytes + bytes > limits::kObservedBytesHeldMax) return false;
-  worker_.services.observed_bytes += bytes;
-  held_ += bytes;
-  return true;
-}
-
-void Observation::LetGo() {
-  worker_.services.observed_bytes -= held_;
-  held_ = 0;
-}
+Observation::~Observation() { --worker_.services.observing; }
 
 void Observation::TakeRequest(const BodyDecoder::Piece& piece) {
   std::string& body = call_.context.request.body;
   if (body.size() + piece.data.size() > limits::kWriteBodyBytesMax && !call_.refusal) {
     Refuse(Error(ErrorCode::kRequestTooLarge, "the body of a write may have at most 8 MiB"));
   }
-  if (keeps_request_ && (call_.refusal || !Hold(piece.data.size()))) {
+  if (keeps_request_ &&
+      (call_.refusal || !hold_.Set(HeldFor::kBody, body.size() + piece.data.size()))) {
     keeps_request_ = false;
     std::string().swap(body);
-    LetGo();
+    (void)hold_.Set(HeldFor::kBody, 0);
   }
   if (!keeps_request_) return;
   body.append(piece.data);
@@ -95,13 +84,14 @@ void Observation::TakeAnswer(const BodyDecoder::Piece& piece) {
   answer.body_complete = piece.end == BodyDecoder::End::kComplete;
   if (!keeps_answer_) return;
   std::string& body = answer.response.body;
-  const bool fits = body.size() + piece.data.size() <= limits::kAnswerBytesMax;
-  answer.over_cap = !fits;
-  keeps_answer_ = fits && Hold(piece.data.size());
+  const std::size_t size = body.size() + piece.data.size();
+  answer.over_cap = size > limits::kAnswerBytesMax;
+  keeps_answer_ = !answer.over_cap && hold_.Set(HeldFor::kAnswer, size);
   if (keeps_answer_) {
     body.append(piece.data);
   } else {
     std::string().swap(body);
+    (void)hold_.Set(HeldFor::kAnswer, 0);
   }
 }
 

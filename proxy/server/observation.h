@@ -21,10 +21,12 @@ HttpResponse FailureAnswer(const Error& error, bool sends_once, bool broke_off);
 // I/O thread.
 class Observation : public std::enable_shared_from_this<Observation> {
  public:
-  // nullptr when kObservedCallsMax are being written down already; counted as dropped.
-  static std::shared_ptr<Observation> Start(Worker& worker, std::shared_ptr<PolicyView> view);
+  // nullptr when kObservedCallsMax are being written down already; counted as dropped. What it
+  // holds is a part of what `payer` may have (Session::Payer).
+  static std::shared_ptr<Observation> Start(Worker& worker, std::shared_ptr<PolicyView> view,
+                                            const std::string& payer);
   // Use Start.
-  Observation(Worker& worker, std::shared_ptr<PolicyView> view);
+  Observation(Worker& worker, std::shared_ptr<PolicyView> view, const std::string& payer);
   ~Observation();
   Observation(const Observation&) = delete;
   Observation& operator=(const Observation&) = delete;
@@ -53,15 +55,13 @@ class Observation : public std::enable_shared_from_this<Observation> {
 
  private:
   void Write();
-  bool Hold(std::size_t bytes);
-  void LetGo();
   void Note(const Result<void>& done);
   static Task<void> Run(std::shared_ptr<Observation> self);
 
   Worker& worker_;
   const std::shared_ptr<PolicyView> view_;  // of the request; keeps its tool and backend
   ObservedCall call_;
-  std::size_t held_ = 0;  // of kObservedBytesHeldMax
+  CallBudget::Hold hold_;
   bool is_writing_ = false;
   bool keeps_request_ = true;
   bool keeps_answer_ = false;

@@ -70,7 +70,7 @@ void Session::ObserveRequest(const BodyDecoder::Piece& piece) {
 
 void Session::StartObservation(const RouteMatch& match, std::string_view query,
                                const std::optional<Error>& refusal) {
-  observed_ = Observation::Start(worker_, view_);
+  observed_ = Observation::Start(worker_, view_, Payer());
   if (!observed_) return;
   RequestContext& context = observed_->context();
   const bool listed = match.tool != nullptr;

@@ -1,5 +1,6 @@
 #include "proxy/server/runtime.h"
 
+#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,6 +27,7 @@
 #include "proxy/server/flow_desk.h"
 #include "proxy/server/head_keeper.h"
 #include "proxy/server/ledger_secrets.h"
+#include "proxy/server/memory_limit.h"
 #include "proxy/server/policy_reload.h"
 #include "proxy/server/policy_watch.h"
 #include "proxy/server/service_manager.h"
@@ -82,6 +84,7 @@ class Runtime {
             [this] { return versions_.Current()->mode == Mode::kObserve; }),
         observer_(*ledger_, random_, secrets_.install_secret()),
         traces_(config.otlp, metrics_, clock_, random_),
+        services_(config.bounds.call_memory_bytes),
         agents_(
             {.config = config, .services = services_, .threads = threads_, .workers = workers_}) {
     services_.ledger = ledger_.get();
@@ -312,8 +315,9 @@ AdminApi::Counts Runtime::CountsForReport() const {
 
 ScrapeFacts Runtime::FactsForScrape() const {
   ScrapeFacts facts{.log_lines_dropped = access_log_.dropped(),
-                    .write_bytes = services_.write_bytes,
-                    .observed_bytes = services_.observed_bytes};
+                    .served_bytes = services_.budget.held(CallBudget::Of::kServed),
+                    .observed_bytes = services_.budget.held(CallBudget::Of::kObserved),
+                    .call_memory_bytes = services_.budget.bytes_max()};
   if (!HasThreads()) return facts;
   for (const auto& thread : threads_) facts.backend_connections += thread->backend_connections();
   return facts;
@@ -456,6 +460,10 @@ int RunProxy(const Config& given, const Rehearsal* rehearsal) {
   KeepMemoryPrivate();
   Config config = given;
   config.bounds.connections_max = FitToFiles(given.bounds.connections_max);
+  if (config.bounds.call_memory_bytes == 0) {
+    config.bounds.call_memory_bytes = CallMemoryFor(MemoryLimit());
+  }
+  ::mallopt(M_MMAP_THRESHOLD, static_cast<int>(limits::kOwnPagesFromBytes));
   // Outlives the handlers below: threads that run already read it until the process has ended.
   const SystemClock system_clock;
   try {

@@ -15,6 +15,7 @@
 #include "filters/waiting_clients.h"
 #include "policy/host_memo.h"
 #include "policy/policy.h"
+#include "proxy/base/call_budget.h"
 #include "proxy/net/connection_pool.h"
 #include "proxy/net/connector.h"
 #include "proxy/net/http_head.h"
@@ -36,6 +37,8 @@
 namespace recourse {
 
 struct Services {
+  explicit Services(std::size_t call_memory_bytes) : budget(call_memory_bytes) {}
+
   Ledger* ledger = nullptr;
   Observer* observer = nullptr;
   AccessLog* access_log = nullptr;
@@ -46,6 +49,7 @@ struct Services {
   LeafMinter* minter = nullptr;
   OwnListeners own;
   ClientBounds bounds;
+  CallBudget budget;
   // Agents' TLS handshakes that run. Who has sent nothing yet needs no place.
   ConnectionGate handshakes{limits::kTlsHandshakesMax, limits::kTlsHandshakesPerPeerMax};
   std::string install_secret;    // names of polls are signed with it
@@ -61,9 +65,7 @@ struct Services {
   std::atomic<bool> draining{false};
   std::atomic<std::size_t> sessions{0};
   std::atomic<std::size_t> write_flows{0};
-  std::atomic<std::size_t> write_bytes{0};     // of request bodies held
-  std::atomic<std::size_t> observing{0};       // writes of observe mode that are being written down
-  std::atomic<std::size_t> observed_bytes{0};  // of their bodies held
+  std::atomic<std::size_t> observing{0};  // writes of observe mode that are being written down
 };
 
 // One policy with what one I/O thread keeps by its tools and backends. A request holds the view it
@@ -100,8 +102,10 @@ struct Worker {
         writes(io, shared.own, shared.via),
         upstream(writes, io, *shared.clock, *shared.random),
         view(std::make_shared<PolicyView>(std::move(policy), shared)),
-        span_ids(*shared.random) {
+        span_ids(*shared.random),
+        turns(shared.metrics->turns.Take({})) {
     io.upkeep().Add([this] { return pool.Sweep(); });
+    io.OnTurn([this](std::chrono::nanoseconds took) { turns->Observe(took); });
     io.WhenFilesAreShort([this] { return ClearIdle(); });
     io.upkeep().Add([this] { return writes.Sweep(); });
   }
@@ -121,6 +125,7 @@ struct Worker {
   McpUpstream upstream;              // over `writes`
   std::shared_ptr<PolicyView> view;  // of requests that begin now; replaced on this thread
   SpanIds span_ids;
+  const Latencies::Own turns;  // of the thread
   FilterChain chain;
   UnlistedCalls unlisted;
   IdleList idle;                         // of the agents' connections

@@ -23,6 +23,7 @@
 namespace recourse {
 
 class AgentStream;
+class Held;
 class Observation;
 struct AgentSide;
 struct McpRead;
@@ -139,6 +140,7 @@ class Session final : IdleConnection, ClientLink {
     McpRequest request;
     std::string body;
     Headers headers;  // a snapshot, as of any write
+    Held& held;
     bool is_denied;
   };
   Task<bool> ServeMcp(const Backend& backend, std::string_view query);
@@ -171,7 +173,10 @@ class Session final : IdleConnection, ClientLink {
   Task<bool> ServeWrite(const RouteMatch& match, std::string_view query, bool guarded);
   void FillContext(const RouteMatch& match, std::string_view query, bool guarded,
                    RequestContext& context);
-  Task<Result<std::string>> ReadWriteBody();
+  Task<Result<std::string>> ReadWriteBody(Held& held);
+  std::unexpected<Error> NoRoom();
+  // Whose part of the budget its calls take.
+  std::string Payer() const;
   static WriteAnswer ToAnswer(Result<Outcome> outcome);
   void NoteWrite(const RequestContext& context, const WriteAnswer& answer);
   Task<bool> SendAnswer(const HttpResponse& response, bool keep);
@@ -195,6 +200,7 @@ class Session final : IdleConnection, ClientLink {
   // What the client's socket says without reading from it.
   enum class Peer : std::uint8_t { kSilent, kSpeaks, kClosed, kReset };
   Peer LookAtClient();
+  static bool IsGone(Peer peer) { return peer == Peer::kClosed || peer == Peer::kReset; }
   bool HasLeft() const override;
 
   // No further request is served on this connection.

@@ -34,18 +34,13 @@ Task<bool> Session::ServeWrite(const RouteMatch& match, std::string_view query, 
     co_return co_await Refuse(ErrorCode::kRequestTooLarge,
                               "the body of a write may have at most 8 MiB");
   }
-  // Reserved before it is read; a chunked body may turn out to be as large as any.
-  const std::size_t room = Held::RoomFor(head_);
-  if (!Held::Fits(services_, room)) {
-    services_.metrics->rejections.Add({{"reason", "writes"}}).Increment();
-    co_return co_await Refuse(ErrorCode::kOverloaded, "too many writes are being worked on");
-  }
-  Held held(services_, room);
+  Held held(services_, Payer(), *this);
   RequestContext context;
   FillContext(match, query, guarded, context);
   context.waits.Begin(services_.clients, *this);
+  context.keeper = &held;
   const bool keep = head_.keep_alive;
-  auto body = co_await ReadWriteBody();
+  auto body = co_await ReadWriteBody(held);
   if (cut_) co_return false;
   if (!body) {
     linger_ = true;
@@ -56,12 +51,16 @@ Task<bool> Session::ServeWrite(const RouteMatch& match, std::string_view query, 
   if (FormOverrideScan scan(ContentTypeOf(context.request)); scan.Feed(context.request.body)) {
     co_return co_await Refuse(ErrorCode::kMalformedRequest, "a form may not override its method");
   }
-  held.ShrinkTo(context.request.body.size());
   record_.bytes_in += head_.size + context.request.body.size();
+  if (!held.BeginWrite()) {
+    services_.metrics->rejections.Add({{"reason", "writes"}}).Increment();
+    co_return co_await Refuse(ErrorCode::kOverloaded, "too many writes are being worked on");
+  }
 
   auto outcome = co_await Next(worker_.chain)(context);
   const MonoTime decided = Now();
-  const WriteAnswer answer = ToAnswer(std::move(outcome));
+  held.LetGoOfRequest(context);
+  const WriteAnswer answer = held.Fit(ToAnswer(std::move(outcome)));
   NoteWrite(context, answer);
   record_.overhead = decided - started_ - record_.with_backend;
 
@@ -69,8 +68,7 @@ Task<bool> Session::ServeWrite(const RouteMatch& match, std::string_view query, 
   if (together) co_await EndOfTurn(worker_.thread.poller());
   // A client that closed before its answer was written has not been answered: what it sends next
   // under another trace is a retry.
-  const Peer peer = LookAtClient();
-  record_.client_gone = peer == Peer::kClosed || peer == Peer::kReset;
+  record_.client_gone = IsGone(LookAtClient());
   linger_ = answer.error && EndsConnection(*answer.error);
   const bool kept = co_await SendAnswer(answer.response, keep && !record_.client_gone && !linger_);
   if (!record_.client_gone && context.answers && !answer.error) {
@@ -133,9 +131,17 @@ void Session::NoteWrite(const RequestContext& context, const WriteAnswer& answer
   view_->metrics.CountKey(context.tool, ResultLabel(context, answer.error));
 }
 
-// Reads the whole body; fails with kRequestTooLarge, kRequestTimeout (also when the client broke
-// off) or kMalformedRequest. With cut_ set the client cannot be told so.
-Task<Result<std::string>> Session::ReadWriteBody() {
+std::unexpected<Error> Session::NoRoom() {
+  services_.metrics->rejections.Add({{"reason", "memory"}}).Increment();
+  return std::unexpected(Error(ErrorCode::kOverloaded, "calls hold all the memory that they may"));
+}
+
+std::string Session::Payer() const { return std::to_string(place_.peer()) + " " + caller_; }
+
+// Reads the whole body; fails with kRequestTooLarge, kOverloaded when there is no room for what has
+// come of it, kRequestTimeout (also when the client broke off) or kMalformedRequest. With cut_ set
+// the client cannot be told so.
+Task<Result<std::string>> Session::ReadWriteBody(Held& held) {
   BodyDecoder decoder(head_.body, head_.content_length, BodyDecoder::Of::kRequest);
   const std::uint64_t expected = head_.body == BodyKind::kLength ? head_.content_length : 0;
   const bool expect_continue = head_.expect_continue;
@@ -143,10 +149,12 @@ Task<Result<std::string>> Session::ReadWriteBody() {
   in_.Consume(head_.size);
   const bool body_began = in_.begin != in_.end;
   BodyPace pace(services_.bounds.body_timeout);
+  if (!held.Hold(HeldFor::kCall, limits::kCallBytes)) co_return NoRoom();
   std::string body;
-  body.reserve(expected);
+  body.reserve(expected);  // address space: memory is taken as the body arrives
   for (bool first = true;; first = false) {
     const auto piece = decoder.Decode(in_);
+    if (!held.Hold(HeldFor::kBody, body.size() + piece.data.size())) co_return NoRoom();
     body.append(piece.data);
     if (body.size() > limits::kWriteBodyBytesMax ||
         decoder.announced() > limits::kWriteBodyBytesMax - body.size()) {

@@ -1,7 +1,5 @@
 """Bodies that fill every buffer on the way: what is told when they break off, what they cost."""
 
-import itertools
-import json
 import socket
 import threading
 
@@ -11,7 +9,7 @@ from support import rawhttp
 from support.double import ServedPort
 from support.policies import standard
 from support.recourse import MEASURABLE, WAIT_MAX, Recourse
-from support.waiting import lasts, wait_until
+from support.waiting import lasts
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 MIB = 1024 * 1024
@@ -94,66 +92,9 @@ def test_a_write_that_broke_off_while_it_was_sent_is_unknown_and_sent_once(tmp_p
 
 @pytest.fixture
 def fresh(double, tmp_path):
-    with Recourse(tmp_path, standard(double, timeout="10m"), ["--body-timeout", "10m"]) as running:
+    arguments = ["--body-timeout", "10m", "--call-memory", str(HELD_MAX)]
+    with Recourse(tmp_path, standard(double, timeout="10m"), arguments) as running:
         yield running
-
-
-def begin_upload(process, path, framing=("Content-Length", WRITE_BODY_MAX)):
-    """The head of a large write that asks before it sends; (connection, status)."""
-    connection = rawhttp.Connection(process.port, timeout=WAIT_MAX)
-    fields = [framing, ("Expect", "100-continue")]
-    connection.send(rawhttp.render("POST", path, "shop.test", fields, length=False))
-    status, _, _, headers = connection.head()
-    if status == 503:
-        document = json.loads(
-            connection.exactly(int(dict(headers)["Content-Length"]))
-        )
-        assert document["type"].endswith("/overloaded") and document["retryable"] is True
-        assert document["outcome"] == "not_executed"
-    return connection, status
-
-
-def begin_uploads(process, token):
-    """Those that were let in; every other one was refused."""
-    begun = [begin_upload(process, f"/plain/{token}-{n}") for n in range(AT_ONCE)]
-    assert {status for _, status in begun} <= {100, 503}
-    for connection, status in begun:
-        if status == 503:
-            connection.close()
-    return [connection for connection, status in begun if status == 100]
-
-
-def test_room_for_large_writes_is_reserved_before_they_are_read(fresh, double, token):
-    uploads = begin_uploads(fresh, f"{token}-a")
-    assert HELD_MAX // WRITE_BODY_MAX - 2 <= len(uploads) <= HELD_MAX // WRITE_BODY_MAX
-    for connection in uploads:
-        connection.send(b"a" * 7 * MIB)
-    assert rawhttp.call(fresh.port, "GET", f"/read/{token}").status == 200
-    now, highest = fresh.memory_kib()
-    assert not MEASURABLE or highest < MEMORY_MAX_KIB, f"{now} KiB, at most {highest} KiB"
-
-    # The room comes back from those that end and from those that break off.
-    finished, left = uploads[:4], uploads[4:]
-    for connection in left:
-        connection.close()
-    for connection in finished:
-        connection.send(b"a" * MIB)
-        assert connection.response("POST").status == 201
-        connection.close()
-    # A moment later: it is noticed on another thread that they broke off.
-    turns = itertools.count()
-    places = None
-
-    def is_all_back():
-        nonlocal places
-        again = begin_uploads(fresh, f"{token}-b{next(turns)}")
-        for connection in again:
-            connection.close()
-        places = len(again)
-        return places == len(uploads)
-
-    wait_until(is_all_back, lambda: f"{places} of {len(uploads)} places")
-    assert len(double.effects(f"/plain/{token}-a-0")) == 1
 
 
 def test_chunked_writes_whose_size_is_not_known_are_held_in_bounded_memory(fresh, double, token):
