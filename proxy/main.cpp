@@ -81,9 +81,10 @@ void AddBounds(CLI::App* run, ClientBounds& bounds) {
         bounds.connections_per_peer_max, "Most of them from one address (IPv6: one /64)");
   count("--writes-max", "RECOURSE_WRITES_MAX", bounds.writes_max,
         "Most writes worked on at once; further ones get a 503");
-  run->add_option("--call-memory", bounds.call_memory_bytes,
-                  "Most memory held for calls at once, e.g. 192MiB; further ones get a 503. Without "
-                  "it: three eighths of the memory limit, or 256MiB where there is none")
+  run->add_option(
+         "--call-memory", bounds.call_memory_bytes,
+         "Most memory held for calls at once, e.g. 192MiB; further ones get a 503. Without "
+         "it: three eighths of the memory limit, or 256MiB where there is none")
       ->envname("RECOURSE_CALL_MEMORY")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(limits::kCallMemoryBytesMin, std::size_t{1} << 44));

@@ -84,8 +84,8 @@ void SpellAsBefore(const Event& known, const CallBody& body, RequestContext& con
   context.reading = std::move(reading);
 }
 
-// What a call needs besides its body before anything is sent: the body taken apart, the request that
-// is stored, and room for an answer, of which nothing is known yet.
+// What a call needs besides its body before anything is sent: the body taken apart, the request
+// that is stored, and room for an answer, of which nothing is known yet.
 bool HoldsWhatItNeeds(const RequestContext& context, const PreparedCall& prepared) {
   if (context.keeper == nullptr) return true;
   const auto& kept = prepared.operation.event.request;
@@ -196,9 +196,9 @@ Task<Result<Outcome>> IdempotencyFilter::Handle(RequestContext& context, Next ne
       auto prepared = Prepare(context);
       if (!prepared) co_return Refusal(context, prepared.error());
       if (!HoldsWhatItNeeds(context, *prepared)) {
-        co_return Refusal(context, Error(ErrorCode::kOverloaded,
-                                         "calls hold all the memory that they may",
-                                         Delivery::kNotSent));
+        co_return Refusal(context,
+                          Error(ErrorCode::kOverloaded, "calls hold all the memory that they may",
+                                Delivery::kNotSent));
       }
       call.body = std::move(prepared->body);
       call.principal = prepared->operation.event.principal;
@@ -364,8 +364,7 @@ Task<Result<std::optional<Event>>> IdempotencyFilter::Join(RequestContext& conte
 
 Task<std::optional<Outcome>> IdempotencyFilter::AfterJoin(RequestContext& context, const Call& call,
                                                           Event running) {
-  Result<std::optional<Event>> joined =
-      co_await Join(context, running.operation, call.hold_until);
+  Result<std::optional<Event>> joined = co_await Join(context, running.operation, call.hold_until);
   // Whatever ends the wait without an event, the call that was joined goes on.
   if (!joined || !*joined) co_return Replay(context, call.principal, running);
   Event event = std::move(**joined);

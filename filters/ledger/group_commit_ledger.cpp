@@ -361,20 +361,12 @@ void GroupCommitLedger::CompleteJoinsOf(std::uint64_t operation) {
   if (!joins_.Has(operation)) return;
   const auto state = engine_->StateOf(operation);
   if (state && IsAwaited(state->phase)) return;
-  Result<Event> event = state ? engine_->Load(state->last_event) : std::unexpected(state.error());
-  if (!event) {
-    for (JoinWait* wait : joins_.TakeOperation(operation)) {
-      wait->result = std::unexpected(event.error());
-      Complete(wait);
-    }
-    return;
-  }
   // Its answer may be large, and many may wait for it: each gets its copy when it is its turn.
-  const auto shared = std::make_shared<const Event>(std::move(*event));
+  const auto shared = std::make_shared<const Result<Event>>(state ? engine_->Load(state->last_event)
+                                                                  : std::unexpected(state.error()));
   for (JoinWait* wait : joins_.TakeOperation(operation)) {
-    AddJob(wait->executor, [wait, shared] {
-      wait->promise.Set(Result<std::optional<Event>>(std::optional<Event>(*shared)));
-    });
+    AddJob(wait->executor,
+           [wait, shared] { wait->promise.Set(Result<std::optional<Event>>(*shared)); });
   }
 }
 

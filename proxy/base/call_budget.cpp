@@ -49,8 +49,8 @@ bool CallBudget::Hold::Set(HeldFor what, std::size_t bytes) {
   if (bytes == part) return true;
   const std::lock_guard lock(budget_.mutex_);
   Account& account = account_->second;
-  if (bytes > part && !MayHold({budget_.bytes_max_, budget_.all_, account.held, sum_},
-                               bytes - part)) {
+  if (bytes > part &&
+      !MayHold({budget_.bytes_max_, budget_.all_, account.held, sum_}, bytes - part)) {
     return false;
   }
   const std::size_t change = bytes - part;  // modulo 2^64 where it is less

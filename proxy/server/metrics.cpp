@@ -237,9 +237,9 @@ Metrics::Metrics(WallTime started)
   flow_gauges_.approvals = gauge("recourse_approvals_pending", "Calls that wait for a human.");
   flow_gauges_.parked_since = gauge("recourse_flows_parked_oldest_timestamp_seconds",
                                     "When the one that waits for longest was parked; 0: none.");
-  auto& buffered =
-      Family(BuildGauge(), "recourse_buffered_bytes",
-             "Memory held for calls: for writes (and calls of MCP), and for observed ones.", registry);
+  auto& buffered = Family(
+      BuildGauge(), "recourse_buffered_bytes",
+      "Memory held for calls: for writes (and calls of MCP), and for observed ones.", registry);
   process_.served_bytes = &buffered.Add({{"of", "writes"}});
   process_.observed_bytes = &buffered.Add({{"of", "observed"}});
   process_.call_memory = gauge("recourse_buffered_bytes_max", "Most that may be held for calls.");
@@ -276,7 +276,8 @@ void Metrics::BeginSeries() {
   for (const std::string_view result : kInterceptionResults) {
     interceptions.Add({{"result", std::string(result)}});
   }
-  for (const char* reason : {"writes", "memory", "connections", "connections_of_peer", "handshakes", "tls"}) {
+  for (const char* reason :
+       {"writes", "memory", "connections", "connections_of_peer", "handshakes", "tls"}) {
     rejections.Add({{"reason", reason}});
   }
   for (const char* result :

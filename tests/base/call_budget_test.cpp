@@ -19,13 +19,13 @@ TEST(CallBudgetTest, OneCallerMayHaveThreeQuartersAndACallWhatIsLeftBesideIt) {
     bool fits;
   };
   const Row rows[] = {
-      {{100, 0, 0, 0}, 37, true},     // 3 * 63 - 37 leaves 38 for another one
-      {{100, 0, 0, 0}, 38, false},    // and here 37
-      {{100, 74, 74, 0}, 1, false},   // three quarters, with nothing left beside it
+      {{100, 0, 0, 0}, 37, true},    // 3 * 63 - 37 leaves 38 for another one
+      {{100, 0, 0, 0}, 38, false},   // and here 37
+      {{100, 74, 74, 0}, 1, false},  // three quarters, with nothing left beside it
       {{100, 72, 72, 0}, 1, true},
-      {{100, 72, 72, 0}, 2, false},   // a large one has to wait where a small one fits
+      {{100, 72, 72, 0}, 2, false},  // a large one has to wait where a small one fits
       {{100, 72, 72, 1}, 1, false},
-      {{100, 74, 0, 0}, 15, true},    // another caller's
+      {{100, 74, 0, 0}, 15, true},  // another caller's
       {{100, 74, 0, 0}, 16, false},
       {{100, 100, 0, 0}, 1, false},
       {{100, 0, 0, 0}, 101, false},
@@ -92,8 +92,8 @@ TEST(CallBudgetTest, VeryManyCallersAreCountedTogether) {
   CallBudget budget(kBudget);
   std::deque<CallBudget::Hold> calls;
   for (int caller = 0; caller < 10'000; ++caller) {
-    EXPECT_TRUE(calls.emplace_back(budget, Of::kServed, std::to_string(caller))
-                    .Set(HeldFor::kCall, 1'024));
+    EXPECT_TRUE(
+        calls.emplace_back(budget, Of::kServed, std::to_string(caller)).Set(HeldFor::kCall, 1'024));
   }
   EXPECT_EQ(budget.held(Of::kServed), 10'000u * 1'024);
   calls.clear();
