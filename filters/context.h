@@ -57,6 +57,8 @@ class RequestContext {
   bool is_traced = false;        // its spans are kept
   Executor* executor = nullptr;  // of the flow's I/O thread
   Timer* timer = nullptr;
+  // What `without_trace: pod` calls the flow of this pod; nullptr: there is none.
+  const std::string* pod_flow = nullptr;
   InterimSink* interim = nullptr;  // the MCP client that waits; nullptr: nobody does
   ClientWait waits;                // of the agent, until this object ends
 
@@ -88,6 +90,7 @@ class RequestContext {
   std::vector<DispatchTry> tries;                  // dispatch; those of `attempts` that ended
   bool replayed = false;                           // idempotency; for the access log
   bool ref_missing = false;                        // idempotency; for the metrics
+  std::optional<bool> shares_flow;                 // idempotency; likewise, see PreparedCall
 };
 
 // Writes that the policy wants logged and otherwise left alone: unlisted ones under `pass`.

@@ -191,6 +191,30 @@ void AddKey(const Tool& tool, const ExplainedCall& call, const CallValues& value
   }
 }
 
+// Which flow a write belongs to that no trace joins with others; empty: a trace does, or the agent.
+std::string FlowWithoutTrace(const FlowRules& rules, const ExplainedCall& call,
+                             const CallValues& values) {
+  using Kind = WithoutTrace::Kind;
+  if (HasTrace(call.headers) || FindHeader(call.headers, "Recourse-Flow") != nullptr) return {};
+  const std::string unless = rules.parent.empty() ? "" : ", unless `parent` finds a name in it";
+  const std::string lone = "a flow of one step" + unless;
+  const ScopeRule& place = rules.without_trace.place;
+  switch (rules.without_trace.kind) {
+    case Kind::kPod:
+      return "the one of this pod (without_trace: pod)" + unless;
+    case Kind::kPlace:
+      if (place.kind == ScopeRule::Kind::kSession) {
+        return "that of the header Recourse-Session or Mcp-Session-Id; without one " + lone;
+      }
+      return "that of header " + place.name + ": " +
+             Shown(Select({Selector::Source::kHeader, place.name, {}}, values)) + "; without one " +
+             lone;
+    case Kind::kNone:
+      break;
+  }
+  return lone + ": nothing that breaks it undoes another write (flow_rules: without_trace)";
+}
+
 void Refuse(Explanation& out, ErrorCode code, std::string reason) {
   out.refused = FactsOf(code).slug;
   out.reason = std::move(reason);
@@ -229,12 +253,15 @@ std::string WhyUnlisted(const Policy& policy, const Explanation& out, UnlistedRu
          ": " + std::string(name) + "` applies";
 }
 
-void ExplainWrite(UnlistedRule unlisted, const ExplainedCall& call, const CallParts& parts,
-                  Explanation& out) {
+void ExplainWrite(const Policy& policy, UnlistedRule unlisted, const ExplainedCall& call,
+                  const CallParts& parts, Explanation& out) {
   const CallValues values = parts.Values(call);
   if (parts.has_unreadable_json) {
     Refuse(out, ErrorCode::kMalformedRequest, "the body is not JSON that can be read one way only");
     return;
+  }
+  if (out.tool != nullptr || unlisted == UnlistedRule::kGuard) {
+    out.flow = FlowWithoutTrace(policy.flow_rules, call, values);
   }
   if (out.tool == nullptr) {
     if (unlisted == UnlistedRule::kGuard) AddKey(Tool(), call, values, out);
@@ -319,7 +346,7 @@ void ExplainToolsCall(const Policy& policy, const ExplainedCall& call, Explanati
       return;
     }
   }
-  if (out.effect == Effect::kWrite) ExplainWrite(policy.unlisted_writes, call, parts, out);
+  if (out.effect == Effect::kWrite) ExplainWrite(policy, policy.unlisted_writes, call, parts, out);
 }
 
 // A request to the endpoint of an MCP server: what it is stands in its body.
@@ -410,7 +437,7 @@ Explanation Explain(const Policy& policy, const ExplainedCall& call) {
     parts.captures.emplace_back(match->captures[i].name, std::move(value));
   }
   ReadBody(call, parts);
-  ExplainWrite(match->unlisted, call, parts, out);
+  ExplainWrite(policy, match->unlisted, call, parts, out);
   return out;
 }
 

@@ -35,6 +35,7 @@ struct Explanation {
   const Tool* tool = nullptr;  // nullptr: unlisted
   Effect effect = Effect::kWrite;
   std::string path;          // canonical
+  std::string flow;          // of a write without a trace: which one it belongs to, in words
   std::string mcp_tool;      // whose call it is; empty: no tools/call
   std::vector<KeyPart> key;  // of a keyed write, in the order in which they enter the key
   std::string fingerprint;   // what it holds, in words; empty when nothing is keyed

@@ -229,6 +229,7 @@ DescribedLines Describe(const Policy& policy, const Explanation& explained) {
   if (!explained.fingerprint.empty()) {
     line("fingerprint", explained.fingerprint + "; " + OnMismatchText(explained.tool));
   }
+  if (!explained.flow.empty()) line("in flow", explained.flow);
   if (explained.tool != nullptr && explained.effect == Effect::kWrite) {
     DescribeWriteRules(policy, *explained.tool, lines);
   }

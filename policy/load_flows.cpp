@@ -134,6 +134,29 @@ void ReadParents(MapReader& map, FlowRules& rules) {
   }
 }
 
+void ReadWithoutTrace(MapReader& map, FlowRules& rules) {
+  using Kind = WithoutTrace::Kind;
+  const auto text = map.Text("without_trace");
+  if (!text) return;
+  const auto refuse = [&map](std::string problem) {
+    map.problems().Error(map.PlaceOf("without_trace"), map.KeyOf("without_trace"),
+                         std::move(problem));
+  };
+  if (*text == "none" || *text == "pod") {
+    rules.without_trace.kind = *text == "pod" ? Kind::kPod : Kind::kNone;
+    return;
+  }
+  auto place = ParseScope(*text);
+  if (!place ||
+      (place->kind != ScopeRule::Kind::kSession && place->kind != ScopeRule::Kind::kHeader)) {
+    refuse("accepted: none, session, \"header:Name\", pod");
+  } else if (place->kind == ScopeRule::Kind::kHeader && IsCredentialField(place->name)) {
+    refuse(place->name + " carries credentials, and the name of a flow is shown");
+  } else {
+    rules.without_trace = {Kind::kPlace, std::move(*place)};
+  }
+}
+
 void ReadOrders(MapReader& map, FlowRules& rules) {
   for (const LocatedText& item : map.Texts("agents_may")) {
     if (item.text == "close") {
@@ -209,6 +232,7 @@ void LoadFlowRules(const YamlNode& section, Draft& draft) {
   MapReader map(section, "flow_rules", draft.problems);
   FlowRules& rules = draft.policy.flow_rules;
   ReadParents(map, rules);
+  ReadWithoutTrace(map, rules);
   ReadOrders(map, rules);
   rules.undos_per_second = ReadCountUpTo(map, "undos_per_second", limits::kUndosPerSecondCap)
                                .value_or(rules.undos_per_second);

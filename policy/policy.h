@@ -164,11 +164,21 @@ struct Flow {
   bool continue_on_stuck = false;  // undo the other steps although one cannot be undone
 };
 
+// What the flow is of a write that came without a trace.
+struct WithoutTrace {
+  // kNone: one of this one write. kPlace: the one that a session or a field names. kPod: one for
+  // all of them, for as long as this pod lives.
+  enum class Kind : std::uint8_t { kNone, kPlace, kPod };
+  Kind kind = Kind::kNone;
+  ScopeRule place;  // kPlace
+};
+
 // What holds for every flow.
 struct FlowRules {
   // Where the name of a call's flow is, first one first; without any of them it is the trace. Lets
   // nested traces share the flow of their parent.
   std::vector<ScopeRule> parent;
+  WithoutTrace without_trace;
   bool agent_may_close = false, agent_may_cancel = false;  // Recourse-Flow: close, cancel
   int undos_per_second = limits::kUndosPerSecond;          // to one backend
   struct Webhook {

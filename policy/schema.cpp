@@ -316,6 +316,9 @@ constexpr std::string_view kSchema = R"json({
       "properties": {
         "parent": { "$ref": "#/$defs/texts",
           "description": "Where a flow's name is, if not the trace." },
+        "without_trace": { "type": "string", "pattern": "^(none|session|pod|header:.+)$",
+          "default": "none",
+          "description": "What makes flows of writes that no trace joins; none: nothing does." },
         "agents_may": {
           "oneOf": [
             { "$ref": "#/$defs/order" },

@@ -151,6 +151,10 @@ void AddLedgerOptions(CLI::App& run, Arguments& args) {
       ->envname("RECOURSE_LATCHED_FOR")
       ->check(CheckDuration)
       ->capture_default_str();
+  run.add_option("--pod-uid", config.pod,
+                 "The pod of this process, for the policy's `without_trace: pod`, where its ledger "
+                 "outlives it")
+      ->envname("RECOURSE_POD_UID");
 }
 
 void AddRedirectListener(CLI::App& run, Config& config) {

@@ -202,6 +202,7 @@ Task<Result<Outcome>> IdempotencyFilter::Handle(RequestContext& context, Next ne
       }
       call.body = std::move(prepared->body);
       call.principal = prepared->operation.event.principal;
+      context.shares_flow = prepared->shares_flow;
       begun = co_await parts_.ledger.Begin(std::move(prepared->operation), *context.executor);
     }
     if (!begun) co_return LedgerRefusal(begun.error(), begun.error().delivery());

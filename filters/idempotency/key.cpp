@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "filters/idempotency/canonical_args.h"
+#include "filters/scope_text.h"
 #include "proxy/base/http_message.h"
 #include "proxy/base/limits.h"
 #include "proxy/base/sha256.h"
@@ -43,54 +44,16 @@ CallValues ValuesOf(const KeyInputs& inputs) {
   return values;
 }
 
-std::string HeaderText(const KeyInputs& inputs, const std::string& name) {
-  Selector selector;
-  selector.source = Selector::Source::kHeader;
-  selector.name = name;
-  const std::optional<Json> value = Select(selector, ValuesOf(inputs));
-  return value ? value->text : std::string();
-}
-
-// The member of the W3C Baggage header; empty when absent or there more than once.
-std::string BaggageText(const Headers& headers, std::string_view member) {
-  std::string found;
-  int count = 0;
-  for (const auto& [name, field] : headers) {
-    if (!EqualsIgnoreCase(name, "baggage")) continue;
-    std::string_view rest = field;
-    while (!rest.empty()) {
-      const auto comma = std::min(rest.find(','), rest.size());
-      const std::string_view entry = rest.substr(0, comma);
-      rest.remove_prefix(std::min(comma + 1, rest.size()));
-      const std::string_view pair = entry.substr(0, entry.find(';'));
-      const auto equals = pair.find('=');
-      if (equals == std::string_view::npos || TrimBlanks(pair.substr(0, equals)) != member) {
-        continue;
-      }
-      ++count;
-      if (!PercentDecode(TrimBlanks(pair.substr(equals + 1)), found)) return {};
-    }
-  }
-  return count == 1 ? found : std::string();
-}
-
-std::string BodyText(const KeyInputs& inputs, const std::string& pointer) {
-  const Json* values = inputs.body.values();
-  const Json* value = values == nullptr ? nullptr : AtPointer(*values, pointer);
-  if (value == nullptr || !value->is_scalar() || value->kind == Json::Kind::kNull) return {};
-  return CanonicalJson(*value);
-}
-
-std::string SessionText(const KeyInputs& inputs) {
-  std::string text = HeaderText(inputs, "Recourse-Session");
-  return text.empty() ? HeaderText(inputs, "Mcp-Session-Id") : text;
+std::string TextAtScope(const KeyInputs& inputs) {
+  return ScopeText(inputs.request.headers, inputs.body, inputs.tool.scope);
 }
 
 Scope CallerScope(const KeyInputs& inputs) { return {"caller", "", inputs.caller, true}; }
 
 // Of a call without a trace: its session, else whoever its credentials belong to.
 Scope ScopeWithoutTrace(const KeyInputs& inputs) {
-  std::string session = SessionText(inputs);
+  std::string session =
+      ScopeText(inputs.request.headers, inputs.body, {ScopeRule::Kind::kSession, {}});
   if (!session.empty()) return {"session", std::move(session), inputs.caller, true};
   return {"credentials", CredentialLabel(inputs.request.headers, inputs.query), inputs.caller, true,
           true};
@@ -119,13 +82,13 @@ Result<Scope> ScopeOf(const KeyInputs& inputs) {
     case ScopeRule::Kind::kGlobal:
       return Scope{"global", "", "", true};
     case ScopeRule::Kind::kSession:
-      return NamedScope(inputs, "session", SessionText(inputs));
+      return NamedScope(inputs, "session", TextAtScope(inputs));
     case ScopeRule::Kind::kHeader:
-      return NamedScope(inputs, "header", HeaderText(inputs, rule.name));
+      return NamedScope(inputs, "header", TextAtScope(inputs));
     case ScopeRule::Kind::kBody:
-      return NamedScope(inputs, "body", BodyText(inputs, rule.name));
+      return NamedScope(inputs, "body", TextAtScope(inputs));
     case ScopeRule::Kind::kBaggage:
-      return NamedScope(inputs, "baggage", BaggageText(inputs.request.headers, rule.name));
+      return NamedScope(inputs, "baggage", TextAtScope(inputs));
   }
   return std::unexpected(Error(ErrorCode::kInternal, "unknown scope"));
 }
@@ -231,21 +194,6 @@ Digest IntentDigest(const KeyInputs& inputs, const HmacKey& secret, const Scope&
 }
 
 }  // namespace
-
-std::string ScopeText(const KeyInputs& inputs, const ScopeRule& scope) {
-  switch (scope.kind) {
-    case ScopeRule::Kind::kSession:
-      return SessionText(inputs);
-    case ScopeRule::Kind::kHeader:
-      return HeaderText(inputs, scope.name);
-    case ScopeRule::Kind::kBody:
-      return BodyText(inputs, scope.name);
-    case ScopeRule::Kind::kBaggage:
-      return BaggageText(inputs.request.headers, scope.name);
-    default:
-      return {};
-  }
-}
 
 std::string ScopeRequirement(const ScopeRule& scope) {
   switch (scope.kind) {

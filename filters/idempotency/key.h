@@ -63,10 +63,6 @@ Result<ClientIntent> ReadNamedIntent(const Headers& headers, const CallBody& bod
 // "the header X-Run-Id", for the detail of kKeyRequired.
 std::string ScopeRequirement(const ScopeRule& scope);
 
-// The value of the call that a scope of kind header, body, baggage or session names; empty when it
-// is not there.
-std::string ScopeText(const KeyInputs& inputs, const ScopeRule& scope);
-
 // A key that no other call has, for calls that are only logged: `nonce` takes the place of every
 // part but caller and tool. Has no intent; keeps the arguments' fingerprint.
 DerivedKey UniqueKey(const KeyInputs& inputs, const std::string& nonce);

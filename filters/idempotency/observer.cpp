@@ -121,6 +121,7 @@ Transition Observer::Outcome(const ObservedCall& call, PreparedCall prepared,
 
 Task<Result<void>> Observer::Watch(ObservedCall& call) {
   PreparedCall prepared = Foretell(call, install_secret_, random_);
+  call.context.shares_flow = prepared.shares_flow;
   const Event& event = prepared.operation.event;
   call.place = order_.Arrive(event.intent != Digest{} ? event.intent : event.key);
   Result<void> done = co_await Record(call, std::move(prepared));

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "filters/client_key.h"
+#include "filters/flow_name.h"
 #include "filters/idempotency/one_reading.h"
 #include "filters/kept_request.h"
 #include "filters/key_text.h"
@@ -16,36 +17,6 @@ namespace recourse {
 namespace {
 
 constexpr std::string_view kNotOneReading = "what the policy reads from the call has two readings";
-
-bool IsFlowName(std::string_view text) {
-  return !text.empty() && text.size() <= limits::kFlowNameBytesMax &&
-         std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7f; });
-}
-
-// What a call holds where the policy looks for the flow of its parent; the same value names the
-// same flow, in whatever place it stands.
-std::string ParentName(const KeyInputs& inputs, const ScopeRule& rule) {
-  std::string text = ScopeText(inputs, rule);
-  if (rule.kind != ScopeRule::Kind::kBody) return text;
-  const auto value = ParseJson(text);  // a body's text is quoted there
-  return value ? ScalarText(*value) : text;
-}
-
-// The flow that the agent names, else the one that the policy finds in the call, else the trace.
-Result<std::string> FlowOf(const RequestContext& context, const KeyInputs& inputs) {
-  const std::string* named = FindHeader(context.request.headers, "Recourse-Flow");
-  if (named == nullptr && context.policy != nullptr) {
-    for (const ScopeRule& rule : context.policy->flow_rules.parent) {
-      std::string text = ParentName(inputs, rule);
-      if (IsFlowName(text)) return text;
-    }
-  }
-  if (named == nullptr) return context.trace.trace_id;
-  if (!IsFlowName(*named)) {
-    return Malformed("Recourse-Flow is 1 to 128 visible ASCII characters");
-  }
-  return *named;
-}
 
 void FillEvent(const RequestContext& context, const DerivedKey& key, const CallBody& named,
                Event& event) {
@@ -116,14 +87,15 @@ void AddApproval(const RequestContext& context, const Tool& tool, NewOperation& 
   operation.event.request = kept;
 }
 
-// `flow` is the one that the agent named, else the trace; `named` says what the call is called.
-void FillOperation(const RequestContext& context, std::string flow, const CallBody& named,
+// `named` says what the call is called.
+void FillOperation(const RequestContext& context, FlowName flow, const CallBody& named,
                    PreparedCall& call) {
   const Tool& tool = ToolOf(context);
   NewOperation& operation = call.operation;
   FillEvent(context, call.key, named, operation.event);
-  operation.event.flow = std::move(flow);
+  operation.event.flow = std::move(flow.text);
   operation.event.is_step = context.guarded;
+  if (operation.event.is_step) call.shares_flow = flow.is_shared;
   const Flow* const declared = context.policy != nullptr && context.tool != nullptr
                                    ? context.policy->FlowOf(*context.tool)
                                    : nullptr;
@@ -178,7 +150,7 @@ Result<PreparedCall> PrepareCall(const RequestContext& context, const std::strin
   const auto objection =
       ObjectionTo(ToolOf(context), context.request, *call.body, context.query, call.key.is_named);
   if (objection) return std::unexpected(Error(objection->code, kNotOneReading));
-  auto flow = FlowOf(context, InputsOf(context, *call.body, install_secret));
+  auto flow = FlowOf(context, *call.body);
   if (!flow) return std::unexpected(flow.error());
   FillOperation(context, std::move(*flow), *call.body, call);
   // Hardly any call names a key to a backend that knows none; those need no word of it.
@@ -213,9 +185,7 @@ PreparedCall PrepareLoggedOnly(const RequestContext& context, const std::string&
                        std::string(reinterpret_cast<const char*>(nonce.data()), nonce.size()));
   const bool is_message = IsMcpMessage(*context.backend, context.request);
   const auto named = is_message ? ReadingOf(context) : call.body;
-  FillOperation(context,
-                FlowOf(context, InputsOf(context, *call.body, install_secret))
-                    .value_or(context.trace.trace_id),
+  FillOperation(context, FlowOf(context, *call.body).value_or(FlowName{context.trace.trace_id}),
                 named ? **named : CallBody(), call);
   return call;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "filters/call_values.h"
@@ -16,6 +17,8 @@ struct PreparedCall {
   std::shared_ptr<const CallBody> body;
   DerivedKey key;
   NewOperation operation;
+  // Of a step: whether anything names its flow, which else is one of this step alone.
+  std::optional<bool> shares_flow{};
 };
 
 // The tool that rules the call: the matched one, or what rules unlisted writes.

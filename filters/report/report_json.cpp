@@ -86,7 +86,8 @@ std::string ReportJson(const Report& report, const ReportExtras& extras) {
     return fmt::format(R"({{"tool":{},"trouble":{},"calls":{},"example":{}}})", Quoted(line.tool),
                        Quoted(line.trouble), line.calls, line.example);
   });
-  return out + fmt::format(R"(,"not_recorded":{},"cut":{}}})", extras.not_recorded, report.is_cut);
+  return out + fmt::format(R"(,"flow_counts":{},"not_recorded":{},"cut":{}}})",
+                           ToJson(extras.flow_counts), extras.not_recorded, report.is_cut);
 }
 
 }  // namespace recourse

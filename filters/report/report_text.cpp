@@ -176,6 +176,9 @@ std::string ReportText(const Json& report) {
                return std::vector{ScalarText(line, "tool"), ScalarText(line, "trouble"),
                                   ScalarText(line, "calls"), ScalarText(line, "example")};
              });
+  if (const std::string text = FlowCountsText(report); !text.empty()) {
+    out += fmt::format("\n{} (since the start of the process)\n", text);
+  }
   if (Number(report, "not_recorded") > 0) {
     out += fmt::format(
         "\n{} writes since the start of the process are missing from the ledger; the metric "

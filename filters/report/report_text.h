@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "filters/flow_counts.h"
 #include "filters/report/report.h"
 #include "proxy/base/json.h"
 
@@ -16,6 +17,7 @@ struct ReportExtras {
   std::uint64_t not_recorded = 0;     // writes of observe mode missing from the ledger
   std::uint64_t unlisted_other = 0;   // calls beyond the shapes that are counted one by one
   std::vector<UnlistedLine> unlisted_reads;
+  FlowCounts flow_counts{};
 };
 
 // The answer of GET /report; its members are documented in README.md of this folder.

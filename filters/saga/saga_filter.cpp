@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "filters/answers.h"
+#include "filters/flow_name.h"
 #include "proxy/base/json.h"
 
 namespace recourse {
@@ -20,6 +21,12 @@ FlowMove MoveOf(FlowOrder::Kind kind) {
   }
   return {
       .to = FlowPhase::kBreaking, .cause = FlowCause::kCanceled, .reason = "its agent canceled it"};
+}
+
+// That of a write that this request might be.
+std::string OwnFlow(const RequestContext& context) {
+  const auto body = ReadingOf(context);
+  return FlowOfCall(context, body ? **body : CallBody()).text;
 }
 
 // 202 for a flow that is being undone: that takes its time.
@@ -48,7 +55,7 @@ Task<Result<Outcome>> SagaFilter::CarryOut(RequestContext& context, FlowOrder or
         ErrorCode::kDenied,
         "the policy does not let agents do this to their flows (flow_rules: agents_may)"));
   }
-  std::string flow = order.flow.empty() ? context.trace.trace_id : order.flow;
+  std::string flow = order.flow.empty() ? OwnFlow(context) : order.flow;
   const auto moved = co_await flowing_.Order(context.caller, std::move(flow), MoveOf(order.kind),
                                              *context.executor);
   if (moved) co_return LocalOutcome(AnswerOf(*moved));

@@ -314,7 +314,8 @@ HttpResponse AdminApi::ShowReport(std::string_view query) {
                            .started = Rfc3339Millis(ToUnixMillis(started_)),
                            .not_recorded = counts.not_recorded,
                            .unlisted_other = counts.unlisted_other,
-                           .unlisted_reads = std::move(counts.unlisted_reads)}));
+                           .unlisted_reads = std::move(counts.unlisted_reads),
+                           .flow_counts = counts.flow_counts}));
 }
 
 HttpResponse ProbeApi::Handle(const HttpRequest& request) {

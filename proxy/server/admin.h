@@ -31,6 +31,7 @@ class AdminApi {
     std::uint64_t not_recorded = 0;
     std::uint64_t unlisted_other = 0;
     std::vector<UnlistedLine> unlisted_reads;
+    FlowCounts flow_counts{};
   };
   struct Parts {
     Ledger& ledger;

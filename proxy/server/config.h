@@ -57,8 +57,9 @@ struct Config {
   // The certificate of --listen with its key, and the CA of its clients; empty: no TLS, no mTLS.
   std::string tls_cert, tls_key, tls_client_ca;
   CaSettings ca;
-  std::string ports_file;        // empty: not written
-  std::string notify_socket;     // of the service manager; empty: there is none
+  std::string pod;            // the one that this process runs in; empty: the ledger stands for it
+  std::string ports_file;     // empty: not written
+  std::string notify_socket;  // of the service manager; empty: there is none
   std::string admin_token_file;  // empty: there is no shared token
   std::string operators;         // file of who may use the admin port; empty: the shared token only
   // The certificate of --admin with its key, and the CA of its clients; empty: no TLS, no mTLS.

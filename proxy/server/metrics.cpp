@@ -191,6 +191,11 @@ Metrics::Metrics(WallTime started)
       commit_rows(Family(BuildCounter(), "recourse_store_rows_total",
                          "Rows made durable; divide by commits for the batch size.", registry)
                       .Add({})),
+      flow_writes_(Family(
+          BuildCounter(), "recourse_flow_writes_total",
+          "Writes, by whether anything names their flow: a trace, a field, the pod.", registry)),
+      in_flows_(flow_writes_.Add({{"flow", "named"}})),
+      alone_(flow_writes_.Add({{"flow", "own"}})),
       operations_(Family(BuildGauge(), "recourse_events",
                          "Operations that are not settled, by phase.", registry)),
       oldest_pending_(Family(BuildGauge(), "recourse_event_oldest_pending_timestamp_seconds",
@@ -350,6 +355,11 @@ std::uint64_t Metrics::ObservedDropped() const {
     for (const auto& metric : family.metric) dropped += metric.counter.value;
   }
   return static_cast<std::uint64_t>(dropped);
+}
+
+FlowCounts Metrics::WritesByFlow() const {
+  const auto alone = static_cast<std::uint64_t>(alone_.Value());
+  return {alone + static_cast<std::uint64_t>(in_flows_.Value()), alone};
 }
 
 RequestMetrics::RequestMetrics(Metrics& metrics, const Policy& policy)

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "filters/flow_counts.h"
 #include "policy/policy.h"
 #include "proxy/base/clock.h"
 #include "proxy/server/came_by.h"
@@ -47,6 +48,10 @@ class Metrics {
 
   // Writes of observe mode that were not recorded. Thread-safe.
   std::uint64_t ObservedDropped() const;
+
+  // A write with a flow, which `is_shared` when something names it. Thread-safe.
+  void CountFlow(bool is_shared) { (is_shared ? in_flows_ : alone_).Increment(); }
+  FlowCounts WritesByFlow() const;
 
   prometheus::Registry registry;
   Counts requests, attempts, arrivals;  // arrivals: requests, by how they come
@@ -85,6 +90,8 @@ class Metrics {
  private:
   void BeginSeries();
 
+  prometheus::Family<prometheus::Counter>& flow_writes_;
+  prometheus::Counter &in_flows_, &alone_;
   prometheus::Family<prometheus::Gauge>& operations_;
   prometheus::Gauge& oldest_pending_;
   prometheus::Gauge& used_bytes_;

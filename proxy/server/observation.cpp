@@ -121,6 +121,7 @@ Task<void> Observation::Run(std::shared_ptr<Observation> self) {
 
 void Observation::Note(const Result<void>& done) {
   Metrics& metrics = *worker_.services.metrics;
+  if (call_.context.shares_flow) metrics.CountFlow(*call_.context.shares_flow);
   if (done) {
     const Tool* tool = call_.context.tool;
     metrics.observed

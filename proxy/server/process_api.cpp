@@ -93,6 +93,7 @@ HttpResponse ProcessApi::Status() const {
       flows.Number("breaking", stats.flows_breaking);
       flows.Number("parked", stats.flows_parked);
     }
+    json.Raw("flow_counts", ToJson(work.flow_counts));
     json.Number("approvals_pending", stats.approvals_pending);
     json.Each("missing_tools", MissingTools(*policy, *work.mcp_tools),
               [](std::string& out, const MissingTool& one) {

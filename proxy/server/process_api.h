@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include "filters/flow_counts.h"
 #include "filters/ledger/ledger.h"
 #include "proxy/admin/operator.h"
 #include "proxy/base/clock.h"
@@ -25,7 +26,8 @@ class ProcessApi {
     std::size_t connections = 0;  // of agents
     std::size_t writes = 0;       // being worked on, or written down in observe mode
     std::size_t approved = 0;     // calls that are being sent after a human's yes
-    std::size_t settling = 0;     // unknown outcomes; read last, as the others end by adding to it
+    FlowCounts flow_counts{};
+    std::size_t settling = 0;  // unknown outcomes; read last, as the others end by adding to it
     const ToolBook* mcp_tools = nullptr;  // what MCP servers have listed
   };
   struct Parts {

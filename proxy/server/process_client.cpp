@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <ostream>
 
+#include "filters/flow_counts.h"
 #include "proxy/base/json_object.h"
 #include "proxy/server/admin_call.h"
 #include "proxy/server/config.h"
@@ -73,6 +74,7 @@ void PrintStatus(std::ostream& out, const Json& status) {
        fmt::format("{} open, {} being undone, {}", Printable(flows, "open"),
                    Printable(flows, "breaking"),
                    Waiting(NumberIn(flows, "parked"), "parked", "recourse flows list --parked")));
+  if (const std::string text = FlowCountsText(status); !text.empty()) line("", text);
   line("approvals",
        Waiting(NumberIn(status, "approvals_pending"), "waiting", "recourse approvals list"));
   if (const Json* const missing = status.Find("missing_tools"); missing != nullptr) {

@@ -11,6 +11,7 @@
 #include <optional>
 #include <system_error>
 
+#include "filters/flow_name.h"
 #include "filters/ledger/lmdb/map_fault.h"
 #include "filters/settle/settler.h"
 #include "policy/sources.h"
@@ -96,6 +97,7 @@ class Runtime {
     services_.minter = &minter_;
     services_.bounds = config.bounds;
     services_.install_secret = secrets_.install_secret();
+    services_.pod_flow = PodFlowName(secrets_.install_secret(), config.pod);
     unsigned char nonce[4];
     random_.Fill(nonce);
     services_.via = "1.1 recourse-" + ToHex({reinterpret_cast<char*>(nonce), sizeof nonce});
@@ -176,6 +178,7 @@ void Runtime::Start() {
     throw StartupError(kExitLedger, config_.data + ": " + started.error());
   }
   ledger_->SetRule(versions_.Current()->ledger);
+  WarnOfFlowsOfOneStep(*versions_.Current());
   ListenOrThrow("--probes", config_.probes, [this](const Tcp::endpoint& endpoint) {
     probes_ = std::make_unique<HttpServer>(
         endpoint,
@@ -303,6 +306,7 @@ void Runtime::RefreshTls(FileState::Look look) {
 AdminApi::Counts Runtime::CountsForReport() const {
   AdminApi::Counts counts;
   counts.not_recorded = metrics_.ObservedDropped();
+  counts.flow_counts = metrics_.WritesByFlow();
   std::vector<UnlistedCount> reads;
   for (const auto& worker : workers_) {
     counts.unlisted_other += worker->unlisted.other();
@@ -329,6 +333,7 @@ ProcessApi::Work Runtime::WorkForStatus() const {
           .connections = services_.sessions,
           .writes = services_.write_flows + services_.observing,
           .approved = approvals_->sending(),
+          .flow_counts = metrics_.WritesByFlow(),
           .settling = settler_->settling(),
           .mcp_tools = &services_.mcp_tools};
 }

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 
@@ -157,6 +158,18 @@ void WarnOfPlainAdmin(const Config& config, const Tcp::endpoint& endpoint) {
   Log(LogLevel::kWarn,
       "the admin port is open to the network without TLS: whoever listens reads tokens",
       {{"advice", "give --admin-tls-cert and --admin-tls-key, or end TLS before it"}});
+}
+
+void WarnOfFlowsOfOneStep(const Policy& policy) {
+  const bool has_undo = std::ranges::any_of(policy.tools, [](const Tool& tool) {
+    return tool.undo.has_value() || tool.breaks_flow != BreaksFlow::kNever;
+  });
+  if (policy.flow_rules.without_trace.kind != WithoutTrace::Kind::kNone || !has_undo) return;
+  Log(LogLevel::kWarn,
+      "a write that comes without a trace is a flow of one step: what breaks it undoes no other",
+      {{"advice",
+        "have agents send traceparent, or set `flow_rules: { without_trace: session | header:X | "
+        "pod }`; `recourse status` counts such writes"}});
 }
 
 TlsServerFiles TlsFilesOf(const Config& config) {

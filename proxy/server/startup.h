@@ -53,6 +53,8 @@ std::string ReadTokenOrThrow(const std::string& path);
 void StartOperatorsOrThrow(OperatorDesk& desk, const Config& config);
 // Warns of an admin port that the network can listen to.
 void WarnOfPlainAdmin(const Config& config, const Tcp::endpoint& endpoint);
+// Warns of a policy that undoes, and leaves writes without a trace alone with themselves.
+void WarnOfFlowsOfOneStep(const Policy& policy);
 
 TlsServerFiles TlsFilesOf(const Config& config);
 TlsServerFiles AdminTlsFilesOf(const Config& config);

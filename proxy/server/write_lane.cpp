@@ -111,6 +111,7 @@ void Session::FillContext(const RouteMatch& match, std::string_view query, bool 
     context.span_id = std::string(span_.id.view());
     context.is_traced = span_.is_on;
   }
+  context.pod_flow = &services_.pod_flow;
   context.executor = &worker_.thread;
   context.timer = &worker_.thread;
 }
@@ -128,6 +129,7 @@ void Session::NoteWrite(const RequestContext& context, const WriteAnswer& answer
   if (context.ref_missing) {
     services_.metrics->refs_missing.Add({{"tool", context.tool_name}}).Increment();
   }
+  if (context.shares_flow) services_.metrics->CountFlow(*context.shares_flow);
   view_->metrics.CountKey(context.tool, ResultLabel(context, answer.error));
 }
 

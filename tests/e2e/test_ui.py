@@ -385,9 +385,11 @@ def test_the_policy_page_explains_a_request_as_the_command_line_does(desk, brows
     browser.wait('.state.bad:has-text("accepted")')
 
 
-def test_the_duplicates_page_shows_the_report(desk, browser):
+def test_the_duplicates_page_shows_the_report(desk, browser, agent):
+    assert agent.call("orders", traceparent=None).status == 201
     desk.log_in("#/duplicates")
     browser.wait('.figure:has-text("took effect twice")')
+    browser.wait('.reason:has-text("came without a trace: they are flows of one step")')
 
 
 # --- the README's pictures ---------------------------------------------------------------------

@@ -160,7 +160,9 @@ def test_secrets_are_mounted_where_the_flags_say():
     for _, pod, sidecar in rendered("durable-values").sidecar_pods():
         mounts = {one["name"]: one["mountPath"] for one in sidecar["volumeMounts"]}
         assert SECRET_VOLUMES < set(mounts)
-        environment = {one["name"]: one["value"] for one in sidecar["env"]}
+        environment = {one["name"]: one.get("value", one) for one in sidecar["env"]}
+        uid = environment["RECOURSE_POD_UID"]
+        assert uid["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.uid"}}
         token = environment["RECOURSE_ADMIN_TOKEN_FILE"]
         assert token == mounts["recourse-admin"] + "/token"
         operators = argument(sidecar, "--operators")

@@ -69,6 +69,32 @@ TEST(ExplainTest, TheKeyIsMadeOfWhatThePolicyNames) {
             "caller body#/a query.b");
 }
 
+// What `explain` says of the flow of POST orders /orders.
+std::string FlowOf(const std::string& rules, const Headers& headers) {
+  const auto policy = LoadGood(std::string(kPolicy) + rules);
+  ExplainedCall parsed;
+  EXPECT_TRUE(ParseCall("POST orders /orders", parsed));
+  parsed.headers = headers;
+  return Explain(*policy, parsed).flow;
+}
+
+TEST(ExplainTest, SaysWhichFlowAWriteWithoutATraceBelongsTo) {
+  const std::string pod = "flow_rules: { without_trace: pod }\n";
+  const std::string run = "flow_rules: { without_trace: header:X-Run, parent: baggage:run }\n";
+  EXPECT_EQ(FlowOf(pod, {{"traceparent", kTraceparent}}), "");
+  EXPECT_EQ(FlowOf(pod, {{"Recourse-Flow", "f"}}), "");
+  EXPECT_EQ(FlowOf(pod, {}), "the one of this pod (without_trace: pod)");
+  EXPECT_EQ(FlowOf(run, {{"X-Run", "r7"}}),
+            "that of header X-Run: \"r7\"; without one a flow of one step, unless `parent` finds a "
+            "name in it");
+  EXPECT_EQ(
+      FlowOf("flow_rules: { without_trace: session }\n", {}),
+      "that of the header Recourse-Session or Mcp-Session-Id; without one a flow of one step");
+  EXPECT_EQ(FlowOf("", {}),
+            "a flow of one step: nothing that breaks it undoes another write (flow_rules: "
+            "without_trace)");
+}
+
 TEST(ExplainTest, RefusalsHaveTheSlugOfTheirAnswer) {
   EXPECT_EQ(KeyOf("GET http://elsewhere/x", {}, ""), "unknown-backend");
   EXPECT_EQ(KeyOf("POST orders /orders/", {}, ""), "ambiguous-path");

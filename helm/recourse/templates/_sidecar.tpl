@@ -110,6 +110,7 @@ seccompProfile: { type: RuntimeDefault }
   env:
     # Also for `kubectl exec POD -c recourse -- recourse events list`.
     - { name: RECOURSE_ADMIN, value: "127.0.0.1:{{ .Values.ports.admin }}" }
+    - { name: RECOURSE_POD_UID, valueFrom: { fieldRef: { fieldPath: metadata.uid } } }
     {{- if .Values.admin.tokenSecret }}
     - { name: RECOURSE_ADMIN_TOKEN_FILE, value: /run/secrets/recourse-admin/token }
     {{- end }}

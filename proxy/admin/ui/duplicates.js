@@ -53,6 +53,10 @@ function drawReport(report) {
     number(report.double_effects, "took effect twice", report.double_effects ? "bad" : ""),
     number(report.possible_double_effects, "perhaps", report.possible_double_effects ? "warn" : ""),
     number(report.unknown.reduce((sum, line) => sum + line.open, 0), "outcomes unknown"));
+  const { writes, without_trace: alone } = report.flow_counts;
+  const lone = alone > 0 && h("p", { class: "reason bad" },
+    `${alone.toLocaleString("en")} of ${counted(writes, "write")} since the start came without a `,
+    "trace: they are flows of one step, and nothing undoes them with others.");
   const tables = [
     table("The same call again", ["Tool", "Repeats", "Twice", "Perhaps",
       "Between (min / median / max)", "Enforce would have", "Example"],
@@ -77,6 +81,6 @@ function drawReport(report) {
       [foreign(line.tool), line.trouble.replaceAll("-", " "), line.calls,
         operation(line.example)])),
   ].filter(Boolean);
-  return [head, figures, tables.length > 0 ? tables
+  return [head, lone, figures, tables.length > 0 ? tables
     : emptyBox("check", "Nothing to report", "No write was sent twice in this period.")];
 }

@@ -116,6 +116,7 @@ class Agent:
         if self.name:
             fields["Recourse-Flow"] = self.name
         fields.update({name.replace("_", "-"): value for name, value in headers.items()})
+        fields = {name: value for name, value in fields.items() if value is not None}
         host = fields.pop("Host")
         body = json.dumps({"client_ref": token or self.token}).encode()
         if method != "POST":

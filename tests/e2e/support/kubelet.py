@@ -124,7 +124,7 @@ class Node:
         own = [*container.get("command", [ENTRYPOINT]), *container.get("args", [])]
         argv = [ENTRYPOINT, *argv] if argv else own
         root, binds = self.image_of(argv)
-        environment = {one["name"]: one["value"] for one in container.get("env", [])}
+        environment = {one["name"]: value_of(one, pod) for one in container.get("env", [])}
         user = rights["runAsUser"]
         spec = {
             "root": str(root),
@@ -139,6 +139,13 @@ class Node:
         }  # fmt: skip
         log = self.directory / f"{next(self.numbers)}-{container['name']}"
         return Process(namespace or self.network.agent, spec, log)
+
+
+def value_of(variable, pod):
+    if "valueFrom" not in variable:
+        return variable["value"]
+    assert variable["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.uid"}}
+    return pod["metadata"]["uid"]
 
 
 class Process:
@@ -196,6 +203,8 @@ class RunningPod:
     """A pod whose init containers have run and whose sidecar is ready; then `agent()` begins."""
 
     def __init__(self, node, name, pod, templates=()):
+        uid = f"uid-{next(node.numbers)}"
+        pod = {**pod, "metadata": {**pod.get("metadata", {}), "uid": uid}}
         self.node, self.pod, self.started = node, pod, []
         self.volumes = node.volumes(name, pod, templates)
         self.sidecar = None
