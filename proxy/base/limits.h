@@ -228,8 +228,9 @@ inline constexpr milliseconds kWriteReuseIdle{1'000};
 // end.
 inline constexpr milliseconds kLingerTimeout{1'000};
 inline constexpr std::size_t kLingerBytesMax = 8 * 1024 * 1024;
-// A tunnel has no end of its own: when the process is to stop, it ends once it is quiet.
-inline constexpr milliseconds kTunnelDrainQuiet{1'000};
+// Tunnels and streams of events have no end of their own: when the process is to stop, each ends
+// once it is quiet.
+inline constexpr milliseconds kDrainQuiet{1'000};
 inline constexpr milliseconds kDrainTimeout{25'000};
 // A ledger that latched writes nothing until a restart; reads are served this long before it.
 inline constexpr milliseconds kLatchedFor{60'000};

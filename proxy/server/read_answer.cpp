@@ -29,6 +29,23 @@ std::string_view LocationOf(const Head& head) {
   return {};
 }
 
+struct Form {
+  std::string_view type;
+  bool is_encoded = false;
+};
+
+Form FormOf(const Head& head) {
+  Form form;
+  for (std::size_t i = 0; i < head.field_count; ++i) {
+    const Field& field = head.fields[i];
+    if (field.id == FieldId::kContentType) form.type = field.value;
+    form.is_encoded = form.is_encoded || field.id == FieldId::kContentEncoding;
+  }
+  return form;
+}
+
+bool IsOfEvents(std::string_view type) { return ToLower(type).starts_with("text/event-stream"); }
+
 }  // namespace
 
 std::string_view ChunkHead(std::size_t size, char (&out)[24]) {
@@ -75,6 +92,7 @@ bool Session::RenderResponseHead(ReadExchange& exchange, char* out, std::size_t*
 Task<bool> Session::SendPiece(ReadExchange& exchange, std::string_view head,
                               const BodyDecoder::Piece& piece) {
   if (observed_) observed_->TakeAnswer(piece);
+  if (exchange.events) exchange.events->Take(piece.data);
   using Framing = ReadExchange::Framing;
   const bool chunked = exchange.framing == Framing::kChunked;
   const bool ends =
@@ -159,6 +177,7 @@ Task<bool> Session::RelayResponse(ReadExchange& exchange) {
   BodyDecoder decoder(exchange.head->body, exchange.head->content_length, BodyDecoder::Of::kAnswer);
   const bool streams =
       exchange.head->body == BodyKind::kChunked || exchange.head->body == BodyKind::kUntilClose;
+  if (streams) MeetEvents(exchange);
   exchange.up.Consume(exchange.head->size);
   auto piece = decoder.Decode(exchange.up);
   if (piece.end == End::kBad) {
@@ -169,14 +188,16 @@ Task<bool> Session::RelayResponse(ReadExchange& exchange) {
   }
   exchange.head_memory.reset();
   while (piece.end == End::kMore) {
-    upstream.deadline.Arm(Now() + QuietMax(exchange));
+    const MonoTime now = Now();
+    upstream.deadline.Arm(now + QuietMax(exchange));
     const bool asked_all = exchange.whole || exchange.uploaded.is_set();
     if (streams && !exchange.watching && asked_all) StartWatch(exchange);
     // Also what comes behind the body, so that such a connection is not used again.
+    if (exchange.has_events) AwaitEvents(exchange, now);
     const std::size_t size = co_await ReadInto(upstream, exchange.up);
+    waits_for_events_ = nullptr;
     if (size == 0) {
-      const bool clean = !upstream.error || upstream.error == boost::asio::error::eof;
-      piece = {{}, decoder.Ended(clean)};
+      piece = EndOf(exchange, decoder);
     } else {
       exchange.up.end += size;
       piece = decoder.Decode(exchange.up);
@@ -197,13 +218,7 @@ Task<bool> Session::RelayResponse(ReadExchange& exchange) {
 
 // A head has come that an MCP server's client waits for.
 void Session::MeetMcpAnswer(ReadExchange& exchange) {
-  std::string_view type;
-  bool is_encoded = false;
-  for (std::size_t i = 0; i < exchange.head->field_count; ++i) {
-    const Field& field = exchange.head->fields[i];
-    if (field.id == FieldId::kContentType) type = field.value;
-    is_encoded = is_encoded || field.id == FieldId::kContentEncoding;
-  }
+  const auto [type, is_encoded] = FormOf(*exchange.head);
   if (exchange.mcp != nullptr) {
     exchange.mcp->tap.Head(exchange.head->status, type, is_encoded);
     exchange.mcp->DropBody();
@@ -211,10 +226,44 @@ void Session::MeetMcpAnswer(ReadExchange& exchange) {
   const bool listens = exchange.mcp != nullptr
                            ? exchange.mcp->requests.front().method == "subscriptions/listen"
                            : record_.method.view() == "GET";
-  if (listens && ToLower(type).starts_with("text/event-stream")) {
+  if (listens && IsOfEvents(type)) {
     exchange.is_listening = true;
     KeepAlive(*exchange.upstream);
   }
+}
+
+// An answer to a POST may be events too, and no client takes it up again.
+void Session::MeetEvents(ReadExchange& exchange) {
+  if (!exchange.is_listening && record_.method.view() != "GET") return;
+  const auto [type, is_encoded] = FormOf(*exchange.head);
+  exchange.has_events = IsOfEvents(type);
+  if (exchange.has_events && !is_encoded) exchange.events.emplace();
+}
+
+void Session::AwaitEvents(ReadExchange& exchange, MonoTime now) {
+  exchange.heard = now;
+  exchange.is_limited = false;
+  waits_for_events_ = &exchange;
+  if (services_.draining) LimitQuiet(exchange);
+}
+
+// The process is to stop, and a stream may have nothing to say for hours.
+void Session::LimitQuiet(ReadExchange& exchange) {
+  if (std::exchange(exchange.is_limited, true)) return;
+  exchange.upstream->deadline.Arm(exchange.heard + limits::kDrainQuiet);
+}
+
+// What it means that no more has come. Whole events may end where they are, as their client takes
+// the stream up again.
+BodyDecoder::Piece Session::EndOf(ReadExchange& exchange, const BodyDecoder& decoder) {
+  const Connection& upstream = *exchange.upstream;
+  if (exchange.is_limited && upstream.deadline.expired() && exchange.events &&
+      exchange.events->IsBetween()) {
+    exchange.head->keep_alive = false;
+    return {{}, BodyDecoder::End::kComplete};
+  }
+  const bool clean = !upstream.error || upstream.error == boost::asio::error::eof;
+  return {{}, decoder.Ended(clean)};
 }
 
 // How long a stream may say nothing.

@@ -1,7 +1,10 @@
 // One read on its way: what both halves of the read lane and its side tasks share.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <span>
+#include <utility>
 
 #include "policy/method_override.h"
 #include "proxy/net/response_reader.h"
@@ -9,6 +12,34 @@
 #include "proxy/server/session.h"
 
 namespace recourse {
+
+// Where a stream of events stands (HTML, section 9.2.6). Of an event that has begun a client makes
+// nothing when the stream ends.
+class EventBoundary {
+ public:
+  void Take(std::string_view bytes) {
+    for (const char c : bytes) Take(c);
+  }
+  bool IsBetween() const { return line_ == Line::kNone && !has_begun_; }
+
+ private:
+  enum class Line : std::uint8_t { kNone, kComment, kField };
+  void Take(char c) {
+    const bool ends_line = c == '\n' || c == '\r';
+    const bool is_second = c == '\n' && std::exchange(after_return_, false);
+    after_return_ = c == '\r';
+    if (!ends_line) {
+      if (line_ == Line::kNone) line_ = c == ':' ? Line::kComment : Line::kField;
+    } else if (!is_second) {
+      has_begun_ = line_ == Line::kField || (line_ == Line::kComment && has_begun_);
+      line_ = Line::kNone;
+    }
+  }
+
+  Line line_ = Line::kNone;  // that has begun
+  bool has_begun_ = false;
+  bool after_return_ = false;
+};
 
 struct Session::ReadExchange {
   ReadExchange(const RouteMatch& match, const Head& request, std::string_view content_type,
@@ -62,11 +93,15 @@ struct Session::ReadExchange {
   bool keep = false;  // the client's connection
   Promise<bool> watched;
   bool watching = false;
-  bool half_closed = false;   // the client will send nothing more, and may be gone
-  bool left = false;          // the client is gone
-  FormOverrideScan form;      // of the request body
-  McpRead* mcp = nullptr;     // of an MCP server's endpoint, whose request is here whole
-  bool is_listening = false;  // a stream of MCP that lasts as long as the session does
+  bool half_closed = false;             // the client will send nothing more, and may be gone
+  bool left = false;                    // the client is gone
+  FormOverrideScan form;                // of the request body
+  McpRead* mcp = nullptr;               // of an MCP server's endpoint, whose request is here whole
+  bool is_listening = false;            // a stream of MCP that lasts as long as the session does
+  bool has_events = false;              // a stream that is taken up again when it has ended
+  std::optional<EventBoundary> events;  // where it stands; unset: nobody can tell
+  MonoTime heard{};                     // when anything came of it
+  bool is_limited = false;              // it ends if it stays quiet
 };
 
 inline constexpr std::string_view kCrlf = "\r\n", kNothing;

@@ -121,6 +121,7 @@ bool Session::MakeRoom() {
 
 void Session::Drain() {
   if (tunnel_ != nullptr) tunnel_->Drain();
+  if (waits_for_events_ != nullptr) LimitQuiet(*waits_for_events_);
   if (idle_) client_.Cancel();
 }
 

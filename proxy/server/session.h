@@ -124,6 +124,10 @@ class Session final : IdleConnection, ClientLink {
   Task<bool> SendPiece(ReadExchange& exchange, std::string_view head,
                        const BodyDecoder::Piece& piece);
   void MeetMcpAnswer(ReadExchange& exchange);
+  void MeetEvents(ReadExchange& exchange);
+  void AwaitEvents(ReadExchange& exchange, MonoTime now);
+  void LimitQuiet(ReadExchange& exchange);
+  BodyDecoder::Piece EndOf(ReadExchange& exchange, const BodyDecoder& decoder);
   Millis QuietMax(const ReadExchange& exchange) const;
   MonoTime FirstLook(const ReadExchange& exchange, MonoTime now) const;
   MonoTime AnswerDue(const ReadExchange& exchange, MonoTime now) const;
@@ -251,8 +255,9 @@ class Session final : IdleConnection, ClientLink {
   MonoTime started_{};
   MonoTime last_{};  // not zero: the present, as nothing was awaited since
   std::size_t served_ = 0;
-  int forwards_left_ = -1;        // Max-Forwards for the next hop; -1: none
-  Tunnel* tunnel_ = nullptr;      // while one runs
+  int forwards_left_ = -1;    // Max-Forwards for the next hop; -1: none
+  Tunnel* tunnel_ = nullptr;  // while one runs
+  ReadExchange* waits_for_events_ = nullptr;
   std::optional<Inside> inside_;  // a tunnel to a backend, from its CONNECT to the connection's end
   bool meets_opening_ = false;    // first bytes of a tunnel, or of who was redirected, are awaited
   std::optional<std::size_t> intercepted_at_;  // value of served_ when TLS in the tunnel began

@@ -76,7 +76,7 @@ Task<void> Tunnel::Run() {
 void Tunnel::Drain() {
   if (draining_) return;
   draining_ = true;
-  idle_ = std::min(idle_, limits::kTunnelDrainQuiet);
+  idle_ = std::min(idle_, limits::kDrainQuiet);
   Touch();
 }
 

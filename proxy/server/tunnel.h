@@ -43,7 +43,7 @@ class Tunnel {
 
   // Returns when nothing uses the connections any more; neither can serve anything else then.
   Task<void> Run();
-  // From now on kTunnelDrainQuiet of silence is enough.
+  // From now on kDrainQuiet of silence is enough.
   void Drain();
 
   std::uint64_t bytes_to_backend() const { return bytes_to_backend_; }

@@ -167,3 +167,71 @@ def is_answered_whole(directory):
 
 def test_an_answer_that_began_before_its_upload_ended_may_be_quiet_as_any_other(tmp_path):
     assert any(is_answered_whole(tmp_path / str(number)) for number in range(ATTEMPTS))
+
+
+# What a client has of a stream -> whether it may end there.
+QUIET = {
+    "nothing": ("", True),
+    "events": (": hello\n\ndata: 1\n\n", True),
+    "returns": ("data: 1\r\n\r\n", True),
+    "a_comment": ("data: 1\n\n: still here\n", True),
+    "half_an_event": ("data: 1\n\ndata: 2\n", False),
+    "half_a_line": ("data: 1\n\ndata", False),
+    "encoded": ("data: 1\n\n", False),
+}
+
+
+def quiet_stream(said, more=""):
+    head = CHUNKED.format(type=f"text/event-stream{more}")
+    return head + (f"{len(said):x}\r\n{said}\r\n" if said else "")
+
+
+@pytest.mark.parametrize("name", QUIET)
+def test_a_stop_ends_a_quiet_stream_of_events_at_once(double, tmp_path, token, name):
+    """Whole events are an end that their client understands, and anything else is none."""
+    said, is_whole = QUIET[name]
+    path = f"/read/{token}"
+    more = "\r\nContent-Encoding: gzip" if name == "encoded" else ""
+    double.script("GET", path, ["read", {"send": quiet_stream(said, more)}, {"gate": token}], 1)
+    with (
+        # Only the end of the stream may end the process, not that of the drain.
+        Recourse(tmp_path, POLICY.format(url=double.url), ["--drain-timeout", "1h"]) as running,
+        rawhttp.Connection(running.port) as listening,
+    ):
+        listening.send(rawhttp.render("GET", path, "shop.test"))
+        assert listening.head()[0] == 200
+        chunks, got = listening.chunks(), b""
+        while len(got) < len(said):
+            got += next(chunks)
+        running.terminate()
+        if is_whole:
+            assert list(chunks) == []
+        else:
+            with pytest.raises(rawhttp.Cut):
+                list(chunks)
+        assert got == said.encode()
+        assert running.wait() == 0
+    double.open_gate(token)
+
+
+def test_a_stop_waits_for_what_is_in_flight_beside_a_quiet_stream(double, tmp_path, token):
+    """An answer that is on its way is no stream that anybody takes up again."""
+    steps = ["read", {"send": quiet_stream("data: 1\n\n")}, {"gate": token}, {"send": "0\r\n\r\n"}]
+    double.script("POST", f"/search/{token}", steps, 1)
+    double.script("GET", f"/read/{token}", steps[:3], 1)
+    policy = POLICY.format(url=double.url)
+    policy += "tools:\n  search: { match: 'POST shop /search/{token}', effect: read }\n"
+    with (
+        Recourse(tmp_path, policy, ["--drain-timeout", "1h"]) as running,
+        rawhttp.Connection(running.port) as asking,
+        rawhttp.Connection(running.port) as listening,
+    ):
+        for connection, method, path in ((asking, "POST", "search"), (listening, "GET", "read")):
+            connection.send(rawhttp.render(method, f"/{path}/{token}", "shop.test", body=b""))
+            assert connection.head()[0] == 200
+        running.terminate()
+        assert list(listening.chunks()) == [b"data: 1\n\n"]
+        assert running.running()
+        double.open_gate(token)
+        assert list(asking.chunks()) == [b"data: 1\n\n"]
+        assert running.wait() == 0
