@@ -63,9 +63,8 @@ void TakeStep(FlowState& state, const StepNews& news) {
 bool Begins(const StepNews& news) { return news.phase == Phase::kDispatching && !news.is_resend; }
 
 // The outcome of a step that its flow did not wait for.
-bool IsOfEarlierFlow(const FlowState& state, const StepNews& news, std::uint64_t log_begins) {
-  return news.undoes == 0 && !Begins(news) && news.operation >= log_begins &&
-         news.operation < state.number &&
+bool IsOfEarlierFlow(const FlowState& state, const StepNews& news) {
+  return news.undoes == 0 && !Begins(news) && news.operation < state.number &&
          std::none_of(
              state.steps.begin(), state.steps.end(),
              [&](const FlowStep& step) { return step.operation == news.operation; });
@@ -102,18 +101,15 @@ void CountTries(const FlowState* before, FlowState& state) {
 
 }  // namespace
 
-void FlowBook::Apply(const StepNews& news, MonoTime now, std::uint64_t log_begins) {
+void FlowBook::Apply(const StepNews& news, MonoTime now) {
   const Digest key = FlowKeyOf(news.caller, news.flow);
   auto at = flows_.find(key);
   if (at == flows_.end()) {
-    // A flow begins with a request on its way. Anything else is news of one that is over, or of one
-    // whose first rows retention removed.
-    if (news.undoes != 0 || undone_.contains(key)) return;
-    const bool may_begin = news.operation < log_begins ? MayHaveEffect(news.phase) : Begins(news);
-    if (!may_begin) return;
+    // A flow begins with a request on its way. Anything else is news of one that is over.
+    if (news.undoes != 0 || undone_.contains(key) || !Begins(news)) return;
     FlowState state;
     // A repeat of what had no effect in a flow that is over begins another one.
-    state.number = Begins(news) ? news.row : news.operation;
+    state.number = news.row;
     state.id = news.flow;
     state.caller = news.caller;
     state.policy_version = news.policy_version;
@@ -123,7 +119,7 @@ void FlowBook::Apply(const StepNews& news, MonoTime now, std::uint64_t log_begin
     at = Insert(key, std::move(state));
   }
   FlowState& state = at->second.state;
-  if (IsOfEarlierFlow(state, news, log_begins)) return;
+  if (IsOfEarlierFlow(state, news)) return;
   Count(state, -1);
   if (news.undoes != 0) {
     TakeUndo(state, news);

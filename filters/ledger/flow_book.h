@@ -42,10 +42,9 @@ class FlowBook {
 
   // Takes an event in the order of the rows. A first step of a name that is free opens a flow.
   // News of a flow that is over changes nothing, also of a step that was on its way when it ended,
-  // and where another one has its name by now.
-  // `log_begins`: the log's first row while rows are read back; of a step that began before it only
-  // later rows are left.
-  void Apply(const StepNews& news, MonoTime now, std::uint64_t log_begins = 0);
+  // and where another one has its name by now. Of a flow that has lost first rows of its steps to
+  // retention a row of its own tells.
+  void Apply(const StepNews& news, MonoTime now);
   // Takes a flow row: what it says holds, whatever was known before.
   void Apply(FlowState state, MonoTime now);
 

@@ -22,10 +22,9 @@ struct FlowName {
 
 class History {
  public:
-  History(std::optional<FlowName> only, std::size_t limit, std::uint64_t log_begins)
+  History(std::optional<FlowName> only, std::size_t limit)
       : only_(std::move(only)),
         limit_(limit),
-        log_begins_(log_begins),
         book_([this](FlowState state) { Keep(std::move(state)); }) {}
 
   // False: the row cannot be read.
@@ -39,7 +38,7 @@ class History {
     } else if (const auto news = NewsOf(*row); news && Counts(news->caller, news->flow)) {
       Close(row->head.wall_ms);
       TakeLate(*news);
-      book_.Apply(*news, At(row->head.wall_ms), log_begins_);
+      book_.Apply(*news, At(row->head.wall_ms));
     }
     return true;
   }
@@ -82,7 +81,6 @@ class History {
 
   const std::optional<FlowName> only_;
   const std::size_t limit_;
-  const std::uint64_t log_begins_;
   std::map<std::uint64_t, FlowState> flows_;     // by number
   std::map<std::uint64_t, std::uint64_t> late_;  // flows that are over by their open operations
   FlowBook book_;
@@ -120,8 +118,8 @@ Result<std::optional<FlowState>> FindFlow(EventLog& log, std::uint64_t number,
     only = FlowName{std::string(news->caller), std::string(news->flow)};
   }
   const std::uint64_t begins = log.base().first_seq;
-  auto flows = Read(log, only ? number : begins,
-                    History(std::move(only), limits::kFlowsMax, begins), now_ms);
+  auto flows =
+      Read(log, only ? number : begins, History(std::move(only), limits::kFlowsMax), now_ms);
   if (!flows) return std::unexpected(flows.error());
   const auto found = flows->find(number);
   if (found == flows->end()) return std::nullopt;
@@ -129,8 +127,7 @@ Result<std::optional<FlowState>> FindFlow(EventLog& log, std::uint64_t number,
 }
 
 Result<std::vector<FlowState>> NewestFlows(EventLog& log, std::size_t limit, std::int64_t now_ms) {
-  const std::uint64_t begins = log.base().first_seq;
-  auto flows = Read(log, begins, History(std::nullopt, limit, begins), now_ms);
+  auto flows = Read(log, log.base().first_seq, History(std::nullopt, limit), now_ms);
   if (!flows) return std::unexpected(flows.error());
   std::vector<FlowState> newest;
   for (auto& [number, state] : *flows) newest.push_back(std::move(state));

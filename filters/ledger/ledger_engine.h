@@ -291,6 +291,7 @@ class LedgerEngine {
   Result<bool> RetireTombstones(const RowView& row, RetireStep& step);
   Result<void> RetireLast(const RowView& row, const EventFront& front, const ColdEntry& own,
                           RetireStep& step);
+  void KeepFlowOf(const RowView& row, std::uint64_t operation);
   Result<void> Carry(const RowView& row, const EventFront& front, const KeyEntry& entry);
   void AddTombstone(Tombstone tombstone, const RowView& row, RetireStep& step);
   void EndOperation(const EventFront& front, RetireStep& step);

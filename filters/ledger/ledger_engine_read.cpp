@@ -429,7 +429,7 @@ bool LedgerEngine::ReplayPayload(const RowView& row) {
     const Millis age(std::max<std::int64_t>(0, WallMs() - news->wall_ms));
     const MonoTime at = clock_.Now() - std::min(age, 2 * Millis(limits::kFlowIdle));
     flows_.CloseIdle(at - limits::kFlowIdle, limits::kFlowsMax, limits::kFlowsClosedAtOnce);
-    flows_.Apply(*news, at, parts_.log->base().first_seq);
+    flows_.Apply(*news, at);
   }
   ReplayClaim(row, front);
   const auto previous = index_.Find(front.key);

@@ -137,7 +137,9 @@ Result<void> LedgerEngine::RetireEvent(const RowView& row, RetireStep& step) {
   if (*own && (*own)->last_event == row.head.seq) {
     if (auto done = RetireLast(row, front, **own, step); !done) return done;
   } else if (*own && front.operation == row.head.seq) {
-    // A later row says what is true now, but this one gave the operation its name.
+    // A later row says what is true now, but this one gave the operation its name, and began it in
+    // its flow.
+    KeepFlowOf(row, front.operation);
     const auto entry = index_.Find(front.key);
     if (!entry) return std::unexpected(entry.error());
     const bool is_kept = *entry && !(*entry)->is_alias && !(*entry)->is_tombstone &&
@@ -172,11 +174,7 @@ Result<void> LedgerEngine::RetireLast(const RowView& row, const EventFront& fron
   const bool is_held = news && flows_.HoldsStep(news->caller, news->flow, front.operation);
   const Fate fate = is_held ? Fate::kCarry : FateOf(front, newest_generation);
   if (fate == Fate::kCarry) {
-    // Its first rows leave, so that from now on a row of its own tells of the flow.
-    if (const FlowState* flow = is_held ? flows_.Find(news->caller, news->flow) : nullptr;
-        flow != nullptr && flow->row == 0) {
-      AppendFlow(*flow);
-    }
+    KeepFlowOf(row, front.operation);
     const auto entry = index_.Find(front.key);
     if (!entry) return std::unexpected(entry.error());
     if (!*entry) return std::unexpected(Unreadable(row.head.seq));
@@ -196,6 +194,17 @@ Result<void> LedgerEngine::RetireLast(const RowView& row, const EventFront& fron
                  row, step);
   }
   return {};
+}
+
+// The first row of a step of a flow leaves, so that from now on a row of its own tells of the flow.
+void LedgerEngine::KeepFlowOf(const RowView& row, std::uint64_t operation) {
+  const auto news = NewsOf(row);
+  const FlowState* const flow = news ? flows_.Find(news->caller, news->flow) : nullptr;
+  if (flow == nullptr || flow->row != 0) return;
+  const bool has_step = std::ranges::any_of(flow->steps, [&](const FlowStep& step) {
+    return step.operation == operation || step.undo == operation;
+  });
+  if (has_step) AppendFlow(*flow);
 }
 
 // To the end of the log.
