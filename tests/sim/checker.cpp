@@ -197,6 +197,7 @@ class Checker {
     for (const FlowState& move : run_.moves) {
       auto [at, is_new] = phases_.emplace(move.number, FlowPhase::kOpen);
       const FlowPhase before = at->second;
+      if (run_.lets_rows_go && move.phase == before) continue;  // written anew, to stay
       if (!IsLegal(before, move.phase)) {
         Say("flow {}: {} to {}", move.number, NameOf(before), NameOf(move.phase));
       }
@@ -308,10 +309,12 @@ class Checker {
     }
   }
 
+  static bool HasUndo(std::string_view kind) { return kind != "notes" && kind != "marks"; }
+
   void CheckUndone(const FlowState& state) {
     for (const FlowStep& step : state.steps) {
       const SimEffect* const effect = EffectOf(step);
-      if (effect == nullptr || effect->undone > 0 || effect->kind == "notes") continue;
+      if (effect == nullptr || effect->undone > 0 || !HasUndo(effect->kind)) continue;
       if (step.end == StepEnd::kNotNeeded && human_.contains(state.number)) continue;
       Say("I8: flow {} is UNDONE and {} stands", state.number, operations_[step.operation].ref);
     }

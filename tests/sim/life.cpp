@@ -8,24 +8,6 @@
 namespace recourse {
 namespace {
 
-// The log of the run, as one life sees it.
-class SharedLog final : public EventLog {
- public:
-  explicit SharedLog(std::shared_ptr<MemoryEventLog> log) : log_(std::move(log)) {}
-  std::expected<void, AppendError> Append(const RowBatch& batch) override {
-    return log_->Append(batch);
-  }
-  std::unique_ptr<Reader> NewReader() override { return log_->NewReader(); }
-  std::uint64_t last_seq() override { return log_->last_seq(); }
-  LogBase base() override { return log_->base(); }
-  std::string LoadAges() override { return log_->LoadAges(); }
-  LogSizes sizes() override { return log_->sizes(); }
-  LogSpace Space(std::uint64_t need) override { return log_->Space(need); }
-
- private:
-  const std::shared_ptr<MemoryEventLog> log_;
-};
-
 std::unexpected<Error> Gone() {
   return std::unexpected(
       Error(ErrorCode::kLedgerUnavailable, "the process is gone", Delivery::kUncertain));
@@ -35,13 +17,11 @@ std::unexpected<Error> Gone() {
 
 class MortalLedger final : public Ledger {
  public:
-  MortalLedger(Pulse& pulse, std::shared_ptr<MemoryEventLog> log, const Clock& clock)
-      : pulse_(pulse) {
-    auto engine = StartEngine(
-        {.resources = nullptr, .log = std::make_unique<SharedLog>(std::move(log)), .cold = nullptr},
-        clock);
+  MortalLedger(Pulse& pulse, SimDisk& disk, const Clock& clock) : pulse_(pulse) {
+    auto engine = StartEngine(disk.Open(), clock);
     RC_CHECK(engine.has_value());
     ledger_ = std::make_unique<MemoryLedger>(std::move(*engine), clock);
+    if (disk.scale().rule) ledger_->SetRule(*disk.scale().rule);
   }
   void Bury() { ledger_.reset(); }
 
@@ -190,14 +170,13 @@ class Life::Wire final : public Upstream {
   SimBackend& backend_;
 };
 
-Life::Life(TestLoop& loop, Dice& dice, SimBackend& backend, std::shared_ptr<MemoryEventLog> log,
+Life::Life(TestLoop& loop, Dice& dice, SimBackend& backend, SimDisk& disk,
            std::shared_ptr<const Policy> policy)
     : loop_(loop),
-      dice_(dice),
       pulse_(loop, dice),
       policy_(std::move(policy)),
       random_(dice.Below(1'000'000)),
-      ledger_(std::make_unique<MortalLedger>(pulse_, std::move(log), loop.clock())),
+      ledger_(std::make_unique<MortalLedger>(pulse_, disk, loop.clock())),
       wire_(std::make_unique<Wire>(loop, pulse_, backend)),
       settler_({*ledger_, *wire_, loop.executor(), loop.timer(), loop.clock(), random_,
                 [this](const std::string&) { return policy_; },

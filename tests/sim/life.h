@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "filters/approval/approval_runner.h"
-#include "filters/ledger/memory/memory_event_log.h"
 #include "filters/saga/flow_runner.h"
 #include "filters/settle/settler.h"
 #include "tests/sim/backend.h"
 #include "tests/sim/dice.h"
+#include "tests/sim/disk.h"
 #include "tests/support/seeded_random.h"
 #include "tests/support/test_loop.h"
 #include "tests/support/world.h"
@@ -49,7 +49,8 @@ class MortalLedger;
 
 class Life {
  public:
-  Life(TestLoop& loop, Dice& dice, SimBackend& backend, std::shared_ptr<MemoryEventLog> log,
+  // All of them outlive it.
+  Life(TestLoop& loop, Dice& dice, SimBackend& backend, SimDisk& disk,
        std::shared_ptr<const Policy> policy);
   // All its work has ended.
   ~Life();
@@ -77,7 +78,6 @@ class Life {
   Task<void> Answer(std::unique_ptr<RequestContext> context, std::shared_ptr<Told> told);
 
   TestLoop& loop_;
-  Dice& dice_;
   Pulse pulse_;
   std::shared_ptr<const Policy> policy_;
   SeededRandom random_;

@@ -52,6 +52,17 @@ tools:
     effect: write
     undo: none
     reason: notes are harmless
+  mark:
+    match: POST shop /marks/{ref}
+    effect: write
+    undo: none
+    reason: marks are harmless
+  permit:
+    match: POST shop /permits/{ref}
+    effect: write
+    external_ref: answer.body#/id
+    undo: { request: "DELETE /orders/{external_ref}", done: [ 2xx, 404 ], repeatable: true }
+    approval: { by: [ team ], expires: 40s, hold: 500ms }
 flows:
   checkout:
     tools: [ order, pay, ship, wire, note ]

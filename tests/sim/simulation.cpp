@@ -1,7 +1,10 @@
 #include "tests/sim/simulation.h"
 
+#include <fmt/format.h>
+
 #include <array>
 
+#include "filters/ledger/log_queries.h"
 #include "filters/ledger/record_codec.h"
 #include "tests/sim/sim_policy.h"
 
@@ -13,13 +16,26 @@ constexpr Millis kQuietMax(1'200'000);
 // Nothing that was sent earlier is on its way any more, so a human can look at the backend.
 constexpr Millis kSurely(SimBackend::kLatestMs + 2'000);
 
+SimScale ScaleOf(Dice& dice) {
+  SimScale scale;
+  scale.is_crowded = dice.Percent(12);
+  if (!scale.is_crowded) return scale;
+  scale.hot_entries_max = 8;
+  scale.index_fault_percent = dice.Percent(50) ? 20 : 0;
+  if (dice.Percent(60)) {
+    scale.rule = {.retention = Millis(4'000) + dice.Time(20'000), .tombstones = Millis(600'000)};
+  }
+  return scale;
+}
+
 }  // namespace
 
 Simulation::Simulation(std::uint64_t seed)
     : dice_(seed),
+      scale_dice_(seed ^ 0x5ca1e),
       has_faults_(dice_.Percent(90)),
       backend_(loop_, dice_, has_faults_ ? 5 + dice_.Below(45) : 0),
-      log_(std::make_shared<MemoryEventLog>()) {
+      disk_(scale_dice_, ScaleOf(scale_dice_)) {
   const SimPolicy& chosen = SimPolicies()[dice_.Below(static_cast<unsigned>(SimPolicies().size()))];
   policy_ = chosen.policy;
   other_policy_ = chosen.changed;
@@ -37,7 +53,7 @@ Simulation::~Simulation() {
 }
 
 void Simulation::Live() {
-  life_ = std::make_unique<Life>(loop_, dice_, backend_, log_, policy_);
+  life_ = std::make_unique<Life>(loop_, dice_, backend_, disk_, policy_);
   ++run_.lives;
   if (!is_ending_ && has_faults_ && dice_.Percent(60)) {
     life_->Light(static_cast<int>(1 + dice_.Below(120)));
@@ -68,16 +84,19 @@ SimRun Simulation::Run() {
     ++speaking_;
     loop_.Start(Speak(*agents_.back(), i));
   }
+  if (disk_.scale().is_crowded) loop_.Start(Crowd());
   const MonoTime horizon = loop_.now() + kHorizon;
   while (loop_.now() < horizon && (speaking_ > 0 || !IsQuiet())) {
     Step(dice_.Time(2'000));
     if (has_faults_ && dice_.Percent(2)) life_->Kill();
     if (dice_.Percent(8)) Operate();
-    if (dice_.Percent(40)) loop_.Start(Judge());
+    // In a crowd nobody is quick to decide.
+    if (dice_.Percent(disk_.scale().is_crowded ? 10 : 40)) loop_.Start(Judge());
     if (dice_.Percent(2)) ChangePolicy();
   }
   is_ending_ = true;
   backend_.StopFailing();
+  disk_.StopFailing();
   life_->Light(0);
   const bool resolves = dice_.Percent(70);
   const MonoTime end = loop_.now() + kQuietMax;
@@ -156,6 +175,29 @@ Task<void> Simulation::Write(Agent& agent, std::string kind, std::string ref) {
   --agent.running;
 }
 
+// Writes of many traces, each made once: keys, some of which stay open for long.
+Task<void> Simulation::Crowd() {
+  ++speaking_;
+  const unsigned writes = 15 + scale_dice_.Below(30);
+  for (unsigned i = 0; i < writes; ++i) {
+    CallSpec call;
+    const std::string ref = "m" + std::to_string(i);
+    const bool is_gated = scale_dice_.Percent(8);
+    call.host = "shop.test";
+    call.target = (is_gated ? "/permits/" : "/marks/") + ref;
+    call.body = "{}";
+    call.trace = std::string(28, 'b') + fmt::format("{:04}", i);
+    ++crowd_.running;
+    loop_.Start([](Simulation& self, CallSpec made, std::string name) -> Task<void> {
+      (void)co_await self.Attempt(self.crowd_, made, name, true);
+      --self.crowd_.running;
+    }(*this, std::move(call), ref));
+    co_await Sleep(scale_dice_.Time(600));
+  }
+  while (crowd_.running > 0) co_await Sleep(Millis(200));
+  --speaking_;
+}
+
 // True: there is nothing to make again.
 Task<bool> Simulation::Attempt(Agent& agent, const CallSpec& call, const std::string& ref,
                                bool is_write) {
@@ -187,7 +229,7 @@ Task<void> Simulation::End(Agent& agent) {
 // --- the operator -----------------------------------------------------------------------------
 
 std::string Simulation::RefOf(std::uint64_t operation) {
-  const auto event = life_->ledger().Find(operation);
+  const auto event = FindEvent(disk_.every_row(), nullptr, operation);
   if (!event || !*event) return {};
   return (*event)->path.substr((*event)->path.rfind('/') + 1);
 }
@@ -300,26 +342,37 @@ void Simulation::Resolve(const FlowState& state) {
 void Simulation::Collect(SimRun& run) {
   Ledger& ledger = life_->ledger();
   for (std::uint64_t after = 0;;) {
-    const auto page = ledger.List({.after = after, .limit = 1'000});
+    const auto page = ListEvents(disk_.every_row(), nullptr, {.after = after, .limit = 1'000});
     if (!page || page->events.empty()) break;
     after = page->events.back().id;
-    run.events.insert(run.events.end(), page->events.begin(), page->events.end());
+    for (const Event& event : page->events) {
+      if (event.cause == Cause::kCarried) {
+        ++run.carried;  // says nothing new
+      } else {
+        run.events.push_back(event);
+      }
+    }
     if (!page->more) break;
   }
-  (void)log_->NewReader()->Scan(1, 1'000'000, [&](std::uint64_t, std::string_view bytes) {
-    const auto row = ParseRow(bytes);
-    FlowState state;
-    if (row && row->head.kind == RowKind::kFlow && DecodeFlow(*row, state)) {
-      run.moves.push_back(std::move(state));
-    }
-    return true;
-  });
+  run.lets_rows_go = disk_.scale().rule.has_value();
+  run.checkpoints = disk_.checkpoints();
+  run.with_older_claims = disk_.with_older_claims();
+  (void)disk_.every_row().NewReader()->Scan(
+      1, 1'000'000, [&](std::uint64_t, std::string_view bytes) {
+        const auto row = ParseRow(bytes);
+        FlowState state;
+        if (row && row->head.kind == RowKind::kFlow && DecodeFlow(*row, state)) {
+          run.moves.push_back(std::move(state));
+        }
+        return true;
+      });
   if (auto flows = ledger.NewestFlows(1'000)) run.flows = std::move(*flows);
   if (const VerifyReport report = ledger.Verify(); !report.ok) {
     run.problems.push_back("the log: " + report.problem);
   }
-  const auto& seen = backend_.problems();
-  run.problems.insert(run.problems.end(), seen.begin(), seen.end());
+  for (const auto* seen : {&backend_.problems(), &disk_.problems()}) {
+    run.problems.insert(run.problems.end(), seen->begin(), seen->end());
+  }
 }
 
 }  // namespace recourse

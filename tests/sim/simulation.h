@@ -39,6 +39,9 @@ struct SimRun {
   unsigned fault_percent = 0;
   bool goes_on = false;  // continue_on_stuck
   bool is_quiet = false;
+  bool lets_rows_go = false;  // rows that went, and what was carried instead, are among the events
+  int checkpoints = 0, with_older_claims = 0;  // of the index, see SimDisk
+  int carried = 0;                             // rows that were written anew to stay
   std::vector<std::string> problems;
 };
 
@@ -62,6 +65,7 @@ class Simulation {
   void Step(Millis time);
   Task<void> Speak(Agent& agent, unsigned index);
   Task<void> Write(Agent& agent, std::string kind, std::string ref);
+  Task<void> Crowd();
   Task<bool> Attempt(Agent& agent, const CallSpec& call, const std::string& ref, bool has_effect);
   Task<void> End(Agent& agent);
   Task<void> Sleep(Millis time);
@@ -77,14 +81,16 @@ class Simulation {
   void Collect(SimRun& run);
 
   Dice dice_;
+  Dice scale_dice_;  // of its own: a run without a crowd is what it is
   TestLoop loop_;
   const bool has_faults_;
   SimBackend backend_;
-  const std::shared_ptr<MemoryEventLog> log_;
+  SimDisk disk_;
   std::shared_ptr<const Policy> policy_, other_policy_;
   std::unique_ptr<Life> life_;
   std::vector<std::unique_ptr<Life>> graves_;
   std::vector<std::unique_ptr<Agent>> agents_;
+  Agent crowd_;
   int speaking_ = 0;
   bool is_ending_ = false;
   SimRun run_;

@@ -283,7 +283,17 @@ Result<void> MemoryLedger::CommitNow() {
   if (done && observer_) {
     observer_(std::chrono::duration<double>(clock_.Now() - start).count(), rows);
   }
+  if (done) Checkpoint();
   return done;
+}
+
+// One commit freezes and the next one stores, so that look-ups meet what is frozen.
+void MemoryLedger::Checkpoint() {
+  if (engine_->frozen() == nullptr) {
+    if (engine_->WantsFreeze()) (void)engine_->Freeze();
+  } else if (engine_->cold()->Write(*engine_->frozen())) {
+    engine_->FrozenIsStored();
+  }
 }
 
 void MemoryLedger::TakeJoinsOf(std::uint64_t operation, std::vector<JoinWait*>& ended) {

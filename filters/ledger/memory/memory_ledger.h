@@ -58,6 +58,7 @@ class MemoryLedger final : public Ledger, public OperationLister, public LedgerA
   // True: it waits. False: `wait.result` is the answer.
   bool JoinNow(JoinWait& wait);
   Result<void> CommitNow();
+  void Checkpoint();
   void Retire();
   // The joins that have ended. They are completed without the lock: whoever is resumed may call
   // the ledger again.
