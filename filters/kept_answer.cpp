@@ -7,6 +7,7 @@
 #include "filters/mcp/redact_output.h"
 #include "proxy/base/json.h"
 #include "proxy/base/json_span.h"
+#include "proxy/base/limits.h"
 
 namespace recourse {
 namespace {
@@ -130,6 +131,15 @@ std::optional<HttpResponse> KeptMcpAnswer(const HttpResponse& response,
                                           const std::vector<std::string>& keep_headers,
                                           const std::vector<Selector>& redact) {
   return Kept(response, keep_headers, redact, &RedactMessage);
+}
+
+void CutToSaid(HttpResponse& kept) {
+  std::string& body = kept.body;
+  if (body.size() <= limits::kSaidBytesMax) return;
+  std::size_t end = limits::kSaidBytesMax;
+  const auto is_inside = [&] { return (static_cast<unsigned char>(body[end]) & 0xc0U) == 0x80U; };
+  while (end > limits::kSaidBytesMax - 4 && is_inside()) --end;
+  body.resize(end);
 }
 
 }  // namespace recourse

@@ -29,4 +29,8 @@ std::optional<HttpResponse> KeptMcpAnswer(const HttpResponse& response,
                                           const std::vector<std::string>& keep_headers,
                                           const std::vector<Selector>& redact);
 
+// What of an answer that was no success is kept and shown for people: the first kSaidBytesMax of
+// its body, at the end of a character.
+void CutToSaid(HttpResponse& kept);
+
 }  // namespace recourse

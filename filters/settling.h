@@ -53,6 +53,9 @@ class Settling {
   virtual Task<Settled> SettleNow(std::uint64_t operation, MonoTime deadline,
                                   Executor& executor) = 0;
 
+  // Somebody else has settled it: it is not probed any more. Thread-safe, does not wait.
+  virtual void Drop(std::uint64_t operation) = 0;
+
   // An answer that passes may settle what it is about. Thread-safe, does not wait; what comes
   // faster than it can be looked at is dropped.
   virtual void Tell(McpNews news) = 0;

@@ -22,6 +22,7 @@
 #include "proxy/server/flow_commands.h"
 #include "proxy/server/ledger_commands.h"
 #include "proxy/server/mcp_tools.h"
+#include "proxy/server/operation_commands.h"
 #include "proxy/server/operator_commands.h"
 #include "proxy/server/otlp_options.h"
 #include "proxy/server/process_commands.h"
@@ -443,6 +444,9 @@ int main(int argc, char** argv) {
       app, args.admin, [&args](CLI::App& command) { recourse::AddAdminOptions(command, args); },
       args.exit_code);
   recourse::AddFlows(
+      app, args.admin, [&args](CLI::App& command) { recourse::AddAdminOptions(command, args); },
+      args.exit_code);
+  recourse::AddOperations(
       app, args.admin, [&args](CLI::App& command) { recourse::AddAdminOptions(command, args); },
       args.exit_code);
   recourse::AddApprovals(

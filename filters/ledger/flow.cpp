@@ -1,5 +1,6 @@
 #include "filters/ledger/flow.h"
 
+#include <algorithm>
 #include <array>
 
 #include "proxy/base/bytes.h"
@@ -62,6 +63,11 @@ bool IsFinal(FlowPhase phase) {
 bool IsFenced(FlowPhase phase) {
   return phase == FlowPhase::kBreaking || phase == FlowPhase::kUndoing ||
          phase == FlowPhase::kUndone || phase == FlowPhase::kNeedsHuman;
+}
+
+bool IsStopped(const FlowState& state) {
+  return state.phase == FlowPhase::kNeedsHuman && state.cause == FlowCause::kDeadline &&
+         std::ranges::none_of(state.steps, [](const FlowStep& step) { return IsOpen(step.phase); });
 }
 
 Digest FlowKeyOf(std::string_view caller, std::string_view flow) {

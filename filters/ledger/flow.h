@@ -106,6 +106,10 @@ bool IsFinal(FlowPhase phase);
 // A new write of the flow is refused.
 bool IsFenced(FlowPhase phase);
 
+// Parked by its deadline alone (`on_deadline: ask`): nothing broke it, every outcome is known, and
+// nobody has asked for its undo. It waits for a word, not for a repair.
+bool IsStopped(const FlowState& state);
+
 Digest FlowKeyOf(std::string_view caller, std::string_view flow);
 // The key of the operation that undoes the one with this key; it goes upstream in hex.
 Digest UndoKeyOf(const Digest& forward, std::uint64_t operation);

@@ -244,7 +244,9 @@ void FlowBook::Erase(const Digest& key) {
 
 void FlowBook::Count(const FlowState& state, int by) {
   counts_[static_cast<std::size_t>(state.phase)] += static_cast<std::size_t>(by);
-  if (state.phase == FlowPhase::kNeedsHuman) {
+  if (IsStopped(state)) {
+    stopped_ += static_cast<std::size_t>(by);
+  } else if (state.phase == FlowPhase::kNeedsHuman) {
     if (by > 0) {
       parked_.insert(state.changed_ms);
     } else if (const auto at = parked_.find(state.changed_ms); at != parked_.end()) {

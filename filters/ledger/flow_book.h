@@ -79,7 +79,9 @@ class FlowBook {
   std::size_t undone() const { return undone_.size(); }
   // Steps whose effect may have to be undone yet.
   std::size_t undoable() const { return undoable_; }
-  // When the flow that waits for a human for longest was parked; 0: none waits.
+  // Flows that IsStopped tells of.
+  std::size_t stopped() const { return stopped_; }
+  // When the flow that waits for longest was parked, of those that are not stopped; 0: none waits.
   std::int64_t ParkedSinceMs() const { return parked_.empty() ? 0 : *parked_.begin(); }
   std::size_t CountOf(FlowPhase phase) const { return counts_[static_cast<std::size_t>(phase)]; }
 
@@ -114,7 +116,9 @@ class FlowBook {
   std::uint64_t ticks_ = 0;
   std::size_t undoable_ = 0;
   std::size_t counts_[kFlowPhaseCount] = {};
-  std::multiset<std::int64_t> parked_;  // times at which the flows in NEEDS_HUMAN were parked
+  std::size_t stopped_ = 0;
+  // Times at which the flows in NEEDS_HUMAN that are not stopped were parked.
+  std::multiset<std::int64_t> parked_;
 };
 
 // Bytes of a flow in a row and in the checkpoint.

@@ -158,11 +158,13 @@ struct Transition {
   bool answer_kept = false;
   HttpResponse answer;
   std::optional<RenderedRequest> undo;
-  // Moves the operation's flow in the same commit, if it is open and this is a step of it.
+  // Moves the operation's flow in the same commit, if it is in `from` and this is a step of it, or
+  // undoes one.
   struct FlowEffect {
     FlowPhase to = FlowPhase::kBreaking;
     FlowCause cause = FlowCause::kNone;
     std::string reason;
+    FlowPhase from = FlowPhase::kOpen;
   };
   std::optional<FlowEffect> flow{};
   std::optional<RenderedRequest> task{};  // see Event::task
@@ -236,7 +238,8 @@ struct LedgerStats {
   std::string not_opened{};  // why this ledger could not be opened (MakeUnopenedLedger); else empty
   Digest identity{};         // which ledger this is
   Digest head{};             // hash of the row `last_id`
-  std::size_t flows_open = 0, flows_breaking = 0, flows_parked = 0;  // breaking: or being undone
+  std::size_t flows_open = 0, flows_breaking = 0;  // breaking: or being undone
+  std::size_t flows_parked = 0, flows_stopped = 0;  // stopped (IsStopped) ones are not parked
   std::size_t approvals_pending = 0;       // operations that wait for a human, or were approved
   std::int64_t flows_parked_since_ms = 0;  // wall time of the oldest parked one's parking; 0: none
 };

@@ -130,10 +130,12 @@ std::uint64_t LedgerEngine::AppendFlow(FlowState state) {
 
 void LedgerEngine::MoveFlowOf(const Event& event, const Transition::FlowEffect& effect) {
   const FlowState* const flow = flows_.Find(event.caller, event.flow);
-  if (!event.is_step || flow == nullptr || flow->phase != FlowPhase::kOpen) return;
+  const std::uint64_t of = event.undoes != 0 ? event.undoes : event.operation;
+  if ((!event.is_step && event.undoes == 0) || flow == nullptr || flow->phase != effect.from)
+    return;
   // The flow that this step was of may be over, and another one have its name.
   if (std::none_of(flow->steps.begin(), flow->steps.end(),
-                   [&](const FlowStep& step) { return step.operation == event.operation; })) {
+                   [&](const FlowStep& step) { return step.operation == of; })) {
     return;
   }
   FlowState moved = *flow;

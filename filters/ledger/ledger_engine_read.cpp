@@ -332,7 +332,8 @@ LedgerStats LedgerEngine::Stats() {
   stats.approvals_pending = claims_.size();
   stats.flows_open = flows_.CountOf(FlowPhase::kOpen);
   stats.flows_breaking = flows_.CountOf(FlowPhase::kBreaking) + flows_.CountOf(FlowPhase::kUndoing);
-  stats.flows_parked = flows_.CountOf(FlowPhase::kNeedsHuman);
+  stats.flows_stopped = flows_.stopped();
+  stats.flows_parked = flows_.CountOf(FlowPhase::kNeedsHuman) - flows_.stopped();
   stats.flows_parked_since_ms = flows_.ParkedSinceMs();
   stats.identity = parts_.log->identity();
   stats.head = head_.hash;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "filters/saga/flow_runner.h"
+#include "proxy/base/crash_point.h"
 #include "proxy/base/executor.h"
 #include "proxy/base/limits.h"
 
@@ -73,26 +74,34 @@ std::string ObjectionToAction(const FlowAction& action, const FlowState& state) 
   return {};
 }
 
-std::optional<Transition> TransitionOf(const FlowAction& action, const Event& step) {
+Transition DoneTransition(const FlowAction& action, const Event& step) {
   Transition transition;
   transition.operation = step.operation;
   transition.from = step.phase;
   transition.attempt = step.attempt;
+  transition.to = Phase::kCompensated;
   transition.cause = Cause::kHuman;
   transition.detail = action.reason;
-  switch (action.kind) {
-    case FlowAction::Kind::kDone:
-      transition.to = Phase::kCompensated;
-      return transition;
-    case FlowAction::Kind::kHappened:
-      transition.to = Phase::kAnswerLost;
-      return transition;
-    case FlowAction::Kind::kAbsent:
-      transition.to = Phase::kProvenAbsent;
-      return transition;
-    default:
-      return std::nullopt;
-  }
+  return transition;
+}
+
+HumanWord WordOf(const FlowAction& action) {
+  return {.operation = action.operation,
+          .happened = action.kind == FlowAction::Kind::kHappened,
+          .external_ref = action.external_ref,
+          .reason = action.reason};
+}
+
+// A parked flow goes on.
+std::optional<Transition::FlowEffect> Resuming(const std::string& reason) {
+  return Transition::FlowEffect{FlowPhase::kBreaking, FlowCause::kHuman, reason,
+                                FlowPhase::kNeedsHuman};
+}
+
+// Parked because nobody knew, or because an undo did not come through. One that its deadline
+// stopped waits for another word.
+bool WaitsForOutcome(const FlowState& state) {
+  return state.phase == FlowPhase::kNeedsHuman && state.cause != FlowCause::kDeadline;
 }
 
 // What a human's retry is about: tries that failed or that nobody knows the end of, and the step at
@@ -179,18 +188,17 @@ Task<std::expected<FlowState, std::string>> FlowRunner::ActNow(FlowAction action
   if (std::string objection = ObjectionToAction(action, *state); !objection.empty()) {
     co_return Answer(std::unexpected(std::move(objection)));
   }
-  if (action.operation != 0 && action.kind != FlowAction::Kind::kNotNeeded) {
-    const auto step = co_await Latest(action.operation);
-    auto transition = step ? TransitionOf(action, *step) : std::nullopt;
-    if (!transition) co_return Answer(std::unexpected(UnreadReason(action.operation)));
-    if (!IsTold(action, step->phase)) {
-      const auto recorded = co_await parts_.ledger.Record(std::move(*transition), parts_.executor);
-      if (!recorded) co_return Answer(std::unexpected(std::string(recorded.error().detail())));
-    }
+  const auto is_moved = co_await RecordStep(action);
+  if (!is_moved) co_return Answer(std::unexpected(is_moved.error()));
+  std::optional<FlowState> moved;
+  if (*is_moved) {
+    moved = co_await Get(action.number);
+    if (!moved) co_return Answer(std::unexpected("the flow has moved on"));
+  } else {
+    auto done = co_await parts_.ledger.MoveFlow(MoveOf(action, *state), parts_.executor);
+    if (!done) co_return Answer(std::unexpected(std::string(done.error().detail())));
+    moved = std::move(*done);
   }
-  const FlowMove move = MoveOf(action, *state);
-  const auto moved = co_await parts_.ledger.MoveFlow(move, parts_.executor);
-  if (!moved) co_return Answer(std::unexpected(std::string(moved.error().detail())));
   Forget(moved->number);
   Track(*moved);
   if (const auto at = entries_.find(moved->number); at != entries_.end()) {
@@ -199,6 +207,68 @@ Task<std::expected<FlowState, std::string>> FlowRunner::ActNow(FlowAction action
   Tick();
   Wake();
   co_return Answer(*moved);
+}
+
+Task<std::expected<bool, std::string>> FlowRunner::RecordStep(FlowAction action) {
+  using Answer = std::expected<bool, std::string>;
+  if (action.operation == 0 || action.kind == FlowAction::Kind::kNotNeeded) co_return false;
+  auto step = co_await Latest(action.operation);
+  if (!step) co_return Answer(std::unexpected(UnreadReason(action.operation)));
+  if (action.kind != FlowAction::Kind::kDone) {
+    if (IsTold(action, step->phase)) co_return false;
+    const auto settled =
+        co_await RecordWord(WordOf(action), std::move(*step), Resuming(action.reason));
+    if (!settled) co_return Answer(std::unexpected(settled.error()));
+    co_return true;
+  }
+  const auto recorded =
+      co_await parts_.ledger.Record(DoneTransition(action, *step), parts_.executor);
+  if (!recorded) co_return Answer(std::unexpected(std::string(recorded.error().detail())));
+  co_return false;
+}
+
+std::expected<Event, std::string> FlowRunner::SettleBy(const HumanWord& word) {
+  return Await<Event>([this, word] { return SettleByNow(word); });
+}
+
+std::expected<Event, std::string> FlowRunner::LastOf(std::uint64_t operation) {
+  return Await<Event>([this, operation] { return ReadNow(operation); });
+}
+
+Task<std::expected<Event, std::string>> FlowRunner::ReadNow(std::uint64_t operation) {
+  using Answer = std::expected<Event, std::string>;
+  auto last = co_await parts_.ledger.Read(operation, parts_.executor);
+  if (!last) co_return Answer(std::unexpected(std::string(last.error().detail())));
+  co_return Answer(std::move(*last));
+}
+
+Task<std::expected<Event, std::string>> FlowRunner::SettleByNow(HumanWord word) {
+  using Answer = std::expected<Event, std::string>;
+  auto last = co_await ReadNow(word.operation);
+  if (!last || IsSettledBy(word, *last)) co_return last;
+  if (std::string objection = ObjectionToSettling(*last); !objection.empty()) {
+    co_return Answer(std::unexpected(std::move(objection)));
+  }
+  const auto flow = co_await parts_.ledger.FindOpenFlow(last->caller, last->flow, parts_.executor);
+  const bool resumes = flow && *flow && WaitsForOutcome(**flow);
+  auto effect = resumes ? Resuming(word.reason) : std::optional<Transition::FlowEffect>();
+  co_return co_await RecordWord(std::move(word), std::move(*last), std::move(effect));
+}
+
+Task<std::expected<Event, std::string>> FlowRunner::RecordWord(
+    HumanWord word, Event last, std::optional<Transition::FlowEffect> effect) {
+  using Answer = std::expected<Event, std::string>;
+  const auto policy = parts_.policy(last.policy_version);
+  auto transition = TransitionOf(word, last, policy.get());
+  if (!transition) co_return Answer(std::unexpected(transition.error()));
+  if (effect) transition->flow = std::move(effect);
+  RC_CRASH_POINT("k28");
+  auto recorded = co_await parts_.ledger.Record(std::move(*transition), parts_.executor);
+  if (!recorded) co_return Answer(std::unexpected(std::string(recorded.error().detail())));
+  RC_CRASH_POINT("k29");
+  parts_.settling.Drop(word.operation);
+  if (recorded->is_step || recorded->undoes != 0) Follow(recorded->caller, recorded->flow);
+  co_return Answer(std::move(*recorded));
 }
 
 }  // namespace recourse

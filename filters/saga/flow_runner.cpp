@@ -166,8 +166,11 @@ FlowRunner::Entry* FlowRunner::Find(std::uint64_t number) {
 }
 
 void FlowRunner::Watch(const Event& step) {
-  if (!step.is_step) return;
-  Post([this, caller = step.caller, flow = step.flow]() mutable {
+  if (step.is_step) Follow(step.caller, step.flow);
+}
+
+void FlowRunner::Follow(std::string caller, std::string flow) {
+  Post([this, caller = std::move(caller), flow = std::move(flow)]() mutable {
     if (is_stopping_) return;
     ++active_;
     Spawn(
@@ -272,7 +275,11 @@ Task<std::optional<FlowState>> FlowRunner::AtDeadline(FlowState state) {
   const auto policy = parts_.policy(state.policy_version);
   const Flow* const flow = policy ? policy->FindFlow(state.name) : nullptr;
   if (flow == nullptr || !flow->deadline) {
-    co_return co_await Park(state, "the policy that gave it its deadline is lost");
+    co_return co_await Move({.number = state.number,
+                             .from = FlowPhase::kOpen,
+                             .to = FlowPhase::kNeedsHuman,
+                             .cause = FlowCause::kDeadline,
+                             .reason = "the policy that gave it its deadline is lost"});
   }
   bool has_ended = !flow->ends_with;
   for (const FlowStep& step : state.steps) {
@@ -304,8 +311,11 @@ void FlowRunner::Tell(const FlowState& state) {
   const auto undone =
       std::count_if(state.steps.begin(), state.steps.end(),
                     [](const FlowStep& step) { return step.phase == Phase::kCompensated; });
-  Log(state.phase == FlowPhase::kUndone ? LogLevel::kInfo : LogLevel::kError,
-      state.phase == FlowPhase::kUndone ? "a flow was undone" : "a flow needs a human",
+  const bool is_stopped = IsStopped(state);
+  Log(is_stopped || state.phase == FlowPhase::kUndone ? LogLevel::kInfo : LogLevel::kError,
+      is_stopped                          ? "a flow stopped unfinished"
+      : state.phase == FlowPhase::kUndone ? "a flow was undone"
+                                          : "a flow needs a human",
       {{"flow", state.id},
        {"number", std::to_string(state.number)},
        {"caller", state.caller},

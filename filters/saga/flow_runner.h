@@ -15,6 +15,7 @@
 #include "filters/ledger/ledger.h"
 #include "filters/saga/step_resender.h"
 #include "filters/saga/undo_sender.h"
+#include "filters/settle/human_word.h"
 #include "filters/settling.h"
 #include "proxy/base/clock.h"
 #include "proxy/base/random.h"
@@ -37,6 +38,7 @@ struct FlowAction {
   std::uint64_t number = 0;
   std::uint64_t operation = 0;  // of the step, where one is meant
   std::string reason;
+  std::string external_ref{};        // of kHappened; may be empty
   std::optional<FlowState> found{};  // as the log tells it, where the flow may be over
 };
 
@@ -86,6 +88,13 @@ class FlowRunner final : public Flowing {
   std::expected<FlowState, std::string> Act(const FlowAction& action);
   // The same on the runner's thread, without blocking it.
   Task<std::expected<FlowState, std::string>> ActNow(FlowAction action);
+  // Settles an operation by a human's word, whatever its flow is at; that goes on as the outcome
+  // says, also if it was parked over such a step. Gives the operation's last event. As Act.
+  std::expected<Event, std::string> SettleBy(const HumanWord& word);
+  // The same on the runner's thread.
+  Task<std::expected<Event, std::string>> SettleByNow(HumanWord word);
+  // The operation's last event, with its answer. As Act.
+  std::expected<Event, std::string> LastOf(std::uint64_t operation);
   // Flows that are not over, with number > after, ascending, at most `limit`. As Act.
   std::expected<std::vector<FlowState>, std::string> List(std::uint64_t after, std::size_t limit);
   // Lets go whoever waits in Act or List, now and later: the runner's thread ends. Thread-safe.
@@ -122,6 +131,14 @@ class FlowRunner final : public Flowing {
     std::map<std::uint64_t, Late> late;       // by step
   };
 
+  // What the action means to its step; true: the flow has moved with it.
+  Task<std::expected<bool, std::string>> RecordStep(FlowAction action);
+  Task<std::expected<Event, std::string>> ReadNow(std::uint64_t operation);
+  // `effect` goes before what the policy says of the flow.
+  Task<std::expected<Event, std::string>> RecordWord(HumanWord word, Event last,
+                                                     std::optional<Transition::FlowEffect> effect);
+  // Looks at the flow of that name, which may have moved.
+  void Follow(std::string caller, std::string flow);
   void Post(Job job);
   Task<void> Load();
   // The flow as its policy breaks it over steps that became unknown with the last process.

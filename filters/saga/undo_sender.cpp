@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "filters/kept_answer.h"
 #include "filters/stored_call.h"
 #include "proxy/base/crash_point.h"
 
@@ -44,6 +45,18 @@ NewOperation OperationOf(const Event& step, const Backend& backend) {
                             step.undo->body};
   NameCall(backend, request, request.target.substr(0, request.target.find('?')), call.event);
   return call;
+}
+
+// Why the undo did not come through, in the backend's words. Without its tool nobody knows what of
+// that has to be redacted.
+void KeepWhatWasSaid(const Answer& answer, const Tool* tool, Transition& transition) {
+  if (tool == nullptr) return;
+  auto kept = answer.mcp ? KeptMcpAnswer(answer.response, tool->keep_headers, tool->redact)
+                         : KeptAnswer(answer.response, tool->keep_headers, tool->redact);
+  if (!kept) return;
+  CutToSaid(*kept);
+  transition.answer_kept = true;
+  transition.answer = std::move(*kept);
 }
 
 }  // namespace
@@ -160,11 +173,13 @@ Task<UndoOutcome> UndoSender::Send(const Event& step, std::shared_ptr<const Poli
   RC_CRASH_POINT("k20");
   UndoVerdict verdict = JudgeUndoBy(rule, answer, is_resend);
   if (!unreadable.empty()) verdict.detail = std::move(unreadable);
-  co_return co_await Record(begun.event, rule, std::move(verdict), RetryAfterOf(answer), jitter);
+  co_return co_await Record(begun.event, policy->FindTool(step.tool), std::move(verdict),
+                            std::move(answer), jitter);
 }
 
-Task<UndoOutcome> UndoSender::Record(const Event& undo, const UndoRule* rule, UndoVerdict verdict,
-                                     std::optional<int> retry_after_s, std::uint32_t jitter) {
+Task<UndoOutcome> UndoSender::Record(const Event& undo, const Tool* tool, UndoVerdict verdict,
+                                     Result<Answer> answer, std::uint32_t jitter) {
+  const UndoRule* const rule = tool != nullptr && tool->undo ? &*tool->undo : nullptr;
   Transition transition;
   transition.operation = undo.operation;
   transition.from = Phase::kDispatching;
@@ -173,6 +188,9 @@ Task<UndoOutcome> UndoSender::Record(const Event& undo, const UndoRule* rule, Un
   transition.cause = verdict.cause;
   transition.http_status = verdict.http_status;
   transition.detail = verdict.detail;
+  if (answer && verdict.http_status != 0 && verdict.phase != Phase::kSucceeded) {
+    KeepWhatWasSaid(*answer, tool, transition);
+  }
   const auto recorded = co_await RecordSurely(parts_.ledger, std::move(transition), parts_.executor,
                                               parts_.record_pause);
   if (!recorded) {
@@ -205,7 +223,7 @@ Task<UndoOutcome> UndoSender::Record(const Event& undo, const UndoRule* rule, Un
       break;
   }
   co_return UndoOutcome{UndoOutcome::Kind::kAgain, verdict.detail,
-                        UndoPause(undo.attempt, retry_after_s, jitter)};
+                        UndoPause(undo.attempt, RetryAfterOf(answer), jitter)};
 }
 
 }  // namespace recourse

@@ -62,8 +62,8 @@ class UndoSender {
   Task<UndoOutcome> Send(const Event& step, std::shared_ptr<const Policy> policy,
                          const UndoRule* rule, const Backend& backend, Begun begun,
                          std::uint32_t jitter);
-  Task<UndoOutcome> Record(const Event& undo, const UndoRule* rule, UndoVerdict verdict,
-                           std::optional<int> retry_after_s, std::uint32_t jitter);
+  Task<UndoOutcome> Record(const Event& undo, const Tool* tool, UndoVerdict verdict,
+                           Result<Answer> answer, std::uint32_t jitter);
 
   const Parts parts_;
 };

@@ -7,6 +7,7 @@
 #include "filters/key_text.h"
 #include "filters/mcp/mcp_answer.h"
 #include "policy/late_reference.h"
+#include "policy/mcp_names.h"
 #include "proxy/base/hash.h"
 
 namespace recourse {
@@ -74,12 +75,13 @@ ProbeReading ReadValue(const Json& value) {
 
 ProbeReading OfVerdict(ProbeVerdict verdict) { return {verdict, {}}; }
 
-HttpResponse RebuiltAnswer(const Tool& tool, const std::string& external_ref) {
+HttpResponse RebuiltAnswer(const Event& uncertain, const Tool& tool, std::string_view settled_by,
+                           const std::string& external_ref) {
   HttpResponse answer;
   answer.status = 200;
   answer.reason = "OK";
   answer.headers.emplace_back("Content-Type", "application/json");
-  if (!tool.mcp_names.empty()) {
+  if (!tool.mcp_names.empty() || uncertain.method == kToolsCall) {
     answer.body = McpOfLostAnswer(external_ref);
     return answer;
   }
@@ -88,7 +90,7 @@ HttpResponse RebuiltAnswer(const Tool& tool, const std::string& external_ref) {
     answer.body += R"(,"external_ref":)";
     AppendJsonString(answer.body, external_ref);
   }
-  answer.body += R"(,"settled_by":"probe"})";
+  answer.body.append(R"(,"settled_by":")").append(settled_by).append("\"}");
   return answer;
 }
 
@@ -159,17 +161,19 @@ Millis ProbePause(const SettleRule& rule, const ProbeHistory& history, MonoTime 
   return pause;
 }
 
-Transition PresentTransition(const Event& uncertain, const std::string& external_ref,
-                             const Tool& tool,
+Transition PresentTransition(const Event& uncertain, const Finding& found, const Tool& tool,
                              const std::vector<std::pair<std::string, std::string>>& captures) {
-  Transition transition = FromUncertain(uncertain, Phase::kSucceeded, Cause::kProbePresent);
-  transition.external_ref = external_ref.empty() ? uncertain.external_ref : external_ref;
+  Transition transition = FromUncertain(uncertain, Phase::kSucceeded, found.cause);
+  transition.external_ref =
+      found.external_ref.empty() ? uncertain.external_ref : found.external_ref;
   transition.answer_kept = true;
   // A task that had to be asked about in another way tells nobody anything any more.
-  transition.answer = KeepsAnswer(uncertain) && !uncertain.task
-                          ? uncertain.answer
-                          : RebuiltAnswer(tool, transition.external_ref);
-  transition.detail = "the settle request found the effect";
+  transition.answer =
+      KeepsAnswer(uncertain) && !uncertain.task
+          ? uncertain.answer
+          : RebuiltAnswer(uncertain, tool, found.cause == Cause::kHuman ? "human" : "probe",
+                          transition.external_ref);
+  transition.detail = found.detail;
   CallValues values;
   values.path = &captures;
   AddLateUndo(uncertain, tool, values, transition);

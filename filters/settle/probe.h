@@ -53,15 +53,22 @@ Millis ProbePause(const SettleRule& rule, const ProbeHistory& history, MonoTime 
 // has been told as a success already.
 bool KeepsAnswer(const Event& uncertain);
 
+// How an effect was found that nobody was told of.
+struct Finding {
+  std::string external_ref;  // empty: its name is not known
+  Cause cause = Cause::kProbePresent;
+  std::string detail = "the settle request found the effect";  // for people
+};
+
 // The moves that a verdict is made durable with. `captures` are those of the call's path, decoded:
 // with the effect's name they are all that is left to make its undo request of.
-Transition PresentTransition(const Event& uncertain, const std::string& external_ref,
-                             const Tool& tool,
+Transition PresentTransition(const Event& uncertain, const Finding& found, const Tool& tool,
                              const std::vector<std::pair<std::string, std::string>>& captures = {});
 Transition AbsentTransition(const Event& uncertain);
 
 // The undo request of a success that was found out later, for the transition to it: the one that
-// was rendered with the call, with the reference that it lacked, else one made of `values`.
+// was rendered with the call, with the reference that it lacked, else one made of `values`. What
+// cannot be made is said at the end of the detail.
 void AddLateUndo(const Event& uncertain, const Tool& tool, CallValues values,
                  Transition& transition);
 

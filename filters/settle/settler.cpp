@@ -173,6 +173,10 @@ Task<Settled> Settler::SettleNow(std::uint64_t operation, MonoTime deadline, Exe
   co_return co_await told->Wait();
 }
 
+void Settler::Drop(std::uint64_t operation) {
+  Post([this, operation] { Forget(operation, Settled::kYes); });
+}
+
 void Settler::AddWaiter(std::uint64_t operation, Waiter waiter) {
   const auto at = entries_.find(operation);
   const MonoTime now = parts_.clock.Now();
@@ -364,8 +368,8 @@ Task<SecondLook> Settler::ProbeAbsent(Event absent) {
   if (reading.verdict == ProbeVerdict::kAbsent) co_return SecondLook::kAbsent;
   if (reading.verdict == ProbeVerdict::kNothing) co_return SecondLook::kNothing;
   if (!AsksByKey(*absent.settle)) co_return SecondLook::kPerhaps;
-  Transition transition =
-      PresentTransition(absent, reading.external_ref, *tool, CapturesOf(absent, *policy));
+  Transition transition = PresentTransition(absent, {.external_ref = reading.external_ref}, *tool,
+                                            CapturesOf(absent, *policy));
   transition.from = absent.phase;
   const auto recorded = co_await parts_.ledger.Record(std::move(transition), parts_.executor);
   co_return recorded ? SecondLook::kTookEffect : SecondLook::kNothing;
@@ -377,9 +381,9 @@ Task<bool> Settler::Conclude(std::uint64_t operation, const Tool& tool, ProbeRea
   ProbeHistory& history = entry.history;
   switch (reading.verdict) {
     case ProbeVerdict::kPresent:
-      co_return co_await Record(operation,
-                                PresentTransition(entry.event, reading.external_ref, tool,
-                                                  CapturesOf(entry.event, *entry.policy)));
+      co_return co_await Record(
+          operation, PresentTransition(entry.event, {.external_ref = reading.external_ref}, tool,
+                                       CapturesOf(entry.event, *entry.policy)));
     case ProbeVerdict::kAbsent:
       if (!WasSentUnderOneKey(entry.event)) break;
       if (!AbsenceCounts(*tool.settle, history, sent_at, entry.event.http_status)) break;

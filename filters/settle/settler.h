@@ -26,7 +26,7 @@
 
 namespace recourse {
 
-// Everything happens on the thread of Parts::executor; Watch, SettleNow, Tell and Stop may be
+// Everything happens on the thread of Parts::executor; Watch, SettleNow, Drop, Tell and Stop may be
 // called on any thread and post there. Outlives every job that it posted.
 class Settler final : public Settling {
  public:
@@ -64,6 +64,7 @@ class Settler final : public Settling {
 
   void Watch(const Event& uncertain) override;
   Task<Settled> SettleNow(std::uint64_t operation, MonoTime deadline, Executor& executor) override;
+  void Drop(std::uint64_t operation) override;
   void Tell(McpNews news) override;
   Task<SecondLook> LookAgain(Event absent, Executor& executor) override;
 

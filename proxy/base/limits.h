@@ -50,6 +50,9 @@ inline constexpr std::size_t kDecodedRatioMax = 100;
 
 inline constexpr std::size_t kIdempotencyKeyBytesMax = 255;
 inline constexpr std::size_t kExternalRefBytesMax = 1024;
+// Of the body with which a backend refused a step or an undo: as much is kept of the latter, and
+// shown of both.
+inline constexpr std::size_t kSaidBytesMax = 1024;
 inline constexpr std::size_t kRenderedRequestBytesMax = 64 * 1024;
 // Requests that are stored to be sent later, or again. An agent's calls are a few KB; the commits
 // of a ledger full of uploads would be paid by every other call.

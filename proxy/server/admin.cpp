@@ -74,6 +74,9 @@ ServedAnswer AdminApi::Do(const AdminDoor::Visit& visit, const HttpRequest& requ
   if (path == "/flows" || path.starts_with("/flows/")) {
     return parts_.flows().Handle(request, path, visit.query, visit.who);
   }
+  if (path.starts_with("/operations/")) {
+    return parts_.operations().Handle(request, path, visit.who);
+  }
   if (path == "/approvals" || path.starts_with("/approvals/")) {
     return parts_.approvals().Handle(request, path, visit.query, visit.who);
   }

@@ -18,6 +18,7 @@
 #include "proxy/server/approval_api.h"
 #include "proxy/server/flow_api.h"
 #include "proxy/server/metrics.h"
+#include "proxy/server/operation_api.h"
 #include "proxy/server/policy_reload.h"
 #include "proxy/server/process_api.h"
 
@@ -40,6 +41,7 @@ class AdminApi {
     PolicyReloader& reloader;
     std::function<Counts()> counts;
     std::function<FlowApi&()> flows;
+    std::function<OperationApi&()> operations;
     std::function<ApprovalApi&()> approvals;
     std::function<ProcessApi::Work()> work;
     std::function<void()> drain;

@@ -31,6 +31,8 @@ constexpr std::pair<std::string_view, std::string_view> kExamples[] = {
     {"flows retry", "21 --reason \"the bank is back\""},
     {"flows undo", "42 --preview"},
     {"flows resolve", "21 --step 23 --as done --reason \"refunded by hand, ticket 812\""},
+    {"operations list", "--phase UNCERTAIN"},
+    {"operations settle", "7 --as happened --external-ref ch_81 --reason \"seen at the bank\""},
     {"approvals list", "--by finance"},
     {"approvals watch", "--json"},
     {"approvals show", "3"},

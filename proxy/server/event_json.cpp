@@ -96,12 +96,7 @@ void AppendEvent(std::string& out, const Event& event) {
 void AppendEventWithAnswer(std::string& out, const Event& event) {
   JsonObject json(out);
   WriteEvent(json, event);
-  if (event.answer_kept) {
-    JsonObject answer(json.Value("answer"));
-    answer.Number("status", event.answer.status);
-    WriteFields(answer, event.answer.headers, kHidden);
-    WriteBody(answer, event.answer.body);
-  }
+  if (event.answer_kept) WriteResponse(json, "answer", event.answer, kHidden);
   WriteRequest(json, "request", event.request);
   if (event.request_left_out) json.Bool("request_left_out", true);
   WriteRequest(json, "settle_request", event.settle);

@@ -9,9 +9,10 @@
 #include <utility>
 
 #include "proxy/admin/problem.h"
-#include "proxy/base/json.h"
 #include "proxy/base/limits.h"
 #include "proxy/server/flow_json.h"
+#include "proxy/server/flow_query.h"
+#include "proxy/server/order_word.h"
 #include "proxy/server/query.h"
 
 namespace recourse {
@@ -37,70 +38,27 @@ std::optional<FlowAction::Kind> KindOf(const Table& table, std::string_view name
   return at == table.end() ? std::nullopt : std::optional<FlowAction::Kind>(at->second);
 }
 
-// What an operator says with an action.
-struct Word {
-  std::string reason, by, as;
-  std::uint64_t step = 0;
-};
-
-// Its error is a line for people.
-std::expected<std::string, std::string> OneLine(const Json& value, std::string_view name) {
-  if (value.kind != Json::Kind::kString) {
-    return std::unexpected(fmt::format("'{}' must be a string", name));
-  }
-  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
-  if (std::any_of(value.text.begin(), value.text.end(), is_control)) {
-    return std::unexpected(fmt::format("'{}' must be one line", name));
-  }
-  const auto first = value.text.find_first_not_of(' ');
-  if (first == std::string::npos) return std::string();
-  return value.text.substr(first, value.text.find_last_not_of(' ') - first + 1);
+HttpResponse NotWhileObserving() {
+  return Problem(409, "Not done", "observe mode sends nothing and leaves flows as they are");
 }
 
-// `by` is who gave the order: whom the credential names. A shared one says who, and proves only
-// that it is the shared one: "admin (ada)".
-std::expected<Word, std::string> ReadWord(const std::string& body, const Operator& who) {
-  Word word;
-  word.by = who.name;
-  if (body.empty()) return word;
-  const auto json = ParseJson(body);
-  if (!json || json->kind != Json::Kind::kObject) {
-    return std::unexpected("the body must be a JSON object such as {\"reason\": \"...\"}");
-  }
-  for (const auto& [name, value] : json->members) {
-    if (name == "step") {
-      if (!ParseNumber(ScalarText(value), word.step) || word.step == 0) {
-        return std::unexpected("'step' must be the number of a step, as /flows/{id} shows it");
-      }
-      continue;
-    }
-    std::string said;
-    std::string* const into = name == "reason" ? &word.reason
-                              : name == "by"   ? &said
-                              : name == "as"   ? &word.as
-                                               : nullptr;
-    if (into == nullptr) {
-      return std::unexpected(fmt::format("'{}' is not one of reason, by, step, as", name));
-    }
-    if (name == "by" && !who.is_shared()) {
-      return std::unexpected(fmt::format(
-          "'by' (--as-user) is only for the shared token of --admin-token-file; this order is {}'s",
-          who.name));
-    }
-    auto line = OneLine(value, name);
-    if (!line) return std::unexpected(line.error());
-    *into = std::move(*line);
-    if (!said.empty()) word.by = who.name + " (" + said + ")";
-  }
-  if (word.reason.size() + word.by.size() + 2 > limits::kFlowReasonBytesMax) {
+HttpResponse NoReason() {
+  return Problem(400, "No reason", "say why, for the log: {\"reason\": \"...\"}");
+}
+
+// Of an order that says nothing but why; `otherwise`: if it does not.
+std::expected<OrderWord, HttpResponse> ReadReason(const HttpRequest& request, const Operator& who,
+                                                  std::string_view otherwise = {}) {
+  auto word = ReadOrderWord(request.body, who);
+  if (!word) return std::unexpected(Problem(400, "Bad body", word.error()));
+  if (word->step != 0 || !word->as.empty() || !word->external_ref.empty()) {
     return std::unexpected(
-        fmt::format("reason and by have more than {} bytes", limits::kFlowReasonBytesMax - 2));
+        Problem(400, "Bad body", "'step', 'as' and 'external_ref' are for resolve"));
   }
-  return word;
+  if (word->reason.empty()) word->reason = otherwise;
+  if (word->reason.empty()) return std::unexpected(NoReason());
+  return std::move(*word);
 }
-
-// Who did it comes first.
-std::string ReasonOf(const Word& word) { return word.by + ": " + word.reason; }
 
 }  // namespace
 
@@ -108,6 +66,7 @@ HttpResponse FlowApi::Handle(const HttpRequest& request, std::string_view path,
                              std::string_view query, const Operator& who) {
   constexpr std::string_view kOne = "/flows/";
   if (path == "/flows") return List(query);
+  if (path == "/flows/close" && request.method == "POST") return CloseStopped(query, request, who);
   const std::string_view rest = path.substr(kOne.size());
   const auto slash = rest.find('/');
   const std::string_view verb =
@@ -125,43 +84,17 @@ HttpResponse FlowApi::Handle(const HttpRequest& request, std::string_view path,
   auto state = Find(id);
   if (!state) return state.error();
   if (is_shown || is_preview) return Show(*state, !verb.empty());
-  if (parts_.is_observing()) {
-    return Problem(409, "Not done", "observe mode sends nothing and leaves flows as they are");
-  }
+  if (parts_.is_observing()) return NotWhileObserving();
   if (kind) return Act(*kind, std::move(*state), request, who);
   return Resolve(std::move(*state), request, who);
 }
 
 HttpResponse FlowApi::List(std::string_view query) {
-  std::optional<FlowPhase> phase;
-  std::uint64_t limit = 100, after = 0;
-  bool is_all = false;
-  for (const auto& [name, value] : ParsePairs(query)) {
-    bool good = true;
-    std::string_view accepted = "a number";
-    if (name == "phase") {
-      good = (phase = FlowPhaseFromName(value)).has_value() && phase != FlowPhase::kNone;
-      accepted = "OPEN, COMMITTED, BREAKING, UNDOING, UNDONE or NEEDS_HUMAN";
-    } else if (name == "limit") {
-      good = ParseNumber(value, limit) && limit > 0 && limit <= limits::kAdminPageMax;
-      accepted = "1 to 1000";
-    } else if (name == "after") {
-      good = ParseNumber(value, after);
-    } else if (name == "all") {
-      good = value == "true";
-      is_all = true;
-      accepted = "true";
-    } else {
-      return Problem(400, "Unknown parameter",
-                     "'" + name + "' is not one of phase, limit, after, all");
-    }
-    if (!good) {
-      return Problem(400, "Bad parameter",
-                     fmt::format("'{}' is no value for {}; accepted: {}", value, name, accepted));
-    }
-  }
+  const auto selection =
+      ReadFlowSelection(query, {"phase", "stopped", "name", "reason", "limit", "after", "all"});
+  if (!selection) return Problem(400, "Bad parameter", selection.error());
   std::vector<FlowState> flows;
-  if (is_all) {
+  if (selection->all) {
     auto newest = parts_.ledger.NewestFlows(limits::kFlowsMax);
     if (!newest) return NoLedger(newest.error().detail());
     flows = std::move(*newest);
@@ -170,13 +103,13 @@ HttpResponse FlowApi::List(std::string_view query) {
     if (!open) return open.error();
     flows = std::move(*open);
   }
-  std::erase_if(flows, [&](const FlowState& state) {
-    return state.number <= after || (phase && state.phase != *phase);
-  });
+  std::erase_if(flows, [&](const FlowState& state) { return !IsSelected(*selection, state); });
   // Of all flows the newest are asked for, of those not over the oldest.
-  const std::size_t most = static_cast<std::size_t>(limit);
+  const std::size_t most = static_cast<std::size_t>(selection->limit);
   const std::size_t over = flows.size() > most ? flows.size() - most : 0;
-  if (is_all) flows.erase(flows.begin(), flows.begin() + static_cast<std::ptrdiff_t>(over));
+  if (selection->all) {
+    flows.erase(flows.begin(), flows.begin() + static_cast<std::ptrdiff_t>(over));
+  }
   flows.resize(std::min(flows.size(), most));
   std::string body = "{\"flows\":[";
   for (const FlowState& state : flows) {
@@ -184,8 +117,33 @@ HttpResponse FlowApi::List(std::string_view query) {
     AppendFlowLine(body, state);
   }
   body += fmt::format("],\"next\":{}}}",
-                      over > 0 && !is_all ? std::to_string(flows.back().number) : "null");
+                      over > 0 && !selection->all ? std::to_string(flows.back().number) : "null");
   return JsonAnswer(std::move(body));
+}
+
+HttpResponse FlowApi::CloseStopped(std::string_view query, const HttpRequest& request,
+                                   const Operator& who) {
+  auto selection = ReadFlowSelection(query, {"name", "reason", "limit"});
+  if (!selection) return Problem(400, "Bad parameter", selection.error());
+  selection->stopped = true;
+  const auto word = ReadReason(request, who);
+  if (!word) return word.error();
+  if (parts_.is_observing()) return NotWhileObserving();
+  auto flows = NotOver();
+  if (!flows) return flows.error();
+  std::erase_if(*flows, [&](const FlowState& state) { return !IsSelected(*selection, state); });
+  const std::size_t most = static_cast<std::size_t>(selection->limit);
+  const std::size_t left = flows->size() > most ? flows->size() - most : 0;
+  flows->resize(flows->size() - left);
+  std::string body = "{\"flows\":[";
+  for (const FlowState& state : *flows) {
+    const auto closed = parts_.runner.Act(
+        {.kind = FlowAction::Kind::kClose, .number = state.number, .reason = ReasonOf(*word)});
+    if (!closed) continue;  // somebody else was first, or the next request tells what is wrong
+    if (body.back() == '}') body.push_back(',');
+    AppendFlowLine(body, *closed);
+  }
+  return JsonAnswer(body + fmt::format("],\"left\":{}}}", left));
 }
 
 std::expected<std::vector<FlowState>, HttpResponse> FlowApi::NotOver() {
@@ -236,29 +194,25 @@ std::expected<FlowState, HttpResponse> FlowApi::Find(const std::string& id) {
                                              flows->size(), id, numbers)));
 }
 
+Result<FlowView> FlowApi::View(const FlowState& state) {
+  return ViewFlow(
+      parts_.ledger, [this](std::uint64_t operation) { return parts_.runner.LastOf(operation); },
+      parts_.policy, state, ToUnixMillis(parts_.clock.WallNow()));
+}
+
 HttpResponse FlowApi::Show(const FlowState& state, bool as_preview) {
-  const auto view =
-      ViewFlow(parts_.ledger, parts_.policy, state, ToUnixMillis(parts_.clock.WallNow()));
+  const auto view = View(state);
   if (!view) return NoLedger(view.error().detail());
   return JsonAnswer(as_preview ? PreviewJson(*view) : FlowJson(*view));
 }
 
 HttpResponse FlowApi::Act(FlowAction::Kind kind, FlowState state, const HttpRequest& request,
                           const Operator& who) {
-  auto word = ReadWord(request.body, who);
-  if (!word) return Problem(400, "Bad body", word.error());
-  if (word->step != 0 || !word->as.empty()) {
-    return Problem(400, "Bad body", "'step' and 'as' are for resolve");
-  }
-  if (word->reason.empty() && kind == FlowAction::Kind::kRetry) {
-    word->reason = "retried by an operator";
-  }
-  if (word->reason.empty()) {
-    return Problem(400, "No reason", "say why, for the log: {\"reason\": \"...\"}");
-  }
+  const bool is_retry = kind == FlowAction::Kind::kRetry;
+  const auto word = ReadReason(request, who, is_retry ? "retried by an operator" : "");
+  if (!word) return word.error();
   if (kind == FlowAction::Kind::kUndo) {
-    const auto view =
-        ViewFlow(parts_.ledger, parts_.policy, state, ToUnixMillis(parts_.clock.WallNow()));
+    const auto view = View(state);
     if (!view) return NoLedger(view.error().detail());
     if (!view->refused.empty()) return Problem(409, "Not undone", view->refused);
   }
@@ -266,7 +220,7 @@ HttpResponse FlowApi::Act(FlowAction::Kind kind, FlowState state, const HttpRequ
 }
 
 HttpResponse FlowApi::Resolve(FlowState state, const HttpRequest& request, const Operator& who) {
-  const auto word = ReadWord(request.body, who);
+  const auto word = ReadOrderWord(request.body, who);
   if (!word) return Problem(400, "Bad body", word.error());
   const auto kind = KindOf(kResolutions, word->as);
   if (!kind) {
@@ -279,12 +233,16 @@ HttpResponse FlowApi::Resolve(FlowState state, const HttpRequest& request, const
   if (word->step == 0) {
     return Problem(400, "Bad body", "name the step: {\"step\": N}, as /flows/{id} shows it");
   }
-  if (word->reason.empty()) {
-    return Problem(400, "No reason", "say why, for the log: {\"reason\": \"...\"}");
+  if (word->reason.empty()) return NoReason();
+  if (!word->external_ref.empty() && *kind != FlowAction::Kind::kHappened) {
+    return Problem(400, "Bad body", "'external_ref' is for what happened");
   }
-  return Do(
-      {.kind = *kind, .number = state.number, .operation = word->step, .reason = ReasonOf(*word)},
-      std::move(state));
+  return Do({.kind = *kind,
+             .number = state.number,
+             .operation = word->step,
+             .reason = ReasonOf(*word),
+             .external_ref = word->external_ref},
+            std::move(state));
 }
 
 HttpResponse FlowApi::Do(FlowAction action, FlowState state) {

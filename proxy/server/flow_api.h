@@ -15,8 +15,9 @@
 
 namespace recourse {
 
-// GET /flows, /flows/{id}, /flows/{id}/preview; POST /flows/{id}/close, cancel, undo, retry and
-// resolve. Whoever calls it has checked what the operator may do. Blocking, on the admin thread.
+// GET /flows, /flows/{id}, /flows/{id}/preview; POST /flows/close, /flows/{id}/close, cancel, undo,
+// retry and resolve. Whoever calls it has checked what the operator may do. Blocking, on the admin
+// thread.
 class FlowApi {
  public:
   struct Parts {
@@ -34,9 +35,12 @@ class FlowApi {
 
  private:
   HttpResponse List(std::string_view query);
+  HttpResponse CloseStopped(std::string_view query, const HttpRequest& request,
+                            const Operator& who);
   // The flow that an operator means: by its number, else by its name if that is of one flow only.
   std::expected<FlowState, HttpResponse> Find(const std::string& id);
   std::expected<std::vector<FlowState>, HttpResponse> NotOver();
+  Result<FlowView> View(const FlowState& state);
   HttpResponse Show(const FlowState& state, bool as_preview);
   HttpResponse Act(FlowAction::Kind kind, FlowState state, const HttpRequest& request,
                    const Operator& who);

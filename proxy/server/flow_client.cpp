@@ -44,6 +44,16 @@ void PrintRequest(std::ostream& out, const Json& request, std::string_view inden
   }
 }
 
+// "it was refused: 422 {"error":"sold out"}"
+void PrintSaid(std::ostream& out, const Json& step, std::string_view name, std::string_view what) {
+  const Json* const said = step.Find(name);
+  if (said == nullptr) return;
+  const std::string body = Printable(*said, "body");
+  const std::string coded = Printable(*said, "body_base64");
+  out << "          " << what << ": " << Printable(*said, "status")
+      << (coded.empty() ? " " : " (base64) ") << body << coded << "\n";
+}
+
 // What undoing means for a step, in a few words.
 std::string UndoWords(const Json& step) {
   const std::string does = Printable(step, "undo");
@@ -85,6 +95,8 @@ void PrintFlow(std::ostream& out, const Json& flow) {
                        Printable(step, "tool"), Printable(step, "phase"),
                        Printable(step, "method") + " " + Printable(step, "path"),
                        Printable(step, "external_ref"), UndoWords(step));
+    PrintSaid(out, step, "said", "it was refused");
+    PrintSaid(out, step, "undo_said", "its undo was answered");
     if (const Json* request = step.Find("undo_request")) PrintRequest(out, *request, "          ");
   }
 }
@@ -145,19 +157,51 @@ std::string BodyOf(const FlowOrderArguments& order) {
   if (order.verb == "resolve") {
     body += ",\"step\":" + std::to_string(order.step) + ",\"as\":";
     AppendJsonString(body, order.as);
+    if (!order.external_ref.empty()) {
+      body += ",\"external_ref\":";
+      AppendJsonString(body, order.external_ref);
+    }
   }
   return body + "}";
+}
+
+// Further parameters of a query.
+std::string WhichOf(const FlowQuery& query) {
+  std::string which;
+  if (!query.name.empty()) which += "&name=" + PercentEncode(query.name);
+  if (!query.matching.empty()) which += "&reason=" + PercentEncode(query.matching);
+  return which;
+}
+
+// Page by page: each flow is closed for good before the next one.
+int CloseStopped(const AdminClient& client, const FlowOrderArguments& order, std::ostream& out,
+                 std::ostream& err) {
+  const std::string target = "/flows/close?limit=100" + WhichOf(order.stopped);
+  for (std::string left = "1"; left != "0";) {
+    const auto text =
+        Call(client, {"POST", target, {{"Content-Type", "application/json"}}, BodyOf(order)});
+    if (!text) return Fail(err, text.error());
+    const auto closed = ParseJson(*text);
+    const Json* const flows = closed ? closed->Find("flows") : nullptr;
+    if (flows == nullptr) return Fail(err, kNotUnderstood);
+    if (client.json) out << *text << "\n";
+    for (const Json& flow : flows->items) {
+      if (client.json) break;
+      out << "flow " << Printable(flow, "number") << " is " << Printable(flow, "phase") << "\n";
+    }
+    left = flows->items.empty() ? "0" : Printable(*closed, "left");
+  }
+  return kExitOk;
 }
 
 }  // namespace
 
 int ListFlows(const AdminClient& client, const FlowQuery& query, std::ostream& out,
               std::ostream& err) {
-  if (query.parked && !query.phase.empty() && query.phase != "NEEDS_HUMAN") {
-    err << "recourse: --parked means --phase NEEDS_HUMAN; give one of them\n";
+  if (int{query.parked} + int{query.stopped} + int{!query.phase.empty()} > 1) {
+    err << "recourse: --parked, --stopped and --phase exclude each other\n";
     return kExitUsage;
   }
-  const std::string phase = query.parked ? "NEEDS_HUMAN" : query.phase;
   std::uint64_t left = query.limit;
   std::string after = "0";
   std::string json = "[";
@@ -165,8 +209,11 @@ int ListFlows(const AdminClient& client, const FlowQuery& query, std::ostream& o
   while (left > 0 && !after.empty()) {
     std::string target =
         "/flows?after=" + after + "&limit=" + std::to_string(std::min(left, kAdminPageMax));
-    if (!phase.empty()) target += "&phase=" + PercentEncode(phase);
+    if (query.parked) target += "&phase=NEEDS_HUMAN&stopped=false";
+    if (query.stopped) target += "&stopped=true";
+    if (!query.phase.empty()) target += "&phase=" + PercentEncode(query.phase);
     if (query.all) target += "&all=true";
+    target += WhichOf(query);
     const auto text = Call(client, "GET", target);
     if (!text) return Fail(err, text.error());
     const auto page = ParseJson(*text);
@@ -215,6 +262,12 @@ int OrderFlow(const AdminClient& client, const FlowOrderArguments& order, std::o
     err << "recourse: say why with --reason TEXT: it is kept with the flow\n";
     return kExitUsage;
   }
+  const bool selects = !order.stopped.name.empty() || !order.stopped.matching.empty();
+  if (order.id.empty() != order.stopped.stopped || (selects && !order.stopped.stopped)) {
+    err << "recourse: name one flow, or give --stopped, with --name and --matching where wanted\n";
+    return kExitUsage;
+  }
+  if (order.stopped.stopped) return CloseStopped(client, order, out, err);
   const auto flow =
       Show(client,
            HttpRequest{

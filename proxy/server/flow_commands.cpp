@@ -22,7 +22,14 @@ void AddFlows(CLI::App& app, const AdminClient& client,
   CLI::App* flows = app.add_subcommand("flows", "Look at flows; end, undo and repair them");
   flows->require_subcommand(1);
   CLI::App* list = flows->add_subcommand("list", "List flows that are not over, oldest first");
-  list->add_flag("--parked", args->query.parked, "Only those that need a human");
+  list->add_flag("--parked", args->query.parked, "Only those that broke and need a human");
+  list->add_flag("--stopped", args->query.stopped,
+                 "Only those that their deadline stopped unfinished (on_deadline: ask)");
+  const auto add_selection = [](CLI::App& command, FlowQuery& query) {
+    command.add_option("--name", query.name, "Only those of this flow of the policy");
+    command.add_option("--matching", query.matching, "Only those whose reason has this text");
+  };
+  add_selection(*list, args->query);
   list->add_option("--phase", args->query.phase,
                    "OPEN, COMMITTED, BREAKING, UNDOING, UNDONE or NEEDS_HUMAN");
   list->add_flag("--all", args->query.all, "The newest, over or not; reads the whole log");
@@ -31,10 +38,10 @@ void AddFlows(CLI::App& app, const AdminClient& client,
   list->callback([args, &client, &exit_code] {
     exit_code = ListFlows(client, args->query, std::cout, std::cerr);
   });
-  const auto one = [&](const char* verb, const char* help) {
+  const auto one = [&](const char* verb, const char* help, bool needs_id = true) {
     CLI::App* command = flows->add_subcommand(verb, help);
     command->add_option("id", args->order.id, "The flow's number, or its flow id or trace id")
-        ->required();
+        ->required(needs_id);
     add_admin_options(*command);
     return command;
   };
@@ -42,8 +49,8 @@ void AddFlows(CLI::App& app, const AdminClient& client,
       ->callback([args, &client, &exit_code] {
         exit_code = ShowFlow(client, args->order.id, std::cout, std::cerr);
       });
-  const auto order = [&](const char* verb, const char* help) {
-    CLI::App* command = one(verb, help);
+  const auto order = [&](const char* verb, const char* help, bool needs_id = true) {
+    CLI::App* command = one(verb, help, needs_id);
     command->add_option("--reason", args->order.reason, "Why; kept with the flow");
     command->add_option("--as-user", args->order.by, "Who; put before the reason");
     command->callback([args, &client, &exit_code, verb] {
@@ -52,7 +59,10 @@ void AddFlows(CLI::App& app, const AdminClient& client,
     });
     return command;
   };
-  order("close", "End an open or a parked flow: what was done stays");
+  CLI::App* close = order("close", "End an open or a parked flow: what was done stays", false);
+  close->add_flag("--stopped", args->order.stopped.stopped,
+                  "All that `flows list --stopped` lists");
+  add_selection(*close, args->order.stopped);
   order("cancel", "End an open flow: what was done is undone");
   order("retry", "Let a parked flow go on: what was stuck is tried once more");
   CLI::App* undo = order("undo", "Undo a finished flow");
@@ -67,6 +77,8 @@ void AddFlows(CLI::App& app, const AdminClient& client,
                    "step of unknown outcome had its effect, or none")
       ->required()
       ->check(CLI::IsMember({"done", "not-needed", "happened", "absent"}));
+  resolve->add_option("--external-ref", args->order.external_ref,
+                      "What the backend calls what happened; its undo request may need it");
 }
 
 }  // namespace recourse

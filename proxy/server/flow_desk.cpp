@@ -20,6 +20,10 @@ const char* NameOf(UndoOutcome::Kind kind) {
   return "";
 }
 
+std::function<bool()> IsObserving(const PolicyVersions& versions) {
+  return [&versions] { return versions.Current()->mode == Mode::kObserve; };
+}
+
 }  // namespace
 
 FlowDesk::FlowDesk(const Parts& parts)
@@ -59,10 +63,10 @@ FlowDesk::FlowDesk(const Parts& parts)
             .clock = parts.clock,
             .policy = [&versions = parts.versions](
                           const std::string& version) { return versions.Of(version); },
-            .is_observing =
-                [&versions = parts.versions] {
-                  return versions.Current()->mode == Mode::kObserve;
-                }}) {}
+            .is_observing = IsObserving(parts.versions)}),
+      operations_({.ledger = parts.ledger,
+                   .runner = runner_,
+                   .is_observing = IsObserving(parts.versions)}) {}
 
 void FlowDesk::Start() {
   std::vector<Job> start;
@@ -82,8 +86,10 @@ void FlowDesk::Stop() {
 }
 
 void FlowDesk::Tell(const FlowNews& news) {
-  const bool is_undone = news.state.phase == FlowPhase::kUndone;
-  metrics_.flows.Add({{"result", is_undone ? "undone" : "needs_human"}}).Increment();
+  const char* const result = news.state.phase == FlowPhase::kUndone ? "undone"
+                             : IsStopped(news.state)                ? "stopped"
+                                                                    : "needs_human";
+  metrics_.flows.Add({{"result", result}}).Increment();
   webhook_.Tell(news);
 }
 

@@ -9,6 +9,7 @@
 #include "filters/settling.h"
 #include "proxy/base/random.h"
 #include "proxy/server/flow_api.h"
+#include "proxy/server/operation_api.h"
 #include "proxy/server/policy_versions.h"
 #include "proxy/server/services.h"
 #include "proxy/server/webhook.h"
@@ -39,6 +40,7 @@ class FlowDesk {
   Webhook& webhook() { return webhook_; }
   FlowRunner& runner() { return runner_; }
   FlowApi& api() { return api_; }
+  OperationApi& operations() { return operations_; }
 
  private:
   void Tell(const FlowNews& news);
@@ -49,6 +51,7 @@ class FlowDesk {
   Webhook webhook_;
   FlowRunner runner_;
   FlowApi api_;
+  OperationApi operations_;
 };
 
 }  // namespace recourse

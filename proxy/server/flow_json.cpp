@@ -8,13 +8,19 @@
 namespace recourse {
 namespace {
 
+constexpr std::string_view kNotShown = "(hidden)";
+
 void WriteUndoRequest(JsonObject& json, const StepView& step) {
   if (!step.request) return;
   JsonObject message(json.Value("undo_request"));
   message.Text("method", step.request->method);
   message.Text("url", step.base_url + step.request->target);
-  WriteFields(message, step.request->headers, "(hidden)");
+  WriteFields(message, step.request->headers, kNotShown);
   WriteBody(message, step.request->body);
+}
+
+void WriteSaid(JsonObject& json, std::string_view name, const std::optional<HttpResponse>& said) {
+  if (said) WriteResponse(json, name, *said, kNotShown);
 }
 
 void AppendStep(std::string& out, const StepView& view) {
@@ -33,6 +39,8 @@ void AppendStep(std::string& out, const StepView& view) {
   json.Number("undo_attempts", step.undo_attempts);
   json.Text("undo", NameOf(view.does));
   json.Text("why", view.why);
+  WriteSaid(json, "said", view.said);
+  WriteSaid(json, "undo_said", view.undo_said);
   WriteUndoRequest(json, view);
 }
 
@@ -56,6 +64,7 @@ void WriteFlow(JsonObject& json, const FlowState& state) {
   json.Text("caller", state.caller);
   json.Text("phase", NameOf(state.phase));
   json.Text("cause", NameOf(state.cause));
+  json.Bool("stopped", IsStopped(state));
   json.Text("reason", state.reason);
   json.Text("began", Rfc3339Millis(state.began_ms));
   json.Text("changed", Rfc3339Millis(state.changed_ms));

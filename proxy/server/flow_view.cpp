@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "filters/kept_answer.h"
 #include "filters/saga/undo_plan.h"
 #include "filters/saga/undo_sender.h"
 
@@ -32,6 +33,12 @@ Result<std::optional<Event>> EventOf(Ledger& ledger, const FlowStep& step) {
   if (!page) return std::unexpected(page.error());
   if (page->events.empty()) return std::nullopt;
   return ledger.Find(page->events.back().id);
+}
+
+std::optional<HttpResponse> SaidIn(std::expected<Event, std::string> last) {
+  if (!last || !last->answer_kept) return std::nullopt;
+  CutToSaid(last->answer);
+  return std::move(last->answer);
 }
 
 std::string WhyTooOld(const Event& event, const UndoRule& rule, std::int64_t now_ms) {
@@ -93,8 +100,8 @@ std::string WhyRefused(const FlowView& view) {
 
 std::string_view NameOf(StepDoes does) { return kDoesNames.at(static_cast<std::size_t>(does)); }
 
-Result<FlowView> ViewFlow(Ledger& ledger, const PolicyOfVersion& policy, FlowState state,
-                          std::int64_t now_ms) {
+Result<FlowView> ViewFlow(Ledger& ledger, const LastEventOf& last_of, const PolicyOfVersion& policy,
+                          FlowState state, std::int64_t now_ms) {
   FlowView view;
   for (const FlowStep& step : state.steps) {
     auto event = EventOf(ledger, step);
@@ -102,6 +109,9 @@ Result<FlowView> ViewFlow(Ledger& ledger, const PolicyOfVersion& policy, FlowSta
     StepView& added = view.steps.emplace_back();
     added.step = step;
     added.event = std::move(*event);
+    if (step.phase == Phase::kRejected) added.said = SaidIn(last_of(step.operation));
+    const bool is_undone = step.undo == 0 || step.undo_phase == Phase::kSucceeded;
+    if (!is_undone) added.undo_said = SaidIn(last_of(step.undo));
     if (IsOpen(step.phase)) {
       added.does = StepDoes::kSettle;
       added.why = "nobody knows yet whether it took effect";

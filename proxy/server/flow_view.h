@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <expected>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -34,6 +35,9 @@ struct StepView {
   std::optional<HttpRequest> request;  // of kSend; credentials are hidden
   std::string base_url;                // where it goes
   bool is_reached = true;              // false: a step that comes before it stops the undo
+  // In its backend's words, cut to kSaidBytesMax: why it refused the step, and what it said to the
+  // last undo request that did not come through.
+  std::optional<HttpResponse> said{}, undo_said{};
 };
 
 struct FlowView {
@@ -46,8 +50,11 @@ struct FlowView {
 // The policy of a version, or the one in force when it is lost.
 using PolicyOfVersion = std::function<std::shared_ptr<const Policy>(const std::string& version)>;
 
+// The last event of an operation, with its answer.
+using LastEventOf = std::function<std::expected<Event, std::string>(std::uint64_t operation)>;
+
 // Reads the steps' events. Blocking; fails when the ledger cannot be read.
-Result<FlowView> ViewFlow(Ledger& ledger, const PolicyOfVersion& policy, FlowState state,
-                          std::int64_t now_ms);
+Result<FlowView> ViewFlow(Ledger& ledger, const LastEventOf& last_of, const PolicyOfVersion& policy,
+                          FlowState state, std::int64_t now_ms);
 
 }  // namespace recourse

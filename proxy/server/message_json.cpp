@@ -24,4 +24,12 @@ void WriteBody(JsonObject& json, std::string_view body) {
   }
 }
 
+void WriteResponse(JsonObject& json, std::string_view name, const HttpResponse& answer,
+                   std::string_view hidden) {
+  JsonObject message(json.Value(name));
+  message.Number("status", answer.status);
+  WriteFields(message, answer.headers, hidden);
+  WriteBody(message, answer.body);
+}
+
 }  // namespace recourse

@@ -13,4 +13,8 @@ void WriteFields(JsonObject& json, const Headers& headers, std::string_view hidd
 // `body`, or `body_base64` where it is no UTF-8.
 void WriteBody(JsonObject& json, std::string_view body);
 
+// `name`: an object with the answer's status, fields and body.
+void WriteResponse(JsonObject& json, std::string_view name, const HttpResponse& answer,
+                   std::string_view hidden);
+
 }  // namespace recourse

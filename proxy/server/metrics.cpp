@@ -139,7 +139,7 @@ Metrics::Metrics(WallTime started)
       undos(Family(BuildCounter(), "recourse_undos_total", "Tries to undo a step, by result.",
                    registry)),
       flows(Family(BuildCounter(), "recourse_flows_total",
-                   "Broken flows that were undone, or need a human.", registry)),
+                   "Flows that did not complete, by what became of them.", registry)),
       webhooks(Family(BuildCounter(), "recourse_webhooks_total",
                       "Tries to tell the webhook of what needs a human.", registry)),
       probes(Family(BuildCounter(), "recourse_probes_total",
@@ -238,7 +238,9 @@ Metrics::Metrics(WallTime started)
   flow_gauges_.open = &by_phase.Add({{"phase", "OPEN"}});
   flow_gauges_.breaking = &by_phase.Add({{"phase", "BREAKING"}});
   flow_gauges_.needs_human = &by_phase.Add({{"phase", "NEEDS_HUMAN"}});
-  flow_gauges_.parked = gauge("recourse_flows_parked", "Flows that need a human.");
+  flow_gauges_.parked = gauge("recourse_flows_parked", "Flows that broke and need a human.");
+  flow_gauges_.stopped =
+      gauge("recourse_flows_stopped", "Flows that their deadline stopped unfinished.");
   flow_gauges_.approvals = gauge("recourse_approvals_pending", "Calls that wait for a human.");
   flow_gauges_.parked_since = gauge("recourse_flows_parked_oldest_timestamp_seconds",
                                     "When the one that waits for longest was parked; 0: none.");
@@ -262,7 +264,7 @@ Metrics::Metrics(WallTime started)
 
 // A series that began with its first event would have no increase to alert on.
 void Metrics::BeginSeries() {
-  for (const char* result : {"undone", "needs_human"}) flows.Add({{"result", result}});
+  for (const char* result : {"undone", "needs_human", "stopped"}) flows.Add({{"result", result}});
   for (const char* result :
        {"asked", "partly_approved", "approved", "rejected", "expired", "void"}) {
     approvals.Add({{"result", result}});
@@ -319,7 +321,8 @@ std::string Metrics::Scrape(Ledger& ledger, const ScrapeFacts& facts) {
   store_.locked->Set(static_cast<double>(stats.locked_carried));
   flow_gauges_.open->Set(static_cast<double>(stats.flows_open));
   flow_gauges_.breaking->Set(static_cast<double>(stats.flows_breaking));
-  flow_gauges_.needs_human->Set(static_cast<double>(stats.flows_parked));
+  flow_gauges_.needs_human->Set(static_cast<double>(stats.flows_parked + stats.flows_stopped));
+  flow_gauges_.stopped->Set(static_cast<double>(stats.flows_stopped));
   flow_gauges_.parked->Set(static_cast<double>(stats.flows_parked));
   flow_gauges_.approvals->Set(static_cast<double>(stats.approvals_pending));
   flow_gauges_.parked_since->Set(static_cast<double>(stats.flows_parked_since_ms) / 1000);

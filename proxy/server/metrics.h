@@ -103,7 +103,7 @@ class Metrics {
   };
   StoreGauges store_;
   struct FlowGauges {
-    prometheus::Gauge *open, *breaking, *needs_human, *parked, *parked_since, *approvals;
+    prometheus::Gauge *open, *breaking, *needs_human, *parked, *parked_since, *stopped, *approvals;
   };
   FlowGauges flow_gauges_;
   struct ProcessGauges {

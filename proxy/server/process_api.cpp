@@ -92,6 +92,7 @@ HttpResponse ProcessApi::Status() const {
       flows.Number("open", stats.flows_open);
       flows.Number("breaking", stats.flows_breaking);
       flows.Number("parked", stats.flows_parked);
+      flows.Number("stopped", stats.flows_stopped);
     }
     json.Raw("flow_counts", ToJson(work.flow_counts));
     json.Number("approvals_pending", stats.approvals_pending);

@@ -69,11 +69,13 @@ void PrintStatus(std::ostream& out, const Json& status) {
                    Size(NumberIn(ledger, "free_bytes"))));
   line("operations", fmt::format("{} being sent, {}", Printable(ledger, "running"),
                                  Waiting(NumberIn(ledger, "uncertain"), "of unknown outcome",
-                                         "recourse events list --phase UNCERTAIN")));
-  line("flows",
-       fmt::format("{} open, {} being undone, {}", Printable(flows, "open"),
-                   Printable(flows, "breaking"),
-                   Waiting(NumberIn(flows, "parked"), "parked", "recourse flows list --parked")));
+                                         "recourse operations list --phase UNCERTAIN")));
+  line(
+      "flows",
+      fmt::format("{} open, {} being undone, {}, {}", Printable(flows, "open"),
+                  Printable(flows, "breaking"),
+                  Waiting(NumberIn(flows, "parked"), "parked", "recourse flows list --parked"),
+                  Waiting(NumberIn(flows, "stopped"), "stopped", "recourse flows list --stopped")));
   if (const std::string text = FlowCountsText(status); !text.empty()) line("", text);
   line("approvals",
        Waiting(NumberIn(status, "approvals_pending"), "waiting", "recourse approvals list"));

@@ -77,6 +77,7 @@ class Runtime {
                     .reloader = reloader_,
                     .counts = [this] { return CountsForReport(); },
                     .flows = [this]() -> FlowApi& { return flows_->api(); },
+                    .operations = [this]() -> OperationApi& { return flows_->operations(); },
                     .approvals = [this]() -> ApprovalApi& { return approvals_->api(); },
                     .work = [this] { return WorkForStatus(); },
                     .drain = [this] { BeginDrain(); }}),

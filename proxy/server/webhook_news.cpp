@@ -45,7 +45,7 @@ std::string NewsOfParked(const FlowState& state, const std::vector<std::string>&
                          NewsForm form) {
   const std::string command = ToShow("flows", state.number);
   if (form == NewsForm::kSlack) {
-    return SlackMessage({"a flow needs a human",
+    return SlackMessage({IsStopped(state) ? "a flow stopped unfinished" : "a flow needs a human",
                          {{"flow", state.id},
                           {"name", state.name},
                           {"caller", state.caller},
@@ -56,7 +56,9 @@ std::string NewsOfParked(const FlowState& state, const std::vector<std::string>&
   std::string body;
   AppendFlowLine(body, state);
   body.pop_back();
-  body += ",\"type\":\"flow.needs_human\",\"command\":\"" + command + "\"";
+  body += ",\"type\":\"";
+  body += IsStopped(state) ? "flow.stopped" : "flow.needs_human";
+  body += "\",\"command\":\"" + command + "\"";
   body += ",\"steps\":[";
   for (std::size_t i = 0; i < std::min(tools.size(), state.steps.size()); ++i) {
     const FlowStep& step = state.steps[i];

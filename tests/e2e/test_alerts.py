@@ -19,6 +19,7 @@ HEALTHY = {
     "recourse_event_oldest_pending_timestamp_seconds": "0x90",
     'recourse_events{phase="UNCERTAIN"}': "0x90",
     "recourse_flows_parked": "0x90",
+    "recourse_flows_stopped": "0x90",
     "recourse_flows_parked_oldest_timestamp_seconds": "0x90",
     'recourse_undos_total{tool="pay",result="stuck"}': "3x90",
     'recourse_undos_total{tool="pay",result="again"}': "3x90",
@@ -47,6 +48,7 @@ BROKEN = {
     "RecourseOperationPendingForLong": {"recourse_event_oldest_pending_timestamp_seconds": "60x90"},
     "RecourseOutcomeUnknown": {'recourse_events{phase="UNCERTAIN"}': "2x90"},
     "RecourseFlowNeedsHuman": {"recourse_flows_parked": "1x90"},
+    "RecourseFlowStopped": {"recourse_flows_stopped": "1x90"},
     "RecourseFlowWaitsForLong": {"recourse_flows_parked_oldest_timestamp_seconds": "60x90"},
     "RecourseCallsWaitForApproval": {"recourse_approvals_pending": "1x90"},
     "RecourseUndoStuck": {'recourse_undos_total{tool="pay",result="stuck"}': "0x80 1x10"},
@@ -107,7 +109,7 @@ def test_the_rules_are_valid_and_each_says_what_to_do():
         said = rule["annotations"]["summary"]
         assert said.startswith("{{ $labels.instance }}: "), rule["alert"]
         assert ";" in said or "`recourse " in said, f"{rule['alert']} names no next step"
-        assert rule["labels"]["severity"] in ("warning", "critical")
+        assert rule["labels"]["severity"] in ("info", "warning", "critical")
         whole = said + rule["annotations"].get("description", "")
         filled = set(re.findall(r"\{\{ (.*?) \}\}", whole))
         assert filled <= {"$labels.instance", "$labels.tool", "$labels.reason", "$value",
@@ -139,7 +141,7 @@ tests:
           - exp_labels: {{ severity: critical, instance: "pod-1:19082" }}
             exp_annotations:
               summary: >-
-                pod-1:19082: 2 flows wait for a human; see `recourse flows list --parked`, then
+                pod-1:19082: 2 flows broke and need a human; see `recourse flows list --parked`, then
                 `recourse flows retry`, `resolve` or `close`
               description: What they did at the backends still stands, wholly or in part.
 """

@@ -237,7 +237,7 @@ def test_an_unknown_outcome_is_settled_by_the_word_of_a_human(shop, double, toke
         and f["phase"] == ends
         and f
     )
-    phases = {"happened": "ANSWER_LOST", "absent": "PROVEN_ABSENT"}
+    phases = {"happened": "SUCCEEDED", "absent": "PROVEN_ABSENT"}
     assert ended["steps"][0]["phase"] == phases[word]
 
 
@@ -314,7 +314,7 @@ def test_flows_command_says_what_is_wrong_with_its_input(shop, token):
     unknown = shop.flows("show", "nothing-of-that-name", code=1)
     assert "no flow has" in unknown and "flows list --all" in unknown
     assert "is no value for phase" in shop.flows("list", "--phase", "BROKEN", code=1)
-    assert "--parked means" in shop.flows("list", "--parked", "--phase", "OPEN", code=2)
+    assert "exclude each other" in shop.flows("list", "--parked", "--phase", "OPEN", code=2)
     trace = shop.buy(token, "orders")
     assert "--reason" in shop.flows("cancel", trace, code=2)
     assert "does not wait for a human" in shop.flows("retry", trace, code=1)

@@ -37,6 +37,7 @@ RULES = """\
 """
 # Answers that nothing here can bring about, and why.
 NOT_SEEN = {
+    ("POST", "/flows/close", 409): "observe mode alone refuses it",
     ("POST", "/ledger/backup", 409): "another copy would have to run at that very moment",
 }
 # Of most operations, and brought about once for all.
@@ -225,6 +226,17 @@ def see_a_step_resolved(api, shop, token):
     (step, *_) = api.ask("GET", f"/flows/{stuck.flow}", 200)["steps"]
     order = {"step": step["step"], "as": "done", "reason": "by hand"}
     api.ask("POST", f"/flows/{stuck.flow}/resolve", 200, order)
+    api.ask("POST", "/flows/close", 400, {})
+    assert api.ask("POST", "/flows/close?name=none", 200, {"reason": "enough"})["flows"] == []
+    unsure = shop.agent(f"{token}n")
+    unsure.script("refunds", ["read", "rst"])
+    unsure.call("refunds", Host="bank.test")
+    (event,) = api.guarded.events(phase="UNCERTAIN")[-1:]
+    target, word = f"/operations/{event['operation']}/settle", {"as": "absent", "reason": "gone"}
+    api.ask("POST", target, 400, {"as": "perhaps", "reason": "x"})
+    assert api.ask("POST", target, 200, word)["phase"] == "PROVEN_ABSENT"
+    api.ask("POST", target, 409, {"as": "happened", "reason": "x"})
+    api.ask("POST", "/operations/999999/settle", 404, word)
     for name in ("t", "u"):
         twin = shop.agent(f"{token}{name}", name=f"twin-{token}")
         twin.does("orders")

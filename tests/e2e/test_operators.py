@@ -44,6 +44,7 @@ ENDPOINTS = [
     ("GET", "/version", "read"),
     ("POST", "/ledger/verify", "read"),
     ("POST", "/policy/explain", "read"),
+    ("POST", "/flows/close", "repair"),
     ("POST", "/flows/none/cancel", "repair"),
     ("POST", "/flows/none/close", "repair"),
     ("POST", "/flows/none/resolve", "repair"),
@@ -51,6 +52,7 @@ ENDPOINTS = [
     ("POST", "/flows/none/undo", "repair"),
     ("POST", "/ledger/accept", "repair"),
     ("POST", "/ledger/backup", "repair"),
+    ("POST", "/operations/1/settle", "repair"),
     ("POST", "/policy/reload", "repair"),
     ("PUT", "/log-level", "repair"),
 ]

@@ -52,7 +52,7 @@ def test_status_tells_on_one_screen_what_the_api_tells(recourse, double, token):
                         body={"a": 1}).status == 202  # fmt: skip
     told = json.loads(recourse.cli("status", "--json").stdout)
     assert (told["state"], told["mode"], told["log_level"]) == ("ready", "enforce", "info")
-    assert told["flows"] == {"open": 1, "breaking": 0, "parked": 1}
+    assert told["flows"] == {"open": 1, "breaking": 0, "parked": 1, "stopped": 0}
     assert told["approvals_pending"] == 1
     assert told["ledger"]["rows"] > 0 and told["policy"]["path"] == str(recourse.policy_path)
     assert told["policy"]["version"] == recourse.admin("GET", "/version")["policy_version"]
@@ -61,7 +61,7 @@ def test_status_tells_on_one_screen_what_the_api_tells(recourse, double, token):
     for line in (
         "state        ready", "mode         enforce", "writes       accepted",
         f"policy       {told['policy']['version']} from {recourse.policy_path}",
-        "flows        1 open, 0 being undone, 1 parked (recourse flows list --parked)",
+        "flows        1 open, 0 being undone, 1 parked (recourse flows list --parked), 0 stopped",
         "approvals    1 waiting (recourse approvals list)",
     ):  # fmt: skip
         assert line in screen.stdout
@@ -176,5 +176,6 @@ def test_a_drain_lets_flows_be_undone(fresh, double, token):
     agent.breaks()
     settled = fresh.cli("drain", "--wait", f"{int(WAIT_MAX) - 5}s", "--json")
     assert settled.returncode == 0, settled
-    assert json.loads(settled.stdout)["flows"] == {"open": 0, "breaking": 0, "parked": 0}
+    none = {"open": 0, "breaking": 0, "parked": 0, "stopped": 0}
+    assert json.loads(settled.stdout)["flows"] == none
     assert agent.undone() == ["payments", "orders"]

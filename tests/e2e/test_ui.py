@@ -21,6 +21,25 @@ PHONE = {"width": 360, "height": 740}
 numbers = itertools.count(1)
 
 
+# Without its stamp a note stops at its deadline.
+NOTES = """\
+  notes.create:
+    match: POST shop /notes/{token}
+    effect: write
+    external_ref: answer.body#/id
+    undo: { request: "DELETE /notes/{external_ref}" }
+  stamps.create:
+    match: POST shop /stamps/{token}
+    effect: write
+    undo: none
+    reason: nothing comes of it
+"""
+STOPS = """\
+  note: { tools: [ notes.create, stamps.create ], ends_with: stamps.create, deadline: 200ms,
+          on_deadline: ask }
+"""
+
+
 @pytest.fixture(scope="module")
 def browser():
     running = Browser()
@@ -31,7 +50,7 @@ def browser():
 @pytest.fixture(scope="module")
 def recourse(double, tmp_path_factory):
     directory = tmp_path_factory.mktemp("recourse")
-    with Recourse(directory, flows.policy(double)) as running:
+    with Recourse(directory, flows.policy(double, tools=NOTES, flows=STOPS)) as running:
         yield running
         assert running.running(), running.stderr()[-4000:]
 
@@ -179,6 +198,38 @@ def test_a_parked_flow_is_repaired_by_clicking(desk, browser, agent):
     after = agent.shop.recourse.admin("GET", f"/flows/{flow['number']}")
     assert "ticket 812" in json.dumps(agent.shop.recourse.events(flow=agent.flow, flows="true"))
     assert after["phase"] == "UNDONE" and agent.undone() == ["orders"]
+
+
+def test_an_unknown_outcome_is_settled_by_clicking(desk, browser, agent, double):
+    agent.script("notes", ["read", "execute", "rst"])
+    agent.call("notes")
+    recourse, path = agent.shop.recourse, agent.path("notes")
+    number = recourse.await_phase(path, "UNCERTAIN")["operation"]
+    ref = double.effects(path)[0]["id"]
+    desk.log_in(f"#/operation/{number}")
+    browser.click('button:has-text("It happened")')
+    browser.fill('dialog textarea[name="external_ref"]', ref)
+    browser.fill('dialog textarea[name="reason"]', "seen in the console")
+    browser.click("dialog footer button[type=submit]")
+    browser.wait('button:has-text("It happened")', "detached")
+    last = recourse.events_for(path)[-1]
+    assert (last["phase"], last["external_ref"]) == ("SUCCEEDED", ref)
+    assert last["detail"] == "admin: seen in the console"
+
+
+def test_flows_that_stopped_are_closed_at_once(desk, browser, agent):
+    agent.does("notes")
+    recourse = agent.shop.recourse
+    target = f"/flows/{agent.flow}"
+    stopped = wait_until(lambda: (f := recourse.admin("GET", target))["stopped"] and f)
+    desk.log_in("#/stopped?name=note")
+    browser.wait(f'td:has-text("{stopped["number"]}")')
+    browser.click('button:has-text("Close")')
+    browser.fill("dialog textarea", "kept")
+    browser.click("dialog footer button[type=submit]")
+    browser.wait('.state:has-text("Nothing has stopped")')
+    after = recourse.admin("GET", f"/flows/{stopped['number']}")
+    assert (after["phase"], after["reason"]) == ("COMMITTED", "admin: kept")
 
 
 def test_an_undo_shows_its_requests_before_it_sends_them(desk, browser, agent, double):
@@ -330,7 +381,8 @@ def test_everything_is_reached_with_the_keyboard(desk, browser, agent):
 def test_every_control_has_a_name(desk, browser, agent):
     parked_checkout(agent)
     desk.log_in()
-    for place in ("#/activity", "#/approvals", "#/parked", "#/policy", "#/duplicates"):
+    for place in ("#/activity", "#/approvals", "#/parked", "#/stopped", "#/policy",
+                  "#/duplicates"):
         desk.go(place, f"{LIST}, {LOADED}")
         nameless = browser.eval("""[...document.querySelectorAll(
           "button, a, input, select, textarea, [role=button]")].filter((one) => !(
@@ -339,8 +391,8 @@ def test_every_control_has_a_name(desk, browser, agent):
         assert nameless == [], place
 
 
-PLACES = ["#/activity", "#/activity?show=flows", "#/approvals", "#/parked", "#/duplicates",
-          "#/policy"]
+PLACES = ["#/activity", "#/activity?show=flows", "#/approvals", "#/parked", "#/stopped",
+          "#/duplicates", "#/policy"]
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

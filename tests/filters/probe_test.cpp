@@ -117,7 +117,7 @@ TEST(ProbeTest, ThePresentEffectGetsAnAnswerThatSaysWhereItComesFrom) {
   Tool tool;
   tool.undo.emplace();
   tool.undo->request = *ParseRequestLine("DELETE /orders/{external_ref}");
-  const Transition transition = PresentTransition(uncertain, "o\"1", tool);
+  const Transition transition = PresentTransition(uncertain, {.external_ref = "o\"1"}, tool);
   EXPECT_EQ(transition.from, Phase::kUncertain);
   EXPECT_EQ(transition.attempt, 2);
   EXPECT_EQ(transition.answer.status, 200);
@@ -128,10 +128,10 @@ TEST(ProbeTest, ThePresentEffectGetsAnAnswerThatSaysWhereItComesFrom) {
 
   uncertain.answer_kept = true;
   uncertain.http_status = uncertain.answer.status = 409;
-  EXPECT_EQ(PresentTransition(uncertain, "o1", tool).answer.status, 200)
+  EXPECT_EQ(PresentTransition(uncertain, {.external_ref = "o1"}, tool).answer.status, 200)
       << "a refusal is not the answer of an effect that exists";
   uncertain.http_status = uncertain.answer.status = 202;
-  EXPECT_EQ(PresentTransition(uncertain, "o1", tool).answer.status, 202);
+  EXPECT_EQ(PresentTransition(uncertain, {.external_ref = "o1"}, tool).answer.status, 202);
 }
 
 TEST(ProbeTest, TheKeyIsPutInWhenTheOperationIsKnown) {

@@ -103,7 +103,7 @@ TEST(UndoRequestTest, AnUndoThatASettleRequestMadePossibleHasItsCredentials) {
   uncertain.phase = Phase::kUncertain;
   uncertain.settle =
       RenderedRequest{"GET", "/orders?ref=x", {{"Authorization", "Bearer agent"}}, ""};
-  const auto undo = PresentTransition(uncertain, "o7", tool).undo;
+  const auto undo = PresentTransition(uncertain, {.external_ref = "o7"}, tool).undo;
   ASSERT_TRUE(undo);
   EXPECT_EQ(undo->target, "/orders/o7");
   EXPECT_EQ(undo->headers, (Headers{{"Authorization", "Bearer agent"}}));
@@ -123,13 +123,13 @@ TEST(UndoRequestTest, AnUnknownStepKeepsItsUndoForTheReferenceThatIsFoundLater) 
   ASSERT_TRUE(kept);
   Event uncertain = StepWith(*kept);
   EXPECT_EQ(DecideUndo(uncertain, &tool, nullptr).kind, UndoDecision::Kind::kPark);
-  const auto undo = PresentTransition(uncertain, "o7", tool).undo;
+  const auto undo = PresentTransition(uncertain, {.external_ref = "o7"}, tool).undo;
   ASSERT_TRUE(undo);
   EXPECT_EQ(undo->target, "/s1/orders/o7");
   EXPECT_EQ(*FindHeader(undo->headers, "Authorization"), "Bearer agent");
   EXPECT_EQ(DecideUndo(StepWith(*undo), &tool, nullptr).kind, UndoDecision::Kind::kSend);
   // One that cannot stand there leaves the request as it was, and the step parked.
-  EXPECT_FALSE(PresentTransition(uncertain, "../x", tool).undo);
+  EXPECT_FALSE(PresentTransition(uncertain, {.external_ref = "../x"}, tool).undo);
 }
 
 TEST(UndoRequestTest, AnAnswerOf200ThatSaysNoIsNoUndo) {

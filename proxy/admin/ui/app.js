@@ -15,6 +15,7 @@ import { flowPage } from "/ui/flow.js";
 import { operationPage } from "/ui/operation.js";
 import { parkedPage } from "/ui/parked.js";
 import { policyPage } from "/ui/policy.js";
+import { stoppedPage } from "/ui/stopped.js";
 
 // A page is a function of its place and gives {element, title, close}. `close` ends what it began.
 const PAGES = {
@@ -24,6 +25,7 @@ const PAGES = {
   approvals: approvalsPage,
   approval: approvalPage,
   parked: parkedPage,
+  stopped: stoppedPage,
   duplicates: duplicatesPage,
   policy: policyPage,
 };
@@ -31,6 +33,7 @@ const NAVIGATION = [
   ["activity", "Activity", "a"],
   ["approvals", "Approvals", "p"],
   ["parked", "Parked", "r"],
+  ["stopped", "Stopped", "s"],
   ["duplicates", "Duplicates", "d"],
   ["policy", "Policy", "y"],
 ];
@@ -155,7 +158,7 @@ function countSoon() {
       }
     };
     if (can("read")) {
-      await one("parked", `/flows${query({ phase: "NEEDS_HUMAN", limit: 100 })}`,
+      await one("parked", `/flows${query({ phase: "NEEDS_HUMAN", stopped: "false", limit: 100 })}`,
         (answer) => answer.flows.length);
     }
     await one("approvals", `/approvals${query({ limit: 100 })}`,

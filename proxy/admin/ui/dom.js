@@ -61,6 +61,7 @@ const ICONS = {
   activity: "M3 12h4l3-8 4 16 3-8h4",
   approvals: "M4 13v5a2 2 0 0 0 2 2h12a2 2 0 0 0 2-2v-5M4 13l2.5-8h11L20 13M4 13h5a3 3 0 0 0 6 0h5",
   parked: "M8 21h8M12 3a9 9 0 0 0-5.5 16.1h11A9 9 0 0 0 12 3ZM10 9v5M14 9v5",
+  stopped: "M7 5v14M17 5v14",
   duplicates: "M9 9h11v11H9zM5 15H4V4h11v1",
   policy: "M12 3 5 6v5c0 4.6 2.9 8 7 10 4.1-2 7-5.4 7-10V6zM9 12l2 2 4-4",
   check: "M5 12.5 10 17 19 7",

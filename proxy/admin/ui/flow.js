@@ -3,7 +3,8 @@
 import { eventsFrom, get } from "/ui/api.js";
 import { h, icon } from "/ui/dom.js";
 import { counted, eventBadge, facts, flowBadge, time } from "/ui/format.js";
-import { callFacts, eventTable, keptBox, loadedPage, pageHead, requestBox } from "/ui/parts.js";
+import { callFacts, eventTable, keptBox, loadedPage, pageHead, requestBox,
+  saidBox } from "/ui/parts.js";
 import { flowActions, stepActions } from "/ui/repair.js";
 import { listen } from "/ui/stream.js";
 import { foreign } from "/ui/text.js";
@@ -130,6 +131,8 @@ function drawStep(flow, step, at, events, reload) {
       h("p", {}, h("b", {}, `${DOES[step.undo] ?? step.undo}`),
         step.why ? [": ", foreign(step.why)] : "",
         step.not_needed && ". A human decided that its effect stays."),
+      saidBox("Its backend refused it", step.said),
+      saidBox("Its undo was answered", step.undo_said),
       step.undo_request && requestBox(step.undo_request, "Undo request"),
       stepActions(flow, step, reload),
       latest && h("h4", {}, "Call"),

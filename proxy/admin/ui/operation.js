@@ -4,6 +4,7 @@ import { eventsFrom } from "/ui/api.js";
 import { h, icon } from "/ui/dom.js";
 import { eventBadge } from "/ui/format.js";
 import { callFacts, emptyBox, eventTable, keptBox, loadedPage, pageHead } from "/ui/parts.js";
+import { settleActions } from "/ui/repair.js";
 import { listen } from "/ui/stream.js";
 import { foreign } from "/ui/text.js";
 
@@ -19,7 +20,7 @@ export function operationPage({ id }) {
       (events) => events.length > 0 && FINAL.has(events.at(-1).phase)),
     draw: (events) => (events.length === 0
       ? emptyBox("activity", "Not kept", `No event of operation ${number} is kept any more.`)
-      : drawOperation(events)),
+      : drawOperation(events, () => page.reload())),
   });
   const end = listen((told) => {
     if (told.kind === "event" && told.event.operation === number) page.reloadSoon();
@@ -31,7 +32,7 @@ export function operationPage({ id }) {
   };
 }
 
-function drawOperation(events) {
+function drawOperation(events, reload) {
   const latest = events.at(-1);
   const answered = events.findLast((event) => event.http_status > 0) ?? latest;
   return [
@@ -40,6 +41,7 @@ function drawOperation(events) {
       latest.undoes ? h("p", {}, "It undoes ",
         h("a", { href: `#/operation/${latest.undoes}` }, `operation ${latest.undoes}`), ".") : "",
       callFacts(latest),
+      latest.phase === "UNCERTAIN" && settleActions(latest.operation, reload),
       keptBox(answered.event_id)),
     h("section", { class: "card" }, h("h2", {}, "Events"), eventTable(events)),
   ];

@@ -3,7 +3,7 @@
 import { get, query } from "/ui/api.js";
 import { h, icon } from "/ui/dom.js";
 import { counted, spanText, time } from "/ui/format.js";
-import { emptyBox, loadedPage, pageHead } from "/ui/parts.js";
+import { emptyBox, loadedPage, pageHead, saidBox } from "/ui/parts.js";
 import { flowActions, stepActions } from "/ui/repair.js";
 import { listen } from "/ui/stream.js";
 import { foreign } from "/ui/text.js";
@@ -11,7 +11,8 @@ import { foreign } from "/ui/text.js";
 const SHOWN_MOST = 20;  // with their steps
 
 async function load() {
-  const { flows, next } = await get(`/flows${query({ phase: "NEEDS_HUMAN", limit: 200 })}`);
+  const { flows, next } = await get(`/flows${query({ phase: "NEEDS_HUMAN", stopped: "false",
+    limit: 200 })}`);
   const shown = await Promise.all(flows.slice(0, SHOWN_MOST).map(async (flow) => {
     try {
       return await get(`/flows/${flow.number}`);
@@ -20,7 +21,7 @@ async function load() {
       throw problem;
     }
   }));
-  return { shown: shown.filter((flow) => flow?.phase === "NEEDS_HUMAN"),
+  return { shown: shown.filter((flow) => flow?.phase === "NEEDS_HUMAN" && !flow.stopped),
     rest: flows.slice(SHOWN_MOST), isMore: next !== null };
 }
 
@@ -69,7 +70,8 @@ function drawCard(flow, reload) {
     left.length > 0 && h("ul", { class: "left-steps" }, left.map((step) => h("li", {},
       h("div", {}, h("b", {}, foreign(step.tool)), " ",
         h("span", { class: "mono muted" }, foreign(`${step.method} ${step.path}`)),
-        h("p", { class: "small" }, sayStep(step))),
+        h("p", { class: "small" }, sayStep(step)),
+        saidBox("Its undo was answered", step.undo_said)),
       stepActions(flow, step, reload)))),
     flowActions(flow, reload));
 }

@@ -88,6 +88,16 @@ export function requestBox(request, label = "Request") {
       : h("p", { class: "muted small" }, "No body"));
 }
 
+// What a backend said, cut by the server.
+export function saidBox(label, said) {
+  if (!said) return null;
+  const body = said.body ?? said.body_base64 ?? "";
+  return h("div", { class: "request" },
+    h("p", { class: "request-line" }, `${label}: `, h("b", {}, said.status)),
+    body !== "" ? block(body, { label: "What it said" }) : h("p", { class: "muted small" },
+      "No body"));
+}
+
 export function eventTable(events) {
   return h("div", { class: "scrolls", tabindex: "0", role: "region", "aria-label": "Events" },
     h("table", {},

@@ -7,7 +7,7 @@ import { counted } from "/ui/format.js";
 import { problemBox, requestBox } from "/ui/parts.js";
 import { foreign } from "/ui/text.js";
 
-const REASON = { name: "reason", label: "Reason",
+export const REASON = { name: "reason", label: "Reason",
   hint: "Kept in the log with your name. Others will read it." };
 
 function pathOf(flow, verb) {
@@ -133,13 +133,36 @@ function drawPlan(preview) {
   };
 }
 
-const OPEN_PHASES = new Set(["DISPATCHING", "UNCERTAIN"]);
+const REF = { name: "external_ref", label: "External ref", required: false, lines: 1, mono: true,
+  hint: "What the backend calls it. Its undo request may need it." };
 
-// Of a parked flow: a human says what became of one step.
+// Of an operation of unknown outcome, whatever its flow is at: a human says what became of it.
+export function settleActions(operation, reload) {
+  if (!can("repair")) return null;
+  const settle = (text, as, says, fields) => button(text, () => ask({
+    title: text.replace("…", ""),
+    body: h("p", {}, says),
+    fields,
+    confirm: text.replace("…", ""),
+    submit: async (said) => {
+      const told = Object.fromEntries(Object.entries(said).filter(([, value]) => value !== ""));
+      const after = await post(`/operations/${operation}/settle`, { as, ...told });
+      toast(`Noted. The operation is ${after.phase.toLowerCase().replaceAll("_", " ")}.`);
+      await reload();
+    },
+  }));
+  return h("div", { class: "actions", role: "group", "aria-label": `Operation ${operation}` },
+    settle("It happened…", "happened", "You know that this call had its effect. Its repeats " +
+      "are told so, and it can be undone.", [REF, REASON]),
+    settle("It did not happen…", "absent", "You know that this call had no effect. Its repeat " +
+      "will be sent.", [REASON]));
+}
+
+// A human says what became of one step.
 export function stepActions(flow, step, reload) {
+  if (step.phase === "UNCERTAIN") return settleActions(step.step, reload);
   if (flow.phase !== "NEEDS_HUMAN" || step.not_needed || !can("repair")) return null;
-  const isOpen = OPEN_PHASES.has(step.phase);
-  if (!isOpen && step.undo === "nothing") return null;
+  if (step.phase === "DISPATCHING" || step.undo === "nothing") return null;
   const resolve = (text, as, says) => button(text, () => ask({
     title: text.replace("…", ""),
     body: h("p", {}, says, " The undo of the flow then goes on."),
@@ -147,12 +170,7 @@ export function stepActions(flow, step, reload) {
     confirm: text.replace("…", ""),
     submit: ({ reason }) => act(flow, "resolve", { step: step.step, as, reason }, "Noted", reload),
   }));
-  const choices = isOpen ? [
-    resolve("It happened…", "happened", "You know that this step had its effect."),
-    resolve("It did not happen…", "absent", "You know that this step had no effect."),
-  ] : [
+  return h("div", { class: "actions", role: "group", "aria-label": `Step ${step.step}` },
     resolve("Undone by hand…", "done", "You, or somebody, undid this step's effect by hand."),
-    resolve("It may stay…", "not-needed", "This step's effect stays; nobody has to undo it."),
-  ];
-  return h("div", { class: "actions", role: "group", "aria-label": `Step ${step.step}` }, choices);
+    resolve("It may stay…", "not-needed", "This step's effect stays; nobody has to undo it."));
 }

@@ -1,0 +1,72 @@
+#include "filters/settle/human_word.h"
+
+#include "filters/call_values.h"
+#include "filters/ledger/flow_effect.h"
+#include "filters/settle/probe.h"
+#include "filters/stored_call.h"
+
+namespace recourse {
+namespace {
+
+// An undo request that took effect: nothing undoes it, and no agent asks for its answer.
+Transition UndoneTransition(const HumanWord& word, const Event& last) {
+  Transition transition;
+  transition.operation = last.operation;
+  transition.attempt = last.attempt;
+  transition.to = Phase::kSucceeded;
+  transition.external_ref = word.external_ref;
+  return transition;
+}
+
+Transition HappenedTransition(const std::string& external_ref, const HumanWord& word,
+                              const Event& last, const Tool& tool, const Policy* policy) {
+  const Finding found{external_ref, Cause::kHuman, word.reason};
+  return policy == nullptr ? PresentTransition(last, found, tool)
+                           : PresentTransition(last, found, tool, CapturesOf(last, *policy));
+}
+
+}  // namespace
+
+bool IsSettledBy(const HumanWord& word, const Event& last) {
+  if (last.cause != Cause::kHuman) return false;
+  if (!word.happened) return last.phase == Phase::kProvenAbsent;
+  return last.phase == Phase::kSucceeded &&
+         (word.external_ref.empty() || word.external_ref == last.external_ref);
+}
+
+std::string ObjectionToSettling(const Event& last) {
+  if (last.is_locked) return last.detail;
+  if (last.phase == Phase::kUncertain) return {};
+  const std::string who = "operation " + std::to_string(last.operation);
+  if (last.phase == Phase::kDispatching) {
+    return who + " is being sent: wait for its answer, or for its timeout";
+  }
+  return "the outcome of " + who + " is known: it is " + std::string(NameOf(last.phase));
+}
+
+std::expected<Transition, std::string> TransitionOf(const HumanWord& word, const Event& last,
+                                                    const Policy* policy) {
+  const Tool* const known = policy == nullptr ? nullptr : policy->FindTool(last.tool);
+  const Tool& tool = known == nullptr ? UnlistedTool() : *known;
+  Transition transition;
+  if (word.happened && last.undoes == 0) {
+    transition = HappenedTransition(word.external_ref, word, last, tool, policy);
+    const bool is_refs_fault = !word.external_ref.empty() && !transition.undo &&
+                               HappenedTransition("1", word, last, tool, policy).undo;
+    if (is_refs_fault) {
+      return std::unexpected("'" + word.external_ref + "' cannot be its external_ref" +
+                             transition.detail.substr(word.reason.size()));
+    }
+  } else {
+    transition = word.happened ? UndoneTransition(word, last) : AbsentTransition(last);
+    transition.detail = word.reason;
+  }
+  transition.from = last.phase;
+  transition.cause = Cause::kHuman;
+  if (last.is_step && known != nullptr) {
+    transition.flow = FlowEffectOf(*policy, tool, transition.to);
+  }
+  return transition;
+}
+
+}  // namespace recourse
