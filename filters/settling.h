@@ -3,15 +3,16 @@
 #pragma once
 
 #include <cstdint>
+#include <expected>
+#include <optional>
 #include <string>
 
+#include "filters/ledger/ledger.h"
 #include "proxy/base/clock.h"
 #include "proxy/base/executor.h"
 #include "proxy/base/task.h"
 
 namespace recourse {
-
-struct Event;  // filters/ledger/event.h
 
 // What a step that was proved absent looks like later.
 enum class SecondLook : std::uint8_t {
@@ -39,6 +40,15 @@ struct McpNews {
   std::string message{};  // the response
 };
 
+// What a human says became of an operation of unknown outcome.
+struct HumanWord {
+  std::uint64_t operation = 0;
+  bool happened = false;        // false: it had no effect
+  std::string external_ref{};   // what the backend calls the effect; may be empty
+  std::string reason{};         // who says so and why, for the log
+  bool corrects_proof = false;  // it may be of one, too, that was proved absent
+};
+
 class Settling {
  public:
   virtual ~Settling() = default;
@@ -53,8 +63,11 @@ class Settling {
   virtual Task<Settled> SettleNow(std::uint64_t operation, MonoTime deadline,
                                   Executor& executor) = 0;
 
-  // Somebody else has settled it: it is not probed any more. Thread-safe, does not wait.
-  virtual void Drop(std::uint64_t operation) = 0;
+  // Makes a human's word durable, with what it means to the flow: `effect` goes before what the
+  // policy says. The same word once more changes nothing. Gives the operation's last event; fails
+  // with a line for people. Call on `executor`'s thread; resumes there.
+  virtual Task<std::expected<Event, std::string>> SettleBy(
+      HumanWord word, std::optional<Transition::FlowEffect> effect, Executor& executor) = 0;
 
   // An answer that passes may settle what it is about. Thread-safe, does not wait; what comes
   // faster than it can be looked at is dropped.

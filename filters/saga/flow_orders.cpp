@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "filters/saga/flow_runner.h"
-#include "proxy/base/crash_point.h"
 #include "proxy/base/executor.h"
 #include "proxy/base/limits.h"
 
@@ -89,7 +88,8 @@ HumanWord WordOf(const FlowAction& action) {
   return {.operation = action.operation,
           .happened = action.kind == FlowAction::Kind::kHappened,
           .external_ref = action.external_ref,
-          .reason = action.reason};
+          .reason = action.reason,
+          .corrects_proof = action.kind == FlowAction::Kind::kHappened};
 }
 
 // A parked flow goes on.
@@ -217,7 +217,7 @@ Task<std::expected<bool, std::string>> FlowRunner::RecordStep(FlowAction action)
   if (action.kind != FlowAction::Kind::kDone) {
     if (IsTold(action, step->phase)) co_return false;
     const auto settled =
-        co_await RecordWord(WordOf(action), std::move(*step), Resuming(action.reason));
+        co_await parts_.settling.SettleBy(WordOf(action), Resuming(action.reason), parts_.executor);
     if (!settled) co_return Answer(std::unexpected(settled.error()));
     co_return true;
   }
@@ -243,32 +243,17 @@ Task<std::expected<Event, std::string>> FlowRunner::ReadNow(std::uint64_t operat
 }
 
 Task<std::expected<Event, std::string>> FlowRunner::SettleByNow(HumanWord word) {
-  using Answer = std::expected<Event, std::string>;
-  auto last = co_await ReadNow(word.operation);
-  if (!last || IsSettledBy(word, *last)) co_return last;
-  if (std::string objection = ObjectionToSettling(*last); !objection.empty()) {
-    co_return Answer(std::unexpected(std::move(objection)));
-  }
+  const auto last = co_await ReadNow(word.operation);
+  if (!last) co_return last;
   const auto flow = co_await parts_.ledger.FindOpenFlow(last->caller, last->flow, parts_.executor);
   const bool resumes = flow && *flow && WaitsForOutcome(**flow);
   auto effect = resumes ? Resuming(word.reason) : std::optional<Transition::FlowEffect>();
-  co_return co_await RecordWord(std::move(word), std::move(*last), std::move(effect));
-}
-
-Task<std::expected<Event, std::string>> FlowRunner::RecordWord(
-    HumanWord word, Event last, std::optional<Transition::FlowEffect> effect) {
-  using Answer = std::expected<Event, std::string>;
-  const auto policy = parts_.policy(last.policy_version);
-  auto transition = TransitionOf(word, last, policy.get());
-  if (!transition) co_return Answer(std::unexpected(transition.error()));
-  if (effect) transition->flow = std::move(effect);
-  RC_CRASH_POINT("k28");
-  auto recorded = co_await parts_.ledger.Record(std::move(*transition), parts_.executor);
-  if (!recorded) co_return Answer(std::unexpected(std::string(recorded.error().detail())));
-  RC_CRASH_POINT("k29");
-  parts_.settling.Drop(word.operation);
-  if (recorded->is_step || recorded->undoes != 0) Follow(recorded->caller, recorded->flow);
-  co_return Answer(std::move(*recorded));
+  auto settled =
+      co_await parts_.settling.SettleBy(std::move(word), std::move(effect), parts_.executor);
+  if (settled && (settled->is_step || settled->undoes != 0)) {
+    Follow(settled->caller, settled->flow);
+  }
+  co_return settled;
 }
 
 }  // namespace recourse

@@ -15,7 +15,6 @@
 #include "filters/ledger/ledger.h"
 #include "filters/saga/step_resender.h"
 #include "filters/saga/undo_sender.h"
-#include "filters/settle/human_word.h"
 #include "filters/settling.h"
 #include "proxy/base/clock.h"
 #include "proxy/base/random.h"
@@ -134,9 +133,6 @@ class FlowRunner final : public Flowing {
   // What the action means to its step; true: the flow has moved with it.
   Task<std::expected<bool, std::string>> RecordStep(FlowAction action);
   Task<std::expected<Event, std::string>> ReadNow(std::uint64_t operation);
-  // `effect` goes before what the policy says of the flow.
-  Task<std::expected<Event, std::string>> RecordWord(HumanWord word, Event last,
-                                                     std::optional<Transition::FlowEffect> effect);
   // Looks at the flow of that name, which may have moved.
   void Follow(std::string caller, std::string flow);
   void Post(Job job);

@@ -34,9 +34,10 @@ bool IsSettledBy(const HumanWord& word, const Event& last) {
          (word.external_ref.empty() || word.external_ref == last.external_ref);
 }
 
-std::string ObjectionToSettling(const Event& last) {
+std::string ObjectionToSettling(const HumanWord& word, const Event& last) {
   if (last.is_locked) return last.detail;
   if (last.phase == Phase::kUncertain) return {};
+  if (last.phase == Phase::kProvenAbsent && word.corrects_proof) return {};
   const std::string who = "operation " + std::to_string(last.operation);
   if (last.phase == Phase::kDispatching) {
     return who + " is being sent: wait for its answer, or for its timeout";

@@ -1,28 +1,21 @@
-// What a human says became of an operation of unknown outcome, and the move that this makes. Pure.
+// A human's word on an operation of unknown outcome, and the move that this makes. Pure.
 #pragma once
 
-#include <cstdint>
 #include <expected>
 #include <string>
 
 #include "filters/ledger/ledger.h"
+#include "filters/settling.h"
 #include "policy/policy.h"
 
 namespace recourse {
-
-struct HumanWord {
-  std::uint64_t operation = 0;
-  bool happened = false;       // false: it had no effect
-  std::string external_ref{};  // what the backend calls the effect; may be empty
-  std::string reason{};        // who says so and why, for the log
-};
 
 // The operation was settled so, by a human: the same word once more changes nothing.
 bool IsSettledBy(const HumanWord& word, const Event& last);
 
 // Why an operation whose last event is `last` cannot be settled by a human, for people; empty:
 // nothing stands in the way.
-std::string ObjectionToSettling(const Event& last);
+std::string ObjectionToSettling(const HumanWord& word, const Event& last);
 
 // The move that makes the word durable. The effect of a call is then as if a probe had found it:
 // it has its undo request, made with the external_ref. `policy` is the one that the operation began

@@ -8,6 +8,7 @@
 #include "filters/key_text.h"
 #include "filters/ledger/flow_effect.h"
 #include "filters/settle/late_answer.h"
+#include "filters/settle/reply.h"
 #include "filters/stored_call.h"
 #include "proxy/base/log.h"
 
@@ -16,14 +17,6 @@ namespace {
 
 constexpr std::size_t kOpenPage = 256;
 constexpr int kLoadTriesMax = 6'000;  // one a tick: ten minutes
-
-// The waiter goes on on its own thread.
-template <class T>
-void Reply(Executor& executor, std::shared_ptr<Promise<T>> told, T what) {
-  std::vector<Job> jobs;
-  jobs.push_back([told = std::move(told), what] { told->Set(what); });
-  executor.Post(std::move(jobs));
-}
 
 HttpRequest ProbeRequest(const Event& event, const Backend& backend) {
   RenderedRequest rendered = WithKey(*event.settle, SentKey(event));
@@ -171,10 +164,6 @@ Task<Settled> Settler::SettleNow(std::uint64_t operation, MonoTime deadline, Exe
     AddWaiter(operation, std::move(waiter));
   });
   co_return co_await told->Wait();
-}
-
-void Settler::Drop(std::uint64_t operation) {
-  Post([this, operation] { Forget(operation, Settled::kYes); });
 }
 
 void Settler::AddWaiter(std::uint64_t operation, Waiter waiter) {

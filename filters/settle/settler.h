@@ -26,8 +26,8 @@
 
 namespace recourse {
 
-// Everything happens on the thread of Parts::executor; Watch, SettleNow, Drop, Tell and Stop may be
-// called on any thread and post there. Outlives every job that it posted.
+// Everything happens on the thread of Parts::executor; Watch, SettleNow, SettleBy, Tell and Stop
+// may be called on any thread and post there. Outlives every job that it posted.
 class Settler final : public Settling {
  public:
   struct Parts {
@@ -64,7 +64,9 @@ class Settler final : public Settling {
 
   void Watch(const Event& uncertain) override;
   Task<Settled> SettleNow(std::uint64_t operation, MonoTime deadline, Executor& executor) override;
-  void Drop(std::uint64_t operation) override;
+  Task<std::expected<Event, std::string>> SettleBy(HumanWord word,
+                                                   std::optional<Transition::FlowEffect> effect,
+                                                   Executor& executor) override;
   void Tell(McpNews news) override;
   Task<SecondLook> LookAgain(Event absent, Executor& executor) override;
 
@@ -111,6 +113,8 @@ class Settler final : public Settling {
   Task<Result<Answer>> Ask(const Backend& backend, HttpRequest request, std::size_t bytes_max,
                            OwnRequest told);
   Task<SecondLook> ProbeAbsent(Event absent);
+  Task<std::expected<Event, std::string>> RecordWord(HumanWord word,
+                                                     std::optional<Transition::FlowEffect> effect);
   // Makes a verdict durable; true: the operation is no longer ours.
   Task<bool> Conclude(std::uint64_t operation, const Tool& tool, ProbeReading reading,
                       MonoTime sent_at);

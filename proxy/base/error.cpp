@@ -129,8 +129,8 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
      "the same call later: it returns the outcome when known and never runs twice.",
      "Sent, and nobody knows whether it took effect: the answer was lost or late, or tells nothing "
      "(a 5xx, 206 or 207, a `success_when` that does not hold).",
-     "Look at the backend, and say what became of it: `recourse operations settle`. With `settle` or "
-     "`key_header` Recourse finds out itself. Put back a missing key that the detail names.",
+     "Look at the backend, and say what became of it: `recourse operations settle`. With `settle` "
+     "or `key_header` Recourse finds out itself. Put back a missing key that the detail names.",
      kOrGateway},
     {422, "key-reused", "Key reused with other arguments", "not_executed", false,
      "http_request_denied",

@@ -141,8 +141,8 @@ tests:
           - exp_labels: {{ severity: critical, instance: "pod-1:19082" }}
             exp_annotations:
               summary: >-
-                pod-1:19082: 2 flows broke and need a human; see `recourse flows list --parked`, then
-                `recourse flows retry`, `resolve` or `close`
+                pod-1:19082: 2 flows broke and need a human; see `recourse flows list --parked`,
+                then `recourse flows retry`, `resolve` or `close`
               description: What they did at the backends still stands, wholly or in part.
 """
     path = tmp_path / "one_test.yaml"

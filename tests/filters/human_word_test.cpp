@@ -110,8 +110,18 @@ TEST_F(HumanWordTest, WithoutAPolicyTheOutcomeIsSettledAllTheSame) {
 TEST_F(HumanWordTest, OnlyWhatIsUnknownCanBeSettled) {
   for (int phase = 0; phase < kPhaseCount; ++phase) {
     last_.phase = static_cast<Phase>(phase);
-    EXPECT_EQ(ObjectionToSettling(last_).empty(), last_.phase == Phase::kUncertain) << phase;
+    EXPECT_EQ(ObjectionToSettling(Absent(), last_).empty(), last_.phase == Phase::kUncertain)
+        << phase;
   }
+}
+
+TEST_F(HumanWordTest, WhatWasProvedAbsentMayHaveHappenedAllTheSame) {
+  last_.phase = Phase::kProvenAbsent;
+  HumanWord word = Happened("o7");
+  EXPECT_NE(ObjectionToSettling(word, last_), "");
+  word.corrects_proof = true;
+  EXPECT_EQ(ObjectionToSettling(word, last_), "");
+  EXPECT_EQ(TransitionOf(word, last_, policy_.get())->from, Phase::kProvenAbsent);
 }
 
 TEST_F(HumanWordTest, TheSameWordOnceMoreIsKnownForWhatItIs) {

@@ -180,49 +180,6 @@ TEST_P(FlowTest, AnOutcomeMovesItsFlowInTheSameCommit) {
   EXPECT_EQ(flows[0].number, first.operation);
 }
 
-TEST_P(FlowTest, AnOutcomeLetsAParkedFlowGoOnInTheSameCommit) {
-  const Event first = Dispatch(Step("a"));
-  const Event unknown = Record(Move(first, Phase::kUncertain, Cause::kTimeout));
-  MoveTo(first.operation, FlowPhase::kOpen, FlowPhase::kBreaking);
-  MoveTo(first.operation, FlowPhase::kBreaking, FlowPhase::kNeedsHuman);
-  Transition absent = Move(unknown, Phase::kProvenAbsent, Cause::kHuman);
-  absent.flow = Transition::FlowEffect{FlowPhase::kBreaking, FlowCause::kHuman, "looked it up",
-                                       FlowPhase::kNeedsHuman};
-  const std::uint64_t commits = ledger_->Stats().commits;
-  Record(std::move(absent));
-  EXPECT_EQ(ledger_->Stats().commits, commits + 1);
-  Restart();
-  const auto flows = Flows();
-  ASSERT_EQ(flows.size(), 1U);
-  EXPECT_EQ(flows[0].phase, FlowPhase::kBreaking);
-  EXPECT_EQ(flows[0].reason, "looked it up");
-  EXPECT_EQ(flows[0].steps[0].phase, Phase::kProvenAbsent);
-}
-
-TEST_P(FlowTest, AFlowThatItsDeadlineStoppedIsParkedOnlyWhileSomethingIsUnknown) {
-  const Event first = Dispatch(Step("a"));
-  const Event unknown = Record(Move(first, Phase::kUncertain, Cause::kTimeout));
-  FlowMove move{.number = first.operation,
-                .from = FlowPhase::kOpen,
-                .to = FlowPhase::kNeedsHuman,
-                .cause = FlowCause::kDeadline,
-                .reason = "its deadline passed"};
-  ASSERT_TRUE(Await(ledger_->MoveFlow(std::move(move), executor_), executor_));
-  EXPECT_EQ(ledger_->Stats().flows_parked, 1U);
-  EXPECT_EQ(ledger_->Stats().flows_stopped, 0U);
-  EXPECT_NE(ledger_->Stats().flows_parked_since_ms, 0);
-  Transition found = Move(unknown, Phase::kSucceeded, Cause::kProbePresent);
-  Record(std::move(found));
-  for (int start = 0; start < 2; ++start) {
-    EXPECT_EQ(ledger_->Stats().flows_parked, 0U);
-    EXPECT_EQ(ledger_->Stats().flows_stopped, 1U);
-    EXPECT_EQ(ledger_->Stats().flows_parked_since_ms, 0);
-    Restart();
-  }
-  MoveTo(first.operation, FlowPhase::kNeedsHuman, FlowPhase::kCommitted);
-  EXPECT_EQ(ledger_->Stats().flows_stopped, 0U);
-}
-
 TEST_P(FlowTest, UndoingNeedsKnownOutcomesAndUndoneNeedsEveryUndo) {
   const Event first = Done("a");
   const Event second = Dispatch(Step("b"));

@@ -1,0 +1,56 @@
+// The part of Settler that takes a human's word.
+#include <utility>
+
+#include "filters/settle/human_word.h"
+#include "filters/settle/reply.h"
+#include "filters/settle/settler.h"
+#include "proxy/base/crash_point.h"
+
+namespace recourse {
+
+Task<std::expected<Event, std::string>> Settler::SettleBy(
+    HumanWord word, std::optional<Transition::FlowEffect> effect, Executor& executor) {
+  using Answer = std::expected<Event, std::string>;
+  const auto told = std::make_shared<Promise<Answer>>();
+  Post([this, told, on = &executor, word = std::move(word), effect = std::move(effect)]() mutable {
+    if (is_stopping_) {
+      Reply(*on, told, Answer(std::unexpected(kShuttingDown)));
+      return;
+    }
+    ++looking_;
+    Spawn(
+        [](Settler& self, HumanWord said, std::optional<Transition::FlowEffect> moves,
+           Executor& waiter, std::shared_ptr<Promise<Answer>> answer) -> Task<void> {
+          Reply(waiter, std::move(answer),
+                co_await self.RecordWord(std::move(said), std::move(moves)));
+        }(*this, std::move(word), std::move(effect), *on, told),
+        [this] {
+          --looking_;
+          TellIfDrained();
+        });
+  });
+  co_return co_await told->Wait();
+}
+
+Task<std::expected<Event, std::string>> Settler::RecordWord(
+    HumanWord word, std::optional<Transition::FlowEffect> effect) {
+  using Answer = std::expected<Event, std::string>;
+  auto last = co_await parts_.ledger.Read(word.operation, parts_.executor);
+  if (!last) co_return Answer(std::unexpected(std::string(last.error().detail())));
+  if (IsSettledBy(word, *last)) co_return Answer(std::move(*last));
+  if (std::string objection = ObjectionToSettling(word, *last); !objection.empty()) {
+    co_return Answer(std::unexpected(std::move(objection)));
+  }
+  const auto policy = parts_.policy(last->policy_version);
+  auto transition = TransitionOf(word, *last, policy.get());
+  if (!transition) co_return Answer(std::unexpected(transition.error()));
+  if (effect) transition->flow = std::move(effect);
+  RC_CRASH_POINT("k28");
+  auto recorded = co_await parts_.ledger.Record(std::move(*transition), parts_.executor);
+  if (!recorded) co_return Answer(std::unexpected(std::string(recorded.error().detail())));
+  RC_CRASH_POINT("k29");
+  Forget(word.operation, Settled::kYes);
+  co_return Answer(std::move(*recorded));
+}
+
+}  // namespace recourse
