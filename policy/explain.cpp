@@ -4,6 +4,7 @@
 #include <array>
 
 #include "policy/approval_need.h"
+#include "policy/fields_read.h"
 #include "policy/mcp_names.h"
 #include "policy/method_override.h"
 #include "policy/principal.h"
@@ -275,13 +276,30 @@ void ExplainWrite(const Policy& policy, UnlistedRule unlisted, const ExplainedCa
   if (tool.approval) out.approval = WhyApproval(*tool.approval, values).value_or(std::string());
 }
 
-bool IsOverridden(const ExplainedCall& call, std::string_view query) {
+// Why the backend might take another method than the one that is judged, or empty.
+std::string WhyOverridden(const ExplainedCall& call, std::string_view query) {
   static constexpr std::array<std::string_view, 4> kFields{
       "X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "X-Method"};
-  return HasMethodOverride(query) ||
-         std::any_of(kFields.begin(), kFields.end(), [&](std::string_view field) {
-           return FindHeader(call.headers, field) != nullptr;
-         });
+  const auto has_field = [&](std::string_view field) {
+    return FindHeader(call.headers, field) != nullptr;
+  };
+  if (HasMethodOverride(query) || std::ranges::any_of(kFields, has_field)) {
+    return "a call may not override its method or path";
+  }
+  const std::string* type = FindHeader(call.headers, "Content-Type");
+  FormOverrideScan scan(type == nullptr ? std::string_view() : *type);
+  return scan.Feed(call.body) ? "a form may not override its method" : "";
+}
+
+// True: a field may be taken for another one that is read.
+bool RefuseFields(const Policy& policy, const ExplainedCall& call, Explanation& out) {
+  for (const auto& [name, value] : call.headers) {
+    const std::string twin = ReadTwin(policy, name);
+    if (twin.empty()) continue;
+    Refuse(out, ErrorCode::kMalformedRequest, WhyTwinRefused(twin));
+    return true;
+  }
+  return false;
 }
 
 // Of a tunnel that leads to this backend.
@@ -352,6 +370,10 @@ void ExplainToolsCall(const Policy& policy, const ExplainedCall& call, Explanati
 // A request to the endpoint of an MCP server: what it is stands in its body.
 void ExplainEndpoint(const Policy& policy, const ExplainedCall& call, Explanation& out) {
   out.path = out.backend->mcp_path;
+  if (call.method != "POST" && !call.body.empty()) {
+    Refuse(out, ErrorCode::kMalformedRequest, "at an MCP endpoint only a POST may have a body");
+    return;
+  }
   if (call.method != "POST") {
     out.effect = Effect::kRead;
     out.reason = "the MCP endpoint: sessions and streams of the protocol pass";
@@ -395,7 +417,7 @@ Explanation Explain(const Policy& policy, const ExplainedCall& call) {
     return out;
   }
   if (place.where == McpPath::kExact) {
-    ExplainEndpoint(policy, call, out);
+    if (!RefuseFields(policy, call, out)) ExplainEndpoint(policy, call, out);
     return out;
   }
   if (place.where == McpPath::kAmbiguous) {
@@ -408,9 +430,10 @@ Explanation Explain(const Policy& policy, const ExplainedCall& call) {
   std::string scratch;
   const auto match = policy.routes->Match(*out.backend, call.method, path, scratch);
   if (!match) {
-    Refuse(out, match.error().code(), std::string(match.error().detail()));
+    Refuse(out, match.error().code(), match.error().detail());
     return out;
   }
+  if (RefuseFields(policy, call, out)) return out;
   out.path = match->path;
   out.tool = match->tool;
   out.effect = match->effect;
@@ -424,8 +447,13 @@ Explanation Explain(const Policy& policy, const ExplainedCall& call) {
     out.reason = "tool " + match->tool->name + " (line " + std::to_string(match->tool->line) +
                  ") matches " + JoinMethods(*match->tool) + " on this path";
   }
-  if (IsOverridden(call, query)) {
-    Refuse(out, ErrorCode::kMalformedRequest, "a call may not override its method or path");
+  if (call.method == "HEAD" && out.effect == Effect::kWrite && out.tool != nullptr &&
+      std::ranges::find(out.tool->methods, call.method) == out.tool->methods.end()) {
+    Refuse(out, ErrorCode::kMethodNotAllowed, "this path is a write, which HEAD cannot ask for");
+    return out;
+  }
+  if (std::string reason = WhyOverridden(call, query); !reason.empty()) {
+    Refuse(out, ErrorCode::kMalformedRequest, std::move(reason));
     return out;
   }
   if (out.effect == Effect::kRead) return out;

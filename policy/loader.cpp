@@ -6,6 +6,7 @@
 #include <map>
 
 #include "policy/draft.h"
+#include "policy/fields_read.h"
 #include "policy/route_table.h"
 #include "policy/secrets.h"
 #include "policy/sources.h"
@@ -114,6 +115,7 @@ LoadedPolicy LoadSources(const std::vector<PolicySource>& sources, TlsFiles file
     auto policy = std::make_shared<Policy>(std::move(draft.policy));
     policy->digest = DigestOf(sources);
     policy->version = ToHex(policy->digest).substr(0, 16);
+    policy->fields_read = FieldsOfWords(*policy);
     policy->routes = std::make_unique<const RouteTable>(*policy, draft.intercepted);
     loaded.policy = std::move(policy);
   }

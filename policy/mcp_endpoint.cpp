@@ -1,6 +1,7 @@
 #include "policy/mcp_endpoint.h"
 
 #include "policy/path.h"
+#include "policy/path_readings.h"
 #include "policy/readings.h"
 
 namespace recourse {
@@ -27,17 +28,29 @@ McpPlace McpEndpoints::Find(std::string_view path) const {
     return {same->second, McpPath::kExact, same->second};
   }
   std::string scratch;
-  const auto canonical = CanonicalPath(path, scratch);
-  if (!canonical) return {};
-  const std::string trimmed = TrimSegments(*canonical);
-  for (const Readings& readings : {Readings(*canonical), Readings(trimmed)}) {
-    for (const std::string_view reading : readings) {
-      const auto taken = folded_.find(Folded(reading));
-      if (taken == folded_.end()) continue;
-      return {taken->second, McpPath::kAmbiguous, taken->second};
+  const auto form = FormOf(path, scratch);
+  if (!form) return {};
+  const Backend* taken_for = LooselyAt(form->path);
+  if (taken_for == nullptr && !form->doubt.empty()) {
+    const auto readings = PathReadings(path);
+    if (!readings) return {};
+    for (const PathReading& reading : *readings) {
+      if (taken_for == nullptr) taken_for = LooselyAt(reading.path);
     }
   }
-  return {};
+  if (taken_for == nullptr) return {};
+  return {taken_for, McpPath::kAmbiguous, taken_for};
+}
+
+const Backend* McpEndpoints::LooselyAt(std::string_view path) const {
+  const std::string trimmed = TrimSegments(path);
+  for (const Readings& readings : {Readings(path), Readings(trimmed)}) {
+    for (const std::string_view reading : readings) {
+      const auto taken = folded_.find(Folded(reading));
+      if (taken != folded_.end()) return taken->second;
+    }
+  }
+  return nullptr;
 }
 
 const Backend* McpEndpoints::Nearest(std::string_view path) const {

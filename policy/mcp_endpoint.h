@@ -30,10 +30,8 @@ class McpEndpoints {
   // Of a backend with `protocol: mcp`. Two that Find would mix up were refused by the loader.
   void Add(const Backend& backend);
 
-  // `path` is a target without query. Readings as RouteTable::Match knows them: other case or
-  // escapes, without or with the trailing slash, dots or spaces at the end of segments, an
-  // extension. The backend is the one whose endpoint it is or may be taken for, or nullptr. No
-  // allocation for an endpoint itself.
+  // `path` is a target without query. Readings as RouteTable::Match knows them. The backend is the
+  // one whose endpoint it is or may be taken for, or nullptr. No allocation for an endpoint itself.
   McpPlace Find(std::string_view path) const;
 
   // The backend whose endpoint is the longest beginning of `path`, by whole segments, also where
@@ -41,6 +39,8 @@ class McpEndpoints {
   const Backend* Nearest(std::string_view path) const;
 
  private:
+  const Backend* LooselyAt(std::string_view path) const;
+
   TextMap<const Backend*> exact_;
   TextMap<const Backend*> folded_;  // in the form of FoldPath, without a trailing slash
 };

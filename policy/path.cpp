@@ -10,7 +10,7 @@
 namespace recourse {
 namespace {
 
-enum class CharClass : std::uint8_t { kRefused, kPlain, kSlash, kPercent };
+enum class CharClass : std::uint8_t { kRefused, kPlain, kSlash, kPercent, kSemicolon };
 
 constexpr std::array<CharClass, 256> MakeClasses() {
   std::array<CharClass, 256> table{};
@@ -23,6 +23,7 @@ constexpr std::array<CharClass, 256> MakeClasses() {
   }
   table['/'] = CharClass::kSlash;
   table['%'] = CharClass::kPercent;
+  table[';'] = CharClass::kSemicolon;
   return table;
 }
 constexpr std::array<CharClass, 256> kClasses = MakeClasses();
@@ -35,8 +36,6 @@ std::unexpected<Error> Ambiguous(std::string_view reason) {
 
 std::string_view ReasonForRawByte(char c) {
   switch (c) {
-    case ';':
-      return "the path has parameters (';')";
     case '\\':
       return "the path has a backslash";
     case '{':
@@ -50,10 +49,15 @@ std::string_view ReasonForRawByte(char c) {
   }
 }
 
-// Why the decoded byte `c` makes the path ambiguous, or empty.
-std::string_view ReasonForDecodedByte(char c) {
+constexpr std::string_view kParameters = "the path has parameters (';')";
+
+bool IsControl(char c) {
   const auto byte = static_cast<unsigned char>(c);
-  if (byte < 0x20 || byte == 0x7f) return "the path has an escaped control character";
+  return byte < 0x20 || byte == 0x7f;
+}
+
+// Why another server may read the path in another way for the escaped byte `c`, or empty.
+std::string_view DoubtOfEscape(char c) {
   switch (c) {
     case '/':
     case '\\':
@@ -145,19 +149,8 @@ std::string_view ReasonForText(std::string_view decoded) {
   return {};
 }
 
-// Dots, and spaces between or behind them: Windows servers leave both away at the end of a segment,
-// so ".. " is ".." to them.
-bool IsDots(std::string_view segment) {
-  while (!segment.empty()) {
-    const bool is_space = segment.starts_with("%20");
-    if (!is_space && segment.front() != '.') return false;
-    segment.remove_prefix(is_space ? 3 : 1);
-  }
-  return true;
-}
-
-// Segment rules over an otherwise canonical path.
-Result<std::string_view> CheckSegments(std::string_view path) {
+// Segment rules over a path whose characters have their form. `doubt` is what those gave rise to.
+Result<PathForm> CheckSegments(std::string_view path, std::string_view doubt) {
   std::size_t count = 0;
   for (std::size_t at = 1; at <= path.size();) {
     const auto end = std::min(path.find('/', at), path.size());
@@ -166,22 +159,28 @@ Result<std::string_view> CheckSegments(std::string_view path) {
     if (++count > limits::kPathSegmentsMax) {
       return std::unexpected(Error(ErrorCode::kTargetTooLong, "the path has too many segments"));
     }
-    if (segment.empty() && !is_last) return Ambiguous("the path has an empty segment ('//')");
-    if (!segment.empty() && IsDots(segment)) return Ambiguous("the path has a dot segment");
+    if (doubt.empty() && segment.empty() && !is_last) {
+      doubt = "the path has an empty segment ('//')";
+    }
+    if (doubt.empty() && !segment.empty() && IsDots(segment)) doubt = "the path has a dot segment";
     at = end + 1;
   }
-  return path;
+  return PathForm{path, doubt};
 }
 
-Result<std::string_view> DecodeAndCheck(std::string_view path, std::string& scratch) {
+Result<PathForm> DecodeAndCheck(std::string_view path, std::string& scratch) {
   scratch.clear();
   scratch.reserve(path.size());
   std::string decoded;
+  std::string_view doubt;
   for (std::size_t i = 0; i < path.size(); ++i) {
     const char c = path[i];
     switch (ClassOf(c)) {
       case CharClass::kRefused:
-        return c == ';' ? Ambiguous(ReasonForRawByte(c)) : Malformed(ReasonForRawByte(c));
+        return Malformed(ReasonForRawByte(c));
+      case CharClass::kSemicolon:
+        if (doubt.empty()) doubt = kParameters;
+        [[fallthrough]];
       case CharClass::kPlain:
       case CharClass::kSlash:
         scratch.push_back(c);
@@ -194,27 +193,42 @@ Result<std::string_view> DecodeAndCheck(std::string_view path, std::string& scra
     if (!PercentDecode(path.substr(i, 3), byte) || byte.size() != 1) {
       return Malformed("the path has a malformed escape");
     }
-    if (const auto reason = ReasonForDecodedByte(byte[0]); !reason.empty()) {
-      return Ambiguous(reason);
-    }
+    if (IsControl(byte[0])) return Ambiguous("the path has an escaped control character");
+    if (doubt.empty()) doubt = DoubtOfEscape(byte[0]);
     decoded.push_back(byte[0]);
     scratch.append(IsUnreserved(byte[0]) ? byte : PercentEncode(byte));
     i += 2;
   }
   if (const auto reason = ReasonForText(decoded); !reason.empty()) return Ambiguous(reason);
-  return CheckSegments(scratch);
+  return CheckSegments(scratch, doubt);
 }
 
 }  // namespace
 
-Result<std::string_view> CanonicalPath(std::string_view path, std::string& scratch) {
+bool IsDots(std::string_view segment) {
+  while (!segment.empty()) {
+    const bool is_space = segment.starts_with("%20");
+    if (!is_space && segment.front() != '.') return false;
+    segment.remove_prefix(is_space ? 3 : 1);
+  }
+  return true;
+}
+
+Result<PathForm> FormOf(std::string_view path, std::string& scratch) {
   if (!path.starts_with('/')) return Malformed("the path must start with '/'");
   bool plain = true;
   for (const char c : path) {
     const CharClass kind = ClassOf(c);
     plain = plain && (kind == CharClass::kPlain || kind == CharClass::kSlash);
   }
-  return plain ? CheckSegments(path) : DecodeAndCheck(path, scratch);
+  return plain ? CheckSegments(path, {}) : DecodeAndCheck(path, scratch);
+}
+
+Result<std::string_view> CanonicalPath(std::string_view path, std::string& scratch) {
+  const auto form = FormOf(path, scratch);
+  if (!form) return std::unexpected(form.error());
+  if (!form->doubt.empty()) return Ambiguous(form->doubt);
+  return form->path;
 }
 
 bool IsPathValue(std::string_view value) {
@@ -222,7 +236,7 @@ bool IsPathValue(std::string_view value) {
   if (value.find_first_not_of('.') == std::string_view::npos) return false;
   return std::all_of(value.begin(), value.end(), [](char c) {
     const bool is_printable = c > 0x20 && c < 0x7f;
-    return is_printable && c != '*' && ReasonForDecodedByte(c).empty();
+    return is_printable && c != '*' && DoubtOfEscape(c).empty();
   });
 }
 

@@ -8,13 +8,28 @@
 
 namespace recourse {
 
-// `path` is the target without query. Yields `path` itself when it is canonical already, else a
-// view of `scratch`: escaped unreserved characters are decoded, other escapes get upper-case
-// digits. Fails with kMalformedRequest, kAmbiguousPath or kTargetTooLong and a static reason on
-// whatever another server may read in another way: dot segments, empty segments (one trailing slash
-// is kept), slashes, backslashes, percent signs, ';', '?', '#' or controls behind an escape,
-// malformed escapes, invalid UTF-8, look-alikes of separators, invisible characters.
+// A path in the form in which paths are compared.
+struct PathForm {
+  // The path itself when it has that form already, else a view of the scratch: escaped unreserved
+  // characters are decoded, other escapes have upper-case digits.
+  std::string_view path;
+  // Why another server may read it in another way (PathReadings), static; empty: none does. Dot
+  // segments, empty segments (one trailing slash is none), parameters (';'), and slashes,
+  // backslashes, percent signs, ';', '?' or '#' behind an escape.
+  std::string_view doubt;
+};
+
+// `path` is the target without query. Fails with kMalformedRequest, kAmbiguousPath or
+// kTargetTooLong and a static reason on what nobody needs: escaped controls, malformed escapes,
+// invalid UTF-8, look-alikes of separators, invisible characters.
+Result<PathForm> FormOf(std::string_view path, std::string& scratch);
+
+// The same for paths of the policy, which must have one reading: a doubt is kAmbiguousPath.
 Result<std::string_view> CanonicalPath(std::string_view path, std::string& scratch);
+
+// Dots, and spaces between or behind them: Windows servers leave both away at the end of a segment,
+// so ".. " is ".." to them. True for the empty segment.
+bool IsDots(std::string_view segment);
 
 // True when `value` may stand in a path segment: not empty, one reading, printable ASCII, and not a
 // wildcard ("*", "all") that a backend could take for the whole collection.

@@ -248,6 +248,7 @@ class Policy {
   std::vector<Flow> flows;
   FlowRules flow_rules;
   std::vector<PolicyTest> tests;
+  std::vector<std::string> fields_read;  // FieldsOfWords of the above
   std::unique_ptr<const RouteTable> routes;
 
   const Tool* FindTool(std::string_view name) const;

@@ -5,8 +5,10 @@
 #include "policy/host_table.h"
 #include "policy/mcp_names.h"
 #include "policy/path.h"
+#include "policy/path_readings.h"
 #include "policy/readings.h"
 #include "policy/route_tree.h"
+#include "policy/treatment.h"
 #include "proxy/base/http_message.h"
 
 namespace recourse {
@@ -45,8 +47,26 @@ struct RouteTable::Impl {
 
   void AddTool(const Tool& tool);
   void AddMcpNames(const Tool& tool);
-  bool HasStricterReading(const BackendRoutes& table, std::string_view path,
-                          std::string_view method, int strictness) const;
+  // A method, judged by the routes of one backend.
+  struct Judge {
+    const Impl& all;
+    const Backend& backend;
+    const BackendRoutes& table;
+    std::string_view method;
+
+    struct Judged {
+      int strictness = 0;
+      bool is_settled = false;  // denied, or the policy names this very path
+    };
+    // Of this one reading.
+    Judged Take(std::string_view path, RouteMatch& match) const;
+    // What is stricter than that for a server that reads the path loosely; nullptr: nothing.
+    const Tool* StricterReading(std::string_view path, int strictness) const;
+    std::expected<void, CallRefusal> CheckLoose(const RouteMatch& match, Judged judged) const;
+    // `path` as it came, and why it has more readings than that of `match`.
+    std::expected<void, CallRefusal> CheckReadings(const RouteMatch& match, std::string_view path,
+                                                   std::string_view doubt) const;
+  };
 };
 
 void RouteTable::Impl::AddTool(const Tool& tool) {
@@ -87,29 +107,90 @@ void RouteTable::Impl::AddMcpNames(const Tool& tool) {
   }
 }
 
-bool RouteTable::Impl::HasStricterReading(const BackendRoutes& table, std::string_view path,
-                                          std::string_view method, int strictness) const {
+const Tool* RouteTable::Impl::Judge::StricterReading(std::string_view path, int strictness) const {
   const Readings readings(path);
   const bool fold = table.needs_fold || HasUpper(path) || path.find('%') != std::string_view::npos;
   const bool has_loose_segments =
       path.find("./") != std::string_view::npos || path.find("%20/") != std::string_view::npos;
   const bool adds_slash = table.has_final_slash && !path.ends_with('/');
-  if (readings.size() == 1 && !fold && !has_loose_segments && !adds_slash) return false;
+  if (readings.size() == 1 && !fold && !has_loose_segments && !adds_slash) return nullptr;
   RouteTree::Found found;
   const auto is_stricter = [&](const RouteTree& tree, std::string_view reading) {
     return tree.Find(reading, method, found) && StrictnessOf(*found.entry->tool) > strictness;
   };
-  const auto any_is_stricter = [&](const Readings& all) {
-    return std::any_of(all.begin(), all.end(), [&](std::string_view reading) {
+  const auto any_is_stricter = [&](const Readings& loose) {
+    return std::any_of(loose.begin(), loose.end(), [&](std::string_view reading) {
       return is_stricter(table.exact, reading) ||
              (fold && is_stricter(table.folded, FoldPath(reading)));
     });
   };
-  if (any_is_stricter(readings)) return true;
-  if (adds_slash && any_is_stricter(Readings(std::string(path) + '/'))) return true;
-  if (!has_loose_segments) return false;
-  const std::string trimmed = TrimSegments(path);
-  return any_is_stricter(Readings(trimmed));
+  const std::string trimmed = has_loose_segments ? TrimSegments(path) : std::string();
+  if (any_is_stricter(readings) ||
+      (adds_slash && any_is_stricter(Readings(std::string(path) + '/'))) ||
+      (has_loose_segments && any_is_stricter(Readings(trimmed)))) {
+    return found.entry->tool;
+  }
+  return nullptr;
+}
+
+RouteTable::Impl::Judge::Judged RouteTable::Impl::Judge::Take(std::string_view path,
+                                                              RouteMatch& match) const {
+  match.tool = nullptr;
+  match.unlisted = UnlistedRule::kDeny;
+  match.capture_count = 0;
+  match.backend = &backend;
+  match.path = path;
+  RouteTree::Found found;
+  if (table.exact.Find(path, method, found)) {
+    match.tool = found.entry->tool;
+    match.effect = match.tool->effect;
+    match.capture_count = found.value_count;
+    for (std::size_t i = 0; i < found.value_count; ++i) {
+      match.captures[i] = {found.entry->names[i], found.values[i]};
+    }
+    return {StrictnessOf(*match.tool), found.entry->is_literal};
+  }
+  match.effect = IsReadMethod(method) ? Effect::kRead : Effect::kWrite;
+  match.unlisted = match.effect == Effect::kRead ? all.unlisted_reads : all.unlisted_writes;
+  // Beside the endpoint of an MCP server may be another door to its tools.
+  if (match.effect == Effect::kWrite && all.hosts.EndpointsAt(backend) != nullptr) {
+    match.unlisted = UnlistedRule::kDeny;
+  }
+  return {match.unlisted == UnlistedRule::kGuard ? kGuardedStrictness : 0,
+          match.unlisted == UnlistedRule::kDeny};
+}
+
+std::expected<void, CallRefusal> RouteTable::Impl::Judge::CheckLoose(const RouteMatch& match,
+                                                                     Judged judged) const {
+  if (judged.is_settled) return {};
+  const Tool* const stricter = StricterReading(match.path, judged.strictness);
+  if (stricter == nullptr) return {};
+  return std::unexpected(CallRefusal(
+      ErrorCode::kAmbiguousPath,
+      "the path is " + TreatmentInWords(match) +
+          ", and read in another case, with other escapes, or without a trailing slash, "
+          "dot, space or extension it is the stricter " +
+          TreatmentInWords(*stricter)));
+}
+
+std::expected<void, CallRefusal> RouteTable::Impl::Judge::CheckReadings(
+    const RouteMatch& match, std::string_view path, std::string_view doubt) const {
+  const auto readings = PathReadings(path);
+  if (!readings) return std::unexpected(CallRefusal(readings.error()));
+  for (const PathReading& reading : *readings) {
+    RouteMatch other;
+    const Judged of_other = Take(reading.path, other);
+    if (!IsTreatedAlike(match, other, reading.has_moved ? Alike::kByTool : Alike::kByEffect)) {
+      return std::unexpected(CallRefusal(
+          ErrorCode::kAmbiguousPath,
+          std::string(doubt) + ": as it is written it is " + TreatmentInWords(match) +
+              ", and to a server that reads it otherwise " +
+              (match.tool == other.tool && match.tool != nullptr ? "the same tool with other values"
+                                                                 : TreatmentInWords(other))));
+    }
+    if (const auto checked = CheckLoose(other, of_other); !checked) return checked;
+  }
+  return {};
 }
 
 RouteTable::RouteTable(const Policy& policy, const std::vector<std::size_t>& intercepted)
@@ -173,45 +254,23 @@ const Tool* RouteTable::FindTool(std::string_view name) const {
   return found == impl_->tools.end() ? nullptr : found->second;
 }
 
-Result<void> RouteTable::Match(const Backend& backend, std::string_view method,
-                               std::string_view path, std::string& scratch,
-                               RouteMatch& match) const {
-  const auto canonical = CanonicalPath(path, scratch);
-  if (!canonical) return std::unexpected(canonical.error());
+std::expected<void, CallRefusal> RouteTable::Match(const Backend& backend, std::string_view method,
+                                                   std::string_view path, std::string& scratch,
+                                                   RouteMatch& match) const {
+  const auto form = FormOf(path, scratch);
+  if (!form) return std::unexpected(CallRefusal(form.error()));
   const auto& table = impl_->routes[static_cast<std::size_t>(&backend - impl_->first_backend)];
-  match.tool = nullptr;
-  match.unlisted = UnlistedRule::kDeny;
-  match.capture_count = 0;
-  match.backend = &backend;
-  match.path = *canonical;
-  RouteTree::Found found;
-  int strictness = 0;
-  if (table.exact.Find(match.path, method, found)) {
-    match.tool = found.entry->tool;
-    match.effect = match.tool->effect;
-    strictness = StrictnessOf(*match.tool);
-    match.capture_count = found.value_count;
-    for (std::size_t i = 0; i < found.value_count; ++i) {
-      match.captures[i] = {found.entry->names[i], found.values[i]};
-    }
-    // The policy names this very path: nothing is left to interpret.
-    if (found.entry->is_literal) return {};
-  } else {
-    match.effect = IsReadMethod(method) ? Effect::kRead : Effect::kWrite;
-    match.unlisted = match.effect == Effect::kRead ? impl_->unlisted_reads : impl_->unlisted_writes;
-    // Beside the endpoint of an MCP server may be another door to its tools.
-    if (match.effect == Effect::kWrite && EndpointsAt(backend) != nullptr) {
-      match.unlisted = UnlistedRule::kDeny;
-    }
-    if (match.unlisted == UnlistedRule::kDeny) return {};
-    strictness = match.unlisted == UnlistedRule::kGuard ? kGuardedStrictness : 0;
+  const Impl::Judge judge{*impl_, backend, table, method};
+  const auto judged = judge.Take(form->path, match);
+  match.sent = path;
+  if (match.tool == nullptr && match.unlisted == UnlistedRule::kDeny) return {};
+  if (!form->doubt.empty()) return judge.CheckReadings(match, path, form->doubt);
+  if (form->path.data() != path.data()) {
+    RouteMatch literal;
+    (void)judge.Take(path, literal);
+    if (!IsTreatedAlike(match, literal, Alike::kByEffect)) match.sent = match.path;
   }
-  if (impl_->HasStricterReading(table, match.path, method, strictness)) {
-    return std::unexpected(Error(ErrorCode::kAmbiguousPath,
-                                 "another reading of the path (case, escapes, trailing slash, "
-                                 "dot, space or extension) falls under a stricter rule"));
-  }
-  return {};
+  return judge.CheckLoose(match, judged);
 }
 
 }  // namespace recourse

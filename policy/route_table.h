@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "policy/call_refusal.h"
 #include "policy/mcp_endpoint.h"
 #include "policy/policy.h"
 
@@ -20,8 +21,11 @@ struct RouteMatch {
   const Tool* tool = nullptr;  // nullptr: no tool matches, see `unlisted`
   Effect effect = Effect::kWrite;
   UnlistedRule unlisted = UnlistedRule::kDeny;  // meaningful when tool is nullptr
-  // The canonical path: a view of the input when nothing had to change, else of `scratch`.
+  // In the form in which paths are compared (PathForm): a view of the input when nothing had to
+  // change, else of `scratch`.
   std::string_view path;
+  // What goes on: the input, or `path` where a server that decodes nothing would find another rule.
+  std::string_view sent;
   // Captured segments, still percent-encoded, views of `path`. Names belong to the policy.
   struct Capture {
     std::string_view name, value;
@@ -69,25 +73,23 @@ class RouteTable {
   // The tool of that name, or nullptr.
   const Tool* FindTool(std::string_view name) const;
 
-  // `path` is the target without query. Fails with kAmbiguousPath or kMalformedRequest and a static
-  // reason: encoded or literal dot segments, empty segments, encoded slash,
-  // backslash, percent, NUL or control, malformed escapes, invalid UTF-8, look-alikes of '/' and
-  // '.', zero-width characters, path parameters (';'), and paths of which another reading
-  // (lower-case, without trailing slash, dot, space or extension) falls under a stricter rule.
-  // Percent-encoded unreserved characters are decoded; that canonical path is what is forwarded.
-  // Reads of plain paths do not allocate. Thread-safe. It judges paths that are no
-  // endpoint of an MCP server (see Place): where the server has one, unlisted writes beside it are
-  // denied, whatever `unlisted` says.
-  Result<RouteMatch> Match(const Backend& backend, std::string_view method, std::string_view path,
-                           std::string& scratch) const {
-    Result<RouteMatch> match(std::in_place);
-    const Result<void> found = Match(backend, method, path, scratch, *match);
-    if (!found) match = std::unexpected(found.error());
+  // `path` is the target without query. Fails with what FormOf fails with, and with kAmbiguousPath
+  // when one of its PathReadings is treated otherwise than the path itself, or when another case,
+  // other escapes, a trailing slash, final dots or spaces, or an extension bring it under a
+  // stricter rule; the reason names both. Reads of plain paths do not allocate. Thread-safe. It
+  // judges paths that are no endpoint of an MCP server (see Place): where the server has one,
+  // unlisted writes beside it are denied, whatever `unlisted` says.
+  std::expected<RouteMatch, CallRefusal> Match(const Backend& backend, std::string_view method,
+                                               std::string_view path, std::string& scratch) const {
+    std::expected<RouteMatch, CallRefusal> match(std::in_place);
+    std::expected<void, CallRefusal> found = Match(backend, method, path, scratch, *match);
+    if (!found) match = std::unexpected(std::move(found.error()));
     return match;
   }
   // The same without a copy of what is large. After a failure `match` is of no use.
-  Result<void> Match(const Backend& backend, std::string_view method, std::string_view path,
-                     std::string& scratch, RouteMatch& match) const;
+  std::expected<void, CallRefusal> Match(const Backend& backend, std::string_view method,
+                                         std::string_view path, std::string& scratch,
+                                         RouteMatch& match) const;
 
  private:
   struct Impl;

@@ -18,10 +18,9 @@ Digest Apart(const Digest& digest) {
 }
 
 // "key-required: the tool x needs the header y".
-std::string Words(const RequestContext& context, const Error& refusal) {
-  std::string text(FactsOf(refusal.code()).slug);
-  const std::string detail = RefusalDetail(context, refusal);
-  return detail.empty() ? text : text + ": " + detail;
+std::string Words(const CallRefusal& refusal) {
+  const std::string text(FactsOf(refusal.code()).slug);
+  return refusal.detail().empty() ? text : text + ": " + refusal.detail();
 }
 
 bool WouldAskAHuman(const RequestContext& context, const CallBody& body) {
@@ -65,7 +64,7 @@ DerivedKey ForObserving(DerivedKey key) {
 
 PreparedCall Foretell(const ObservedCall& call, const std::string& install_secret, Random& random) {
   const RequestContext& context = call.context;
-  std::optional<Error> refusal = call.refusal;
+  std::optional<CallRefusal> refusal = call.refusal;
   if (!refusal && !call.is_whole) {
     return Unkeyed(call, install_secret, random, ObserveVerdict::kNotJudged,
                    "the arguments were not seen whole");
@@ -87,10 +86,9 @@ PreparedCall Foretell(const ObservedCall& call, const std::string& install_secre
                                                                : ObserveVerdict::kFresh;
       return std::move(*prepared);
     }
-    refusal = prepared.error();
+    refusal = CallRefusal(prepared.error().code(), RefusalDetail(context, prepared.error()));
   }
-  return Unkeyed(call, install_secret, random, ObserveVerdict::kWouldRefuse,
-                 Words(context, *refusal));
+  return Unkeyed(call, install_secret, random, ObserveVerdict::kWouldRefuse, Words(*refusal));
 }
 
 Transition Observer::Outcome(const ObservedCall& call, PreparedCall prepared,
@@ -141,6 +139,7 @@ Task<Result<void>> Observer::Record(ObservedCall& call, PreparedCall prepared) {
   const Result<Begun> begun = co_await ledger_.Begin(prepared.operation, executor);
   if (begun) {
     call.verdict = begun->event.verdict;
+    if (call.verdict == ObserveVerdict::kWouldRefuse) call.reason = begun->event.detail;
     call.event = begun->event.id;
   }
   co_await call.ended.Wait();

@@ -10,6 +10,7 @@
 #include "filters/idempotency/observed_order.h"
 #include "filters/idempotency/prepare.h"
 #include "filters/ledger/ledger.h"
+#include "policy/call_refusal.h"
 #include "proxy/base/random.h"
 
 namespace recourse {
@@ -19,8 +20,8 @@ namespace recourse {
 struct ObservedCall {
   // Set before Watch. request.body means something only when `is_whole`.
   RequestContext context;
-  std::optional<Error> refusal;  // enforce would have refused it before reading its arguments
-  bool is_whole = false;         // the whole body is in context.request.body
+  std::optional<CallRefusal> refusal;  // enforce would have refused it before reading its arguments
+  bool is_whole = false;               // the whole body is in context.request.body
 
   // Set before Observer::End.
   Result<Answer> result = std::unexpected(
@@ -29,6 +30,7 @@ struct ObservedCall {
 
   // Set by Watch.
   ObserveVerdict verdict = ObserveVerdict::kNone;
+  std::string reason;       // of a verdict kWouldRefuse: a slug, and what it means here
   std::uint64_t event = 0;  // id of the latest event; 0: none
 
   // The Observer's own.

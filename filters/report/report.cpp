@@ -115,6 +115,7 @@ void ReportBuilder::AddDispatch(const Event& event) {
   if (event.verdict == ObserveVerdict::kNotJudged) AddTrouble(event, "not-judged");
   if (event.verdict == ObserveVerdict::kWouldRefuse) {
     AddTrouble(event, event.detail.empty() ? "refused" : Slug(event.detail));
+    AddRefused(event);
   }
   if (WouldAskAHuman(event.verdict)) AddHeld(event);
   if (IsRepeat(event)) AddRepeat(event);
@@ -199,6 +200,14 @@ void ReportBuilder::AddHeld(const Event& event) {
   ++line->calls;
 }
 
+void ReportBuilder::AddRefused(const Event& event) {
+  const std::string shape = PathShape(event.path, limits::kUnlistedShapeBytesMax);
+  auto* line =
+      LineOf(refused_, event.detail + " " + event.backend + " " + event.method + " " + shape);
+  if (line == nullptr) return;
+  *line = {event.backend, "write", event.method, shape, event.detail, line->calls + 1};
+}
+
 void ReportBuilder::AddTrouble(const Event& event, const std::string& trouble) {
   auto* line = LineOf(keys_, trouble + " " + event.tool);
   if (line == nullptr) return;
@@ -259,6 +268,7 @@ Report ReportBuilder::Finish() {
   const auto calls = [](const auto& line) { return line.calls; };
   report_.held = Sorted(held_, calls);
   report_.unlisted = Sorted(unlisted_, calls);
+  report_.refused = Sorted(refused_, calls);
   report_.keys = Sorted(keys_, calls);
   std::erase_if(report_.outcomes, [](const auto& entry) { return entry.second == 0; });
   return std::move(report_);

@@ -65,6 +65,13 @@ struct UnlistedLine {
   std::uint64_t calls = 0;
 };
 
+// Calls of observe mode that enforce would have refused.
+struct RefusedLine {
+  std::string backend, effect, method, path;  // path: its shape
+  std::string reason;                         // a slug, and what it means here
+  std::uint64_t calls = 0;
+};
+
 struct KeyLine {
   std::string tool, trouble;
   std::uint64_t calls = 0;
@@ -83,6 +90,7 @@ struct Report {
   std::vector<HeldLine> held;
   std::vector<WithoutUndoLine> without_undo;
   std::vector<UnlistedLine> unlisted;
+  std::vector<RefusedLine> refused;
   std::vector<KeyLine> keys;
   bool is_cut = false;  // a bound was reached: counts are right, details are not complete
 };
@@ -126,6 +134,7 @@ class ReportBuilder {
   void AddIntent(const Event& event);
   void AddOutcome(const Event& event, Operation& operation);
   void AddHeld(const Event& event);
+  void AddRefused(const Event& event);
   void AddTrouble(const Event& event, const std::string& trouble);
   Operation& StateOf(const Event& event);
   const Operation* Known(std::uint64_t operation) const;
@@ -146,6 +155,7 @@ class ReportBuilder {
   std::map<std::string, HeldLine> held_;
   std::map<std::string, WithoutUndoLine> tools_;  // every tool that was called
   std::map<std::string, UnlistedLine> unlisted_;
+  std::map<std::string, RefusedLine> refused_;
   std::map<std::string, KeyLine> keys_;
 };
 

@@ -54,6 +54,18 @@ std::string Unlisted(const UnlistedLine& line) {
                      Quoted(line.path), line.calls);
 }
 
+std::string Refused(const RefusedLine& line) {
+  return fmt::format(R"({{"backend":{},"effect":{},"method":{},"path":{},"reason":{},"calls":{}}})",
+                     Quoted(line.backend), Quoted(line.effect), Quoted(line.method),
+                     Quoted(line.path), Quoted(line.reason), line.calls);
+}
+
+template <class Line>
+std::vector<Line> Joined(std::vector<Line> lines, const std::vector<Line>& more) {
+  lines.insert(lines.end(), more.begin(), more.end());
+  return lines;
+}
+
 }  // namespace
 
 std::string ReportJson(const Report& report, const ReportExtras& extras) {
@@ -77,17 +89,17 @@ std::string ReportJson(const Report& report, const ReportExtras& extras) {
            return fmt::format(R"({{"tool":{},"calls":{},"explained":{},"why":{}}})",
                               Quoted(line.tool), line.calls, line.is_explained, Quoted(line.why));
          });
-  std::vector<UnlistedLine> unlisted = report.unlisted;
-  unlisted.insert(unlisted.end(), extras.unlisted_reads.begin(), extras.unlisted_reads.end());
-  out += ",\"unlisted\":" + List(unlisted, Unlisted);
-  out += fmt::format(R"(,"unlisted_reads_since":{},"unlisted_other":{},"keys":)",
+  out += ",\"unlisted\":" + List(Joined(report.unlisted, extras.unlisted_reads), Unlisted);
+  out += fmt::format(R"(,"unlisted_reads_since":{},"unlisted_other":{},"refused":)",
                      Quoted(extras.started), extras.unlisted_other);
+  out += List(Joined(report.refused, extras.refused), Refused) + ",\"keys\":";
   out += List(report.keys, [](const KeyLine& line) {
     return fmt::format(R"({{"tool":{},"trouble":{},"calls":{},"example":{}}})", Quoted(line.tool),
                        Quoted(line.trouble), line.calls, line.example);
   });
   return out + fmt::format(R"(,"flow_counts":{},"not_recorded":{},"cut":{}}})",
-                           ToJson(extras.flow_counts), extras.not_recorded, report.is_cut);
+                           ToJson(extras.flow_counts), extras.not_recorded,
+                           report.is_cut || extras.refused_other > 0);
 }
 
 }  // namespace recourse

@@ -171,6 +171,12 @@ std::string ReportText(const Json& report) {
                                   ScalarText(line, "method"), ScalarText(line, "path"),
                                   ScalarText(line, "calls")};
              });
+  AddSection(out, report, "refused", "Calls that would have been refused",
+             {"BACKEND", "EFFECT", "METHOD", "PATH", "CALLS", "REASON"}, [](const Json& line) {
+               return std::vector{ScalarText(line, "backend"), ScalarText(line, "effect"),
+                                  ScalarText(line, "method"),  ScalarText(line, "path"),
+                                  ScalarText(line, "calls"),   ScalarText(line, "reason")};
+             });
   AddSection(out, report, "keys", "Trouble with keys", {"TOOL", "TROUBLE", "CALLS", "EXAMPLE"},
              [](const Json& line) {
                return std::vector{ScalarText(line, "tool"), ScalarText(line, "trouble"),

@@ -18,6 +18,8 @@ struct ReportExtras {
   std::uint64_t unlisted_other = 0;   // calls beyond the shapes that are counted one by one
   std::vector<UnlistedLine> unlisted_reads;
   FlowCounts flow_counts{};
+  std::vector<RefusedLine> refused;  // reads, since `started`
+  std::uint64_t refused_other = 0;   // beyond those that are counted one by one
 };
 
 // The answer of GET /report; its members are documented in README.md of this folder.

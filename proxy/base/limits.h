@@ -18,6 +18,8 @@ inline constexpr std::size_t kFieldsMax = 100;
 inline constexpr std::size_t kMethodBytesMax = 32;
 inline constexpr std::size_t kHostBytesMax = 255 + 6;
 inline constexpr std::size_t kPathSegmentsMax = 256;
+// Ways in which servers may read one path. Real ones have two to eight.
+inline constexpr std::size_t kPathReadingsMax = 48;
 // A chunk-size line with its extension; trailers are dropped but must end.
 inline constexpr std::size_t kChunkLineBytesMax = 256;
 inline constexpr std::size_t kTrailerBytesMax = 8 * 1024;
@@ -264,6 +266,9 @@ inline constexpr milliseconds kObservedPatience{300'000};
 // Calls that no tool matches, by method and shape of the path, for each I/O thread.
 inline constexpr std::size_t kUnlistedShapesMax = 256;
 inline constexpr std::size_t kUnlistedShapeBytesMax = 160;
+// The same of calls that enforce would refuse, with their reasons.
+inline constexpr std::size_t kRefusedShapesMax = 64;
+inline constexpr std::size_t kRefusalReasonBytesMax = 512;
 
 // `recourse report`: what it keeps in memory while it reads the ledger, some 40 MiB in all.
 inline constexpr std::size_t kReportOperationsMax = 100'000;

@@ -116,6 +116,13 @@ bool IsAuthority(std::string_view text) {
   return colon == std::string_view::npos || IsPort(text.substr(colon + 1));
 }
 
+bool IsFramingTwin(std::string_view name) {
+  std::string twin(name);
+  std::replace(twin.begin(), twin.end(), '_', '-');
+  const FieldId id = FieldIdOf(twin);
+  return id == FieldId::kContentLength || id == FieldId::kTransferEncoding;
+}
+
 bool ReadLength(std::string_view text, std::uint64_t& length) {
   if (text.empty() || text.size() > 19 || (text.size() > 1 && text.front() == '0')) return false;
   length = 0;

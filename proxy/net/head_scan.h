@@ -105,6 +105,10 @@ inline bool IsAscii(std::string_view text) {
   return (high_bits & 0x8080'8080'8080'8080) == 0;
 }
 
+// True for a name that a server which reads '_' as '-' takes for a field that says where the body
+// ends: no mode can pass that on.
+bool IsFramingTwin(std::string_view name);
+
 // One to nineteen digits without a leading zero, which always fit. False otherwise.
 bool ReadLength(std::string_view text, std::uint64_t& length);
 

@@ -10,10 +10,9 @@ namespace recourse {
 
 enum CharClass : std::uint8_t {
   kCharToken = 1,   // RFC 9110 5.6.2
-  kCharName = 2,    // a token byte in the name of a request field: not '_'
-  kCharTarget = 4,  // in a request target
-  kCharHost = 8,    // letter, digit or hyphen
-  kCharDigit = 16,
+  kCharTarget = 2,  // in a request target
+  kCharHost = 4,    // letter, digit or hyphen
+  kCharDigit = 8,
 };
 
 inline constexpr std::array<std::uint8_t, 256> kCharTable = [] {
@@ -29,7 +28,6 @@ inline constexpr std::array<std::uint8_t, 256> kCharTable = [] {
     const bool token = digit || letter || kTokenOthers.find(c) != std::string_view::npos;
     unsigned classes = 0;
     if (token) classes |= kCharToken;
-    if (token && c != '_') classes |= kCharName;
     if (kNotInTarget.find(c) == std::string_view::npos) classes |= kCharTarget;
     if (digit || letter || c == '-') classes |= kCharHost;
     if (digit) classes |= kCharDigit;

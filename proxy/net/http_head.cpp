@@ -277,13 +277,17 @@ class HeadReader {
       return Fail("too many fields", ErrorCode::kHeaderTooLarge);
     }
     if (name_end == limit || *name_end != ':') {
-      name_end = SkipClass(name_end, limit, kIsRequest ? kCharName : kCharToken);
+      name_end = SkipClass(name_end, limit, kCharToken);
       if (name_end == limit) return AtLineLimit(line, limit);
+      if (kIsRequest && std::memchr(line, '_', static_cast<std::size_t>(name_end - line)) !=
+                            nullptr) [[unlikely]] {
+        head_.has_underscore = true;
+        if (IsFramingTwin({line, static_cast<std::size_t>(name_end - line)})) {
+          return Fail("a field of the framing has '_' in its name");
+        }
+      }
     }
-    if (*name_end != ':' || name_end == line) {
-      // Many servers read '_' as '-': the field might be another one there.
-      return Fail(*name_end == '_' ? "a field name may not have '_'" : "invalid field name");
-    }
+    if (*name_end != ':' || name_end == line) return Fail("invalid field name");
     const char* value = name_end + 1;
     if (value != limit && *value == ' ') ++value;  // mostly there is one, and no more
     while (value != limit && IsBlank(*value)) [[unlikely]]
@@ -474,6 +478,7 @@ void Head::Reset() {
   has_content_length = false;
   keep_alive = true;
   expect_continue = false;
+  has_underscore = false;
   keep_alive_timeout_s = -1;
 }
 

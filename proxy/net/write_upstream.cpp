@@ -124,7 +124,7 @@ class WriteUpstream::Call final : public UpstreamConnection {
   WriteUpstream& upstream_;
   const std::shared_ptr<const Backend> backend_;
   const std::uint64_t era_;
-  const bool reuses_;
+  bool reuses_;
   std::shared_ptr<Opening> opening_;
   std::unique_ptr<Connection> connection_;
   bool is_reused_ = false;
@@ -208,6 +208,8 @@ Error WriteUpstream::Call::Lost(const Error& why) const {
 Task<Result<Answer>> WriteUpstream::Call::Exchange(const HttpRequest& request, MonoTime deadline,
                                                    std::size_t answer_bytes_max) {
   RC_CHECK(connection_ != nullptr);
+  // Who looks for no body here might take it for the next request.
+  reuses_ = reuses_ && (request.body.empty() || !IsReadMethod(request.method));
   std::string head_bytes;
   if (!RenderHead(request, *backend_, upstream_.via_, !reuses_, head_bytes)) {
     co_return std::unexpected(

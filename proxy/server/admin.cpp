@@ -318,7 +318,9 @@ HttpResponse AdminApi::ShowReport(std::string_view query) {
                            .not_recorded = counts.not_recorded,
                            .unlisted_other = counts.unlisted_other,
                            .unlisted_reads = std::move(counts.unlisted_reads),
-                           .flow_counts = counts.flow_counts}));
+                           .flow_counts = counts.flow_counts,
+                           .refused = std::move(counts.refused),
+                           .refused_other = counts.refused_other}));
 }
 
 HttpResponse ProbeApi::Handle(const HttpRequest& request) {

@@ -31,8 +31,10 @@ class AdminApi {
   struct Counts {
     std::uint64_t not_recorded = 0;
     std::uint64_t unlisted_other = 0;
+    std::uint64_t refused_other = 0;
     std::vector<UnlistedLine> unlisted_reads;
     FlowCounts flow_counts{};
+    std::vector<RefusedLine> refused;
   };
   struct Parts {
     Ledger& ledger;

@@ -2,6 +2,7 @@
 // there is one only where the policy's `tunnels` allow it.
 #include "proxy/base/log.h"
 #include "proxy/net/first_bytes.h"
+#include "proxy/server/request_head.h"
 #include "proxy/server/session.h"
 
 namespace recourse {
@@ -11,11 +12,6 @@ namespace {
 constexpr std::string_view kTlsAlert{"\x15\x03\x01\x00\x02\x02\x31", 7};
 
 constexpr std::string_view kConnected = "HTTP/1.1 200 Connection established\r\n\r\n";
-
-bool HasBody(const Head& head) {
-  return head.body != BodyKind::kNone &&
-         !(head.body == BodyKind::kLength && head.content_length == 0);
-}
 
 std::string WhyNotConnected(const Error& error) {
   if (error.code() != ErrorCode::kAddressRefused) return std::string(error.detail());

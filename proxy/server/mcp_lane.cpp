@@ -12,6 +12,7 @@
 #include "proxy/base/log.h"
 #include "proxy/base/mcp_limits.h"
 #include "proxy/server/agent_stream.h"
+#include "proxy/server/head_judgement.h"
 #include "proxy/server/held.h"
 #include "proxy/server/mcp_read.h"
 #include "proxy/server/observation.h"
@@ -70,11 +71,12 @@ void AskForPlain(Head& head) {
 Task<bool> Session::ServeMcp(const Backend& backend, std::string_view query) {
   RouteMatch match;
   match.backend = &backend;
-  match.path = backend.mcp_path;
+  match.path = match.sent = backend.mcp_path;
   match.effect = Effect::kRead;
-  if (OverridesMethod(query)) {
-    co_return co_await Refuse(ErrorCode::kMalformedRequest,
-                              "a call may not override its method or path");
+  if (auto refusal = RefusalAtEndpoint(*view_->policy, head_, query)) {
+    const bool has_other_methods = refusal->code() == ErrorCode::kMethodNotAllowed;
+    co_return co_await Refuse(refusal->code(), refusal->detail(),
+                              has_other_methods ? "GET, HEAD, POST, DELETE, OPTIONS" : "");
   }
   if (head_.method == "POST") {
     // Reading the body overwrites the head, and what it says is needed after that.
@@ -86,16 +88,6 @@ Task<bool> Session::ServeMcp(const Backend& backend, std::string_view query) {
   if (HasFlowOrder(head_)) {
     record_.effect = "write";
     co_return co_await ServeWrite(match, query, /*guarded=*/true);
-  }
-  if (head_.method != "GET" && head_.method != "DELETE" && head_.method != "HEAD" &&
-      head_.method != "OPTIONS") {
-    co_return co_await Refuse(ErrorCode::kMethodNotAllowed,
-                              "an MCP endpoint knows no " + std::string(head_.method),
-                              "GET, HEAD, POST, DELETE, OPTIONS");
-  }
-  if (HasUnexpectedBody(head_)) {
-    co_return co_await Refuse(ErrorCode::kMalformedRequest,
-                              "a " + std::string(head_.method) + " may not have a body");
   }
   record_.effect = "read";
   co_return co_await ServeMcpStream(match, query);
@@ -395,7 +387,7 @@ void Session::JudgeObservedMcp() {
   if (body == nullptr) return;
   auto requests = ReadMcpRequest(context.request.headers, *body);
   if (!requests) {
-    observed_->Refuse(Error(ErrorCode::kMalformedRequest, "the body is no MCP message"));
+    observed_->Refuse(CallRefusal(ErrorCode::kMalformedRequest, requests.error().message));
     return;
   }
   const auto decision = DecideMcpCall(*context.backend, *requests);
@@ -405,7 +397,8 @@ void Session::JudgeObservedMcp() {
   match.effect = decision.effect;
   NoteMcp(match, requests->front());
   if (decision.effect == Effect::kRead) {
-    observed_.reset();
+    const auto observed = std::exchange(observed_, nullptr);
+    if (observed->refusal()) NoteRefusal(match.backend->mcp_path, *observed->refusal());
     return;
   }
   if (requests->size() == 1) {
@@ -417,7 +410,7 @@ void Session::JudgeObservedMcp() {
     context.guarded = true;
   }
   if (decision.is_denied) {
-    observed_->Refuse(Error(ErrorCode::kDenied, "no tool of the policy matches this call"));
+    observed_->Refuse(CallRefusal(ErrorCode::kDenied, "no tool of the policy matches this call"));
   }
 }
 

@@ -118,6 +118,8 @@ Metrics::Metrics(WallTime started)
       observed_dropped(Family(BuildCounter(), "recourse_observed_dropped_total",
                               "Writes of observe mode that are missing from the ledger.",
                               registry)),
+      refusals_to_come(Family(BuildCounter(), "recourse_refusals_to_come_total",
+                              "Calls of observe mode that enforce would refuse.", registry)),
       refs_missing(Family(BuildCounter(), "recourse_refs_missing_total",
                           "Successful writes in whose answer the external_ref was not found.",
                           registry)),
@@ -350,6 +352,12 @@ std::string Metrics::Scrape(Ledger& ledger, const ScrapeFacts& facts) {
 
 void Metrics::CountProbe(const std::string& tool, std::string_view result) {
   probes.Add({{"tool", tool}, {"result", std::string(result)}}).Increment();
+}
+
+void Metrics::CountRefusalToCome(std::string_view effect, std::string_view reason) {
+  const std::string_view slug = reason.substr(0, reason.find_first_of(":;"));
+  refusals_to_come.Add({{"effect", std::string(effect)}, {"reason", std::string(slug)}})
+      .Increment();
 }
 
 std::uint64_t Metrics::ObservedDropped() const {

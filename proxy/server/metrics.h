@@ -46,6 +46,9 @@ class Metrics {
   // Thread-safe.
   void CountProbe(const std::string& tool, std::string_view result);
 
+  // Observe mode: a call that enforce would refuse. `reason` begins with its slug. Thread-safe.
+  void CountRefusalToCome(std::string_view effect, std::string_view reason);
+
   // Writes of observe mode that were not recorded. Thread-safe.
   std::uint64_t ObservedDropped() const;
 
@@ -59,6 +62,7 @@ class Metrics {
   prometheus::Family<prometheus::Counter>& idempotency;
   prometheus::Family<prometheus::Counter>& observed;
   prometheus::Family<prometheus::Counter>& observed_dropped;
+  prometheus::Family<prometheus::Counter>& refusals_to_come;
   prometheus::Family<prometheus::Counter>& refs_missing;
   prometheus::Family<prometheus::Counter>& parse_errors;
   prometheus::Family<prometheus::Counter>& rejections;

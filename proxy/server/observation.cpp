@@ -53,7 +53,7 @@ Observation::~Observation() { --worker_.services.observing; }
 void Observation::TakeRequest(const BodyDecoder::Piece& piece) {
   std::string& body = call_.context.request.body;
   if (body.size() + piece.data.size() > limits::kWriteBodyBytesMax && !call_.refusal) {
-    Refuse(Error(ErrorCode::kRequestTooLarge, "the body of a write may have at most 8 MiB"));
+    Refuse(CallRefusal(ErrorCode::kRequestTooLarge, "the body of a write may have at most 8 MiB"));
   }
   if (keeps_request_ &&
       (call_.refusal || !hold_.Set(HeldFor::kBody, body.size() + piece.data.size()))) {
@@ -132,6 +132,10 @@ void Observation::Note(const Result<void>& done) {
     CountDropped(metrics, FactsOf(done.error().code()).slug);
   }
   record_.verdict = call_.verdict == ObserveVerdict::kNone ? "" : NameOf(call_.verdict);
+  if (call_.verdict == ObserveVerdict::kWouldRefuse) {
+    record_.reason = call_.reason;
+    metrics.CountRefusalToCome("write", record_.reason);
+  }
   if (call_.event != 0) record_.event = std::to_string(call_.event);
   view_->log.Append(record_, took_);
 }

@@ -34,7 +34,10 @@ class Observation : public std::enable_shared_from_this<Observation> {
   // To be filled before the first Take.
   RequestContext& context() { return call_.context; }
   // Enforce would have refused the call, for this reason.
-  void Refuse(const Error& reason) { call_.refusal = reason; }
+  void Refuse(CallRefusal reason) {
+    if (!call_.refusal) call_.refusal = std::move(reason);
+  }
+  const std::optional<CallRefusal>& refusal() const { return call_.refusal; }
 
   // The exchange, in this order; every piece of both bodies once.
   void TakeRequest(const BodyDecoder::Piece& piece);

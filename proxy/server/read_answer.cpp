@@ -343,7 +343,7 @@ bool Session::FinishRead(ReadExchange& exchange, bool relayed, bool whole) {
   const bool clean =
       relayed && whole && exchange.sent_whole && exchange.up.begin == exchange.up.end;
   if (clean && exchange.head->keep_alive && exchange.head->body != BodyKind::kUntilClose &&
-      !exchange.head_request && exchange.upgrade.empty()) {
+      !exchange.head_request && exchange.upgrade.empty() && !exchange.is_last) {
     const Millis hint{(exchange.head->keep_alive_timeout_s - 1) * 1000};
     const Millis idle = exchange.head->keep_alive_timeout_s < 0
                             ? limits::kUpstreamIdleTimeout

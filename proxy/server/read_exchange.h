@@ -9,6 +9,7 @@
 #include "policy/method_override.h"
 #include "proxy/net/response_reader.h"
 #include "proxy/server/mcp_read.h"
+#include "proxy/server/request_head.h"
 #include "proxy/server/session.h"
 
 namespace recourse {
@@ -46,8 +47,9 @@ struct Session::ReadExchange {
                Millis otherwise)
       : backend(match.backend),
         is_endpoint(match.backend->is_mcp && match.path == match.backend->mcp_path),
-        upgrade(match.tool != nullptr ? AskedUpgrade(request, match.tool->upgrades)
-                                      : std::string_view()),
+        is_last(HasUnexpectedBody(request)),
+        upgrade(match.tool != nullptr && !is_last ? AskedUpgrade(request, match.tool->upgrades)
+                                                  : std::string_view()),
         patience(match.tool != nullptr && match.tool->timeout
                      ? *match.tool->timeout
                      : match.backend->timeout.value_or(otherwise)),
@@ -65,6 +67,7 @@ struct Session::ReadExchange {
 
   const Backend* backend;
   const bool is_endpoint;          // where messages of MCP go, whichever method this is
+  const bool is_last;              // on the connection to the backend
   const std::string_view upgrade;  // asked for and allowed; empty: none
   const Millis patience;  // with the backend, for its first byte and for progress of an upload
   BufferPool::Buffer head_memory;  // of the request, then of what the client is told

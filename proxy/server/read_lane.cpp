@@ -1,6 +1,7 @@
 // Reads stream both ways, piece by piece, through at most one buffer per direction.
 #include "filters/answers.h"
 #include "proxy/net/body_pace.h"
+#include "proxy/server/head_judgement.h"
 #include "proxy/server/observation.h"
 #include "proxy/server/read_exchange.h"
 
@@ -15,8 +16,6 @@ constexpr std::uint64_t kDroppedFromClient =
 constexpr std::uint64_t kDroppedInObserveMode = Bit(FieldId::kHost) | Bit(FieldId::kExpect);
 
 constexpr std::uint64_t kMaxForwardsBit = Bit(FieldId::kMaxForwards);
-
-constexpr std::string_view kOverrides = "a form may not override its method";
 
 std::string_view ContentTypeOf(const Head& head) {
   if (!head.Has(FieldId::kContentType)) return {};
@@ -74,8 +73,11 @@ Task<bool> Session::RelayRead(const RouteMatch& match, std::string_view query, M
     co_return co_await Refuse(exchange.first.error.code(),
                               std::string(exchange.first.error.detail()));
   }
-  if (!is_observing_ && exchange.form.Feed(exchange.first.data)) {
-    co_return co_await Refuse(ErrorCode::kMalformedRequest, std::string(kOverrides));
+  if (exchange.form.Feed(exchange.first.data)) {
+    if (!is_observing_) {
+      co_return co_await Refuse(ErrorCode::kMalformedRequest, std::string(kFormOverrides));
+    }
+    NoteFormOverride();
   }
   if (mcp == nullptr) record_.bytes_in += exchange.request_head.size() + exchange.first.data.size();
   if (observed_) ObserveRequest(exchange.first);
@@ -136,11 +138,11 @@ void Session::EndTry(const ReadExchange& exchange, const Result<void>& got) {
 bool Session::RenderReadHead(ReadExchange& exchange, const RouteMatch& match,
                              std::string_view query) {
   HeadWriter writer(exchange.request_room.data(), exchange.request_room.size());
-  if (match.path.data() == head_.target.data() && match.backend->base_path.empty()) {
+  if (match.sent.data() == head_.target.data() && match.backend->base_path.empty()) {
     writer.StartRequest(head_);
   } else {
     std::string target = match.backend->base_path;
-    target.append(match.path).append(query);
+    target.append(match.sent).append(query);
     writer.StartRequest(head_.method, target);
   }
   writer.Add(view_->HostOf(*match.backend));
@@ -159,6 +161,7 @@ bool Session::RenderReadHead(ReadExchange& exchange, const RouteMatch& match,
              (CarriesContent(head_.method) && !is_observing_)) {
     writer.ContentLength(head_.content_length);
   }
+  if (exchange.is_last) writer.ConnectionClose();
   writer.End();
   exchange.chunked_upload = head_.body == BodyKind::kChunked;
   exchange.head_request = head_.method == "HEAD";
@@ -349,9 +352,12 @@ Task<void> Session::Upload(ReadExchange& exchange) {
       exchange.upload_error = piece.error;
       break;
     }
-    if (!is_observing_ && exchange.form.Feed(piece.data)) {
-      exchange.upload_error = Error(ErrorCode::kMalformedRequest, kOverrides);
-      break;
+    if (exchange.form.Feed(piece.data)) {
+      if (!is_observing_) {
+        exchange.upload_error = Error(ErrorCode::kMalformedRequest, kFormOverrides);
+        break;
+      }
+      NoteFormOverride();
     }
     complete = piece.end == BodyDecoder::End::kComplete;
     record_.bytes_in += piece.data.size();

@@ -4,11 +4,12 @@
 
 namespace recourse {
 
-bool HasUnexpectedBody(const Head& head) {
-  if (head.body == BodyKind::kNone) return false;
-  if (head.body == BodyKind::kLength && head.content_length == 0) return false;
-  return IsReadMethod(head.method);
+bool HasBody(const Head& head) {
+  return head.body == BodyKind::kChunked ||
+         (head.body == BodyKind::kLength && head.content_length > 0);
 }
+
+bool HasUnexpectedBody(const Head& head) { return HasBody(head) && IsReadMethod(head.method); }
 
 // Of a fixed size and without a branch for each digit: every call has one, and the compiler takes
 // many digits at a time.

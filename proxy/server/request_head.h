@@ -6,7 +6,10 @@
 
 namespace recourse {
 
-// A server that looks for no body here would take its bytes for the next request.
+bool HasBody(const Head& head);
+
+// A server that looks for no body here would take its bytes for the next request: this is the last
+// one on its connection.
 bool HasUnexpectedBody(const Head& head);
 
 // The trace id that its traceparent begins with: 32 digits of lower-case hex. Empty: it has none.

@@ -149,6 +149,12 @@ void RequestLog::Append(const RequestRecord& record, std::chrono::nanoseconds du
   optional(",\"event_id\":\"", record.event);
   optional(",\"outcome\":\"", record.outcome);
   optional(",\"verdict\":\"", record.verdict);
+  if (!record.reason.empty()) [[unlikely]] {
+    std::string quoted;
+    AppendJsonString(quoted, record.reason);
+    line.Text(",\"reason\":");
+    line.Text(quoted);
+  }
   optional(",\"caller\":\"", record.caller);
   optional(",\"original\":\"", record.original);
   optional(",\"authority\":\"", record.authority);

@@ -62,6 +62,7 @@ struct RequestRecord {
   std::string_view rpc;       // of MCP: the method that the body names
   std::string mcp_tool;       // that the body names, fit to be shown
   std::string_view verdict;   // of observe mode
+  std::string reason;         // why it would be refused: a slug, ": ", and what it means here
 
   // The last attempt ended now; `slug` empty: with an answer.
   void EndTry(MonoTime now, int answer, std::string_view slug) {

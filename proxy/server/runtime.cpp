@@ -308,13 +308,18 @@ AdminApi::Counts Runtime::CountsForReport() const {
   AdminApi::Counts counts;
   counts.not_recorded = metrics_.ObservedDropped();
   counts.flow_counts = metrics_.WritesByFlow();
-  std::vector<UnlistedCount> reads;
+  std::vector<ShapeCount> unlisted, refused;
+  const auto append = [](std::vector<ShapeCount>& all, const std::vector<ShapeCount>& more) {
+    all.insert(all.end(), more.begin(), more.end());
+  };
   for (const auto& worker : workers_) {
     counts.unlisted_other += worker->unlisted.other();
-    const auto own = worker->unlisted.Read();
-    reads.insert(reads.end(), own.begin(), own.end());
+    counts.refused_other += worker->refused.other();
+    append(unlisted, worker->unlisted.Read());
+    append(refused, worker->refused.Read());
   }
-  counts.unlisted_reads = ReadsOf(reads);
+  counts.unlisted_reads = UnlistedReadsOf(unlisted);
+  counts.refused = RefusedOf(refused);
   return counts;
 }
 

@@ -24,6 +24,7 @@
 #include "proxy/net/tls_server.h"
 #include "proxy/net/write_upstream.h"
 #include "proxy/server/access_log.h"
+#include "proxy/server/call_shapes.h"
 #include "proxy/server/calls_in_flight.h"
 #include "proxy/server/config.h"
 #include "proxy/server/connection_gate.h"
@@ -32,7 +33,6 @@
 #include "proxy/server/metrics.h"
 #include "proxy/server/request_log.h"
 #include "proxy/server/tracer.h"
-#include "proxy/server/unlisted_calls.h"
 
 namespace recourse {
 
@@ -128,9 +128,10 @@ struct Worker {
   SpanIds span_ids;
   const Latencies::Own turns;  // of the thread
   FilterChain chain;
-  UnlistedCalls unlisted;
-  IdleList idle;                         // of the agents' connections
-  std::shared_ptr<const TlsServer> tls;  // for new connections of agents; null: plain
+  CallShapes unlisted{limits::kUnlistedShapesMax};
+  CallShapes refused{limits::kRefusedShapesMax};  // observe mode: reads that enforce would refuse
+  IdleList idle;                                  // of the agents' connections
+  std::shared_ptr<const TlsServer> tls;           // for new connections of agents; null: plain
   // At most one line a second tells of handshakes that failed, as anybody can make them fail.
   MonoTime next_handshake_log{};
   std::size_t handshakes_failed = 0;  // since then

@@ -4,8 +4,8 @@
 #include <charconv>
 
 #include "filters/poll_id.h"
-#include "policy/method_override.h"
 #include "proxy/base/crash_point.h"
+#include "proxy/server/head_judgement.h"
 #include "proxy/server/observation.h"
 #include "proxy/server/request_head.h"
 
@@ -29,9 +29,6 @@ bool SeesOwnVia(const Head& head, std::string_view via) {
   return false;
 }
 
-// HEAD and OPTIONS ask about a resource; they change nothing unless a policy says so by name.
-bool IsQuestion(std::string_view method) { return method == "HEAD" || method == "OPTIONS"; }
-
 bool Names(const Tool& tool, std::string_view method) {
   return std::find(tool.methods.begin(), tool.methods.end(), method) != tool.methods.end();
 }
@@ -43,16 +40,6 @@ std::string AllowOf(const Tool& tool) {
   std::string allow;
   for (const std::string& method : tool.methods) allow += (allow.empty() ? "" : ", ") + method;
   return allow;
-}
-
-std::string WhyDenied(const RouteTable& routes, const RouteMatch& match) {
-  const Backend& backend = *match.backend;
-  if (match.effect == Effect::kRead || routes.EndpointsAt(backend) == nullptr) {
-    return "no tool of the policy matches this call, and unlisted calls are denied";
-  }
-  return "another path of an MCP server may be another door to its tools: list it as a tool of its "
-         "own" +
-         (backend.is_mcp ? ", or use the endpoint " + backend.mcp_path : std::string());
 }
 
 // RFC 9110 7.6.2; -1: there is none. Fails when it is not one number.
@@ -285,47 +272,24 @@ Task<bool> Session::RouteTo(McpPlace place, std::string_view path, std::string_v
   const Backend& backend = *place.backend;
   record_.backend = &backend;
   if (place.where == McpPath::kExact) return ServeMcp(backend, query);
-  if (place.where == McpPath::kAmbiguous) {
-    const Backend& meant = *place.endpoint_of;
-    return Refuse(ErrorCode::kAmbiguousPath,
-                  "this path may be taken for the endpoint " + meant.mcp_path + " of " +
-                      meant.name + ", which has to be written as it is, under a name of " +
-                      meant.name);
-  }
+  const Policy& policy = *view_->policy;
   // A member, as the lanes begin when this has returned.
-  const auto found = view_->policy->routes->Match(backend, head_.method, path, scratch_, match_);
-  if (!found) {
-    return Refuse(found.error().code(), std::string(found.error().detail()));
+  const auto found = policy.routes->Match(backend, head_.method, path, scratch_, match_);
+  if (found) record_.tool = match_.tool;
+  if (const auto refusal = RefusalOfHead(policy, head_, place, query, found, match_)) {
+    const bool has_other_methods = refusal->code() == ErrorCode::kMethodNotAllowed;
+    return Refuse(refusal->code(), refusal->detail(),
+                  has_other_methods ? AllowOf(*match_.tool) : std::string());
   }
-  record_.tool = match_.tool;
   if (HasFlowOrder(head_)) {
     record_.effect = "write";
     return ServeWrite(match_, query, /*guarded=*/true);
   }
-  // A tool for GET or for any method is no reason to run its write for a question about it.
-  if (match_.effect == Effect::kWrite && match_.tool != nullptr && IsQuestion(head_.method) &&
-      !Names(*match_.tool, head_.method)) {
-    std::string allow = AllowOf(*match_.tool);
-    if (head_.method == "OPTIONS") return AnswerOptions(std::move(allow));
-    return Refuse(ErrorCode::kMethodNotAllowed, "this path is a write, which HEAD cannot ask for",
-                  std::move(allow));
-  }
-  // The backend might take another method than the one that the policy judged.
-  if (OverridesMethod(query)) {
-    return Refuse(ErrorCode::kMalformedRequest, "a call may not override its method or path");
-  }
+  if (IsQuestionAboutWrite(head_, match_)) return AnswerOptions(AllowOf(*match_.tool));
   const bool listed = match_.tool != nullptr;
-  if (!listed && match_.unlisted == UnlistedRule::kDeny) {
-    return Refuse(ErrorCode::kDenied, WhyDenied(*view_->policy->routes, match_));
-  }
   if (!listed) worker_.unlisted.Count(backend, match_.effect, head_.method, path);
   if (match_.effect == Effect::kRead) {
     record_.effect = "read";
-    if (HasUnexpectedBody(head_)) {
-      return Refuse(ErrorCode::kMalformedRequest,
-                    "a " + std::string(head_.method) +
-                        " may not have a body; send it with POST, or in the query");
-    }
     return RelayRead(match_, query);
   }
   record_.effect = "write";
@@ -338,10 +302,6 @@ Task<bool> Session::RefuseChanged() {
                   "the policy has changed, and TLS to this host is not looked into any more; "
                   "connect again");
   co_return false;
-}
-
-bool Session::OverridesMethod(std::string_view query) const {
-  return head_.Has(FieldId::kMethodOverride) || HasMethodOverride(query);
 }
 
 void Session::BeginRecord() {

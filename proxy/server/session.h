@@ -170,8 +170,10 @@ class Session final : IdleConnection, ClientLink {
   Task<bool> ServeObserved(McpPlace place, std::string_view path, std::string_view query);
   Task<bool> ServeObservedMcp(const Backend& backend, std::string_view query);
   void StartObservation(const RouteMatch& match, std::string_view query,
-                        const std::optional<Error>& refusal);
-  bool OverridesMethod(std::string_view query) const;
+                        const std::optional<CallRefusal>& refusal);
+  // What enforce would have said to the call.
+  void NoteRefusal(std::string_view path, const CallRefusal& refusal);
+  void NoteFormOverride();
 
   // The write lane.
   Task<bool> ServeWrite(const RouteMatch& match, std::string_view query, bool guarded);

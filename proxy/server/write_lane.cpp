@@ -7,6 +7,7 @@
 #include "proxy/base/crash_point.h"
 #include "proxy/net/body_pace.h"
 #include "proxy/server/attempts.h"
+#include "proxy/server/head_judgement.h"
 #include "proxy/server/held.h"
 #include "proxy/server/request_head.h"
 #include "proxy/server/session.h"
@@ -49,7 +50,7 @@ Task<bool> Session::ServeWrite(const RouteMatch& match, std::string_view query, 
   if (in_.begin == in_.end) in_.memory.reset();
   context.request.body = std::move(*body);
   if (FormOverrideScan scan(ContentTypeOf(context.request)); scan.Feed(context.request.body)) {
-    co_return co_await Refuse(ErrorCode::kMalformedRequest, "a form may not override its method");
+    co_return co_await Refuse(ErrorCode::kMalformedRequest, std::string(kFormOverrides));
   }
   record_.bytes_in += head_.size + context.request.body.size();
   if (!held.BeginWrite()) {
@@ -97,7 +98,7 @@ void Session::FillContext(const RouteMatch& match, std::string_view query, bool 
   context.caller = caller_;
   context.path = std::string(match.path);
   context.request.method = std::string(head_.method);
-  context.request.target = match.backend->base_path + context.path + std::string(query);
+  context.request.target = match.backend->base_path + std::string(match.sent) + std::string(query);
   context.request.headers = EndToEndFields(head_);
   AdoptKeyField(match.backend->key_header, context.request.headers);
   context.query = ParsePairs(query.empty() ? query : query.substr(1));

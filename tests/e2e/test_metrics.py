@@ -125,6 +125,7 @@ def test_every_metric_is_told_with_the_type_and_the_labels_of_the_table(busy, do
         for _ in range(2):
             rawhttp.call(watching.port, "POST", "/orders/m5", body=b'{"cart":1}',
                          headers={"Content-Type": "application/json"})  # fmt: skip
+        rawhttp.call(watching.port, "GET", "/unlisted")  # which enforce would refuse
         watching.await_log(lambda line: line["status"] == 201, count=2)
         for name, family in Scrape(watching).families.items():
             seen.setdefault(name, family)

@@ -85,7 +85,7 @@ TEST_F(ObserverTest, WhatEnforceWouldSayBeforeTheLedgerIsForetold) {
   cut->is_whole = false;
   EXPECT_EQ(Foretold(*cut).verdict, ObserveVerdict::kNotJudged);
   auto denied = Seen("/orders", "{}");
-  denied->refusal = Error(ErrorCode::kDenied, "no");
+  denied->refusal = CallRefusal(ErrorCode::kDenied, "no");
   EXPECT_EQ(Foretold(*denied).detail, "denied: no");
   auto passed = Seen("/other", "{");
   passed->context.guarded = false;

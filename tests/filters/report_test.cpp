@@ -155,6 +155,9 @@ TEST_F(ReportTest, ARefusalOrAConflictIsNoDuplicate) {
   std::vector<std::string> troubles;
   for (const KeyLine& line : report.keys) troubles.push_back(line.trouble);
   EXPECT_EQ(troubles, (std::vector<std::string>{"key-required", "key-reused", "not-judged"}));
+  ASSERT_EQ(report.refused.size(), 1U);
+  EXPECT_EQ(report.refused[0].reason, "key-required: the tool needs more");
+  EXPECT_EQ(report.refused[0].effect + " " + std::to_string(report.refused[0].calls), "write 1");
 }
 
 TEST_F(ReportTest, UnknownOutcomesAreOpenUntilTheyAreSettled) {
@@ -225,7 +228,9 @@ TEST_F(ReportTest, TextAndJsonSayTheSame) {
                           .started = "C",
                           .not_recorded = 2,
                           .unlisted_other = 0,
-                          .unlisted_reads = {{"shop", "read", "GET", "/x", 4}}});
+                          .unlisted_reads = {{"shop", "read", "GET", "/x", 4}},
+                          .refused = {{"shop", "read", "GET", "/y", "denied: no \"tool\"", 3}},
+                          .refused_other = 0});
   const auto json = ParseJson(text);
   ASSERT_TRUE(json) << text;
   EXPECT_NE(text.find(R"("seconds":{"min":1.250,"median":1.250,"max":1.250})"), std::string::npos);
@@ -235,6 +240,7 @@ TEST_F(ReportTest, TextAndJsonSayTheSame) {
        {"mode observe, A to B", "2 writes were sent: SUCCEEDED 2",
         "1 repeats, 1 of them took effect twice, 0 perhaps", "1.2 s / 1.2 s / 1.2 s",
         "would_replay 1", "3 after 1, trace t1", "shop     read    GET     /x    4",
+        "shop     read    GET     /y    3      denied: no \"tool\"",
         "2 writes since the start of the process are missing"}) {
     EXPECT_NE(table.find(part), std::string::npos) << part << "\n" << table;
   }

@@ -1,8 +1,11 @@
 // A path has one canonical form, which has no second reading, or none at all.
+#include <algorithm>
 #include <string>
 
 #include "policy/method_override.h"
 #include "policy/path.h"
+#include "policy/path_readings.h"
+#include "proxy/base/limits.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace recourse {
@@ -19,9 +22,26 @@ void CheckForm(std::string_view type, std::string_view bytes) {
   RC_CHECK(whole.Feed(bytes) == is_seen);
 }
 
+// However a path is read, that is bounded, and gives paths.
+void CheckReadings(std::string_view bytes) {
+  std::string scratch;
+  const auto form = FormOf(bytes, scratch);
+  if (!form) return;
+  const auto readings = PathReadings(bytes);
+  if (!readings) {
+    RC_CHECK(!form->doubt.empty() && !readings.error().detail().empty());
+    return;
+  }
+  RC_CHECK(!readings->empty() && readings->size() <= limits::kPathReadingsMax);
+  RC_CHECK(std::ranges::find(*readings, form->path, &PathReading::path) != readings->end());
+  RC_CHECK(!form->doubt.empty() || readings->size() <= 2);
+  for (const PathReading& one : *readings) RC_CHECK(one.path.starts_with('/'));
+}
+
 }  // namespace
 
 void FuzzOne(std::string_view bytes) {
+  CheckReadings(bytes);
   std::string scratch;
   const auto canonical = CanonicalPath(bytes, scratch);
   (void)HasMethodOverride(bytes);

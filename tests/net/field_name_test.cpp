@@ -13,11 +13,11 @@ namespace {
 
 constexpr std::size_t kNameBytesMax = 36;
 
-// RFC 9110 5.6.2, without '_' (H29).
+// RFC 9110 5.6.2.
 bool MayStandInName(char c) {
   const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
   return letter || (c >= '0' && c <= '9') ||
-         std::string_view("!#$%&'*+-.^`|~").find(c) != std::string_view::npos;
+         std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
 }
 
 TEST(FieldNames, EachByteAtEachPlaceOfANameIsReadAsOneByOne) {

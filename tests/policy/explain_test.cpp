@@ -205,8 +205,8 @@ TEST_F(PolicyCommandsTest, AFailedTestExitsWithOneAndSaysWhy) {
   - { call: "GET orders /orders/7", expect: { tool: get, effect: read } }
   - { call: "GET orders /orders/7", expect: { tool: create } }
   - { call: "GET orders /orders/7", expect: { effect: write } }
-  - { call: "GET orders /orders/../7", expect: { effect: read } }
-  - { call: "GET orders /orders/../7", expect: { refused: ambiguous-path } }
+  - { call: "GET orders /x/../orders/7", expect: { effect: read } }
+  - { call: "GET orders /x/../orders/7", expect: { refused: ambiguous-path } }
   - { call: "POST orders /notes", body: { a: 1 }, expect: { key: [ args, intent ] } }
   - { call: "POST orders /notes", headers: { Idempotency-Key: k }, expect: { key: intent } }
   - { call: "POST orders /none", expect: { tool: unlisted } }
@@ -216,7 +216,8 @@ TEST_F(PolicyCommandsTest, AFailedTestExitsWithOneAndSaysWhy) {
   const std::string out = out_.str();
   EXPECT_THAT(out, HasSubstr("line 14: GET orders /orders/7: expected tool: create, got get"));
   EXPECT_THAT(out, HasSubstr("line 15: GET orders /orders/7: expected effect: write, got read"));
-  EXPECT_THAT(out, HasSubstr("line 16: GET orders /orders/../7: expected effect: read, got none"));
+  EXPECT_THAT(out,
+              HasSubstr("line 16: GET orders /x/../orders/7: expected effect: read, got none"));
   EXPECT_THAT(out, HasSubstr("expected intent in the key, which is made of: caller, args"));
   EXPECT_THAT(out, HasSubstr("expected refused: denied, got no refusal"));
   EXPECT_THAT(out, HasSubstr("9 tests, 5 failed"));

@@ -42,6 +42,7 @@ TEST(PathTest, EscapesHaveOneForm) {
   }
 }
 
+// In a policy; what requests may have of them, PathReadings and RouteTable say.
 TEST(PathTest, PathsWithTwoReadingsAreRefused) {
   for (const std::string path : {
            "/orders/x/../delete",         // P01

@@ -20,7 +20,7 @@ tools:
   delete: { match: POST|GET orders /orders/delete, effect: write, reason: sample }
 )";
 
-std::string Describe(const Result<RouteMatch>& match) {
+std::string Describe(const std::expected<RouteMatch, CallRefusal>& match) {
   if (!match) return std::string(FactsOf(match.error().code()).slug);
   std::string out = match->tool == nullptr ? "unlisted" : match->tool->name;
   for (std::size_t i = 0; i < match->capture_count; ++i) {

@@ -95,14 +95,9 @@ TEST(SharedHostTest, EndpointsAreFoundByTheirVeryPathAndTheRestIsThePlainBackend
                 {"/mcp/%61", "a?"},
                 {"/mcp/b.json", "b?"},
                 {"/mcp./b", "b?"},
-                // No canonical form: Match refuses them.
-                {"//mcp/a", "rest"},
-                {"/mcp%2fa", "rest"},
-                {"/x/../mcp/a", "rest"}});
-  std::string scratch;
-  for (const char* path : {"//mcp/a", "/mcp%2fa", "/x/../mcp/a"}) {
-    EXPECT_FALSE(policy->routes->Match(policy->backends[0], "POST", path, scratch)) << path;
-  }
+                {"//mcp/a", "a?"},
+                {"/mcp%2fa", "a?"},
+                {"/x/../mcp/a", "a?"}});
 }
 
 TEST(SharedHostTest, ANameThatLeavesAnEndpointOutIsNoWayAroundIt) {

@@ -77,6 +77,9 @@ function drawReport(report) {
     table("Calls that no tool matches", ["Backend", "Effect", "Method", "Path", "Calls"],
       report.unlisted.map((line) => [foreign(line.backend), line.effect, foreign(line.method),
         h("span", { class: "mono" }, foreign(line.path)), line.calls])),
+    table("Would have been refused", ["Backend", "Effect", "Method", "Path", "Calls", "Why"],
+      report.refused.map((line) => [foreign(line.backend), line.effect, foreign(line.method),
+        h("span", { class: "mono" }, foreign(line.path)), line.calls, foreign(line.reason)])),
     table("Trouble with keys", ["Tool", "Trouble", "Calls", "Example"], report.keys.map((line) =>
       [foreign(line.tool), line.trouble.replaceAll("-", " "), line.calls,
         operation(line.example)])),

@@ -1,7 +1,6 @@
-// Counts the calls that no tool of the policy matches, by backend, method and shape of the path.
+// Counts calls by backend, method, shape of the path and, where there is one, a reason.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -14,21 +13,23 @@
 
 namespace recourse {
 
-struct UnlistedCount {
-  std::string backend, effect, method, path;  // path: its shape
+struct ShapeCount {
+  std::string backend, effect, method, path, reason;  // path: its shape
   std::uint64_t calls = 0;
 };
 
 // One per I/O thread, which alone counts; anybody may read meanwhile. Counting neither locks nor
 // allocates. Since the start of the process.
-class UnlistedCalls {
+class CallShapes {
  public:
-  UnlistedCalls() : slots_(std::make_unique<Slots>()) {}
+  explicit CallShapes(std::size_t shapes_max)
+      : size_(shapes_max), slots_(std::make_unique<Slot[]>(shapes_max)) {}
 
-  // Beyond kUnlistedShapesMax shapes calls are counted as other() only.
-  void Count(const Backend& backend, Effect effect, std::string_view method, std::string_view path);
+  // Beyond so many shapes calls are counted as other() only.
+  void Count(const Backend& backend, Effect effect, std::string_view method, std::string_view path,
+             std::string_view reason = {});
 
-  std::vector<UnlistedCount> Read() const;  // thread-safe
+  std::vector<ShapeCount> Read() const;  // thread-safe
   std::uint64_t other() const { return other_.load(std::memory_order_relaxed); }
 
  private:
@@ -41,14 +42,16 @@ class UnlistedCalls {
     char backend[kNameBytesMax] = {};
     char method[limits::kMethodBytesMax + 1] = {};
     char path[limits::kUnlistedShapeBytesMax + 1] = {};
+    char reason[limits::kRefusalReasonBytesMax + 1] = {};
   };
-  using Slots = std::array<Slot, limits::kUnlistedShapesMax>;
 
-  std::unique_ptr<Slots> slots_;
+  const std::size_t size_;
+  const std::unique_ptr<Slot[]> slots_;
   std::atomic<std::uint64_t> other_{0};
 };
 
-// The reads among them (writes are in the ledger), those of one shape together, most calls first.
-std::vector<UnlistedLine> ReadsOf(const std::vector<UnlistedCount>& counts);
+// Those of one shape together, most calls first.
+std::vector<UnlistedLine> UnlistedReadsOf(const std::vector<ShapeCount>& counts);  // the reads only
+std::vector<RefusedLine> RefusedOf(const std::vector<ShapeCount>& counts);
 
 }  // namespace recourse
