@@ -59,7 +59,7 @@ def test_lines_have_the_members_that_the_readme_names_and_no_other(logged):
         assert whole <= set(line), whole - set(line)
     # See other tests.
     optional = {"verdict", "caller", "host_differs", "span_id", "original", "authority",
-                "decision", "sni", "rpc", "mcp_tool"}  # fmt: skip
+                "decision", "sni", "rpc", "mcp_tool", "reason"}  # fmt: skip
     assert set(members) - optional <= {name for line in logged[0] for name in line}
 
 
