@@ -4,12 +4,13 @@
 #include <array>
 
 #include "policy/places_read.h"
+#include "policy/principal.h"
 #include "proxy/base/http_message.h"
 
 namespace recourse {
 namespace {
 
-// Beside credentials: what Recourse itself acts on, or keeps from backends.
+// Beside credentials and tenants: what Recourse itself acts on, or keeps from backends.
 constexpr std::array<std::string_view, 19> kOwn{
     "content-encoding",  "content-length",    "content-type",   "http2-settings",
     "idempotency-key",   "keep-alive",        "last-event-id",  "max-forwards",
@@ -20,7 +21,8 @@ constexpr std::array<std::string_view, 4> kOwnPrefixes{"idempotent-", "mcp-", "r
                                                        "x-forwarded-"};
 
 bool IsOwn(std::string_view name) {
-  return IsCredentialField(name) || std::ranges::find(kOwn, name) != kOwn.end() ||
+  return IsCredentialField(name) || IsPrincipalField(name) || IsTenantField(name) ||
+         std::ranges::find(kOwn, name) != kOwn.end() ||
          std::ranges::any_of(kOwnPrefixes,
                              [name](std::string_view prefix) { return name.starts_with(prefix); });
 }

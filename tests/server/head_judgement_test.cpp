@@ -26,7 +26,8 @@ flow_rules: { parent: [ header:X-Run-Id ] }
 
 TEST(FieldsReadTest, ATwinOfWhatThePolicyReadsIsNamed) {
   const auto policy = LoadGood(kPolicy);
-  for (const char* name : {"Shop_Key", "x_pay_id", "X-Pay_Id", "X_RUN_ID", "X-Api_Key"}) {
+  for (const char* name :
+       {"Shop_Key", "x_pay_id", "X-Pay_Id", "X_RUN_ID", "X-Api_Key", "X_User_Id", "X_Tenant_Id"}) {
     EXPECT_NE(ReadTwin(*policy, name), "") << name;
   }
   EXPECT_EQ(ReadTwin(*policy, "X_Odd_One"), "x-odd-one");
