@@ -2,62 +2,78 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 
+#include "policy/twins.h"
 #include "proxy/base/http_message.h"
 
 namespace recourse {
 namespace {
 
-// No name of an override is longer, however it is escaped.
-constexpr std::size_t kNameBytesMax = 128;
-constexpr std::size_t kLineBytesMax = 1024;
-constexpr std::size_t kShortestName = std::string_view("_method").size();
-
 constexpr std::array<std::string_view, 6> kOverrideNames{
     "xmethod",     "xmethodoverride",    "methodoverride",
     "xhttpmethod", "httpmethodoverride", "xhttpmethodoverride"};  // the longest one last
 
-// "X-HTTP-Method-Override" and "x_http_method_override" come down to the same letters. A plain
-// "method" is a common word; only "_method" is the override of Rails, Laravel and Express.
-bool IsOverrideName(std::string_view name) {
-  std::array<char, kOverrideNames.back().size()> room{};
-  std::size_t size = 0;
-  for (const char c : name) {
-    const char lower = c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
-    if (lower < 'a' || lower > 'z') continue;
-    if (size == room.size()) return false;
-    room[size++] = lower;
+bool IsTokenByte(char c) { return c == '-' || IsToken(std::string_view(&c, 1)); }
+
+// Of "name*0*" what stands behind "name".
+struct Suffix {
+  bool is_piece = false, is_extended = false;
+};
+Suffix TakeSuffix(std::string_view& rest) {
+  Suffix suffix;
+  while (!rest.empty() && (rest.front() == '*' || (rest.front() >= '0' && rest.front() <= '9'))) {
+    if (rest.front() == '*') suffix.is_extended = true;
+    if (rest.front() != '*') suffix.is_piece = true;
+    rest.remove_prefix(1);
   }
-  const std::string_view letters(room.data(), size);
-  if (letters == "method") return name.starts_with('_');
-  return std::find(kOverrideNames.begin(), kOverrideNames.end(), letters) != kOverrideNames.end();
+  return suffix;
 }
 
-// The same of a name as it stands in a form. Forms may hold millions of names.
-bool IsEscapedOverrideName(std::string_view name) {
-  if (name.size() < kShortestName) return false;
-  if (name.find('%') == std::string_view::npos) return IsOverrideName(name);
-  std::string plain;
-  return IsOverrideName(PercentDecode(name, plain) ? std::string_view(plain) : name);
+// What readers take for the value at the front of `text`: one to whom its quote is one, and one to
+// whom it is not.
+std::array<std::string, 2> ValuesAt(std::string_view text) {
+  std::array<std::string, 2> values;
+  const auto is_quote = [](char c) { return c == '"' || c == '\''; };
+  if (!text.empty() && is_quote(text.front())) {
+    for (std::size_t i = 1; i < text.size() && text[i] != text.front(); ++i) {
+      if (text[i] == '\\' && i + 1 < text.size()) ++i;
+      values[0].push_back(text[i]);
+    }
+  }
+  std::string_view bare = text.substr(0, text.find_first_of("; \t"));
+  while (!bare.empty() && is_quote(bare.front())) bare.remove_prefix(1);
+  while (!bare.empty() && is_quote(bare.back())) bare.remove_suffix(1);
+  values[1] = bare;
+  return values;
 }
 
-// The `name` parameter of a part's Content-Disposition, or empty.
-std::string_view PartName(std::string_view line) {
-  static constexpr std::string_view kField = "content-disposition:";
-  if (!EqualsIgnoreCase(line.substr(0, kField.size()), kField)) return {};
-  const std::string lower = ToLower(line);
-  for (auto at = lower.find("name"); at != std::string::npos; at = lower.find("name", at + 1)) {
-    auto value = lower.find_first_not_of(" \t*", at + 4);
-    const bool is_parameter = lower[at - 1] == ';' || lower[at - 1] == ' ' || lower[at - 1] == '\t';
-    if (!is_parameter || value == std::string::npos || lower[value] != '=') continue;
-    value = lower.find_first_not_of(" \t\"", value + 1);
-    if (value == std::string::npos) return {};
-    return line.substr(value, std::min(lower.find_first_of("\";\r", value), lower.size()) - value);
+// The letters behind every "charset=" of a content type.
+std::vector<std::string> CharsetsOf(std::string_view content_type) {
+  std::vector<std::string> charsets;
+  const std::string lower = ToLower(content_type);
+  constexpr std::string_view kCharset = "charset";
+  for (auto at = lower.find(kCharset); at != std::string::npos; at = lower.find(kCharset, at + 1)) {
+    const auto begin = lower.find_first_not_of(" \t*=\"'", at + kCharset.size());
+    if (begin == std::string::npos) continue;
+    charsets.push_back(lower.substr(begin, lower.find_first_of("; \t\"',", begin) - begin));
   }
-  return {};
+  return charsets;
 }
 
 }  // namespace
+
+// "X-HTTP-Method-Override" and "x_http_method_override" come down to the same letters. A plain
+// "method" is a common word; only "_method", or what a reader takes for it, is the override of
+// Rails, Laravel and Express.
+bool IsOverrideName(std::string_view name) {
+  const std::string skeleton = SkeletonOf(NameIn::kForm, RootOf(name));
+  std::string letters;
+  std::ranges::copy_if(skeleton, std::back_inserter(letters),
+                       [](char c) { return c >= 'a' && c <= 'z'; });
+  if (letters == "method") return skeleton.starts_with('_');
+  return std::ranges::find(kOverrideNames, letters) != kOverrideNames.end();
+}
 
 bool HasMethodOverride(std::string_view query) {
   if (query.empty()) return false;
@@ -69,48 +85,50 @@ bool HasMethodOverride(std::string_view query) {
                      [](const auto& pair) { return IsOverrideName(pair.first); });
 }
 
-FormOverrideScan::FormOverrideScan(std::string_view content_type) {
-  std::string_view media = content_type.substr(0, content_type.find(';'));
-  while (media.ends_with(' ') || media.ends_with('\t')) media.remove_suffix(1);
-  if (EqualsIgnoreCase(media, "application/x-www-form-urlencoded")) {
-    kind_ = Kind::kUrlEncoded;
-  } else if (EqualsIgnoreCase(media, "multipart/form-data")) {
-    kind_ = Kind::kMultipart;
+std::vector<std::string> PartNames(std::string_view line) {
+  const std::string_view field = line.substr(0, line.find(':'));
+  std::string letters;
+  for (const char c : ToLower(field)) {
+    if (c >= 'a' && c <= 'z') letters.push_back(c);
   }
-}
-
-bool FormOverrideScan::Feed(std::string_view piece) {
-  if (kind_ == Kind::kUrlEncoded) return FeedPairs(piece);
-  return kind_ == Kind::kMultipart && FeedParts(piece);
-}
-
-bool FormOverrideScan::FeedPairs(std::string_view piece) {
-  for (const char c : piece) {
-    const bool starts_pair = c == '&' || c == ';';
-    if (starts_pair || c == '=') {
-      if (counts_ && IsEscapedOverrideName(text_)) return true;
-      counts_ = starts_pair;  // behind '=' comes a value, and in it perhaps another '='
-      text_.clear();
-    } else if (counts_) {
-      text_.push_back(c);
-      counts_ = text_.size() <= kNameBytesMax;
+  if (letters != "contentdisposition" || field.size() == line.size()) return {};
+  const std::string lower = ToLower(line);
+  std::vector<std::string> names;
+  std::array<std::string, 2> pieces;
+  for (auto at = lower.find("name"); at != std::string::npos; at = lower.find("name", at + 1)) {
+    std::string_view rest = line.substr(at + 4);
+    const Suffix suffix = TakeSuffix(rest);
+    rest = TrimBlanks(rest);
+    if (IsTokenByte(lower[at - 1]) || !rest.starts_with('=')) continue;
+    const auto values = ValuesAt(TrimBlanks(rest.substr(1)));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      std::string_view value = values[i];
+      if (suffix.is_extended) value.remove_prefix(value.rfind('\'') + 1);
+      std::string decoded;
+      names.push_back(PercentDecode(value, decoded) ? decoded : std::string(value));
+      if (suffix.is_piece) pieces[i] += names.back();
     }
   }
-  return false;
+  names.insert(names.end(), pieces.begin(), pieces.end());
+  std::erase(names, std::string());
+  return names;
 }
 
-bool FormOverrideScan::FeedParts(std::string_view piece) {
-  for (const char c : piece) {
-    if (line_ends_ && c != ' ' && c != '\t') text_.clear();  // no fold: the next line
-    if (line_ends_) counts_ = true;
-    line_ends_ = c == '\n';
-    if (line_ends_ && counts_ && IsOverrideName(PartName(text_))) return true;
-    if (!line_ends_ && counts_) {
-      text_.push_back(c);
-      counts_ = text_.size() <= kLineBytesMax;
-    }
-  }
-  return false;
+bool IsUtf8Form(std::string_view content_type) {
+  return std::ranges::all_of(CharsetsOf(content_type), [](const std::string& charset) {
+    return charset == "utf-8" || charset == "utf8" || charset == "us-ascii";
+  });
+}
+
+bool IsAsciiForm(std::string_view content_type) {
+  static constexpr std::array<std::string_view, 11> kAscii{
+      "ascii", "iso-8859-", "iso8859", "latin", "windows-125", "cp125",
+      "koi8-", "gb",        "big5",    "euc-",  "shift_jis"};
+  return IsUtf8Form(content_type) ||
+         std::ranges::all_of(CharsetsOf(content_type), [](const std::string& charset) {
+           return std::ranges::any_of(
+               kAscii, [&](std::string_view name) { return charset.starts_with(name); });
+         });
 }
 
 }  // namespace recourse

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <utility>
 
+#include "policy/letters.h"
+#include "policy/twins.h"
 #include "proxy/base/http_message.h"
 #include "proxy/base/limits.h"
 
@@ -73,75 +76,34 @@ std::string_view DoubtOfEscape(char c) {
   }
 }
 
-struct PointRange {
-  char32_t first, last;
-};
-// Characters that a backend's normalisation turns into a separator or drops, sorted.
-constexpr std::array<PointRange, 30> kTreacherous{{
-    {0x80, 0x9f},        // C1 controls
-    {0xad, 0xad},        // soft hyphen
-    {0x17f, 0x17f},      // long s, lower-case of S
-    {0x34f, 0x34f},      // combining grapheme joiner
-    {0x61c, 0x61c},      // Arabic letter mark
-    {0x115f, 0x1160},    // Hangul fillers
-    {0x17b4, 0x17b5},    // Khmer inherent vowels
-    {0x180b, 0x180e},    // Mongolian selectors
-    {0x200b, 0x200f},    // zero width, direction marks
-    {0x2024, 0x2026},    // dot leaders
-    {0x2028, 0x202e},    // line separators, direction embeddings
-    {0x2044, 0x2044},    // fraction slash
-    {0x2060, 0x206f},    // word joiner, invisible operators, isolates
-    {0x212a, 0x212a},    // Kelvin sign, lower-case k
-    {0x2215, 0x2216},    // division slash, set minus
-    {0x29f5, 0x29f5},    // reverse solidus operator
-    {0x29f8, 0x29f9},    // big solidi
-    {0x3164, 0x3164},    // Hangul filler
-    {0xd800, 0xdfff},    // surrogates
-    {0xfe00, 0xfe0f},    // variation selectors
-    {0xfe52, 0xfe52},    // small full stop
-    {0xfe54, 0xfe54},    // small semicolon
-    {0xfe68, 0xfe68},    // small reverse solidus
-    {0xfe6a, 0xfe6a},    // small percent
-    {0xfeff, 0xfeff},    // byte order mark
-    {0xff05, 0xff05},    // fullwidth percent
-    {0xff0e, 0xff0f},    // fullwidth full stop and solidus
-    {0xff1b, 0xff1b},    // fullwidth semicolon
-    {0xff3c, 0xff3c},    // fullwidth reverse solidus
-    {0xe0000, 0xe0fff},  // tags and further selectors
-}};
-
+// Characters that a backend's normalisation turns into a separator, and letters that a change of
+// case turns into ASCII ones.
 bool IsTreacherous(char32_t point) {
-  return std::any_of(kTreacherous.begin(), kTreacherous.end(), [point](const PointRange& range) {
-    return point >= range.first && point <= range.last;
-  });
-}
-
-// Reads one code point of valid, shortest-form UTF-8 at `i` and moves past it. False: invalid.
-bool NextPoint(std::string_view bytes, std::size_t& i, char32_t& point) {
-  const auto lead = static_cast<unsigned char>(bytes[i]);
-  const int more = lead < 0x80                   ? 0
-                   : lead >= 0xc2 && lead < 0xe0 ? 1
-                   : lead >= 0xe0 && lead < 0xf0 ? 2
-                   : lead >= 0xf0 && lead < 0xf5 ? 3
-                                                 : -1;
-  if (more < 0 || bytes.size() - i <= static_cast<std::size_t>(more)) return false;
-  point = more == 0 ? lead : static_cast<char32_t>(lead & (0x3f >> more));
-  for (int k = 1; k <= more; ++k) {
-    const auto byte = static_cast<unsigned char>(bytes[i + static_cast<std::size_t>(k)]);
-    if ((byte & 0xc0) != 0x80) return false;
-    point = point << 6 | (byte & 0x3fu);
-  }
-  if ((more == 2 && point < 0x800) || (more == 3 && (point < 0x10000 || point > 0x10ffff))) {
-    return false;
-  }
-  i += static_cast<std::size_t>(more) + 1;
-  return true;
+  static constexpr std::array<std::pair<char32_t, char32_t>, 14> kRanges{{
+      {0x17f, 0x17f},    // long s, lower-case of S
+      {0x2024, 0x2026},  // dot leaders
+      {0x2044, 0x2044},  // fraction slash
+      {0x212a, 0x212a},  // Kelvin sign, lower-case k
+      {0x2215, 0x2216},  // division slash, set minus
+      {0x29f5, 0x29f5},  // reverse solidus operator
+      {0x29f8, 0x29f9},  // big solidi
+      {0xfe52, 0xfe52},  // small full stop
+      {0xfe54, 0xfe54},  // small semicolon
+      {0xfe68, 0xfe6a},  // small reverse solidus and percent
+      {0xff05, 0xff05},  // fullwidth percent
+      {0xff0e, 0xff0f},  // fullwidth full stop and solidus
+      {0xff1b, 0xff1b},  // fullwidth semicolon
+      {0xff3c, 0xff3c},  // fullwidth reverse solidus
+  }};
+  return IsInvisible(point) || std::ranges::any_of(kRanges, [point](const auto& range) {
+           return point >= range.first && point <= range.second;
+         });
 }
 
 std::string_view ReasonForText(std::string_view decoded) {
-  for (std::size_t i = 0; i < decoded.size();) {
-    char32_t point = 0;
-    if (!NextPoint(decoded, i, point)) return "the path is not valid UTF-8";
+  while (!decoded.empty()) {
+    const char32_t point = TakePoint(decoded);
+    if (point == kNoPoint) return "the path is not valid UTF-8";
     if (IsTreacherous(point)) {
       return "the path has an invisible character or a look-alike of a separator";
     }
@@ -243,16 +205,22 @@ bool IsPathValue(std::string_view value) {
 std::string FoldPath(std::string_view path) {
   std::string folded;
   folded.reserve(path.size());
-  std::string byte;
-  for (std::size_t i = 0; i < path.size(); ++i) {
-    if (path[i] != '%') {
-      folded += path[i] >= 'A' && path[i] <= 'Z' ? static_cast<char>(path[i] | 0x20) : path[i];
+  std::string bytes;
+  while (!path.empty()) {
+    if (path.front() != '%') {
+      const char c = path.front();
+      folded += c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
+      path.remove_prefix(1);
       continue;
     }
-    const std::string_view escape = path.substr(i, 3);
-    const bool is_plain = PercentDecode(escape, byte) && ClassOf(byte[0]) == CharClass::kPlain;
-    folded += is_plain ? std::string_view(byte) : escape;
-    i += 2;
+    std::size_t size = 0;
+    while (size < path.size() && path[size] == '%') size = std::min(size + 3, path.size());
+    PercentDecode(path.substr(0, size), bytes);
+    path.remove_prefix(size);
+    for (const char c : SkeletonOf(NameIn::kPath, bytes)) {
+      const bool is_plain = ClassOf(c) == CharClass::kPlain;
+      folded += is_plain ? std::string(1, c) : PercentEncode(std::string_view(&c, 1));
+    }
   }
   return folded;
 }

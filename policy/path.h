@@ -35,8 +35,8 @@ bool IsDots(std::string_view segment);
 // wildcard ("*", "all") that a backend could take for the whole collection.
 bool IsPathValue(std::string_view value);
 
-// The form in which readings of a canonical path are compared: lower-case outside of escapes, and
-// no escape of a character that may stand unescaped (%3A and ':' are one to most backends).
+// The form in which readings of a canonical path are compared: the skeleton of its text (twins.h),
+// and no escape of a character that may stand unescaped (%3A and ':' are one to most backends).
 std::string FoldPath(std::string_view path);
 
 }  // namespace recourse

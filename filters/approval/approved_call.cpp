@@ -5,7 +5,7 @@
 #include "filters/call_values.h"
 #include "filters/mcp/mcp_request.h"
 #include "filters/stored_call.h"
-#include "policy/method_override.h"
+#include "policy/override_scan.h"
 
 namespace recourse {
 namespace {
@@ -88,9 +88,9 @@ std::string ObjectionToEdit(const Event& event, const std::string& body, const P
     return "the new body is not of the same kind as the original one";
   }
   const std::string* const type = FindHeader(request.headers, "Content-Type");
-  if (FormOverrideScan scan(type == nullptr ? std::string_view() : std::string_view(*type));
+  if (OverrideScan scan(type == nullptr ? std::string_view() : std::string_view(*type));
       scan.Feed(body)) {
-    return "a form may not override its method";
+    return std::string(scan.reason());
   }
   return {};
 }

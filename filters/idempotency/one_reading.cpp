@@ -1,6 +1,10 @@
 #include "filters/idempotency/one_reading.h"
 
 #include <algorithm>
+#include <iterator>
+
+#include "policy/method_override.h"
+#include "policy/twins.h"
 
 #include "policy/places_read.h"
 
@@ -15,33 +19,51 @@ bool IsNamedByBodyAlone(const Tool& tool) {
   return !tool.identity.empty() && std::all_of(tool.identity.begin(), tool.identity.end(), IsBody);
 }
 
-// The name that lenient servers take this one for: `Action[]` and `action[0]` are `action`.
-std::string LooseName(std::string_view name) {
-  const auto bracket = name.rfind('[');
-  if (bracket != std::string_view::npos && bracket > 0 && name.ends_with(']')) {
-    const std::string_view index = name.substr(bracket + 1, name.size() - bracket - 2);
-    if (index.find_first_not_of("0123456789") == std::string_view::npos) {
-      name = name.substr(0, bracket);
-    }
+// What is wrong with a place: the name in the call that stands against it; empty when that has no
+// name. And where it stands.
+struct Conflict {
+  std::string name;
+  std::string_view where = "the call";
+};
+
+constexpr std::string_view kInQuery = "the query", kInForm = "the form", kInBody = "the body",
+                           kInCookies = "a cookie", kInHeader = "the header";
+
+// One among `pairs` that some reader takes for `name`, beside the only one that is to be there.
+std::optional<std::string> TwinAmong(const Pairs& pairs, std::string_view name, bool may_be_there) {
+  for (const auto& [other, value] : pairs) {
+    if (!AreTwins(NameIn::kForm, other, name)) continue;
+    if (other != name || !may_be_there) return other;
+    may_be_there = false;
   }
-  return ToLower(name);
+  return std::nullopt;
 }
 
-// True when every reader finds the same single value under `name`, or none finds any.
-bool HasOnePair(const Pairs& pairs, std::string_view raw, std::string_view name) {
+// The same for servers that split at ';' too.
+std::optional<std::string> TwinIn(const Pairs& pairs, std::string_view raw, std::string_view name) {
+  if (auto twin = TwinAmong(pairs, name, true)) return twin;
+  if (raw.find(';') == std::string_view::npos) return std::nullopt;
   std::string split(raw);
-  std::replace(split.begin(), split.end(), ';', '&');
-  const std::string wanted = LooseName(name);
-  const auto values = [&](const Pairs& from) {
-    Pairs found;
-    for (const auto& pair : from) {
-      if (LooseName(pair.first) == wanted) found.push_back(pair);
-    }
-    return found;
+  std::ranges::replace(split, ';', '&');
+  const Pairs more = ParsePairs(split);
+  if (auto twin = TwinAmong(more, name, true)) return twin;
+  const auto value_of = [name](const Pairs& from) {
+    const auto found = std::ranges::find(from, name, &std::pair<std::string, std::string>::first);
+    return found == from.end() ? std::string() : found->second;
   };
-  const Pairs found = values(pairs);
-  if (found.size() > 1 || (found.size() == 1 && found.front().first != name)) return false;
-  return split == raw || values(ParsePairs(split)) == found;
+  return value_of(pairs) == value_of(more) ? std::nullopt : std::optional(std::string(name));
+}
+
+Pairs CookiesOf(const HttpRequest& request) {
+  Pairs cookies;
+  for (const auto& [field, value] : request.headers) {
+    if (!EqualsIgnoreCase(field, "Cookie")) continue;
+    std::string text = value;
+    std::erase(text, ' ');
+    std::ranges::replace(text, ';', '&');
+    std::ranges::move(ParsePairs(text), std::back_inserter(cookies));
+  }
+  return cookies;
 }
 
 // RFC 6901, one step at a time.
@@ -57,8 +79,9 @@ std::string TakeStep(std::string_view& pointer) {
   return step;
 }
 
-// True when no member on the way has a twin in another case.
-bool HasOneMember(const Json& root, std::string_view pointer) {
+// A member on the way that some reader takes for the one that is meant. What JavaScript keeps in
+// `__proto__` may stand in for any.
+std::optional<std::string> TwinOnTheWay(const Json& root, std::string_view pointer) {
   const Json* at = &root;
   while (!pointer.empty() && at != nullptr) {
     const std::string step = TakeStep(pointer);
@@ -66,44 +89,97 @@ bool HasOneMember(const Json& root, std::string_view pointer) {
       at = AtPointer(*at, "/" + step);
       continue;
     }
-    if (at->kind != Json::Kind::kObject) return true;
+    if (at->kind != Json::Kind::kObject) return std::nullopt;
     for (const auto& [name, value] : at->members) {
-      if (name != step && EqualsIgnoreCase(name, step)) return false;
+      if (name == step) continue;
+      if (AreTwins(NameIn::kJson, name, step) || name == "__proto__") return name;
     }
     at = at->Find(step);
   }
-  return true;
+  return std::nullopt;
 }
 
-// The form field that a pointer reads; empty when it reads none.
-std::string FieldOf(std::string_view pointer) {
+// The first step of a pointer, and whether it is the only one.
+struct Step {
+  std::string name;
+  bool is_only = false;
+};
+Step FirstStep(std::string_view pointer) {
   if (pointer.empty()) return {};
-  std::string field = TakeStep(pointer);
-  return pointer.empty() ? field : std::string();
+  Step step;
+  step.name = TakeStep(pointer);
+  step.is_only = pointer.empty();
+  return step;
 }
 
-bool HasOneReading(const Selector& place, const HttpRequest& request, const CallBody& body,
-                   const Pairs& query) {
-  switch (place.source) {
-    case Source::kQuery: {
-      const auto mark = std::min(request.target.find('?'), request.target.size());
-      const std::string_view raw = std::string_view(request.target).substr(mark);
-      if (HasMalformedEscape(raw)) return false;
-      return HasOnePair(query, raw.empty() ? raw : raw.substr(1), place.name);
+// Names that a server may add to those of the query.
+std::optional<std::string> TwinInBody(const CallBody& body, std::string_view name) {
+  if (body.form == BodyForm::kForm) return TwinAmong(body.pairs, name, false);
+  if (body.form == BodyForm::kJson) {
+    for (const Json::Member& member : body.json.members) {
+      if (AreTwins(NameIn::kForm, member.first, name)) return member.first;
     }
-    case Source::kHeader:
-      return std::count_if(request.headers.begin(), request.headers.end(), [&](const auto& field) {
-               return EqualsIgnoreCase(field.first, place.name);
-             }) <= 1;
-    case Source::kBody:
-      if (body.form == BodyForm::kJson) return HasOneMember(body.json, place.name);
-      if (body.form == BodyForm::kForm) {
-        const std::string field = FieldOf(place.name);
-        return field.empty() || HasOnePair(body.pairs, request.body, field);
+  }
+  for (const BodyPart& part : body.parts) {
+    const std::string* const says = FindHeader(part.headers, "content-disposition");
+    if (says == nullptr) continue;
+    for (std::string& other : PartNames("content-disposition:" + *says)) {
+      if (AreTwins(NameIn::kForm, other, name)) return std::move(other);
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Conflict> AsConflict(std::optional<std::string> name, std::string_view where) {
+  if (!name) return std::nullopt;
+  return Conflict{std::move(*name), where};
+}
+
+std::optional<Conflict> ConflictInQuery(std::string_view name, const HttpRequest& request,
+                                        const CallBody& body, const Pairs& query) {
+  const auto mark = std::min(request.target.find('?'), request.target.size());
+  const std::string_view raw = std::string_view(request.target).substr(mark);
+  if (HasMalformedEscape(raw)) return Conflict{{}, kInQuery};
+  if (auto twin = TwinIn(query, raw.empty() ? raw : raw.substr(1), name)) {
+    return Conflict{std::move(*twin), kInQuery};
+  }
+  if (auto twin = TwinInBody(body, name)) return Conflict{std::move(*twin), kInBody};
+  return AsConflict(TwinAmong(CookiesOf(request), name, false), kInCookies);
+}
+
+std::optional<Conflict> ConflictInBody(std::string_view pointer, const HttpRequest& request,
+                                       const CallBody& body, const Pairs& query) {
+  const bool is_form = body.form == BodyForm::kForm;
+  const Step step = FirstStep(pointer);
+  if (step.name.empty() || (is_form && !step.is_only)) return std::nullopt;
+  const auto twin =
+      is_form ? TwinIn(body.pairs, request.body, step.name) : TwinOnTheWay(body.json, pointer);
+  if (twin) return Conflict{*twin, is_form ? kInForm : kInBody};
+  if (!body.mcp_name.empty()) return std::nullopt;
+  if (auto other = TwinAmong(query, step.name, false)) return Conflict{*other, kInQuery};
+  return is_form ? AsConflict(TwinAmong(CookiesOf(request), step.name, false), kInCookies)
+                 : std::nullopt;
+}
+
+std::optional<Conflict> ConflictWith(const Selector& place, const HttpRequest& request,
+                                     const CallBody& body, const Pairs& query) {
+  switch (place.source) {
+    case Source::kQuery:
+      return ConflictInQuery(place.name, request, body, query);
+    case Source::kHeader: {
+      bool is_there = false;
+      for (const auto& [field, value] : request.headers) {
+        if (!AreTwins(NameIn::kHeader, field, place.name)) continue;
+        if (is_there || !EqualsIgnoreCase(field, place.name)) return Conflict{field, kInHeader};
+        is_there = true;
       }
-      return true;
+      return std::nullopt;
+    }
+    case Source::kBody:
+      if (body.values() == nullptr) return std::nullopt;
+      return ConflictInBody(place.name, request, body, query);
     default:
-      return true;
+      return std::nullopt;
   }
 }
 
@@ -126,6 +202,11 @@ std::optional<Objection> ObjectionToBody(const Tool& tool, const HttpRequest& re
         "the policy reads " + place +
         ", which an encoded body does not show; send it without Content-Encoding");
   }
+  const std::string* const type = FindHeader(request.headers, "Content-Type");
+  if (body.form == BodyForm::kForm && type != nullptr && !IsUtf8Form(*type)) {
+    return UnreadableBody("the policy reads " + place +
+                          " from the form, which has to be in UTF-8: send it without a charset");
+  }
   if (body.form == BodyForm::kRaw || IsJsonAsForm(body, request)) {
     return UnreadableBody(
         "the policy reads " + place +
@@ -136,6 +217,17 @@ std::optional<Objection> ObjectionToBody(const Tool& tool, const HttpRequest& re
                      "the policy reads " + place + " from the body, and the call has none"};
   }
   return std::nullopt;
+}
+
+// Names both: what the policy reads, and what stands against it.
+std::string WhyRefused(const Selector& place, const Conflict& conflict) {
+  if (conflict.name.empty()) {
+    return "the policy reads " + place.text + ", and " + std::string(conflict.where) +
+           " has a malformed escape; send it well-formed";
+  }
+  return "the policy reads " + place.text + ", and some servers take '" + ShownName(conflict.name) +
+         "' in " + std::string(conflict.where) +
+         " for it too; send it once, in that place and spelling";
 }
 
 }  // namespace
@@ -161,13 +253,11 @@ std::optional<Objection> ObjectionTo(const Tool& tool, const HttpRequest& reques
         "the key of this tool is made of its arguments, which an encoded body does not show; "
         "send it without Content-Encoding, or name the call with Idempotency-Key");
   }
-  const auto bad = std::find_if(places.begin(), places.end(), [&](const Selector& place) {
-    return !HasOneReading(place, request, body, query);
-  });
-  if (bad == places.end()) return std::nullopt;
-  return Objection{ErrorCode::kMalformedRequest,
-                   "the policy reads " + bad->text +
-                       ", which this call has more than once or in another spelling; send it once"};
+  for (const Selector& place : places) {
+    const auto conflict = ConflictWith(place, request, body, query);
+    if (conflict) return Objection{ErrorCode::kMalformedRequest, WhyRefused(place, *conflict)};
+  }
+  return std::nullopt;
 }
 
 }  // namespace recourse

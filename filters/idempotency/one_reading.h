@@ -15,10 +15,12 @@ struct Objection {
 };
 
 // Why a call of `tool` must not be sent: a backend could take another value than the policy for a
-// key, a condition or an undo request. That is so when a query, form or header name that the policy
-// reads is there twice, also in another case, as a list (`a[]`) or behind a ';'; when a JSON member
-// on the way to a value has a twin in another case (many decoders take either); and when the policy
-// reads from a body that has another type than JSON or form, is encoded, or is not there at all.
+// key, a condition or an undo request. That is so when what the policy reads is there twice, or
+// under a name that some reader takes for its name (twins.h): among the fields of a query, a form
+// or the header, and among the members on the way to a value in JSON; when a name that is read in
+// the query stands in the body too, or the other way round, or among the cookies, as some servers
+// make one list of all; and when the policy reads from a body that has another type than JSON or
+// form, is encoded, in another charset than UTF-8, or is not there at all.
 // An encoded body is also refused where the key is made of it and the agent did not name its intent
 // (`intent_is_named`): the same arguments are other bytes each time they are compressed.
 // nullopt: nothing is to be said against it. `query` is decoded, the target of `request` is raw.

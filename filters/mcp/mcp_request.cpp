@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "policy/twins.h"
 #include "proxy/base/base64url.h"
 #include "proxy/base/json_object.h"
 #include "proxy/base/json_span.h"
@@ -38,28 +39,10 @@ constexpr std::array<std::string_view, 17> kReads{"initialize",
                                                   "completion/complete",
                                                   "subscriptions/listen"};
 
-// A name as the most lenient decoders fold it: two of Unicode's letters are ASCII ones to them.
-std::string Folded(std::string_view name) {
-  std::string folded;
-  for (std::size_t i = 0; i < name.size(); ++i) {
-    if (name.substr(i).starts_with("\xe2\x84\xaa")) {
-      folded.push_back('k');
-      i += 2;
-    } else if (name.substr(i).starts_with("\xc5\xbf")) {
-      folded.push_back('s');
-      ++i;
-    } else {
-      folded.push_back(name[i]);
-    }
-  }
-  return ToLower(folded);
-}
-
 // The member of `object` that a lenient reader could take for `name` although it is another one.
 const std::string* TwinOf(const Json& object, std::string_view name) {
-  const std::string wanted = Folded(name);
   for (const Json::Member& member : object.members) {
-    if (member.first != name && Folded(member.first) == wanted) return &member.first;
+    if (member.first != name && AreTwins(NameIn::kJson, member.first, name)) return &member.first;
   }
   return nullptr;
 }
@@ -115,7 +98,7 @@ class MessageReader {
     if (TextAt(message_, "/jsonrpc") != "2.0") return Invalid("jsonrpc is \"2.0\"");
     if (const std::string* twin =
             TwinOfAny(message_, {"jsonrpc", "id", "method", "params", "result", "error"})) {
-      return Invalid("the member " + *twin + " has two readings");
+      return Invalid("the member " + ShownName(*twin) + " has two readings");
     }
     if (auto refusal = ReadMethod()) return std::unexpected(std::move(*refusal));
     if (auto refusal = ReadParams()) return std::unexpected(std::move(*refusal));
@@ -167,7 +150,8 @@ class MessageReader {
     if (params != nullptr && params->kind == Json::Kind::kObject) {
       if (const std::string* twin =
               TwinOfAny(*params, {"name", "arguments", "_meta", "requestState", "uri", "task"})) {
-        return Refused(kInvalidRequest, "the member params." + *twin + " has two readings");
+        return Refused(kInvalidRequest,
+                       "the member params." + ShownName(*twin) + " has two readings");
       }
     } else if (params != nullptr && request_.kind == McpRequest::Kind::kToolCall) {
       return Refused(kInvalidRequest, "the params of tools/call are an object");

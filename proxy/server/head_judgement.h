@@ -13,7 +13,6 @@
 namespace recourse {
 
 // What only the body of a form tells.
-inline constexpr std::string_view kFormOverrides = "a form may not override its method";
 
 // The call asks the backend to take another method or path than the one that was judged.
 bool OverridesMethod(const Head& head, std::string_view query);

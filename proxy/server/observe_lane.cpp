@@ -66,8 +66,8 @@ void Session::NoteRefusal(std::string_view path, const CallRefusal& refusal) {
 }
 
 // Of a form that streams by: enforce would have cut it off there.
-void Session::NoteFormOverride() {
-  const CallRefusal refusal(ErrorCode::kMalformedRequest, std::string(kFormOverrides));
+void Session::NoteFormOverride(std::string_view reason) {
+  const CallRefusal refusal(ErrorCode::kMalformedRequest, std::string(reason));
   if (observed_) {
     observed_->Refuse(refusal);
   } else if (record_.reason.empty()) {

@@ -6,7 +6,7 @@
 #include <span>
 #include <utility>
 
-#include "policy/method_override.h"
+#include "policy/override_scan.h"
 #include "proxy/net/response_reader.h"
 #include "proxy/server/mcp_read.h"
 #include "proxy/server/request_head.h"
@@ -54,7 +54,7 @@ struct Session::ReadExchange {
                      ? *match.tool->timeout
                      : match.backend->timeout.value_or(otherwise)),
         request_body(request.body, request.content_length, BodyDecoder::Of::kRequest),
-        form(content_type) {}
+        overrides(content_type) {}
 
   bool IsUploading() const { return uploading && !uploaded.is_set(); }
 
@@ -98,7 +98,7 @@ struct Session::ReadExchange {
   bool watching = false;
   bool half_closed = false;             // the client will send nothing more, and may be gone
   bool left = false;                    // the client is gone
-  FormOverrideScan form;                // of the request body
+  OverrideScan overrides;               // of the request body
   McpRead* mcp = nullptr;               // of an MCP server's endpoint, whose request is here whole
   bool is_listening = false;            // a stream of MCP that lasts as long as the session does
   bool has_events = false;              // a stream that is taken up again when it has ended

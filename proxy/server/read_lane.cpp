@@ -73,11 +73,12 @@ Task<bool> Session::RelayRead(const RouteMatch& match, std::string_view query, M
     co_return co_await Refuse(exchange.first.error.code(),
                               std::string(exchange.first.error.detail()));
   }
-  if (exchange.form.Feed(exchange.first.data)) {
+  if (exchange.overrides.Feed(exchange.first.data)) {
     if (!is_observing_) {
-      co_return co_await Refuse(ErrorCode::kMalformedRequest, std::string(kFormOverrides));
+      co_return co_await Refuse(ErrorCode::kMalformedRequest,
+                                std::string(exchange.overrides.reason()));
     }
-    NoteFormOverride();
+    NoteFormOverride(exchange.overrides.reason());
   }
   if (mcp == nullptr) record_.bytes_in += exchange.request_head.size() + exchange.first.data.size();
   if (observed_) ObserveRequest(exchange.first);
@@ -352,12 +353,12 @@ Task<void> Session::Upload(ReadExchange& exchange) {
       exchange.upload_error = piece.error;
       break;
     }
-    if (exchange.form.Feed(piece.data)) {
+    if (exchange.overrides.Feed(piece.data)) {
       if (!is_observing_) {
-        exchange.upload_error = Error(ErrorCode::kMalformedRequest, kFormOverrides);
+        exchange.upload_error = Error(ErrorCode::kMalformedRequest, exchange.overrides.reason());
         break;
       }
-      NoteFormOverride();
+      NoteFormOverride(exchange.overrides.reason());
     }
     complete = piece.end == BodyDecoder::End::kComplete;
     record_.bytes_in += piece.data.size();

@@ -173,7 +173,7 @@ class Session final : IdleConnection, ClientLink {
                         const std::optional<CallRefusal>& refusal);
   // What enforce would have said to the call.
   void NoteRefusal(std::string_view path, const CallRefusal& refusal);
-  void NoteFormOverride();
+  void NoteFormOverride(std::string_view reason);
 
   // The write lane.
   Task<bool> ServeWrite(const RouteMatch& match, std::string_view query, bool guarded);

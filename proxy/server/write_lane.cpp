@@ -3,7 +3,7 @@
 
 #include "filters/answers.h"
 #include "filters/client_key.h"
-#include "policy/method_override.h"
+#include "policy/override_scan.h"
 #include "proxy/base/crash_point.h"
 #include "proxy/net/body_pace.h"
 #include "proxy/server/attempts.h"
@@ -49,8 +49,8 @@ Task<bool> Session::ServeWrite(const RouteMatch& match, std::string_view query, 
   }
   if (in_.begin == in_.end) in_.memory.reset();
   context.request.body = std::move(*body);
-  if (FormOverrideScan scan(ContentTypeOf(context.request)); scan.Feed(context.request.body)) {
-    co_return co_await Refuse(ErrorCode::kMalformedRequest, std::string(kFormOverrides));
+  if (OverrideScan scan(ContentTypeOf(context.request)); scan.Feed(context.request.body)) {
+    co_return co_await Refuse(ErrorCode::kMalformedRequest, std::string(scan.reason()));
   }
   record_.bytes_in += head_.size + context.request.body.size();
   if (!held.BeginWrite()) {

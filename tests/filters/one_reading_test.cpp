@@ -76,9 +76,71 @@ TEST(OneReadingTest, AMemberThatThePolicyReadsHasNoTwinInAnotherCase) {
   EXPECT_EQ(StatusOf({{"body#/a~1b"}, "", kJson, R"({"a/b":1,"A/b":2})", {}}), 400);
 }
 
+TEST(OneReadingTest, ANameThatSomeReaderTakesForOneOfThePolicyIsRefused) {
+  const std::vector<std::string> in_query{"query.dry_run"}, in_body{"body#/dry_run"};
+  for (const char* pairs :
+       {"dry.run=1", "dry+run=1", "dry%5Brun=1", "+dry_run=1", "dry_run%00x=1", "dry_run[x]=1",
+        "dry_run=1&dry.run=0", "dryRun=1", "%EF%BD%84ry_run=1", "dry_run%E2%80%8B=1"}) {
+    EXPECT_EQ(StatusOf({in_query, pairs, "", "", {}}), 400) << pairs;
+    EXPECT_EQ(StatusOf({in_body, "", kForm, pairs, {}}), 400) << pairs;
+    EXPECT_EQ(StatusOf({{}, pairs, kForm, pairs, {}}), 0) << pairs << ", which nobody reads";
+  }
+  for (const char* body : {R"({"dryRun":1})", R"({"dry_run":1,"dry_run\u0000":2})",
+                           R"({"dry_run":1,"DRY_RUN":2})", R"({"__proto__":{"dry_run":1}})"}) {
+    EXPECT_EQ(StatusOf({in_body, "", kJson, body, {}}), 400) << body;
+    EXPECT_EQ(StatusOf({{}, "", kJson, body, {}}), 0) << body << ", which nobody reads";
+  }
+  EXPECT_EQ(StatusOf({{"body#/skip"}, "", kJson, "{\"\xc5\xbf\xe2\x84\xaaip\":1}", {}}), 400);
+  EXPECT_EQ(StatusOf({in_body, "", kJson, R"({"_dry_run":1,"dry":2,"run":3,"dry_run":4})", {}}), 0);
+}
+
+TEST(OneReadingTest, AQueryAFormAndCookiesAreOneListToSomeServers) {
+  constexpr char kParts[] = "multipart/form-data; boundary=xx";
+  const std::string part =
+      "--xx\r\nContent-Disposition: form-data; name='ref'\r\n\r\n1\r\n--xx--\r\n";
+  const Headers cookie{{"Cookie", "a=b; ref=2"}};
+  EXPECT_EQ(StatusOf({{"body#/ref"}, "ref=1", kForm, "ref=1", {}}), 400);
+  EXPECT_EQ(StatusOf({{"body#/ref"}, "Ref=1", kForm, "a=1", {}}), 400);
+  EXPECT_EQ(StatusOf({{"body#/ref"}, "ref=1", kJson, R"({"ref":1})", {}}), 400);
+  EXPECT_EQ(StatusOf({{"query.ref"}, "ref=1", kForm, "ref=1", {}}), 400);
+  EXPECT_EQ(StatusOf({{"query.ref"}, "ref=1", kJson, R"({"ref":1})", {}}), 400);
+  EXPECT_EQ(StatusOf({{"query.ref"}, "ref=1", kParts, part, {}}), 400);
+  EXPECT_EQ(StatusOf({{"query.ref"}, "ref=1", "", "", cookie}), 400);
+  EXPECT_EQ(StatusOf({{"body#/ref"}, "", kForm, "ref=1", cookie}), 400);
+  EXPECT_EQ(StatusOf({{"body#/ref"}, "q=1", kForm, "ref=1", {{"Cookie", "a=ref"}}}), 0);
+  EXPECT_EQ(StatusOf({{"body#/ref"}, "", kJson, R"({"ref":1})", cookie}), 0);
+  EXPECT_EQ(StatusOf({{}, "ref=1", kForm, "ref=1", cookie}), 0) << "which nobody reads";
+}
+
+TEST(OneReadingTest, AFormThatThePolicyReadsIsInUtf8) {
+  const std::vector<std::string> identity{"body#/ref"};
+  const std::string type = std::string(kForm) + ";charset=";
+  for (const char* charset : {"utf-8", "\"UTF-8\"", "us-ascii"}) {
+    EXPECT_EQ(StatusOf({identity, "", type + charset, "ref=1", {}}), 0) << charset;
+  }
+  for (const char* charset :
+       {"utf-7", "'utf-7'", "utf-16le", "ibm037", "latin1", "utf-8;charset=utf-7"}) {
+    EXPECT_EQ(StatusOf({identity, "", type + charset, "ref=1", {}}), 415) << charset;
+    EXPECT_EQ(StatusOf({{}, "", type + charset, "ref=1", {}}), 0) << charset;
+  }
+}
+
+TEST(OneReadingTest, TheReasonNamesBoth) {
+  Tool tool;
+  tool.identity = {At("body#/dry_run")};
+  const HttpRequest request{"POST", "/orders", {{"Content-Type", kForm}}, "dry.run%E2%80%8B=1"};
+  const auto objection = ObjectionTo(tool, request, *ReadCallBody(request), {}, false);
+  ASSERT_TRUE(objection);
+  EXPECT_NE(objection->detail.find("body#/dry_run"), std::string::npos) << objection->detail;
+  EXPECT_NE(objection->detail.find("'dry.run<U+200B>' in the form"), std::string::npos)
+      << objection->detail;
+}
+
 TEST(OneReadingTest, AHeaderThatThePolicyReadsIsThereOnce) {
   EXPECT_EQ(StatusOf({{"header.X-Run"}, "", "", "", {{"X-Run", "1"}}}), 0);
   EXPECT_EQ(StatusOf({{"header.X-Run"}, "", "", "", {{"X-Run", "1"}, {"x-run", "1"}}}), 400);
+  EXPECT_EQ(StatusOf({{"header.X-Run"}, "", "", "", {{"X-Run", "1"}, {"X_Run", "2"}}}), 400);
+  EXPECT_EQ(StatusOf({{"header.X-Run"}, "", "", "", {{"X.Run", "2"}}}), 400);
 }
 
 TEST(OneReadingTest, M17_J22_ABodyThatThePolicyReadsIsThereAndReadable) {

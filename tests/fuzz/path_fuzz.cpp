@@ -3,6 +3,7 @@
 #include <string>
 
 #include "policy/method_override.h"
+#include "policy/override_scan.h"
 #include "policy/path.h"
 #include "policy/path_readings.h"
 #include "proxy/base/limits.h"
@@ -13,8 +14,8 @@ namespace {
 
 // However a form is cut into pieces, an override in it is seen or not.
 void CheckForm(std::string_view type, std::string_view bytes) {
-  FormOverrideScan whole(type);
-  FormOverrideScan pieces(type);
+  OverrideScan whole(type);
+  OverrideScan pieces(type);
   bool is_seen = false;
   for (std::size_t at = 0; at < bytes.size() && !is_seen; at += 3) {
     is_seen = pieces.Feed(bytes.substr(at, 3));

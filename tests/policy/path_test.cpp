@@ -130,7 +130,8 @@ TEST(PathTest, ValuesThatCouldChangeAPathAreNoPathValues) {
 }
 
 TEST(PathTest, FoldingLeavesNeededEscapesAlone) {
-  EXPECT_EQ(FoldPath("/A%C3%89/B%20"), "/a%C3%89/b%20");
+  EXPECT_EQ(FoldPath("/A%C3%89/B%20"), "/a%C3%A9/b%20");
+  EXPECT_EQ(FoldPath("/%EF%BC%A3ancel/%C4%B1d/%E9%87%91"), "/cancel/id/%E9%87%91");
   EXPECT_EQ(FoldPath("/Orders%3ACancel"), "/orders:cancel");
 }
 

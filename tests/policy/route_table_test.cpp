@@ -133,6 +133,11 @@ tools:
 )");
   ExpectRows(*policy, {{"POST", "/pay/wire", "wire"},
                        {"POST", "/pay/wire/", "ambiguous-path"},
+                       {"POST", "/pay/w%C4%B1re", "ambiguous-path"},        // dotless i
+                       {"POST", "/pay/%EF%BD%97ire", "ambiguous-path"},     // fullwidth w
+                       {"POST", "/pay/%F0%9D%90%96ire", "ambiguous-path"},  // bold W
+                       {"POST", "/pay/w%C3%ADre", "any"},                   // i with an accent
+                       {"POST", "/pay/%E9%87%91", "any"},
                        {"POST", "/pay/card/", "any"}});
 }
 
