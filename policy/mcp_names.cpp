@@ -1,7 +1,10 @@
 #include "policy/mcp_names.h"
 
 #include <algorithm>
+#include <array>
 
+#include "policy/letters.h"
+#include "policy/twins.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
@@ -68,6 +71,35 @@ std::string ShownMcpName(std::string_view name) {
   std::string shown(name.substr(0, limits::kMcpToolNameBytesMax));
   std::ranges::replace_if(shown, [](char c) { return !IsNameChar(c); }, '?');
   return shown;
+}
+
+std::string LooseMcpName(std::string_view name) {
+  std::string loose;
+  std::size_t named = 0;  // without the blanks at its end
+  std::string_view rest = name.substr(0, name.find('\0'));
+  while (!rest.empty()) {
+    const std::string_view from = rest;
+    const char32_t point = TakePoint(rest);
+    const std::string_view taken = from.substr(0, from.size() - rest.size());
+    const bool is_blank = taken == " " || AsciiOf(point) == " ";
+    if (is_blank && loose.empty()) continue;
+    loose += is_blank ? "_" : SkeletonOf(NameIn::kMcp, taken);
+    if (!is_blank) named = loose.size();
+  }
+  loose.resize(named);
+  return loose;
+}
+
+std::string_view WithoutMcpNamespace(std::string_view loose) {
+  static constexpr std::array<std::string_view, 6> kSpaces{"functions_", "function_",    "tools_",
+                                                           "tool_",      "default_api_", "mcp__"};
+  for (const std::string_view space : kSpaces) {
+    if (!loose.starts_with(space)) continue;
+    std::size_t end = space.size();
+    if (space == "mcp__") end = std::min(loose.find("__", end), loose.size() - 2) + 2;
+    return loose.substr(end);
+  }
+  return loose;
 }
 
 bool McpNamesOverlap(std::string_view a, std::string_view b) {

@@ -26,6 +26,13 @@ std::size_t McpLiterals(std::string_view text);
 // and what no name has is a '?'.
 std::string ShownMcpName(std::string_view name);
 
+// A name, or a glob of them, as servers and clients of other tastes have it: in lower case, up to a
+// NUL, with one '_' for each character that models' APIs allow in place of others, without blanks
+// around it and without what cannot be seen.
+std::string LooseMcpName(std::string_view name);
+// Without the namespace that models put before a loose name: "functions", or "mcp__server".
+std::string_view WithoutMcpNamespace(std::string_view loose);
+
 // Whether some name matches both. Either may be a name.
 bool McpNamesOverlap(std::string_view a, std::string_view b);
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::array<std::string_view, 6> kOverrideNames{
     "xmethod",     "xmethodoverride",    "methodoverride",
-    "xhttpmethod", "httpmethodoverride", "xhttpmethodoverride"};  // the longest one last
+    "xhttpmethod", "httpmethodoverride", "xhttpmethodoverride"};
 
 bool IsTokenByte(char c) { return c == '-' || IsToken(std::string_view(&c, 1)); }
 

@@ -14,9 +14,6 @@
 namespace recourse {
 namespace {
 
-// Between the strictness of a read (0) and of a write tool (2): an unlisted write that is guarded.
-constexpr int kGuardedStrictness = 1;
-
 bool HasUpper(std::string_view text) {
   return std::any_of(text.begin(), text.end(), [](char c) { return c >= 'A' && c <= 'Z'; });
 }
@@ -31,6 +28,7 @@ struct BackendRoutes {
   // The one with the most literal characters first. Those that overlap were told apart by the
   // loader.
   std::vector<std::pair<std::string, const Tool*>> mcp_globs;
+  McpTwins mcp_twins;
 };
 
 }  // namespace
@@ -95,6 +93,7 @@ void RouteTable::Impl::AddTool(const Tool& tool) {
 void RouteTable::Impl::AddMcpNames(const Tool& tool) {
   BackendRoutes& table = routes[tool.backend];
   for (const std::string& name : tool.mcp_names) {
+    table.mcp_twins.Add(name, tool);
     if (!IsMcpGlob(name)) {
       table.mcp_names.emplace(name, &tool);
       continue;
@@ -247,6 +246,13 @@ const Tool* RouteTable::FindMcpTool(const Backend& backend, std::string_view nam
     if (MatchesMcpGlob(glob, name)) return tool;
   }
   return nullptr;
+}
+
+McpTwins::Named RouteTable::StricterMcpTwin(const Backend& backend, std::string_view name,
+                                            int strictness) const {
+  const auto& table = impl_->routes[static_cast<std::size_t>(&backend - impl_->first_backend)];
+  if (table.mcp_names.contains(name)) return {};  // nothing is left to interpret
+  return table.mcp_twins.StricterThan(strictness, name);
 }
 
 const Tool* RouteTable::FindTool(std::string_view name) const {

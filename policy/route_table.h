@@ -10,6 +10,7 @@
 
 #include "policy/call_refusal.h"
 #include "policy/mcp_endpoint.h"
+#include "policy/mcp_twins.h"
 #include "policy/policy.h"
 
 namespace recourse {
@@ -69,6 +70,11 @@ class RouteTable {
   // The tool of the policy for calls of that backend's MCP tool `name`: the exact name before
   // globs, of globs the one with the most literal characters. nullptr: none.
   const Tool* FindMcpTool(const Backend& backend, std::string_view name) const;
+
+  // The tool of that backend, stricter than that, for which some server could take `name`, unless
+  // the policy has that very name.
+  McpTwins::Named StricterMcpTwin(const Backend& backend, std::string_view name,
+                                  int strictness) const;
 
   // The tool of that name, or nullptr.
   const Tool* FindTool(std::string_view name) const;

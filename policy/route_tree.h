@@ -80,5 +80,7 @@ class RouteTree {
 
 // How much care a tool asks for: the higher of two readings of one path decides.
 int StrictnessOf(const Tool& tool);
+// Between the strictness of a read (0) and of a write tool (2): an unlisted write that is guarded.
+inline constexpr int kGuardedStrictness = 1;
 
 }  // namespace recourse

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "policy/mcp_twins.h"
 #include "policy/route_table.h"
 
 namespace recourse {
@@ -29,6 +30,10 @@ McpDecision DecideMcp(const Policy& policy, const Backend& backend,
   } else if (backend.trust_annotations && facts && facts->is_read_only && !facts->has_changed) {
     decision.effect = Effect::kRead;
     decision.is_denied = policy.unlisted_reads == UnlistedRule::kDeny;
+  }
+  if (!decision.is_denied) {
+    decision.objection =
+        ObjectionToMcpName(policy, backend, first.tool, decision.tool, decision.effect);
   }
   return decision;
 }

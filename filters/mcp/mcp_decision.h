@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -18,6 +19,8 @@ struct McpDecision {
   bool passes_once = false;
   UnlistedRule unlisted = UnlistedRule::kGuard;  // of a write without a tool
   bool is_denied = false;                        // by that rule, or by that for reads
+  // Why it must not be passed on: its name is another's to some server. Empty: it may be.
+  std::string objection;
 };
 
 // `requests` are of one body. `facts`: what the server has said about the tool that is called.

@@ -85,6 +85,12 @@ Task<bool> Session::ServeMcp(const Backend& backend, std::string_view query) {
     RC_CHECK(ParseRequestHead(head_copy_, head_).state == ParseState::kComplete);
     co_return co_await ServeMcpPost(std::move(match), asked);
   }
+  // Some servers take a body for a message whatever the method says.
+  if (HasBody(head_)) {
+    co_return co_await Refuse(
+        ErrorCode::kMalformedRequest,
+        "a " + std::string(head_.method) + " to an MCP endpoint may not have a body");
+  }
   if (HasFlowOrder(head_)) {
     record_.effect = "write";
     co_return co_await ServeWrite(match, query, /*guarded=*/true);
@@ -159,6 +165,12 @@ Task<bool> Session::ServeMcpPost(RouteMatch match, std::string query) {
   }
   NoteIds(*match.backend, McpRead::SessionOf(headers), *requests);
   const auto decision = DecideMcpCall(*match.backend, *requests);
+  if (!decision.objection.empty()) {
+    record_.error = FactsOf(ErrorCode::kMalformedRequest).slug;
+    const McpRefusal refusal{400, kInvalidRequest, decision.objection, first.id};
+    co_return co_await SendAnswer(RefusalAnswer(refusal.status, RefusalBody(refusal)),
+                                  head_.keep_alive);
+  }
   match.tool = decision.tool;
   match.effect = HasFlowOrder(head_) ? Effect::kWrite : decision.effect;
   match.unlisted = decision.unlisted;
@@ -391,6 +403,11 @@ void Session::JudgeObservedMcp() {
     return;
   }
   const auto decision = DecideMcpCall(*context.backend, *requests);
+  if (!decision.objection.empty()) {
+    observed_->Refuse(Error(ErrorCode::kMalformedRequest,
+                            "some servers take the name of the tool for a stricter one's"));
+    return;
+  }
   RouteMatch match;
   match.backend = context.backend;
   match.tool = decision.tool;

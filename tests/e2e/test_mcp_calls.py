@@ -321,6 +321,33 @@ def test_a_redirect_that_proves_nothing_leaves_the_outcome_unknown(client, fixtu
     assert fixture.executions("create_order") == [{"item": token}]
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["Create_Order", "create-order", " create_order", "create_order\0", "functions.create_order"],
+)
+def test_a_name_that_a_server_may_take_for_a_gated_tools_is_refused(
+    tmp_path, fixture, token, name
+):
+    gated = """\
+  gated: { match: tools/call tools create_order, effect: write, approval: { by: [ ops ] } }
+"""
+    with Recourse(tmp_path, mcp_policy(fixture.url) + gated) as recourse:
+        client = Legacy(f"http://127.0.0.1:{recourse.port}/mcp")
+        refused = client.call(name, {"item": token})
+        assert refused.status == 400
+        error = refused.final()["error"]
+        assert "'create_order', which falls under the stricter rule of gated" in error["message"]
+    assert fixture.executions("create_order") == []
+
+
+def test_only_a_post_to_the_endpoint_may_have_a_body(url, fixture, token):
+    call = json.dumps(rpc("tools/call", {"name": "create_order", "arguments": {"item": token}}))
+    for method in ("DELETE", "GET"):
+        answer = exchange(url, method, call, {"Content-Type": "application/json"})
+        assert answer.status == 400 and "may not have a body" in answer.body.decode(), answer.body
+    assert fixture.executions("create_order") == []
+
+
 class Elsewhere(http.server.BaseHTTPRequestHandler):
     """Sends everybody somewhere else."""
 

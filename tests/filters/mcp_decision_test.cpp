@@ -69,6 +69,37 @@ TEST_F(McpDecisionTest, WhatThePolicyDoesNotListMayBeDenied) {
   EXPECT_FALSE(Of({Request(Kind::kPass)}, {}, rules).is_denied);
 }
 
+TEST_F(McpDecisionTest, ANameThatSomeServerTakesForAStricterToolsIsRefused) {
+  const std::string rules = R"(
+backends: { shop: { url: "http://shop:1/mcp", protocol: mcp } }
+tools:
+  drop: { match: tools/call shop drop_table, effect: write, approval: { by: [ a ] } }
+  wipe: { match: "tools/call shop wipe_*", effect: write, approval: { by: [ a ] } }
+  look: { match: [ "tools/call shop *_table", "tools/call shop Wipe_log" ], effect: read }
+)";
+  auto loaded = LoadPolicyText("p.yaml", "version: 1" + rules);
+  ASSERT_TRUE(loaded.policy);
+  const auto objection = [&](const std::string& name) {
+    return DecideMcp(*loaded.policy, loaded.policy->backends[0], {Request(Kind::kToolCall, name)},
+                     {})
+        .objection;
+  };
+  const std::string nul("\0", 1);
+  for (const std::string& name :
+       {std::string("Drop_Table"), std::string("drop-table"), std::string(" drop_table"),
+        std::string("drop table"), std::string("dropTable"), "drop_table" + nul + "x",
+        std::string("drop\xe2\x80\x8b_table"), std::string("functions.drop_table"),
+        std::string("mcp__shop__drop_table"), std::string("\xef\xbd\x84rop_table"),
+        std::string("WIPE_all"), std::string("wipe-all"), std::string("functions.wipe_all")}) {
+    EXPECT_NE(objection(name).find("stricter rule of"), std::string::npos) << name;
+  }
+  EXPECT_NE(objection("Drop_Table").find("'Drop_Table' for 'drop_table'"), std::string::npos);
+  for (const char* name :
+       {"drop_table", "wipe_all", "read_table", "Wipe_log", "unknown", "wiper"}) {
+    EXPECT_EQ(objection(name), "") << name;
+  }
+}
+
 TEST_F(McpDecisionTest, OnlyReadsAreSentASecondTime) {
   EXPECT_FALSE(Of({Request(Kind::kRead)}).passes_once);
   EXPECT_TRUE(Of({Request(Kind::kPass)}).passes_once);
