@@ -237,6 +237,7 @@ CallValues ValuesOfCall(const RequestContext& context, const CallBody& body) {
   values.query = &context.query;
   values.headers = &context.request.headers;
   values.body = body.values();
+  values.body_is_form = body.form == BodyForm::kForm;
   return values;
 }
 

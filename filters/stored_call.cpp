@@ -78,6 +78,7 @@ CallValues StoredCall::Values() const {
   values.query = &query_;
   values.headers = &request_.headers;
   values.body = body_.values();
+  values.body_is_form = body_.form == BodyForm::kForm;
   return values;
 }
 

@@ -89,6 +89,15 @@ bool IsTextual(Source source) {
          source == Source::kAnswerHeader;
 }
 
+// Servers stop at the 'e' of 5e3, or do not.
+std::optional<Json> TypedText(std::string_view text) {
+  const bool is_number = text.find_first_of("0123456789") != std::string_view::npos;
+  if (is_number && text.find_first_of("eE") != std::string_view::npos) return std::nullopt;
+  auto typed = ParseJson(text);
+  if (!typed || text.find_first_of(" \t\r\n") != std::string_view::npos) return std::nullopt;
+  return std::move(*typed);
+}
+
 bool IsBool(const Json& value) {
   return value.kind == Json::Kind::kTrue || value.kind == Json::Kind::kFalse;
 }
@@ -136,11 +145,12 @@ std::optional<bool> Evaluate(const Condition& condition, const CallValues& value
   if (condition.op == Op::kExists) return left.has_value();
   if (!left) return std::nullopt;
   const Json& right = condition.right;
-  // Paths, queries and fields are text; "10" is the number 10 where a number is asked for.
-  if (IsTextual(condition.left.source) && right.kind != Json::Kind::kString) {
-    auto typed = ParseJson(left->text);
-    if (!typed) return std::nullopt;
-    left = std::move(*typed);
+  // Paths, queries, fields and forms are text; "10" is the number 10 where a number is asked for.
+  const bool is_text = IsTextual(condition.left.source) ||
+                       (condition.left.source == Source::kBody && values.body_is_form);
+  if (is_text && left->kind == Json::Kind::kString && right.kind != Json::Kind::kString) {
+    left = TypedText(left->text);
+    if (!left) return std::nullopt;
   }
   if (right.kind == Json::Kind::kNull) {
     const bool is_null = left->kind == Json::Kind::kNull;
@@ -152,6 +162,13 @@ std::optional<bool> Evaluate(const Condition& condition, const CallValues& value
     return Holds(condition.op, CompareNumbers(left->text, right.text));
   }
   return Holds(condition.op, left->text.compare(right.text) <=> 0);
+}
+
+std::string_view WhyNeverEvaluated(const Condition& condition) {
+  const bool compares_status =
+      condition.left.source == Source::kAnswerStatus && condition.op != Op::kExists;
+  if (!compares_status || condition.right.kind == Json::Kind::kNumber) return {};
+  return "the status is a number; write it without quotes";
 }
 
 bool StatusSet::Contains(int status) const {

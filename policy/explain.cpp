@@ -6,6 +6,7 @@
 #include "policy/approval_need.h"
 #include "policy/fields_read.h"
 #include "policy/mcp_names.h"
+#include "policy/mcp_twins.h"
 #include "policy/method_override.h"
 #include "policy/principal.h"
 #include "policy/route_table.h"
@@ -18,7 +19,7 @@ namespace {
 struct CallParts {
   Pairs captures, query;
   std::optional<Json> body;
-  bool has_unreadable_json = false;
+  bool body_is_form = false, has_unreadable_json = false;
 
   CallValues Values(const ExplainedCall& call) const {
     CallValues values;
@@ -26,6 +27,7 @@ struct CallParts {
     values.query = &query;
     values.headers = &call.headers;
     values.body = body ? &*body : nullptr;
+    values.body_is_form = body_is_form;
     return values;
   }
 };
@@ -54,6 +56,7 @@ void ReadBody(const ExplainedCall& call, CallParts& parts) {
   const std::string media = type == nullptr ? "" : ToLower(type->substr(0, type->find(';')));
   if (media == "application/x-www-form-urlencoded") {
     parts.body = FormValues(call.body);
+    parts.body_is_form = true;
     return;
   }
   const auto first = call.body.find_first_not_of(" \t\r\n");
@@ -363,6 +366,12 @@ void ExplainToolsCall(const Policy& policy, const ExplainedCall& call, Explanati
       Refuse(out, ErrorCode::kDenied, out.reason);
       return;
     }
+  }
+  if (std::string why =
+          ObjectionToMcpName(policy, *out.backend, out.mcp_tool, out.tool, out.effect);
+      !why.empty()) {
+    Refuse(out, ErrorCode::kMalformedRequest, std::move(why));
+    return;
   }
   if (out.effect == Effect::kWrite) ExplainWrite(policy, policy.unlisted_writes, call, parts, out);
 }

@@ -117,6 +117,10 @@ std::vector<Condition> ReadConditions(MapReader& map, std::string_view name, Rea
       map.problems().Error(text.place, text.key, std::string(wrong));
       continue;
     }
+    if (const auto why = WhyNeverEvaluated(*condition); !why.empty()) {
+      map.problems().Warn(text.place, text.key,
+                          "'" + condition->text + "' can never be evaluated: " + std::string(why));
+    }
     conditions.push_back(std::move(*condition));
   }
   return conditions;

@@ -41,7 +41,8 @@ Result<Selector> ParseSelector(std::string_view text);
 bool IsOfCall(const Selector& place);
 
 // "answer.body#/ok == true", "body#/amount > 1000", "answer.body#/id" (exists). Operators:
-// == != < <= > >=. Numbers compare exactly as decimals.
+// == != < <= > >=. Numbers compare exactly as decimals; so does the text of a path, a query, a
+// field or a form that is a plain one: with an exponent it has two readings.
 struct Condition {
   enum class Op : std::uint8_t {
     kExists,
@@ -58,6 +59,8 @@ struct Condition {
   std::string text;
 };
 Result<Condition> ParseCondition(std::string_view text);
+// Why no call and no answer can ever have a value to which it can be compared; empty: some can.
+std::string_view WhyNeverEvaluated(const Condition& condition);
 
 // Statuses such as [2xx, 404].
 class StatusSet {
@@ -78,6 +81,7 @@ struct CallValues {
   const std::vector<std::pair<std::string, std::string>>* query = nullptr;  // decoded pairs
   const Headers* headers = nullptr;
   const Json* body = nullptr;  // JSON bodies, and forms as an object of strings
+  bool body_is_form = false;   // whose strings stand for numbers too
   std::string key;             // hex
   std::string external_ref;
   int answer_status = 0;

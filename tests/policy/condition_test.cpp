@@ -99,6 +99,48 @@ TEST(ConditionTest, NumbersCompareExactlyAsDecimals) {
   }
 }
 
+TEST(ConditionTest, APlainNumberInAFormOrAQueryComparesAsOne) {
+  const auto verdict = [](const std::string& text, const std::string& condition, bool is_form) {
+    Json body;
+    body.kind = Json::Kind::kObject;
+    Json value;
+    value.kind = Json::Kind::kString;
+    value.text = text;
+    body.members.emplace_back("n", value);
+    const std::vector<std::pair<std::string, std::string>> query{{"n", text}};
+    CallValues values;
+    values.body = &body;
+    values.body_is_form = is_form;
+    values.query = &query;
+    return Verdict(condition, values);
+  };
+  const std::tuple<const char*, const char*, const char*> rows[] = {
+      {"1001", "> 1000", "true"},
+      {"1000", "> 1000", "false"},
+      {"1000.00", "== 1000", "true"},
+      {"1000.00000000000000000001", "> 1000", "true"},
+      {"9007199254740993", "> 9007199254740992", "true"},
+      {"-5", "< 0", "true"},
+      {"true", "== true", "true"},
+      {"1001", "== \"1001\"", "true"},
+      // Servers read these in more than one way.
+      {"5000e-9", "> 1000", "unknown"},
+      {"1e9", "> 1000", "unknown"},
+      {"0100", "> 1000", "unknown"},
+      {"0x7f", "> 1000", "unknown"},
+      {" 5", "> 1000", "unknown"},
+      {"+5", "> 1000", "unknown"},
+      {"5,000", "> 1000", "unknown"},
+      {"[5]", "> 1000", "unknown"},
+      {"", "> 1000", "unknown"},
+  };
+  for (const auto& [text, rest, expected] : rows) {
+    EXPECT_EQ(verdict(text, std::string("body#/n ") + rest, true), expected) << text;
+    EXPECT_EQ(verdict(text, std::string("query.n ") + rest, false), expected) << text;
+  }
+  EXPECT_EQ(verdict("1001", "body#/n > 1000", false), "unknown") << "a text of JSON is none";
+}
+
 TEST(ConditionTest, OtherTypesCompareForEquality) {
   const Json body = Parsed(R"({"s": "paid", "t": true, "x": null, "o": {}, "l": [1]})");
   const Headers headers{{"X-Tier", "gold"}, {"X-Two", "1"}, {"x-two", "2"}};

@@ -472,6 +472,10 @@ TEST(LoaderErrorsTest, WarningsSayWhatMayGoWrong) {
       {head + "  r: { match: GET b /t/**, effect: read }\n"
               "  t: { match: GET b /t/delete, effect: write, reason: r }\n",
        "p.yaml:5:15: warning: tools.t.match: the read r covers GET /t/delete too"},  // Y08
+      {head + "  t: { match: POST b /t, effect: write, reason: r, success_when: 'answer.status == "
+              "\"201\"' }\n",
+       "tools.t.success_when: 'answer.status == \"201\"' can never be evaluated: the status is a "
+       "number"},
   };
   for (const auto& [yaml, warning] : rows) {
     const auto loaded = LoadPolicyText("p.yaml", yaml);

@@ -85,6 +85,10 @@ TEST(McpExplainTest, WhatIsNoCallOfAToolIsRefusedWithAReason) {
   const auto policy = LoadGood(kPolicy);
   EXPECT_THAT(Of(*policy, "tools/call shop get_order").reason, HasSubstr("is no MCP server"));
   EXPECT_EQ(Of(*policy, "tools/call nobody get_order").refused, "unknown-backend");
+  const Explanation twin = Of(*policy, "tools/call files Create-Order", "{}");
+  EXPECT_EQ(twin.refused, "malformed-request");
+  EXPECT_THAT(twin.reason,
+              HasSubstr("some servers take the tool 'Create-Order' for 'create_order'"));
   EXPECT_THAT(Of(*policy, "tools/call files create_order", "[1]").reason,
               HasSubstr("the arguments are no JSON object"));
   ExplainedCall call;
