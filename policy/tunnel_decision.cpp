@@ -111,6 +111,24 @@ std::string WhyNotTunnelled(const Policy& policy, const Authority& target,
 
 }  // namespace
 
+std::vector<const Backend*> PossibleAliases(const Policy& policy, const Authority& target) {
+  std::vector<const Backend*> backends;
+  const TunnelRule* const rule = policy.tunnels.Find(target.host, target.port);
+  if (rule == nullptr || !rule->is_wildcard || policy.mode == Mode::kObserve) return backends;
+  for (const Backend& backend : policy.backends) {
+    const auto is_same = [&](const Backend* other) { return other->host == backend.host; };
+    if (backend.port != target.port || std::ranges::any_of(backends, is_same)) continue;
+    backends.push_back(&backend);
+  }
+  return backends;
+}
+
+std::string WhyNoAlias(const Authority& target, const Backend& backend) {
+  return "'" + target.host + "' leads to the address of backend '" + backend.name +
+         "'; call that through Recourse, or give this name a line of its own in `tunnels`: \"" +
+         AuthorityText(target, 0) + "\"";
+}
+
 std::string AuthorityText(const Authority& target, std::uint16_t scheme_port) {
   std::string text = Bracketed(target.host);
   if (target.port != scheme_port) text += ':' + std::to_string(target.port);

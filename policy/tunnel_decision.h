@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "policy/authority.h"
 #include "policy/policy.h"
@@ -41,6 +42,12 @@ TunnelDecision DecideTunnel(const Policy& policy, const Authority& target,
 // The target as something to connect to, under the same rules about addresses as a backend: what
 // `tunnels` names itself may be a loopback address.
 Backend TunnelEnd(const Policy& policy, const Authority& target, const TunnelDecision& decision);
+
+// Backends whose host a name under a wildcard could be another name of: those at its port. Empty
+// when the target is no such name.
+std::vector<const Backend*> PossibleAliases(const Policy& policy, const Authority& target);
+// Why there is no tunnel to a name that leads to the address of that backend.
+std::string WhyNoAlias(const Authority& target, const Backend& backend);
 
 // "host:port" as agents write it, without the port that `scheme_port` makes unnecessary.
 std::string AuthorityText(const Authority& target, std::uint16_t scheme_port);

@@ -1,5 +1,8 @@
 // CONNECT: a tunnel to a backend carries requests like any other; every other tunnel is blind, and
 // there is one only where the policy's `tunnels` allow it.
+#include <algorithm>
+
+#include "policy/addresses.h"
 #include "proxy/base/log.h"
 #include "proxy/net/first_bytes.h"
 #include "proxy/server/request_head.h"
@@ -154,8 +157,22 @@ Tunnel::Verdict Session::JudgeBlindOpening(const Authority& target, std::string_
   return Tunnel::Verdict::kRefuse;
 }
 
+// A wildcard never means a backend, by whatever name.
+Task<std::string> Session::WhyAlias(const Authority& target, std::string peer, MonoTime deadline) {
+  const auto reached = ParseIpAddress(peer);
+  for (const Backend* const backend : PossibleAliases(*view_->policy, target)) {
+    const auto addresses = co_await worker_.thread.Resolve(backend->host, deadline);
+    const bool is_same = std::ranges::any_of(addresses, [&](const auto& address) {
+      return ParseIpAddress(address.to_string()) == reached;
+    });
+    if (is_same) co_return WhyNoAlias(target, *backend);
+  }
+  co_return std::string();
+}
+
 Task<bool> Session::RunBlindTunnel(Authority target, TunnelDecision decision, Told told) {
   const Backend end = TunnelEnd(*view_->policy, target, decision);
+  const MonoTime deadline = Now() + end.connect_timeout;
   auto connected = co_await Connect(worker_.thread, end, services_.own);
   if (!connected) {
     CountTunnel("failed");
@@ -167,6 +184,12 @@ Task<bool> Session::RunBlindTunnel(Authority target, TunnelDecision decision, To
     co_return false;
   }
   record_.peer = (*connected)->peer;
+  if (std::string why = co_await WhyAlias(target, std::string((*connected)->peer.view()), deadline);
+      !why.empty()) {
+    if (told == Told::kNo) co_return co_await RefuseConnect(ErrorCode::kTunnelRefused, why);
+    co_await RefuseTls(why);
+    co_return false;
+  }
   record_.status = 200;
   if (told == Told::kNo) {
     in_.Consume(head_.size);

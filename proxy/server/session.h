@@ -92,6 +92,8 @@ class Session final : IdleConnection, ClientLink {
   // Connects, answers if that is still to be done, and passes bytes until both sides end. False.
   enum class Told : std::uint8_t { kNo, kYes };
   Task<bool> RunBlindTunnel(Authority target, TunnelDecision decision, Told told);
+  // Why the other end of a blind tunnel must not be reached so; empty: it may be.
+  Task<std::string> WhyAlias(const Authority& target, std::string peer, MonoTime deadline);
   Tunnel::Verdict JudgeBlindOpening(const Authority& target, std::string_view bytes);
   Task<void> RunThrough(Tunnel& tunnel);
   void CountTunnel(std::string_view decision);

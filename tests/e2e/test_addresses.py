@@ -42,8 +42,10 @@ NAMES = {
 
 # The same for ends of tunnels, all under one wildcard.
 TUNNELS = {
-    "good": "10.1.1.1",
-    "six": "fd12::2",
+    "good": "10.1.1.4",
+    "six": "fd12::4",
+    "alias": "10.1.1.1",
+    "alias6": "fd12::2",
     "loopback": "127.0.0.1",
     "loopback6": "::1",
     "mapped": "::ffff:127.0.0.1",
@@ -196,8 +198,8 @@ def test_a_slow_name_server_holds_up_no_other_name(lab, token):
 @pytest.mark.parametrize(
     ("target", "address"),
     [
-        ("good.ends.test:8080", "10.1.1.1"),
-        ("six.ends.test:8080", "fd12::2"),
+        ("good.ends.test:8080", "10.1.1.4"),
+        ("six.ends.test:8080", "fd12::4"),
         ("[::1]:8080", "::1"),
     ],
 )
@@ -207,7 +209,19 @@ def test_a_tunnel_goes_where_it_may(lab, token, target, address):
     assert reached(lab, f"/{token}") == [address]
 
 
-@pytest.mark.parametrize("name", [name for name in TUNNELS if name not in ("good", "six")])
+@pytest.mark.parametrize(("name", "backend"), [("alias", "good"), ("alias6", "six")])
+def test_a_tunnel_reaches_no_backend_by_another_name(lab, token, name, backend):
+    answer = lab.ask("tunnel", target=f"{name}.ends.test:8080", path=f"/{token}")
+    problem = json.loads(answer["body"])
+    assert answer["status"] == 403 and problem["type"].endswith("/tunnel-refused"), problem
+    assert f"the address of backend '{backend}'" in problem["detail"]
+    assert reached(lab, f"/{token}") == []
+
+
+FAIR = ("good", "six", "alias", "alias6")
+
+
+@pytest.mark.parametrize("name", [name for name in TUNNELS if name not in FAIR])
 def test_a_tunnel_goes_nowhere_else(lab, token, name):
     answer = lab.ask("tunnel", target=f"{name}.ends.test:8080", path=f"/{token}")
     problem = json.loads(answer["body"])

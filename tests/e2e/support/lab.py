@@ -22,8 +22,8 @@ from support.recourse import Recourse  # noqa: E402
 from support.waiting import lasts, wait_until  # noqa: E402
 
 PORT = 8080
-V4 = ("10.1.1.1", "10.1.1.2", "169.254.169.254", "169.254.1.1")
-V6 = ("fd12::1", "fd12::2", "fd00:ec2::254")
+V4 = ("10.1.1.1", "10.1.1.2", "10.1.1.4", "169.254.169.254", "169.254.1.1")
+V6 = ("fd12::1", "fd12::2", "fd12::4", "fd00:ec2::254")
 SILENT = "fd12::1"  # never answers a connection attempt
 A, AAAA = 1, 28
 
