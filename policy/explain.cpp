@@ -8,6 +8,7 @@
 #include "policy/mcp_names.h"
 #include "policy/mcp_twins.h"
 #include "policy/method_override.h"
+#include "policy/override_scan.h"
 #include "policy/principal.h"
 #include "policy/route_table.h"
 #include "policy/tunnel_decision.h"
@@ -290,8 +291,8 @@ std::string WhyOverridden(const ExplainedCall& call, std::string_view query) {
     return "a call may not override its method or path";
   }
   const std::string* type = FindHeader(call.headers, "Content-Type");
-  FormOverrideScan scan(type == nullptr ? std::string_view() : *type);
-  return scan.Feed(call.body) ? "a form may not override its method" : "";
+  OverrideScan scan(type == nullptr ? std::string_view() : std::string_view(*type));
+  return scan.Feed(call.body) ? std::string(scan.reason()) : std::string();
 }
 
 // True: a field may be taken for another one that is read.

@@ -16,6 +16,7 @@ constexpr std::size_t kLineBytesMax = 1024;
 }  // namespace
 
 OverrideScan::OverrideScan(std::string_view content_type) {
+  if (content_type.empty()) return;
   const std::string lower = ToLower(content_type);
   const std::string_view media = std::string_view(lower).substr(0, lower.find_first_of(";, \t"));
   if (media == "application/x-www-form-urlencoded") pairs_.emplace();

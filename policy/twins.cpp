@@ -136,10 +136,14 @@ bool HaveOneSkeleton(NameIn where, std::string_view a, std::string_view b) {
   }
 }
 
-// Whether `outer` is the name of what `inner` is nested in.
+// Whether `outer` is the name of what `inner` is nested in. Bounded, as each level reads the name
+// anew.
 bool Holds(std::string_view outer, std::string_view inner) {
-  for (auto at = inner.find('[', 1); at != std::string_view::npos; at = inner.find('[', at + 1)) {
+  constexpr int kLevelsMax = 16;
+  auto at = inner.find('[', 1);
+  for (int level = 0; level < kLevelsMax && at != std::string_view::npos; ++level) {
     if (HaveOneSkeleton(NameIn::kForm, outer, inner.substr(0, at))) return true;
+    at = inner.find('[', at + 1);
   }
   return false;
 }

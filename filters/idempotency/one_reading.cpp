@@ -130,6 +130,12 @@ std::optional<std::string> TwinInBody(const CallBody& body, std::string_view nam
   return std::nullopt;
 }
 
+// A form that servers may read in which nobody here can look for a name.
+bool IsUnreadForm(const CallBody& body) {
+  const std::string type = body.form == BodyForm::kRaw ? ToLower(body.raw_type) : std::string();
+  return type.starts_with("application/x-www-form-urlencoded") || type.starts_with("multipart/");
+}
+
 std::optional<Conflict> AsConflict(std::optional<std::string> name, std::string_view where) {
   if (!name) return std::nullopt;
   return Conflict{std::move(*name), where};
@@ -144,6 +150,7 @@ std::optional<Conflict> ConflictInQuery(std::string_view name, const HttpRequest
     return Conflict{std::move(*twin), kInQuery};
   }
   if (auto twin = TwinInBody(body, name)) return Conflict{std::move(*twin), kInBody};
+  if (IsUnreadForm(body)) return Conflict{{}, kInBody};
   return AsConflict(TwinAmong(CookiesOf(request), name, false), kInCookies);
 }
 
@@ -223,7 +230,7 @@ std::optional<Objection> ObjectionToBody(const Tool& tool, const HttpRequest& re
 std::string WhyRefused(const Selector& place, const Conflict& conflict) {
   if (conflict.name.empty()) {
     return "the policy reads " + place.text + ", and " + std::string(conflict.where) +
-           " has a malformed escape; send it well-formed";
+           " is malformed or encoded, so that more may stand in it; send it well-formed";
   }
   return "the policy reads " + place.text + ", and some servers take '" + ShownName(conflict.name) +
          "' in " + std::string(conflict.where) +

@@ -103,6 +103,9 @@ def calls():
             if "\0" not in twin:
                 body = parts_of((quoted, HIDDEN))
                 yield Request("/query", query=good, kind=multipart, body=body)
+    broken = b"preamble\r\n" + parts_of(('name="ask_sum"', HIDDEN))
+    yield Request("/query", query=good, kind=multipart, body=broken)
+    yield Request("/query", query=good, kind=FORM, body=f"ask_sum={HIDDEN}&a=%zz".encode())
     for charset in ["utf-7", "utf-16", "ibm037"]:
         yield Request("/form", kind=f"{FORM}; charset={charset}", body=b"+AGEAcwBrAF8-sum=9999")
 

@@ -105,6 +105,10 @@ TEST(OneReadingTest, AQueryAFormAndCookiesAreOneListToSomeServers) {
   EXPECT_EQ(StatusOf({{"query.ref"}, "ref=1", kForm, "ref=1", {}}), 400);
   EXPECT_EQ(StatusOf({{"query.ref"}, "ref=1", kJson, R"({"ref":1})", {}}), 400);
   EXPECT_EQ(StatusOf({{"query.ref"}, "ref=1", kParts, part, {}}), 400);
+  EXPECT_EQ(StatusOf({{"query.ref"}, "ref=1", kParts, "preamble\r\n" + part, {}}), 400);
+  EXPECT_EQ(StatusOf({{"query.ref"}, "ref=1", kForm, "ref=2&a=%zz", {}}), 400);
+  EXPECT_EQ(StatusOf({{"query.ref"}, "ref=1", kForm, "x", {{"Content-Encoding", "gzip"}}}), 400);
+  EXPECT_EQ(StatusOf({{"query.ref"}, "ref=1", "text/plain", "ref=2", {}}), 0);
   EXPECT_EQ(StatusOf({{"query.ref"}, "ref=1", "", "", cookie}), 400);
   EXPECT_EQ(StatusOf({{"body#/ref"}, "", kForm, "ref=1", cookie}), 400);
   EXPECT_EQ(StatusOf({{"body#/ref"}, "q=1", kForm, "ref=1", {{"Cookie", "a=ref"}}}), 0);

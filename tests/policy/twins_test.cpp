@@ -78,6 +78,12 @@ TEST(TwinsTest, FieldsOfFormsAndQueries) {
               false);
 }
 
+TEST(TwinsTest, ANameOfManyLevelsIsReadInLittleTime) {
+  const std::string deep = "ask_sum" + std::string(8'000'000, '[');
+  EXPECT_TRUE(AreTwins(NameIn::kForm, "ask_sum", deep));
+  EXPECT_FALSE(AreTwins(NameIn::kForm, "ask", deep));
+}
+
 TEST(TwinsTest, FieldsOfAHeader) {
   ExpectTwins(NameIn::kHeader, {{"X-Run", "x_run"}, {"X-Run", "X.Run"}, {"X-Run", "X-RUN"}}, true);
   ExpectTwins(NameIn::kHeader, {{"X-Run", "XRun"}, {"X-Run", "X-Runs"}}, false);
