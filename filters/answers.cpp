@@ -32,6 +32,16 @@ std::string_view Bounded(std::string_view text) {
   return text.substr(0, size);
 }
 
+// An RFC 8941 string: of what it may not hold, blanks are left.
+std::string QuotedText(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : Bounded(text)) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c >= ' ' && c <= '~' ? c : ' ';
+  }
+  return quoted + '"';
+}
+
 void AddOperationFields(Headers& headers, std::string_view key, std::uint64_t event,
                         std::string_view outcome, std::string_view flow) {
   if (!key.empty()) SetHeader(headers, "Idempotency-Key", key);
@@ -114,6 +124,11 @@ void Decorate(HttpResponse& response, const AnswerFacts& facts) {
   AddOperationFields(response.headers, facts.key, facts.event, facts.outcome, facts.flow);
   if (facts.origin == AnswerSource::kReplay) {
     SetHeader(response.headers, "Idempotent-Replayed", "true");
+  }
+  if (!facts.doubt.empty()) {
+    response.headers.emplace_back(
+        "Proxy-Status", fmt::format("recourse; received-status={}; details={}", response.status,
+                                    QuotedText(facts.doubt)));
   }
 }
 

@@ -44,7 +44,7 @@ std::string ProblemBody(ErrorCode code, std::string_view detail, const ProblemFa
 WriteAnswer MakeProblem(ErrorCode code, std::string_view detail, const ProblemFacts& facts = {});
 
 // What a stored or passed-on answer of a backend says about its operation. Empty fields are left
-// out.
+// out. A `doubt` says in Proxy-Status why the outcome is not known.
 enum class AnswerSource : std::uint8_t { kBackend, kReplay };
 struct AnswerFacts {
   std::uint64_t event = 0;
@@ -52,6 +52,7 @@ struct AnswerFacts {
   std::string key;  // hex
   std::string_view outcome;
   AnswerSource origin = AnswerSource::kBackend;
+  std::string_view doubt{};
 };
 void Decorate(HttpResponse& response, const AnswerFacts& facts);
 

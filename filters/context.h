@@ -48,8 +48,9 @@ class RequestContext {
   bool guarded = true;         // false: unlisted write that is only logged
   std::string tool_name;       // "unlisted.<backend>" when tool is nullptr
   std::string caller;
-  HttpRequest request;                                        // target: canonical path and query
-  std::string path;                                           // canonical, without query
+  bool came_as_backend = false;  // to us as if we were the backend: a redirect may lead past us
+  HttpRequest request;           // target: canonical path and query
+  std::string path;              // canonical, without query
   std::vector<std::pair<std::string, std::string>> captures;  // decoded
   std::vector<std::pair<std::string, std::string>> query;     // decoded
   // Traces are on and this is the id of the call's span: `trace` is set too.

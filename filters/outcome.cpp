@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "filters/answers.h"
 #include "filters/call_values.h"
@@ -11,6 +10,7 @@
 #include "filters/kept_request.h"
 #include "filters/mcp/mcp_outcome.h"
 #include "filters/mcp/mcp_task.h"
+#include "filters/status_proofs.h"
 #include "policy/late_reference.h"
 
 namespace recourse {
@@ -103,12 +103,6 @@ Success Judge(const Tool& tool, const CallValues& values) {
   return all;
 }
 
-Verdict UnclearAnswer(const Answer& answer, std::string detail) {
-  Verdict verdict = Unknown(Cause::kAnswer, std::move(detail), kBadGateway, "http_protocol_error");
-  verdict.http_status = answer.response.status;
-  return verdict;
-}
-
 // The phase is proven, but there is no whole answer to pass on.
 void ReplaceCutAnswer(const Answer& answer, Verdict& verdict) {
   if (answer.body_complete && !answer.over_cap) return;
@@ -120,6 +114,16 @@ void ReplaceCutAnswer(const Answer& answer, Verdict& verdict) {
   } else {
     verdict.problem = answer.over_cap ? ErrorCode::kBackendProtocol : ErrorCode::kBackendReset;
   }
+}
+
+Verdict UnclearAnswer(const Answer& answer, Cause cause, std::string detail) {
+  Verdict verdict;
+  verdict.phase = Phase::kUncertain;
+  verdict.cause = cause;
+  verdict.http_status = answer.response.status;
+  verdict.detail = std::move(detail);
+  ReplaceCutAnswer(answer, verdict);
+  return verdict;
 }
 
 Verdict OfSuccess(const Tool& tool, const Answer& answer, const CallValues& values) {
@@ -136,7 +140,7 @@ Verdict OfSuccess(const Tool& tool, const Answer& answer, const CallValues& valu
   const Success success = Judge(tool, values);
   if (success != Success::kYes) {
     return UnclearAnswer(
-        answer,
+        answer, Cause::kAnswer,
         success == Success::kNo
             ? fmt::format("the backend answered {}, but success_when does not hold", status)
             : fmt::format("the backend answered {}, but success_when cannot be read from it",
@@ -144,7 +148,7 @@ Verdict OfSuccess(const Tool& tool, const Answer& answer, const CallValues& valu
   }
   const bool is_confirmed = !tool.success_when.empty();
   if (!is_confirmed && (status == 206 || status == 207)) {
-    return UnclearAnswer(answer,
+    return UnclearAnswer(answer, Cause::kAnswer,
                          fmt::format("the backend answered {}: part of the work is open", status));
   }
   Verdict verdict;
@@ -167,7 +171,23 @@ Verdict OfSuccess(const Tool& tool, const Answer& answer, const CallValues& valu
   return verdict;
 }
 
-Verdict OfAnswer(const Tool& tool, const Answer& answer, const CallValues& values) {
+bool OneHolds(const std::vector<Condition>& conditions, const CallValues& values) {
+  return std::any_of(conditions.begin(), conditions.end(), [&](const Condition& condition) {
+    return Evaluate(condition, values).value_or(false);
+  });
+}
+
+// The server's own word that the call may be made again.
+bool MayBeRepeated(const Tool& tool, const Backend* backend, StatusProof proof,
+                   const CallValues& values) {
+  const bool is_keyed = backend != nullptr && !backend->key_header.empty();
+  if (proof == StatusProof::kNone && is_keyed) return false;
+  return OneHolds(tool.repeat_if, values) ||
+         (backend != nullptr && OneHolds(backend->repeat_if, values));
+}
+
+Verdict OfAnswer(const Tool& tool, const Answer& answer, const CallValues& values,
+                 const Backend* backend) {
   const int status = answer.response.status;
   if (auto verdict = OfMcpAnswer(tool, answer, values)) return std::move(*verdict);
   if (IsSuccess(status) && !tool.not_executed.Contains(status)) {
@@ -180,19 +200,16 @@ Verdict OfAnswer(const Tool& tool, const Answer& answer, const CallValues& value
   Verdict verdict;
   verdict.http_status = status;
   verdict.detail = fmt::format("the backend answered {}", status);
-  if (ProvesRejection(status)) {
+  const StatusProof proof = ProofOf(status);
+  if (IsFailure(proof) && !MayBeRepeated(tool, backend, proof, values)) {
     verdict.phase = Phase::kRejected;
-  } else if (tool.not_executed.Contains(status) || MeansTryAgain(status)) {
+    if (proof == StatusProof::kRejectedNow) verdict.cause = Cause::kRejectedNow;
+  } else if (proof != StatusProof::kNone || tool.not_executed.Contains(status) ||
+             MayBeRepeated(tool, backend, proof, values)) {
     verdict.phase = Phase::kNotSent;  // no effect, and a repeat may run at once
-  } else if (status >= 500) {
-    verdict =
-        Unknown(Cause::kServerError, verdict.detail + ", which does not tell whether it acted",
-                kBadGateway, "http_protocol_error");
-    verdict.http_status = status;
-    return verdict;
   } else {
-    verdict.cause = Cause::kServerError;
-    verdict.detail += ", which does not tell whether it acted";
+    return UnclearAnswer(answer, Cause::kServerError,
+                         verdict.detail + ", which does not tell whether it acted");
   }
   ReplaceCutAnswer(answer, verdict);
   return verdict;
@@ -249,16 +266,9 @@ void AddFollowUps(const Tool& tool, const Digest& key, CallValues values, Transi
 
 }  // namespace
 
-bool ProvesRejection(int status) {
-  static constexpr std::array kStatuses = {307, 308, 400, 401, 403, 404, 405, 406, 410, 411,
-                                           413, 414, 415, 417, 422, 426, 431, 501, 505};
-  return std::find(kStatuses.begin(), kStatuses.end(), status) != kStatuses.end();
-}
-
-bool MeansTryAgain(int status) { return status == 425 || status == 429; }
-
-Verdict Classify(const Tool& tool, const Result<Answer>& result, const CallValues& values) {
-  return result ? OfAnswer(tool, *result, values) : OfError(result.error());
+Verdict Classify(const Tool& tool, const Result<Answer>& result, const CallValues& values,
+                 const Backend* backend) {
+  return result ? OfAnswer(tool, *result, values, backend) : OfError(result.error());
 }
 
 Verdict OfResend(Verdict verdict) {
@@ -266,16 +276,6 @@ Verdict OfResend(Verdict verdict) {
   verdict.phase = Phase::kUncertain;
   verdict.detail += "; the outcome of an earlier attempt is still unknown";
   if (verdict.problem) verdict.problem = ErrorCode::kOutcomeUnknown;
-  return verdict;
-}
-
-Verdict ClassifyLoggedOnly(const Tool& tool, const Result<Answer>& result,
-                           const CallValues& values) {
-  Verdict verdict = Classify(tool, result, values);
-  if (result && result->of_mcp_call && IsRedirect(result->response.status)) return verdict;
-  if (result && result->body_complete && !result->over_cap && result->response.status >= 200) {
-    verdict.problem.reset();
-  }
   return verdict;
 }
 
@@ -311,7 +311,7 @@ bool EndsByItself(const Answer& answer) {
   return json && !json->is_scalar();
 }
 
-bool ReadsAnswerBody(const Tool& tool) {
+bool ReadsAnswerBody(const Tool& tool, const Backend* backend) {
   const auto is_answer_body = [](const Selector& selector) {
     return selector.source == Selector::Source::kAnswerBody;
   };
@@ -319,8 +319,11 @@ bool ReadsAnswerBody(const Tool& tool) {
   const auto reads_body = [&](const Condition& condition) {
     return is_answer_body(condition.left);
   };
-  if (std::any_of(tool.success_when.begin(), tool.success_when.end(), reads_body) ||
-      std::any_of(tool.failed_when.begin(), tool.failed_when.end(), reads_body)) {
+  const auto one_reads = [&](const std::vector<Condition>& conditions) {
+    return std::any_of(conditions.begin(), conditions.end(), reads_body);
+  };
+  if (one_reads(tool.success_when) || one_reads(tool.failed_when) || one_reads(tool.repeat_if) ||
+      (backend != nullptr && one_reads(backend->repeat_if))) {
     return true;
   }
   if (!tool.undo) return false;

@@ -24,26 +24,17 @@ struct Verdict {
   std::string_view proxy_error;  // empty: the problem's own token
 };
 
-// Answers over HTTP that can only come from a server that did not act; and those that ask to come
-// again.
-bool ProvesRejection(int status);
-bool MeansTryAgain(int status);
-
-// The normative table. `values` hold the call and, when there is one, the answer.
-//
-// An answer that proves nothing is passed on when it is a 3xx, a 4xx or a 202 whose operation is
-// settled later: its words help the caller. Other 2xx and 5xx answers become a 502 problem, because
-// clients act on them as if they told the outcome.
-Verdict Classify(const Tool& tool, const Result<Answer>& result, const CallValues& values);
+// The normative table (of statuses: status_proofs.h). `values` hold the call and, when there is
+// one, the answer. A whole answer is passed on whatever it proves; what we know is told beside it.
+// A failure of which `repeat_if` of the tool or of `backend` holds had no effect; one that proves
+// nothing stays unknown where the backend de-duplicates: there its repeat is sent all the same.
+Verdict Classify(const Tool& tool, const Result<Answer>& result, const CallValues& values,
+                 const Backend* backend = nullptr);
 
 // `verdict` about a resend (Cause::kResend): one that was refused or had no effect (a lapsed
 // credential, a limit, even "key in use") proves nothing about the attempt before it, whose outcome
 // is still unknown.
 Verdict OfResend(Verdict verdict);
-
-// For calls that are only logged: the same phase, and every whole answer goes to the caller.
-Verdict ClassifyLoggedOnly(const Tool& tool, const Result<Answer>& result,
-                           const CallValues& values);
 
 // The transition that makes `verdict` durable. Keeps the answer if the caller gets it and it is not
 // larger than kAnswerKeptBytesMax (kept_answer.h says what of it); adds external_ref and the
@@ -56,7 +47,7 @@ Transition MakeTransition(const Event& dispatching, const Verdict& verdict, cons
 // itself: a JSON object or array that reads whole cannot have been cut.
 bool EndsByItself(const Answer& answer);
 
-// True when selectors or conditions of the tool read the answer's body.
-bool ReadsAnswerBody(const Tool& tool);
+// True when selectors or conditions of the tool, or of `backend`, read the answer's body.
+bool ReadsAnswerBody(const Tool& tool, const Backend* backend = nullptr);
 
 }  // namespace recourse

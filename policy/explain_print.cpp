@@ -54,6 +54,22 @@ std::string CredentialsText(const std::vector<SecretHeader>& secrets,
   return out;
 }
 
+std::string SettleText(const SettleRule& rule) {
+  std::string text = rule.request.source;
+  for (const Condition& condition : rule.absent) text += ", absent when " + condition.text;
+  return text;
+}
+
+std::string RepeatText(const Policy& policy, const Tool& tool) {
+  std::string text;
+  const auto add = [&text](const std::vector<Condition>& conditions) {
+    for (const Condition& one : conditions) text += (text.empty() ? "" : ", or ") + one.text;
+  };
+  add(tool.repeat_if);
+  add(policy.backends[tool.backend].repeat_if);
+  return text.empty() ? text : text + ": a failure may be repeated";
+}
+
 void DescribeUndo(const Tool& tool, DescribedLines& lines) {
   const auto line = [&lines](std::string_view name, std::string_view value) {
     lines.emplace_back(name, value);
@@ -115,7 +131,8 @@ void DescribeWriteRules(const Policy& policy, const Tool& tool, DescribedLines& 
   if (tool.on_error == OnError::kNotExecuted) {
     line("on_error", "an answer with isError proves that nothing happened");
   }
-  if (tool.settle) line("settle", tool.settle->request.source);
+  if (tool.settle) line("settle", SettleText(*tool.settle));
+  if (const auto text = RepeatText(policy, tool); !text.empty()) line("repeat_if", text);
   if (tool.undo) {
     DescribeUndo(tool, lines);
   } else {

@@ -3,6 +3,7 @@
 
 #include "policy/authority.h"
 #include "policy/draft.h"
+#include "policy/load_rules.h"
 #include "policy/path.h"
 #include "policy/tls_files.h"
 #include "policy/url.h"
@@ -173,6 +174,12 @@ Backend ReadBackend(MapReader& map, TlsFiles files) {
                          "accepted: the name of a header field that carries a key, such as "
                          "Idempotency-Key");
   }
+  backend.key_lives = map.Duration("key_lives", Millis(1)).value_or(backend.key_lives);
+  if (map.Has("key_lives") && backend.key_header.empty()) {
+    map.problems().Error(map.PlaceOf("key_lives"), map.KeyOf("key_lives"),
+                         "says how long the key in `key_header` is honoured, and there is none");
+  }
+  backend.repeat_if = ReadConditions(map, "repeat_if", Reads::kAnswer);
   backend.is_mcp = map.OneOf("protocol", kProtocols).value_or(false);
   if (backend.is_mcp) {
     // The url is the server's one endpoint, for agents too; many have it with a slash at its end.

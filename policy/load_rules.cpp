@@ -230,6 +230,7 @@ std::optional<SettleRule> ReadSettle(MapReader& tool, const Speaks& speaks) {
                                 "a read that shows whether the write took effect: request: "
                                 "\"GET /orders?client_ref={body#/client_ref}\"");
   SettleRule rule;
+  rule.absent = ReadConditions(map, "absent", Reads::kAnswer);
   rule.absent_after = map.Duration("absent_after", Millis(0));
   std::optional<Selector> happened;
   const YamlNode* happened_node = map.Need(

@@ -102,6 +102,7 @@ void ReadOutcomeWords(MapReader& map, const Draft& draft, Tool& tool) {
   tool.success_when = ReadConditions(map, "success_when", Reads::kAnswer);
   tool.failed_when = ReadConditions(map, "failed_when", Reads::kAnswer);
   tool.not_executed = ReadStatuses(map, "not_executed");
+  tool.repeat_if = ReadConditions(map, "repeat_if", Reads::kAnswer);
   tool.keep_headers = ReadKeepHeaders(map);
   tool.redact = ReadRedact(map);
   tool.failed_ttl = map.Duration("failed_ttl", Millis(0)).value_or(tool.failed_ttl);

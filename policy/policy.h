@@ -47,6 +47,7 @@ struct SettleRule {
   RequestTemplate request;  // GET or HEAD; of MCP a tools/call of a read
   Selector happened;  // present in the probe's answer: the effect exists; its value is the ref
   std::optional<Millis> absent_after;  // unset: absence is never proof
+  std::vector<Condition> absent{};     // over that answer: one that holds states that there is none
 };
 
 // A header field of a request that Recourse sends by itself, whose value is read from a mounted
@@ -93,10 +94,12 @@ struct Backend {
   std::string scheme;  // http or https
   std::string host;    // lower case, without brackets
   std::uint16_t port = 0;
-  std::string base_path;           // "" or "/api"; put before every path sent upstream
-  std::string authority;           // for the Host field: host[:port], default port left out
-  std::vector<std::string> hosts;  // further authorities; without a port: any port
-  std::string key_header;          // empty: the backend knows no key
+  std::string base_path;                 // "" or "/api"; put before every path sent upstream
+  std::string authority;                 // for the Host field: host[:port], default port left out
+  std::vector<std::string> hosts;        // further authorities; without a port: any port
+  std::string key_header;                // empty: the backend knows no key
+  Millis key_lives = limits::kKeyLives;  // how long it is honoured, from the first attempt on
+  std::vector<Condition> repeat_if;      // over a failure: one that holds says "make it again"
   bool write_reuse = false;        // a write may go on a connection that carried one just before
   bool is_mcp = false;             // `protocol: mcp`
   std::string mcp_path;            // of an MCP server: the url's path, for agents too; "/" at least
@@ -143,6 +146,7 @@ struct Tool {
   std::vector<Condition> success_when;    // over the answer; all must hold
   std::vector<Condition> failed_when;     // over a 2xx answer; one that holds proves a refusal
   StatusSet not_executed;                 // statuses that prove the backend did nothing
+  std::vector<Condition> repeat_if;       // as the backend's
   OnError on_error = OnError::kUnknown;   // MCP only
   std::vector<std::string> keep_headers;  // kept beside the standard ones, with the policy's own
   std::vector<Selector> redact;           // values there never reach the ledger

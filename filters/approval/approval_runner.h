@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "filters/approval/first_answers.h"
 #include "filters/approving.h"
 #include "filters/credentials.h"
 #include "filters/filter.h"
@@ -49,6 +50,12 @@ class ApprovalRunner final : public Approving {
   void Stop();
 
   void Watch(const Event& claim) override;
+  void KeepFirstAnswer(AttemptId of, HttpResponse answer) override {
+    first_answers_.Put(of, std::move(answer));
+  }
+  std::optional<HttpResponse> TakeFirstAnswer(AttemptId of) override {
+    return first_answers_.Take(of);
+  }
   // Another policy is in force: what waits under an older one is void.
   void PolicyChanged();
 
@@ -97,6 +104,7 @@ class ApprovalRunner final : public Approving {
 
   const Parts parts_;
   std::atomic<bool> closed_{false};
+  FirstAnswers first_answers_;
 
   // Owned by the runner's thread.
   std::map<std::uint64_t, Entry> entries_;            // by operation

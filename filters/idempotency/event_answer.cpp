@@ -177,7 +177,9 @@ Outcome AnswerToFirst(const Event& event, const Verdict& verdict, Answer answer)
   Outcome outcome;
   if (!verdict.problem) {
     outcome.answer = std::move(answer);
-    Decorate(outcome.answer.response, Facts(event, AnswerSource::kBackend));
+    AnswerFacts known = Facts(event, AnswerSource::kBackend);
+    if (IsUnknown(event)) known.doubt = event.detail;
+    Decorate(outcome.answer.response, known);
     return outcome;
   }
   ProblemFacts facts = FactsOfEvent(event);

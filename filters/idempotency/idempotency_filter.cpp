@@ -8,6 +8,7 @@
 #include "filters/ledger/begin_decision.h"
 #include "filters/ledger/flow_effect.h"
 #include "filters/poll_id.h"
+#include "filters/redirect.h"
 #include "filters/tracing.h"
 #include "proxy/base/crash_point.h"
 
@@ -47,6 +48,8 @@ std::optional<ErrorCode> RefusalOf(const Begun& begun) {
       return ErrorCode::kKeyExpired;
     case Begun::Kind::kFlowClosed:
       return ErrorCode::kFlowClosed;
+    case Begun::Kind::kTooOften:
+      return ErrorCode::kQuotaExceeded;
     default:
       return std::nullopt;
   }
@@ -65,6 +68,8 @@ std::string EarlierCallDetail(ErrorCode refusal, const Event& earlier) {
       return "the flow " + earlier.flow + " takes no further writes";
     case ErrorCode::kCompensated:
       return "the effect of " + call + " was undone";
+    case ErrorCode::kQuotaExceeded:
+      return call + " was refused, and is repeated too often";
     default:
       return "the answer to " + call + " is no longer kept";
   }
@@ -128,6 +133,10 @@ class Waiting {
   CallKeeper* const keeper_;
 };
 
+int WholeSeconds(Millis time) {
+  return static_cast<int>(std::chrono::ceil<std::chrono::seconds>(time).count());
+}
+
 Outcome Refusal(const RequestContext& context, const Error& error) {
   return LocalOutcome(MakeProblem(error.code(), RefusalDetail(context, error)));
 }
@@ -160,6 +169,21 @@ Millis HoldOf(const RequestContext& context) {
 Result<Answer> AnswerOf(Result<Outcome> outcome) {
   if (!outcome) return std::unexpected(outcome.error());
   return std::move(outcome->answer);
+}
+
+// A client that follows a redirect by itself must come back here.
+void KeepOnOurWay(const RequestContext& context, Answer& answer, Verdict& verdict) {
+  if (!context.came_as_backend || IsLoggedOnly(context) || context.policy == nullptr) return;
+  const std::string* const location = FindHeader(answer.response.headers, "Location");
+  if (location == nullptr) return;
+  RedirectPlan plan =
+      PlanRedirect(*context.policy, *context.backend, answer.response.status, *location);
+  if (plan.kind == RedirectPlan::Kind::kRewrite) {
+    SetHeader(answer.response.headers, "Location", plan.location);
+  } else if (plan.kind == RedirectPlan::Kind::kRefuse) {
+    verdict.problem = ErrorCode::kBackendProtocol;
+    verdict.detail = std::move(plan.why);
+  }
 }
 
 CallValues WithAnswer(CallValues values, const Result<Answer>& result,
@@ -282,12 +306,17 @@ Task<Outcome> IdempotencyFilter::Conclude(RequestContext& context, const Call& c
     result->body_complete = result->body_complete || EndsByItself(*result);
   }
   const std::optional<Json> body =
-      result && ReadsAnswerBody(tool) ? ReadAnswerBody(*result) : std::nullopt;
+      result && ReadsAnswerBody(tool, context.backend) ? ReadAnswerBody(*result) : std::nullopt;
   CallValues values = WithAnswer(ValuesOfCall(context, *call.body), result, body);
   values.key = context.upstream_key;
-  Verdict verdict = IsLoggedOnly(context) ? ClassifyLoggedOnly(tool, result, values)
-                                          : Classify(tool, result, values);
+  Verdict verdict = Classify(tool, result, values, context.backend);
   if (IsResend(dispatching)) verdict = OfResend(std::move(verdict));
+  if (result && !verdict.problem) KeepOnOurWay(context, *result, verdict);
+  if (result && !verdict.problem && context.approved != 0) {
+    // Before it is durable: whoever waits for it goes on then.
+    parts_.approving.KeepFirstAnswer({dispatching.operation, dispatching.attempt},
+                                     result->response);
+  }
   Transition transition = MakeTransition(dispatching, verdict, tool, result, values);
   if (dispatching.is_step && context.policy != nullptr) {
     transition.flow = FlowEffectOf(*context.policy, tool, transition.to);
@@ -331,6 +360,9 @@ Task<std::optional<Outcome>> IdempotencyFilter::Repeat(RequestContext& context, 
   if (begun.kind == Begun::Kind::kHeld) {
     co_return co_await Hold(context, call, std::move(begun));
   }
+  if (begun.kind == Begun::Kind::kReplay || begun.kind == Begun::Kind::kUnknown) {
+    if (auto first = FirstTelling(context, call.principal, begun.event)) co_return std::move(first);
+  }
   if (begun.kind == Begun::Kind::kUnknown) {
     begun.event.dedupe_domain = 0;  // the backend's own key will not tell: it is not sent again
     co_return co_await Settle(context, call, std::move(begun.event));
@@ -339,8 +371,9 @@ Task<std::optional<Outcome>> IdempotencyFilter::Repeat(RequestContext& context, 
     co_return LocalOutcome(AnswerToOthers(begun.event));
   }
   if (const std::optional<ErrorCode> refusal = RefusalOf(begun)) {
-    co_return LocalOutcome(
-        MakeProblem(*refusal, EarlierCallDetail(*refusal, begun.event), FactsOfEvent(begun.event)));
+    ProblemFacts facts = FactsOfEvent(begun.event);
+    if (begun.kind == Begun::Kind::kTooOften) facts.retry_after_s = WholeSeconds(begun.again_in);
+    co_return LocalOutcome(MakeProblem(*refusal, EarlierCallDetail(*refusal, begun.event), facts));
   }
   Outcome told = Replay(context, call.principal, begun.event);
   if (begun.is_answered) context.answers.reset();
@@ -363,12 +396,31 @@ Task<Result<std::optional<Event>>> IdempotencyFilter::Join(RequestContext& conte
   }
 }
 
+std::optional<Outcome> IdempotencyFilter::FirstTelling(RequestContext& context, Principal principal,
+                                                       const Event& event,
+                                                       AnswerSource origin) const {
+  if (!event.approval || context.approved != 0) return std::nullopt;
+  if (!MayBeShown(principal, event.principal)) return std::nullopt;
+  auto response = parts_.approving.TakeFirstAnswer({event.operation, event.attempt});
+  if (!response) return std::nullopt;
+  if (event.phase == Phase::kUncertain) {
+    Answer answer;
+    answer.response = std::move(*response);
+    return AnswerToFirst(event, Verdict(), std::move(answer));
+  }
+  Event told = event;
+  told.answer_kept = true;
+  told.answer = std::move(*response);
+  return Replay(context, principal, told, origin);
+}
+
 Task<std::optional<Outcome>> IdempotencyFilter::AfterJoin(RequestContext& context, const Call& call,
                                                           Event running) {
   Result<std::optional<Event>> joined = co_await Join(context, running.operation, call.hold_until);
   // Whatever ends the wait without an event, the call that was joined goes on.
   if (!joined || !*joined) co_return Replay(context, call.principal, running);
   Event event = std::move(**joined);
+  if (auto first = FirstTelling(context, call.principal, event)) co_return std::move(first);
   if (event.phase == Phase::kUncertain) {
     co_return co_await Settle(context, call, std::move(event));
   }
@@ -396,12 +448,13 @@ Task<std::optional<Outcome>> IdempotencyFilter::Hold(RequestContext& context, co
     co_return LocalOutcome(AnswerToHeld(begun.event, RuleOf(context), poll));
   }
   Event event = std::move(**joined);
+  // Nobody was told before, unless it is a repeat that waited.
+  const AnswerSource origin = begun.commit ? AnswerSource::kBackend : AnswerSource::kReplay;
+  if (auto first = FirstTelling(context, call.principal, event, origin)) co_return std::move(first);
   if (event.phase == Phase::kUncertain) {
     co_return co_await Settle(context, call, std::move(event));
   }
-  // Nobody was told before, unless it is a repeat that waited.
-  co_return Replay(context, call.principal, event,
-                   begun.commit ? AnswerSource::kBackend : AnswerSource::kReplay);
+  co_return Replay(context, call.principal, event, origin);
 }
 
 Task<std::optional<Outcome>> IdempotencyFilter::Settle(RequestContext& context, const Call& call,

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "filters/answers.h"
 #include "filters/approving.h"
 #include "filters/credentials.h"
 #include "filters/filter.h"
@@ -52,6 +53,10 @@ class IdempotencyFilter final : public Filter {
   // Takes `dispatching` away.
   Task<Outcome> Conclude(RequestContext& context, const Call& call, Event& dispatching,
                          Result<Answer> result);
+  // Whoever asks first about an approved call is told all that the backend said.
+  std::optional<Outcome> FirstTelling(RequestContext& context, Principal principal,
+                                      const Event& event,
+                                      AnswerSource origin = AnswerSource::kReplay) const;
   std::expected<void, std::string> AddCredentials(RequestContext& context,
                                                   const Event& begun) const;
   // What follows is rare, or large, or both: inlined, its frames would be part of every call's.

@@ -96,7 +96,8 @@ Transition Observer::Outcome(const ObservedCall& call, PreparedCall prepared,
   const Tool& tool = ToolOf(call.context);
   const Result<Answer>& result = call.result;
   std::optional<Json> body;
-  if (result && ReadsAnswerBody(tool)) body = ReadAnswerBody(*result);
+  const Backend* const backend = call.context.backend;
+  if (result && ReadsAnswerBody(tool, backend)) body = ReadAnswerBody(*result);
   CallValues values = ValuesOfCall(call.context, *prepared.body);
   values.key = prepared.key.client_key.value_or(ToHex(begun.key));
   if (result) {
@@ -104,7 +105,7 @@ Transition Observer::Outcome(const ObservedCall& call, PreparedCall prepared,
     values.answer_headers = &result->response.headers;
     values.answer_body = body ? &*body : nullptr;
   }
-  Verdict verdict = Classify(tool, result, values);
+  Verdict verdict = Classify(tool, result, values, backend);
   if (begun.cause == Cause::kResend) verdict = OfResend(std::move(verdict));
   Transition transition = MakeTransition(begun, verdict, tool, result, values);
   // Nothing of it is ever sent or told again.

@@ -124,7 +124,8 @@ void FillOperation(const RequestContext& context, FlowName flow, const CallBody&
       call.key.spans_traces || lacks_trace || call.key.named_key.has_value();
   operation.across_traces = may_be_another ? tool.across_traces : AcrossTraces::kNever;
   operation.on_mismatch = tool.on_mismatch;
-  operation.failed_ttl = tool.failed_ttl;
+  if (tool.failed_ttl > Millis(0)) operation.failed_ttl = tool.failed_ttl;
+  operation.refusals_are_free = true;
   if (context.policy != nullptr) operation.quota = context.policy->quotas.Of(context.caller);
   operation.attempts_max = limits::kAttemptsPerOperationMax;
   operation.approved = context.approved;
@@ -161,6 +162,7 @@ Result<PreparedCall> PrepareCall(const RequestContext& context, const std::strin
   }
   // A resend would be a second use of its approval.
   call.operation.may_resend = !context.backend->key_header.empty() && !context.needs_approval;
+  call.operation.key_lives = context.backend->key_lives;
   return call;
 }
 

@@ -1,5 +1,7 @@
 #include "filters/ledger/begin_decision.h"
 
+#include "proxy/base/limits.h"
+
 namespace recourse {
 namespace {
 
@@ -29,6 +31,17 @@ BeginDecision NextAttempt(const KeyEntry& entry, const NewOperation& call, Targe
           .generation = entry.generation};
 }
 
+// What follows on what had no effect. Refusals use up no attempts: where their numbers end, the key
+// goes on with another operation.
+BeginDecision TryAnew(const KeyEntry& entry, const NewOperation& call, Target target) {
+  const bool is_refusal = entry.phase == Phase::kRejected || entry.phase == Phase::kNotSent;
+  const bool is_long = entry.attempt >= limits::kRefusedAttemptsMax;
+  if (call.refusals_are_free && is_refusal && is_long && target == Target::kSameKey) {
+    return {.generation = entry.generation + 1};
+  }
+  return NextAttempt(entry, call, target);
+}
+
 // A repeat of the operation in `entry`, its arguments already judged. `may_resend` is false where
 // the bytes to send could differ from those sent before.
 BeginDecision DecideRepeat(const NewOperation& call, const KeyEntry& entry, Target target,
@@ -47,13 +60,14 @@ BeginDecision DecideRepeat(const NewOperation& call, const KeyEntry& entry, Targ
     case Phase::kAnswerLost:
       return {.target = target, .kind = Begun::Kind::kReplay};
     case Phase::kRejected:
-      if (call.failed_ttl && !IsOlderThan(entry, *call.failed_ttl, now_ms)) {
+      if (entry.cause != Cause::kRejectedNow && call.failed_ttl &&
+          !IsOlderThan(entry, *call.failed_ttl, now_ms)) {
         return {.target = target, .kind = Begun::Kind::kReplay};
       }
-      return NextAttempt(entry, call, target);
+      return TryAnew(entry, call, target);
     case Phase::kNotSent:
     case Phase::kProvenAbsent:
-      return NextAttempt(entry, call, target);
+      return TryAnew(entry, call, target);
     case Phase::kCompensated:
       return {.target = target, .kind = Begun::Kind::kCompensated};
     case Phase::kTombstone:
@@ -76,7 +90,7 @@ bool HadNoEffect(Phase phase) {
 // A call that others made already: they are told how it stands, and see nothing of it.
 BeginDecision DecideOthers(const NewOperation& call, const KeyEntry& entry, Target target,
                            std::int64_t now_ms) {
-  if (HadNoEffect(entry.phase)) return NextAttempt(entry, call, target);
+  if (HadNoEffect(entry.phase)) return TryAnew(entry, call, target);
   const bool tells_nothing = IsClaim(entry.phase) || entry.phase == Phase::kDenied ||
                              entry.phase == Phase::kExpired || entry.phase == Phase::kTombstone;
   if (tells_nothing) return DecideRepeat(call, entry, target, false, now_ms);
@@ -91,7 +105,7 @@ BeginDecision DecideKnown(const NewOperation& call, const KeyEntry& entry, Targe
   }
   const bool same_args = entry.args_hash == call.event.args_hash;
   // Whoever mends what was refused is not refused for mending it.
-  if (!same_args && HadNoEffect(entry.phase)) return NextAttempt(entry, call, target);
+  if (!same_args && HadNoEffect(entry.phase)) return TryAnew(entry, call, target);
   if (!same_args && call.on_mismatch == OnMismatch::kReject) {
     return {.target = target, .kind = Begun::Kind::kConflict};
   }
@@ -204,6 +218,7 @@ ObserveVerdict Foresee(ObserveVerdict otherwise, Begun::Kind kind, bool is_resen
     case Begun::Kind::kCompensated:
     case Begun::Kind::kExpired:
     case Begun::Kind::kExhausted:
+    case Begun::Kind::kTooOften:
     case Begun::Kind::kFlowClosed:
     case Begun::Kind::kOtherKey:
     case Begun::Kind::kOtherCredentials:

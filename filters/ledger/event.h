@@ -61,8 +61,9 @@ enum class Cause : std::uint8_t {
   kApproved = 21,       // sent, as a human decided
   kTooLate = 22,        // a decision came after the one that counts
   kAsksInput = 23,      // the server asks for input before it acts
+  kRejectedNow = 24,    // the backend answered with a rejection that need not last
 };
-inline constexpr Cause kLastCause = Cause::kAsksInput;
+inline constexpr Cause kLastCause = Cause::kRejectedNow;
 
 // What enforce would have done with a call that observe mode let pass; stored as a number: never
 // renumber.

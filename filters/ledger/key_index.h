@@ -43,6 +43,7 @@ struct IndexMark {
   std::uint64_t first_seq = 1;  // rows before it are gone, and entries that name them mean nothing
   std::uint64_t operations = 0;
   std::uint64_t tombstones = 0;
+  std::uint64_t accepted_seq = 0;     // row of the newest "ledger.accept"; 0: none
   std::vector<OpenReference> open;    // by operation, each once
   std::vector<MovedOperation> moved;  // likewise
   std::string flows;                  // FlowBook::Encode

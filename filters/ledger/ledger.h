@@ -84,12 +84,16 @@ struct NewOperation {
   OnMismatch on_mismatch = OnMismatch::kReject;
   // How long a refusal is replayed before a repeat is a new attempt; none: no repeat is answered
   // with it, wherever the wall clock went.
-  std::optional<Millis> failed_ttl = Millis(0);
+  std::optional<Millis> failed_ttl;
+  // Attempts that were refused or not sent do not count as dispatches; so many of them a minute
+  // (limits::kRefusedPerMinute).
+  bool refusals_are_free = false;
   // The backend de-duplicates on our key: a repeat settles an unknown, if that was sent with the
   // same promise (Event::dedupe_domain).
   bool may_resend = false;
-  Quota quota;            // of the caller
-  int attempts_max = 10;  // dispatches of one operation over its life
+  Millis key_lives = Millis::max();  // so long after the first attempt, if all clocks agree
+  Quota quota;                       // of the caller
+  int attempts_max = 10;             // dispatches of one operation over its life
   // Of the step `event.operation`: sent although its flow is fenced, to find out whether it had its
   // effect. Begin fails with kInternal unless its outcome is unknown.
   bool passes_fence = false;
@@ -129,6 +133,7 @@ struct Begun {
     kCompensated,
     kExpired,           // tombstone: `event` has little more than the operation's id
     kExhausted,         // attempts_max reached
+    kTooOften,          // refused or not sent so often that it has to wait: `again_in`
     kFlowClosed,        // a new dispatch in a flow that is fenced: `flow` is its number
     kHeld,              // waits for a human, or was approved; with `commit` it began to wait now
     kOtherCredentials,  // made by somebody with other credentials: `event` is not to be shown
@@ -140,6 +145,8 @@ struct Begun {
   std::shared_ptr<PendingCommit> commit;
   std::uint64_t flow = 0;
   bool is_answered = false;  // a client has had `event`'s answer: MarkAnswered would say it again
+  Millis again_in{};         // kTooOften
+  bool is_key_over = false;  // kUnknown: it would be sent again, but its key has had its time
   // Of event.related, if that is another operation: the attempt that the call was found to repeat.
   std::uint16_t related_attempt = 0;
 };

@@ -190,6 +190,7 @@ Result<LedgerEngine::BeginStep> LedgerEngine::Begin(NewOperation& call) {
   }
   RC_CHECK(decision.kind == Begun::Kind::kFresh || target != nullptr);
   if (decision.kind == Begun::Kind::kFresh) {
+    if (const auto wait = PauseOf(call, *ground)) return BeginTooOften(call, *ground, *wait);
     if (auto sound = CheckUndo(call); !sound) return std::unexpected(sound.error());
     const auto fence = FenceOf(call, target);
     if (!fence) return std::unexpected(fence.error());
@@ -315,6 +316,8 @@ Result<LedgerEngine::BeginStep> LedgerEngine::BeginRepeat(NewOperation& call,
   BeginStep step;
   step.begun.kind = decision.kind;
   step.begun.is_answered = found.entry.is_answered;
+  step.begun.is_key_over = call.may_resend && decision.kind == Begun::Kind::kUnknown &&
+                           IsKeyOver(call, found.entry.operation);
   if (found.entry.is_tombstone) {
     // All that is left of it; the rest is as the caller says.
     Event& event = step.begun.event;
@@ -407,7 +410,9 @@ Result<void> LedgerEngine::RecordPolicy(const PolicyChange& change) {
 
 Result<void> LedgerEngine::RecordOrder(const OperatorOrder& order) {
   if (is_latched_) return std::unexpected(Latched());
-  AppendOrderRow(batch_.bytes, NextHead(RowKind::kOrder), order);
+  const RowHead head = NextHead(RowKind::kOrder);
+  if (order.what == kAcceptOrder) accepted_seq_ = head.seq;
+  AppendOrderRow(batch_.bytes, head, order);
   CloseRow();
   return {};
 }

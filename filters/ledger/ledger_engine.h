@@ -22,6 +22,7 @@
 #include "filters/ledger/ledger.h"
 #include "filters/ledger/operation_queries.h"
 #include "filters/ledger/record_codec.h"
+#include "filters/ledger/refusal_pace.h"
 #include "filters/ledger/retention.h"
 #include "filters/ledger/wall_jumps.h"
 #include "proxy/base/limits.h"
@@ -218,8 +219,11 @@ class LedgerEngine {
   Result<BeginStep> BeginFresh(NewOperation& call, const BeginDecision& decision,
                                const Found* found);
   Result<BeginStep> BeginLatched(NewOperation& call, const KeyEntry& entry) const;
+  std::optional<Millis> PauseOf(const NewOperation& call, const Ground& ground);
+  Result<BeginStep> BeginTooOften(NewOperation& call, const Ground& ground, Millis wait);
+  bool IsKeyOver(const NewOperation& call, std::uint64_t operation);
   // What becomes of a call that would be a further attempt of the operation in `last`.
-  static Begun::Kind JudgeAttempt(const NewOperation& call, const Event& last);
+  Begun::Kind JudgeAttempt(const NewOperation& call, const Event& last);
   // The new attempt in `event` waits for humans, or goes on under an approval that still stands.
   void AskOrContinue(const NewOperation& call, const Found* found, Event& event);
   // The approval under which the call may be sent that goes on with one whose server has asked for
@@ -314,6 +318,9 @@ class LedgerEngine {
   bool is_latched_ = false;
   std::atomic<bool> is_restored_;
   WallJumps jumps_;
+  RefusalPace refusals_;
+  std::uint64_t accepted_seq_ = 0;       // row of the newest kAcceptOrder
+  bool went_back_before_start_ = false;  // the wall clock, between this start and the row before it
 
   KeyIndex index_;
   std::map<std::uint64_t, OpenOperation> open_;  // by operation

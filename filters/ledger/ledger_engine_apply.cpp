@@ -114,6 +114,7 @@ std::shared_ptr<const IndexSnapshot> LedgerEngine::Freeze() {
                  .first_seq = first_seq_,
                  .operations = operations_,
                  .tombstones = tombstones_,
+                 .accepted_seq = accepted_seq_,
                  .open = {},
                  .moved = {},
                  .flows = flows_.Encode()};

@@ -283,11 +283,30 @@ Begun::Kind LedgerEngine::JudgeAttempt(const NewOperation& call, const Event& la
     // the request that was sent, key and all.
     const bool is_key_known = field || last.dedupe_domain == 0;
     if (!call.passes_fence && (last.approval || !is_key_known)) return Begun::Kind::kUnknown;
+    if (IsKeyOver(call, last.operation)) return Begun::Kind::kUnknown;
   }
   const bool is_observed = call.event.verdict != ObserveVerdict::kNone;
   if (is_observed || call.passes_fence || !field) return Begun::Kind::kFresh;
   const bool is_same = call.event.key_field.value_or(std::string()) == *field;
   return is_same ? Begun::Kind::kFresh : Begun::Kind::kOtherKey;
+}
+
+// The key's life began, at the latest, with the operation's first row. Whatever makes its age
+// doubtful ends it.
+bool LedgerEngine::IsKeyOver(const NewOperation& call, std::uint64_t operation) {
+  if (call.key_lives == Millis::max()) return false;
+  const bool is_of_backup = is_restored() && operation < process_first_seq_;
+  if (is_of_backup || operation <= accepted_seq_ || !ReadRow(operation, row_)) return true;
+  const auto row = ParseRow(row_);
+  if (!row) return true;
+  const MonoTime now = clock_.Now();
+  const std::int64_t wall_ms = WallMs();
+  const std::int64_t by_wall = wall_ms - row->head.wall_ms;
+  const std::int64_t lived = jumps_.AgeMs(operation, row->head.wall_ms, now, wall_ms);
+  const bool went_back = by_wall < 0 || lived - by_wall >= WallJumps::kNoticedMs ||
+                         (went_back_before_start_ && operation < process_first_seq_);
+  return went_back || std::max(by_wall, lived) > call.key_lives.count() ||
+         ages_.OldThrough(now, call.key_lives) >= operation;
 }
 
 std::int64_t LedgerEngine::DatedMs(std::uint64_t row, std::int64_t written_ms,
@@ -343,6 +362,7 @@ LedgerStats LedgerEngine::Stats() {
 std::expected<void, std::uint64_t> LedgerEngine::Restore(const IndexMark& mark) {
   operations_ = mark.operations;
   tombstones_ = mark.tombstones;
+  accepted_seq_ = mark.accepted_seq;
   for (const MovedOperation& moved : mark.moved) moved_[moved.operation] = moved.key;
   if (!flows_.Decode(mark.flows, clock_.Now())) return std::unexpected(mark.applied_seq);
   index_.set_stored_seq(mark.applied_seq);
@@ -391,7 +411,9 @@ bool LedgerEngine::ReplayPayload(const RowView& row) {
   }
   if (row.head.kind == RowKind::kOrder) {
     OperatorOrder order;
-    return DecodeOrder(row, order);
+    if (!DecodeOrder(row, order)) return false;
+    if (order.what == kAcceptOrder) accepted_seq_ = row.head.seq;
+    return true;
   }
   if (row.head.kind == RowKind::kRetired) {
     RetiredRow retired;
@@ -441,6 +463,10 @@ bool LedgerEngine::ReplayPayload(const RowView& row) {
 
 void LedgerEngine::StartEpoch() {
   process_first_seq_ = head_.seq + 1;
+  if (ReadRow(head_.seq, row_)) {
+    const auto last = ParseRow(row_);
+    went_back_before_start_ = last && last->head.wall_ms > WallMs();
+  }
   ++head_.epoch;
   AppendEpochRow(batch_.bytes, NextHead(RowKind::kEpoch));
   CloseRow();

@@ -167,4 +167,22 @@ bool LedgerEngine::DropAnswersOfBatch() {
   return true;
 }
 
+// How long a repeat of what had no effect has to wait, if it comes too often.
+std::optional<Millis> LedgerEngine::PauseOf(const NewOperation& call, const Ground& ground) {
+  if (!call.refusals_are_free || call.event.verdict != ObserveVerdict::kNone) return std::nullopt;
+  if (!ground.same_key || ground.same_key->entry.is_tombstone) return std::nullopt;
+  const Phase last = ground.same_key->entry.phase;
+  if (last != Phase::kRejected && last != Phase::kNotSent) return std::nullopt;
+  return refusals_.Take(call.event.key, clock_.Now());
+}
+
+Result<LedgerEngine::BeginStep> LedgerEngine::BeginTooOften(NewOperation& call,
+                                                            const Ground& ground, Millis wait) {
+  BeginDecision decision = ground.decision;
+  decision.kind = Begun::Kind::kTooOften;
+  auto step = BeginRepeat(call, decision, *ground.same_key);
+  if (step) step->begun.again_in = wait;
+  return step;
+}
+
 }  // namespace recourse

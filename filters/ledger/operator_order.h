@@ -2,10 +2,14 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "proxy/base/hash.h"
 
 namespace recourse {
+
+// After a restore: what came before it may lack what was done since the backup.
+inline constexpr std::string_view kAcceptOrder = "ledger.accept";
 
 struct OperatorOrder {
   std::string what;            // "ledger.accept", "drain", ...; openapi.json has all

@@ -13,6 +13,9 @@ namespace recourse {
 // One thread at a time.
 class WallJumps {
  public:
+  // Coarser than any adjustment that is no jump, finer than any window.
+  static constexpr std::int64_t kNoticedMs = 500;
+
   // `start`, `wall_ms`: both clocks when the process began.
   WallJumps(MonoTime start, std::int64_t wall_ms) : start_(start), wall_ms_(wall_ms) {}
 
@@ -29,8 +32,6 @@ class WallJumps {
     std::uint64_t from_seq = 0;
     std::int64_t ahead_ms = 0;
   };
-  // Coarser than any adjustment that is no jump, finer than any window.
-  static constexpr std::int64_t kNoticedMs = 500;
   static constexpr std::size_t kJumpsMax = 256;
 
   std::int64_t AheadMs(MonoTime now, std::int64_t wall_ms) const {

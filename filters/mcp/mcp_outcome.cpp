@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "filters/mcp/mcp_answer.h"
+#include "filters/status_proofs.h"
 
 namespace recourse {
 namespace {
@@ -26,14 +27,10 @@ Verdict Of(Phase phase, int status, std::string detail) {
   return verdict;
 }
 
-// Told as a problem of ours: clients would act on it as if it told the outcome.
 Verdict Unknown(int status, std::string detail) {
   Verdict verdict =
       Of(Phase::kUncertain, status, std::move(detail) + ", which does not tell whether it acted");
   verdict.cause = Cause::kServerError;
-  verdict.problem = ErrorCode::kOutcomeUnknown;
-  verdict.problem_status = kBadGateway;
-  verdict.proxy_error = "http_protocol_error";
   return verdict;
 }
 
@@ -62,7 +59,7 @@ Verdict OfToolError(const Tool& tool, int status, const Json& message, const Cal
 // A refusal over HTTP: of a session, a credential, a header field. The client repairs that, and
 // calls again at once.
 bool IsHttpRefusal(const Tool& tool, int status) {
-  return ProvesRejection(status) || MeansTryAgain(status) || tool.not_executed.Contains(status);
+  return ProofOf(status) != StatusProof::kNone || tool.not_executed.Contains(status);
 }
 
 // Never passed on. Only some prove that nothing was executed: 303 may be the answer to a call that
@@ -71,7 +68,13 @@ Verdict OfRedirect(const Tool& tool, const Answer& answer) {
   const int status = answer.response.status;
   const std::string* const location = FindHeader(answer.response.headers, "Location");
   std::string text = RedirectText(location == nullptr ? std::string_view() : *location);
-  if (answer.mcp || !IsHttpRefusal(tool, status)) return Unknown(status, std::move(text));
+  if (answer.mcp || !IsHttpRefusal(tool, status)) {
+    Verdict verdict = Unknown(status, std::move(text));
+    verdict.problem = ErrorCode::kOutcomeUnknown;
+    verdict.problem_status = kBadGateway;
+    verdict.proxy_error = "http_protocol_error";
+    return verdict;
+  }
   Verdict verdict = Of(Phase::kNotSent, status, std::move(text));
   verdict.problem = ErrorCode::kBackendProtocol;
   return verdict;

@@ -10,10 +10,15 @@
 #include "filters/key_text.h"
 #include "filters/outcome.h"
 #include "filters/saga/undo_plan.h"
+#include "filters/status_proofs.h"
 #include "filters/stored_call.h"
 
 namespace recourse {
 namespace {
+
+constexpr std::string_view kKeyIsOver =
+    "its key may be honoured no longer (the backend's key_lives is over, a clock went back, or the "
+    "ledger was restored), so its request is not sent again";
 
 bool IsPromised(const Event& unknown, const Policy& policy) {
   const Backend* const backend = FindBackend(policy, unknown.backend);
@@ -53,7 +58,7 @@ std::string KeyFieldIn(const RenderedRequest& request) {
   return field == nullptr || *field == KeyPlaceholder() ? std::string() : *field;
 }
 
-NewOperation OperationOf(const Event& unknown, int attempts_max) {
+NewOperation OperationOf(const Event& unknown, int attempts_max, Millis key_lives) {
   NewOperation call;
   call.event = unknown;
   call.event.key = unknown.base_key;
@@ -63,6 +68,7 @@ NewOperation OperationOf(const Event& unknown, int attempts_max) {
   call.may_resend = true;
   call.passes_fence = true;
   call.attempts_max = attempts_max;
+  call.key_lives = key_lives;
   return call;
 }
 
@@ -89,6 +95,7 @@ ResendOutcome OutcomeOf(const Begun& begun, std::uint32_t jitter) {
       return {ResendOutcome::Kind::kAgain, "it is being sent", UndoPause(1, {}, jitter)};
     case Begun::Kind::kExhausted:
     case Begun::Kind::kUnknown:
+      if (begun.is_key_over) return {ResendOutcome::Kind::kStuck, std::string(kKeyIsOver), {}};
       return {ResendOutcome::Kind::kStuck,
               fmt::format("its request was sent {} times under its key, and no answer told",
                           begun.event.attempt),
@@ -128,7 +135,8 @@ Task<ResendOutcome> StepResender::Try(Event unknown, std::shared_ptr<const Polic
                                       std::uint32_t jitter) {
   const Backend& backend = *FindBackend(*policy, unknown.backend);
   const Tool& tool = ToolOf(unknown, *policy);
-  auto begun = co_await parts_.ledger.Begin(OperationOf(unknown, attempts_max), parts_.executor);
+  auto begun = co_await parts_.ledger.Begin(OperationOf(unknown, attempts_max, backend.key_lives),
+                                            parts_.executor);
   if (!begun) {
     co_return ResendOutcome{ResendOutcome::Kind::kAgain, std::string(begun.error().detail()),
                             UndoPause(1, {}, jitter)};
@@ -147,7 +155,7 @@ Task<ResendOutcome> StepResender::Try(Event unknown, std::shared_ptr<const Polic
     answer->body_complete = answer->body_complete || EndsByItself(*answer);
   }
   const std::optional<Json> body =
-      answer && ReadsAnswerBody(tool) ? ReadAnswerBody(*answer) : std::nullopt;
+      answer && ReadsAnswerBody(tool, &backend) ? ReadAnswerBody(*answer) : std::nullopt;
   const HttpRequest sent = request.value_or(HttpRequest());
   const StoredCall call(unknown, *policy, sent);
   CallValues values = call.Values();
@@ -157,14 +165,16 @@ Task<ResendOutcome> StepResender::Try(Event unknown, std::shared_ptr<const Polic
     values.answer_body = body ? &*body : nullptr;
   }
   values.key = SentKey(begun->event);
-  Verdict verdict = Classify(tool, answer, values);
+  Verdict verdict = Classify(tool, answer, values, &backend);
   if (!request) verdict.detail = request.error();
   Transition transition = MakeTransition(begun->event, OfResend(verdict), tool, answer, values);
   const bool is_unknown = transition.to == Phase::kUncertain;
   const auto recorded = co_await RecordSurely(parts_.ledger, std::move(transition), parts_.executor,
                                               parts_.record_pause);
   if (recorded && !is_unknown) co_return ResendOutcome{ResendOutcome::Kind::kSettled, {}, {}};
-  if (recorded && verdict.phase == Phase::kRejected) {
+  const bool asks_for_other =
+      verdict.phase == Phase::kNotSent && ProofOf(verdict.http_status) == StatusProof::kComesAgain;
+  if (recorded && (verdict.phase == Phase::kRejected || asks_for_other)) {
     co_return ResendOutcome{ResendOutcome::Kind::kStuck, WhyStuck(verdict.http_status), {}};
   }
   co_return ResendOutcome{ResendOutcome::Kind::kAgain, verdict.detail,

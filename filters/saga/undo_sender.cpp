@@ -102,6 +102,8 @@ Task<UndoOutcome> UndoSender::Try(const Event& step, std::shared_ptr<const Polic
   call.attempts_max = attempts_max;
   const bool may_repeat = by_human || IsRepeatable(rule, *backend);
   call.may_resend = may_repeat;
+  const bool rests_on_key = rule != nullptr && rule->repeatable == Repeatable::kByKey;
+  if (rests_on_key && !by_human) call.key_lives = backend->key_lives;
   // A refusal stands until a human says otherwise.
   call.failed_ttl.reset();
   if (!by_human) call.failed_ttl = Millis::max();

@@ -6,6 +6,7 @@
 #include "filters/kept_request.h"
 #include "filters/key_text.h"
 #include "filters/mcp/mcp_answer.h"
+#include "filters/settle/absence.h"
 #include "policy/late_reference.h"
 #include "policy/mcp_names.h"
 #include "proxy/base/hash.h"
@@ -13,67 +14,32 @@
 namespace recourse {
 namespace {
 
-std::vector<std::string> Steps(std::string_view pointer) {
-  std::vector<std::string> steps;
-  while (!pointer.empty()) {
-    pointer.remove_prefix(1);
-    const auto end = std::min(pointer.find('/'), pointer.size());
-    std::string step;
-    for (std::size_t i = 0; i < end; ++i) {
-      const bool is_escape = pointer[i] == '~' && i + 1 < end;
-      step.push_back(is_escape ? (pointer[++i] == '0' ? '~' : '/') : pointer[i]);
-    }
-    steps.push_back(std::move(step));
-    pointer.remove_prefix(end);
-  }
-  return steps;
-}
-
 bool IsNothing(const Json& value) {
   return value.kind == Json::Kind::kNull || value.kind == Json::Kind::kFalse;
 }
 
-// Why AtPointer finds nothing: the value is missing from its place, or the place itself is.
-ProbeVerdict ReadMissing(const Json& root, std::string_view pointer) {
-  const Json* at = &root;
-  const std::vector<std::string> steps = Steps(pointer);
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    if (IsNothing(*at)) return ProbeVerdict::kAbsent;
-    if (at->kind == Json::Kind::kArray) {
-      const bool is_index =
-          !steps[i].empty() && steps[i].find_first_not_of("0123456789") == std::string::npos;
-      const Json* item = is_index ? AtPointer(*at, "/" + steps[i]) : nullptr;
-      if (item == nullptr) return is_index ? ProbeVerdict::kAbsent : ProbeVerdict::kNothing;
-      at = item;
-      continue;
-    }
-    const Json* member = at->kind == Json::Kind::kObject ? at->Find(steps[i]) : nullptr;
-    if (member == nullptr) {
-      const bool is_last = i + 1 == steps.size() && at->kind == Json::Kind::kObject;
-      return is_last ? ProbeVerdict::kAbsent : ProbeVerdict::kNothing;
-    }
-    at = member;
-  }
-  return ProbeVerdict::kNothing;
-}
-
-ProbeReading ReadValue(const Json& value) {
-  ProbeReading reading;
-  if (IsNothing(value)) {
-    reading.verdict = ProbeVerdict::kAbsent;
-    return reading;
-  }
+// Whether the value at `happened` is one: 0, "" and the like may mean either.
+bool IsThere(const Json& value) {
   const bool may_mean_either = (value.kind == Json::Kind::kNumber && value.text == "0e0") ||
                                (value.kind == Json::Kind::kString && value.text.empty()) ||
                                (value.kind == Json::Kind::kArray && value.items.empty()) ||
                                (value.kind == Json::Kind::kObject && value.members.empty());
-  if (may_mean_either) return reading;
-  reading.verdict = ProbeVerdict::kPresent;
-  if (value.kind != Json::Kind::kTrue) reading.external_ref = ExternalRefText(value);
-  return reading;
+  return !IsNothing(value) && !may_mean_either;
 }
 
-ProbeReading OfVerdict(ProbeVerdict verdict) { return {verdict, {}}; }
+// What a whole 2xx answer has at `happened`; nullopt: nothing.
+std::optional<Json> Found(const SettleRule& rule, const Answer& answer) {
+  const int status = answer.response.status;
+  if (status < 200 || status > 299 || status == 202) return std::nullopt;
+  const bool reads_body = rule.happened.source == Selector::Source::kAnswerBody;
+  const std::optional<Json> body = reads_body ? ReadAnswerBody(answer) : std::nullopt;
+  CallValues values;
+  values.answer_status = status;
+  values.answer_headers = &answer.response.headers;
+  values.answer_body = body ? &*body : nullptr;
+  std::optional<Json> value = Select(rule.happened, values);
+  return value && IsThere(*value) ? std::move(value) : std::nullopt;
+}
 
 HttpResponse RebuiltAnswer(const Event& uncertain, const Tool& tool, std::string_view settled_by,
                            const std::string& external_ref) {
@@ -123,18 +89,13 @@ ProbeReading JudgeProbe(const SettleRule& rule, const Result<Answer>& result) {
   const Answer& answer = *result;
   // What an MCP server says otherwise is about the call, or its session, and not about the effect.
   if (answer.of_mcp_call && answer.mcp != McpKind::kResult) return {};
-  if (answer.response.status == 404) return OfVerdict(ProbeVerdict::kAbsent);
-  if (answer.response.status < 200 || answer.response.status > 299) return {};
-  const bool reads_body = rule.happened.source == Selector::Source::kAnswerBody;
-  const std::optional<Json> body = reads_body ? ReadAnswerBody(answer) : std::nullopt;
-  if (reads_body && !body) return {};
-  CallValues values;
-  values.answer_status = answer.response.status;
-  values.answer_headers = &answer.response.headers;
-  values.answer_body = body ? &*body : nullptr;
-  const std::optional<Json> value = Select(rule.happened, values);
-  if (value) return ReadValue(*value);
-  return OfVerdict(reads_body ? ReadMissing(*body, rule.happened.name) : ProbeVerdict::kAbsent);
+  const std::optional<Json> found = Found(rule, answer);
+  const bool is_absent = StatesAbsence(rule, answer);
+  // What says both says nothing.
+  if (found.has_value() == is_absent) return {};
+  if (is_absent) return {ProbeVerdict::kAbsent, {}};
+  return {ProbeVerdict::kPresent,
+          found->kind == Json::Kind::kTrue ? std::string() : ExternalRefText(*found)};
 }
 
 bool KeepsAnswer(const Event& uncertain) {

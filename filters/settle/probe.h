@@ -25,11 +25,9 @@ struct ProbeReading {
   std::string external_ref;  // kPresent, when the value is usable as one
 };
 
-// Reads a probe's answer by the tool's `happened` selector. Present: a whole 2xx answer has a value
-// there. Absent: status 404, or the place where the value would be is there without it: a shorter
-// array, an object without the last member, null, false. Everything else is kNothing: another
-// status, an answer cut or not JSON, a body of another shape, and values that may mean either (0,
-// "", [], {}).
+// Present: a whole 2xx answer has a value at `happened`. Absent: it states so (absence.h). All else
+// is kNothing: another status, an answer cut or not JSON, a body of another shape, and values that
+// may mean either (null, false, 0, "", {}).
 ProbeReading JudgeProbe(const SettleRule& rule, const Result<Answer>& result);
 
 // What one operation's probes have shown so far.

@@ -23,6 +23,7 @@ HttpRequest ProbeRequest(const Event& event, const Backend& backend) {
   HttpRequest request{std::move(rendered.method), backend.base_path + rendered.target,
                       std::move(rendered.headers), std::move(rendered.body)};
   SetHeader(request.headers, "Accept-Encoding", "identity");
+  SetHeader(request.headers, "Cache-Control", "no-cache");
   return request;
 }
 

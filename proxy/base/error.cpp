@@ -221,7 +221,9 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
      "See to what was done since, then run `recourse ledger accept --reason TEXT`."},
     {429, "quota-exceeded", "Quota exceeded", "not_executed", true, "http_request_denied",
      "The call was not executed; wait before making it again, and make fewer calls at a time.",
-     "The caller is over a quota, or its flow over 10,000 writes.",
+     "The caller is over a quota, its flow over 10,000 writes, or a refused call repeated over "
+     "1,000 "
+     "times a minute.",
      "Give the caller more under `quotas`; close the flow, or have the agent begin another trace."},
     {503, "overloaded", "Overloaded", "not_executed", true, "connection_limit_reached", kSafeAgain,
      "Too many connections, writes, open operations, open flows or waiting calls, or no memory.",

@@ -241,10 +241,12 @@ inline constexpr milliseconds kDrainTimeout{25'000};
 inline constexpr milliseconds kLatchedFor{60'000};
 inline constexpr milliseconds kLatchLook{250};  // how late that is noticed
 inline constexpr milliseconds kHold{3'000};
-inline constexpr milliseconds kFailedTtl{60'000};
+inline constexpr milliseconds kFailedTtl{0};
 inline constexpr milliseconds kDedupeWindow{10 * 60'000};
 // How long after an outcome a retry that shares no scope with its call is still known as one.
 inline constexpr milliseconds kAcrossWindow{30 * 60'000};
+// Half of what the shortest-lived keys of known APIs are kept for.
+inline constexpr milliseconds kKeyLives{12 * 3'600'000};
 inline constexpr milliseconds kProbeTimeout{5'000};
 inline constexpr milliseconds kProbeBackoffFirst{500};
 inline constexpr milliseconds kProbeBackoffMax{60'000};
@@ -338,6 +340,13 @@ inline constexpr std::size_t kFlowNameBytesMax = 128;
 inline constexpr int kLedgerLooksMax = 4;
 // A backend may be away for days while an agent repeats a call that was never sent.
 inline constexpr int kAttemptsPerOperationMax = 1'000;
+// Attempts that were refused use none of those up: after so many a key goes on with another
+// operation. What is repeated faster than a backend may like is held back.
+inline constexpr int kRefusedAttemptsMax = 500;
+inline constexpr int kRefusedPerMinute = 1'000;
+inline constexpr std::size_t kRefusedCounted = 65'536;  // keys; more are not counted
+// Answers to approved calls that nobody has fetched yet.
+inline constexpr std::size_t kFirstAnswersBytesMax = 4 * 1024 * 1024;
 inline constexpr milliseconds kUnsentBackoffFirst{50};
 inline constexpr std::size_t kProbesAtOnceMax = 8;
 inline constexpr std::size_t kProbesPerBackendMax = 2;

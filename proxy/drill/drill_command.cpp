@@ -24,6 +24,7 @@ std::string CheckTimeout(const std::string& text) {
 void Doubt(Doubts& doubts, const std::vector<std::string>& claims) {
   for (const std::string& claim : claims) {
     doubts.key_header |= claim == "key_header";
+    doubts.key_lives |= claim == "key_lives";
     doubts.repeatable |= claim == "repeatable";
     doubts.absent_after |= claim == "absent_after";
   }
@@ -53,7 +54,7 @@ void AddDrill(CLI::App& app, int& exit_code) {
           [options](const std::vector<std::string>& claims) { Doubt(options->doubts, claims); },
           "A claim of the policy about its backends that the drill takes for false: what breaks "
           "then rests on it")
-      ->check(CLI::IsMember({"key_header", "repeatable", "absent_after"}));
+      ->check(CLI::IsMember({"key_header", "key_lives", "repeatable", "absent_after"}));
   drill->add_flag("--json", options->json, "Print JSON");
   drill->add_option("--tmp", options->tmp, "Where a temporary directory is made, and removed")
       ->envname("TMPDIR")

@@ -117,6 +117,9 @@ std::string DoubtsText(const Doubts& doubts) {
   if (doubts.key_header) {
     out += "Doubted: key_header. Backends do again what comes again under its key.\n";
   }
+  if (doubts.key_lives) {
+    out += "Doubted: key_lives. Backends have forgotten a key by the time it comes again.\n";
+  }
   if (doubts.repeatable) out += "Doubted: repeatable. An undo that comes again acts again.\n";
   if (doubts.absent_after) {
     out += "Doubted: absent_after. A settle request finds an effect later than that.\n";

@@ -137,7 +137,7 @@ ServedAnswer ScriptedBackend::Write(std::size_t call, const std::string& key) {
     return script.refusal;
   }
   const std::string name = script.backend->name + " " + key;
-  if (!mishaps_.doubts.key_header && !key.empty() && known_.contains(name)) {
+  if (!mishaps_.doubts.forgets_keys() && !key.empty() && known_.contains(name)) {
     deeds_.push_back({Deed::Kind::kRepeat, call});
     return known_.at(name).answer;
   }
@@ -153,7 +153,7 @@ ServedAnswer ScriptedBackend::Write(std::size_t call, const std::string& key) {
 ServedAnswer ScriptedBackend::Undo(Effect& effect, const std::string& key) {
   const ScriptedCall& call = script_[effect.call];
   const std::string name = call.backend->name + " " + key;
-  if (!mishaps_.doubts.key_header && !key.empty() && known_.contains(name)) {
+  if (!mishaps_.doubts.forgets_keys() && !key.empty() && known_.contains(name)) {
     deeds_.push_back({Deed::Kind::kUndoAgain, effect.call});
     return known_.at(name).answer;
   }
@@ -186,9 +186,28 @@ ServedAnswer ScriptedBackend::Ask(const HttpRequest& request) {
     return PresentAnswer(call);
   }
   deeds_.push_back({Deed::Kind::kProbe, 0, "nothing found"});
-  // An MCP server answers a call that finds nothing with nothing.
-  if (request.method == "POST") return HttpResponse{200, "", {}, "{}"};
+  // An MCP server has no 404 for a call that finds nothing.
+  if (request.method == "POST") return NothingFound(request);
   return NotFound();
+}
+
+// In the words that the policy says such an answer has, if it does.
+HttpResponse ScriptedBackend::NothingFound(const HttpRequest& request) const {
+  HttpResponse answer{200, "", {}, "{}"};
+  for (const ScriptedCall& call : script_) {
+    const auto message = ReadMcpCall(*call.backend, request);
+    if (!message || !IsFor(request, *call.backend) || !call.tool->settle) continue;
+    const SettleRule& rule = *call.tool->settle;
+    if (!message->tool_and_arguments.starts_with(rule.request.mcp_tool + ' ')) continue;
+    for (const Condition& condition : rule.absent) {
+      const auto value = ValueFor(condition, true, Json());
+      if (condition.left.source != Selector::Source::kAnswerBody || !value) continue;
+      Json body;
+      if (PutAt(body, condition.left.name, *value, true)) answer.body = CanonicalJson(body);
+      return answer;
+    }
+  }
+  return answer;
 }
 
 }  // namespace recourse

@@ -32,10 +32,12 @@ struct Deed {
 // What the policy claims of its backends and the drill takes for false.
 struct Doubts {
   bool key_header = false;    // a write that comes again under its key takes effect again
+  bool key_lives = false;     // likewise: by then the key is forgotten
   bool repeatable = false;    // an undo that comes again acts again
   bool absent_after = false;  // a settle request finds an effect later than the policy allows for
 
-  bool any() const { return key_header || repeatable || absent_after; }
+  bool any() const { return forgets_keys() || repeatable || absent_after; }
+  bool forgets_keys() const { return key_header || key_lives; }
 };
 
 // What goes wrong at the backends. Indexes into the script.
@@ -74,6 +76,7 @@ class ScriptedBackend {
   ServedAnswer Write(std::size_t call, const std::string& key);
   ServedAnswer Undo(Effect& effect, const std::string& key);
   ServedAnswer Ask(const HttpRequest& request);
+  HttpResponse NothingFound(const HttpRequest& request) const;
   Effect* UndoneBy(const HttpRequest& request);
   std::optional<std::size_t> CallOf(const HttpRequest& request) const;
   bool IsFor(const HttpRequest& request, const Backend& backend) const;

@@ -153,8 +153,8 @@ HttpResponse AdminApi::Accept(const Operator& who, const std::string& body) {
                    fmt::format("the reason has more than {} bytes", limits::kFlowReasonBytesMax));
   }
   if (parts_.ledger.Stats().restored) {
-    const auto recorded =
-        RecordOrder(who, "ledger.accept", reason == nullptr ? std::string() : reason->text);
+    const auto recorded = RecordOrder(who, std::string(kAcceptOrder),
+                                      reason == nullptr ? std::string() : reason->text);
     if (!recorded) return Problem(503, "Not accepted", recorded.error().detail());
   }
   if (auto accepted = parts_.ledger.AcceptRestored(); !accepted) {

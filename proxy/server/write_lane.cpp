@@ -96,6 +96,7 @@ void Session::FillContext(const RouteMatch& match, std::string_view query, bool 
   context.guarded = guarded;
   context.tool_name = match.tool != nullptr ? match.tool->name : "unlisted." + match.backend->name;
   context.caller = caller_;
+  context.came_as_backend = record_.came_by == CameBy::kReverse;
   context.path = std::string(match.path);
   context.request.method = std::string(head_.method);
   context.request.target = match.backend->base_path + std::string(match.sent) + std::string(query);

@@ -67,6 +67,7 @@ tools:
       call: find_order
       arguments: { cart: "{body#/cart}" }
       happened: answer.body#/id
+      absent: answer.body#/found == false
       absent_after: 2s
     undo:
       call: cancel_order
@@ -181,6 +182,9 @@ def test_a_claim_of_the_policy_that_is_false_breaks_the_promise(tmp_path):
     done = drill(tmp_path, SHOP, *doubts)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "PROMISE BROKEN" in done.stdout
+    forgotten = drill(tmp_path, SHOP, "--doubt", "key_lives")
+    assert forgotten.returncode == 1 and "Doubted: key_lives." in forgotten.stdout
+    assert f"      {claims['key_header']}\n" in forgotten.stdout
     for claim, how in claims.items():
         assert f"Doubted: {claim}." in done.stdout
         assert f"      {how}\n" in done.stdout

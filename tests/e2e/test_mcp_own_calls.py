@@ -21,7 +21,7 @@ TOOLS = """\
     hold: 600s
     external_ref: answer.body#/id
     settle: { call: get_order, arguments: { item: "{body#/item}" }, happened: answer.body#/id,
-              absent_after: 1s }
+              absent: answer.body#/found == false, absent_after: 1s }
     undo: { call: cancel_order, arguments: { id: "{external_ref}" }, repeatable: true }
   mail:
     match: tools/call tools send_mail

@@ -58,22 +58,6 @@ TEST(ChainTest, ARepeatOfACallThatRunsLongerThanTheHoldIsToldSo) {
   EXPECT_EQ(world.upstream.writes.size(), 1U);
 }
 
-TEST(ChainTest, ARefusalIsReplayedUntilItsTimeIsOver) {
-  World world(kShopPolicy);
-  world.upstream.script = {Respond(422, R"({"error":"no stock"})")};
-  EXPECT_EQ(world.Call(Order()).Field("Recourse-Outcome"), "rejected");
-  const Told repeat = world.Call(Order());
-  EXPECT_EQ(repeat.status, 422);
-  EXPECT_EQ(repeat.body, R"({"error":"no stock"})");
-  EXPECT_EQ(world.upstream.writes.size(), 1U);
-  world.loop.Skip(limits::kFailedTtl + Millis(1));
-  EXPECT_EQ(world.Call(Order()).status, 201);
-  EXPECT_EQ(world.upstream.writes.size(), 2U);
-  EXPECT_EQ(world.Phases(),
-            (Phases{kDispatching, Phase::kRejected, kDispatching, Phase::kSucceeded}));
-  EXPECT_EQ(world.Events().back().attempt, 2);
-}
-
 TEST(ChainTest, TheSameKeyWithOtherArgumentsIsAConflictInEveryPhase) {
   World world(kShopPolicy);
   world.upstream.script = {After(Millis(1'000), Respond(201, R"({"id":"ord_1"})"))};

@@ -56,43 +56,41 @@ TEST(McpOutcomeTest, EachAnswerProvesWhatTheTableSays) {
   struct Row {
     Answer answer;
     Phase phase;
-    bool is_passed_on;
   };
   const std::vector<Row> rows = {
-      {kDone, Phase::kSucceeded, true},
-      {Failure("disk full"), Phase::kUncertain, true},
-      {Failure("Input validation error: Invalid arguments for tool a"), Phase::kRejected, true},
-      {Error(-32602), Phase::kRejected, true},
-      {Error(-32601, 404), Phase::kNotSent, true},
-      {Error(-32020, 400), Phase::kNotSent, true},
-      {Error(-32021), Phase::kNotSent, true},
-      {Error(-32603), Phase::kUncertain, false},
-      {Error(-32000), Phase::kUncertain, false},
-      {Error(-32001, 404), Phase::kNotSent, true},
-      {Error(-32000, 400), Phase::kNotSent, true},
-      {Error(-32603, 500), Phase::kUncertain, false},
-      {Error(-32000, 409), Phase::kUncertain, true},
-      {Message(R"("result":{"resultType":"input_required"})"), Phase::kNotSent, true},
-      {Error(-32042), Phase::kNotSent, true},
-      {Message(R"("result":{"resultType":"task","taskId":"t"})"), Phase::kUncertain, true},
-      {Message(R"("result":{"resultType":"news"})"), Phase::kUncertain, false},
-      {Message(R"("result":{})", 500), Phase::kUncertain, false},
-      {OverHttp(401), Phase::kNotSent, true},
-      {OverHttp(403), Phase::kNotSent, true},
-      {OverHttp(404), Phase::kNotSent, true},
-      {OverHttp(405), Phase::kNotSent, true},
-      {OverHttp(429), Phase::kNotSent, true},
-      {OverHttp(409), Phase::kUncertain, true},
-      {OverHttp(500), Phase::kUncertain, false},
-      {OverHttp(503), Phase::kUncertain, false},
+      {kDone, Phase::kSucceeded},
+      {Failure("disk full"), Phase::kUncertain},
+      {Failure("Input validation error: Invalid arguments for tool a"), Phase::kRejected},
+      {Error(-32602), Phase::kRejected},
+      {Error(-32601, 404), Phase::kNotSent},
+      {Error(-32020, 400), Phase::kNotSent},
+      {Error(-32021), Phase::kNotSent},
+      {Error(-32603), Phase::kUncertain},
+      {Error(-32000), Phase::kUncertain},
+      {Error(-32001, 404), Phase::kNotSent},
+      {Error(-32000, 400), Phase::kNotSent},
+      {Error(-32603, 500), Phase::kUncertain},
+      {Error(-32000, 409), Phase::kUncertain},
+      {Message(R"("result":{"resultType":"input_required"})"), Phase::kNotSent},
+      {Error(-32042), Phase::kNotSent},
+      {Message(R"("result":{"resultType":"task","taskId":"t"})"), Phase::kUncertain},
+      {Message(R"("result":{"resultType":"news"})"), Phase::kUncertain},
+      {Message(R"("result":{})", 500), Phase::kUncertain},
+      {OverHttp(401), Phase::kNotSent},
+      {OverHttp(403), Phase::kNotSent},
+      {OverHttp(404), Phase::kNotSent},
+      {OverHttp(405), Phase::kNotSent},
+      {OverHttp(429), Phase::kNotSent},
+      {OverHttp(409), Phase::kUncertain},
+      {OverHttp(500), Phase::kUncertain},
+      {OverHttp(503), Phase::kUncertain},
   };
   for (const Row& row : rows) {
     const Verdict verdict = Judge(row.answer);
     const std::string name =
         std::to_string(row.answer.response.status) + " " + row.answer.response.body;
     EXPECT_EQ(verdict.phase, row.phase) << name;
-    EXPECT_EQ(!verdict.problem.has_value(), row.is_passed_on) << name;
-    if (verdict.problem) EXPECT_EQ(*verdict.problem, ErrorCode::kOutcomeUnknown) << name;
+    EXPECT_FALSE(verdict.problem.has_value()) << name;
   }
 }
 
@@ -118,7 +116,7 @@ TEST(McpOutcomeTest, ARedirectIsNotPassedOn) {
   EXPECT_EQ(Judge(both).problem, ErrorCode::kOutcomeUnknown);
   const Answer unguarded = to(307, "/mcp/");
   CallValues values;
-  EXPECT_TRUE(ClassifyLoggedOnly(Tool(), unguarded, values).problem);
+  EXPECT_TRUE(Classify(Tool(), unguarded, values).problem);
   EXPECT_EQ(RedirectText(""), RedirectText("/\x80"));
 }
 
@@ -191,7 +189,10 @@ TEST(McpOutcomeTest, OnlyAResultSettles) {
   const auto judge = [&](const Answer& answer) { return JudgeProbe(rule, answer).verdict; };
   EXPECT_EQ(judge(kDone), ProbeVerdict::kPresent);
   EXPECT_EQ(JudgeProbe(rule, kDone).external_ref, "r1");
-  EXPECT_EQ(judge(Message(R"("result":{"structuredContent":{}})")), ProbeVerdict::kAbsent);
+  EXPECT_EQ(judge(Message(R"("result":{"structuredContent":{}})")), ProbeVerdict::kNothing);
+  rule.absent = {Holds("answer.body#/found == false")};
+  EXPECT_EQ(judge(Message(R"("result":{"structuredContent":{"found":false}})")),
+            ProbeVerdict::kAbsent);
   for (const Answer& answer : {OverHttp(404), Error(-32001, 404), Error(-32602),
                                Failure(R"({\"id\":\"r1\"})"), OverHttp(400)}) {
     EXPECT_EQ(judge(answer), ProbeVerdict::kNothing) << answer.response.body;

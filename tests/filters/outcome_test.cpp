@@ -122,27 +122,26 @@ TEST(OutcomeTest, FailuresWithoutAnAnswer) {
 
 // What every status means when the policy says nothing about it.
 Phase PhaseOfStatus(int status) {
-  static const std::vector<int> rejected = {307, 308, 400, 401, 403, 404, 405, 406, 410, 411,
-                                            413, 414, 415, 417, 422, 426, 431, 501, 505};
+  static const std::vector<int> rejected = {307, 308, 400, 403, 404, 405, 406, 410,
+                                            411, 413, 414, 415, 416, 417, 421, 422,
+                                            423, 424, 426, 431, 451, 501, 505};
+  static const std::vector<int> comes_again = {401, 402, 407, 412, 425, 428, 429};
   if (status == 206 || status == 207) return Phase::kUncertain;
   if (status >= 200 && status <= 299) return Phase::kSucceeded;
-  if (status == 425 || status == 429) return Phase::kNotSent;
-  return std::find(rejected.begin(), rejected.end(), status) != rejected.end() ? Phase::kRejected
-                                                                               : Phase::kUncertain;
+  if (std::ranges::count(comes_again, status) > 0) return Phase::kNotSent;
+  return std::ranges::count(rejected, status) > 0 ? Phase::kRejected : Phase::kUncertain;
 }
 
 TEST(OutcomeTest, EveryStatusHasThePhaseOfTheTable) {
   for (int status = 101; status <= 599; ++status) {
     const Verdict verdict = Judge(Tool(), AnswerOf(status));
     EXPECT_EQ(verdict.phase, PhaseOfStatus(status)) << status;
-    const bool is_replaced = status < 200 || status == 206 || status == 207 ||
-                             (status >= 500 && status != 501 && status != 505);
-    EXPECT_EQ(verdict.problem.has_value(), is_replaced) << status;
-    if (is_replaced) {
+    EXPECT_EQ(verdict.cause == Cause::kRejectedNow, status == 403) << status;
+    if (status < 200) {
       EXPECT_EQ(verdict.problem, ErrorCode::kOutcomeUnknown) << status;
       EXPECT_EQ(verdict.problem_status, 502) << status;
-    }
-    if (status >= 200) {
+    } else {
+      EXPECT_EQ(verdict.problem, kPassedOn) << status;
       EXPECT_EQ(verdict.http_status, status);
     }
   }
@@ -158,6 +157,30 @@ TEST(OutcomeTest, ListedStatusesProveThatNothingWasDone) {
   EXPECT_EQ(Judge(tool, AnswerOf(500)).phase, Phase::kUncertain);
 }
 
+TEST(OutcomeTest, AFieldSaysWhetherAFailureMayBeRepeated) {
+  Tool tool;
+  Backend plain, keyed;
+  plain.repeat_if = keyed.repeat_if = {*ParseCondition("answer.header.Should-Retry == true")};
+  keyed.key_header = "Idempotency-Key";
+  const auto phase = [&](int status, const char* word, const Backend& backend) {
+    Answer answer = AnswerOf(status);
+    answer.response.headers.emplace_back("Should-Retry", word);
+    const Result<Answer> result = answer;
+    std::optional<Json> body;
+    return Classify(tool, result, ValuesOf(result, body), &backend).phase;
+  };
+  EXPECT_EQ(phase(500, "true", plain), Phase::kNotSent);
+  EXPECT_EQ(phase(500, "false", plain), Phase::kUncertain);
+  EXPECT_EQ(phase(500, "true", keyed), Phase::kUncertain) << "its repeat is sent under its key";
+  EXPECT_EQ(phase(422, "true", keyed), Phase::kNotSent);
+  EXPECT_EQ(phase(422, "false", keyed), Phase::kRejected);
+  EXPECT_EQ(phase(201, "true", plain), Phase::kSucceeded);
+  tool.repeat_if = {*ParseCondition("answer.body#/ok == true")};
+  EXPECT_EQ(phase(500, "false", plain), Phase::kNotSent);
+  EXPECT_TRUE(ReadsAnswerBody(tool));
+  EXPECT_FALSE(ReadsAnswerBody(Tool(), &plain));
+}
+
 TEST(OutcomeTest, SuccessWhenDecidesOver2xx) {
   const Tool tool = ToolWith({"answer.body#/ok == true"});
   EXPECT_EQ(Judge(tool, AnswerOf(200, R"({"ok":true})")).phase, Phase::kSucceeded);
@@ -165,7 +188,7 @@ TEST(OutcomeTest, SuccessWhenDecidesOver2xx) {
   for (const char* body : {R"({"ok":false})", "{}", "", "<html>login</html>", "{\"ok\":"}) {
     const Verdict verdict = Judge(tool, AnswerOf(200, body));
     EXPECT_EQ(verdict.phase, Phase::kUncertain) << body;
-    EXPECT_EQ(verdict.problem, ErrorCode::kOutcomeUnknown) << body;
+    EXPECT_EQ(verdict.problem, kPassedOn) << body;
   }
   Answer packed = AnswerOf(200);
   packed.response.headers.emplace_back("Content-Encoding", "gzip");
@@ -211,17 +234,6 @@ TEST(OutcomeTest, ACutRefusalIsStillARefusal) {
   cut.response.status = 409;
   EXPECT_EQ(Judge(Tool(), cut).phase, Phase::kUncertain);
   EXPECT_EQ(Judge(Tool(), cut).problem, ErrorCode::kOutcomeUnknown);
-}
-
-TEST(OutcomeTest, CallsThatAreOnlyLoggedGetEveryWholeAnswer) {
-  const Result<Answer> result = AnswerOf(500);
-  const Verdict verdict = ClassifyLoggedOnly(Tool(), result, CallValues());
-  EXPECT_EQ(verdict.phase, Phase::kUncertain);
-  EXPECT_EQ(verdict.problem, kPassedOn);
-  EXPECT_EQ(
-      ClassifyLoggedOnly(Tool(), Failed(ErrorCode::kNotSent, Delivery::kNotSent), CallValues())
-          .problem,
-      ErrorCode::kNotSent);
 }
 
 TEST(OutcomeTest, TheKeptAnswerHasNoCookiesAndNoFieldsOfOurs) {

@@ -37,22 +37,27 @@ TEST(ProbeTest, TheSelectorDecides) {
       {"answer.body#/items/0/id", 200, R"({"items":[{"id":"o1"}]})", kPresent, "o1"},
       {"answer.body#/items/0/id", 200, R"({"items":[{"id":7}]})", kPresent, "7"},
       {"answer.body#/items/0/id", 200, R"({"items":[]})", kAbsent, ""},
-      {"answer.body#/items/0/id", 200, R"({"items":null})", kAbsent, ""},
+      {"answer.body#/items/0/id", 200, R"({"items":null})", kNothing, ""},
       {"answer.body#/items/0/id", 404, "", kAbsent, ""},
-      {"answer.body#/items/0/id", 200, R"({"items":[{}]})", kAbsent, ""},
+      {"answer.body#/items/0/id", 200, R"({"items":[{}]})", kNothing, ""},
       {"answer.body#/0/id", 200, "[]", kAbsent, ""},
-      {"answer.body#/id", 200, "{}", kAbsent, ""},
+      {"answer.body#/id", 200, "{}", kNothing, ""},
+      {"answer.body#/id", 200, "null", kNothing, ""},
       {"answer.body#/exists", 200, R"({"exists":true})", kPresent, ""},
-      {"answer.body#/exists", 200, R"({"exists":false})", kAbsent, ""},
+      {"answer.body#/exists", 200, R"({"exists":false})", kNothing, ""},
       {"answer.body#/order", 200, R"({"order":{"id":1}})", kPresent, ""},
-      {"answer.header.Location", 200, "", kAbsent, ""},
+      {"answer.header.Location", 200, "", kNothing, ""},
+      {"answer.header.Location", 404, "", kAbsent, ""},
+      {"answer.body#/items/0/id", 404, R"({"error":"no such order"})", kAbsent, ""},
+      {"answer.body#/items/0/id", 404, "<html>no route</html>", kNothing, ""},
+      {"answer.body#/items/1/id", 200, R"({"items":[{"id":7}]})", kNothing, ""},
       // b34: slow, stale, broken and foreign answers tell nothing.
       {"answer.body#/items/0/id", 200, R"({"error":"try later"})", kNothing, ""},
       {"answer.body#/items/0/id", 200, R"({"items":"none"})", kNothing, ""},
       {"answer.body#/items/0/id", 200, "<html>", kNothing, ""},
       {"answer.body#/items/0/id", 200, "", kNothing, ""},
       {"answer.body#/count", 200, R"({"count":0})", kNothing, ""},
-      {"answer.body#/items", 200, R"({"items":[]})", kNothing, ""},
+      {"answer.body#/items", 200, R"({"items":[]})", kAbsent, ""},
       {"answer.body#/items/0/id", 500, R"({"items":[]})", kNothing, ""},
       {"answer.body#/items/0/id", 302, R"({"items":[]})", kNothing, ""},
       {"answer.body#/items/0/id", 410, R"({"items":[]})", kNothing, ""},
@@ -62,6 +67,52 @@ TEST(ProbeTest, TheSelectorDecides) {
     EXPECT_EQ(reading.verdict, row.verdict) << row.happened << " " << row.status << " " << row.body;
     EXPECT_EQ(reading.external_ref, row.ref) << row.body;
   }
+}
+
+TEST(ProbeTest, WhatMayBeOldOrPartialNeverStatesAbsence) {
+  const SettleRule rule = Rule("answer.body#/items/0/id");
+  const auto verdict = [&](int status, Headers fields, std::string body = R"({"items":[]})") {
+    Answer answer;
+    answer.response = {status, "", std::move(fields), std::move(body)};
+    return JudgeProbe(rule, answer).verdict;
+  };
+  const Header json{"Content-Type", "application/json"};
+  EXPECT_EQ(verdict(200, {json}), ProbeVerdict::kAbsent);
+  EXPECT_EQ(verdict(200, {json, {"Age", "0"}}), ProbeVerdict::kAbsent);
+  EXPECT_EQ(verdict(200, {json, {"Link", "</a>; rel=\"prev\""}}), ProbeVerdict::kAbsent);
+  for (const int status : {202, 203, 206}) {
+    EXPECT_EQ(verdict(status, {json}), ProbeVerdict::kNothing) << status;
+  }
+  for (const Header& field : {Header{"Age", "1"}, Header{"Link", "</a>; title=x; rel=next"},
+                              Header{"link", "</a>; rel=\"prev\", </b>; REL=\"last next\""},
+                              Header{"X-Next-Page", "2"}}) {
+    EXPECT_EQ(verdict(200, {json, field}), ProbeVerdict::kNothing) << field.second;
+  }
+  EXPECT_EQ(verdict(200, {{"Content-Type", "text/html"}}), ProbeVerdict::kNothing);
+  for (const char* const more :
+       {R"("next":"/2")", R"("nextPageToken":"x")", R"("has_more":true)", R"("hasNextPage":true)",
+        R"("meta":{"cursor":"x"})", R"("@odata.nextLink":"x")", R"("LastEvaluatedKey":{"a":1})",
+        R"("links":[{"rel":"next","href":"x"}])", R"("error":"busy")", R"("errors":[1])"}) {
+    EXPECT_EQ(verdict(200, {json}, std::string(R"({"items":[],)") + more + "}"),
+              ProbeVerdict::kNothing)
+        << more;
+  }
+  EXPECT_EQ(verdict(200, {json}, R"({"items":[],"next":null,"has_more":false,"error":null})"),
+            ProbeVerdict::kAbsent);
+}
+
+TEST(ProbeTest, AConditionOfThePolicyStatesAbsence) {
+  SettleRule rule = Rule("answer.body#/order");
+  rule.absent = {*ParseCondition("answer.body#/found == false"),
+                 *ParseCondition("answer.status == 410")};
+  EXPECT_EQ(JudgeProbe(rule, Says(200, R"({"found":false})")).verdict, ProbeVerdict::kAbsent);
+  EXPECT_EQ(JudgeProbe(rule, Says(410, "<html>")).verdict, ProbeVerdict::kAbsent);
+  EXPECT_EQ(JudgeProbe(rule, Says(200, R"({"found":true})")).verdict, ProbeVerdict::kNothing);
+  EXPECT_EQ(JudgeProbe(rule, Says(200, R"({"found":false,"order":7})")).verdict,
+            ProbeVerdict::kNothing)
+      << "what says both says nothing";
+  EXPECT_EQ(JudgeProbe(rule, Says(200, R"({"found":false,"next":"x"})")).verdict,
+            ProbeVerdict::kNothing);
 }
 
 TEST(ProbeTest, NoAnswerTellsNothing) {

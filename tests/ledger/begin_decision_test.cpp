@@ -278,6 +278,26 @@ TEST(BeginDecisionTest, ARefusalThatIsNotReplayedIsNoneAlsoWhenTheClockWentBack)
   }
 }
 
+TEST(BeginDecisionTest, ARefusalForNowIsNeverReplayed) {
+  NewOperation call = Call("k");
+  call.failed_ttl = Millis(60'000);
+  KeyEntry entry = Entry(kRejected);
+  entry.cause = Cause::kRejectedNow;
+  EXPECT_EQ(SameKey(call, entry).kind, Kind::kFresh);
+}
+
+TEST(BeginDecisionTest, RefusalsThatAreFreeGoOnWithAnotherOperation) {
+  NewOperation call = Call("k");
+  call.failed_ttl.reset();
+  call.refusals_are_free = true;
+  for (const Phase phase : {kRejected, kNotSent}) {
+    EXPECT_EQ(SameKey(call, Entry(phase, 0, limits::kRefusedAttemptsMax - 1)).target,
+              Target::kSameKey);
+    EXPECT_EQ(SameKey(call, Entry(phase, 0, limits::kRefusedAttemptsMax)),
+              (BeginDecision{.generation = 1}));
+  }
+}
+
 TEST(BeginDecisionTest, AttemptsEndAtTheirLimit) {
   NewOperation call = Call("k");
   call.attempts_max = 3;

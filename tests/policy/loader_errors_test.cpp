@@ -98,7 +98,7 @@ TEST(LoaderErrorsTest, ProblemsNamePlaceKeyAndWhatIsAccepted) {
             "enforce, observe\n"
             "p.yaml:4:35: error: backends.orders.key_headr: unknown key, did you mean "
             "'key_header'?; accepted: addresses, connect_timeout, hosts, intercept, key_header, "
-            "protocol, timeout, tls, "
+            "key_lives, protocol, repeat_if, timeout, tls, "
             "trust_annotations, url, write_reuse\n"
             "p.yaml:8:13: error: tools.orders.create.effect: not one of its values, did you mean "
             "'write'?; accepted: read, write\n"
@@ -247,6 +247,8 @@ TEST(LoaderErrorsTest, BackendsAreCheckedAtTheirPlace) {
       {WithBackend("url: \"http://m\xC3\xBCnchen.example\""), "accepted: http://host"},  // P49
       {WithBackend("url: \"http://b\", hosts: [ \"a/b\" ]"), "backends.b.hosts[0]: accepted: host"},
       {WithBackend("url: \"http://b\", key_header: \"A B\""), "backends.b.key_header: accepted"},
+      {WithBackend("url: \"http://b\", key_lives: 1h"), "backends.b.key_lives: says how long"},
+      {WithBackend("url: \"http://b\", repeat_if: body#/x"), "this looks at the answer"},
       {WithBackend("url: \"http://b\", key_header: Content-Length"), "backends.b.key_header"},
       {WithBackend("url: \"http://b\", protocol: grpc"), "accepted: http, mcp"},
       {WithBackend("url: \"http://b\", trust_annotations: true"), "protocol: mcp"},

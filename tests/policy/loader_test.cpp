@@ -51,6 +51,8 @@ backends:
     url: "https://Orders.Shop.svc:8443/api/"
     hosts: [ orders, "orders.local:81" ]
     key_header: PayPal-Request-Id
+    key_lives: 45d
+    repeat_if: [ answer.header.Transient ]
     write_reuse: false
     protocol: http
     timeout: 20s
@@ -70,7 +72,8 @@ tools:
     across_traces: never
     on_mismatch: replay
     external_ref: answer.header.Location
-    settle: { request: "GET /orders/{path.id}", happened: answer.body#/status, absent_after: 0s }
+    settle: { request: "GET /orders/{path.id}", happened: answer.body#/status,
+              absent: [ answer.status == 404, answer.body#/gone ], absent_after: 0s }
     undo:
       request: "POST /orders/{path.id}/restore"
       headers: { X-Reason: "undo of {key}" }
@@ -84,6 +87,7 @@ tools:
     pivot: true
     success_when: answer.body#/ok == true
     not_executed: [ 503, 429 ]
+    repeat_if: answer.header.Should-Retry == true
     failed_ttl: 5s
     hold: 0s
     timeout: 30d
@@ -111,6 +115,9 @@ TEST(LoaderTest, EveryWordOfABackendMeansWhatItSays) {
   EXPECT_EQ(orders.authority, "orders.shop.svc:8443");
   EXPECT_EQ(orders.hosts, (std::vector<std::string>{"orders", "orders.local:81"}));
   EXPECT_EQ(orders.key_header, "PayPal-Request-Id");
+  EXPECT_EQ(orders.key_lives, Millis(45LL * 86'400'000));
+  EXPECT_EQ(orders.repeat_if.size(), 1u);
+  EXPECT_EQ(policy->backends.at(1).key_lives, Millis(12LL * 3'600'000));
   EXPECT_FALSE(orders.write_reuse);
   EXPECT_EQ(orders.timeout, Millis(20'000));
   EXPECT_EQ(orders.connect_timeout, Millis(250));
@@ -144,6 +151,7 @@ TEST(LoaderTest, EveryWordOfToolsFlowsAndTestsMeansWhatItSays) {
   EXPECT_EQ(update.external_ref->text, "answer.header.Location");
   EXPECT_EQ(update.settle->request.source, "GET /orders/{path.id}");
   EXPECT_EQ(update.settle->happened.text, "answer.body#/status");
+  EXPECT_EQ(update.settle->absent.at(1).text, "answer.body#/gone");
   EXPECT_EQ(update.settle->absent_after, Millis(0));
   EXPECT_EQ(update.undo->request.headers.at(0).first, "X-Reason");
   EXPECT_EQ(update.undo->request.json->members.size(), 2u);
@@ -157,6 +165,7 @@ TEST(LoaderTest, EveryWordOfToolsFlowsAndTestsMeansWhatItSays) {
   EXPECT_TRUE(update.pivot);
   EXPECT_EQ(update.success_when.size(), 1u);
   EXPECT_TRUE(update.not_executed.Contains(429) && !update.not_executed.Contains(500));
+  EXPECT_EQ(update.repeat_if.at(0).text, "answer.header.Should-Retry == true");
   EXPECT_EQ(update.failed_ttl, Millis(5'000));
   EXPECT_EQ(update.hold, Millis(0));
   EXPECT_EQ(update.timeout, Millis(30LL * 86'400'000));

@@ -105,6 +105,7 @@ inline std::unique_ptr<RequestContext> ContextOf(const CallSpec& spec,
   context->guarded = spec.guarded;
   context->tool_name = context->tool == nullptr ? "unlisted." + backend->name : context->tool->name;
   context->caller = spec.caller;
+  context->came_as_backend = true;
   context->path = path;
   if (mark < spec.target.size()) context->query = ParsePairs(spec.target.substr(mark + 1));
   context->request = {spec.method, backend->base_path + spec.target, spec.headers, spec.body};

@@ -19,7 +19,7 @@ namespace {
 
 // Half a digest finds its row; the row holds the whole key and is compared.
 constexpr std::size_t kPrefixBytes = 16;
-constexpr std::uint32_t kMarkVersion = 5;
+constexpr std::uint32_t kMarkVersion = 6;
 
 MDB_val PrefixOf(const Digest& digest) { return ValueOf(AsView(digest).substr(0, kPrefixBytes)); }
 
@@ -77,6 +77,7 @@ std::string EncodeMark(const IndexMark& mark) {
   writer.Int(mark.first_seq);
   writer.Int(mark.operations);
   writer.Int(mark.tombstones);
+  writer.Int(mark.accepted_seq);
   writer.Int(std::uint64_t{mark.open.size()});
   writer.Int(std::uint64_t{mark.moved.size()});
   return bytes;
@@ -92,6 +93,7 @@ std::optional<IndexMark> DecodeMark(std::string_view bytes, std::uint64_t& open_
   mark.first_seq = reader.Int<std::uint64_t>();
   mark.operations = reader.Int<std::uint64_t>();
   mark.tombstones = reader.Int<std::uint64_t>();
+  mark.accepted_seq = reader.Int<std::uint64_t>();
   open_count = reader.Int<std::uint64_t>();
   moved_count = reader.Int<std::uint64_t>();
   if (!reader.at_end() || version != kMarkVersion) return std::nullopt;

@@ -104,7 +104,7 @@ export const TOOLS = {
     run: ({ item }, _, { world }) => {
       const orders = world.executions.filter(({ tool }) => tool === "create_order");
       const at = orders.findIndex((order) => order.arguments.item === item);
-      return structured(at < 0 ? {} : { id: `order-${at + 1}` });
+      return structured(at < 0 ? { found: false } : { id: `order-${at + 1}` });
     },
   },
   send_mail: {

@@ -181,7 +181,7 @@ def is_early_refusal(line):
 
 
 def is_success(line):
-    return 200 <= line["status"] < 300
+    return 200 <= line["status"] < 300 and outcome_told(line) != "unknown"
 
 
 def caller_of(request):

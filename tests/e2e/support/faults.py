@@ -72,13 +72,13 @@ FAULTS = {
         ["read", "execute", {"sleep": 5.5}, "answer"], UNKNOWN + DONE, 1, (504,)
     ),
     "b17_500_executed": Fault(
-        plain_answer(500, "Oops", body='{"error":1}', execute=True), UNKNOWN, 1, (502,)
+        plain_answer(500, "Oops", body='{"error":1}', execute=True), UNKNOWN, 1, (500,)
     ),
     "b18_500_not_executed": Fault(
-        plain_answer(500, "Oops", body='{"error":1}'), UNKNOWN, 0, (502,)
+        plain_answer(500, "Oops", body='{"error":1}'), UNKNOWN, 0, (500,)
     ),
     "b19_503_with_retry_after": Fault(
-        plain_answer(503, "Busy", "Retry-After: 1\r\n"), UNKNOWN, 0, (502,)
+        plain_answer(503, "Busy", "Retry-After: 1\r\n"), UNKNOWN, 0, (503,)
     ),
     "b19_503_listed_as_not_executed": Fault(
         plain_answer(503, "Busy", "Retry-After: 1\r\n"), NOT_SENT + REJECTED, 0, (503,), "listed",
@@ -88,15 +88,15 @@ FAULTS = {
         plain_answer(429, "Slow down", "Retry-After: 1\r\n"), NOT_SENT, 0, (429,), only_plain=True
     ),
     "b21_success_condition_is_false": Fault(
-        plain_answer(200, "OK", body='{"ok":false}', execute=True), UNKNOWN, 1, (502,), "judged",
+        plain_answer(200, "OK", body='{"ok":false}', execute=True), UNKNOWN, 1, (200,), "judged",
         only_plain=True,
     ),
     "b22_success_condition_has_no_json": Fault(
-        plain_answer(200, "OK", body="<html>", execute=True), LATE, 1, (502,), "judged",
+        plain_answer(200, "OK", body="<html>", execute=True), LATE, 1, (200,), "judged",
         only_plain=True,
     ),
     "b23_success_condition_has_no_body": Fault(
-        plain_answer(200, "OK", execute=True), LATE, 1, (502,), "judged", only_plain=True
+        plain_answer(200, "OK", execute=True), LATE, 1, (200,), "judged", only_plain=True
     ),
     "b24_302": Fault(redirect(302), UNKNOWN, 1, (302, 502)),
     "b24_303": Fault(redirect(303), UNKNOWN, 1, (303, 502)),

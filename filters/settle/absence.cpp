@@ -1,0 +1,154 @@
+#include "filters/settle/absence.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "filters/call_values.h"
+#include "proxy/base/http_message.h"
+#include "proxy/base/json.h"
+
+namespace recourse {
+namespace {
+
+constexpr int kDepthMax = 8;
+
+bool IsBlank(const Json& value) {
+  switch (value.kind) {
+    case Json::Kind::kNull:
+    case Json::Kind::kFalse:
+      return true;
+    case Json::Kind::kString:
+      return value.text.empty();
+    case Json::Kind::kNumber:
+      return value.text == "0e0";
+    case Json::Kind::kArray:
+      return value.items.empty();
+    case Json::Kind::kObject:
+      return value.members.empty();
+    default:
+      return false;
+  }
+}
+
+// "@odata.nextLink" and "odata_next_link" are one name.
+std::string Plain(std::string_view name) {
+  std::string plain;
+  for (const char c : ToLower(name)) {
+    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) plain += c;
+  }
+  return plain;
+}
+
+bool MeansMore(std::string_view name) {
+  static constexpr std::array<std::string_view, 3> kBeginnings = {"next", "hasnext", "odatanext"};
+  static constexpr std::array<std::string_view, 12> kNames = {
+      "hasmore",           "more",
+      "moreresults",       "cursor",
+      "endcursor",         "continue",
+      "continuationtoken", "truncated",
+      "istruncated",       "lastevaluatedkey",
+      "pagetoken",         "incompleteresults"};
+  const std::string plain = Plain(name);
+  return std::ranges::any_of(kBeginnings,
+                             [&](std::string_view begin) { return plain.starts_with(begin); }) ||
+         std::ranges::find(kNames, plain) != kNames.end();
+}
+
+bool IsLinkToNext(const Json& object) {
+  const Json* const rel = object.Find("rel");
+  return rel != nullptr && rel->kind == Json::Kind::kString && ToLower(rel->text) == "next";
+}
+
+bool HasMore(const Json& value, int depth = 0) {
+  if (depth > kDepthMax) return true;
+  if (value.kind == Json::Kind::kArray) {
+    return std::ranges::any_of(value.items,
+                               [&](const Json& item) { return HasMore(item, depth + 1); });
+  }
+  if (value.kind != Json::Kind::kObject) return false;
+  return IsLinkToNext(value) || std::ranges::any_of(value.members, [&](const auto& member) {
+           const bool says_so = MeansMore(member.first) && !IsBlank(member.second);
+           return says_so || HasMore(member.second, depth + 1);
+         });
+}
+
+// RFC 8288: parameters in any order, quoted or not, several relations in one.
+bool LinksToNext(std::string_view link) {
+  const std::string text = ToLower(link);
+  for (std::size_t at = text.find("rel"); at != std::string::npos; at = text.find("rel", at + 3)) {
+    const auto end = std::min(text.find_first_of(";,", at), text.size());
+    if (text.substr(at, end - at).find("next") != std::string::npos) return true;
+  }
+  return false;
+}
+
+bool FieldsHaveMore(const Headers& fields) {
+  return std::ranges::any_of(fields, [](const Header& field) {
+    if (EqualsIgnoreCase(field.first, "Link")) return LinksToNext(field.second);
+    const std::string name = ToLower(field.first);
+    return name.starts_with("x-") && !field.second.empty() &&
+           (MeansMore(std::string_view(name).substr(2)) || name == "x-ms-continuation");
+  });
+}
+
+bool IsOldOrPartial(const HttpResponse& response) {
+  if (response.status == 202 || response.status == 203 || response.status == 206) return true;
+  const std::string* const age = FindHeader(response.headers, "Age");
+  return age != nullptr && age->find_first_not_of(" 0") != std::string::npos;
+}
+
+// A gateway's page tells of the gateway.
+bool IsOfType(const Answer& answer) {
+  const std::string* const type = FindHeader(answer.response.headers, "Content-Type");
+  return answer.mcp || type == nullptr || ToLower(*type).find("json") != std::string::npos;
+}
+
+bool HasError(const Json& body) {
+  if (body.kind != Json::Kind::kObject) return false;
+  return std::ranges::any_of(body.members, [](const auto& member) {
+    const std::string name = Plain(member.first);
+    return (name == "error" || name == "errors" || name == "fault") && !IsBlank(member.second);
+  });
+}
+
+// On the way to the place, or there, is an array, and it is empty.
+bool IsListEmpty(const Json& root, std::string_view pointer) {
+  for (std::size_t end = 0;;) {
+    const Json* const at = AtPointer(root, pointer.substr(0, end));
+    if (at == nullptr) return false;
+    if (at->kind == Json::Kind::kArray && at->items.empty()) return true;
+    if (end == pointer.size()) return false;
+    end = std::min(pointer.find('/', end + 1), pointer.size());
+  }
+}
+
+bool IsStated(const SettleRule& rule, const Answer& answer, const std::optional<Json>& body) {
+  CallValues values;
+  values.answer_status = answer.response.status;
+  values.answer_headers = &answer.response.headers;
+  values.answer_body = body ? &*body : nullptr;
+  return std::ranges::any_of(rule.absent, [&](const Condition& condition) {
+    return Evaluate(condition, values).value_or(false);
+  });
+}
+
+}  // namespace
+
+bool StatesAbsence(const SettleRule& rule, const Answer& answer) {
+  const HttpResponse& response = answer.response;
+  if (!answer.body_complete || answer.over_cap || IsOldOrPartial(response)) return false;
+  if (FieldsHaveMore(response.headers)) return false;
+  const std::optional<Json> body = ReadAnswerBody(answer);
+  if (body && HasMore(*body)) return false;
+  if (IsStated(rule, answer, body)) return true;
+  if (response.status == 404) return response.body.empty() || (body && IsOfType(answer));
+  const bool is_success = response.status >= 200 && response.status <= 299;
+  if (!is_success || !body || !IsOfType(answer) || HasError(*body)) return false;
+  return rule.happened.source == Selector::Source::kAnswerBody &&
+         IsListEmpty(*body, rule.happened.name);
+}
+
+}  // namespace recourse

@@ -1,0 +1,15 @@
+// When a probe's answer states that there is no effect. Pure.
+#pragma once
+
+#include "filters/upstream.h"
+#include "policy/policy.h"
+
+namespace recourse {
+
+// True only where the answer says so itself: a condition of the rule's `absent` holds, the list
+// that `happened` looks into is there and empty, or it is a 404 that the route's own server gave
+// (JSON, or without a body). What may be old (Age), partial (206), somebody else's (203) or not
+// ready (202), and a page with another one behind it, state nothing.
+bool StatesAbsence(const SettleRule& rule, const Answer& answer);
+
+}  // namespace recourse
