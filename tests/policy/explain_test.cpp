@@ -56,10 +56,10 @@ TEST(ExplainTest, TheKeyIsMadeOfWhatThePolicyNames) {
   EXPECT_EQ(KeyOf("POST orders /orders", named, "{}"), "caller intent");
   EXPECT_EQ(KeyOf("POST orders /orders", {{"Recourse-Intent", "k1"}}, R"({"a":1})"),
             "caller intent");
-  EXPECT_EQ(KeyOf("POST orders /notes",
-                  {{"Authorization", "Bearer x"}, {"Stripe-Account", "a"}, {"Cookie", "_ga=1"}},
-                  "text"),
-            "caller tenant credentials args");
+  EXPECT_EQ(
+      KeyOf("POST orders /notes",
+            {{"Authorization", "Bearer x"}, {"Stripe-Account", "a"}, {"Cookie", "_ga=1"}}, "text"),
+      "caller tenant credentials args");
   EXPECT_EQ(KeyOf("POST orders /notes", trace, "text"), "caller trace args");
   EXPECT_EQ(KeyOf("POST orders /runs", {{"X-Run", "1"}}, ""), "caller header.X-Run args");
   EXPECT_EQ(KeyOf("POST orders /all", trace, ""), "global args");
