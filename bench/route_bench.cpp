@@ -33,7 +33,7 @@ void MatchRoute(benchmark::State& state) {
   std::string scratch;
   for (auto _ : state) {
     const Backend* backend = table.FindBackend("127.0.0.1:8080", 80);
-    const Result<RouteMatch> match = table.Match(*backend, "GET", path, scratch);
+    const auto match = table.Match(*backend, "GET", path, scratch);
     if (!match || match->tool == nullptr) state.SkipWithError("the path matched no tool");
     benchmark::DoNotOptimize(match);
   }

@@ -404,8 +404,7 @@ void Session::JudgeObservedMcp() {
   }
   const auto decision = DecideMcpCall(*context.backend, *requests);
   if (!decision.objection.empty()) {
-    observed_->Refuse(Error(ErrorCode::kMalformedRequest,
-                            "some servers take the name of the tool for a stricter one's"));
+    observed_->Refuse(CallRefusal(ErrorCode::kMalformedRequest, decision.objection));
     return;
   }
   RouteMatch match;
