@@ -1,22 +1,28 @@
 #include "filters/waiting_clients.h"
 
+#include <algorithm>
+
 namespace recourse {
 
 void WaitingClients::Add(std::uint64_t operation, const ClientLink& client) {
   const std::scoped_lock lock(mutex_);
-  clients_[operation] = &client;
+  clients_.emplace(operation, &client);
 }
 
 void WaitingClients::Remove(std::uint64_t operation, const ClientLink& client) {
   const std::scoped_lock lock(mutex_);
-  const auto found = clients_.find(operation);
-  if (found != clients_.end() && found->second == &client) clients_.erase(found);
+  const auto [begin, end] = clients_.equal_range(operation);
+  for (auto at = begin; at != end; ++at) {
+    if (at->second != &client) continue;
+    clients_.erase(at);
+    return;
+  }
 }
 
 bool WaitingClients::Waits(std::uint64_t operation) const {
   const std::scoped_lock lock(mutex_);
-  const auto found = clients_.find(operation);
-  return found != clients_.end() && !found->second->HasLeft();
+  const auto [begin, end] = clients_.equal_range(operation);
+  return std::any_of(begin, end, [](const auto& entry) { return !entry.second->HasLeft(); });
 }
 
 }  // namespace recourse

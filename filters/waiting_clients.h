@@ -20,13 +20,14 @@ class ClientLink {
 class WaitingClients {
  public:
   void Add(std::uint64_t operation, const ClientLink& client);
+  // Once for each Add.
   void Remove(std::uint64_t operation, const ClientLink& client);
   // False: nobody is known, or whoever it was has left.
   bool Waits(std::uint64_t operation) const;
 
  private:
   mutable std::mutex mutex_;
-  std::unordered_map<std::uint64_t, const ClientLink*> clients_;
+  std::unordered_multimap<std::uint64_t, const ClientLink*> clients_;
 };
 
 // One client's wait for the operation that its call became; ends with this object.
@@ -35,9 +36,7 @@ class ClientWait {
   ClientWait() = default;
   ClientWait(const ClientWait&) = delete;
   ClientWait& operator=(const ClientWait&) = delete;
-  ~ClientWait() {
-    if (operation_ != 0) clients_->Remove(operation_, *link_);
-  }
+  ~ClientWait() { Own(0); }
 
   // Both outlive this object.
   void Begin(WaitingClients& clients, const ClientLink& link) {
@@ -46,8 +45,11 @@ class ClientWait {
   }
   WaitingClients* clients() const { return clients_; }
   const ClientLink* link() const { return link_; }
-  // The ledger has added the client for this operation.
-  void Own(std::uint64_t operation) { operation_ = operation; }
+  // The ledger has added the client for this operation, in place of the one before; 0: for none.
+  void Own(std::uint64_t operation) {
+    if (operation_ != 0) clients_->Remove(operation_, *link_);
+    operation_ = operation;
+  }
 
  private:
   WaitingClients* clients_ = nullptr;

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <compare>
 #include <cstring>
 #include <optional>
-#include <span>
 
 #include "proxy/base/base64url.h"
 #include "proxy/base/json.h"
@@ -15,63 +15,74 @@ namespace {
 constexpr std::string_view kPrincipalVersion = "recourse-principal-1";
 
 // Parts of a field's name, between `-` and `_`. One of them is enough.
-constexpr std::array<std::string_view, 20> kCredentialWords = {
-    "authorization", "auth",        "token",        "apikey", "apitoken",  "secret", "credential",
-    "credentials",   "password",    "passwd",       "jwt",    "assertion", "bearer", "impersonate",
-    "impersonation", "accesstoken", "sessiontoken", "sudo",   "principal", "oidc"};
+constexpr std::string_view kCredentialWords[] = {
+    "authorization", "auth",     "token",     "apikey",      "apitoken",     "secret",
+    "credential",    "password", "passwd",    "credentials", "jwt",          "assertion",
+    "bearer",        "key",      "pat",       "accesstoken", "sessiontoken", "principal",
+    "oidc",          "session",  "sessionid", "signature",   "impersonate",  "impersonation",
+    "sudo",          "user",     "userid",    "username",    "login",        "identity",
+    "actor",         "runas",    "delegated", "subject",     "webauth"};
 // Two parts, one behind the other.
-constexpr std::array<std::array<std::string_view, 2>, 16> kCredentialPairs = {{
-    {"api", "key"},
-    {"access", "key"},
-    {"auth", "key"},
-    {"application", "key"},
-    {"subscription", "key"},
-    {"functions", "key"},
-    {"app", "key"},
-    {"user", "id"},
-    {"user", "email"},
-    {"user", "name"},
-    {"forwarded", "user"},
-    {"forwarded", "email"},
-    {"remote", "user"},
-    {"behalf", "of"},
-    {"act", "as"},
-    {"client", "cert"},
-}};
+constexpr std::array<std::string_view, 2> kCredentialPairs[] = {
+    {"forwarded", "email"}, {"behalf", "of"}, {"act", "as"}, {"run", "as"},
+    {"client", "cert"},     {"client", "id"}, {"s", "dn"},   {"client", "cn"}};
 // Whole names without any of these words.
-constexpr std::array<std::string_view, 8> kCredentialNames = {
-    "cookie",       "x-user",        "x-username", "x-actor",
-    "remote-email", "x-end-user-id", "x-email",    "x-honeycomb-team"};
-// A field with one of these parts is none: it guards against forgery or repeats, or names a trace.
-constexpr std::array<std::string_view, 7> kNoCredentialWords = {
-    "csrf", "xsrf", "idempotency", "recourse", "dpop", "payment", "push"};
+constexpr std::string_view kCredentialNames[] = {"cookie", "remote-email",     "x-email",
+                                                 "from",   "x-honeycomb-team", "x-pin"};
+// A field with one of these is none: it differs with every request, guards against forgery or
+// repeats, or says what the client is.
+constexpr std::string_view kNoCredentialWords[] = {"csrf",      "xsrf",  "idempotency", "recourse",
+                                                   "timestamp", "nonce", "dpop"};
+constexpr std::array<std::string_view, 2> kNoCredentialPairs[] = {
+    {"user", "agent"},    {"request", "token"},      {"request", "key"},   {"retry", "token"},
+    {"client", "token"},  {"continuation", "token"}, {"form", "token"},    {"page", "token"},
+    {"push", "token"},    {"antiforgery", "token"},  {"captcha", "token"}, {"recaptcha", "token"},
+    {"websocket", "key"}, {"cache", "key"},          {"routing", "key"},   {"fetch", "user"},
+    {"partition", "key"}, {"mcp", "session"}};
 
-constexpr std::array<std::string_view, 14> kCredentialParameters = {"api_key",
-                                                                    "apikey",
-                                                                    "api-key",
-                                                                    "key",
-                                                                    "access_token",
-                                                                    "token",
-                                                                    "auth",
-                                                                    "sig",
-                                                                    "signature",
-                                                                    "x-amz-signature",
-                                                                    "x-amz-security-token",
-                                                                    "auth_token",
-                                                                    "oauth_token",
-                                                                    "private_token"};
+constexpr std::string_view kCredentialParameters[] = {"api_key",
+                                                      "apikey",
+                                                      "api-key",
+                                                      "key",
+                                                      "access_token",
+                                                      "token",
+                                                      "auth",
+                                                      "sig",
+                                                      "signature",
+                                                      "x-amz-signature",
+                                                      "x-amz-security-token",
+                                                      "auth_token",
+                                                      "oauth_token",
+                                                      "private_token"};
 
-// Beginnings of names.
-constexpr std::array<std::string_view, 27> kPlainCookies = {
-    "csrf",    "xsrf",      "_csrf", "_xsrf",    "__host-csrf", "_ga",          "_gid",
-    "_gat",    "_gcl",      "_fbp",  "_fbc",     "_hj",         "_clck",        "_clsk",
-    "__utm",   "amplitude", "mp_",   "ajs_",     "awsalb",      "awselb",       "arraffinity",
-    "__cf_bm", "_cfuvid",   "gclb",  "serverid", "bigipserver", "ingresscookie"};
+// Whole names, and beginnings of names: cookies against forgery, for analytics, for stickiness.
+constexpr std::string_view kPlainCookies[] = {"csrf",          "csrftoken",
+                                              "csrf_token",    "csrf-token",
+                                              "xsrf-token",    "xsrf",
+                                              "_csrf",         "_xsrf",
+                                              "_csrf_token",   "__host-csrf",
+                                              "_ga",           "_gid",
+                                              "_gat",          "_fbp",
+                                              "_fbc",          "_hjid",
+                                              "_clck",         "_clsk",
+                                              "__utma",        "__utmb",
+                                              "__utmc",        "__utmt",
+                                              "__utmv",        "__utmz",
+                                              "awsalb",        "awsalbcors",
+                                              "awsalbtg",      "awsalbtgcors",
+                                              "awselb",        "awselbcors",
+                                              "__cf_bm",       "_cfuvid",
+                                              "gclb",          "serverid",
+                                              "arraffinity",   "arraffinitysamesite",
+                                              "ingresscookie", "ajs_anonymous_id"};
+constexpr std::string_view kPlainCookieBeginnings[] = {
+    "_ga_", "_gat_", "_gcl_", "_hjsession", "_hjfirstseen", "bigipserver", "amplitude_id_"};
 
-constexpr std::array<std::string_view, 14> kTenantWords = {
+constexpr std::string_view kTenantWords[] = {
     "tenant",     "tenantid", "org",  "organization", "organisation", "workspace", "account",
-    "subaccount", "project",  "team", "merchant",     "namespace",    "realm",     "company"};
-constexpr std::array<std::string_view, 1> kTenantNames = {"stripe-context"};
+    "subaccount", "project",  "team", "merchant",     "namespace",    "realm",     "company",
+    "customer",   "member",   "shop", "store",        "seller"};
+constexpr std::string_view kTenantNames[] = {"stripe-context", "x-goog-user-project"};
 
 constexpr std::size_t kUsualNameBytes = 64;
 
@@ -80,8 +91,9 @@ constexpr std::array<std::string_view, 10> kUsualFields = {
     "accept",     "accept-encoding", "content-type", "user-agent", "host",
     "connection", "content-length",  "traceparent",  "tracestate", "accept-language"};
 
-bool Contains(std::span<const std::string_view> words, std::string_view word) {
-  return std::ranges::find(words, word) != words.end();
+template <class List, class Item>
+bool Contains(const List& list, const Item& item) {
+  return std::ranges::find(list, item) != std::end(list);
 }
 
 struct Meaning {
@@ -94,7 +106,8 @@ Meaning MeaningOfLower(std::string_view name) {
   if (Contains(kUsualFields, name)) return {};
   bool is_none = false;
   bool is_principal = Contains(kCredentialNames, name);
-  bool is_tenant = Contains(kTenantNames, name);
+  if (Contains(kTenantNames, name)) return {.is_tenant = true};
+  bool is_tenant = false;
   std::string_view last;
   while (!name.empty()) {
     const auto end = std::min(name.find_first_of("-_."), name.size());
@@ -102,9 +115,9 @@ Meaning MeaningOfLower(std::string_view name) {
     name.remove_prefix(std::min(end + 1, name.size()));
     const std::array<std::string_view, 2> pair = {last, part};
     last = part;
-    is_none = is_none || Contains(kNoCredentialWords, part);
-    is_principal = is_principal || Contains(kCredentialWords, part) ||
-                   std::ranges::find(kCredentialPairs, pair) != kCredentialPairs.end();
+    is_none = is_none || Contains(kNoCredentialWords, part) || Contains(kNoCredentialPairs, pair);
+    is_principal =
+        is_principal || Contains(kCredentialWords, part) || Contains(kCredentialPairs, pair);
     is_tenant = is_tenant || Contains(kTenantWords, part);
   }
   is_principal = is_principal && !is_none;
@@ -121,9 +134,8 @@ Meaning MeaningOf(std::string_view name) {
   return MeaningOfLower({lower.data(), name.size()});
 }
 
-// The cookies that are credentials, in an order that does not depend on the sender's.
-std::vector<std::string_view> CookiesIn(std::string_view field) {
-  std::vector<std::string_view> cookies;
+// Adds the cookies that are credentials.
+void AddCookies(std::string_view field, std::vector<std::string_view>& cookies) {
   while (!field.empty()) {
     const auto end = std::min(field.find(';'), field.size());
     const std::string_view cookie = TrimBlanks(field.substr(0, end));
@@ -131,14 +143,23 @@ std::vector<std::string_view> CookiesIn(std::string_view field) {
     const std::string_view name = cookie.substr(0, cookie.find('='));
     if (!cookie.empty() && IsPrincipalCookie(name)) cookies.push_back(cookie);
   }
+}
+
+// Of all Cookie fields, in an order that does not depend on the sender's.
+std::vector<std::string_view> CookiesOf(const Headers& headers) {
+  std::vector<std::string_view> cookies;
+  for (const auto& [name, value] : headers) {
+    if (EqualsIgnoreCase(name, "cookie")) AddCookies(value, cookies);
+  }
   std::ranges::sort(cookies);
   return cookies;
 }
 
-std::string CookiesOf(std::string_view field) {
-  std::string text;
-  for (const std::string_view cookie : CookiesIn(field)) AppendPart(text, cookie);
-  return text;
+// "bearer  x" as "Bearer x": schemes have no case (RFC 9110 11.1).
+std::string WithPlainScheme(std::string_view value) {
+  const auto blank = value.find(' ');
+  if (blank == std::string_view::npos) return std::string(value);
+  return ToLower(value.substr(0, blank)) + ' ' + std::string(TrimBlanks(value.substr(blank)));
 }
 
 std::string_view Behind(std::string_view text, std::string_view mark) {
@@ -206,27 +227,48 @@ std::string AuthorizationLabel(std::string_view value) {
   return label;
 }
 
-// Name and value of every credential, in an order that does not depend on the sender's.
-// `of_value` says what of a field counts.
+// Names and values as one text: in the order of the names, and of one name as they came.
+class Fields {
+ public:
+  void Add(std::string name, std::string value) {
+    const std::size_t place = found_.size();
+    found_.push_back({std::move(name), place, std::move(value)});
+  }
+  std::string Text() {
+    std::ranges::sort(found_);
+    std::string text;
+    for (const Field& field : found_) {
+      AppendPart(text, field.name);
+      AppendPart(text, field.value);
+    }
+    return text;
+  }
+
+ private:
+  struct Field {
+    std::string name;
+    std::size_t place;
+    std::string value;
+    auto operator<=>(const Field&) const = default;
+  };
+  std::vector<Field> found_;
+};
+
+// Name and value of every credential. `of_value` says what of a field counts.
 template <class OfValue>
 std::string Credentials(const Headers& headers, const Pairs& query, OfValue of_value) {
-  std::vector<std::pair<std::string, std::string>> found;
+  Fields found;
   for (const auto& [name, value] : headers) {
-    if (!IsPrincipalField(name)) continue;
-    std::string counts =
-        EqualsIgnoreCase(name, "cookie") ? CookiesOf(value) : of_value(name, value);
-    if (!counts.empty()) found.emplace_back(ToLower(name), std::move(counts));
+    if (EqualsIgnoreCase(name, "cookie") || !IsPrincipalField(name)) continue;
+    found.Add(ToLower(name), of_value(name, value));
+  }
+  for (const std::string_view cookie : CookiesOf(headers)) {
+    found.Add("cookie", std::string(cookie));
   }
   for (const auto& [name, value] : query) {
-    if (IsPrincipalParameter(name)) found.emplace_back("?" + ToLower(name), value);
+    if (IsPrincipalParameter(name)) found.Add("?" + ToLower(name), value);
   }
-  std::ranges::sort(found);
-  std::string text;
-  for (const auto& [name, value] : found) {
-    AppendPart(text, name);
-    AppendPart(text, value);
-  }
-  return text;
+  return found.Text();
 }
 
 }  // namespace
@@ -241,14 +283,16 @@ bool IsPrincipalParameter(std::string_view name) {
 
 bool IsPrincipalCookie(std::string_view name) {
   const std::string lower = ToLower(name);
-  return std::ranges::none_of(kPlainCookies,
-                              [&](std::string_view plain) { return lower.starts_with(plain); });
+  const auto begins = [&](std::string_view plain) { return lower.starts_with(plain); };
+  return !Contains(kPlainCookies, lower) && std::ranges::none_of(kPlainCookieBeginnings, begins);
 }
 
 Principal PrincipalOf(const HmacKey& secret, const std::string& caller, const Headers& headers,
                       const Pairs& query) {
   const std::string text =
-      Credentials(headers, query, [](std::string_view, const std::string& value) { return value; });
+      Credentials(headers, query, [](std::string_view name, const std::string& value) {
+        return EqualsIgnoreCase(name, "authorization") ? WithPlainScheme(value) : value;
+      });
   const Digest digest = secret.OfParts({kPrincipalVersion, caller, text});
   Principal principal = kNoPrincipal;
   std::memcpy(&principal, digest.data(), sizeof principal);
@@ -256,36 +300,29 @@ Principal PrincipalOf(const HmacKey& secret, const std::string& caller, const He
 }
 
 std::string TenantsOf(const Headers& headers) {
-  std::vector<std::pair<std::string, std::string>> found;
+  Fields found;
   for (const auto& [name, value] : headers) {
-    if (IsTenantField(name)) found.emplace_back(ToLower(name), value);
+    if (IsTenantField(name)) found.Add(ToLower(name), value);
   }
-  std::ranges::sort(found);
-  std::string text;
-  for (const auto& [name, value] : found) {
-    AppendPart(text, name);
-    AppendPart(text, value);
-  }
-  return text;
+  return found.Text();
 }
 
 std::string CredentialLabel(const Headers& headers, const Pairs& query) {
   return Credentials(headers, query, [](std::string_view name, const std::string& value) {
-    return EqualsIgnoreCase(name, "authorization") ? AuthorizationLabel(value) : value;
+    return EqualsIgnoreCase(name, "authorization") ? AuthorizationLabel(WithPlainScheme(value))
+                                                   : value;
   });
 }
 
 std::vector<std::string> PrincipalNames(const Headers& headers, const Pairs& query) {
   std::vector<std::string> names;
   for (const auto& [name, value] : headers) {
-    if (!IsPrincipalField(name)) continue;
-    if (!EqualsIgnoreCase(name, "cookie")) {
+    if (!EqualsIgnoreCase(name, "cookie") && IsPrincipalField(name)) {
       names.push_back("header " + name);
-      continue;
     }
-    for (const std::string_view cookie : CookiesIn(value)) {
-      names.push_back("cookie " + std::string(cookie.substr(0, cookie.find('='))));
-    }
+  }
+  for (const std::string_view cookie : CookiesOf(headers)) {
+    names.push_back("cookie " + std::string(cookie.substr(0, cookie.find('='))));
   }
   for (const auto& [name, value] : query) {
     if (IsPrincipalParameter(name)) names.push_back("query " + name);

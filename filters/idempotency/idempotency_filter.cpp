@@ -355,6 +355,7 @@ Task<Outcome> IdempotencyFilter::Conclude(RequestContext& context, const Call& c
 Task<std::optional<Outcome>> IdempotencyFilter::Repeat(RequestContext& context, const Call& call,
                                                        Begun begun) {
   if (begun.kind == Begun::Kind::kRunning) {
+    if (context.waits.link() != nullptr) context.waits.Own(begun.event.operation);
     co_return co_await AfterJoin(context, call, std::move(begun.event));
   }
   if (begun.kind == Begun::Kind::kHeld) {

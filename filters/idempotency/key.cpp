@@ -153,13 +153,26 @@ Digest ArgsHash(const KeyInputs& inputs, const HmacKey& secret) {
   return secret.OfParts({kArgsVersion, args});
 }
 
+// However the query is spelled, and whoever asks.
+Digest ResourceOf(const KeyInputs& inputs, const HmacKey& secret) {
+  auto pairs = inputs.query;
+  std::erase_if(pairs, [](const auto& pair) { return IsPrincipalParameter(pair.first); });
+  std::ranges::sort(pairs);
+  std::string query;
+  for (const auto& [name, value] : pairs) {
+    AppendPart(query, name);
+    AppendPart(query, value);
+  }
+  return secret.OfParts({kResourceVersion, inputs.backend, inputs.path, query});
+}
+
 // What does not depend on how the call is named.
 DerivedKey UnkeyedPart(const KeyInputs& inputs, const HmacKey& secret) {
   DerivedKey derived;
   derived.args_hash = ArgsHash(inputs, secret);
   derived.principal = PrincipalOf(secret, inputs.caller, inputs.request.headers, inputs.query);
   if (inputs.body.mcp_name.empty()) {
-    derived.resource = secret.OfParts({kResourceVersion, inputs.backend, inputs.request.target});
+    derived.resource = ResourceOf(inputs, secret);
   }
   return derived;
 }

@@ -91,9 +91,10 @@ bool HadNoEffect(Phase phase) {
 BeginDecision DecideOthers(const NewOperation& call, const KeyEntry& entry, Target target,
                            std::int64_t now_ms) {
   if (HadNoEffect(entry.phase)) return TryAnew(entry, call, target);
+  const bool same_args = entry.args_hash == call.event.args_hash;
   const bool tells_nothing = IsClaim(entry.phase) || entry.phase == Phase::kDenied ||
                              entry.phase == Phase::kExpired || entry.phase == Phase::kTombstone;
-  if (tells_nothing) return DecideRepeat(call, entry, target, false, now_ms);
+  if (tells_nothing && same_args) return DecideRepeat(call, entry, target, false, now_ms);
   return {.target = target, .kind = Begun::Kind::kOtherCredentials};
 }
 

@@ -316,6 +316,9 @@ Result<LedgerEngine::BeginStep> LedgerEngine::BeginRepeat(NewOperation& call,
   BeginStep step;
   step.begun.kind = decision.kind;
   step.begun.is_answered = found.entry.is_answered;
+  if (call.client != nullptr && decision.kind == Begun::Kind::kRunning) {
+    call.clients->Add(found.entry.operation, *call.client);
+  }
   step.begun.is_key_over = call.may_resend && decision.kind == Begun::Kind::kUnknown &&
                            IsKeyOver(call, found.entry.operation);
   if (found.entry.is_tombstone) {

@@ -278,6 +278,7 @@ class LedgerEngine {
   void CloseRow();
   void Apply(const Event& event, const KeyEntry* previous);
   bool ReplayPayload(const RowView& row);
+  void NoteWrite(const EventFront& front, std::uint64_t seq);
   void ApplyFront(const EventFront& front, std::uint64_t seq, std::int64_t wall_ms,
                   const KeyEntry* previous);
   void TrackOpen(std::uint64_t operation, const OpenOperation& state, bool is_observed);

@@ -49,10 +49,7 @@ void LedgerEngine::ApplyFront(const EventFront& front, std::uint64_t seq, std::i
       front.intent != Digest{}) {
     index_.PutIntent(front.intent, front.operation);
   }
-  // The last that had or may have had an effect on the resource.
-  if (front.resource != Digest{} && !IsAwaited(front.phase) && MayHaveEffect(front.phase)) {
-    index_.PutIntent(front.resource, front.operation);
-  }
+  if (front.resource != Digest{}) NoteWrite(front, seq);
   if (seq == front.operation) ++operations_;
   // An index that cannot be read has been noticed already by the look-up that led here.
   if (front.generation > 0) {
@@ -64,6 +61,15 @@ void LedgerEngine::ApplyFront(const EventFront& front, std::uint64_t seq, std::i
   recent_keys_[slot] = {front.operation, front.key};
   TrackOpen(front.operation, {front.key, seq, wall_ms, front.phase, nullptr, front.is_extended},
             front.verdict != ObserveVerdict::kNone);
+}
+
+// The operation that was sent last stands for the resource. One that had its effect after another
+// was sent leaves a row number there that is no operation's: nobody knows whose effect stands.
+void LedgerEngine::NoteWrite(const EventFront& front, std::uint64_t seq) {
+  if (front.phase == Phase::kDispatching) return index_.PutIntent(front.resource, front.operation);
+  if (IsClaim(front.phase) || !MayHaveEffect(front.phase) || seq == front.operation) return;
+  const auto last = index_.FindIntent(front.resource);
+  if (last && *last && **last != front.operation) index_.PutIntent(front.resource, seq);
 }
 
 // What observe mode never learned will never be settled, so it does not stay open.

@@ -171,10 +171,7 @@ Result<bool> LedgerEngine::IsSuperseded(const NewOperation& call,
   if (!call.may_be_superseded || !same_key || call.event.resource == Digest{}) return false;
   const auto last = index_.FindIntent(call.event.resource);
   if (!last) return std::unexpected(last.error());
-  if (!*last || **last == same_key->entry.operation) return false;
-  const auto found = FindByOperation(**last);
-  if (!found) return std::unexpected(found.error());
-  return *found && MayHaveEffect((*found)->entry.phase);
+  return *last && **last != same_key->entry.operation;
 }
 
 Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindNamed(const NewOperation& call) {

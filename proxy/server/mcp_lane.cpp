@@ -346,13 +346,14 @@ Task<bool> Session::AnswerMcpWrite(const McpRequest& request, const AgentSide& s
     }
     record_.status = 200;
     const bool is_last = IsLast() || !head_.keep_alive;
+    const bool has_left = HasLeft();
     const bool sent = co_await stream.End(AsEvent(message));
     record_.bytes_out += stream.bytes();
-    record_.client_gone = !sent;
+    record_.client_gone = !sent || has_left;
     cut_ = !sent;
     kept = sent && stream.keeps() && !is_last;
   } else {
-    record_.client_gone = IsGone(LookAtClient());
+    record_.client_gone = IsGone(LookAtClient()) || HasLeft();
     const HttpResponse response = AgentAnswer(request, side, std::move(answer));
     kept = co_await SendAnswer(response, head_.keep_alive && !record_.client_gone);
   }

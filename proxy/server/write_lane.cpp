@@ -69,7 +69,7 @@ Task<bool> Session::ServeWrite(const RouteMatch& match, std::string_view query, 
   if (together) co_await EndOfTurn(worker_.thread.poller());
   // A client that closed before its answer was written has not been answered: what it sends next
   // under another trace is a retry.
-  record_.client_gone = IsGone(LookAtClient());
+  record_.client_gone = IsGone(LookAtClient()) || HasLeft();
   linger_ = answer.error && EndsConnection(*answer.error);
   const bool kept = co_await SendAnswer(answer.response, keep && !record_.client_gone && !linger_);
   if (!record_.client_gone && context.answers && !answer.error) {

@@ -42,7 +42,31 @@ TEST(PrincipalTest, WhateverProvesOrClaimsWhoIsThereCounts) {
                            "X-Forwarded-Client-Cert",
                            "X-Act-As",
                            "Cookie",
-                           "X-Acme-Secret"}) {
+                           "X-Acme-Secret",
+                           "X-RapidAPI-Key",
+                           "X-UserId",
+                           "X-User-Uuid",
+                           "X-Session-Id",
+                           "Tailscale-User-Login",
+                           "X-WebAuth-User",
+                           "X-SSL-Client-S-DN",
+                           "X-SSL-Client-CN",
+                           "X-Switch-User",
+                           "X-Login",
+                           "X-Parse-Master-Key",
+                           "X-Forwarded-Preferred-Username",
+                           "X-Client-Id",
+                           "X-Key",
+                           "X-Identity",
+                           "X-Run-As",
+                           "X-Auth-Request-User",
+                           "X-Auth-Request-Email",
+                           "X-Agent-Token",
+                           "X-Consumer-Username",
+                           "X-Authenticated-Userid",
+                           "Signature-Input",
+                           "X-PAT",
+                           "X-MCP-Auth-Token"}) {
     EXPECT_TRUE(IsPrincipalField(name)) << name;
     EXPECT_NE(Of({{name, "a=1"}}), Of({{name, "a=2"}})) << name;
     EXPECT_NE(Of({{name, "a=1"}}), Of({})) << name;
@@ -54,10 +78,35 @@ TEST(PrincipalTest, WhateverProvesOrClaimsWhoIsThereCounts) {
 }
 
 TEST(PrincipalTest, WhatDiffersWithEveryRequestDoesNot) {
-  for (const char* name :
-       {"DPoP", "X-Payment", "X-Amz-Date", "Idempotency-Key", "Recourse-Intent", "traceparent",
-        "User-Agent", "X-CSRF-Token", "X-XSRF-Token", "Content-Type", "If-Match", "Date", "Host",
-        "Accept", "X-Request-Id", "Stripe-Account"}) {
+  for (const char* name : {"DPoP",
+                           "X-Payment",
+                           "X-Amz-Date",
+                           "Idempotency-Key",
+                           "Recourse-Intent",
+                           "traceparent",
+                           "User-Agent",
+                           "X-CSRF-Token",
+                           "X-XSRF-Token",
+                           "Content-Type",
+                           "If-Match",
+                           "Date",
+                           "Host",
+                           "Accept",
+                           "X-Request-Id",
+                           "Stripe-Account",
+                           "X-Request-Token",
+                           "X-Retry-Token",
+                           "X-Client-Token",
+                           "X-Auth-Timestamp",
+                           "X-Auth-Nonce",
+                           "X-Recaptcha-Token",
+                           "X-Antiforgery-Token",
+                           "Sec-Fetch-User",
+                           "X-Stripe-Client-User-Agent",
+                           "Mcp-Session-Id",
+                           "Recourse-Session",
+                           "X-Goog-User-Project",
+                           "X-Stainless-Retry-Count"}) {
     EXPECT_FALSE(IsPrincipalField(name)) << name;
   }
   EXPECT_EQ(Of({{"X-Request-Id", "1"}}), Of({{"X-Request-Id", "2"}}));
@@ -70,11 +119,19 @@ TEST(PrincipalTest, OfCookiesOnlyCredentialsCountInWhateverOrder) {
   EXPECT_NE(cookie("sid=1"), cookie("sid=2"));
   EXPECT_EQ(cookie("a=1; b=2"), cookie("b=2; a=1"));
   EXPECT_NE(cookie("a=1; b=2"), cookie("a=1; b=2; c=3"));
+  for (const char* name : {"_gatekeeper_session", "_garden_session", "_hjelp_session", "mp_session",
+                           "serverid_login", "csrf_session", "awsalbauth", "ajs_user_id"}) {
+    EXPECT_TRUE(IsPrincipalCookie(name)) << name;
+  }
+  EXPECT_EQ(Of({{"Cookie", "a=1"}, {"Cookie", "b=2"}}), cookie("b=2; a=1"));
 }
 
 TEST(PrincipalTest, TheOrderAndCaseOfFieldsDoNotMatter) {
   EXPECT_EQ(Of({{"authorization", "Bearer a"}, {"X-API-KEY", "k"}}),
             Of({{"x-api-key", "k"}, {"Authorization", "Bearer a"}}));
+  EXPECT_EQ(Of({{"Authorization", "bearer  a"}}), Of({{"Authorization", "Bearer a"}}));
+  EXPECT_NE(Of({{"X-User-Id", "a"}, {"X-User-Id", "b"}}),
+            Of({{"X-User-Id", "b"}, {"X-User-Id", "a"}}));
   // Two fields are not one with both values, and a value never moves to another field.
   EXPECT_NE(Of({{"X-Api-Key", "a"}, {"X-Api-Key", "b"}}), Of({{"X-Api-Key", "ab"}}));
   EXPECT_NE(Of({{"X-Api-Key", "a"}}), Of({{"X-Auth-Token", "a"}}));
