@@ -4,12 +4,12 @@
 #include <array>
 
 #include "policy/approval_need.h"
+#include "policy/explain_key.h"
 #include "policy/fields_read.h"
 #include "policy/mcp_names.h"
 #include "policy/mcp_twins.h"
 #include "policy/method_override.h"
 #include "policy/override_scan.h"
-#include "policy/principal.h"
 #include "policy/route_table.h"
 #include "policy/tunnel_decision.h"
 
@@ -67,157 +67,6 @@ void ReadBody(const ExplainedCall& call, CallParts& parts) {
   auto json = ParseJson(call.body);
   parts.has_unreadable_json = !json;
   if (json) parts.body = std::move(*json);
-}
-
-std::string Shown(const std::optional<Json>& value) {
-  if (!value) return "absent in this call";
-  std::string text = CanonicalJson(*value);
-  if (value->kind == Json::Kind::kNumber) text = ScalarText(*value);
-  return text.size() > 80 ? text.substr(0, 77) + "..." : text;
-}
-
-bool HasTrace(const Headers& headers) {
-  const std::string* trace = FindHeader(headers, "traceparent");
-  return trace != nullptr && trace->size() >= 55;
-}
-
-// Adds the intent that the agent names with the field; false: it does not.
-bool AddNamedIntent(const ExplainedCall& call, const char* field, Explanation& out) {
-  const std::string* const intent = FindHeader(call.headers, field);
-  if (intent == nullptr) return false;
-  out.key.push_back({"intent", "header " + std::string(field) + ": " + *intent});
-  out.notes.emplace_back(
-      "The agent named the intent itself, so the scope is the caller and the arguments stay out of "
-      "the key.");
-  return true;
-}
-
-// The scope of a call without a trace. `is_named`: its identity is in it.
-void AddFallbackScope(const ExplainedCall& call, bool is_named, Explanation& out) {
-  for (const char* field : {"Recourse-Session", "Mcp-Session-Id"}) {
-    if (FindHeader(call.headers, field) == nullptr) continue;
-    out.key.push_back({"session", "header " + std::string(field)});
-    out.notes.emplace_back(
-        "No traceparent in this call: the scope is its session, for the dedupe "
-        "window.");
-    return;
-  }
-  if (!PrincipalNames(call.headers, {}).empty()) {
-    out.key.push_back({"credentials", "whose they are, as far as that is written in them"});
-  }
-  out.notes.emplace_back(
-      is_named
-          ? "No traceparent in this call: equal ones with the same credentials are one for the "
-            "dedupe window."
-          : "No traceparent, session or identity in this call: only its retry is the same "
-            "call, when its first client has gone without the answer. `scope: caller` makes "
-            "equal calls one.");
-}
-
-// What the answer is bound to.
-void AddOwner(const ExplainedCall& call, const CallValues& values, Explanation& out) {
-  for (const auto& [name, value] : call.headers) {
-    if (IsTenantField(name)) out.key.push_back({"tenant", "header " + name + ": " + value});
-  }
-  std::string names;
-  const auto query = values.query == nullptr ? Pairs() : *values.query;
-  for (const std::string& name : PrincipalNames(call.headers, query)) {
-    names += (names.empty() ? "" : ", ") + name;
-  }
-  out.notes.push_back(
-      names.empty() ? "The call carries no credentials; its answer is shown to calls without any."
-                    : "Its answer is shown to calls with the same credentials: " + names + ".");
-}
-
-void AddScope(const ScopeRule& scope, const ExplainedCall& call, const CallValues& values,
-              bool is_named, Explanation& out) {
-  using Kind = ScopeRule::Kind;
-  switch (scope.kind) {
-    case Kind::kCaller:
-    case Kind::kGlobal:
-      break;
-    case Kind::kTrace:
-      if (HasTrace(call.headers)) {
-        out.key.push_back({"trace", "trace-id of the header traceparent"});
-      } else {
-        AddFallbackScope(call, is_named, out);
-      }
-      return;
-    case Kind::kSession:
-      out.key.push_back({"session", "header Recourse-Session or Mcp-Session-Id"});
-      return;
-    case Kind::kHeader: {
-      const Selector header{Selector::Source::kHeader, scope.name, {}};
-      out.key.push_back(
-          {"header." + scope.name, "header " + scope.name + ": " + Shown(Select(header, values))});
-      return;
-    }
-    case Kind::kBody: {
-      const Selector body{Selector::Source::kBody, scope.name, {}};
-      out.key.push_back({"body#" + scope.name, "request body: " + Shown(Select(body, values))});
-      return;
-    }
-    case Kind::kBaggage:
-      out.key.push_back({"baggage." + scope.name, "member of the header baggage"});
-      return;
-  }
-  if (scope.kind == Kind::kGlobal) {
-    out.key.clear();
-    out.key.push_back({"global", "the same for every caller"});
-  }
-}
-
-// The parts in the order in which the key is made, as the idempotency filter names them.
-void AddKey(const Tool& tool, const ExplainedCall& call, const CallValues& values,
-            Explanation& out) {
-  out.key.push_back(
-      {"caller", "who calls: the name in its certificate; without one all agents are one caller"});
-  const bool is_mcp = !out.mcp_tool.empty();
-  out.fingerprint = is_mcp ? "the name of the MCP tool and its arguments"
-                           : "method, path, query and the whole body";
-  AddOwner(call, values, out);
-  const bool has_identity = std::ranges::any_of(tool.identity, [&](const Selector& selector) {
-    return Select(selector, values).has_value();
-  });
-  if (AddNamedIntent(call, "Recourse-Intent", out)) return;
-  const bool key_wins = !has_identity || tool.agent_key == AgentKey::kWins;
-  if (key_wins && AddNamedIntent(call, "Idempotency-Key", out)) return;
-  AddScope(tool.scope, call, values, has_identity, out);
-  if (!has_identity) {
-    if (!tool.identity.empty()) {
-      out.notes.emplace_back(
-          "None of the identity values is in this call, so all arguments count.");
-    }
-    out.key.push_back({"args", out.fingerprint + ", normalized"});
-    return;
-  }
-  for (const Selector& selector : tool.identity) {
-    out.key.push_back({selector.text, "identity: " + Shown(Select(selector, values))});
-  }
-}
-
-// Which flow a write belongs to that no trace joins with others; empty: a trace does, or the agent.
-std::string FlowWithoutTrace(const FlowRules& rules, const ExplainedCall& call,
-                             const CallValues& values) {
-  using Kind = WithoutTrace::Kind;
-  if (HasTrace(call.headers) || FindHeader(call.headers, "Recourse-Flow") != nullptr) return {};
-  const std::string unless = rules.parent.empty() ? "" : ", unless `parent` finds a name in it";
-  const std::string lone = "a flow of one step" + unless;
-  const ScopeRule& place = rules.without_trace.place;
-  switch (rules.without_trace.kind) {
-    case Kind::kPod:
-      return "the one of this pod (without_trace: pod)" + unless;
-    case Kind::kPlace:
-      if (place.kind == ScopeRule::Kind::kSession) {
-        return "that of the header Recourse-Session or Mcp-Session-Id; without one " + lone;
-      }
-      return "that of header " + place.name + ": " +
-             Shown(Select({Selector::Source::kHeader, place.name, {}}, values)) + "; without one " +
-             lone;
-    case Kind::kNone:
-      break;
-  }
-  return lone + ": nothing that breaks it undoes another write (flow_rules: without_trace)";
 }
 
 void Refuse(Explanation& out, ErrorCode code, std::string reason) {

@@ -4,9 +4,8 @@
 #include <iterator>
 
 #include "policy/method_override.h"
-#include "policy/twins.h"
-
 #include "policy/places_read.h"
+#include "policy/twins.h"
 
 namespace recourse {
 namespace {

@@ -245,7 +245,7 @@ struct LedgerStats {
   std::string not_opened{};  // why this ledger could not be opened (MakeUnopenedLedger); else empty
   Digest identity{};         // which ledger this is
   Digest head{};             // hash of the row `last_id`
-  std::size_t flows_open = 0, flows_breaking = 0;  // breaking: or being undone
+  std::size_t flows_open = 0, flows_breaking = 0;   // breaking: or being undone
   std::size_t flows_parked = 0, flows_stopped = 0;  // stopped (IsStopped) ones are not parked
   std::size_t approvals_pending = 0;       // operations that wait for a human, or were approved
   std::int64_t flows_parked_since_ms = 0;  // wall time of the oldest parked one's parking; 0: none

@@ -15,9 +15,7 @@ namespace recourse {
 class Held final : public CallKeeper {
  public:
   Held(Services& services, const std::string& caller, const ClientLink& link)
-      : services_(services),
-        link_(link),
-        hold_(services.budget, CallBudget::Of::kServed, caller) {}
+      : services_(services), link_(link), hold_(services.budget, CallBudget::Of::kServed, caller) {}
   ~Held() override { EndWrite(); }
 
   bool Hold(HeldFor what, std::size_t bytes) override { return hold_.Set(what, bytes); }

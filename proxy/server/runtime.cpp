@@ -111,8 +111,7 @@ class Runtime {
   }
 
   void Start();
-  // Until a signal, or until the ledger has been latched for `--latched-for`; takes changed
-  // policies meanwhile.
+  // Until a signal, or a ledger latched for `--latched-for`; takes changed policies meanwhile.
   void WaitForEnd();
   void ReloadFiles();
   void Drain();
@@ -309,14 +308,11 @@ AdminApi::Counts Runtime::CountsForReport() const {
   counts.not_recorded = metrics_.ObservedDropped();
   counts.flow_counts = metrics_.WritesByFlow();
   std::vector<ShapeCount> unlisted, refused;
-  const auto append = [](std::vector<ShapeCount>& all, const std::vector<ShapeCount>& more) {
-    all.insert(all.end(), more.begin(), more.end());
-  };
   for (const auto& worker : workers_) {
     counts.unlisted_other += worker->unlisted.other();
     counts.refused_other += worker->refused.other();
-    append(unlisted, worker->unlisted.Read());
-    append(refused, worker->refused.Read());
+    std::ranges::move(worker->unlisted.Read(), std::back_inserter(unlisted));
+    std::ranges::move(worker->refused.Read(), std::back_inserter(refused));
   }
   counts.unlisted_reads = UnlistedReadsOf(unlisted);
   counts.refused = RefusedOf(refused);

@@ -24,9 +24,9 @@ TEST(CallBudgetTest, OneCallerMayHaveThreeQuartersAndACallWhatIsLeftBesideIt) {
       {{100, 74, 74, 0}, 1, false},  // three quarters, with nothing left beside it
       {{100, 72, 72, 0}, 1, true},
       {{100, 72, 72, 0}, 2, false},  // a large one has to wait where a small one fits
-      {{100, 72, 72, 1}, 1, false},
-      {{100, 74, 0, 0}, 15, true},  // another caller's
-      {{100, 74, 0, 0}, 16, false},
+      {{100, 72, 72, 2}, 1, false},
+      {{100, 74, 0, 0}, 9, true},  // another caller's
+      {{100, 74, 0, 0}, 10, false},
       {{100, 100, 0, 0}, 1, false},
       {{100, 0, 0, 0}, 101, false},
       {{100, 0, 0, 0}, std::size_t{0} - 1, false},

@@ -263,10 +263,13 @@ def opened(double, tmp_path):
 
 
 HEADER = "header:X-Run-Id"
+WITHOUT = f"without_trace: {HEADER}"
+BODY = [(WITHOUT, 'parent: [ "body#/run" ]'), (HEADER, '"body#/run"')]
+BAGGAGE = [(WITHOUT, "parent: [ baggage:run ]"), (HEADER, "baggage:run")]
 NAMES = {
     "header": ([], lambda run: ({}, {"X_Run_Id": run})),
-    "body": ([(HEADER, '"body#/run"')], lambda run: ({"run": run}, {})),
-    "baggage": ([(HEADER, "baggage:run")], lambda run: ({}, {"baggage": f"run={run}"})),
+    "body": (BODY, lambda run: ({"run": run}, {})),
+    "baggage": (BAGGAGE, lambda run: ({}, {"baggage": f"run={run}"})),
     "session": ([(HEADER, "session")], lambda run: ({}, {"Recourse_Session": run})),
     "MCP session": ([(HEADER, "session")], lambda run: ({}, {"Mcp_Session_Id": run})),
 }
@@ -294,7 +297,7 @@ def test_a_call_without_the_name_of_its_run_is_refused(opened):
 
 
 TRACED = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-c9dbf94db4de0be0-01"}
-NO_NAMES = [(f"flow_rules: {{ parent: [ {HEADER} ] }}\n", ""), (f"    scope: {HEADER}\n", "")]
+NO_NAMES = [(f"flow_rules: {{ {WITHOUT} }}\n", ""), (f"    scope: {HEADER}\n", "")]
 
 
 def test_a_key_of_its_own_names_a_call_and_makes_no_flow(opened):

@@ -344,7 +344,8 @@ def test_only_a_post_to_the_endpoint_may_have_a_body(url, fixture, token):
     call = json.dumps(rpc("tools/call", {"name": "create_order", "arguments": {"item": token}}))
     for method in ("DELETE", "GET"):
         answer = exchange(url, method, call, {"Content-Type": "application/json"})
-        assert answer.status == 400 and "may not have a body" in answer.body.decode(), answer.body
+        assert answer.status == 400, answer.body
+        assert "only a POST may have a body" in answer.body.decode()
     assert fixture.executions("create_order") == []
 
 

@@ -249,7 +249,8 @@ def test_a_backend_that_leads_to_the_approval_leads_nowhere(proxy, double, token
         f"http://127.0.0.1:{proxy.port}/plain/{token}", json=agent.order,
         headers={"Host": "shop.test", **rawhttp.traced(TRACE)}, timeout=WAIT_MAX,
     )  # fmt: skip
-    assert [one.status_code for one in (*answer.history, answer)] == [307, 421], answer.text
+    assert [one.status_code for one in (*answer.history, answer)] == [502], answer.text
+    assert "past Recourse" in answer.json()["detail"]
     assert proxy.shown(agent.operation)["decisions"] == []
     assert double.requests(agent.path) == []
 

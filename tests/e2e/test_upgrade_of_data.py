@@ -37,7 +37,6 @@ UNFINISHED = [
     ("untraced", None, "unknown"),
     ("untraced", "b6", "unknown"),
     ("unknown", "a2", "unknown"),
-    ("unknown", "b2", "unknown"),
     ("succeeded", "a0", "executed"),
 ]
 

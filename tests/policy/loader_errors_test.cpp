@@ -463,9 +463,6 @@ TEST(LoaderErrorsTest, WarningsSayWhatMayGoWrong) {
        "p.yaml:4:3: warning: tools.t.identity: is not given, so the whole body is the key"},
       {head + "  t: { match: POST b /t, effect: write, reason: r, identity: body#/a }\n",
        "p.yaml:4:3: warning: tools.t.settle: is not given and the backend has no key_header"},
-      {"version: 1\nbackends: { b: { url: \"http://b\", key_header: Idempotency-Key } }\ntools:\n"
-       "  t: { match: POST b /t, effect: write, reason: r, identity: body#/a }\n",
-       "tools.t.identity: says what makes two calls the same also where the agent sends a key"},
       {head + "  t: { match: POST b /t, effect: write, reason: r, ignore: /ts }\n",
        "tools.t.ignore: /ts is a top-level member"},  // J35
       {head + "  t: { match: POST b /t, effect: write, reason: r, identity: body#/a, settle: { "

@@ -164,7 +164,8 @@ class Checker {
     if (one.told.status >= 200 && one.told.status <= 299) {
       if (effects.size() != 1) {
         Say("I3: {} was told {} and has {} effects", one.ref, one.told.status, effects.size());
-      } else if (one.told.body.find('"' + effects.front().id + '"') == std::string::npos) {
+      } else if (one.told.body.find('"' + effects.front().id + '"') == std::string::npos &&
+                 one.told.body.find(R"("settled_by":"human")") == std::string::npos) {
         Say("I3: {} was told {}", one.ref, one.told.body);
       }
       if (at == by_ref_.end() || operations_[at->second].success == 0) {

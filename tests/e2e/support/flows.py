@@ -183,9 +183,12 @@ class Agent:
             raise AssertionError(f"{self.story()} {self.shop.recourse.stderr()[-1500:]}") from error
 
     def await_parked(self):
-        """Waits until the flow is parked; gives the last reason."""
+        """Waits until the flow is parked or has stopped; gives the last reason."""
         try:
-            lines = wait_until(lambda: self.shop.told("a flow needs a human", self.flow))
+            lines = wait_until(
+                lambda: self.shop.told("a flow needs a human", self.flow)
+                or self.shop.told("a flow stopped unfinished", self.flow)
+            )
         except AssertionError as error:
             raise AssertionError(f"{self.story()} {self.shop.recourse.stderr()[-1500:]}") from error
         return lines[-1]["reason"]

@@ -1,0 +1,20 @@
+// What names a write, and which flow it is of, in words. Parts of policy/explain.h.
+#pragma once
+
+#include <string>
+
+#include "policy/explain.h"
+#include "policy/policy.h"
+#include "policy/template.h"
+
+namespace recourse {
+
+// Adds the parts of the key in the order in which it is made (filters/idempotency/key.h).
+void AddKey(const Tool& tool, const ExplainedCall& call, const CallValues& values,
+            Explanation& out);
+
+// Which flow a write belongs to that no trace joins with others; empty: a trace does, or the agent.
+std::string FlowWithoutTrace(const FlowRules& rules, const ExplainedCall& call,
+                             const CallValues& values);
+
+}  // namespace recourse

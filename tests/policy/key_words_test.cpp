@@ -1,0 +1,49 @@
+// The policy's words on what names a call.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "policy/loader.h"
+#include "policy/policy.h"
+
+namespace recourse::key_words_test {
+namespace {
+
+using testing::HasSubstr;
+
+LoadedPolicy Load(const std::string& words) {
+  return LoadPolicyText(
+      "p.yaml",
+      "version: 1\nbackends: { b: { url: \"http://b\", key_header: Idempotency-Key } }\ntools:\n"
+      "  t: { match: POST b /t, effect: write, reason: r, identity: body#/a" +
+          words + " }\n");
+}
+
+std::string ProblemsOf(const LoadedPolicy& loaded) {
+  std::string text;
+  for (const PolicyProblem& problem : loaded.problems) text += problem.ToString() + "\n";
+  return text;
+}
+
+TEST(KeyWordsTest, WhoNamesACallIsSaidWhereBothDo) {
+  EXPECT_THAT(ProblemsOf(Load("")),
+              HasSubstr("warning: tools.t.identity: says what makes two calls "
+                        "the same also where the agent sends a key"));
+  for (const char* word : {"yields", "wins"}) {
+    const LoadedPolicy loaded = Load(std::string(", agent_key: ") + word);
+    EXPECT_EQ(ProblemsOf(loaded), "");
+    EXPECT_EQ(loaded.policy->tools[0].agent_key == AgentKey::kWins, word == std::string("wins"));
+  }
+  EXPECT_THAT(ProblemsOf(Load(", agent_key: maybe")), HasSubstr("accepted: yields, wins"));
+}
+
+TEST(KeyWordsTest, RetriesElsewhereAreKnownForAsLongAsThePolicySays) {
+  const std::string rule = ", agent_key: wins";
+  EXPECT_EQ(Load(rule).policy->tools[0].across_window, limits::kAcrossWindow);
+  EXPECT_EQ(Load(rule + ", across_window: 2m").policy->tools[0].across_window, Millis(120'000));
+  EXPECT_THAT(ProblemsOf(Load(rule + ", across_window: long")), HasSubstr("a duration such as"));
+}
+
+}  // namespace
+}  // namespace recourse::key_words_test
