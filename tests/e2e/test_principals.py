@@ -266,3 +266,64 @@ def test_the_agents_value_in_the_backends_own_key_field_is_its_key(double, token
     assert [answer.replayed for answer in answers] == [False, True, False, False]
     sent = [dict(line["headers"]).get("X-Request-Key") for line in double.requests(path)]
     assert sent[:2] == ["k1", "k2"] and len(sent) == 3 and len(sent[2]) == 64
+
+
+TAILS = {
+    "a line's end": b"\r\n",
+    "a pipelined GET": b"GET /read/x HTTP/1.1\r\nHost: shop.test\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("tail", TAILS)
+def test_a_client_that_said_more_and_left_was_not_answered(proxy, double, token, tail):
+    """What it sent lies unread before the end of its stream."""
+    path, body = f"/plain/{token}", b'{"a": 1}'
+    double.script("POST", path, ["read", {"gate": token}, "execute", "answer"], 1)
+    fields = {"Content-Type": "application/json"}
+    with rawhttp.Connection(proxy.port) as gone:
+        gone.send(rawhttp.render("POST", path, "shop.test", fields, body))
+        double.await_requests("POST", path)
+        gone.send(TAILS[tail])
+    double.open_gate(token)
+    double.await_effects(path)
+    wait_until(lambda: proxy.events_for(path)[-1]["phase"] == "SUCCEEDED")
+    assert rawhttp.call(proxy.port, "POST", path, headers=fields, body=body).replayed
+    assert len(double.effects(path)) == 1
+
+
+SPELLINGS = [("?a=1&b=2", "?b=2&a=1"), ("", "?"), ("?x=a", "?x=%61"), ("?api_key=a", "?api_key=b")]
+
+
+@pytest.mark.parametrize("one, other", SPELLINGS)
+def test_a_resource_is_one_however_it_is_spelled(proxy, double, token, one, other):
+    path = f"/switch/{token}"
+    for query, state in ((one, "on"), (other, "off"), (one, "on")):
+        answer = send(proxy, path + query, TRACE, {"state": state}, "PUT")
+        assert answer.status == 201 and not answer.replayed
+    assert len(double.effects(path)) == 3
+
+
+def test_what_was_sent_later_counts_while_it_runs(proxy, double, token):
+    path = f"/switch/{token}"
+    put = lambda state: send(proxy, path, TRACE, {"state": state}, "PUT")
+    assert put("on").status == 201
+    double.script("PUT", path, ["read", "execute", {"gate": token}, "answer"], 1)
+    running = threading.Thread(target=put, args=("off",))
+    running.start()
+    double.await_effects(path, 2)
+    again = put("on")
+    double.open_gate(token)
+    running.join()
+    assert again.status == 201 and not again.replayed
+    assert len(double.effects(path)) == 3
+
+
+def test_nobody_is_told_that_other_arguments_wait_or_were_refused(proxy, double, token):
+    path, key = f"/gated/{token}", {"Idempotency_Key": token}
+    ann = send(proxy, path, TRACE, {"amount": 1}, Authorization="Bearer ann", **key)
+    bob = send(proxy, path, TRACE, {"amount": 999}, Authorization="Bearer bob", **key)
+    assert ann.status == 202 and problem(bob) == "other-credentials"
+    assert proxy.reject(ann.json()["operation"])[0] == 200
+    bob = send(proxy, path, TRACE, {"amount": 999}, Authorization="Bearer bob", **key)
+    assert problem(bob) == "other-credentials" and bob.outcome == "rejected"
+    assert double.requests(path) == []
