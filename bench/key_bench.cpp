@@ -42,13 +42,14 @@ void WriteKey(benchmark::State& state) {
   const std::vector<std::pair<std::string, std::string>> none;
   Tool tool;
   if (state.range(0) == 1) tool.identity = {*ParseSelector("body#/order_id")};
+  const PrincipalRule usual;
   TraceContext trace;
   trace.trace_id = "0af7651916cd43dd8448eb211c80319c";
   trace.from_client = true;
   const Result<CallBody> body = ReadCallBody(request);
   for (auto _ : state) {
-    const Result<DerivedKey> key =
-        DeriveKey({secret, tool, name, caller, name, trace, request, path, none, none, *body});
+    const Result<DerivedKey> key = DeriveKey(
+        {secret, tool, name, caller, name, usual, trace, request, path, none, none, *body});
     if (!key) state.SkipWithError("no key was made");
     benchmark::DoNotOptimize(key);
   }

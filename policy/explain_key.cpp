@@ -41,7 +41,7 @@ void AddFallbackScope(const ExplainedCall& call, bool is_named, Explanation& out
         "window.");
     return;
   }
-  if (!PrincipalNames(call.headers, {}).empty()) {
+  if (!PrincipalNames({}, call.headers, {}).empty()) {
     out.key.push_back({"credentials", "whose they are, as far as that is written in them"});
   }
   out.notes.emplace_back(
@@ -54,13 +54,14 @@ void AddFallbackScope(const ExplainedCall& call, bool is_named, Explanation& out
 }
 
 // What the answer is bound to.
-void AddOwner(const ExplainedCall& call, const CallValues& values, Explanation& out) {
+void AddOwner(const PrincipalRule& principal, const ExplainedCall& call, const CallValues& values,
+              Explanation& out) {
   for (const auto& [name, value] : call.headers) {
     if (IsTenantField(name)) out.key.push_back({"tenant", "header " + name + ": " + value});
   }
   std::string names;
   const auto query = values.query == nullptr ? Pairs() : *values.query;
-  for (const std::string& name : PrincipalNames(call.headers, query)) {
+  for (const std::string& name : PrincipalNames(principal, call.headers, query)) {
     names += (names.empty() ? "" : ", ") + name;
   }
   out.notes.push_back(
@@ -108,14 +109,14 @@ void AddScope(const ScopeRule& scope, const ExplainedCall& call, const CallValue
 
 }  // namespace
 
-void AddKey(const Tool& tool, const ExplainedCall& call, const CallValues& values,
-            Explanation& out) {
+void AddKey(const PrincipalRule& principal, const Tool& tool, const ExplainedCall& call,
+            const CallValues& values, Explanation& out) {
   out.key.push_back(
       {"caller", "who calls: the name in its certificate; without one all agents are one caller"});
   const bool is_mcp = !out.mcp_tool.empty();
   out.fingerprint = is_mcp ? "the name of the MCP tool and its arguments"
                            : "method, path, query and the whole body";
-  AddOwner(call, values, out);
+  AddOwner(principal, call, values, out);
   const bool has_identity = std::ranges::any_of(tool.identity, [&](const Selector& selector) {
     return Select(selector, values).has_value();
   });

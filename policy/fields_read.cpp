@@ -45,6 +45,7 @@ std::vector<std::string> FieldsOfWords(const Policy& policy) {
   for (const Backend& backend : policy.backends) {
     if (!backend.key_header.empty()) names.push_back(ToLower(backend.key_header));
   }
+  names.insert(names.end(), policy.principal.with.begin(), policy.principal.with.end());
   for (const Tool& tool : policy.tools) AddFieldsOf(tool, names);
   for (const ScopeRule& place : policy.flow_rules.parent) {
     if (place.kind == ScopeRule::Kind::kHeader) names.push_back(ToLower(place.name));

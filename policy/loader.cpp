@@ -23,6 +23,24 @@ void ReadVersion(MapReader& root) {
   }
 }
 
+// "X-Acme-User" adds a field, "-X-Acme-User" takes it away.
+void ReadPrincipal(MapReader& root, Draft& draft) {
+  for (const LocatedText& entry : root.Texts("principal")) {
+    const bool is_less = entry.text.starts_with('-');
+    std::string name = ToLower(is_less ? std::string_view(entry.text).substr(1) : entry.text);
+    if (!IsToken(name)) {
+      root.problems().Error(entry.place, "principal",
+                            "accepted: the name of a header field, or -Name for one that is not to "
+                            "count");
+    } else if (is_less && name == "authorization") {
+      root.problems().Error(entry.place, "principal", "Authorization always counts");
+    } else {
+      (is_less ? draft.policy.principal.without : draft.policy.principal.with)
+          .push_back(std::move(name));
+    }
+  }
+}
+
 // In which file a setting of the whole policy was found.
 using SeenIn = std::map<std::string_view, std::string>;
 
@@ -37,7 +55,7 @@ void ReadSettings(MapReader& root, Draft& draft, SeenIn& seen, const std::string
       {"pass", UnlistedRule::kPass},
       {"deny", UnlistedRule::kDeny}};
   for (const std::string_view name :
-       {"mode", "unlisted", "ledger", "quotas", "flow_rules", "tunnels"}) {
+       {"mode", "unlisted", "ledger", "quotas", "flow_rules", "tunnels", "principal"}) {
     if (!root.Has(name)) continue;
     const auto [at, is_first] = seen.emplace(name, file);
     if (!is_first) {
@@ -49,6 +67,7 @@ void ReadSettings(MapReader& root, Draft& draft, SeenIn& seen, const std::string
   if (const YamlNode* quotas = root.Get("quotas")) LoadQuotas(*quotas, draft);
   if (const YamlNode* rules = root.Get("flow_rules")) LoadFlowRules(*rules, draft);
   LoadTunnels(root, draft);
+  ReadPrincipal(root, draft);
   if (const auto mode = root.OneOf("mode", kModes)) {
     draft.policy.mode = *mode;
   }

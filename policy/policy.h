@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "policy/addresses.h"
+#include "policy/principal.h"
 #include "policy/template.h"
 #include "policy/tunnel_rules.h"
 #include "proxy/base/clock.h"
@@ -247,6 +248,7 @@ class Policy {
   LedgerRule ledger;
   Quotas quotas;
   TunnelRules tunnels;
+  PrincipalRule principal;
   std::vector<Backend> backends;
   std::vector<Tool> tools;
   std::vector<Flow> flows;

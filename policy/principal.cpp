@@ -254,16 +254,25 @@ class Fields {
   std::vector<Field> found_;
 };
 
+bool CountsBy(const PrincipalRule& rule, std::string_view name) {
+  if (rule.with.empty() && rule.without.empty()) return IsPrincipalField(name);
+  const std::string lower = ToLower(name);
+  return Contains(rule.with, lower) || (IsPrincipalField(name) && !Contains(rule.without, lower));
+}
+
 // Name and value of every credential. `of_value` says what of a field counts.
 template <class OfValue>
-std::string Credentials(const Headers& headers, const Pairs& query, OfValue of_value) {
+std::string Credentials(const PrincipalRule& rule, const Headers& headers, const Pairs& query,
+                        OfValue of_value) {
   Fields found;
   for (const auto& [name, value] : headers) {
-    if (EqualsIgnoreCase(name, "cookie") || !IsPrincipalField(name)) continue;
+    if (EqualsIgnoreCase(name, "cookie") || !CountsBy(rule, name)) continue;
     found.Add(ToLower(name), of_value(name, value));
   }
-  for (const std::string_view cookie : CookiesOf(headers)) {
-    found.Add("cookie", std::string(cookie));
+  if (CountsBy(rule, "cookie")) {
+    for (const std::string_view cookie : CookiesOf(headers)) {
+      found.Add("cookie", std::string(cookie));
+    }
   }
   for (const auto& [name, value] : query) {
     if (IsPrincipalParameter(name)) found.Add("?" + ToLower(name), value);
@@ -287,10 +296,10 @@ bool IsPrincipalCookie(std::string_view name) {
   return !Contains(kPlainCookies, lower) && std::ranges::none_of(kPlainCookieBeginnings, begins);
 }
 
-Principal PrincipalOf(const HmacKey& secret, const std::string& caller, const Headers& headers,
-                      const Pairs& query) {
+Principal PrincipalOf(const HmacKey& secret, const std::string& caller, const PrincipalRule& rule,
+                      const Headers& headers, const Pairs& query) {
   const std::string text =
-      Credentials(headers, query, [](std::string_view name, const std::string& value) {
+      Credentials(rule, headers, query, [](std::string_view name, const std::string& value) {
         return EqualsIgnoreCase(name, "authorization") ? WithPlainScheme(value) : value;
       });
   const Digest digest = secret.OfParts({kPrincipalVersion, caller, text});
@@ -307,21 +316,23 @@ std::string TenantsOf(const Headers& headers) {
   return found.Text();
 }
 
-std::string CredentialLabel(const Headers& headers, const Pairs& query) {
-  return Credentials(headers, query, [](std::string_view name, const std::string& value) {
+std::string CredentialLabel(const PrincipalRule& rule, const Headers& headers, const Pairs& query) {
+  return Credentials(rule, headers, query, [](std::string_view name, const std::string& value) {
     return EqualsIgnoreCase(name, "authorization") ? AuthorizationLabel(WithPlainScheme(value))
                                                    : value;
   });
 }
 
-std::vector<std::string> PrincipalNames(const Headers& headers, const Pairs& query) {
+std::vector<std::string> PrincipalNames(const PrincipalRule& rule, const Headers& headers,
+                                        const Pairs& query) {
   std::vector<std::string> names;
   for (const auto& [name, value] : headers) {
-    if (!EqualsIgnoreCase(name, "cookie") && IsPrincipalField(name)) {
+    if (!EqualsIgnoreCase(name, "cookie") && CountsBy(rule, name)) {
       names.push_back("header " + name);
     }
   }
-  for (const std::string_view cookie : CookiesOf(headers)) {
+  const auto cookies = CountsBy(rule, "cookie") ? CookiesOf(headers) : CookiesOf({});
+  for (const std::string_view cookie : cookies) {
     names.push_back("cookie " + std::string(cookie.substr(0, cookie.find('='))));
   }
   for (const auto& [name, value] : query) {

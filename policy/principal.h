@@ -19,6 +19,11 @@ using Principal = std::uint64_t;
 // Of what Recourse sends by itself, and of operations that an earlier version began.
 inline constexpr Principal kNoPrincipal = 0;
 
+// What the policy adds to the fields of a principal, and takes away (`principal`). In lower case.
+struct PrincipalRule {
+  std::vector<std::string> with, without;
+};
+
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
 // A field that proves, or claims, who the call comes from: tokens, API keys, and those by which a
@@ -32,8 +37,8 @@ bool IsPrincipalCookie(std::string_view name);
 bool IsTenantField(std::string_view name);
 
 // Never kNoPrincipal. `query` is decoded.
-Principal PrincipalOf(const HmacKey& secret, const std::string& caller, const Headers& headers,
-                      const Pairs& query);
+Principal PrincipalOf(const HmacKey& secret, const std::string& caller, const PrincipalRule& rule,
+                      const Headers& headers, const Pairs& query);
 
 // The tenant fields with their values, whatever order and case they came in; empty: none.
 std::string TenantsOf(const Headers& headers);
@@ -42,10 +47,11 @@ std::string TenantsOf(const Headers& headers);
 // signatures the key's id, of OAuth 1 consumer and token, of Basic the user, of a JWT issuer and
 // subject; of all else the value. It is not verified: it tells calls apart and opens nothing. Not
 // to be stored in clear. Empty: the call carries none.
-std::string CredentialLabel(const Headers& headers, const Pairs& query);
+std::string CredentialLabel(const PrincipalRule& rule, const Headers& headers, const Pairs& query);
 
 // The names of what counts among the call's credentials: "header Authorization", "cookie sid",
 // "query api_key". For people.
-std::vector<std::string> PrincipalNames(const Headers& headers, const Pairs& query);
+std::vector<std::string> PrincipalNames(const PrincipalRule& rule, const Headers& headers,
+                                        const Pairs& query);
 
 }  // namespace recourse

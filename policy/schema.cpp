@@ -21,6 +21,8 @@ constexpr std::string_view kSchema = R"json({
         "ledger": { "$ref": "#/$defs/ledger", "description": "How long answers are kept." },
         "quotas": { "$ref": "#/$defs/quotas", "description": "Limits of each caller." },
         "flow_rules": { "$ref": "#/$defs/flow_rules" },
+        "principal": { "$ref": "#/$defs/texts",
+          "description": "More header fields that say who calls; -Name: one that does not." },
         "tunnels": { "$ref": "#/$defs/texts",
           "description": "host:port that agents may reach by CONNECT without being looked at." },
         "backends": { "$ref": "#/$defs/backends" },

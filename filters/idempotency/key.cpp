@@ -55,8 +55,8 @@ Scope ScopeWithoutTrace(const KeyInputs& inputs) {
   std::string session =
       ScopeText(inputs.request.headers, inputs.body, {ScopeRule::Kind::kSession, {}});
   if (!session.empty()) return {"session", std::move(session), inputs.caller, true};
-  return {"credentials", CredentialLabel(inputs.request.headers, inputs.query), inputs.caller, true,
-          true};
+  return {"credentials", CredentialLabel(inputs.principal, inputs.request.headers, inputs.query),
+          inputs.caller, true, true};
 }
 
 // A scope named by a value of the call; an empty value means that it is not there.
@@ -170,7 +170,8 @@ Digest ResourceOf(const KeyInputs& inputs, const HmacKey& secret) {
 DerivedKey UnkeyedPart(const KeyInputs& inputs, const HmacKey& secret) {
   DerivedKey derived;
   derived.args_hash = ArgsHash(inputs, secret);
-  derived.principal = PrincipalOf(secret, inputs.caller, inputs.request.headers, inputs.query);
+  derived.principal =
+      PrincipalOf(secret, inputs.caller, inputs.principal, inputs.request.headers, inputs.query);
   if (inputs.body.mcp_name.empty()) {
     derived.resource = ResourceOf(inputs, secret);
   }

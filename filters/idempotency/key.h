@@ -21,6 +21,7 @@ struct KeyInputs {
   const std::string& tool_name;  // "unlisted.<backend>" then
   const std::string& caller;
   const std::string& backend;
+  const PrincipalRule& principal;
   const TraceContext& trace;
   const HttpRequest& request;  // target: canonical path and query
   const std::string& path;

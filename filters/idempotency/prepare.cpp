@@ -52,17 +52,13 @@ void AddProbe(const RequestContext& context, CallValues values, const DerivedKey
 
 KeyInputs InputsOf(const RequestContext& context, const CallBody& body,
                    const std::string& install_secret) {
-  return {install_secret,
-          ToolOf(context),
-          context.tool_name,
-          context.caller,
-          context.backend->name,
-          context.trace,
-          context.request,
-          context.path,
-          context.captures,
-          context.query,
-          body};
+  static const PrincipalRule kUsual;
+  return {install_secret,        ToolOf(context),
+          context.tool_name,     context.caller,
+          context.backend->name, context.policy == nullptr ? kUsual : context.policy->principal,
+          context.trace,         context.request,
+          context.path,          context.captures,
+          context.query,         body};
 }
 
 // The request is kept, to be sent when somebody has approved it.

@@ -36,7 +36,7 @@ Task<bool> Session::ServePoll(std::string id) {
   }
   const auto question = head_.path.find('?');
   const Principal asks = PrincipalOf(
-      HmacKey(services_.install_secret), caller_, EndToEndFields(head_),
+      HmacKey(services_.install_secret), caller_, view_->policy->principal, EndToEndFields(head_),
       question == std::string_view::npos ? Pairs() : ParsePairs(head_.path.substr(question + 1)));
   const bool may_see = MayBeShown(asks, event->principal);
   const HttpResponse answer = PollAnswer(*event, may_see);

@@ -327,3 +327,11 @@ def test_nobody_is_told_that_other_arguments_wait_or_were_refused(proxy, double,
     bob = send(proxy, path, TRACE, {"amount": 999}, Authorization="Bearer bob", **key)
     assert problem(bob) == "other-credentials" and bob.outcome == "rejected"
     assert double.requests(path) == []
+
+
+def test_the_policy_says_which_fields_more_prove_who_is_there(double, token, tmp_path):
+    path = f"/plain/{token}"
+    with Recourse(tmp_path, standard(double) + "principal: [ X-Acme ]\n") as running:
+        answers = [send(running, path, TRACE, X_Acme=name) for name in ("ann", "bob", "ann")]
+    assert [answer.status for answer in answers] == [201, 409, 201] and answers[2].replayed
+    assert problem(answers[1]) == "other-credentials"

@@ -20,6 +20,7 @@ struct KeyCase {
   Headers headers;
   std::string caller = "agent-1";
   std::string backend = "shop";
+  PrincipalRule principal;
   std::string tool_name = "orders.create";
   std::string trace_id = "0af7651916cd43dd8448eb211c80319c";
   bool has_client_trace = true;
@@ -38,8 +39,8 @@ inline Result<DerivedKey> TryDerive(const KeyCase& call) {
   trace.from_client = call.has_client_trace;
   const auto query = ParsePairs(call.query);
   const std::vector<std::pair<std::string, std::string>> captures;
-  return DeriveKey({call.secret, call.tool, call.tool_name, call.caller, call.backend, trace,
-                    request, call.path, captures, query, *body});
+  return DeriveKey({call.secret, call.tool, call.tool_name, call.caller, call.backend,
+                    call.principal, trace, request, call.path, captures, query, *body});
 }
 
 inline DerivedKey Derive(const KeyCase& call) {

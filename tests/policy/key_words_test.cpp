@@ -38,6 +38,18 @@ TEST(KeyWordsTest, WhoNamesACallIsSaidWhereBothDo) {
   EXPECT_THAT(ProblemsOf(Load(", agent_key: maybe")), HasSubstr("accepted: yields, wins"));
 }
 
+TEST(KeyWordsTest, ThePrincipalMayHaveOtherFields) {
+  const auto load = [](const std::string& names) {
+    return LoadPolicyText("p.yaml", "version: 1\nprincipal: [ " + names + " ]\n");
+  };
+  const LoadedPolicy loaded = load("X-Acme, -Cookie");
+  EXPECT_EQ(ProblemsOf(loaded), "");
+  EXPECT_EQ(loaded.policy->principal.with, std::vector<std::string>{"x-acme"});
+  EXPECT_EQ(loaded.policy->principal.without, std::vector<std::string>{"cookie"});
+  EXPECT_THAT(ProblemsOf(load("\"X Acme\"")), HasSubstr("p.yaml:2:14: error: principal: accepted"));
+  EXPECT_THAT(ProblemsOf(load("-Authorization")), HasSubstr("Authorization always counts"));
+}
+
 TEST(KeyWordsTest, RetriesElsewhereAreKnownForAsLongAsThePolicySays) {
   const std::string rule = ", agent_key: wins";
   EXPECT_EQ(Load(rule).policy->tools[0].across_window, limits::kAcrossWindow);

@@ -9,7 +9,7 @@ namespace recourse::principal_test {
 namespace {
 
 Principal Of(const Headers& headers, const Pairs& query = {}, const std::string& caller = "local") {
-  return PrincipalOf(HmacKey("secret"), caller, headers, query);
+  return PrincipalOf(HmacKey("secret"), caller, {}, headers, query);
 }
 
 TEST(PrincipalTest, WhateverProvesOrClaimsWhoIsThereCounts) {
@@ -137,6 +137,19 @@ TEST(PrincipalTest, TheOrderAndCaseOfFieldsDoNotMatter) {
   EXPECT_NE(Of({{"X-Api-Key", "a"}}), Of({{"X-Auth-Token", "a"}}));
 }
 
+TEST(PrincipalTest, ThePolicyAddsFieldsAndTakesThemAway) {
+  const PrincipalRule rule{.with = {"x-acme"}, .without = {"x-device-token", "cookie"}};
+  const auto of = [&](const Headers& headers) {
+    return PrincipalOf(HmacKey("secret"), "local", rule, headers, {});
+  };
+  EXPECT_NE(of({{"X-Acme", "1"}}), of({{"X-Acme", "2"}}));
+  EXPECT_EQ(of({{"X-Device-Token", "1"}}), of({{"X-Device-Token", "2"}}));
+  EXPECT_EQ(of({{"Cookie", "sid=1"}}), of({{"Cookie", "sid=2"}}));
+  EXPECT_NE(of({{"Authorization", "1"}}), of({{"Authorization", "2"}}));
+  EXPECT_EQ(PrincipalNames(rule, {{"X-Acme", "1"}, {"X-Device-Token", "2"}}, {}),
+            std::vector<std::string>{"header X-Acme"});
+}
+
 TEST(PrincipalTest, TenantsAreKnownByTheirFields) {
   for (const char* name : {"Stripe-Account", "Stripe-Context", "X-Tenant-Id", "X-Org-Id",
                            "OpenAI-Organization", "OpenAI-Project", "Xero-Tenant-Id",
@@ -149,7 +162,7 @@ TEST(PrincipalTest, TenantsAreKnownByTheirFields) {
 
 TEST(PrincipalTest, ALabelOutlivesSignatureAndRefresh) {
   const auto label = [](const std::string& value) {
-    return CredentialLabel({{"Authorization", value}}, {});
+    return CredentialLabel({}, {{"Authorization", value}}, {});
   };
   EXPECT_EQ(label("AWS4-HMAC-SHA256 Credential=AKID/2026/x, SignedHeaders=a, Signature=1"),
             label("AWS4-HMAC-SHA256 Credential=AKID/2027/y, SignedHeaders=a, Signature=2"));
@@ -167,7 +180,7 @@ TEST(PrincipalTest, ALabelOutlivesSignatureAndRefresh) {
   EXPECT_NE(label("Bearer e30.eyJpc3MiOiJpIiwic3ViIjoiYW5uIiwiZXhwIjoxfQ.s1"),
             label("Bearer e30.eyJpc3MiOiJpIiwic3ViIjoiYm9iIn0.s1"));
   EXPECT_NE(label("Bearer opaque-1"), label("Bearer opaque-2"));
-  EXPECT_EQ(CredentialLabel({{"Accept", "*/*"}}, {}), "");
+  EXPECT_EQ(CredentialLabel({}, {{"Accept", "*/*"}}, {}), "");
 }
 
 }  // namespace
