@@ -6,6 +6,7 @@
 
 #include "policy/loader.h"
 #include "policy/policy.h"
+#include "tests/policy/policy_builder.h"
 
 namespace recourse::key_words_test {
 namespace {
@@ -18,12 +19,6 @@ LoadedPolicy Load(const std::string& words) {
       "version: 1\nbackends: { b: { url: \"http://b\", key_header: Idempotency-Key } }\ntools:\n"
       "  t: { match: POST b /t, effect: write, reason: r, identity: body#/a" +
           words + " }\n");
-}
-
-std::string ProblemsOf(const LoadedPolicy& loaded) {
-  std::string text;
-  for (const PolicyProblem& problem : loaded.problems) text += problem.ToString() + "\n";
-  return text;
 }
 
 TEST(KeyWordsTest, WhoNamesACallIsSaidWhereBothDo) {
