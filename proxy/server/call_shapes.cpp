@@ -1,7 +1,6 @@
 #include "proxy/server/call_shapes.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -15,7 +14,7 @@ constexpr std::size_t kProbesMax = 16;  // slots looked at for one shape
 
 template <std::size_t Size>
 void Copy(std::string_view text, char (&out)[Size]) {
-  std::memcpy(out, text.data(), std::min(text.size(), Size - 1));
+  text.copy(out, Size - 1);  // nothing of an empty text, which may have no bytes at all
 }
 
 std::uint64_t Mix(std::uint64_t hash, std::string_view text) {
