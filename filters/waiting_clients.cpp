@@ -19,10 +19,12 @@ void WaitingClients::Remove(std::uint64_t operation, const ClientLink& client) {
   }
 }
 
-bool WaitingClients::Waits(std::uint64_t operation) const {
+bool WaitingClients::Waits(std::uint64_t operation, const ClientLink* besides) const {
   const std::scoped_lock lock(mutex_);
   const auto [begin, end] = clients_.equal_range(operation);
-  return std::any_of(begin, end, [](const auto& entry) { return !entry.second->HasLeft(); });
+  return std::any_of(begin, end, [besides](const auto& entry) {
+    return entry.second != besides && !entry.second->HasLeft();
+  });
 }
 
 }  // namespace recourse

@@ -22,33 +22,38 @@ class WaitingClients {
   void Add(std::uint64_t operation, const ClientLink& client);
   // Once for each Add.
   void Remove(std::uint64_t operation, const ClientLink& client);
-  // False: nobody is known, or whoever it was has left.
-  bool Waits(std::uint64_t operation) const;
+  // Whether a client other than `besides` waits. False: nobody is known, or whoever it was has
+  // left.
+  bool Waits(std::uint64_t operation, const ClientLink* besides) const;
 
  private:
   mutable std::mutex mutex_;
   std::unordered_multimap<std::uint64_t, const ClientLink*> clients_;
 };
 
-// One client's wait for the operation that its call became; ends with this object.
+// One client's wait for the operation that its call became or joined; ends with this object,
+// whatever becomes of the call. One thread at a time: the ledger's while Begin is awaited.
 class ClientWait {
  public:
   ClientWait() = default;
   ClientWait(const ClientWait&) = delete;
   ClientWait& operator=(const ClientWait&) = delete;
-  ~ClientWait() { Own(0); }
+  ~ClientWait() { WaitFor(0); }
 
-  // Both outlive this object.
+  // Both outlive this object. Without it nobody waits.
   void Begin(WaitingClients& clients, const ClientLink& link) {
     clients_ = &clients;
     link_ = &link;
   }
-  WaitingClients* clients() const { return clients_; }
-  const ClientLink* link() const { return link_; }
-  // The ledger has added the client for this operation, in place of the one before; 0: for none.
-  void Own(std::uint64_t operation) {
+  // For this operation, and no other one any more; 0: for none.
+  void WaitFor(std::uint64_t operation) {
+    if (clients_ == nullptr || operation == operation_) return;
     if (operation_ != 0) clients_->Remove(operation_, *link_);
     operation_ = operation;
+    if (operation_ != 0) clients_->Add(operation_, *link_);
+  }
+  bool OthersWaitFor(std::uint64_t operation) const {
+    return clients_ != nullptr && clients_->Waits(operation, link_);
   }
 
  private:

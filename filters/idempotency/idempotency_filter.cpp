@@ -227,6 +227,7 @@ Task<Result<Outcome>> IdempotencyFilter::Handle(RequestContext& context, Next ne
       call.body = std::move(prepared->body);
       call.principal = prepared->operation.event.principal;
       context.shares_flow = prepared->shares_flow;
+      prepared->operation.wait = &context.waits;
       begun = co_await parts_.ledger.Begin(std::move(prepared->operation), *context.executor);
     }
     if (!begun) co_return LedgerRefusal(begun.error(), begun.error().delivery());
@@ -250,7 +251,6 @@ Task<Result<Outcome>> IdempotencyFilter::Handle(RequestContext& context, Next ne
 Task<Outcome> IdempotencyFilter::RunAttempt(RequestContext& context, Next next, const Call& call,
                                             Begun& begun) {
   RC_CRASH_POINT("k02");
-  if (context.waits.link() != nullptr) context.waits.Own(begun.event.operation);
   if (begun.event.flow_has_deadline) parts_.flowing.Watch(begun.event);
   context.commit = begun.commit;
   context.upstream_key = SentKey(begun.event);
@@ -355,7 +355,6 @@ Task<Outcome> IdempotencyFilter::Conclude(RequestContext& context, const Call& c
 Task<std::optional<Outcome>> IdempotencyFilter::Repeat(RequestContext& context, const Call& call,
                                                        Begun begun) {
   if (begun.kind == Begun::Kind::kRunning) {
-    if (context.waits.link() != nullptr) context.waits.Own(begun.event.operation);
     co_return co_await AfterJoin(context, call, std::move(begun.event));
   }
   if (begun.kind == Begun::Kind::kHeld) {

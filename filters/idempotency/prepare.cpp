@@ -107,8 +107,6 @@ void FillOperation(const RequestContext& context, FlowName flow, const CallBody&
   operation.across_window = tool.across_window;
   operation.may_be_superseded =
       !call.key.is_named && (context.request.method == "PUT" || context.request.method == "DELETE");
-  operation.clients = context.waits.clients();
-  operation.client = context.waits.link();
   if (call.key.is_windowed) {
     operation.dedupe_window = call.key.is_retry_only ? tool.across_window : tool.dedupe_window;
     operation.event.window_ms = operation.dedupe_window->count();

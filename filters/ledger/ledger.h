@@ -74,10 +74,9 @@ struct NewOperation {
   // The key under which an earlier version would have begun the call, where that differs. What is
   // found there and not over keeps the call from being made twice.
   std::optional<Digest> older_key{};
-  // The client that waits for the call, which a fresh operation is added with, and those of others;
-  // null: nobody waits. Both outlive Begin.
-  WaitingClients* clients = nullptr;
-  const ClientLink* client = nullptr;
+  // The client that waits for the call, from now on for what it became or joined; null: nobody
+  // does. Outlives Begin.
+  ClientWait* wait = nullptr;
   // What to do when another operation of the same intent, under another key, is found. kNever for
   // scopes other than trace.
   AcrossTraces across_traces = AcrossTraces::kNever;

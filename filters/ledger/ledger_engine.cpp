@@ -302,8 +302,8 @@ Result<LedgerEngine::BeginStep> LedgerEngine::BeginFresh(NewOperation& call,
   // it.
   call.event.request = std::exchange(event.request, std::nullopt);
   CountAttempt(event, found == nullptr);
-  if (call.client != nullptr && event.phase == Phase::kDispatching) {
-    call.clients->Add(event.operation, *call.client);
+  if (call.wait != nullptr && event.phase == Phase::kDispatching) {
+    call.wait->WaitFor(event.operation);
   }
   step.is_new = true;
   if (event.phase == Phase::kClaimed) step.begun.kind = Begun::Kind::kHeld;
@@ -316,8 +316,8 @@ Result<LedgerEngine::BeginStep> LedgerEngine::BeginRepeat(NewOperation& call,
   BeginStep step;
   step.begun.kind = decision.kind;
   step.begun.is_answered = found.entry.is_answered;
-  if (call.client != nullptr && decision.kind == Begun::Kind::kRunning) {
-    call.clients->Add(found.entry.operation, *call.client);
+  if (call.wait != nullptr && decision.kind == Begun::Kind::kRunning) {
+    call.wait->WaitFor(found.entry.operation);
   }
   step.begun.is_key_over = call.may_resend && decision.kind == Begun::Kind::kUnknown &&
                            IsKeyOver(call, found.entry.operation);

@@ -149,7 +149,7 @@ Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindUnfinished(const Di
 }
 
 bool LedgerEngine::ClientWaits(const NewOperation& call, const Found& found) {
-  return call.clients != nullptr && call.clients->Waits(found.entry.operation);
+  return call.wait != nullptr && call.wait->OthersWaitFor(found.entry.operation);
 }
 
 void LedgerEngine::Decide(const NewOperation& call, Ground& ground) const {

@@ -1,5 +1,6 @@
 """Whose call it is: who is shown an answer, and which calls are one."""
 
+import re
 import socket
 import threading
 
@@ -335,3 +336,31 @@ def test_the_policy_says_which_fields_more_prove_who_is_there(double, token, tmp
         answers = [send(running, path, TRACE, X_Acme=name) for name in ("ann", "bob", "ann")]
     assert [answer.status for answer in answers] == [201, 409, 201] and answers[2].replayed
     assert problem(answers[1]) == "other-credentials"
+
+
+def test_a_retry_that_waited_for_a_call_of_unknown_outcome_is_still_its_retry(
+    proxy, double, token
+):
+    """While it waits it is a client of the call itself, and no other one's."""
+    path, fields = f"/probed/{token}", {"Content-Type": "application/json"}
+    body = f'{{"client_ref": "{token}"}}'.encode()
+    double.script("POST", path, ["read", {"gate": token}, "execute", "rst"], 1)
+    gone = rawhttp.Connection(proxy.port)
+    gone.send(rawhttp.render("POST", path, "shop.test", fields, body))
+    double.await_requests("POST", path)
+    gone.close()
+    with rawhttp.Connection(proxy.port) as retry:
+        retry.send(rawhttp.render("POST", path, "shop.test", fields, body))
+        wait_until(lambda: "recourse_writes_in_flight 1\n" in proxy.probe("/metrics")[1]
+                   and joined(proxy) >= 2)  # fmt: skip
+        double.open_gate(token)
+        told = retry.response("POST")
+    assert told.status == 200 and told.replayed and told.outcome == "executed", told
+    assert len(double.effects(path)) == 1
+
+
+def joined(proxy):
+    """How many calls have memory held for them; each has 16 KiB at least."""
+    metrics = proxy.probe("/metrics")[1]
+    held = re.search(r'^recourse_buffered_bytes\{of="writes"\} (\S+)$', metrics, re.M)
+    return float(held[1]) // (16 * 1024)
