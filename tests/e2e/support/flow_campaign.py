@@ -75,9 +75,11 @@ class FlowCampaign(Campaign):
     """`is_storm`: orders fail, too, and calls race their own duplicates."""
 
     def __init__(self, double, directory, name, agents, seed, deadline="1s", is_storm=False):
+        # Each kill costs the undo that it met an attempt, and one undo may meet all of them.
         text = policy(
-            double, deadline=f"deadline: {deadline}, on_deadline: undo", absent_after=ABSENT_AFTER
-        )
+            double, deadline=f"deadline: {deadline}, on_deadline: undo",
+            absent_after=ABSENT_AFTER, undo="attempts: 100",
+        )  # fmt: skip
         text += "flow_rules: { undos_per_second: 50 }\n"
         super().__init__(double, directory, text, name, agents, seed)
         self.open = collections.deque()

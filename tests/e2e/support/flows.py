@@ -26,7 +26,8 @@ tools:
     external_ref: answer.body#/id
     settle: {{ request: "GET /orders/{{path.token}}?client_ref={{body#/client_ref}}",
               happened: answer.body#/items/0/id, absent_after: {absent_after} }}
-    undo: {{ request: "DELETE /orders/{{external_ref}}", done: [ 2xx, 404 ], repeatable: true }}
+    undo: {{ request: "DELETE /orders/{{external_ref}}", done: [ 2xx, 404 ],
+            repeatable: true{undo} }}
   payments.charge:
     match: POST bank /v1/payments/{{token}}
     effect: write
@@ -34,7 +35,7 @@ tools:
     settle: {{ request: "GET /v1/payments/{{path.token}}?client_ref={{key}}",
               happened: answer.body#/items/0/id, absent_after: {absent_after} }}
     undo: {{ request: "POST /v1/refunds/{{external_ref}}",
-            json: {{ charge: "{{external_ref}}" }}, repeatable: by_key }}
+            json: {{ charge: "{{external_ref}}" }}, repeatable: by_key{undo} }}
   refunds.create:
     match: POST bank /v1/refunds/{{token}}
     effect: write
@@ -47,15 +48,16 @@ tools:
     external_ref: answer.body#/id
     settle: {{ request: "GET /shipping/{{path.token}}?client_ref={{body#/client_ref}}",
               happened: answer.body#/items/0/id, absent_after: {absent_after} }}
-    undo: {{ request: "DELETE /shipping/{{external_ref}}", repeatable: true }}
+    undo: {{ request: "DELETE /shipping/{{external_ref}}", repeatable: true{undo} }}
 {tools}flows:
   checkout: {{ tools: [ orders.create, payments.charge, shipping.book ],
               ends_with: shipping.book{deadline} }}
 {flows}"""
 
 
-def policy(double, timeout="60s", tools="", flows="", deadline="", absent_after="3s"):
-    """`tools` and `flows` are further lines, `deadline` further words of the checkout."""
+def policy(double, timeout="60s", tools="", flows="", deadline="", absent_after="3s", undo=""):
+    """`tools` and `flows` are further lines, `deadline` further words of the checkout, `undo` of
+    each undo."""
     return POLICY.format(
         url=double.url,
         keyed_url=double.keyed_url,
@@ -64,6 +66,7 @@ def policy(double, timeout="60s", tools="", flows="", deadline="", absent_after=
         tools=tools,
         flows=flows,
         deadline=deadline and f", {deadline}",
+        undo=undo and f", {undo}",
     )
 
 
