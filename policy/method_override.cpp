@@ -61,12 +61,30 @@ std::vector<std::string> CharsetsOf(std::string_view content_type) {
   return charsets;
 }
 
+// Quickly says of most names that they are none: of those that read alike everywhere, and in whose
+// letters every override's "method" is not found.
+bool IsPlainAndOther(std::string_view name) {
+  constexpr std::string_view kMethod = "method";
+  std::size_t found = 0;
+  for (const char c : name) {
+    const char lower = static_cast<char>(c | 0x20);
+    if (lower >= 'a' && lower <= 'z') {
+      if (found == kMethod.size()) continue;
+      found = lower == kMethod[found] ? found + 1 : (lower == kMethod[0] ? 1 : 0);
+    } else if (c != '_' && c != '-' && (c < '0' || c > '9')) {
+      return false;
+    }
+  }
+  return found < kMethod.size();
+}
+
 }  // namespace
 
 // "X-HTTP-Method-Override" and "x_http_method_override" come down to the same letters. A plain
 // "method" is a common word; only "_method", or what a reader takes for it, is the override of
 // Rails, Laravel and Express.
 bool IsOverrideName(std::string_view name) {
+  if (IsPlainAndOther(name)) return false;
   const std::string skeleton = SkeletonOf(NameIn::kForm, RootOf(name));
   std::string letters;
   std::ranges::copy_if(skeleton, std::back_inserter(letters),

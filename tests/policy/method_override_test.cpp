@@ -104,6 +104,27 @@ TEST_P(OverrideScanStep, LaravelTakesAMemberOfJsonForAField) {
   }
 }
 
+TEST_P(OverrideScanStep, WhereAStringEndsCountsWhereverThatIs) {
+  for (std::size_t size = 0; size < 40; ++size) {
+    const std::string value(size, 'x');
+    for (const char* end : {"\"", "\\\"\"", "\\\\\""}) {
+      const std::string body = "{\"a\":\"" + value + end + ",\"_method\":1}";
+      EXPECT_NE(SeenAt("application/json", body, GetParam()), std::string_view::npos) << body;
+    }
+    const std::string within = "{\"a\":\"" + value + "\\\",\\\"_method\\\":1\"}";
+    EXPECT_EQ(SeenAt("application/json", within, GetParam()), std::string_view::npos) << within;
+  }
+}
+
+TEST(MethodOverrideTest, NoLettersInAnotherOrderHideAName) {
+  for (const char* name : {"x-m-ethod", "X_Method_Over_Ride", "_METHOD", "__method", "_method0"}) {
+    EXPECT_TRUE(IsOverrideName(name)) << name;
+  }
+  for (const char* name : {"mmethod", "memethod", "payment_method", "method", "x-methods", ""}) {
+    EXPECT_FALSE(IsOverrideName(name)) << name;
+  }
+}
+
 TEST_P(OverrideScanStep, AFormInWhichLettersAreNoAsciiIsNotPassedOn) {
   for (const char* type : {"application/x-www-form-urlencoded; charset=utf-7",
                            "multipart/form-data; boundary=xx; charset='utf-16'",
