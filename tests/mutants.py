@@ -183,7 +183,7 @@ def copy_tree():
         if target.exists() and target.read_bytes() == (ROOT / file).read_bytes():
             continue
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(ROOT / file, target)
+        shutil.copy(ROOT / file, target)
 
 
 def build(jobs):
