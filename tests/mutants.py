@@ -50,8 +50,26 @@ MUTANTS = (
     Mutant(
         "other-arguments-replayed", "a key that is used with other arguments is a conflict",
         "filters/ledger/begin_decision.cpp",
-        "const bool same_args = entry.args_hash == call.event.args_hash;",
-        "const bool same_args = true || entry.args_hash == call.event.args_hash;",
+        "if (!same_args && call.on_mismatch == OnMismatch::kReject) {",
+        "if (!same_args && call.on_mismatch == OnMismatch::kReject && now_ms < 0) {",
+    ),
+    Mutant(
+        "shown-to-others", "an answer is shown to the credentials that it was given to",
+        "filters/ledger/begin_decision.h",
+        "  return asks == kNoPrincipal || asks == owner;",
+        "  return asks == kNoPrincipal || asks == owner || owner != kNoPrincipal;",
+    ),
+    Mutant(
+        "answered-known-again", "a call of another trace is another one once it was answered",
+        "filters/ledger/begin_decision.cpp",
+        "  return !IsAnswered(other) && !IsOlderThan(other, call.across_window, facts.now_ms);",
+        "  return !IsOlderThan(other, call.across_window, facts.now_ms);",
+    ),
+    Mutant(
+        "overwritten-replayed", "the answer of a PUT is replayed only while its effect stands",
+        "filters/ledger/ledger_engine.cpp",
+        "  ground.is_superseded = *superseded;",
+        "  ground.is_superseded = *superseded && ground.is_superseded;",
     ),
     Mutant(
         "sent-before-durable", "nothing is sent before it is remembered",
@@ -67,9 +85,9 @@ MUTANTS = (
     ),
     Mutant(
         "server-error-is-refusal", "a 5xx does not tell whether the backend acted",
-        "filters/outcome.cpp",
-        "  if (ProvesRejection(status)) {",
-        "  if (ProvesRejection(status) || status >= 500) {",
+        "filters/status_proofs.h",
+        "  return StatusProof::kNone;",
+        "  return status >= 500 ? StatusProof::kRejected : StatusProof::kNone;",
     ),
     Mutant(
         "late-answer-moves-next-attempt", "an answer moves its own attempt only",
