@@ -156,7 +156,7 @@ void Fill(const Options& options) {
   SetLogLevel(LogLevel::kError);
   SystemRandom random;
   SystemClock clock;
-  LedgerSecretFiles secrets(options.directory, "", random);
+  LedgerSecretFiles secrets(options.directory, "", "", random);
   const auto ledger = OpenLmdbLedger(
       {.directory = options.directory,
        .map_bytes = options.map_bytes,

@@ -13,10 +13,10 @@ namespace recourse {
 // A path that is answered here, whatever the host, and never forwarded.
 inline constexpr std::string_view kPollPath = "/.recourse/approvals/";
 
-std::string PollId(const std::string& install_secret, std::uint64_t operation,
+std::string PollId(const std::string& ledger_secret, std::uint64_t operation,
                    std::string_view caller);
-// nullopt: not an id that this install gave to that caller.
-std::optional<std::uint64_t> ReadPollId(const std::string& install_secret, std::string_view id,
+// nullopt: not an id that this ledger gave to that caller.
+std::optional<std::uint64_t> ReadPollId(const std::string& ledger_secret, std::string_view id,
                                         std::string_view caller);
 
 }  // namespace recourse

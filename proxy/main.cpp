@@ -124,6 +124,11 @@ void AddLedgerOptions(CLI::App& run, Arguments& args) {
                  "Keys that seal stored requests and answers, one `KEY_ID KEY` per line; the first "
                  "seals, all open; SIGHUP reads it again. Without it: DATA/ledger.key")
       ->envname("RECOURSE_LEDGER_KEY_FILE");
+  run.add_option("--install-secret-file", config.install_secret_file,
+                 "64 hex digits that idempotency keys are made with, the same for every replica of "
+                 "one workload, so that each sends the same key for the same call. Without it: "
+                 "DATA/install.secret")
+      ->envname("RECOURSE_INSTALL_SECRET_FILE");
   CLI::Option* const head_key =
       run.add_option(
              "--ledger-head-key", config.ledger_head_key,

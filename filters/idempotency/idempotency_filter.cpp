@@ -444,7 +444,7 @@ Task<std::optional<Outcome>> IdempotencyFilter::Hold(RequestContext& context, co
       co_await Join(context, begun.event.operation, call.approval_until);
   if (!joined || !*joined) {
     const std::string poll = std::string(kPollPath) +
-                             PollId(parts_.install_secret, begun.event.operation, context.caller);
+                             PollId(parts_.ledger_secret, begun.event.operation, context.caller);
     co_return LocalOutcome(AnswerToHeld(begun.event, RuleOf(context), poll));
   }
   Event event = std::move(**joined);

@@ -27,6 +27,7 @@ class IdempotencyFilter final : public Filter {
     const Clock& clock;
     Random& random;
     std::string install_secret;  // random, constant over the life of the ledger
+    std::string ledger_secret;   // the same, and no other ledger has it
     ReadSecret read_secret{};    // for the credentials of approved calls
   };
   // What `parts` refers to outlives the filter.

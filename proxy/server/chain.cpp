@@ -26,7 +26,8 @@ FilterChain MakeChain(const ChainParts& parts) {
                                .approving = parts.approving,
                                .clock = parts.clock,
                                .random = parts.random,
-                               .install_secret = parts.secret,
+                               .install_secret = parts.install_secret,
+                               .ledger_secret = parts.ledger_secret,
                                .read_secret = parts.read_secret}));
   // Around dispatch only: what is tried again is one attempt, never the decision above.
   chain.push_back(std::make_unique<RetryFilter>(parts.clock, parts.random));

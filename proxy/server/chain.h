@@ -19,7 +19,8 @@ struct ChainParts {
   Approving& approving;
   const Clock& clock;
   Random& random;
-  const std::string& secret;  // install secret: keys are made with it
+  const std::string& install_secret;  // keys are made with it
+  const std::string& ledger_secret;   // polls are signed with it
   ReadSecret read_secret;
 };
 

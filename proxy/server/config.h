@@ -66,6 +66,7 @@ struct Config {
   std::string admin_tls_cert, admin_tls_key, admin_client_ca;
   std::vector<std::string> admin_hosts;  // names by which operators reach --admin
   std::string ledger_key_file;           // empty: DATA/ledger.key, made with the ledger
+  std::string install_secret_file;       // empty: DATA/install.secret, made with the ledger
   // Signs the head of the ledger's hash chain every so often, for a file; empty: not signed, no
   // file.
   std::string ledger_head_key, ledger_head_file;

@@ -150,6 +150,21 @@ FileResult<std::string> LoadOrCreateInstallSecret(const std::string& directory,
   return secret;
 }
 
+FileResult<std::string> ReadInstallSecret(const std::string& path) {
+  auto text = ReadPrivateFile(path, kSecretFileBytesMax);
+  if (!text) return text;
+  text->resize(std::min(text->find_first_of("\r\n"), text->size()));
+  const bool is_hex = std::ranges::all_of(
+      *text, [](unsigned char c) { return std::isdigit(c) || (c >= 'a' && c <= 'f'); });
+  if (!is_hex || text->size() != 2 * kInstallSecretBytes) {
+    return std::unexpected(
+        path +
+        " does not begin with 64 hex digits in lower case; `openssl rand -hex 32` makes "
+        "some, and the install.secret of a ledger that is there holds its own");
+  }
+  return text;
+}
+
 FileResult<void> WriteFileAtomically(const std::string& path, const std::string& text,
                                      Readers readers) {
   const std::string temporary = TemporaryFor(path);

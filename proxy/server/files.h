@@ -34,6 +34,8 @@ FileResult<std::string> ReadSecretFile(const std::string& path);
 // every call would run again.
 FileResult<std::string> LoadOrCreateInstallSecret(const std::string& directory,
                                                   bool ledger_has_rows, Random& random);
+// The same from a mounted file, which is of several ledgers (ReadPrivateFile).
+FileResult<std::string> ReadInstallSecret(const std::string& path);
 
 // Who may read a file that is made; only its owner may write it.
 enum class Readers : std::uint8_t { kOwner, kEverybody };

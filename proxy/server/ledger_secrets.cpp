@@ -39,10 +39,12 @@ std::expected<void, std::string> MakeOwnKey(const std::string& path, const Ledge
 
 }  // namespace
 
-LedgerSecretFiles::LedgerSecretFiles(std::string directory, std::string key_file, Random& random)
+LedgerSecretFiles::LedgerSecretFiles(std::string directory, std::string key_file,
+                                     std::string install_file, Random& random)
     : directory_(std::move(directory)),
       is_own_file_(key_file.empty()),
       key_file_(is_own_file_ ? directory_ + kOwnKeyFile : std::move(key_file)),
+      install_file_(std::move(install_file)),
       random_(random) {}
 
 std::expected<LedgerSecrets, std::string> LedgerSecretFiles::Load(const LedgerFacts& facts) {
@@ -59,8 +61,13 @@ std::expected<LedgerSecrets, std::string> LedgerSecretFiles::Load(const LedgerFa
         "calls are told that their answer cannot be read; put the key's line back",
         {{"key", ToText(*facts.sealed_with)}, {"file", key_file_}});
   }
-  auto secret = LoadOrCreateInstallSecret(directory_, facts.has_events, random_);
-  if (!secret) return std::unexpected(secret.error());
+  auto secret = install_file_.empty()
+                    ? LoadOrCreateInstallSecret(directory_, facts.has_events, random_)
+                    : ReadInstallSecret(install_file_);
+  if (!secret) {
+    return std::unexpected((install_file_.empty() ? "" : "--install-secret-file: ") +
+                           secret.error());
+  }
   install_secret_ = std::move(*secret);
   if (is_own_file_) {
     Log(LogLevel::kWarn,
@@ -72,6 +79,13 @@ std::expected<LedgerSecrets, std::string> LedgerSecretFiles::Load(const LedgerFa
       {{"key", ToText(ring->sealing().name)}, {"keys", std::to_string(ring->size())}});
   keys_ = std::make_shared<LedgerKeys>(std::move(*ring), random_);
   return LedgerSecrets{keys_, InstallId(install_secret_)};
+}
+
+std::string LedgerSecretFiles::SecretOf(const Digest& ledger) const {
+  // Of one ledger alone it stays what earlier versions signed with.
+  if (install_file_.empty()) return install_secret_;
+  const Digest digest = HmacSha256(install_secret_, "recourse-ledger-1" + ToHex(ledger));
+  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
 }
 
 std::expected<void, std::string> LedgerSecretFiles::Reload() {

@@ -13,8 +13,10 @@ namespace recourse {
 
 class LedgerSecretFiles {
  public:
-  // `key_file` empty: the key is DATA/ledger.key, made with the ledger.
-  LedgerSecretFiles(std::string directory, std::string key_file, Random& random);
+  // `key_file` empty: the key is DATA/ledger.key, made with the ledger. `install_file` empty: the
+  // secret is DATA/install.secret, likewise.
+  LedgerSecretFiles(std::string directory, std::string key_file, std::string install_file,
+                    Random& random);
 
   // For LmdbLedgerOptions::secrets: reads both, and makes what is missing while nothing depends on
   // it yet. Fails with a line for people.
@@ -24,13 +26,16 @@ class LedgerSecretFiles {
 
   // After Load.
   const std::string& install_secret() const { return install_secret_; }
+  // Signs what names an operation by its number, which another ledger under the same secret has,
+  // too.
+  std::string SecretOf(const Digest& ledger) const;
 
  private:
   std::expected<KeyRing, std::string> ReadKeys() const;
 
   const std::string directory_;
   const bool is_own_file_;  // made by us, beside the data
-  const std::string key_file_;
+  const std::string key_file_, install_file_;
   Random& random_;
   std::shared_ptr<LedgerKeys> keys_;
   std::string install_secret_;

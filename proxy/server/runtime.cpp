@@ -50,7 +50,7 @@ class Runtime {
             LoadPolicyOrThrow(config.policy, policy_files_, backends_tls_, LoaderOf(rehearsal))),
         minter_(clock_, random_),
         ca_(config.ca, clock_, random_, minter_),
-        secrets_(config.data, config.ledger_key_file, random_),
+        secrets_(config.data, config.ledger_key_file, config.install_secret_file, random_),
         ledger_(OpenLedgerOrThrow(config, secrets_, versions_.Current()->mode, clock_, rehearsal)),
         access_log_(config.access_log),
         metrics_(clock_.WallNow()),
@@ -98,10 +98,9 @@ class Runtime {
     services_.minter = &minter_;
     services_.bounds = config.bounds;
     services_.install_secret = secrets_.install_secret();
+    services_.ledger_secret = secrets_.SecretOf(ledger_->Stats().identity);
     services_.pod_flow = PodFlowName(secrets_.install_secret(), config.pod);
-    unsigned char nonce[4];
-    random_.Fill(nonce);
-    services_.via = "1.1 recourse-" + ToHex({reinterpret_cast<char*>(nonce), sizeof nonce});
+    services_.via = MadeUpVia(random_);
     services_.tracer = traces_.Open(services_.own, services_.via);
     ledger_->OnCommit([this](double seconds, std::size_t rows) {
       metrics_.commit_seconds.Observe(seconds);
@@ -265,7 +264,8 @@ void Runtime::StartWorkers() {
                                .approving = approvals_->runner(),
                                .clock = clock_,
                                .random = random_,
-                               .secret = secrets_.install_secret(),
+                               .install_secret = services_.install_secret,
+                               .ledger_secret = services_.ledger_secret,
                                .read_secret = ReadSecretFile});
   }
   // Probes are requests of ours, and observe mode sends none.

@@ -52,7 +52,8 @@ struct Services {
   CallBudget budget;
   // Agents' TLS handshakes that run. Who has sent nothing yet needs no place.
   ConnectionGate handshakes{limits::kTlsHandshakesMax, limits::kTlsHandshakesPerPeerMax};
-  std::string install_secret;    // names of polls are signed with it
+  std::string install_secret;
+  std::string ledger_secret;     // names of polls are signed with it
   std::string via;               // "1.1 recourse-1a2b3c4d": our pseudonym in Via
   std::string pod_flow;          // what `without_trace: pod` names
   std::string caller = "local";  // identity of agents that show no certificate

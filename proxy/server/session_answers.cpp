@@ -23,7 +23,7 @@ Task<bool> Session::ServePoll(std::string id) {
     co_return co_await Refuse(ErrorCode::kMethodNotAllowed,
                               "what became of a call can only be asked, with GET", "GET, HEAD");
   }
-  const auto operation = ReadPollId(services_.install_secret, id, caller_);
+  const auto operation = ReadPollId(services_.ledger_secret, id, caller_);
   Result<Event> event = std::unexpected(Error(ErrorCode::kInternal));
   if (operation) event = co_await services_.ledger->Read(*operation, worker_.thread);
   if (!event || !event->approval) {

@@ -172,6 +172,12 @@ void WarnOfFlowsOfOneStep(const Policy& policy) {
         "pod }`; `recourse status` counts such writes"}});
 }
 
+std::string MadeUpVia(Random& random) {
+  unsigned char nonce[4];
+  random.Fill(nonce);
+  return "1.1 recourse-" + ToHex({reinterpret_cast<char*>(nonce), sizeof nonce});
+}
+
 TlsServerFiles TlsFilesOf(const Config& config) {
   return {config.tls_cert, config.tls_key, config.tls_client_ca, /*client_may_be_unknown=*/false};
 }

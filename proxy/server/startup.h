@@ -56,6 +56,9 @@ void WarnOfPlainAdmin(const Config& config, const Tcp::endpoint& endpoint);
 // Warns of a policy that undoes, and leaves writes without a trace alone with themselves.
 void WarnOfFlowsOfOneStep(const Policy& policy);
 
+// The pseudonym of this process in Via, "1.1 recourse-1a2b3c4d", by which it knows a loop.
+std::string MadeUpVia(Random& random);
+
 TlsServerFiles TlsFilesOf(const Config& config);
 TlsServerFiles AdminTlsFilesOf(const Config& config);
 // Null when the files name no certificate, for plain HTTP. `flag` names them.

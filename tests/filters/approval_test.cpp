@@ -142,7 +142,7 @@ TEST_F(ApprovalTest, WhoeverWaitedForLongEnoughIsToldHowToAskAgain) {
   const std::string location = told.Field("Location");
   ASSERT_TRUE(location.starts_with(kPollPath));
   const std::string id = location.substr(kPollPath.size());
-  const std::string secret = "secret of this install";
+  const std::string secret = "secret of this ledger";
   EXPECT_EQ(ReadPollId(secret, id, "agent-1"), Claims().at(0).event.operation);
   EXPECT_FALSE(ReadPollId(secret, id, "agent-2")) << "it is of its caller alone";
   EXPECT_FALSE(ReadPollId("another secret", id, "agent-1"));

@@ -8,7 +8,9 @@ import yaml
 from chart import CASES, CHART, ROOT, SECONDS_MAX, containers, render, rendered
 
 CLIENTS = ROOT / "tests/e2e/clients"
-SECRET_VOLUMES = {"recourse-admin", "recourse-operators", "recourse-ledger-key"}
+SECRET_VOLUMES = {
+    "recourse-admin", "recourse-operators", "recourse-ledger-key", "recourse-install"
+}  # fmt: skip
 
 
 def complaints(objects):
@@ -168,11 +170,13 @@ def test_secrets_are_mounted_where_the_flags_say():
         operators = argument(sidecar, "--operators")
         assert operators == mounts["recourse-operators"] + "/operators.yaml"
         assert argument(sidecar, "--ledger-key-file") == mounts["recourse-ledger-key"] + "/keys"
+        install = argument(sidecar, "--install-secret-file")
+        assert install == mounts["recourse-install"] + "/secret"
         wanted = {v["name"]: v["secret"]["secretName"] for v in pod["spec"]["volumes"]
                   if "secret" in v}  # fmt: skip
         assert wanted == {
             "recourse-admin": "recourse-admin", "recourse-operators": "recourse-operators",
-            "recourse-ledger-key": "recourse-keys",
+            "recourse-ledger-key": "recourse-keys", "recourse-install": "recourse-install",
             "recourse-secret-mail-credentials": "mail-credentials"}  # fmt: skip
         mail = mounts["recourse-secret-mail-credentials"]
         assert mail == "/run/secrets/recourse/mail-credentials"

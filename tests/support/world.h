@@ -154,8 +154,9 @@ class World {
     chain_.push_back(std::make_unique<TraceFilter>(random));
     chain_.push_back(std::make_unique<SagaFilter>(flows));
     chain_.push_back(std::make_unique<ApprovalFilter>());
-    chain_.push_back(std::make_unique<IdempotencyFilter>(IdempotencyFilter::Parts{
-        ledger, settler, flows, approvals, loop.clock(), random, "secret of this install"}));
+    chain_.push_back(std::make_unique<IdempotencyFilter>(
+        IdempotencyFilter::Parts{ledger, settler, flows, approvals, loop.clock(), random,
+                                 "secret of this install", "secret of this ledger"}));
     chain_.push_back(std::make_unique<RetryFilter>(loop.clock(), random));
     chain_.push_back(std::make_unique<DispatchFilter>(wire, loop.clock()));
   }

@@ -217,7 +217,8 @@ std::expected<void, std::string> LmdbEventLog::BindInstall(std::string_view inst
   if (code == 0) {
     return std::unexpected(
         "install.secret is not the one that this ledger's keys were made with; with another one "
-        "every call would run again. Restore it from the same backup as the ledger");
+        "every call would run again. Restore it from the same backup as the ledger; ledgers that "
+        "are to share a secret begin with it (--install-secret-file)");
   }
   if (code == MDB_NOTFOUND) {
     value = ValueOf(install_id);

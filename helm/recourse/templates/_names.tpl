@@ -29,7 +29,7 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- /* Secrets that a pod with the sidecar mounts. */}}
 {{- define "recourse.secretNames" -}}
 {{- with .Values }}
-{{- concat (list .admin.tokenSecret .admin.operatorsSecret .ledgerKeySecret .interception.caSecret) .policySecrets | compact | join ", " | default "none" }}
+{{- concat (list .admin.tokenSecret .admin.operatorsSecret .ledgerKeySecret .installSecret .interception.caSecret) .policySecrets | compact | join ", " | default "none" }}
 {{- end }}
 {{- end }}
 

@@ -90,6 +90,9 @@ seccompProfile: { type: RuntimeDefault }
     {{- if .Values.ledgerKeySecret }}
     - --ledger-key-file=/run/secrets/recourse-ledger-key/keys
     {{- end }}
+    {{- if .Values.installSecret }}
+    - --install-secret-file=/run/secrets/recourse-install/secret
+    {{- end }}
     {{- if .Values.admin.operatorsSecret }}
     - --operators=/run/secrets/recourse-operators/operators.yaml
     {{- end }}
@@ -150,6 +153,9 @@ seccompProfile: { type: RuntimeDefault }
     {{- if .Values.ledgerKeySecret }}
     - { name: recourse-ledger-key, mountPath: /run/secrets/recourse-ledger-key, readOnly: true }
     {{- end }}
+    {{- if .Values.installSecret }}
+    - { name: recourse-install, mountPath: /run/secrets/recourse-install, readOnly: true }
+    {{- end }}
     {{- range .Values.policySecrets }}
     - { name: recourse-secret-{{ . }}, mountPath: /run/secrets/recourse/{{ . }}, readOnly: true }
     {{- end }}
@@ -185,6 +191,9 @@ seccompProfile: { type: RuntimeDefault }
 {{- end }}
 {{- with .Values.ledgerKeySecret }}
 {{ include "recourse.secretVolume" (dict "volume" "recourse-ledger-key" "secret" .) }}
+{{- end }}
+{{- with .Values.installSecret }}
+{{ include "recourse.secretVolume" (dict "volume" "recourse-install" "secret" .) }}
 {{- end }}
 {{- range .Values.policySecrets }}
 {{ include "recourse.secretVolume" (dict "volume" (printf "recourse-secret-%s" .) "secret" .) }}
