@@ -12,6 +12,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from support import npm  # noqa: E402
+from support.browser import Browser  # noqa: E402
 from support.double import Double  # noqa: E402
 from support.policies import standard  # noqa: E402
 from support.recourse import BINARY, PATIENCE, Recourse  # noqa: E402
@@ -48,6 +49,13 @@ def double(tmp_path_factory):
     backend = Double(str(tmp_path_factory.mktemp("backend")))
     yield backend
     backend.stop()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    running = Browser()
+    yield running
+    running.stop()
 
 
 @pytest.fixture(scope="module")

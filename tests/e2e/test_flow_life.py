@@ -6,11 +6,10 @@ import threading
 
 import pytest
 
-from support.certificates import Maker
+from support.callers import check_that_callers_share_no_flow
 from support.flows import Shop, policy
 from support.recourse import Recourse
 from support.waiting import lasts, wait_until
-from test_identity import SecureConnection, context_of
 
 TOOL = """\
   {name}.begin:
@@ -276,19 +275,9 @@ def test_observe_mode_knows_no_flows(double, token, tmp_path):
 
 
 def test_two_callers_under_one_trace_do_not_share_a_flow(double, token, tmp_path):
-    maker = Maker(tmp_path / "ca")
-    server = maker.issue("server")
-    arguments = ["--tls-cert", server.cert, "--tls-key", server.key, "--tls-client-ca", maker.cert]
-    with Recourse(tmp_path / "recourse", policy(double), arguments) as running:
-        shop = Shop(running, double)
+    def agents_of(shop):
         first, second = shop.agent(token), shop.agent(f"{token}-second")
         second.trace = second.flow = first.trace
-        for agent, name in ((first, "first"), (second, "second")):
-            context = context_of(maker, maker.issue(name, san=f"DNS:{name}.test"))
-            agent.connect = lambda port, _, context=context: SecureConnection(port, context)
-            agent.does("orders")
-        first.breaks()
-        first.await_undone()
-        assert first.undone() == ["orders"]
-        second.does("payments")
-        assert second.undone() == [] and first.call("payments").status == 409
+        return first, second
+
+    check_that_callers_share_no_flow(tmp_path, double, policy(double), agents_of)

@@ -10,29 +10,12 @@ import time
 
 import pytest
 from support import rawhttp
+from support.callers import SecureConnection, context_of
 from support.certificates import FUTURE, PAST, Maker
 from support.double import ServedPort
 from support.policies import standard
 from support.recourse import MEASURABLE, WAIT_MAX, NotReady, Recourse
 from support.waiting import wait_until
-
-
-class SecureConnection(rawhttp.Connection):
-    """The raw client inside TLS; an end without close_notify is an SSLEOFError."""
-
-    def __init__(self, port, context):
-        super().__init__(port)
-        self.socket = context.wrap_socket(
-            self.socket, server_hostname="localhost", suppress_ragged_eofs=False
-        )
-
-
-def context_of(maker, client=None):
-    context = ssl.create_default_context(cafile=maker.cert)
-    context.options &= ~ssl.OP_IGNORE_UNEXPECTED_EOF
-    if client is not None:
-        context.load_cert_chain(client.cert, client.key)
-    return context
 
 
 class Lab:

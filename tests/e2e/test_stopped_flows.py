@@ -9,24 +9,6 @@ from support import flows
 from support.recourse import Recourse
 from support.waiting import wait_until
 
-TOOLS = """\
-  notes.create:
-    match: POST shop /notes/{token}
-    effect: write
-    external_ref: answer.body#/id
-    redact: [ answer.body#/secret ]
-    undo: { request: "DELETE /notes/{external_ref}", done: [ 2xx, 404 ] }
-  stamps.create:
-    match: POST shop /stamps/{token}
-    effect: write
-    undo: none
-    reason: nothing comes of it
-"""
-STOPS = """\
-  note: { tools: [ notes.create, stamps.create ], ends_with: stamps.create, deadline: 200ms,
-          on_deadline: ask }
-"""
-
 
 class Desk(flows.Shop):
     def flows(self, *arguments, code=0):
@@ -55,7 +37,8 @@ class Desk(flows.Shop):
 
 @pytest.fixture
 def desk(double, tmp_path):
-    with Recourse(tmp_path, flows.policy(double, tools=TOOLS, flows=STOPS)) as running:
+    policy = flows.policy(double, tools=flows.NOTES, flows=flows.NOTE_FLOW)
+    with Recourse(tmp_path, policy) as running:
         yield Desk(running, double)
         assert running.verify()["ok"]
         assert running.stop() == 0, running.stderr()[-4000:]

@@ -12,7 +12,6 @@ import threading
 import pytest
 
 from support import flows, rawhttp
-from support.browser import Browser
 from support.desk import LIST, LOADED, Desk, admin, parked_checkout, undone_checkout
 from support.recourse import WAIT_MAX, Recourse
 from support.waiting import InVain, wait_until
@@ -21,36 +20,10 @@ PHONE = {"width": 360, "height": 740}
 numbers = itertools.count(1)
 
 
-# Without its stamp a note stops at its deadline.
-NOTES = """\
-  notes.create:
-    match: POST shop /notes/{token}
-    effect: write
-    external_ref: answer.body#/id
-    undo: { request: "DELETE /notes/{external_ref}" }
-  stamps.create:
-    match: POST shop /stamps/{token}
-    effect: write
-    undo: none
-    reason: nothing comes of it
-"""
-STOPS = """\
-  note: { tools: [ notes.create, stamps.create ], ends_with: stamps.create, deadline: 200ms,
-          on_deadline: ask }
-"""
-
-
-@pytest.fixture(scope="module")
-def browser():
-    running = Browser()
-    yield running
-    running.stop()
-
-
 @pytest.fixture(scope="module")
 def recourse(double, tmp_path_factory):
-    directory = tmp_path_factory.mktemp("recourse")
-    with Recourse(directory, flows.policy(double, tools=NOTES, flows=STOPS)) as running:
+    policy = flows.policy(double, tools=flows.NOTES, flows=flows.NOTE_FLOW)
+    with Recourse(tmp_path_factory.mktemp("recourse"), policy) as running:
         yield running
         assert running.running(), running.stderr()[-4000:]
 

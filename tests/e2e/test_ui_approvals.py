@@ -11,7 +11,6 @@ import pytest
 
 from support import rawhttp
 from support.approvals import Staffed
-from support.browser import Browser
 from support.desk import LOADED, Approver
 from support.policies import standard
 from support.recourse import WAIT_MAX
@@ -34,13 +33,6 @@ RULES = """\
     approval: { by: [ finance ], hold: 10m }
 """
 numbers = itertools.count(1)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    running = Browser()
-    yield running
-    running.stop()
 
 
 @pytest.fixture(scope="module")

@@ -5,11 +5,10 @@ import json
 import pytest
 
 from support import flows
-from support.certificates import Maker
+from support.callers import check_that_callers_share_no_flow
 from support.prometheus import Scrape
 from support.recourse import Recourse
 from support.waiting import wait_until
-from test_identity import SecureConnection, context_of
 
 ALONE = "3 of 4 writes came without a trace: they are flows of one step"
 WARNING = "a write that comes without a trace is a flow of one step"
@@ -109,21 +108,10 @@ def test_a_call_that_carries_a_trace_or_lacks_the_field_is_in_no_such_flow(doubl
 
 @pytest.mark.parametrize(("rule", "fields"), RULES)
 def test_two_callers_never_share_a_flow(double, token, tmp_path, rule, fields):
-    maker = Maker(tmp_path / "ca")
-    server = maker.issue("server")
-    arguments = ["--tls-cert", server.cert, "--tls-key", server.key, "--tls-client-ca", maker.cert]
-    with Recourse(tmp_path / "recourse", policy(double, rule), arguments) as running:
-        shop = flows.Shop(running, double)
-        first, second = (Untraced(shop, f"{token}-{name}", **fields) for name in ("one", "two"))
-        for agent, name in ((first, "first"), (second, "second")):
-            context = context_of(maker, maker.issue(name, san=f"DNS:{name}.test"))
-            agent.connect = lambda port, _, context=context: SecureConnection(port, context)
-            agent.does("orders")
-        first.breaks()
-        first.await_undone()
-        assert first.undone() == ["orders"]
-        second.does("payments")
-        assert second.undone() == [] and first.call("payments").status == 409
+    def agents_of(shop):
+        return [Untraced(shop, f"{token}-{name}", **fields) for name in ("one", "two")]
+
+    check_that_callers_share_no_flow(tmp_path, double, policy(double, rule), agents_of)
 
 
 @pytest.mark.parametrize(("rule", "fields"), RULES)

@@ -54,6 +54,25 @@ tools:
               ends_with: shipping.book{deadline} }}
 {flows}"""
 
+# A flow that stops at its deadline unless a stamp follows its note.
+NOTES = """\
+  notes.create:
+    match: POST shop /notes/{token}
+    effect: write
+    external_ref: answer.body#/id
+    redact: [ answer.body#/secret ]
+    undo: { request: "DELETE /notes/{external_ref}", done: [ 2xx, 404 ] }
+  stamps.create:
+    match: POST shop /stamps/{token}
+    effect: write
+    undo: none
+    reason: nothing comes of it
+"""
+NOTE_FLOW = """\
+  note: { tools: [ notes.create, stamps.create ], ends_with: stamps.create, deadline: 200ms,
+          on_deadline: ask }
+"""
+
 
 def policy(double, timeout="60s", tools="", flows="", deadline="", absent_after="3s", undo=""):
     """`tools` and `flows` are further lines, `deadline` further words of the checkout, `undo` of
