@@ -35,6 +35,7 @@ tokens:
 roles: { approve: [ support ] }
 """ % ("ab" * 32)
 KEYS = f"k1 {secrets.token_hex(32)}\n"
+INSTALL = secrets.token_hex(32)
 NIGHTLY = f"""\
 version: 1
 unlisted: {{ reads: pass, writes: guard }}
@@ -62,7 +63,7 @@ def node(tmp_path, net, authority):
     mounted = {
         "recourse-admin": {"token": TOKEN}, "recourse-operators": {"operators.yaml": OPERATORS},
         "recourse-keys": {"keys": KEYS}, "mail-credentials": {"token": "secret"},
-        "agents-ca": authority,
+        "recourse-install": {"secret": INSTALL}, "agents-ca": authority,
     }  # fmt: skip
 
     theirs = {"nightly-policy": {"policy.yaml": NIGHTLY}}
@@ -215,7 +216,7 @@ def test_a_ledger_is_restored_on_its_claim_as_the_readme_says(node):
         with RunningPod(here, "ledger-shell", shell) as running:
             restore = (
                 "cd /var/lib/recourse; mv ledger lost; mkdir -m 700 ledger; umask 077; "
-                "cat agent-0.mdb > ledger/data.mdb; cp lost/install.secret ledger/"
+                "cat agent-0.mdb > ledger/data.mdb"
             )
             restored = running.agent(command=["sh", "-euc", restore])
             assert restored.wait() == 0, restored.said()
