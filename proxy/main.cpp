@@ -441,7 +441,7 @@ int main(int argc, char** argv) {
                "recourse");
   Arguments args;
   app.require_subcommand(1);
-  app.set_version_flag("--version", std::string("recourse ") + RECOURSE_VERSION);
+  app.set_version_flag("-V,--version", std::string("recourse ") + RECOURSE_VERSION);
   recourse::AddRun(app, args);
   recourse::AddEvents(app, args);
   recourse::AddReport(app, args);

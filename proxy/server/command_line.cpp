@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <string_view>
@@ -107,11 +108,9 @@ void AddExamples(CLI::App& command) {
   for (CLI::App* below : command.get_subcommands({})) AddExamples(*below);
 }
 
-std::string NamesOf(const CLI::App& command, std::string_view between) {
-  std::string names;
-  for (const CLI::App* below : command.get_subcommands({})) {
-    names.append(names.empty() ? "" : between).append(below->get_name());
-  }
+std::vector<std::string> NamesOf(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::App* below : command.get_subcommands({})) names.push_back(below->get_name());
   return names;
 }
 
@@ -170,15 +169,16 @@ std::string WordsForMissing(const CLI::App& command) {
 }
 
 std::string WordsForExtras(const CLI::App& command, std::string_view what) {
-  const std::string word(what.substr(what.find(": ") + 2));
-  std::string known;
-  for (const CLI::Option* option : command.get_options({})) {
-    if (!option->get_lnames().empty()) known += (known.empty() ? "" : ", ") + NameOf(*option);
-  }
+  std::string word(what.substr(what.find(": ") + 2));
   const std::string path = PathOf(command);
-  return word.starts_with('-') ? fmt::format("{} does not know '{}'; accepted: {}",
-                                             path.empty() ? "recourse" : path, word, known)
-                               : fmt::format("{} does not take '{}'", path, word);
+  if (!word.starts_with('-')) return fmt::format("{} does not take '{}'", path, word);
+  word.resize(std::min(word.find('='), word.size()));
+  std::vector<std::string> known;
+  for (const CLI::Option* option : command.get_options({})) {
+    if (!option->get_lnames().empty()) known.push_back(NameOf(*option));
+  }
+  return fmt::format("{} does not know '{}'{}; accepted: {}", path.empty() ? "recourse" : path,
+                     word, DidYouMean(word, known), JoinWords(known));
 }
 
 // "NAME: what is wrong", or "Could not convert: NAME = VALUE".
@@ -245,9 +245,13 @@ std::string WhatIsWrong(const CLI::App& command, const CLI::ParseError& error) {
   // Its name may be that of the command.
   switch (static_cast<CLI::ExitCodes>(error.get_exit_code())) {
     case CLI::ExitCodes::RequiredError:
+      // What was meant for it may be misspelled.
+      for (const std::string& word : command.remaining()) {
+        if (word.starts_with('-')) return WordsForExtras(command, ": " + word);
+      }
       return command.get_subcommands({}).empty()
                  ? WordsForMissing(command)
-                 : fmt::format("say what to do; accepted: {}", NamesOf(command, ", "));
+                 : fmt::format("say what to do; accepted: {}", JoinWords(NamesOf(command)));
     case CLI::ExitCodes::ExtrasError:
       return WordsForExtras(command, what);
     case CLI::ExitCodes::ConversionError:
@@ -269,7 +273,7 @@ void AppendCommand(std::string& words, std::string& values, std::string& paths,
   const std::string path = PathOf(command);
   const std::string key = path.empty() ? "recourse" : "recourse " + path;
   if (!path.empty()) paths += fmt::format("{}'{}'", paths.empty() ? "" : "|", key);
-  std::string all = NamesOf(command, " "), free;
+  std::string all = CLI::detail::join(NamesOf(command), " "), free;
   for (const CLI::Option* option : command.get_options({})) {
     const auto choices = ChoicesOf(*option);
     const std::string joined = CLI::detail::join(choices, " ");
@@ -366,7 +370,9 @@ std::string UnknownCommand(const CLI::App& app, int argc, char** argv) {
       if (command->get_name() == argv[i]) next = command;
     }
     if (next == nullptr) {
-      return fmt::format("there is no command '{}'; accepted: {}", argv[i], NamesOf(*at, ", "));
+      const std::vector<std::string> names = NamesOf(*at);
+      return fmt::format("there is no command '{}'{}; accepted: {}", argv[i],
+                         DidYouMean(argv[i], names), JoinWords(names));
     }
     at = next;
   }
