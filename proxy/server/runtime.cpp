@@ -27,6 +27,7 @@
 #include "proxy/server/files.h"
 #include "proxy/server/flow_desk.h"
 #include "proxy/server/head_keeper.h"
+#include "proxy/server/held.h"
 #include "proxy/server/ledger_secrets.h"
 #include "proxy/server/memory_limit.h"
 #include "proxy/server/policy_reload.h"
@@ -238,7 +239,8 @@ void Runtime::StartWorkers() {
       .probed = [this](const std::string& tool,
                        ProbeVerdict verdict) { metrics_.CountProbe(tool, NameOf(verdict)); },
       .tracing = services_.tracer,
-      .read_secret = ReadSecretFile});
+      .read_secret = ReadSecretFile,
+      .keep = KeepOwnWithin(services_.budget)});
   services_.settling = settler_.get();
   flows_ = std::make_unique<FlowDesk>(FlowDesk::Parts{.ledger = *ledger_,
                                                       .worker = *workers_.front(),
