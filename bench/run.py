@@ -24,6 +24,7 @@ import peers  # noqa: E402
 import protocols  # noqa: E402
 import reads  # noqa: E402
 import shapes  # noqa: E402
+import turns  # noqa: E402
 import undos  # noqa: E402
 import writes  # noqa: E402
 from report import Report, describe_machine  # noqa: E402
@@ -37,6 +38,7 @@ PARTS = {
     "ledger": ledger_growth.run,
     "growth": growth.run,
     "undos": undos.run,
+    "turns": turns.run,
     "interception": protocols.run_interception,
     "mcp": protocols.run_mcp,
     "instructions": instructions.run,

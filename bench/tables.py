@@ -178,9 +178,14 @@ def of_protocols(results):
     return table(["CPU of Recourse per call; rate of undos", "(rounds)"], rows)
 
 
+def of_turns(results):
+    rows = [[name, f"{bound:g} ms"] for name, bound in results.get("longest_turns_ms", {}).items()]
+    return table(["the longest turn of an I/O thread, for one call", "at most"], rows)
+
+
 SECTIONS = (("Reads", of_proxies), ("Writes", of_writes, of_reads_beside_writes),
             ("A ledger that grew", of_ledger), ("Idle, held, starts, sizes", of_growth),
-            ("TLS, MCP, undos", of_protocols))
+            ("TLS, MCP, undos", of_protocols), ("Turns", of_turns))
 
 
 def lines_of(results):

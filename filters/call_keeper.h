@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <string_view>
 
 #include "proxy/base/call_budget.h"
 
@@ -22,5 +25,19 @@ class CallKeeper {
   // Its client has closed the connection, or broke it off.
   virtual bool HasLeft() = 0;
 };
+
+// Keeps one request that Recourse sends by itself: an undo, a probe, what humans have approved,
+// what is sent again. It has room for what most of those take; null: there is none now.
+using KeepOwn = std::function<std::unique_ptr<CallKeeper>()>;
+
+// For as long as such a request and its answer are here. Without `keep` there is always room.
+struct OwnRoom {
+  explicit OwnRoom(const KeepOwn& keep) : keeper(keep ? keep() : nullptr) {
+    is_there = !keep || keeper;
+  }
+  std::unique_ptr<CallKeeper> keeper;
+  bool is_there = false;
+};
+inline constexpr std::string_view kNoRoom = "there is no memory for its answer now";
 
 }  // namespace recourse

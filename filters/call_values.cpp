@@ -105,6 +105,24 @@ Result<CallBody> ReadForm(const HttpRequest& request) {
   return body;
 }
 
+// Of the parts that are text and whose names no other part has.
+Json ValuesOfParts(const std::vector<BodyPart>& parts) {
+  std::map<std::string_view, int> count;
+  for (const BodyPart& part : parts) {
+    for (const std::string& name : part.names) ++count[name];
+  }
+  Json values;
+  values.kind = Json::Kind::kObject;
+  for (const BodyPart& part : parts) {
+    if (!part.is_text || count[part.names.front()] != 1) continue;
+    Json text;
+    text.kind = Json::Kind::kString;
+    text.text = part.content;
+    values.members.emplace_back(part.names.front(), std::move(text));
+  }
+  return values;
+}
+
 CallBody ReadMultipart(const HttpRequest& request, const ContentType& type) {
   const std::string* boundary = FindHeader(type.parameters, "boundary");
   if (!type.valid || boundary == nullptr) return RawCallBody(request);
@@ -113,6 +131,7 @@ CallBody ReadMultipart(const HttpRequest& request, const ContentType& type) {
   CallBody body;
   body.form = BodyForm::kMultipart;
   body.parts = std::move(*parts);
+  body.json = ValuesOfParts(body.parts);
   return body;
 }
 
@@ -158,6 +177,7 @@ std::size_t SizeOf(const CallBody& body) {
                       body.parts.capacity() * sizeof(BodyPart);
   for (const BodyPart& part : body.parts) {
     bytes += HeapBytes(part.headers) + HeapBytes(part.content);
+    for (const std::string& name : part.names) bytes += sizeof name + HeapBytes(name);
   }
   return bytes;
 }
@@ -237,7 +257,7 @@ CallValues ValuesOfCall(const RequestContext& context, const CallBody& body) {
   values.query = &context.query;
   values.headers = &context.request.headers;
   values.body = body.values();
-  values.body_is_form = body.form == BodyForm::kForm;
+  values.body_is_form = body.is_form();
   return values;
 }
 

@@ -22,11 +22,16 @@ enum class BodyForm : std::uint8_t { kNone, kJson, kForm, kMultipart, kRaw };
 struct BodyPart {
   Headers headers;  // names in lower case
   std::string content;
+  std::vector<std::string> names;  // each that some reader takes for its name, once
+  // It has one name, and its content is its value: no file, no other type than text, and UTF-8.
+  bool is_text = false;
 };
 
 struct CallBody {
   BodyForm form = BodyForm::kNone;
-  Json json;  // kJson: the body; kForm: an object of strings, of the names that occur once
+  // kJson: the body; of a form: an object of strings, of the names that occur once, and of
+  // multipart of the parts that are text.
+  Json json;
   std::vector<std::pair<std::string, std::string>> pairs;  // kForm: decoded, in order
   std::vector<BodyPart> parts;                             // kMultipart
   std::string raw_type;  // kRaw: Content-Type and Content-Encoding, which give the bytes meaning
@@ -36,9 +41,8 @@ struct CallBody {
   bool calls_mcp_tool = false;
 
   // What selectors on the body read; nullptr when it has no readable values.
-  const Json* values() const {
-    return form == BodyForm::kJson || form == BodyForm::kForm ? &json : nullptr;
-  }
+  const Json* values() const { return form == BodyForm::kJson || is_form() ? &json : nullptr; }
+  bool is_form() const { return form == BodyForm::kForm || form == BodyForm::kMultipart; }
 };
 
 // Reads the body by its content type. JSON fails with kMalformedRequest and the reason when it does

@@ -1,8 +1,10 @@
 #include "filters/multipart.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 
+#include "policy/method_override.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
@@ -25,6 +27,7 @@ bool TakeHeaders(std::string_view& text, Headers& headers) {
     const std::string_view line = text.substr(0, end);
     text.remove_prefix(end + 2);
     if (line.empty()) return !headers.empty();
+    if (line.size() > limits::kPartLineBytesMax) return false;
     const auto colon = line.find(':');
     if (colon == std::string_view::npos || headers.size() == limits::kFieldsMax) return false;
     std::string_view value = line.substr(colon + 1);
@@ -32,6 +35,61 @@ bool TakeHeaders(std::string_view& text, Headers& headers) {
     if (!IsToken(line.substr(0, colon)) || !IsFieldValue(value)) return false;
     headers.emplace_back(ToLower(line.substr(0, colon)), std::string(value));
   }
+}
+
+std::size_t NamesIn(std::string_view lower_text) {
+  static constexpr std::string_view kName = "name";
+  std::size_t count = 0;
+  for (auto at = lower_text.find(kName); at != std::string_view::npos;
+       at = lower_text.find(kName, at + kName.size())) {
+    ++count;
+  }
+  return count;
+}
+
+// Some readers take Content_Disposition for it.
+bool IsDisposition(std::string_view lower_name) {
+  std::string letters;
+  std::ranges::copy_if(lower_name, std::back_inserter(letters),
+                       [](char c) { return c >= 'a' && c <= 'z'; });
+  return letters == "contentdisposition";
+}
+
+bool IsPlainTextType(const std::string& lower) {
+  static constexpr std::size_t kTypeBytesMax = 128;
+  return lower.size() <= kTypeBytesMax && lower.starts_with("text/plain") && IsUtf8Form(lower);
+}
+
+bool IsText(const Headers& headers) {
+  std::size_t dispositions = 0, types = 0;
+  for (const auto& [name, value] : headers) {
+    const std::string lower = ToLower(value);
+    if (IsDisposition(name)) {
+      if (name != "content-disposition" || ++dispositions > 1) return false;
+      if (!lower.starts_with("form-data") || lower.contains("filename")) return false;
+    } else if (name == "content-type") {
+      if (++types > 1 || !IsPlainTextType(lower)) return false;
+    } else if (name == "content-transfer-encoding") {
+      if (lower != "7bit" && lower != "8bit" && lower != "binary") return false;
+    }
+  }
+  return dispositions == 1;
+}
+
+// False: it says its name too often to be looked at.
+bool ReadNames(BodyPart& part) {
+  std::size_t count = 0;
+  for (const auto& [name, value] : part.headers) {
+    if (!IsDisposition(name)) continue;
+    count += NamesIn(ToLower(value));
+    if (count > limits::kPartNamesMax) return false;
+    std::ranges::move(PartNames(name + ":" + value), std::back_inserter(part.names));
+  }
+  std::ranges::sort(part.names);
+  const auto repeated = std::ranges::unique(part.names);
+  part.names.erase(repeated.begin(), repeated.end());
+  part.is_text = part.names.size() == 1 && IsText(part.headers);
+  return true;
 }
 
 }  // namespace
@@ -50,7 +108,7 @@ std::optional<std::vector<BodyPart>> ParseMultipart(std::string_view body,
     std::string_view text = body.substr(0, end);
     body.remove_prefix(end + next.size());
     BodyPart part;
-    if (!TakeHeaders(text, part.headers)) return std::nullopt;
+    if (!TakeHeaders(text, part.headers) || !ReadNames(part)) return std::nullopt;
     part.content = text;
     parts.push_back(std::move(part));
     if (body == "--" || body == "--\r\n") return parts;

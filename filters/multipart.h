@@ -11,8 +11,8 @@
 namespace recourse {
 
 // The parts in order. nullopt when the boundary is not one of RFC 2046, when there is text before
-// the first or after the last boundary, when a part has no well-formed header, or when there are
-// more than kMultipartPartsMax.
+// the first or after the last boundary, when a part has no well-formed header, or more of it than a
+// bound (kMultipartPartsMax, kPartLineBytesMax, kPartNamesMax) allows.
 std::optional<std::vector<BodyPart>> ParseMultipart(std::string_view body,
                                                     std::string_view boundary);
 

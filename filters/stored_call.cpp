@@ -78,7 +78,7 @@ CallValues StoredCall::Values() const {
   values.query = &query_;
   values.headers = &request_.headers;
   values.body = body_.values();
-  values.body_is_form = body_.form == BodyForm::kForm;
+  values.body_is_form = body_.is_form();
   return values;
 }
 

@@ -108,12 +108,21 @@ std::string WhyUnlisted(const Policy& policy, const Explanation& out, UnlistedRu
 }
 
 void ExplainWrite(const Policy& policy, UnlistedRule unlisted, const ExplainedCall& call,
-                  const CallParts& parts, Explanation& out) {
-  const CallValues values = parts.Values(call);
+                  CallParts parts, const ArgumentsReader& read_arguments, Explanation& out) {
   if (parts.has_unreadable_json) {
     Refuse(out, ErrorCode::kMalformedRequest, "the body is not JSON that can be read one way only");
     return;
   }
+  if (out.tool != nullptr && read_arguments) {
+    auto read = read_arguments(*out.tool, call, parts.query, out.mcp_tool);
+    if (read.refusal) {
+      Refuse(out, read.refusal->code(), read.refusal->detail());
+      return;
+    }
+    parts.body = std::move(read.values);
+    parts.body_is_form = read.is_form;
+  }
+  const CallValues values = parts.Values(call);
   if (out.tool != nullptr || unlisted == UnlistedRule::kGuard) {
     out.flow = FlowWithoutTrace(policy.flow_rules, call, values);
   }
@@ -184,7 +193,8 @@ Explanation ExplainConnect(const Policy& policy, const Authority& target) {
 }
 
 // The call of an MCP server's tool, of which `call.body` is the arguments.
-void ExplainToolsCall(const Policy& policy, const ExplainedCall& call, Explanation& out) {
+void ExplainToolsCall(const Policy& policy, const ExplainedCall& call,
+                      const ArgumentsReader& read_arguments, Explanation& out) {
   if (!out.backend->is_mcp) {
     Refuse(out, ErrorCode::kMalformedRequest,
            "backend " + out.backend->name + " is no MCP server (`protocol: mcp`)");
@@ -223,11 +233,14 @@ void ExplainToolsCall(const Policy& policy, const ExplainedCall& call, Explanati
     Refuse(out, ErrorCode::kMalformedRequest, std::move(why));
     return;
   }
-  if (out.effect == Effect::kWrite) ExplainWrite(policy, policy.unlisted_writes, call, parts, out);
+  if (out.effect == Effect::kWrite) {
+    ExplainWrite(policy, policy.unlisted_writes, call, std::move(parts), read_arguments, out);
+  }
 }
 
 // A request to the endpoint of an MCP server: what it is stands in its body.
-void ExplainEndpoint(const Policy& policy, const ExplainedCall& call, Explanation& out) {
+void ExplainEndpoint(const Policy& policy, const ExplainedCall& call,
+                     const ArgumentsReader& read_arguments, Explanation& out) {
   out.path = out.backend->mcp_path;
   if (call.method != "POST" && !call.body.empty()) {
     Refuse(out, ErrorCode::kMalformedRequest, "at an MCP endpoint only a POST may have a body");
@@ -248,7 +261,7 @@ void ExplainEndpoint(const Policy& policy, const ExplainedCall& call, Explanatio
     const Json* const arguments = AtPointer(*message, "/params/arguments");
     named.target = text_at(*message, "/params/name");
     named.body = arguments == nullptr ? "" : CanonicalJson(*arguments);
-    ExplainToolsCall(policy, named, out);
+    ExplainToolsCall(policy, named, read_arguments, out);
     return;
   }
   out.reason = "the MCP endpoint: what a POST is stands in its body; say \"tools/call " +
@@ -257,7 +270,8 @@ void ExplainEndpoint(const Policy& policy, const ExplainedCall& call, Explanatio
 
 }  // namespace
 
-Explanation Explain(const Policy& policy, const ExplainedCall& call) {
+Explanation Explain(const Policy& policy, const ExplainedCall& call,
+                    const ArgumentsReader& read_arguments) {
   if (call.method == "CONNECT") {
     if (const auto target = ParseAuthority(call.authority)) return ExplainConnect(policy, *target);
   }
@@ -272,11 +286,11 @@ Explanation Explain(const Policy& policy, const ExplainedCall& call) {
     return out;
   }
   if (call.method == kToolsCall) {
-    ExplainToolsCall(policy, call, out);
+    ExplainToolsCall(policy, call, read_arguments, out);
     return out;
   }
   if (place.where == McpPath::kExact) {
-    if (!RefuseFields(policy, call, out)) ExplainEndpoint(policy, call, out);
+    if (!RefuseFields(policy, call, out)) ExplainEndpoint(policy, call, read_arguments, out);
     return out;
   }
   if (place.where == McpPath::kAmbiguous) {
@@ -324,7 +338,7 @@ Explanation Explain(const Policy& policy, const ExplainedCall& call) {
     parts.captures.emplace_back(match->captures[i].name, std::move(value));
   }
   ReadBody(call, parts);
-  ExplainWrite(policy, match->unlisted, call, parts, out);
+  ExplainWrite(policy, match->unlisted, call, std::move(parts), read_arguments, out);
   return out;
 }
 

@@ -2,10 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
 
+#include "policy/call_refusal.h"
 #include "policy/policy.h"
 #include "proxy/base/http_message.h"
 
@@ -41,7 +44,18 @@ struct Explanation {
   std::string fingerprint;   // what it holds, in words; empty when nothing is keyed
   std::vector<std::string> notes;
 };
-Explanation Explain(const Policy& policy, const ExplainedCall& call);
+// How the proxy reads the arguments of a call, and why it would refuse them. That is not known
+// here; unset: JSON and forms are read, and nothing is said against them.
+struct ExplainedArguments {
+  std::optional<CallRefusal> refusal;
+  std::optional<Json> values;  // as CallValues has them
+  bool is_form = false;
+};
+// `mcp_tool` as in Explanation.
+using ArgumentsReader = std::function<ExplainedArguments(
+    const Tool& tool, const ExplainedCall& call, const Pairs& query, const std::string& mcp_tool)>;
+Explanation Explain(const Policy& policy, const ExplainedCall& call,
+                    const ArgumentsReader& read_arguments = {});
 
 // What it comes to, for people: a name and a text for each line. A line with an empty name belongs
 // to the one before it. Of a tool that writes it tells the tool's rules too. Names no secret: those
@@ -64,7 +78,9 @@ bool ParseCall(const std::string& text, ExplainedCall& call);
 int RunPolicyCheck(const std::string& path, std::ostream& out);
 enum class ExplainForm : std::uint8_t { kText, kJson };
 int RunPolicyExplain(const std::string& path, const std::string& call, const Headers& headers,
-                     const std::string& body, ExplainForm form, std::ostream& out);
-int RunPolicyTest(const std::string& path, std::ostream& out);
+                     const std::string& body, ExplainForm form, std::ostream& out,
+                     const ArgumentsReader& read_arguments = {});
+int RunPolicyTest(const std::string& path, std::ostream& out,
+                  const ArgumentsReader& read_arguments = {});
 
 }  // namespace recourse

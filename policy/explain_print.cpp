@@ -203,14 +203,15 @@ std::string Compare(const PolicyTest& test, const Explanation& got) {
   return {};
 }
 
-std::string RunTest(const Policy& policy, const PolicyTest& test) {
+std::string RunTest(const Policy& policy, const PolicyTest& test,
+                    const ArgumentsReader& read_arguments) {
   ExplainedCall call;
   call.method = test.method;
   call.backend = test.backend;
   call.target = test.target;
   call.headers = test.headers;
   call.body = test.body;
-  return Compare(test, Explain(policy, call));
+  return Compare(test, Explain(policy, call, read_arguments));
 }
 
 }  // namespace
@@ -301,7 +302,8 @@ std::string ExplanationJson(const Policy& policy, const Explanation& explained) 
 }
 
 int RunPolicyExplain(const std::string& path, const std::string& call, const Headers& headers,
-                     const std::string& body, ExplainForm form, std::ostream& out) {
+                     const std::string& body, ExplainForm form, std::ostream& out,
+                     const ArgumentsReader& read_arguments) {
   ExplainedCall parsed;
   if (!ParseCall(call, parsed)) {
     out << "the call cannot be read; accepted: " << kCallForms << '\n';
@@ -314,7 +316,7 @@ int RunPolicyExplain(const std::string& path, const std::string& call, const Hea
   }
   parsed.headers = headers;
   parsed.body = body;
-  const Explanation explained = Explain(*loaded.policy, parsed);
+  const Explanation explained = Explain(*loaded.policy, parsed, read_arguments);
   if (form == ExplainForm::kJson) {
     out << ExplanationJson(*loaded.policy, explained) << "\n";
   } else {
@@ -323,7 +325,8 @@ int RunPolicyExplain(const std::string& path, const std::string& call, const Hea
   return kGood;
 }
 
-int RunPolicyTest(const std::string& path, std::ostream& out) {
+int RunPolicyTest(const std::string& path, std::ostream& out,
+                  const ArgumentsReader& read_arguments) {
   const LoadedPolicy loaded = LoadPolicy(path);
   if (!loaded.ok()) {
     PrintErrors(loaded, out);
@@ -331,7 +334,7 @@ int RunPolicyTest(const std::string& path, std::ostream& out) {
   }
   std::size_t failed = 0;
   for (const PolicyTest& test : loaded.policy->tests) {
-    const std::string problem = RunTest(*loaded.policy, test);
+    const std::string problem = RunTest(*loaded.policy, test, read_arguments);
     failed += problem.empty() ? 0 : 1;
     out << fmt::format("{} line {}: {} {} {}{}\n", problem.empty() ? "ok    " : "FAILED", test.line,
                        test.method, test.backend, test.target,

@@ -155,6 +155,8 @@ void ReadWriteReuse(MapReader& map, Backend& backend) {
 Backend ReadBackend(MapReader& map, TlsFiles files) {
   static constexpr std::pair<std::string_view, bool> kProtocols[] = {{"http", false},
                                                                      {"mcp", true}};
+  static constexpr std::pair<std::string_view, bool> kEscapedSlash[] = {{"doubtful", false},
+                                                                        {"kept", true}};
   Backend backend;
   bool ends_with_slash = false;
   if (const YamlNode* url = map.Need("url", kUrlHelp)) {
@@ -180,6 +182,7 @@ Backend ReadBackend(MapReader& map, TlsFiles files) {
                          "says how long the key in `key_header` is honoured, and there is none");
   }
   backend.repeat_if = ReadConditions(map, "repeat_if", Reads::kAnswer);
+  backend.keeps_escaped_slash = map.OneOf("escaped_slash", kEscapedSlash).value_or(false);
   backend.is_mcp = map.OneOf("protocol", kProtocols).value_or(false);
   if (backend.is_mcp) {
     // The url is the server's one endpoint, for agents too; many have it with a slash at its end.

@@ -138,6 +138,14 @@ void ReadUpgrades(MapReader& map, Tool& tool) {
   }
 }
 
+// What the tool's backend makes of the paths that are rendered for it.
+void TellTemplates(const Draft& draft, Tool& tool) {
+  if (tool.backend >= draft.policy.backends.size()) return;  // an error was told
+  const bool keeps = draft.policy.backends[tool.backend].keeps_escaped_slash;
+  if (tool.settle) tool.settle->request.keeps_escaped_slash = keeps;
+  if (tool.undo) tool.undo->request.keeps_escaped_slash = keeps;
+}
+
 Tool ReadTool(MapReader& map, Draft& draft) {
   static constexpr std::pair<std::string_view, Effect> kEffects[] = {{"read", Effect::kRead},
                                                                      {"write", Effect::kWrite}};
@@ -161,6 +169,7 @@ Tool ReadTool(MapReader& map, Draft& draft) {
     }
   } else {
     AddDefaultRef(tool);
+    TellTemplates(draft, tool);
   }
   return tool;
 }

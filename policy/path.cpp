@@ -202,6 +202,40 @@ bool IsPathValue(std::string_view value) {
   });
 }
 
+bool IsPathOfValues(std::string_view value) {
+  for (;;) {
+    const auto slash = value.find('/');
+    if (!IsPathValue(value.substr(0, slash))) return false;
+    if (slash == std::string_view::npos) return true;
+    value.remove_prefix(slash + 1);
+  }
+}
+
+std::string WithHiddenSlashes(std::string_view path) {
+  static constexpr std::string_view kSign = "%EE%80%AF";  // of private use
+  std::string hidden;
+  bool has_any = false;
+  for (std::size_t begin = 0, at = 0; at <= path.size();) {
+    const bool is_escaped = path.size() - at >= 3 && EqualsIgnoreCase(path.substr(at, 3), "%2f");
+    const bool is_end = at == path.size() || path[at] == '/' || is_escaped;
+    if (!is_end) {
+      ++at;
+      continue;
+    }
+    const std::string_view piece = path.substr(begin, at - begin);
+    const bool was_escaped = hidden.ends_with(kSign);
+    const auto end = std::min(piece.find(';'), piece.find("%3B"));
+    if ((is_escaped || was_escaped) && IsDots(piece.substr(0, end))) return {};
+    hidden += piece;
+    if (at == path.size()) break;
+    hidden += is_escaped ? kSign : "/";
+    has_any = has_any || is_escaped;
+    at += is_escaped ? 3 : 1;
+    begin = at;
+  }
+  return has_any ? hidden : std::string();
+}
+
 std::string FoldPath(std::string_view path) {
   std::string folded;
   folded.reserve(path.size());

@@ -34,6 +34,14 @@ bool IsDots(std::string_view segment);
 // True when `value` may stand in a path segment: not empty, one reading, printable ASCII, and not a
 // wildcard ("*", "all") that a backend could take for the whole collection.
 bool IsPathValue(std::string_view value);
+// The same of every piece between the slashes of `value`.
+bool IsPathOfValues(std::string_view value);
+
+// To a server that takes %2F for a part of its segment: `path`, in the form in which paths are
+// compared, with a character in place of each that no server decodes. Empty: it has none, or one
+// beside which something is missing or is a dot segment, so that whoever decodes it comes to
+// another place.
+std::string WithHiddenSlashes(std::string_view path);
 
 // The form in which readings of a canonical path are compared: the skeleton of its text (twins.h),
 // and no escape of a character that may stand unescaped (%3A and ':' are one to most backends).

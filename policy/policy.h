@@ -101,6 +101,7 @@ struct Backend {
   std::string key_header;                // empty: the backend knows no key
   Millis key_lives = limits::kKeyLives;  // how long it is honoured, from the first attempt on
   std::vector<Condition> repeat_if;      // over a failure: one that holds says "make it again"
+  bool keeps_escaped_slash = false;      // it takes %2F for a part of its segment
   bool write_reuse = false;        // a write may go on a connection that carried one just before
   bool is_mcp = false;             // `protocol: mcp`
   std::string mcp_path;            // of an MCP server: the url's path, for agents too; "/" at least

@@ -61,6 +61,9 @@ struct RouteTable::Impl {
     // What is stricter than that for a server that reads the path loosely; nullptr: nothing.
     const Tool* StricterReading(std::string_view path, int strictness) const;
     std::expected<void, CallRefusal> CheckLoose(const RouteMatch& match, Judged judged) const;
+    std::expected<void, CallRefusal> CheckDoubt(const RouteMatch& match, Judged judged,
+                                                std::string_view path,
+                                                std::string_view doubt) const;
     // `path` as it came, and why it has more readings than that of `match`.
     std::expected<void, CallRefusal> CheckReadings(const RouteMatch& match, std::string_view path,
                                                    std::string_view doubt) const;
@@ -192,6 +195,24 @@ std::expected<void, CallRefusal> RouteTable::Impl::Judge::CheckReadings(
   return {};
 }
 
+// An escaped slash is no doubt to a backend that is known to keep it.
+std::expected<void, CallRefusal> RouteTable::Impl::Judge::CheckDoubt(const RouteMatch& match,
+                                                                     Judged judged,
+                                                                     std::string_view path,
+                                                                     std::string_view doubt) const {
+  const std::string hidden =
+      backend.keeps_escaped_slash ? WithHiddenSlashes(match.path) : std::string();
+  if (hidden.empty()) return CheckReadings(match, path, doubt);
+  std::string scratch;
+  const auto form = FormOf(hidden, scratch);
+  if (!form) return std::unexpected(CallRefusal(form.error()));
+  RouteMatch same;
+  (void)Take(form->path, same);
+  if (same.tool != match.tool) return CheckReadings(match, path, doubt);
+  if (form->doubt.empty()) return CheckLoose(match, judged);
+  return CheckReadings(same, hidden, form->doubt);
+}
+
 RouteTable::RouteTable(const Policy& policy, const std::vector<std::size_t>& intercepted)
     : impl_(std::make_unique<Impl>(policy.backends)) {
   impl_->unlisted_reads = policy.unlisted_reads;
@@ -270,7 +291,7 @@ std::expected<void, CallRefusal> RouteTable::Match(const Backend& backend, std::
   const auto judged = judge.Take(form->path, match);
   match.sent = path;
   if (match.tool == nullptr && match.unlisted == UnlistedRule::kDeny) return {};
-  if (!form->doubt.empty()) return judge.CheckReadings(match, path, form->doubt);
+  if (!form->doubt.empty()) return judge.CheckDoubt(match, judged, path, form->doubt);
   if (form->path.data() != path.data()) {
     RouteMatch literal;
     (void)judge.Take(path, literal);

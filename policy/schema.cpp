@@ -97,6 +97,8 @@ constexpr std::string_view kSchema = R"json({
           "description": "The field in which this backend takes an idempotency key." },
         "repeat_if": { "$ref": "#/$defs/texts",
           "description": "Conditions on a failure: one that holds lets its repeat be sent." },
+        "escaped_slash": { "enum": [ "doubtful", "kept" ], "default": "doubtful",
+          "description": "kept: it takes %2F for a part of its segment." },
         "key_lives": { "$ref": "#/$defs/duration", "default": "12h",
           "description": "How long it honours a key; after that an unknown is not sent again." },
         "write_reuse": { "type": "boolean",

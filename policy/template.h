@@ -117,6 +117,8 @@ class RequestTemplate {
 
   std::string method;
   std::vector<Text> path;  // one entry per segment
+  // For a server that takes %2F for a part of its segment: a value with '/' goes in so.
+  bool keeps_escaped_slash = false;
   std::vector<std::pair<std::string, Text>> query;
   std::vector<std::pair<std::string, Text>> headers;
   std::optional<Node> json;

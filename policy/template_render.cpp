@@ -63,8 +63,8 @@ Result<std::string> Join(const Text& pieces, const CallValues& values, Encode en
   return out;
 }
 
-Result<std::string> ForPath(const std::string& text) {
-  if (!IsPathValue(text)) {
+Result<std::string> ForPath(const std::string& text, bool may_have_slash) {
+  if (!(may_have_slash ? IsPathOfValues(text) : IsPathValue(text))) {
     return Malformed(
         "a value cannot stand in a path: separators, wildcards and non-ASCII are refused");
   }
@@ -80,7 +80,9 @@ bool IsOnlyDots(std::string_view segment) {
 Result<std::string> RenderTarget(const RequestTemplate& request, const CallValues& values) {
   std::string target;
   for (const Text& pieces : request.path) {
-    const auto segment = Join(pieces, values, ForPath);
+    const auto segment = Join(pieces, values, [&request](const std::string& text) {
+      return ForPath(text, request.keeps_escaped_slash);
+    });
     if (!segment) return segment;
     if (IsOnlyDots(*segment)) return Malformed("a path segment would be a dot segment");
     target += '/' + *segment;

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 
+#include "filters/idempotency/explained_arguments.h"
 #include "policy/config_reader.h"
 #include "policy/explain.h"
 #include "policy/openapi.h"
@@ -349,7 +350,8 @@ int Explain(const Arguments& args) {
     body = std::move(*text);
   }
   return RunPolicyExplain(args.policy_path, args.call, headers, body,
-                          args.admin.json ? ExplainForm::kJson : ExplainForm::kText, std::cout);
+                          args.admin.json ? ExplainForm::kJson : ExplainForm::kText, std::cout,
+                          ArgumentsOf);
 }
 
 int ImportOpenApi(const std::string& path) {
@@ -409,7 +411,8 @@ void AddPolicy(CLI::App& app, Arguments& args) {
   check->callback([&args] { args.exit_code = RunPolicyCheck(args.policy_path, std::cout); });
   CLI::App* test = policy->add_subcommand("test", "Run the policy's own tests: section");
   test->add_option("file", args.policy_path, "Policy file or directory")->required();
-  test->callback([&args] { args.exit_code = RunPolicyTest(args.policy_path, std::cout); });
+  test->callback(
+      [&args] { args.exit_code = RunPolicyTest(args.policy_path, std::cout, ArgumentsOf); });
   AddPolicyMakers(*policy, args);
   CLI::App* status =
       policy->add_subcommand("status", "Show the policy that a running process has in force");

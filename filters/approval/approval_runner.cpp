@@ -24,6 +24,12 @@ std::vector<SecretHeader> SecretsOf(const Tool& tool) {
   return tool.approval ? tool.approval->secrets : std::vector<SecretHeader>();
 }
 
+constexpr std::string_view kNoCredential = "a credential that the policy names could not be read";
+
+bool HoldsBody(const OwnRoom& room, const RequestContext& context) {
+  return room.keeper == nullptr || room.keeper->Hold(HeldFor::kBody, context.request.body.size());
+}
+
 }  // namespace
 
 ApprovalRunner::~ApprovalRunner() { RC_CHECK(active_ == 0); }
@@ -191,14 +197,18 @@ Task<void> ApprovalRunner::Send(Event approved) {
   const std::uint64_t operation = approved.operation;
   RC_CRASH_POINT("k16");
   std::string failure;
+  const OwnRoom room(parts_.keep);
   auto context = ApprovedCall(approved, parts_.policy());
   if (!context) {
     failure = context.error();
   } else if (auto read = AddSecrets(SecretsOf(*(*context)->tool), parts_.read_secret,
                                     (*context)->credentials);
              !read) {
-    co_return co_await Delay(approved, std::move(read.error()));
+    co_return co_await Delay(approved, std::move(read.error()), kNoCredential);
+  } else if (!room.is_there || !HoldsBody(room, **context)) {
+    co_return co_await Delay(approved, std::string(kNoRoom), kNoRoom);
   } else {
+    (*context)->keeper = room.keeper.get();
     if (const auto at = entries_.find(operation); at != entries_.end()) at->second.obstacle.clear();
     (*context)->executor = &parts_.executor;
     (*context)->timer = &parts_.timer;
@@ -223,11 +233,12 @@ Task<void> ApprovalRunner::Send(Event approved) {
 }
 
 // What is missing may be mounted any moment. Its approval is not used up meanwhile.
-Task<void> ApprovalRunner::Delay(const Event& approved, std::string obstacle) {
+Task<void> ApprovalRunner::Delay(const Event& approved, std::string obstacle,
+                                 std::string_view reason) {
   const std::uint64_t operation = approved.operation;
   (void)co_await DecideNow({.kind = ApprovalOrder::Kind::kExpire,
                             .operation = operation,
-                            .reason = "a credential that the policy names could not be read"});
+                            .reason = std::string(reason)});
   const auto at = entries_.find(operation);
   if (at == entries_.end() || at->second.obstacle == obstacle) co_return;
   Log(LogLevel::kError, "an approved call cannot be sent yet; it is tried again until it expires",

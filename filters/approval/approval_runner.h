@@ -37,6 +37,7 @@ class ApprovalRunner final : public Approving {
     std::function<Task<Result<Outcome>>(RequestContext&)> send;
     // Called on the runner's thread with every event that began to wait or was decided.
     std::function<void(const Event&)> tell;
+    KeepOwn keep{};
   };
   explicit ApprovalRunner(Parts parts) : parts_(std::move(parts)) {}
   ApprovalRunner(const ApprovalRunner&) = delete;
@@ -92,8 +93,8 @@ class ApprovalRunner final : public Approving {
   MonoTime NextTick() const;
   Task<void> Work(std::uint64_t operation);
   Task<void> Send(Event approved);
-  // Tells operators why it cannot be sent yet, and ends it if its time is over.
-  Task<void> Delay(const Event& approved, std::string obstacle);
+  // Tells operators why it cannot be sent yet, and ends it for `reason` if its time is over.
+  Task<void> Delay(const Event& approved, std::string obstacle, std::string_view reason);
   void AddObstacle(Event& event) const;
   Task<std::expected<std::vector<Claim>, std::string>> ListNow(std::uint64_t after,
                                                                std::size_t limit);

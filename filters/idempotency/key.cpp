@@ -35,12 +35,12 @@ struct Intent {
   bool has_identity = false;
 };
 
-CallValues ValuesOf(const KeyInputs& inputs) {
+CallValues ValuesOf(const KeyInputs& inputs, const Json* body) {
   CallValues values;
   values.path = &inputs.captures;
   values.query = &inputs.query;
   values.headers = &inputs.request.headers;
-  values.body = inputs.body.values();
+  values.body = body;
   return values;
 }
 
@@ -103,9 +103,9 @@ Intent NamedIntent(const ClientIntent& named) {
 
 // The identity values. One that is absent enters as such; when all of them are, they tell nothing,
 // and the arguments take their place.
-Intent IdentityOf(const KeyInputs& inputs) {
+Intent IdentityOf(const KeyInputs& inputs, const Json* body) {
   Intent intent;
-  const CallValues values = ValuesOf(inputs);
+  const CallValues values = ValuesOf(inputs, body);
   std::string text;
   text.reserve(kPartsBytes);
   AppendPart(text, "identity");
@@ -125,7 +125,7 @@ Intent IdentityOf(const KeyInputs& inputs) {
 Intent IntentOf(const KeyInputs& inputs, const ClientIntent& named) {
   const bool beats_identity = named.is_for_us || inputs.tool.agent_key == AgentKey::kWins;
   if (named.intent && beats_identity) return NamedIntent(named);
-  Intent identity = IdentityOf(inputs);
+  Intent identity = IdentityOf(inputs, inputs.body.values());
   return named.intent && !identity.has_identity ? NamedIntent(named) : identity;
 }
 
@@ -273,10 +273,14 @@ Result<DerivedKey> DeriveKey(const KeyInputs& inputs) {
   derived.intent = IntentDigest(inputs, secret, *scope, intent, derived.args_hash, tenants);
   const bool was_named = named->intent.has_value() && !intent.is_named;
   const bool was_callers = was_named || (scope->is_wide && scope->kind != "global");
-  if (!tenants.empty() || was_callers) {
-    derived.older_key =
-        KeyOf(inputs, secret, was_callers ? CallerScope(inputs) : *scope,
-              was_named ? NamedIntent(*named) : intent, derived.args_hash, std::string());
+  // Earlier versions read no values from multipart.
+  const bool was_unread = intent.has_identity && inputs.body.form == BodyForm::kMultipart;
+  if (!tenants.empty() || was_callers || was_unread) {
+    derived.older_key = KeyOf(inputs, secret, was_callers ? CallerScope(inputs) : *scope,
+                              was_named    ? NamedIntent(*named)
+                              : was_unread ? IdentityOf(inputs, nullptr)
+                                           : intent,
+                              derived.args_hash, std::string());
     if (derived.older_key == derived.key) derived.older_key.reset();
   }
   return derived;

@@ -134,6 +134,14 @@ void Observer::End(ObservedCall& call) {
   call.ended.Set(true);
 }
 
+void Observer::Compare(const ObservedCall& call, const CallBody& body, const Event& begun) {
+  const bool is_refused = begun.verdict == ObserveVerdict::kWouldRefuse && begun.related == 0;
+  if (!call.context.guarded || is_refused || begun.verdict == ObserveVerdict::kNotJudged) return;
+  CallFields fields = FieldsOfCall(call.context, body, install_secret_);
+  if (begun.related != 0) differences_.Compare(call.context.tool_name, begun.related, fields);
+  differences_.Keep(begun.operation, std::move(fields));
+}
+
 Task<Result<void>> Observer::Record(ObservedCall& call, PreparedCall prepared) {
   Executor& executor = *call.context.executor;
   co_await order_.MyTurn(call.place, executor);
@@ -143,6 +151,7 @@ Task<Result<void>> Observer::Record(ObservedCall& call, PreparedCall prepared) {
     call.verdict = begun->event.verdict;
     if (call.verdict == ObserveVerdict::kWouldRefuse) call.reason = begun->event.detail;
     call.event = begun->event.id;
+    Compare(call, *prepared.body, begun->event);
   }
   co_await call.ended.Wait();
   if (!begun) co_return std::unexpected(begun.error());

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "filters/call_differences.h"
 #include "filters/filter.h"
 #include "filters/idempotency/observed_order.h"
 #include "filters/idempotency/prepare.h"
@@ -60,15 +61,18 @@ class Observer {
   Task<Result<void>> Watch(ObservedCall& call);
   // The exchange is over. Call once, after Watch has been started.
   void End(ObservedCall& call);
+  const CallDifferences& differences() const { return differences_; }
 
  private:
   Task<Result<void>> Record(ObservedCall& call, PreparedCall prepared);
+  void Compare(const ObservedCall& call, const CallBody& body, const Event& begun);
   Transition Outcome(const ObservedCall& call, PreparedCall prepared, const Event& begun) const;
 
   Ledger& ledger_;
   Random& random_;
   const std::string install_secret_;
   ObservedOrder order_;
+  CallDifferences differences_;
 };
 
 }  // namespace recourse

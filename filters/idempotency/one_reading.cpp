@@ -23,6 +23,7 @@ bool IsNamedByBodyAlone(const Tool& tool) {
 struct Conflict {
   std::string name;
   std::string_view where = "the call";
+  bool is_no_text = false;  // it is what the policy reads, and no value
 };
 
 constexpr std::string_view kInQuery = "the query", kInForm = "the form", kInBody = "the body",
@@ -44,6 +45,7 @@ std::optional<std::string> TwinIn(const Pairs& pairs, std::string_view raw, std:
   if (raw.find(';') == std::string_view::npos) return std::nullopt;
   std::string split(raw);
   std::ranges::replace(split, ';', '&');
+  if (CountPairs(split) > limits::kFormPairsMax) return std::string(name);  // nobody looks at all
   const Pairs more = ParsePairs(split);
   if (auto twin = TwinAmong(more, name, true)) return twin;
   const auto value_of = [name](const Pairs& from) {
@@ -120,13 +122,35 @@ std::optional<std::string> TwinInBody(const CallBody& body, std::string_view nam
     }
   }
   for (const BodyPart& part : body.parts) {
-    const std::string* const says = FindHeader(part.headers, "content-disposition");
-    if (says == nullptr) continue;
-    for (std::string& other : PartNames("content-disposition:" + *says)) {
-      if (AreTwins(NameIn::kForm, other, name)) return std::move(other);
+    for (const std::string& other : part.names) {
+      if (AreTwins(NameIn::kForm, other, name)) return other;
     }
   }
   return std::nullopt;
+}
+
+// The same among the parts of multipart, of which one may have the name, if it is text.
+std::optional<Conflict> ConflictInParts(const std::vector<BodyPart>& parts, std::string_view name) {
+  bool is_there = false;
+  for (const BodyPart& part : parts) {
+    for (const std::string& other : part.names) {
+      if (!AreTwins(NameIn::kForm, other, name)) continue;
+      if (is_there || other != name || part.names.size() > 1) return Conflict{other, kInForm};
+      if (!part.is_text) return Conflict{other, kInForm, true};
+      is_there = true;
+    }
+  }
+  return std::nullopt;
+}
+
+// What says in which charset the parts are that do not say it themselves (RFC 7578, 4.6).
+bool HasCharsetPart(const std::vector<BodyPart>& parts) {
+  return std::ranges::any_of(parts, [](const BodyPart& part) {
+    const bool says = std::ranges::any_of(part.names, [](const std::string& name) {
+      return AreTwins(NameIn::kForm, name, "_charset_");
+    });
+    return says && !IsUtf8Form("a/b; charset=" + part.content.substr(0, limits::kPartLineBytesMax));
+  });
 }
 
 // A form that servers may read in which nobody here can look for a name.
@@ -155,12 +179,14 @@ std::optional<Conflict> ConflictInQuery(std::string_view name, const HttpRequest
 
 std::optional<Conflict> ConflictInBody(std::string_view pointer, const HttpRequest& request,
                                        const CallBody& body, const Pairs& query) {
-  const bool is_form = body.form == BodyForm::kForm;
+  const bool is_form = body.is_form();
   const Step step = FirstStep(pointer);
   if (step.name.empty() || (is_form && !step.is_only)) return std::nullopt;
-  const auto twin =
-      is_form ? TwinIn(body.pairs, request.body, step.name) : TwinOnTheWay(body.json, pointer);
-  if (twin) return Conflict{*twin, is_form ? kInForm : kInBody};
+  const auto conflict = body.form == BodyForm::kForm
+                            ? AsConflict(TwinIn(body.pairs, request.body, step.name), kInForm)
+                        : is_form ? ConflictInParts(body.parts, step.name)
+                                  : AsConflict(TwinOnTheWay(body.json, pointer), kInBody);
+  if (conflict) return conflict;
   if (!body.mcp_name.empty()) return std::nullopt;
   if (auto other = TwinAmong(query, step.name, false)) return Conflict{*other, kInQuery};
   return is_form ? AsConflict(TwinAmong(CookiesOf(request), step.name, false), kInCookies)
@@ -209,7 +235,8 @@ std::optional<Objection> ObjectionToBody(const Tool& tool, const HttpRequest& re
         ", which an encoded body does not show; send it without Content-Encoding");
   }
   const std::string* const type = FindHeader(request.headers, "Content-Type");
-  if (body.form == BodyForm::kForm && type != nullptr && !IsUtf8Form(*type)) {
+  const bool is_text = type == nullptr || IsUtf8Form(*type);
+  if (body.is_form() && (!is_text || HasCharsetPart(body.parts))) {
     return UnreadableBody("the policy reads " + place +
                           " from the form, which has to be in UTF-8: send it without a charset");
   }
@@ -227,6 +254,10 @@ std::optional<Objection> ObjectionToBody(const Tool& tool, const HttpRequest& re
 
 // Names both: what the policy reads, and what stands against it.
 std::string WhyRefused(const Selector& place, const Conflict& conflict) {
+  if (conflict.is_no_text) {
+    return "the policy reads " + place.text + ", and the part '" + ShownName(conflict.name) +
+           "' of the form is a file or no plain text in UTF-8; send it as a field of text";
+  }
   if (conflict.name.empty()) {
     return "the policy reads " + place.text + ", and " + std::string(conflict.where) +
            " is malformed or encoded, so that more may stand in it; send it well-formed";

@@ -20,7 +20,8 @@ struct Objection {
 // or the header, and among the members on the way to a value in JSON; when a name that is read in
 // the query stands in the body too, or the other way round, or among the cookies, as some servers
 // make one list of all; and when the policy reads from a body that has another type than JSON or
-// form, is encoded, in another charset than UTF-8, or is not there at all.
+// form, is encoded, in another charset than UTF-8, or is not there at all, or from a part of a form
+// that is no text.
 // An encoded body is also refused where the key is made of it and the agent did not name its intent
 // (`intent_is_named`): the same arguments are other bytes each time they are compressed.
 // nullopt: nothing is to be said against it. `query` is decoded, the target of `request` is raw.

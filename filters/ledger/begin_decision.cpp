@@ -228,4 +228,30 @@ ObserveVerdict Foresee(ObserveVerdict otherwise, Begun::Kind kind, bool is_resen
   return ObserveVerdict::kWouldRefuse;
 }
 
+std::string WhyRefusalIsForeseen(Begun::Kind kind) {
+  const auto why = [](ErrorCode code, std::string_view text) {
+    return std::string(FactsOf(code).slug).append(": ").append(text);
+  };
+  switch (kind) {
+    case Begun::Kind::kOtherCredentials:
+      return why(ErrorCode::kOtherCredentials,
+                 "the same call was made with other credentials; if those are one caller's, say so "
+                 "in `principal`, else tell the calls apart by Recourse-Intent or `callers`");
+    case Begun::Kind::kCompensated:
+      return why(ErrorCode::kCompensated,
+                 "the effect of the same call was undone; a new one needs another trace or intent");
+    case Begun::Kind::kExpired:
+      return why(ErrorCode::kKeyExpired,
+                 "the answer to the same call is no longer kept; `ledger.retention` says how long");
+    case Begun::Kind::kFlowClosed:
+      return why(ErrorCode::kFlowClosed,
+                 "its flow takes no further writes; a new flow needs another trace");
+    case Begun::Kind::kTooOften:
+      return why(ErrorCode::kQuotaExceeded,
+                 "the same call was refused, and is repeated too often; repeat it more slowly");
+    default:
+      return why(ErrorCode::kNotSent, "the same call was tried as often as one may be");
+  }
+}
+
 }  // namespace recourse

@@ -132,6 +132,7 @@ LedgerStats GroupCommitLedger::Stats() {
   stats.map_bytes = sizes.map_bytes;
   stats.restored = engine_->is_restored();
   stats.is_index_failing = checkpointer_.is_failing();
+  stats.is_index_rebuilt = engine_->is_index_rebuilt();
   stats.latched = stats.latched || engine_->log().has_failed();
   return stats;
 }

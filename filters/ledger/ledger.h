@@ -236,6 +236,7 @@ struct LedgerStats {
   std::uint64_t reserve_bytes = 0;                // of them kept for the outcomes of what is open
   bool is_full = false;                           // new writes are refused for want of space
   bool is_index_failing = false;                  // the key index grows, and cannot be written
+  bool is_index_rebuilt = false;                  // this start made the key index from the log
   std::array<std::uint64_t, 4> quota_refusals{};  // by QuotaKind
   std::uint64_t epoch = 0;
   std::int64_t oldest_pending_ms = 0;  // wall time of the oldest DISPATCHING or UNCERTAIN; 0: none

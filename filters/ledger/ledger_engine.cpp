@@ -241,6 +241,9 @@ Result<LedgerEngine::BeginStep> LedgerEngine::BeginObserved(NewOperation& call,
     if (decision.kind != Begun::Kind::kFresh || is_resend) {
       call.event.related = found->entry.operation;
     }
+    if (call.event.verdict == ObserveVerdict::kWouldRefuse) {
+      call.event.detail = WhyRefusalIsForeseen(decision.kind);
+    }
   }
   if (decision.kind == Begun::Kind::kFresh) return BeginFresh(call, decision, found);
   if (const auto refusal = Refusal(call, true)) return std::unexpected(*refusal);

@@ -137,6 +137,9 @@ class LedgerEngine {
   void FrozenIsStored() { index_.DropFrozen(); }
   const std::shared_ptr<const IndexSnapshot>& frozen() const { return index_.frozen(); }
   bool is_crowded() const { return index_.is_crowded(); }
+  // This start found no whole index of this log.
+  void NoteIndexRebuilt() { is_index_rebuilt_ = true; }
+  bool is_index_rebuilt() const { return is_index_rebuilt_; }
   bool is_index_full() const { return index_.is_full(); }
   bool is_index_damaged() const { return index_.is_damaged(); }
   ColdIndex* cold() { return parts_.cold.get(); }
@@ -324,6 +327,7 @@ class LedgerEngine {
   bool went_back_before_start_ = false;  // the wall clock, between this start and the row before it
 
   KeyIndex index_;
+  bool is_index_rebuilt_ = false;                // constant after the start
   std::map<std::uint64_t, OpenOperation> open_;  // by operation
   std::uint64_t running_ = 0;
   std::map<std::uint64_t, OpenClaim> claims_;  // by operation

@@ -102,7 +102,9 @@ Done RestoreIndex(LedgerEngine& engine) {
     return {};
   }
   if (engine.log().last_seq() > 0) {
-    Log(LogLevel::kInfo, "the key index is missing or stale and is built anew from the events");
+    Log(LogLevel::kWarn,
+        "the key index is missing, damaged or of another log, and is built anew from the events");
+    engine.NoteIndexRebuilt();
   }
   return engine.cold()->Clear();
 }

@@ -1,5 +1,10 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
 #include "filters/report/report_text.h"
 #include "proxy/base/json.h"
 
@@ -60,6 +65,25 @@ std::string Refused(const RefusedLine& line) {
                      Quoted(line.path), Quoted(line.reason), line.calls);
 }
 
+// What a trouble with a key means for the calls, and what to change where that is not meant.
+std::string_view MeaningOf(std::string_view trouble) {
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kMeanings{{
+      {"key-reused",
+       "the same key with other arguments: 422; name what tells the calls apart in `identity`, or "
+       "what may differ in `ignore`"},
+      {"retried-under-another-trace",
+       "known as the same call by its intent, as nobody had its answer"},
+      {"again-under-another-trace",
+       "a new call; if it is a repeat, say so by `across_traces: always` or `ask`"},
+      {"again-after-its-window", "a new call; if it is a repeat, widen `dedupe_window`"},
+      {"not-judged", "its body was larger than 8 MiB or broke off, so that nobody knows"},
+  }};
+  const auto* const known =
+      std::ranges::find(kMeanings, trouble, &std::pair<std::string_view, std::string_view>::first);
+  return known == kMeanings.end() ? "refused: see the calls that would have been, and their reasons"
+                                  : known->second;
+}
+
 template <class Line>
 std::vector<Line> Joined(std::vector<Line> lines, const std::vector<Line>& more) {
   lines.insert(lines.end(), more.begin(), more.end());
@@ -94,12 +118,17 @@ std::string ReportJson(const Report& report, const ReportExtras& extras) {
                      Quoted(extras.started), extras.unlisted_other);
   out += List(Joined(report.refused, extras.refused), Refused) + ",\"keys\":";
   out += List(report.keys, [](const KeyLine& line) {
-    return fmt::format(R"({{"tool":{},"trouble":{},"calls":{},"example":{}}})", Quoted(line.tool),
-                       Quoted(line.trouble), line.calls, line.example);
+    return fmt::format(R"({{"tool":{},"trouble":{},"calls":{},"example":{},"means":{}}})",
+                       Quoted(line.tool), Quoted(line.trouble), line.calls, line.example,
+                       Quoted(MeaningOf(line.trouble)));
   });
+  out += ",\"differences\":" + List(extras.differences, [](const DifferenceLine& line) {
+           return fmt::format(R"({{"tool":{},"field":{},"calls":{}}})", Quoted(line.tool),
+                              Quoted(line.field), line.calls);
+         });
+  const bool is_cut = report.is_cut || extras.refused_other > 0 || extras.differences_other > 0;
   return out + fmt::format(R"(,"flow_counts":{},"not_recorded":{},"cut":{}}})",
-                           ToJson(extras.flow_counts), extras.not_recorded,
-                           report.is_cut || extras.refused_other > 0);
+                           ToJson(extras.flow_counts), extras.not_recorded, is_cut);
 }
 
 }  // namespace recourse

@@ -177,10 +177,17 @@ std::string ReportText(const Json& report) {
                                   ScalarText(line, "method"),  ScalarText(line, "path"),
                                   ScalarText(line, "calls"),   ScalarText(line, "reason")};
              });
-  AddSection(out, report, "keys", "Trouble with keys", {"TOOL", "TROUBLE", "CALLS", "EXAMPLE"},
-             [](const Json& line) {
+  AddSection(out, report, "keys", "Trouble with keys",
+             {"TOOL", "TROUBLE", "CALLS", "EXAMPLE", "MEANS"}, [](const Json& line) {
                return std::vector{ScalarText(line, "tool"), ScalarText(line, "trouble"),
-                                  ScalarText(line, "calls"), ScalarText(line, "example")};
+                                  ScalarText(line, "calls"), ScalarText(line, "example"),
+                                  ScalarText(line, "means")};
+             });
+  AddSection(out, report, "differences",
+             "Fields that differ between calls which count as one (since the start of the process)",
+             {"TOOL", "FIELD", "CALLS"}, [](const Json& line) {
+               return std::vector{ScalarText(line, "tool"), ScalarText(line, "field"),
+                                  ScalarText(line, "calls")};
              });
   if (const std::string text = FlowCountsText(report); !text.empty()) {
     out += fmt::format("\n{} (since the start of the process)\n", text);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "filters/call_differences.h"
 #include "filters/flow_counts.h"
 #include "filters/report/report.h"
 #include "proxy/base/json.h"
@@ -20,6 +21,9 @@ struct ReportExtras {
   FlowCounts flow_counts{};
   std::vector<RefusedLine> refused;  // reads, since `started`
   std::uint64_t refused_other = 0;   // beyond those that are counted one by one
+  // Since `started`: calls that count as one with an earlier one, by a field in which they differ.
+  std::vector<DifferenceLine> differences;
+  std::uint64_t differences_other = 0;
 };
 
 // The answer of GET /report; its members are documented in README.md of this folder.

@@ -26,9 +26,9 @@ bool IsWorkedOn(FlowPhase phase) {
 FlowRunner::FlowRunner(Parts parts)
     : parts_(std::move(parts)),
       sender_({parts_.ledger, parts_.upstream, parts_.executor, parts_.clock, parts_.read_secret,
-               parts_.tracing, [this] { return PauseToRecord(); }}),
+               parts_.tracing, [this] { return PauseToRecord(); }, parts_.keep}),
       resender_({parts_.ledger, parts_.upstream, parts_.executor, parts_.clock, parts_.read_secret,
-                 parts_.tracing, [this] { return PauseToRecord(); }}) {}
+                 parts_.tracing, [this] { return PauseToRecord(); }, parts_.keep}) {}
 
 FlowRunner::~FlowRunner() { RC_CHECK(active_ == 0); }
 

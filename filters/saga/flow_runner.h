@@ -67,6 +67,7 @@ class FlowRunner final : public Flowing {
     // Called on the runner's thread after each try to undo a step of that tool.
     std::function<void(const std::string& tool, UndoOutcome::Kind)> tried{};
     Tracing* tracing = nullptr;  // null: traces are off
+    KeepOwn keep{};
   };
   explicit FlowRunner(Parts parts);
   FlowRunner(const FlowRunner&) = delete;

@@ -135,6 +135,11 @@ Task<ResendOutcome> StepResender::Try(Event unknown, std::shared_ptr<const Polic
                                       std::uint32_t jitter) {
   const Backend& backend = *FindBackend(*policy, unknown.backend);
   const Tool& tool = ToolOf(unknown, *policy);
+  const OwnRoom room(parts_.keep);
+  if (!room.is_there) {
+    co_return ResendOutcome{ResendOutcome::Kind::kAgain, std::string(kNoRoom),
+                            UndoPause(1, {}, jitter)};
+  }
   auto begun = co_await parts_.ledger.Begin(OperationOf(unknown, attempts_max, backend.key_lives),
                                             parts_.executor);
   if (!begun) {
@@ -144,8 +149,8 @@ Task<ResendOutcome> StepResender::Try(Event unknown, std::shared_ptr<const Polic
   if (begun->kind != Begun::Kind::kFresh) co_return OutcomeOf(*begun, jitter);
   const auto request = RequestOf(unknown, backend, *credentials, parts_.read_secret);
   OwnRequest told(OwnRequest::Kind::kResend, unknown, policy, backend, begun->event.attempt);
-  Result<Answer> answer =
-      co_await Send(*begun, std::move(told), tool, request ? &*request : nullptr);
+  Result<Answer> answer = co_await Send(*begun, std::move(told), tool,
+                                        request ? &*request : nullptr, room.keeper.get());
   if (!answer && answer.error().code() == ErrorCode::kLedgerUnavailable) {
     co_return ResendOutcome{ResendOutcome::Kind::kAgain, std::string(answer.error().detail()),
                             UndoPause(1, {}, jitter)};
@@ -183,12 +188,13 @@ Task<ResendOutcome> StepResender::Try(Event unknown, std::shared_ptr<const Polic
 
 // Connects while the ledger commits.
 Task<Result<Answer>> StepResender::Send(const Begun& begun, OwnRequest told, const Tool& tool,
-                                        const HttpRequest* request) {
+                                        const HttpRequest* request, CallKeeper* keeper) {
   const Backend& backend = *told.backend;
   const MonoTime deadline =
       parts_.clock.Now() + tool.timeout.value_or(backend.timeout.value_or(limits::kWriteTimeout));
   const auto connection = parts_.upstream.Open(backend);
   connection->MayOpenSession();
+  connection->HoldAnswerFor(keeper);
   const Result<void> connected = co_await connection->Connected();
   const Result<void> durable = co_await begun.commit->Durable();
   if (!durable) {

@@ -47,6 +47,7 @@ class StepResender {
     ReadSecret read_secret;
     Tracing* tracing = nullptr;  // null: traces are off
     RecordPause record_pause{};
+    KeepOwn keep{};
   };
   explicit StepResender(Parts parts) : parts_(std::move(parts)) {}
 
@@ -61,7 +62,7 @@ class StepResender {
  private:
   // `request` is null when it cannot be completed.
   Task<Result<Answer>> Send(const Begun& begun, OwnRequest told, const Tool& tool,
-                            const HttpRequest* request);
+                            const HttpRequest* request, CallKeeper* keeper);
 
   const Parts parts_;
 };

@@ -96,6 +96,11 @@ Task<UndoOutcome> UndoSender::Try(const Event& step, std::shared_ptr<const Polic
     co_return UndoOutcome{
         UndoOutcome::Kind::kStuck, "no policy says where backend " + step.backend + " is", {}};
   }
+  const OwnRoom room(parts_.keep);
+  if (!room.is_there) {
+    co_return UndoOutcome{UndoOutcome::Kind::kAgain, std::string(kNoRoom),
+                          UndoPause(1, {}, jitter)};
+  }
   const Tool* const tool = policy->FindTool(step.tool);
   const UndoRule* const rule = tool != nullptr && tool->undo ? &*tool->undo : nullptr;
   NewOperation call = OperationOf(step, *backend);
@@ -115,7 +120,8 @@ Task<UndoOutcome> UndoSender::Try(const Event& step, std::shared_ptr<const Polic
   }
   switch (begun->kind) {
     case Begun::Kind::kFresh:
-      co_return co_await Send(step, policy, rule, *backend, std::move(*begun), jitter);
+      co_return co_await Send(step, policy, rule, *backend, std::move(*begun), room.keeper.get(),
+                              jitter);
     case Begun::Kind::kRunning:
       co_return UndoOutcome{UndoOutcome::Kind::kAgain, "the undo is running",
                             UndoPause(1, {}, jitter)};
@@ -147,11 +153,12 @@ Task<UndoOutcome> UndoSender::Try(const Event& step, std::shared_ptr<const Polic
 
 Task<UndoOutcome> UndoSender::Send(const Event& step, std::shared_ptr<const Policy> policy,
                                    const UndoRule* rule, const Backend& backend, Begun begun,
-                                   std::uint32_t jitter) {
+                                   CallKeeper* keeper, std::uint32_t jitter) {
   const bool is_resend = begun.event.cause == Cause::kResend;
   const MonoTime deadline = parts_.clock.Now() + backend.timeout.value_or(limits::kWriteTimeout);
   const auto connection = parts_.upstream.Open(backend);
   connection->MayOpenSession();
+  connection->HoldAnswerFor(keeper);
   const Result<void> connected = co_await connection->Connected();
   const Result<void> durable = co_await begun.commit->Durable();
   if (!durable) {

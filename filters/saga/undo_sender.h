@@ -50,6 +50,7 @@ class UndoSender {
     ReadSecret read_secret;
     Tracing* tracing = nullptr;  // null: traces are off
     RecordPause record_pause{};
+    KeepOwn keep{};
   };
   explicit UndoSender(Parts parts) : parts_(std::move(parts)) {}
 
@@ -61,7 +62,7 @@ class UndoSender {
  private:
   Task<UndoOutcome> Send(const Event& step, std::shared_ptr<const Policy> policy,
                          const UndoRule* rule, const Backend& backend, Begun begun,
-                         std::uint32_t jitter);
+                         CallKeeper* keeper, std::uint32_t jitter);
   Task<UndoOutcome> Record(const Event& undo, const Tool* tool, UndoVerdict verdict,
                            Result<Answer> answer, std::uint32_t jitter);
 

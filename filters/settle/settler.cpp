@@ -312,8 +312,14 @@ Task<void> Settler::Probe(std::uint64_t operation) {
 
 Task<Result<Answer>> Settler::Ask(const Backend& backend, HttpRequest request,
                                   std::size_t bytes_max, OwnRequest told) {
+  // What was not asked is asked after the pause of a probe that tells nothing.
+  const OwnRoom room(parts_.keep);
+  if (!room.is_there) {
+    co_return std::unexpected(Error(ErrorCode::kOverloaded, kNoRoom, Delivery::kNotSent));
+  }
   const std::unique_ptr<UpstreamConnection> connection = parts_.upstream.Open(backend);
   connection->MayOpenSession();
+  connection->HoldAnswerFor(room.keeper.get());
   const Result<void> connected = co_await connection->Connected();
   if (!connected) co_return std::unexpected(connected.error());
   co_return co_await ExchangeTraced(*connection, std::move(request),

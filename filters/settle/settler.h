@@ -46,6 +46,7 @@ class Settler final : public Settling {
     Tracing* tracing = nullptr;  // null: traces are off
     // For the credentials that the undo of a tool has; unset: its tasks are asked about without.
     ReadSecret read_secret{};
+    KeepOwn keep{};
   };
   explicit Settler(Parts parts) : parts_(std::move(parts)) {}
   Settler(const Settler&) = delete;

@@ -271,6 +271,10 @@ inline constexpr std::size_t kUnlistedShapeBytesMax = 160;
 // The same of calls that enforce would refuse, with their reasons.
 inline constexpr std::size_t kRefusedShapesMax = 64;
 inline constexpr std::size_t kRefusalReasonBytesMax = 512;
+// Hashes of what calls carried, to compare repeats with: of the calls that were sent last.
+inline constexpr std::size_t kObservedFieldsBytesMax = 4 * 1024 * 1024;
+inline constexpr std::size_t kObservedFieldsMax = 256;    // of one call; the rest is one
+inline constexpr std::size_t kObservedNameBytesMax = 64;  // longer names are cut
 
 // `recourse report`: what it keeps in memory while it reads the ledger, some 40 MiB in all.
 inline constexpr std::size_t kReportOperationsMax = 100'000;
@@ -335,6 +339,9 @@ inline constexpr std::size_t kJsonBytesMax = kWriteBodyBytesMax;
 
 // Filters.
 inline constexpr std::size_t kMultipartPartsMax = 1'000;
+// Of a part: a field, and how often "name" may stand in what says its name, as each may be one.
+inline constexpr std::size_t kPartLineBytesMax = 1'024;
+inline constexpr std::size_t kPartNamesMax = 16;
 inline constexpr std::size_t kFlowNameBytesMax = 128;
 // A repeat looks at the ledger again after a join or a probe; each look may find another state.
 inline constexpr int kLedgerLooksMax = 4;

@@ -320,7 +320,9 @@ HttpResponse AdminApi::ShowReport(std::string_view query) {
                            .unlisted_reads = std::move(counts.unlisted_reads),
                            .flow_counts = counts.flow_counts,
                            .refused = std::move(counts.refused),
-                           .refused_other = counts.refused_other}));
+                           .refused_other = counts.refused_other,
+                           .differences = std::move(counts.differences),
+                           .differences_other = counts.differences_other}));
 }
 
 HttpResponse ProbeApi::Handle(const HttpRequest& request) {

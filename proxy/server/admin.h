@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "filters/call_differences.h"
 #include "filters/ledger/audit.h"
 #include "filters/ledger/ledger.h"
 #include "filters/report/report.h"
@@ -35,6 +36,8 @@ class AdminApi {
     std::vector<UnlistedLine> unlisted_reads;
     FlowCounts flow_counts{};
     std::vector<RefusedLine> refused;
+    std::vector<DifferenceLine> differences;
+    std::uint64_t differences_other = 0;
   };
   struct Parts {
     Ledger& ledger;

@@ -10,6 +10,8 @@
 #include <cstring>
 #include <ostream>
 #include <ranges>
+#include <sstream>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -209,7 +211,9 @@ int ShowReport(const AdminClient& client, const std::string& since, const std::s
   if (!until.empty()) target += (since.empty() ? "?until=" : "&until=") + PercentEncode(until);
   const auto report = Show(client, target, out, err);
   if (!report) return report.error();
-  out << ReportText(*report);
+  // The names of fields are whatever agents send.
+  std::istringstream lines(ReportText(*report));
+  for (std::string line; std::getline(lines, line);) out << TerminalText(line) << "\n";
   return kExitOk;
 }
 

@@ -11,6 +11,7 @@
 #include "proxy/base/log.h"
 #include "proxy/server/attempts.h"
 #include "proxy/server/files.h"
+#include "proxy/server/held.h"
 #include "proxy/server/metrics.h"
 
 namespace recourse {
@@ -77,7 +78,8 @@ ApprovalDesk::ApprovalDesk(const Parts& parts)
                .read_secret = ReadSecretFile,
                .send = [this, &worker = parts.worker](
                            RequestContext& context) { return Send(worker, context); },
-               .tell = [this](const Event& event) { Tell(event); }}),
+               .tell = [this](const Event& event) { Tell(event); },
+               .keep = KeepOwnWithin(parts.worker.services.budget)}),
       api_({.ledger = parts.ledger,
             .runner = runner_,
             .clock = parts.clock,

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "proxy/server/files.h"
+#include "proxy/server/held.h"
 
 namespace recourse {
 namespace {
@@ -57,7 +58,8 @@ FlowDesk::FlowDesk(const Parts& parts)
                    [this](const std::string& tool, UndoOutcome::Kind kind) {
                      metrics_.undos.Add({{"tool", tool}, {"result", NameOf(kind)}}).Increment();
                    },
-               .tracing = parts.tracing}),
+               .tracing = parts.tracing,
+               .keep = KeepOwnWithin(parts.worker.services.budget)}),
       api_({.ledger = parts.ledger,
             .runner = runner_,
             .clock = parts.clock,

@@ -3,6 +3,34 @@
 #include "filters/answers.h"
 
 namespace recourse {
+namespace {
+
+// No agent pays so: a Session::Payer begins with digits.
+constexpr const char* kOwnPayer = "recourse";
+
+class OwnHeld final : public CallKeeper {
+ public:
+  explicit OwnHeld(CallBudget& budget) : hold_(budget, CallBudget::Of::kServed, kOwnPayer) {}
+
+  bool Hold(HeldFor what, std::size_t bytes) override { return hold_.Set(what, bytes); }
+  void Becomes(State) override {}
+  bool HasLeft() override { return false; }
+
+ private:
+  CallBudget::Hold hold_;
+};
+
+}  // namespace
+
+KeepOwn KeepOwnWithin(CallBudget& budget) {
+  return [&budget]() -> std::unique_ptr<CallKeeper> {
+    auto keeper = std::make_unique<OwnHeld>(budget);
+    const bool fits = keeper->Hold(HeldFor::kCall, limits::kCallBytes) &&
+                      keeper->Hold(HeldFor::kAnswer, limits::kAnswerFirstBytes);
+    if (!fits) return nullptr;
+    return keeper;
+  };
+}
 
 void Held::LetGoOfRequest(RequestContext& context) {
   std::string().swap(context.request.body);

@@ -64,4 +64,7 @@ class Held final : public CallKeeper {
   bool is_at_work_ = false;
 };
 
+// For what Recourse sends by itself. `budget` outlives it.
+KeepOwn KeepOwnWithin(CallBudget& budget);
+
 }  // namespace recourse

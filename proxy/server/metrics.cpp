@@ -226,6 +226,8 @@ Metrics::Metrics(WallTime started)
   store_.full = gauge("recourse_store_full", "1 while new writes are refused for want of space.");
   store_.index_failing =
       gauge("recourse_store_index_failing", "1 while the key index cannot be written.");
+  store_.index_rebuilt = gauge("recourse_store_index_rebuilt",
+                               "1 if this start made the key index anew from the events.");
   store_.restored =
       gauge("recourse_store_restored", "1 while a restore from a backup is not accepted.");
   store_.rows = gauge("recourse_store_rows", "Rows kept.");
@@ -315,6 +317,7 @@ std::string Metrics::Scrape(Ledger& ledger, const ScrapeFacts& facts) {
   store_.reserve->Set(static_cast<double>(stats.reserve_bytes));
   store_.full->Set(stats.is_full ? 1 : 0);
   store_.index_failing->Set(stats.is_index_failing ? 1 : 0);
+  store_.index_rebuilt->Set(stats.is_index_rebuilt ? 1 : 0);
   store_.restored->Set(stats.restored ? 1 : 0);
   store_.rows->Set(static_cast<double>(stats.rows));
   store_.oldest_row->Set(static_cast<double>(stats.oldest_row_ms) / 1000);

@@ -103,7 +103,7 @@ class Metrics {
   prometheus::Gauge& latched_;
   struct StoreGauges {
     prometheus::Gauge *free, *reserve, *full, *rows, *oldest_row, *lag, *tombstones, *locked,
-        *restored, *index_failing;
+        *restored, *index_failing, *index_rebuilt;
   };
   StoreGauges store_;
   struct FlowGauges {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "filters/idempotency/explained_arguments.h"
 #include "policy/explain.h"
 #include "proxy/admin/problem.h"
 #include "proxy/base/json_object.h"
@@ -138,7 +139,7 @@ HttpResponse PolicyExplain(const Policy& policy, const HttpRequest& request,
   }
   call.headers = asked->headers;
   call.body = asked->body;
-  return JsonAnswer(ExplanationJson(policy, Explain(policy, call)));
+  return JsonAnswer(ExplanationJson(policy, Explain(policy, call, ArgumentsOf)));
 }
 
 }  // namespace recourse

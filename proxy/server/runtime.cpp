@@ -27,10 +27,12 @@
 #include "proxy/server/files.h"
 #include "proxy/server/flow_desk.h"
 #include "proxy/server/head_keeper.h"
+#include "proxy/server/held.h"
 #include "proxy/server/ledger_secrets.h"
 #include "proxy/server/memory_limit.h"
 #include "proxy/server/policy_reload.h"
 #include "proxy/server/policy_watch.h"
+#include "proxy/server/report_counts.h"
 #include "proxy/server/service_manager.h"
 #include "proxy/server/startup.h"
 #include "proxy/server/traces.h"
@@ -75,7 +77,7 @@ class Runtime {
                     .clock = clock_,
                     .door = door_,
                     .reloader = reloader_,
-                    .counts = [this] { return CountsForReport(); },
+                    .counts = [this] { return CountsOf(workers_, metrics_, observer_); },
                     .flows = [this]() -> FlowApi& { return flows_->api(); },
                     .operations = [this]() -> OperationApi& { return flows_->operations(); },
                     .approvals = [this]() -> ApprovalApi& { return approvals_->api(); },
@@ -121,7 +123,6 @@ class Runtime {
   void StartWorkers();
   void RefreshTls(FileState::Look look);
   void FreeFiles();
-  AdminApi::Counts CountsForReport() const;
   ScrapeFacts FactsForScrape() const;
   ProcessApi::Work WorkForStatus() const;
   void BeginDrain();
@@ -238,7 +239,8 @@ void Runtime::StartWorkers() {
       .probed = [this](const std::string& tool,
                        ProbeVerdict verdict) { metrics_.CountProbe(tool, NameOf(verdict)); },
       .tracing = services_.tracer,
-      .read_secret = ReadSecretFile});
+      .read_secret = ReadSecretFile,
+      .keep = KeepOwnWithin(services_.budget)});
   services_.settling = settler_.get();
   flows_ = std::make_unique<FlowDesk>(FlowDesk::Parts{.ledger = *ledger_,
                                                       .worker = *workers_.front(),
@@ -300,23 +302,6 @@ void Runtime::RefreshTls(FileState::Look look) {
   if (const auto fresh = admin_tls_.Refresh(look)) admin_->UseTls(fresh);
   agents_.RefreshTls(look);
   ca_.Look(*versions_.Current());
-}
-
-// `admin_` starts after the workers, whose number never changes then.
-AdminApi::Counts Runtime::CountsForReport() const {
-  AdminApi::Counts counts;
-  counts.not_recorded = metrics_.ObservedDropped();
-  counts.flow_counts = metrics_.WritesByFlow();
-  std::vector<ShapeCount> unlisted, refused;
-  for (const auto& worker : workers_) {
-    counts.unlisted_other += worker->unlisted.other();
-    counts.refused_other += worker->refused.other();
-    std::ranges::move(worker->unlisted.Read(), std::back_inserter(unlisted));
-    std::ranges::move(worker->refused.Read(), std::back_inserter(refused));
-  }
-  counts.unlisted_reads = UnlistedReadsOf(unlisted);
-  counts.refused = RefusedOf(refused);
-  return counts;
 }
 
 ScrapeFacts Runtime::FactsForScrape() const {

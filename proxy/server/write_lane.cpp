@@ -25,6 +25,17 @@ std::string_view ResultLabel(const RequestContext& context, std::optional<ErrorC
   return error ? FactsOf(*error).slug : std::string_view("new");
 }
 
+// A line or a member in each dozen bytes takes its time.
+Task<bool> FeedInTurns(OverrideScan& scan, std::string_view body, Executor& executor) {
+  while (!body.empty()) {
+    const std::string_view piece = body.substr(0, limits::kRelayBufferBytes / 2);
+    if (scan.Feed(piece)) co_return true;
+    body.remove_prefix(piece.size());
+    co_await NextTurn(executor);
+  }
+  co_return false;
+}
+
 }  // namespace
 
 Task<bool> Session::ServeWrite(const RouteMatch& match, std::string_view query, bool guarded) {
@@ -49,7 +60,14 @@ Task<bool> Session::ServeWrite(const RouteMatch& match, std::string_view query, 
   }
   if (in_.begin == in_.end) in_.memory.reset();
   context.request.body = std::move(*body);
-  if (OverrideScan scan(ContentTypeOf(context.request)); scan.Feed(context.request.body)) {
+  OverrideScan scan(ContentTypeOf(context.request));
+  bool is_overridden = false;
+  if (context.request.body.size() < limits::kLargeBodyBytes) {
+    is_overridden = scan.Feed(context.request.body);
+  } else {
+    is_overridden = co_await FeedInTurns(scan, context.request.body, worker_.thread);
+  }
+  if (is_overridden) {
     co_return co_await Refuse(ErrorCode::kMalformedRequest, std::string(scan.reason()));
   }
   record_.bytes_in += head_.size + context.request.body.size();

@@ -29,6 +29,13 @@ HELD = """\
     undo: none
     reason: a row of a test is never undone
 """
+UNDONE = """\
+version: 1
+backends: {{ shop: {{ url: "{url}", hosts: [ shop.test ], timeout: 10m }} }}
+tools:
+  rows.add: {{ match: "POST shop /rows/{{token}}", effect: write,
+              undo: {{ request: "DELETE /rows/{{path.token}}" }} }}
+"""
 LARGE = """\
   large: {{ url: "{url}", hosts: [ large.test ], timeout: 10m }}
 """
@@ -215,6 +222,34 @@ def test_answers_that_nobody_reads_are_held_within_the_budget(cell, large, token
             connection.close()
     assert told["whole"] >= 10 and len(large.heads) == 120 - told["refused"], told
     wait_until(lambda: held_bytes(cell) == 0, "all is given back")
+
+
+def test_the_answer_to_an_undo_request_is_a_part_of_the_budget(tmp_path, token):
+    """Nobody waits for it, and it takes memory all the same."""
+    last_byte = threading.Event()
+
+    def answer(port, sock):
+        if port.head(sock) is None:
+            return
+        if port.heads[-1].startswith(b"POST"):
+            sock.sendall(b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}")
+            return
+        size = ANSWER_MAX - 1024
+        sock.sendall(f"HTTP/1.1 200 OK\r\nContent-Length: {size}\r\n\r\n".encode())
+        sock.sendall(b"a" * (size - 1))
+        last_byte.wait()
+        sock.sendall(b"a")
+
+    with ServedPort(answer) as port, Recourse(tmp_path, UNDONE.format(url=port.url)) as running:
+        path, trace = f"/rows/{token}", "8" * 32
+        flow = rawhttp.traced(trace)
+        assert rawhttp.call(running.port, "POST", path, headers=flow).status == 201
+        cancelled = running.cli("flows", "cancel", trace, "--reason", "test")
+        assert cancelled.returncode == 0, cancelled.stderr
+        wait_until(lambda: held_bytes(running) > ANSWER_MAX - MIB, lambda: held_bytes(running))
+        last_byte.set()
+        running.await_phase(path, "COMPENSATED")
+        wait_until(lambda: held_bytes(running) == 0, "all is given back")
 
 
 def test_repeats_that_wait_stop_no_other_call_and_leave_with_their_clients(

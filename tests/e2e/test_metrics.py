@@ -167,6 +167,7 @@ def test_what_is_counted_is_what_happened(busy):
         ("recourse_store_latched",): 0,
         ("recourse_store_full",): 0,
         ("recourse_store_index_failing",): 0,
+        ("recourse_store_index_rebuilt",): 0,
         ("recourse_parse_errors_total", "client"): 1,
         ("recourse_writes_in_flight",): 0,
         ("recourse_buffered_bytes", "writes"): 0,

@@ -119,6 +119,24 @@ def test_a_repeat_is_executed_again_and_reported_with_the_time_between(fresh, do
     assert 'recourse_observed_total{tool="orders.create",verdict="would_replay"} 1' in metrics
 
 
+def test_what_merging_would_have_hidden_is_named_by_field_and_never_by_value(fresh, token):
+    hidden = [f"north{token}", f"south{token}", f"blue{token}", f"red{token}"]
+    for place in hidden[:2]:
+        order(fresh, token, headers={"X-Warehouse": place, "X-Same": "1"})
+    order(fresh, token, note=hidden[2], headers={"X-Same": "1"})
+    order(fresh, token, cart=2, note=hidden[3], headers={"X-Same": "2"})  # another call
+    recorded(fresh, f"/orders/{token}", 4)
+    told = report(fresh)["differences"]
+    assert told == [
+        {"tool": "orders.create", "field": "header.x-warehouse", "calls": 2},
+        {"tool": "orders.create", "field": "body#/note", "calls": 1},
+    ]
+    text = fresh.cli("report").stdout
+    assert "orders.create  header.x-warehouse  2" in text
+    everything = text + json.dumps(told) + fresh.probe("/metrics")[1] + fresh.stderr()
+    assert not any(value in everything for value in hidden)
+
+
 def test_two_at_once_would_have_been_joined(fresh, double, token):
     path = f"/orders/{token}"
     double.script("POST", path, ["read", {"gate": token}, "execute", "answer"], times=2)
@@ -145,7 +163,8 @@ def test_a_retry_under_another_trace_is_found_when_the_first_was_not_answered(
     assert (first["phase"], first["cause"]) == ("UNCERTAIN", "connection_lost")
     assert retry["verdict"] == "would_be_unknown" and retry["related"] == first["operation"]
     told = report(fresh)
-    assert line(told["keys"], trouble="retried-under-another-trace")["tool"] == "orders.create"
+    retried = line(told["keys"], trouble="retried-under-another-trace")
+    assert retried["tool"] == "orders.create" and "known as the same call" in retried["means"]
     assert line(told["duplicates"], tool="orders.create")["possible_double_effects"] == 1
     assert len(double.requests(path, "POST")) == 2
     # Observe mode asks no backend whether something happened.

@@ -256,3 +256,33 @@ def test_a_twin_of_the_framing_passes_in_no_mode(proxies, name):
     for proxy in proxies.values():
         answer = rawhttp.call(proxy.port, "POST", "/x", headers=[(name, "3")], body=b"abc")
         assert answer.status == 400 and "framing" in answer.json()["detail"]
+
+
+FORGE = """\
+version: 1
+backends:
+  forge: {{ url: "{url}", hosts: [ shop.test ], escaped_slash: kept }}
+tools:
+  projects.add:
+    match: PUT forge /projects/{{id}}
+    effect: write
+    undo: {{ request: "DELETE /projects/{{path.id}}" }}
+"""
+
+
+def test_an_escaped_slash_in_a_capture_comes_back_escaped_in_the_undo(tmp_path, backend):
+    with Recourse(tmp_path, FORGE.format(url=backend.url)) as proxy:
+        trace = "5" * 32
+        target = "/projects/group%2Fname"
+        answer, first, _, _ = ask(proxy, "PUT", target, rawhttp.traced(trace))
+        assert answer.status == 200 and first == f"PUT {target} HTTP/1.1"
+        cancelled = proxy.cli("flows", "cancel", trace, "--reason", "test")
+        assert cancelled.returncode == 0, cancelled.stderr
+        proxy.await_phase(target, "COMPENSATED")
+        assert backend.heads[-1].startswith(b"DELETE /projects/group%2Fname HTTP/1.1\r\n")
+        seen = len(backend.heads)
+        for other in ("..%2Fname", "group%2F..", "a%2F..%2Fb", "a%2F%2E%2E", "a%2F..;x", "%2Fa"):
+            refused = rawhttp.call(proxy.port, "PUT", f"/projects/{other}")
+            assert refused.status == 400, (other, refused)
+            assert refused.json()["outcome"] == "not_executed"
+        assert len(backend.heads) == seen

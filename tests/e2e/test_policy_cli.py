@@ -190,6 +190,67 @@ def test_a_description_of_many_bytes_with_characters_beyond_the_first_plane(tmp_
     assert broken.returncode == 2 and "api.json:1:" in broken.stderr, broken.stderr
 
 
+JUDGED = """\
+version: 1
+backends: {{ shop: {{ url: "{url}", hosts: [ shop.test ] }} }}
+tools:
+  pay:
+    match: POST shop /pay
+    effect: write
+    identity: [ body#/cart, query.ref ]
+    undo: none
+    approval: {{ by: [ ops ], when: body#/amount > 1000, hold: 0s }}
+"""
+FORM = "application/x-www-form-urlencoded"
+MULTIPART = "multipart/form-data; boundary=xx"
+PART = '--xx\r\nContent-Disposition: form-data; name="amount"{}\r\n\r\n5\r\n'
+REFUSED = [
+    ("", "application/json", '{"amount":1,"Amount":2}', "take 'Amount' in the body for it"),
+    ("", "application/json", '{"amount":1,"amo\\u017funt":2}', None),
+    ("?ref=1&Ref=2", "application/json", "{}", "take 'Ref' in the query for it"),
+    ("?amount=2", "application/json", '{"amount":1}', "take 'amount' in the query for it"),
+    ("", FORM, "amount=1&amount[]=2", "take 'amount[]' in the form for it"),
+    ("", f"{FORM}; charset=latin1", "amount=1", "has to be in UTF-8"),
+    ("", MULTIPART, PART.format('; filename="a"') + "--xx--\r\n", "is a file or no plain text"),
+    ("", "text/plain", "amount=1", "send JSON"),
+]
+
+
+@pytest.mark.parametrize("query, kind, body, reason", REFUSED)
+def test_explain_says_what_the_proxy_says_against_arguments(
+    tmp_path, double, query, kind, body, reason
+):
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(JUDGED.format(url=double.url))
+    call = ["policy", "explain", policy, f"POST shop /pay{query}", "--json"]
+    (tmp_path / "body").write_bytes(body.encode())
+    header = ["--header", f"Content-Type: {kind}", "--body", tmp_path / "body"]
+    told = json.loads(run_cli(*call, *header).stdout)
+    with Recourse(tmp_path / "run", policy.read_text()) as proxy:
+        fields = {"Content-Type": kind}
+        answer = rawhttp.call(
+            proxy.port, "POST", f"/pay{query}", headers=fields, body=body.encode()
+        )
+    if reason is None:
+        assert told["refused"] == "" and answer.status != 400
+        return
+    assert answer.status in (400, 415)
+    document = answer.json()
+    assert told["refused"] == document["type"].rpartition("/")[2]
+    assert told["reason"] == document["detail"] and reason in told["reason"]
+
+
+def test_explain_reads_the_values_of_multipart(tmp_path, double):
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(JUDGED.format(url=double.url))
+    body = tmp_path / "body"
+    for value, waits in (("5", False), ("5000", True)):
+        body.write_bytes((PART.format("").replace("5", value) + "--xx--\r\n").encode())
+        told = run_cli("policy", "explain", policy, "POST shop /pay", "--body", body,
+                       "--header", f"Content-Type: {MULTIPART}").stdout  # fmt: skip
+        assert ("for a human: body#/amount > 1000" in told) is waits, told
+
+
 def test_the_call_of_an_mcp_tool_is_explained(tmp_path):
     example = ROOT / "policy/examples/mcp.yaml"
     call = ["policy", "explain", example, "tools/call shop create_order", "--body"]

@@ -16,6 +16,15 @@ FORM = "application/x-www-form-urlencoded"
 JSON = "application/json"
 JUDGED, HIDDEN = "5", "9999"  # a human is asked above 1000
 
+MULTIPART = "multipart/form-data; boundary=xx"
+GOOD_PART = ('name="ask_sum"', JUDGED)
+# What makes a part with that name something else than a text for some.
+PART_MORE = [
+    "", '; filename="a"', "; filename*=utf-8''a", '; name="other"', "\r\nContent-Type: text/html",
+    "\r\nContent-Type: text/plain; charset=utf-7", "\r\nContent-Transfer-Encoding: base64",
+    '\r\nContent-Disposition: form-data; name="other"',
+]  # fmt: skip
+
 # What some take for ask_sum, and what nobody does.
 TWINS = [
     "ask_sum", "ASK_SUM", "Ask_Sum", "askSum", "a\u017fk_sum", "as\u212a_sum", "ask.sum", "ask sum",
@@ -83,9 +92,13 @@ def parts_of(*heads):
     return b"".join(part(head, value) for head, value in heads) + b"--xx--\r\n"
 
 
+def both_orders(first, second):
+    return [(first, second), (second, first)]
+
+
 def calls():
     """What the policy judges, and beside it, or instead of it, a twin with a hidden value."""
-    good, multipart = f"ask_sum={JUDGED}", "multipart/form-data; boundary=xx"
+    good = f"ask_sum={JUDGED}"
     for twin in TWINS:
         bad = pair(twin, HIDDEN)
         member = json.dumps(twin) + f":{HIDDEN}"
@@ -101,10 +114,19 @@ def calls():
         yield Request("/form", kind=FORM, body=good.encode(), cookie=bad)
         for quoted in [f'name="{twin}"', f"name='{twin}'", f'name=x; name="{twin}"']:
             if "\0" not in twin:
-                body = parts_of((quoted, HIDDEN))
-                yield Request("/query", query=good, kind=multipart, body=body)
+                hidden = (quoted, HIDDEN)
+                yield Request("/query", query=good, kind=MULTIPART, body=parts_of(hidden))
+                for heads in [(GOOD_PART, hidden), (hidden, GOOD_PART), (hidden,)]:
+                    yield Request("/form", kind=MULTIPART, body=parts_of(*heads))
+        yield Request("/form", query=bad, kind=MULTIPART, body=parts_of(GOOD_PART))
+        yield Request("/form", kind=MULTIPART, body=parts_of(GOOD_PART), cookie=bad)
+    for more in PART_MORE:
+        for heads in both_orders((f'name="ask_sum"{more}', HIDDEN), GOOD_PART):
+            yield Request("/form", kind=MULTIPART, body=parts_of(*heads))
+        yield Request("/form", kind=MULTIPART, body=parts_of((f'name="ask_sum"{more}', HIDDEN)))
     broken = b"preamble\r\n" + parts_of(('name="ask_sum"', HIDDEN))
-    yield Request("/query", query=good, kind=multipart, body=broken)
+    yield Request("/query", query=good, kind=MULTIPART, body=broken)
+    yield Request("/form", kind=MULTIPART, body=broken)
     yield Request("/query", query=good, kind=FORM, body=f"ask_sum={HIDDEN}&a=%zz".encode())
     for charset in ["utf-7", "utf-16", "ibm037"]:
         yield Request("/form", kind=f"{FORM}; charset={charset}", body=b"+AGEAcwBrAF8-sum=9999")
@@ -213,5 +235,19 @@ def test_no_reader_takes_a_read_for_another_method(proxy, readers, name):
                                            ("5000e-9", 202), ("abc", 202)])  # fmt: skip
 def test_a_number_in_a_form_or_a_query_compares_as_one(proxy, value, status):
     text = f"ask_sum={value}"
-    asked = [Request("/form", kind=FORM, body=text.encode()), Request("/query", query=text)]
-    assert [through(proxy, "python", request).status for request in asked] == [status] * 2
+    asked = [
+        Request("/form", kind=FORM, body=text.encode()),
+        Request("/form", kind=MULTIPART, body=parts_of(('name="ask_sum"', value))),
+        Request("/query", query=text),
+    ]
+    assert [through(proxy, "python", request).status for request in asked] == [status] * 3
+
+
+def test_a_file_is_no_value_and_other_files_pass(proxy):
+    file = ('name="ask_sum"; filename="sum.txt"', "5")
+    refused = through(proxy, "python", Request("/form", kind=MULTIPART, body=parts_of(file)))
+    assert refused.status == 400
+    assert "the part 'ask_sum' of the form is a file" in refused.json()["detail"]
+    beside = [GOOD_PART, ('name="scan"; filename="a.png"\r\nContent-Type: image/png', "\x89PNG")]
+    passed = through(proxy, "python", Request("/form", kind=MULTIPART, body=parts_of(*beside)))
+    assert passed.status == 200 and set(passed.json()["values"]) == {JUDGED}

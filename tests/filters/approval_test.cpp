@@ -416,12 +416,8 @@ TEST_F(ApprovalCredentialsTest, WhatHasNoCredentialUntilItsTimeIsOverIsNeverSent
   EXPECT_TRUE(world.upstream.writes.empty());
 }
 
-TEST(ApprovalRunnerTest, WhatWasApprovedBeforeTheStartIsSentOnceAtTheStart) {
-  World world(kPolicy);
-  CallSpec call;
-  call.host = "bank.test";
-  call.target = "/sign";
-  (void)world.Start(call);
+// What waits first, past the runner.
+void Approve(World& world) {
   const auto claims = world.loop.Run(world.ledger.Claims(0, 10, world.loop.executor()));
   const Event& event = claims->at(0).event;
   for (const char* who : {"ann", "bob"}) {
@@ -433,6 +429,33 @@ TEST(ApprovalRunnerTest, WhatWasApprovedBeforeTheStartIsSentOnceAtTheStart) {
                                                             world.loop.executor()));
     ASSERT_EQ(outcome->kind, Ruling::kTaken);
   }
+}
+
+TEST(ApprovalRunnerTest, WhatWasApprovedWaitsForRoomAndIsSentOnce) {
+  World world(kPolicy);
+  world.has_room = false;
+  CallSpec call;
+  call.host = "bank.test";
+  call.target = "/sign";
+  (void)world.Start(call);
+  Approve(world);
+  world.StartApprovals();
+  world.loop.RunFor(Millis(5'000));
+  EXPECT_TRUE(world.upstream.writes.empty());
+  world.has_room = true;
+  world.loop.RunFor(Millis(5'000));
+  EXPECT_EQ(world.upstream.writes.size(), 1U);
+  EXPECT_EQ(world.Call(call).status, 201);
+  EXPECT_EQ(world.upstream.writes.size(), 1U);
+}
+
+TEST(ApprovalRunnerTest, WhatWasApprovedBeforeTheStartIsSentOnceAtTheStart) {
+  World world(kPolicy);
+  CallSpec call;
+  call.host = "bank.test";
+  call.target = "/sign";
+  (void)world.Start(call);
+  Approve(world);
   EXPECT_TRUE(world.upstream.writes.empty());
   world.StartApprovals();
   world.loop.RunFor(Millis(500));

@@ -246,6 +246,28 @@ TEST(KeyTest, FormFieldsCanBeTheIdentity) {
   EXPECT_NE(key, Derive(call).key);
 }
 
+TEST(KeyTest, PartsOfMultipartCanBeTheIdentityAndWereNotInEarlierVersions) {
+  const auto call = [](const std::string& boundary, const std::string& cart, const char* note) {
+    const auto part = [&](const std::string& name, const std::string& value) {
+      return "--" + boundary + "\r\nContent-Disposition: form-data; name=\"" + name + "\"\r\n\r\n" +
+             value + "\r\n";
+    };
+    KeyCase made;
+    made.type = "multipart/form-data; boundary=" + boundary;
+    made.body = part("cart", cart) + part("note", note) + "--" + boundary + "--\r\n";
+    made.tool.identity = {At("body#/cart")};
+    return made;
+  };
+  const DerivedKey key = Derive(call("x", "7", "a"));
+  EXPECT_TRUE(key.has_identity);
+  EXPECT_EQ(key.key, Derive(call("y", "7", "b")).key);
+  EXPECT_NE(key.key, Derive(call("x", "8", "a")).key);
+  KeyCase unread = call("x", "7", "a");
+  unread.tool.identity.clear();
+  EXPECT_EQ(key.older_key, Derive(unread).key);
+  EXPECT_EQ(Derive(unread).older_key, std::nullopt);
+}
+
 TEST(KeyTest, ScopesReachAsFarAsThePolicySays) {
   KeyCase caller = Scoped(ScopeRule::Kind::kCaller);
   const DerivedKey key = Derive(caller);

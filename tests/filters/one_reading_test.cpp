@@ -116,6 +116,73 @@ TEST(OneReadingTest, AQueryAFormAndCookiesAreOneListToSomeServers) {
   EXPECT_EQ(StatusOf({{}, "ref=1", kForm, "ref=1", cookie}), 0) << "which nobody reads";
 }
 
+TEST(OneReadingTest, AFormThatSplitsIntoVeryManyPairsIsNotLookedThrough) {
+  const auto status = [](std::size_t pairs) {
+    std::string body = "ref=1";
+    for (std::size_t i = 1; i < pairs; ++i) body += ";a";
+    return StatusOf({{"body#/other"}, "", kForm, body, {}});
+  };
+  EXPECT_EQ(status(limits::kFormPairsMax), 0);
+  EXPECT_EQ(status(limits::kFormPairsMax + 1), 400);
+}
+
+// The parts of multipart whose lines these are, with this content each.
+std::string Parts(const std::vector<std::string>& lines, const std::string& content = "1") {
+  std::string body;
+  for (const std::string& line : lines) body += "--xx\r\n" + line + "\r\n\r\n" + content + "\r\n";
+  return body + "--xx--\r\n";
+}
+
+TEST(OneReadingTest, AValueOfMultipartIsTheTextOfOnePart) {
+  constexpr char kParts[] = "multipart/form-data; boundary=xx";
+  const std::vector<std::string> identity{"body#/ref"};
+  const std::string disposition = "Content-Disposition: form-data; ";
+  const std::string ref = disposition + "name=\"ref\"", other = disposition + "name=other";
+  const std::string file = disposition + "name=\"file\"; filename=\"a\"";
+  for (const auto& lines :
+       std::vector<std::vector<std::string>>{{ref},
+                                             {disposition + "name=ref"},
+                                             {disposition + "name='ref'"},
+                                             {disposition + "name*=utf-8''ref"},
+                                             {ref, file, other, other},
+                                             {other},
+                                             {ref + "\r\nContent-Type: text/plain; charset=UTF-8"},
+                                             {ref + "\r\nContent-Transfer-Encoding: 8bit"}}) {
+    EXPECT_EQ(StatusOf({identity, "", kParts, Parts(lines), {}}), 0) << Parts(lines);
+  }
+  for (const auto& lines : std::vector<std::vector<std::string>>{
+           {ref, ref},
+           {ref, disposition + "name=\"Ref\""},
+           {ref, disposition + "name='ref'"},
+           {ref, disposition + "name=\"ref[]\""},
+           {ref + "; name=\"a\""},
+           {disposition + "name=\"a\"; name=ref"},
+           {ref + "; filename=\"a\""},
+           {ref + "; filename*=utf-8''a"},
+           {ref + "\r\nContent-Type: application/json"},
+           {ref + "\r\nContent-Type: text/plain; charset=utf-7"},
+           {ref + "\r\nContent-Type: text/plain\r\nContent-Type: text/plain"},
+           {ref + "\r\nContent-Transfer-Encoding: base64"},
+           {ref + "\r\n" + other},
+           {"Content-Disposition: attachment; name=\"ref\""}}) {
+    EXPECT_EQ(StatusOf({identity, "", kParts, Parts(lines), {}}), 400) << Parts(lines);
+    EXPECT_EQ(StatusOf({{}, "", kParts, Parts(lines), {}}), 0) << "which nobody reads";
+  }
+  // More than is looked at is not read at all.
+  std::string names = disposition;
+  for (std::size_t i = 0; i <= limits::kPartNamesMax; ++i) names += "name=a;";
+  const std::string line = ref + "; x=" + std::string(limits::kPartLineBytesMax, 'x');
+  for (const std::string& much : {names, line}) {
+    EXPECT_EQ(StatusOf({identity, "", kParts, Parts({ref, much}), {}}), 415) << much;
+  }
+  const std::string charset = disposition + "name=\"_charset_\"";
+  EXPECT_EQ(StatusOf({identity, "", kParts, Parts({ref, charset}, "utf-7"), {}}), 415);
+  EXPECT_EQ(StatusOf({identity, "", kParts, Parts({ref, charset}, "utf-8"), {}}), 0);
+  EXPECT_EQ(StatusOf({identity, "ref=1", kParts, Parts({ref}), {}}), 400);
+  EXPECT_EQ(StatusOf({identity, "", kParts, Parts({ref}), {{"Cookie", "ref=2"}}}), 400);
+  EXPECT_EQ(StatusOf({identity, "", kParts, "x\r\n" + Parts({ref}), {}}), 415) << "unread";
+}
+
 TEST(OneReadingTest, AFormThatThePolicyReadsIsInUtf8) {
   const std::vector<std::string> identity{"body#/ref"};
   const std::string type = std::string(kForm) + ";charset=";

@@ -230,7 +230,9 @@ TEST_F(ReportTest, TextAndJsonSayTheSame) {
                           .unlisted_other = 0,
                           .unlisted_reads = {{"shop", "read", "GET", "/x", 4}},
                           .refused = {{"shop", "read", "GET", "/y", "denied: no \"tool\"", 3}},
-                          .refused_other = 0});
+                          .refused_other = 0,
+                          .differences = {{"orders.create", "header.x-user-id", 2}},
+                          .differences_other = 0});
   const auto json = ParseJson(text);
   ASSERT_TRUE(json) << text;
   EXPECT_NE(text.find(R"("seconds":{"min":1.250,"median":1.250,"max":1.250})"), std::string::npos);
@@ -241,6 +243,7 @@ TEST_F(ReportTest, TextAndJsonSayTheSame) {
         "1 repeats, 1 of them took effect twice, 0 perhaps", "1.2 s / 1.2 s / 1.2 s",
         "would_replay 1", "3 after 1, trace t1", "shop     read    GET     /x    4",
         "shop     read    GET     /y    3      denied: no \"tool\"",
+        "orders.create  header.x-user-id  2",
         "2 writes since the start of the process are missing"}) {
     EXPECT_NE(table.find(part), std::string::npos) << part << "\n" << table;
   }

@@ -21,8 +21,17 @@ class Broken : public Checkout {
     upstream.writes.clear();
   }
   UndoOutcome Try(bool by_human = false, int attempts_max = 10) {
-    UndoSender sender({ledger, upstream, loop.executor(), loop.clock(),
-                       [this](const std::string& file) { return Read(file); }});
+    UndoSender sender({ledger,
+                       upstream,
+                       loop.executor(),
+                       loop.clock(),
+                       [this](const std::string& file) { return Read(file); },
+                       nullptr,
+                       {},
+                       [this]() -> std::unique_ptr<CallKeeper> {
+                         if (!has_room) return nullptr;
+                         return std::make_unique<RoomyKeeper>();
+                       }});
     return loop.Run(sender.Try(StepEvent(), policy, attempts_max, by_human, 0));
   }
   // The step's last event that still has its undo.
@@ -61,6 +70,17 @@ TEST(UndoSenderTest, WhatSucceedsUndoesTheStepInTheSameCommit) {
   ASSERT_GE(events.size(), 2U);
   EXPECT_EQ(events.back().id, events[events.size() - 2].id + 1) << "nothing between the two";
   EXPECT_EQ(events.back().cause, Cause::kUndone);
+}
+
+TEST(UndoSenderTest, WithoutRoomForItsAnswerItWaitsAndUsesUpNoTry) {
+  Broken world("orders");
+  const std::size_t rows = world.Events().size();
+  world.has_room = false;
+  EXPECT_EQ(world.Try(false, 1).kind, Kind::kAgain);
+  EXPECT_TRUE(world.upstream.writes.empty());
+  EXPECT_EQ(world.Events().size(), rows);
+  world.has_room = true;
+  EXPECT_EQ(world.Try(false, 1).kind, Kind::kDone);
 }
 
 TEST(UndoSenderTest, RepeatedCompensation) {

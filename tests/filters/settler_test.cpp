@@ -63,6 +63,20 @@ TEST(SettlerTest, WhatWasOpenAtTheStartIsSettledThoughTheLedgerCouldNotBeReadAtF
   world.loop.RunFor(Millis(1'000));
 }
 
+TEST(SettlerTest, WithoutRoomForAnAnswerNothingIsAskedAndLaterItIs) {
+  World world(kShopPolicy);
+  world.StartSettler();
+  world.upstream.probe = [](const HttpRequest&) { return Present(); };
+  world.has_room = false;
+  (void)LoseAnswer(world);
+  world.loop.RunFor(Millis(60'000));
+  EXPECT_EQ(LastPhase(world), Phase::kUncertain);
+  EXPECT_TRUE(world.upstream.probes.empty());
+  world.has_room = true;
+  world.loop.RunFor(Millis(120'000));
+  EXPECT_EQ(LastPhase(world), Phase::kSucceeded);
+}
+
 TEST(SettlerTest, WhatBecomesUnknownWhileTheLedgerCannotBeReadIsProbed) {
   World world(kShopPolicy);
   world.ledger.lists_fail = true;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "filters/ledger/group_commit_ledger.h"
+#include "filters/ledger/lmdb/lmdb_cold_index.h"
 #include "filters/ledger/lmdb/open.h"
 #include "filters/ledger/recovery.h"
 #include "tests/ledger/approval_ledger.h"
@@ -140,12 +141,52 @@ void Change(const std::string& directory, const char* name, std::size_t at) {
 TEST_F(IndexStartTest, OpenOperationsThatLeadNowhereAreFoundAnewInTheLog) {
   ASSERT_EQ(Open(), "");
   Fill();
+  const std::uint64_t operations = ledger_->Stats().operations;
   for (const char* database : {"open", "meta"}) {
-    for (std::size_t at = 0; at < 8; ++at) {
+    for (const std::size_t at : {0U, 1U, 4U, 7U, 12U, 44U, 52U, 53U, 60U, 68U, 76U, 84U, 95U}) {
       ledger_.reset();
       Change(directory_.data() + "/index", database, at);
       ASSERT_EQ(Open(), "") << database << " " << at;
+      EXPECT_TRUE(ledger_->Stats().is_index_rebuilt) << database << " " << at;
+      EXPECT_EQ(ledger_->Stats().operations, operations) << database << " " << at;
       ExpectEverything();
+    }
+  }
+  ASSERT_EQ(Open(), "");
+  EXPECT_FALSE(ledger_->Stats().is_index_rebuilt);
+}
+
+TEST(ColdIndexTest, ADamagedByteOfTheMarkIsFound) {
+  const TempDirectory directory;
+  const auto load = [&]() -> std::optional<IndexMark> {
+    auto env = LmdbEnv::Open(directory.data(), 1U << 30);
+    auto index = LmdbColdIndex::Open(std::move(*env), LmdbEnv::Missing::kFail);
+    return (*index)->LoadMark();
+  };
+  std::filesystem::create_directories(directory.data());
+  IndexSnapshot snapshot;
+  snapshot.mark = {.applied_seq = 9,
+                   .applied_hash = Sha256("row"),
+                   .first_seq = 3,
+                   .operations = 4,
+                   .tombstones = 5,
+                   .accepted_seq = 6,
+                   .open = {{3, 7}, {4, 8}},
+                   .moved = {{1, Sha256("one")}, {2, Sha256("two")}},
+                   .flows = "what the book of flows says"};
+  {
+    auto env = LmdbEnv::Open(directory.data(), 1U << 30);
+    auto index = LmdbColdIndex::Open(std::move(*env), LmdbEnv::Missing::kMake);
+    ASSERT_TRUE((*index)->Write(snapshot));
+  }
+  ASSERT_TRUE(load());
+  EXPECT_EQ(load()->moved.size(), 2U);
+  for (const auto& [database, bytes] : {std::pair("open", 8U), {"moved", 32U}, {"meta", 96U}}) {
+    for (std::size_t at = 0; at < bytes; ++at) {
+      Change(directory.data(), database, at);
+      EXPECT_FALSE(load()) << database << " " << at;
+      Change(directory.data(), database, at);
+      EXPECT_TRUE(load()) << database << " " << at;
     }
   }
 }

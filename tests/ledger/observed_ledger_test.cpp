@@ -80,6 +80,23 @@ TEST(ForeseeTest, EveryDecisionOfEnforceHasItsVerdict) {
   EXPECT_EQ(Foresee(Foreseen::kWouldHold, Kind::kReplay, false), Foreseen::kWouldReplay);
 }
 
+TEST_F(ObservedLedgerTest, ARefusalToComeSaysWhy) {
+  NewOperation mine = Observed("k");
+  mine.event.principal = 1;
+  Done(mine);
+  NewOperation others = Observed("k");
+  others.event.principal = 2;
+  const Event refused = Begin(others);
+  EXPECT_EQ(refused.verdict, Foreseen::kWouldRefuse);
+  EXPECT_TRUE(refused.detail.starts_with("other-credentials: ")) << refused.detail;
+  for (const Kind kind : {Kind::kCompensated, Kind::kExpired, Kind::kExhausted, Kind::kFlowClosed,
+                          Kind::kTooOften, Kind::kOtherCredentials}) {
+    const std::string why = WhyRefusalIsForeseen(kind);
+    EXPECT_NE(why.find(": "), std::string::npos) << why;
+    EXPECT_LT(why.size(), limits::kRefusalReasonBytesMax) << why;
+  }
+}
+
 TEST_F(ObservedLedgerTest, ARepeatIsAnOperationOfItsOwnRelatedToTheFirst) {
   const Event first = Done(Observed("k"));
   const Event second = Done(Observed("k"));

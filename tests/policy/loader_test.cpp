@@ -54,6 +54,7 @@ backends:
     key_lives: 45d
     repeat_if: [ answer.header.Transient ]
     write_reuse: false
+    escaped_slash: kept
     protocol: http
     timeout: 20s
     connect_timeout: 250ms
@@ -119,6 +120,7 @@ TEST(LoaderTest, EveryWordOfABackendMeansWhatItSays) {
   EXPECT_EQ(orders.repeat_if.size(), 1u);
   EXPECT_EQ(policy->backends.at(1).key_lives, Millis(12LL * 3'600'000));
   EXPECT_FALSE(orders.write_reuse);
+  EXPECT_TRUE(orders.keeps_escaped_slash);
   EXPECT_EQ(orders.timeout, Millis(20'000));
   EXPECT_EQ(orders.connect_timeout, Millis(250));
   EXPECT_EQ(orders.tls_ca_file, "/ca.pem");

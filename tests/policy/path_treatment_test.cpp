@@ -74,6 +74,26 @@ TEST(PathTreatmentTest, AWritePassesIfEveryReadingIsItsToolWithTheSameValues) {
             "to a server that reads it otherwise an unlisted write");
 }
 
+TEST(PathTreatmentTest, AnEscapedSlashIsOneReadingToABackendThatKeepsIt) {
+  std::string text(kForge);
+  text.replace(text.find("http://forge\""), 13, "http://forge\", escaped_slash: kept");
+  const auto policy = LoadGood(text);
+  for (const std::string path :
+       {"/projects/g%2Fn", "/projects/g%2fn", "/projects/g%2Fs%2Fn", "/projects/..a%2F.b"}) {
+    EXPECT_EQ(SentOf(*policy, "DELETE", path), path);
+  }
+  EXPECT_EQ(SentOf(*policy, "POST", "/projects/g%2Fn/close"), "/projects/g%2Fn/close");
+  // What leads elsewhere once somebody behind it decodes it all the same.
+  for (const char* path :
+       {"/projects/..%2Fn", "/projects/g%2F..", "/projects/g%2F..%2Fn", "/projects/%2Fn",
+        "/projects/g%2F", "/projects/g%2F%2Fn", "/projects/g%2F.%2Fn", "/projects/%2E%2E%2Fn",
+        "/projects/g%2F..;x", "/projects/g%2F..%20", "/projects/g%5Cn", "/projects/g%252Fn",
+        "/projects/g%2F..%5C..", "/projects/g%2Fn/../x"}) {
+    EXPECT_THAT(SentOf(*policy, "DELETE", path), HasSubstr("the path has a")) << path;
+  }
+  EXPECT_THAT(SentOf(*policy, "GET", "/projects/..%2Fadmin"), HasSubstr("tool admin"));
+}
+
 TEST(PathTreatmentTest, WhatLeadsToAnotherToolIsRefusedAndBothAreNamed) {
   const auto policy = LoadGood(kForge);
   for (const char* path : {"/projects/%2e%2e/admin", "/projects/..%2Fadmin", "/projects/..;x/admin",

@@ -59,6 +59,24 @@ class TemplateTest : public ::testing::Test {
   CallValues values_;
 };
 
+TEST_F(TemplateTest, ASlashInAPathGoesInEscapedWhereTheServerKeepsIt) {
+  const auto target = [&](const std::string& id) {
+    path_[0].second = id;
+    auto request = ParseRequestLine("DELETE /projects/{path.id}/x");
+    EXPECT_TRUE(request);
+    EXPECT_EQ(Render(*request, values_).has_value(), id.find('/') == std::string::npos) << id;
+    request->keeps_escaped_slash = true;
+    const auto rendered = Render(*request, values_);
+    return rendered ? rendered->target : "refused";
+  };
+  EXPECT_EQ(target("group"), "/projects/group/x");
+  EXPECT_EQ(target("group/sub/name"), "/projects/group%2Fsub%2Fname/x");
+  for (const char* id : {"../x", "a/..", "a/../b", "a/./b", "/a", "a/", "a//b", "a/*", "a/all",
+                         "a/..;x", "a/b\\c", "a/%2e%2e", "a/b?c", "a/b#c"}) {
+    EXPECT_EQ(target(id), "refused") << id;
+  }
+}
+
 TEST_F(TemplateTest, ValuesFillPathsAndQueries) {
   const std::pair<const char*, const char*> rows[] = {
       {"DELETE /orders/{external_ref}", "DELETE /orders/ord_7"},

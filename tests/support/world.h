@@ -130,6 +130,13 @@ inline void TellAgent(const Outcome& outcome, const RequestContext& context, Tol
   told.done = true;
 }
 
+class RoomyKeeper final : public CallKeeper {
+ public:
+  bool Hold(HeldFor, std::size_t) override { return true; }
+  void Becomes(State) override {}
+  bool HasLeft() override { return false; }
+};
+
 class World {
  public:
   explicit World(const std::string& yaml) : World(PolicyOf(yaml)) {}
@@ -138,19 +145,38 @@ class World {
         wire(upstream, loop.timer(), loop.clock(), random),
         policy(std::move(in_force)),
         ledger(MakeMemoryLedger(loop.clock())),
-        settler({ledger, wire, loop.executor(), loop.timer(), loop.clock(), random,
+        settler({ledger,
+                 wire,
+                 loop.executor(),
+                 loop.timer(),
+                 loop.clock(),
+                 random,
                  [this](const std::string& version) { return PolicyOfVersion(version); },
-                 [this](const Event& settled) { flows.Watch(settled); }}),
-        flows({ledger, wire, settler, loop.executor(), loop.timer(), loop.clock(), random,
+                 [this](const Event& settled) { flows.Watch(settled); },
+                 {},
+                 nullptr,
+                 {},
+                 [this] { return KeepOne(); }}),
+        flows({ledger,
+               wire,
+               settler,
+               loop.executor(),
+               loop.timer(),
+               loop.clock(),
+               random,
                [this](const std::string& version) { return PolicyOfVersion(version); },
                [this](const std::string& file) { return read_secret(file); },
-               [this](const FlowNews& one) { news.push_back(one); }}),
+               [this](const FlowNews& one) { news.push_back(one); },
+               {},
+               nullptr,
+               [this] { return KeepOne(); }}),
         approvals({ledger, loop.executor(), loop.timer(), loop.clock(), [this] { return policy; },
                    [this](const std::string& file) { return read_secret(file); },
                    [this](RequestContext& context) {
                      return Next(std::span(chain_).subspan(kIdempotency))(context);
                    },
-                   [this](const Event& one) { approval_news.push_back(one); }}) {
+                   [this](const Event& one) { approval_news.push_back(one); },
+                   [this] { return KeepOne(); }}) {
     chain_.push_back(std::make_unique<TraceFilter>(random));
     chain_.push_back(std::make_unique<SagaFilter>(flows));
     chain_.push_back(std::make_unique<ApprovalFilter>());
@@ -214,6 +240,7 @@ class World {
   std::shared_ptr<const Policy> policy;
   std::vector<std::shared_ptr<const Policy>> older;  // that the settler still finds
   FaultyLedger ledger;
+  bool has_room = true;        // for what is sent on nobody's call
   std::vector<FlowNews> news;  // of flows that were undone or need a human
   Settler settler;
   FlowRunner flows;
@@ -225,6 +252,9 @@ class World {
   static constexpr int kPumpsMax = 36'000;
   static constexpr std::size_t kIdempotency = 3;  // its place in the chain
 
+  std::unique_ptr<CallKeeper> KeepOne() const {
+    return has_room ? std::make_unique<RoomyKeeper>() : nullptr;
+  }
   std::shared_ptr<const Policy> PolicyOfVersion(const std::string& version) const {
     for (const auto& one : older) {
       if (one->version == version) return one;

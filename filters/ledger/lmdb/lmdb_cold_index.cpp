@@ -12,6 +12,7 @@
 
 #include "filters/ledger/lmdb/lmdb_value.h"
 #include "proxy/base/bytes.h"
+#include "proxy/base/crc32.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
@@ -19,7 +20,8 @@ namespace {
 
 // Half a digest finds its row; the row holds the whole key and is compared.
 constexpr std::size_t kPrefixBytes = 16;
-constexpr std::uint32_t kMarkVersion = 6;
+constexpr std::uint32_t kMarkVersion = 7;
+constexpr std::uint32_t kUncheckedMarkVersion = 6;  // without a checksum
 
 MDB_val PrefixOf(const Digest& digest) { return ValueOf(AsView(digest).substr(0, kPrefixBytes)); }
 
@@ -68,6 +70,21 @@ int PutAll(LmdbEnv& env, MDB_dbi database, const Map& map, Encode encode) {
   return 0;
 }
 
+// Over everything that a mark is made of; `head` is its own bytes up to the checksum.
+std::uint32_t ChecksumOf(std::string_view head, const IndexMark& mark) {
+  std::string lists;
+  ByteWriter writer(lists);
+  for (const OpenReference& open : mark.open) {
+    writer.Int(open.operation);
+    writer.Int(open.last_event);
+  }
+  for (const MovedOperation& moved : mark.moved) {
+    writer.Int(moved.operation);
+    writer.Raw(AsView(moved.key));
+  }
+  return Crc32(Crc32(Crc32(0, head), lists), mark.flows);
+}
+
 std::string EncodeMark(const IndexMark& mark) {
   std::string bytes;
   ByteWriter writer(bytes);
@@ -80,13 +97,22 @@ std::string EncodeMark(const IndexMark& mark) {
   writer.Int(mark.accepted_seq);
   writer.Int(std::uint64_t{mark.open.size()});
   writer.Int(std::uint64_t{mark.moved.size()});
+  writer.Int(ChecksumOf(bytes, mark));
   return bytes;
 }
 
-std::optional<IndexMark> DecodeMark(std::string_view bytes, std::uint64_t& open_count,
-                                    std::uint64_t& moved_count) {
-  ByteReader reader(bytes);
+// The part of a mark that stands in one value, and what that says of the others.
+struct MarkHead {
   IndexMark mark;
+  std::uint64_t open_count = 0, moved_count = 0;
+  std::string bytes;                      // up to the checksum
+  std::optional<std::uint32_t> checksum;  // nullopt: an earlier version wrote it
+};
+
+std::optional<MarkHead> DecodeMark(std::string_view bytes) {
+  ByteReader reader(bytes);
+  MarkHead head;
+  IndexMark& mark = head.mark;
   const auto version = reader.Int<std::uint32_t>();
   mark.applied_seq = reader.Int<std::uint64_t>();
   const std::string_view hash = reader.Raw(mark.applied_hash.size());
@@ -94,11 +120,18 @@ std::optional<IndexMark> DecodeMark(std::string_view bytes, std::uint64_t& open_
   mark.operations = reader.Int<std::uint64_t>();
   mark.tombstones = reader.Int<std::uint64_t>();
   mark.accepted_seq = reader.Int<std::uint64_t>();
-  open_count = reader.Int<std::uint64_t>();
-  moved_count = reader.Int<std::uint64_t>();
-  if (!reader.at_end() || version != kMarkVersion) return std::nullopt;
+  head.open_count = reader.Int<std::uint64_t>();
+  head.moved_count = reader.Int<std::uint64_t>();
+  if (version == kMarkVersion) {
+    if (!reader.ok()) return std::nullopt;
+    head.bytes = bytes.substr(0, bytes.size() - sizeof(std::uint32_t));
+    head.checksum = reader.Int<std::uint32_t>();
+  } else if (version != kUncheckedMarkVersion) {
+    return std::nullopt;
+  }
+  if (!reader.at_end()) return std::nullopt;
   std::memcpy(mark.applied_hash.data(), hash.data(), hash.size());
-  return mark;
+  return head;
 }
 
 }  // namespace
@@ -195,13 +228,12 @@ std::optional<IndexMark> LmdbColdIndex::LoadMark() {
   MDB_val key = ValueOf("mark");
   MDB_val value{};
   if (mdb_get(txn.get(), databases_.meta, &key, &value) != 0) return std::nullopt;
-  std::uint64_t open_count = 0;
-  std::uint64_t moved_count = 0;
-  auto mark = DecodeMark(TextOf(value), open_count, moved_count);
-  if (!mark) return std::nullopt;
+  auto head = DecodeMark(TextOf(value));
+  if (!head) return std::nullopt;
+  IndexMark& mark = head->mark;
   MDB_val flows_name = ValueOf("flows");
   if (mdb_get(txn.get(), databases_.meta, &flows_name, &value) != 0) return std::nullopt;
-  mark->flows = TextOf(value);
+  mark.flows = TextOf(value);
   MDB_cursor* cursor = nullptr;
   if (mdb_cursor_open(txn.get(), databases_.open, &cursor) != 0) return std::nullopt;
   while (mdb_cursor_get(cursor, &key, &value, MDB_NEXT) == 0) {
@@ -210,12 +242,13 @@ std::optional<IndexMark> LmdbColdIndex::LoadMark() {
     std::memcpy(&open.operation, key.mv_data, sizeof open.operation);
     open.operation = __builtin_bswap64(open.operation);
     std::memcpy(&open.last_event, value.mv_data, sizeof open.last_event);
-    mark->open.push_back(open);
+    mark.open.push_back(open);
   }
   mdb_cursor_close(cursor);
-  if (mark->open.size() != open_count) return std::nullopt;
-  if (!LoadMoved(txn.get(), moved_count, *mark)) return std::nullopt;
-  return mark;
+  if (mark.open.size() != head->open_count) return std::nullopt;
+  if (!LoadMoved(txn.get(), head->moved_count, mark)) return std::nullopt;
+  if (head->checksum && *head->checksum != ChecksumOf(head->bytes, mark)) return std::nullopt;
+  return std::move(mark);
 }
 
 bool LmdbColdIndex::LoadMoved(MDB_txn* txn, std::uint64_t count, IndexMark& mark) {

@@ -162,7 +162,8 @@ Done CheckExpected(LmdbEventLog& log, const ExpectedLedger& expected) {
   return {};
 }
 
-// The index is derived: whatever is wrong with it, it starts empty and is built from the events.
+// The index is derived: whatever is wrong with it, it starts empty and is built from the events,
+// which recovery says.
 std::expected<std::unique_ptr<LmdbColdIndex>, std::string> OpenIndex(
     LedgerDirectory& directory, const LmdbLedgerOptions& options) {
   const std::string path = directory.PathOf(kIndexDirectory);
@@ -175,7 +176,6 @@ std::expected<std::unique_ptr<LmdbColdIndex>, std::string> OpenIndex(
         if (index) return index;
       }
     }
-    Log(LogLevel::kWarn, "the key index cannot be read and is built anew");
   }
   if (auto renewed = directory.Renew(kIndexDirectory); !renewed) {
     return std::unexpected(renewed.error());

@@ -80,9 +80,12 @@ function drawReport(report) {
     table("Would have been refused", ["Backend", "Effect", "Method", "Path", "Calls", "Why"],
       report.refused.map((line) => [foreign(line.backend), line.effect, foreign(line.method),
         h("span", { class: "mono" }, foreign(line.path)), line.calls, foreign(line.reason)])),
-    table("Trouble with keys", ["Tool", "Trouble", "Calls", "Example"], report.keys.map((line) =>
-      [foreign(line.tool), line.trouble.replaceAll("-", " "), line.calls,
-        operation(line.example)])),
+    table("Trouble with keys", ["Tool", "Trouble", "Calls", "Example", "Means"],
+      report.keys.map((line) => [foreign(line.tool), line.trouble.replaceAll("-", " "), line.calls,
+        operation(line.example), line.means])),
+    table("Fields that differ between calls which count as one", ["Tool", "Field", "Calls"],
+      report.differences.map((line) => [foreign(line.tool),
+        h("span", { class: "mono" }, foreign(line.field)), line.calls])),
   ].filter(Boolean);
   return [head, lone, figures, tables.length > 0 ? tables
     : emptyBox("check", "Nothing to report", "No write was sent twice in this period.")];
