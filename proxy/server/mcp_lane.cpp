@@ -57,6 +57,16 @@ HttpResponse RefusalAnswer(int status, std::string body) {
   return response;
 }
 
+// A write may be answered from the log, which must not say yes to what the server refuses.
+std::optional<McpRefusal> RefusalOfCall(const McpDecision& decision, const Headers& headers,
+                                        const McpRequest& request) {
+  if (!decision.objection.empty()) {
+    return McpRefusal{400, kInvalidRequest, decision.objection, request.id};
+  }
+  if (decision.effect == Effect::kRead) return std::nullopt;
+  return RefusalOfFields(headers, request);
+}
+
 // What the server compresses, nobody here can look into.
 void AskForPlain(Head& head) {
   for (std::size_t i = 0; i < head.field_count; ++i) {
@@ -165,10 +175,9 @@ Task<bool> Session::ServeMcpPost(RouteMatch match, std::string query) {
   }
   NoteIds(*match.backend, McpRead::SessionOf(headers), *requests);
   const auto decision = DecideMcpCall(*match.backend, *requests);
-  if (!decision.objection.empty()) {
+  if (const auto refusal = RefusalOfCall(decision, headers, first)) {
     record_.error = FactsOf(ErrorCode::kMalformedRequest).slug;
-    const McpRefusal refusal{400, kInvalidRequest, decision.objection, first.id};
-    co_return co_await SendAnswer(RefusalAnswer(refusal.status, RefusalBody(refusal)),
+    co_return co_await SendAnswer(RefusalAnswer(refusal->status, RefusalBody(*refusal)),
                                   head_.keep_alive);
   }
   match.tool = decision.tool;
@@ -404,8 +413,8 @@ void Session::JudgeObservedMcp() {
     return;
   }
   const auto decision = DecideMcpCall(*context.backend, *requests);
-  if (!decision.objection.empty()) {
-    observed_->Refuse(CallRefusal(ErrorCode::kMalformedRequest, decision.objection));
+  if (const auto refusal = RefusalOfCall(decision, context.request.headers, requests->front())) {
+    observed_->Refuse(CallRefusal(ErrorCode::kMalformedRequest, refusal->message));
     return;
   }
   RouteMatch match;
