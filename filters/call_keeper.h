@@ -19,8 +19,9 @@ class CallKeeper {
   enum class State : std::uint8_t { kAtWork, kWaiting };
   virtual void Becomes(State state) = 0;
 
-  // Its client has closed the connection, or broke it off.
+  // As ClientLink's.
   virtual bool HasLeft() = 0;
+  virtual bool MayHaveLeft() = 0;
 };
 
 }  // namespace recourse

@@ -110,6 +110,10 @@ std::string WhyUnlisted(const Policy& policy, const Explanation& out, UnlistedRu
 void ExplainWrite(const Policy& policy, UnlistedRule unlisted, const ExplainedCall& call,
                   const CallParts& parts, Explanation& out) {
   const CallValues values = parts.Values(call);
+  if (call.body.size() > limits::kWriteBodyBytesMax) {
+    Refuse(out, ErrorCode::kRequestTooLarge, "the body of a write may have at most 8 MiB");
+    return;
+  }
   if (parts.has_unreadable_json) {
     Refuse(out, ErrorCode::kMalformedRequest, "the body is not JSON that can be read one way only");
     return;

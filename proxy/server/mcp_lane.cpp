@@ -355,20 +355,19 @@ Task<bool> Session::AnswerMcpWrite(const McpRequest& request, const AgentSide& s
     }
     record_.status = 200;
     const bool is_last = IsLast() || !head_.keep_alive;
-    const bool has_left = HasLeft();
     const bool sent = co_await stream.End(AsEvent(message));
     record_.bytes_out += stream.bytes();
-    record_.client_gone = !sent || has_left;
+    record_.client_gone = !sent;
     cut_ = !sent;
     kept = sent && stream.keeps() && !is_last;
   } else {
-    record_.client_gone = IsGone(LookAtClient()) || HasLeft();
     const HttpResponse response = AgentAnswer(request, side, std::move(answer));
-    kept = co_await SendAnswer(response, head_.keep_alive && !record_.client_gone);
+    kept = co_await SendAnswer(response, head_.keep_alive);
   }
+  record_.client_gone = record_.client_gone || !co_await HasTaken();
   if (is_final && !record_.client_gone) services_.ledger->MarkAnswered(*answers);
   RC_CRASH_POINT("k14");
-  co_return kept;
+  co_return kept && !(record_.client_gone && HasLeft());
 }
 
 // What passes tells of tools, and of calls that became tasks.
