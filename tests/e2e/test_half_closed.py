@@ -38,6 +38,7 @@ def test_it_has_been_answered(proxy, double, token):
     path = f"/plain/{token}"
     with half_closed(proxy, request(path)) as connection:
         assert connection.response("POST").status == 201
+        assert connection.at_end()  # by then it is known to have come
     again = rawhttp.call(proxy.port, "POST", path, headers=OTHER_TRACE, body=b"x")
     assert again.status == 201 and not again.replayed and len(double.effects(path)) == 2
 

@@ -298,6 +298,16 @@ def test_a_slow_client_of_an_endless_stream_costs_no_memory(proxy, backend, toke
     assert proxy.await_phase(path, "SUCCEEDED")
 
 
+def test_a_client_that_does_not_read_holds_up_nothing_for_long(backend, tmp_path, token):
+    path = f"/ask/{token}"
+    with serving(backend, tmp_path, arguments=["--send-timeout", "1s"]) as proxy:
+        with begin(proxy, backend, path):
+            for _ in range(16 << 4):  # far more than sockets and queue hold
+                backend.say(chunk(b"x" * (1 << 16)))
+            backend.say(END)
+            assert proxy.await_phase(path, "SUCCEEDED")
+
+
 def test_a_kill_in_the_middle_of_a_stream_leaves_it_unknown(backend, tmp_path, token):
     path = f"/ask/{token}"
     with serving(backend, tmp_path) as proxy:

@@ -191,7 +191,7 @@ TEST_F(PolicyCommandsTest, CheckCountsAndExitsWithThree) {
 }
 
 TEST_F(PolicyCommandsTest, WhatAWriteCannotCarryIsSaid) {
-  const std::string policy = R"(version: 1
+  const std::string policy = R"(
 backends: { b: { url: "http://b:1" } }
 tools:
   files.add: { match: "POST b /Uploads/{id}", effect: write, reason: r, answer: stream }
