@@ -22,8 +22,9 @@ class CallKeeper {
   enum class State : std::uint8_t { kAtWork, kWaiting };
   virtual void Becomes(State state) = 0;
 
-  // Its client has closed the connection, or broke it off.
+  // As ClientLink's.
   virtual bool HasLeft() = 0;
+  virtual bool MayHaveLeft() = 0;
 };
 
 // Keeps one request that Recourse sends by itself: an undo, a probe, what humans have approved,

@@ -61,6 +61,7 @@ class RequestContext {
   // What `without_trace: pod` calls the flow of this pod; nullptr: there is none.
   const std::string* pod_flow = nullptr;
   InterimSink* interim = nullptr;  // the MCP client that waits; nullptr: nobody does
+  AnswerRelay* relay = nullptr;    // the client of an attempt that it made itself; likewise
   ClientWait waits;                // of the agent, until this object ends
 
   // Set by whoever sends what a human approved; the chain then begins with `idempotency`.
@@ -82,6 +83,7 @@ class RequestContext {
   std::uint16_t unknown_attempt = 0;               // of it
   std::unique_ptr<UpstreamConnection> connection;  // dispatch, opened while the ledger commits
   std::string upstream_key;                        // idempotency; for dispatch
+  const Event* dispatching = nullptr;              // idempotency; the attempt that runs
   std::string attempt_span;                        // idempotency; of the attempt that it lets go
   std::shared_ptr<PendingCommit> commit;           // idempotency; awaited by dispatch
   MonoTime deadline{};                             // dispatch, at its first attempt

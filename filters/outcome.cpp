@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "filters/answer_form.h"
 #include "filters/answers.h"
 #include "filters/call_values.h"
 #include "filters/kept_answer.h"
@@ -105,7 +106,7 @@ Success Judge(const Tool& tool, const CallValues& values) {
 
 // The phase is proven, but there is no whole answer to pass on.
 void ReplaceCutAnswer(const Answer& answer, Verdict& verdict) {
-  if (answer.body_complete && !answer.over_cap) return;
+  if (answer.body_complete && (!answer.over_cap || answer.relayed)) return;
   verdict.detail += answer.over_cap ? "; its answer was too large" : "; its answer was cut off";
   if (verdict.phase == Phase::kUncertain) {
     verdict.problem = ErrorCode::kOutcomeUnknown;
@@ -126,8 +127,23 @@ Verdict UnclearAnswer(const Answer& answer, Cause cause, std::string detail) {
   return verdict;
 }
 
+// Its head went out before the work was done, and says nothing of its end.
+Verdict OfCutStream(const Answer& answer) {
+  Verdict verdict = answer.timed_out
+                        ? Unknown(Cause::kTimeout, "the backend's stream had not ended in time",
+                                  kGatewayTimeout, "http_response_timeout")
+                        : Unknown(Cause::kConnectionLost, "the backend's stream was cut off",
+                                  kBadGateway, "http_response_incomplete");
+  verdict.http_status = answer.response.status;
+  return verdict;
+}
+
 Verdict OfSuccess(const Tool& tool, const Answer& answer, const CallValues& values) {
   const int status = answer.response.status;
+  const bool is_stream = answer.relayed || IsEventStream(answer.response);
+  if (is_stream && !answer.body_complete && !(answer.over_cap && !answer.relayed)) {
+    return OfCutStream(answer);
+  }
   for (const Condition& condition : tool.failed_when) {
     if (!Evaluate(condition, values).value_or(false)) continue;
     Verdict verdict;
@@ -163,7 +179,7 @@ Verdict OfSuccess(const Tool& tool, const Answer& answer, const CallValues& valu
   if (answer.over_cap) {
     verdict.detail = fmt::format("the backend answered {} with more than {} bytes", status,
                                  limits::kAnswerBytesMax);
-    verdict.problem = ErrorCode::kAnswerNotKept;
+    if (!answer.relayed) verdict.problem = ErrorCode::kAnswerNotKept;
   } else if (status == 202 && !is_confirmed && tool.settle) {
     verdict.phase = Phase::kUncertain;  // taken on, not done yet; the probe will tell
     verdict.detail = "the backend answered 202 and has not finished";
@@ -289,7 +305,8 @@ Transition MakeTransition(const Event& dispatching, const Verdict& verdict, cons
   transition.cause = verdict.cause;
   transition.detail = verdict.detail;
   transition.http_status = verdict.http_status;
-  if (result && !verdict.problem && result->response.body.size() <= limits::kAnswerKeptBytesMax) {
+  if (result && !verdict.problem && !result->over_cap &&
+      result->response.body.size() <= limits::kAnswerKeptBytesMax) {
     auto kept = result->mcp ? KeptMcpAnswer(result->response, tool.keep_headers, tool.redact)
                             : KeptAnswer(result->response, tool.keep_headers, tool.redact);
     transition.answer_kept = kept.has_value();
@@ -305,6 +322,7 @@ Transition MakeTransition(const Event& dispatching, const Verdict& verdict, cons
 
 bool EndsByItself(const Answer& answer) {
   if (!answer.until_close || answer.over_cap) return false;
+  if (IsEventStream(answer.response)) return EndsStream(answer.response.body);
   const std::string* type = FindHeader(answer.response.headers, "Content-Type");
   if (type == nullptr || ToLower(*type).find("json") == std::string::npos) return false;
   const auto json = ReadJsonAnswer(answer.response);

@@ -44,7 +44,8 @@ Transition MakeTransition(const Event& dispatching, const Verdict& verdict, cons
                           const Result<Answer>& result, const CallValues& values);
 
 // A body that only the close of the connection framed has no proof of its end, unless it is one
-// itself: a JSON object or array that reads whole cannot have been cut.
+// itself: a JSON object or array that reads whole cannot have been cut, nor can events up to the
+// one that says so.
 bool EndsByItself(const Answer& answer);
 
 // True when selectors or conditions of the tool, or of `backend`, read the answer's body.

@@ -31,6 +31,8 @@ struct Answer {
   bool until_close = false;   // incomplete only because nothing but a clean close framed it
   // The body was larger than answer_bytes_max, or than there was room for; it holds the start.
   bool over_cap = false;
+  // The body went on to the client as it came. Cut: `timed_out` if its time was over.
+  bool relayed = false, timed_out = false;
   // Set: the body is that message as application/json, without its id, whatever it came in.
   std::optional<McpKind> mcp;
   // It answers a request to an MCP server: with a message, see `mcp`, or over HTTP alone.
@@ -47,6 +49,21 @@ class BodySink {
   virtual std::size_t kept() const { return 0; }
   // In place of a further piece: there is no memory for it, and the connection is closed.
   virtual void NoRoom() {}
+};
+
+// Passes an answer on to its client while it arrives. One thread.
+class AnswerRelay {
+ public:
+  virtual ~AnswerRelay() = default;
+  // False: the answer with this head is to be read whole. `length` of its body, if that is known.
+  virtual bool Takes(const HttpResponse& head, std::optional<std::uint64_t> length) = 0;
+  // The first piece, which may be empty, comes with the head. Returns when at most `queued_max`
+  // bytes are left that the client has not taken; one that takes too long is waited for no more.
+  virtual Task<void> Pass(std::string_view piece, std::size_t queued_max) = 0;
+  // What came with the end of the body; it waits for the outcome. After a Pass().
+  virtual void Keep(std::string_view last) = 0;
+  // How much of it is held for the client.
+  virtual std::size_t held() const = 0;
 };
 
 // Takes the messages that an MCP server sends before its answer: progress, logs, requests to the
@@ -80,6 +97,10 @@ class UpstreamConnection {
   // Before Exchange: the answer is held for that call. Where there is no room in time, the answer
   // is cut as one that is too large. `keeper` outlives the exchange.
   virtual void HoldAnswerFor(CallKeeper* keeper) { (void)keeper; }
+  // Before Exchange: the body goes to the client as well, if `relay` takes it, however large it is;
+  // what stands in the answer is over_cap then, and the rest is read all the same. `relay` outlives
+  // the exchange.
+  virtual void RelayAnswerTo(AnswerRelay* relay) { (void)relay; }
   // Before Exchange: the body goes to `sink`, which outlives the exchange and bounds what it takes,
   // instead of into the answer. An answer whose sink wanted no more is not complete.
   virtual void GiveBodyTo(BodySink* sink) = 0;

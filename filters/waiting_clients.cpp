@@ -23,7 +23,7 @@ bool WaitingClients::Waits(std::uint64_t operation, const ClientLink* besides) c
   const std::scoped_lock lock(mutex_);
   const auto [begin, end] = clients_.equal_range(operation);
   return std::any_of(begin, end, [besides](const auto& entry) {
-    return entry.second != besides && !entry.second->HasLeft();
+    return entry.second != besides && !entry.second->MayHaveLeft();
   });
 }
 

@@ -12,8 +12,11 @@ namespace recourse {
 class ClientLink {
  public:
   virtual ~ClientLink() = default;
-  // Thread-safe, does not block. A client that has closed its side for sending has left.
+  // Thread-safe, does not block. It has broken the connection off: nothing reaches it any more.
   virtual bool HasLeft() const = 0;
+  // The same, or it has closed its side for sending. Such a client may still read (RFC 9112 9.6),
+  // or be gone: the two look alike until something is written to it.
+  virtual bool MayHaveLeft() const = 0;
 };
 
 // Thread-safe. Bounded by the writes that are being worked on.
@@ -22,8 +25,8 @@ class WaitingClients {
   void Add(std::uint64_t operation, const ClientLink& client);
   // Once for each Add.
   void Remove(std::uint64_t operation, const ClientLink& client);
-  // Whether a client other than `besides` waits. False: nobody is known, or whoever it was has
-  // left.
+  // Whether a client other than `besides` waits for certain. One that may have left does not: its
+  // call is then made once for both, where a gone client's retry would be made a second time.
   bool Waits(std::uint64_t operation, const ClientLink* besides) const;
 
  private:

@@ -109,6 +109,10 @@ std::string WhyUnlisted(const Policy& policy, const Explanation& out, UnlistedRu
 
 void ExplainWrite(const Policy& policy, UnlistedRule unlisted, const ExplainedCall& call,
                   CallParts parts, const ArgumentsReader& read_arguments, Explanation& out) {
+  if (call.body.size() > limits::kWriteBodyBytesMax) {
+    Refuse(out, ErrorCode::kRequestTooLarge, "the body of a write may have at most 8 MiB");
+    return;
+  }
   if (parts.has_unreadable_json) {
     Refuse(out, ErrorCode::kMalformedRequest, "the body is not JSON that can be read one way only");
     return;

@@ -60,6 +60,9 @@ std::string SettleText(const SettleRule& rule) {
   return text;
 }
 
+constexpr std::string_view kBodyRule =
+    "a body is read whole and has at most 8 MiB; a larger one is refused (413)";
+
 std::string RepeatText(const Policy& policy, const Tool& tool) {
   std::string text;
   const auto add = [&text](const std::vector<Condition>& conditions) {
@@ -127,9 +130,15 @@ void DescribeWriteRules(const Policy& policy, const Tool& tool, DescribedLines& 
   const auto line = [&lines](std::string_view name, std::string_view value) {
     lines.emplace_back(name, value);
   };
+  line("body", kBodyRule);
   DescribeFlow(policy, tool, lines);
   if (tool.on_error == OnError::kNotExecuted) {
     line("on_error", "an answer with isError proves that nothing happened");
+  }
+  if (tool.answer != AnswerForm::kByType) {
+    line("answer", tool.answer == AnswerForm::kStream
+                       ? "passed on as it comes, its end when the outcome is durable"
+                       : "passed on whole, when the outcome is durable");
   }
   if (tool.settle) line("settle", SettleText(*tool.settle));
   if (const auto text = RepeatText(policy, tool); !text.empty()) line("repeat_if", text);
@@ -160,6 +169,15 @@ std::string OnMismatchText(const Tool* tool) {
       return "the same key with another one is for a human to judge";
   }
   return {};
+}
+
+// By its name or path.
+bool IsUpload(const Tool& tool) {
+  const auto says_so = [](const std::string& text) {
+    return ToLower(text).find("upload") != std::string::npos;
+  };
+  return tool.effect == Effect::kWrite &&
+         (says_so(tool.name) || std::ranges::any_of(tool.patterns, says_so));
 }
 
 void PrintExplanation(const Policy& policy, const Explanation& explained, std::ostream& out) {
@@ -276,6 +294,9 @@ int RunPolicyCheck(const std::string& path, std::ostream& out) {
                      Count(policy.backends.size(), "backend"), Count(policy.tools.size(), "tool"),
                      policy.tools.size() - writes, writes, Count(policy.flows.size(), "flow"),
                      Count(policy.tests.size(), "test"), tunnels, warnings);
+  for (const Tool& tool : policy.tools) {
+    if (IsUpload(tool)) out << "tools." << tool.name << ": " << kBodyRule << '\n';
+  }
   return kGood;
 }
 

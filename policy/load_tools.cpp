@@ -85,6 +85,15 @@ void ReadOnError(MapReader& map, Tool& tool) {
                        "nothing was done are `not_executed`");
 }
 
+void ReadAnswerForm(MapReader& map, Tool& tool) {
+  static constexpr std::pair<std::string_view, AnswerForm> kValues[] = {
+      {"stream", AnswerForm::kStream}, {"whole", AnswerForm::kWhole}};
+  tool.answer = map.OneOf("answer", kValues).value_or(tool.answer);
+  if (!map.Has("answer") || tool.mcp_names.empty()) return;
+  map.problems().Error(map.PlaceOf("answer"), map.KeyOf("answer"),
+                       "is for paths; what an MCP tool says before its result comes as it comes");
+}
+
 void ReadOutcomeWords(MapReader& map, const Draft& draft, Tool& tool) {
   static constexpr std::pair<std::string_view, BreaksFlow> kBreaks[] = {
       {"never", BreaksFlow::kNever},
@@ -93,6 +102,7 @@ void ReadOutcomeWords(MapReader& map, const Draft& draft, Tool& tool) {
   const Speaks speaks = SpeaksOf(tool, draft);
   ReadExternalRef(map, tool);
   ReadOnError(map, tool);
+  ReadAnswerForm(map, tool);
   tool.settle = ReadSettle(map, speaks);
   tool.undo = ReadUndo(map, speaks, draft.tls_files);
   tool.approval = ReadApproval(map, draft.tls_files);

@@ -36,6 +36,9 @@ enum class OnDeadline : std::uint8_t { kUndo, kKeep, kAsk };
 // What an MCP tool's own failure (`isError`) proves: that it may have had effects all the same, or
 // that it had none.
 enum class OnError : std::uint8_t { kUnknown, kNotExecuted };
+// Whether the client of a write gets the answer as it comes, or whole: by its type (a stream of
+// events comes as it comes) unless the policy says so.
+enum class AnswerForm : std::uint8_t { kByType, kStream, kWhole };
 
 // How far a key reaches.
 struct ScopeRule {
@@ -145,11 +148,12 @@ struct Tool {
   std::optional<ApprovalRule> approval;
   BreaksFlow breaks_flow = BreaksFlow::kNever;
   bool pivot = false;
-  std::vector<Condition> success_when;    // over the answer; all must hold
-  std::vector<Condition> failed_when;     // over a 2xx answer; one that holds proves a refusal
-  StatusSet not_executed;                 // statuses that prove the backend did nothing
-  std::vector<Condition> repeat_if;       // as the backend's
-  OnError on_error = OnError::kUnknown;   // MCP only
+  std::vector<Condition> success_when;   // over the answer; all must hold
+  std::vector<Condition> failed_when;    // over a 2xx answer; one that holds proves a refusal
+  StatusSet not_executed;                // statuses that prove the backend did nothing
+  std::vector<Condition> repeat_if;      // as the backend's
+  OnError on_error = OnError::kUnknown;  // MCP only
+  AnswerForm answer = AnswerForm::kByType;
   std::vector<std::string> keep_headers;  // kept beside the standard ones, with the policy's own
   std::vector<Selector> redact;           // values there never reach the ledger
   Millis failed_ttl = limits::kFailedTtl;

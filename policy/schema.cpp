@@ -191,6 +191,8 @@ constexpr std::string_view kSchema = R"json({
           "description": "As the backend's, beside it." },
         "on_error": { "enum": [ "unknown", "not_executed" ], "default": "unknown",
           "description": "What isError of an MCP tool proves." },
+        "answer": { "enum": [ "stream", "whole" ],
+          "description": "How the client gets it; else as it comes if it is text/event-stream." },
         "failed_ttl": { "$ref": "#/$defs/duration", "default": "0s",
           "description": "How long a proven rejection is replayed; 0s: its repeat is sent." },
         "hold": { "$ref": "#/$defs/duration", "default": "3s",

@@ -70,6 +70,7 @@ Task<Result<Outcome>> DispatchFilter::Send(RequestContext& context) {
   }
   context.connection->PassInterimTo(context.interim);
   context.connection->HoldAnswerFor(context.keeper);
+  context.connection->RelayAnswerTo(context.relay);
   if (context.approved != 0) context.connection->MayOpenSession();
   if (context.reading) context.connection->KnowsMessageId(context.reading->mcp_id);
   Result<Answer> answer =

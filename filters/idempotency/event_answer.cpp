@@ -191,6 +191,10 @@ Outcome AnswerToFirst(const Event& event, const Verdict& verdict, Answer answer)
   return outcome;
 }
 
+void DecorateBegun(const Event& dispatching, HttpResponse& head) {
+  Decorate(head, Facts(dispatching, AnswerSource::kBackend));
+}
+
 bool IsFinalWord(const Event& event) {
   return event.phase == Phase::kSucceeded || event.phase == Phase::kRejected;
 }

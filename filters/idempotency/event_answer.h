@@ -36,6 +36,9 @@ WriteAnswer AnswerToHeld(const Event& event, const ApprovalRule* rule, const std
 // What the first caller is told: the backend's answer with our fields, or the verdict's problem.
 Outcome AnswerToFirst(const Event& event, const Verdict& verdict, Answer answer);
 
+// The same of its head while the attempt still runs: what is not known yet is pending.
+void DecorateBegun(const Event& dispatching, HttpResponse& head);
+
 // True when a caller that got the backend's answer to this event, first or replayed, knows all that
 // it will be told, so that the same intent under another trace is a new call.
 bool IsFinalWord(const Event& event);

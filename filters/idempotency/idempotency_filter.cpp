@@ -262,7 +262,9 @@ Task<Outcome> IdempotencyFilter::RunAttempt(RequestContext& context, Next next, 
     co_return co_await GiveBack(context, begun.event,
                                 LocalOutcome(MakeProblem(ErrorCode::kNotSent, added.error())));
   }
+  context.dispatching = &begun.event;
   Result<Outcome> outcome = co_await next(context);
+  context.dispatching = nullptr;
   context.commit.reset();
   if (!outcome && outcome.error().code() == ErrorCode::kLedgerUnavailable) {
     // Nothing was sent, and the ledger takes no more words about it.
@@ -380,19 +382,26 @@ Task<std::optional<Outcome>> IdempotencyFilter::Repeat(RequestContext& context, 
   co_return told;
 }
 
-// As Ledger::Join, and as long as there is a client that waits.
+// As Ledger::Join, and as long as there is a client that waits. One that may have left is not
+// waited with for long, as its request takes memory.
 Task<Result<std::optional<Event>>> IdempotencyFilter::Join(RequestContext& context,
                                                            std::uint64_t operation,
                                                            MonoTime until) {
   const Waiting waiting(context);
   CallKeeper* const keeper = context.keeper;
+  bool may_have_left = false;
   for (;;) {
     const MonoTime look =
         keeper == nullptr ? until : std::min(until, parts_.clock.Now() + limits::kWaitLook);
     auto joined = co_await parts_.ledger.Join(operation, look, *context.executor);
     if (!joined || *joined || look >= until || keeper->HasLeft()) co_return joined;
     // As many wait for it as may.
-    if (parts_.clock.Now() < look) co_return joined;
+    const MonoTime now = parts_.clock.Now();
+    if (now < look) co_return joined;
+    if (!may_have_left && keeper->MayHaveLeft()) {
+      may_have_left = true;
+      until = std::min(until, now + limits::kHalfClosedWait);
+    }
   }
 }
 

@@ -1,5 +1,6 @@
 #include "filters/mcp/agent_answer.h"
 
+#include "filters/mcp/era_form.h"
 #include "filters/mcp/mcp_answer.h"
 #include "filters/mcp/mcp_task.h"
 #include "proxy/base/json.h"
@@ -159,7 +160,7 @@ std::string AgentMessage(const McpRequest& request, const AgentSide& side,
     return OfLostAnswer(request, side, answer, std::move(text));
   }
   const Wanted wanted = request.wants_task ? Wanted::kTask : Wanted::kResult;
-  return WithMcpId(MessageFor(wanted, body), request.id);
+  return WithMcpId(InFormOf(request.era, MessageFor(wanted, body)), request.id);
 }
 
 HttpResponse AgentAnswer(const McpRequest& request, const AgentSide& side, WriteAnswer answer) {

@@ -198,20 +198,21 @@ class MessageReader {
       return Mismatch("MCP-Protocol-Version says something else than the body");
     }
     if (request_.method.empty()) return {};
-    if (auto refusal = CheckField("Mcp-Method", request_.method)) return refusal;
-    const bool has_uri = request_.method == "resources/read";
-    if (!has_uri && request_.method != "tools/call" && request_.method != "prompts/get") return {};
-    return CheckField("Mcp-Name", TextAt(message_, has_uri ? "/params/uri" : "/params/name"));
+    if (auto refusal = CheckField("Mcp-Method", "/method")) return refusal;
+    if (request_.method == "resources/read") return CheckField("Mcp-Name", "/params/uri");
+    if (!request_.task.empty()) return CheckField("Mcp-Name", "/params/taskId");
+    if (request_.method != "tools/call" && request_.method != "prompts/get") return {};
+    return CheckField("Mcp-Name", "/params/name");
   }
 
-  // One that is not there is what the server refuses, which is asked for it.
-  Refusal CheckField(std::string_view name, std::string_view expected) const {
+  // One that is not there is for RefusalOfFields.
+  Refusal CheckField(std::string_view name, std::string_view pointer) const {
     const auto values = FieldsOf(headers_, name);
     if (values.empty()) return {};
     if (values.size() > 1) return Mismatch(fmt::format("{} is there twice", name));
     const bool may_be_encoded = name == "Mcp-Name";
     const auto said = may_be_encoded ? DecodedField(values.front()) : std::string(values.front());
-    if (said && *said == expected) return {};
+    if (said && *said == TextAt(message_, pointer)) return {};
     return Mismatch(fmt::format("{} says something else than the body", name));
   }
 
@@ -290,6 +291,27 @@ std::expected<std::vector<McpRequest>, McpRefusal> ReadMcpRequest(const Headers&
     requests.push_back(std::move(*request));
   }
   return requests;
+}
+
+std::optional<McpRefusal> RefusalOfFields(const Headers& headers, const McpRequest& request) {
+  if (request.era != McpEra::kModern || request.id.empty()) return std::nullopt;
+  const auto refused = [&](std::string_view field, std::string_view how) {
+    return McpRefusal{400, kHeaderMismatch, fmt::format("Header mismatch: {} is {}", field, how),
+                      request.id};
+  };
+  const bool is_named = request.kind == McpRequest::Kind::kToolCall || !request.task.empty();
+  for (const char* const field : {"MCP-Protocol-Version", "Mcp-Method", "Mcp-Name"}) {
+    if (std::string_view(field) == "Mcp-Name" && !is_named) continue;
+    if (FindHeader(headers, field) == nullptr) return refused(field, "missing");
+  }
+  constexpr std::string_view kParam = "Mcp-Param-";
+  std::set<std::string> seen;
+  for (const auto& [name, value] : headers) {
+    if (!EqualsIgnoreCase(name.substr(0, kParam.size()), kParam)) continue;
+    if (!seen.insert(ToLower(name)).second) return refused(name, "there twice");
+    if (!DecodedField(value)) return refused(name, "no base64");
+  }
+  return std::nullopt;
 }
 
 std::string RefusalBody(const McpRefusal& refusal) {

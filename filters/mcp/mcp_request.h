@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <expected>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,6 +59,12 @@ struct McpRefusal {
 // (-32020).
 std::expected<std::vector<McpRequest>, McpRefusal> ReadMcpRequest(const Headers& headers,
                                                                   std::string_view body);
+
+// Why a server that follows the modern protocol must refuse `request` although nothing in it
+// contradicts the body: a field that it demands is missing, or an Mcp-Param one is malformed
+// (-32020). For calls that may be answered without asking the server; nullopt: it need not, or is
+// of before.
+std::optional<McpRefusal> RefusalOfFields(const Headers& headers, const McpRequest& request);
 
 // {"jsonrpc":"2.0","id":...,"error":{...}} of a refusal.
 std::string RefusalBody(const McpRefusal& refusal);

@@ -98,6 +98,7 @@ class McpConnection final : public UpstreamConnection {
     keeper_ = keeper;
     connection_->HoldAnswerFor(keeper);
   }
+  void RelayAnswerTo(AnswerRelay* relay) override { connection_->RelayAnswerTo(relay); }
   void GiveBodyTo(BodySink* sink) override { connection_->GiveBodyTo(sink); }
   Task<Result<Answer>> Exchange(const HttpRequest& request, MonoTime deadline,
                                 std::size_t answer_bytes_max) override;

@@ -31,14 +31,6 @@ Result<std::string> Decoded(const HttpResponse& head, const std::string& body) {
 
 }  // namespace
 
-bool IsEventStream(const HttpResponse& head) {
-  const std::string* const type = FindHeader(head.headers, "Content-Type");
-  if (type == nullptr) return false;
-  std::string media = ToLower(type->substr(0, type->find(';')));
-  media.erase(media.find_last_not_of(" \t") + 1);
-  return media == "text/event-stream";
-}
-
 void MessageSink::Restart() {
   events_.reset();
   body_.clear();

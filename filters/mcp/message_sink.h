@@ -6,14 +6,12 @@
 #include <string>
 #include <string_view>
 
+#include "filters/answer_form.h"
 #include "filters/mcp/mcp_answer.h"
 #include "filters/mcp/sse_reader.h"
 #include "filters/upstream.h"
 
 namespace recourse {
-
-// True when the answer's body is a stream of server-sent events.
-bool IsEventStream(const HttpResponse& head);
 
 // One thread. Used again for each stream that goes on with the same answer.
 class MessageSink final : public BodySink {

@@ -60,6 +60,9 @@ inline constexpr std::size_t kRenderedRequestBytesMax = 64 * 1024;
 // of a ledger full of uploads would be paid by every other call.
 inline constexpr std::size_t kStoredRequestBodyBytesMax = 256 * 1024;
 
+// Of an answer that passes as it comes, what its client has not taken yet: then the backend waits.
+inline constexpr std::size_t kRelayQueuedBytesMax = 1024 * 1024;
+
 // Relay: at most this much of one body is in our memory at a time per direction. A 64 KiB body and
 // its head come in one read.
 inline constexpr std::size_t kRelayBufferBytes = 128 * 1024;
@@ -222,6 +225,10 @@ inline constexpr milliseconds kStreamIdleTimeout{300'000};
 inline constexpr milliseconds kClientLook{1'000};
 // A client that closed its side may be gone; a stream that is silent this long then ends.
 inline constexpr milliseconds kHalfClosedIdleTimeout{10'000};
+// Likewise for how long a call of such a client waits for another one, and for how long it has to
+// acknowledge its answer: what it does not is taken for lost.
+inline constexpr milliseconds kHalfClosedWait{30'000};
+inline constexpr milliseconds kHalfClosedTaking{1'000};
 inline constexpr milliseconds kClientIdleTimeout{120'000};
 inline constexpr milliseconds kClientWriteTimeout{30'000};
 inline constexpr milliseconds kUpstreamIdleTimeout{1'500};

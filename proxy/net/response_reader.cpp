@@ -156,6 +156,55 @@ Task<void> ReadBody(Connection& connection, ReadBuffer& buffer, const Head& head
   answer.until_close = reader.end().until_close;
 }
 
+namespace {
+
+// Adds a piece to what is held of a body, as long as all of it can be.
+void HoldPiece(std::string_view piece, std::size_t bytes_max, const AnswerRoom& room,
+               std::size_t in_relay, Answer& answer) {
+  std::string& body = answer.response.body;
+  if (answer.over_cap) return;
+  if (body.size() + piece.size() <= bytes_max && room.Has(body.size() + piece.size() + in_relay)) {
+    body.append(piece);
+    return;
+  }
+  answer.over_cap = true;
+  std::string().swap(body);
+}
+
+}  // namespace
+
+Task<void> RelayBody(AnswerRelay& relay, Connection& connection, ReadBuffer& buffer,
+                     const Head& head, std::size_t bytes_max, AnswerRoom room, MonoTime deadline,
+                     Answer& answer) {
+  BodyDecoder decoder(head.body, head.content_length, BodyDecoder::Of::kAnswer);
+  answer.body_complete = false;
+  for (;;) {
+    const auto piece = decoder.Decode(buffer);
+    HoldPiece(piece.data, bytes_max, room, relay.held(), answer);
+    if (piece.end != BodyDecoder::End::kMore) {
+      answer.body_complete = piece.end == BodyDecoder::End::kComplete;
+      if (answer.relayed) relay.Keep(piece.data);
+      co_return;
+    }
+    if (!piece.data.empty() || !answer.relayed) {
+      answer.relayed = true;
+      const std::size_t held = answer.response.body.size() + relay.held() + piece.data.size();
+      const MonoTime began = room.thread.clock().Now();
+      co_await relay.Pass(piece.data, room.Has(held) ? limits::kRelayQueuedBytesMax : 0);
+      const auto waited = room.thread.clock().Now() - began;
+      if (waited > MonoTime::duration::zero()) connection.deadline.Arm(deadline += waited);
+    }
+    RC_CRASH_POINT("k09");
+    const std::size_t size =
+        co_await ReadSome(connection, buffer.free_space(), decoder.ReadLimit(buffer.free_size()));
+    if (size == 0) break;
+    buffer.end += size;
+  }
+  answer.timed_out = connection.deadline.expired();
+  const bool clean = connection.error == boost::asio::error::eof || !connection.error;
+  answer.until_close = decoder.Ended(clean) == BodyDecoder::End::kClosed;
+}
+
 Task<void> ReadBodyInto(BodySink& sink, Connection& connection, ReadBuffer& buffer,
                         const Head& head, AnswerRoom room, Answer& answer) {
   BodyReader reader(connection, buffer, head);

@@ -54,6 +54,13 @@ struct AnswerRoom {
 Task<void> ReadBody(Connection& connection, ReadBuffer& buffer, const Head& head,
                     std::size_t bytes_max, AnswerRoom room, Answer& answer);
 
+// The same, and each piece goes on through `relay` as soon as it is here; what ends the body is
+// kept back there. What is over the cap, or has no room, is not held here. The time that the client
+// takes is added to the connection's `deadline`.
+Task<void> RelayBody(AnswerRelay& relay, Connection& connection, ReadBuffer& buffer,
+                     const Head& head, std::size_t bytes_max, AnswerRoom room, MonoTime deadline,
+                     Answer& answer);
+
 // The same with a sink in place of answer.response.body, until it wants no more.
 Task<void> ReadBodyInto(BodySink& sink, Connection& connection, ReadBuffer& buffer,
                         const Head& head, AnswerRoom room, Answer& answer);

@@ -110,6 +110,7 @@ class WriteUpstream::Call final : public UpstreamConnection {
   std::string_view Peer() const override { return connection_->peer.view(); }
   bool IsReused() const override { return is_reused_; }
   void HoldAnswerFor(CallKeeper* keeper) override { keeper_ = keeper; }
+  void RelayAnswerTo(AnswerRelay* relay) override { relay_ = relay; }
   void GiveBodyTo(BodySink* sink) override { sink_ = sink; }
 
   Task<Result<Answer>> Exchange(const HttpRequest& request, MonoTime deadline,
@@ -118,7 +119,10 @@ class WriteUpstream::Call final : public UpstreamConnection {
  private:
   Task<Result<void>> Replace(MonoTime deadline);
   Task<bool> Send(std::string_view head, std::string_view body);
-  Task<Result<Answer>> ReadAnswer(std::string_view method, std::size_t answer_bytes_max);
+  Task<Result<Answer>> ReadAnswer(std::string_view method, MonoTime deadline,
+                                  std::size_t answer_bytes_max);
+  Task<void> TakeBody(ReadBuffer& buffer, const Head& head, MonoTime deadline,
+                      std::size_t answer_bytes_max, Answer& answer);
   Error Lost(const Error& why) const;
 
   WriteUpstream& upstream_;
@@ -132,6 +136,7 @@ class WriteUpstream::Call final : public UpstreamConnection {
   bool saw_bytes_ = false;     // of an answer
   Millis keep_for_{0};         // after this answer
   CallKeeper* keeper_ = nullptr;
+  AnswerRelay* relay_ = nullptr;
   BodySink* sink_ = nullptr;
 };
 
@@ -164,7 +169,20 @@ Task<bool> WriteUpstream::Call::Send(std::string_view head, std::string_view bod
   co_return sent;
 }
 
-Task<Result<Answer>> WriteUpstream::Call::ReadAnswer(std::string_view method,
+Task<void> WriteUpstream::Call::TakeBody(ReadBuffer& buffer, const Head& head, MonoTime deadline,
+                                         std::size_t answer_bytes_max, Answer& answer) {
+  const AnswerRoom room{keeper_, upstream_.thread_};
+  if (sink_ != nullptr) return ReadBodyInto(*sink_, *connection_, buffer, head, room, answer);
+  const bool has_length = head.body == BodyKind::kLength;
+  const auto length = has_length ? std::optional(head.content_length) : std::nullopt;
+  const bool has_body = head.body != BodyKind::kNone && length != 0;
+  if (has_body && relay_ != nullptr && relay_->Takes(answer.response, length)) {
+    return RelayBody(*relay_, *connection_, buffer, head, answer_bytes_max, room, deadline, answer);
+  }
+  return ReadBody(*connection_, buffer, head, answer_bytes_max, room, answer);
+}
+
+Task<Result<Answer>> WriteUpstream::Call::ReadAnswer(std::string_view method, MonoTime deadline,
                                                      std::size_t answer_bytes_max) {
   ReadBuffer buffer;
   buffer.pool = &upstream_.thread_.buffers();
@@ -184,12 +202,7 @@ Task<Result<Answer>> WriteUpstream::Call::ReadAnswer(std::string_view method,
   Answer answer;
   TakeHead(head, answer.response);
   buffer.begin += head.size;
-  if (sink_ != nullptr) {
-    co_await ReadBodyInto(*sink_, *connection_, buffer, head, {keeper_, upstream_.thread_}, answer);
-  } else {
-    co_await ReadBody(*connection_, buffer, head, answer_bytes_max, {keeper_, upstream_.thread_},
-                      answer);
-  }
+  co_await TakeBody(buffer, head, deadline, answer_bytes_max, answer);
   // Bytes behind the answer belong to nothing that was asked.
   if (answer.body_complete && buffer.begin == buffer.end) keep_for_ = keep_for;
   co_return answer;
@@ -244,7 +257,7 @@ Task<Result<Answer>> WriteUpstream::Call::Exchange(const HttpRequest& request, M
     co_return std::unexpected(
         Error(ErrorCode::kNotSent, "the connection broke before it was used", Delivery::kNotSent));
   }
-  auto answer = co_await ReadAnswer(request.method, answer_bytes_max);
+  auto answer = co_await ReadAnswer(request.method, deadline, answer_bytes_max);
   const bool keeps = keep_for_ > Millis{0} && sent.is_set() && era_ == upstream_.era_;
   if (!keeps) {
     if (answer && connection_->tls != nullptr && answer->body_complete) {

@@ -25,6 +25,7 @@ class Held final : public CallKeeper {
     if (is_at_work != is_at_work_) Count(is_at_work);
   }
   bool HasLeft() override { return link_.HasLeft(); }
+  bool MayHaveLeft() override { return link_.MayHaveLeft(); }
 
   // Lets go of what nobody needs while the client takes its time over the answer.
   void LetGoOfRequest(RequestContext& context);

@@ -57,6 +57,16 @@ HttpResponse RefusalAnswer(int status, std::string body) {
   return response;
 }
 
+// A write may be answered from the log, which must not say yes to what the server refuses.
+std::optional<McpRefusal> RefusalOfCall(const McpDecision& decision, const Headers& headers,
+                                        const McpRequest& request) {
+  if (!decision.objection.empty()) {
+    return McpRefusal{400, kInvalidRequest, decision.objection, request.id};
+  }
+  if (decision.effect == Effect::kRead) return std::nullopt;
+  return RefusalOfFields(headers, request);
+}
+
 // What the server compresses, nobody here can look into.
 void AskForPlain(Head& head) {
   for (std::size_t i = 0; i < head.field_count; ++i) {
@@ -165,10 +175,9 @@ Task<bool> Session::ServeMcpPost(RouteMatch match, std::string query) {
   }
   NoteIds(*match.backend, McpRead::SessionOf(headers), *requests);
   const auto decision = DecideMcpCall(*match.backend, *requests);
-  if (!decision.objection.empty()) {
+  if (const auto refusal = RefusalOfCall(decision, headers, first)) {
     record_.error = FactsOf(ErrorCode::kMalformedRequest).slug;
-    const McpRefusal refusal{400, kInvalidRequest, decision.objection, first.id};
-    co_return co_await SendAnswer(RefusalAnswer(refusal.status, RefusalBody(refusal)),
+    co_return co_await SendAnswer(RefusalAnswer(refusal->status, RefusalBody(*refusal)),
                                   head_.keep_alive);
   }
   match.tool = decision.tool;
@@ -346,20 +355,19 @@ Task<bool> Session::AnswerMcpWrite(const McpRequest& request, const AgentSide& s
     }
     record_.status = 200;
     const bool is_last = IsLast() || !head_.keep_alive;
-    const bool has_left = HasLeft();
     const bool sent = co_await stream.End(AsEvent(message));
     record_.bytes_out += stream.bytes();
-    record_.client_gone = !sent || has_left;
+    record_.client_gone = !sent;
     cut_ = !sent;
     kept = sent && stream.keeps() && !is_last;
   } else {
-    record_.client_gone = IsGone(LookAtClient()) || HasLeft();
     const HttpResponse response = AgentAnswer(request, side, std::move(answer));
-    kept = co_await SendAnswer(response, head_.keep_alive && !record_.client_gone);
+    kept = co_await SendAnswer(response, head_.keep_alive);
   }
+  record_.client_gone = record_.client_gone || !co_await HasTaken();
   if (is_final && !record_.client_gone) services_.ledger->MarkAnswered(*answers);
   RC_CRASH_POINT("k14");
-  co_return kept;
+  co_return kept && !(record_.client_gone && HasLeft());
 }
 
 // What passes tells of tools, and of calls that became tasks.
@@ -404,8 +412,8 @@ void Session::JudgeObservedMcp() {
     return;
   }
   const auto decision = DecideMcpCall(*context.backend, *requests);
-  if (!decision.objection.empty()) {
-    observed_->Refuse(CallRefusal(ErrorCode::kMalformedRequest, decision.objection));
+  if (const auto refusal = RefusalOfCall(decision, context.request.headers, requests->front())) {
+    observed_->Refuse(CallRefusal(ErrorCode::kMalformedRequest, refusal->message));
     return;
   }
   RouteMatch match;

@@ -356,11 +356,7 @@ bool Session::FinishRead(ReadExchange& exchange, bool relayed, bool whole) {
   }
   linger_ = linger_ && (relayed || exchange.replaced);
   cut_ = !relayed && !exchange.replaced;
-  if (cut_ && exchange.framing == ReadExchange::Framing::kUntilClose) {
-    // The close is all the framing there is: only a reset tells a cut from the end.
-    const linger at_once{.l_onoff = 1, .l_linger = 0};
-    ::setsockopt(client_.socket(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-  }
+  if (cut_ && exchange.framing == ReadExchange::Framing::kUntilClose) ShowCut();
   return relayed && whole && exchange.keep;
 }
 

@@ -6,6 +6,8 @@
 // away: the session goes on until the outcome is recorded.
 #pragma once
 
+#include <poll.h>
+
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +25,7 @@
 namespace recourse {
 
 class AgentStream;
+class AnswerStream;
 class Held;
 class Observation;
 struct AgentSide;
@@ -182,6 +185,8 @@ class Session final : IdleConnection, ClientLink {
   void FillContext(const RouteMatch& match, std::string_view query, bool guarded,
                    RequestContext& context);
   Task<Result<std::string>> ReadWriteBody(Held& held);
+  Task<bool> EndStream(AnswerStream& stream, const WriteAnswer& answer,
+                       std::optional<AttemptId> answers);
   std::unexpected<Error> NoRoom();
   // Whose part of the budget its calls take.
   std::string Payer() const;
@@ -203,13 +208,18 @@ class Session final : IdleConnection, ClientLink {
   Task<bool> AnswerHere(const HttpResponse& response, bool understood);
   // False: the client has not taken it whole, and must be sent nothing more.
   Task<bool> Continue100();
+  // The client must not take what it has for all, even where only the close would tell.
+  void ShowCut();
   // Lets the client read the last answer before the connection goes: a reset would take it away.
   Task<void> Linger();
   // What the client's socket says without reading from it.
   enum class Peer : std::uint8_t { kSilent, kSpeaks, kClosed, kReset };
   Peer LookAtClient();
-  static bool IsGone(Peer peer) { return peer == Peer::kClosed || peer == Peer::kReset; }
-  bool HasLeft() const override;
+  bool HasLeft() const override { return HasHungUp(POLLHUP | POLLERR); }
+  bool MayHaveLeft() const override { return HasHungUp(POLLHUP | POLLERR | POLLRDHUP); }
+  bool HasHungUp(int how) const;
+  // Whether an answer that went out whole has come to a client.
+  Task<bool> HasTaken();
 
   // No further request is served on this connection.
   bool IsLast() const {

@@ -1,5 +1,6 @@
 // What a session says by itself, and how an answer that is here whole goes out.
-#include <poll.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 
 #include <algorithm>
 
@@ -43,7 +44,9 @@ Task<bool> Session::ServePoll(std::string id) {
   const bool kept = co_await AnswerHere(answer, /*understood=*/true);
   const bool is_told =
       may_see && event->answer_kept && IsFinalWord(*event) && head_.method == "GET";
-  if (is_told && !record_.client_gone) services_.ledger->MarkAnswered({*operation, event->attempt});
+  if (is_told && !record_.client_gone && co_await HasTaken()) {
+    services_.ledger->MarkAnswered({*operation, event->attempt});
+  }
   co_return kept;
 }
 
@@ -143,9 +146,30 @@ Session::Peer Session::LookAtClient() {
   return errno == EAGAIN || errno == EWOULDBLOCK ? Peer::kSilent : Peer::kReset;
 }
 
-bool Session::HasLeft() const {
+bool Session::HasHungUp(int how) const {
   pollfd socket{const_cast<Connection&>(client_).socket(), POLLRDHUP, 0};
-  return ::poll(&socket, 1, 0) > 0 && (socket.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+  return ::poll(&socket, 1, 0) > 0 && (socket.revents & how) != 0;
+}
+
+// Of a client that has closed its side only its kernel tells whether anybody still reads: what
+// comes for somebody it acknowledges, all else it answers with a reset.
+Task<bool> Session::HasTaken() {
+  const MonoTime end = Now() + limits::kHalfClosedTaking;
+  for (Millis pause{1}; MayHaveLeft(); pause *= 2) {
+    if (HasLeft()) co_return false;
+    int unacknowledged = 0;
+    if (::ioctl(client_.socket(), SIOCOUTQ, &unacknowledged) != 0) co_return false;
+    if (unacknowledged == 0) co_return true;
+    const MonoTime next = Now() + pause;
+    if (next >= end) co_return false;
+    co_await worker_.thread.SleepUntil(next);
+  }
+  co_return true;
+}
+
+void Session::ShowCut() {
+  const linger at_once{.l_onoff = 1, .l_linger = 0};
+  ::setsockopt(client_.socket(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
 }
 
 Task<void> Session::Linger() {

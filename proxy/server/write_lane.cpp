@@ -6,6 +6,7 @@
 #include "policy/override_scan.h"
 #include "proxy/base/crash_point.h"
 #include "proxy/net/body_pace.h"
+#include "proxy/server/answer_stream.h"
 #include "proxy/server/attempts.h"
 #include "proxy/server/head_judgement.h"
 #include "proxy/server/held.h"
@@ -76,26 +77,48 @@ Task<bool> Session::ServeWrite(const RouteMatch& match, std::string_view query, 
     co_return co_await Refuse(ErrorCode::kOverloaded, "too many writes are being worked on");
   }
 
+  AnswerStream stream(client_, worker_.thread.clock(), context,
+                      {services_.bounds.send_timeout, head_.minor == 0, keep && !IsLast()});
+  context.relay = &stream;
   auto outcome = co_await Next(worker_.chain)(context);
   const MonoTime decided = Now();
   held.LetGoOfRequest(context);
-  const WriteAnswer answer = held.Fit(ToAnswer(std::move(outcome)));
+  WriteAnswer told = ToAnswer(std::move(outcome));
+  if (stream.has_begun()) std::string().swap(told.response.body);  // the client has it already
+  const WriteAnswer answer = held.Fit(std::move(told));
   NoteWrite(context, answer);
   record_.overhead = decided - started_ - record_.with_backend;
+  if (stream.has_begun()) co_return co_await EndStream(stream, answer, context.answers);
 
   const bool together = answer.response.body.size() <= kTogetherBytesMax;
   if (together) co_await EndOfTurn(worker_.thread.poller());
-  // A client that closed before its answer was written has not been answered: what it sends next
-  // under another trace is a retry.
-  record_.client_gone = IsGone(LookAtClient()) || HasLeft();
   linger_ = answer.error && EndsConnection(*answer.error);
-  const bool kept = co_await SendAnswer(answer.response, keep && !record_.client_gone && !linger_);
+  const bool kept = co_await SendAnswer(answer.response, keep && !linger_);
+  // A client that was gone by then has not been answered: what it sends next under another trace is
+  // a retry.
+  record_.client_gone = record_.client_gone || !co_await HasTaken();
   if (!record_.client_gone && context.answers && !answer.error) {
     services_.ledger->MarkAnswered(*context.answers);
   }
   RC_CRASH_POINT("k14");
   if (together) co_await EndOfTurn(worker_.thread.poller());
-  co_return kept;
+  co_return kept && !(record_.client_gone && HasLeft());
+}
+
+// The head has said yes already: what is no answer of the backend with a durable outcome shows only
+// by the missing end.
+Task<bool> Session::EndStream(AnswerStream& stream, const WriteAnswer& answer,
+                              std::optional<AttemptId> answers) {
+  using How = ClientStream::How;
+  record_.status = stream.status();
+  const bool taken = co_await stream.End(answer.error ? How::kCut : How::kWhole);
+  record_.bytes_out += stream.bytes();
+  record_.client_gone = !taken || !co_await HasTaken();
+  cut_ = !taken || answer.error.has_value();
+  if (cut_ && stream.ends_with_connection()) ShowCut();
+  if (!record_.client_gone && answers && !answer.error) services_.ledger->MarkAnswered(*answers);
+  RC_CRASH_POINT("k14");
+  co_return !cut_ && stream.keeps() && !(record_.client_gone && HasLeft());
 }
 
 WriteAnswer Session::ToAnswer(Result<Outcome> outcome) {

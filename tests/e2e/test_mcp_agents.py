@@ -154,12 +154,6 @@ def test_the_repeat_of_a_finished_write_gets_its_answer(agent, ran, token):
     assert ran("create_order") == 1
 
 
-def held(proxy):
-    """Bytes that are held for calls: one that waits has its part too."""
-    metrics = proxy.probe("/metrics")[1]
-    return float(re.search(r'^recourse_buffered_bytes\{of="writes"\} (\S+)$', metrics, re.M)[1])
-
-
 def test_the_repeat_of_a_running_write_joins_it(
     agent, kind, endpoint, proxy, running, ran, token
 ):
@@ -168,9 +162,9 @@ def test_the_repeat_of_a_running_write_joins_it(
     with connected(kind, endpoint, **PATIENT) as other:
         first = agent.start("call", tool="stream_report", arguments=report)
         running.wait_for("waiting", token)
-        alone = held(proxy)
+        alone = proxy.held_bytes()
         second = other.start("call", tool="stream_report", arguments=report)
-        wait_until(lambda: held(proxy) > alone, lambda: held(proxy))
+        wait_until(lambda: proxy.held_bytes() > alone, proxy.held_bytes)
         running.open(token)
         for client, step in ((agent, first), (other, second)):
             assert answered(client, step)["text"] == "1 chunks"

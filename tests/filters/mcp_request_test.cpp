@@ -181,8 +181,54 @@ TEST(McpRequestTest, AFieldThatLiesAboutAModernBodyIsRefused) {
     headers.emplace_back(name, *FindHeader(headers, name));
     EXPECT_EQ(CodeOf(headers, ModernCall()), -32020) << name;
   }
-  // What is missing, the server refuses in its own words.
+  // Of what may be asked of the server, it refuses what is missing in its own words.
   EXPECT_EQ(CodeOf({}, ModernCall()), 0);
+}
+
+std::string WhyRefused(const Headers& headers, std::string_view body) {
+  const auto refusal = RefusalOfFields(headers, Read(headers, body));
+  if (!refusal) return {};
+  EXPECT_EQ(refusal->code, -32020);
+  EXPECT_EQ(refusal->id, "\"a-1\"");
+  return refusal->message;
+}
+
+TEST(McpRequestTest, WhatAServerOfTheModernProtocolMustRefuseIsKnown) {
+  EXPECT_EQ(WhyRefused(Modern(), ModernCall()), "");
+  for (const char* name : {"Mcp-Name", "Mcp-Method", "MCP-Protocol-Version"}) {
+    Headers headers = Modern();
+    RemoveHeader(headers, name);
+    EXPECT_EQ(WhyRefused(headers, ModernCall()),
+              "Header mismatch: " + std::string(name) + " is missing");
+  }
+  Headers headers = Modern();
+  headers.emplace_back("mcp-param-Region", "=?base64?5om+?=");
+  EXPECT_EQ(WhyRefused(headers, ModernCall()), "");
+  headers.emplace_back("Mcp-Param-Region", "eu");
+  EXPECT_EQ(WhyRefused(headers, ModernCall()), "Header mismatch: Mcp-Param-Region is there twice");
+  headers = Modern();
+  headers.emplace_back("Mcp-Param-City", "=?base64?5om-?=");
+  EXPECT_EQ(WhyRefused(headers, ModernCall()), "Header mismatch: Mcp-Param-City is no base64");
+}
+
+TEST(McpRequestTest, ACallAboutATaskNamesItTwice) {
+  const std::string cancel =
+      R"({"jsonrpc":"2.0","id":"a-1","method":"tasks/cancel","params":{"taskId":"t"}})";
+  Headers headers = Modern("t");
+  SetHeader(headers, "Mcp-Method", "tasks/cancel");
+  EXPECT_EQ(WhyRefused(headers, cancel), "");
+  SetHeader(headers, "Mcp-Name", "u");
+  EXPECT_EQ(CodeOf(headers, cancel), -32020);
+  RemoveHeader(headers, "Mcp-Name");
+  EXPECT_EQ(WhyRefused(headers, cancel), "Header mismatch: Mcp-Name is missing");
+}
+
+TEST(McpRequestTest, AnOlderCallNeedsNoFields) {
+  const std::string call =
+      R"({"jsonrpc":"2.0","id":"a-1","method":"tools/call","params":{"name":"t"}})";
+  Headers headers = kLegacy;
+  headers.emplace_back("Mcp-Param-City", "=?base64?");
+  EXPECT_FALSE(RefusalOfFields(headers, Read(headers, call)));
 }
 
 TEST(McpRequestTest, AnEncodedNameIsComparedDecoded) {

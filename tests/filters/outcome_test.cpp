@@ -66,6 +66,47 @@ TEST(OutcomeTest, AResendWithoutAnEffectLeavesTheEarlierAttemptUnknown) {
   }
 }
 
+Answer StreamOf(std::string body = "data: 1\n\n") {
+  Answer answer = AnswerOf(200, std::move(body));
+  answer.response.headers.emplace_back("Content-Type", "Text/Event-Stream; charset=utf-8");
+  return answer;
+}
+
+TEST(OutcomeTest, AStreamThatWasCutProvesNothingOfItsEnd) {
+  for (const bool relayed : {false, true}) {
+    Answer answer = StreamOf();
+    answer.relayed = relayed;
+    answer.body_complete = false;
+    const Verdict cut = Judge(Tool(), answer);
+    EXPECT_EQ(cut.phase, Phase::kUncertain);
+    EXPECT_EQ(cut.cause, Cause::kConnectionLost);
+    EXPECT_EQ(cut.http_status, 200);
+    EXPECT_EQ(cut.problem, ErrorCode::kOutcomeUnknown);
+    answer.timed_out = true;
+    EXPECT_EQ(Judge(Tool(), answer).cause, Cause::kTimeout);
+  }
+  // What the policy has streamed, whatever it is.
+  Answer answer = AnswerOf(200);
+  answer.body_complete = false;
+  EXPECT_EQ(Judge(Tool(), answer).phase, Phase::kAnswerLost);
+  answer.relayed = true;
+  EXPECT_EQ(Judge(Tool(), answer).phase, Phase::kUncertain);
+}
+
+TEST(OutcomeTest, AStreamThatPassedIsAnAnswerHoweverLargeItWas) {
+  Answer answer = StreamOf("");
+  answer.over_cap = true;
+  EXPECT_EQ(Judge(Tool(), answer).problem, ErrorCode::kAnswerNotKept);
+  answer.relayed = true;
+  const Result<Answer> result = answer;
+  const Verdict verdict = Judge(Tool(), result);
+  EXPECT_EQ(verdict.phase, Phase::kSucceeded);
+  EXPECT_EQ(verdict.problem, kPassedOn);
+  EXPECT_FALSE(MakeTransition(Event(), verdict, Tool(), result, CallValues()).answer_kept);
+  answer.body_complete = false;
+  EXPECT_EQ(Judge(Tool(), answer).phase, Phase::kUncertain);
+}
+
 TEST(OutcomeTest, AnAnswerOf200ThatSaysNoIsARefusalWhereThePolicySaysHowToSee) {
   Tool tool = ToolWith({"answer.body#/ok == true"});
   tool.failed_when = {*ParseCondition("answer.body#/ok == false")};

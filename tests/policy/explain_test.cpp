@@ -14,6 +14,7 @@ namespace recourse::explain_test {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 const std::string kExamples = "policy/examples/";
 constexpr char kTraceparent[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -187,6 +188,29 @@ TEST_F(PolicyCommandsTest, CheckCountsAndExitsWithThree) {
   EXPECT_EQ(RunPolicyExplain(Write("mod: x\n"), "GET b /", {}, "", ExplainForm::kText, out_), 3);
   EXPECT_EQ(RunPolicyTest(Write("mod: x\n"), out_), 3);
   EXPECT_EQ(RunPolicyCheck(dir_ + "/none.yaml", out_), 3);
+}
+
+TEST_F(PolicyCommandsTest, WhatAWriteCannotCarryIsSaid) {
+  const std::string policy = R"(
+backends: { b: { url: "http://b:1" } }
+tools:
+  files.add: { match: "POST b /Uploads/{id}", effect: write, reason: r, answer: stream }
+  files.see: { match: "GET b /Uploads/{id}", effect: read }
+)";
+  EXPECT_EQ(RunPolicyCheck(Write(policy), out_), 0);
+  EXPECT_THAT(out_.str(),
+              HasSubstr("0 warnings\ntools.files.add: a body is read whole and has at"));
+  EXPECT_THAT(out_.str(), Not(HasSubstr("files.see")));
+  out_.str("");
+  const auto explain = [&](const std::string& body) {
+    return RunPolicyExplain(Write(policy), "POST b /Uploads/1", {}, body, ExplainForm::kText, out_);
+  };
+  EXPECT_EQ(explain("x"), 0);
+  EXPECT_THAT(out_.str(), HasSubstr("body         a body is read whole"));
+  EXPECT_THAT(out_.str(), HasSubstr("answer       passed on as it comes, its end when"));
+  EXPECT_THAT(out_.str(), Not(HasSubstr("refused      ")));
+  EXPECT_EQ(explain(std::string(limits::kWriteBodyBytesMax + 1, 'x')), 0);
+  EXPECT_THAT(out_.str(), HasSubstr("refused      request-too-large"));
 }
 
 TEST_F(PolicyCommandsTest, ExplainShowsToolKeyAndReason) {

@@ -52,5 +52,12 @@ TEST(KeyWordsTest, RetriesElsewhereAreKnownForAsLongAsThePolicySays) {
   EXPECT_THAT(ProblemsOf(Load(rule + ", across_window: long")), HasSubstr("a duration such as"));
 }
 
+TEST(KeyWordsTest, AnAnswerComesInTheFormThatThePolicyNames) {
+  EXPECT_EQ(Load("").policy->tools[0].answer, AnswerForm::kByType);
+  EXPECT_EQ(Load(", answer: stream").policy->tools[0].answer, AnswerForm::kStream);
+  EXPECT_EQ(Load(", answer: whole").policy->tools[0].answer, AnswerForm::kWhole);
+  EXPECT_THAT(ProblemsOf(Load(", answer: 202")), HasSubstr("stream, whole"));
+}
+
 }  // namespace
 }  // namespace recourse::key_words_test

@@ -224,6 +224,7 @@ TEST(McpWordsTest, WordsOfHttpAreRefused) {
       {"    approval: { by: a, when: query.q == 1 }\n", "query.q: the call of an MCP tool has no"},
       {"    reason: r\n    on_error: never\n", "on_error: not one of its values"},
       {"    reason: r\n    upgrade: websocket\n", "upgrade: is for paths"},
+      {"    reason: r\n    answer: stream\n", "answer: is for paths"},
       {"    reason: r\n    settle: { call: create_order, happened: answer.body#/id }\n",
        "settle.call: create_order is tool orders.create, a write"},
       {"    reason: r\n    settle: { call: see, happened: answer.body#/id }\n",

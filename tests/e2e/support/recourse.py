@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import pathlib
+import re
 import secrets
 import signal
 import subprocess
@@ -216,6 +217,15 @@ class Recourse:
 
     def probe(self, path):
         return self.http("probes", "GET", path)
+
+    def metric(self, name):
+        """The value of a series, by its name and labels as they stand there."""
+        series = rf"^{re.escape(name)} (\S+)$"
+        return float(re.search(series, self.probe("/metrics")[1], re.M).group(1))
+
+    def held_bytes(self):
+        """What is held for writes: one that waits has its part too."""
+        return self.metric('recourse_buffered_bytes{of="writes"}')
 
     def events(self, **filters):
         """Every event that matches, over all pages, oldest first."""
