@@ -120,7 +120,7 @@ class Runtime {
  private:
   void StartWorkers();
   void RefreshTls(FileState::Look look);
-  void FreeFiles();
+  void FreeFiles();  // for whom no I/O thread serves, such as probes
   AdminApi::Counts CountsForReport() const;
   ScrapeFacts FactsForScrape() const;
   ProcessApi::Work WorkForStatus() const;
@@ -278,7 +278,6 @@ void Runtime::StartWorkers() {
   }
 }
 
-// For whom no I/O thread serves, such as probes.
 void Runtime::FreeFiles() {
   if (!HasThreads()) return;
   for (const auto& thread : threads_) {
@@ -336,6 +335,7 @@ ProcessApi::Work Runtime::WorkForStatus() const {
           .writes = services_.write_flows + services_.observing,
           .approved = approvals_->sending(),
           .flow_counts = metrics_.WritesByFlow(),
+          .unknown_callers = metrics_.CallsOfNobody(),
           .settling = settler_->settling(),
           .mcp_tools = &services_.mcp_tools};
 }
