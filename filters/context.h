@@ -48,6 +48,8 @@ class RequestContext {
   bool guarded = true;         // false: unlisted write that is only logged
   std::string tool_name;       // "unlisted.<backend>" when tool is nullptr
   std::string caller;
+  std::string verified_field;                    // whose token says who calls; empty: none
+  std::vector<Caller::Earlier> earlier_callers;  // see policy/callers.h
   bool came_as_backend = false;  // to us as if we were the backend: a redirect may lead past us
   HttpRequest request;           // target: canonical path and query
   std::string path;              // canonical, without query
@@ -93,6 +95,7 @@ class RequestContext {
   std::vector<DispatchTry> tries;                  // dispatch; those of `attempts` that ended
   bool replayed = false;                           // idempotency; for the access log
   bool ref_missing = false;                        // idempotency; for the metrics
+  bool asks_for_state = false;                     // idempotency; likewise: see Begun::replays
   std::optional<bool> shares_flow;                 // idempotency; likewise, see PreparedCall
 };
 

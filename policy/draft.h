@@ -37,6 +37,7 @@ struct Draft {
   // By index of the tool or backend. The trees outlive the draft.
   std::vector<const YamlNode*> tool_nodes;
   std::vector<Place> tool_places, backend_places, tunnel_places;
+  std::vector<LocatedText> quota_callers;
 };
 
 // The sections of one file, each in its own source file. Backends of all files come first, because
@@ -48,6 +49,7 @@ void LoadTests(const YamlNode& section, Draft& draft);
 // Settings of the whole policy: each in one file only.
 void LoadLedger(const YamlNode& section, Draft& draft);
 void LoadQuotas(const YamlNode& section, Draft& draft);
+void LoadCallers(const YamlNode& section, Draft& draft);
 void LoadFlowRules(const YamlNode& section, Draft& draft);
 void LoadTunnels(MapReader& root, Draft& draft);
 
@@ -70,6 +72,9 @@ void CheckCredentials(Draft& draft, std::size_t index);
 // What an undo rule must agree with elsewhere: the route it runs over, its backend, the ledger. A
 // part of Validate; `routes` are those of the draft.
 void CheckUndo(Draft& draft, const RouteTable& routes, std::size_t index);
+
+// Quotas of callers that nobody can be, as `callers` names them. A part of Validate.
+void CheckQuotaNames(Draft& draft);
 
 // No tunnel may lead where a backend is called. A part of Validate; `routes` are those of the
 // draft.

@@ -131,11 +131,11 @@ void ExplainWrite(const Policy& policy, UnlistedRule unlisted, const ExplainedCa
     out.flow = FlowWithoutTrace(policy.flow_rules, call, values);
   }
   if (out.tool == nullptr) {
-    if (unlisted == UnlistedRule::kGuard) AddKey(policy.principal, Tool(), call, values, out);
+    if (unlisted == UnlistedRule::kGuard) AddKey(policy, Tool(), call, values, out);
     return;
   }
   const Tool& tool = *out.tool;
-  AddKey(policy.principal, tool, call, values, out);
+  AddKey(policy, tool, call, values, out);
   for (const std::string& pointer : tool.ignore) {
     out.notes.push_back("Ignored in the arguments: " + pointer + ".");
   }

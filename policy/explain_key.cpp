@@ -53,16 +53,51 @@ void AddFallbackScope(const ExplainedCall& call, bool is_named, Explanation& out
             "equal calls one.");
 }
 
+std::string TimesThere(const Headers& headers, const std::string& field) {
+  const auto count = std::ranges::count_if(
+      headers, [&](const Header& one) { return EqualsIgnoreCase(one.first, field); });
+  return count == 0 ? ", absent in this call" : count > 1 ? ", more than once in this call" : "";
+}
+
+void AddCaller(const CallersRule& rule, const ExplainedCall& call, Explanation& out) {
+  if (!rule.names_any()) {
+    out.key.push_back({"caller",
+                       "who calls: the name in its certificate; without one all agents are one "
+                       "caller, unless `callers` tells them apart"});
+    return;
+  }
+  std::string source, lacks;
+  if (rule.jwt) {
+    lacks = TimesThere(call.headers, rule.jwt->field);
+    source = "jwt: " + rule.jwt->claim + " of the verified token in " + rule.jwt->field + lacks;
+  }
+  if (!rule.field.empty()) {
+    const std::string there = TimesThere(call.headers, rule.field);
+    const std::string* const value = FindHeader(call.headers, rule.field);
+    lacks += there;
+    source += std::string(source.empty() ? "" : "; ") + "field: header " + rule.field +
+              (there.empty() ? ": " + *value : there);
+  }
+  out.key.push_back({"caller", source + "; and the name in its certificate, if it has one"});
+  if (!lacks.empty()) {
+    out.notes.emplace_back("As it stands the call is answered 401 `caller-unknown` and not sent.");
+  }
+}
+
 // What the answer is bound to.
-void AddOwner(const PrincipalRule& principal, const ExplainedCall& call, const CallValues& values,
+void AddOwner(const Policy& policy, const ExplainedCall& call, const CallValues& values,
               Explanation& out) {
   for (const auto& [name, value] : call.headers) {
     if (IsTenantField(name)) out.key.push_back({"tenant", "header " + name + ": " + value});
   }
   std::string names;
   const auto query = values.query == nullptr ? Pairs() : *values.query;
-  for (const std::string& name : PrincipalNames(principal, call.headers, query)) {
+  const auto& token = policy.callers.jwt;
+  for (const std::string& name : PrincipalNames(policy.principal, call.headers, query)) {
     names += (names.empty() ? "" : ", ") + name;
+    if (token && EqualsIgnoreCase(name, "header " + token->field)) {
+      names += " (issuer and subject of its token)";
+    }
   }
   out.notes.push_back(
       names.empty() ? "The call carries no credentials; its answer is shown to calls without any."
@@ -109,14 +144,13 @@ void AddScope(const ScopeRule& scope, const ExplainedCall& call, const CallValue
 
 }  // namespace
 
-void AddKey(const PrincipalRule& principal, const Tool& tool, const ExplainedCall& call,
+void AddKey(const Policy& policy, const Tool& tool, const ExplainedCall& call,
             const CallValues& values, Explanation& out) {
-  out.key.push_back(
-      {"caller", "who calls: the name in its certificate; without one all agents are one caller"});
+  AddCaller(policy.callers, call, out);
   const bool is_mcp = !out.mcp_tool.empty();
   out.fingerprint = is_mcp ? "the name of the MCP tool and its arguments"
                            : "method, path, query and the whole body";
-  AddOwner(principal, call, values, out);
+  AddOwner(policy, call, values, out);
   const bool has_identity = std::ranges::any_of(tool.identity, [&](const Selector& selector) {
     return Select(selector, values).has_value();
   });

@@ -10,7 +10,7 @@
 namespace recourse {
 
 // Adds the parts of the key in the order in which it is made (filters/idempotency/key.h).
-void AddKey(const PrincipalRule& principal, const Tool& tool, const ExplainedCall& call,
+void AddKey(const Policy& policy, const Tool& tool, const ExplainedCall& call,
             const CallValues& values, Explanation& out);
 
 // Which flow a write belongs to that no trace joins with others; empty: a trace does, or the agent.

@@ -46,6 +46,8 @@ std::vector<std::string> FieldsOfWords(const Policy& policy) {
     if (!backend.key_header.empty()) names.push_back(ToLower(backend.key_header));
   }
   names.insert(names.end(), policy.principal.with.begin(), policy.principal.with.end());
+  if (!policy.callers.field.empty()) names.push_back(ToLower(policy.callers.field));
+  if (policy.callers.jwt) names.push_back(ToLower(policy.callers.jwt->field));
   for (const Tool& tool : policy.tools) AddFieldsOf(tool, names);
   for (const ScopeRule& place : policy.flow_rules.parent) {
     if (place.kind == ScopeRule::Kind::kHeader) names.push_back(ToLower(place.name));

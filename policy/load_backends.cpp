@@ -152,6 +152,17 @@ void ReadWriteReuse(MapReader& map, Backend& backend) {
   backend.write_reuse = map.Bool("write_reuse").value_or(!backend.key_header.empty());
 }
 
+// For whom the backend remembers a key.
+void ReadKeyScope(MapReader& map, Backend& backend) {
+  static constexpr std::pair<std::string_view, bool> kScopes[] = {{"credentials", false},
+                                                                  {"account", true}};
+  backend.key_is_accounts = map.OneOf("key_scope", kScopes).value_or(false);
+  if (map.Has("key_scope") && backend.key_header.empty()) {
+    map.problems().Error(map.PlaceOf("key_scope"), map.KeyOf("key_scope"),
+                         "says for whom the key in `key_header` is remembered, and there is none");
+  }
+}
+
 Backend ReadBackend(MapReader& map, TlsFiles files) {
   static constexpr std::pair<std::string_view, bool> kProtocols[] = {{"http", false},
                                                                      {"mcp", true}};
@@ -181,6 +192,7 @@ Backend ReadBackend(MapReader& map, TlsFiles files) {
     map.problems().Error(map.PlaceOf("key_lives"), map.KeyOf("key_lives"),
                          "says how long the key in `key_header` is honoured, and there is none");
   }
+  ReadKeyScope(map, backend);
   backend.repeat_if = ReadConditions(map, "repeat_if", Reads::kAnswer);
   backend.keeps_escaped_slash = map.OneOf("escaped_slash", kEscapedSlash).value_or(false);
   backend.is_mcp = map.OneOf("protocol", kProtocols).value_or(false);

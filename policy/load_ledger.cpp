@@ -10,7 +10,8 @@ namespace recourse {
 namespace {
 
 constexpr std::string_view kCallerHelp =
-    "a caller's name is 1 to 256 visible ASCII characters, as the certificate says it";
+    "a caller's name is 1 to 256 visible ASCII characters, as its certificate and `callers` make "
+    "it";
 
 bool IsCaller(std::string_view name) {
   return !name.empty() && name.size() <= limits::kCallerBytesMax &&
@@ -76,6 +77,7 @@ void LoadQuotas(const YamlNode& section, Draft& draft) {
     if (!IsCaller(member.name)) {
       draft.problems.Error(member.name_place, member_key, std::string(kCallerHelp));
     }
+    draft.quota_callers.push_back({member.name, member.name_place, member_key});
     quotas.callers[member.name] = ReadQuota(member.value, member_key, quotas.standard, draft);
   }
 }

@@ -55,7 +55,7 @@ void ReadSettings(MapReader& root, Draft& draft, SeenIn& seen, const std::string
       {"pass", UnlistedRule::kPass},
       {"deny", UnlistedRule::kDeny}};
   for (const std::string_view name :
-       {"mode", "unlisted", "ledger", "quotas", "flow_rules", "tunnels", "principal"}) {
+       {"mode", "unlisted", "ledger", "quotas", "flow_rules", "tunnels", "principal", "callers"}) {
     if (!root.Has(name)) continue;
     const auto [at, is_first] = seen.emplace(name, file);
     if (!is_first) {
@@ -65,6 +65,7 @@ void ReadSettings(MapReader& root, Draft& draft, SeenIn& seen, const std::string
   }
   if (const YamlNode* ledger = root.Get("ledger")) LoadLedger(*ledger, draft);
   if (const YamlNode* quotas = root.Get("quotas")) LoadQuotas(*quotas, draft);
+  if (const YamlNode* callers = root.Get("callers")) LoadCallers(*callers, draft);
   if (const YamlNode* rules = root.Get("flow_rules")) LoadFlowRules(*rules, draft);
   LoadTunnels(root, draft);
   ReadPrincipal(root, draft);

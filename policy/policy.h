@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "policy/addresses.h"
+#include "policy/callers.h"
 #include "policy/principal.h"
 #include "policy/template.h"
 #include "policy/tunnel_rules.h"
@@ -103,6 +104,7 @@ struct Backend {
   std::vector<std::string> hosts;        // further authorities; without a port: any port
   std::string key_header;                // empty: the backend knows no key
   Millis key_lives = limits::kKeyLives;  // how long it is honoured, from the first attempt on
+  bool key_is_accounts = false;          // `key_scope: account`: whatever credentials name it
   std::vector<Condition> repeat_if;      // over a failure: one that holds says "make it again"
   bool keeps_escaped_slash = false;      // it takes %2F for a part of its segment
   bool write_reuse = false;        // a write may go on a connection that carried one just before
@@ -254,6 +256,7 @@ class Policy {
   Quotas quotas;
   TunnelRules tunnels;
   PrincipalRule principal;
+  CallersRule callers;
   std::vector<Backend> backends;
   std::vector<Tool> tools;
   std::vector<Flow> flows;

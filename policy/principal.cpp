@@ -199,6 +199,11 @@ std::optional<std::string> JwtLabel(std::string_view token) {
   return label;
 }
 
+// Of a field whose token was verified, with or without its scheme.
+std::string VerifiedLabel(const std::string& value) {
+  return JwtLabel(TrimBlanks(std::string_view(value).substr(value.find(' ') + 1))).value_or(value);
+}
+
 std::string AuthorizationLabel(std::string_view value) {
   const std::string scheme = ToLower(value.substr(0, value.find(' ')));
   const std::string_view rest = TrimBlanks(Behind(value, " "));
@@ -297,10 +302,12 @@ bool IsPrincipalCookie(std::string_view name) {
 }
 
 Principal PrincipalOf(const HmacKey& secret, const std::string& caller, const PrincipalRule& rule,
-                      const Headers& headers, const Pairs& query) {
+                      const Headers& headers, const Pairs& query, std::string_view verified) {
   const std::string text =
-      Credentials(rule, headers, query, [](std::string_view name, const std::string& value) {
-        return EqualsIgnoreCase(name, "authorization") ? WithPlainScheme(value) : value;
+      Credentials(rule, headers, query, [&](std::string_view name, const std::string& value) {
+        const std::string plain =
+            EqualsIgnoreCase(name, "authorization") ? WithPlainScheme(value) : value;
+        return !verified.empty() && EqualsIgnoreCase(name, verified) ? VerifiedLabel(plain) : plain;
       });
   const Digest digest = secret.OfParts({kPrincipalVersion, caller, text});
   Principal principal = kNoPrincipal;

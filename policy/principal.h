@@ -36,9 +36,10 @@ bool IsPrincipalCookie(std::string_view name);
 // A field that says for which tenant, account or project of the caller the call is made.
 bool IsTenantField(std::string_view name);
 
-// Never kNoPrincipal. `query` is decoded.
+// Never kNoPrincipal. `query` is decoded. Of the field `verified`, whose token was verified, only
+// issuer and subject count: a refreshed one is the same. Empty: there is none.
 Principal PrincipalOf(const HmacKey& secret, const std::string& caller, const PrincipalRule& rule,
-                      const Headers& headers, const Pairs& query);
+                      const Headers& headers, const Pairs& query, std::string_view verified = {});
 
 // The tenant fields with their values, whatever order and case they came in; empty: none.
 std::string TenantsOf(const Headers& headers);

@@ -23,6 +23,7 @@ constexpr std::string_view kSchema = R"json({
         "flow_rules": { "$ref": "#/$defs/flow_rules" },
         "principal": { "$ref": "#/$defs/texts",
           "description": "More header fields that say who calls; -Name: one that does not." },
+        "callers": { "$ref": "#/$defs/callers" },
         "tunnels": { "$ref": "#/$defs/texts",
           "description": "host:port that agents may reach by CONNECT without being looked at." },
         "backends": { "$ref": "#/$defs/backends" },
@@ -30,6 +31,32 @@ constexpr std::string_view kSchema = R"json({
         "flows": { "$ref": "#/$defs/flows" },
         "tests": { "type": "array", "items": { "$ref": "#/$defs/test" },
           "description": "Calls, and what recourse policy test expects of each." }
+      }
+    },
+    "callers": {
+      "description": "What tells callers apart, besides their certificates.",
+      "type": "object",
+      "additionalProperties": false,
+      "minProperties": 1,
+      "properties": {
+        "field": { "$ref": "#/$defs/text",
+          "description": "A header field whose value names the caller; it is believed." },
+        "jwt": {
+          "description": "A token that is verified, one claim of which names the caller.",
+          "type": "object",
+          "required": [ "issuer", "audience", "jwks_file" ],
+          "additionalProperties": false,
+          "properties": {
+            "field": { "$ref": "#/$defs/text", "default": "Authorization",
+              "description": "Where the token comes; in Authorization with the scheme Bearer." },
+            "issuer": { "$ref": "#/$defs/text", "description": "Must equal the token's iss." },
+            "audience": { "$ref": "#/$defs/text", "description": "Must be in the token's aud." },
+            "claim": { "$ref": "#/$defs/text", "default": "sub",
+              "description": "The claim, or a JSON pointer to it." },
+            "jwks_file": { "$ref": "#/$defs/text",
+              "description": "The issuer's keys; read again when it changes." }
+          }
+        }
       }
     },
     "unlisted": {
@@ -101,6 +128,8 @@ constexpr std::string_view kSchema = R"json({
           "description": "kept: it takes %2F for a part of its segment." },
         "key_lives": { "$ref": "#/$defs/duration", "default": "12h",
           "description": "How long it honours a key; after that an unknown is not sent again." },
+        "key_scope": { "enum": [ "credentials", "account" ], "default": "credentials",
+          "description": "account: other credentials of it find the key as well." },
         "write_reuse": { "type": "boolean",
           "description": "A write may follow another one on a connection; true with key_header." },
         "protocol": { "enum": [ "http", "mcp" ], "default": "http",

@@ -244,6 +244,7 @@ void Validate(Draft& draft) {
   CheckRoutes(draft);
   CheckMcpNames(draft);
   const RouteTable routes(draft.policy);
+  CheckQuotaNames(draft);
   CheckTunnels(draft, routes);
   CheckPathOwners(draft, routes);
   for (std::size_t i = 0; i < draft.policy.tools.size(); ++i) {

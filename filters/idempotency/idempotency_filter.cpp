@@ -18,6 +18,10 @@ namespace {
 constexpr std::string_view kTaskIsLost =
     "the server's task has ended without telling whether it acted, or is forgotten";
 
+constexpr std::string_view kAsksForState =
+    "this answer was given before, and nothing was done now; if the call asks how things stand, "
+    "its tool needs effect: read";
+
 // Whether the call may be told more of the operation than how it stands.
 bool MaySee(Principal principal, const Event& event) {
   return MayBeShown(principal, event.principal) || event.phase == Phase::kDenied ||
@@ -208,7 +212,7 @@ Result<PreparedCall> IdempotencyFilter::Prepare(const RequestContext& context) c
 
 Task<Result<Outcome>> IdempotencyFilter::Handle(RequestContext& context, Next next) {
   const MonoTime now = parts_.clock.Now();
-  Call call{nullptr, kNoPrincipal, now + ToolOf(context).hold, now + HoldOf(context)};
+  Call call{nullptr, kNoPrincipal, false, now + ToolOf(context).hold, now + HoldOf(context)};
   ProblemFacts last;
   for (int look = 0; look < limits::kLedgerLooksMax; ++look) {
     Result<Begun> begun = std::unexpected(Error());
@@ -226,6 +230,7 @@ Task<Result<Outcome>> IdempotencyFilter::Handle(RequestContext& context, Next ne
       }
       call.body = std::move(prepared->body);
       call.principal = prepared->operation.event.principal;
+      call.is_named = prepared->key.is_named;
       context.shares_flow = prepared->shares_flow;
       prepared->operation.wait = &context.waits;
       begun = co_await parts_.ledger.Begin(std::move(prepared->operation), *context.executor);
@@ -379,6 +384,11 @@ Task<std::optional<Outcome>> IdempotencyFilter::Repeat(RequestContext& context, 
   }
   Outcome told = Replay(context, call.principal, begun.event);
   if (begun.is_answered) context.answers.reset();
+  // Who names the call repeats it knowingly.
+  if (context.replayed && !call.is_named && begun.replays >= limits::kReplaysOfState) {
+    context.asks_for_state = true;
+    SetHeader(told.local->response.headers, "Recourse-Advice", kAsksForState);
+  }
   co_return told;
 }
 

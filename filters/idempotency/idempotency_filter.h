@@ -44,6 +44,7 @@ class IdempotencyFilter final : public Filter {
   struct Call {
     std::shared_ptr<const CallBody> body;
     Principal principal = kNoPrincipal;
+    bool is_named = false;  // the agent named its intent
     MonoTime hold_until{};
     MonoTime approval_until{};  // how long it is held for a human
   };

@@ -170,8 +170,8 @@ Digest ResourceOf(const KeyInputs& inputs, const HmacKey& secret) {
 DerivedKey UnkeyedPart(const KeyInputs& inputs, const HmacKey& secret) {
   DerivedKey derived;
   derived.args_hash = ArgsHash(inputs, secret);
-  derived.principal =
-      PrincipalOf(secret, inputs.caller, inputs.principal, inputs.request.headers, inputs.query);
+  derived.principal = PrincipalOf(secret, inputs.caller, inputs.principal, inputs.request.headers,
+                                  inputs.query, inputs.verified_field);
   if (inputs.body.mcp_name.empty()) {
     derived.resource = ResourceOf(inputs, secret);
   }
@@ -205,6 +205,55 @@ Digest IntentDigest(const KeyInputs& inputs, const HmacKey& secret, const Scope&
     return secret.OfParts({kIntentVersion, scope.caller, tool, intent.text, args});
   }
   return secret.OfParts({kIntentVersion, scope.caller, tool, intent.text, args, tenants});
+}
+
+// What a key is made of, besides the call itself.
+struct Recipe {
+  const Scope& scope;
+  const Intent& intent;
+  const ClientIntent& named;
+  const std::string& tenants;
+};
+
+Scope ScopeOfCaller(Scope scope, const std::string& caller) {
+  if (scope.kind != "global") scope.caller = caller;
+  return scope;
+}
+
+// Version 1 knew neither tenants nor credentials and read no values from multipart, and an agent's
+// key beat every identity.
+void AddVersion1(const KeyInputs& inputs, const HmacKey& secret, const Recipe& recipe,
+                 const std::string& caller, DerivedKey& derived) {
+  const Scope& scope = recipe.scope;
+  const bool was_named = recipe.named.intent.has_value() && !recipe.intent.is_named;
+  const bool was_callers = was_named || (scope.is_wide && scope.kind != "global");
+  const bool was_unread = recipe.intent.has_identity && inputs.body.form == BodyForm::kMultipart;
+  if (recipe.tenants.empty() && !was_callers && !was_unread) return;
+  const Scope wide{"caller", "", caller, true};
+  const Digest key = KeyOf(inputs, secret, was_callers ? wide : ScopeOfCaller(scope, caller),
+                           was_named    ? NamedIntent(recipe.named)
+                           : was_unread ? IdentityOf(inputs, nullptr)
+                                        : recipe.intent,
+                           derived.args_hash, std::string());
+  if (key != derived.key) derived.older.push_back({.key = key, .caller = caller});
+}
+
+void AddOlder(const KeyInputs& inputs, const HmacKey& secret, const Recipe& recipe,
+              DerivedKey& derived) {
+  AddVersion1(inputs, secret, recipe, inputs.caller, derived);
+  for (const Caller::Earlier& earlier : inputs.earlier_callers) {
+    const Scope scope = ScopeOfCaller(recipe.scope, earlier.name);
+    OlderRecipe older;
+    older.caller = earlier.name;
+    older.key = KeyOf(inputs, secret, scope, recipe.intent, derived.args_hash, recipe.tenants);
+    older.intent =
+        IntentDigest(inputs, secret, scope, recipe.intent, derived.args_hash, recipe.tenants);
+    older.principal = PrincipalOf(
+        secret, earlier.name, inputs.principal, inputs.request.headers, inputs.query,
+        earlier.has_token ? std::string_view(inputs.verified_field) : std::string_view());
+    if (older.key != derived.key) derived.older.push_back(std::move(older));
+    AddVersion1(inputs, secret, recipe, earlier.name, derived);
+  }
 }
 
 }  // namespace
@@ -271,18 +320,7 @@ Result<DerivedKey> DeriveKey(const KeyInputs& inputs) {
   const std::string tenants = TenantsOf(inputs.request.headers);
   derived.key = KeyOf(inputs, secret, *scope, intent, derived.args_hash, tenants);
   derived.intent = IntentDigest(inputs, secret, *scope, intent, derived.args_hash, tenants);
-  const bool was_named = named->intent.has_value() && !intent.is_named;
-  const bool was_callers = was_named || (scope->is_wide && scope->kind != "global");
-  // Earlier versions read no values from multipart.
-  const bool was_unread = intent.has_identity && inputs.body.form == BodyForm::kMultipart;
-  if (!tenants.empty() || was_callers || was_unread) {
-    derived.older_key = KeyOf(inputs, secret, was_callers ? CallerScope(inputs) : *scope,
-                              was_named    ? NamedIntent(*named)
-                              : was_unread ? IdentityOf(inputs, nullptr)
-                                           : intent,
-                              derived.args_hash, std::string());
-    if (derived.older_key == derived.key) derived.older_key.reset();
-  }
+  AddOlder(inputs, secret, {*scope, intent, *named, tenants}, derived);
   return derived;
 }
 

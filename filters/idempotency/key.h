@@ -9,6 +9,7 @@
 #include "filters/call_values.h"
 #include "filters/client_key.h"
 #include "filters/context.h"
+#include "filters/ledger/older_recipe.h"
 #include "policy/principal.h"
 #include "proxy/base/hash.h"
 
@@ -20,6 +21,8 @@ struct KeyInputs {
   const Tool& tool;              // UnlistedTool() when no tool matched
   const std::string& tool_name;  // "unlisted.<backend>" then
   const std::string& caller;
+  const std::string& verified_field;
+  const std::vector<Caller::Earlier>& earlier_callers;
   const std::string& backend;
   const PrincipalRule& principal;
   const TraceContext& trace;
@@ -34,8 +37,8 @@ struct DerivedKey {
   Digest key{};
   Digest intent{};     // the key without its scope
   Digest args_hash{};  // fingerprint over all arguments
-  // What the key was in earlier versions, where that is another one.
-  std::optional<Digest> older_key;
+  // What names of the call were under earlier recipes, where those are others.
+  std::vector<OlderRecipe> older;
   Principal principal = kNoPrincipal;
   Digest resource{};  // what the call writes to: backend, path and query; zeros: an MCP call
   // Nothing says which calls belong together, neither the call nor the policy.

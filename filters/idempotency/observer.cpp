@@ -81,7 +81,7 @@ PreparedCall Foretell(const ObservedCall& call, const std::string& install_secre
       if (event.intent != Digest{}) event.intent = prepared->key.intent;
       if (event.resource != Digest{}) event.resource = Apart(event.resource);
       event.settle.reset();
-      prepared->operation.older_key.reset();  // nothing is observed under the keys of enforce
+      prepared->operation.older.clear();      // nothing is observed under the keys of enforce
       prepared->operation.suspicion.reset();  // it is only foretold
       event.verdict = WouldAskAHuman(context, *prepared->body) ? ObserveVerdict::kWouldHold
                                                                : ObserveVerdict::kFresh;

@@ -53,12 +53,13 @@ void AddProbe(const RequestContext& context, CallValues values, const DerivedKey
 KeyInputs InputsOf(const RequestContext& context, const CallBody& body,
                    const std::string& install_secret) {
   static const PrincipalRule kUsual;
-  return {install_secret,        ToolOf(context),
-          context.tool_name,     context.caller,
-          context.backend->name, context.policy == nullptr ? kUsual : context.policy->principal,
-          context.trace,         context.request,
-          context.path,          context.captures,
-          context.query,         body};
+  return {install_secret,         ToolOf(context),
+          context.tool_name,      context.caller,
+          context.verified_field, context.earlier_callers,
+          context.backend->name,  context.policy == nullptr ? kUsual : context.policy->principal,
+          context.trace,          context.request,
+          context.path,           context.captures,
+          context.query,          body};
 }
 
 // The request is kept, to be sent when somebody has approved it.
@@ -101,7 +102,7 @@ void FillOperation(const RequestContext& context, FlowName flow, const CallBody&
   }
   AddProbe(context, ValuesOfCall(context, *call.body), call.key, operation.event);
   operation.named = call.key.named_key;
-  operation.older_key = call.key.older_key;
+  operation.older = call.key.older;
   operation.is_retry_only = call.key.is_retry_only;
   operation.has_identity = call.key.has_identity;
   operation.across_window = tool.across_window;
@@ -154,8 +155,11 @@ Result<PreparedCall> PrepareCall(const RequestContext& context, const std::strin
   } else if (!context.backend->key_header.empty()) {
     call.operation.event.key_field.emplace();
   }
-  // A resend would be a second use of its approval.
-  call.operation.may_resend = !context.backend->key_header.empty() && !context.needs_approval;
+  // A token that was renewed may be somebody else's to the backend, and the key with it. A resend
+  // of an approved call would be a second use of its approval.
+  const bool finds_key = context.backend->key_is_accounts || context.verified_field.empty();
+  call.operation.may_resend =
+      !context.backend->key_header.empty() && finds_key && !context.needs_approval;
   call.operation.key_lives = context.backend->key_lives;
   return call;
 }

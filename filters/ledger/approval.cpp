@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "policy/callers.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
@@ -123,7 +124,7 @@ ApprovalRuling JudgeOrder(const ApprovalOrder& order, const Event& event, bool i
     return JudgeCircumstance(order, event, is_over);
   }
   // Who may not decide learns nothing more, and leaves no trace in the operation.
-  if (order.by.name == event.caller) {
+  if (IsPartOfCaller(order.by.name, event.caller)) {
     return Refuse(RulingKind::kNotAllowed,
                   "who makes a call can never approve it: you are its caller, " + event.caller);
   }

@@ -73,9 +73,15 @@ BeginDecision DecideRepeat(const NewOperation& call, const KeyEntry& entry, Targ
     case Phase::kTombstone:
       return {.target = target, .kind = Begun::Kind::kExpired};
     case Phase::kDenied:
+      // The no has had its time.
+      if (call.approval && IsOlderThan(entry, call.approval->expires, now_ms)) {
+        return {.generation = entry.generation + 1};
+      }
       break;
     case Phase::kExpired:
-      // Nobody has said no: the rule that asked is another one by now.
+      // Nobody has said no.
+      if (entry.cause == Cause::kExpired) return {.generation = entry.generation + 1};
+      // The rule that asked is another one by now.
       if (entry.cause == Cause::kPolicyChanged) return NextAttempt(entry, call, target);
       break;
   }
@@ -87,11 +93,15 @@ bool HadNoEffect(Phase phase) {
   return phase == Phase::kNotSent || phase == Phase::kRejected || phase == Phase::kProvenAbsent;
 }
 
+// A human was asked and it was not sent: other arguments are another question.
+bool IsRefusedQuestion(Phase phase) { return phase == Phase::kDenied || phase == Phase::kExpired; }
+
 // A call that others made already: they are told how it stands, and see nothing of it.
 BeginDecision DecideOthers(const NewOperation& call, const KeyEntry& entry, Target target,
                            std::int64_t now_ms) {
   if (HadNoEffect(entry.phase)) return TryAnew(entry, call, target);
   const bool same_args = entry.args_hash == call.event.args_hash;
+  if (!same_args && IsRefusedQuestion(entry.phase)) return {.generation = entry.generation + 1};
   const bool tells_nothing = IsClaim(entry.phase) || entry.phase == Phase::kDenied ||
                              entry.phase == Phase::kExpired || entry.phase == Phase::kTombstone;
   if (tells_nothing && same_args) return DecideRepeat(call, entry, target, false, now_ms);
@@ -107,6 +117,7 @@ BeginDecision DecideKnown(const NewOperation& call, const KeyEntry& entry, Targe
   const bool same_args = entry.args_hash == call.event.args_hash;
   // Whoever mends what was refused is not refused for mending it.
   if (!same_args && HadNoEffect(entry.phase)) return TryAnew(entry, call, target);
+  if (!same_args && IsRefusedQuestion(entry.phase)) return {.generation = entry.generation + 1};
   if (!same_args && call.on_mismatch == OnMismatch::kReject) {
     return {.target = target, .kind = Begun::Kind::kConflict};
   }

@@ -25,4 +25,10 @@ struct KeyEntry {
   bool is_alias = false;
 };
 
+// Neither open nor waiting, and whatever it did was answered.
+inline bool IsOver(const KeyEntry& entry) {
+  return entry.is_tombstone || !(IsClaim(entry.phase) || MayHaveEffect(entry.phase)) ||
+         (entry.is_answered && !IsOpen(entry.phase));
+}
+
 }  // namespace recourse

@@ -18,6 +18,7 @@
 #include "filters/ledger/flow.h"
 #include "filters/ledger/key_ring.h"
 #include "filters/ledger/ledger_copy.h"
+#include "filters/ledger/older_recipe.h"
 #include "filters/waiting_clients.h"
 #include "policy/policy.h"
 #include "proxy/base/clock.h"
@@ -71,9 +72,9 @@ struct NewOperation {
   // Of a PUT or DELETE that the agent did not name: once its resource was written to again, a
   // stored answer is no longer true, and its repeat is executed.
   bool may_be_superseded = false;
-  // The key under which an earlier version would have begun the call, where that differs. What is
-  // found there and not over keeps the call from being made twice.
-  std::optional<Digest> older_key{};
+  // Names under which the call would have begun earlier, where those differ. What is found there
+  // and not over keeps the call from being made twice.
+  std::vector<OlderRecipe> older{};
   // The client that waits for the call, from now on for what it became or joined; null: nobody
   // does. Outlives Begin.
   ClientWait* wait = nullptr;
@@ -144,6 +145,8 @@ struct Begun {
   std::shared_ptr<PendingCommit> commit;
   std::uint64_t flow = 0;
   bool is_answered = false;  // a client has had `event`'s answer: MarkAnswered would say it again
+  // kReplay: of an answered one, how many there were since the process began, with this one.
+  int replays = 0;
   Millis again_in{};         // kTooOften
   bool is_key_over = false;  // kUnknown: it would be sent again, but its key has had its time
   // Of event.related, if that is another operation: the attempt that the call was found to repeat.

@@ -138,17 +138,19 @@ Result<LedgerEngine::Ground> LedgerEngine::Survey(NewOperation& call) {
   if (!superseded) return std::unexpected(superseded.error());
   ground.is_superseded = *superseded;
   Decide(call, ground);
-  if (ground.decision.kind != Begun::Kind::kSuspected || !call.suspicion) return ground;
-  // Humans judge it: it becomes, or repeats, an operation of its own.
-  const bool is_same_key = ground.decision.target == BeginDecision::Target::kSameKey;
-  Suspect(*ground.target(), is_same_key, call);
-  if (is_same_key) {
-    auto own = FindByKey(call.event.key);
-    if (!own) return std::unexpected(own.error());
-    ground.same_key = Dated(std::move(*own));
+  if (ground.decision.kind == Begun::Kind::kSuspected && call.suspicion) {
+    // Humans judge it: it becomes, or repeats, an operation of its own.
+    const bool is_same_key = ground.decision.target == BeginDecision::Target::kSameKey;
+    Suspect(*ground.target(), is_same_key, call);
+    if (is_same_key) {
+      auto own = FindByKey(call.event.key);
+      if (!own) return std::unexpected(own.error());
+      ground.same_key = Dated(std::move(*own));
+    }
+    ground.same_intent.reset();
+    Decide(call, ground);
   }
-  ground.same_intent.reset();
-  Decide(call, ground);
+  if (auto heeded = HeedNo(call, ground); !heeded) return std::unexpected(heeded.error());
   return ground;
 }
 
@@ -198,7 +200,7 @@ Result<LedgerEngine::BeginStep> LedgerEngine::Begin(NewOperation& call) {
   }
   if (is_observed) return BeginObserved(call, decision, target);
   // A key that joins an operation must be remembered, or it would mean something else later.
-  const bool binds = !is_latched_ && Binds(decision);
+  const bool binds = !is_latched_ && Binds(decision) && !ground->is_refused;
   if (binds && !HasSpace(limits::kSmallRowBytes)) {
     return std::unexpected(Error(
         ErrorCode::kLedgerFull, "the event log has no room for another key", Delivery::kUncertain));
@@ -319,6 +321,9 @@ Result<LedgerEngine::BeginStep> LedgerEngine::BeginRepeat(NewOperation& call,
   BeginStep step;
   step.begun.kind = decision.kind;
   step.begun.is_answered = found.entry.is_answered;
+  if (decision.kind == Begun::Kind::kReplay && found.entry.is_answered) {
+    step.begun.replays = replays_.Count(found.entry.operation);
+  }
   if (call.wait != nullptr && decision.kind == Begun::Kind::kRunning) {
     call.wait->WaitFor(found.entry.operation);
   }

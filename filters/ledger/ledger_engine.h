@@ -23,6 +23,7 @@
 #include "filters/ledger/operation_queries.h"
 #include "filters/ledger/record_codec.h"
 #include "filters/ledger/refusal_pace.h"
+#include "filters/ledger/replay_counts.h"
 #include "filters/ledger/retention.h"
 #include "filters/ledger/wall_jumps.h"
 #include "proxy/base/limits.h"
@@ -182,6 +183,7 @@ class LedgerEngine {
     std::optional<Found> same_key{};     // under its key
     std::optional<Found> same_intent{};  // under another one
     bool is_superseded = false;          // see BeginFacts
+    bool is_refused = false;             // a human's no to an equal call stands: `same_intent`
     BeginDecision decision{};
     const Found* target() const;  // that the decision is about; null: none
   };
@@ -199,13 +201,14 @@ class LedgerEngine {
   Result<std::optional<Found>> FindMeant(NewOperation& call);
   // The operation whose own key the agent has named, or what was made in its place.
   Result<std::optional<Found>> FindNamed(const NewOperation& call);
-  // What an earlier version began under the key and has not come to an end with; see older_key.
-  Result<std::optional<Found>> FindUnfinished(const Digest& older_key);
+  // What began under an earlier recipe and has not come to an end; see NewOperation::older.
+  Result<std::optional<Found>> FindUnfinished(const OlderRecipe& older);
+  Result<std::optional<Found>> FindOlderIntent(const NewOperation& call);
   static bool ClientWaits(const NewOperation& call, const Found& found);
   Result<bool> IsSuperseded(const NewOperation& call, const std::optional<Found>& same_key);
   // The first generation of the key, from `wanted` on, that nothing has.
   Result<std::uint32_t> FreeGeneration(const Digest& key, std::uint32_t wanted);
-  Result<std::optional<Found>> FindByIntent(const NewOperation& call);
+  Result<std::optional<Found>> FindByIntent(const Digest& intent);
   // The operation of the same intent under another key that the call may repeat.
   Result<std::optional<Found>> FindSameIntent(const NewOperation& call,
                                               const std::optional<Found>& same_key);
@@ -215,6 +218,17 @@ class LedgerEngine {
   bool ReadRow(std::uint64_t seq, std::string& row);
   // An event that may be not committed yet, without its answer.
   Result<Event> ReadEvent(std::uint64_t seq);
+
+  struct Refused {
+    Found found;
+    Event event;
+  };
+  void NoteNo(std::string_view caller, std::string_view tool, const Digest& args_hash,
+              std::uint64_t operation);
+  // What a human refused under that KeyOfNo, not longer ago than that.
+  Result<std::optional<Refused>> FindNo(const Digest& key, Millis expires);
+  // A call that would ask a human: is told the no to an equal one, or shows that to another one.
+  Result<void> HeedNo(NewOperation& call, Ground& ground);
 
   // Turns the call into one that asks a human where it must.
   Result<Ground> Survey(NewOperation& call);
@@ -323,6 +337,7 @@ class LedgerEngine {
   std::atomic<bool> is_restored_;
   WallJumps jumps_;
   RefusalPace refusals_;
+  ReplayCounts replays_;
   std::uint64_t accepted_seq_ = 0;       // row of the newest kAcceptOrder
   bool went_back_before_start_ = false;  // the wall clock, between this start and the row before it
 

@@ -25,6 +25,9 @@ void LedgerEngine::Apply(const Event& event, const KeyEntry* previous) {
                          .principal = event.principal,
                          .resource = event.resource};
   ApplyFront(front, event.id, event.wall_ms, previous);
+  if (event.phase == Phase::kDenied) {
+    NoteNo(event.caller, event.tool, event.args_hash, event.operation);
+  }
 }
 
 void LedgerEngine::ApplyFront(const EventFront& front, std::uint64_t seq, std::int64_t wall_ms,

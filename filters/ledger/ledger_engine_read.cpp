@@ -123,7 +123,9 @@ Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindMeant(NewOperation&
   // Whatever its key means by now.
   if (call.passes_fence) return FindByOperation(call.event.operation);
   auto found = FindByKey(call.event.key);
-  if (found && !*found && call.older_key) found = FindUnfinished(*call.older_key);
+  for (auto older = call.older.begin(); found && !*found && older != call.older.end(); ++older) {
+    found = FindUnfinished(*older);
+  }
   // Observe mode tells nobody a key.
   if (!found || !call.named || call.event.verdict != ObserveVerdict::kNone) return found;
   if (!*found) found = FindNamed(call);
@@ -134,17 +136,6 @@ Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindMeant(NewOperation&
   const auto last = ReadEvent(entry.last_event);
   if (!last) return std::unexpected(last.error());
   call.event.intent = last->intent;
-  return found;
-}
-
-Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindUnfinished(const Digest& older_key) {
-  auto found = FindByKey(older_key);
-  if (!found || !*found) return found;
-  const KeyEntry& entry = (*found)->entry;
-  const bool is_over = entry.is_tombstone || entry.principal != kNoPrincipal ||
-                       !(IsClaim(entry.phase) || MayHaveEffect(entry.phase)) ||
-                       (entry.is_answered && !IsOpen(entry.phase));
-  if (is_over) return std::nullopt;
   return found;
 }
 
@@ -191,15 +182,21 @@ Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindNamed(const NewOper
   if (!found || !*found || (*found)->entry.is_tombstone) return found;
   const auto last = ReadEvent((*found)->entry.last_event);
   if (!last) return std::unexpected(last.error());
-  const bool is_meant = last->caller == call.event.caller && last->tool == call.event.tool &&
-                        last->undoes == 0 && last->verdict == ObserveVerdict::kNone;
+  // Under an earlier name of the caller it keeps its own, and is withheld.
+  const bool is_callers =
+      last->caller == call.event.caller ||
+      (std::ranges::any_of(
+           call.older, [&](const OlderRecipe& older) { return older.caller == last->caller; }) &&
+       !IsOver((*found)->entry));
+  const bool is_meant = is_callers && last->tool == call.event.tool && last->undoes == 0 &&
+                        last->verdict == ObserveVerdict::kNone;
   if (!is_meant) return std::nullopt;
   return found;
 }
 
-Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindByIntent(const NewOperation& call) {
-  if (call.event.intent == Digest{}) return std::nullopt;
-  const auto operation = index_.FindIntent(call.event.intent);
+Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindByIntent(const Digest& intent) {
+  if (intent == Digest{}) return std::nullopt;
+  const auto operation = index_.FindIntent(intent);
   if (!operation) return std::unexpected(operation.error());
   if (!*operation) return std::nullopt;
   return FindByOperation(**operation);
@@ -212,7 +209,11 @@ Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindSameIntent(
   const bool may_be_free = !same_key || !MayHaveEffect(same_key->entry.phase) ||
                            (call.dedupe_window && IsFinal(same_key->entry.phase));
   if (!may_be_free) return std::nullopt;
-  auto found = FindByIntent(call);
+  auto found = FindByIntent(call.event.intent);
+  if (found && (!*found || IsOver((*found)->entry))) {
+    auto older = FindOlderIntent(call);
+    if (!older || *older) return older;
+  }
   if (!found || !*found || call.across_traces != AcrossTraces::kAsk) return found;
   const KeyEntry& last = (*found)->entry;
   if (MayHaveEffect(last.phase) || IsClaim(last.phase)) return found;
@@ -455,6 +456,10 @@ bool LedgerEngine::ReplayPayload(const RowView& row) {
   const auto previous = index_.Find(front.key);
   if (!previous) return false;
   ApplyFront(front, row.head.seq, row.head.wall_ms, *previous ? &**previous : nullptr);
+  if (front.phase == Phase::kDenied) {
+    const auto [tool, caller] = MadeBy(row);
+    NoteNo(caller, tool, front.args_hash, front.operation);
+  }
   return true;
 }
 

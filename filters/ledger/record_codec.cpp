@@ -333,6 +333,19 @@ bool DecodeEventFront(const RowView& row, EventFront& front) {
   return reader.ok() && FrontIsSound(front, flags);
 }
 
+ToolAndCaller MadeBy(const RowView& row) {
+  EventFront front;
+  ByteReader reader(row.payload);
+  (void)ReadFront(reader, front);
+  (void)reader.Int<std::int64_t>();
+  (void)reader.Int<std::int32_t>();
+  ToolAndCaller made;
+  made.tool = reader.Text();
+  (void)reader.Text();  // backend
+  made.caller = reader.Text();
+  return made;
+}
+
 std::optional<StepNews> NewsOf(const RowView& row) {
   EventFront front;
   ByteReader reader(row.payload);

@@ -159,6 +159,11 @@ struct EventFront {
   std::string_view flow_name{};  // valid as long as the row's bytes
 };
 bool DecodeEventFront(const RowView& row, EventFront& front);
+// The tool and the caller of such an event.
+struct ToolAndCaller {
+  std::string_view tool, caller;
+};
+ToolAndCaller MadeBy(const RowView& row);
 // What an event says about its flow; nullopt: it is of none, or cannot be read. Valid as long as
 // the row's bytes.
 std::optional<StepNews> NewsOf(const RowView& row);

@@ -77,7 +77,8 @@ std::string WhyStuck(int status) {
   if (status == 401 || status == 403) {
     return fmt::format(
         "the backend answered {} when its request was sent again under its key; give its tool's "
-        "undo the credentials for that (`credentials`: a file, or from_call), then retry",
+        "undo the credentials for that (`credentials`: from_call, or a file where the backend has "
+        "`key_scope: account`), then retry",
         status);
   }
   return fmt::format(
@@ -126,6 +127,12 @@ std::optional<std::string> ObjectionToResend(const Event& unknown, const Policy*
       !IsPromised(unknown, *in_force)) {
     return "the policy names another backend or key_header now than its request was sent under, so "
            "it is not sent again";
+  }
+  const Tool* const tool = began_under->FindTool(unknown.tool);
+  const bool has_others = tool != nullptr && tool->undo && !tool->undo->secrets.empty();
+  if (has_others && !FindBackend(*in_force, unknown.backend)->key_is_accounts) {
+    return "its request would be sent with other credentials than the agent's, for which the "
+           "backend may not know its key: say `key_scope: account` of the backend if it does";
   }
   return std::nullopt;
 }

@@ -5,6 +5,7 @@
 #include "proxy/admin/browser_guard.h"
 #include "proxy/admin/key_source.h"
 #include "proxy/admin/problem.h"
+#include "proxy/admin/token_operator.h"
 #include "proxy/base/json_object.h"
 #include "proxy/base/limits.h"
 #include "proxy/base/log.h"
@@ -187,7 +188,7 @@ AdminDoor::Judged AdminDoor::JudgeJwt(const OperatorBook& book, std::string_view
   }
   if (!key) return std::unexpected(Refusal{401, "the issuer has no key that this token names"});
   if (!HasSignature(*jwt, *key)) return std::unexpected(Refusal{401, "the signature is wrong"});
-  auto who = JudgeClaims(jwt->claims, *book.jwt, parts_.clock.WallNow());
+  auto who = OperatorOf(jwt->claims, *book.jwt, parts_.clock.WallNow());
   if (!who) return std::unexpected(Refusal{401, who.error()});
   who->roles = book.RolesOf(who->groups);
   return std::move(*who);

@@ -10,8 +10,8 @@
 #include <string>
 #include <thread>
 
-#include "proxy/admin/jwt.h"
 #include "proxy/base/clock.h"
+#include "proxy/base/jwt.h"
 
 namespace recourse {
 

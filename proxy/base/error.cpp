@@ -88,6 +88,11 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
      "order.",
      "If wanted, make it a tool, or change `unlisted` or `flow_rules`; `recourse policy explain` "
      "says how a call is treated."},
+    {401, "caller-unknown", "Caller unknown", "not_executed", false, "http_request_denied",
+     "The call was not executed, because it does not say who makes it, or what says so does not "
+     "hold; the detail names what is missing. Send it again with that, or with a new token.",
+     "A write lacks what the policy's `callers` names, or its token does not hold.",
+     "Have the agent send it; see that `jwks_file` holds the issuer's keys."},
     {409, "approval-pending", "Waiting for a human's approval", "pending", true,
      "http_request_denied", kWaitForHuman,
      "The call waits for a human; ask at `Location`. Only with the tool's `answer: 409` is it a "
@@ -96,15 +101,14 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
     {403, "approval-rejected", "Rejected by a human", "rejected", false, "http_request_denied",
      "A human decided that this call is not made. Do not repeat it and do not look for another way "
      "to the same effect; say what was rejected and why.",
-     "A human said no.", kNoStep},
+     "A human said no; it holds for the caller's equal calls until `expires` is over.", kNoStep},
     {403, "approval-expired", "Not approved and sent in time", "rejected", false,
      "http_request_denied",
-     "This call was not executed and will not be, because its approval or what it is sent with was "
-     "missing for too long; repeating it does not help. Say so.",
-     "Nobody said yes in time, the approved call's `credentials` were missing to the end, or its "
-     "flow takes no more writes.",
-     "Decide sooner (`flow_rules.webhook` tells), raise the `expires` of `approval`, or see that "
-     "the files of its `credentials` can be read."},
+     "This call was not executed, because its approval or what it is sent with was missing for too "
+     "long. Say so; where nobody decided, the same call made again is a new question.",
+     "Nobody said yes in time, its `credentials` stayed missing, or its flow takes no writes.",
+     "Decide sooner (`flow_rules.webhook` tells), raise `expires`, or see that the files of its "
+     "`credentials` can be read."},
     {409, "approval-void", "The approval no longer holds", "not_executed", true,
      "http_request_denied",
      "The rules changed while the call waited, and it was not executed. Repeat exactly the same "

@@ -26,6 +26,7 @@ enum class ErrorCode : std::uint8_t {
   kTunnelRefused,       // no tunnel may lead there, or not with what is in it
   kMisdirected,         // a request in a tunnel names another host than the tunnel
   kDenied,              // the policy says no
+  kCallerUnknown,       // who makes the call is not in it, or does not hold
   kApprovalPending,     // it waits for a human
   kApprovalRejected,    // a human said no
   kApprovalExpired,     // no human said yes in time

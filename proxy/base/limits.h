@@ -184,6 +184,10 @@ inline constexpr std::size_t kBodyChangesMax = 1'000;  // shown of one edit
 inline constexpr std::uint64_t kEarlierRows = 5'000;   // looked through for a caller's calls
 inline constexpr std::size_t kEarlierCallsMax = 20;
 inline constexpr int kPollSeconds = 5;  // told to agents that wait for a human
+// Replays of one answer from which on it seems that the call asks for a state, and how many
+// operations they are counted of.
+inline constexpr int kReplaysOfState = 3;
+inline constexpr std::size_t kReplaysCounted = 4'096;
 // Undo: a mass break must not become a storm. Tries reach over some minutes, then a human is asked.
 inline constexpr int kUndoAttemptsMax = 10;  // unless the policy says otherwise, up to the cap
 inline constexpr int kUndoAttemptsCap = 100;

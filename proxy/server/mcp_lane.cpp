@@ -216,7 +216,9 @@ void Session::NoteIds(const Backend& backend, const std::string& session,
 McpDecision Session::DecideMcpCall(const Backend& backend,
                                    const std::vector<McpRequest>& requests) {
   std::optional<ToolFacts> facts;
-  if (backend.trust_annotations && requests.front().kind == McpRequest::Kind::kToolCall) {
+  // What was told to somebody else, nobody else believes.
+  if (backend.trust_annotations && who_.problem.empty() &&
+      requests.front().kind == McpRequest::Kind::kToolCall) {
     facts = services_.mcp_tools.Find(BookOf(backend), caller_, requests.front().tool);
   }
   return DecideMcp(*view_->policy, backend, requests, facts);
@@ -256,12 +258,17 @@ Task<bool> Session::ServeMcpWrite(RouteMatch match, std::string query, McpWrite 
     state = ReadRequestState(services_.install_secret, scope(), request.request_state,
                              services_.clock->WallNow());
   }
+  const bool is_guarded =
+      match.tool != nullptr || side.orders_flow || match.unlisted == UnlistedRule::kGuard;
+  const std::string why_nobody = WhyNobody();
   std::optional<WriteAnswer> refusal;
   if (services_.draining) {
     refusal = MakeProblem(ErrorCode::kDraining, "this process is shutting down");
   } else if (write.is_denied) {
     refusal = MakeProblem(ErrorCode::kDenied,
                           "no tool of the policy matches this call, and unlisted calls are denied");
+  } else if (is_guarded && !why_nobody.empty()) {
+    refusal = MakeProblem(ErrorCode::kCallerUnknown, why_nobody);
   } else if (is_ours && !state) {
     refusal = MakeProblem(ErrorCode::kMalformedRequest,
                           "its requestState is not of this call, or its time is over; make the "
@@ -272,8 +279,6 @@ Task<bool> Session::ServeMcpWrite(RouteMatch match, std::string query, McpWrite 
     co_return co_await SendAnswer(AgentAnswer(request, side, std::move(*refusal)), keep);
   }
   RequestContext context;
-  const bool is_guarded =
-      match.tool != nullptr || side.orders_flow || match.unlisted == UnlistedRule::kGuard;
   FillContext(match, query, is_guarded, context);
   context.waits.Begin(services_.clients, *this);
   context.request.body = std::move(write.body);
@@ -433,6 +438,9 @@ void Session::JudgeObservedMcp() {
   if (decision.tool != nullptr) {
     context.tool_name = decision.tool->name;
     context.guarded = true;
+  }
+  if (const std::string why = WhyNobody(); context.guarded && !why.empty()) {
+    observed_->Refuse(CallRefusal(ErrorCode::kCallerUnknown, why));
   }
   if (decision.is_denied) {
     observed_->Refuse(CallRefusal(ErrorCode::kDenied, "no tool of the policy matches this call"));

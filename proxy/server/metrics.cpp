@@ -123,6 +123,8 @@ Metrics::Metrics(WallTime started)
       refs_missing(Family(BuildCounter(), "recourse_refs_missing_total",
                           "Successful writes in whose answer the external_ref was not found.",
                           registry)),
+      state_replays(Family(BuildCounter(), "recourse_state_replays_total",
+                           "Replays of an answer that was had three times and more.", registry)),
       parse_errors(Family(BuildCounter(), "recourse_parse_errors_total",
                           "Messages that could not be read.", registry)),
       rejections(Family(BuildCounter(), "recourse_overload_rejections_total",
@@ -198,6 +200,11 @@ Metrics::Metrics(WallTime started)
           "Writes, by whether anything names their flow: a trace, a field, the pod.", registry)),
       in_flows_(flow_writes_.Add({{"flow", "named"}})),
       alone_(flow_writes_.Add({{"flow", "own"}})),
+      unknown_callers_(Family(
+          BuildCounter(), "recourse_unknown_callers_total",
+          "Calls without what the policy's callers names: reads pass, writes do not.", registry)),
+      nobodys_reads_(unknown_callers_.Add({{"effect", "read"}})),
+      nobodys_writes_(unknown_callers_.Add({{"effect", "write"}})),
       operations_(Family(BuildGauge(), "recourse_events",
                          "Operations that are not settled, by phase.", registry)),
       oldest_pending_(Family(BuildGauge(), "recourse_event_oldest_pending_timestamp_seconds",
@@ -376,6 +383,11 @@ FlowCounts Metrics::WritesByFlow() const {
   return {alone + static_cast<std::uint64_t>(in_flows_.Value()), alone};
 }
 
+UnknownCallers Metrics::CallsOfNobody() const {
+  return {static_cast<std::uint64_t>(nobodys_reads_.Value()),
+          static_cast<std::uint64_t>(nobodys_writes_.Value())};
+}
+
 RequestMetrics::RequestMetrics(Metrics& metrics, const Policy& policy)
     : metrics_(metrics),
       first_tool_(policy.tools.data()),
@@ -398,6 +410,9 @@ RequestMetrics::RequestMetrics(Metrics& metrics, const Policy& policy)
     tools_[i].effect = !listed                                   ? "unlisted"
                        : policy.tools[i].effect == Effect::kRead ? "read"
                                                                  : "write";
+    if (listed && policy.tools[i].effect == Effect::kWrite) {
+      metrics.state_replays.Add({{"tool", tools_[i].name}});
+    }
     if (listed && policy.tools[i].settle) {
       for (const char* result : {"present", "absent", "nothing"}) {
         metrics.probes.Add({{"tool", tools_[i].name}, {"result", result}});

@@ -33,6 +33,11 @@ struct ScrapeFacts {
   std::size_t backend_connections = 0;
 };
 
+// Calls without what the policy's `callers` names.
+struct UnknownCallers {
+  std::uint64_t reads = 0, writes = 0;
+};
+
 class Metrics {
  public:
   explicit Metrics(WallTime started);
@@ -52,6 +57,12 @@ class Metrics {
   // Writes of observe mode that were not recorded. Thread-safe.
   std::uint64_t ObservedDropped() const;
 
+  // A call without what the policy's `callers` names. Thread-safe.
+  void CountUnknownCaller(bool is_write) {
+    (is_write ? nobodys_writes_ : nobodys_reads_).Increment();
+  }
+  UnknownCallers CallsOfNobody() const;
+
   // A write with a flow, which `is_shared` when something names it. Thread-safe.
   void CountFlow(bool is_shared) { (is_shared ? in_flows_ : alone_).Increment(); }
   FlowCounts WritesByFlow() const;
@@ -64,6 +75,7 @@ class Metrics {
   prometheus::Family<prometheus::Counter>& observed_dropped;
   prometheus::Family<prometheus::Counter>& refusals_to_come;
   prometheus::Family<prometheus::Counter>& refs_missing;
+  prometheus::Family<prometheus::Counter>& state_replays;
   prometheus::Family<prometheus::Counter>& parse_errors;
   prometheus::Family<prometheus::Counter>& rejections;
   prometheus::Family<prometheus::Counter>& mcp_tool_changes;
@@ -96,6 +108,8 @@ class Metrics {
 
   prometheus::Family<prometheus::Counter>& flow_writes_;
   prometheus::Counter &in_flows_, &alone_;
+  prometheus::Family<prometheus::Counter>& unknown_callers_;
+  prometheus::Counter &nobodys_reads_, &nobodys_writes_;
   prometheus::Family<prometheus::Gauge>& operations_;
   prometheus::Gauge& oldest_pending_;
   prometheus::Gauge& used_bytes_;

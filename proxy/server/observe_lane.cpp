@@ -12,7 +12,7 @@ Task<bool> Session::ServeObserved(McpPlace place, std::string_view path, std::st
   if (place.where == McpPath::kExact) co_return co_await ServeObservedMcp(backend, query);
   const Policy& policy = *view_->policy;
   const auto found = policy.routes->Match(backend, head_.method, path, scratch_, match_);
-  const auto refusal = RefusalOfHead(policy, head_, place, query, found, match_);
+  auto refusal = RefusalOfHead(policy, head_, place, query, found, match_);
   if (!found) {
     match_ = RouteMatch();
     match_.backend = &backend;
@@ -27,6 +27,11 @@ Task<bool> Session::ServeObserved(McpPlace place, std::string_view path, std::st
   record_.effect = match_.effect == Effect::kRead ? "read" : "write";
   // What is no read for HTTP is never sent twice, and never on a connection that may be dying.
   sends_once_ = match_.effect == Effect::kWrite || !IsReadMethod(head_.method);
+  const bool is_guarded = match_.tool != nullptr || match_.unlisted == UnlistedRule::kGuard;
+  if (std::string why = WhyNobody();
+      !refusal && match_.effect == Effect::kWrite && is_guarded && !why.empty()) {
+    refusal = CallRefusal(ErrorCode::kCallerUnknown, std::move(why));
+  }
   if (match_.effect == Effect::kWrite) StartObservation(match_, query, refusal);
   if (refusal && !observed_) NoteRefusal(path, *refusal);
   match_.sent = path;  // as it came

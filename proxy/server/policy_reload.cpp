@@ -84,6 +84,7 @@ ReloadReport PolicyReloader::Reload(std::string_view trigger) {
 Millis PolicyReloader::Look() {
   const std::lock_guard work(work_mutex_);
   if (is_closed_) return limits::kPolicyPoll;
+  ReadCallerKeys(*parts_.versions.Current());
   const PolicySources sources = ReadPolicyTwice(parts_.path);
   const Digest now = Judge(sources);
   if (now == tried_) {
@@ -144,6 +145,7 @@ ReloadReport PolicyReloader::Take(const PolicySources& sources, std::string_view
   report.problems = ErrorsOf(loaded.problems);
   if (loaded.ok() && loaded.policy->version == running->version) {
     report.result = Result::kUnchanged;
+    ReadCallerKeys(*running);
   } else if (loaded.ok()) {
     if (std::string why = WhyNotTaken(*loaded.policy, *running); !why.empty()) {
       report.problems.push_back(parts_.path + ": error: " + why);
@@ -155,7 +157,9 @@ ReloadReport PolicyReloader::Take(const PolicySources& sources, std::string_view
                !kept) {
       report.problems.push_back(kept.error());
     } else {
-      parts_.publish(parts_.versions.Replace(loaded.policy));
+      const auto policy = parts_.versions.Replace(loaded.policy);
+      ReadCallerKeys(*policy);
+      parts_.publish(policy);
       report.result = Result::kReloaded;
       report.version = loaded.policy->version;
     }
@@ -170,6 +174,19 @@ ReloadReport PolicyReloader::Take(const PolicySources& sources, std::string_view
   Report(report);
   if (report.result == Result::kReloaded) CountOrphans();
   return report;
+}
+
+void PolicyReloader::ReadCallerKeys(const Policy& policy) {
+  if (!policy.callers.jwt) return;
+  JwksFile& keys = *policy.callers.jwt->keys;
+  const auto read = keys.Read();
+  const std::string problem = read ? std::string() : read.error();
+  if (read && *read) {
+    Log(LogLevel::kInfo, "the keys of callers' tokens were read again", {{"file", keys.path()}});
+  } else if (problem != keys_problem_ && !problem.empty()) {
+    Log(LogLevel::kError, "the keys of callers' tokens stay as they are", {{"reason", problem}});
+  }
+  keys_problem_ = problem;
 }
 
 void PolicyReloader::Report(const ReloadReport& report) {

@@ -74,6 +74,8 @@ class PolicyReloader {
   FileResult<void> Remember(const Policy& policy, const std::vector<PolicySource>& files,
                             PolicyChange::Cause cause);
   void Report(const ReloadReport& report);
+  // The keys of callers' tokens, which may change while the policy does not.
+  void ReadCallerKeys(const Policy& policy);
   void CountOrphans();
   std::shared_ptr<const Policy> LoadOld(const OpenGroup& open);
   static Digest Judge(const PolicySources& sources);
@@ -90,6 +92,7 @@ class PolicyReloader {
   MonoTime counted_{};            // guarded by work_mutex_
   MonoTime taken_{};              // guarded by work_mutex_: when files were last judged
   std::set<std::string> warned_;  // guarded by work_mutex_: orphans that the log has named
+  std::string keys_problem_;      // guarded by work_mutex_: that the log has named
 };
 
 }  // namespace recourse

@@ -95,6 +95,11 @@ HttpResponse ProcessApi::Status() const {
       flows.Number("stopped", stats.flows_stopped);
     }
     json.Raw("flow_counts", ToJson(work.flow_counts));
+    {
+      JsonObject unknown(json.Value("unknown_callers"));
+      unknown.Number("reads", work.unknown_callers.reads);
+      unknown.Number("writes", work.unknown_callers.writes);
+    }
     json.Number("approvals_pending", stats.approvals_pending);
     json.Each("missing_tools", MissingTools(*policy, *work.mcp_tools),
               [](std::string& out, const MissingTool& one) {

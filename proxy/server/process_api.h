@@ -27,6 +27,7 @@ class ProcessApi {
     std::size_t writes = 0;       // being worked on, or written down in observe mode
     std::size_t approved = 0;     // calls that are being sent after a human's yes
     FlowCounts flow_counts{};
+    UnknownCallers unknown_callers{};
     std::size_t settling = 0;  // unknown outcomes; read last, as the others end by adding to it
     const ToolBook* mcp_tools = nullptr;  // what MCP servers have listed
   };

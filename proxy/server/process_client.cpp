@@ -45,6 +45,15 @@ std::string Waiting(std::uint64_t count, std::string_view what, std::string_view
   return count == 0 ? fmt::format("0 {}", what) : fmt::format("{} {} ({})", count, what, command);
 }
 
+std::string UnknownCallersText(const Json& status) {
+  const Json* const unknown = status.Find("unknown_callers");
+  if (unknown == nullptr) return {};
+  const std::uint64_t reads = NumberIn(*unknown, "reads"), writes = NumberIn(*unknown, "writes");
+  if (reads + writes == 0) return {};
+  return fmt::format("{} writes and {} reads did not say who makes them (the policy's `callers`)",
+                     writes, reads);
+}
+
 void PrintStatus(std::ostream& out, const Json& status) {
   const Json &policy = *status.Find("policy"), &flows = *status.Find("flows"),
              &ledger = *status.Find("ledger");
@@ -77,6 +86,7 @@ void PrintStatus(std::ostream& out, const Json& status) {
                   Waiting(NumberIn(flows, "parked"), "parked", "recourse flows list --parked"),
                   Waiting(NumberIn(flows, "stopped"), "stopped", "recourse flows list --stopped")));
   if (const std::string text = FlowCountsText(status); !text.empty()) line("", text);
+  if (const std::string text = UnknownCallersText(status); !text.empty()) line("callers", text);
   line("approvals",
        Waiting(NumberIn(status, "approvals_pending"), "waiting", "recourse approvals list"));
   if (const Json* const missing = status.Find("missing_tools"); missing != nullptr) {

@@ -122,7 +122,7 @@ class Runtime {
  private:
   void StartWorkers();
   void RefreshTls(FileState::Look look);
-  void FreeFiles();
+  void FreeFiles();  // for whom no I/O thread serves, such as probes
   ScrapeFacts FactsForScrape() const;
   ProcessApi::Work WorkForStatus() const;
   void BeginDrain();
@@ -280,7 +280,6 @@ void Runtime::StartWorkers() {
   }
 }
 
-// For whom no I/O thread serves, such as probes.
 void Runtime::FreeFiles() {
   if (!HasThreads()) return;
   for (const auto& thread : threads_) {
@@ -321,6 +320,7 @@ ProcessApi::Work Runtime::WorkForStatus() const {
           .writes = services_.write_flows + services_.observing,
           .approved = approvals_->sending(),
           .flow_counts = metrics_.WritesByFlow(),
+          .unknown_callers = metrics_.CallsOfNobody(),
           .settling = settler_->settling(),
           .mcp_tools = &services_.mcp_tools};
 }

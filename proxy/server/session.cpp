@@ -66,7 +66,8 @@ Session::Session(Worker& worker, Socket socket, ConnectionGate::Place place,
       original_(std::move(original)),
       original_text_(original_ ? AuthorityText(AuthorityOf(*original_), 0) : std::string()),
       client_(std::move(socket), worker.thread.poller(), worker.thread.wheel()),
-      caller_(worker.services.caller),
+      identity_(worker.services.caller),
+      caller_(identity_),
       meets_opening_(original_.has_value()) {
   in_.pool = &worker.thread.buffers();
 }
@@ -198,6 +199,7 @@ Task<bool> Session::Serve() {
     return Refuse(ErrorCode::kLoop, "the request has already passed this proxy");
   }
   if (head_.method == "CONNECT") return ServeConnect();
+  if (view_->policy->callers.names_any()) Identify();
   // Who was redirected does not know of a proxy that could refuse a Host.
   const bool only_says_so = original_ && !inside_ && view_->policy->mode == Mode::kObserve;
   if (std::string reason = inside_     ? WhyMisdirected()
@@ -319,6 +321,8 @@ void Session::BeginRecord() {
   is_observing_ = false;
   judges_body_ = false;
   sends_once_ = false;
+  if (caller_ != identity_) caller_ = identity_;
+  who_.problem.clear();
   if (client_.tls != nullptr) record_.caller = caller_;
   record_.method.Set(head_.method);
   record_.trace_id.Set(TraceIdOf(head_));
@@ -329,6 +333,7 @@ void Session::EndRecord() {
   if (last_ == MonoTime{}) last_ = Now();
   const MonoTime ended = last_;
   const auto duration = ended - started_;
+  CountUnknownCaller();
   view_->metrics.Count(record_, duration);
   if (span_.is_on) EndSpan(ended);
   if (observed_) {

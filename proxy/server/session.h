@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "filters/mcp/mcp_decision.h"
+#include "policy/callers.h"
 #include "policy/route_table.h"
 #include "policy/tunnel_decision.h"
 #include "proxy/net/body_decoder.h"
@@ -188,7 +189,7 @@ class Session final : IdleConnection, ClientLink {
   Task<bool> EndStream(AnswerStream& stream, const WriteAnswer& answer,
                        std::optional<AttemptId> answers);
   std::unexpected<Error> NoRoom();
-  // Whose part of the budget its calls take.
+  // Whose part of the budget its calls take: a name that costs nothing earns no other one.
   std::string Payer() const;
   static WriteAnswer ToAnswer(Result<Outcome> outcome);
   void NoteWrite(const RequestContext& context, const WriteAnswer& answer);
@@ -205,6 +206,7 @@ class Session final : IdleConnection, ClientLink {
   Task<bool> Refuse(ErrorCode code, std::string detail, std::string allow = {});
   Task<bool> AnswerOptions(std::string allow);
   Task<bool> ServePoll(std::string id);
+  std::optional<std::uint64_t> ReadPoll(const std::string& id) const;
   Task<bool> AnswerHere(const HttpResponse& response, bool understood);
   // False: the client has not taken it whole, and must be sent nothing more.
   Task<bool> Continue100();
@@ -225,6 +227,12 @@ class Session final : IdleConnection, ClientLink {
   bool IsLast() const {
     return services_.draining || served_ + 1 >= services_.bounds.requests_per_connection_max;
   }
+
+  // who_calls.cpp
+  void Identify();
+  // Why no write may be made; empty: its caller is known.
+  std::string WhyNobody() const;
+  void CountUnknownCaller();
 
   // call_span.cpp
   void BeginSpan();
@@ -247,8 +255,11 @@ class Session final : IdleConnection, ClientLink {
   Head head_;
   std::string head_copy_;  // that head_ is of, where the buffer's is read over
   std::string scratch_;
-  RouteMatch match_;    // of the request at work; its path may lie in scratch_
-  std::string caller_;  // identity of the agent
+  RouteMatch match_;      // of the request at work; its path may lie in scratch_
+  std::string identity_;  // of the agent's certificate
+  bool is_certified_ = false;
+  std::string caller_;  // of the request at work: that identity, unless `callers` says more
+  Caller who_;          // where it does
   RequestRecord record_;
   struct CallSpan {
     bool is_on = false;       // the call is traced

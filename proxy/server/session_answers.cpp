@@ -16,6 +16,24 @@
 #include "proxy/server/session.h"
 
 namespace recourse {
+namespace {
+
+// RFC 9110 11.6.1: a 401 names a scheme.
+std::string ChallengeOf(const CallersRule& rule) {
+  return rule.jwt && EqualsIgnoreCase(rule.jwt->field, "authorization") ? "Bearer" : "Recourse";
+}
+
+}  // namespace
+
+// What it was told under fewer words of `callers`, too.
+std::optional<std::uint64_t> Session::ReadPoll(const std::string& id) const {
+  auto operation = ReadPollId(services_.ledger_secret, id, caller_);
+  if (!view_->policy->callers.names_any()) return operation;
+  for (const Caller::Earlier& earlier : who_.earlier) {
+    if (!operation) operation = ReadPollId(services_.ledger_secret, id, earlier.name);
+  }
+  return operation;
+}
 
 // An agent asks what became of a call of its own. Its name is all that it takes, and it decides
 // nothing; whatever else is wrong with it, it looks as if there were none.
@@ -24,7 +42,10 @@ Task<bool> Session::ServePoll(std::string id) {
     co_return co_await Refuse(ErrorCode::kMethodNotAllowed,
                               "what became of a call can only be asked, with GET", "GET, HEAD");
   }
-  const auto operation = ReadPollId(services_.ledger_secret, id, caller_);
+  if (std::string why = WhyNobody(); !why.empty()) {
+    co_return co_await Refuse(ErrorCode::kCallerUnknown, std::move(why));
+  }
+  const auto operation = ReadPoll(id);
   Result<Event> event = std::unexpected(Error(ErrorCode::kInternal));
   if (operation) event = co_await services_.ledger->Read(*operation, worker_.thread);
   if (!event || !event->approval) {
@@ -38,7 +59,8 @@ Task<bool> Session::ServePoll(std::string id) {
   const auto question = head_.path.find('?');
   const Principal asks = PrincipalOf(
       HmacKey(services_.install_secret), caller_, view_->policy->principal, EndToEndFields(head_),
-      question == std::string_view::npos ? Pairs() : ParsePairs(head_.path.substr(question + 1)));
+      question == std::string_view::npos ? Pairs() : ParsePairs(head_.path.substr(question + 1)),
+      who_.verified_field);
   const bool may_see = MayBeShown(asks, event->principal);
   const HttpResponse answer = PollAnswer(*event, may_see);
   const bool kept = co_await AnswerHere(answer, /*understood=*/true);
@@ -53,6 +75,9 @@ Task<bool> Session::ServePoll(std::string id) {
 Task<bool> Session::Refuse(ErrorCode code, std::string detail, std::string allow) {
   record_.error = FactsOf(code).slug;
   WriteAnswer problem = MakeProblem(code, std::move(detail));
+  if (code == ErrorCode::kCallerUnknown) {
+    problem.response.headers.emplace_back("WWW-Authenticate", ChallengeOf(view_->policy->callers));
+  }
   if (!allow.empty()) problem.response.headers.emplace_back("Allow", std::move(allow));
   co_return co_await AnswerHere(problem.response, !EndsConnection(code));
 }

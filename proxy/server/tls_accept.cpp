@@ -20,7 +20,9 @@ Task<std::string_view> Session::Handshake() {
   if (!server->identifies()) co_return "";
   auto caller = CallerOf(*client_.tls);
   if (!caller) co_return "the client's certificate names no identity that can be used";
-  caller_ = std::move(*caller);
+  identity_ = std::move(*caller);
+  is_certified_ = true;
+  caller_ = identity_;
   co_return "";
 }
 

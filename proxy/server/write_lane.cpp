@@ -43,6 +43,9 @@ Task<bool> Session::ServeWrite(const RouteMatch& match, std::string_view query, 
   if (services_.draining) {
     co_return co_await Refuse(ErrorCode::kDraining, "this process is shutting down");
   }
+  if (std::string why = WhyNobody(); guarded && !why.empty()) {
+    co_return co_await Refuse(ErrorCode::kCallerUnknown, std::move(why));
+  }
   if (head_.body == BodyKind::kLength && head_.content_length > limits::kWriteBodyBytesMax) {
     co_return co_await Refuse(ErrorCode::kRequestTooLarge,
                               "the body of a write may have at most 8 MiB");
@@ -137,6 +140,10 @@ void Session::FillContext(const RouteMatch& match, std::string_view query, bool 
   context.guarded = guarded;
   context.tool_name = match.tool != nullptr ? match.tool->name : "unlisted." + match.backend->name;
   context.caller = caller_;
+  if (view_->policy->callers.names_any()) {
+    context.verified_field = who_.verified_field;
+    context.earlier_callers = who_.earlier;
+  }
   context.came_as_backend = record_.came_by == CameBy::kReverse;
   context.path = std::string(match.path);
   context.request.method = std::string(head_.method);
@@ -173,6 +180,10 @@ void Session::NoteWrite(const RequestContext& context, const WriteAnswer& answer
     services_.metrics->refs_missing.Add({{"tool", context.tool_name}}).Increment();
   }
   if (context.shares_flow) services_.metrics->CountFlow(*context.shares_flow);
+  if (context.asks_for_state) {
+    const std::string tool = context.tool != nullptr ? context.tool->name : "unlisted";
+    services_.metrics->state_replays.Add({{"tool", tool}}).Increment();
+  }
   view_->metrics.CountKey(context.tool, ResultLabel(context, answer.error));
 }
 
@@ -181,7 +192,7 @@ std::unexpected<Error> Session::NoRoom() {
   return std::unexpected(Error(ErrorCode::kOverloaded, "calls hold all the memory that they may"));
 }
 
-std::string Session::Payer() const { return std::to_string(place_.peer()) + " " + caller_; }
+std::string Session::Payer() const { return std::to_string(place_.peer()) + " " + identity_; }
 
 // Reads the whole body; fails with kRequestTooLarge, kOverloaded when there is no room for what has
 // come of it, kRequestTimeout (also when the client broke off) or kMalformedRequest. With cut_ set

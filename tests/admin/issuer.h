@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
-#include "proxy/admin/jwt.h"
 #include "proxy/base/base64url.h"
+#include "proxy/base/jwt.h"
 
 namespace recourse {
 

@@ -1,7 +1,8 @@
-#include "proxy/admin/jwt.h"
+#include "proxy/base/jwt.h"
 
 #include <gtest/gtest.h>
 
+#include "proxy/admin/token_operator.h"
 #include "proxy/base/limits.h"
 #include "tests/admin/issuer.h"
 
@@ -29,7 +30,7 @@ std::string Judge(const std::string& token, const JwkSet& keys, const JwtRule& r
   const Jwk* const key = FindKey(keys, *jwt);
   if (key == nullptr) return "no key";
   if (!HasSignature(*jwt, *key)) return "bad signature";
-  const auto who = JudgeClaims(jwt->claims, rule, kWall);
+  const auto who = OperatorOf(jwt->claims, rule, kWall);
   return who ? who->name : who.error();
 }
 
@@ -126,14 +127,14 @@ TEST_F(JwtTest, TheRuleSaysWhichClaimsNameThePerson) {
   rule.groups_claim = "/realm/roles";
   const auto claims =
       ParseJson(Claims(R"(,"email":"alice@example.com","realm":{"roles":["sre","a\nb"]})"));
-  const auto who = JudgeClaims(*claims, rule, kWall);
+  const auto who = OperatorOf(*claims, rule, kWall);
   ASSERT_TRUE(who);
   EXPECT_EQ(who->name, "alice@example.com");
   EXPECT_EQ(who->groups, std::vector<std::string>{"sre"});
   EXPECT_EQ(who->roles, Roles());
   for (const char* name : {R"("admin")", R"("")", R"("a\"b")", R"("a\nb")", R"("ä")", "7"}) {
     const auto bad = ParseJson(Claims(std::string(R"(,"email":)") + name));
-    EXPECT_FALSE(JudgeClaims(*bad, rule, kWall)) << name;
+    EXPECT_FALSE(OperatorOf(*bad, rule, kWall)) << name;
   }
 }
 

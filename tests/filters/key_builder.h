@@ -19,6 +19,8 @@ struct KeyCase {
   std::string body = R"({"item":"desk","amount":1})";
   Headers headers;
   std::string caller = "agent-1";
+  std::string verified_field;
+  std::vector<Caller::Earlier> earlier_callers;
   std::string backend = "shop";
   PrincipalRule principal;
   std::string tool_name = "orders.create";
@@ -39,8 +41,9 @@ inline Result<DerivedKey> TryDerive(const KeyCase& call) {
   trace.from_client = call.has_client_trace;
   const auto query = ParsePairs(call.query);
   const std::vector<std::pair<std::string, std::string>> captures;
-  return DeriveKey({call.secret, call.tool, call.tool_name, call.caller, call.backend,
-                    call.principal, trace, request, call.path, captures, query, *body});
+  return DeriveKey({call.secret, call.tool, call.tool_name, call.caller, call.verified_field,
+                    call.earlier_callers, call.backend, call.principal, trace, request, call.path,
+                    captures, query, *body});
 }
 
 inline DerivedKey Derive(const KeyCase& call) {

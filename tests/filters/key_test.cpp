@@ -354,9 +354,20 @@ TEST(KeyTest, CallsThatAreOnlyLoggedNeverShareAKey) {
   const TraceContext trace;
   const CallBody body = RawCallBody(request);
   const std::vector<std::pair<std::string, std::string>> none;
-  const KeyInputs inputs{call.secret,  UnlistedTool(), call.tool_name, call.caller,
-                         call.backend, call.principal, trace,          request,
-                         call.path,    none,           none,           body};
+  const KeyInputs inputs{call.secret,
+                         UnlistedTool(),
+                         call.tool_name,
+                         call.caller,
+                         call.verified_field,
+                         call.earlier_callers,
+                         call.backend,
+                         call.principal,
+                         trace,
+                         request,
+                         call.path,
+                         none,
+                         none,
+                         body};
   EXPECT_NE(UniqueKey(inputs, "1").key, UniqueKey(inputs, "2").key);
   EXPECT_EQ(UniqueKey(inputs, "1").args_hash, UniqueKey(inputs, "2").args_hash);
   EXPECT_EQ(UniqueKey(inputs, "1").intent, Digest{});

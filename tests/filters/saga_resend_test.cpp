@@ -98,8 +98,19 @@ TEST_F(ResendTest, ARefusalOfItsCredentialsProvesNothingAndSaysWhatToConfigure) 
   }
 }
 
-TEST_F(ResendTest, TheUndosCredentialsGoWithIt) {
+TEST_F(ResendTest, TheUndosOwnCredentialsMayNotFindTheKey) {
   Begin();
+  ToolOf(policy(), "pay").undo->secrets = {{"Authorization", "/run/secrets/bank", "Bearer "}};
+  LoseThePayment();
+  Cancel();
+  Pass(5);
+  EXPECT_EQ(world.PhaseOf(), FlowPhase::kNeedsHuman);
+  EXPECT_NE(world.Flow().reason.find("key_scope: account"), std::string::npos);
+}
+
+TEST_F(ResendTest, TheUndosCredentialsGoWithItWhereTheKeyIsTheAccounts) {
+  Begin();
+  for (Backend& backend : policy().backends) backend.key_is_accounts = true;
   ToolOf(policy(), "pay").undo->secrets = {{"Authorization", "/run/secrets/bank", "Bearer "}};
   LoseThePayment();
   Cancel();

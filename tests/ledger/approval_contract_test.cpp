@@ -135,7 +135,20 @@ TEST_P(ApprovalContractTest, NeitherAClockSetBackNorARestartGivesItMoreTime) {
   EXPECT_EQ(over.kind, Ruling::kExpired);
   EXPECT_EQ(over.event.phase, Phase::kExpired);
   clock_.JumpWall(-std::chrono::hours(24));
-  EXPECT_EQ(Begin(Asking("k")).event.phase, Phase::kExpired);
+  EXPECT_EQ(Latest(asked.operation).phase, Phase::kExpired);
+}
+
+TEST_P(ApprovalContractTest, AnExpiryIsNoNoAndTheCallMayBeAskedAgain) {
+  const Event asked = Ask();
+  clock_.Advance(Millis(60'001));
+  Decide({.kind = OrderKind::kExpire, .operation = asked.operation, .policy = kPolicy});
+  Restart();
+  const Begun again = Begin(Asking("k"));
+  EXPECT_EQ(again.kind, Kind::kHeld);
+  EXPECT_EQ(again.event.phase, Phase::kClaimed);
+  EXPECT_NE(again.event.operation, asked.operation);
+  EXPECT_EQ(Begin(Asking("k")).event.operation, again.event.operation) << "it is asked once";
+  EXPECT_EQ(Latest(asked.operation).phase, Phase::kExpired) << "what became of it stays told";
 }
 
 TEST_P(ApprovalContractTest, AnApprovalThatIsOverIsNotUsed) {

@@ -116,6 +116,7 @@ TEST(BeginDecisionTest, OtherArgumentsAreJudgedUnlessNothingHappened) {
   for (int i = 1; i < kPhaseCount; ++i) {
     const auto phase = static_cast<Phase>(i);
     if (phase == kNotSent || phase == kRejected || phase == kProvenAbsent) continue;
+    if (phase == kDenied || phase == kExpired) continue;
     NewOperation call = Call("k", "trace-1", "other args");
     EXPECT_EQ(SameKey(call, Entry(phase)).kind, Kind::kConflict) << NameOf(phase);
     call.on_mismatch = OnMismatch::kAsk;
@@ -136,6 +137,29 @@ TEST(BeginDecisionTest, WhoeverMendsWhatHadNoEffectIsNotRefused) {
       EXPECT_EQ(decision.attempt, 2) << NameOf(phase);
     }
   }
+}
+
+TEST(BeginDecisionTest, OtherArgumentsThanThoseOfAQuestionAreAnotherOne) {
+  for (const Phase phase : {kDenied, kExpired}) {
+    for (const OnMismatch rule : {OnMismatch::kReject, OnMismatch::kAsk, OnMismatch::kReplay}) {
+      NewOperation call = Call("k", "trace-1", "other args");
+      call.on_mismatch = rule;
+      EXPECT_EQ(SameKey(call, Entry(phase)), (BeginDecision{.generation = 1})) << NameOf(phase);
+    }
+  }
+}
+
+TEST(BeginDecisionTest, ANoHasItsTimeAndAnExpiryIsNone) {
+  NewOperation call = Call("k");
+  call.approval.emplace().expires = Millis(500);
+  EXPECT_EQ(SameKey(call, Entry(kDenied, 500)).kind, Kind::kReplay);
+  EXPECT_EQ(SameKey(call, Entry(kDenied, -9'999)).kind, Kind::kReplay) << "the clock went back";
+  EXPECT_EQ(SameKey(call, Entry(kDenied, 501)), (BeginDecision{.generation = 1}));
+  KeyEntry over = Entry(kExpired);
+  over.cause = Cause::kExpired;
+  EXPECT_EQ(SameKey(call, over), (BeginDecision{.generation = 1}));
+  over.cause = Cause::kFlowClosed;
+  EXPECT_EQ(SameKey(call, over).kind, Kind::kReplay);
 }
 
 KeyEntry OwnedBy(Principal owner, Phase phase, bool is_answered = false) {
@@ -176,7 +200,8 @@ TEST(BeginDecisionTest, NobodyIsShownWhatOtherCredentialsWereAnswered) {
       EXPECT_EQ(SameKey(call, OwnedBy(owner, row.phase)).kind, row.kind) << NameOf(row.phase);
       // Of another call with the same key they learn nothing but that it was made.
       call.event.args_hash = DigestOf("other");
-      const Kind other = row.kind == Kind::kFresh ? Kind::kFresh : Kind::kOtherCredentials;
+      const bool is_new = row.kind == Kind::kFresh || row.kind == Kind::kReplay;
+      const Kind other = is_new ? Kind::kFresh : Kind::kOtherCredentials;
       EXPECT_EQ(SameKey(call, OwnedBy(owner, row.phase)).kind, other) << NameOf(row.phase);
     }
   }

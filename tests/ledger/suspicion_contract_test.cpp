@@ -79,12 +79,16 @@ TEST_P(SuspicionContractTest, TheSameCallUnderAnotherTraceWaitsForAHuman) {
   EXPECT_EQ(Begin(Doubted("k1")).event.operation, first.operation);
 }
 
-TEST_P(SuspicionContractTest, ANoLeavesTheSuspicionForTheNextTrace) {
+TEST_P(SuspicionContractTest, ANoHoldsForTheNextTraceAndLeavesTheSuspicionForWhatFollows) {
   const Event first = Answered(Doubted("k1"));
   const Event asked = Suspected(Doubted("k2", "trace-2"));
   EXPECT_EQ(Say(OrderKind::kReject, asked).event.phase, Phase::kDenied);
   EXPECT_EQ(Begin(Doubted("k2", "trace-2")).kind, Kind::kReplay) << "no is an answer";
   Restart();
+  const Begun refused = Begin(Doubted("k3", "trace-3"));
+  EXPECT_EQ(refused.kind, Kind::kReplay);
+  EXPECT_EQ(refused.event.operation, asked.operation);
+  clock_.Advance(Millis(60'001));
   const Event anew = Suspected(Doubted("k3", "trace-3"));
   EXPECT_EQ(anew.approval->repeats, first.operation);
   clock_.Advance(Millis(60'001));

@@ -1,4 +1,4 @@
-#include "proxy/admin/jwk.h"
+#include "proxy/base/jwk.h"
 
 #include <openssl/bn.h>
 #include <openssl/core_names.h>

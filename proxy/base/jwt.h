@@ -4,12 +4,10 @@
 #include <expected>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "proxy/admin/jwk.h"
-#include "proxy/admin/operator_book.h"
 #include "proxy/base/clock.h"
 #include "proxy/base/json.h"
+#include "proxy/base/jwk.h"
 
 namespace recourse {
 
@@ -24,7 +22,7 @@ struct Jwt {
 // Whether a bearer token looks like one: three parts.
 bool LooksLikeJwt(std::string_view token);
 
-// Errors of all three are sentences for whoever sent the token, without any part of it.
+// Errors of these are sentences for whoever sent the token, without any part of it.
 // Refuses other algorithms, critical extensions (`crit`), duplicate members and too many bytes.
 std::expected<Jwt, std::string> ParseJwt(std::string_view token);
 
@@ -34,9 +32,13 @@ const Jwk* FindKey(const JwkSet& keys, const Jwt& jwt);
 // Whether `key` made the signature. A key of another algorithm never did.
 bool HasSignature(const Jwt& jwt, const Jwk& key);
 
-// Who a token with a good signature names, without roles: iss, aud (a text or a list), exp (which
-// it must have) and nbf with kJwtSkew, then the claims of the rule.
-std::expected<Operator, std::string> JudgeClaims(const Json& claims, const JwtRule& rule,
-                                                 WallTime now);
+// The claim of that name; of a name that begins with '/' the value at that JSON pointer. Null:
+// there is none.
+const Json* ClaimOf(const Json& claims, const std::string& name);
+
+// Whether a token with a good signature holds: iss, aud (a text or a list), exp (which it must
+// have) and nbf with kJwtSkew.
+std::expected<void, std::string> JudgeClaims(const Json& claims, std::string_view issuer,
+                                             std::string_view audience, WallTime now);
 
 }  // namespace recourse

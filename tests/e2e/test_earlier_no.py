@@ -1,0 +1,85 @@
+"""A human's no holds for the caller, the tool and the arguments, whatever trace or key follows."""
+
+import pytest
+
+from support import rawhttp
+from support.approvals import Staffed
+from support.policies import standard
+from support.waiting import wait_until
+
+TRACE, OTHER_TRACE = "4bf92f3577b34da6a3ce929d0e0e4736", "0af7651916cd43dd8448eb211c80319c"
+TOOL = """\
+  {name}.send:
+    match: POST shop /{name}/{{token}}
+    effect: write
+    undo: none
+    reason: a row of a test is never undone
+    approval: {{ by: [ finance ], hold: 0s, expires: {expires} }}
+"""
+TOOLS = TOOL.format(name="gated", expires="1h") + TOOL.format(name="brief", expires="2s")
+
+
+@pytest.fixture
+def proxy(double, tmp_path):
+    with Staffed(tmp_path, standard(double, extra_tools=TOOLS)) as running:
+        yield running
+
+
+def send(proxy, path, trace=None, amount=1, **fields):
+    headers = {name.replace("_", "-"): value for name, value in fields.items()}
+    headers.update(rawhttp.traced(trace) if trace else {})
+    return rawhttp.call(proxy.port, "POST", path, headers=headers, body={"amount": amount})
+
+
+def problem(answer):
+    return answer.json()["type"].rsplit("/", 1)[1]
+
+
+def test_it_outlives_a_kill_and_holds_under_any_trace_and_key(proxy, double, token):
+    path = f"/gated/{token}"
+    asked = send(proxy, path, TRACE)
+    assert asked.status == 202
+    operation = asked.json()["operation"]
+    assert proxy.reject(operation, reason="too dear")[0] == 200
+    for is_restarted in (False, True):
+        if is_restarted:
+            proxy.kill()
+            proxy.start()
+        for trace, fields in (
+            (TRACE, {}),
+            (OTHER_TRACE, {}),
+            (None, {}),
+            (None, {"Idempotency_Key": f"{token}-{is_restarted}"}),
+            (OTHER_TRACE, {"Authorization": "Bearer renewed"}),
+        ):
+            told = send(proxy, path, trace, **fields)
+            assert (told.status, problem(told)) == (403, "approval-rejected"), told
+            assert "too dear" in told.json()["detail"]
+    assert proxy.waiting() == [] and double.requests(path) == []
+    # Other arguments are another question, which shows the no to whoever is asked.
+    other = send(proxy, path, OTHER_TRACE, amount=2)
+    assert other.status == 202 and b"too dear" not in other.body
+    why = proxy.shown(other.json()["operation"])["why"]
+    assert f"ann said no to this tool with other arguments, operation {operation}: too dear" in why
+    assert proxy.verify()["ok"]
+
+
+def test_it_ends_with_expires_and_an_expiry_is_none(proxy, double, token):
+    path = f"/brief/{token}"
+    asked = send(proxy, path, TRACE)
+    first = asked.json()["operation"]
+    assert proxy.reject(first)[0] == 200
+    assert send(proxy, path, OTHER_TRACE).status == 403
+    # Its time is over: under the same key, too, it is asked again.
+    again = wait_until(
+        lambda: (told := send(proxy, path, TRACE)).status == 202 and told, proxy.stderr
+    ).json()["operation"]
+    assert again != first
+    wait_until(
+        lambda: proxy.events(operation=again)[-1]["phase"] == "EXPIRED", proxy.stderr
+    )
+    anew = send(proxy, path, TRACE)
+    assert anew.status == 202 and anew.json()["operation"] not in (first, again)
+    assert proxy.approve(anew.json()["operation"])[0] == 200
+    double.await_effects(path)
+    assert len(double.effects(path)) == 1
