@@ -40,4 +40,7 @@ Outcome AnswerToFirst(const Event& event, const Verdict& verdict, Answer answer)
 // it will be told, so that the same intent under another trace is a new call.
 bool IsFinalWord(const Event& event);
 
+// Of what somebody waited for: another write may have come while it ran.
+bool MayStandNoMore(const Event& event);
+
 }  // namespace recourse

@@ -19,7 +19,7 @@ namespace {
 
 // Half a digest finds its row; the row holds the whole key and is compared.
 constexpr std::size_t kPrefixBytes = 16;
-constexpr std::uint32_t kMarkVersion = 6;
+constexpr std::uint32_t kMarkVersion = 7;
 
 MDB_val PrefixOf(const Digest& digest) { return ValueOf(AsView(digest).substr(0, kPrefixBytes)); }
 
