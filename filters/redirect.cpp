@@ -94,4 +94,23 @@ RedirectPlan PlanRedirect(const Policy& policy, const Backend& backend, int stat
                       path.substr(0, 256))};
 }
 
+std::optional<std::string> PathOnBackend(const Policy& policy, const Backend& backend,
+                                         std::string_view path, std::string_view location) {
+  location = location.substr(0, std::min(location.find('#'), location.size()));
+  if (location.empty()) return std::nullopt;
+  const auto target = AbsoluteTarget(location, backend.scheme);
+  if (target) {
+    if (!LeadsTo(policy, backend, *target)) return std::nullopt;
+    return PathHere(backend, target->rest);
+  }
+  if (location.starts_with('/')) {
+    // Some name it as the agent would, without what the url of the backend begins with.
+    auto here = PathHere(backend, location);
+    return here || location.starts_with("//") ? here : std::optional(std::string(location));
+  }
+  const auto name = location.substr(0, location.find_first_of("?/"));
+  if (name.find(':') != name.npos || name.starts_with('.')) return std::nullopt;
+  return std::string(path.substr(0, path.rfind('/') + 1)) + std::string(location);
+}
+
 }  // namespace recourse

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -23,5 +24,10 @@ struct RedirectPlan {
 // if we were that backend: what it makes of an absolute `location` would go there without us.
 RedirectPlan PlanRedirect(const Policy& policy, const Backend& backend, int status,
                           std::string_view location);
+
+// Path and query by which an agent calls what `location` names, in an answer of `backend` to a
+// request of `path`; nullopt: it is elsewhere, or cannot be told.
+std::optional<std::string> PathOnBackend(const Policy& policy, const Backend& backend,
+                                         std::string_view path, std::string_view location);
 
 }  // namespace recourse

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "policy/opposites.h"
 #include "policy/principal.h"
 
 namespace recourse {
@@ -142,6 +143,40 @@ void AddScope(const ScopeRule& scope, const ExplainedCall& call, const CallValue
   }
 }
 
+// Opposites of a verb of the call's own name.
+std::string OppositesOfName(std::string_view name) {
+  std::string all;
+  for (const std::string& word : WordsOf(name)) {
+    for (const std::string_view opposite : OppositesOf(word)) {
+      all += (all.empty() ? "" : ", ") + std::string(opposite);
+    }
+  }
+  return all;
+}
+
+// After which writes the stored answer of a call that its agent did not name is true no more.
+std::string WhatEnds(const Tool& tool, const ExplainedCall& call, const Explanation& out) {
+  const bool is_mcp = !out.mcp_tool.empty();
+  std::string text;
+  if (!is_mcp && (call.method == "PUT" || call.method == "DELETE" || tool.superseded_by_others)) {
+    text = "any other write on its path and query";
+  } else if (!is_mcp && call.method == "PATCH") {
+    text = "a PUT or DELETE of it, or a PATCH that gives one of its members another value";
+  } else {
+    text = is_mcp ? "its undo" : "its undo, or a DELETE of what it made";
+  }
+  const std::string opposites =
+      OppositesOfName(is_mcp ? std::string_view(out.mcp_tool)
+                             : std::string_view(out.path).substr(out.path.rfind('/') + 1));
+  if (!opposites.empty()) text += ", or its opposite (" + opposites + ") with equal arguments";
+  std::string tools;
+  for (const EndingTool& ending : tool.superseded_by) {
+    tools += (tools.empty() ? "" : ", ") + ending.name;
+  }
+  if (!tools.empty()) text += ", or one of " + tools;
+  return text;
+}
+
 }  // namespace
 
 void AddKey(const Policy& policy, const Tool& tool, const ExplainedCall& call,
@@ -157,6 +192,7 @@ void AddKey(const Policy& policy, const Tool& tool, const ExplainedCall& call,
   if (AddNamedIntent(call, "Recourse-Intent", out)) return;
   const bool key_wins = !has_identity || tool.agent_key == AgentKey::kWins;
   if (key_wins && AddNamedIntent(call, "Idempotency-Key", out)) return;
+  out.notes.push_back("Its answer is replayed until " + WhatEnds(tool, call, out) + ".");
   AddScope(tool.scope, call, values, has_identity, out);
   if (!has_identity) {
     if (!tool.identity.empty()) {

@@ -56,6 +56,13 @@ void ReadKeyWords(MapReader& map, Tool& tool) {
   tool.across_window = map.Duration("across_window", Millis(0)).value_or(tool.across_window);
   tool.across_traces = map.OneOf("across_traces", kAcross).value_or(tool.across_traces);
   tool.on_mismatch = map.OneOf("on_mismatch", kMismatch).value_or(tool.on_mismatch);
+  for (const LocatedText& item : map.Texts("superseded_by")) {
+    if (item.text == "others") {
+      tool.superseded_by_others = true;
+    } else {
+      tool.superseded_by.push_back({.name = item.text, .captures = {}});
+    }
+  }
   tool.agent_key = map.OneOf("agent_key", kAgentKey).value_or(tool.agent_key);
 }
 

@@ -1,9 +1,9 @@
 #include <algorithm>
-#include <array>
 #include <cctype>
 
 #include "policy/import_text.h"
 #include "policy/mcp_import.h"
+#include "policy/opposites.h"
 #include "proxy/base/json.h"
 #include "proxy/base/limits.h"
 
@@ -60,44 +60,6 @@ McpToolInfo ReadTool(const Json& entry) {
   return tool;
 }
 
-// A name in lower-case words: createOrder, create-order and create_order are one.
-std::vector<std::string> WordsOf(std::string_view name) {
-  std::vector<std::string> words(1);
-  bool was_lower = false;
-  for (const char c : name) {
-    const bool is_upper = c >= 'A' && c <= 'Z';
-    const bool is_letter = is_upper || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-    if ((!is_letter || (is_upper && was_lower)) && !words.back().empty()) words.emplace_back();
-    if (is_letter) words.back().push_back(is_upper ? static_cast<char>(c | 0x20) : c);
-    was_lower = is_letter && !is_upper;
-  }
-  if (words.back().empty()) words.pop_back();
-  return words;
-}
-
-struct Opposite {
-  std::string_view verb, opposite;
-};
-// In the order in which they are tried.
-constexpr std::array kOpposites = std::to_array<Opposite>({
-    {"create", "cancel"},       {"create", "delete"},   {"create", "remove"},
-    {"create", "destroy"},      {"create", "close"},    {"create", "archive"},
-    {"add", "remove"},          {"add", "delete"},      {"insert", "delete"},
-    {"insert", "remove"},       {"new", "delete"},      {"make", "delete"},
-    {"write", "delete"},        {"upload", "delete"},   {"upload", "remove"},
-    {"register", "unregister"}, {"place", "cancel"},    {"submit", "cancel"},
-    {"submit", "withdraw"},     {"schedule", "cancel"}, {"book", "cancel"},
-    {"reserve", "cancel"},      {"reserve", "release"}, {"hold", "release"},
-    {"order", "cancel"},        {"request", "cancel"},  {"start", "stop"},
-    {"start", "cancel"},        {"open", "close"},      {"enable", "disable"},
-    {"lock", "unlock"},         {"grant", "revoke"},    {"assign", "unassign"},
-    {"attach", "detach"},       {"link", "unlink"},     {"subscribe", "unsubscribe"},
-    {"publish", "unpublish"},   {"pin", "unpin"},       {"star", "unstar"},
-    {"follow", "unfollow"},     {"block", "unblock"},   {"mute", "unmute"},
-    {"join", "leave"},          {"mount", "unmount"},   {"charge", "refund"},
-    {"pay", "refund"},          {"invite", "uninvite"},
-});
-
 const McpToolInfo* FindByWords(const McpServerInfo& server, const std::vector<std::string>& words) {
   const auto found =
       std::find_if(server.tools.begin(), server.tools.end(), [&](const McpToolInfo& tool) {
@@ -135,7 +97,7 @@ bool AddMcpTools(const Json& result, McpServerInfo& server) {
 
 const McpToolInfo* FindMcpUndo(const McpServerInfo& server, std::string_view name) {
   const std::vector<std::string> words = WordsOf(name);
-  for (const Opposite& pair : kOpposites) {
+  for (const Opposite& pair : Opposites()) {
     const auto verb = std::find(words.begin(), words.end(), pair.verb);
     if (verb == words.end()) continue;
     std::vector<std::string> opposite = words;

@@ -121,6 +121,14 @@ struct Backend {
   std::shared_ptr<TlsClient> tls;
 };
 
+// A tool whose writes end what an answer of another one says (`superseded_by`).
+struct EndingTool {
+  std::string name;
+  // What its paths capture: the values must be the same where both capture them all. Empty: any
+  // of its writes ends it.
+  std::vector<std::string> captures;
+};
+
 struct Tool {
   std::string name;
   std::size_t backend = 0;            // index into Policy::backends
@@ -143,6 +151,9 @@ struct Tool {
   AcrossTraces across_traces = AcrossTraces::kIfUnanswered;
   Millis across_window = limits::kAcrossWindow;
   OnMismatch on_mismatch = OnMismatch::kReject;
+  std::vector<EndingTool> superseded_by;  // beside what ends every answer (ledger/standing.h)
+  bool superseded_by_others = false;      // any other write on its resource does
+  bool supersedes_others = false;         // another tool names it there
   std::optional<Selector> external_ref;
   std::optional<SettleRule> settle;
   std::optional<UndoRule> undo;

@@ -98,6 +98,52 @@ void CheckSettle(Draft& draft, std::size_t index) {
   }
 }
 
+// What every path of the tool captures.
+std::vector<std::string> CapturesOfAll(const Tool& tool) {
+  std::vector<std::string> common;
+  for (std::size_t i = 0; i < tool.patterns.size(); ++i) {
+    std::vector<std::string> names;
+    for (const auto& segment : ParsePattern(tool.patterns[i]).segments) {
+      if (segment.is_capture) names.push_back(segment.text);
+    }
+    if (i == 0) common = names;
+    std::erase_if(common, [&](const std::string& name) {
+      return std::ranges::find(names, name) == names.end();
+    });
+  }
+  std::ranges::sort(common);
+  return common;
+}
+
+void CheckSuperseding(Draft& draft, std::size_t index) {
+  const auto refuse = [&](std::string why) {
+    draft.problems.Error(draft.ToolPlace(index, "superseded_by"),
+                         draft.ToolKey(index, "superseded_by"), std::move(why));
+  };
+  Tool& tool = draft.policy.tools[index];
+  if (tool.superseded_by_others && !tool.mcp_names.empty()) {
+    refuse("`others` are other writes on its path, and a call of an MCP tool has none; name tools");
+  }
+  for (EndingTool& ending : tool.superseded_by) {
+    const auto found = draft.tools.find(ending.name);
+    if (found == draft.tools.end()) {
+      refuse("no tool is called " + ending.name + "; accepted: names of tools that write, others");
+      continue;
+    }
+    Tool& other = draft.policy.tools[found->second];
+    if (other.effect == Effect::kRead) {
+      refuse(ending.name + " is a read, which changes nothing");
+    } else if (found->second == index) {
+      refuse("its own later calls are no reason to make it again; say others if it sets a state");
+    }
+    other.supersedes_others = true;
+    // Both must capture all of them, or there is nothing to compare.
+    const std::vector<std::string> mine = CapturesOfAll(tool);
+    std::vector<std::string> theirs = CapturesOfAll(other);
+    if (std::ranges::includes(mine, theirs)) ending.captures = std::move(theirs);
+  }
+}
+
 void WarnAboutUnknown(Draft& draft, std::size_t index) {
   const Tool& tool = draft.policy.tools[index];
   if (!HasMatch(tool) || tool.settle || AsksAboutCalls(tool)) return;
@@ -259,6 +305,7 @@ void Validate(Draft& draft) {
     if (tool.external_ref) CheckCaptures(draft, i, "external_ref", {*tool.external_ref});
     CheckApproval(draft, i);
     CheckSettle(draft, i);
+    CheckSuperseding(draft, i);
     CheckMcpTool(draft, routes, i);
     CheckUndo(draft, routes, i);
     WarnAboutKey(draft, i);

@@ -199,4 +199,9 @@ bool IsFinalWord(const Event& event) {
   return event.phase == Phase::kSucceeded || event.phase == Phase::kRejected;
 }
 
+bool MayStandNoMore(const Event& event) {
+  return event.stands.kind != WriteKind::kNone && !event.stands.is_named &&
+         StatusOf(event.phase) == Status::kSuccess;
+}
+
 }  // namespace recourse

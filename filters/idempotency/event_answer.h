@@ -43,4 +43,7 @@ void DecorateBegun(const Event& dispatching, HttpResponse& head);
 // it will be told, so that the same intent under another trace is a new call.
 bool IsFinalWord(const Event& event);
 
+// Of what somebody waited for: another write may have come while it ran.
+bool MayStandNoMore(const Event& event);
+
 }  // namespace recourse

@@ -4,6 +4,7 @@
 
 #include "filters/answers.h"
 #include "filters/idempotency/event_answer.h"
+#include "filters/idempotency/standing_marks.h"
 #include "filters/key_text.h"
 #include "filters/ledger/begin_decision.h"
 #include "filters/ledger/flow_effect.h"
@@ -48,6 +49,8 @@ std::optional<ErrorCode> RefusalOf(const Begun& begun) {
       return ErrorCode::kSuspectedDuplicate;
     case Begun::Kind::kCompensated:
       return ErrorCode::kCompensated;
+    case Begun::Kind::kSuperseded:
+      return ErrorCode::kSuperseded;
     case Begun::Kind::kExpired:
       return ErrorCode::kKeyExpired;
     case Begun::Kind::kFlowClosed:
@@ -72,6 +75,8 @@ std::string EarlierCallDetail(ErrorCode refusal, const Event& earlier) {
       return "the flow " + earlier.flow + " takes no further writes";
     case ErrorCode::kCompensated:
       return "the effect of " + call + " was undone";
+    case ErrorCode::kSuperseded:
+      return call + " was executed, and a later write has changed what it did";
     case ErrorCode::kQuotaExceeded:
       return call + " was refused, and is repeated too often";
     default:
@@ -328,6 +333,9 @@ Task<Outcome> IdempotencyFilter::Conclude(RequestContext& context, const Call& c
   if (dispatching.is_step && context.policy != nullptr) {
     transition.flow = FlowEffectOf(*context.policy, tool, transition.to);
   }
+  AddEffect(
+      {context.policy.get(), *context.backend, context.path, result ? &result->response : nullptr},
+      parts_.install_secret, dispatching, transition);
   const bool breaks_flow = transition.flow && transition.flow->to == FlowPhase::kBreaking;
   ProblemFacts facts;
   facts.event = dispatching.id;
@@ -446,6 +454,17 @@ Task<std::optional<Outcome>> IdempotencyFilter::AfterJoin(RequestContext& contex
   // A new attempt has begun, or may begin: only the ledger can say which.
   if (event.phase == Phase::kDispatching || event.phase == Phase::kProvenAbsent) {
     co_return std::nullopt;
+  }
+  if (MayStandNoMore(event)) {
+    if (event.stands.kind != WriteKind::kPost && event.stands.kind != WriteKind::kCall) {
+      co_return std::nullopt;
+    }
+    // Whoever waited for it has part in its one effect, and makes no other.
+    if (event.stands.is_over && MaySee(call.principal, event)) {
+      co_return LocalOutcome(MakeProblem(ErrorCode::kSuperseded,
+                                         EarlierCallDetail(ErrorCode::kSuperseded, event),
+                                         FactsOfEvent(event)));
+    }
   }
   co_return Replay(context, call.principal, event);
 }

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "filters/idempotency/canonical_args.h"
+#include "filters/idempotency/standing_marks.h"
 #include "filters/scope_text.h"
 #include "proxy/base/http_message.h"
 #include "proxy/base/limits.h"
@@ -16,7 +17,6 @@ namespace {
 constexpr std::string_view kKeyVersion = "recourse-key-1";
 constexpr std::string_view kIntentVersion = "recourse-intent-1";
 constexpr std::string_view kArgsVersion = "recourse-args-1";
-constexpr std::string_view kResourceVersion = "recourse-resource-1";
 
 // Room for the parts of an intent but those of any length; what is longer grows.
 constexpr std::size_t kPartsBytes = 256;
@@ -153,19 +153,6 @@ Digest ArgsHash(const KeyInputs& inputs, const HmacKey& secret) {
   return secret.OfParts({kArgsVersion, args});
 }
 
-// However the query is spelled, and whoever asks.
-Digest ResourceOf(const KeyInputs& inputs, const HmacKey& secret) {
-  auto pairs = inputs.query;
-  std::erase_if(pairs, [](const auto& pair) { return IsPrincipalParameter(pair.first); });
-  std::ranges::sort(pairs);
-  std::string query;
-  for (const auto& [name, value] : pairs) {
-    AppendPart(query, name);
-    AppendPart(query, value);
-  }
-  return secret.OfParts({kResourceVersion, inputs.backend, inputs.path, query});
-}
-
 // What does not depend on how the call is named.
 DerivedKey UnkeyedPart(const KeyInputs& inputs, const HmacKey& secret) {
   DerivedKey derived;
@@ -173,7 +160,7 @@ DerivedKey UnkeyedPart(const KeyInputs& inputs, const HmacKey& secret) {
   derived.principal = PrincipalOf(secret, inputs.caller, inputs.principal, inputs.request.headers,
                                   inputs.query, inputs.verified_field);
   if (inputs.body.mcp_name.empty()) {
-    derived.resource = ResourceOf(inputs, secret);
+    derived.resource = ResourceOf(secret, inputs.backend, inputs.path, inputs.query);
   }
   return derived;
 }
@@ -312,6 +299,8 @@ Result<DerivedKey> DeriveKey(const KeyInputs& inputs) {
   DerivedKey derived = UnkeyedPart(inputs, secret);
   derived.client_key = named->key;
   derived.is_named = intent.is_named;
+  derived.stands = StandingOf(inputs, secret);
+  derived.stands.is_named = intent.is_named;
   derived.has_identity = intent.has_identity;
   if (named->intent) derived.named_key = DigestFromHex(*named->intent);
   derived.is_windowed = scope->is_wide && !intent.is_named;
@@ -328,6 +317,11 @@ DerivedKey UniqueKey(const KeyInputs& inputs, const std::string& nonce) {
   const HmacKey secret(inputs.install_secret);
   DerivedKey derived = UnkeyedPart(inputs, secret);
   derived.key = secret.OfParts({kKeyVersion, inputs.caller, inputs.tool_name, "once", nonce});
+  if (derived.resource != Digest{}) {
+    derived.stands.kind = KindOfMethod(inputs.request.method);
+    derived.stands.is_named = true;
+    derived.stands.members = Members::kUnknown;
+  }
   return derived;
 }
 

@@ -41,6 +41,7 @@ struct DerivedKey {
   std::vector<OlderRecipe> older;
   Principal principal = kNoPrincipal;
   Digest resource{};  // what the call writes to: backend, path and query; zeros: an MCP call
+  Standing stands;
   // Nothing says which calls belong together, neither the call nor the policy.
   bool is_retry_only = false;
   bool has_identity = false;  // the policy's identity names the intent

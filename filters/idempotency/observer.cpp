@@ -80,6 +80,9 @@ PreparedCall Foretell(const ObservedCall& call, const std::string& install_secre
       event.key = prepared->key.key;
       if (event.intent != Digest{}) event.intent = prepared->key.intent;
       if (event.resource != Digest{}) event.resource = Apart(event.resource);
+      for (auto* const marks : {&event.stands.leaves, &event.stands.ended_by}) {
+        for (Mark& mark : *marks) mark = MarkOf(Apart(AsDigest(mark)));
+      }
       event.settle.reset();
       prepared->operation.older.clear();      // nothing is observed under the keys of enforce
       prepared->operation.suspicion.reset();  // it is only foretold

@@ -26,6 +26,7 @@ void FillEvent(const RequestContext& context, const DerivedKey& key, const CallB
   // What humans approved is its agent's already; who sends it sees all.
   event.principal = context.approved != 0 ? kNoPrincipal : key.principal;
   event.resource = key.resource;
+  event.stands = key.stands;
   event.tool = context.tool_name;
   event.backend = context.backend->name;
   event.caller = context.caller;
@@ -106,8 +107,7 @@ void FillOperation(const RequestContext& context, FlowName flow, const CallBody&
   operation.is_retry_only = call.key.is_retry_only;
   operation.has_identity = call.key.has_identity;
   operation.across_window = tool.across_window;
-  operation.may_be_superseded =
-      !call.key.is_named && (context.request.method == "PUT" || context.request.method == "DELETE");
+  operation.may_be_superseded = !call.key.is_named;
   if (call.key.is_windowed) {
     operation.dedupe_window = call.key.is_retry_only ? tool.across_window : tool.dedupe_window;
     operation.event.window_ms = operation.dedupe_window->count();

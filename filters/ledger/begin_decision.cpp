@@ -129,9 +129,12 @@ BeginDecision DecideKnown(const NewOperation& call, const KeyEntry& entry, Targe
   return DecideRepeat(call, entry, target, call.may_resend && same_args, now_ms);
 }
 
-// The arguments are gone, so they cannot differ. What provably had no effect may be executed.
-BeginDecision DecideRetired(const KeyEntry& entry) {
-  if (HadNoEffect(entry.phase) || entry.phase == Phase::kDenied || entry.phase == Phase::kExpired) {
+// The arguments are gone, so they cannot differ. What provably had no effect may be executed, and
+// what stood no more when it was forgotten.
+BeginDecision DecideRetired(const NewOperation& call, const KeyEntry& entry) {
+  const bool was_over = call.may_be_superseded && entry.phase == Phase::kCompensated;
+  if (was_over || HadNoEffect(entry.phase) || entry.phase == Phase::kDenied ||
+      entry.phase == Phase::kExpired) {
     return {.generation = entry.generation};
   }
   return {.target = Target::kSameKey, .kind = Begun::Kind::kExpired};
@@ -140,14 +143,26 @@ BeginDecision DecideRetired(const KeyEntry& entry) {
 // What is not settled has not been answered, whatever was told about it.
 bool IsAnswered(const KeyEntry& entry) { return entry.is_answered && !IsOpen(entry.phase); }
 
-// Without a trace, a session or a name only a retry is the same call: its first client has gone, or
-// has not had the answer whole, and that not long ago.
-bool IsAnotherCall(const NewOperation& call, const BeginFacts& facts) {
-  const KeyEntry& entry = *facts.same_key;
-  if (IsClaim(entry.phase)) return false;
-  if (facts.key_client_waits) return true;
-  if (IsRunning(entry.phase) || !MayHaveEffect(entry.phase)) return false;
-  return IsAnswered(entry) || IsOlderThan(entry, call.across_window, facts.now_ms);
+// What it did was executed, or undone since, and stands no more: its repeat is a new call, unless
+// its client may still wait for the answer to the first one.
+bool IsMadeAnew(const NewOperation& call, const KeyEntry& entry) {
+  return IsIdempotent(call.event.stands.kind) || IsAnswered(entry);
+}
+
+bool IsSuperseded(const NewOperation& call, const KeyEntry& entry, bool is_superseded) {
+  const bool is_done = entry.phase == Phase::kSucceeded || entry.phase == Phase::kAnswerLost ||
+                       entry.phase == Phase::kCompensated;
+  return call.may_be_superseded && is_superseded && is_done && !entry.is_tombstone;
+}
+
+// That is told, and nothing else of it.
+BeginDecision TellSuperseded(const NewOperation& call, const KeyEntry& entry, Target target) {
+  if (!MayBeShown(call.event.principal, entry.principal)) {
+    return {.target = target, .kind = Begun::Kind::kOtherCredentials};
+  }
+  const bool is_undone = entry.phase == Phase::kCompensated;
+  return {.target = target,
+          .kind = is_undone ? Begun::Kind::kCompensated : Begun::Kind::kSuperseded};
 }
 
 BeginDecision DecideSameKey(const NewOperation& call, const BeginFacts& facts) {
@@ -155,10 +170,13 @@ BeginDecision DecideSameKey(const NewOperation& call, const BeginFacts& facts) {
   const BeginDecision anew{.generation = entry.generation + 1};
   // Past its window the key means nothing any more, so this comes before the arguments.
   if (IsPastWindow(call, entry, facts.now_ms)) return anew;
-  if (entry.is_tombstone) return DecideRetired(entry);
-  if (call.is_retry_only && IsAnotherCall(call, facts)) return anew;
-  const bool is_done = entry.phase == Phase::kSucceeded || entry.phase == Phase::kAnswerLost;
-  if (call.may_be_superseded && facts.is_superseded && is_done) return anew;
+  if (entry.is_tombstone) return DecideRetired(call, entry);
+  if (call.is_retry_only && IsAnotherCall(call, entry, facts.key_client_waits, facts.now_ms)) {
+    return anew;
+  }
+  if (IsSuperseded(call, entry, facts.key_is_superseded)) {
+    return IsMadeAnew(call, entry) ? anew : TellSuperseded(call, entry, Target::kSameKey);
+  }
   return DecideKnown(call, entry, Target::kSameKey, facts.now_ms);
 }
 
@@ -185,6 +203,16 @@ bool Repeats(const NewOperation& call, const BeginFacts& facts) {
 
 }  // namespace
 
+// Without a trace, a session or a name only a retry is the same call: its first client has gone, or
+// has not had the answer whole, and that not long ago.
+bool IsAnotherCall(const NewOperation& call, const KeyEntry& entry, bool client_waits,
+                   std::int64_t now_ms) {
+  if (IsClaim(entry.phase)) return false;
+  if (client_waits) return true;
+  if (IsRunning(entry.phase) || !MayHaveEffect(entry.phase)) return false;
+  return IsAnswered(entry) || IsOlderThan(entry, call.across_window, now_ms);
+}
+
 BeginDecision DecideBegin(const NewOperation& call, const BeginFacts& facts) {
   const KeyEntry* const same_key = facts.same_key;
   const KeyEntry* const same_intent = facts.same_intent;
@@ -201,6 +229,11 @@ BeginDecision DecideBegin(const NewOperation& call, const BeginFacts& facts) {
   if (same_key != nullptr && same_key->operation == same_intent->operation) return own;
   if (IsPastWindow(call, *same_intent, facts.now_ms)) return own;
   if (Repeats(call, facts)) {
+    if (IsSuperseded(call, *same_intent, facts.intent_is_superseded)) {
+      return IsMadeAnew(call, *same_intent)
+                 ? own
+                 : TellSuperseded(call, *same_intent, Target::kSameIntent);
+    }
     return DecideKnown(call, *same_intent, Target::kSameIntent, facts.now_ms);
   }
   if (call.across_traces == AcrossTraces::kAsk && IsAnswered(*same_intent) &&
@@ -233,6 +266,7 @@ ObserveVerdict Foresee(ObserveVerdict otherwise, Begun::Kind kind, bool is_resen
     case Begun::Kind::kTooOften:
     case Begun::Kind::kFlowClosed:
     case Begun::Kind::kOtherKey:
+    case Begun::Kind::kSuperseded:
     case Begun::Kind::kOtherCredentials:
       break;
   }

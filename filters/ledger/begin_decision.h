@@ -30,9 +30,16 @@ struct BeginFacts {
   const KeyEntry* same_intent = nullptr;  // of the same intent, sent last; may be the same one
   bool key_client_waits = false;          // the client of `same_key` is there still
   bool intent_client_waits = false;
-  bool is_superseded = false;  // something later was written to what `same_key` wrote to
-  std::int64_t now_ms = 0;     // wall time
+  // What they did stands no more (Event::stands).
+  bool key_is_superseded = false;
+  bool intent_is_superseded = false;
+  std::int64_t now_ms = 0;  // wall time
 };
+// Whether a call that is recognized as a retry only is another one than the operation that was
+// found under its key: that one was answered, its client waits for it, or it is too long ago.
+bool IsAnotherCall(const NewOperation& call, const KeyEntry& entry, bool client_waits,
+                   std::int64_t now_ms);
+
 BeginDecision DecideBegin(const NewOperation& call, const BeginFacts& facts);
 
 // Whether a caller with that principal may be shown what the operation was answered. What Recourse

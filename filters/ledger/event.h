@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "filters/ledger/approval_facts.h"
+#include "filters/ledger/standing.h"
 #include "policy/principal.h"
 #include "policy/template.h"
 #include "proxy/base/hash.h"
@@ -121,9 +122,12 @@ struct Event {
   Digest args_hash{};  // fingerprint: what the key leaves out
   // Whose answer it may be shown; kNoPrincipal: what Recourse itself sent, or an earlier version.
   Principal principal = kNoPrincipal;
-  // Of a PUT or DELETE, and of every other write on what such a one could name: backend, path and
-  // query. Zeros: an earlier version wrote it, or it is no call of an agent.
+  // What it writes to: backend, path and query. Zeros: an earlier version wrote it, or it is a call
+  // of an MCP tool.
   Digest resource{};
+  // What makes its answer true no more, and what it makes so. Of an event that was begun by an
+  // earlier version only what the method tells.
+  Standing stands{};
   std::uint32_t generation = 0;  // how many operations of this key's window came before
   Phase phase = Phase::kNone;
   Cause cause = Cause::kNone;

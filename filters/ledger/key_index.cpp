@@ -1,6 +1,7 @@
 #include "filters/ledger/key_index.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "filters/ledger/record_codec.h"
@@ -14,6 +15,8 @@ namespace {
 // One operation writes two rows; the double leaves room for retries and marks.
 constexpr std::uint64_t kRowsPerEntry = 4;
 constexpr std::size_t kFullFactor = 4;
+// Intents and marks of one write.
+constexpr std::size_t kMarksPerEntry = 4;
 
 }  // namespace
 
@@ -22,6 +25,15 @@ Digest KeyOfGeneration(const Digest& base, std::uint32_t generation) {
   std::string bytes(AsView(base));
   ByteWriter(bytes).Int(std::uint64_t{generation});
   return Sha256(bytes);
+}
+
+Digest KeyOfIntent(const Digest& intent, Principal principal) {
+  Digest key = intent;
+  Principal part = 0;
+  std::memcpy(&part, key.data(), sizeof part);
+  part ^= principal;
+  std::memcpy(key.data(), &part, sizeof part);
+  return key;
 }
 
 KeyEntry EntryOf(const Tombstone& tombstone, std::uint64_t seq, std::uint32_t newest_generation) {
@@ -129,6 +141,19 @@ Result<std::optional<std::uint64_t>> KeyIndex::FindIntent(const Digest& intent) 
   return cold;
 }
 
+Result<std::optional<std::uint64_t>> KeyIndex::FindSince(const Digest& mark, std::uint64_t since) {
+  std::optional<std::uint64_t> row;
+  if (since >= stored_seq_) {
+    const auto hit = hot_.intents.find(mark);
+    if (hit != hot_.intents.end()) row = hit->second;
+  } else {
+    const auto found = FindIntent(mark);
+    if (!found) return found;
+    row = *found;
+  }
+  return row && *row > since ? row : std::nullopt;
+}
+
 Result<std::optional<KeyEntry>> KeyIndex::Hydrate(const Digest& key, const ColdEntry& cold) {
   if (cold.last_event < first_seq_) return std::nullopt;
   if (!reader_->Read(cold.last_event, row_)) return Damaged();
@@ -182,6 +207,7 @@ void KeyIndex::ForgetIntent(const Digest& intent, std::uint64_t operation) {
 bool KeyIndex::WantsFreeze(std::uint64_t applied_seq) const {
   if (cold_ == nullptr || frozen_ || is_damaged_) return false;
   return hot_.keys.size() >= hot_entries_max_ ||
+         hot_.intents.size() >= kMarksPerEntry * hot_entries_max_ ||
          applied_seq - stored_seq_ >= kRowsPerEntry * hot_entries_max_;
 }
 

@@ -30,6 +30,9 @@ KeyEntry EntryOf(const Tombstone& tombstone, std::uint64_t seq, std::uint32_t ne
 // Stands for generation 0 of a key of which only later generations are left; row `seq` is of one.
 KeyEntry PlaceholderOf(std::uint64_t seq, std::int64_t wall_ms, std::uint32_t newest_generation);
 
+// Under which an intent is looked for: that of another principal is another call.
+Digest KeyOfIntent(const Digest& intent, Principal principal);
+
 // An operation in DISPATCHING or UNCERTAIN, as a checkpoint keeps it.
 struct OpenReference {
   std::uint64_t operation = 0;
@@ -52,7 +55,8 @@ struct IndexMark {
 // The hot part at one moment.
 struct IndexSnapshot {
   std::unordered_map<Digest, KeyEntry, DigestHash> keys;
-  std::unordered_map<Digest, std::uint64_t, DigestHash> intents;  // sent last
+  // Of an intent the operation that was sent last, of a mark the row of the last effect there.
+  std::unordered_map<Digest, std::uint64_t, DigestHash> intents;
   IndexMark mark;
 };
 
@@ -90,6 +94,8 @@ class KeyIndex {
   // Fails when what is stored cannot be read.
   Result<std::optional<KeyEntry>> Find(const Digest& key);
   Result<std::optional<std::uint64_t>> FindIntent(const Digest& intent);
+  // Of a mark (standing.h): its row, if that is behind `since`.
+  Result<std::optional<std::uint64_t>> FindSince(const Digest& mark, std::uint64_t since);
   void Put(const Digest& key, const KeyEntry& entry) { hot_.keys[key] = entry; }
   // That generation of the key means the operation, as `row` says. False: what is stored cannot be
   // read.

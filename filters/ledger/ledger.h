@@ -69,8 +69,8 @@ struct NewOperation {
   // How long after its outcome an operation that its client was not answered, or that is unknown,
   // is repeated by a call that shares no scope with it.
   Millis across_window = limits::kAcrossWindow;
-  // Of a PUT or DELETE that the agent did not name: once its resource was written to again, a
-  // stored answer is no longer true, and its repeat is executed.
+  // The agent did not name it: a later write may make its stored answer untrue (Event::stands).
+  // Then its repeat is executed, if its client had that answer or it is a PUT or DELETE.
   bool may_be_superseded = false;
   // Names under which the call would have begun earlier, where those differ. What is found there
   // and not over keeps the call from being made twice.
@@ -131,11 +131,13 @@ struct Begun {
     kConflict,   // same key, other arguments
     kSuspected,  // a probable repeat, which a human ought to judge, and nobody is to be asked
     kCompensated,
-    kExpired,           // tombstone: `event` has little more than the operation's id
-    kExhausted,         // attempts_max reached
-    kTooOften,          // refused or not sent so often that it has to wait: `again_in`
-    kFlowClosed,        // a new dispatch in a flow that is fenced: `flow` is its number
-    kHeld,              // waits for a human, or was approved; with `commit` it began to wait now
+    kExpired,     // tombstone: `event` has little more than the operation's id
+    kExhausted,   // attempts_max reached
+    kTooOften,    // refused or not sent so often that it has to wait: `again_in`
+    kFlowClosed,  // a new dispatch in a flow that is fenced: `flow` is its number
+    kHeld,        // waits for a human, or was approved; with `commit` it began to wait now
+    kSuperseded,  // executed, but a later write has made that untrue, and its client may not have
+                  // been answered. Of an undo: what it would undo is gone already
     kOtherCredentials,  // made by somebody with other credentials: `event` is not to be shown
     kOtherKey,  // would be sent, but not under the key of the first attempt: its key_field is
                 // that of `event`. Begin again with that one
@@ -167,6 +169,9 @@ struct Transition {
   bool answer_kept = false;
   HttpResponse answer;
   std::optional<RenderedRequest> undo;
+  // What the effect has made, and what undoes it: added to Event::stands.
+  std::vector<Mark> made{}, ended_by{};
+  Mark undo_resource{};
   // Moves the operation's flow in the same commit, if it is in `from` and this is a step of it, or
   // undoes one.
   struct FlowEffect {

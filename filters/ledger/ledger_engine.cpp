@@ -43,6 +43,7 @@ void TakeFlow(const Event& from, Event& to) {
 bool Binds(const BeginDecision& decision) {
   return decision.target == BeginDecision::Target::kSameIntent &&
          decision.kind != Begun::Kind::kSuspected && decision.kind != Begun::Kind::kConflict &&
+         decision.kind != Begun::Kind::kSuperseded &&
          decision.kind != Begun::Kind::kOtherCredentials;
 }
 
@@ -80,6 +81,11 @@ void Advance(Event& event, Transition& transition) {
       transition.answer_kept && transition.answer.body.size() <= limits::kAnswerKeptBytesMax;
   event.answer = event.answer_kept ? std::move(transition.answer) : HttpResponse();
   if (transition.undo) event.undo = std::move(transition.undo);
+  Standing& stands = event.stands;
+  stands.made.insert(stands.made.end(), transition.made.begin(), transition.made.end());
+  stands.ended_by.insert(stands.ended_by.end(), transition.ended_by.begin(),
+                         transition.ended_by.end());
+  if (transition.undo_resource != Mark{}) stands.undo = transition.undo_resource;
   if (transition.task) event.task = std::move(transition.task);
   // Only an unknown or a half-known outcome is ever asked about again, and a step that its probe
   // called absent.
@@ -118,40 +124,6 @@ LedgerEngine::LedgerEngine(LedgerParts parts, const Clock& clock)
   batch_.first_seq = first_seq_;
   LookAtSpace();
   if (parts_.keys != nullptr) sealer_.emplace(parts_.keys);
-}
-
-const LedgerEngine::Found* LedgerEngine::Ground::target() const {
-  if (decision.target == BeginDecision::Target::kSameKey) return &*same_key;
-  if (decision.target == BeginDecision::Target::kSameIntent) return &*same_intent;
-  return nullptr;
-}
-
-Result<LedgerEngine::Ground> LedgerEngine::Survey(NewOperation& call) {
-  Ground ground;
-  auto same_key = FindMeant(call);
-  if (!same_key) return std::unexpected(same_key.error());
-  ground.same_key = Dated(std::move(*same_key));
-  auto same_intent = FindSameIntent(call, ground.same_key);
-  if (!same_intent) return std::unexpected(same_intent.error());
-  ground.same_intent = Dated(std::move(*same_intent));
-  const auto superseded = IsSuperseded(call, ground.same_key);
-  if (!superseded) return std::unexpected(superseded.error());
-  ground.is_superseded = *superseded;
-  Decide(call, ground);
-  if (ground.decision.kind == Begun::Kind::kSuspected && call.suspicion) {
-    // Humans judge it: it becomes, or repeats, an operation of its own.
-    const bool is_same_key = ground.decision.target == BeginDecision::Target::kSameKey;
-    Suspect(*ground.target(), is_same_key, call);
-    if (is_same_key) {
-      auto own = FindByKey(call.event.key);
-      if (!own) return std::unexpected(own.error());
-      ground.same_key = Dated(std::move(*own));
-    }
-    ground.same_intent.reset();
-    Decide(call, ground);
-  }
-  if (auto heeded = HeedNo(call, ground); !heeded) return std::unexpected(heeded.error());
-  return ground;
 }
 
 Result<LedgerEngine::BeginStep> LedgerEngine::Begin(NewOperation& call) {
@@ -194,9 +166,19 @@ Result<LedgerEngine::BeginStep> LedgerEngine::Begin(NewOperation& call) {
   if (decision.kind == Begun::Kind::kFresh) {
     if (const auto wait = PauseOf(call, *ground)) return BeginTooOften(call, *ground, *wait);
     if (auto sound = CheckUndo(call); !sound) return std::unexpected(sound.error());
+    if (call.event.undoes != 0 && !may_have_effect) {
+      const auto is_gone = IsGone(call.event.undoes);
+      if (!is_gone) return std::unexpected(is_gone.error());
+      if (*is_gone) {
+        BeginStep step;
+        step.begun.kind = Begun::Kind::kSuperseded;
+        step.begun.event = std::move(call.event);
+        return step;
+      }
+    }
     const auto fence = FenceOf(call, target);
     if (!fence) return std::unexpected(fence.error());
-    if (*fence != 0) return BehindFence(call, target, *fence);
+    if (*fence != 0) return BehindFence(call, ground->fenced(), *fence);
   }
   if (is_observed) return BeginObserved(call, decision, target);
   // A key that joins an operation must be remembered, or it would mean something else later.
@@ -299,6 +281,11 @@ Result<LedgerEngine::BeginStep> LedgerEngine::BeginFresh(NewOperation& call,
   event.answer = HttpResponse();
   event.undo.reset();
   event.http_status = 0;
+  if (event.cause == Cause::kResend) {
+    const auto last = ReadEventFront(found->entry.last_event);
+    if (!last) return std::unexpected(last.error());
+    event.stands.dispatched = last->stands.dispatched;
+  }
   if (call.approval) AskOrContinue(call, found, event);
   if (auto done = AppendEvent(event, found != nullptr ? &found->entry : nullptr); !done) {
     return std::unexpected(done.error());
@@ -448,6 +435,7 @@ Result<void> LedgerEngine::AppendEvent(Event& event, const KeyEntry* previous) {
   if (event.operation == 0) event.operation = event.id;
   if (event.detail.size() > limits::kDetailBytesMax) event.detail.resize(limits::kDetailBytesMax);
   if (event.request && !CanBeKept(*event.request)) LeaveRequestOut(event);
+  JudgeStanding(event, previous);
   const std::size_t start = batch_.bytes.size();
   AppendEventRow(batch_.bytes, event, chain_, sealer_ ? &*sealer_ : nullptr);
   if (batch_.bytes.size() - start > limits::kEventBytesMax) {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -161,6 +162,8 @@ class LedgerEngine {
     Phase phase = Phase::kNone;
     CallerBook::Use* caller = nullptr;  // while it is DISPATCHING, if this process began it
     bool may_have_approval = true;
+    std::uint64_t intent_before = 0;  // the operation that stood for its intent; 0: none
+    std::uint64_t told = 0;  // row that said how it stands, however often that row was carried on
   };
   // An operation that waits for a human, or was approved.
   struct OpenClaim {
@@ -180,12 +183,13 @@ class LedgerEngine {
   };
   // What a call that begins finds, and what that means.
   struct Ground {
-    std::optional<Found> same_key{};     // under its key
-    std::optional<Found> same_intent{};  // under another one
-    bool is_superseded = false;          // see BeginFacts
-    bool is_refused = false;             // a human's no to an equal call stands: `same_intent`
+    std::optional<Found> same_key{};                               // under its key
+    std::optional<Found> same_intent{};                            // under another one
+    bool key_is_superseded = false, intent_is_superseded = false;  // see BeginFacts
+    bool is_refused = false;  // a human's no to an equal call stands: `same_intent`
     BeginDecision decision{};
     const Found* target() const;  // that the decision is about; null: none
+    const Found* fenced() const;  // what is told of a call that its flow's fence holds back
   };
   struct KeyOfOperation {
     std::uint64_t operation = 0;
@@ -205,13 +209,33 @@ class LedgerEngine {
   Result<std::optional<Found>> FindUnfinished(const OlderRecipe& older);
   Result<std::optional<Found>> FindOlderIntent(const NewOperation& call);
   static bool ClientWaits(const NewOperation& call, const Found& found);
-  Result<bool> IsSuperseded(const NewOperation& call, const std::optional<Found>& same_key);
+  // Of equal calls that only retries repeat, the newest may have been answered, and an earlier one
+  // not: that one. nullopt: what was found under the key stands for all.
+  Result<std::optional<Found>> FindUnanswered(const NewOperation& call,
+                                              const std::optional<Found>& newest);
+  // Whether what it did stands no more, as far as anybody knows.
+  Result<bool> IsSuperseded(const NewOperation& call, const std::optional<Found>& found);
+  // By an effect that became known behind the row `since`.
+  Result<bool> IsEndedSince(const EventFront& write, std::uint64_t since);
+  Result<bool> IsContradictedSince(const EventFront& patch, std::uint64_t since);
+  // By a write that may have had its effect behind it: it runs, or nobody knows.
+  Result<bool> IsEndedByOpen(const EventFront& write);
+  // Of a final row that leaves: its repeat would be made anew, so that nothing remembers its key.
+  Result<bool> StandsNoMore(const EventFront& write, std::uint64_t row);
+  // Whether what the operation made is gone already, so that nothing has to be undone.
+  Result<bool> IsGone(std::uint64_t operation);
+  Result<bool> IsRemovedSince(const EventFront& write, std::uint64_t since);
+  // Reads the front of an event that may be not committed yet; its texts are not valid.
+  Result<EventFront> ReadEventFront(std::uint64_t seq);
+  // Completes what a row says of its standing before it is written.
+  void JudgeStanding(Event& event, const KeyEntry* previous);
   // The first generation of the key, from `wanted` on, that nothing has.
   Result<std::uint32_t> FreeGeneration(const Digest& key, std::uint32_t wanted);
-  Result<std::optional<Found>> FindByIntent(const Digest& intent);
+  Result<std::optional<Found>> FindByIntent(const Digest& intent, Principal principal);
   // The operation of the same intent under another key that the call may repeat.
   Result<std::optional<Found>> FindSameIntent(const NewOperation& call,
-                                              const std::optional<Found>& same_key);
+                                              const std::optional<Found>& same_key,
+                                              bool is_superseded);
   // With the wall time of its state corrected by what is known of jumps.
   std::optional<Found> Dated(std::optional<Found> found) const;
   Result<std::optional<Digest>> KeyOf(std::uint64_t operation);
@@ -295,7 +319,10 @@ class LedgerEngine {
   void CloseRow();
   void Apply(const Event& event, const KeyEntry* previous);
   bool ReplayPayload(const RowView& row);
-  void NoteWrite(const EventFront& front, std::uint64_t seq);
+  // The operation that stood for the intent until then, while `front` is open.
+  std::uint64_t NoteIntent(const EventFront& front);
+  void NoteWrite(const EventFront& front, std::uint64_t seq, const KeyEntry* previous);
+  void ForgetWrite(const EventFront& front, std::uint64_t seq);
   void ApplyFront(const EventFront& front, std::uint64_t seq, std::int64_t wall_ms,
                   const KeyEntry* previous);
   void TrackOpen(std::uint64_t operation, const OpenOperation& state, bool is_observed);
@@ -344,6 +371,8 @@ class LedgerEngine {
   KeyIndex index_;
   bool is_index_rebuilt_ = false;                // constant after the start
   std::map<std::uint64_t, OpenOperation> open_;  // by operation
+  // The operations in open_ by the marks that they may leave.
+  std::unordered_multimap<Digest, std::uint64_t, DigestHash> open_marks_;
   std::uint64_t running_ = 0;
   std::map<std::uint64_t, OpenClaim> claims_;  // by operation
   std::uint64_t claim_bytes_ = 0;              // of their rows

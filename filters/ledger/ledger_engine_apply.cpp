@@ -23,7 +23,8 @@ void LedgerEngine::Apply(const Event& event, const KeyEntry* previous) {
                          .related = event.related,
                          .is_extended = event.approval.has_value(),
                          .principal = event.principal,
-                         .resource = event.resource};
+                         .resource = event.resource,
+                         .stands = event.stands};
   ApplyFront(front, event.id, event.wall_ms, previous);
   if (event.phase == Phase::kDenied) {
     NoteNo(event.caller, event.tool, event.args_hash, event.operation);
@@ -46,13 +47,8 @@ void LedgerEngine::ApplyFront(const EventFront& front, std::uint64_t seq, std::i
                          .phase = front.phase,
                          .cause = front.cause,
                          .is_answered = is_answered});
-  // The operation that was sent, or asked about, last stands for the intent, not the one that began
-  // last.
-  if ((front.phase == Phase::kDispatching || front.phase == Phase::kClaimed) &&
-      front.intent != Digest{}) {
-    index_.PutIntent(front.intent, front.operation);
-  }
-  if (front.resource != Digest{}) NoteWrite(front, seq);
+  const std::uint64_t intent_before = NoteIntent(front);
+  if (front.stands.kind != WriteKind::kNone) NoteWrite(front, seq, previous);
   if (seq == front.operation) ++operations_;
   // An index that cannot be read has been noticed already by the look-up that led here.
   if (front.generation > 0) {
@@ -62,17 +58,35 @@ void LedgerEngine::ApplyFront(const EventFront& front, std::uint64_t seq, std::i
   const std::size_t slot = front.operation % kRecentKeys;
   if (slot >= recent_keys_.size()) recent_keys_.resize(slot + 1);
   recent_keys_[slot] = {front.operation, front.key};
-  TrackOpen(front.operation, {front.key, seq, wall_ms, front.phase, nullptr, front.is_extended},
+  const auto open = open_.find(front.operation);
+  const bool is_moved = front.cause == Cause::kCarried && open != open_.end();
+  TrackOpen(front.operation,
+            {front.key, seq, wall_ms, front.phase, nullptr, front.is_extended, intent_before,
+             is_moved ? open->second.told : seq},
             front.verdict != ObserveVerdict::kNone);
 }
 
-// The operation that was sent last stands for the resource. One that had its effect after another
-// was sent leaves a row number there that is no operation's: nobody knows whose effect stands.
-void LedgerEngine::NoteWrite(const EventFront& front, std::uint64_t seq) {
-  if (front.phase == Phase::kDispatching) return index_.PutIntent(front.resource, front.operation);
-  if (IsClaim(front.phase) || !MayHaveEffect(front.phase) || seq == front.operation) return;
-  const auto last = index_.FindIntent(front.resource);
-  if (last && *last && **last != front.operation) index_.PutIntent(front.resource, seq);
+// The operation that was sent, or asked about, last stands for the intent, not the one that began
+// last. One that had no effect gives that back: an earlier one may have had its effect, and its
+// client no answer.
+std::uint64_t LedgerEngine::NoteIntent(const EventFront& front) {
+  if (front.intent == Digest{}) return 0;
+  const Digest intent = KeyOfIntent(front.intent, front.principal);
+  const auto open = open_.find(front.operation);
+  const std::uint64_t before = open == open_.end() ? 0 : open->second.intent_before;
+  if (front.phase != Phase::kDispatching && front.phase != Phase::kClaimed) {
+    const bool may_go_on =
+        IsOpen(front.phase) || MayHaveEffect(front.phase) || front.cause == Cause::kAsksInput;
+    if (before != 0 && !may_go_on) {
+      const auto now = index_.FindIntent(intent);
+      if (now && *now == front.operation) index_.PutIntent(intent, before);
+    }
+    return before;
+  }
+  const auto last = index_.FindIntent(intent);
+  const bool is_other = last && *last && **last != front.operation;
+  index_.PutIntent(intent, front.operation);
+  return is_other ? **last : before;
 }
 
 // What observe mode never learned will never be settled, so it does not stay open.

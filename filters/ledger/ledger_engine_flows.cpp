@@ -62,6 +62,9 @@ Result<std::uint64_t> LedgerEngine::FenceOf(const NewOperation& call, const Foun
 
 Result<LedgerEngine::BeginStep> LedgerEngine::BehindFence(NewOperation& call, const Found* found,
                                                           std::uint64_t flow) {
+  if (found != nullptr && found->entry.phase == Phase::kCompensated) {
+    return BeginRepeat(call, {.kind = Begun::Kind::kCompensated}, *found);
+  }
   // What was sent and is not known stays unknown, whatever became of its flow.
   if (found != nullptr && MayHaveEffect(found->entry.phase)) {
     return BeginRepeat(call, {.kind = Begun::Kind::kUnknown}, *found);

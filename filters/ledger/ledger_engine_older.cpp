@@ -16,7 +16,7 @@ Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindUnfinished(const Ol
 Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindOlderIntent(const NewOperation& call) {
   for (const OlderRecipe& older : call.older) {
     if (older.intent == Digest{}) continue;
-    auto found = FindByIntent(older.intent);
+    auto found = FindByIntent(older.intent, older.principal.value_or(kNoPrincipal));
     if (!found) return found;
     if (!*found || IsOver((*found)->entry)) continue;
     KeyEntry& entry = (*found)->entry;

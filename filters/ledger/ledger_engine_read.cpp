@@ -143,28 +143,6 @@ bool LedgerEngine::ClientWaits(const NewOperation& call, const Found& found) {
   return call.wait != nullptr && call.wait->OthersWaitFor(found.entry.operation);
 }
 
-void LedgerEngine::Decide(const NewOperation& call, Ground& ground) const {
-  BeginFacts facts{.now_ms = WallMs()};
-  if (ground.same_key) {
-    facts.same_key = &ground.same_key->entry;
-    facts.key_client_waits = call.is_retry_only && ClientWaits(call, *ground.same_key);
-    facts.is_superseded = ground.is_superseded;
-  }
-  if (ground.same_intent) {
-    facts.same_intent = &ground.same_intent->entry;
-    facts.intent_client_waits = ClientWaits(call, *ground.same_intent);
-  }
-  ground.decision = DecideBegin(call, facts);
-}
-
-Result<bool> LedgerEngine::IsSuperseded(const NewOperation& call,
-                                        const std::optional<Found>& same_key) {
-  if (!call.may_be_superseded || !same_key || call.event.resource == Digest{}) return false;
-  const auto last = index_.FindIntent(call.event.resource);
-  if (!last) return std::unexpected(last.error());
-  return *last && **last != same_key->entry.operation;
-}
-
 Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindNamed(const NewOperation& call) {
   const auto entry = index_.Find(*call.named);
   if (!entry) return std::unexpected(entry.error());
@@ -194,22 +172,27 @@ Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindNamed(const NewOper
   return found;
 }
 
-Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindByIntent(const Digest& intent) {
+Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindByIntent(const Digest& intent,
+                                                                      Principal principal) {
   if (intent == Digest{}) return std::nullopt;
-  const auto operation = index_.FindIntent(intent);
+  auto operation = index_.FindIntent(KeyOfIntent(intent, principal));
+  // What an earlier version began may be anybody's.
+  if (operation && !*operation) {
+    operation = index_.FindIntent(KeyOfIntent(intent, kNoPrincipal));
+  }
   if (!operation) return std::unexpected(operation.error());
   if (!*operation) return std::nullopt;
   return FindByOperation(**operation);
 }
 
 Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindSameIntent(
-    const NewOperation& call, const std::optional<Found>& same_key) {
+    const NewOperation& call, const std::optional<Found>& same_key, bool is_superseded) {
   if (call.across_traces == AcrossTraces::kNever) return std::nullopt;
   // Its window may be over.
-  const bool may_be_free = !same_key || !MayHaveEffect(same_key->entry.phase) ||
+  const bool may_be_free = !same_key || is_superseded || !MayHaveEffect(same_key->entry.phase) ||
                            (call.dedupe_window && IsFinal(same_key->entry.phase));
   if (!may_be_free) return std::nullopt;
-  auto found = FindByIntent(call.event.intent);
+  auto found = FindByIntent(call.event.intent, call.event.principal);
   if (found && (!*found || IsOver((*found)->entry))) {
     auto older = FindOlderIntent(call);
     if (!older || *older) return older;
@@ -381,7 +364,11 @@ std::expected<void, std::uint64_t> LedgerEngine::Restore(const IndexMark& mark) 
       ReplayClaim(*row, front);
       continue;
     }
-    TrackOpen(open.operation, {front.key, open.last_event, row->head.wall_ms, front.phase},
+    const bool is_moved = front.cause == Cause::kCarried;
+    NoteWrite(front, open.last_event, nullptr);
+    TrackOpen(open.operation,
+              {front.key, open.last_event, row->head.wall_ms, front.phase, nullptr, true, 0,
+               is_moved ? front.stands.dispatched : open.last_event},
               front.verdict != ObserveVerdict::kNone);
   }
   return {};

@@ -146,6 +146,7 @@ Result<void> LedgerEngine::RetireEvent(const RowView& row, RetireStep& step) {
                          (*entry)->operation == front.operation;
     if (is_kept) step.moved[front.operation] = front.key;
   }
+  ForgetWrite(front, row.head.seq);
   if (front.generation == 0) return {};
   return RetireBase(front.base_key, row, step);
 }
@@ -183,14 +184,17 @@ Result<void> LedgerEngine::RetireLast(const RowView& row, const EventFront& fron
     return {};
   }
   EndOperation(front, step);
-  if (fate == Fate::kForget) {
+  const auto is_over = StandsNoMore(front, row.head.seq);
+  if (!is_over) return std::unexpected(is_over.error());
+  const bool is_alone = front.generation == 0 && newest_generation == 0;
+  if (fate == Fate::kForget || (*is_over && is_alone)) {
     index_.Forget(front.key);
   } else {
     AddTombstone({.key = front.key,
                   .operation = front.operation,
                   .generation = front.generation,
                   .newest_generation = own.newest_generation,
-                  .phase = front.phase},
+                  .phase = *is_over ? Phase::kCompensated : front.phase},
                  row, step);
   }
   return {};
@@ -245,7 +249,7 @@ void LedgerEngine::AddTombstone(Tombstone tombstone, const RowView& row, RetireS
 }
 
 void LedgerEngine::EndOperation(const EventFront& front, RetireStep& step) {
-  index_.ForgetIntent(front.intent, front.operation);
+  index_.ForgetIntent(KeyOfIntent(front.intent, front.principal), front.operation);
   if (step.moved.erase(front.operation) == 0 && moved_.contains(front.operation)) {
     step.row.ended.push_back(front.operation);
   }

@@ -35,6 +35,9 @@ constexpr std::uint8_t kExtended = 64;
 constexpr std::uint8_t kHasKeyField = 32;
 // In the phase: whose call it is and what it writes to follow the flow.
 constexpr std::uint8_t kHasOwner = 16;
+// In the cause: what its effect stands for follows the owner.
+constexpr std::uint8_t kHasStanding = 128;
+static_assert(static_cast<int>(kLastCause) < kHasStanding);
 constexpr std::uint8_t kPhaseBits = kHasFlow | kExtended | kHasKeyField | kHasOwner;
 static_assert(kPhaseCount <= kHasOwner);
 constexpr std::uint8_t kIsStep = 1;
@@ -70,6 +73,8 @@ bool HasOwner(const Event& event) {
   return event.principal != kNoPrincipal || event.resource != Digest{};
 }
 
+bool HasStanding(const Event& event) { return event.stands.kind != WriteKind::kNone; }
+
 bool HasFlow(const Event& event) { return event.is_step || event.undoes != 0; }
 
 void WriteFlow(ByteWriter& writer, const Event& event) {
@@ -96,7 +101,8 @@ void WriteFront(ByteWriter& writer, const Event& event, bool is_sealed) {
       static_cast<std::uint8_t>(event.phase) | (HasFlow(event) ? kHasFlow : 0) |
       (HasExtension(event) ? kExtended : 0) | (event.key_field ? kHasKeyField : 0) |
       (HasOwner(event) ? kHasOwner : 0)));
-  writer.Int(event.cause);
+  writer.Int(static_cast<std::uint8_t>(static_cast<std::uint8_t>(event.cause) |
+                                       (HasStanding(event) ? kHasStanding : 0)));
   writer.Int(FlagsOf(event, is_sealed));
   writer.Raw(AsView(event.key));
   writer.Raw(AsView(event.intent));
@@ -111,9 +117,11 @@ void WriteFront(ByteWriter& writer, const Event& event, bool is_sealed) {
     writer.Int(event.principal);
     writer.Raw(AsView(event.resource));
   }
+  if (HasStanding(event)) WriteStanding(writer, event.stands);
 }
 
 std::uint8_t ReadFront(ByteReader& reader, EventFront& front) {
+  front.stands = Standing();
   front.operation = reader.Int<std::uint64_t>();
   front.generation = reader.Int<std::uint32_t>();
   front.attempt = reader.Int<std::uint16_t>();
@@ -121,7 +129,8 @@ std::uint8_t ReadFront(ByteReader& reader, EventFront& front) {
   front.phase = static_cast<Phase>(phase & ~kPhaseBits);
   front.is_extended = (phase & kExtended) != 0;
   front.has_key_field = (phase & kHasKeyField) != 0;
-  front.cause = reader.Int<Cause>();
+  const auto cause = reader.Int<std::uint8_t>();
+  front.cause = static_cast<Cause>(cause & ~kHasStanding);
   const auto flags = reader.Int<std::uint8_t>();
   front.flags = flags;
   front.key = ReadDigest(reader);
@@ -138,14 +147,28 @@ std::uint8_t ReadFront(ByteReader& reader, EventFront& front) {
     front.principal = reader.Int<Principal>();
     front.resource = ReadDigest(reader);
   }
+  // One that cannot be read makes the front unsound.
+  if ((cause & kHasStanding) != 0 && !ReadStanding(reader, front.stands)) {
+    front.phase = static_cast<Phase>(kPhaseCount);
+  }
   return flags;
 }
 
-// From behind the front to the end of the clear texts.
-void SkipTexts(ByteReader& reader) {
+// An earlier version wrote down nothing but the method. Whether the agent had named the call is not
+// known, so that it may have.
+void GuessStanding(std::string_view method, const Digest& resource, Standing& stands) {
+  if (stands.kind != WriteKind::kNone || resource == Digest{}) return;
+  stands.kind = KindOfMethod(method);
+  stands.is_named = true;
+  if (stands.kind == WriteKind::kPatch) stands.members = Members::kUnknown;
+}
+
+// From behind the front: the last one of the clear texts.
+std::string_view ReadMethod(ByteReader& reader) {
   (void)reader.Int<std::int64_t>();
   (void)reader.Int<std::int32_t>();
-  for (int text = 0; text < kClearTexts; ++text) (void)reader.Text();
+  for (int text = 1; text < kClearTexts; ++text) (void)reader.Text();
+  return reader.Text();
 }
 
 bool FrontIsSound(const EventFront& front, std::uint8_t flags) {
@@ -330,7 +353,11 @@ bool DecodeEventFront(const RowView& row, EventFront& front) {
   if (row.head.kind != RowKind::kEvent) return false;
   ByteReader reader(row.payload);
   const std::uint8_t flags = ReadFront(reader, front);
-  return reader.ok() && FrontIsSound(front, flags);
+  if (!reader.ok() || !FrontIsSound(front, flags)) return false;
+  if (front.stands.kind == WriteKind::kNone && front.resource != Digest{}) {
+    GuessStanding(ReadMethod(reader), front.resource, front.stands);
+  }
+  return reader.ok();
 }
 
 ToolAndCaller MadeBy(const RowView& row) {
@@ -400,6 +427,7 @@ Decoded DecodeEvent(const RowView& row, AnswerPart part, RowOpener& opener, Even
   event.undoes = front.undoes;
   event.principal = front.principal;
   event.resource = front.resource;
+  event.stands = std::move(front.stands);
   event.flow_name = front.flow_name;
   event.window_ms = reader.Int<std::int64_t>();
   event.http_status = reader.Int<std::int32_t>();
@@ -407,6 +435,7 @@ Decoded DecodeEvent(const RowView& row, AnswerPart part, RowOpener& opener, Even
                             &event.flow, &event.policy_version, &event.method}) {
     *text = reader.Text();
   }
+  GuessStanding(event.method, event.resource, event.stands);
   event.answer_kept = (flags & kAnswerKept) != 0;
   if ((flags & kSealed) != 0) return ReadSealed(row, reader, front, part, opener, event);
   if ((flags & kCarriedSeal) != 0) return std::unexpected(PayloadFault::kFormat);
@@ -419,7 +448,7 @@ std::optional<KeyName> SealedWith(const RowView& row) {
   if (row.head.kind != RowKind::kEvent || (ReadFront(reader, front) & kSealed) == 0) {
     return std::nullopt;
   }
-  SkipTexts(reader);
+  (void)ReadMethod(reader);
   KeyName name;
   name.id = reader.Text();
   name.check = reader.Int<std::uint64_t>();
@@ -432,7 +461,7 @@ bool AppendLockedRow(std::string& out, const RowHead& head, const RowView& row) 
   EventFront front;
   ByteReader reader(row.payload);
   const std::uint8_t flags = ReadFront(reader, front);
-  SkipTexts(reader);
+  (void)ReadMethod(reader);
   (void)reader.Text();
   (void)reader.Raw(sizeof(KeyName::check) + sizeof(Salt));
   if (!reader.ok()) return false;

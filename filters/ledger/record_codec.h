@@ -156,6 +156,7 @@ struct EventFront {
   bool has_key_field = false;
   Principal principal = kNoPrincipal;
   Digest resource{};
+  Standing stands{};
   std::string_view flow_name{};  // valid as long as the row's bytes
 };
 bool DecodeEventFront(const RowView& row, EventFront& front);

@@ -179,6 +179,8 @@ class FlowRunner final : public Flowing {
   Task<std::optional<Event>> Look(std::uint64_t number, std::uint64_t operation);
   bool IsLostToReading(std::uint64_t number);
   static std::string UnreadReason(std::uint64_t operation);
+  Task<std::optional<FlowState>> PassOver(FlowState state, std::uint64_t operation,
+                                          const std::string& story);
   Task<UndoOutcome> SendUndo(std::uint64_t number, const FlowStep& step, const Event& event,
                              std::shared_ptr<const Policy> policy);
   // Whether a request may go to that backend now: its rate, and its share of what is under way. If

@@ -60,12 +60,7 @@ Task<std::optional<FlowState>> FlowRunner::UndoNext(FlowState state) {
   const UndoDecision decision = UnlessLost(DecideUndo(*event, tool, flow), *event, policy.get(),
                                            entry->by_human.contains(step->operation));
   if (decision.kind == UndoDecision::Kind::kSkip) {
-    co_return co_await Move({.number = state.number,
-                             .from = FlowPhase::kUndoing,
-                             .to = FlowPhase::kUndoing,
-                             .cause = state.cause,
-                             .reason = state.reason,
-                             .not_needed = {step->operation}});
+    co_return co_await PassOver(std::move(state), step->operation, {});
   }
   UndoOutcome outcome{UndoOutcome::Kind::kStuck, decision.reason, {}};
   if (decision.kind == UndoDecision::Kind::kSend) {
@@ -78,6 +73,8 @@ Task<std::optional<FlowState>> FlowRunner::UndoNext(FlowState state) {
   switch (outcome.kind) {
     case UndoOutcome::Kind::kDone:
       co_return co_await Get(state.number);
+    case UndoOutcome::Kind::kNotNeeded:
+      co_return co_await PassOver(std::move(state), event->operation, outcome.reason);
     case UndoOutcome::Kind::kAgain:
       SetDue(state.number, parts_.clock.Now() + outcome.pause);
       co_return std::nullopt;
@@ -90,6 +87,19 @@ Task<std::optional<FlowState>> FlowRunner::UndoNext(FlowState state) {
   }
   co_return co_await Park(
       state, fmt::format("step {} ({}): {}", step->operation, event->tool, outcome.reason));
+}
+
+// Its effect needs no undo; `story` is what the flow tells of that beside why it broke.
+Task<std::optional<FlowState>> FlowRunner::PassOver(FlowState state, std::uint64_t operation,
+                                                    const std::string& story) {
+  std::string reason = state.reason;
+  if (!story.empty()) reason += (reason.empty() ? "" : "; ") + story;
+  co_return co_await Move({.number = state.number,
+                           .from = FlowPhase::kUndoing,
+                           .to = FlowPhase::kUndoing,
+                           .cause = state.cause,
+                           .reason = std::move(reason),
+                           .not_needed = {operation}});
 }
 
 Task<UndoOutcome> FlowRunner::SendUndo(std::uint64_t number, const FlowStep& step,

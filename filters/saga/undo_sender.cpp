@@ -44,6 +44,11 @@ NewOperation OperationOf(const Event& step, const Backend& backend) {
   const HttpRequest request{step.undo->method, step.undo->target, step.undo->headers,
                             step.undo->body};
   NameCall(backend, request, request.target.substr(0, request.target.find('?')), call.event);
+  if (step.stands.undo != Mark{}) {
+    call.event.resource = AsDigest(step.stands.undo);
+    call.event.stands.kind = KindOfMethod(request.method);
+    call.event.stands.is_named = true;
+  }
   return call;
 }
 
@@ -122,6 +127,12 @@ Task<UndoOutcome> UndoSender::Try(const Event& step, std::shared_ptr<const Polic
     case Begun::Kind::kFresh:
       co_return co_await Send(step, policy, rule, *backend, std::move(*begun), room.keeper.get(),
                               jitter);
+    case Begun::Kind::kSuperseded:
+      co_return UndoOutcome{
+          UndoOutcome::Kind::kNotNeeded,
+          fmt::format("step {} ({}) needed no undo: a later call has removed what it made",
+                      step.operation, step.tool),
+          {}};
     case Begun::Kind::kRunning:
       co_return UndoOutcome{UndoOutcome::Kind::kAgain, "the undo is running",
                             UndoPause(1, {}, jitter)};

@@ -31,9 +31,10 @@ HttpRequest UndoPreview(const Event& step, const UndoRule* rule, const Backend& 
 
 struct UndoOutcome {
   enum class Kind : std::uint8_t {
-    kDone,   // the step is COMPENSATED
-    kAgain,  // after `pause`
-    kStuck,  // no further try without a human
+    kDone,       // the step is COMPENSATED
+    kNotNeeded,  // what it made is gone already: nothing was sent
+    kAgain,      // after `pause`
+    kStuck,      // no further try without a human
   };
   Kind kind = Kind::kStuck;
   std::string reason;

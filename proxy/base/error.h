@@ -39,6 +39,7 @@ enum class ErrorCode : std::uint8_t {
   kOtherCredentials,    // the same call was made with other credentials
   kSuspectedDuplicate,  // the policy asks a human about a probable repeat
   kCompensated,         // the effect was undone; it does not run again
+  kSuperseded,          // executed, and a later write has changed what it did
   kFlowClosed,          // the flow is being undone, was undone, or waits for a human
   kKeyExpired,          // the key was used, and its answer is no longer kept
   kAnswerNotKept,       // executed, but its answer is not kept

@@ -13,6 +13,8 @@ const char* NameOf(UndoOutcome::Kind kind) {
   switch (kind) {
     case UndoOutcome::Kind::kDone:
       return "done";
+    case UndoOutcome::Kind::kNotNeeded:
+      return "not_needed";
     case UndoOutcome::Kind::kAgain:
       return "again";
     case UndoOutcome::Kind::kStuck:

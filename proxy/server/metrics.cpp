@@ -419,7 +419,7 @@ RequestMetrics::RequestMetrics(Metrics& metrics, const Policy& policy)
       }
     }
     if (!listed || !policy.tools[i].undo) continue;
-    for (const char* result : {"done", "again", "stuck"}) {
+    for (const char* result : {"done", "not_needed", "again", "stuck"}) {
       metrics.undos.Add({{"tool", tools_[i].name}, {"result", result}});
     }
   }

@@ -57,3 +57,43 @@ def test_what_was_refused_before_may_be_made(proxy, double):
     assert post(proxy, "rejected", "a1").replayed
     assert len(double.effects("/plain/rejected")) == 1
     assert proxy.verify()["ok"]
+
+
+@pytest.fixture(scope="module")
+def newer(double, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("recourse")
+    with tarfile.open(FIXTURES / "schema4.tar.gz") as archive:
+        archive.extractall(directory)
+    with Recourse(directory, standard(double, extra_tools=DOCS)) as running:
+        yield running
+
+
+EXCUSE = "undo: none, reason: a row of a test is never undone"
+DOCS = f"""\
+  docs.make: {{ match: "POST shop /docs/{{token}}", effect: write, {EXCUSE} }}
+  docs.drop: {{ match: "DELETE shop /docs/{{token}}/{{id}}", effect: write, {EXCUSE} }}
+  docs.put: {{ match: "PUT shop /docs/{{token}}/{{id}}", effect: write, {EXCUSE} }}
+  docs.patch: {{ match: "PATCH shop /docs/{{token}}/{{id}}", effect: write, {EXCUSE} }}
+"""
+
+
+def test_what_a_ledger_of_schema_4_holds_stands_as_its_methods_say(newer, double):
+    def send(method, path, body, trace="a0"):
+        headers = rawhttp.traced("0" * 30 + trace)
+        return rawhttp.call(newer.port, method, path, headers=headers, body=body)
+
+    assert send("POST", "/docs/old", {"n": 1}).replayed
+    assert send("POST", "/plain/succeeded", {"path": "/plain/succeeded"}).replayed
+    assert send("PUT", "/docs/old/7", {"state": "off"}).replayed
+    assert send("PUT", "/docs/old/7", {"state": "on"}).status == 201
+    assert not send("PUT", "/docs/old/7", {"state": "off"}).replayed
+    assert send("PATCH", "/docs/old/8", {"a": 2}).replayed
+    assert not send("PATCH", "/docs/old/8", {"a": 1}).replayed
+    for method, path, body, trace in (
+        ("POST", "/plain/running", {"path": "/plain/running"}, "a5"),
+        ("DELETE", "/docs/old/9", {}, "a0"),
+    ):
+        told = send(method, path, body, trace)
+        assert (told.status, told.outcome) == (409, "unknown")
+        assert double.requests(path) == []
+    assert newer.verify()["ok"]

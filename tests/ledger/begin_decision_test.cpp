@@ -258,17 +258,39 @@ TEST(BeginDecisionTest, WithoutAScopeOnlyARetryIsTheSameCall) {
 }
 
 TEST(BeginDecisionTest, AnAnswerIsReplayedOnlyWhileItsEffectStands) {
-  const auto decide = [](Phase phase, bool may_be) {
+  const auto decide = [](WriteKind kind, Phase phase, bool is_answered, bool may_be = true) {
     NewOperation call = CallBy(7);
     call.may_be_superseded = may_be;
-    const KeyEntry entry = OwnedBy(7, phase, true);
-    return DecideBegin(call, {.same_key = &entry, .is_superseded = true, .now_ms = kNow});
+    call.event.stands.kind = kind;
+    const KeyEntry entry = OwnedBy(7, phase, is_answered);
+    return DecideBegin(call, {.same_key = &entry, .key_is_superseded = true, .now_ms = kNow});
   };
-  EXPECT_EQ(decide(kSucceeded, true), BeginDecision{.generation = 1});
-  EXPECT_EQ(decide(kAnswerLost, true), BeginDecision{.generation = 1});
-  EXPECT_EQ(decide(kSucceeded, false).kind, Kind::kReplay);
-  EXPECT_EQ(decide(kUncertain, true).kind, Kind::kUnknown);
-  EXPECT_EQ(decide(kDispatching, true).kind, Kind::kRunning);
+  const BeginDecision anew{.generation = 1};
+  for (const WriteKind kind : {WriteKind::kPut, WriteKind::kPost}) {
+    for (const Phase phase : {kSucceeded, kAnswerLost, kCompensated}) {
+      EXPECT_EQ(decide(kind, phase, true), anew);
+    }
+    EXPECT_EQ(decide(kind, kSucceeded, true, false).kind, Kind::kReplay);
+    EXPECT_EQ(decide(kind, kUncertain, true).kind, Kind::kUnknown);
+    EXPECT_EQ(decide(kind, kDispatching, true).kind, Kind::kRunning);
+  }
+  EXPECT_EQ(decide(WriteKind::kPut, kSucceeded, false), anew);
+  EXPECT_EQ(decide(WriteKind::kPost, kSucceeded, false).kind, Kind::kSuperseded);
+  EXPECT_EQ(decide(WriteKind::kPost, kCompensated, false).kind, Kind::kCompensated);
+}
+
+TEST(BeginDecisionTest, ARetryUnderAnotherTraceOfWhatStandsNoMoreIsToldSo) {
+  const auto decide = [](WriteKind kind, Principal owner) {
+    NewOperation call = CallBy(7);
+    call.across_traces = AcrossTraces::kIfUnanswered;
+    call.may_be_superseded = true;
+    call.event.stands.kind = kind;
+    const KeyEntry entry = OwnedBy(owner, kSucceeded, false);
+    return DecideBegin(call, {.same_intent = &entry, .intent_is_superseded = true, .now_ms = kNow});
+  };
+  EXPECT_EQ(decide(WriteKind::kPost, 7).kind, Kind::kSuperseded);
+  EXPECT_EQ(decide(WriteKind::kPut, 7), BeginDecision{});
+  EXPECT_EQ(decide(WriteKind::kPost, 8), BeginDecision{});
 }
 
 TEST(BeginDecisionTest, AnUnknownOutcomeIsSentAgainOnlyWhereTheBackendDeduplicates) {

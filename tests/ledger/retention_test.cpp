@@ -66,6 +66,27 @@ TEST_P(Ages, OnlyWhatMayHaveHadAnEffectLeavesATombstone) {
   EXPECT_EQ(Repeat("lost"), Kind::kExpired);
 }
 
+TEST_P(Ages, WhatStoodNoMoreLeavesNoTombstone) {
+  const auto write = [](const char* key, WriteKind kind, bool is_named = false) {
+    NewOperation call = Call(key);
+    call.event.resource = DigestOf("doc");
+    call.event.stands.kind = kind;
+    call.event.stands.is_named = is_named;
+    call.may_be_superseded = !is_named;
+    return call;
+  };
+  Succeed(write("made", WriteKind::kPost));
+  Succeed(write("named", WriteKind::kPost, true));
+  Succeed(write("dropped", WriteKind::kDelete));
+  EXPECT_EQ(Begin(write("made", WriteKind::kPost)).kind, Kind::kSuperseded);
+  EXPECT_EQ(Begin(write("named", WriteKind::kPost, true)).kind, Kind::kReplay);
+  Live(kDay * 8);
+  Restart();
+  EXPECT_EQ(Begin(write("dropped", WriteKind::kDelete)).kind, Kind::kExpired);
+  EXPECT_EQ(Begin(write("named", WriteKind::kPost, true)).kind, Kind::kExpired);
+  EXPECT_EQ(Begin(write("made", WriteKind::kPost)).kind, Kind::kFresh);
+}
+
 TEST_P(Ages, WhatIsOpenIsCarriedOnUntilItIsSettled) {
   NewOperation call = Call("unknown");
   call.event.settle = RenderedRequest{"GET", "/orders?ref=1", {}, ""};

@@ -59,5 +59,30 @@ TEST(KeyWordsTest, AnAnswerComesInTheFormThatThePolicyNames) {
   EXPECT_THAT(ProblemsOf(Load(", answer: 202")), HasSubstr("stream, whole"));
 }
 
+TEST(KeyWordsTest, AToolSaysWhoseWritesEndItsAnswers) {
+  const auto load = [](const std::string& words) {
+    return LoadPolicyText(
+        "p.yaml",
+        "version: 1\nbackends: { b: { url: \"http://b\", key_header: Idempotency-Key } }\ntools:\n"
+        "  set: { match: \"POST b /l/{id}\", effect: write, reason: r, superseded_by: " +
+            words +
+            " }\n  reset: { match: \"POST b /l/{id}/reset\", effect: write, reason: r }\n"
+            "  wipe: { match: \"POST b /wipe/{what}\", effect: write, reason: r }\n"
+            "  look: { match: GET b /l, effect: read }\n");
+  };
+  const LoadedPolicy loaded = load("[ others, reset, wipe ]");
+  EXPECT_EQ(ProblemsOf(loaded), "");
+  const Tool& tool = loaded.policy->tools[0];
+  EXPECT_TRUE(tool.superseded_by_others);
+  ASSERT_EQ(tool.superseded_by.size(), 2U);
+  EXPECT_EQ(tool.superseded_by[0].captures, std::vector<std::string>{"id"});
+  EXPECT_TRUE(tool.superseded_by[1].captures.empty());
+  EXPECT_TRUE(loaded.policy->tools[1].supersedes_others);
+  EXPECT_FALSE(tool.supersedes_others);
+  EXPECT_THAT(ProblemsOf(load("reste")), HasSubstr("no tool is called reste; accepted: names of"));
+  EXPECT_THAT(ProblemsOf(load("look")), HasSubstr("look is a read, which changes nothing"));
+  EXPECT_THAT(ProblemsOf(load("set")), HasSubstr("say others if it sets a state"));
+}
+
 }  // namespace
 }  // namespace recourse::key_words_test

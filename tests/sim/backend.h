@@ -23,7 +23,17 @@ struct SimEffect {
   std::uint64_t undone_stamp = 0;  // order of first undos over everything
 };
 
-class SimBackend {
+// What a simulated process talks to.
+class SimPeer {
+ public:
+  virtual ~SimPeer() = default;
+  // What becomes of a write that is sent now.
+  virtual Step Receive(const HttpRequest& request) = 0;
+  virtual Step Probe(const HttpRequest& request) = 0;
+  virtual bool RefusesConnection() = 0;
+};
+
+class SimBackend final : public SimPeer {
  public:
   // A request that is on its way arrives this late at most.
   static constexpr unsigned kLatestMs = 4'000;
@@ -31,10 +41,9 @@ class SimBackend {
   SimBackend(TestLoop& loop, Dice& dice, unsigned fault_percent)
       : loop_(loop), dice_(dice), fault_percent_(fault_percent) {}
 
-  // What becomes of a write that is sent now.
-  Step Receive(const HttpRequest& request);
-  Step Probe(const HttpRequest& request);
-  bool RefusesConnection() { return dice_.Percent(fault_percent_ / 8); }
+  Step Receive(const HttpRequest& request) override;
+  Step Probe(const HttpRequest& request) override;
+  bool RefusesConnection() override { return dice_.Percent(fault_percent_ / 8); }
   void StopFailing() { fault_percent_ = 0; }
 
   // A human undoes it by hand.

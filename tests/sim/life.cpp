@@ -126,7 +126,7 @@ class MortalLedger final : public Ledger {
 // What a process that is gone still waits for concerns nobody.
 class Life::Line final : public UpstreamConnection {
  public:
-  Line(TestLoop& loop, Pulse& pulse, SimBackend& backend)
+  Line(TestLoop& loop, Pulse& pulse, SimPeer& backend)
       : loop_(loop), pulse_(pulse), backend_(backend) {}
   Task<Result<void>> Connected() override {
     if (!pulse_.is_dead() && !backend_.RefusesConnection()) co_return Result<void>();
@@ -153,12 +153,12 @@ class Life::Line final : public UpstreamConnection {
   }
   TestLoop& loop_;
   Pulse& pulse_;
-  SimBackend& backend_;
+  SimPeer& backend_;
 };
 
 class Life::Wire final : public Upstream {
  public:
-  Wire(TestLoop& loop, Pulse& pulse, SimBackend& backend)
+  Wire(TestLoop& loop, Pulse& pulse, SimPeer& backend)
       : loop_(loop), pulse_(pulse), backend_(backend) {}
   std::unique_ptr<UpstreamConnection> Open(const Backend& /*backend*/) override {
     return std::make_unique<Line>(loop_, pulse_, backend_);
@@ -167,10 +167,10 @@ class Life::Wire final : public Upstream {
  private:
   TestLoop& loop_;
   Pulse& pulse_;
-  SimBackend& backend_;
+  SimPeer& backend_;
 };
 
-Life::Life(TestLoop& loop, Dice& dice, SimBackend& backend, SimDisk& disk,
+Life::Life(TestLoop& loop, Dice& dice, SimPeer& backend, SimDisk& disk,
            std::shared_ptr<const Policy> policy)
     : loop_(loop),
       pulse_(loop, dice),
@@ -226,15 +226,16 @@ void Life::Bury() {
   ledger_->Bury();
 }
 
-void Life::Serve(const CallSpec& spec, std::shared_ptr<Told> told) {
-  loop_.Start(Answer(ContextOf(spec, policy_, loop_), std::move(told)));
+void Life::Serve(const CallSpec& spec, std::shared_ptr<Told> told, bool is_delivered) {
+  loop_.Start(Answer(ContextOf(spec, policy_, loop_), std::move(told), is_delivered));
 }
 
-Task<void> Life::Answer(std::unique_ptr<RequestContext> context, std::shared_ptr<Told> told) {
+Task<void> Life::Answer(std::unique_ptr<RequestContext> context, std::shared_ptr<Told> told,
+                        bool is_delivered) {
   const Result<Outcome> outcome = co_await Next(chain_)(*context);
   if (pulse_.is_dead() || !outcome) co_return;
   TellAgent(*outcome, *context, *told);
-  if (told->answers) ledger_->MarkAnswered(*told->answers);
+  if (told->answers && is_delivered) ledger_->MarkAnswered(*told->answers);
 }
 
 Task<void> Life::Decide(ApprovalOrder order) {

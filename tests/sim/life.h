@@ -50,15 +50,16 @@ class MortalLedger;
 class Life {
  public:
   // All of them outlive it.
-  Life(TestLoop& loop, Dice& dice, SimBackend& backend, SimDisk& disk,
+  Life(TestLoop& loop, Dice& dice, SimPeer& backend, SimDisk& disk,
        std::shared_ptr<const Policy> policy);
   // All its work has ended.
   ~Life();
   Life(const Life&) = delete;
   Life& operator=(const Life&) = delete;
 
-  // Starts a call. `told` stays undone when the process dies first.
-  void Serve(const CallSpec& spec, std::shared_ptr<Told> told);
+  // Starts a call. `told` stays undone when the process dies first. Its client has not had the
+  // answer if that is not delivered.
+  void Serve(const CallSpec& spec, std::shared_ptr<Told> told, bool is_delivered = true);
   // What an operator asks.
   void Act(const FlowAction& action);
   // What an approver says.
@@ -75,7 +76,8 @@ class Life {
  private:
   class Wire;
   class Line;
-  Task<void> Answer(std::unique_ptr<RequestContext> context, std::shared_ptr<Told> told);
+  Task<void> Answer(std::unique_ptr<RequestContext> context, std::shared_ptr<Told> told,
+                    bool is_delivered);
 
   TestLoop& loop_;
   Pulse pulse_;

@@ -21,7 +21,6 @@ namespace {
 // Half a digest finds its row; the row holds the whole key and is compared.
 constexpr std::size_t kPrefixBytes = 16;
 constexpr std::uint32_t kMarkVersion = 7;
-constexpr std::uint32_t kUncheckedMarkVersion = 6;  // without a checksum
 
 MDB_val PrefixOf(const Digest& digest) { return ValueOf(AsView(digest).substr(0, kPrefixBytes)); }
 
@@ -105,8 +104,8 @@ std::string EncodeMark(const IndexMark& mark) {
 struct MarkHead {
   IndexMark mark;
   std::uint64_t open_count = 0, moved_count = 0;
-  std::string bytes;                      // up to the checksum
-  std::optional<std::uint32_t> checksum;  // nullopt: an earlier version wrote it
+  std::string bytes;  // up to the checksum
+  std::uint32_t checksum = 0;
 };
 
 std::optional<MarkHead> DecodeMark(std::string_view bytes) {
@@ -122,13 +121,9 @@ std::optional<MarkHead> DecodeMark(std::string_view bytes) {
   mark.accepted_seq = reader.Int<std::uint64_t>();
   head.open_count = reader.Int<std::uint64_t>();
   head.moved_count = reader.Int<std::uint64_t>();
-  if (version == kMarkVersion) {
-    if (!reader.ok()) return std::nullopt;
-    head.bytes = bytes.substr(0, bytes.size() - sizeof(std::uint32_t));
-    head.checksum = reader.Int<std::uint32_t>();
-  } else if (version != kUncheckedMarkVersion) {
-    return std::nullopt;
-  }
+  if (version != kMarkVersion || !reader.ok()) return std::nullopt;
+  head.bytes = bytes.substr(0, bytes.size() - sizeof(std::uint32_t));
+  head.checksum = reader.Int<std::uint32_t>();
   if (!reader.at_end()) return std::nullopt;
   std::memcpy(mark.applied_hash.data(), hash.data(), hash.size());
   return head;
@@ -247,7 +242,7 @@ std::optional<IndexMark> LmdbColdIndex::LoadMark() {
   mdb_cursor_close(cursor);
   if (mark.open.size() != head->open_count) return std::nullopt;
   if (!LoadMoved(txn.get(), head->moved_count, mark)) return std::nullopt;
-  if (head->checksum && *head->checksum != ChecksumOf(head->bytes, mark)) return std::nullopt;
+  if (head->checksum != ChecksumOf(head->bytes, mark)) return std::nullopt;
   return std::move(mark);
 }
 

@@ -23,8 +23,8 @@
 namespace recourse {
 namespace {
 
-constexpr std::string_view kSchema = "4";
-constexpr std::string_view kOldSchemas[] = {"1", "2", "3"};
+constexpr std::string_view kSchema = "5";
+constexpr std::string_view kOldSchemas[] = {"1", "2", "3", "4"};
 constexpr std::string_view kSchemaName = "schema";
 constexpr std::string_view kIdentityName = "identity";
 constexpr std::string_view kInstallName = "install";

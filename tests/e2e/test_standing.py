@@ -1,0 +1,246 @@
+"""An answer from the log is given only while what it says still stands."""
+
+import threading
+
+import pytest
+
+from support import flows, rawhttp
+from support.policies import standard
+from support.recourse import Recourse
+from support.waiting import wait_until
+
+TRACE, OTHER_TRACE = "4bf92f3577b34da6a3ce929d0e0e4736", "0af7651916cd43dd8448eb211c80319c"
+EXCUSE = "undo: none, reason: a row of a test is never undone"
+TOOLS = f"""\
+  docs.make: {{ match: "POST shop /docs/{{token}}", effect: write, {EXCUSE} }}
+  docs.drop: {{ match: "DELETE shop /docs/{{token}}/{{id}}", effect: write, {EXCUSE} }}
+  docs.put: {{ match: "PUT shop /docs/{{token}}/{{id}}", effect: write, {EXCUSE} }}
+  docs.patch: {{ match: "PATCH shop /docs/{{token}}/{{id}}", effect: write, {EXCUSE} }}
+  docs.act: {{ match: "POST shop /docs/{{token}}/{{id}}/{{verb}}", effect: write, {EXCUSE} }}
+  level.set:
+    match: POST shop /level/{{token}}
+    effect: write
+    superseded_by: [ others, level.reset ]
+    {EXCUSE.replace(", ", chr(10) + "    ", 1)}
+  level.reset: {{ match: "POST shop /levels/{{token}}/reset", effect: write, {EXCUSE} }}
+"""
+
+
+@pytest.fixture(scope="module")
+def proxy(double, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("recourse")
+    with Recourse(directory, standard(double, extra_tools=TOOLS)) as running:
+        yield running
+
+
+def send(proxy, method, path, body=b"", trace=TRACE, **fields):
+    headers = {name.replace("_", "-"): value for name, value in fields.items()}
+    headers.update(rawhttp.traced(trace) if trace else {})
+    return rawhttp.call(proxy.port, method, path, headers=headers, body=body)
+
+
+def problem(answer):
+    return answer.json()["type"].rsplit("/", 1)[1]
+
+
+def lose(proxy, double, method, path, body, trace=TRACE):
+    """Makes the call, and leaves before it is answered."""
+    double.script(method, path, ["read", {"gate": path}, "execute", "answer"], 1)
+    count = len(double.effects(path))
+    fields = {"Content-Type": "application/json", **(rawhttp.traced(trace) if trace else {})}
+    with rawhttp.Connection(proxy.port) as gone:
+        gone.send(rawhttp.render(method, path, "shop.test", fields, body))
+        double.await_requests(method, path, len(double.requests(path, method)) + 1)
+    double.open_gate(path)
+    double.await_effects(path, count + 1)
+    wait_until(lambda: proxy.events_for(path)[-1]["phase"] == "SUCCEEDED")
+
+
+def test_what_was_deleted_is_made_anew(proxy, double, token):
+    path = f"/docs/{token}"
+    made = send(proxy, "POST", path, {"a": 1})
+    assert send(proxy, "POST", path, {"a": 1}).replayed
+    place = f"{path}/{made.json()['id']}"
+    assert send(proxy, "DELETE", place).status < 300
+    again = send(proxy, "POST", path, {"a": 1})
+    assert again.status == 201 and not again.replayed and again.body != made.body
+    assert send(proxy, "POST", path, {"a": 1}).body == again.body
+    assert len(double.effects(path)) == 2
+
+
+def test_another_one_that_was_made_there_changes_nothing(proxy, double, token):
+    path = f"/docs/{token}"
+    first = send(proxy, "POST", path, {"a": 1})
+    assert not send(proxy, "POST", path, {"a": 2}).replayed
+    assert send(proxy, "POST", path, {"a": 1}).body == first.body
+    assert len(double.effects(path)) == 2
+
+
+PAIRS = [("close", "reopen"), ("star", "unstar"), ("lock", "unlock")]
+
+
+@pytest.mark.parametrize("verb, back", PAIRS)
+def test_an_opposite_takes_it_back(proxy, double, token, verb, back):
+    path = f"/docs/{token}/7"
+    act = lambda word: send(proxy, "POST", f"{path}/{word}", {"by": "me"})
+    for word in (verb, back, verb, back):
+        assert not act(word).replayed
+    assert act(back).replayed
+    # Of another thing, or with other arguments, it is no opposite.
+    assert not send(proxy, "POST", f"/docs/{token}/8/{verb}", {"by": "me"}).replayed
+    assert not send(proxy, "POST", f"{path}/{verb}", {"by": "you"}).replayed
+    assert act(back).replayed
+    assert len(double.effects(f"{path}/{verb}")) == 3
+
+
+def test_whose_answer_was_lost_is_told_and_not_made_again(proxy, double, token):
+    path = f"/docs/{token}/7/lock"
+    lose(proxy, double, "POST", path, b'{"by": "me"}')
+    assert not send(proxy, "POST", f"/docs/{token}/7/unlock", {"by": "me"}).replayed
+    told = send(proxy, "POST", path, {"by": "me"})
+    assert (told.status, problem(told)) == (409, "superseded")
+    assert told.outcome == told.json()["outcome"] == "executed"
+    assert len(double.effects(path)) == 1
+    # Named by the agent it is another call, which is never superseded.
+    named = [send(proxy, "POST", path, {"by": "me"}, Recourse_Intent=token) for _ in range(2)]
+    assert named[1].replayed
+    assert not send(proxy, "POST", f"/docs/{token}/7/unlock", {"by": "me"}, OTHER_TRACE).replayed
+    assert send(proxy, "POST", path, {"by": "me"}, Recourse_Intent=token).replayed
+
+
+def test_members_that_a_later_patch_gives_other_values(proxy, double, token):
+    path = f"/docs/{token}/7"
+    patch = lambda **members: send(proxy, "PATCH", path, members)
+    assert not patch(a=1).replayed and not patch(b=2).replayed
+    assert patch(a=1).replayed
+    assert not patch(b=3, a=1).replayed and patch(a=1).replayed
+    assert not patch(a=2, c=1).replayed
+    assert not patch(a=1).replayed and patch(b=3, c=1).status < 300
+    assert not send(proxy, "PUT", path, {"a": 1}).replayed
+    assert not patch(a=1).replayed
+    assert len(double.effects(path)) == 8
+
+
+@pytest.mark.parametrize("lost", [["read", "execute", "rst"], ["read", "rst"]])
+def test_what_may_have_been_deleted_is_made_anew_once(proxy, double, token, lost):
+    path = f"/docs/{token}"
+    made = send(proxy, "POST", path, {"a": 1})
+    place = f"{path}/{made.json()['id']}"
+    double.script("DELETE", place, lost, 1)
+    assert send(proxy, "DELETE", place).outcome == "unknown"
+    again = send(proxy, "POST", path, {"a": 1})
+    assert again.status == 201 and not again.replayed
+    assert send(proxy, "POST", path, {"a": 1}).body == again.body
+    assert len(double.effects(path)) == 2
+
+
+def test_a_delete_that_was_refused_took_nothing_away(proxy, double, token):
+    path = f"/docs/{token}"
+    made = send(proxy, "POST", path, {"a": 1})
+    place = f"{path}/{made.json()['id']}"
+    refusal = "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"
+    double.script("DELETE", place, ["read", {"send": refusal}], 1)
+    assert send(proxy, "DELETE", place).status == 403
+    assert send(proxy, "POST", path, {"a": 1}).body == made.body
+    assert len(double.effects(path)) == 1
+
+
+SPELLINGS = ["{place}?", "{place}?api_key=x", "/docs/{token}/%{first:02X}{rest}"]
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_a_place_is_one_however_it_is_spelled(proxy, double, token, spelling):
+    path = f"/docs/{token}"
+    made = send(proxy, "POST", path, {"a": 1}).json()["id"]
+    place = spelling.format(
+        place=f"{path}/{made}", token=token, first=ord(made[0]), rest=made[1:]
+    )  # fmt: skip
+    assert send(proxy, "DELETE", place).status < 300
+    assert not send(proxy, "POST", path, {"a": 1}).replayed
+
+
+def test_it_is_known_after_a_kill(double, token, tmp_path):
+    path = f"/docs/{token}"
+    with Recourse(tmp_path, standard(double, extra_tools=TOOLS)) as running:
+        made = send(running, "POST", path, {"a": 1})
+        patch = lambda value: send(running, "PATCH", f"{path}/7", {"a": value})
+        for value in (1, 2):
+            assert not patch(value).replayed
+        assert send(running, "POST", f"{path}/7/close").status < 300
+        assert send(running, "POST", f"{path}/7/reopen").status < 300
+        assert send(running, "DELETE", f"{path}/{made.json()['id']}").status < 300
+        running.kill()
+        running.start()
+        assert patch(2).replayed and send(running, "POST", f"{path}/7/reopen").replayed
+        for method, place, body in (
+            ("POST", path, {"a": 1}),
+            ("PATCH", f"{path}/7", {"a": 1}),
+            ("POST", f"{path}/7/close", b""),
+        ):
+            answer = send(running, method, place, body)
+            # That its answer was had may not have reached the disk: then it is told.
+            assert not answer.replayed, (method, place)
+            assert answer.status < 300 or problem(answer) == "superseded"
+
+
+def test_the_policy_says_what_ends_an_answer(proxy, double, token):
+    path = f"/level/{token}"
+    level = lambda value: send(proxy, "POST", path, {"level": value})
+    assert not level(1).replayed and level(1).replayed
+    assert not level(2).replayed and not level(1).replayed and level(1).replayed
+    assert not send(proxy, "POST", f"/levels/{token}-other/reset").replayed
+    assert level(1).replayed
+    assert not send(proxy, "POST", f"/levels/{token}/reset").replayed
+    assert not level(1).replayed
+
+
+def test_of_equal_calls_at_once_each_one_that_was_lost_is_known(proxy, double, token):
+    """Without trace, session and name only a retry is the same call, whichever of them it is of."""
+    path, body = f"/plain/{token}", b'{"a": 1}'
+    fields = {"Content-Type": "application/json"}
+    double.script("POST", path, ["read", {"gate": token}, "execute", "answer"])
+    gone = rawhttp.Connection(proxy.port)
+    gone.send(rawhttp.render("POST", path, "shop.test", fields, body))
+    double.await_requests("POST", path)
+    answers = [None] * 3
+
+    def call(n):
+        answers[n] = rawhttp.call(proxy.port, "POST", path, headers=fields, body=body)
+
+    threads = [threading.Thread(target=call, args=(n,)) for n in range(3)]
+    for n, thread in enumerate(threads):
+        thread.start()
+        double.await_requests("POST", path, 2 + n)
+    gone.close()
+    double.open_gate(token)
+    for thread in threads:
+        thread.join()
+    double.await_effects(path, 4)
+    wait_until(lambda: running_writes(proxy) == 0)
+    assert {answer.status for answer in answers} == {201}
+    retry = rawhttp.call(proxy.port, "POST", path, headers=fields, body=body)
+    assert retry.replayed and retry.body not in [answer.body for answer in answers]
+    assert len(double.effects(path)) == 4
+    # It has its answer now: an equal call is another one.
+    assert not rawhttp.call(proxy.port, "POST", path, headers=fields, body=body).replayed
+
+
+def running_writes(proxy):
+    metrics = proxy.probe("/metrics")[1]
+    lines = [line for line in metrics.splitlines() if line.startswith("recourse_writes_in_flight ")]
+    return float(lines[0].split()[1])
+
+
+def test_a_flow_does_not_undo_what_was_deleted_and_says_so(double, token, tmp_path):
+    with Recourse(tmp_path, flows.policy(double)) as running:
+        shop = flows.Shop(running, double)
+        agent = shop.agent(token)
+        agent.does("orders", "payments")
+        made = agent.effects["orders"]
+        assert shop.agent(token).call("orders", made, method="DELETE").status < 300
+        agent.breaks()
+        agent.await_undone()
+        assert agent.undone() == ["orders", "payments"]  # the first one by the agent itself
+        assert len(agent.undo_requests("orders")) == 1
+        story = running.cli("flows", "show", agent.flow).stdout
+        assert "needed no undo" in story, story

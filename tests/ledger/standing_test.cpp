@@ -1,0 +1,104 @@
+// What ends the answer of a write: marks and members.
+#include "filters/ledger/standing.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/ledger/ledger_test_support.h"
+
+namespace recourse::standing_test {
+namespace {
+
+const Digest kDocument = DigestOf("document");
+
+Standing Of(WriteKind kind) {
+  Standing stands;
+  stands.kind = kind;
+  return stands;
+}
+
+bool Ends(const Standing& later, const Standing& earlier) {
+  const std::vector<Mark> left = LeftBy(later, kDocument);
+  return std::ranges::any_of(EndsOf(earlier, kDocument), [&](const Mark& mark) {
+    return std::ranges::find(left, mark) != left.end();
+  });
+}
+
+TEST(StandingTest, WhichMethodsEndWhichAnswers) {
+  using enum WriteKind;
+  constexpr WriteKind kAll[] = {kPut, kDelete, kPatch, kPost, kOther};
+  Standing by_others = Of(kPost);
+  by_others.by_others = true;
+  for (const WriteKind later : kAll) {
+    EXPECT_TRUE(Ends(Of(later), Of(kPut)));
+    EXPECT_TRUE(Ends(Of(later), Of(kDelete)));
+    EXPECT_TRUE(Ends(Of(later), by_others));
+    EXPECT_EQ(Ends(Of(later), Of(kPost)), later == kDelete);
+    // A PATCH may end another one, which their members tell.
+    EXPECT_EQ(Ends(Of(later), Of(kPatch)), later == kDelete || later == kPut);
+  }
+}
+
+TEST(StandingTest, WhatAPostMadeIsEndedByItsDelete) {
+  Standing made = Of(WriteKind::kPost);
+  made.made = {MarkOf(kDocument)};
+  const auto ends = EndsOf(made, DigestOf("documents"));
+  EXPECT_THAT(ends, testing::Contains(LeftBy(Of(WriteKind::kDelete), kDocument).front()));
+  // And what the DELETE says is true until it is made again.
+  EXPECT_THAT(EndsOf(Of(WriteKind::kDelete), kDocument),
+              testing::Contains(LeftBy(made, DigestOf("documents")).back()));
+}
+
+TEST(StandingTest, PatchesContradictWhereTheyGiveOneMemberDifferentValues) {
+  const auto patch = [](std::vector<MemberDigest> values) {
+    Standing stands = Of(WriteKind::kPatch);
+    stands.members = Members::kListed;
+    stands.values = std::move(values);
+    return stands;
+  };
+  EXPECT_FALSE(Contradicts(patch({{1, 1}}), patch({{1, 1}, {2, 1}})));
+  EXPECT_FALSE(Contradicts(patch({{1, 1}}), patch({{2, 2}})));
+  EXPECT_TRUE(Contradicts(patch({{1, 1}}), patch({{2, 2}, {1, 2}})));
+  Standing unknown = Of(WriteKind::kPatch);
+  unknown.members = Members::kUnknown;
+  const Standing none = Of(WriteKind::kPatch);
+  EXPECT_TRUE(Contradicts(unknown, patch({{1, 1}})));
+  EXPECT_FALSE(Contradicts(none, unknown));
+}
+
+TEST(StandingTest, EveryFieldComesBackFromItsBytes) {
+  Standing written = Of(WriteKind::kPatch);
+  written.is_named = written.is_over = written.is_gone = written.by_others = true;
+  written.dispatched = 7;
+  written.previous = 5;
+  written.undo = MarkOf(DigestOf("undo"));
+  written.made = {MarkOf(DigestOf("a")), MarkOf(DigestOf("b"))};
+  written.leaves = {MarkOf(DigestOf("c"))};
+  written.ended_by = {MarkOf(DigestOf("d"))};
+  written.members = Members::kListed;
+  written.values = {{1, 2}, {3, 4}};
+  std::string bytes;
+  ByteWriter writer(bytes);
+  WriteStanding(writer, written);
+  ByteReader reader(bytes);
+  Standing read;
+  ASSERT_TRUE(ReadStanding(reader, read));
+  EXPECT_TRUE(reader.at_end());
+  std::string again;
+  ByteWriter anew(again);
+  WriteStanding(anew, read);
+  EXPECT_EQ(again, bytes);
+  EXPECT_TRUE(read.is_named && read.is_over && read.is_gone && read.by_others);
+  EXPECT_EQ(read.made, written.made);
+  EXPECT_EQ(read.undo, written.undo);
+  EXPECT_EQ(read.values, written.values);
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    ByteReader cut(std::string_view(bytes).substr(0, size));
+    EXPECT_FALSE(ReadStanding(cut, read)) << size;
+  }
+}
+
+}  // namespace
+}  // namespace recourse::standing_test
