@@ -37,19 +37,21 @@ BENCHMARK(ReadBody);
 
 // Argument: 1 with an identity of the policy, 0 from all arguments.
 void WriteKey(benchmark::State& state) {
-  const std::string secret(32, 's'), name = "bench.order", caller = "local", path = "/orders";
+  const std::string secret(32, 's'), name = "bench.order", caller = "local", path = "/orders",
+                                     unverified;
   const HttpRequest request = Order();
   const std::vector<std::pair<std::string, std::string>> none;
   Tool tool;
   if (state.range(0) == 1) tool.identity = {*ParseSelector("body#/order_id")};
+  const std::vector<Caller::Earlier> earlier;
   const PrincipalRule usual;
   TraceContext trace;
   trace.trace_id = "0af7651916cd43dd8448eb211c80319c";
   trace.from_client = true;
   const Result<CallBody> body = ReadCallBody(request);
   for (auto _ : state) {
-    const Result<DerivedKey> key = DeriveKey(
-        {secret, tool, name, caller, name, usual, trace, request, path, none, none, *body});
+    const Result<DerivedKey> key = DeriveKey({secret, tool, name, caller, unverified, earlier, name,
+                                              usual, trace, request, path, none, none, *body});
     if (!key) state.SkipWithError("no key was made");
     benchmark::DoNotOptimize(key);
   }

@@ -15,6 +15,7 @@ class OwnHeld final : public CallKeeper {
   bool Hold(HeldFor what, std::size_t bytes) override { return hold_.Set(what, bytes); }
   void Becomes(State) override {}
   bool HasLeft() override { return false; }
+  bool MayHaveLeft() override { return false; }
 
  private:
   CallBudget::Hold hold_;

@@ -264,8 +264,9 @@ TEST(KeyTest, PartsOfMultipartCanBeTheIdentityAndWereNotInEarlierVersions) {
   EXPECT_NE(key.key, Derive(call("x", "8", "a")).key);
   KeyCase unread = call("x", "7", "a");
   unread.tool.identity.clear();
-  EXPECT_EQ(key.older_key, Derive(unread).key);
-  EXPECT_EQ(Derive(unread).older_key, std::nullopt);
+  ASSERT_EQ(key.older.size(), 1U);
+  EXPECT_EQ(key.older[0].key, Derive(unread).key);
+  EXPECT_TRUE(Derive(unread).older.empty());
 }
 
 TEST(KeyTest, ScopesReachAsFarAsThePolicySays) {

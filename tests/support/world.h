@@ -135,6 +135,7 @@ class RoomyKeeper final : public CallKeeper {
   bool Hold(HeldFor, std::size_t) override { return true; }
   void Becomes(State) override {}
   bool HasLeft() override { return false; }
+  bool MayHaveLeft() override { return false; }
 };
 
 class World {
