@@ -37,16 +37,6 @@ bool TakeHeaders(std::string_view& text, Headers& headers) {
   }
 }
 
-std::size_t NamesIn(std::string_view lower_text) {
-  static constexpr std::string_view kName = "name";
-  std::size_t count = 0;
-  for (auto at = lower_text.find(kName); at != std::string_view::npos;
-       at = lower_text.find(kName, at + kName.size())) {
-    ++count;
-  }
-  return count;
-}
-
 // Some readers take Content_Disposition for it.
 bool IsDisposition(std::string_view lower_name) {
   std::string letters;
@@ -78,12 +68,11 @@ bool IsText(const Headers& headers) {
 
 // False: it says its name too often to be looked at.
 bool ReadNames(BodyPart& part) {
-  std::size_t count = 0;
+  static constexpr std::size_t kNamesMax = 2 * limits::kPartNamesMax;  // each has two readings
   for (const auto& [name, value] : part.headers) {
-    if (!IsDisposition(name)) continue;
-    count += NamesIn(ToLower(value));
-    if (count > limits::kPartNamesMax) return false;
-    std::ranges::move(PartNames(name + ":" + value), std::back_inserter(part.names));
+    auto names = PartNames(name + ":" + value);
+    if (!names || part.names.size() + names->size() > kNamesMax) return false;
+    std::ranges::move(*names, std::back_inserter(part.names));
   }
   std::ranges::sort(part.names);
   const auto repeated = std::ranges::unique(part.names);

@@ -6,6 +6,7 @@
 
 #include "policy/twins.h"
 #include "proxy/base/http_message.h"
+#include "proxy/base/limits.h"
 
 namespace recourse {
 namespace {
@@ -103,21 +104,23 @@ bool HasMethodOverride(std::string_view query) {
                      [](const auto& pair) { return IsOverrideName(pair.first); });
 }
 
-std::vector<std::string> PartNames(std::string_view line) {
+std::optional<std::vector<std::string>> PartNames(std::string_view line) {
   const std::string_view field = line.substr(0, line.find(':'));
   std::string letters;
   for (const char c : ToLower(field)) {
     if (c >= 'a' && c <= 'z') letters.push_back(c);
   }
-  if (letters != "contentdisposition" || field.size() == line.size()) return {};
-  const std::string lower = ToLower(line);
   std::vector<std::string> names;
+  if (letters != "contentdisposition" || field.size() == line.size()) return names;
+  const std::string lower = ToLower(line);
   std::array<std::string, 2> pieces;
+  std::size_t count = 0;
   for (auto at = lower.find("name"); at != std::string::npos; at = lower.find("name", at + 1)) {
     std::string_view rest = line.substr(at + 4);
     const Suffix suffix = TakeSuffix(rest);
     rest = TrimBlanks(rest);
     if (IsTokenByte(lower[at - 1]) || !rest.starts_with('=')) continue;
+    if (++count > limits::kPartNamesMax) return std::nullopt;
     const auto values = ValuesAt(TrimBlanks(rest.substr(1)));
     for (std::size_t i = 0; i < values.size(); ++i) {
       std::string_view value = values[i];

@@ -2,6 +2,7 @@
 // Pure.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,8 +15,9 @@ bool HasMethodOverride(std::string_view query);
 bool IsOverrideName(std::string_view name);
 
 // The names that some reader takes from a part's Content-Disposition, or from another line of that
-// form: in any quotes or none, of every `name`, extended and in pieces (RFC 2231).
-std::vector<std::string> PartNames(std::string_view line);
+// form: in any quotes or none, of every `name`, extended and in pieces (RFC 2231). nullopt: there
+// are more than kPartNamesMax, each of which may be as long as the line.
+std::optional<std::vector<std::string>> PartNames(std::string_view line);
 
 // Whether the type of a form says that its plain letters are ASCII ones: some readers decode UTF-7,
 // UTF-16 and EBCDIC.

@@ -87,14 +87,15 @@ bool PartScan::EndsLine(char c) {
 }
 
 bool PartScan::NamesOverride() const {
-  return std::ranges::any_of(PartNames(line_), [](const std::string& name) {
+  const auto names = PartNames(line_);
+  return !names || std::ranges::any_of(*names, [](const std::string& name) {
     return IsOverrideName(name) || name.find("=?") != std::string::npos;  // RFC 2047
   });
 }
 
 // Of a line that is too long to be looked at.
 bool PartScan::TellsName() const {
-  return !PartNames(line_.substr(0, line_.find(':')) + ": name=x").empty();
+  return !PartNames(line_.substr(0, line_.find(':')) + ": name=x")->empty();
 }
 
 bool PartScan::Feed(std::string_view piece) {

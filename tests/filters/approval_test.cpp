@@ -215,13 +215,14 @@ TEST_F(ApprovalTest, ARejectionIsToldWithItsReason) {
   EXPECT_EQ(world.upstream.opened, 0U);
 }
 
-TEST_F(ApprovalTest, NobodysAnswerIsANo) {
+TEST_F(ApprovalTest, NobodysAnswerIsNoYesAndTheCallMayBeAskedAgain) {
   Call(Pay());
   const std::uint64_t operation = Claims().at(0).event.operation;
   world.loop.RunFor(Millis(10 * 60'000));
   EXPECT_TRUE(Claims().empty());
   EXPECT_EQ(Latest(operation).phase, Phase::kExpired);
-  EXPECT_EQ(Call(Pay()).error, ErrorCode::kApprovalExpired);
+  EXPECT_EQ(Call(Pay()).status, 202);
+  EXPECT_NE(Claims().at(0).event.operation, operation);
   EXPECT_EQ(world.upstream.opened, 0U);
 }
 
@@ -412,7 +413,7 @@ TEST_F(ApprovalCredentialsTest, WhatHasNoCredentialUntilItsTimeIsOverIsNeverSent
             "its time ran out before it could be sent: a credential that the policy names could "
             "not be read");
   secret = "too late";
-  EXPECT_EQ(Call(Pay()).status, 403);
+  EXPECT_EQ(Call(Pay()).status, 202) << "it is asked anew";
   EXPECT_TRUE(world.upstream.writes.empty());
 }
 

@@ -206,7 +206,7 @@ TEST(CallersWordsTest, BadWordsAreToldWithPlaceAndFix) {
   EXPECT_THAT(ProblemOf("{ feild: X-Agent }"), HasSubstr("p.yaml:2:12: error: callers.feild"));
   EXPECT_THAT(ProblemOf("X-Agent"), HasSubstr("p.yaml:2:10: error: callers"));
   for (const std::string name : {"\"a b\"", "Host", "Connection", "traceparent"}) {
-    EXPECT_THAT(ProblemOf("{ field: " + name + " }"), HasSubstr("2:19: error: callers.field"))
+    EXPECT_THAT(ProblemOf("{ field: " + name + " }"), HasSubstr("2:12: error: callers.field"))
         << name;
   }
   for (const std::string name : {"Authorization", "Cookie", "X-Api-Key", "X-Session-Token"}) {

@@ -71,7 +71,7 @@ TEST(KeyWordsTest, AToolSaysWhoseWritesEndItsAnswers) {
             "  look: { match: GET b /l, effect: read }\n");
   };
   const LoadedPolicy loaded = load("[ others, reset, wipe ]");
-  EXPECT_EQ(ProblemsOf(loaded), "");
+  ASSERT_TRUE(loaded.ok()) << ProblemsOf(loaded);
   const Tool& tool = loaded.policy->tools[0];
   EXPECT_TRUE(tool.superseded_by_others);
   ASSERT_EQ(tool.superseded_by.size(), 2U);

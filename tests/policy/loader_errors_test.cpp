@@ -98,7 +98,7 @@ TEST(LoaderErrorsTest, ProblemsNamePlaceKeyAndWhatIsAccepted) {
             "enforce, observe\n"
             "p.yaml:4:35: error: backends.orders.key_headr: unknown key, did you mean "
             "'key_header'?; accepted: addresses, connect_timeout, escaped_slash, hosts, intercept, "
-            "key_header, key_lives, protocol, repeat_if, timeout, tls, "
+            "key_header, key_lives, key_scope, protocol, repeat_if, timeout, tls, "
             "trust_annotations, url, write_reuse\n"
             "p.yaml:8:13: error: tools.orders.create.effect: not one of its values, did you mean "
             "'write'?; accepted: read, write\n"

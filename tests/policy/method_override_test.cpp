@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "policy/override_scan.h"
+#include "proxy/base/limits.h"
 
 namespace recourse::method_override_test {
 namespace {
@@ -154,6 +155,17 @@ TEST(OverrideScanTest, LongNamesAndLinesTakeBoundedMemoryAndEnd) {
       std::string_view::npos);
   EXPECT_NE(SeenAt("application/json", "{\"" + longs + "\":1,\"_method\":2}", 1000),
             std::string_view::npos);
+}
+
+TEST(OverrideScanTest, ALineThatSaysItsNameVeryOftenIsNotLookedThrough) {
+  const auto is_refused = [](std::size_t names) {
+    std::string body = "--x\r\nContent-Disposition: form-data";
+    for (std::size_t i = 0; i < names; ++i) body += "; name=a";
+    OverrideScan scan("multipart/form-data; boundary=x");
+    return scan.Feed(body + "\r\n\r\n1\r\n--x--\r\n");
+  };
+  EXPECT_FALSE(is_refused(limits::kPartNamesMax));
+  EXPECT_TRUE(is_refused(limits::kPartNamesMax + 1));
 }
 
 }  // namespace

@@ -59,6 +59,7 @@ std::string Document(const std::string& definition, const std::string& inside) {
       {"undo", tool + "undo: { request: \"DELETE /t\", " + inside + " } } }\n"},
       {"secret",
        tool + "undo: { request: \"DELETE /t\", credentials: { X: { " + inside + " } } } } }\n"},
+      {"callers", backend + "callers: { " + inside + " }\n"},
       {"flow_rules", backend + "flow_rules: { " + inside + " }\n"},
       {"webhook", backend + "flow_rules: { webhook: { " + inside + " } }\n"},
       {"approval", tool + "approval: { by: a, " + inside + " } } }\n"},
