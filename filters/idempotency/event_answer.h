@@ -1,6 +1,8 @@
 // What the ledger's events say to callers. Pure.
 #pragma once
 
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "filters/answers.h"
@@ -28,6 +30,11 @@ WriteAnswer AnswerToRepeat(const Event& event, AnswerSource origin);
 
 // What a call is told that somebody else made already, with other credentials: how that one stands.
 WriteAnswer AnswerToOthers(const Event& event);
+
+// Answers about an operation that no state of it gives; nullopt: its state is the answer.
+std::optional<ErrorCode> RefusalOf(const Begun& begun);
+// Says which earlier call stands in the way.
+std::string EarlierCallDetail(ErrorCode refusal, const Event& earlier);
 
 // What a call is told whose operation waits for a human, or was approved and is not done yet: 202,
 // or 409 as the rule says. `poll`: the path that tells what became of it.

@@ -40,50 +40,6 @@ Outcome Replay(RequestContext& context, Principal principal, const Event& event,
   return LocalOutcome(std::move(answer));
 }
 
-// Answers about an operation that no state of it gives; nullopt: its state is the answer.
-std::optional<ErrorCode> RefusalOf(const Begun& begun) {
-  switch (begun.kind) {
-    case Begun::Kind::kConflict:
-      return ErrorCode::kKeyReused;
-    case Begun::Kind::kSuspected:
-      return ErrorCode::kSuspectedDuplicate;
-    case Begun::Kind::kCompensated:
-      return ErrorCode::kCompensated;
-    case Begun::Kind::kSuperseded:
-      return ErrorCode::kSuperseded;
-    case Begun::Kind::kExpired:
-      return ErrorCode::kKeyExpired;
-    case Begun::Kind::kFlowClosed:
-      return ErrorCode::kFlowClosed;
-    case Begun::Kind::kTooOften:
-      return ErrorCode::kQuotaExceeded;
-    default:
-      return std::nullopt;
-  }
-}
-
-// Says which earlier call stands in the way.
-std::string EarlierCallDetail(ErrorCode refusal, const Event& earlier) {
-  const std::string call =
-      earlier.method + " " + earlier.path + " (event " + std::to_string(earlier.operation) + ")";
-  switch (refusal) {
-    case ErrorCode::kKeyReused:
-      return "this key belongs to an earlier call, " + call + ", with other arguments";
-    case ErrorCode::kSuspectedDuplicate:
-      return "this looks like a repeat of " + call + ", and the policy lets a human judge that";
-    case ErrorCode::kFlowClosed:
-      return "the flow " + earlier.flow + " takes no further writes";
-    case ErrorCode::kCompensated:
-      return "the effect of " + call + " was undone";
-    case ErrorCode::kSuperseded:
-      return call + " was executed, and a later write has changed what it did";
-    case ErrorCode::kQuotaExceeded:
-      return call + " was refused, and is repeated too often";
-    default:
-      return "the answer to " + call + " is no longer kept";
-  }
-}
-
 // The backend knows the operation by what its first attempt carried.
 void SpellAsBefore(const Event& known, const CallBody& body, RequestContext& context) {
   const std::string field = *KeyFieldOf(known);
