@@ -62,6 +62,7 @@ Step Documents::Receive(const HttpRequest& request) {
   };
   const std::string trace = field("X-Test-Trace");
   sent.write = {request.method, request.target, request.body, trace, field("Authorization"), {}};
+  sent.at = loop_.now();
   sent.begun = Tick();
   const bool fails = dice_.Percent(fault_percent_);
   const unsigned kind = fails ? dice_.Below(4) : 0;
@@ -148,6 +149,7 @@ void Documents::JudgeAgain(const DocumentSent& sent) {
     const bool is_retry =
         first->write.principal == sent.write.principal && !first->is_answered && !first->has_client;
     if (!is_same_key && !is_retry) return;
+    if (sent.at - first->at > remembers_) return;
     const bool is_superseded = std::ranges::any_of(sent_, [&](const DocumentSent& other) {
       const bool is_later = other.ended == 0 || other.ended > first->begun;
       const bool may_have = other.end != Ended::kRejected || other.ended == 0;

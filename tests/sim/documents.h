@@ -27,7 +27,8 @@ struct DocumentSent {
   DocumentWrite write;
   End end = End::kRunning;  // as the process that sent it knows
   bool has_effect = false;
-  int effect = 0;            // its number; the order of all effects
+  int effect = 0;  // its number; the order of all effects
+  MonoTime at{};
   std::uint64_t begun = 0;   // in the order of all that happens
   std::uint64_t ended = 0;   // 0: not yet
   bool is_answered = false;  // a client had the whole answer
@@ -42,6 +43,8 @@ class Documents final : public SimPeer {
   Documents(TestLoop& loop, Dice& dice, unsigned fault_percent)
       : loop_(loop), dice_(dice), fault_percent_(fault_percent) {}
 
+  // What is older is forgotten, as the ledger's retention says.
+  void RememberFor(Millis time) { remembers_ = time; }
   Step Receive(const HttpRequest& request) override;
   Step Probe(const HttpRequest& request) override;
   bool RefusesConnection() override { return false; }
@@ -68,6 +71,7 @@ class Documents final : public SimPeer {
   TestLoop& loop_;
   Dice& dice_;
   const unsigned fault_percent_;
+  Millis remembers_ = Millis::max();
   std::map<std::string, std::map<std::string, std::string>> documents_;
   std::vector<std::string> names_{"/doc/a", "/doc/b"};
   std::vector<DocumentSent> sent_;

@@ -43,7 +43,9 @@ class Run {
         documents_(loop_, dice_, dice_.Percent(75) ? 5 + dice_.Below(25) : 0),
         disk_(dice_, Scale()),
         policy_(PolicyOf(kPolicy)),
-        kills_(dice_.Percent(50)) {}
+        kills_(dice_.Percent(50)) {
+    if (disk_.scale().rule) documents_.RememberFor(disk_.scale().rule->retention);
+  }
   ~Run() {
     if (life_) Bury();
     loop_.RunAll();
@@ -245,7 +247,7 @@ Counts Play(std::uint64_t seed, bool is_told) {
 // principal, hid the lost one from its retry.
 TEST(StandingSeedsTest, WhatWasFoundOnceIsNotFoundAgain) {
   SetLogLevel(LogLevel(static_cast<int>(LogLevel::kError) + 1));
-  for (const std::uint64_t seed : {81, 239, 435, 1052, 1978, 3013}) (void)Play(seed, false);
+  for (const unsigned seed : {81U, 239U, 435U, 1052U, 1978U, 3013U}) (void)Play(seed, false);
 }
 
 class StandingSimulationTest : public testing::TestWithParam<std::uint64_t> {};
