@@ -66,6 +66,15 @@ class Checker {
     if (event.undoes == 0) by_ref_[operation.ref] = event.operation;
   }
 
+  // The same call was asked about again, once nobody had decided it in time or the no had had its
+  // time: that one tells.
+  bool WasAskedAnew(const Operation& operation) const {
+    const auto newest = by_ref_.find(operation.ref);
+    const Phase phase = operation.last.phase;
+    return (phase == Phase::kExpired || phase == Phase::kDenied) && newest != by_ref_.end() &&
+           newest->second != operation.first.operation;
+  }
+
   // I1, I6: what the log says of a step is what the backend did.
   void CheckStep(const Operation& operation) {
     const auto& effects = backend_.EffectsOf(operation.ref);
@@ -77,10 +86,10 @@ class Checker {
       if (phase == Phase::kDispatching) Say("I10: {} is {}", operation.ref, name);
     } else if (MayHaveEffect(phase) || phase == Phase::kCompensated) {
       if (!is_there) Say("I6: {} is {} without an effect", operation.ref, name);
-    } else if (is_there) {
+    } else if (is_there && !WasAskedAnew(operation)) {
       Say("I6: {} is {} and has an effect", operation.ref, name);
     }
-    if (!is_there) return;
+    if (!is_there || WasAskedAnew(operation)) return;
     const bool is_undone = effects.front().undone > 0;
     if (phase == Phase::kCompensated && !is_undone) Say("I6: {} was not undone", operation.ref);
     if (phase != Phase::kCompensated && is_undone && !MayBeUndone(operation.first.operation)) {
@@ -232,6 +241,7 @@ class Checker {
     // A step that had no effect in its flow may have been made again in the next one.
     FlowState own = state;
     std::erase_if(own.steps, [&](const FlowStep& step) {
+      if (WasAskedAnew(operations_[step.operation])) return true;
       return std::any_of(run_.flows.begin(), run_.flows.end(), [&](const FlowState& other) {
         return other.number > state.number && Holds(other, step.operation);
       });
