@@ -55,6 +55,14 @@ std::string DidYouMean(std::string_view word, const std::vector<std::string>& wo
   return best == nullptr ? std::string() : ", did you mean '" + *best + "'?";
 }
 
+std::string MethodDoubt(std::string_view method) {
+  static const std::vector<std::string> kKnown = {
+      "GET",      "HEAD",      "POST",  "PUT",  "PATCH", "DELETE", "OPTIONS", "QUERY",
+      "PROPFIND", "PROPPATCH", "MKCOL", "COPY", "MOVE",  "LOCK",   "UNLOCK",  "REPORT"};
+  if (method == "*" || std::ranges::find(kKnown, method) != kKnown.end()) return {};
+  return DidYouMean(method, kKnown);
+}
+
 std::string_view YamlTrap(std::string_view plain) {
   static constexpr std::array<std::string_view, 8> kBooleans{"y",  "n",   "yes",  "no",
                                                              "on", "off", "true", "false"};

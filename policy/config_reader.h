@@ -72,6 +72,9 @@ std::optional<std::uint64_t> ParseByteCount(std::string_view text);
 std::string_view YamlTrap(std::string_view plain);
 // ", did you mean 'x'?" when one of `words` is near, else "".
 std::string DidYouMean(std::string_view word, const std::vector<std::string>& words);
+// ", did you mean 'POST'?" of a method that looks like a misspelled one (RFC 9110 9.3, RFC 5789,
+// RFC 4918), else "".
+std::string MethodDoubt(std::string_view method);
 std::string JoinKey(std::string_view parent, std::string_view name);
 std::string JoinWords(const std::vector<std::string>& words);
 

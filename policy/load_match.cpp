@@ -69,6 +69,11 @@ class RouteReader {
     if (std::all_of(methods.begin(), methods.end(), IsMethod) &&
         (methods.size() == 1 || methods.front() != "*") &&
         std::adjacent_find(methods.begin(), methods.end()) == methods.end()) {
+      for (const std::string& method : methods) {
+        if (const std::string doubt = MethodDoubt(method); !doubt.empty()) {
+          draft_.problems.Warn(match_.place, match_.key, method + " is no usual method" + doubt);
+        }
+      }
       return true;
     }
     Refuse("'" + word +

@@ -188,6 +188,10 @@ std::optional<RequestTemplate> ReadOwnRequest(MapReader& map, const Speaks& spea
     map.problems().Error(line->place, map.KeyOf("request"), std::string(request.error().detail()));
     return std::nullopt;
   }
+  if (const std::string doubt = MethodDoubt(request->method); !doubt.empty()) {
+    map.problems().Warn(line->place, map.KeyOf("request"),
+                        request->method + " is no usual method" + doubt);
+  }
   ReadRequestHeaders(map, *request);
   return std::move(*request);
 }

@@ -118,6 +118,7 @@ Result<std::pair<Event, KeyEntry>> LedgerEngine::Compensated(std::uint64_t opera
 }
 
 void LedgerEngine::TellFlow(const Event& event) {
+  if (event.verdict != ObserveVerdict::kNone) return;  // as for NewsOf
   if (event.is_step || event.undoes != 0) flows_.Apply(NewsOfEvent(event), clock_.Now());
 }
 

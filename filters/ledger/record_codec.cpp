@@ -379,6 +379,8 @@ std::optional<StepNews> NewsOf(const RowView& row) {
   if (row.head.kind != RowKind::kEvent) return std::nullopt;
   (void)ReadFront(reader, front);
   if (!front.is_step && front.undoes == 0) return std::nullopt;
+  // Nothing that observe mode saw is ever undone.
+  if (front.verdict != ObserveVerdict::kNone) return std::nullopt;
   (void)reader.Int<std::int64_t>();
   (void)reader.Int<std::int32_t>();
   (void)reader.Text();  // tool

@@ -14,6 +14,10 @@ namespace recourse {
 namespace {
 
 constexpr std::string_view kScheme = "Bearer ";
+constexpr const char* kNobodyKnown =
+    "the process was started without --admin-token-file and without --operators, so nobody may use "
+    "the admin API: make a token, openssl rand -hex 32 > FILE, and start it again with "
+    "--admin-token-file FILE";
 
 // Who has one address of an IPv6 network has 2^64 of them: the /64 is the peer.
 std::string PeerOf(const HttpPeer& peer) {
@@ -153,14 +157,11 @@ std::expected<AdminDoor::Visit, HttpResponse> AdminDoor::Identify(const HttpRequ
     visit.who = parts_.desk.Current()->OfCertificate(peer.certificate);
     return visit;
   }
-  const auto book = parts_.desk.Current();
-  const bool is_nobody_known = parts_.admin_token.empty() && book->tokens.empty() && !book->jwt &&
-                               book->certificates.empty();
   return std::unexpected(
       Problem(401, "Not authorized",
-              is_nobody_known ? "the server was started without --admin-token-file and without "
-                                "--operators, so nobody may use the admin API"
-                              : "send your token as a bearer token: Authorization: Bearer TOKEN"));
+              KnowsNobody(*parts_.desk.Current())
+                  ? kNobodyKnown
+                  : "send your token as a bearer token: Authorization: Bearer TOKEN"));
 }
 
 AdminDoor::Judged AdminDoor::JudgeBearer(std::string_view token) const {
@@ -173,7 +174,13 @@ AdminDoor::Judged AdminDoor::JudgeBearer(std::string_view token) const {
   }
   if (auto who = book->FindToken(TokenDigest(token))) return std::move(*who);
   if (book->jwt && LooksLikeJwt(token)) return JudgeJwt(*book, token);
-  return std::unexpected(Refusal{401, "this token is not known"});
+  return std::unexpected(
+      Refusal{401, KnowsNobody(*book) ? std::string(kNobodyKnown) : "this token is not known"});
+}
+
+bool AdminDoor::KnowsNobody(const OperatorBook& book) const {
+  return parts_.admin_token.empty() && book.tokens.empty() && !book.jwt &&
+         book.certificates.empty();
 }
 
 AdminDoor::Judged AdminDoor::JudgeJwt(const OperatorBook& book, std::string_view token) const {

@@ -56,6 +56,8 @@ class AdminDoor {
 
   std::expected<Visit, HttpResponse> Identify(const HttpRequest& request, const HttpPeer& peer);
   Judged JudgeBearer(std::string_view token) const;
+  // Nobody may come in, whatever they show.
+  bool KnowsNobody(const OperatorBook& book) const;
   Judged JudgeJwt(const OperatorBook& book, std::string_view token) const;
   std::expected<Visit, HttpResponse> ByBearer(std::string_view field, const HttpPeer& peer);
   bool ByCookie(const HttpRequest& request, const HttpPeer& peer, Visit& visit);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
+#include <sstream>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -169,7 +170,12 @@ std::string WordsForMissing(const CLI::App& command) {
 }
 
 std::string WordsForExtras(const CLI::App& command, std::string_view what) {
-  std::string word(what.substr(what.find(": ") + 2));
+  // The library names what is left over, the last word first.
+  std::string word;
+  std::istringstream words{std::string(what.substr(what.find(": ") + 2))};
+  for (std::string next; words >> next;) {
+    if (word.empty() || next.starts_with('-') || !word.starts_with('-')) word = next;
+  }
   const std::string path = PathOf(command);
   if (!word.starts_with('-')) return fmt::format("{} does not take '{}'", path, word);
   word.resize(std::min(word.find('='), word.size()));

@@ -44,6 +44,8 @@ WRONG = {
                             ["does not know '--polcy', did you mean '--policy'?"]),
     "an option with a misspelled name and a value": (
         ["events", "list", "--limt=3"], ["does not know '--limt', did you mean '--limit'?"]),
+    "an unknown option with a value": (["run", "--policy", "p", "--data", "d", "--lisen", "x"],
+                                       ["run does not know '--lisen', did you mean '--listen'?"]),
     "an unknown option": (["events", "list", "--colour"], ["does not know '--colour'", "--trace"]),
     "one word too many": (["status", "now"], ["status does not take 'now'"]),
     "no command": ([], ["say what to do; accepted: run, events,"]),

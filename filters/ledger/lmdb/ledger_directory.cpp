@@ -73,6 +73,15 @@ Done CheckOwner(const struct stat& status, const std::string& directory) {
     return std::unexpected(fmt::format("{} is not a directory; name one for --data", directory));
   }
   if (status.st_uid != geteuid()) {
+    // What lies in it cannot be seen by everybody: a new ledger in it would remember nothing.
+    const bool is_empty = access((directory + "/data.mdb").c_str(), F_OK) != 0 && errno == ENOENT &&
+                          access((directory + "/new").c_str(), F_OK) != 0 && errno == ENOENT;
+    if (!is_empty) {
+      return std::unexpected(fmt::format(
+          "{} is, or may be, the ledger of uid {}, and this process runs as uid {}; run it as that "
+          "user, or stop whatever uses it and `chown -R {} {}`",
+          directory, status.st_uid, geteuid(), geteuid(), directory));
+    }
     return std::unexpected(fmt::format(
         "{} belongs to uid {} and this process runs as uid {}; name a directory inside it, such as "
         "{}/ledger, which is then created with the right owner",
