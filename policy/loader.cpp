@@ -145,14 +145,6 @@ LoadedPolicy LoadSources(const std::vector<PolicySource>& sources, TlsFiles file
 
 }  // namespace
 
-std::string PolicyProblem::ToString() const {
-  std::string out = file;
-  if (line > 0) out += fmt::format(":{}:{}", line, column);
-  out += severity == Severity::kError ? ": error: " : ": warning: ";
-  if (!key.empty()) out += key + ": ";
-  return out + message;
-}
-
 LoadedPolicy LoadPolicyFiles(const PolicySources& sources, TlsFiles files) {
   if (sources.problems.empty()) return LoadSources(sources.files, files);
   LoadedPolicy loaded = sources.files.empty() ? LoadedPolicy{} : LoadSources(sources.files, files);

@@ -6,20 +6,10 @@
 #include <vector>
 
 #include "policy/policy.h"
+#include "policy/problem.h"
+#include "policy/sources.h"
 
 namespace recourse {
-
-struct PolicyProblem {
-  enum class Severity : std::uint8_t { kError, kWarning };
-  Severity severity = Severity::kError;
-  std::string file;
-  int line = 0;         // 1-based; 0: the whole file
-  int column = 0;       // 1-based
-  std::string key;      // dotted path, e.g. tools.orders.create.undo
-  std::string message;  // what is wrong and what is accepted
-  // "policy.yaml:12:5: error: tools.orders.create.undo: ..."
-  std::string ToString() const;
-};
 
 struct LoadedPolicy {
   std::shared_ptr<Policy> policy;       // null when there is an error; constant once it is run
@@ -34,6 +24,8 @@ enum class TlsFiles : std::uint8_t { kIgnore, kCheck };
 // `path` is a YAML file, or a directory whose *.yaml and *.yml files (not hidden ones, by name) are
 // read as one policy: `version` in each, every other section merged, names unique over all files.
 LoadedPolicy LoadPolicy(const std::string& path, TlsFiles files = TlsFiles::kIgnore);
+// The same of what was read already.
+LoadedPolicy LoadPolicyFiles(const PolicySources& sources, TlsFiles files = TlsFiles::kIgnore);
 // For tests and for tools: `name` stands for the file in messages.
 LoadedPolicy LoadPolicyText(const std::string& name, const std::string& yaml);
 

@@ -4,7 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "policy/loader.h"
+#include "policy/problem.h"
+#include "proxy/base/hash.h"
 
 namespace recourse {
 
@@ -30,8 +31,5 @@ PolicySources ReadPolicyTwice(const std::string& path);
 
 // Of the texts alone, so that a move of the files changes nothing.
 Digest DigestOf(const std::vector<PolicySource>& files);
-
-// As LoadPolicy.
-LoadedPolicy LoadPolicyFiles(const PolicySources& sources, TlsFiles files = TlsFiles::kIgnore);
 
 }  // namespace recourse

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <tuple>
 
+#include "policy/loader.h"
 #include "policy/sources.h"
 #include "proxy/drill/drill_plan.h"
 #include "proxy/drill/drill_report.h"

@@ -10,6 +10,7 @@
 
 #include "policy/config_reader.h"
 #include "policy/intercepted_hosts.h"
+#include "policy/loader.h"
 #include "policy/sources.h"
 #include "policy/url.h"
 #include "proxy/base/ca_limits.h"

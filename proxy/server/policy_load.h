@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "policy/loader.h"
 #include "policy/sources.h"
 
 namespace recourse {
