@@ -128,7 +128,7 @@ TEST_F(OldLedger, ItIsAppendedToVerifiedAndForgottenAWholeRetentionLater) {
   };
   EXPECT_TRUE(verify().ok) << verify().problem;
   engine_.reset();
-  EXPECT_EQ(Schema(), "4");
+  EXPECT_EQ(Schema(), "5");
   ASSERT_EQ(Open(), "");
 
   // Nobody knows how old these rows are, so their time begins now.
@@ -158,7 +158,7 @@ TEST_F(OldLedger, ALedgerOfSchema2IsTakenOver) {
   EXPECT_FALSE(engine_->is_restored());
   EXPECT_EQ(Repeat(old).kind, Kind::kReplay);
   engine_.reset();
-  EXPECT_EQ(Schema(), "4");
+  EXPECT_EQ(Schema(), "5");
 }
 
 TEST_F(OldLedger, AStartThatIsRefusedLeavesTheOldSchema) {
@@ -179,11 +179,11 @@ TEST_F(OldLedger, AnOldFileIsVerifiedWithoutBeingTouched) {
 }
 
 TEST_F(OldLedger, ANewerSchemaIsRefusedAndLeftAlone) {
-  const std::string newer = "5";
+  const std::string newer = "6";
   Schema(&newer);
-  EXPECT_THAT(Open(), HasSubstr("it was written with schema 5, this version reads schemas 1 to 4; "
+  EXPECT_THAT(Open(), HasSubstr("it was written with schema 6, this version reads schemas 1 to 5; "
                                 "start the version that wrote it"));
-  EXPECT_EQ(Schema(), "5");
+  EXPECT_EQ(Schema(), "6");
 }
 
 }  // namespace
