@@ -94,6 +94,7 @@ void ReadOutcomeWords(MapReader& map, const Draft& draft, Tool& tool) {
   ReadExternalRef(map, tool);
   ReadOnError(map, tool);
   tool.settle = ReadSettle(map, speaks);
+  tool.before = ReadBefore(map, speaks);
   tool.undo = ReadUndo(map, speaks, draft.tls_files);
   tool.approval = ReadApproval(map, draft.tls_files);
   tool.reason = map.Text("reason").value_or("");

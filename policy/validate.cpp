@@ -259,6 +259,7 @@ void Validate(Draft& draft) {
     CheckApproval(draft, i);
     CheckSettle(draft, i);
     CheckMcpTool(draft, routes, i);
+    CheckBefore(draft, routes, i);
     CheckUndo(draft, routes, i);
     WarnAboutKey(draft, i);
     CheckWindow(draft, i);

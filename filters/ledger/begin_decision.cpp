@@ -223,6 +223,7 @@ ObserveVerdict Foresee(ObserveVerdict otherwise, Begun::Kind kind, bool is_resen
     case Begun::Kind::kFlowClosed:
     case Begun::Kind::kOtherKey:
     case Begun::Kind::kOtherCredentials:
+    case Begun::Kind::kNeedsBefore:
       break;
   }
   return ObserveVerdict::kWouldRefuse;

@@ -81,6 +81,8 @@ void Advance(Event& event, Transition& transition) {
   event.answer = event.answer_kept ? std::move(transition.answer) : HttpResponse();
   if (transition.undo) event.undo = std::move(transition.undo);
   if (transition.task) event.task = std::move(transition.task);
+  if (transition.ours && event.state) event.state->ours = std::move(*transition.ours);
+  event.found = std::move(transition.found);
   // Only an unknown or a half-known outcome is ever asked about again, and a step that its probe
   // called absent.
   const bool is_absent_step =
@@ -88,6 +90,8 @@ void Advance(Event& event, Transition& transition) {
   if (IsFinal(event.phase) && event.phase != Phase::kAnswerLost && !is_absent_step) {
     event.settle.reset();
   }
+  // What turns out to have had its effect all the same can still be undone.
+  if (IsFinal(event.phase) && !MayHaveEffect(event.phase) && !is_absent_step) event.state.reset();
   if (IsFinal(event.phase)) {
     DropRequest(event);
     event.task.reset();
@@ -262,11 +266,33 @@ Result<LedgerEngine::BeginStep> LedgerEngine::BeginObserved(NewOperation& call,
   return step;
 }
 
+// What was there before an attempt of unknown outcome is what its undo has to bring back. What
+// waits for a human is read when it is sent.
+Result<void> LedgerEngine::TakeBefore(NewOperation& call, const Found* found) {
+  if (found != nullptr && found->entry.phase == Phase::kUncertain) {
+    auto last = ReadEvent(found->entry.last_event);
+    if (!last) return std::unexpected(last.error());
+    call.event.state = std::move(last->state);
+    call.wants_before = false;
+  }
+  const bool waits = call.approval && (found == nullptr || !StandingApproval(call, *found));
+  if (waits) {
+    call.wants_before = false;
+    call.event.state.reset();
+  }
+  return {};
+}
+
 Result<LedgerEngine::BeginStep> LedgerEngine::BeginFresh(NewOperation& call,
                                                          const BeginDecision& decision,
                                                          const Found* found) {
   if (const auto refusal = Refusal(call, found == nullptr)) return std::unexpected(*refusal);
   BeginStep step;
+  if (auto read = TakeBefore(call, found); !read) return std::unexpected(read.error());
+  if (call.wants_before) {
+    step.begun.kind = Begun::Kind::kNeedsBefore;
+    return step;
+  }
   Event& event = step.begun.event;
   event = std::move(call.event);
   event.base_key = event.key;
@@ -381,6 +407,10 @@ Result<Event> LedgerEngine::Record(Transition& transition) {
       !HasSpace(event.request->body.size() + limits::kSmallRowBytes)) {
     LeaveRequestOut(event);
   }
+  // Without it an undo that must compare is left to a human.
+  if (event.state && !HasSpace(BytesOf(*event.state) + limits::kSmallRowBytes)) event.state.reset();
+  // It only shows people what an undo would have overwritten.
+  if (event.found && !HasSpace(limits::kRenderedRequestBytesMax)) event.found.reset();
   if (auto done = AppendEvent(event, &entry); !done) return std::unexpected(done.error());
   if (compensated) {
     auto& [step, last] = *compensated;

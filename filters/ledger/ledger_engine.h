@@ -156,7 +156,7 @@ class LedgerEngine {
     std::int64_t since_ms = 0;
     Phase phase = Phase::kNone;
     CallerBook::Use* caller = nullptr;  // while it is DISPATCHING, if this process began it
-    bool may_have_approval = true;
+    bool may_have_more = true;          // than its request in its extension: an approval, a state
   };
   // An operation that waits for a human, or was approved.
   struct OpenClaim {
@@ -258,6 +258,7 @@ class LedgerEngine {
   // The operation's last event, as a transition needs it.
   Result<Event> LastEvent(const KeyEntry& entry, Transition& transition);
   Result<void> AppendEvent(Event& event, const KeyEntry* previous);
+  Result<void> TakeBefore(NewOperation& call, const Found* found);
   void BindKey(const Digest& key, std::uint64_t operation);
   void AppendAlias(const Alias& alias);
   void AppendMarks();

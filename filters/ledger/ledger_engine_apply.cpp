@@ -21,7 +21,7 @@ void LedgerEngine::Apply(const Event& event, const KeyEntry* previous) {
                          .args_hash = event.args_hash,
                          .verdict = event.verdict,
                          .related = event.related,
-                         .is_extended = event.approval.has_value(),
+                         .is_extended = event.approval || event.state || event.found,
                          .principal = event.principal,
                          .resource = event.resource};
   ApplyFront(front, event.id, event.wall_ms, previous);

@@ -202,9 +202,14 @@ Result<LedgerEngine::BeginStep> LedgerEngine::BeginApproved(NewOperation& call) 
     step.is_new = true;
     return step;
   }
+  if (call.wants_before) {
+    step.begun.kind = Begun::Kind::kNeedsBefore;
+    return step;
+  }
   event.phase = Phase::kDispatching;
   event.cause = Cause::kApproved;
   ++event.attempt;
+  event.state = std::move(call.event.state);
   event.settle = std::move(call.event.settle);
   event.dedupe_domain = call.event.dedupe_domain;
   event.key_field = std::move(call.event.key_field);

@@ -266,7 +266,8 @@ void Runtime::StartWorkers() {
                                .random = random_,
                                .install_secret = services_.install_secret,
                                .ledger_secret = services_.ledger_secret,
-                               .read_secret = ReadSecretFile});
+                               .read_secret = ReadSecretFile,
+                               .tracing = services_.tracer});
   }
   // Probes are requests of ours, and observe mode sends none.
   if (versions_.Current()->mode == Mode::kEnforce) {
