@@ -266,23 +266,6 @@ Result<LedgerEngine::BeginStep> LedgerEngine::BeginObserved(NewOperation& call,
   return step;
 }
 
-// What was there before an attempt of unknown outcome is what its undo has to bring back. What
-// waits for a human is read when it is sent.
-Result<void> LedgerEngine::TakeBefore(NewOperation& call, const Found* found) {
-  if (found != nullptr && found->entry.phase == Phase::kUncertain) {
-    auto last = ReadEvent(found->entry.last_event);
-    if (!last) return std::unexpected(last.error());
-    call.event.state = std::move(last->state);
-    call.wants_before = false;
-  }
-  const bool waits = call.approval && (found == nullptr || !StandingApproval(call, *found));
-  if (waits) {
-    call.wants_before = false;
-    call.event.state.reset();
-  }
-  return {};
-}
-
 Result<LedgerEngine::BeginStep> LedgerEngine::BeginFresh(NewOperation& call,
                                                          const BeginDecision& decision,
                                                          const Found* found) {
@@ -418,18 +401,6 @@ Result<Event> LedgerEngine::Record(Transition& transition) {
   }
   if (effect) MoveFlowOf(event, *effect);
   return moved;
-}
-
-void LedgerEngine::MarkAnswered(AttemptId answered) {
-  if (is_latched_) return;
-  auto found = FindByOperation(answered.operation);
-  if (!found || !*found || (*found)->entry.is_answered) return;
-  if ((*found)->entry.attempt != answered.attempt) return;
-  if (marks_.size() >= limits::kLedgerQueueMax || is_full_)
-    return;  // forgetting errs towards replay
-  (*found)->entry.is_answered = true;
-  index_.Put((*found)->key, (*found)->entry);
-  marks_.push_back(answered.operation);
 }
 
 Result<void> LedgerEngine::RecordPolicy(const PolicyChange& change) {

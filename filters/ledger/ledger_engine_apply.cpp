@@ -107,6 +107,18 @@ void LedgerEngine::AppendAlias(const Alias& alias) {
   (void)index_.PutAlias(alias, head.seq, head.wall_ms);
 }
 
+void LedgerEngine::MarkAnswered(AttemptId answered) {
+  if (is_latched_) return;
+  auto found = FindByOperation(answered.operation);
+  if (!found || !*found || (*found)->entry.is_answered) return;
+  if ((*found)->entry.attempt != answered.attempt) return;
+  if (marks_.size() >= limits::kLedgerQueueMax || is_full_)
+    return;  // forgetting errs towards replay
+  (*found)->entry.is_answered = true;
+  index_.Put((*found)->key, (*found)->entry);
+  marks_.push_back(answered.operation);
+}
+
 void LedgerEngine::AppendMarks() {
   AppendAnsweredRow(batch_.bytes, NextHead(RowKind::kAnswered), marks_);
   CloseRow();

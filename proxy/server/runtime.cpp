@@ -202,9 +202,8 @@ void Runtime::Start() {
   services_.own.Add(admin_->endpoint());
   services_.own.Add(probes_->endpoint());
   agents_.Start();
-  for (std::size_t i = 0; i < threads_.size(); ++i) {
+  for (std::size_t i = 0; i < threads_.size(); ++i)
     threads_[i]->Start("recourse-io-" + std::to_string(i));
-  }
   traces_.Start();
   ExitOnMapFault(kExitLedgerCut);
   probe_api_.ready = true;
