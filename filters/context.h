@@ -33,6 +33,12 @@ struct DispatchTry {
   bool was_sent = false;
 };
 
+// What reading the state that the call is about to change came to.
+struct BeforeRead {
+  std::optional<StateKept> state;
+  std::string why;  // there is none; for people
+};
+
 // Owned by the flow task; outlives the client's connection. One thread.
 class RequestContext {
  public:
@@ -79,6 +85,7 @@ class RequestContext {
 
   // Set by filters.
   std::optional<std::string> needs_approval;       // approval: why; for people
+  std::optional<BeforeRead> before;                // idempotency; unset: not read
   TraceContext trace;                              // trace
   std::optional<AttemptId> answers;                // idempotency; for MarkAnswered
   std::uint64_t unknown = 0;                       // idempotency; the operation, outcome not known

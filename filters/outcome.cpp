@@ -11,6 +11,7 @@
 #include "filters/kept_request.h"
 #include "filters/mcp/mcp_outcome.h"
 #include "filters/mcp/mcp_task.h"
+#include "filters/snapshots.h"
 #include "filters/status_proofs.h"
 #include "policy/late_reference.h"
 
@@ -314,6 +315,9 @@ Transition MakeTransition(const Event& dispatching, const Verdict& verdict, cons
     if (!kept) AddDetail(transition.detail, "its answer is not kept: redact needs it to be JSON");
   }
   if (MayHaveEffect(verdict.phase)) AddFollowUps(tool, dispatching.key, values, transition);
+  if (verdict.phase == Phase::kSucceeded && dispatching.state && tool.before) {
+    transition.ours = StateLeft(*tool.before, dispatching.state->ours, values);
+  }
   if (result && result->mcp == McpKind::kTask && dispatching.is_step && values.headers != nullptr) {
     transition.task = TaskOf(dispatching, tool, *result, *values.headers);
   }
@@ -344,6 +348,7 @@ bool ReadsAnswerBody(const Tool& tool, const Backend* backend) {
       (backend != nullptr && one_reads(backend->repeat_if))) {
     return true;
   }
+  if (tool.before) return true;
   if (!tool.undo) return false;
   const std::vector<Selector> read = SelectorsOf(tool.undo->request);
   return std::any_of(read.begin(), read.end(), is_answer_body);

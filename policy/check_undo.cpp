@@ -12,16 +12,6 @@ namespace {
 
 using Source = Selector::Source;
 
-// The target that an undo request would have, with a stand-in for every value.
-std::string SamplePath(const RequestTemplate& request) {
-  std::string path;
-  for (const auto& segment : request.path) {
-    path += '/';
-    for (const auto& piece : segment) path += piece.selector ? kAnyValue : piece.literal;
-  }
-  return path;
-}
-
 // Whether some values make that path of it. Both begin with '/'.
 bool MayBePath(const RequestTemplate& request, std::string_view path) {
   for (const auto& segment : request.path) {
@@ -113,7 +103,9 @@ void CheckRoute(Draft& draft, const RouteTable& routes, std::size_t index) {
                             request.mcp_tool + "; is it spelled so? List it with `effect: write`");
   }
   if (called == nullptr) return;
-  if (AsksAboutCalls(*called)) {
+  // What puts a call back that a human has approved needs no word of its own.
+  const bool puts_back = called == &tool && tool.before;
+  if (AsksAboutCalls(*called) && !puts_back) {
     error("this request is tool " + called->name +
           ", which needs approval; an undo runs without a human");
   } else if (called->undo && called != &tool) {
@@ -177,6 +169,15 @@ void WarnAboutTwoSources(Draft& draft, std::size_t index) {
 }
 
 }  // namespace
+
+std::string SamplePath(const RequestTemplate& request) {
+  std::string path;
+  for (const auto& segment : request.path) {
+    path += '/';
+    for (const auto& piece : segment) path += piece.selector ? kAnyValue : piece.literal;
+  }
+  return path;
+}
 
 void CheckUndo(Draft& draft, const RouteTable& routes, std::size_t index) {
   const Tool& tool = draft.policy.tools[index];

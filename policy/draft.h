@@ -76,6 +76,9 @@ void CheckUndo(Draft& draft, const RouteTable& routes, std::size_t index);
 // Quotas of callers that nobody can be, as `callers` names them. A part of Validate.
 void CheckQuotaNames(Draft& draft);
 
+// What `before` keeps, what the undo takes of it, and `only_if`. A part of Validate.
+void CheckBefore(Draft& draft, const RouteTable& routes, std::size_t index);
+
 // No tunnel may lead where a backend is called. A part of Validate; `routes` are those of the
 // draft.
 void CheckTunnels(Draft& draft, const RouteTable& routes);
@@ -92,6 +95,8 @@ void WarnAboutCoveredMcpWrite(Draft& draft, std::size_t index);
 
 // A segment that no literal of a policy is likely to be: stands for any value.
 inline constexpr std::string_view kAnyValue = "~~";
+// The path that a request would have, with that for every value.
+std::string SamplePath(const RequestTemplate& request);
 
 // Captures that those places name and a pattern of the tool has not; of an MCP tool any place in
 // path and query.

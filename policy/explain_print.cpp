@@ -73,6 +73,26 @@ std::string RepeatText(const Policy& policy, const Tool& tool) {
   return text.empty() ? text : text + ": a failure may be repeated";
 }
 
+// Made again from what was kept, it has another name.
+bool MakesNewId(const Tool& tool) {
+  return tool.before && tool.undo->request.method == "POST" &&
+         std::ranges::find(tool.methods, "DELETE") != tool.methods.end();
+}
+
+void DescribeBefore(const BeforeRule& rule, DescribedLines& lines) {
+  std::string kept;
+  for (const Selector& place : rule.keep) kept += (kept.empty() ? "" : ", ") + place.text;
+  lines.emplace_back("before", rule.request.source + ", read before it is sent");
+  lines.emplace_back("",
+                     "keeps " + kept + (rule.version ? "; version: " + rule.version->text : ""));
+  const std::string_view then = rule.missing == BeforeMissing::kRefuse ? "it is refused"
+                                : rule.missing == BeforeMissing::kApprove
+                                    ? "a human is asked first"
+                                    : "it is sent, and cannot "
+                                      "be undone";
+  lines.emplace_back("", fmt::format("if that cannot be read: {}", then));
+}
+
 void DescribeUndo(const Tool& tool, DescribedLines& lines) {
   const auto line = [&lines](std::string_view name, std::string_view value) {
     lines.emplace_back(name, value);
@@ -92,6 +112,10 @@ void DescribeUndo(const Tool& tool, DescribedLines& lines) {
   if (const std::string text = CredentialsText(undo.secrets, undo.from_call); !text.empty()) {
     line("", "credentials: " + text);
   }
+  if (undo.only_if_unchanged) {
+    line("", "only if nobody has changed what the call left; else a human decides");
+  }
+  if (MakesNewId(tool)) line("", "made again under a new id: externally reversible");
   if (undo.window) line("", "of a finished flow within " + DurationText(*undo.window));
 }
 
@@ -141,6 +165,7 @@ void DescribeWriteRules(const Policy& policy, const Tool& tool, DescribedLines& 
                        : "passed on whole, when the outcome is durable");
   }
   if (tool.settle) line("settle", SettleText(*tool.settle));
+  if (tool.before) DescribeBefore(*tool.before, lines);
   if (const auto text = RepeatText(policy, tool); !text.empty()) line("repeat_if", text);
   if (tool.undo) {
     DescribeUndo(tool, lines);

@@ -27,6 +27,19 @@ bool Overlap(const Selector& a, const Selector& b) {
          (longer.size() == shorter.size() || longer[shorter.size()] == '/');
 }
 
+// A kept place is one of the resource, whichever message shows it.
+std::vector<Selector> PlacesKept(const BeforeRule& rule) {
+  std::vector<Selector> places = SelectorsOf(rule.request);
+  const auto add = [&places](Selector place) {
+    places.push_back(place);
+    place.source = place.source == Source::kBody ? Source::kAnswerBody : Source::kAnswerHeader;
+    places.push_back(std::move(place));
+  };
+  for (const Selector& place : rule.keep) add(place);
+  if (rule.version) add(*rule.version);
+  return places;
+}
+
 }  // namespace
 
 std::vector<std::string> ReadKeepHeaders(MapReader& map) {
@@ -87,6 +100,8 @@ void CheckCredentials(Draft& draft, std::size_t index) {
   };
   if (tool.external_ref) check("external_ref", {*tool.external_ref});
   if (tool.settle) check_request("settle", tool.settle->request);
+  if (tool.before) check_request("before", tool.before->request);
+  if (tool.before && tool.before->version) check("before", {*tool.before->version});
   if (tool.undo) check_request("undo", tool.undo->request);
 }
 
@@ -105,6 +120,7 @@ void CheckRedact(Draft& draft, std::size_t index) {
   };
   if (tool.external_ref) check("external_ref", {*tool.external_ref});
   if (tool.settle) check("settle", SelectorsOf(tool.settle->request));
+  if (tool.before) check("before", PlacesKept(*tool.before));
   if (!tool.undo) return;
   check("undo", SelectorsOf(tool.undo->request));
   for (const std::string& name : tool.undo->from_call) {

@@ -39,6 +39,7 @@ void ReadRequestHeaders(MapReader& map, RequestTemplate& request);
 // `call` and `arguments` as the tools/call that is POSTed to `endpoint`.
 std::optional<RequestTemplate> ReadMcpCall(MapReader& map, const std::string& endpoint);
 std::optional<SettleRule> ReadSettle(MapReader& tool, const Speaks& speaks);
+std::optional<BeforeRule> ReadBefore(MapReader& tool, const Speaks& speaks);
 // `files`: whether those of `credentials` are read, here and below. `undo: none` gives nullopt
 // without a problem.
 std::optional<UndoRule> ReadUndo(MapReader& tool, const Speaks& speaks, TlsFiles files);

@@ -111,6 +111,7 @@ void ReadOutcomeWords(MapReader& map, const Draft& draft, Tool& tool) {
   ReadOnError(map, tool);
   ReadAnswerForm(map, tool);
   tool.settle = ReadSettle(map, speaks);
+  tool.before = ReadBefore(map, speaks);
   tool.undo = ReadUndo(map, speaks, draft.tls_files);
   tool.approval = ReadApproval(map, draft.tls_files);
   tool.reason = map.Text("reason").value_or("");

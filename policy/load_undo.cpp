@@ -23,6 +23,11 @@ std::optional<Repeatable> ReadRepeatable(MapReader& map) {
   return map.OneOf("repeatable", kValues);
 }
 
+bool ReadOnlyIf(MapReader& map) {
+  static constexpr std::pair<std::string_view, bool> kValues[] = {{"unchanged", true}};
+  return map.OneOf("only_if", kValues).value_or(false);
+}
+
 bool Names(const std::vector<std::string>& names, std::string_view name) {
   return std::any_of(names.begin(), names.end(),
                      [name](const std::string& one) { return EqualsIgnoreCase(one, name); });
@@ -154,6 +159,7 @@ std::optional<UndoRule> ReadUndo(MapReader& tool, const Speaks& speaks, TlsFiles
   if (rule.done.empty()) rule.done.Add(200, 299);
   rule.done_when = ReadConditions(map, "done_when", Reads::kAnswer);
   rule.repeatable = ReadRepeatable(map).value_or(Repeatable::kNo);
+  rule.only_if_unchanged = ReadOnlyIf(map);
   rule.attempts_max =
       ReadCountUpTo(map, "attempts", limits::kUndoAttemptsCap).value_or(rule.attempts_max);
   rule.window = map.Duration("window", Millis(1));

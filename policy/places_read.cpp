@@ -19,6 +19,7 @@ std::vector<Selector> PlacesRead(const Tool& tool) {
   places = tool.identity;
   if (tool.external_ref) places.push_back(*tool.external_ref);
   if (tool.settle) Append(places, SelectorsOf(tool.settle->request));
+  if (tool.before) Append(places, SelectorsOf(tool.before->request));
   if (tool.undo) {
     Append(places, SelectorsOf(tool.undo->request));
     for (const std::string& name : tool.undo->from_call) {

@@ -48,6 +48,17 @@ struct ScopeRule {
   std::string name;  // kHeader: field name; kBody: JSON pointer; kBaggage: member name
 };
 
+// What becomes of a write whose state before it cannot be read.
+enum class BeforeMissing : std::uint8_t { kRefuse, kApprove, kGoOn };
+
+// What a write is about to change, read before it is sent.
+struct BeforeRule {
+  RequestTemplate request;          // GET
+  std::vector<Selector> keep;       // places of its answer (kBody); one at least
+  std::optional<Selector> version;  // of its answer (kBody, kHeader): differs after every change
+  BeforeMissing missing = BeforeMissing::kRefuse;
+};
+
 struct SettleRule {
   RequestTemplate request;  // GET or HEAD; of MCP a tools/call of a read
   Selector happened;  // present in the probe's answer: the effect exists; its value is the ref
@@ -68,6 +79,7 @@ struct UndoRule {
   StatusSet done;                    // default: 2xx
   std::vector<Condition> done_when;  // over the answer; one must hold. Empty: the status tells
   Repeatable repeatable = Repeatable::kNo;
+  bool only_if_unchanged = false;  // what the write left, by `before`, is there still
   std::vector<SecretHeader> secrets;
   std::vector<std::string>
       from_call;  // header fields of the agent's call, kept sealed with the undo
@@ -156,6 +168,7 @@ struct Tool {
   bool supersedes_others = false;         // another tool names it there
   std::optional<Selector> external_ref;
   std::optional<SettleRule> settle;
+  std::optional<BeforeRule> before;
   std::optional<UndoRule> undo;
   std::string reason;  // why there is nothing to undo with
   std::optional<ApprovalRule> approval;

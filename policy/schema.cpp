@@ -205,6 +205,7 @@ constexpr std::string_view kSchema = R"json({
         "external_ref": { "$ref": "#/$defs/text", "default": "answer.body#/id",
           "description": "The place of the backend's name for what was made." },
         "settle": { "$ref": "#/$defs/settle" },
+        "before": { "$ref": "#/$defs/before" },
         "undo": { "oneOf": [ { "const": "none" }, { "$ref": "#/$defs/undo" } ] },
         "reason": { "$ref": "#/$defs/text", "description": "Why nothing has to be undone." },
         "approval": { "$ref": "#/$defs/approval" },
@@ -259,6 +260,26 @@ constexpr std::string_view kSchema = R"json({
           "description": "What is not found so long after counts as never done." }
       }
     },
+    "before": {
+      "type": "object",
+      "required": [ "keep" ],
+      "oneOf": [ { "required": [ "request" ] }, { "required": [ "call" ] } ],
+      "dependentRequired": { "arguments": [ "call" ] },
+      "additionalProperties": false,
+      "properties": {
+        "call": { "$ref": "#/$defs/mcp_name", "description": "A read of the same MCP server." },
+        "arguments": { "type": "object" },
+        "request": { "type": "string", "pattern": "^GET /",
+          "description": "A template: reads what the write changes, before it is sent." },
+        "headers": { "$ref": "#/$defs/headers" },
+        "keep": { "$ref": "#/$defs/texts",
+          "description": "Places of its answer that are kept for the undo." },
+        "version": { "$ref": "#/$defs/text",
+          "description": "A place of its answer that every change alters: header.ETag." },
+        "missing": { "enum": [ "refuse", "approve", "go_on" ], "default": "refuse",
+          "description": "What becomes of the write if that cannot be read." }
+      }
+    },
     "undo": {
       "type": "object",
       "oneOf": [ { "required": [ "request" ] }, { "required": [ "call" ] } ],
@@ -278,6 +299,8 @@ constexpr std::string_view kSchema = R"json({
           "description": "Conditions of which one must hold too." },
         "repeatable": { "enum": [ true, false, "by_key" ], "default": false,
           "description": "Whether it may be sent again when its outcome is unknown." },
+        "only_if": { "const": "unchanged",
+          "description": "Sent only if what the write left, by before, is there still." },
         "credentials": { "$ref": "#/$defs/credentials" },
         "attempts": { "type": "integer", "minimum": 1, "maximum": 100, "default": 10,
           "description": "Tries before a human is asked." },

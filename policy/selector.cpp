@@ -11,15 +11,18 @@ using Source = Selector::Source;
 
 constexpr std::string_view kSelectorHelp =
     "accepted: body#/pointer, path.name, query.name, header.Name, key, external_ref, "
-    "answer.body#/pointer, answer.header.Name, answer.status";
+    "answer.body#/pointer, answer.header.Name, answer.status, before.body#/pointer, "
+    "before.header.Name";
 
 struct Prefix {
   std::string_view text;
   Source source;
 };
-constexpr std::array<Prefix, 6> kPrefixes{{
+constexpr std::array<Prefix, 8> kPrefixes{{
     {"answer.body#", Source::kAnswerBody},
     {"answer.header.", Source::kAnswerHeader},
+    {"before.body#", Source::kBeforeBody},
+    {"before.header.", Source::kBeforeHeader},
     {"body#", Source::kBody},
     {"path.", Source::kPath},
     {"query.", Source::kQuery},
@@ -32,9 +35,11 @@ bool IsGoodName(Source source, std::string_view name) {
   switch (source) {
     case Source::kBody:
     case Source::kAnswerBody:
+    case Source::kBeforeBody:
       return IsJsonPointer(name);
     case Source::kHeader:
     case Source::kAnswerHeader:
+    case Source::kBeforeHeader:
       return IsToken(name);
     default:
       return !name.empty() && IsFieldValue(name) && name.find(' ') == std::string_view::npos;
@@ -91,7 +96,8 @@ Result<Selector> ParseSelector(std::string_view text) {
   std::string_view rest = text;
   if (rest.starts_with("request.")) {
     rest.remove_prefix(8);
-    if (rest.starts_with("answer.") || rest == "key" || rest == "external_ref") {
+    if (rest.starts_with("answer.") || rest.starts_with("before.") || rest == "key" ||
+        rest == "external_ref") {
       return Malformed(kSelectorHelp);
     }
   }
@@ -137,6 +143,10 @@ std::optional<Json> Select(const Selector& selector, const CallValues& values) {
       return NonEmpty(values.external_ref);
     case Source::kAnswerStatus:
       return StatusValue(values.answer_status);
+    case Source::kBeforeBody:
+      return values.before == nullptr ? std::nullopt : KeptAt(*values.before, selector.name);
+    case Source::kBeforeHeader:
+      return values.before == nullptr ? std::nullopt : NonEmpty(values.before->version);
   }
   return std::nullopt;
 }

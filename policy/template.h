@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "policy/snapshot.h"
 #include "proxy/base/error.h"
 #include "proxy/base/http_message.h"
 #include "proxy/base/json.h"
@@ -17,8 +18,8 @@
 namespace recourse {
 
 // One place in a call or its answer: body#/a/b, path.id, query.q, header.X-Name, key, external_ref,
-// answer.body#/id, answer.header.Location, answer.status. `request.` may be written before the
-// first four.
+// answer.body#/id, answer.header.Location, answer.status; or in what was kept of the state before
+// it: before.body#/a, before.header.ETag. `request.` may be written before the first four.
 struct Selector {
   enum class Source : std::uint8_t {
     kBody,
@@ -29,7 +30,9 @@ struct Selector {
     kExternalRef,
     kAnswerBody,
     kAnswerHeader,
-    kAnswerStatus
+    kAnswerStatus,
+    kBeforeBody,
+    kBeforeHeader
   };
   Source source = Source::kBody;
   std::string name;  // JSON pointer, capture, query or field name
@@ -87,6 +90,7 @@ struct CallValues {
   int answer_status = 0;
   const Headers* answer_headers = nullptr;
   const Json* answer_body = nullptr;
+  const Snapshot* before = nullptr;
 };
 // The value at the selector, nullopt when absent. Headers, query and path give strings. A name that
 // occurs twice in the query or the header gives nothing: it has two readings.
@@ -139,9 +143,9 @@ struct RenderedRequest {
   std::string body;
 };
 // Fails with a static reason when a value is missing, empty, not of the type that its placeholder
-// names, not scalar where text is needed, an array or object out of an answer, carries control
-// characters, is "." or "..", or the result exceeds limits.h. Path segments and query values are
-// percent-encoded, so a value can never change the path it stands in.
+// names, not scalar where text is needed, carries control characters, is "." or "..", or the result
+// exceeds limits.h. Only what was kept of a state may be null, where it is a JSON node. Path
+// segments and query values are percent-encoded, so a value can never change the path it stands in.
 Result<RenderedRequest> Render(const RequestTemplate& request, const CallValues& values);
 
 // Appends `value` as JSON without spaces, members in their order. False: it became larger than a

@@ -24,10 +24,15 @@ bool HasType(const Json& value, RequestTemplate::Type type) {
   return true;
 }
 
-// The value of one placeholder. Missing and null are refused, and so is another type.
+// The value of one placeholder. Missing and null are refused, and so is another type. What was
+// kept of a state is put back as it was, also if that is null.
 Result<Json> ValueOf(const RequestTemplate::Piece& piece, const CallValues& values) {
   std::optional<Json> value = Select(*piece.selector, values);
-  if (!value || value->kind == Json::Kind::kNull) return Malformed("a value is missing");
+  const bool is_before = piece.selector->source == Source::kBeforeBody;
+  if (!value && is_before) return Malformed("its state before it was sent is not known");
+  if (!value || (value->kind == Json::Kind::kNull && !is_before)) {
+    return Malformed("a value is missing");
+  }
   if (!HasType(*value, piece.type)) return Malformed("a value has another type than `as` says");
   return std::move(*value);
 }
@@ -105,21 +110,20 @@ void AppendNumber(std::string& out, const Json& number) {
 
 constexpr std::string_view kTooLarge = "the rendered request is too large";
 
-bool IsFromRequest(Source source) {
-  return source == Source::kBody || source == Source::kQuery || source == Source::kHeader;
+// What a backend answers with an empty string names nothing that could be taken back.
+bool MayBeEmpty(Source source) {
+  return source == Source::kBody || source == Source::kQuery || source == Source::kHeader ||
+         source == Source::kBeforeBody;
 }
 
-// A string that is one placeholder: the value goes in as a node and keeps its type. Whole trees and
-// empty strings only the agent itself may have meant: what a backend answers is not trusted so far.
+// A string that is one placeholder: the value goes in as a node, whole, and keeps its type.
 Result<void> AppendPlaceholder(std::string& out, const RequestTemplate::Piece& piece,
                                const CallValues& values) {
   const Result<Json> value = ValueOf(piece, values);
   if (!value) return std::unexpected(value.error());
-  if (!IsFromRequest(piece.selector->source)) {
-    if (value->kind == Json::Kind::kString && value->text.empty()) {
-      return Malformed("a value is empty");
-    }
-    if (!value->is_scalar()) return Malformed("a value of the answer is an array or object");
+  if (value->kind == Json::Kind::kString && value->text.empty() &&
+      !MayBeEmpty(piece.selector->source)) {
+    return Malformed("a value is empty");
   }
   if (!AppendJson(out, *value)) return Malformed(kTooLarge);
   return {};

@@ -307,6 +307,7 @@ void Validate(Draft& draft) {
     CheckSettle(draft, i);
     CheckSuperseding(draft, i);
     CheckMcpTool(draft, routes, i);
+    CheckBefore(draft, routes, i);
     CheckUndo(draft, routes, i);
     WarnAboutKey(draft, i);
     CheckWindow(draft, i);

@@ -151,6 +151,13 @@ void KeepOnOurWay(const RequestContext& context, Answer& answer, Verdict& verdic
   }
 }
 
+void AddBefore(const RequestContext& context, NewOperation& operation) {
+  operation.wants_before = !context.before;
+  if (operation.wants_before) return;
+  operation.event.state = context.before->state;
+  if (!context.before->state) operation.event.detail = context.before->why;
+}
+
 CallValues WithAnswer(CallValues values, const Result<Answer>& result,
                       const std::optional<Json>& body) {
   if (!result) return values;
@@ -168,6 +175,7 @@ Result<PreparedCall> IdempotencyFilter::Prepare(const RequestContext& context) c
   }
   auto prepared = PrepareCall(context, parts_.install_secret);
   if (prepared && !context.needs_approval) KeepRequest(context, *prepared);
+  if (prepared && ToolOf(context).before) AddBefore(context, prepared->operation);
   return prepared;
 }
 
@@ -204,6 +212,13 @@ Task<Result<Outcome>> IdempotencyFilter::Handle(RequestContext& context, Next ne
       SpellAsBefore(begun->event, *call.body, context);
       continue;
     }
+    if (begun->kind == Begun::Kind::kNeedsBefore) {
+      if (auto refusal = co_await parts_.before.Read(context, *call.body)) {
+        co_return std::move(*refusal);
+      }
+      continue;
+    }
+    context.before.reset();  // it may be another state by the next look
     last = FactsOfEvent(begun->event);
     call.body.reset();  // a further look reads it again
     if (IsLarge(context)) context.reading.reset();
@@ -277,6 +292,7 @@ Task<Outcome> IdempotencyFilter::Conclude(RequestContext& context, const Call& c
       result && ReadsAnswerBody(tool, context.backend) ? ReadAnswerBody(*result) : std::nullopt;
   CallValues values = WithAnswer(ValuesOfCall(context, *call.body), result, body);
   values.key = context.upstream_key;
+  if (dispatching.state) values.before = &dispatching.state->before;
   Verdict verdict = Classify(tool, result, values, context.backend);
   if (IsResend(dispatching)) verdict = OfResend(std::move(verdict));
   if (result && !verdict.problem) KeepOnOurWay(context, *result, verdict);

@@ -9,6 +9,7 @@
 #include "filters/credentials.h"
 #include "filters/filter.h"
 #include "filters/flowing.h"
+#include "filters/idempotency/before_reader.h"
 #include "filters/idempotency/prepare.h"
 #include "filters/ledger/ledger.h"
 #include "filters/outcome.h"
@@ -28,7 +29,8 @@ class IdempotencyFilter final : public Filter {
     Random& random;
     std::string install_secret;  // random, constant over the life of the ledger
     std::string ledger_secret;   // the same, and no other ledger has it
-    ReadSecret read_secret{};    // for the credentials of approved calls
+    BeforeReader before;
+    ReadSecret read_secret{};  // for the credentials of approved calls
   };
   // What `parts` refers to outlives the filter.
   explicit IdempotencyFilter(Parts parts) : parts_(std::move(parts)) {}

@@ -268,6 +268,7 @@ ObserveVerdict Foresee(ObserveVerdict otherwise, Begun::Kind kind, bool is_resen
     case Begun::Kind::kOtherKey:
     case Begun::Kind::kSuperseded:
     case Begun::Kind::kOtherCredentials:
+    case Begun::Kind::kNeedsBefore:
       break;
   }
   return ObserveVerdict::kWouldRefuse;

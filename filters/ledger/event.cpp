@@ -119,6 +119,15 @@ bool MayHaveEffect(Phase phase) {
   return IsOpen(phase) || phase == Phase::kSucceeded || phase == Phase::kAnswerLost;
 }
 
+std::size_t BytesOf(const StateKept& state) {
+  std::size_t bytes = state.request.target.size();
+  for (const Snapshot* one : {&state.before, &state.ours}) {
+    bytes += one->version.size();
+    for (const auto& [place, value] : one->places) bytes += place.size() + value.size();
+  }
+  return bytes;
+}
+
 bool CanBeKept(const RenderedRequest& request) {
   std::size_t head_bytes = request.method.size() + request.target.size();
   for (const auto& [name, value] : request.headers) head_bytes += name.size() + value.size();

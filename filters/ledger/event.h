@@ -106,6 +106,15 @@ bool MayHaveEffect(Phase phase);
 
 // One appended row about one operation. Every row repeats the identity of its operation, so one
 // read tells the whole state.
+// What is kept of the resource that an operation changed, for its undo.
+struct StateKept {
+  RenderedRequest request;  // reads it, without the credentials of the call
+  Snapshot before;
+  Snapshot ours;  // what the operation left, as far as that is known or follows from its request
+};
+// About as much as its row takes for it.
+std::size_t BytesOf(const StateKept& state);
+
 // One attempt of an operation.
 struct AttemptId {
   std::uint64_t operation = 0;
@@ -171,6 +180,10 @@ struct Event {
   // Asks an MCP server how the task stands that it has made of the call (mcp_task.h); as long as
   // the outcome is not known.
   std::optional<RenderedRequest> task;
+  // Of a write that `before` was read for, until it is undone or had no effect.
+  std::optional<StateKept> state;
+  // Of an undo that was held back: what stood there in place of what its step had left.
+  std::optional<Snapshot> found;
 
   Status status() const { return StatusOf(phase); }
 };

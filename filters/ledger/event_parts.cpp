@@ -8,7 +8,13 @@ namespace recourse {
 namespace {
 
 // Stored as numbers: never renumber.
-enum class ExtensionKind : std::uint8_t { kRequest = 1, kApproval = 2, kTask = 3 };
+enum class ExtensionKind : std::uint8_t {
+  kRequest = 1,
+  kApproval = 2,
+  kTask = 3,
+  kState = 4,
+  kFound = 5,
+};
 // In the first byte of a request record.
 constexpr std::uint8_t kRequestFollows = 0;
 constexpr std::uint8_t kRequestLeftOut = 1;
@@ -59,6 +65,28 @@ RenderedRequest ReadRequest(ByteReader& reader) {
   return request;
 }
 
+void WriteSnapshot(ByteWriter& writer, const Snapshot& state) {
+  writer.Int(static_cast<std::uint8_t>(state.is_gone ? 1 : 0));
+  writer.Text(state.version);
+  WriteHeaders(writer, state.places);
+}
+
+Snapshot ReadSnapshot(ByteReader& reader) {
+  Snapshot state;
+  state.is_gone = reader.Int<std::uint8_t>() != 0;
+  state.version = reader.Text();
+  state.places = ReadHeaders(reader);
+  return state;
+}
+
+StateKept ReadState(ByteReader& reader) {
+  StateKept state;
+  state.request = ReadRequest(reader);
+  state.before = ReadSnapshot(reader);
+  state.ours = ReadSnapshot(reader);
+  return state;
+}
+
 bool HasRequestRecord(const Event& event) { return event.request || event.request_left_out; }
 
 bool ReadRequestRecord(ByteReader& record, Event& event) {
@@ -107,12 +135,13 @@ void ReadAnswer(ByteReader& reader, AnswerBody body, HttpResponse& answer) {
 }
 
 bool HasExtension(const Event& event) {
-  return HasRequestRecord(event) || event.approval || event.task;
+  return HasRequestRecord(event) || event.approval || event.task || event.state || event.found;
 }
 
 void WriteExtension(ByteWriter& writer, const Event& event) {
-  writer.Int(static_cast<std::uint8_t>((HasRequestRecord(event) ? 1 : 0) +
-                                       (event.approval ? 1 : 0) + (event.task ? 1 : 0)));
+  writer.Int(static_cast<std::uint8_t>(HasRequestRecord(event) + event.approval.has_value() +
+                                       event.task.has_value() + event.state.has_value() +
+                                       event.found.has_value()));
   if (HasRequestRecord(event)) {
     const std::size_t bytes = event.request ? BytesOf(*event.request) : 0;
     writer.Int(ExtensionKind::kRequest);
@@ -134,6 +163,20 @@ void WriteExtension(ByteWriter& writer, const Event& event) {
     writer.Int(ExtensionKind::kTask);
     writer.Text(record);
   }
+  if (event.state) {
+    record.clear();
+    WriteRequest(inner, event.state->request);
+    WriteSnapshot(inner, event.state->before);
+    WriteSnapshot(inner, event.state->ours);
+    writer.Int(ExtensionKind::kState);
+    writer.Text(record);
+  }
+  if (event.found) {
+    record.clear();
+    WriteSnapshot(inner, *event.found);
+    writer.Int(ExtensionKind::kFound);
+    writer.Text(record);
+  }
 }
 
 bool ReadExtension(ByteReader& reader, Event& event) {
@@ -152,6 +195,14 @@ bool ReadExtension(ByteReader& reader, Event& event) {
         break;
       case ExtensionKind::kTask:
         event.task = ReadRequest(record);
+        if (!record.at_end()) return false;
+        break;
+      case ExtensionKind::kState:
+        event.state = ReadState(record);
+        if (!record.at_end()) return false;
+        break;
+      case ExtensionKind::kFound:
+        event.found = ReadSnapshot(record);
         if (!record.at_end()) return false;
         break;
       default:

@@ -94,6 +94,10 @@ struct NewOperation {
   Millis key_lives = Millis::max();  // so long after the first attempt, if all clocks agree
   Quota quota;                       // of the caller
   int attempts_max = 10;             // dispatches of one operation over its life
+  // If it would be sent, the state that it changes has to be read first and be in `event.state`:
+  // Begin answers kNeedsBefore. An attempt over one of unknown outcome keeps what was read for
+  // that.
+  bool wants_before = false;
   // Of the step `event.operation`: sent although its flow is fenced, to find out whether it had its
   // effect. Begin fails with kInternal unless its outcome is unknown.
   bool passes_fence = false;
@@ -139,8 +143,9 @@ struct Begun {
     kSuperseded,  // executed, but a later write has made that untrue, and its client may not have
                   // been answered. Of an undo: what it would undo is gone already
     kOtherCredentials,  // made by somebody with other credentials: `event` is not to be shown
-    kOtherKey,  // would be sent, but not under the key of the first attempt: its key_field is
-                // that of `event`. Begin again with that one
+    kOtherKey,     // would be sent, but not under the key of the first attempt: its key_field is
+                   // that of `event`. Begin again with that one
+    kNeedsBefore,  // would be sent, see wants_before: nothing is remembered yet
   };
   Kind kind = Kind::kFresh;
   Event event;  // latest event of the operation found or begun
@@ -182,6 +187,8 @@ struct Transition {
   };
   std::optional<FlowEffect> flow{};
   std::optional<RenderedRequest> task{};  // see Event::task
+  std::optional<Snapshot> ours{};         // see StateKept; unset: as it was planned
+  std::optional<Snapshot> found{};        // see Event::found
   // The DISPATCHING event that this outcome follows, just as Begin gave it: spares the ledger the
   // reading of its row, and is taken away. It outlives Record. Null, or not the operation's last
   // event: the row is read.

@@ -87,6 +87,8 @@ void Advance(Event& event, Transition& transition) {
                          transition.ended_by.end());
   if (transition.undo_resource != Mark{}) stands.undo = transition.undo_resource;
   if (transition.task) event.task = std::move(transition.task);
+  if (transition.ours && event.state) event.state->ours = std::move(*transition.ours);
+  event.found = std::move(transition.found);
   // Only an unknown or a half-known outcome is ever asked about again, and a step that its probe
   // called absent.
   const bool is_absent_step =
@@ -94,6 +96,8 @@ void Advance(Event& event, Transition& transition) {
   if (IsFinal(event.phase) && event.phase != Phase::kAnswerLost && !is_absent_step) {
     event.settle.reset();
   }
+  // What turns out to have had its effect all the same can still be undone.
+  if (IsFinal(event.phase) && !MayHaveEffect(event.phase) && !is_absent_step) event.state.reset();
   if (IsFinal(event.phase)) {
     DropRequest(event);
     event.task.reset();
@@ -254,6 +258,11 @@ Result<LedgerEngine::BeginStep> LedgerEngine::BeginFresh(NewOperation& call,
                                                          const Found* found) {
   if (const auto refusal = Refusal(call, found == nullptr)) return std::unexpected(*refusal);
   BeginStep step;
+  if (auto read = TakeBefore(call, found); !read) return std::unexpected(read.error());
+  if (call.wants_before) {
+    step.begun.kind = Begun::Kind::kNeedsBefore;
+    return step;
+  }
   Event& event = step.begun.event;
   event = std::move(call.event);
   event.base_key = event.key;
@@ -376,6 +385,10 @@ Result<Event> LedgerEngine::Record(Transition& transition) {
       !HasSpace(event.request->body.size() + limits::kSmallRowBytes)) {
     LeaveRequestOut(event);
   }
+  // Without it an undo that must compare is left to a human.
+  if (event.state && !HasSpace(BytesOf(*event.state) + limits::kSmallRowBytes)) event.state.reset();
+  // It only shows people what an undo would have overwritten.
+  if (event.found && !HasSpace(limits::kRenderedRequestBytesMax)) event.found.reset();
   if (auto done = AppendEvent(event, &entry); !done) return std::unexpected(done.error());
   if (compensated) {
     auto& [step, last] = *compensated;
@@ -383,18 +396,6 @@ Result<Event> LedgerEngine::Record(Transition& transition) {
   }
   if (effect) MoveFlowOf(event, *effect);
   return moved;
-}
-
-void LedgerEngine::MarkAnswered(AttemptId answered) {
-  if (is_latched_) return;
-  auto found = FindByOperation(answered.operation);
-  if (!found || !*found || (*found)->entry.is_answered) return;
-  if ((*found)->entry.attempt != answered.attempt) return;
-  if (marks_.size() >= limits::kLedgerQueueMax || is_full_)
-    return;  // forgetting errs towards replay
-  (*found)->entry.is_answered = true;
-  index_.Put((*found)->key, (*found)->entry);
-  marks_.push_back(answered.operation);
 }
 
 Result<void> LedgerEngine::RecordPolicy(const PolicyChange& change) {

@@ -161,8 +161,8 @@ class LedgerEngine {
     std::int64_t since_ms = 0;
     Phase phase = Phase::kNone;
     CallerBook::Use* caller = nullptr;  // while it is DISPATCHING, if this process began it
-    bool may_have_approval = true;
-    std::uint64_t intent_before = 0;  // the operation that stood for its intent; 0: none
+    bool may_have_more = true;          // than its request in its extension: an approval, a state
+    std::uint64_t intent_before = 0;    // the operation that stood for its intent; 0: none
     std::uint64_t told = 0;  // row that said how it stands, however often that row was carried on
   };
   // An operation that waits for a human, or was approved.
@@ -299,6 +299,7 @@ class LedgerEngine {
   // The operation's last event, as a transition needs it.
   Result<Event> LastEvent(const KeyEntry& entry, Transition& transition);
   Result<void> AppendEvent(Event& event, const KeyEntry* previous);
+  Result<void> TakeBefore(NewOperation& call, const Found* found);
   void BindKey(const Digest& key, std::uint64_t operation);
   void AppendAlias(const Alias& alias);
   void AppendMarks();

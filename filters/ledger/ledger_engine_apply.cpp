@@ -21,7 +21,7 @@ void LedgerEngine::Apply(const Event& event, const KeyEntry* previous) {
                          .args_hash = event.args_hash,
                          .verdict = event.verdict,
                          .related = event.related,
-                         .is_extended = event.approval.has_value(),
+                         .is_extended = event.approval || event.state || event.found,
                          .principal = event.principal,
                          .resource = event.resource,
                          .stands = event.stands};
@@ -122,6 +122,18 @@ void LedgerEngine::AppendAlias(const Alias& alias) {
   AppendAliasRow(batch_.bytes, head, alias);
   CloseRow();
   (void)index_.PutAlias(alias, head.seq, head.wall_ms);
+}
+
+void LedgerEngine::MarkAnswered(AttemptId answered) {
+  if (is_latched_) return;
+  auto found = FindByOperation(answered.operation);
+  if (!found || !*found || (*found)->entry.is_answered) return;
+  if ((*found)->entry.attempt != answered.attempt) return;
+  if (marks_.size() >= limits::kLedgerQueueMax || is_full_)
+    return;  // forgetting errs towards replay
+  (*found)->entry.is_answered = true;
+  index_.Put((*found)->key, (*found)->entry);
+  marks_.push_back(answered.operation);
 }
 
 void LedgerEngine::AppendMarks() {

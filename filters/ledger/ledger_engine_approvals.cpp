@@ -111,6 +111,23 @@ void LedgerEngine::AskOrContinue(const NewOperation& call, const Found* found, E
   event.request.reset();
 }
 
+// What was there before an attempt of unknown outcome is what its undo has to bring back. What
+// waits for a human is read when it is sent.
+Result<void> LedgerEngine::TakeBefore(NewOperation& call, const Found* found) {
+  if (found != nullptr && found->entry.phase == Phase::kUncertain) {
+    auto last = ReadEvent(found->entry.last_event);
+    if (!last) return std::unexpected(last.error());
+    call.event.state = std::move(last->state);
+    call.wants_before = false;
+  }
+  const bool waits = call.approval && (found == nullptr || !StandingApproval(call, *found));
+  if (waits) {
+    call.wants_before = false;
+    call.event.state.reset();
+  }
+  return {};
+}
+
 // By either clock, so that neither a clock set back nor a restart gives it more time.
 Millis LedgerEngine::TimeLeft(const ApprovalFacts& facts) const {
   const MonoTime now = clock_.Now();
@@ -202,9 +219,14 @@ Result<LedgerEngine::BeginStep> LedgerEngine::BeginApproved(NewOperation& call) 
     step.is_new = true;
     return step;
   }
+  if (call.wants_before) {
+    step.begun.kind = Begun::Kind::kNeedsBefore;
+    return step;
+  }
   event.phase = Phase::kDispatching;
   event.cause = Cause::kApproved;
   ++event.attempt;
+  event.state = std::move(call.event.state);
   event.settle = std::move(call.event.settle);
   event.dedupe_domain = call.event.dedupe_domain;
   event.key_field = std::move(call.event.key_field);

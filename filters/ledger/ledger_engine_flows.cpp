@@ -114,6 +114,7 @@ Result<std::pair<Event, KeyEntry>> LedgerEngine::Compensated(std::uint64_t opera
   event.answer = HttpResponse();
   event.settle.reset();
   event.undo.reset();
+  event.state.reset();
   return std::pair(std::move(event), (*found)->entry);
 }
 

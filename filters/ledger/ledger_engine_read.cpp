@@ -44,8 +44,7 @@ Result<Event> LedgerEngine::ReadEvent(std::uint64_t seq) {
 Result<Event> LedgerEngine::LastEvent(const KeyEntry& entry, Transition& transition) {
   // A final outcome drops the request, so what holds that alone need not be opened.
   const auto open = open_.find(transition.operation);
-  const bool drops =
-      IsFinal(transition.to) && open != open_.end() && !open->second.may_have_approval;
+  const bool drops = IsFinal(transition.to) && open != open_.end() && !open->second.may_have_more;
   if (drops && transition.dispatching != nullptr &&
       transition.dispatching->id == entry.last_event) {
     return std::move(*transition.dispatching);

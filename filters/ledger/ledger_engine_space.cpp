@@ -54,7 +54,8 @@ std::optional<Error> LedgerEngine::Refusal(const NewOperation& call, bool is_new
   }
   const std::size_t settle_bytes = call.event.settle ? limits::kRenderedRequestBytesMax : 0;
   // Twice: should its outcome stay unknown, that row repeats it.
-  const std::size_t request_bytes = call.event.request ? 2 * call.event.request->body.size() : 0;
+  std::size_t request_bytes = call.event.request ? 2 * call.event.request->body.size() : 0;
+  if (call.event.state) request_bytes += 2 * BytesOf(*call.event.state);
   is_full_ =
       !HasSpace(limits::kOpenReserveBytes + limits::kSmallRowBytes + settle_bytes + request_bytes);
   if (is_full_) {
@@ -170,6 +171,7 @@ bool LedgerEngine::DropAnswersOfBatch() {
 // How long a repeat of what had no effect has to wait, if it comes too often.
 std::optional<Millis> LedgerEngine::PauseOf(const NewOperation& call, const Ground& ground) {
   if (!call.refusals_are_free || call.event.verdict != ObserveVerdict::kNone) return std::nullopt;
+  if (call.event.state) return std::nullopt;  // counted when it was told to read that
   if (!ground.same_key || ground.same_key->entry.is_tombstone) return std::nullopt;
   const Phase last = ground.same_key->entry.phase;
   if (last != Phase::kRejected && last != Phase::kNotSent) return std::nullopt;

@@ -21,6 +21,7 @@ std::vector<MissingTool> MissingTools(const Policy& policy, const ToolBook& book
     for (const std::string& name : tool.mcp_names) look(backend, name);
     if (tool.undo) look(backend, tool.undo->request.mcp_tool);
     if (tool.settle) look(backend, tool.settle->request.mcp_tool);
+    if (tool.before) look(backend, tool.before->request.mcp_tool);
   }
   return missing;
 }

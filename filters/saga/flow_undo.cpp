@@ -110,7 +110,7 @@ Task<UndoOutcome> FlowRunner::SendUndo(std::uint64_t number, const FlowStep& ste
   // A human's word is good for one try of the step that was stuck.
   const bool by_human = entries_.at(number).by_human.erase(step.operation) > 0;
   UndoOutcome outcome =
-      co_await sender_.Try(event, policy, step.undo_base + allowed, by_human, Jitter());
+      co_await sender_.Try(event, policy, step.undo_base + allowed, by_human, Jitter(), step.undo);
   if (parts_.tried) parts_.tried(event.tool, outcome.kind);
   co_return outcome;
 }

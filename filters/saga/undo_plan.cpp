@@ -33,6 +33,19 @@ bool SaysDone(const UndoRule& rule, const Answer& answer, bool& is_readable) {
   return false;
 }
 
+// "somebody has changed /title, /labels"; values are for those who may see them.
+std::string WhatChanged(const Snapshot& ours, const Snapshot& now) {
+  if (now.is_gone) return "somebody has deleted it";
+  if (ours.is_gone) return "somebody has made it again";
+  std::string names;
+  for (std::size_t i = 0; i < std::min(ours.places.size(), now.places.size()); ++i) {
+    const Snapshot mine{.places = {ours.places[i]}}, theirs{.places = {now.places[i]}};
+    if (HaveSamePlaces(mine, theirs)) continue;
+    names += (names.empty() ? "" : ", ") + now.places[i].first;
+  }
+  return "somebody has changed " + (names.empty() ? "something else in it" : names);
+}
+
 // What an MCP server answers that is no result. Refusals over HTTP alone, of a session say, are
 // never taken for `done`, whatever their status.
 UndoVerdict JudgeMcpFailure(const UndoRule* rule, const Answer& answer, bool is_resend) {
@@ -138,6 +151,37 @@ UndoVerdict JudgeUndoBy(const UndoRule* rule, const Result<Answer>& answer, bool
   verdict.phase = is_readable && !is_resend ? Phase::kRejected : Phase::kUncertain;
   verdict.detail += is_readable ? ", but no condition of done_when holds"
                                 : ", but done_when cannot be read from it";
+  return verdict;
+}
+
+std::optional<UndoVerdict> JudgeState(const Event& step, const std::expected<Snapshot, Unread>& now,
+                                      const std::optional<Snapshot>& shown, bool is_resend) {
+  UndoVerdict verdict;
+  if (!now) {
+    verdict.phase = is_resend ? Phase::kUncertain : Phase::kNotSent;
+    verdict.cause = Cause::kConnectFailed;
+    verdict.detail = "what stands there now cannot be read: " + now.error().why;
+    return verdict;
+  }
+  const Snapshot& before = step.state->before;
+  switch (DriftOf(before, step.state->ours, *now)) {
+    case Drift::kUnchanged:
+      return std::nullopt;
+    case Drift::kRestored:
+      verdict.phase = Phase::kSucceeded;
+      verdict.cause = Cause::kProbePresent;
+      verdict.detail = "nothing was sent: what was there before it is there again";
+      return verdict;
+    case Drift::kChanged:
+      break;
+  }
+  if (shown && HaveSamePlaces(*shown, *now) && shown->version == now->version) return std::nullopt;
+  verdict.phase = is_resend ? Phase::kUncertain : Phase::kRejected;
+  verdict.is_refused = true;
+  verdict.detail = WhatChanged(step.state->ours, *now) +
+                   " since: a retry restores what was there before it over that, to keep it "
+                   "resolve the step";
+  verdict.found = *now;
   return verdict;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "filters/ledger/ledger.h"
+#include "filters/snapshots.h"
 #include "filters/upstream.h"
 #include "policy/policy.h"
 
@@ -36,11 +37,17 @@ struct UndoVerdict {
   Cause cause = Cause::kAnswer;
   int http_status = 0;
   std::string detail;
-  bool is_refused = false;  // by an answer that further tries would get as well
+  bool is_refused = false;          // by an answer that further tries would get as well
+  std::optional<Snapshot> found{};  // set: it was held back, because this stands there by now
 };
 UndoVerdict JudgeUndo(const StatusSet& done, const Result<Answer>& answer, bool is_resend);
 // The same by all that the rule says; nullptr: 2xx means done.
 UndoVerdict JudgeUndoBy(const UndoRule* rule, const Result<Answer>& answer, bool is_resend);
+
+// What the state that was read says about sending the undo of `step`, which kept one. nullopt: send
+// it. `shown` is what a human was shown who wants it restored all the same.
+std::optional<UndoVerdict> JudgeState(const Event& step, const std::expected<Snapshot, Unread>& now,
+                                      const std::optional<Snapshot>& shown, bool is_resend);
 
 // How long after the `attempts`th try the next one follows: doubling, capped, the upper half of it
 // drawn by `jitter`. What the backend asks for (Retry-After seconds) is a lower bound, capped too.

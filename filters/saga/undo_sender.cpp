@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "filters/kept_answer.h"
+#include "filters/snapshots.h"
 #include "filters/stored_call.h"
 #include "proxy/base/crash_point.h"
 
@@ -12,6 +13,12 @@ namespace recourse {
 namespace {
 
 constexpr std::string_view kHidden = "(hidden)";
+constexpr std::string_view kIfMatch = "If-Match";
+constexpr std::string_view kNewId = "; what was deleted was made again, under another id";
+constexpr int kPreconditionFailed = 412;
+constexpr std::string_view kNothingToCompare =
+    "what it left is not known, so nobody can tell whether it was changed since; a retry sends its "
+    "undo all the same";
 constexpr std::string_view kNoCredential = "a credential of the undo request cannot be read";
 
 bool IsRepeatable(const UndoRule* rule, const Backend& backend) {
@@ -64,6 +71,63 @@ void KeepWhatWasSaid(const Answer& answer, const Tool* tool, Transition& transit
   transition.answer = std::move(*kept);
 }
 
+// Of an undo that is not sent now.
+UndoOutcome KnownOutcome(const Begun& begun, bool may_repeat, std::uint32_t jitter) {
+  const auto stuck = [](std::string reason) {
+    return UndoOutcome{UndoOutcome::Kind::kStuck, std::move(reason), {}};
+  };
+  switch (begun.kind) {
+    case Begun::Kind::kSuperseded:
+      return {UndoOutcome::Kind::kNotNeeded, "a later call has removed what it made", {}};
+    case Begun::Kind::kRunning:
+      return {UndoOutcome::Kind::kAgain, "the undo is running", UndoPause(1, {}, jitter)};
+    case Begun::Kind::kReplay:
+      if (begun.event.phase == Phase::kSucceeded) return {UndoOutcome::Kind::kDone, {}, {}};
+      return stuck(begun.event.detail);
+    case Begun::Kind::kUnknown:
+      return stuck(may_repeat
+                       ? fmt::format("its undo request was tried {} times, and nobody knows "
+                                     "whether it took effect: {}",
+                                     begun.event.attempt, begun.event.detail)
+                       : "nobody knows whether its undo request took effect, and the policy does "
+                         "not say that it may be repeated");
+    case Begun::Kind::kExhausted:
+      return stuck(fmt::format("its undo request was tried {} times: {}", begun.event.attempt,
+                               begun.event.detail));
+    default:
+      return stuck("its undo is not remembered as it should be");
+  }
+}
+
+// Somebody changed it after it was read: the next try reads that.
+UndoVerdict LostRace(bool is_resend) {
+  UndoVerdict verdict;
+  verdict.phase = is_resend ? Phase::kUncertain : Phase::kNotSent;
+  verdict.http_status = kPreconditionFailed;
+  verdict.detail = "the backend answered 412: it was changed a moment ago";
+  return verdict;
+}
+
+// Its name goes with what is deleted.
+bool MakesAgain(const Event& step) {
+  return step.state && step.state->ours.is_gone && step.undo->method == "POST";
+}
+
+// Reads what the undo would overwrite, with its credentials.
+std::expected<HttpRequest, std::string> StateRequest(const Event& step, const UndoRule* rule,
+                                                     const Backend& backend,
+                                                     const ReadSecret& read_secret) {
+  HttpRequest request = SnapshotRequest(step.state->request, backend);
+  for (const std::string& name : rule->from_call) {
+    const std::string* const value = FindHeader(step.undo->headers, name);
+    if (value != nullptr) SetHeader(request.headers, name, *value);
+  }
+  if (auto added = AddSecrets(rule->secrets, read_secret, request.headers); !added) {
+    return std::unexpected(std::move(added.error()));
+  }
+  return request;
+}
+
 }  // namespace
 
 std::expected<HttpRequest, std::string> UndoRequest(const Event& step, const UndoRule* rule,
@@ -95,7 +159,8 @@ HttpRequest UndoPreview(const Event& step, const UndoRule* rule, const Backend& 
 }
 
 Task<UndoOutcome> UndoSender::Try(const Event& step, std::shared_ptr<const Policy> policy,
-                                  int attempts_max, bool by_human, std::uint32_t jitter) {
+                                  int attempts_max, bool by_human, std::uint32_t jitter,
+                                  std::uint64_t earlier) {
   const Backend* const backend = policy ? FindBackend(*policy, step.backend) : nullptr;
   if (backend == nullptr) {
     co_return UndoOutcome{
@@ -108,6 +173,16 @@ Task<UndoOutcome> UndoSender::Try(const Event& step, std::shared_ptr<const Polic
   }
   const Tool* const tool = policy->FindTool(step.tool);
   const UndoRule* const rule = tool != nullptr && tool->undo ? &*tool->undo : nullptr;
+  const bool must_compare = rule != nullptr && rule->only_if_unchanged;
+  const bool compares = must_compare && step.state && tool->before;
+  if (must_compare && !compares && !by_human) {
+    co_return UndoOutcome{UndoOutcome::Kind::kStuck, std::string(kNothingToCompare), {}};
+  }
+  Tried tried{step, policy, tool, rule, *backend, compares, {}, jitter, room.keeper.get()};
+  if (compares && by_human && earlier != 0) {
+    auto last = co_await parts_.ledger.Read(earlier, parts_.executor);
+    if (last) tried.shown = std::move(last->found);
+  }
   NewOperation call = OperationOf(step, *backend);
   call.attempts_max = attempts_max;
   const bool may_repeat = by_human || IsRepeatable(rule, *backend);
@@ -123,66 +198,90 @@ Task<UndoOutcome> UndoSender::Try(const Event& step, std::shared_ptr<const Polic
     co_return UndoOutcome{is_ours ? UndoOutcome::Kind::kStuck : UndoOutcome::Kind::kAgain,
                           std::string(begun.error().detail()), UndoPause(1, {}, jitter)};
   }
-  switch (begun->kind) {
-    case Begun::Kind::kFresh:
-      co_return co_await Send(step, policy, rule, *backend, std::move(*begun), room.keeper.get(),
-                              jitter);
-    case Begun::Kind::kSuperseded:
-      co_return UndoOutcome{
-          UndoOutcome::Kind::kNotNeeded,
-          fmt::format("step {} ({}) needed no undo: a later call has removed what it made",
-                      step.operation, step.tool),
-          {}};
-    case Begun::Kind::kRunning:
-      co_return UndoOutcome{UndoOutcome::Kind::kAgain, "the undo is running",
-                            UndoPause(1, {}, jitter)};
-    case Begun::Kind::kReplay:
-      if (begun->event.phase == Phase::kSucceeded) {
-        co_return UndoOutcome{UndoOutcome::Kind::kDone, {}, {}};
-      }
-      co_return UndoOutcome{UndoOutcome::Kind::kStuck, begun->event.detail, {}};
-    case Begun::Kind::kUnknown:
-      co_return UndoOutcome{
-          UndoOutcome::Kind::kStuck,
-          may_repeat
-              ? fmt::format("its undo request was tried {} times, and nobody knows whether it "
-                            "took effect: {}",
-                            begun->event.attempt, begun->event.detail)
-              : "nobody knows whether its undo request took effect, and the policy does not say "
-                "that it may be repeated",
-          {}};
-    case Begun::Kind::kExhausted:
-      co_return UndoOutcome{UndoOutcome::Kind::kStuck,
-                            fmt::format("its undo request was tried {} times: {}",
-                                        begun->event.attempt, begun->event.detail),
-                            {}};
-    default:
-      co_return UndoOutcome{
-          UndoOutcome::Kind::kStuck, "its undo is not remembered as it should be", {}};
+  if (begun->kind == Begun::Kind::kFresh) co_return co_await Send(tried, std::move(*begun));
+  UndoOutcome known = KnownOutcome(*begun, may_repeat, jitter);
+  if (known.kind == UndoOutcome::Kind::kNotNeeded) {
+    known.reason = fmt::format("step {} ({}) needed no undo: {}", step.operation, step.tool,
+                               known.reason);
   }
+  const bool may_be_seen = compares && begun->event.phase == Phase::kUncertain;
+  if (!may_be_seen || known.kind != UndoOutcome::Kind::kStuck) co_return known;
+  co_return co_await FindOut(tried, std::move(begun->event), std::move(known.reason));
 }
 
-Task<UndoOutcome> UndoSender::Send(const Event& step, std::shared_ptr<const Policy> policy,
-                                   const UndoRule* rule, const Backend& backend, Begun begun,
-                                   CallKeeper* keeper, std::uint32_t jitter) {
-  const bool is_resend = begun.event.cause == Cause::kResend;
-  const MonoTime deadline = parts_.clock.Now() + backend.timeout.value_or(limits::kWriteTimeout);
-  const auto connection = parts_.upstream.Open(backend);
+Task<std::expected<Snapshot, Unread>> UndoSender::ReadState(const Tried& tried, int attempt) {
+  using Read = std::expected<Snapshot, Unread>;
+  auto request = StateRequest(tried.step, tried.rule, tried.backend, parts_.read_secret);
+  if (!request) co_return Read(std::unexpected(Unread{std::move(request.error()), true}));
+  const auto connection = parts_.upstream.Open(tried.backend);
   connection->MayOpenSession();
-  connection->HoldAnswerFor(keeper);
+  connection->HoldAnswerFor(tried.keeper);
   const Result<void> connected = co_await connection->Connected();
+  Result<Answer> answer = connected ? Result<Answer>(Answer()) : std::unexpected(connected.error());
+  if (connected) {
+    answer = co_await ExchangeTraced(
+        *connection, std::move(*request), parts_.clock.Now() + limits::kProbeTimeout,
+        limits::kProbeAnswerBytesMax, parts_.tracing, parts_.clock,
+        OwnRequest(OwnRequest::Kind::kProbe, tried.step, tried.policy, tried.backend, attempt));
+  }
+  co_return ReadSnapshot(*tried.tool->before, answer, true);
+}
+
+Task<std::optional<UndoVerdict>> UndoSender::Compare(const Tried& tried, int attempt,
+                                                     bool is_resend, Headers& fields) {
+  const auto now = co_await ReadState(tried, attempt);
+  auto verdict = JudgeState(tried.step, now, tried.shown, is_resend);
+  const auto& version = tried.tool->before->version;
+  const bool is_tag = version && version->source == Selector::Source::kHeader &&
+                      EqualsIgnoreCase(version->name, "ETag");
+  if (!verdict && is_tag && IsStrongTag(now->version)) {
+    SetHeader(fields, std::string(kIfMatch), now->version);
+  }
+  co_return verdict;
+}
+
+Task<UndoOutcome> UndoSender::FindOut(const Tried& tried, Event unknown, std::string otherwise) {
+  const auto now = co_await ReadState(tried, unknown.attempt);
+  const auto verdict = JudgeState(tried.step, now, {}, true);
+  if (!verdict || verdict->phase != Phase::kSucceeded) {
+    co_return UndoOutcome{UndoOutcome::Kind::kStuck, std::move(otherwise), {}};
+  }
+  co_return co_await Record(unknown, Phase::kUncertain, tried.tool, std::move(*verdict),
+                            std::unexpected(Error()), tried.jitter);
+}
+
+Task<UndoOutcome> UndoSender::Send(const Tried& tried, Begun begun) {
+  const bool is_resend = begun.event.cause == Cause::kResend;
+  const Backend& backend = tried.backend;
+  const MonoTime deadline = parts_.clock.Now() + backend.timeout.value_or(limits::kWriteTimeout);
+  std::unique_ptr<UpstreamConnection> connection;
+  if (!tried.compares) connection = parts_.upstream.Open(backend);
   const Result<void> durable = co_await begun.commit->Durable();
   if (!durable) {
     co_return UndoOutcome{UndoOutcome::Kind::kAgain, "the event log cannot be written",
-                          UndoPause(1, {}, jitter)};
+                          UndoPause(1, {}, tried.jitter)};
   }
   RC_CRASH_POINT("k18");
+  Headers fields;
+  if (tried.compares) {
+    auto verdict = co_await Compare(tried, begun.event.attempt, is_resend, fields);
+    if (verdict) {
+      co_return co_await Record(begun.event, Phase::kDispatching, tried.tool, std::move(*verdict),
+                                std::unexpected(Error()), tried.jitter);
+    }
+    connection = parts_.upstream.Open(backend);
+  }
+  connection->MayOpenSession();
+  connection->HoldAnswerFor(tried.keeper);
+  const Result<void> connected = co_await connection->Connected();
   std::string unreadable;  // why the request cannot be completed
   Result<Answer> answer = connected ? Result<Answer>(Answer()) : std::unexpected(connected.error());
   if (connected) {
-    auto request = UndoRequest(step, rule, backend, parts_.read_secret);
+    auto request = UndoRequest(tried.step, tried.rule, backend, parts_.read_secret);
     if (request) {
-      OwnRequest told(OwnRequest::Kind::kUndo, step, policy, backend, begun.event.attempt);
+      for (const auto& [name, value] : fields) SetHeader(request->headers, name, value);
+      OwnRequest told(OwnRequest::Kind::kUndo, tried.step, tried.policy, backend,
+                      begun.event.attempt);
       answer = co_await ExchangeTraced(*connection, *request, deadline, limits::kAnswerBytesMax,
                                        parts_.tracing, parts_.clock, std::move(told));
     } else {
@@ -191,23 +290,27 @@ Task<UndoOutcome> UndoSender::Send(const Event& step, std::shared_ptr<const Poli
     }
   }
   RC_CRASH_POINT("k20");
-  UndoVerdict verdict = JudgeUndoBy(rule, answer, is_resend);
+  UndoVerdict verdict = JudgeUndoBy(tried.rule, answer, is_resend);
   if (!unreadable.empty()) verdict.detail = std::move(unreadable);
-  co_return co_await Record(begun.event, policy->FindTool(step.tool), std::move(verdict),
-                            std::move(answer), jitter);
+  if (!fields.empty() && verdict.http_status == kPreconditionFailed) verdict = LostRace(is_resend);
+  if (MakesAgain(tried.step) && verdict.phase == Phase::kSucceeded) verdict.detail += kNewId;
+  co_return co_await Record(begun.event, Phase::kDispatching, tried.tool, std::move(verdict),
+                            std::move(answer), tried.jitter);
 }
 
-Task<UndoOutcome> UndoSender::Record(const Event& undo, const Tool* tool, UndoVerdict verdict,
-                                     Result<Answer> answer, std::uint32_t jitter) {
+Task<UndoOutcome> UndoSender::Record(const Event& undo, Phase from, const Tool* tool,
+                                     UndoVerdict verdict, Result<Answer> answer,
+                                     std::uint32_t jitter) {
   const UndoRule* const rule = tool != nullptr && tool->undo ? &*tool->undo : nullptr;
   Transition transition;
   transition.operation = undo.operation;
-  transition.from = Phase::kDispatching;
+  transition.from = from;
   transition.attempt = undo.attempt;
   transition.to = verdict.phase;
   transition.cause = verdict.cause;
   transition.http_status = verdict.http_status;
   transition.detail = verdict.detail;
+  transition.found = verdict.found;
   if (answer && verdict.http_status != 0 && verdict.phase != Phase::kSucceeded) {
     KeepWhatWasSaid(*answer, tool, transition);
   }
@@ -217,6 +320,7 @@ Task<UndoOutcome> UndoSender::Record(const Event& undo, const Tool* tool, UndoVe
     co_return UndoOutcome{UndoOutcome::Kind::kAgain, std::string(recorded.error().detail()),
                           UndoPause(1, {}, jitter)};
   }
+  if (verdict.found) co_return UndoOutcome{UndoOutcome::Kind::kStuck, verdict.detail, {}};
   switch (verdict.phase) {
     case Phase::kSucceeded:
       co_return UndoOutcome{UndoOutcome::Kind::kDone, {}, {}};

@@ -56,15 +56,34 @@ class UndoSender {
   explicit UndoSender(Parts parts) : parts_(std::move(parts)) {}
 
   // One try. `attempts_max` counts dispatches over the life of the undo; `by_human` allows what
-  // only a human may decide: to try again what was refused or is unknown.
+  // only a human may decide: to try again what was refused or is unknown, and to restore over what
+  // somebody else has written, as long as that is what he was shown. `earlier` is the undo's
+  // operation, if it was tried before.
   Task<UndoOutcome> Try(const Event& step, std::shared_ptr<const Policy> policy, int attempts_max,
-                        bool by_human, std::uint32_t jitter);
+                        bool by_human, std::uint32_t jitter, std::uint64_t earlier = 0);
 
  private:
-  Task<UndoOutcome> Send(const Event& step, std::shared_ptr<const Policy> policy,
-                         const UndoRule* rule, const Backend& backend, Begun begun,
-                         CallKeeper* keeper, std::uint32_t jitter);
-  Task<UndoOutcome> Record(const Event& undo, const Tool* tool, UndoVerdict verdict,
+  // The step as a try sees it. What it points to outlives the try.
+  struct Tried {
+    const Event& step;
+    std::shared_ptr<const Policy> policy;
+    const Tool* tool;
+    const UndoRule* rule;
+    const Backend& backend;
+    bool compares;                  // with what stands there now
+    std::optional<Snapshot> shown;  // to the human who has it tried again
+    std::uint32_t jitter;
+    CallKeeper* keeper;  // of the answers
+  };
+  Task<UndoOutcome> Send(const Tried& tried, Begun begun);
+  // Why nothing is to be sent now; nullopt: it is. Sets If-Match in `fields`.
+  Task<std::optional<UndoVerdict>> Compare(const Tried& tried, int attempt, bool is_resend,
+                                           Headers& fields);
+  Task<std::expected<Snapshot, Unread>> ReadState(const Tried& tried, int attempt);
+  // Of an undo whose outcome is unknown, and which is not to be sent again.
+  Task<UndoOutcome> FindOut(const Tried& tried, Event unknown, std::string otherwise);
+  // `from` is the undo's phase now.
+  Task<UndoOutcome> Record(const Event& undo, Phase from, const Tool* tool, UndoVerdict verdict,
                            Result<Answer> answer, std::uint32_t jitter);
 
   const Parts parts_;

@@ -148,6 +148,7 @@ void AddLateUndo(const Event& uncertain, const Tool& tool, CallValues values,
   if (is_kept ? !LacksReference(*uncertain.undo, key) : !tool.undo) return;
   values.key = SentKey(uncertain);
   values.external_ref = transition.external_ref;
+  if (uncertain.state) values.before = &uncertain.state->before;
   auto undo = is_kept ? FillReference(*uncertain.undo, key, transition.external_ref)
                       : Render(tool.undo->request, values);
   if (!undo) {

@@ -27,10 +27,11 @@ HttpRequest ProbeRequest(const Event& event, const Backend& backend) {
   return request;
 }
 
-std::size_t SizeOf(const HttpResponse& answer) {
-  std::size_t size = answer.body.size();
-  for (const auto& [name, value] : answer.headers) size += name.size() + value.size();
-  return size;
+// What is kept of it beside its names.
+std::size_t SizeOf(const Event& event) {
+  std::size_t size = event.answer.body.size();
+  for (const auto& [name, value] : event.answer.headers) size += name.size() + value.size();
+  return event.state ? size + BytesOf(*event.state) : size;
 }
 
 }  // namespace
@@ -141,7 +142,7 @@ void Settler::Add(Event event, std::shared_ptr<const Policy> policy) {
     event.answer_kept = false;
     event.answer = HttpResponse();
   }
-  const std::size_t bytes = SizeOf(event.answer);
+  const std::size_t bytes = SizeOf(event);
   if (bytes > limits::kSettleAnswersBytesMax - answers_bytes_) return;
   answers_bytes_ += bytes;
   const MonoTime now = parts_.clock.Now();
@@ -448,7 +449,7 @@ void Settler::Forget(std::uint64_t operation, Settled what) {
   const auto at = entries_.find(operation);
   if (at == entries_.end()) return;
   Entry entry = std::move(at->second);
-  answers_bytes_ -= SizeOf(entry.event.answer);
+  answers_bytes_ -= SizeOf(entry.event);
   TakeFromQueues(entry);
   if (entry.task) {
     const auto [first, last] = tasks_.equal_range(entry.task->name);

@@ -84,10 +84,10 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
      kFixAgent},
     {403, "denied", "Denied by policy", "rejected", false, "http_request_denied",
      "The call was not executed and repeating it will not help; choose another way.",
-     "The call is unlisted and such calls are denied, or agents may not give their flow this "
-     "order.",
-     "If wanted, make it a tool, or change `unlisted` or `flow_rules`; `recourse policy explain` "
-     "says how a call is treated."},
+     "The call is unlisted and such calls are denied, agents may not give their flow this order, "
+     "or `before` finds nothing to keep.",
+     "If wanted, make it a tool, or change `unlisted`, `flow_rules` or `before`; `recourse policy "
+     "explain` says how a call is treated."},
     {401, "caller-unknown", "Caller unknown", "not_executed", false, "http_request_denied",
      "The call was not executed, because it does not say who makes it, or what says so does not "
      "hold; the detail names what is missing. Send it again with that, or with a new token.",

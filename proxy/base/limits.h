@@ -410,7 +410,7 @@ inline constexpr std::size_t kUnguessableBytes = 32;
 static_assert(kHeaderLineBytesMax <= kHeadBytesMax);
 static_assert(kTargetBytesMax / 2 <= kFormPairsMax);
 static_assert(kAnswerKeptBytesMax <= kEventBytesMax);
-static_assert(kRenderedRequestBytesMax * 3 + kStoredRequestBodyBytesMax + kAnswerKeptBytesMax <
+static_assert(kRenderedRequestBytesMax * 6 + kStoredRequestBodyBytesMax + kAnswerKeptBytesMax <
               kEventBytesMax);
 
 }  // namespace recourse::limits

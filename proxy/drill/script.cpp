@@ -313,6 +313,9 @@ std::expected<ScriptedCall, std::string> Maker::Make() {
 
 std::expected<ScriptedCall, std::string> ScriptCall(const Policy& policy, const Tool& tool,
                                                     std::size_t number) {
+  if (tool.before) {
+    return std::unexpected("its `before` needs a backend with a state, which the drill has not");
+  }
   return Maker(policy, tool, number).Make();
 }
 

@@ -28,6 +28,7 @@ FilterChain MakeChain(const ChainParts& parts) {
                                .random = parts.random,
                                .install_secret = parts.install_secret,
                                .ledger_secret = parts.ledger_secret,
+                               .before = {parts.upstream, parts.tracing, parts.clock},
                                .read_secret = parts.read_secret}));
   // Around dispatch only: what is tried again is one attempt, never the decision above.
   chain.push_back(std::make_unique<RetryFilter>(parts.clock, parts.random));

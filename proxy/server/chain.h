@@ -6,6 +6,7 @@
 #include "filters/flowing.h"
 #include "filters/ledger/ledger.h"
 #include "filters/settling.h"
+#include "filters/tracing.h"
 #include "proxy/base/random.h"
 
 namespace recourse {
@@ -22,6 +23,7 @@ struct ChainParts {
   const std::string& install_secret;  // keys are made with it
   const std::string& ledger_secret;   // polls are signed with it
   ReadSecret read_secret;
+  Tracing* tracing;  // null: traces are off
 };
 
 // The one ordered list of filters, with the reason for each place.

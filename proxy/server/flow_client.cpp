@@ -54,6 +54,20 @@ void PrintSaid(std::ostream& out, const Json& step, std::string_view name, std::
       << (coded.empty() ? " " : " (base64) ") << body << coded << "\n";
 }
 
+// What somebody has changed since: what was there before the step, what it left, what is there.
+void PrintDrift(std::ostream& out, const Json& step) {
+  const Json* const drift = step.Find("changed_since");
+  if (drift == nullptr) return;
+  for (const Json& place : drift->items) {
+    out << "          " << Printable(place, "place") << "\n";
+    for (const std::string_view name : {"before", "ours", "now"}) {
+      const bool is_there = place.Find(name) != nullptr;
+      out << fmt::format("            {:<8}{}\n", name,
+                         is_there ? Printable(place, name) : "(not there)");
+    }
+  }
+}
+
 // What undoing means for a step, in a few words.
 std::string UndoWords(const Json& step) {
   const std::string does = Printable(step, "undo");
@@ -97,6 +111,7 @@ void PrintFlow(std::ostream& out, const Json& flow) {
                        Printable(step, "external_ref"), UndoWords(step));
     PrintSaid(out, step, "said", "it was refused");
     PrintSaid(out, step, "undo_said", "its undo was answered");
+    PrintDrift(out, step);
     if (const Json* request = step.Find("undo_request")) PrintRequest(out, *request, "          ");
   }
 }

@@ -23,6 +23,14 @@ void WriteSaid(JsonObject& json, std::string_view name, const std::optional<Http
   if (said) WriteResponse(json, name, *said, kNotShown);
 }
 
+void AppendDrift(std::string& out, const PlaceDrift& drift) {
+  JsonObject json(out);
+  json.Text("place", drift.place);
+  if (drift.before) json.Text("before", *drift.before);
+  if (drift.ours) json.Text("ours", *drift.ours);
+  if (drift.now) json.Text("now", *drift.now);
+}
+
 void AppendStep(std::string& out, const StepView& view) {
   const FlowStep& step = view.step;
   JsonObject json(out);
@@ -41,6 +49,7 @@ void AppendStep(std::string& out, const StepView& view) {
   json.Text("why", view.why);
   WriteSaid(json, "said", view.said);
   WriteSaid(json, "undo_said", view.undo_said);
+  if (!view.drift.empty()) json.Each("changed_since", view.drift, AppendDrift);
   WriteUndoRequest(json, view);
 }
 

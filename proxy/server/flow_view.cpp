@@ -35,10 +35,28 @@ Result<std::optional<Event>> EventOf(Ledger& ledger, const FlowStep& step) {
   return ledger.Find(page->events.back().id);
 }
 
-std::optional<HttpResponse> SaidIn(std::expected<Event, std::string> last) {
-  if (!last || !last->answer_kept) return std::nullopt;
-  CutToSaid(last->answer);
-  return std::move(last->answer);
+std::optional<HttpResponse> SaidIn(Event last) {
+  if (!last.answer_kept) return std::nullopt;
+  CutToSaid(last.answer);
+  return std::move(last.answer);
+}
+
+std::optional<std::string> ValueIn(const Snapshot& state, std::size_t index) {
+  if (state.is_gone || index >= state.places.size()) return std::nullopt;
+  return state.places[index].second;
+}
+
+// The places that differ between what the step left and what its undo found.
+std::vector<PlaceDrift> DriftOf(const std::optional<Event>& step, const Event& undo) {
+  std::vector<PlaceDrift> drift;
+  if (!step || !step->state || !undo.found) return drift;
+  const StateKept& kept = *step->state;
+  for (std::size_t i = 0; i < kept.before.places.size(); ++i) {
+    PlaceDrift place{kept.before.places[i].first, ValueIn(kept.before, i), ValueIn(kept.ours, i),
+                     ValueIn(*undo.found, i)};
+    if (place.ours != place.now) drift.push_back(std::move(place));
+  }
+  return drift;
 }
 
 std::string WhyTooOld(const Event& event, const UndoRule& rule, std::int64_t now_ms) {
@@ -109,9 +127,16 @@ Result<FlowView> ViewFlow(Ledger& ledger, const LastEventOf& last_of, const Poli
     StepView& added = view.steps.emplace_back();
     added.step = step;
     added.event = std::move(*event);
-    if (step.phase == Phase::kRejected) added.said = SaidIn(last_of(step.operation));
+    if (step.phase == Phase::kRejected) {
+      if (auto last = last_of(step.operation)) added.said = SaidIn(std::move(*last));
+    }
     const bool is_undone = step.undo == 0 || step.undo_phase == Phase::kSucceeded;
-    if (!is_undone) added.undo_said = SaidIn(last_of(step.undo));
+    if (!is_undone) {
+      if (auto last = last_of(step.undo)) {
+        added.drift = DriftOf(added.event, *last);
+        added.undo_said = SaidIn(std::move(*last));
+      }
+    }
     if (IsOpen(step.phase)) {
       added.does = StepDoes::kSettle;
       added.why = "nobody knows yet whether it took effect";

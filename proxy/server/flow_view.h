@@ -26,6 +26,12 @@ enum class StepDoes : std::uint8_t {
 };
 std::string_view NameOf(StepDoes does);  // "send"
 
+// A place that somebody has changed after a step of ours, as JSON text; unset: it is not there.
+struct PlaceDrift {
+  std::string place;  // a pointer
+  std::optional<std::string> before, ours, now;
+};
+
 struct StepView {
   FlowStep step;
   std::optional<Event>
@@ -38,6 +44,7 @@ struct StepView {
   // In its backend's words, cut to kSaidBytesMax: why it refused the step, and what it said to the
   // last undo request that did not come through.
   std::optional<HttpResponse> said{}, undo_said{};
+  std::vector<PlaceDrift> drift{};  // why its undo was held back
 };
 
 struct FlowView {

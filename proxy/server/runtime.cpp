@@ -203,9 +203,8 @@ void Runtime::Start() {
   services_.own.Add(admin_->endpoint());
   services_.own.Add(probes_->endpoint());
   agents_.Start();
-  for (std::size_t i = 0; i < threads_.size(); ++i) {
+  for (std::size_t i = 0; i < threads_.size(); ++i)
     threads_[i]->Start("recourse-io-" + std::to_string(i));
-  }
   traces_.Start();
   ExitOnMapFault(kExitLedgerCut);
   probe_api_.ready = true;
@@ -268,7 +267,8 @@ void Runtime::StartWorkers() {
                                .random = random_,
                                .install_secret = services_.install_secret,
                                .ledger_secret = services_.ledger_secret,
-                               .read_secret = ReadSecretFile});
+                               .read_secret = ReadSecretFile,
+                               .tracing = services_.tracer});
   }
   // Probes are requests of ours, and observe mode sends none.
   if (versions_.Current()->mode == Mode::kEnforce) {

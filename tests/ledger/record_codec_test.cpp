@@ -35,6 +35,10 @@ Event FullEvent() {
   event.settle = RenderedRequest{"GET", "/orders?ref=7", {{"H", "v"}}, ""};
   event.task = RenderedRequest{"POST", "", {{"Mcp-Session-Id", "s"}}, "{}"};
   event.undo = RenderedRequest{"DELETE", "/orders/7", {}, "{}"};
+  event.state = StateKept{{"GET", "/orders/7", {{"Org", "o"}}, ""},
+                          {false, "\"v1\"", {{"/title", "\"a\""}, {"", "{}"}}},
+                          {true, "", {}}};
+  event.found = Snapshot{false, "\"v9\"", {{"/title", "null"}}};
   event.request = RenderedRequest{"POST", "/v1/orders?a=b", {{"Key", "k"}}, std::string("a\0b", 3)};
   return event;
 }
@@ -72,6 +76,12 @@ TEST(RecordCodecTest, AnEventReadsBackWhole) {
   EXPECT_TRUE(SameRequest(*read.undo, *event.undo));
   ASSERT_TRUE(read.task);
   EXPECT_TRUE(SameRequest(*read.task, *event.task));
+  ASSERT_TRUE(read.state && read.found);
+  EXPECT_TRUE(SameRequest(read.state->request, event.state->request));
+  EXPECT_EQ(read.state->before.places, event.state->before.places);
+  EXPECT_EQ(read.state->before.version, "\"v1\"");
+  EXPECT_TRUE(read.state->ours.is_gone && !read.state->before.is_gone);
+  EXPECT_EQ(read.found->places, event.found->places);
 }
 
 TEST(RecordCodecTest, AnAnswerThatIsNotKeptIsNotStored) {
@@ -118,6 +128,8 @@ TEST(RecordCodecTest, AnExtensionOfUnknownKindOrFalseLengthIsAnError) {
   Event event = FullEvent();
   event.request = RenderedRequest{"PATCH", "/t", {}, "body"};
   event.task.reset();
+  event.state.reset();
+  event.found.reset();
   const std::string payload(ParseRow(RowOf(event))->payload);
   const RowHead head = ParseRow(RowOf(event))->head;
   const std::size_t at = payload.find("PATCH") - 4 - 1 - 4 - 1 - 1;

@@ -106,7 +106,7 @@ TEST(LoaderErrorsTest, ProblemsNamePlaceKeyAndWhatIsAccepted) {
             "250ms, 5s, 10m, 1h or 30d\n"
             "p.yaml:12:16: error: tools.orders.create.undo.request: accepted: body#/pointer, "
             "path.name, query.name, header.Name, key, external_ref, answer.body#/pointer, "
-            "answer.header.Name, answer.status\n");
+            "answer.header.Name, answer.status, before.body#/pointer, before.header.Name\n");
 }
 
 TEST(LoaderErrorsTest, TheFileMustBePlainYaml) {

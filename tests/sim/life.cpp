@@ -205,8 +205,15 @@ Life::Life(TestLoop& loop, Dice& dice, SimPeer& backend, SimDisk& disk,
   chain_.push_back(std::make_unique<SagaFilter>(flows_));
   chain_.push_back(std::make_unique<ApprovalFilter>());
   chain_.push_back(std::make_unique<IdempotencyFilter>(
-      IdempotencyFilter::Parts{*ledger_, settler_, flows_, approvals_, loop.clock(), random_,
-                               "secret of this install", "secret of this ledger"}));
+      IdempotencyFilter::Parts{*ledger_,
+                               settler_,
+                               flows_,
+                               approvals_,
+                               loop.clock(),
+                               random_,
+                               "secret of this install",
+                               "secret of this ledger",
+                               {*wire_, nullptr, loop.clock()}}));
   chain_.push_back(std::make_unique<RetryFilter>(loop.clock(), random_));
   chain_.push_back(std::make_unique<DispatchFilter>(*wire_, loop.clock()));
   loop_.Start(settler_.Run());

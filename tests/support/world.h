@@ -182,8 +182,15 @@ class World {
     chain_.push_back(std::make_unique<SagaFilter>(flows));
     chain_.push_back(std::make_unique<ApprovalFilter>());
     chain_.push_back(std::make_unique<IdempotencyFilter>(
-        IdempotencyFilter::Parts{ledger, settler, flows, approvals, loop.clock(), random,
-                                 "secret of this install", "secret of this ledger"}));
+        IdempotencyFilter::Parts{ledger,
+                                 settler,
+                                 flows,
+                                 approvals,
+                                 loop.clock(),
+                                 random,
+                                 "secret of this install",
+                                 "secret of this ledger",
+                                 {wire, nullptr, loop.clock()}}));
     chain_.push_back(std::make_unique<RetryFilter>(loop.clock(), random));
     chain_.push_back(std::make_unique<DispatchFilter>(wire, loop.clock()));
   }

@@ -192,7 +192,7 @@ std::expected<void, std::string> LmdbEventLog::CheckSchema() {
 }
 
 // Schema 1 had no base and no ages: what stands there when they are missing is right for it. Schema
-// 2 had no journal, 3 no principals. A kill leaves the old number or the new one.
+// 2 had no journal, 3 no principals, 4 no states. A kill leaves the old number or the new one.
 std::expected<void, std::string> LmdbEventLog::Upgrade() {
   if (old_schema_.empty()) return {};
   LmdbTxn txn(*env_, LmdbTxn::Mode::kWrite);

@@ -115,6 +115,17 @@ const DOES = {
   too_old: "Too old to be undone",
 };
 
+function driftTable(places) {
+  const value = (text) =>
+    h("td", { class: "mono" }, text === undefined ? "not there" : foreign(text));
+  return h("table", {},
+    h("thead", {}, h("tr", {}, ["Somebody has changed", "before", "this call left", "now"]
+      .map((name) => h("th", {}, name)))),
+    h("tbody", {}, places.map((one) => h("tr", {},
+      h("td", { class: "mono" }, foreign(one.place || "the whole")),
+      value(one.before), value(one.ours), value(one.now)))));
+}
+
 function drawStep(flow, step, at, events, reload) {
   const own = events.filter((event) => event.operation === step.step);
   const undo = step.undo_operation
@@ -133,6 +144,7 @@ function drawStep(flow, step, at, events, reload) {
         step.not_needed && ". A human decided that its effect stays."),
       saidBox("Its backend refused it", step.said),
       saidBox("Its undo was answered", step.undo_said),
+      step.changed_since && driftTable(step.changed_since),
       step.undo_request && requestBox(step.undo_request, "Undo request"),
       stepActions(flow, step, reload),
       latest && h("h4", {}, "Call"),

@@ -34,7 +34,7 @@ class Api:
                 length = int(self.headers.get("Content-Length", 0))
                 api.serve(self, self.rfile.read(length))
 
-            do_GET = do_POST = do_PATCH = do_DELETE = handle_any
+            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = handle_any
 
             def log_message(self, *_):
                 pass

@@ -1,0 +1,93 @@
+#include "filters/idempotency/before_reader.h"
+
+#include <utility>
+
+#include "filters/answers.h"
+#include "filters/kept_request.h"
+#include "filters/snapshots.h"
+#include "policy/principal.h"
+
+namespace recourse {
+namespace {
+
+// The state is that of one tenant.
+void AddTenants(const Headers& of_call, Headers& fields) {
+  for (const auto& [name, value] : of_call) {
+    if (IsTenantField(name) && FindHeader(fields, name) == nullptr) {
+      fields.emplace_back(name, value);
+    }
+  }
+}
+
+HttpRequest WithCredentials(const RequestContext& context, HttpRequest request) {
+  for (const auto& [name, value] : context.request.headers) {
+    const bool is_credential = IsCredentialField(name) || IsPrincipalField(name);
+    if (is_credential && FindHeader(request.headers, name) == nullptr) {
+      request.headers.emplace_back(name, value);
+    }
+  }
+  for (const auto& [name, value] : context.credentials) SetHeader(request.headers, name, value);
+  return request;
+}
+
+Event AboutCall(const RequestContext& context) {
+  Event event;
+  event.tool = context.tool_name;
+  return event;
+}
+
+Outcome Refusal(const Unread& unread, const std::string& why) {
+  return LocalOutcome(MakeProblem(unread.may_pass ? ErrorCode::kNotSent : ErrorCode::kDenied, why));
+}
+
+}  // namespace
+
+Task<std::optional<Outcome>> BeforeReader::Read(RequestContext& context,
+                                                const CallBody& body) const {
+  const BeforeRule& rule = *context.tool->before;
+  const CallValues values = ValuesOfCall(context, body);
+  auto request = Render(rule.request, values);
+  std::expected<Snapshot, Unread> read = std::unexpected(Unread());
+  if (request) {
+    AddTenants(context.request.headers, request->headers);
+    if (context.backend->is_mcp) KeepMcpFields(context.request.headers, request->headers);
+    read = ReadSnapshot(
+        rule,
+        co_await Ask(context,
+                     WithCredentials(context, SnapshotRequest(*request, *context.backend))),
+        false);
+  } else {
+    read = std::unexpected(Unread{std::string(request.error().detail()), false});
+  }
+  BeforeRead& came = context.before.emplace();
+  if (read) {
+    Snapshot planned = PlannedState(rule, *read, context.request.method, values);
+    came.state = StateKept{std::move(*request), std::move(*read), std::move(planned)};
+    co_return std::nullopt;
+  }
+  came.why = "the state before it, which its undo needs, cannot be read (" + rule.request.source +
+             ": " + read.error().why + ")";
+  // Whoever has approved it has been told.
+  const bool was_asked = rule.missing == BeforeMissing::kApprove && context.approved != 0;
+  if (rule.missing == BeforeMissing::kGoOn || was_asked) co_return std::nullopt;
+  if (rule.missing == BeforeMissing::kRefuse) {
+    co_return Refusal(read.error(), "nothing was sent: " + came.why);
+  }
+  if (!context.needs_approval) context.needs_approval = came.why;
+  co_return std::nullopt;
+}
+
+Task<Result<Answer>> BeforeReader::Ask(RequestContext& context, HttpRequest request) const {
+  const auto connection = upstream_.Open(*context.backend);
+  const Result<void> connected = co_await connection->Connected();
+  if (!connected) co_return std::unexpected(connected.error());
+  connection->MayOpenSession();
+  connection->HoldAnswerFor(context.keeper);
+  co_return co_await ExchangeTraced(*connection, std::move(request),
+                                    clock_.Now() + limits::kProbeTimeout,
+                                    limits::kProbeAnswerBytesMax, tracing_, clock_,
+                                    OwnRequest(OwnRequest::Kind::kProbe, AboutCall(context),
+                                               context.policy, *context.backend, 1));
+}
+
+}  // namespace recourse

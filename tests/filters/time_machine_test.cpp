@@ -1,0 +1,220 @@
+// Updates that are undone from what was read before them, against a backend with a state.
+#include <gtest/gtest.h>
+
+#include <random>
+#include <utility>
+
+#include "filters/snapshots.h"
+#include "tests/filters/saga_shop.h"
+
+namespace recourse::time_machine_test {
+namespace {
+
+constexpr const char* kPolicy = R"(
+version: 1
+backends:
+  tracker: { url: "http://tracker.test", hosts: [ tracker.test ] }
+tools:
+  update:
+    match: PATCH tracker /issues/{id}
+    effect: write
+    before: { request: "GET /issues/{path.id}", keep: body#/title, version: header.ETag }
+    undo: { request: "PATCH /issues/{path.id}", json: { title: "{before.body#/title}" },
+            only_if: unchanged, repeatable: true }
+flow_rules: { agents_may: [ cancel ] }
+)";
+
+std::shared_ptr<const Policy> Rules() {
+  static const std::shared_ptr<const Policy> policy = PolicyOf(kPolicy);
+  return policy;
+}
+
+// One issue. Whoever changes it gives it a new version.
+class Tracker : public World {
+ public:
+  Tracker() : World(Rules()) {
+    upstream.probe = [this](const HttpRequest&) { return Show(); };
+    upstream.decide = [this](const HttpRequest& request) { return Change(request); };
+    StartFlows();
+  }
+  std::string title = "\"old\"";
+  int version = 1;
+  bool has_tags = true;
+  bool is_theirs = false;                    // the last change is somebody else's
+  bool overwrote = false;                    // what somebody else had written
+  int lost = 0;                              // so many writes act, and their answers are lost
+  int unreadable = 0;                        // so many reads are answered with a 503
+  std::function<void()> after_read = [] {};  // once
+
+  void Foreign(const std::string& value) {
+    title = value;
+    ++version;
+    is_theirs = true;
+  }
+  Told Update(const std::string& value) {
+    CallSpec call;
+    call.method = "PATCH";
+    call.host = "tracker.test";
+    call.target = "/issues/7";
+    call.body = R"({"title":)" + value + "}";
+    return Call(call);
+  }
+  FlowPhase Cancel() {
+    CallSpec call;
+    call.host = "tracker.test";
+    call.headers.emplace_back("Recourse-Flow", "cancel");
+    (void)Call(call);
+    loop.RunFor(Millis(3'600'000));
+    return ledger.NewestFlows(1)->back().phase;
+  }
+
+ private:
+  Headers Tag() const {
+    return has_tags ? Headers{{"ETag", "\"v" + std::to_string(version) + "\""}} : Headers();
+  }
+  Step Show() {
+    if (unreadable > 0 && unreadable-- > 0) return Respond(503, "");
+    Step step = Respond(200, R"({"title":)" + title + "}", Tag());
+    std::exchange(after_read, [] {})();
+    return step;
+  }
+  Step Change(const HttpRequest& request) {
+    const std::string* const wanted = FindHeader(request.headers, "If-Match");
+    if (wanted != nullptr && *wanted != Tag().front().second) return Respond(412, "{}");
+    overwrote = overwrote || is_theirs;
+    title = request.body.substr(9, request.body.size() - 10);
+    ++version;
+    if (lost > 0 && lost-- > 0) return CutAfterSend();
+    return Respond(200, R"({"title":)" + title + "}", Tag());
+  }
+};
+
+TEST(TimeMachineTest, WhatWasThereIsPutBack) {
+  Tracker world;
+  EXPECT_EQ(world.Update("\"new\"").status, 200);
+  EXPECT_EQ(world.upstream.probes.size(), 1U);
+  EXPECT_EQ(world.title, "\"new\"");
+  EXPECT_EQ(world.Cancel(), FlowPhase::kUndone);
+  EXPECT_EQ(world.title, "\"old\"");
+  EXPECT_EQ(world.upstream.probes.size(), 2U);
+}
+
+TEST(TimeMachineTest, ARepeatReadsNothing) {
+  Tracker world;
+  (void)world.Update("\"new\"");
+  EXPECT_TRUE(world.Update("\"new\"").replayed);
+  EXPECT_EQ(world.upstream.probes.size(), 1U);
+}
+
+TEST(TimeMachineTest, WhatCannotBeReadIsNotSentAndNotRemembered) {
+  Tracker world;
+  world.unreadable = 1;
+  const Told told = world.Update("\"new\"");
+  EXPECT_EQ(told.error, ErrorCode::kNotSent);
+  EXPECT_TRUE(world.Events().empty());
+  EXPECT_TRUE(world.upstream.writes.empty());
+  EXPECT_EQ(world.Update("\"new\"").status, 200);
+}
+
+TEST(TimeMachineTest, AnUndoWhoseAnswerIsLostIsFoundToHaveHappened) {
+  Tracker world;
+  (void)world.Update("\"new\"");
+  world.lost = 1;
+  EXPECT_EQ(world.Cancel(), FlowPhase::kUndone);
+  EXPECT_EQ(world.title, "\"old\"");
+  EXPECT_EQ(world.upstream.writes.size(), 2U);
+}
+
+TEST(TimeMachineTest, AForeignChangeIsNeverOverwritten) {
+  std::mt19937 random(20261126);
+  const auto draw = [&](unsigned most) { return static_cast<int>(random() % most); };
+  int undone = 0, parked = 0;
+  for (int round = 0; round < 2'000; ++round) {
+    Tracker world;
+    world.has_tags = draw(2) == 0;
+    world.unreadable = draw(4) == 0 ? 1 : 0;
+    const std::string ours = std::to_string(draw(3)), theirs = std::to_string(draw(3));
+    if (world.Update(ours).status != 200) {
+      ASSERT_EQ(world.title, "\"old\"") << round;
+      continue;
+    }
+    const int when = draw(4);
+    if (when == 1) world.Foreign(theirs);
+    if (when == 2) world.Foreign("\"old\"");
+    // Without a version nothing tells what happens between a look and the undo.
+    if (when == 3 && world.has_tags) {
+      world.after_read = [&] { world.Foreign(theirs); };
+    }
+    world.unreadable = draw(3);
+    world.lost = draw(3) == 0 ? 1 : 0;
+    const FlowPhase end = world.Cancel();
+    const bool is_told_apart = world.has_tags || theirs != ours;
+    if (is_told_apart) ASSERT_FALSE(world.overwrote) << round;
+    if (when == 0) {
+      ASSERT_EQ(end, FlowPhase::kUndone) << round;
+      ASSERT_EQ(world.title, "\"old\"") << round;
+    }
+    end == FlowPhase::kUndone ? ++undone : ++parked;
+  }
+  EXPECT_GT(undone, 200);
+  EXPECT_GT(parked, 200);
+}
+
+BeforeRule RuleOf(std::vector<std::string> keep) {
+  BeforeRule rule;
+  for (const std::string& place : keep) rule.keep.push_back(*ParseSelector("body#" + place));
+  rule.version = *ParseSelector("header.ETag");
+  return rule;
+}
+
+Json Parsed(const std::string& text) { return *ParseJson(text); }
+
+TEST(SnapshotsTest, WhatACallLeavesFollowsFromItsBody) {
+  const BeforeRule rule = RuleOf({"/a", "/b"});
+  const Snapshot before{.version = "\"v1\"", .places = {{"/a", "1"}, {"/b", "2"}}};
+  const Json body = Parsed(R"({"b":[3],"c":4})");
+  CallValues call;
+  call.body = &body;
+  const Snapshot planned = PlannedState(rule, before, "PATCH", call);
+  EXPECT_EQ(planned.places, (Headers{{"/a", "1"}, {"/b", "[3]"}}));
+  EXPECT_EQ(planned.version, "");
+  EXPECT_TRUE(PlannedState(rule, before, "DELETE", call).is_gone);
+  const Json patches = Parsed(R"([{"op":"replace","path":"/a","value":9}])");
+  call.body = &patches;
+  EXPECT_EQ(PlannedState(rule, before, "PATCH", call).places, before.places);
+
+  const Headers tag{{"ETag", "\"v2\""}};
+  const Json whole = Parsed(R"({"a":7,"b":8})"), part = Parsed(R"({"a":7})");
+  CallValues answered;
+  answered.answer_headers = &tag;
+  answered.answer_body = &whole;
+  EXPECT_EQ(StateLeft(rule, planned, answered).places, (Headers{{"/a", "7"}, {"/b", "8"}}));
+  answered.answer_body = &part;
+  EXPECT_EQ(StateLeft(rule, planned, answered).places, planned.places);
+  EXPECT_EQ(StateLeft(rule, planned, answered).version, "\"v2\"");
+  answered.answer_body = nullptr;
+  EXPECT_EQ(StateLeft(rule, planned, answered).places, planned.places);
+}
+
+TEST(SnapshotsTest, OnlyAWholeAnswerShowsAState) {
+  const BeforeRule rule = RuleOf({"/a"});
+  const auto why = [&](Answer answer, bool may_be_gone = false) {
+    const auto read = ReadSnapshot(rule, answer, may_be_gone);
+    return read ? std::string("read") : read.error().why;
+  };
+  EXPECT_EQ(why(Respond(200, R"({"a":null})").answer), "read");
+  EXPECT_EQ(why(Respond(202, R"({"a":1})").answer), "the backend answered 202");
+  EXPECT_EQ(why(Respond(404, R"({"a":1})").answer), "the backend answered 404");
+  EXPECT_EQ(why(Respond(404, "").answer, true), "read");
+  EXPECT_EQ(why(Respond(200, R"({"b":1})").answer), "the answer has nothing at body#/a");
+  EXPECT_EQ(why(Respond(200, "<html>").answer), "the answer is not a whole JSON text");
+  Answer cut = Respond(200, R"({"a":1})").answer;
+  cut.body_complete = false;
+  EXPECT_EQ(why(cut), "the answer is not a whole JSON text");
+  const std::string large(limits::kRenderedRequestBytesMax, 'x');
+  EXPECT_EQ(why(Respond(200, R"({"a":")" + large + "\"}").answer),
+            "what `keep` names is larger than 64 KiB");
+}
+
+}  // namespace
+}  // namespace recourse::time_machine_test

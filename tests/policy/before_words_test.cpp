@@ -1,0 +1,149 @@
+// `before`, its placeholders and `only_if`: what is accepted, and what is said of the rest.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "policy/loader.h"
+#include "tests/policy/policy_builder.h"
+
+namespace recourse::before_words_test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string Policy(const std::string& words, const std::string& match = "PATCH b /issues/{id}") {
+  return "version: 1\nbackends: { b: { url: \"http://b\" } }\ntools:\n  t:\n    match: " + match +
+         "\n    effect: write\n    identity: path.id\n" + words;
+}
+std::string Load(const std::string& yaml) { return ProblemsOf(LoadPolicyText("p.yaml", yaml)); }
+
+const std::string kBefore =
+    "    before: { request: \"GET /issues/{path.id}\", keep: [ body#/title, body#/labels ], "
+    "version: header.ETag }\n";
+const std::string kUndo =
+    "    undo: { request: \"PATCH /issues/{path.id}\", json: { title: \"{before.body#/title}\", "
+    "labels: \"{before.body#/labels/0}\" }, headers: { X-Was: \"{before.header.ETag}\" }, "
+    "only_if: unchanged }\n";
+
+TEST(BeforeWordsTest, AnUpdateKeepsWhatItsUndoPutsBack) {
+  const auto loaded = LoadPolicyText("p.yaml", Policy(kBefore + kUndo));
+  ASSERT_TRUE(loaded.ok()) << ProblemsOf(loaded);
+  const Tool& tool = loaded.policy->tools.front();
+  ASSERT_TRUE(tool.before);
+  EXPECT_EQ(tool.before->keep.size(), 2U);
+  EXPECT_EQ(tool.before->missing, BeforeMissing::kRefuse);
+  EXPECT_TRUE(tool.undo->only_if_unchanged);
+}
+
+struct Row {
+  std::string words;
+  std::string problem;
+};
+
+TEST(BeforeWordsTest, WhatIsWrongIsToldWithTheFix) {
+  const std::string get = "request: \"GET /issues/{path.id}\"";
+  const Row rows[] = {
+      {"    before: { " + get + " }\n" + kUndo,
+       "tools.t.before.keep: is missing; what the undo needs of it"},
+      {"    before: { keep: body#/title }\n" + kUndo,
+       "tools.t.before.request: is missing; a read of what"},
+      {"    before: { request: \"POST /i\", keep: body#/title }\n" + kUndo,
+       "tools.t.before.request: is GET"},
+      {"    before: { " + get + ", keep: answer.body#/title }\n" + kUndo,
+       "tools.t.before.keep: accepted: places in the body of its answer"},
+      {"    before: { " + get + ", keep: header.ETag }\n" + kUndo, "accepted: places in the body"},
+      {"    before: { " + get + ", keep: [ body#/a, body#/a ] }\n" + kUndo,
+       "body#/a is named twice"},
+      {"    before: { " + get + ", keep: body#/a, version: path.id }\n" + kUndo,
+       "tools.t.before.version: accepted: a place of its answer that every change alters"},
+      {"    before: { " + get + ", keep: body#/a, missing: never }\n" + kUndo,
+       "accepted: refuse, approve, go_on"},
+      {"    before: { " + get + ", keep: body#/a, missing: approve }\n" + kUndo,
+       "missing: approve needs to know who may decide"},
+      {"    before: { " + get + ", keep: body#/title }\n" + kUndo,
+       "{before.body#/labels/0}: before.keep does not name it; add body#/labels/0"},
+      {"    before: { " + get + ", keep: [ body#/title, body#/labels ] }\n" + kUndo,
+       "{before.header.ETag}: only the field that before.version names is kept"},
+      {kUndo, "the tool has no `before` that would keep it"},
+      {"    undo: { request: \"DELETE /i/{path.id}\", only_if: unchanged }\n",
+       "only_if: unchanged compares with what `before` reads, and there is none"},
+      {"    undo: { request: \"DELETE /i/{path.id}\", only_if: changed }\n",
+       "tools.t.undo.only_if: not one of its values"},
+      {kBefore + "    undo: { request: \"DELETE /i/{path.id}\" }\n",
+       "tools.t.before: keeps what nothing puts back"},
+      {kBefore + "    undo: none\n    reason: r\n", "tools.t.before: keeps what nothing puts back"},
+      {"    before: { request: \"GET /issues/{path.no}\", keep: [ body#/title, body#/labels ], "
+       "version: header.ETag }\n" +
+           kUndo,
+       "path.no: /issues/{id} has no capture {no}"},
+      {"    before: { request: \"GET /issues/{external_ref}\", keep: [ body#/title, body#/labels "
+       "], "
+       "version: header.ETag }\n" +
+           kUndo,
+       "{external_ref}: only the call is known before it is sent"},
+      {kBefore + kUndo + "    redact: answer.body#/labels\n",
+       "body#/labels would be stored, but `redact` says that answer.body#/labels never"},
+      {kBefore + kUndo + "    redact: body#/title\n", "body#/title would be stored"},
+      {"    before: { " + get +
+           ", keep: [ body#/title, body#/labels ], version: header.Set-Cookie }\n" + kUndo,
+       "header.Set-Cookie carries credentials"},
+      {kBefore + kUndo +
+           "    settle: { request: \"GET /i?t={before.body#/title}\", happened: answer.body#/id "
+           "}\n",
+       "{before.body#/title} is for `undo` only"},
+      {kBefore + kUndo +
+           "  r:\n    match: GET b /issues/{id}\n    effect: write\n    undo: none\n"
+           "    reason: r\n",
+       "this request is tool r, a write: it must only read"},
+  };
+  for (const Row& row : rows) {
+    const auto loaded = LoadPolicyText("p.yaml", Policy(row.words));
+    EXPECT_FALSE(loaded.ok()) << row.words;
+    EXPECT_THAT(ProblemsOf(loaded), HasSubstr(row.problem)) << row.words;
+    EXPECT_THAT(ProblemsOf(loaded), HasSubstr("p.yaml:")) << row.words;
+  }
+}
+
+TEST(BeforeWordsTest, AReplacementComparesTheWholeOrAVersion) {
+  const std::string warning = "the undo is a PUT, which replaces all";
+  const std::string undo =
+      "    undo: { request: \"PUT /issues/{path.id}\", json: { title: \"{before.body#/title}\" }, "
+      "only_if: unchanged }\n";
+  const auto with = [&](const std::string& words) {
+    return Load(Policy("    before: { request: \"GET /issues/{path.id}\", " + words + " }\n" + undo,
+                       "PUT b /issues/{id}"));
+  };
+  EXPECT_THAT(with("keep: body#/title"), HasSubstr(warning));
+  EXPECT_THAT(with("keep: body#/title, version: header.ETag"), Not(HasSubstr(warning)));
+  EXPECT_THAT(with("keep: body#"), Not(HasSubstr(warning)));
+  EXPECT_THAT(with("keep: body#"), Not(HasSubstr("error")));
+}
+
+TEST(BeforeWordsTest, AnMcpToolIsReadByACallOfARead) {
+  const auto with = [](const std::string& before, const std::string& get = "read") {
+    return Load(
+        "version: 1\nbackends: { m: { url: \"http://m/mcp\", protocol: mcp } }\ntools:\n"
+        "  get:\n    match: tools/call m get\n    effect: " +
+        get + (get == "write" ? "\n    undo: none\n    reason: r\n" : "\n") +
+        "  t:\n    match: tools/call m edit\n    effect: write\n    identity: body#/id\n"
+        "    before: { " +
+        before +
+        ", keep: body#/title }\n"
+        "    undo: { call: edit, arguments: { title: \"{before.body#/title}\" } }\n");
+  };
+  const std::string call = "call: get, arguments: { id: \"{body#/id}\" }";
+  EXPECT_THAT(with(call), Not(HasSubstr("error")));
+  EXPECT_THAT(with(call + ", version: body#/etag"), Not(HasSubstr("error")));
+  EXPECT_THAT(with(call + ", version: header.ETag"),
+              HasSubstr("before.version: accepted: a place"));
+  EXPECT_THAT(with(call, "write"), HasSubstr("get is tool get, a write: it must only read"));
+  EXPECT_THAT(with("call: show"), HasSubstr("no tool of this policy is tools/call m show"));
+  EXPECT_THAT(with("request: \"GET /x\""), HasSubstr("is for tools that are matched by a path"));
+  EXPECT_THAT(with("call: get, arguments: { id: \"{path.id}\" }"),
+              HasSubstr("has no path and no query"));
+}
+
+}  // namespace
+}  // namespace recourse::before_words_test

@@ -1,0 +1,98 @@
+// What was there before a write, what it left, and what stands there now.
+#include "policy/snapshot.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+
+namespace recourse::snapshot_test {
+namespace {
+
+Snapshot State(std::string title, std::string version = {}) {
+  return {.version = std::move(version), .places = {{"/title", std::move(title)}, {"/n", "1"}}};
+}
+
+TEST(SnapshotTest, AKeptPlaceIsReadWithWhatLiesInIt) {
+  const Snapshot state{.places = {{"/a", R"({"b":[null,{"c":"x"}]})"}, {"/ab", "2"}}};
+  EXPECT_EQ(KeptAt(state, "/a/b/1/c")->text, "x");
+  EXPECT_EQ(KeptAt(state, "/a/b/0")->kind, Json::Kind::kNull);
+  EXPECT_EQ(KeptAt(state, "/ab")->text, "2e0");
+  EXPECT_FALSE(KeptAt(state, "/a/x"));
+  EXPECT_FALSE(KeptAt(state, "/abc"));
+  EXPECT_FALSE(KeptAt(state, ""));
+  const Snapshot whole{.places = {{"", R"({"t":1})"}}};
+  EXPECT_EQ(KeptAt(whole, "/t")->text, "1e0");
+  EXPECT_EQ(KeptAt(whole, "")->kind, Json::Kind::kObject);
+}
+
+TEST(SnapshotTest, ValuesCountAndNotHowTheyAreWritten) {
+  const Snapshot a{.places = {{"/a", R"({"x":1,"y":"é"})"}}};
+  const Snapshot b{.places = {{"/a", R"({"y":"\u00e9","x":1.0})"}}};
+  const Snapshot c{.places = {{"/a", R"({"x":2,"y":"é"})"}}};
+  EXPECT_TRUE(HaveSamePlaces(a, b));
+  EXPECT_FALSE(HaveSamePlaces(a, c));
+  EXPECT_FALSE(HaveSamePlaces(a, {.is_gone = true}));
+  EXPECT_TRUE(HaveSamePlaces({.is_gone = true}, {.is_gone = true}));
+}
+
+TEST(SnapshotTest, AVersionTellsWhatNoKeptPlaceShows) {
+  const Snapshot before = State("1", "v1"), ours = State("2", "v2");
+  EXPECT_EQ(DriftOf(before, ours, State("2", "v2")), Drift::kUnchanged);
+  EXPECT_EQ(DriftOf(before, ours, State("2", "v3")), Drift::kChanged);
+  EXPECT_EQ(DriftOf(before, ours, State("3", "v2")), Drift::kChanged);
+  EXPECT_EQ(DriftOf(before, ours, State("1", "v3")), Drift::kRestored);
+  EXPECT_EQ(DriftOf(before, State("2"), State("2", "v3")), Drift::kUnchanged);
+  EXPECT_EQ(DriftOf(before, {.is_gone = true}, {.is_gone = true}), Drift::kUnchanged);
+  EXPECT_EQ(DriftOf(before, {.is_gone = true}, State("1", "v4")), Drift::kRestored);
+  EXPECT_EQ(DriftOf(before, {.is_gone = true}, State("3", "v4")), Drift::kChanged);
+  EXPECT_EQ(DriftOf(before, ours, {.is_gone = true}), Drift::kChanged);
+}
+
+TEST(SnapshotTest, OnlyStrongTagsAreAskedFor) {
+  EXPECT_TRUE(IsStrongTag("\"v1\""));
+  EXPECT_FALSE(IsStrongTag("W/\"v1\""));
+  EXPECT_FALSE(IsStrongTag("v1"));
+  EXPECT_FALSE(IsStrongTag("\""));
+  EXPECT_FALSE(IsStrongTag(""));
+}
+
+// Random writes, and random changes by somebody else after them, or none.
+TEST(SnapshotTest, NoForeignChangeIsEverTakenForOurs) {
+  std::mt19937 random(20261126);
+  const auto draw = [&](int most) {
+    return static_cast<int>(random() % static_cast<unsigned>(most));
+  };
+  const auto value = [&] { return std::to_string(draw(4)); };
+  for (int round = 0; round < 10'000; ++round) {
+    const bool has_versions = draw(2) == 0;
+    int clock = 0;
+    const auto version = [&] { return has_versions ? std::to_string(++clock) : std::string(); };
+    Snapshot before{.version = version(), .places = {{"/a", value()}, {"/b", value()}}};
+    Snapshot ours = before;
+    if (draw(5) == 0) {
+      ours = {.is_gone = true};
+    } else {
+      ours.version = version();
+      ours.places[static_cast<std::size_t>(draw(2))].second = value();
+    }
+    Snapshot now = ours;
+    const bool is_foreign = draw(2) == 0;
+    if (is_foreign) {
+      now = draw(6) == 0
+                ? Snapshot{.is_gone = true}
+                : Snapshot{.version = version(), .places = {{"/a", value()}, {"/b", value()}}};
+    }
+    const Drift drift = DriftOf(before, ours, now);
+    if (!is_foreign) EXPECT_EQ(drift, Drift::kUnchanged) << round;
+    // Then restoring takes back nothing that is not ours.
+    if (drift == Drift::kUnchanged) EXPECT_TRUE(HaveSamePlaces(ours, now)) << round;
+    if (drift == Drift::kUnchanged && has_versions && is_foreign) {
+      EXPECT_TRUE(now.is_gone && ours.is_gone) << round;
+    }
+    if (drift == Drift::kRestored) EXPECT_TRUE(HaveSamePlaces(before, now)) << round;
+  }
+}
+
+}  // namespace
+}  // namespace recourse::snapshot_test
