@@ -144,12 +144,8 @@ void ExplainWrite(const Policy& policy, UnlistedRule unlisted, const ExplainedCa
 
 // Why the backend might take another method than the one that is judged, or empty.
 std::string WhyOverridden(const ExplainedCall& call, std::string_view query) {
-  static constexpr std::array<std::string_view, 4> kFields{
-      "X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "X-Method"};
-  const auto has_field = [&](std::string_view field) {
-    return FindHeader(call.headers, field) != nullptr;
-  };
-  if (HasMethodOverride(query) || std::ranges::any_of(kFields, has_field)) {
+  const auto overrides = [](const Header& field) { return IsOverrideField(ToLower(field.first)); };
+  if (HasMethodOverride(query) || std::ranges::any_of(call.headers, overrides)) {
     return "a call may not override its method or path";
   }
   const std::string* type = FindHeader(call.headers, "Content-Type");

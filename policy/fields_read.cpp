@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "policy/method_override.h"
 #include "policy/places_read.h"
 #include "policy/principal.h"
 #include "proxy/base/http_message.h"
@@ -11,18 +12,20 @@ namespace recourse {
 namespace {
 
 // Beside credentials and tenants: what Recourse itself acts on, or keeps from backends.
-constexpr std::array<std::string_view, 19> kOwn{
-    "content-encoding",  "content-length",    "content-type",   "http2-settings",
-    "idempotency-key",   "keep-alive",        "last-event-id",  "max-forwards",
-    "transfer-encoding", "x-accel-redirect",  "x-http-method",  "x-http-method-override",
-    "x-method",          "x-method-override", "x-original-uri", "x-original-url",
-    "x-override-url",    "x-real-ip",         "x-rewrite-url"};
+constexpr std::array<std::string_view, 11> kOwn{
+    "content-encoding",  "content-length",   "content-type",  "http2-settings",
+    "idempotency-key",   "keep-alive",       "last-event-id", "max-forwards",
+    "transfer-encoding", "x-accel-redirect", "x-real-ip"};
 constexpr std::array<std::string_view, 4> kOwnPrefixes{"idempotent-", "mcp-", "recourse-",
                                                        "x-forwarded-"};
 
+bool IsOddSign(char c) {
+  return c != '-' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z');
+}
+
 bool IsOwn(std::string_view name) {
   return IsCredentialField(name) || IsPrincipalField(name) || IsTenantField(name) ||
-         std::ranges::find(kOwn, name) != kOwn.end() ||
+         IsOverrideField(name) || std::ranges::find(kOwn, name) != kOwn.end() ||
          std::ranges::any_of(kOwnPrefixes,
                              [name](std::string_view prefix) { return name.starts_with(prefix); });
 }
@@ -59,22 +62,22 @@ std::vector<std::string> FieldsOfWords(const Policy& policy) {
 }
 
 std::string ReadTwin(const Policy& policy, std::string_view name) {
-  if (name.find('_') == std::string_view::npos) return {};
+  if (std::ranges::none_of(name, IsOddSign)) return {};
   std::string twin = ToLower(name);
-  std::ranges::replace(twin, '_', '-');
+  std::ranges::replace_if(twin, IsOddSign, '-');
   const auto is_twin = [&twin](std::string field) {
-    std::ranges::replace(field, '_', '-');
+    std::ranges::replace_if(field, IsOddSign, '-');
     return field == twin;
   };
-  // A field that the policy itself writes with '_' has one reading: it is meant as it is.
+  // A field that the policy itself writes so has one reading: it is meant as it is.
   const bool is_named = std::ranges::binary_search(policy.fields_read, ToLower(name));
   const bool is_read = IsOwn(twin) || std::ranges::any_of(policy.fields_read, is_twin);
   return is_read && !is_named ? twin : std::string();
 }
 
 std::string WhyTwinRefused(std::string_view twin) {
-  return "a field has '_' in its name where " + std::string(twin) +
-         " is read: many servers take one for the other";
+  return "a field has another sign for '-' in its name, such as '_' or '.', where " +
+         std::string(twin) + " is read: many servers take one for the other";
 }
 
 }  // namespace recourse

@@ -15,6 +15,13 @@ constexpr std::array<std::string_view, 6> kOverrideNames{
     "xmethod",     "xmethodoverride",    "methodoverride",
     "xhttpmethod", "httpmethodoverride", "xhttpmethodoverride"};
 
+constexpr std::array<std::string_view, 12> kOverrideFields{
+    "x-http-method",     "x-http-method-override", "x-method",
+    "x-method-override", "x-original-uri",         "x-original-url",
+    "x-override-url",    "x-rewrite-url",          "script-name",
+    "path-info",  // CGI's own, which gunicorn takes from a field
+    "x-script-name",     "x-traversal-path"};
+
 bool IsTokenByte(char c) { return c == '-' || IsToken(std::string_view(&c, 1)); }
 
 // Of "name*0*" what stands behind "name".
@@ -83,15 +90,19 @@ bool IsPlainAndOther(std::string_view name) {
 
 // "X-HTTP-Method-Override" and "x_http_method_override" come down to the same letters. A plain
 // "method" is a common word; only "_method", or what a reader takes for it, is the override of
-// Rails, Laravel and Express.
+// Rails, Laravel and Express, and "_HttpMethod" that of Salesforce.
 bool IsOverrideName(std::string_view name) {
   if (IsPlainAndOther(name)) return false;
   const std::string skeleton = SkeletonOf(NameIn::kForm, RootOf(name));
   std::string letters;
   std::ranges::copy_if(skeleton, std::back_inserter(letters),
                        [](char c) { return c >= 'a' && c <= 'z'; });
-  if (letters == "method") return skeleton.starts_with('_');
+  if (letters == "method" || letters == "httpmethod") return skeleton.starts_with('_');
   return std::ranges::find(kOverrideNames, letters) != kOverrideNames.end();
+}
+
+bool IsOverrideField(std::string_view name) {
+  return std::ranges::find(kOverrideFields, name) != kOverrideFields.end();
 }
 
 bool HasMethodOverride(std::string_view query) {

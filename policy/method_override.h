@@ -13,6 +13,9 @@ namespace recourse {
 // X-HTTP-Method-Override and their relatives, in any spelling.
 bool HasMethodOverride(std::string_view query);
 bool IsOverrideName(std::string_view name);
+// A header field, in lower case, by which frameworks take another method, or servers another path
+// for their routing.
+bool IsOverrideField(std::string_view name);
 
 // The names that some reader takes from a part's Content-Disposition, or from another line of that
 // form: in any quotes or none, of every `name`, extended and in pieces (RFC 2231). nullopt: there

@@ -1,7 +1,6 @@
 #include "policy/principal.h"
 
 #include <algorithm>
-#include <array>
 #include <compare>
 #include <cstring>
 #include <optional>
@@ -14,140 +13,29 @@ namespace {
 
 constexpr std::string_view kPrincipalVersion = "recourse-principal-1";
 
-// Parts of a field's name, between `-` and `_`. One of them is enough.
-constexpr std::string_view kCredentialWords[] = {
-    "authorization", "auth",     "token",     "apikey",      "apitoken",     "secret",
-    "credential",    "password", "passwd",    "credentials", "jwt",          "assertion",
-    "bearer",        "key",      "pat",       "accesstoken", "sessiontoken", "principal",
-    "oidc",          "session",  "sessionid", "signature",   "impersonate",  "impersonation",
-    "sudo",          "user",     "userid",    "username",    "login",        "identity",
-    "actor",         "runas",    "delegated", "subject",     "webauth"};
-// Two parts, one behind the other.
-constexpr std::array<std::string_view, 2> kCredentialPairs[] = {
-    {"forwarded", "email"}, {"behalf", "of"}, {"act", "as"}, {"run", "as"},
-    {"client", "cert"},     {"client", "id"}, {"s", "dn"},   {"client", "cn"}};
-// Whole names without any of these words.
-constexpr std::string_view kCredentialNames[] = {"cookie", "remote-email",     "x-email",
-                                                 "from",   "x-honeycomb-team", "x-pin"};
-// A field with one of these is none: it differs with every request, guards against forgery or
-// repeats, or says what the client is.
-constexpr std::string_view kNoCredentialWords[] = {"csrf",      "xsrf",  "idempotency", "recourse",
-                                                   "timestamp", "nonce", "dpop"};
-constexpr std::array<std::string_view, 2> kNoCredentialPairs[] = {
-    {"user", "agent"},    {"request", "token"},      {"request", "key"},   {"retry", "token"},
-    {"client", "token"},  {"continuation", "token"}, {"form", "token"},    {"page", "token"},
-    {"push", "token"},    {"antiforgery", "token"},  {"captcha", "token"}, {"recaptcha", "token"},
-    {"websocket", "key"}, {"cache", "key"},          {"routing", "key"},   {"fetch", "user"},
-    {"partition", "key"}, {"mcp", "session"}};
-
-constexpr std::string_view kCredentialParameters[] = {"api_key",
-                                                      "apikey",
-                                                      "api-key",
-                                                      "key",
-                                                      "access_token",
-                                                      "token",
-                                                      "auth",
-                                                      "sig",
-                                                      "signature",
-                                                      "x-amz-signature",
-                                                      "x-amz-security-token",
-                                                      "auth_token",
-                                                      "oauth_token",
-                                                      "private_token"};
-
-// Whole names, and beginnings of names: cookies against forgery, for analytics, for stickiness.
-constexpr std::string_view kPlainCookies[] = {"csrf",          "csrftoken",
-                                              "csrf_token",    "csrf-token",
-                                              "xsrf-token",    "xsrf",
-                                              "_csrf",         "_xsrf",
-                                              "_csrf_token",   "__host-csrf",
-                                              "_ga",           "_gid",
-                                              "_gat",          "_fbp",
-                                              "_fbc",          "_hjid",
-                                              "_clck",         "_clsk",
-                                              "__utma",        "__utmb",
-                                              "__utmc",        "__utmt",
-                                              "__utmv",        "__utmz",
-                                              "awsalb",        "awsalbcors",
-                                              "awsalbtg",      "awsalbtgcors",
-                                              "awselb",        "awselbcors",
-                                              "__cf_bm",       "_cfuvid",
-                                              "gclb",          "serverid",
-                                              "arraffinity",   "arraffinitysamesite",
-                                              "ingresscookie", "ajs_anonymous_id"};
-constexpr std::string_view kPlainCookieBeginnings[] = {
-    "_ga_", "_gat_", "_gcl_", "_hjsession", "_hjfirstseen", "bigipserver", "amplitude_id_"};
-
-constexpr std::string_view kTenantWords[] = {
-    "tenant",     "tenantid", "org",  "organization", "organisation", "workspace", "account",
-    "subaccount", "project",  "team", "merchant",     "namespace",    "realm",     "company",
-    "customer",   "member",   "shop", "store",        "seller"};
-constexpr std::string_view kTenantNames[] = {"stripe-context", "x-goog-user-project"};
-
-constexpr std::size_t kUsualNameBytes = 64;
-
-// Fields that nearly every call has, so that most names are looked for once only.
-constexpr std::array<std::string_view, 10> kUsualFields = {
-    "accept",     "accept-encoding", "content-type", "user-agent", "host",
-    "connection", "content-length",  "traceparent",  "tracestate", "accept-language"};
-
-template <class List, class Item>
-bool Contains(const List& list, const Item& item) {
-  return std::ranges::find(list, item) != std::end(list);
-}
-
-struct Meaning {
-  bool is_principal = false;
-  bool is_tenant = false;
+// Of two with one name servers take the first, or the last: they stay as they came.
+struct Cookie {
+  std::string_view name;  // with the '=' behind it, if there is one
+  std::size_t place;
+  std::string_view text;
+  auto operator<=>(const Cookie&) const = default;
 };
 
-// Of a name in lower case.
-Meaning MeaningOfLower(std::string_view name) {
-  if (Contains(kUsualFields, name)) return {};
-  bool is_none = false;
-  bool is_principal = Contains(kCredentialNames, name);
-  if (Contains(kTenantNames, name)) return {.is_tenant = true};
-  bool is_tenant = false;
-  std::string_view last;
-  while (!name.empty()) {
-    const auto end = std::min(name.find_first_of("-_."), name.size());
-    const std::string_view part = name.substr(0, end);
-    name.remove_prefix(std::min(end + 1, name.size()));
-    const std::array<std::string_view, 2> pair = {last, part};
-    last = part;
-    is_none = is_none || Contains(kNoCredentialWords, part) || Contains(kNoCredentialPairs, pair);
-    is_principal =
-        is_principal || Contains(kCredentialWords, part) || Contains(kCredentialPairs, pair);
-    is_tenant = is_tenant || Contains(kTenantWords, part);
-  }
-  is_principal = is_principal && !is_none;
-  return {is_principal, is_tenant && !is_principal};
-}
-
-// On the way of every write: a usual name is not copied.
-Meaning MeaningOf(std::string_view name) {
-  if (name.size() > kUsualNameBytes) return MeaningOfLower(ToLower(name));
-  std::array<char, kUsualNameBytes> lower;
-  std::ranges::transform(name, lower.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
-  return MeaningOfLower({lower.data(), name.size()});
-}
-
 // Adds the cookies that are credentials.
-void AddCookies(std::string_view field, std::vector<std::string_view>& cookies) {
+void AddCookies(std::string_view field, std::vector<Cookie>& cookies) {
   while (!field.empty()) {
     const auto end = std::min(field.find(';'), field.size());
-    const std::string_view cookie = TrimBlanks(field.substr(0, end));
+    const std::string_view text = TrimBlanks(field.substr(0, end));
     field.remove_prefix(std::min(end + 1, field.size()));
-    const std::string_view name = cookie.substr(0, cookie.find('='));
-    if (!cookie.empty() && IsPrincipalCookie(name)) cookies.push_back(cookie);
+    const auto equals = std::min(text.find('='), text.size());
+    if (text.empty() || !IsPrincipalCookie(text.substr(0, equals))) continue;
+    cookies.push_back({text.substr(0, equals + 1), cookies.size(), text});
   }
 }
 
-// Of all Cookie fields, in an order that does not depend on the sender's.
-std::vector<std::string_view> CookiesOf(const Headers& headers) {
-  std::vector<std::string_view> cookies;
+// Of all Cookie fields, in an order of names that does not depend on the sender's.
+std::vector<Cookie> CookiesOf(const Headers& headers) {
+  std::vector<Cookie> cookies;
   for (const auto& [name, value] : headers) {
     if (EqualsIgnoreCase(name, "cookie")) AddCookies(value, cookies);
   }
@@ -259,24 +147,30 @@ class Fields {
   std::vector<Field> found_;
 };
 
-bool CountsBy(const PrincipalRule& rule, std::string_view name) {
-  if (rule.with.empty() && rule.without.empty()) return IsPrincipalField(name);
+bool Contains(const std::vector<std::string>& list, const std::string& item) {
+  return std::ranges::find(list, item) != list.end();
+}
+
+bool CountsBy(const PrincipalRule& rule, std::string_view name,
+              FieldNames names = FieldNames::kNow) {
+  const bool is_principal = IsPrincipalField(name, names);
+  if (rule.with.empty() && rule.without.empty()) return is_principal;
   const std::string lower = ToLower(name);
-  return Contains(rule.with, lower) || (IsPrincipalField(name) && !Contains(rule.without, lower));
+  return Contains(rule.with, lower) || (is_principal && !Contains(rule.without, lower));
 }
 
 // Name and value of every credential. `of_value` says what of a field counts.
 template <class OfValue>
 std::string Credentials(const PrincipalRule& rule, const Headers& headers, const Pairs& query,
-                        OfValue of_value) {
+                        FieldNames names, OfValue of_value) {
   Fields found;
   for (const auto& [name, value] : headers) {
-    if (EqualsIgnoreCase(name, "cookie") || !CountsBy(rule, name)) continue;
+    if (EqualsIgnoreCase(name, "cookie") || !CountsBy(rule, name, names)) continue;
     found.Add(ToLower(name), of_value(name, value));
   }
   if (CountsBy(rule, "cookie")) {
-    for (const std::string_view cookie : CookiesOf(headers)) {
-      found.Add("cookie", std::string(cookie));
+    for (const Cookie& cookie : CookiesOf(headers)) {
+      found.Add("cookie", std::string(cookie.text));
     }
   }
   for (const auto& [name, value] : query) {
@@ -287,24 +181,11 @@ std::string Credentials(const PrincipalRule& rule, const Headers& headers, const
 
 }  // namespace
 
-bool IsPrincipalField(std::string_view name) { return MeaningOf(name).is_principal; }
-
-bool IsTenantField(std::string_view name) { return MeaningOf(name).is_tenant; }
-
-bool IsPrincipalParameter(std::string_view name) {
-  return Contains(kCredentialParameters, ToLower(name));
-}
-
-bool IsPrincipalCookie(std::string_view name) {
-  const std::string lower = ToLower(name);
-  const auto begins = [&](std::string_view plain) { return lower.starts_with(plain); };
-  return !Contains(kPlainCookies, lower) && std::ranges::none_of(kPlainCookieBeginnings, begins);
-}
-
 Principal PrincipalOf(const HmacKey& secret, const std::string& caller, const PrincipalRule& rule,
-                      const Headers& headers, const Pairs& query, std::string_view verified) {
-  const std::string text =
-      Credentials(rule, headers, query, [&](std::string_view name, const std::string& value) {
+                      const Headers& headers, const Pairs& query, std::string_view verified,
+                      FieldNames names) {
+  const std::string text = Credentials(
+      rule, headers, query, names, [&](std::string_view name, const std::string& value) {
         const std::string plain =
             EqualsIgnoreCase(name, "authorization") ? WithPlainScheme(value) : value;
         return !verified.empty() && EqualsIgnoreCase(name, verified) ? VerifiedLabel(plain) : plain;
@@ -315,19 +196,21 @@ Principal PrincipalOf(const HmacKey& secret, const std::string& caller, const Pr
   return principal == kNoPrincipal ? 1 : principal;
 }
 
-std::string TenantsOf(const Headers& headers) {
+std::string TenantsOf(const Headers& headers, FieldNames names) {
   Fields found;
   for (const auto& [name, value] : headers) {
-    if (IsTenantField(name)) found.Add(ToLower(name), value);
+    if (IsTenantField(name, names)) found.Add(ToLower(name), value);
   }
   return found.Text();
 }
 
-std::string CredentialLabel(const PrincipalRule& rule, const Headers& headers, const Pairs& query) {
-  return Credentials(rule, headers, query, [](std::string_view name, const std::string& value) {
-    return EqualsIgnoreCase(name, "authorization") ? AuthorizationLabel(WithPlainScheme(value))
-                                                   : value;
-  });
+std::string CredentialLabel(const PrincipalRule& rule, const Headers& headers, const Pairs& query,
+                            FieldNames names) {
+  return Credentials(
+      rule, headers, query, names, [](std::string_view name, const std::string& value) {
+        return EqualsIgnoreCase(name, "authorization") ? AuthorizationLabel(WithPlainScheme(value))
+                                                       : value;
+      });
 }
 
 std::vector<std::string> PrincipalNames(const PrincipalRule& rule, const Headers& headers,
@@ -339,8 +222,8 @@ std::vector<std::string> PrincipalNames(const PrincipalRule& rule, const Headers
     }
   }
   const auto cookies = CountsBy(rule, "cookie") ? CookiesOf(headers) : CookiesOf({});
-  for (const std::string_view cookie : cookies) {
-    names.push_back("cookie " + std::string(cookie.substr(0, cookie.find('='))));
+  for (const Cookie& cookie : cookies) {
+    names.push_back("cookie " + std::string(cookie.text.substr(0, cookie.text.find('='))));
   }
   for (const auto& [name, value] : query) {
     if (IsPrincipalParameter(name)) names.push_back("query " + name);

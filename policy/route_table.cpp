@@ -18,6 +18,18 @@ bool HasUpper(std::string_view text) {
   return std::any_of(text.begin(), text.end(), [](char c) { return c >= 'A' && c <= 'Z'; });
 }
 
+bool HasLower(std::string_view text) {
+  return std::any_of(text.begin(), text.end(), [](char c) { return c >= 'a' && c <= 'z'; });
+}
+
+std::string ToUpper(std::string_view text) {
+  std::string upper(text);
+  std::ranges::transform(upper, upper.begin(), [](char c) {
+    return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  });
+  return upper;
+}
+
 struct BackendRoutes {
   RouteTree exact{RouteTree::OnSame::kKeepFirst};
   RouteTree folded{RouteTree::OnSame::kKeepStrictest};  // literals in the form of FoldPath
@@ -276,6 +288,22 @@ McpTwins::Named RouteTable::StricterMcpTwin(const Backend& backend, std::string_
   return table.mcp_twins.StricterThan(strictness, name);
 }
 
+// Methods have a case (RFC 9110 9.1), and some servers take `post` for POST all the same.
+std::expected<void, CallRefusal> RouteTable::CheckUpperMethod(const RouteMatch& match,
+                                                              std::string_view method,
+                                                              std::string_view path) const {
+  const std::string upper = ToUpper(method);
+  std::string scratch;
+  RouteMatch other;
+  const auto found = Match(*match.backend, upper, path, scratch, other);
+  if (found && IsTreatedAlike(match, other, Alike::kByTool)) return {};
+  return std::unexpected(CallRefusal(ErrorCode::kMalformedRequest,
+                                     "methods have a case (RFC 9110 9.1), and some servers take " +
+                                         std::string(method) + " for " + upper + ", which " +
+                                         (found ? "is " + TreatmentInWords(other)
+                                                : "is refused here: " + found.error().detail())));
+}
+
 const Tool* RouteTable::FindTool(std::string_view name) const {
   const auto found = impl_->tools.find(name);
   return found == impl_->tools.end() ? nullptr : found->second;
@@ -290,6 +318,9 @@ std::expected<void, CallRefusal> RouteTable::Match(const Backend& backend, std::
   const Impl::Judge judge{*impl_, backend, table, method};
   const auto judged = judge.Take(form->path, match);
   match.sent = path;
+  if (HasLower(method)) {
+    if (auto checked = CheckUpperMethod(match, method, path); !checked) return checked;
+  }
   if (match.tool == nullptr && match.unlisted == UnlistedRule::kDeny) return {};
   if (!form->doubt.empty()) return judge.CheckDoubt(match, judged, path, form->doubt);
   if (form->path.data() != path.data()) {

@@ -82,9 +82,10 @@ class RouteTable {
   // `path` is the target without query. Fails with what FormOf fails with, and with kAmbiguousPath
   // when one of its PathReadings is treated otherwise than the path itself, or when another case,
   // other escapes, a trailing slash, final dots or spaces, or an extension bring it under a
-  // stricter rule; the reason names both. Reads of plain paths do not allocate. Thread-safe. It
-  // judges paths that are no endpoint of an MCP server (see Place): where the server has one,
-  // unlisted writes beside it are denied, whatever `unlisted` says.
+  // stricter rule; the reason names both. With kMalformedRequest when the method has lower-case
+  // letters and is treated otherwise in upper case. Reads of plain paths do not allocate.
+  // Thread-safe. It judges paths that are no endpoint of an MCP server (see Place): where the
+  // server has one, unlisted writes beside it are denied, whatever `unlisted` says.
   std::expected<RouteMatch, CallRefusal> Match(const Backend& backend, std::string_view method,
                                                std::string_view path, std::string& scratch) const {
     std::expected<RouteMatch, CallRefusal> match(std::in_place);
@@ -98,6 +99,10 @@ class RouteTable {
                                          RouteMatch& match) const;
 
  private:
+  std::expected<void, CallRefusal> CheckUpperMethod(const RouteMatch& match,
+                                                    std::string_view method,
+                                                    std::string_view path) const;
+
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -225,9 +225,28 @@ void AddVersion1(const KeyInputs& inputs, const HmacKey& secret, const Recipe& r
   if (key != derived.key) derived.older.push_back({.key = key, .caller = caller});
 }
 
+// Later versions told fewer names of fields apart.
+void AddEarlierNames(const KeyInputs& inputs, const HmacKey& secret, const Recipe& recipe,
+                     DerivedKey& derived) {
+  const Headers& headers = inputs.request.headers;
+  const std::string tenants = TenantsOf(headers, FieldNames::kEarlier);
+  Scope scope = recipe.scope;
+  if (scope.is_fallback) {
+    scope.value = CredentialLabel(inputs.principal, headers, inputs.query, FieldNames::kEarlier);
+  }
+  if (tenants == recipe.tenants && scope.value == recipe.scope.value) return;
+  derived.older.push_back(
+      {.key = KeyOf(inputs, secret, scope, recipe.intent, derived.args_hash, tenants),
+       .intent = IntentDigest(inputs, secret, scope, recipe.intent, derived.args_hash, tenants),
+       .caller = inputs.caller,
+       .principal = PrincipalOf(secret, inputs.caller, inputs.principal, headers, inputs.query,
+                                inputs.verified_field, FieldNames::kEarlier)});
+}
+
 void AddOlder(const KeyInputs& inputs, const HmacKey& secret, const Recipe& recipe,
               DerivedKey& derived) {
   AddVersion1(inputs, secret, recipe, inputs.caller, derived);
+  AddEarlierNames(inputs, secret, recipe, derived);
   for (const Caller::Earlier& earlier : inputs.earlier_callers) {
     const Scope scope = ScopeOfCaller(recipe.scope, earlier.name);
     OlderRecipe older;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "policy/mcp_names.h"
 #include "policy/twins.h"
 #include "proxy/base/base64url.h"
 #include "proxy/base/json_object.h"
@@ -38,6 +39,15 @@ constexpr std::array<std::string_view, 17> kReads{"initialize",
                                                   "logging/setLevel",
                                                   "completion/complete",
                                                   "subscriptions/listen"};
+
+// The method that a lenient server could take `method` for although it is another one.
+std::string_view MethodTwin(std::string_view method) {
+  if (method == kToolsCall || std::ranges::find(kReads, method) != kReads.end()) return {};
+  if (AreTwins(NameIn::kMcp, method, kToolsCall)) return kToolsCall;
+  const auto twin = std::ranges::find_if(
+      kReads, [method](std::string_view known) { return AreTwins(NameIn::kMcp, method, known); });
+  return twin == kReads.end() ? std::string_view() : *twin;
+}
 
 // The member of `object` that a lenient reader could take for `name` although it is another one.
 const std::string* TwinOf(const Json& object, std::string_view name) {
@@ -130,13 +140,18 @@ class MessageReader {
       return Refused(kInvalidRequest, "a method is text");
     }
     request_.method = method->text;
+    if (const std::string_view twin = MethodTwin(request_.method); !twin.empty()) {
+      return Refused(kInvalidRequest, fmt::format("some servers take the method '{}' for {}: write "
+                                                  "that",
+                                                  ShownName(request_.method), twin));
+    }
     if (request_.id.empty()) {
       // A server may execute what it would not answer.
       if (!request_.method.starts_with("notifications/")) {
         return Refused(kInvalidRequest, "the request " + request_.method + " has no id");
       }
       request_.kind = McpRequest::Kind::kPass;
-    } else if (request_.method == "tools/call") {
+    } else if (request_.method == kToolsCall) {
       request_.kind = McpRequest::Kind::kToolCall;
     } else if (std::find(kReads.begin(), kReads.end(), request_.method) != kReads.end()) {
       request_.kind = McpRequest::Kind::kRead;

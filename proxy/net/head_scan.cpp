@@ -118,7 +118,7 @@ bool IsAuthority(std::string_view text) {
 
 bool IsFramingTwin(std::string_view name) {
   std::string twin(name);
-  std::replace(twin.begin(), twin.end(), '_', '-');
+  std::ranges::replace_if(twin, [](char c) { return !CharIs(c, kCharHost); }, '-');
   const FieldId id = FieldIdOf(twin);
   return id == FieldId::kContentLength || id == FieldId::kTransferEncoding;
 }

@@ -56,6 +56,7 @@ FieldId OfLength13(const char* name) {
   if (Is(name, "authorization")) return FieldId::kAuthorization;
   if (Is(name, "recourse-flow")) return FieldId::kRecourseFlow;
   if (Is(name, "x-http-method")) return FieldId::kMethodOverride;
+  if (Is(name, "x-script-name")) return FieldId::kMethodOverride;
   if (Is(name, "x-rewrite-url")) return FieldId::kMethodOverride;
   return ByPrefix({name, 13});
 }
@@ -74,6 +75,7 @@ FieldId OfLength14To16(std::string_view name) {
   } else {
     if (Is(text, "content-encoding")) return FieldId::kContentEncoding;
     if (Is(text, "proxy-connection")) return FieldId::kProxyConnection;
+    if (Is(text, "x-traversal-path")) return FieldId::kMethodOverride;
     if (Is(text, "x-accel-redirect")) return FieldId::kAccelRedirect;
   }
   return ByPrefix(name);
@@ -122,6 +124,7 @@ FieldId UpToLength9(std::string_view name) {
     case 8:
       return Is(text, "x-method") ? FieldId::kMethodOverride : FieldId::kOther;
     case 9:
+      if (Is(text, "path-info")) return FieldId::kMethodOverride;
       if (Is(text, "forwarded")) return FieldId::kForwarded;
       return Is(text, "x-real-ip") ? FieldId::kForwarded : FieldId::kOther;
     default:
@@ -137,6 +140,7 @@ FieldId FieldIdOf(std::string_view name) {
     case 10:
       return OfLength10(text);
     case 11:
+      if (Is(text, "script-name")) return FieldId::kMethodOverride;
       return Is(text, "traceparent") ? FieldId::kTraceparent : ByPrefix(name);
     case 12:
       if (Is(text, "content-type")) return FieldId::kContentType;

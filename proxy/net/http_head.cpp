@@ -279,11 +279,11 @@ class HeadReader {
     if (name_end == limit || *name_end != ':') {
       name_end = SkipClass(name_end, limit, kCharToken);
       if (name_end == limit) return AtLineLimit(line, limit);
-      if (kIsRequest && std::memchr(line, '_', static_cast<std::size_t>(name_end - line)) !=
-                            nullptr) [[unlikely]] {
-        head_.has_underscore = true;
-        if (IsFramingTwin({line, static_cast<std::size_t>(name_end - line)})) {
-          return Fail("a field of the framing has '_' in its name");
+      const std::string_view name(line, static_cast<std::size_t>(name_end - line));
+      if (kIsRequest && !EachCharIs(name, kCharHost)) [[unlikely]] {
+        head_.has_odd_name = true;
+        if (IsFramingTwin(name)) {
+          return Fail("a field of the framing has another sign for '-' in its name");
         }
       }
     }
@@ -478,7 +478,7 @@ void Head::Reset() {
   has_content_length = false;
   keep_alive = true;
   expect_continue = false;
-  has_underscore = false;
+  has_odd_name = false;
   keep_alive_timeout_s = -1;
 }
 

@@ -88,7 +88,8 @@ struct Head {
   bool has_content_length = false;   // also where no body follows: an answer to HEAD, 304
   bool keep_alive = true;            // the peer's wish, from version and Connection
   bool expect_continue = false;
-  bool has_underscore = false;         // request: a field has '_' in its name, "-" to many servers
+  // Request: a field's name has '_' or another sign that many servers take for '-'.
+  bool has_odd_name = false;
   int keep_alive_timeout_s = -1;       // response: Keep-Alive: timeout=N
   std::string_view host, traceparent;  // empty when absent
 

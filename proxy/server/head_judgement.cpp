@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kOverrides = "a call may not override its method or path";
 
 std::optional<CallRefusal> RefusalOfFields(const Policy& policy, const Head& head) {
-  if (!head.has_underscore) return std::nullopt;
+  if (!head.has_odd_name) return std::nullopt;
   for (std::size_t i = 0; i < head.field_count; ++i) {
     const std::string twin = ReadTwin(policy, head.fields[i].name);
     if (!twin.empty()) return CallRefusal(ErrorCode::kMalformedRequest, WhyTwinRefused(twin));

@@ -1,5 +1,6 @@
 #include "proxy/server/message_json.h"
 
+#include "policy/principal.h"
 #include "proxy/base/hash.h"
 
 namespace recourse {
@@ -9,8 +10,8 @@ void WriteFields(JsonObject& json, const Headers& headers, std::string_view hidd
     out.push_back('[');
     AppendJsonString(out, field.first);
     out.push_back(',');
-    const bool is_hidden =
-        IsCredentialField(field.first) || EqualsIgnoreCase(field.first, "Mcp-Session-Id");
+    const bool is_hidden = IsCredentialField(field.first) || IsPrincipalField(field.first) ||
+                           EqualsIgnoreCase(field.first, "Mcp-Session-Id");
     AppendJsonString(out, is_hidden ? hidden : std::string_view(field.second));
     out.push_back(']');
   });

@@ -331,9 +331,11 @@ def test_a_flow_that_is_canceled_takes_its_question_back(proxy, double, token):
 def test_secrets_of_the_request_are_neither_shown_nor_on_the_disk(proxy, double, token):
     path = f"/mail/{token}"
     secret = "agent-secret-" + "5" * 30
-    told = call(proxy, path, {"to": "ada"}, Authorization=f"Bearer {secret}")
+    fields = {"Authorization": f"Bearer {secret}", "MerchantKey": secret, "Api-Secret": secret}
+    told = call(proxy, path, {"to": "ada"}, **fields)
     shown = proxy.shown(told.json()["operation"])
-    assert ["Authorization", "(hidden)"] in shown["request"]["headers"]
+    for name in fields:
+        assert [name, "(hidden)"] in shown["request"]["headers"]
     assert secret not in json.dumps(shown)
     assert secret.encode() not in (proxy.data / "data.mdb").read_bytes()
     assert proxy.approve(told.json()["operation"])[0] == 200

@@ -67,7 +67,10 @@ OVERRIDES = [
     ("path_of_iis", b"", [b"X-Rewrite-URL: /orders/delete"]),
     ("path_of_nginx", b"", [b"x-original-uri: /orders/delete"]),
     ("path_of_others", b"", [b"X-Override-URL: /orders/delete"]),
+    ("path_of_gunicorn", b"", [b"SCRIPT_NAME: /orders"]),
+    ("path_of_php", b"", [b"X.Original.URL: /orders/delete"]),
     ("P37_query", b"?_method=DELETE", []),
+    ("query_of_salesforce", b"?_HttpMethod=PATCH", []),
     ("P38_query", b"?x-http-method-override=PUT", []),
 ]
 ROUTES = [(b"GET", "read"), (b"POST", "plain"), (b"PUT", "unlisted")]
@@ -83,6 +86,14 @@ def test_no_call_overrides_its_method_or_path(watch, token, name, query, lines, 
     options = {} if method == b"GET" else {"body": body}
     watch.refused(make(target + query, *lines, method=method, **options), 400)
     assert watch.passed(make(target, method=method, **options))["method"] == method.decode()
+
+
+@pytest.mark.parametrize("method", [b"post", b"pOST", b"get"])
+def test_no_call_of_a_tool_hides_in_the_case_of_its_method(watch, token, method):
+    watch.forget()
+    target = f"/orders/{token}".encode()
+    problem = watch.refused(sized(target, method=method), 400)
+    assert "methods have a case" in problem["detail"]
 
 
 def multipart(name):
@@ -245,7 +256,7 @@ def test_m26_methods_that_reflect_are_not_served(watch, token, method):
     watch.nothing_happened()
 
 
-@pytest.mark.parametrize("method", [b"PROPFIND", b"MKCOL", b"get", b"Get", b"QUERY", b"_"])
+@pytest.mark.parametrize("method", [b"PROPFIND", b"MKCOL", b"Mkcol", b"QUERY", b"_"])
 def test_m26_an_unknown_method_is_a_write(watch, token, method):
     """It is not refused as such: the `unlisted` rule decides, as a tool may have any method."""
     watch.forget()

@@ -70,6 +70,7 @@ CALLS = [
                                   ("Content-Type", "application/json")], b'{"cart": 1}'),
     ("POST", "/orders/b", [("Idempotency-Key", "\"k\""), ("Content-Type", "text/plain")], b"x"),
     ("POST", "/rows/no-scope", [("Content-Type", "application/json")], b"not json"),
+    ("post", "/orders/a", [("SCRIPT_NAME", "/orders")], b"x"),
     ("POST", "/mail/a", [("X-HTTP-Method-Override", "DELETE")], b""),
     ("DELETE", "/never/listed/%41%2e", [], b""),
     ("PUT", "/a//b/../c;v=1?_method=DELETE", [("Accept-Encoding", "gzip, br")], b"12345"),

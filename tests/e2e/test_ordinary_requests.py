@@ -178,7 +178,7 @@ TWINS = ["X_Api_Key", "Idempotency_Key", "Shop_Key", "x_ref_id", "X_HTTP_Method_
 
 def why_twin(name):
     twin = name.lower().replace("_", "-")
-    return f"a field has '_' in its name where {twin} is read"
+    return f"in its name, such as '_' or '.', where {twin} is read"
 
 
 REFUSED = [
@@ -193,6 +193,9 @@ REFUSED = [
     ("GET", "/a%00b", [], "an escaped control character"),
     ("POST", "/orders/1?_method=DELETE", [], "a call may not override its method or path"),
     ("GET", "/orders/1?_method=DELETE", [], "a call may not override its method or path"),
+    ("GET", "/twins", [("X.Api.Key", "1")], "where x-api-key is read"),
+    ("GET", "/twins", [("SCRIPT_NAME", "/orders")], "where script-name is read"),
+    ("post", "/orders/delete", [], "some servers take post for POST, which is tool orders.delete"),
     ("HEAD", "/orders/delete", [], "this path is a write, which HEAD cannot ask for"),
 ]  # fmt: skip
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "filters/client_key.h"
 #include "tests/filters/key_builder.h"
 
@@ -267,6 +269,32 @@ TEST(KeyTest, PartsOfMultipartCanBeTheIdentityAndWereNotInEarlierVersions) {
   ASSERT_EQ(key.older.size(), 1U);
   EXPECT_EQ(key.older[0].key, Derive(unread).key);
   EXPECT_TRUE(Derive(unread).older.empty());
+}
+
+TEST(KeyTest, WhatBeganBeforeItsTenantWasToldApartIsFound) {
+  KeyCase call;
+  call.headers = {{"X-Tenant-Id", "t1"}};
+  const DerivedKey before = Derive(call);
+  call.headers.push_back({"MerchantId", "m1"});
+  const DerivedKey now = Derive(call);
+  EXPECT_NE(now.key, before.key);
+  const auto is_before = [&](const OlderRecipe& older) {
+    return older.key == before.key && older.intent == before.intent &&
+           older.principal == before.principal;
+  };
+  EXPECT_TRUE(std::ranges::any_of(now.older, is_before));
+  EXPECT_TRUE(std::ranges::none_of(before.older, is_before));
+}
+
+TEST(KeyTest, WhatBeganBeforeItsCredentialsWereToldApartIsFound) {
+  KeyCase call;
+  call.has_client_trace = false;
+  const DerivedKey before = Derive(call);
+  call.headers = {{"MerchantKey", "k1"}};
+  const DerivedKey now = Derive(call);
+  EXPECT_NE(now.key, before.key);
+  EXPECT_TRUE(std::ranges::any_of(
+      now.older, [&](const OlderRecipe& older) { return older.key == before.key; }));
 }
 
 TEST(KeyTest, ScopesReachAsFarAsThePolicySays) {

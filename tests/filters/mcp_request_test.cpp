@@ -53,6 +53,22 @@ TEST(McpRequestTest, ALegacyCallIsReadWithItsArguments) {
   EXPECT_EQ(CanonicalJson(call.arguments), R"({"a":9007199254740993e0,"b":1e0})");
 }
 
+TEST(McpRequestTest, AMethodThatServersTakeForAnotherIsRefused) {
+  const auto code_of = [](const std::string& method) {
+    return CodeOf(kLegacy, R"({"jsonrpc":"2.0","id":1,"method":")" + method +
+                               R"(","params":{"name":"pay","arguments":{}}})");
+  };
+  for (const char* method :
+       {"tools/call\\u0000", "tools/call ", "Tools/call", "tools/ca\\u200bll", "tools.call",
+        "tools//call", "tools/call\\n", "resources/READ", "\\uff54ools/call"}) {
+    EXPECT_EQ(code_of(method), -32600) << method;
+  }
+  for (const char* method :
+       {"tools/call", "tools/list", "acme/call", "tasks/update", "tools/calls"}) {
+    EXPECT_EQ(code_of(method), 0) << method;
+  }
+}
+
 TEST(McpRequestTest, AModernCallTellsItsMetaToo) {
   std::string body = ModernCall();
   body.insert(body.find("\"io.model"),
@@ -77,7 +93,7 @@ TEST(McpRequestTest, TheMethodSaysWhatKindOfMessageItIs) {
         "server/discover", "completion/complete", "subscriptions/listen", "logging/setLevel"}) {
     EXPECT_EQ(kind(method), Kind::kRead) << method;
   }
-  for (const char* method : {"tasks/update", "tasks/cancel", "orders/list", "TOOLS/LIST", "x"}) {
+  for (const char* method : {"tasks/update", "tasks/cancel", "orders/list", "TOOLS/ADD", "x"}) {
     EXPECT_EQ(kind(method), Kind::kWrite) << method;
   }
   EXPECT_EQ(Read(kLegacy, R"({"jsonrpc":"2.0","method":"notifications/initialized"})").kind,

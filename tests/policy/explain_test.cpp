@@ -103,6 +103,9 @@ TEST(ExplainTest, RefusalsHaveTheSlugOfTheirAnswer) {
   EXPECT_EQ(KeyOf("GET orders /orders/7?_method=DELETE", {}, ""), "malformed-request");
   EXPECT_EQ(KeyOf("GET orders /orders/7", {{"X-HTTP-Method-Override", "PUT"}}, ""),
             "malformed-request");
+  EXPECT_EQ(KeyOf("GET orders /orders/7", {{"X-Rewrite-URL", "/pay"}}, ""), "malformed-request");
+  EXPECT_EQ(KeyOf("GET orders /orders/7", {{"SCRIPT_NAME", "/a"}}, ""), "malformed-request");
+  EXPECT_EQ(KeyOf("post orders /orders", {}, R"({"a":1})"), "malformed-request");
   EXPECT_EQ(KeyOf("POST orders /orders", {}, R"({"a":1,"a":2})"), "malformed-request");
   EXPECT_EQ(KeyOf("POST orders /pay", {}, R"({"n":10})"), "caller args");
 }

@@ -14,7 +14,7 @@ TEST(MethodOverrideTest, MethodOverridesInTheQueryAreSeenInAnySpelling) {
         "X-HTTP-Method-Override=PUT", "x_http_method_override=PUT", "%5fmethod=DELETE",
         "X-HTTP-Method=PUT", "x-method-override=PUT", "a=1;_method=DELETE", "_METHOD=delete",
         "x-method=PUT", "_method[]=DELETE", ".method=DELETE", "++_method=DELETE",
-        "_method%00x=DELETE", "_method[x]=DELETE", "%EF%BC%BFmethod=DELETE"}) {
+        "_method%00x=DELETE", "_method[x]=DELETE", "%EF%BC%BFmethod=DELETE", "_HttpMethod=PATCH"}) {
     EXPECT_TRUE(HasMethodOverride(query)) << query;
   }
   for (const char* query : {"", "?", "method=card", "payment_method=card", "q=_method",

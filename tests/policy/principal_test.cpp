@@ -12,61 +12,165 @@ Principal Of(const Headers& headers, const Pairs& query = {}, const std::string&
   return PrincipalOf(HmacKey("secret"), caller, {}, headers, query);
 }
 
+constexpr const char* kCredentials[] = {"Authorization",
+                                        "X-Api-Key",
+                                        "Api-Key",
+                                        "ApiKey",
+                                        "X-Auth-Token",
+                                        "X-Access-Token",
+                                        "X-Goog-Api-Key",
+                                        "Ocp-Apim-Subscription-Key",
+                                        "X-Functions-Key",
+                                        "Private-Token",
+                                        "X-Shopify-Access-Token",
+                                        "X-Vault-Token",
+                                        "X-Amz-Security-Token",
+                                        "DD-API-KEY",
+                                        "DD-APPLICATION-KEY",
+                                        "X-User-Id",
+                                        "X-Forwarded-User",
+                                        "X-Forwarded-Email",
+                                        "X-On-Behalf-Of",
+                                        "Impersonate-User",
+                                        "Impersonate-Uid",
+                                        "Remote-User",
+                                        "Sudo",
+                                        "X-Ms-Client-Principal-Id",
+                                        "Cf-Access-Jwt-Assertion",
+                                        "X-Amzn-Oidc-Data",
+                                        "X-Forwarded-Client-Cert",
+                                        "X-Act-As",
+                                        "Cookie",
+                                        "X-Acme-Secret",
+                                        "X-RapidAPI-Key",
+                                        "X-UserId",
+                                        "X-User-Uuid",
+                                        "X-Session-Id",
+                                        "Tailscale-User-Login",
+                                        "X-WebAuth-User",
+                                        "X-SSL-Client-S-DN",
+                                        "X-SSL-Client-CN",
+                                        "X-Switch-User",
+                                        "X-Login",
+                                        "X-Parse-Master-Key",
+                                        "X-Forwarded-Preferred-Username",
+                                        "X-Client-Id",
+                                        "X-Key",
+                                        "X-Identity",
+                                        "X-Run-As",
+                                        "X-Auth-Request-User",
+                                        "X-Auth-Request-Email",
+                                        "X-Agent-Token",
+                                        "X-Consumer-Username",
+                                        "X-Authenticated-Userid",
+                                        "Signature-Input",
+                                        "X-PAT",
+                                        "X-MCP-Auth-Token",
+                                        "MerchantKey",
+                                        "merchantkey",
+                                        "AccessKey",
+                                        "X-AccessKey",
+                                        "X-Bunq-Client-Authentication",
+                                        "Authentication",
+                                        "X-AuthToken",
+                                        "AuthToken",
+                                        "X-TrackerToken",
+                                        "apiAccessKeyId",
+                                        "apiSecretAccessKey",
+                                        "SecretKey",
+                                        "X-AppKey",
+                                        "AppKey",
+                                        "ClientSecret",
+                                        "ClientId",
+                                        "X-ClientId",
+                                        "UserToken",
+                                        "SessionKey",
+                                        "XApiKey",
+                                        "Grpc-Metadata-macaroon",
+                                        "X-CleverTap-Passcode",
+                                        "X-SSL-Client-DN",
+                                        "X-Client-DN",
+                                        "X-Consumer-ID",
+                                        "X-Consumer-Custom-ID",
+                                        "X-Uid",
+                                        "X-UserEmail",
+                                        "Dropbox-API-Select-Admin",
+                                        "X-Hasura-Role",
+                                        "X-Auth-Request-Token"};
+
+constexpr const char* kOrdinary[] = {"DPoP",
+                                     "X-Payment",
+                                     "X-Amz-Date",
+                                     "Idempotency-Key",
+                                     "Recourse-Intent",
+                                     "traceparent",
+                                     "User-Agent",
+                                     "X-CSRF-Token",
+                                     "X-XSRF-Token",
+                                     "Content-Type",
+                                     "If-Match",
+                                     "Date",
+                                     "Host",
+                                     "Accept",
+                                     "X-Request-Id",
+                                     "Stripe-Account",
+                                     "X-Request-Token",
+                                     "X-Retry-Token",
+                                     "X-Client-Token",
+                                     "X-Auth-Timestamp",
+                                     "X-Auth-Nonce",
+                                     "X-Recaptcha-Token",
+                                     "X-Antiforgery-Token",
+                                     "Sec-Fetch-User",
+                                     "X-Stripe-Client-User-Agent",
+                                     "Mcp-Session-Id",
+                                     "Recourse-Session",
+                                     "X-Goog-User-Project",
+                                     "X-Stainless-Retry-Count",
+                                     "X-CSRFToken",
+                                     "XSRFToken",
+                                     "RequestVerificationToken",
+                                     "X-PageToken",
+                                     "ClientToken",
+                                     "IdempotencyKey",
+                                     "CacheKey",
+                                     "Cache-Key",
+                                     "X-Monkey",
+                                     "X-Token-Count",
+                                     "X-TokenCount",
+                                     "X-RateLimit-Limit",
+                                     "X-RateLimit-Remaining",
+                                     "X-Correlation-Id",
+                                     "X-CorrelationId",
+                                     "X-RequestId",
+                                     "X-Client-Version",
+                                     "X-Client-Name",
+                                     "X-ClientName",
+                                     "X-AppName",
+                                     "X-AppId",
+                                     "X-ApiVersion",
+                                     "UserAgent",
+                                     "Content-Encoding",
+                                     "Content-Location",
+                                     "Content-Disposition",
+                                     "Accept-Language",
+                                     "Accept-Version",
+                                     "If-None-Match",
+                                     "If-Unmodified-Since",
+                                     "Prefer",
+                                     "Range",
+                                     "Origin",
+                                     "Referer",
+                                     "Sec-Fetch-Site",
+                                     "Sec-CH-UA-Platform",
+                                     "X-Requested-With",
+                                     "X-B3-TraceId",
+                                     "Anthropic-Version",
+                                     "Notion-Version",
+                                     "X-Idempotency-Token"};
+
 TEST(PrincipalTest, WhateverProvesOrClaimsWhoIsThereCounts) {
-  for (const char* name : {"Authorization",
-                           "X-Api-Key",
-                           "Api-Key",
-                           "ApiKey",
-                           "X-Auth-Token",
-                           "X-Access-Token",
-                           "X-Goog-Api-Key",
-                           "Ocp-Apim-Subscription-Key",
-                           "X-Functions-Key",
-                           "Private-Token",
-                           "X-Shopify-Access-Token",
-                           "X-Vault-Token",
-                           "X-Amz-Security-Token",
-                           "DD-API-KEY",
-                           "DD-APPLICATION-KEY",
-                           "X-User-Id",
-                           "X-Forwarded-User",
-                           "X-Forwarded-Email",
-                           "X-On-Behalf-Of",
-                           "Impersonate-User",
-                           "Impersonate-Uid",
-                           "Remote-User",
-                           "Sudo",
-                           "X-Ms-Client-Principal-Id",
-                           "Cf-Access-Jwt-Assertion",
-                           "X-Amzn-Oidc-Data",
-                           "X-Forwarded-Client-Cert",
-                           "X-Act-As",
-                           "Cookie",
-                           "X-Acme-Secret",
-                           "X-RapidAPI-Key",
-                           "X-UserId",
-                           "X-User-Uuid",
-                           "X-Session-Id",
-                           "Tailscale-User-Login",
-                           "X-WebAuth-User",
-                           "X-SSL-Client-S-DN",
-                           "X-SSL-Client-CN",
-                           "X-Switch-User",
-                           "X-Login",
-                           "X-Parse-Master-Key",
-                           "X-Forwarded-Preferred-Username",
-                           "X-Client-Id",
-                           "X-Key",
-                           "X-Identity",
-                           "X-Run-As",
-                           "X-Auth-Request-User",
-                           "X-Auth-Request-Email",
-                           "X-Agent-Token",
-                           "X-Consumer-Username",
-                           "X-Authenticated-Userid",
-                           "Signature-Input",
-                           "X-PAT",
-                           "X-MCP-Auth-Token"}) {
+  for (const char* name : kCredentials) {
     EXPECT_TRUE(IsPrincipalField(name)) << name;
     EXPECT_NE(Of({{name, "a=1"}}), Of({{name, "a=2"}})) << name;
     EXPECT_NE(Of({{name, "a=1"}}), Of({})) << name;
@@ -78,36 +182,11 @@ TEST(PrincipalTest, WhateverProvesOrClaimsWhoIsThereCounts) {
 }
 
 TEST(PrincipalTest, WhatDiffersWithEveryRequestDoesNot) {
-  for (const char* name : {"DPoP",
-                           "X-Payment",
-                           "X-Amz-Date",
-                           "Idempotency-Key",
-                           "Recourse-Intent",
-                           "traceparent",
-                           "User-Agent",
-                           "X-CSRF-Token",
-                           "X-XSRF-Token",
-                           "Content-Type",
-                           "If-Match",
-                           "Date",
-                           "Host",
-                           "Accept",
-                           "X-Request-Id",
-                           "Stripe-Account",
-                           "X-Request-Token",
-                           "X-Retry-Token",
-                           "X-Client-Token",
-                           "X-Auth-Timestamp",
-                           "X-Auth-Nonce",
-                           "X-Recaptcha-Token",
-                           "X-Antiforgery-Token",
-                           "Sec-Fetch-User",
-                           "X-Stripe-Client-User-Agent",
-                           "Mcp-Session-Id",
-                           "Recourse-Session",
-                           "X-Goog-User-Project",
-                           "X-Stainless-Retry-Count"}) {
+  for (const char* name : kOrdinary) {
     EXPECT_FALSE(IsPrincipalField(name)) << name;
+    EXPECT_TRUE(!IsTenantField(name) || std::string(name) == "Stripe-Account" ||
+                std::string(name) == "X-Goog-User-Project")
+        << name;
   }
   EXPECT_EQ(Of({{"X-Request-Id", "1"}}), Of({{"X-Request-Id", "2"}}));
 }
@@ -124,6 +203,9 @@ TEST(PrincipalTest, OfCookiesOnlyCredentialsCountInWhateverOrder) {
     EXPECT_TRUE(IsPrincipalCookie(name)) << name;
   }
   EXPECT_EQ(Of({{"Cookie", "a=1"}, {"Cookie", "b=2"}}), cookie("b=2; a=1"));
+  // Of two with one name servers take the first, or the last.
+  EXPECT_NE(cookie("sid=1; sid=2"), cookie("sid=2; sid=1"));
+  EXPECT_EQ(cookie("sid=2; a=0; sid=1; sid-x=3; t"), cookie("t; sid-x=3; sid=2; sid=1; a=0"));
 }
 
 TEST(PrincipalTest, TheOrderAndCaseOfFieldsDoNotMatter) {
@@ -151,13 +233,30 @@ TEST(PrincipalTest, ThePolicyAddsFieldsAndTakesThemAway) {
 }
 
 TEST(PrincipalTest, TenantsAreKnownByTheirFields) {
-  for (const char* name : {"Stripe-Account", "Stripe-Context", "X-Tenant-Id", "X-Org-Id",
-                           "OpenAI-Organization", "OpenAI-Project", "Xero-Tenant-Id",
-                           "X-Goog-User-Project", "X-Vault-Namespace", "X-Workspace"}) {
+  for (const char* name : {"Stripe-Account", "Stripe-Context",      "X-Tenant-Id",
+                           "X-Org-Id",       "OpenAI-Organization", "OpenAI-Project",
+                           "Xero-Tenant-Id", "X-Goog-User-Project", "X-Vault-Namespace",
+                           "X-Workspace",    "MerchantId",          "OrgId",
+                           "X-OrgId",        "OrganizationId",      "X-OrganizationId",
+                           "WorkspaceId",    "ProjectId",           "AccountId",
+                           "X-AccountId",    "CompanyId",           "X-TenantId",
+                           "intuit-realmid", "X-Zuora-Entity-Ids",  "LocationId",
+                           "X-Entity-Id",    "X-Business-Id",       "X-Subdomain"}) {
     EXPECT_TRUE(IsTenantField(name)) << name;
     EXPECT_NE(TenantsOf({{name, "1"}}), TenantsOf({{name, "2"}})) << name;
   }
   EXPECT_EQ(TenantsOf({{"Authorization", "Bearer x"}, {"Content-Type", "text/plain"}}), "");
+}
+
+TEST(PrincipalTest, EarlierVersionsReadTheWordsBetweenSigns) {
+  for (const char* name : {"MerchantKey", "X-Uid", "X-Auth-Request-Token", "X-Select-Admin"}) {
+    EXPECT_FALSE(IsPrincipalField(name, FieldNames::kEarlier)) << name;
+  }
+  for (const char* name : {"X-Api-Key", "X-Token-Count", "X-Client-Id"}) {
+    EXPECT_TRUE(IsPrincipalField(name, FieldNames::kEarlier)) << name;
+  }
+  EXPECT_EQ(TenantsOf({{"MerchantId", "1"}, {"X-Entity-Id", "1"}}, FieldNames::kEarlier), "");
+  EXPECT_NE(TenantsOf({{"X-Tenant-Id", "1"}}, FieldNames::kEarlier), "");
 }
 
 TEST(PrincipalTest, ALabelOutlivesSignatureAndRefresh) {

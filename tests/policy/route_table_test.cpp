@@ -46,6 +46,27 @@ void ExpectRows(const Policy& policy, std::initializer_list<Row> rows) {
   }
 }
 
+TEST(RouteTableTest, AMethodThatServersTakeForAnotherIsRefused) {
+  const auto policy = LoadGood(R"(
+unlisted: { reads: pass, writes: guard }
+backends:
+  shop: { url: "http://shop" }
+tools:
+  pay: { match: POST shop /pay, effect: write, reason: sample }
+  any: { match: "* shop /any", effect: write, reason: sample }
+)");
+  ExpectRows(*policy, {
+                          {"POST", "/pay", "pay"},
+                          {"post", "/pay", "malformed-request"},
+                          {"pOST", "/pay", "malformed-request"},
+                          {"post", "/pay/", "malformed-request"},  // the path is read loosely too
+                          {"get", "/other", "malformed-request"},  // a read in upper case
+                          {"post", "/other", "unlisted"},
+                          {"Purge", "/other", "unlisted"},
+                          {"post", "/any", "any"},
+                      });
+}
+
 TEST(RouteTableTest, ThePathCorpusFallsUnderTheStricterRule) {
   const auto policy = LoadGood(kSample);
   ExpectRows(*policy, {
@@ -167,7 +188,7 @@ tools:
                           {"GET", "/a/search", "one x=search"},
                           {"POST", "/a/search", "search"},
                           {"HEAD", "/a/b", "literal"},
-                          {"get", "/a/b", "unlisted"},
+                          {"Trace", "/a/b", "unlisted"},
                           {"GET", "/", "root"},
                           {"GET", "/d/", "django"},
                           {"GET", "/d", "unlisted"},
@@ -189,7 +210,7 @@ backends: { orders: { url: "http://orders" } }
     EXPECT_EQ(match->effect, Effect::kRead);
     EXPECT_EQ(match->unlisted, UnlistedRule::kDeny);
   }
-  for (const char* method : {"POST", "DELETE", "PUT", "PROPFIND", "get"}) {
+  for (const char* method : {"POST", "DELETE", "PUT", "PROPFIND", "Propfind"}) {
     const auto match = policy->routes->Match(policy->backends[0], method, "/x", scratch);
     ASSERT_TRUE(match);
     EXPECT_EQ(match->effect, Effect::kWrite);

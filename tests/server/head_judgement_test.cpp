@@ -31,7 +31,10 @@ TEST(FieldsReadTest, ATwinOfWhatThePolicyReadsIsNamed) {
     EXPECT_NE(ReadTwin(*policy, name), "") << name;
   }
   EXPECT_EQ(ReadTwin(*policy, "X_Odd_One"), "x-odd-one");
-  for (const char* name : {"Shop-Key", "X_Odd-One", "Odd_Marks", "X_Request_Source", "_", "a_b"}) {
+  EXPECT_EQ(ReadTwin(*policy, "X.Pay.Id"), "x-pay-id");
+  EXPECT_EQ(ReadTwin(*policy, "X~Api|Key"), "x-api-key");
+  for (const char* name :
+       {"Shop-Key", "X_Odd-One", "Odd_Marks", "X_Request_Source", "_", "a_b", "X.Mine"}) {
     EXPECT_EQ(ReadTwin(*policy, name), "") << name;
   }
 }
@@ -59,6 +62,10 @@ TEST(FieldsReadTest, WhatTheHeadsReaderActsOnIsReadByUs) {
                                  "x-original-uri",
                                  "x-rewrite-url",
                                  "x-override-url",
+                                 "script-name",
+                                 "path-info",
+                                 "x-script-name",
+                                 "x-traversal-path",
                                  "x-forwarded-for",
                                  "x-forwarded-host",
                                  "x-real-ip",
@@ -68,9 +75,11 @@ TEST(FieldsReadTest, WhatTheHeadsReaderActsOnIsReadByUs) {
                                  "max-forwards",
                                  "x-accel-redirect"}) {
     ASSERT_NE(FieldIdOf(name), FieldId::kOther) << name;
-    std::string twin = name;
-    std::ranges::replace(twin, '-', '_');
-    EXPECT_EQ(ReadTwin(*policy, twin), name);
+    for (const char sign : {'_', '.'}) {
+      std::string twin = name;
+      std::ranges::replace(twin, '-', sign);
+      EXPECT_EQ(ReadTwin(*policy, twin), name);
+    }
   }
 }
 
@@ -99,6 +108,7 @@ TEST(HeadJudgementTest, TheFirstRefusalIsTold) {
   EXPECT_EQ(RefusalOf(*policy, "POST /a HTTP/1.1\r\nShop_Key: 1"), "malformed-request");
   EXPECT_EQ(RefusalOf(*policy, "GET /a?_method=POST HTTP/1.1"), "malformed-request");
   EXPECT_EQ(RefusalOf(*policy, "GET /a%00 HTTP/1.1"), "ambiguous-path");
+  EXPECT_EQ(RefusalOf(*policy, "post /pay HTTP/1.1"), "malformed-request");
 }
 
 }  // namespace
