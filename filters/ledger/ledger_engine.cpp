@@ -385,18 +385,6 @@ Result<Event> LedgerEngine::Record(Transition& transition) {
   return moved;
 }
 
-void LedgerEngine::MarkAnswered(AttemptId answered) {
-  if (is_latched_) return;
-  auto found = FindByOperation(answered.operation);
-  if (!found || !*found || (*found)->entry.is_answered) return;
-  if ((*found)->entry.attempt != answered.attempt) return;
-  if (marks_.size() >= limits::kLedgerQueueMax || is_full_)
-    return;  // forgetting errs towards replay
-  (*found)->entry.is_answered = true;
-  index_.Put((*found)->key, (*found)->entry);
-  marks_.push_back(answered.operation);
-}
-
 Result<void> LedgerEngine::RecordPolicy(const PolicyChange& change) {
   if (is_latched_) return std::unexpected(Latched());
   const RowHead head = NextHead(RowKind::kPolicy);
