@@ -328,9 +328,9 @@ bool EndsByItself(const Answer& answer) {
   if (!answer.until_close || answer.over_cap) return false;
   if (IsEventStream(answer.response)) return EndsStream(answer.response.body);
   const std::string* type = FindHeader(answer.response.headers, "Content-Type");
-  if (type == nullptr || ToLower(*type).find("json") == std::string::npos) return false;
+  if (type == nullptr || !ToLower(*type).contains("json")) return true;
   const auto json = ReadJsonAnswer(answer.response);
-  return json && !json->is_scalar();
+  return json && json->kind != Json::Kind::kNumber;
 }
 
 bool ReadsAnswerBody(const Tool& tool, const Backend* backend) {

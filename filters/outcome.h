@@ -43,9 +43,9 @@ Verdict OfResend(Verdict verdict);
 Transition MakeTransition(const Event& dispatching, const Verdict& verdict, const Tool& tool,
                           const Result<Answer>& result, const CallValues& values);
 
-// A body that only the close of the connection framed has no proof of its end, unless it is one
-// itself: a JSON object or array that reads whole cannot have been cut, nor can events up to the
-// one that says so.
+// A body that only a clean close of the connection framed is whole as far as HTTP can tell (RFC
+// 9112 6.3). What its own form says counts more: JSON that does not read, or could go on, was cut,
+// and so were events without the one that says that it is the last.
 bool EndsByItself(const Answer& answer);
 
 // True when selectors or conditions of the tool, or of `backend`, read the answer's body.

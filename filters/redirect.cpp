@@ -16,31 +16,55 @@ namespace {
 struct RedirectTarget {
   std::string scheme;
   Authority authority;
-  std::string_view rest;  // path, query, fragment
+  std::string rest;  // path, query, fragment
 };
 
+// As parsers after the WHATWG URL Standard read it: without controls and blanks at its ends, and
+// without tabs and ends of lines anywhere. Of http(s), to them, a backslash before the query is a
+// slash.
+std::string AsClientsRead(std::string_view location) {
+  const auto is_blank = [](char c) { return static_cast<unsigned char>(c) <= 0x20; };
+  while (!location.empty() && is_blank(location.front())) location.remove_prefix(1);
+  while (!location.empty() && is_blank(location.back())) location.remove_suffix(1);
+  std::string text(location);
+  std::erase_if(text, [](char c) { return c == '\t' || c == '\r' || c == '\n'; });
+  const auto query =
+      text.begin() + static_cast<std::ptrdiff_t>(std::min(text.find_first_of("?#"), text.size()));
+  std::replace(text.begin(), query, '\\', '/');
+  return text;
+}
+
+// Takes "http:" or "https:" off; empty: the text has neither.
+std::string TakeHttpScheme(std::string_view& text) {
+  const auto colon = std::min(text.find(':'), text.size());
+  std::string scheme = ToLower(text.substr(0, colon));
+  if (colon == text.size() || (scheme != "http" && scheme != "https")) return {};
+  text.remove_prefix(colon + 1);
+  return scheme;
+}
+
 // nullopt: a relative reference, which leads to whoever the client asked, or nothing that a client
-// could follow over HTTP.
+// could follow over HTTP. Clients take any number of slashes behind a scheme, and two or more
+// without one, for the two before an authority.
 std::optional<RedirectTarget> AbsoluteTarget(std::string_view location,
                                              std::string_view own_scheme) {
+  const std::string read = AsClientsRead(location);
+  std::string_view text = read;
   RedirectTarget target;
-  const auto colon = location.find("://");
-  if (location.starts_with("//")) {
+  target.scheme = TakeHttpScheme(text);
+  if (target.scheme.empty()) {
+    if (!text.starts_with("//")) return std::nullopt;
     target.scheme = own_scheme;
-    location.remove_prefix(2);
-  } else if (colon != std::string_view::npos) {
-    target.scheme = ToLower(location.substr(0, colon));
-    location.remove_prefix(colon + 3);
   }
-  if (target.scheme != "http" && target.scheme != "https") return std::nullopt;
-  const auto end = std::min(location.find_first_of("/?#"), location.size());
-  std::string_view authority = location.substr(0, end);
+  text.remove_prefix(std::min(text.find_first_not_of('/'), text.size()));
+  const auto end = std::min(text.find_first_of("/?#"), text.size());
+  std::string_view authority = text.substr(0, end);
   if (const auto at = authority.rfind('@'); at != std::string_view::npos) {
     authority.remove_prefix(at + 1);
   }
   target.authority = ParseAuthority(authority).value_or(Authority());
   if (target.authority.port == 0) target.authority.port = target.scheme == "https" ? 443 : 80;
-  target.rest = location.substr(end);
+  target.rest = text.substr(end);
   return target;
 }
 
@@ -84,7 +108,7 @@ RedirectPlan PlanRedirect(const Policy& policy, const Backend& backend, int stat
     if (auto path = PathHere(backend, target->rest)) return {Kind::kRewrite, std::move(*path)};
   }
   // What follows the path may be secret.
-  const std::string_view path =
+  const std::string path =
       target->rest.substr(0, std::min(target->rest.find_first_of("?#"), target->rest.size()));
   return {Kind::kRefuse,
           {},

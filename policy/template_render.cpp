@@ -37,6 +37,11 @@ Result<Json> ValueOf(const RequestTemplate::Piece& piece, const CallValues& valu
   return std::move(*value);
 }
 
+// What a backend could take for the whole collection, or for more of it than one thing.
+bool IsWildcard(std::string_view text) {
+  return text.contains('*') || EqualsIgnoreCase(text, "all");
+}
+
 // The value of one placeholder as text for a path, query or field.
 Result<std::string> TextOf(const RequestTemplate::Piece& piece, const CallValues& values) {
   const Result<Json> value = ValueOf(piece, values);
@@ -75,7 +80,10 @@ Result<std::string> ForPath(const std::string& text, bool may_have_slash) {
   }
   return PercentEncode(text);
 }
-Result<std::string> ForQuery(const std::string& text) { return PercentEncode(text); }
+Result<std::string> ForQuery(const std::string& text) {
+  if (IsWildcard(text)) return Malformed("a value cannot stand in a query: wildcards are refused");
+  return PercentEncode(text);
+}
 Result<std::string> ForHeader(const std::string& text) { return text; }
 
 bool IsOnlyDots(std::string_view segment) {

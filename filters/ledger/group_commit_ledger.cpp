@@ -73,6 +73,10 @@ void GroupCommitLedger::MarkAnswered(AttemptId answered) {
   (void)Submit(Answered{answered, due}, limits::kLedgerQueueMax, due);
 }
 
+void GroupCommitLedger::MarkUnread(AttemptId answered) {
+  (void)Submit(Answered{answered, clock_.Now(), /*is_read=*/false}, kRecordQueueMax);
+}
+
 Result<void> GroupCommitLedger::RecordPolicy(const PolicyChange& change) {
   auto wait = std::make_shared<NoteWait>(change);
   auto done = wait->promise.get_future();
@@ -262,7 +266,8 @@ void GroupCommitLedger::Take(std::shared_ptr<NoteWait> wait) {
 }
 
 void GroupCommitLedger::Take(Answered answered) {
-  engine_->MarkAnswered(answered.attempt);
+  answered.is_read ? engine_->MarkAnswered(answered.attempt)
+                   : engine_->MarkUnread(answered.attempt);
   if (engine_->has_marks() && !marks_due_) marks_due_ = answered.due;
 }
 

@@ -38,6 +38,7 @@ class GroupCommitLedger final : public Ledger, public OperationLister, public Le
   Task<Result<std::vector<Claim>>> Claims(std::uint64_t after, std::size_t limit,
                                           Executor& executor) override;
   void MarkAnswered(AttemptId answered) override;
+  void MarkUnread(AttemptId answered) override;
   Task<Result<std::vector<Event>>> Open(std::uint64_t after, std::size_t limit,
                                         Executor& executor) override;
   Task<Result<FlowState>> MoveFlow(FlowMove move, Executor& executor) override;
@@ -76,6 +77,7 @@ class GroupCommitLedger final : public Ledger, public OperationLister, public Le
   struct Answered {
     AttemptId attempt;
     MonoTime due{};  // written by then
+    bool is_read = true;
   };
   using Request =
       std::variant<BeginWait*, RecordWait*, JoinWait*, OpenWait*, MoveWait*, FlowsWait*,

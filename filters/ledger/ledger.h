@@ -301,6 +301,9 @@ class Ledger {
   // Durable soon, not at once: a crash within kAnsweredFlush forgets it, which errs towards replay.
   // Thread-safe, does not wait.
   virtual void MarkAnswered(AttemptId answered) = 0;
+  // Takes that back: the client went before it had read what its kernel had taken for it. Does not
+  // wait either; a crash before it is durable errs towards a new call.
+  virtual void MarkUnread(AttemptId answered) = 0;
 
   // Operations in DISPATCHING or UNCERTAIN with id > after, ascending, at most `limit`.
   virtual Task<Result<std::vector<Event>>> Open(std::uint64_t after, std::size_t limit,

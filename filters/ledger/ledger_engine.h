@@ -78,6 +78,7 @@ class LedgerEngine {
   Result<BeginStep> Begin(NewOperation& call);
   Result<Event> Record(Transition& transition);
   void MarkAnswered(AttemptId answered);
+  void MarkUnread(AttemptId answered);
   Result<void> RecordPolicy(const PolicyChange& change);
   Result<void> RecordOrder(const OperatorOrder& order);
   Result<FlowState> MoveFlow(FlowMove& move);

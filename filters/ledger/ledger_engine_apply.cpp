@@ -1,5 +1,5 @@
 // What a row changes in memory: the key index, the open operations. Live rows and replayed ones
-// alike. And the row of marks, which tells of memory.
+// alike. And the marks, whose row tells of memory.
 #include <algorithm>
 #include <utility>
 
@@ -134,6 +134,19 @@ void LedgerEngine::MarkAnswered(AttemptId answered) {
   (*found)->entry.is_answered = true;
   index_.Put((*found)->key, (*found)->entry);
   marks_.push_back(answered.operation);
+}
+
+void LedgerEngine::MarkUnread(AttemptId answered) {
+  if (is_latched_) return;
+  auto found = FindByOperation(answered.operation);
+  if (!found || !*found || !(*found)->entry.is_answered) return;
+  if ((*found)->entry.attempt != answered.attempt) return;
+  (*found)->entry.is_answered = false;
+  index_.Put((*found)->key, (*found)->entry);
+  if (std::erase(marks_, answered.operation) > 0) return;  // the log does not say it yet
+  if (marks_.size() < limits::kLedgerQueueMax && !is_full_) {
+    marks_.push_back(answered.operation | kUnreadMark);
+  }
 }
 
 void LedgerEngine::AppendMarks() {

@@ -414,11 +414,11 @@ bool LedgerEngine::ReplayPayload(const RowView& row) {
   if (row.head.kind == RowKind::kAnswered) {
     std::vector<std::uint64_t> operations;
     if (!DecodeAnswered(row, operations)) return false;
-    for (const std::uint64_t operation : operations) {
-      auto found = FindByOperation(operation);
+    for (const std::uint64_t mark : operations) {
+      auto found = FindByOperation(mark & ~kUnreadMark);
       if (!found) return false;
       if (!*found) continue;  // an alias of before took its key away, or it is kept no longer
-      (*found)->entry.is_answered = true;
+      (*found)->entry.is_answered = (mark & kUnreadMark) == 0;
       index_.Put((*found)->key, (*found)->entry);
     }
     return true;

@@ -175,7 +175,7 @@ std::optional<Millis> LedgerEngine::PauseOf(const NewOperation& call, const Grou
   if (!ground.same_key || ground.same_key->entry.is_tombstone) return std::nullopt;
   const Phase last = ground.same_key->entry.phase;
   if (last != Phase::kRejected && last != Phase::kNotSent) return std::nullopt;
-  return refusals_.Take(call.event.key, clock_.Now());
+  return refusals_.Take(call.event.key, call.event.principal, clock_.Now());
 }
 
 Result<LedgerEngine::BeginStep> LedgerEngine::BeginTooOften(NewOperation& call,

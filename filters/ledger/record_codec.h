@@ -19,7 +19,7 @@ namespace recourse {
 // Stored as numbers: never renumber.
 enum class RowKind : std::uint8_t {
   kEvent = 1,
-  kAnswered = 2,  // operations whose answer reached its client
+  kAnswered = 2,  // operations whose answer reached its client, or did not after all
   kEpoch = 3,     // a start of the process
   kAlias = 4,     // a key that stands for an operation begun under another key
   kPolicy = 5,    // a policy that comes into force
@@ -80,6 +80,9 @@ inline constexpr std::uint16_t kRowFormatVersion = 1;
 // is for logs that never reach a disk.
 void AppendEventRow(std::string& out, const Event& event, const Digest& prev_hash,
                     RowSealer* sealer);
+// In a row of marks, on an operation whose mark is taken back. To an earlier version such a number
+// is an operation that is kept no longer.
+inline constexpr std::uint64_t kUnreadMark = std::uint64_t{1} << 63;
 void AppendAnsweredRow(std::string& out, const RowHead& head,
                        std::span<const std::uint64_t> operations);
 void AppendEpochRow(std::string& out, const RowHead& head);

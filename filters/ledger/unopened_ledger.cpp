@@ -28,6 +28,7 @@ class UnopenedLedger final : public Ledger {
     co_return NotOpened();
   }
   void MarkAnswered(AttemptId /*answered*/) override {}
+  void MarkUnread(AttemptId /*answered*/) override {}
   Task<Result<std::vector<Event>>> Open(std::uint64_t /*after*/, std::size_t /*limit*/,
                                         Executor& /*executor*/) override {
     co_return NotOpened();

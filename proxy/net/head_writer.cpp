@@ -51,6 +51,7 @@ void HeadWriter::StartRequest(const Head& head) {
 }
 
 void HeadWriter::StartResponse(const Head& head) {
+  if (head.reason.empty()) return StartResponse(head.status, head.reason);  // perhaps without blank
   static constexpr std::size_t kStatusBytes = 4;
   Raw("HTTP/1.1 ");
   Raw({head.reason.data() - kStatusBytes, kStatusBytes + head.reason.size()});

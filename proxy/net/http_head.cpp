@@ -209,10 +209,12 @@ class HeadReader {
 
   Step ReadStatusLine() {
     if (const Step step = ReadVersionNumber(); step != Step::kOk) return step;
-    // SP, three digits, SP: each is refused as soon as it is there.
+    // SP, three digits, SP: each is refused as soon as it is there. Many servers leave the second
+    // blank away with the reason.
     const int read = ReadWholeStatus() ? 5 : 0;
     for (int i = read; i < 5; ++i, ++at_) {
       if (at_ == end_) return Step::kMore;
+      if (i == 4 && *at_ == '\r') break;
       const bool is_blank = i == 0 || i == 4;
       if (is_blank ? *at_ != ' ' : !CharIs(*at_, kCharDigit)) return Fail("bad status line");
       if (!is_blank) head_.status = head_.status * 10 + (*at_ - '0');

@@ -370,7 +370,7 @@ Task<bool> Session::AnswerMcpWrite(const McpRequest& request, const AgentSide& s
     kept = co_await SendAnswer(response, head_.keep_alive);
   }
   record_.client_gone = record_.client_gone || !co_await HasTaken();
-  if (is_final && !record_.client_gone) services_.ledger->MarkAnswered(*answers);
+  if (is_final && !record_.client_gone) MarkAnswered(*answers);
   RC_CRASH_POINT("k14");
   co_return kept && !(record_.client_gone && HasLeft());
 }

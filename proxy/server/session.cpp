@@ -87,13 +87,17 @@ Task<void> Session::Run() {
     const bool ends = !keep || IsLast();
     ++served_;
     if (!ends) continue;
-    // Who wanted to go on may have sent more already; a reset for that would eat the answer.
-    if (head_.keep_alive && !cut_ && !record_.client_gone) linger_ = true;
+    // Who wanted to go on may have sent more already; a reset for that would eat the answer. And
+    // how the client of a write leaves tells whether it has read its answer.
+    if ((head_.keep_alive || unread_) && !cut_ && !record_.client_gone) linger_ = true;
     break;
   }
   if (intercepted_at_) EndInterception();
   if (client_.tls != nullptr && !cut_) client_.tls->SayGoodbye();
   if (linger_) co_await Linger();
+  if (unread_ && client_.error == boost::asio::error::connection_reset) {
+    services_.ledger->MarkUnread(*unread_);
+  }
   client_.Close();
 }
 
@@ -170,6 +174,7 @@ bool Session::EndIdle(std::size_t size) {
   idle_ = false;
   unlink();
   in_.end += size;
+  if (size > 0) unread_.reset();
   return size > 0 && !leaving_;
 }
 

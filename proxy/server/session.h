@@ -222,6 +222,7 @@ class Session final : IdleConnection, ClientLink {
   bool HasHungUp(int how) const;
   // Whether an answer that went out whole has come to a client.
   Task<bool> HasTaken();
+  void MarkAnswered(AttemptId answered);
 
   // No further request is served on this connection.
   bool IsLast() const {
@@ -277,6 +278,8 @@ class Session final : IdleConnection, ClientLink {
   static constexpr MonoTime kNotDue = MonoTime::max();
   MonoTime body_due_ = kNotDue;  // when more of a body that streams must have come
   MonoTime take_due_ = kNotDue;  // when the client must have taken what is being sent
+  // Whose answer went out last, until the client shows that it goes on.
+  std::optional<AttemptId> unread_;
   MonoTime started_{};
   MonoTime last_{};  // not zero: the present, as nothing was awaited since
   std::size_t served_ = 0;

@@ -67,7 +67,7 @@ Task<bool> Session::ServePoll(std::string id) {
   const bool is_told =
       may_see && event->answer_kept && IsFinalWord(*event) && head_.method == "GET";
   if (is_told && !record_.client_gone && co_await HasTaken()) {
-    services_.ledger->MarkAnswered({*operation, event->attempt});
+    MarkAnswered({*operation, event->attempt});
   }
   co_return kept;
 }
@@ -190,6 +190,15 @@ Task<bool> Session::HasTaken() {
     co_await worker_.thread.SleepUntil(next);
   }
   co_return true;
+}
+
+// A kernel acknowledges for a client that dies before it reads. What it has of an answer then it
+// answers with a reset, where one that has read all ends with a FIN or asks for more: a reset takes
+// the mark back, so that who is started anew in its place gets the answer. Waiting with the mark
+// instead would take the next equal call of a living client for a retry.
+void Session::MarkAnswered(AttemptId answered) {
+  services_.ledger->MarkAnswered(answered);
+  unread_ = answered;
 }
 
 void Session::ShowCut() {

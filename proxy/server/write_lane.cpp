@@ -101,7 +101,7 @@ Task<bool> Session::ServeWrite(const RouteMatch& match, std::string_view query, 
   // a retry.
   record_.client_gone = record_.client_gone || !co_await HasTaken();
   if (!record_.client_gone && context.answers && !answer.error) {
-    services_.ledger->MarkAnswered(*context.answers);
+    MarkAnswered(*context.answers);
   }
   RC_CRASH_POINT("k14");
   if (together) co_await EndOfTurn(worker_.thread.poller());
@@ -119,7 +119,7 @@ Task<bool> Session::EndStream(AnswerStream& stream, const WriteAnswer& answer,
   record_.client_gone = !taken || !co_await HasTaken();
   cut_ = !taken || answer.error.has_value();
   if (cut_ && stream.ends_with_connection()) ShowCut();
-  if (!record_.client_gone && answers && !answer.error) services_.ledger->MarkAnswered(*answers);
+  if (!record_.client_gone && answers && !answer.error) MarkAnswered(*answers);
   RC_CRASH_POINT("k14");
   co_return !cut_ && stream.keeps() && !(record_.client_gone && HasLeft());
 }

@@ -37,7 +37,6 @@ UNREADABLE = {
     "R13_status_of_four_digits": "HTTP/1.1 2000 X\r\nContent-Length: 0\r\n\r\n",
     "R13_status_of_letters": "HTTP/1.1 abc X\r\nContent-Length: 0\r\n\r\n",
     "R14_status_099": "HTTP/1.1 099 X\r\nContent-Length: 0\r\n\r\n",
-    "R15_no_space_after_status": "HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n",
     "R17_ssh_banner": "SSH-2.0-OpenSSH_9.2\r\n",
     "R18_lf_only": "HTTP/1.1 200 OK\nContent-Length: 3\n\nabc",
     "R31_large_head": OK + "X: " + "y" * 70_000 + "\r\n\r\n",
@@ -99,6 +98,7 @@ WHOLE = {
                 b"abcde"),
     "F5_equal_lengths": (OK + "Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc", b"abc"),
     "empty_reason": ("HTTP/1.1 200 \r\nContent-Length: 3\r\n\r\nabc", b"abc"),
+    "R15_no_space_after_status": ("HTTP/1.1 200\r\nContent-Length: 3\r\n\r\nabc", b"abc"),
 }  # fmt: skip
 
 

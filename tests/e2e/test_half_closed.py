@@ -1,5 +1,5 @@
-"""Clients that close their side for sending and read on (RFC 9112 9.6), and those that look alike
-and are gone."""
+"""Clients that close their side for sending and read on (RFC 9112 9.6), those that look alike and
+are gone, and those that go with an answer unread."""
 
 import pytest
 
@@ -8,6 +8,8 @@ from support.policies import standard
 from support.recourse import Recourse
 from support.waiting import wait_until
 
+CLIENTS, WRITES = 'recourse_connections{side="client"}', "recourse_writes_in_flight"
+ENDS = [(), [("Connection", "close")]]
 TRACE, OTHER_TRACE = rawhttp.traced("a" * 32), rawhttp.traced("b" * 32)
 TOOLS = """\
   patient: {{ match: "POST shop /patient/{{token}}", effect: write, reason: tests, hold: 600s }}
@@ -98,3 +100,48 @@ def test_who_is_gone_was_not_answered(proxy, double, token, how):
     proxy.await_phase(path, "SUCCEEDED")
     retry = rawhttp.call(proxy.port, "POST", path, headers=OTHER_TRACE, body=b"x")
     assert retry.replayed and len(double.effects(path)) == 1
+
+
+def left_unread(proxy, path, fields=()):
+    """Its client dies with the answer in its kernel; returns when the proxy has noticed."""
+    with rawhttp.Connection(proxy.port) as connection:
+        connection.send(request(path, {**TRACE, **dict(fields)}))
+        assert connection.socket.recv(10) == b"HTTP/1.1 2"
+        wait_until(lambda: proxy.metric(WRITES) == 0, "the answer is out")
+    wait_until(lambda: proxy.metric(CLIENTS) == 0, "its connection is gone")
+
+
+@pytest.mark.parametrize("fields", ENDS, ids=["kept", "to be closed"])
+def test_who_dies_before_it_has_read_all_was_not_answered(proxy, double, token, fields):
+    path = f"/plain/{token}"
+    left_unread(proxy, path, fields)
+    retry = rawhttp.call(proxy.port, "POST", path, headers=OTHER_TRACE, body=b"x")
+    assert retry.replayed and len(double.effects(path)) == 1
+    # That one has read it.
+    again = rawhttp.call(proxy.port, "POST", path, headers=OTHER_TRACE, body=b"y")
+    assert again.status == 201 and not again.replayed
+
+
+@pytest.mark.parametrize("fields", ENDS, ids=["kept", "to be closed"])
+def test_who_ends_after_it_has_read_all_was_answered(proxy, double, token, fields):
+    path = f"/plain/{token}"
+    with rawhttp.Connection(proxy.port) as connection:
+        connection.send(request(path, {**TRACE, **dict(fields)}))
+        assert connection.response("POST").status == 201
+    wait_until(lambda: proxy.metric(CLIENTS) == 0, "its connection is gone")
+    again = rawhttp.call(proxy.port, "POST", path, headers=OTHER_TRACE, body=b"x")
+    assert again.status == 201 and not again.replayed and len(double.effects(path)) == 2
+
+
+def test_who_went_on_had_read_what_came_before(proxy, double, token):
+    first, second = f"/plain/{token}1", f"/plain/{token}2"
+    with rawhttp.Connection(proxy.port) as connection:
+        connection.send(request(first))
+        assert connection.response("POST").status == 201
+        connection.send(request(second))
+        assert connection.response("POST").status == 201
+        connection.reset()
+    wait_until(lambda: proxy.metric(CLIENTS) == 0, "its connection is gone")
+    told = [rawhttp.call(proxy.port, "POST", path, headers=OTHER_TRACE, body=b"x")
+            for path in (first, second)]  # fmt: skip
+    assert [answer.replayed for answer in told] == [False, True]

@@ -164,6 +164,32 @@ def test_a_repeat_of_a_running_call_waits_and_then_is_told_to_come_back(proxy, d
     assert len(double.effects(path)) == 1
 
 
+ENDED_BY_CLOSING = {
+    "no form": ("HTTP/1.1 200 OK\r\n\r\ndid transfer", b"did transfer"),
+    "http 1.0": ("HTTP/1.0 200 OK\r\nContent-Type: text/html\r\n\r\n<p>done", b"<p>done"),
+    "empty": ("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n", b""),
+    "whole json": ('HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n"yes"', b'"yes"'),
+}
+
+
+@pytest.mark.parametrize("name", ENDED_BY_CLOSING)
+def test_an_answer_ended_by_closing_is_whole(proxy, double, token, name):
+    """RFC 9112 6.3; what says itself that more was to come is cut (b12 of test_faults.py)."""
+    path, (text, body) = f"/plain/{token}", ENDED_BY_CLOSING[name]
+    double.script("POST", path, ["read", "execute", {"send": text}, "fin"], 1)
+    first, again = post(proxy, path, {}), post(proxy, path, {})
+    assert first.status == again.status == 200 and first.body == again.body == body
+    assert again.replayed and len(double.effects(path)) == 1
+    assert proxy.await_phase(path, "SUCCEEDED")
+
+
+def test_an_answer_ended_by_a_reset_is_lost(proxy, double, token):
+    path, text = f"/plain/{token}", "HTTP/1.1 200 OK\r\n\r\ndid"
+    double.script("POST", path, ["read", "execute", {"send": text}, "rst"], 1)
+    assert post(proxy, path, {}).status == 502 and post(proxy, path, {}).status == 502
+    assert len(double.effects(path)) == 1
+
+
 def leave_while_it_runs(proxy, double, token, path, body):
     """A client that is gone before its write ends, which it then does."""
     double.script("POST", path, ["read", {"gate": token}, "execute", "answer"], 1)

@@ -159,6 +159,20 @@ TEST(FirstAnswerTest, RefusalsUseUpNoAttemptsAndAreBoundedPerMinute) {
   EXPECT_EQ(world.upstream.writes.size(), sent) << "its success is found, and replayed";
 }
 
+TEST(FirstAnswerTest, WhoseCredentialsAreRefusedHoldsUpNobodyElse) {
+  World world(kShopPolicy);
+  CallSpec stranger = Order();
+  stranger.headers.emplace_back("Authorization", "Bearer bad");
+  world.upstream.otherwise = Respond(403, "no");
+  int status = 0;
+  for (int i = 0; i <= limits::kRefusedPerMinute + 1; ++i) status = world.Call(stranger).status;
+  ASSERT_EQ(status, 429);
+  CallSpec owner = Order();
+  owner.headers.emplace_back("Authorization", "Bearer good");
+  world.upstream.otherwise = Respond(201, "{}");
+  EXPECT_EQ(world.Call(owner).status, 201);
+}
+
 TEST(FirstAnswerTest, ARedirectToTheBackendItselfComesBackHere) {
   World world(kShopPolicy);
   const auto redirect = [&](std::string location) {

@@ -355,7 +355,7 @@ TEST(OutcomeTest, NothingIsPreparedToUndoWhatDidNotHappen) {
                    .undo.has_value());
 }
 
-TEST(OutcomeTest, ABodyFramedByTheCloseAloneIsWholeOnlyWhenItsJsonIs) {
+TEST(OutcomeTest, ABodyFramedByACleanCloseIsWholeUnlessItsFormSaysOtherwise) {
   const auto ends = [](std::string type, std::string body, bool until_close = true) {
     Answer answer;
     answer.body_complete = false;
@@ -367,7 +367,10 @@ TEST(OutcomeTest, ABodyFramedByTheCloseAloneIsWholeOnlyWhenItsJsonIs) {
   EXPECT_TRUE(ends("application/problem+json; charset=utf-8", "[1, 2]"));
   EXPECT_FALSE(ends("application/json", R"({"id":7)"));
   EXPECT_FALSE(ends("application/json", "71"));  // 7, 71 or 712
-  EXPECT_FALSE(ends("text/plain", R"({"id":7})"));
+  EXPECT_FALSE(ends("text/event-stream", "data: 1\n\n"));
+  EXPECT_TRUE(ends("text/plain", "did transfer"));
+  EXPECT_TRUE(ends("text/html", ""));
+  EXPECT_FALSE(ends("text/plain", "did", /*until_close=*/false));
   EXPECT_FALSE(ends("application/json", R"({"id":7})", /*until_close=*/false));
 }
 

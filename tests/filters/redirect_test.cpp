@@ -50,8 +50,31 @@ TEST(RedirectTest, WhatLeadsPastUsIsRefusedWithTheFix) {
   }
 }
 
+// Each leads to the host itself with fetch of Node and browsers, Python's requests or curl.
+TEST(RedirectTest, WhatClientsReadAsAbsoluteIsJudgedAsThat) {
+  for (const char* const location :
+       {R"(http:\\shop.svc:8080\api/v2)", R"(\\shop.svc:8080/api/v2)", R"(/\shop.svc:8080/api/v2)",
+        R"(\/shop.svc:8080\api\v2)", "///shop.svc:8080/api/v2", "/\t/shop.svc:8080/api/v2",
+        "ht\ttp://shop.svc:8080/api/v2", "http:/shop.svc:8080/api/v2", "http:shop.svc:8080/api/v2",
+        "http:////shop.svc:8080/api/v2", " \x01http://shop.svc:8080/api/v2\t "}) {
+    const RedirectPlan plan = Of(0, location);
+    EXPECT_EQ(plan.kind, Kind::kRewrite) << location;
+    EXPECT_EQ(plan.location, "/v2") << location;
+  }
+  for (const char* const location :
+       {R"(http:\\elsewhere.test)", R"(\\elsewhere.test)", R"(/\elsewhere.test)",
+        "/\t/elsewhere.test", "h\tttp://elsewhere.test", "https:/elsewhere.test",
+        "http:elsewhere.test", R"(http:\\shop.svc:8080\\api)",
+        R"(http://shop.svc:8080\@elsewhere.test/api)",
+        R"(http://shop.svc:8080/api\\elsewhere.test)", "http://shop.svc:8080/api/\t/elsewhere.test",
+        "http:", "//"}) {
+    EXPECT_EQ(Of(0, location).kind, Kind::kRefuse) << location;
+  }
+}
+
 TEST(RedirectTest, WhatComesBackByItselfPasses) {
-  for (const char* const location : {"/v2", "v2", "?x=1", "", "urn:x", "mailto:a@b", "ftp://a/b"}) {
+  for (const char* const location : {"/v2", "v2", "?x=1", "", "urn:x", "mailto:a@b", "ftp://a/b",
+                                     "/v2?next=http://a/b", R"(/v2\x?y=\\z)"}) {
     EXPECT_EQ(Of(0, location).kind, Kind::kPass) << location;
   }
   for (const int status : {201, 301, 302, 303}) {

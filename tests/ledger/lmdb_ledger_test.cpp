@@ -179,6 +179,34 @@ TEST(LmdbLedgerTest, EverythingIsThereAfterACleanStop) {
   EXPECT_EQ(disk.ledger->Stats().operations, 2U);
 }
 
+// Before the mark is written, after it, and after a start that read it.
+TEST(LmdbLedgerTest, AnAnswerThatWasNotReadAfterAllIsReplayed) {
+  for (const int written : {0, 1, 2}) {
+    const TempDirectory directory;
+    Disk disk(directory.data());
+    ASSERT_EQ(disk.Open(), "");
+    NewOperation call = Call("k1", "trace-1");
+    call.event.intent = DigestOf("intent");
+    const Event event = disk.Record(Success(disk.Dispatch(call)));
+    const AttemptId answer{event.operation, event.attempt};
+    disk.ledger->MarkAnswered(answer);
+    disk.clock.Advance(limits::kAnsweredFlush * std::min(written, 1));
+    if (written == 2) EXPECT_EQ(disk.Reopen(), "");
+    disk.Begin(call);
+    disk.ledger->MarkUnread({answer.operation, 2});  // another attempt's
+    NewOperation again = Call("k2", "trace-2");
+    again.event.intent = DigestOf("intent");
+    again.across_traces = AcrossTraces::kIfUnanswered;
+    disk.ledger->MarkUnread(answer);
+    EXPECT_EQ(disk.Begin(again).kind, Kind::kReplay) << written;
+    ASSERT_EQ(disk.Reopen(), "");
+    EXPECT_EQ(disk.Begin(again).event.operation, event.operation) << written;
+    disk.ledger->MarkAnswered(answer);
+    disk.Dispatch(again);
+    EXPECT_EQ(disk.ledger->Stats().operations, 2U) << written;
+  }
+}
+
 TEST(LmdbLedgerTest, MarksAreFlushedAloneWhenNothingElseCommits) {
   const TempDirectory directory;
   Disk disk(directory.data());

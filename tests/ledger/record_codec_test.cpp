@@ -174,10 +174,10 @@ TEST(RecordCodecTest, GenerationZeroIsItsOwnBase) {
 TEST(RecordCodecTest, TheOtherKindsReadBack) {
   const RowHead head{RowKind::kAnswered, 4, 2, 99, DigestOf("p")};
   std::string bytes;
-  AppendAnsweredRow(bytes, head, std::vector<std::uint64_t>{3, 1, 2});
+  AppendAnsweredRow(bytes, head, std::vector<std::uint64_t>{3, 1, 2 | kUnreadMark});
   std::vector<std::uint64_t> operations;
   ASSERT_TRUE(DecodeAnswered(*ParseRow(bytes), operations));
-  EXPECT_EQ(operations, (std::vector<std::uint64_t>{3, 1, 2}));
+  EXPECT_EQ(operations, (std::vector<std::uint64_t>{3, 1, 2 | kUnreadMark}));
 
   bytes.clear();
   for (const std::uint32_t generation : {0U, 7U}) {

@@ -115,9 +115,12 @@ TEST(ResponseHeadRules, F18_R07_WithoutFramingTheBodyEndsWithTheConnection) {
 }
 
 TEST(ResponseHeadRules, F20_R15_TheSpaceBeforeTheReasonMustBeThere) {
-  ExpectVerdict(kBad, {"HTTP/1.1 200\r\n\r\n"});
-  ExpectVerdict("ok", {"HTTP/1.1 200 \r\nContent-Length: 0\r\n\r\n"});
-  EXPECT_EQ(Good("HTTP/1.1 200 \r\n\r\n")->reason, "");
+  for (const std::string start : {"HTTP/1.1 200 \r\n", "HTTP/1.1 200\r\n"}) {
+    ExpectVerdict("ok", {start + "Content-Length: 0\r\n\r\n"});
+    EXPECT_EQ(Good(start + "\r\n")->status, 200);
+    EXPECT_EQ(Good(start + "\r\n")->reason, "");
+  }
+  ExpectVerdict(kBad, {"HTTP/1.1 20\r\n\r\n", "HTTP/1.1 200\n\n", "HTTP/1.1 200\rX\r\n\r\n"});
 }
 
 TEST(ResponseHeadRules, F21_R13_R14_StatusIsThreeDigitsFrom100) {

@@ -116,6 +116,17 @@ TEST_F(TemplateTest, MissingOrUnfitValuesAreRefused) {
   EXPECT_EQ(Target("GET /o?k={key}"), "refused");
 }
 
+TEST_F(TemplateTest, NoWildcardIsSentInAPathOrQuery) {
+  for (const char* value : {"*", "all", "ALL", "ord-*"}) {
+    values_.external_ref = value;
+    EXPECT_EQ(Target("DELETE /orders/{external_ref}"), "refused") << value;
+    EXPECT_EQ(Target("DELETE /orders?id={external_ref}"), "refused") << value;
+    EXPECT_EQ(Target("GET /orders?q=ref:{external_ref}"), "refused") << value;
+  }
+  values_.external_ref = "allure";
+  EXPECT_EQ(Target("DELETE /orders?id={external_ref}"), "DELETE /orders?id=allure");
+}
+
 TEST_F(TemplateTest, AHostileReferenceNeverChangesThePathItStandsIn) {
   for (const char* ref : {"../admin", "..", ".", "x/y", "x\\y", "x?y=1", "x#y", "x;y", "%2e%2e",
                           "a\nb", "a\tb", "a\x7f", "caf\xc3\xa9", "*", "all", "ALL", "a b"}) {

@@ -72,6 +72,9 @@ class MortalLedger final : public Ledger {
   void MarkAnswered(AttemptId answered) override {
     if (pulse_.Beat()) ledger_->MarkAnswered(answered);
   }
+  void MarkUnread(AttemptId answered) override {
+    if (pulse_.Beat()) ledger_->MarkUnread(answered);
+  }
   Task<Result<std::vector<Event>>> Open(std::uint64_t after, std::size_t limit,
                                         Executor& executor) override {
     if (pulse_.is_dead()) co_return Gone();

@@ -55,6 +55,7 @@ class FaultyLedger final : public Ledger {
     co_return co_await ledger_->Claims(after, limit, executor);
   }
   void MarkAnswered(AttemptId answered) override { ledger_->MarkAnswered(answered); }
+  void MarkUnread(AttemptId answered) override { ledger_->MarkUnread(answered); }
   Task<Result<std::vector<Event>>> Open(std::uint64_t after, std::size_t limit,
                                         Executor& executor) override {
     if (lists_fail) co_return std::unexpected(failure);

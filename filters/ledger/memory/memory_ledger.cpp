@@ -147,6 +147,12 @@ Task<Result<std::vector<FlowState>>> MemoryLedger::Flows(std::uint64_t after, st
   co_return engine_->flows().List(after, std::min(limit, limits::kAdminPageMax));
 }
 
+void MemoryLedger::MarkUnread(AttemptId answered) {
+  const std::lock_guard lock(mutex_);
+  engine_->MarkUnread(answered);
+  (void)CommitNow();
+}
+
 void MemoryLedger::MarkAnswered(AttemptId answered) {
   std::vector<JoinWait*> ended;
   {

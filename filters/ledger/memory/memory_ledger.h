@@ -31,6 +31,7 @@ class MemoryLedger final : public Ledger, public OperationLister, public LedgerA
   Task<Result<std::vector<Claim>>> Claims(std::uint64_t after, std::size_t limit,
                                           Executor& executor) override;
   void MarkAnswered(AttemptId answered) override;
+  void MarkUnread(AttemptId answered) override;
   Task<Result<std::vector<Event>>> Open(std::uint64_t after, std::size_t limit,
                                         Executor& executor) override;
   Task<Result<FlowState>> MoveFlow(FlowMove move, Executor& executor) override;
