@@ -67,9 +67,9 @@ MUTANTS = (
     ),
     Mutant(
         "overwritten-replayed", "the answer of a PUT is replayed only while its effect stands",
-        "filters/ledger/ledger_engine.cpp",
-        "  ground.is_superseded = *superseded;",
-        "  ground.is_superseded = *superseded && ground.is_superseded;",
+        "filters/ledger/ledger_engine_survey.cpp",
+        "  ground.key_is_superseded = *key_is_superseded;",
+        "  ground.key_is_superseded = *key_is_superseded && ground.key_is_superseded;",
     ),
     Mutant(
         "sent-before-durable", "nothing is sent before it is remembered",
@@ -152,8 +152,8 @@ MUTANTS = (
     Mutant(
         "approved-by-caller", "who makes a call never approves it",
         "filters/ledger/approval.cpp",
-        "  if (order.by.name == event.caller) {",
-        "  if (order.by.name == event.caller && order.by.groups.empty()) {",
+        "  if (IsPartOfCaller(order.by.name, event.caller)) {",
+        "  if (IsPartOfCaller(order.by.name, event.caller) && order.by.groups.empty()) {",
     ),
     Mutant(
         "approval-of-another-request", "an approval is of the very request that was shown",

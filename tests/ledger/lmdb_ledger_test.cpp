@@ -202,6 +202,7 @@ TEST(LmdbLedgerTest, AnAnswerThatWasNotReadAfterAllIsReplayed) {
     ASSERT_EQ(disk.Reopen(), "");
     EXPECT_EQ(disk.Begin(again).event.operation, event.operation) << written;
     disk.ledger->MarkAnswered(answer);
+    again.event.key = DigestOf("k3");  // k2 means the first one by now
     disk.Dispatch(again);
     EXPECT_EQ(disk.ledger->Stats().operations, 2U) << written;
   }
