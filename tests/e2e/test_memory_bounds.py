@@ -236,10 +236,10 @@ def test_the_answer_to_an_undo_request_is_a_part_of_the_budget(tmp_path, token):
         assert rawhttp.call(running.port, "POST", path, headers=flow).status == 201
         cancelled = running.cli("flows", "cancel", trace, "--reason", "test")
         assert cancelled.returncode == 0, cancelled.stderr
-        wait_until(lambda: held_bytes(running) > ANSWER_MAX - MIB, lambda: held_bytes(running))
+        wait_until(lambda: running.held_bytes() > ANSWER_MAX - MIB, lambda: running.held_bytes())
         last_byte.set()
         running.await_phase(path, "COMPENSATED")
-        wait_until(lambda: held_bytes(running) == 0, "all is given back")
+        wait_until(lambda: running.held_bytes() == 0, "all is given back")
 
 
 def test_repeats_that_wait_stop_no_other_call_and_leave_with_their_clients(
