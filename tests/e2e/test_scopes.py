@@ -94,7 +94,7 @@ def test_our_session_field_never_reaches_the_backend(proxy, double, token):
 
 
 def test_a_json_answer_framed_by_the_close_alone_is_whole(proxy, double, token):
-    """An HTTP/1.0 backend has no other framing; a text that is not JSON could have been cut."""
+    """An HTTP/1.0 backend has no other framing; what says of itself that it was cut is not."""
     path = f"/plain/{token}"
 
     def answer(kind, body):
@@ -106,7 +106,11 @@ def test_a_json_answer_framed_by_the_close_alone_is_whole(proxy, double, token):
     assert (first.status, first.json()) == (201, {"id": "7"})
     assert again.replayed and again.body == first.body
     answer("text/plain", "id 7")
-    assert post(proxy, path, {"a": 2}, TRACE).json()["type"].endswith("/answer-lost")
+    first, again = (post(proxy, path, {"a": 2}, TRACE) for _ in range(2))
+    assert (first.status, first.body) == (201, b"id 7")
+    assert again.replayed and again.body == first.body
+    answer("application/json", '{"id": "7')
+    assert post(proxy, path, {"a": 3}, TRACE).json()["type"].endswith("/answer-lost")
 
 
 def test_a_read_tool_has_a_timeout_of_its_own(proxy, double, token):
