@@ -19,7 +19,7 @@ constexpr int kPreconditionFailed = 412;
 constexpr std::string_view kNothingToCompare =
     "what it left is not known, so nobody can tell whether it was changed since; a retry sends its "
     "undo all the same";
-constexpr std::string_view kNoCredential = "a credential of the undo request cannot be read";
+constexpr std::string_view kNoUndoCredential = "a credential of the undo request cannot be read";
 
 bool IsRepeatable(const UndoRule* rule, const Backend& backend) {
   if (rule == nullptr) return false;
@@ -286,7 +286,7 @@ Task<UndoOutcome> UndoSender::Send(const Tried& tried, Begun begun) {
                                        parts_.tracing, parts_.clock, std::move(told));
     } else {
       unreadable = std::move(request.error());
-      answer = std::unexpected(Error(ErrorCode::kInternal, kNoCredential, Delivery::kNotSent));
+      answer = std::unexpected(Error(ErrorCode::kInternal, kNoUndoCredential, Delivery::kNotSent));
     }
   }
   RC_CRASH_POINT("k20");
