@@ -71,7 +71,7 @@ class Documents final : public SimPeer {
   TestLoop& loop_;
   Dice& dice_;
   const unsigned fault_percent_;
-  Millis remembers_ = Millis::max();
+  Millis remembers_ = std::chrono::hours(24 * 365);
   std::map<std::string, std::map<std::string, std::string>> documents_;
   std::vector<std::string> names_{"/doc/a", "/doc/b"};
   std::vector<DocumentSent> sent_;
