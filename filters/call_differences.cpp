@@ -5,6 +5,7 @@
 #include <string_view>
 #include <tuple>
 
+#include "proxy/base/json_span.h"
 #include "proxy/base/limits.h"
 #include "proxy/base/sha256.h"
 
@@ -19,20 +20,7 @@ bool IsOfTheTrace(std::string_view lower_name) {
   return lower_name == "traceparent" || lower_name == "tracestate";
 }
 
-// A member of a JSON object as a pointer names it.
-std::string PointerTo(std::string_view member) {
-  std::string pointer("body#/");
-  for (const char c : member) {
-    if (c == '~') {
-      pointer += "~0";
-    } else if (c == '/') {
-      pointer += "~1";
-    } else {
-      pointer += c;
-    }
-  }
-  return pointer;
-}
+std::string PointerIn(std::string_view member) { return "body#/" + PointerToken(member); }
 
 // Values by field, in the order in which they came.
 class Gatherer {
@@ -61,15 +49,15 @@ class Gatherer {
 
 void AddBody(const HttpRequest& request, const CallBody& body, Gatherer& fields) {
   if (body.form == BodyForm::kForm) {
-    for (const auto& [name, value] : body.pairs) fields.Add(PointerTo(name), value);
+    for (const auto& [name, value] : body.pairs) fields.Add(PointerIn(name), value);
   } else if (body.form == BodyForm::kJson && body.json.kind == Json::Kind::kObject &&
              request.body.size() < limits::kLargeBodyBytes) {
     for (const auto& [name, value] : body.json.members) {
-      fields.Add(PointerTo(name), CanonicalJson(value));
+      fields.Add(PointerIn(name), CanonicalJson(value));
     }
   } else if (body.form == BodyForm::kMultipart) {
     for (const BodyPart& part : body.parts) {
-      fields.Add(part.names.empty() ? "body" : PointerTo(part.names.front()), part.content);
+      fields.Add(part.names.empty() ? "body" : PointerIn(part.names.front()), part.content);
     }
   } else if (body.form != BodyForm::kNone) {
     fields.Add("body", request.body);

@@ -12,7 +12,8 @@ namespace recourse {
 namespace {
 
 constexpr std::string_view kUrlHelp =
-    "accepted: http://host[:port][/path] or https://host[:port][/path]";
+    "accepted: http://host[:port][/path] or https://host[:port][/path], with a port of at most "
+    "65535";
 constexpr std::string_view kHostHelp = "accepted: host or host:port";
 
 // Returns why the url is refused, or empty.

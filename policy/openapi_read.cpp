@@ -10,6 +10,7 @@
 #include "policy/openapi.h"
 #include "policy/yaml_reader.h"
 #include "proxy/base/http_message.h"
+#include "proxy/base/json_span.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
@@ -29,20 +30,6 @@ std::string Unescaped(std::string_view token) {
   for (std::size_t i = 0; i < decoded.size(); ++i) {
     const bool is_escape = decoded[i] == '~' && i + 1 < decoded.size();
     out.push_back(is_escape ? (decoded[++i] == '1' ? '/' : '~') : decoded[i]);
-  }
-  return out;
-}
-
-std::string PointerToken(std::string_view name) {
-  std::string out;
-  for (const char c : name) {
-    if (c == '~') {
-      out += "~0";
-    } else if (c == '/') {
-      out += "~1";
-    } else {
-      out.push_back(c);
-    }
   }
   return out;
 }

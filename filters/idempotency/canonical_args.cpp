@@ -8,6 +8,7 @@
 
 #include "proxy/base/hash.h"
 #include "proxy/base/json_canonical.h"
+#include "proxy/base/json_span.h"
 
 namespace recourse {
 namespace {
@@ -32,26 +33,13 @@ void AppendPairs(std::string& out, const Pairs& pairs, std::vector<std::size_t> 
 
 void AppendPairs(std::string& out, const Pairs& pairs) { AppendPairs(out, pairs, AllOf(pairs)); }
 
-std::string AsPointer(std::string_view name) {
-  std::string pointer = "/";
-  for (const char c : name) {
-    if (c == '~') {
-      pointer += "~0";
-    } else if (c == '/') {
-      pointer += "~1";
-    } else {
-      pointer += c;
-    }
-  }
-  return pointer;
-}
-
 std::vector<std::size_t> WithoutIgnored(const Pairs& pairs,
                                         const std::vector<std::string>& ignore) {
   std::vector<std::size_t> kept = AllOf(pairs);
   if (ignore.empty()) return kept;
   std::erase_if(kept, [&](std::size_t index) {
-    return std::find(ignore.begin(), ignore.end(), AsPointer(pairs[index].first)) != ignore.end();
+    return std::find(ignore.begin(), ignore.end(), "/" + PointerToken(pairs[index].first)) !=
+           ignore.end();
   });
   return kept;
 }

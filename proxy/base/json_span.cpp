@@ -92,4 +92,18 @@ std::optional<JsonSpan> FindJsonSpan(std::string_view text, std::string_view poi
   return JsonSpan{at, SkipValue(text, at) - at};
 }
 
+std::string PointerToken(std::string_view name) {
+  std::string out;
+  for (const char c : name) {
+    if (c == '~') {
+      out += "~0";
+    } else if (c == '/') {
+      out += "~1";
+    } else {
+      out.push_back(c);
+    }
+  }
+  return out;
+}
+
 }  // namespace recourse

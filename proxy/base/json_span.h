@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace recourse {
@@ -15,5 +16,8 @@ struct JsonSpan {
 // The text of the value at `pointer` (RFC 6901), nullopt when nothing is there. ParseJson must have
 // taken `text`.
 std::optional<JsonSpan> FindJsonSpan(std::string_view text, std::string_view pointer);
+
+// The name of a member as a part of a pointer (RFC 6901 section 3).
+std::string PointerToken(std::string_view name);
 
 }  // namespace recourse

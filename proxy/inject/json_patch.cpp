@@ -63,20 +63,6 @@ std::string PlainJson(const Json& value) {
   return out;
 }
 
-std::string PointerToken(std::string_view name) {
-  std::string out;
-  for (const char c : name) {
-    if (c == '~') {
-      out += "~0";
-    } else if (c == '/') {
-      out += "~1";
-    } else {
-      out.push_back(c);
-    }
-  }
-  return out;
-}
-
 void JsonPatch::Add(std::string_view pointer, const Json& value) {
   if (!operations_.empty()) operations_.push_back(',');
   JsonObject operation(operations_);

@@ -14,9 +14,6 @@ Json JsonArray(std::vector<Json> items);
 // In document order, and with whole numbers written out: Kubernetes takes no 1e3 for 1000.
 std::string PlainJson(const Json& value);
 
-// One reference token of a JSON pointer, with ~ and / escaped.
-std::string PointerToken(std::string_view name);
-
 // A patch that only adds. The operations are applied in their order.
 class JsonPatch {
  public:

@@ -72,7 +72,7 @@ FileResult<std::string> Call(const AdminClient& client, HttpRequest request, int
   if (response->status == 401) {
     detail += client.token_file.empty()
                   ? "; a token is needed; name the file that has it: --admin-token-file FILE"
-                  : "; the token in " + client.token_file + " was sent";
+                  : "; the token of the file " + client.token_file + " was sent";
   }
   return std::unexpected(asked + ": " + detail);
 }

@@ -3,24 +3,11 @@
 #include <algorithm>
 
 #include "proxy/base/json.h"
+#include "proxy/base/json_span.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
 namespace {
-
-std::string Escaped(std::string_view name) {
-  std::string out;
-  for (const char c : name) {
-    if (c == '~') {
-      out += "~0";
-    } else if (c == '/') {
-      out += "~1";
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
 
 // Numbers as people write them.
 std::string Shown(const Json* value) {
@@ -38,11 +25,11 @@ void Compare(const Json* before, const Json* after, const std::string& at,
                           before->kind == Json::Kind::kArray && after->kind == Json::Kind::kArray;
   if (are_objects) {
     for (const auto& [name, value] : before->members) {
-      Compare(&value, after->Find(name), at + "/" + Escaped(name), changes);
+      Compare(&value, after->Find(name), at + "/" + PointerToken(name), changes);
     }
     for (const auto& [name, value] : after->members) {
       if (before->Find(name) == nullptr) {
-        Compare(nullptr, &value, at + "/" + Escaped(name), changes);
+        Compare(nullptr, &value, at + "/" + PointerToken(name), changes);
       }
     }
     return;

@@ -242,7 +242,8 @@ What enforcing would have done:
 bool LacksPolicy(const CLI::App& command, const CLI::ParseError& error) {
   const CLI::Option* const policy = OptionNamed(command, "--policy");
   return static_cast<CLI::ExitCodes>(error.get_exit_code()) == CLI::ExitCodes::RequiredError &&
-         PathOf(command) == "run" && policy != nullptr && policy->count() == 0;
+         PathOf(command) == "run" && policy != nullptr && policy->count() == 0 &&
+         command.remaining().empty();
 }
 
 std::string WhatIsWrong(const CLI::App& command, const CLI::ParseError& error) {

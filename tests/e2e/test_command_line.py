@@ -73,6 +73,10 @@ def test_a_wrong_use_is_told_what_is_accepted_with_an_example(case):
         assert f"  example: recourse {path}" in ended.stderr
 
 
+def test_whoever_misspelled_an_option_is_told_that_alone():
+    assert "No policy yet?" not in run_cli("run", "--polcy", "p", "--data", "d").stderr
+
+
 def test_whoever_has_no_policy_yet_gets_one_that_only_watches(double, token, tmp_path):
     ended = run_cli("run", "--data", tmp_path / "unused")
     assert ended.returncode == 2 and ended.stdout == ""

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "proxy/base/json_span.h"
 #include "tests/inject/pods.h"
 
 namespace recourse::json_patch_test {

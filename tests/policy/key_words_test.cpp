@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 
 #include "policy/loader.h"
 #include "policy/policy.h"
@@ -82,6 +83,33 @@ TEST(KeyWordsTest, AToolSaysWhoseWritesEndItsAnswers) {
   EXPECT_THAT(ProblemsOf(load("reste")), HasSubstr("no tool is called reste; accepted: names of"));
   EXPECT_THAT(ProblemsOf(load("look")), HasSubstr("look is a read, which changes nothing"));
   EXPECT_THAT(ProblemsOf(load("set")), HasSubstr("say others if it sets a state"));
+}
+
+TEST(KeyWordsTest, AMethodThatLooksMisspelledIsWarnedAbout) {
+  const auto problems = [](const std::string& method, const std::string& undo) {
+    return ProblemsOf(LoadPolicyText(
+        "p.yaml",
+        "version: 1\nbackends: { b: { url: \"http://b\", key_header: Idempotency-Key } }\ntools:\n"
+        "  t: { match: " +
+            method +
+            " b /t, effect: write, external_ref: answer.body#/id, undo: { "
+            "request: \"" +
+            undo + " /t/{external_ref}\" } }\n"));
+  };
+  for (const auto& [wrong, right] : {std::pair("PSOT", "POST"),
+                                     {"POTS", "POST"},
+                                     {"PTCH", "PATCH"},
+                                     {"DELET", "DELETE"},
+                                     {"PUTT", "PUT"}}) {
+    const std::string said =
+        std::string(wrong) + " is no usual method, did you mean '" + right + "'?";
+    EXPECT_THAT(problems(wrong, "DELETE"),
+                HasSubstr("p.yaml:4:15: warning: tools.t.match: " + said));
+    EXPECT_THAT(problems("POST", wrong), HasSubstr("warning: tools.t.undo.request: " + said));
+  }
+  for (const char* usual : {"POST", "PUT", "PATCH", "DELETE", "PURGE", "MKCOL", "SUBSCRIBE"}) {
+    EXPECT_THAT(problems(usual, usual), testing::Not(HasSubstr("no usual method"))) << usual;
+  }
 }
 
 }  // namespace
