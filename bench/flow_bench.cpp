@@ -6,10 +6,10 @@
 #include <memory>
 #include <string>
 
-#include "filters/ledger/flow_book.h"
-#include "filters/ledger/ledger_engine.h"
+#include "filters/ledger/engine/ledger_engine.h"
+#include "filters/ledger/engine/recovery.h"
 #include "filters/ledger/memory/memory_event_log.h"
-#include "filters/ledger/recovery.h"
+#include "filters/ledger/model/flow_book.h"
 
 namespace recourse::bench {
 namespace {

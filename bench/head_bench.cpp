@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "proxy/base/hash.h"
-#include "proxy/base/json.h"
-#include "proxy/net/http_head.h"
+#include "proxy/base/crypto/hash.h"
+#include "proxy/base/json/json.h"
+#include "proxy/net/http1/http_head.h"
 
 namespace recourse {
 namespace {

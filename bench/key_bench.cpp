@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "filters/call_values.h"
-#include "filters/idempotency/key.h"
+#include "filters/call/call_values.h"
+#include "filters/key/key.h"
 
 namespace recourse::bench {
 namespace {

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <string>
 
-#include "proxy/net/leaf_minter.h"
+#include "proxy/net/tls/leaf_minter.h"
 
 namespace recourse {
 namespace {

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "filters/ledger/ledger.h"
-#include "proxy/base/log.h"
+#include "proxy/base/log/log.h"
 #include "proxy/base/random.h"
-#include "proxy/server/ledger_secrets.h"
+#include "proxy/startup/ledger_secrets.h"
 
 namespace recourse::bench {
 namespace {

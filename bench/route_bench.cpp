@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "policy/loader.h"
-#include "policy/route_table.h"
+#include "policy/language/loader.h"
+#include "policy/model/route_table.h"
 
 namespace recourse::bench {
 namespace {

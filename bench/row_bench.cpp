@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "filters/ledger/record_codec.h"
+#include "filters/ledger/rows/record_codec.h"
 #include "proxy/base/random.h"
 
 namespace recourse::bench {

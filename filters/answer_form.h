@@ -3,8 +3,8 @@
 
 #include <string_view>
 
-#include "policy/policy.h"
-#include "proxy/base/http_message.h"
+#include "policy/model/policy.h"
+#include "proxy/base/http/http_message.h"
 
 namespace recourse {
 

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "filters/ledger/event.h"
+#include "filters/ledger/model/event.h"
 
 namespace recourse {
 

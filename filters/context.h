@@ -7,16 +7,16 @@
 #include <vector>
 
 #include "filters/call_keeper.h"
-#include "filters/ledger/event.h"
+#include "filters/ledger/model/event.h"
+#include "filters/ledger/model/waiting_clients.h"
 #include "filters/upstream.h"
-#include "filters/waiting_clients.h"
-#include "policy/policy.h"
+#include "policy/model/policy.h"
 #include "proxy/base/executor.h"
 
 namespace recourse {
 
 class PendingCommit;  // filters/ledger/ledger.h
-struct CallBody;      // filters/call_values.h
+struct CallBody;      // filters/call/call_values.h
 
 struct TraceContext {
   std::string trace_id;   // 32 lower-case hex digits
@@ -55,7 +55,7 @@ class RequestContext {
   std::string tool_name;       // "unlisted.<backend>" when tool is nullptr
   std::string caller;
   std::string verified_field;                    // whose token says who calls; empty: none
-  std::vector<Caller::Earlier> earlier_callers;  // see policy/callers.h
+  std::vector<Caller::Earlier> earlier_callers;  // see policy/model/callers.h
   bool came_as_backend = false;  // to us as if we were the backend: a redirect may lead past us
   HttpRequest request;           // target: canonical path and query
   std::string path;              // canonical, without query

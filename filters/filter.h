@@ -1,4 +1,4 @@
-// The chain of filters that every write passes. Order and reasons: proxy/server/chain.cpp.
+// The chain of filters that every write passes. Order and reasons: filters/chain/chain.cpp.
 #pragma once
 
 #include <memory>

@@ -4,14 +4,14 @@
 #include <cstdint>
 #include <string>
 
-#include "filters/ledger/flow.h"
+#include "filters/ledger/model/flow.h"
 #include "proxy/base/error.h"
 #include "proxy/base/executor.h"
 #include "proxy/base/task.h"
 
 namespace recourse {
 
-struct Event;  // filters/ledger/event.h
+struct Event;  // filters/ledger/model/event.h
 
 class Flowing {
  public:

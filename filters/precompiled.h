@@ -4,6 +4,6 @@
 
 #include "filters/filter.h"
 #include "filters/ledger/ledger.h"
-#include "policy/policy.h"
-#include "proxy/base/log.h"
+#include "policy/model/policy.h"
+#include "proxy/base/log/log.h"
 #include "proxy/base/precompiled.h"

@@ -1,6 +1,6 @@
 #include "filters/tracing.h"
 
-#include "proxy/base/hash.h"
+#include "proxy/base/crypto/hash.h"
 
 namespace recourse {
 

@@ -1,5 +1,5 @@
 // How filters tell of requests that they send on their own, for traces. Implemented by
-// proxy/server; a null pointer where traces are off.
+// proxy/telemetry; a null pointer where traces are off.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "filters/context.h"
-#include "filters/ledger/event.h"
+#include "filters/ledger/model/event.h"
 
 namespace recourse {
 

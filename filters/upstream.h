@@ -6,10 +6,10 @@
 #include <string_view>
 
 #include "filters/call_keeper.h"
-#include "policy/policy.h"
+#include "policy/model/policy.h"
 #include "proxy/base/clock.h"
 #include "proxy/base/error.h"
-#include "proxy/base/http_message.h"
+#include "proxy/base/http/http_message.h"
 #include "proxy/base/task.h"
 
 namespace recourse {

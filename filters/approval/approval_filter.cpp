@@ -1,9 +1,9 @@
 #include "filters/approval/approval_filter.h"
 
-#include "filters/answers.h"
-#include "filters/call_values.h"
-#include "filters/ledger/event.h"
-#include "policy/approval_need.h"
+#include "filters/call/answers.h"
+#include "filters/call/call_values.h"
+#include "filters/ledger/model/event.h"
+#include "policy/model/approval_need.h"
 
 namespace recourse {
 namespace {

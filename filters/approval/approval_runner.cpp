@@ -7,7 +7,7 @@
 #include "proxy/base/crash_point.h"
 #include "proxy/base/executor.h"
 #include "proxy/base/limits.h"
-#include "proxy/base/log.h"
+#include "proxy/base/log/log.h"
 
 namespace recourse {
 namespace {

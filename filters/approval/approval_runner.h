@@ -14,7 +14,7 @@
 
 #include "filters/approval/first_answers.h"
 #include "filters/approving.h"
-#include "filters/credentials.h"
+#include "filters/call/credentials.h"
 #include "filters/filter.h"
 #include "filters/ledger/ledger.h"
 #include "proxy/base/clock.h"

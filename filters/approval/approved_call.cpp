@@ -2,10 +2,10 @@
 
 #include <utility>
 
-#include "filters/call_values.h"
+#include "filters/call/call_values.h"
+#include "filters/call/stored_call.h"
 #include "filters/mcp/mcp_request.h"
-#include "filters/stored_call.h"
-#include "policy/override_scan.h"
+#include "policy/model/override_scan.h"
 
 namespace recourse {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "filters/context.h"
-#include "filters/ledger/event.h"
+#include "filters/ledger/model/event.h"
 
 namespace recourse {
 

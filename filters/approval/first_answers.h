@@ -7,8 +7,8 @@
 #include <optional>
 #include <utility>
 
-#include "filters/ledger/event.h"
-#include "proxy/base/http_message.h"
+#include "filters/ledger/model/event.h"
+#include "proxy/base/http/http_message.h"
 
 namespace recourse {
 

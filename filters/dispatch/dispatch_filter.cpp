@@ -1,9 +1,9 @@
 #include "filters/dispatch/dispatch_filter.h"
 
-#include "filters/call_values.h"
+#include "filters/call/call_values.h"
+#include "filters/call/upstream_request.h"
 #include "filters/ledger/ledger.h"
 #include "filters/tracing.h"
-#include "filters/upstream_request.h"
 #include "proxy/base/crash_point.h"
 
 namespace recourse {

@@ -2,10 +2,10 @@
 
 #include <utility>
 
-#include "filters/answers.h"
-#include "filters/kept_request.h"
-#include "filters/snapshots.h"
-#include "policy/principal.h"
+#include "filters/call/answers.h"
+#include "filters/call/kept_request.h"
+#include "filters/call/snapshots.h"
+#include "policy/model/principal.h"
 
 namespace recourse {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "filters/call_values.h"
+#include "filters/call/call_values.h"
 #include "filters/filter.h"
 #include "filters/tracing.h"
 

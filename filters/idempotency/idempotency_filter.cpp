@@ -2,14 +2,14 @@
 
 #include <algorithm>
 
-#include "filters/answers.h"
-#include "filters/idempotency/event_answer.h"
-#include "filters/idempotency/standing_marks.h"
-#include "filters/key_text.h"
-#include "filters/ledger/begin_decision.h"
+#include "filters/call/answers.h"
+#include "filters/call/key_text.h"
+#include "filters/call/poll_id.h"
+#include "filters/call/redirect.h"
+#include "filters/key/event_answer.h"
+#include "filters/key/standing_marks.h"
 #include "filters/ledger/flow_effect.h"
-#include "filters/poll_id.h"
-#include "filters/redirect.h"
+#include "filters/ledger/rules/begin_decision.h"
 #include "filters/tracing.h"
 #include "proxy/base/crash_point.h"
 

@@ -4,15 +4,15 @@
 
 #include <string>
 
-#include "filters/answers.h"
 #include "filters/approving.h"
-#include "filters/credentials.h"
+#include "filters/call/answers.h"
+#include "filters/call/credentials.h"
+#include "filters/call/outcome.h"
 #include "filters/filter.h"
 #include "filters/flowing.h"
 #include "filters/idempotency/before_reader.h"
-#include "filters/idempotency/prepare.h"
+#include "filters/key/prepare.h"
 #include "filters/ledger/ledger.h"
-#include "filters/outcome.h"
 #include "filters/settling.h"
 #include "proxy/base/random.h"
 

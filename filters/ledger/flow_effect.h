@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "filters/ledger/ledger.h"
-#include "policy/policy.h"
+#include "policy/model/policy.h"
 
 namespace recourse {
 

@@ -13,14 +13,14 @@
 #include <string>
 #include <vector>
 
-#include "filters/ledger/approval.h"
-#include "filters/ledger/event.h"
-#include "filters/ledger/flow.h"
-#include "filters/ledger/key_ring.h"
 #include "filters/ledger/ledger_copy.h"
+#include "filters/ledger/model/approval.h"
+#include "filters/ledger/model/event.h"
+#include "filters/ledger/model/flow.h"
+#include "filters/ledger/model/waiting_clients.h"
 #include "filters/ledger/older_recipe.h"
-#include "filters/waiting_clients.h"
-#include "policy/policy.h"
+#include "filters/ledger/seal/key_ring.h"
+#include "policy/model/policy.h"
 #include "proxy/base/clock.h"
 #include "proxy/base/error.h"
 #include "proxy/base/executor.h"

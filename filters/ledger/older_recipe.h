@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "policy/principal.h"
-#include "proxy/base/hash.h"
+#include "policy/model/principal.h"
+#include "proxy/base/crypto/hash.h"
 
 namespace recourse {
 

@@ -3,8 +3,8 @@
 #include "filters/mcp/era_form.h"
 #include "filters/mcp/mcp_answer.h"
 #include "filters/mcp/mcp_task.h"
-#include "proxy/base/json.h"
-#include "proxy/base/json_object.h"
+#include "proxy/base/json/json.h"
+#include "proxy/base/json/json_object.h"
 
 namespace recourse {
 namespace {

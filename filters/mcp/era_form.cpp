@@ -1,6 +1,6 @@
 #include "filters/mcp/era_form.h"
 
-#include "proxy/base/json_span.h"
+#include "proxy/base/json/json_span.h"
 
 namespace recourse {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 #include <charconv>
 
-#include "proxy/base/json_span.h"
+#include "proxy/base/json/json_span.h"
 #include "proxy/base/mcp_limits.h"
 
 namespace recourse {

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "filters/upstream.h"
-#include "policy/policy.h"
-#include "proxy/base/json.h"
+#include "policy/model/policy.h"
+#include "proxy/base/json/json.h"
 
 namespace recourse {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "policy/mcp_twins.h"
-#include "policy/route_table.h"
+#include "policy/model/mcp_twins.h"
+#include "policy/model/route_table.h"
 
 namespace recourse {
 

@@ -8,7 +8,7 @@
 
 #include "filters/mcp/mcp_request.h"
 #include "filters/mcp/tool_book.h"
-#include "policy/policy.h"
+#include "policy/model/policy.h"
 
 namespace recourse {
 

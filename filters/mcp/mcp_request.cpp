@@ -7,11 +7,11 @@
 #include <optional>
 #include <set>
 
-#include "policy/mcp_names.h"
-#include "policy/twins.h"
-#include "proxy/base/base64url.h"
-#include "proxy/base/json_object.h"
-#include "proxy/base/json_span.h"
+#include "policy/model/mcp_names.h"
+#include "policy/uri/twins.h"
+#include "proxy/base/crypto/base64url.h"
+#include "proxy/base/json/json_object.h"
+#include "proxy/base/json/json_span.h"
 #include "proxy/base/mcp_limits.h"
 
 namespace recourse {

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "proxy/base/http_message.h"
-#include "proxy/base/json.h"
+#include "proxy/base/http/http_message.h"
+#include "proxy/base/json/json.h"
 
 namespace recourse {
 

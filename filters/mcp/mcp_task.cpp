@@ -4,8 +4,8 @@
 #include <charconv>
 
 #include "filters/mcp/mcp_request.h"
-#include "proxy/base/hash.h"
-#include "proxy/base/json_span.h"
+#include "proxy/base/crypto/hash.h"
+#include "proxy/base/json/json_span.h"
 #include "proxy/base/mcp_limits.h"
 
 namespace recourse {

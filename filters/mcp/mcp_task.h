@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "filters/mcp/mcp_answer.h"
-#include "policy/template.h"
+#include "policy/template/template.h"
 #include "proxy/base/clock.h"
 
 namespace recourse {

@@ -6,7 +6,7 @@
 
 #include "filters/mcp/message_sink.h"
 #include "filters/mcp/own_call.h"
-#include "proxy/base/hash.h"
+#include "proxy/base/crypto/hash.h"
 #include "proxy/base/mcp_limits.h"
 
 namespace recourse {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "proxy/base/content_coding.h"
-#include "proxy/base/json_span.h"
+#include "proxy/base/http/content_coding.h"
+#include "proxy/base/json/json_span.h"
 #include "proxy/base/mcp_limits.h"
 
 namespace recourse {

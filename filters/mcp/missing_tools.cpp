@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "policy/mcp_names.h"
+#include "policy/model/mcp_names.h"
 
 namespace recourse {
 

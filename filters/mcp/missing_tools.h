@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "filters/mcp/tool_book.h"
-#include "policy/policy.h"
+#include "policy/model/policy.h"
 
 namespace recourse {
 

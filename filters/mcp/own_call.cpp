@@ -4,8 +4,8 @@
 #include <array>
 
 #include "filters/mcp/mcp_answer.h"
-#include "proxy/base/base64url.h"
-#include "proxy/base/json_span.h"
+#include "proxy/base/crypto/base64url.h"
+#include "proxy/base/json/json_span.h"
 
 namespace recourse {
 namespace {

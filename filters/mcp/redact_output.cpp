@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "proxy/base/json.h"
-#include "proxy/base/json_span.h"
+#include "proxy/base/json/json.h"
+#include "proxy/base/json/json_span.h"
 
 namespace recourse {
 namespace {

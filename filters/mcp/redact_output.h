@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "policy/template.h"
+#include "policy/template/template.h"
 
 namespace recourse {
 

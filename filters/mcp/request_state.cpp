@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-#include "proxy/base/json_span.h"
+#include "proxy/base/json/json_span.h"
 
 namespace recourse {
 namespace {

@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "proxy/base/clock.h"
-#include "proxy/base/hash.h"
-#include "proxy/base/json.h"
+#include "proxy/base/crypto/hash.h"
+#include "proxy/base/json/json.h"
 
 namespace recourse {
 

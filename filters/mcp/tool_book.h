@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "policy/policy.h"
-#include "proxy/base/hash.h"
-#include "proxy/base/json.h"
+#include "policy/model/policy.h"
+#include "proxy/base/crypto/hash.h"
+#include "proxy/base/json/json.h"
 
 namespace recourse {
 

@@ -7,7 +7,7 @@
 
 #include "filters/saga/flow_runner.h"
 #include "proxy/base/limits.h"
-#include "proxy/base/log.h"
+#include "proxy/base/log/log.h"
 
 namespace recourse {
 

@@ -7,7 +7,7 @@
 
 #include "filters/context.h"
 #include "filters/ledger/ledger.h"
-#include "policy/policy.h"
+#include "policy/model/policy.h"
 
 namespace recourse {
 

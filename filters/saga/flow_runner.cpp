@@ -10,7 +10,7 @@
 #include "filters/saga/flow_rules.h"
 #include "proxy/base/crash_point.h"
 #include "proxy/base/limits.h"
-#include "proxy/base/log.h"
+#include "proxy/base/log/log.h"
 
 namespace recourse {
 namespace {

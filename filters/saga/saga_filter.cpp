@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "filters/answers.h"
-#include "filters/flow_name.h"
-#include "proxy/base/json.h"
+#include "filters/call/answers.h"
+#include "filters/call/flow_name.h"
+#include "proxy/base/json/json.h"
 
 namespace recourse {
 namespace {

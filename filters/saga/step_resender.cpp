@@ -4,14 +4,14 @@
 
 #include <utility>
 
-#include "filters/answers.h"
-#include "filters/call_values.h"
-#include "filters/kept_request.h"
-#include "filters/key_text.h"
-#include "filters/outcome.h"
+#include "filters/call/answers.h"
+#include "filters/call/call_values.h"
+#include "filters/call/kept_request.h"
+#include "filters/call/key_text.h"
+#include "filters/call/outcome.h"
+#include "filters/call/status_proofs.h"
+#include "filters/call/stored_call.h"
 #include "filters/saga/undo_plan.h"
-#include "filters/status_proofs.h"
-#include "filters/stored_call.h"
 
 namespace recourse {
 namespace {

@@ -9,12 +9,12 @@
 #include <string>
 #include <utility>
 
-#include "filters/credentials.h"
+#include "filters/call/credentials.h"
 #include "filters/ledger/ledger.h"
 #include "filters/saga/record_surely.h"
 #include "filters/tracing.h"
 #include "filters/upstream.h"
-#include "policy/policy.h"
+#include "policy/model/policy.h"
 #include "proxy/base/executor.h"
 
 namespace recourse {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <charconv>
 
-#include "filters/call_values.h"
+#include "filters/call/call_values.h"
 #include "filters/mcp/mcp_answer.h"
-#include "policy/late_reference.h"
+#include "policy/template/late_reference.h"
 
 namespace recourse {
 namespace {

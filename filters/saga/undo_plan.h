@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "filters/call/snapshots.h"
 #include "filters/ledger/ledger.h"
-#include "filters/snapshots.h"
 #include "filters/upstream.h"
-#include "policy/policy.h"
+#include "policy/model/policy.h"
 
 namespace recourse {
 

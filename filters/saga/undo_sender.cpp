@@ -4,9 +4,9 @@
 
 #include <utility>
 
-#include "filters/kept_answer.h"
-#include "filters/snapshots.h"
-#include "filters/stored_call.h"
+#include "filters/call/kept_answer.h"
+#include "filters/call/snapshots.h"
+#include "filters/call/stored_call.h"
 #include "proxy/base/crash_point.h"
 
 namespace recourse {

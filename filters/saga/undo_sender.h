@@ -9,13 +9,13 @@
 #include <string>
 #include <utility>
 
-#include "filters/credentials.h"
+#include "filters/call/credentials.h"
 #include "filters/ledger/ledger.h"
 #include "filters/saga/record_surely.h"
 #include "filters/saga/undo_plan.h"
 #include "filters/tracing.h"
 #include "filters/upstream.h"
-#include "policy/policy.h"
+#include "policy/model/policy.h"
 #include "proxy/base/executor.h"
 
 namespace recourse {

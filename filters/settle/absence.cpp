@@ -6,9 +6,9 @@
 #include <string>
 #include <string_view>
 
-#include "filters/call_values.h"
-#include "proxy/base/http_message.h"
-#include "proxy/base/json.h"
+#include "filters/call/call_values.h"
+#include "proxy/base/http/http_message.h"
+#include "proxy/base/json/json.h"
 
 namespace recourse {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "filters/upstream.h"
-#include "policy/policy.h"
+#include "policy/model/policy.h"
 
 namespace recourse {
 

@@ -1,9 +1,9 @@
 #include "filters/settle/human_word.h"
 
-#include "filters/call_values.h"
+#include "filters/call/call_values.h"
+#include "filters/call/stored_call.h"
 #include "filters/ledger/flow_effect.h"
 #include "filters/settle/probe.h"
-#include "filters/stored_call.h"
 
 namespace recourse {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "filters/ledger/ledger.h"
 #include "filters/settling.h"
-#include "policy/policy.h"
+#include "policy/model/policy.h"
 
 namespace recourse {
 

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "filters/call_values.h"
-#include "filters/kept_answer.h"
-#include "filters/key_text.h"
-#include "filters/outcome.h"
+#include "filters/call/call_values.h"
+#include "filters/call/kept_answer.h"
+#include "filters/call/key_text.h"
+#include "filters/call/outcome.h"
 #include "filters/settle/probe.h"
 
 namespace recourse {

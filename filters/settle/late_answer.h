@@ -10,7 +10,7 @@
 #include "filters/ledger/ledger.h"
 #include "filters/mcp/mcp_answer.h"
 #include "filters/mcp/mcp_task.h"
-#include "policy/policy.h"
+#include "policy/model/policy.h"
 
 namespace recourse {
 

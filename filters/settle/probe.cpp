@@ -2,14 +2,14 @@
 
 #include <algorithm>
 
-#include "filters/call_values.h"
-#include "filters/kept_request.h"
-#include "filters/key_text.h"
+#include "filters/call/call_values.h"
+#include "filters/call/kept_request.h"
+#include "filters/call/key_text.h"
 #include "filters/mcp/mcp_answer.h"
 #include "filters/settle/absence.h"
-#include "policy/late_reference.h"
-#include "policy/mcp_names.h"
-#include "proxy/base/hash.h"
+#include "policy/model/mcp_names.h"
+#include "policy/template/late_reference.h"
+#include "proxy/base/crypto/hash.h"
 
 namespace recourse {
 namespace {

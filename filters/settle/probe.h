@@ -9,7 +9,7 @@
 
 #include "filters/ledger/ledger.h"
 #include "filters/upstream.h"
-#include "policy/policy.h"
+#include "policy/model/policy.h"
 
 namespace recourse {
 

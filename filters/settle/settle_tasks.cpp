@@ -2,11 +2,11 @@
 // reads what agents are told.
 #include <algorithm>
 
+#include "filters/call/stored_call.h"
 #include "filters/mcp/tool_book.h"
 #include "filters/settle/late_answer.h"
 #include "filters/settle/settler.h"
-#include "filters/stored_call.h"
-#include "proxy/base/log.h"
+#include "proxy/base/log/log.h"
 #include "proxy/base/mcp_limits.h"
 
 namespace recourse {

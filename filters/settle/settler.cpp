@@ -4,13 +4,13 @@
 #include <array>
 #include <cstring>
 
-#include "filters/call_values.h"
-#include "filters/key_text.h"
+#include "filters/call/call_values.h"
+#include "filters/call/key_text.h"
+#include "filters/call/stored_call.h"
 #include "filters/ledger/flow_effect.h"
 #include "filters/settle/late_answer.h"
 #include "filters/settle/reply.h"
-#include "filters/stored_call.h"
-#include "proxy/base/log.h"
+#include "proxy/base/log/log.h"
 
 namespace recourse {
 namespace {

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "filters/credentials.h"
+#include "filters/call/credentials.h"
 #include "filters/ledger/ledger.h"
 #include "filters/mcp/mcp_task.h"
 #include "filters/settle/probe.h"

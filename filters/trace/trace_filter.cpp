@@ -1,9 +1,9 @@
 #include "filters/trace/trace_filter.h"
 
-#include "filters/call_values.h"
-#include "filters/trace/traceparent.h"
+#include "filters/call/call_values.h"
+#include "filters/call/traceparent.h"
 #include "filters/tracing.h"
-#include "proxy/base/hash.h"
+#include "proxy/base/crypto/hash.h"
 
 namespace recourse {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "filters/ledger/event_log.h"
+#include "filters/ledger/rows/event_log.h"
 
 namespace recourse {
 

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <tuple>
 
-#include "policy/loader.h"
-#include "policy/sources.h"
+#include "policy/files/sources.h"
+#include "policy/language/loader.h"
 #include "proxy/drill/drill_plan.h"
 #include "proxy/drill/drill_report.h"
 #include "proxy/drill/drill_run.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "policy/config_reader.h"
+#include "policy/language/config_reader.h"
 #include "proxy/drill/drill.h"
 
 namespace recourse {

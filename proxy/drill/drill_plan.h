@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "policy/policy.h"
+#include "policy/model/policy.h"
 #include "proxy/drill/scripted_backend.h"
 
 namespace recourse {

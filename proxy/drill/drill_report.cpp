@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "proxy/base/json_object.h"
+#include "proxy/base/json/json_object.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {

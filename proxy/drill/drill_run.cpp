@@ -8,14 +8,14 @@
 #include <map>
 #include <memory>
 
-#include "proxy/base/hash.h"
-#include "proxy/base/json.h"
+#include "proxy/base/crypto/hash.h"
+#include "proxy/base/json/json.h"
 #include "proxy/base/limits.h"
+#include "proxy/config/files.h"
 #include "proxy/drill/fast_clock.h"
 #include "proxy/drill/mcp_message.h"
-#include "proxy/net/http_client.h"
-#include "proxy/net/http_server.h"
-#include "proxy/server/files.h"
+#include "proxy/net/beast/http_client.h"
+#include "proxy/net/beast/http_server.h"
 
 namespace recourse {
 namespace {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "proxy/base/check.h"
-#include "proxy/server/files.h"
+#include "proxy/config/files.h"
 
 namespace recourse {
 namespace {

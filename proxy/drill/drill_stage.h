@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-#include "policy/sources.h"
+#include "policy/files/sources.h"
 #include "proxy/base/clock.h"
 
 namespace recourse {

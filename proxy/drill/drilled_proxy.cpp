@@ -14,9 +14,9 @@
 
 #include "proxy/base/check.h"
 #include "proxy/base/limits.h"
-#include "proxy/base/log.h"
+#include "proxy/base/log/log.h"
 #include "proxy/drill/drill_plan.h"
-#include "proxy/server/runtime.h"
+#include "proxy/process/runtime.h"
 
 namespace recourse {
 namespace {

@@ -3,9 +3,9 @@
 #include <string_view>
 #include <utility>
 
-#include "filters/call_values.h"
+#include "filters/call/call_values.h"
 #include "filters/mcp/mcp_request.h"
-#include "policy/mcp_names.h"
+#include "policy/model/mcp_names.h"
 
 namespace recourse {
 namespace {

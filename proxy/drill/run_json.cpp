@@ -1,7 +1,7 @@
 // A run's result on its way from the process that played it.
 #include <charconv>
 
-#include "proxy/base/json_object.h"
+#include "proxy/base/json/json_object.h"
 #include "proxy/drill/drill_run.h"
 
 namespace recourse {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 
-#include "filters/call_values.h"
-#include "policy/route_table.h"
+#include "filters/call/call_values.h"
+#include "policy/model/route_table.h"
 #include "proxy/drill/mcp_message.h"
 
 namespace recourse {

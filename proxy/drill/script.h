@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "policy/policy.h"
-#include "proxy/base/http_message.h"
-#include "proxy/base/json.h"
+#include "policy/model/policy.h"
+#include "proxy/base/http/http_message.h"
+#include "proxy/base/json/json.h"
 
 namespace recourse {
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "proxy/base/http_message.h"
+#include "proxy/base/http/http_message.h"
 #include "proxy/drill/script.h"
-#include "proxy/net/http_server.h"
+#include "proxy/net/beast/http_server.h"
 
 namespace recourse {
 

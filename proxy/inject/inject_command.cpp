@@ -3,11 +3,11 @@
 #include <memory>
 #include <string>
 
-#include "policy/config_reader.h"
-#include "proxy/base/http_message.h"
-#include "proxy/base/log.h"
+#include "policy/language/config_reader.h"
+#include "proxy/base/http/http_message.h"
+#include "proxy/base/log/log.h"
+#include "proxy/cli/command_line.h"
 #include "proxy/inject/injector.h"
-#include "proxy/server/command_line.h"
 
 namespace recourse {
 namespace {

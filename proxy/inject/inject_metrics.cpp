@@ -2,7 +2,7 @@
 
 #include <prometheus/text_serializer.h>
 
-#include "proxy/server/build_commit.h"
+#include "proxy/config/build_commit.h"
 
 namespace recourse {
 namespace {

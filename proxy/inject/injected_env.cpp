@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "proxy/base/http_message.h"
+#include "proxy/base/http/http_message.h"
 
 namespace recourse {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "proxy/base/json_span.h"
+#include "proxy/base/json/json_span.h"
 #include "proxy/inject/injected_env.h"
 #include "proxy/inject/pod_check.h"
 #include "proxy/inject/pod_ledger.h"

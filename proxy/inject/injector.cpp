@@ -10,15 +10,15 @@
 #include <optional>
 
 #include "proxy/base/limits.h"
-#include "proxy/base/log.h"
+#include "proxy/base/log/log.h"
+#include "proxy/config/files.h"
 #include "proxy/inject/inject_metrics.h"
 #include "proxy/inject/review.h"
 #include "proxy/inject/template_file.h"
-#include "proxy/net/http_server.h"
-#include "proxy/server/files.h"
-#include "proxy/server/ledger_secrets.h"
-#include "proxy/server/policy_watch.h"
-#include "proxy/server/startup.h"
+#include "proxy/net/beast/http_server.h"
+#include "proxy/reload/policy_watch.h"
+#include "proxy/startup/ledger_secrets.h"
+#include "proxy/startup/startup.h"
 
 namespace recourse {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "proxy/base/json_object.h"
+#include "proxy/base/json/json_object.h"
 
 namespace recourse {
 namespace {

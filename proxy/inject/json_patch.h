@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "proxy/base/json.h"
+#include "proxy/base/json/json.h"
 
 namespace recourse {
 

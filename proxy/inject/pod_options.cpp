@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "policy/config_reader.h"
-#include "proxy/base/log.h"
+#include "policy/language/config_reader.h"
+#include "proxy/base/log/log.h"
 
 namespace recourse {
 namespace {

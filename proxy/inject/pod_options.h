@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "proxy/base/json.h"
+#include "proxy/base/json/json.h"
 
 namespace recourse {
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "proxy/base/json.h"
+#include "proxy/base/json/json.h"
 
 namespace recourse {
 

@@ -5,9 +5,9 @@
 #include <optional>
 #include <utility>
 
+#include "proxy/base/crypto/hash.h"
 #include "proxy/base/error.h"
-#include "proxy/base/hash.h"
-#include "proxy/base/json_object.h"
+#include "proxy/base/json/json_object.h"
 #include "proxy/inject/injection.h"
 
 namespace recourse {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "proxy/base/http_message.h"
+#include "proxy/base/http/http_message.h"
 #include "proxy/inject/pod_template.h"
 
 namespace recourse {

@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "proxy/base/limits.h"
-#include "proxy/base/log.h"
-#include "proxy/server/config.h"
-#include "proxy/server/files.h"
-#include "proxy/server/startup.h"
+#include "proxy/base/log/log.h"
+#include "proxy/config/config.h"
+#include "proxy/config/files.h"
+#include "proxy/startup/startup.h"
 
 namespace recourse {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "proxy/inject/inject_metrics.h"
 #include "proxy/inject/pod_template.h"
-#include "proxy/net/tls_context.h"
+#include "proxy/net/tls/tls_context.h"
 
 namespace recourse {
 

@@ -1,4 +1,4 @@
-#include "proxy/admin/browser_guard.h"
+#include "proxy/admin/access/browser_guard.h"
 
 #include <gtest/gtest.h>
 

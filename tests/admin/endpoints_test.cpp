@@ -1,4 +1,4 @@
-#include "proxy/admin/endpoints.h"
+#include "proxy/admin/access/endpoints.h"
 
 #include <gtest/gtest.h>
 

@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
-#include "proxy/base/base64url.h"
-#include "proxy/base/jwt.h"
+#include "proxy/base/crypto/base64url.h"
+#include "proxy/base/crypto/jwt.h"
 
 namespace recourse {
 

@@ -1,8 +1,8 @@
-#include "proxy/base/jwt.h"
+#include "proxy/base/crypto/jwt.h"
 
 #include <gtest/gtest.h>
 
-#include "proxy/admin/token_operator.h"
+#include "proxy/admin/access/token_operator.h"
 #include "proxy/base/limits.h"
 #include "tests/admin/issuer.h"
 

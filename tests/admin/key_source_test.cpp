@@ -1,4 +1,4 @@
-#include "proxy/admin/key_source.h"
+#include "proxy/admin/access/key_source.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "proxy/admin/login_gate.h"
+#include "proxy/admin/access/login_gate.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "proxy/admin/operator_book.h"
+#include "proxy/admin/access/operator_book.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "proxy/admin/sessions.h"
+#include "proxy/admin/access/sessions.h"
 
 #include <gtest/gtest.h>
 

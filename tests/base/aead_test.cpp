@@ -1,4 +1,4 @@
-#include "proxy/base/aead.h"
+#include "proxy/base/crypto/aead.h"
 
 #include <gtest/gtest.h>
 

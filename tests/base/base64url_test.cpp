@@ -1,4 +1,4 @@
-#include "proxy/base/base64url.h"
+#include "proxy/base/crypto/base64url.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "proxy/base/content_coding.h"
+#include "proxy/base/http/content_coding.h"
 
 #include <gtest/gtest.h>
 #include <zlib.h>

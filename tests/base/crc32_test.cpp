@@ -1,4 +1,4 @@
-#include "proxy/base/crc32.h"
+#include "proxy/base/crypto/crc32.h"
 
 #include <gtest/gtest.h>
 #include <zlib.h>

@@ -5,7 +5,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "proxy/base/sha256.h"
+#include "proxy/base/crypto/sha256.h"
 
 namespace recourse::hash_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "proxy/base/http_message.h"
+#include "proxy/base/http/http_message.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 #include <random>
 #include <string>
 
-#include "proxy/base/json.h"
+#include "proxy/base/json/json.h"
 
 namespace recourse::json_canonical_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "proxy/base/json_object.h"
+#include "proxy/base/json/json_object.h"
 
 #include <gtest/gtest.h>
 

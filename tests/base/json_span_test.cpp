@@ -1,10 +1,10 @@
-#include "proxy/base/json_span.h"
+#include "proxy/base/json/json_span.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "proxy/base/json.h"
+#include "proxy/base/json/json.h"
 
 namespace recourse::json_span_test {
 namespace {

@@ -1,5 +1,5 @@
 // The reading half of JSON: what is JSON for us, and what is refused.
-#include "proxy/base/json.h"
+#include "proxy/base/json/json.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // What a drill prints.
 #include <gtest/gtest.h>
 
-#include "proxy/base/json.h"
+#include "proxy/base/json/json.h"
 #include "proxy/drill/drill_report.h"
 
 namespace recourse::report_test {

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "filters/call_values.h"
-#include "policy/route_table.h"
+#include "filters/call/call_values.h"
+#include "policy/model/route_table.h"
 #include "proxy/drill/drill_plan.h"
 #include "proxy/drill/mcp_message.h"
 #include "proxy/drill/scripted_backend.h"

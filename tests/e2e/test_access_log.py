@@ -10,7 +10,7 @@ from support import flows, rawhttp
 from support.policies import standard
 from support.recourse import ROOT, Recourse
 
-README = ROOT / "proxy/server/README.md"
+README = ROOT / "proxy/telemetry/README.md"
 SECRET = "s3cr3t-value"
 
 

@@ -257,7 +257,7 @@ def test_the_exit_codes_are_documented_in_the_readme_as_the_binary_knows_them():
     readme = (ROOT / "proxy/README.md").read_text()
     assert dict(re.findall(r"^ *(\d+)  (.+)$", readme, re.MULTILINE)) == told
     assert "recourse help exit-codes" in run_cli("--help").stdout
-    config = (ROOT / "proxy/server/config.h").read_text()
+    config = (ROOT / "proxy/config/config.h").read_text()
     assert set(re.findall(r"constexpr int kExit\w+ = (\d+);", config)) == set(told)
 
 

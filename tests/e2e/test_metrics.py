@@ -13,9 +13,9 @@ from support.prometheus import Scrape, check_metrics
 from support.recourse import ROOT, Recourse
 from support.waiting import wait_until
 
-README = ROOT / "proxy/server/README.md"
+README = ROOT / "proxy/telemetry/README.md"
 # A metric is named where it is made, and nowhere else.
-SOURCES = ("proxy/server/metrics.cpp",)
+SOURCES = ("proxy/telemetry/metrics.cpp",)
 NAMED = re.compile(r'"((?:recourse|process)_[a-z_]+)"')
 
 TOOLS = """\

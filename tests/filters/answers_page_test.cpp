@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "filters/answers.h"
-#include "proxy/base/json.h"
+#include "filters/call/answers.h"
+#include "proxy/base/json/json.h"
 
 namespace recourse::answers_page_test {
 namespace {

@@ -1,8 +1,8 @@
-#include "filters/answers.h"
+#include "filters/call/answers.h"
 
 #include <gtest/gtest.h>
 
-#include "proxy/base/json.h"
+#include "proxy/base/json/json.h"
 #include "proxy/base/limits.h"
 
 namespace recourse::answers_test {

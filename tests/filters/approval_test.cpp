@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "filters/approval/approved_call.h"
-#include "filters/poll_id.h"
-#include "proxy/base/json.h"
+#include "filters/call/poll_id.h"
+#include "proxy/base/json/json.h"
 #include "proxy/base/limits.h"
 #include "tests/support/world.h"
 

@@ -1,4 +1,4 @@
-#include "filters/call_differences.h"
+#include "filters/observe/call_differences.h"
 
 #include <gtest/gtest.h>
 

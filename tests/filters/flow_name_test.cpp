@@ -1,9 +1,9 @@
 // Which flow a write belongs to.
-#include "filters/flow_name.h"
+#include "filters/call/flow_name.h"
 
 #include <gtest/gtest.h>
 
-#include "policy/loader.h"
+#include "policy/language/loader.h"
 
 namespace recourse::flow_name_test {
 namespace {

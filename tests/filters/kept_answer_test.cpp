@@ -1,4 +1,4 @@
-#include "filters/kept_answer.h"
+#include "filters/call/kept_answer.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "filters/kept_request.h"
+#include "filters/call/kept_request.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "filters/idempotency/key.h"
+#include "filters/key/key.h"
 
 namespace recourse {
 

@@ -1,10 +1,10 @@
-#include "filters/idempotency/key.h"
+#include "filters/key/key.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "filters/client_key.h"
+#include "filters/call/client_key.h"
 #include "tests/filters/key_builder.h"
 
 namespace recourse::key_test {

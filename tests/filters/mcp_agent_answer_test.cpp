@@ -1,10 +1,10 @@
 #include <gtest/gtest.h>
 
-#include "filters/answers.h"
-#include "filters/idempotency/event_answer.h"
+#include "filters/call/answers.h"
+#include "filters/key/event_answer.h"
 #include "filters/mcp/agent_answer.h"
 #include "filters/mcp/mcp_answer.h"
-#include "proxy/base/json.h"
+#include "proxy/base/json/json.h"
 
 namespace recourse::mcp_agent_answer_test {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "policy/loader.h"
+#include "policy/language/loader.h"
 
 namespace recourse::mcp_decision_test {
 namespace {

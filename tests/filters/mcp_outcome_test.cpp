@@ -1,10 +1,10 @@
 // What the answers of MCP servers prove: of calls, of undo requests, of settle requests.
-#include "filters/mcp/mcp_outcome.h"
+#include "filters/call/mcp_outcome.h"
 
 #include <gtest/gtest.h>
 
-#include "filters/call_values.h"
-#include "filters/kept_answer.h"
+#include "filters/call/call_values.h"
+#include "filters/call/kept_answer.h"
 #include "filters/mcp/mcp_answer.h"
 #include "filters/saga/undo_plan.h"
 #include "filters/settle/probe.h"

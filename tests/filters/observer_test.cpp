@@ -1,4 +1,4 @@
-#include "filters/idempotency/observer.h"
+#include "filters/observe/observer.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "policy/route_table.h"
+#include "policy/model/route_table.h"
 #include "tests/filters/calls.h"
 
 namespace recourse::observer_test {

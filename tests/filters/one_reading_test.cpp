@@ -1,4 +1,4 @@
-#include "filters/idempotency/one_reading.h"
+#include "filters/key/one_reading.h"
 
 #include <gtest/gtest.h>
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <thread>
 
-#include "filters/ledger/record_codec.h"
-#include "filters/outcome.h"
+#include "filters/call/outcome.h"
+#include "filters/ledger/rows/record_codec.h"
 #include "tests/filters/key_builder.h"
 
 namespace {

@@ -1,11 +1,11 @@
 // What an attempt's end proves (corpus 4-R), row by row.
-#include "filters/outcome.h"
+#include "filters/call/outcome.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "filters/call_values.h"
+#include "filters/call/call_values.h"
 
 namespace recourse::outcome_test {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "filters/key_text.h"
+#include "filters/call/key_text.h"
 
 namespace recourse::probe_test {
 namespace {

@@ -1,5 +1,5 @@
 // Where a redirect of a write may lead.
-#include "filters/redirect.h"
+#include "filters/call/redirect.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

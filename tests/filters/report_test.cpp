@@ -1,14 +1,14 @@
-#include "filters/report/report.h"
+#include "proxy/report/report.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "filters/report/build_report.h"
-#include "filters/report/path_shape.h"
-#include "filters/report/report_text.h"
+#include "policy/model/path_shape.h"
 #include "proxy/base/limits.h"
+#include "proxy/report/build_report.h"
+#include "proxy/report/report_text.h"
 #include "tests/filters/calls.h"
 
 namespace recourse::report_test {

@@ -4,7 +4,7 @@
 #include <random>
 #include <utility>
 
-#include "filters/snapshots.h"
+#include "filters/call/snapshots.h"
 #include "tests/filters/saga_shop.h"
 
 namespace recourse::time_machine_test {

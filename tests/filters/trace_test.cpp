@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
+#include "filters/call/traceparent.h"
 #include "filters/trace/trace_filter.h"
-#include "filters/trace/traceparent.h"
 #include "filters/tracing.h"
 #include "tests/support/seeded_random.h"
 #include "tests/support/test_loop.h"

@@ -1,7 +1,7 @@
 // The undo request that leaves: rendered when the step succeeded, completed when it is sent.
 #include <gtest/gtest.h>
 
-#include "filters/outcome.h"
+#include "filters/call/outcome.h"
 #include "filters/saga/undo_plan.h"
 #include "filters/saga/undo_sender.h"
 #include "filters/settle/probe.h"

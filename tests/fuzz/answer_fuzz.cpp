@@ -2,8 +2,8 @@
 // Input: two bytes of status and flags, a content type, a blank line, the body.
 #include <string>
 
-#include "filters/call_values.h"
-#include "filters/outcome.h"
+#include "filters/call/call_values.h"
+#include "filters/call/outcome.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace recourse {

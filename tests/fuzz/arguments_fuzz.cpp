@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <string>
 
-#include "filters/call_values.h"
-#include "filters/idempotency/canonical_args.h"
+#include "filters/call/call_values.h"
+#include "filters/key/canonical_args.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace recourse {

@@ -1,5 +1,5 @@
 // What is decoded stays within its bounds, and nothing is decoded from what is cut.
-#include "proxy/base/content_coding.h"
+#include "proxy/base/http/content_coding.h"
 #include "proxy/base/limits.h"
 #include "tests/fuzz/fuzz.h"
 

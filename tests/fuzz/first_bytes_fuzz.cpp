@@ -2,7 +2,7 @@
 #include <string>
 
 #include "proxy/base/limits.h"
-#include "proxy/net/first_bytes.h"
+#include "proxy/net/message/first_bytes.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace recourse {

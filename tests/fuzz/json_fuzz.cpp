@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "proxy/base/json.h"
+#include "proxy/base/json/json.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace recourse {

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <string>
 
-#include "policy/method_override.h"
-#include "policy/override_scan.h"
-#include "policy/path.h"
-#include "policy/path_readings.h"
+#include "policy/model/method_override.h"
+#include "policy/model/override_scan.h"
+#include "policy/uri/path.h"
+#include "policy/uri/path_readings.h"
 #include "proxy/base/limits.h"
 #include "tests/fuzz/fuzz.h"
 

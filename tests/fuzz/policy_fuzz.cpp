@@ -1,10 +1,10 @@
 // Any text is a policy or gets an error that says where; nothing else ever happens.
 #include <string>
 
-#include "policy/loader.h"
-#include "policy/mcp_endpoint.h"
-#include "policy/mcp_names.h"
-#include "policy/route_table.h"
+#include "policy/language/loader.h"
+#include "policy/model/mcp_endpoint.h"
+#include "policy/model/mcp_names.h"
+#include "policy/model/route_table.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace recourse {

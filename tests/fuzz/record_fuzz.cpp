@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "filters/ledger/record_codec.h"
+#include "filters/ledger/rows/record_codec.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace recourse {

@@ -1,7 +1,7 @@
 // Whatever comes to the injector is answered: with a status of its own, or with a review that has
 // the uid and, when there is a patch, one whose operations can be read. Input: the body.
 #include "proxy/base/check.h"
-#include "proxy/base/json.h"
+#include "proxy/base/json/json.h"
 #include "proxy/inject/injection.h"
 #include "proxy/inject/review.h"
 #include "tests/fuzz/fuzz.h"

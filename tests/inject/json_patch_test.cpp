@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "proxy/base/json_span.h"
+#include "proxy/base/json/json_span.h"
 #include "tests/inject/pods.h"
 
 namespace recourse::json_patch_test {

@@ -1,4 +1,4 @@
-#include "filters/ledger/age_book.h"
+#include "filters/ledger/rules/age_book.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What a human's word means for a call that waits: who may say it, about what, until when.
-#include "filters/ledger/approval.h"
+#include "filters/ledger/model/approval.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
-#include "filters/ledger/event_parts.h"
 #include "filters/ledger/ledger.h"
+#include "filters/ledger/rows/event_parts.h"
 #include "proxy/base/limits.h"
 #include "tests/ledger/ledger_test_support.h"
 

@@ -1,5 +1,5 @@
 // What auditors read: every row with its bytes, and the orders that no other row tells of.
-#include "filters/ledger/audit.h"
+#include "filters/ledger/queries/audit.h"
 
 #include <gtest/gtest.h>
 

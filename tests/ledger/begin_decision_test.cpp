@@ -1,4 +1,4 @@
-#include "filters/ledger/begin_decision.h"
+#include "filters/ledger/rules/begin_decision.h"
 
 #include <gtest/gtest.h>
 

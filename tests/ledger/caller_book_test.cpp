@@ -1,4 +1,4 @@
-#include "filters/ledger/caller_book.h"
+#include "filters/ledger/rules/caller_book.h"
 
 #include <gtest/gtest.h>
 

@@ -2,9 +2,9 @@
 // check that verify makes of a row, by rows that fail that one alone.
 #include <gtest/gtest.h>
 
-#include "filters/ledger/log_queries.h"
 #include "filters/ledger/memory/memory_event_log.h"
-#include "filters/ledger/record_codec.h"
+#include "filters/ledger/queries/log_queries.h"
+#include "filters/ledger/rows/record_codec.h"
 #include "tests/ledger/ledger_test_support.h"
 
 namespace recourse::chain_check_test {

@@ -1,4 +1,4 @@
-#include "filters/ledger/checkpointer.h"
+#include "filters/ledger/index/checkpointer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

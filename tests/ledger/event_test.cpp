@@ -1,4 +1,4 @@
-#include "filters/ledger/event.h"
+#include "filters/ledger/model/event.h"
 
 #include <gtest/gtest.h>
 

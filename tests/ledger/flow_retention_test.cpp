@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "filters/ledger/flow_queries.h"
+#include "filters/ledger/queries/flow_queries.h"
 #include "tests/ledger/ages.h"
 
 namespace recourse::flow_retention_test {

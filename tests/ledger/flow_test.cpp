@@ -1,5 +1,5 @@
 // What the ledger knows of flows: fences, undo operations, moves, and all of it after a restart.
-#include "filters/ledger/flow.h"
+#include "filters/ledger/model/flow.h"
 
 #include <gtest/gtest.h>
 

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "filters/ledger/flow.h"
 #include "filters/ledger/ledger.h"
+#include "filters/ledger/model/flow.h"
 #include "tests/ledger/ledger_test_support.h"
 
 namespace recourse::flow_waits_test {

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "filters/ledger/group_commit_ledger.h"
+#include "filters/ledger/engine/group_commit_ledger.h"
+#include "filters/ledger/engine/recovery.h"
 #include "filters/ledger/lmdb/lmdb_cold_index.h"
 #include "filters/ledger/lmdb/open.h"
-#include "filters/ledger/recovery.h"
 #include "tests/ledger/approval_ledger.h"
 #include "tests/ledger/ledger_test_support.h"
 

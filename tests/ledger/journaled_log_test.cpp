@@ -16,14 +16,14 @@
 #include <thread>
 #include <vector>
 
-#include "filters/ledger/ledger_engine.h"
+#include "filters/ledger/engine/ledger_engine.h"
+#include "filters/ledger/engine/recovery.h"
 #include "filters/ledger/lmdb/backup_file.h"
 #include "filters/ledger/lmdb/journaled_event_log.h"
 #include "filters/ledger/lmdb/open.h"
-#include "filters/ledger/log_queries.h"
-#include "filters/ledger/record_codec.h"
-#include "filters/ledger/recovery.h"
-#include "proxy/base/log.h"
+#include "filters/ledger/queries/log_queries.h"
+#include "filters/ledger/rows/record_codec.h"
+#include "proxy/base/log/log.h"
 #include "tests/ledger/ledger_test_support.h"
 
 namespace recourse::journaled_log_test {

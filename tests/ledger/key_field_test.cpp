@@ -6,9 +6,9 @@
 #include <string>
 #include <utility>
 
-#include "filters/key_text.h"
+#include "filters/call/key_text.h"
 #include "filters/ledger/ledger.h"
-#include "filters/ledger/record_codec.h"
+#include "filters/ledger/rows/record_codec.h"
 #include "tests/ledger/ledger_test_support.h"
 
 namespace recourse::key_field_test {

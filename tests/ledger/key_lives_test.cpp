@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
-#include "filters/ledger/audit.h"
 #include "filters/ledger/ledger.h"
-#include "filters/ledger/operator_order.h"
+#include "filters/ledger/model/operator_order.h"
+#include "filters/ledger/queries/audit.h"
 #include "tests/ledger/ledger_test_support.h"
 
 namespace recourse::key_lives_test {

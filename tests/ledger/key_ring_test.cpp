@@ -1,4 +1,4 @@
-#include "filters/ledger/key_ring.h"
+#include "filters/ledger/seal/key_ring.h"
 
 #include <gtest/gtest.h>
 

@@ -17,10 +17,10 @@
 #include <thread>
 #include <vector>
 
-#include "filters/ledger/group_commit_ledger.h"
+#include "filters/ledger/engine/group_commit_ledger.h"
+#include "filters/ledger/engine/recovery.h"
 #include "filters/ledger/ledger.h"
 #include "filters/ledger/lmdb/open.h"
-#include "filters/ledger/recovery.h"
 #include "proxy/base/limits.h"
 #include "tests/ledger/ledger_test_support.h"
 

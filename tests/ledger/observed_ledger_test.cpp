@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "filters/ledger/begin_decision.h"
 #include "filters/ledger/ledger.h"
+#include "filters/ledger/rules/begin_decision.h"
 #include "tests/ledger/ledger_test_support.h"
 
 namespace recourse::observed_ledger_test {

@@ -1,5 +1,5 @@
 // Operations as they are now: pages in both directions, filters, and bounded work.
-#include "filters/ledger/operation_queries.h"
+#include "filters/ledger/queries/operation_queries.h"
 
 #include <gtest/gtest.h>
 

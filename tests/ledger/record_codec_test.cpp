@@ -1,4 +1,4 @@
-#include "filters/ledger/record_codec.h"
+#include "filters/ledger/rows/record_codec.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What retention keeps, what it forgets, and that no stop in its middle changes that.
-#include "filters/ledger/retention.h"
+#include "filters/ledger/rules/retention.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -15,10 +15,10 @@
 #include <string>
 #include <vector>
 
-#include "filters/ledger/ledger_engine.h"
+#include "filters/ledger/engine/ledger_engine.h"
+#include "filters/ledger/engine/recovery.h"
 #include "filters/ledger/lmdb/open.h"
-#include "filters/ledger/log_queries.h"
-#include "filters/ledger/recovery.h"
+#include "filters/ledger/queries/log_queries.h"
 #include "tests/ledger/ages.h"
 
 namespace recourse::retention_test {

@@ -1,5 +1,5 @@
 // Rows whose details and answers are sealed: what opens, and what must not.
-#include "filters/ledger/row_seal.h"
+#include "filters/ledger/rows/row_seal.h"
 
 #include <gtest/gtest.h>
 #include <zlib.h>
@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "filters/ledger/record_codec.h"
+#include "filters/ledger/rows/record_codec.h"
 #include "tests/ledger/ledger_test_support.h"
 #include "tests/support/seeded_random.h"
 

@@ -10,11 +10,11 @@
 #include <memory>
 #include <string>
 
-#include "filters/ledger/ledger_engine.h"
+#include "filters/ledger/engine/ledger_engine.h"
+#include "filters/ledger/engine/recovery.h"
 #include "filters/ledger/lmdb/backup_file.h"
 #include "filters/ledger/lmdb/open.h"
-#include "filters/ledger/log_queries.h"
-#include "filters/ledger/recovery.h"
+#include "filters/ledger/queries/log_queries.h"
 #include "tests/ledger/ledger_test_support.h"
 
 namespace recourse::schema_test {

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "filters/ledger/ledger_engine.h"
+#include "filters/ledger/engine/ledger_engine.h"
+#include "filters/ledger/engine/recovery.h"
 #include "filters/ledger/lmdb/backup_file.h"
 #include "filters/ledger/lmdb/open.h"
-#include "filters/ledger/log_queries.h"
-#include "filters/ledger/record_codec.h"
-#include "filters/ledger/recovery.h"
+#include "filters/ledger/queries/log_queries.h"
+#include "filters/ledger/rows/record_codec.h"
 #include "tests/ledger/ledger_test_support.h"
 
 namespace recourse::space_test {

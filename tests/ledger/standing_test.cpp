@@ -1,5 +1,5 @@
 // What ends the answer of a write: marks and members.
-#include "filters/ledger/standing.h"
+#include "filters/ledger/model/standing.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "filters/ledger/wall_jumps.h"
+#include "filters/ledger/rules/wall_jumps.h"
 
 #include <gtest/gtest.h>
 

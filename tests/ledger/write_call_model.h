@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "filters/ledger/event.h"
+#include "filters/ledger/model/event.h"
 
 namespace recourse::model {
 

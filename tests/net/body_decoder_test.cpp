@@ -1,4 +1,4 @@
-#include "proxy/net/body_decoder.h"
+#include "proxy/net/message/body_decoder.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "proxy/net/body_pace.h"
+#include "proxy/net/message/body_pace.h"
 
 #include <gtest/gtest.h>
 

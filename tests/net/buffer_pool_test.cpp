@@ -1,4 +1,4 @@
-#include "proxy/net/buffer_pool.h"
+#include "proxy/net/loop/buffer_pool.h"
 
 #include <gtest/gtest.h>
 #include <linux/filter.h>

@@ -1,4 +1,4 @@
-#include "proxy/net/connection_pool.h"
+#include "proxy/net/upstream/connection_pool.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

@@ -13,10 +13,10 @@
 
 #include "proxy/base/limits.h"
 #include "proxy/base/random.h"
-#include "proxy/net/body_decoder.h"
-#include "proxy/net/io.h"
-#include "proxy/net/leaf_minter.h"
-#include "proxy/net/tls_server.h"
+#include "proxy/net/loop/io.h"
+#include "proxy/net/message/body_decoder.h"
+#include "proxy/net/tls/leaf_minter.h"
+#include "proxy/net/tls/tls_server.h"
 
 namespace recourse::connection_test {
 namespace {

@@ -1,5 +1,5 @@
 // Connecting when the process may open no more files, over real sockets and threads.
-#include "proxy/net/connector.h"
+#include "proxy/net/upstream/connector.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "proxy/net/deadline.h"
+#include "proxy/net/loop/deadline.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What a client speaks, told by its first bytes: whole, cut anywhere, and broken.
-#include "proxy/net/first_bytes.h"
+#include "proxy/net/message/first_bytes.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "proxy/net/http_head.h"
+#include "proxy/net/http1/http_head.h"
 
 namespace recourse {
 

@@ -1,6 +1,6 @@
 // Bytes are read many at a time: beside rules that are spelled out, byte by byte, in texts that end
 // where their memory ends, so that a sanitizer sees a read behind it.
-#include "proxy/net/head_scan.h"
+#include "proxy/net/http1/head_scan.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "proxy/net/http_head.h"
+#include "proxy/net/http1/http_head.h"
 
 namespace recourse::head_scan_test {
 namespace {

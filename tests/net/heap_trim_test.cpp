@@ -1,4 +1,4 @@
-#include "proxy/net/heap_trim.h"
+#include "proxy/net/loop/heap_trim.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "proxy/net/io_thread.h"
+#include "proxy/net/loop/io_thread.h"
 
 #include <gtest/gtest.h>
 

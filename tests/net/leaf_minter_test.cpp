@@ -1,4 +1,4 @@
-#include "proxy/net/leaf_minter.h"
+#include "proxy/net/tls/leaf_minter.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "proxy/net/listener.h"
+#include "proxy/net/loop/listener.h"
 
 #include <gtest/gtest.h>
 

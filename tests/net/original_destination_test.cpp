@@ -1,5 +1,5 @@
 // What needs rules of the kernel is in tests/e2e/test_redirect.py.
-#include "proxy/net/original_destination.h"
+#include "proxy/net/loop/original_destination.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "proxy/net/poller.h"
+#include "proxy/net/loop/poller.h"
 
 #include <gtest/gtest.h>
 

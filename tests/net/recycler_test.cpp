@@ -1,4 +1,4 @@
-#include "proxy/net/recycler.h"
+#include "proxy/net/loop/recycler.h"
 
 #include <gtest/gtest.h>
 

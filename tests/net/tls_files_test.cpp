@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "proxy/net/tls_context.h"
+#include "proxy/net/tls/tls_context.h"
 
 namespace recourse::tls_files_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "proxy/net/tls_identity.h"
+#include "proxy/net/tls/tls_identity.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // What a write does with the connection that the one before it left, on a loop that the test turns
 // by hand.
-#include "proxy/net/write_upstream.h"
+#include "proxy/net/upstream/write_upstream.h"
 
 #include <gtest/gtest.h>
 #include <linux/sockios.h>

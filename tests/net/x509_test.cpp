@@ -1,4 +1,4 @@
-#include "proxy/net/x509.h"
+#include "proxy/net/tls/x509.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "policy/addresses.h"
+#include "policy/uri/addresses.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "policy/callers.h"
+#include "policy/model/callers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "policy/template.h"
+#include "policy/template/template.h"
 
 namespace recourse::condition_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "policy/explain.h"
+#include "policy/explain/explain.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "policy/loader.h"
+#include "policy/language/loader.h"
 #include "tests/policy/policy_builder.h"
 
 namespace recourse::explain_test {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "policy/explain.h"
-#include "policy/loader.h"
+#include "policy/explain/explain.h"
+#include "policy/language/loader.h"
 #include "tests/policy/policy_builder.h"
 
 namespace recourse::flow_words_test {

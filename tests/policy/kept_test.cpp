@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "policy/loader.h"
+#include "policy/language/loader.h"
 #include "tests/policy/policy_builder.h"
 
 namespace recourse::kept_test {

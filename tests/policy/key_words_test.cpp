@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "policy/loader.h"
-#include "policy/policy.h"
+#include "policy/language/loader.h"
+#include "policy/model/policy.h"
 #include "tests/policy/policy_builder.h"
 
 namespace recourse::key_words_test {

@@ -1,5 +1,5 @@
 // The undo of a write whose outcome was unknown, from the call and the reference found later.
-#include "policy/late_reference.h"
+#include "policy/template/late_reference.h"
 
 #include <gtest/gtest.h>
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "policy/config_reader.h"
-#include "policy/loader.h"
+#include "policy/language/config_reader.h"
+#include "policy/language/loader.h"
 #include "tests/policy/policy_builder.h"
 
 namespace recourse::loader_errors_test {

@@ -1,4 +1,4 @@
-#include "policy/loader.h"
+#include "policy/language/loader.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "policy/route_table.h"
+#include "policy/model/route_table.h"
 #include "tests/policy/policy_builder.h"
 
 namespace recourse::loader_test {

@@ -6,8 +6,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "policy/explain.h"
-#include "policy/replay.h"
+#include "policy/explain/explain.h"
+#include "policy/explain/replay.h"
 #include "tests/policy/policy_builder.h"
 
 namespace recourse::mcp_explain_test {

@@ -1,9 +1,9 @@
-#include "policy/mcp_import.h"
+#include "policy/import/mcp_import.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "policy/loader.h"
+#include "policy/language/loader.h"
 #include "proxy/base/limits.h"
 #include "tests/policy/policy_builder.h"
 

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "policy/loader.h"
-#include "policy/mcp_endpoint.h"
-#include "policy/mcp_names.h"
-#include "policy/route_table.h"
+#include "policy/language/loader.h"
+#include "policy/model/mcp_endpoint.h"
+#include "policy/model/mcp_names.h"
+#include "policy/model/route_table.h"
 #include "tests/policy/policy_builder.h"
 
 namespace recourse::mcp_words_test {

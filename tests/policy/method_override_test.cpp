@@ -1,8 +1,8 @@
-#include "policy/method_override.h"
+#include "policy/model/method_override.h"
 
 #include <gtest/gtest.h>
 
-#include "policy/override_scan.h"
+#include "policy/model/override_scan.h"
 #include "proxy/base/limits.h"
 
 namespace recourse::method_override_test {

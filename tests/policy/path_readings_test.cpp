@@ -1,11 +1,11 @@
-#include "policy/path_readings.h"
+#include "policy/uri/path_readings.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "policy/path.h"
+#include "policy/uri/path.h"
 #include "proxy/base/limits.h"
 
 namespace recourse::path_readings_test {

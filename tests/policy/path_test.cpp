@@ -1,4 +1,4 @@
-#include "policy/path.h"
+#include "policy/uri/path.h"
 
 #include <gtest/gtest.h>
 

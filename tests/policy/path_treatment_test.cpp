@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "policy/route_table.h"
-#include "proxy/base/http_message.h"
+#include "policy/model/route_table.h"
+#include "proxy/base/http/http_message.h"
 #include "tests/policy/policy_builder.h"
 
 namespace recourse::path_treatment_test {

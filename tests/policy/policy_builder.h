@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "policy/loader.h"
+#include "policy/language/loader.h"
 
 namespace recourse {
 

@@ -1,4 +1,4 @@
-#include "policy/principal.h"
+#include "policy/model/principal.h"
 
 #include <gtest/gtest.h>
 

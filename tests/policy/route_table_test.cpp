@@ -1,10 +1,10 @@
-#include "policy/route_table.h"
+#include "policy/model/route_table.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "policy/loader.h"
+#include "policy/language/loader.h"
 #include "tests/policy/policy_builder.h"
 
 namespace recourse::route_table_test {

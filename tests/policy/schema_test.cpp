@@ -1,6 +1,6 @@
 // The JSON Schema and the loader know the same words: each map of the language is given a word that
 // nobody knows, and the loader's list of what is accepted must be what the schema says.
-#include "policy/schema.h"
+#include "policy/language/schema.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <set>
 #include <string>
 
-#include "policy/loader.h"
-#include "proxy/base/json.h"
+#include "policy/language/loader.h"
+#include "proxy/base/json/json.h"
 #include "tests/policy/policy_builder.h"
 
 namespace recourse::schema_test {

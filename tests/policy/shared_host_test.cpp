@@ -2,10 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "policy/explain.h"
-#include "policy/host_memo.h"
-#include "policy/host_table.h"
-#include "policy/route_table.h"
+#include "policy/explain/explain.h"
+#include "policy/model/host_memo.h"
+#include "policy/model/host_table.h"
+#include "policy/model/route_table.h"
 #include "tests/policy/policy_builder.h"
 
 namespace recourse::shared_host_test {

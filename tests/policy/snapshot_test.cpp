@@ -1,5 +1,5 @@
 // What was there before a write, what it left, and what stands there now.
-#include "policy/snapshot.h"
+#include "policy/template/snapshot.h"
 
 #include <gtest/gtest.h>
 

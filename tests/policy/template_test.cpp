@@ -1,4 +1,4 @@
-#include "policy/template.h"
+#include "policy/template/template.h"
 
 #include <gtest/gtest.h>
 

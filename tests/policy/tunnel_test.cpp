@@ -4,9 +4,9 @@
 
 #include <string>
 
-#include "policy/explain.h"
-#include "policy/intercepted_hosts.h"
-#include "policy/tunnel_decision.h"
+#include "policy/explain/explain.h"
+#include "policy/model/intercepted_hosts.h"
+#include "policy/model/tunnel_decision.h"
 #include "tests/policy/policy_builder.h"
 
 namespace recourse::tunnel_test {

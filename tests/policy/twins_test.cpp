@@ -1,11 +1,11 @@
-#include "policy/twins.h"
+#include "policy/uri/twins.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "policy/letters.h"
-#include "policy/mcp_names.h"
+#include "policy/model/mcp_names.h"
+#include "policy/uri/letters.h"
 
 namespace recourse::twins_test {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "policy/template.h"
+#include "policy/template/template.h"
 #include "proxy/base/limits.h"
 #include "tests/policy/policy_builder.h"
 

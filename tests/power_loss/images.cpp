@@ -9,11 +9,11 @@
 #include <fstream>
 #include <span>
 
-#include "filters/ledger/ledger_engine.h"
+#include "filters/ledger/engine/ledger_engine.h"
+#include "filters/ledger/engine/recovery.h"
 #include "filters/ledger/lmdb/open.h"
-#include "filters/ledger/log_queries.h"
-#include "filters/ledger/recovery.h"
-#include "proxy/base/log.h"
+#include "filters/ledger/queries/log_queries.h"
+#include "proxy/base/log/log.h"
 
 namespace recourse {
 namespace {

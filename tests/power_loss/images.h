@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "filters/ledger/key_ring.h"
-#include "proxy/base/hash.h"
+#include "filters/ledger/seal/key_ring.h"
+#include "proxy/base/crypto/hash.h"
 #include "tests/power_loss/disk_model.h"
 
 namespace recourse {

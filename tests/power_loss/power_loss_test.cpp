@@ -13,11 +13,11 @@
 #include <string>
 #include <vector>
 
-#include "filters/ledger/group_commit_ledger.h"
+#include "filters/ledger/engine/group_commit_ledger.h"
+#include "filters/ledger/engine/recovery.h"
 #include "filters/ledger/lmdb/open.h"
-#include "filters/ledger/log_queries.h"
-#include "filters/ledger/recovery.h"
-#include "proxy/base/log.h"
+#include "filters/ledger/queries/log_queries.h"
+#include "proxy/base/log/log.h"
 #include "tests/ledger/ledger_test_support.h"
 #include "tests/power_loss/images.h"
 

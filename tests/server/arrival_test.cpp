@@ -1,4 +1,4 @@
-#include "proxy/server/arrival.h"
+#include "proxy/redirect/arrival.h"
 
 #include <gtest/gtest.h>
 

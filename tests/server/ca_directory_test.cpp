@@ -1,4 +1,4 @@
-#include "proxy/server/ca_directory.h"
+#include "proxy/ca/ca_directory.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "proxy/server/connection_gate.h"
+#include "proxy/exchange/connection_gate.h"
 
 #include <gtest/gtest.h>
 

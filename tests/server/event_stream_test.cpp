@@ -1,5 +1,5 @@
 // Who watches the ledger: what they are told, and that none of them holds up anybody else.
-#include "proxy/server/event_stream.h"
+#include "proxy/admin/api/event_stream.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>

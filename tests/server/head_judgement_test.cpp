@@ -1,4 +1,4 @@
-#include "proxy/server/head_judgement.h"
+#include "proxy/exchange/head_judgement.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "policy/fields_read.h"
+#include "policy/language/fields_read.h"
 #include "tests/policy/policy_builder.h"
 
 namespace recourse::head_judgement_test {

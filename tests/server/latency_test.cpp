@@ -1,4 +1,4 @@
-#include "proxy/server/latency.h"
+#include "proxy/telemetry/latency.h"
 
 #include <gtest/gtest.h>
 

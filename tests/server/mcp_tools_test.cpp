@@ -1,12 +1,12 @@
 // The client of `recourse policy import mcp` against scripted servers.
-#include "proxy/server/mcp_tools.h"
+#include "proxy/cli/mcp_tools.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "proxy/base/json.h"
+#include "proxy/base/json/json.h"
 #include "proxy/base/limits.h"
 
 namespace recourse::mcp_tools_test {

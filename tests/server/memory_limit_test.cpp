@@ -1,4 +1,4 @@
-#include "proxy/server/memory_limit.h"
+#include "proxy/startup/memory_limit.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "proxy/server/news_queue.h"
+#include "proxy/notify/news_queue.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "filters/ledger/event.h"
-#include "filters/ledger/flow.h"
-#include "proxy/admin/endpoints.h"
-#include "proxy/admin/ui_files.h"
-#include "proxy/base/json.h"
+#include "filters/ledger/model/event.h"
+#include "filters/ledger/model/flow.h"
+#include "proxy/admin/access/endpoints.h"
+#include "proxy/admin/ui/ui_files.h"
+#include "proxy/base/json/json.h"
 
 namespace recourse::openapi_test {
 namespace {

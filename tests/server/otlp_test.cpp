@@ -1,8 +1,8 @@
-#include "proxy/server/otlp.h"
+#include "proxy/telemetry/otlp.h"
 
 #include <gtest/gtest.h>
 
-#include "proxy/base/json.h"
+#include "proxy/base/json/json.h"
 
 namespace recourse::otlp_test {
 namespace {

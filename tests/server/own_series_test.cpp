@@ -1,4 +1,4 @@
-#include "proxy/server/own_series.h"
+#include "proxy/telemetry/own_series.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "proxy/server/process_client.h"
+#include "proxy/cli/process_client.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <string>
 
 #include "filters/ledger/ledger.h"
-#include "proxy/server/event_json.h"
+#include "proxy/admin/views/event_json.h"
 
 namespace recourse::process_client_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "proxy/server/redirect_rules.h"
+#include "proxy/redirect/redirect_rules.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "proxy/server/request_head.h"
+#include "proxy/exchange/request_head.h"
 
 #include <gtest/gtest.h>
 

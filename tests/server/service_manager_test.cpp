@@ -1,4 +1,4 @@
-#include "proxy/server/service_manager.h"
+#include "proxy/startup/service_manager.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

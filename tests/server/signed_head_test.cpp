@@ -1,4 +1,4 @@
-#include "proxy/server/signed_head.h"
+#include "proxy/startup/signed_head.h"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
-#include "proxy/server/slack_message.h"
+#include "proxy/notify/slack_message.h"
 
 #include <gtest/gtest.h>
 
-#include "proxy/base/json.h"
+#include "proxy/base/json/json.h"
 
 namespace recourse::slack_message_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "proxy/server/terminal_text.h"
+#include "proxy/cli/terminal_text.h"
 
 #include <gtest/gtest.h>
 

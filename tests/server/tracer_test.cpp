@@ -1,4 +1,4 @@
-#include "proxy/server/tracer.h"
+#include "proxy/telemetry/tracer.h"
 
 #include <gtest/gtest.h>
 

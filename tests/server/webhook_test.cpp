@@ -1,10 +1,10 @@
-#include "proxy/server/webhook.h"
+#include "proxy/notify/webhook.h"
 
 #include <gtest/gtest.h>
 
 #include "filters/saga/undo_plan.h"
-#include "policy/url.h"
-#include "proxy/base/json.h"
+#include "policy/model/url.h"
+#include "proxy/base/json/json.h"
 #include "tests/support/faulty_ledger.h"
 #include "tests/support/scripted_upstream.h"
 #include "tests/support/seeded_random.h"

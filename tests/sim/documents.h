@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "proxy/base/json.h"
+#include "proxy/base/json/json.h"
 #include "tests/sim/backend.h"
 
 namespace recourse {

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "proxy/base/log.h"
+#include "proxy/base/log/log.h"
 #include "tests/sim/simulation.h"
 
 namespace recourse::flow_simulation_test {

@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "filters/ledger/engine/recovery.h"
 #include "filters/ledger/memory/memory_ledger.h"
-#include "filters/ledger/recovery.h"
 
 namespace recourse {
 namespace {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "policy/policy.h"
+#include "policy/model/policy.h"
 
 namespace recourse {
 

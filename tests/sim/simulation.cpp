@@ -4,8 +4,8 @@
 
 #include <array>
 
-#include "filters/ledger/log_queries.h"
-#include "filters/ledger/record_codec.h"
+#include "filters/ledger/queries/log_queries.h"
+#include "filters/ledger/rows/record_codec.h"
 #include "tests/sim/sim_policy.h"
 
 namespace recourse {

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "proxy/base/log.h"
+#include "proxy/base/log/log.h"
 #include "tests/sim/documents.h"
 #include "tests/sim/life.h"
 

@@ -18,43 +18,24 @@ SKIPPED_FOLDERS = {"build", "node_modules", "__pycache__", ".git", ".cache"}
 
 PRODUCT = ("proxy/", "filters/", "policy/")
 
-# The dependency order, floor first. Every source file belongs to the first layer whose pattern
-# matches its path, and may include files of its own layer and of the layers named.
-LAYERS = [
-    ("base", r"proxy/base/", []),
-    ("policy", r"policy/", ["base"]),
-    ("ledger store", r"filters/ledger/(lmdb|memory|postgres)/",
-     ["base", "policy", "interfaces", "ledger"]),
-    ("ledger", r"filters/ledger/", ["base", "policy", "interfaces"]),
-    ("interfaces", r"filters/([^/]+$|mcp/)", ["base", "policy", "ledger"]),
-    ("filter", r"filters/[^/]+/", ["base", "policy", "interfaces", "ledger"]),
-    ("net", r"proxy/net/", ["base", "policy", "interfaces"]),
-    ("admin", r"proxy/admin/", ["base", "policy", "net"]),
-    ("server", r"proxy/server/",
-     ["base", "policy", "interfaces", "ledger", "ledger store", "filter", "net", "admin"]),
-    ("drill", r"proxy/drill/",
-     ["base", "policy", "interfaces", "ledger", "net", "server"]),
-    ("inject", r"proxy/inject/", ["base", "policy", "net", "server"]),
-    ("main", r"proxy/main\.cpp$",
-     ["base", "policy", "interfaces", "ledger", "ledger store", "filter", "net", "admin",
-      "server", "drill", "inject"]),
-]
-# A filter knows no other filter, and a ledger store no other store: same layer, same folder only.
-SAME_FOLDER_ONLY = {"filter", "ledger store"}
+# Every folder with product code is a room: a line of this list says its level, its library and
+# which rooms of lower levels it may include.
+ROOMS = "proxy/rooms.tsv"
+ROOM_FILES_MAX = 40
 
 # (pattern of an included header, where it may stand, what to do instead)
 HEADER_HOMES = [
     (r"lmdb\.h$", r"filters/ledger/lmdb/|tests/|bench/", "speak to the Ledger interface"),
     (r"libpq-fe\.h$", r"filters/ledger/postgres/|tests/|bench/", "speak to the Ledger interface"),
-    (r"boost/(asio|beast)", r"proxy/net/|proxy/server/|proxy/main\.cpp|tests/",
+    (r"boost/(asio|beast)", r"proxy/net/|tests/",
      "use Task, Executor and Timer of proxy/base, or put the I/O into proxy/net"),
     (r"yaml-cpp/", r"policy/|tests/", "take a Policy"),
-    (r"CLI/", r"proxy/main\.cpp|proxy/server/|proxy/drill/|proxy/inject/", "take a parsed value"),
-    (r"prometheus/", r"proxy/server/|proxy/inject/|tests/",
+    (r"CLI/", r"proxy/main\.cpp|proxy/(cli|telemetry|drill|inject)/", "take a parsed value"),
+    (r"prometheus/", r"proxy/(telemetry|inject)/|tests/",
      "count through the interface of proxy/base"),
     (r"openssl/ssl\.h$", r"proxy/net/|tests/", "put TLS into proxy/net"),
     (r"(sys/socket|sys/epoll|sys/un|netinet/tcp|netdb)\.h$",
-     r"proxy/net/|proxy/server/|tests/|bench/", "put sockets into proxy/net"),
+     r"proxy/(net|admin/api|lanes|startup)/|tests/|bench/", "put sockets into proxy/net"),
     (r"(cassert|assert\.h)$", r"tests/|bench/", "use RC_CHECK, which stays on in release builds"),
     (r"regex$", r"tests/", "compare by hand; routes and keys never need a regular expression"),
     (r"gtest/|gmock/", r"tests/", "keep tests under tests/"),
@@ -68,20 +49,21 @@ BANNED_CODE = [
     (r"\b(sleep_for|sleep_until|usleep|nanosleep)\b|(?<![\w.>])sleep\s*\(", r"bench/",
      "await Timer::SleepUntil"),
     (r"\b(secure_)?getenv\b",
-     r"proxy/main\.cpp|proxy/base/crash_point\.cpp|proxy/server/config|tests/(power_loss|sim)/",
+     r"proxy/main\.cpp|proxy/base/crash_point\.cpp|proxy/config/|tests/(power_loss|sim)/",
      "take the value from the configuration"),
     (r"\b(system_clock::now|gettimeofday|clock_gettime|time\s*\(\s*(nullptr|NULL|0)\s*\))",
-     r"proxy/base/clock\.|proxy/base/log\.cpp|bench/", "take a Clock and call WallNow()"),
+     r"proxy/base/clock\.|proxy/base/log/log\.cpp|bench/", "take a Clock and call WallNow()"),
     # A test may measure that hostile input ends soon; everything else lives in virtual time.
     (r"\b(steady_clock|high_resolution_clock)::now\b", r"proxy/base/clock\.|tests/|bench/",
      "take a Clock and call Now()"),
     (r"\brandom_device\b|(?<![\w.>:])(s?rand|drand48)\s*\(|\bgetrandom\b",
      r"proxy/base/random\.", "take a Random"),
     (r"\bstd::(jthread|async|thread\b(?!::))",
-     r"filters/ledger/|proxy/net/|proxy/admin/|proxy/server/|proxy/main\.cpp|tests/|bench/",
+     r"filters/ledger/|proxy/(net|admin|telemetry)/|tests/|bench/",
      "post to an Executor"),
     # Scratch memory of two pure functions, and memory that frames left: no result shows it.
-    (r"\bthread_local\b", r"proxy/base/(hash|json_parse)\.cpp|proxy/base/frame_arena\.h",
+    (r"\bthread_local\b",
+     r"proxy/base/(crypto/hash|json/json_parse)\.cpp|proxy/base/frame_arena\.h",
      "hand the object in through the constructor"),
     (r"\busing\s+namespace\b(?!\s+(std::)?[\w:]*literals\s*;)", r"$^",
      "name what you use, or write `using a::b;`"),
@@ -119,10 +101,3 @@ BANNED_TEXT = [
 # Where names of pages that do not exist may stand: texts of trees that the tests of tidy make up.
 UNKNOWN_PAGES = r"tests/tidy/tidy_test\.py$"
 
-
-def layer_of(path):
-    """Returns (layer name, allowed layers), or None for what stands above the order."""
-    for name, pattern, allowed in LAYERS:
-        if re.match(pattern, path):
-            return name, allowed
-    return None

@@ -30,6 +30,8 @@ class Tidy:
         self.root = root
         self.violations = []
         self.types = {}  # qualified name: where it is defined
+        self.rooms = {}  # folder: the rooms that it may include
+        self.sizes = {}  # folder: how many sources stand in it
 
     def report(self, path, line, message):
         self.violations.append(f"{path}:{line}: {message}")
@@ -38,6 +40,7 @@ class Tidy:
         self.check_top_level()
         self.check_links()
         cmake = self.read_cmake()
+        self.read_rooms()
         pages = {path for path in self.files() if path.endswith(".md")}
         for path in self.files():
             if not is_text(path):
@@ -83,6 +86,24 @@ class Tidy:
                     texts.append(file.read())
         return "\n".join(texts)
 
+    def read_rooms(self):
+        """The list of rooms; a room may include those of lower levels only, so there is no ring."""
+        path = os.path.join(self.root, rules.ROOMS)
+        if not os.path.exists(path):
+            return
+        with open(path, encoding="utf-8") as file:
+            rows = [(number, line.rstrip("\n").split("\t")) for number, line in enumerate(file, 1)
+                    if not line.startswith("#")]
+        levels = {fields[2]: int(fields[0]) for _, fields in rows}
+        for number, (level, _, room, uses) in rows:
+            self.rooms[room] = set(uses.split())
+            for used in uses.split():
+                if levels.get(used, int(level)) >= int(level):
+                    self.report(rules.ROOMS, number, f"{room} may not include {used}, which is no "
+                                "room of a lower level")
+            if not os.path.isdir(os.path.join(self.root, room)):
+                self.report(rules.ROOMS, number, f"{room} is no folder: take its line away")
+
     def check_top_level(self):
         for name in sorted(os.listdir(self.root)):
             if name.startswith(".") or name in rules.SKIPPED_FOLDERS:
@@ -126,6 +147,7 @@ class Tidy:
         self.check_banned_code(path, code)
         self.check_types(path, code)
         self.check_built(path, cmake)
+        self.check_room_size(path)
         if path.endswith(".h") and not re.search(r"^#pragma once$", code, re.MULTILINE):
             self.report(path, 1, "header without #pragma once")
         for first, length in cpp_text.functions(code):
@@ -145,19 +167,22 @@ class Tidy:
             for pattern, homes, instead in rules.HEADER_HOMES:
                 if re.match(pattern, header) and not re.match(homes, path):
                     self.report(path, number, f"{header} may not be included here: {instead}")
-            self.check_layer(path, number, header)
+            self.check_room(path, number, header)
 
-    def check_layer(self, path, number, header):
-        mine, theirs = rules.layer_of(path), rules.layer_of(header)
-        if mine is None or theirs is None:
+    def check_room(self, path, number, header):
+        mine, theirs = folder_of(path), folder_of(header)
+        if not (path.startswith(rules.PRODUCT) and header.startswith(rules.PRODUCT)):
             return
-        if mine[0] == theirs[0]:
-            if mine[0] in rules.SAME_FOLDER_ONLY and folder_of(path) != folder_of(header):
-                self.report(path, number, f"{header}: one {mine[0]} knows no other; go through the "
-                            "interfaces below")
-        elif theirs[0] not in mine[1]:
-            self.report(path, number, f"{header}: layer '{mine[0]}' stands below layer "
-                        f"'{theirs[0]}' and may not include it")
+        if theirs != mine and theirs not in self.rooms.get(mine, ()):
+            self.report(path, number, f"{header}: {mine} may not include {theirs}: go through a "
+                        f"room of {rules.ROOMS}, or say there that it may")
+
+    def check_room_size(self, path):
+        folder = folder_of(path)
+        self.sizes[folder] = self.sizes.get(folder, 0) + 1
+        if path.startswith(rules.PRODUCT) and self.sizes[folder] == rules.ROOM_FILES_MAX + 1:
+            self.report(path, 1, f"{folder} has more than {rules.ROOM_FILES_MAX} sources: make two "
+                        "rooms of it")
 
     def check_types(self, path, code):
         """Two types of one name: the linker keeps one reading of what both have."""
@@ -181,6 +206,10 @@ class Tidy:
     def check_built(self, path, cmake):
         folder = folder_of(path)
         if not path.endswith(".cpp"):
+            return
+        if path.startswith(rules.PRODUCT):
+            if folder not in self.rooms:
+                self.report(path, 1, f"{folder} is no room: give it a line in {rules.ROOMS}")
             return
         named = [path, folder]
         if folder.startswith("tests/"):

@@ -11,13 +11,15 @@ sys.dont_write_bytecode = True
 import cpp_text  # noqa: E402
 from tidy import Tidy  # noqa: E402
 
+ROOMS = {  # room: what it may include
+    "proxy/base": "", "policy": "proxy/base", "filters/ledger": "policy",
+    "filters": "filters/ledger", "filters/retry": "filters filters/ledger",
+    "filters/saga": "filters",
+    "filters/ledger/lmdb": "filters/ledger", "filters/ledger/memory": "filters/ledger",
+    "proxy/net": "filters", "proxy/process": "filters/ledger/lmdb filters/retry proxy/net",
+    "proxy": "proxy/process",
+}  # fmt: skip
 CMAKE = """
-recourse_library(recourse_base DIRS proxy/base)
-recourse_library(recourse_policy DIRS policy)
-recourse_library(recourse_filters DIRS filters filters/retry filters/saga filters/ledger
-  filters/ledger/lmdb filters/ledger/memory)
-recourse_library(recourse_net DIRS proxy/net proxy/server)
-add_executable(recourse proxy/main.cpp)
 recourse_test(base recourse_base)
 recourse_test(ledger recourse_ledger)
 add_executable(micro_bench *_bench.cpp)
@@ -33,9 +35,19 @@ def function(lines):
     return "void F(int a) {\n" + "  G();\n" * (lines - 2) + "}\n"
 
 
+def rooms(more=()):
+    """As the list has them, each on a level of its own."""
+    rows = {**ROOMS, **dict(more)}
+    return "# level\n" + "".join(
+        f"{level}\tall\t{room}\t{uses}\n" for level, (room, uses) in enumerate(rows.items(), 1)
+    )
+
+
 def violations_of(files):
     with tempfile.TemporaryDirectory() as root:
-        for path, text in {"CMakeLists.txt": CMAKE, **files}.items():
+        for room in ROOMS:
+            os.makedirs(os.path.join(root, room), exist_ok=True)
+        for path, text in {"CMakeLists.txt": CMAKE, "proxy/rooms.tsv": rooms(), **files}.items():
             full = os.path.join(root, path)
             os.makedirs(os.path.dirname(full), exist_ok=True)
             with open(full, "w", encoding="utf-8") as file:
@@ -46,30 +58,32 @@ def violations_of(files):
 # (what it shows, path, bad text, part of the message, path of the good twin, good text)
 CASES = [
     ("policy may not include filters", "policy/a.h", header('#include "filters/filter.h"'),
-     "layer 'policy' stands below layer 'interfaces'",
+     "policy may not include filters: go through a room of proxy/rooms.tsv",
      "policy/a.h", header('#include "proxy/base/error.h"')),
     ("base includes nothing of ours", "proxy/base/a.h", header('#include "policy/policy.h"'),
-     "layer 'base'", "proxy/base/a.h", header('#include "proxy/base/b.h"')),
+     "proxy/base may not include policy", "proxy/base/a.h", header('#include "proxy/base/b.h"')),
     ("interfaces may not include a filter", "filters/a.h", header('#include "filters/retry/r.h"'),
-     "layer 'interfaces'", "filters/a.h", header('#include "filters/ledger/event.h"')),
+     "filters may not include filters/retry",
+     "filters/a.h", header('#include "filters/ledger/event.h"')),
     ("filters do not know each other", "filters/retry/a.cpp", '#include "filters/saga/s.h"\n',
-     "one filter knows no other", "filters/retry/a.cpp", '#include "filters/retry/s.h"\n'),
+     "filters/retry may not include filters/saga", "filters/retry/a.cpp",
+     '#include "filters/retry/s.h"\n'),
     ("filters know no ledger store", "filters/retry/a.h",
-     header('#include "filters/ledger/lmdb/l.h"'), "layer 'ledger store'",
+     header('#include "filters/ledger/lmdb/l.h"'), "may not include filters/ledger/lmdb",
      "filters/retry/a.h", header('#include "filters/ledger/ledger.h"')),
     ("the ledger knows no store", "filters/ledger/a.h",
-     header('#include "filters/ledger/lmdb/l.h"'), "layer 'ledger store'",
-     "proxy/server/a.h", header('#include "filters/ledger/lmdb/l.h"')),
+     header('#include "filters/ledger/lmdb/l.h"'), "may not include filters/ledger/lmdb",
+     "proxy/process/a.h", header('#include "filters/ledger/lmdb/l.h"')),
     ("net knows no filter", "proxy/net/a.cpp", '#include "filters/retry/r.h"\n',
-     "layer 'net'", "proxy/server/a.cpp", '#include "filters/retry/r.h"\n'),
-    ("net does not know the server", "proxy/net/a.cpp", '#include "proxy/server/runtime.h"\n',
-     "layer 'net'", "proxy/main.cpp", '#include "proxy/server/runtime.h"\n'),
+     "proxy/net may not", "proxy/process/a.cpp", '#include "filters/retry/r.h"\n'),
+    ("net does not know the server", "proxy/net/a.cpp", '#include "proxy/process/runtime.h"\n',
+     "proxy/net may not", "proxy/main.cpp", '#include "proxy/process/runtime.h"\n'),
     ("LMDB has one home", "filters/ledger/memory/a.cpp", "#include <lmdb.h>\n",
      "lmdb.h may not be included", "filters/ledger/lmdb/a.cpp", "#include <lmdb.h>\n"),
     ("Asio has its homes", "filters/a.h", header("#include <boost/asio/post.hpp>"),
      "boost/asio/post.hpp may not", "proxy/net/a.h", header("#include <boost/asio/post.hpp>")),
     ("Beast has its homes", "policy/a.cpp", "#include <boost/beast.hpp>\n",
-     "boost/beast.hpp may not", "proxy/server/a.cpp", "#include <boost/beast.hpp>\n"),
+     "boost/beast.hpp may not", "proxy/net/a.cpp", "#include <boost/beast.hpp>\n"),
     ("YAML has one home", "filters/a.cpp", "#include <yaml-cpp/yaml.h>\n",
      "yaml-cpp/yaml.h may not", "policy/a.cpp", "#include <yaml-cpp/yaml.h>\n"),
     ("the product knows no test", "policy/a.cpp", '#include "tests/support/x.h"\n',
@@ -142,7 +156,7 @@ CASES = [
     ("a link to no anchor", "helm/a.md", '<a id="b-d"></a>\n[x](#b-c)\n', "leads nowhere",
      "helm/a.md", '| <a id="b-c"></a>`b` |\n[x](#b-c)\n'),
     ("unknown top level", "docs/a.md", "x\n", "the top level is fixed", "helm/a.md", "x\n"),
-    ("source that nobody builds", "policy/sub/a.cpp", "int x;\n", "no CMakeLists.txt builds",
+    ("source that nobody builds", "policy/sub/a.cpp", "int x;\n", "policy/sub is no room",
      "policy/a.cpp", "int x;\n"),
     ("test that nobody builds", "tests/lost/a.cpp", "int x;\n", "no CMakeLists.txt builds",
      "tests/ledger/a.cpp", "int x;\n"),
@@ -201,6 +215,23 @@ class TidyTest(unittest.TestCase):
             found = violations_of({"policy/README.md": "# Words\n", "proxy/net/b.md": "x\n",
                                    "helm/a.yaml": f"# see {name}.\n"})
             self.assertEqual(len(found), int(not is_known), (name, found))
+
+    def test_rooms_stand_on_rooms_of_lower_levels(self):
+        for more, message in (({"proxy/base": "policy"}, "proxy/base may not include policy"),
+                              ({"policy": "policy"}, "policy may not include policy"),
+                              ({"policy": "polcy"}, "policy may not include polcy"),
+                              ({"policy/x": ""}, "policy/x is no folder")):
+            found = violations_of({"proxy/rooms.tsv": rooms(more)})
+            self.assertEqual(len(found), 1, found)
+            self.assertIn(message, found[0])
+
+    def test_a_room_has_room_for_so_many_sources(self):
+        files = {f"policy/a{number}.cpp": "int x;\n" for number in range(41)}
+        found = violations_of(files)
+        self.assertEqual(len(found), 1, found)
+        self.assertIn("policy has more than 40 sources", found[0])
+        del files["policy/a0.cpp"]
+        self.assertEqual(violations_of(files), [])
 
     def test_symbolic_links_are_reported(self):
         with tempfile.TemporaryDirectory() as root:

@@ -5,7 +5,7 @@
 
 #include "filters/ledger/lmdb/data_file.h"
 #include "filters/ledger/lmdb/lmdb_event_log.h"
-#include "filters/ledger/log_queries.h"
+#include "filters/ledger/queries/log_queries.h"
 
 namespace recourse {
 

@@ -4,7 +4,7 @@
 
 #include "proxy/base/bytes.h"
 #include "proxy/base/check.h"
-#include "proxy/base/crc32.h"
+#include "proxy/base/crypto/crc32.h"
 
 namespace recourse {
 namespace {

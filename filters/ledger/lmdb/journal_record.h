@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "filters/ledger/event_log.h"
 #include "filters/ledger/lmdb/journal_state.h"
-#include "proxy/base/hash.h"
+#include "filters/ledger/rows/event_log.h"
+#include "proxy/base/crypto/hash.h"
 
 namespace recourse {
 

@@ -6,10 +6,10 @@
 #include <string>
 #include <string_view>
 
-#include "filters/ledger/event_log.h"
 #include "filters/ledger/lmdb/journal_record.h"
 #include "filters/ledger/lmdb/journal_state.h"
-#include "proxy/base/hash.h"
+#include "filters/ledger/rows/event_log.h"
+#include "proxy/base/crypto/hash.h"
 
 namespace recourse {
 

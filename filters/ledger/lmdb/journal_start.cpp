@@ -8,8 +8,8 @@
 
 #include "filters/ledger/lmdb/journal_replay.h"
 #include "filters/ledger/lmdb/journaled_event_log.h"
-#include "filters/ledger/record_codec.h"
-#include "proxy/base/log.h"
+#include "filters/ledger/rows/record_codec.h"
+#include "proxy/base/log/log.h"
 #include "proxy/base/random.h"
 
 namespace recourse {

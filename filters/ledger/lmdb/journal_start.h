@@ -7,10 +7,10 @@
 #include <memory>
 #include <string>
 
-#include "filters/ledger/event_log.h"
 #include "filters/ledger/lmdb/journal_file.h"
 #include "filters/ledger/lmdb/ledger_directory.h"
 #include "filters/ledger/lmdb/lmdb_event_log.h"
+#include "filters/ledger/rows/event_log.h"
 
 namespace recourse {
 

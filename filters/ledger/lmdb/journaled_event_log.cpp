@@ -8,7 +8,7 @@
 #include "proxy/base/check.h"
 #include "proxy/base/crash_point.h"
 #include "proxy/base/limits.h"
-#include "proxy/base/log.h"
+#include "proxy/base/log/log.h"
 #include "proxy/base/short_turns.h"
 #include "proxy/base/thread_name.h"
 

@@ -19,11 +19,11 @@
 #include <thread>
 #include <vector>
 
-#include "filters/ledger/event_log.h"
 #include "filters/ledger/lmdb/journal_file.h"
 #include "filters/ledger/lmdb/journal_record.h"
 #include "filters/ledger/lmdb/journal_ring.h"
 #include "filters/ledger/lmdb/lmdb_event_log.h"
+#include "filters/ledger/rows/event_log.h"
 
 namespace recourse {
 

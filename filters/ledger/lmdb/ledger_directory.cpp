@@ -14,7 +14,7 @@
 
 #include "filters/ledger/lmdb/data_file.h"
 #include "filters/ledger/lmdb/file_system.h"
-#include "proxy/base/log.h"
+#include "proxy/base/log/log.h"
 
 namespace recourse {
 namespace {

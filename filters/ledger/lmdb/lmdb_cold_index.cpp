@@ -12,7 +12,7 @@
 
 #include "filters/ledger/lmdb/lmdb_value.h"
 #include "proxy/base/bytes.h"
-#include "proxy/base/crc32.h"
+#include "proxy/base/crypto/crc32.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {

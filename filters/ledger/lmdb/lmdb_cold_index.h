@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "filters/ledger/key_index.h"
+#include "filters/ledger/index/key_index.h"
 #include "filters/ledger/lmdb/lmdb_env.h"
 
 namespace recourse {

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <utility>
 
-#include "proxy/base/log.h"
+#include "proxy/base/log/log.h"
 #include "proxy/base/thread_name.h"
 
 namespace recourse {

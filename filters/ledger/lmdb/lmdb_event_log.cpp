@@ -10,14 +10,14 @@
 
 #include "filters/ledger/lmdb/lmdb_copy.h"
 #include "filters/ledger/lmdb/lmdb_value.h"
-#include "filters/ledger/record_codec.h"
+#include "filters/ledger/rows/record_codec.h"
 #include "proxy/base/bytes.h"
 #include "proxy/base/check.h"
 #include "proxy/base/crash_point.h"
-#include "proxy/base/crc32.h"
-#include "proxy/base/hash.h"
+#include "proxy/base/crypto/crc32.h"
+#include "proxy/base/crypto/hash.h"
 #include "proxy/base/limits.h"
-#include "proxy/base/log.h"
+#include "proxy/base/log/log.h"
 #include "proxy/base/random.h"
 
 namespace recourse {

@@ -10,12 +10,12 @@
 #include <string>
 #include <string_view>
 
-#include "filters/ledger/event_log.h"
 #include "filters/ledger/lmdb/data_file.h"
 #include "filters/ledger/lmdb/file_space.h"
 #include "filters/ledger/lmdb/journal_state.h"
 #include "filters/ledger/lmdb/lmdb_env.h"
-#include "proxy/base/hash.h"
+#include "filters/ledger/rows/event_log.h"
+#include "proxy/base/crypto/hash.h"
 
 namespace recourse {
 

@@ -5,17 +5,17 @@
 #include <algorithm>
 #include <utility>
 
-#include "filters/ledger/group_commit_ledger.h"
+#include "filters/ledger/engine/group_commit_ledger.h"
+#include "filters/ledger/engine/recovery.h"
 #include "filters/ledger/ledger.h"
 #include "filters/ledger/lmdb/data_file.h"
 #include "filters/ledger/lmdb/journal_start.h"
 #include "filters/ledger/lmdb/ledger_directory.h"
 #include "filters/ledger/lmdb/lmdb_cold_index.h"
 #include "filters/ledger/lmdb/lmdb_event_log.h"
-#include "filters/ledger/record_codec.h"
-#include "filters/ledger/recovery.h"
+#include "filters/ledger/rows/record_codec.h"
 #include "proxy/base/limits.h"
-#include "proxy/base/log.h"
+#include "proxy/base/log/log.h"
 
 namespace recourse {
 namespace {

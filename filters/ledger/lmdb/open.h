@@ -4,8 +4,8 @@
 #include <expected>
 #include <string>
 
+#include "filters/ledger/engine/ledger_engine.h"
 #include "filters/ledger/ledger.h"
-#include "filters/ledger/ledger_engine.h"
 
 namespace recourse {
 

@@ -5,7 +5,7 @@
 #include <shared_mutex>
 #include <string>
 
-#include "filters/ledger/event_log.h"
+#include "filters/ledger/rows/event_log.h"
 
 namespace recourse {
 

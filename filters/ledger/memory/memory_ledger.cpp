@@ -4,11 +4,11 @@
 #include <chrono>
 #include <utility>
 
-#include "filters/ledger/flow_queries.h"
-#include "filters/ledger/log_queries.h"
+#include "filters/ledger/engine/recovery.h"
 #include "filters/ledger/memory/memory_event_log.h"
-#include "filters/ledger/operation_queries.h"
-#include "filters/ledger/recovery.h"
+#include "filters/ledger/queries/flow_queries.h"
+#include "filters/ledger/queries/log_queries.h"
+#include "filters/ledger/queries/operation_queries.h"
 #include "proxy/base/check.h"
 #include "proxy/base/limits.h"
 

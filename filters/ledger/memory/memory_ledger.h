@@ -7,11 +7,11 @@
 #include <optional>
 #include <vector>
 
-#include "filters/ledger/audit.h"
-#include "filters/ledger/join_table.h"
+#include "filters/ledger/engine/join_table.h"
+#include "filters/ledger/engine/ledger_engine.h"
 #include "filters/ledger/ledger.h"
-#include "filters/ledger/ledger_engine.h"
-#include "filters/ledger/operation_queries.h"
+#include "filters/ledger/queries/audit.h"
+#include "filters/ledger/queries/operation_queries.h"
 
 namespace recourse {
 

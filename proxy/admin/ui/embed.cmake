@@ -11,7 +11,7 @@ foreach(file IN LISTS FILES)
     "sizeof kFile${number} - 1}},\n")
   math(EXPR number "${number} + 1")
 endforeach()
-file(WRITE ${OUTPUT} "#include \"proxy/admin/ui_files.h\"
+file(WRITE ${OUTPUT} "#include \"proxy/admin/ui/ui_files.h\"
 
 namespace recourse {
 namespace {

@@ -21,8 +21,10 @@ def is_controller(config):
 
 def pytest_configure(config):
     if is_controller(config) and FIGURES not in os.environ:
-        descriptor, os.environ[FIGURES] = tempfile.mkstemp(prefix="recourse-figures-")
+        descriptor, path = tempfile.mkstemp(prefix="recourse-figures-")
         os.close(descriptor)
+        os.environ[FIGURES] = path
+        config.add_cleanup(lambda: os.remove(path))
 
 
 def counted():

@@ -1,0 +1,304 @@
+#include "filters/call/call_values.h"
+
+#include <algorithm>
+#include <map>
+
+#include "filters/call/multipart.h"
+#include "filters/mcp/mcp_answer.h"
+#include "filters/mcp/mcp_request.h"
+#include "policy/model/approval_need.h"
+#include "proxy/base/hex.h"
+#include "proxy/base/http/content_coding.h"
+
+namespace recourse {
+namespace {
+
+struct ContentType {
+  std::string media;   // lower case
+  Headers parameters;  // names in lower case, values unquoted
+  bool valid = true;
+};
+
+// Takes one parameter value, a token or a quoted string, off the front of `rest`.
+bool TakeValue(std::string_view& rest, std::string& value) {
+  if (!rest.starts_with('"')) {
+    const auto end = std::min(rest.find(';'), rest.size());
+    value = TrimBlanks(rest.substr(0, end));
+    rest.remove_prefix(end);
+    return IsToken(value);
+  }
+  for (std::size_t i = 1; i < rest.size(); ++i) {
+    if (rest[i] == '"') {
+      rest = TrimBlanks(rest.substr(i + 1));
+      return rest.empty() || rest.front() == ';';
+    }
+    if (rest[i] == '\\' && ++i == rest.size()) return false;
+    value.push_back(rest[i]);
+  }
+  return false;
+}
+
+ContentType ParseContentType(std::string_view text) {
+  ContentType type;
+  const auto semicolon = std::min(text.find(';'), text.size());
+  type.media = ToLower(TrimBlanks(text.substr(0, semicolon)));
+  std::string_view rest = text.substr(semicolon);
+  while (!rest.empty()) {
+    rest = TrimBlanks(rest.substr(1));
+    if (rest.empty()) break;
+    const auto equals = rest.find('=');
+    std::string value;
+    const std::string name = ToLower(TrimBlanks(rest.substr(0, std::min(equals, rest.size()))));
+    rest =
+        equals == std::string_view::npos ? std::string_view() : TrimBlanks(rest.substr(equals + 1));
+    if (!IsToken(name) || !TakeValue(rest, value) || FindHeader(type.parameters, name)) {
+      type.valid = false;
+      break;
+    }
+    type.parameters.emplace_back(name, std::move(value));
+  }
+  return type;
+}
+
+bool IsJsonType(std::string_view media) {
+  return media == "application/json" || media == "text/json" || media.ends_with("+json");
+}
+
+Result<CallBody> ReadJson(const HttpRequest& request, const ContentType& type) {
+  const std::string* charset = FindHeader(type.parameters, "charset");
+  if (!type.valid) {
+    return std::unexpected(
+        Error(ErrorCode::kUnsupportedMediaType, "the Content-Type field cannot be read"));
+  }
+  if (charset != nullptr && !EqualsIgnoreCase(*charset, "utf-8") &&
+      !EqualsIgnoreCase(*charset, "utf8")) {
+    return std::unexpected(Error(ErrorCode::kUnsupportedMediaType,
+                                 "JSON arguments must be in UTF-8; send charset=utf-8 or none"));
+  }
+  auto parsed = ParseJson(request.body);
+  if (!parsed) return std::unexpected(parsed.error());
+  CallBody body;
+  body.form = BodyForm::kJson;
+  body.json = std::move(*parsed);
+  return body;
+}
+
+Result<CallBody> ReadForm(const HttpRequest& request) {
+  if (CountPairs(request.body) > limits::kFormPairsMax) {
+    return std::unexpected(
+        Error(ErrorCode::kRequestTooLarge, "the form of a write may have at most 10,000 pairs"));
+  }
+  if (HasMalformedEscape(request.body)) return RawCallBody(request);
+  CallBody body;
+  body.form = BodyForm::kForm;
+  body.pairs = ParsePairs(request.body);
+  std::map<std::string_view, int> count;
+  for (const auto& [name, value] : body.pairs) ++count[name];
+  body.json.kind = Json::Kind::kObject;
+  for (const auto& [name, value] : body.pairs) {
+    if (count[name] != 1) continue;  // two readings
+    Json text;
+    text.kind = Json::Kind::kString;
+    text.text = value;
+    body.json.members.emplace_back(name, std::move(text));
+  }
+  return body;
+}
+
+// Of the parts that are text and whose names no other part has.
+Json ValuesOfParts(const std::vector<BodyPart>& parts) {
+  std::map<std::string_view, int> count;
+  for (const BodyPart& part : parts) {
+    for (const std::string& name : part.names) ++count[name];
+  }
+  Json values;
+  values.kind = Json::Kind::kObject;
+  for (const BodyPart& part : parts) {
+    if (!part.is_text || count[part.names.front()] != 1) continue;
+    Json text;
+    text.kind = Json::Kind::kString;
+    text.text = part.content;
+    values.members.emplace_back(part.names.front(), std::move(text));
+  }
+  return values;
+}
+
+CallBody ReadMultipart(const HttpRequest& request, const ContentType& type) {
+  const std::string* boundary = FindHeader(type.parameters, "boundary");
+  if (!type.valid || boundary == nullptr) return RawCallBody(request);
+  auto parts = ParseMultipart(request.body, *boundary);
+  if (!parts) return RawCallBody(request);
+  CallBody body;
+  body.form = BodyForm::kMultipart;
+  body.parts = std::move(*parts);
+  body.json = ValuesOfParts(body.parts);
+  return body;
+}
+
+// What another message than tools/call asks for: its params, without what tells of it alone.
+Json OtherParams(std::string_view body) {
+  Json params;
+  params.kind = Json::Kind::kObject;
+  const auto message = ParseJson(body);
+  const Json* const given = message ? message->Find("params") : nullptr;
+  if (given == nullptr) return params;
+  if (given->kind != Json::Kind::kObject) return *given;
+  for (const Json::Member& member : given->members) {
+    if (member.first != "_meta") params.members.push_back(member);
+  }
+  return params;
+}
+
+std::size_t HeapBytes(const std::string& text) {
+  return text.capacity() > std::string().capacity() ? text.capacity() : 0;
+}
+
+// As deep as a text may be nested.
+std::size_t HeapBytes(const Json& json) {
+  std::size_t bytes = HeapBytes(json.text) + json.items.capacity() * sizeof(Json) +
+                      json.members.capacity() * sizeof(Json::Member);
+  for (const Json& item : json.items) bytes += HeapBytes(item);
+  for (const Json::Member& member : json.members) {
+    bytes += HeapBytes(member.first) + HeapBytes(member.second);
+  }
+  return bytes;
+}
+
+std::size_t HeapBytes(const Pairs& pairs) {
+  std::size_t bytes = pairs.capacity() * sizeof(Pairs::value_type);
+  for (const auto& [name, value] : pairs) bytes += HeapBytes(name) + HeapBytes(value);
+  return bytes;
+}
+
+}  // namespace
+
+std::size_t SizeOf(const CallBody& body) {
+  std::size_t bytes = sizeof body + HeapBytes(body.json) + HeapBytes(body.pairs) +
+                      body.parts.capacity() * sizeof(BodyPart);
+  for (const BodyPart& part : body.parts) {
+    bytes += HeapBytes(part.headers) + HeapBytes(part.content);
+    for (const std::string& name : part.names) bytes += sizeof name + HeapBytes(name);
+  }
+  return bytes;
+}
+
+bool IsMcpMessage(const Backend& backend, const HttpRequest& request) {
+  return backend.is_mcp && request.method == "POST" &&
+         std::string_view(request.target).substr(0, request.target.find('?')) == backend.mcp_path;
+}
+
+Result<CallBody> ReadCallBody(const Backend& backend, const HttpRequest& request) {
+  if (!IsMcpMessage(backend, request)) return ReadCallBody(request);
+  auto messages = ReadMcpRequest(request.headers, request.body);
+  if (!messages || messages->size() != 1) {
+    return Malformed("the body is not one message of MCP");
+  }
+  return TakeReading(messages->front(), request.body);
+}
+
+CallBody TakeReading(McpRequest& message, std::string_view body) {
+  CallBody reading;
+  reading.form = BodyForm::kJson;
+  reading.calls_mcp_tool = message.kind == McpRequest::Kind::kToolCall;
+  reading.json = reading.calls_mcp_tool ? std::move(message.arguments) : OtherParams(body);
+  reading.mcp_name = reading.calls_mcp_tool ? message.tool : message.method;
+  reading.mcp_id = message.id;
+  reading.mcp_intent = message.intent;
+  reading.mcp_traceparent = message.traceparent;
+  return reading;
+}
+
+Result<std::shared_ptr<const CallBody>> ReadingOf(const RequestContext& context) {
+  if (context.reading) return context.reading;
+  auto body = ReadCallBody(*context.backend, context.request);
+  if (!body) return std::unexpected(body.error());
+  return std::make_shared<const CallBody>(std::move(*body));
+}
+
+bool IsEncoded(const Headers& headers) {
+  const std::string* encoding = FindHeader(headers, "Content-Encoding");
+  return encoding != nullptr && !encoding->empty() && !EqualsIgnoreCase(*encoding, "identity");
+}
+
+bool HasMalformedEscape(std::string_view text) {
+  for (auto at = text.find('%'); at != std::string_view::npos; at = text.find('%', at + 3)) {
+    if (text.size() - at < 3 || HexValue(text[at + 1]) < 0 || HexValue(text[at + 2]) < 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+CallBody RawCallBody(const HttpRequest& request) {
+  CallBody body;
+  if (request.body.empty()) return body;
+  body.form = BodyForm::kRaw;
+  const std::string* type = FindHeader(request.headers, "Content-Type");
+  const std::string* encoding = FindHeader(request.headers, "Content-Encoding");
+  if (type != nullptr) body.raw_type = *type;
+  if (encoding != nullptr) body.raw_type.append("\n").append(*encoding);
+  return body;
+}
+
+Result<CallBody> ReadCallBody(const HttpRequest& request) {
+  if (request.body.empty()) return CallBody();
+  const std::string* field = FindHeader(request.headers, "Content-Type");
+  if (field == nullptr || IsEncoded(request.headers)) return RawCallBody(request);
+  const ContentType type = ParseContentType(*field);
+  if (IsJsonType(type.media)) return ReadJson(request, type);
+  if (type.media == "application/x-www-form-urlencoded") return ReadForm(request);
+  if (type.media == "multipart/form-data") return ReadMultipart(request, type);
+  return RawCallBody(request);
+}
+
+CallValues ValuesOfCall(const RequestContext& context, const CallBody& body) {
+  CallValues values;
+  values.path = &context.captures;
+  values.query = &context.query;
+  values.headers = &context.request.headers;
+  values.body = body.values();
+  values.body_is_form = body.is_form();
+  return values;
+}
+
+const Tool& UnlistedTool() {
+  static const Tool tool;
+  return tool;
+}
+
+std::optional<Json> ReadAnswerBody(const Answer& answer) {
+  if (!answer.body_complete || answer.over_cap) return std::nullopt;
+  if (answer.mcp) {
+    const auto message = ParseJson(answer.response.body);
+    return message ? McpToolOutput(*message) : std::nullopt;
+  }
+  return ReadJsonAnswer(answer.response);
+}
+
+std::optional<Json> ReadJsonAnswer(const HttpResponse& response) {
+  const auto fields = std::count_if(
+      response.headers.begin(), response.headers.end(),
+      [](const Header& field) { return EqualsIgnoreCase(field.first, "Content-Encoding"); });
+  if (fields > 1) return std::nullopt;  // encoded more than once
+  Result<std::string> decoded;
+  if (IsEncoded(response.headers)) {
+    decoded = DecodeContent(*FindHeader(response.headers, "Content-Encoding"), response.body);
+    if (!decoded) return std::nullopt;
+  }
+  auto parsed = ParseJson(IsEncoded(response.headers) ? *decoded : response.body);
+  if (!parsed) return std::nullopt;
+  return std::move(*parsed);
+}
+
+std::string ExternalRefText(const std::optional<Json>& value) {
+  if (!value || !value->is_scalar()) return {};
+  std::string text = ScalarText(*value);
+  if (text.size() > limits::kExternalRefBytesMax || !IsFieldValue(text)) return {};
+  return text;
+}
+
+bool NeedsApproval(const ApprovalRule& rule, const CallValues& values) {
+  return WhyApproval(rule, values).has_value();
+}
+
+}  // namespace recourse

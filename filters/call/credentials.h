@@ -1,0 +1,22 @@
+// Credentials that the policy names by mounted files, read when a request is sent.
+#pragma once
+
+#include <expected>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "policy/model/policy.h"
+#include "proxy/base/http/http_message.h"
+
+namespace recourse {
+
+// Reads a mounted secret, without the newline at its end. Fails with a line for operators, which
+// names the file.
+using ReadSecret = std::function<std::expected<std::string, std::string>(const std::string& file)>;
+
+// Sets the fields. Fails with a line for operators when one cannot be read or is no field value.
+std::expected<void, std::string> AddSecrets(const std::vector<SecretHeader>& secrets,
+                                            const ReadSecret& read_secret, Headers& headers);
+
+}  // namespace recourse

@@ -1,0 +1,357 @@
+#include "filters/call/outcome.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "filters/answer_form.h"
+#include "filters/call/answers.h"
+#include "filters/call/call_values.h"
+#include "filters/call/kept_answer.h"
+#include "filters/call/kept_request.h"
+#include "filters/call/mcp_outcome.h"
+#include "filters/call/snapshots.h"
+#include "filters/call/status_proofs.h"
+#include "filters/mcp/mcp_task.h"
+#include "policy/template/late_reference.h"
+
+namespace recourse {
+namespace {
+
+constexpr int kGatewayTimeout = 504;
+
+Verdict Unknown(Cause cause, std::string detail, int status, std::string_view proxy_error) {
+  Verdict verdict;
+  verdict.phase = Phase::kUncertain;
+  verdict.cause = cause;
+  verdict.detail = std::move(detail);
+  verdict.problem = ErrorCode::kOutcomeUnknown;
+  verdict.problem_status = status;
+  verdict.proxy_error = proxy_error;
+  return verdict;
+}
+
+// A refusal that proves that nothing was sent keeps its own code; codes of the read lane would say
+// too little.
+ErrorCode UnsentCode(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kOverloaded:
+    case ErrorCode::kDraining:
+    case ErrorCode::kLoop:
+    case ErrorCode::kHeaderTooLarge:
+    case ErrorCode::kDenied:
+    case ErrorCode::kUnknownBackend:
+    case ErrorCode::kLedgerUnavailable:
+    case ErrorCode::kMalformedRequest:
+    case ErrorCode::kNotImplemented:
+    case ErrorCode::kAddressRefused:
+    case ErrorCode::kTlsCertificate:
+    case ErrorCode::kTlsRefused:
+    case ErrorCode::kTlsProtocol:
+    case ErrorCode::kInternal:
+      return code;
+    default:
+      return ErrorCode::kNotSent;
+  }
+}
+
+bool IsConnectFailure(ErrorCode code) {
+  return code == ErrorCode::kNotSent || code == ErrorCode::kAddressRefused ||
+         code == ErrorCode::kTlsCertificate || code == ErrorCode::kTlsRefused ||
+         code == ErrorCode::kTlsProtocol;
+}
+
+Verdict OfError(const Error& error) {
+  const std::string detail(error.detail());
+  if (error.delivery() == Delivery::kNotSent) {
+    Verdict verdict;
+    verdict.phase = Phase::kNotSent;
+    verdict.problem = UnsentCode(error.code());
+    verdict.cause = IsConnectFailure(*verdict.problem) ? Cause::kConnectFailed : Cause::kCanceled;
+    verdict.detail = detail.empty() ? "the backend could not be reached" : detail;
+    return verdict;
+  }
+  switch (error.code()) {
+    case ErrorCode::kBackendTimeout:
+      return Unknown(Cause::kTimeout,
+                     detail.empty() ? "the backend did not answer in time" : detail,
+                     kGatewayTimeout, "http_response_timeout");
+    case ErrorCode::kBackendProtocol:
+      return Unknown(Cause::kProtocolError,
+                     detail.empty() ? "the backend's answer is not HTTP" : detail, kBadGateway,
+                     "http_protocol_error");
+    default:
+      return Unknown(
+          Cause::kConnectionLost,
+          detail.empty() ? "the connection was lost before the backend's answer" : detail,
+          kBadGateway, "connection_terminated");
+  }
+}
+
+void AddDetail(std::string& detail, std::string_view text) {
+  if (!detail.empty()) detail += "; ";
+  detail += text;
+}
+
+enum class Success : std::uint8_t { kYes, kNo, kUnclear };
+
+Success Judge(const Tool& tool, const CallValues& values) {
+  Success all = Success::kYes;
+  for (const Condition& condition : tool.success_when) {
+    const std::optional<bool> holds = Evaluate(condition, values);
+    if (holds && !*holds) return Success::kNo;
+    if (!holds) all = Success::kUnclear;
+  }
+  return all;
+}
+
+// The phase is proven, but there is no whole answer to pass on.
+void ReplaceCutAnswer(const Answer& answer, Verdict& verdict) {
+  if (answer.body_complete && (!answer.over_cap || answer.relayed)) return;
+  verdict.detail += answer.over_cap ? "; its answer was too large" : "; its answer was cut off";
+  if (verdict.phase == Phase::kUncertain) {
+    verdict.problem = ErrorCode::kOutcomeUnknown;
+    verdict.problem_status = kBadGateway;
+    verdict.proxy_error = "http_response_incomplete";
+  } else {
+    verdict.problem = answer.over_cap ? ErrorCode::kBackendProtocol : ErrorCode::kBackendReset;
+  }
+}
+
+Verdict UnclearAnswer(const Answer& answer, Cause cause, std::string detail) {
+  Verdict verdict;
+  verdict.phase = Phase::kUncertain;
+  verdict.cause = cause;
+  verdict.http_status = answer.response.status;
+  verdict.detail = std::move(detail);
+  ReplaceCutAnswer(answer, verdict);
+  return verdict;
+}
+
+// Its head went out before the work was done, and says nothing of its end.
+Verdict OfCutStream(const Answer& answer) {
+  Verdict verdict = answer.timed_out
+                        ? Unknown(Cause::kTimeout, "the backend's stream had not ended in time",
+                                  kGatewayTimeout, "http_response_timeout")
+                        : Unknown(Cause::kConnectionLost, "the backend's stream was cut off",
+                                  kBadGateway, "http_response_incomplete");
+  verdict.http_status = answer.response.status;
+  return verdict;
+}
+
+Verdict OfSuccess(const Tool& tool, const Answer& answer, const CallValues& values) {
+  const int status = answer.response.status;
+  const bool is_stream = answer.relayed || IsEventStream(answer.response);
+  if (is_stream && !answer.body_complete && !(answer.over_cap && !answer.relayed)) {
+    return OfCutStream(answer);
+  }
+  for (const Condition& condition : tool.failed_when) {
+    if (!Evaluate(condition, values).value_or(false)) continue;
+    Verdict verdict;
+    verdict.http_status = status;
+    verdict.phase = Phase::kRejected;
+    verdict.detail = fmt::format("the backend answered {}, and says {}", status, condition.text);
+    ReplaceCutAnswer(answer, verdict);
+    return verdict;
+  }
+  const Success success = Judge(tool, values);
+  if (success != Success::kYes) {
+    return UnclearAnswer(
+        answer, Cause::kAnswer,
+        success == Success::kNo
+            ? fmt::format("the backend answered {}, but success_when does not hold", status)
+            : fmt::format("the backend answered {}, but success_when cannot be read from it",
+                          status));
+  }
+  const bool is_confirmed = !tool.success_when.empty();
+  if (!is_confirmed && (status == 206 || status == 207)) {
+    return UnclearAnswer(answer, Cause::kAnswer,
+                         fmt::format("the backend answered {}: part of the work is open", status));
+  }
+  Verdict verdict;
+  verdict.http_status = status;
+  if (!answer.body_complete && !answer.over_cap) {
+    verdict.phase = Phase::kAnswerLost;
+    verdict.detail = fmt::format("the backend answered {}, and its answer was cut off", status);
+    verdict.problem = ErrorCode::kAnswerLost;
+    return verdict;
+  }
+  verdict.phase = Phase::kSucceeded;
+  if (answer.over_cap) {
+    verdict.detail = fmt::format("the backend answered {} with more than {} bytes", status,
+                                 limits::kAnswerBytesMax);
+    if (!answer.relayed) verdict.problem = ErrorCode::kAnswerNotKept;
+  } else if (status == 202 && !is_confirmed && tool.settle) {
+    verdict.phase = Phase::kUncertain;  // taken on, not done yet; the probe will tell
+    verdict.detail = "the backend answered 202 and has not finished";
+  }
+  return verdict;
+}
+
+bool OneHolds(const std::vector<Condition>& conditions, const CallValues& values) {
+  return std::any_of(conditions.begin(), conditions.end(), [&](const Condition& condition) {
+    return Evaluate(condition, values).value_or(false);
+  });
+}
+
+// The server's own word that the call may be made again.
+bool MayBeRepeated(const Tool& tool, const Backend* backend, StatusProof proof,
+                   const CallValues& values) {
+  const bool is_keyed = backend != nullptr && !backend->key_header.empty();
+  if (proof == StatusProof::kNone && is_keyed) return false;
+  return OneHolds(tool.repeat_if, values) ||
+         (backend != nullptr && OneHolds(backend->repeat_if, values));
+}
+
+Verdict OfAnswer(const Tool& tool, const Answer& answer, const CallValues& values,
+                 const Backend* backend) {
+  const int status = answer.response.status;
+  if (auto verdict = OfMcpAnswer(tool, answer, values)) return std::move(*verdict);
+  if (IsSuccess(status) && !tool.not_executed.Contains(status)) {
+    return OfSuccess(tool, answer, values);
+  }
+  if (status < 200) {
+    return Unknown(Cause::kProtocolError, fmt::format("the backend answered {}", status),
+                   kBadGateway, "http_protocol_error");
+  }
+  Verdict verdict;
+  verdict.http_status = status;
+  verdict.detail = fmt::format("the backend answered {}", status);
+  const StatusProof proof = ProofOf(status);
+  if (IsFailure(proof) && !MayBeRepeated(tool, backend, proof, values)) {
+    verdict.phase = Phase::kRejected;
+    if (proof == StatusProof::kRejectedNow) verdict.cause = Cause::kRejectedNow;
+  } else if (proof != StatusProof::kNone || tool.not_executed.Contains(status) ||
+             MayBeRepeated(tool, backend, proof, values)) {
+    verdict.phase = Phase::kNotSent;  // no effect, and a repeat may run at once
+  } else {
+    return UnclearAnswer(answer, Cause::kServerError,
+                         verdict.detail + ", which does not tell whether it acted");
+  }
+  ReplaceCutAnswer(answer, verdict);
+  return verdict;
+}
+
+// What asks about the task that the server has made of the call: with the credentials that its undo
+// and settle requests have of the call.
+std::optional<RenderedRequest> TaskOf(const Event& dispatching, const Tool& tool,
+                                      const Answer& answer, const Headers& of_call) {
+  const auto message = ParseJson(answer.response.body);
+  if (!message) return std::nullopt;
+  Headers fields = dispatching.settle ? dispatching.settle->headers : Headers();
+  for (const char* const name : {"Content-Type", "Content-Length"}) RemoveHeader(fields, name);
+  for (const std::string& name : tool.undo ? tool.undo->from_call : std::vector<std::string>()) {
+    const std::string* const value = FindHeader(of_call, name);
+    if (value != nullptr) SetHeader(fields, name, *value);
+  }
+  KeepMcpFields(of_call, fields);
+  return AskAboutTask(*message, std::move(fields));
+}
+
+void AddFollowUps(const Tool& tool, const Digest& key, CallValues values, Transition& transition) {
+  const bool is_certain = transition.to != Phase::kUncertain;
+  if (tool.external_ref) {
+    transition.external_ref = ExternalRefText(Select(*tool.external_ref, values));
+    if (transition.external_ref.empty() && is_certain) {
+      AddDetail(transition.detail, "no external_ref at " + tool.external_ref->text);
+    }
+    values.external_ref = transition.external_ref;
+  }
+  if (!tool.undo) return;
+  auto undo = Render(tool.undo->request, values);
+  if (!undo && !is_certain && values.external_ref.empty()) {
+    // Whatever settles the outcome knows the reference, but not the call any more.
+    values.external_ref = LateReference(ToHex(key));
+    undo = Render(tool.undo->request, values);
+  }
+  if (undo) {
+    // They are sealed like the rest of it, and shown to nobody.
+    for (const std::string& name : tool.undo->from_call) {
+      const std::string* value =
+          values.headers == nullptr ? nullptr : FindHeader(*values.headers, name);
+      if (value != nullptr) undo->headers.emplace_back(name, *value);
+    }
+    if (!tool.mcp_names.empty() && values.headers != nullptr) {
+      KeepMcpFields(*values.headers, undo->headers);
+    }
+    transition.undo = std::move(*undo);
+  } else if (is_certain) {
+    AddDetail(transition.detail, "the undo request cannot be made: ");
+    transition.detail += undo.error().detail();
+  }
+}
+
+}  // namespace
+
+Verdict Classify(const Tool& tool, const Result<Answer>& result, const CallValues& values,
+                 const Backend* backend) {
+  return result ? OfAnswer(tool, *result, values, backend) : OfError(result.error());
+}
+
+Verdict OfResend(Verdict verdict) {
+  if (verdict.phase != Phase::kNotSent && verdict.phase != Phase::kRejected) return verdict;
+  verdict.phase = Phase::kUncertain;
+  verdict.detail += "; the outcome of an earlier attempt is still unknown";
+  if (verdict.problem) verdict.problem = ErrorCode::kOutcomeUnknown;
+  return verdict;
+}
+
+Transition MakeTransition(const Event& dispatching, const Verdict& verdict, const Tool& tool,
+                          const Result<Answer>& result, const CallValues& values) {
+  Transition transition;
+  transition.operation = dispatching.operation;
+  transition.from = Phase::kDispatching;
+  transition.attempt = dispatching.attempt;
+  transition.to = verdict.phase;
+  transition.cause = verdict.cause;
+  transition.detail = verdict.detail;
+  transition.http_status = verdict.http_status;
+  if (result && !verdict.problem && !result->over_cap &&
+      result->response.body.size() <= limits::kAnswerKeptBytesMax) {
+    auto kept = result->mcp ? KeptMcpAnswer(result->response, tool.keep_headers, tool.redact)
+                            : KeptAnswer(result->response, tool.keep_headers, tool.redact);
+    transition.answer_kept = kept.has_value();
+    if (kept) transition.answer = std::move(*kept);
+    if (!kept) AddDetail(transition.detail, "its answer is not kept: redact needs it to be JSON");
+  }
+  if (MayHaveEffect(verdict.phase)) AddFollowUps(tool, dispatching.key, values, transition);
+  if (verdict.phase == Phase::kSucceeded && dispatching.state && tool.before) {
+    transition.ours = StateLeft(*tool.before, dispatching.state->ours, values);
+  }
+  if (result && result->mcp == McpKind::kTask && dispatching.is_step && values.headers != nullptr) {
+    transition.task = TaskOf(dispatching, tool, *result, *values.headers);
+  }
+  return transition;
+}
+
+bool EndsByItself(const Answer& answer) {
+  if (!answer.until_close || answer.over_cap) return false;
+  if (IsEventStream(answer.response)) return EndsStream(answer.response.body);
+  const std::string* type = FindHeader(answer.response.headers, "Content-Type");
+  if (type == nullptr || !ToLower(*type).contains("json")) return true;
+  const auto json = ReadJsonAnswer(answer.response);
+  return json && json->kind != Json::Kind::kNumber;
+}
+
+bool ReadsAnswerBody(const Tool& tool, const Backend* backend) {
+  const auto is_answer_body = [](const Selector& selector) {
+    return selector.source == Selector::Source::kAnswerBody;
+  };
+  if (tool.external_ref && is_answer_body(*tool.external_ref)) return true;
+  const auto reads_body = [&](const Condition& condition) {
+    return is_answer_body(condition.left);
+  };
+  const auto one_reads = [&](const std::vector<Condition>& conditions) {
+    return std::any_of(conditions.begin(), conditions.end(), reads_body);
+  };
+  if (one_reads(tool.success_when) || one_reads(tool.failed_when) || one_reads(tool.repeat_if) ||
+      (backend != nullptr && one_reads(backend->repeat_if))) {
+    return true;
+  }
+  if (tool.before) return true;
+  if (!tool.undo) return false;
+  const std::vector<Selector> read = SelectorsOf(tool.undo->request);
+  return std::any_of(read.begin(), read.end(), is_answer_body);
+}
+
+}  // namespace recourse

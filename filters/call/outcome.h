@@ -1,0 +1,54 @@
+// What an attempt's end proves about its effect, and what the caller is told. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "filters/ledger/ledger.h"
+#include "filters/upstream.h"
+#include "policy/model/policy.h"
+
+namespace recourse {
+
+// The status of a problem about what a backend answered.
+inline constexpr int kBadGateway = 502;
+
+struct Verdict {
+  Phase phase = Phase::kUncertain;
+  Cause cause = Cause::kAnswer;
+  int http_status = 0;  // of the backend's answer
+  std::string detail;   // for people
+  // Unset: the backend's answer goes to the caller as it is. Set: this problem of ours instead.
+  std::optional<ErrorCode> problem;
+  int problem_status = 0;        // 0: the problem's own status
+  std::string_view proxy_error;  // empty: the problem's own token
+};
+
+// The normative table (of statuses: status_proofs.h). `values` hold the call and, when there is
+// one, the answer. A whole answer is passed on whatever it proves; what we know is told beside it.
+// A failure of which `repeat_if` of the tool or of `backend` holds had no effect; one that proves
+// nothing stays unknown where the backend de-duplicates: there its repeat is sent all the same.
+Verdict Classify(const Tool& tool, const Result<Answer>& result, const CallValues& values,
+                 const Backend* backend = nullptr);
+
+// `verdict` about a resend (Cause::kResend): one that was refused or had no effect (a lapsed
+// credential, a limit, even "key in use") proves nothing about the attempt before it, whose outcome
+// is still unknown.
+Verdict OfResend(Verdict verdict);
+
+// The transition that makes `verdict` durable. Keeps the answer if the caller gets it and it is not
+// larger than kAnswerKeptBytesMax (kept_answer.h says what of it); adds external_ref and the
+// rendered undo request where the phase says that there is, or may be, an effect. What cannot be
+// rendered is named in the detail.
+Transition MakeTransition(const Event& dispatching, const Verdict& verdict, const Tool& tool,
+                          const Result<Answer>& result, const CallValues& values);
+
+// A body that only a clean close of the connection framed is whole as far as HTTP can tell (RFC
+// 9112 6.3). What its own form says counts more: JSON that does not read, or could go on, was cut,
+// and so were events without the one that says that it is the last.
+bool EndsByItself(const Answer& answer);
+
+// True when selectors or conditions of the tool, or of `backend`, read the answer's body.
+bool ReadsAnswerBody(const Tool& tool, const Backend* backend = nullptr);
+
+}  // namespace recourse

@@ -1,0 +1,118 @@
+#include "filters/call/snapshots.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "filters/call/call_values.h"
+#include "proxy/base/limits.h"
+
+namespace recourse {
+namespace {
+
+// Where `keep` and `version` look in an answer.
+CallValues PlacesOf(const CallValues& answered) {
+  CallValues values;
+  values.headers = answered.answer_headers;
+  values.body = answered.answer_body;
+  return values;
+}
+
+std::string VersionIn(const BeforeRule& rule, const CallValues& places) {
+  const auto value = rule.version ? Select(*rule.version, places) : std::nullopt;
+  return value ? ScalarText(*value) : std::string();
+}
+
+// nullopt: a kept place is absent, or all of them are more than may be put into a request.
+std::optional<Snapshot> Keep(const BeforeRule& rule, const CallValues& places,
+                             std::string_view& why) {
+  Snapshot state;
+  std::size_t bytes = 0;
+  for (const Selector& place : rule.keep) {
+    const auto value = Select(place, places);
+    if (!value) {
+      why = place.text;
+      return std::nullopt;
+    }
+    std::string text;
+    const bool fits = AppendJson(text, *value);
+    bytes += text.size();
+    if (!fits || bytes > limits::kRenderedRequestBytesMax) return std::nullopt;
+    state.places.emplace_back(place.name, std::move(text));
+  }
+  state.version = VersionIn(rule, places);
+  if (state.version.size() > limits::kExternalRefBytesMax) state.version.clear();
+  return state;
+}
+
+bool MayPass(int status) {
+  return status >= 500 || status == 408 || status == 425 || status == 429 || status == 202;
+}
+
+}  // namespace
+
+std::expected<Snapshot, Unread> ReadSnapshot(const BeforeRule& rule, const Result<Answer>& answer,
+                                             bool may_be_gone) {
+  const auto unread = [](std::string why, bool may_pass) {
+    return std::unexpected(Unread{std::move(why), may_pass});
+  };
+  if (!answer) {
+    const std::string_view detail = answer.error().detail();
+    return unread(detail.empty() ? "no answer came" : std::string(detail), true);
+  }
+  const int status = answer->response.status;
+  if (answer->of_mcp_call && answer->mcp != McpKind::kResult) {
+    return unread("the server did not answer with a result", true);
+  }
+  if (may_be_gone && (status == 404 || status == 410)) return Snapshot{.is_gone = true};
+  if (status < 200 || status > 299 || status == 202) {
+    return unread(fmt::format("the backend answered {}", status), MayPass(status));
+  }
+  if (answer->over_cap) return unread("the answer is too large", false);
+  const std::optional<Json> body = ReadAnswerBody(*answer);
+  if (!body) return unread("the answer is not a whole JSON text", !answer->body_complete);
+  CallValues places;
+  places.headers = &answer->response.headers;
+  places.body = &*body;
+  std::string_view absent;
+  auto state = Keep(rule, places, absent);
+  if (state) return std::move(*state);
+  return unread(absent.empty() ? fmt::format("what `keep` names is larger than {} KiB",
+                                             limits::kRenderedRequestBytesMax / 1024)
+                               : fmt::format("the answer has nothing at {}", absent),
+                false);
+}
+
+Snapshot PlannedState(const BeforeRule& rule, const Snapshot& before, std::string_view method,
+                      const CallValues& call) {
+  if (method == "DELETE") return Snapshot{.is_gone = true};
+  Snapshot planned = before;
+  planned.version.clear();
+  for (std::size_t i = 0; i < rule.keep.size() && i < planned.places.size(); ++i) {
+    const Json* const value = call.body == nullptr || call.body->kind != Json::Kind::kObject
+                                  ? nullptr
+                                  : AtPointer(*call.body, rule.keep[i].name);
+    std::string text;
+    if (value != nullptr && AppendJson(text, *value)) planned.places[i].second = std::move(text);
+  }
+  return planned;
+}
+
+Snapshot StateLeft(const BeforeRule& rule, Snapshot planned, const CallValues& answered) {
+  if (planned.is_gone) return planned;
+  const CallValues places = PlacesOf(answered);
+  std::string_view absent;
+  if (auto shown = Keep(rule, places, absent)) return std::move(*shown);
+  planned.version = VersionIn(rule, places);
+  return planned;
+}
+
+HttpRequest SnapshotRequest(const RenderedRequest& request, const Backend& backend) {
+  HttpRequest out{request.method, backend.base_path + request.target, request.headers,
+                  request.body};
+  SetHeader(out.headers, "Accept-Encoding", "identity");
+  SetHeader(out.headers, "Cache-Control", "no-cache");
+  return out;
+}
+
+}  // namespace recourse

@@ -1,0 +1,36 @@
+// What is kept of the resource that a write changes, out of answers and requests. Pure.
+#pragma once
+
+#include <expected>
+#include <string>
+
+#include "filters/ledger/model/event.h"
+#include "filters/upstream.h"
+#include "policy/model/policy.h"
+#include "policy/template/snapshot.h"
+
+namespace recourse {
+
+// Why a state could not be read.
+struct Unread {
+  std::string why;       // for people
+  bool may_pass = true;  // another try may read it
+};
+
+// What the answer to the request of `rule` shows: a whole 2xx with every kept place. Where
+// `may_be_gone`, 404 and 410 say that it is not there.
+std::expected<Snapshot, Unread> ReadSnapshot(const BeforeRule& rule, const Result<Answer>& answer,
+                                             bool may_be_gone);
+
+// What a call with `method` leaves of `before` if it does what it asks for: each kept place as its
+// body sets it, the others as they were.
+Snapshot PlannedState(const BeforeRule& rule, const Snapshot& before, std::string_view method,
+                      const CallValues& call);
+
+// What the call has left, by its own answer as far as that shows all of it.
+Snapshot StateLeft(const BeforeRule& rule, Snapshot planned, const CallValues& answered);
+
+// The request as it is sent to the backend: nothing in between may answer it.
+HttpRequest SnapshotRequest(const RenderedRequest& request, const Backend& backend);
+
+}  // namespace recourse

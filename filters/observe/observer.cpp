@@ -1,0 +1,176 @@
+#include "filters/observe/observer.h"
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "filters/call/outcome.h"
+#include "filters/key/event_answer.h"
+#include "filters/mcp/mcp_upstream.h"
+
+namespace recourse {
+namespace {
+
+Digest Apart(const Digest& digest) {
+  std::string text("recourse-observed-1");
+  text.append(AsView(digest));
+  return Sha256(text);
+}
+
+// "key-required: the tool x needs the header y".
+std::string Words(const CallRefusal& refusal) {
+  const std::string text(FactsOf(refusal.code()).slug);
+  return refusal.detail().empty() ? text : text + ": " + refusal.detail();
+}
+
+bool WouldAskAHuman(const RequestContext& context, const CallBody& body) {
+  return context.tool != nullptr && context.tool->approval &&
+         NeedsApproval(*context.tool->approval, ValuesOfCall(context, body));
+}
+
+PreparedCall Unkeyed(const ObservedCall& call, const std::string& install_secret, Random& random,
+                     ObserveVerdict verdict, std::string detail) {
+  PreparedCall prepared = PrepareLoggedOnly(call.context, install_secret, random);
+  prepared.operation.event.verdict = verdict;
+  prepared.operation.event.detail = std::move(detail);
+  prepared.operation.event.settle.reset();
+  return prepared;
+}
+
+// The operation whose answer the client has now: a repeat that enforce would have answered counts
+// as an answer to the first call.
+std::optional<AttemptId> AnsweredBy(const Event& event, std::uint16_t related_attempt) {
+  switch (event.verdict) {
+    case ObserveVerdict::kFresh:
+    case ObserveVerdict::kWouldHold:
+      return AttemptId{event.operation, event.attempt};
+    case ObserveVerdict::kWouldReplay:
+    case ObserveVerdict::kWouldJoin:
+    case ObserveVerdict::kWouldResend:
+      if (event.related == event.operation) return AttemptId{event.operation, event.attempt};
+      return AttemptId{event.related, related_attempt};
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+DerivedKey ForObserving(DerivedKey key) {
+  key.key = Apart(key.key);
+  if (key.intent != Digest{}) key.intent = Apart(key.intent);
+  return key;
+}
+
+PreparedCall Foretell(const ObservedCall& call, const std::string& install_secret, Random& random) {
+  const RequestContext& context = call.context;
+  std::optional<CallRefusal> refusal = call.refusal;
+  if (!refusal && !call.is_whole) {
+    return Unkeyed(call, install_secret, random, ObserveVerdict::kNotJudged,
+                   "the arguments were not seen whole");
+  }
+  if (!refusal && !context.guarded) {
+    return Unkeyed(call, install_secret, random, ObserveVerdict::kFresh, {});
+  }
+  if (!refusal) {
+    auto prepared = PrepareCall(context, install_secret);
+    if (prepared) {
+      prepared->key = ForObserving(std::move(prepared->key));
+      Event& event = prepared->operation.event;
+      event.key = prepared->key.key;
+      if (event.intent != Digest{}) event.intent = prepared->key.intent;
+      if (event.resource != Digest{}) event.resource = Apart(event.resource);
+      for (auto* const marks : {&event.stands.leaves, &event.stands.ended_by}) {
+        for (Mark& mark : *marks) mark = MarkOf(Apart(AsDigest(mark)));
+      }
+      event.settle.reset();
+      prepared->operation.older.clear();      // nothing is observed under the keys of enforce
+      prepared->operation.suspicion.reset();  // it is only foretold
+      event.verdict = WouldAskAHuman(context, *prepared->body) ? ObserveVerdict::kWouldHold
+                                                               : ObserveVerdict::kFresh;
+      return std::move(*prepared);
+    }
+    refusal = CallRefusal(prepared.error().code(), RefusalDetail(context, prepared.error()));
+  }
+  return Unkeyed(call, install_secret, random, ObserveVerdict::kWouldRefuse, Words(*refusal));
+}
+
+Transition Observer::Outcome(const ObservedCall& call, PreparedCall prepared,
+                             const Event& begun) const {
+  const Tool& tool = ToolOf(call.context);
+  const Result<Answer>& result = call.result;
+  std::optional<Json> body;
+  const Backend* const backend = call.context.backend;
+  if (result && ReadsAnswerBody(tool, backend)) body = ReadAnswerBody(*result);
+  CallValues values = ValuesOfCall(call.context, *prepared.body);
+  values.key = prepared.key.client_key.value_or(ToHex(begun.key));
+  if (result) {
+    values.answer_status = result->response.status;
+    values.answer_headers = &result->response.headers;
+    values.answer_body = body ? &*body : nullptr;
+  }
+  Verdict verdict = Classify(tool, result, values, backend);
+  if (begun.cause == Cause::kResend) verdict = OfResend(std::move(verdict));
+  Transition transition = MakeTransition(begun, verdict, tool, result, values);
+  // Nothing of it is ever sent or told again.
+  transition.answer_kept = false;
+  transition.answer = HttpResponse();
+  transition.undo.reset();
+  if (!begun.detail.empty()) {
+    transition.detail = begun.detail + (transition.detail.empty() ? "" : "; ") + transition.detail;
+  }
+  return transition;
+}
+
+Task<Result<void>> Observer::Watch(ObservedCall& call) {
+  PreparedCall prepared = Foretell(call, install_secret_, random_);
+  call.context.shares_flow = prepared.shares_flow;
+  const Event& event = prepared.operation.event;
+  call.place = order_.Arrive(event.intent != Digest{} ? event.intent : event.key);
+  Result<void> done = co_await Record(call, std::move(prepared));
+  order_.Recorded(call.place);
+  co_return done;
+}
+
+void Observer::End(ObservedCall& call) {
+  order_.Ended(*call.place);
+  call.ended.Set(true);
+}
+
+void Observer::Compare(const ObservedCall& call, const CallBody& body, const Event& begun) {
+  const bool is_refused = begun.verdict == ObserveVerdict::kWouldRefuse && begun.related == 0;
+  if (!call.context.guarded || is_refused || begun.verdict == ObserveVerdict::kNotJudged) return;
+  CallFields fields = FieldsOfCall(call.context, body, install_secret_);
+  if (begun.related != 0) differences_.Compare(call.context.tool_name, begun.related, fields);
+  differences_.Keep(begun.operation, std::move(fields));
+}
+
+Task<Result<void>> Observer::Record(ObservedCall& call, PreparedCall prepared) {
+  Executor& executor = *call.context.executor;
+  co_await order_.MyTurn(call.place, executor);
+  // A copy: the outcome is judged with what the ledger was asked.
+  const Result<Begun> begun = co_await ledger_.Begin(prepared.operation, executor);
+  if (begun) {
+    call.verdict = begun->event.verdict;
+    if (call.verdict == ObserveVerdict::kWouldRefuse) call.reason = begun->event.detail;
+    call.event = begun->event.id;
+    Compare(call, *prepared.body, begun->event);
+  }
+  co_await call.ended.Wait();
+  if (!begun) co_return std::unexpected(begun.error());
+  if (call.result && IsMcpMessage(*call.context.backend, call.context.request)) {
+    call.result = AsMcpAnswer(std::move(*call.result), call.context.request);
+  }
+  if (call.result) {
+    call.result->body_complete = call.result->body_complete || EndsByItself(*call.result);
+  }
+  const Result<Event> recorded =
+      co_await ledger_.Record(Outcome(call, std::move(prepared), begun->event), executor);
+  if (!recorded) co_return std::unexpected(recorded.error());
+  call.event = recorded->id;
+  const auto answered = AnsweredBy(*recorded, begun->related_attempt);
+  if (call.is_delivered && answered && IsFinalWord(*recorded)) ledger_.MarkAnswered(*answered);
+  co_return Result<void>();
+}
+
+}  // namespace recourse

@@ -1,0 +1,393 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "policy/explain/explain.h"
+#include "policy/language/loader.h"
+#include "policy/model/route_table.h"
+#include "proxy/base/json/json_object.h"
+
+namespace recourse {
+namespace {
+
+constexpr int kGood = 0;
+constexpr int kTestFailed = 1;
+constexpr int kUsage = 2;
+constexpr int kInvalidPolicy = 3;
+constexpr std::string_view kObserveNote = ", mode observe (nothing is held back)";
+
+std::string_view EffectName(Effect effect) { return effect == Effect::kRead ? "read" : "write"; }
+
+std::string Count(std::size_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+std::size_t CountOf(const std::vector<PolicyProblem>& problems, PolicyProblem::Severity severity) {
+  return static_cast<std::size_t>(std::count_if(
+      problems.begin(), problems.end(),
+      [severity](const PolicyProblem& problem) { return problem.severity == severity; }));
+}
+
+void PrintErrors(const LoadedPolicy& loaded, std::ostream& out) {
+  for (const PolicyProblem& problem : loaded.problems) {
+    if (problem.severity == PolicyProblem::Severity::kError) out << problem.ToString() << '\n';
+  }
+}
+
+std::string DurationText(Millis duration) {
+  static constexpr std::pair<std::int64_t, std::string_view> kUnits[] = {
+      {86'400'000, "d"}, {3'600'000, "h"}, {60'000, "m"}, {1'000, "s"}, {1, "ms"}};
+  for (const auto& [unit, name] : kUnits) {
+    if (duration.count() % unit == 0) return fmt::format("{}{}", duration.count() / unit, name);
+  }
+  return {};
+}
+
+std::string CredentialsText(const std::vector<SecretHeader>& secrets,
+                            const std::vector<std::string>& from_call) {
+  std::string out;
+  const auto add = [&out](const std::string& text) { out += (out.empty() ? "" : ", ") + text; };
+  for (const SecretHeader& secret : secrets) {
+    add(secret.name + " from " + secret.file + ", read when it is sent");
+  }
+  for (const std::string& name : from_call) add(name + " of the agent's call, kept sealed");
+  return out;
+}
+
+std::string SettleText(const SettleRule& rule) {
+  std::string text = rule.request.source;
+  for (const Condition& condition : rule.absent) text += ", absent when " + condition.text;
+  return text;
+}
+
+constexpr std::string_view kBodyRule =
+    "a body is read whole and has at most 8 MiB; a larger one is refused (413)";
+
+std::string RepeatText(const Policy& policy, const Tool& tool) {
+  std::string text;
+  const auto add = [&text](const std::vector<Condition>& conditions) {
+    for (const Condition& one : conditions) text += (text.empty() ? "" : ", or ") + one.text;
+  };
+  add(tool.repeat_if);
+  add(policy.backends[tool.backend].repeat_if);
+  return text.empty() ? text : text + ": a failure may be repeated";
+}
+
+// Made again from what was kept, it has another name.
+bool MakesNewId(const Tool& tool) {
+  return tool.before && tool.undo->request.method == "POST" &&
+         std::ranges::find(tool.methods, "DELETE") != tool.methods.end();
+}
+
+void DescribeBefore(const BeforeRule& rule, DescribedLines& lines) {
+  std::string kept;
+  for (const Selector& place : rule.keep) kept += (kept.empty() ? "" : ", ") + place.text;
+  lines.emplace_back("before", rule.request.source + ", read before it is sent");
+  lines.emplace_back("",
+                     "keeps " + kept + (rule.version ? "; version: " + rule.version->text : ""));
+  const std::string_view then = rule.missing == BeforeMissing::kRefuse ? "it is refused"
+                                : rule.missing == BeforeMissing::kApprove
+                                    ? "a human is asked first"
+                                    : "it is sent, and cannot "
+                                      "be undone";
+  lines.emplace_back("", fmt::format("if that cannot be read: {}", then));
+}
+
+void DescribeUndo(const Tool& tool, DescribedLines& lines) {
+  const auto line = [&lines](std::string_view name, std::string_view value) {
+    lines.emplace_back(name, value);
+  };
+  const UndoRule& undo = *tool.undo;
+  line("undo", undo.request.source);
+  const std::string_view repeat = undo.repeatable == Repeatable::kYes     ? "may be repeated"
+                                  : undo.repeatable == Repeatable::kByKey ? "may be repeated by key"
+                                                                          : "is not repeated";
+  line("", fmt::format(
+               "done: {}; while its outcome is unknown it {}; at most {}",
+               undo.request.mcp_tool.empty() ? undo.done.ToString() : "a result without isError",
+               repeat, Count(static_cast<std::size_t>(undo.attempts_max), "attempt")));
+  std::string whens;
+  for (const Condition& when : undo.done_when) whens += (whens.empty() ? "" : " or ") + when.text;
+  if (!whens.empty()) line("", "and only when " + whens);
+  if (const std::string text = CredentialsText(undo.secrets, undo.from_call); !text.empty()) {
+    line("", "credentials: " + text);
+  }
+  if (undo.only_if_unchanged) {
+    line("", "only if nobody has changed what the call left; else a human decides");
+  }
+  if (MakesNewId(tool)) line("", "made again under a new id: externally reversible");
+  if (undo.window) line("", "of a finished flow within " + DurationText(*undo.window));
+}
+
+void DescribeFlow(const Policy& policy, const Tool& tool, DescribedLines& lines) {
+  const auto line = [&lines](std::string_view name, std::string_view value) {
+    lines.emplace_back(name, value);
+  };
+  const Flow* const flow = policy.FlowOf(tool);
+  if (flow != nullptr) {
+    std::string text = flow->name;
+    if (flow->ends_with)
+      text += "; complete when " + policy.tools[*flow->ends_with].name + " succeeds";
+    if (flow->canceled_by)
+      text += "; undone when " + policy.tools[*flow->canceled_by].name + " succeeds";
+    if (flow->deadline) {
+      const std::string_view then = flow->on_deadline == OnDeadline::kUndo   ? "undone"
+                                    : flow->on_deadline == OnDeadline::kKeep ? "kept"
+                                                                             : "for a human";
+      text += fmt::format("; unfinished after {}: {}", DurationText(*flow->deadline), then);
+    }
+    line("flow", text);
+  }
+  if (tool.breaks_flow != BreaksFlow::kNever) {
+    line("breaks_flow", tool.breaks_flow == BreaksFlow::kOnFailure
+                            ? "on_failure: its failure has the flow undone"
+                            : "on_unknown: its failure or unknown outcome has the flow undone");
+  }
+  if (tool.pivot) {
+    line("pivot", flow != nullptr && flow->undo_before_pivot
+                      ? "undone like the others, as the flow says undo_before_pivot"
+                      : "what came before it, and itself, is not undone without a human");
+  }
+}
+
+void DescribeWriteRules(const Policy& policy, const Tool& tool, DescribedLines& lines) {
+  const auto line = [&lines](std::string_view name, std::string_view value) {
+    lines.emplace_back(name, value);
+  };
+  line("body", kBodyRule);
+  DescribeFlow(policy, tool, lines);
+  if (tool.on_error == OnError::kNotExecuted) {
+    line("on_error", "an answer with isError proves that nothing happened");
+  }
+  if (tool.answer != AnswerForm::kByType) {
+    line("answer", tool.answer == AnswerForm::kStream
+                       ? "passed on as it comes, its end when the outcome is durable"
+                       : "passed on whole, when the outcome is durable");
+  }
+  if (tool.settle) line("settle", SettleText(*tool.settle));
+  if (tool.before) DescribeBefore(*tool.before, lines);
+  if (const auto text = RepeatText(policy, tool); !text.empty()) line("repeat_if", text);
+  if (tool.undo) {
+    DescribeUndo(tool, lines);
+  } else {
+    line("undo", tool.reason.empty() ? "none" : "none: " + tool.reason);
+  }
+  if (tool.approval) {
+    std::string by;
+    for (const std::string& name : tool.approval->by) by += (by.empty() ? "" : ", ") + name;
+    if (tool.approval->needs > 1) by = fmt::format("{} of {}", tool.approval->needs, by);
+    for (const Condition& condition : tool.approval->when) by += ", when " + condition.text;
+    if (tool.approval->only_suspected) by += ", when suspected";
+    line("approval", "by " + by);
+    const std::string credentials = CredentialsText(tool.approval->secrets, {});
+    if (!credentials.empty()) line("", "credentials: " + credentials);
+  }
+}
+
+std::string OnMismatchText(const Tool* tool) {
+  switch (tool == nullptr ? OnMismatch::kReject : tool->on_mismatch) {
+    case OnMismatch::kReject:
+      return "the same key with another one is refused";
+    case OnMismatch::kReplay:
+      return "the same key with another one is answered from the log";
+    case OnMismatch::kAsk:
+      return "the same key with another one is for a human to judge";
+  }
+  return {};
+}
+
+// By its name or path.
+bool IsUpload(const Tool& tool) {
+  const auto says_so = [](const std::string& text) {
+    return ToLower(text).find("upload") != std::string::npos;
+  };
+  return tool.effect == Effect::kWrite &&
+         (says_so(tool.name) || std::ranges::any_of(tool.patterns, says_so));
+}
+
+void PrintExplanation(const Policy& policy, const Explanation& explained, std::ostream& out) {
+  for (const auto& [name, text] : Describe(policy, explained)) {
+    out << fmt::format("{:<12} {}\n", name, text);
+  }
+}
+
+// Why the test fails, or empty.
+std::string Compare(const PolicyTest& test, const Explanation& got) {
+  const std::string tool = got.tool != nullptr ? got.tool->name : "unlisted";
+  const std::string refused =
+      got.refused.empty() ? "" : " (refused: " + got.refused + ", " + got.reason + ")";
+  if (test.refused && *test.refused != got.refused) {
+    return fmt::format("expected refused: {}, got {}", *test.refused,
+                       got.refused.empty() ? "no refusal" : got.refused + ", " + got.reason);
+  }
+  if (test.tool && (got.path.empty() || *test.tool != tool)) {
+    return fmt::format("expected tool: {}, got {}{}", *test.tool, got.path.empty() ? "none" : tool,
+                       refused);
+  }
+  if (test.effect && (got.path.empty() || *test.effect != EffectName(got.effect))) {
+    return fmt::format("expected effect: {}, got {}{}", *test.effect,
+                       got.path.empty() ? "none" : EffectName(got.effect), refused);
+  }
+  if (test.approval && *test.approval == got.approval.empty()) {
+    return fmt::format(
+        "expected approval: {}, got {}", *test.approval,
+        got.approval.empty() ? "none is needed" + refused : "one is needed: " + got.approval);
+  }
+  for (const std::string& expected : test.key_parts) {
+    const bool found = std::any_of(got.key.begin(), got.key.end(), [&](const KeyPart& part) {
+      return part.name == expected || "request." + part.name == expected;
+    });
+    if (found) continue;
+    std::string parts;
+    for (const KeyPart& part : got.key) parts += (parts.empty() ? "" : ", ") + part.name;
+    return fmt::format("expected {} in the key, which is made of: {}", expected,
+                       parts.empty() ? "nothing" : parts);
+  }
+  return {};
+}
+
+std::string RunTest(const Policy& policy, const PolicyTest& test,
+                    const ArgumentsReader& read_arguments) {
+  ExplainedCall call;
+  call.method = test.method;
+  call.backend = test.backend;
+  call.target = test.target;
+  call.headers = test.headers;
+  call.body = test.body;
+  return Compare(test, Explain(policy, call, read_arguments));
+}
+
+}  // namespace
+
+DescribedLines Describe(const Policy& policy, const Explanation& explained) {
+  DescribedLines lines;
+  const auto line = [&lines](std::string_view name, std::string_view value) {
+    lines.emplace_back(name, value);
+  };
+  if (explained.backend != nullptr) {
+    const Backend& backend = *explained.backend;
+    line("backend", fmt::format("{} ({}{}://{}{})", backend.name, backend.is_mcp ? "MCP, " : "",
+                                backend.scheme, backend.authority,
+                                backend.is_mcp ? backend.mcp_path : backend.base_path));
+    if (policy.routes->Intercepts(backend)) {
+      line("intercept", "TLS of agents to it ends here: they see a certificate of the pod's CA");
+    }
+  }
+  if (!explained.mcp_tool.empty()) line("call", "tools/call " + explained.mcp_tool);
+  if (!explained.path.empty()) {
+    line("path", explained.path);
+    line("tool", explained.tool == nullptr ? "unlisted" : explained.tool->name);
+    line("effect", EffectName(explained.effect));
+  }
+  if (!explained.refused.empty()) line("refused", explained.refused);
+  if (!explained.approval.empty()) line("waits", "for a human: " + explained.approval);
+  line("why", explained.reason);
+  std::string_view label = "key";
+  for (const KeyPart& part : explained.key) {
+    line(label, fmt::format("{:<22} {}", part.name, part.source));
+    label = "";
+  }
+  if (!explained.fingerprint.empty()) {
+    line("fingerprint", explained.fingerprint + "; " + OnMismatchText(explained.tool));
+  }
+  if (!explained.flow.empty()) line("in flow", explained.flow);
+  if (explained.tool != nullptr && explained.effect == Effect::kWrite) {
+    DescribeWriteRules(policy, *explained.tool, lines);
+  }
+  for (const std::string& note : explained.notes) line("note", note);
+  return lines;
+}
+
+int RunPolicyCheck(const std::string& path, std::ostream& out) {
+  const LoadedPolicy loaded = LoadPolicy(path, TlsFiles::kCheck);
+  for (const PolicyProblem& problem : loaded.problems) out << problem.ToString() << '\n';
+  const auto warnings =
+      Count(CountOf(loaded.problems, PolicyProblem::Severity::kWarning), "warning");
+  if (!loaded.ok()) {
+    const auto errors = Count(CountOf(loaded.problems, PolicyProblem::Severity::kError), "error");
+    out << fmt::format("{}: invalid: {}, {}\n", path, errors, warnings);
+    return kInvalidPolicy;
+  }
+  const Policy& policy = *loaded.policy;
+  const auto writes = static_cast<std::size_t>(
+      std::count_if(policy.tools.begin(), policy.tools.end(),
+                    [](const Tool& tool) { return tool.effect == Effect::kWrite; }));
+  const std::string tunnels =
+      policy.tunnels.rules.empty() ? "" : Count(policy.tunnels.rules.size(), "tunnel") + ", ";
+  out << fmt::format("{}: valid, version {}{}: {}, {} ({} read, {} write), {}, {}, {}{}\n", path,
+                     policy.version, policy.mode == Mode::kObserve ? kObserveNote : "",
+                     Count(policy.backends.size(), "backend"), Count(policy.tools.size(), "tool"),
+                     policy.tools.size() - writes, writes, Count(policy.flows.size(), "flow"),
+                     Count(policy.tests.size(), "test"), tunnels, warnings);
+  for (const Tool& tool : policy.tools) {
+    if (IsUpload(tool)) out << "tools." << tool.name << ": " << kBodyRule << '\n';
+  }
+  return kGood;
+}
+
+std::string ExplanationJson(const Policy& policy, const Explanation& explained) {
+  std::string out;
+  {
+    JsonObject json(out);
+    json.Text("policy_version", policy.version);
+    json.Text("refused", explained.refused);
+    json.Text("tool", explained.tool == nullptr ? "" : explained.tool->name);
+    json.Text("backend", explained.backend == nullptr ? "" : explained.backend->name);
+    json.Text("effect", EffectName(explained.effect));
+    json.Text("path", explained.path);
+    json.Text("reason", explained.reason);
+    json.Each("lines", Describe(policy, explained), [](std::string& to, const auto& line) {
+      to.push_back('[');
+      AppendJsonString(to, line.first);
+      to.push_back(',');
+      AppendJsonString(to, line.second);
+      to.push_back(']');
+    });
+  }
+  return out;
+}
+
+int RunPolicyExplain(const std::string& path, const std::string& call, const Headers& headers,
+                     const std::string& body, ExplainForm form, std::ostream& out,
+                     const ArgumentsReader& read_arguments) {
+  ExplainedCall parsed;
+  if (!ParseCall(call, parsed)) {
+    out << "the call cannot be read; accepted: " << kCallForms << '\n';
+    return kUsage;
+  }
+  const LoadedPolicy loaded = LoadPolicy(path);
+  if (!loaded.ok()) {
+    PrintErrors(loaded, out);
+    return kInvalidPolicy;
+  }
+  parsed.headers = headers;
+  parsed.body = body;
+  const Explanation explained = Explain(*loaded.policy, parsed, read_arguments);
+  if (form == ExplainForm::kJson) {
+    out << ExplanationJson(*loaded.policy, explained) << "\n";
+  } else {
+    PrintExplanation(*loaded.policy, explained, out);
+  }
+  return kGood;
+}
+
+int RunPolicyTest(const std::string& path, std::ostream& out,
+                  const ArgumentsReader& read_arguments) {
+  const LoadedPolicy loaded = LoadPolicy(path);
+  if (!loaded.ok()) {
+    PrintErrors(loaded, out);
+    return kInvalidPolicy;
+  }
+  std::size_t failed = 0;
+  for (const PolicyTest& test : loaded.policy->tests) {
+    const std::string problem = RunTest(*loaded.policy, test, read_arguments);
+    failed += problem.empty() ? 0 : 1;
+    out << fmt::format("{} line {}: {} {} {}{}\n", problem.empty() ? "ok    " : "FAILED", test.line,
+                       test.method, test.backend, test.target,
+                       problem.empty() ? "" : ": " + problem);
+  }
+  out << fmt::format("{}, {} failed\n", Count(loaded.policy->tests.size(), "test"), failed);
+  return failed == 0 ? kGood : kTestFailed;
+}
+
+}  // namespace recourse

@@ -1,0 +1,167 @@
+#include <algorithm>
+#include <set>
+
+#include "policy/import/import_text.h"
+#include "policy/import/mcp_import.h"
+#include "policy/language/loader.h"
+#include "policy/model/mcp_names.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::size_t kNamesShown = 4;
+
+std::string Joined(const std::vector<std::string>& names) {
+  std::string out;
+  for (std::size_t i = 0; i < names.size() && i < kNamesShown; ++i) {
+    out += (i == 0 ? "" : ", ") + names[i];
+  }
+  return names.size() > kNamesShown ? out + ", .." : out;
+}
+
+class McpPolicyWriter {
+ public:
+  explicit McpPolicyWriter(const McpServerInfo& server) : server_(server) {
+    backend_ = LegalName(server.name, 64);
+    if (backend_.empty()) backend_ = "mcp";
+    for (const McpToolInfo& tool : server_.tools) {
+      const auto problem = CheckMcpName(tool.name);
+      if (problem.empty() && !IsMcpGlob(tool.name)) {
+        tools_.push_back(ToolOf(tool));
+      } else {
+        left_out_.push_back(tool.name + ": " +
+                            std::string(problem.empty() ? "a name has no star" : problem));
+      }
+    }
+  }
+
+  std::string Write() {
+    for (;;) {
+      std::string text = Text();
+      if (!LeaveOutRefused(text, tools_, left_out_)) return text;
+    }
+  }
+
+ private:
+  static void Check(std::string& out, std::string_view text) {
+    out.append("    # CHECK: ").append(text).push_back('\n');
+  }
+
+  MadeTool ToolOf(const McpToolInfo& tool) {
+    std::string name = LegalName(tool.name, 100);
+    if (name.empty()) name = "tool";
+    MadeTool made{UniqueName(std::move(name), names_), {}};
+    std::string& out = made.text;
+    const std::string about = CommentText(tool.description);
+    if (!about.empty()) out += "  # " + about + "\n";
+    out += "  " + made.name +
+           ":\n    match: " + QuotedText("tools/call " + backend_ + ' ' + tool.name) + "\n";
+    if (tool.read_only.value_or(false)) {
+      Check(out, "the server says readOnlyHint: true, which is believed here");
+      out += "    effect: read\n";
+    } else {
+      AddWrite(tool, out);
+    }
+    return made;
+  }
+
+  void AddWrite(const McpToolInfo& tool, std::string& out) const {
+    Check(out, tool.read_only ? "the server says readOnlyHint: false"
+                              : "the server does not say that it only reads, so it is a write");
+    out += "    effect: write\n";
+    AddIdentity(tool, out);
+    if (tool.idempotent.value_or(false)) {
+      Check(out, "the server says idempotentHint: true: that a repeat changes nothing more");
+    }
+    if (tool.destructive.value_or(true)) {
+      Check(out,
+            std::string(tool.destructive ? "the server says destructiveHint: true"
+                                         : "the server does not say that it destroys nothing") +
+                "; have a human decide first? approval: { by: [ .. ] }");
+    }
+    AddUndo(tool, out);
+  }
+
+  static void AddIdentity(const McpToolInfo& tool, std::string& out) {
+    if (!tool.has_arguments) return;
+    if (!tool.ids.empty()) {
+      std::string places;
+      for (const std::string& id : tool.ids) {
+        places += (places.empty() ? "" : ", ") + QuotedText("body#/" + id);
+      }
+      Check(out,
+            "required arguments that look like ids: calls with equal values here are one call");
+      out += "    identity: [ " + places + " ]\n";
+      return;
+    }
+    Check(out, tool.free_texts.empty()
+                   ? std::string("all arguments are the key; name those that make two calls the "
+                                 "same, if there are any")
+                   : "texts (" + CommentText(Joined(tool.free_texts)) +
+                         ") and no id: a model that rewords them when it repeats the call runs it "
+                         "twice; name what makes two calls the same");
+    out += "    # identity: [ body#/.. ]\n";
+  }
+
+  // A guess of what takes an effect back is never put in force by itself.
+  void AddUndo(const McpToolInfo& tool, std::string& out) const {
+    const McpToolInfo* const undo = FindMcpUndo(server_, tool.name);
+    if (undo != nullptr) {
+      const bool has_one =
+          undo->required.size() == 1 && LegalName(undo->required[0], 64) == undo->required[0];
+      const std::string arguments =
+          has_one ? ", arguments: { " + undo->required[0] + ": \"{external_ref}\" }"
+                  : ", arguments: { .. }";
+      Check(out, "by their names " + CommentText(undo->name) +
+                     " takes this back; what it is called with is a guess, and external_ref is the "
+                     "answer's id unless it is given");
+      out += "    # undo: { call: " + CommentText(undo->name) + arguments + " }\n";
+    }
+    Check(out, "name an undo, an approval, or the reason why neither is needed");
+    out += "    undo: none\n    reason: \"CHECK: not decided yet\"\n";
+  }
+
+  std::string Text() const {
+    const std::string version = server_.version.empty() ? "" : ' ' + server_.version;
+    std::string out = "# Made from " + CommentText(server_.url) + " (" +
+                      CommentText(server_.name + version) + ", MCP " +
+                      CommentText(server_.protocol) +
+                      ") by `recourse policy import mcp`.\n"
+                      "# Go through every line marked CHECK, then run `recourse policy check`.\n"
+                      "# CHECK: do agents send traceparent? Without it one caller's equal calls "
+                      "within 10 minutes\n"
+                      "# are one call, whoever it acts for. If two sessions mean two intents, give "
+                      "the writes\n"
+                      "# `scope: session`, and `flow_rules: { parent: [ session ] }` a flow to "
+                      "each session.\n";
+    for (const std::string& note : server_.notes) out += "# CHECK: " + CommentText(note) + "\n";
+    for (const std::string& tool : left_out_) {
+      out += "# CHECK: left out: " + CommentText(tool) + "\n";
+    }
+    out += "version: 1\nunlisted: { reads: pass, writes: guard }\nbackends:\n  " + backend_ +
+           ":\n    url: " + QuotedText(server_.url) +
+           "\n    protocol: mcp\n"
+           "    # CHECK: under which address do agents reach Recourse? One host and port is one "
+           "server.\n"
+           "    # hosts: [ \"127.0.0.1:19080\" ]\n"
+           "    # CHECK: believe readOnlyHint also of tools that come later and stand not below?\n"
+           "    # trust_annotations: true\n";
+    const bool has_tools =
+        std::ranges::any_of(tools_, [](const MadeTool& tool) { return !tool.text.empty(); });
+    if (has_tools) out += "tools:\n";
+    for (const MadeTool& tool : tools_) out += tool.text;
+    return out;
+  }
+
+  const McpServerInfo& server_;
+  std::string backend_;
+  std::set<std::string> names_;
+  std::vector<MadeTool> tools_;
+  std::vector<std::string> left_out_;
+};
+
+}  // namespace
+
+std::string PolicyFromMcp(const McpServerInfo& server) { return McpPolicyWriter(server).Write(); }
+
+}  // namespace recourse

@@ -1,0 +1,147 @@
+// What `before` must agree with: the undo that takes of it, the approval that it may ask for.
+#include <algorithm>
+
+#include "policy/language/draft.h"
+#include "policy/model/route_table.h"
+
+namespace recourse {
+namespace {
+
+using Source = Selector::Source;
+
+bool IsBefore(const Selector& place) {
+  return place.source == Source::kBeforeBody || place.source == Source::kBeforeHeader;
+}
+
+bool LiesIn(std::string_view inner, std::string_view outer) {
+  return inner.starts_with(outer) && (inner.size() == outer.size() || inner[outer.size()] == '/');
+}
+
+// Empty, or why the undo cannot have that place.
+std::string WhyNotKept(const Selector& place, const BeforeRule* rule) {
+  if (rule == nullptr) {
+    return "the tool has no `before` that would keep it: before: { request: \"GET "
+           "/issues/{path.id}\", "
+           "keep: [ body#/title ] }";
+  }
+  if (place.source == Source::kBeforeHeader) {
+    const bool is_version = rule->version && rule->version->source == Source::kHeader &&
+                            EqualsIgnoreCase(rule->version->name, place.name);
+    return is_version ? "" : "only the field that before.version names is kept";
+  }
+  const bool is_kept = std::ranges::any_of(
+      rule->keep, [&](const Selector& kept) { return LiesIn(place.name, kept.name); });
+  return is_kept ? "" : "before.keep does not name it; add body#" + place.name;
+}
+
+class BeforeChecks {
+ public:
+  BeforeChecks(Draft& draft, std::size_t index)
+      : draft_(draft), index_(index), tool_(draft.policy.tools[index]) {}
+
+  void Run(const RouteTable& routes) {
+    if (tool_.settle) RefuseBefore("settle", SelectorsOf(tool_.settle->request));
+    const bool is_used = CheckUndoPlaces();
+    if (!tool_.before) {
+      // One that cannot be read has been reported.
+      if (tool_.undo && tool_.undo->only_if_unchanged && !draft_.ToolHas(index_, "before")) {
+        Error("undo", "only_if: unchanged compares with what `before` reads, and there is none");
+      }
+      return;
+    }
+    const YamlNode* const undo = draft_.tool_nodes[index_]->Find("undo");
+    if (undo != nullptr && !tool_.undo && undo->text != "none") return;  // reported
+    if (!is_used) {
+      Error(
+          "before",
+          "keeps what nothing puts back; use it in `undo`: json: { title: \"{before.body#/title}\" "
+          "}, or say only_if: unchanged there");
+    }
+    CheckRequest(routes);
+    if (tool_.before->missing == BeforeMissing::kApprove && !tool_.approval) {
+      Error("before", "missing: approve needs to know who may decide: approval: { by: [..] }");
+    }
+    WarnAboutPut();
+  }
+
+ private:
+  void Error(std::string_view word, std::string message) {
+    draft_.problems.Error(draft_.ToolPlace(index_, word), draft_.ToolKey(index_, word),
+                          std::move(message));
+  }
+
+  void RefuseBefore(std::string_view word, const std::vector<Selector>& places) {
+    for (const Selector& place : places) {
+      if (IsBefore(place)) Error(word, "{" + place.text + "} is for `undo` only");
+    }
+  }
+
+  // Whether the undo takes anything of it.
+  bool CheckUndoPlaces() {
+    if (!tool_.undo) return false;
+    bool is_used = tool_.undo->only_if_unchanged;
+    const BeforeRule* const rule = tool_.before ? &*tool_.before : nullptr;
+    for (const Selector& place : SelectorsOf(tool_.undo->request)) {
+      if (!IsBefore(place)) continue;
+      is_used = true;
+      if (rule == nullptr && draft_.ToolHas(index_, "before")) continue;  // reported
+      if (const std::string why = WhyNotKept(place, rule); !why.empty()) {
+        Error("undo", "{" + place.text + "}: " + why);
+      }
+    }
+    return is_used;
+  }
+
+  void CheckRequest(const RouteTable& routes) {
+    const RequestTemplate& request = tool_.before->request;
+    const auto places = SelectorsOf(request);
+    CheckCaptures(draft_, index_, "before", places);
+    for (const Selector& place : places) {
+      if (IsOfCall(place)) continue;
+      Error("before", "{" + place.text +
+                          "}: only the call is known before it is sent; use {path.id}, "
+                          "{query.name}, {body#/pointer} or {header.Name}");
+    }
+    if (!HasMatch(tool_)) return;
+    const Backend& backend = draft_.policy.backends[tool_.backend];
+    if (!request.mcp_tool.empty()) return CheckCall(routes, backend, request.mcp_tool);
+    std::string scratch;
+    const auto match = routes.Match(backend, request.method, SamplePath(request), scratch);
+    if (match && match->tool != nullptr && match->tool->effect == Effect::kWrite) {
+      Error("before", "this request is tool " + match->tool->name + ", a write: it must only read");
+    }
+  }
+
+  void CheckCall(const RouteTable& routes, const Backend& backend, const std::string& name) {
+    const Tool* const read = routes.FindMcpTool(backend, name);
+    if (read != nullptr && read->effect == Effect::kRead) return;
+    draft_.problems.Error(
+        draft_.ToolPlace(index_, "before"), draft_.ToolKey(index_, "before") + ".call",
+        read == nullptr ? "no tool of this policy is tools/call " + backend.name + ' ' + name +
+                              "; list it with `effect: read`: it must change nothing"
+                        : name + " is tool " + read->name + ", a write: it must only read");
+  }
+
+  // A PUT replaces the whole: what somebody else changed in places that are not compared is lost.
+  void WarnAboutPut() {
+    const BeforeRule& rule = *tool_.before;
+    if (!tool_.undo || tool_.undo->request.method != "PUT" || rule.version) return;
+    if (std::ranges::any_of(rule.keep, [](const Selector& kept) { return kept.name.empty(); }))
+      return;
+    draft_.problems.Warn(draft_.ToolPlace(index_, "before"), draft_.ToolKey(index_, "before"),
+                         "the undo is a PUT, which replaces all, and only what `keep` names is "
+                         "compared; name a `version`, or keep the whole body: keep: [ body# ]");
+  }
+
+  Draft& draft_;
+  const std::size_t index_;
+  const Tool& tool_;
+};
+
+}  // namespace
+
+void CheckBefore(Draft& draft, const RouteTable& routes, std::size_t index) {
+  BeforeChecks(draft, index).Run(routes);
+}
+
+}  // namespace recourse

@@ -1,0 +1,193 @@
+// What an undo rule must agree with elsewhere in the policy.
+#include <algorithm>
+
+#include "policy/language/draft.h"
+#include "policy/model/approval_need.h"
+#include "policy/model/mcp_endpoint.h"
+#include "policy/model/route_table.h"
+#include "policy/uri/path.h"
+
+namespace recourse {
+namespace {
+
+using Source = Selector::Source;
+
+// Whether some values make that path of it. Both begin with '/'.
+bool MayBePath(const RequestTemplate& request, std::string_view path) {
+  for (const auto& segment : request.path) {
+    if (!path.starts_with('/')) return false;
+    path.remove_prefix(1);
+    const std::string_view wanted = path.substr(0, path.find('/'));
+    path.remove_prefix(wanted.size());
+    std::string literal;
+    bool has_value = false;
+    for (const auto& piece : segment) {
+      literal += piece.literal;
+      has_value = has_value || piece.selector.has_value();
+    }
+    if (!has_value && FoldPath(literal) != FoldPath(wanted)) return false;
+  }
+  return path.empty() || path == "/";
+}
+
+// The MCP server whose endpoint the request is, or would be with some values; nullptr: none.
+const Backend* EndpointOf(const Policy& policy, const RequestTemplate& request,
+                          const Backend& backend) {
+  const std::string& base = backend.base_path;
+  for (const Backend& other : policy.backends) {
+    if (!other.is_mcp || !IsSameServer(other, backend)) continue;
+    const std::string_view endpoint = other.mcp_path;
+    const bool may_be =
+        McpPathOf(other, base + SamplePath(request)) != McpPath::kOther ||
+        (endpoint.starts_with(base) && MayBePath(request, endpoint.substr(base.size())));
+    if (may_be) return &other;
+  }
+  return nullptr;
+}
+
+void CheckMethodAndKey(Draft& draft, std::size_t index) {
+  const Tool& tool = draft.policy.tools[index];
+  const UndoRule& undo = *tool.undo;
+  const Backend& backend = draft.policy.backends[tool.backend];
+  const auto error = [&](std::string message) {
+    draft.problems.Error(draft.ToolPlace(index, "undo"), draft.ToolKey(index, "undo"),
+                         std::move(message));
+  };
+  if (undo.repeatable == Repeatable::kByKey && backend.key_header.empty()) {
+    error("`repeatable: by_key` needs a backend with key_header; " + backend.name + " has none");
+  }
+  if (undo.request.method == "GET" || undo.request.method == "HEAD") {
+    error("a GET or HEAD takes nothing back");
+  }
+  const auto is_key = [&](const std::string& name) {
+    return !backend.key_header.empty() && EqualsIgnoreCase(name, backend.key_header);
+  };
+  const auto& headers = undo.request.headers;
+  if (std::any_of(headers.begin(), headers.end(), [&](const auto& h) { return is_key(h.first); }) ||
+      std::any_of(undo.secrets.begin(), undo.secrets.end(),
+                  [&](const SecretHeader& secret) { return is_key(secret.name); })) {
+    error(backend.key_header +
+          " is the backend's key_header: an undo request gets a key of its own");
+  }
+}
+
+// The tool that the undo request would be as an agent's call, or nullptr.
+const Tool* ToolOf(const RequestTemplate& request, const Backend& backend,
+                   const RouteTable& routes) {
+  if (!request.mcp_tool.empty()) return routes.FindMcpTool(backend, request.mcp_tool);
+  std::string scratch;
+  const auto match = routes.Match(backend, request.method, SamplePath(request), scratch);
+  return match ? match->tool : nullptr;
+}
+
+// An undo request goes to the backend directly. What it would be as a call tells whether it can
+// stand alone: nobody approves it, and nothing undoes it.
+void CheckRoute(Draft& draft, const RouteTable& routes, std::size_t index) {
+  const Tool& tool = draft.policy.tools[index];
+  const RequestTemplate& request = tool.undo->request;
+  const Backend& backend = draft.policy.backends[tool.backend];
+  const auto error = [&](std::string message) {
+    draft.problems.Error(draft.ToolPlace(index, "undo"), draft.ToolKey(index, "undo"),
+                         std::move(message));
+  };
+  const Backend* const endpoint =
+      request.mcp_tool.empty() ? EndpointOf(draft.policy, request, backend) : nullptr;
+  if (endpoint != nullptr) {
+    error("this path is the MCP endpoint of " + endpoint->name +
+          ", or may become it; only a tool that is matched by tools/call is undone by a call");
+  }
+  const Tool* const called = ToolOf(request, backend, routes);
+  if (called == nullptr && !request.mcp_tool.empty()) {
+    draft.problems.Warn(draft.ToolPlace(index, "undo"), draft.ToolKey(index, "undo") + ".call",
+                        "no tool of this policy is tools/call " + backend.name + ' ' +
+                            request.mcp_tool + "; is it spelled so? List it with `effect: write`");
+  }
+  if (called == nullptr) return;
+  // What puts a call back that a human has approved needs no word of its own.
+  const bool puts_back = called == &tool && tool.before;
+  if (AsksAboutCalls(*called) && !puts_back) {
+    error("this request is tool " + called->name +
+          ", which needs approval; an undo runs without a human");
+  } else if (called->undo && called != &tool) {
+    error("this request is tool " + called->name +
+          ", which has an undo itself; give it `undo: none` with a reason, or undo otherwise");
+  } else if (called->effect == Effect::kRead && !request.mcp_tool.empty()) {
+    error("this request is tool " + called->name + ", a read, which takes nothing back");
+  }
+}
+
+void CheckUndoWindow(Draft& draft, std::size_t index) {
+  const std::optional<Millis>& window = draft.policy.tools[index].undo->window;
+  if (!window || *window <= draft.policy.ledger.retention) return;
+  draft.problems.Error(draft.ToolPlace(index, "undo"), draft.ToolKey(index, "undo") + ".window",
+                       "is longer than ledger.retention: the undo request is forgotten before; "
+                       "accepted: up to the retention");
+}
+
+// Unknown steps are settled without the call: what the settle request does not carry is gone.
+void WarnAboutSettledCredentials(Draft& draft, std::size_t index) {
+  const Tool& tool = draft.policy.tools[index];
+  if (!tool.settle) return;
+  const auto selectors = SelectorsOf(tool.undo->request);
+  const bool waits = std::any_of(selectors.begin(), selectors.end(), [](const Selector& selector) {
+    return selector.source == Source::kExternalRef || selector.source == Source::kAnswerBody ||
+           selector.source == Source::kAnswerHeader;
+  });
+  if (!waits) return;
+  for (const std::string& name : tool.undo->from_call) {
+    const auto& headers = tool.settle->request.headers;
+    if (std::any_of(headers.begin(), headers.end(),
+                    [&name](const auto& header) { return EqualsIgnoreCase(header.first, name); })) {
+      continue;
+    }
+    draft.problems.Warn(draft.ToolPlace(index, "settle"), draft.ToolKey(index, "settle"),
+                        "is sent without " + name +
+                            ", and the undo of a write that it settles would be, too; add "
+                            "headers: { " +
+                            name + ": \"{header." + name + "}\" }, or take the undo's " +
+                            "credentials from a file");
+  }
+}
+
+// The backend may have taken another value than the one that was asked for.
+void WarnAboutTwoSources(Draft& draft, std::size_t index) {
+  const Tool& tool = draft.policy.tools[index];
+  const auto read = SelectorsOf(tool.undo->request);
+  for (const Selector& selector : read) {
+    if (selector.source != Source::kAnswerBody) continue;
+    const auto is_twin = [&](const Selector& other) {
+      return other.source == Source::kBody && other.name == selector.name;
+    };
+    if (std::any_of(read.begin(), read.end(), is_twin) ||
+        std::any_of(tool.identity.begin(), tool.identity.end(), is_twin)) {
+      draft.problems.Warn(draft.ToolPlace(index, "undo"), draft.ToolKey(index, "undo"),
+                          selector.text + " may be another value than body#" + selector.name +
+                              ", which the call asked for; make sure that the undo takes back "
+                              "what was really done");
+    }
+  }
+}
+
+}  // namespace
+
+std::string SamplePath(const RequestTemplate& request) {
+  std::string path;
+  for (const auto& segment : request.path) {
+    path += '/';
+    for (const auto& piece : segment) path += piece.selector ? kAnyValue : piece.literal;
+  }
+  return path;
+}
+
+void CheckUndo(Draft& draft, const RouteTable& routes, std::size_t index) {
+  const Tool& tool = draft.policy.tools[index];
+  if (!tool.undo || !HasMatch(tool)) return;
+  CheckCaptures(draft, index, "undo", SelectorsOf(tool.undo->request));
+  CheckMethodAndKey(draft, index);
+  CheckRoute(draft, routes, index);
+  CheckUndoWindow(draft, index);
+  WarnAboutSettledCredentials(draft, index);
+  WarnAboutTwoSources(draft, index);
+}
+
+}  // namespace recourse

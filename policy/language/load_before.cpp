@@ -1,0 +1,79 @@
+// `before`: the read that keeps what a write is about to change.
+#include <algorithm>
+
+#include "policy/language/load_rules.h"
+
+namespace recourse {
+namespace {
+
+using Source = Selector::Source;
+
+constexpr std::string_view kKeepHelp =
+    "accepted: places in the body of its answer: keep: [ body#/title, body#/labels ]";
+constexpr std::string_view kVersionHelp =
+    "accepted: a place of its answer that every change alters: header.ETag, body#/updated_at";
+
+// The answer's own places are written as a message's are.
+std::optional<Selector> ReadPlace(const LocatedText& text, bool may_be_header,
+                                  std::string_view help, Problems& problems) {
+  auto place = ParseSelector(text.text);
+  const bool is_good = place && (place->source == Source::kBody ||
+                                 (may_be_header && place->source == Source::kHeader));
+  if (is_good) return std::move(*place);
+  problems.Error(text.place, text.key, std::string(help));
+  return std::nullopt;
+}
+
+void ReadKeep(MapReader& map, BeforeRule& rule) {
+  if (map.Need("keep", "what the undo needs of it: keep: [ body#/title, body#/labels ]") ==
+      nullptr) {
+    return;
+  }
+  for (const LocatedText& item : map.Texts("keep")) {
+    auto place = ReadPlace(item, false, kKeepHelp, map.problems());
+    if (!place) continue;
+    if (std::ranges::any_of(rule.keep,
+                            [&](const Selector& one) { return one.name == place->name; })) {
+      map.problems().Error(item.place, item.key, item.text + " is named twice");
+    } else {
+      rule.keep.push_back(std::move(*place));
+    }
+  }
+}
+
+// The fields around an MCP message tell nothing of what its tool read.
+void ReadVersion(MapReader& map, const Speaks& speaks, BeforeRule& rule) {
+  const auto text = map.Text("version");
+  if (!text) return;
+  rule.version = ReadPlace({*text, map.PlaceOf("version"), map.KeyOf("version")},
+                           speaks.kind != Speaks::Kind::kMcp, kVersionHelp, map.problems());
+}
+
+}  // namespace
+
+std::optional<BeforeRule> ReadBefore(MapReader& tool, const Speaks& speaks) {
+  static constexpr std::pair<std::string_view, BeforeMissing> kMissing[] = {
+      {"refuse", BeforeMissing::kRefuse},
+      {"approve", BeforeMissing::kApprove},
+      {"go_on", BeforeMissing::kGoOn}};
+  const YamlNode* const node = tool.Get("before");
+  if (node == nullptr) return std::nullopt;
+  MapReader map(*node, tool.KeyOf("before"), tool.problems());
+  auto request = ReadOwnRequest(map, speaks,
+                                "a read of what the write changes: request: \"GET "
+                                "/issues/{path.id}\"");
+  BeforeRule rule;
+  ReadKeep(map, rule);
+  ReadVersion(map, speaks, rule);
+  rule.missing = map.OneOf("missing", kMissing).value_or(rule.missing);
+  map.Finish();
+  if (!request) return std::nullopt;
+  if (request->mcp_tool.empty() && request->method != "GET") {
+    tool.problems().Error(map.PlaceOf("request"), map.KeyOf("request"),
+                          "is GET: it reads, and its answer has a body");
+  }
+  rule.request = std::move(*request);
+  return rule;
+}
+
+}  // namespace recourse

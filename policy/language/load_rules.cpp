@@ -1,0 +1,285 @@
+#include "policy/language/load_rules.h"
+
+#include <algorithm>
+
+#include "policy/language/draft.h"
+
+namespace recourse {
+namespace {
+
+using Source = Selector::Source;
+
+bool IsAnswer(Source source) {
+  return source == Source::kAnswerBody || source == Source::kAnswerHeader ||
+         source == Source::kAnswerStatus;
+}
+bool IsRequest(Source source) {
+  return source == Source::kBody || source == Source::kPath || source == Source::kQuery ||
+         source == Source::kHeader;
+}
+
+std::string_view WrongSource(Source source, Reads reads) {
+  if (reads == Reads::kRequest && !IsRequest(source)) {
+    return "only the request is known here; accepted: body#/pointer, path.name, query.name, "
+           "header.Name";
+  }
+  if (reads == Reads::kAnswer && !IsAnswer(source)) {
+    return "this looks at the answer; accepted: answer.body#/pointer, answer.header.Name, "
+           "answer.status";
+  }
+  if (reads == Reads::kRequestOrAnswer && !IsAnswer(source) && !IsRequest(source)) {
+    return "accepted: a place in the answer (answer.body#/id, answer.header.Location) or in the "
+           "request";
+  }
+  return {};
+}
+
+void ReadHeader(const YamlNode::Member& member, const std::string& key, RequestTemplate& request,
+                Problems& problems) {
+  if (!IsToken(member.name) || IsReservedHeader(member.name)) {
+    problems.Error(member.name_place, key,
+                   "accepted: the fixed name of a field that is not about framing or routing");
+    return;
+  }
+  const auto value = ReadText(member.value, key, problems);
+  if (!value) return;
+  auto text = ParseTemplateText(*value);
+  if (!text) {
+    problems.Error(member.value.place, key, std::string(text.error().detail()));
+    return;
+  }
+  if (!IsFieldValue(*value)) {
+    problems.Error(member.value.place, key, "a field value has no line breaks or controls");
+  }
+  const bool has_placeholder = std::any_of(
+      text->begin(), text->end(), [](const auto& piece) { return piece.selector.has_value(); });
+  if (IsCredentialField(member.name) && !has_placeholder) {
+    problems.Error(member.value.place, key,
+                   "a secret does not belong in this file; pass the agent's own on (\"{header." +
+                       member.name + "}\"), or give an undo `credentials` from a file");
+  }
+  request.headers.emplace_back(member.name, std::move(*text));
+}
+
+// `when: suspected` takes no further condition.
+bool IsOnlySuspected(const YamlNode* when) {
+  if (when != nullptr && when->items.size() == 1) when = &when->items.front();
+  return when != nullptr && when->text == "suspected";
+}
+
+std::vector<SecretHeader> ReadApprovalCredentials(MapReader& approval, TlsFiles files) {
+  const YamlNode* node = approval.Get("credentials");
+  if (node == nullptr) return {};
+  const std::string key = approval.KeyOf("credentials");
+  if (node->kind != YamlNode::Kind::kMap || node->members.empty()) {
+    approval.problems().Error(
+        node->place, key,
+        "accepted: fields with the files that hold their values, { Authorization: { file: "
+        "/run/secrets/token, prefix: \"Bearer \" } }; without it the call is sent with the "
+        "agent's own credentials, kept sealed");
+    return {};
+  }
+  auto secrets = ReadSecretHeaders(*node, key, files, approval.problems());
+  for (auto one = secrets.begin(); one != secrets.end(); ++one) {
+    if (std::any_of(secrets.begin(), one, [one](const SecretHeader& earlier) {
+          return EqualsIgnoreCase(earlier.name, one->name);
+        })) {
+      approval.problems().Error(node->place, key, one->name + " is given twice");
+    }
+  }
+  return secrets;
+}
+
+}  // namespace
+
+std::optional<Selector> ReadSelector(const LocatedText& text, Reads reads, Problems& problems) {
+  auto selector = ParseSelector(text.text);
+  if (!selector) {
+    problems.Error(text.place, text.key, std::string(selector.error().detail()));
+    return std::nullopt;
+  }
+  if (const auto wrong = WrongSource(selector->source, reads); !wrong.empty()) {
+    problems.Error(text.place, text.key, std::string(wrong));
+    return std::nullopt;
+  }
+  return std::move(*selector);
+}
+
+std::vector<Condition> ReadConditions(MapReader& map, std::string_view name, Reads reads) {
+  std::vector<Condition> conditions;
+  for (const LocatedText& text : map.Texts(name)) {
+    auto condition = ParseCondition(text.text);
+    if (!condition) {
+      map.problems().Error(text.place, text.key, std::string(condition.error().detail()));
+      continue;
+    }
+    if (const auto wrong = WrongSource(condition->left.source, reads); !wrong.empty()) {
+      map.problems().Error(text.place, text.key, std::string(wrong));
+      continue;
+    }
+    if (const auto why = WhyNeverEvaluated(*condition); !why.empty()) {
+      map.problems().Warn(text.place, text.key,
+                          "'" + condition->text + "' can never be evaluated: " + std::string(why));
+    }
+    conditions.push_back(std::move(*condition));
+  }
+  return conditions;
+}
+
+StatusSet ReadStatuses(MapReader& map, std::string_view name) {
+  std::vector<std::string> items;
+  for (LocatedText& item : map.Texts(name)) {
+    if (auto one = ParseStatuses({item.text}); !one) {
+      map.problems().Error(item.place, item.key, std::string(one.error().detail()));
+    } else {
+      items.push_back(std::move(item.text));
+    }
+  }
+  return ParseStatuses(items).value_or(StatusSet());
+}
+
+void ReadRequestHeaders(MapReader& map, RequestTemplate& request) {
+  const YamlNode* headers = map.Get("headers");
+  if (headers == nullptr) return;
+  MapReader fields(*headers, map.KeyOf("headers"), map.problems());
+  for (const auto& member : headers->members) {
+    ReadHeader(member, fields.KeyOf(member.name), request, map.problems());
+  }
+}
+
+namespace {
+
+// Words of the other protocol. False: they were refused.
+bool RefuseForeignWords(MapReader& map, const Speaks& speaks, std::string_view help) {
+  const auto refuse = [&](std::string_view word, std::string message) {
+    if (map.Get(word) == nullptr) return true;
+    map.problems().Error(map.PlaceOf(word), map.KeyOf(word), std::move(message));
+    return false;
+  };
+  if (speaks.kind == Speaks::Kind::kMcp || map.Has("call")) {
+    if (!refuse("request",
+                "is for tools that are matched by a path; name a tool of the same MCP server: { "
+                "call: cancel_order, arguments: { id: \"{external_ref}\" } }")) {
+      return false;
+    }
+  }
+  if (speaks.kind != Speaks::Kind::kHttp) return true;
+  const bool has_call =
+      !refuse("call", "is for tools of an MCP server (match: tools/call ..); accepted: " +
+                          std::string(help));
+  const bool has_arguments = !refuse("arguments", "are those of a `call` of an MCP server's tool");
+  return !has_call && !has_arguments;
+}
+
+}  // namespace
+
+std::optional<RequestTemplate> ReadOwnRequest(MapReader& map, const Speaks& speaks,
+                                              std::string_view help) {
+  map.Get("headers");  // a word of both
+  if (!RefuseForeignWords(map, speaks, help)) return std::nullopt;
+  const bool is_call = map.Has("call");
+  if (is_call || speaks.kind == Speaks::Kind::kMcp) return ReadMcpCall(map, speaks.endpoint);
+  const YamlNode* line = map.Need("request", help);
+  if (line == nullptr) return std::nullopt;
+  const auto text = ReadText(*line, map.KeyOf("request"), map.problems());
+  if (!text) return std::nullopt;
+  auto request = ParseRequestLine(*text);
+  if (!request) {
+    map.problems().Error(line->place, map.KeyOf("request"), std::string(request.error().detail()));
+    return std::nullopt;
+  }
+  if (const std::string doubt = MethodDoubt(request->method); !doubt.empty()) {
+    map.problems().Warn(line->place, map.KeyOf("request"),
+                        request->method + " is no usual method" + doubt);
+  }
+  ReadRequestHeaders(map, *request);
+  return std::move(*request);
+}
+
+std::optional<ScopeRule> ParseScope(std::string_view text) {
+  using Kind = ScopeRule::Kind;
+  static constexpr std::pair<std::string_view, Kind> kWords[] = {{"trace", Kind::kTrace},
+                                                                 {"session", Kind::kSession},
+                                                                 {"caller", Kind::kCaller},
+                                                                 {"global", Kind::kGlobal}};
+  for (const auto& [word, kind] : kWords) {
+    if (text == word) return ScopeRule{kind, {}};
+  }
+  if (text.starts_with("header:") && IsToken(text.substr(7))) {
+    return ScopeRule{Kind::kHeader, std::string(text.substr(7))};
+  }
+  if (text.starts_with("baggage:") && IsToken(text.substr(8))) {
+    return ScopeRule{Kind::kBaggage, std::string(text.substr(8))};
+  }
+  if (text.starts_with("body#") && text.size() > 5 && IsJsonPointer(text.substr(5))) {
+    return ScopeRule{Kind::kBody, std::string(text.substr(5))};
+  }
+  return std::nullopt;
+}
+
+std::optional<int> ReadCountUpTo(MapReader& map, std::string_view name, int most) {
+  const auto count = map.Count(name);
+  if (!count) return std::nullopt;
+  if (*count <= static_cast<std::uint64_t>(most)) return static_cast<int>(*count);
+  map.problems().Error(map.node().Find(name)->place, map.KeyOf(name),
+                       "accepted: a whole number from 1 to " + std::to_string(most));
+  return std::nullopt;
+}
+
+std::optional<SettleRule> ReadSettle(MapReader& tool, const Speaks& speaks) {
+  const YamlNode* node = tool.Get("settle");
+  if (node == nullptr) return std::nullopt;
+  MapReader map(*node, tool.KeyOf("settle"), tool.problems());
+  auto request = ReadOwnRequest(map, speaks,
+                                "a read that shows whether the write took effect: request: "
+                                "\"GET /orders?client_ref={body#/client_ref}\"");
+  SettleRule rule;
+  rule.absent = ReadConditions(map, "absent", Reads::kAnswer);
+  rule.absent_after = map.Duration("absent_after", Millis(0));
+  std::optional<Selector> happened;
+  const YamlNode* happened_node = map.Need(
+      "happened", "what the answer holds when the write took effect: answer.body#/items/0/id");
+  if (happened_node != nullptr) {
+    const std::string key = map.KeyOf("happened");
+    if (const auto text = ReadText(*happened_node, key, tool.problems())) {
+      happened = ReadSelector({*text, happened_node->place, key}, Reads::kAnswer, tool.problems());
+    }
+  }
+  map.Finish();
+  if (!request || !happened) return std::nullopt;
+  const bool is_read = request->method == "GET" || request->method == "HEAD";
+  if (request->mcp_tool.empty() && !is_read) {
+    tool.problems().Error(map.node().Find("request")->place, map.KeyOf("request"),
+                          "a settle request is GET or HEAD: it must change nothing");
+  }
+  rule.request = std::move(*request);
+  rule.happened = std::move(*happened);
+  return rule;
+}
+
+std::optional<ApprovalRule> ReadApproval(MapReader& tool, TlsFiles files) {
+  const YamlNode* node = tool.Get("approval");
+  if (node == nullptr) return std::nullopt;
+  MapReader map(*node, tool.KeyOf("approval"), tool.problems());
+  ApprovalRule rule;
+  map.Need("by", "who may approve: by: [ team-support ]");
+  for (LocatedText& approver : map.Texts("by")) rule.by.push_back(std::move(approver.text));
+  rule.expires = map.Duration("expires", Millis(1)).value_or(rule.expires);
+  rule.only_suspected = IsOnlySuspected(map.Get("when"));
+  if (!rule.only_suspected) rule.when = ReadConditions(map, "when", Reads::kRequest);
+  rule.needs = ReadCountUpTo(map, "needs", limits::kApproversMax).value_or(rule.needs);
+  static constexpr std::pair<std::string_view, ApprovalAnswer> kAnswers[] = {
+      {"202", ApprovalAnswer::kAccepted}, {"409", ApprovalAnswer::kConflict}};
+  rule.answer = map.OneOf("answer", kAnswers).value_or(rule.answer);
+  rule.hold = map.Duration("hold", Millis(0));
+  rule.should_retry = map.Bool("should_retry");
+  if (rule.should_retry && rule.answer == ApprovalAnswer::kAccepted) {
+    map.problems().Error(map.PlaceOf("should_retry"), map.KeyOf("should_retry"),
+                         "is for answer: 409 only; a 202 is never retried");
+  }
+  rule.secrets = ReadApprovalCredentials(map, files);
+  map.Finish();
+  return rule;
+}
+
+}  // namespace recourse

@@ -1,0 +1,60 @@
+// The words of a write tool that are maps of their own.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "policy/language/config_reader.h"
+#include "policy/language/loader.h"
+#include "policy/model/policy.h"
+
+namespace recourse {
+
+// Where a selector may read from, at a given word of the policy.
+enum class Reads { kRequest, kAnswer, kRequestOrAnswer };
+
+// nullopt: a problem was added.
+std::optional<Selector> ReadSelector(const LocatedText& text, Reads reads, Problems& problems);
+// A condition or a list of them under `name`.
+std::vector<Condition> ReadConditions(MapReader& map, std::string_view name, Reads reads);
+// A list of statuses under `name`; empty when it is absent.
+StatusSet ReadStatuses(MapReader& map, std::string_view name);
+
+struct Draft;
+// `match`: the tool's backend, with methods and patterns, or names of MCP tools.
+void ReadMatch(MapReader& map, Draft& draft, Tool& tool);
+
+// What a tool's own requests are sent to, as its `match` says.
+struct Speaks {
+  enum class Kind { kHttp, kMcp, kNotKnown } kind = Kind::kNotKnown;  // kNotKnown: no good `match`
+  std::string endpoint{};                                             // of MCP
+};
+
+// `request` with its `headers`, or of MCP `call` with its `arguments`. nullopt: a problem was
+// added, which quotes `help` when both are absent.
+std::optional<RequestTemplate> ReadOwnRequest(MapReader& map, const Speaks& speaks,
+                                              std::string_view help);
+// The header fields of a request of our own, from the member `headers`.
+void ReadRequestHeaders(MapReader& map, RequestTemplate& request);
+// `call` and `arguments` as the tools/call that is POSTed to `endpoint`.
+std::optional<RequestTemplate> ReadMcpCall(MapReader& map, const std::string& endpoint);
+std::optional<SettleRule> ReadSettle(MapReader& tool, const Speaks& speaks);
+std::optional<BeforeRule> ReadBefore(MapReader& tool, const Speaks& speaks);
+// `files`: whether those of `credentials` are read, here and below. `undo: none` gives nullopt
+// without a problem.
+std::optional<UndoRule> ReadUndo(MapReader& tool, const Speaks& speaks, TlsFiles files);
+// "trace", "header:X-Run", "body#/run", ...; nullopt: none of them.
+std::optional<ScopeRule> ParseScope(std::string_view text);
+// A whole number up to `most` under `name`.
+std::optional<int> ReadCountUpTo(MapReader& map, std::string_view name, int most);
+std::optional<ApprovalRule> ReadApproval(MapReader& tool, TlsFiles files);
+// The members of a map of fields, { Authorization: { file, prefix } }, which stands at `key`.
+std::vector<SecretHeader> ReadSecretHeaders(const YamlNode& fields, const std::string& key,
+                                            TlsFiles files, Problems& problems);
+
+// Fields of answers that are kept beside the standard ones, under `keep_headers`.
+std::vector<std::string> ReadKeepHeaders(MapReader& map);
+// Places whose values never reach the ledger, under `redact`.
+std::vector<Selector> ReadRedact(MapReader& tool);
+
+}  // namespace recourse

@@ -1,0 +1,224 @@
+#include <algorithm>
+
+#include "policy/language/draft.h"
+#include "policy/language/load_rules.h"
+
+namespace recourse {
+namespace {
+
+void ReadScope(MapReader& map, Tool& tool) {
+  const auto text = map.Text("scope");
+  if (!text) return;
+  if (auto scope = ParseScope(*text)) {
+    tool.scope = std::move(*scope);
+    return;
+  }
+  map.problems().Error(map.node().Find("scope")->place, map.KeyOf("scope"),
+                       "accepted: trace, session, caller, global, \"header:Name\", "
+                       "\"body#/pointer\", \"baggage:name\"");
+}
+
+void ReadIgnore(MapReader& map, Tool& tool) {
+  for (const LocatedText& item : map.Texts("ignore")) {
+    std::string_view pointer = item.text;
+    for (const std::string_view prefix : {"request.", "body", "#"}) {
+      if (pointer.starts_with(prefix)) pointer.remove_prefix(prefix.size());
+    }
+    if (pointer.empty() || !IsJsonPointer(pointer)) {
+      map.problems().Error(item.place, item.key, "accepted: a JSON pointer such as /meta/sent_at");
+      continue;
+    }
+    tool.ignore.emplace_back(pointer);
+  }
+}
+
+void ReadKeyWords(MapReader& map, Tool& tool) {
+  static constexpr std::pair<std::string_view, AcrossTraces> kAcross[] = {
+      {"if_unanswered", AcrossTraces::kIfUnanswered},
+      {"never", AcrossTraces::kNever},
+      {"always", AcrossTraces::kAlways},
+      {"ask", AcrossTraces::kAsk}};
+  static constexpr std::pair<std::string_view, OnMismatch> kMismatch[] = {
+      {"reject", OnMismatch::kReject}, {"replay", OnMismatch::kReplay}, {"ask", OnMismatch::kAsk}};
+  static constexpr std::pair<std::string_view, AgentKey> kAgentKey[] = {
+      {"yields", AgentKey::kYields}, {"wins", AgentKey::kWins}};
+  static constexpr std::pair<std::string_view, bool> kTrace[] = {{"optional", false},
+                                                                 {"required", true}};
+  ReadScope(map, tool);
+  tool.trace_required = map.OneOf("trace", kTrace).value_or(false);
+  for (const LocatedText& item : map.Texts("identity")) {
+    if (auto selector = ReadSelector(item, Reads::kRequest, map.problems())) {
+      tool.identity.push_back(std::move(*selector));
+    }
+  }
+  ReadIgnore(map, tool);
+  tool.dedupe_window = map.Duration("dedupe_window", Millis(0)).value_or(tool.dedupe_window);
+  tool.across_window = map.Duration("across_window", Millis(0)).value_or(tool.across_window);
+  tool.across_traces = map.OneOf("across_traces", kAcross).value_or(tool.across_traces);
+  tool.on_mismatch = map.OneOf("on_mismatch", kMismatch).value_or(tool.on_mismatch);
+  for (const LocatedText& item : map.Texts("superseded_by")) {
+    if (item.text == "others") {
+      tool.superseded_by_others = true;
+    } else {
+      tool.superseded_by.push_back({.name = item.text, .captures = {}});
+    }
+  }
+  tool.agent_key = map.OneOf("agent_key", kAgentKey).value_or(tool.agent_key);
+}
+
+void ReadExternalRef(MapReader& map, Tool& tool) {
+  const auto text = map.Text("external_ref");
+  if (!text) return;
+  tool.external_ref =
+      ReadSelector({*text, map.node().Find("external_ref")->place, map.KeyOf("external_ref")},
+                   Reads::kRequestOrAnswer, map.problems());
+}
+
+Speaks SpeaksOf(const Tool& tool, const Draft& draft) {
+  if (!tool.mcp_names.empty()) {
+    return {Speaks::Kind::kMcp, draft.policy.backends[tool.backend].mcp_path};
+  }
+  if (tool.patterns.empty()) return {Speaks::Kind::kNotKnown, "/"};
+  return {Speaks::Kind::kHttp};
+}
+
+void ReadOnError(MapReader& map, Tool& tool) {
+  static constexpr std::pair<std::string_view, OnError> kValues[] = {
+      {"unknown", OnError::kUnknown}, {"not_executed", OnError::kNotExecuted}};
+  tool.on_error = map.OneOf("on_error", kValues).value_or(tool.on_error);
+  if (!map.Has("on_error") || tool.patterns.empty()) return;
+  map.problems().Error(map.PlaceOf("on_error"), map.KeyOf("on_error"),
+                       "says what `isError` of an MCP tool proves; the statuses that prove that "
+                       "nothing was done are `not_executed`");
+}
+
+void ReadAnswerForm(MapReader& map, Tool& tool) {
+  static constexpr std::pair<std::string_view, AnswerForm> kValues[] = {
+      {"stream", AnswerForm::kStream}, {"whole", AnswerForm::kWhole}};
+  tool.answer = map.OneOf("answer", kValues).value_or(tool.answer);
+  if (!map.Has("answer") || tool.mcp_names.empty()) return;
+  map.problems().Error(map.PlaceOf("answer"), map.KeyOf("answer"),
+                       "is for paths; what an MCP tool says before its result comes as it comes");
+}
+
+void ReadOutcomeWords(MapReader& map, const Draft& draft, Tool& tool) {
+  static constexpr std::pair<std::string_view, BreaksFlow> kBreaks[] = {
+      {"never", BreaksFlow::kNever},
+      {"on_failure", BreaksFlow::kOnFailure},
+      {"on_unknown", BreaksFlow::kOnUnknown}};
+  const Speaks speaks = SpeaksOf(tool, draft);
+  ReadExternalRef(map, tool);
+  ReadOnError(map, tool);
+  ReadAnswerForm(map, tool);
+  tool.settle = ReadSettle(map, speaks);
+  tool.before = ReadBefore(map, speaks);
+  tool.undo = ReadUndo(map, speaks, draft.tls_files);
+  tool.approval = ReadApproval(map, draft.tls_files);
+  tool.reason = map.Text("reason").value_or("");
+  tool.breaks_flow = map.OneOf("breaks_flow", kBreaks).value_or(tool.breaks_flow);
+  tool.pivot = map.Bool("pivot").value_or(false);
+  tool.success_when = ReadConditions(map, "success_when", Reads::kAnswer);
+  tool.failed_when = ReadConditions(map, "failed_when", Reads::kAnswer);
+  tool.not_executed = ReadStatuses(map, "not_executed");
+  tool.repeat_if = ReadConditions(map, "repeat_if", Reads::kAnswer);
+  tool.keep_headers = ReadKeepHeaders(map);
+  tool.redact = ReadRedact(map);
+  tool.failed_ttl = map.Duration("failed_ttl", Millis(0)).value_or(tool.failed_ttl);
+  tool.hold = map.Duration("hold", Millis(0)).value_or(tool.hold);
+}
+
+// The agent's answer usually names what was made; most REST backends call it `id`.
+void AddDefaultRef(Tool& tool) {
+  if (tool.external_ref) return;
+  if (auto selector = ParseSelector("answer.body#/id")) tool.external_ref = std::move(*selector);
+}
+
+// What a tunnel carries is not seen, so it can never be a write; RFC 6455 begins with a GET.
+void ReadUpgrades(MapReader& map, Tool& tool) {
+  for (const LocatedText& protocol : map.Texts("upgrade")) {
+    if (protocol.text != "websocket") {
+      map.problems().Error(protocol.place, protocol.key, "accepted: websocket");
+    } else {
+      tool.upgrades.push_back(protocol.text);
+    }
+  }
+  if (!map.Has("upgrade")) return;
+  if (!tool.mcp_names.empty()) {
+    map.problems().Error(map.PlaceOf("upgrade"), map.KeyOf("upgrade"),
+                         "is for paths; an MCP server has one endpoint, which is no tunnel");
+  } else if (tool.effect == Effect::kWrite) {
+    map.problems().Error(map.PlaceOf("upgrade"), map.KeyOf("upgrade"),
+                         "is for reads only: what a tunnel carries cannot be made repeatable");
+  } else if (tool.methods != std::vector<std::string>{"GET"}) {
+    map.problems().Error(
+        map.PlaceOf("upgrade"), map.KeyOf("upgrade"),
+        "an upgrade begins with a GET; accepted: a tool whose match has GET alone");
+  }
+}
+
+// What the tool's backend makes of the paths that are rendered for it.
+void TellTemplates(const Draft& draft, Tool& tool) {
+  if (tool.backend >= draft.policy.backends.size()) return;  // an error was told
+  const bool keeps = draft.policy.backends[tool.backend].keeps_escaped_slash;
+  if (tool.settle) tool.settle->request.keeps_escaped_slash = keeps;
+  if (tool.undo) tool.undo->request.keeps_escaped_slash = keeps;
+}
+
+Tool ReadTool(MapReader& map, Draft& draft) {
+  static constexpr std::pair<std::string_view, Effect> kEffects[] = {{"read", Effect::kRead},
+                                                                     {"write", Effect::kWrite}};
+  Tool tool;
+  ReadMatch(map, draft, tool);
+  map.Need("effect", "accepted: read or write");
+  tool.effect = map.OneOf("effect", kEffects).value_or(Effect::kWrite);
+  tool.timeout = map.Duration("timeout", Millis(1));
+  ReadUpgrades(map, tool);
+  ReadKeyWords(map, tool);
+  ReadOutcomeWords(map, draft, tool);
+  map.Finish();
+  if (tool.effect == Effect::kRead) {
+    for (const auto& member : map.node().members) {
+      static constexpr std::string_view kOfReads[] = {"match", "effect", "timeout", "upgrade"};
+      if (std::ranges::find(kOfReads, member.name) != std::end(kOfReads)) continue;
+      if (!map.Knows(member.name)) continue;
+      draft.problems.Error(member.name_place, map.KeyOf(member.name),
+                           "is for writes only; a tool with `effect: read` has match, effect, "
+                           "timeout and upgrade");
+    }
+  } else {
+    AddDefaultRef(tool);
+    TellTemplates(draft, tool);
+  }
+  return tool;
+}
+
+}  // namespace
+
+void LoadTools(const YamlNode& section, Draft& draft) {
+  if (section.kind != YamlNode::Kind::kMap) {
+    draft.problems.Error(section.place, "tools", "a map of names to tools is accepted here");
+    return;
+  }
+  for (const auto& member : section.members) {
+    const std::string key = JoinKey("tools", member.name);
+    if (!IsName(member.name)) {
+      draft.problems.Error(member.name_place, key, std::string(kNameHelp));
+    } else if (member.name == "unlisted" || member.name.starts_with("unlisted.")) {
+      draft.problems.Error(member.name_place, key,
+                           "'unlisted' stands for calls that no tool matches; take another name");
+    }
+    MapReader map(member.value, key, draft.problems);
+    Tool tool = ReadTool(map, draft);
+    tool.name = member.name;
+    tool.line = member.name_place.line;
+    if (!draft.tools.emplace(member.name, draft.policy.tools.size()).second) {
+      draft.problems.Error(member.name_place, key, "this tool is defined in another file too");
+      continue;
+    }
+    draft.policy.tools.push_back(std::move(tool));
+    draft.tool_nodes.push_back(&member.value);
+    draft.tool_places.push_back(member.name_place);
+  }
+}
+
+}  // namespace recourse

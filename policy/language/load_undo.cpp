@@ -1,0 +1,174 @@
+// `undo`: the request that takes an effect back, and with whose credentials it is sent.
+#include <algorithm>
+
+#include "policy/language/draft.h"
+#include "policy/language/json_node.h"
+#include "policy/language/load_rules.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::string_view kCredentialsHelp =
+    "accepted: fields with the files that hold their values, { Authorization: { file: "
+    "/run/secrets/token, prefix: \"Bearer \" } }; or from_call (the Authorization of the agent's "
+    "call), or a list of the fields to keep from it: [ Authorization, Cookie ]";
+constexpr std::string_view kFromCallHelp =
+    "accepted: Authorization, Cookie, X-Api-Key, Api-Key, X-Auth-Token, X-Amz-Security-Token: "
+    "fields that are shown to nobody; pass another one on with headers: { X-Name: "
+    "\"{header.X-Name}\" }";
+
+std::optional<Repeatable> ReadRepeatable(MapReader& map) {
+  static constexpr std::pair<std::string_view, Repeatable> kValues[] = {
+      {"true", Repeatable::kYes}, {"false", Repeatable::kNo}, {"by_key", Repeatable::kByKey}};
+  return map.OneOf("repeatable", kValues);
+}
+
+bool ReadOnlyIf(MapReader& map) {
+  static constexpr std::pair<std::string_view, bool> kValues[] = {{"unchanged", true}};
+  return map.OneOf("only_if", kValues).value_or(false);
+}
+
+bool Names(const std::vector<std::string>& names, std::string_view name) {
+  return std::any_of(names.begin(), names.end(),
+                     [name](const std::string& one) { return EqualsIgnoreCase(one, name); });
+}
+
+void ReadFromCall(MapReader& undo, UndoRule& rule) {
+  for (LocatedText& item : undo.Texts("credentials")) {
+    std::string name = item.text == "from_call" ? "Authorization" : std::move(item.text);
+    if (!IsCredentialField(name) || ToLower(name).starts_with("proxy-") ||
+        ToLower(name).starts_with("set-cookie")) {
+      undo.problems().Error(item.place, item.key, std::string(kFromCallHelp));
+    } else if (Names(rule.from_call, name)) {
+      undo.problems().Error(item.place, item.key, name + " is named twice");
+    } else {
+      rule.from_call.push_back(std::move(name));
+    }
+  }
+}
+
+void ReadCredentials(MapReader& undo, TlsFiles files, UndoRule& rule) {
+  const YamlNode* node = undo.Get("credentials");
+  if (node == nullptr) return;
+  const std::string key = undo.KeyOf("credentials");
+  if (node->kind != YamlNode::Kind::kMap) {
+    const bool is_word = node->kind == YamlNode::Kind::kScalar;
+    if (is_word && node->text != "from_call") {
+      undo.problems().Error(node->place, key, std::string(kCredentialsHelp));
+    } else {
+      ReadFromCall(undo, rule);
+    }
+    return;
+  }
+  if (node->members.empty()) {
+    undo.problems().Error(node->place, key, std::string(kCredentialsHelp));
+  }
+  rule.secrets = ReadSecretHeaders(*node, key, files, undo.problems());
+}
+
+// One field has one source.
+void CheckFields(MapReader& undo, const UndoRule& rule) {
+  std::vector<std::string> seen;
+  for (const auto& [name, value] : rule.request.headers) seen.push_back(name);
+  const auto add = [&](const std::string& name) {
+    if (Names(seen, name)) {
+      undo.problems().Error(undo.PlaceOf("credentials"), undo.KeyOf("credentials"),
+                            name + " is given twice; name one source of its value");
+    }
+    seen.push_back(name);
+  };
+  for (const std::string& name : rule.from_call) add(name);
+  for (const SecretHeader& secret : rule.secrets) add(secret.name);
+}
+
+void ReadForm(MapReader& undo, RequestTemplate& request) {
+  const YamlNode* form = undo.Get("form");
+  if (form == nullptr) return;
+  const std::string key = undo.KeyOf("form");
+  if (form->kind != YamlNode::Kind::kMap || form->members.empty()) {
+    undo.problems().Error(form->place, key,
+                          "a map of field names to texts is accepted here: { charge: "
+                          "\"{external_ref}\" }");
+    return;
+  }
+  for (const auto& member : form->members) {
+    const std::string member_key = JoinKey(key, member.name);
+    if (member.name.find_first_of("{}") != std::string::npos) {
+      undo.problems().Error(member.name_place, member_key, "a field name is fixed text");
+      continue;
+    }
+    const auto value = ReadText(member.value, member_key, undo.problems());
+    if (!value) continue;
+    if (auto text = ParseTemplateText(*value); text) {
+      request.form.emplace_back(member.name, std::move(*text));
+    } else {
+      undo.problems().Error(member.value.place, member_key, std::string(text.error().detail()));
+    }
+  }
+}
+
+// What an MCP server did is told by its answer; the body of a call is `arguments`.
+void RefuseWordsOfHttp(MapReader& undo) {
+  for (const std::string_view word : {"json", "form", "done"}) {
+    if (undo.Get(word) == nullptr) continue;
+    undo.problems().Error(undo.PlaceOf(word), undo.KeyOf(word),
+                          word == "done" ? "an MCP server answers a call without a status of its "
+                                           "own; say done_when: answer.body#/canceled == true"
+                                         : "the body of a `call` is its `arguments`");
+  }
+}
+
+void ReadBody(MapReader& undo, RequestTemplate& request) {
+  if (!request.mcp_tool.empty()) return RefuseWordsOfHttp(undo);
+  const YamlNode* json = undo.Get("json");
+  if (json != nullptr) {
+    request.json = ReadJsonNode(*json, undo.KeyOf("json"), Placeholders::kParse, undo.problems());
+  }
+  ReadForm(undo, request);
+  const std::string_view word = json != nullptr ? "json" : "form";
+  if (!undo.Has(word)) return;
+  if (json != nullptr && undo.Has("form")) {
+    undo.problems().Error(undo.PlaceOf("form"), undo.KeyOf("form"),
+                          "a request has one body: json or form");
+  }
+  if (request.method == "GET" || request.method == "HEAD") {
+    undo.problems().Error(undo.node().Find(word)->place, undo.KeyOf(word),
+                          "GET and HEAD carry no body");
+  }
+}
+
+}  // namespace
+
+std::optional<UndoRule> ReadUndo(MapReader& tool, const Speaks& speaks, TlsFiles files) {
+  const YamlNode* node = tool.Get("undo");
+  if (node == nullptr) return std::nullopt;
+  if (node->kind == YamlNode::Kind::kScalar && node->text == "none") return std::nullopt;
+  if (node->kind != YamlNode::Kind::kMap) {
+    tool.problems().Error(
+        node->place, tool.KeyOf("undo"),
+        "accepted: none, or { request: \"DELETE /orders/{external_ref}\" }, or of "
+        "an MCP server { call: cancel_order, arguments: { id: "
+        "\"{external_ref}\" } }");
+    return std::nullopt;
+  }
+  MapReader map(*node, tool.KeyOf("undo"), tool.problems());
+  auto request = ReadOwnRequest(map, speaks, "the request that takes the effect back");
+  UndoRule rule;
+  if (request) rule.request = std::move(*request);
+  rule.done = ReadStatuses(map, "done");
+  if (rule.done.empty()) rule.done.Add(200, 299);
+  rule.done_when = ReadConditions(map, "done_when", Reads::kAnswer);
+  rule.repeatable = ReadRepeatable(map).value_or(Repeatable::kNo);
+  rule.only_if_unchanged = ReadOnlyIf(map);
+  rule.attempts_max =
+      ReadCountUpTo(map, "attempts", limits::kUndoAttemptsCap).value_or(rule.attempts_max);
+  rule.window = map.Duration("window", Millis(1));
+  ReadBody(map, rule.request);
+  ReadCredentials(map, files, rule);
+  map.Finish();
+  CheckFields(map, rule);
+  if (!request) return std::nullopt;
+  return rule;
+}
+
+}  // namespace recourse

@@ -1,0 +1,164 @@
+#include "policy/language/loader.h"
+
+#include <fmt/core.h>
+
+#include <deque>
+#include <map>
+
+#include "policy/files/sources.h"
+#include "policy/language/draft.h"
+#include "policy/language/fields_read.h"
+#include "policy/language/secrets.h"
+#include "policy/model/route_table.h"
+#include "proxy/base/crypto/hash.h"
+
+namespace recourse {
+namespace {
+
+void ReadVersion(MapReader& root) {
+  const YamlNode* version = root.Need("version", "accepted: version: 1");
+  if (version == nullptr) return;
+  if (version->kind != YamlNode::Kind::kScalar || version->is_quoted || version->text != "1") {
+    root.problems().Error(version->place, "version", "this program reads version 1; accepted: 1");
+  }
+}
+
+// "X-Acme-User" adds a field, "-X-Acme-User" takes it away.
+void ReadPrincipal(MapReader& root, Draft& draft) {
+  for (const LocatedText& entry : root.Texts("principal")) {
+    const bool is_less = entry.text.starts_with('-');
+    std::string name = ToLower(is_less ? std::string_view(entry.text).substr(1) : entry.text);
+    if (!IsToken(name)) {
+      root.problems().Error(entry.place, "principal",
+                            "accepted: the name of a header field, or -Name for one that is not to "
+                            "count");
+    } else if (is_less && name == "authorization") {
+      root.problems().Error(entry.place, "principal", "Authorization always counts");
+    } else {
+      (is_less ? draft.policy.principal.without : draft.policy.principal.with)
+          .push_back(std::move(name));
+    }
+  }
+}
+
+// In which file a setting of the whole policy was found.
+using SeenIn = std::map<std::string_view, std::string>;
+
+// Settings of the whole policy stand in one file only, so that no order of files decides.
+void ReadSettings(MapReader& root, Draft& draft, SeenIn& seen, const std::string& file) {
+  static constexpr std::pair<std::string_view, Mode> kModes[] = {{"enforce", Mode::kEnforce},
+                                                                 {"observe", Mode::kObserve}};
+  static constexpr std::pair<std::string_view, UnlistedRule> kReads[] = {
+      {"pass", UnlistedRule::kPass}, {"deny", UnlistedRule::kDeny}};
+  static constexpr std::pair<std::string_view, UnlistedRule> kWrites[] = {
+      {"guard", UnlistedRule::kGuard},
+      {"pass", UnlistedRule::kPass},
+      {"deny", UnlistedRule::kDeny}};
+  for (const std::string_view name :
+       {"mode", "unlisted", "ledger", "quotas", "flow_rules", "tunnels", "principal", "callers"}) {
+    if (!root.Has(name)) continue;
+    const auto [at, is_first] = seen.emplace(name, file);
+    if (!is_first) {
+      root.problems().Error(root.PlaceOf(name), std::string(name),
+                            "is given in " + at->second + " too");
+    }
+  }
+  if (const YamlNode* ledger = root.Get("ledger")) LoadLedger(*ledger, draft);
+  if (const YamlNode* quotas = root.Get("quotas")) LoadQuotas(*quotas, draft);
+  if (const YamlNode* callers = root.Get("callers")) LoadCallers(*callers, draft);
+  if (const YamlNode* rules = root.Get("flow_rules")) LoadFlowRules(*rules, draft);
+  LoadTunnels(root, draft);
+  ReadPrincipal(root, draft);
+  if (const auto mode = root.OneOf("mode", kModes)) {
+    draft.policy.mode = *mode;
+  }
+  const YamlNode* node = root.Get("unlisted");
+  if (node == nullptr) return;
+  MapReader unlisted(*node, "unlisted", root.problems());
+  draft.policy.unlisted_reads =
+      unlisted.OneOf("reads", kReads).value_or(draft.policy.unlisted_reads);
+  draft.policy.unlisted_writes =
+      unlisted.OneOf("writes", kWrites).value_or(draft.policy.unlisted_writes);
+  unlisted.Finish();
+}
+
+struct Sections {
+  const YamlNode* backends = nullptr;
+  const YamlNode* tools = nullptr;
+  const YamlNode* flows = nullptr;
+  const YamlNode* tests = nullptr;
+};
+
+void Build(const std::vector<PolicySource>& sources, Draft& draft, Problems& problems,
+           std::deque<YamlNode>& trees) {
+  std::vector<Sections> all;
+  SeenIn seen;
+  for (const PolicySource& source : sources) {
+    const std::size_t file = problems.AddFile(source.name);
+    RefuseSecrets(file, source.text, problems);
+    const std::size_t errors_before = problems.errors();
+    const YamlNode& tree = trees.emplace_back(ReadYaml(file, source.text, problems));
+    if (tree.kind == YamlNode::Kind::kNull) {
+      if (problems.errors() == errors_before) {
+        problems.Error({file, 0, 0}, "version",
+                       "is missing: the file is empty; accepted: version: 1");
+      }
+      continue;
+    }
+    MapReader root(tree, "", problems);
+    ReadVersion(root);
+    ReadSettings(root, draft, seen, source.name);
+    all.push_back({root.Get("backends"), root.Get("tools"), root.Get("flows"), root.Get("tests")});
+    root.Finish();
+  }
+  const auto load = [&](const YamlNode* Sections::* section,
+                        void (*read)(const YamlNode&, Draft&)) {
+    for (const Sections& sections : all) {
+      if (sections.*section != nullptr) read(*(sections.*section), draft);
+    }
+  };
+  load(&Sections::backends, LoadBackends);
+  load(&Sections::tools, LoadTools);
+  load(&Sections::flows, LoadFlows);
+  load(&Sections::tests, LoadTests);
+  Validate(draft);
+}
+
+LoadedPolicy LoadSources(const std::vector<PolicySource>& sources, TlsFiles files) {
+  Problems problems;
+  Draft draft(problems);
+  draft.tls_files = files;
+  std::deque<YamlNode> trees;
+  Build(sources, draft, problems, trees);
+  LoadedPolicy loaded;
+  if (!problems.has_errors()) {
+    auto policy = std::make_shared<Policy>(std::move(draft.policy));
+    policy->digest = DigestOf(sources);
+    policy->version = ToHex(policy->digest).substr(0, 16);
+    policy->fields_read = FieldsOfWords(*policy);
+    policy->routes = std::make_unique<const RouteTable>(*policy, draft.intercepted);
+    loaded.policy = std::move(policy);
+  }
+  loaded.problems = problems.Take();
+  return loaded;
+}
+
+}  // namespace
+
+LoadedPolicy LoadPolicyFiles(const PolicySources& sources, TlsFiles files) {
+  if (sources.problems.empty()) return LoadSources(sources.files, files);
+  LoadedPolicy loaded = sources.files.empty() ? LoadedPolicy{} : LoadSources(sources.files, files);
+  loaded.policy = nullptr;
+  loaded.problems.insert(loaded.problems.begin(), sources.problems.begin(), sources.problems.end());
+  return loaded;
+}
+
+LoadedPolicy LoadPolicy(const std::string& path, TlsFiles files) {
+  return LoadPolicyFiles(ReadPolicyTwice(path), files);
+}
+
+LoadedPolicy LoadPolicyText(const std::string& name, const std::string& yaml) {
+  return LoadSources({{name, yaml}}, TlsFiles::kIgnore);
+}
+
+}  // namespace recourse

@@ -1,0 +1,479 @@
+#include "policy/language/schema.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::string_view kSchema = R"json({
+  "$schema": "https://json-schema.org/draft/2020-12/schema",
+  "title": "Recourse policy",
+  "description": "Which calls are tools, which change something, how an effect is undone.",
+  "$ref": "#/$defs/policy",
+  "$defs": {
+    "policy": {
+      "type": "object",
+      "required": [ "version" ],
+      "additionalProperties": false,
+      "properties": {
+        "version": { "const": 1, "description": "The language of this file." },
+        "mode": { "enum": [ "enforce", "observe" ], "default": "enforce",
+          "description": "observe: change nothing, record what enforcing would have done." },
+        "unlisted": { "$ref": "#/$defs/unlisted" },
+        "ledger": { "$ref": "#/$defs/ledger", "description": "How long answers are kept." },
+        "quotas": { "$ref": "#/$defs/quotas", "description": "Limits of each caller." },
+        "flow_rules": { "$ref": "#/$defs/flow_rules" },
+        "principal": { "$ref": "#/$defs/texts",
+          "description": "More header fields that say who calls; -Name: one that does not." },
+        "callers": { "$ref": "#/$defs/callers" },
+        "tunnels": { "$ref": "#/$defs/texts",
+          "description": "host:port that agents may reach by CONNECT without being looked at." },
+        "backends": { "$ref": "#/$defs/backends" },
+        "tools": { "$ref": "#/$defs/tools" },
+        "flows": { "$ref": "#/$defs/flows" },
+        "tests": { "type": "array", "items": { "$ref": "#/$defs/test" },
+          "description": "Calls, and what recourse policy test expects of each." }
+      }
+    },
+    "callers": {
+      "description": "What tells callers apart, besides their certificates.",
+      "type": "object",
+      "additionalProperties": false,
+      "minProperties": 1,
+      "properties": {
+        "field": { "$ref": "#/$defs/text",
+          "description": "A header field whose value names the caller; it is believed." },
+        "jwt": {
+          "description": "A token that is verified, one claim of which names the caller.",
+          "type": "object",
+          "required": [ "issuer", "audience", "jwks_file" ],
+          "additionalProperties": false,
+          "properties": {
+            "field": { "$ref": "#/$defs/text", "default": "Authorization",
+              "description": "Where the token comes; in Authorization with the scheme Bearer." },
+            "issuer": { "$ref": "#/$defs/text", "description": "Must equal the token's iss." },
+            "audience": { "$ref": "#/$defs/text", "description": "Must be in the token's aud." },
+            "claim": { "$ref": "#/$defs/text", "default": "sub",
+              "description": "The claim, or a JSON pointer to it." },
+            "jwks_file": { "$ref": "#/$defs/text",
+              "description": "The issuer's keys; read again when it changes." }
+          }
+        }
+      }
+    },
+    "unlisted": {
+      "description": "What happens to calls that no tool matches.",
+      "type": "object",
+      "additionalProperties": false,
+      "properties": {
+        "reads": { "enum": [ "pass", "deny" ], "default": "pass", "description": "deny: 403." },
+        "writes": { "enum": [ "guard", "pass", "deny" ], "default": "guard",
+          "description": "guard: keyed and logged; pass: logged only; deny: 403." }
+      }
+    },
+    "ledger": {
+      "type": "object",
+      "additionalProperties": false,
+      "properties": {
+        "retention": { "$ref": "#/$defs/duration", "default": "7d",
+          "description": "How long an answer is replayed, from its operation's last event." },
+        "tombstones": { "$ref": "#/$defs/duration", "default": "90d",
+          "description": "How long after that a repeat gets 410; then it is a new call." },
+        "keep_headers": { "$ref": "#/$defs/texts",
+          "description": "Fields of every tool's answers that a repeat gets too." }
+      }
+    },
+    "quotas": {
+      "type": "object",
+      "additionalProperties": false,
+      "properties": {
+        "default": { "$ref": "#/$defs/quota", "description": "Holds for every caller." },
+        "callers": { "type": "object", "additionalProperties": { "$ref": "#/$defs/quota" },
+          "description": "Other limits of some callers, by identity." }
+      }
+    },
+    "quota": {
+      "type": "object",
+      "additionalProperties": false,
+      "properties": {
+        "writes_in_flight": { "$ref": "#/$defs/count",
+          "description": "Operations being sent at one moment." },
+        "operations_per_hour": { "$ref": "#/$defs/count",
+          "description": "New operations in any hour." },
+        "stored_bytes": { "$ref": "#/$defs/bytes",
+          "description": "The caller's rows in the ledger." },
+        "pending_approvals": { "$ref": "#/$defs/count", "default": 20,
+          "description": "Calls that wait for a human." }
+      }
+    },
+    "backends": {
+      "type": "object",
+      "propertyNames": { "$ref": "#/$defs/name" },
+      "additionalProperties": { "$ref": "#/$defs/backend" }
+    },
+    "backend": {
+      "type": "object",
+      "required": [ "url" ],
+      "additionalProperties": false,
+      "properties": {
+        "url": { "type": "string", "pattern": "^https?://[^@?#]+$",
+          "description": "Its path is put before every path sent." },
+        "hosts": { "$ref": "#/$defs/texts",
+          "description": "Further names that agents use; without a port: any port." },
+        "addresses": { "$ref": "#/$defs/texts", "default": [ "public", "private" ],
+          "description": "Where its name may lead: also loopback, link_local, a range." },
+        "key_header": { "$ref": "#/$defs/text",
+          "description": "The field in which this backend takes an idempotency key." },
+        "repeat_if": { "$ref": "#/$defs/texts",
+          "description": "Conditions on a failure: one that holds lets its repeat be sent." },
+        "escaped_slash": { "enum": [ "doubtful", "kept" ], "default": "doubtful",
+          "description": "kept: it takes %2F for a part of its segment." },
+        "key_lives": { "$ref": "#/$defs/duration", "default": "12h",
+          "description": "How long it honours a key; after that an unknown is not sent again." },
+        "key_scope": { "enum": [ "credentials", "account" ], "default": "credentials",
+          "description": "account: other credentials of it find the key as well." },
+        "write_reuse": { "type": "boolean",
+          "description": "A write may follow another one on a connection; true with key_header." },
+        "protocol": { "enum": [ "http", "mcp" ], "default": "http",
+          "description": "mcp: the url is the endpoint of an MCP server." },
+        "trust_annotations": { "type": "boolean", "default": false,
+          "description": "MCP: unlisted tools that the server calls read-only are reads." },
+        "intercept": { "type": "boolean", "default": false,
+          "description": "Agents' own TLS to it ends here; takes recourse run --ca." },
+        "timeout": { "$ref": "#/$defs/duration",
+          "description": "Until the answer has come; 60s for writes." },
+        "connect_timeout": { "$ref": "#/$defs/duration", "default": "1s",
+          "description": "To reach the backend." },
+        "tls": { "$ref": "#/$defs/tls" }
+      }
+    },
+    "tls": {
+      "type": "object",
+      "additionalProperties": false,
+      "dependentRequired": { "client_cert": [ "client_key" ], "client_key": [ "client_cert" ] },
+      "properties": {
+        "ca_file": { "$ref": "#/$defs/text", "description": "PEM, in place of the system's CAs." },
+        "client_cert": { "$ref": "#/$defs/text", "description": "PEM, with its chain." },
+        "client_key": { "$ref": "#/$defs/text", "description": "PEM, without a passphrase." },
+        "server_name": { "$ref": "#/$defs/text",
+          "description": "In the certificate, in place of the url's host." }
+      }
+    },
+    "tools": {
+      "type": "object",
+      "propertyNames": { "$ref": "#/$defs/name" },
+      "additionalProperties": { "$ref": "#/$defs/tool" }
+    },
+    "tool": {
+      "type": "object",
+      "required": [ "match", "effect" ],
+      "additionalProperties": false,
+      "properties": {
+        "match": { "$ref": "#/$defs/texts",
+          "description": "METHOD backend /path, or tools/call backend NAME of an MCP server." },
+        "effect": { "enum": [ "read", "write" ], "description": "Whether it changes something." },
+        "timeout": { "$ref": "#/$defs/duration", "description": "In place of the backend's." },
+        "upgrade": { "$ref": "#/$defs/texts",
+          "description": "[ websocket ], of a GET: a tunnel once the backend has agreed." },
+        "trace": { "enum": [ "optional", "required" ], "default": "optional",
+          "description": "required: refuse (428) a call with neither a trace nor a key." },
+        "redact": { "$ref": "#/$defs/texts",
+          "description": "Places that are never stored, not even sealed." },
+        "keep_headers": { "$ref": "#/$defs/texts",
+          "description": "Fields of its answers that a repeat gets too." },
+        "identity": { "$ref": "#/$defs/texts",
+          "description": "Places of what makes two calls the same; else all arguments." },
+        "ignore": { "$ref": "#/$defs/texts",
+          "description": "JSON pointers to what does not count among the arguments." },
+        "scope": {
+          "type": "string",
+          "pattern": "^(trace|session|caller|global|header:.+|baggage:.+|body#/.*)$",
+          "default": "trace",
+          "description": "How far a key reaches."
+        },
+        "dedupe_window": { "$ref": "#/$defs/duration", "default": "10m",
+          "description": "How long repeats count without a trace." },
+        "across_window": { "$ref": "#/$defs/duration", "default": "30m",
+          "description": "How long a call without an answer is known to retries elsewhere." },
+        "agent_key": { "enum": [ "yields", "wins" ], "default": "yields",
+          "description": "Whether the agent's Idempotency-Key says more than `identity`." },
+        "across_traces": { "enum": [ "if_unanswered", "never", "always", "ask" ],
+          "default": "if_unanswered",
+          "description": "Whether the same intent under another trace is a repeat." },
+        "on_mismatch": { "enum": [ "reject", "replay", "ask" ], "default": "reject",
+          "description": "What becomes of the same key with other arguments." },
+        "superseded_by": { "$ref": "#/$defs/texts",
+          "description": "Tools whose writes end its answer; `others`: all on its path." },
+        "external_ref": { "$ref": "#/$defs/text", "default": "answer.body#/id",
+          "description": "The place of the backend's name for what was made." },
+        "settle": { "$ref": "#/$defs/settle" },
+        "before": { "$ref": "#/$defs/before" },
+        "undo": { "oneOf": [ { "const": "none" }, { "$ref": "#/$defs/undo" } ] },
+        "reason": { "$ref": "#/$defs/text", "description": "Why nothing has to be undone." },
+        "approval": { "$ref": "#/$defs/approval" },
+        "breaks_flow": { "enum": [ "never", "on_failure", "on_unknown" ], "default": "never",
+          "description": "Whether its proven failure has its flow undone." },
+        "pivot": { "type": "boolean", "default": false,
+          "description": "It and what came before it are undone by a human's word only." },
+        "success_when": { "$ref": "#/$defs/texts",
+          "description": "Conditions on a 2xx: unless all hold, the outcome is unknown." },
+        "failed_when": { "$ref": "#/$defs/texts",
+          "description": "Conditions on the answer: one proves that nothing happened." },
+        "not_executed": { "$ref": "#/$defs/statuses",
+          "description": "Statuses that prove that the backend did nothing." },
+        "repeat_if": { "$ref": "#/$defs/texts",
+          "description": "As the backend's, beside it." },
+        "on_error": { "enum": [ "unknown", "not_executed" ], "default": "unknown",
+          "description": "What isError of an MCP tool proves." },
+        "answer": { "enum": [ "stream", "whole" ],
+          "description": "How the client gets it; else as it comes if it is text/event-stream." },
+        "failed_ttl": { "$ref": "#/$defs/duration", "default": "0s",
+          "description": "How long a proven rejection is replayed; 0s: its repeat is sent." },
+        "hold": { "$ref": "#/$defs/duration", "default": "3s",
+          "description": "How long a repeat waits for the running call." }
+      },
+      "if": { "properties": { "effect": { "const": "read" } } },
+      "then": { "propertyNames": { "enum": [ "match", "effect", "timeout", "upgrade" ] } },
+      "else": {
+        "not": { "required": [ "upgrade" ] },
+        "anyOf": [
+          { "required": [ "approval" ] },
+          { "required": [ "undo" ], "properties": { "undo": { "type": "object" } } },
+          { "required": [ "reason" ] }
+        ]
+      }
+    },
+    "settle": {
+      "type": "object",
+      "required": [ "happened" ],
+      "oneOf": [ { "required": [ "request" ] }, { "required": [ "call" ] } ],
+      "dependentRequired": { "arguments": [ "call" ] },
+      "additionalProperties": false,
+      "properties": {
+        "call": { "$ref": "#/$defs/mcp_name", "description": "A read of the same MCP server." },
+        "arguments": { "type": "object" },
+        "request": { "type": "string", "pattern": "^(GET|HEAD) /", "description": "A template." },
+        "headers": { "$ref": "#/$defs/headers" },
+        "happened": { "$ref": "#/$defs/text",
+          "description": "A place in its answer: there if the call took effect." },
+        "absent": { "$ref": "#/$defs/texts",
+          "description": "Conditions on its answer: one that holds says that it took none." },
+        "absent_after": { "$ref": "#/$defs/duration",
+          "description": "What is not found so long after counts as never done." }
+      }
+    },
+    "before": {
+      "type": "object",
+      "required": [ "keep" ],
+      "oneOf": [ { "required": [ "request" ] }, { "required": [ "call" ] } ],
+      "dependentRequired": { "arguments": [ "call" ] },
+      "additionalProperties": false,
+      "properties": {
+        "call": { "$ref": "#/$defs/mcp_name", "description": "A read of the same MCP server." },
+        "arguments": { "type": "object" },
+        "request": { "type": "string", "pattern": "^GET /",
+          "description": "A template: reads what the write changes, before it is sent." },
+        "headers": { "$ref": "#/$defs/headers" },
+        "keep": { "$ref": "#/$defs/texts",
+          "description": "Places of its answer that are kept for the undo." },
+        "version": { "$ref": "#/$defs/text",
+          "description": "A place of its answer that every change alters: header.ETag." },
+        "missing": { "enum": [ "refuse", "approve", "go_on" ], "default": "refuse",
+          "description": "What becomes of the write if that cannot be read." }
+      }
+    },
+    "undo": {
+      "type": "object",
+      "oneOf": [ { "required": [ "request" ] }, { "required": [ "call" ] } ],
+      "dependentRequired": { "arguments": [ "call" ] },
+      "additionalProperties": false,
+      "properties": {
+        "call": { "$ref": "#/$defs/mcp_name", "description": "A tool of the same MCP server." },
+        "arguments": { "type": "object" },
+        "request": { "type": "string", "pattern": "^[A-Z-]+ /",
+          "description": "A template, filled in when the write succeeds." },
+        "headers": { "$ref": "#/$defs/headers" },
+        "json": { "description": "Its body." },
+        "form": { "$ref": "#/$defs/headers", "description": "Its body, url-encoded." },
+        "done": { "$ref": "#/$defs/statuses", "default": "2xx",
+          "description": "Answers after which the effect is gone." },
+        "done_when": { "$ref": "#/$defs/texts",
+          "description": "Conditions of which one must hold too." },
+        "repeatable": { "enum": [ true, false, "by_key" ], "default": false,
+          "description": "Whether it may be sent again when its outcome is unknown." },
+        "only_if": { "const": "unchanged",
+          "description": "Sent only if what the write left, by before, is there still." },
+        "credentials": { "$ref": "#/$defs/credentials" },
+        "attempts": { "type": "integer", "minimum": 1, "maximum": 100, "default": 10,
+          "description": "Tries before a human is asked." },
+        "window": { "$ref": "#/$defs/duration",
+          "description": "How long a finished flow's step may be undone; ledger.retention." }
+      },
+      "not": { "required": [ "json", "form" ] }
+    },
+    "credentials": {
+      "oneOf": [
+        { "const": "from_call" },
+        { "type": "array", "minItems": 1, "items": { "$ref": "#/$defs/text" } },
+        { "$ref": "#/$defs/secrets" }
+      ]
+    },
+    "secrets": {
+      "type": "object",
+      "minProperties": 1,
+      "additionalProperties": { "$ref": "#/$defs/secret" }
+    },
+    "secret": {
+      "type": "object",
+      "required": [ "file" ],
+      "additionalProperties": false,
+      "properties": {
+        "file": { "$ref": "#/$defs/text", "description": "Its first line, read when it is sent." },
+        "prefix": { "type": "string", "description": "Put before it." }
+      }
+    },
+    "approval": {
+      "type": "object",
+      "required": [ "by" ],
+      "additionalProperties": false,
+      "properties": {
+        "by": { "$ref": "#/$defs/texts",
+          "description": "Groups or persons who may decide; never the caller." },
+        "expires": { "$ref": "#/$defs/duration", "default": "15m",
+          "description": "Nobody's answer within this is a no." },
+        "when": { "$ref": "#/$defs/texts",
+          "description": "Conditions that must all hold, or suspected; without it always." },
+        "needs": { "type": "integer", "minimum": 1, "maximum": 20, "default": 1,
+          "description": "So many must approve; one no is enough." },
+        "answer": { "enum": [ 202, 409 ], "default": 202,
+          "description": "What the agent is told after hold." },
+        "hold": { "$ref": "#/$defs/duration",
+          "description": "How long the agent waits; without it the tool's." },
+        "should_retry": { "type": "boolean",
+          "description": "Of a 409: tells SDKs to come back (true) or to raise (false)." },
+        "credentials": { "$ref": "#/$defs/secrets",
+          "description": "Fields that an approved call is sent with in place of the agent's." }
+      }
+    },
+    "flows": {
+      "type": "object",
+      "propertyNames": { "$ref": "#/$defs/name" },
+      "additionalProperties": { "$ref": "#/$defs/flow" }
+    },
+    "flow": {
+      "type": "object",
+      "required": [ "tools" ],
+      "additionalProperties": false,
+      "dependentRequired": { "on_deadline": [ "deadline" ] },
+      "properties": {
+        "tools": { "$ref": "#/$defs/texts", "description": "Writes, each in one flow at most." },
+        "ends_with": { "$ref": "#/$defs/text", "description": "Its success completes the flow." },
+        "canceled_by": { "$ref": "#/$defs/text",
+          "description": "Its success has the flow undone." },
+        "deadline": { "$ref": "#/$defs/duration", "description": "From the first write." },
+        "on_deadline": { "enum": [ "undo", "keep", "ask" ], "default": "ask",
+          "description": "What becomes of a flow that is not in order then." },
+        "undo_before_pivot": { "type": "boolean", "default": false,
+          "description": "Undo a step with pivot, and those before it, too." },
+        "continue_on_stuck": { "type": "boolean", "default": false,
+          "description": "Undo the other steps although one cannot be undone." }
+      }
+    },
+    "flow_rules": {
+      "description": "What holds for every flow.",
+      "type": "object",
+      "additionalProperties": false,
+      "properties": {
+        "parent": { "$ref": "#/$defs/texts",
+          "description": "Where a flow's name is, if not the trace." },
+        "without_trace": { "type": "string", "pattern": "^(none|session|pod|header:.+)$",
+          "default": "none",
+          "description": "What makes flows of writes that no trace joins; none: nothing does." },
+        "agents_may": {
+          "oneOf": [
+            { "$ref": "#/$defs/order" },
+            { "type": "array", "minItems": 1, "items": { "$ref": "#/$defs/order" } }
+          ],
+          "description": "What agents may order by Recourse-Flow."
+        },
+        "undos_per_second": { "type": "integer", "minimum": 1, "maximum": 1000, "default": 5,
+          "description": "To one backend." },
+        "webhook": { "$ref": "#/$defs/webhook" }
+      }
+    },
+    "order": { "enum": [ "close", "cancel" ] },
+    "webhook": {
+      "type": "object",
+      "required": [ "url" ],
+      "if": { "properties": { "format": { "const": "slack" } }, "required": [ "format" ] },
+      "then": { "not": { "required": [ "secret_file" ] } },
+      "else": { "required": [ "secret_file" ] },
+      "additionalProperties": false,
+      "properties": {
+        "url": { "type": "string", "pattern": "^https?://[^@?#]+$",
+          "description": "Told when a call waits, a flow is parked, an outcome stays unknown." },
+        "secret_file": { "$ref": "#/$defs/text",
+          "description": "Its first line signs what is sent." },
+        "ca_file": { "$ref": "#/$defs/text", "description": "PEM, in place of the system's CAs." },
+        "format": { "enum": [ "json", "slack" ], "default": "json",
+          "description": "slack: one block of plain text, unsigned." }
+      }
+    },
+    "test": {
+      "type": "object",
+      "required": [ "call", "expect" ],
+      "additionalProperties": false,
+      "properties": {
+        "call": {
+          "type": "string",
+          "pattern": "^([A-Z-]+ [^ ]+ /|tools/call [^ ]+ [A-Za-z0-9_./-]{1,128}$)"
+        },
+        "headers": { "$ref": "#/$defs/headers" },
+        "body": {},
+        "expect": { "$ref": "#/$defs/expect" }
+      }
+    },
+    "expect": {
+      "type": "object",
+      "minProperties": 1,
+      "additionalProperties": false,
+      "properties": {
+        "tool": { "$ref": "#/$defs/text" },
+        "effect": { "enum": [ "read", "write" ] },
+        "approval": { "type": "boolean" },
+        "refused": { "$ref": "#/$defs/text" },
+        "key": { "$ref": "#/$defs/texts" }
+      }
+    },
+    "name": { "pattern": "^[A-Za-z0-9_.-]{1,128}$" },
+    "mcp_name": { "type": "string", "pattern": "^[A-Za-z0-9_./-]{1,128}$" },
+    "text": { "type": "string", "minLength": 1 },
+    "texts": {
+      "oneOf": [
+        { "$ref": "#/$defs/text" },
+        { "type": "array", "minItems": 1, "items": { "$ref": "#/$defs/text" } }
+      ]
+    },
+    "headers": { "type": "object", "additionalProperties": { "type": "string" } },
+    "duration": { "type": "string", "pattern": "^[0-9]+(ms|s|m|h|d)$" },
+    "count": { "type": "integer", "minimum": 1 },
+    "bytes": { "type": "string", "pattern": "^[0-9]+(B|KiB|MiB|GiB|TiB)$" },
+    "status": {
+      "oneOf": [
+        { "type": "integer", "minimum": 100, "maximum": 599 },
+        { "type": "string", "pattern": "^([1-5]xx|[1-5][0-9][0-9](-[1-5][0-9][0-9])?)$" }
+      ]
+    },
+    "statuses": {
+      "oneOf": [
+        { "$ref": "#/$defs/status" },
+        { "type": "array", "minItems": 1, "items": { "$ref": "#/$defs/status" } }
+      ]
+    }
+  }
+}
+)json";
+
+}  // namespace
+
+std::string_view PolicySchema() { return kSchema; }
+
+}  // namespace recourse

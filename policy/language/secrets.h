@@ -1,0 +1,14 @@
+// Texts that look like credentials have no place in a policy.
+#pragma once
+
+#include <string_view>
+
+#include "policy/language/yaml_reader.h"
+
+namespace recourse {
+
+// Adds an error for every line of `text`, comments included, that holds what looks like a key, a
+// token or a private key of a well-known kind. The message never repeats it.
+void RefuseSecrets(std::size_t file, std::string_view text, Problems& problems);
+
+}  // namespace recourse

@@ -1,0 +1,320 @@
+#include <algorithm>
+#include <memory>
+
+#include "policy/language/draft.h"
+#include "policy/model/approval_need.h"
+#include "policy/model/route_table.h"
+#include "policy/model/route_tree.h"
+
+namespace recourse {
+namespace {
+
+using Source = Selector::Source;
+
+// Two patterns of the same shape match the same paths with the same specificity.
+std::string ShapeOf(const std::string& pattern) {
+  const RoutePattern route = ParsePattern(pattern);
+  std::string shape;
+  for (const auto& segment : route.segments)
+    shape += '/' + (segment.is_capture ? "{}" : segment.text);
+  return route.has_rest ? shape + "/**" : shape;
+}
+
+void CheckRoutes(Draft& draft) {
+  std::map<std::string, std::size_t> owners;
+  for (std::size_t i = 0; i < draft.policy.tools.size(); ++i) {
+    const Tool& tool = draft.policy.tools[i];
+    for (const std::string& pattern : tool.patterns) {
+      for (const std::string& method : tool.methods) {
+        const std::string route =
+            std::to_string(tool.backend) + ' ' + method + ' ' + ShapeOf(pattern);
+        const auto [owner, is_new] = owners.emplace(route, i);
+        if (is_new) continue;
+        const std::string other = draft.policy.tools[owner->second].name;
+        draft.problems.Error(draft.ToolPlace(i, "match"), draft.ToolKey(i, "match"),
+                             owner->second == i ? method + ' ' + pattern + " is given twice"
+                                                : method + ' ' + pattern + " is ambiguous: tool " +
+                                                      other + " matches the same calls");
+      }
+    }
+  }
+  if (owners.size() > limits::kPolicyRoutesMax) {
+    draft.problems.Error({0, 0, 0}, "tools", "more than 100000 routes");
+  }
+}
+
+void CheckUndoIsStated(Draft& draft, std::size_t index) {
+  const Tool& tool = draft.policy.tools[index];
+  const bool has_word = draft.ToolHas(index, "undo");
+  const bool has_wrong_approval = !tool.approval && draft.ToolHas(index, "approval");
+  const bool has_excuse = AsksAboutCalls(tool) || has_wrong_approval || !tool.reason.empty();
+  if (tool.undo || has_excuse) return;
+  const YamlNode* undo = draft.tool_nodes[index]->Find("undo");
+  if (has_word && undo->text != "none") return;  // already reported
+  draft.problems.Error(
+      draft.ToolPlace(index, "undo"), draft.ToolKey(index, "undo"),
+      has_word ? "`undo: none` needs a human before it (approval: { by: [..] }) or a stated reason "
+                 "(reason: \"why nothing has to be undone\")"
+               : std::string("a write needs one of these: undo: ") +
+                     (tool.mcp_names.empty()
+                          ? "{ request: \"DELETE /orders/{external_ref}\" }"
+                          : "{ call: cancel_order, arguments: { id: \"{external_ref}\" } }") +
+                     ", approval: { by: [..] }, or undo: none with a reason: \"...\"");
+}
+
+bool IsKnownOnlyFromAnswer(const Tool& tool, const Selector& selector) {
+  const auto is_answer = [](Source source) {
+    return source == Source::kAnswerBody || source == Source::kAnswerHeader ||
+           source == Source::kAnswerStatus;
+  };
+  if (selector.source != Source::kExternalRef) return is_answer(selector.source);
+  return !tool.external_ref || is_answer(tool.external_ref->source);
+}
+
+void CheckSettle(Draft& draft, std::size_t index) {
+  Tool& tool = draft.policy.tools[index];
+  if (!tool.settle) return;
+  const auto selectors = SelectorsOf(tool.settle->request);
+  CheckCaptures(draft, index, "settle", selectors);
+  for (const Selector& selector : selectors) {
+    if (IsKnownOnlyFromAnswer(tool, selector)) {
+      draft.problems.Error(draft.ToolPlace(index, "settle"), draft.ToolKey(index, "settle"),
+                           "{" + selector.text +
+                               "} comes from the answer, and there is none when "
+                               "the outcome is unknown; use {body#/pointer}, {path.name} or {key}");
+    }
+    if (selector.source != Source::kKey || !HasMatch(tool)) continue;
+    const Backend& backend = draft.policy.backends[tool.backend];
+    if (backend.key_header.empty()) {
+      draft.problems.Warn(
+          draft.ToolPlace(index, "settle"), draft.ToolKey(index, "settle"),
+          "asks for {key}, but backend " + backend.name +
+              " is never told the key: set its key_header, or ask for a value that "
+              "the write itself carries; until then finding nothing proves nothing, "
+              "and absent_after is not applied");
+      // Such a probe finds nothing even when the effect exists: trusting it would run it twice.
+      tool.settle->absent_after.reset();
+    }
+  }
+}
+
+// What every path of the tool captures.
+std::vector<std::string> CapturesOfAll(const Tool& tool) {
+  std::vector<std::string> common;
+  for (std::size_t i = 0; i < tool.patterns.size(); ++i) {
+    std::vector<std::string> names;
+    for (const auto& segment : ParsePattern(tool.patterns[i]).segments) {
+      if (segment.is_capture) names.push_back(segment.text);
+    }
+    if (i == 0) common = names;
+    std::erase_if(common, [&](const std::string& name) {
+      return std::ranges::find(names, name) == names.end();
+    });
+  }
+  std::ranges::sort(common);
+  return common;
+}
+
+void CheckSuperseding(Draft& draft, std::size_t index) {
+  const auto refuse = [&](std::string why) {
+    draft.problems.Error(draft.ToolPlace(index, "superseded_by"),
+                         draft.ToolKey(index, "superseded_by"), std::move(why));
+  };
+  Tool& tool = draft.policy.tools[index];
+  if (tool.superseded_by_others && !tool.mcp_names.empty()) {
+    refuse("`others` are other writes on its path, and a call of an MCP tool has none; name tools");
+  }
+  for (EndingTool& ending : tool.superseded_by) {
+    const auto found = draft.tools.find(ending.name);
+    if (found == draft.tools.end()) {
+      refuse("no tool is called " + ending.name + "; accepted: names of tools that write, others");
+      continue;
+    }
+    Tool& other = draft.policy.tools[found->second];
+    if (other.effect == Effect::kRead) {
+      refuse(ending.name + " is a read, which changes nothing");
+    } else if (found->second == index) {
+      refuse("its own later calls are no reason to make it again; say others if it sets a state");
+    }
+    other.supersedes_others = true;
+    // Both must capture all of them, or there is nothing to compare.
+    const std::vector<std::string> mine = CapturesOfAll(tool);
+    std::vector<std::string> theirs = CapturesOfAll(other);
+    if (std::ranges::includes(mine, theirs)) ending.captures = std::move(theirs);
+  }
+}
+
+void WarnAboutUnknown(Draft& draft, std::size_t index) {
+  const Tool& tool = draft.policy.tools[index];
+  if (!HasMatch(tool) || tool.settle || AsksAboutCalls(tool)) return;
+  // A DELETE or PUT can be looked at and made again by hand; these cannot.
+  const bool adds = !tool.mcp_names.empty() ||
+                    std::any_of(tool.methods.begin(), tool.methods.end(), [](const auto& name) {
+                      return name == "POST" || name == "PATCH" || name == "*";
+                    });
+  if (!adds) return;
+  if (!draft.policy.backends[tool.backend].key_header.empty()) return;
+  draft.problems.Warn(draft.tool_places[index], draft.ToolKey(index, "settle"),
+                      "is not given and the backend has no key_header: when the outcome of a call "
+                      "is unknown, nothing can find it out, and its repeats get 409 for good");
+}
+
+void WarnAboutKey(Draft& draft, std::size_t index) {
+  using Kind = ScopeRule::Kind;
+  const Tool& tool = draft.policy.tools[index];
+  const auto& backends = draft.policy.backends;
+  const bool has_both = !tool.identity.empty() && tool.backend < backends.size() &&
+                        EqualsIgnoreCase(backends[tool.backend].key_header, "Idempotency-Key");
+  if (has_both && !draft.ToolHas(index, "agent_key")) {
+    draft.problems.Warn(draft.ToolPlace(index, "identity"), draft.ToolKey(index, "identity"),
+                        "says what makes two calls the same also where the agent sends a key of "
+                        "its own, as SDKs do at random; say agent_key: yields if that is meant, "
+                        "or agent_key: wins");
+  }
+  if (!tool.identity.empty()) return;
+  for (const std::string& pointer : tool.ignore) {
+    if (std::count(pointer.begin(), pointer.end(), '/') != 1) continue;
+    draft.problems.Warn(draft.ToolPlace(index, "ignore"), draft.ToolKey(index, "ignore"),
+                        pointer +
+                            " is a top-level member: two calls that differ only there are "
+                            "one; name the members that count with `identity` instead");
+  }
+  const Kind scope = tool.scope.kind;
+  if (scope == Kind::kHeader || scope == Kind::kBody || scope == Kind::kBaggage) return;
+  const bool is_mcp = !tool.mcp_names.empty();
+  const bool has_body =
+      is_mcp || std::any_of(tool.methods.begin(), tool.methods.end(), [](const auto& name) {
+        return name == "POST" || name == "PUT" || name == "PATCH" || name == "*";
+      });
+  if (!has_body) return;
+  draft.problems.Warn(draft.tool_places[index], draft.ToolKey(index, "identity"),
+                      std::string("is not given, so ") +
+                          (is_mcp ? "all arguments are" : "the whole body is") +
+                          " the key: a model that rewords free text when it repeats the call runs "
+                          "it twice; name what makes two calls the same, "
+                          "such as identity: [ body#/order_id ]");
+}
+
+bool HasTestOf(const Draft& draft, const std::string& tool) {
+  return std::any_of(draft.policy.tests.begin(), draft.policy.tests.end(),
+                     [&](const PolicyTest& test) { return test.tool == tool; });
+}
+
+// Somebody who removes or mistypes the write turns its path into a read.
+void WarnAboutCoveredWrites(Draft& draft) {
+  std::vector<std::unique_ptr<RouteTree>> reads(draft.policy.backends.size());
+  for (auto& tree : reads) tree = std::make_unique<RouteTree>(RouteTree::OnSame::kKeepFirst);
+  for (const Tool& tool : draft.policy.tools) {
+    if (tool.effect != Effect::kRead) continue;
+    for (const std::string& pattern : tool.patterns) {
+      for (const auto& method : tool.methods) {
+        reads[tool.backend]->Add(ParsePattern(pattern), method, &tool);
+      }
+    }
+  }
+  for (std::size_t i = 0; i < draft.policy.tools.size(); ++i) {
+    const Tool& tool = draft.policy.tools[i];
+    if (tool.effect != Effect::kWrite || HasTestOf(draft, tool.name)) continue;
+    WarnAboutCoveredMcpWrite(draft, i);
+    for (const std::string& pattern : tool.patterns) {
+      std::string path;
+      for (const auto& segment : ParsePattern(pattern).segments) {
+        path += '/';
+        path += segment.is_capture ? kAnyValue : std::string_view(segment.text);
+      }
+      RouteTree::Found found;
+      for (const std::string& method : tool.methods) {
+        if (!reads[tool.backend]->Find(path, method, found)) continue;
+        draft.problems.Warn(draft.ToolPlace(i, "match"), draft.ToolKey(i, "match"),
+                            "the read " + found.entry->tool->name + " covers " + method + ' ' +
+                                pattern +
+                                " too; this write wins as the more specific one; keep "
+                                "it so with a test: expect: { tool: " +
+                                tool.name + " }");
+      }
+    }
+  }
+}
+
+// Past the retention nothing can be replayed, whatever the window says; past the tombstones a
+// repeat would be executed.
+void CheckWindow(Draft& draft, std::size_t index) {
+  const LedgerRule& ledger = draft.policy.ledger;
+  const Millis window = draft.policy.tools[index].dedupe_window;
+  if (!draft.ToolHas(index, "dedupe_window") || window <= ledger.retention) return;
+  if (window > ledger.retention + ledger.tombstones) {
+    draft.problems.Error(draft.ToolPlace(index, "dedupe_window"),
+                         draft.ToolKey(index, "dedupe_window"),
+                         "is longer than ledger.retention and ledger.tombstones together: the key "
+                         "is forgotten before, and a repeat would run again; accepted: up to their "
+                         "sum");
+    return;
+  }
+  draft.problems.Warn(draft.ToolPlace(index, "dedupe_window"),
+                      draft.ToolKey(index, "dedupe_window"),
+                      "is longer than ledger.retention: repeats that come later than that are told "
+                      "that the key expired");
+}
+
+}  // namespace
+
+void CheckCaptures(Draft& draft, std::size_t index, std::string_view word,
+                   const std::vector<Selector>& selectors) {
+  const bool is_mcp = !draft.policy.tools[index].mcp_names.empty();
+  for (const Selector& selector : selectors) {
+    if (!is_mcp || (selector.source != Source::kPath && selector.source != Source::kQuery))
+      continue;
+    draft.problems.Error(draft.ToolPlace(index, word), draft.ToolKey(index, word),
+                         selector.text +
+                             ": the call of an MCP tool has no path and no query of its own; "
+                             "accepted: body#/argument, header.Name");
+  }
+  for (const std::string& pattern : draft.policy.tools[index].patterns) {
+    const RoutePattern route = ParsePattern(pattern);
+    for (const Selector& selector : selectors) {
+      if (selector.source != Source::kPath) continue;
+      const bool found = std::any_of(route.segments.begin(), route.segments.end(),
+                                     [&](const RoutePattern::Segment& segment) {
+                                       return segment.is_capture && segment.text == selector.name;
+                                     });
+      if (found) continue;
+      draft.problems.Error(
+          draft.ToolPlace(index, word), draft.ToolKey(index, word),
+          "path." + selector.name + ": " + pattern + " has no capture {" + selector.name + "}");
+    }
+  }
+}
+
+void Validate(Draft& draft) {
+  CheckAuthorities(draft);
+  CheckRoutes(draft);
+  CheckMcpNames(draft);
+  const RouteTable routes(draft.policy);
+  CheckQuotaNames(draft);
+  CheckTunnels(draft, routes);
+  CheckPathOwners(draft, routes);
+  for (std::size_t i = 0; i < draft.policy.tools.size(); ++i) {
+    Tool& tool = draft.policy.tools[i];
+    if (tool.effect == Effect::kRead) continue;
+    const std::vector<std::string>& kept = draft.policy.ledger.keep_headers;
+    tool.keep_headers.insert(tool.keep_headers.end(), kept.begin(), kept.end());
+    CheckUndoIsStated(draft, i);
+    CheckCredentials(draft, i);
+    CheckRedact(draft, i);
+    CheckCaptures(draft, i, "identity", tool.identity);
+    if (tool.external_ref) CheckCaptures(draft, i, "external_ref", {*tool.external_ref});
+    CheckApproval(draft, i);
+    CheckSettle(draft, i);
+    CheckSuperseding(draft, i);
+    CheckMcpTool(draft, routes, i);
+    CheckBefore(draft, routes, i);
+    CheckUndo(draft, routes, i);
+    WarnAboutKey(draft, i);
+    CheckWindow(draft, i);
+    // Among errors it could be the consequence of one, such as a key_header that is misspelled.
+    if (!draft.problems.has_errors()) WarnAboutUnknown(draft, i);
+  }
+  WarnAboutCoveredWrites(draft);
+}
+
+}  // namespace recourse

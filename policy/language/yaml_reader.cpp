@@ -1,0 +1,290 @@
+#include "policy/language/yaml_reader.h"
+
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/parser.h>
+
+#include <algorithm>
+#include <sstream>
+#include <tuple>
+#include <unordered_map>
+
+#include "proxy/base/json/json.h"
+#include "proxy/base/limits.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::size_t kDepthMax = 64;
+
+// Builds the tree. Aliases and anchors leave a null node behind, so that reading goes on and finds
+// the other problems too.
+class TreeBuilder final : public YAML::EventHandler {
+ public:
+  TreeBuilder(std::size_t file, Problems& problems) : file_(file), problems_(problems) {}
+
+  void OnDocumentStart(const YAML::Mark& mark) override { start_ = PlaceOf(mark); }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    RefuseAnchor(mark, anchor);
+    YamlNode node;
+    node.place = PlaceOf(mark);
+    Add(std::move(node));
+  }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
+    problems_.Error(PlaceOf(mark), Key(), "aliases are not accepted; write the value out");
+    OnNull(mark, YAML::NullAnchor);
+  }
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
+    RefuseAnchor(mark, anchor);
+    RefuseTag(mark, tag);
+    YamlNode node;
+    node.kind = YamlNode::Kind::kScalar;
+    node.place = PlaceOf(mark);
+    node.text = value;
+    node.is_quoted = tag == "!";
+    Add(std::move(node));
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
+    Open(YamlNode::Kind::kList, mark, tag, anchor);
+  }
+  void OnSequenceEnd() override { Close(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
+    Open(YamlNode::Kind::kMap, mark, tag, anchor);
+  }
+  void OnMapEnd() override { Close(); }
+
+  YamlNode TakeRoot() { return std::move(root_); }
+  Place start() const { return start_; }  // of the document
+
+ private:
+  struct Level {
+    YamlNode node;
+    bool has_name = false;  // kMap: a name was read and its value comes next
+    std::string name;
+    Place name_place;
+    std::unordered_map<std::string, int> lines;  // where each name stood first
+  };
+
+  Place PlaceOf(const YAML::Mark& mark) const { return {file_, mark.line + 1, mark.column + 1}; }
+
+  std::string Key() const {
+    std::string key;
+    for (const Level& level : levels_) {
+      if (level.has_name) key += (key.empty() ? "" : ".") + level.name;
+    }
+    return key;
+  }
+  void RefuseAnchor(const YAML::Mark& mark, YAML::anchor_t anchor) {
+    if (anchor == YAML::NullAnchor) return;
+    problems_.Error(PlaceOf(mark), Key(), "anchors are not accepted; write the value out");
+  }
+  void RefuseTag(const YAML::Mark& mark, const std::string& tag) {
+    if (tag.empty() || tag == "?" || tag == "!") return;
+    problems_.Error(PlaceOf(mark), Key(), "tags are not accepted");
+  }
+  void Open(YamlNode::Kind kind, const YAML::Mark& mark, const std::string& tag,
+            YAML::anchor_t anchor) {
+    RefuseAnchor(mark, anchor);
+    RefuseTag(mark, tag);
+    if (levels_.size() >= kDepthMax) throw YAML::ParserException(mark, "nested too deeply");
+    Level level;
+    level.node.kind = kind;
+    level.node.place = PlaceOf(mark);
+    levels_.push_back(std::move(level));
+  }
+  void Close() {
+    YamlNode node = std::move(levels_.back().node);
+    levels_.pop_back();
+    Add(std::move(node));
+  }
+  void Add(YamlNode node) {
+    if (levels_.empty()) {
+      root_ = std::move(node);
+    } else if (levels_.back().node.kind == YamlNode::Kind::kList) {
+      levels_.back().node.items.push_back(std::move(node));
+    } else {
+      AddToMap(levels_.back(), std::move(node));
+    }
+  }
+  void AddToMap(Level& level, YamlNode node) {
+    if (!level.has_name) {
+      if (node.kind == YamlNode::Kind::kList || node.kind == YamlNode::Kind::kMap) {
+        problems_.Error(node.place, Key(), "a key must be plain text");
+      }
+      level.has_name = true;
+      level.name = node.kind == YamlNode::Kind::kScalar ? node.text : "null";
+      level.name_place = node.place;
+      return;
+    }
+    // A missing value has the place of whatever comes next; its name says more.
+    if (node.kind == YamlNode::Kind::kNull) node.place = level.name_place;
+    const auto [first, is_new] = level.lines.emplace(level.name, level.name_place.line);
+    if (!is_new) {
+      problems_.Error(level.name_place, Key(),
+                      "given twice; first in line " + std::to_string(first->second));
+    } else {
+      level.node.members.push_back({level.name, level.name_place, std::move(node)});
+    }
+    level.has_name = false;
+  }
+
+  const std::size_t file_;
+  Problems& problems_;
+  std::vector<Level> levels_;
+  YamlNode root_;
+  Place start_;
+};
+
+// Where the first byte stands that is not UTF-8; 0: nowhere.
+int ColumnOfNotUtf8(std::string_view line) {
+  if (IsUtf8(line)) return 0;
+  for (std::size_t i = 0; i < line.size();) {
+    const auto lead = static_cast<unsigned char>(line[i]);
+    const std::size_t length = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+    if (!IsUtf8(line.substr(i, length))) return static_cast<int>(i) + 1;
+    i += length;
+  }
+  return 1;
+}
+
+// What YAML would read, but people and other tools read in another way. False: do not parse.
+bool CheckBytes(std::size_t file, std::string_view text, Problems& problems) {
+  if (text.starts_with("\xEF\xBB\xBF")) {
+    problems.Error({file, 1, 1}, "",
+                   "the file starts with a byte order mark; save it as plain UTF-8");
+    return false;
+  }
+  if (!IsUtf8(text)) {
+    for (int number = 1; !text.empty(); ++number) {
+      const std::size_t end = std::min(text.find('\n'), text.size());
+      if (const int column = ColumnOfNotUtf8(text.substr(0, end)); column > 0) {
+        problems.Error({file, number, column}, "", "is not UTF-8; save the file as plain UTF-8");
+        return false;
+      }
+      text.remove_prefix(std::min(end + 1, text.size()));
+    }
+  }
+  int line = 1;
+  std::size_t line_start = 0;
+  bool is_indent = true;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const int column = static_cast<int>(i - line_start) + 1;
+    if (c == '\n') {
+      ++line;
+      line_start = i + 1;
+      is_indent = true;
+      continue;
+    }
+    const auto refuse = [&](std::string message) {
+      problems.Error({file, line, column}, "", std::move(message));
+      return false;
+    };
+    if (c == '\r') return refuse("the line ends with CR LF; save the file with LF line ends");
+    if (c == '\t' && is_indent) return refuse("a tab in the indentation; use spaces");
+    if ((static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f) {
+      return refuse("a control character");
+    }
+    is_indent = is_indent && c == ' ';
+  }
+  return true;
+}
+
+void Parse(std::size_t file, std::string_view text, TreeBuilder& builder, Problems& problems) {
+  try {
+    std::istringstream in{std::string(text)};
+    YAML::Parser parser(in);
+    if (!parser.HandleNextDocument(builder)) return;
+    TreeBuilder rest(file, problems);
+    if (parser.HandleNextDocument(rest)) {
+      problems.Error(rest.start(), "",
+                     "a second document begins here; one document per file is accepted");
+    }
+  } catch (const YAML::Exception& error) {
+    const bool has_place = !error.mark.is_null();
+    const Place place{file, has_place ? error.mark.line + 1 : 0,
+                      has_place ? error.mark.column + 1 : 0};
+    problems.Error(place, "", "not valid YAML: " + error.msg);
+  }
+}
+
+}  // namespace
+
+const YamlNode* YamlNode::Find(std::string_view name) const {
+  const auto found = std::find_if(members.begin(), members.end(),
+                                  [name](const Member& member) { return member.name == name; });
+  return found == members.end() ? nullptr : &found->value;
+}
+
+std::size_t Problems::AddFile(std::string name) {
+  files_.push_back(std::move(name));
+  return files_.size() - 1;
+}
+
+void Problems::Add(PolicyProblem::Severity severity, const Place& place, std::string key,
+                   std::string message) {
+  const bool is_error = severity == PolicyProblem::Severity::kError;
+  if (++(is_error ? errors_ : warnings_) > limits::kPolicyProblemsMax) return;
+  PolicyProblem problem;
+  problem.severity = severity;
+  problem.file = files_[place.file];
+  problem.line = place.line;
+  problem.column = place.column;
+  problem.key = std::move(key);
+  problem.message = std::move(message);
+  problems_.emplace_back(place, std::move(problem));
+}
+
+std::string Problems::NameOf(const Place& place) const {
+  return files_[place.file] + ':' + std::to_string(place.line) + ':' + std::to_string(place.column);
+}
+
+void Problems::Error(const Place& place, std::string key, std::string message) {
+  Add(PolicyProblem::Severity::kError, place, std::move(key), std::move(message));
+}
+
+void Problems::Warn(const Place& place, std::string key, std::string message) {
+  Add(PolicyProblem::Severity::kWarning, place, std::move(key), std::move(message));
+}
+
+std::vector<PolicyProblem> Problems::Take() {
+  std::sort(problems_.begin(), problems_.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.first.file, a.first.line, a.first.column, a.second.key, a.second.message) <
+           std::tie(b.first.file, b.first.line, b.first.column, b.second.key, b.second.message);
+  });
+  std::vector<PolicyProblem> out;
+  for (auto& [place, problem] : problems_) out.push_back(std::move(problem));
+  problems_.clear();
+  const auto tell_rest = [&](std::size_t found, PolicyProblem::Severity severity,
+                             const char* what) {
+    if (found <= limits::kPolicyProblemsMax) return;
+    PolicyProblem rest;
+    rest.severity = severity;
+    rest.file = files_.front();
+    rest.message = std::to_string(found - limits::kPolicyProblemsMax) + " more " + what +
+                   " are not listed; mend these first";
+    out.push_back(std::move(rest));
+  };
+  tell_rest(errors_, PolicyProblem::Severity::kError, "errors");
+  tell_rest(warnings_, PolicyProblem::Severity::kWarning, "warnings");
+  return out;
+}
+
+YamlNode ReadYaml(std::size_t file, std::string_view text, Problems& problems,
+                  std::size_t bytes_max) {
+  if (text.size() > bytes_max) {
+    problems.Error({file, 0, 0}, "",
+                   "the file is larger than " + std::to_string(bytes_max >> 20) + " MiB");
+    return {};
+  }
+  if (!CheckBytes(file, text, problems)) return {};
+  TreeBuilder builder(file, problems);
+  Parse(file, text, builder, problems);
+  return builder.TakeRoot();
+}
+
+}  // namespace recourse

@@ -1,0 +1,56 @@
+// Which paths are endpoints of MCP servers, where the body alone says what a call is. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "policy/model/policy.h"
+#include "policy/model/route_tree.h"
+
+namespace recourse {
+
+enum class McpPath : std::uint8_t {
+  kExact,      // the endpoint, written as the backend's url has it
+  kAmbiguous,  // not that, but the server may take it for the endpoint: it must not be passed on
+  kOther,      // RouteTable::Match decides, and refuses what has no canonical form
+};
+
+// Who serves a path, and what it is there.
+struct McpPlace {
+  const Backend* backend = nullptr;
+  McpPath where = McpPath::kOther;
+  const Backend* endpoint_of = nullptr;  // unless kOther: the MCP server
+};
+
+// Endpoints that are told apart by their paths. The backends outlive it.
+class McpEndpoints {
+ public:
+  // Of a backend with `protocol: mcp`. Two that Find would mix up were refused by the loader.
+  void Add(const Backend& backend);
+
+  // `path` is a target without query. Readings as RouteTable::Match knows them. The backend is the
+  // one whose endpoint it is or may be taken for, or nullptr. No allocation for an endpoint itself.
+  McpPlace Find(std::string_view path) const;
+
+  // The backend whose endpoint is the longest beginning of `path`, by whole segments, also where
+  // that stands behind "/.well-known/NAME" (RFC 8414, 9728); nullptr: none.
+  const Backend* Nearest(std::string_view path) const;
+
+ private:
+  const Backend* LooselyAt(std::string_view path) const;
+
+  TextMap<const Backend*> exact_;
+  TextMap<const Backend*> folded_;  // in the form of FoldPath, without a trailing slash
+};
+
+// Whether their urls name one host and port.
+inline bool IsSameServer(const Backend& a, const Backend& b) {
+  return a.host == b.host && a.port == b.port;
+}
+
+// The same of one backend.
+McpPath McpPathOf(const Backend& backend, std::string_view path);
+
+}  // namespace recourse

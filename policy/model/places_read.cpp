@@ -1,0 +1,45 @@
+#include "policy/model/places_read.h"
+
+#include <iterator>
+
+namespace recourse {
+namespace {
+
+using Source = Selector::Source;
+
+void Append(std::vector<Selector>& all, std::vector<Selector> more) {
+  all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
+}  // namespace
+
+std::vector<Selector> PlacesRead(const Tool& tool) {
+  std::vector<Selector> places;
+  places.reserve(tool.identity.size() + tool.ignore.size() + 8);
+  places = tool.identity;
+  if (tool.external_ref) places.push_back(*tool.external_ref);
+  if (tool.settle) Append(places, SelectorsOf(tool.settle->request));
+  if (tool.before) Append(places, SelectorsOf(tool.before->request));
+  if (tool.undo) {
+    Append(places, SelectorsOf(tool.undo->request));
+    for (const std::string& name : tool.undo->from_call) {
+      places.push_back({Source::kHeader, name, "header." + name});
+    }
+  }
+  if (tool.approval) {
+    for (const Condition& condition : tool.approval->when) places.push_back(condition.left);
+  }
+  Selector scope;
+  scope.name = tool.scope.name;
+  if (tool.scope.kind == ScopeRule::Kind::kBody) {
+    scope.text = "body#" + scope.name;
+    places.push_back(std::move(scope));
+  } else if (tool.scope.kind == ScopeRule::Kind::kHeader) {
+    scope.source = Source::kHeader;
+    scope.text = "header." + scope.name;
+    places.push_back(std::move(scope));
+  }
+  return places;
+}
+
+}  // namespace recourse

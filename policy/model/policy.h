@@ -1,0 +1,298 @@
+// The policy as immutable values. policy/language/loader.h makes it from YAML; policy/README.md
+// says what it means.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "policy/model/callers.h"
+#include "policy/model/principal.h"
+#include "policy/model/tunnel_rules.h"
+#include "policy/template/template.h"
+#include "policy/uri/addresses.h"
+#include "proxy/base/clock.h"
+#include "proxy/base/crypto/hash.h"
+#include "proxy/base/limits.h"
+
+namespace recourse {
+
+enum class Effect : std::uint8_t { kRead, kWrite };
+enum class Mode : std::uint8_t { kEnforce, kObserve };
+// What happens to a call that no tool matches. kGuard is for writes only.
+enum class UnlistedRule : std::uint8_t { kPass, kGuard, kDeny };
+enum class OnMismatch : std::uint8_t { kReject, kReplay, kAsk };
+enum class AcrossTraces : std::uint8_t { kIfUnanswered, kNever, kAlways, kAsk };
+// Which one says what makes two calls the same where a call has both: the policy's `identity` or
+// the agent's Idempotency-Key.
+enum class AgentKey : std::uint8_t { kYields, kWins };
+enum class Repeatable : std::uint8_t { kNo, kYes, kByKey };
+enum class BreaksFlow : std::uint8_t { kNever, kOnFailure, kOnUnknown };
+enum class OnDeadline : std::uint8_t { kUndo, kKeep, kAsk };
+// What an MCP tool's own failure (`isError`) proves: that it may have had effects all the same, or
+// that it had none.
+enum class OnError : std::uint8_t { kUnknown, kNotExecuted };
+// Whether the client of a write gets the answer as it comes, or whole: by its type (a stream of
+// events comes as it comes) unless the policy says so.
+enum class AnswerForm : std::uint8_t { kByType, kStream, kWhole };
+
+// How far a key reaches.
+struct ScopeRule {
+  enum class Kind : std::uint8_t { kTrace, kSession, kCaller, kGlobal, kHeader, kBody, kBaggage };
+  Kind kind = Kind::kTrace;
+  std::string name;  // kHeader: field name; kBody: JSON pointer; kBaggage: member name
+};
+
+// What becomes of a write whose state before it cannot be read.
+enum class BeforeMissing : std::uint8_t { kRefuse, kApprove, kGoOn };
+
+// What a write is about to change, read before it is sent.
+struct BeforeRule {
+  RequestTemplate request;          // GET
+  std::vector<Selector> keep;       // places of its answer (kBody); one at least
+  std::optional<Selector> version;  // of its answer (kBody, kHeader): differs after every change
+  BeforeMissing missing = BeforeMissing::kRefuse;
+};
+
+struct SettleRule {
+  RequestTemplate request;  // GET or HEAD; of MCP a tools/call of a read
+  Selector happened;  // present in the probe's answer: the effect exists; its value is the ref
+  std::optional<Millis> absent_after;  // unset: absence is never proof
+  std::vector<Condition> absent{};     // over that answer: one that holds states that there is none
+};
+
+// A header field of a request that Recourse sends by itself, whose value is read from a mounted
+// file when it is sent.
+struct SecretHeader {
+  std::string name;
+  std::string file;
+  std::string prefix;  // "Bearer "
+};
+
+struct UndoRule {
+  RequestTemplate request;
+  StatusSet done;                    // default: 2xx
+  std::vector<Condition> done_when;  // over the answer; one must hold. Empty: the status tells
+  Repeatable repeatable = Repeatable::kNo;
+  bool only_if_unchanged = false;  // what the write left, by `before`, is there still
+  std::vector<SecretHeader> secrets;
+  std::vector<std::string>
+      from_call;  // header fields of the agent's call, kept sealed with the undo
+  int attempts_max = limits::kUndoAttemptsMax;
+  // How long after its success an operator may still have the step of a finished flow undone.
+  std::optional<Millis> window;
+};
+
+// What an agent is told once it was held for long enough.
+enum class ApprovalAnswer : std::uint8_t { kAccepted, kConflict };  // 202, 409
+
+struct ApprovalRule {
+  std::vector<std::string> by;  // groups, or persons by name
+  int needs = 1;                // so many of them
+  Millis expires = limits::kApprovalExpires;
+  std::vector<Condition> when;  // all must hold; empty: always
+  // Asks for no call but one that looks like a repeat: see `on_mismatch` and `across_traces`.
+  bool only_suspected = false;
+  ApprovalAnswer answer = ApprovalAnswer::kAccepted;
+  std::optional<Millis> hold;         // unset: the tool's
+  std::optional<bool> should_retry;   // of a 409: told to the SDKs that look for it
+  std::vector<SecretHeader> secrets;  // in place of such fields of the agent's call
+};
+
+class TlsClient;  // proxy/net/tls/tls_client.h
+
+struct Backend {
+  std::string name;
+  std::string scheme;  // http or https
+  std::string host;    // lower case, without brackets
+  std::uint16_t port = 0;
+  std::string base_path;                 // "" or "/api"; put before every path sent upstream
+  std::string authority;                 // for the Host field: host[:port], default port left out
+  std::vector<std::string> hosts;        // further authorities; without a port: any port
+  std::string key_header;                // empty: the backend knows no key
+  Millis key_lives = limits::kKeyLives;  // how long it is honoured, from the first attempt on
+  bool key_is_accounts = false;          // `key_scope: account`: whatever credentials name it
+  std::vector<Condition> repeat_if;      // over a failure: one that holds says "make it again"
+  bool keeps_escaped_slash = false;      // it takes %2F for a part of its segment
+  bool write_reuse = false;        // a write may go on a connection that carried one just before
+  bool is_mcp = false;             // `protocol: mcp`
+  std::string mcp_path;            // of an MCP server: the url's path, for agents too; "/" at least
+  bool trust_annotations = false;  // MCP: believe what the server says about its tools
+  std::optional<Millis> timeout;   // unset: the lane's default
+  Millis connect_timeout = limits::kConnectTimeout;
+  AddressRules addresses;  // that the host may lead to, checked at every connection
+  std::string tls_ca_file, tls_client_cert, tls_client_key;
+  std::string tls_server_name;  // empty: host
+  // Made from the words above before the policy is run (TlsClients); null for http. A copy of the
+  // backend keeps it, whatever becomes of the policy.
+  std::shared_ptr<TlsClient> tls;
+};
+
+// A tool whose writes end what an answer of another one says (`superseded_by`).
+struct EndingTool {
+  std::string name;
+  // What its paths capture: the values must be the same where both capture them all. Empty: any
+  // of its writes ends it.
+  std::vector<std::string> captures;
+};
+
+struct Tool {
+  std::string name;
+  std::size_t backend = 0;            // index into Policy::backends
+  std::vector<std::string> methods;   // {"*"}: any
+  std::vector<std::string> patterns;  // "/orders/{id}", "/files/**"
+  // Of an MCP server's tools, in place of methods and patterns: names, and globs such as "read_*".
+  std::vector<std::string> mcp_names;
+  Effect effect = Effect::kWrite;
+
+  // Read tools only: protocols that a GET may switch to, in lower case.
+  std::vector<std::string> upgrades;
+
+  // Write tools only.
+  ScopeRule scope;
+  std::vector<Selector> identity;
+  AgentKey agent_key = AgentKey::kYields;
+  std::vector<std::string> ignore;  // JSON pointers
+  bool trace_required = false;      // no fall-back to the caller's scope
+  Millis dedupe_window = limits::kDedupeWindow;
+  AcrossTraces across_traces = AcrossTraces::kIfUnanswered;
+  Millis across_window = limits::kAcrossWindow;
+  OnMismatch on_mismatch = OnMismatch::kReject;
+  std::vector<EndingTool> superseded_by;  // beside what ends every answer (ledger/standing.h)
+  bool superseded_by_others = false;      // any other write on its resource does
+  bool supersedes_others = false;         // another tool names it there
+  std::optional<Selector> external_ref;
+  std::optional<SettleRule> settle;
+  std::optional<BeforeRule> before;
+  std::optional<UndoRule> undo;
+  std::string reason;  // why there is nothing to undo with
+  std::optional<ApprovalRule> approval;
+  BreaksFlow breaks_flow = BreaksFlow::kNever;
+  bool pivot = false;
+  std::vector<Condition> success_when;   // over the answer; all must hold
+  std::vector<Condition> failed_when;    // over a 2xx answer; one that holds proves a refusal
+  StatusSet not_executed;                // statuses that prove the backend did nothing
+  std::vector<Condition> repeat_if;      // as the backend's
+  OnError on_error = OnError::kUnknown;  // MCP only
+  AnswerForm answer = AnswerForm::kByType;
+  std::vector<std::string> keep_headers;  // kept beside the standard ones, with the policy's own
+  std::vector<Selector> redact;           // values there never reach the ledger
+  Millis failed_ttl = limits::kFailedTtl;
+  Millis hold = limits::kHold;    // how long a repeat waits for the running call
+  std::optional<Millis> timeout;  // overrides the backend's
+
+  int line = 0;  // where the policy defines it
+};
+
+struct Flow {
+  std::string name;
+  std::vector<std::size_t> tools;
+  std::optional<std::size_t> ends_with;
+  std::optional<std::size_t> canceled_by;
+  std::optional<Millis> deadline;
+  OnDeadline on_deadline = OnDeadline::kAsk;
+  bool undo_before_pivot = false;  // go on past a step with `pivot`
+  bool continue_on_stuck = false;  // undo the other steps although one cannot be undone
+};
+
+// What the flow is of a write that came without a trace.
+struct WithoutTrace {
+  // kNone: one of this one write. kPlace: the one that a session or a field names. kPod: one for
+  // all of them, for as long as this pod lives.
+  enum class Kind : std::uint8_t { kNone, kPlace, kPod };
+  Kind kind = Kind::kNone;
+  ScopeRule place;  // kPlace
+};
+
+// What holds for every flow.
+struct FlowRules {
+  // Where the name of a call's flow is, first one first; without any of them it is the trace. Lets
+  // nested traces share the flow of their parent.
+  std::vector<ScopeRule> parent;
+  WithoutTrace without_trace;
+  bool agent_may_close = false, agent_may_cancel = false;  // Recourse-Flow: close, cancel
+  int undos_per_second = limits::kUndosPerSecond;          // to one backend
+  struct Webhook {
+    Backend backend;          // of its url
+    std::string secret_file;  // empty: told in Slack's form, unsigned
+  };
+  std::optional<Webhook> webhook;  // told of what needs a human
+};
+
+// How long what is remembered is kept. Only time in which the process runs counts.
+struct LedgerRule {
+  Millis retention = limits::kRetention;    // a final operation's answer, after its last event
+  Millis tombstones = limits::kTombstones;  // after that: its key, which is answered with 410
+  std::vector<std::string> keep_headers{};  // of every tool's answers
+};
+
+// What one caller may cause. Unset: no limit.
+struct Quota {
+  std::optional<std::uint64_t> writes_in_flight;     // operations being sent
+  std::optional<std::uint64_t> operations_per_hour;  // new operations
+  std::optional<std::uint64_t> stored_bytes;         // rows of the ledger
+  // Calls that wait for a human; unset: limits::kPendingApprovalsPerCaller.
+  std::optional<std::uint64_t> pending_approvals;
+};
+struct Quotas {
+  Quota standard;                                     // of every caller not named below
+  std::map<std::string, Quota, std::less<>> callers;  // by identity
+
+  const Quota& Of(std::string_view caller) const {
+    const auto found = callers.find(caller);
+    return found == callers.end() ? standard : found->second;
+  }
+};
+
+// One entry of the `tests:` section.
+struct PolicyTest {
+  // target: path and query. Of method "tools/call": the name of an MCP tool; `body` its arguments.
+  std::string method, backend, target;
+  std::string body;  // JSON text, or empty
+  std::vector<std::pair<std::string, std::string>> headers;
+  // Expectations; unset means not checked. tool "unlisted": no tool may match.
+  std::optional<std::string> tool, effect, refused;
+  std::optional<bool> approval;        // whether it needs a human
+  std::vector<std::string> key_parts;  // names of the parts that must enter the key
+  int line = 0;
+};
+
+struct RouteMatch;
+class RouteTable;
+
+class Policy {
+ public:
+  Policy();
+  ~Policy();
+  Policy(Policy&&) noexcept;
+
+  Digest digest{};      // SHA-256 of the files
+  std::string version;  // its first 16 hex digits
+  Mode mode = Mode::kEnforce;
+  UnlistedRule unlisted_reads = UnlistedRule::kPass;
+  UnlistedRule unlisted_writes = UnlistedRule::kGuard;
+  LedgerRule ledger;
+  Quotas quotas;
+  TunnelRules tunnels;
+  PrincipalRule principal;
+  CallersRule callers;
+  std::vector<Backend> backends;
+  std::vector<Tool> tools;
+  std::vector<Flow> flows;
+  FlowRules flow_rules;
+  std::vector<PolicyTest> tests;
+  std::vector<std::string> fields_read;  // FieldsOfWords of the above
+  std::unique_ptr<const RouteTable> routes;
+
+  const Tool* FindTool(std::string_view name) const;
+  // The flow that the tool is named in; nullptr: none. A tool is named in one flow at most.
+  const Flow* FlowOf(const Tool& tool) const;
+  const Flow* FindFlow(std::string_view name) const;
+};
+
+}  // namespace recourse

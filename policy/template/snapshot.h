@@ -1,0 +1,38 @@
+// The state of a resource that a write changes, as far as the policy's `before` keeps it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "proxy/base/json/json.h"
+
+namespace recourse {
+
+struct Snapshot {
+  bool is_gone = false;   // the backend says that it is not there
+  std::string version{};  // what `version` names; empty: not known
+  // A JSON pointer into its body, and the value there as JSON text; as `keep` names them.
+  std::vector<std::pair<std::string, std::string>> places{};
+};
+
+// The value at `pointer`, which is a kept place or lies in one; nullopt: there is none.
+std::optional<Json> KeptAt(const Snapshot& state, std::string_view pointer);
+
+// Whether all kept places have the same values, whatever order their members stand in.
+bool HaveSamePlaces(const Snapshot& a, const Snapshot& b);
+
+// Where `now` stands between the state before a write and what that write left.
+enum class Drift {
+  kUnchanged,  // it is what our write left
+  kRestored,   // it is what was there before the write
+  kChanged,    // somebody else has changed it
+};
+Drift DriftOf(const Snapshot& before, const Snapshot& ours, const Snapshot& now);
+
+// Whether If-Match can ask for that version: a strong entity tag.
+bool IsStrongTag(std::string_view version);
+
+}  // namespace recourse

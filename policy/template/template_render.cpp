@@ -1,0 +1,267 @@
+#include "policy/template/template.h"
+#include "policy/uri/path.h"
+#include "proxy/base/limits.h"
+
+namespace recourse {
+namespace {
+
+using Node = RequestTemplate::Node;
+using Source = Selector::Source;
+using Text = RequestTemplate::Text;
+
+bool HasType(const Json& value, RequestTemplate::Type type) {
+  using Type = RequestTemplate::Type;
+  switch (type) {
+    case Type::kNumber:
+      return value.kind == Json::Kind::kNumber;
+    case Type::kText:
+      return value.kind == Json::Kind::kString;
+    case Type::kBool:
+      return value.kind == Json::Kind::kTrue || value.kind == Json::Kind::kFalse;
+    case Type::kAny:
+      break;
+  }
+  return true;
+}
+
+// The value of one placeholder. Missing and null are refused, and so is another type. What was
+// kept of a state is put back as it was, also if that is null.
+Result<Json> ValueOf(const RequestTemplate::Piece& piece, const CallValues& values) {
+  std::optional<Json> value = Select(*piece.selector, values);
+  const bool is_before = piece.selector->source == Source::kBeforeBody;
+  if (!value && is_before) return Malformed("its state before it was sent is not known");
+  if (!value || (value->kind == Json::Kind::kNull && !is_before)) {
+    return Malformed("a value is missing");
+  }
+  if (!HasType(*value, piece.type)) return Malformed("a value has another type than `as` says");
+  return std::move(*value);
+}
+
+// What a backend could take for the whole collection, or for more of it than one thing.
+bool IsWildcard(std::string_view text) {
+  return text.contains('*') || EqualsIgnoreCase(text, "all");
+}
+
+// The value of one placeholder as text for a path, query or field.
+Result<std::string> TextOf(const RequestTemplate::Piece& piece, const CallValues& values) {
+  const Result<Json> value = ValueOf(piece, values);
+  if (!value) return std::unexpected(value.error());
+  if (!value->is_scalar()) return Malformed("a value is an array or object where text is needed");
+  std::string text = ScalarText(*value);
+  if (text.empty()) return Malformed("a value is empty");
+  if (text.size() > limits::kExternalRefBytesMax) return Malformed("a value is too long");
+  if (!IsFieldValue(text) || text.find('\t') != std::string::npos) {
+    return Malformed("a value has control characters");
+  }
+  return text;
+}
+
+template <class Encode>
+Result<std::string> Join(const Text& pieces, const CallValues& values, Encode encode) {
+  std::string out;
+  for (const auto& piece : pieces) {
+    if (!piece.selector) {
+      out += piece.literal;
+      continue;
+    }
+    const auto text = TextOf(piece, values);
+    if (!text) return std::unexpected(text.error());
+    const Result<std::string> encoded = encode(*text);
+    if (!encoded) return encoded;
+    out += *encoded;
+  }
+  return out;
+}
+
+Result<std::string> ForPath(const std::string& text, bool may_have_slash) {
+  if (!(may_have_slash ? IsPathOfValues(text) : IsPathValue(text))) {
+    return Malformed(
+        "a value cannot stand in a path: separators, wildcards and non-ASCII are refused");
+  }
+  return PercentEncode(text);
+}
+Result<std::string> ForQuery(const std::string& text) {
+  if (IsWildcard(text)) return Malformed("a value cannot stand in a query: wildcards are refused");
+  return PercentEncode(text);
+}
+Result<std::string> ForHeader(const std::string& text) { return text; }
+
+bool IsOnlyDots(std::string_view segment) {
+  return !segment.empty() && segment.find_first_not_of('.') == std::string_view::npos;
+}
+
+Result<std::string> RenderTarget(const RequestTemplate& request, const CallValues& values) {
+  std::string target;
+  for (const Text& pieces : request.path) {
+    const auto segment = Join(pieces, values, [&request](const std::string& text) {
+      return ForPath(text, request.keeps_escaped_slash);
+    });
+    if (!segment) return segment;
+    if (IsOnlyDots(*segment)) return Malformed("a path segment would be a dot segment");
+    target += '/' + *segment;
+  }
+  char separator = '?';
+  for (const auto& [name, pieces] : request.query) {
+    const auto value = Join(pieces, values, ForQuery);
+    if (!value) return value;
+    target += separator + name + '=' + *value;
+    separator = '&';
+  }
+  if (target.size() > limits::kTargetBytesMax) return Malformed("the rendered target is too long");
+  return target;
+}
+
+void AppendNumber(std::string& out, const Json& number) {
+  const std::string plain = ScalarText(number);
+  out += plain.empty() ? number.text : plain;
+}
+
+constexpr std::string_view kTooLarge = "the rendered request is too large";
+
+// What a backend answers with an empty string names nothing that could be taken back.
+bool MayBeEmpty(Source source) {
+  return source == Source::kBody || source == Source::kQuery || source == Source::kHeader ||
+         source == Source::kBeforeBody;
+}
+
+// A string that is one placeholder: the value goes in as a node, whole, and keeps its type.
+Result<void> AppendPlaceholder(std::string& out, const RequestTemplate::Piece& piece,
+                               const CallValues& values) {
+  const Result<Json> value = ValueOf(piece, values);
+  if (!value) return std::unexpected(value.error());
+  if (value->kind == Json::Kind::kString && value->text.empty() &&
+      !MayBeEmpty(piece.selector->source)) {
+    return Malformed("a value is empty");
+  }
+  if (!AppendJson(out, *value)) return Malformed(kTooLarge);
+  return {};
+}
+
+Result<void> AppendText(std::string& out, const Text& pieces, const CallValues& values) {
+  if (pieces.size() == 1 && pieces[0].selector) {
+    return AppendPlaceholder(out, pieces[0], values);
+  }
+  const auto text = Join(pieces, values, ForHeader);
+  if (!text) return std::unexpected(text.error());
+  AppendJsonString(out, *text);
+  return {};
+}
+
+// The policy's own nesting is bounded by the loader, so recursion is too.
+Result<void> AppendNode(std::string& out, const Node& node, const CallValues& values) {
+  if (out.size() > limits::kRenderedRequestBytesMax) return Malformed(kTooLarge);
+  switch (node.kind) {
+    case Json::Kind::kString:
+      return AppendText(out, node.text, values);
+    case Json::Kind::kArray: {
+      out += '[';
+      for (std::size_t i = 0; i < node.items.size(); ++i) {
+        if (i > 0) out += ',';
+        if (auto done = AppendNode(out, node.items[i], values); !done) return done;
+      }
+      out += ']';
+      return {};
+    }
+    case Json::Kind::kObject: {
+      out += '{';
+      for (std::size_t i = 0; i < node.members.size(); ++i) {
+        if (i > 0) out += ',';
+        AppendJsonString(out, node.members[i].first);
+        out += ':';
+        if (auto done = AppendNode(out, node.members[i].second, values); !done) return done;
+      }
+      out += '}';
+      return {};
+    }
+    default:
+      AppendJson(out, node.scalar);
+      return {};
+  }
+}
+
+Result<void> AppendForm(const RequestTemplate& request, const CallValues& values,
+                        std::string& out) {
+  for (const auto& [name, pieces] : request.form) {
+    const auto value = Join(pieces, values, ForHeader);
+    if (!value) return std::unexpected(value.error());
+    if (!out.empty()) out += '&';
+    out += PercentEncode(name) + '=' + PercentEncode(*value);
+    if (out.size() > limits::kRenderedRequestBytesMax) return Malformed(kTooLarge);
+  }
+  return {};
+}
+
+Result<void> RenderBody(const RequestTemplate& request, const CallValues& values,
+                        RenderedRequest& out) {
+  if (!request.json && request.form.empty()) return {};
+  const bool is_json = request.json.has_value();
+  auto done =
+      is_json ? AppendNode(out.body, *request.json, values) : AppendForm(request, values, out.body);
+  if (done && FindHeader(out.headers, "Content-Type") == nullptr) {
+    out.headers.emplace_back("Content-Type",
+                             is_json ? "application/json" : "application/x-www-form-urlencoded");
+  }
+  return done;
+}
+
+}  // namespace
+
+bool AppendJson(std::string& out, const Json& value) {
+  if (out.size() > limits::kRenderedRequestBytesMax) return false;
+  switch (value.kind) {
+    case Json::Kind::kNull:
+      out += "null";
+      return true;
+    case Json::Kind::kFalse:
+      out += "false";
+      return true;
+    case Json::Kind::kTrue:
+      out += "true";
+      return true;
+    case Json::Kind::kNumber:
+      AppendNumber(out, value);
+      return true;
+    case Json::Kind::kString:
+      AppendJsonString(out, value.text);
+      return true;
+    case Json::Kind::kArray:
+      out += '[';
+      for (std::size_t i = 0; i < value.items.size(); ++i) {
+        if (i > 0) out += ',';
+        if (!AppendJson(out, value.items[i])) return false;
+      }
+      out += ']';
+      return true;
+    case Json::Kind::kObject:
+      out += '{';
+      for (std::size_t i = 0; i < value.members.size(); ++i) {
+        if (i > 0) out += ',';
+        AppendJsonString(out, value.members[i].first);
+        out += ':';
+        if (!AppendJson(out, value.members[i].second)) return false;
+      }
+      out += '}';
+      return true;
+  }
+  return false;
+}
+
+Result<RenderedRequest> Render(const RequestTemplate& request, const CallValues& values) {
+  RenderedRequest out;
+  out.method = request.method;
+  auto target = RenderTarget(request, values);
+  if (!target) return std::unexpected(target.error());
+  out.target = std::move(*target);
+  std::size_t size = out.target.size();
+  for (const auto& [name, pieces] : request.headers) {
+    auto value = Join(pieces, values, ForHeader);
+    if (!value) return std::unexpected(value.error());
+    size += name.size() + value->size();
+    out.headers.emplace_back(name, std::move(*value));
+  }
+  if (auto done = RenderBody(request, values, out); !done) return std::unexpected(done.error());
+  if (size + out.body.size() > limits::kRenderedRequestBytesMax) return Malformed(kTooLarge);
+  return out;
+}
+
+}  // namespace recourse

@@ -1,0 +1,119 @@
+#include "proxy/admin/api/activity_api.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "proxy/admin/access/problem.h"
+#include "proxy/admin/api/query.h"
+#include "proxy/admin/views/event_json.h"
+#include "proxy/base/json/json_object.h"
+#include "proxy/base/watch_limits.h"
+
+namespace recourse {
+namespace {
+
+HttpResponse BadParameter(std::string_view name, std::string_view value,
+                          std::string_view accepted) {
+  return Problem(400, "Bad parameter",
+                 fmt::format("'{}' is no value for {}; accepted: {}", value, name, accepted));
+}
+
+// Takes one parameter; what is accepted, when the value is not.
+std::optional<std::string> Take(OperationFilter& filter, const std::string& name,
+                                const std::string& value) {
+  std::uint64_t number = 0;
+  if (name == "status") {
+    filter.status = StatusFromName(value);
+    if (!filter.status) return "PENDING, SUCCESS, FAILED or COMPENSATED";
+  } else if (name == "phase") {
+    filter.phase = PhaseFromName(value);
+    if (!filter.phase) return "a phase such as DISPATCHING, UNCERTAIN or SUCCEEDED";
+  } else if (name == "limit") {
+    if (!ParseNumber(value, number) || number == 0 || number > limits::kOperationsPageMax) {
+      return fmt::format("1 to {}", limits::kOperationsPageMax);
+    }
+    filter.limit = static_cast<std::size_t>(number);
+  } else if (name == "before" || name == "after") {
+    if (!ParseNumber(value, number)) return "the number of an event";
+    (name == "before" ? filter.before : filter.after) = number;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+HttpResponse ActivityApi::Operations(std::string_view query) {
+  OperationFilter filter;
+  for (const auto& [name, value] : ParsePairs(query)) {
+    std::optional<std::string>* const text = name == "trace"    ? &filter.trace_id
+                                             : name == "tool"   ? &filter.tool
+                                             : name == "flow"   ? &filter.flow
+                                             : name == "caller" ? &filter.caller
+                                                                : nullptr;
+    if (text != nullptr) {
+      *text = value;
+      continue;
+    }
+    if (name != "status" && name != "phase" && name != "limit" && name != "before" &&
+        name != "after") {
+      return Problem(400, "Unknown parameter",
+                     "'" + name +
+                         "' is not one of trace, tool, flow, caller, status, phase, before, "
+                         "after, limit");
+    }
+    if (const auto accepted = Take(filter, name, value)) {
+      return BadParameter(name, value, *accepted);
+    }
+  }
+  if (filter.before && filter.after) {
+    return Problem(400, "Bad parameter", "before and after exclude each other");
+  }
+  if (lister_ == nullptr) {
+    return NoLedger("the ledger could not be opened; see the log");
+  }
+  const auto page = lister_->Operations(filter);
+  if (!page) return NoLedger(page.error().detail());
+  const auto cursor = [](bool is_there, std::uint64_t at) {
+    return is_there ? std::to_string(at) : std::string("null");
+  };
+  std::string body;
+  {
+    JsonObject json(body);
+    json.Each("operations", page->events, AppendEvent);
+    json.Raw("older", cursor(page->older, page->first));
+    json.Raw("newer", cursor(page->newer, page->last));
+    json.Number("last", page->last);
+  }
+  return JsonAnswer(std::move(body));
+}
+
+ServedAnswer ActivityApi::Stream(const HttpRequest& request, std::string_view query) {
+  std::optional<std::uint64_t> after;
+  std::uint64_t number = 0;
+  for (const auto& [name, value] : ParsePairs(query)) {
+    if (name != "after") {
+      return Problem(400, "Unknown parameter", "'" + name + "' is not after");
+    }
+    if (!ParseNumber(value, number)) return BadParameter(name, value, "the number of an event");
+    after = number;
+  }
+  // What a client that reconnects says is newer than what its address says.
+  if (const std::string* last = FindHeader(request.headers, "Last-Event-ID")) {
+    if (!ParseNumber(*last, number)) {
+      return BadParameter("Last-Event-ID", *last, "the number of an event");
+    }
+    after = number;
+  }
+  auto source = stream_.Watch(after);
+  if (!source) {
+    HttpResponse busy = Problem(503, "Too many watchers", source.error());
+    busy.headers.emplace_back("Retry-After", "5");
+    return busy;
+  }
+  return {HttpResponse{200, "OK", {{"Content-Type", "text/event-stream"}}, {}}, std::move(*source)};
+}
+
+}  // namespace recourse

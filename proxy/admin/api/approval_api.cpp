@@ -1,0 +1,252 @@
+#include "proxy/admin/api/approval_api.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "filters/approval/approved_call.h"
+#include "filters/key/prepare.h"
+#include "proxy/admin/access/problem.h"
+#include "proxy/admin/api/query.h"
+#include "proxy/admin/views/approval_json.h"
+#include "proxy/base/json/json.h"
+#include "proxy/base/limits.h"
+
+namespace recourse {
+namespace {
+
+using Ruling = ApprovalRuling::Kind;
+
+HttpResponse NoSuch(std::uint64_t operation) {
+  return Problem(404, "No such approval",
+                 fmt::format("no operation {} that needed an approval is kept", operation));
+}
+
+// Puts what the body says into the order. Its error is a line for people.
+std::expected<void, std::string> ReadOrder(const std::string& body, bool is_approve,
+                                           ApprovalOrder& order) {
+  const auto json = ParseJson(body);
+  if (!json || json->kind != Json::Kind::kObject) {
+    return std::unexpected("the body must be a JSON object such as {\"digest\": \"...\"}");
+  }
+  bool has_digest = false;
+  for (const auto& [name, value] : json->members) {
+    if (value.kind != Json::Kind::kString) {
+      return std::unexpected(fmt::format("'{}' must be a string", name));
+    }
+    if (name == "reason") {
+      order.reason = value.text;
+    } else if (name == "digest" && is_approve) {
+      const auto digest = DigestFromHex(value.text);
+      if (!digest) return std::unexpected("'digest' has 64 hexadecimal digits, as shown");
+      order.digest = *digest;
+      has_digest = true;
+    } else if (name == "body" && is_approve) {
+      order.body = value.text;
+    } else {
+      return std::unexpected(fmt::format("'{}' is not one of {}", name,
+                                         is_approve ? "digest, reason, body" : "reason"));
+    }
+  }
+  if (is_approve && !has_digest) {
+    return std::unexpected(
+        "say what you approve: {\"digest\": \"...\"}, as GET /approvals/{operation} shows it");
+  }
+  if (!is_approve && order.reason.empty()) {
+    return std::unexpected("say why, for the agent and for the log: {\"reason\": \"...\"}");
+  }
+  if (order.reason.size() > limits::kFlowReasonBytesMax) {
+    return std::unexpected(
+        fmt::format("the reason has more than {} bytes", limits::kFlowReasonBytesMax));
+  }
+  return {};
+}
+
+HttpResponse Refused(const ApprovalOutcome& outcome) {
+  switch (outcome.kind) {
+    case Ruling::kNotAllowed:
+      return Problem(403, "Not yours to decide", outcome.text);
+    case Ruling::kExpired:
+      return Problem(410, "Too late", outcome.text);
+    case Ruling::kOtherRequest:
+      return Problem(409, "Another request", outcome.text);
+    default:
+      return Problem(409, "Not done", outcome.text);
+  }
+}
+
+}  // namespace
+
+HttpResponse ApprovalApi::Handle(const HttpRequest& request, std::string_view path,
+                                 std::string_view query, const Operator& who) {
+  constexpr std::string_view kOne = "/approvals/";
+  if (path == "/approvals") return List(query);
+  const std::string_view rest = path.substr(kOne.size());
+  const auto slash = rest.find('/');
+  std::uint64_t operation = 0;
+  if (!ParseNumber(rest.substr(0, slash), operation) || operation == 0) {
+    return Problem(400, "Bad operation", "an approval is named by the number of its operation");
+  }
+  if (!query.empty()) return Problem(400, "Unknown parameter", "no parameter is taken here");
+  if (slash == std::string_view::npos) return Show(operation);
+  ApprovalOrder order{.operation = operation, .by = {who.name, who.groups}};
+  return Decide(std::move(order), rest.substr(slash + 1), request);
+}
+
+HttpResponse ApprovalApi::List(std::string_view query) {
+  std::optional<std::string> tool, caller, group;
+  std::uint64_t limit = 100, after = 0;
+  for (const auto& [name, value] : ParsePairs(query)) {
+    bool good = true;
+    if (name == "tool") {
+      tool = value;
+    } else if (name == "caller") {
+      caller = value;
+    } else if (name == "by") {
+      group = value;
+    } else if (name == "after") {
+      good = ParseNumber(value, after);
+    } else if (name == "limit") {
+      good = ParseNumber(value, limit) && limit > 0 && limit <= limits::kAdminPageMax;
+    } else {
+      return Problem(400, "Unknown parameter",
+                     "'" + name + "' is not one of tool, caller, by, after, limit");
+    }
+    if (!good) {
+      return Problem(400, "Bad parameter",
+                     fmt::format("'{}' is no value for {}; accepted: a number", value, name));
+    }
+  }
+  const auto is_asked_for = [&](const Event& event) {
+    if (!event.approval || (tool && event.tool != *tool)) return false;
+    const auto& by = event.approval->by;
+    return (!caller || event.caller == *caller) &&
+           (!group || std::find(by.begin(), by.end(), *group) != by.end());
+  };
+  std::string body = "{\"approvals\":[";
+  std::uint64_t found = 0, next = 0;
+  for (bool more = true; more && next == 0;) {
+    const auto page = parts_.runner.List(after, limits::kClaimsPage);
+    if (!page) return NoLedger(page.error());
+    more = !page->empty();
+    for (const Claim& claim : *page) {
+      if (found == limit) {
+        next = after;
+        break;
+      }
+      after = claim.event.operation;
+      if (!is_asked_for(claim.event)) continue;
+      if (found++ > 0) body.push_back(',');
+      AppendApprovalLine(body, claim.event);
+    }
+  }
+  body += fmt::format("],\"next\":{}}}", next == 0 ? "null" : std::to_string(next));
+  return JsonAnswer(std::move(body));
+}
+
+std::expected<Event, HttpResponse> ApprovalApi::Find(std::uint64_t operation) {
+  auto event = parts_.runner.Read(operation);
+  if (!event) return std::unexpected(NoSuch(operation));
+  if (!event->approval) return std::unexpected(NoSuch(operation));
+  return std::move(*event);
+}
+
+HttpResponse ApprovalApi::Show(std::uint64_t operation) {
+  auto event = Find(operation);
+  if (!event) return event.error();
+  const bool is_pending = IsClaim(event->phase);
+  std::optional<RenderedRequest> request;
+  if (is_pending) request = event->request;
+  std::optional<std::string> original = event->approval->original_body;
+  // Once it was decided only the rows before that have it.
+  EventFilter rows;
+  rows.operation = operation;
+  rows.after = event->approval->asked_row - 1;
+  rows.up_to = event->id;
+  rows.with_answers = true;
+  if (!is_pending) {
+    const auto page = parts_.ledger.List(rows);
+    if (!page) return NoLedger(page.error().detail());
+    for (const Event& earlier : page->events) {
+      if (!IsClaim(earlier.phase) || !earlier.request || !earlier.approval) continue;
+      request = earlier.request;
+      original = earlier.approval->original_body;
+    }
+  }
+  return JsonAnswer(ApprovalJson(*event, request ? &*request : nullptr,
+                                 original ? &*original : nullptr, CredentialsOf(*event),
+                                 EarlierCalls(*event)));
+}
+
+// Of what is still to be sent; under another policy it never is.
+std::vector<std::string> ApprovalApi::CredentialsOf(const Event& event) const {
+  const auto policy = parts_.policy();
+  const Tool* const tool = policy->FindTool(event.tool);
+  std::vector<std::string> names;
+  if (!IsClaim(event.phase) || policy->digest != event.approval->policy) return names;
+  if (tool == nullptr || !tool->approval) return names;
+  for (const SecretHeader& secret : tool->approval->secrets) names.push_back(secret.name);
+  return names;
+}
+
+std::vector<Event> ApprovalApi::EarlierCalls(const Event& event) {
+  std::map<std::uint64_t, Event> calls;
+  EventFilter rows;
+  rows.after = event.id > limits::kEarlierRows ? event.id - limits::kEarlierRows : 0;
+  rows.up_to = event.id;
+  rows.limit = limits::kAdminPageMax;
+  for (bool more = true; more;) {
+    auto page = parts_.ledger.List(rows);
+    if (!page) break;
+    for (Event& one : page->events) {
+      rows.after = one.id;
+      if (one.caller != event.caller || one.operation == event.operation) continue;
+      calls.insert_or_assign(one.operation, std::move(one));
+      if (calls.size() > limits::kEarlierCallsMax) calls.erase(calls.begin());
+    }
+    more = page->more && !page->events.empty();
+  }
+  std::vector<Event> newest_first;
+  for (auto call = calls.rbegin(); call != calls.rend(); ++call) {
+    newest_first.push_back(std::move(call->second));
+  }
+  return newest_first;
+}
+
+std::string ApprovalApi::ObjectionTo(const Event& event, const std::string& body) {
+  if (std::string objection = ObjectionToEdit(event, body, *parts_.policy()); !objection.empty())
+    return objection;
+  Event edited = event;
+  edited.request->body = body;
+  const auto context = ApprovedCall(edited, parts_.policy());
+  if (!context) return context.error();
+  const auto prepared = PrepareCall(**context, {});
+  return prepared ? std::string() : RefusalDetail(**context, prepared.error());
+}
+
+HttpResponse ApprovalApi::Decide(ApprovalOrder order, std::string_view verb,
+                                 const HttpRequest& request) {
+  const bool is_approve = verb == "approve";
+  order.kind = is_approve ? ApprovalOrder::Kind::kApprove : ApprovalOrder::Kind::kReject;
+  if (const auto read = ReadOrder(request.body, is_approve, order); !read) {
+    return Problem(400, "Bad body", read.error());
+  }
+  if (parts_.policy()->mode == Mode::kObserve) {
+    return Problem(409, "Not done", "observe mode sends nothing of its own");
+  }
+  const auto event = Find(order.operation);
+  if (!event) return event.error();
+  if (order.body && event->phase == Phase::kClaimed) {
+    const std::string objection = ObjectionTo(*event, *order.body);
+    if (!objection.empty()) return Problem(422, "That body cannot be sent", objection);
+  }
+  const std::uint64_t operation = order.operation;
+  const auto outcome = parts_.runner.Decide(std::move(order));
+  if (!outcome) return NoLedger(outcome.error());
+  return outcome->kind == Ruling::kTaken ? Show(operation) : Refused(*outcome);
+}
+
+}  // namespace recourse

@@ -1,0 +1,49 @@
+// The admin API's part about approvals. The agents' port has none of it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "filters/approval/approval_runner.h"
+#include "filters/ledger/ledger.h"
+#include "proxy/admin/access/operator.h"
+#include "proxy/admin/access/problem.h"
+#include "proxy/base/clock.h"
+#include "proxy/base/http/http_message.h"
+
+namespace recourse {
+
+// GET /approvals, /approvals/{operation}; POST /approvals/{operation}/approve and reject. Whoever
+// calls it has checked the operator's role; whom the policy names is checked here. Blocking, on the
+// admin thread.
+class ApprovalApi {
+ public:
+  struct Parts {
+    Ledger& ledger;
+    ApprovalRunner& runner;
+    const Clock& clock;
+    std::function<std::shared_ptr<const Policy>()> policy;  // in force
+  };
+  explicit ApprovalApi(Parts parts) : parts_(std::move(parts)) {}
+
+  // `path` begins with "/approvals".
+  HttpResponse Handle(const HttpRequest& request, std::string_view path, std::string_view query,
+                      const Operator& who);
+
+ private:
+  HttpResponse List(std::string_view query);
+  HttpResponse Show(std::uint64_t operation);
+  HttpResponse Decide(ApprovalOrder order, std::string_view verb, const HttpRequest& request);
+  // The operation's latest event; fails with the answer that says why there is none.
+  std::expected<Event, HttpResponse> Find(std::uint64_t operation);
+  std::vector<std::string> CredentialsOf(const Event& event) const;
+  std::vector<Event> EarlierCalls(const Event& event);
+  // Why the body may not be sent instead; empty: it may.
+  std::string ObjectionTo(const Event& event, const std::string& body);
+
+  const Parts parts_;
+};
+
+}  // namespace recourse

@@ -1,0 +1,84 @@
+// Tells watchers of new events of the ledger, as server-sent events, on a thread of its own.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <expected>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "filters/ledger/ledger.h"
+#include "proxy/base/clock.h"
+#include "proxy/net/beast/http_server.h"
+
+namespace recourse {
+
+// Each watcher is a stream of
+//   event: hello  data: {"last":ROW}   once; with `gap`, when so much came that the watcher has to
+//                                      ask anew
+//   event: event  id: ROW  data: an event or a move of a flow, as GET /events?flows=true shows it
+// and a comment every kStreamHeartbeat. Whoever takes nothing for kStreamStall is let go, as is
+// everybody after kStreamFor; Last-Event-ID goes on where they were.
+class EventStream {
+ public:
+  // `ledger` and `clock` outlive it, or are not used after Stop().
+  EventStream(Ledger& ledger, const Clock& clock);
+  ~EventStream();
+  // Nothing is told any more, and the ledger is not read any more. Notify stays allowed.
+  void Stop();
+
+  // Something was committed. Any thread; never blocks, and costs nothing while nobody watches.
+  void Notify();
+
+  // Rows after `after`; unset: those that come from now on. Any thread. Fails with a line for
+  // people when there are kStreamWatchersMax already.
+  std::expected<std::unique_ptr<BodySource>, std::string> Watch(std::optional<std::uint64_t> after);
+
+ private:
+  struct Watcher {
+    int fd = -1;                 // of a socket pair; the server has the other end
+    std::uint64_t position = 0;  // every row up to here was told
+    std::string pending;         // not taken yet
+    std::size_t taken = 0;       // of `pending`
+    MonoTime until{}, moved{}, told{};
+    bool is_gone = false;
+  };
+  // The rows after `from` up to `to`, read when `until` was the newest one.
+  struct Page {
+    std::uint64_t from = 0, to = 0, until = 0;
+    std::string text;
+  };
+
+  void Run();
+  void TakeNew();
+  void Wait(Millis at_most);
+  void Tell();
+  // False: nothing more can be told now.
+  bool TellMore(Watcher& watcher, MonoTime now);
+  bool Fill(Watcher& watcher, MonoTime now);
+  bool ReadPage(std::uint64_t from);
+  static void Send(Watcher& watcher, MonoTime now);
+
+  Ledger& ledger_;
+  const Clock& clock_;
+  int wake_ = -1;                      // eventfd
+  std::atomic<bool> is_armed_{false};  // the thread wants to be woken
+  std::atomic<bool> is_stopping_{false};
+
+  // The stream's thread.
+  std::vector<Watcher> watchers_;
+  Page page_;
+  std::uint64_t last_ = 0;  // the newest row
+
+  std::mutex mutex_;
+  std::vector<Watcher> new_;  // guarded by mutex_
+  std::size_t watching_ = 0;  // guarded by mutex_
+
+  std::thread thread_;
+};
+
+}  // namespace recourse

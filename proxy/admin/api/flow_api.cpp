@@ -1,0 +1,255 @@
+#include "proxy/admin/api/flow_api.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "proxy/admin/access/problem.h"
+#include "proxy/admin/api/flow_query.h"
+#include "proxy/admin/api/order_word.h"
+#include "proxy/admin/api/query.h"
+#include "proxy/admin/views/flow_json.h"
+#include "proxy/base/limits.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, FlowAction::Kind>, 4> kVerbs = {{
+    {"close", FlowAction::Kind::kClose},
+    {"cancel", FlowAction::Kind::kCancel},
+    {"undo", FlowAction::Kind::kUndo},
+    {"retry", FlowAction::Kind::kRetry},
+}};
+constexpr std::array<std::pair<std::string_view, FlowAction::Kind>, 4> kResolutions = {{
+    {"done", FlowAction::Kind::kDone},
+    {"not-needed", FlowAction::Kind::kNotNeeded},
+    {"happened", FlowAction::Kind::kHappened},
+    {"absent", FlowAction::Kind::kAbsent},
+}};
+
+template <class Table>
+std::optional<FlowAction::Kind> KindOf(const Table& table, std::string_view name) {
+  const auto at =
+      std::find_if(table.begin(), table.end(), [&](const auto& row) { return row.first == name; });
+  return at == table.end() ? std::nullopt : std::optional<FlowAction::Kind>(at->second);
+}
+
+HttpResponse NotWhileObserving() {
+  return Problem(409, "Not done", "observe mode sends nothing and leaves flows as they are");
+}
+
+HttpResponse NoReason() {
+  return Problem(400, "No reason", "say why, for the log: {\"reason\": \"...\"}");
+}
+
+// Of an order that says nothing but why; `otherwise`: if it does not.
+std::expected<OrderWord, HttpResponse> ReadReason(const HttpRequest& request, const Operator& who,
+                                                  std::string_view otherwise = {}) {
+  auto word = ReadOrderWord(request.body, who);
+  if (!word) return std::unexpected(Problem(400, "Bad body", word.error()));
+  if (word->step != 0 || !word->as.empty() || !word->external_ref.empty()) {
+    return std::unexpected(
+        Problem(400, "Bad body", "'step', 'as' and 'external_ref' are for resolve"));
+  }
+  if (word->reason.empty()) word->reason = otherwise;
+  if (word->reason.empty()) return std::unexpected(NoReason());
+  return std::move(*word);
+}
+
+}  // namespace
+
+HttpResponse FlowApi::Handle(const HttpRequest& request, std::string_view path,
+                             std::string_view query, const Operator& who) {
+  constexpr std::string_view kOne = "/flows/";
+  if (path == "/flows") return List(query);
+  if (path == "/flows/close" && request.method == "POST") return CloseStopped(query, request, who);
+  const std::string_view rest = path.substr(kOne.size());
+  const auto slash = rest.find('/');
+  const std::string_view verb =
+      slash == std::string_view::npos ? std::string_view() : rest.substr(slash + 1);
+  const bool is_shown = verb.empty() || verb == "preview";
+  const auto kind = KindOf(kVerbs, verb);
+  const bool is_preview = kind == FlowAction::Kind::kUndo && query == "preview=true";
+  if (!query.empty() && !is_preview) {
+    return Problem(400, "Unknown parameter", "only undo takes one: ?preview=true");
+  }
+  std::string id;
+  if (!PercentDecode(rest.substr(0, slash), id) || id.empty()) {
+    return Problem(400, "Bad flow id", "name the flow by its number or its flow id");
+  }
+  auto state = Find(id);
+  if (!state) return state.error();
+  if (is_shown || is_preview) return Show(*state, !verb.empty());
+  if (parts_.is_observing()) return NotWhileObserving();
+  if (kind) return Act(*kind, std::move(*state), request, who);
+  return Resolve(std::move(*state), request, who);
+}
+
+HttpResponse FlowApi::List(std::string_view query) {
+  const auto selection =
+      ReadFlowSelection(query, {"phase", "stopped", "name", "reason", "limit", "after", "all"});
+  if (!selection) return Problem(400, "Bad parameter", selection.error());
+  std::vector<FlowState> flows;
+  if (selection->all) {
+    auto newest = parts_.ledger.NewestFlows(limits::kFlowsMax);
+    if (!newest) return NoLedger(newest.error().detail());
+    flows = std::move(*newest);
+  } else {
+    auto open = NotOver();
+    if (!open) return open.error();
+    flows = std::move(*open);
+  }
+  std::erase_if(flows, [&](const FlowState& state) { return !IsSelected(*selection, state); });
+  // Of all flows the newest are asked for, of those not over the oldest.
+  const std::size_t most = static_cast<std::size_t>(selection->limit);
+  const std::size_t over = flows.size() > most ? flows.size() - most : 0;
+  if (selection->all) {
+    flows.erase(flows.begin(), flows.begin() + static_cast<std::ptrdiff_t>(over));
+  }
+  flows.resize(std::min(flows.size(), most));
+  std::string body = "{\"flows\":[";
+  for (const FlowState& state : flows) {
+    if (body.back() == '}') body.push_back(',');
+    AppendFlowLine(body, state);
+  }
+  body += fmt::format("],\"next\":{}}}",
+                      over > 0 && !selection->all ? std::to_string(flows.back().number) : "null");
+  return JsonAnswer(std::move(body));
+}
+
+HttpResponse FlowApi::CloseStopped(std::string_view query, const HttpRequest& request,
+                                   const Operator& who) {
+  auto selection = ReadFlowSelection(query, {"name", "reason", "limit"});
+  if (!selection) return Problem(400, "Bad parameter", selection.error());
+  selection->stopped = true;
+  const auto word = ReadReason(request, who);
+  if (!word) return word.error();
+  if (parts_.is_observing()) return NotWhileObserving();
+  auto flows = NotOver();
+  if (!flows) return flows.error();
+  std::erase_if(*flows, [&](const FlowState& state) { return !IsSelected(*selection, state); });
+  const std::size_t most = static_cast<std::size_t>(selection->limit);
+  const std::size_t left = flows->size() > most ? flows->size() - most : 0;
+  flows->resize(flows->size() - left);
+  std::string body = "{\"flows\":[";
+  for (const FlowState& state : *flows) {
+    const auto closed = parts_.runner.Act(
+        {.kind = FlowAction::Kind::kClose, .number = state.number, .reason = ReasonOf(*word)});
+    if (!closed) continue;  // somebody else was first, or the next request tells what is wrong
+    if (body.back() == '}') body.push_back(',');
+    AppendFlowLine(body, *closed);
+  }
+  return JsonAnswer(body + fmt::format("],\"left\":{}}}", left));
+}
+
+std::expected<std::vector<FlowState>, HttpResponse> FlowApi::NotOver() {
+  std::vector<FlowState> flows;
+  for (std::uint64_t after = 0;;) {
+    auto page = parts_.runner.List(after, limits::kAdminPageMax);
+    if (!page) return std::unexpected(NoLedger(page.error()));
+    if (page->empty()) return flows;
+    after = page->back().number;
+    std::move(page->begin(), page->end(), std::back_inserter(flows));
+  }
+}
+
+std::expected<FlowState, HttpResponse> FlowApi::Find(const std::string& id) {
+  std::uint64_t number = 0;
+  if (ParseNumber(id, number) && number > 0) {
+    auto open = parts_.runner.List(number - 1, 1);
+    if (!open) return std::unexpected(NoLedger(open.error()));
+    if (!open->empty() && open->front().number == number) return std::move(open->front());
+    auto found = parts_.ledger.FindFlow(number);
+    if (!found) return std::unexpected(NoLedger(found.error().detail()));
+    if (*found) return std::move(**found);
+  }
+  const auto named = [&](const FlowState& state) { return state.id != id; };
+  auto flows = NotOver();
+  if (!flows) return std::unexpected(flows.error());
+  std::erase_if(*flows, named);
+  if (flows->empty()) {
+    auto newest = parts_.ledger.NewestFlows(limits::kFlowsMax);
+    if (!newest) return std::unexpected(NoLedger(newest.error().detail()));
+    *flows = std::move(*newest);
+    std::erase_if(*flows, named);
+  }
+  if (flows->empty()) {
+    return std::unexpected(
+        Problem(404, "No such flow",
+                "no flow has the number or the flow id '" + id +
+                    "'; `recourse flows list --all` and `recourse events list` tell of those "
+                    "that are remembered"));
+  }
+  if (flows->size() == 1) return std::move(flows->front());
+  std::string numbers;
+  for (const FlowState& state : *flows) {
+    numbers += (numbers.empty() ? "" : ", ") + std::to_string(state.number);
+  }
+  return std::unexpected(Problem(409, "Which flow",
+                                 fmt::format("{} flows are called '{}'; name one by its number: {}",
+                                             flows->size(), id, numbers)));
+}
+
+Result<FlowView> FlowApi::View(const FlowState& state) {
+  return ViewFlow(
+      parts_.ledger, [this](std::uint64_t operation) { return parts_.runner.LastOf(operation); },
+      parts_.policy, state, ToUnixMillis(parts_.clock.WallNow()));
+}
+
+HttpResponse FlowApi::Show(const FlowState& state, bool as_preview) {
+  const auto view = View(state);
+  if (!view) return NoLedger(view.error().detail());
+  return JsonAnswer(as_preview ? PreviewJson(*view) : FlowJson(*view));
+}
+
+HttpResponse FlowApi::Act(FlowAction::Kind kind, FlowState state, const HttpRequest& request,
+                          const Operator& who) {
+  const bool is_retry = kind == FlowAction::Kind::kRetry;
+  const auto word = ReadReason(request, who, is_retry ? "retried by an operator" : "");
+  if (!word) return word.error();
+  if (kind == FlowAction::Kind::kUndo) {
+    const auto view = View(state);
+    if (!view) return NoLedger(view.error().detail());
+    if (!view->refused.empty()) return Problem(409, "Not undone", view->refused);
+  }
+  return Do({.kind = kind, .number = state.number, .reason = ReasonOf(*word)}, std::move(state));
+}
+
+HttpResponse FlowApi::Resolve(FlowState state, const HttpRequest& request, const Operator& who) {
+  const auto word = ReadOrderWord(request.body, who);
+  if (!word) return Problem(400, "Bad body", word.error());
+  const auto kind = KindOf(kResolutions, word->as);
+  if (!kind) {
+    return Problem(400, "Bad body",
+                   "'" + word->as +
+                       "' is no value for as; accepted: done (it was undone by "
+                       "hand), not-needed (its effect may stay), happened and absent "
+                       "(of a step whose outcome is unknown)");
+  }
+  if (word->step == 0) {
+    return Problem(400, "Bad body", "name the step: {\"step\": N}, as /flows/{id} shows it");
+  }
+  if (word->reason.empty()) return NoReason();
+  if (!word->external_ref.empty() && *kind != FlowAction::Kind::kHappened) {
+    return Problem(400, "Bad body", "'external_ref' is for what happened");
+  }
+  return Do({.kind = *kind,
+             .number = state.number,
+             .operation = word->step,
+             .reason = ReasonOf(*word),
+             .external_ref = word->external_ref},
+            std::move(state));
+}
+
+HttpResponse FlowApi::Do(FlowAction action, FlowState state) {
+  action.found = std::move(state);
+  const auto moved = parts_.runner.Act(action);
+  if (!moved) return Problem(409, "Not done", moved.error());
+  return Show(*moved, false);
+}
+
+}  // namespace recourse

@@ -1,0 +1,70 @@
+#include "proxy/admin/api/operation_api.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+
+#include "proxy/admin/access/problem.h"
+#include "proxy/admin/api/order_word.h"
+#include "proxy/admin/api/query.h"
+#include "proxy/admin/views/event_json.h"
+
+namespace recourse {
+namespace {
+
+// Its error is an answer for people.
+std::expected<HumanWord, HttpResponse> ReadHumanWord(const HttpRequest& request,
+                                                     const Operator& who) {
+  const auto word = ReadOrderWord(request.body, who);
+  if (!word) return std::unexpected(Problem(400, "Bad body", word.error()));
+  const auto bad = [](std::string_view why) {
+    return std::unexpected(Problem(400, "Bad body", why));
+  };
+  if (word->as != "happened" && word->as != "absent") {
+    return bad("'" + word->as + "' is no value for as; accepted: happened, absent");
+  }
+  if (word->step != 0) return bad("'step' is for the steps of flows");
+  if (word->as == "absent" && !word->external_ref.empty()) {
+    return bad("'external_ref' is for what happened");
+  }
+  if (word->reason.empty()) {
+    return std::unexpected(
+        Problem(400, "No reason", "say why, for the log: {\"reason\": \"...\"}"));
+  }
+  return HumanWord{.happened = word->as == "happened",
+                   .external_ref = word->external_ref,
+                   .reason = ReasonOf(*word)};
+}
+
+}  // namespace
+
+HttpResponse OperationApi::Handle(const HttpRequest& request, std::string_view path,
+                                  const Operator& who) {
+  constexpr std::string_view kOne = "/operations/";
+  const std::string_view rest = path.substr(kOne.size());
+  std::uint64_t number = 0;
+  if (!ParseNumber(rest.substr(0, rest.find('/')), number)) {
+    return Problem(400, "Bad operation", "an operation is named by its number");
+  }
+  // People read the number off a list of events.
+  const auto event = parts_.ledger.Find(number);
+  if (!event) return NoLedger(event.error().detail());
+  if (!*event || (*event)->verdict != ObserveVerdict::kNone) {
+    return Problem(404, "No such operation",
+                   fmt::format("no operation that was sent has the number {}", number));
+  }
+  auto word = ReadHumanWord(request, who);
+  if (!word) return word.error();
+  if (parts_.is_observing()) {
+    return Problem(409, "Not done", "observe mode leaves operations as they are");
+  }
+  word->operation = (*event)->operation;
+  const auto settled = parts_.runner.SettleBy(*word);
+  if (!settled) return Problem(409, "Not settled", settled.error());
+  std::string body;
+  AppendEvent(body, *settled);
+  return JsonAnswer(std::move(body));
+}
+
+}  // namespace recourse

@@ -1,0 +1,113 @@
+#include "proxy/admin/api/process_api.h"
+
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "filters/mcp/missing_tools.h"
+#include "proxy/admin/access/problem.h"
+#include "proxy/admin/views/event_json.h"
+#include "proxy/base/json/json_object.h"
+#include "proxy/base/log/log.h"
+#include "proxy/config/build_commit.h"
+
+namespace recourse {
+namespace {
+
+HttpResponse LevelAnswer() {
+  std::string body;
+  JsonObject(body).Text("level", NameOf(LeastLogLevel()));
+  return JsonAnswer(std::move(body));
+}
+
+// Nothing is being worked on. What waits for a human is not waited for, nor an unknown outcome that
+// nobody settles. `work` was read before `stats`: what is settled may break a flow.
+bool IsSettled(const ProcessApi::Work& work, const LedgerStats& stats, Mode mode) {
+  if (work.connections > 0 || work.writes > 0 || work.approved > 0) return false;
+  // In observe mode nothing of the ledger is ever settled or undone.
+  return mode == Mode::kObserve || ((work.settling == 0 || stats.uncertain == 0) &&
+                                    stats.running == 0 && stats.flows_breaking == 0);
+}
+
+}  // namespace
+
+HttpResponse ProcessApi::Handle(const HttpRequest& request, std::string_view path,
+                                const Operator& who) {
+  if (path == "/drain") return Drain(who);
+  if (path == "/status") return Status();
+  return request.method == "PUT" ? ChangeLevel(request.body, who) : LevelAnswer();
+}
+
+HttpResponse ProcessApi::ChangeLevel(const std::string& body, const Operator& who) {
+  const auto json = ParseJson(body);
+  const bool is_level = json && json->members.size() == 1 && json->members.front().first == "level";
+  const auto level = is_level ? LogLevelFromName(json->members.front().second.text) : std::nullopt;
+  if (!level) {
+    return Problem(
+        400, "Bad body",
+        "the body must be a JSON object such as {\"level\": \"debug\"}; accepted: debug, "
+        "info, warn, error");
+  }
+  parts_.note(who, "log-level." + std::string(NameOf(*level)));
+  SetLogLevel(*level);
+  return LevelAnswer();
+}
+
+HttpResponse ProcessApi::Drain(const Operator& who) {
+  const Work work = parts_.work();
+  if (!work.is_ready && !work.is_draining) {
+    return Problem(503, "Not now", "the process is still starting; ask again in a moment");
+  }
+  if (!work.is_draining) parts_.note(who, "drain");
+  parts_.drain();
+  return Status();
+}
+
+HttpResponse ProcessApi::Status() const {
+  const Work work = parts_.work();
+  const LedgerStats stats = parts_.ledger.Stats();
+  const auto policy = parts_.reloader.versions().Current();
+  const auto up = parts_.clock.Now() - began_;
+  std::string body;
+  {
+    JsonObject json(body);
+    json.Text("version", RECOURSE_VERSION);
+    json.Text("commit", BuildCommit());
+    json.Text("state", work.is_draining ? "draining" : work.is_ready ? "ready" : "starting");
+    json.Bool("settled", IsSettled(work, stats, policy->mode));
+    json.Text("mode", policy->mode == Mode::kObserve ? "observe" : "enforce");
+    json.Text("started", Rfc3339Millis(ToUnixMillis(started_)));
+    json.Number("uptime_s", std::chrono::duration_cast<std::chrono::seconds>(up).count());
+    json.Text("log_level", NameOf(LeastLogLevel()));
+    {
+      JsonObject of_policy(json.Value("policy"));
+      of_policy.Text("version", policy->version);
+      of_policy.Text("path", parts_.reloader.path());
+      of_policy.Text("last_reload", NameOf(parts_.reloader.last().result));
+    }
+    json.Number("connections", work.connections);
+    json.Number("writes", work.writes);
+    {
+      JsonObject flows(json.Value("flows"));
+      flows.Number("open", stats.flows_open);
+      flows.Number("breaking", stats.flows_breaking);
+      flows.Number("parked", stats.flows_parked);
+      flows.Number("stopped", stats.flows_stopped);
+    }
+    json.Raw("flow_counts", ToJson(work.flow_counts));
+    {
+      JsonObject unknown(json.Value("unknown_callers"));
+      unknown.Number("reads", work.unknown_callers.reads);
+      unknown.Number("writes", work.unknown_callers.writes);
+    }
+    json.Number("approvals_pending", stats.approvals_pending);
+    json.Each("missing_tools", MissingTools(*policy, *work.mcp_tools),
+              [](std::string& out, const MissingTool& one) {
+                AppendJsonString(out, one.backend + ' ' + one.name);
+              });
+    json.Raw("ledger", ToJson(stats));
+  }
+  return JsonAnswer(std::move(body));
+}
+
+}  // namespace recourse

@@ -1,0 +1,62 @@
+// What operators ask of the process as a whole: how it is, that it drains, how much it logs.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "filters/call/flow_counts.h"
+#include "filters/ledger/ledger.h"
+#include "proxy/admin/access/operator.h"
+#include "proxy/base/clock.h"
+#include "proxy/base/http/http_message.h"
+#include "proxy/reload/policy_reload.h"
+
+namespace recourse {
+
+class ToolBook;  // filters/mcp/tool_book.h
+
+// GET /status, POST /drain, GET and PUT /log-level. On the admin thread; blocks no longer than
+// Parts::note.
+class ProcessApi {
+ public:
+  // What the threads work on.
+  struct Work {
+    bool is_ready = false;        // started, and not draining
+    bool is_draining = false;     // takes no new connections, until it ends
+    std::size_t connections = 0;  // of agents
+    std::size_t writes = 0;       // being worked on, or written down in observe mode
+    std::size_t approved = 0;     // calls that are being sent after a human's yes
+    FlowCounts flow_counts{};
+    UnknownCallers unknown_callers{};
+    std::size_t settling = 0;  // unknown outcomes; read last, as the others end by adding to it
+    const ToolBook* mcp_tools = nullptr;  // what MCP servers have listed
+  };
+  struct Parts {
+    Ledger& ledger;
+    const Clock& clock;
+    const PolicyReloader& reloader;
+    std::function<Work()> work;
+    std::function<void()> drain;  // again: does nothing. Only of a process that is_ready
+    // Remembers who ordered what; called before it is done.
+    std::function<void(const Operator& who, std::string what)> note;
+  };
+  explicit ProcessApi(Parts parts)
+      : parts_(std::move(parts)), started_(parts_.clock.WallNow()), began_(parts_.clock.Now()) {}
+
+  // Whether Handle is for it.
+  static bool Has(std::string_view path) {
+    return path == "/status" || path == "/drain" || path == "/log-level";
+  }
+  HttpResponse Handle(const HttpRequest& request, std::string_view path, const Operator& who);
+
+ private:
+  HttpResponse Status() const;
+  HttpResponse Drain(const Operator& who);
+  HttpResponse ChangeLevel(const std::string& body, const Operator& who);
+
+  const Parts parts_;
+  const WallTime started_;
+  const MonoTime began_;
+};
+
+}  // namespace recourse

@@ -1,0 +1,109 @@
+#include "proxy/base/json/json_span.h"
+
+#include <string>
+
+#include "proxy/base/json/json.h"
+
+namespace recourse {
+namespace {
+
+// Each takes a position and gives the one behind what it skips. The text is known to be valid.
+std::size_t SkipSpace(std::string_view text, std::size_t at) {
+  const auto found = text.find_first_not_of(" \t\r\n", at);
+  return found == std::string_view::npos ? text.size() : found;
+}
+
+std::size_t SkipString(std::string_view text, std::size_t at) {
+  for (++at; at < text.size() && text[at] != '"'; ++at) {
+    if (text[at] == '\\') ++at;
+  }
+  return at + 1;
+}
+
+std::size_t SkipValue(std::string_view text, std::size_t at) {
+  if (text[at] == '"') return SkipString(text, at);
+  if (text[at] != '{' && text[at] != '[') {
+    const auto end = text.find_first_of(",]} \t\r\n", at);
+    return end == std::string_view::npos ? text.size() : end;
+  }
+  int depth = 0;
+  while (at < text.size()) {
+    const char c = text[at];
+    if (c == '"') {
+      at = SkipString(text, at);
+      continue;
+    }
+    if (c == '{' || c == '[') ++depth;
+    if (c == '}' || c == ']') --depth;
+    ++at;
+    if (depth == 0) break;
+  }
+  return at;
+}
+
+std::string Unescape(std::string_view token) {
+  std::string name;
+  for (std::size_t i = 0; i < token.size(); ++i) {
+    if (token[i] == '~' && i + 1 < token.size()) {
+      name.push_back(token[++i] == '1' ? '/' : '~');
+    } else {
+      name.push_back(token[i]);
+    }
+  }
+  return name;
+}
+
+bool IsNamed(std::string_view quoted, std::string_view name) {
+  const auto text = ParseJson(quoted);
+  return text && text->text == name;
+}
+
+// Where the child of the container at `at` begins; npos: there is none.
+std::size_t FindChild(std::string_view text, std::size_t at, std::string_view name) {
+  const bool is_object = text[at] == '{';
+  if (!is_object && text[at] != '[') return std::string_view::npos;
+  at = SkipSpace(text, at + 1);
+  for (std::size_t index = 0; at < text.size() && text[at] != '}' && text[at] != ']'; ++index) {
+    bool is_it = std::to_string(index) == name;
+    if (is_object) {
+      const std::size_t end = SkipString(text, at);
+      is_it = IsNamed(text.substr(at, end - at), name);
+      at = SkipSpace(text, SkipSpace(text, end) + 1);  // the colon
+    }
+    if (is_it) return at;
+    at = SkipSpace(text, SkipValue(text, at));
+    if (at < text.size() && text[at] == ',') at = SkipSpace(text, at + 1);
+  }
+  return std::string_view::npos;
+}
+
+}  // namespace
+
+std::optional<JsonSpan> FindJsonSpan(std::string_view text, std::string_view pointer) {
+  std::size_t at = SkipSpace(text, 0);
+  while (!pointer.empty()) {
+    const auto end = pointer.find('/', 1);
+    const std::string name =
+        Unescape(pointer.substr(1, end == std::string_view::npos ? end : end - 1));
+    pointer = end == std::string_view::npos ? std::string_view() : pointer.substr(end);
+    at = FindChild(text, at, name);
+    if (at == std::string_view::npos) return std::nullopt;
+  }
+  return JsonSpan{at, SkipValue(text, at) - at};
+}
+
+std::string PointerToken(std::string_view name) {
+  std::string out;
+  for (const char c : name) {
+    if (c == '~') {
+      out += "~0";
+    } else if (c == '/') {
+      out += "~1";
+    } else {
+      out.push_back(c);
+    }
+  }
+  return out;
+}
+
+}  // namespace recourse

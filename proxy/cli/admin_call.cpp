@@ -1,0 +1,98 @@
+#include "proxy/cli/admin_call.h"
+
+#include <ostream>
+#include <utility>
+
+#include "policy/model/url.h"
+#include "proxy/cli/terminal_text.h"
+#include "proxy/config/config.h"
+#include "proxy/net/tls/tls_client.h"
+
+namespace recourse {
+namespace {
+
+constexpr int kTimeoutSeconds = 600;  // a full verify of a large ledger takes minutes
+
+// Where the admin API is: HOST:PORT, or a url of it.
+FileResult<HttpPlace> PlaceOf(const AdminClient& client) {
+  constexpr std::string_view kHttp = "http://";
+  const bool has_scheme = client.address.find("://") != std::string::npos;
+  const auto backend =
+      BackendFromUrl(has_scheme ? client.address : std::string(kHttp) + client.address);
+  // A port that the scheme implies is named where there is no scheme.
+  const bool has_port = has_scheme || client.address.find_last_of(":]") != std::string::npos;
+  if (!backend || !has_port || !backend->base_path.empty()) {
+    return std::unexpected("--admin: '" + client.address +
+                           "' is not HOST:PORT, e.g. 127.0.0.1:19081, or https://HOST:PORT");
+  }
+  HttpPlace place{.host = backend->host, .port = std::to_string(backend->port)};
+  const bool wants_tls = !client.ca_file.empty() || !client.cert_file.empty();
+  if (backend->scheme != "https") {
+    if (!wants_tls) return place;
+    return std::unexpected("--admin-ca and --admin-cert are for TLS; give --admin https://" +
+                           client.address.substr(has_scheme ? kHttp.size() : 0));
+  }
+  Backend secure = *backend;
+  secure.tls_ca_file = client.ca_file;
+  secure.tls_client_cert = client.cert_file;
+  secure.tls_client_key = client.key_file;
+  auto tls = TlsClient::Make(secure);
+  if (!tls) return std::unexpected(tls.error());
+  place.tls = std::move(*tls);
+  return place;
+}
+
+}  // namespace
+
+std::string Printable(const Json& object, std::string_view name) {
+  return TerminalText(ScalarText(object, name));
+}
+
+FileResult<AdminTarget> PrepareAdminCall(const AdminClient& client, HttpRequest request) {
+  if (!client.token_file.empty()) {
+    auto token = ReadSecretFile(client.token_file);
+    if (!token) return std::unexpected("--admin-token-file: " + token.error());
+    request.headers.emplace_back("Authorization", "Bearer " + *token);
+  }
+  auto place = PlaceOf(client);
+  if (!place) return std::unexpected(place.error());
+  return AdminTarget{std::move(*place), std::move(request)};
+}
+
+FileResult<std::string> Call(const AdminClient& client, HttpRequest request, int* status) {
+  const std::string asked = request.method + " " + request.target;
+  const auto prepared = PrepareAdminCall(client, std::move(request));
+  if (!prepared) return std::unexpected(prepared.error());
+  auto response = Fetch(prepared->place, prepared->request, kTimeoutSeconds);
+  if (!response) return std::unexpected(response.error() + "; is recourse running there?");
+  if (status != nullptr) *status = response->status;
+  if (response->status == 200) return std::move(response->body);
+  const auto problem = ParseJson(response->body);
+  std::string detail = problem ? Printable(*problem, "detail") : response->body;
+  if (response->status == 401) {
+    detail += client.token_file.empty()
+                  ? "; a token is needed; name the file that has it: --admin-token-file FILE"
+                  : "; the token of the file " + client.token_file + " was sent";
+  }
+  return std::unexpected(asked + ": " + detail);
+}
+
+int Fail(std::ostream& err, std::string_view what) {
+  err << "recourse: " << what << "\n";
+  return kExitRuntime;
+}
+
+std::expected<Json, int> Show(const AdminClient& client, const HttpRequest& request,
+                              std::ostream& out, std::ostream& err) {
+  const auto text = Call(client, request);
+  if (!text) return std::unexpected(Fail(err, text.error()));
+  if (client.json) {
+    out << *text << "\n";
+    return std::unexpected(kExitOk);
+  }
+  auto parsed = ParseJson(*text);
+  if (!parsed) return std::unexpected(Fail(err, kNotUnderstood));
+  return std::move(*parsed);
+}
+
+}  // namespace recourse

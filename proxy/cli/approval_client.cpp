@@ -1,0 +1,265 @@
+#include "proxy/cli/approval_client.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <fstream>
+#include <map>
+#include <ostream>
+#include <sstream>
+#include <utility>
+
+#include "proxy/base/json/json_object.h"
+#include "proxy/base/limits.h"
+#include "proxy/cli/admin_call.h"
+#include "proxy/cli/terminal_text.h"
+#include "proxy/config/config.h"
+
+namespace recourse {
+namespace {
+
+constexpr int kApprovalLookEveryMs = 1'000;
+
+std::string Names(const Json& approval) {
+  std::string out;
+  if (const Json* by = approval.Find("by")) {
+    for (const Json& name : by->items) {
+      out += (out.empty() ? "" : ", ") + TerminalText(ScalarText(name));
+    }
+  }
+  return out;
+}
+
+std::string Progress(const Json& approval) {
+  return Printable(approval, "approvals") + "/" + Printable(approval, "needs");
+}
+
+void PrintApprovalHeader(std::ostream& out) {
+  out << fmt::format("{:>9}  {:<24}  {:<9}  {:<20}  {:<32}  {:<16}  {:>5}  {}\n", "OPERATION",
+                     "EXPIRES", "STATUS", "TOOL", "CALL", "CALLER", "YES", "BY");
+}
+
+void PrintApprovalRow(std::ostream& out, const Json& approval) {
+  out << fmt::format("{:>9}  {:<24}  {:<9}  {:<20}  {:<32}  {:<16}  {:>5}  {}\n",
+                     Printable(approval, "operation"), Printable(approval, "expires"),
+                     Printable(approval, "status"), Printable(approval, "tool"),
+                     Printable(approval, "method") + " " + Printable(approval, "path"),
+                     Printable(approval, "caller"), Progress(approval), Names(approval));
+}
+
+void PrintBody(std::ostream& out, const Json& request) {
+  out << "  body (" << Printable(request, "body_bytes") << " bytes, SHA-256 "
+      << Printable(request, "body_sha256") << "):\n";
+  const std::string coded = Printable(request, "body_base64");
+  out << "  " << (coded.empty() ? Printable(request, "body") : "(base64) " + coded) << "\n";
+}
+
+void PrintRequest(std::ostream& out, const Json& approval) {
+  const Json* request = approval.Find("request");
+  if (request == nullptr || request->kind != Json::Kind::kObject) {
+    out << "\nits request is no longer kept\n";
+    return;
+  }
+  out << "\n  " << Printable(*request, "method") << " " << Printable(*request, "target") << "\n";
+  if (const Json* headers = request->Find("headers")) {
+    for (const Json& field : headers->items) {
+      if (field.items.size() != 2) continue;
+      out << "  " << TerminalText(ScalarText(field.items[0])) << ": "
+          << TerminalText(ScalarText(field.items[1])) << "\n";
+    }
+  }
+  if (const Json* credentials = approval.Find("credentials")) {
+    for (const Json& name : credentials->items) {
+      out << "  " << TerminalText(ScalarText(name))
+          << ": the policy's own, in place of the agent's\n";
+    }
+  }
+  PrintBody(out, *request);
+  const Json* original = approval.Find("original");
+  if (original == nullptr) return;
+  out << "edited; the agent's own body was:\n";
+  PrintBody(out, *original);
+  if (const Json* changes = approval.Find("changes")) {
+    for (const Json& change : changes->items) {
+      out << "  " << Printable(change, "at") << ": " << Printable(change, "before") << " -> "
+          << Printable(change, "after") << "\n";
+    }
+  }
+}
+
+void PrintApproval(std::ostream& out, const Json& approval) {
+  const auto line = [&](std::string_view label, std::string_view value) {
+    if (!value.empty()) out << fmt::format("{:<11}{}\n", label, value);
+  };
+  line("operation", Printable(approval, "operation"));
+  line("status", Printable(approval, "status"));
+  line("detail", Printable(approval, "detail"));
+  line("tool", Printable(approval, "tool"));
+  line("backend", Printable(approval, "backend"));
+  line("caller", Printable(approval, "caller"));
+  line("flow", Printable(approval, "flow"));
+  line("why", Printable(approval, "why"));
+  line("needs", Progress(approval) + " by " + Names(approval));
+  line("asked", Printable(approval, "asked"));
+  line("expires", Printable(approval, "expires"));
+  line("digest", Printable(approval, "digest"));
+  PrintRequest(out, approval);
+  if (const Json* decisions = approval.Find("decisions"); decisions && !decisions->items.empty()) {
+    out << "\ndecisions\n";
+    for (const Json& one : decisions->items) {
+      out << fmt::format("  {}  {:<9} by {}{}{}\n", Printable(one, "time"),
+                         Printable(one, "decision"), Printable(one, "who"),
+                         Printable(one, "reason").empty() ? "" : ": " + Printable(one, "reason"),
+                         Printable(one, "counts") == "true" ? ""
+                         : Printable(one, "late") == "true" ? " (too late)"
+                                                            : " (before it was edited)");
+    }
+  }
+  if (const Json* earlier = approval.Find("earlier"); earlier && !earlier->items.empty()) {
+    out << "\nother calls of this caller, newest first\n";
+    for (const Json& one : earlier->items) {
+      out << fmt::format("  {:>9}  {}  {:<13}  {:<20}  {} {}\n", Printable(one, "operation"),
+                         Printable(one, "time"), Printable(one, "phase"), Printable(one, "tool"),
+                         Printable(one, "method"), Printable(one, "path"));
+    }
+  }
+}
+
+// On one line, with numbers as people write them.
+std::string PlainJson(const Json& value) {
+  std::string out;
+  if (value.kind == Json::Kind::kObject) {
+    JsonObject object(out);
+    for (const auto& [name, member] : value.members) object.Raw(name, PlainJson(member));
+  } else if (value.kind == Json::Kind::kArray) {
+    for (const Json& item : value.items) {
+      out.append(out.empty() ? "[" : ",").append(PlainJson(item));
+    }
+    out += out.empty() ? "[]" : "]";
+  } else if (value.kind == Json::Kind::kString) {
+    AppendJsonString(out, value.text);
+  } else {
+    out = value.kind == Json::Kind::kNull ? "null" : ScalarText(value);
+  }
+  return out;
+}
+
+std::string Target(std::uint64_t operation) { return "/approvals/" + std::to_string(operation); }
+
+FileResult<std::string> ReadBodyFile(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  if (!in || text.view().size() > limits::kStoredRequestBodyBytesMax) {
+    return std::unexpected("--body: " + file + " cannot be read, or is larger than 256 KiB");
+  }
+  return text.str();
+}
+
+}  // namespace
+
+int ListApprovals(const AdminClient& client, const ApprovalQuery& query, std::ostream& out,
+                  std::ostream& err) {
+  std::string target = "/approvals?limit=" + std::to_string(query.limit);
+  for (const auto& [name, value] :
+       {std::pair("tool", &query.tool), {"caller", &query.caller}, {"by", &query.by}}) {
+    if (!value->empty()) target += std::string("&") + name + "=" + PercentEncode(*value);
+  }
+  const auto page = Show(client, target, out, err);
+  if (!page) return page.error();
+  const Json* approvals = page->Find("approvals");
+  if (approvals == nullptr) return Fail(err, kNotUnderstood);
+  PrintApprovalHeader(out);
+  for (const Json& approval : approvals->items) PrintApprovalRow(out, approval);
+  if (!Printable(*page, "next").empty()) out << "there are more; raise --limit\n";
+  return kExitOk;
+}
+
+int ShowApproval(const AdminClient& client, std::uint64_t operation, std::ostream& out,
+                 std::ostream& err) {
+  const auto approval = Show(client, Target(operation), out, err);
+  if (!approval) return approval.error();
+  PrintApproval(out, *approval);
+  return kExitOk;
+}
+
+int DecideApproval(const AdminClient& client, const ApprovalWord& word, std::ostream& out,
+                   std::ostream& err) {
+  const bool is_approve = word.verb == "approve";
+  if (is_approve && word.digest.empty()) {
+    err << "recourse: say what you approve: look at it (recourse approvals show " << word.operation
+        << ") and give its digest: --digest DIGEST\n";
+    return kExitUsage;
+  }
+  if (!is_approve && word.reason.empty()) {
+    err << "recourse: say why with --reason TEXT: the agent is told, and it is kept\n";
+    return kExitUsage;
+  }
+  std::string body = "{\"reason\":";
+  AppendJsonString(body, word.reason);
+  if (is_approve) {
+    body += ",\"digest\":";
+    AppendJsonString(body, word.digest);
+  }
+  if (!word.body_file.empty()) {
+    const auto edited = ReadBodyFile(word.body_file);
+    if (!edited) return Fail(err, edited.error());
+    if (!IsUtf8(*edited)) return Fail(err, "--body: only text can be sent instead");
+    body += ",\"body\":";
+    AppendJsonString(body, *edited);
+  }
+  body += "}";
+  const auto approval = Show(client,
+                             HttpRequest{"POST",
+                                         Target(word.operation) + "/" + word.verb,
+                                         {{"Content-Type", "application/json"}},
+                                         body},
+                             out, err);
+  if (!approval) return approval.error();
+  out << "operation " << word.operation << " is " << Printable(*approval, "status") << " ("
+      << Progress(*approval) << "): " << Printable(*approval, "detail") << "\n";
+  return kExitOk;
+}
+
+int WatchApprovals(const AdminClient& client, std::ostream& out, std::ostream& err) {
+  std::map<std::string, std::string> known;  // status by operation
+  bool has_header = client.json;
+  for (;; (void)::poll(nullptr, 0, kApprovalLookEveryMs)) {
+    const auto text = Call(client, "GET", "/approvals?limit=1000");
+    if (!text) return Fail(err, text.error());
+    const auto page = ParseJson(*text);
+    const Json* approvals = page ? page->Find("approvals") : nullptr;
+    if (approvals == nullptr) return Fail(err, kNotUnderstood);
+    if (!std::exchange(has_header, true)) PrintApprovalHeader(out);
+    std::map<std::string, std::string> now;
+    for (const Json& approval : approvals->items) {
+      const std::string operation = Printable(approval, "operation");
+      const std::string state = Printable(approval, "status") + " " + Progress(approval);
+      now[operation] = state;
+      const auto was = known.find(operation);
+      if (was != known.end() && was->second == state) continue;
+      if (client.json) {
+        out << PlainJson(approval) << "\n";
+      } else {
+        PrintApprovalRow(out, approval);
+      }
+    }
+    for (const auto& [operation, state] : known) {
+      if (now.contains(operation)) continue;
+      const auto one = Call(client, "GET", "/approvals/" + operation);
+      if (!one) continue;
+      const auto approval = ParseJson(*one);
+      if (!approval) continue;
+      if (client.json) {
+        out << PlainJson(*approval) << "\n";
+      } else {
+        out << fmt::format("{:>9}  is {}: {}\n", operation, Printable(*approval, "status"),
+                           Printable(*approval, "detail"));
+      }
+    }
+    out.flush();
+    known = std::move(now);
+  }
+}
+
+}  // namespace recourse

@@ -1,0 +1,15 @@
+// The words of `recourse approvals ...` on the command line.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+#include "proxy/cli/admin_client.h"
+
+namespace recourse {
+
+// `add_admin_options` adds what every command to the admin API takes, and fills `client`.
+void AddApprovals(CLI::App& app, const AdminClient& client,
+                  const std::function<void(CLI::App&)>& add_admin_options, int& exit_code);
+
+}  // namespace recourse

@@ -1,0 +1,187 @@
+#include "proxy/cli/audit_client.h"
+
+#include <fmt/format.h>
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <ostream>
+
+#include "proxy/base/crypto/openssl_objects.h"
+#include "proxy/cli/admin_call.h"
+#include "proxy/config/config.h"
+#include "proxy/config/files.h"
+#include "proxy/startup/signed_head.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::size_t kNamedFileBytesMax = 64 * 1024;
+
+// Of all that is printed, for the last line.
+class Printer {
+ public:
+  explicit Printer(std::ostream& out) : out_(out), context_(EVP_MD_CTX_new()) {
+    EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr);
+  }
+  // False: it cannot be written.
+  bool Print(std::string_view text) {
+    EVP_DigestUpdate(context_.get(), text.data(), text.size());
+    out_.write(text.data(), static_cast<std::streamsize>(text.size()));
+    return static_cast<bool>(out_.flush());
+  }
+  std::string HexDigest() {
+    Digest digest{};
+    EVP_DigestFinal_ex(context_.get(), digest.data(), nullptr);
+    return ToHex(digest);
+  }
+
+ private:
+  std::ostream& out_;
+  const DigestContextPtr context_;
+};
+
+// Of a member that is a number; 0: it is none.
+std::uint64_t NumberOf(const Json& object, std::string_view name) {
+  const std::string text = Printable(object, name);
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() ? number : 0;
+}
+
+std::string RowsTarget(std::uint64_t after, const std::string& up_to) {
+  return fmt::format("/ledger/rows?after={}&up_to={}&limit={}", after, up_to, kAdminPageMax);
+}
+
+// Of the last line of a page.
+std::string LastHash(std::string_view page) {
+  const auto begin = page.size() < 2 ? 0 : page.rfind('\n', page.size() - 2) + 1;
+  const auto row = ParseJson(page.substr(begin));
+  return row ? Printable(*row, "hash") : std::string();
+}
+
+constexpr std::string_view kCannotWrite = "the export cannot be written; is the disk full?";
+
+}  // namespace
+
+int ExportRows(const AdminClient& client, std::uint64_t after, std::ostream& out,
+               std::ostream& err) {
+  const auto text = Call(client, "GET", "/ledger");
+  if (!text) return Fail(err, text.error());
+  const auto ledger = ParseJson(*text);
+  if (!ledger) return Fail(err, kNotUnderstood);
+  const std::string last = Printable(*ledger, "last_id");
+  const std::uint64_t up_to = NumberOf(*ledger, "last_id");
+  const std::uint64_t first = NumberOf(*ledger, "first_id");
+  if (after == 0 && first > 0) after = first - 1;  // retention has removed the rows before
+  if (after > up_to) {
+    return Fail(err,
+                fmt::format("there is no row {}: this ledger ends at row {}. It is another "
+                            "one than was exported, or it was put back to an older copy or "
+                            "cut; compare it with a signed head: recourse ledger verify --head",
+                            after, up_to));
+  }
+  Printer printer(out);
+  std::string hash;
+  std::uint64_t next = after;
+  while (next < up_to) {
+    const auto page = Call(client, "GET", RowsTarget(next, last));
+    if (!page) return Fail(err, page.error());
+    const auto rows = static_cast<std::uint64_t>(std::count(page->begin(), page->end(), '\n'));
+    const auto row = ParseJson(page->substr(0, page->find('\n')));
+    if (!row || rows == 0) return Fail(err, kNotUnderstood);
+    if (next == after &&
+        !printer.Print(fmt::format(
+            R"({{"kind":"export","format":1,"ledger":"{}","row_format":{},"after":{},"base":"{}"}})"
+            "\n",
+            Printable(*ledger, "identity"), Printable(*ledger, "row_format"), after,
+            Printable(*row, "prev")))) {
+      return Fail(err, kCannotWrite);
+    }
+    if (!printer.Print(*page)) return Fail(err, kCannotWrite);
+    hash = LastHash(*page);
+    next += rows;
+  }
+  if (next == after) return kExitOk;  // nothing new
+  if (hash != Printable(*ledger, "head")) {
+    return Fail(err,
+                "what was read is not what the ledger said a moment ago; run: recourse ledger "
+                "verify");
+  }
+  const std::string end = fmt::format(R"({{"kind":"end","rows":{},"head":"{}","sha256":"{}"}})"
+                                      "\n",
+                                      next - after, hash, printer.HexDigest());
+  out << end;
+  return out.flush() ? kExitOk : Fail(err, kCannotWrite);
+}
+
+namespace {
+
+// What speaks against it, for people; empty: nothing.
+FileResult<SignedHead> ReadHead(const std::string& file, const std::string& key_file) {
+  const auto text = ReadInputFile(file, kNamedFileBytesMax);
+  if (!text) return std::unexpected(text.error());
+  auto head = ParseSignedHead(*text);
+  if (!head) return std::unexpected(file + " " + head.error());
+  if (key_file.empty()) return head;
+  const auto pem = ReadInputFile(key_file, kNamedFileBytesMax);
+  if (!pem) return std::unexpected(pem.error());
+  const auto key = ReadVerifyingKey(*pem);
+  if (!key) return std::unexpected(key_file + " " + key.error());
+  if (!IsSignedBy(**key, *head)) {
+    return std::unexpected(file + " is not signed with the key of " + key_file +
+                           ": it was changed, or it is another process's");
+  }
+  return head;
+}
+
+// What it says of the ledger, if that is bad; empty: it holds the head.
+FileResult<std::string> LedgerObjection(const AdminClient& client, const SignedHead& head) {
+  const auto text = Call(client, "GET", "/ledger");
+  if (!text) return std::unexpected(text.error());
+  const auto ledger = ParseJson(*text);
+  if (!ledger) return std::unexpected(std::string(kNotUnderstood));
+  if (Printable(*ledger, "identity") != ToHex(head.ledger)) {
+    return fmt::format("the signed head is of another ledger, {}", ToHex(head.ledger));
+  }
+  const std::uint64_t last = NumberOf(*ledger, "last_id");
+  const std::uint64_t first = NumberOf(*ledger, "first_id");
+  if (last < head.row) {
+    return fmt::format(
+        "the ledger ends at row {}, but row {} was signed at {}: it was put back to an older copy, "
+        "or cut",
+        last, head.row, head.time);
+  }
+  if (head.row < first) {
+    return fmt::format(
+        "retention has removed row {}, which was signed at {}; take a newer head to compare with",
+        head.row, head.time);
+  }
+  const auto page = Call(client, "GET", RowsTarget(head.row - 1, std::to_string(head.row)));
+  if (!page) return std::unexpected(page.error());
+  if (LastHash(*page) == ToHex(head.hash)) return std::string();
+  return fmt::format("row {} is not the one that was signed at {}: the ledger was rewritten",
+                     head.row, head.time);
+}
+
+}  // namespace
+
+int VerifyLedgerWithHead(const AdminClient& client, const std::string& file,
+                         const std::string& key_file, std::ostream& out, std::ostream& err) {
+  const auto head = ReadHead(file, key_file);
+  if (!head) return Fail(err, head.error());
+  const auto objection = LedgerObjection(client, *head);
+  if (!objection) return Fail(err, objection.error());
+  if (!objection->empty()) {
+    err << "recourse: BROKEN: " << *objection << "\n";
+    return kExitLedger;
+  }
+  if (!client.json) {
+    out << fmt::format("ok: row {} is the one that was signed at {}{}\n", head->row, head->time,
+                       key_file.empty() ? "; its signature was not looked at (--head-key)" : "");
+  }
+  return VerifyLedger(client, out, err);
+}
+
+}  // namespace recourse

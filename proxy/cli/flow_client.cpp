@@ -1,0 +1,297 @@
+#include "proxy/cli/flow_client.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ostream>
+#include <utility>
+
+#include "proxy/cli/admin_call.h"
+#include "proxy/cli/terminal_text.h"
+#include "proxy/config/config.h"
+
+namespace recourse {
+namespace {
+
+void PrintFlowHeader(std::ostream& out) {
+  out << fmt::format("{:>8}  {:<24}  {:<12}  {:>5}  {:>6}  {:<16}  {:<34}  {}\n", "FLOW", "CHANGED",
+                     "PHASE", "STEPS", "UNDONE", "NAME", "FLOW ID", "REASON");
+}
+
+void PrintFlowRow(std::ostream& out, const Json& flow) {
+  const std::string reason = Printable(flow, "reason");
+  out << fmt::format("{:>8}  {:<24}  {:<12}  {:>5}  {:>6}  {:<16}  {:<34}  {}\n",
+                     Printable(flow, "number"), Printable(flow, "changed"),
+                     Printable(flow, "phase"), Printable(flow, "step_count"),
+                     Printable(flow, "undone_count"), Printable(flow, "name"),
+                     Printable(flow, "flow"), reason.empty() ? Printable(flow, "cause") : reason);
+}
+
+// "POST http://shop/refunds {"charge":"c1"}", with its header fields below.
+void PrintRequest(std::ostream& out, const Json& request, std::string_view indent) {
+  out << indent << Printable(request, "method") << " " << Printable(request, "url") << "\n";
+  if (const Json* headers = request.Find("headers")) {
+    for (const Json& field : headers->items) {
+      if (field.items.size() != 2) continue;
+      out << indent << "  " << TerminalText(ScalarText(field.items[0])) << ": "
+          << TerminalText(ScalarText(field.items[1])) << "\n";
+    }
+  }
+  if (const std::string body = Printable(request, "body"); !body.empty()) {
+    out << indent << "  " << body << "\n";
+  } else if (const std::string coded = Printable(request, "body_base64"); !coded.empty()) {
+    out << indent << "  (base64) " << coded << "\n";
+  }
+}
+
+// "it was refused: 422 {"error":"sold out"}"
+void PrintSaid(std::ostream& out, const Json& step, std::string_view name, std::string_view what) {
+  const Json* const said = step.Find(name);
+  if (said == nullptr) return;
+  const std::string body = Printable(*said, "body");
+  const std::string coded = Printable(*said, "body_base64");
+  out << "          " << what << ": " << Printable(*said, "status")
+      << (coded.empty() ? " " : " (base64) ") << body << coded << "\n";
+}
+
+// What somebody has changed since: what was there before the step, what it left, what is there.
+void PrintDrift(std::ostream& out, const Json& step) {
+  const Json* const drift = step.Find("changed_since");
+  if (drift == nullptr) return;
+  for (const Json& place : drift->items) {
+    out << "          " << Printable(place, "place") << "\n";
+    for (const std::string_view name : {"before", "ours", "now"}) {
+      const bool is_there = place.Find(name) != nullptr;
+      out << fmt::format("            {:<8}{}\n", name,
+                         is_there ? Printable(place, name) : "(not there)");
+    }
+  }
+}
+
+// What undoing means for a step, in a few words.
+std::string UndoWords(const Json& step) {
+  const std::string does = Printable(step, "undo");
+  const std::string why = Printable(step, "why");
+  if (Printable(step, "phase") == "COMPENSATED") return "undone";
+  if (Printable(step, "not_needed") == "true") return "may stay";
+  if (does == "settle") return "unknown: " + why;
+  if (does == "skip") return "not needed: " + why;
+  if (does == "stop") return "cannot be undone: " + why;
+  if (does == "too_old") return "too old: " + why;
+  if (does != "send") return "nothing to undo";
+  const std::string attempts = Printable(step, "undo_attempts");
+  if (attempts == "0") return "can be undone";
+  return "undo " + Printable(step, "undo_phase") + " after " + attempts +
+         (attempts == "1" ? " try" : " tries");
+}
+
+void PrintFlow(std::ostream& out, const Json& flow) {
+  const auto line = [&](std::string_view label, std::string_view name) {
+    if (const std::string value = Printable(flow, name); !value.empty()) {
+      out << fmt::format("{:<10}{}\n", label, value);
+    }
+  };
+  line("flow", "number");
+  line("flow id", "flow");
+  line("name", "name");
+  line("caller", "caller");
+  line("phase", "phase");
+  line("cause", "cause");
+  line("reason", "reason");
+  line("began", "began");
+  line("changed", "changed");
+  const Json* steps = flow.Find("steps");
+  if (steps == nullptr) return;
+  out << fmt::format("\n{:>8}  {:<22}  {:<13}  {:<32}  {:<20}  {}\n", "STEP", "TOOL", "PHASE",
+                     "CALL", "EXTERNAL REF", "UNDO");
+  for (const Json& step : steps->items) {
+    out << fmt::format("{:>8}  {:<22}  {:<13}  {:<32}  {:<20}  {}\n", Printable(step, "step"),
+                       Printable(step, "tool"), Printable(step, "phase"),
+                       Printable(step, "method") + " " + Printable(step, "path"),
+                       Printable(step, "external_ref"), UndoWords(step));
+    PrintSaid(out, step, "said", "it was refused");
+    PrintSaid(out, step, "undo_said", "its undo was answered");
+    PrintDrift(out, step);
+    if (const Json* request = step.Find("undo_request")) PrintRequest(out, *request, "          ");
+  }
+}
+
+void PrintPreview(std::ostream& out, const Json& preview) {
+  const Json* plan = preview.Find("plan");
+  if (plan == nullptr) return;
+  const std::string number = Printable(preview, "number");
+  const std::string phase = Printable(preview, "phase");
+  out << "flow " << number << " is " << phase << "; undoing it would, in this order:\n";
+  int place = 0;
+  for (const Json& step : plan->items) {
+    out << fmt::format("{:>3}. step {} ({}): ", ++place, Printable(step, "step"),
+                       Printable(step, "tool"));
+    const std::string does = Printable(step, "undo");
+    const std::string why = Printable(step, "why");
+    if (does == "send") {
+      out << (Printable(step, "reached") == "true" ? "send\n" : "not be reached; it would send\n");
+    } else if (does == "skip") {
+      out << "send nothing: " << why << "\n";
+    } else if (does == "settle") {
+      out << "find out first whether it took effect\n";
+    } else if (does == "too_old") {
+      out << "be refused: " << why << "\n";
+    } else {
+      out << "need a human: " << why << "\n";
+    }
+    if (const Json* request = step.Find("undo_request")) PrintRequest(out, *request, "       ");
+  }
+  if (plan->items.empty()) out << "  send nothing: no step has an effect that stands\n";
+  if (const std::string refused = Printable(preview, "refused"); !refused.empty()) {
+    out << "it is refused: " << refused << "\n";
+  } else if (phase == "COMMITTED") {
+    out << "nothing was sent; to send it: recourse flows undo " << number
+        << " --yes --reason TEXT\n";
+  } else if (phase == "OPEN") {
+    out << "nothing was sent; to send it: recourse flows cancel " << number << " --reason TEXT\n";
+  } else if (phase == "NEEDS_HUMAN") {
+    out << "nothing was sent; to try again: recourse flows retry " << number << "\n";
+  }
+}
+
+// What comes next, after an order was taken.
+std::string_view Outlook(std::string_view phase) {
+  if (phase == "BREAKING" || phase == "UNDOING") {
+    return "; it is being undone, see: recourse flows show";
+  }
+  return phase == "COMMITTED" ? "; what was done stays" : "";
+}
+
+std::string BodyOf(const FlowOrderArguments& order) {
+  std::string body = "{\"reason\":";
+  AppendJsonString(body, order.reason);
+  if (!order.by.empty()) {
+    body += ",\"by\":";
+    AppendJsonString(body, order.by);
+  }
+  if (order.verb == "resolve") {
+    body += ",\"step\":" + std::to_string(order.step) + ",\"as\":";
+    AppendJsonString(body, order.as);
+    if (!order.external_ref.empty()) {
+      body += ",\"external_ref\":";
+      AppendJsonString(body, order.external_ref);
+    }
+  }
+  return body + "}";
+}
+
+// Further parameters of a query.
+std::string WhichOf(const FlowQuery& query) {
+  std::string which;
+  if (!query.name.empty()) which += "&name=" + PercentEncode(query.name);
+  if (!query.matching.empty()) which += "&reason=" + PercentEncode(query.matching);
+  return which;
+}
+
+// Page by page: each flow is closed for good before the next one.
+int CloseStopped(const AdminClient& client, const FlowOrderArguments& order, std::ostream& out,
+                 std::ostream& err) {
+  const std::string target = "/flows/close?limit=100" + WhichOf(order.stopped);
+  for (std::string left = "1"; left != "0";) {
+    const auto text =
+        Call(client, {"POST", target, {{"Content-Type", "application/json"}}, BodyOf(order)});
+    if (!text) return Fail(err, text.error());
+    const auto closed = ParseJson(*text);
+    const Json* const flows = closed ? closed->Find("flows") : nullptr;
+    if (flows == nullptr) return Fail(err, kNotUnderstood);
+    if (client.json) out << *text << "\n";
+    for (const Json& flow : flows->items) {
+      if (client.json) break;
+      out << "flow " << Printable(flow, "number") << " is " << Printable(flow, "phase") << "\n";
+    }
+    left = flows->items.empty() ? "0" : Printable(*closed, "left");
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+int ListFlows(const AdminClient& client, const FlowQuery& query, std::ostream& out,
+              std::ostream& err) {
+  if (int{query.parked} + int{query.stopped} + int{!query.phase.empty()} > 1) {
+    err << "recourse: --parked, --stopped and --phase exclude each other\n";
+    return kExitUsage;
+  }
+  std::uint64_t left = query.limit;
+  std::string after = "0";
+  std::string json = "[";
+  bool has_header = client.json;
+  while (left > 0 && !after.empty()) {
+    std::string target =
+        "/flows?after=" + after + "&limit=" + std::to_string(std::min(left, kAdminPageMax));
+    if (query.parked) target += "&phase=NEEDS_HUMAN&stopped=false";
+    if (query.stopped) target += "&stopped=true";
+    if (!query.phase.empty()) target += "&phase=" + PercentEncode(query.phase);
+    if (query.all) target += "&all=true";
+    target += WhichOf(query);
+    const auto text = Call(client, "GET", target);
+    if (!text) return Fail(err, text.error());
+    const auto page = ParseJson(*text);
+    const Json* flows = page ? page->Find("flows") : nullptr;
+    if (flows == nullptr) return Fail(err, kNotUnderstood);
+    left -= std::min<std::uint64_t>(left, flows->items.size());
+    after = Printable(*page, "next");
+    if (client.json) {
+      // The flows' own text, as the server wrote it.
+      const auto first = text->find('[') + 1;
+      const auto last = text->rfind("],\"next\":");
+      if (json.size() > 1 && last > first) json += ",";
+      json.append(*text, first, last - first);
+      continue;
+    }
+    if (!std::exchange(has_header, true)) PrintFlowHeader(out);
+    for (const Json& flow : flows->items) PrintFlowRow(out, flow);
+  }
+  if (client.json) out << json << "]\n";
+  return kExitOk;
+}
+
+int ShowFlow(const AdminClient& client, const std::string& id, std::ostream& out,
+             std::ostream& err) {
+  const auto flow = Show(client, "/flows/" + PercentEncode(id), out, err);
+  if (!flow) return flow.error();
+  PrintFlow(out, *flow);
+  return kExitOk;
+}
+
+int OrderFlow(const AdminClient& client, const FlowOrderArguments& order, std::ostream& out,
+              std::ostream& err) {
+  const std::string target = "/flows/" + PercentEncode(order.id) + "/";
+  if (order.verb == "undo" && order.preview == order.yes) {
+    err << "recourse: undo sends requests; look at them first: recourse flows undo " << order.id
+        << " --preview; then send them: --yes --reason TEXT\n";
+    return kExitUsage;
+  }
+  if (order.preview) {
+    const auto preview = Show(client, target + "preview", out, err);
+    if (!preview) return preview.error();
+    PrintPreview(out, *preview);
+    return kExitOk;
+  }
+  if (order.verb != "retry" && order.reason.empty()) {
+    err << "recourse: say why with --reason TEXT: it is kept with the flow\n";
+    return kExitUsage;
+  }
+  const bool selects = !order.stopped.name.empty() || !order.stopped.matching.empty();
+  if (order.id.empty() != order.stopped.stopped || (selects && !order.stopped.stopped)) {
+    err << "recourse: name one flow, or give --stopped, with --name and --matching where wanted\n";
+    return kExitUsage;
+  }
+  if (order.stopped.stopped) return CloseStopped(client, order, out, err);
+  const auto flow =
+      Show(client,
+           HttpRequest{
+               "POST", target + order.verb, {{"Content-Type", "application/json"}}, BodyOf(order)},
+           out, err);
+  if (!flow) return flow.error();
+  const std::string phase = Printable(*flow, "phase");
+  out << "flow " << Printable(*flow, "number") << " is " << phase << Outlook(phase) << "\n";
+  return kExitOk;
+}
+
+}  // namespace recourse

@@ -1,0 +1,179 @@
+#include "proxy/cli/process_client.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <charconv>
+#include <cstdint>
+#include <ostream>
+
+#include "filters/call/flow_counts.h"
+#include "proxy/base/json/json_object.h"
+#include "proxy/cli/admin_call.h"
+#include "proxy/config/config.h"
+
+namespace recourse {
+namespace {
+
+constexpr int kDrainLookEveryMs = 200;
+
+std::uint64_t NumberIn(const Json& object, std::string_view name) {
+  const std::string text = Printable(object, name);
+  std::uint64_t number = 0;
+  (void)std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+std::string Time(std::uint64_t seconds) {
+  if (seconds >= 2 * 86'400) return fmt::format("{} days", seconds / 86'400);
+  if (seconds >= 2 * 3'600) return fmt::format("{} hours", seconds / 3'600);
+  if (seconds >= 2 * 60) return fmt::format("{} minutes", seconds / 60);
+  return fmt::format("{} s", seconds);
+}
+
+std::string Size(std::uint64_t bytes) {
+  static constexpr const char* kUnits[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+  if (bytes < 1'024) return fmt::format("{} bytes", bytes);
+  double size = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  for (; size >= 1'024 && unit + 1 < std::size(kUnits); ++unit) size /= 1'024;
+  return fmt::format("{:.1f} {}", size, kUnits[unit]);
+}
+
+// What a screen says of something that may wait for a human.
+std::string Waiting(std::uint64_t count, std::string_view what, std::string_view command) {
+  return count == 0 ? fmt::format("0 {}", what) : fmt::format("{} {} ({})", count, what, command);
+}
+
+std::string UnknownCallersText(const Json& status) {
+  const Json* const unknown = status.Find("unknown_callers");
+  if (unknown == nullptr) return {};
+  const std::uint64_t reads = NumberIn(*unknown, "reads"), writes = NumberIn(*unknown, "writes");
+  if (reads + writes == 0) return {};
+  return fmt::format("{} writes and {} reads did not say who makes them (the policy's `callers`)",
+                     writes, reads);
+}
+
+void PrintStatus(std::ostream& out, const Json& status) {
+  const Json &policy = *status.Find("policy"), &flows = *status.Find("flows"),
+             &ledger = *status.Find("ledger");
+  const auto line = [&](std::string_view label, const std::string& text) {
+    out << fmt::format("{:<13}{}\n", label, text);
+  };
+  const bool is_settled = Printable(status, "settled") == "true";
+  const std::string state = Printable(status, "state");
+  line("recourse", fmt::format("{} ({}), up {}, since {}", Printable(status, "version"),
+                               Printable(status, "commit"), Time(NumberIn(status, "uptime_s")),
+                               Printable(status, "started")));
+  line("state", state == "draining"
+                    ? fmt::format("draining, {}", is_settled ? "settled" : "not settled yet")
+                    : state);
+  line("mode", Printable(status, "mode"));
+  line("policy", fmt::format("{} from {}; last reload: {}", Printable(policy, "version"),
+                             Printable(policy, "path"), Printable(policy, "last_reload")));
+  line("writes", WritesOf(ledger));
+  line("ledger",
+       fmt::format("{} rows, {} used of at most {}, {} free", Printable(ledger, "rows"),
+                   Size(NumberIn(ledger, "used_bytes")), Size(NumberIn(ledger, "size_limit_bytes")),
+                   Size(NumberIn(ledger, "free_bytes"))));
+  line("operations", fmt::format("{} being sent, {}", Printable(ledger, "running"),
+                                 Waiting(NumberIn(ledger, "uncertain"), "of unknown outcome",
+                                         "recourse operations list --phase UNCERTAIN")));
+  line(
+      "flows",
+      fmt::format("{} open, {} being undone, {}, {}", Printable(flows, "open"),
+                  Printable(flows, "breaking"),
+                  Waiting(NumberIn(flows, "parked"), "parked", "recourse flows list --parked"),
+                  Waiting(NumberIn(flows, "stopped"), "stopped", "recourse flows list --stopped")));
+  if (const std::string text = FlowCountsText(status); !text.empty()) line("", text);
+  if (const std::string text = UnknownCallersText(status); !text.empty()) line("callers", text);
+  line("approvals",
+       Waiting(NumberIn(status, "approvals_pending"), "waiting", "recourse approvals list"));
+  if (const Json* const missing = status.Find("missing_tools"); missing != nullptr) {
+    for (const Json& one : missing->items) {
+      line("policy", "names " + one.text + ", a tool that its MCP server does not list");
+    }
+  }
+  line("work", fmt::format("{} connections, {} writes", Printable(status, "connections"),
+                           Printable(status, "writes")));
+  line("log level", Printable(status, "log_level"));
+}
+
+bool IsStatus(const Json& status) {
+  for (const char* name : {"policy", "flows", "ledger"}) {
+    if (status.Find(name) == nullptr) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string WritesOf(const Json& ledger) {
+  if (const std::string why = Printable(ledger, "not_opened"); !why.empty()) {
+    return "not recorded: " + why;
+  }
+  if (Printable(ledger, "latched") == "true") {
+    return "refused after a failed commit, until a restart";
+  }
+  if (Printable(ledger, "restored") == "true") {
+    return "refused: restored from a backup, and what was done after it is not remembered; see to "
+           "that, then run: recourse ledger accept";
+  }
+  if (Printable(ledger, "full") == "true") return "refused: there is no room for another operation";
+  if (Printable(ledger, "index_failing") == "true") {
+    return "accepted until memory is full, as the key index cannot be written: is there room on "
+           "the "
+           "disk? the log says why";
+  }
+  return "accepted";
+}
+
+int ShowStatus(const AdminClient& client, std::ostream& out, std::ostream& err) {
+  const auto status = Show(client, "/status", out, err);
+  if (!status) return status.error();
+  if (!IsStatus(*status)) return Fail(err, kNotUnderstood);
+  PrintStatus(out, *status);
+  return kExitOk;
+}
+
+int DrainProcess(const AdminClient& client, std::optional<Millis> wait, std::ostream& out,
+                 std::ostream& err) {
+  const SystemClock clock;
+  const MonoTime end = clock.Now() + wait.value_or(Millis{0});
+  auto text = Call(client, "POST", "/drain");
+  for (;;) {
+    if (!text) return Fail(err, text.error());
+    const auto status = ParseJson(*text);
+    if (!status || !IsStatus(*status)) return Fail(err, kNotUnderstood);
+    const bool is_settled = Printable(*status, "settled") == "true";
+    if (is_settled || clock.Now() >= end) {
+      if (client.json) {
+        out << *text << "\n";
+      } else {
+        PrintStatus(out, *status);
+      }
+      if (is_settled || !wait) return kExitOk;
+      return Fail(err,
+                  "the time of --wait is over, and not everything has come to its end; "
+                  "what waits for a human stays in the ledger, and the next start goes on");
+    }
+    (void)::poll(nullptr, 0, kDrainLookEveryMs);
+    text = Call(client, "GET", "/status");
+  }
+}
+
+int ShowLogLevel(const AdminClient& client, const std::string& level, std::ostream& out,
+                 std::ostream& err) {
+  HttpRequest request{"GET", "/log-level", {}, {}};
+  if (!level.empty()) {
+    request.method = "PUT";
+    request.headers.emplace_back("Content-Type", "application/json");
+    JsonObject(request.body).Text("level", level);
+  }
+  const auto answer = Show(client, request, out, err);
+  if (!answer) return answer.error();
+  out << Printable(*answer, "level") << "\n";
+  return kExitOk;
+}
+
+}  // namespace recourse

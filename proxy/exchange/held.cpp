@@ -1,0 +1,51 @@
+#include "proxy/exchange/held.h"
+
+#include "filters/call/answers.h"
+
+namespace recourse {
+namespace {
+
+// No agent pays so: a Session::Payer begins with digits.
+constexpr const char* kOwnPayer = "recourse";
+
+class OwnHeld final : public CallKeeper {
+ public:
+  explicit OwnHeld(CallBudget& budget) : hold_(budget, CallBudget::Of::kServed, kOwnPayer) {}
+
+  bool Hold(HeldFor what, std::size_t bytes) override { return hold_.Set(what, bytes); }
+  void Becomes(State) override {}
+  bool HasLeft() override { return false; }
+  bool MayHaveLeft() override { return false; }
+
+ private:
+  CallBudget::Hold hold_;
+};
+
+}  // namespace
+
+KeepOwn KeepOwnWithin(CallBudget& budget) {
+  return [&budget]() -> std::unique_ptr<CallKeeper> {
+    auto keeper = std::make_unique<OwnHeld>(budget);
+    const bool fits = keeper->Hold(HeldFor::kCall, limits::kCallBytes) &&
+                      keeper->Hold(HeldFor::kAnswer, limits::kAnswerFirstBytes);
+    if (!fits) return nullptr;
+    return keeper;
+  };
+}
+
+void Held::LetGoOfRequest(RequestContext& context) {
+  std::string().swap(context.request.body);
+  context.reading.reset();
+  (void)Hold(HeldFor::kBody, 0);
+  (void)Hold(HeldFor::kReading, 0);
+}
+
+WriteAnswer Held::Fit(WriteAnswer answer) {
+  if (Hold(HeldFor::kAnswer, answer.response.body.size())) return answer;
+  services_.metrics->rejections.Add({{"reason", "memory"}}).Increment();
+  ProblemFacts facts;
+  facts.speaks_for = ErrorCode::kOutcomeUnknown;
+  return MakeProblem(ErrorCode::kOverloaded, "there is no memory for its stored answer now", facts);
+}
+
+}  // namespace recourse

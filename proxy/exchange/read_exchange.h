@@ -1,0 +1,119 @@
+// One read on its way: what both halves of the read lane and its side tasks share.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "policy/model/override_scan.h"
+#include "proxy/exchange/mcp_read.h"
+#include "proxy/exchange/request_head.h"
+#include "proxy/exchange/session.h"
+#include "proxy/net/message/response_reader.h"
+
+namespace recourse {
+
+// Where a stream of events stands (HTML, section 9.2.6). Of an event that has begun a client makes
+// nothing when the stream ends.
+class EventBoundary {
+ public:
+  void Take(std::string_view bytes) {
+    for (const char c : bytes) Take(c);
+  }
+  bool IsBetween() const { return line_ == Line::kNone && !has_begun_; }
+
+ private:
+  enum class Line : std::uint8_t { kNone, kComment, kField };
+  void Take(char c) {
+    const bool ends_line = c == '\n' || c == '\r';
+    const bool is_second = c == '\n' && std::exchange(after_return_, false);
+    after_return_ = c == '\r';
+    if (!ends_line) {
+      if (line_ == Line::kNone) line_ = c == ':' ? Line::kComment : Line::kField;
+    } else if (!is_second) {
+      has_begun_ = line_ == Line::kField || (line_ == Line::kComment && has_begun_);
+      line_ = Line::kNone;
+    }
+  }
+
+  Line line_ = Line::kNone;  // that has begun
+  bool has_begun_ = false;
+  bool after_return_ = false;
+};
+
+struct Session::ReadExchange {
+  ReadExchange(const RouteMatch& match, const Head& request, std::string_view content_type,
+               Millis otherwise)
+      : backend(match.backend),
+        is_endpoint(match.backend->is_mcp && match.path == match.backend->mcp_path),
+        is_last(HasUnexpectedBody(request)),
+        upgrade(match.tool != nullptr && !is_last ? AskedUpgrade(request, match.tool->upgrades)
+                                                  : std::string_view()),
+        patience(match.tool != nullptr && match.tool->timeout
+                     ? *match.tool->timeout
+                     : match.backend->timeout.value_or(otherwise)),
+        request_body(request.body, request.content_length, BodyDecoder::Of::kRequest),
+        overrides(content_type) {}
+
+  bool IsUploading() const { return uploading && !uploaded.is_set(); }
+
+  // What a backend says last on a kept connection that was silent for too long (RFC 9110 15.5.9)
+  // crosses the next request, and answers none that was all here. One that has said something
+  // before, or goes on with the connection, has read the request.
+  bool IsAboutSilence() const {
+    return head->status == 408 && !head->keep_alive && whole && interim.is_empty();
+  }
+
+  const Backend* backend;
+  const bool is_endpoint;          // where messages of MCP go, whichever method this is
+  const bool is_last;              // on the connection to the backend
+  const std::string_view upgrade;  // asked for and allowed; empty: none
+  const Millis patience;  // with the backend, for its first byte and for progress of an upload
+  BufferPool::Buffer head_memory;  // of the request, then of what the client is told
+  std::span<char> request_room;    // in it, for the request as it goes on
+  std::string_view request_head;
+  std::size_t span_id_at = 0;  // of a traced call
+  BodyDecoder request_body;
+  BodyDecoder::Piece first;  // what of the request body is here already
+  bool chunked_upload = false;
+  bool whole = false;       // the request body is all here, so the request can be sent again
+  bool sent_whole = false;  // nothing of what is here is missing upstream, which may be used again
+  std::unique_ptr<Connection> upstream;
+  ReadBuffer up;
+  LentHead head;           // of the response, once any of it is here
+  MonoTime head_due{};     // when it must have come
+  bool answering = false;  // it has come
+  bool replaced = false;   // by an answer of ours, as it could not be passed on
+  Promise<bool> uploaded;
+  bool uploading = false;
+  bool stopping = false;              // the upload is to end
+  std::optional<Error> upload_error;  // why the client's body could not be read
+  InterimBudget interim;
+  bool head_request = false;
+  enum class Framing : std::uint8_t { kNone, kLength, kChunked, kUntilClose };
+  Framing framing = Framing::kNone;
+  bool keep = false;  // the client's connection
+  Promise<bool> watched;
+  bool watching = false;
+  bool half_closed = false;             // the client will send nothing more, and may be gone
+  bool left = false;                    // the client is gone
+  OverrideScan overrides;               // of the request body
+  McpRead* mcp = nullptr;               // of an MCP server's endpoint, whose request is here whole
+  bool is_listening = false;            // a stream of MCP that lasts as long as the session does
+  bool has_events = false;              // a stream that is taken up again when it has ended
+  std::optional<EventBoundary> events;  // where it stands; unset: nobody can tell
+  MonoTime heard{};                     // when anything came of it
+  bool is_limited = false;              // it ends if it stays quiet
+};
+
+inline constexpr std::string_view kCrlf = "\r\n", kNothing;
+
+// "1a2b\r\n" for a piece of a chunked body.
+std::string_view ChunkHead(std::size_t size, char (&out)[24]);
+
+// Fields of a backend's head that go no further.
+inline constexpr std::uint64_t kDroppedFromBackend =
+    Bit(FieldId::kRecourseOwn) | Bit(FieldId::kAccelRedirect);
+
+}  // namespace recourse

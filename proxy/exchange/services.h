@@ -1,0 +1,144 @@
+// What sessions share: one Services per process, one Worker per I/O thread, and the policy in force
+// as each thread sees it.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "filters/filter.h"
+#include "filters/ledger/ledger.h"
+#include "filters/ledger/model/waiting_clients.h"
+#include "filters/mcp/calls_in_flight.h"
+#include "filters/mcp/late_calls.h"
+#include "filters/mcp/mcp_upstream.h"
+#include "filters/mcp/tool_book.h"
+#include "filters/observe/observer.h"
+#include "filters/settling.h"
+#include "policy/model/host_memo.h"
+#include "policy/model/policy.h"
+#include "proxy/base/call_budget.h"
+#include "proxy/config/config.h"
+#include "proxy/exchange/connection_gate.h"
+#include "proxy/exchange/idle_list.h"
+#include "proxy/net/http1/http_head.h"
+#include "proxy/net/loop/io_thread.h"
+#include "proxy/net/tls/leaf_minter.h"
+#include "proxy/net/tls/tls_server.h"
+#include "proxy/net/upstream/connection_pool.h"
+#include "proxy/net/upstream/connector.h"
+#include "proxy/net/upstream/write_upstream.h"
+#include "proxy/telemetry/access_log.h"
+#include "proxy/telemetry/call_shapes.h"
+#include "proxy/telemetry/metrics.h"
+#include "proxy/telemetry/request_log.h"
+#include "proxy/telemetry/tracer.h"
+
+namespace recourse {
+
+struct Services {
+  explicit Services(std::size_t call_memory_bytes) : budget(call_memory_bytes) {}
+
+  Ledger* ledger = nullptr;
+  Observer* observer = nullptr;
+  AccessLog* access_log = nullptr;
+  Metrics* metrics = nullptr;
+  const Clock* clock = nullptr;
+  Tracer* tracer = nullptr;  // null: traces are off
+  Random* random = nullptr;
+  LeafMinter* minter = nullptr;
+  OwnListeners own;
+  ClientBounds bounds;
+  CallBudget budget;
+  // Agents' TLS handshakes that run. Who has sent nothing yet needs no place.
+  ConnectionGate handshakes{limits::kTlsHandshakesMax, limits::kTlsHandshakesPerPeerMax};
+  std::string install_secret;
+  std::string ledger_secret;     // names of polls are signed with it
+  std::string via;               // "1.1 recourse-1a2b3c4d": our pseudonym in Via
+  std::string pod_flow;          // what `without_trace: pod` names
+  std::string caller = "local";  // identity of agents that show no certificate
+
+  Settling* settling = nullptr;  // told what MCP servers tell agents
+  ToolBook mcp_tools;
+  CallsInFlight mcp_calls;
+  WaitingClients clients;
+  LateCalls mcp_late;
+
+  std::atomic<bool> draining{false};
+  std::atomic<std::size_t> sessions{0};
+  std::atomic<std::size_t> write_flows{0};
+  std::atomic<std::size_t> observing{0};  // writes of observe mode that are being written down
+};
+
+// One policy with what one I/O thread keeps by its tools and backends. A request holds the view it
+// began with until its last log line, so pointers into the policy stay good across a reload; the
+// last holder frees it. May be built on any thread; used on its worker's thread only.
+struct PolicyView {
+  PolicyView(std::shared_ptr<const Policy> of, const Services& services)
+      : policy(std::move(of)),
+        metrics(*services.metrics, *policy),
+        log(*services.access_log, *services.clock, *policy),
+        last_host(*policy->routes),
+        via("Via", services.via) {
+    for (const Backend& backend : policy->backends) hosts.emplace_back("Host", backend.authority);
+  }
+
+  // The Host field for a backend of the policy.
+  const FieldLine& HostOf(const Backend& backend) const {
+    return hosts[static_cast<std::size_t>(&backend - policy->backends.data())];
+  }
+
+  const std::shared_ptr<const Policy> policy;
+  RequestMetrics metrics;
+  RequestLog log;
+  HostMemo last_host;
+  const FieldLine via;
+  std::vector<FieldLine> hosts;
+};
+
+struct Worker {
+  Worker(Services& shared, IoThread& io, std::shared_ptr<const Policy> policy)
+      : services(shared),
+        thread(io),
+        pool(io),
+        writes(io, shared.own, shared.via),
+        upstream(writes, io, *shared.clock, *shared.random),
+        view(std::make_shared<PolicyView>(std::move(policy), shared)),
+        span_ids(*shared.random),
+        turns(shared.metrics->turns.Take({})) {
+    io.upkeep().Add([this] { return pool.Sweep(); });
+    io.OnTurn([this](std::chrono::nanoseconds took) { turns->Observe(took); });
+    io.WhenFilesAreShort([this] { return ClearIdle(); });
+    io.upkeep().Add([this] { return writes.Sweep(); });
+  }
+
+  // Closes idle connections to backends. False: there was none.
+  bool ClearIdle() {
+    // Those for reads first: UndefinedBehaviorSanitizer opens files for its look at the other
+    // object.
+    const bool had_reads = pool.Clear();
+    return writes.Clear() || had_reads;
+  }
+
+  Services& services;
+  IoThread& thread;
+  ConnectionPool pool;
+  WriteUpstream writes;
+  McpUpstream upstream;              // over `writes`
+  std::shared_ptr<PolicyView> view;  // of requests that begin now; replaced on this thread
+  SpanIds span_ids;
+  const Latencies::Own turns;  // of the thread
+  FilterChain chain;
+  CallShapes unlisted{limits::kUnlistedShapesMax};
+  CallShapes refused{limits::kRefusedShapesMax};  // observe mode: reads that enforce would refuse
+  IdleList idle;                                  // of the agents' connections
+  std::shared_ptr<const TlsServer> tls;           // for new connections of agents; null: plain
+  // At most one line a second tells of handshakes that failed, as anybody can make them fail.
+  MonoTime next_handshake_log{};
+  std::size_t handshakes_failed = 0;  // since then
+  // Likewise of connections to the redirect listener that were closed at once.
+  MonoTime next_arrival_log{};
+  std::size_t arrivals_refused = 0;
+};
+
+}  // namespace recourse

@@ -1,0 +1,105 @@
+#include "proxy/net/loop/listener.h"
+
+#include <sys/socket.h>
+
+#include <boost/system/system_error.hpp>
+#include <cerrno>
+#include <system_error>
+
+#include "proxy/base/log/log.h"
+
+namespace recourse {
+namespace {
+
+// Those who are served already go first then.
+constexpr int kAcceptsPerTurn = 16;
+constexpr Millis kPause{50};
+
+// Only one connection is lost by it (accept(2)). By anything else they all may be, and for long.
+bool IsOfOneConnection(int error) {
+  switch (error) {
+    case EINTR:
+    case ECONNABORTED:
+    case EPROTO:
+    case ENOPROTOOPT:
+    case ENETDOWN:
+    case ENETUNREACH:
+    case EHOSTDOWN:
+    case EHOSTUNREACH:
+    case ENONET:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+Listener::Listener(std::vector<IoThread*> threads, const Tcp::endpoint& endpoint,
+                   OnConnection handler)
+    : Waiter(&Listener::Accept),
+      threads_(std::move(threads)),
+      handler_(std::move(handler)),
+      listening_(threads_.front()->poller(), Socket::ListeningAt(endpoint).Release()),
+      endpoint_(LocalEnd(listening_.fd()).value_or(endpoint)),
+      pause_(
+          threads_.front()->wheel(), [](void* self) { static_cast<Listener*>(self)->Start(); },
+          this) {
+  if (listening_.is_open()) return;
+  throw boost::system::system_error(errno, boost::system::system_category(), "epoll_ctl");
+}
+
+void Listener::Start() { threads_.front()->poller().Queue(*this); }
+
+void Listener::Close() {
+  std::vector<Job> jobs;
+  jobs.emplace_back([this] {
+    pause_.Disarm();
+    listening_.Close();
+  });
+  threads_.front()->Post(std::move(jobs));
+}
+
+void Listener::Accept(Waiter& self) { static_cast<Listener&>(self).AcceptSome(); }
+
+void Listener::AcceptSome() {
+  for (int i = 0; i < kAcceptsPerTurn; ++i) {
+    if (!listening_.is_open()) return;
+    const int fd = ::accept4(listening_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    const int error = fd >= 0 ? 0 : errno;
+    if (fd >= threads_.front()->files_short_from() || AreFilesShort(error)) FreeFiles();
+    if (fd >= 0) {
+      HandOut(Socket(fd));
+    } else if (error == EAGAIN || error == EWOULDBLOCK) {
+      return listening_.Park(*this, Ready::kRead);
+    } else if (!IsOfOneConnection(error)) {
+      // Out of descriptors, most likely: some connections must end first.
+      const std::string reason = std::system_category().message(error);
+      Log(LogLevel::kWarn, "cannot accept a connection", {{"error", reason}});
+      return pause_.Arm(threads_.front()->clock().Now() + kPause);
+    }
+  }
+  Start();
+}
+
+void Listener::FreeFiles() {
+  threads_.front()->FreeFiles();
+  for (std::size_t i = 1; i < threads_.size(); ++i) {
+    std::vector<Job> jobs;
+    jobs.emplace_back([thread = threads_[i]] { thread->FreeFiles(); });
+    threads_[i]->Post(std::move(jobs));
+  }
+}
+
+void Listener::HandOut(Socket socket) {
+  const std::size_t index = next_;
+  next_ = (next_ + 1) % threads_.size();
+  SendAtOnce(socket.fd());
+  if (index == 0) return handler_(index, std::move(socket));
+  std::vector<Job> jobs;
+  jobs.emplace_back(
+      [this, index, moved = std::move(socket)]() mutable { handler_(index, std::move(moved)); });
+  threads_[index]->Post(std::move(jobs));
+}
+
+}  // namespace recourse

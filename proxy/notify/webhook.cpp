@@ -1,0 +1,233 @@
+#include "proxy/notify/webhook.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <utility>
+
+#include "filters/saga/undo_plan.h"
+#include "proxy/base/limits.h"
+#include "proxy/base/log/log.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::size_t kPage = 256;
+
+// As the loader of policies has it: nothing to sign with.
+NewsForm FormOf(const FlowRules::Webhook& hook) {
+  return hook.secret_file.empty() ? NewsForm::kSlack : NewsForm::kMembers;
+}
+
+}  // namespace
+
+Task<void> Webhook::Run() {
+  while (!is_stopping_) {
+    // A copy: the policy itself must not be held while there is nothing to say.
+    const std::optional<FlowRules::Webhook> hook = parts_.policy()->flow_rules.webhook;
+    if (!hook) waiting_.Clear();
+    if (waiting_.empty()) {
+      wake_.emplace();
+      co_await wake_->Wait();
+      wake_.reset();
+      continue;
+    }
+    const std::optional<News> news = waiting_.Take(parts_.clock.Now());
+    if (!news) {
+      const MonoTime look = parts_.clock.Now() + kNewsLook;
+      co_await parts_.timer.SleepUntil(std::min(look, waiting_.next_try()));
+      continue;
+    }
+    const Told told = co_await Deliver(*news, *hook);
+    if (told == Told::kTaken) waiting_.Taken();
+    if (told == Told::kNotTaken) waiting_.Failed(*news, parts_.clock.Now(), Jitter());
+  }
+}
+
+void Webhook::Tell(const FlowNews& news) {
+  if (news.state.phase != FlowPhase::kNeedsHuman) return;
+  Add({News::Of::kFlow, news.state.number});
+}
+
+void Webhook::Tell(const Event& claim) { Add({News::Of::kApproval, claim.operation}); }
+
+void Webhook::TellHead(std::string news) {
+  std::vector<Job> jobs;
+  jobs.emplace_back([this, news = std::move(news)]() mutable {
+    head_ = std::move(news);
+    Add({News::Of::kHead, 0});
+  });
+  parts_.executor.Post(std::move(jobs));
+}
+
+std::string_view Webhook::NameOf(News::Of of) {
+  switch (of) {
+    case News::Of::kFlow:
+      return "flow";
+    case News::Of::kApproval:
+      return "approval";
+    case News::Of::kOperation:
+      return "operation";
+    case News::Of::kHead:
+      return "head";
+  }
+  return "";
+}
+
+// Many processes that one receiver refused at once come back spread.
+std::uint32_t Webhook::Jitter() {
+  std::array<unsigned char, 4> drawn{};
+  parts_.random.Fill(drawn);
+  return std::bit_cast<std::uint32_t>(drawn);
+}
+
+void Webhook::Stop() {
+  is_stopping_ = true;
+  if (wake_ && !wake_->is_set()) wake_->Set(true);
+}
+
+void Webhook::Add(News news) {
+  waiting_.Add(news);
+  if (wake_ && !wake_->is_set()) wake_->Set(true);
+}
+
+Task<void> Webhook::WatchUnknown() {
+  while (!is_stopping_) {
+    if (parts_.policy()->flow_rules.webhook) co_await LookForUnknown();
+    co_await parts_.timer.SleepUntil(parts_.clock.Now() + kLook);
+  }
+}
+
+Task<void> Webhook::LookForUnknown() {
+  const std::int64_t now = ToUnixMillis(parts_.clock.WallNow());
+  std::set<std::uint64_t> still;
+  for (std::uint64_t after = 0;;) {
+    const auto page = co_await parts_.ledger.Open(after, kPage, parts_.executor);
+    if (!page) co_return;  // the next look may find the ledger again
+    if (page->empty()) break;
+    for (const Event& event : *page) {
+      after = std::max(after, event.operation);
+      if (event.phase != Phase::kUncertain) continue;
+      if (now - event.wall_ms < kUnknownFor.count()) continue;
+      still.insert(event.operation);
+      if (!announced_.contains(event.operation)) Add({News::Of::kOperation, event.operation});
+    }
+  }
+  announced_ = std::move(still);
+}
+
+Task<void> Webhook::Load() {
+  std::uint64_t flows = 0, claims = 0;
+  for (int tries = 1; !is_stopping_; ++tries) {
+    Result<void> loaded = co_await LoadParked(flows);
+    if (loaded) loaded = co_await LoadClaims(claims);
+    if (loaded) co_return;
+    const bool is_last = tries == kLoadTriesMax;
+    if (tries == 1 || is_last) {
+      Log(LogLevel::kError,
+          is_last ? "what needed a human before the start is not told to the webhook; look at it "
+                    "with: recourse flows list --parked, recourse approvals list"
+                  : "what needs a human already cannot be read; it is tried again",
+          {{"reason", loaded.error().detail()}});
+    }
+    if (is_last) co_return;
+    const Millis pause = UndoPause(tries, std::nullopt, Jitter());
+    co_await parts_.timer.SleepUntil(parts_.clock.Now() + std::min(pause, kLook));
+  }
+}
+
+Task<Result<void>> Webhook::LoadParked(std::uint64_t& after) {
+  for (;;) {
+    const auto page = co_await parts_.ledger.Flows(after, kPage, parts_.executor);
+    if (!page) co_return std::unexpected(page.error());
+    if (page->empty()) co_return Result<void>();
+    for (const FlowState& state : *page) {
+      if (state.phase == FlowPhase::kNeedsHuman) Add({News::Of::kFlow, state.number});
+      after = state.number;
+    }
+  }
+}
+
+Task<Result<void>> Webhook::LoadClaims(std::uint64_t& after) {
+  for (;;) {
+    const auto page = co_await parts_.ledger.Claims(after, kPage, parts_.executor);
+    if (!page) co_return std::unexpected(page.error());
+    if (page->empty()) co_return Result<void>();
+    for (const Claim& claim : *page) {
+      Add({News::Of::kApproval, claim.event.operation});
+      after = claim.event.operation;
+    }
+  }
+}
+
+Task<std::string> Webhook::BodyAboutFlow(std::uint64_t number, NewsForm form) {
+  const auto page = co_await parts_.ledger.Flows(number - 1, 1, parts_.executor);
+  if (!page || page->empty() || page->front().number != number) co_return std::string();
+  const FlowState& state = page->front();
+  if (state.phase != FlowPhase::kNeedsHuman) co_return std::string();
+  std::vector<std::string> tools;
+  for (const FlowStep& step : state.steps) {
+    if (form == NewsForm::kSlack || tools.size() == limits::kWebhookStepsMax) break;
+    const auto event = co_await parts_.ledger.Read(step.operation, parts_.executor);
+    tools.push_back(event ? event->tool : std::string());
+  }
+  co_return NewsOfParked(state, tools, form);
+}
+
+Task<std::string> Webhook::BodyAbout(News news, NewsForm form) {
+  if (news.of == News::Of::kFlow) co_return co_await BodyAboutFlow(news.number, form);
+  if (news.of == News::Of::kHead) co_return form == NewsForm::kSlack ? std::string() : head_;
+  const auto event = co_await parts_.ledger.Read(news.number, parts_.executor);
+  if (!event) co_return std::string();
+  if (news.of == News::Of::kApproval) {
+    const bool waits = event->phase == Phase::kClaimed && event->approval;
+    co_return waits ? NewsOfAsked(*event, form) : std::string();
+  }
+  co_return event->phase == Phase::kUncertain ? NewsOfUnknown(*event, form) : std::string();
+}
+
+Task<Webhook::Told> Webhook::Deliver(News news, FlowRules::Webhook hook) {
+  std::string body = co_await BodyAbout(news, FormOf(hook));
+  if (body.empty()) co_return Told::kOver;
+  const auto status = co_await Post(std::move(hook), std::move(body));
+  const bool is_taken = status && IsSuccess(*status);
+  parts_.count(is_taken);
+  if (!is_taken) {
+    Log(LogLevel::kWarn, "the webhook did not take the news; it is tried again",
+        {{"about", std::string(NameOf(news.of))},
+         {"number", std::to_string(news.number)},
+         {"reason", status ? "it answered " + std::to_string(*status)
+                           : std::string(status.error().detail())}});
+  }
+  co_return is_taken ? Told::kTaken : Told::kNotTaken;
+}
+
+// The status of the answer.
+Task<Result<int>> Webhook::Post(FlowRules::Webhook hook, std::string body) {
+  const bool is_signed = FormOf(hook) == NewsForm::kMembers;
+  const std::expected<std::string, std::string> secret =
+      is_signed ? parts_.read_secret(hook.secret_file) : std::string();
+  if (!secret) {
+    co_return std::unexpected(
+        Error(ErrorCode::kInternal, "flow_rules.webhook.secret_file cannot be read"));
+  }
+  const Backend& backend = hook.backend;
+  const std::int64_t seconds = ToUnixMillis(parts_.clock.WallNow()) / 1'000;
+  const std::string target = backend.base_path.empty() ? "/" : backend.base_path;
+  HttpRequest request{"POST", target, {}, std::move(body)};
+  request.headers = {{"Content-Type", "application/json"}, {"Accept-Encoding", "identity"}};
+  if (is_signed) {
+    request.headers.emplace_back("Recourse-Signature",
+                                 WebhookSignature(*secret, seconds, request.body));
+  }
+  const MonoTime deadline = parts_.clock.Now() + limits::kWebhookTimeout;
+  const auto connection = parts_.upstream.Open(backend);
+  const auto connected = co_await connection->Connected();
+  if (!connected) co_return std::unexpected(connected.error());
+  const auto answer =
+      co_await connection->Exchange(request, deadline, limits::kWebhookAnswerBytesMax);
+  if (!answer) co_return std::unexpected(answer.error());
+  co_return answer->response.status;
+}
+
+}  // namespace recourse

@@ -1,0 +1,485 @@
+#include "proxy/process/runtime.h"
+
+#include <malloc.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <future>
+#include <optional>
+#include <system_error>
+
+#include "filters/call/flow_name.h"
+#include "filters/chain/chain.h"
+#include "filters/ledger/lmdb/map_fault.h"
+#include "filters/settle/settler.h"
+#include "policy/files/sources.h"
+#include "proxy/admin/api/admin.h"
+#include "proxy/base/crash_point.h"
+#include "proxy/base/log/log.h"
+#include "proxy/base/random.h"
+#include "proxy/config/files.h"
+#include "proxy/downstream/agent_port.h"
+#include "proxy/exchange/held.h"
+#include "proxy/net/beast/http_server.h"
+#include "proxy/net/tls/tls_client.h"
+#include "proxy/process/approval_desk.h"
+#include "proxy/process/flow_desk.h"
+#include "proxy/process/head_keeper.h"
+#include "proxy/process/report_counts.h"
+#include "proxy/process/traces.h"
+#include "proxy/reload/policy_reload.h"
+#include "proxy/reload/policy_watch.h"
+#include "proxy/startup/ledger_secrets.h"
+#include "proxy/startup/memory_limit.h"
+#include "proxy/startup/service_manager.h"
+#include "proxy/startup/startup.h"
+
+namespace recourse {
+namespace {
+
+// Everything that runs, in order of construction; destroyed in reverse.
+class Runtime {
+ public:
+  Runtime(const Config& config, const Clock& clock, const Rehearsal* rehearsal)
+      : config_(config),
+        clock_(clock),
+        clock_speed_(rehearsal == nullptr ? 1 : rehearsal->speed),
+        policy_files_(ReadPolicyTwice(config.policy)),
+        versions_(
+            LoadPolicyOrThrow(config.policy, policy_files_, backends_tls_, LoaderOf(rehearsal))),
+        minter_(clock_, random_),
+        ca_(config.ca, clock_, random_, minter_),
+        secrets_(config.data, config.ledger_key_file, config.install_secret_file, random_),
+        ledger_(OpenLedgerOrThrow(config, secrets_, versions_.Current()->mode, clock_, rehearsal)),
+        access_log_(config.access_log),
+        metrics_(clock_.WallNow()),
+        reloader_({.path = config.policy,
+                   .versions = versions_,
+                   .tls = backends_tls_,
+                   .ca = ca_,
+                   .archive = PolicyArchive(config.data + "/policies", LoaderOf(rehearsal)),
+                   .load = LoaderOf(rehearsal),
+                   .ledger = *ledger_,
+                   .metrics = metrics_,
+                   .clock = clock_,
+                   .publish = [this](std::shared_ptr<const Policy> policy) { Publish(policy); }},
+                  policy_files_),
+        operators_(config.operators, clock_),
+        door_({.desk = operators_,
+               .clock = clock_,
+               .random = random_,
+               .admin_token = ReadTokenOrThrow(config.admin_token_file),
+               .hosts = config.admin_hosts}),
+        admin_api_({.ledger = *ledger_,
+                    .clock = clock_,
+                    .door = door_,
+                    .reloader = reloader_,
+                    .counts = [this] { return CountsOf(workers_, metrics_, observer_); },
+                    .flows = [this]() -> FlowApi& { return flows_->api(); },
+                    .operations = [this]() -> OperationApi& { return flows_->operations(); },
+                    .approvals = [this]() -> ApprovalApi& { return approvals_->api(); },
+                    .work = [this] { return WorkForStatus(); },
+                    .drain = [this] { BeginDrain(); }}),
+        probe_api_(
+            *ledger_, metrics_, [this] { return FactsForScrape(); },
+            [this] { return versions_.Current()->mode == Mode::kObserve; }),
+        observer_(*ledger_, random_, secrets_.install_secret()),
+        traces_(config.otlp, metrics_, clock_, random_),
+        services_(config.bounds.call_memory_bytes),
+        agents_(
+            {.config = config, .services = services_, .threads = threads_, .workers = workers_}) {
+    services_.ledger = ledger_.get();
+    services_.access_log = &access_log_;
+    services_.observer = &observer_;
+    services_.metrics = &metrics_;
+    services_.clock = &clock_;
+    services_.random = &random_;
+    services_.minter = &minter_;
+    services_.bounds = config.bounds;
+    services_.install_secret = secrets_.install_secret();
+    services_.ledger_secret = secrets_.SecretOf(ledger_->Stats().identity);
+    services_.pod_flow = PodFlowName(secrets_.install_secret(), config.pod);
+    services_.via = MadeUpVia(random_);
+    services_.tracer = traces_.Open(services_.own, services_.via);
+    ledger_->OnCommit([this](double seconds, std::size_t rows) {
+      metrics_.commit_seconds.Observe(seconds);
+      metrics_.commit_rows.Increment(static_cast<double>(rows));
+      admin_api_.Notify();
+    });
+  }
+
+  void Start();
+  // Until a signal, or a ledger latched for `--latched-for`; takes changed policies meanwhile.
+  void WaitForEnd();
+  void ReloadFiles();
+  void Drain();
+  // Ends the process: suspended coroutines are abandoned, the ledger is closed cleanly first.
+  [[noreturn]] void Exit();
+
+ private:
+  void StartWorkers();
+  void RefreshTls(FileState::Look look);
+  void FreeFiles();  // for whom no I/O thread serves, such as probes
+  ScrapeFacts FactsForScrape() const;
+  ProcessApi::Work WorkForStatus() const;
+  void BeginDrain();
+  Millis LongestWait() const;
+  // Their number never changes on a process that is ready, or was.
+  bool HasThreads() const { return probe_api_.ready || services_.draining; }
+  void Publish(const std::shared_ptr<const Policy>& policy);
+
+  const Config& config_;
+  const Clock& clock_;
+  const int clock_speed_;
+  SystemRandom random_;
+  const PolicySources policy_files_;  // as they were at the start
+  TlsClients backends_tls_;
+  PolicyVersions versions_;
+  LeafMinter minter_;
+  CaKeeper ca_;
+  LedgerSecretFiles secrets_;
+  std::unique_ptr<Ledger> ledger_;
+  AccessLog access_log_;
+  Metrics metrics_;
+  PolicyReloader reloader_;
+  OperatorDesk operators_;
+  AdminDoor door_;
+  AdminApi admin_api_;
+  ProbeApi probe_api_;
+  Observer observer_;
+  Traces traces_;
+  Services services_;
+  std::unique_ptr<HttpServer> probes_, admin_;
+  ServerTls admin_tls_{AdminTlsFilesOf(config_), "--admin-tls-cert"};
+  std::vector<std::unique_ptr<IoThread>> threads_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::unique_ptr<Settler> settler_;
+  std::unique_ptr<FlowDesk> flows_;
+  std::unique_ptr<ApprovalDesk> approvals_;
+  AgentPort agents_;
+  HeadKeeper heads_{config_, *ledger_, clock_};
+  std::optional<PolicyWatch> watch_;  // since Start: later there may be no descriptor left for it
+};
+
+void Runtime::Start() {
+  StartOperatorsOrThrow(operators_, config_);
+  const auto book = operators_.Current();
+  watch_.emplace(std::vector<std::string>{config_.policy, config_.operators,
+                                          book->jwt ? book->jwt->jwks_file : std::string()},
+                 clock_);
+  if (const auto signs = ca_.Prepare(*versions_.Current()); !signs) {
+    // With a directory it is a file of the command line's that is wrong, else the policy.
+    throw StartupError(config_.ca.directory.empty() ? kExitPolicy : kExitUsage, signs.error());
+  }
+  if (const auto started = reloader_.Start(policy_files_); !started) {
+    throw StartupError(kExitLedger, config_.data + ": " + started.error());
+  }
+  ledger_->SetRule(versions_.Current()->ledger);
+  WarnOfFlowsOfOneStep(*versions_.Current());
+  ListenOrThrow("--probes", config_.probes, [this](const Tcp::endpoint& endpoint) {
+    probes_ = std::make_unique<HttpServer>(
+        endpoint,
+        [this](const HttpRequest& request, const HttpPeer&) { return probe_api_.Handle(request); },
+        HttpServerSettings{.thread = "recourse-probes", .free_files = [this] { FreeFiles(); }});
+  });
+  StartWorkers();
+  ListenOrThrow("--admin", config_.admin, [this](const Tcp::endpoint& endpoint) {
+    WarnOfPlainAdmin(config_, endpoint);
+    admin_ = std::make_unique<HttpServer>(
+        endpoint,
+        [this](const HttpRequest& request, const HttpPeer& peer) {
+          return admin_api_.Handle(request, peer);
+        },
+        HttpServerSettings{.thread = "recourse-admin",
+                           .tls = admin_tls_.First(),
+                           .free_files = [this] { FreeFiles(); }});
+  });
+  agents_.Listen(config_.listen);
+  if (config_.redirect_port != 0) agents_.ListenForRedirected(config_.redirect_port);
+  for (const Tcp::endpoint& endpoint : agents_.endpoints()) services_.own.Add(endpoint);
+  services_.own.Add(admin_->endpoint());
+  services_.own.Add(probes_->endpoint());
+  agents_.Start();
+  for (std::size_t i = 0; i < threads_.size(); ++i)
+    threads_[i]->Start("recourse-io-" + std::to_string(i));
+  traces_.Start();
+  ExitOnMapFault(kExitLedgerCut);
+  probe_api_.ready = true;
+  WritePortsOrThrow(config_.ports_file, agents_.endpoint().port(), admin_->endpoint().port(),
+                    probes_->endpoint().port());
+  (void)TellServiceManager(config_.notify_socket, "READY=1");
+  Log(LogLevel::kInfo, "ready",
+      {{"listen", std::to_string(agents_.endpoint().port())},
+       {"admin", std::to_string(admin_->endpoint().port())},
+       {"probes", std::to_string(probes_->endpoint().port())},
+       {"policy", versions_.Current()->version}});
+}
+
+void Runtime::StartWorkers() {
+  for (int i = 0; i < config_.threads; ++i) {
+    threads_.push_back(std::make_unique<IoThread>(clock_, clock_speed_));
+    workers_.push_back(std::make_unique<Worker>(services_, *threads_.back(), versions_.Current()));
+  }
+  std::vector<IoThread*> all;
+  for (const auto& thread : threads_) all.push_back(thread.get());
+  for (const auto& thread : threads_) thread->HasPeers(all);
+  settler_ = std::make_unique<Settler>(Settler::Parts{
+      .ledger = *ledger_,
+      .upstream = workers_.front()->upstream,
+      .executor = *threads_.front(),
+      .timer = *threads_.front(),
+      .clock = clock_,
+      .random = random_,
+      .policy = [this](const std::string& version) { return versions_.Of(version); },
+      .breaks_flow = [this](const Event& settled) { flows_->runner().Watch(settled); },
+      .probed = [this](const std::string& tool,
+                       ProbeVerdict verdict) { metrics_.CountProbe(tool, NameOf(verdict)); },
+      .tracing = services_.tracer,
+      .read_secret = ReadSecretFile,
+      .keep = KeepOwnWithin(services_.budget)});
+  services_.settling = settler_.get();
+  flows_ = std::make_unique<FlowDesk>(FlowDesk::Parts{.ledger = *ledger_,
+                                                      .worker = *workers_.front(),
+                                                      .settling = *settler_,
+                                                      .clock = clock_,
+                                                      .random = random_,
+                                                      .versions = versions_,
+                                                      .metrics = metrics_,
+                                                      .tracing = services_.tracer});
+  approvals_ = std::make_unique<ApprovalDesk>(ApprovalDesk::Parts{.ledger = *ledger_,
+                                                                  .worker = *workers_.front(),
+                                                                  .clock = clock_,
+                                                                  .versions = versions_,
+                                                                  .metrics = metrics_,
+                                                                  .webhook = flows_->webhook()});
+  heads_.TellTo([this](std::string news) { flows_->webhook().TellHead(std::move(news)); });
+  for (const auto& worker : workers_) {
+    worker->tls = agents_.tls();
+    worker->chain = MakeChain({.ledger = *ledger_,
+                               .upstream = worker->upstream,
+                               .settling = *settler_,
+                               .flowing = flows_->runner(),
+                               .approving = approvals_->runner(),
+                               .clock = clock_,
+                               .random = random_,
+                               .install_secret = services_.install_secret,
+                               .ledger_secret = services_.ledger_secret,
+                               .read_secret = ReadSecretFile,
+                               .tracing = services_.tracer});
+  }
+  // Probes are requests of ours, and observe mode sends none.
+  if (versions_.Current()->mode == Mode::kEnforce) {
+    std::vector<Job> start;
+    start.emplace_back([this] { Spawn(settler_->Run(), [] {}); });
+    threads_.front()->Post(std::move(start));
+    flows_->Start();
+    approvals_->Start();
+  }
+}
+
+void Runtime::FreeFiles() {
+  if (!HasThreads()) return;
+  for (const auto& thread : threads_) {
+    std::vector<Job> jobs;
+    jobs.emplace_back([asked = thread.get()] { asked->FreeFiles(); });
+    thread->Post(std::move(jobs));
+  }
+}
+
+// Certificates are rotated under running connections, which keep what they began with.
+void Runtime::RefreshTls(FileState::Look look) {
+  if (backends_tls_.Refresh(look)) {
+    for (const auto& worker : workers_) {
+      std::vector<Job> jobs;
+      jobs.emplace_back([target = worker.get()] { target->ClearIdle(); });
+      worker->thread.Post(std::move(jobs));
+    }
+  }
+  if (const auto fresh = admin_tls_.Refresh(look)) admin_->UseTls(fresh);
+  agents_.RefreshTls(look);
+  ca_.Look(*versions_.Current());
+}
+
+ScrapeFacts Runtime::FactsForScrape() const {
+  ScrapeFacts facts{.log_lines_dropped = access_log_.dropped(),
+                    .served_bytes = services_.budget.held(CallBudget::Of::kServed),
+                    .observed_bytes = services_.budget.held(CallBudget::Of::kObserved),
+                    .call_memory_bytes = services_.budget.bytes_max()};
+  if (!HasThreads()) return facts;
+  for (const auto& thread : threads_) facts.backend_connections += thread->backend_connections();
+  return facts;
+}
+
+ProcessApi::Work Runtime::WorkForStatus() const {
+  return {.is_ready = probe_api_.ready,
+          .is_draining = services_.draining,
+          .connections = services_.sessions,
+          .writes = services_.write_flows + services_.observing,
+          .approved = approvals_->sending(),
+          .flow_counts = metrics_.WritesByFlow(),
+          .unknown_callers = metrics_.CallsOfNobody(),
+          .settling = settler_->settling(),
+          .mcp_tools = &services_.mcp_tools};
+}
+
+void Runtime::ReloadFiles() {
+  if (const auto reloaded = secrets_.Reload(); !reloaded) {
+    Log(LogLevel::kError, "the ledger keys stay as they are", {{"reason", reloaded.error()}});
+  }
+  RefreshTls(FileState::Look::kAtOnce);
+  operators_.Reload();
+  (void)reloader_.Reload("signal");
+}
+
+// Whether the ledger latched is found out an eighth of --latched-for late at most.
+Millis Runtime::LongestWait() const {
+  if (services_.draining) return limits::kLatchLook;
+  if (config_.latched_for == Millis(0)) return limits::kPolicyPoll;
+  return std::clamp<Millis>(config_.latched_for / 8, limits::kLatchLook, limits::kPolicyPoll);
+}
+
+void Runtime::WaitForEnd() {
+  MonoTime look = clock_.Now();  // the files may have changed while everything was started
+  std::optional<MonoTime> end;
+  for (;;) {
+    const MonoTime next = std::min({look, heads_.due(), end.value_or(MonoTime::max())});
+    const auto left = std::chrono::ceil<Millis>(next - clock_.Now());
+    switch (watch_->Wait(std::min<Millis>(left, LongestWait()))) {
+      case PolicyWatch::Event::kStop:
+        return;
+      case PolicyWatch::Event::kReload:
+        ReloadFiles();
+        break;
+      case PolicyWatch::Event::kNotice:
+        look = clock_.Now();
+        break;
+      case PolicyWatch::Event::kTime:
+        break;
+    }
+    if (clock_.Now() >= look) {
+      look = clock_.Now() + std::min(reloader_.Look(), operators_.Look());
+      RefreshTls(FileState::Look::kSettled);
+    }
+    if (services_.draining) agents_.EndIdle();
+    heads_.Look();
+    // In observe mode a ledger that cannot be written stops nothing.
+    const bool may_end =
+        config_.latched_for > Millis(0) && versions_.Current()->mode != Mode::kObserve;
+    if (!may_end || !ledger_->Stats().latched) continue;
+    if (!end) {
+      end = clock_.Now() + config_.latched_for;
+      Log(LogLevel::kError, "reads are served a while longer; then the process ends for a restart",
+          {{"ms", std::to_string(config_.latched_for.count())}});
+    }
+    if (clock_.Now() >= *end) return;
+  }
+}
+
+// Every thread has the policy when this returns, so whoever reports the reload speaks for all.
+void Runtime::Publish(const std::shared_ptr<const Policy>& policy) {
+  ledger_->SetRule(policy->ledger);
+  for (const auto& worker : workers_) {
+    RC_CRASH_POINT("k25");
+    std::promise<void> taken;
+    const auto is_taken = taken.get_future();
+    std::vector<Job> jobs;
+    jobs.emplace_back([taken = std::move(taken), target = worker.get(),
+                       view = std::make_shared<PolicyView>(policy, services_)]() mutable {
+      target->view = std::move(view);
+      target->ClearIdle();
+      taken.set_value();
+    });
+    worker->thread.Post(std::move(jobs));
+    is_taken.wait();
+  }
+  approvals_->runner().PolicyChanged();
+}
+
+// By a signal, or by an operator: then the process stays, and flows are undone meanwhile.
+void Runtime::BeginDrain() {
+  if (services_.draining.exchange(true)) return;
+  Log(LogLevel::kInfo, "draining");
+  probe_api_.ready = false;
+  agents_.Close();
+  agents_.EndIdle();
+  watch_->Wake();
+}
+
+void Runtime::Drain() {
+  (void)TellServiceManager(config_.notify_socket,
+                           "STOPPING=1\n" + MoreTime(config_.drain_timeout + kHandover));
+  BeginDrain();
+  const MonoTime end = clock_.Now() + config_.drain_timeout;
+  flows_->Stop();
+  approvals_->Stop();
+  // An undo request that is cut off may be one that must not be repeated.
+  while ((services_.sessions > 0 || services_.observing > 0 || flows_->undoes() ||
+          approvals_->sends()) &&
+         clock_.Now() < end) {
+    agents_.EndIdle();
+    if (IsEndedWithin(Millis(20))) {
+      Log(LogLevel::kWarn, "second signal: exiting now");
+      break;
+    }
+  }
+}
+
+void Runtime::Exit() {
+  reloader_.Close();  // a reload waits for the I/O threads, and so do operators' orders
+  flows_->runner().Close();
+  approvals_->runner().Close();
+  for (const auto& thread : threads_) thread->Stop();
+  for (const auto& thread : threads_) thread->Join();
+  traces_.Finish();
+  admin_.reset();
+  admin_api_.Close();
+  probes_.reset();
+  const bool refused = ledger_->Stats().latched && versions_.Current()->mode != Mode::kObserve;
+  heads_.Finish();
+  ledger_.reset();
+  Log(LogLevel::kInfo, "stopped");
+  access_log_.Close();
+  std::_Exit(refused ? kExitLatched : kExitOk);
+}
+
+}  // namespace
+
+int RunProxy(const Config& given, const Rehearsal* rehearsal) {
+  BlockSignals();
+  KeepMemoryPrivate();
+  Config config = given;
+  config.bounds.connections_max = FitToFiles(given.bounds.connections_max);
+  if (config.bounds.call_memory_bytes == 0) {
+    config.bounds.call_memory_bytes = CallMemoryFor(MemoryLimit());
+  }
+  ::mallopt(M_MMAP_THRESHOLD, static_cast<int>(limits::kOwnPagesFromBytes));
+  // Outlives the handlers below: threads that run already read it until the process has ended.
+  const SystemClock system_clock;
+  try {
+    const Clock& clock = rehearsal == nullptr ? system_clock : rehearsal->clock;
+    // Never destroyed: Exit() ends the process while coroutines are still suspended.
+    auto* const runtime = new Runtime(config, clock, rehearsal);
+    runtime->Start();
+    runtime->WaitForEnd();
+    runtime->Drain();
+    runtime->Exit();
+  } catch (const StartupError& error) {
+    std::fprintf(stderr, "recourse: %s\n", error.what());
+    std::_Exit(error.exit_code);  // threads may be running already
+  } catch (const std::system_error& error) {
+    const bool no_thread = error.code() == std::errc::resource_unavailable_try_again;
+    std::fprintf(
+        stderr, "recourse: cannot start%s: %s\n",
+        no_thread ? " a thread; raise the limit of processes (ulimit -u, pids of the pod)" : "",
+        error.what());
+    std::_Exit(kExitRuntime);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "recourse: cannot start: %s\n", error.what());
+    std::_Exit(kExitRuntime);
+  }
+}
+
+}  // namespace recourse

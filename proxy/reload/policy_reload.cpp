@@ -1,0 +1,279 @@
+#include "proxy/reload/policy_reload.h"
+
+#include <algorithm>
+
+#include "proxy/base/executor.h"
+#include "proxy/base/log/log.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::string_view kRetry = "retry";
+
+std::vector<std::string> ErrorsOf(const std::vector<PolicyProblem>& problems) {
+  std::vector<std::string> errors;
+  std::size_t more = 0;
+  for (const PolicyProblem& problem : problems) {
+    if (problem.severity != PolicyProblem::Severity::kError) continue;
+    if (errors.size() < limits::kPolicyProblemsTold) {
+      errors.push_back(problem.ToString());
+    } else {
+      ++more;
+    }
+  }
+  if (more > 0) {
+    errors.push_back(std::to_string(more) + " more errors: see `recourse policy check`");
+  }
+  return errors;
+}
+
+std::string_view Advice(Orphaned reason) {
+  switch (reason) {
+    case Orphaned::kToolGone:
+      return "their repeats are new calls now; put the tool back until they are settled";
+    case Orphaned::kBackendGone:
+      return "their repeats cannot reach it any more; put the backend back until they are settled";
+    default:
+      return "they stay with the old address; their repeats go to the new one only once settled";
+  }
+}
+
+}  // namespace
+
+std::string_view NameOf(ReloadReport::Result result) {
+  switch (result) {
+    case ReloadReport::Result::kNone:
+      return "none";
+    case ReloadReport::Result::kReloaded:
+      return "reloaded";
+    case ReloadReport::Result::kUnchanged:
+      return "unchanged";
+    case ReloadReport::Result::kRefused:
+      return "refused";
+  }
+  return "none";
+}
+
+std::string WhyNotTaken(const Policy& policy, const Policy& running) {
+  if (policy.mode == running.mode) return {};
+  return "mode: cannot change while the process runs; restart it to change the mode";
+}
+
+PolicyReloader::PolicyReloader(Parts parts, const PolicySources& first)
+    : parts_(std::move(parts)), tried_(Judge(first)) {
+  last_.result = ReloadReport::Result::kReloaded;
+  last_.trigger = "start";
+  last_.version = parts_.versions.Current()->version;
+  last_.wall_ms = ToUnixMillis(parts_.clock.WallNow());
+}
+
+FileResult<void> PolicyReloader::Start(const PolicySources& first) {
+  const std::lock_guard work(work_mutex_);
+  const auto policy = parts_.versions.Current();
+  if (auto kept = Remember(*policy, first.files, PolicyChange::Cause::kStart); !kept) return kept;
+  parts_.metrics.PolicyInForce(policy->version, parts_.clock.WallNow());
+  CountOrphans();
+  return {};
+}
+
+ReloadReport PolicyReloader::Reload(std::string_view trigger) {
+  const std::lock_guard work(work_mutex_);
+  return Take(ReadPolicyTwice(parts_.path), trigger);
+}
+
+Millis PolicyReloader::Look() {
+  const std::lock_guard work(work_mutex_);
+  if (is_closed_) return limits::kPolicyPoll;
+  ReadCallerKeys(*parts_.versions.Current());
+  const PolicySources sources = ReadPolicyTwice(parts_.path);
+  const Digest now = Judge(sources);
+  if (now == tried_) {
+    seen_.reset();
+    const auto since = parts_.clock.Now() - counted_;
+    const bool is_due = since >= limits::kOrphansCounted;
+    if (is_due && (!parts_.versions.Held().empty() || !parts_.versions.Orphans().empty())) {
+      CountOrphans();
+    }
+    if (last().result != ReloadReport::Result::kRefused) return limits::kPolicyPoll;
+    if (parts_.clock.Now() - taken_ >= limits::kPolicyRetry) (void)Take(sources, kRetry);
+    return limits::kPolicyRetry;
+  }
+  if (seen_ != now) {
+    seen_ = now;  // may be half-written
+    return limits::kPolicySettle;
+  }
+  return Take(sources, "file").result == ReloadReport::Result::kRefused ? limits::kPolicyRetry
+                                                                        : limits::kPolicyPoll;
+}
+
+void PolicyReloader::Close() {
+  const std::lock_guard work(work_mutex_);
+  is_closed_ = true;
+}
+
+ReloadReport PolicyReloader::last() const {
+  const std::lock_guard lock(report_mutex_);
+  return last_;
+}
+
+// Also what cannot be read is a state of the files that is judged once.
+Digest PolicyReloader::Judge(const PolicySources& sources) {
+  std::string all;
+  for (const PolicySource& file : sources.files) {
+    AppendPart(all, file.name);
+    AppendPart(all, file.text);
+  }
+  for (const PolicyProblem& problem : sources.problems) AppendPart(all, problem.ToString());
+  return Sha256(all);
+}
+
+ReloadReport PolicyReloader::Take(const PolicySources& sources, std::string_view trigger) {
+  using Result = ReloadReport::Result;
+  const auto running = parts_.versions.Current();
+  ReloadReport report;
+  report.trigger = trigger;
+  report.version = running->version;
+  report.wall_ms = ToUnixMillis(parts_.clock.WallNow());
+  report.result = Result::kRefused;
+  if (is_closed_) {
+    report.problems.emplace_back(kShuttingDown);
+    return report;
+  }
+  tried_ = Judge(sources);
+  seen_.reset();
+  LoadedPolicy loaded = parts_.load(sources, TlsFiles::kCheck);
+  report.problems = ErrorsOf(loaded.problems);
+  if (loaded.ok() && loaded.policy->version == running->version) {
+    report.result = Result::kUnchanged;
+    ReadCallerKeys(*running);
+  } else if (loaded.ok()) {
+    if (std::string why = WhyNotTaken(*loaded.policy, *running); !why.empty()) {
+      report.problems.push_back(parts_.path + ": error: " + why);
+    } else if (auto prepared = parts_.tls.Prepare(*loaded.policy); !prepared) {
+      report.problems.push_back(parts_.path + ": error: " + prepared.error());
+    } else if (auto signs = parts_.ca.Prepare(*loaded.policy); !signs) {
+      report.problems.push_back(parts_.path + ": error: " + signs.error());
+    } else if (auto kept = Remember(*loaded.policy, sources.files, PolicyChange::Cause::kReload);
+               !kept) {
+      report.problems.push_back(kept.error());
+    } else {
+      const auto policy = parts_.versions.Replace(loaded.policy);
+      ReadCallerKeys(*policy);
+      parts_.publish(policy);
+      report.result = Result::kReloaded;
+      report.version = loaded.policy->version;
+    }
+  }
+  taken_ = parts_.clock.Now();
+  // Told when it was refused first.
+  if (trigger == kRetry && report.problems == last().problems) return report;
+  for (const PolicyProblem& problem : loaded.problems) {
+    if (report.result != Result::kReloaded) break;
+    Log(LogLevel::kWarn, "policy", {{"problem", problem.ToString()}});
+  }
+  Report(report);
+  if (report.result == Result::kReloaded) CountOrphans();
+  return report;
+}
+
+void PolicyReloader::ReadCallerKeys(const Policy& policy) {
+  if (!policy.callers.jwt) return;
+  JwksFile& keys = *policy.callers.jwt->keys;
+  const auto read = keys.Read();
+  const std::string problem = read ? std::string() : read.error();
+  if (read && *read) {
+    Log(LogLevel::kInfo, "the keys of callers' tokens were read again", {{"file", keys.path()}});
+  } else if (problem != keys_problem_ && !problem.empty()) {
+    Log(LogLevel::kError, "the keys of callers' tokens stay as they are", {{"reason", problem}});
+  }
+  keys_problem_ = problem;
+}
+
+void PolicyReloader::Report(const ReloadReport& report) {
+  if (report.result == ReloadReport::Result::kRefused) {
+    for (const std::string& problem : report.problems) {
+      Log(LogLevel::kError, "policy refused", {{"problem", problem}});
+    }
+    Log(LogLevel::kError, "the policy was not reloaded; the one before stays in force",
+        {{"version", report.version}, {"trigger", report.trigger}});
+  } else {
+    const bool is_new = report.result == ReloadReport::Result::kReloaded;
+    Log(LogLevel::kInfo, is_new ? "policy reloaded" : "policy unchanged",
+        {{"version", report.version}, {"trigger", report.trigger}});
+  }
+  parts_.metrics.policy_reloads.Add({{"result", std::string(NameOf(report.result))}}).Increment();
+  if (report.result == ReloadReport::Result::kReloaded) {
+    parts_.metrics.PolicyInForce(report.version, parts_.clock.WallNow());
+  }
+  const std::lock_guard lock(report_mutex_);
+  last_ = report;
+}
+
+// First the file, then the row of the ledger, then the first request.
+FileResult<void> PolicyReloader::Remember(const Policy& policy,
+                                          const std::vector<PolicySource>& files,
+                                          PolicyChange::Cause cause) {
+  const bool is_observing = policy.mode == Mode::kObserve;
+  if (is_observing && !parts_.ledger.Stats().not_opened.empty()) return {};  // not our directory
+  PolicyArchive archive = parts_.archive;
+  FileResult<void> kept = archive.Keep(policy.version, files);
+  if (kept) {
+    const auto noted = parts_.ledger.RecordPolicy({cause, policy.version, policy.digest});
+    if (noted) return {};
+    kept = std::unexpected("the ledger cannot remember the policy: " +
+                           std::string(noted.error().detail()));
+  }
+  if (!is_observing) return kept;
+  // Nothing depends on it there: no call is held back and none is settled.
+  Log(LogLevel::kError, "the policy is taken but not remembered", {{"reason", kept.error()}});
+  return {};
+}
+
+std::shared_ptr<const Policy> PolicyReloader::LoadOld(const OpenGroup& open) {
+  auto old = parts_.archive.Load(open.policy_version);
+  if (old) {
+    if (auto prepared = parts_.tls.Prepare(**old); !prepared) {
+      Log(LogLevel::kWarn, "an older policy's backend cannot be reached over TLS any more",
+          {{"version", open.policy_version}, {"reason", prepared.error()}});
+    }
+    return std::move(*old);
+  }
+  Log(LogLevel::kWarn,
+      "open operations began under a policy that is lost; what the policy in force says of their "
+      "tool is used to settle them",
+      {{"version", open.policy_version}, {"tool", open.tool}, {"reason", old.error()}});
+  return nullptr;
+}
+
+void PolicyReloader::CountOrphans() {
+  counted_ = parts_.clock.Now();
+  const std::set<std::string> idle = parts_.versions.Idle();
+  const auto open = CountOpen(parts_.ledger);
+  if (!open) return;  // nothing is let go
+  parts_.versions.Keep(*open, idle, [this](const OpenGroup& group) { return LoadOld(group); });
+  std::uint64_t operations = 0;
+  std::set<std::string> named;
+  for (const auto& [group, reason, has_definition] : parts_.versions.Orphans()) {
+    operations += group.operations;
+    const std::string name = group.policy_version + " " + group.tool + " " + group.backend;
+    named.insert(name);
+    if (warned_.contains(name)) continue;
+    Log(LogLevel::kWarn, "the policy leaves open operations without their route",
+        {{"tool", group.tool},
+         {"backend", group.backend},
+         {"began_under", group.policy_version},
+         {"operations", std::to_string(group.operations)},
+         {"first_event", std::to_string(group.first)},
+         {"reason", NameOf(reason)},
+         {"settled_by", has_definition ? "the policy they began under" : "nothing"},
+         {"advice", Advice(reason)}});
+  }
+  warned_ = std::move(named);
+  parts_.metrics.orphaned_operations.Set(static_cast<double>(operations));
+  std::set<std::string> needed;
+  for (const OpenGroup& group : *open) needed.insert(group.policy_version);
+  needed.insert(parts_.versions.Current()->version);
+  parts_.archive.Prune(needed);
+}
+
+}  // namespace recourse

@@ -1,0 +1,98 @@
+// Brings a changed policy into force while the process runs, wholly or not at all.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "policy/files/sources.h"
+#include "proxy/base/clock.h"
+#include "proxy/ca/ca_keeper.h"
+#include "proxy/net/tls/tls_client.h"
+#include "proxy/reload/policy_archive.h"
+#include "proxy/reload/policy_versions.h"
+#include "proxy/telemetry/metrics.h"
+
+namespace recourse {
+
+struct ReloadReport {
+  enum class Result : std::uint8_t { kNone, kReloaded, kUnchanged, kRefused };
+  Result result = Result::kNone;
+  std::string version;  // in force afterwards
+  std::string trigger;  // start, signal, file, api, retry
+  std::int64_t wall_ms = 0;
+  std::vector<std::string> problems;  // why it was refused, as file:line:column texts
+};
+std::string_view NameOf(ReloadReport::Result result);
+
+// Why `policy` cannot follow `running` without a restart, empty when it can.
+std::string WhyNotTaken(const Policy& policy, const Policy& running);
+
+// Start() before anything runs; the rest on any thread but an I/O thread.
+class PolicyReloader {
+ public:
+  struct Parts {
+    std::string path;
+    PolicyVersions& versions;
+    TlsClients& tls;
+    CaKeeper& ca;
+    PolicyArchive archive;
+    PolicyLoader load;
+    Ledger& ledger;
+    Metrics& metrics;
+    const Clock& clock;
+    // Makes the policy that of every request that begins from now on. Returns when all I/O threads
+    // have taken it.
+    std::function<void(std::shared_ptr<const Policy>)> publish;
+  };
+  // `first` are the files of the policy that the process was started with.
+  PolicyReloader(Parts parts, const PolicySources& first);
+
+  // Remembers the first policy, and says which open operations it leaves without their tool or
+  // backend. Fails with a line for people.
+  FileResult<void> Start(const PolicySources& first);
+
+  // Reads the files and takes what they say. A policy with any error changes nothing.
+  ReloadReport Reload(std::string_view trigger);
+  // As Reload once the files have changed and two looks in a row saw the same bytes, and now and
+  // then while the last policy is refused: what was missing may be there. The return value says
+  // how long to wait until the next look.
+  Millis Look();
+  // No reload from now on; waits for the one at work.
+  void Close();
+
+  ReloadReport last() const;
+  const PolicyVersions& versions() const { return parts_.versions; }
+  const std::string& path() const { return parts_.path; }
+
+ private:
+  ReloadReport Take(const PolicySources& sources, std::string_view trigger);
+  FileResult<void> Remember(const Policy& policy, const std::vector<PolicySource>& files,
+                            PolicyChange::Cause cause);
+  void Report(const ReloadReport& report);
+  // The keys of callers' tokens, which may change while the policy does not.
+  void ReadCallerKeys(const Policy& policy);
+  void CountOrphans();
+  std::shared_ptr<const Policy> LoadOld(const OpenGroup& open);
+  static Digest Judge(const PolicySources& sources);
+
+  const Parts parts_;
+
+  mutable std::mutex report_mutex_;
+  ReloadReport last_;  // guarded by report_mutex_
+
+  std::mutex work_mutex_;         // held while a reload is at work
+  bool is_closed_ = false;        // guarded by work_mutex_
+  Digest tried_{};                // guarded by work_mutex_: what was judged last
+  std::optional<Digest> seen_;    // guarded by work_mutex_: changed files, seen by one look
+  MonoTime counted_{};            // guarded by work_mutex_
+  MonoTime taken_{};              // guarded by work_mutex_: when files were last judged
+  std::set<std::string> warned_;  // guarded by work_mutex_: orphans that the log has named
+  std::string keys_problem_;      // guarded by work_mutex_: that the log has named
+};
+
+}  // namespace recourse

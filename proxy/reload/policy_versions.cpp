@@ -1,0 +1,223 @@
+#include "proxy/reload/policy_versions.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <tuple>
+
+#include "filters/call/stored_call.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::string_view kUnlisted = "unlisted.";
+
+// Runs what a coroutine left to be done on the thread that waits for it.
+class WaitingExecutor final : public Executor {
+ public:
+  void Post(std::vector<Job> jobs) override {
+    const std::lock_guard lock(mutex_);
+    for (Job& job : jobs) jobs_.push_back(std::move(job));
+    wake_.notify_one();
+  }
+  void RunUntil(const bool& done) {
+    while (!done) {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [this] { return !jobs_.empty(); });
+      std::vector<Job> jobs = std::move(jobs_);
+      jobs_.clear();
+      lock.unlock();
+      for (Job& job : jobs) job();
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::vector<Job> jobs_;  // guarded by mutex_
+};
+
+using Groups = std::map<std::tuple<std::string, std::string, std::string>, OpenGroup>;
+
+// A step is undone under the policy that it began under: where its backend was, and with what
+// credentials, no other one says.
+bool NeedsPolicies(const FlowState& flow) {
+  return flow.phase != FlowPhase::kOpen || flow.has_deadline ||
+         std::ranges::any_of(
+             flow.steps, [](const FlowStep& step) { return step.has_undo || IsOpen(step.phase); });
+}
+
+// Of flows that have a deadline, are broken or parked, or hold what can be undone.
+Task<void> CollectFlows(Ledger& ledger, Executor& executor, Result<Groups>& groups) {
+  std::uint64_t after = 0;
+  for (;;) {
+    const Result<std::vector<FlowState>> page =
+        co_await ledger.Flows(after, limits::kRecoveryBatchRows, executor);
+    if (!page) {
+      groups = std::unexpected(page.error());
+      co_return;
+    }
+    if (page->empty()) co_return;
+    for (const FlowState& flow : *page) {
+      after = flow.number;
+      if (!NeedsPolicies(flow)) continue;
+      std::vector<std::string> versions = flow.other_versions;
+      versions.push_back(flow.policy_version);
+      for (const std::string& version : versions) {
+        OpenGroup& group = (*groups)[{version, "", ""}];
+        group.policy_version = version;
+        group.is_flows = true;
+        if (group.operations++ == 0) group.first = flow.number;
+      }
+    }
+  }
+}
+
+Task<void> CollectOpen(Ledger& ledger, Executor& executor, Result<Groups>& groups) {
+  std::uint64_t after = 0;
+  for (;;) {
+    const Result<std::vector<Event>> page =
+        co_await ledger.Open(after, limits::kRecoveryBatchRows, executor);
+    if (!page) {
+      groups = std::unexpected(page.error());
+      co_return;
+    }
+    if (page->empty()) co_return co_await CollectFlows(ledger, executor, groups);
+    for (const Event& event : *page) {
+      after = std::max(after, event.operation);
+      OpenGroup& group = (*groups)[{event.policy_version, event.tool, event.backend}];
+      if (group.operations++ > 0) continue;
+      group.tool = event.tool;
+      group.backend = event.backend;
+      group.policy_version = event.policy_version;
+      group.first = event.operation;
+    }
+  }
+}
+
+bool IsSamePlace(const Backend& a, const Backend& b) {
+  return a.scheme == b.scheme && a.host == b.host && a.port == b.port &&
+         a.base_path == b.base_path && a.mcp_path == b.mcp_path;
+}
+
+}  // namespace
+
+Result<std::vector<OpenGroup>> CountOpen(Ledger& ledger) {
+  WaitingExecutor executor;
+  Result<Groups> groups;
+  bool done = false;
+  Spawn(CollectOpen(ledger, executor, groups), [&done] { done = true; });
+  executor.RunUntil(done);
+  if (!groups) return std::unexpected(groups.error());
+  std::vector<OpenGroup> all;
+  for (auto& [key, group] : *groups) all.push_back(std::move(group));
+  return all;
+}
+
+Orphaned JudgeOpen(const OpenGroup& open, const Policy& current, const Policy* began_under) {
+  if (open.is_flows || open.policy_version == current.version) return Orphaned::kNo;
+  const Backend* backend = FindBackend(current, open.backend);
+  if (backend == nullptr) return Orphaned::kBackendGone;
+  if (!open.tool.starts_with(kUnlisted) && current.FindTool(open.tool) == nullptr) {
+    return Orphaned::kToolGone;
+  }
+  const Backend* before =
+      began_under == nullptr ? nullptr : FindBackend(*began_under, open.backend);
+  if (before != nullptr && !IsSamePlace(*before, *backend)) return Orphaned::kBackendMoved;
+  return Orphaned::kNo;
+}
+
+std::string_view NameOf(Orphaned reason) {
+  switch (reason) {
+    case Orphaned::kNo:
+      return "no";
+    case Orphaned::kToolGone:
+      return "tool gone";
+    case Orphaned::kBackendGone:
+      return "backend gone";
+    case Orphaned::kBackendMoved:
+      return "backend moved";
+  }
+  return "no";
+}
+
+PolicyVersions::PolicyVersions(std::shared_ptr<const Policy> first) : current_(std::move(first)) {
+  held_[current_->version] = current_;
+}
+
+std::shared_ptr<const Policy> PolicyVersions::Current() const {
+  const std::lock_guard lock(mutex_);
+  return current_;
+}
+
+std::shared_ptr<const Policy> PolicyVersions::Of(const std::string& version) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = held_.find(version);
+  return found == held_.end() ? current_ : found->second;
+}
+
+std::shared_ptr<const Policy> PolicyVersions::Replace(std::shared_ptr<const Policy> next) {
+  const std::lock_guard lock(mutex_);
+  // A version that comes back while operations of it are open stays the one that they hold.
+  current_ = held_.try_emplace(next->version, next).first->second;
+  return current_;
+}
+
+std::set<std::string> PolicyVersions::Idle() const {
+  const std::lock_guard lock(mutex_);
+  std::set<std::string> idle;
+  for (const auto& [version, policy] : held_) {
+    if (policy != current_ && policy.use_count() == 1) idle.insert(version);
+  }
+  return idle;
+}
+
+void PolicyVersions::Keep(const std::vector<OpenGroup>& open, const std::set<std::string>& idle,
+                          const Load& load) {
+  std::set<std::string> needed;
+  for (const OpenGroup& group : open) {
+    if (!needed.insert(group.policy_version).second) continue;
+    {
+      const std::lock_guard lock(mutex_);
+      if (held_.contains(group.policy_version) || lost_.contains(group.policy_version)) continue;
+    }
+    std::shared_ptr<const Policy> loaded = load(group);
+    const std::lock_guard lock(mutex_);
+    if (loaded == nullptr) {
+      lost_.insert(group.policy_version);
+    } else {
+      held_[group.policy_version] = std::move(loaded);
+    }
+  }
+  std::vector<std::shared_ptr<const Policy>> freed;  // outside of the lock
+  const std::lock_guard lock(mutex_);
+  std::erase_if(lost_, [&](const std::string& version) { return !needed.contains(version); });
+  for (const std::string& version : idle) {
+    const auto found = held_.find(version);
+    if (needed.contains(version) || found == held_.end() || found->second == current_) continue;
+    freed.push_back(std::move(found->second));
+    held_.erase(found);
+  }
+  orphans_.clear();
+  for (const OpenGroup& group : open) {
+    const auto found = held_.find(group.policy_version);
+    const Policy* own = found == held_.end() ? nullptr : found->second.get();
+    const Orphaned reason = JudgeOpen(group, *current_, own);
+    if (reason != Orphaned::kNo) orphans_.push_back({group, reason, own != nullptr});
+  }
+}
+
+std::vector<PolicyVersions::Orphan> PolicyVersions::Orphans() const {
+  const std::lock_guard lock(mutex_);
+  return orphans_;
+}
+
+std::vector<std::string> PolicyVersions::Held() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> versions;
+  for (const auto& [version, policy] : held_) {
+    if (policy != current_) versions.push_back(version);
+  }
+  return versions;
+}
+
+}  // namespace recourse

@@ -1,0 +1,72 @@
+// The policies that this process still needs: the one in force, and those that requests and
+// operations of unknown outcome began under.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "filters/ledger/ledger.h"
+#include "policy/model/policy.h"
+
+namespace recourse {
+
+// Operations in DISPATCHING or UNCERTAIN that have these names in common.
+struct OpenGroup {
+  std::string tool, backend, policy_version;
+  std::uint64_t operations = 0;
+  std::uint64_t first = 0;  // lowest number of an operation
+  // Flows that are not over: their policy says how they are undone. Tool and backend are empty.
+  bool is_flows = false;
+};
+// All of them. Blocking; fails when the ledger cannot be read.
+Result<std::vector<OpenGroup>> CountOpen(Ledger& ledger);
+
+// What the policy in force says of an older operation's tool and backend.
+enum class Orphaned : std::uint8_t { kNo, kToolGone, kBackendGone, kBackendMoved };
+// `began_under` may be null: what it said is not known any more.
+Orphaned JudgeOpen(const OpenGroup& open, const Policy& current, const Policy* began_under);
+std::string_view NameOf(Orphaned reason);
+
+class PolicyVersions {
+ public:
+  explicit PolicyVersions(std::shared_ptr<const Policy> first);
+
+  // Thread-safe; neither blocks on anything but a short lock.
+  std::shared_ptr<const Policy> Current() const;
+  // The policy of that version, else, when nobody has it any more, the one in force.
+  std::shared_ptr<const Policy> Of(const std::string& version) const;
+
+  // Gives the policy that is in force now: the held one of the same version, or `next`.
+  std::shared_ptr<const Policy> Replace(std::shared_ptr<const Policy> next);
+
+  // Bookkeeping, one thread at a time. Idle() gives the versions that nothing but this object
+  // holds; of those Keep() lets go what is not `open`, which was counted after Idle().
+  std::set<std::string> Idle() const;
+  using Load = std::function<std::shared_ptr<const Policy>(const OpenGroup&)>;
+  // `load` is asked once per version that is not held; null: it is lost.
+  void Keep(const std::vector<OpenGroup>& open, const std::set<std::string>& idle,
+            const Load& load);
+
+  struct Orphan {
+    OpenGroup open;
+    Orphaned reason = Orphaned::kNo;
+    bool has_definition = false;  // of its own version
+  };
+  std::vector<Orphan> Orphans() const;    // as of the last Keep()
+  std::vector<std::string> Held() const;  // other than the one in force
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<const Policy> current_;                      // guarded by mutex_
+  std::map<std::string, std::shared_ptr<const Policy>> held_;  // guarded by mutex_
+  std::set<std::string> lost_;                                 // guarded by mutex_
+  std::vector<Orphan> orphans_;                                // guarded by mutex_
+};
+
+}  // namespace recourse

@@ -1,0 +1,60 @@
+#include "proxy/report/build_report.h"
+
+#include "proxy/base/limits.h"
+
+namespace recourse {
+namespace {
+
+// A clock that was set back writes younger rows with older times; so many rows before the period
+// are read too.
+constexpr std::uint64_t kRowsBefore = 10'000;
+
+Result<EventPage> Page(Ledger& ledger, std::uint64_t after, std::size_t limit) {
+  EventFilter filter;
+  filter.after = after;
+  filter.limit = limit;
+  return ledger.List(filter);
+}
+
+// A row number after which the events of the period begin.
+Result<std::uint64_t> Start(Ledger& ledger, std::int64_t since_ms) {
+  std::uint64_t low = 0;
+  std::uint64_t high = ledger.Stats().last_id;
+  while (low < high) {
+    const std::uint64_t middle = low + (high - low) / 2;
+    const auto page = Page(ledger, middle, 1);
+    if (!page) return std::unexpected(page.error());
+    if (page->events.empty() || page->events.front().wall_ms >= since_ms) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return low > kRowsBefore ? low - kRowsBefore : 0;
+}
+
+}  // namespace
+
+Result<Report> BuildReport(Ledger& ledger, const Policy& policy, ReportPeriod period) {
+  ReportBuilder builder(policy, period, [&](std::uint64_t operation) -> std::optional<Event> {
+    const auto found = ledger.Find(operation);
+    return found ? *found : std::nullopt;
+  });
+  const auto start = Start(ledger, period.since_ms);
+  if (!start) return std::unexpected(start.error());
+  const std::uint64_t last = ledger.Stats().last_id;  // what comes later is left for later
+  std::uint64_t after = *start;
+  for (bool more = true; more;) {
+    const auto page = Page(ledger, after, limits::kAdminPageMax);
+    if (!page) return std::unexpected(page.error());
+    for (const Event& event : page->events) {
+      if (event.id > last) return builder.Finish();
+      builder.Add(event);
+      after = event.id;
+    }
+    more = page->more;
+  }
+  return builder.Finish();
+}
+
+}  // namespace recourse

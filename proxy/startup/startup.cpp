@@ -1,0 +1,268 @@
+#include "proxy/startup/startup.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+
+#include "filters/ledger/engine/group_commit_ledger.h"
+#include "filters/ledger/engine/recovery.h"
+#include "filters/ledger/lmdb/map_fault.h"
+#include "filters/ledger/lmdb/open.h"
+#include "proxy/base/log/log.h"
+#include "proxy/config/files.h"
+#include "proxy/reload/policy_watch.h"
+#include "proxy/startup/service_manager.h"
+
+namespace recourse {
+namespace {
+
+Tcp::endpoint EndpointOrThrow(const std::string& text, const char* flag) {
+  const auto colon = text.rfind(':');
+  std::string host = text.substr(0, colon);
+  if (host.size() > 1 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  }
+  IoError ec;
+  const auto address = boost::asio::ip::make_address(host, ec);
+  std::uint16_t port = 0;
+  const char* const first = text.data() + (colon == std::string::npos ? text.size() : colon + 1);
+  const char* const last = text.data() + text.size();
+  const auto parsed = std::from_chars(first, last, port);
+  if (ec || first == last || parsed.ec != std::errc() || parsed.ptr != last) {
+    throw StartupError(kExitUsage, std::string(flag) + ": '" + text +
+                                       "' is not ADDRESS:PORT, e.g. 127.0.0.1:19080");
+  }
+  return {address, port};
+}
+
+std::expected<std::unique_ptr<Ledger>, std::string> OpenRehearsed(const LmdbLedgerOptions& options,
+                                                                  const Clock& clock,
+                                                                  const Rehearsal& rehearsal) {
+  auto parts = OpenLmdbParts(options);
+  if (!parts) return std::unexpected(std::move(parts.error()));
+  parts->log = rehearsal.log(std::move(parts->log));
+  auto engine = StartEngine(std::move(*parts), clock);
+  if (!engine) return std::unexpected(std::move(engine.error()));
+  return std::make_unique<GroupCommitLedger>(std::move(*engine), clock);
+}
+
+constexpr Millis kLook{50};
+
+// Waits for a process that drains: it holds the ledger until it has ended.
+class Successor {
+ public:
+  Successor(const Config& config, const Clock& clock)
+      : config_(config), clock_(clock), end_(clock.Now() + config.drain_timeout + kHandover) {}
+
+  bool TryAgain(const std::string& why) {
+    const auto left = std::chrono::ceil<Millis>(end_ - clock_.Now());
+    if (left <= Millis(0)) return false;
+    if (!has_told_) {
+      (void)TellServiceManager(config_.notify_socket, MoreTime(left + kHandover));
+      Log(LogLevel::kWarn, "waiting for the process that holds the ledger to end",
+          {{"reason", why}, {"ms", std::to_string(left.count())}});
+    }
+    has_told_ = true;
+    is_stopped_ = IsEndedWithin(kLook);
+    return !is_stopped_;
+  }
+  bool is_stopped() const { return is_stopped_; }
+
+ private:
+  const Config& config_;
+  const Clock& clock_;
+  const MonoTime end_;
+  bool has_told_ = false, is_stopped_ = false;
+};
+
+}  // namespace
+
+PolicyLoader LoaderOf(const Rehearsal* rehearsal) {
+  return rehearsal == nullptr ? PolicyLoader(LoadPolicyFiles) : rehearsal->load;
+}
+
+std::shared_ptr<const Policy> LoadPolicyOrThrow(const std::string& path,
+                                                const PolicySources& sources,
+                                                TlsClients& backends_tls,
+                                                const PolicyLoader& load) {
+  LoadedPolicy loaded = load(sources, TlsFiles::kCheck);
+  for (const PolicyProblem& problem : loaded.problems) {
+    if (loaded.ok()) {
+      Log(LogLevel::kWarn, "policy", {{"problem", problem.ToString()}});
+    } else {
+      std::fprintf(stderr, "%s\n", problem.ToString().c_str());
+    }
+  }
+  if (!loaded.ok())
+    throw StartupError(kExitPolicy, "the policy " + path + " has errors, see above");
+  if (auto prepared = backends_tls.Prepare(*loaded.policy); !prepared) {
+    throw StartupError(kExitPolicy, prepared.error());
+  }
+  return loaded.policy;
+}
+
+std::unique_ptr<Ledger> OpenLedgerOrThrow(const Config& config, LedgerSecretFiles& secrets,
+                                          Mode mode, const Clock& clock,
+                                          const Rehearsal* rehearsal) {
+  ExitOnMapFault(kExitLedger);
+  Successor successor(config, clock);
+  const LmdbLedgerOptions options{
+      .directory = config.data,
+      .map_bytes = config.ledger_bytes_max,
+      .unsafe_fs = config.unsafe_fs,
+      .expected = config.expect_ledger,
+      .try_again = [&successor](const std::string& why) { return successor.TryAgain(why); },
+      .secrets = [&secrets](const LedgerFacts& facts) { return secrets.Load(facts); }};
+  auto ledger = rehearsal == nullptr ? OpenLmdbLedger(options, clock)
+                                     : OpenRehearsed(options, clock, *rehearsal);
+  if (ledger) return std::move(*ledger);
+  if (successor.is_stopped()) throw StartupError(kExitOk, "ended by a signal: " + ledger.error());
+  if (mode != Mode::kObserve) throw StartupError(kExitLedger, ledger.error());
+  Log(LogLevel::kError, "observe mode goes on WITHOUT a ledger: calls pass, nothing is recorded",
+      {{"reason", ledger.error()}, {"advice", "mend that and restart"}});
+  return MakeUnopenedLedger(std::move(ledger.error()));
+}
+
+std::string ReadTokenOrThrow(const std::string& path) {
+  if (path.empty()) return {};
+  if (IsWorldReadable(path)) {
+    Log(LogLevel::kWarn, "every user of this machine can read the admin token; chmod 600 it",
+        {{"file", path}});
+  }
+  auto token = ReadSecretFile(path);
+  if (!token) throw StartupError(kExitUsage, "--admin-token-file: " + token.error());
+  if (token->size() < limits::kUnguessableBytes) {
+    Log(LogLevel::kWarn, "the admin token has fewer than 32 bytes and may be guessed",
+        {{"file", path}, {"advice", "openssl rand -hex 32"}});
+  }
+  return *token;
+}
+
+void StartOperatorsOrThrow(OperatorDesk& desk, const Config& config) {
+  const auto problems = desk.Start();
+  for (const PolicyProblem& problem : problems) {
+    std::fprintf(stderr, "%s\n", problem.ToString().c_str());
+  }
+  if (!problems.empty()) {
+    throw StartupError(kExitPolicy,
+                       "the operators " + config.operators + " have errors, see above");
+  }
+}
+
+void WarnOfPlainAdmin(const Config& config, const Tcp::endpoint& endpoint) {
+  if (!config.admin_tls_cert.empty() || endpoint.address().is_loopback()) return;
+  Log(LogLevel::kWarn,
+      "the admin port is open to the network without TLS: whoever listens reads tokens",
+      {{"advice", "give --admin-tls-cert and --admin-tls-key, or end TLS before it"}});
+}
+
+void WarnOfFlowsOfOneStep(const Policy& policy) {
+  const bool has_undo = std::ranges::any_of(policy.tools, [](const Tool& tool) {
+    return tool.undo.has_value() || tool.breaks_flow != BreaksFlow::kNever;
+  });
+  if (policy.flow_rules.without_trace.kind != WithoutTrace::Kind::kNone || !has_undo) return;
+  Log(LogLevel::kWarn,
+      "a write that comes without a trace is a flow of one step: what breaks it undoes no other",
+      {{"advice",
+        "have agents send traceparent, or set `flow_rules: { without_trace: session | header:X | "
+        "pod }`; `recourse status` counts such writes"}});
+}
+
+std::string MadeUpVia(Random& random) {
+  unsigned char nonce[4];
+  random.Fill(nonce);
+  return "1.1 recourse-" + ToHex({reinterpret_cast<char*>(nonce), sizeof nonce});
+}
+
+TlsServerFiles TlsFilesOf(const Config& config) {
+  return {config.tls_cert, config.tls_key, config.tls_client_ca, /*client_may_be_unknown=*/false};
+}
+
+TlsServerFiles AdminTlsFilesOf(const Config& config) {
+  return {config.admin_tls_cert, config.admin_tls_key, config.admin_client_ca,
+          /*client_may_be_unknown=*/true};
+}
+
+std::shared_ptr<const TlsServer> TlsServerOrThrow(const TlsServerFiles& files, const char* flag) {
+  if (files.certificate.empty()) return nullptr;
+  auto server = TlsServer::Make(files);
+  if (!server) {
+    throw StartupError(kExitUsage, std::string(flag) + " and its like: " + server.error());
+  }
+  return std::move(*server);
+}
+
+ServerTls::ServerTls(const TlsServerFiles& files, const char* flag)
+    : files_(files),
+      flag_(flag),
+      state_({files.certificate, files.key, files.client_ca}),
+      first_(TlsServerOrThrow(files, flag)) {}
+
+std::shared_ptr<const TlsServer> ServerTls::Refresh(FileState::Look look) {
+  if (first_ == nullptr || !state_.HasChanged(look)) return nullptr;
+  auto server = TlsServer::Make(files_);
+  if (!server) {
+    Log(LogLevel::kError, "the listener keeps its certificate: the new one cannot be used",
+        {{"flag", flag_}, {"reason", server.error()}});
+    return nullptr;
+  }
+  Log(LogLevel::kInfo, "the listener's certificates were read again", {{"flag", flag_}});
+  return std::move(*server);
+}
+
+void ListenOrThrow(const char* flag, const std::string& address,
+                   const std::function<void(const Tcp::endpoint&)>& listen) {
+  const Tcp::endpoint endpoint = EndpointOrThrow(address, flag);
+  try {
+    listen(endpoint);
+  } catch (const boost::system::system_error& error) {
+    throw StartupError(kExitRuntime, std::string("cannot listen on ") + flag + " " + address +
+                                         ": " + error.code().message() +
+                                         "; name another address with this flag");
+  }
+}
+
+void WritePortsOrThrow(const std::string& path, std::uint16_t listen, std::uint16_t admin,
+                       std::uint16_t probes) {
+  if (path.empty()) return;
+  const std::string text =
+      fmt::format("{{\"listen\":{},\"admin\":{},\"probes\":{}}}\n", listen, admin, probes);
+  if (auto written = WriteFileAtomically(path, text); !written) {
+    throw StartupError(kExitRuntime, "--ports-file: " + written.error());
+  }
+}
+
+bool IsEndedWithin(Millis pause) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(pause);
+  const timespec time{seconds.count(), std::chrono::nanoseconds(pause - seconds).count()};
+  return ::sigtimedwait(&signals, nullptr, &time) > 0;
+}
+
+void BlockSignals() {
+  BlockWatchedSignals();  // every thread inherits the mask; the main thread takes the signals
+  ::signal(SIGPIPE, SIG_IGN);
+  // A file size limit then fails the write instead of ending the process: the ledger latches.
+  ::signal(SIGXFSZ, SIG_IGN);
+}
+
+std::size_t FitToFiles(std::size_t connections_max) {
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return connections_max;
+  files.rlim_cur = files.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &files);
+  const std::size_t fit = files.rlim_max / 4 * 3;
+  if (fit >= connections_max) return connections_max;
+  Log(LogLevel::kWarn, "fewer connections than --connections-max: raise the limit of open files",
+      {{"files", std::to_string(files.rlim_max)}, {"connections", std::to_string(fit)}});
+  return fit;
+}
+
+}  // namespace recourse
