@@ -1,11 +1,9 @@
 #include "filters/approval/approval_runner.h"
 
 #include <algorithm>
-#include <future>
 
 #include "filters/approval/approved_call.h"
 #include "proxy/base/crash_point.h"
-#include "proxy/base/executor.h"
 #include "proxy/base/limits.h"
 #include "proxy/base/log/log.h"
 
@@ -32,57 +30,16 @@ bool HoldsBody(const OwnRoom& room, const RequestContext& context) {
 
 }  // namespace
 
-ApprovalRunner::~ApprovalRunner() { RC_CHECK(active_ == 0); }
-
-void ApprovalRunner::Post(Job job) {
-  std::vector<Job> jobs;
-  jobs.push_back(std::move(job));
-  parts_.executor.Post(std::move(jobs));
-}
-
-void ApprovalRunner::SpawnCounted(Task<void> task, Job done) {
-  ++active_;
-  Spawn(std::move(task), [this, done = std::move(done)]() mutable {
-    if (done) done();
-    if (--active_ == 0 && drained_) drained_->Set(true);
-    Wake();
-  });
-}
-
 Task<void> ApprovalRunner::Run() {
   co_await Load();
-  while (!is_stopping_) {
-    Tick();
-    if (due_.empty()) {
-      wake_.emplace();
-      co_await wake_->Wait();
-      wake_.reset();
-    } else {
-      co_await parts_.timer.SleepUntil(NextTick());
-    }
-  }
-  if (active_ > 0) {
-    drained_.emplace();
-    co_await drained_->Wait();
-    drained_.reset();
-  }
-}
-
-void ApprovalRunner::Stop() {
-  Post([this] {
-    is_stopping_ = true;
-    Wake();
-  });
-}
-
-void ApprovalRunner::Wake() {
-  if (wake_ && !wake_->is_set()) wake_->Set(true);
+  co_await loop_.Run([this] { Tick(); }, [this] { return due_.next(); });
+  co_await loop_.Drain();
 }
 
 Task<void> ApprovalRunner::Load() {
   std::uint64_t after = 0;
   bool is_told = false;
-  while (!is_stopping_) {
+  while (!loop_.is_stopping()) {
     const auto page = co_await parts_.ledger.Claims(after, limits::kClaimsPage, parts_.executor);
     if (!page) {
       if (!std::exchange(is_told, true)) {
@@ -113,24 +70,18 @@ void ApprovalRunner::Track(std::uint64_t operation, MonoTime due, MonoTime ends)
 }
 
 void ApprovalRunner::SetDue(std::uint64_t operation, MonoTime due) {
-  const auto at = entries_.find(operation);
-  if (at == entries_.end()) return;
-  due_.erase({at->second.due, operation});
-  at->second.due = due;
-  if (!at->second.is_worked_on) due_.emplace(due, operation);
+  if (entries_.contains(operation)) due_.Set(operation, due);
 }
 
 void ApprovalRunner::Forget(std::uint64_t operation) {
-  const auto at = entries_.find(operation);
-  if (at == entries_.end()) return;
-  due_.erase({at->second.due, operation});
-  entries_.erase(at);
+  due_.Forget(operation);
+  entries_.erase(operation);
 }
 
 void ApprovalRunner::Watch(const Event& claim) {
   if (!claim.approval) return;
-  Post([this, claim] {
-    if (is_stopping_) return;
+  loop_.Post([this, claim] {
+    if (loop_.is_stopping()) return;
     const MonoTime ends = parts_.clock.Now() + Millis(claim.approval->expires_ms);
     if (!entries_.contains(claim.operation)) Track(claim.operation, ends, ends);
     if (parts_.tell) parts_.tell(claim);
@@ -138,52 +89,42 @@ void ApprovalRunner::Watch(const Event& claim) {
     if (parts_.policy()->digest != claim.approval->policy) {
       SetDue(claim.operation, parts_.clock.Now());
     }
-    Wake();
+    loop_.Wake();
   });
 }
 
 void ApprovalRunner::PolicyChanged() {
-  Post([this] {
-    if (is_stopping_) return;
+  loop_.Post([this] {
+    if (loop_.is_stopping()) return;
     const MonoTime now = parts_.clock.Now();
     for (const auto& [operation, entry] : entries_) SetDue(operation, now);
-    Wake();
+    loop_.Wake();
   });
 }
 
 void ApprovalRunner::Tick() {
-  const MonoTime now = parts_.clock.Now();
-  while (!is_stopping_ && !due_.empty() && active_ < limits::kApprovedAtOnceMax &&
-         due_.begin()->first <= now) {
-    const std::uint64_t operation = due_.begin()->second;
-    due_.erase(due_.begin());
-    entries_.at(operation).is_worked_on = true;
-    SpawnCounted(Work(operation), [this, operation] {
-      const auto at = entries_.find(operation);
-      if (at == entries_.end()) return;
-      at->second.is_worked_on = false;
-      due_.emplace(at->second.due, operation);
+  while (!loop_.is_stopping() && loop_.active() < limits::kApprovedAtOnceMax) {
+    const std::optional<std::uint64_t> operation = due_.Take(parts_.clock.Now());
+    if (!operation) return;
+    loop_.Spawn(Work(*operation), [this, taken = *operation] {
+      due_.PutBack(taken);
+      loop_.Wake();
     });
   }
-}
-
-MonoTime ApprovalRunner::NextTick() const {
-  const MonoTime now = parts_.clock.Now();
-  return std::min(now + limits::kApprovalTick, std::max(due_.begin()->first, now));
 }
 
 Task<void> ApprovalRunner::Work(std::uint64_t operation) {
   // Looked at again soon if nothing below says when.
   SetDue(operation, parts_.clock.Now() + limits::kApprovalAgain);
   auto event = co_await parts_.ledger.Read(operation, parts_.executor);
-  if (!event || is_stopping_) co_return;
+  if (!event || loop_.is_stopping()) co_return;
   if (event->phase == Phase::kClaimed) {
     const auto outcome =
         co_await DecideNow({.kind = ApprovalOrder::Kind::kExpire, .operation = operation});
     const auto at = entries_.find(operation);
     if (outcome && outcome->kind == ApprovalRuling::Kind::kNotDue && at != entries_.end() &&
-        at->second.due > parts_.clock.Now()) {
-      SetDue(operation, std::max(at->second.ends, at->second.due));
+        due_.TimeOf(operation) > parts_.clock.Now()) {
+      due_.Set(operation, std::max(at->second.ends, due_.TimeOf(operation)));
     }
   } else if (event->phase == Phase::kApproved) {
     co_await Send(std::move(*event));
@@ -263,45 +204,25 @@ Task<std::expected<ApprovalOutcome, std::string>> ApprovalRunner::DecideNow(Appr
   if (parts_.tell) parts_.tell(outcome->event);
   if (outcome->event.phase == Phase::kApproved) {
     SetDue(operation, parts_.clock.Now());
-    Wake();
+    loop_.Wake();
   } else if (IsFinal(outcome->event.phase)) {
     Forget(operation);
   }
   co_return Decided(std::move(*outcome));
 }
 
-template <class T>
-std::expected<T, std::string> ApprovalRunner::Await(
-    std::function<Task<std::expected<T, std::string>>()> make) {
-  using Answer = std::expected<T, std::string>;
-  const auto promise = std::make_shared<std::promise<Answer>>();
-  auto answer = promise->get_future();
-  Post([this, make = std::move(make), promise]() mutable {
-    if (is_stopping_) {
-      promise->set_value(std::unexpected(kShuttingDown));
-      return;
-    }
-    SpawnCounted([](std::function<Task<Answer>()> begin, std::shared_ptr<std::promise<Answer>> told)
-                     -> Task<void> { told->set_value(co_await begin()); }(std::move(make), promise),
-                 nullptr);
-  });
-  while (answer.wait_for(limits::kApprovalTick) != std::future_status::ready) {
-    if (closed_) return std::unexpected(kShuttingDown);
-  }
-  return answer.get();
-}
-
 std::expected<ApprovalOutcome, std::string> ApprovalRunner::Decide(ApprovalOrder order) {
-  return Await<ApprovalOutcome>([this, order = std::move(order)] { return DecideNow(order); });
+  return loop_.Await<ApprovalOutcome>(
+      [this, order = std::move(order)] { return DecideNow(order); });
 }
 
 std::expected<std::vector<Claim>, std::string> ApprovalRunner::List(std::uint64_t after,
                                                                     std::size_t limit) {
-  return Await<std::vector<Claim>>([this, after, limit] { return ListNow(after, limit); });
+  return loop_.Await<std::vector<Claim>>([this, after, limit] { return ListNow(after, limit); });
 }
 
 std::expected<Event, std::string> ApprovalRunner::Read(std::uint64_t operation) {
-  return Await<Event>([this, operation] { return ReadNow(operation); });
+  return loop_.Await<Event>([this, operation] { return ReadNow(operation); });
 }
 
 Task<std::expected<Event, std::string>> ApprovalRunner::ReadNow(std::uint64_t operation) {

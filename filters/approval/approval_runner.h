@@ -2,12 +2,10 @@
 // policy changes, and sends what was approved, once, also after a restart.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +16,9 @@
 #include "filters/filter.h"
 #include "filters/ledger/ledger.h"
 #include "proxy/base/clock.h"
+#include "proxy/base/due_queue.h"
+#include "proxy/base/limits.h"
+#include "proxy/base/work_loop.h"
 
 namespace recourse {
 
@@ -39,16 +40,17 @@ class ApprovalRunner final : public Approving {
     std::function<void(const Event&)> tell;
     KeepOwn keep{};
   };
-  explicit ApprovalRunner(Parts parts) : parts_(std::move(parts)) {}
+  explicit ApprovalRunner(Parts parts)
+      : parts_(std::move(parts)),
+        loop_(parts_.executor, parts_.timer, parts_.clock, limits::kApprovalTick) {}
   ApprovalRunner(const ApprovalRunner&) = delete;
   ApprovalRunner& operator=(const ApprovalRunner&) = delete;
-  ~ApprovalRunner() override;
 
   // Loads what waits, then works until Stop(). Returns when the last call on its way has ended.
   // Call once, on the runner's thread.
   Task<void> Run();
   // Ends Run() within kApprovalTick plus a backend's timeout.
-  void Stop();
+  void Stop() { loop_.Stop(); }
 
   void Watch(const Event& claim) override;
   void KeepFirstAnswer(AttemptId of, HttpResponse answer) override {
@@ -69,7 +71,7 @@ class ApprovalRunner final : public Approving {
   std::expected<Event, std::string> Read(std::uint64_t operation);
   // Lets go whoever waits in Decide, List or Read, now and later: the runner's thread ends.
   // Thread-safe.
-  void Close() { closed_ = true; }
+  void Close() { loop_.Close(); }
 
   // The same on the runner's thread, without blocking it.
   Task<std::expected<ApprovalOutcome, std::string>> DecideNow(ApprovalOrder order);
@@ -77,20 +79,15 @@ class ApprovalRunner final : public Approving {
 
  private:
   struct Entry {
-    MonoTime due;   // when to look at it next
-    MonoTime ends;  // when its time is over
-    bool is_worked_on = false;
+    MonoTime ends;           // when its time is over
     std::string obstacle{};  // why it is not sent although it was approved; for operators
   };
 
-  void Post(Job job);
   Task<void> Load();
   void Track(std::uint64_t operation, MonoTime due, MonoTime ends);
   void SetDue(std::uint64_t operation, MonoTime due);
   void Forget(std::uint64_t operation);
-  void Wake();
   void Tick();
-  MonoTime NextTick() const;
   Task<void> Work(std::uint64_t operation);
   Task<void> Send(Event approved);
   // Tells operators why it cannot be sent yet, and ends it for `reason` if its time is over.
@@ -98,22 +95,14 @@ class ApprovalRunner final : public Approving {
   void AddObstacle(Event& event) const;
   Task<std::expected<std::vector<Claim>, std::string>> ListNow(std::uint64_t after,
                                                                std::size_t limit);
-  // Counts what runs, and lets Run() end after the last of it.
-  void SpawnCounted(Task<void> task, Job done);
-  template <class T>
-  std::expected<T, std::string> Await(std::function<Task<std::expected<T, std::string>>()> make);
 
   const Parts parts_;
-  std::atomic<bool> closed_{false};
+  WorkLoop loop_;
   FirstAnswers first_answers_;
 
   // Owned by the runner's thread.
-  std::map<std::uint64_t, Entry> entries_;            // by operation
-  std::set<std::pair<MonoTime, std::uint64_t>> due_;  // entries that nobody works on
-  std::size_t active_ = 0;
-  bool is_stopping_ = false;
-  std::optional<Promise<bool>> wake_;     // set while Run() has nothing to do
-  std::optional<Promise<bool>> drained_;  // set while Run() waits for the last work
+  std::map<std::uint64_t, Entry> entries_;  // by operation
+  DueQueue<std::uint64_t> due_;             // its keys
 };
 
 }  // namespace recourse

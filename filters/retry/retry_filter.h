@@ -16,8 +16,6 @@ class RetryFilter final : public Filter {
   Task<Result<Outcome>> Handle(RequestContext& context, Next next) override;
 
  private:
-  std::uint32_t Jitter();
-
   const Clock& clock_;
   Random& random_;
 };

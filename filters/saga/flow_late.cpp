@@ -50,7 +50,7 @@ Task<std::optional<FlowState>> FlowRunner::LookBack(FlowState state) {
     next = std::min(next, entry->late[step.operation].next);
   }
   if (next != MonoTime::max()) {
-    if (Find(state.number) != nullptr) SetDue(state.number, next);
+    if (Find(state.number) != nullptr) due_.Set(state.number, next);
     co_return std::nullopt;
   }
   co_return co_await Move({.number = state.number,

@@ -1,10 +1,8 @@
 // What agents and operators tell a FlowRunner to do.
 #include <algorithm>
-#include <future>
 #include <utility>
 
 #include "filters/saga/flow_runner.h"
-#include "proxy/base/executor.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
@@ -125,49 +123,26 @@ Task<Result<FlowState>> FlowRunner::Order(std::string caller, std::string flow, 
   move.flow = std::move(flow);
   auto moved = co_await parts_.ledger.MoveFlow(std::move(move), executor);
   if (moved) {
-    Post([this, state = *moved] {
-      if (is_stopping_) return;
+    loop_.Post([this, state = *moved] {
+      if (loop_.is_stopping()) return;
       // What is worked on already is newer.
       const Entry* const entry = Find(state.number);
-      if (entry == nullptr || entry->work == 0) Track(state);
+      if (entry == nullptr || !due_.IsTaken(state.number)) Track(state);
       Tick();
-      Wake();
+      loop_.Wake();
     });
   }
   co_return moved;
 }
 
-template <class T>
-std::expected<T, std::string> FlowRunner::Await(
-    std::function<Task<std::expected<T, std::string>>()> make) {
-  using Answer = std::expected<T, std::string>;
-  const auto promise = std::make_shared<std::promise<Answer>>();
-  auto answer = promise->get_future();
-  Post([this, make = std::move(make), promise]() mutable {
-    if (is_stopping_) {
-      promise->set_value(std::unexpected(kShuttingDown));
-      return;
-    }
-    ++active_;
-    Spawn([](std::function<Task<Answer>()> begin, std::shared_ptr<std::promise<Answer>> told)
-              -> Task<void> { told->set_value(co_await begin()); }(std::move(make), promise),
-          [this] {
-            if (--active_ == 0 && drained_) drained_->Set(true);
-          });
-  });
-  while (answer.wait_for(limits::kFlowTick) != std::future_status::ready) {
-    if (closed_) return std::unexpected(kShuttingDown);
-  }
-  return answer.get();
-}
-
 std::expected<FlowState, std::string> FlowRunner::Act(const FlowAction& action) {
-  return Await<FlowState>([this, action] { return ActNow(action); });
+  return loop_.Await<FlowState>([this, action] { return ActNow(action); });
 }
 
 std::expected<std::vector<FlowState>, std::string> FlowRunner::List(std::uint64_t after,
                                                                     std::size_t limit) {
-  return Await<std::vector<FlowState>>([this, after, limit] { return ListNow(after, limit); });
+  return loop_.Await<std::vector<FlowState>>(
+      [this, after, limit] { return ListNow(after, limit); });
 }
 
 Task<std::expected<std::vector<FlowState>, std::string>> FlowRunner::ListNow(std::uint64_t after,
@@ -205,7 +180,7 @@ Task<std::expected<FlowState, std::string>> FlowRunner::ActNow(FlowAction action
     if (action.kind == FlowAction::Kind::kRetry) at->second.by_human = StuckSteps(*moved);
   }
   Tick();
-  Wake();
+  loop_.Wake();
   co_return Answer(*moved);
 }
 
@@ -228,11 +203,11 @@ Task<std::expected<bool, std::string>> FlowRunner::RecordStep(FlowAction action)
 }
 
 std::expected<Event, std::string> FlowRunner::SettleBy(const HumanWord& word) {
-  return Await<Event>([this, word] { return SettleByNow(word); });
+  return loop_.Await<Event>([this, word] { return SettleByNow(word); });
 }
 
 std::expected<Event, std::string> FlowRunner::LastOf(std::uint64_t operation) {
-  return Await<Event>([this, operation] { return ReadNow(operation); });
+  return loop_.Await<Event>([this, operation] { return ReadNow(operation); });
 }
 
 Task<std::expected<Event, std::string>> FlowRunner::ReadNow(std::uint64_t operation) {

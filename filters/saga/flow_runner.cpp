@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 
 #include "filters/ledger/flow_effect.h"
 #include "filters/saga/flow_rules.h"
@@ -25,61 +23,22 @@ bool IsWorkedOn(FlowPhase phase) {
 
 FlowRunner::FlowRunner(Parts parts)
     : parts_(std::move(parts)),
+      loop_(parts_.executor, parts_.timer, parts_.clock, limits::kFlowTick),
       sender_({parts_.ledger, parts_.upstream, parts_.executor, parts_.clock, parts_.read_secret,
-               parts_.tracing, [this] { return PauseToRecord(); }, parts_.keep}),
+               parts_.tracing, [this] { return loop_.Pause(); }, parts_.keep}),
       resender_({parts_.ledger, parts_.upstream, parts_.executor, parts_.clock, parts_.read_secret,
-                 parts_.tracing, [this] { return PauseToRecord(); }, parts_.keep}) {}
-
-FlowRunner::~FlowRunner() { RC_CHECK(active_ == 0); }
-
-void FlowRunner::Post(Job job) {
-  std::vector<Job> jobs;
-  jobs.push_back(std::move(job));
-  parts_.executor.Post(std::move(jobs));
-}
-
-std::uint32_t FlowRunner::Jitter() {
-  std::array<unsigned char, sizeof(std::uint32_t)> raw{};
-  parts_.random.Fill(raw);
-  std::uint32_t value = 0;
-  std::memcpy(&value, raw.data(), raw.size());
-  return value;
-}
+                 parts_.tracing, [this] { return loop_.Pause(); }, parts_.keep}) {}
 
 Task<void> FlowRunner::Run() {
   co_await Load();
-  while (!is_stopping_) {
-    Tick();
-    if (due_.empty()) {
-      wake_.emplace();
-      co_await wake_->Wait();
-      wake_.reset();
-    } else {
-      co_await parts_.timer.SleepUntil(NextTick());
-    }
-  }
-  if (active_ > 0) {
-    drained_.emplace();
-    co_await drained_->Wait();
-    drained_.reset();
-  }
-}
-
-void FlowRunner::Stop() {
-  Post([this] {
-    is_stopping_ = true;
-    Wake();
-  });
-}
-
-void FlowRunner::Wake() {
-  if (wake_ && !wake_->is_set()) wake_->Set(true);
+  co_await loop_.Run([this] { Tick(); }, [this] { return NextTick(); });
+  co_await loop_.Drain();
 }
 
 Task<void> FlowRunner::Load() {
   std::uint64_t after = 0;
   bool is_told = false;
-  while (!is_stopping_) {
+  while (!loop_.is_stopping()) {
     const auto page = co_await parts_.ledger.Flows(after, kFlowPage, parts_.executor);
     if (!page) {
       if (!std::exchange(is_told, true)) {
@@ -143,21 +102,12 @@ void FlowRunner::Track(const FlowState& state, Millis grace) {
   if (state.phase == FlowPhase::kBreaking && entry.settle_until == MonoTime{}) {
     entry.settle_until = now + limits::kFlowSettleFor;
   }
-  SetDue(state.number, *due);
-}
-
-void FlowRunner::SetDue(std::uint64_t number, MonoTime at) {
-  Entry& entry = entries_.at(number);
-  due_.erase({entry.due, number});
-  entry.due = at;
-  if (entry.work == 0) due_.emplace(at, number);
+  due_.Set(state.number, *due);
 }
 
 void FlowRunner::Forget(std::uint64_t number) {
-  const auto at = entries_.find(number);
-  if (at == entries_.end()) return;
-  due_.erase({at->second.due, number});
-  entries_.erase(at);
+  due_.Forget(number);
+  entries_.erase(number);
 }
 
 FlowRunner::Entry* FlowRunner::Find(std::uint64_t number) {
@@ -170,49 +120,37 @@ void FlowRunner::Watch(const Event& step) {
 }
 
 void FlowRunner::Follow(std::string caller, std::string flow) {
-  Post([this, caller = std::move(caller), flow = std::move(flow)]() mutable {
-    if (is_stopping_) return;
-    ++active_;
-    Spawn(
-        [](FlowRunner& self, std::string who, std::string id) -> Task<void> {
-          auto state = co_await self.parts_.ledger.FindOpenFlow(who, id, self.parts_.executor);
-          while (!state && !self.is_stopping_) {  // or nobody would undo it before a restart
-            co_await self.parts_.timer.SleepUntil(self.parts_.clock.Now() + limits::kFlowTick);
-            state = co_await self.parts_.ledger.FindOpenFlow(who, id, self.parts_.executor);
-          }
-          if (!state || !*state) co_return;
-          const auto known = self.entries_.find((*state)->number);
-          const bool is_new = known == self.entries_.end();
-          if (is_new || (IsWorkedOn((*state)->phase) && known->second.work == 0)) {
-            self.Track(**state);
-          }
-          self.Tick();
-          self.Wake();
-        }(*this, std::move(caller), std::move(flow)),
-        [this] {
-          if (--active_ == 0 && drained_) drained_->Set(true);
-        });
+  loop_.Post([this, caller = std::move(caller), flow = std::move(flow)]() mutable {
+    if (loop_.is_stopping()) return;
+    loop_.Spawn([](FlowRunner& self, std::string who, std::string id) -> Task<void> {
+      auto state = co_await self.parts_.ledger.FindOpenFlow(who, id, self.parts_.executor);
+      while (!state && !self.loop_.is_stopping()) {  // or nobody would undo it before a restart
+        co_await self.parts_.timer.SleepUntil(self.parts_.clock.Now() + limits::kFlowTick);
+        state = co_await self.parts_.ledger.FindOpenFlow(who, id, self.parts_.executor);
+      }
+      if (!state || !*state) co_return;
+      const auto known = self.entries_.find((*state)->number);
+      const bool is_new = known == self.entries_.end();
+      if (is_new || (IsWorkedOn((*state)->phase) && !self.due_.IsTaken(known->first))) {
+        self.Track(**state);
+      }
+      self.Tick();
+      self.loop_.Wake();
+    }(*this, std::move(caller), std::move(flow)));
   });
 }
 
 void FlowRunner::Tick() {
-  if (is_stopping_) return;
+  if (loop_.is_stopping()) return;
   const MonoTime now = parts_.clock.Now();
-  for (std::size_t looked = 0; looked < limits::kFlowsScanMax && !due_.empty() &&
-                               active_ < limits::kUndosAtOnceMax && due_.begin()->first <= now;
-       ++looked) {
-    const std::uint64_t number = due_.begin()->second;
-    due_.erase(due_.begin());
+  for (std::size_t looked = 0;
+       looked < limits::kFlowsScanMax && loop_.active() < limits::kUndosAtOnceMax; ++looked) {
+    const std::optional<std::uint64_t> number = due_.Take(now);
+    if (!number) return;
     const std::uint64_t work = ++works_;
-    entries_.at(number).work = work;
-    ++active_;
-    Spawn(Work(number, work), [this, number, work] {
-      if (IsMine(number, work)) {
-        Entry& entry = entries_.at(number);
-        entry.work = 0;
-        due_.emplace(entry.due, number);
-      }
-      if (--active_ == 0 && drained_) drained_->Set(true);
+    entries_.at(*number).work = work;
+    loop_.Spawn(Work(*number, work), [this, taken = *number, work] {
+      if (IsMine(taken, work)) due_.PutBack(taken);
       TickSoon();
     });
   }
@@ -222,19 +160,16 @@ void FlowRunner::Tick() {
 // what it starts may end at once.
 void FlowRunner::TickSoon() {
   if (std::exchange(is_tick_posted_, true)) return;
-  Post([this] {
+  loop_.Post([this] {
     is_tick_posted_ = false;
     Tick();
-    Wake();
+    loop_.Wake();
   });
 }
 
-MonoTime FlowRunner::NextTick() const {
-  const MonoTime now = parts_.clock.Now();
-  const MonoTime tick = now + limits::kFlowTick;
-  return due_.empty() || active_ >= limits::kUndosAtOnceMax
-             ? tick
-             : std::min(tick, std::max(due_.begin()->first, now));
+std::optional<MonoTime> FlowRunner::NextTick() const {
+  const std::optional<MonoTime> next = due_.next();
+  return next && loop_.active() >= limits::kUndosAtOnceMax ? MonoTime::max() : next;
 }
 
 bool FlowRunner::IsMine(std::uint64_t number, std::uint64_t work) {
@@ -244,7 +179,7 @@ bool FlowRunner::IsMine(std::uint64_t number, std::uint64_t work) {
 
 Task<void> FlowRunner::Work(std::uint64_t number, std::uint64_t work) {
   // Looked at again soon if nothing below says when.
-  if (Find(number) != nullptr) SetDue(number, parts_.clock.Now() + limits::kUndoBackoffFirst);
+  if (Find(number) != nullptr) due_.Set(number, parts_.clock.Now() + limits::kUndoBackoffFirst);
   const auto page = co_await parts_.ledger.Flows(number - 1, 1, parts_.executor);
   if (!page || !IsMine(number, work)) co_return;
   if (page->empty() || page->front().number != number) {
@@ -252,7 +187,7 @@ Task<void> FlowRunner::Work(std::uint64_t number, std::uint64_t work) {
     co_return;
   }
   std::optional<FlowState> state = page->front();
-  while (state && !is_stopping_ && IsMine(number, work)) {
+  while (state && !loop_.is_stopping() && IsMine(number, work)) {
     state = co_await Advance(std::move(*state));
   }
 }
@@ -360,12 +295,6 @@ std::string FlowRunner::UnreadReason(std::uint64_t operation) {
       "was made anew under another trace while an earlier version ran; look whether its effect is "
       "still there, then close the flow",
       operation);
-}
-
-Task<bool> FlowRunner::PauseToRecord() {
-  if (is_stopping_) co_return false;
-  co_await parts_.timer.SleepUntil(parts_.clock.Now() + limits::kFlowTick);
-  co_return !is_stopping_;
 }
 
 }  // namespace recourse

@@ -1,14 +1,12 @@
 // Looks after the flows of one process: their deadlines, and the undoing of those that broke.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "filters/flowing.h"
@@ -17,7 +15,9 @@
 #include "filters/saga/undo_sender.h"
 #include "filters/settling.h"
 #include "proxy/base/clock.h"
+#include "proxy/base/due_queue.h"
 #include "proxy/base/random.h"
+#include "proxy/base/work_loop.h"
 
 namespace recourse {
 
@@ -72,13 +72,12 @@ class FlowRunner final : public Flowing {
   explicit FlowRunner(Parts parts);
   FlowRunner(const FlowRunner&) = delete;
   FlowRunner& operator=(const FlowRunner&) = delete;
-  ~FlowRunner() override;
 
   // Loads the flows that are not over, then works until Stop(). Returns when the last undo request
   // has ended. Call once, on the runner's thread.
   Task<void> Run();
   // Ends Run() within kFlowTick plus a backend's timeout.
-  void Stop();
+  void Stop() { loop_.Stop(); }
 
   void Watch(const Event& step) override;
   Task<Result<FlowState>> Order(std::string caller, std::string flow, FlowMove move,
@@ -98,7 +97,7 @@ class FlowRunner final : public Flowing {
   // Flows that are not over, with number > after, ascending, at most `limit`. As Act.
   std::expected<std::vector<FlowState>, std::string> List(std::uint64_t after, std::size_t limit);
   // Lets go whoever waits in Act or List, now and later: the runner's thread ends. Thread-safe.
-  void Close() { closed_ = true; }
+  void Close() { loop_.Close(); }
 
  private:
   // A step of unknown outcome whose request is sent again to find out.
@@ -120,7 +119,6 @@ class FlowRunner final : public Flowing {
   };
   struct Entry {
     std::string id, caller;
-    MonoTime due;                             // when to look at it next
     std::uint64_t work = 0;                   // who works on it; 0: nobody
     std::set<std::uint64_t> by_human;         // stuck steps that a human lets be tried once more
     MonoTime settle_until{};                  // set while it is breaking
@@ -136,18 +134,15 @@ class FlowRunner final : public Flowing {
   Task<std::expected<Event, std::string>> ReadNow(std::uint64_t operation);
   // Looks at the flow of that name, which may have moved.
   void Follow(std::string caller, std::string flow);
-  void Post(Job job);
   Task<void> Load();
   // The flow as its policy breaks it over steps that became unknown with the last process.
   Task<FlowState> BrokenByCrash(FlowState state);
   void Track(const FlowState& state, Millis grace = Millis(0));  // `grace`: at least left to it
-  void SetDue(std::uint64_t number, MonoTime at);
   void Forget(std::uint64_t number);
   Entry* Find(std::uint64_t number);  // nullptr: an operator has ended it meanwhile
-  void Wake();
   void Tick();
   void TickSoon();
-  MonoTime NextTick() const;
+  std::optional<MonoTime> NextTick() const;
   Task<void> Work(std::uint64_t number, std::uint64_t work);
   bool IsMine(std::uint64_t number, std::uint64_t work);  // nobody has begun it anew meanwhile
   // One thing at a time; nullopt: the flow is over, parked, or has to wait.
@@ -187,30 +182,21 @@ class FlowRunner final : public Flowing {
   // not, the flow is due when it may. Each true is followed by Leave.
   bool Enter(std::uint64_t number, const std::string& backend, const Policy& policy);
   void Leave(const std::string& backend);
-  Task<bool> PauseToRecord();
   Task<std::expected<std::vector<FlowState>, std::string>> ListNow(std::uint64_t after,
                                                                    std::size_t limit);
-  // Runs on the runner's thread what `make` begins, and waits for it.
-  template <class T>
-  std::expected<T, std::string> Await(std::function<Task<std::expected<T, std::string>>()> make);
-  std::uint32_t Jitter();
   void Tell(const FlowState& state);
 
   const Parts parts_;
+  WorkLoop loop_;
   UndoSender sender_;
   StepResender resender_;
-  std::atomic<bool> closed_{false};
 
   // Owned by the runner's thread.
   std::map<std::uint64_t, Entry> entries_;
-  std::set<std::pair<MonoTime, std::uint64_t>> due_;  // entries that nobody works on
-  std::map<std::string, Lane> lanes_;                 // by backend
-  std::size_t active_ = 0;
+  DueQueue<std::uint64_t> due_;        // its keys
+  std::map<std::string, Lane> lanes_;  // by backend
   std::uint64_t works_ = 0;
-  bool is_stopping_ = false;
   bool is_tick_posted_ = false;
-  std::optional<Promise<bool>> wake_;     // set while Run() has nothing to do
-  std::optional<Promise<bool>> drained_;  // set while Run() waits for the last work
 };
 
 }  // namespace recourse

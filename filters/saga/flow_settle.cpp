@@ -38,7 +38,7 @@ Task<std::optional<FlowState>> FlowRunner::Settle(FlowState state) {
   }
   // A step that was stuck beside one that still runs is looked at again with it.
   if (Find(state.number) != nullptr) {
-    SetDue(state.number, std::min(open.next, now + limits::kUndoBackoffMax));
+    due_.Set(state.number, std::min(open.next, now + limits::kUndoBackoffMax));
   }
   co_return std::nullopt;
 }
@@ -100,7 +100,7 @@ Task<void> FlowRunner::ResendStep(std::uint64_t number, Event unknown, OpenSteps
   if (!resend->stuck) resend->stuck = ObjectionToResend(unknown, policy.get(), in_force.get());
   const bool is_due = !resend->stuck && resend->next <= parts_.clock.Now();
   if (is_due && !Enter(number, unknown.backend, *policy)) {
-    resend->next = std::min(entry->due, parts_.clock.Now() + limits::kUndoBackoffFirst);
+    resend->next = std::min(due_.TimeOf(number), parts_.clock.Now() + limits::kUndoBackoffFirst);
   } else if (is_due) {
     const Tool* const tool = policy->FindTool(unknown.tool);
     int most = tool != nullptr && tool->undo ? tool->undo->attempts_max : limits::kUndoAttemptsMax;
@@ -108,7 +108,7 @@ Task<void> FlowRunner::ResendStep(std::uint64_t number, Event unknown, OpenSteps
     if (by_human) most = std::max(most, unknown.attempt + 1);
     const std::string backend = unknown.backend;
     const ResendOutcome outcome = co_await resender_.Try(
-        std::move(unknown), policy, by_human ? in_force : policy, most, Jitter());
+        std::move(unknown), policy, by_human ? in_force : policy, most, Jitter(parts_.random));
     Leave(backend);
     entry = Find(number);
     if (entry == nullptr || outcome.kind == ResendOutcome::Kind::kSettled) co_return;

@@ -76,7 +76,7 @@ Task<std::optional<FlowState>> FlowRunner::UndoNext(FlowState state) {
     case UndoOutcome::Kind::kNotNeeded:
       co_return co_await PassOver(std::move(state), event->operation, outcome.reason);
     case UndoOutcome::Kind::kAgain:
-      SetDue(state.number, parts_.clock.Now() + outcome.pause);
+      due_.Set(state.number, parts_.clock.Now() + outcome.pause);
       co_return std::nullopt;
     case UndoOutcome::Kind::kStuck:
       break;
@@ -109,8 +109,8 @@ Task<UndoOutcome> FlowRunner::SendUndo(std::uint64_t number, const FlowStep& ste
       tool != nullptr && tool->undo ? tool->undo->attempts_max : limits::kUndoAttemptsMax;
   // A human's word is good for one try of the step that was stuck.
   const bool by_human = entries_.at(number).by_human.erase(step.operation) > 0;
-  UndoOutcome outcome =
-      co_await sender_.Try(event, policy, step.undo_base + allowed, by_human, Jitter(), step.undo);
+  UndoOutcome outcome = co_await sender_.Try(event, policy, step.undo_base + allowed, by_human,
+                                             Jitter(parts_.random), step.undo);
   if (parts_.tried) parts_.tried(event.tool, outcome.kind);
   co_return outcome;
 }
@@ -123,7 +123,7 @@ bool FlowRunner::Enter(std::uint64_t number, const std::string& backend, const P
   const MonoTime now = parts_.clock.Now();
   if (lane.sending >= limits::kUndosPerBackendMax) {
     lane.waiting.insert(number);
-    SetDue(number, now + limits::kUndoBackoffMax);
+    due_.Set(number, now + limits::kUndoBackoffMax);
     return false;
   }
   if (!entry.slot) {
@@ -132,7 +132,7 @@ bool FlowRunner::Enter(std::uint64_t number, const std::string& backend, const P
     lane.next = *entry.slot + apart;
   }
   if (*entry.slot > now) {
-    SetDue(number, *entry.slot);
+    due_.Set(number, *entry.slot);
     return false;
   }
   entry.slot.reset();
@@ -147,7 +147,7 @@ void FlowRunner::Leave(const std::string& backend) {
     const std::uint64_t number = *lane.waiting.begin();
     lane.waiting.erase(lane.waiting.begin());
     if (Find(number) == nullptr) continue;
-    SetDue(number, parts_.clock.Now());
+    due_.Set(number, parts_.clock.Now());
     TickSoon();
     return;
   }

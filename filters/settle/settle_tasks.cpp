@@ -80,7 +80,7 @@ void Settler::TakeReport(Entry& entry, const Tool& tool, const TaskReport& repor
       report.state == State::kGone || (report.state == State::kEnded && !report.is_apart);
   const MonoTime now = parts_.clock.Now();
   if (!is_over) {
-    SetNext(entry, now + TaskPause(task.pace, entry.history.probes, Jitter()));
+    SetNext(entry, now + TaskPause(task.pace, entry.history.probes, Jitter(parts_.random)));
     TellAll(entry, task.is_running ? Settled::kRunning : Settled::kNo);
     return;
   }
@@ -100,14 +100,10 @@ void Settler::TakeReport(Entry& entry, const Tool& tool, const TaskReport& repor
 void Settler::Tell(McpNews news) {
   if (news_ >= limits::kMcpNewsMax) return;
   ++news_;
-  Post([this, told = std::move(news)]() mutable {
+  loop_.Post([this, told = std::move(news)]() mutable {
     --news_;
-    if (is_stopping_) return;
-    ++looking_;
-    Spawn(TakeNews(std::move(told)), [this] {
-      --looking_;
-      TellIfDrained();
-    });
+    if (loop_.is_stopping()) return;
+    loop_.Spawn(TakeNews(std::move(told)));
   });
 }
 

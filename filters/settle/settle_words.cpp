@@ -12,22 +12,16 @@ Task<std::expected<Event, std::string>> Settler::SettleBy(
     HumanWord word, std::optional<Transition::FlowEffect> effect, Executor& executor) {
   using Answer = std::expected<Event, std::string>;
   const auto told = std::make_shared<Promise<Answer>>();
-  Post([this, told, on = &executor, word = std::move(word), effect = std::move(effect)]() mutable {
-    if (is_stopping_) {
+  loop_.Post([this, told, on = &executor, word = std::move(word),
+              effect = std::move(effect)]() mutable {
+    if (loop_.is_stopping()) {
       Reply(*on, told, Answer(std::unexpected(kShuttingDown)));
       return;
     }
-    ++looking_;
-    Spawn(
-        [](Settler& self, HumanWord said, std::optional<Transition::FlowEffect> moves,
-           Executor& waiter, std::shared_ptr<Promise<Answer>> answer) -> Task<void> {
-          Reply(waiter, std::move(answer),
-                co_await self.RecordWord(std::move(said), std::move(moves)));
-        }(*this, std::move(word), std::move(effect), *on, told),
-        [this] {
-          --looking_;
-          TellIfDrained();
-        });
+    loop_.Spawn([](Settler& self, HumanWord said, std::optional<Transition::FlowEffect> moves,
+                   Executor& waiter, std::shared_ptr<Promise<Answer>> answer) -> Task<void> {
+      Reply(waiter, std::move(answer), co_await self.RecordWord(std::move(said), std::move(moves)));
+    }(*this, std::move(word), std::move(effect), *on, told));
   });
   co_return co_await told->Wait();
 }

@@ -1,8 +1,6 @@
 #include "filters/settle/settler.h"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 
 #include "filters/call/call_values.h"
 #include "filters/call/key_text.h"
@@ -41,58 +39,18 @@ const Tool* Settler::FindToolFor(const Event& event, const Policy& policy) {
   return is_unlisted ? &UnlistedTool() : policy.FindTool(event.tool);
 }
 
-Settler::~Settler() { RC_CHECK(active_ + looking_ == 0); }
-
-void Settler::Post(Job job) {
-  std::vector<Job> jobs;
-  jobs.push_back(std::move(job));
-  parts_.executor.Post(std::move(jobs));
-}
-
-std::uint32_t Settler::Jitter() {
-  std::array<unsigned char, sizeof(std::uint32_t)> raw{};
-  parts_.random.Fill(raw);
-  std::uint32_t value = 0;
-  std::memcpy(&value, raw.data(), raw.size());
-  return value;
-}
-
 Task<void> Settler::Run() {
   co_await LoadOpen();
   --to_add_;
-  while (!is_stopping_) {
-    Tick();
-    if (entries_.empty()) {
-      wake_.emplace();
-      co_await wake_->Wait();
-      wake_.reset();
-    } else {
-      co_await parts_.timer.SleepUntil(NextTick());
-    }
-  }
+  co_await loop_.Run([this] { Tick(); }, [this] { return NextTick(); });
   while (!waiting_.empty()) Forget(*waiting_.begin(), Settled::kNo);
-  if (active_ + looking_ > 0) {
-    drained_.emplace();
-    co_await drained_->Wait();
-    drained_.reset();
-  }
-}
-
-void Settler::Stop() {
-  Post([this] {
-    is_stopping_ = true;
-    Wake();
-  });
-}
-
-void Settler::Wake() {
-  if (wake_ && !wake_->is_set()) wake_->Set(true);
+  co_await loop_.Drain();
 }
 
 Task<void> Settler::LoadOpen() {
   std::uint64_t after = 0;
   int failures = 0;
-  for (std::size_t seen = 0; seen < limits::kOpenOperationsMax && !is_stopping_;) {
+  for (std::size_t seen = 0; seen < limits::kOpenOperationsMax && !loop_.is_stopping();) {
     const Result<std::vector<Event>> page =
         co_await parts_.ledger.Open(after, kOpenPage, parts_.executor);
     if (!page) {
@@ -123,11 +81,11 @@ void Settler::Watch(const Event& uncertain) {
   if (uncertain.phase != Phase::kUncertain || (!uncertain.settle && !uncertain.task)) return;
   ++to_add_;
   // Taken here: the caller's request still holds that policy.
-  Post([this, event = uncertain, policy = parts_.policy(uncertain.policy_version)]() mutable {
+  loop_.Post([this, event = uncertain, policy = parts_.policy(uncertain.policy_version)]() mutable {
     Add(std::move(event), std::move(policy));
     --to_add_;
     Tick();
-    Wake();
+    loop_.Wake();
   });
 }
 
@@ -136,7 +94,7 @@ void Settler::Add(Event event, std::shared_ptr<const Policy> policy) {
   // A later attempt replaces what is known of an earlier one; its absence has to be shown anew.
   if (known != entries_.end() && known->second.event.attempt >= event.attempt) return;
   if (known != entries_.end()) Forget(event.operation, Settled::kYes);
-  if (is_stopping_ || entries_.size() >= limits::kOpenOperationsMax) return;
+  if (loop_.is_stopping() || entries_.size() >= limits::kOpenOperationsMax) return;
   event.request.reset();
   if (!KeepsAnswer(event)) {
     event.answer_kept = false;
@@ -152,7 +110,7 @@ void Settler::Add(Event event, std::shared_ptr<const Policy> policy) {
   entry.policy = std::move(policy);
   entry.history.since = now;
   // An agent that was given a task asks about it by himself.
-  entry.next_at = entry.task ? now + TaskPause(entry.task->pace, 1, Jitter()) : now;
+  entry.next_at = entry.task ? now + TaskPause(entry.task->pace, 1, Jitter(parts_.random)) : now;
   const std::uint64_t operation = entry.event.operation;
   if (entry.task) tasks_.emplace(entry.task->name, operation);
   due_.emplace(entry.next_at, operation);
@@ -162,7 +120,7 @@ void Settler::Add(Event event, std::shared_ptr<const Policy> policy) {
 
 Task<Settled> Settler::SettleNow(std::uint64_t operation, MonoTime deadline, Executor& executor) {
   const auto told = std::make_shared<Promise<Settled>>();
-  Post([this, operation, waiter = Waiter{deadline, &executor, told}]() mutable {
+  loop_.Post([this, operation, waiter = Waiter{deadline, &executor, told}]() mutable {
     AddWaiter(operation, std::move(waiter));
   });
   co_return co_await told->Wait();
@@ -171,7 +129,7 @@ Task<Settled> Settler::SettleNow(std::uint64_t operation, MonoTime deadline, Exe
 void Settler::AddWaiter(std::uint64_t operation, Waiter waiter) {
   const auto at = entries_.find(operation);
   const MonoTime now = parts_.clock.Now();
-  if (at == entries_.end() || is_stopping_ || now >= waiter.deadline) {
+  if (at == entries_.end() || loop_.is_stopping() || now >= waiter.deadline) {
     Reply(*waiter.executor, waiter.told, Settled::kNo);
     return;
   }
@@ -188,7 +146,7 @@ void Settler::AddWaiter(std::uint64_t operation, Waiter waiter) {
   waiting_.insert(operation);
   if (!entry.is_probing) SetNext(entry, std::min(entry.next_at, std::max(now, earliest)));
   Tick();
-  Wake();
+  loop_.Wake();
 }
 
 void Settler::TakeFromQueues(const Entry& entry) {
@@ -206,15 +164,14 @@ void Settler::SetNext(Entry& entry, MonoTime at) {
   due_.emplace(at, entry.event.operation);
 }
 
-MonoTime Settler::NextTick() const {
-  const MonoTime tick = parts_.clock.Now() + limits::kSettleTick;
-  return due_.empty() || active_ >= limits::kProbesAtOnceMax
-             ? tick
-             : std::min(tick, std::max(due_.begin()->first, parts_.clock.Now()));
+std::optional<MonoTime> Settler::NextTick() const {
+  if (entries_.empty()) return std::nullopt;
+  if (due_.empty() || active_ >= limits::kProbesAtOnceMax) return MonoTime::max();
+  return due_.begin()->first;
 }
 
 void Settler::Tick() {
-  if (is_stopping_) return;
+  if (loop_.is_stopping()) return;
   ExpireWaiters();
   while (active_ < limits::kProbesAtOnceMax) {
     Entry* const entry = LongestCrowdedOut();
@@ -266,16 +223,11 @@ void Settler::Start(Entry& entry) {
   const std::string backend = entry.event.backend;
   ++probing_[backend];
   ++active_;
-  Spawn(Probe(entry.event.operation), [this, backend] {
+  loop_.Spawn(Probe(entry.event.operation), [this, backend] {
     if (--probing_[backend] == 0) probing_.erase(backend);
-    if (!crowded_.empty() && !is_stopping_) Post([this] { Tick(); });
+    if (!crowded_.empty() && !loop_.is_stopping()) loop_.Post([this] { Tick(); });
     --active_;
-    TellIfDrained();
   });
-}
-
-void Settler::TellIfDrained() {
-  if (active_ + looking_ == 0 && drained_) drained_->Set(true);
 }
 
 Task<void> Settler::Probe(std::uint64_t operation) {
@@ -330,21 +282,15 @@ Task<Result<Answer>> Settler::Ask(const Backend& backend, HttpRequest request,
 
 Task<SecondLook> Settler::LookAgain(Event absent, Executor& executor) {
   const auto told = std::make_shared<Promise<SecondLook>>();
-  Post([this, told, on = &executor, event = std::move(absent)]() mutable {
-    if (is_stopping_) {
+  loop_.Post([this, told, on = &executor, event = std::move(absent)]() mutable {
+    if (loop_.is_stopping()) {
       Reply(*on, told, SecondLook::kNothing);
       return;
     }
-    ++looking_;
-    Spawn(
-        [](Settler& self, Event step, Executor& waiter,
-           std::shared_ptr<Promise<SecondLook>> answer) -> Task<void> {
-          Reply(waiter, std::move(answer), co_await self.ProbeAbsent(std::move(step)));
-        }(*this, std::move(event), *on, told),
-        [this] {
-          --looking_;
-          TellIfDrained();
-        });
+    loop_.Spawn([](Settler& self, Event step, Executor& waiter,
+                   std::shared_ptr<Promise<SecondLook>> answer) -> Task<void> {
+      Reply(waiter, std::move(answer), co_await self.ProbeAbsent(std::move(step)));
+    }(*this, std::move(event), *on, told));
   });
   co_return co_await told->Wait();
 }
@@ -422,7 +368,7 @@ Task<bool> Settler::Record(std::uint64_t operation, Transition transition) {
 void Settler::Reschedule(Entry& entry, const SettleRule& rule) {
   entry.is_probing = false;
   const MonoTime now = parts_.clock.Now();
-  entry.next_at = now + ProbePause(rule, entry.history, now, Jitter());
+  entry.next_at = now + ProbePause(rule, entry.history, now, Jitter(parts_.random));
   due_.emplace(entry.next_at, entry.event.operation);
   TellWaiters(entry, rule);
 }

@@ -23,6 +23,7 @@
 #include "proxy/base/clock.h"
 #include "proxy/base/executor.h"
 #include "proxy/base/random.h"
+#include "proxy/base/work_loop.h"
 
 namespace recourse {
 
@@ -48,16 +49,17 @@ class Settler final : public Settling {
     ReadSecret read_secret{};
     KeepOwn keep{};
   };
-  explicit Settler(Parts parts) : parts_(std::move(parts)) {}
+  explicit Settler(Parts parts)
+      : parts_(std::move(parts)),
+        loop_(parts_.executor, parts_.timer, parts_.clock, limits::kSettleTick) {}
   Settler(const Settler&) = delete;
   Settler& operator=(const Settler&) = delete;
-  ~Settler() override;
 
   // Loads what is open in the ledger, then probes until Stop(). Returns when the last probe has
   // ended. Call once, on the settler's thread.
   Task<void> Run();
   // Ends Run() within kSettleTick plus a probe's timeout; waiting repeats are told false.
-  void Stop();
+  void Stop() { loop_.Stop(); }
 
   // Operations that are being settled; before Run() has loaded what is open, one too many. Each
   // that Watch() was told of is counted when Watch() returns. Thread-safe.
@@ -97,11 +99,9 @@ class Settler final : public Settling {
 
   using Due = std::pair<MonoTime, std::uint64_t>;  // when, and which operation
 
-  void Post(Job job);
   Task<void> LoadOpen();
   void Add(Event event, std::shared_ptr<const Policy> policy);
   void AddWaiter(std::uint64_t operation, Waiter waiter);
-  void Wake();
   // Answers waiters that are out of time and starts the probes that are due.
   void Tick();
   void ExpireWaiters();
@@ -109,7 +109,7 @@ class Settler final : public Settling {
   Entry* LongestCrowdedOut();
   void TakeFromQueues(const Entry& entry);
   void Start(Entry& entry);
-  MonoTime NextTick() const;
+  std::optional<MonoTime> NextTick() const;
   Task<void> Probe(std::uint64_t operation);
   Task<Result<Answer>> Ask(const Backend& backend, HttpRequest request, std::size_t bytes_max,
                            OwnRequest told);
@@ -141,10 +141,9 @@ class Settler final : public Settling {
   Task<void> TakeNews(McpNews news);
   Task<void> TakeLateAnswer(McpNews news);
   std::uint64_t OperationOfTask(const McpNews& news) const;
-  void TellIfDrained();
-  std::uint32_t Jitter();
 
   const Parts parts_;
+  WorkLoop loop_;
   std::atomic<std::size_t> to_add_{1};   // Watch() posted them; and the loading of what is open
   std::atomic<std::size_t> watched_{0};  // entries_.size()
   std::atomic<std::size_t> news_{0};     // told, and not looked at
@@ -157,14 +156,10 @@ class Settler final : public Settling {
   std::map<std::string, std::set<Due>> crowded_;
   std::set<std::uint64_t> waiting_;             // entries with waiters
   std::map<std::string, std::size_t> probing_;  // probes under way by backend
+  // Probes under way. Second looks take no place of one: their bound is the caller's.
   std::size_t active_ = 0;
-  // Second looks under way. Their bound is the caller's; they take no place of a probe.
-  std::size_t looking_ = 0;
   std::multimap<std::string, std::uint64_t> tasks_;  // entries by NameOfTask
   std::size_t answers_bytes_ = 0;
-  bool is_stopping_ = false;
-  std::optional<Promise<bool>> wake_;     // set while Run() has nothing to do
-  std::optional<Promise<bool>> drained_;  // set while Run() waits for the last probe
 };
 
 }  // namespace recourse

@@ -1,8 +1,6 @@
 #include "proxy/notify/webhook.h"
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <utility>
 
 #include "filters/saga/undo_plan.h"
@@ -40,7 +38,7 @@ Task<void> Webhook::Run() {
     }
     const Told told = co_await Deliver(*news, *hook);
     if (told == Told::kTaken) waiting_.Taken();
-    if (told == Told::kNotTaken) waiting_.Failed(*news, parts_.clock.Now(), Jitter());
+    if (told == Told::kNotTaken) waiting_.Failed(*news, parts_.clock.Now(), Jitter(parts_.random));
   }
 }
 
@@ -72,13 +70,6 @@ std::string_view Webhook::NameOf(News::Of of) {
       return "head";
   }
   return "";
-}
-
-// Many processes that one receiver refused at once come back spread.
-std::uint32_t Webhook::Jitter() {
-  std::array<unsigned char, 4> drawn{};
-  parts_.random.Fill(drawn);
-  return std::bit_cast<std::uint32_t>(drawn);
 }
 
 void Webhook::Stop() {
@@ -131,7 +122,7 @@ Task<void> Webhook::Load() {
           {{"reason", loaded.error().detail()}});
     }
     if (is_last) co_return;
-    const Millis pause = UndoPause(tries, std::nullopt, Jitter());
+    const Millis pause = UndoPause(tries, std::nullopt, Jitter(parts_.random));
     co_await parts_.timer.SleepUntil(parts_.clock.Now() + std::min(pause, kLook));
   }
 }

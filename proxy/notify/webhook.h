@@ -78,7 +78,6 @@ class Webhook {
   Task<std::string> BodyAbout(News news, NewsForm form);
   Task<std::string> BodyAboutFlow(std::uint64_t number, NewsForm form);
   Task<Result<int>> Post(FlowRules::Webhook hook, std::string body);
-  std::uint32_t Jitter();
 
   const Parts parts_;
   NewsQueue waiting_;                  // to be told of
