@@ -36,7 +36,7 @@ std::string TraceFilter::RandomId(std::size_t bytes) {
 
 Task<Result<Outcome>> TraceFilter::Handle(RequestContext& context, Next next) {
   if (context.span_id) {
-    // The session has decided what the trace is, and whether it is sampled.
+    // The exchange has decided what the trace is, and whether it is sampled.
     if (!context.trace.from_client) RemoveHeader(context.request.headers, "tracestate");
   } else if (auto trace = ClientTrace(context)) {
     context.trace = std::move(*trace);

@@ -48,7 +48,7 @@ void AgentPort::RefreshTls(FileState::Look look) {
 }
 
 void AgentPort::Listen(const std::string& address) {
-  sessions_.resize(parts_.workers.size());
+  connections_.resize(parts_.workers.size());
   ListenOrThrow("--listen", address, [&](const Tcp::endpoint& endpoint) {
     AddListener(endpoint, [this](std::size_t index, Socket socket) {
       Serve(index, std::move(socket), std::nullopt);
@@ -106,10 +106,10 @@ void AgentPort::Close() {
 }
 
 void AgentPort::EndIdle() {
-  for (std::size_t i = 0; i < sessions_.size(); ++i) {
+  for (std::size_t i = 0; i < connections_.size(); ++i) {
     std::vector<Job> jobs;
     jobs.emplace_back([this, i] {
-      for (Session* session : sessions_[i]) session->Drain();
+      for (Http1Connection* connection : connections_[i]) connection->Drain();
     });
     parts_.threads[i]->Post(std::move(jobs));
   }
@@ -157,18 +157,19 @@ void AgentPort::Serve(std::size_t index, Socket socket, std::optional<Tcp::endpo
     if (tls_.First() == nullptr && !original) TurnAway(socket.fd(), place.error());
     return;  // closes the socket
   }
-  ++parts_.services.sessions;
+  ++parts_.services.connections;
   metrics.connections.Increment();
-  auto session = std::make_unique<Session>(*parts_.workers[index], std::move(socket),
-                                           std::move(*place), std::move(original));
-  Session* const running = session.get();
-  sessions_[index].insert(running);
-  Spawn(running->Run(), [this, index, owned = std::move(session)]() mutable {
-    sessions_[index].erase(owned.get());
+  auto connection =
+      std::make_unique<Http1Connection>(*parts_.workers[index], parts_.lanes, std::move(socket),
+                                        std::move(*place), std::move(original));
+  Http1Connection* const running = connection.get();
+  connections_[index].insert(running);
+  Spawn(running->Run(), [this, index, owned = std::move(connection)]() mutable {
+    connections_[index].erase(owned.get());
     owned.reset();
     parts_.threads[index]->upkeep().Want();  // who was idle had no buffer to give back
     parts_.services.metrics->connections.Decrement();
-    --parts_.services.sessions;
+    --parts_.services.connections;
   });
 }
 

@@ -9,15 +9,15 @@
 #include <unordered_set>
 #include <vector>
 
+#include "proxy/downstream/http1_connection.h"
 #include "proxy/exchange/connection_gate.h"
 #include "proxy/exchange/services.h"
-#include "proxy/exchange/session.h"
 #include "proxy/net/loop/listener.h"
 #include "proxy/startup/startup.h"
 
 namespace recourse {
 
-// Made and started on the main thread. Sessions live on the threads of their workers.
+// Made and started on the main thread. Connections live on the threads of their workers.
 class AgentPort {
  public:
   // All outlive it. `threads` and `workers` are the same number, which never changes once Listen
@@ -27,6 +27,7 @@ class AgentPort {
     Services& services;
     const std::vector<std::unique_ptr<IoThread>>& threads;
     const std::vector<std::unique_ptr<Worker>>& workers;
+    const Lanes& lanes;
   };
   explicit AgentPort(const Parts& parts);
 
@@ -61,8 +62,9 @@ class AgentPort {
   const Parts parts_;
   ServerTls tls_;
   ConnectionGate gate_;
-  std::vector<std::unordered_set<Session*>> sessions_;  // by worker, each used on its own thread
-  std::vector<std::unique_ptr<Listener>> listeners_;    // that of --listen first
+  std::vector<std::unordered_set<Http1Connection*>>
+      connections_;                                   // by worker, each used on its own thread
+  std::vector<std::unique_ptr<Listener>> listeners_;  // that of --listen first
 };
 
 }  // namespace recourse

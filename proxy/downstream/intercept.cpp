@@ -1,7 +1,7 @@
 // TLS of an agent that ends here although it is meant for a backend: the handshake inside of a
 // tunnel, with a certificate of the pod's CA.
 #include "proxy/base/log/log.h"
-#include "proxy/exchange/session.h"
+#include "proxy/downstream/agent_tls.h"
 
 namespace recourse {
 namespace {
@@ -34,65 +34,72 @@ Failure FailureOf(ClientFailure failure) {
 
 }  // namespace
 
-// The rest of the handshake whose beginning is in `in_`. What the backend's own certificate is like
-// is found out by the first request, and told as an answer.
-Task<bool> Session::Intercept(Authority target) {
-  inside_ = {std::move(target), 443};
-  auto leaf = services_.minter->For(inside_->target.host);
+// The rest of the handshake whose beginning is in the buffer. What the backend's own certificate is
+// like is found out by the first request, and told as an answer.
+Task<bool> AgentTls::Intercept(Authority target) {
+  wire_.ingress.inside = {std::move(target), 443};
+  const Authority& host = wire_.ingress.inside->target;
+  Services& services = wire_.worker.services;
+  auto leaf = services.minter->For(host.host);
   if (!leaf) {
-    co_return NoteInterception(inside_->target, "no_certificate", leaf.error(), "see --ca");
+    co_return NoteInterception(host, "no_certificate", leaf.error(), "see --ca");
   }
-  const auto peer = PeerEnd(client_.socket());
-  const auto place = services_.handshakes.Enter(peer ? peer->address() : ConnectionGate::Address());
+  const auto peer = PeerEnd(wire_.client.socket());
+  const auto place = services.handshakes.Enter(peer ? peer->address() : ConnectionGate::Address());
   if (!peer || !place) {
-    co_return NoteInterception(inside_->target, "crowded", "too many handshakes at once",
-                               "repeat it later");
+    co_return NoteInterception(host, "crowded", "too many handshakes at once", "repeat it later");
   }
-  const int socket = client_.socket();
-  client_.tls = TlsServer::NewStreamInside(*leaf, socket, std::move(client_.tls), in_.unread());
-  if (client_.tls == nullptr) {
-    co_return NoteInterception(inside_->target, "other", "OpenSSL cannot make a TLS connection",
+  const int socket = wire_.client.socket();
+  wire_.client.tls =
+      TlsServer::NewStreamInside(*leaf, socket, std::move(wire_.client.tls), wire_.in.unread());
+  wire_.ingress.is_secure = wire_.client.tls != nullptr;
+  if (wire_.client.tls == nullptr) {
+    co_return NoteInterception(host, "other", "OpenSSL cannot make a TLS connection",
                                "see its memory");
   }
-  in_.Consume(in_.unread().size());
-  client_.deadline.Arm(Now() + limits::kTlsHandshakeTimeout);
-  const Shaken shaken = co_await ShakeHands();
-  if (shaken == Shaken::kSlow) {
-    co_return NoteInterception(inside_->target, "slow", "the handshake took too long",
-                               "see the client");
+  wire_.in.Consume(wire_.in.unread().size());
+  wire_.client.deadline.Arm(wire_.Now() + limits::kTlsHandshakeTimeout);
+  const HandshakeResult shaken = co_await ShakeHands();
+  if (shaken == HandshakeResult::kSlow) {
+    co_return NoteInterception(host, "slow", "the handshake took too long", "see the client");
   }
-  if (shaken == Shaken::kFailed) {
-    const Failure failure = FailureOf(client_.tls->WhyClientFailed());
-    co_return NoteInterception(inside_->target, failure.result, client_.tls->ClientProblem(),
+  if (shaken == HandshakeResult::kFailed) {
+    const Failure failure = FailureOf(wire_.client.tls->WhyClientFailed());
+    co_return NoteInterception(host, failure.result, wire_.client.tls->ClientProblem(),
                                failure.advice);
   }
-  intercepted_at_ = served_;
+  wire_.ingress.is_intercepted = true;
+  intercepted_at_ = wire_.served;
   co_return true;
 }
 
-bool Session::NoteInterception(const Authority& target, std::string_view result,
-                               std::string_view reason, std::string_view advice) {
+bool AgentTls::NoteInterception(const Authority& target, std::string_view result,
+                                std::string_view reason, std::string_view advice) {
   CountInterception(result);
-  if (!MayLogHandshake()) return false;
-  const std::string failed = std::to_string(worker_.handshakes_failed);
+  if (!wire_.worker.MayTellOfHandshake()) return false;
+  const std::string failed = std::to_string(wire_.worker.handshakes_failed);
   Log(LogLevel::kWarn, "a client's TLS to an intercepted host failed",
       {{"target", AuthorityText(target, 0)},
        {"result", result},
        {"reason", reason},
        {"advice", advice},
        {"failed_since_last_line", failed}});
-  worker_.handshakes_failed = 0;
+  wire_.worker.handshakes_failed = 0;
   return false;
 }
 
-void Session::CountInterception(std::string_view result) {
-  services_.metrics->interceptions.Add({{"result", std::string(result)}}).Increment();
+void AgentTls::CountInterception(std::string_view result) {
+  wire_.worker.services.metrics->interceptions.Add({{"result", std::string(result)}}).Increment();
 }
 
-void Session::EndInterception() {
-  if (served_ > *intercepted_at_ || services_.draining) return;
-  NoteInterception(inside_->target, "unused", "the client went away before its first request",
-                   kTrustAdvice);
+void AgentTls::NoteRequest() {
+  if (intercepted_at_ == wire_.served) CountInterception("ok");
+}
+
+void AgentTls::End() {
+  if (!intercepted_at_ || wire_.served > *intercepted_at_ || wire_.worker.services.draining) return;
+  NoteInterception(wire_.ingress.inside->target, "unused",
+                   "the client went away before its first request", kTrustAdvice);
 }
 
 }  // namespace recourse

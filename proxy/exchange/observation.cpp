@@ -104,7 +104,7 @@ void Observation::AnswerBroke(bool client_left) {
 
 void Observation::Ended(const RequestRecord& record, std::chrono::nanoseconds took) {
   record_ = record;
-  if (!record_.caller.empty()) record_.caller = call_.context.caller;  // the session may end
+  if (!record_.caller.empty()) record_.caller = call_.context.caller;  // the connection may end
   took_ = took;
   Write();
   worker_.services.observer->End(call_);

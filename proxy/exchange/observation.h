@@ -17,12 +17,12 @@ namespace recourse {
 // (`sends_once`), and one that was sent, or whose body `broke_off`, may have acted.
 HttpResponse FailureAnswer(const Error& error, bool sends_once, bool broke_off);
 
-// One write of observe mode. Shared by its session and by the coroutine that writes it down; one
+// One write of observe mode. Shared by its request and by the coroutine that writes it down; one
 // I/O thread.
 class Observation : public std::enable_shared_from_this<Observation> {
  public:
   // nullptr when kObservedCallsMax are being written down already; counted as dropped. What it
-  // holds is a part of what `payer` may have (Session::Payer).
+  // holds is a part of what `payer` may have (ServedRequest::Payer).
   static std::shared_ptr<Observation> Start(Worker& worker, std::shared_ptr<PolicyView> view,
                                             const std::string& payer);
   // Use Start.

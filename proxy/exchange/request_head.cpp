@@ -4,6 +4,11 @@
 
 namespace recourse {
 
+std::string_view QueryOf(const Head& head) {
+  const auto question = head.path.find('?');
+  return question == std::string_view::npos ? std::string_view() : head.path.substr(question);
+}
+
 bool HasBody(const Head& head) {
   return head.body == BodyKind::kChunked ||
          (head.body == BodyKind::kLength && head.content_length > 0);

@@ -6,6 +6,9 @@
 
 namespace recourse {
 
+// Of its path, with the "?"; empty: there is none.
+std::string_view QueryOf(const Head& head);
+
 bool HasBody(const Head& head);
 
 // A server that looks for no body here would take its bytes for the next request: this is the last

@@ -1,5 +1,5 @@
-// What sessions share: one Services per process, one Worker per I/O thread, and the policy in force
-// as each thread sees it.
+// What exchanges share: one Services per process, one Worker per I/O thread, and the policy in
+// force as each thread sees it.
 #pragma once
 
 #include <atomic>
@@ -65,7 +65,7 @@ struct Services {
   LateCalls mcp_late;
 
   std::atomic<bool> draining{false};
-  std::atomic<std::size_t> sessions{0};
+  std::atomic<std::size_t> connections{0};  // of agents
   std::atomic<std::size_t> write_flows{0};
   std::atomic<std::size_t> observing{0};  // writes of observe mode that are being written down
 };
@@ -133,9 +133,17 @@ struct Worker {
   CallShapes refused{limits::kRefusedShapesMax};  // observe mode: reads that enforce would refuse
   IdleList idle;                                  // of the agents' connections
   std::shared_ptr<const TlsServer> tls;           // for new connections of agents; null: plain
-  // At most one line a second tells of handshakes that failed, as anybody can make them fail.
+  // A handshake has failed. At most one line a second tells of those, as anybody can make them
+  // fail.
+  bool MayTellOfHandshake() {
+    ++handshakes_failed;
+    const MonoTime now = thread.clock().Now();
+    if (now < next_handshake_log) return false;
+    next_handshake_log = now + std::chrono::seconds(1);
+    return true;
+  }
   MonoTime next_handshake_log{};
-  std::size_t handshakes_failed = 0;  // since then
+  std::size_t handshakes_failed = 0;  // since the last line
   // Likewise of connections to the redirect listener that were closed at once.
   MonoTime next_arrival_log{};
   std::size_t arrivals_refused = 0;

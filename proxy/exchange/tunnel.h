@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "proxy/exchange/client_side.h"
 #include "proxy/net/loop/io_thread.h"
 #include "proxy/net/message/body_decoder.h"
 
@@ -22,7 +23,7 @@ std::string_view AskedUpgrade(const Head& request, const std::vector<std::string
 bool SwitchedTo(const Head& response, std::string_view protocol);
 
 // Lives on one I/O thread. The buffers may hold bytes that came early; an idle tunnel holds none.
-class Tunnel {
+class Tunnel final : public Drainable {
  public:
   struct End {
     Connection& connection;
@@ -44,7 +45,7 @@ class Tunnel {
   // Returns when nothing uses the connections any more; neither can serve anything else then.
   Task<void> Run();
   // From now on kDrainQuiet of silence is enough.
-  void Drain();
+  void Drain() override;
 
   std::uint64_t bytes_to_backend() const { return bytes_to_backend_; }
   std::uint64_t bytes_to_client() const { return bytes_to_client_; }

@@ -1,26 +1,15 @@
 #include "proxy/lanes/agent_stream.h"
 
+#include "proxy/base/check.h"
 #include "proxy/base/mcp_limits.h"
-#include "proxy/net/http1/http_head.h"
 
 namespace recourse {
-namespace {
-
-constexpr std::size_t kHeadRoom = 512;
-
-}  // namespace
 
 void AgentStream::Begin() {
-  char head[kHeadRoom];
-  HeadWriter writer(head, sizeof head);
-  writer.StartResponse(200, "OK");
-  writer.Add("Content-Type", "text/event-stream");
-  writer.Add("Cache-Control", "no-cache");
-  if (wire_.is_chunked) writer.Chunked();
-  if (!wire_.keeps || !wire_.is_chunked) writer.ConnectionClose();
-  writer.End();
-  using Framing = ClientStream::Framing;
-  stream_.Begin(writer.view(), wire_.is_chunked ? Framing::kChunked : Framing::kUntilClose);
+  const HttpResponse head{
+      200, "OK", {{"Content-Type", "text/event-stream"}, {"Cache-Control", "no-cache"}}, {}};
+  RC_CHECK(reply_.Begin(head, std::nullopt, /*may_keep=*/true));
+  stream_.Begin();
 }
 
 Task<void> AgentStream::Pass(std::string_view event) {

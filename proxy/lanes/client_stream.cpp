@@ -1,23 +1,13 @@
 #include "proxy/lanes/client_stream.h"
 
-#include <fmt/format.h>
-
 #include "proxy/base/limits.h"
 
 namespace recourse {
 
-void ClientStream::Begin(std::string_view head, Framing framing) {
-  has_begun_ = true;
-  framing_ = framing;
-  queue_.append(head);
-}
-
 void ClientStream::Put(std::string_view piece) {
   if (is_gone_) return;
-  const bool is_chunked = framing_ == Framing::kChunked && !piece.empty();
-  if (is_chunked) queue_ += fmt::format("{:x}\r\n", piece.size());
   queue_.append(piece);
-  if (is_chunked) queue_ += "\r\n";
+  is_due_ = true;
   StartDraining();
 }
 
@@ -31,13 +21,14 @@ Millis ClientStream::TimeFor(std::size_t bytes) const {
 }
 
 Task<void> ClientStream::Drain() {
-  while (!queue_.empty() && !is_gone_) {
+  while (is_due_ && !is_gone_) {
+    is_due_ = false;
     const std::string sending = std::exchange(queue_, {});
-    client_.deadline.Arm(clock_.Now() + TimeFor(sending.size()));
-    if (!co_await WriteAll(client_, {sending})) GiveUp();
-    client_.deadline.Disarm();
+    const bool taken = co_await reply_.Send(
+        ReplyPiece{.data = sending, .ends = ends_, .within = TimeFor(sending.size())});
+    if (!taken) GiveUp();
     bytes_ += sending.size();
-    if (waiter_ != nullptr && !queue_.empty()) std::exchange(waiter_, nullptr)->Set(true);
+    if (waiter_ != nullptr && is_due_) std::exchange(waiter_, nullptr)->Set(true);
   }
   is_draining_ = false;
   if (waiter_ != nullptr) std::exchange(waiter_, nullptr)->Set(true);
@@ -64,7 +55,7 @@ void ClientStream::GiveUp() {
 }
 
 Task<bool> ClientStream::End(How how) {
-  if (how == How::kWhole && framing_ == Framing::kChunked && !is_gone_) queue_ += "0\r\n\r\n";
+  if (how == How::kWhole && !is_gone_) ends_ = is_due_ = true;
   StartDraining();
   while (is_draining_) co_await AwaitDrain();
   co_return !is_gone_;

@@ -5,20 +5,19 @@
 #include <string>
 #include <string_view>
 
-#include "proxy/net/loop/io.h"
+#include "proxy/exchange/reply.h"
 
 namespace recourse {
 
-// Belongs to one session and one answer. Ends before it goes: once Begin() was called, so must be
-// End(). What a client does not take in time makes it count as gone, and nothing more is sent.
+// Belongs to one answer. Ends before it goes: once Begin() was called, so must be End(). What a
+// client does not take in time makes it count as gone, and nothing more is sent.
 class ClientStream {
  public:
-  enum class Framing : std::uint8_t { kChunked, kLength, kUntilClose };
-  ClientStream(Connection& client, const Clock& clock, Millis send_timeout)
-      : client_(client), clock_(clock), send_timeout_(send_timeout) {}
+  ClientStream(Reply& reply, const Clock& clock, Millis send_timeout)
+      : reply_(reply), clock_(clock), send_timeout_(send_timeout) {}
 
-  // `head` says the framing, too. It goes out with the first piece, which may be empty.
-  void Begin(std::string_view head, Framing framing);
+  // The reply has its head, which goes out with the first piece; that may be empty.
+  void Begin() { has_begun_ = true; }
   void Put(std::string_view piece);
   bool has_begun() const { return has_begun_; }
   // What was put and not taken yet, apart from what is being sent.
@@ -32,7 +31,6 @@ class ClientStream {
   // Sends what is left. kCut: the client is to see that the answer has no end. True: it took all.
   enum class How : std::uint8_t { kWhole, kCut };
   Task<bool> End(How how);
-  std::size_t bytes() const { return bytes_; }
 
  private:
   void StartDraining();
@@ -40,14 +38,15 @@ class ClientStream {
   Task<void> AwaitDrain();
   Millis TimeFor(std::size_t bytes) const;
 
-  Connection& client_;
+  Reply& reply_;
   const Clock& clock_;
   const Millis send_timeout_;
   std::string queue_;
   Promise<bool>* waiter_ = nullptr;  // for what is being sent to be taken
-  std::size_t bytes_ = 0;
-  MonoTime::duration waited_{};  // for room
-  Framing framing_ = Framing::kChunked;
+  std::size_t bytes_ = 0;            // of what was taken
+  MonoTime::duration waited_{};      // for room
+  bool is_due_ = false;              // also when nothing is queued: the head, or the end
+  bool ends_ = false;                // with what is queued
   bool has_begun_ = false;
   bool is_draining_ = false;
   bool is_gone_ = false;

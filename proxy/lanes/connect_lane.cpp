@@ -1,11 +1,11 @@
-// CONNECT: a tunnel to a backend carries requests like any other; every other tunnel is blind, and
-// there is one only where the policy's `tunnels` allow it.
+#include "proxy/lanes/connect_lane.h"
+
 #include <algorithm>
 
 #include "policy/uri/addresses.h"
 #include "proxy/base/log/log.h"
 #include "proxy/exchange/request_head.h"
-#include "proxy/exchange/session.h"
+#include "proxy/lanes/run_tunnel.h"
 #include "proxy/net/message/first_bytes.h"
 
 namespace recourse {
@@ -14,154 +14,125 @@ namespace {
 // fatal, access_denied: what a TLS client shows instead of a connection that ended.
 constexpr std::string_view kTlsAlert{"\x15\x03\x01\x00\x02\x02\x31", 7};
 
-constexpr std::string_view kConnected = "HTTP/1.1 200 Connection established\r\n\r\n";
-
 std::string WhyNotConnected(const Error& error) {
   if (error.code() != ErrorCode::kAddressRefused) return std::string(error.detail());
   return "the tunnel's host leads to an address that no tunnel may have: a loopback, link-local or "
          "metadata address; a loopback address itself can be listed in `tunnels`";
 }
 
+void LogBrokenTunnel(const ServedRequest& request, std::string_view what, std::string_view reason) {
+  if (!request.worker.MayTellOfHandshake()) return;
+  const std::string failed = std::to_string(request.worker.handshakes_failed);
+  Log(LogLevel::kWarn, what,
+      {{"target", request.record.authority},
+       {"sni", request.record.server_name},
+       {"reason", reason},
+       {"failed_since_last_line", failed}});
+  request.worker.handshakes_failed = 0;
+}
+
+void CountTunnel(ServedRequest& request, std::string_view decision) {
+  request.record.decision = decision;
+  request.services.metrics->tunnels_by_decision
+      .Add({{"by", request.ingress.original ? "redirect" : "connect"},
+            {"decision", std::string(decision)}})
+      .Increment();
+}
+
 }  // namespace
 
-Task<bool> Session::ServeConnect() {
+Task<bool> ConnectLane::Run(Exchange& exchange) {
+  ServedRequest& request = exchange.request;
   // After a refusal, what the client has sent for the tunnel must not be read as requests.
-  linger_ = true;
-  if (inside_) {
-    co_return co_await RefuseConnect(ErrorCode::kMethodNotAllowed,
+  exchange.reply.Linger(true);
+  if (request.ingress.inside) {
+    co_return co_await RefuseConnect(exchange, ErrorCode::kMethodNotAllowed,
                                      "this connection is in a tunnel already");
   }
-  if (original_) {
-    co_return co_await RefuseConnect(ErrorCode::kMethodNotAllowed,
+  if (request.ingress.original) {
+    co_return co_await RefuseConnect(exchange, ErrorCode::kMethodNotAllowed,
                                      "this connection was meant for another proxy, at " +
-                                         original_text_ +
+                                         request.ingress.original_text +
                                          "; unset the proxy: what is sent to the host itself comes "
                                          "here too");
   }
-  if (HasBody(head_)) {
-    co_return co_await RefuseConnect(ErrorCode::kMalformedRequest, "a CONNECT has no body");
+  if (HasBody(request.head)) {
+    co_return co_await RefuseConnect(exchange, ErrorCode::kMalformedRequest,
+                                     "a CONNECT has no body");
   }
-  auto target = ParseAuthority(head_.authority);
+  auto target = ParseAuthority(request.head.authority);
   if (!target || target->port == 0) {
-    co_return co_await RefuseConnect(ErrorCode::kMalformedRequest,
+    co_return co_await RefuseConnect(exchange, ErrorCode::kMalformedRequest,
                                      "CONNECT asks for a host name or address, and a port");
   }
-  record_.authority = AuthorityText(*target, 0);
-  record_.host_differs = !head_.host.empty() && !EqualsIgnoreCase(head_.host, head_.authority);
-  if (services_.draining) {
-    co_return co_await RefuseConnect(ErrorCode::kDraining, "this process is shutting down");
+  request.record.authority = AuthorityText(*target, 0);
+  request.record.host_differs =
+      !request.head.host.empty() && !EqualsIgnoreCase(request.head.host, request.head.authority);
+  if (request.services.draining) {
+    co_return co_await RefuseConnect(exchange, ErrorCode::kDraining,
+                                     "this process is shutting down");
   }
-  TunnelDecision decision = DecideTunnel(*view_->policy, *target, std::nullopt);
+  TunnelDecision decision = DecideTunnel(request.policy(), *target, std::nullopt);
   switch (decision.act) {
     case TunnelDecision::Act::kServe:
-      record_.backend = decision.backend;
-      co_return co_await EnterTarget(std::move(*target));
+      request.record.backend = decision.backend;
+      co_return co_await EnterTarget(exchange, std::move(*target));
     case TunnelDecision::Act::kTunnel:
-      co_return co_await RunBlindTunnel(std::move(*target), std::move(decision), Told::kNo);
+      co_return co_await RunBlind(exchange, std::move(*target), std::move(decision),
+                                  ConnectReplied::kNo);
     case TunnelDecision::Act::kRefuse:
       break;
   }
-  co_return co_await RefuseConnect(ErrorCode::kTunnelRefused, std::move(decision.reason));
+  co_return co_await RefuseConnect(exchange, ErrorCode::kTunnelRefused, std::move(decision.reason));
 }
 
-Task<bool> Session::RefuseConnect(ErrorCode code, std::string reason) {
-  CountTunnel("refused");
-  return Refuse(code, std::move(reason));
+Task<bool> ConnectLane::RefuseConnect(Exchange& exchange, ErrorCode code, std::string reason) {
+  CountTunnel(exchange.request, "refused");
+  return Refuse(exchange, code, std::move(reason));
 }
 
-Task<bool> Session::EnterTarget(Authority target) {
-  in_.Consume(head_.size);
-  record_.status = 200;
-  client_.deadline.Arm(Now() + services_.bounds.send_timeout);
-  record_.client_gone = !co_await WriteAll(client_, {kConnected});
-  client_.deadline.Disarm();
-  linger_ = false;
-  if (record_.client_gone) co_return false;
-  CountTunnel("served");
-  inside_ = {std::move(target), 80};
-  meets_opening_ = true;
+Task<bool> ConnectLane::EnterTarget(Exchange& exchange, Authority target) {
+  const bool is_accepted = (co_await exchange.client.AcceptConnect()).has_value();
+  exchange.reply.Linger(false);
+  if (!is_accepted) co_return false;
+  CountTunnel(exchange.request, "served");
+  exchange.client.EnterTunnel(std::move(target));
   co_return true;
 }
 
-Task<Session::Met> Session::MeetOpening() {
-  const FirstBytes first = ReadFirstBytes(in_.unread());
-  if (!first.is_complete) co_return Met::kNeedMore;
-  meets_opening_ = false;
-  // Each request of who was redirected is judged by the host that it names.
-  if (original_ && first.opening == ClientOpening::kHttp) co_return Met::kRequest;
-  const Authority target = inside_ ? inside_->target : RedirectedTarget(first);
-  const Heard heard{first.opening, first.server_name};
-  TunnelDecision decision = DecideTunnel(*worker_.view->policy, target, heard);
-  const bool is_tls =
-      first.opening == ClientOpening::kTls || first.opening == ClientOpening::kBadTls;
-  const bool is_blind = decision.act == TunnelDecision::Act::kTunnel;
-  // What is neither TLS nor HTTP is told so, as on any connection.
-  if (!is_blind && !is_tls) co_return Met::kRequest;
-  const bool is_served = decision.act == TunnelDecision::Act::kServe;
-  if (is_served && co_await Intercept(target)) co_return Met::kNeedMore;
-  if (!is_served && !is_blind && decision.backend != nullptr &&
-      worker_.view->policy->routes->Intercepts(*decision.backend)) {
-    NoteInterception(target, "name", decision.reason,
-                     "have the client name the host that it calls");
-  }
-  head_.Reset();
-  BeginRecord();
-  record_.method.Set("CONNECT");
-  record_.authority = AuthorityText(target, 0);
-  record_.server_name = first.server_name;
-  if (is_blind) {
-    co_await RunBlindTunnel(target, std::move(decision), Told::kYes);
-  } else {
-    co_await RefuseTls(decision.reason);
-  }
-  EndRecord();
-  co_return Met::kOver;
-}
-
 // The 200 is said already, so that TLS has to say it, which cannot say why.
-Task<void> Session::RefuseTls(std::string_view reason) {
-  CountTunnel("refused");
-  record_.error = FactsOf(ErrorCode::kTunnelRefused).slug;
-  LogBrokenTunnel("TLS in a tunnel was refused", reason);
-  linger_ = true;
-  client_.deadline.Arm(Now() + services_.bounds.send_timeout);
-  record_.client_gone = !co_await WriteAll(client_, {kTlsAlert});
+Task<void> ConnectLane::RefuseTls(Exchange& exchange, std::string_view reason) {
+  ServedRequest& request = exchange.request;
+  CountTunnel(request, "refused");
+  request.record.error = FactsOf(ErrorCode::kTunnelRefused).slug;
+  LogBrokenTunnel(request, "TLS in a tunnel was refused", reason);
+  exchange.reply.Linger(true);
+  const auto client = exchange.client.TakeOver();
+  if (!client) co_return;
+  client->connection.deadline.Arm(request.Now() + request.services.bounds.send_timeout);
+  request.record.client_gone = !co_await WriteAll(client->connection, {kTlsAlert});
 }
 
-std::string Session::WhyMisdirected() const {
-  const Authority& target = inside_->target;
-  const bool is_absolute = head_.form == TargetForm::kAbsolute;
-  const std::string_view named = is_absolute ? head_.authority : head_.host;
-  if (named.empty()) return {};
-  const bool is_https = is_absolute && (head_.target[4] | 0x20) == 's';
-  const auto authority = ParseAuthority(named);
-  const bool is_same_scheme = !is_absolute || is_https == (inside_->scheme_port == 443);
-  if (authority && is_same_scheme && authority->host == target.host &&
-      (authority->port == 0 ? inside_->scheme_port : authority->port) == target.port) {
-    return {};
-  }
-  return "this tunnel leads to " + AuthorityText(target, 0) +
-         ", and the request in it is for another host, port or scheme";
-}
-
-Tunnel::Verdict Session::JudgeBlindOpening(const Authority& target, std::string_view bytes) {
+Tunnel::Verdict ConnectLane::JudgeBlindOpening(ServedRequest& request, const Authority& target,
+                                               std::string_view bytes) {
   if (!MayBeTls(bytes)) return Tunnel::Verdict::kPass;
   const FirstBytes first = ReadFirstBytes(bytes);
   if (!first.is_complete) return Tunnel::Verdict::kNeedMore;
-  record_.server_name = first.server_name;
+  request.record.server_name = first.server_name;
   const Heard heard{first.opening, first.server_name};
-  const TunnelDecision decision = DecideTunnel(*view_->policy, target, heard);
+  const TunnelDecision decision = DecideTunnel(request.policy(), target, heard);
   if (decision.act == TunnelDecision::Act::kTunnel) return Tunnel::Verdict::kPass;
-  record_.error = FactsOf(ErrorCode::kTunnelRefused).slug;
-  LogBrokenTunnel("TLS in a tunnel was refused", decision.reason);
+  request.record.error = FactsOf(ErrorCode::kTunnelRefused).slug;
+  LogBrokenTunnel(request, "TLS in a tunnel was refused", decision.reason);
   return Tunnel::Verdict::kRefuse;
 }
 
 // A wildcard never means a backend, by whatever name.
-Task<std::string> Session::WhyAlias(const Authority& target, std::string peer, MonoTime deadline) {
+Task<std::string> ConnectLane::WhyAlias(ServedRequest& request, const Authority& target,
+                                        std::string peer, MonoTime deadline) {
   const auto reached = ParseIpAddress(peer);
-  for (const Backend* const backend : PossibleAliases(*view_->policy, target)) {
-    const auto addresses = co_await worker_.thread.Resolve(backend->host, deadline);
+  for (const Backend* const backend : PossibleAliases(request.policy(), target)) {
+    const auto addresses = co_await request.worker.thread.Resolve(backend->host, deadline);
     const bool is_same = std::ranges::any_of(addresses, [&](const auto& address) {
       return ParseIpAddress(address.to_string()) == reached;
     });
@@ -170,76 +141,66 @@ Task<std::string> Session::WhyAlias(const Authority& target, std::string peer, M
   co_return std::string();
 }
 
-Task<bool> Session::RunBlindTunnel(Authority target, TunnelDecision decision, Told told) {
-  const Backend end = TunnelEnd(*view_->policy, target, decision);
-  const MonoTime deadline = Now() + end.connect_timeout;
-  auto connected = co_await Connect(worker_.thread, end, services_.own);
+Task<bool> ConnectLane::RunBlind(Exchange& exchange, Authority target, TunnelDecision decision,
+                                 ConnectReplied replied) {
+  ServedRequest& request = exchange.request;
+  const Backend end = TunnelEnd(request.policy(), target, decision);
+  const MonoTime deadline = request.Now() + end.connect_timeout;
+  auto connected = co_await Connect(request.worker.thread, end, request.services.own);
   if (!connected) {
-    CountTunnel("failed");
-    if (told == Told::kNo) {
-      co_return co_await Refuse(connected.error().code(), WhyNotConnected(connected.error()));
+    CountTunnel(request, "failed");
+    if (replied == ConnectReplied::kNo) {
+      co_return co_await Refuse(exchange, connected.error().code(),
+                                WhyNotConnected(connected.error()));
     }
-    record_.error = FactsOf(connected.error().code()).slug;
-    LogBrokenTunnel("a tunnel could not be made", WhyNotConnected(connected.error()));
+    request.record.error = FactsOf(connected.error().code()).slug;
+    LogBrokenTunnel(request, "a tunnel could not be made", WhyNotConnected(connected.error()));
     co_return false;
   }
-  record_.peer = (*connected)->peer;
-  if (std::string why = co_await WhyAlias(target, std::string((*connected)->peer.view()), deadline);
+  request.record.peer = (*connected)->peer;
+  if (std::string why =
+          co_await WhyAlias(request, target, std::string((*connected)->peer.view()), deadline);
       !why.empty()) {
-    if (told == Told::kNo) co_return co_await RefuseConnect(ErrorCode::kTunnelRefused, why);
-    co_await RefuseTls(why);
+    if (replied == ConnectReplied::kNo)
+      co_return co_await RefuseConnect(exchange, ErrorCode::kTunnelRefused, why);
+    co_await RefuseTls(exchange, why);
     co_return false;
   }
-  record_.status = 200;
-  if (told == Told::kNo) {
-    in_.Consume(head_.size);
-    client_.deadline.Arm(Now() + services_.bounds.send_timeout);
-    record_.client_gone = !co_await WriteAll(client_, {kConnected});
-  }
-  linger_ = false;
-  if (record_.client_gone) co_return false;
-  CountTunnel(decision.reason.empty() ? "opened" : "would-refuse");
+  auto client = exchange.client.TakeOver();
+  if (replied == ConnectReplied::kNo && !co_await exchange.client.AcceptConnect()) client.reset();
+  request.record.status = 200;
+  exchange.reply.Linger(false);
+  if (!client) co_return false;
+  CountTunnel(request, decision.reason.empty() ? "opened" : "would-refuse");
   ReadBuffer up;
-  Tunnel tunnel(
-      worker_.thread, {client_, in_}, {**connected, up}, services_.bounds.stream_timeout,
-      {[this, &target](std::string_view bytes) { return JudgeBlindOpening(target, bytes); },
-       services_.bounds.head_timeout});
-  co_await RunThrough(tunnel);
-  if (!record_.error.empty()) CountTunnel("refused");
+  Tunnel tunnel(request.worker.thread, {client->connection, client->buffer}, {**connected, up},
+                request.services.bounds.stream_timeout,
+                {[&request, &target](std::string_view bytes) {
+                   return JudgeBlindOpening(request, target, bytes);
+                 },
+                 request.services.bounds.head_timeout});
+  co_await RunTunnel(exchange, tunnel);
+  if (!request.record.error.empty()) CountTunnel(request, "refused");
   co_return false;
 }
 
-Task<void> Session::RunThrough(Tunnel& tunnel) {
-  tunnel_ = &tunnel;
-  services_.metrics->tunnels.Increment();
-  if (services_.draining) tunnel.Drain();
-  co_await tunnel.Run();
-  services_.metrics->tunnels.Decrement();
-  tunnel_ = nullptr;
-  record_.bytes_in += tunnel.bytes_to_backend();
-  record_.bytes_out += tunnel.bytes_to_client();
-  services_.metrics->tunnel_bytes_to_backend.Increment(
-      static_cast<double>(tunnel.bytes_to_backend()));
-  services_.metrics->tunnel_bytes_to_client.Increment(
-      static_cast<double>(tunnel.bytes_to_client()));
-}
-
-void Session::LogBrokenTunnel(std::string_view what, std::string_view reason) {
-  if (!MayLogHandshake()) return;
-  const std::string failed = std::to_string(worker_.handshakes_failed);
-  Log(LogLevel::kWarn, what,
-      {{"target", record_.authority},
-       {"sni", record_.server_name},
-       {"reason", reason},
-       {"failed_since_last_line", failed}});
-  worker_.handshakes_failed = 0;
-}
-
-void Session::CountTunnel(std::string_view decision) {
-  record_.decision = decision;
-  services_.metrics->tunnels_by_decision
-      .Add({{"by", original_ ? "redirect" : "connect"}, {"decision", std::string(decision)}})
-      .Increment();
+// Its client knows nothing of a proxy.
+Task<bool> ConnectLane::RunRedirected(Exchange& exchange, std::string authority) {
+  ServedRequest& request = exchange.request;
+  const auto target = ParseAuthority(authority);
+  if (!target) {
+    co_return co_await Refuse(exchange, ErrorCode::kUnknownBackend,
+                              "the Host '" + authority + "' names no host");
+  }
+  const Authority named{target->host, request.ingress.original->port()};
+  request.record.authority = AuthorityText(named, 0);
+  TunnelDecision decision = DecideTunnel(request.policy(), named, Heard{ClientOpening::kHttp, {}});
+  if (decision.act == TunnelDecision::Act::kTunnel) {
+    co_return co_await RunBlind(exchange, named, std::move(decision), ConnectReplied::kYes);
+  }
+  CountTunnel(request, "refused");
+  exchange.reply.Linger(true);
+  co_return co_await Refuse(exchange, ErrorCode::kUnknownBackend, std::move(decision.reason));
 }
 
 }  // namespace recourse

@@ -10,7 +10,7 @@
 #include "filters/tracing.h"
 #include "proxy/base/log/log.h"
 #include "proxy/config/files.h"
-#include "proxy/exchange/held.h"
+#include "proxy/exchange/body_reservation.h"
 #include "proxy/telemetry/attempts.h"
 #include "proxy/telemetry/metrics.h"
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "proxy/config/files.h"
-#include "proxy/exchange/held.h"
+#include "proxy/exchange/body_reservation.h"
 
 namespace recourse {
 namespace {

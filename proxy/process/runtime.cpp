@@ -22,7 +22,8 @@
 #include "proxy/base/random.h"
 #include "proxy/config/files.h"
 #include "proxy/downstream/agent_port.h"
-#include "proxy/exchange/held.h"
+#include "proxy/exchange/body_reservation.h"
+#include "proxy/lanes/all_lanes.h"
 #include "proxy/net/beast/http_server.h"
 #include "proxy/net/tls/tls_client.h"
 #include "proxy/process/approval_desk.h"
@@ -89,8 +90,11 @@ class Runtime {
         observer_(*ledger_, random_, secrets_.install_secret()),
         traces_(config.otlp, metrics_, clock_, random_),
         services_(config.bounds.call_memory_bytes),
-        agents_(
-            {.config = config, .services = services_, .threads = threads_, .workers = workers_}) {
+        agents_({.config = config,
+                 .services = services_,
+                 .threads = threads_,
+                 .workers = workers_,
+                 .lanes = lanes_}) {
     services_.ledger = ledger_.get();
     services_.access_log = &access_log_;
     services_.observer = &observer_;
@@ -159,6 +163,8 @@ class Runtime {
   std::unique_ptr<Settler> settler_;
   std::unique_ptr<FlowDesk> flows_;
   std::unique_ptr<ApprovalDesk> approvals_;
+  AllLanes all_lanes_;
+  const Lanes lanes_ = all_lanes_.lanes();
   AgentPort agents_;
   HeadKeeper heads_{config_, *ledger_, clock_};
   std::optional<PolicyWatch> watch_;  // since Start: later there may be no descriptor left for it
@@ -316,7 +322,7 @@ ScrapeFacts Runtime::FactsForScrape() const {
 ProcessApi::Work Runtime::WorkForStatus() const {
   return {.is_ready = probe_api_.ready,
           .is_draining = services_.draining,
-          .connections = services_.sessions,
+          .connections = services_.connections,
           .writes = services_.write_flows + services_.observing,
           .approved = approvals_->sending(),
           .flow_counts = metrics_.WritesByFlow(),
@@ -416,7 +422,7 @@ void Runtime::Drain() {
   flows_->Stop();
   approvals_->Stop();
   // An undo request that is cut off may be one that must not be repeated.
-  while ((services_.sessions > 0 || services_.observing > 0 || flows_->undoes() ||
+  while ((services_.connections > 0 || services_.observing > 0 || flows_->undoes() ||
           approvals_->sends()) &&
          clock_.Now() < end) {
     agents_.EndIdle();

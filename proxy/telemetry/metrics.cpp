@@ -396,7 +396,8 @@ RequestMetrics::RequestMetrics(Metrics& metrics, const Policy& policy)
       read_overhead_(metrics.overheads.Take({{"effect", "read"}})),
       write_overhead_(metrics.overheads.Take({{"effect", "write"}})) {
   for (std::size_t i = 0; i < arrivals_.size(); ++i) {
-    arrivals_[i] = metrics.arrivals.Take({{"mode", std::string(NameOf(static_cast<CameBy>(i)))}});
+    arrivals_[i] =
+        metrics.arrivals.Take({{"mode", std::string(NameOf(static_cast<IngressMode>(i)))}});
   }
   for (const Backend& backend : policy.backends) {
     backends_.push_back(
@@ -470,7 +471,7 @@ void RequestMetrics::Count(const RequestRecord& record, std::chrono::nanoseconds
     entry.duration = metrics_.durations.Take({{"tool", entry.name}, {"effect", entry.effect}});
   }
   entry.duration->Observe(took);
-  arrivals_[static_cast<std::size_t>(record.came_by)]->Increment();
+  arrivals_[static_cast<std::size_t>(record.ingress_mode)]->Increment();
   if (record.backend != nullptr) CountTries(record);
   if (record.overhead) {
     (record.effect == "read" ? read_overhead_ : write_overhead_)->Observe(*record.overhead);

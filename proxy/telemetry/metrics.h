@@ -17,7 +17,7 @@
 #include "filters/call/flow_counts.h"
 #include "policy/model/policy.h"
 #include "proxy/base/clock.h"
-#include "proxy/telemetry/came_by.h"
+#include "proxy/telemetry/ingress_mode.h"
 #include "proxy/telemetry/latency.h"
 
 namespace recourse {
@@ -169,7 +169,7 @@ class RequestMetrics {
   std::vector<PerBackend> backends_;
   std::vector<PerTool> tools_;  // the last one is for unlisted calls
   const Latencies::Own read_overhead_, write_overhead_;
-  std::array<Counts::Own, kCameByCount> arrivals_;
+  std::array<Counts::Own, kIngressModes> arrivals_;
 };
 
 }  // namespace recourse

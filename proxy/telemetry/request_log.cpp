@@ -106,7 +106,7 @@ std::string_view RequestLog::CommonOf(const RequestRecord& record) {
   const bool is_warning = !record.error.empty() || record.status >= 500;
   Common& last = common_[tool];
   if (last.status == record.status && last.backend == record.backend &&
-      last.is_warning == is_warning && last.came_by == record.came_by &&
+      last.is_warning == is_warning && last.ingress_mode == record.ingress_mode &&
       last.effect == record.effect && last.method.view() == record.method.view()) {
     return last.text;
   }
@@ -115,13 +115,13 @@ std::string_view RequestLog::CommonOf(const RequestRecord& record) {
           .status = record.status,
           .is_warning = is_warning,
           .effect = record.effect,
-          .came_by = record.came_by,
+          .ingress_mode = record.ingress_mode,
           .backend = record.backend};
   // A method is a token, whose characters need no escape in JSON.
   last.text =
       fmt::format(R"(Z","level":"{}","method":"{}","status":{},"effect":"{}","arrival":"{}")",
                   is_warning ? "warn" : "info", record.method.view(), record.status, record.effect,
-                  NameOf(record.came_by));
+                  NameOf(record.ingress_mode));
   if (record.backend != nullptr) {
     last.text += backends_[static_cast<std::size_t>(record.backend - first_backend_)];
   }

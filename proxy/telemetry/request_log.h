@@ -15,7 +15,7 @@
 #include "proxy/base/clock.h"
 #include "proxy/base/limits.h"
 #include "proxy/telemetry/access_log.h"
-#include "proxy/telemetry/came_by.h"
+#include "proxy/telemetry/ingress_mode.h"
 #include "proxy/telemetry/span.h"
 
 namespace recourse {
@@ -35,7 +35,7 @@ struct RequestRecord {
   const Tool* tool = nullptr;
   const Backend* backend = nullptr;
   std::string_view effect = "none";
-  CameBy came_by = CameBy::kReverse;
+  IngressMode ingress_mode = IngressMode::kReverse;
   std::string_view original;  // where a redirected connection was to go; outlives the record
   std::string_view caller;  // identity by certificate; needs no escape in JSON; outlives the record
   std::string_view error;   // slug of an answer of ours
@@ -90,7 +90,7 @@ class RequestLog {
     int status = -1;
     bool is_warning = false;
     std::string_view effect;
-    CameBy came_by = CameBy::kReverse;
+    IngressMode ingress_mode = IngressMode::kReverse;
     const Backend* backend = nullptr;
   };
   std::string_view Second(std::int64_t unix_seconds);

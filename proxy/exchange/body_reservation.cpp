@@ -1,16 +1,16 @@
-#include "proxy/exchange/held.h"
+#include "proxy/exchange/body_reservation.h"
 
 #include "filters/call/answers.h"
 
 namespace recourse {
 namespace {
 
-// No agent pays so: a Session::Payer begins with digits.
+// No agent pays so: a ServedRequest::Payer begins with digits.
 constexpr const char* kOwnPayer = "recourse";
 
-class OwnHeld final : public CallKeeper {
+class OwnReservation final : public CallKeeper {
  public:
-  explicit OwnHeld(CallBudget& budget) : hold_(budget, CallBudget::Of::kServed, kOwnPayer) {}
+  explicit OwnReservation(CallBudget& budget) : hold_(budget, CallBudget::Of::kServed, kOwnPayer) {}
 
   bool Hold(HeldFor what, std::size_t bytes) override { return hold_.Set(what, bytes); }
   void Becomes(State) override {}
@@ -25,7 +25,7 @@ class OwnHeld final : public CallKeeper {
 
 KeepOwn KeepOwnWithin(CallBudget& budget) {
   return [&budget]() -> std::unique_ptr<CallKeeper> {
-    auto keeper = std::make_unique<OwnHeld>(budget);
+    auto keeper = std::make_unique<OwnReservation>(budget);
     const bool fits = keeper->Hold(HeldFor::kCall, limits::kCallBytes) &&
                       keeper->Hold(HeldFor::kAnswer, limits::kAnswerFirstBytes);
     if (!fits) return nullptr;
@@ -33,14 +33,14 @@ KeepOwn KeepOwnWithin(CallBudget& budget) {
   };
 }
 
-void Held::LetGoOfRequest(RequestContext& context) {
+void BodyReservation::LetGoOfRequest(RequestContext& context) {
   std::string().swap(context.request.body);
   context.reading.reset();
   (void)Hold(HeldFor::kBody, 0);
   (void)Hold(HeldFor::kReading, 0);
 }
 
-WriteAnswer Held::Fit(WriteAnswer answer) {
+WriteAnswer BodyReservation::Fit(WriteAnswer answer) {
   if (Hold(HeldFor::kAnswer, answer.response.body.size())) return answer;
   services_.metrics->rejections.Add({{"reason", "memory"}}).Increment();
   ProblemFacts facts;

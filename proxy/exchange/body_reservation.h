@@ -11,12 +11,12 @@
 
 namespace recourse {
 
-// Belongs to one session, whose client `link` leads to.
-class Held final : public CallKeeper {
+// Belongs to one request, whose client `link` leads to.
+class BodyReservation final : public CallKeeper {
  public:
-  Held(Services& services, const std::string& caller, const ClientLink& link)
+  BodyReservation(Services& services, const std::string& caller, const ClientLink& link)
       : services_(services), link_(link), hold_(services.budget, CallBudget::Of::kServed, caller) {}
-  ~Held() override { EndWrite(); }
+  ~BodyReservation() override { EndWrite(); }
 
   bool Hold(HeldFor what, std::size_t bytes) override { return hold_.Set(what, bytes); }
   void Becomes(State state) override {

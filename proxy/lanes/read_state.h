@@ -1,4 +1,4 @@
-// One read on its way: what both halves of the read lane and its side tasks share.
+// One read on its way: what the parts of the read lane and its side tasks share.
 #pragma once
 
 #include <cstdint>
@@ -6,10 +6,12 @@
 #include <span>
 #include <utility>
 
+#include "filters/mcp/late_calls.h"
 #include "policy/model/override_scan.h"
-#include "proxy/exchange/mcp_read.h"
+#include "proxy/exchange/exchange.h"
 #include "proxy/exchange/request_head.h"
-#include "proxy/exchange/session.h"
+#include "proxy/exchange/tunnel.h"
+#include "proxy/lanes/mcp_read.h"
 #include "proxy/net/message/response_reader.h"
 
 namespace recourse {
@@ -42,21 +44,26 @@ class EventBoundary {
   bool after_return_ = false;
 };
 
-struct Session::ReadExchange {
-  ReadExchange(const RouteMatch& match, const Head& request, std::string_view content_type,
-               Millis otherwise)
-      : backend(match.backend),
-        is_endpoint(match.backend->is_mcp && match.path == match.backend->mcp_path),
-        is_last(HasUnexpectedBody(request)),
-        upgrade(match.tool != nullptr && !is_last ? AskedUpgrade(request, match.tool->upgrades)
-                                                  : std::string_view()),
-        patience(match.tool != nullptr && match.tool->timeout
-                     ? *match.tool->timeout
-                     : match.backend->timeout.value_or(otherwise)),
-        request_body(request.body, request.content_length, BodyDecoder::Of::kRequest),
-        overrides(content_type) {}
+struct ReadState {
+  // All outlive it. `of_mcp`: its body is here whole; `of_late`: a stream that is taken up again.
+  ReadState(Exchange& of, McpRead* of_mcp, LateTap* of_late, std::string_view content_type,
+            Millis otherwise)
+      : exchange(of),
+        request(of.request),
+        backend(request.route.match.backend),
+        tool(request.route.match.tool),
+        is_endpoint(backend->is_mcp && request.route.match.path == backend->mcp_path),
+        is_last(HasUnexpectedBody(request.head)),
+        upgrade(tool != nullptr && !is_last ? AskedUpgrade(request.head, tool->upgrades)
+                                            : std::string_view()),
+        patience(tool != nullptr && tool->timeout ? *tool->timeout
+                                                  : backend->timeout.value_or(otherwise)),
+        overrides(content_type),
+        mcp(of_mcp),
+        late(of_late) {}
 
-  bool IsUploading() const { return uploading && !uploaded.is_set(); }
+  // All of the request has gone to the backend.
+  bool HasAsked() const { return whole || uploaded.is_set(); }
 
   // What a backend says last on a kept connection that was silent for too long (RFC 9110 15.5.9)
   // crosses the next request, and answers none that was all here. One that has said something
@@ -65,7 +72,10 @@ struct Session::ReadExchange {
     return head->status == 408 && !head->keep_alive && whole && interim.is_empty();
   }
 
-  const Backend* backend;
+  Exchange& exchange;
+  ServedRequest& request;
+  const Backend* const backend;
+  const Tool* const tool;          // null: none of the policy matches
   const bool is_endpoint;          // where messages of MCP go, whichever method this is
   const bool is_last;              // on the connection to the backend
   const std::string_view upgrade;  // asked for and allowed; empty: none
@@ -74,8 +84,7 @@ struct Session::ReadExchange {
   std::span<char> request_room;    // in it, for the request as it goes on
   std::string_view request_head;
   std::size_t span_id_at = 0;  // of a traced call
-  BodyDecoder request_body;
-  BodyDecoder::Piece first;  // what of the request body is here already
+  BodyDecoder::Piece first;    // what of the request body is here already
   bool chunked_upload = false;
   bool whole = false;       // the request body is all here, so the request can be sent again
   bool sent_whole = false;  // nothing of what is here is missing upstream, which may be used again
@@ -91,26 +100,19 @@ struct Session::ReadExchange {
   std::optional<Error> upload_error;  // why the client's body could not be read
   InterimBudget interim;
   bool head_request = false;
-  enum class Framing : std::uint8_t { kNone, kLength, kChunked, kUntilClose };
-  Framing framing = Framing::kNone;
-  bool keep = false;  // the client's connection
   Promise<bool> watched;
   bool watching = false;
-  bool half_closed = false;             // the client will send nothing more, and may be gone
-  bool left = false;                    // the client is gone
-  OverrideScan overrides;               // of the request body
-  McpRead* mcp = nullptr;               // of an MCP server's endpoint, whose request is here whole
+  bool half_closed = false;  // the client will send nothing more, and may be gone
+  bool left = false;         // the client is gone
+  OverrideScan overrides;    // of the request body
+  McpRead* const mcp;        // of an MCP server's endpoint, whose request is here whole
+  LateTap* const late;
   bool is_listening = false;            // a stream of MCP that lasts as long as the session does
   bool has_events = false;              // a stream that is taken up again when it has ended
   std::optional<EventBoundary> events;  // where it stands; unset: nobody can tell
   MonoTime heard{};                     // when anything came of it
   bool is_limited = false;              // it ends if it stays quiet
 };
-
-inline constexpr std::string_view kCrlf = "\r\n", kNothing;
-
-// "1a2b\r\n" for a piece of a chunked body.
-std::string_view ChunkHead(std::size_t size, char (&out)[24]);
 
 // Fields of a backend's head that go no further.
 inline constexpr std::uint64_t kDroppedFromBackend =

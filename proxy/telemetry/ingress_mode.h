@@ -6,18 +6,18 @@
 
 namespace recourse {
 
-enum class CameBy : std::uint8_t {
+enum class IngressMode : std::uint8_t {
   kReverse,   // to us, as if we were the backend
   kForward,   // to us as a proxy
   kRedirect,  // to somebody else, before a rule of the kernel led it here
 };
-inline constexpr int kCameByCount = 3;
+inline constexpr int kIngressModes = 3;
 
-constexpr std::string_view NameOf(CameBy way) {
+constexpr std::string_view NameOf(IngressMode way) {
   switch (way) {
-    case CameBy::kForward:
+    case IngressMode::kForward:
       return "forward";
-    case CameBy::kRedirect:
+    case IngressMode::kRedirect:
       return "redirect";
     default:
       return "reverse";

@@ -1,0 +1,28 @@
+#include "proxy/exchange/request_caller.h"
+
+#include <string_view>
+#include <vector>
+
+#include "proxy/base/http/http_message.h"
+
+namespace recourse {
+
+void RequestCaller::Identify(const CallersRule& rule, const Head& head, WallTime now) {
+  const auto values = [&head](std::string_view name) {
+    std::vector<std::string_view> found;
+    for (std::size_t i = 0; i < head.field_count; ++i) {
+      const Field& field = head.fields[i];
+      if (EqualsIgnoreCase(field.name, name)) found.push_back(field.value);
+    }
+    return found;
+  };
+  facts_ = ReadCaller(rule, identity_, is_certified_, values, now);
+  name_ = facts_.name;
+}
+
+std::string RequestCaller::WhyNobody() const {
+  if (facts_.problem.empty()) return {};
+  return "the call does not say who makes it, as `callers` of the policy asks: " + facts_.problem;
+}
+
+}  // namespace recourse

@@ -1,0 +1,46 @@
+// Who makes the requests of one connection, and the one at work, as the policy's `callers` names
+// it.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "policy/model/callers.h"
+#include "proxy/base/clock.h"
+#include "proxy/net/http1/http_head.h"
+
+namespace recourse {
+
+class RequestCaller {
+ public:
+  explicit RequestCaller(std::string identity) : identity_(std::move(identity)), name_(identity_) {}
+
+  // The client has shown a certificate of that name.
+  void Certify(std::string identity) {
+    identity_ = std::move(identity);
+    is_certified_ = true;
+    name_ = identity_;
+  }
+  // The next request: nothing is known of it yet but its connection.
+  void Begin() {
+    if (name_ != identity_) name_ = identity_;
+    facts_.problem.clear();
+  }
+  // Where `callers` names any.
+  void Identify(const CallersRule& rule, const Head& head, WallTime now);
+
+  const std::string& identity() const { return identity_; }
+  const std::string& name() const { return name_; }
+  const Caller& facts() const { return facts_; }
+  bool is_nobody() const { return !facts_.problem.empty(); }
+  // Why no write may be made; empty: the caller is known.
+  std::string WhyNobody() const;
+
+ private:
+  std::string identity_;  // of its certificate
+  bool is_certified_ = false;
+  std::string name_;  // that identity, unless `callers` says more
+  Caller facts_;      // where it does
+};
+
+}  // namespace recourse

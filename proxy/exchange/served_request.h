@@ -1,0 +1,60 @@
+// What is known of one request, from its head to its last log line; whatever carried it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "policy/model/route_table.h"
+#include "proxy/exchange/call_trace.h"
+#include "proxy/exchange/ingress.h"
+#include "proxy/exchange/request_caller.h"
+#include "proxy/exchange/services.h"
+#include "proxy/net/http1/http_head.h"
+
+namespace recourse {
+
+class Observation;
+
+// What the router has found for a request. What is a view is one of its head, or of `scratch`.
+struct Route {
+  McpPlace place;
+  RouteMatch match;
+  std::string scratch;
+  std::string_view path, query;  // as they came; a query begins with "?"
+  int forwards_left = -1;        // Max-Forwards for the next hop; -1: none
+  bool is_guarded = false;       // a write that the ledger keeps
+  bool is_observed = false;      // the policy says observe
+  bool sends_once = false;       // a fresh connection, and no second attempt
+  bool judges_body = false;      // what is observed is MCP, whose body says what it is
+};
+
+// One at a time on a connection of HTTP/1.1, and kept for the next one. Belongs to one I/O thread.
+struct ServedRequest {
+  // All outlive it.
+  ServedRequest(Worker& of, const Ingress& way)
+      : worker(of), services(of.services), ingress(way), caller(of.services.caller) {}
+
+  // A head has come, or what stands for one; and all of its answer has gone out.
+  void Begin();
+  void End();
+  MonoTime Now() const { return worker.thread.clock().Now(); }
+  const Policy& policy() const { return *view->policy; }
+  // Whose part of the memory for calls it takes: a name that costs nothing earns no other one.
+  std::string Payer() const;
+
+  Worker& worker;
+  Services& services;
+  const Ingress& ingress;
+  Head head;  // its views stand until more of the body is read than came along
+  Route route;
+  RequestCaller caller;
+  CallTrace trace;
+  RequestRecord record;                      // what access log, metrics and span say of it
+  std::shared_ptr<PolicyView> view;          // between requests: none
+  std::shared_ptr<Observation> observation;  // of a write of observe mode: writes the log line
+  MonoTime began{};
+  MonoTime ended{};  // not zero: the present, as nothing was awaited since
+};
+
+}  // namespace recourse

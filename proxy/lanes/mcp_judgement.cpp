@@ -1,0 +1,88 @@
+#include "proxy/lanes/mcp_judgement.h"
+
+#include <utility>
+
+#include "filters/mcp/mcp_answer.h"
+#include "filters/mcp/tool_book.h"
+#include "policy/model/mcp_names.h"
+#include "proxy/exchange/observation.h"
+#include "proxy/lanes/mcp_lane.h"
+#include "proxy/lanes/observed_call.h"
+
+namespace recourse {
+
+McpDecision DecideMcpCall(const ServedRequest& request, const Backend& backend,
+                          const std::vector<McpRequest>& messages) {
+  std::optional<ToolFacts> facts;
+  // What was told to somebody else, nobody else believes.
+  if (backend.trust_annotations && !request.caller.is_nobody() &&
+      messages.front().kind == McpRequest::Kind::kToolCall) {
+    facts = request.services.mcp_tools.Find(BookOf(backend), request.caller.name(),
+                                            messages.front().tool);
+  }
+  return DecideMcp(request.policy(), backend, messages, facts);
+}
+
+std::optional<McpRefusal> RefusalOfCall(const McpDecision& decision, const Headers& headers,
+                                        const McpRequest& message) {
+  if (!decision.objection.empty()) {
+    return McpRefusal{400, kInvalidRequest, decision.objection, message.id};
+  }
+  if (decision.effect == Effect::kRead) return std::nullopt;
+  return RefusalOfFields(headers, message);
+}
+
+void NoteMcp(ServedRequest& request, const RouteMatch& match, const McpRequest& message) {
+  request.record.rpc = McpMethodLabel(message.method);
+  request.record.tool = match.tool;
+  request.record.effect = match.effect == Effect::kRead ? "read" : "write";
+  if (message.kind != McpRequest::Kind::kToolCall) return;
+  request.record.mcp_tool = ShownMcpName(message.tool);
+  if (match.tool == nullptr) {
+    request.worker.unlisted.Count(*match.backend, match.effect, message.method, message.tool);
+  }
+}
+
+void JudgeObservedMcp(ServedRequest& request) {
+  RequestContext& context = request.observation->context();
+  const std::string* const body = request.observation->WholeRequest();
+  if (body == nullptr) return;
+  auto messages = ReadMcpRequest(context.request.headers, *body);
+  if (!messages) {
+    request.observation->Refuse(
+        CallRefusal(ErrorCode::kMalformedRequest, messages.error().message));
+    return;
+  }
+  const auto decision = DecideMcpCall(request, *context.backend, *messages);
+  if (const auto refusal = RefusalOfCall(decision, context.request.headers, messages->front())) {
+    request.observation->Refuse(CallRefusal(ErrorCode::kMalformedRequest, refusal->message));
+    return;
+  }
+  RouteMatch match;
+  match.backend = context.backend;
+  match.tool = decision.tool;
+  match.effect = decision.effect;
+  NoteMcp(request, match, messages->front());
+  if (decision.effect == Effect::kRead) {
+    const auto observed = std::exchange(request.observation, nullptr);
+    if (observed->refusal()) NoteRefusal(request, match.backend->mcp_path, *observed->refusal());
+    return;
+  }
+  if (messages->size() == 1) {
+    context.reading = std::make_shared<const CallBody>(TakeReading(messages->front(), *body));
+  }
+  context.tool = decision.tool;
+  if (decision.tool != nullptr) {
+    context.tool_name = decision.tool->name;
+    context.guarded = true;
+  }
+  if (const std::string why = request.caller.WhyNobody(); context.guarded && !why.empty()) {
+    request.observation->Refuse(CallRefusal(ErrorCode::kCallerUnknown, why));
+  }
+  if (decision.is_denied) {
+    request.observation->Refuse(
+        CallRefusal(ErrorCode::kDenied, "no tool of the policy matches this call"));
+  }
+}
+
+}  // namespace recourse

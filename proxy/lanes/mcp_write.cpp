@@ -1,0 +1,170 @@
+#include "proxy/lanes/mcp_write.h"
+
+#include <utility>
+
+#include "filters/call/answers.h"
+#include "filters/call/traceparent.h"
+#include "filters/mcp/mcp_answer.h"
+#include "filters/mcp/missing_tools.h"
+#include "proxy/base/mcp_limits.h"
+#include "proxy/exchange/request_head.h"
+#include "proxy/lanes/agent_stream.h"
+#include "proxy/lanes/mcp_read.h"
+#include "proxy/lanes/write_call.h"
+
+namespace recourse {
+
+McpWrite::McpWrite(Exchange& exchange, BodyReservation& room, McpRequest message, std::string body,
+                   const Headers& headers)
+    : exchange_(exchange),
+      request_(exchange.request),
+      room_(room),
+      message_(std::move(message)),
+      body_(std::move(body)),
+      session_(SessionOf(headers)),
+      reading_(std::make_shared<const CallBody>(TakeReading(message_, body_))),
+      side_(ReadAgentSide(headers)) {
+  const auto facts = request_.services.mcp_tools.Find(BookOf(*request_.route.match.backend),
+                                                      request_.caller.name(), message_.tool);
+  if (facts) side_.has_output_schema = facts->has_output_schema;
+  side_.orders_flow = HasFlowOrder(request_.head);
+}
+
+StateScope McpWrite::Scope() const {
+  return ScopeOfState(message_.tool, reading_->json, request_.caller.name(),
+                      request_.route.match.backend->name);
+}
+
+Task<bool> McpWrite::Run(bool is_denied) {
+  const RouteMatch& match = request_.route.match;
+  request_.route.is_guarded =
+      match.tool != nullptr || side_.orders_flow || match.unlisted == UnlistedRule::kGuard;
+  if (IsOwnRequestState(message_.request_state)) {
+    state_ = ReadRequestState(request_.services.install_secret, Scope(), message_.request_state,
+                              request_.services.clock->WallNow());
+  }
+  if (auto refusal = Refusal(is_denied)) {
+    request_.record.error = FactsOf(*refusal->error).slug;
+    co_return co_await exchange_.reply.Send(AgentAnswer(message_, side_, std::move(*refusal)),
+                                            request_.head.keep_alive);
+  }
+  co_return co_await Execute();
+}
+
+std::optional<WriteAnswer> McpWrite::Refusal(bool is_denied) {
+  const std::string why_nobody = request_.caller.WhyNobody();
+  if (request_.services.draining) {
+    return MakeProblem(ErrorCode::kDraining, "this process is shutting down");
+  }
+  if (is_denied) {
+    return MakeProblem(ErrorCode::kDenied,
+                       "no tool of the policy matches this call, and unlisted calls are denied");
+  }
+  if (request_.route.is_guarded && !why_nobody.empty()) {
+    return MakeProblem(ErrorCode::kCallerUnknown, why_nobody);
+  }
+  if (IsOwnRequestState(message_.request_state) && !state_) {
+    return MakeProblem(ErrorCode::kMalformedRequest,
+                       "its requestState is not of this call, or its time is over; make the "
+                       "call without it");
+  }
+  return std::nullopt;
+}
+
+void McpWrite::FillCall(RequestContext& context) {
+  FillContext(request_, context);
+  context.waits.Begin(request_.services.clients, exchange_.client);
+  context.request.body = std::move(body_);
+  context.reading = reading_;
+  context.keeper = &room_;
+  if (auto trace = ParseTraceparent(message_.traceparent); trace && context.span_id) {
+    context.trace.trace_id = std::move(trace->trace_id);
+    context.trace.from_client = true;
+  }
+  if (state_) Resume(context);
+}
+
+Task<bool> McpWrite::Execute() {
+  Services& services = request_.services;
+  RequestContext context;
+  FillCall(context);
+  auto id = ParseJson(message_.id);
+  const std::string name = NameOfCall(request_.caller.name(), *request_.route.match.backend,
+                                      session_, id ? *id : Json());
+  const CallsInFlight::Entry running(services.mcp_calls, name);
+  AgentStream stream(exchange_.reply, request_.worker.thread.clock(), services.bounds.send_timeout);
+  if (side_.takes_events) context.interim = &stream;
+
+  auto outcome = co_await Next(request_.worker.chain)(context);
+  const MonoTime decided = request_.Now();
+  room_.LetGoOfRequest(context);
+  WriteAnswer answer = room_.Fit(ToAnswer(std::move(outcome)));
+  if (context.unknown != 0 && !session_.empty() && running.IsOnly()) {
+    services.mcp_late.Add({name, context.unknown, context.unknown_attempt});
+  }
+  NoteWrite(request_, context, answer);
+  request_.record.overhead = decided - request_.began - request_.record.with_backend;
+  if (IsPending(answer)) side_.request_state = NextState(context);
+  reading_.reset();
+  co_return co_await Answer(std::move(answer), context.answers, stream);
+}
+
+// As its first leg: the same key must come of it.
+void McpWrite::Resume(RequestContext& context) const {
+  std::string traceparent;
+  if (!state_->trace_id.empty()) {
+    SpanIdText parent;
+    request_.worker.span_ids.Fill(parent);
+    traceparent = "00-" + state_->trace_id + "-" + std::string(parent.view()) + "-01";
+    SetHeader(context.request.headers, "traceparent", traceparent);
+  } else {
+    RemoveHeader(context.request.headers, "traceparent");
+  }
+  if (context.span_id) {
+    context.trace.from_client = !state_->trace_id.empty();
+    if (context.trace.from_client) context.trace.trace_id = state_->trace_id;
+  }
+  context.request.body = WithoutRequestState(std::move(context.request.body), traceparent);
+  context.reading.reset();
+}
+
+// What a client of the modern protocol is to come back with; empty: it is told in words.
+std::string McpWrite::NextState(const RequestContext& context) const {
+  if (message_.era != McpEra::kModern || message_.kind != McpRequest::Kind::kToolCall) return {};
+  RequestState next;
+  if (state_) {
+    next = *state_;
+    if (++next.round > limits::kMcpRoundsMax) return {};
+  } else {
+    const bool is_gated = context.tool != nullptr && context.tool->approval;
+    const Millis life = is_gated ? context.tool->approval->expires : Millis(0);
+    next.expires_ms =
+        ToUnixMillis(request_.services.clock->WallNow() + life + limits::kMcpStateLife);
+    if (context.trace.from_client) next.trace_id = context.trace.trace_id;
+  }
+  return WriteRequestState(request_.services.install_secret, Scope(), next);
+}
+
+Task<bool> McpWrite::Answer(WriteAnswer answer, std::optional<AttemptId> answers,
+                            AgentStream& stream) {
+  RequestRecord& record = request_.record;
+  const std::optional<ErrorCode> error = answer.error;
+  bool kept = false;
+  if (stream.has_begun()) {
+    std::string message = AgentMessage(message_, side_, answer);
+    if (message.empty()) {
+      message = AgentError(message_.id, answer.response.status, "the server answered over HTTP");
+    }
+    record.status = 200;
+    const bool sent = co_await stream.End(AsEvent(message));
+    record.client_gone = !sent;
+    if (!sent) exchange_.reply.Cut();
+    kept = sent && exchange_.reply.keeps();
+  } else {
+    const HttpResponse response = AgentAnswer(message_, side_, std::move(answer));
+    kept = co_await exchange_.reply.Send(response, request_.head.keep_alive);
+  }
+  co_return co_await EndWrite(exchange_, kept, error ? std::nullopt : answers);
+}
+
+}  // namespace recourse

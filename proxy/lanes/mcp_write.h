@@ -1,0 +1,45 @@
+// A call to an MCP server that the filter chain runs, and what its agent is told.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "filters/mcp/agent_answer.h"
+#include "filters/mcp/request_state.h"
+#include "proxy/exchange/body_reservation.h"
+#include "proxy/exchange/exchange.h"
+
+namespace recourse {
+
+class AgentStream;
+
+class McpWrite {
+ public:
+  // All outlive it. `headers` are a snapshot, as of any write.
+  McpWrite(Exchange& exchange, BodyReservation& room, McpRequest message, std::string body,
+           const Headers& headers);
+
+  Task<bool> Run(bool is_denied);
+
+ private:
+  Task<bool> Execute();
+  std::optional<WriteAnswer> Refusal(bool is_denied);
+  StateScope Scope() const;
+  void FillCall(RequestContext& context);
+  void Resume(RequestContext& context) const;
+  std::string NextState(const RequestContext& context) const;
+  Task<bool> Answer(WriteAnswer answer, std::optional<AttemptId> answers, AgentStream& stream);
+
+  Exchange& exchange_;
+  ServedRequest& request_;
+  BodyReservation& room_;
+  McpRequest message_;
+  std::string body_;
+  const std::string session_;
+  std::shared_ptr<const CallBody> reading_;
+  AgentSide side_;
+  std::optional<RequestState> state_;  // that the agent came back with
+};
+
+}  // namespace recourse

@@ -1,0 +1,54 @@
+#include "proxy/lanes/observed_call.h"
+
+#include "filters/call/traceparent.h"
+#include "proxy/exchange/observation.h"
+#include "proxy/lanes/mcp_judgement.h"
+#include "proxy/lanes/write_call.h"
+
+namespace recourse {
+
+void StartObservation(ServedRequest& request, const std::optional<CallRefusal>& refusal) {
+  request.observation = Observation::Start(request.worker, request.view, request.Payer());
+  if (!request.observation) return;
+  Observation& observation = *request.observation;
+  const Head& head = request.head;
+  FillContext(request, observation.context());
+  if (auto trace = ParseTraceparent(head.traceparent)) {
+    observation.context().trace = std::move(*trace);
+  }
+  if (refusal) {
+    observation.Refuse(*refusal);
+  } else if (head.body == BodyKind::kLength && head.content_length > limits::kWriteBodyBytesMax) {
+    observation.Refuse(
+        CallRefusal(ErrorCode::kRequestTooLarge, "the body of a write may have at most 8 MiB"));
+  }
+}
+
+void ObserveRequest(ServedRequest& request, const BodyDecoder::Piece& piece) {
+  request.observation->TakeRequest(piece);
+  const bool is_whole = piece.end == BodyDecoder::End::kComplete;
+  if (request.route.judges_body && is_whole) JudgeObservedMcp(request);
+}
+
+void NoteRefusal(ServedRequest& request, std::string_view path, const CallRefusal& refusal) {
+  RequestRecord& record = request.record;
+  const bool is_read = record.effect == "read";
+  record.verdict = NameOf(ObserveVerdict::kWouldRefuse);
+  record.reason = std::string(FactsOf(refusal.code()).slug) + ": " + refusal.detail();
+  request.worker.refused.Count(*record.backend, is_read ? Effect::kRead : Effect::kWrite,
+                               record.method.view(), path, record.reason);
+  request.services.metrics->CountRefusalToCome(record.effect, record.reason);
+}
+
+void NoteFormOverride(ServedRequest& request, std::string_view reason) {
+  const RequestRecord& record = request.record;
+  const CallRefusal refusal(ErrorCode::kMalformedRequest, std::string(reason));
+  if (request.observation) {
+    request.observation->Refuse(refusal);
+  } else if (record.reason.empty()) {
+    // The head that the path is of may be read over.
+    NoteRefusal(request, record.tool != nullptr ? record.tool->patterns.front() : "/", refusal);
+  }
+}
+
+}  // namespace recourse

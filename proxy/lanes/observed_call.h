@@ -1,0 +1,26 @@
+// What is told of calls in observe mode, beside the stream.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "policy/model/call_refusal.h"
+#include "proxy/exchange/served_request.h"
+#include "proxy/net/message/body_decoder.h"
+
+namespace recourse {
+
+// The call is observed, unless too many are; it is what its route says, and what enforce would have
+// refused it for.
+void StartObservation(ServedRequest& request, const std::optional<CallRefusal>& refusal);
+
+// A piece of the body of a call that is observed.
+void ObserveRequest(ServedRequest& request, const BodyDecoder::Piece& piece);
+
+// What enforce would have said to a call that is not observed.
+void NoteRefusal(ServedRequest& request, std::string_view path, const CallRefusal& refusal);
+
+// Of a form that streams by: enforce would have cut it off there.
+void NoteFormOverride(ServedRequest& request, std::string_view reason);
+
+}  // namespace recourse

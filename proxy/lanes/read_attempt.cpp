@@ -1,0 +1,207 @@
+#include "proxy/lanes/read_attempt.h"
+
+#include <utility>
+
+#include "proxy/exchange/observation.h"
+#include "proxy/lanes/observed_call.h"
+#include "proxy/lanes/read_waits.h"
+#include "proxy/net/http1/chunk_head.h"
+#include "proxy/net/upstream/connector.h"
+
+namespace recourse {
+
+Task<Result<void>> ReadAttempt::Run() {
+  const Backend& backend = *read_.backend;
+  // Before a kept connection is looked at and taken: it is used at once then.
+  if (read_.request_head.size() + read_.first.data.size() <= kTogetherBytesMax) {
+    co_await EndOfTurn(request_.worker.thread.poller());
+  }
+  MonoTime now = request_.Now();
+  Begin(now);
+  if (!read_.upstream) {
+    auto connected = co_await Connect(request_.worker.thread, backend, request_.services.own);
+    if (!connected) co_return std::unexpected(connected.error());
+    read_.upstream = std::move(*connected);
+    now = request_.Now();
+  }
+  Connection& upstream = *read_.upstream;
+  request_.record.peer = upstream.peer;
+  upstream.deadline.Reset();
+  char size[24];
+  const std::string_view data = read_.first.data;
+  const bool is_chunk = read_.chunked_upload && !data.empty();
+  auto sending = WriteAll(
+      upstream, {read_.request_head, is_chunk ? ChunkHead(data.size(), size) : std::string_view(),
+                 data, is_chunk ? kCrlf : std::string_view(),
+                 read_.chunked_upload && read_.whole ? kLastChunk : std::string_view()});
+  // A backend may answer and close before it has read everything, so a failed write is not the end.
+  if (!sending.Try()) {
+    upstream.deadline.Arm(now + read_.patience);
+    co_await sending;
+    now = request_.Now();
+  }
+  read_.sent_whole = sending.await_resume();
+  read_.head_due = now + read_.patience;
+  upstream.deadline.Arm(read_.whole ? AnswerDue(read_, now) : read_.head_due);
+  if (request_.observation && read_.whole) request_.observation->RequestSent();
+  if (!read_.whole && !read_.uploading) {
+    read_.uploading = true;
+    Spawn(Upload(read_), [] {});
+  }
+  read_.up.pool = &request_.worker.thread.buffers();
+  read_.up.begin = read_.up.end = 0;
+  bool saw_bytes = false;
+  const std::string_view method = read_.head_request ? std::string_view("HEAD") : "GET";
+  auto got = co_await ReadResponseHead(upstream, read_.up, method, request_.worker.thread.heads(),
+                                       read_.head, &saw_bytes, Interim::kReturn);
+  while (!got || (read_.head->status < 200 && read_.head->status != 101)) {
+    if (got) {
+      got = co_await PassInterim();
+      if (!got) break;
+    } else {
+      // A client that has left is not waited for.
+      const bool is_first_look = !read_.watching && read_.HasAsked() && upstream.deadline.expired();
+      if (!is_first_look || request_.Now() >= read_.head_due) break;
+      upstream.deadline.Arm(read_.head_due);
+      StartWatch(read_);
+    }
+    got = co_await ReadResponseHead(upstream, read_.up, method, request_.worker.thread.heads(),
+                                    read_.head, &saw_bytes, Interim::kReturn);
+  }
+  co_return Judge(std::move(got), saw_bytes);
+}
+
+void ReadAttempt::Begin(MonoTime now) {
+  RequestRecord& record = request_.record;
+  if (++record.attempts == 1 && !request_.route.sends_once && read_.upgrade.empty()) {
+    // What another policy may have opened is not this one's to use.
+    if (request_.view == request_.worker.view) {
+      read_.upstream = request_.worker.pool.Take(*read_.backend, now);
+    }
+  }
+  if (request_.trace.is_on) {
+    CallTrace::BeginTry(request_.worker.span_ids, record, read_.request_room.data(),
+                        read_.span_id_at);
+  }
+  record.reused = read_.upstream != nullptr;
+  record.tries.at(static_cast<std::size_t>(record.attempts) - 1).began = now;
+}
+
+void ReadAttempt::End(const Result<void>& got) {
+  RequestRecord& record = request_.record;
+  const MonoTime now = request_.Now();
+  std::string_view why;
+  if (!got) why = read_.left ? std::string_view("client-gone") : FactsOf(got.error().code()).slug;
+  record.EndTry(now, got ? read_.head->status : 0, why);
+  if (got) record.overhead = now - request_.began - record.with_backend;
+}
+
+// What came of waiting for the response's head.
+Result<void> ReadAttempt::Judge(Result<void> got, bool saw_bytes) {
+  const Connection& upstream = *read_.upstream;
+  if (got && request_.record.reused && read_.IsAboutSilence()) {
+    got = std::unexpected(
+        Error(ErrorCode::kBackendReset, "the backend gave up the kept connection with a 408"));
+    saw_bytes = false;
+  }
+  read_.answering = got.has_value();
+  if (got && read_.head->status == 101 && !SwitchedTo(*read_.head, read_.upgrade)) {
+    got = std::unexpected(
+        Error(ErrorCode::kBackendProtocol, "the backend switched protocols unasked"));
+  }
+  if (got) return got;
+  if (!saw_bytes && upstream.tls != nullptr && upstream.tls->refused_by_peer()) {
+    got = std::unexpected(upstream.tls->HandshakeError());
+  }
+  if (!read_.uploading) read_.upstream.reset();
+  if (saw_bytes && got.error().code() == ErrorCode::kBackendReset) {
+    return std::unexpected(Error(ErrorCode::kBackendProtocol, "the answer's head was cut off"));
+  }
+  return got;
+}
+
+// 102 and 103 go on to a client that knows them; 100 answers a question that we have answered.
+Task<Result<void>> ReadAttempt::PassInterim() {
+  const Head& head = *read_.head;
+  if (!read_.interim.Take(head)) {
+    co_return std::unexpected(Error(ErrorCode::kBackendProtocol, kTooManyInterim));
+  }
+  if (head.status != 100 && request_.head.minor == 1) {
+    // Bytes of an answer came, so the request is not sent again and its head's room is free.
+    const std::span<char> room(read_.head_memory.get(), limits::kRelayBufferBytes);
+    switch (co_await read_.exchange.reply.SendInterim(head, kDroppedFromBackend, room)) {
+      case Reply::Interim::kUnwritable:
+        co_return std::unexpected(
+            Error(ErrorCode::kBackendProtocol, "an interim answer's head cannot be forwarded"));
+      case Reply::Interim::kGone:
+        read_.left = true;
+        co_return std::unexpected(
+            Error(ErrorCode::kBackendTimeout, "the client did not take an interim answer"));
+      case Reply::Interim::kSent:
+        break;
+    }
+  }
+  read_.up.Consume(head.size);
+  // Who shows that it works on the answer gets its time again, but not for a client that has left.
+  const MonoTime now = request_.Now();
+  read_.head_due = now + read_.patience;
+  read_.upstream->deadline.Arm(read_.HasAsked() ? AnswerDue(read_, now) : read_.head_due);
+  co_return Result<void>();
+}
+
+namespace {
+
+// What the body of a form says of its method. False: the upload ends.
+bool MayGoOn(ReadState& read, const RequestBody::Piece& piece) {
+  if (piece.end == BodyDecoder::End::kBad) {
+    read.upload_error = piece.error;
+    return false;
+  }
+  if (!read.overrides.Feed(piece.data)) return true;
+  if (read.request.route.is_observed) {
+    NoteFormOverride(read.request, read.overrides.reason());
+    return true;
+  }
+  read.upload_error = Error(ErrorCode::kMalformedRequest, read.overrides.reason());
+  return false;
+}
+
+}  // namespace
+
+Task<void> Upload(ReadState& read) {
+  ServedRequest& request = read.request;
+  Connection& upstream = *read.upstream;
+  bool complete = false;
+  // What follows a piece that was not sent whole would stand for the rest of it.
+  while (!complete && !read.stopping && read.sent_whole) {
+    const auto piece = co_await read.exchange.body.Read(MonoTime::max());
+    if (!MayGoOn(read, piece)) break;
+    complete = piece.end == BodyDecoder::End::kComplete;
+    request.record.bytes_in += piece.data.size();
+    if (request.observation) ObserveRequest(request, piece);
+    char size[24];
+    const bool is_chunk = read.chunked_upload && !piece.data.empty();
+    // A deadline for both: what is relayed meanwhile may be quiet for longer.
+    upstream.deadline.Arm(request.Now() + (read.answering ? QuietMax(read) : read.patience));
+    if (!co_await WriteAll(upstream,
+                           {is_chunk ? ChunkHead(piece.data.size(), size) : std::string_view(),
+                            piece.data, is_chunk ? kCrlf : std::string_view(),
+                            complete && read.chunked_upload ? kLastChunk : std::string_view()})) {
+      read.sent_whole = false;
+      break;
+    }
+    if (request.observation && complete) request.observation->RequestSent();
+  }
+  if (complete && !read.answering) {
+    const MonoTime now = request.Now();
+    read.head_due = now + read.patience;
+    upstream.deadline.Arm(FirstLook(read, now));
+  }
+  if (!complete && !upstream.error) {
+    // The client broke off: the backend must not take what it has for the whole.
+    upstream.Cut();
+  }
+  read.uploaded.Set(complete);
+}
+
+}  // namespace recourse

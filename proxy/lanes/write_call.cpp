@@ -1,0 +1,127 @@
+#include "proxy/lanes/write_call.h"
+
+#include "filters/call/answers.h"
+#include "filters/call/client_key.h"
+#include "proxy/base/crash_point.h"
+#include "proxy/exchange/request_head.h"
+#include "proxy/telemetry/attempts.h"
+
+namespace recourse {
+namespace {
+
+std::string_view ResultLabel(const RequestContext& context, std::optional<ErrorCode> error) {
+  if (context.replayed) return "replayed";
+  return error ? FactsOf(*error).slug : std::string_view("new");
+}
+
+std::unexpected<Error> NoRoom(Services& services) {
+  services.metrics->rejections.Add({{"reason", "memory"}}).Increment();
+  return std::unexpected(Error(ErrorCode::kOverloaded, "calls hold all the memory that they may"));
+}
+
+}  // namespace
+
+WriteAnswer ToAnswer(Result<Outcome> outcome) {
+  if (!outcome) return MakeProblem(outcome.error().code(), outcome.error().detail());
+  if (outcome->local) return std::move(*outcome->local);
+  WriteAnswer answer;
+  answer.response = std::move(outcome->answer.response);
+  return answer;
+}
+
+void FillContext(ServedRequest& request, RequestContext& context) {
+  const RouteMatch& match = request.route.match;
+  const std::string_view query = request.route.query;
+  context.policy = request.view->policy;
+  context.backend = match.backend;
+  context.tool = match.tool;
+  context.guarded = request.route.is_guarded;
+  context.tool_name = match.tool != nullptr ? match.tool->name : "unlisted." + match.backend->name;
+  context.caller = request.caller.name();
+  if (request.view->policy->callers.names_any()) {
+    context.verified_field = request.caller.facts().verified_field;
+    context.earlier_callers = request.caller.facts().earlier;
+  }
+  context.came_as_backend = request.record.ingress_mode == IngressMode::kReverse;
+  context.path = std::string(match.path);
+  context.request.method = std::string(request.head.method);
+  context.request.target = match.backend->base_path + std::string(match.sent) + std::string(query);
+  context.request.headers = EndToEndFields(request.head);
+  AdoptKeyField(match.backend->key_header, context.request.headers);
+  context.query = ParsePairs(query.empty() ? query : query.substr(1));
+  for (std::size_t i = 0; i < match.capture_count; ++i) {
+    std::string value;
+    PercentDecode(match.captures[i].value, value);
+    context.captures.emplace_back(std::string(match.captures[i].name), std::move(value));
+  }
+  if (!request.trace.trace.view().empty()) {
+    context.trace = {
+        std::string(request.trace.trace.view()), {}, request.trace.flags, request.trace.is_clients};
+    context.span_id = std::string(request.trace.id.view());
+    context.is_traced = request.trace.is_on;
+  }
+  context.pod_flow = &request.services.pod_flow;
+  context.executor = &request.worker.thread;
+  context.timer = &request.worker.thread;
+}
+
+void NoteWrite(ServedRequest& request, const RequestContext& context, const WriteAnswer& answer) {
+  NoteAttempts(context, request.worker.span_ids, request.record);
+  request.record.replayed = context.replayed;
+  request.record.outcome = OutcomeOf(answer.response);
+  if (answer.error) request.record.error = FactsOf(*answer.error).slug;
+  request.record.trace_id.Set(context.trace.trace_id);
+  request.record.span_id.Set(context.trace.parent_id);
+  if (const auto* event = FindHeader(answer.response.headers, "Recourse-Event")) {
+    request.record.event = *event;
+  }
+  if (context.ref_missing) {
+    request.services.metrics->refs_missing.Add({{"tool", context.tool_name}}).Increment();
+  }
+  if (context.shares_flow) request.services.metrics->CountFlow(*context.shares_flow);
+  if (context.asks_for_state) {
+    const std::string tool = context.tool != nullptr ? context.tool->name : "unlisted";
+    request.services.metrics->state_replays.Add({{"tool", tool}}).Increment();
+  }
+  request.view->metrics.CountKey(context.tool, ResultLabel(context, answer.error));
+}
+
+Task<Result<std::string>> ReadWholeBody(Exchange& exchange, BodyReservation& room) {
+  const ServedRequest& request = exchange.request;
+  const Head& head = request.head;
+  const std::uint64_t expected = head.body == BodyKind::kLength ? head.content_length : 0;
+  const MonoTime end = request.Now() + limits::kWriteBodyTotalTimeout;
+  auto piece = exchange.body.Begin();
+  if (!room.Hold(HeldFor::kCall, limits::kCallBytes)) co_return NoRoom(request.services);
+  std::string body;
+  body.reserve(expected);  // address space: memory is taken as the body arrives
+  for (;;) {
+    if (!room.Hold(HeldFor::kBody, body.size() + piece.data.size())) {
+      co_return NoRoom(request.services);
+    }
+    body.append(piece.data);
+    if (body.size() > limits::kWriteBodyBytesMax ||
+        exchange.body.announced() > limits::kWriteBodyBytesMax - body.size()) {
+      co_return std::unexpected(
+          Error(ErrorCode::kRequestTooLarge, "the body of a write may have at most 8 MiB"));
+    }
+    if (piece.end == BodyDecoder::End::kComplete) co_return body;
+    if (piece.end != BodyDecoder::End::kMore) co_return std::unexpected(piece.error);
+    if (exchange.body.is_awaited() && !co_await exchange.body.Ask()) {
+      co_return std::unexpected(Error(ErrorCode::kMalformedRequest, "its client has left"));
+    }
+    piece = co_await exchange.body.Read(end);
+  }
+}
+
+// A client that was gone by the time its answer was there has not been answered: what it sends next
+// under another trace is a retry.
+Task<bool> EndWrite(Exchange& exchange, bool kept, std::optional<AttemptId> answered) {
+  RequestRecord& record = exchange.request.record;
+  record.client_gone = record.client_gone || !co_await exchange.client.HasTaken();
+  if (!record.client_gone && answered) exchange.client.MarkAnswered(*answered);
+  RC_CRASH_POINT("k14");
+  co_return kept && !(record.client_gone && exchange.client.HasLeft());
+}
+
+}  // namespace recourse

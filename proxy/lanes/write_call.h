@@ -1,0 +1,31 @@
+// What writes have in common, however their clients speak of them: a body that is read whole, the
+// call that the filters get, and what the log says of it.
+#pragma once
+
+#include <string>
+
+#include "filters/filter.h"
+#include "proxy/exchange/body_reservation.h"
+#include "proxy/exchange/exchange.h"
+
+namespace recourse {
+
+// Fails with kRequestTooLarge, kOverloaded when there is no room for what has come of it,
+// kRequestTimeout (also when the client broke off) or kMalformedRequest. Where the reply is cut
+// then, the client cannot be told so.
+Task<Result<std::string>> ReadWholeBody(Exchange& exchange, BodyReservation& room);
+
+// The call of the request as its route has it, without its body. Before that is read.
+void FillContext(ServedRequest& request, RequestContext& context);
+
+// What its client is told of an outcome.
+WriteAnswer ToAnswer(Result<Outcome> outcome);
+
+// What log and metrics say of it.
+void NoteWrite(ServedRequest& request, const RequestContext& context, const WriteAnswer& answer);
+
+// An answer has gone out, which is that of `answered` if it is one of a backend. True: the
+// connection may serve another request, as `kept` says unless the client has left.
+Task<bool> EndWrite(Exchange& exchange, bool kept, std::optional<AttemptId> answered);
+
+}  // namespace recourse
