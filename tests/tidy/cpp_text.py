@@ -43,12 +43,9 @@ def _kind_of_brace(before):
     return "value"
 
 
-def functions(text):
-    """Yields (first line, number of lines) of each outermost function body.
-
-    `text` is blanked. Lambdas count for the function around them. A heuristic that counts braces:
-    it may overlook an exotic signature, and it does not report what is no function.
-    """
+def _bodies(text):
+    """Yields (declaration, first line, number of lines, scopes around it) of each outermost
+    function body. `scopes` are what stands before the braces of namespaces and classes."""
     line_starts = [0] + [match.end() for match in re.finditer("\n", text)]
     stack, begin, inside = [], 0, 0
     for match in re.finditer(r"[{};]", text):
@@ -63,11 +60,49 @@ def functions(text):
             if kind == "function":
                 inside -= 1
                 first = bisect.bisect_right(line_starts, opened)
-                yield first, bisect.bisect_right(line_starts, position) - first + 1
+                length = bisect.bisect_right(line_starts, position) - first + 1
+                scopes = [text[start:end] for what, end, start in stack if what == "scope"]
+                yield text[before:opened], first, length, scopes
             # After a braced initialiser the declaration goes on: Foo() : a_{1}, b_{2} {
             begin = before if kind == "value" else position + 1
         elif mark == ";" and not (stack and stack[-1][0] == "value"):
             begin = position + 1
+
+
+def functions(text):
+    """Yields (first line, number of lines) of each outermost function body.
+
+    `text` is blanked. Lambdas count for the function around them. A heuristic that counts braces:
+    it may overlook an exotic signature, and it does not report what is no function.
+    """
+    for _, first, length, _ in _bodies(text):
+        yield first, length
+
+
+_CLASS = re.compile(r"\b(?:class|struct|union)\b(?: alignas\([^)]*\))?(?: \[\[\w+\]\])? "
+                    r"(?P<name>\w+)(?: final)?(?: ?:(?!:).*)?$")
+_METHOD = re.compile(r"(?P<of>(?:\w+::)+)(?:~?\w+|operator[^\w\s]+|operator [\w:<> ]+)$")
+
+
+def methods(text):
+    """Yields (class, first line, number of lines, whether its class is in an unnamed namespace) of
+    each body of a method, in its class or out of it. A nested class is named with those around it,
+    without namespaces. `text` is blanked."""
+    hidden = set()
+    for declaration, first, length, scopes in _bodies(text):
+        scopes = [re.sub(r"\s+", " ", scope.rsplit("\n\n", 1)[-1]).strip() for scope in scopes]
+        around = [found["name"] for found in map(_CLASS.search, scopes) if found]
+        is_hidden = any(scope.endswith("namespace") for scope in scopes)
+        name = "::".join(around)
+        if not around:
+            head = re.sub(r"\s+", " ", declaration).split("(", 1)[0].rstrip()
+            found = _METHOD.search(head)
+            if not found:
+                continue
+            name = found["of"].removesuffix("::")
+        if is_hidden:
+            hidden.add(name)
+        yield name, first, length, name in hidden
 
 
 _NAMESPACE = re.compile(r"^(?:inline )?namespace\b(?P<name>[ \w:]*)$")

@@ -32,6 +32,7 @@ class Tidy:
         self.types = {}  # qualified name: where it is defined
         self.rooms = {}  # folder: the rooms that it may include
         self.sizes = {}  # folder: how many sources stand in it
+        self.classes = {}  # (file if only that sees it, class): (lines, bodies, where the last is)
 
     def report(self, path, line, message):
         self.violations.append(f"{path}:{line}: {message}")
@@ -57,6 +58,7 @@ class Tidy:
                 for line, target in links.broken(self.root, path, text):
                     self.report(path, line, f"the link to {target} leads nowhere: name a file of "
                                 "the tree, and a heading that stands in it")
+        self.check_class_sizes()
         return sorted(self.violations)
 
     def files(self):
@@ -152,6 +154,26 @@ class Tidy:
             self.report(path, 1, "header without #pragma once")
         for first, length in cpp_text.functions(code):
             self.check_function_length(path, first, length)
+        self.count_methods(path, code)
+
+    def count_methods(self, path, code):
+        if not path.startswith(rules.PRODUCT):
+            return
+        for name, first, length, is_hidden in cpp_text.methods(code):
+            key = (path if is_hidden else "", name)
+            lines, bodies, _ = self.classes.get(key, (0, 0, None))
+            self.classes[key] = (lines + length, bodies + 1, (path, first))
+
+    def check_class_sizes(self):
+        for (_, name), (lines, bodies, (path, line)) in self.classes.items():
+            is_large = lines > rules.CLASS_LINES_MAX or bodies > rules.CLASS_METHODS_MAX
+            if is_large and name not in rules.LARGE_CLASSES:
+                self.report(path, line, f"class {name} has {lines} lines of bodies in {bodies} "
+                            f"methods over all its files, at most {rules.CLASS_LINES_MAX} in "
+                            f"{rules.CLASS_METHODS_MAX}: make two classes of it")
+            if name in rules.LARGE_CLASSES and not is_large:
+                self.report(path, line, f"class {name} is not large any more: take it out of "
+                            "LARGE_CLASSES of tests/tidy/rules.py")
 
     def check_function_length(self, path, first, length):
         if length > rules.FUNCTION_LINES_MAX:

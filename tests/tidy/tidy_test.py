@@ -233,6 +233,38 @@ class TidyTest(unittest.TestCase):
         del files["policy/a0.cpp"]
         self.assertEqual(violations_of(files), [])
 
+    def test_a_class_counts_over_all_its_files(self):
+        def methods(count, lines=3):
+            return "".join(f"int Big::F{i}() const {{\n" + "  G();\n" * (lines - 2) + "}\n"
+                           for i in range(count))
+
+        for bad, good, message in (
+                ((15, 16, 3), (15, 15, 3), "93 lines of bodies in 31 methods"),
+                ((6, 0, 67), (4, 0, 67), "402 lines of bodies in 6 methods")):
+            with self.subTest(message):
+                for (first, second, lines), is_bad in ((bad, True), (good, False)):
+                    found = violations_of({"policy/a.cpp": methods(first, lines),
+                                           "policy/b.cpp": methods(second, lines)})
+                    self.assertEqual(len(found), is_bad, found)
+                    self.assertIn(message, found[0] if is_bad else message)
+
+    def test_bodies_in_a_class_count_and_those_of_a_test_do_not(self):
+        inline = "class Big {\n" + "".join(f"  int a{i}() {{ return 1; }}\n" for i in range(31))
+        found = violations_of({"policy/a.h": header(inline + "};\n")})
+        self.assertEqual(len(found), 1, found)
+        self.assertIn("class Big has 31 lines of bodies in 31 methods", found[0])
+        self.assertEqual(violations_of({"tests/base/a.h": header(inline + "};\n")}), [])
+
+    def test_equal_names_in_unnamed_namespaces_are_classes_of_their_own(self):
+        inline = "class Big {\n" + "".join(f"  int a{i}() {{ return 1; }}\n" for i in range(20))
+        hidden = "namespace {\n" + inline + "};\n}\n"
+        self.assertEqual(violations_of({"policy/a.cpp": hidden, "policy/b.cpp": hidden}), [])
+
+    def test_a_class_that_was_split_leaves_the_list_of_large_ones(self):
+        found = violations_of({"policy/a.cpp": "void LedgerEngine::F() {\n}\n"})
+        self.assertEqual(len(found), 1, found)
+        self.assertIn("take it out of LARGE_CLASSES", found[0])
+
     def test_symbolic_links_are_reported(self):
         with tempfile.TemporaryDirectory() as root:
             os.makedirs(os.path.join(root, "build"))
@@ -280,6 +312,22 @@ class FunctionsTest(unittest.TestCase):
                      "constexpr Row kRows[] = {\n{f(1), 2},\n};\n"):
             with self.subTest(text):
                 self.assertEqual(self.lengths(text), [])
+
+    def test_a_body_belongs_to_the_class_that_it_names_or_stands_in(self):
+        def classes(text):
+            return [name for name, *_ in cpp_text.methods(
+                cpp_text.blank_comments_and_strings(text))]
+
+        for text, name in (
+                ("Task<Result<X>> Foo::Handle(Y& y) const {\n}\n", "Foo"),
+                ("A::B Foo::Bar::F() {\n}\n", "Foo::Bar"),
+                ("Foo::Foo(int x) : a_{x}, b_(2) {\n}\n", "Foo"),
+                ("bool Foo::operator==(const Foo& other) const {\n}\n", "Foo"),
+                ("namespace n {\nclass Foo final : public B<int> {\n  int x() {}\n};\n}\n", "Foo"),
+                ("struct Foo {\n struct Bar {\n  Bar() {}\n };\n};\n", "Foo::Bar")):
+            with self.subTest(text):
+                self.assertEqual(classes(text), [name])
+        self.assertEqual(classes("namespace n {\nA::B F(int x) {\n}\n}\n"), [])
 
     def test_literals_do_not_unbalance_the_braces(self):
         text = "void F() {\n  G(\"}\\\"}\", '}', R\"x(}\n\")x\", 1'000);\n}\n"
