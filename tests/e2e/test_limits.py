@@ -228,6 +228,22 @@ def test_writes_at_once_are_bounded(double, tmp_path, token):
         assert rawhttp.call(running.port, "POST", late).status == 201
 
 
+def test_a_connection_serves_on_after_a_write_without_a_body_was_refused(double, tmp_path, token):
+    """Nothing of the next request is taken for a part of the one that was refused."""
+    path = f"/plain/{token}"
+    double.script("POST", path, ["read", {"gate": token}, "execute", "answer"], 1)
+    with Recourse(tmp_path, standard(double), ["--writes-max", "1"]) as running:
+        holder = threading.Thread(target=rawhttp.call, args=(running.port, "POST", path))
+        holder.start()
+        double.await_requests("POST", path)
+        with rawhttp.Connection(running.port) as connection:
+            for method, target, status in (("DELETE", path, 503), ("GET", f"/read/{token}", 200)):
+                connection.send(rawhttp.render(method, target, "shop.test"))
+                assert connection.response(method).status == status
+        double.open_gate(token)
+        holder.join()
+
+
 CROWD = 300  # this process has a file for each end of them
 
 
