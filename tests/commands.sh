@@ -37,6 +37,13 @@ sanitizer_was_silent() {
   return 1
 }
 
+install_test_packages() {
+  install_packages "${BUILD_PACKAGES[@]}" "${DEMO_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
+  install_node
+  install_npm_packages "$NODE_DIR"
+  install_npm_packages "$HELM_DIR"
+}
+
 # The C++ tests that a pattern reaches, each as "FOLDER SUITE.NAME".
 unit_tests_of() {
   grep -roPzh --include='*_test.cpp' '\nTEST(_F|_P)?\(\s*\w+,\s*\w+\)' tests --with-filename |
@@ -99,9 +106,7 @@ cmd_test() {
     mapfile -t targets < <(printf '%s\n' "${unit_tests[@]%% *}" | sed '/^$/d' | sort -u)
   fi
   if ((${#targets[@]} == 0)); then
-    install_packages "${BUILD_PACKAGES[@]}" "${DEMO_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
-    install_node
-    install_npm_packages "$NODE_DIR"
+    install_test_packages
   fi
   build "$preset" "${targets[@]/%/_test}"
   rm -rf "$results"
@@ -174,9 +179,7 @@ cmd_soak() {
   if ! [[ ${1:-} =~ ^[0-9]{1,4}(\.[0-9]{1,3})?$ ]]; then
     fail "for how many hours? ./dev soak HOURS"
   fi
-  install_packages "${BUILD_PACKAGES[@]}" "${DEMO_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
-  install_node
-  install_npm_packages "$NODE_DIR"
+  install_test_packages
   build dev
   mapfile -t targets < <(ls "$FUZZ_CORPUS")
   build asan "${targets[@]/%/_fuzz}"
@@ -185,9 +188,7 @@ cmd_soak() {
 
 # Processes are killed in these tests, so each counts into a file that it maps, and many into one.
 cmd_coverage() {
-  install_packages "${BUILD_PACKAGES[@]}" "${DEMO_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
-  install_node
-  install_npm_packages "$NODE_DIR"
+  install_test_packages
   local results=$PWD/build/coverage/results profiles=$PWD/build/coverage/profiles
   local programs=() code=0
   export LLVM_PROFILE_FILE=$profiles/%m%c

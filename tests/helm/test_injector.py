@@ -118,7 +118,9 @@ def test_the_certificate_that_is_made_is_for_the_service_and_of_the_bundle(tmp_p
 
 def test_an_upgrade_keeps_the_certificate_that_is_there():
     first = rendered(OURS).one("Secret", "-injector-tls")
-    there = {**first, "metadata": {**first["metadata"], "namespace": "agents"}}
+    owner = {"meta.helm.sh/release-name": "shop", "meta.helm.sh/release-namespace": "agents"}
+    metadata = {**first["metadata"], "namespace": "agents", "annotations": owner}
+    there = {**first, "metadata": metadata}
     upgraded = render(CHART / f"ci/{OURS}.yaml", existing=[there])
     assert upgraded.one("Secret", "-injector-tls") == first
     assert webhook_of(upgraded)["clientConfig"]["caBundle"] == first["data"]["ca.crt"]
@@ -193,7 +195,7 @@ def test_a_secret_of_yours_comes_with_its_ca():
     ({"injector": {"certificate": {"certManager": True, "existingSecret": "a"}}}, "choose one"),
     ({"injector": {"certificate": {"existingSecret": "a"}}}, "and ca belong together"),
     ({"injector": {"certificate": {"issuerRef": {"name": "a"}}}}, "set certManager"),
-    ({"injector": {"certificate": {"issuerRef": {"nmae": "a"}}}}, "injector.certificate.issuerRef"),
+    ({"injector": {"certificate": {"issuerRef": {"nmae": "a"}}}}, "invalid propertyName 'nmae'"),
 ])  # fmt: skip
 def test_what_cannot_be_meant_is_refused(values, said):
     with pytest.raises(Refused) as refused:
