@@ -7,38 +7,15 @@
 #include <string_view>
 
 #include "proxy/base/json/json_span.h"
+#include "proxy/inject/agent_rights.h"
 #include "proxy/inject/injected_env.h"
 #include "proxy/inject/pod_check.h"
 #include "proxy/inject/pod_ledger.h"
 #include "proxy/inject/pod_options.h"
+#include "proxy/inject/template_options.h"
 
 namespace recourse {
 namespace {
-
-// Replaces `--flag=...` of the container's args.
-void SetFlag(Json& container, std::string_view flag, std::string_view value) {
-  for (auto& [name, args] : container.members) {
-    if (name != "args") continue;
-    const std::string begin = fmt::format("--{}=", flag);
-    const auto found = std::ranges::find_if(
-        args.items, [&](const Json& arg) { return arg.text.starts_with(begin); });
-    const Json said = JsonText(begin + std::string(value));
-    if (found == args.items.end()) {
-      args.items.push_back(said);
-    } else {
-      *found = said;
-    }
-  }
-}
-
-void SetConfigMap(Json& volume, const std::string& config_map) {
-  for (auto& [name, source] : volume.members) {
-    if (name != "configMap") continue;
-    std::erase_if(source.members,
-                  [](const Json::Member& member) { return member.first == "name"; });
-    source.members.emplace_back("name", JsonText(config_map));
-  }
-}
 
 // Writes the patch of one pod, whose parts come from a template.
 class Patcher {
@@ -164,6 +141,36 @@ void AddToAgents(Patcher& patcher, const std::vector<Agent>& agents, const PodTe
   }
 }
 
+// Rights of agents that break the promise: the first of them, if such pods are refused; else all
+// are told.
+std::optional<std::string> WhyRightsAreRefused(const Json& pod, const std::vector<Agent>& agents,
+                                               const PodTemplate& from,
+                                               std::vector<std::string>& warnings) {
+  std::vector<const Json*> containers;
+  for (const Agent& agent : agents) containers.push_back(agent.container);
+  AgentRights rights = RightsOf(pod, containers, from);
+  if (from.refuses_unsafe && !rights.unsafe.empty()) {
+    return rights.unsafe.front() + ", or set injector.unsafePods to warn";
+  }
+  for (std::string& one : rights.unsafe) warnings.push_back("not guarded from it: " + one);
+  for (std::string& one : rights.doubtful) warnings.push_back(std::move(one));
+  return std::nullopt;
+}
+
+// The lists by commas as one, without what the first has.
+std::string JoinedLists(std::string_view first, std::string_view second) {
+  std::string joined(first);
+  for (std::size_t at = 0; at < second.size();) {
+    const auto end = std::min(second.find(',', at), second.size());
+    const std::string part(second.substr(at, end - at));
+    if ((',' + joined + ',').find(',' + part + ',') == std::string::npos) {
+      joined.append(joined.empty() ? "" : ",").append(part);
+    }
+    at = end + 1;
+  }
+  return joined;
+}
+
 std::vector<Json> PullSecretsFor(const Json& pod, const PodTemplate& from) {
   const Json* const own = AtPointer(pod, "/spec/imagePullSecrets");
   std::vector<Json> added;
@@ -186,46 +193,73 @@ std::optional<std::string> UnknownContainer(const Json& pod, const PodOptions& o
   return std::nullopt;
 }
 
-std::vector<Json> InitContainersFor(const PodOptions& options, const PodTemplate& from) {
-  std::vector<Json> containers = from.init_containers;
-  for (Json& container : containers) {
-    if (TextOf(container, "name") != kSidecarName) continue;
-    if (options.log_level) SetFlag(container, "log-level", *options.log_level);
-    if (options.ledger_max) SetFlag(container, "ledger-max", *options.ledger_max);
-  }
-  return containers;
-}
+// The cluster autoscaler leaves a pod alone whose ledger goes with it.
+constexpr std::string_view kSafeToEvict = "cluster-autoscaler.kubernetes.io/safe-to-evict";
 
-std::vector<Json> VolumesFor(const PodOptions& options, const PodTemplate& from,
-                             const PodLedger& ledger) {
-  std::vector<Json> volumes = from.volumes;
-  for (Json& volume : volumes) {
-    if (options.policy && TextOf(volume, "name") == kPolicyVolume) {
-      SetConfigMap(volume, *options.policy);
-    }
+void AddAnnotations(Patcher& patcher, const Json& pod, const PodTemplate& from, bool keeps_pod) {
+  const Json* const own = AtPointer(pod, "/metadata/annotations");
+  Json added = from.annotations;
+  if (keeps_pod) added.members.emplace_back(std::string(kSafeToEvict), JsonText("false"));
+  patcher.Merge("/metadata/annotations", added, Patcher::Present::kStays);
+  for (const auto& [name, list] : from.annotation_lists.members) {
+    const std::string_view has = own == nullptr ? std::string_view() : TextOf(*own, name);
+    const std::string joined = JoinedLists(has, list.text);
+    if (joined != has) patcher.Set("/metadata/annotations/" + PointerToken(name), joined);
   }
-  if (ledger.volume != nullptr) volumes.push_back(*ledger.volume);
-  return volumes;
 }
 
 // What is wrong with a pod that has the sidecar: nobody has looked at it yet if it came by hand,
 // and others may have changed it since, if it came from here.
 std::optional<std::string> WhyNotPresent(const Json& pod, const PodOptions& options,
                                          const PodTemplate& from) {
-  if (auto why = WhyNotGuarded(pod, from, InitContainersFor(options, from)))
+  if (auto why = WhyNotGuarded(pod, from)) return "the pod's sidecar does not guard it: " + *why;
+  const auto agents = AgentsOf(pod, options, from);
+  if (!agents) return "the pod's sidecar does not guard it: " + agents.error();
+  std::vector<std::string> told;
+  if (auto why = WhyRightsAreRefused(pod, *agents, from, told)) {
     return "the pod's sidecar does not guard it: " + *why;
-  if (auto agents = AgentsOf(pod, options, from); !agents) {
-    return "the pod's sidecar does not guard it: " + agents.error();
   }
   return WhyLedgerIsShared(pod);
 }
 
+// Fails with what would not hold in the pod.
+std::expected<Injection, std::string> AddedTo(const Json& pod, const PodOptions& options,
+                                              const PodTemplate& from) {
+  Injection injection;
+  if (auto why = WhyNotInjected(pod, from)) return std::unexpected(std::move(*why));
+  if (auto why = UnknownContainer(pod, options)) return std::unexpected(std::move(*why));
+  const auto agents = AgentsOf(pod, options, from);
+  if (!agents) return std::unexpected(agents.error());
+  if (auto why = WhyPathIsTaken(*agents, from)) return std::unexpected(std::move(*why));
+  auto ledger = LedgerFor(pod, options, from);
+  if (!ledger) return std::unexpected(std::move(ledger.error()));
+  if (ledger->warning) injection.warnings.push_back(std::move(*ledger->warning));
+  if (auto why = WhyRightsAreRefused(pod, *agents, from, injection.warnings)) {
+    return std::unexpected(std::move(*why));
+  }
+  std::vector<Json> volumes = from.volumes;
+  if (ledger->volume != nullptr) volumes.push_back(*ledger->volume);
+  Patcher patcher(pod);
+  patcher.Merge("/metadata/labels", from.labels, Patcher::Present::kIsReplaced);
+  AddAnnotations(patcher, pod, from, ledger->volume != nullptr);
+  patcher.Merge("/spec/securityContext", from.security_context, Patcher::Present::kStays);
+  patcher.AtLeast("/spec/terminationGracePeriodSeconds", from.grace_seconds);
+  patcher.Append("/spec/volumes", volumes);
+  patcher.Append("/spec/imagePullSecrets", PullSecretsFor(pod, from));
+  // By their indexes of before.
+  AddToAgents(patcher, *agents, from, injection.warnings);
+  patcher.Prepend("/spec/initContainers", from.init_containers);
+  injection.result = Injection::Result::kInjected;
+  injection.patch = patcher.Take();
+  return injection;
+}
+
 }  // namespace
 
-std::expected<Injection, std::string> InjectionFor(const Json& pod, const PodTemplate& from) {
+std::expected<Injection, std::string> InjectionFor(const Json& pod, const PodTemplate& whole) {
   const auto options = ReadPodOptions(pod);
   if (!options) return std::unexpected(options.error());
-  if (auto why = WhyNotLabelled(pod, from)) return std::unexpected(std::move(*why));
+  if (auto why = WhyNotLabelled(pod, whole)) return std::unexpected(std::move(*why));
   Injection injection;
   if (!options->is_asked) {
     if (options->has_more) {
@@ -240,33 +274,15 @@ std::expected<Injection, std::string> InjectionFor(const Json& pod, const PodTem
     injection.warnings.emplace_back("not injected: a static pod is its node's file");
     return injection;
   }
+  const PodTemplate from = TemplateFor(*options, whole);
   if (HasSidecar(pod)) {
     if (auto why = WhyNotPresent(pod, *options, from)) return std::unexpected(std::move(*why));
     injection.result = Injection::Result::kPresent;
     return injection;
   }
-  if (auto why = WhyNotInjected(pod, from))
-    return std::unexpected("the pod cannot have the sidecar: " + *why);
-  if (auto why = UnknownContainer(pod, *options)) return std::unexpected(std::move(*why));
-  const auto agents = AgentsOf(pod, *options, from);
-  if (!agents) return std::unexpected("the pod cannot have the sidecar: " + agents.error());
-  if (auto why = WhyPathIsTaken(*agents, from))
-    return std::unexpected("the pod cannot have the sidecar: " + *why);
-  auto ledger = LedgerFor(pod, *options, from);
-  if (!ledger) return std::unexpected(std::move(ledger.error()));
-  if (ledger->warning) injection.warnings.push_back(std::move(*ledger->warning));
-  Patcher patcher(pod);
-  patcher.Merge("/metadata/labels", from.labels, Patcher::Present::kIsReplaced);
-  patcher.Merge("/spec/securityContext", from.security_context, Patcher::Present::kStays);
-  patcher.AtLeast("/spec/terminationGracePeriodSeconds", from.grace_seconds);
-  patcher.Append("/spec/volumes", VolumesFor(*options, from, *ledger));
-  patcher.Append("/spec/imagePullSecrets", PullSecretsFor(pod, from));
-  // By their indexes of before.
-  AddToAgents(patcher, *agents, from, injection.warnings);
-  patcher.Prepend("/spec/initContainers", InitContainersFor(*options, from));
-  injection.result = Injection::Result::kInjected;
-  injection.patch = patcher.Take();
-  return injection;
+  auto added = AddedTo(pod, *options, from);
+  if (!added) return std::unexpected("the pod cannot have the sidecar: " + added.error());
+  return added;
 }
 
 }  // namespace recourse

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "proxy/inject/exclusive_use.h"
 #include "proxy/inject/json_patch.h"
 
 namespace recourse {
@@ -37,8 +38,8 @@ bool IsOnlyOurs(const Json& mount, const PodTemplate& from) {
   return given == nullptr || (IsTrue(*given, "/readOnly") && !IsTrue(mount, "/readOnly"));
 }
 
-std::optional<std::string> WhyNotThisContainer(const Json& container, const PodTemplate& from,
-                                               std::int64_t user) {
+std::optional<std::string> WhyNotThisContainer(const Json& pod, const Json& container,
+                                               const PodTemplate& from, std::int64_t user) {
   const std::string_view name = TextOf(container, "name");
   if (WholeNumber(AtPointer(container, "/securityContext/runAsUser")) == user) {
     return fmt::format(
@@ -52,7 +53,8 @@ std::optional<std::string> WhyNotThisContainer(const Json& container, const PodT
                          name, TextOf(*mount, "name"));
     }
   }
-  return std::nullopt;
+  if (auto why = WhySecretIsOurs(pod, container, from)) return why;
+  return WhyPortIsOurs(container, from);
 }
 
 // A second way to the ledger's claim.
@@ -93,8 +95,9 @@ std::optional<std::string> WhyUnsafe(const Json& pod, const PodTemplate& from) {
   }
   for (const Json* const container : ContainersOf(pod)) {
     if (FindNamed(from.init_containers, TextOf(*container, "name")) != nullptr) continue;
-    if (auto why = WhyNotThisContainer(*container, from, user.value_or(-1))) return why;
+    if (auto why = WhyNotThisContainer(pod, *container, from, user.value_or(-1))) return why;
   }
+  if (auto why = WhyPortsClash(from)) return why;
   return WhyNotTheseVolumes(pod);
 }
 
@@ -174,8 +177,8 @@ std::optional<std::string> WhyNotInjected(const Json& pod, const PodTemplate& fr
   return why ? why : WhyUnsafe(pod, from);
 }
 
-std::optional<std::string> WhyNotGuarded(const Json& pod, const PodTemplate& from,
-                                         const std::vector<Json>& ours) {
+std::optional<std::string> WhyNotGuarded(const Json& pod, const PodTemplate& from) {
+  const std::vector<Json>& ours = from.init_containers;
   if (auto why = WhyNameIsTaken(ItemsAt(pod, "/spec/containers"), ours, "container")) return why;
   for (const Json* const container : ItemsAt(pod, "/spec/initContainers")) {
     const std::string_view name = TextOf(*container, "name");

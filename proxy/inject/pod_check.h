@@ -19,10 +19,8 @@ std::optional<std::string> WhyNotLabelled(const Json& pod, const PodTemplate& fr
 // sidecar already, by an earlier question or by hand.
 bool HasSidecar(const Json& pod);
 
-// The same for a pod that has it: whether it is `ours`, the init containers that would be added,
-// and whether it guards the pod.
-std::optional<std::string> WhyNotGuarded(const Json& pod, const PodTemplate& from,
-                                         const std::vector<Json>& ours);
+// The same for a pod that has it: whether it is the one that would be added, and guards the pod.
+std::optional<std::string> WhyNotGuarded(const Json& pod, const PodTemplate& from);
 
 // All containers of the pod, in both of its lists.
 std::vector<const Json*> ContainersOf(const Json& pod);

@@ -38,7 +38,8 @@ Owner OwnerOf(const Json& pod) {
 
 // Those that make many pods with one and the same list of volumes.
 bool GivesAllTheSame(const Owner& owner) {
-  static constexpr std::string_view kKinds[] = {"ReplicaSet", "ReplicationController", "DaemonSet"};
+  static constexpr std::string_view kKinds[] = {"Deployment", "ReplicaSet", "ReplicationController",
+                                                "DaemonSet"};
   return std::ranges::any_of(kKinds, [&](std::string_view kind) { return owner.Is(kind); });
 }
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <initializer_list>
 
 #include "policy/language/config_reader.h"
 #include "proxy/base/log/log.h"
@@ -11,8 +13,11 @@ namespace recourse {
 namespace {
 
 constexpr std::string_view kGroup = "recourse.dev/";
-constexpr std::string_view kWords[] = {"inject",     "policy-configmap", "ledger",
-                                       "ledger-max", "log-level",        "containers"};
+constexpr std::string_view kWords[] = {
+    "inject",      "policy-configmap", "ledger",         "ledger-max",   "log-level", "containers",
+    "cpu-request", "cpu-limit",        "memory-request", "memory-limit", "ports"};
+constexpr std::string_view kPorts[] = {"proxy", "admin", "probes", "redirect"};
+constexpr std::uint64_t kPortMin = 1024, kPortMax = 65535;
 
 // A DNS subdomain (RFC 1123), as objects of Kubernetes are named.
 bool IsObjectName(std::string_view text) {
@@ -44,12 +49,48 @@ std::string Joined() {
   return all;
 }
 
+// A quantity of Kubernetes that is more than nothing: a number and one of the suffixes.
+bool IsQuantity(std::string_view text, std::initializer_list<std::string_view> suffixes) {
+  const auto end = text.find_first_not_of("0123456789.");
+  const std::string_view number = text.substr(0, end);
+  const std::string_view suffix = end == std::string_view::npos ? "" : text.substr(end);
+  return number.find_first_of("123456789") != std::string_view::npos && number.front() != '.' &&
+         number.back() != '.' && std::ranges::count(number, '.') <= 1 &&
+         std::ranges::find(suffixes, suffix) != suffixes.end();
+}
+
+bool TakePorts(PodOptions& options, const std::string& value) {
+  for (const std::string& part : SplitAtCommas(value)) {
+    const auto equals = std::min(part.find('='), part.size());
+    const std::string name = part.substr(0, equals);
+    const std::string number = equals == part.size() ? "" : part.substr(equals + 1);
+    std::uint64_t port = 0;
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), port);
+    const bool is_number = error == std::errc() && end == number.data() + number.size();
+    if (!is_number || port < kPortMin || port > kPortMax) return false;
+    if (std::ranges::find(kPorts, name) == std::end(kPorts)) return false;
+    options.ports.emplace_back(name, number);
+  }
+  return true;
+}
+
+// cpu-request and its like.
+std::string_view TakeResource(PodOptions& options, std::string_view word,
+                              const std::string& value) {
+  const bool is_cpu = word.starts_with("cpu");
+  const std::string_view list = word.ends_with("request") ? "requests" : "limits";
+  options.resources.emplace_back(fmt::format("{}/{}", list, is_cpu ? "cpu" : "memory"), value);
+  if (is_cpu) return IsQuantity(value, {"", "m"}) ? "" : "a quantity such as 50m or 0.5";
+  return IsQuantity(value, {"", "k", "M", "G", "Ki", "Mi", "Gi"}) ? "" : "a quantity such as 128Mi";
+}
+
 // Takes one annotation; gives what is accepted when its value is none.
 std::string_view Take(PodOptions& options, std::string_view word, const std::string& value) {
   options.has_more = options.has_more || word != "inject";
   if (word == "inject") {
-    options.is_asked = value == "true";
-    return value == "true" || value == "false" ? "" : "\"true\" or \"false\"";
+    options.is_asked = value == "true" || value == "enabled";
+    const bool is_not = value == "false" || value == "disabled";
+    return options.is_asked || is_not ? "" : "\"true\" or \"false\"";
   }
   if (word == "policy-configmap") {
     options.policy = value;
@@ -69,6 +110,10 @@ std::string_view Take(PodOptions& options, std::string_view word, const std::str
     options.log_level = value;
     return LogLevelFromName(value) ? "" : "debug, info, warn or error";
   }
+  if (word == "ports") {
+    return TakePorts(options, value) ? "" : "such as proxy=29080,admin=29081,probes=29082";
+  }
+  if (word != "containers") return TakeResource(options, word, value);
   options.containers = SplitAtCommas(value);
   return std::ranges::all_of(*options.containers, IsObjectName)
              ? ""

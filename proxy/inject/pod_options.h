@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "proxy/base/json/json.h"
@@ -12,11 +13,13 @@
 namespace recourse {
 
 struct PodOptions {
-  bool is_asked = false;                  // recourse.dev/inject: "true"
+  bool is_asked = false;                  // recourse.dev/inject: "true" or "enabled"
   std::optional<std::string> policy;      // policy-configmap
   std::optional<std::string> ledger;      // one of PodTemplate::ledgers, or kOwnLedger
   std::optional<std::string> ledger_max;  // such as 8GiB
   std::optional<std::string> log_level;
+  // Of the sidecar: "requests/cpu" and its quantity; the name of a port and its number.
+  std::vector<std::pair<std::string, std::string>> resources, ports;
   std::optional<std::vector<std::string>> containers;  // those that are agents; else all
   bool has_more = false;                               // any but `inject`
 };

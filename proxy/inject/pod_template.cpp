@@ -52,6 +52,22 @@ class Reader {
     return number.value_or(0);
   }
 
+  // Whether it is the word `refuse`; else it is `warn`.
+  bool Refuses(std::string_view name) {
+    const std::string said = Text(name);
+    if (!problem_ && said != "refuse" && said != "warn") Fail(name, "is neither refuse nor warn");
+    return said == "refuse";
+  }
+
+  // An object whose members are texts.
+  Json Texts(std::string_view name) {
+    Json object = Object(name);
+    for (const auto& [key, value] : object.members) {
+      if (value.kind != Json::Kind::kString) Fail(name, "has a member that is not a text");
+    }
+    return object;
+  }
+
   void Fail(std::string_view name, std::string_view what) {
     if (!problem_) problem_ = fmt::format("{} {}", name, what);
   }
@@ -153,6 +169,10 @@ std::expected<PodTemplate, std::string> ReadPodTemplate(std::string_view text) {
   read.agent_mounts = reader.NamedObjects("agentVolumeMounts");
   read.pull_secrets = reader.NamedObjects("imagePullSecrets");
   read.labels = reader.Object("labels");
+  read.annotations = reader.Texts("annotations");
+  read.annotation_lists = reader.Texts("annotationLists");
+  read.refuses_unsafe = reader.Refuses("unsafePods");
+  read.refuses_workloads = reader.Refuses("workloads");
   read.security_context = reader.Object("securityContext");
   read.grace_seconds = reader.Number("terminationGracePeriodSeconds");
   PodProblem problem = reader.Finish();

@@ -15,6 +15,7 @@ namespace recourse {
 
 // Names by which the parts of a pod are found, in the chart as here.
 inline constexpr std::string_view kSidecarName = "recourse";
+inline constexpr std::string_view kRedirectName = "recourse-redirect";
 inline constexpr std::string_view kLedgerVolume = "recourse-ledger";
 inline constexpr std::string_view kPolicyVolume = "recourse-policy";
 // The ledger on a volume that the pod brings itself.
@@ -29,6 +30,10 @@ struct PodTemplate {
   std::vector<Json> agent_env, agent_mounts;
   std::vector<Json> pull_secrets;  // the pod's imagePullSecrets have these, too
   Json labels, security_context;   // objects; of the pod
+  Json annotations;                // an object; what the pod has of them stays
+  Json annotation_lists;           // an object of lists by commas, each added to the pod's own
+  bool refuses_unsafe = true;      // agents with rights that break the promise; else they are told
+  bool refuses_workloads = false;  // what would make pods that are refused; else they are told
   std::int64_t grace_seconds = 0;  // the pod's terminationGracePeriodSeconds is at least this
 
   const Json& sidecar() const;

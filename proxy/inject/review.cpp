@@ -9,13 +9,15 @@
 #include "proxy/base/error.h"
 #include "proxy/base/json/json_object.h"
 #include "proxy/inject/injection.h"
+#include "proxy/inject/workload.h"
 
 namespace recourse {
 namespace {
 
 constexpr std::string_view kApiVersion = "admission.k8s.io/v1";
-constexpr std::string_view kNames[kReviewResultCount] = {"injected", "present",   "not_asked",
-                                                         "refused",  "not_a_pod", "bad"};
+constexpr std::string_view kMutate = "/mutate", kValidate = "/validate";
+constexpr std::string_view kNames[kReviewResultCount] = {
+    "injected", "present", "not_asked", "refused", "not_a_pod", "workload", "bad"};
 
 ReviewAnswer Bad(int status, std::string reason) {
   ReviewAnswer answer;
@@ -81,13 +83,63 @@ HttpResponse Render(const Json& asked, const PodVerdict& verdict) {
   return {200, "", {{"Content-Type", "application/json"}}, std::move(body)};
 }
 
-ReviewAnswer Judge(const Json& asked, const PodTemplate& from) {
+// What makes pods is looked at when it begins to, or makes others: nobody's scaling is refused.
+bool IsNewWorkload(const Json& asked) {
+  if (!TextOf(asked, "subResource").empty()) return false;
+  const std::string_view operation = TextOf(asked, "operation");
+  return operation == "CREATE" || operation == "UPDATE";
+}
+
+std::optional<Json> PodOf(const Json& asked, std::string_view version) {
+  const Json* const object = asked.Find(version);
+  if (!IsObject(object)) return std::nullopt;
+  return PodOfWorkload(*object, TextAt(asked, "/resource/group"),
+                       TextAt(asked, "/resource/resource"));
+}
+
+// API servers may cut a warning after 256 characters, so a longer one is more than one.
+std::vector<std::string> InPieces(std::string_view text) {
+  constexpr std::size_t kMax = 250;
+  std::vector<std::string> pieces;
+  while (text.size() > kMax) {
+    const auto space = text.rfind(' ', kMax);
+    const auto end = space == std::string_view::npos ? kMax : space + 1;
+    pieces.emplace_back(text.substr(0, end));
+    text.remove_prefix(end);
+  }
+  pieces.emplace_back(text);
+  return pieces;
+}
+
+// nullopt: it makes no pods.
+std::optional<ReviewAnswer> JudgeWorkload(const Json& asked, const PodTemplate& from) {
+  const auto pod = IsNewWorkload(asked) ? PodOf(asked, "object") : std::nullopt;
+  if (!pod) return std::nullopt;
   ReviewAnswer answer;
-  answer.pod = PodName(asked);
-  const Json* const dry_run = asked.Find("dryRun");
-  answer.is_dry_run = dry_run != nullptr && dry_run->kind == Json::Kind::kTrue;
+  answer.result = ReviewResult::kWorkload;
   PodVerdict verdict;
-  if (!IsNewPod(asked)) {
+  const auto before = PodOf(asked, "oldObject");
+  const auto injection = InjectionFor(*pod, from);
+  if (before && PlainJson(*before) == PlainJson(*pod)) {
+    // Its pods are as they were.
+  } else if (injection) {
+    verdict.warnings = injection->warnings;
+  } else if (from.refuses_workloads) {
+    answer.result = ReviewResult::kRefused;
+    answer.reason = "its pods would be refused: " + injection.error();
+    verdict.refusal = answer.reason;
+  } else {
+    verdict.warnings = InPieces("its pods will be refused: " + injection.error());
+  }
+  answer.warnings = verdict.warnings;
+  answer.response = Render(asked, verdict);
+  return answer;
+}
+
+ReviewAnswer JudgePod(const Json& asked, bool mutates, const PodTemplate& from) {
+  ReviewAnswer answer;
+  PodVerdict verdict;
+  if (!mutates || !IsNewPod(asked)) {
     answer.result = ReviewResult::kNotAPod;
     verdict.warnings.emplace_back(
         "recourse inject was asked about something else than a new pod: correct the rules of its "
@@ -116,6 +168,15 @@ ReviewAnswer Judge(const Json& asked, const PodTemplate& from) {
   return answer;
 }
 
+ReviewAnswer Judge(const Json& asked, bool mutates, const PodTemplate& from) {
+  auto workload = mutates ? std::nullopt : JudgeWorkload(asked, from);
+  ReviewAnswer answer = workload ? std::move(*workload) : JudgePod(asked, mutates, from);
+  answer.pod = PodName(asked);
+  const Json* const dry_run = asked.Find("dryRun");
+  answer.is_dry_run = dry_run != nullptr && dry_run->kind == Json::Kind::kTrue;
+  return answer;
+}
+
 }  // namespace
 
 std::string_view NameOf(ReviewResult result) { return kNames[static_cast<int>(result)]; }
@@ -123,7 +184,9 @@ std::string_view NameOf(ReviewResult result) { return kNames[static_cast<int>(re
 ReviewAnswer AnswerReview(const HttpRequest& request, const PodTemplate& from) {
   const std::string_view path =
       std::string_view(request.target).substr(0, request.target.find('?'));
-  if (path != "/mutate") return Bad(404, "an API server asks at POST /mutate");
+  if (path != kMutate && path != kValidate) {
+    return Bad(404, "an API server asks at POST /mutate and POST /validate");
+  }
   if (request.method != "POST") {
     ReviewAnswer answer = Bad(405, "an API server asks by POST");
     answer.response.headers.emplace_back("Allow", "POST");
@@ -142,7 +205,7 @@ ReviewAnswer AnswerReview(const HttpRequest& request, const PodTemplate& from) {
   if (asked == nullptr || TextOf(*asked, "uid").empty()) {
     return Bad(400, "the AdmissionReview has no request with a uid");
   }
-  return Judge(*asked, from);
+  return Judge(*asked, path == kMutate, from);
 }
 
 }  // namespace recourse

@@ -16,10 +16,11 @@ enum class ReviewResult : std::uint8_t {
   kPresent,   // it has the sidecar
   kNotAsked,  // no annotation asks for it
   kRefused,   // it cannot have the sidecar as it is
-  kNotAPod,   // the webhook's rules ask about more than the creation of pods
+  kNotAPod,   // the webhook's rules ask about more than the creation of pods, or what makes them
+  kWorkload,  // it makes pods, and was looked at before it does
   kBad,       // no AdmissionReview
 };
-inline constexpr int kReviewResultCount = 6;
+inline constexpr int kReviewResultCount = 7;
 std::string_view NameOf(ReviewResult result);
 
 struct ReviewAnswer {
@@ -27,7 +28,7 @@ struct ReviewAnswer {
   ReviewResult result = ReviewResult::kBad;
   std::string pod;     // "NAMESPACE/NAME" for people; a pod that is named later ends with *
   std::string reason;  // of kRefused and kBad
-  // Sentences for whoever made the pod. A controller that makes one drops them.
+  // Sentences for whoever made the pod, or the workload. A controller that makes one drops them.
   std::vector<std::string> warnings;
   bool is_dry_run = false;
 };

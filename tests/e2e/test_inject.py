@@ -11,8 +11,8 @@ import pytest
 
 from support.certificates import Maker
 from support.injector import (
-    EMPTY_DIR, HOST, VALUES, Injector, chart_of, claim, injector, named, pod, response_in,
-    review_of, sidecar_of,
+    EMPTY_DIR, HOST, VALUES, Injector, chart_of, claim, container, injector, named, pod,
+    response_in, review_of, sidecar_of,
 )  # fmt: skip
 from support.recourse import ROOT
 
@@ -78,6 +78,9 @@ def test_a_pod_gets_what_a_chart_would_have_included(name, running):
     variables = named(hand["spec"]["containers"], "agent")["env"]
     wanted = [one for one in variables if one["name"] not in ("SHOP", "EVERY_SECONDS")]
     assert agent["env"] == before.get("env", []) + wanted
+    for one in spec["initContainers"][:1]:
+        (token,) = [mount for mount in one["volumeMounts"] if mount["mountPath"] == TOKEN]
+        assert named(spec["volumes"], token["name"])["downwardAPI"] == {"items": []}
     assert {**agent, "env": 0} == {**before, "env": 0}, "nothing else of the agent changed"
     assert made["metadata"]["labels"]["recourse.dev/sidecar"] == "shop-recourse"
     assert asked["metadata"].get("labels", {}).items() <= made["metadata"]["labels"].items()
@@ -87,6 +90,10 @@ def test_a_pod_gets_what_a_chart_would_have_included(name, running):
     assert [("executed again" in one) for one in warnings] == [True] * is_lost
     used = {one["name"] for one in sidecar_of(made)["volumeMounts"]}
     assert used <= {one["name"] for one in spec["volumes"]}
+
+
+# Where Kubernetes mounts the token of the pod's ServiceAccount into containers that mount nothing.
+TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
 @functools.cache
@@ -280,13 +287,15 @@ def test_a_container_that_leads_calls_past_recourse_is_refused_unless_it_is_no_a
     assert f"its container agent sets {own['name']} itself" in running.refusal(later)
 
 
-def container(**more):
-    return [{"name": "agent", "image": "agent", **more}]
-
-
 REFUSED = [
     (pod(annotations={"recourse.dev/injct": "true"}, inject=None),
      "recourse.dev/injct is not one of recourse.dev/inject, recourse.dev/policy-configmap"),
+    (pod(annotations={"recourse.dev/memory-limit": "64MB"}), "a quantity such as 128Mi"),
+    (pod(annotations={"recourse.dev/cpu-request": "0"}), "a quantity such as 50m or 0.5"),
+    (pod(annotations={"recourse.dev/ports": "proxy=80"}), "proxy=29080,admin=29081,probes=29082"),
+    (pod(annotations={**EMPTY_DIR, "recourse.dev/ports": "admin=19080"}), "would be 19080"),
+    (pod(annotations=EMPTY_DIR, containers=container(ports=[{"containerPort": 19082}])),
+     "its container agent has the port 19082, on which Recourse listens"),
     (pod(inject="yes"), "recourse.dev/inject has the value 'yes'; accepted: \"true\" or \"false\""),
     (pod(inject="True"), "has the value 'True'"),
     (pod(annotations={"recourse.dev/log-level": "loud"}), "accepted: debug, info, warn or error"),
@@ -431,7 +440,7 @@ BAD = [
     (400, {"body": without("request", "object", "spec", "containers")}, "request.object is no pod"),
     (400, {"body": without("request", "object", "metadata")}, "request.object is no pod"),
     (405, {"body": b"", "method": "GET"}, "asks by POST"),
-    (404, {"body": b"{}", "path": "/"}, "asks at POST /mutate"),
+    (404, {"body": b"{}", "path": "/"}, "asks at POST /mutate and POST /validate"),
     (415, {"body": b"{}", "kind": "text/plain"}, "is not application/json"),
 ]  # fmt: skip
 

@@ -6,6 +6,8 @@ import json
 import re
 import threading
 
+CLUSTER_KINDS = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration",
+                 "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"]  # fmt: skip
 VERSION = {"major": "1", "minor": "35", "gitVersion": "v1.35.0"}
 KINDS = {
     "v1": ["ConfigMap", "Pod", "Secret", "Service"],
@@ -13,9 +15,8 @@ KINDS = {
     "policy/v1": ["PodDisruptionBudget"],
     "networking.k8s.io/v1": ["NetworkPolicy"],
     "monitoring.coreos.com/v1": ["PodMonitor", "PrometheusRule"],
-    "admissionregistration.k8s.io/v1": ["MutatingWebhookConfiguration"],
+    "admissionregistration.k8s.io/v1": CLUSTER_KINDS,
 }
-OF_THE_CLUSTER = {"MutatingWebhookConfiguration"}
 
 
 def plural(kind):
@@ -31,7 +32,7 @@ def groups():
 
 
 def resources(version):
-    return [{"name": plural(kind), "kind": kind, "namespaced": kind not in OF_THE_CLUSTER,
+    return [{"name": plural(kind), "kind": kind, "namespaced": kind not in CLUSTER_KINDS,
              "verbs": ["get", "create"]} for kind in KINDS[version]]  # fmt: skip
 
 

@@ -51,6 +51,36 @@ def test_pods_are_held_up_only_if_they_ask_and_where_the_namespace_has_the_label
 
 
 @pytest.mark.parametrize("case", [OURS, ISSUED])
+def test_meshes_are_asked_later_and_so_start_first(case):
+    """API servers ask in the order of the configurations' names."""
+    name = rendered(case).one("MutatingWebhookConfiguration", "-injector")["metadata"]["name"]
+    assert name < min("istio-sidecar-injector", "istio-revision-tag-default",
+                      "linkerd-proxy-injector-webhook-config")  # fmt: skip
+    lists = template_of(rendered(case))["annotationLists"]
+    assert lists["traffic.sidecar.istio.io/excludeInboundPorts"] == "19082"
+    assert lists["config.linkerd.io/skip-inbound-ports"] == "19082"
+
+
+@pytest.mark.parametrize("case", [OURS, ISSUED])
+def test_workloads_are_looked_at_where_pods_are_and_held_up_by_nobodys_absence(case):
+    out = rendered(case)
+    (webhook,) = out.one("ValidatingWebhookConfiguration", "-workloads")["webhooks"]
+    pods = webhook_of(out)
+    assert webhook["failurePolicy"] == "Ignore" and webhook["sideEffects"] == "None"
+    assert webhook["namespaceSelector"] == pods["namespaceSelector"]
+    config = pods["clientConfig"]
+    assert webhook["clientConfig"] == {
+        **config, "service": {**config["service"], "path": "/validate"}}  # fmt: skip
+    asked = {one for rule in webhook["rules"] for one in rule["resources"]}
+    assert asked == {"deployments", "statefulsets", "daemonsets", "jobs", "cronjobs"}
+    assert all(rule["operations"] == ["CREATE", "UPDATE"] for rule in webhook["rules"])
+    if case == ISSUED:
+        notes = [out.one(kind, "")["metadata"]["annotations"] for kind in
+                 ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")]  # fmt: skip
+        assert notes[0] == notes[1]
+
+
+@pytest.mark.parametrize("case", [OURS, ISSUED])
 def test_api_servers_are_led_to_its_pods(case):
     out = rendered(case)
     where = webhook_of(out)["clientConfig"]["service"]

@@ -34,11 +34,15 @@ std::string Add(std::string_view path, std::string_view value) {
   return R"({"op":"add","path":")" + std::string(path) + R"(","value":)" + std::string(value) + "}";
 }
 
+// The ledger of the template goes with the pod.
+const std::string kKept =
+    Add("/metadata/annotations/cluster-autoscaler.kubernetes.io~1safe-to-evict", R"("false")");
+
 TEST(Injection, WhatIsAbsentIsAddedWhole) {
   const Injection injection = InjectionInto(kAsks, R"("containers":[{"name":"a"}])");
   EXPECT_EQ(injection.result, Injection::Result::kInjected);
   EXPECT_EQ(injection.patch.text(),
-            "[" + Add("/metadata/labels", R"({"a/b~c":"d"})") + "," +
+            "[" + Add("/metadata/labels", R"({"a/b~c":"d"})") + "," + kKept + "," +
                 Add("/spec/securityContext", R"({"fsGroup":19080})") + "," +
                 Add("/spec/terminationGracePeriodSeconds", "60") + "," +
                 Add("/spec/volumes", "[" + std::string(kVolumes) + "]") + "," +
@@ -52,12 +56,31 @@ TEST(Injection, WhatIsThereIsAddedToAndOurInitContainersComeFirst) {
       R"("containers":[{"name":"a","env":[]}],"initContainers":[{"name":"b"}],"volumes":[],)"
       R"("securityContext":{},"terminationGracePeriodSeconds":61)");
   EXPECT_EQ(injection.patch.text(),
-            "[" + Add("/metadata/labels/a~1b~0c", R"("d")") + "," +
+            "[" + Add("/metadata/labels/a~1b~0c", R"("d")") + "," + kKept + "," +
                 Add("/spec/securityContext/fsGroup", "19080") + "," +
                 Add("/spec/volumes/-", R"({"name":"recourse-policy","configMap":{"name":"p"}})") +
                 "," + Add("/spec/volumes/-", R"({"name":"recourse-ledger","emptyDir":{}})") + "," +
                 Add("/spec/containers/0/env/-", R"({"name":"A","value":"1"})") + "," +
                 Add("/spec/initContainers/0", kSidecar) + "]");
+}
+
+TEST(Injection, AnnotationsStayAndListsGrow) {
+  PodTemplate from = SmallTemplate();
+  from.annotations = ParsedJson(R"({"kept":"ours","new":"ours"})");
+  from.annotation_lists = ParsedJson(R"({"ports":"19082","full":"1","empty":"3,4"})");
+  const auto injection = InjectionFor(
+      ParsedJson(PodText(R"("annotations":{"recourse.dev/inject":"true","kept":"theirs",)"
+                         R"("ports":"190821,7","full":"2,1"})",
+                         R"("containers":[])")),
+      from);
+  ASSERT_TRUE(injection);
+  const std::string text = injection->patch.text();
+  EXPECT_NE(text.find(Add("/metadata/annotations/new", R"("ours")")), std::string::npos);
+  EXPECT_NE(text.find(Add("/metadata/annotations/ports", R"("190821,7,19082")")),
+            std::string::npos);
+  EXPECT_NE(text.find(Add("/metadata/annotations/empty", R"("3,4")")), std::string::npos);
+  EXPECT_EQ(text.find("annotations/kept"), std::string::npos);
+  EXPECT_EQ(text.find("annotations/full"), std::string::npos);
 }
 
 TEST(Injection, NullIsAbsent) {

@@ -17,6 +17,10 @@ inline constexpr std::string_view kTemplateText = R"({
   "agentVolumeMounts": [],
   "imagePullSecrets": [],
   "labels": {"a/b~c": "d"},
+  "annotations": {},
+  "annotationLists": {},
+  "unsafePods": "refuse",
+  "workloads": "warn",
   "securityContext": {"fsGroup": 19080},
   "terminationGracePeriodSeconds": 60
 })";

@@ -8,6 +8,23 @@ one as a dependency: {{ include "recourse.initContainers" .Subcharts.recourse | 
 recourse.dev/sidecar: {{ include "recourse.fullname" . }}
 {{- end }}
 
+{{- /* Lists by commas among the pod's annotations: a mesh leaves the probes alone, and a node may be emptied of what is made anew. */}}
+{{- define "recourse.annotationLists" -}}
+traffic.sidecar.istio.io/excludeInboundPorts: {{ .Values.ports.probes | quote }}
+config.linkerd.io/skip-inbound-ports: {{ .Values.ports.probes | quote }}
+{{- if .Values.interception.enabled }}
+cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes: recourse-trust
+{{- end }}
+{{- end }}
+
+{{- /* Annotations of the pod. One whose ledger goes with it is not evicted to save a node. */}}
+{{- define "recourse.podAnnotations" -}}
+{{ include "recourse.annotationLists" . }}
+{{- if has .Values.store.type (list "emptyDir" "ephemeral") }}
+cluster-autoscaler.kubernetes.io/safe-to-evict: "false"
+{{- end }}
+{{- end }}
+
 {{- /* securityContext of the pod. A volume's root belongs to the group; what Recourse made below it stays private. */}}
 {{- define "recourse.podSecurityContext" -}}
 fsGroup: {{ .Values.runAs.group }}
@@ -67,6 +84,13 @@ seccompProfile: { type: RuntimeDefault }
     requests: { cpu: 10m, memory: 16Mi }
     limits: { memory: 64Mi }
   terminationMessagePolicy: FallbackToLogsOnError
+  volumeMounts:
+    - {{ include "recourse.noToken" . }}
+{{- end }}
+
+{{- /* An empty mount where Kubernetes would mount the token of the agents' ServiceAccount. */}}
+{{- define "recourse.noToken" -}}
+{ name: recourse-no-token, mountPath: /var/run/secrets/kubernetes.io/serviceaccount, readOnly: true }
 {{- end }}
 
 {{- define "recourse.sidecar" -}}
@@ -143,6 +167,7 @@ seccompProfile: { type: RuntimeDefault }
   volumeMounts:
     - { name: recourse-ledger, mountPath: /var/lib/recourse }
     # The directory: a file that is mounted with subPath never changes.
+    - {{ include "recourse.noToken" . }}
     - { name: recourse-policy, mountPath: /etc/recourse/policy, readOnly: true }
     {{- if .Values.admin.tokenSecret }}
     - { name: recourse-admin, mountPath: /run/secrets/recourse-admin, readOnly: true }
@@ -175,6 +200,8 @@ seccompProfile: { type: RuntimeDefault }
 {{- define "recourse.volumes" -}}
 - name: recourse-policy
   configMap: { name: {{ include "recourse.policyConfigMap" . }} }
+- name: recourse-no-token
+  downwardAPI: { items: [] }
 {{- with .Values.store }}
 {{- if eq .type "existingClaim" }}
 - name: recourse-ledger

@@ -268,6 +268,11 @@ def pod(owner="ReplicaSet", annotations=None, inject="true", **spec):
     return {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": whole}
 
 
+def container(**more):
+    """The containers of a pod: one agent."""
+    return [{"name": "agent", "image": "agent", **more}]
+
+
 def claim(name="recourse-ledger-agent-0"):
     """The volume that a StatefulSet makes of a volumeClaimTemplate."""
     return {"name": "recourse-ledger", "persistentVolumeClaim": {"claimName": name}}

@@ -105,6 +105,8 @@ class Node:
             elif "secret" in volume:
                 secret = volume["secret"]
                 write_volume(path, self.secrets[secret["secretName"]], secret["defaultMode"], group)
+            elif "downwardAPI" in volume:
+                write_volume(path, {}, 0o644, group)
             elif "emptyDir" in volume:
                 path.mkdir(parents=True)
                 os.chown(path, 0, group)

@@ -21,6 +21,11 @@ imagePullSecrets:
   {{- toYaml .Values.imagePullSecrets | nindent 2 }}
 labels:
   {{- include "recourse.podLabels" . | nindent 2 }}
+annotations: {}
+annotationLists:
+  {{- include "recourse.annotationLists" . | nindent 2 }}
+unsafePods: {{ .Values.injector.unsafePods }}
+workloads: {{ .Values.injector.workloads }}
 # A profile for the agent's containers is theirs to choose; the sidecar's own has one.
 securityContext:
   {{- omit (fromYaml (include "recourse.podSecurityContext" .)) "seccompProfile" | toYaml | nindent 2 }}
@@ -38,4 +43,13 @@ app.kubernetes.io/component: injector
 
 {{- define "recourse.injectorTlsSecret" -}}
 {{- .Values.injector.certificate.existingSecret | default (printf "%s-tls" (include "recourse.injectorName" .)) }}
+{{- end }}
+
+{{- define "recourse.injectedNamespaces" -}}
+matchExpressions:
+  - { key: recourse.dev/injection, operator: In, values: [ enabled ] }
+  - key: kubernetes.io/metadata.name
+    operator: NotIn
+    values:
+      {{- append .Values.injector.excludedNamespaces .Release.Namespace | uniq | toYaml | nindent 6 }}
 {{- end }}
