@@ -248,7 +248,7 @@ std::expected<Injection, std::string> AddedTo(const Json& pod, const PodOptions&
   patcher.Append("/spec/imagePullSecrets", PullSecretsFor(pod, from));
   // By their indexes of before.
   AddToAgents(patcher, *agents, from, injection.warnings);
-  patcher.Prepend("/spec/initContainers", from.init_containers);
+  patcher.Prepend("/spec/initContainers", InitContainersFor(ledger->volume, from));
   injection.result = Injection::Result::kInjected;
   injection.patch = patcher.Take();
   return injection;

@@ -123,6 +123,19 @@ PodTemplate TemplateFor(const PodOptions& options, const PodTemplate& from) {
   return to;
 }
 
+std::vector<Json> InitContainersFor(const Json* ledger, const PodTemplate& from) {
+  std::vector<Json> containers = from.init_containers;
+  const std::string_view limit =
+      ledger == nullptr ? std::string_view() : TextAt(*ledger, "/emptyDir/sizeLimit");
+  for (Json& container : containers) {
+    if (limit.empty() || TextOf(container, "name") != kSidecarName) continue;
+    Json& requests = MemberOf(MemberOf(container, "resources"), "requests");
+    Json& storage = MemberOf(requests, "ephemeral-storage");
+    if (storage.kind == Json::Kind::kNull) storage = JsonText(limit);
+  }
+  return containers;
+}
+
 std::vector<std::int64_t> PortsOf(const PodTemplate& from) {
   std::vector<std::int64_t> ports;
   Json sidecar = from.sidecar();

@@ -119,6 +119,48 @@ def test_it_has_no_rights_in_the_cluster(case):
         "shop-recourse-test-inject"]  # fmt: skip
 
 
+def test_platform_teams_place_name_and_scale_the_injector():
+    out = rendered("injector-platform-values")
+    assert all(one["metadata"]["labels"]["team"] == "platform" for one in out.objects)
+    deployment = out.one("Deployment", "-injector")["spec"]
+    assert "replicas" not in deployment, "they are the autoscaler's"
+    scaler = out.one("HorizontalPodAutoscaler", "-injector")["spec"]
+    assert (scaler["minReplicas"], scaler["maxReplicas"]) == (2, 6)
+    assert scaler["scaleTargetRef"]["name"] == "shop-recourse-injector"
+    spec, meta = deployment["template"]["spec"], deployment["template"]["metadata"]
+    assert spec["priorityClassName"] == "system-cluster-critical"
+    assert spec["nodeSelector"] == {"pool": "control"}
+    assert spec["tolerations"][0]["key"] == "control"
+    assert list(spec["affinity"]) == ["nodeAffinity"], "in place of ours"
+    assert spec["topologySpreadConstraints"][0]["maxSkew"] == 1
+    assert meta["labels"]["tier"] == "control" and "prometheus.io/scrape" in meta["annotations"]
+    assert spec["serviceAccountName"] == out.one("ServiceAccount", "")["metadata"]["name"]
+    assert out.one("ServiceAccount", "")["automountServiceAccountToken"] is False
+    assert spec["containers"][0]["image"].startswith("registry.example/platform/recourse:")
+    assert webhook_of(out)["failurePolicy"] == "Ignore"
+    template = template_of(out)
+    assert (template["unsafePods"], template["workloads"]) == ("warn", "refuse")
+    sidecar = template["initContainers"][0]
+    assert {"name": "OTEL_RESOURCE_ATTRIBUTES", "value": "cluster=one"} in sidecar["env"]
+    mount = {"name": "recourse-extra-ca", "mountPath": "/etc/company", "readOnly": True}
+    assert mount in sidecar["volumeMounts"]
+    volume = {"name": "recourse-extra-ca", "configMap": {"name": "company-ca"}}
+    assert volume in template["volumes"]
+    assert "ephemeral-storage" not in sidecar["resources"]["requests"], "as the pod's ledger is"
+    named = render(BASE, {"injector": {"serviceAccount": {"name": "ours"}}})
+    ((_, pod),) = [one for one in named.pods() if one[0].endswith("-injector")]
+    assert pod["spec"]["serviceAccountName"] == "ours" and not named.all("ServiceAccount")
+
+
+@pytest.mark.parametrize("certificate", [
+    {"certManager": True}, {"existingSecret": "a", "ca": "-----BEGIN CERTIFICATE-----\nx\n"},
+])  # fmt: skip
+def test_a_second_rendering_without_a_cluster_is_the_same(certificate):
+    """So Argo CD and Flux see no difference."""
+    first, second = (render(BASE, {"injector": {"certificate": certificate}}) for _ in range(2))
+    assert first.text == second.text
+
+
 def openssl(*arguments):
     done = subprocess.run(["openssl", *arguments], capture_output=True, text=True,
                           timeout=SECONDS_MAX, check=False)  # fmt: skip

@@ -198,7 +198,8 @@ def test_two_pods_never_share_a_ledger(case):
             assert claim["metadata"]["name"] == "recourse-ledger"
             assert claim["spec"]["accessModes"] == ["ReadWriteOncePod"]
         else:
-            assert "emptyDir" in homes[0]
+            room = sidecar["resources"]["requests"]["ephemeral-storage"]
+            assert homes[0]["emptyDir"]["sizeLimit"] == room, "the node has room for it"
 
 
 UNITS = {"Mi": 2**20, "Gi": 2**30, "Ti": 2**40}

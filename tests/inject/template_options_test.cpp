@@ -45,6 +45,18 @@ TEST(TemplateOptions, APortThatTheSidecarDoesNotHaveIsNoneOfIts) {
   EXPECT_EQ(PlainJson(to.sidecar()), PlainJson(SmallTemplate().sidecar()));
 }
 
+TEST(TemplateOptions, TheNodeHasRoomForALedgerInThePod) {
+  const Json ledger = ParsedJson(R"({"name":"l","emptyDir":{"sizeLimit":"1Gi"}})");
+  PodTemplate from = SmallTemplate();
+  EXPECT_EQ(PlainJson(*InitContainersFor(&ledger, from)[0].Find("resources")),
+            R"({"requests":{"ephemeral-storage":"1Gi"}})");
+  from.init_containers[0].members.push_back(
+      {"resources", ParsedJson(R"({"requests":{"ephemeral-storage":"2Gi"}})")});
+  EXPECT_EQ(PlainJson(*InitContainersFor(&ledger, from)[0].Find("resources")),
+            R"({"requests":{"ephemeral-storage":"2Gi"}})");
+  EXPECT_EQ(InitContainersFor(nullptr, SmallTemplate())[0].Find("resources"), nullptr);
+}
+
 TEST(TemplateOptions, ResourcesAreOfTheSidecarAlone) {
   PodOptions options;
   options.resources = {{"requests/cpu", "5m"}, {"limits/memory", "64Mi"}};

@@ -141,6 +141,9 @@ seccompProfile: { type: RuntimeDefault }
     {{- if .Values.admin.tokenSecret }}
     - { name: RECOURSE_ADMIN_TOKEN_FILE, value: /run/secrets/recourse-admin/token }
     {{- end }}
+    {{- with .Values.extraEnv }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
   ports:
     - { name: recourse-probes, containerPort: {{ .Values.ports.probes }}, protocol: TCP }
   startupProbe:
@@ -161,13 +164,18 @@ seccompProfile: { type: RuntimeDefault }
     {{- include "recourse.containerSecurityContext" . | nindent 4 }}
   {{- with .Values.resources }}
   resources:
-    {{- toYaml . | nindent 4 }}
+    {{- $room := dict }}
+    {{- if eq $.Values.store.type "emptyDir" }}
+    {{- /* The node has it for the ledger. */}}
+    {{- $room = dict "requests" (dict "ephemeral-storage" $.Values.store.size) }}
+    {{- end }}
+    {{- merge (deepCopy .) $room | toYaml | nindent 4 }}
   {{- end }}
   terminationMessagePolicy: FallbackToLogsOnError
   volumeMounts:
     - { name: recourse-ledger, mountPath: /var/lib/recourse }
-    # The directory: a file that is mounted with subPath never changes.
     - {{ include "recourse.noToken" . }}
+    # The directory: a file that is mounted with subPath never changes.
     - { name: recourse-policy, mountPath: /etc/recourse/policy, readOnly: true }
     {{- if .Values.admin.tokenSecret }}
     - { name: recourse-admin, mountPath: /run/secrets/recourse-admin, readOnly: true }
@@ -187,6 +195,9 @@ seccompProfile: { type: RuntimeDefault }
     {{- if .Values.interception.enabled }}
     - { name: recourse-ca, mountPath: /run/recourse/ca{{ if .Values.interception.caSecret }}, readOnly: true{{ end }} }
     - { name: recourse-trust, mountPath: /run/recourse/trust }
+    {{- end }}
+    {{- range .Values.extraVolumes }}
+    - { name: recourse-extra-{{ .name }}, mountPath: {{ .mountPath }}, readOnly: true }
     {{- end }}
 {{- end }}
 
@@ -234,6 +245,10 @@ seccompProfile: { type: RuntimeDefault }
 {{- end }}
 - name: recourse-trust
   emptyDir: { sizeLimit: 16Mi }
+{{- end }}
+{{- range .Values.extraVolumes }}
+- name: recourse-extra-{{ .name }}
+  {{- toYaml .volume | nindent 2 }}
 {{- end }}
 {{- end }}
 

@@ -2,9 +2,10 @@
 {{- define "recourse.podTemplate" -}}
 {{- $store := set (omit .Values.store "type") "type" "pvc" }}
 {{- $bare := set (omit . "Values") "Values" (set (omit .Values "store") "store" $store) }}
+{{- include "recourse.check" . }}
 version: 1
 initContainers:
-  {{- include "recourse.initContainers" . | nindent 2 }}
+  {{- include "recourse.initContainers" $bare | nindent 2 }}
 volumes:
   {{- include "recourse.volumes" $bare | nindent 2 }}
 ledgers:
