@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes the whole content of the image: Recourse, nft for `recourse redirect`, the libraries of
-# both, the CAs of the web, and a list of all that (SBOM). No shell, no package manager.
+# both, the CAs of the web, and what tells scanners of all that: the status of its Debian packages,
+# and a list (SBOM). No shell, no package manager.
 #
 # usage: image_root.sh BINARY ROOT    (on Debian, with nftables, ca-certificates and llvm-19)
 set -euo pipefail
@@ -11,6 +12,9 @@ readonly CAS=/etc/ssl/certs/ca-certificates.crt
 readonly SBOM=/usr/share/sbom/recourse.spdx.json
 # Compiled into the binary: there is no file of theirs.
 readonly HEADERS_ONLY=(libboost1.81-dev libcli11-dev)
+readonly OS_RELEASE=/usr/lib/os-release
+CREATED=$(date -u -d "@${SOURCE_DATE_EPOCH:-0}" +%FT%TZ)
+readonly CREATED
 
 fail() {
   printf 'image_root: %s\n' "$*" >&2
@@ -81,20 +85,42 @@ take_licenses() {
   cp "$(dirname "${BASH_SOURCE[0]}")/../LICENSE" "$ROOT/usr/share/doc/recourse/copyright"
 }
 
-# spdx_package NAME VERSION [PURL]
+# As dpkg says it of a machine where nothing else is installed.
+write_status() {
+  mkdir -p "$ROOT/var/lib/dpkg"
+  printf '%s\n' "${!packages[@]}" | sort | xargs dpkg-query --status >"$ROOT/var/lib/dpkg/status"
+}
+
+spdx_id() { printf 'SPDXRef-%s' "${1//[^A-Za-z0-9.-]/-}"; }
+
+# spdx_package NAME VERSION PURL
 spdx_package() {
-  printf '  {"SPDXID": "SPDXRef-%s", "name": "%s", "versionInfo": "%s",\n' \
-    "${1//[^A-Za-z0-9.-]/-}" "$1" "$2"
-  printf '   "downloadLocation": "NOASSERTION", "filesAnalyzed": false'
-  if [[ -n ${3:-} ]]; then
-    printf ',\n   "externalRefs": [{"referenceCategory": "PACKAGE-MANAGER", '
-    printf '"referenceType": "purl", "referenceLocator": "%s"}]' "$3"
-  fi
-  printf '}'
+  printf '  {"SPDXID": "%s", "name": "%s", "versionInfo": "%s",\n' "$(spdx_id "$1")" "$1" "$2"
+  printf '   "downloadLocation": "NOASSERTION", "filesAnalyzed": false,\n'
+  printf '   "externalRefs": [{"referenceCategory": "PACKAGE-MANAGER", '
+  printf '"referenceType": "purl", "referenceLocator": "%s"}]}' "$3"
+}
+
+# spdx_relation NAME WHAT NAME
+spdx_relation() {
+  printf ',\n  {"spdxElementId": "%s", "relationshipType": "%s", "relatedSpdxElement": "%s"}' \
+    "$(spdx_id "$1")" "$2" "$(spdx_id "$3")"
+}
+
+# debian_purl NAME: with the source, by which Debian's advisories name it.
+debian_purl() {
+  local version architecture source release
+  read -r version architecture source < <(
+    dpkg-query -W -f '${Version} ${Architecture} ${source:Package}\n' "$1"
+  ) || fail "which $1?"
+  version=${version//+/%2B}
+  release=$(. "$OS_RELEASE" && echo "$ID-$VERSION_ID")
+  printf 'pkg:deb/debian/%s@%s?arch=%s&distro=%s&upstream=%s' "$1" "${version//:/%3A}" \
+    "$architecture" "$release" "$source"
 }
 
 write_sbom() {
-  local digest version name found architecture
+  local digest version name
   digest=$(sha256sum "$ROOT/usr/bin/recourse")
   version=$("$BINARY" --version)
   version=${version#recourse }
@@ -103,15 +129,20 @@ write_sbom() {
     printf ' "name": "recourse-%s",\n' "$version"
     printf ' "documentNamespace": "urn:recourse:image:%s",\n' "${digest%% *}"
     printf ' "creationInfo": {"created": "%s", "creators": ["Tool: image_root.sh"]},\n' \
-      "$(date -u -d "@${SOURCE_DATE_EPOCH:-0}" +%FT%TZ)"
+      "$CREATED"
     printf ' "documentDescribes": ["SPDXRef-recourse"],\n "packages": [\n'
-    spdx_package recourse "$version"
+    spdx_package recourse "$version" "pkg:generic/recourse@$version"
     while read -r name; do
-      found=$(dpkg-query -W -f '${Version} ${Architecture}\n' "$name") || fail "which $name?"
-      read -r version architecture <<<"${found%%$'\n'*}"
+      version=$(dpkg-query -W -f '${Version}\n' "$name")
       printf ',\n'
-      spdx_package "$name" "$version" "pkg:deb/debian/$name@${version//+/%2B}?arch=$architecture"
+      spdx_package "$name" "${version%%$'\n'*}" "$(debian_purl "$name")"
     done < <(printf '%s\n' "${!packages[@]}" "${HEADERS_ONLY[@]}" | sort)
+    printf '\n ],\n "relationships": [\n  {"spdxElementId": "SPDXRef-DOCUMENT", '
+    printf '"relationshipType": "DESCRIBES", "relatedSpdxElement": "SPDXRef-recourse"}'
+    while read -r name; do spdx_relation recourse DEPENDS_ON "$name"; done < <(
+      printf '%s\n' "${!packages[@]}" | sort
+    )
+    for name in "${HEADERS_ONLY[@]}"; do spdx_relation "$name" BUILD_DEPENDENCY_OF recourse; done
     printf '\n ]}\n'
   } >"$ROOT$SBOM"
 }
@@ -125,8 +156,11 @@ main() {
   take /usr/sbin/nft
   take_libraries /usr/sbin/nft
   take_trust
+  take "$OS_RELEASE"
+  ln -s "..$OS_RELEASE" "$ROOT/etc/os-release"
   find_packages
   take_licenses
+  write_status
   write_sbom
   chmod -R u=rwX,go=rX "$ROOT"
   if [[ $EUID -eq 0 ]]; then chown "$USER_ID:$USER_ID" "$ROOT/var/lib/recourse"; fi
