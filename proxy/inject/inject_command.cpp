@@ -38,7 +38,9 @@ void AddInject(CLI::App& app, int& exit_code) {
   inject->add_option("--tls-key", config.tls_key, "Key of --tls-cert, PEM")
       ->envname("RECOURSE_INJECT_TLS_KEY")
       ->required();
-  inject->add_option("--listen", config.listen, "Address for API servers: POST /mutate")
+  inject
+      ->add_option("--listen", config.listen,
+                   "Address for API servers: POST /mutate, POST /validate")
       ->envname("RECOURSE_INJECT_LISTEN")
       ->capture_default_str();
   inject->add_option("--probes", config.probes, "Address of /healthz, /readyz and /metrics")

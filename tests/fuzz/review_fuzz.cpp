@@ -29,6 +29,10 @@ void FuzzOne(std::string_view bytes) {
   (void)ReadPodTemplate(bytes);
   HttpRequest request{"POST", "/mutate", {{"Content-Type", "application/json"}}, {}};
   request.body = bytes;
+  request.target = "/validate";
+  const ReviewAnswer validated = AnswerReview(request, from);
+  RC_CHECK((validated.response.status == 200) == (validated.result != ReviewResult::kBad));
+  request.target = "/mutate";
   const ReviewAnswer answer = AnswerReview(request, from);
   RC_CHECK((answer.response.status == 200) == (answer.result != ReviewResult::kBad));
   if (answer.response.status != 200) return;

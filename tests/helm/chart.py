@@ -109,12 +109,13 @@ def with_subcharts(chart, subcharts, directory):
     return copy
 
 
-def render(*values, chart=CHART, subcharts=(), existing=None):
+def render(*values, chart=CHART, subcharts=(), existing=None, minor="35"):
     """Renders with values files, or values given as maps, each laid on those before it.
 
-    `existing`: objects of a cluster that is asked; without them there is none.
+    `existing`: objects of a cluster of Kubernetes 1.`minor` that is asked; without them there is
+    none.
     """
-    asked = contextlib.nullcontext() if existing is None else Cluster(existing)
+    asked = contextlib.nullcontext() if existing is None else Cluster(existing, minor)
     with tempfile.TemporaryDirectory() as directory, asked as cluster:
         if subcharts:
             chart = with_subcharts(chart, subcharts, directory)

@@ -8,7 +8,6 @@ import threading
 
 CLUSTER_KINDS = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration",
                  "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"]  # fmt: skip
-VERSION = {"major": "1", "minor": "35", "gitVersion": "v1.35.0"}
 KINDS = {
     "v1": ["ConfigMap", "Pod", "Secret", "Service"],
     "apps/v1": ["Deployment", "StatefulSet"],
@@ -44,9 +43,10 @@ def path_of(one):
 
 
 class Cluster:
-    def __init__(self, objects):
+    def __init__(self, objects, minor):
         self.answers = {
-            "/version": VERSION, "/api": {"kind": "APIVersions", "versions": ["v1"]},
+            "/version": {"major": "1", "minor": minor, "gitVersion": f"v1.{minor}.0"},
+            "/api": {"kind": "APIVersions", "versions": ["v1"]},
             "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": list(groups())},
             **{("/apis/" if "/" in version else "/api/") + version: {
                 "kind": "APIResourceList", "groupVersion": version, "resources": resources(version)

@@ -6,7 +6,7 @@ import re
 import subprocess
 
 import pytest
-from chart import CHART, HERE, ROOT, SECONDS_MAX, render, rendered, run
+from chart import CHART, HERE, ROOT, SECONDS_MAX, render, rendered
 
 CASE = "injector-values"
 
@@ -164,12 +164,6 @@ def test_the_guard_outlives_the_chart_and_needs_no_injector():
     assert out.one("ValidatingAdmissionPolicy", "-guard")["spec"]["failurePolicy"] == "Fail"
     (rules,) = [out.one("ValidatingAdmissionPolicy", "-guard")["spec"]["matchConstraints"]]
     assert "namespaceSelector" not in rules, "a namespace without the label is where it is needed"
-
-
-def test_an_api_server_without_such_policies_gets_none():
-    made = run("helm", "template", "shop", CHART, "--values", CHART / f"ci/{CASE}.yaml",
-               "--kube-version=1.29.0")  # fmt: skip
-    assert made.returncode == 0 and "ValidatingAdmissionPolicy" not in made.stdout
 
 
 # --- webhooks ------------------------------------------------------------------------------------

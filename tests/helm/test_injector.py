@@ -342,3 +342,11 @@ def test_the_notes_tell_what_a_namespace_needs():
     assert "NetworkPolicy holds for whole pods" not in ours
     assert "the NetworkPolicy is of the injectors alone" in ours
     assert "NetworkPolicy" not in render(BASE).notes
+
+
+def test_the_notes_warn_where_no_guard_stands():
+    assert "UNGUARDED" not in rendered(OURS).notes
+    assert "injector.guard is off" in render(BASE, {"injector": {"guard": False}}).notes
+    old = render(BASE, existing=[], minor="29")
+    assert "no ValidatingAdmissionPolicies" in old.notes
+    assert not old.all("ValidatingAdmissionPolicy")
