@@ -5,15 +5,11 @@
 #include "proxy/net/http1/chunk_head.h"
 
 namespace recourse {
-namespace {
-
-// With what a backend's head may not have itself.
-constexpr std::size_t kOwnHeadBytesMax = limits::kHeadBytesMax + 4 * 1024;
-
-}  // namespace
 
 Task<bool> Http1Reply::Send(const HttpResponse& response, bool may_keep) {
   const bool keep = may_keep && !wire_.IsLast();
+  head_ = {};  // of one that did not begin
+  head_memory_.reset();
   auto memory = wire_.worker.thread.buffers().Take();
   HeadWriter writer(memory.get(), limits::kRelayBufferBytes);
   writer.StartResponse(response.status, response.reason);
@@ -74,8 +70,8 @@ bool Http1Reply::Begin(const PassedHead& passed) {
 
 bool Http1Reply::Begin(const HttpResponse& head, std::optional<std::uint64_t> length,
                        bool may_keep) {
-  head_memory_.resize(kOwnHeadBytesMax);
-  HeadWriter writer(head_memory_.data(), head_memory_.size());
+  head_memory_ = wire_.worker.thread.buffers().Take();
+  HeadWriter writer(head_memory_.get(), limits::kRelayBufferBytes);
   writer.StartResponse(head.status, head.reason);
   for (const auto& [name, value] : head.headers) writer.Add(name, value);
   keeps_ = request_.head.keep_alive && !wire_.IsLast() && may_keep;
@@ -130,6 +126,7 @@ Task<bool> Http1Reply::Send(ReplyPiece piece) {
     wire_.EndTaking();
   }
   const bool sent = sending.await_resume();
+  head_memory_.reset();
   if (together) co_await EndOfTurn(poller);
   request_.record.bytes_out += head.size() + data.size();
   request_.record.client_gone = !sent;

@@ -1,7 +1,7 @@
 // An answer by the framing of HTTP/1.1, or of HTTP/1.0 to a client that speaks no more.
 #pragma once
 
-#include <string>
+#include <string_view>
 
 #include "proxy/downstream/http1_wire.h"
 #include "proxy/exchange/reply.h"
@@ -35,8 +35,8 @@ class Http1Reply final : public Reply {
   ServedRequest& request_;
   enum class Framing : std::uint8_t { kNone, kLength, kChunked, kUntilClose };
   Framing framing_ = Framing::kNone;
-  std::string_view head_;    // rendered, and not sent yet
-  std::string head_memory_;  // where it is one of ours
+  std::string_view head_;           // rendered, and not sent yet
+  BufferPool::Buffer head_memory_;  // where it is one of ours
 };
 
 }  // namespace recourse
