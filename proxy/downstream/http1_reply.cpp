@@ -98,7 +98,7 @@ bool Http1Reply::EndHead(HeadWriter& writer) {
   return writer.ok();
 }
 
-Task<bool> Http1Reply::Send(ReplyPiece piece) {
+Task<bool> Http1Reply::Send(const ReplyPiece& piece) {
   const std::string_view head = std::exchange(head_, {});
   const std::string_view data = piece.data;
   const bool is_chunked = framing_ == Framing::kChunked;

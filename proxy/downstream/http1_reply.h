@@ -17,7 +17,7 @@ class Http1Reply final : public Reply {
   Task<bool> Send(const HttpResponse& response, bool may_keep) override;
   bool Begin(const PassedHead& head) override;
   bool Begin(const HttpResponse& head, std::optional<std::uint64_t> length, bool may_keep) override;
-  Task<bool> Send(ReplyPiece piece) override;
+  Task<bool> Send(const ReplyPiece& piece) override;
   bool may_grow() const override {
     return framing_ == Framing::kChunked || framing_ == Framing::kUntilClose;
   }

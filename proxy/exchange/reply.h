@@ -42,8 +42,8 @@ class Reply {
   virtual bool Begin(const PassedHead& head) = 0;
   virtual bool Begin(const HttpResponse& head, std::optional<std::uint64_t> length,
                      bool may_keep) = 0;
-  // False: the client has not taken it.
-  virtual Task<bool> Send(ReplyPiece piece) = 0;
+  // `piece` outlives the task. False: the client has not taken it.
+  virtual Task<bool> Send(const ReplyPiece& piece) = 0;
   // The framing lets something be added at the end.
   virtual bool may_grow() const = 0;
   // An interim one of a backend, before all that; rendered in `room`.

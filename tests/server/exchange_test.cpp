@@ -91,7 +91,7 @@ class FakeReply final : public Reply {
     head_ = "head " + std::to_string(head.status);
     return true;
   }
-  Task<bool> Send(ReplyPiece piece) override {
+  Task<bool> Send(const ReplyPiece& piece) override {
     if (!head_.empty()) Put(std::exchange(head_, {}));
     if (!piece.data.empty()) Put("data " + std::string(piece.data));
     if (piece.ends) Put("end");
