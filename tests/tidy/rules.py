@@ -55,7 +55,8 @@ BANNED_CODE = [
     (r"\b(sleep_for|sleep_until|usleep|nanosleep)\b|(?<![\w.>])sleep\s*\(", r"bench/",
      "await Timer::SleepUntil"),
     (r"\b(secure_)?getenv\b",
-     r"proxy/main\.cpp|proxy/base/crash_point\.cpp|proxy/config/|tests/(power_loss|sim)/",
+     r"proxy/main\.cpp|proxy/base/crash_point\.cpp|proxy/config/|"
+     r"tests/(power_loss|sim|differential)/",
      "take the value from the configuration"),
     (r"\b(system_clock::now|gettimeofday|clock_gettime|time\s*\(\s*(nullptr|NULL|0)\s*\))",
      r"proxy/base/clock\.|proxy/base/log/log\.cpp|bench/", "take a Clock and call WallNow()"),
