@@ -106,11 +106,6 @@ void Advance(Event& event, Transition& transition) {
 
 }  // namespace
 
-Error LedgerEngine::Latched() {
-  return Error(ErrorCode::kLedgerUnavailable, "a commit failed earlier; the ledger refuses writes",
-               Delivery::kNotSent);
-}
-
 LedgerEngine::LedgerEngine(LedgerParts parts, const Clock& clock)
     : parts_(std::move(parts)),
       clock_(clock),
@@ -138,7 +133,7 @@ Result<LedgerEngine::BeginStep> LedgerEngine::Begin(NewOperation& call) {
   const Found* const target = ground->target();
   const Digest key = call.event.key;
   const bool is_observed = call.event.verdict != ObserveVerdict::kNone;
-  if (is_observed && is_latched_) return std::unexpected(Latched());
+  if (is_observed && is_latched_) return std::unexpected(LatchedError());
 
   // What a failed commit may have written must not be told as if it stood.
   if (is_latched_ && target != nullptr && !IsCommitted(target->entry.last_event)) {
@@ -146,7 +141,7 @@ Result<LedgerEngine::BeginStep> LedgerEngine::Begin(NewOperation& call) {
   }
   const bool may_have_effect = target != nullptr && MayHaveEffect(target->entry.phase);
   if (is_latched_ && decision.kind == Begun::Kind::kFresh) {
-    if (!may_have_effect) return std::unexpected(Latched());
+    if (!may_have_effect) return std::unexpected(LatchedError());
     decision.kind = Begun::Kind::kUnknown;  // the resend cannot be remembered
   }
   if (decision.kind == Begun::Kind::kFresh && target != nullptr) {
@@ -205,7 +200,7 @@ Result<LedgerEngine::BeginStep> LedgerEngine::Begin(NewOperation& call) {
 Result<LedgerEngine::BeginStep> LedgerEngine::BeginLatched(NewOperation& call,
                                                            const KeyEntry& entry) const {
   const bool is_first = entry.phase == Phase::kDispatching && entry.attempt == 1;
-  if (is_first || IsClaim(entry.phase)) return std::unexpected(Latched());
+  if (is_first || IsClaim(entry.phase)) return std::unexpected(LatchedError());
   BeginStep step;
   step.begun.kind = Begun::Kind::kUnknown;
   step.begun.event = std::move(call.event);
@@ -352,7 +347,7 @@ Result<LedgerEngine::BeginStep> LedgerEngine::BeginRepeat(NewOperation& call,
 }
 
 Result<Event> LedgerEngine::Record(Transition& transition) {
-  if (is_latched_) return std::unexpected(Latched());
+  if (is_latched_) return std::unexpected(LatchedError());
   auto found = FindByOperation(transition.operation);
   if (!found) return std::unexpected(found.error());
   if (!*found) return std::unexpected(Error(ErrorCode::kInternal, "no such operation"));
@@ -399,7 +394,7 @@ Result<Event> LedgerEngine::Record(Transition& transition) {
 }
 
 Result<void> LedgerEngine::RecordPolicy(const PolicyChange& change) {
-  if (is_latched_) return std::unexpected(Latched());
+  if (is_latched_) return std::unexpected(LatchedError());
   const RowHead head = NextHead(RowKind::kPolicy);
   policy_seq_ = head.seq;
   AppendPolicyRow(batch_.bytes, head, change);
@@ -408,7 +403,7 @@ Result<void> LedgerEngine::RecordPolicy(const PolicyChange& change) {
 }
 
 Result<void> LedgerEngine::RecordOrder(const OperatorOrder& order) {
-  if (is_latched_) return std::unexpected(Latched());
+  if (is_latched_) return std::unexpected(LatchedError());
   const RowHead head = NextHead(RowKind::kOrder);
   if (order.what == kAcceptOrder) accepted_seq_ = head.seq;
   AppendOrderRow(batch_.bytes, head, order);
@@ -458,12 +453,12 @@ Result<void> LedgerEngine::AppendEvent(Event& event, const KeyEntry* previous) {
   OpenClaim claim{.last_event = event.id, .bytes = bytes, .flow = {}, .caller = event.caller};
   if (IsClaim(event.phase)) claim.flow = FlowKeyOf(event.caller, event.flow);
   TrackClaim(event.operation, event.phase, std::move(claim));
-  TellFlow(event);
+  if (const auto news = NewsOf(event)) flows_.Apply(*news, clock_.Now());
   return {};
 }
 
 Result<void> LedgerEngine::Commit() {
-  if (is_latched_) return std::unexpected(Latched());
+  if (is_latched_) return std::unexpected(LatchedError());
   if (!marks_.empty()) AppendMarks();
   if (batch_.empty()) return {};
   auto done = parts_.log->Append(batch_);

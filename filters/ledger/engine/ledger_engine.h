@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -24,9 +25,12 @@
 #include "filters/ledger/rules/age_book.h"
 #include "filters/ledger/rules/begin_decision.h"
 #include "filters/ledger/rules/caller_book.h"
+#include "filters/ledger/rules/known.h"
+#include "filters/ledger/rules/plan.h"
 #include "filters/ledger/rules/refusal_pace.h"
 #include "filters/ledger/rules/retention.h"
 #include "filters/ledger/rules/wall_jumps.h"
+#include "proxy/base/check.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
@@ -54,6 +58,8 @@ struct LogHead {
 // One thread at a time. After a failed Commit nothing is written any more; what was committed can
 // still be read.
 class LedgerEngine {
+  static constexpr int kRoundsMax = 16;
+
  public:
   LedgerEngine(LedgerParts parts, const Clock& clock);
 
@@ -81,8 +87,8 @@ class LedgerEngine {
   void MarkUnread(AttemptId answered);
   Result<void> RecordPolicy(const PolicyChange& change);
   Result<void> RecordOrder(const OperatorOrder& order);
-  Result<FlowState> MoveFlow(FlowMove& move);
-  Result<ApprovalOutcome> Decide(ApprovalOrder& order);
+  Result<FlowState> MoveFlow(const FlowMove& move);
+  Result<ApprovalOutcome> Decide(const ApprovalOrder& order);
   // What is committed; skips what is not.
   Result<std::vector<Claim>> Claims(std::uint64_t after, std::size_t limit);
   // Claims that the batch ended beside what its verbs were about.
@@ -151,11 +157,7 @@ class LedgerEngine {
   std::int64_t WallMs() const { return ToUnixMillis(clock_.WallNow()); }
 
  private:
-  static Error Latched();
-  struct Found {
-    Digest key{};
-    KeyEntry entry;
-  };
+  using Found = FoundOperation;
   struct OpenOperation {
     Digest key{};
     std::uint64_t last_event = 0;
@@ -196,6 +198,21 @@ class LedgerEngine {
     std::uint64_t operation = 0;
     Digest key{};
   };
+
+  // Rounds: asks the rule, and finds what it needs, until it has decided.
+  template <class Rule>
+  auto Judge(const Rule& rule) -> Result<typename std::invoke_result_t<Rule, Known&>::value_type>;
+  Known Beginning() const;
+  Result<std::optional<Found>> LookUp(const OperationOf& asked);
+  Result<std::optional<ApprovalState>> LookUp(const ApprovalOf& asked);
+  Result<std::vector<ApprovalState>> LookUp(const ApprovalsIn& asked);
+  Result<std::optional<FlowState>> LookUp(const FlowNumbered& asked);
+  Result<FlowNamed::Fact> LookUp(const FlowNamed& asked);
+  // Fails only where nothing is written yet.
+  Result<void> CarryOut(Plan& plan);
+  Result<void> Append(EventWrite& write);
+  Result<void> Append(FlowWrite& write);
+  Result<void> WriteFlow(const FlowState& state);
 
   Result<std::optional<Found>> FindByKey(const Digest& key);
   Result<std::optional<Found>> FindByOperation(std::uint64_t operation);
@@ -278,9 +295,6 @@ class LedgerEngine {
   std::optional<Error> ClaimRefusal(const NewOperation& call);
   Result<Event> LoadClaim(const KeyEntry& entry);
   Millis TimeLeft(const ApprovalFacts& facts) const;
-  void NoteOrder(const ApprovalOrder& order, const ApprovalRuling& ruling, Event& event);
-  Result<void> EndClaim(Event& event, Cause cause, std::string detail, const KeyEntry& entry);
-  void EndClaimsOf(const FlowState& flow);
   void ReplayClaim(const RowView& row, const EventFront& front);
   void TrackClaim(std::uint64_t operation, Phase phase, OpenClaim claim);
   Result<BeginStep> BeginRepeat(NewOperation& call, const BeginDecision& decision,
@@ -304,15 +318,12 @@ class LedgerEngine {
   void BindKey(const Digest& key, std::uint64_t operation);
   void AppendAlias(const Alias& alias);
   void AppendMarks();
-  std::uint64_t AppendFlow(FlowState state);  // gives its row
   // Of a call that would be sent: the flow that forbids it, and what else does.
   Result<std::uint64_t> FenceOf(const NewOperation& call, const Found* found);
   Result<BeginStep> BehindFence(NewOperation& call, const Found* found, std::uint64_t flow);
   Result<void> CheckUndo(const NewOperation& call);
-  Result<FlowState> Reopen(FlowState state);
   Result<std::pair<Event, KeyEntry>> Compensated(std::uint64_t operation);
   void MoveFlowOf(const Event& event, const Transition::FlowEffect& effect);
-  void TellFlow(const Event& event);
   Result<void> RetireFlow(const RowView& row);
   RowHead NextHead(RowKind kind);
   // When `row`, which says it was written at `written_ms`, was written by a wall clock that says
@@ -408,5 +419,23 @@ class LedgerEngine {
   std::int64_t oldest_pending_ms_ = 0;
   std::string row_;  // reused
 };
+
+template <class Rule>
+auto LedgerEngine::Judge(const Rule& rule)
+    -> Result<typename std::invoke_result_t<Rule, Known&>::value_type> {
+  Known known = Beginning();
+  for (int round = 0; round < kRoundsMax; ++round) {
+    auto judged = rule(known);
+    if (judged) return std::move(*judged);
+    if (const auto* const error = std::get_if<Error>(&judged.error())) {
+      return std::unexpected(*error);
+    }
+    for (const Subject& subject : std::get<Need>(judged.error())) {
+      std::visit([&](const auto& asked) { known.Put(asked, LookUp(asked)); }, subject);
+    }
+  }
+  RC_CHECK(false);  // it asks for what it knows
+  return std::unexpected(Error());
+}
 
 }  // namespace recourse

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "filters/ledger/engine/ledger_engine.h"
+#include "filters/ledger/rules/decide_approval.h"
 
 namespace recourse {
 namespace {
@@ -27,22 +28,6 @@ std::string WhySuspected(const KeyEntry& found, bool is_same_key) {
       found.operation, NameOf(found.phase),
       is_same_key ? "has the same key and other arguments"
                   : "is the same call under another trace");
-}
-
-// From now on this is what waits, and what was said of the other one counts no more.
-void EditBody(std::string body, Event& event) {
-  ApprovalFacts& facts = *event.approval;
-  for (ApprovalDecision& earlier : facts.decisions) earlier.is_void = true;
-  if (!facts.original_body) facts.original_body = std::move(event.request->body);
-  event.request->body = std::move(body);
-  facts.digest = RequestDigest(event.backend, *event.request);
-}
-
-// What came from the agent is kept no longer than something may be sent.
-void DropRequestAndOriginal(Event& event) {
-  event.request.reset();
-  event.request_left_out = false;
-  event.approval->original_body.reset();
 }
 
 }  // namespace
@@ -176,19 +161,9 @@ Result<Event> LedgerEngine::LoadClaim(const KeyEntry& entry) {
   return event;
 }
 
-Result<void> LedgerEngine::EndClaim(Event& event, Cause cause, std::string detail,
-                                    const KeyEntry& entry) {
-  event.phase = Phase::kExpired;
-  event.cause = cause;
-  event.detail = std::move(detail);
-  DropRequestAndOriginal(event);
-  ended_claims_.push_back(event.operation);
-  return AppendEvent(event, &entry);
-}
-
 // The one dispatch that an approval is good for: compared and written in one transaction.
 Result<LedgerEngine::BeginStep> LedgerEngine::BeginApproved(NewOperation& call) {
-  if (is_latched_) return std::unexpected(Latched());
+  if (is_latched_) return std::unexpected(LatchedError());
   if (is_restored()) {
     return std::unexpected(
         NotSent(ErrorCode::kLedgerRestored,
@@ -213,9 +188,12 @@ Result<LedgerEngine::BeginStep> LedgerEngine::BeginApproved(NewOperation& call) 
   const bool is_fenced = event.is_step && flows_.FencedBy(event.caller, event.flow) != 0;
   if (over.to || is_fenced) {
     step.begun.kind = Begun::Kind::kHeld;
-    const auto ended = EndClaim(event, over.to ? over.cause : Cause::kFlowClosed,
-                                over.to ? over.text : "its flow takes no further writes", entry);
-    if (!ended) return std::unexpected(ended.error());
+    Plan plan;
+    EndApproval(over.to ? over.cause : Cause::kFlowClosed,
+                over.to ? over.text : "its flow takes no further writes",
+                {**found, std::move(event)}, plan);
+    if (auto ended = CarryOut(plan); !ended) return std::unexpected(ended.error());
+    event = std::move(std::get<EventWrite>(plan.writes.front()).event);
     step.is_new = true;
     return step;
   }
@@ -243,57 +221,14 @@ Result<LedgerEngine::BeginStep> LedgerEngine::BeginApproved(NewOperation& call) 
   return step;
 }
 
-void LedgerEngine::NoteOrder(const ApprovalOrder& order, const ApprovalRuling& ruling,
-                             Event& event) {
-  using Kind = ApprovalDecision::Kind;
-  const bool is_reject = order.kind == ApprovalOrder::Kind::kReject;
-  ApprovalFacts& facts = *event.approval;
-  ApprovalDecision decision;
-  decision.kind = is_reject ? Kind::kRejected : order.body ? Kind::kEdited : Kind::kApproved;
-  decision.is_late = ruling.kind != ApprovalRuling::Kind::kTaken;
-  if (order.body && !decision.is_late) EditBody(*order.body, event);
-  decision.who = order.by.name;
-  decision.reason = order.reason.substr(0, limits::kFlowReasonBytesMax);
-  decision.wall_ms = WallMs();
-  decision.digest = facts.digest;
-  facts.decisions.push_back(std::move(decision));
-}
-
-Result<ApprovalOutcome> LedgerEngine::Decide(ApprovalOrder& order) {
-  if (is_latched_) return std::unexpected(Latched());
-  auto found = FindByOperation(order.operation);
-  if (!found) return std::unexpected(found.error());
-  if (!*found) return std::unexpected(Error(ErrorCode::kInternal, "no such operation"));
-  const KeyEntry& entry = (*found)->entry;
-  auto event = LoadClaim(entry);
-  if (!event) return std::unexpected(event.error());
-  const bool is_over =
-      event->approval && IsClaim(event->phase) && TimeLeft(*event->approval) <= Millis(0);
-  ApprovalRuling ruling = JudgeOrder(order, *event, is_over);
-  ApprovalOutcome outcome{ruling.kind, std::move(ruling.text), std::move(*event), false};
-  if (!ruling.to && !ruling.is_noted) return outcome;
-  if (order.body && ruling.kind == ApprovalRuling::Kind::kTaken) {
-    RenderedRequest edited = *outcome.event.request;
-    edited.body = *order.body;
-    if (!CanBeKept(edited)) {
-      outcome.kind = ApprovalRuling::Kind::kOtherRequest;
-      outcome.text = "the edited body is larger than what is kept of a request";
-      return outcome;
-    }
+Result<ApprovalOutcome> LedgerEngine::Decide(const ApprovalOrder& order) {
+  auto planned = Judge([&](Known& known) { return recourse::Decide(order, known); });
+  if (!planned) return std::unexpected(planned.error());
+  if (auto done = CarryOut(planned->plan); !done) return std::unexpected(done.error());
+  if (!planned->plan.writes.empty()) {
+    planned->reply.event = std::move(std::get<EventWrite>(planned->plan.writes.front()).event);
   }
-  if (ruling.is_noted) NoteOrder(order, ruling, outcome.event);
-  // Why it is over says whether a repeat asks anew.
-  const bool stays_over = !ruling.to && outcome.event.phase == Phase::kExpired;
-  if (!stays_over) outcome.event.cause = ruling.to ? ruling.cause : Cause::kTooLate;
-  if (ruling.to) {
-    outcome.moved = true;
-    outcome.event.phase = *ruling.to;
-    outcome.event.detail = outcome.text;
-    if (IsFinal(*ruling.to)) DropRequestAndOriginal(outcome.event);
-  }
-  if (auto done = AppendEvent(outcome.event, &entry); !done) return std::unexpected(done.error());
-  if (ruling.to && IsFinal(*ruling.to)) ended_claims_.push_back(outcome.event.operation);
-  return outcome;
+  return std::move(planned->reply);
 }
 
 Result<std::vector<Claim>> LedgerEngine::Claims(std::uint64_t after, std::size_t limit) {
@@ -306,23 +241,6 @@ Result<std::vector<Claim>> LedgerEngine::Claims(std::uint64_t after, std::size_t
     claims.push_back({std::move(*event), left});
   }
   return claims;
-}
-
-// What waits in a flow that breaks is never sent, in the commit that fences the flow.
-void LedgerEngine::EndClaimsOf(const FlowState& flow) {
-  if (claims_.empty()) return;
-  const Digest key = FlowKeyOf(flow.caller, flow.id);
-  std::vector<std::uint64_t> operations;
-  for (const auto& [operation, claim] : claims_) {
-    if (claim.flow == key) operations.push_back(operation);
-  }
-  for (const std::uint64_t operation : operations) {
-    const auto found = FindByOperation(operation);
-    if (!found || !*found) continue;  // it is refused when it is to be sent
-    auto event = LoadClaim((*found)->entry);
-    if (!event) continue;
-    (void)EndClaim(*event, Cause::kFlowClosed, "its flow takes no further writes", (*found)->entry);
-  }
 }
 
 void LedgerEngine::TrackClaim(std::uint64_t operation, Phase phase, OpenClaim claim) {

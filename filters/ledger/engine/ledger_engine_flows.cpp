@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "filters/ledger/engine/ledger_engine.h"
+#include "filters/ledger/rules/move_flow.h"
 
 namespace recourse {
 namespace {
@@ -12,23 +13,6 @@ Error Internal(std::string_view why) {
 }
 
 bool HasEffect(Phase phase) { return phase == Phase::kSucceeded || phase == Phase::kAnswerLost; }
-
-StepNews NewsOfEvent(const Event& event) {
-  return {.row = event.id,
-          .wall_ms = event.wall_ms,
-          .operation = event.operation,
-          .phase = event.phase,
-          .attempt = event.attempt,
-          .has_undo = event.undo.has_value(),
-          .undoes = event.undoes,
-          .has_deadline = event.flow_has_deadline,
-          .is_resend = event.cause == Cause::kResend || event.cause == Cause::kTooLate,
-          .caller = event.caller,
-          .trace_id = event.trace_id,
-          .flow = event.flow,
-          .flow_name = event.flow_name,
-          .policy_version = event.policy_version};
-}
 
 }  // namespace
 
@@ -118,19 +102,21 @@ Result<std::pair<Event, KeyEntry>> LedgerEngine::Compensated(std::uint64_t opera
   return std::pair(std::move(event), (*found)->entry);
 }
 
-void LedgerEngine::TellFlow(const Event& event) {
-  if (event.verdict != ObserveVerdict::kNone) return;  // as for NewsOf
-  if (event.is_step || event.undoes != 0) flows_.Apply(NewsOfEvent(event), clock_.Now());
+Result<void> LedgerEngine::WriteFlow(const FlowState& state) {
+  auto plan = Judge([&](Known& known) -> Judged<Plan> {
+    Plan flow;
+    if (auto done = PlanFlow(state, known, flow); !done) return std::unexpected(done.error());
+    return flow;
+  });
+  if (!plan) return std::unexpected(plan.error());
+  return CarryOut(*plan);
 }
 
-std::uint64_t LedgerEngine::AppendFlow(FlowState state) {
-  const RowHead head = NextHead(RowKind::kFlow);
-  state.row = head.seq;
-  AppendFlowRow(batch_.bytes, head, state);
-  CloseRow();
-  flows_.Apply(state, clock_.Now());
-  if (IsFenced(state.phase)) EndClaimsOf(state);
-  return head.seq;
+Result<FlowState> LedgerEngine::MoveFlow(const FlowMove& move) {
+  auto planned = Judge([&](Known& known) { return recourse::Decide(move, known); });
+  if (!planned) return std::unexpected(planned.error());
+  if (auto done = CarryOut(planned->plan); !done) return std::unexpected(done.error());
+  return std::move(planned->reply);
 }
 
 void LedgerEngine::MoveFlowOf(const Event& event, const Transition::FlowEffect& effect) {
@@ -148,68 +134,7 @@ void LedgerEngine::MoveFlowOf(const Event& event, const Transition::FlowEffect& 
   moved.cause = effect.cause;
   moved.reason = effect.reason.substr(0, limits::kFlowReasonBytesMax);
   moved.changed_ms = event.wall_ms;
-  AppendFlow(std::move(moved));
-}
-
-Result<FlowState> LedgerEngine::MoveFlow(FlowMove& move) {
-  if (is_latched_) return std::unexpected(Latched());
-  FlowState state;
-  const FlowState* const known =
-      move.number != 0 ? flows_.Find(move.number) : flows_.Find(move.caller, move.flow);
-  if (known != nullptr) {
-    state = *known;
-  } else if (move.reopened) {
-    auto reopened = Reopen(std::move(*move.reopened));
-    if (!reopened) return reopened;
-    state = std::move(*reopened);
-  } else {
-    return std::unexpected(Internal("no such flow, or it is over"));
-  }
-  if (state.phase != move.from) return std::unexpected(Internal("the flow has moved on"));
-  if (!IsLegal(move.from, move.to)) return std::unexpected(Internal("not a legal move"));
-  for (FlowStep& step : state.steps) {
-    if (std::find(move.not_needed.begin(), move.not_needed.end(), step.operation) !=
-        move.not_needed.end()) {
-      step.end = StepEnd::kNotNeeded;
-    }
-  }
-  if (move.to == FlowPhase::kUndoing &&
-      std::any_of(state.steps.begin(), state.steps.end(),
-                  [](const FlowStep& step) { return IsOpen(step.phase); })) {
-    return std::unexpected(Internal("a step of the flow is open"));
-  }
-  if (move.to == FlowPhase::kUndone &&
-      std::any_of(state.steps.begin(), state.steps.end(), NeedsUndo)) {
-    return std::unexpected(Internal("a step of the flow is not undone"));
-  }
-  state.phase = move.to;
-  state.cause = move.cause;
-  state.reason = move.reason.substr(0, limits::kFlowReasonBytesMax);
-  state.changed_ms = WallMs();
-  state.row = AppendFlow(state);
-  const FlowState* const moved = flows_.Find(state.number);
-  return moved == nullptr ? state : *moved;
-}
-
-// A flow that is over comes back as its operations are now.
-Result<FlowState> LedgerEngine::Reopen(FlowState state) {
-  if (flows_.Find(state.caller, state.id) != nullptr ||
-      flows_.FencedBy(state.caller, state.id) != 0) {
-    return std::unexpected(Internal("another flow of that name is not over"));
-  }
-  // What had no effect in this flow may have been made again in another one.
-  const auto is_gone = [](const FlowStep& step) { return !MayHaveEffect(step.phase); };
-  std::erase_if(state.steps, is_gone);
-  for (FlowStep& step : state.steps) {
-    const auto now = StateOf(step.operation);
-    if (!now) return std::unexpected(now.error());
-    step.phase = now->phase;
-    // It succeeded only after the flow was over.
-    if (HasEffect(step.phase) && step.success == 0) step.success = now->last_event;
-  }
-  std::erase_if(state.steps, is_gone);
-  state.phase = FlowPhase::kCommitted;
-  return state;
+  (void)WriteFlow(moved);
 }
 
 // The flow's last row moves on while the flow is not over. Of one that was undone it fences the
@@ -218,7 +143,7 @@ Result<void> LedgerEngine::RetireFlow(const RowView& row) {
   FlowState state;
   if (!DecodeFlow(row, state)) return std::unexpected(Unreadable(row.head.seq));
   if (flows_.HoldsRow(state)) {
-    AppendFlow(*flows_.Find(state.number));
+    return WriteFlow(FlowState(*flows_.Find(state.number)));
   } else if (state.phase == FlowPhase::kUndone) {
     flows_.Unfence(state);
   }

@@ -74,7 +74,7 @@ Result<std::optional<Digest>> LedgerEngine::KeyOf(std::uint64_t operation) {
   return front.key;
 }
 
-Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindByOperation(std::uint64_t operation) {
+Result<std::optional<FoundOperation>> LedgerEngine::FindByOperation(std::uint64_t operation) {
   const auto key = KeyOf(operation);
   if (!key) return std::unexpected(key.error());
   if (!*key) return std::nullopt;
@@ -84,7 +84,7 @@ Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindByOperation(std::ui
   return Found{**key, **entry};
 }
 
-Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindByKey(const Digest& key) {
+Result<std::optional<FoundOperation>> LedgerEngine::FindByKey(const Digest& key) {
   auto entry = index_.Find(key);
   if (!entry) return std::unexpected(entry.error());
   if (!*entry) return std::nullopt;
@@ -100,7 +100,7 @@ Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindByKey(const Digest&
   return Found{newest, last};
 }
 
-Result<std::optional<LedgerEngine::Found>> LedgerEngine::FollowAlias(Found found) {
+Result<std::optional<FoundOperation>> LedgerEngine::FollowAlias(Found found) {
   if (!found.entry.is_alias) return found;
   auto meant = FindByOperation(found.entry.operation);
   if (!meant || *meant || found.entry.operation >= first_seq_) return meant;
@@ -118,7 +118,7 @@ Result<std::uint32_t> LedgerEngine::FreeGeneration(const Digest& key, std::uint3
   return *base ? std::max(wanted, (*base)->newest_generation + 1) : wanted;
 }
 
-Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindMeant(NewOperation& call) {
+Result<std::optional<FoundOperation>> LedgerEngine::FindMeant(NewOperation& call) {
   // Whatever its key means by now.
   if (call.passes_fence) return FindByOperation(call.event.operation);
   auto found = FindByKey(call.event.key);
@@ -142,7 +142,7 @@ bool LedgerEngine::ClientWaits(const NewOperation& call, const Found& found) {
   return call.wait != nullptr && call.wait->OthersWaitFor(found.entry.operation);
 }
 
-Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindNamed(const NewOperation& call) {
+Result<std::optional<FoundOperation>> LedgerEngine::FindNamed(const NewOperation& call) {
   const auto entry = index_.Find(*call.named);
   if (!entry) return std::unexpected(entry.error());
   if (!*entry || (*entry)->operation == 0) return std::nullopt;
@@ -171,8 +171,8 @@ Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindNamed(const NewOper
   return found;
 }
 
-Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindByIntent(const Digest& intent,
-                                                                      Principal principal) {
+Result<std::optional<FoundOperation>> LedgerEngine::FindByIntent(const Digest& intent,
+                                                                 Principal principal) {
   if (intent == Digest{}) return std::nullopt;
   auto operation = index_.FindIntent(KeyOfIntent(intent, principal));
   // What an earlier version began may be anybody's.
@@ -184,7 +184,7 @@ Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindByIntent(const Dige
   return FindByOperation(**operation);
 }
 
-Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindSameIntent(
+Result<std::optional<FoundOperation>> LedgerEngine::FindSameIntent(
     const NewOperation& call, const std::optional<Found>& same_key, bool is_superseded) {
   if (call.across_traces == AcrossTraces::kNever) return std::nullopt;
   // Its window may be over.
@@ -206,7 +206,7 @@ Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindSameIntent(
   return FindByOperation(asked->approval->repeats);
 }
 
-std::optional<LedgerEngine::Found> LedgerEngine::Dated(std::optional<Found> found) const {
+std::optional<FoundOperation> LedgerEngine::Dated(std::optional<Found> found) const {
   if (!found) return found;
   KeyEntry& entry = found->entry;
   entry.last_wall_ms = DatedMs(entry.last_event, entry.last_wall_ms, WallMs());

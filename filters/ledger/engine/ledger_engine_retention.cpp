@@ -208,7 +208,7 @@ void LedgerEngine::KeepFlowOf(const RowView& row, std::uint64_t operation) {
   const bool has_step = std::ranges::any_of(flow->steps, [&](const FlowStep& step) {
     return step.operation == operation || step.undo == operation;
   });
-  if (has_step) AppendFlow(*flow);
+  if (has_step) (void)WriteFlow(FlowState(*flow));
 }
 
 // To the end of the log.

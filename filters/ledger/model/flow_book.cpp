@@ -87,8 +87,38 @@ void TakeRules(FlowState& state, const StepNews& news) {
   }
 }
 
-// Tries are counted from the last move to another phase. `before`: the flow before a row that is no
-// such move, or nullptr.
+}  // namespace
+
+// An event of observe mode never answers a call, and is no step of a flow.
+std::optional<StepNews> NewsOf(const Event& event) {
+  if (event.verdict != ObserveVerdict::kNone) return std::nullopt;
+  if (!event.is_step && event.undoes == 0) return std::nullopt;
+  return StepNews{.row = event.id,
+                  .wall_ms = event.wall_ms,
+                  .operation = event.operation,
+                  .phase = event.phase,
+                  .attempt = event.attempt,
+                  .has_undo = event.undo.has_value(),
+                  .undoes = event.undoes,
+                  .has_deadline = event.flow_has_deadline,
+                  .is_resend = event.cause == Cause::kResend || event.cause == Cause::kTooLate,
+                  .caller = event.caller,
+                  .trace_id = event.trace_id,
+                  .flow = event.flow,
+                  .flow_name = event.flow_name,
+                  .policy_version = event.policy_version};
+}
+
+void TakeNews(FlowState& state, const StepNews& news) {
+  if (IsOfEarlierFlow(state, news)) return;
+  if (news.undoes != 0) {
+    TakeUndo(state, news);
+  } else {
+    TakeStep(state, news);
+    TakeRules(state, news);
+  }
+}
+
 void CountTries(const FlowState* before, FlowState& state) {
   for (FlowStep& step : state.steps) {
     step.undo_base = step.undo_attempts;
@@ -98,8 +128,6 @@ void CountTries(const FlowState* before, FlowState& state) {
     }
   }
 }
-
-}  // namespace
 
 void FlowBook::Apply(const StepNews& news, MonoTime now) {
   const Digest key = FlowKeyOf(news.caller, news.flow);
@@ -121,12 +149,7 @@ void FlowBook::Apply(const StepNews& news, MonoTime now) {
   FlowState& state = at->second.state;
   if (IsOfEarlierFlow(state, news)) return;
   Count(state, -1);
-  if (news.undoes != 0) {
-    TakeUndo(state, news);
-  } else {
-    TakeStep(state, news);
-    TakeRules(state, news);
-  }
+  TakeNews(state, news);
   Count(state, 1);
   Touch(at->second, key, now);
 }

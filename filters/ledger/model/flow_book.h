@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -32,6 +33,14 @@ struct StepNews {
   bool is_resend = false;  // of a request whose outcome is unknown: no new step
   std::string_view caller, trace_id, flow, flow_name, policy_version;
 };
+
+// nullopt: it is of no flow. As long as the event.
+std::optional<StepNews> NewsOf(const Event& event);
+// What the news makes of the flow; nothing where it is of an earlier one of that name.
+void TakeNews(FlowState& state, const StepNews& news);
+// Tries are counted from the last move to another phase. `before`: the flow before a row that is no
+// such move, or nullptr.
+void CountTries(const FlowState* before, FlowState& state);
 
 // One thread.
 class FlowBook {

@@ -25,6 +25,11 @@ struct KeyEntry {
   bool is_alias = false;
 };
 
+// Its effect stands, as far as its own rows tell.
+inline bool IsExecuted(Phase phase) {
+  return phase == Phase::kSucceeded || phase == Phase::kAnswerLost;
+}
+
 // Neither open nor waiting, and whatever it did was answered.
 inline bool IsOver(const KeyEntry& entry) {
   return entry.is_tombstone || !(IsClaim(entry.phase) || MayHaveEffect(entry.phase)) ||

@@ -1,0 +1,136 @@
+// What a rule has to know before it decides a verb, and what a store has found of that: values
+// only. Whatever every store must do alike is a rule; how something is found is the store's.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "filters/ledger/model/event.h"
+#include "filters/ledger/model/flow.h"
+#include "filters/ledger/rules/key_entry.h"
+#include "proxy/base/clock.h"
+#include "proxy/base/error.h"
+
+namespace recourse {
+
+// An operation, or what is left of it, under the key that finds it.
+struct FoundOperation {
+  Digest key{};
+  KeyEntry entry;
+};
+
+// The last event of an operation whole, and how long its approval still stands by the store's
+// clocks; without an approval there is no end to that.
+struct ApprovalState {
+  FoundOperation found;
+  Event event;
+  Millis left{};
+};
+
+// What can be asked for. Each says what its answer is.
+struct OperationOf {
+  using Fact =
+      std::optional<FoundOperation>;  // nullopt: there is none, or a tombstone is left of it
+  std::uint64_t operation = 0;
+  friend bool operator==(const OperationOf&, const OperationOf&) = default;
+};
+struct ApprovalOf {
+  using Fact = std::optional<ApprovalState>;  // nullopt: there is no such operation
+  std::uint64_t operation = 0;
+  friend bool operator==(const ApprovalOf&, const ApprovalOf&) = default;
+};
+// What waits for a human in a flow; leaves out what cannot be read.
+struct ApprovalsIn {
+  using Fact = std::vector<ApprovalState>;
+  Digest flow{};  // FlowKeyOf
+  friend bool operator==(const ApprovalsIn&, const ApprovalsIn&) = default;
+};
+struct FlowNumbered {
+  using Fact = std::optional<FlowState>;  // nullopt: none that is not over
+  std::uint64_t number = 0;
+  friend bool operator==(const FlowNumbered&, const FlowNumbered&) = default;
+};
+struct FlowNamed {
+  struct Fact {
+    std::optional<FlowState> flow{};  // that is not over
+    std::uint64_t fenced_by = 0;      // number of the flow that fences the name; 0: none
+  };
+  Digest key{};  // FlowKeyOf
+  friend bool operator==(const FlowNamed&, const FlowNamed&) = default;
+};
+
+using Subject = std::variant<OperationOf, ApprovalOf, ApprovalsIn, FlowNumbered, FlowNamed>;
+using Need = std::vector<Subject>;
+// Why a rule gives no plan: it has to know more, or the verb fails.
+using Stop = std::variant<Need, Error>;
+template <class T>
+using Judged = std::expected<T, Stop>;
+
+inline std::unexpected<Stop> Fails(const Error& error) { return std::unexpected(Stop(error)); }
+
+// Grows from round to round of one verb.
+class Known {
+ public:
+  std::uint64_t next_row = 0;  // the first row that the plan writes
+  std::int64_t wall_ms = 0;
+  bool is_latched = false;
+
+  // Stops with the need of it, or with the reason why it cannot be read. What it points at is the
+  // rule's to take once nothing is needed any more.
+  template <class Asked>
+  Judged<typename Asked::Fact*> Get(const Asked& subject) {
+    for (auto& [known, fact] : std::get<Facts<Asked>>(facts_)) {
+      if (!(known == subject)) continue;
+      if (!fact) return Fails(fact.error());
+      return &*fact;
+    }
+    return std::unexpected(Stop(Need{subject}));
+  }
+  // Stops with all of them that are not known yet.
+  template <class Asked>
+  Judged<void> Require(const std::vector<Asked>& subjects) {
+    Need need;
+    for (const Asked& subject : subjects) {
+      if (!Has(subject)) need.emplace_back(subject);
+    }
+    if (!need.empty()) return std::unexpected(Stop(std::move(need)));
+    return {};
+  }
+  template <class Asked>
+  void Put(const Asked& subject, Result<typename Asked::Fact> fact) {
+    std::get<Facts<Asked>>(facts_).emplace_back(subject, std::move(fact));
+  }
+
+ private:
+  template <class Asked>
+  using Facts = std::vector<std::pair<Asked, Result<typename Asked::Fact>>>;
+
+  template <class Asked>
+  bool Has(const Asked& subject) const {
+    for (const auto& fact : std::get<Facts<Asked>>(facts_)) {
+      if (fact.first == subject) return true;
+    }
+    return false;
+  }
+
+  template <class Variant>
+  struct TupleOf;
+  template <class... Asked>
+  struct TupleOf<std::variant<Asked...>> {
+    using Type = std::tuple<Facts<Asked>...>;
+  };
+  TupleOf<Subject>::Type facts_;
+};
+
+inline Error LatchedError() {
+  return Error(ErrorCode::kLedgerUnavailable, "a commit failed earlier; the ledger refuses writes",
+               Delivery::kNotSent);
+}
+
+}  // namespace recourse

@@ -1,0 +1,125 @@
+#include "filters/ledger/rules/move_flow.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "filters/ledger/model/flow_book.h"
+#include "filters/ledger/rules/decide_approval.h"
+#include "proxy/base/limits.h"
+
+namespace recourse {
+namespace {
+
+std::unexpected<Stop> RefuseMove(std::string_view why) {
+  return Fails(Error(ErrorCode::kInternal, why, Delivery::kNotSent));
+}
+
+// A flow that is over comes back as its operations are now.
+Judged<FlowState> Reopen(FlowState state, Known& known) {
+  const auto named = known.Get(FlowNamed{FlowKeyOf(state.caller, state.id)});
+  if (!named) return std::unexpected(named.error());
+  if ((*named)->flow || (*named)->fenced_by != 0) {
+    return RefuseMove("another flow of that name is not over");
+  }
+  // What had no effect in this flow may have been made again in another one.
+  const auto is_gone = [](const FlowStep& step) { return !MayHaveEffect(step.phase); };
+  std::erase_if(state.steps, is_gone);
+  std::vector<OperationOf> operations;
+  for (const FlowStep& step : state.steps) operations.push_back({step.operation});
+  if (auto all = known.Require(operations); !all) return std::unexpected(all.error());
+  for (FlowStep& step : state.steps) {
+    const auto now = known.Get(OperationOf{step.operation});
+    if (!now) return std::unexpected(now.error());
+    if (!**now) return Fails(Error(ErrorCode::kInternal, "no such operation"));
+    const KeyEntry& entry = (**now)->entry;
+    step.phase = entry.phase;
+    // It succeeded only after the flow was over.
+    if (IsExecuted(step.phase) && step.success == 0) step.success = entry.last_event;
+  }
+  std::erase_if(state.steps, is_gone);
+  state.phase = FlowPhase::kCommitted;
+  return state;
+}
+
+// The flow that is to move; nullptr: none that is not over.
+Judged<const FlowState*> FindFlow(const FlowMove& move, Known& known) {
+  const FlowState* none = nullptr;
+  if (move.number != 0) {
+    const auto flow = known.Get(FlowNumbered{move.number});
+    if (!flow) return std::unexpected(flow.error());
+    return **flow ? &***flow : none;
+  }
+  const auto flow = known.Get(FlowNamed{FlowKeyOf(move.caller, move.flow)});
+  if (!flow) return std::unexpected(flow.error());
+  return (*flow)->flow ? &*(*flow)->flow : none;
+}
+
+Judged<void> CheckMove(const FlowMove& move, const FlowState& state) {
+  if (state.phase != move.from) return RefuseMove("the flow has moved on");
+  if (!IsLegal(move.from, move.to)) return RefuseMove("not a legal move");
+  const auto is_open = [](const FlowStep& step) { return IsOpen(step.phase); };
+  if (move.to == FlowPhase::kUndoing && std::ranges::any_of(state.steps, is_open)) {
+    return RefuseMove("a step of the flow is open");
+  }
+  if (move.to == FlowPhase::kUndone && std::ranges::any_of(state.steps, NeedsUndo)) {
+    return RefuseMove("a step of the flow is not undone");
+  }
+  return {};
+}
+
+// As it stands in memory behind the rows of the plan. A flow that is over is held no more.
+FlowState AfterPlan(const FlowState* before, FlowState state, const Plan& plan) {
+  if (IsFinal(state.phase)) return state;
+  CountTries(before != nullptr && before->phase == state.phase ? before : nullptr, state);
+  for (const Write& write : plan.writes) {
+    const auto* const ended = std::get_if<EventWrite>(&write);
+    const auto news = ended != nullptr ? NewsOf(ended->event) : std::nullopt;
+    if (news) TakeNews(state, *news);
+  }
+  return state;
+}
+
+}  // namespace
+
+Judged<void> PlanFlow(FlowState state, Known& known, Plan& plan) {
+  std::vector<ApprovalState> waiting;
+  if (IsFenced(state.phase)) {
+    const auto found = known.Get(ApprovalsIn{FlowKeyOf(state.caller, state.id)});
+    if (!found) return std::unexpected(found.error());
+    waiting = std::move(**found);
+  }
+  plan.writes.reserve(plan.writes.size() + 1 + waiting.size());
+  plan.writes.emplace_back(FlowWrite{std::move(state)});
+  for (ApprovalState& approval : waiting) {
+    EndApproval(Cause::kFlowClosed, "its flow takes no further writes", std::move(approval), plan);
+  }
+  return {};
+}
+
+Judged<FlowPlan> Decide(const FlowMove& move, Known& known) {
+  if (known.is_latched) return Fails(LatchedError());
+  const auto before = FindFlow(move, known);
+  if (!before) return std::unexpected(before.error());
+  if (*before == nullptr && !move.reopened) return RefuseMove("no such flow, or it is over");
+  auto state = *before != nullptr ? Judged<FlowState>(**before) : Reopen(*move.reopened, known);
+  if (!state) return std::unexpected(state.error());
+  for (FlowStep& step : state->steps) {
+    if (std::ranges::find(move.not_needed, step.operation) != move.not_needed.end()) {
+      step.end = StepEnd::kNotNeeded;
+    }
+  }
+  if (auto checked = CheckMove(move, *state); !checked) return std::unexpected(checked.error());
+  state->phase = move.to;
+  state->cause = move.cause;
+  state->reason = move.reason.substr(0, limits::kFlowReasonBytesMax);
+  state->changed_ms = known.wall_ms;
+  state->row = known.next_row;
+  FlowPlan planned;
+  if (auto done = PlanFlow(*state, known, planned.plan); !done) {
+    return std::unexpected(done.error());
+  }
+  planned.reply = AfterPlan(*before, std::move(*state), planned.plan);
+  return planned;
+}
+
+}  // namespace recourse
