@@ -91,7 +91,7 @@ MUTANTS = (
     ),
     Mutant(
         "late-answer-moves-next-attempt", "an answer moves its own attempt only",
-        "filters/ledger/engine/ledger_engine.cpp",
+        "filters/ledger/rules/record_outcome.cpp",
         "if (entry.phase != transition.from || entry.attempt != transition.attempt) {",
         "if (entry.phase != transition.from) {",
     ),

@@ -3,19 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "filters/ledger/rules/record_outcome.h"
+#include "filters/ledger/rules/standing_rules.h"
 #include "proxy/base/bytes.h"
 #include "proxy/base/check.h"
 #include "proxy/base/log/log.h"
 
 namespace recourse {
 namespace {
-
-// 64 clients finish long before as many operations have begun after theirs.
-Error Locked() {
-  return Error(ErrorCode::kLedgerUnavailable,
-               "the operation is sealed with a key that is not among the ledger's keys",
-               Delivery::kUncertain);
-}
 
 // A later attempt by way of another key still belongs to the operation as it began. Its arguments
 // are its own.
@@ -59,49 +54,9 @@ Cause CauseOfAttempt(const KeyEntry* previous) {
   return previous->phase == Phase::kUncertain ? Cause::kResend : Cause::kRepeat;
 }
 
-void DropRequest(Event& event) {
-  event.request.reset();
-  event.request_left_out = false;
-}
-
 void LeaveRequestOut(Event& event) {
   event.request.reset();
   event.request_left_out = true;
-}
-
-// Turns the operation's last event into the one that `transition` makes of it.
-void Advance(Event& event, Transition& transition) {
-  event.phase = transition.to;
-  event.cause = transition.cause;
-  if (transition.to == Phase::kDispatching) ++event.attempt;
-  event.detail = std::move(transition.detail);
-  if (!transition.external_ref.empty()) event.external_ref = std::move(transition.external_ref);
-  if (transition.http_status != 0) event.http_status = transition.http_status;
-  event.answer_kept =
-      transition.answer_kept && transition.answer.body.size() <= limits::kAnswerKeptBytesMax;
-  event.answer = event.answer_kept ? std::move(transition.answer) : HttpResponse();
-  if (transition.undo) event.undo = std::move(transition.undo);
-  Standing& stands = event.stands;
-  stands.made.insert(stands.made.end(), transition.made.begin(), transition.made.end());
-  stands.ended_by.insert(stands.ended_by.end(), transition.ended_by.begin(),
-                         transition.ended_by.end());
-  if (transition.undo_resource != Mark{}) stands.undo = transition.undo_resource;
-  if (transition.task) event.task = std::move(transition.task);
-  if (transition.ours && event.state) event.state->ours = std::move(*transition.ours);
-  event.found = std::move(transition.found);
-  // Only an unknown or a half-known outcome is ever asked about again, and a step that its probe
-  // called absent.
-  const bool is_absent_step =
-      event.phase == Phase::kProvenAbsent && event.is_step && event.cause == Cause::kProbeAbsent;
-  if (IsFinal(event.phase) && event.phase != Phase::kAnswerLost && !is_absent_step) {
-    event.settle.reset();
-  }
-  // What turns out to have had its effect all the same can still be undone.
-  if (IsFinal(event.phase) && !MayHaveEffect(event.phase) && !is_absent_step) event.state.reset();
-  if (IsFinal(event.phase)) {
-    DropRequest(event);
-    event.task.reset();
-  }
 }
 
 }  // namespace
@@ -148,7 +103,7 @@ Result<LedgerEngine::BeginStep> LedgerEngine::Begin(NewOperation& call) {
     auto last = ReadEvent(target->entry.last_event);
     if (!last) return std::unexpected(last.error());
     // What its attempts carried cannot be read; nobody sends it again before the key is back.
-    if (last->is_locked && last->phase != Phase::kUncertain) return std::unexpected(Locked());
+    if (last->is_locked && last->phase != Phase::kUncertain) return std::unexpected(SealedError());
     decision.kind = JudgeAttempt(call, *last);
     if (decision.kind == Begun::Kind::kOtherKey) {
       BeginStep step;
@@ -347,50 +302,10 @@ Result<LedgerEngine::BeginStep> LedgerEngine::BeginRepeat(NewOperation& call,
 }
 
 Result<Event> LedgerEngine::Record(Transition& transition) {
-  if (is_latched_) return std::unexpected(LatchedError());
-  auto found = FindByOperation(transition.operation);
-  if (!found) return std::unexpected(found.error());
-  if (!*found) return std::unexpected(Error(ErrorCode::kInternal, "no such operation"));
-  const KeyEntry& entry = (*found)->entry;
-  if (entry.phase != transition.from || entry.attempt != transition.attempt) {
-    return std::unexpected(Error(ErrorCode::kInternal, "the operation has moved on"));
-  }
-  if (!IsLegal(transition.from, transition.to)) {
-    return std::unexpected(Error(ErrorCode::kInternal, "not a legal transition"));
-  }
-  auto moved = LastEvent(entry, transition);
-  if (!moved) return moved;
-  Event& event = *moved;
-  // What it would have to repeat cannot be read; it stays as it is until the key is back.
-  if (event.is_locked) return std::unexpected(Locked());
-  std::optional<std::pair<Event, KeyEntry>> compensated;
-  if (event.undoes != 0 && transition.to == Phase::kSucceeded) {
-    auto step = Compensated(event.undoes);
-    if (!step) return std::unexpected(step.error());
-    compensated = std::move(*step);
-  }
-  const auto effect = std::move(transition.flow);
-  Advance(event, transition);
-  // The outcome has its place for sure. Its answer is kept if there is room besides.
-  if (event.answer_kept && !HasSpace(event.answer.body.size() + limits::kSmallRowBytes)) {
-    event.answer_kept = false;
-    event.answer = HttpResponse();
-  }
-  if (event.phase == Phase::kUncertain && event.request &&
-      !HasSpace(event.request->body.size() + limits::kSmallRowBytes)) {
-    LeaveRequestOut(event);
-  }
-  // Without it an undo that must compare is left to a human.
-  if (event.state && !HasSpace(BytesOf(*event.state) + limits::kSmallRowBytes)) event.state.reset();
-  // It only shows people what an undo would have overwritten.
-  if (event.found && !HasSpace(limits::kRenderedRequestBytesMax)) event.found.reset();
-  if (auto done = AppendEvent(event, &entry); !done) return std::unexpected(done.error());
-  if (compensated) {
-    auto& [step, last] = *compensated;
-    if (auto done = AppendEvent(step, &last); !done) return std::unexpected(done.error());
-  }
-  if (effect) MoveFlowOf(event, *effect);
-  return moved;
+  auto plan = Judge([&](Known& known) { return recourse::Decide(transition, known); });
+  if (!plan) return std::unexpected(plan.error());
+  if (auto done = CarryOut(*plan); !done) return std::unexpected(done.error());
+  return std::move(std::get<EventWrite>(plan->writes.front()).event);
 }
 
 Result<void> LedgerEngine::RecordPolicy(const PolicyChange& change) {
@@ -424,6 +339,22 @@ void LedgerEngine::CloseRow() {
 }
 
 Result<void> LedgerEngine::AppendEvent(Event& event, const KeyEntry* previous) {
+  if (event.stands.kind != WriteKind::kNone) {
+    auto stands = Judge([&](Known& known) {
+      return JudgeStanding({.operation = event.operation,
+                            .phase = event.phase,
+                            .cause = event.cause,
+                            .resource = event.resource,
+                            .stands = event.stands},
+                           known.next_row, previous, known);
+    });
+    if (!stands) return std::unexpected(stands.error());
+    event.stands = std::move(*stands);
+  }
+  return WriteEvent(event, previous);
+}
+
+Result<void> LedgerEngine::WriteEvent(Event& event, const KeyEntry* previous) {
   const RowHead head = NextHead(RowKind::kEvent);
   event.id = head.seq;
   event.epoch = head.epoch;
@@ -431,7 +362,6 @@ Result<void> LedgerEngine::AppendEvent(Event& event, const KeyEntry* previous) {
   if (event.operation == 0) event.operation = event.id;
   if (event.detail.size() > limits::kDetailBytesMax) event.detail.resize(limits::kDetailBytesMax);
   if (event.request && !CanBeKept(*event.request)) LeaveRequestOut(event);
-  JudgeStanding(event, previous);
   const std::size_t start = batch_.bytes.size();
   AppendEventRow(batch_.bytes, event, chain_, sealer_ ? &*sealer_ : nullptr);
   if (batch_.bytes.size() - start > limits::kEventBytesMax) {

@@ -58,7 +58,7 @@ struct LogHead {
 // One thread at a time. After a failed Commit nothing is written any more; what was committed can
 // still be read.
 class LedgerEngine {
-  static constexpr int kRoundsMax = 16;
+  static constexpr int kRoundsMax = 128;
 
  public:
   LedgerEngine(LedgerParts parts, const Clock& clock);
@@ -208,6 +208,11 @@ class LedgerEngine {
   Result<std::vector<ApprovalState>> LookUp(const ApprovalsIn& asked);
   Result<std::optional<FlowState>> LookUp(const FlowNumbered& asked);
   Result<FlowNamed::Fact> LookUp(const FlowNamed& asked);
+  Result<Event> LookUp(const EventAt& asked);
+  Result<EventFront> LookUp(const FrontOf& asked);
+  Result<std::optional<std::uint64_t>> LookUp(const IntentOf& asked);
+  Result<std::optional<std::uint64_t>> LookUp(const MarkSince& asked);
+  Result<bool> LookUp(const RoomFor& asked);
   // Fails only where nothing is written yet.
   Result<void> CarryOut(Plan& plan);
   Result<void> Append(EventWrite& write);
@@ -235,18 +240,14 @@ class LedgerEngine {
   Result<bool> IsSuperseded(const NewOperation& call, const std::optional<Found>& found);
   // By an effect that became known behind the row `since`.
   Result<bool> IsEndedSince(const EventFront& write, std::uint64_t since);
-  Result<bool> IsContradictedSince(const EventFront& patch, std::uint64_t since);
   // By a write that may have had its effect behind it: it runs, or nobody knows.
   Result<bool> IsEndedByOpen(const EventFront& write);
   // Of a final row that leaves: its repeat would be made anew, so that nothing remembers its key.
   Result<bool> StandsNoMore(const EventFront& write, std::uint64_t row);
   // Whether what the operation made is gone already, so that nothing has to be undone.
   Result<bool> IsGone(std::uint64_t operation);
-  Result<bool> IsRemovedSince(const EventFront& write, std::uint64_t since);
   // Reads the front of an event that may be not committed yet; its texts are not valid.
   Result<EventFront> ReadEventFront(std::uint64_t seq);
-  // Completes what a row says of its standing before it is written.
-  void JudgeStanding(Event& event, const KeyEntry* previous);
   // The first generation of the key, from `wanted` on, that nothing has.
   Result<std::uint32_t> FreeGeneration(const Digest& key, std::uint32_t wanted);
   Result<std::optional<Found>> FindByIntent(const Digest& intent, Principal principal);
@@ -259,7 +260,7 @@ class LedgerEngine {
   Result<std::optional<Digest>> KeyOf(std::uint64_t operation);
   bool ReadRow(std::uint64_t seq, std::string& row);
   // An event that may be not committed yet, without its answer.
-  Result<Event> ReadEvent(std::uint64_t seq);
+  Result<Event> ReadEvent(std::uint64_t seq, AnswerPart part = AnswerPart::kOnlyRequest);
 
   struct Refused {
     Found found;
@@ -311,9 +312,9 @@ class LedgerEngine {
   std::uint64_t ReserveBytes() const;
   bool DropAnswersOfBatch();
   void CountAttempt(const Event& event, bool is_new);
-  // The operation's last event, as a transition needs it.
-  Result<Event> LastEvent(const KeyEntry& entry, Transition& transition);
+  // Completes what the row says of its standing before it is written.
   Result<void> AppendEvent(Event& event, const KeyEntry* previous);
+  Result<void> WriteEvent(Event& event, const KeyEntry* previous);
   Result<void> TakeBefore(NewOperation& call, const Found* found);
   void BindKey(const Digest& key, std::uint64_t operation);
   void AppendAlias(const Alias& alias);
@@ -322,8 +323,6 @@ class LedgerEngine {
   Result<std::uint64_t> FenceOf(const NewOperation& call, const Found* found);
   Result<BeginStep> BehindFence(NewOperation& call, const Found* found, std::uint64_t flow);
   Result<void> CheckUndo(const NewOperation& call);
-  Result<std::pair<Event, KeyEntry>> Compensated(std::uint64_t operation);
-  void MoveFlowOf(const Event& event, const Transition::FlowEffect& effect);
   Result<void> RetireFlow(const RowView& row);
   RowHead NextHead(RowKind kind);
   // When `row`, which says it was written at `written_ms`, was written by a wall clock that says

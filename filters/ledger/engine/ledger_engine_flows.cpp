@@ -12,8 +12,6 @@ Error Internal(std::string_view why) {
   return Error(ErrorCode::kInternal, why, Delivery::kNotSent);
 }
 
-bool HasEffect(Phase phase) { return phase == Phase::kSucceeded || phase == Phase::kAnswerLost; }
-
 }  // namespace
 
 // A repeat belongs to the flow that its operation began in.
@@ -69,37 +67,11 @@ Result<void> LedgerEngine::CheckUndo(const NewOperation& call) {
   }
   const bool is_due =
       std::any_of(flow->steps.begin(), flow->steps.end(), [&](const FlowStep& step) {
-        return step.operation == call.event.undoes && HasEffect(step.phase) &&
+        return step.operation == call.event.undoes && IsExecuted(step.phase) &&
                step.end == StepEnd::kNone;
       });
   if (!is_due) return std::unexpected(Internal("an undo of a step that needs none"));
   return {};
-}
-
-// What the step becomes once its undo has succeeded; fails while nothing is written yet.
-Result<std::pair<Event, KeyEntry>> LedgerEngine::Compensated(std::uint64_t operation) {
-  auto found = FindByOperation(operation);
-  if (!found) return std::unexpected(found.error());
-  if (!*found || !HasEffect((*found)->entry.phase)) {
-    return std::unexpected(Internal("the step that was undone has moved on"));
-  }
-  const std::uint64_t last = (*found)->entry.last_event;
-  if (!ReadRow(last, row_)) return std::unexpected(Unreadable(last));
-  const auto row = ParseRow(row_);
-  Event event;
-  if (!row || !DecodeEvent(*row, AnswerPart::kOnlyRequest, opener_, event)) {
-    return std::unexpected(Unreadable(last));
-  }
-  if (event.is_locked) return std::unexpected(Internal("the step is sealed with a missing key"));
-  event.phase = Phase::kCompensated;
-  event.cause = Cause::kUndone;
-  event.detail.clear();
-  event.answer_kept = false;
-  event.answer = HttpResponse();
-  event.settle.reset();
-  event.undo.reset();
-  event.state.reset();
-  return std::pair(std::move(event), (*found)->entry);
 }
 
 Result<void> LedgerEngine::WriteFlow(const FlowState& state) {
@@ -117,24 +89,6 @@ Result<FlowState> LedgerEngine::MoveFlow(const FlowMove& move) {
   if (!planned) return std::unexpected(planned.error());
   if (auto done = CarryOut(planned->plan); !done) return std::unexpected(done.error());
   return std::move(planned->reply);
-}
-
-void LedgerEngine::MoveFlowOf(const Event& event, const Transition::FlowEffect& effect) {
-  const FlowState* const flow = flows_.Find(event.caller, event.flow);
-  const std::uint64_t of = event.undoes != 0 ? event.undoes : event.operation;
-  if ((!event.is_step && event.undoes == 0) || flow == nullptr || flow->phase != effect.from)
-    return;
-  // The flow that this step was of may be over, and another one have its name.
-  if (std::none_of(flow->steps.begin(), flow->steps.end(),
-                   [&](const FlowStep& step) { return step.operation == of; })) {
-    return;
-  }
-  FlowState moved = *flow;
-  moved.phase = effect.to;
-  moved.cause = effect.cause;
-  moved.reason = effect.reason.substr(0, limits::kFlowReasonBytesMax);
-  moved.changed_ms = event.wall_ms;
-  (void)WriteFlow(moved);
 }
 
 // The flow's last row moves on while the flow is not over. Of one that was undone it fences the

@@ -15,7 +15,12 @@ Known LedgerEngine::Beginning() const {
 }
 
 Result<std::optional<FoundOperation>> LedgerEngine::LookUp(const OperationOf& asked) {
-  return FindByOperation(asked.operation);
+  auto found = FindByOperation(asked.operation);
+  if (found && *found) {
+    const auto open = open_.find(asked.operation);
+    (*found)->may_hold_more = open == open_.end() || open->second.may_have_more;
+  }
+  return found;
 }
 
 Result<std::optional<ApprovalState>> LedgerEngine::LookUp(const ApprovalOf& asked) {
@@ -50,6 +55,22 @@ Result<FlowNamed::Fact> LedgerEngine::LookUp(const FlowNamed& asked) {
                          flows_.FencedBy(asked.key)};
 }
 
+Result<Event> LedgerEngine::LookUp(const EventAt& asked) {
+  return ReadEvent(asked.row, asked.part);
+}
+
+Result<EventFront> LedgerEngine::LookUp(const FrontOf& asked) { return ReadEventFront(asked.row); }
+
+Result<std::optional<std::uint64_t>> LedgerEngine::LookUp(const IntentOf& asked) {
+  return index_.FindIntent(asked.intent);
+}
+
+Result<std::optional<std::uint64_t>> LedgerEngine::LookUp(const MarkSince& asked) {
+  return index_.FindSince(asked.mark, asked.since);
+}
+
+Result<bool> LedgerEngine::LookUp(const RoomFor& asked) { return HasSpace(asked.bytes); }
+
 Result<void> LedgerEngine::CarryOut(Plan& plan) {
   for (Write& write : plan.writes) {
     auto done = std::visit([this](auto& row) { return Append(row); }, write);
@@ -60,7 +81,7 @@ Result<void> LedgerEngine::CarryOut(Plan& plan) {
 }
 
 Result<void> LedgerEngine::Append(EventWrite& write) {
-  return AppendEvent(write.event, write.follows ? &*write.follows : nullptr);
+  return WriteEvent(write.event, write.follows ? &*write.follows : nullptr);
 }
 
 Result<void> LedgerEngine::Append(FlowWrite& write) {

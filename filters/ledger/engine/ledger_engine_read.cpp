@@ -31,30 +31,12 @@ Result<Event> LedgerEngine::Load(std::uint64_t seq) {
   return event;
 }
 
-Result<Event> LedgerEngine::ReadEvent(std::uint64_t seq) {
+Result<Event> LedgerEngine::ReadEvent(std::uint64_t seq, AnswerPart part) {
   Event event;
   if (!ReadRow(seq, row_)) return std::unexpected(Unreadable(seq));
   const auto row = ParseRow(row_);
-  if (!row || !DecodeEvent(*row, AnswerPart::kOnlyRequest, opener_, event)) {
-    return std::unexpected(Unreadable(seq));
-  }
-  return event;
-}
-
-Result<Event> LedgerEngine::LastEvent(const KeyEntry& entry, Transition& transition) {
-  // A final outcome drops the request, so what holds that alone need not be opened.
-  const auto open = open_.find(transition.operation);
-  const bool drops = IsFinal(transition.to) && open != open_.end() && !open->second.may_have_more;
-  if (drops && transition.dispatching != nullptr &&
-      transition.dispatching->id == entry.last_event) {
-    return std::move(*transition.dispatching);
-  }
-  if (!ReadRow(entry.last_event, row_)) return std::unexpected(Unreadable(entry.last_event));
-  const auto row = ParseRow(row_);
-  const AnswerPart part = drops ? AnswerPart::kSkipBody : AnswerPart::kOnlyRequest;
-  Event event;
   if (!row || !DecodeEvent(*row, part, opener_, event)) {
-    return std::unexpected(Unreadable(entry.last_event));
+    return std::unexpected(Unreadable(seq));
   }
   return event;
 }

@@ -1,24 +1,10 @@
-// Whether the effect of an operation still stands: the marks that writes leave, and those that end
-// one. The index knows of each mark the row of the last effect, so that a mark behind an
-// operation's own row ends it; what happened before that row, the row itself says.
+// What LedgerEngine knows of the marks that writes leave (standing_rules.h).
 #include <algorithm>
 
 #include "filters/ledger/engine/ledger_engine.h"
+#include "filters/ledger/rules/standing_rules.h"
 
 namespace recourse {
-namespace {
-
-// So many effects on one resource are looked at one by one.
-constexpr int kContradictionsLooked = 64;
-
-bool HadItsEffect(Phase phase) { return phase == Phase::kSucceeded || phase == Phase::kAnswerLost; }
-
-std::uint64_t DispatchOf(const EventFront& write) {
-  return write.stands.dispatched != 0 ? write.stands.dispatched : write.operation;
-}
-
-}  // namespace
-
 Result<EventFront> LedgerEngine::ReadEventFront(std::uint64_t seq) {
   EventFront front;
   if (!ReadRow(seq, row_)) return std::unexpected(Unreadable(seq));
@@ -28,11 +14,15 @@ Result<EventFront> LedgerEngine::ReadEventFront(std::uint64_t seq) {
   return front;
 }
 
+Result<bool> LedgerEngine::IsEndedSince(const EventFront& write, std::uint64_t since) {
+  return Judge([&](Known& known) { return recourse::IsEndedSince(write, since, known); });
+}
+
 Result<bool> LedgerEngine::IsSuperseded(const NewOperation& call,
                                         const std::optional<Found>& found) {
   if (!call.may_be_superseded || !found || found->entry.is_tombstone) return false;
   const KeyEntry& entry = found->entry;
-  if (!HadItsEffect(entry.phase) && entry.phase != Phase::kCompensated) return false;
+  if (!IsExecuted(entry.phase) && entry.phase != Phase::kCompensated) return false;
   const auto write = ReadEventFront(entry.last_event);
   if (!write) return std::unexpected(write.error());
   if (write->stands.kind == WriteKind::kNone) return false;
@@ -40,32 +30,6 @@ Result<bool> LedgerEngine::IsSuperseded(const NewOperation& call,
   const auto ended = IsEndedSince(*write, entry.last_event);
   if (!ended || *ended) return ended;
   return IsEndedByOpen(*write);
-}
-
-Result<bool> LedgerEngine::IsEndedSince(const EventFront& write, std::uint64_t since) {
-  for (const Mark& mark : EndsOf(write.stands, write.resource)) {
-    const auto row = index_.FindSince(AsDigest(mark), since);
-    if (!row) return std::unexpected(row.error());
-    if (*row) return true;
-  }
-  if (write.stands.kind != WriteKind::kPatch) return false;
-  return IsContradictedSince(write, since);
-}
-
-Result<bool> LedgerEngine::IsContradictedSince(const EventFront& patch, std::uint64_t since) {
-  const auto last = index_.FindIntent(AsDigest(MarkOn(MarkOf(patch.resource), WriteKind::kPatch)));
-  if (!last) return std::unexpected(last.error());
-  std::uint64_t row = last->value_or(0);
-  for (int looked = 0; row > since; ++looked) {
-    if (looked == kContradictionsLooked) return true;
-    const auto other = ReadEventFront(row);
-    if (!other) return std::unexpected(other.error());
-    if (other->operation != patch.operation && Contradicts(other->stands, patch.stands)) {
-      return true;
-    }
-    row = std::min(other->stands.previous, row - 1);
-  }
-  return false;
 }
 
 Result<bool> LedgerEngine::IsEndedByOpen(const EventFront& write) {
@@ -94,25 +58,10 @@ Result<bool> LedgerEngine::IsEndedByOpen(const EventFront& write) {
   return ends(MarkOn(MarkOf(write.resource), WriteKind::kPatch), true);
 }
 
-Result<bool> LedgerEngine::IsRemovedSince(const EventFront& write, std::uint64_t since) {
-  for (const Mark& mark : RemovalsOf(write.stands, write.resource)) {
-    const auto row = index_.FindSince(AsDigest(mark), since);
-    if (!row) return std::unexpected(row.error());
-    if (!*row) continue;
-    const auto removal = ReadEventFront(**row);
-    if (!removal) return std::unexpected(removal.error());
-    // One that was undone has brought back what it removed.
-    const auto found = FindByOperation(removal->operation);
-    if (!found) return std::unexpected(found.error());
-    if (!*found || (*found)->entry.phase != Phase::kCompensated) return true;
-  }
-  return false;
-}
-
 Result<bool> LedgerEngine::StandsNoMore(const EventFront& write, std::uint64_t row) {
   if (write.stands.kind == WriteKind::kNone || write.stands.is_named) return false;
   if (write.phase == Phase::kCompensated) return true;
-  if (!HadItsEffect(write.phase)) return false;
+  if (!IsExecuted(write.phase)) return false;
   if (write.stands.is_over) return true;
   return IsEndedSince(write, row);
 }
@@ -124,31 +73,8 @@ Result<bool> LedgerEngine::IsGone(std::uint64_t operation) {
   const auto write = ReadEventFront((*found)->entry.last_event);
   if (!write) return std::unexpected(write.error());
   if (write->stands.is_gone) return true;
-  return IsRemovedSince(*write, (*found)->entry.last_event);
-}
-
-void LedgerEngine::JudgeStanding(Event& event, const KeyEntry* previous) {
-  Standing& stands = event.stands;
-  if (stands.kind == WriteKind::kNone) return;
-  if (event.phase == Phase::kDispatching && event.cause != Cause::kCarried) {
-    // What a resend finds done may have been done by the attempt before it.
-    if (event.cause != Cause::kResend || stands.dispatched == 0) stands.dispatched = event.id;
-    stands.is_over = stands.is_gone = false;
-  }
-  if (!HadItsEffect(event.phase) || previous == nullptr) return;
-  const EventFront write{
-      .operation = event.operation, .resource = event.resource, .stands = stands};
-  const bool is_first = !HadItsEffect(previous->phase);
-  if (is_first && stands.kind == WriteKind::kPatch) {
-    const auto last =
-        index_.FindIntent(AsDigest(MarkOn(MarkOf(event.resource), WriteKind::kPatch)));
-    stands.previous = last ? last->value_or(0) : 0;
-  }
-  // An index that cannot be read refuses everything from then on.
-  const std::uint64_t since = is_first ? DispatchOf(write) : previous->last_event;
-  stands.is_over = stands.is_over || IsEndedSince(write, since).value_or(true);
-  stands.is_gone =
-      stands.is_gone || (stands.is_over && IsRemovedSince(write, since).value_or(false));
+  return Judge(
+      [&](Known& known) { return IsRemovedSince(*write, (*found)->entry.last_event, known); });
 }
 
 // Of what runs and of what is not known the marks may be there; an effect that was told leaves
@@ -171,13 +97,13 @@ void LedgerEngine::NoteWrite(const EventFront& front, std::uint64_t seq, const K
         std::find_if(first, last, [&](const auto& one) { return one.second == front.operation; });
     if (own != last) open_marks_.erase(own);
   }
-  const bool is_new = previous == nullptr || !HadItsEffect(previous->phase);
-  if (!HadItsEffect(front.phase) || !is_new) return;
+  const bool is_new = previous == nullptr || !IsExecuted(previous->phase);
+  if (!IsExecuted(front.phase) || !is_new) return;
   for (const Mark& mark : marks) index_.PutIntent(AsDigest(mark), seq);
 }
 
 void LedgerEngine::ForgetWrite(const EventFront& front, std::uint64_t seq) {
-  if (!HadItsEffect(front.phase)) return;
+  if (!IsExecuted(front.phase)) return;
   for (const Mark& mark : LeftBy(front.stands, front.resource)) {
     index_.ForgetIntent(AsDigest(mark), seq);
   }

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "filters/ledger/rules/standing_rules.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
@@ -79,13 +80,23 @@ Judged<ApprovalPlan> Decide(const ApprovalOrder& order, Known& known) {
     outcome.event = std::move(event);
     return planned;
   }
-  if (ruling.is_noted) NoteOrder(order, ruling, known.wall_ms, event);
   // Why it is over says whether a repeat asks anew.
   const bool stays_over = !ruling.to && event.phase == Phase::kExpired;
-  if (!stays_over) event.cause = ruling.to ? ruling.cause : Cause::kTooLate;
+  const Phase phase = ruling.to.value_or(event.phase);
+  const Cause cause = ruling.to ? ruling.cause : stays_over ? event.cause : Cause::kTooLate;
+  auto stands = JudgeStanding({.operation = event.operation,
+                               .phase = phase,
+                               .cause = cause,
+                               .resource = event.resource,
+                               .stands = event.stands},
+                              known.next_row, &approval.found.entry, known);
+  if (!stands) return std::unexpected(stands.error());
+  if (ruling.is_noted) NoteOrder(order, ruling, known.wall_ms, event);
+  event.phase = phase;
+  event.cause = cause;
+  event.stands = std::move(*stands);
   if (ruling.to) {
     outcome.moved = true;
-    event.phase = *ruling.to;
     event.detail = outcome.text;
     if (IsFinal(*ruling.to)) {
       DropRequestAndOriginal(event);

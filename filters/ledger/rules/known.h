@@ -13,6 +13,7 @@
 
 #include "filters/ledger/model/event.h"
 #include "filters/ledger/model/flow.h"
+#include "filters/ledger/rows/record_codec.h"
 #include "filters/ledger/rules/key_entry.h"
 #include "proxy/base/clock.h"
 #include "proxy/base/error.h"
@@ -23,6 +24,7 @@ namespace recourse {
 struct FoundOperation {
   Digest key{};
   KeyEntry entry;
+  bool may_hold_more = true;  // than its request in its extension: an approval, a state
 };
 
 // The last event of an operation whole, and how long its approval still stands by the store's
@@ -65,7 +67,40 @@ struct FlowNamed {
   friend bool operator==(const FlowNamed&, const FlowNamed&) = default;
 };
 
-using Subject = std::variant<OperationOf, ApprovalOf, ApprovalsIn, FlowNumbered, FlowNamed>;
+// Without its answer; its request with kOnlyRequest.
+struct EventAt {
+  using Fact = Event;
+  std::uint64_t row = 0;
+  AnswerPart part = AnswerPart::kOnlyRequest;
+  friend bool operator==(const EventAt&, const EventAt&) = default;
+};
+struct FrontOf {
+  using Fact = EventFront;
+  std::uint64_t row = 0;
+  friend bool operator==(const FrontOf&, const FrontOf&) = default;
+};
+// What the index has under an intent, or under a mark (standing.h).
+struct IntentOf {
+  using Fact = std::optional<std::uint64_t>;
+  Digest intent{};
+  friend bool operator==(const IntentOf&, const IntentOf&) = default;
+};
+// The row under a mark, if that is behind `since`.
+struct MarkSince {
+  using Fact = std::optional<std::uint64_t>;
+  Digest mark{};
+  std::uint64_t since = 0;
+  friend bool operator==(const MarkSince&, const MarkSince&) = default;
+};
+// Whether so much more fits beside all that is promised to fit.
+struct RoomFor {
+  using Fact = bool;
+  std::size_t bytes = 0;
+  friend bool operator==(const RoomFor&, const RoomFor&) = default;
+};
+
+using Subject = std::variant<OperationOf, ApprovalOf, ApprovalsIn, FlowNumbered, FlowNamed, EventAt,
+                             FrontOf, IntentOf, MarkSince, RoomFor>;
 using Need = std::vector<Subject>;
 // Why a rule gives no plan: it has to know more, or the verb fails.
 using Stop = std::variant<Need, Error>;

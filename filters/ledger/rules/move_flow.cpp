@@ -67,6 +67,13 @@ Judged<void> CheckMove(const FlowMove& move, const FlowState& state) {
   return {};
 }
 
+bool Writes(const Plan& plan, std::uint64_t operation) {
+  return std::ranges::any_of(plan.writes, [&](const Write& write) {
+    const auto* const event = std::get_if<EventWrite>(&write);
+    return event != nullptr && event->event.operation == operation;
+  });
+}
+
 // As it stands in memory behind the rows of the plan. A flow that is over is held no more.
 FlowState AfterPlan(const FlowState* before, FlowState state, const Plan& plan) {
   if (IsFinal(state.phase)) return state;
@@ -91,6 +98,7 @@ Judged<void> PlanFlow(FlowState state, Known& known, Plan& plan) {
   plan.writes.reserve(plan.writes.size() + 1 + waiting.size());
   plan.writes.emplace_back(FlowWrite{std::move(state)});
   for (ApprovalState& approval : waiting) {
+    if (Writes(plan, approval.found.entry.operation)) continue;  // it waits no more
     EndApproval(Cause::kFlowClosed, "its flow takes no further writes", std::move(approval), plan);
   }
   return {};

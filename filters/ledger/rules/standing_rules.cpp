@@ -1,0 +1,99 @@
+#include "filters/ledger/rules/standing_rules.h"
+
+#include <algorithm>
+
+namespace recourse {
+namespace {
+
+// So many effects on one resource are looked at one by one.
+constexpr int kContradictionsLooked = 64;
+
+// An index that cannot be read refuses everything from then on: what is told until then errs to one
+// side.
+template <class T>
+Judged<T> OrElse(Judged<T> judged, T otherwise) {
+  if (judged || std::holds_alternative<Need>(judged.error())) return judged;
+  return otherwise;
+}
+
+// Row of the last PATCH there; 0: none.
+Judged<std::uint64_t> LastPatch(const EventFront& patch, Known& known) {
+  const auto last =
+      known.Get(IntentOf{AsDigest(MarkOn(MarkOf(patch.resource), WriteKind::kPatch))});
+  if (!last) return std::unexpected(last.error());
+  return (*last)->value_or(0);
+}
+
+Judged<bool> IsContradictedSince(const EventFront& patch, std::uint64_t since, Known& known) {
+  const auto last = LastPatch(patch, known);
+  if (!last) return std::unexpected(last.error());
+  std::uint64_t row = *last;
+  for (int looked = 0; row > since; ++looked) {
+    if (looked == kContradictionsLooked) return true;
+    const auto found = known.Get(FrontOf{row});
+    if (!found) return std::unexpected(found.error());
+    const EventFront& other = **found;
+    if (other.operation != patch.operation && Contradicts(other.stands, patch.stands)) return true;
+    row = std::min(other.stands.previous, row - 1);
+  }
+  return false;
+}
+
+}  // namespace
+
+Judged<bool> IsEndedSince(const EventFront& write, std::uint64_t since, Known& known) {
+  for (const Mark& mark : EndsOf(write.stands, write.resource)) {
+    const auto row = known.Get(MarkSince{AsDigest(mark), since});
+    if (!row) return std::unexpected(row.error());
+    if (**row) return true;
+  }
+  if (write.stands.kind != WriteKind::kPatch) return false;
+  return IsContradictedSince(write, since, known);
+}
+
+Judged<bool> IsRemovedSince(const EventFront& write, std::uint64_t since, Known& known) {
+  for (const Mark& mark : RemovalsOf(write.stands, write.resource)) {
+    const auto row = known.Get(MarkSince{AsDigest(mark), since});
+    if (!row) return std::unexpected(row.error());
+    if (!**row) continue;
+    const auto removal = known.Get(FrontOf{***row});
+    if (!removal) return std::unexpected(removal.error());
+    // One that was undone has brought back what it removed.
+    const auto found = known.Get(OperationOf{(*removal)->operation});
+    if (!found) return std::unexpected(found.error());
+    if (!**found || (**found)->entry.phase != Phase::kCompensated) return true;
+  }
+  return false;
+}
+
+Judged<Standing> JudgeStanding(const EventFront& write, std::uint64_t row, const KeyEntry* previous,
+                               Known& known) {
+  Standing stands = write.stands;
+  if (stands.kind == WriteKind::kNone) return stands;
+  if (write.phase == Phase::kDispatching && write.cause != Cause::kCarried) {
+    // What a resend finds done may have been done by the attempt before it.
+    if (write.cause != Cause::kResend || stands.dispatched == 0) stands.dispatched = row;
+    stands.is_over = stands.is_gone = false;
+  }
+  if (!IsExecuted(write.phase) || previous == nullptr) return stands;
+  const bool is_first = !IsExecuted(previous->phase);
+  if (is_first && stands.kind == WriteKind::kPatch) {
+    const auto last = OrElse(LastPatch(write, known), std::uint64_t{0});
+    if (!last) return std::unexpected(last.error());
+    stands.previous = *last;
+  }
+  const std::uint64_t since = is_first ? DispatchOf(write) : previous->last_event;
+  if (!stands.is_over) {
+    const auto is_over = OrElse(IsEndedSince(write, since, known), true);
+    if (!is_over) return std::unexpected(is_over.error());
+    stands.is_over = *is_over;
+  }
+  if (!stands.is_gone && stands.is_over) {
+    const auto is_gone = OrElse(IsRemovedSince(write, since, known), false);
+    if (!is_gone) return std::unexpected(is_gone.error());
+    stands.is_gone = *is_gone;
+  }
+  return stands;
+}
+
+}  // namespace recourse
