@@ -339,7 +339,8 @@ void LedgerEngine::CloseRow() {
 }
 
 Result<void> LedgerEngine::AppendEvent(Event& event, const KeyEntry* previous) {
-  if (event.stands.kind != WriteKind::kNone) {
+  NoteDispatch(batch_.first_seq + batch_.size(), event);
+  if (IsExecuted(event.phase) && event.stands.kind != WriteKind::kNone) {
     auto stands = Judge([&](Known& known) {
       return JudgeStanding({.operation = event.operation,
                             .phase = event.phase,

@@ -72,7 +72,7 @@ Result<std::optional<std::uint64_t>> LedgerEngine::LookUp(const MarkSince& asked
 Result<bool> LedgerEngine::LookUp(const RoomFor& asked) { return HasSpace(asked.bytes); }
 
 Result<void> LedgerEngine::CarryOut(Plan& plan) {
-  for (Write& write : plan.writes) {
+  for (RowWrite& write : plan.writes) {
     auto done = std::visit([this](auto& row) { return Append(row); }, write);
     if (!done) return done;
   }

@@ -109,6 +109,20 @@ using Judged = std::expected<T, Stop>;
 
 inline std::unexpected<Stop> Fails(const Error& error) { return std::unexpected(Stop(error)); }
 
+// Of two that were asked at once: both needs, or the reason of the first one that fails.
+template <class A, class B>
+std::unexpected<Stop> StopOf(const Judged<A>& one, const Judged<B>& other) {
+  if (one || other) return std::unexpected(one ? other.error() : one.error());
+  const auto* const first = std::get_if<Need>(&one.error());
+  const auto* const second = std::get_if<Need>(&other.error());
+  if (first == nullptr || second == nullptr) {
+    return std::unexpected(first == nullptr ? one.error() : other.error());
+  }
+  Need both = *first;
+  both.insert(both.end(), second->begin(), second->end());
+  return std::unexpected(Stop(std::move(both)));
+}
+
 // Grows from round to round of one verb.
 class Known {
  public:

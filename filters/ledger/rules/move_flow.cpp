@@ -68,7 +68,7 @@ Judged<void> CheckMove(const FlowMove& move, const FlowState& state) {
 }
 
 bool Writes(const Plan& plan, std::uint64_t operation) {
-  return std::ranges::any_of(plan.writes, [&](const Write& write) {
+  return std::ranges::any_of(plan.writes, [&](const RowWrite& write) {
     const auto* const event = std::get_if<EventWrite>(&write);
     return event != nullptr && event->event.operation == operation;
   });
@@ -78,7 +78,7 @@ bool Writes(const Plan& plan, std::uint64_t operation) {
 FlowState AfterPlan(const FlowState* before, FlowState state, const Plan& plan) {
   if (IsFinal(state.phase)) return state;
   CountTries(before != nullptr && before->phase == state.phase ? before : nullptr, state);
-  for (const Write& write : plan.writes) {
+  for (const RowWrite& write : plan.writes) {
     const auto* const ended = std::get_if<EventWrite>(&write);
     const auto news = ended != nullptr ? NewsOf(ended->event) : std::nullopt;
     if (news) TakeNews(state, *news);

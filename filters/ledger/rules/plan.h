@@ -21,10 +21,10 @@ struct EventWrite {
 struct FlowWrite {
   FlowState state;  // its row likewise
 };
-using Write = std::variant<EventWrite, FlowWrite>;
+using RowWrite = std::variant<EventWrite, FlowWrite>;
 
 struct Plan {
-  std::vector<Write> writes{};
+  std::vector<RowWrite> writes{};
   // Operations that waited for a human and do so no more, beside what the verb is about: whoever
   // waits for them is told after the commit.
   std::vector<std::uint64_t> ended{};

@@ -60,7 +60,7 @@ Judged<Standing> StandingAfter(const Event& event, const Transition& transition,
   stands.ended_by.insert(stands.ended_by.end(), transition.ended_by.begin(),
                          transition.ended_by.end());
   if (transition.undo_resource != Mark{}) stands.undo = transition.undo_resource;
-  return JudgeStanding(write, known.next_row, &entry, known);
+  return JudgeStanding(std::move(write), known.next_row, &entry, known);
 }
 
 // What the step becomes once its undo has succeeded.
@@ -160,7 +160,7 @@ Judged<const FlowState*> FlowMovedBy(const Transition& transition, const Event& 
 // Behind the rows of the plan, which are about its steps.
 Judged<void> MoveFlowBehind(FlowState state, const Transition::FlowEffect& effect, Known& known,
                             Plan& plan) {
-  for (const Write& write : plan.writes) {
+  for (const RowWrite& write : plan.writes) {
     if (const auto news = NewsOf(std::get<EventWrite>(write).event)) TakeNews(state, *news);
   }
   const Event& event = std::get<EventWrite>(plan.writes.front()).event;
@@ -208,10 +208,9 @@ Judged<Plan> Decide(Transition& transition, Known& known) {
     if (!step) return std::unexpected(step.error());
     compensated = std::move(*step);
   }
-  auto stands = StandingAfter(**last, transition, entry, known);
-  if (!stands) return std::unexpected(stands.error());
   const auto kept = KeptWithin(transition, **last, known);
-  if (!kept) return std::unexpected(kept.error());
+  auto stands = StandingAfter(**last, transition, entry, known);
+  if (!kept || !stands) return StopOf(kept, stands);
   const auto flow = FlowMovedBy(transition, **last, known);
   if (!flow) return std::unexpected(flow.error());
 

@@ -1,6 +1,8 @@
 #include "filters/ledger/rules/standing_rules.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 namespace recourse {
 namespace {
@@ -14,6 +16,19 @@ template <class T>
 Judged<T> OrElse(Judged<T> judged, T otherwise) {
   if (judged || std::holds_alternative<Need>(judged.error())) return judged;
   return otherwise;
+}
+
+void Dispatch(Cause cause, std::uint64_t row, Standing& stands) {
+  // What a resend finds done may have been done by the attempt before it.
+  if (cause != Cause::kResend || stands.dispatched == 0) stands.dispatched = row;
+  stands.is_over = stands.is_gone = false;
+}
+
+std::vector<MarkSince> Since(const std::vector<Mark>& marks, std::uint64_t since) {
+  std::vector<MarkSince> asked;
+  asked.reserve(marks.size());
+  for (const Mark& mark : marks) asked.push_back({AsDigest(mark), since});
+  return asked;
 }
 
 // Row of the last PATCH there; 0: none.
@@ -42,8 +57,10 @@ Judged<bool> IsContradictedSince(const EventFront& patch, std::uint64_t since, K
 }  // namespace
 
 Judged<bool> IsEndedSince(const EventFront& write, std::uint64_t since, Known& known) {
-  for (const Mark& mark : EndsOf(write.stands, write.resource)) {
-    const auto row = known.Get(MarkSince{AsDigest(mark), since});
+  const std::vector<MarkSince> marks = Since(EndsOf(write.stands, write.resource), since);
+  if (auto all = known.Require(marks); !all) return std::unexpected(all.error());
+  for (const MarkSince& mark : marks) {
+    const auto row = known.Get(mark);
     if (!row) return std::unexpected(row.error());
     if (**row) return true;
   }
@@ -52,8 +69,10 @@ Judged<bool> IsEndedSince(const EventFront& write, std::uint64_t since, Known& k
 }
 
 Judged<bool> IsRemovedSince(const EventFront& write, std::uint64_t since, Known& known) {
-  for (const Mark& mark : RemovalsOf(write.stands, write.resource)) {
-    const auto row = known.Get(MarkSince{AsDigest(mark), since});
+  const std::vector<MarkSince> marks = Since(RemovalsOf(write.stands, write.resource), since);
+  if (auto all = known.Require(marks); !all) return std::unexpected(all.error());
+  for (const MarkSince& mark : marks) {
+    const auto row = known.Get(mark);
     if (!row) return std::unexpected(row.error());
     if (!**row) continue;
     const auto removal = known.Get(FrontOf{***row});
@@ -66,16 +85,20 @@ Judged<bool> IsRemovedSince(const EventFront& write, std::uint64_t since, Known&
   return false;
 }
 
-Judged<Standing> JudgeStanding(const EventFront& write, std::uint64_t row, const KeyEntry* previous,
+void NoteDispatch(std::uint64_t row, Event& event) {
+  Standing& stands = event.stands;
+  const bool is_sent = event.phase == Phase::kDispatching && event.cause != Cause::kCarried;
+  if (is_sent && stands.kind != WriteKind::kNone) Dispatch(event.cause, row, stands);
+}
+
+Judged<Standing> JudgeStanding(EventFront write, std::uint64_t row, const KeyEntry* previous,
                                Known& known) {
-  Standing stands = write.stands;
-  if (stands.kind == WriteKind::kNone) return stands;
+  Standing& stands = write.stands;
+  if (stands.kind == WriteKind::kNone) return std::move(stands);
   if (write.phase == Phase::kDispatching && write.cause != Cause::kCarried) {
-    // What a resend finds done may have been done by the attempt before it.
-    if (write.cause != Cause::kResend || stands.dispatched == 0) stands.dispatched = row;
-    stands.is_over = stands.is_gone = false;
+    Dispatch(write.cause, row, stands);
   }
-  if (!IsExecuted(write.phase) || previous == nullptr) return stands;
+  if (!IsExecuted(write.phase) || previous == nullptr) return std::move(stands);
   const bool is_first = !IsExecuted(previous->phase);
   if (is_first && stands.kind == WriteKind::kPatch) {
     const auto last = OrElse(LastPatch(write, known), std::uint64_t{0});
@@ -93,7 +116,7 @@ Judged<Standing> JudgeStanding(const EventFront& write, std::uint64_t row, const
     if (!is_gone) return std::unexpected(is_gone.error());
     stands.is_gone = *is_gone;
   }
-  return stands;
+  return std::move(stands);
 }
 
 }  // namespace recourse

@@ -20,9 +20,11 @@ Judged<bool> IsEndedSince(const EventFront& write, std::uint64_t since, Known& k
 // Whether what it made was removed by such an effect, so that nothing has to be undone.
 Judged<bool> IsRemovedSince(const EventFront& write, std::uint64_t since, Known& known);
 
+// What the row `row` says of the standing of an operation that it dispatches.
+void NoteDispatch(std::uint64_t row, Event& event);
 // What the row `row` says of its operation's standing. `write` is the event as it is written there,
 // `previous` its operation until then.
-Judged<Standing> JudgeStanding(const EventFront& write, std::uint64_t row, const KeyEntry* previous,
+Judged<Standing> JudgeStanding(EventFront write, std::uint64_t row, const KeyEntry* previous,
                                Known& known);
 
 }  // namespace recourse
