@@ -13,12 +13,12 @@ constexpr std::uint32_t kEqualCallsLooked = 32;
 }  // namespace
 
 // An operation that was undone says more than its flow's fence.
-const FoundOperation* LedgerEngine::Ground::fenced() const {
+const LedgerEngine::Found* LedgerEngine::Ground::fenced() const {
   const bool was_undone = same_key && same_key->entry.phase == Phase::kCompensated;
   return was_undone ? &*same_key : target();
 }
 
-const FoundOperation* LedgerEngine::Ground::target() const {
+const LedgerEngine::Found* LedgerEngine::Ground::target() const {
   if (decision.target == BeginDecision::Target::kSameKey) return &*same_key;
   if (decision.target == BeginDecision::Target::kSameIntent) return &*same_intent;
   return nullptr;
@@ -73,7 +73,7 @@ void LedgerEngine::Decide(const NewOperation& call, Ground& ground) const {
   ground.decision = DecideBegin(call, facts);
 }
 
-Result<std::optional<FoundOperation>> LedgerEngine::FindUnanswered(
+Result<std::optional<LedgerEngine::Found>> LedgerEngine::FindUnanswered(
     const NewOperation& call, const std::optional<Found>& newest) {
   const std::int64_t now_ms = WallMs();
   const auto is_its_retry = [&](const Found& found) {
