@@ -41,6 +41,9 @@ std::shared_ptr<const Policy> LoadPolicyOrThrow(const std::string& path,
                                                 const PolicySources& sources,
                                                 TlsClients& backends_tls, const PolicyLoader& load);
 
+// What a person got wrong about the addresses and the ports file. Makes nothing.
+void JudgePlacesOrThrow(const Config& config);
+
 // In observe mode a ledger that cannot be opened is logged, and stands in as MakeUnopenedLedger.
 std::unique_ptr<Ledger> OpenLedgerOrThrow(const Config& config, LedgerSecretFiles& secrets,
                                           Mode mode, const Clock& clock,
@@ -81,10 +84,6 @@ class ServerTls {
   FileState state_;
   const std::shared_ptr<const TlsServer> first_;
 };
-
-// Parses `address` and listens there; says which flag named it when that fails.
-void ListenOrThrow(const char* flag, const std::string& address,
-                   const std::function<void(const Tcp::endpoint&)>& listen);
 
 // Tells how to reach the three ports, to whoever reads the file; nothing without a path.
 void WritePortsOrThrow(const std::string& path, std::uint16_t listen, std::uint16_t admin,
