@@ -13,6 +13,8 @@ struct AdminClient {
   std::string ca_file;              // of an https address; empty: the system's trust store
   std::string cert_file, key_file;  // that name us there; empty: the token does
   bool json = false;
+  // That it is the admin API there has been seen: before, no token goes there.
+  mutable bool is_proven = false;
 };
 
 struct EventQuery {
