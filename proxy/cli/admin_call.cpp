@@ -7,6 +7,7 @@
 
 #include "policy/model/url.h"
 #include "proxy/base/http/own_port.h"
+#include "proxy/base/json/json_object.h"
 #include "proxy/cli/terminal_text.h"
 #include "proxy/config/config.h"
 #include "proxy/net/tls/tls_client.h"
@@ -79,6 +80,24 @@ FileResult<void> ProveAdmin(const AdminClient& client, const HttpPlace& place) {
 
 std::string Printable(const Json& object, std::string_view name) {
   return TerminalText(ScalarText(object, name));
+}
+
+std::string LineOfJson(const Json& value) {
+  std::string out;
+  if (value.kind == Json::Kind::kObject) {
+    JsonObject object(out);
+    for (const auto& [name, member] : value.members) object.Raw(name, LineOfJson(member));
+  } else if (value.kind == Json::Kind::kArray) {
+    for (const Json& item : value.items) {
+      out.append(out.empty() ? "[" : ",").append(LineOfJson(item));
+    }
+    out += out.empty() ? "[]" : "]";
+  } else if (value.kind == Json::Kind::kString) {
+    AppendJsonString(out, value.text);
+  } else {
+    out = value.kind == Json::Kind::kNull ? "null" : ScalarText(value);
+  }
+  return out;
 }
 
 FileResult<AdminTarget> PrepareAdminCall(const AdminClient& client, HttpRequest request) {

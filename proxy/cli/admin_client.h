@@ -22,6 +22,7 @@ struct EventQuery {
   std::uint64_t after = 0;    // only events with a larger id
   std::uint64_t limit = 100;  // events printed at most
   bool newest_first = false;
+  bool follows = false;  // goes on with what is remembered later, until a signal
 };
 
 // Each prints to `out`, errors to `err`, and gives the exit code.

@@ -36,6 +36,7 @@
 #include "proxy/startup/ledger_secrets.h"
 #include "proxy/startup/listening.h"
 #include "proxy/startup/memory_limit.h"
+#include "proxy/startup/ready_text.h"
 #include "proxy/startup/service_manager.h"
 #include "proxy/startup/startup.h"
 
@@ -50,8 +51,8 @@ class Runtime {
         clock_(clock),
         clock_speed_(rehearsal == nullptr ? 1 : rehearsal->speed),
         policy_files_(ReadPolicyTwice(config.policy)),
-        versions_(
-            LoadPolicyOrThrow(config.policy, policy_files_, backends_tls_, LoaderOf(rehearsal))),
+        versions_(LoadPolicyOrThrow(config.policy, policy_files_, backends_tls_,
+                                    LoaderOf(rehearsal), approvers_)),
         minter_(clock_, random_),
         ca_(config.ca, clock_, random_, minter_),
         secrets_(config.data, config.ledger_key_file, config.install_secret_file, random_),
@@ -143,6 +144,7 @@ class Runtime {
   SystemRandom random_;
   const PolicySources policy_files_;  // as they were at the start
   TlsClients backends_tls_;
+  std::vector<NamedApprover> approvers_;  // likewise
   PolicyVersions versions_;
   LeafMinter minter_;
   CaKeeper ca_;
@@ -176,11 +178,8 @@ class Runtime {
 
 const Config& Runtime::Judged() {
   JudgePlacesOrThrow(config_);
-  StartOperatorsOrThrow(operators_, config_);
-  // Observe mode would go on without a ledger.
-  if (const auto good = secrets_.Judge(); !good && versions_.Current()->mode == Mode::kEnforce) {
-    throw StartupError(kExitLedger, good.error());
-  }
+  StartOperatorsOrThrow(operators_, config_, approvers_);
+  JudgeSecretsOrThrow(secrets_, versions_.Current()->mode);
   services_.via = MadeUpVia(random_);
   services_.tracer = traces_.Open(services_.own, services_.via);
   if (const auto signs = ca_.Prepare(*versions_.Current()); !signs) {
@@ -232,11 +231,8 @@ void Runtime::Start() {
   WritePortsOrThrow(config_.ports_file, agents_.endpoint().port(), admin_->endpoint().port(),
                     probes_->endpoint().port());
   (void)TellServiceManager(config_.notify_socket, "READY=1");
-  Log(LogLevel::kInfo, "ready",
-      {{"listen", std::to_string(agents_.endpoint().port())},
-       {"admin", std::to_string(admin_->endpoint().port())},
-       {"probes", std::to_string(probes_->endpoint().port())},
-       {"policy", versions_.Current()->version}});
+  TellReady(config_, *versions_.Current(),
+            {agents_.endpoint(), admin_->endpoint(), probes_->endpoint()});
 }
 
 void Runtime::StartWorkers() {

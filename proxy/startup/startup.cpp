@@ -16,6 +16,7 @@
 #include "filters/ledger/engine/recovery.h"
 #include "filters/ledger/lmdb/map_fault.h"
 #include "filters/ledger/lmdb/open.h"
+#include "proxy/admin/access/approver_check.h"
 #include "proxy/base/log/log.h"
 #include "proxy/config/files.h"
 #include "proxy/reload/policy_watch.h"
@@ -73,8 +74,8 @@ PolicyLoader LoaderOf(const Rehearsal* rehearsal) {
 
 std::shared_ptr<const Policy> LoadPolicyOrThrow(const std::string& path,
                                                 const PolicySources& sources,
-                                                TlsClients& backends_tls,
-                                                const PolicyLoader& load) {
+                                                TlsClients& backends_tls, const PolicyLoader& load,
+                                                std::vector<NamedApprover>& approvers) {
   LoadedPolicy loaded = load(sources, TlsFiles::kCheck);
   for (const PolicyProblem& problem : loaded.problems) {
     if (loaded.ok()) {
@@ -88,6 +89,7 @@ std::shared_ptr<const Policy> LoadPolicyOrThrow(const std::string& path,
   if (auto prepared = backends_tls.Prepare(*loaded.policy); !prepared) {
     throw StartupError(kExitPolicy, prepared.error());
   }
+  approvers = std::move(loaded.approvers);
   return loaded.policy;
 }
 
@@ -104,6 +106,11 @@ void JudgePlacesOrThrow(const Config& config) {
   if (::access(parent.empty() ? "." : parent.c_str(), W_OK) == 0) return;
   throw StartupError(kExitUsage, fmt::format("--ports-file: cannot write {}: {}", config.ports_file,
                                              std::strerror(errno)));
+}
+
+void JudgeSecretsOrThrow(const LedgerSecretFiles& secrets, Mode mode) {
+  const auto good = secrets.Judge();
+  if (!good && mode == Mode::kEnforce) throw StartupError(kExitLedger, good.error());
 }
 
 std::unique_ptr<Ledger> OpenLedgerOrThrow(const Config& config, LedgerSecretFiles& secrets,
@@ -143,7 +150,8 @@ std::string ReadTokenOrThrow(const std::string& path) {
   return *token;
 }
 
-void StartOperatorsOrThrow(OperatorDesk& desk, const Config& config) {
+void StartOperatorsOrThrow(OperatorDesk& desk, const Config& config,
+                           const std::vector<NamedApprover>& approvers) {
   const auto problems = desk.Start();
   for (const PolicyProblem& problem : problems) {
     std::fprintf(stderr, "%s\n", problem.ToString().c_str());
@@ -151,6 +159,10 @@ void StartOperatorsOrThrow(OperatorDesk& desk, const Config& config) {
   if (!problems.empty()) {
     throw StartupError(kExitPolicy,
                        "the operators " + config.operators + " have errors, see above");
+  }
+  if (config.operators.empty()) return;
+  for (const auto& problem : ApproversThatNobodyIs(approvers, *desk.Current(), config.operators)) {
+    Log(LogLevel::kWarn, "policy", {{"problem", problem.ToString()}});
   }
 }
 
