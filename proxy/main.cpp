@@ -20,6 +20,7 @@
 #include "proxy/cli/ledger_commands.h"
 #include "proxy/cli/mcp_tools.h"
 #include "proxy/cli/operation_commands.h"
+#include "proxy/cli/operator_check.h"
 #include "proxy/cli/operator_commands.h"
 #include "proxy/cli/process_commands.h"
 #include "proxy/cli/redirect_commands.h"

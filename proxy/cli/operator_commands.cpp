@@ -7,7 +7,6 @@
 #include <memory>
 #include <string>
 
-#include "proxy/admin/access/approver_check.h"
 #include "proxy/admin/access/operator_desk.h"
 #include "proxy/base/crypto/aead.h"
 #include "proxy/base/crypto/base64url.h"
@@ -53,13 +52,6 @@ int CheckOperators(const std::string& path) {
 }
 
 }  // namespace
-
-std::vector<PolicyProblem> ProblemsWithOperators(const LoadedPolicy& loaded,
-                                                 const std::string& operators) {
-  OperatorFiles files = ReadOperatorFiles(operators);
-  return files.loaded.ok() ? ApproversThatNobodyIs(loaded.approvers, *files.loaded.book, operators)
-                           : std::move(files.loaded.problems);
-}
 
 void AddOperators(CLI::App& app, int& exit_code) {
   const auto text = std::make_shared<std::string>();

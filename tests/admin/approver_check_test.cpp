@@ -39,7 +39,7 @@ TEST(ApproverCheck, WhoNobodyIsIsToldWithTheirPlaceInThePolicy) {
   const std::string people = Token("groups: [ finance ], roles: [ approve ]");
   EXPECT_THAT(
       Nobodies("[ finance, fiance ]", people),
-      ElementsAre("p.yaml:8:30: warning: tools.t.approval.by[1]: nobody in o.yaml is 'fiance', "
+      ElementsAre("p.yaml:8:32: warning: tools.t.approval.by[1]: nobody in o.yaml is 'fiance', "
                   "or in a group of that name, and has the role approve"));
   EXPECT_THAT(Nobodies("[ finance, ann ]", people), ElementsAre());
 }
