@@ -125,8 +125,7 @@ class Runtime {
   [[noreturn]] void Exit();
 
  private:
-  // The settings, once everything about them is judged that makes nothing on disk.
-  const Config& Judged();
+  const Config& Judged();  // once all is judged that makes nothing on disk
   void StartWorkers();
   void RefreshTls(FileState::Look look);
   void FreeFiles();  // for whom no I/O thread serves, such as probes
@@ -161,8 +160,7 @@ class Runtime {
   const Lanes lanes_ = all_lanes_.lanes();
   AgentPort agents_;
   KeyPtr head_key_;
-  // From here on files are made, the ledger's last.
-  AccessLog access_log_;
+  AccessLog access_log_;  // from here on files are made, the ledger's last
   std::unique_ptr<Ledger> ledger_;
   PolicyReloader reloader_;
   AdminApi admin_api_;
