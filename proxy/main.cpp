@@ -20,11 +20,13 @@
 #include "proxy/cli/ledger_commands.h"
 #include "proxy/cli/mcp_tools.h"
 #include "proxy/cli/operation_commands.h"
+#include "proxy/cli/operator_check.h"
 #include "proxy/cli/operator_commands.h"
 #include "proxy/cli/process_commands.h"
 #include "proxy/cli/redirect_commands.h"
 #include "proxy/config/config.h"
 #include "proxy/config/files.h"
+#include "proxy/doctor/doctor_command.h"
 #include "proxy/drill/drill_command.h"
 #include "proxy/inject/inject_command.h"
 #include "proxy/process/runtime.h"
@@ -44,7 +46,7 @@ struct Arguments {
   EventQuery query;
   std::uint64_t event_id = 0;
   std::string since, until;
-  std::string policy_path, call, body_file, exported, policy_before;
+  std::string policy_path, operators, call, body_file, exported, policy_before;
   McpImport mcp_import;
   std::string import_patience = std::to_string(limits::kImportPatience.count() / 1000) + "s";
   std::vector<std::string> headers;
@@ -304,7 +306,10 @@ void AddEvents(CLI::App& app, Arguments& args) {
   list->add_option("--phase", args.query.phase, "DISPATCHING, UNCERTAIN, SUCCEEDED, ...");
   list->add_option("--after", args.query.after, "Only events with a larger id");
   list->add_option("--limit", args.query.limit, "Print at most this many")->capture_default_str();
-  list->add_flag("--newest", args.query.newest_first, "The newest ones, newest first");
+  CLI::Option* const newest =
+      list->add_flag("--newest", args.query.newest_first, "The newest ones, newest first");
+  list->add_flag("--follow", args.query.follows, "Go on with what comes, until Ctrl-C")
+      ->excludes(newest);
   AddAdminOptions(*list, args);
   list->callback(
       [&args] { args.exit_code = ListEvents(args.admin, args.query, std::cout, std::cerr); });
@@ -408,7 +413,15 @@ void AddPolicy(CLI::App& app, Arguments& args) {
   policy->require_subcommand(1);
   CLI::App* check = policy->add_subcommand("check", "Report every error and warning");
   check->add_option("file", args.policy_path, "Policy file or directory")->required();
-  check->callback([&args] { args.exit_code = RunPolicyCheck(args.policy_path, std::cout); });
+  check->add_option("--operators", args.operators,
+                    "The operators file of `run`: warn of approvers that nobody in it is");
+  check->callback([&args] {
+    const auto further = [&args](const LoadedPolicy& loaded) {
+      return ProblemsWithOperators(loaded, args.operators);
+    };
+    args.exit_code = RunPolicyCheck(args.policy_path, std::cout,
+                                    args.operators.empty() ? FurtherCheck() : further);
+  });
   CLI::App* test = policy->add_subcommand("test", "Run the policy's own tests: section");
   test->add_option("file", args.policy_path, "Policy file or directory")->required();
   test->callback(
@@ -445,30 +458,24 @@ int main(int argc, char** argv) {
   Arguments args;
   app.require_subcommand(1);
   app.set_version_flag("-V,--version", std::string("recourse ") + RECOURSE_VERSION);
+  const auto add_admin_options = [&args](CLI::App& command) {
+    recourse::AddAdminOptions(command, args);
+  };
   recourse::AddRun(app, args);
   recourse::AddEvents(app, args);
   recourse::AddReport(app, args);
-  recourse::AddProcess(
-      app, args.admin, [&args](CLI::App& command) { recourse::AddAdminOptions(command, args); },
-      args.exit_code);
-  recourse::AddFlows(
-      app, args.admin, [&args](CLI::App& command) { recourse::AddAdminOptions(command, args); },
-      args.exit_code);
-  recourse::AddOperations(
-      app, args.admin, [&args](CLI::App& command) { recourse::AddAdminOptions(command, args); },
-      args.exit_code);
-  recourse::AddApprovals(
-      app, args.admin, [&args](CLI::App& command) { recourse::AddAdminOptions(command, args); },
-      args.exit_code);
+  recourse::AddProcess(app, args.admin, add_admin_options, args.exit_code);
+  recourse::AddDoctor(app, args.admin, add_admin_options, args.exit_code);
+  recourse::AddFlows(app, args.admin, add_admin_options, args.exit_code);
+  recourse::AddOperations(app, args.admin, add_admin_options, args.exit_code);
+  recourse::AddApprovals(app, args.admin, add_admin_options, args.exit_code);
   recourse::AddOperators(app, args.exit_code);
   recourse::AddRedirect(app, args.exit_code);
   recourse::AddCa(app, args.exit_code);
   recourse::AddEnv(app, args.exit_code);
   recourse::AddDrill(app, args.exit_code);
   recourse::AddInject(app, args.exit_code);
-  recourse::AddLedger(
-      app, args.admin, [&args](CLI::App& command) { recourse::AddAdminOptions(command, args); },
-      args.exit_code);
+  recourse::AddLedger(app, args.admin, add_admin_options, args.exit_code);
   recourse::AddPolicy(app, args);
   app.add_subcommand("version", "Print the version")->callback([] {
     std::cout << "recourse " << RECOURSE_VERSION << "\n";

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "policy/language/loader.h"
 #include "policy/model/call_refusal.h"
 #include "policy/model/policy.h"
 #include "proxy/base/http/http_message.h"
@@ -75,7 +76,9 @@ bool ParseCall(const std::string& text, ExplainedCall& call);
 
 // The subcommands. They return the exit code: 0 good, 1 a test failed, 2 the call cannot be read,
 // 3 the policy is invalid.
-int RunPolicyCheck(const std::string& path, std::ostream& out);
+// What the policy must agree with elsewhere; unset: nothing.
+using FurtherCheck = std::function<std::vector<PolicyProblem>(const LoadedPolicy& loaded)>;
+int RunPolicyCheck(const std::string& path, std::ostream& out, const FurtherCheck& further = {});
 enum class ExplainForm : std::uint8_t { kText, kJson };
 int RunPolicyExplain(const std::string& path, const std::string& call, const Headers& headers,
                      const std::string& body, ExplainForm form, std::ostream& out,

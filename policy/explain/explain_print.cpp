@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "policy/explain/explain.h"
+#include "policy/files/excerpt.h"
 #include "policy/language/loader.h"
+#include "policy/language/secrets.h"
 #include "policy/model/route_table.h"
 #include "proxy/base/json/json_object.h"
 
@@ -32,6 +34,13 @@ void PrintErrors(const LoadedPolicy& loaded, std::ostream& out) {
   for (const PolicyProblem& problem : loaded.problems) {
     if (problem.severity == PolicyProblem::Severity::kError) out << problem.ToString() << '\n';
   }
+}
+
+// A file that holds what it must not is not shown at all.
+std::string ExcerptOf(const PolicySources& sources, const PolicyProblem& problem) {
+  const auto source = std::ranges::find(sources.files, problem.file, &PolicySource::name);
+  if (source == sources.files.end() || HoldsSecret(source->text)) return {};
+  return ExcerptFor(problem, source->text);
 }
 
 std::string DurationText(Millis duration) {
@@ -298,14 +307,20 @@ DescribedLines Describe(const Policy& policy, const Explanation& explained) {
   return lines;
 }
 
-int RunPolicyCheck(const std::string& path, std::ostream& out) {
-  const LoadedPolicy loaded = LoadPolicy(path, TlsFiles::kCheck);
-  for (const PolicyProblem& problem : loaded.problems) out << problem.ToString() << '\n';
-  const auto warnings =
-      Count(CountOf(loaded.problems, PolicyProblem::Severity::kWarning), "warning");
-  if (!loaded.ok()) {
-    const auto errors = Count(CountOf(loaded.problems, PolicyProblem::Severity::kError), "error");
-    out << fmt::format("{}: invalid: {}, {}\n", path, errors, warnings);
+int RunPolicyCheck(const std::string& path, std::ostream& out, const FurtherCheck& further) {
+  const PolicySources sources = ReadPolicyTwice(path);
+  const LoadedPolicy loaded = LoadPolicyFiles(sources, TlsFiles::kCheck);
+  std::vector<PolicyProblem> problems = loaded.problems;
+  if (further) {
+    for (PolicyProblem& problem : further(loaded)) problems.push_back(std::move(problem));
+  }
+  for (const PolicyProblem& problem : problems) {
+    out << problem.ToString() << '\n' << ExcerptOf(sources, problem);
+  }
+  const auto warnings = Count(CountOf(problems, PolicyProblem::Severity::kWarning), "warning");
+  const std::size_t errors = CountOf(problems, PolicyProblem::Severity::kError);
+  if (!loaded.ok() || errors > 0) {
+    out << fmt::format("{}: invalid: {}, {}\n", path, Count(errors, "error"), warnings);
     return kInvalidPolicy;
   }
   const Policy& policy = *loaded.policy;

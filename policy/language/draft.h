@@ -38,6 +38,7 @@ struct Draft {
   std::vector<const YamlNode*> tool_nodes;
   std::vector<Place> tool_places, backend_places, tunnel_places;
   std::vector<LocatedText> quota_callers;
+  std::vector<LocatedText> approvers;  // the names in `by` of all tools
 };
 
 // The sections of one file, each in its own source file. Backends of all files come first, because

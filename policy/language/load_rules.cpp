@@ -257,13 +257,17 @@ std::optional<SettleRule> ReadSettle(MapReader& tool, const Speaks& speaks) {
   return rule;
 }
 
-std::optional<ApprovalRule> ReadApproval(MapReader& tool, TlsFiles files) {
+std::optional<ApprovalRule> ReadApproval(MapReader& tool, TlsFiles files,
+                                         std::vector<LocatedText>& approvers) {
   const YamlNode* node = tool.Get("approval");
   if (node == nullptr) return std::nullopt;
   MapReader map(*node, tool.KeyOf("approval"), tool.problems());
   ApprovalRule rule;
   map.Need("by", "who may approve: by: [ team-support ]");
-  for (LocatedText& approver : map.Texts("by")) rule.by.push_back(std::move(approver.text));
+  for (LocatedText& approver : map.Texts("by")) {
+    rule.by.push_back(approver.text);
+    approvers.push_back(std::move(approver));
+  }
   rule.expires = map.Duration("expires", Millis(1)).value_or(rule.expires);
   rule.only_suspected = IsOnlySuspected(map.Get("when"));
   if (!rule.only_suspected) rule.when = ReadConditions(map, "when", Reads::kRequest);

@@ -47,7 +47,8 @@ std::optional<UndoRule> ReadUndo(MapReader& tool, const Speaks& speaks, TlsFiles
 std::optional<ScopeRule> ParseScope(std::string_view text);
 // A whole number up to `most` under `name`.
 std::optional<int> ReadCountUpTo(MapReader& map, std::string_view name, int most);
-std::optional<ApprovalRule> ReadApproval(MapReader& tool, TlsFiles files);
+std::optional<ApprovalRule> ReadApproval(MapReader& tool, TlsFiles files,
+                                         std::vector<LocatedText>& approvers);
 // The members of a map of fields, { Authorization: { file, prefix } }, which stands at `key`.
 std::vector<SecretHeader> ReadSecretHeaders(const YamlNode& fields, const std::string& key,
                                             TlsFiles files, Problems& problems);

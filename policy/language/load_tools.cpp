@@ -101,7 +101,7 @@ void ReadAnswerForm(MapReader& map, Tool& tool) {
                        "is for paths; what an MCP tool says before its result comes as it comes");
 }
 
-void ReadOutcomeWords(MapReader& map, const Draft& draft, Tool& tool) {
+void ReadOutcomeWords(MapReader& map, Draft& draft, Tool& tool) {
   static constexpr std::pair<std::string_view, BreaksFlow> kBreaks[] = {
       {"never", BreaksFlow::kNever},
       {"on_failure", BreaksFlow::kOnFailure},
@@ -113,7 +113,7 @@ void ReadOutcomeWords(MapReader& map, const Draft& draft, Tool& tool) {
   tool.settle = ReadSettle(map, speaks);
   tool.before = ReadBefore(map, speaks);
   tool.undo = ReadUndo(map, speaks, draft.tls_files);
-  tool.approval = ReadApproval(map, draft.tls_files);
+  tool.approval = ReadApproval(map, draft.tls_files, draft.approvers);
   tool.reason = map.Text("reason").value_or("");
   tool.breaks_flow = map.OneOf("breaks_flow", kBreaks).value_or(tool.breaks_flow);
   tool.pivot = map.Bool("pivot").value_or(false);

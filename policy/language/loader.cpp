@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <map>
+#include <set>
 
 #include "policy/files/sources.h"
 #include "policy/language/draft.h"
@@ -89,15 +90,32 @@ struct Sections {
   const YamlNode* tests = nullptr;
 };
 
+using Damaged = std::set<std::string, std::less<>>;
+
+// Takes away what could not be read whole, lest that be complained of as missing.
+void ForgetDamaged(YamlNode& root, const Damaged& damaged) {
+  std::erase_if(root.members, [&](const YamlNode::Member& member) {
+    const bool has_entries_of_its_own =
+        member.name == "backends" || member.name == "tools" || member.name == "flows";
+    return damaged.contains(member.name) &&
+           (!has_entries_of_its_own || member.value.kind != YamlNode::Kind::kMap);
+  });
+}
+
 void Build(const std::vector<PolicySource>& sources, Draft& draft, Problems& problems,
            std::deque<YamlNode>& trees) {
   std::vector<Sections> all;
+  Damaged damaged;
   SeenIn seen;
   for (const PolicySource& source : sources) {
     const std::size_t file = problems.AddFile(source.name);
     RefuseSecrets(file, source.text, problems);
     const std::size_t errors_before = problems.errors();
-    const YamlNode& tree = trees.emplace_back(ReadYaml(file, source.text, problems));
+    YamlText read = ReadYamlText(file, source.text, problems);
+    damaged.insert(read.damaged.begin(), read.damaged.end());
+    ForgetDamaged(read.root, read.damaged);
+    const YamlNode& tree = trees.emplace_back(std::move(read.root));
+    if (read.damaged.contains("")) continue;
     if (tree.kind == YamlNode::Kind::kNull) {
       if (problems.errors() == errors_before) {
         problems.Error({file, 0, 0}, "version",
@@ -106,7 +124,7 @@ void Build(const std::vector<PolicySource>& sources, Draft& draft, Problems& pro
       continue;
     }
     MapReader root(tree, "", problems);
-    ReadVersion(root);
+    if (!read.damaged.contains("version")) ReadVersion(root);
     ReadSettings(root, draft, seen, source.name);
     all.push_back({root.Get("backends"), root.Get("tools"), root.Get("flows"), root.Get("tests")});
     root.Finish();
@@ -117,9 +135,14 @@ void Build(const std::vector<PolicySource>& sources, Draft& draft, Problems& pro
       if (sections.*section != nullptr) read(*(sections.*section), draft);
     }
   };
+  // Who names something that could not be read is not to blame.
+  const auto is_whole = [&](std::string_view section) {
+    return !damaged.contains("") && !damaged.contains(section);
+  };
   load(&Sections::backends, LoadBackends);
-  load(&Sections::tools, LoadTools);
-  load(&Sections::flows, LoadFlows);
+  if (is_whole("backends")) load(&Sections::tools, LoadTools);
+  if (is_whole("backends") && is_whole("tools")) load(&Sections::flows, LoadFlows);
+  if (!damaged.empty()) return;
   load(&Sections::tests, LoadTests);
   Validate(draft);
 }
@@ -138,6 +161,10 @@ LoadedPolicy LoadSources(const std::vector<PolicySource>& sources, TlsFiles file
     policy->fields_read = FieldsOfWords(*policy);
     policy->routes = std::make_unique<const RouteTable>(*policy, draft.intercepted);
     loaded.policy = std::move(policy);
+  }
+  for (LocatedText& named : draft.approvers) {
+    loaded.approvers.push_back(
+        {std::move(named.text), problems.At(named.place, std::move(named.key))});
   }
   loaded.problems = problems.Take();
   return loaded;

@@ -11,9 +11,16 @@
 
 namespace recourse {
 
+// A name in the `by` of an approval.
+struct NamedApprover {
+  std::string name;
+  PolicyProblem where;  // without a message
+};
+
 struct LoadedPolicy {
   std::shared_ptr<Policy> policy;       // null when there is an error; constant once it is run
   std::vector<PolicyProblem> problems;  // errors and warnings, by file and line
+  std::vector<NamedApprover> approvers;
   bool ok() const { return policy != nullptr; }
 };
 

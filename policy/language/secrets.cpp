@@ -44,26 +44,27 @@ bool IsAt(std::string_view text, std::size_t at, const Shape& shape) {
   return length >= shape.length_min;
 }
 
-bool HoldsSecret(std::string_view line, std::size_t* column) {
+// Where one stands; npos: nowhere.
+std::size_t FindSecret(std::string_view line) {
   for (const Shape& shape : kShapes) {
     for (auto at = line.find(shape.start); at != std::string_view::npos;
          at = line.find(shape.start, at + 1)) {
-      if (!IsAt(line, at, shape)) continue;
-      *column = at + 1;
-      return true;
+      if (IsAt(line, at, shape)) return at;
     }
   }
-  return false;
+  return std::string_view::npos;
 }
 
 }  // namespace
 
+bool HoldsSecret(std::string_view line) { return FindSecret(line) != std::string_view::npos; }
+
 void RefuseSecrets(std::size_t file, std::string_view text, Problems& problems) {
   for (int line = 1; !text.empty(); ++line) {
     const auto end = std::min(text.find('\n'), text.size());
-    std::size_t column = 0;
-    if (HoldsSecret(text.substr(0, end), &column)) {
-      problems.Error({file, line, static_cast<int>(column)}, "",
+    const std::size_t at = FindSecret(text.substr(0, end));
+    if (at != std::string_view::npos) {
+      problems.Error({file, line, static_cast<int>(at) + 1}, "",
                      "this looks like a credential, and a policy is no place for one: pass the "
                      "agent's own header on (\"{header.Authorization}\"), or name the mounted file "
                      "that holds it");

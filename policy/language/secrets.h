@@ -7,6 +7,9 @@
 
 namespace recourse {
 
+// Whether one of those is in the line, which is then not to be shown.
+bool HoldsSecret(std::string_view line);
+
 // Adds an error for every line of `text`, comments included, that holds what looks like a key, a
 // token or a private key of a well-known kind. The message never repeats it.
 void RefuseSecrets(std::size_t file, std::string_view text, Problems& problems);

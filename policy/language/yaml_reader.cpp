@@ -5,10 +5,12 @@
 #include <yaml-cpp/parser.h>
 
 #include <algorithm>
+#include <limits>
 #include <sstream>
 #include <tuple>
 #include <unordered_map>
 
+#include "policy/files/yaml_fault.h"
 #include "proxy/base/json/json.h"
 #include "proxy/base/limits.h"
 
@@ -16,6 +18,7 @@ namespace recourse {
 namespace {
 
 constexpr std::size_t kDepthMax = 64;
+constexpr std::size_t kFaultsMax = 10;  // that one reading tells of
 
 // Builds the tree. Aliases and anchors leave a null node behind, so that reading goes on and finds
 // the other problems too.
@@ -58,6 +61,7 @@ class TreeBuilder final : public YAML::EventHandler {
   void OnMapEnd() override { Close(); }
 
   YamlNode TakeRoot() { return std::move(root_); }
+  bool is_too_deep() const { return levels_.size() >= kDepthMax; }
   Place start() const { return start_; }  // of the document
 
  private:
@@ -194,21 +198,40 @@ bool CheckBytes(std::size_t file, std::string_view text, Problems& problems) {
   return true;
 }
 
-void Parse(std::size_t file, std::string_view text, TreeBuilder& builder, Problems& problems) {
+// Where the text could not be read on; nullopt: it could be read to its end.
+std::optional<YamlFault> Parse(std::size_t file, const std::string& text, TreeBuilder& builder,
+                               Problems& problems) {
   try {
-    std::istringstream in{std::string(text)};
+    std::istringstream in{text};
     YAML::Parser parser(in);
-    if (!parser.HandleNextDocument(builder)) return;
+    if (!parser.HandleNextDocument(builder)) return std::nullopt;
     TreeBuilder rest(file, problems);
     if (parser.HandleNextDocument(rest)) {
       problems.Error(rest.start(), "",
                      "a second document begins here; one document per file is accepted");
     }
+    return std::nullopt;
   } catch (const YAML::Exception& error) {
     const bool has_place = !error.mark.is_null();
-    const Place place{file, has_place ? error.mark.line + 1 : 0,
-                      has_place ? error.mark.column + 1 : 0};
-    problems.Error(place, "", "not valid YAML: " + error.msg);
+    const int line = has_place ? error.mark.line + 1 : 0;
+    if (!builder.is_too_deep()) {
+      auto fault = FindYamlFault(text, has_place ? line : std::numeric_limits<int>::max());
+      if (fault) return fault;
+    }
+    return YamlFault{
+        line, has_place ? error.mark.column + 1 : 0, "not valid YAML: " + error.msg, 0, 0, {}};
+  }
+}
+
+// The lines stay, so that places do.
+void LeaveOut(std::string& text, const YamlFault& fault) {
+  int line = 1;
+  for (char& c : text) {
+    if (c == '\n') {
+      ++line;
+    } else if (line >= fault.first_line && line <= fault.last_line) {
+      c = ' ';
+    }
   }
 }
 
@@ -229,14 +252,19 @@ void Problems::Add(PolicyProblem::Severity severity, const Place& place, std::st
                    std::string message) {
   const bool is_error = severity == PolicyProblem::Severity::kError;
   if (++(is_error ? errors_ : warnings_) > limits::kPolicyProblemsMax) return;
-  PolicyProblem problem;
+  PolicyProblem problem = At(place, std::move(key));
   problem.severity = severity;
+  problem.message = std::move(message);
+  problems_.emplace_back(place, std::move(problem));
+}
+
+PolicyProblem Problems::At(const Place& place, std::string key) const {
+  PolicyProblem problem;
   problem.file = files_[place.file];
   problem.line = place.line;
   problem.column = place.column;
   problem.key = std::move(key);
-  problem.message = std::move(message);
-  problems_.emplace_back(place, std::move(problem));
+  return problem;
 }
 
 std::string Problems::NameOf(const Place& place) const {
@@ -274,17 +302,41 @@ std::vector<PolicyProblem> Problems::Take() {
   return out;
 }
 
-YamlNode ReadYaml(std::size_t file, std::string_view text, Problems& problems,
-                  std::size_t bytes_max) {
+YamlText ReadYamlText(std::size_t file, std::string_view text, Problems& problems,
+                      std::size_t bytes_max) {
   if (text.size() > bytes_max) {
     problems.Error({file, 0, 0}, "",
                    "the file is larger than " + std::to_string(bytes_max >> 20) + " MiB");
     return {};
   }
   if (!CheckBytes(file, text, problems)) return {};
-  TreeBuilder builder(file, problems);
-  Parse(file, text, builder, problems);
-  return builder.TakeRoot();
+  YamlText read;
+  std::string left(text);
+  for (std::size_t faults = 0; faults < kFaultsMax; ++faults) {
+    Problems also = problems;  // what is said of a text that is read again is said once
+    TreeBuilder builder(file, also);
+    const auto fault = Parse(file, left, builder, also);
+    if (!fault) {
+      problems = std::move(also);
+      read.root = builder.TakeRoot();
+      return read;
+    }
+    // What only leaving out made of it is no fault of the writer's.
+    if (fault->first_line > 0 || faults == 0) {
+      problems.Error({file, fault->line, fault->column}, "", fault->message);
+    }
+    read.damaged.insert(fault->section);
+    if (fault->first_line == 0) return read;
+    LeaveOut(left, *fault);
+  }
+  read.damaged.insert("");
+  return read;
+}
+
+YamlNode ReadYaml(std::size_t file, std::string_view text, Problems& problems,
+                  std::size_t bytes_max) {
+  YamlText read = ReadYamlText(file, text, problems, bytes_max);
+  return read.damaged.empty() ? std::move(read.root) : YamlNode();
 }
 
 }  // namespace recourse

@@ -2,6 +2,7 @@
 // aliases, tags and further documents are problems.
 #pragma once
 
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -48,6 +49,8 @@ class Problems {
   void Warn(const Place& place, std::string key, std::string message);
   bool has_errors() const { return errors_ > 0; }
   std::size_t errors() const { return errors_; }
+  // Without a message.
+  PolicyProblem At(const Place& place, std::string key) const;
   // "policy.yaml:4:35"
   std::string NameOf(const Place& place) const;
   // Ordered by file, line and column.
@@ -63,8 +66,16 @@ class Problems {
   std::size_t warnings_ = 0;
 };
 
-// The one document of `text`; a null node when there is none or it cannot be read. Problems are
-// added to `problems`; the tree holds whatever could be read besides.
+// The one document of a text. Where an entry cannot be read, the others are there all the same.
+struct YamlText {
+  YamlNode root;  // null when there is none, or nothing of it can be read
+  // The keys of `root` under which something is missing; "": the root itself.
+  std::set<std::string, std::less<>> damaged;
+};
+// Problems are added to `problems`.
+YamlText ReadYamlText(std::size_t file, std::string_view text, Problems& problems,
+                      std::size_t bytes_max = limits::kPolicyFileBytesMax);
+// The same for who needs all of it: a null node unless every entry can be read.
 YamlNode ReadYaml(std::size_t file, std::string_view text, Problems& problems,
                   std::size_t bytes_max = limits::kPolicyFileBytesMax);
 

@@ -1,9 +1,13 @@
 #include "proxy/cli/admin_call.h"
 
+#include <fmt/format.h>
+
 #include <ostream>
 #include <utility>
 
 #include "policy/model/url.h"
+#include "proxy/base/http/own_port.h"
+#include "proxy/base/json/json_object.h"
 #include "proxy/cli/terminal_text.h"
 #include "proxy/config/config.h"
 #include "proxy/net/tls/tls_client.h"
@@ -11,6 +15,8 @@
 namespace recourse {
 namespace {
 
+constexpr int kProofSeconds = 60;
+constexpr int kUnknownHost = 421;
 constexpr int kTimeoutSeconds = 600;  // a full verify of a large ledger takes minutes
 
 // Where the admin API is: HOST:PORT, or a url of it.
@@ -42,20 +48,67 @@ FileResult<HttpPlace> PlaceOf(const AdminClient& client) {
   return place;
 }
 
+std::string WhatItIs(std::string_view port, const HttpResponse& answer) {
+  if (port == kAgentsPort) {
+    return "the port for agents (--listen of `recourse run`), which would send your token on to a "
+           "backend";
+  }
+  if (port == kProbesPort) return "the port of probes and metrics (--probes of `recourse run`)";
+  return fmt::format("not the admin API of a Recourse of this version: GET {} was answered with {}",
+                     kPortPath, answer.status);
+}
+
+// A token must not go to whoever happens to listen there.
+FileResult<void> ProveAdmin(const AdminClient& client, const HttpPlace& place) {
+  if (client.is_proven) return {};
+  const auto answer = Fetch(place, {"GET", std::string(kPortPath), {}, {}}, kProofSeconds);
+  if (!answer) return std::unexpected(answer.error() + "; is recourse running there?");
+  const auto json = ParseJson(answer->body);
+  const std::string port = json ? Printable(*json, "recourse") : std::string();
+  client.is_proven = answer->status == 200 && port == kAdminPort;
+  if (client.is_proven) return {};
+  if (answer->status == kUnknownHost && json) {
+    return std::unexpected("--admin: " + Printable(*json, "detail"));
+  }
+  return std::unexpected(fmt::format(
+      "--admin: {}:{} is {}. Nothing was sent there; give the address of --admin of `recourse run` "
+      "(127.0.0.1:19081, unless it was given another one)",
+      place.host, place.port, WhatItIs(port, *answer)));
+}
+
 }  // namespace
 
 std::string Printable(const Json& object, std::string_view name) {
   return TerminalText(ScalarText(object, name));
 }
 
+std::string LineOfJson(const Json& value) {
+  std::string out;
+  if (value.kind == Json::Kind::kObject) {
+    JsonObject object(out);
+    for (const auto& [name, member] : value.members) object.Raw(name, LineOfJson(member));
+  } else if (value.kind == Json::Kind::kArray) {
+    for (const Json& item : value.items) {
+      out.append(out.empty() ? "[" : ",").append(LineOfJson(item));
+    }
+    out += out.empty() ? "[]" : "]";
+  } else if (value.kind == Json::Kind::kString) {
+    AppendJsonString(out, value.text);
+  } else {
+    out = value.kind == Json::Kind::kNull ? "null" : ScalarText(value);
+  }
+  return out;
+}
+
 FileResult<AdminTarget> PrepareAdminCall(const AdminClient& client, HttpRequest request) {
+  auto place = PlaceOf(client);
+  if (!place) return std::unexpected(place.error());
   if (!client.token_file.empty()) {
     auto token = ReadSecretFile(client.token_file);
     if (!token) return std::unexpected("--admin-token-file: " + token.error());
+    if (auto proven = ProveAdmin(client, *place); !proven) return std::unexpected(proven.error());
     request.headers.emplace_back("Authorization", "Bearer " + *token);
   }
-  auto place = PlaceOf(client);
-  if (!place) return std::unexpected(place.error());
   return AdminTarget{std::move(*place), std::move(request)};
 }
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,7 +32,8 @@ namespace recourse {
 namespace {
 
 constexpr int kBackupTimeoutSeconds = 60;  // without a byte
-constexpr int kRefused = 422;              // a policy that was not taken
+constexpr int kLookEveryMs = 1'000;
+constexpr int kRefused = 422;  // a policy that was not taken
 
 Result<Json> ParsePage(const std::string& text) {
   auto page = ParseJson(text);
@@ -145,13 +147,35 @@ int ListNewest(const AdminClient& client, const EventQuery& query, std::ostream&
   return kExitOk;
 }
 
+// What comes after event `last`, as it comes; with --json one event a line.
+int FollowEvents(const AdminClient& client, const EventQuery& query, std::string last,
+                 std::ostream& out, std::ostream& err) {
+  for (;; (void)::poll(nullptr, 0, kLookEveryMs)) {
+    const auto text = Call(client, "GET", EventsTarget(query, last, kAdminPageMax) + "&lines=true");
+    if (!text) return Fail(err, text.error());
+    std::vector<std::string_view> lines = LinesOf(*text);
+    if (!lines.empty()) lines.pop_back();  // where the next page begins
+    for (const std::string_view line : lines) {
+      const Json event = ParseJson(line).value_or(Json());
+      last = Printable(event, "event_id");
+      if (client.json) {
+        out << line << "\n";
+      } else {
+        PrintEventRow(out, event);
+      }
+    }
+    out.flush();
+  }
+}
+
 }  // namespace
 
 int ListEvents(const AdminClient& client, const EventQuery& query, std::ostream& out,
                std::ostream& err) {
   if (query.newest_first) return ListNewest(client, query, out, err);
   std::uint64_t left = query.limit;
-  std::string after = std::to_string(query.after), last;
+  std::string after = std::to_string(query.after), last = after;
+  if (query.follows && client.json) return FollowEvents(client, query, last, out, err);
   std::string json = "[";
   bool has_header = client.json;
   while (left > 0 && !after.empty()) {
@@ -175,6 +199,7 @@ int ListEvents(const AdminClient& client, const EventQuery& query, std::ostream&
     if (json.size() > 1 && end > first) json += ",";
     json.append(*text, first, end - first);
   }
+  if (query.follows) return FollowEvents(client, query, last, out, err);
   if (client.json) out << json << "]\n";
   if (left == 0 && !after.empty()) {
     // Who reads a list that was cut has to know it.

@@ -13,6 +13,8 @@ struct AdminClient {
   std::string ca_file;              // of an https address; empty: the system's trust store
   std::string cert_file, key_file;  // that name us there; empty: the token does
   bool json = false;
+  // That it is the admin API there has been seen: before, no token goes there.
+  mutable bool is_proven = false;
 };
 
 struct EventQuery {
@@ -20,6 +22,7 @@ struct EventQuery {
   std::uint64_t after = 0;    // only events with a larger id
   std::uint64_t limit = 100;  // events printed at most
   bool newest_first = false;
+  bool follows = false;  // goes on with what is remembered later, until a signal
 };
 
 // Each prints to `out`, errors to `err`, and gives the exit code.

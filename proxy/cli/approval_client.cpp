@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include <fstream>
+#include <iostream>
 #include <map>
 #include <ostream>
 #include <sstream>
@@ -14,11 +16,13 @@
 #include "proxy/cli/admin_call.h"
 #include "proxy/cli/terminal_text.h"
 #include "proxy/config/config.h"
+#include "proxy/config/terminal.h"
 
 namespace recourse {
 namespace {
 
 constexpr int kApprovalLookEveryMs = 1'000;
+constexpr std::size_t kDigestDigits = 64, kDigestPrefix = 12;  // 48 bits name one request
 
 std::string Names(const Json& approval) {
   std::string out;
@@ -125,26 +129,44 @@ void PrintApproval(std::ostream& out, const Json& approval) {
   }
 }
 
-// On one line, with numbers as people write them.
-std::string PlainJson(const Json& value) {
-  std::string out;
-  if (value.kind == Json::Kind::kObject) {
-    JsonObject object(out);
-    for (const auto& [name, member] : value.members) object.Raw(name, PlainJson(member));
-  } else if (value.kind == Json::Kind::kArray) {
-    for (const Json& item : value.items) {
-      out.append(out.empty() ? "[" : ",").append(PlainJson(item));
-    }
-    out += out.empty() ? "[]" : "]";
-  } else if (value.kind == Json::Kind::kString) {
-    AppendJsonString(out, value.text);
-  } else {
-    out = value.kind == Json::Kind::kNull ? "null" : ScalarText(value);
-  }
-  return out;
+std::string Target(std::uint64_t operation) { return "/approvals/" + std::to_string(operation); }
+
+// A person at a terminal, who can be asked. Nobody answers for a pipe.
+bool SaysYes(std::ostream& out, std::uint64_t operation) {
+  out << "\napprove operation " << operation << "? [y/N] " << std::flush;
+  std::string line;
+  std::getline(std::cin, line);
+  return line == "y" || line == "Y" || line == "yes";
 }
 
-std::string Target(std::uint64_t operation) { return "/approvals/" + std::to_string(operation); }
+// The digest of the request that stands there now, if that is the one that `given` means: all of
+// it, or a beginning that no other will have. Without one a person at a terminal is shown the
+// request and asked. The exit code when nothing is to be approved.
+std::expected<std::string, int> DigestMeant(const AdminClient& client, const ApprovalWord& word,
+                                            std::ostream& out, std::ostream& err) {
+  const bool can_ask =
+      word.digest.empty() && !client.json && IsTerminal(STDIN_FILENO) && IsTerminal(STDOUT_FILENO);
+  if (word.digest.size() < kDigestPrefix && !can_ask) {
+    err << "recourse: say what you approve: look at it (recourse approvals show " << word.operation
+        << ") and give its digest, 12 digits of it at least: --digest DIGEST\n";
+    return std::unexpected(kExitUsage);
+  }
+  if (word.digest.size() >= kDigestDigits) return word.digest;
+  const auto text = Call(client, "GET", Target(word.operation));
+  if (!text) return std::unexpected(Fail(err, text.error()));
+  const auto approval = ParseJson(*text);
+  std::string digest = approval ? Printable(*approval, "digest") : std::string();
+  if (digest.empty()) return std::unexpected(Fail(err, kNotUnderstood));
+  if (!can_ask) {
+    if (digest.starts_with(word.digest)) return digest;
+    return std::unexpected(Fail(
+        err, "what waits there is another request than the one of --digest; look at it again"));
+  }
+  PrintApproval(out, *approval);
+  if (SaysYes(out, word.operation)) return digest;
+  out << "nothing was approved\n";
+  return std::unexpected(kExitRuntime);
+}
 
 FileResult<std::string> ReadBodyFile(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
@@ -186,11 +208,6 @@ int ShowApproval(const AdminClient& client, std::uint64_t operation, std::ostrea
 int DecideApproval(const AdminClient& client, const ApprovalWord& word, std::ostream& out,
                    std::ostream& err) {
   const bool is_approve = word.verb == "approve";
-  if (is_approve && word.digest.empty()) {
-    err << "recourse: say what you approve: look at it (recourse approvals show " << word.operation
-        << ") and give its digest: --digest DIGEST\n";
-    return kExitUsage;
-  }
   if (!is_approve && word.reason.empty()) {
     err << "recourse: say why with --reason TEXT: the agent is told, and it is kept\n";
     return kExitUsage;
@@ -198,8 +215,10 @@ int DecideApproval(const AdminClient& client, const ApprovalWord& word, std::ost
   std::string body = "{\"reason\":";
   AppendJsonString(body, word.reason);
   if (is_approve) {
+    const auto digest = DigestMeant(client, word, out, err);
+    if (!digest) return digest.error();
     body += ",\"digest\":";
-    AppendJsonString(body, word.digest);
+    AppendJsonString(body, *digest);
   }
   if (!word.body_file.empty()) {
     const auto edited = ReadBodyFile(word.body_file);
@@ -239,7 +258,7 @@ int WatchApprovals(const AdminClient& client, std::ostream& out, std::ostream& e
       const auto was = known.find(operation);
       if (was != known.end() && was->second == state) continue;
       if (client.json) {
-        out << PlainJson(approval) << "\n";
+        out << LineOfJson(approval) << "\n";
       } else {
         PrintApprovalRow(out, approval);
       }
@@ -251,7 +270,7 @@ int WatchApprovals(const AdminClient& client, std::ostream& out, std::ostream& e
       const auto approval = ParseJson(*one);
       if (!approval) continue;
       if (client.json) {
-        out << PlainJson(*approval) << "\n";
+        out << LineOfJson(*approval) << "\n";
       } else {
         out << fmt::format("{:>9}  is {}: {}\n", operation, Printable(*approval, "status"),
                            Printable(*approval, "detail"));

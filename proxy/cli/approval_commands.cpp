@@ -58,8 +58,10 @@ void AddApprovals(CLI::App& app, const AdminClient& client,
     return command;
   };
   CLI::App* approve = decide("approve", "Have it sent");
-  approve->add_option("--digest", args->word.digest,
-                      "Of the request that you looked at, as `approvals show` prints it");
+  approve->add_option(
+      "--digest", args->word.digest,
+      "Of the request that you looked at, as `approvals show` prints it: 12 digits at "
+      "least; at a terminal you are shown it and asked");
   approve->add_option("--body", args->word.body_file, "Send the body in this file instead");
   decide("reject", "Have it never sent");
 }

@@ -24,6 +24,7 @@ constexpr std::pair<std::string_view, std::string_view> kExamples[] = {
     {"events show", "42"},
     {"report", "--since 24h"},
     {"status", "--json"},
+    {"doctor", "--policy policy.yaml --data /var/lib/recourse/ledger"},
     {"drain", "--wait 30s"},
     {"log-level", "debug"},
     {"flows list", "--parked"},
@@ -304,15 +305,52 @@ void AppendCommand(std::string& words, std::string& values, std::string& paths,
   }
 }
 
+// In single quotes.
+std::string FishQuoted(std::string_view text) {
+  std::string out = "'";
+  for (const char c : text) {
+    if (c == '\'' || c == '\\') out += '\\';
+    out += c == '\n' ? ' ' : c;
+  }
+  return out + "'";
+}
+
+// What may stand behind a command, one line each.
+void AppendFish(std::string& lines, std::string& paths, const CLI::App& command) {
+  const std::string path = PathOf(command);
+  const std::string key = path.empty() ? "recourse" : "recourse " + path;
+  if (!path.empty()) paths += fmt::format(" '{}'", key);
+  const std::string at = fmt::format("complete -c recourse -n \"__recourse_at '{}'\"", key);
+  for (const CLI::App* below : command.get_subcommands({})) {
+    lines += fmt::format("{} -f -a {} -d {}\n", at, below->get_name(),
+                         FishQuoted(below->get_description()));
+  }
+  for (const CLI::Option* option : command.get_options({})) {
+    const std::string choices = CLI::detail::join(ChoicesOf(*option), " ");
+    if (option->get_lnames().empty()) {
+      if (!choices.empty()) lines += fmt::format("{} -f -a '{}'\n", at, choices);
+      continue;
+    }
+    lines += fmt::format("{} -l {}{} -d {}\n", at, option->get_lnames().front(),
+                         option->get_items_expected_max() == 0 ? std::string()
+                         : choices.empty()                     ? std::string(" -r")
+                                                               : " -x -a '" + choices + "'",
+                         FishQuoted(option->get_description()));
+  }
+  for (const CLI::App* below : command.get_subcommands({})) AppendFish(lines, paths, *below);
+}
+
 void AddCompletion(CLI::App& app) {
   const auto shell = std::make_shared<std::string>();
   CLI::App* completion =
       app.add_subcommand("completion", "Print what completes these commands in a shell");
-  completion->add_option("shell", *shell, "bash or zsh")
+  completion->add_option("shell", *shell, "bash, fish or zsh")
       ->required()
-      ->check(CLI::IsMember({"bash", "zsh"}));
+      ->check(CLI::IsMember({"bash", "fish", "zsh"}));
   completion->callback([shell, &app] {
-    std::cout << (*shell == "bash" ? BashCompletion(app) : ZshCompletion(app));
+    std::cout << (*shell == "bash"   ? BashCompletion(app)
+                  : *shell == "fish" ? FishCompletion(app)
+                                     : ZshCompletion(app));
   });
 }
 
@@ -415,6 +453,24 @@ std::string ZshCompletion(const CLI::App& app) {
   // As a file of $fpath it is read when the first Tab asks, and has to answer that one too.
   return "#compdef recourse\nautoload -U +X bashcompinit && bashcompinit\n" + BashCompletion(app) +
          "(( $+compstate )) && _bash_complete -o default -F _recourse\n";
+}
+
+std::string FishCompletion(const CLI::App& app) {
+  std::string lines, paths;
+  AppendFish(lines, paths, app);
+  return fmt::format(R"(# Completes the commands of {}.
+function __recourse_at
+    set -l at recourse
+    for word in (commandline -opc)[2..-1]
+        switch "$at $word"
+            case{}
+                set at "$at $word"
+        end
+    end
+    test "$at" = "$argv[1]"
+end
+{})",
+                     std::string("recourse ") + RECOURSE_VERSION, paths, lines);
 }
 
 std::span<const ExitCodeFact> ExitCodeFacts() { return kExitCodes; }

@@ -21,6 +21,7 @@ std::string UnknownCommand(const CLI::App& app, int argc, char** argv);
 // Functions of bash that complete every command, option and fixed value that `app` has; zsh takes
 // them too.
 std::string BashCompletion(const CLI::App& app);
+std::string FishCompletion(const CLI::App& app);
 std::string ZshCompletion(const CLI::App& app);
 
 // A check of CLI11: empty, or what is wrong with a text that should be a duration.

@@ -1,8 +1,10 @@
 #include "proxy/cli/flow_client.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 
 #include <algorithm>
+#include <map>
 #include <ostream>
 #include <utility>
 
@@ -12,6 +14,8 @@
 
 namespace recourse {
 namespace {
+
+constexpr int kFlowLookEveryMs = 1'000;
 
 void PrintFlowHeader(std::ostream& out) {
   out << fmt::format("{:>8}  {:<24}  {:<12}  {:>5}  {:>6}  {:<16}  {:<34}  {}\n", "FLOW", "CHANGED",
@@ -188,6 +192,57 @@ std::string WhichOf(const FlowQuery& query) {
   return which;
 }
 
+std::string FlowsTarget(const FlowQuery& query, const std::string& after, std::uint64_t limit) {
+  std::string target =
+      "/flows?after=" + after + "&limit=" + std::to_string(std::min(limit, kAdminPageMax));
+  if (query.parked) target += "&phase=NEEDS_HUMAN&stopped=false";
+  if (query.stopped) target += "&stopped=true";
+  if (!query.phase.empty()) target += "&phase=" + PercentEncode(query.phase);
+  if (query.all) target += "&all=true";
+  return target + WhichOf(query);
+}
+
+// What of a flow a person waits for.
+std::string StateOf(const Json& flow) {
+  return Printable(flow, "phase") + " " + Printable(flow, "step_count") + " " +
+         Printable(flow, "undone_count");
+}
+
+// Prints each flow when it begins, moves, and leaves the list; with --json one a line.
+int FollowFlows(const AdminClient& client, const FlowQuery& query, std::ostream& out,
+                std::ostream& err) {
+  std::map<std::string, std::string> known;  // state by number
+  const auto print = [&](const Json& flow) {
+    if (client.json) {
+      out << LineOfJson(flow) << "\n";
+    } else {
+      PrintFlowRow(out, flow);
+    }
+  };
+  if (!client.json) PrintFlowHeader(out);
+  for (;; (void)::poll(nullptr, 0, kFlowLookEveryMs)) {
+    const auto text = Call(client, "GET", FlowsTarget(query, "0", query.limit));
+    if (!text) return Fail(err, text.error());
+    const auto page = ParseJson(*text);
+    const Json* flows = page ? page->Find("flows") : nullptr;
+    if (flows == nullptr) return Fail(err, kNotUnderstood);
+    std::map<std::string, std::string> now;
+    for (const Json& flow : flows->items) {
+      const std::string number = Printable(flow, "number"), state = StateOf(flow);
+      now[number] = state;
+      const auto was = known.find(number);
+      if (was == known.end() || was->second != state) print(flow);
+    }
+    for (const auto& [number, state] : known) {
+      if (now.contains(number)) continue;
+      const auto one = Call(client, "GET", "/flows/" + number);
+      if (const auto flow = one ? ParseJson(*one) : ParseJson("")) print(*flow);
+    }
+    out.flush();
+    known = std::move(now);
+  }
+}
+
 // Page by page: each flow is closed for good before the next one.
 int CloseStopped(const AdminClient& client, const FlowOrderArguments& order, std::ostream& out,
                  std::ostream& err) {
@@ -217,19 +272,13 @@ int ListFlows(const AdminClient& client, const FlowQuery& query, std::ostream& o
     err << "recourse: --parked, --stopped and --phase exclude each other\n";
     return kExitUsage;
   }
+  if (query.follows) return FollowFlows(client, query, out, err);
   std::uint64_t left = query.limit;
   std::string after = "0";
   std::string json = "[";
   bool has_header = client.json;
   while (left > 0 && !after.empty()) {
-    std::string target =
-        "/flows?after=" + after + "&limit=" + std::to_string(std::min(left, kAdminPageMax));
-    if (query.parked) target += "&phase=NEEDS_HUMAN&stopped=false";
-    if (query.stopped) target += "&stopped=true";
-    if (!query.phase.empty()) target += "&phase=" + PercentEncode(query.phase);
-    if (query.all) target += "&all=true";
-    target += WhichOf(query);
-    const auto text = Call(client, "GET", target);
+    const auto text = Call(client, "GET", FlowsTarget(query, after, left));
     if (!text) return Fail(err, text.error());
     const auto page = ParseJson(*text);
     const Json* flows = page ? page->Find("flows") : nullptr;

@@ -15,6 +15,7 @@ struct FlowQuery {
   bool parked = false;         // those that broke and need a human
   bool stopped = false;        // those that their deadline stopped unfinished
   bool all = false;            // also those that are over
+  bool follows = false;        // goes on with what moves later, until a signal
   std::uint64_t limit = 100;
 };
 

@@ -32,7 +32,10 @@ void AddFlows(CLI::App& app, const AdminClient& client,
   add_selection(*list, args->query);
   list->add_option("--phase", args->query.phase,
                    "OPEN, COMMITTED, BREAKING, UNDOING, UNDONE or NEEDS_HUMAN");
-  list->add_flag("--all", args->query.all, "The newest, over or not; reads the whole log");
+  CLI::Option* const all =
+      list->add_flag("--all", args->query.all, "The newest, over or not; reads the whole log");
+  list->add_flag("--follow", args->query.follows, "Go on with what begins and moves, until Ctrl-C")
+      ->excludes(all);
   list->add_option("--limit", args->query.limit, "Print at most this many")->capture_default_str();
   add_admin_options(*list);
   list->callback([args, &client, &exit_code] {

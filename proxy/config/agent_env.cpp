@@ -1,6 +1,7 @@
 #include "proxy/config/agent_env.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <string_view>
 
 #include "proxy/base/json/json_object.h"
@@ -109,6 +110,16 @@ std::string Print(const Variables& variables, EnvForm form) {
     }
   }
   return out;
+}
+
+Variables ProxyVariablesHere() {
+  Variables set;
+  for (const char* name : {"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY",
+                           "all_proxy", "NO_PROXY", "no_proxy"}) {
+    const char* const value = std::getenv(name);
+    if (value != nullptr && *value != '\0') set.emplace_back(name, value);
+  }
+  return set;
 }
 
 }  // namespace recourse

@@ -28,6 +28,9 @@ using Variables = std::vector<std::pair<std::string, std::string>>;
 // What well-known clients look at. `proxy` was checked: http://HOST:PORT.
 Variables VariablesFor(const AgentEnv& env);
 
+// Those of a proxy, and its exceptions, that are set here, in either case.
+Variables ProxyVariablesHere();
+
 // Of well-known clients that look at none of the proxy's variables, what they need in their place.
 std::string_view WaysForTheOthers();
 

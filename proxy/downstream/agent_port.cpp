@@ -7,6 +7,7 @@
 #include "proxy/base/log/log.h"
 #include "proxy/net/loop/original_destination.h"
 #include "proxy/redirect/arrival.h"
+#include "proxy/startup/listening.h"
 
 namespace recourse {
 namespace {

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "filters/call/poll_id.h"
+#include "proxy/base/http/own_port.h"
 #include "proxy/exchange/head_judgement.h"
 #include "proxy/exchange/request_head.h"
 #include "proxy/exchange/request_target.h"
@@ -126,6 +127,11 @@ Task<bool> ServeAuthority(Exchange& exchange, const Lanes& lanes, std::string_vi
   return route.is_observed ? lanes.observe.Run(exchange) : ServePath(exchange, lanes);
 }
 
+Task<bool> ReplyPort(Exchange& exchange) {
+  const HttpResponse answer = PortAnswer(kAgentsPort);
+  co_return co_await ReplyHere(exchange, answer, /*understood=*/true);
+}
+
 // "http://host" without a path is how "*" is asked through a proxy (RFC 9112 3.2.4).
 bool IsAboutServer(const Head& head) {
   return head.form == TargetForm::kAsterisk ||
@@ -181,6 +187,10 @@ Task<bool> ServeRequest(Exchange& exchange, const Lanes& lanes) {
       is_absolute && !head.host.empty() && !EqualsIgnoreCase(head.host, head.authority);
   route.query = QueryOf(head);
   route.path = head.path.substr(0, head.path.size() - route.query.size());
+  // What goes through us to somewhere else asks that.
+  if (route.path == kPortPath && !is_absolute && !ingress.original && !ingress.inside) {
+    return ReplyPort(exchange);
+  }
   if (route.path.starts_with(kPollPath) && policy.mode == Mode::kEnforce) {
     return lanes.poll.Run(exchange);
   }

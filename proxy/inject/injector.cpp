@@ -18,6 +18,7 @@
 #include "proxy/net/beast/http_server.h"
 #include "proxy/reload/policy_watch.h"
 #include "proxy/startup/ledger_secrets.h"
+#include "proxy/startup/listening.h"
 #include "proxy/startup/startup.h"
 
 namespace recourse {

@@ -45,7 +45,8 @@ put_what_the_binary_tells() {
   while read -r command meaning; do
     manual "$meaning" "$command" </dev/null
   done < <(recourse --help | sed -n '/^Subcommands:$/,/^$/s/^  \([a-z-]\+ \)/\1/p')
-  for shell in bash-completion/completions/recourse=bash zsh/vendor-completions/_recourse=zsh; do
+  for shell in bash-completion/completions/recourse=bash zsh/vendor-completions/_recourse=zsh \
+    fish/vendor_completions.d/recourse.fish=fish; do
     put <(recourse completion "${shell#*=}") "/usr/share/${shell%=*}"
   done
 }

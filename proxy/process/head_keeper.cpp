@@ -15,7 +15,9 @@ namespace {
 constexpr std::size_t kKeyFileBytesMax = 4'096;
 constexpr std::size_t kKeptFileBytesMax = std::size_t{1} << 20;
 
-KeyPtr KeyOrThrow(const std::string& path) {
+}  // namespace
+
+KeyPtr HeadKeyOrThrow(const std::string& path) {
   if (path.empty()) return nullptr;
   const auto pem = ReadPrivateFile(path, kKeyFileBytesMax);
   if (!pem) throw StartupError(kExitUsage, "--ledger-head-key: " + pem.error());
@@ -24,15 +26,13 @@ KeyPtr KeyOrThrow(const std::string& path) {
   return std::move(*key);
 }
 
-}  // namespace
-
-HeadKeeper::HeadKeeper(const Config& config, Ledger& ledger, const Clock& clock)
+HeadKeeper::HeadKeeper(const Config& config, KeyPtr key, Ledger& ledger, const Clock& clock)
     : file_(config.ledger_head_file),
       every_(config.ledger_head_every),
       ledger_(ledger),
       auditor_(dynamic_cast<LedgerAuditor*>(&ledger)),
       clock_(clock),
-      key_(KeyOrThrow(config.ledger_head_key)) {}
+      key_(std::move(key)) {}
 
 void HeadKeeper::Look() {
   if (clock_.Now() < due_) return;

@@ -14,12 +14,15 @@
 
 namespace recourse {
 
+// The key of --ledger-head-key; null without one. Throws StartupError when it cannot be used.
+KeyPtr HeadKeyOrThrow(const std::string& path);
+
 // One thread at a time, which may block on the files. A head in the file that speaks against the
 // ledger is the proof that the ledger was put back, cut or rewritten: it is left as it is.
 class HeadKeeper {
  public:
-  // Does nothing without --ledger-head-key. Throws StartupError when the key cannot be used.
-  HeadKeeper(const Config& config, Ledger& ledger, const Clock& clock);
+  // Does nothing without a key.
+  HeadKeeper(const Config& config, KeyPtr key, Ledger& ledger, const Clock& clock);
 
   // Called with each signed head, as JSON. Set before the first Look().
   void TellTo(std::function<void(std::string news)> tell) { tell_ = std::move(tell); }

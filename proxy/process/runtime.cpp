@@ -34,7 +34,9 @@
 #include "proxy/reload/policy_reload.h"
 #include "proxy/reload/policy_watch.h"
 #include "proxy/startup/ledger_secrets.h"
+#include "proxy/startup/listening.h"
 #include "proxy/startup/memory_limit.h"
+#include "proxy/startup/ready_text.h"
 #include "proxy/startup/service_manager.h"
 #include "proxy/startup/startup.h"
 
@@ -49,14 +51,28 @@ class Runtime {
         clock_(clock),
         clock_speed_(rehearsal == nullptr ? 1 : rehearsal->speed),
         policy_files_(ReadPolicyTwice(config.policy)),
-        versions_(
-            LoadPolicyOrThrow(config.policy, policy_files_, backends_tls_, LoaderOf(rehearsal))),
+        versions_(LoadPolicyOrThrow(config.policy, policy_files_, backends_tls_,
+                                    LoaderOf(rehearsal), approvers_)),
         minter_(clock_, random_),
         ca_(config.ca, clock_, random_, minter_),
         secrets_(config.data, config.ledger_key_file, config.install_secret_file, random_),
-        ledger_(OpenLedgerOrThrow(config, secrets_, versions_.Current()->mode, clock_, rehearsal)),
-        access_log_(config.access_log),
+        operators_(config.operators, clock_),
+        door_({.desk = operators_,
+               .clock = clock_,
+               .random = random_,
+               .admin_token = ReadTokenOrThrow(config.admin_token_file),
+               .hosts = config.admin_hosts}),
         metrics_(clock_.WallNow()),
+        traces_(config.otlp, metrics_, clock_, random_),
+        services_(config.bounds.call_memory_bytes),
+        agents_({.config = config,
+                 .services = services_,
+                 .threads = threads_,
+                 .workers = workers_,
+                 .lanes = lanes_}),
+        head_key_(HeadKeyOrThrow(config.ledger_head_key)),
+        access_log_(Judged().access_log),
+        ledger_(OpenLedgerOrThrow(config, secrets_, versions_.Current()->mode, clock_, rehearsal)),
         reloader_({.path = config.policy,
                    .versions = versions_,
                    .tls = backends_tls_,
@@ -68,12 +84,6 @@ class Runtime {
                    .clock = clock_,
                    .publish = [this](std::shared_ptr<const Policy> policy) { Publish(policy); }},
                   policy_files_),
-        operators_(config.operators, clock_),
-        door_({.desk = operators_,
-               .clock = clock_,
-               .random = random_,
-               .admin_token = ReadTokenOrThrow(config.admin_token_file),
-               .hosts = config.admin_hosts}),
         admin_api_({.ledger = *ledger_,
                     .clock = clock_,
                     .door = door_,
@@ -87,14 +97,7 @@ class Runtime {
         probe_api_(
             *ledger_, metrics_, [this] { return FactsForScrape(); },
             [this] { return versions_.Current()->mode == Mode::kObserve; }),
-        observer_(*ledger_, random_, secrets_.install_secret()),
-        traces_(config.otlp, metrics_, clock_, random_),
-        services_(config.bounds.call_memory_bytes),
-        agents_({.config = config,
-                 .services = services_,
-                 .threads = threads_,
-                 .workers = workers_,
-                 .lanes = lanes_}) {
+        observer_(*ledger_, random_, secrets_.install_secret()) {
     services_.ledger = ledger_.get();
     services_.access_log = &access_log_;
     services_.observer = &observer_;
@@ -106,8 +109,6 @@ class Runtime {
     services_.install_secret = secrets_.install_secret();
     services_.ledger_secret = secrets_.SecretOf(ledger_->Stats().identity);
     services_.pod_flow = PodFlowName(secrets_.install_secret(), config.pod);
-    services_.via = MadeUpVia(random_);
-    services_.tracer = traces_.Open(services_.own, services_.via);
     ledger_->OnCommit([this](double seconds, std::size_t rows) {
       metrics_.commit_seconds.Observe(seconds);
       metrics_.commit_rows.Increment(static_cast<double>(rows));
@@ -124,6 +125,7 @@ class Runtime {
   [[noreturn]] void Exit();
 
  private:
+  const Config& Judged();  // once all is judged that makes nothing on disk
   void StartWorkers();
   void RefreshTls(FileState::Look look);
   void FreeFiles();  // for whom no I/O thread serves, such as probes
@@ -141,45 +143,55 @@ class Runtime {
   SystemRandom random_;
   const PolicySources policy_files_;  // as they were at the start
   TlsClients backends_tls_;
+  std::vector<NamedApprover> approvers_;  // likewise
   PolicyVersions versions_;
   LeafMinter minter_;
   CaKeeper ca_;
   LedgerSecretFiles secrets_;
-  std::unique_ptr<Ledger> ledger_;
-  AccessLog access_log_;
-  Metrics metrics_;
-  PolicyReloader reloader_;
   OperatorDesk operators_;
   AdminDoor door_;
-  AdminApi admin_api_;
-  ProbeApi probe_api_;
-  Observer observer_;
+  ServerTls admin_tls_{AdminTlsFilesOf(config_), "--admin-tls-cert"};
+  Metrics metrics_;
   Traces traces_;
   Services services_;
-  std::unique_ptr<HttpServer> probes_, admin_;
-  ServerTls admin_tls_{AdminTlsFilesOf(config_), "--admin-tls-cert"};
   std::vector<std::unique_ptr<IoThread>> threads_;
   std::vector<std::unique_ptr<Worker>> workers_;
-  std::unique_ptr<Settler> settler_;
-  std::unique_ptr<FlowDesk> flows_;
-  std::unique_ptr<ApprovalDesk> approvals_;
   AllLanes all_lanes_;
   const Lanes lanes_ = all_lanes_.lanes();
   AgentPort agents_;
-  HeadKeeper heads_{config_, *ledger_, clock_};
+  KeyPtr head_key_;
+  AccessLog access_log_;  // from here on files are made, the ledger's last
+  std::unique_ptr<Ledger> ledger_;
+  PolicyReloader reloader_;
+  AdminApi admin_api_;
+  ProbeApi probe_api_;
+  Observer observer_;
+  std::unique_ptr<HttpServer> probes_, admin_;
+  std::unique_ptr<Settler> settler_;
+  std::unique_ptr<FlowDesk> flows_;
+  std::unique_ptr<ApprovalDesk> approvals_;
+  HeadKeeper heads_{config_, std::move(head_key_), *ledger_, clock_};
   std::optional<PolicyWatch> watch_;  // since Start: later there may be no descriptor left for it
 };
 
-void Runtime::Start() {
-  StartOperatorsOrThrow(operators_, config_);
-  const auto book = operators_.Current();
-  watch_.emplace(std::vector<std::string>{config_.policy, config_.operators,
-                                          book->jwt ? book->jwt->jwks_file : std::string()},
-                 clock_);
+const Config& Runtime::Judged() {
+  JudgePlacesOrThrow(config_);
+  StartOperatorsOrThrow(operators_, config_, approvers_);
+  JudgeSecretsOrThrow(secrets_, versions_.Current()->mode);
+  services_.via = MadeUpVia(random_);
+  services_.tracer = traces_.Open(services_.own, services_.via);
   if (const auto signs = ca_.Prepare(*versions_.Current()); !signs) {
     // With a directory it is a file of the command line's that is wrong, else the policy.
     throw StartupError(config_.ca.directory.empty() ? kExitPolicy : kExitUsage, signs.error());
   }
+  return config_;
+}
+
+void Runtime::Start() {
+  const auto book = operators_.Current();
+  watch_.emplace(std::vector<std::string>{config_.policy, config_.operators,
+                                          book->jwt ? book->jwt->jwks_file : std::string()},
+                 clock_);
   if (const auto started = reloader_.Start(policy_files_); !started) {
     throw StartupError(kExitLedger, config_.data + ": " + started.error());
   }
@@ -217,11 +229,8 @@ void Runtime::Start() {
   WritePortsOrThrow(config_.ports_file, agents_.endpoint().port(), admin_->endpoint().port(),
                     probes_->endpoint().port());
   (void)TellServiceManager(config_.notify_socket, "READY=1");
-  Log(LogLevel::kInfo, "ready",
-      {{"listen", std::to_string(agents_.endpoint().port())},
-       {"admin", std::to_string(admin_->endpoint().port())},
-       {"probes", std::to_string(probes_->endpoint().port())},
-       {"policy", versions_.Current()->version}});
+  TellReady(config_, *versions_.Current(),
+            {agents_.endpoint(), admin_->endpoint(), probes_->endpoint()});
 }
 
 void Runtime::StartWorkers() {

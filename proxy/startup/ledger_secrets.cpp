@@ -47,6 +47,15 @@ LedgerSecretFiles::LedgerSecretFiles(std::string directory, std::string key_file
       install_file_(std::move(install_file)),
       random_(random) {}
 
+std::expected<void, std::string> LedgerSecretFiles::Judge() const {
+  if (!is_own_file_) {
+    if (const auto ring = ReadKeys(); !ring) return std::unexpected(ring.error());
+  }
+  if (install_file_.empty()) return {};
+  const auto secret = ReadNamedSecret();
+  return secret ? std::expected<void, std::string>() : std::unexpected(secret.error());
+}
+
 std::expected<LedgerSecrets, std::string> LedgerSecretFiles::Load(const LedgerFacts& facts) {
   if (is_own_file_ && ::access(key_file_.c_str(), F_OK) != 0) {
     if (auto made = MakeOwnKey(key_file_, facts, random_); !made) {
@@ -63,11 +72,8 @@ std::expected<LedgerSecrets, std::string> LedgerSecretFiles::Load(const LedgerFa
   }
   auto secret = install_file_.empty()
                     ? LoadOrCreateInstallSecret(directory_, facts.has_events, random_)
-                    : ReadInstallSecret(install_file_);
-  if (!secret) {
-    return std::unexpected((install_file_.empty() ? "" : "--install-secret-file: ") +
-                           secret.error());
-  }
+                    : ReadNamedSecret();
+  if (!secret) return std::unexpected(secret.error());
   install_secret_ = std::move(*secret);
   if (is_own_file_) {
     Log(LogLevel::kWarn,
@@ -113,6 +119,12 @@ std::expected<KeyRing, std::string> LedgerSecretFiles::ReadKeys() const {
   Wipe(*text);
   if (!ring) return std::unexpected(fmt::format("{}{}: {}", flag, key_file_, ring.error()));
   return ring;
+}
+
+std::expected<std::string, std::string> LedgerSecretFiles::ReadNamedSecret() const {
+  auto secret = ReadInstallSecret(install_file_);
+  if (!secret) return std::unexpected("--install-secret-file: " + secret.error());
+  return secret;
 }
 
 void KeepMemoryPrivate() {

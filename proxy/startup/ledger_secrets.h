@@ -18,6 +18,8 @@ class LedgerSecretFiles {
   LedgerSecretFiles(std::string directory, std::string key_file, std::string install_file,
                     Random& random);
 
+  // Whether the files that were named can be read; makes nothing. Fails with a line for people.
+  std::expected<void, std::string> Judge() const;
   // For LmdbLedgerOptions::secrets: reads both, and makes what is missing while nothing depends on
   // it yet. Fails with a line for people.
   std::expected<LedgerSecrets, std::string> Load(const LedgerFacts& facts);
@@ -32,6 +34,7 @@ class LedgerSecretFiles {
 
  private:
   std::expected<KeyRing, std::string> ReadKeys() const;
+  std::expected<std::string, std::string> ReadNamedSecret() const;
 
   const std::string directory_;
   const bool is_own_file_;  // made by us, beside the data

@@ -3,41 +3,28 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <vector>
 
 #include "filters/ledger/engine/group_commit_ledger.h"
 #include "filters/ledger/engine/recovery.h"
 #include "filters/ledger/lmdb/map_fault.h"
 #include "filters/ledger/lmdb/open.h"
+#include "proxy/admin/access/approver_check.h"
 #include "proxy/base/log/log.h"
 #include "proxy/config/files.h"
 #include "proxy/reload/policy_watch.h"
+#include "proxy/startup/listening.h"
 #include "proxy/startup/service_manager.h"
 
 namespace recourse {
 namespace {
-
-Tcp::endpoint EndpointOrThrow(const std::string& text, const char* flag) {
-  const auto colon = text.rfind(':');
-  std::string host = text.substr(0, colon);
-  if (host.size() > 1 && host.front() == '[' && host.back() == ']') {
-    host = host.substr(1, host.size() - 2);
-  }
-  IoError ec;
-  const auto address = boost::asio::ip::make_address(host, ec);
-  std::uint16_t port = 0;
-  const char* const first = text.data() + (colon == std::string::npos ? text.size() : colon + 1);
-  const char* const last = text.data() + text.size();
-  const auto parsed = std::from_chars(first, last, port);
-  if (ec || first == last || parsed.ec != std::errc() || parsed.ptr != last) {
-    throw StartupError(kExitUsage, std::string(flag) + ": '" + text +
-                                       "' is not ADDRESS:PORT, e.g. 127.0.0.1:19080");
-  }
-  return {address, port};
-}
 
 std::expected<std::unique_ptr<Ledger>, std::string> OpenRehearsed(const LmdbLedgerOptions& options,
                                                                   const Clock& clock,
@@ -87,8 +74,8 @@ PolicyLoader LoaderOf(const Rehearsal* rehearsal) {
 
 std::shared_ptr<const Policy> LoadPolicyOrThrow(const std::string& path,
                                                 const PolicySources& sources,
-                                                TlsClients& backends_tls,
-                                                const PolicyLoader& load) {
+                                                TlsClients& backends_tls, const PolicyLoader& load,
+                                                std::vector<NamedApprover>& approvers) {
   LoadedPolicy loaded = load(sources, TlsFiles::kCheck);
   for (const PolicyProblem& problem : loaded.problems) {
     if (loaded.ok()) {
@@ -102,7 +89,28 @@ std::shared_ptr<const Policy> LoadPolicyOrThrow(const std::string& path,
   if (auto prepared = backends_tls.Prepare(*loaded.policy); !prepared) {
     throw StartupError(kExitPolicy, prepared.error());
   }
+  approvers = std::move(loaded.approvers);
   return loaded.policy;
+}
+
+void JudgePlacesOrThrow(const Config& config) {
+  std::vector<AddressOfFlag> addresses = {
+      {"--listen", config.listen}, {"--admin", config.admin}, {"--probes", config.probes}};
+  if (config.redirect_port != 0) {
+    addresses.push_back({"--redirect", fmt::format("127.0.0.1:{}", config.redirect_port)});
+  }
+  // Who drains keeps some until it lets go of the ledger, which is then waited for.
+  JudgeAddressesOrThrow(addresses, HasLedger(config.data) ? Taken::kMayEnd : Taken::kIsWrong);
+  if (config.ports_file.empty()) return;
+  const std::string parent = std::filesystem::path(config.ports_file).parent_path().string();
+  if (::access(parent.empty() ? "." : parent.c_str(), W_OK) == 0) return;
+  throw StartupError(kExitUsage, fmt::format("--ports-file: cannot write {}: {}", config.ports_file,
+                                             std::strerror(errno)));
+}
+
+void JudgeSecretsOrThrow(const LedgerSecretFiles& secrets, Mode mode) {
+  const auto good = secrets.Judge();
+  if (!good && mode == Mode::kEnforce) throw StartupError(kExitLedger, good.error());
 }
 
 std::unique_ptr<Ledger> OpenLedgerOrThrow(const Config& config, LedgerSecretFiles& secrets,
@@ -142,7 +150,8 @@ std::string ReadTokenOrThrow(const std::string& path) {
   return *token;
 }
 
-void StartOperatorsOrThrow(OperatorDesk& desk, const Config& config) {
+void StartOperatorsOrThrow(OperatorDesk& desk, const Config& config,
+                           const std::vector<NamedApprover>& approvers) {
   const auto problems = desk.Start();
   for (const PolicyProblem& problem : problems) {
     std::fprintf(stderr, "%s\n", problem.ToString().c_str());
@@ -150,6 +159,10 @@ void StartOperatorsOrThrow(OperatorDesk& desk, const Config& config) {
   if (!problems.empty()) {
     throw StartupError(kExitPolicy,
                        "the operators " + config.operators + " have errors, see above");
+  }
+  if (config.operators.empty()) return;
+  for (const auto& problem : ApproversThatNobodyIs(approvers, *desk.Current(), config.operators)) {
+    Log(LogLevel::kWarn, "policy", {{"problem", problem.ToString()}});
   }
 }
 
@@ -212,18 +225,6 @@ std::shared_ptr<const TlsServer> ServerTls::Refresh(FileState::Look look) {
   }
   Log(LogLevel::kInfo, "the listener's certificates were read again", {{"flag", flag_}});
   return std::move(*server);
-}
-
-void ListenOrThrow(const char* flag, const std::string& address,
-                   const std::function<void(const Tcp::endpoint&)>& listen) {
-  const Tcp::endpoint endpoint = EndpointOrThrow(address, flag);
-  try {
-    listen(endpoint);
-  } catch (const boost::system::system_error& error) {
-    throw StartupError(kExitRuntime, std::string("cannot listen on ") + flag + " " + address +
-                                         ": " + error.code().message() +
-                                         "; name another address with this flag");
-  }
 }
 
 void WritePortsOrThrow(const std::string& path, std::uint16_t listen, std::uint16_t admin,

@@ -36,10 +36,18 @@ class StartupError : public std::runtime_error {
 // LoadPolicyFiles, but in a rehearsal.
 PolicyLoader LoaderOf(const Rehearsal* rehearsal);
 
-// The policy in `sources`, which were read from `path`. Prints every problem.
+// The policy in `sources`, which were read from `path`, and whom its approvals name. Prints every
+// problem.
 std::shared_ptr<const Policy> LoadPolicyOrThrow(const std::string& path,
                                                 const PolicySources& sources,
-                                                TlsClients& backends_tls, const PolicyLoader& load);
+                                                TlsClients& backends_tls, const PolicyLoader& load,
+                                                std::vector<NamedApprover>& approvers);
+
+// What a person got wrong about the addresses and the ports file. Makes nothing.
+void JudgePlacesOrThrow(const Config& config);
+
+// The same about the files that the ledger's secrets are in. Observe mode goes on without a ledger.
+void JudgeSecretsOrThrow(const LedgerSecretFiles& secrets, Mode mode);
 
 // In observe mode a ledger that cannot be opened is logged, and stands in as MakeUnopenedLedger.
 std::unique_ptr<Ledger> OpenLedgerOrThrow(const Config& config, LedgerSecretFiles& secrets,
@@ -49,8 +57,10 @@ std::unique_ptr<Ledger> OpenLedgerOrThrow(const Config& config, LedgerSecretFile
 // The admin token in the file; empty without a path.
 std::string ReadTokenOrThrow(const std::string& path);
 
-// Takes the operators file, if there is one. Prints every problem.
-void StartOperatorsOrThrow(OperatorDesk& desk, const Config& config);
+// Takes the operators file, if there is one. Prints every problem, and warns of approvers that are
+// nobody in it.
+void StartOperatorsOrThrow(OperatorDesk& desk, const Config& config,
+                           const std::vector<NamedApprover>& approvers);
 // Warns of an admin port that the network can listen to.
 void WarnOfPlainAdmin(const Config& config, const Tcp::endpoint& endpoint);
 // Warns of a policy that undoes, and leaves writes without a trace alone with themselves.
@@ -81,10 +91,6 @@ class ServerTls {
   FileState state_;
   const std::shared_ptr<const TlsServer> first_;
 };
-
-// Parses `address` and listens there; says which flag named it when that fails.
-void ListenOrThrow(const char* flag, const std::string& address,
-                   const std::function<void(const Tcp::endpoint&)>& listen);
 
 // Tells how to reach the three ports, to whoever reads the file; nothing without a path.
 void WritePortsOrThrow(const std::string& path, std::uint16_t listen, std::uint16_t admin,

@@ -54,7 +54,7 @@ WRONG = {
     "no such command of its": (["policy", "chek"], ["did you mean 'check'?", "accepted: check,"]),
     "one without the other": (["run", "--policy", "p", "--data", "d", "--tls-cert", "c"],
                               ["--tls-cert needs --tls-key too"]),
-    "no such shell": (["completion", "fish"], ["shell: 'fish'", "bash, zsh"]),
+    "no such shell": (["completion", "ksh"], ["shell: 'ksh'", "bash, fish, zsh"]),
 }  # fmt: skip
 
 

@@ -123,6 +123,7 @@ def see_the_files(api):
         _, fields, _ = api.guarded.ask("GET", path)
         api.ask("GET", path, 304, headers={"If-None-Match": fields["ETag"]}, token=None)
         api.ask("GET", path, 421, headers={"Host": "evil.example"}, token=None)
+    assert api.ask("GET", "/.recourse/port", 200, token=None) == {"recourse": "admin"}
     api.ask("GET", "/ui/none.js", 404, token=None)
     api.ask("GET", "/ui/openapi.json", 404, token=None)
 

@@ -243,9 +243,10 @@ def test_every_command_has_a_manual_page_without_warnings(root):
     assert "--policy" in run("man", "--local-file", root / PAGES / "recourse-run.1.gz").stdout
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh"])
+@pytest.mark.parametrize("shell", ["bash", "fish", "zsh"])
 def test_its_completions_are_those_of_the_binary(root, shell):
     place = {"bash": "bash-completion/completions/recourse",
+             "fish": "fish/vendor_completions.d/recourse.fish",
              "zsh": "zsh/vendor-completions/_recourse"}[shell]  # fmt: skip
     told = run_cli("completion", shell).stdout
     assert told and (root / "usr/share" / place).read_text() == told

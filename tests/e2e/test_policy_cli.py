@@ -156,7 +156,7 @@ def test_a_nasty_description_still_gives_a_policy_that_loads(tmp_path):
         ("openapi: 2.9\n", "accepted: 3.0 and 3.1"),
         ("- a\n", "a map is expected"),
         ("openapi: 3.0.0\npaths: {}\n", "describes no operation"),
-        ("openapi: [\n", "api:2:1: error: not valid YAML"),
+        ("openapi: [\n", "api:1:10: error: this '[' is not closed"),
         ("openapi: 3.0.0\nopenapi: 3.0.0\n", "api:2:1"),
         ("a: &x 1\n", "anchors are not accepted"),
         ("", "a map is expected"),
@@ -436,3 +436,42 @@ def test_the_admin_port_may_have_an_ipv6_address():
         thread.join()
     assert told.returncode == 0 and "accepted" in told.stdout, told
     assert f"\r\nHost: [::1]:{port}\r\n" in asked[0]
+
+
+def test_a_check_shows_the_line_of_each_problem_and_no_credential(tmp_path):
+    path = tmp_path / "policy.yaml"
+    path.write_text(BASE + "tools:\n  t: { match: GET b /x, efect: read }\n   u: {}\n")
+    told = run_cli("policy", "check", path)
+    assert told.returncode == 3
+    assert f"{path}:5:4: error: deeper than line 4" in told.stdout
+    assert "     5 |    u: {}\n       |    ^\n" in told.stdout
+    path.write_text(BASE + "mod: x # sk_live_0123456789abcdef\n")
+    told = run_cli("policy", "check", path).stdout
+    assert f"{path}:3:1: error: mod: unknown key" in told and "sk_live" not in told
+
+
+APPROVED = """\
+tools:
+  t:
+    match: POST b /x
+    effect: write
+    undo: none
+    approval: { by: [ finance, fiance ] }
+"""
+
+
+def test_approvers_that_nobody_is_are_told_by_a_check_and_at_the_start(tmp_path):
+    people = tmp_path / "operators.yaml"
+    people.write_text(
+        f"version: 1\ntokens:\n  - {{ name: ann, sha256: {'a' * 64}, groups: [ finance ],"
+        " roles: [ approve ] }\n"
+    )
+    running = Recourse(tmp_path, BASE + APPROVED, ["--operators", str(people)])
+    warning = f"{running.policy_path}:8:32: warning: tools.t.approval.by[1]: nobody in {people} is"
+    told = run_cli("policy", "check", running.policy_path, "--operators", people)
+    assert told.returncode == 0 and warning in told.stdout, told
+    with running:
+        assert warning in running.stderr()
+    people.write_text("version: 1\ntokens: x\n")
+    told = run_cli("policy", "check", running.policy_path, "--operators", people)
+    assert told.returncode == 3 and "operators.yaml:2:9: error: tokens" in told.stdout

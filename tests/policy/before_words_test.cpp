@@ -37,6 +37,14 @@ TEST(BeforeWordsTest, AnUpdateKeepsWhatItsUndoPutsBack) {
   EXPECT_TRUE(tool.undo->only_if_unchanged);
 }
 
+TEST(BeforeWordsTest, WhatAHumanApprovedIsPutBackWithoutOne) {
+  EXPECT_EQ(Load(Policy(kBefore + kUndo + "    approval: { by: x }\n")).find("needs approval"),
+            std::string::npos);
+  EXPECT_THAT(Load(Policy("    undo: { request: \"PATCH /issues/{path.id}\" }\n"
+                          "    approval: { by: x }\n")),
+              HasSubstr("this request is tool t, which needs approval"));
+}
+
 struct Row {
   std::string words;
   std::string problem;

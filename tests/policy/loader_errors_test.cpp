@@ -129,7 +129,7 @@ TEST(LoaderErrorsTest, TheFileMustBePlainYaml) {
       {"version: 1\r\n", "p.yaml:1:11: error: the line ends with CR LF"},
       {"version: 1\nbackends:\n\tb: 1\n", "p.yaml:3:1: error: a tab in the indentation"},
       {std::string("version: 1\n#\0\n", 13), "p.yaml:2:2: error: a control character"},
-      {"version: 1\nmode: [enforce\n", "error: not valid YAML"},
+      {"version: 1\nmode: [enforce\n", "p.yaml:2:7: error: this '[' is not closed"},
       {"version: 1\n---\nversion: 1\n",
        "p.yaml:2:1: error: a second document begins here; one document per file is accepted"},
       {"version: 1\n# na\xefve\n", "p.yaml:2:5: error: is not UTF-8"},

@@ -36,7 +36,7 @@ HEADER_HOMES = [
     (r"boost/(asio|beast)", r"proxy/net/|tests/",
      "use Task, Executor and Timer of proxy/base, or put the I/O into proxy/net"),
     (r"yaml-cpp/", r"policy/|tests/", "take a Policy"),
-    (r"CLI/", r"proxy/main\.cpp|proxy/(cli|telemetry|drill|inject)/", "take a parsed value"),
+    (r"CLI/", r"proxy/main\.cpp|proxy/(cli|doctor|telemetry|drill|inject)/", "take a parsed value"),
     (r"prometheus/", r"proxy/(telemetry|inject)/|tests/",
      "count through the interface of proxy/base"),
     (r"openssl/ssl\.h$", r"proxy/net/|tests/", "put TLS into proxy/net"),

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "filters/ledger/engine/group_commit_ledger.h"
@@ -261,6 +263,11 @@ std::expected<LedgerParts, std::string> OpenParts(std::shared_ptr<LedgerDirector
 }
 
 }  // namespace
+
+bool HasLedger(const std::string& directory) {
+  std::error_code error;
+  return std::filesystem::exists(directory + "/" + kDataFile, error);
+}
 
 std::expected<LedgerParts, std::string> OpenLmdbParts(const LmdbLedgerOptions& options) {
   auto directory = LedgerDirectory::Lock(options.directory, {.unsafe_fs = options.unsafe_fs,

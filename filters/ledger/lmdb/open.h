@@ -9,6 +9,9 @@
 
 namespace recourse {
 
+// Whether one was made there, whatever is wrong with it.
+bool HasLedger(const std::string& directory);
+
 // Locks the directory and opens log and index. Fails with a line for people.
 std::expected<LedgerParts, std::string> OpenLmdbParts(const LmdbLedgerOptions& options);
 

@@ -243,14 +243,11 @@ HttpResponse AdminDoor::Failed(const Refusal& refusal, const HttpPeer& peer) {
   if (refusal.status != 401) return Problem(refusal.status, "Not now", refusal.detail);
   const std::string from = PeerOf(peer);
   const Millis wait = gate_.WaitOf(from);
-  ++failures_;
-  if (parts_.clock.Now() >= next_line_) {
-    const std::string address = peer.address.to_string(), count = std::to_string(failures_);
+  if (const auto failed = failures_.Take(parts_.clock.Now())) {
+    const std::string address = peer.address.to_string(), count = std::to_string(*failed);
     LogForAudit(
         LogLevel::kWarn, "a login at the admin port failed",
         {{"client", address}, {"reason", refusal.detail}, {"failed_since_last_line", count}});
-    next_line_ = parts_.clock.Now() + std::chrono::seconds(1);
-    failures_ = 0;
   }
   if (wait > Millis{0}) return TooManyFailures(wait);
   gate_.Fail(from);

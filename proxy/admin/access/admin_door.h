@@ -10,6 +10,7 @@
 #include "proxy/admin/access/login_gate.h"
 #include "proxy/admin/access/operator_desk.h"
 #include "proxy/admin/access/sessions.h"
+#include "proxy/base/line_pace.h"
 #include "proxy/net/beast/http_server.h"
 
 namespace recourse {
@@ -67,8 +68,7 @@ class AdminDoor {
   const Parts parts_;
   LoginGate gate_;
   Sessions sessions_;
-  MonoTime next_line_{};      // of the log, about logins that failed
-  std::size_t failures_ = 0;  // since the last one
+  LinePace failures_;  // lines of the log about logins that failed
 };
 
 }  // namespace recourse

@@ -1,5 +1,7 @@
 #include "proxy/admin/access/endpoints.h"
 
+#include "proxy/base/http/own_port.h"
+
 namespace recourse {
 namespace {
 
@@ -9,6 +11,7 @@ constexpr Endpoint kEndpoints[] = {
     {"GET", "/", Need::kNobody},
     {"GET", "/ui/*", Need::kNobody},
     {"GET", "/openapi.json", Need::kNobody},
+    {"GET", kPortPath, Need::kNobody},
     {"GET", "/approvals", Need::kRead},
     {"GET", "/approvals/*", Need::kRead},
     {"GET", "/events", Need::kRead},

@@ -16,6 +16,7 @@
 #include "proxy/admin/views/event_json.h"
 #include "proxy/admin/views/row_json.h"
 #include "proxy/base/crypto/hash.h"
+#include "proxy/base/http/own_port.h"
 #include "proxy/base/json/json_object.h"
 #include "proxy/base/limits.h"
 #include "proxy/base/log/log.h"
@@ -69,6 +70,7 @@ ServedAnswer AdminApi::Do(const AdminDoor::Visit& visit, const HttpRequest& requ
                           const HttpPeer& peer) {
   const std::string_view path = visit.path;
   constexpr std::string_view kEvent = "/events/";
+  if (path == kPortPath) return PortAnswer(kAdminPort);
   if (visit.endpoint->need == Endpoint::Need::kNobody) return ServeUiFile(request, path);
   if (path == "/session") return parts_.door.Session(visit, request, peer);
   if (path == "/flows" || path.starts_with("/flows/")) {
@@ -327,6 +329,7 @@ HttpResponse AdminApi::ShowReport(std::string_view query) {
 
 HttpResponse ProbeApi::Handle(const HttpRequest& request) {
   if (request.method != "GET" && request.method != "HEAD") return Text(405, "use GET\n");
+  if (request.target == kPortPath) return PortAnswer(kProbesPort);
   if (request.target == "/live") return Text(200, "live\n");
   if (request.target == "/ready") {
     if (!ready) return Text(503, "starting or draining\n");

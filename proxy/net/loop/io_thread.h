@@ -16,6 +16,7 @@
 
 #include "proxy/base/clock.h"
 #include "proxy/base/executor.h"
+#include "proxy/base/line_pace.h"
 #include "proxy/net/http1/http_head.h"
 #include "proxy/net/loop/buffer_pool.h"
 #include "proxy/net/loop/heap_trim.h"
@@ -75,6 +76,8 @@ class IoThread final : public Executor, public Timer {
   // once for all who wait for the same name: a name server that is slow for one name holds up no
   // other.
   Task<std::vector<boost::asio::ip::address>> Resolve(std::string host, MonoTime deadline);
+  // The lines of the log about a backend that cannot be reached.
+  LinePace& LinesAbout(const std::string& backend) { return lines_about_[backend]; }
   // The next Resolve() of it asks anew.
   void ForgetName(const std::string& host) { names_.erase(host); }
 
@@ -132,6 +135,7 @@ class IoThread final : public Executor, public Timer {
   std::atomic<bool> is_asleep_{false};  // it waits for the kernel, or is about to
   std::atomic<bool> stopped_{false};
   std::unordered_map<std::string, Name> names_;
+  std::unordered_map<std::string, LinePace> lines_about_;         // by the name of the backend
   std::unordered_map<std::string, std::vector<Asker*>> waiting_;  // by name being looked up
   std::vector<std::unique_ptr<Helper>> helpers_;  // joined before anything above goes
   std::thread thread_;

@@ -37,13 +37,18 @@ Socket Socket::For(const Tcp& protocol) {
   return Socket(::socket(protocol.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
 
-Socket Socket::ListeningAt(const Tcp::endpoint& endpoint) {
+Socket Socket::BoundTo(const Tcp::endpoint& endpoint) {
   Socket socket = For(endpoint.protocol());
   OrThrow(socket.is_open(), "socket");
   const int on = 1;
   OrThrow(::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0, "SO_REUSEADDR");
   const auto size = static_cast<socklen_t>(endpoint.size());
   OrThrow(::bind(socket.fd(), endpoint.data(), size) == 0, "bind");
+  return socket;
+}
+
+Socket Socket::ListeningAt(const Tcp::endpoint& endpoint) {
+  Socket socket = BoundTo(endpoint);
   OrThrow(::listen(socket.fd(), kBacklog) == 0, "listen");
   return socket;
 }

@@ -24,6 +24,8 @@ class Socket {
 
   // Not connected yet; is_open() is false when the system gives none.
   static Socket For(const Tcp& protocol);
+  // Has the address, and nobody can connect to it; throws boost::system::system_error.
+  static Socket BoundTo(const Tcp::endpoint& endpoint);
   // Listens at once; throws boost::system::system_error.
   static Socket ListeningAt(const Tcp::endpoint& endpoint);
 

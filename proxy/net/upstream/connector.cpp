@@ -31,6 +31,23 @@ Error NotSent(std::string_view detail) {
   return Error(ErrorCode::kNotSent, detail, Delivery::kNotSent);
 }
 
+// `tried`: the address that could not be reached; none where the name leads to none.
+Error Unreached(IoThread& thread, const Backend& backend, std::optional<Tcp::endpoint> tried,
+                std::string_view why) {
+  const auto failed = thread.LinesAbout(backend.name).Take(thread.clock().Now());
+  if (failed) {
+    const std::string address = backend.host + ":" + std::to_string(backend.port);
+    const std::string ip = tried ? tried->address().to_string() : std::string();
+    Log(LogLevel::kWarn, "a backend cannot be reached",
+        {{"backend", backend.name},
+         {"address", address},
+         {"ip", ip},
+         {"reason", why},
+         {"failed_since_last_line", std::to_string(*failed)}});
+  }
+  return NotSent(why);
+}
+
 }  // namespace
 
 bool OwnListeners::Contains(const Tcp::endpoint& endpoint, const Tcp::endpoint& local) const {
@@ -167,10 +184,12 @@ Task<Result<std::unique_ptr<Connection>>> Connect(IoThread& thread, const Backen
   MonoTime now = thread.clock().Now();
   if (addresses.empty()) {
     co_return std::unexpected(
-        NotSent(now >= deadline ? "looking up the backend's name took longer than connect_timeout"
-                                : "the backend's name does not resolve"));
+        Unreached(thread, backend, std::nullopt,
+                  now >= deadline ? "looking up the backend's name took longer than connect_timeout"
+                                  : "the backend's name does not resolve"));
   }
   std::string_view failure = kTooLong;
+  Tcp::endpoint tried;
   if (const auto refused = DropRefused(backend, addresses); addresses.empty()) {
     co_return std::unexpected(
         Error(ErrorCode::kAddressRefused, Refusal(*refused), Delivery::kNotSent));
@@ -183,6 +202,7 @@ Task<Result<std::unique_ptr<Connection>>> Connect(IoThread& thread, const Backen
     const Tcp::endpoint endpoint(*address, backend.port);
     Attempt attempt = co_await ConnectTo(thread, endpoint, limit);
     failure = attempt.failure;
+    tried = endpoint;
     if (attempt.connection == nullptr) continue;
     Connection& connection = *attempt.connection;
     if (own.Contains(endpoint, LocalEnd(connection.socket()).value_or(Tcp::endpoint()))) {
@@ -198,7 +218,7 @@ Task<Result<std::unique_ptr<Connection>>> Connect(IoThread& thread, const Backen
     connection.deadline.Disarm();
     co_return std::move(attempt.connection);
   }
-  co_return std::unexpected(NotSent(failure));
+  co_return std::unexpected(Unreached(thread, backend, tried, failure));
 }
 
 }  // namespace recourse

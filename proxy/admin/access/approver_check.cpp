@@ -1,0 +1,45 @@
+#include "proxy/admin/access/approver_check.h"
+
+#include <algorithm>
+
+namespace recourse {
+namespace {
+
+bool IsNamed(const std::string& name, const std::string& person,
+             const std::vector<std::string>& groups) {
+  return person == name || std::ranges::find(groups, name) != groups.end();
+}
+
+// Whether somebody may approve who has that name or is in a group of it.
+bool IsSomebody(const OperatorBook& book, const std::string& name) {
+  const auto has_token = [&](const OperatorBook::Token& token) {
+    Roles roles = book.RolesOf(token.groups);
+    if (token.roles.Has(Role::kApprove)) roles.Add(Role::kApprove);
+    return roles.Has(Role::kApprove) && IsNamed(name, token.name, token.groups);
+  };
+  const auto has_certificate = [&](const auto& certificate) {
+    const auto& [person, groups] = certificate;
+    return book.RolesOf(groups).Has(Role::kApprove) && IsNamed(name, person, groups);
+  };
+  return std::ranges::any_of(book.tokens, has_token) ||
+         std::ranges::any_of(book.certificates, has_certificate);
+}
+
+}  // namespace
+
+std::vector<PolicyProblem> ApproversThatNobodyIs(const std::vector<NamedApprover>& approvers,
+                                                 const OperatorBook& book,
+                                                 const std::string& operators) {
+  std::vector<PolicyProblem> problems;
+  if (book.jwt) return problems;
+  for (const auto& [name, where] : approvers) {
+    if (IsSomebody(book, name)) continue;
+    PolicyProblem& problem = problems.emplace_back(where);
+    problem.severity = PolicyProblem::Severity::kWarning;
+    problem.message = "nobody in " + operators + " is '" + name +
+                      "', or in a group of that name, and has the role approve";
+  }
+  return problems;
+}
+
+}  // namespace recourse

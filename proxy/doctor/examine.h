@@ -1,0 +1,21 @@
+// Looks at a set-up from where an agent and an operator stand. Blocking; changes nothing.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "proxy/cli/admin_client.h"
+#include "proxy/doctor/check.h"
+
+namespace recourse {
+
+struct Setup {
+  std::string policy, data;  // `data` empty: the disk is not looked at
+  std::string listen, probes, operators;
+  std::uint64_t connections = 0;  // of --connections-max
+};
+
+// Everything, in the order in which a call meets it.
+std::vector<Check> Examine(const Setup& setup, const AdminClient& client);
+
+}  // namespace recourse

@@ -1,0 +1,98 @@
+"""`./dev run` at a terminal, on a binary that is built already, and how its build begins."""
+
+import contextlib
+import glob
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+
+import pytest
+
+from support.recourse import BINARY, ROOT, WAIT_MAX
+from support.waiting import wait_until
+
+ENDED = "Everything that ./dev run started has ended."
+
+
+@pytest.fixture(name="tree")
+def built_tree(tmp_path):
+    """A checkout whose build takes no time: where to run, and the PATH for it."""
+    for path in ("tests/commands.sh", "tests/e2e/demo", "dev", "CMakePresets.json"):
+        target = tmp_path / "tree" / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (shutil.copytree if (ROOT / path).is_dir() else shutil.copy)(ROOT / path, target)
+    tree = tmp_path / "tree"
+    (tree / "tests/e2e/clients").symlink_to(ROOT / "tests/e2e/clients")
+    (tree / "build/release").mkdir(parents=True)
+    (tree / "build/release/recourse").symlink_to(BINARY)
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("cmake", "ninja", "npm"):
+        (tools / name).write_text("#!/bin/sh\n")
+        (tools / name).chmod(0o755)
+    return tree, f"{tools}:{os.environ['PATH']}"
+
+
+def four_free_ports():
+    """The first of them."""
+
+    def is_free(port):
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return True
+        return False
+
+    return next(
+        first
+        for first in (random.randrange(20_000, 30_000) for _ in range(100))
+        if all(is_free(first + number) for number in range(4))
+    )
+
+
+def test_ctrl_c_ends_it_once_and_with_one_message(tree, tmp_path):
+    """A terminal signals the whole foreground group."""
+    root, path = tree
+    log = tmp_path / "log"
+    said = log.read_text
+    with open(log, "wb") as out:
+        env = {**os.environ, "PATH": path, "RECOURSE_SKIP_INSTALL": "1",
+               "RECOURSE_DEMO_PORT": str(four_free_ports())}  # fmt: skip
+        running = subprocess.Popen(
+            [root / "dev", "run"], cwd=root, env=env, stdin=subprocess.DEVNULL, stdout=out,
+            stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+        try:
+            wait_until(lambda: "# An agent places an order" in said(), said)
+            os.killpg(running.pid, signal.SIGINT)
+            assert running.wait(WAIT_MAX) == 0, said()
+        finally:
+            if running.poll() is None:
+                running.terminate()
+                running.wait(WAIT_MAX)
+    text = said()
+    assert text.count(ENDED) == 1 and text.rstrip().endswith(ENDED), text
+    assert "second signal" not in text and '"msg":"stopped"' in text
+    assert "last time" not in text
+
+
+def test_how_long_nothing_took_is_not_told(tree):
+    root, path = tree
+    (root / "build/times").write_text("0\tbuilding preset release: recourse\n")
+    done = subprocess.run(
+        [root / "dev", "run"], cwd=root, capture_output=True, text=True, timeout=WAIT_MAX,
+        env={**os.environ, "PATH": path, "RECOURSE_SKIP_INSTALL": "1",
+             "RECOURSE_DEMO_PORT": "1"}, check=False,
+    )  # fmt: skip
+    assert "building preset release" in done.stdout and "last time" not in done.stdout, done
+
+
+def test_a_build_without_the_benchmark_library_is_configured_in_silence(tmp_path):
+    homes = glob.glob("/usr/lib/*/cmake/benchmark") + glob.glob("/lib/*/cmake/benchmark")
+    done = subprocess.run(
+        ["cmake", "-S", ROOT, "-B", tmp_path / "build", "--preset", "release", "--log-level=NOTICE",
+         "-DCMAKE_IGNORE_PATH=" + ";".join(homes)],
+        cwd=ROOT, capture_output=True, text=True, timeout=WAIT_MAX, check=False,
+    )  # fmt: skip
+    assert "benchmark" not in done.stderr, done.stderr

@@ -1,0 +1,159 @@
+"""`recourse doctor`: what works is good, what does not is named with what to do about it."""
+
+import http.server
+import json
+import threading
+import time
+from email.utils import formatdate
+
+import pytest
+
+from support.certificates import Maker
+from support.policies import standard
+from support.recourse import Recourse, run_cli
+from support.secure import SecureBackend, server_context
+
+NO_PROXY = {"HTTP_PROXY": "", "http_proxy": "", "HTTPS_PROXY": "", "https_proxy": "",
+            "ALL_PROXY": "", "all_proxy": ""}  # fmt: skip
+HEAD = "version: 1\nbackends:\n"
+
+
+@pytest.fixture(scope="module")
+def recourse(double, tmp_path_factory):
+    with Recourse(tmp_path_factory.mktemp("recourse"), standard(double)) as running:
+        yield running
+
+
+def ports_of(running):
+    return [
+        "--listen", f"127.0.0.1:{running.ports['listen']}",
+        "--admin", f"127.0.0.1:{running.ports['admin']}",
+        "--probes", f"127.0.0.1:{running.ports['probes']}",
+    ]  # fmt: skip
+
+
+def doctor(*arguments, env=None):
+    """The exit code, and the checks by name and subject."""
+    told = run_cli("doctor", *arguments, "--json", env={**NO_PROXY, **(env or {})})
+    document = json.loads(told.stdout)
+    assert document["ok"] == (told.returncode == 0), told
+    return told.returncode, {
+        (one["name"], one.get("subject", "").split(" ")[0]): one for one in document["checks"]
+    }
+
+
+def test_a_set_up_that_works_is_good_without_a_token(recourse):
+    code, checks = doctor("--policy", recourse.policy_path, "--data", recourse.data,
+                          *ports_of(recourse))  # fmt: skip
+    bad = [one for one in checks.values() if one["verdict"] == "bad" and one["name"] != "disk"]
+    assert not bad, bad
+    assert checks["backend", "shop"]["verdict"] == "good"
+    assert "first byte of a GET" in checks["backend", "shop"]["found"]
+    assert checks["ready", ""]["found"] == "ready"
+    assert checks["traces", ""]["verdict"] == "not looked"
+    assert "a flush takes" in checks["disk", str(recourse.data)]["found"] or code == 1
+    assert not list(recourse.data.glob("*doctor*"))
+
+
+def test_what_nobody_has_started_is_bad_and_says_what_to_do(double, tmp_path):
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(standard(double, backends='  gone: { url: "http://127.0.0.1:1" }\n'))
+    code, checks = doctor("--policy", policy, "--listen", "127.0.0.1:1", "--admin", "127.0.0.1:1",
+                          "--probes", "127.0.0.1:1")  # fmt: skip
+    assert code == 1
+    names = {one["name"]: one for one in checks.values()}
+    for name in ("agents' port", "admin port"):
+        assert names[name]["verdict"] == "bad" and "recourse run" in names[name]["mend"]
+    gone = checks["backend", "gone"]
+    assert gone["verdict"] == "bad" and gone["found"] == "127.0.0.1: Connection refused"
+    assert "does it listen at this address" in gone["mend"]
+    assert checks["backend", "shop"]["verdict"] == "good"
+
+
+def test_ports_that_were_mixed_up_are_told_apart(recourse):
+    listen, admin = recourse.ports["listen"], recourse.ports["admin"]
+    _, checks = doctor("--policy", recourse.policy_path, "--listen", f"127.0.0.1:{admin}",
+                       "--admin", f"127.0.0.1:{listen}",
+                       "--probes", f"127.0.0.1:{recourse.ports['probes']}")  # fmt: skip
+    names = {one["name"]: one for one in checks.values()}
+    assert names["agents' port"]["found"] == "is the port of --admin"
+    assert names["admin port"]["found"] == "is the port of --listen"
+
+
+def test_traces_are_counted_with_a_token(recourse):
+    _, checks = doctor("--policy", recourse.policy_path, *ports_of(recourse),
+                       "--admin-token-file", recourse.token_path)  # fmt: skip
+    assert checks["traces", ""]["found"] == "no write has come yet"
+    recourse.http("listen", "POST", "/plain/doctor", "{}",
+                  {"Host": "shop.test", "Content-Type": "application/json"})  # fmt: skip
+    _, checks = doctor("--policy", recourse.policy_path, *ports_of(recourse),
+                       "--admin-token-file", recourse.token_path)  # fmt: skip
+    assert checks["traces", ""]["verdict"] == "doubt"
+    assert "1 of 1 writes came without a trace" in checks["traces", ""]["found"]
+
+
+def test_a_backend_whose_certificate_nobody_trusts_is_told(tmp_path):
+    maker, other = Maker(tmp_path / "ca"), Maker(tmp_path / "other")
+    with SecureBackend(server_context(maker.issue("shop"))) as shop:
+        url = shop.url_as("localhost")
+        policy = tmp_path / "policy.yaml"
+        checks = {}
+        for name, trusted in (("good", maker), ("bad", other)):
+            policy.write_text(
+                HEAD + f'  {name}: {{ url: "{url}", tls: {{ ca_file: "{trusted.cert}" }} }}\n'
+            )
+            checks |= doctor("--policy", policy)[1]
+    assert "TLS verified" in checks["backend", "good"]["found"], checks
+    assert checks["backend", "bad"]["verdict"] == "bad"
+    assert "ca_file" in checks["backend", "bad"]["mend"]
+
+
+def test_a_clock_that_differs_from_a_backends_is_doubted(tmp_path):
+    class Late(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response_only(204)
+            self.send_header("Date", formatdate(time.time() - 7_200, usegmt=True))
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    policy = tmp_path / "policy.yaml"
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Late) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        policy.write_text(HEAD + f'  b: {{ url: "http://127.0.0.1:{server.server_address[1]}" }}\n')
+        _, checks = doctor("--policy", policy)
+        server.shutdown()
+    assert checks["clock", ""]["verdict"] == "doubt"
+    assert "behind this machine" in checks["clock", ""]["found"]
+
+
+def test_variables_that_lead_elsewhere_are_doubted(double, tmp_path):
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(standard(double))
+    ask = ["--policy", policy, "--listen", "127.0.0.1:19080"]
+    elsewhere = {"HTTP_PROXY": "http://proxy.corp:3128"}
+    assert doctor(*ask)[1]["HTTP_PROXY", ""]["verdict"] == "good"
+    assert "proxy.corp" in doctor(*ask, env=elsewhere)[1]["HTTP_PROXY", ""]["found"]
+    around = {"HTTP_PROXY": "http://127.0.0.1:19080", "NO_PROXY": "localhost,127.0.0.1"}
+    found = doctor(*ask, env=around)[1]["HTTP_PROXY", ""]
+    assert found["verdict"] == "doubt" and "leads around it to" in found["found"]
+    around["NO_PROXY"] = "elsewhere.test"
+    assert doctor(*ask, env=around)[1]["HTTP_PROXY", ""]["verdict"] == "good"
+
+
+def test_a_policy_with_errors_is_bad_and_leads_to_the_check(tmp_path):
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(HEAD + "  b: { url: x }\n")
+    code, checks = doctor("--policy", policy)
+    names = {one["name"]: one for one in checks.values()}
+    assert code == 1 and names["policy"]["verdict"] == "bad"
+    assert names["policy"]["mend"] == f"recourse policy check {policy}"
+
+
+def test_people_get_lines_and_no_colours_in_a_pipe(recourse):
+    told = run_cli("doctor", "--policy", recourse.policy_path, *ports_of(recourse), env=NO_PROXY)
+    assert told.stdout.startswith(f"doubt       policy {recourse.policy_path}: ")
+    assert "\n            do: recourse policy check" in told.stdout
+    assert "\x1b" not in told.stdout
+    assert f"good        admin port 127.0.0.1:{recourse.ports['admin']}: answers\n" in told.stdout

@@ -1,0 +1,178 @@
+"""What a person at a terminal meets: the start-up text, a question before an approval, lists that
+go on. A pipe gets what programs read."""
+
+import json
+import os
+import pty
+import subprocess
+import threading
+
+import pytest
+
+from support import rawhttp
+from support.approvals import Staffed, token_of
+from support.policies import standard
+from support.recourse import BINARY, WAIT_MAX, Recourse, environment, run_cli
+from support.waiting import wait_until
+
+GATED = """\
+  pay.send:
+    match: POST shop /pay/{token}
+    effect: write
+    undo: none
+    approval: { by: [ finance ], expires: 1h, hold: 0s }
+"""
+
+
+class Terminal:
+    """A command at a terminal of its own: what it printed so far, and somebody who types."""
+
+    def __init__(self, arguments, env=None):
+        self.ours, theirs = pty.openpty()
+        os.set_blocking(self.ours, False)
+        self.text = ""
+        self.process = subprocess.Popen(
+            [BINARY, *map(str, arguments)], stdin=theirs, stdout=theirs, stderr=theirs,
+            env=environment(env), start_new_session=True,
+        )  # fmt: skip
+        os.close(theirs)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(WAIT_MAX)
+        os.close(self.ours)
+
+    def read(self):
+        try:
+            self.text += os.read(self.ours, 65_536).decode()
+        except (BlockingIOError, OSError):
+            pass
+        return self.text.replace("\r\n", "\n")
+
+    def await_text(self, wanted):
+        return wait_until(lambda: wanted in self.read() and self.read(), self.read)
+
+    def types(self, text):
+        os.write(self.ours, text.encode())
+
+
+@pytest.fixture(scope="module")
+def proxy(double, tmp_path_factory):
+    with Staffed(tmp_path_factory.mktemp("proxy"), standard(double, extra_tools=GATED)) as running:
+        yield running
+        assert running.running(), running.stderr()[-4000:]
+
+
+def test_a_start_at_a_terminal_tells_people_and_in_a_pipe_programs(double, tmp_path):
+    running = Recourse(tmp_path, standard(double), token=False)
+    with Terminal(running.command()[1:]) as terminal:
+        text = terminal.await_text("Ctrl-C drains")
+        ports = json.loads(running.ports_path.read_text())
+    assert "  mode      enforce\n" in text
+    assert f"  policy    {running.policy_path}, version " in text
+    assert f"  agents    http://127.0.0.1:{ports['listen']}\n" in text
+    assert f"  page      http://127.0.0.1:{ports['admin']}/\n" in text
+    assert "nobody can log in yet" in text and '"msg":"ready"' not in text
+    with Recourse(tmp_path / "pipe", standard(double)) as piped:
+        wait_until(lambda: '"msg":"ready"' in piped.stderr())
+        assert "Ctrl-C" not in piped.stderr()
+
+
+def waiting_call(proxy, path):
+    answer = rawhttp.call(
+        proxy.port, "POST", path, host="shop.test", headers=rawhttp.traced("c" * 32), body={"a": 1}
+    )
+    assert answer.status == 202, answer
+    return answer.json()["operation"]
+
+
+def approving(proxy, operation, who="ann"):
+    token = proxy.directory / f"terminal-{who}"
+    token.write_text(token_of(who) + "\n")
+    return ["approvals", "approve", operation, "--admin", f"127.0.0.1:{proxy.ports['admin']}",
+            "--admin-token-file", token]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "word, status", [("y\n", "finished"), ("\n", "waiting"), ("n\n", "waiting")]
+)
+def test_a_person_at_a_terminal_is_shown_the_request_and_asked(proxy, double, token, word, status):
+    path = f"/pay/{token}"
+    operation = waiting_call(proxy, path)
+    with Terminal(approving(proxy, operation)) as terminal:
+        text = terminal.await_text(f"approve operation {operation}? [y/N]")
+        assert f"POST {path}" in text and '{"a": 1}' in text and double.requests(path) == []
+        terminal.types(word)
+        assert terminal.process.wait(WAIT_MAX) == (0 if status == "finished" else 1)
+    wait_until(lambda: proxy.shown(operation)["status"] == status)
+
+
+def test_elsewhere_the_beginning_of_the_digest_is_enough(proxy, double, token):
+    path = f"/pay/{token}"
+    operation = waiting_call(proxy, path)
+    digest = proxy.shown(operation)["digest"]
+    ask = approving(proxy, operation)
+    short = run_cli(*ask, "--digest", digest[:11])
+    assert short.returncode == 2 and "12 digits of it at least" in short.stderr
+    assert run_cli(*ask).returncode == 2, "nobody is asked in a pipe"
+    other = run_cli(*ask, "--digest", "0" * 12)
+    assert other.returncode == 1 and "is another request than the one of --digest" in other.stderr
+    assert double.requests(path) == []
+    assert run_cli(*ask, "--digest", digest[:12]).returncode == 0
+    wait_until(lambda: proxy.shown(operation)["status"] == "finished")
+
+
+class Following:
+    """A command that goes on until it is ended, into a pipe."""
+
+    def __init__(self, running, *arguments):
+        self.process = subprocess.Popen(
+            [BINARY, *arguments, "--follow", "--json", "--admin",
+             f"127.0.0.1:{running.ports['admin']}", "--admin-token-file", running.token_path],
+            stdout=subprocess.PIPE, env=environment(), text=True,
+        )  # fmt: skip
+        # Who waits for a line in vain sees the end of the pipe.
+        self.bound = threading.Timer(WAIT_MAX, self.process.kill)
+
+    def __enter__(self):
+        self.bound.start()
+        return self.process
+
+    def __exit__(self, *exc):
+        self.bound.cancel()
+        self.process.kill()
+        self.process.wait(WAIT_MAX)
+        self.process.stdout.close()
+
+
+def next_line(process, holds):
+    """The first line that holds."""
+    return next(line for line in map(json.loads, process.stdout) if holds(line))
+
+
+def test_events_and_flows_that_come_later_are_told_as_they_come(double, tmp_path, token):
+    with Recourse(tmp_path, standard(double)) as running:
+        with Following(running, "events", "list") as events:
+            with Following(running, "flows", "list") as flows:
+                for number in (1, 2):
+                    path = f"/plain/{token}-{number}"
+                    trace = str(number) * 32
+                    answer = rawhttp.call(running.port, "POST", path, host="shop.test",
+                                          headers=rawhttp.traced(trace), body={"a": 1})  # fmt: skip
+                    assert answer.status == 201
+                    found = next_line(events, lambda e, path=path: e.get("path") == path
+                                      and e["phase"] == "SUCCEEDED")  # fmt: skip
+                    assert found["trace_id"] == trace
+                    assert next_line(flows, lambda f, trace=trace: f["flow"].endswith(trace))
+
+
+def test_fish_is_told_every_command_and_option(proxy):
+    told = run_cli("completion", "fish").stdout
+    assert "complete -c recourse -n \"__recourse_at 'recourse'\" -f -a events -d " in told
+    assert "__recourse_at 'recourse events list'\" -l follow -d " in told
+    assert "__recourse_at 'recourse run'\" -l log-level -x -a 'debug info warn error' -d" in told
+    assert "__recourse_at 'recourse run'\" -l policy -r -d 'Policy file or directory'" in told
