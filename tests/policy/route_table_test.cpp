@@ -126,7 +126,7 @@ tools:
                           {"POST", "/api/index.php/pay", "ambiguous-path"},
                           {"POST", "/api/pay.cgi/x", "ambiguous-path"},
                           {"POST", "/api/index.php/other", "any"},
-                          {"POST", "/api/run.php/it", "run"},
+                          {"POST", "/api/run.php/it", "run what=it"},
                           {"POST", "/index.php/other", "unlisted"},
                           {"POST", "/pay.phpx/x", "unlisted"},
                           {"POST", "/.php/pay", "unlisted"},
