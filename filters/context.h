@@ -25,6 +25,13 @@ struct TraceContext {
   bool from_client = false;  // false: made here, and never part of a key
 };
 
+// A policy that was in force before, and who the call would have come from under it.
+struct EarlierPolicy {
+  std::shared_ptr<const Policy> policy;
+  std::string caller;
+  std::string verified_field;
+};
+
 // One attempt at the backend, for logs and metrics.
 struct DispatchTry {
   MonoTime began{}, ended{};
@@ -56,6 +63,7 @@ class RequestContext {
   std::string caller;
   std::string verified_field;                    // whose token says who calls; empty: none
   std::vector<Caller::Earlier> earlier_callers;  // see policy/model/callers.h
+  std::vector<EarlierPolicy> earlier_policies;   // of enforce mode; newest first
   bool came_as_backend = false;  // to us as if we were the backend: a redirect may lead past us
   HttpRequest request;           // target: canonical path and query
   std::string path;              // canonical, without query

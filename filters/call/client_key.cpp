@@ -8,7 +8,6 @@
 namespace recourse {
 namespace {
 
-constexpr std::string_view kKeyField = "Idempotency-Key";
 constexpr std::string_view kIntentField = "Recourse-Intent";
 
 std::unexpected<Error> Invalid(std::string_view reason) {

@@ -10,6 +10,8 @@
 
 namespace recourse {
 
+inline constexpr std::string_view kKeyField = "Idempotency-Key";
+
 // The value of such a field: a quoted RFC 8941 string, decoded, or a bare text as SDKs send it. The
 // bare form is visible ASCII without quotes, commas, semicolons, backslashes and "../". Fails with
 // kInvalidKey, also when empty or over 255 bytes.

@@ -28,6 +28,11 @@ const Backend* FindBackend(const Policy& policy, std::string_view name) {
   return at == policy.backends.end() ? nullptr : &*at;
 }
 
+bool IsSamePlace(const Backend& a, const Backend& b) {
+  return a.scheme == b.scheme && a.host == b.host && a.port == b.port &&
+         a.base_path == b.base_path && a.mcp_path == b.mcp_path;
+}
+
 const Tool* FindToolOf(const Policy& policy, const Backend& backend, const HttpRequest& request,
                        const std::string& path) {
   if (policy.routes == nullptr) return nullptr;

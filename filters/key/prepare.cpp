@@ -9,6 +9,7 @@
 #include "filters/call/key_text.h"
 #include "filters/call/stored_call.h"
 #include "filters/call/upstream_request.h"
+#include "filters/key/older_names.h"
 #include "filters/key/one_reading.h"
 #include "policy/model/approval_need.h"
 #include "proxy/base/crypto/hash.h"
@@ -142,6 +143,7 @@ Result<PreparedCall> PrepareCall(const RequestContext& context, const std::strin
   auto key = DeriveKey(InputsOf(context, *call.body, install_secret));
   if (!key) return std::unexpected(key.error());
   call.key = std::move(*key);
+  AddNamesUnderEarlierPolicies(context, *call.body, install_secret, call.key);
   if (context.key_is_taken) call.key.client_key.reset();
   const auto objection =
       ObjectionTo(ToolOf(context), context.request, *call.body, context.query, call.key.is_named);

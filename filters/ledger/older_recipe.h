@@ -14,7 +14,9 @@ namespace recourse {
 struct OlderRecipe {
   Digest key{};
   Digest intent{};     // zeros: none
-  std::string caller;  // as which the call would have come
+  Digest args_hash{};  // the call's under that recipe
+  std::string tool;    // of which the call would have been
+  std::string caller;  // as which it would have come
   // Whose it would have been; nullopt: the version of that recipe did not write it down.
   std::optional<Principal> principal{};
 };

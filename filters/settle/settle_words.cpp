@@ -39,6 +39,7 @@ Task<std::expected<Event, std::string>> Settler::RecordWord(
   auto transition = TransitionOf(word, *last, policy.get());
   if (!transition) co_return Answer(std::unexpected(transition.error()));
   if (effect) transition->flow = std::move(effect);
+  NoteEffect(*last, policy.get(), *transition);
   RC_CRASH_POINT("k28");
   auto recorded = co_await parts_.ledger.Record(std::move(*transition), parts_.executor);
   if (!recorded) co_return Answer(std::unexpected(std::string(recorded.error().detail())));

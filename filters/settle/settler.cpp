@@ -5,6 +5,7 @@
 #include "filters/call/call_values.h"
 #include "filters/call/key_text.h"
 #include "filters/call/stored_call.h"
+#include "filters/key/standing_marks.h"
 #include "filters/ledger/flow_effect.h"
 #include "filters/settle/late_answer.h"
 #include "filters/settle/reply.h"
@@ -314,6 +315,7 @@ Task<SecondLook> Settler::ProbeAbsent(Event absent) {
   Transition transition = PresentTransition(absent, {.external_ref = reading.external_ref}, *tool,
                                             CapturesOf(absent, *policy));
   transition.from = absent.phase;
+  NoteEffect(absent, policy.get(), transition);
   const auto recorded = co_await parts_.ledger.Record(std::move(transition), parts_.executor);
   co_return recorded ? SecondLook::kTookEffect : SecondLook::kNothing;
 }
@@ -344,10 +346,19 @@ Task<Result<Event>> Settler::RecordAs(const Event& uncertain, const Policy* poli
   const Tool* const tool =
       uncertain.is_step && policy != nullptr ? policy->FindTool(uncertain.tool) : nullptr;
   if (tool != nullptr) transition.flow = FlowEffectOf(*policy, *tool, transition.to);
+  NoteEffect(uncertain, policy, transition);
   const bool breaks_flow = transition.flow && transition.flow->to == FlowPhase::kBreaking;
   Result<Event> recorded = co_await parts_.ledger.Record(std::move(transition), parts_.executor);
   if (recorded && breaks_flow && parts_.breaks_flow) parts_.breaks_flow(*recorded);
   co_return recorded;
+}
+
+void Settler::NoteEffect(const Event& uncertain, const Policy* policy,
+                         Transition& transition) const {
+  const Backend* const backend =
+      policy == nullptr ? nullptr : FindBackend(*policy, uncertain.backend);
+  if (backend == nullptr || uncertain.undoes != 0) return;
+  AddEffect({policy, *backend, uncertain.path}, parts_.install_secret, uncertain, transition);
 }
 
 Task<bool> Settler::Record(std::uint64_t operation, Transition transition) {

@@ -48,6 +48,7 @@ class Settler final : public Settling {
     // For the credentials that the undo of a tool has; unset: its tasks are asked about without.
     ReadSecret read_secret{};
     KeepOwn keep{};
+    std::string install_secret{};  // for the marks of effects
   };
   explicit Settler(Parts parts)
       : parts_(std::move(parts)),
@@ -121,6 +122,8 @@ class Settler final : public Settling {
                       MonoTime sent_at);
   Task<bool> Record(std::uint64_t operation, Transition transition);
   Task<Result<Event>> RecordAs(const Event& uncertain, const Policy* policy, Transition transition);
+  // What was found to have had its effect leaves the marks of it.
+  void NoteEffect(const Event& uncertain, const Policy* policy, Transition& transition) const;
   void Reschedule(Entry& entry, const SettleRule& rule);
   void SetNext(Entry& entry, MonoTime at);
   void TellWaiters(Entry& entry, const SettleRule& rule);

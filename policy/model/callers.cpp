@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <expected>
+#include <tuple>
 
 #include "proxy/base/crypto/jwt.h"
 #include "proxy/base/hex.h"
@@ -96,6 +97,15 @@ std::string Joined(const std::string& token, const std::string& field, std::stri
 }
 
 }  // namespace
+
+bool NameAlike(const CallersRule& a, const CallersRule& b) {
+  const auto words = [](const CallersRule& rule) {
+    const CallerToken token = rule.jwt.value_or(CallerToken());
+    return std::tuple(rule.field, rule.jwt.has_value(), token.field, token.issuer, token.audience,
+                      token.claim);
+  };
+  return words(a) == words(b);
+}
 
 Caller ReadCaller(const CallersRule& rule, const std::string& identity, bool has_certificate,
                   const FieldValues& values, WallTime now) {

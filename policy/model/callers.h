@@ -43,6 +43,9 @@ struct Caller {
   std::vector<Earlier> earlier{};
 };
 
+// Whether both name a call's caller by the same.
+bool NameAlike(const CallersRule& a, const CallersRule& b);
+
 // The values of the call's fields of that name, in any case of letters.
 using FieldValues = std::function<std::vector<std::string_view>(std::string_view name)>;
 

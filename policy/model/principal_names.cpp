@@ -90,18 +90,20 @@ constexpr std::string_view kTenantWords[] = {
     "subaccount", "project",  "team", "merchant",     "namespace",    "realm",     "company",
     "customer",   "member",   "shop", "store",        "seller"};
 constexpr std::string_view kLaterTenantWords[] = {"subdomain"};
+// Of an application: Parse, Algolia, TravelTime; of a domain: Huawei Cloud, OpenStack. A region
+// says where a call is served (Supabase), which may be elsewhere the next time.
 constexpr std::array<std::string_view, 2> kTenantPairs[] = {
-    {"entity", "id"}, {"entity", "ids"},  {"business", "id"}, {"location", "id"},
-    {"branch", "id"}, {"site", "id"},     {"agency", "id"},   {"property", "id"},
-    {"wallet", "id"}, {"portfolio", "id"}};
+    {"entity", "id"}, {"entity", "ids"},   {"business", "id"},    {"location", "id"},
+    {"branch", "id"}, {"site", "id"},      {"agency", "id"},      {"property", "id"},
+    {"wallet", "id"}, {"portfolio", "id"}, {"application", "id"}, {"domain", "id"}};
 constexpr std::string_view kTenantNames[] = {"stripe-context", "x-goog-user-project"};
 
 // Those, and these, are told apart within a part: "merchantkey" is "merchant key".
 constexpr std::string_view kJoinedWords[] = {
-    "access", "admin",  "agency",    "api",     "app",      "application", "branch",  "business",
-    "client", "count",  "dn",        "email",   "entity",   "id",          "ids",     "location",
-    "master", "name",   "portfolio", "private", "property", "public",      "request", "service",
-    "site",   "wallet", "x"};
+    "access",   "admin",  "agency",   "api",     "app",    "application", "branch",
+    "business", "client", "count",    "dn",      "domain", "email",       "entity",
+    "id",       "ids",    "location", "master",  "name",   "portfolio",   "private",
+    "property", "public", "request",  "service", "site",   "wallet",      "x"};
 constexpr std::size_t kJoinedWordsMax = 4;
 
 constexpr std::size_t kUsualNameBytes = 64;

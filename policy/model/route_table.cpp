@@ -127,7 +127,10 @@ const Tool* RouteTable::Impl::Judge::StricterReading(std::string_view path, int 
   const bool has_loose_segments =
       path.find("./") != std::string_view::npos || path.find("%20/") != std::string_view::npos;
   const bool adds_slash = table.has_final_slash && !path.ends_with('/');
-  if (readings.size() == 1 && !fold && !has_loose_segments && !adds_slash) return nullptr;
+  const std::vector<std::string> scripts = ScriptReadings(path);
+  if (readings.size() == 1 && !fold && !has_loose_segments && !adds_slash && scripts.empty()) {
+    return nullptr;
+  }
   RouteTree::Found found;
   const auto is_stricter = [&](const RouteTree& tree, std::string_view reading) {
     return tree.Find(reading, method, found) && StrictnessOf(*found.entry->tool) > strictness;
@@ -141,7 +144,9 @@ const Tool* RouteTable::Impl::Judge::StricterReading(std::string_view path, int 
   const std::string trimmed = has_loose_segments ? TrimSegments(path) : std::string();
   if (any_is_stricter(readings) ||
       (adds_slash && any_is_stricter(Readings(std::string(path) + '/'))) ||
-      (has_loose_segments && any_is_stricter(Readings(trimmed)))) {
+      (has_loose_segments && any_is_stricter(Readings(trimmed))) ||
+      std::ranges::any_of(
+          scripts, [&](const std::string& script) { return any_is_stricter(Readings(script)); })) {
     return found.entry->tool;
   }
   return nullptr;
@@ -182,8 +187,8 @@ std::expected<void, CallRefusal> RouteTable::Impl::Judge::CheckLoose(const Route
   return std::unexpected(CallRefusal(
       ErrorCode::kAmbiguousPath,
       "the path is " + TreatmentInWords(match) +
-          ", and read in another case, with other escapes, or without a trailing slash, "
-          "dot, space or extension it is the stricter " +
+          ", and read in another case, with other escapes, without a trailing slash, dot, space "
+          "or extension, or as a script and its PATH_INFO it is the stricter " +
           TreatmentInWords(*stricter)));
 }
 

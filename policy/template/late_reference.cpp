@@ -60,6 +60,9 @@ Result<RenderedRequest> FillReference(RenderedRequest request, std::string_view 
     return Malformed(
         "a value cannot stand in a path: separators, wildcards and non-ASCII are refused");
   }
+  if (IsWildcard(reference) && (Holds(query, mark) || Holds(request.body, mark))) {
+    return Malformed("a value cannot stand in a query or a body: wildcards are refused");
+  }
   const std::string encoded = PercentEncode(reference);
   request.target = Replaced(path, mark, encoded) + Replaced(query, mark, encoded);
   for (auto& [name, value] : request.headers) value = Replaced(value, mark, reference);

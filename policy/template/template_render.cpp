@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "policy/template/template.h"
 #include "policy/uri/path.h"
 #include "proxy/base/limits.h"
@@ -37,10 +39,18 @@ Result<Json> ValueOf(const RequestTemplate::Piece& piece, const CallValues& valu
   return std::move(*value);
 }
 
-// What a backend could take for the whole collection, or for more of it than one thing.
-bool IsWildcard(std::string_view text) {
-  return text.contains('*') || EqualsIgnoreCase(text, "all");
+// The same in a value that goes into a body whole, or in a list of them.
+bool HoldsWildcard(const Json& value) {
+  if (value.kind == Json::Kind::kArray) return std::ranges::any_of(value.items, HoldsWildcard);
+  return value.kind == Json::Kind::kString && IsWildcard(value.text);
 }
+
+bool IsOfState(const Selector& place) {
+  return place.source == Source::kBeforeBody || place.source == Source::kBeforeHeader;
+}
+
+constexpr std::string_view kWildcardInBody =
+    "a value cannot stand in a body: wildcards are refused";
 
 // The value of one placeholder as text for a path, query or field.
 Result<std::string> TextOf(const RequestTemplate::Piece& piece, const CallValues& values) {
@@ -133,6 +143,7 @@ Result<void> AppendPlaceholder(std::string& out, const RequestTemplate::Piece& p
       !MayBeEmpty(piece.selector->source)) {
     return Malformed("a value is empty");
   }
+  if (!IsOfState(*piece.selector) && HoldsWildcard(*value)) return Malformed(kWildcardInBody);
   if (!AppendJson(out, *value)) return Malformed(kTooLarge);
   return {};
 }
@@ -184,6 +195,10 @@ Result<void> AppendForm(const RequestTemplate& request, const CallValues& values
   for (const auto& [name, pieces] : request.form) {
     const auto value = Join(pieces, values, ForHeader);
     if (!value) return std::unexpected(value.error());
+    const bool is_value = pieces.size() == 1 && pieces[0].selector;
+    if (is_value && !IsOfState(*pieces[0].selector) && IsWildcard(*value)) {
+      return Malformed(kWildcardInBody);
+    }
     if (!out.empty()) out += '&';
     out += PercentEncode(name) + '=' + PercentEncode(*value);
     if (out.size() > limits::kRenderedRequestBytesMax) return Malformed(kTooLarge);

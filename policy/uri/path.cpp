@@ -193,12 +193,16 @@ Result<std::string_view> CanonicalPath(std::string_view path, std::string& scrat
   return form->path;
 }
 
+bool IsWildcard(std::string_view value) {
+  return value.contains('*') || EqualsIgnoreCase(value, "all");
+}
+
 bool IsPathValue(std::string_view value) {
-  if (value.empty() || EqualsIgnoreCase(value, "all")) return false;
+  if (value.empty() || IsWildcard(value)) return false;
   if (value.find_first_not_of('.') == std::string_view::npos) return false;
   return std::all_of(value.begin(), value.end(), [](char c) {
     const bool is_printable = c > 0x20 && c < 0x7f;
-    return is_printable && c != '*' && DoubtOfEscape(c).empty();
+    return is_printable && DoubtOfEscape(c).empty();
   });
 }
 

@@ -31,6 +31,10 @@ Result<std::string_view> CanonicalPath(std::string_view path, std::string& scrat
 // so ".. " is ".." to them. True for the empty segment.
 bool IsDots(std::string_view segment);
 
+// What a backend could take for the whole collection, or for more of it than one thing: "all", or
+// with a '*' in it.
+bool IsWildcard(std::string_view value);
+
 // True when `value` may stand in a path segment: not empty, one reading, printable ASCII, and not a
 // wildcard ("*", "all") that a backend could take for the whole collection.
 bool IsPathValue(std::string_view value);

@@ -4,6 +4,7 @@
 #include <array>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace recourse {
 
@@ -12,6 +13,11 @@ std::string_view TrimTail(std::string_view path);
 
 // Every segment without the dots and spaces at its end, as Windows servers read it.
 std::string TrimSegments(std::string_view path);
+
+// What servers make of a path that goes on behind the name of a script (PATH_INFO, RFC 3875 4.1.5):
+// it runs that script, which may serve what follows as if it stood alone, or in the script's place.
+// Each with its final slash, if there is one. Empty for most paths.
+std::vector<std::string> ScriptReadings(std::string_view path);
 
 // Of a canonical path: itself, without its trailing slash, without dots and spaces at the end,
 // without its extension. At most six, views of `path`.

@@ -8,6 +8,11 @@
 namespace recourse {
 
 void RequestCaller::Identify(const CallersRule& rule, const Head& head, WallTime now) {
+  facts_ = By(rule, head, now);
+  name_ = facts_.name;
+}
+
+Caller RequestCaller::By(const CallersRule& rule, const Head& head, WallTime now) const {
   const auto values = [&head](std::string_view name) {
     std::vector<std::string_view> found;
     for (std::size_t i = 0; i < head.field_count; ++i) {
@@ -16,8 +21,7 @@ void RequestCaller::Identify(const CallersRule& rule, const Head& head, WallTime
     }
     return found;
   };
-  facts_ = ReadCaller(rule, identity_, is_certified_, values, now);
-  name_ = facts_.name;
+  return ReadCaller(rule, identity_, is_certified_, values, now);
 }
 
 std::string RequestCaller::WhyNobody() const {

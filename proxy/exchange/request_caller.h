@@ -28,6 +28,8 @@ class RequestCaller {
   }
   // Where `callers` names any.
   void Identify(const CallersRule& rule, const Head& head, WallTime now);
+  // Who it is by that rule, also if the request is judged by another one.
+  Caller By(const CallersRule& rule, const Head& head, WallTime now) const;
 
   const std::string& identity() const { return identity_; }
   const std::string& name() const { return name_; }

@@ -74,8 +74,10 @@ struct Services {
 // began with until its last log line, so pointers into the policy stay good across a reload; the
 // last holder frees it. May be built on any thread; used on its worker's thread only.
 struct PolicyView {
-  PolicyView(std::shared_ptr<const Policy> of, const Services& services)
+  using Earlier = std::vector<std::weak_ptr<const Policy>>;
+  PolicyView(std::shared_ptr<const Policy> of, Earlier before, const Services& services)
       : policy(std::move(of)),
+        earlier(std::move(before)),
         metrics(*services.metrics, *policy),
         log(*services.access_log, *services.clock, *policy),
         last_host(*policy->routes),
@@ -89,6 +91,7 @@ struct PolicyView {
   }
 
   const std::shared_ptr<const Policy> policy;
+  const Earlier earlier;  // that were in force before, as long as anything needs them
   RequestMetrics metrics;
   RequestLog log;
   HostMemo last_host;
@@ -97,13 +100,14 @@ struct PolicyView {
 };
 
 struct Worker {
-  Worker(Services& shared, IoThread& io, std::shared_ptr<const Policy> policy)
+  Worker(Services& shared, IoThread& io, std::shared_ptr<const Policy> policy,
+         PolicyView::Earlier earlier)
       : services(shared),
         thread(io),
         pool(io),
         writes(io, shared.own, shared.via),
         upstream(writes, io, *shared.clock, *shared.random),
-        view(std::make_shared<PolicyView>(std::move(policy), shared)),
+        view(std::make_shared<PolicyView>(std::move(policy), std::move(earlier), shared)),
         span_ids(*shared.random),
         turns(shared.metrics->turns.Take({})) {
     io.upkeep().Add([this] { return pool.Sweep(); });

@@ -19,6 +19,24 @@ std::unexpected<Error> NoRoom(Services& services) {
   return std::unexpected(Error(ErrorCode::kOverloaded, "calls hold all the memory that they may"));
 }
 
+// Who is known already is not verified again.
+void AddEarlierPolicies(const ServedRequest& request, RequestContext& context) {
+  for (const auto& each : request.view->earlier) {
+    auto policy = each.lock();
+    if (policy == nullptr) continue;
+    if (NameAlike(policy->callers, request.view->policy->callers)) {
+      context.earlier_policies.push_back(
+          {std::move(policy), context.caller, context.verified_field});
+      continue;
+    }
+    Caller caller =
+        request.caller.By(policy->callers, request.head, request.services.clock->WallNow());
+    if (!caller.problem.empty()) continue;
+    context.earlier_policies.push_back(
+        {std::move(policy), std::move(caller.name), std::move(caller.verified_field)});
+  }
+}
+
 }  // namespace
 
 WriteAnswer ToAnswer(Result<Outcome> outcome) {
@@ -42,6 +60,7 @@ void FillContext(ServedRequest& request, RequestContext& context) {
     context.verified_field = request.caller.facts().verified_field;
     context.earlier_callers = request.caller.facts().earlier;
   }
+  AddEarlierPolicies(request, context);
   context.came_as_backend = request.record.ingress_mode == IngressMode::kReverse;
   context.path = std::string(match.path);
   context.request.method = std::string(request.head.method);

@@ -236,7 +236,8 @@ void Runtime::Start() {
 void Runtime::StartWorkers() {
   for (int i = 0; i < config_.threads; ++i) {
     threads_.push_back(std::make_unique<IoThread>(clock_, clock_speed_));
-    workers_.push_back(std::make_unique<Worker>(services_, *threads_.back(), versions_.Current()));
+    workers_.push_back(std::make_unique<Worker>(services_, *threads_.back(), versions_.Current(),
+                                                versions_.Earlier()));
   }
   std::vector<IoThread*> all;
   for (const auto& thread : threads_) all.push_back(thread.get());
@@ -254,7 +255,8 @@ void Runtime::StartWorkers() {
                        ProbeVerdict verdict) { metrics_.CountProbe(tool, NameOf(verdict)); },
       .tracing = services_.tracer,
       .read_secret = ReadSecretFile,
-      .keep = KeepOwnWithin(services_.budget)});
+      .keep = KeepOwnWithin(services_.budget),
+      .install_secret = services_.install_secret});
   services_.settling = settler_.get();
   flows_ = std::make_unique<FlowDesk>(FlowDesk::Parts{.ledger = *ledger_,
                                                       .worker = *workers_.front(),
@@ -401,12 +403,13 @@ void Runtime::Publish(const std::shared_ptr<const Policy>& policy) {
     std::promise<void> taken;
     const auto is_taken = taken.get_future();
     std::vector<Job> jobs;
-    jobs.emplace_back([taken = std::move(taken), target = worker.get(),
-                       view = std::make_shared<PolicyView>(policy, services_)]() mutable {
-      target->view = std::move(view);
-      target->ClearIdle();
-      taken.set_value();
-    });
+    jobs.emplace_back(
+        [taken = std::move(taken), target = worker.get(),
+         view = std::make_shared<PolicyView>(policy, versions_.Earlier(), services_)]() mutable {
+          target->view = std::move(view);
+          target->ClearIdle();
+          taken.set_value();
+        });
     worker->thread.Post(std::move(jobs));
     is_taken.wait();
   }

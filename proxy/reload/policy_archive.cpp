@@ -76,7 +76,10 @@ std::string PolicyArchive::PathOf(const std::string& version) const {
 FileResult<void> PolicyArchive::Keep(const std::string& version,
                                      const std::vector<PolicySource>& files) {
   std::error_code ec;
-  if (fs::exists(PathOf(version), ec)) return {};
+  if (fs::exists(PathOf(version), ec)) {
+    fs::last_write_time(PathOf(version), fs::file_time_type::clock::now(), ec);
+    return {};
+  }
   if (fs::create_directories(directory_, ec); ec) {
     return std::unexpected("cannot create " + directory_ + ": " + ec.message());
   }
@@ -105,16 +108,24 @@ FileResult<std::shared_ptr<Policy>> PolicyArchive::Load(const std::string& versi
   return loaded.policy;
 }
 
-void PolicyArchive::Prune(const std::set<std::string>& needed) const {
+std::vector<std::string> PolicyArchive::Newest() const {
   std::error_code ec;
-  std::vector<std::pair<fs::file_time_type, fs::path>> files;
+  std::vector<std::pair<fs::file_time_type, std::string>> files;
   for (fs::directory_iterator it(directory_, ec), end; !ec && it != end; it.increment(ec)) {
-    if (needed.contains(it->path().filename().string())) continue;
-    files.emplace_back(it->last_write_time(ec), it->path());
+    files.emplace_back(it->last_write_time(ec), it->path().filename().string());
   }
   std::ranges::sort(files, std::greater<>());
-  for (std::size_t i = limits::kPoliciesArchived; i < files.size(); ++i) {
-    fs::remove(files[i].second, ec);
+  std::vector<std::string> versions;
+  for (auto& [time, version] : files) versions.push_back(std::move(version));
+  return versions;
+}
+
+void PolicyArchive::Prune(const std::set<std::string>& needed) const {
+  std::error_code ec;
+  std::vector<std::string> versions = Newest();
+  std::erase_if(versions, [&](const std::string& version) { return needed.contains(version); });
+  for (std::size_t i = limits::kPoliciesArchived; i < versions.size(); ++i) {
+    fs::remove(PathOf(versions[i]), ec);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "policy/files/sources.h"
 #include "proxy/config/files.h"
@@ -24,6 +25,8 @@ class PolicyArchive {
   // Fails with a line for people when there is no such file, when it is damaged, or when this
   // program does not accept the policy any more.
   FileResult<std::shared_ptr<Policy>> Load(const std::string& version) const;
+  // The versions that came into force last, newest first.
+  std::vector<std::string> Newest() const;
   // Removes all but `needed` and the kPoliciesArchived newest.
   void Prune(const std::set<std::string>& needed) const;
 

@@ -30,7 +30,7 @@ std::vector<std::string> ErrorsOf(const std::vector<PolicyProblem>& problems) {
 std::string_view Advice(Orphaned reason) {
   switch (reason) {
     case Orphaned::kToolGone:
-      return "their repeats are new calls now; put the tool back until they are settled";
+      return "their repeats wait for them; put the tool back, so that they can be settled by it";
     case Orphaned::kBackendGone:
       return "their repeats cannot reach it any more; put the backend back until they are settled";
     default:
@@ -72,6 +72,7 @@ FileResult<void> PolicyReloader::Start(const PolicySources& first) {
   const auto policy = parts_.versions.Current();
   if (auto kept = Remember(*policy, first.files, PolicyChange::Cause::kStart); !kept) return kept;
   parts_.metrics.PolicyInForce(policy->version, parts_.clock.WallNow());
+  LoadRecent(*policy);
   CountOrphans();
   return {};
 }
@@ -243,6 +244,20 @@ std::shared_ptr<const Policy> PolicyReloader::LoadOld(const OpenGroup& open) {
       "tool is used to settle them",
       {{"version", open.policy_version}, {"tool", open.tool}, {"reason", old.error()}});
   return nullptr;
+}
+
+// Of those, one that cannot be read matters to unanswered calls alone; Keep() tells of the others.
+void PolicyReloader::LoadRecent(const Policy& current) {
+  std::vector<std::shared_ptr<const Policy>> recent;
+  for (const std::string& version : parts_.archive.Newest()) {
+    if (recent.size() == PolicyVersions::kRecent) break;
+    if (version == current.version) continue;
+    if (auto old = parts_.archive.Load(version)) recent.push_back(std::move(*old));
+  }
+  while (!recent.empty()) {
+    parts_.versions.AddRecent(std::move(recent.back()));
+    recent.pop_back();
+  }
 }
 
 void PolicyReloader::CountOrphans() {

@@ -78,6 +78,7 @@ class PolicyReloader {
   void ReadCallerKeys(const Policy& policy);
   void CountOrphans();
   std::shared_ptr<const Policy> LoadOld(const OpenGroup& open);
+  void LoadRecent(const Policy& current);
   static Digest Judge(const PolicySources& sources);
 
   const Parts parts_;

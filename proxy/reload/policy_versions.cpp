@@ -94,11 +94,6 @@ Task<void> CollectOpen(Ledger& ledger, Executor& executor, Result<Groups>& group
   }
 }
 
-bool IsSamePlace(const Backend& a, const Backend& b) {
-  return a.scheme == b.scheme && a.host == b.host && a.port == b.port &&
-         a.base_path == b.base_path && a.mcp_path == b.mcp_path;
-}
-
 }  // namespace
 
 Result<std::vector<OpenGroup>> CountOpen(Ledger& ledger) {
@@ -155,8 +150,31 @@ std::shared_ptr<const Policy> PolicyVersions::Of(const std::string& version) con
   return found == held_.end() ? current_ : found->second;
 }
 
+std::vector<std::weak_ptr<const Policy>> PolicyVersions::Earlier() const {
+  const std::lock_guard lock(mutex_);
+  std::map<std::string, std::weak_ptr<const Policy>> earlier;
+  for (const auto& policy : recent_) earlier[policy->version] = policy;
+  for (const auto& [version, policy] : held_) earlier[version] = policy;
+  earlier.erase(current_->version);
+  std::vector<std::weak_ptr<const Policy>> all;
+  for (auto& [version, policy] : earlier) all.push_back(std::move(policy));
+  return all;
+}
+
+void PolicyVersions::NoteRecent(std::shared_ptr<const Policy> policy) {
+  std::erase_if(recent_, [&](const auto& each) { return each->version == policy->version; });
+  recent_.push_back(std::move(policy));
+  if (recent_.size() > kRecent) recent_.pop_front();
+}
+
+void PolicyVersions::AddRecent(std::shared_ptr<const Policy> policy) {
+  const std::lock_guard lock(mutex_);
+  NoteRecent(std::move(policy));
+}
+
 std::shared_ptr<const Policy> PolicyVersions::Replace(std::shared_ptr<const Policy> next) {
   const std::lock_guard lock(mutex_);
+  NoteRecent(current_);
   // A version that comes back while operations of it are open stays the one that they hold.
   current_ = held_.try_emplace(next->version, next).first->second;
   return current_;
@@ -166,7 +184,8 @@ std::set<std::string> PolicyVersions::Idle() const {
   const std::lock_guard lock(mutex_);
   std::set<std::string> idle;
   for (const auto& [version, policy] : held_) {
-    if (policy != current_ && policy.use_count() == 1) idle.insert(version);
+    const auto own = 1 + std::ranges::count(recent_, policy);
+    if (policy != current_ && policy.use_count() == own) idle.insert(version);
   }
   return idle;
 }

@@ -1,8 +1,9 @@
-// The policies that this process still needs: the one in force, and those that requests and
-// operations of unknown outcome began under.
+// The policies that this process still needs: the one in force, the last ones before it, and those
+// that requests and operations of unknown outcome began under.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -41,9 +42,17 @@ class PolicyVersions {
   std::shared_ptr<const Policy> Current() const;
   // The policy of that version, else, when nobody has it any more, the one in force.
   std::shared_ptr<const Policy> Of(const std::string& version) const;
+  // The others that are still needed: calls had other names under them.
+  std::vector<std::weak_ptr<const Policy>> Earlier() const;
 
   // Gives the policy that is in force now: the held one of the same version, or `next`.
   std::shared_ptr<const Policy> Replace(std::shared_ptr<const Policy> next);
+
+  // Was in force before this process began. Newest last.
+  void AddRecent(std::shared_ptr<const Policy> policy);
+  // The last policies in force before this one. What was answered under them may not have come to
+  // its client, which is known of the operation alone.
+  static constexpr std::size_t kRecent = 2;
 
   // Bookkeeping, one thread at a time. Idle() gives the versions that nothing but this object
   // holds; of those Keep() lets go what is not `open`, which was counted after Idle().
@@ -62,9 +71,12 @@ class PolicyVersions {
   std::vector<std::string> Held() const;  // other than the one in force
 
  private:
+  void NoteRecent(std::shared_ptr<const Policy> policy);  // under mutex_
+
   mutable std::mutex mutex_;
   std::shared_ptr<const Policy> current_;                      // guarded by mutex_
   std::map<std::string, std::shared_ptr<const Policy>> held_;  // guarded by mutex_
+  std::deque<std::shared_ptr<const Policy>> recent_;           // guarded by mutex_
   std::set<std::string> lost_;                                 // guarded by mutex_
   std::vector<Orphan> orphans_;                                // guarded by mutex_
 };

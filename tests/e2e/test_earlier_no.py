@@ -5,7 +5,9 @@ import pytest
 from support import rawhttp
 from support.approvals import Staffed
 from support.policies import standard
+from support.recourse import MEASURABLE
 from support.waiting import wait_until
+from test_clocks import YEAR, FakedClock
 
 TRACE, OTHER_TRACE = "4bf92f3577b34da6a3ce929d0e0e4736", "0af7651916cd43dd8448eb211c80319c"
 TOOL = """\
@@ -83,3 +85,17 @@ def test_it_ends_with_expires_and_an_expiry_is_none(proxy, double, token):
     assert proxy.approve(anew.json()["operation"])[0] == 200
     double.await_effects(path)
     assert len(double.effects(path)) == 1
+
+
+@pytest.mark.skipif(not MEASURABLE, reason="libfaketime and a sanitizer exclude each other")
+def test_a_clock_that_is_set_back_over_a_restart_makes_it_last_no_longer(double, tmp_path, token):
+    path, fake = f"/brief/{token}", FakedClock(double, tmp_path)
+    policy = standard(double, extra_tools=TOOLS)
+    with Staffed(tmp_path / "run", policy, env=fake.recourse.env) as proxy:
+        assert proxy.reject(send(proxy, path, TRACE).json()["operation"])[0] == 200
+        proxy.kill()
+        fake.set(-YEAR)
+        proxy.start()
+        assert send(proxy, path, OTHER_TRACE).status == 403
+        for trace in (OTHER_TRACE, TRACE):
+            wait_until(lambda: send(proxy, path, trace).status == 202, proxy.stderr)  # noqa: B023

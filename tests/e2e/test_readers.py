@@ -9,7 +9,8 @@ import urllib.parse
 import pytest
 
 from support import rawhttp
-from support.readers import NAMES, all_readers
+from support.approvals import Staffed
+from support.readers import NAMES, Reader, all_readers, free_port
 from support.recourse import Recourse
 
 FORM = "application/x-www-form-urlencoded"
@@ -251,3 +252,39 @@ def test_a_file_is_no_value_and_other_files_pass(proxy):
     beside = [GOOD_PART, ('name="scan"; filename="a.png"\r\nContent-Type: image/png', "\x89PNG")]
     passed = through(proxy, "python", Request("/form", kind=MULTIPART, body=parts_of(*beside)))
     assert passed.status == 200 and set(passed.json()["values"]) == {JUDGED}
+
+
+SCRIPTS = """\
+version: 1
+backends: {{ php: {{ url: "http://127.0.0.1:{port}", hosts: [ 127.0.0.1 ] }} }}
+tools:
+  pay:
+    match: POST php /pay
+    effect: write
+    undo: none
+    approval: {{ by: [ finance ], hold: 0s }}
+"""
+
+
+def test_a_script_with_a_path_behind_it_is_no_way_around_a_gate(tmp_path):
+    """PHP runs the script that it meets first on the path, and tells it the rest."""
+    site, port = tmp_path / "site", free_port()
+    site.mkdir()
+    for script in ("index.php", "pay.php"):
+        (site / script).write_text(
+            "<?php echo basename(__FILE__), ' ', $_SERVER['PATH_INFO'] ?? '';"
+        )
+    served = Reader(["php", "-n", "-S", f"127.0.0.1:{port}", "-t", site], port)
+    try:
+        ran = {path: rawhttp.call(port, "POST", path).body.decode() for path in
+               ("/pay", "/index.php/pay", "/pay.php/x", "/index.php/other")}  # fmt: skip
+        assert ran["/pay"] == ran["/index.php/pay"] == "index.php /pay"
+        assert ran["/pay.php/x"] == "pay.php /x"
+        with Staffed(tmp_path / "run", SCRIPTS.format(port=port)) as proxy:
+            told = {path: rawhttp.call(proxy.port, "POST", path, "127.0.0.1") for path in ran}
+        assert told["/pay"].status == 202
+        for path in ("/index.php/pay", "/pay.php/x"):
+            assert told[path].status == 400 and "PATH_INFO" in told[path].json()["detail"], path
+        assert told["/index.php/other"].body == b"index.php /other"
+    finally:
+        served.stop()

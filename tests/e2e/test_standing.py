@@ -1,5 +1,6 @@
 """An answer from the log is given only while what it says still stands."""
 
+import itertools
 import threading
 
 import pytest
@@ -66,6 +67,38 @@ def test_what_was_deleted_is_made_anew(proxy, double, token):
     assert again.status == 201 and not again.replayed and again.body != made.body
     assert send(proxy, "POST", path, {"a": 1}).body == again.body
     assert len(double.effects(path)) == 2
+
+
+def test_what_a_probe_found_can_be_deleted(proxy, double, token):
+    path, body = f"/probed/{token}", {"client_ref": token}
+    double.script("POST", path, ["read", "execute", "rst"], 1)
+    assert send(proxy, "POST", path, body).outcome == "unknown"
+    made = proxy.await_phase(path, "SUCCEEDED")["external_ref"]
+    assert send(proxy, "POST", path, body).outcome == "executed"
+    assert send(proxy, "DELETE", f"{path}/{made}").status < 300
+    again = send(proxy, "POST", path, body)
+    assert again.status == 201 and again.json()["id"] != made
+    assert send(proxy, "POST", path, body).body == again.body
+    assert len(double.effects(path)) == 2
+
+
+@pytest.mark.parametrize("ref", [True, False])
+def test_what_a_human_said_had_happened_can_be_deleted(proxy, double, token, ref):
+    path = f"/docs/{token}"
+    double.script("POST", path, ["read", "execute", "rst"], 1)
+    lost = send(proxy, "POST", path, {"a": 1})
+    assert lost.outcome == "unknown"
+    named = ["--external-ref", "x7"] if ref else []
+    settled = proxy.cli(
+        "operations", "settle", str(proxy.events_for(path)[-1]["operation"]),
+        "--as", "happened", "--reason", "seen there", *named,
+    )  # fmt: skip
+    assert settled.returncode == 0, settled
+    assert send(proxy, "POST", path, {"a": 1}).outcome == "executed"
+    assert send(proxy, "DELETE", f"{path}/x7").status < 300
+    again = send(proxy, "POST", path, {"a": 1})
+    assert (again.status == 201) == ref, again
+    assert len(double.effects(path)) == 1 + ref
 
 
 def test_another_one_that_was_made_there_changes_nothing(proxy, double, token):
@@ -194,18 +227,24 @@ def test_the_policy_says_what_ends_an_answer(proxy, double, token):
     assert not level(1).replayed
 
 
-def test_of_equal_calls_at_once_each_one_that_was_lost_is_known(proxy, double, token):
-    """Without trace, session and name only a retry is the same call, whichever of them it is of."""
+@pytest.mark.parametrize("traced", [False, True], ids=["without a trace", "each its own trace"])
+def test_of_equal_calls_at_once_each_one_that_was_lost_is_known(proxy, double, token, traced):
+    """Without common trace, session and name only a retry is the same call, whichever it is of."""
     path, body = f"/plain/{token}", b'{"a": 1}'
-    fields = {"Content-Type": "application/json"}
+    traces = itertools.count(int.from_bytes(token.encode()) << 64)
+
+    def fields_of_next():
+        fields = {"Content-Type": "application/json"}
+        return {**fields, **(rawhttp.traced(f"{next(traces):032x}") if traced else {})}
+
     double.script("POST", path, ["read", {"gate": token}, "execute", "answer"])
     gone = rawhttp.Connection(proxy.port)
-    gone.send(rawhttp.render("POST", path, "shop.test", fields, body))
+    gone.send(rawhttp.render("POST", path, "shop.test", fields_of_next(), body))
     double.await_requests("POST", path)
     answers = [None] * 3
 
     def call(n):
-        answers[n] = rawhttp.call(proxy.port, "POST", path, headers=fields, body=body)
+        answers[n] = rawhttp.call(proxy.port, "POST", path, headers=fields_of_next(), body=body)
 
     threads = [threading.Thread(target=call, args=(n,)) for n in range(3)]
     for n, thread in enumerate(threads):
@@ -218,11 +257,12 @@ def test_of_equal_calls_at_once_each_one_that_was_lost_is_known(proxy, double, t
     double.await_effects(path, 4)
     wait_until(lambda: running_writes(proxy) == 0)
     assert {answer.status for answer in answers} == {201}
-    retry = rawhttp.call(proxy.port, "POST", path, headers=fields, body=body)
+    retry = rawhttp.call(proxy.port, "POST", path, headers=fields_of_next(), body=body)
     assert retry.replayed and retry.body not in [answer.body for answer in answers]
     assert len(double.effects(path)) == 4
     # It has its answer now: an equal call is another one.
-    assert not rawhttp.call(proxy.port, "POST", path, headers=fields, body=body).replayed
+    again = rawhttp.call(proxy.port, "POST", path, headers=fields_of_next(), body=body)
+    assert not again.replayed and len(double.effects(path)) == 5
 
 
 def running_writes(proxy):

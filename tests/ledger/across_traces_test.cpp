@@ -184,10 +184,10 @@ TEST_P(AcrossTracesTest, WithoutATraceARepeatJoinsWhatATraceBeganForAsLongAsItsW
     replays(last);
     clock_.Advance(kWindow / 2);
     replays(last);
+    ledger_->MarkAnswered({last.operation, last.attempt});
   }
   clock_.Advance(2 * kWindow);
   // Its own window is over, but not what a trace began meanwhile.
-  ledger_->MarkAnswered({last.operation, last.attempt});
   const Event second = Record(Move(Dispatch(OnTrace("t2")), Phase::kUncertain, Cause::kTimeout));
   ForgetTheIndex();
   EXPECT_EQ(Begin(untraced()).event.operation, second.operation);
@@ -200,6 +200,30 @@ TEST_P(AcrossTracesTest, WithoutATraceARepeatJoinsWhatATraceBeganForAsLongAsItsW
   replays(newest);
   ExpectReplayOf(settled, "t2");
   EXPECT_EQ(ledger_->Stats().operations, 6U);
+  EXPECT_TRUE(ledger_->Verify().ok);
+}
+
+// Of equal calls at once under traces of their own the newest may have been answered, and others
+// not.
+TEST_P(AcrossTracesTest, TheRetryOfEachUnansweredCallFindsIt) {
+  std::vector<Event> events;
+  for (const char* trace : {"t1", "t2", "t3", "t4"}) {
+    NewOperation call = OnTrace(trace);
+    call.across_traces = AcrossTraces::kNever;  // the clients of the others are there still
+    events.push_back(Record(Success(Dispatch(call))));
+  }
+  for (const std::size_t answered : {1U, 3U}) {
+    ledger_->MarkAnswered({events[answered].operation, events[answered].attempt});
+  }
+  int retries = 0;
+  for (const std::size_t unanswered : {2U, 0U}) {
+    ForgetTheIndex();
+    const Event& event = events[unanswered];
+    ExpectReplayOf(event, "retry " + std::to_string(++retries));
+    ledger_->MarkAnswered({event.operation, event.attempt});
+  }
+  ForgetTheIndex();
+  (void)Record(Success(Dispatch(OnTrace("another call"))));
   EXPECT_TRUE(ledger_->Verify().ok);
 }
 

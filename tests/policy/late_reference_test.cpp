@@ -48,6 +48,11 @@ TEST(LateReferenceTest, AHostileReferenceIsRefusedAsRenderWould) {
   for (const char* reference : {"", "../admin", "..", "x/y", "x?y", "%2e", "a\r\nb", "*", "all"}) {
     EXPECT_EQ(Filled("DELETE /orders/{external_ref}", reference), "refused") << reference;
   }
+  const std::string mark = LateReference(kKey);
+  for (const char* reference : {"*", "all", "ord-*"}) {
+    EXPECT_EQ(Filled("DELETE /o?r={external_ref}", reference), "refused") << reference;
+    EXPECT_EQ(Filled("POST /o", reference, {}, "{\"ref\":\"" + mark + "\"}"), "refused");
+  }
   EXPECT_EQ(
       Filled("DELETE /o?r={external_ref}", std::string(limits::kExternalRefBytesMax + 1, 'x')),
       "refused");

@@ -233,19 +233,44 @@ TEST(PrincipalTest, ThePolicyAddsFieldsAndTakesThemAway) {
 }
 
 TEST(PrincipalTest, TenantsAreKnownByTheirFields) {
-  for (const char* name : {"Stripe-Account", "Stripe-Context",      "X-Tenant-Id",
-                           "X-Org-Id",       "OpenAI-Organization", "OpenAI-Project",
-                           "Xero-Tenant-Id", "X-Goog-User-Project", "X-Vault-Namespace",
-                           "X-Workspace",    "MerchantId",          "OrgId",
-                           "X-OrgId",        "OrganizationId",      "X-OrganizationId",
-                           "WorkspaceId",    "ProjectId",           "AccountId",
-                           "X-AccountId",    "CompanyId",           "X-TenantId",
-                           "intuit-realmid", "X-Zuora-Entity-Ids",  "LocationId",
-                           "X-Entity-Id",    "X-Business-Id",       "X-Subdomain"}) {
+  for (const char* name : {"Stripe-Account",
+                           "Stripe-Context",
+                           "X-Tenant-Id",
+                           "X-Org-Id",
+                           "OpenAI-Organization",
+                           "OpenAI-Project",
+                           "Xero-Tenant-Id",
+                           "X-Goog-User-Project",
+                           "X-Vault-Namespace",
+                           "X-Workspace",
+                           "MerchantId",
+                           "OrgId",
+                           "X-OrgId",
+                           "OrganizationId",
+                           "X-OrganizationId",
+                           "WorkspaceId",
+                           "ProjectId",
+                           "AccountId",
+                           "X-AccountId",
+                           "CompanyId",
+                           "X-TenantId",
+                           "intuit-realmid",
+                           "X-Zuora-Entity-Ids",
+                           "LocationId",
+                           "X-Entity-Id",
+                           "X-Business-Id",
+                           "X-Subdomain",
+                           "X-Application-Id",
+                           "X-Algolia-Application-Id",
+                           "X-Domain-Id",
+                           "DomainId"}) {
     EXPECT_TRUE(IsTenantField(name)) << name;
     EXPECT_NE(TenantsOf({{name, "1"}}), TenantsOf({{name, "2"}})) << name;
   }
   EXPECT_EQ(TenantsOf({{"Authorization", "Bearer x"}, {"Content-Type", "text/plain"}}), "");
+  for (const char* name : {"X-Region", "X-Domain", "X-Application", "X-Group-Id"}) {
+    EXPECT_FALSE(IsTenantField(name)) << name;
+  }
 }
 
 TEST(PrincipalTest, EarlierVersionsReadTheWordsBetweenSigns) {

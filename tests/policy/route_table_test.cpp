@@ -103,6 +103,37 @@ TEST(RouteTableTest, ThePathCorpusFallsUnderTheStricterRule) {
                       });
 }
 
+TEST(RouteTableTest, AScriptWithAPathBehindItIsNoWayAroundARule) {
+  const auto policy = LoadGood(R"(
+unlisted: { reads: pass, writes: guard }
+backends: { shop: { url: "http://shop" } }
+tools:
+  pay: { match: POST shop /pay, effect: write, reason: sample }
+  buy: { match: POST shop /shop/buy.php, effect: write, reason: sample }
+  any: { match: POST shop /api/**, effect: read }
+  gated: { match: POST shop /api/pay, effect: write, reason: sample }
+  run: { match: "POST shop /api/run.php/{what}", effect: read }
+)");
+  ExpectRows(*policy, {
+                          {"POST", "/index.php/pay", "ambiguous-path"},
+                          {"POST", "/INDEX.PHP/pay/", "ambiguous-path"},
+                          {"POST", "/index.php5/pay.json", "ambiguous-path"},
+                          {"POST", "/public/index.php/pay", "ambiguous-path"},
+                          {"POST", "/pay.php/x", "ambiguous-path"},
+                          {"POST", "/pay.php/x/y", "ambiguous-path"},
+                          {"POST", "/pay.aspx/x", "ambiguous-path"},
+                          {"POST", "/shop/buy.php/x", "ambiguous-path"},
+                          {"POST", "/api/index.php/pay", "ambiguous-path"},
+                          {"POST", "/api/pay.cgi/x", "ambiguous-path"},
+                          {"POST", "/api/index.php/other", "any"},
+                          {"POST", "/api/run.php/it", "run what=it"},
+                          {"POST", "/index.php/other", "unlisted"},
+                          {"POST", "/pay.phpx/x", "unlisted"},
+                          {"POST", "/.php/pay", "unlisted"},
+                          {"POST", "/pay/index.php", "unlisted"},
+                      });
+}
+
 TEST(RouteTableTest, UnlistedCallsDoNotSlipPastAToolByAnotherReading) {
   const auto policy = LoadGood(R"(
 unlisted: { reads: pass, writes: guard }

@@ -87,6 +87,24 @@ TEST(UndoTemplateTest, AHostileReferenceStaysOneSegmentOrIsRefused) {
   });
 }
 
+TEST(UndoTemplateTest, NoWildcardIsAValueOfABody) {
+  const std::string json = R"(request: "POST /u", json: { id: "{answer.body#/id}" })";
+  const std::string form = R"(request: "POST /u", form: { id: "{answer.body#/id}" })";
+  const std::string refused = "refused: a value cannot stand in a body";
+  for (const std::string& undo : {json, form}) {
+    ExpectRows({{"star", undo, Answer("*"), refused},
+                {"all", undo, Answer("ALL"), refused},
+                {"glob", undo, Answer("ord-*"), refused},
+                {"good", undo, Answer("allure"), "allure"}});
+  }
+  ExpectRows({
+      {"of many", json, R"({"id":["7","*"]})", refused},
+      {"list", json, R"({"id":["7"]})", R"({"id":["7"]})"},
+      {"in words", R"(request: "POST /u", json: { why: "undo of {answer.body#/id}" })",
+       Answer("all *"), R"({"why":"undo of all *"})"},
+  });
+}
+
 TEST(UndoTemplateTest, AHostileValueStaysOneQueryValueFieldOrNode) {
   ExpectRows({
       {"T03", R"(request: "POST /u", headers: { X-Ref: "{answer.body#/id}" })",

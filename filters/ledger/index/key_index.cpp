@@ -36,6 +36,13 @@ Digest KeyOfIntent(const Digest& intent, Principal principal) {
   return key;
 }
 
+Digest KeyOfBefore(const Digest& intent, std::uint64_t operation) {
+  std::string bytes("recourse-before");
+  bytes.append(AsView(intent));
+  ByteWriter(bytes).Int(operation);
+  return Sha256(bytes);
+}
+
 KeyEntry EntryOf(const Tombstone& tombstone, std::uint64_t seq, std::uint32_t newest_generation) {
   KeyEntry entry;
   entry.operation = tombstone.operation;

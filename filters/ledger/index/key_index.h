@@ -33,6 +33,9 @@ KeyEntry PlaceholderOf(std::uint64_t seq, std::int64_t wall_ms, std::uint32_t ne
 // Under which an intent is looked for: that of another principal is another call.
 Digest KeyOfIntent(const Digest& intent, Principal principal);
 
+// Under which the operation is looked for that was sent last before that one.
+Digest KeyOfBefore(const Digest& intent, std::uint64_t operation);
+
 // An operation in DISPATCHING or UNCERTAIN, as a checkpoint keeps it.
 struct OpenReference {
   std::uint64_t operation = 0;

@@ -1,5 +1,6 @@
 #include "filters/ledger/rules/age_book.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "proxy/base/bytes.h"
@@ -54,6 +55,11 @@ std::uint64_t AgeBook::OldThrough(MonoTime now, Millis age) const {
     through = mark.seq;
   }
   return through;
+}
+
+std::int64_t AgeBook::LeastAgeMs(MonoTime now, std::uint64_t seq) const {
+  const auto mark = std::ranges::lower_bound(marks_, seq, {}, &SetMark::seq);
+  return mark == marks_.end() ? 0 : LivedMs(now) - mark->lived_ms;
 }
 
 void AgeBook::Forget(std::uint64_t through) {

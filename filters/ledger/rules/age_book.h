@@ -27,6 +27,8 @@ class AgeBook {
   std::uint64_t OldThrough(MonoTime now, Millis age) const;
   // When that row was the last one, at the latest; 0 when nothing is marked.
   std::int64_t OldestMs() const { return marks_.empty() ? 0 : marks_.front().lived_ms; }
+  // At least so old is the row; 0: nothing is marked behind it.
+  std::int64_t LeastAgeMs(MonoTime now, std::uint64_t seq) const;
   // Rows up to `through` are gone.
   void Forget(std::uint64_t through);
   std::string Encode(MonoTime now) const;

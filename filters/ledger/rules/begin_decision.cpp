@@ -180,10 +180,20 @@ BeginDecision DecideSameKey(const NewOperation& call, const BeginFacts& facts) {
   return DecideKnown(call, entry, Target::kSameKey, facts.now_ms);
 }
 
-// The call under another key that this one repeats. With other arguments it repeats, or collides
-// with, an unanswered call only: after an answer they are a new call.
-bool Repeats(const NewOperation& call, const BeginFacts& facts) {
-  const KeyEntry& other = *facts.same_intent;
+}  // namespace
+
+// Without a trace, a session or a name only a retry is the same call: its first client has gone, or
+// has not had the answer whole, and that not long ago.
+bool IsAnotherCall(const NewOperation& call, const KeyEntry& entry, bool client_waits,
+                   std::int64_t now_ms) {
+  if (IsClaim(entry.phase)) return false;
+  if (client_waits) return true;
+  if (IsRunning(entry.phase) || !MayHaveEffect(entry.phase)) return false;
+  return IsAnswered(entry) || IsOlderThan(entry, call.across_window, now_ms);
+}
+
+bool RepeatsAcross(const NewOperation& call, const KeyEntry& other, bool client_waits,
+                   std::int64_t now_ms) {
   const bool is_mine = MayBeShown(call.event.principal, other.principal);
   // An earlier version did not write down whose it was: it may be the caller's.
   if (!is_mine && other.principal != kNoPrincipal) return false;
@@ -196,21 +206,9 @@ bool Repeats(const NewOperation& call, const BeginFacts& facts) {
   if (call.across_traces == AcrossTraces::kAlways && other.args_hash == call.event.args_hash) {
     return true;
   }
-  if (!call.has_identity && facts.intent_client_waits) return false;
+  if (!call.has_identity && client_waits) return false;
   if (IsRunning(other.phase)) return true;
-  return !IsAnswered(other) && !IsOlderThan(other, call.across_window, facts.now_ms);
-}
-
-}  // namespace
-
-// Without a trace, a session or a name only a retry is the same call: its first client has gone, or
-// has not had the answer whole, and that not long ago.
-bool IsAnotherCall(const NewOperation& call, const KeyEntry& entry, bool client_waits,
-                   std::int64_t now_ms) {
-  if (IsClaim(entry.phase)) return false;
-  if (client_waits) return true;
-  if (IsRunning(entry.phase) || !MayHaveEffect(entry.phase)) return false;
-  return IsAnswered(entry) || IsOlderThan(entry, call.across_window, now_ms);
+  return !IsAnswered(other) && !IsOlderThan(other, call.across_window, now_ms);
 }
 
 BeginDecision DecideBegin(const NewOperation& call, const BeginFacts& facts) {
@@ -228,7 +226,7 @@ BeginDecision DecideBegin(const NewOperation& call, const BeginFacts& facts) {
   // may have been made under another key in its place.
   if (same_key != nullptr && same_key->operation == same_intent->operation) return own;
   if (IsPastWindow(call, *same_intent, facts.now_ms)) return own;
-  if (Repeats(call, facts)) {
+  if (RepeatsAcross(call, *same_intent, facts.intent_client_waits, facts.now_ms)) {
     if (IsSuperseded(call, *same_intent, facts.intent_is_superseded)) {
       return IsMadeAnew(call, *same_intent)
                  ? own

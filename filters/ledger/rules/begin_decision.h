@@ -40,6 +40,11 @@ struct BeginFacts {
 bool IsAnotherCall(const NewOperation& call, const KeyEntry& entry, bool client_waits,
                    std::int64_t now_ms);
 
+// Whether the call repeats the operation of the same intent under another key. With other arguments
+// it repeats, or collides with, an unanswered one only: after an answer it is a new call.
+bool RepeatsAcross(const NewOperation& call, const KeyEntry& other, bool client_waits,
+                   std::int64_t now_ms);
+
 BeginDecision DecideBegin(const NewOperation& call, const BeginFacts& facts);
 
 // Whether a caller with that principal may be shown what the operation was answered. What Recourse

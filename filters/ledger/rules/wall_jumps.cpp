@@ -6,6 +6,7 @@
 namespace recourse {
 
 void WallJumps::Note(std::uint64_t seq, MonoTime now, std::int64_t wall_ms) {
+  if (first_seq_ == 0) first_seq_ = seq;
   const std::int64_t ahead_ms = AheadMs(now, wall_ms);
   const std::int64_t known_ms = jumps_.empty() ? 0 : jumps_.back().ahead_ms;
   if (std::llabs(ahead_ms - known_ms) < kNoticedMs) return;
@@ -23,7 +24,9 @@ std::int64_t WallJumps::AgeMs(std::uint64_t seq, std::int64_t written_ms, MonoTi
       std::upper_bound(jumps_.begin(), jumps_.end(), seq,
                        [](std::uint64_t row, const Jump& jump) { return row < jump.from_seq; });
   const std::int64_t then_ms = later == jumps_.begin() ? 0 : std::prev(later)->ahead_ms;
-  return (wall_ms - written_ms) - (AheadMs(now, wall_ms) - then_ms);
+  const std::int64_t age_ms = (wall_ms - written_ms) - (AheadMs(now, wall_ms) - then_ms);
+  const bool is_earlier_runs = first_seq_ == 0 || seq < first_seq_;
+  return is_earlier_runs ? std::max<std::int64_t>(age_ms, (now - start_) / Millis(1)) : age_ms;
 }
 
 }  // namespace recourse

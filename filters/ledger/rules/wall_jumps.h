@@ -1,6 +1,7 @@
 // How old a row is when the wall clock cannot be trusted. Within one run of the process only time
 // that was lived through counts, so a clock that is set forward ends no window early (faults c01).
-// Between two runs there is nothing but the wall clock to go by.
+// Between two runs there is nothing but the wall clock to go by; a row of an earlier one is at
+// least as old as this one.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@ class WallJumps {
   // A row `seq` is being written now. Rows come in ascending order.
   void Note(std::uint64_t seq, MonoTime now, std::int64_t wall_ms);
   // Milliseconds since row `seq` was written at `written_ms`. Never more than were lived through
-  // since then, if the row is of this run; may be negative if it is not.
+  // since then, if the row is of this run, and never less than this run has lasted if it is not.
   std::int64_t AgeMs(std::uint64_t seq, std::int64_t written_ms, MonoTime now,
                      std::int64_t wall_ms) const;
 
@@ -40,7 +41,8 @@ class WallJumps {
 
   const MonoTime start_;
   const std::int64_t wall_ms_;
-  std::vector<Jump> jumps_;  // ascending
+  std::uint64_t first_seq_ = 0;  // of this run; 0: it has written none
+  std::vector<Jump> jumps_;      // ascending
 };
 
 }  // namespace recourse

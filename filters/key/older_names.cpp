@@ -1,0 +1,217 @@
+#include "filters/key/older_names.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "filters/call/stored_call.h"
+#include "filters/key/prepare.h"
+#include "policy/model/route_table.h"
+
+namespace recourse {
+namespace {
+
+Scope ScopeOfCaller(Scope scope, const std::string& caller) {
+  if (scope.kind != "global") scope.caller = caller;
+  return scope;
+}
+
+// Version 1 knew neither tenants nor credentials and read no values from multipart, and an agent's
+// key beat every identity.
+void AddVersion1(const KeyInputs& inputs, const HmacKey& secret, const Recipe& recipe,
+                 const std::string& caller, DerivedKey& derived) {
+  const Scope& scope = recipe.scope;
+  const bool was_named = recipe.named.intent.has_value() && !recipe.intent.is_named;
+  const bool was_callers = was_named || (scope.is_wide && scope.kind != "global");
+  const bool was_unread = recipe.intent.has_identity && inputs.body.form == BodyForm::kMultipart;
+  if (recipe.tenants.empty() && !was_callers && !was_unread) return;
+  const Digest key =
+      KeyOf(inputs, secret, was_callers ? ScopeOfAll(caller) : ScopeOfCaller(scope, caller),
+            was_named    ? NamedIntent(recipe.named)
+            : was_unread ? IdentityOf(inputs, nullptr)
+                         : recipe.intent,
+            derived.args_hash, std::string());
+  if (key == derived.key) return;
+  derived.older.push_back(
+      {.key = key, .args_hash = derived.args_hash, .tool = inputs.tool_name, .caller = caller});
+}
+
+// Later versions told fewer names of fields apart.
+void AddEarlierNames(const KeyInputs& inputs, const HmacKey& secret, const Recipe& recipe,
+                     DerivedKey& derived) {
+  const Headers& headers = inputs.request.headers;
+  const std::string tenants = TenantsOf(headers, FieldNames::kEarlier);
+  Scope scope = recipe.scope;
+  if (scope.is_fallback) {
+    scope.value = CredentialLabel(inputs.principal, headers, inputs.query, FieldNames::kEarlier);
+  }
+  if (tenants == recipe.tenants && scope.value == recipe.scope.value) return;
+  derived.older.push_back(
+      {.key = KeyOf(inputs, secret, scope, recipe.intent, derived.args_hash, tenants),
+       .intent = IntentDigest(inputs, secret, scope, recipe.intent, derived.args_hash, tenants),
+       .args_hash = derived.args_hash,
+       .tool = inputs.tool_name,
+       .caller = inputs.caller,
+       .principal = PrincipalOf(secret, inputs.caller, inputs.principal, headers, inputs.query,
+                                inputs.verified_field, FieldNames::kEarlier)});
+}
+
+// The backend of that policy that a call to `backend` would have gone to; nullptr: none.
+const Backend* SamePlaceIn(const Policy& policy, const Backend& backend) {
+  const Backend* place = nullptr;
+  for (const Backend& each : policy.backends) {
+    if (!IsSamePlace(each, backend)) continue;
+    if (place == nullptr || each.name == backend.name) place = &each;
+  }
+  return place;
+}
+
+// The tool of a write that was remembered; of none: an unlisted one.
+struct Treatment {
+  const Tool* tool = nullptr;
+  std::string name;
+  Pairs captures;
+};
+
+std::optional<Treatment> TreatmentUnder(const Policy& policy, const Backend& backend,
+                                        const RequestContext& context, const CallBody& body) {
+  Treatment treatment;
+  UnlistedRule unlisted = policy.unlisted_writes;
+  if (backend.is_mcp) {
+    if (body.calls_mcp_tool) treatment.tool = policy.routes->FindMcpTool(backend, body.mcp_name);
+  } else {
+    std::string scratch;
+    const auto match = policy.routes->Match(backend, context.request.method, context.path, scratch);
+    if (!match || match->effect == Effect::kRead) return std::nullopt;
+    treatment.tool = match->tool;
+    unlisted = match->unlisted;
+    for (std::size_t i = 0; i < match->capture_count; ++i) {
+      std::string value;
+      PercentDecode(match->captures[i].value, value);
+      treatment.captures.emplace_back(std::string(match->captures[i].name), std::move(value));
+    }
+  }
+  if (treatment.tool == nullptr && unlisted != UnlistedRule::kGuard) return std::nullopt;
+  if (treatment.tool != nullptr && treatment.tool->effect == Effect::kRead) return std::nullopt;
+  treatment.name = treatment.tool == nullptr ? "unlisted." + backend.name : treatment.tool->name;
+  return treatment;
+}
+
+// What a call is made of under one of those policies.
+struct EarlierCall {
+  const EarlierPolicy& by;
+  const Backend& backend;
+  const Treatment& treatment;
+  const HttpRequest& request;
+};
+
+std::optional<OlderRecipe> NamesOf(const EarlierCall& call, const RequestContext& context,
+                                   const CallBody& body, const HmacKey& secret,
+                                   const Digest& args_hash) {
+  static const std::string kNoSecret;
+  static const std::vector<Caller::Earlier> kNoCallers;
+  const Treatment& treatment = call.treatment;
+  const Tool& tool = treatment.tool == nullptr ? UnlistedTool() : *treatment.tool;
+  const PrincipalRule& principal = call.by.policy->principal;
+  const KeyInputs inputs{kNoSecret,
+                         tool,
+                         treatment.name,
+                         call.by.caller,
+                         call.by.verified_field,
+                         kNoCallers,
+                         call.backend.name,
+                         principal,
+                         context.trace,
+                         call.request,
+                         context.path,
+                         treatment.captures,
+                         context.query,
+                         body};
+  const auto recipe = ReadRecipe(inputs);
+  if (!recipe) return std::nullopt;  // it was refused
+  const auto& [scope, intent, named, tenants] = *recipe;
+  const bool compares_alike = tool.ignore == ToolOf(context).ignore;
+  const Digest args = compares_alike ? args_hash : ArgsHash(inputs, secret);
+  return OlderRecipe{
+      .key = KeyOf(inputs, secret, scope, intent, args, tenants),
+      .intent = IntentDigest(inputs, secret, scope, intent, args, tenants),
+      .args_hash = args,
+      .tool = treatment.name,
+      .caller = call.by.caller,
+      .principal = PrincipalOf(secret, call.by.caller, principal, call.request.headers,
+                               context.query, call.by.verified_field)};
+}
+
+// The fields as the agent may have sent them, read as where the backend's key has that name. By now
+// nobody knows which of the two names the agent's own key came under.
+std::vector<Headers> FieldsUnder(const Backend& then, const RequestContext& context) {
+  const std::string& now = context.backend->key_header;
+  std::vector<Headers> all{context.request.headers};
+  if (!now.empty() && !EqualsIgnoreCase(now, kKeyField)) {
+    all.push_back(context.request.headers);
+    for (auto& [name, value] : all.back()) {
+      if (EqualsIgnoreCase(name, kKeyField)) name = now;
+    }
+  }
+  for (Headers& fields : all) AdoptKeyField(then.key_header, fields);
+  return all;
+}
+
+void AddNamesUnder(const EarlierPolicy& earlier, const RequestContext& context,
+                   const CallBody& body, const HmacKey& secret, DerivedKey& derived) {
+  const Policy& policy = *earlier.policy;
+  // What observe mode let pass was promised nothing.
+  if (policy.mode == Mode::kObserve || policy.routes == nullptr) return;
+  const Backend* const backend = SamePlaceIn(policy, *context.backend);
+  if (backend == nullptr) return;
+  const auto treatment = TreatmentUnder(policy, *backend, context, body);
+  if (!treatment) return;
+  const auto add = [&](const HttpRequest& request) {
+    auto older =
+        NamesOf({earlier, *backend, *treatment, request}, context, body, secret, derived.args_hash);
+    const bool is_other =
+        older && (older->key != derived.key || older->args_hash != derived.args_hash);
+    if (is_other) derived.older.push_back(std::move(*older));
+  };
+  if (EqualsIgnoreCase(backend->key_header, context.backend->key_header)) {
+    return add(context.request);
+  }
+  HttpRequest request = context.request;
+  for (Headers& fields : FieldsUnder(*backend, context)) {
+    request.headers = std::move(fields);
+    add(request);
+  }
+}
+
+}  // namespace
+
+void AddOlderNames(const KeyInputs& inputs, const HmacKey& secret, const Recipe& recipe,
+                   DerivedKey& derived) {
+  AddVersion1(inputs, secret, recipe, inputs.caller, derived);
+  AddEarlierNames(inputs, secret, recipe, derived);
+  for (const Caller::Earlier& earlier : inputs.earlier_callers) {
+    const Scope scope = ScopeOfCaller(recipe.scope, earlier.name);
+    OlderRecipe older;
+    older.args_hash = derived.args_hash;
+    older.tool = inputs.tool_name;
+    older.caller = earlier.name;
+    older.key = KeyOf(inputs, secret, scope, recipe.intent, derived.args_hash, recipe.tenants);
+    older.intent =
+        IntentDigest(inputs, secret, scope, recipe.intent, derived.args_hash, recipe.tenants);
+    older.principal = PrincipalOf(
+        secret, earlier.name, inputs.principal, inputs.request.headers, inputs.query,
+        earlier.has_token ? std::string_view(inputs.verified_field) : std::string_view());
+    if (older.key != derived.key) derived.older.push_back(std::move(older));
+    AddVersion1(inputs, secret, recipe, earlier.name, derived);
+  }
+}
+
+void AddNamesUnderEarlierPolicies(const RequestContext& context, const CallBody& body,
+                                  const std::string& install_secret, DerivedKey& derived) {
+  if (context.earlier_policies.empty()) return;
+  const HmacKey secret(install_secret);
+  for (const EarlierPolicy& earlier : context.earlier_policies) {
+    AddNamesUnder(earlier, context, body, secret, derived);
+  }
+}
+
+}  // namespace recourse

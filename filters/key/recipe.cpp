@@ -1,0 +1,189 @@
+#include "filters/key/recipe.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "filters/call/scope_text.h"
+#include "filters/key/canonical_args.h"
+#include "proxy/base/http/http_message.h"
+#include "proxy/base/json/json_canonical.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::string_view kIntentVersion = "recourse-intent-1";
+constexpr std::string_view kArgsVersion = "recourse-args-1";
+
+// Room for the parts of an intent but those of any length; what is longer grows.
+constexpr std::size_t kPartsBytes = 256;
+
+CallValues ValuesOf(const KeyInputs& inputs, const Json* body) {
+  CallValues values;
+  values.path = &inputs.captures;
+  values.query = &inputs.query;
+  values.headers = &inputs.request.headers;
+  values.body = body;
+  return values;
+}
+
+std::string TextAtScope(const KeyInputs& inputs) {
+  return ScopeText(inputs.request.headers, inputs.body, inputs.tool.scope);
+}
+
+// Of a call without a trace: its session, else whoever its credentials belong to.
+Scope ScopeWithoutTrace(const KeyInputs& inputs) {
+  std::string session =
+      ScopeText(inputs.request.headers, inputs.body, {ScopeRule::Kind::kSession, {}});
+  if (!session.empty()) return {"session", std::move(session), inputs.caller, true};
+  return {"credentials", CredentialLabel(inputs.principal, inputs.request.headers, inputs.query),
+          inputs.caller, true, true};
+}
+
+// A scope named by a value of the call; an empty value means that it is not there.
+Result<Scope> NamedScope(const KeyInputs& inputs, std::string kind, std::string value) {
+  if (value.empty()) {
+    return std::unexpected(
+        Error(ErrorCode::kKeyRequired, "the call does not carry the scope that its tool needs"));
+  }
+  const std::string& name = inputs.tool.scope.name;
+  if (!name.empty()) AppendPart(kind, name);
+  return Scope{std::move(kind), std::move(value), inputs.caller, false};
+}
+
+Result<Scope> ScopeOf(const KeyInputs& inputs) {
+  const ScopeRule& rule = inputs.tool.scope;
+  switch (rule.kind) {
+    case ScopeRule::Kind::kTrace:
+      // A trace made here is new with every call and would make every key new.
+      if (!inputs.trace.from_client) return ScopeWithoutTrace(inputs);
+      return Scope{"trace", inputs.trace.trace_id, inputs.caller, false};
+    case ScopeRule::Kind::kCaller:
+      return ScopeOfAll(inputs.caller);
+    case ScopeRule::Kind::kGlobal:
+      return Scope{"global", "", "", true};
+    case ScopeRule::Kind::kSession:
+      return NamedScope(inputs, "session", TextAtScope(inputs));
+    case ScopeRule::Kind::kHeader:
+      return NamedScope(inputs, "header", TextAtScope(inputs));
+    case ScopeRule::Kind::kBody:
+      return NamedScope(inputs, "body", TextAtScope(inputs));
+    case ScopeRule::Kind::kBaggage:
+      return NamedScope(inputs, "baggage", TextAtScope(inputs));
+  }
+  return std::unexpected(Error(ErrorCode::kInternal, "unknown scope"));
+}
+
+// What the agent named for us; else the identity, since SDKs name every call at random; else the
+// agent's key.
+Intent IntentOf(const KeyInputs& inputs, const ClientIntent& named) {
+  const bool beats_identity = named.is_for_us || inputs.tool.agent_key == AgentKey::kWins;
+  if (named.intent && beats_identity) return NamedIntent(named);
+  Intent identity = IdentityOf(inputs, inputs.body.values());
+  return named.intent && !identity.has_identity ? NamedIntent(named) : identity;
+}
+
+// Selectors on a JSON body need something to select from.
+bool LacksStructure(const KeyInputs& inputs) {
+  if (inputs.body.form != BodyForm::kJson || !inputs.body.json.is_scalar()) return false;
+  return !inputs.tool.ignore.empty() ||
+         std::any_of(
+             inputs.tool.identity.begin(), inputs.tool.identity.end(),
+             [](const Selector& selector) { return selector.source == Selector::Source::kBody; });
+}
+
+// One tool of the policy may stand for many of an MCP server, which are no repeats of each other.
+std::string ToolPart(const KeyInputs& inputs) {
+  if (inputs.body.mcp_name.empty()) return inputs.tool_name;
+  std::string part = inputs.tool_name;
+  AppendPart(part, inputs.body.mcp_name);
+  return part;
+}
+
+// The arguments' HMAC stands for them, so a large body is hashed once.
+std::string_view ArgsPart(const Intent& intent, const Digest& args_hash) {
+  const bool enter = !intent.is_named && !intent.has_identity;
+  return enter ? AsView(args_hash) : std::string_view();
+}
+
+}  // namespace
+
+Scope ScopeOfAll(const std::string& caller) { return {"caller", "", caller, true}; }
+
+Intent NamedIntent(const ClientIntent& named) {
+  Intent intent;
+  AppendPart(intent.text, "named");
+  AppendPart(intent.text, *named.intent);
+  intent.is_named = true;
+  return intent;
+}
+
+Intent IdentityOf(const KeyInputs& inputs, const Json* body) {
+  Intent intent;
+  const CallValues values = ValuesOf(inputs, body);
+  std::string text;
+  text.reserve(kPartsBytes);
+  AppendPart(text, "identity");
+  for (const Selector& selector : inputs.tool.identity) {
+    const std::optional<Json> value = Select(selector, values);
+    AppendPart(text, selector.text);
+    AppendPart(text, value ? "present" : "absent");
+    AppendPart(text, value ? CanonicalJson(*value) : std::string());
+    intent.has_identity = intent.has_identity || value.has_value();
+  }
+  if (intent.has_identity) intent.text = std::move(text);
+  return intent;
+}
+
+Digest ArgsHash(const KeyInputs& inputs, const HmacKey& secret) {
+  const std::string args =
+      CanonicalArgs({inputs.request.method, inputs.path, inputs.request.target, inputs.query,
+                     inputs.body, inputs.request.body, inputs.tool.ignore});
+  return secret.OfParts({kArgsVersion, args});
+}
+
+Digest KeyOf(const KeyInputs& inputs, const HmacKey& secret, const Scope& scope,
+             const Intent& intent, const Digest& args_hash, const std::string& tenants) {
+  const std::string tool = ToolPart(inputs);
+  const std::string_view args = ArgsPart(intent, args_hash);
+  if (tenants.empty()) {
+    return secret.OfParts(
+        {kKeyVersion, scope.caller, tool, scope.kind, scope.value, intent.text, args});
+  }
+  return secret.OfParts(
+      {kKeyVersion, scope.caller, tool, scope.kind, scope.value, intent.text, args, tenants});
+}
+
+Digest IntentDigest(const KeyInputs& inputs, const HmacKey& secret, const Scope& scope,
+                    const Intent& intent, const Digest& args_hash, const std::string& tenants) {
+  const std::string tool = ToolPart(inputs);
+  const std::string_view args = ArgsPart(intent, args_hash);
+  if (tenants.empty()) {
+    return secret.OfParts({kIntentVersion, scope.caller, tool, intent.text, args});
+  }
+  return secret.OfParts({kIntentVersion, scope.caller, tool, intent.text, args, tenants});
+}
+
+Result<Recipe> ReadRecipe(const KeyInputs& inputs) {
+  auto named = ReadNamedIntent(inputs.request.headers, inputs.body);
+  if (!named) return std::unexpected(named.error());
+  if (LacksStructure(inputs)) {
+    return Malformed("the tool's arguments must be a JSON object or array");
+  }
+  Recipe recipe;
+  recipe.intent = IntentOf(inputs, *named);
+  const bool is_named = recipe.intent.is_named;
+  if (inputs.tool.trace_required && !inputs.trace.from_client && !is_named) {
+    return std::unexpected(
+        Error(ErrorCode::kKeyRequired, "the call carries neither a trace nor a key"));
+  }
+  // SDKs keep one key over attempts that carry different traces.
+  auto scope = is_named ? Result<Scope>(ScopeOfAll(inputs.caller)) : ScopeOf(inputs);
+  if (!scope) return std::unexpected(scope.error());
+  recipe.scope = std::move(*scope);
+  recipe.named = std::move(*named);
+  recipe.tenants = TenantsOf(inputs.request.headers);
+  return recipe;
+}
+
+}  // namespace recourse
