@@ -28,6 +28,14 @@ const Backend* FindBackend(const Policy& policy, std::string_view name) {
   return at == policy.backends.end() ? nullptr : &*at;
 }
 
+const KeyRule& KeyRuleOf(const Event& event, const Policy* policy) {
+  static const KeyRule kUnknown;
+  const Backend* const backend = policy == nullptr ? nullptr : FindBackend(*policy, event.backend);
+  if (backend == nullptr) return kUnknown;
+  const Tool* const tool = policy->FindTool(event.tool);
+  return KeyRuleOf(tool == nullptr ? UnlistedTool() : *tool, *backend);
+}
+
 const Tool* FindToolOf(const Policy& policy, const Backend& backend, const HttpRequest& request,
                        const std::string& path) {
   if (policy.routes == nullptr) return nullptr;

@@ -15,6 +15,9 @@ namespace recourse {
 // nullptr: the policy has none of that name.
 const Backend* FindBackend(const Policy& policy, std::string_view name);
 
+// What the policy says of the operation's key; of a lost policy nothing.
+const KeyRule& KeyRuleOf(const Event& event, const Policy* policy);
+
 // The tool that the policy takes a request for; nullptr: none. `path` is without query.
 const Tool* FindToolOf(const Policy& policy, const Backend& backend, const HttpRequest& request,
                        const std::string& path);

@@ -93,7 +93,9 @@ void Advance(Event& event, Transition& transition) {
   // called absent.
   const bool is_absent_step =
       event.phase == Phase::kProvenAbsent && event.is_step && event.cause == Cause::kProbeAbsent;
-  if (IsFinal(event.phase) && event.phase != Phase::kAnswerLost && !is_absent_step) {
+  const bool keeps_settle =
+      event.phase == Phase::kAnswerLost || is_absent_step || transition.keeps_settle;
+  if (IsFinal(event.phase) && !keeps_settle) {
     event.settle.reset();
   }
   // What turns out to have had its effect all the same can still be undone.
