@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "filters/call_keeper.h"
@@ -44,6 +45,12 @@ struct DispatchTry {
 struct BeforeRead {
   std::optional<StateKept> state;
   std::string why;  // there is none; for people
+};
+
+// Texts of ours that are put into a request when it is sent, beside its fields.
+struct PlacedTexts {
+  std::vector<std::pair<RequestPlace, std::string>> texts;
+  bool is_form = false;  // the body; else JSON
 };
 
 // Owned by the flow task; outlives the client's connection. One thread.
@@ -100,6 +107,7 @@ class RequestContext {
   std::uint16_t unknown_attempt = 0;               // of it
   std::unique_ptr<UpstreamConnection> connection;  // dispatch, opened while the ledger commits
   std::string upstream_key;                        // idempotency; for dispatch
+  PlacedTexts placed;                              // idempotency; for dispatch
   const Event* dispatching = nullptr;              // idempotency; the attempt that runs
   std::string attempt_span;                        // idempotency; of the attempt that it lets go
   std::shared_ptr<PendingCommit> commit;           // idempotency; awaited by dispatch

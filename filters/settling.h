@@ -77,6 +77,10 @@ class Settling {
   // operation's own key is surely its own: after the proof the same intent may have been sent under
   // another key. Call on `executor`'s thread; resumes there.
   virtual Task<SecondLook> LookAgain(Event absent, Executor& executor) = 0;
+
+  // Asks once whether nothing is left of a step that an undo request was sent for. False: something
+  // is, or nothing tells. Call on `executor`'s thread; resumes there.
+  virtual Task<bool> SaysGone(Event undone, Executor& executor) = 0;
 };
 
 }  // namespace recourse

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "filters/call/client_key.h"
 #include "filters/call/multipart.h"
 #include "filters/mcp/mcp_answer.h"
 #include "filters/mcp/mcp_request.h"
@@ -170,6 +171,19 @@ std::size_t HeapBytes(const Pairs& pairs) {
   return bytes;
 }
 
+// Held to what any key of an agent is held to.
+Result<std::string> ReadPlacedKey(const RequestContext& context, const CallBody& body) {
+  const bool has_rule = context.tool != nullptr && context.tool->key;
+  if (!has_rule || !context.tool->key->at.is_inside()) return std::string();
+  const auto text = TextAtPlace(context.tool->key->at, ValuesOfCall(context, body));
+  if (!text) return std::unexpected(Error(ErrorCode::kInvalidKey, text.error()));
+  if (!*text) return std::string();
+  if ((*text)->empty()) {
+    return std::unexpected(Error(ErrorCode::kInvalidKey, "the key is empty"));
+  }
+  return ParseClientKey(QuotedKey(**text));
+}
+
 }  // namespace
 
 std::size_t SizeOf(const CallBody& body) {
@@ -212,6 +226,11 @@ Result<std::shared_ptr<const CallBody>> ReadingOf(const RequestContext& context)
   if (context.reading) return context.reading;
   auto body = ReadCallBody(*context.backend, context.request);
   if (!body) return std::unexpected(body.error());
+  if (auto placed = ReadPlacedKey(context, *body); !placed) {
+    return std::unexpected(placed.error());
+  } else {
+    body->placed_key = std::move(*placed);
+  }
   return std::make_shared<const CallBody>(std::move(*body));
 }
 

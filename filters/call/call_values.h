@@ -39,6 +39,9 @@ struct CallBody {
   // none; empty: it is none. Its id as it came, and what its `_meta` says beside that.
   std::string mcp_name, mcp_id, mcp_intent, mcp_traceparent;
   bool calls_mcp_tool = false;
+  // What the agent wrote into the body or the query where the backend takes its key; empty:
+  // nothing.
+  std::string placed_key;
 
   // What selectors on the body read; nullptr when it has no readable values.
   const Json* values() const { return form == BodyForm::kJson || is_form() ? &json : nullptr; }
@@ -62,7 +65,8 @@ CallBody TakeReading(McpRequest& message, std::string_view body);
 // The memory that a reading takes.
 std::size_t SizeOf(const CallBody& body);
 
-// The context's own reading if it has one, else a new one of its request.
+// The context's own reading if it has one, else a new one of its request. Fails with kInvalidKey
+// where a key has its place in the body or the query, and what stands there is none.
 Result<std::shared_ptr<const CallBody>> ReadingOf(const RequestContext& context);
 
 // True for a message to the endpoint of an MCP server.

@@ -59,6 +59,28 @@ Result<std::optional<std::string>> ReadField(const Headers& headers, std::string
   return std::optional<std::string>(std::move(*text));
 }
 
+// A key of another form is not what the backend takes.
+void NameIntentOnly(const KeyForm& form, Headers& headers) {
+  bool is_moved = false;
+  for (auto& [name, value] : headers) {
+    if (!EqualsIgnoreCase(name, kKeyField)) continue;
+    const auto key = ParseClientKey(value);
+    if (!key || Fits(form, *key)) continue;
+    name = kIntentField;
+    is_moved = true;
+  }
+  if (!is_moved) return;
+  // The same intent twice is one.
+  const auto is_intent = [](const Header& field) {
+    return EqualsIgnoreCase(field.first, kIntentField);
+  };
+  if (std::ranges::count_if(headers, is_intent) != 2) return;
+  const auto first = std::ranges::find_if(headers, is_intent);
+  const auto second = std::find_if(std::next(first), headers.end(), is_intent);
+  const auto a = ParseClientKey(first->second), b = ParseClientKey(second->second);
+  if (a && b && *a == *b) headers.erase(second);
+}
+
 }  // namespace
 
 Result<std::string> ParseClientKey(std::string_view field) {
@@ -67,6 +89,15 @@ Result<std::string> ParseClientKey(std::string_view field) {
   if (text->empty()) return Invalid("the key is empty");
   if (text->size() > limits::kIdempotencyKeyBytesMax) return Invalid("the key is over 255 bytes");
   return text;
+}
+
+std::string QuotedKey(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') quoted.push_back('\\');
+    quoted.push_back(c);
+  }
+  return quoted + '"';
 }
 
 Result<ClientIntent> ReadClientIntent(const Headers& headers) {
@@ -84,13 +115,17 @@ Result<ClientIntent> ReadClientIntent(const Headers& headers) {
   return named;
 }
 
-void AdoptKeyField(const std::string& key_header, Headers& headers) {
-  if (key_header.empty() || EqualsIgnoreCase(key_header, kKeyField)) return;
+void AdoptKeyField(const KeyRule& rule, Headers& headers) {
+  if (!rule.at.exists() || rule.at.IsField(kKeyField)) return;
   const std::string* const key = FindHeader(headers, kKeyField);
   const std::optional<std::string> known = key == nullptr ? std::nullopt : std::optional(*key);
+  bool is_there = false;
   for (auto& [name, value] : headers) {
-    if (EqualsIgnoreCase(name, key_header)) name = kKeyField;
+    if (!rule.at.IsField(name)) continue;
+    name = kKeyField;
+    is_there = true;
   }
+  if (!is_there) return NameIntentOnly(rule.form, headers);
   if (!known) return;
   // The same key twice is one.
   bool is_first = true;
@@ -108,12 +143,7 @@ void SpellKey(const std::string& field, const std::string& intent, Headers& head
     return;
   }
   RemoveHeader(headers, kKeyField);
-  std::string quoted = "\"";
-  for (const char c : intent) {
-    if (c == '"' || c == '\\') quoted.push_back('\\');
-    quoted.push_back(c);
-  }
-  SetHeader(headers, kIntentField, quoted + '"');
+  SetHeader(headers, kIntentField, QuotedKey(intent));
 }
 
 }  // namespace recourse

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "policy/model/policy.h"
 #include "proxy/base/error.h"
 #include "proxy/base/http/http_message.h"
 
@@ -17,6 +18,9 @@ inline constexpr std::string_view kKeyField = "Idempotency-Key";
 // kInvalidKey, also when empty or over 255 bytes.
 Result<std::string> ParseClientKey(std::string_view field);
 
+// The text as such a field has it: the quoted form.
+std::string QuotedKey(std::string_view text);
+
 struct ClientIntent {
   std::optional<std::string> key;     // decoded Idempotency-Key
   std::optional<std::string> intent;  // what names the call: either field
@@ -25,10 +29,11 @@ struct ClientIntent {
 // Fails with kInvalidKey when a field occurs twice, cannot be read, or when both occur and differ.
 Result<ClientIntent> ReadClientIntent(const Headers& headers);
 
-// Where the backend reads keys in another field, `key_header`, what the agent wrote there is its
-// key: it moves to Idempotency-Key. Beside another key there it makes a second field, which is
-// refused when it is read. Pure.
-void AdoptKeyField(const std::string& key_header, Headers& headers);
+// Where the backend reads keys in another field, what the agent wrote there is its key: it moves to
+// Idempotency-Key. Beside another key there it makes a second field, which is refused when it is
+// read. A key in Idempotency-Key that has not the form which the backend takes names the intent
+// only: it moves to Recourse-Intent. Pure.
+void AdoptKeyField(const KeyRule& rule, Headers& headers);
 
 // Spells a call that names `intent` as the first attempt of its operation was: with Idempotency-Key
 // as it stood there, or without one, if `field` is empty.

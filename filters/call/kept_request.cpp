@@ -33,14 +33,15 @@ void KeepMcpFields(const Headers& of_call, Headers& rendered) {
   }
 }
 
-std::uint64_t DedupeDomain(const Backend& backend) {
-  if (backend.key_header.empty()) return 0;
+std::uint64_t DedupeDomain(const Backend& backend, const KeyRule& rule) {
+  if (!rule.at.exists()) return 0;
   Sha256Sum sum;
-  for (const std::string* part :
-       {&backend.scheme, &backend.authority,
-        backend.is_mcp ? &backend.mcp_path : &backend.base_path, &backend.key_header}) {
+  for (const std::string* part : {&backend.scheme, &backend.authority,
+                                  backend.is_mcp ? &backend.mcp_path : &backend.base_path}) {
     sum.AddPart(*part);
   }
+  sum.AddPart(rule.at.is_field() ? rule.at.name : rule.at.AsSelector().text);
+  if (!rule.form.is_plain()) sum.AddPart(rule.form.Text());
   std::uint64_t domain = 0;
   std::memcpy(&domain, sum.End().data(), sizeof domain);
   return std::max(domain, std::uint64_t{1});

@@ -20,7 +20,7 @@ std::optional<RenderedRequest> KeptRequest(const Tool& tool, HttpRequest rendere
 void KeepMcpFields(const Headers& of_call, Headers& rendered);
 
 // What a backend promises when it de-duplicates by key (Event::dedupe_domain); 0: nothing. Two
-// backends, or one under two key fields, know nothing of each other's keys.
-std::uint64_t DedupeDomain(const Backend& backend);
+// backends, or one with keys in two places or forms, know nothing of each other's keys.
+std::uint64_t DedupeDomain(const Backend& backend, const KeyRule& rule);
 
 }  // namespace recourse

@@ -1,6 +1,9 @@
 #include "filters/call/key_text.h"
 
+#include <algorithm>
+
 #include "filters/call/client_key.h"
+#include "policy/template/own_terms.h"
 #include "proxy/base/crypto/hash.h"
 
 namespace recourse {
@@ -15,11 +18,16 @@ void ReplaceAll(std::string& text, const std::string& from, const std::string& t
 
 }  // namespace
 
-std::string SentKey(const Event& event) {
+std::string SentKey(const Event& event, const KeyRule& rule) {
   if (event.key_field && !event.key_field->empty()) {
     if (auto named = ParseClientKey(*event.key_field)) return std::move(*named);
   }
-  return ToHex(event.key);
+  return KeyText(rule.form, event.key);
+}
+
+std::string ProbeKey(const Event& event, const Tool& tool, const Backend& backend) {
+  const bool is_marked = tool.settle && tool.settle->mark.exists();
+  return is_marked ? ToHex(event.key) : SentKey(event, KeyRuleOf(tool, backend));
 }
 
 bool WasSentUnderOneKey(const Event& event) {
@@ -40,7 +48,11 @@ RenderedRequest WithKey(const RenderedRequest& request, const std::string& key) 
 }
 
 bool AsksByKey(const RenderedRequest& request) {
-  return request.target.find(KeyPlaceholder()) != std::string::npos;
+  const auto asks = [](const std::string& text) {
+    return text.find(KeyPlaceholder()) != std::string::npos;
+  };
+  return asks(request.target) || asks(request.body) ||
+         std::ranges::any_of(TermsOf(request.headers, kWhereTerm), asks);
 }
 
 }  // namespace recourse

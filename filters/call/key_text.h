@@ -5,13 +5,17 @@
 #include <string>
 
 #include "filters/ledger/model/event.h"
+#include "policy/model/policy.h"
 #include "policy/template/template.h"
 
 namespace recourse {
 
-// The key under which the backend sees the operation: what the agent wrote into Idempotency-Key at
-// its first attempt, else the operation's own.
-std::string SentKey(const Event& event);
+// The key under which the backend sees the operation: what the agent named at its first attempt,
+// else the operation's own, in the form that the backend takes.
+std::string SentKey(const Event& event, const KeyRule& rule);
+
+// The key that its probe asks by: of a write with a mark that one.
+std::string ProbeKey(const Event& event, const Tool& tool, const Backend& backend);
 
 // False: an earlier version has sent it more than once and kept no word of the key each time, so
 // that nobody knows whether it was the same.
@@ -24,8 +28,9 @@ const std::string& KeyPlaceholder();
 // Puts `key` wherever the placeholder stands.
 RenderedRequest WithKey(const RenderedRequest& request, const std::string& key);
 
-// Whether what the request asks for is found by the key: it stands in the target. A field may
-// carry it for another reason, such as tracing, and select nothing.
+// Whether what the request asks for is found by the key: it stands in the target, in the body, or
+// in what an element of a list must have. A field may carry it for another reason, such as tracing,
+// and select nothing.
 bool AsksByKey(const RenderedRequest& request);
 
 }  // namespace recourse

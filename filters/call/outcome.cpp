@@ -9,11 +9,14 @@
 #include "filters/call/call_values.h"
 #include "filters/call/kept_answer.h"
 #include "filters/call/kept_request.h"
+#include "filters/call/key_text.h"
 #include "filters/call/mcp_outcome.h"
 #include "filters/call/snapshots.h"
 #include "filters/call/status_proofs.h"
+#include "filters/call/undo_choice.h"
 #include "filters/mcp/mcp_task.h"
 #include "policy/template/late_reference.h"
+#include "policy/template/own_terms.h"
 
 namespace recourse {
 namespace {
@@ -197,7 +200,7 @@ bool OneHolds(const std::vector<Condition>& conditions, const CallValues& values
 // The server's own word that the call may be made again.
 bool MayBeRepeated(const Tool& tool, const Backend* backend, StatusProof proof,
                    const CallValues& values) {
-  const bool is_keyed = backend != nullptr && !backend->key_header.empty();
+  const bool is_keyed = backend != nullptr && KeyRuleOf(tool, *backend).at.exists();
   if (proof == StatusProof::kNone && is_keyed) return false;
   return OneHolds(tool.repeat_if, values) ||
          (backend != nullptr && OneHolds(backend->repeat_if, values));
@@ -240,6 +243,7 @@ std::optional<RenderedRequest> TaskOf(const Event& dispatching, const Tool& tool
   if (!message) return std::nullopt;
   Headers fields = dispatching.settle ? dispatching.settle->headers : Headers();
   for (const char* const name : {"Content-Type", "Content-Length"}) RemoveHeader(fields, name);
+  DropTerms(fields);
   for (const std::string& name : tool.undo ? tool.undo->from_call : std::vector<std::string>()) {
     const std::string* const value = FindHeader(of_call, name);
     if (value != nullptr) SetHeader(fields, name, *value);
@@ -258,11 +262,11 @@ void AddFollowUps(const Tool& tool, const Digest& key, CallValues values, Transi
     values.external_ref = transition.external_ref;
   }
   if (!tool.undo) return;
-  auto undo = Render(tool.undo->request, values);
+  auto undo = RenderUndo(tool, values);
   if (!undo && !is_certain && values.external_ref.empty()) {
     // Whatever settles the outcome knows the reference, but not the call any more.
     values.external_ref = LateReference(ToHex(key));
-    undo = Render(tool.undo->request, values);
+    undo = RenderUndo(tool, values);
   }
   if (undo) {
     // They are sealed like the rest of it, and shown to nobody.
@@ -281,17 +285,58 @@ void AddFollowUps(const Tool& tool, const Digest& key, CallValues values, Transi
   }
 }
 
+CallValues WithoutAnswer(CallValues values) {
+  values.answer_status = 0;
+  values.answer_headers = nullptr;
+  values.answer_body = nullptr;
+  return values;
+}
+
 }  // namespace
+
+bool IsProbedAfterUndo(const Tool& tool) {
+  return std::ranges::any_of(UndosOf(tool), [](const UndoRule* undo) { return undo->then_probe; });
+}
 
 Verdict Classify(const Tool& tool, const Result<Answer>& result, const CallValues& values,
                  const Backend* backend) {
   return result ? OfAnswer(tool, *result, values, backend) : OfError(result.error());
 }
 
-Verdict OfResend(Verdict verdict) {
+Verdict OfResend(Verdict verdict, const KeyRule& rule, const Tool& tool, const Event& resend,
+                 const CallValues& values) {
+  if (rule.answers_latest) verdict.tells = Verdict::Tells::kLater;
+  const bool is_unproven =
+      verdict.phase != Phase::kSucceeded && verdict.phase != Phase::kAnswerLost;
+  const bool is_key_own = resend.key_field && resend.key_field->empty();
+  if (is_unproven && is_key_own && !tool.settle && OneHolds(rule.hit, values)) {
+    verdict.phase = Phase::kAnswerLost;
+    verdict.cause = Cause::kAnswer;
+    verdict.detail += "; by key_hit an earlier attempt took effect";
+    verdict.problem = ErrorCode::kAnswerLost;
+    verdict.problem_status = 0;
+    verdict.proxy_error = {};
+    verdict.tells = Verdict::Tells::kNothing;
+    return verdict;
+  }
   if (verdict.phase != Phase::kNotSent && verdict.phase != Phase::kRejected) return verdict;
   verdict.phase = Phase::kUncertain;
   verdict.detail += "; the outcome of an earlier attempt is still unknown";
+  if (verdict.problem) verdict.problem = ErrorCode::kOutcomeUnknown;
+  return verdict;
+}
+
+Verdict OfTwin(Verdict verdict, const Tool& tool, const Event& dispatching,
+               const CallValues& values) {
+  const bool is_refused = verdict.phase == Phase::kRejected || verdict.phase == Phase::kNotSent;
+  const bool is_key_own = !dispatching.key_field || dispatching.key_field->empty() ||
+                          (tool.settle && tool.settle->mark.exists());
+  const bool can_tell = dispatching.cause == Cause::kResend ||
+                        (is_key_own && dispatching.settle && AsksByKey(*dispatching.settle));
+  if (!is_refused || !can_tell || !OneHolds(tool.happened_if, values)) return verdict;
+  verdict.phase = Phase::kUncertain;
+  verdict.cause = Cause::kAnswer;
+  verdict.detail += "; by happened_if it may have taken effect before";
   if (verdict.problem) verdict.problem = ErrorCode::kOutcomeUnknown;
   return verdict;
 }
@@ -314,10 +359,15 @@ Transition MakeTransition(const Event& dispatching, const Verdict& verdict, cons
     if (kept) transition.answer = std::move(*kept);
     if (!kept) AddDetail(transition.detail, "its answer is not kept: redact needs it to be JSON");
   }
-  if (MayHaveEffect(verdict.phase)) AddFollowUps(tool, dispatching.key, values, transition);
-  if (verdict.phase == Phase::kSucceeded && dispatching.state && tool.before) {
+  if (MayHaveEffect(verdict.phase)) {
+    const bool tells = verdict.tells != Verdict::Tells::kNothing;
+    AddFollowUps(tool, dispatching.key, tells ? values : WithoutAnswer(values), transition);
+  }
+  if (verdict.phase == Phase::kSucceeded && dispatching.state && tool.before &&
+      verdict.tells == Verdict::Tells::kAll) {
     transition.ours = StateLeft(*tool.before, dispatching.state->ours, values);
   }
+  transition.keeps_settle = IsProbedAfterUndo(tool);
   if (result && result->mcp == McpKind::kTask && dispatching.is_step && values.headers != nullptr) {
     transition.task = TaskOf(dispatching, tool, *result, *values.headers);
   }
@@ -345,13 +395,15 @@ bool ReadsAnswerBody(const Tool& tool, const Backend* backend) {
     return std::any_of(conditions.begin(), conditions.end(), reads_body);
   };
   if (one_reads(tool.success_when) || one_reads(tool.failed_when) || one_reads(tool.repeat_if) ||
-      (backend != nullptr && one_reads(backend->repeat_if))) {
+      one_reads(tool.happened_if) ||
+      (backend != nullptr &&
+       (one_reads(backend->repeat_if) || one_reads(KeyRuleOf(tool, *backend).hit)))) {
     return true;
   }
   if (tool.before) return true;
-  if (!tool.undo) return false;
-  const std::vector<Selector> read = SelectorsOf(tool.undo->request);
-  return std::any_of(read.begin(), read.end(), is_answer_body);
+  return std::ranges::any_of(UndosOf(tool), [&](const UndoRule* undo) {
+    return one_reads(undo->when) || std::ranges::any_of(SelectorsOf(undo->request), is_answer_body);
+  });
 }
 
 }  // namespace recourse

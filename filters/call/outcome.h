@@ -14,6 +14,8 @@ namespace recourse {
 inline constexpr int kBadGateway = 502;
 
 struct Verdict {
+  // What the answer tells of the call: all that a first one does; how things stand by now; nothing.
+  enum class Tells : std::uint8_t { kAll, kLater, kNothing };
   Phase phase = Phase::kUncertain;
   Cause cause = Cause::kAnswer;
   int http_status = 0;  // of the backend's answer
@@ -22,6 +24,7 @@ struct Verdict {
   std::optional<ErrorCode> problem;
   int problem_status = 0;        // 0: the problem's own status
   std::string_view proxy_error;  // empty: the problem's own token
+  Tells tells = Tells::kAll;
 };
 
 // The normative table (of statuses: status_proofs.h). `values` hold the call and, when there is
@@ -33,8 +36,16 @@ Verdict Classify(const Tool& tool, const Result<Answer>& result, const CallValue
 
 // `verdict` about a resend (Cause::kResend): one that was refused or had no effect (a lapsed
 // credential, a limit, even "key in use") proves nothing about the attempt before it, whose outcome
-// is still unknown.
-Verdict OfResend(Verdict verdict);
+// is still unknown; unless what the backend answered says that it knew the key, which nobody but
+// this operation has, and no probe can tell more.
+Verdict OfResend(Verdict verdict, const KeyRule& rule, const Tool& tool, const Event& resend,
+                 const CallValues& values);
+
+// `verdict` where `happened_if` says that the effect may be there: a refusal of what was sent
+// again, or of a first attempt that the settle request can tell from somebody else's twin by its
+// key.
+Verdict OfTwin(Verdict verdict, const Tool& tool, const Event& dispatching,
+               const CallValues& values);
 
 // The transition that makes `verdict` durable. Keeps the answer if the caller gets it and it is not
 // larger than kAnswerKeptBytesMax (kept_answer.h says what of it); adds external_ref and the
@@ -42,6 +53,9 @@ Verdict OfResend(Verdict verdict);
 // rendered is named in the detail.
 Transition MakeTransition(const Event& dispatching, const Verdict& verdict, const Tool& tool,
                           const Result<Answer>& result, const CallValues& values);
+
+// Whether the settle request of the tool's writes is asked again once they are undone.
+bool IsProbedAfterUndo(const Tool& tool);
 
 // A body that only a clean close of the connection framed is whole as far as HTTP can tell (RFC
 // 9112 6.3). What its own form says counts more: JSON that does not read, or could go on, was cut,

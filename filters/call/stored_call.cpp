@@ -33,6 +33,14 @@ bool IsSamePlace(const Backend& a, const Backend& b) {
          a.base_path == b.base_path && a.mcp_path == b.mcp_path;
 }
 
+const KeyRule& KeyRuleOf(const Event& event, const Policy* policy) {
+  static const KeyRule kUnknown;
+  const Backend* const backend = policy == nullptr ? nullptr : FindBackend(*policy, event.backend);
+  if (backend == nullptr) return kUnknown;
+  const Tool* const tool = policy->FindTool(event.tool);
+  return KeyRuleOf(tool == nullptr ? UnlistedTool() : *tool, *backend);
+}
+
 const Tool* FindToolOf(const Policy& policy, const Backend& backend, const HttpRequest& request,
                        const std::string& path) {
   if (policy.routes == nullptr) return nullptr;

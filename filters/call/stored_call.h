@@ -17,6 +17,8 @@ const Backend* FindBackend(const Policy& policy, std::string_view name);
 
 // Whether calls go to the same address, whatever the two are called.
 bool IsSamePlace(const Backend& a, const Backend& b);
+// What the policy says of the operation's key; of a lost policy nothing.
+const KeyRule& KeyRuleOf(const Event& event, const Policy* policy);
 
 // The tool that the policy takes a request for; nullptr: none. `path` is without query.
 const Tool* FindToolOf(const Policy& policy, const Backend& backend, const HttpRequest& request,

@@ -3,6 +3,13 @@
 #include "filters/call/answers.h"
 
 namespace recourse {
+namespace {
+
+const SettleRule* SettleOf(const RequestContext& context) {
+  return context.tool != nullptr && context.tool->settle ? &*context.tool->settle : nullptr;
+}
+
+}  // namespace
 
 Headers UpstreamFields(const RequestContext& context, const std::string& key) {
   static constexpr std::size_t kMoreFields = 4;
@@ -16,17 +23,63 @@ Headers UpstreamFields(const RequestContext& context, const std::string& key) {
   // Under one key a backend may run one call only, whether or not the policy knows that it reads
   // it.
   if (context.key_is_taken) RemoveHeader(fields, "Idempotency-Key");
-  const std::string& field = context.backend->key_header;
+  const RequestPlace& at = KeyOf(context).at;
   // A key that the client wrote into the very field the backend reads stays as the client wrote it.
-  const bool is_clients =
-      EqualsIgnoreCase(field, "Idempotency-Key") && FindHeader(fields, field) != nullptr;
-  if (!field.empty() && !is_clients) SetHeader(fields, field, key);
+  const bool is_clients = at.IsField("Idempotency-Key") && FindHeader(fields, at.name) != nullptr;
+  if (at.is_field() && !is_clients) SetHeader(fields, at.name, key);
   return fields;
 }
 
-HttpRequest UpstreamRequest(const RequestContext& context, const std::string& key) {
-  return {context.request.method, context.request.target, UpstreamFields(context, key),
-          context.request.body};
+HttpRequest UpstreamRequest(const RequestContext& context, const CallBody& body,
+                            const std::string& key) {
+  HttpRequest request{context.request.method, context.request.target, UpstreamFields(context, key),
+                      context.request.body};
+  (void)PutIn(PlacedTextsOf(context, body, key, key), request);
+  return request;
+}
+
+const KeyRule& KeyOf(const RequestContext& context) {
+  return KeyRuleOf(context.tool == nullptr ? UnlistedTool() : *context.tool, *context.backend);
+}
+
+PlacedTexts PlacedTextsOf(const RequestContext& context, const CallBody& body,
+                          const std::string& key, const std::string& mark) {
+  PlacedTexts placed;
+  if (IsLoggedOnly(context)) return placed;
+  placed.is_form = body.is_form();
+  const RequestPlace& at = KeyOf(context).at;
+  if (at.is_inside() && body.placed_key.empty()) placed.texts.emplace_back(at, key);
+  const SettleRule* const settle = SettleOf(context);
+  if (settle != nullptr && settle->mark.exists()) placed.texts.emplace_back(settle->mark, mark);
+  return placed;
+}
+
+std::string_view WhyUnwritten(const RequestContext& context, const CallBody& body) {
+  const CallValues call = ValuesOfCall(context, body);
+  for (const auto& [place, text] : PlacedTextsOf(context, body, {}, {}).texts) {
+    const auto there = TextAtPlace(place, call);
+    if (!there || *there) return "the call has something in the place of a mark of the policy";
+    if (body.form == BodyForm::kMultipart) return "a key cannot be written into a multipart body";
+    if (const auto why = WhyNotWritable(place, call); !why.empty()) return why;
+  }
+  return {};
+}
+
+std::vector<Insertion> PutIn(const PlacedTexts& placed, HttpRequest& request) {
+  std::vector<Insertion> put;
+  for (const auto& [place, text] : placed.texts) {
+    if (place.where == RequestPlace::Where::kQuery) {
+      request.target += InsertionInTarget(place, request.target, text).text;
+      continue;
+    }
+    put.push_back(InsertionInBody(place, request.body, placed.is_form, text));
+    request.body.insert(put.back().at, put.back().text);
+  }
+  return put;
+}
+
+void TakeOut(const std::vector<Insertion>& put, std::string& body) {
+  for (auto one = put.rbegin(); one != put.rend(); ++one) body.erase(one->at, one->text.size());
 }
 
 }  // namespace recourse

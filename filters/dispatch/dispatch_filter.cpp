@@ -60,6 +60,7 @@ Task<Result<Outcome>> DispatchFilter::Send(RequestContext& context) {
   HttpRequest request{context.request.method, context.request.target,
                       UpstreamFields(context, context.upstream_key),
                       std::move(context.request.body)};
+  const std::vector<Insertion> put = PutIn(context.placed, request);
   for (const Header& field : context.credentials) {
     SetHeader(request.headers, field.first, field.second);
   }
@@ -75,6 +76,7 @@ Task<Result<Outcome>> DispatchFilter::Send(RequestContext& context) {
   if (context.reading) context.connection->KnowsMessageId(context.reading->mcp_id);
   Result<Answer> answer =
       co_await context.connection->Exchange(request, context.deadline, limits::kAnswerBytesMax);
+  TakeOut(put, request.body);
   context.request.body = std::move(request.body);
   context.was_reused = context.connection->IsReused();
   context.connection.reset();

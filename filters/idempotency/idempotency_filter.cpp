@@ -6,6 +6,7 @@
 #include "filters/call/key_text.h"
 #include "filters/call/poll_id.h"
 #include "filters/call/redirect.h"
+#include "filters/call/upstream_request.h"
 #include "filters/key/event_answer.h"
 #include "filters/key/standing_marks.h"
 #include "filters/ledger/flow_effect.h"
@@ -18,6 +19,10 @@ namespace {
 
 constexpr std::string_view kTaskIsLost =
     "the server's task has ended without telling whether it acted, or is forgotten";
+
+constexpr std::string_view kSentUnderAnother =
+    "the call was sent under another key before than its body or query has, so that the backend "
+    "would take it for another one";
 
 constexpr std::string_view kAsksForState =
     "this answer was given before, and nothing was done now; if the call asks how things stand, "
@@ -209,6 +214,9 @@ Task<Result<Outcome>> IdempotencyFilter::Handle(RequestContext& context, Next ne
       co_return co_await RunAttempt(context, next, call, *begun);
     }
     if (begun->kind == Begun::Kind::kOtherKey) {
+      if (!call.body->placed_key.empty()) {
+        co_return Refusal(context, Error(ErrorCode::kInvalidKey, kSentUnderAnother));
+      }
       SpellAsBefore(begun->event, *call.body, context);
       continue;
     }
@@ -234,7 +242,8 @@ Task<Outcome> IdempotencyFilter::RunAttempt(RequestContext& context, Next next, 
   RC_CRASH_POINT("k02");
   if (begun.event.flow_has_deadline) parts_.flowing.Watch(begun.event);
   context.commit = begun.commit;
-  context.upstream_key = SentKey(begun.event);
+  context.upstream_key = SentKey(begun.event, KeyOf(context));
+  context.placed = PlacedTextsOf(context, *call.body, context.upstream_key, ToHex(begun.event.key));
   if (context.is_traced) {
     context.attempt_span =
         AttemptSpanId(context.trace.trace_id, begun.event.operation, begun.event.attempt);
@@ -293,8 +302,11 @@ Task<Outcome> IdempotencyFilter::Conclude(RequestContext& context, const Call& c
   CallValues values = WithAnswer(ValuesOfCall(context, *call.body), result, body);
   values.key = context.upstream_key;
   if (dispatching.state) values.before = &dispatching.state->before;
-  Verdict verdict = Classify(tool, result, values, context.backend);
-  if (IsResend(dispatching)) verdict = OfResend(std::move(verdict));
+  Verdict verdict =
+      OfTwin(Classify(tool, result, values, context.backend), tool, dispatching, values);
+  if (IsResend(dispatching)) {
+    verdict = OfResend(std::move(verdict), KeyOf(context), tool, dispatching, values);
+  }
   if (result && !verdict.problem) KeepOnOurWay(context, *result, verdict);
   if (result && !verdict.problem && context.approved != 0) {
     // Before it is durable: whoever waits for it goes on then.

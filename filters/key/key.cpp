@@ -45,7 +45,17 @@ std::string ScopeRequirement(const ScopeRule& scope) {
 
 Result<ClientIntent> ReadNamedIntent(const Headers& headers, const CallBody& body) {
   auto named = ReadClientIntent(headers);
-  if (!named || body.mcp_intent.empty()) return named;
+  if (!named) return named;
+  if (!body.placed_key.empty()) {
+    if (named->intent && *named->intent != body.placed_key) {
+      return std::unexpected(
+          Error(ErrorCode::kInvalidKey,
+                "a header field names another intent than the key in the body or the query does"));
+    }
+    named->key = body.placed_key;
+    named->intent = body.placed_key;
+  }
+  if (body.mcp_intent.empty()) return named;
   if (body.mcp_intent.size() > limits::kIdempotencyKeyBytesMax || !IsFieldValue(body.mcp_intent)) {
     return std::unexpected(Error(ErrorCode::kInvalidKey,
                                  "_meta[\"dev.recourse/intent\"] has control characters, or more "

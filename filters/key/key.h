@@ -61,8 +61,9 @@ struct DerivedKey {
 // scalar.
 Result<DerivedKey> DeriveKey(const KeyInputs& inputs);
 
-// What names the call's intent: a field, or of an MCP call its `_meta`. Fails with kInvalidKey as
-// ReadClientIntent does, also when both name one and differ.
+// What names the call's intent: a field, of an MCP call its `_meta`, or what stands where the
+// backend takes its key. Fails with kInvalidKey as ReadClientIntent does, also when two name one
+// and differ.
 Result<ClientIntent> ReadNamedIntent(const Headers& headers, const CallBody& body);
 
 // "the header X-Run-Id", for the detail of kKeyRequired.

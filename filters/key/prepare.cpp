@@ -18,6 +18,8 @@ namespace recourse {
 namespace {
 
 constexpr std::string_view kNotOneReading = "what the policy reads from the call has two readings";
+constexpr std::string_view kKeyMeansAnother =
+    "the key in the call's body or query means another call to the backend already";
 
 void FillEvent(const RequestContext& context, const DerivedKey& key, const CallBody& named,
                Event& event) {
@@ -32,7 +34,7 @@ void FillEvent(const RequestContext& context, const DerivedKey& key, const CallB
   event.backend = context.backend->name;
   event.caller = context.caller;
   event.trace_id = context.trace.trace_id;
-  event.dedupe_domain = DedupeDomain(*context.backend);
+  event.dedupe_domain = DedupeDomain(*context.backend, KeyOf(context));
   event.policy_version = context.policy == nullptr ? std::string() : context.policy->version;
   NameCall(context.request, context.path, named, event);
 }
@@ -41,7 +43,8 @@ void AddProbe(const RequestContext& context, CallValues values, const DerivedKey
               Event& event) {
   const Tool& tool = ToolOf(context);
   if (!tool.settle) return;
-  values.key = key.client_key.value_or(KeyPlaceholder());
+  values.key =
+      tool.settle->mark.exists() ? KeyPlaceholder() : key.client_key.value_or(KeyPlaceholder());
   auto probe = Render(tool.settle->request, values);
   if (probe) {
     if (context.backend->is_mcp) KeepMcpFields(context.request.headers, probe->headers);
@@ -144,35 +147,43 @@ Result<PreparedCall> PrepareCall(const RequestContext& context, const std::strin
   if (!key) return std::unexpected(key.error());
   call.key = std::move(*key);
   AddNamesUnderEarlierPolicies(context, *call.body, install_secret, call.key);
+  if (context.key_is_taken && !call.body->placed_key.empty()) {
+    return std::unexpected(Error(ErrorCode::kInvalidKey, kKeyMeansAnother));
+  }
   if (context.key_is_taken) call.key.client_key.reset();
   const auto objection =
       ObjectionTo(ToolOf(context), context.request, *call.body, context.query, call.key.is_named);
   if (objection) return std::unexpected(Error(objection->code, kNotOneReading));
+  if (const auto why = WhyUnwritten(context, *call.body); !why.empty()) {
+    return std::unexpected(Error(ErrorCode::kInvalidKey, why));
+  }
   auto flow = FlowOf(context, *call.body);
   if (!flow) return std::unexpected(flow.error());
   FillOperation(context, std::move(*flow), *call.body, call);
   // Hardly any call names a key to a backend that knows none; those need no word of it.
+  const KeyRule& rule = KeyOf(context);
   if (call.key.client_key) {
-    call.operation.event.key_field = *FindHeader(context.request.headers, "Idempotency-Key");
-  } else if (!context.backend->key_header.empty()) {
+    const std::string* const field = FindHeader(context.request.headers, "Idempotency-Key");
+    call.operation.event.key_field = field != nullptr ? *field : QuotedKey(*call.key.client_key);
+  } else if (rule.at.exists()) {
     call.operation.event.key_field.emplace();
   }
   // A token that was renewed may be somebody else's to the backend, and the key with it. A resend
   // of an approved call would be a second use of its approval.
-  const bool finds_key = context.backend->key_is_accounts || context.verified_field.empty();
-  call.operation.may_resend =
-      !context.backend->key_header.empty() && finds_key && !context.needs_approval;
-  call.operation.key_lives = context.backend->key_lives;
+  const bool finds_key = rule.is_accounts || context.verified_field.empty();
+  call.operation.may_resend = rule.at.exists() && finds_key && !context.needs_approval;
+  call.operation.key_lives = rule.lives;
+  call.operation.new_key_after_failure = rule.new_after_failure;
   return call;
 }
 
 void KeepRequest(const RequestContext& context, PreparedCall& call) {
   const Tool& tool = ToolOf(context);
-  if (context.backend->key_header.empty() || tool.settle) return;
+  if (!KeyOf(context).at.exists() || tool.settle) return;
   Event& event = call.operation.event;
   if (context.request.body.size() <= limits::kStoredRequestBodyBytesMax) {
-    event.request =
-        KeptRequest(tool, UpstreamRequest(context, call.key.client_key.value_or(KeyPlaceholder())));
+    const std::string& key = call.key.client_key.value_or(KeyPlaceholder());
+    event.request = KeptRequest(tool, UpstreamRequest(context, *call.body, key));
   }
   event.request_left_out = !event.request;
 }

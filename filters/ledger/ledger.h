@@ -91,6 +91,8 @@ struct NewOperation {
   // The backend de-duplicates on our key: a repeat settles an unknown, if that was sent with the
   // same promise (Event::dedupe_domain).
   bool may_resend = false;
+  // What was refused is begun anew under another key, where this one can fail only.
+  bool new_key_after_failure = false;
   Millis key_lives = Millis::max();  // so long after the first attempt, if all clocks agree
   Quota quota;                       // of the caller
   int attempts_max = 10;             // dispatches of one operation over its life
@@ -189,6 +191,7 @@ struct Transition {
   std::optional<RenderedRequest> task{};  // see Event::task
   std::optional<Snapshot> ours{};         // see StateKept; unset: as it was planned
   std::optional<Snapshot> found{};        // see Event::found
+  bool keeps_settle = false;              // its undo is followed by that question
   // The DISPATCHING event that this outcome follows, just as Begin gave it: spares the ledger the
   // reading of its row, and is taken away. It outlives Record. Null, or not the operation's last
   // event: the row is read.

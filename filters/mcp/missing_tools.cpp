@@ -19,7 +19,7 @@ std::vector<MissingTool> MissingTools(const Policy& policy, const ToolBook& book
     const Backend& backend = policy.backends[tool.backend];
     if (!backend.is_mcp) continue;
     for (const std::string& name : tool.mcp_names) look(backend, name);
-    if (tool.undo) look(backend, tool.undo->request.mcp_tool);
+    for (const UndoRule* const undo : UndosOf(tool)) look(backend, undo->request.mcp_tool);
     if (tool.settle) look(backend, tool.settle->request.mcp_tool);
     if (tool.before) look(backend, tool.before->request.mcp_tool);
   }

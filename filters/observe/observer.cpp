@@ -103,14 +103,17 @@ Transition Observer::Outcome(const ObservedCall& call, PreparedCall prepared,
   const Backend* const backend = call.context.backend;
   if (result && ReadsAnswerBody(tool, backend)) body = ReadAnswerBody(*result);
   CallValues values = ValuesOfCall(call.context, *prepared.body);
-  values.key = prepared.key.client_key.value_or(ToHex(begun.key));
+  values.key = prepared.key.client_key.value_or(
+      KeyText(KeyRuleOf(tool, *call.context.backend).form, begun.key));
   if (result) {
     values.answer_status = result->response.status;
     values.answer_headers = &result->response.headers;
     values.answer_body = body ? &*body : nullptr;
   }
   Verdict verdict = Classify(tool, result, values, backend);
-  if (begun.cause == Cause::kResend) verdict = OfResend(std::move(verdict));
+  if (begun.cause == Cause::kResend) {
+    verdict = OfResend(std::move(verdict), KeyRuleOf(tool, *backend), tool, begun, values);
+  }
   Transition transition = MakeTransition(begun, verdict, tool, result, values);
   // Nothing of it is ever sent or told again.
   transition.answer_kept = false;

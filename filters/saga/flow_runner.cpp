@@ -25,7 +25,7 @@ FlowRunner::FlowRunner(Parts parts)
     : parts_(std::move(parts)),
       loop_(parts_.executor, parts_.timer, parts_.clock, limits::kFlowTick),
       sender_({parts_.ledger, parts_.upstream, parts_.executor, parts_.clock, parts_.read_secret,
-               parts_.tracing, [this] { return loop_.Pause(); }, parts_.keep}),
+               parts_.tracing, [this] { return loop_.Pause(); }, parts_.keep, &parts_.settling}),
       resender_({parts_.ledger, parts_.upstream, parts_.executor, parts_.clock, parts_.read_secret,
                  parts_.tracing, [this] { return loop_.Pause(); }, parts_.keep}) {}
 

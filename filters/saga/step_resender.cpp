@@ -20,28 +20,33 @@ constexpr std::string_view kKeyIsOver =
     "its key may be honoured no longer (the backend's key_lives is over, a clock went back, or the "
     "ledger was restored), so its request is not sent again";
 
-bool IsPromised(const Event& unknown, const Policy& policy) {
-  const Backend* const backend = FindBackend(policy, unknown.backend);
-  return backend != nullptr && DedupeDomain(*backend) == unknown.dedupe_domain;
-}
-
 const Tool& ToolOf(const Event& event, const Policy& policy) {
   const Tool* const tool = policy.FindTool(event.tool);
   return tool == nullptr ? UnlistedTool() : *tool;
 }
 
+bool IsPromised(const Event& unknown, const Policy& policy) {
+  const Backend* const backend = FindBackend(policy, unknown.backend);
+  return backend != nullptr && DedupeDomain(*backend, KeyRuleOf(ToolOf(unknown, policy),
+                                                                *backend)) == unknown.dedupe_domain;
+}
+
+bool IsKeyOwn(const Event& unknown, const KeyRule& rule) {
+  if (unknown.key_field) return unknown.key_field->empty();
+  const std::string* const key = FindHeader(unknown.request->headers, rule.at.name);
+  return key == nullptr || *key == KeyPlaceholder();
+}
+
 // The request as it was sent; only credentials are of today.
-std::expected<HttpRequest, std::string> RequestOf(const Event& unknown, const Backend& backend,
+std::expected<HttpRequest, std::string> RequestOf(const Event& unknown, const KeyRule& rule,
                                                   const Policy& credentials,
                                                   const ReadSecret& read_secret) {
-  HttpRequest request{unknown.request->method, unknown.request->target, unknown.request->headers,
-                      unknown.request->body};
-  const std::string* const key = FindHeader(request.headers, backend.key_header);
-  const bool is_own =
-      unknown.key_field ? unknown.key_field->empty() : key == nullptr || *key == KeyPlaceholder();
-  if (is_own) {
-    SetHeader(request.headers, backend.key_header, ToHex(unknown.key));
-  }
+  const bool is_own = IsKeyOwn(unknown, rule);
+  const std::string key = is_own ? KeyText(rule.form, unknown.key) : SentKey(unknown, rule);
+  RenderedRequest kept = WithKey(*unknown.request, key);
+  HttpRequest request{std::move(kept.method), std::move(kept.target), std::move(kept.headers),
+                      std::move(kept.body)};
+  if (is_own && rule.at.is_field()) SetHeader(request.headers, rule.at.name, key);
   const Tool& tool = ToolOf(unknown, credentials);
   std::expected<void, std::string> added;
   if (tool.undo) added = AddSecrets(tool.undo->secrets, read_secret, request.headers);
@@ -130,7 +135,8 @@ std::optional<std::string> ObjectionToResend(const Event& unknown, const Policy*
   }
   const Tool* const tool = began_under->FindTool(unknown.tool);
   const bool has_others = tool != nullptr && tool->undo && !tool->undo->secrets.empty();
-  if (has_others && !FindBackend(*in_force, unknown.backend)->key_is_accounts) {
+  if (has_others && !KeyRuleOf(ToolOf(unknown, *in_force), *FindBackend(*in_force, unknown.backend))
+                         .is_accounts) {
     return "its request would be sent with other credentials than the agent's, for which the "
            "backend may not know its key: say `key_scope: account` of the backend if it does";
   }
@@ -147,14 +153,15 @@ Task<ResendOutcome> StepResender::Try(Event unknown, std::shared_ptr<const Polic
     co_return ResendOutcome{ResendOutcome::Kind::kAgain, std::string(kNoRoom),
                             UndoPause(1, {}, jitter)};
   }
-  auto begun = co_await parts_.ledger.Begin(OperationOf(unknown, attempts_max, backend.key_lives),
-                                            parts_.executor);
+  const KeyRule& rule = KeyRuleOf(tool, backend);
+  auto begun =
+      co_await parts_.ledger.Begin(OperationOf(unknown, attempts_max, rule.lives), parts_.executor);
   if (!begun) {
     co_return ResendOutcome{ResendOutcome::Kind::kAgain, std::string(begun.error().detail()),
                             UndoPause(1, {}, jitter)};
   }
   if (begun->kind != Begun::Kind::kFresh) co_return OutcomeOf(*begun, jitter);
-  const auto request = RequestOf(unknown, backend, *credentials, parts_.read_secret);
+  const auto request = RequestOf(unknown, rule, *credentials, parts_.read_secret);
   OwnRequest told(OwnRequest::Kind::kResend, unknown, policy, backend, begun->event.attempt);
   Result<Answer> answer = co_await Send(*begun, std::move(told), tool,
                                         request ? &*request : nullptr, room.keeper.get());
@@ -176,10 +183,11 @@ Task<ResendOutcome> StepResender::Try(Event unknown, std::shared_ptr<const Polic
     values.answer_headers = &answer->response.headers;
     values.answer_body = body ? &*body : nullptr;
   }
-  values.key = SentKey(begun->event);
+  values.key = SentKey(begun->event, rule);
   Verdict verdict = Classify(tool, answer, values, &backend);
   if (!request) verdict.detail = request.error();
-  Transition transition = MakeTransition(begun->event, OfResend(verdict), tool, answer, values);
+  const Verdict proven = OfResend(verdict, rule, tool, begun->event, values);
+  Transition transition = MakeTransition(begun->event, proven, tool, answer, values);
   const bool is_unknown = transition.to == Phase::kUncertain;
   const auto recorded = co_await RecordSurely(parts_.ledger, std::move(transition), parts_.executor,
                                               parts_.record_pause);

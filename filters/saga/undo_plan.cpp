@@ -18,14 +18,14 @@ bool IsRefusal(int status) {
          status != 424 && status != 425 && status != 429;
 }
 
-// `is_readable`: a condition of done_when could be read from it.
-bool SaysDone(const UndoRule& rule, const Answer& answer, bool& is_readable) {
+// `is_readable`: one of the conditions could be read from it.
+bool OneHolds(const std::vector<Condition>& conditions, const Answer& answer, bool& is_readable) {
   const std::optional<Json> body = ReadAnswerBody(answer);
   CallValues values;
   values.answer_status = answer.response.status;
   values.answer_headers = &answer.response.headers;
   values.answer_body = body ? &*body : nullptr;
-  for (const Condition& condition : rule.done_when) {
+  for (const Condition& condition : conditions) {
     const std::optional<bool> holds = Evaluate(condition, values);
     if (holds && *holds) return true;
     is_readable = is_readable || holds;
@@ -54,7 +54,7 @@ UndoVerdict JudgeMcpFailure(const UndoRule* rule, const Answer& answer, bool is_
   verdict.cause = Cause::kAnswer;
   bool is_readable = false;
   if (*answer.mcp == McpKind::kToolError && rule != nullptr &&
-      SaysDone(*rule, answer, is_readable)) {
+      OneHolds(rule->done_when, answer, is_readable)) {
     verdict.phase = Phase::kSucceeded;
     return verdict;
   }
@@ -142,11 +142,19 @@ UndoVerdict JudgeUndoBy(const UndoRule* rule, const Result<Answer>& answer, bool
   StatusSet done;
   done.Add(200, 299);
   UndoVerdict verdict = JudgeUndo(rule == nullptr ? done : rule->done, answer, is_resend);
+  bool is_read = false;
+  if (rule != nullptr && answer && OneHolds(rule->done_if, *answer, is_read)) {
+    verdict.phase = Phase::kSucceeded;
+    verdict.cause = Cause::kAnswer;
+    verdict.is_refused = false;
+    verdict.detail += ", which `done` takes for undone";
+    return verdict;
+  }
   if (rule == nullptr || rule->done_when.empty() || verdict.phase != Phase::kSucceeded) {
     return verdict;
   }
   bool is_readable = false;
-  if (SaysDone(*rule, *answer, is_readable)) return verdict;
+  if (OneHolds(rule->done_when, *answer, is_readable)) return verdict;
   verdict.is_refused = is_readable;
   verdict.phase = is_readable && !is_resend ? Phase::kRejected : Phase::kUncertain;
   verdict.detail += is_readable ? ", but no condition of done_when holds"

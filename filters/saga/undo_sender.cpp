@@ -7,6 +7,8 @@
 #include "filters/call/kept_answer.h"
 #include "filters/call/snapshots.h"
 #include "filters/call/stored_call.h"
+#include "filters/call/undo_choice.h"
+#include "filters/call/upstream_request.h"
 #include "proxy/base/crash_point.h"
 
 namespace recourse {
@@ -19,20 +21,27 @@ constexpr int kPreconditionFailed = 412;
 constexpr std::string_view kNothingToCompare =
     "what it left is not known, so nobody can tell whether it was changed since; a retry sends its "
     "undo all the same";
+constexpr std::string_view kNobodyKnowsWhich =
+    "the policy has several undo requests by now, and nobody knows by which one this was made";
 constexpr std::string_view kNoUndoCredential = "a credential of the undo request cannot be read";
 
 bool IsRepeatable(const UndoRule* rule, const Backend& backend) {
   if (rule == nullptr) return false;
   return rule->repeatable == Repeatable::kYes ||
-         (rule->repeatable == Repeatable::kByKey && !backend.key_header.empty());
+         (rule->repeatable == Repeatable::kByKey && KeyRuleOfUndo(rule, backend).at.exists());
 }
 
-HttpRequest BareRequest(const Event& step, const Backend& backend) {
+HttpRequest BareRequest(const Event& step, const UndoRule* rule, const Backend& backend) {
   HttpRequest request{step.undo->method, backend.base_path + step.undo->target, step.undo->headers,
                       step.undo->body};
+  DropTerms(request.headers);
   SetHeader(request.headers, "Accept-Encoding", "identity");
-  if (!backend.key_header.empty()) {
-    SetHeader(request.headers, backend.key_header, ToHex(UndoKeyOf(step.key, step.operation)));
+  const KeyRule& keyed = KeyRuleOfUndo(rule, backend);
+  const std::string key = KeyText(keyed.form, UndoKeyOf(step.key, step.operation));
+  if (keyed.at.is_field()) {
+    SetHeader(request.headers, keyed.at.name, key);
+  } else if (keyed.at.exists()) {
+    (void)PutIn({{{keyed.at, key}}, !rule->request.form.empty()}, request);
   }
   return request;
 }
@@ -133,7 +142,7 @@ std::expected<HttpRequest, std::string> StateRequest(const Event& step, const Un
 std::expected<HttpRequest, std::string> UndoRequest(const Event& step, const UndoRule* rule,
                                                     const Backend& backend,
                                                     const ReadSecret& read_secret) {
-  HttpRequest request = BareRequest(step, backend);
+  HttpRequest request = BareRequest(step, rule, backend);
   if (rule == nullptr) return request;
   if (auto added = AddSecrets(rule->secrets, read_secret, request.headers); !added) {
     return std::unexpected(std::move(added.error()));
@@ -142,7 +151,7 @@ std::expected<HttpRequest, std::string> UndoRequest(const Event& step, const Und
 }
 
 HttpRequest UndoPreview(const Event& step, const UndoRule* rule, const Backend& backend) {
-  HttpRequest request = BareRequest(step, backend);
+  HttpRequest request = BareRequest(step, rule, backend);
   if (FindHeader(request.headers, "Mcp-Session-Id") != nullptr) {
     SetHeader(request.headers, "Mcp-Session-Id", std::string(kHidden));
   }
@@ -172,7 +181,10 @@ Task<UndoOutcome> UndoSender::Try(const Event& step, std::shared_ptr<const Polic
                           UndoPause(1, {}, jitter)};
   }
   const Tool* const tool = policy->FindTool(step.tool);
-  const UndoRule* const rule = tool != nullptr && tool->undo ? &*tool->undo : nullptr;
+  const UndoRule* const rule = UndoOf(tool, *step.undo);
+  if (rule == nullptr && tool != nullptr && tool->undo && !by_human) {
+    co_return UndoOutcome{UndoOutcome::Kind::kStuck, std::string(kNobodyKnowsWhich), {}};
+  }
   const bool must_compare = rule != nullptr && rule->only_if_unchanged;
   const bool compares = must_compare && step.state && tool->before;
   if (must_compare && !compares && !by_human) {
@@ -188,7 +200,7 @@ Task<UndoOutcome> UndoSender::Try(const Event& step, std::shared_ptr<const Polic
   const bool may_repeat = by_human || IsRepeatable(rule, *backend);
   call.may_resend = may_repeat;
   const bool rests_on_key = rule != nullptr && rule->repeatable == Repeatable::kByKey;
-  if (rests_on_key && !by_human) call.key_lives = backend->key_lives;
+  if (rests_on_key && !by_human) call.key_lives = backend->key.lives;
   // A refusal stands until a human says otherwise.
   call.failed_ttl.reset();
   if (!by_human) call.failed_ttl = Millis::max();
@@ -246,8 +258,8 @@ Task<UndoOutcome> UndoSender::FindOut(const Tried& tried, Event unknown, std::st
   if (!verdict || verdict->phase != Phase::kSucceeded) {
     co_return UndoOutcome{UndoOutcome::Kind::kStuck, std::move(otherwise), {}};
   }
-  co_return co_await Record(unknown, Phase::kUncertain, tried.tool, std::move(*verdict),
-                            std::unexpected(Error()), tried.jitter);
+  co_return co_await Record(unknown, Phase::kUncertain, tried, std::move(*verdict),
+                            std::unexpected(Error()));
 }
 
 Task<UndoOutcome> UndoSender::Send(const Tried& tried, Begun begun) {
@@ -266,8 +278,8 @@ Task<UndoOutcome> UndoSender::Send(const Tried& tried, Begun begun) {
   if (tried.compares) {
     auto verdict = co_await Compare(tried, begun.event.attempt, is_resend, fields);
     if (verdict) {
-      co_return co_await Record(begun.event, Phase::kDispatching, tried.tool, std::move(*verdict),
-                                std::unexpected(Error()), tried.jitter);
+      co_return co_await Record(begun.event, Phase::kDispatching, tried, std::move(*verdict),
+                                std::unexpected(Error()));
     }
     connection = parts_.upstream.Open(backend);
   }
@@ -293,15 +305,27 @@ Task<UndoOutcome> UndoSender::Send(const Tried& tried, Begun begun) {
   UndoVerdict verdict = JudgeUndoBy(tried.rule, answer, is_resend);
   if (!unreadable.empty()) verdict.detail = std::move(unreadable);
   if (!fields.empty() && verdict.http_status == kPreconditionFailed) verdict = LostRace(is_resend);
+  if (verdict.phase == Phase::kSucceeded && tried.rule != nullptr && tried.rule->then_probe) {
+    verdict = co_await ThenProbe(tried, std::move(verdict));
+  }
   if (MakesAgain(tried.step) && verdict.phase == Phase::kSucceeded) verdict.detail += kNewId;
-  co_return co_await Record(begun.event, Phase::kDispatching, tried.tool, std::move(verdict),
-                            std::move(answer), tried.jitter);
+  co_return co_await Record(begun.event, Phase::kDispatching, tried, std::move(verdict),
+                            std::move(answer));
 }
 
-Task<UndoOutcome> UndoSender::Record(const Event& undo, Phase from, const Tool* tool,
-                                     UndoVerdict verdict, Result<Answer> answer,
-                                     std::uint32_t jitter) {
-  const UndoRule* const rule = tool != nullptr && tool->undo ? &*tool->undo : nullptr;
+Task<UndoVerdict> UndoSender::ThenProbe(const Tried& tried, UndoVerdict verdict) {
+  const bool is_gone =
+      parts_.settling != nullptr && co_await parts_.settling->SaysGone(tried.step, parts_.executor);
+  if (is_gone) co_return verdict;
+  verdict.phase = Phase::kUncertain;
+  verdict.detail += ", but its settle request does not show that the effect is gone";
+  co_return verdict;
+}
+
+Task<UndoOutcome> UndoSender::Record(const Event& undo, Phase from, const Tried& tried,
+                                     UndoVerdict verdict, Result<Answer> answer) {
+  const UndoRule* const rule = tried.rule;
+  const std::uint32_t jitter = tried.jitter;
   Transition transition;
   transition.operation = undo.operation;
   transition.from = from;
@@ -312,7 +336,7 @@ Task<UndoOutcome> UndoSender::Record(const Event& undo, Phase from, const Tool* 
   transition.detail = verdict.detail;
   transition.found = verdict.found;
   if (answer && verdict.http_status != 0 && verdict.phase != Phase::kSucceeded) {
-    KeepWhatWasSaid(*answer, tool, transition);
+    KeepWhatWasSaid(*answer, tried.tool, transition);
   }
   const auto recorded = co_await RecordSurely(parts_.ledger, std::move(transition), parts_.executor,
                                               parts_.record_pause);

@@ -13,6 +13,7 @@
 #include "filters/ledger/ledger.h"
 #include "filters/saga/record_surely.h"
 #include "filters/saga/undo_plan.h"
+#include "filters/settling.h"
 #include "filters/tracing.h"
 #include "filters/upstream.h"
 #include "policy/model/policy.h"
@@ -52,6 +53,7 @@ class UndoSender {
     Tracing* tracing = nullptr;  // null: traces are off
     RecordPause record_pause{};
     KeepOwn keep{};
+    Settling* settling = nullptr;  // for `then_probe`; null: nobody can be asked
   };
   explicit UndoSender(Parts parts) : parts_(std::move(parts)) {}
 
@@ -81,10 +83,12 @@ class UndoSender {
                                            Headers& fields);
   Task<std::expected<Snapshot, Unread>> ReadState(const Tried& tried, int attempt);
   // Of an undo whose outcome is unknown, and which is not to be sent again.
+  // What is known once the backend has said that it is undone.
+  Task<UndoVerdict> ThenProbe(const Tried& tried, UndoVerdict verdict);
   Task<UndoOutcome> FindOut(const Tried& tried, Event unknown, std::string otherwise);
   // `from` is the undo's phase now.
-  Task<UndoOutcome> Record(const Event& undo, Phase from, const Tool* tool, UndoVerdict verdict,
-                           Result<Answer> answer, std::uint32_t jitter);
+  Task<UndoOutcome> Record(const Event& undo, Phase from, const Tried& tried, UndoVerdict verdict,
+                           Result<Answer> answer);
 
   const Parts parts_;
 };

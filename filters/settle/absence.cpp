@@ -135,11 +135,28 @@ bool IsStated(const SettleRule& rule, const Answer& answer, const std::optional<
   });
 }
 
+bool IsWholeAndNew(const Answer& answer) {
+  return answer.body_complete && !answer.over_cap && !IsOldOrPartial(answer.response);
+}
+
 }  // namespace
+
+bool MayShowList(const Answer& answer) {
+  const int status = answer.response.status;
+  if (!IsWholeAndNew(answer) || status < 200 || status > 299 || !IsOfType(answer)) return false;
+  const std::optional<Json> body = ReadAnswerBody(answer);
+  return body && !HasError(*body);
+}
+
+bool EndsList(const Answer& answer) {
+  if (!IsWholeAndNew(answer) || FieldsHaveMore(answer.response.headers)) return false;
+  const std::optional<Json> body = ReadAnswerBody(answer);
+  return body && !HasMore(*body);
+}
 
 bool StatesAbsence(const SettleRule& rule, const Answer& answer) {
   const HttpResponse& response = answer.response;
-  if (!answer.body_complete || answer.over_cap || IsOldOrPartial(response)) return false;
+  if (!IsWholeAndNew(answer)) return false;
   if (FieldsHaveMore(response.headers)) return false;
   const std::optional<Json> body = ReadAnswerBody(answer);
   if (body && HasMore(*body)) return false;

@@ -12,4 +12,10 @@ namespace recourse {
 // ready (202), and a page with another one behind it, state nothing.
 bool StatesAbsence(const SettleRule& rule, const Answer& answer);
 
+// Whether a list in the answer can be relied upon as far as it goes: a whole success of the route's
+// own server, neither old nor partial, which tells of no error.
+bool MayShowList(const Answer& answer);
+// Whether no further page follows, as far as the answer says.
+bool EndsList(const Answer& answer);
+
 }  // namespace recourse

@@ -21,8 +21,8 @@ Transition UndoneTransition(const HumanWord& word, const Event& last) {
 Transition HappenedTransition(const std::string& external_ref, const HumanWord& word,
                               const Event& last, const Tool& tool, const Policy* policy) {
   const Finding found{external_ref, Cause::kHuman, word.reason};
-  return policy == nullptr ? PresentTransition(last, found, tool)
-                           : PresentTransition(last, found, tool, CapturesOf(last, *policy));
+  const Pairs captures = policy == nullptr ? Pairs() : CapturesOf(last, *policy);
+  return PresentTransition(last, found, tool, captures, KeyRuleOf(last, policy));
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ std::optional<Transition> LateTransition(
   const std::optional<Json> body = ReadAnswerBody(answer);
   CallValues values;
   values.path = &captures;
-  values.key = SentKey(uncertain);
+  values.key = SentKey(uncertain, tool.key.value_or(KeyRule()));
   values.answer_status = answer.response.status;
   values.answer_headers = &answer.response.headers;
   values.answer_body = body ? &*body : nullptr;

@@ -5,6 +5,8 @@
 #include "filters/call/call_values.h"
 #include "filters/call/kept_request.h"
 #include "filters/call/key_text.h"
+#include "filters/call/outcome.h"
+#include "filters/call/undo_choice.h"
 #include "filters/mcp/mcp_answer.h"
 #include "filters/settle/absence.h"
 #include "policy/model/mcp_names.h"
@@ -123,7 +125,8 @@ Millis ProbePause(const SettleRule& rule, const ProbeHistory& history, MonoTime 
 }
 
 Transition PresentTransition(const Event& uncertain, const Finding& found, const Tool& tool,
-                             const std::vector<std::pair<std::string, std::string>>& captures) {
+                             const std::vector<std::pair<std::string, std::string>>& captures,
+                             const KeyRule& key) {
   Transition transition = FromUncertain(uncertain, Phase::kSucceeded, found.cause);
   transition.external_ref =
       found.external_ref.empty() ? uncertain.external_ref : found.external_ref;
@@ -135,8 +138,10 @@ Transition PresentTransition(const Event& uncertain, const Finding& found, const
           : RebuiltAnswer(uncertain, tool, found.cause == Cause::kHuman ? "human" : "probe",
                           transition.external_ref);
   transition.detail = found.detail;
+  transition.keeps_settle = IsProbedAfterUndo(tool);
   CallValues values;
   values.path = &captures;
+  values.key = SentKey(uncertain, key);
   AddLateUndo(uncertain, tool, values, transition);
   return transition;
 }
@@ -146,11 +151,10 @@ void AddLateUndo(const Event& uncertain, const Tool& tool, CallValues values,
   const std::string key = ToHex(uncertain.key);
   const bool is_kept = uncertain.undo.has_value();
   if (is_kept ? !LacksReference(*uncertain.undo, key) : !tool.undo) return;
-  values.key = SentKey(uncertain);
   values.external_ref = transition.external_ref;
   if (uncertain.state) values.before = &uncertain.state->before;
   auto undo = is_kept ? FillReference(*uncertain.undo, key, transition.external_ref)
-                      : Render(tool.undo->request, values);
+                      : RenderUndo(tool, values);
   if (!undo) {
     transition.detail += "; the undo request cannot be made: ";
     transition.detail += undo.error().detail();

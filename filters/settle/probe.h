@@ -61,7 +61,8 @@ struct Finding {
 // The moves that a verdict is made durable with. `captures` are those of the call's path, decoded:
 // with the effect's name they are all that is left to make its undo request of.
 Transition PresentTransition(const Event& uncertain, const Finding& found, const Tool& tool,
-                             const std::vector<std::pair<std::string, std::string>>& captures = {});
+                             const std::vector<std::pair<std::string, std::string>>& captures = {},
+                             const KeyRule& key = {});
 Transition AbsentTransition(const Event& uncertain);
 
 // The undo request of a success that was found out later, for the transition to it: the one that

@@ -17,15 +17,6 @@ namespace {
 constexpr std::size_t kOpenPage = 256;
 constexpr int kLoadTriesMax = 6'000;  // one a tick: ten minutes
 
-HttpRequest ProbeRequest(const Event& event, const Backend& backend) {
-  RenderedRequest rendered = WithKey(*event.settle, SentKey(event));
-  HttpRequest request{std::move(rendered.method), backend.base_path + rendered.target,
-                      std::move(rendered.headers), std::move(rendered.body)};
-  SetHeader(request.headers, "Accept-Encoding", "identity");
-  SetHeader(request.headers, "Cache-Control", "no-cache");
-  return request;
-}
-
 // What is kept of it beside its names.
 std::size_t SizeOf(const Event& event) {
   std::size_t size = event.answer.body.size();
@@ -248,11 +239,8 @@ Task<void> Settler::Probe(std::uint64_t operation) {
     co_return;
   }
   const MonoTime sent_at = parts_.clock.Now();
-  OwnRequest told(OwnRequest::Kind::kProbe, event, policy, *backend,
-                  entries_.at(operation).history.probes + 1);
-  const Result<Answer> answer = co_await Ask(*backend, ProbeRequest(event, *backend),
-                                             limits::kProbeAnswerBytesMax, std::move(told));
-  ProbeReading reading = JudgeProbe(*tool->settle, answer);
+  const int number = entries_.at(operation).history.probes + 1;
+  ProbeReading reading = co_await AskAbout(event, policy, *tool, *backend, number);
   if (parts_.probed) parts_.probed(tool->name, reading.verdict);
   const auto at = entries_.find(operation);
   if (at == entries_.end() || at->second.event.attempt != attempt) co_return;
@@ -281,45 +269,6 @@ Task<Result<Answer>> Settler::Ask(const Backend& backend, HttpRequest request,
                                     parts_.tracing, parts_.clock, std::move(told));
 }
 
-Task<SecondLook> Settler::LookAgain(Event absent, Executor& executor) {
-  const auto told = std::make_shared<Promise<SecondLook>>();
-  loop_.Post([this, told, on = &executor, event = std::move(absent)]() mutable {
-    if (loop_.is_stopping()) {
-      Reply(*on, told, SecondLook::kNothing);
-      return;
-    }
-    loop_.Spawn([](Settler& self, Event step, Executor& waiter,
-                   std::shared_ptr<Promise<SecondLook>> answer) -> Task<void> {
-      Reply(waiter, std::move(answer), co_await self.ProbeAbsent(std::move(step)));
-    }(*this, std::move(event), *on, told));
-  });
-  co_return co_await told->Wait();
-}
-
-Task<SecondLook> Settler::ProbeAbsent(Event absent) {
-  const std::shared_ptr<const Policy> policy = parts_.policy(absent.policy_version);
-  const bool is_its_own = policy && policy->version == absent.policy_version;
-  const Tool* const tool = is_its_own ? policy->FindTool(absent.tool) : nullptr;
-  const Backend* const backend = is_its_own ? FindBackend(*policy, absent.backend) : nullptr;
-  if (!absent.settle || tool == nullptr || !tool->settle || backend == nullptr) {
-    co_return SecondLook::kNothing;
-  }
-  OwnRequest told(OwnRequest::Kind::kProbe, absent, policy, *backend, 1);
-  const Result<Answer> answer = co_await Ask(*backend, ProbeRequest(absent, *backend),
-                                             limits::kProbeAnswerBytesMax, std::move(told));
-  const ProbeReading reading = JudgeProbe(*tool->settle, answer);
-  if (parts_.probed) parts_.probed(tool->name, reading.verdict);
-  if (reading.verdict == ProbeVerdict::kAbsent) co_return SecondLook::kAbsent;
-  if (reading.verdict == ProbeVerdict::kNothing) co_return SecondLook::kNothing;
-  if (!AsksByKey(*absent.settle)) co_return SecondLook::kPerhaps;
-  Transition transition = PresentTransition(absent, {.external_ref = reading.external_ref}, *tool,
-                                            CapturesOf(absent, *policy));
-  transition.from = absent.phase;
-  NoteEffect(absent, policy.get(), transition);
-  const auto recorded = co_await parts_.ledger.Record(std::move(transition), parts_.executor);
-  co_return recorded ? SecondLook::kTookEffect : SecondLook::kNothing;
-}
-
 Task<bool> Settler::Conclude(std::uint64_t operation, const Tool& tool, ProbeReading reading,
                              MonoTime sent_at) {
   Entry& entry = entries_.at(operation);
@@ -328,7 +277,8 @@ Task<bool> Settler::Conclude(std::uint64_t operation, const Tool& tool, ProbeRea
     case ProbeVerdict::kPresent:
       co_return co_await Record(
           operation, PresentTransition(entry.event, {.external_ref = reading.external_ref}, tool,
-                                       CapturesOf(entry.event, *entry.policy)));
+                                       CapturesOf(entry.event, *entry.policy),
+                                       KeyRuleOf(entry.event, entry.policy.get())));
     case ProbeVerdict::kAbsent:
       if (!WasSentUnderOneKey(entry.event)) break;
       if (!AbsenceCounts(*tool.settle, history, sent_at, entry.event.http_status)) break;

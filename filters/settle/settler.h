@@ -73,6 +73,7 @@ class Settler final : public Settling {
                                                    Executor& executor) override;
   void Tell(McpNews news) override;
   Task<SecondLook> LookAgain(Event absent, Executor& executor) override;
+  Task<bool> SaysGone(Event undone, Executor& executor) override;
 
  private:
   struct Waiter {
@@ -115,6 +116,18 @@ class Settler final : public Settling {
   Task<Result<Answer>> Ask(const Backend& backend, HttpRequest request, std::size_t bytes_max,
                            OwnRequest told);
   Task<SecondLook> ProbeAbsent(Event absent);
+  Task<bool> ProbeUndone(Event undone);
+  // Whom the policy that the operation began under asks about it; nullopt: that is lost, or there
+  // is nobody.
+  struct Asker {
+    const Tool* tool;
+    const Backend* backend;
+  };
+  static std::optional<Asker> AskerOf(const Event& event,
+                                      const std::shared_ptr<const Policy>& policy);
+  // Sends its settle request, of a search as often as that has pages. `number` counts the probes.
+  Task<ProbeReading> AskAbout(Event event, std::shared_ptr<const Policy> policy, const Tool& tool,
+                              const Backend& backend, int number);
   Task<std::expected<Event, std::string>> RecordWord(HumanWord word,
                                                      std::optional<Transition::FlowEffect> effect);
   // Makes a verdict durable; true: the operation is no longer ours.

@@ -32,6 +32,19 @@ bool AddNamedIntent(const ExplainedCall& call, const char* field, Explanation& o
   return true;
 }
 
+// The same where it stands in the place of the backend's key.
+bool AddPlacedKey(const Tool& tool, const CallValues& values, Explanation& out) {
+  if (!tool.key || !tool.key->at.is_inside()) return false;
+  const auto text = TextAtPlace(tool.key->at, values);
+  if (!text || !*text) return false;
+  out.key.push_back({"intent", tool.key->at.AsSelector().text + ": " + **text});
+  out.notes.emplace_back(
+      "The agent wrote the key itself, so the scope is the caller and the arguments stay out of "
+      "the "
+      "key.");
+  return true;
+}
+
 // The scope of a call without a trace. `is_named`: its identity is in it.
 void AddFallbackScope(const ExplainedCall& call, bool is_named, Explanation& out) {
   for (const char* field : {"Recourse-Session", "Mcp-Session-Id"}) {
@@ -192,6 +205,7 @@ void AddKey(const Policy& policy, const Tool& tool, const ExplainedCall& call,
   if (AddNamedIntent(call, "Recourse-Intent", out)) return;
   const bool key_wins = !has_identity || tool.agent_key == AgentKey::kWins;
   if (key_wins && AddNamedIntent(call, "Idempotency-Key", out)) return;
+  if (key_wins && AddPlacedKey(tool, values, out)) return;
   out.notes.push_back("Its answer is replayed until " + WhatEnds(tool, call, out) + ".");
   AddScope(tool.scope, call, values, has_identity, out);
   if (!has_identity) {

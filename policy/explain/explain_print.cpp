@@ -63,8 +63,19 @@ std::string CredentialsText(const std::vector<SecretHeader>& secrets,
   return out;
 }
 
+std::string SearchText(const SearchRule& search, const std::string& list) {
+  std::string text = ", searched in " + list + " for";
+  for (const SearchRule::Test& test : search.where) {
+    text += (&test == search.where.data() ? " " : " and ") + test.text;
+  }
+  return text + fmt::format(" (at most {}), named by {}",
+                            Count(static_cast<std::size_t>(search.pages), "page"), search.take);
+}
+
 std::string SettleText(const SettleRule& rule) {
   std::string text = rule.request.source;
+  if (rule.search) text += SearchText(*rule.search, rule.happened.text);
+  if (rule.mark.exists()) text += ", marked at " + rule.mark.AsSelector().text;
   for (const Condition& condition : rule.absent) text += ", absent when " + condition.text;
   return text;
 }
@@ -102,25 +113,44 @@ void DescribeBefore(const BeforeRule& rule, DescribedLines& lines) {
   lines.emplace_back("", fmt::format("if that cannot be read: {}", then));
 }
 
-void DescribeUndo(const Tool& tool, DescribedLines& lines) {
+std::string DoneText(const UndoRule& undo) {
+  std::string text = undo.done.ToString();
+  for (const Condition& when : undo.done_if) text += (text.empty() ? "" : " or ") + when.text;
+  return text;
+}
+
+// Where the key of a write goes, and what its backend promises of it.
+std::string KeyAtText(const KeyRule& rule) {
+  std::string text = rule.at.is_field() ? "header " + rule.at.name : rule.at.AsSelector().text;
+  if (!rule.form.is_plain()) text += " as " + rule.form.Text();
+  text += ", honoured for " + DurationText(rule.lives);
+  for (const Condition& hit : rule.hit) text += "; known there when " + hit.text;
+  if (rule.answers_latest) text += "; its answers tell the newest state";
+  if (rule.new_after_failure) text += "; a new one after a failure";
+  return text;
+}
+
+void DescribeUndo(const Tool& tool, const UndoRule& undo, DescribedLines& lines) {
   const auto line = [&lines](std::string_view name, std::string_view value) {
     lines.emplace_back(name, value);
   };
-  const UndoRule& undo = *tool.undo;
-  line("undo", undo.request.source);
+  std::string choice;
+  for (const Condition& one : undo.when) choice += (choice.empty() ? " when " : " and ") + one.text;
+  line("undo", undo.request.source + choice);
   const std::string_view repeat = undo.repeatable == Repeatable::kYes     ? "may be repeated"
                                   : undo.repeatable == Repeatable::kByKey ? "may be repeated by key"
                                                                           : "is not repeated";
-  line("", fmt::format(
-               "done: {}; while its outcome is unknown it {}; at most {}",
-               undo.request.mcp_tool.empty() ? undo.done.ToString() : "a result without isError",
-               repeat, Count(static_cast<std::size_t>(undo.attempts_max), "attempt")));
+  line("", fmt::format("done: {}; while its outcome is unknown it {}; at most {}",
+                       undo.request.mcp_tool.empty() ? DoneText(undo) : "a result without isError",
+                       repeat, Count(static_cast<std::size_t>(undo.attempts_max), "attempt")));
   std::string whens;
   for (const Condition& when : undo.done_when) whens += (whens.empty() ? "" : " or ") + when.text;
   if (!whens.empty()) line("", "and only when " + whens);
   if (const std::string text = CredentialsText(undo.secrets, undo.from_call); !text.empty()) {
     line("", "credentials: " + text);
   }
+  if (undo.then_probe) line("", "and only when settle then states that nothing is there");
+  if (undo.key && undo.key->at.exists()) line("", "its own key: " + KeyAtText(*undo.key));
   if (undo.only_if_unchanged) {
     line("", "only if nobody has changed what the call left; else a human decides");
   }
@@ -164,6 +194,8 @@ void DescribeWriteRules(const Policy& policy, const Tool& tool, DescribedLines& 
     lines.emplace_back(name, value);
   };
   line("body", kBodyRule);
+  const KeyRule& key = KeyRuleOf(tool, policy.backends[tool.backend]);
+  if (key.at.exists()) line("key at", KeyAtText(key));
   DescribeFlow(policy, tool, lines);
   if (tool.on_error == OnError::kNotExecuted) {
     line("on_error", "an answer with isError proves that nothing happened");
@@ -176,9 +208,12 @@ void DescribeWriteRules(const Policy& policy, const Tool& tool, DescribedLines& 
   if (tool.settle) line("settle", SettleText(*tool.settle));
   if (tool.before) DescribeBefore(*tool.before, lines);
   if (const auto text = RepeatText(policy, tool); !text.empty()) line("repeat_if", text);
-  if (tool.undo) {
-    DescribeUndo(tool, lines);
-  } else {
+  for (const Condition& twin : tool.happened_if) {
+    line("happened_if",
+         twin.text + ": what is sent again may have been refused for that; settle tells");
+  }
+  for (const UndoRule* const undo : UndosOf(tool)) DescribeUndo(tool, *undo, lines);
+  if (!tool.undo) {
     line("undo", tool.reason.empty() ? "none" : "none: " + tool.reason);
   }
   if (tool.approval) {

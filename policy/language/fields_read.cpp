@@ -46,7 +46,7 @@ void AddFieldsOf(const Tool& tool, std::vector<std::string>& names) {
 std::vector<std::string> FieldsOfWords(const Policy& policy) {
   std::vector<std::string> names;
   for (const Backend& backend : policy.backends) {
-    if (!backend.key_header.empty()) names.push_back(ToLower(backend.key_header));
+    if (backend.key.at.is_field()) names.push_back(ToLower(backend.key.at.name));
   }
   names.insert(names.end(), policy.principal.with.begin(), policy.principal.with.end());
   if (!policy.callers.field.empty()) names.push_back(ToLower(policy.callers.field));

@@ -150,18 +150,7 @@ bool ReadIntercept(MapReader& map, const Backend& backend) {
 // A write that breaks off on a kept connection is of unknown outcome. What de-duplicates takes the
 // repeat that settles it.
 void ReadWriteReuse(MapReader& map, Backend& backend) {
-  backend.write_reuse = map.Bool("write_reuse").value_or(!backend.key_header.empty());
-}
-
-// For whom the backend remembers a key.
-void ReadKeyScope(MapReader& map, Backend& backend) {
-  static constexpr std::pair<std::string_view, bool> kScopes[] = {{"credentials", false},
-                                                                  {"account", true}};
-  backend.key_is_accounts = map.OneOf("key_scope", kScopes).value_or(false);
-  if (map.Has("key_scope") && backend.key_header.empty()) {
-    map.problems().Error(map.PlaceOf("key_scope"), map.KeyOf("key_scope"),
-                         "says for whom the key in `key_header` is remembered, and there is none");
-  }
+  backend.write_reuse = map.Bool("write_reuse").value_or(backend.key.at.is_field());
 }
 
 Backend ReadBackend(MapReader& map, TlsFiles files) {
@@ -181,19 +170,7 @@ Backend ReadBackend(MapReader& map, TlsFiles files) {
   }
   ReadAddresses(map, backend);
   ReadHosts(map, backend);
-  backend.key_header = map.Text("key_header").value_or("");
-  if (!backend.key_header.empty() &&
-      (!IsToken(backend.key_header) || IsReservedHeader(backend.key_header))) {
-    map.problems().Error(map.PlaceOf("key_header"), map.KeyOf("key_header"),
-                         "accepted: the name of a header field that carries a key, such as "
-                         "Idempotency-Key");
-  }
-  backend.key_lives = map.Duration("key_lives", Millis(1)).value_or(backend.key_lives);
-  if (map.Has("key_lives") && backend.key_header.empty()) {
-    map.problems().Error(map.PlaceOf("key_lives"), map.KeyOf("key_lives"),
-                         "says how long the key in `key_header` is honoured, and there is none");
-  }
-  ReadKeyScope(map, backend);
+  backend.key = ReadBackendKey(map);
   backend.repeat_if = ReadConditions(map, "repeat_if", Reads::kAnswer);
   backend.keeps_escaped_slash = map.OneOf("escaped_slash", kEscapedSlash).value_or(false);
   backend.is_mcp = map.OneOf("protocol", kProtocols).value_or(false);

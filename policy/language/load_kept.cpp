@@ -102,7 +102,7 @@ void CheckCredentials(Draft& draft, std::size_t index) {
   if (tool.settle) check_request("settle", tool.settle->request);
   if (tool.before) check_request("before", tool.before->request);
   if (tool.before && tool.before->version) check("before", {*tool.before->version});
-  if (tool.undo) check_request("undo", tool.undo->request);
+  for (const UndoRule* const undo : UndosOf(tool)) check_request("undo", undo->request);
 }
 
 void CheckRedact(Draft& draft, std::size_t index) {
@@ -122,7 +122,7 @@ void CheckRedact(Draft& draft, std::size_t index) {
   if (tool.settle) check("settle", SelectorsOf(tool.settle->request));
   if (tool.before) check("before", PlacesKept(*tool.before));
   if (!tool.undo) return;
-  check("undo", SelectorsOf(tool.undo->request));
+  for (const UndoRule* const undo : UndosOf(tool)) check("undo", SelectorsOf(undo->request));
   for (const std::string& name : tool.undo->from_call) {
     check("undo", {Selector{Source::kHeader, name, "header." + name}});
   }

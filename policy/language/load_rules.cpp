@@ -90,6 +90,21 @@ std::vector<SecretHeader> ReadApprovalCredentials(MapReader& approval, TlsFiles 
   return secrets;
 }
 
+// Names that no API has, written as if a pointer could ask for several or take a value.
+void WarnAboutPointer(const LocatedText& text, const Selector& place, Problems& problems) {
+  const bool is_pointer = place.source == Source::kBody || place.source == Source::kAnswerBody;
+  const bool is_odd = place.name.find_first_of("{}[]") != std::string::npos ||
+                      place.name.find("/*") != std::string::npos || place.name.ends_with("/-");
+  // Forms have names with brackets.
+  const bool is_form = place.source == Source::kBody && place.name.find("{") == std::string::npos &&
+                       place.name.find("/*") == std::string::npos;
+  if (!is_pointer || !is_odd || is_form) return;
+  problems.Warn(text.place, text.key,
+                place.text +
+                    " is taken literally, and will hardly ever match: a pointer has names and "
+                    "indices alone; to look through a list say happened: { in, where }");
+}
+
 }  // namespace
 
 std::optional<Selector> ReadSelector(const LocatedText& text, Reads reads, Problems& problems) {
@@ -102,26 +117,34 @@ std::optional<Selector> ReadSelector(const LocatedText& text, Reads reads, Probl
     problems.Error(text.place, text.key, std::string(wrong));
     return std::nullopt;
   }
+  WarnAboutPointer(text, *selector, problems);
   return std::move(*selector);
+}
+
+std::optional<Condition> ReadCondition(const LocatedText& text, Reads reads, Problems& problems) {
+  auto condition = ParseCondition(text.text);
+  if (!condition) {
+    problems.Error(text.place, text.key, std::string(condition.error().detail()));
+    return std::nullopt;
+  }
+  if (const auto wrong = WrongSource(condition->left.source, reads); !wrong.empty()) {
+    problems.Error(text.place, text.key, std::string(wrong));
+    return std::nullopt;
+  }
+  WarnAboutPointer(text, condition->left, problems);
+  if (const auto why = WhyNeverEvaluated(*condition); !why.empty()) {
+    problems.Warn(text.place, text.key,
+                  "'" + condition->text + "' can never be evaluated: " + std::string(why));
+  }
+  return std::move(*condition);
 }
 
 std::vector<Condition> ReadConditions(MapReader& map, std::string_view name, Reads reads) {
   std::vector<Condition> conditions;
   for (const LocatedText& text : map.Texts(name)) {
-    auto condition = ParseCondition(text.text);
-    if (!condition) {
-      map.problems().Error(text.place, text.key, std::string(condition.error().detail()));
-      continue;
+    if (auto condition = ReadCondition(text, reads, map.problems())) {
+      conditions.push_back(std::move(*condition));
     }
-    if (const auto wrong = WrongSource(condition->left.source, reads); !wrong.empty()) {
-      map.problems().Error(text.place, text.key, std::string(wrong));
-      continue;
-    }
-    if (const auto why = WhyNeverEvaluated(*condition); !why.empty()) {
-      map.problems().Warn(text.place, text.key,
-                          "'" + condition->text + "' can never be evaluated: " + std::string(why));
-    }
-    conditions.push_back(std::move(*condition));
   }
   return conditions;
 }
@@ -224,37 +247,6 @@ std::optional<int> ReadCountUpTo(MapReader& map, std::string_view name, int most
   map.problems().Error(map.node().Find(name)->place, map.KeyOf(name),
                        "accepted: a whole number from 1 to " + std::to_string(most));
   return std::nullopt;
-}
-
-std::optional<SettleRule> ReadSettle(MapReader& tool, const Speaks& speaks) {
-  const YamlNode* node = tool.Get("settle");
-  if (node == nullptr) return std::nullopt;
-  MapReader map(*node, tool.KeyOf("settle"), tool.problems());
-  auto request = ReadOwnRequest(map, speaks,
-                                "a read that shows whether the write took effect: request: "
-                                "\"GET /orders?client_ref={body#/client_ref}\"");
-  SettleRule rule;
-  rule.absent = ReadConditions(map, "absent", Reads::kAnswer);
-  rule.absent_after = map.Duration("absent_after", Millis(0));
-  std::optional<Selector> happened;
-  const YamlNode* happened_node = map.Need(
-      "happened", "what the answer holds when the write took effect: answer.body#/items/0/id");
-  if (happened_node != nullptr) {
-    const std::string key = map.KeyOf("happened");
-    if (const auto text = ReadText(*happened_node, key, tool.problems())) {
-      happened = ReadSelector({*text, happened_node->place, key}, Reads::kAnswer, tool.problems());
-    }
-  }
-  map.Finish();
-  if (!request || !happened) return std::nullopt;
-  const bool is_read = request->method == "GET" || request->method == "HEAD";
-  if (request->mcp_tool.empty() && !is_read) {
-    tool.problems().Error(map.node().Find("request")->place, map.KeyOf("request"),
-                          "a settle request is GET or HEAD: it must change nothing");
-  }
-  rule.request = std::move(*request);
-  rule.happened = std::move(*happened);
-  return rule;
 }
 
 std::optional<ApprovalRule> ReadApproval(MapReader& tool, TlsFiles files,

@@ -15,6 +15,8 @@ enum class Reads { kRequest, kAnswer, kRequestOrAnswer };
 
 // nullopt: a problem was added.
 std::optional<Selector> ReadSelector(const LocatedText& text, Reads reads, Problems& problems);
+// nullopt: a problem was added.
+std::optional<Condition> ReadCondition(const LocatedText& text, Reads reads, Problems& problems);
 // A condition or a list of them under `name`.
 std::vector<Condition> ReadConditions(MapReader& map, std::string_view name, Reads reads);
 // A list of statuses under `name`; empty when it is absent.
@@ -38,11 +40,19 @@ std::optional<RequestTemplate> ReadOwnRequest(MapReader& map, const Speaks& spea
 void ReadRequestHeaders(MapReader& map, RequestTemplate& request);
 // `call` and `arguments` as the tools/call that is POSTed to `endpoint`.
 std::optional<RequestTemplate> ReadMcpCall(MapReader& map, const std::string& endpoint);
+// `json` or `form` of a request that is no call of an MCP tool.
+void ReadRequestBody(MapReader& map, RequestTemplate& request);
 std::optional<SettleRule> ReadSettle(MapReader& tool, const Speaks& speaks);
 std::optional<BeforeRule> ReadBefore(MapReader& tool, const Speaks& speaks);
-// `files`: whether those of `credentials` are read, here and below. `undo: none` gives nullopt
+// `files`: whether those of `credentials` are read, here and below. `undo: none` gives none
 // without a problem.
-std::optional<UndoRule> ReadUndo(MapReader& tool, const Speaks& speaks, TlsFiles files);
+std::vector<UndoRule> ReadUndo(MapReader& tool, const Speaks& speaks, TlsFiles files);
+// The key of writes to a backend, with `key_header`.
+KeyRule ReadBackendKey(MapReader& backend);
+// What a tool says of it otherwise than `base`, its backend's; nullopt: nothing.
+std::optional<KeyRule> ReadKeyRule(MapReader& tool, const KeyRule& base);
+// That of an undo request itself; nullopt: nothing is said of it.
+std::optional<KeyRule> ReadUndoKey(MapReader& undo);
 // "trace", "header:X-Run", "body#/run", ...; nullopt: none of them.
 std::optional<ScopeRule> ParseScope(std::string_view text);
 // A whole number up to `most` under `name`.

@@ -66,6 +66,19 @@ void ReadKeyWords(MapReader& map, Tool& tool) {
   tool.agent_key = map.OneOf("agent_key", kAgentKey).value_or(tool.agent_key);
 }
 
+// The backend's key goes with every call of a listed tool; inside a request only with those.
+void ReadKey(MapReader& map, const Draft& draft, Tool& tool) {
+  static const KeyRule kNone;
+  const bool is_matched = tool.backend < draft.policy.backends.size();
+  const KeyRule& of_backend = is_matched ? draft.policy.backends[tool.backend].key : kNone;
+  tool.key = ReadKeyRule(map, of_backend);
+  if (!tool.key && of_backend.at.is_inside()) tool.key = of_backend;
+  if (!tool.key || !tool.key->at.is_inside() || tool.mcp_names.empty()) return;
+  map.problems().Error(map.PlaceOf("key_at"), map.KeyOf("key_at"),
+                       "a call of an MCP tool has room for a key in its header only; accepted: "
+                       "header:Idempotency-Key, or none");
+}
+
 void ReadExternalRef(MapReader& map, Tool& tool) {
   const auto text = map.Text("external_ref");
   if (!text) return;
@@ -112,7 +125,12 @@ void ReadOutcomeWords(MapReader& map, Draft& draft, Tool& tool) {
   ReadAnswerForm(map, tool);
   tool.settle = ReadSettle(map, speaks);
   tool.before = ReadBefore(map, speaks);
-  tool.undo = ReadUndo(map, speaks, draft.tls_files);
+  std::vector<UndoRule> undos = ReadUndo(map, speaks, draft.tls_files);
+  if (!undos.empty()) {
+    tool.undo = std::move(undos.front());
+    undos.erase(undos.begin());
+    tool.other_undos = std::move(undos);
+  }
   tool.approval = ReadApproval(map, draft.tls_files, draft.approvers);
   tool.reason = map.Text("reason").value_or("");
   tool.breaks_flow = map.OneOf("breaks_flow", kBreaks).value_or(tool.breaks_flow);
@@ -121,6 +139,7 @@ void ReadOutcomeWords(MapReader& map, Draft& draft, Tool& tool) {
   tool.failed_when = ReadConditions(map, "failed_when", Reads::kAnswer);
   tool.not_executed = ReadStatuses(map, "not_executed");
   tool.repeat_if = ReadConditions(map, "repeat_if", Reads::kAnswer);
+  tool.happened_if = ReadConditions(map, "happened_if", Reads::kAnswer);
   tool.keep_headers = ReadKeepHeaders(map);
   tool.redact = ReadRedact(map);
   tool.failed_ttl = map.Duration("failed_ttl", Millis(0)).value_or(tool.failed_ttl);
@@ -162,6 +181,7 @@ void TellTemplates(const Draft& draft, Tool& tool) {
   const bool keeps = draft.policy.backends[tool.backend].keeps_escaped_slash;
   if (tool.settle) tool.settle->request.keeps_escaped_slash = keeps;
   if (tool.undo) tool.undo->request.keeps_escaped_slash = keeps;
+  for (UndoRule& other : tool.other_undos) other.request.keeps_escaped_slash = keeps;
 }
 
 Tool ReadTool(MapReader& map, Draft& draft) {
@@ -174,6 +194,7 @@ Tool ReadTool(MapReader& map, Draft& draft) {
   tool.timeout = map.Duration("timeout", Millis(1));
   ReadUpgrades(map, tool);
   ReadKeyWords(map, tool);
+  ReadKey(map, draft, tool);
   ReadOutcomeWords(map, draft, tool);
   map.Finish();
   if (tool.effect == Effect::kRead) {

@@ -28,6 +28,25 @@ bool ReadOnlyIf(MapReader& map) {
   return map.OneOf("only_if", kValues).value_or(false);
 }
 
+// What counts as undone: statuses, and conditions on answers of any status.
+void ReadDone(MapReader& map, UndoRule& rule) {
+  std::vector<std::string> statuses;
+  for (LocatedText& item : map.Texts("done")) {
+    if (item.text.starts_with("answer.")) {
+      auto condition = ReadCondition(item, Reads::kAnswer, map.problems());
+      if (condition) rule.done_if.push_back(std::move(*condition));
+    } else if (const auto one = ParseStatuses({item.text}); !one) {
+      map.problems().Error(item.place, item.key,
+                           std::string(one.error().detail()) +
+                               ", or a condition: answer.body#/error/code == \"already_refunded\"");
+    } else {
+      statuses.push_back(std::move(item.text));
+    }
+  }
+  rule.done = ParseStatuses(statuses).value_or(StatusSet());
+  if (!map.Has("done")) rule.done.Add(200, 299);
+}
+
 bool Names(const std::vector<std::string>& names, std::string_view name) {
   return std::any_of(names.begin(), names.end(),
                      [name](const std::string& one) { return EqualsIgnoreCase(one, name); });
@@ -118,7 +137,9 @@ void RefuseWordsOfHttp(MapReader& undo) {
   }
 }
 
-void ReadBody(MapReader& undo, RequestTemplate& request) {
+}  // namespace
+
+void ReadRequestBody(MapReader& undo, RequestTemplate& request) {
   if (!request.mcp_tool.empty()) return RefuseWordsOfHttp(undo);
   const YamlNode* json = undo.Get("json");
   if (json != nullptr) {
@@ -137,38 +158,94 @@ void ReadBody(MapReader& undo, RequestTemplate& request) {
   }
 }
 
-}  // namespace
+namespace {
 
-std::optional<UndoRule> ReadUndo(MapReader& tool, const Speaks& speaks, TlsFiles files) {
-  const YamlNode* node = tool.Get("undo");
-  if (node == nullptr) return std::nullopt;
-  if (node->kind == YamlNode::Kind::kScalar && node->text == "none") return std::nullopt;
-  if (node->kind != YamlNode::Kind::kMap) {
-    tool.problems().Error(
-        node->place, tool.KeyOf("undo"),
-        "accepted: none, or { request: \"DELETE /orders/{external_ref}\" }, or of "
-        "an MCP server { call: cancel_order, arguments: { id: "
-        "\"{external_ref}\" } }");
-    return std::nullopt;
-  }
-  MapReader map(*node, tool.KeyOf("undo"), tool.problems());
+constexpr std::string_view kUndoHelp =
+    "accepted: none, or { request: \"DELETE /orders/{external_ref}\" }, or of an MCP server { "
+    "call: "
+    "cancel_order, arguments: { id: \"{external_ref}\" } }, or a list of these with `when`";
+
+UndoRule ReadOneUndo(MapReader& map, const Speaks& speaks, TlsFiles files, bool& is_good) {
   auto request = ReadOwnRequest(map, speaks, "the request that takes the effect back");
   UndoRule rule;
   if (request) rule.request = std::move(*request);
-  rule.done = ReadStatuses(map, "done");
-  if (rule.done.empty()) rule.done.Add(200, 299);
+  is_good = request.has_value();
+  rule.when = ReadConditions(map, "when", Reads::kRequestOrAnswer);
+  ReadDone(map, rule);
   rule.done_when = ReadConditions(map, "done_when", Reads::kAnswer);
   rule.repeatable = ReadRepeatable(map).value_or(Repeatable::kNo);
   rule.only_if_unchanged = ReadOnlyIf(map);
+  rule.key = ReadUndoKey(map);
+  rule.then_probe = map.Bool("then_probe").value_or(false);
   rule.attempts_max =
       ReadCountUpTo(map, "attempts", limits::kUndoAttemptsCap).value_or(rule.attempts_max);
   rule.window = map.Duration("window", Millis(1));
-  ReadBody(map, rule.request);
+  ReadRequestBody(map, rule.request);
   ReadCredentials(map, files, rule);
+  return rule;
+}
+
+// What holds for all of them stands in the first.
+void TakeFromFirst(MapReader& map, const UndoRule& first, UndoRule& rule) {
+  for (const std::string_view word : {"credentials", "only_if", "attempts", "window"}) {
+    if (!map.Has(word)) continue;
+    map.problems().Error(map.PlaceOf(word), map.KeyOf(word),
+                         "stands in the first of them, and holds for all");
+  }
+  rule.secrets = first.secrets;
+  rule.from_call = first.from_call;
+  rule.only_if_unchanged = first.only_if_unchanged;
+  rule.attempts_max = first.attempts_max;
+  rule.window = first.window;
+}
+
+std::vector<UndoRule> ReadUndoList(const YamlNode& list, const std::string& key,
+                                   const Speaks& speaks, TlsFiles files, Problems& problems) {
+  std::vector<UndoRule> rules;
+  bool are_good = true;
+  for (std::size_t i = 0; i < list.items.size(); ++i) {
+    const YamlNode& item = list.items[i];
+    MapReader map(item, key + '[' + std::to_string(i) + ']', problems);
+    bool is_good = false;
+    UndoRule rule = ReadOneUndo(map, speaks, files, is_good);
+    if (i + 1 < list.items.size() && !map.Has("when")) {
+      problems.Error(map.PlaceOf("when"), map.KeyOf("when"),
+                     "is missing, so those after it are never sent; only the last may go without: "
+                     "when: answer.body#/status == \"requires_capture\"");
+    }
+    map.Finish();
+    if (!rules.empty()) TakeFromFirst(map, rules.front(), rule);
+    CheckFields(map, rule);
+    are_good = are_good && is_good;
+    rules.push_back(std::move(rule));
+  }
+  if (list.items.empty()) problems.Error(list.place, key, std::string(kUndoHelp));
+  if (!are_good) rules.clear();
+  return rules;
+}
+
+}  // namespace
+
+std::vector<UndoRule> ReadUndo(MapReader& tool, const Speaks& speaks, TlsFiles files) {
+  const YamlNode* node = tool.Get("undo");
+  if (node == nullptr) return {};
+  if (node->kind == YamlNode::Kind::kScalar && node->text == "none") return {};
+  if (node->kind == YamlNode::Kind::kList) {
+    return ReadUndoList(*node, tool.KeyOf("undo"), speaks, files, tool.problems());
+  }
+  if (node->kind != YamlNode::Kind::kMap) {
+    tool.problems().Error(node->place, tool.KeyOf("undo"), std::string(kUndoHelp));
+    return {};
+  }
+  MapReader map(*node, tool.KeyOf("undo"), tool.problems());
+  bool is_good = false;
+  UndoRule rule = ReadOneUndo(map, speaks, files, is_good);
   map.Finish();
   CheckFields(map, rule);
-  if (!request) return std::nullopt;
-  return rule;
+  if (!is_good) return {};
+  std::vector<UndoRule> rules;
+  rules.push_back(std::move(rule));
+  return rules;
 }
 
 }  // namespace recourse

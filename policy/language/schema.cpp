@@ -1,5 +1,7 @@
 #include "policy/language/schema.h"
 
+#include <string>
+
 namespace recourse {
 namespace {
 
@@ -121,15 +123,18 @@ constexpr std::string_view kSchema = R"json({
         "addresses": { "$ref": "#/$defs/texts", "default": [ "public", "private" ],
           "description": "Where its name may lead: also loopback, link_local, a range." },
         "key_header": { "$ref": "#/$defs/text",
-          "description": "The field in which this backend takes an idempotency key." },
+          "description": "Short for key_at: header:Name." },
+        "key_at": { "$ref": "#/$defs/key_at" },
+        "key_form": { "$ref": "#/$defs/key_form" },
+        "key_hit": { "$ref": "#/$defs/key_hit" },
+        "key_answer": { "$ref": "#/$defs/key_answer" },
+        "key_after_failure": { "$ref": "#/$defs/key_after_failure" },
         "repeat_if": { "$ref": "#/$defs/texts",
           "description": "Conditions on a failure: one that holds lets its repeat be sent." },
         "escaped_slash": { "enum": [ "doubtful", "kept" ], "default": "doubtful",
           "description": "kept: it takes %2F for a part of its segment." },
-        "key_lives": { "$ref": "#/$defs/duration", "default": "12h",
-          "description": "How long it honours a key; after that an unknown is not sent again." },
-        "key_scope": { "enum": [ "credentials", "account" ], "default": "credentials",
-          "description": "account: other credentials of it find the key as well." },
+        "key_lives": { "$ref": "#/$defs/key_lives" },
+        "key_scope": { "$ref": "#/$defs/key_scope" },
         "write_reuse": { "type": "boolean",
           "description": "A write may follow another one on a connection; true with key_header." },
         "protocol": { "enum": [ "http", "mcp" ], "default": "http",
@@ -193,6 +198,13 @@ constexpr std::string_view kSchema = R"json({
           "description": "How long repeats count without a trace." },
         "across_window": { "$ref": "#/$defs/duration", "default": "30m",
           "description": "How long a call without an answer is known to retries elsewhere." },
+        "key_at": { "$ref": "#/$defs/key_at" },
+        "key_form": { "$ref": "#/$defs/key_form" },
+        "key_lives": { "$ref": "#/$defs/key_lives" },
+        "key_scope": { "$ref": "#/$defs/key_scope" },
+        "key_hit": { "$ref": "#/$defs/key_hit" },
+        "key_answer": { "$ref": "#/$defs/key_answer" },
+        "key_after_failure": { "$ref": "#/$defs/key_after_failure" },
         "agent_key": { "enum": [ "yields", "wins" ], "default": "yields",
           "description": "Whether the agent's Idempotency-Key says more than `identity`." },
         "across_traces": { "enum": [ "if_unanswered", "never", "always", "ask" ],
@@ -206,13 +218,21 @@ constexpr std::string_view kSchema = R"json({
           "description": "The place of the backend's name for what was made." },
         "settle": { "$ref": "#/$defs/settle" },
         "before": { "$ref": "#/$defs/before" },
-        "undo": { "oneOf": [ { "const": "none" }, { "$ref": "#/$defs/undo" } ] },
+        "undo": {
+          "oneOf": [
+            { "const": "none" },
+            { "$ref": "#/$defs/undo" },
+            { "type": "array", "minItems": 1, "items": { "$ref": "#/$defs/undo" } }
+          ]
+        },
         "reason": { "$ref": "#/$defs/text", "description": "Why nothing has to be undone." },
         "approval": { "$ref": "#/$defs/approval" },
         "breaks_flow": { "enum": [ "never", "on_failure", "on_unknown" ], "default": "never",
           "description": "Whether its proven failure has its flow undone." },
         "pivot": { "type": "boolean", "default": false,
           "description": "It and what came before it are undone by a human's word only." },
+        "happened_if": { "$ref": "#/$defs/texts",
+          "description": "Conditions on a refusal: its effect may be there; settle tells." },
         "success_when": { "$ref": "#/$defs/texts",
           "description": "Conditions on a 2xx: unless all hold, the outcome is unknown." },
         "failed_when": { "$ref": "#/$defs/texts",
@@ -236,124 +256,15 @@ constexpr std::string_view kSchema = R"json({
         "not": { "required": [ "upgrade" ] },
         "anyOf": [
           { "required": [ "approval" ] },
-          { "required": [ "undo" ], "properties": { "undo": { "type": "object" } } },
+          { "required": [ "undo" ],
+            "properties": { "undo": { "type": [ "object", "array" ] } } },
           { "required": [ "reason" ] }
         ]
       }
     },
-    "settle": {
-      "type": "object",
-      "required": [ "happened" ],
-      "oneOf": [ { "required": [ "request" ] }, { "required": [ "call" ] } ],
-      "dependentRequired": { "arguments": [ "call" ] },
-      "additionalProperties": false,
-      "properties": {
-        "call": { "$ref": "#/$defs/mcp_name", "description": "A read of the same MCP server." },
-        "arguments": { "type": "object" },
-        "request": { "type": "string", "pattern": "^(GET|HEAD) /", "description": "A template." },
-        "headers": { "$ref": "#/$defs/headers" },
-        "happened": { "$ref": "#/$defs/text",
-          "description": "A place in its answer: there if the call took effect." },
-        "absent": { "$ref": "#/$defs/texts",
-          "description": "Conditions on its answer: one that holds says that it took none." },
-        "absent_after": { "$ref": "#/$defs/duration",
-          "description": "What is not found so long after counts as never done." }
-      }
-    },
-    "before": {
-      "type": "object",
-      "required": [ "keep" ],
-      "oneOf": [ { "required": [ "request" ] }, { "required": [ "call" ] } ],
-      "dependentRequired": { "arguments": [ "call" ] },
-      "additionalProperties": false,
-      "properties": {
-        "call": { "$ref": "#/$defs/mcp_name", "description": "A read of the same MCP server." },
-        "arguments": { "type": "object" },
-        "request": { "type": "string", "pattern": "^GET /",
-          "description": "A template: reads what the write changes, before it is sent." },
-        "headers": { "$ref": "#/$defs/headers" },
-        "keep": { "$ref": "#/$defs/texts",
-          "description": "Places of its answer that are kept for the undo." },
-        "version": { "$ref": "#/$defs/text",
-          "description": "A place of its answer that every change alters: header.ETag." },
-        "missing": { "enum": [ "refuse", "approve", "go_on" ], "default": "refuse",
-          "description": "What becomes of the write if that cannot be read." }
-      }
-    },
-    "undo": {
-      "type": "object",
-      "oneOf": [ { "required": [ "request" ] }, { "required": [ "call" ] } ],
-      "dependentRequired": { "arguments": [ "call" ] },
-      "additionalProperties": false,
-      "properties": {
-        "call": { "$ref": "#/$defs/mcp_name", "description": "A tool of the same MCP server." },
-        "arguments": { "type": "object" },
-        "request": { "type": "string", "pattern": "^[A-Z-]+ /",
-          "description": "A template, filled in when the write succeeds." },
-        "headers": { "$ref": "#/$defs/headers" },
-        "json": { "description": "Its body." },
-        "form": { "$ref": "#/$defs/headers", "description": "Its body, url-encoded." },
-        "done": { "$ref": "#/$defs/statuses", "default": "2xx",
-          "description": "Answers after which the effect is gone." },
-        "done_when": { "$ref": "#/$defs/texts",
-          "description": "Conditions of which one must hold too." },
-        "repeatable": { "enum": [ true, false, "by_key" ], "default": false,
-          "description": "Whether it may be sent again when its outcome is unknown." },
-        "only_if": { "const": "unchanged",
-          "description": "Sent only if what the write left, by before, is there still." },
-        "credentials": { "$ref": "#/$defs/credentials" },
-        "attempts": { "type": "integer", "minimum": 1, "maximum": 100, "default": 10,
-          "description": "Tries before a human is asked." },
-        "window": { "$ref": "#/$defs/duration",
-          "description": "How long a finished flow's step may be undone; ledger.retention." }
-      },
-      "not": { "required": [ "json", "form" ] }
-    },
-    "credentials": {
-      "oneOf": [
-        { "const": "from_call" },
-        { "type": "array", "minItems": 1, "items": { "$ref": "#/$defs/text" } },
-        { "$ref": "#/$defs/secrets" }
-      ]
-    },
-    "secrets": {
-      "type": "object",
-      "minProperties": 1,
-      "additionalProperties": { "$ref": "#/$defs/secret" }
-    },
-    "secret": {
-      "type": "object",
-      "required": [ "file" ],
-      "additionalProperties": false,
-      "properties": {
-        "file": { "$ref": "#/$defs/text", "description": "Its first line, read when it is sent." },
-        "prefix": { "type": "string", "description": "Put before it." }
-      }
-    },
-    "approval": {
-      "type": "object",
-      "required": [ "by" ],
-      "additionalProperties": false,
-      "properties": {
-        "by": { "$ref": "#/$defs/texts",
-          "description": "Groups or persons who may decide; never the caller." },
-        "expires": { "$ref": "#/$defs/duration", "default": "15m",
-          "description": "Nobody's answer within this is a no." },
-        "when": { "$ref": "#/$defs/texts",
-          "description": "Conditions that must all hold, or suspected; without it always." },
-        "needs": { "type": "integer", "minimum": 1, "maximum": 20, "default": 1,
-          "description": "So many must approve; one no is enough." },
-        "answer": { "enum": [ 202, 409 ], "default": 202,
-          "description": "What the agent is told after hold." },
-        "hold": { "$ref": "#/$defs/duration",
-          "description": "How long the agent waits; without it the tool's." },
-        "should_retry": { "type": "boolean",
-          "description": "Of a 409: tells SDKs to come back (true) or to raise (false)." },
-        "credentials": { "$ref": "#/$defs/secrets",
-          "description": "Fields that an approved call is sent with in place of the agent's." }
-      }
-    },
-    "flows": {
+)json";
+
+constexpr std::string_view kRest = R"json(    "flows": {
       "type": "object",
       "propertyNames": { "$ref": "#/$defs/name" },
       "additionalProperties": { "$ref": "#/$defs/flow" }
@@ -462,6 +373,15 @@ constexpr std::string_view kSchema = R"json({
         { "type": "string", "pattern": "^([1-5]xx|[1-5][0-9][0-9](-[1-5][0-9][0-9])?)$" }
       ]
     },
+    "done": {
+      "oneOf": [
+        { "$ref": "#/$defs/statusOrCondition" },
+        { "type": "array", "minItems": 1, "items": { "$ref": "#/$defs/statusOrCondition" } }
+      ]
+    },
+    "statusOrCondition": {
+      "oneOf": [ { "$ref": "#/$defs/status" }, { "type": "string", "pattern": "^answer[.]" } ]
+    },
     "statuses": {
       "oneOf": [
         { "$ref": "#/$defs/status" },
@@ -474,6 +394,10 @@ constexpr std::string_view kSchema = R"json({
 
 }  // namespace
 
-std::string_view PolicySchema() { return kSchema; }
+std::string_view PolicySchema() {
+  static const std::string schema =
+      std::string(kSchema) + std::string(SchemaOfToolWords()) + std::string(kRest);
+  return schema;
+}
 
 }  // namespace recourse

@@ -9,5 +9,7 @@ namespace recourse {
 // What the loader accepts is a subset: it also knows names, ambiguities and secrets. A test
 // compares the words of both.
 std::string_view PolicySchema();
+// Those of its definitions that `settle`, `before`, `undo` and `approval` have.
+std::string_view SchemaOfToolWords();
 
 }  // namespace recourse

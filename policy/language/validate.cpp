@@ -73,6 +73,11 @@ bool IsKnownOnlyFromAnswer(const Tool& tool, const Selector& selector) {
 
 void CheckSettle(Draft& draft, std::size_t index) {
   Tool& tool = draft.policy.tools[index];
+  if (!tool.happened_if.empty() && !draft.ToolHas(index, "settle")) {
+    draft.problems.Error(draft.ToolPlace(index, "happened_if"), draft.ToolKey(index, "happened_if"),
+                         "somebody else's twin gives the same error, so `settle` must compare what "
+                         "is there, and there is none");
+  }
   if (!tool.settle) return;
   const auto selectors = SelectorsOf(tool.settle->request);
   CheckCaptures(draft, index, "settle", selectors);
@@ -83,9 +88,9 @@ void CheckSettle(Draft& draft, std::size_t index) {
                                "} comes from the answer, and there is none when "
                                "the outcome is unknown; use {body#/pointer}, {path.name} or {key}");
     }
-    if (selector.source != Source::kKey || !HasMatch(tool)) continue;
+    if (selector.source != Source::kKey || !HasMatch(tool) || tool.settle->mark.exists()) continue;
     const Backend& backend = draft.policy.backends[tool.backend];
-    if (backend.key_header.empty()) {
+    if (!KeyRuleOf(tool, backend).at.exists()) {
       draft.problems.Warn(
           draft.ToolPlace(index, "settle"), draft.ToolKey(index, "settle"),
           "asks for {key}, but backend " + backend.name +
@@ -153,7 +158,7 @@ void WarnAboutUnknown(Draft& draft, std::size_t index) {
                       return name == "POST" || name == "PATCH" || name == "*";
                     });
   if (!adds) return;
-  if (!draft.policy.backends[tool.backend].key_header.empty()) return;
+  if (KeyRuleOf(tool, draft.policy.backends[tool.backend]).at.exists()) return;
   draft.problems.Warn(draft.tool_places[index], draft.ToolKey(index, "settle"),
                       "is not given and the backend has no key_header: when the outcome of a call "
                       "is unknown, nothing can find it out, and its repeats get 409 for good");
@@ -164,7 +169,7 @@ void WarnAboutKey(Draft& draft, std::size_t index) {
   const Tool& tool = draft.policy.tools[index];
   const auto& backends = draft.policy.backends;
   const bool has_both = !tool.identity.empty() && tool.backend < backends.size() &&
-                        EqualsIgnoreCase(backends[tool.backend].key_header, "Idempotency-Key");
+                        KeyRuleOf(tool, backends[tool.backend]).at.IsField("Idempotency-Key");
   if (has_both && !draft.ToolHas(index, "agent_key")) {
     draft.problems.Warn(draft.ToolPlace(index, "identity"), draft.ToolKey(index, "identity"),
                         "says what makes two calls the same also where the agent sends a key of "

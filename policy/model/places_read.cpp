@@ -18,10 +18,17 @@ std::vector<Selector> PlacesRead(const Tool& tool) {
   places.reserve(tool.identity.size() + tool.ignore.size() + 8);
   places = tool.identity;
   if (tool.external_ref) places.push_back(*tool.external_ref);
+  if (tool.key && tool.key->at.exists()) places.push_back(tool.key->at.AsSelector());
+  if (tool.settle && tool.settle->mark.exists()) {
+    places.push_back(tool.settle->mark.AsSelector());
+  }
   if (tool.settle) Append(places, SelectorsOf(tool.settle->request));
   if (tool.before) Append(places, SelectorsOf(tool.before->request));
   if (tool.undo) {
-    Append(places, SelectorsOf(tool.undo->request));
+    for (const UndoRule* const undo : UndosOf(tool)) {
+      Append(places, SelectorsOf(undo->request));
+      for (const Condition& condition : undo->when) places.push_back(condition.left);
+    }
     for (const std::string& name : tool.undo->from_call) {
       places.push_back({Source::kHeader, name, "header." + name});
     }

@@ -6,6 +6,23 @@
 
 namespace recourse {
 
+const KeyRule& KeyRuleOf(const Tool& tool, const Backend& backend) {
+  return tool.key ? *tool.key : KeyRuleOfUndo(nullptr, backend);
+}
+
+const KeyRule& KeyRuleOfUndo(const UndoRule* rule, const Backend& backend) {
+  static const KeyRule kNone;
+  if (rule != nullptr && rule->key) return *rule->key;
+  return backend.key.at.is_field() ? backend.key : kNone;
+}
+
+std::vector<const UndoRule*> UndosOf(const Tool& tool) {
+  std::vector<const UndoRule*> all;
+  if (tool.undo) all.push_back(&*tool.undo);
+  for (const UndoRule& other : tool.other_undos) all.push_back(&other);
+  return all;
+}
+
 Policy::Policy() = default;
 Policy::~Policy() = default;
 Policy::Policy(Policy&&) noexcept = default;

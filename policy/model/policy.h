@@ -14,6 +14,7 @@
 #include "policy/model/callers.h"
 #include "policy/model/principal.h"
 #include "policy/model/tunnel_rules.h"
+#include "policy/template/request_place.h"
 #include "policy/template/template.h"
 #include "policy/uri/addresses.h"
 #include "proxy/base/clock.h"
@@ -59,11 +60,43 @@ struct BeforeRule {
   BeforeMissing missing = BeforeMissing::kRefuse;
 };
 
+// Where a backend takes the key of a write, and what it promises of it.
+struct KeyRule {
+  RequestPlace at;  // nowhere: it knows no key
+  KeyForm form;
+  Millis lives = limits::kKeyLives;  // how long it is honoured, from the first attempt on
+  bool is_accounts = false;          // `key_scope: account`: whatever credentials name it
+  // Over the answer to what was sent again under its key: one that holds proves that the first one
+  // had its effect.
+  std::vector<Condition> hit;
+  bool answers_latest = false;     // what comes again is answered by how things stand by then
+  bool new_after_failure = false;  // what failed can succeed only under another key
+};
+
+// Which element of a list in a probe's answer is what the write made.
+struct SearchRule {
+  struct Test {
+    std::string pointer;  // into the element
+    RequestTemplate::Text value;
+    std::string text;  // as written
+  };
+  std::vector<Test> where;  // all must be equal
+  std::string take;         // pointer to the effect's name in the element
+  int pages = 1;
+  std::optional<Selector> next;  // of the answer: the link to the next page, or a cursor
+  RequestPlace cursor;           // where it goes then; nowhere: `next` is a link
+};
+
 struct SettleRule {
-  RequestTemplate request;  // GET or HEAD; of MCP a tools/call of a read
-  Selector happened;  // present in the probe's answer: the effect exists; its value is the ref
+  // GET or HEAD, or what the policy calls safe; of MCP a tools/call of a read.
+  RequestTemplate request;
+  // Present in the probe's answer: the effect exists; its value is the ref. With `search`: the
+  // list.
+  Selector happened;
   std::optional<Millis> absent_after;  // unset: absence is never proof
   std::vector<Condition> absent{};     // over that answer: one that holds states that there is none
+  std::optional<SearchRule> search{};
+  RequestPlace mark{};  // of the write: where the key is written that the probe asks by
 };
 
 // A header field of a request that Recourse sends by itself, whose value is read from a mounted
@@ -75,10 +108,14 @@ struct SecretHeader {
 };
 
 struct UndoRule {
+  std::vector<Condition> when;  // it is the one to send: all must hold; empty: always
   RequestTemplate request;
-  StatusSet done;                    // default: 2xx
+  StatusSet done;                  // default: 2xx
+  std::vector<Condition> done_if;  // over the answer, whatever its status; one that holds: done too
   std::vector<Condition> done_when;  // over the answer; one must hold. Empty: the status tells
+  bool then_probe = false;           // done once the settle request states that nothing is there
   Repeatable repeatable = Repeatable::kNo;
+  std::optional<KeyRule> key;      // of the request itself; unset: the backend's, in a field
   bool only_if_unchanged = false;  // what the write left, by `before`, is there still
   std::vector<SecretHeader> secrets;
   std::vector<std::string>
@@ -111,16 +148,14 @@ struct Backend {
   std::string scheme;  // http or https
   std::string host;    // lower case, without brackets
   std::uint16_t port = 0;
-  std::string base_path;                 // "" or "/api"; put before every path sent upstream
-  std::string authority;                 // for the Host field: host[:port], default port left out
-  std::vector<std::string> hosts;        // further authorities; without a port: any port
-  std::string key_header;                // empty: the backend knows no key
-  Millis key_lives = limits::kKeyLives;  // how long it is honoured, from the first attempt on
-  bool key_is_accounts = false;          // `key_scope: account`: whatever credentials name it
-  std::vector<Condition> repeat_if;      // over a failure: one that holds says "make it again"
-  bool keeps_escaped_slash = false;      // it takes %2F for a part of its segment
-  bool write_reuse = false;        // a write may go on a connection that carried one just before
-  bool is_mcp = false;             // `protocol: mcp`
+  std::string base_path;             // "" or "/api"; put before every path sent upstream
+  std::string authority;             // for the Host field: host[:port], default port left out
+  std::vector<std::string> hosts;    // further authorities; without a port: any port
+  KeyRule key;                       // of the writes whose tool has none of its own
+  std::vector<Condition> repeat_if;  // over a failure: one that holds says "make it again"
+  bool keeps_escaped_slash = false;  // it takes %2F for a part of its segment
+  bool write_reuse = false;          // a write may go on a connection that carried one just before
+  bool is_mcp = false;               // `protocol: mcp`
   std::string mcp_path;            // of an MCP server: the url's path, for agents too; "/" at least
   bool trust_annotations = false;  // MCP: believe what the server says about its tools
   std::optional<Millis> timeout;   // unset: the lane's default
@@ -156,6 +191,7 @@ struct Tool {
   // Write tools only.
   ScopeRule scope;
   std::vector<Selector> identity;
+  std::optional<KeyRule> key;  // in place of the backend's
   AgentKey agent_key = AgentKey::kYields;
   std::vector<std::string> ignore;  // JSON pointers
   bool trace_required = false;      // no fall-back to the caller's scope
@@ -170,7 +206,8 @@ struct Tool {
   std::optional<SettleRule> settle;
   std::optional<BeforeRule> before;
   std::optional<UndoRule> undo;
-  std::string reason;  // why there is nothing to undo with
+  std::vector<UndoRule> other_undos;  // in the order in which they are looked at, after `undo`
+  std::string reason;                 // why there is nothing to undo with
   std::optional<ApprovalRule> approval;
   BreaksFlow breaks_flow = BreaksFlow::kNever;
   bool pivot = false;
@@ -178,6 +215,7 @@ struct Tool {
   std::vector<Condition> failed_when;    // over a 2xx answer; one that holds proves a refusal
   StatusSet not_executed;                // statuses that prove the backend did nothing
   std::vector<Condition> repeat_if;      // as the backend's
+  std::vector<Condition> happened_if;    // over a failure: its effect may be there; settle tells
   OnError on_error = OnError::kUnknown;  // MCP only
   AnswerForm answer = AnswerForm::kByType;
   std::vector<std::string> keep_headers;  // kept beside the standard ones, with the policy's own
@@ -188,6 +226,16 @@ struct Tool {
 
   int line = 0;  // where the policy defines it
 };
+
+// What the backend promises of the keys of that tool's writes. Of unlisted ones, of which nobody
+// knows what they look like, only a field holds.
+const KeyRule& KeyRuleOf(const Tool& tool, const Backend& backend);
+
+// The same of the request that undoes it; `rule` may be null.
+const KeyRule& KeyRuleOfUndo(const UndoRule* rule, const Backend& backend);
+
+// All undo rules of the tool, in the order in which they are looked at.
+std::vector<const UndoRule*> UndosOf(const Tool& tool);
 
 struct Flow {
   std::string name;

@@ -181,6 +181,22 @@ DrillPlan PlanDrill(const Policy& policy, const std::string& flow) {
   return plan;
 }
 
+namespace {
+
+// A backend of the drill reads keys in fields: then a repeat is the same request again.
+void TakeKeyOut(KeyRule& rule) {
+  if (rule.at.is_inside()) rule.at = {RequestPlace::Where::kHeader, std::string(kDrillKeyField)};
+  rule.form = KeyForm();
+}
+
+void AdaptUndo(UndoRule& undo) {
+  if (undo.key) TakeKeyOut(*undo.key);
+  for (const SecretHeader& secret : undo.secrets) AddPlaceholder(undo.request, secret);
+  undo.secrets.clear();
+}
+
+}  // namespace
+
 void AdaptPolicy(Policy& policy, std::uint16_t port, Millis deadline) {
   policy.mode = Mode::kEnforce;
   policy.quotas = Quotas();
@@ -199,11 +215,13 @@ void AdaptPolicy(Policy& policy, std::uint16_t port, Millis deadline) {
     backend.tls_client_key.clear();
     backend.tls_server_name.clear();
     backend.tls.reset();
+    TakeKeyOut(backend.key);
     backend.timeout = limits::kDrillPatience;
     backend.connect_timeout = limits::kDrillPatience;
   }
   for (Tool& tool : policy.tools) {
     tool.timeout.reset();
+    if (tool.key) TakeKeyOut(*tool.key);
     tool.hold = std::min(tool.hold, limits::kHold);
     if (tool.approval) {
       tool.approval->by = {std::string(kDrillOperator)};
@@ -215,10 +233,13 @@ void AdaptPolicy(Policy& policy, std::uint16_t port, Millis deadline) {
     if (tool.settle && tool.settle->absent_after) {
       tool.settle->absent_after = std::min(*tool.settle->absent_after, limits::kDrillAbsentAfter);
     }
+    if (tool.settle) {  // a backend of the drill knows which call it is asked about
+      tool.settle->search.reset();
+      tool.settle->mark = {};
+    }
     if (!tool.undo) continue;
-    for (const SecretHeader& secret : tool.undo->secrets)
-      AddPlaceholder(tool.undo->request, secret);
-    tool.undo->secrets.clear();
+    AdaptUndo(*tool.undo);
+    for (UndoRule& other : tool.other_undos) AdaptUndo(other);
   }
   for (Flow& flow : policy.flows) {
     if (flow.deadline) flow.deadline = deadline;

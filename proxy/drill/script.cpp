@@ -6,11 +6,14 @@
 #include <array>
 
 #include "filters/call/call_values.h"
+#include "filters/call/snapshots.h"
 #include "policy/model/route_table.h"
 #include "proxy/drill/mcp_message.h"
 
 namespace recourse {
 namespace {
+
+constexpr std::string_view kVersionBefore = "\"drill-1\"", kVersionAfter = "\"drill-2\"";
 
 using Source = Selector::Source;
 using Type = RequestTemplate::Type;
@@ -69,6 +72,8 @@ class Maker {
   std::string MakeRequest();
   std::string MakeMcpRequest();
   std::string MakeAnswer();
+  std::string MakeStates();
+  std::vector<Condition> MustHold() const;
   bool Accepts(int status) const;
   void MakeRefusal();
 
@@ -85,7 +90,50 @@ std::vector<Need> Maker::Needs() const {
   for (const Selector& place : tool_.identity) needs.emplace_back(place, Type::kAny);
   for (const Selector& place : tool_.redact) needs.emplace_back(place, Type::kAny);
   if (tool_.external_ref) needs.emplace_back(*tool_.external_ref, Type::kAny);
+  if (!tool_.before) return needs;
+  AddNeeds(needs, tool_.before->request);
+  for (const Selector& place : tool_.before->keep) {
+    if (call_.request.method != "DELETE" && !place.name.empty()) {
+      needs.emplace_back(place, Type::kAny);
+    }
+  }
   return needs;
+}
+
+// As it was, and as the call leaves it; the call's own answer agrees with that.
+std::string Maker::MakeStates() {
+  if (!tool_.before) return {};
+  const BeforeRule& rule = *tool_.before;
+  CallValues values = ValuesOf(call_, {});
+  auto read = Render(rule.request, values);
+  if (!read) return std::string(read.error().detail());
+  Json was;
+  for (const auto& [place, type] : Needs()) {
+    if (place.source != Source::kBeforeBody) continue;
+    (void)PutAt(was, place.name, ValueAt("-before" + place.name, type), false);
+  }
+  for (const Selector& place : rule.keep) {
+    (void)PutAt(was, place.name, ValueAt("-before" + place.name, Type::kText), false);
+  }
+  Snapshot before;
+  for (const Selector& place : rule.keep) {
+    const Json* const value = AtPointer(was, place.name);
+    std::string text;
+    if (value == nullptr || !AppendJson(text, *value)) return "what `keep` names cannot be made up";
+    before.places.emplace_back(place.name, std::move(text));
+  }
+  before.version = kVersionBefore;
+  Snapshot ours = PlannedState(rule, before, call_.request.method, values);
+  ours.version = kVersionAfter;
+  for (const auto& [pointer, text] : ours.places) {
+    const auto value = ParseJson(text);
+    if (value && AtPointer(call_.answer_body, pointer) != nullptr) {
+      (void)PutAt(call_.answer_body, pointer, *value, true);
+    }
+  }
+  call_.answer.body = CanonicalJson(call_.answer_body);
+  call_.states = {std::move(*read), std::move(before), std::move(ours)};
+  return {};
 }
 
 Json Maker::ValueAt(std::string_view name, Type type) const {
@@ -247,12 +295,18 @@ bool Maker::Accepts(int status) const {
   tried.answer.status = status;
   const CallValues values = ValuesOf(tried, {});
   const auto holds = [&](const Condition& c) { return Evaluate(c, values).value_or(false); };
-  return std::ranges::all_of(tool_.success_when, holds) &&
-         std::ranges::none_of(tool_.failed_when, holds);
+  return std::ranges::all_of(MustHold(), holds) && std::ranges::none_of(tool_.failed_when, holds);
+}
+
+// Of several undo requests the first is played.
+std::vector<Condition> Maker::MustHold() const {
+  std::vector<Condition> all = tool_.success_when;
+  if (tool_.undo) all.insert(all.end(), tool_.undo->when.begin(), tool_.undo->when.end());
+  return all;
 }
 
 std::string Maker::MakeAnswer() {
-  for (const Condition& condition : tool_.success_when) {
+  for (const Condition& condition : MustHold()) {
     const Json any = ValueAt("-any", Type::kText);
     const auto value = ValueFor(condition, true, any);
     if (!value) continue;
@@ -304,6 +358,7 @@ void Maker::MakeRefusal() {
 std::expected<ScriptedCall, std::string> Maker::Make() {
   std::string why = tool_.mcp_names.empty() ? MakeRequest() : MakeMcpRequest();
   if (why.empty()) why = MakeAnswer();
+  if (why.empty()) why = MakeStates();
   if (!why.empty()) return std::unexpected(std::move(why));
   MakeRefusal();
   return std::move(call_);
@@ -313,9 +368,6 @@ std::expected<ScriptedCall, std::string> Maker::Make() {
 
 std::expected<ScriptedCall, std::string> ScriptCall(const Policy& policy, const Tool& tool,
                                                     std::size_t number) {
-  if (tool.before) {
-    return std::unexpected("its `before` needs a backend with a state, which the drill has not");
-  }
   return Maker(policy, tool, number).Make();
 }
 
@@ -330,7 +382,30 @@ CallValues ValuesOf(const ScriptedCall& call, const std::string& key) {
   values.answer_status = call.answer.status;
   values.answer_headers = &call.answer.headers;
   values.answer_body = &call.answer_body;
+  if (call.states) values.before = &call.states->before;
   return values;
+}
+
+HttpResponse StateAnswer(const ScriptedCall& call, bool has_effect) {
+  const Snapshot& state = has_effect ? call.states->ours : call.states->before;
+  HttpResponse answer{200, "", {{"Content-Type", "application/json"}}, "{}"};
+  if (state.is_gone) {
+    answer.status = 404;
+    return answer;
+  }
+  Json body;
+  body.kind = Json::Kind::kObject;
+  for (const auto& [pointer, text] : state.places) {
+    if (auto value = ParseJson(text)) (void)PutAt(body, pointer, std::move(*value), true);
+  }
+  const auto& version = call.tool->before->version;
+  if (version && version->source == Source::kHeader) {
+    SetHeader(answer.headers, version->name, state.version);
+  } else if (version) {
+    (void)PutAt(body, version->name, TextJson(state.version), true);
+  }
+  answer.body = CanonicalJson(body);
+  return answer;
 }
 
 std::optional<RenderedRequest> UndoOf(const ScriptedCall& call, const std::string& key) {

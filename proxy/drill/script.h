@@ -6,6 +6,7 @@
 #include <expected>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,9 @@
 #include "proxy/base/json/json.h"
 
 namespace recourse {
+
+// Where a backend of the drill reads keys that the policy has in bodies or queries.
+inline constexpr std::string_view kDrillKeyField = "Idempotency-Key";
 
 // One call of a made-up agent, with all that a backend needs to know of it. Points into the policy.
 struct ScriptedCall {
@@ -29,6 +33,12 @@ struct ScriptedCall {
   // Of an MCP tool `body` is its arguments and `answer_body` its output; the answers' bodies hold
   // that output until mcp_message.h puts it into a message.
   std::string reference;  // what `external_ref` reads; empty: it has none
+  // What the `before` of its tool reads: until it took effect, and then.
+  struct States {
+    RenderedRequest read;
+    Snapshot before, ours;
+  };
+  std::optional<States> states;
 };
 
 // The call number `number` (from 1) of an agent to the tool; its values are its own. Fails with a
@@ -47,6 +57,8 @@ std::optional<RenderedRequest> ProbeOf(const ScriptedCall& call, const std::stri
 
 // The answer to a settle request when the effect is there.
 HttpResponse PresentAnswer(const ScriptedCall& call);
+// The answer to the read of its `before`; `has_effect`: its effect is there.
+HttpResponse StateAnswer(const ScriptedCall& call, bool has_effect);
 // The answer to an undo request that the policy takes for done; `again`: to a repeat of it.
 HttpResponse UndoneAnswer(const ScriptedCall& call, bool again);
 

@@ -66,9 +66,10 @@ bool ScriptedBackend::IsFor(const HttpRequest& request, const Backend& backend) 
 // With the backend's name before it; empty: there is none.
 std::string ScriptedBackend::KeyOf(const HttpRequest& request) const {
   for (const ScriptedCall& call : script_) {
-    if (!IsFor(request, *call.backend) || call.backend->key_header.empty()) continue;
-    const std::string* key = FindHeader(request.headers, call.backend->key_header);
-    return key == nullptr ? std::string() : *key;
+    const RequestPlace& at = KeyRuleOf(*call.tool, *call.backend).at;
+    if (!IsFor(request, *call.backend) || !at.exists()) continue;
+    const std::string* key = FindHeader(request.headers, at.is_field() ? at.name : kDrillKeyField);
+    if (key != nullptr) return *key;
   }
   return {};
 }
@@ -116,9 +117,25 @@ ServedAnswer ScriptedBackend::Act(const HttpRequest& request) {
   const std::string key = KeyOf(request);
   if (Effect* effect = UndoneBy(request)) return Undo(*effect, key);
   if (const auto call = CallOf(request)) return Write(*call, key);
+  if (auto state = StateOf(request)) return std::move(*state);
   if (IsQuestion(request)) return Ask(request);
   deeds_.push_back({Deed::Kind::kStrange, 0, request.method + " " + request.target});
   return NotFound();
+}
+
+// nullopt: no `before` reads so.
+std::optional<HttpResponse> ScriptedBackend::StateOf(const HttpRequest& request) const {
+  for (std::size_t i = 0; i < script_.size(); ++i) {
+    const ScriptedCall& call = script_[i];
+    if (!call.states || !IsFor(request, *call.backend) ||
+        !IsSame(*call.backend, request, AtBackend(*call.backend, call.states->read))) {
+      continue;
+    }
+    return StateAnswer(call, std::ranges::any_of(effects_, [i](const Effect& effect) {
+                         return effect.call == i && !effect.is_undone;
+                       }));
+  }
+  return std::nullopt;
 }
 
 bool ScriptedBackend::IsQuestion(const HttpRequest& request) const {

@@ -72,6 +72,7 @@ class ScriptedBackend {
     bool is_undo = false;
   };
   ServedAnswer Act(const HttpRequest& request);
+  std::optional<HttpResponse> StateOf(const HttpRequest& request) const;
   bool IsQuestion(const HttpRequest& request) const;
   ServedAnswer Write(std::size_t call, const std::string& key);
   ServedAnswer Undo(Effect& effect, const std::string& key);

@@ -2,6 +2,7 @@
 
 #include "filters/call/answers.h"
 #include "filters/call/client_key.h"
+#include "filters/call/upstream_request.h"
 #include "proxy/base/crash_point.h"
 #include "proxy/exchange/request_head.h"
 #include "proxy/telemetry/attempts.h"
@@ -66,7 +67,7 @@ void FillContext(ServedRequest& request, RequestContext& context) {
   context.request.method = std::string(request.head.method);
   context.request.target = match.backend->base_path + std::string(match.sent) + std::string(query);
   context.request.headers = EndToEndFields(request.head);
-  AdoptKeyField(match.backend->key_header, context.request.headers);
+  AdoptKeyField(KeyOf(context), context.request.headers);
   context.query = ParsePairs(query.empty() ? query : query.substr(1));
   for (std::size_t i = 0; i < match.capture_count; ++i) {
     std::string value;

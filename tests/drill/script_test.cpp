@@ -61,7 +61,7 @@ class Script : public ::testing::Test {
   static HttpRequest Upstream(const ScriptedCall& call, const std::string& key = {}) {
     HttpRequest request = call.request;
     request.target = call.backend->base_path + request.target;
-    if (!key.empty()) SetHeader(request.headers, call.backend->key_header, key);
+    if (!key.empty()) SetHeader(request.headers, call.backend->key.at.name, key);
     return request;
   }
   static HttpRequest Upstream(const ScriptedCall& call, const RenderedRequest& rendered) {

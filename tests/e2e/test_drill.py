@@ -101,6 +101,39 @@ tools:
 """
 
 
+WORDS = """\
+version: 1
+backends:
+  shop: { url: "http://shop.invalid" }
+  pay: { url: "http://pay.invalid", key_at: body#/idempotency_key, key_form: "alnum:45" }
+tools:
+  issues.update:
+    match: PATCH shop /issues/{id}
+    effect: write
+    identity: [ path.id ]
+    settle: { request: "GET /log?issue={path.id}", happened: answer.body#/0/id, absent_after: 2s }
+    before: { request: "GET /issues/{path.id}", version: header.ETag,
+              keep: [ body#/title, body#/labels ] }
+    undo: { request: "PATCH /issues/{path.id}", only_if: unchanged,
+            json: { title: "{before.body#/title}", labels: "{before.body#/labels}" } }
+  payments.create:
+    match: POST pay /payments
+    effect: write
+    identity: [ body#/order ]
+    breaks_flow: on_failure
+    undo:
+      - when: answer.body#/status == "held"
+        request: "POST /payments/{external_ref}/cancel"
+        repeatable: true
+      - request: "POST /refunds"
+        json: { payment: "{external_ref}" }
+        key_at: body#/idempotency_key
+        repeatable: by_key
+flows:
+  checkout: { tools: [ issues.update, payments.create ], ends_with: payments.create }
+"""
+
+
 def drill(tmp_path, policy, *arguments):
     path = tmp_path / "policy.yaml"
     path.write_text(policy)
@@ -170,6 +203,20 @@ def test_steps_that_are_tools_of_an_mcp_server_are_drilled(tmp_path):
     assert ("orders.confirm is refused, which breaks the flow", "UNDONE", 2, 2) in ends, ends
     assert "orders.create SUCCEEDED" in {row["at"] for row in found["rows"]}
     assert "speaks mcp" not in done.stdout
+
+
+def test_an_update_is_put_back_and_keys_in_bodies_are_known_again(tmp_path):
+    done = drill(tmp_path, WORDS, "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(done.stdout)
+    ends = {
+        (row["scenario"], row["phase"], row["effects"], row["undone"])
+        for row in found["rows"]
+        if row["killed"] == "none"
+    }
+    assert ("payments.create is refused, which breaks the flow", "UNDONE", 1, 1) in ends, ends
+    assert ("every step succeeds", "COMMITTED", 2, 0) in ends, ends
+    assert "not played" not in done.stderr
 
 
 def test_a_claim_of_the_policy_that_is_false_breaks_the_promise(tmp_path):

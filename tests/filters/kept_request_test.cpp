@@ -47,17 +47,17 @@ TEST(KeptRequestTest, ACallOfWhichSomethingIsRedactedIsNotKept) {
 // Rows hold it: a backend whose promise had another number would not be asked again.
 TEST(KeptRequestTest, TheDomainOfABackendsPromiseStaysWhatItIs) {
   Backend backend;
-  EXPECT_EQ(DedupeDomain(backend), 0U);
+  EXPECT_EQ(DedupeDomain(backend, backend.key), 0U);
   backend.scheme = "http";
   backend.authority = "orders.shop.svc:8080";
   backend.base_path = "/api";
-  backend.key_header = "Idempotency-Key";
-  EXPECT_EQ(DedupeDomain(backend), 0xe3229fc93e945becU);
+  backend.key.at = {RequestPlace::Where::kHeader, "Idempotency-Key"};
+  EXPECT_EQ(DedupeDomain(backend, backend.key), 0xe3229fc93e945becU);
   backend.authority = "files:3000";
   backend.is_mcp = true;
   backend.mcp_path = "/mcp";
-  backend.key_header = "X-Key";
-  EXPECT_EQ(DedupeDomain(backend), 0x9e592c47d2f2ef84U);
+  backend.key.at = {RequestPlace::Where::kHeader, "X-Key"};
+  EXPECT_EQ(DedupeDomain(backend, backend.key), 0x9e592c47d2f2ef84U);
 }
 
 }  // namespace

@@ -67,7 +67,9 @@ TEST(ClientKeyTest, RefusesWhatCannotBeReadOneWay) {
 
 TEST(ClientKeyTest, WhatStandsInTheBackendsOwnFieldIsTheAgentsKey) {
   const auto read = [](const std::string& key_header, Headers headers) {
-    AdoptKeyField(key_header, headers);
+    KeyRule rule;
+    if (!key_header.empty()) rule.at = {RequestPlace::Where::kHeader, key_header};
+    AdoptKeyField(rule, headers);
     return ReadClientIntent(headers);
   };
   EXPECT_EQ(read("X-Request-Key", {{"x-request-key", "k1"}})->key, "k1");

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "filters/call/call_values.h"
+#include "filters/call/key_text.h"
 
 namespace recourse::outcome_test {
 namespace {
@@ -57,13 +58,101 @@ TEST(OutcomeTest, AResendWithoutAnEffectLeavesTheEarlierAttemptUnknown) {
       Verdict verdict;
       verdict.phase = phase;
       verdict.problem = problem;
-      const Verdict resend = OfResend(verdict);
+      const Verdict resend = OfResend(verdict, {}, {}, {}, {});
       const bool proves_nothing = phase == Phase::kNotSent || phase == Phase::kRejected;
       EXPECT_EQ(resend.phase, proves_nothing ? Phase::kUncertain : phase) << NameOf(phase);
       EXPECT_EQ(resend.problem, proves_nothing && problem ? ErrorCode::kOutcomeUnknown : problem)
           << NameOf(phase);
     }
   }
+}
+
+KeyRule RuleWith(const char* hit) {
+  KeyRule rule;
+  rule.at = {RequestPlace::Where::kBody, "/id"};
+  rule.hit = {*ParseCondition(hit)};
+  return rule;
+}
+
+TEST(OutcomeTest, AKeyThatIsKnownProvesTheEffectWhereItIsOursAndNobodyElseCanTell) {
+  const KeyRule rule = RuleWith("answer.status == 409");
+  const auto phase = [&](int status, std::optional<std::string> key, const Tool& tool) {
+    Event resend;
+    resend.key_field = std::move(key);
+    const Result<Answer> result = AnswerOf(status);
+    std::optional<Json> body;
+    const CallValues values = ValuesOf(result, body);
+    return OfResend(Classify(tool, result, values), rule, tool, resend, values);
+  };
+  const Verdict hit = phase(409, "", {});
+  EXPECT_EQ(hit.phase, Phase::kAnswerLost);
+  EXPECT_EQ(hit.problem, ErrorCode::kAnswerLost);
+  EXPECT_EQ(hit.tells, Verdict::Tells::kNothing);
+  EXPECT_EQ(phase(409, "mine", {}).phase, Phase::kUncertain) << "others may have used it";
+  EXPECT_EQ(phase(409, std::nullopt, {}).phase, Phase::kUncertain);
+  EXPECT_EQ(phase(422, "", {}).phase, Phase::kUncertain);
+  EXPECT_EQ(phase(201, "", {}).phase, Phase::kSucceeded);
+  Tool settled;
+  settled.settle.emplace();
+  EXPECT_EQ(phase(409, "", settled).phase, Phase::kUncertain) << "the probe tells more";
+}
+
+TEST(OutcomeTest, WhatATwinsRefusalTellsIsNeverTakenForTheCallsAnswer) {
+  // An id in the refusal is not that of what was made.
+  const Result<Answer> result = AnswerOf(409, R"({"id":"req_1"})");
+  std::optional<Json> body;
+  const CallValues values = ValuesOf(result, body);
+  Tool tool;
+  tool.external_ref = *ParseSelector("answer.body#/id");
+  tool.undo.emplace();
+  tool.undo->request = *ParseRequestLine("DELETE /e/{external_ref}");
+  Event resend;
+  resend.key_field = "";
+  const Verdict hit = OfResend(Classify(tool, result, values), RuleWith("answer.status == 409"),
+                               tool, resend, values);
+  const Transition transition = MakeTransition(resend, hit, tool, result, values);
+  EXPECT_EQ(transition.to, Phase::kAnswerLost);
+  EXPECT_FALSE(transition.undo);
+  EXPECT_EQ(transition.external_ref, "");
+}
+
+TEST(OutcomeTest, WhatIsAnsweredLaterIsNotWhatTheCallLeft) {
+  KeyRule rule;
+  rule.answers_latest = true;
+  Tool tool;
+  tool.before.emplace();
+  tool.before->keep = {*ParseSelector("body#/title")};
+  Event resend;
+  resend.state.emplace();
+  resend.state->ours.places = {{"/title", "\"ours\""}};
+  const Result<Answer> result = AnswerOf(200, R"({"title":"somebody else's"})");
+  std::optional<Json> body;
+  const CallValues values = ValuesOf(result, body);
+  const auto left = [&](const KeyRule& key) {
+    const Verdict verdict = OfResend(Classify(tool, result, values), key, tool, resend, values);
+    return MakeTransition(resend, verdict, tool, result, values).ours;
+  };
+  EXPECT_TRUE(left({}).has_value());
+  EXPECT_FALSE(left(rule).has_value()) << "it stays as it was planned";
+}
+
+TEST(OutcomeTest, AnErrorThatMeansItHappenedIsLookedInto) {
+  Tool tool;
+  tool.happened_if = {*ParseCondition("answer.body#/code == \"exists\"")};
+  const auto phase = [&](Cause cause, const std::string& asks, const char* code) {
+    Event dispatching;
+    dispatching.cause = cause;
+    dispatching.key_field = "";
+    dispatching.settle = RenderedRequest{"GET", asks, {}, {}};
+    const Result<Answer> result = AnswerOf(422, std::string(R"({"code":")") + code + "\"}");
+    std::optional<Json> body;
+    const CallValues values = ValuesOf(result, body);
+    return OfTwin(Classify(tool, result, values), tool, dispatching, values).phase;
+  };
+  EXPECT_EQ(phase(Cause::kResend, "/x", "exists"), Phase::kUncertain);
+  EXPECT_EQ(phase(Cause::kFirstCall, "/x", "exists"), Phase::kRejected) << "somebody else's";
+  EXPECT_EQ(phase(Cause::kFirstCall, "/x?k=" + KeyPlaceholder(), "exists"), Phase::kUncertain);
+  EXPECT_EQ(phase(Cause::kResend, "/x", "other"), Phase::kRejected);
 }
 
 Answer StreamOf(std::string body = "data: 1\n\n") {
@@ -202,7 +291,7 @@ TEST(OutcomeTest, AFieldSaysWhetherAFailureMayBeRepeated) {
   Tool tool;
   Backend plain, keyed;
   plain.repeat_if = keyed.repeat_if = {*ParseCondition("answer.header.Should-Retry == true")};
-  keyed.key_header = "Idempotency-Key";
+  keyed.key.at = {RequestPlace::Where::kHeader, "Idempotency-Key"};
   const auto phase = [&](int status, const char* word, const Backend& backend) {
     Answer answer = AnswerOf(status);
     answer.response.headers.emplace_back("Should-Retry", word);

@@ -110,7 +110,7 @@ TEST_F(ResendTest, TheUndosOwnCredentialsMayNotFindTheKey) {
 
 TEST_F(ResendTest, TheUndosCredentialsGoWithItWhereTheKeyIsTheAccounts) {
   Begin();
-  for (Backend& backend : policy().backends) backend.key_is_accounts = true;
+  for (Backend& backend : policy().backends) backend.key.is_accounts = true;
   ToolOf(policy(), "pay").undo->secrets = {{"Authorization", "/run/secrets/bank", "Bearer "}};
   LoseThePayment();
   Cancel();
@@ -177,7 +177,7 @@ TEST_F(ResendTest, AChangedKeyHeaderParks) {
   auto changed = DraftOf(kCheckoutPolicy);
   changed->version = "changed";
   for (Backend& backend : changed->backends) {
-    if (backend.name == "bank") backend.key_header = "X-Request-Id";
+    if (backend.name == "bank") backend.key.at = {RequestPlace::Where::kHeader, "X-Request-Id"};
   }
   changed->flow_rules.agent_may_cancel = true;
   world.policy = changed;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "filters/call/outcome.h"
+#include "filters/call/undo_choice.h"
 #include "filters/saga/undo_plan.h"
 #include "filters/saga/undo_sender.h"
 #include "filters/settle/probe.h"
@@ -20,7 +21,7 @@ Event StepWith(RenderedRequest undo) {
 Backend BackendWithKey() {
   Backend backend;
   backend.base_path = "/api";
-  backend.key_header = "Idempotency-Key";
+  backend.key.at = {RequestPlace::Where::kHeader, "Idempotency-Key"};
   return backend;
 }
 
@@ -160,6 +161,47 @@ TEST(UndoRequestTest, AnAnswerOf200ThatSaysNoIsNoUndo) {
   refused.response.status = 404;
   refused.response.body = R"({"ok":true})";
   EXPECT_EQ(JudgeUndoBy(&rule, refused, false).phase, Phase::kRejected);
+}
+
+TEST(UndoRequestTest, WordsOfTheBackendMayMeanUndoneWhateverTheStatus) {
+  UndoRule rule = RuleOf("POST /void");
+  rule.done.Add(200, 299);
+  rule.done_if = {*ParseCondition("answer.body#/issue == \"PREVIOUSLY_VOIDED\""),
+                  *ParseCondition("answer.status == 410")};
+  const auto phase = [&](int status, const std::string& body, bool is_resend = false) {
+    Answer answer;
+    answer.response.status = status;
+    answer.response.body = body;
+    return JudgeUndoBy(&rule, answer, is_resend).phase;
+  };
+  EXPECT_EQ(phase(422, R"({"issue":"PREVIOUSLY_VOIDED"})"), Phase::kSucceeded);
+  EXPECT_EQ(phase(422, R"({"issue":"PREVIOUSLY_VOIDED"})", true), Phase::kSucceeded);
+  EXPECT_EQ(phase(422, R"({"issue":"PREVIOUSLY_CAPTURED"})"), Phase::kRejected);
+  EXPECT_EQ(phase(410, ""), Phase::kSucceeded);
+  EXPECT_EQ(phase(200, ""), Phase::kSucceeded);
+  EXPECT_EQ(phase(500, ""), Phase::kUncertain);
+}
+
+TEST(UndoRequestTest, OneOfSeveralIsChosenByWhatIsKnownAndNeverGuessed) {
+  Tool tool;
+  tool.undo = RuleOf("POST /cancel");
+  tool.undo->when = {*ParseCondition("answer.body#/status == \"held\"")};
+  tool.other_undos = {RuleOf("POST /refund")};
+  const auto target = [&](const std::string& text) {
+    const auto body = ParseJson(text);
+    CallValues values;
+    values.answer_body = body ? &*body : nullptr;
+    const auto undo = RenderUndo(tool, values);
+    if (!undo) return std::string(undo.error().detail());
+    EXPECT_EQ(UndoOf(&tool, *undo)->request.source, undo->method + " " + undo->target);
+    return undo->target;
+  };
+  EXPECT_EQ(target(R"({"status":"held"})"), "/cancel");
+  EXPECT_EQ(target(R"({"status":"done"})"), "/refund");
+  EXPECT_EQ(target("{}"), "a `when` of the undo cannot be read from the answer");
+  tool.other_undos[0].when = {*ParseCondition("answer.body#/status == \"done\"")};
+  EXPECT_EQ(target(R"({"status":"odd"})"), "no `when` of the undo holds");
+  EXPECT_EQ(UndoOf(&tool, RenderedRequest{}), nullptr);
 }
 
 }  // namespace

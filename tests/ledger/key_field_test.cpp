@@ -53,7 +53,7 @@ TEST_F(KeyFieldTest, ARepeatUnderAnotherKeyIsToldTheFirstOne) {
       const Begun begun = Begin(Keyed(other));
       EXPECT_EQ(begun.kind, Kind::kOtherKey);
       EXPECT_EQ(begun.event.key_field, "\"pay-1\"");
-      EXPECT_EQ(SentKey(begun.event), "pay-1");
+      EXPECT_EQ(SentKey(begun.event, KeyRule()), "pay-1");
     }
     const Begun begun = Begin(Keyed("\"pay-1\""));
     EXPECT_EQ(begun.kind, Kind::kFresh);
@@ -63,7 +63,7 @@ TEST_F(KeyFieldTest, ARepeatUnderAnotherKeyIsToldTheFirstOne) {
 
 TEST_F(KeyFieldTest, WithoutAFieldTheOperationsOwnKeyStays) {
   const Event last = Unknown(Keyed(""));
-  EXPECT_EQ(SentKey(last), ToHex(last.key));
+  EXPECT_EQ(SentKey(last, KeyRule()), ToHex(last.key));
   const Begun begun = Begin(Keyed("pay-1"));
   EXPECT_EQ(begun.kind, Kind::kOtherKey);
   EXPECT_EQ(begun.event.key_field, "");

@@ -145,7 +145,7 @@ TEST(ExplainTest, TheReferenceExampleMeansWhatItSays) {
   EXPECT_EQ(policy.unlisted_writes, UnlistedRule::kGuard);
   const Tool& charge = *policy.FindTool("payments.charge");
   EXPECT_EQ(policy.backends[charge.backend].scheme, "https");
-  EXPECT_EQ(policy.backends[charge.backend].key_header, "Idempotency-Key");
+  EXPECT_EQ(policy.backends[charge.backend].key.at.name, "Idempotency-Key");
   EXPECT_EQ(charge.breaks_flow, BreaksFlow::kOnFailure);
   EXPECT_EQ(charge.undo->repeatable, Repeatable::kByKey);
   const Tool& create = *policy.FindTool("orders.create");

@@ -115,10 +115,10 @@ TEST(LoaderTest, EveryWordOfABackendMeansWhatItSays) {
   EXPECT_EQ(orders.base_path, "/api");
   EXPECT_EQ(orders.authority, "orders.shop.svc:8443");
   EXPECT_EQ(orders.hosts, (std::vector<std::string>{"orders", "orders.local:81"}));
-  EXPECT_EQ(orders.key_header, "PayPal-Request-Id");
-  EXPECT_EQ(orders.key_lives, Millis(45LL * 86'400'000));
+  EXPECT_EQ(orders.key.at.name, "PayPal-Request-Id");
+  EXPECT_EQ(orders.key.lives, Millis(45LL * 86'400'000));
   EXPECT_EQ(orders.repeat_if.size(), 1u);
-  EXPECT_EQ(policy->backends.at(1).key_lives, Millis(12LL * 3'600'000));
+  EXPECT_EQ(policy->backends.at(1).key.lives, Millis(12LL * 3'600'000));
   EXPECT_FALSE(orders.write_reuse);
   EXPECT_TRUE(orders.keeps_escaped_slash);
   EXPECT_EQ(orders.timeout, Millis(20'000));

@@ -56,6 +56,7 @@ std::string Document(const std::string& definition, const std::string& inside) {
       {"tls", "version: 1\nbackends: { b: { url: \"https://b\", tls: { " + inside + " } } }\n"},
       {"tool", tool + inside + " } }\n"},
       {"settle", tool + "settle: { " + inside + " } } }\n"},
+      {"search", tool + "settle: { happened: { " + inside + " } } } }\n"},
       {"before", tool + "before: { " + inside + " } } }\n"},
       {"undo", tool + "undo: { request: \"DELETE /t\", " + inside + " } } }\n"},
       {"secret",

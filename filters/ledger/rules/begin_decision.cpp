@@ -31,11 +31,17 @@ BeginDecision NextAttempt(const KeyEntry& entry, const NewOperation& call, Targe
           .generation = entry.generation};
 }
 
+// The backend has answered a proven failure, which it keeps for that key.
+bool NeedsOtherKey(const KeyEntry& entry, const NewOperation& call) {
+  const bool was_answered = entry.cause == Cause::kAnswer || entry.cause == Cause::kRejectedNow;
+  return call.new_key_after_failure && was_answered;
+}
+
 // What follows on what had no effect. Refusals use up no attempts: where their numbers end, the key
 // goes on with another operation.
 BeginDecision TryAnew(const KeyEntry& entry, const NewOperation& call, Target target) {
   const bool is_refusal = entry.phase == Phase::kRejected || entry.phase == Phase::kNotSent;
-  const bool is_long = entry.attempt >= limits::kRefusedAttemptsMax;
+  const bool is_long = entry.attempt >= limits::kRefusedAttemptsMax || NeedsOtherKey(entry, call);
   if (call.refusals_are_free && is_refusal && is_long && target == Target::kSameKey) {
     return {.generation = entry.generation + 1};
   }

@@ -15,13 +15,13 @@ std::unexpected<Stop> RefuseOutcome(std::string_view why, Delivery delivery) {
   return Fails(Error(ErrorCode::kInternal, why, delivery));
 }
 
-// Only an unknown or a half-known outcome is ever asked about again, and a step that its probe
-// called absent.
-void DropWhatIsOver(Event& event) {
+// Only an unknown or a half-known outcome is ever asked about again, a step that its probe called
+// absent, and one whose undo is followed by that question.
+void DropWhatIsOver(Event& event, bool keeps_settle) {
   if (!IsFinal(event.phase)) return;
   const bool is_absent_step =
       event.phase == Phase::kProvenAbsent && event.is_step && event.cause == Cause::kProbeAbsent;
-  if (event.phase != Phase::kAnswerLost && !is_absent_step) event.settle.reset();
+  if (event.phase != Phase::kAnswerLost && !is_absent_step && !keeps_settle) event.settle.reset();
   // What turns out to have had its effect all the same can still be undone.
   if (!MayHaveEffect(event.phase) && !is_absent_step) event.state.reset();
   event.request.reset();
@@ -44,7 +44,7 @@ void Advance(Event& event, Transition& transition) {
   if (transition.task) event.task = std::move(transition.task);
   if (transition.ours && event.state) event.state->ours = std::move(*transition.ours);
   event.found = std::move(transition.found);
-  DropWhatIsOver(event);
+  DropWhatIsOver(event, transition.keeps_settle);
 }
 
 // With what the effect has made and what ends it.

@@ -24,7 +24,10 @@ void AppendBackend(std::string& out, const Backend& backend) {
   json.Text("url", backend.scheme + "://" + backend.authority +
                        (backend.is_mcp ? backend.mcp_path : backend.base_path));
   json.Texts("hosts", backend.hosts);
-  json.TextIfAny("key_header", backend.key_header);
+  const RequestPlace& key_at = backend.key.at;
+  if (key_at.exists()) {
+    json.Text("key_header", key_at.is_field() ? key_at.name : key_at.AsSelector().text);
+  }
   json.Text("protocol", backend.is_mcp ? "mcp" : "http");
   if (backend.timeout) json.Number("timeout_ms", backend.timeout->count());
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "filters/call/kept_answer.h"
+#include "filters/call/undo_choice.h"
 #include "filters/saga/undo_plan.h"
 #include "filters/saga/undo_sender.h"
 
@@ -91,7 +92,7 @@ bool Judge(StepView& view, const PolicyOfVersion& policy, const FlowState& state
     view.why = "no policy says where backend " + event.backend + " is";
     return !goes_on;
   }
-  const UndoRule* const rule = tool != nullptr && tool->undo ? &*tool->undo : nullptr;
+  const UndoRule* const rule = UndoOf(tool, *event.undo);
   if (rule != nullptr && state.phase == FlowPhase::kCommitted) {
     view.why = WhyTooOld(event, *rule, now_ms);
     if (!view.why.empty()) {

@@ -41,18 +41,6 @@ std::size_t SkipValue(std::string_view text, std::size_t at) {
   return at;
 }
 
-std::string Unescape(std::string_view token) {
-  std::string name;
-  for (std::size_t i = 0; i < token.size(); ++i) {
-    if (token[i] == '~' && i + 1 < token.size()) {
-      name.push_back(token[++i] == '1' ? '/' : '~');
-    } else {
-      name.push_back(token[i]);
-    }
-  }
-  return name;
-}
-
 bool IsNamed(std::string_view quoted, std::string_view name) {
   const auto text = ParseJson(quoted);
   return text && text->text == name;
@@ -84,12 +72,24 @@ std::optional<JsonSpan> FindJsonSpan(std::string_view text, std::string_view poi
   while (!pointer.empty()) {
     const auto end = pointer.find('/', 1);
     const std::string name =
-        Unescape(pointer.substr(1, end == std::string_view::npos ? end : end - 1));
+        MemberName(pointer.substr(1, end == std::string_view::npos ? end : end - 1));
     pointer = end == std::string_view::npos ? std::string_view() : pointer.substr(end);
     at = FindChild(text, at, name);
     if (at == std::string_view::npos) return std::nullopt;
   }
   return JsonSpan{at, SkipValue(text, at) - at};
+}
+
+std::string MemberName(std::string_view token) {
+  std::string name;
+  for (std::size_t i = 0; i < token.size(); ++i) {
+    if (token[i] == '~' && i + 1 < token.size()) {
+      name.push_back(token[++i] == '1' ? '/' : '~');
+    } else {
+      name.push_back(token[i]);
+    }
+  }
+  return name;
 }
 
 std::string PointerToken(std::string_view name) {

@@ -19,5 +19,7 @@ std::optional<JsonSpan> FindJsonSpan(std::string_view text, std::string_view poi
 
 // The name of a member as a part of a pointer (RFC 6901 section 3).
 std::string PointerToken(std::string_view name);
+// The other way round: of one token.
+std::string MemberName(std::string_view token);
 
 }  // namespace recourse

@@ -1,5 +1,6 @@
 // What `before` must agree with: the undo that takes of it, the approval that it may ask for.
 #include <algorithm>
+#include <iterator>
 
 #include "policy/language/draft.h"
 #include "policy/model/route_table.h"
@@ -81,7 +82,11 @@ class BeforeChecks {
     if (!tool_.undo) return false;
     bool is_used = tool_.undo->only_if_unchanged;
     const BeforeRule* const rule = tool_.before ? &*tool_.before : nullptr;
-    for (const Selector& place : SelectorsOf(tool_.undo->request)) {
+    std::vector<Selector> places;
+    for (const UndoRule* const undo : UndosOf(tool_)) {
+      std::ranges::move(SelectorsOf(undo->request), std::back_inserter(places));
+    }
+    for (const Selector& place : places) {
       if (!IsBefore(place)) continue;
       is_used = true;
       if (rule == nullptr && draft_.ToolHas(index_, "before")) continue;  // reported

@@ -53,10 +53,10 @@ void CheckCredentialFields(Draft& draft, std::size_t index, const ApprovalRule& 
   if (!HasMatch(tool)) return;  // its backend is not known
   const Backend& backend = draft.policy.backends[tool.backend];
   for (const SecretHeader& secret : rule.secrets) {
-    if (backend.key_header.empty() || !EqualsIgnoreCase(secret.name, backend.key_header)) continue;
+    if (!KeyRuleOf(tool, backend).at.IsField(secret.name)) continue;
     draft.problems.Error(
         draft.ToolPlace(index, "approval"), draft.ToolKey(index, "approval") + ".credentials",
-        backend.key_header + " is the backend's key_header: the call is sent with its own key");
+        secret.name + " is the backend's key_header: the call is sent with its own key");
   }
 }
 

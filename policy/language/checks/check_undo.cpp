@@ -6,6 +6,7 @@
 #include "policy/model/mcp_endpoint.h"
 #include "policy/model/route_table.h"
 #include "policy/uri/path.h"
+#include "proxy/base/json/json_span.h"
 
 namespace recourse {
 namespace {
@@ -45,29 +46,56 @@ const Backend* EndpointOf(const Policy& policy, const RequestTemplate& request,
   return nullptr;
 }
 
-void CheckMethodAndKey(Draft& draft, std::size_t index) {
+// A key that is written into an undo request needs a body there, and nothing in its place.
+void CheckKeyInside(Draft& draft, std::size_t index, const RequestTemplate& request,
+                    const RequestPlace& at) {
+  if (!at.is_inside()) return;
+  const auto error = [&](std::string message) {
+    draft.problems.Error(draft.ToolPlace(index, "undo"), draft.ToolKey(index, "undo") + ".key_at",
+                         std::move(message));
+  };
+  const auto names = [&](const auto& pairs, std::string_view name) {
+    return std::ranges::any_of(pairs, [name](const auto& pair) { return pair.first == name; });
+  };
+  const std::string first =
+      MemberName(std::string_view(at.name).substr(1, std::string_view(at.name).find('/', 1) - 1));
+  if (!request.mcp_tool.empty()) {
+    error("a call of an MCP tool has room for a key in its header only");
+  } else if (at.where == RequestPlace::Where::kQuery) {
+    if (names(request.query, at.name)) error("the request has that place already");
+  } else if (request.json && request.json->kind == Json::Kind::kObject) {
+    if (names(request.json->members, first)) error("the request has that place already");
+  } else if (request.form.empty()) {
+    error("the request has no body that is an object or a form, so no key can be written there");
+  } else if (names(request.form, first)) {
+    error("the request has that place already");
+  }
+}
+
+void CheckMethodAndKey(Draft& draft, std::size_t index, const UndoRule& undo) {
   const Tool& tool = draft.policy.tools[index];
-  const UndoRule& undo = *tool.undo;
   const Backend& backend = draft.policy.backends[tool.backend];
   const auto error = [&](std::string message) {
     draft.problems.Error(draft.ToolPlace(index, "undo"), draft.ToolKey(index, "undo"),
                          std::move(message));
   };
-  if (undo.repeatable == Repeatable::kByKey && backend.key_header.empty()) {
+  const KeyRule& rule = KeyRuleOfUndo(&undo, backend);
+  if (undo.repeatable == Repeatable::kByKey && !rule.at.exists()) {
     error("`repeatable: by_key` needs a backend with key_header; " + backend.name + " has none");
   }
   if (undo.request.method == "GET" || undo.request.method == "HEAD") {
     error("a GET or HEAD takes nothing back");
   }
-  const auto is_key = [&](const std::string& name) {
-    return !backend.key_header.empty() && EqualsIgnoreCase(name, backend.key_header);
-  };
+  const auto is_key = [&](const std::string& name) { return rule.at.IsField(name); };
   const auto& headers = undo.request.headers;
   if (std::any_of(headers.begin(), headers.end(), [&](const auto& h) { return is_key(h.first); }) ||
       std::any_of(undo.secrets.begin(), undo.secrets.end(),
                   [&](const SecretHeader& secret) { return is_key(secret.name); })) {
-    error(backend.key_header +
-          " is the backend's key_header: an undo request gets a key of its own");
+    error(rule.at.name + " is the backend's key_header: an undo request gets a key of its own");
+  }
+  CheckKeyInside(draft, index, undo.request, rule.at);
+  if (undo.then_probe && !draft.ToolHas(index, "settle")) {
+    error("then_probe asks by the tool's `settle` whether the effect is gone, and there is none");
   }
 }
 
@@ -82,9 +110,9 @@ const Tool* ToolOf(const RequestTemplate& request, const Backend& backend,
 
 // An undo request goes to the backend directly. What it would be as a call tells whether it can
 // stand alone: nobody approves it, and nothing undoes it.
-void CheckRoute(Draft& draft, const RouteTable& routes, std::size_t index) {
+void CheckRoute(Draft& draft, const RouteTable& routes, std::size_t index,
+                const RequestTemplate& request) {
   const Tool& tool = draft.policy.tools[index];
-  const RequestTemplate& request = tool.undo->request;
   const Backend& backend = draft.policy.backends[tool.backend];
   const auto error = [&](std::string message) {
     draft.problems.Error(draft.ToolPlace(index, "undo"), draft.ToolKey(index, "undo"),
@@ -125,16 +153,16 @@ void CheckUndoWindow(Draft& draft, std::size_t index) {
 }
 
 // Unknown steps are settled without the call: what the settle request does not carry is gone.
-void WarnAboutSettledCredentials(Draft& draft, std::size_t index) {
+void WarnAboutSettledCredentials(Draft& draft, std::size_t index, const UndoRule& undo) {
   const Tool& tool = draft.policy.tools[index];
   if (!tool.settle) return;
-  const auto selectors = SelectorsOf(tool.undo->request);
+  const auto selectors = SelectorsOf(undo.request);
   const bool waits = std::any_of(selectors.begin(), selectors.end(), [](const Selector& selector) {
     return selector.source == Source::kExternalRef || selector.source == Source::kAnswerBody ||
            selector.source == Source::kAnswerHeader;
   });
   if (!waits) return;
-  for (const std::string& name : tool.undo->from_call) {
+  for (const std::string& name : undo.from_call) {
     const auto& headers = tool.settle->request.headers;
     if (std::any_of(headers.begin(), headers.end(),
                     [&name](const auto& header) { return EqualsIgnoreCase(header.first, name); })) {
@@ -150,9 +178,9 @@ void WarnAboutSettledCredentials(Draft& draft, std::size_t index) {
 }
 
 // The backend may have taken another value than the one that was asked for.
-void WarnAboutTwoSources(Draft& draft, std::size_t index) {
+void WarnAboutTwoSources(Draft& draft, std::size_t index, const UndoRule& undo) {
   const Tool& tool = draft.policy.tools[index];
-  const auto read = SelectorsOf(tool.undo->request);
+  const auto read = SelectorsOf(undo.request);
   for (const Selector& selector : read) {
     if (selector.source != Source::kAnswerBody) continue;
     const auto is_twin = [&](const Selector& other) {
@@ -182,12 +210,16 @@ std::string SamplePath(const RequestTemplate& request) {
 void CheckUndo(Draft& draft, const RouteTable& routes, std::size_t index) {
   const Tool& tool = draft.policy.tools[index];
   if (!tool.undo || !HasMatch(tool)) return;
-  CheckCaptures(draft, index, "undo", SelectorsOf(tool.undo->request));
-  CheckMethodAndKey(draft, index);
-  CheckRoute(draft, routes, index);
+  for (const UndoRule* const undo : UndosOf(tool)) {
+    std::vector<Selector> places = SelectorsOf(undo->request);
+    for (const Condition& condition : undo->when) places.push_back(condition.left);
+    CheckCaptures(draft, index, "undo", places);
+    CheckMethodAndKey(draft, index, *undo);
+    CheckRoute(draft, routes, index, undo->request);
+    WarnAboutSettledCredentials(draft, index, *undo);
+    WarnAboutTwoSources(draft, index, *undo);
+  }
   CheckUndoWindow(draft, index);
-  WarnAboutSettledCredentials(draft, index);
-  WarnAboutTwoSources(draft, index);
 }
 
 }  // namespace recourse

@@ -1,0 +1,94 @@
+// What a backend knows of the keys of writes: where they stand, their form, and what they promise.
+#include <array>
+
+#include "policy/language/draft.h"
+#include "policy/language/load_rules.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::array<std::string_view, 6> kPromises{"key_form", "key_lives",  "key_scope",
+                                                    "key_hit",  "key_answer", "key_after_failure"};
+
+void ReadPlace(MapReader& map, std::string_view word, RequestPlace& at) {
+  const auto text = map.Text(word);
+  if (!text) return;
+  const auto place = ParseRequestPlace(word == "key_header" ? "header:" + *text : *text);
+  if (!place || (place->is_field() && IsReservedHeader(place->name))) {
+    map.problems().Error(map.PlaceOf(word), map.KeyOf(word),
+                         word == "key_header"
+                             ? "accepted: the name of a header field that carries a key, such as "
+                               "Idempotency-Key"
+                             : "accepted: header:Idempotency-Key, body#/transactionId, "
+                               "query.requestId, or none");
+    return;
+  }
+  at = *place;
+}
+
+void ReadForm(MapReader& map, KeyRule& rule) {
+  const auto text = map.Text("key_form");
+  if (!text) return;
+  if (const auto form = ParseKeyForm(*text)) {
+    rule.form = *form;
+  } else {
+    map.problems().Error(map.PlaceOf("key_form"), map.KeyOf("key_form"),
+                         std::string(form.error().detail()));
+  }
+}
+
+}  // namespace
+
+std::optional<KeyRule> ReadKeyRule(MapReader& map, const KeyRule& base) {
+  static constexpr std::pair<std::string_view, bool> kScopes[] = {{"credentials", false},
+                                                                  {"account", true}};
+  static constexpr std::pair<std::string_view, bool> kAnswers[] = {{"first", false},
+                                                                   {"latest", true}};
+  static constexpr std::pair<std::string_view, bool> kAfter[] = {{"same", false}, {"new", true}};
+  KeyRule rule = base;
+  ReadPlace(map, "key_at", rule.at);
+  ReadForm(map, rule);
+  rule.lives = map.Duration("key_lives", Millis(1)).value_or(rule.lives);
+  rule.is_accounts = map.OneOf("key_scope", kScopes).value_or(rule.is_accounts);
+  if (auto hit = ReadConditions(map, "key_hit", Reads::kAnswer); !hit.empty()) {
+    rule.hit = std::move(hit);
+  }
+  rule.answers_latest = map.OneOf("key_answer", kAnswers).value_or(rule.answers_latest);
+  rule.new_after_failure = map.OneOf("key_after_failure", kAfter).value_or(rule.new_after_failure);
+  bool is_any = map.Has("key_at");
+  for (const std::string_view word : kPromises) {
+    if (!map.Has(word)) continue;
+    is_any = true;
+    if (rule.at.exists()) continue;
+    map.problems().Error(
+        map.PlaceOf(word), map.KeyOf(word),
+        word == "key_lives" ? "says how long the key in `key_header` is honoured, and there is none"
+        : word == "key_scope" ? "says for whom the key in `key_header` is remembered, and there is "
+                                "none"
+                              : "is about the key at `key_at`, and there is none");
+  }
+  return is_any ? std::optional(std::move(rule)) : std::nullopt;
+}
+
+KeyRule ReadBackendKey(MapReader& map) {
+  KeyRule base;
+  ReadPlace(map, "key_header", base.at);
+  if (map.Has("key_header") && map.Has("key_at")) {
+    map.problems().Error(map.PlaceOf("key_header"), map.KeyOf("key_header"),
+                         "is short for `key_at: header:Name`; say one of them");
+  }
+  return ReadKeyRule(map, base).value_or(std::move(base));
+}
+
+std::optional<KeyRule> ReadUndoKey(MapReader& undo) {
+  KeyRule rule;
+  ReadPlace(undo, "key_at", rule.at);
+  ReadForm(undo, rule);
+  if (undo.Has("key_form") && !rule.at.exists()) {
+    undo.problems().Error(undo.PlaceOf("key_form"), undo.KeyOf("key_form"),
+                          "is about the key at `key_at`, and there is none");
+  }
+  return undo.Has("key_at") ? std::optional(std::move(rule)) : std::nullopt;
+}
+
+}  // namespace recourse

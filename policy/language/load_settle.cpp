@@ -1,0 +1,167 @@
+// `settle`: the request that asks whether a write took effect, and how its answer tells.
+#include <algorithm>
+
+#include "policy/language/draft.h"
+#include "policy/language/json_node.h"
+#include "policy/language/load_rules.h"
+#include "policy/template/own_terms.h"
+
+namespace recourse {
+namespace {
+
+using Where = RequestPlace::Where;
+
+constexpr std::string_view kSearchHelp =
+    "accepted: a place of its answer (answer.body#/items/0/id), or a list to search: { in: "
+    "answer.body#/data, where: \"metadata/key == {key}\", take: id, pages: 5, next: "
+    "answer.header.Link }";
+constexpr std::string_view kWhereHelp =
+    "accepted: a place in the element and a text, such as \"metadata/key == {key}\"";
+constexpr int kPagesMax = 20;
+
+// "metadata/key" in an element, as a pointer.
+std::string PointerInto(std::string_view text) {
+  return text.starts_with('/') ? std::string(text) : "/" + std::string(text);
+}
+
+std::optional<SearchRule::Test> ReadTest(const LocatedText& item, Problems& problems) {
+  const auto equals = item.text.find(" == ");
+  SearchRule::Test test;
+  if (equals != std::string::npos) test.pointer = PointerInto(item.text.substr(0, equals));
+  auto value = equals == std::string::npos ? Result<RequestTemplate::Text>()
+                                           : ParseTemplateText(item.text.substr(equals + 4));
+  const bool is_good = equals != std::string::npos && value && !value->empty() &&
+                       IsJsonPointer(test.pointer) && test.pointer.size() > 1;
+  if (!is_good) {
+    problems.Error(item.place, item.key, std::string(kWhereHelp));
+    return std::nullopt;
+  }
+  test.value = std::move(*value);
+  test.text = item.text;
+  return test;
+}
+
+void ReadNext(MapReader& map, SearchRule& search) {
+  if (const auto pages = ReadCountUpTo(map, "pages", kPagesMax)) search.pages = *pages;
+  if (const auto text = map.Text("next")) {
+    search.next = ReadSelector({*text, map.PlaceOf("next"), map.KeyOf("next")}, Reads::kAnswer,
+                               map.problems());
+  }
+  if (const auto text = map.Text("cursor")) {
+    const auto place = ParseRequestPlace(*text);
+    if (place && place->is_inside()) {
+      search.cursor = *place;
+    } else {
+      map.problems().Error(map.PlaceOf("cursor"), map.KeyOf("cursor"),
+                           "accepted: where the value at `next` goes: query.cursor, body#/cursor; "
+                           "without it that is a link");
+    }
+  }
+  if (map.Has("pages") && !map.Has("next")) {
+    map.problems().Error(map.PlaceOf("pages"), map.KeyOf("pages"),
+                         "needs `next`: where the answer says what follows: answer.header.Link");
+  } else if (map.Has("cursor") && !map.Has("next")) {
+    map.problems().Error(map.PlaceOf("cursor"), map.KeyOf("cursor"),
+                         "needs `next`: where the answer has the value that goes there");
+  } else if (map.Has("next") && search.pages < 2) {
+    map.problems().Error(map.PlaceOf("next"), map.KeyOf("next"),
+                         "needs `pages`: how many are read at most, 2 to 20");
+  }
+}
+
+// The list, and which element of it.
+void ReadSearch(const YamlNode& node, const std::string& key, Problems& problems,
+                SettleRule& rule) {
+  MapReader map(node, key, problems);
+  SearchRule search;
+  if (map.Need("in", "the list in its answer: in: answer.body#/data") != nullptr) {
+    if (const auto text = map.Text("in")) {
+      auto list =
+          ReadSelector({*text, map.PlaceOf("in"), map.KeyOf("in")}, Reads::kAnswer, problems);
+      if (list && list->source != Selector::Source::kAnswerBody) {
+        problems.Error(map.PlaceOf("in"), map.KeyOf("in"), "accepted: answer.body#/pointer");
+      } else if (list) {
+        rule.happened = std::move(*list);
+      }
+    }
+  }
+  map.Need("where", "which element it is: where: \"metadata/key == {key}\"");
+  for (const LocatedText& item : map.Texts("where")) {
+    auto test = ReadTest(item, problems);
+    if (!test) continue;
+    rule.request.headers.emplace_back(std::string(kWhereTerm), test->value);
+    search.where.push_back(std::move(*test));
+  }
+  search.take = PointerInto(map.Text("take").value_or("id"));
+  ReadNext(map, search);
+  map.Finish();
+  rule.search = std::move(search);
+}
+
+void ReadHappened(MapReader& map, SettleRule& rule) {
+  const YamlNode* const node = map.Need(
+      "happened", "what the answer holds when the write took effect: answer.body#/items/0/id");
+  if (node == nullptr) return;
+  const std::string key = map.KeyOf("happened");
+  if (node->kind == YamlNode::Kind::kMap) return ReadSearch(*node, key, map.problems(), rule);
+  if (node->kind != YamlNode::Kind::kScalar) {
+    map.problems().Error(node->place, key, std::string(kSearchHelp));
+    return;
+  }
+  const auto text = ReadText(*node, key, map.problems());
+  if (!text) return;
+  auto place = ReadSelector({*text, node->place, key}, Reads::kAnswer, map.problems());
+  if (place) rule.happened = std::move(*place);
+}
+
+void ReadMark(MapReader& map, const Speaks& speaks, SettleRule& rule) {
+  const auto text = map.Text("mark");
+  if (!text) return;
+  const auto place = ParseRequestPlace(*text);
+  if (!place || !place->is_inside()) {
+    map.problems().Error(map.PlaceOf("mark"), map.KeyOf("mark"),
+                         "accepted: where the write takes a word of its own that reads show: "
+                         "body#/metadata/recourse_key, query.tag");
+  } else if (speaks.kind == Speaks::Kind::kMcp) {
+    map.problems().Error(map.PlaceOf("mark"), map.KeyOf("mark"),
+                         "is for paths; nothing is added to the arguments of an MCP tool");
+  } else {
+    rule.mark = *place;
+  }
+}
+
+// A request that asks changes nothing, whatever its method; of others than GET the policy says so.
+void CheckAsks(MapReader& map, bool is_safe, const RequestTemplate& request) {
+  if (!request.mcp_tool.empty()) return;
+  const bool is_read = request.method == "GET" || request.method == "HEAD";
+  if (!is_read && !is_safe) {
+    map.problems().Error(map.PlaceOf("request"), map.KeyOf("request"),
+                         "a settle request is GET or HEAD: it must change nothing; of another "
+                         "method that only asks, such as a search, say safe: true");
+  }
+}
+
+}  // namespace
+
+std::optional<SettleRule> ReadSettle(MapReader& tool, const Speaks& speaks) {
+  const YamlNode* node = tool.Get("settle");
+  if (node == nullptr) return std::nullopt;
+  MapReader map(*node, tool.KeyOf("settle"), tool.problems());
+  auto request = ReadOwnRequest(map, speaks,
+                                "a read that shows whether the write took effect: request: "
+                                "\"GET /orders?client_ref={body#/client_ref}\"");
+  SettleRule rule;
+  if (request) rule.request = std::move(*request);
+  const bool is_safe = map.Bool("safe").value_or(false);
+  ReadRequestBody(map, rule.request);
+  if (request) CheckAsks(map, is_safe, rule.request);
+  rule.absent = ReadConditions(map, "absent", Reads::kAnswer);
+  rule.absent_after = map.Duration("absent_after", Millis(0));
+  ReadMark(map, speaks, rule);
+  ReadHappened(map, rule);
+  map.Finish();
+  if (!request || rule.happened.text.empty()) return std::nullopt;
+  return rule;
+}
+
+}  // namespace recourse

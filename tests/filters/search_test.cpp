@@ -1,0 +1,132 @@
+// What a list proves about a write that it is searched for.
+#include "filters/settle/search.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace recourse::search_test {
+namespace {
+
+SettleRule Rule(int pages = 1) {
+  SettleRule rule;
+  rule.happened = ParseSelector("answer.body#/data").value();
+  SearchRule search;
+  search.where.push_back({"/meta/key", {}, "meta/key == {key}"});
+  search.take = "/id";
+  search.pages = pages;
+  if (pages > 1) search.next = ParseSelector("answer.header.Link").value();
+  rule.search = search;
+  return rule;
+}
+
+Backend Bank() {
+  Backend backend;
+  backend.scheme = "https";
+  backend.authority = "bank.test";
+  backend.base_path = "/v1";
+  return backend;
+}
+
+Answer Says(const std::string& body, const std::string& link = "", int status = 200) {
+  Answer answer;
+  answer.response.status = status;
+  answer.response.headers = {{"Content-Type", "application/json"}};
+  if (!link.empty()) answer.response.headers.emplace_back("Link", link);
+  answer.response.body = body;
+  answer.body_complete = true;
+  return answer;
+}
+
+ProbeReading Read(const SettleRule& rule, const std::vector<Answer>& pages) {
+  Search search;
+  search.wanted = {"k1"};
+  Result<Answer> last = std::unexpected(Error());
+  std::optional<HttpRequest> request = HttpRequest{"GET", "/v1/list?a=1", {}, ""};
+  for (const Answer& page : pages) {
+    EXPECT_TRUE(request.has_value());
+    last = page;
+    request = TakePage(rule, Bank(), *request, last, search);
+  }
+  return JudgeSearch(rule, search, last);
+}
+ProbeVerdict Verdict(const std::string& body) { return Read(Rule(), {Says(body)}).verdict; }
+
+TEST(SearchTest, OneMatchIsTheEffect) {
+  const auto found = Read(Rule(), {Says(R"({"data":[{"id":"a","meta":{"key":"k0"}},
+                                                   {"id":"b","meta":{"key":"k1"}}]})")});
+  EXPECT_EQ(found.verdict, ProbeVerdict::kPresent);
+  EXPECT_EQ(found.external_ref, "b");
+}
+
+TEST(SearchTest, WhatCannotBeToldIsNothing) {
+  using enum ProbeVerdict;
+  EXPECT_EQ(Verdict(R"({"data":[]})"), kAbsent);
+  EXPECT_EQ(Verdict(R"({"data":[{"id":"a","meta":{}}]})"), kAbsent);
+  const char* const nothing[] = {
+      R"({"data":[{"id":"a"}]})",  // the place is in none of them: it would never match
+      R"({"data":[{"id":"a","meta":{"key":"k1"}},{"id":"b","meta":{"key":"k1"}}]})",
+      R"({"data":[{"id":"a","meta":{}}],"has_more":true})",
+      R"({"data":null})",
+      R"({"items":[]})",
+      R"({"data":[],"error":"busy"})",
+      "no JSON"};
+  for (const char* body : nothing) EXPECT_EQ(Verdict(body), kNothing) << body;
+  EXPECT_EQ(Read(Rule(), {Says(R"({"data":[]})", "", 500)}).verdict, kNothing);
+  EXPECT_EQ(Read(Rule(), {Says(R"({"error":"no list"})", "", 404)}).verdict, kAbsent);
+  Answer cut = Says(R"({"data":[]})");
+  cut.body_complete = false;
+  EXPECT_EQ(Read(Rule(), {cut}).verdict, kNothing);
+}
+
+TEST(SearchTest, PagesAreReadToTheirEnd) {
+  using enum ProbeVerdict;
+  const std::string other = R"({"data":[{"id":"a","meta":{"key":"k0"}}]})";
+  const std::string mine = R"({"data":[{"id":"b","meta":{"key":"k1"}}]})";
+  const std::string next = "</v1/list?page=2>; rel=\"next\", </v1/list?page=9>; rel=\"last\"";
+  EXPECT_EQ(Read(Rule(3), {Says(other, next), Says(mine)}).external_ref, "b");
+  EXPECT_EQ(Read(Rule(3), {Says(other, next), Says(other)}).verdict, kAbsent);
+  EXPECT_EQ(Read(Rule(3), {Says(mine, next), Says(mine)}).verdict, kNothing) << "two of them";
+  EXPECT_EQ(Read(Rule(2), {Says(other, next), Says(other, next)}).verdict, kNothing) << "no end";
+  EXPECT_EQ(Read(Rule(2), {Says(other, next), Says("", "", 503)}).verdict, kNothing);
+}
+
+TEST(SearchTest, ALinkLeadsNowhereElse) {
+  Search search;
+  search.wanted = {"k1"};
+  const HttpRequest asked{"GET", "/v1/list", {}, ""};
+  const auto target = [&](const std::string& link) {
+    search = Search();
+    search.wanted = {"k1"};
+    const auto request = TakePage(Rule(3), Bank(), asked, Says(R"({"data":[]})", link), search);
+    return request ? request->target : std::string();
+  };
+  EXPECT_EQ(target("<https://bank.test/v1/list?p=2>; rel=next"), "/v1/list?p=2");
+  for (const char* bad : {"<https://evil.test/v1/list>; rel=next", "<//evil.test/v1>; rel=next",
+                          "</v2/list>; rel=next", "</v1/../admin>; rel=next",
+                          "</v1/list>; rel=prev", "</v1/l ist>; rel=next", "<?p=2>; rel=next"}) {
+    EXPECT_EQ(target(bad), "") << bad;
+  }
+}
+
+TEST(SearchTest, ACursorGoesIntoItsPlace) {
+  SettleRule rule = Rule(3);
+  rule.search->next = ParseSelector("answer.body#/cursor").value();
+  const auto next = [&](const char* place, const HttpRequest& asked) {
+    rule.search->cursor = ParseRequestPlace(place).value();
+    Search search;
+    search.wanted = {"k1"};
+    return TakePage(rule, Bank(), asked, Says(R"({"data":[],"cursor":"c 2"})"), search).value();
+  };
+  EXPECT_EQ(next("query.cursor", {"GET", "/v1/list", {}, ""}).target, "/v1/list?cursor=c%202");
+  EXPECT_EQ(next("query.cursor", {"GET", "/v1/list?cursor=1&a=b", {}, ""}).target,
+            "/v1/list?a=b&cursor=c%202");
+  EXPECT_EQ(next("body#/cursor", {"POST", "/v1/s", {}, R"({"q":1})"}).body,
+            R"({"cursor":"c 2","q":1})");
+  EXPECT_EQ(next("body#/cursor", {"POST", "/v1/s", {}, R"({"cursor":"1","q":1})"}).body,
+            R"({"cursor":"c 2","q":1})");
+}
+
+}  // namespace
+}  // namespace recourse::search_test

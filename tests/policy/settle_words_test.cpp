@@ -1,0 +1,103 @@
+// `settle` that searches, `happened_if`, and undo requests that are chosen by state: what is
+// accepted, and what is said of the rest.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "policy/language/loader.h"
+#include "tests/policy/policy_builder.h"
+
+namespace recourse::settle_words_test {
+namespace {
+
+using ::testing::HasSubstr;
+
+LoadedPolicy Load(const std::string& words, const std::string& undo = "undo: none, reason: r") {
+  return LoadPolicyText("p.yaml",
+                        "version: 1\nbackends: { b: { url: \"http://b\" } }\ntools:\n  t: { match: "
+                        "POST b /t, effect: write, identity: body#/a, " +
+                            undo + words + " }\n");
+}
+std::string Settle(const std::string& words) { return ", settle: { " + words + " }"; }
+
+TEST(SettleWordsTest, AProbeAsksAndSearches) {
+  const auto loaded = Load(Settle(
+      "request: \"POST /search\", safe: true, json: { q: \"{body#/a}\" }, mark: body#/meta/key, "
+      "happened: { in: answer.body#/data, where: [ \"meta/key == {key}\", \"open == true\" ], "
+      "take: number, pages: 5, next: answer.body#/cursor, cursor: body#/cursor }"));
+  ASSERT_EQ(ProblemsOf(loaded), "");
+  const SettleRule& rule = *loaded.policy->tools[0].settle;
+  ASSERT_TRUE(rule.search);
+  EXPECT_EQ(rule.happened.name, "/data");
+  ASSERT_EQ(rule.search->where.size(), 2U);
+  EXPECT_EQ(rule.search->where[0].pointer, "/meta/key");
+  EXPECT_EQ(rule.search->take, "/number");
+  EXPECT_EQ(rule.search->pages, 5);
+  EXPECT_EQ(rule.mark.name, "/meta/key");
+}
+
+TEST(SettleWordsTest, AnUndoIsChosenByState) {
+  const auto loaded = Load("",
+                           "undo: [ { when: 'answer.body#/status == \"open\"', request: \"POST "
+                           "/t/{external_ref}/cancel\", credentials: from_call, attempts: 3 }, "
+                           "{ request: \"POST /refunds\", json: { of: \"{external_ref}\" } } ]");
+  ASSERT_TRUE(loaded.ok()) << ProblemsOf(loaded);
+  const auto undos = UndosOf(loaded.policy->tools[0]);
+  ASSERT_EQ(undos.size(), 2U);
+  EXPECT_EQ(undos[0]->when.size(), 1U);
+  EXPECT_EQ(undos[1]->attempts_max, 3);
+  EXPECT_EQ(undos[1]->from_call, undos[0]->from_call);
+}
+
+struct Row {
+  std::string words, undo, problem;
+};
+
+TEST(SettleWordsTest, WhatIsWrongIsToldWithTheFix) {
+  const std::string none = "undo: none, reason: r";
+  const std::string get = "request: \"GET /t\", happened: ";
+  const auto list = [&](const std::string& more) {
+    return Settle(get + "{ in: answer.body#/data, where: \"a == {key}\"" + more + " }");
+  };
+  const auto undos = [](const std::string& second) {
+    return "undo: [ { when: answer.body#/x, request: \"DELETE /t\" }, { request: \"DELETE /u\"" +
+           second + " } ]";
+  };
+  const Row rows[] = {
+      {Settle("request: \"POST /s\", happened: answer.body#/id"), none, "say safe: true"},
+      {Settle("request: \"GET /s\", json: { a: 1 }, happened: answer.body#/id"), none,
+       "GET and HEAD carry no body"},
+      {Settle(get + "{ where: \"a == b\" }"), none, "happened.in: is missing"},
+      {Settle(get + "{ in: answer.body#/data }"), none, "happened.where: is missing"},
+      {Settle(get + "{ in: answer.header.X, where: \"a == b\" }"), none,
+       "happened.in: accepted: answer.body#/pointer"},
+      {Settle(get + "{ in: answer.body#/data, where: a }"), none,
+       "happened.where: accepted: a place"},
+      {list(", pages: 3"), none, "happened.pages: needs `next`"},
+      {list(", next: answer.header.Link"), none, "happened.next: needs `pages`"},
+      {list(", cursor: query.c"), none, "happened.cursor: needs `next`"},
+      {list(", pages: 2, next: answer.header.Link, cursor: header.X"), none,
+       "happened.cursor: accepted"},
+      {list(", pages: 21, next: answer.header.Link"), none,
+       "accepted: a whole number from 1 to 20"},
+      {Settle(get + "answer.body#/id, mark: header:X"), none, "settle.mark: accepted"},
+      {Settle(get + "\"answer.body#/items/*/id\""), none,
+       "warning: tools.t.settle.happened: answer.body#/items/*/id is taken literally"},
+      {Settle(get + "\"answer.body#/by/{key}\""), none, "is taken literally"},
+      {", happened_if: answer.status == 422", none,
+       "tools.t.happened_if: somebody else's twin gives the same error"},
+      {"", "undo: []", "tools.t.undo: accepted: none"},
+      {"", undos(", attempts: 3"), "tools.t.undo[1].attempts: stands in the first of them"},
+      {"", "undo: [ { request: \"DELETE /t\" }, { request: \"DELETE /u\" } ]",
+       "tools.t.undo[0].when: is missing"},
+      {"", undos(", when: path.x"), "path.x: /t has no capture {x}"},
+  };
+  for (const Row& row : rows) {
+    EXPECT_THAT(ProblemsOf(Load(row.words, row.undo)), HasSubstr(row.problem))
+        << row.words << row.undo;
+  }
+}
+
+}  // namespace
+}  // namespace recourse::settle_words_test
