@@ -35,7 +35,6 @@
 #include "proxy/reload/policy_watch.h"
 #include "proxy/startup/ledger_secrets.h"
 #include "proxy/startup/listening.h"
-#include "proxy/startup/memory_limit.h"
 #include "proxy/startup/ready_text.h"
 #include "proxy/startup/service_manager.h"
 #include "proxy/startup/startup.h"
@@ -469,10 +468,7 @@ int RunProxy(const Config& given, const Rehearsal* rehearsal) {
   BlockSignals();
   KeepMemoryPrivate();
   Config config = given;
-  config.bounds.connections_max = FitToFiles(given.bounds.connections_max);
-  if (config.bounds.call_memory_bytes == 0) {
-    config.bounds.call_memory_bytes = CallMemoryFor(MemoryLimit());
-  }
+  config.bounds = FittedToMachine(given.bounds);
   ::mallopt(M_MMAP_THRESHOLD, static_cast<int>(limits::kOwnPagesFromBytes));
   // Outlives the handlers below: threads that run already read it until the process has ended.
   const SystemClock system_clock;

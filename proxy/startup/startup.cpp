@@ -21,6 +21,7 @@
 #include "proxy/config/files.h"
 #include "proxy/reload/policy_watch.h"
 #include "proxy/startup/listening.h"
+#include "proxy/startup/memory_limit.h"
 #include "proxy/startup/service_manager.h"
 
 namespace recourse {
@@ -65,6 +66,18 @@ class Successor {
   const MonoTime end_;
   bool has_told_ = false, is_stopped_ = false;
 };
+
+std::size_t FitToFiles(std::size_t connections_max) {
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return connections_max;
+  files.rlim_cur = files.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &files);
+  const std::size_t fit = files.rlim_max / 4 * 3;
+  if (fit >= connections_max) return connections_max;
+  Log(LogLevel::kWarn, "fewer connections than --connections-max: raise the limit of open files",
+      {{"files", std::to_string(files.rlim_max)}, {"connections", std::to_string(fit)}});
+  return fit;
+}
 
 }  // namespace
 
@@ -254,16 +267,10 @@ void BlockSignals() {
   ::signal(SIGXFSZ, SIG_IGN);
 }
 
-std::size_t FitToFiles(std::size_t connections_max) {
-  rlimit files{};
-  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return connections_max;
-  files.rlim_cur = files.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &files);
-  const std::size_t fit = files.rlim_max / 4 * 3;
-  if (fit >= connections_max) return connections_max;
-  Log(LogLevel::kWarn, "fewer connections than --connections-max: raise the limit of open files",
-      {{"files", std::to_string(files.rlim_max)}, {"connections", std::to_string(fit)}});
-  return fit;
+ClientBounds FittedToMachine(ClientBounds bounds) {
+  bounds.connections_max = FitToFiles(bounds.connections_max);
+  if (bounds.call_memory_bytes == 0) bounds.call_memory_bytes = CallMemoryFor(MemoryLimit());
+  return bounds;
 }
 
 }  // namespace recourse

@@ -104,7 +104,7 @@ void BlockSignals();
 
 // A shell's usual limit of 1,024 files would be the real bound of connections. A quarter of the
 // files is left for backends; who comes then is told so, instead of waiting in the listener's
-// queue.
-std::size_t FitToFiles(std::size_t connections_max);
+// queue. What calls may hold follows from the memory of the process, unless it is given.
+ClientBounds FittedToMachine(ClientBounds bounds);
 
 }  // namespace recourse
