@@ -154,7 +154,9 @@ std::vector<std::weak_ptr<const Policy>> PolicyVersions::Earlier() const {
   const std::lock_guard lock(mutex_);
   std::map<std::string, std::weak_ptr<const Policy>> earlier;
   for (const auto& policy : recent_) earlier[policy->version] = policy;
-  for (const auto& [version, policy] : held_) earlier[version] = policy;
+  for (const auto& [version, policy] : held_) {
+    if (needed_.contains(version)) earlier[version] = policy;
+  }
   earlier.erase(current_->version);
   std::vector<std::weak_ptr<const Policy>> all;
   for (auto& [version, policy] : earlier) all.push_back(std::move(policy));
@@ -216,6 +218,7 @@ void PolicyVersions::Keep(const std::vector<OpenGroup>& open, const std::set<std
     freed.push_back(std::move(found->second));
     held_.erase(found);
   }
+  needed_ = std::move(needed);
   orphans_.clear();
   for (const OpenGroup& group : open) {
     const auto found = held_.find(group.policy_version);

@@ -42,7 +42,8 @@ class PolicyVersions {
   std::shared_ptr<const Policy> Current() const;
   // The policy of that version, else, when nobody has it any more, the one in force.
   std::shared_ptr<const Policy> Of(const std::string& version) const;
-  // The others that are still needed: calls had other names under them.
+  // The last ones before it and those that something open began under: calls had other names then.
+  // No others, as calls hold them, which would be idle at no time.
   std::vector<std::weak_ptr<const Policy>> Earlier() const;
 
   // Gives the policy that is in force now: the held one of the same version, or `next`.
@@ -77,6 +78,7 @@ class PolicyVersions {
   std::shared_ptr<const Policy> current_;                      // guarded by mutex_
   std::map<std::string, std::shared_ptr<const Policy>> held_;  // guarded by mutex_
   std::deque<std::shared_ptr<const Policy>> recent_;           // guarded by mutex_
+  std::set<std::string> needed_;                               // guarded by mutex_: by what is open
   std::set<std::string> lost_;                                 // guarded by mutex_
   std::vector<Orphan> orphans_;                                // guarded by mutex_
 };
