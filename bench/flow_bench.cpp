@@ -9,7 +9,7 @@
 #include "filters/ledger/engine/ledger_engine.h"
 #include "filters/ledger/engine/recovery.h"
 #include "filters/ledger/memory/memory_event_log.h"
-#include "filters/ledger/model/flow_book.h"
+#include "filters/ledger/model/open_flows.h"
 
 namespace recourse::bench {
 namespace {
@@ -51,23 +51,23 @@ void Write(benchmark::State& state) {
 BENCHMARK(Write)->Arg(0)->Arg(1)->Iterations(100'000);
 
 // So many open flows of three steps each, every step sent and then answered.
-void Fill(FlowBook& book, std::int64_t flows) {
+void Fill(OpenFlows& book, std::int64_t flows) {
   std::uint64_t row = 0;
   for (std::int64_t step = 0; step < flows * 3; ++step) {
     const std::string flow = std::to_string(step / 3) + std::string(24, 'a');
-    StepNews news{.row = ++row,
-                  .wall_ms = 0,
-                  .operation = row,
-                  .phase = Phase::kDispatching,
-                  .attempt = 1,
-                  .has_undo = true,
-                  .undoes = 0,
-                  .has_deadline = true,
-                  .caller = "local",
-                  .trace_id = "4bf92f3577b34da6a3ce929d0e0e4736",
-                  .flow = flow,
-                  .flow_name = "checkout",
-                  .policy_version = "0123456789abcdef"};
+    StepUpdate news{.row = ++row,
+                    .wall_ms = 0,
+                    .operation = row,
+                    .phase = Phase::kDispatching,
+                    .attempt = 1,
+                    .has_undo = true,
+                    .undoes = 0,
+                    .has_deadline = true,
+                    .caller = "local",
+                    .trace_id = "4bf92f3577b34da6a3ce929d0e0e4736",
+                    .flow = flow,
+                    .flow_name = "checkout",
+                    .policy_version = "0123456789abcdef"};
     book.Apply(news, MonoTime());
     news.row = ++row;
     news.phase = Phase::kSucceeded;
@@ -78,7 +78,7 @@ void Fill(FlowBook& book, std::int64_t flows) {
 // Argument: open flows, of three steps each. Bytes of memory and of the checkpoint per flow.
 void Checkpoint(benchmark::State& state) {
   const std::size_t before = mallinfo2().uordblks;
-  FlowBook book;
+  OpenFlows book;
   Fill(book, state.range(0));
   if (book.size() != static_cast<std::size_t>(state.range(0))) state.SkipWithError("no flows");
   const std::size_t after = mallinfo2().uordblks;
@@ -95,11 +95,11 @@ void Checkpoint(benchmark::State& state) {
 BENCHMARK(Checkpoint)->Arg(10'000)->Arg(100'000)->Unit(benchmark::kMillisecond);
 
 void Start(benchmark::State& state) {
-  FlowBook book;
+  OpenFlows book;
   Fill(book, state.range(0));
   const std::string encoded = book.Encode();
   for (auto _ : state) {
-    FlowBook restored;
+    OpenFlows restored;
     if (!restored.Decode(encoded, MonoTime())) state.SkipWithError("not read");
     benchmark::DoNotOptimize(restored.size());
   }

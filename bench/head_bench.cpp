@@ -8,7 +8,7 @@
 
 #include "proxy/base/crypto/hash.h"
 #include "proxy/base/json/json.h"
-#include "proxy/net/http1/http_head.h"
+#include "proxy/net/http1/message_head.h"
 
 namespace recourse {
 namespace {

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <string>
 
-#include "proxy/net/tls/leaf_minter.h"
+#include "proxy/net/tls/leaf_issuer.h"
 
 namespace recourse {
 namespace {
@@ -49,7 +49,7 @@ BENCHMARK(BM_MintLeafAndKey);
 void BM_FirstLeafOfAHost(benchmark::State& state) {
   const SystemClock clock;
   SystemRandom random;
-  LeafMinter minter(clock, random);
+  LeafIssuer minter(clock, random);
   const auto ca = NewCa(clock, random);
   for (auto _ : state) {
     minter.Use(ca);
@@ -61,7 +61,7 @@ BENCHMARK(BM_FirstLeafOfAHost);
 void BM_KeptLeaf(benchmark::State& state) {
   const SystemClock clock;
   SystemRandom random;
-  LeafMinter minter(clock, random);
+  LeafIssuer minter(clock, random);
   minter.Use(NewCa(clock, random));
   for (auto _ : state) benchmark::DoNotOptimize(minter.For("api.shop.example"));
 }

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "filters/ledger/rows/record_codec.h"
+#include "filters/ledger/rows/row_codec.h"
 #include "proxy/base/random.h"
 
 namespace recourse::bench {
@@ -32,7 +32,7 @@ std::shared_ptr<LedgerKeys> Keys() {
 // Argument: 1 sealed, 0 in clear.
 void WriteRow(benchmark::State& state) {
   const Event event = MakeEvent();
-  RowSealer sealer(Keys());
+  RowEncryptor sealer(Keys());
   std::string row;
   for (auto _ : state) {
     row.clear();
@@ -44,8 +44,8 @@ BENCHMARK(WriteRow)->Arg(0)->Arg(1);
 
 void ReadRow(benchmark::State& state) {
   const auto keys = Keys();
-  RowSealer sealer(keys);
-  RowOpener opener(keys);
+  RowEncryptor sealer(keys);
+  RowDecryptor opener(keys);
   std::string row;
   AppendEventRow(row, MakeEvent(), {}, state.range(0) == 1 ? &sealer : nullptr);
   Event event;

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "filters/context.h"
+#include "filters/call_context.h"
 
 namespace recourse {
 

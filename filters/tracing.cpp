@@ -22,7 +22,7 @@ std::string AttemptSpanId(std::string_view trace_id, std::uint64_t operation,
 
 Task<Result<Answer>> ExchangeTraced(UpstreamConnection& connection, HttpRequest request,
                                     MonoTime deadline, std::size_t answer_bytes_max,
-                                    Tracing* tracing, const Clock& clock, OwnRequest told) {
+                                    SpanSink* tracing, const Clock& clock, OwnRequest told) {
   if (tracing == nullptr) {
     co_return co_await connection.Exchange(request, deadline, answer_bytes_max);
   }

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "filters/context.h"
+#include "filters/call_context.h"
 #include "filters/ledger/model/event.h"
 
 namespace recourse {
@@ -51,9 +51,9 @@ struct OwnRequest {
   std::optional<ErrorCode> error;  // why there was none
 };
 
-class Tracing {
+class SpanSink {
  public:
-  virtual ~Tracing() = default;
+  virtual ~SpanSink() = default;
   // A trace of its own for one request of ours; parent_id is that of the span to come. Thread-safe,
   // as Ended.
   virtual TraceContext NewTrace() = 0;
@@ -64,6 +64,6 @@ class Tracing {
 // connection.Exchange() within a span of its own, whose id goes along; without `tracing` just that.
 Task<Result<Answer>> ExchangeTraced(UpstreamConnection& connection, HttpRequest request,
                                     MonoTime deadline, std::size_t answer_bytes_max,
-                                    Tracing* tracing, const Clock& clock, OwnRequest told);
+                                    SpanSink* tracing, const Clock& clock, OwnRequest told);
 
 }  // namespace recourse

@@ -12,13 +12,13 @@
 #include "proxy/base/limits.h"
 #include "proxy/base/log/log.h"
 #include "proxy/base/random.h"
-#include "proxy/cli/admin_client.h"
+#include "proxy/cli/api_client.h"
 #include "proxy/cli/approval_commands.h"
 #include "proxy/cli/ca_commands.h"
 #include "proxy/cli/command_line.h"
 #include "proxy/cli/flow_commands.h"
 #include "proxy/cli/ledger_commands.h"
-#include "proxy/cli/mcp_tools.h"
+#include "proxy/cli/mcp_tool_listing.h"
 #include "proxy/cli/operation_commands.h"
 #include "proxy/cli/operator_check.h"
 #include "proxy/cli/operator_commands.h"
@@ -42,7 +42,7 @@ struct Arguments {
   std::string latched_for = "60s";
   std::string expect_ledger = "0";
   std::string ledger_head_every = "1m";
-  AdminClient admin;
+  ApiClient admin;
   EventQuery query;
   std::uint64_t event_id = 0;
   std::string since, until;

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "filters/context.h"
+#include "filters/call_context.h"
 #include "filters/ledger/model/event.h"
 
 namespace recourse {

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "filters/context.h"
+#include "filters/call_context.h"
 #include "proxy/base/error.h"
 #include "proxy/base/http/http_message.h"
 

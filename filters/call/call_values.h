@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "filters/context.h"
+#include "filters/call_context.h"
 #include "filters/upstream.h"
 #include "policy/template/template.h"
 #include "proxy/base/json/json.h"

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "filters/call/call_values.h"
-#include "filters/context.h"
+#include "filters/call_context.h"
 
 namespace recourse {
 

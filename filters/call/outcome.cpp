@@ -7,12 +7,12 @@
 #include "filters/answer_form.h"
 #include "filters/call/answers.h"
 #include "filters/call/call_values.h"
-#include "filters/call/kept_answer.h"
-#include "filters/call/kept_request.h"
-#include "filters/call/key_text.h"
+#include "filters/call/key_placeholder.h"
 #include "filters/call/mcp_outcome.h"
 #include "filters/call/snapshots.h"
 #include "filters/call/status_proofs.h"
+#include "filters/call/stored_request.h"
+#include "filters/call/stored_response.h"
 #include "filters/call/undo_choice.h"
 #include "filters/mcp/mcp_task.h"
 #include "policy/template/late_reference.h"
@@ -354,7 +354,7 @@ Transition MakeTransition(const Event& dispatching, const Verdict& verdict, cons
   if (result && !verdict.problem && !result->over_cap &&
       result->response.body.size() <= limits::kAnswerKeptBytesMax) {
     auto kept = result->mcp ? KeptMcpAnswer(result->response, tool.keep_headers, tool.redact)
-                            : KeptAnswer(result->response, tool.keep_headers, tool.redact);
+                            : StoredResponse(result->response, tool.keep_headers, tool.redact);
     transition.answer_kept = kept.has_value();
     if (kept) transition.answer = std::move(*kept);
     if (!kept) AddDetail(transition.detail, "its answer is not kept: redact needs it to be JSON");

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "filters/call/call_values.h"
-#include "filters/context.h"
+#include "filters/call_context.h"
 #include "proxy/base/http/http_message.h"
 
 namespace recourse {

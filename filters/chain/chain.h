@@ -1,11 +1,11 @@
 #pragma once
 
-#include "filters/approving.h"
+#include "filters/approval_queue.h"
 #include "filters/call/credentials.h"
 #include "filters/filter.h"
-#include "filters/flowing.h"
+#include "filters/flow_monitor.h"
 #include "filters/ledger/ledger.h"
-#include "filters/settling.h"
+#include "filters/outcome_resolver.h"
 #include "filters/tracing.h"
 #include "proxy/base/random.h"
 
@@ -15,15 +15,15 @@ namespace recourse {
 struct ChainParts {
   Ledger& ledger;
   Upstream& upstream;
-  Settling& settling;
-  Flowing& flowing;
-  Approving& approving;
+  OutcomeResolver& settling;
+  FlowMonitor& flowing;
+  ApprovalQueue& approving;
   const Clock& clock;
   Random& random;
   const std::string& install_secret;  // keys are made with it
   const std::string& ledger_secret;   // polls are signed with it
   ReadSecret read_secret;
-  Tracing* tracing;  // null: traces are off
+  SpanSink* tracing;  // null: traces are off
 };
 
 // The one ordered list of filters, with the reason for each place.

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "filters/call/answers.h"
-#include "filters/call/kept_request.h"
 #include "filters/call/snapshots.h"
+#include "filters/call/stored_request.h"
 #include "policy/model/principal.h"
 
 namespace recourse {

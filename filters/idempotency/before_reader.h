@@ -12,7 +12,7 @@ namespace recourse {
 class BeforeReader {
  public:
   // `tracing` may be null: traces are off.
-  BeforeReader(Upstream& upstream, Tracing* tracing, const Clock& clock)
+  BeforeReader(Upstream& upstream, SpanSink* tracing, const Clock& clock)
       : upstream_(upstream), tracing_(tracing), clock_(clock) {}
 
   // One request with the credentials of the call, whose tool has a `before`. Sets context.before,
@@ -24,7 +24,7 @@ class BeforeReader {
   Task<Result<Answer>> Ask(RequestContext& context, HttpRequest request) const;
 
   Upstream& upstream_;
-  Tracing* const tracing_;
+  SpanSink* const tracing_;
   const Clock& clock_;
 };
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "filters/call/answers.h"
-#include "filters/call/key_text.h"
-#include "filters/call/poll_id.h"
+#include "filters/call/key_placeholder.h"
+#include "filters/call/poll_token.h"
 #include "filters/call/redirect.h"
 #include "filters/call/upstream_request.h"
 #include "filters/key/event_answer.h"
@@ -466,7 +466,7 @@ Task<std::optional<Outcome>> IdempotencyFilter::Hold(RequestContext& context, co
       co_await Join(context, begun.event.operation, call.approval_until);
   if (!joined || !*joined) {
     const std::string poll = std::string(kPollPath) +
-                             PollId(parts_.ledger_secret, begun.event.operation, context.caller);
+                             PollToken(parts_.ledger_secret, begun.event.operation, context.caller);
     co_return LocalOutcome(AnswerToHeld(begun.event, RuleOf(context), poll));
   }
   Event event = std::move(**joined);

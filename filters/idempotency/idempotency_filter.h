@@ -4,16 +4,16 @@
 
 #include <string>
 
-#include "filters/approving.h"
+#include "filters/approval_queue.h"
 #include "filters/call/answers.h"
 #include "filters/call/credentials.h"
 #include "filters/call/outcome.h"
 #include "filters/filter.h"
-#include "filters/flowing.h"
+#include "filters/flow_monitor.h"
 #include "filters/idempotency/before_reader.h"
-#include "filters/key/prepare.h"
+#include "filters/key/operation_request.h"
 #include "filters/ledger/ledger.h"
-#include "filters/settling.h"
+#include "filters/outcome_resolver.h"
 #include "proxy/base/random.h"
 
 namespace recourse {
@@ -22,9 +22,9 @@ class IdempotencyFilter final : public Filter {
  public:
   struct Parts {
     Ledger& ledger;
-    Settling& settling;
-    Flowing& flowing;
-    Approving& approving;
+    OutcomeResolver& settling;
+    FlowMonitor& flowing;
+    ApprovalQueue& approving;
     const Clock& clock;
     Random& random;
     std::string install_secret;  // random, constant over the life of the ledger

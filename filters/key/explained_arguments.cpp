@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "filters/key/ambiguity_check.h"
 #include "filters/key/key.h"
-#include "filters/key/one_reading.h"
 
 namespace recourse {
 namespace {

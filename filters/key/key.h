@@ -8,7 +8,7 @@
 
 #include "filters/call/call_values.h"
 #include "filters/call/client_key.h"
-#include "filters/context.h"
+#include "filters/call_context.h"
 #include "filters/ledger/older_recipe.h"
 #include "policy/model/principal.h"
 #include "proxy/base/crypto/hash.h"

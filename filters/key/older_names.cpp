@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "filters/call/stored_call.h"
-#include "filters/key/prepare.h"
+#include "filters/key/operation_request.h"
 #include "policy/model/route_table.h"
 
 namespace recourse {

@@ -296,8 +296,8 @@ class Ledger {
   virtual Task<Result<ApprovalOutcome>> Decide(ApprovalOrder order, Executor& executor) = 0;
 
   // Operations that wait for a human or were approved, with id > after, ascending, at most `limit`.
-  virtual Task<Result<std::vector<Claim>>> Claims(std::uint64_t after, std::size_t limit,
-                                                  Executor& executor) = 0;
+  virtual Task<Result<std::vector<PendingApproval>>> Claims(std::uint64_t after, std::size_t limit,
+                                                            Executor& executor) = 0;
 
   // The answer of that attempt reached its client whole: the same intent under another trace is a
   // new call from now on, unless a later attempt has begun: nobody has seen that one's answer.
@@ -349,7 +349,7 @@ class Ledger {
   // Somebody has looked at what was done after the backup that this ledger was restored from: new
   // operations are admitted from now on, also after a restart. Does nothing otherwise. Blocking,
   // thread-safe. Fails with a line for people.
-  virtual std::expected<void, std::string> AcceptRestored() { return {}; }
+  virtual std::expected<void, std::string> AcceptRestoredBackup() { return {}; }
   // Seconds per commit, called on the ledger's thread. Set once before the first verb.
   virtual void OnCommit(std::function<void(double seconds, std::size_t rows)> observer) = 0;
 };

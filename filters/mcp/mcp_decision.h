@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "filters/mcp/mcp_request.h"
-#include "filters/mcp/tool_book.h"
+#include "filters/mcp/tool_catalog.h"
 #include "policy/model/policy.h"
 
 namespace recourse {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "filters/mcp/message_sink.h"
-#include "filters/mcp/own_call.h"
+#include "filters/mcp/own_request.h"
 #include "proxy/base/crypto/hash.h"
 #include "proxy/base/mcp_limits.h"
 

@@ -6,10 +6,10 @@
 
 namespace recourse {
 
-std::vector<MissingTool> MissingTools(const Policy& policy, const ToolBook& book) {
+std::vector<MissingTool> MissingTools(const Policy& policy, const ToolCatalog& book) {
   std::vector<MissingTool> missing;
   const auto look = [&](const Backend& backend, const std::string& name) {
-    if (name.empty() || IsMcpGlob(name) || !book.IsMissing(BookOf(backend), name)) return;
+    if (name.empty() || IsMcpGlob(name) || !book.IsMissing(ServerKeyOf(backend), name)) return;
     const bool is_known = std::ranges::any_of(missing, [&](const MissingTool& one) {
       return one.backend == backend.name && one.name == name;
     });

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "filters/mcp/tool_book.h"
+#include "filters/mcp/tool_catalog.h"
 #include "policy/model/policy.h"
 
 namespace recourse {
@@ -15,6 +15,6 @@ struct MissingTool {
 
 // In the order of the policy, each once. A server that nobody has listed yet has them all; globs
 // name nobody.
-std::vector<MissingTool> MissingTools(const Policy& policy, const ToolBook& book);
+std::vector<MissingTool> MissingTools(const Policy& policy, const ToolCatalog& book);
 
 }  // namespace recourse

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "filters/call/call_values.h"
-#include "filters/context.h"
+#include "filters/call_context.h"
 
 namespace recourse {
 

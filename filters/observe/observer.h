@@ -7,10 +7,10 @@
 #include <string>
 
 #include "filters/filter.h"
-#include "filters/key/prepare.h"
+#include "filters/key/operation_request.h"
 #include "filters/ledger/ledger.h"
+#include "filters/observe/arrival_order.h"
 #include "filters/observe/call_differences.h"
-#include "filters/observe/observed_order.h"
 #include "policy/model/call_refusal.h"
 #include "proxy/base/random.h"
 

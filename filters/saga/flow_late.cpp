@@ -1,11 +1,11 @@
-// The part of FlowRunner that looks once more at steps whose absence was proved (the anomaly of the
+// The part of FlowWorker that looks once more at steps whose absence was proved (the anomaly of the
 // hanging forward step): a request that lay somewhere may still have arrived.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "filters/saga/flow_runner.h"
+#include "filters/saga/flow_worker.h"
 #include "proxy/base/limits.h"
 #include "proxy/base/log/log.h"
 
@@ -13,7 +13,7 @@ namespace recourse {
 
 // Twice as long after the loss as the proof took. A flow is UNDONE only then; what is found before
 // that is undone like every other step.
-Task<std::optional<FlowState>> FlowRunner::LookBack(FlowState state) {
+Task<std::optional<FlowState>> FlowWorker::LookBack(FlowState state) {
   MonoTime next = MonoTime::max();  // of those that are still to be looked at
   for (const FlowStep& step : state.steps) {
     Entry* entry = Find(state.number);
@@ -61,7 +61,7 @@ Task<std::optional<FlowState>> FlowRunner::LookBack(FlowState state) {
 }
 
 // True: it has to be looked at again.
-bool FlowRunner::NoteLook(std::uint64_t number, std::uint64_t operation, SecondLook seen) {
+bool FlowWorker::NoteLook(std::uint64_t number, std::uint64_t operation, SecondLook seen) {
   Entry* const entry = Find(number);
   if (entry == nullptr) return false;
   Late& late = entry->late[operation];
@@ -70,7 +70,7 @@ bool FlowRunner::NoteLook(std::uint64_t number, std::uint64_t operation, SecondL
   return !late.is_over;
 }
 
-Task<std::optional<FlowState>> FlowRunner::TakeLate(FlowState state, Event step, SecondLook seen) {
+Task<std::optional<FlowState>> FlowWorker::TakeLate(FlowState state, Event step, SecondLook seen) {
   if (seen == SecondLook::kTookEffect) {
     Log(LogLevel::kError, "a step took effect after its absence was proved; it is undone",
         {{"flow", state.id}, {"step", std::to_string(step.operation)}, {"tool", step.tool}});
@@ -83,7 +83,7 @@ Task<std::optional<FlowState>> FlowRunner::TakeLate(FlowState state, Event step,
                          step.tool, step.operation));
 }
 
-std::optional<Millis> FlowRunner::LooksAgainAfter(const Event& step) {
+std::optional<Millis> FlowWorker::LooksAgainAfter(const Event& step) {
   if (step.cause != Cause::kProbeAbsent || !step.settle) return std::nullopt;
   const auto policy = parts_.policy(step.policy_version);
   if (!policy || policy->version != step.policy_version) return std::nullopt;

@@ -1,8 +1,8 @@
-// What agents and operators tell a FlowRunner to do.
+// What agents and operators tell a FlowWorker to do.
 #include <algorithm>
 #include <utility>
 
-#include "filters/saga/flow_runner.h"
+#include "filters/saga/flow_worker.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
@@ -116,7 +116,7 @@ std::set<std::uint64_t> StuckSteps(const FlowState& state) {
 
 }  // namespace
 
-Task<Result<FlowState>> FlowRunner::Order(std::string caller, std::string flow, FlowMove move,
+Task<Result<FlowState>> FlowWorker::Order(std::string caller, std::string flow, FlowMove move,
                                           Executor& executor) {
   move.number = 0;
   move.caller = std::move(caller);
@@ -135,17 +135,17 @@ Task<Result<FlowState>> FlowRunner::Order(std::string caller, std::string flow, 
   co_return moved;
 }
 
-std::expected<FlowState, std::string> FlowRunner::Act(const FlowAction& action) {
+std::expected<FlowState, std::string> FlowWorker::Act(const FlowAction& action) {
   return loop_.Await<FlowState>([this, action] { return ActNow(action); });
 }
 
-std::expected<std::vector<FlowState>, std::string> FlowRunner::List(std::uint64_t after,
+std::expected<std::vector<FlowState>, std::string> FlowWorker::List(std::uint64_t after,
                                                                     std::size_t limit) {
   return loop_.Await<std::vector<FlowState>>(
       [this, after, limit] { return ListNow(after, limit); });
 }
 
-Task<std::expected<std::vector<FlowState>, std::string>> FlowRunner::ListNow(std::uint64_t after,
+Task<std::expected<std::vector<FlowState>, std::string>> FlowWorker::ListNow(std::uint64_t after,
                                                                              std::size_t limit) {
   using Answer = std::expected<std::vector<FlowState>, std::string>;
   auto page = co_await parts_.ledger.Flows(after, limit, parts_.executor);
@@ -153,7 +153,7 @@ Task<std::expected<std::vector<FlowState>, std::string>> FlowRunner::ListNow(std
   co_return Answer(std::move(*page));
 }
 
-Task<std::expected<FlowState, std::string>> FlowRunner::ActNow(FlowAction action) {
+Task<std::expected<FlowState, std::string>> FlowWorker::ActNow(FlowAction action) {
   using Answer = std::expected<FlowState, std::string>;
   auto state = co_await Get(action.number);
   if (!state && action.found) state = std::move(action.found);
@@ -184,7 +184,7 @@ Task<std::expected<FlowState, std::string>> FlowRunner::ActNow(FlowAction action
   co_return Answer(*moved);
 }
 
-Task<std::expected<bool, std::string>> FlowRunner::RecordStep(FlowAction action) {
+Task<std::expected<bool, std::string>> FlowWorker::RecordStep(FlowAction action) {
   using Answer = std::expected<bool, std::string>;
   if (action.operation == 0 || action.kind == FlowAction::Kind::kNotNeeded) co_return false;
   auto step = co_await Latest(action.operation);
@@ -202,22 +202,22 @@ Task<std::expected<bool, std::string>> FlowRunner::RecordStep(FlowAction action)
   co_return false;
 }
 
-std::expected<Event, std::string> FlowRunner::SettleBy(const HumanWord& word) {
+std::expected<Event, std::string> FlowWorker::SettleBy(const HumanWord& word) {
   return loop_.Await<Event>([this, word] { return SettleByNow(word); });
 }
 
-std::expected<Event, std::string> FlowRunner::LastOf(std::uint64_t operation) {
+std::expected<Event, std::string> FlowWorker::LastOf(std::uint64_t operation) {
   return loop_.Await<Event>([this, operation] { return ReadNow(operation); });
 }
 
-Task<std::expected<Event, std::string>> FlowRunner::ReadNow(std::uint64_t operation) {
+Task<std::expected<Event, std::string>> FlowWorker::ReadNow(std::uint64_t operation) {
   using Answer = std::expected<Event, std::string>;
   auto last = co_await parts_.ledger.Read(operation, parts_.executor);
   if (!last) co_return Answer(std::unexpected(std::string(last.error().detail())));
   co_return Answer(std::move(*last));
 }
 
-Task<std::expected<Event, std::string>> FlowRunner::SettleByNow(HumanWord word) {
+Task<std::expected<Event, std::string>> FlowWorker::SettleByNow(HumanWord word) {
   const auto last = co_await ReadNow(word.operation);
   if (!last) co_return last;
   const auto flow = co_await parts_.ledger.FindOpenFlow(last->caller, last->flow, parts_.executor);

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "filters/context.h"
+#include "filters/call_context.h"
 #include "filters/ledger/ledger.h"
 #include "policy/model/policy.h"
 

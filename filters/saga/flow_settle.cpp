@@ -1,15 +1,15 @@
-// The part of FlowRunner that finds out what became of a broken flow's steps.
+// The part of FlowWorker that finds out what became of a broken flow's steps.
 #include <algorithm>
 #include <utility>
 
-#include "filters/saga/flow_runner.h"
+#include "filters/saga/flow_worker.h"
 #include "proxy/base/crash_point.h"
 #include "proxy/base/mcp_limits.h"
 
 namespace recourse {
 
 // What runs is awaited, what is unknown is settled; then the list of what has to be undone stands.
-Task<std::optional<FlowState>> FlowRunner::Settle(FlowState state) {
+Task<std::optional<FlowState>> FlowWorker::Settle(FlowState state) {
   RC_CRASH_POINT("k17");
   Entry* const entry = Find(state.number);
   if (entry == nullptr) co_return std::nullopt;
@@ -43,7 +43,7 @@ Task<std::optional<FlowState>> FlowRunner::Settle(FlowState state) {
   co_return std::nullopt;
 }
 
-Task<void> FlowRunner::SettleStep(std::uint64_t number, std::uint64_t operation, OpenSteps& open) {
+Task<void> FlowWorker::SettleStep(std::uint64_t number, std::uint64_t operation, OpenSteps& open) {
   auto event = co_await Look(number, operation);
   Entry* const entry = Find(number);
   const MonoTime soon = parts_.clock.Now() + limits::kProbeBackoffFirst;
@@ -90,7 +90,7 @@ Task<void> FlowRunner::SettleStep(std::uint64_t number, std::uint64_t operation,
   open.until = std::max(open.until, until);
 }
 
-Task<void> FlowRunner::ResendStep(std::uint64_t number, Event unknown, OpenSteps& open) {
+Task<void> FlowWorker::ResendStep(std::uint64_t number, Event unknown, OpenSteps& open) {
   const std::uint64_t operation = unknown.operation;
   const std::string who = unknown.tool + " (operation " + std::to_string(operation) + ")";
   const auto policy = parts_.policy(unknown.policy_version);

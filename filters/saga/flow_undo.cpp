@@ -1,10 +1,10 @@
-// The part of FlowRunner that undoes the steps of a broken flow, one at a time.
+// The part of FlowWorker that undoes the steps of a broken flow, one at a time.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "filters/saga/flow_runner.h"
+#include "filters/saga/flow_worker.h"
 #include "filters/saga/undo_plan.h"
 #include "proxy/base/crash_point.h"
 #include "proxy/base/limits.h"
@@ -36,7 +36,7 @@ MonoTime::duration Credit(MonoTime::duration apart) {
 
 }  // namespace
 
-Task<std::optional<FlowState>> FlowRunner::UndoNext(FlowState state) {
+Task<std::optional<FlowState>> FlowWorker::UndoNext(FlowState state) {
   Entry* entry = Find(state.number);
   if (entry == nullptr) co_return std::nullopt;
   const FlowStep* const step = NextToUndo(state, entry->passed);
@@ -90,7 +90,7 @@ Task<std::optional<FlowState>> FlowRunner::UndoNext(FlowState state) {
 }
 
 // Its effect needs no undo; `story` is what the flow tells of that beside why it broke.
-Task<std::optional<FlowState>> FlowRunner::PassOver(FlowState state, std::uint64_t operation,
+Task<std::optional<FlowState>> FlowWorker::PassOver(FlowState state, std::uint64_t operation,
                                                     const std::string& story) {
   std::string reason = state.reason;
   if (!story.empty()) reason += (reason.empty() ? "" : "; ") + story;
@@ -102,7 +102,7 @@ Task<std::optional<FlowState>> FlowRunner::PassOver(FlowState state, std::uint64
                            .not_needed = {operation}});
 }
 
-Task<UndoOutcome> FlowRunner::SendUndo(std::uint64_t number, const FlowStep& step,
+Task<UndoOutcome> FlowWorker::SendUndo(std::uint64_t number, const FlowStep& step,
                                        const Event& event, std::shared_ptr<const Policy> policy) {
   const Tool* const tool = policy->FindTool(event.tool);
   const int allowed =
@@ -117,7 +117,7 @@ Task<UndoOutcome> FlowRunner::SendUndo(std::uint64_t number, const FlowStep& ste
 
 // Whoever may not send now gives up the place that it holds among the flows that are worked on, so
 // that a backend that hangs, or many requests to one, hold up no other.
-bool FlowRunner::Enter(std::uint64_t number, const std::string& backend, const Policy& policy) {
+bool FlowWorker::Enter(std::uint64_t number, const std::string& backend, const Policy& policy) {
   Entry& entry = entries_.at(number);
   Lane& lane = lanes_[backend];
   const MonoTime now = parts_.clock.Now();
@@ -140,7 +140,7 @@ bool FlowRunner::Enter(std::uint64_t number, const std::string& backend, const P
   return true;
 }
 
-void FlowRunner::Leave(const std::string& backend) {
+void FlowWorker::Leave(const std::string& backend) {
   Lane& lane = lanes_[backend];
   --lane.sending;
   while (!lane.waiting.empty()) {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "filters/filter.h"
-#include "filters/flowing.h"
+#include "filters/flow_monitor.h"
 #include "filters/saga/flow_rules.h"
 
 namespace recourse {
@@ -10,14 +10,14 @@ namespace recourse {
 // message to us, answered here and never forwarded, if the policy lets agents say so.
 class SagaFilter final : public Filter {
  public:
-  explicit SagaFilter(Flowing& flowing) : flowing_(flowing) {}
+  explicit SagaFilter(FlowMonitor& flowing) : flowing_(flowing) {}
   std::string_view name() const override { return "saga"; }
   Task<Result<Outcome>> Handle(RequestContext& context, Next next) override;
 
  private:
   Task<Result<Outcome>> CarryOut(RequestContext& context, FlowOrder order);
 
-  Flowing& flowing_;
+  FlowMonitor& flowing_;
 };
 
 }  // namespace recourse

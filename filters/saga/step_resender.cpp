@@ -6,11 +6,11 @@
 
 #include "filters/call/answers.h"
 #include "filters/call/call_values.h"
-#include "filters/call/kept_request.h"
-#include "filters/call/key_text.h"
+#include "filters/call/key_placeholder.h"
 #include "filters/call/outcome.h"
 #include "filters/call/status_proofs.h"
 #include "filters/call/stored_call.h"
+#include "filters/call/stored_request.h"
 #include "filters/saga/undo_plan.h"
 
 namespace recourse {
@@ -189,8 +189,8 @@ Task<ResendOutcome> StepResender::Try(Event unknown, std::shared_ptr<const Polic
   const Verdict proven = OfResend(verdict, rule, tool, begun->event, values);
   Transition transition = MakeTransition(begun->event, proven, tool, answer, values);
   const bool is_unknown = transition.to == Phase::kUncertain;
-  const auto recorded = co_await RecordSurely(parts_.ledger, std::move(transition), parts_.executor,
-                                              parts_.record_pause);
+  const auto recorded = co_await RecordWithRetry(parts_.ledger, std::move(transition),
+                                                 parts_.executor, parts_.record_pause);
   if (recorded && !is_unknown) co_return ResendOutcome{ResendOutcome::Kind::kSettled, {}, {}};
   const bool asks_for_other =
       verdict.phase == Phase::kNotSent && ProofOf(verdict.http_status) == StatusProof::kComesAgain;

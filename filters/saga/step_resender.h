@@ -11,7 +11,7 @@
 
 #include "filters/call/credentials.h"
 #include "filters/ledger/ledger.h"
-#include "filters/saga/record_surely.h"
+#include "filters/saga/record_with_retry.h"
 #include "filters/tracing.h"
 #include "filters/upstream.h"
 #include "policy/model/policy.h"
@@ -45,7 +45,7 @@ class StepResender {
     Executor& executor;
     const Clock& clock;
     ReadSecret read_secret;
-    Tracing* tracing = nullptr;  // null: traces are off
+    SpanSink* tracing = nullptr;  // null: traces are off
     RecordPause record_pause{};
     KeepOwn keep{};
   };

@@ -4,9 +4,9 @@
 
 #include <utility>
 
-#include "filters/call/kept_answer.h"
 #include "filters/call/snapshots.h"
 #include "filters/call/stored_call.h"
+#include "filters/call/stored_response.h"
 #include "filters/call/undo_choice.h"
 #include "filters/call/upstream_request.h"
 #include "proxy/base/crash_point.h"
@@ -73,7 +73,7 @@ NewOperation OperationOf(const Event& step, const Backend& backend) {
 void KeepWhatWasSaid(const Answer& answer, const Tool* tool, Transition& transition) {
   if (tool == nullptr) return;
   auto kept = answer.mcp ? KeptMcpAnswer(answer.response, tool->keep_headers, tool->redact)
-                         : KeptAnswer(answer.response, tool->keep_headers, tool->redact);
+                         : StoredResponse(answer.response, tool->keep_headers, tool->redact);
   if (!kept) return;
   CutToSaid(*kept);
   transition.answer_kept = true;
@@ -338,8 +338,8 @@ Task<UndoOutcome> UndoSender::Record(const Event& undo, Phase from, const Tried&
   if (answer && verdict.http_status != 0 && verdict.phase != Phase::kSucceeded) {
     KeepWhatWasSaid(*answer, tried.tool, transition);
   }
-  const auto recorded = co_await RecordSurely(parts_.ledger, std::move(transition), parts_.executor,
-                                              parts_.record_pause);
+  const auto recorded = co_await RecordWithRetry(parts_.ledger, std::move(transition),
+                                                 parts_.executor, parts_.record_pause);
   if (!recorded) {
     co_return UndoOutcome{UndoOutcome::Kind::kAgain, std::string(recorded.error().detail()),
                           UndoPause(1, {}, jitter)};

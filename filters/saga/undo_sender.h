@@ -11,9 +11,9 @@
 
 #include "filters/call/credentials.h"
 #include "filters/ledger/ledger.h"
-#include "filters/saga/record_surely.h"
+#include "filters/outcome_resolver.h"
+#include "filters/saga/record_with_retry.h"
 #include "filters/saga/undo_plan.h"
-#include "filters/settling.h"
 #include "filters/tracing.h"
 #include "filters/upstream.h"
 #include "policy/model/policy.h"
@@ -50,10 +50,10 @@ class UndoSender {
     Executor& executor;
     const Clock& clock;
     ReadSecret read_secret;
-    Tracing* tracing = nullptr;  // null: traces are off
+    SpanSink* tracing = nullptr;  // null: traces are off
     RecordPause record_pause{};
     KeepOwn keep{};
-    Settling* settling = nullptr;  // for `then_probe`; null: nobody can be asked
+    OutcomeResolver* settling = nullptr;  // for `then_probe`; null: nobody can be asked
   };
   explicit UndoSender(Parts parts) : parts_(std::move(parts)) {}
 

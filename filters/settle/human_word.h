@@ -5,7 +5,7 @@
 #include <string>
 
 #include "filters/ledger/ledger.h"
-#include "filters/settling.h"
+#include "filters/outcome_resolver.h"
 #include "policy/model/policy.h"
 
 namespace recourse {

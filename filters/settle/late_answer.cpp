@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "filters/call/call_values.h"
-#include "filters/call/kept_answer.h"
-#include "filters/call/key_text.h"
+#include "filters/call/key_placeholder.h"
 #include "filters/call/outcome.h"
+#include "filters/call/stored_response.h"
 #include "filters/settle/probe.h"
 
 namespace recourse {

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "filters/call/call_values.h"
-#include "filters/call/kept_request.h"
-#include "filters/call/key_text.h"
+#include "filters/call/key_placeholder.h"
 #include "filters/call/outcome.h"
+#include "filters/call/stored_request.h"
 #include "filters/call/undo_choice.h"
 #include "filters/mcp/mcp_answer.h"
 #include "filters/settle/absence.h"

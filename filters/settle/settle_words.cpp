@@ -1,14 +1,14 @@
-// The part of Settler that takes a human's word.
+// The part of SettleWorker that takes a human's word.
 #include <utility>
 
 #include "filters/settle/human_word.h"
 #include "filters/settle/reply.h"
-#include "filters/settle/settler.h"
+#include "filters/settle/settle_worker.h"
 #include "proxy/base/crash_point.h"
 
 namespace recourse {
 
-Task<std::expected<Event, std::string>> Settler::SettleBy(
+Task<std::expected<Event, std::string>> SettleWorker::SettleBy(
     HumanWord word, std::optional<Transition::FlowEffect> effect, Executor& executor) {
   using Answer = std::expected<Event, std::string>;
   const auto told = std::make_shared<Promise<Answer>>();
@@ -18,7 +18,7 @@ Task<std::expected<Event, std::string>> Settler::SettleBy(
       Reply(*on, told, Answer(std::unexpected(kShuttingDown)));
       return;
     }
-    loop_.Spawn([](Settler& self, HumanWord said, std::optional<Transition::FlowEffect> moves,
+    loop_.Spawn([](SettleWorker& self, HumanWord said, std::optional<Transition::FlowEffect> moves,
                    Executor& waiter, std::shared_ptr<Promise<Answer>> answer) -> Task<void> {
       Reply(waiter, std::move(answer), co_await self.RecordWord(std::move(said), std::move(moves)));
     }(*this, std::move(word), std::move(effect), *on, told));
@@ -26,7 +26,7 @@ Task<std::expected<Event, std::string>> Settler::SettleBy(
   co_return co_await told->Wait();
 }
 
-Task<std::expected<Event, std::string>> Settler::RecordWord(
+Task<std::expected<Event, std::string>> SettleWorker::RecordWord(
     HumanWord word, std::optional<Transition::FlowEffect> effect) {
   using Answer = std::expected<Event, std::string>;
   auto last = co_await parts_.ledger.Read(word.operation, parts_.executor);

@@ -1,11 +1,11 @@
-// The part of Settler that sends settle requests: for an unknown outcome, for a step that was
+// The part of SettleWorker that sends settle requests: for an unknown outcome, for a step that was
 // proved absent, and after an undo.
-#include "filters/call/key_text.h"
+#include "filters/call/key_placeholder.h"
 #include "filters/call/stored_call.h"
 #include "filters/settle/absence.h"
 #include "filters/settle/reply.h"
 #include "filters/settle/search.h"
-#include "filters/settle/settler.h"
+#include "filters/settle/settle_worker.h"
 #include "policy/template/own_terms.h"
 
 namespace recourse {
@@ -23,14 +23,14 @@ HttpRequest ProbeRequest(const Event& event, const Tool& tool, const Backend& ba
 
 }  // namespace
 
-Task<SecondLook> Settler::LookAgain(Event absent, Executor& executor) {
+Task<SecondLook> SettleWorker::LookAgain(Event absent, Executor& executor) {
   const auto told = std::make_shared<Promise<SecondLook>>();
   loop_.Post([this, told, on = &executor, event = std::move(absent)]() mutable {
     if (loop_.is_stopping()) {
       Reply(*on, told, SecondLook::kNothing);
       return;
     }
-    loop_.Spawn([](Settler& self, Event step, Executor& waiter,
+    loop_.Spawn([](SettleWorker& self, Event step, Executor& waiter,
                    std::shared_ptr<Promise<SecondLook>> answer) -> Task<void> {
       Reply(waiter, std::move(answer), co_await self.ProbeAbsent(std::move(step)));
     }(*this, std::move(event), *on, told));
@@ -38,14 +38,14 @@ Task<SecondLook> Settler::LookAgain(Event absent, Executor& executor) {
   co_return co_await told->Wait();
 }
 
-Task<bool> Settler::SaysGone(Event undone, Executor& executor) {
+Task<bool> SettleWorker::SaysGone(Event undone, Executor& executor) {
   const auto told = std::make_shared<Promise<bool>>();
   loop_.Post([this, told, on = &executor, event = std::move(undone)]() mutable {
     if (loop_.is_stopping()) {
       Reply(*on, told, false);
       return;
     }
-    loop_.Spawn([](Settler& self, Event step, Executor& waiter,
+    loop_.Spawn([](SettleWorker& self, Event step, Executor& waiter,
                    std::shared_ptr<Promise<bool>> answer) -> Task<void> {
       Reply(waiter, std::move(answer), co_await self.ProbeUndone(std::move(step)));
     }(*this, std::move(event), *on, told));
@@ -53,8 +53,8 @@ Task<bool> Settler::SaysGone(Event undone, Executor& executor) {
   co_return co_await told->Wait();
 }
 
-std::optional<Settler::Asker> Settler::AskerOf(const Event& event,
-                                               const std::shared_ptr<const Policy>& policy) {
+std::optional<SettleWorker::Asker> SettleWorker::AskerOf(
+    const Event& event, const std::shared_ptr<const Policy>& policy) {
   const bool is_its_own = policy && policy->version == event.policy_version;
   const Tool* const tool = is_its_own ? policy->FindTool(event.tool) : nullptr;
   const Backend* const backend = is_its_own ? FindBackend(*policy, event.backend) : nullptr;
@@ -64,8 +64,8 @@ std::optional<Settler::Asker> Settler::AskerOf(const Event& event,
   return Asker{tool, backend};
 }
 
-Task<ProbeReading> Settler::AskAbout(Event event, std::shared_ptr<const Policy> policy,
-                                     const Tool& tool, const Backend& backend, int number) {
+Task<ProbeReading> SettleWorker::AskAbout(Event event, std::shared_ptr<const Policy> policy,
+                                          const Tool& tool, const Backend& backend, int number) {
   const SettleRule& rule = *tool.settle;
   std::optional<HttpRequest> request = ProbeRequest(event, tool, backend);
   Search search;
@@ -81,7 +81,7 @@ Task<ProbeReading> Settler::AskAbout(Event event, std::shared_ptr<const Policy> 
   co_return JudgeSearch(rule, search, answer);
 }
 
-Task<bool> Settler::ProbeUndone(Event undone) {
+Task<bool> SettleWorker::ProbeUndone(Event undone) {
   const std::shared_ptr<const Policy> policy = parts_.policy(undone.policy_version);
   const auto asker = AskerOf(undone, policy);
   if (!asker) co_return false;
@@ -97,7 +97,7 @@ Task<bool> Settler::ProbeUndone(Event undone) {
   co_return answer&& StatesAbsence(rule, *answer);
 }
 
-Task<SecondLook> Settler::ProbeAbsent(Event absent) {
+Task<SecondLook> SettleWorker::ProbeAbsent(Event absent) {
   const std::shared_ptr<const Policy> policy = parts_.policy(absent.policy_version);
   const auto asker = AskerOf(absent, policy);
   if (!asker) co_return SecondLook::kNothing;

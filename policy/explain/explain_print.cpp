@@ -4,8 +4,8 @@
 
 #include "policy/explain/explain.h"
 #include "policy/files/excerpt.h"
+#include "policy/language/credential_check.h"
 #include "policy/language/loader.h"
-#include "policy/language/secrets.h"
 #include "policy/model/route_table.h"
 #include "proxy/base/json/json_object.h"
 

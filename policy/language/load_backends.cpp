@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "policy/language/draft.h"
 #include "policy/language/load_rules.h"
+#include "policy/language/policy_builder.h"
 #include "policy/language/tls_files.h"
 #include "policy/model/url.h"
 #include "policy/uri/authority.h"
@@ -206,7 +206,7 @@ std::optional<Backend> BackendFromUrl(std::string_view url) {
   return backend;
 }
 
-void LoadBackends(const YamlNode& section, Draft& draft) {
+void LoadBackends(const YamlNode& section, PolicyBuilder& draft) {
   if (section.kind != YamlNode::Kind::kMap) {
     draft.problems.Error(section.place, "backends", "a map of names to backends is accepted here");
     return;

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <array>
 
-#include "policy/language/draft.h"
+#include "policy/language/policy_builder.h"
 
 namespace recourse {
 namespace {
@@ -39,7 +39,7 @@ void ReadField(MapReader& map, CallersRule& rule) {
   }
 }
 
-void ReadToken(const YamlNode& node, CallersRule& rule, Draft& draft) {
+void ReadToken(const YamlNode& node, CallersRule& rule, PolicyBuilder& draft) {
   MapReader map(node, "callers.jwt", draft.problems);
   CallerToken token;
   (void)map.Need("issuer", "it must equal the token's iss");
@@ -66,7 +66,7 @@ void ReadToken(const YamlNode& node, CallersRule& rule, Draft& draft) {
 
 }  // namespace
 
-void LoadCallers(const YamlNode& section, Draft& draft) {
+void LoadCallers(const YamlNode& section, PolicyBuilder& draft) {
   MapReader map(section, "callers", draft.problems);
   CallersRule& rule = draft.policy.callers;
   ReadField(map, rule);
@@ -81,7 +81,7 @@ void LoadCallers(const YamlNode& section, Draft& draft) {
   }
 }
 
-void CheckQuotaNames(Draft& draft) {
+void CheckQuotaNames(PolicyBuilder& draft) {
   const CallersRule& rule = draft.policy.callers;
   if (!rule.names_any()) return;
   const std::string_view begin = rule.jwt ? "jwt:" : "field:";

@@ -2,15 +2,15 @@
 // flow.
 #include <algorithm>
 
-#include "policy/language/draft.h"
 #include "policy/language/load_rules.h"
+#include "policy/language/policy_builder.h"
 #include "policy/language/tls_files.h"
 #include "policy/model/url.h"
 
 namespace recourse {
 namespace {
 
-std::optional<std::size_t> FindTool(const LocatedText& name, Draft& draft) {
+std::optional<std::size_t> FindTool(const LocatedText& name, PolicyBuilder& draft) {
   const auto found = draft.tools.find(name.text);
   if (found != draft.tools.end()) return found->second;
   draft.problems.Error(
@@ -23,7 +23,7 @@ bool Has(const Flow& flow, std::size_t tool) {
   return std::find(flow.tools.begin(), flow.tools.end(), tool) != flow.tools.end();
 }
 
-void ReadTools(MapReader& map, Draft& draft, Flow& flow) {
+void ReadTools(MapReader& map, PolicyBuilder& draft, Flow& flow) {
   map.Need("tools", "the write tools whose calls belong together");
   for (const LocatedText& name : map.Texts("tools")) {
     const auto tool = FindTool(name, draft);
@@ -46,7 +46,8 @@ void ReadTools(MapReader& map, Draft& draft, Flow& flow) {
 
 // A tool of the flow whose success ends it.
 std::optional<std::size_t> ReadOwnTool(MapReader& map, std::string_view word,
-                                       std::string_view refusal, const Flow& flow, Draft& draft) {
+                                       std::string_view refusal, const Flow& flow,
+                                       PolicyBuilder& draft) {
   const auto text = map.Text(word);
   if (!text) return std::nullopt;
   const LocatedText name{*text, map.node().Find(word)->place, map.KeyOf(word)};
@@ -57,7 +58,7 @@ std::optional<std::size_t> ReadOwnTool(MapReader& map, std::string_view word,
   return tool;
 }
 
-void CheckWords(MapReader& map, const Flow& flow, Draft& draft) {
+void CheckWords(MapReader& map, const Flow& flow, PolicyBuilder& draft) {
   if (map.Has("on_deadline") && !map.Has("deadline")) {
     draft.problems.Error(map.PlaceOf("on_deadline"), map.KeyOf("on_deadline"),
                          "has no meaning without `deadline`");
@@ -76,7 +77,7 @@ void CheckWords(MapReader& map, const Flow& flow, Draft& draft) {
   }
 }
 
-void WarnAboutEnds(MapReader& map, const Flow& flow, Draft& draft) {
+void WarnAboutEnds(MapReader& map, const Flow& flow, PolicyBuilder& draft) {
   if (flow.ends_with && !map.Has("deadline")) {
     draft.problems.Warn(map.PlaceOf("ends_with"), map.KeyOf("ends_with"),
                         "is given without `deadline`: when the agent dies half-way, nothing "
@@ -93,7 +94,7 @@ void WarnAboutEnds(MapReader& map, const Flow& flow, Draft& draft) {
   }
 }
 
-Flow ReadFlow(MapReader& map, std::string name, Draft& draft) {
+Flow ReadFlow(MapReader& map, std::string name, PolicyBuilder& draft) {
   static constexpr std::pair<std::string_view, OnDeadline> kOnDeadline[] = {
       {"undo", OnDeadline::kUndo}, {"keep", OnDeadline::kKeep}, {"ask", OnDeadline::kAsk}};
   Flow flow;
@@ -170,7 +171,7 @@ void ReadOrders(MapReader& map, FlowRules& rules) {
 }
 
 // Slack checks no signature, so a webhook without a secret_file is one that is told in its form.
-void ReadWebhook(MapReader& rules, Draft& draft) {
+void ReadWebhook(MapReader& rules, PolicyBuilder& draft) {
   static constexpr std::pair<std::string_view, bool> kFormats[] = {{"json", false},
                                                                    {"slack", true}};
   const YamlNode* node = rules.Get("webhook");
@@ -208,7 +209,7 @@ void ReadWebhook(MapReader& rules, Draft& draft) {
 
 }  // namespace
 
-void LoadFlows(const YamlNode& section, Draft& draft) {
+void LoadFlows(const YamlNode& section, PolicyBuilder& draft) {
   if (section.kind != YamlNode::Kind::kMap) {
     draft.problems.Error(section.place, "flows", "a map of names to flows is accepted here");
     return;
@@ -228,7 +229,7 @@ void LoadFlows(const YamlNode& section, Draft& draft) {
   }
 }
 
-void LoadFlowRules(const YamlNode& section, Draft& draft) {
+void LoadFlowRules(const YamlNode& section, PolicyBuilder& draft) {
   MapReader map(section, "flow_rules", draft.problems);
   FlowRules& rules = draft.policy.flow_rules;
   ReadParents(map, rules);

@@ -1,8 +1,8 @@
 // What a tool keeps of its answers, and what never reaches the ledger.
 #include <algorithm>
 
-#include "policy/language/draft.h"
 #include "policy/language/load_rules.h"
+#include "policy/language/policy_builder.h"
 
 namespace recourse {
 namespace {
@@ -77,7 +77,7 @@ std::vector<Selector> ReadRedact(MapReader& map) {
   return places;
 }
 
-void CheckCredentials(Draft& draft, std::size_t index) {
+void CheckCredentials(PolicyBuilder& draft, std::size_t index) {
   const Tool& tool = draft.policy.tools[index];
   const auto check = [&](std::string_view word, const std::vector<Selector>& read) {
     for (const Selector& selector : read) {
@@ -105,7 +105,7 @@ void CheckCredentials(Draft& draft, std::size_t index) {
   for (const UndoRule* const undo : UndosOf(tool)) check_request("undo", undo->request);
 }
 
-void CheckRedact(Draft& draft, std::size_t index) {
+void CheckRedact(PolicyBuilder& draft, std::size_t index) {
   const Tool& tool = draft.policy.tools[index];
   const auto check = [&](std::string_view word, const std::vector<Selector>& read) {
     for (const Selector& place : tool.redact) {

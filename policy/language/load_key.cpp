@@ -1,8 +1,8 @@
 // What a backend knows of the keys of writes: where they stand, their form, and what they promise.
 #include <array>
 
-#include "policy/language/draft.h"
 #include "policy/language/load_rules.h"
+#include "policy/language/policy_builder.h"
 
 namespace recourse {
 namespace {

@@ -3,8 +3,8 @@
 #include <array>
 #include <charconv>
 
-#include "policy/language/draft.h"
 #include "policy/language/load_rules.h"
+#include "policy/language/policy_builder.h"
 
 namespace recourse {
 namespace {
@@ -18,7 +18,8 @@ bool IsCaller(std::string_view name) {
          std::all_of(name.begin(), name.end(), [](char c) { return c > 0x20 && c < 0x7f; });
 }
 
-Quota ReadQuota(const YamlNode& node, const std::string& key, const Quota& standard, Draft& draft) {
+Quota ReadQuota(const YamlNode& node, const std::string& key, const Quota& standard,
+                PolicyBuilder& draft) {
   MapReader map(node, key, draft.problems);
   Quota quota = standard;
   if (const auto count = map.Count("writes_in_flight")) quota.writes_in_flight = *count;
@@ -44,7 +45,7 @@ std::optional<std::uint64_t> ParseByteCount(std::string_view text) {
   return std::nullopt;
 }
 
-void LoadLedger(const YamlNode& section, Draft& draft) {
+void LoadLedger(const YamlNode& section, PolicyBuilder& draft) {
   MapReader map(section, "ledger", draft.problems);
   LedgerRule& rule = draft.policy.ledger;
   rule.retention = map.Duration("retention", limits::kRetentionMin).value_or(rule.retention);
@@ -58,7 +59,7 @@ void LoadLedger(const YamlNode& section, Draft& draft) {
   }
 }
 
-void LoadQuotas(const YamlNode& section, Draft& draft) {
+void LoadQuotas(const YamlNode& section, PolicyBuilder& draft) {
   MapReader map(section, "quotas", draft.problems);
   Quotas& quotas = draft.policy.quotas;
   if (const YamlNode* standard = map.Get("default")) {

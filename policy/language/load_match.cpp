@@ -1,8 +1,8 @@
 // `match`: which calls are a tool's.
 #include <algorithm>
 
-#include "policy/language/draft.h"
 #include "policy/language/load_rules.h"
+#include "policy/language/policy_builder.h"
 #include "policy/model/mcp_endpoint.h"
 #include "policy/model/mcp_names.h"
 #include "policy/model/route_tree.h"
@@ -40,7 +40,7 @@ struct Route {
 // Reads one entry of `match`; each step that fails says why.
 class RouteReader {
  public:
-  RouteReader(const LocatedText& match, Draft& draft) : match_(match), draft_(draft) {}
+  RouteReader(const LocatedText& match, PolicyBuilder& draft) : match_(match), draft_(draft) {}
 
   std::optional<Route> Read() {
     auto words = Split(match_.text, ' ');
@@ -127,12 +127,12 @@ class RouteReader {
   }
 
   const LocatedText& match_;
-  Draft& draft_;
+  PolicyBuilder& draft_;
 };
 
 }  // namespace
 
-void ReadMatch(MapReader& map, Draft& draft, Tool& tool) {
+void ReadMatch(MapReader& map, PolicyBuilder& draft, Tool& tool) {
   map.Need("match", kMatchHelp);
   bool is_first = true;
   for (const LocatedText& match : map.Texts("match")) {

@@ -1,7 +1,7 @@
 // `call` and `arguments`: requests of our own that are calls of an MCP server's tools.
-#include "policy/language/draft.h"
 #include "policy/language/json_node.h"
 #include "policy/language/load_rules.h"
+#include "policy/language/policy_builder.h"
 #include "policy/model/mcp_names.h"
 
 namespace recourse {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "policy/language/draft.h"
+#include "policy/language/policy_builder.h"
 
 namespace recourse {
 namespace {

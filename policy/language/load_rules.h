@@ -22,9 +22,9 @@ std::vector<Condition> ReadConditions(MapReader& map, std::string_view name, Rea
 // A list of statuses under `name`; empty when it is absent.
 StatusSet ReadStatuses(MapReader& map, std::string_view name);
 
-struct Draft;
+struct PolicyBuilder;
 // `match`: the tool's backend, with methods and patterns, or names of MCP tools.
-void ReadMatch(MapReader& map, Draft& draft, Tool& tool);
+void ReadMatch(MapReader& map, PolicyBuilder& draft, Tool& tool);
 
 // What a tool's own requests are sent to, as its `match` says.
 struct Speaks {

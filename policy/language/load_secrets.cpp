@@ -1,6 +1,6 @@
 // Header fields whose values stand in mounted files.
-#include "policy/language/draft.h"
 #include "policy/language/load_rules.h"
+#include "policy/language/policy_builder.h"
 #include "policy/language/tls_files.h"
 
 namespace recourse {

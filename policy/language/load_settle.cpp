@@ -1,9 +1,9 @@
 // `settle`: the request that asks whether a write took effect, and how its answer tells.
 #include <algorithm>
 
-#include "policy/language/draft.h"
 #include "policy/language/json_node.h"
 #include "policy/language/load_rules.h"
+#include "policy/language/policy_builder.h"
 #include "policy/template/own_terms.h"
 
 namespace recourse {

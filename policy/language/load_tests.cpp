@@ -1,5 +1,5 @@
-#include "policy/language/draft.h"
 #include "policy/language/json_node.h"
+#include "policy/language/policy_builder.h"
 #include "policy/model/mcp_names.h"
 
 namespace recourse {
@@ -27,7 +27,7 @@ void CheckToolsCall(MapReader& map, const Backend& backend, const PolicyTest& te
   }
 }
 
-void ReadCall(MapReader& map, Draft& draft, PolicyTest& test) {
+void ReadCall(MapReader& map, PolicyBuilder& draft, PolicyTest& test) {
   const YamlNode* node = map.Need("call", kCallHelp);
   if (node == nullptr) return;
   const auto text = ReadText(*node, map.KeyOf("call"), map.problems());
@@ -73,7 +73,7 @@ void ReadHeaders(MapReader& map, PolicyTest& test) {
   }
 }
 
-void ReadExpect(MapReader& map, Draft& draft, PolicyTest& test) {
+void ReadExpect(MapReader& map, PolicyBuilder& draft, PolicyTest& test) {
   static constexpr std::pair<std::string_view, std::string_view> kEffects[] = {{"read", "read"},
                                                                                {"write", "write"}};
   const YamlNode* node = map.Need("expect", "accepted: { tool, effect, approval, refused, key }");
@@ -98,7 +98,7 @@ void ReadExpect(MapReader& map, Draft& draft, PolicyTest& test) {
 
 }  // namespace
 
-void LoadTests(const YamlNode& section, Draft& draft) {
+void LoadTests(const YamlNode& section, PolicyBuilder& draft) {
   if (section.kind != YamlNode::Kind::kList) {
     draft.problems.Error(section.place, "tests",
                          "a list is accepted here: - { call: \"GET orders /orders/7\", expect: { "

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "policy/language/draft.h"
 #include "policy/language/load_rules.h"
+#include "policy/language/policy_builder.h"
 
 namespace recourse {
 namespace {
@@ -67,7 +67,7 @@ void ReadKeyWords(MapReader& map, Tool& tool) {
 }
 
 // The backend's key goes with every call of a listed tool; inside a request only with those.
-void ReadKey(MapReader& map, const Draft& draft, Tool& tool) {
+void ReadKey(MapReader& map, const PolicyBuilder& draft, Tool& tool) {
   static const KeyRule kNone;
   const bool is_matched = tool.backend < draft.policy.backends.size();
   const KeyRule& of_backend = is_matched ? draft.policy.backends[tool.backend].key : kNone;
@@ -87,7 +87,7 @@ void ReadExternalRef(MapReader& map, Tool& tool) {
                    Reads::kRequestOrAnswer, map.problems());
 }
 
-Speaks SpeaksOf(const Tool& tool, const Draft& draft) {
+Speaks SpeaksOf(const Tool& tool, const PolicyBuilder& draft) {
   if (!tool.mcp_names.empty()) {
     return {Speaks::Kind::kMcp, draft.policy.backends[tool.backend].mcp_path};
   }
@@ -114,7 +114,7 @@ void ReadAnswerForm(MapReader& map, Tool& tool) {
                        "is for paths; what an MCP tool says before its result comes as it comes");
 }
 
-void ReadOutcomeWords(MapReader& map, Draft& draft, Tool& tool) {
+void ReadOutcomeWords(MapReader& map, PolicyBuilder& draft, Tool& tool) {
   static constexpr std::pair<std::string_view, BreaksFlow> kBreaks[] = {
       {"never", BreaksFlow::kNever},
       {"on_failure", BreaksFlow::kOnFailure},
@@ -176,7 +176,7 @@ void ReadUpgrades(MapReader& map, Tool& tool) {
 }
 
 // What the tool's backend makes of the paths that are rendered for it.
-void TellTemplates(const Draft& draft, Tool& tool) {
+void TellTemplates(const PolicyBuilder& draft, Tool& tool) {
   if (tool.backend >= draft.policy.backends.size()) return;  // an error was told
   const bool keeps = draft.policy.backends[tool.backend].keeps_escaped_slash;
   if (tool.settle) tool.settle->request.keeps_escaped_slash = keeps;
@@ -184,7 +184,7 @@ void TellTemplates(const Draft& draft, Tool& tool) {
   for (UndoRule& other : tool.other_undos) other.request.keeps_escaped_slash = keeps;
 }
 
-Tool ReadTool(MapReader& map, Draft& draft) {
+Tool ReadTool(MapReader& map, PolicyBuilder& draft) {
   static constexpr std::pair<std::string_view, Effect> kEffects[] = {{"read", Effect::kRead},
                                                                      {"write", Effect::kWrite}};
   Tool tool;
@@ -215,7 +215,7 @@ Tool ReadTool(MapReader& map, Draft& draft) {
 
 }  // namespace
 
-void LoadTools(const YamlNode& section, Draft& draft) {
+void LoadTools(const YamlNode& section, PolicyBuilder& draft) {
   if (section.kind != YamlNode::Kind::kMap) {
     draft.problems.Error(section.place, "tools", "a map of names to tools is accepted here");
     return;

@@ -1,7 +1,7 @@
 // The word `tunnels`.
 #include <algorithm>
 
-#include "policy/language/draft.h"
+#include "policy/language/policy_builder.h"
 #include "policy/model/route_table.h"
 #include "policy/model/tunnel_decision.h"
 #include "policy/uri/authority.h"
@@ -56,7 +56,7 @@ const TunnelRule* TunnelRules::Find(std::string_view host, std::uint16_t port) c
   return found;
 }
 
-void LoadTunnels(MapReader& root, Draft& draft) {
+void LoadTunnels(MapReader& root, PolicyBuilder& draft) {
   for (const LocatedText& entry : root.Texts("tunnels")) {
     auto rule = ParseRule(entry.text);
     const std::string problem = rule ? AddressProblem(*rule) : std::string(kTunnelHelp);
@@ -72,7 +72,7 @@ void LoadTunnels(MapReader& root, Draft& draft) {
   }
 }
 
-void CheckTunnels(Draft& draft, const RouteTable& routes) {
+void CheckTunnels(PolicyBuilder& draft, const RouteTable& routes) {
   for (std::size_t i = 0; i < draft.policy.tunnels.rules.size(); ++i) {
     const TunnelRule& rule = draft.policy.tunnels.rules[i];
     if (rule.is_wildcard) {

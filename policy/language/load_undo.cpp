@@ -1,9 +1,9 @@
 // `undo`: the request that takes an effect back, and with whose credentials it is sent.
 #include <algorithm>
 
-#include "policy/language/draft.h"
 #include "policy/language/json_node.h"
 #include "policy/language/load_rules.h"
+#include "policy/language/policy_builder.h"
 
 namespace recourse {
 namespace {

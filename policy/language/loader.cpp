@@ -7,9 +7,9 @@
 #include <set>
 
 #include "policy/files/sources.h"
-#include "policy/language/draft.h"
+#include "policy/language/credential_check.h"
 #include "policy/language/fields_read.h"
-#include "policy/language/secrets.h"
+#include "policy/language/policy_builder.h"
 #include "policy/model/route_table.h"
 #include "proxy/base/crypto/hash.h"
 
@@ -25,7 +25,7 @@ void ReadVersion(MapReader& root) {
 }
 
 // "X-Acme-User" adds a field, "-X-Acme-User" takes it away.
-void ReadPrincipal(MapReader& root, Draft& draft) {
+void ReadPrincipal(MapReader& root, PolicyBuilder& draft) {
   for (const LocatedText& entry : root.Texts("principal")) {
     const bool is_less = entry.text.starts_with('-');
     std::string name = ToLower(is_less ? std::string_view(entry.text).substr(1) : entry.text);
@@ -46,7 +46,7 @@ void ReadPrincipal(MapReader& root, Draft& draft) {
 using SeenIn = std::map<std::string_view, std::string>;
 
 // Settings of the whole policy stand in one file only, so that no order of files decides.
-void ReadSettings(MapReader& root, Draft& draft, SeenIn& seen, const std::string& file) {
+void ReadSettings(MapReader& root, PolicyBuilder& draft, SeenIn& seen, const std::string& file) {
   static constexpr std::pair<std::string_view, Mode> kModes[] = {{"enforce", Mode::kEnforce},
                                                                  {"observe", Mode::kObserve}};
   static constexpr std::pair<std::string_view, UnlistedRule> kReads[] = {
@@ -102,7 +102,7 @@ void ForgetDamaged(YamlNode& root, const Damaged& damaged) {
   });
 }
 
-void Build(const std::vector<PolicySource>& sources, Draft& draft, Problems& problems,
+void Build(const std::vector<PolicySource>& sources, PolicyBuilder& draft, Problems& problems,
            std::deque<YamlNode>& trees) {
   std::vector<Sections> all;
   Damaged damaged;
@@ -130,7 +130,7 @@ void Build(const std::vector<PolicySource>& sources, Draft& draft, Problems& pro
     root.Finish();
   }
   const auto load = [&](const YamlNode* Sections::* section,
-                        void (*read)(const YamlNode&, Draft&)) {
+                        void (*read)(const YamlNode&, PolicyBuilder&)) {
     for (const Sections& sections : all) {
       if (sections.*section != nullptr) read(*(sections.*section), draft);
     }
@@ -149,7 +149,7 @@ void Build(const std::vector<PolicySource>& sources, Draft& draft, Problems& pro
 
 LoadedPolicy LoadSources(const std::vector<PolicySource>& sources, TlsFiles files) {
   Problems problems;
-  Draft draft(problems);
+  PolicyBuilder draft(problems);
   draft.tls_files = files;
   std::deque<YamlNode> trees;
   Build(sources, draft, problems, trees);

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "policy/language/draft.h"
+#include "policy/language/policy_builder.h"
 #include "policy/model/approval_need.h"
 #include "policy/model/route_table.h"
 #include "policy/model/route_tree.h"
@@ -20,7 +20,7 @@ std::string ShapeOf(const std::string& pattern) {
   return route.has_rest ? shape + "/**" : shape;
 }
 
-void CheckRoutes(Draft& draft) {
+void CheckRoutes(PolicyBuilder& draft) {
   std::map<std::string, std::size_t> owners;
   for (std::size_t i = 0; i < draft.policy.tools.size(); ++i) {
     const Tool& tool = draft.policy.tools[i];
@@ -43,7 +43,7 @@ void CheckRoutes(Draft& draft) {
   }
 }
 
-void CheckUndoIsStated(Draft& draft, std::size_t index) {
+void CheckUndoIsStated(PolicyBuilder& draft, std::size_t index) {
   const Tool& tool = draft.policy.tools[index];
   const bool has_word = draft.ToolHas(index, "undo");
   const bool has_wrong_approval = !tool.approval && draft.ToolHas(index, "approval");
@@ -71,7 +71,7 @@ bool IsKnownOnlyFromAnswer(const Tool& tool, const Selector& selector) {
   return !tool.external_ref || is_answer(tool.external_ref->source);
 }
 
-void CheckSettle(Draft& draft, std::size_t index) {
+void CheckSettle(PolicyBuilder& draft, std::size_t index) {
   Tool& tool = draft.policy.tools[index];
   if (!tool.happened_if.empty() && !draft.ToolHas(index, "settle")) {
     draft.problems.Error(draft.ToolPlace(index, "happened_if"), draft.ToolKey(index, "happened_if"),
@@ -120,7 +120,7 @@ std::vector<std::string> CapturesOfAll(const Tool& tool) {
   return common;
 }
 
-void CheckSuperseding(Draft& draft, std::size_t index) {
+void CheckSuperseding(PolicyBuilder& draft, std::size_t index) {
   const auto refuse = [&](std::string why) {
     draft.problems.Error(draft.ToolPlace(index, "superseded_by"),
                          draft.ToolKey(index, "superseded_by"), std::move(why));
@@ -149,7 +149,7 @@ void CheckSuperseding(Draft& draft, std::size_t index) {
   }
 }
 
-void WarnAboutUnknown(Draft& draft, std::size_t index) {
+void WarnAboutUnknown(PolicyBuilder& draft, std::size_t index) {
   const Tool& tool = draft.policy.tools[index];
   if (!HasMatch(tool) || tool.settle || AsksAboutCalls(tool)) return;
   // A DELETE or PUT can be looked at and made again by hand; these cannot.
@@ -164,7 +164,7 @@ void WarnAboutUnknown(Draft& draft, std::size_t index) {
                       "is unknown, nothing can find it out, and its repeats get 409 for good");
 }
 
-void WarnAboutKey(Draft& draft, std::size_t index) {
+void WarnAboutKey(PolicyBuilder& draft, std::size_t index) {
   using Kind = ScopeRule::Kind;
   const Tool& tool = draft.policy.tools[index];
   const auto& backends = draft.policy.backends;
@@ -200,13 +200,13 @@ void WarnAboutKey(Draft& draft, std::size_t index) {
                           "such as identity: [ body#/order_id ]");
 }
 
-bool HasTestOf(const Draft& draft, const std::string& tool) {
+bool HasTestOf(const PolicyBuilder& draft, const std::string& tool) {
   return std::any_of(draft.policy.tests.begin(), draft.policy.tests.end(),
                      [&](const PolicyTest& test) { return test.tool == tool; });
 }
 
 // Somebody who removes or mistypes the write turns its path into a read.
-void WarnAboutCoveredWrites(Draft& draft) {
+void WarnAboutCoveredWrites(PolicyBuilder& draft) {
   std::vector<std::unique_ptr<RouteTree>> reads(draft.policy.backends.size());
   for (auto& tree : reads) tree = std::make_unique<RouteTree>(RouteTree::OnSame::kKeepFirst);
   for (const Tool& tool : draft.policy.tools) {
@@ -243,7 +243,7 @@ void WarnAboutCoveredWrites(Draft& draft) {
 
 // Past the retention nothing can be replayed, whatever the window says; past the tombstones a
 // repeat would be executed.
-void CheckWindow(Draft& draft, std::size_t index) {
+void CheckWindow(PolicyBuilder& draft, std::size_t index) {
   const LedgerRule& ledger = draft.policy.ledger;
   const Millis window = draft.policy.tools[index].dedupe_window;
   if (!draft.ToolHas(index, "dedupe_window") || window <= ledger.retention) return;
@@ -263,7 +263,7 @@ void CheckWindow(Draft& draft, std::size_t index) {
 
 }  // namespace
 
-void CheckCaptures(Draft& draft, std::size_t index, std::string_view word,
+void CheckCaptures(PolicyBuilder& draft, std::size_t index, std::string_view word,
                    const std::vector<Selector>& selectors) {
   const bool is_mcp = !draft.policy.tools[index].mcp_names.empty();
   for (const Selector& selector : selectors) {
@@ -290,7 +290,7 @@ void CheckCaptures(Draft& draft, std::size_t index, std::string_view word,
   }
 }
 
-void Validate(Draft& draft) {
+void Validate(PolicyBuilder& draft) {
   CheckAuthorities(draft);
   CheckRoutes(draft);
   CheckMcpNames(draft);

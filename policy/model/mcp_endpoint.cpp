@@ -2,7 +2,7 @@
 
 #include "policy/uri/path.h"
 #include "policy/uri/path_readings.h"
-#include "policy/uri/readings.h"
+#include "policy/uri/path_variants.h"
 
 namespace recourse {
 namespace {
@@ -44,7 +44,7 @@ McpPlace McpEndpoints::Find(std::string_view path) const {
 
 const Backend* McpEndpoints::LooselyAt(std::string_view path) const {
   const std::string trimmed = TrimSegments(path);
-  for (const Readings& readings : {Readings(path), Readings(trimmed)}) {
+  for (const PathVariants& readings : {PathVariants(path), PathVariants(trimmed)}) {
     for (const std::string_view reading : readings) {
       const auto taken = folded_.find(Folded(reading));
       if (taken != folded_.end()) return taken->second;

@@ -8,7 +8,7 @@
 #include "policy/model/treatment.h"
 #include "policy/uri/path.h"
 #include "policy/uri/path_readings.h"
-#include "policy/uri/readings.h"
+#include "policy/uri/path_variants.h"
 #include "proxy/base/http/http_message.h"
 
 namespace recourse {
@@ -122,7 +122,7 @@ void RouteTable::Impl::AddMcpNames(const Tool& tool) {
 }
 
 const Tool* RouteTable::Impl::Judge::StricterReading(std::string_view path, int strictness) const {
-  const Readings readings(path);
+  const PathVariants readings(path);
   const bool fold = table.needs_fold || HasUpper(path) || path.find('%') != std::string_view::npos;
   const bool has_loose_segments =
       path.find("./") != std::string_view::npos || path.find("%20/") != std::string_view::npos;
@@ -135,7 +135,7 @@ const Tool* RouteTable::Impl::Judge::StricterReading(std::string_view path, int 
   const auto is_stricter = [&](const RouteTree& tree, std::string_view reading) {
     return tree.Find(reading, method, found) && StrictnessOf(*found.entry->tool) > strictness;
   };
-  const auto any_is_stricter = [&](const Readings& loose) {
+  const auto any_is_stricter = [&](const PathVariants& loose) {
     return std::any_of(loose.begin(), loose.end(), [&](std::string_view reading) {
       return is_stricter(table.exact, reading) ||
              (fold && is_stricter(table.folded, FoldPath(reading)));
@@ -143,10 +143,11 @@ const Tool* RouteTable::Impl::Judge::StricterReading(std::string_view path, int 
   };
   const std::string trimmed = has_loose_segments ? TrimSegments(path) : std::string();
   if (any_is_stricter(readings) ||
-      (adds_slash && any_is_stricter(Readings(std::string(path) + '/'))) ||
-      (has_loose_segments && any_is_stricter(Readings(trimmed))) ||
-      std::ranges::any_of(
-          scripts, [&](const std::string& script) { return any_is_stricter(Readings(script)); })) {
+      (adds_slash && any_is_stricter(PathVariants(std::string(path) + '/'))) ||
+      (has_loose_segments && any_is_stricter(PathVariants(trimmed))) ||
+      std::ranges::any_of(scripts, [&](const std::string& script) {
+        return any_is_stricter(PathVariants(script));
+      })) {
     return found.entry->tool;
   }
   return nullptr;

@@ -13,7 +13,7 @@
 
 #include "proxy/base/json/json_object.h"
 #include "proxy/base/limits.h"
-#include "proxy/cli/admin_call.h"
+#include "proxy/cli/api_call.h"
 #include "proxy/cli/terminal_text.h"
 #include "proxy/config/config.h"
 #include "proxy/config/terminal.h"
@@ -142,7 +142,7 @@ bool SaysYes(std::ostream& out, std::uint64_t operation) {
 // The digest of the request that stands there now, if that is the one that `given` means: all of
 // it, or a beginning that no other will have. Without one a person at a terminal is shown the
 // request and asked. The exit code when nothing is to be approved.
-std::expected<std::string, int> DigestMeant(const AdminClient& client, const ApprovalWord& word,
+std::expected<std::string, int> DigestMeant(const ApiClient& client, const ApprovalWord& word,
                                             std::ostream& out, std::ostream& err) {
   const bool can_ask =
       word.digest.empty() && !client.json && IsTerminal(STDIN_FILENO) && IsTerminal(STDOUT_FILENO);
@@ -180,7 +180,7 @@ FileResult<std::string> ReadBodyFile(const std::string& file) {
 
 }  // namespace
 
-int ListApprovals(const AdminClient& client, const ApprovalQuery& query, std::ostream& out,
+int ListApprovals(const ApiClient& client, const ApprovalQuery& query, std::ostream& out,
                   std::ostream& err) {
   std::string target = "/approvals?limit=" + std::to_string(query.limit);
   for (const auto& [name, value] :
@@ -197,7 +197,7 @@ int ListApprovals(const AdminClient& client, const ApprovalQuery& query, std::os
   return kExitOk;
 }
 
-int ShowApproval(const AdminClient& client, std::uint64_t operation, std::ostream& out,
+int ShowApproval(const ApiClient& client, std::uint64_t operation, std::ostream& out,
                  std::ostream& err) {
   const auto approval = Show(client, Target(operation), out, err);
   if (!approval) return approval.error();
@@ -205,7 +205,7 @@ int ShowApproval(const AdminClient& client, std::uint64_t operation, std::ostrea
   return kExitOk;
 }
 
-int DecideApproval(const AdminClient& client, const ApprovalWord& word, std::ostream& out,
+int DecideApproval(const ApiClient& client, const ApprovalWord& word, std::ostream& out,
                    std::ostream& err) {
   const bool is_approve = word.verb == "approve";
   if (!is_approve && word.reason.empty()) {
@@ -240,7 +240,7 @@ int DecideApproval(const AdminClient& client, const ApprovalWord& word, std::ost
   return kExitOk;
 }
 
-int WatchApprovals(const AdminClient& client, std::ostream& out, std::ostream& err) {
+int WatchApprovals(const ApiClient& client, std::ostream& out, std::ostream& err) {
   std::map<std::string, std::string> known;  // status by operation
   bool has_header = client.json;
   for (;; (void)::poll(nullptr, 0, kApprovalLookEveryMs)) {

@@ -6,7 +6,7 @@
 #include <iosfwd>
 #include <string>
 
-#include "proxy/cli/admin_client.h"
+#include "proxy/cli/api_client.h"
 
 namespace recourse {
 
@@ -24,13 +24,13 @@ struct ApprovalWord {
 };
 
 // Each prints to `out`, errors to `err`, and gives the exit code.
-int ListApprovals(const AdminClient& client, const ApprovalQuery& query, std::ostream& out,
+int ListApprovals(const ApiClient& client, const ApprovalQuery& query, std::ostream& out,
                   std::ostream& err);
-int ShowApproval(const AdminClient& client, std::uint64_t operation, std::ostream& out,
+int ShowApproval(const ApiClient& client, std::uint64_t operation, std::ostream& out,
                  std::ostream& err);
-int DecideApproval(const AdminClient& client, const ApprovalWord& word, std::ostream& out,
+int DecideApproval(const ApiClient& client, const ApprovalWord& word, std::ostream& out,
                    std::ostream& err);
 // Prints what begins to wait, and what was decided, until it is stopped or the process is gone.
-int WatchApprovals(const AdminClient& client, std::ostream& out, std::ostream& err);
+int WatchApprovals(const ApiClient& client, std::ostream& out, std::ostream& err);
 
 }  // namespace recourse

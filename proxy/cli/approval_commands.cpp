@@ -16,7 +16,7 @@ struct ApprovalArguments {
 
 }  // namespace
 
-void AddApprovals(CLI::App& app, const AdminClient& client,
+void AddApprovals(CLI::App& app, const ApiClient& client,
                   const std::function<void(CLI::App&)>& add_admin_options, int& exit_code) {
   const auto args = std::make_shared<ApprovalArguments>();
   CLI::App* approvals =

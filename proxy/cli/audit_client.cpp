@@ -9,7 +9,7 @@
 #include <ostream>
 
 #include "proxy/base/crypto/openssl_objects.h"
-#include "proxy/cli/admin_call.h"
+#include "proxy/cli/api_call.h"
 #include "proxy/config/config.h"
 #include "proxy/config/files.h"
 #include "proxy/startup/signed_head.h"
@@ -65,8 +65,7 @@ constexpr std::string_view kCannotWrite = "the export cannot be written; is the 
 
 }  // namespace
 
-int ExportRows(const AdminClient& client, std::uint64_t after, std::ostream& out,
-               std::ostream& err) {
+int ExportRows(const ApiClient& client, std::uint64_t after, std::ostream& out, std::ostream& err) {
   const auto text = Call(client, "GET", "/ledger");
   if (!text) return Fail(err, text.error());
   const auto ledger = ParseJson(*text);
@@ -137,7 +136,7 @@ FileResult<SignedHead> ReadHead(const std::string& file, const std::string& key_
 }
 
 // What it says of the ledger, if that is bad; empty: it holds the head.
-FileResult<std::string> LedgerObjection(const AdminClient& client, const SignedHead& head) {
+FileResult<std::string> LedgerObjection(const ApiClient& client, const SignedHead& head) {
   const auto text = Call(client, "GET", "/ledger");
   if (!text) return std::unexpected(text.error());
   const auto ledger = ParseJson(*text);
@@ -167,7 +166,7 @@ FileResult<std::string> LedgerObjection(const AdminClient& client, const SignedH
 
 }  // namespace
 
-int VerifyLedgerWithHead(const AdminClient& client, const std::string& file,
+int VerifyLedgerWithHead(const ApiClient& client, const std::string& file,
                          const std::string& key_file, std::ostream& out, std::ostream& err) {
   const auto head = ReadHead(file, key_file);
   if (!head) return Fail(err, head.error());

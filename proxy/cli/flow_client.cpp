@@ -8,7 +8,7 @@
 #include <ostream>
 #include <utility>
 
-#include "proxy/cli/admin_call.h"
+#include "proxy/cli/api_call.h"
 #include "proxy/cli/terminal_text.h"
 #include "proxy/config/config.h"
 
@@ -209,7 +209,7 @@ std::string StateOf(const Json& flow) {
 }
 
 // Prints each flow when it begins, moves, and leaves the list; with --json one a line.
-int FollowFlows(const AdminClient& client, const FlowQuery& query, std::ostream& out,
+int FollowFlows(const ApiClient& client, const FlowQuery& query, std::ostream& out,
                 std::ostream& err) {
   std::map<std::string, std::string> known;  // state by number
   const auto print = [&](const Json& flow) {
@@ -244,7 +244,7 @@ int FollowFlows(const AdminClient& client, const FlowQuery& query, std::ostream&
 }
 
 // Page by page: each flow is closed for good before the next one.
-int CloseStopped(const AdminClient& client, const FlowOrderArguments& order, std::ostream& out,
+int CloseStopped(const ApiClient& client, const FlowOrderArguments& order, std::ostream& out,
                  std::ostream& err) {
   const std::string target = "/flows/close?limit=100" + WhichOf(order.stopped);
   for (std::string left = "1"; left != "0";) {
@@ -266,7 +266,7 @@ int CloseStopped(const AdminClient& client, const FlowOrderArguments& order, std
 
 }  // namespace
 
-int ListFlows(const AdminClient& client, const FlowQuery& query, std::ostream& out,
+int ListFlows(const ApiClient& client, const FlowQuery& query, std::ostream& out,
               std::ostream& err) {
   if (int{query.parked} + int{query.stopped} + int{!query.phase.empty()} > 1) {
     err << "recourse: --parked, --stopped and --phase exclude each other\n";
@@ -300,15 +300,14 @@ int ListFlows(const AdminClient& client, const FlowQuery& query, std::ostream& o
   return kExitOk;
 }
 
-int ShowFlow(const AdminClient& client, const std::string& id, std::ostream& out,
-             std::ostream& err) {
+int ShowFlow(const ApiClient& client, const std::string& id, std::ostream& out, std::ostream& err) {
   const auto flow = Show(client, "/flows/" + PercentEncode(id), out, err);
   if (!flow) return flow.error();
   PrintFlow(out, *flow);
   return kExitOk;
 }
 
-int OrderFlow(const AdminClient& client, const FlowOrderArguments& order, std::ostream& out,
+int OrderFlow(const ApiClient& client, const FlowOrderArguments& order, std::ostream& out,
               std::ostream& err) {
   const std::string target = "/flows/" + PercentEncode(order.id) + "/";
   if (order.verb == "undo" && order.preview == order.yes) {

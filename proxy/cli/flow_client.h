@@ -5,7 +5,7 @@
 #include <iosfwd>
 #include <string>
 
-#include "proxy/cli/admin_client.h"
+#include "proxy/cli/api_client.h"
 
 namespace recourse {
 
@@ -31,11 +31,10 @@ struct FlowOrderArguments {
 };
 
 // Each prints to `out`, errors to `err`, and gives the exit code.
-int ListFlows(const AdminClient& client, const FlowQuery& query, std::ostream& out,
+int ListFlows(const ApiClient& client, const FlowQuery& query, std::ostream& out,
               std::ostream& err);
-int ShowFlow(const AdminClient& client, const std::string& id, std::ostream& out,
-             std::ostream& err);
-int OrderFlow(const AdminClient& client, const FlowOrderArguments& order, std::ostream& out,
+int ShowFlow(const ApiClient& client, const std::string& id, std::ostream& out, std::ostream& err);
+int OrderFlow(const ApiClient& client, const FlowOrderArguments& order, std::ostream& out,
               std::ostream& err);
 
 }  // namespace recourse

@@ -16,7 +16,7 @@ struct FlowArguments {
 
 }  // namespace
 
-void AddFlows(CLI::App& app, const AdminClient& client,
+void AddFlows(CLI::App& app, const ApiClient& client,
               const std::function<void(CLI::App&)>& add_admin_options, int& exit_code) {
   const auto args = std::make_shared<FlowArguments>();
   CLI::App* flows = app.add_subcommand("flows", "Look at flows; end, undo and repair them");

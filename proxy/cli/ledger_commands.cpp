@@ -33,7 +33,7 @@ int PrintNewKey(const std::string& id) {
   return kExitOk;
 }
 
-int Export(const AdminClient& client, const LedgerArguments& args) {
+int Export(const ApiClient& client, const LedgerArguments& args) {
   if (args.format != "ndjson") return ExportLedger(client, args.dump, std::cout, std::cerr);
   if (!args.dump.trace.empty() || args.dump.with_answers) {
     std::cerr << "recourse: --format ndjson is the whole chain, whose bytes are sealed: leave "
@@ -45,7 +45,7 @@ int Export(const AdminClient& client, const LedgerArguments& args) {
 
 }  // namespace
 
-void AddLedger(CLI::App& app, const AdminClient& client,
+void AddLedger(CLI::App& app, const ApiClient& client,
                const std::function<void(CLI::App&)>& add_admin_options, int& exit_code) {
   const auto args = std::make_shared<LedgerArguments>();
   CLI::App* ledger = app.add_subcommand("ledger", "Check, export or copy the ledger");

@@ -7,7 +7,7 @@
 
 #include "proxy/base/json/json_object.h"
 #include "proxy/base/watch_limits.h"
-#include "proxy/cli/admin_call.h"
+#include "proxy/cli/api_call.h"
 #include "proxy/config/config.h"
 
 namespace recourse {
@@ -45,7 +45,7 @@ std::string BodyOf(const SettleArguments& order) {
 
 }  // namespace
 
-int ListOperations(const AdminClient& client, const OperationQuery& query, std::ostream& out,
+int ListOperations(const ApiClient& client, const OperationQuery& query, std::ostream& out,
                    std::ostream& err) {
   std::uint64_t left = query.limit;
   std::string before;
@@ -76,7 +76,7 @@ int ListOperations(const AdminClient& client, const OperationQuery& query, std::
   return kExitOk;
 }
 
-int SettleOperation(const AdminClient& client, const SettleArguments& order, std::ostream& out,
+int SettleOperation(const ApiClient& client, const SettleArguments& order, std::ostream& out,
                     std::ostream& err) {
   const auto event = Show(client,
                           HttpRequest{"POST",

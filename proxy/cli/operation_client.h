@@ -5,7 +5,7 @@
 #include <iosfwd>
 #include <string>
 
-#include "proxy/cli/admin_client.h"
+#include "proxy/cli/api_client.h"
 
 namespace recourse {
 
@@ -23,9 +23,9 @@ struct SettleArguments {
 };
 
 // Each prints to `out`, errors to `err`, and gives the exit code.
-int ListOperations(const AdminClient& client, const OperationQuery& query, std::ostream& out,
+int ListOperations(const ApiClient& client, const OperationQuery& query, std::ostream& out,
                    std::ostream& err);
-int SettleOperation(const AdminClient& client, const SettleArguments& order, std::ostream& out,
+int SettleOperation(const ApiClient& client, const SettleArguments& order, std::ostream& out,
                     std::ostream& err);
 
 }  // namespace recourse

@@ -16,7 +16,7 @@ struct OperationArguments {
 
 }  // namespace
 
-void AddOperations(CLI::App& app, const AdminClient& client,
+void AddOperations(CLI::App& app, const ApiClient& client,
                    const std::function<void(CLI::App&)>& add_admin_options, int& exit_code) {
   const auto args = std::make_shared<OperationArguments>();
   CLI::App* operations =

@@ -4,12 +4,12 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 
-#include "proxy/cli/admin_client.h"
+#include "proxy/cli/api_client.h"
 
 namespace recourse {
 
 // `add_admin_options` adds what every command to the admin API takes, and fills `client`.
-void AddOperations(CLI::App& app, const AdminClient& client,
+void AddOperations(CLI::App& app, const ApiClient& client,
                    const std::function<void(CLI::App&)>& add_admin_options, int& exit_code);
 
 }  // namespace recourse

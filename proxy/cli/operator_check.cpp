@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "proxy/admin/access/approver_check.h"
-#include "proxy/admin/access/operator_desk.h"
+#include "proxy/admin/access/operator_store.h"
 
 namespace recourse {
 

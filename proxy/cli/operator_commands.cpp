@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "proxy/admin/access/operator_desk.h"
+#include "proxy/admin/access/operator_store.h"
 #include "proxy/base/crypto/aead.h"
 #include "proxy/base/crypto/base64url.h"
 #include "proxy/base/limits.h"
@@ -44,7 +44,7 @@ int CheckOperators(const std::string& path) {
     std::cout << problem.ToString() << "\n";
   }
   if (!files.loaded.ok()) return kExitPolicy;
-  const OperatorBook& book = *files.loaded.book;
+  const OperatorDirectory& book = *files.loaded.book;
   std::cout << fmt::format("ok: {} tokens, {} certificates, {}\n", book.tokens.size(),
                            book.certificates.size(),
                            book.jwt ? "tokens of " + book.jwt->issuer : "no issuer of tokens");

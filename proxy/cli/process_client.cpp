@@ -9,7 +9,7 @@
 
 #include "filters/call/flow_counts.h"
 #include "proxy/base/json/json_object.h"
-#include "proxy/cli/admin_call.h"
+#include "proxy/cli/api_call.h"
 #include "proxy/config/config.h"
 
 namespace recourse {
@@ -128,7 +128,7 @@ std::string WritesOf(const Json& ledger) {
   return "accepted";
 }
 
-int ShowStatus(const AdminClient& client, std::ostream& out, std::ostream& err) {
+int ShowStatus(const ApiClient& client, std::ostream& out, std::ostream& err) {
   const auto status = Show(client, "/status", out, err);
   if (!status) return status.error();
   if (!IsStatus(*status)) return Fail(err, kNotUnderstood);
@@ -136,7 +136,7 @@ int ShowStatus(const AdminClient& client, std::ostream& out, std::ostream& err) 
   return kExitOk;
 }
 
-int DrainProcess(const AdminClient& client, std::optional<Millis> wait, std::ostream& out,
+int DrainProcess(const ApiClient& client, std::optional<Millis> wait, std::ostream& out,
                  std::ostream& err) {
   const SystemClock clock;
   const MonoTime end = clock.Now() + wait.value_or(Millis{0});
@@ -162,7 +162,7 @@ int DrainProcess(const AdminClient& client, std::optional<Millis> wait, std::ost
   }
 }
 
-int ShowLogLevel(const AdminClient& client, const std::string& level, std::ostream& out,
+int ShowLogLevel(const ApiClient& client, const std::string& level, std::ostream& out,
                  std::ostream& err) {
   HttpRequest request{"GET", "/log-level", {}, {}};
   if (!level.empty()) {

@@ -7,7 +7,7 @@
 
 #include "proxy/base/clock.h"
 #include "proxy/base/json/json.h"
-#include "proxy/cli/admin_client.h"
+#include "proxy/cli/api_client.h"
 
 namespace recourse {
 
@@ -15,13 +15,13 @@ namespace recourse {
 std::string WritesOf(const Json& ledger);
 
 // Each prints to `out`, errors to `err`, and gives the exit code.
-int ShowStatus(const AdminClient& client, std::ostream& out, std::ostream& err);
+int ShowStatus(const ApiClient& client, std::ostream& out, std::ostream& err);
 // Has the process take no more calls. With `wait` it returns when nothing is being worked on, or
 // fails with kExitRuntime after that time.
-int DrainProcess(const AdminClient& client, std::optional<Millis> wait, std::ostream& out,
+int DrainProcess(const ApiClient& client, std::optional<Millis> wait, std::ostream& out,
                  std::ostream& err);
 // Says how much is logged; sets it first unless `level` is empty.
-int ShowLogLevel(const AdminClient& client, const std::string& level, std::ostream& out,
+int ShowLogLevel(const ApiClient& client, const std::string& level, std::ostream& out,
                  std::ostream& err);
 
 }  // namespace recourse

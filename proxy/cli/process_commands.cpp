@@ -10,7 +10,7 @@
 
 namespace recourse {
 
-void AddProcess(CLI::App& app, const AdminClient& client,
+void AddProcess(CLI::App& app, const ApiClient& client,
                 const std::function<void(CLI::App&)>& add_admin_options, int& exit_code) {
   CLI::App* status = app.add_subcommand("status", "Say how a running process is, on one screen");
   add_admin_options(*status);

@@ -9,7 +9,7 @@
 
 namespace recourse {
 
-void AddDoctor(CLI::App& app, const AdminClient& client,
+void AddDoctor(CLI::App& app, const ApiClient& client,
                const std::function<void(CLI::App&)>& add_admin_options, int& exit_code) {
   const Config usual;
   const auto setup = std::make_shared<Setup>();

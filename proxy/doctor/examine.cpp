@@ -14,7 +14,7 @@
 #include "policy/model/url.h"
 #include "proxy/base/http/own_port.h"
 #include "proxy/base/json/json.h"
-#include "proxy/cli/admin_call.h"
+#include "proxy/cli/api_call.h"
 #include "proxy/cli/operator_check.h"
 #include "proxy/config/agent_env.h"
 #include "proxy/doctor/disk_facts.h"
@@ -141,7 +141,7 @@ std::uint64_t FilesMax() {
   return ::getrlimit(RLIMIT_NOFILE, &files) == 0 ? files.rlim_max : 0;
 }
 
-Check LookAtTraces(const AdminClient& client) {
+Check LookAtTraces(const ApiClient& client) {
   TraceFacts facts;
   if (client.token_file.empty() && client.cert_file.empty()) {
     facts.why = "who may ask is not given";
@@ -191,7 +191,7 @@ Check LookAtPolicy(const Setup& setup, const LoadedPolicy& loaded) {
 
 }  // namespace
 
-std::vector<Check> Examine(const Setup& setup, const AdminClient& client) {
+std::vector<Check> Examine(const Setup& setup, const ApiClient& client) {
   std::vector<Check> checks;
   const LoadedPolicy loaded = LoadPolicy(setup.policy, TlsFiles::kCheck);
   checks.push_back(LookAtPolicy(setup, loaded));

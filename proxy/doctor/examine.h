@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "proxy/cli/admin_client.h"
+#include "proxy/cli/api_client.h"
 #include "proxy/doctor/check.h"
 
 namespace recourse {
@@ -16,6 +16,6 @@ struct Setup {
 };
 
 // Everything, in the order in which a call meets it.
-std::vector<Check> Examine(const Setup& setup, const AdminClient& client);
+std::vector<Check> Examine(const Setup& setup, const ApiClient& client);
 
 }  // namespace recourse

@@ -8,7 +8,7 @@
 #include "proxy/downstream/http1_wire.h"
 #include "proxy/exchange/request_body.h"
 #include "proxy/exchange/served_request.h"
-#include "proxy/net/message/body_pace.h"
+#include "proxy/net/message/transfer_pace.h"
 
 namespace recourse {
 
@@ -43,7 +43,7 @@ class Http1Body final : public RequestBody {
   Http1Reply& reply_;
   std::string head_copy_;
   std::optional<BodyDecoder> decoder_;
-  std::optional<BodyPace> pace_;
+  std::optional<TransferPace> pace_;
   bool has_begun_ = false;
   bool is_awaited_ = false;
 };

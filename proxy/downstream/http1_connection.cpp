@@ -6,12 +6,12 @@
 #include "proxy/base/crash_point.h"
 #include "proxy/exchange/request_target.h"
 #include "proxy/exchange/router.h"
-#include "proxy/net/message/first_bytes.h"
+#include "proxy/net/message/protocol_detection.h"
 
 namespace recourse {
 namespace {
 
-Ingress IngressOf(std::optional<Tcp::endpoint> original, const ConnectionGate::Place& place) {
+Ingress IngressOf(std::optional<Tcp::endpoint> original, const ConnectionLimiter::Place& place) {
   Ingress ingress;
   if (original) ingress.original_text = AuthorityText(AuthorityOf(*original), 0);
   ingress.original = std::move(original);
@@ -22,7 +22,8 @@ Ingress IngressOf(std::optional<Tcp::endpoint> original, const ConnectionGate::P
 }  // namespace
 
 Http1Connection::Http1Connection(Worker& worker, const Lanes& lanes, Socket socket,
-                                 ConnectionGate::Place place, std::optional<Tcp::endpoint> original)
+                                 ConnectionLimiter::Place place,
+                                 std::optional<Tcp::endpoint> original)
     : worker_(worker),
       services_(worker.services),
       lanes_(lanes),
@@ -183,7 +184,7 @@ Task<bool> Http1Connection::ReadMoreHead() {
 }
 
 Task<Http1Connection::TunnelOpening> Http1Connection::MeetOpening() {
-  const FirstBytes first = ReadFirstBytes(wire_.in.unread());
+  const ProtocolDetection first = ReadFirstBytes(wire_.in.unread());
   if (!first.is_complete) co_return TunnelOpening::kNeedMore;
   wire_.meets_opening = false;
   const Ingress& ingress = wire_.ingress;

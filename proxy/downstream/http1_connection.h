@@ -9,16 +9,16 @@
 #include "proxy/downstream/http1_client.h"
 #include "proxy/downstream/http1_reply.h"
 #include "proxy/downstream/http1_wire.h"
-#include "proxy/exchange/connection_gate.h"
+#include "proxy/exchange/connection_limiter.h"
 #include "proxy/exchange/exchange.h"
-#include "proxy/exchange/idle_list.h"
+#include "proxy/exchange/idle_connections.h"
 
 namespace recourse {
 
 class Http1Connection final : IdleConnection {
  public:
   // `original` is where the client of a redirected connection wanted to.
-  Http1Connection(Worker& worker, const Lanes& lanes, Socket socket, ConnectionGate::Place place,
+  Http1Connection(Worker& worker, const Lanes& lanes, Socket socket, ConnectionLimiter::Place place,
                   std::optional<Tcp::endpoint> original);
 
   // Serves requests until either side closes or a bound is reached.
@@ -27,7 +27,7 @@ class Http1Connection final : IdleConnection {
   void Drain();
 
  private:
-  bool IsOf(const ConnectionGate::Address& peer) const override { return place_.IsOf(peer); }
+  bool IsOf(const ConnectionLimiter::Address& peer) const override { return place_.IsOf(peer); }
   bool MakeRoom() override;
   Task<bool> IsSpokenTo();
   Task<bool> ReadHead();
@@ -45,7 +45,7 @@ class Http1Connection final : IdleConnection {
   Worker& worker_;
   Services& services_;
   const Lanes& lanes_;
-  ConnectionGate::Place place_;
+  ConnectionLimiter::Place place_;
   Http1Wire wire_;
   ServedRequest request_;
   Http1Reply reply_;

@@ -112,9 +112,9 @@ Task<bool> Http1Reply::Send(const ReplyPiece& piece) {
     ending = grown;
   }
   if (head.empty() && data.empty() && !piece.ends) co_return true;
-  Poller& poller = wire_.worker.thread.poller();
+  Reactor& reactor = wire_.worker.thread.reactor();
   const bool together = piece.is_together && head.size() + data.size() <= kTogetherBytesMax;
-  if (together) co_await EndOfTurn(poller);
+  if (together) co_await FlushAtTurnEnd(reactor);
   // Unless it is that of the body, which holds for this too.
   if (wire_.read_due == Http1Wire::kNotDue) wire_.client.deadline.Reset();
   auto sending =
@@ -127,7 +127,7 @@ Task<bool> Http1Reply::Send(const ReplyPiece& piece) {
   }
   const bool sent = sending.await_resume();
   head_memory_.reset();
-  if (together) co_await EndOfTurn(poller);
+  if (together) co_await FlushAtTurnEnd(reactor);
   request_.record.bytes_out += head.size() + data.size();
   request_.record.client_gone = !sent;
   co_return sent;

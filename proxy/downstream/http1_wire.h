@@ -17,7 +17,7 @@ namespace recourse {
 struct Http1Wire {
   Http1Wire(Worker& of, Socket socket, Ingress way)
       : worker(of),
-        client(std::move(socket), of.thread.poller(), of.thread.wheel()),
+        client(std::move(socket), of.thread.reactor(), of.thread.wheel()),
         ingress(std::move(way)),
         meets_opening(ingress.original.has_value()) {
     in.pool = &of.thread.buffers();

@@ -45,7 +45,8 @@ Task<bool> AgentTls::Intercept(Authority target) {
     co_return NoteInterception(host, "no_certificate", leaf.error(), "see --ca");
   }
   const auto peer = PeerEnd(wire_.client.socket());
-  const auto place = services.handshakes.Enter(peer ? peer->address() : ConnectionGate::Address());
+  const auto place =
+      services.handshakes.Enter(peer ? peer->address() : ConnectionLimiter::Address());
   if (!peer || !place) {
     co_return NoteInterception(host, "crowded", "too many handshakes at once", "repeat it later");
   }

@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "filters/ledger/rows/record_codec.h"
+#include "filters/ledger/rows/row_codec.h"
 
 namespace recourse {
 namespace {

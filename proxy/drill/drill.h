@@ -16,7 +16,7 @@ struct DrillOptions {
   std::string flow;                    // only this one; empty: all
   std::string tmp = "/tmp";            // where a temporary directory is made
   Millis timeout = limits::kDrillFor;  // for all runs
-  Doubts doubts{};
+  Ambiguities doubts{};
   bool json = false;
   bool tell_progress = false;  // on `err`
 };

@@ -21,10 +21,10 @@ struct Side {
 
 std::vector<Side> SidesOf(const std::vector<Expected>& calls, const Found& found) {
   std::vector<Side> sides(calls.size());
-  for (const Deed& deed : found.deeds) {
+  for (const Action& deed : found.deeds) {
     if (deed.call >= sides.size()) continue;
-    if (deed.kind == Deed::Kind::kEffect) ++sides[deed.call].effects;
-    if (deed.kind == Deed::Kind::kUndone) ++sides[deed.call].undos;
+    if (deed.kind == Action::Kind::kEffect) ++sides[deed.call].effects;
+    if (deed.kind == Action::Kind::kUndone) ++sides[deed.call].undos;
   }
   for (const FlowFound& flow : found.flows) {
     for (const StepFound& step : flow.steps) {
@@ -67,16 +67,16 @@ void CheckCall(const std::string& tool, const Side& side, bool told_done,
 // Newest first, and nothing new once that has begun.
 void CheckOrder(const std::vector<Expected>& calls, const Found& found,
                 std::vector<std::string>& broken) {
-  const Deed* last = nullptr;
-  for (const Deed& deed : found.deeds) {
-    if (deed.kind == Deed::Kind::kStrange) {
+  const Action* last = nullptr;
+  for (const Action& deed : found.deeds) {
+    if (deed.kind == Action::Kind::kStrange) {
       broken.push_back("the backend was asked for what no call explains: " + deed.what);
     }
-    if (deed.kind == Deed::Kind::kEffect && last != nullptr) {
+    if (deed.kind == Action::Kind::kEffect && last != nullptr) {
       broken.push_back(
           fmt::format("{} took effect while its flow was being undone", calls[deed.call].tool));
     }
-    if (deed.kind != Deed::Kind::kUndone) continue;
+    if (deed.kind != Action::Kind::kUndone) continue;
     if (last != nullptr && deed.call > last->call) {
       broken.push_back(fmt::format("{} was undone after {}, which came before it",
                                    calls[deed.call].tool, calls[last->call].tool));
@@ -120,23 +120,23 @@ void CheckFlow(const std::vector<Expected>& calls, const std::vector<Side>& side
 
 }  // namespace
 
-std::string LineOf(const Deed& deed, const std::vector<Expected>& calls) {
+std::string LineOf(const Action& deed, const std::vector<Expected>& calls) {
   const std::string& tool = deed.call < calls.size() ? calls[deed.call].tool : deed.what;
   switch (deed.kind) {
-    case Deed::Kind::kEffect:
+    case Action::Kind::kEffect:
       return tool + " took effect";
-    case Deed::Kind::kRefused:
+    case Action::Kind::kRefused:
       return tool + " was refused";
-    case Deed::Kind::kRepeat:
+    case Action::Kind::kRepeat:
       return tool + " came again under its key: nothing was done";
-    case Deed::Kind::kUndone:
+    case Action::Kind::kUndone:
       return tool + " was undone";
-    case Deed::Kind::kUndoAgain:
+    case Action::Kind::kUndoAgain:
       return tool + " was to be undone again: nothing was done";
-    case Deed::Kind::kProbe:
+    case Action::Kind::kProbe:
       return deed.what == "found" ? "asked what became of " + tool + ": it is there"
                                   : "asked what became of a call: " + deed.what;
-    case Deed::Kind::kStrange:
+    case Action::Kind::kStrange:
       return "a request that no call explains: " + deed.what;
   }
   return {};

@@ -18,7 +18,7 @@ struct FlowFound {
   std::vector<StepFound> steps;
 };
 struct Found {
-  std::vector<Deed> deeds;
+  std::vector<Action> deeds;
   std::vector<FlowFound> flows;
   std::vector<bool> told_done;  // by call: whether the agent was told that it is done
   bool is_verified = false;     // every row of the ledger and its hash chain
@@ -39,7 +39,7 @@ struct DrillVerdict {
 };
 
 // One line of the story.
-std::string LineOf(const Deed& deed, const std::vector<Expected>& calls);
+std::string LineOf(const Action& deed, const std::vector<Expected>& calls);
 
 // `must_break`: the flow may not count as complete.
 DrillVerdict Reckon(const std::vector<Expected>& calls, const Found& found, bool must_break);

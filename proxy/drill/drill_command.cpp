@@ -21,7 +21,7 @@ std::string CheckTimeout(const std::string& text) {
              : "'" + text + "' is not a duration from 100ms to 24h, such as 10s or 2m";
 }
 
-void Doubt(Doubts& doubts, const std::vector<std::string>& claims) {
+void Doubt(Ambiguities& doubts, const std::vector<std::string>& claims) {
   for (const std::string& claim : claims) {
     doubts.key_header |= claim == "key_header";
     doubts.key_lives |= claim == "key_lives";

@@ -112,7 +112,7 @@ void AppendScenario(std::string& out, const DrillFindings& findings, std::size_t
   }
 }
 
-std::string DoubtsText(const Doubts& doubts) {
+std::string DoubtsText(const Ambiguities& doubts) {
   std::string out;
   if (doubts.key_header) {
     out += "Doubted: key_header. Backends do again what comes again under its key.\n";

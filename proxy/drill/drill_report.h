@@ -27,7 +27,7 @@ struct DrillFindings {
   DrillPlan plan;
   std::vector<DrillRow> rows;  // by flow, scenario and commit
   Millis took{};
-  Doubts doubts{};
+  Ambiguities doubts{};
   bool is_observing = false;  // the policy says observe; the drill enforced it
 };
 

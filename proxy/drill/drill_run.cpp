@@ -351,7 +351,7 @@ RunResult Play::Conclude() {
     calls.push_back({call.tool->name, call.tool->undo.has_value()});
   }
   result.verdict = Reckon(calls, found_, scenario_.must_break);
-  for (const Deed& deed : found_.deeds) result.story.push_back(LineOf(deed, calls));
+  for (const Action& deed : found_.deeds) result.story.push_back(LineOf(deed, calls));
   return result;
 }
 

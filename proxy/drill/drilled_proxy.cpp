@@ -78,7 +78,7 @@ void OutputTo(const std::string& file) {
       config.bounds.send_timeout = config.bounds.stream_timeout = limits::kDrillPatience;
   SetLogLevel(LogLevel::kWarn);
   Strike strike{notes, parts.kill};
-  const Rehearsal rehearsal{
+  const DrillOverrides rehearsal{
       .clock = parts.clock,
       .speed = limits::kDrillSpeed,
       .load =

@@ -119,7 +119,7 @@ ServedAnswer ScriptedBackend::Act(const HttpRequest& request) {
   if (const auto call = CallOf(request)) return Write(*call, key);
   if (auto state = StateOf(request)) return std::move(*state);
   if (IsQuestion(request)) return Ask(request);
-  deeds_.push_back({Deed::Kind::kStrange, 0, request.method + " " + request.target});
+  deeds_.push_back({Action::Kind::kStrange, 0, request.method + " " + request.target});
   return NotFound();
 }
 
@@ -150,15 +150,15 @@ bool ScriptedBackend::IsQuestion(const HttpRequest& request) const {
 ServedAnswer ScriptedBackend::Write(std::size_t call, const std::string& key) {
   const ScriptedCall& script = script_[call];
   if (mishaps_.refused == call) {
-    deeds_.push_back({Deed::Kind::kRefused, call});
+    deeds_.push_back({Action::Kind::kRefused, call});
     return script.refusal;
   }
   const std::string name = script.backend->name + " " + key;
   if (!mishaps_.doubts.forgets_keys() && !key.empty() && known_.contains(name)) {
-    deeds_.push_back({Deed::Kind::kRepeat, call});
+    deeds_.push_back({Action::Kind::kRepeat, call});
     return known_.at(name).answer;
   }
-  deeds_.push_back({Deed::Kind::kEffect, call});
+  deeds_.push_back({Action::Kind::kEffect, call});
   effects_.push_back({call, key, false});
   if (!key.empty()) known_[name] = {call, script.answer, false};
   if (mishaps_.lost_answer == call && !std::exchange(has_lost_, true)) {
@@ -171,13 +171,13 @@ ServedAnswer ScriptedBackend::Undo(Effect& effect, const std::string& key) {
   const ScriptedCall& call = script_[effect.call];
   const std::string name = call.backend->name + " " + key;
   if (!mishaps_.doubts.forgets_keys() && !key.empty() && known_.contains(name)) {
-    deeds_.push_back({Deed::Kind::kUndoAgain, effect.call});
+    deeds_.push_back({Action::Kind::kUndoAgain, effect.call});
     return known_.at(name).answer;
   }
   const bool again = std::exchange(effect.is_undone, true);
   const bool is_harmless =
       again && !mishaps_.doubts.repeatable && call.tool->undo->repeatable == Repeatable::kYes;
-  deeds_.push_back({is_harmless ? Deed::Kind::kUndoAgain : Deed::Kind::kUndone, effect.call});
+  deeds_.push_back({is_harmless ? Action::Kind::kUndoAgain : Action::Kind::kUndone, effect.call});
   HttpResponse answer = UndoneAnswer(call, again);
   if (!key.empty()) known_[name] = {effect.call, answer, true};
   return answer;
@@ -199,10 +199,10 @@ ServedAnswer ScriptedBackend::Ask(const HttpRequest& request) {
       continue;
     }
     if (mishaps_.doubts.absent_after && effect->asked++ < kLateLooks) continue;
-    deeds_.push_back({Deed::Kind::kProbe, i, "found"});
+    deeds_.push_back({Action::Kind::kProbe, i, "found"});
     return PresentAnswer(call);
   }
-  deeds_.push_back({Deed::Kind::kProbe, 0, "nothing found"});
+  deeds_.push_back({Action::Kind::kProbe, 0, "nothing found"});
   // An MCP server has no 404 for a call that finds nothing.
   if (request.method == "POST") return NothingFound(request);
   return NotFound();

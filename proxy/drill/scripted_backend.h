@@ -14,7 +14,7 @@
 namespace recourse {
 
 // What the backends did, in order.
-struct Deed {
+struct Action {
   enum class Kind : std::uint8_t {
     kEffect,     // a write took effect
     kRefused,    // a write was refused
@@ -30,7 +30,7 @@ struct Deed {
 };
 
 // What the policy claims of its backends and the drill takes for false.
-struct Doubts {
+struct Ambiguities {
   bool key_header = false;    // a write that comes again under its key takes effect again
   bool key_lives = false;     // likewise: by then the key is forgotten
   bool repeatable = false;    // an undo that comes again acts again
@@ -44,7 +44,7 @@ struct Doubts {
 struct Mishaps {
   std::optional<std::size_t> refused;      // this call is refused
   std::optional<std::size_t> lost_answer;  // the first answer to this call gets lost
-  Doubts doubts{};
+  Ambiguities doubts{};
 };
 
 // A backend does what its policy says of it and no more: it knows a repeat only by its key, tells
@@ -57,7 +57,7 @@ class ScriptedBackend {
 
   // One request at a time; of an MCP server a message, which is answered with one.
   ServedAnswer Handle(const HttpRequest& request);
-  const std::vector<Deed>& deeds() const { return deeds_; }
+  const std::vector<Action>& deeds() const { return deeds_; }
 
  private:
   struct Effect {
@@ -88,7 +88,7 @@ class ScriptedBackend {
   bool has_lost_ = false;
   std::vector<Effect> effects_;
   std::map<std::string, Known> known_;  // by backend and key
-  std::vector<Deed> deeds_;
+  std::vector<Action> deeds_;
 };
 
 }  // namespace recourse

@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "filters/call/traceparent.h"
-#include "proxy/telemetry/attempts.h"
-#include "proxy/telemetry/tracer.h"
+#include "proxy/telemetry/attempt_records.h"
+#include "proxy/telemetry/span_queue.h"
 
 namespace recourse {
 namespace {
@@ -13,7 +13,7 @@ constexpr std::string_view kNoId = "0000000000000000";
 
 }  // namespace
 
-void CallTrace::Begin(std::string_view traceparent, const Tracer& tracer, SpanIds& ids,
+void CallTrace::Begin(std::string_view traceparent, const SpanQueue& tracer, SpanIds& ids,
                       RequestRecord& record) {
   *this = {};
   const auto client = ReadTraceparent(traceparent);
@@ -55,7 +55,7 @@ void CallTrace::BeginTry(SpanIds& ids, RequestRecord& record, char* room, std::s
 }
 
 void CallTrace::End(const RequestRecord& record, std::shared_ptr<const Policy> policy,
-                    MonoTime began, MonoTime ended, Tracer& tracer) const {
+                    MonoTime began, MonoTime ended, SpanQueue& tracer) const {
   Span call;
   call.of = Span::Of::kCall;
   call.trace = trace;

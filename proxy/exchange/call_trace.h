@@ -6,10 +6,10 @@
 #include <string_view>
 
 #include "policy/model/policy.h"
-#include "proxy/net/http1/http_head.h"
-#include "proxy/telemetry/request_log.h"
+#include "proxy/net/http1/message_head.h"
+#include "proxy/telemetry/request_record.h"
 #include "proxy/telemetry/span.h"
-#include "proxy/telemetry/tracer.h"
+#include "proxy/telemetry/span_queue.h"
 
 namespace recourse {
 
@@ -21,14 +21,14 @@ struct CallTrace {
   char flags[3] = {};
 
   // Only where traces are on: decides whether this call is traced, and as what.
-  void Begin(std::string_view traceparent, const Tracer& tracer, SpanIds& ids,
+  void Begin(std::string_view traceparent, const SpanQueue& tracer, SpanIds& ids,
              RequestRecord& record);
   // The field of a read that goes on. Gives where in `writer` the id of each attempt belongs.
   std::size_t AddTraceparent(HeadWriter& writer) const;
   // `room` has the traceparent at `at`.
   static void BeginTry(SpanIds& ids, RequestRecord& record, char* room, std::size_t at);
   void End(const RequestRecord& record, std::shared_ptr<const Policy> policy, MonoTime began,
-           MonoTime ended, Tracer& tracer) const;
+           MonoTime ended, SpanQueue& tracer) const;
 };
 
 }  // namespace recourse

@@ -9,7 +9,7 @@
 #include "filters/ledger/ledger.h"
 #include "filters/ledger/model/waiting_clients.h"
 #include "policy/uri/authority.h"
-#include "proxy/net/http1/http_head.h"
+#include "proxy/net/http1/message_head.h"
 #include "proxy/net/message/body_decoder.h"
 
 namespace recourse {

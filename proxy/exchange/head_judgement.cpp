@@ -5,7 +5,7 @@
 
 #include "policy/language/fields_read.h"
 #include "policy/model/method_override.h"
-#include "proxy/exchange/request_head.h"
+#include "proxy/exchange/request_facts.h"
 
 namespace recourse {
 namespace {

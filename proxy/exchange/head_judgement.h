@@ -8,7 +8,7 @@
 
 #include "policy/model/call_refusal.h"
 #include "policy/model/route_table.h"
-#include "proxy/net/http1/http_head.h"
+#include "proxy/net/http1/message_head.h"
 
 namespace recourse {
 

@@ -8,7 +8,7 @@
 
 #include "filters/observe/observer.h"
 #include "proxy/exchange/services.h"
-#include "proxy/net/http1/http_head.h"
+#include "proxy/net/http1/message_head.h"
 #include "proxy/net/message/body_decoder.h"
 
 namespace recourse {

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "proxy/base/http/http_message.h"
-#include "proxy/net/http1/http_head.h"
+#include "proxy/net/http1/message_head.h"
 #include "proxy/net/loop/io_thread.h"
 
 namespace recourse {

@@ -7,7 +7,7 @@
 
 #include "policy/model/callers.h"
 #include "proxy/base/clock.h"
-#include "proxy/net/http1/http_head.h"
+#include "proxy/net/http1/message_head.h"
 
 namespace recourse {
 

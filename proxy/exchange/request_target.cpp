@@ -47,7 +47,7 @@ Authority AuthorityOf(const Tcp::endpoint& endpoint) {
   return {endpoint.address().to_string(), endpoint.port()};
 }
 
-Authority RedirectedTarget(const Tcp::endpoint& original, const FirstBytes& first) {
+Authority RedirectedTarget(const Tcp::endpoint& original, const ProtocolDetection& first) {
   if (first.server_name.empty()) return AuthorityOf(original);
   return {first.server_name, original.port()};
 }

@@ -5,13 +5,13 @@
 #include <string>
 
 #include "proxy/exchange/ingress.h"
-#include "proxy/net/http1/http_head.h"
-#include "proxy/net/message/first_bytes.h"
+#include "proxy/net/http1/message_head.h"
+#include "proxy/net/message/protocol_detection.h"
 
 namespace recourse {
 
 // Of the connection, by what its client has said first, at the port that it connected to.
-Authority RedirectedTarget(const Tcp::endpoint& original, const FirstBytes& first);
+Authority RedirectedTarget(const Tcp::endpoint& original, const ProtocolDetection& first);
 
 // The authority that a request names, at that port; empty: it cannot be read.
 std::string RedirectedAuthority(const Tcp::endpoint& original, const Head& head);

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <charconv>
 
-#include "filters/call/poll_id.h"
+#include "filters/call/poll_token.h"
 #include "proxy/base/http/own_port.h"
 #include "proxy/exchange/head_judgement.h"
-#include "proxy/exchange/request_head.h"
+#include "proxy/exchange/request_facts.h"
 #include "proxy/exchange/request_target.h"
 
 namespace recourse {

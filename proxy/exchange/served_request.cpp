@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "proxy/exchange/observation.h"
-#include "proxy/exchange/request_head.h"
+#include "proxy/exchange/request_facts.h"
 
 namespace recourse {
 namespace {

@@ -10,7 +10,7 @@
 #include "proxy/exchange/ingress.h"
 #include "proxy/exchange/request_caller.h"
 #include "proxy/exchange/services.h"
-#include "proxy/net/http1/http_head.h"
+#include "proxy/net/http1/message_head.h"
 
 namespace recourse {
 

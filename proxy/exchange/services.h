@@ -10,29 +10,29 @@
 #include "filters/ledger/ledger.h"
 #include "filters/ledger/model/waiting_clients.h"
 #include "filters/mcp/calls_in_flight.h"
-#include "filters/mcp/late_calls.h"
+#include "filters/mcp/late_answers.h"
 #include "filters/mcp/mcp_upstream.h"
-#include "filters/mcp/tool_book.h"
+#include "filters/mcp/tool_catalog.h"
 #include "filters/observe/observer.h"
-#include "filters/settling.h"
-#include "policy/model/host_memo.h"
+#include "filters/outcome_resolver.h"
+#include "policy/model/host_cache.h"
 #include "policy/model/policy.h"
 #include "proxy/base/call_budget.h"
 #include "proxy/config/config.h"
-#include "proxy/exchange/connection_gate.h"
-#include "proxy/exchange/idle_list.h"
-#include "proxy/net/http1/http_head.h"
+#include "proxy/exchange/connection_limiter.h"
+#include "proxy/exchange/idle_connections.h"
+#include "proxy/net/http1/message_head.h"
 #include "proxy/net/loop/io_thread.h"
-#include "proxy/net/tls/leaf_minter.h"
+#include "proxy/net/tls/leaf_issuer.h"
 #include "proxy/net/tls/tls_server.h"
 #include "proxy/net/upstream/connection_pool.h"
 #include "proxy/net/upstream/connector.h"
-#include "proxy/net/upstream/write_upstream.h"
+#include "proxy/net/upstream/write_client.h"
 #include "proxy/telemetry/access_log.h"
 #include "proxy/telemetry/call_shapes.h"
 #include "proxy/telemetry/metrics.h"
-#include "proxy/telemetry/request_log.h"
-#include "proxy/telemetry/tracer.h"
+#include "proxy/telemetry/request_record.h"
+#include "proxy/telemetry/span_queue.h"
 
 namespace recourse {
 
@@ -44,22 +44,22 @@ struct Services {
   AccessLog* access_log = nullptr;
   Metrics* metrics = nullptr;
   const Clock* clock = nullptr;
-  Tracer* tracer = nullptr;  // null: traces are off
+  SpanQueue* tracer = nullptr;  // null: traces are off
   Random* random = nullptr;
-  LeafMinter* minter = nullptr;
+  LeafIssuer* minter = nullptr;
   OwnListeners own;
   ClientBounds bounds;
   CallBudget budget;
   // Agents' TLS handshakes that run. Who has sent nothing yet needs no place.
-  ConnectionGate handshakes{limits::kTlsHandshakesMax, limits::kTlsHandshakesPerPeerMax};
+  ConnectionLimiter handshakes{limits::kTlsHandshakesMax, limits::kTlsHandshakesPerPeerMax};
   std::string install_secret;
   std::string ledger_secret;     // names of polls are signed with it
   std::string via;               // "1.1 recourse-1a2b3c4d": our pseudonym in Via
   std::string pod_flow;          // what `without_trace: pod` names
   std::string caller = "local";  // identity of agents that show no certificate
 
-  Settling* settling = nullptr;  // told what MCP servers tell agents
-  ToolBook mcp_tools;
+  OutcomeResolver* settling = nullptr;  // told what MCP servers tell agents
+  ToolCatalog mcp_tools;
   CallsInFlight mcp_calls;
   WaitingClients clients;
   LateCalls mcp_late;
@@ -94,7 +94,7 @@ struct PolicyView {
   const Earlier earlier;  // that were in force before, as long as anything needs them
   RequestMetrics metrics;
   RequestLog log;
-  HostMemo last_host;
+  HostCache last_host;
   const FieldLine via;
   std::vector<FieldLine> hosts;
 };
@@ -135,7 +135,7 @@ struct Worker {
   FilterChain chain;
   CallShapes unlisted{limits::kUnlistedShapesMax};
   CallShapes refused{limits::kRefusedShapesMax};  // observe mode: reads that enforce would refuse
-  IdleList idle;                                  // of the agents' connections
+  IdleConnections idle;                           // of the agents' connections
   std::shared_ptr<const TlsServer> tls;           // for new connections of agents; null: plain
   // A handshake has failed. At most one line a second tells of those, as anybody can make them
   // fail.

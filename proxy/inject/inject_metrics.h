@@ -12,7 +12,7 @@
 #include <string>
 
 #include "proxy/base/clock.h"
-#include "proxy/inject/review.h"
+#include "proxy/inject/admission_review.h"
 
 namespace recourse {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "filters/context.h"
+#include "filters/call_context.h"
 #include "proxy/lanes/client_stream.h"
 
 namespace recourse {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "filters/mcp/mcp_answer.h"
-#include "filters/mcp/tool_book.h"
+#include "filters/mcp/tool_catalog.h"
 #include "policy/model/mcp_names.h"
 #include "proxy/exchange/observation.h"
 #include "proxy/lanes/mcp_lane.h"
@@ -17,7 +17,7 @@ McpDecision DecideMcpCall(const ServedRequest& request, const Backend& backend,
   // What was told to somebody else, nobody else believes.
   if (backend.trust_annotations && !request.caller.is_nobody() &&
       messages.front().kind == McpRequest::Kind::kToolCall) {
-    facts = request.services.mcp_tools.Find(BookOf(backend), request.caller.name(),
+    facts = request.services.mcp_tools.Find(ServerKeyOf(backend), request.caller.name(),
                                             messages.front().tool);
   }
   return DecideMcp(request.policy(), backend, messages, facts);

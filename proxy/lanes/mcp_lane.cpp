@@ -6,7 +6,7 @@
 #include "filters/mcp/mcp_answer.h"
 #include "policy/model/mcp_names.h"
 #include "proxy/exchange/head_judgement.h"
-#include "proxy/exchange/request_head.h"
+#include "proxy/exchange/request_facts.h"
 #include "proxy/lanes/mcp_judgement.h"
 #include "proxy/lanes/mcp_write.h"
 #include "proxy/lanes/write_call.h"
@@ -116,7 +116,7 @@ Task<bool> McpLane::Run(Exchange& exchange) {
 
 Task<bool> McpLane::Stream(Exchange& exchange) {
   ServedRequest& request = exchange.request;
-  std::optional<LateTap> late;
+  std::optional<ResumedStreamTap> late;
   if (request.head.method == "GET" && !request.services.mcp_late.empty()) {
     const Headers headers = EndToEndFields(request.head);
     std::string session = SessionOf(headers);

@@ -22,7 +22,7 @@ std::string NameOfCall(std::string_view caller, const Backend& backend, std::str
   return name;
 }
 
-void TakeLate(const ServedRequest& request, LateTap& late, std::string_view piece) {
+void TakeLate(const ServedRequest& request, ResumedStreamTap& late, std::string_view piece) {
   Services& services = request.services;
   late.events.Feed(piece);
   while (auto event = late.events.Next()) {
@@ -41,18 +41,18 @@ void McpRead::Learn(const ServedRequest& request) {
   Services& services = request.services;
   const Backend& backend = *request.route.match.backend;
   const std::string& caller = request.caller.name();
-  for (RelayTap::OfTask& told : tap.TakeTasks()) {
+  for (AnswerTap::OfTask& told : tap.TakeTasks()) {
     services.settling->Tell({.backend = backend.name,
                              .caller = caller,
                              .session = session,
-                             .server = BookOf(backend),
+                             .server = ServerKeyOf(backend),
                              .method = std::move(told.method),
                              .task = std::move(told.task),
                              .message = std::move(told.message)});
   }
   const std::vector<Json> lists = tap.TakeLists();
   for (const Json& list : lists) {
-    for (const std::string& name : services.mcp_tools.Learn(BookOf(backend), caller, list)) {
+    for (const std::string& name : services.mcp_tools.Learn(ServerKeyOf(backend), caller, list)) {
       services.metrics->mcp_tool_changes.Add({{"backend", backend.name}}).Increment();
       Log(LogLevel::kWarn,
           "an MCP server describes a tool in another way than before; what it says of it is not "

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "filters/mcp/agent_answer.h"
-#include "filters/mcp/late_calls.h"
-#include "filters/mcp/relay_tap.h"
+#include "filters/mcp/agent_reply.h"
+#include "filters/mcp/answer_tap.h"
+#include "filters/mcp/late_answers.h"
 #include "proxy/exchange/body_reservation.h"
 #include "proxy/exchange/served_request.h"
 
@@ -31,9 +31,9 @@ struct McpRead {
 
   const std::vector<McpRequest> requests;  // more than one: a batch
   std::string body;
-  const AgentSide side;
+  const ClientFacts side;
   const std::string session;  // empty: none
-  RelayTap tap;
+  AnswerTap tap;
   BodyReservation& room;
 
   // It will not be sent again.
@@ -46,6 +46,6 @@ struct McpRead {
 };
 
 // The answer to a call of unknown outcome may be among what its client fetches by itself.
-void TakeLate(const ServedRequest& request, LateTap& late, std::string_view piece);
+void TakeLate(const ServedRequest& request, ResumedStreamTap& late, std::string_view piece);
 
 }  // namespace recourse

@@ -7,8 +7,8 @@
 #include "filters/mcp/mcp_answer.h"
 #include "filters/mcp/missing_tools.h"
 #include "proxy/base/mcp_limits.h"
-#include "proxy/exchange/request_head.h"
-#include "proxy/lanes/agent_stream.h"
+#include "proxy/exchange/request_facts.h"
+#include "proxy/lanes/event_reply.h"
 #include "proxy/lanes/mcp_read.h"
 #include "proxy/lanes/write_call.h"
 
@@ -24,7 +24,7 @@ McpWrite::McpWrite(Exchange& exchange, BodyReservation& room, McpRequest message
       session_(SessionOf(headers)),
       reading_(std::make_shared<const CallBody>(TakeReading(message_, body_))),
       side_(ReadAgentSide(headers)) {
-  const auto facts = request_.services.mcp_tools.Find(BookOf(*request_.route.match.backend),
+  const auto facts = request_.services.mcp_tools.Find(ServerKeyOf(*request_.route.match.backend),
                                                       request_.caller.name(), message_.tool);
   if (facts) side_.has_output_schema = facts->has_output_schema;
   side_.orders_flow = HasFlowOrder(request_.head);
@@ -92,7 +92,7 @@ Task<bool> McpWrite::Execute() {
   const std::string name = NameOfCall(request_.caller.name(), *request_.route.match.backend,
                                       session_, id ? *id : Json());
   const CallsInFlight::Entry running(services.mcp_calls, name);
-  AgentStream stream(exchange_.reply, request_.worker.thread.clock(), services.bounds.send_timeout);
+  EventReply stream(exchange_.reply, request_.worker.thread.clock(), services.bounds.send_timeout);
   if (side_.takes_events) context.interim = &stream;
 
   auto outcome = co_await Next(request_.worker.chain)(context);
@@ -146,7 +146,7 @@ std::string McpWrite::NextState(const RequestContext& context) const {
 }
 
 Task<bool> McpWrite::Answer(WriteAnswer answer, std::optional<AttemptId> answers,
-                            AgentStream& stream) {
+                            EventReply& stream) {
   RequestRecord& record = request_.record;
   const std::optional<ErrorCode> error = answer.error;
   bool kept = false;

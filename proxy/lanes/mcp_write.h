@@ -5,14 +5,14 @@
 #include <optional>
 #include <string>
 
-#include "filters/mcp/agent_answer.h"
+#include "filters/mcp/agent_reply.h"
 #include "filters/mcp/request_state.h"
 #include "proxy/exchange/body_reservation.h"
 #include "proxy/exchange/exchange.h"
 
 namespace recourse {
 
-class AgentStream;
+class EventReply;
 
 class McpWrite {
  public:
@@ -29,7 +29,7 @@ class McpWrite {
   void FillCall(RequestContext& context);
   void Resume(RequestContext& context) const;
   std::string NextState(const RequestContext& context) const;
-  Task<bool> Answer(WriteAnswer answer, std::optional<AttemptId> answers, AgentStream& stream);
+  Task<bool> Answer(WriteAnswer answer, std::optional<AttemptId> answers, EventReply& stream);
 
   Exchange& exchange_;
   ServedRequest& request_;
@@ -38,7 +38,7 @@ class McpWrite {
   std::string body_;
   const std::string session_;
   std::shared_ptr<const CallBody> reading_;
-  AgentSide side_;
+  ClientFacts side_;
   std::optional<RequestState> state_;  // that the agent came back with
 };
 

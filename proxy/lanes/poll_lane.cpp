@@ -1,11 +1,11 @@
 #include "proxy/lanes/poll_lane.h"
 
-#include "filters/call/poll_id.h"
+#include "filters/call/poll_token.h"
 #include "filters/key/event_answer.h"
 #include "filters/ledger/rules/begin_decision.h"
 #include "proxy/admin/access/problem.h"
 #include "proxy/exchange/poll_answer.h"
-#include "proxy/exchange/request_head.h"
+#include "proxy/exchange/request_facts.h"
 
 namespace recourse {
 namespace {

@@ -14,7 +14,7 @@ Task<Result<void>> ReadAttempt::Run() {
   const Backend& backend = *read_.backend;
   // Before a kept connection is looked at and taken: it is used at once then.
   if (read_.request_head.size() + read_.first.data.size() <= kTogetherBytesMax) {
-    co_await EndOfTurn(request_.worker.thread.poller());
+    co_await FlushAtTurnEnd(request_.worker.thread.reactor());
   }
   MonoTime now = request_.Now();
   Begin(now);

@@ -40,7 +40,7 @@ bool MayRetry(const Error& error, bool whole, int attempts) {
 
 }  // namespace
 
-Task<bool> ReadLane::Relay(Exchange& exchange, McpRead* mcp, LateTap* late) {
+Task<bool> ReadLane::Relay(Exchange& exchange, McpRead* mcp, ResumedStreamTap* late) {
   ServedRequest& request = exchange.request;
   RequestRecord& record = request.record;
   const bool is_observed = request.route.is_observed;

@@ -11,7 +11,7 @@ class ReadLane final : public Lane {
   Task<bool> Run(Exchange& exchange) override { return Relay(exchange, nullptr, nullptr); }
   // `mcp`: one whose body is here whole, and whose answer is looked at as it passes; `late`: a
   // stream of MCP that is taken up again. Either may be null, and outlives the task.
-  Task<bool> Relay(Exchange& exchange, McpRead* mcp, LateTap* late);
+  Task<bool> Relay(Exchange& exchange, McpRead* mcp, ResumedStreamTap* late);
 
  private:
   static bool RenderHead(ReadState& read);

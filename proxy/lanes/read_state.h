@@ -6,10 +6,10 @@
 #include <span>
 #include <utility>
 
-#include "filters/mcp/late_calls.h"
+#include "filters/mcp/late_answers.h"
 #include "policy/model/override_scan.h"
 #include "proxy/exchange/exchange.h"
-#include "proxy/exchange/request_head.h"
+#include "proxy/exchange/request_facts.h"
 #include "proxy/exchange/tunnel.h"
 #include "proxy/lanes/mcp_read.h"
 #include "proxy/net/message/response_reader.h"
@@ -46,7 +46,7 @@ class EventBoundary {
 
 struct ReadState {
   // All outlive it. `of_mcp`: its body is here whole; `of_late`: a stream that is taken up again.
-  ReadState(Exchange& of, McpRead* of_mcp, LateTap* of_late, std::string_view content_type,
+  ReadState(Exchange& of, McpRead* of_mcp, ResumedStreamTap* of_late, std::string_view content_type,
             Millis otherwise)
       : exchange(of),
         request(of.request),
@@ -90,7 +90,7 @@ struct ReadState {
   bool sent_whole = false;  // nothing of what is here is missing upstream, which may be used again
   std::unique_ptr<Connection> upstream;
   ReadBuffer up;
-  LentHead head;           // of the response, once any of it is here
+  PooledHead head;         // of the response, once any of it is here
   MonoTime head_due{};     // when it must have come
   bool answering = false;  // it has come
   bool replaced = false;   // by an answer of ours, as it could not be passed on
@@ -106,7 +106,7 @@ struct ReadState {
   bool left = false;         // the client is gone
   OverrideScan overrides;    // of the request body
   McpRead* const mcp;        // of an MCP server's endpoint, whose request is here whole
-  LateTap* const late;
+  ResumedStreamTap* const late;
   bool is_listening = false;            // a stream of MCP that lasts as long as the session does
   bool has_events = false;              // a stream that is taken up again when it has ended
   std::optional<EventBoundary> events;  // where it stands; unset: nobody can tell

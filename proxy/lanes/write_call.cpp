@@ -4,8 +4,8 @@
 #include "filters/call/client_key.h"
 #include "filters/call/upstream_request.h"
 #include "proxy/base/crash_point.h"
-#include "proxy/exchange/request_head.h"
-#include "proxy/telemetry/attempts.h"
+#include "proxy/exchange/request_facts.h"
+#include "proxy/telemetry/attempt_records.h"
 
 namespace recourse {
 namespace {

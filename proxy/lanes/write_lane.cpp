@@ -89,16 +89,16 @@ Task<bool> WriteLane::Execute(Exchange& exchange, BodyReservation& room, Request
   request.record.overhead = decided - request.began - request.record.with_backend;
   if (stream.has_begun()) co_return co_await EndStream(exchange, stream, answer, context.answers);
 
-  Poller& poller = request.worker.thread.poller();
+  Reactor& reactor = request.worker.thread.reactor();
   const bool together = answer.response.body.size() <= kTogetherBytesMax;
-  if (together) co_await EndOfTurn(poller);
+  if (together) co_await FlushAtTurnEnd(reactor);
   const bool is_last = answer.error && EndsConnection(*answer.error);
   exchange.reply.Linger(is_last);
   const bool sent =
       co_await exchange.reply.Send(answer.response, request.head.keep_alive && !is_last);
   const bool kept =
       co_await EndWrite(exchange, sent, answer.error ? std::nullopt : context.answers);
-  if (together) co_await EndOfTurn(poller);
+  if (together) co_await FlushAtTurnEnd(reactor);
   co_return kept;
 }
 

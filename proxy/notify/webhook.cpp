@@ -30,7 +30,7 @@ Task<void> Webhook::Run() {
       wake_.reset();
       continue;
     }
-    const std::optional<News> news = waiting_.Take(parts_.clock.Now());
+    const std::optional<Notification> news = waiting_.Take(parts_.clock.Now());
     if (!news) {
       const MonoTime look = parts_.clock.Now() + kNewsLook;
       co_await parts_.timer.SleepUntil(std::min(look, waiting_.next_try()));
@@ -42,31 +42,31 @@ Task<void> Webhook::Run() {
   }
 }
 
-void Webhook::Tell(const FlowNews& news) {
+void Webhook::Tell(const FlowNotification& news) {
   if (news.state.phase != FlowPhase::kNeedsHuman) return;
-  Add({News::Of::kFlow, news.state.number});
+  Add({Notification::Of::kFlow, news.state.number});
 }
 
-void Webhook::Tell(const Event& claim) { Add({News::Of::kApproval, claim.operation}); }
+void Webhook::Tell(const Event& claim) { Add({Notification::Of::kApproval, claim.operation}); }
 
 void Webhook::TellHead(std::string news) {
   std::vector<Job> jobs;
   jobs.emplace_back([this, news = std::move(news)]() mutable {
     head_ = std::move(news);
-    Add({News::Of::kHead, 0});
+    Add({Notification::Of::kHead, 0});
   });
   parts_.executor.Post(std::move(jobs));
 }
 
-std::string_view Webhook::NameOf(News::Of of) {
+std::string_view Webhook::NameOf(Notification::Of of) {
   switch (of) {
-    case News::Of::kFlow:
+    case Notification::Of::kFlow:
       return "flow";
-    case News::Of::kApproval:
+    case Notification::Of::kApproval:
       return "approval";
-    case News::Of::kOperation:
+    case Notification::Of::kOperation:
       return "operation";
-    case News::Of::kHead:
+    case Notification::Of::kHead:
       return "head";
   }
   return "";
@@ -77,7 +77,7 @@ void Webhook::Stop() {
   if (wake_ && !wake_->is_set()) wake_->Set(true);
 }
 
-void Webhook::Add(News news) {
+void Webhook::Add(Notification news) {
   waiting_.Add(news);
   if (wake_ && !wake_->is_set()) wake_->Set(true);
 }
@@ -101,7 +101,8 @@ Task<void> Webhook::LookForUnknown() {
       if (event.phase != Phase::kUncertain) continue;
       if (now - event.wall_ms < kUnknownFor.count()) continue;
       still.insert(event.operation);
-      if (!announced_.contains(event.operation)) Add({News::Of::kOperation, event.operation});
+      if (!announced_.contains(event.operation))
+        Add({Notification::Of::kOperation, event.operation});
     }
   }
   announced_ = std::move(still);
@@ -133,7 +134,7 @@ Task<Result<void>> Webhook::LoadParked(std::uint64_t& after) {
     if (!page) co_return std::unexpected(page.error());
     if (page->empty()) co_return Result<void>();
     for (const FlowState& state : *page) {
-      if (state.phase == FlowPhase::kNeedsHuman) Add({News::Of::kFlow, state.number});
+      if (state.phase == FlowPhase::kNeedsHuman) Add({Notification::Of::kFlow, state.number});
       after = state.number;
     }
   }
@@ -144,8 +145,8 @@ Task<Result<void>> Webhook::LoadClaims(std::uint64_t& after) {
     const auto page = co_await parts_.ledger.Claims(after, kPage, parts_.executor);
     if (!page) co_return std::unexpected(page.error());
     if (page->empty()) co_return Result<void>();
-    for (const Claim& claim : *page) {
-      Add({News::Of::kApproval, claim.event.operation});
+    for (const PendingApproval& claim : *page) {
+      Add({Notification::Of::kApproval, claim.event.operation});
       after = claim.event.operation;
     }
   }
@@ -165,19 +166,20 @@ Task<std::string> Webhook::BodyAboutFlow(std::uint64_t number, NewsForm form) {
   co_return NewsOfParked(state, tools, form);
 }
 
-Task<std::string> Webhook::BodyAbout(News news, NewsForm form) {
-  if (news.of == News::Of::kFlow) co_return co_await BodyAboutFlow(news.number, form);
-  if (news.of == News::Of::kHead) co_return form == NewsForm::kSlack ? std::string() : head_;
+Task<std::string> Webhook::BodyAbout(Notification news, NewsForm form) {
+  if (news.of == Notification::Of::kFlow) co_return co_await BodyAboutFlow(news.number, form);
+  if (news.of == Notification::Of::kHead)
+    co_return form == NewsForm::kSlack ? std::string() : head_;
   const auto event = co_await parts_.ledger.Read(news.number, parts_.executor);
   if (!event) co_return std::string();
-  if (news.of == News::Of::kApproval) {
+  if (news.of == Notification::Of::kApproval) {
     const bool waits = event->phase == Phase::kClaimed && event->approval;
     co_return waits ? NewsOfAsked(*event, form) : std::string();
   }
   co_return event->phase == Phase::kUncertain ? NewsOfUnknown(*event, form) : std::string();
 }
 
-Task<Webhook::Told> Webhook::Deliver(News news, FlowRules::Webhook hook) {
+Task<Webhook::Told> Webhook::Deliver(Notification news, FlowRules::Webhook hook) {
   std::string body = co_await BodyAbout(news, FormOf(hook));
   if (body.empty()) co_return Told::kOver;
   const auto status = co_await Post(std::move(hook), std::move(body));

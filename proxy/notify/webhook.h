@@ -12,14 +12,14 @@
 #include <string_view>
 
 #include "filters/ledger/ledger.h"
-#include "filters/saga/flow_runner.h"
+#include "filters/saga/flow_worker.h"
 #include "filters/upstream.h"
 #include "policy/model/policy.h"
 #include "proxy/base/clock.h"
 #include "proxy/base/executor.h"
 #include "proxy/base/random.h"
-#include "proxy/notify/news_queue.h"
-#include "proxy/notify/webhook_news.h"
+#include "proxy/notify/notification_queue.h"
+#include "proxy/notify/webhook_payload.h"
 
 namespace recourse {
 
@@ -45,8 +45,8 @@ class Webhook {
   explicit Webhook(Parts parts) : parts_(std::move(parts)) {}
 
   // Tells of what Load() found and of each that Tell() names, as long as the process lives. What is
-  // not taken is told again after a pause that grows (NewsQueue). Call once, on the executor's
-  // thread.
+  // not taken is told again after a pause that grows (NotificationQueue). Call once, on the
+  // executor's thread.
   Task<void> Run();
   // Looks for the flows that are parked and the calls that wait already. A ledger that cannot be
   // read is asked again, kLoadTriesMax times. Call once, on the executor's thread.
@@ -54,7 +54,7 @@ class Webhook {
   // Looks for operations of unknown outcome and has Run() tell of each once, and after a restart
   // once more. Call once, on the executor's thread.
   Task<void> WatchUnknown();
-  void Tell(const FlowNews& news);
+  void Tell(const FlowNotification& news);
   // A call that waits for approval.
   void Tell(const Event& claim);
   // The newest signed head of the ledger, as JSON; older ones are told no more. Any thread.
@@ -67,20 +67,20 @@ class Webhook {
   static constexpr Millis kNewsLook{500};  // while what failed waits
 
   enum class Told : std::uint8_t { kTaken, kNotTaken, kOver };  // kOver: nothing is left to say
-  void Add(News news);
-  static std::string_view NameOf(News::Of of);
+  void Add(Notification news);
+  static std::string_view NameOf(Notification::Of of);
   // From `after` on, which they move.
   Task<Result<void>> LoadParked(std::uint64_t& after);
   Task<Result<void>> LoadClaims(std::uint64_t& after);
   Task<void> LookForUnknown();
-  Task<Told> Deliver(News news, FlowRules::Webhook hook);
+  Task<Told> Deliver(Notification news, FlowRules::Webhook hook);
   // The body to send; empty: what it was about is over.
-  Task<std::string> BodyAbout(News news, NewsForm form);
+  Task<std::string> BodyAbout(Notification news, NewsForm form);
   Task<std::string> BodyAboutFlow(std::uint64_t number, NewsForm form);
   Task<Result<int>> Post(FlowRules::Webhook hook, std::string body);
 
   const Parts parts_;
-  NewsQueue waiting_;                  // to be told of
+  NotificationQueue waiting_;          // to be told of
   std::string head_;                   // kHead
   std::set<std::uint64_t> announced_;  // operations that are unknown still
   bool is_stopping_ = false;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "filters/observe/observer.h"
-#include "proxy/admin/api/admin.h"
+#include "proxy/admin/api/admin_api.h"
 #include "proxy/exchange/services.h"
 
 namespace recourse {

@@ -14,23 +14,23 @@
 #include "filters/call/flow_name.h"
 #include "filters/chain/chain.h"
 #include "filters/ledger/lmdb/map_fault.h"
-#include "filters/settle/settler.h"
+#include "filters/settle/settle_worker.h"
 #include "policy/files/sources.h"
-#include "proxy/admin/api/admin.h"
+#include "proxy/admin/api/admin_api.h"
 #include "proxy/base/crash_point.h"
 #include "proxy/base/log/log.h"
 #include "proxy/base/random.h"
 #include "proxy/config/files.h"
-#include "proxy/downstream/agent_port.h"
+#include "proxy/downstream/agent_listener.h"
 #include "proxy/exchange/body_reservation.h"
 #include "proxy/lanes/all_lanes.h"
 #include "proxy/net/beast/http_server.h"
 #include "proxy/net/tls/tls_client.h"
-#include "proxy/process/approval_desk.h"
-#include "proxy/process/flow_desk.h"
-#include "proxy/process/head_keeper.h"
+#include "proxy/process/approval_service.h"
+#include "proxy/process/flow_service.h"
+#include "proxy/process/ledger_head_signer.h"
 #include "proxy/process/report_counts.h"
-#include "proxy/process/traces.h"
+#include "proxy/process/tracing_service.h"
 #include "proxy/reload/policy_reload.h"
 #include "proxy/reload/policy_watch.h"
 #include "proxy/startup/ledger_secrets.h"
@@ -45,7 +45,7 @@ namespace {
 // Everything that runs, in order of construction; destroyed in reverse.
 class Runtime {
  public:
-  Runtime(const Config& config, const Clock& clock, const Rehearsal* rehearsal)
+  Runtime(const Config& config, const Clock& clock, const DrillOverrides* rehearsal)
       : config_(config),
         clock_(clock),
         clock_speed_(rehearsal == nullptr ? 1 : rehearsal->speed),
@@ -144,20 +144,20 @@ class Runtime {
   TlsClients backends_tls_;
   std::vector<NamedApprover> approvers_;  // likewise
   PolicyVersions versions_;
-  LeafMinter minter_;
-  CaKeeper ca_;
+  LeafIssuer minter_;
+  CaRotation ca_;
   LedgerSecretFiles secrets_;
-  OperatorDesk operators_;
-  AdminDoor door_;
+  OperatorStore operators_;
+  AccessControl door_;
   ServerTls admin_tls_{AdminTlsFilesOf(config_), "--admin-tls-cert"};
   Metrics metrics_;
-  Traces traces_;
+  TracingService traces_;
   Services services_;
   std::vector<std::unique_ptr<IoThread>> threads_;
   std::vector<std::unique_ptr<Worker>> workers_;
   AllLanes all_lanes_;
   const Lanes lanes_ = all_lanes_.lanes();
-  AgentPort agents_;
+  AgentListener agents_;
   KeyPtr head_key_;
   AccessLog access_log_;  // from here on files are made, the ledger's last
   std::unique_ptr<Ledger> ledger_;
@@ -166,10 +166,10 @@ class Runtime {
   ProbeApi probe_api_;
   Observer observer_;
   std::unique_ptr<HttpServer> probes_, admin_;
-  std::unique_ptr<Settler> settler_;
-  std::unique_ptr<FlowDesk> flows_;
-  std::unique_ptr<ApprovalDesk> approvals_;
-  HeadKeeper heads_{config_, std::move(head_key_), *ledger_, clock_};
+  std::unique_ptr<SettleWorker> settle_worker_;
+  std::unique_ptr<FlowService> flows_;
+  std::unique_ptr<ApprovalService> approvals_;
+  LedgerHeadSigner heads_{config_, std::move(head_key_), *ledger_, clock_};
   std::optional<PolicyWatch> watch_;  // since Start: later there may be no descriptor left for it
 };
 
@@ -241,7 +241,7 @@ void Runtime::StartWorkers() {
   std::vector<IoThread*> all;
   for (const auto& thread : threads_) all.push_back(thread.get());
   for (const auto& thread : threads_) thread->HasPeers(all);
-  settler_ = std::make_unique<Settler>(Settler::Parts{
+  settle_worker_ = std::make_unique<SettleWorker>(SettleWorker::Parts{
       .ledger = *ledger_,
       .upstream = workers_.front()->upstream,
       .executor = *threads_.front(),
@@ -256,27 +256,28 @@ void Runtime::StartWorkers() {
       .read_secret = ReadSecretFile,
       .keep = KeepOwnWithin(services_.budget),
       .install_secret = services_.install_secret});
-  services_.settling = settler_.get();
-  flows_ = std::make_unique<FlowDesk>(FlowDesk::Parts{.ledger = *ledger_,
-                                                      .worker = *workers_.front(),
-                                                      .settling = *settler_,
-                                                      .clock = clock_,
-                                                      .random = random_,
-                                                      .versions = versions_,
-                                                      .metrics = metrics_,
-                                                      .tracing = services_.tracer});
-  approvals_ = std::make_unique<ApprovalDesk>(ApprovalDesk::Parts{.ledger = *ledger_,
-                                                                  .worker = *workers_.front(),
-                                                                  .clock = clock_,
-                                                                  .versions = versions_,
-                                                                  .metrics = metrics_,
-                                                                  .webhook = flows_->webhook()});
+  services_.settling = settle_worker_.get();
+  flows_ = std::make_unique<FlowService>(FlowService::Parts{.ledger = *ledger_,
+                                                            .worker = *workers_.front(),
+                                                            .settling = *settle_worker_,
+                                                            .clock = clock_,
+                                                            .random = random_,
+                                                            .versions = versions_,
+                                                            .metrics = metrics_,
+                                                            .tracing = services_.tracer});
+  approvals_ =
+      std::make_unique<ApprovalService>(ApprovalService::Parts{.ledger = *ledger_,
+                                                               .worker = *workers_.front(),
+                                                               .clock = clock_,
+                                                               .versions = versions_,
+                                                               .metrics = metrics_,
+                                                               .webhook = flows_->webhook()});
   heads_.TellTo([this](std::string news) { flows_->webhook().TellHead(std::move(news)); });
   for (const auto& worker : workers_) {
     worker->tls = agents_.tls();
     worker->chain = MakeChain({.ledger = *ledger_,
                                .upstream = worker->upstream,
-                               .settling = *settler_,
+                               .settling = *settle_worker_,
                                .flowing = flows_->runner(),
                                .approving = approvals_->runner(),
                                .clock = clock_,
@@ -289,7 +290,7 @@ void Runtime::StartWorkers() {
   // Probes are requests of ours, and observe mode sends none.
   if (versions_.Current()->mode == Mode::kEnforce) {
     std::vector<Job> start;
-    start.emplace_back([this] { Spawn(settler_->Run(), [] {}); });
+    start.emplace_back([this] { Spawn(settle_worker_->Run(), [] {}); });
     threads_.front()->Post(std::move(start));
     flows_->Start();
     approvals_->Start();
@@ -337,7 +338,7 @@ ProcessApi::Work Runtime::WorkForStatus() const {
           .approved = approvals_->sending(),
           .flow_counts = metrics_.WritesByFlow(),
           .unknown_callers = metrics_.CallsOfNobody(),
-          .settling = settler_->settling(),
+          .settling = settle_worker_->settling(),
           .mcp_tools = &services_.mcp_tools};
 }
 
@@ -464,7 +465,7 @@ void Runtime::Exit() {
 
 }  // namespace
 
-int RunProxy(const Config& given, const Rehearsal* rehearsal) {
+int RunProxy(const Config& given, const DrillOverrides* rehearsal) {
   BlockSignals();
   KeepMemoryPrivate();
   Config config = given;

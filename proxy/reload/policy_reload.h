@@ -11,7 +11,7 @@
 
 #include "policy/files/sources.h"
 #include "proxy/base/clock.h"
-#include "proxy/ca/ca_keeper.h"
+#include "proxy/ca/ca_rotation.h"
 #include "proxy/net/tls/tls_client.h"
 #include "proxy/reload/policy_archive.h"
 #include "proxy/reload/policy_versions.h"
@@ -39,7 +39,7 @@ class PolicyReloader {
     std::string path;
     PolicyVersions& versions;
     TlsClients& tls;
-    CaKeeper& ca;
+    CaRotation& ca;
     PolicyArchive archive;
     PolicyLoader load;
     Ledger& ledger;

@@ -29,7 +29,7 @@ namespace {
 
 std::expected<std::unique_ptr<Ledger>, std::string> OpenRehearsed(const LmdbLedgerOptions& options,
                                                                   const Clock& clock,
-                                                                  const Rehearsal& rehearsal) {
+                                                                  const DrillOverrides& rehearsal) {
   auto parts = OpenLmdbParts(options);
   if (!parts) return std::unexpected(std::move(parts.error()));
   parts->log = rehearsal.log(std::move(parts->log));
@@ -81,7 +81,7 @@ std::size_t FitToFiles(std::size_t connections_max) {
 
 }  // namespace
 
-PolicyLoader LoaderOf(const Rehearsal* rehearsal) {
+PolicyLoader LoaderOf(const DrillOverrides* rehearsal) {
   return rehearsal == nullptr ? PolicyLoader(LoadPolicyFiles) : rehearsal->load;
 }
 
@@ -128,7 +128,7 @@ void JudgeSecretsOrThrow(const LedgerSecretFiles& secrets, Mode mode) {
 
 std::unique_ptr<Ledger> OpenLedgerOrThrow(const Config& config, LedgerSecretFiles& secrets,
                                           Mode mode, const Clock& clock,
-                                          const Rehearsal* rehearsal) {
+                                          const DrillOverrides* rehearsal) {
   ExitOnMapFault(kExitLedger);
   Successor successor(config, clock);
   const LmdbLedgerOptions options{
@@ -163,7 +163,7 @@ std::string ReadTokenOrThrow(const std::string& path) {
   return *token;
 }
 
-void StartOperatorsOrThrow(OperatorDesk& desk, const Config& config,
+void StartOperatorsOrThrow(OperatorStore& desk, const Config& config,
                            const std::vector<NamedApprover>& approvers) {
   const auto problems = desk.Start();
   for (const PolicyProblem& problem : problems) {

@@ -10,15 +10,15 @@
 
 #include "filters/ledger/ledger.h"
 #include "policy/files/sources.h"
-#include "proxy/admin/access/operator_desk.h"
+#include "proxy/admin/access/operator_store.h"
 #include "proxy/base/clock.h"
 #include "proxy/config/config.h"
 #include "proxy/net/loop/io_thread.h"
 #include "proxy/net/tls/tls_client.h"
 #include "proxy/net/tls/tls_server.h"
 #include "proxy/reload/policy_load.h"
+#include "proxy/startup/drill_overrides.h"
 #include "proxy/startup/ledger_secrets.h"
-#include "proxy/startup/rehearsal.h"
 
 namespace recourse {
 
@@ -34,7 +34,7 @@ class StartupError : public std::runtime_error {
 };
 
 // LoadPolicyFiles, but in a rehearsal.
-PolicyLoader LoaderOf(const Rehearsal* rehearsal);
+PolicyLoader LoaderOf(const DrillOverrides* rehearsal);
 
 // The policy in `sources`, which were read from `path`, and whom its approvals name. Prints every
 // problem.
@@ -52,14 +52,14 @@ void JudgeSecretsOrThrow(const LedgerSecretFiles& secrets, Mode mode);
 // In observe mode a ledger that cannot be opened is logged, and stands in as MakeUnopenedLedger.
 std::unique_ptr<Ledger> OpenLedgerOrThrow(const Config& config, LedgerSecretFiles& secrets,
                                           Mode mode, const Clock& clock,
-                                          const Rehearsal* rehearsal);
+                                          const DrillOverrides* rehearsal);
 
 // The admin token in the file; empty without a path.
 std::string ReadTokenOrThrow(const std::string& path);
 
 // Takes the operators file, if there is one. Prints every problem, and warns of approvers that are
 // nobody in it.
-void StartOperatorsOrThrow(OperatorDesk& desk, const Config& config,
+void StartOperatorsOrThrow(OperatorStore& desk, const Config& config,
                            const std::vector<NamedApprover>& approvers);
 // Warns of an admin port that the network can listen to.
 void WarnOfPlainAdmin(const Config& config, const Tcp::endpoint& endpoint);

@@ -9,9 +9,9 @@
 #include <system_error>
 
 #include "filters/ledger/ledger.h"
-#include "filters/ledger/rules/caller_book.h"
+#include "filters/ledger/rules/quotas.h"
 #include "proxy/config/build_commit.h"
-#include "proxy/telemetry/request_log.h"
+#include "proxy/telemetry/request_record.h"
 
 namespace recourse {
 namespace {

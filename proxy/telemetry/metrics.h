@@ -17,8 +17,8 @@
 #include "filters/call/flow_counts.h"
 #include "policy/model/policy.h"
 #include "proxy/base/clock.h"
+#include "proxy/telemetry/histogram.h"
 #include "proxy/telemetry/ingress_mode.h"
-#include "proxy/telemetry/latency.h"
 
 namespace recourse {
 

@@ -13,9 +13,9 @@
 
 #include "proxy/config/config.h"
 #include "proxy/net/loop/io_thread.h"
-#include "proxy/net/upstream/write_upstream.h"
-#include "proxy/telemetry/otlp.h"
-#include "proxy/telemetry/tracer.h"
+#include "proxy/net/upstream/write_client.h"
+#include "proxy/telemetry/otlp_json.h"
+#include "proxy/telemetry/span_queue.h"
 
 namespace recourse {
 
@@ -23,7 +23,7 @@ class OtlpExporter {
  public:
   enum class Result : std::uint8_t { kExported, kRefused, kDropped };
   struct Parts {
-    Tracer& tracer;
+    SpanQueue& tracer;
     const Clock& clock;
     Random& random;
     const OwnListeners& own;

@@ -34,7 +34,8 @@ class Pair {
     for (step_ = 0; step_ < count && !testing::Test::HasFailure(); ++step_) {
       PassTime();
       One();
-      SameText([](auto& side) { return Tell(std::vector<Claim>()) + Counts(side.engine()); });
+      SameText(
+          [](auto& side) { return Tell(std::vector<PendingApproval>()) + Counts(side.engine()); });
       if (IsFull() || verbs_.Percent(50)) Commit();
     }
   }
@@ -189,7 +190,7 @@ class Pair {
     (void)Both([](auto& side) { return side.engine().Claims(0, 100); });
     if (verbs_.Percent(20))
       (void)Both([](auto& side) -> Result<void> {
-        if (!side.engine().AcceptRestored()) return std::unexpected(Error());
+        if (!side.engine().AcceptRestoredBackup()) return std::unexpected(Error());
         return {};
       });
   }

@@ -17,17 +17,17 @@
 #include "filters/ledger/engine/ledger_engine.h"
 #include "filters/ledger/index/key_index.h"
 #include "filters/ledger/ledger.h"
-#include "filters/ledger/model/flow_book.h"
+#include "filters/ledger/model/open_flows.h"
 #include "filters/ledger/queries/operation_queries.h"
 #include "filters/ledger/replay_counts.h"
 #include "filters/ledger/rows/event_log.h"
-#include "filters/ledger/rows/record_codec.h"
-#include "filters/ledger/rules/age_book.h"
+#include "filters/ledger/rows/row_codec.h"
 #include "filters/ledger/rules/begin_decision.h"
-#include "filters/ledger/rules/caller_book.h"
+#include "filters/ledger/rules/clock_jumps.h"
+#include "filters/ledger/rules/quotas.h"
 #include "filters/ledger/rules/refusal_pace.h"
 #include "filters/ledger/rules/retention.h"
-#include "filters/ledger/rules/wall_jumps.h"
+#include "filters/ledger/rules/row_ages.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
@@ -65,10 +65,10 @@ class ReferenceEngine {
   Result<FlowState> MoveFlow(FlowMove& move);
   Result<ApprovalOutcome> Decide(ApprovalOrder& order);
   // What is committed; skips what is not.
-  Result<std::vector<Claim>> Claims(std::uint64_t after, std::size_t limit);
+  Result<std::vector<PendingApproval>> Claims(std::uint64_t after, std::size_t limit);
   // Claims that the batch ended beside what its verbs were about.
   std::vector<std::uint64_t> TakeEndedClaims() { return std::exchange(ended_claims_, {}); }
-  const FlowBook& flows() const { return flows_; }
+  const OpenFlows& flows() const { return flows_; }
 
   // The batch.
   std::size_t batch_rows() const { return batch_.size(); }
@@ -108,7 +108,7 @@ class ReferenceEngine {
   // New operations are refused while what came after a restored backup is not known to be nothing.
   bool is_restored() const { return is_restored_.load(std::memory_order_acquire); }
   // Thread-safe. Fails with a line for people.
-  std::expected<void, std::string> AcceptRestored();
+  std::expected<void, std::string> AcceptRestoredBackup();
 
   bool is_latched() const { return is_latched_; }
   bool IsCommitted(std::uint64_t seq) const { return seq <= head_.seq; }
@@ -142,7 +142,7 @@ class ReferenceEngine {
     std::uint64_t last_event = 0;
     std::int64_t since_ms = 0;
     Phase phase = Phase::kNone;
-    CallerBook::Use* caller = nullptr;  // while it is DISPATCHING, if this process began it
+    QuotaUsage::Use* caller = nullptr;  // while it is DISPATCHING, if this process began it
     bool may_have_more = true;          // than its request in its extension: an approval, a state
     std::uint64_t intent_before = 0;    // the operation that stood for its intent; 0: none
     std::uint64_t told = 0;  // row that said how it stands, however often that row was carried on
@@ -260,7 +260,8 @@ class ReferenceEngine {
   Result<Event> LoadClaim(const KeyEntry& entry);
   Millis TimeLeft(const ApprovalFacts& facts) const;
   void NoteOrder(const ApprovalOrder& order, const ApprovalRuling& ruling, Event& event);
-  Result<void> EndClaim(Event& event, Cause cause, std::string detail, const KeyEntry& entry);
+  Result<void> EndPendingApproval(Event& event, Cause cause, std::string detail,
+                                  const KeyEntry& entry);
   void EndClaimsOf(const FlowState& flow);
   void ReplayClaim(const RowView& row, const EventFront& front);
   void TrackClaim(std::uint64_t operation, Phase phase, OpenClaim claim);
@@ -324,7 +325,7 @@ class ReferenceEngine {
   Result<void> RetireLast(const RowView& row, const EventFront& front, const ColdEntry& own,
                           RetireStep& step);
   void KeepFlowOf(const RowView& row, std::uint64_t operation);
-  Result<void> Carry(const RowView& row, const EventFront& front, const KeyEntry& entry);
+  Result<void> CopyForward(const RowView& row, const EventFront& front, const KeyEntry& entry);
   void AddTombstone(Tombstone tombstone, const RowView& row, RetireStep& step);
   void EndOperation(const EventFront& front, RetireStep& step);
   void FinishRetire(MonoTime now, bool is_marked, RetireStep& step);
@@ -336,8 +337,8 @@ class ReferenceEngine {
   LedgerParts parts_;
   const Clock& clock_;
   const std::unique_ptr<EventLog::Reader> reader_;
-  std::optional<RowSealer> sealer_;  // unset: no keys
-  RowOpener opener_;
+  std::optional<RowEncryptor> sealer_;  // unset: no keys
+  RowDecryptor opener_;
 
   LogHead head_;    // of what is committed
   Digest chain_{};  // hash of the last row built
@@ -345,7 +346,7 @@ class ReferenceEngine {
   std::vector<std::uint64_t> marks_;
   bool is_latched_ = false;
   std::atomic<bool> is_restored_;
-  WallJumps jumps_;
+  ClockJumps jumps_;
   RefusalPace refusals_;
   ReplayCounts replays_;
   std::uint64_t accepted_seq_ = 0;       // row of the newest kAcceptOrder
@@ -363,13 +364,13 @@ class ReferenceEngine {
   // Operations that are kept though their first row is not. All of them were open when that row
   // was as old as the retention, so they are not more than kOpenOperationsMax by much.
   std::map<std::uint64_t, Digest> moved_;
-  AgeBook ages_;
+  RowAges ages_;
   std::uint64_t first_seq_ = 1;
   std::uint64_t tombstones_ = 0;
   std::uint64_t locked_carried_ = 0;
   std::uint64_t policy_seq_ = 0;  // row of the policy in force; 0: none was told yet
-  CallerBook callers_;
-  FlowBook flows_;
+  QuotaUsage callers_;
+  OpenFlows flows_;
   std::uint64_t process_first_seq_ = 0;  // first row that this process wrote
   std::array<std::uint64_t, kQuotaKindCount> quota_refusals_{};
   std::uint64_t free_bytes_ = 0;

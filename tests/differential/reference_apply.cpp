@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "filters/ledger/rows/record_codec.h"
+#include "filters/ledger/rows/row_codec.h"
 #include "proxy/base/check.h"
 #include "tests/differential/reference.h"
 
@@ -96,7 +96,7 @@ void ReferenceEngine::TrackOpen(std::uint64_t operation, const OpenOperation& st
   const bool is_there = at != open_.end() && at->first == operation;
   if (is_there && at->second.phase == Phase::kDispatching) {
     --running_;
-    if (CallerBook::Use* const caller = std::exchange(at->second.caller, nullptr)) {
+    if (QuotaUsage::Use* const caller = std::exchange(at->second.caller, nullptr)) {
       --caller->running;
     }
   }

@@ -176,8 +176,8 @@ Result<Event> ReferenceEngine::LoadClaim(const KeyEntry& entry) {
   return event;
 }
 
-Result<void> ReferenceEngine::EndClaim(Event& event, Cause cause, std::string detail,
-                                       const KeyEntry& entry) {
+Result<void> ReferenceEngine::EndPendingApproval(Event& event, Cause cause, std::string detail,
+                                                 const KeyEntry& entry) {
   event.phase = Phase::kExpired;
   event.cause = cause;
   event.detail = std::move(detail);
@@ -213,8 +213,9 @@ Result<ReferenceEngine::BeginStep> ReferenceEngine::BeginApproved(NewOperation& 
   const bool is_fenced = event.is_step && flows_.FencedBy(event.caller, event.flow) != 0;
   if (over.to || is_fenced) {
     step.begun.kind = Begun::Kind::kHeld;
-    const auto ended = EndClaim(event, over.to ? over.cause : Cause::kFlowClosed,
-                                over.to ? over.text : "its flow takes no further writes", entry);
+    const auto ended =
+        EndPendingApproval(event, over.to ? over.cause : Cause::kFlowClosed,
+                           over.to ? over.text : "its flow takes no further writes", entry);
     if (!ended) return std::unexpected(ended.error());
     step.is_new = true;
     return step;
@@ -296,8 +297,9 @@ Result<ApprovalOutcome> ReferenceEngine::Decide(ApprovalOrder& order) {
   return outcome;
 }
 
-Result<std::vector<Claim>> ReferenceEngine::Claims(std::uint64_t after, std::size_t limit) {
-  std::vector<Claim> claims;
+Result<std::vector<PendingApproval>> ReferenceEngine::Claims(std::uint64_t after,
+                                                             std::size_t limit) {
+  std::vector<PendingApproval> claims;
   for (auto at = claims_.upper_bound(after); at != claims_.end() && claims.size() < limit; ++at) {
     if (!IsCommitted(at->second.last_event)) continue;
     auto event = Load(at->second.last_event);
@@ -321,7 +323,8 @@ void ReferenceEngine::EndClaimsOf(const FlowState& flow) {
     if (!found || !*found) continue;  // it is refused when it is to be sent
     auto event = LoadClaim((*found)->entry);
     if (!event) continue;
-    (void)EndClaim(*event, Cause::kFlowClosed, "its flow takes no further writes", (*found)->entry);
+    (void)EndPendingApproval(*event, Cause::kFlowClosed, "its flow takes no further writes",
+                             (*found)->entry);
   }
 }
 

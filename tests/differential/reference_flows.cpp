@@ -13,7 +13,7 @@ Error Internal(std::string_view why) {
 
 bool HasEffect(Phase phase) { return phase == Phase::kSucceeded || phase == Phase::kAnswerLost; }
 
-StepNews NewsOfEvent(const Event& event) {
+StepUpdate NewsOfEvent(const Event& event) {
   return {.row = event.id,
           .wall_ms = event.wall_ms,
           .operation = event.operation,

@@ -1,6 +1,6 @@
 // What humans refused, in ReferenceEngine: an equal call is not asked about again.
 #include "filters/ledger/rows/earlier_no.h"
-#include "filters/ledger/rows/record_codec.h"
+#include "filters/ledger/rows/row_codec.h"
 #include "tests/differential/reference.h"
 
 namespace recourse {

@@ -173,13 +173,13 @@ Result<void> ReferenceEngine::RetireLast(const RowView& row, const EventFront& f
   }
   const auto news = NewsOf(row);
   const bool is_held = news && flows_.HoldsStep(news->caller, news->flow, front.operation);
-  const Fate fate = is_held ? Fate::kCarry : FateOf(front, newest_generation);
-  if (fate == Fate::kCarry) {
+  const RetentionFate fate = is_held ? RetentionFate::kCarry : FateOf(front, newest_generation);
+  if (fate == RetentionFate::kCarry) {
     KeepFlowOf(row, front.operation);
     const auto entry = index_.Find(front.key);
     if (!entry) return std::unexpected(entry.error());
     if (!*entry) return std::unexpected(Unreadable(row.head.seq));
-    if (auto done = Carry(row, front, **entry); !done) return done;
+    if (auto done = CopyForward(row, front, **entry); !done) return done;
     if (front.operation == row.head.seq) step.moved[front.operation] = front.key;
     return {};
   }
@@ -187,7 +187,7 @@ Result<void> ReferenceEngine::RetireLast(const RowView& row, const EventFront& f
   const auto is_over = StandsNoMore(front, row.head.seq);
   if (!is_over) return std::unexpected(is_over.error());
   const bool is_alone = front.generation == 0 && newest_generation == 0;
-  if (fate == Fate::kForget || (*is_over && is_alone)) {
+  if (fate == RetentionFate::kForget || (*is_over && is_alone)) {
     index_.Forget(front.key);
   } else {
     AddTombstone({.key = front.key,
@@ -212,8 +212,8 @@ void ReferenceEngine::KeepFlowOf(const RowView& row, std::uint64_t operation) {
 }
 
 // To the end of the log.
-Result<void> ReferenceEngine::Carry(const RowView& row, const EventFront& front,
-                                    const KeyEntry& entry) {
+Result<void> ReferenceEngine::CopyForward(const RowView& row, const EventFront& front,
+                                          const KeyEntry& entry) {
   Event event;
   if (!DecodeEvent(row, AnswerPart::kLoad, opener_, event)) {
     return std::unexpected(Unreadable(row.head.seq));

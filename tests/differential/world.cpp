@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "filters/ledger/rows/record_codec.h"
+#include "filters/ledger/rows/row_codec.h"
 
 namespace recourse::differential {
 
@@ -38,7 +38,7 @@ std::string Tell(const ApprovalOutcome& outcome) {
          Tell(outcome.event);
 }
 
-std::string Tell(const Claim& claim) {
+std::string Tell(const PendingApproval& claim) {
   return fmt::format("waits {} ", claim.left.count()) + Tell(claim.event);
 }
 

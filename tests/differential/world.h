@@ -109,7 +109,7 @@ std::string Tell(const Event& event);
 std::string Tell(const FlowState& state);
 std::string Tell(const Begun& begun);
 std::string Tell(const ApprovalOutcome& outcome);
-std::string Tell(const Claim& claim);
+std::string Tell(const PendingApproval& claim);
 std::string Tell(const LedgerStats& stats);
 inline std::string Tell(bool value) { return value ? "true" : "false"; }
 template <class T>

@@ -6,11 +6,11 @@
 namespace recourse::check_test {
 namespace {
 
-using Kind = Deed::Kind;
+using Kind = Action::Kind;
 
 const std::vector<Expected> kCalls{{"order", true}, {"pay", true}, {"mail", false}};
 
-Found Left(std::vector<Deed> deeds, const char* flow, std::vector<StepFound> steps) {
+Found Left(std::vector<Action> deeds, const char* flow, std::vector<StepFound> steps) {
   Found found{
       .deeds = std::move(deeds), .flows = {}, .told_done = {}, .is_verified = true, .problem = {}};
   found.flows.push_back({flow, "why", std::move(steps)});

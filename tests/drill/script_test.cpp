@@ -146,9 +146,9 @@ tools:
   HttpRequest strange = script[0].request;
   strange.body.replace(strange.body.find("create_drill"), 12, "drop_it");
   EXPECT_FALSE(told(strange).is_done);
-  std::vector<Deed::Kind> kinds;
-  for (const Deed& deed : backend.deeds()) kinds.push_back(deed.kind);
-  using Kind = Deed::Kind;
+  std::vector<Action::Kind> kinds;
+  for (const Action& deed : backend.deeds()) kinds.push_back(deed.kind);
+  using Kind = Action::Kind;
   EXPECT_EQ(kinds, (std::vector<Kind>{Kind::kProbe, Kind::kEffect, Kind::kProbe, Kind::kUndone,
                                       Kind::kStrange}));
 }
@@ -161,9 +161,9 @@ TEST_F(Script, ABackendKnowsARepeatByItsKeyAloneAndTellsWhatItDid) {
   for (int i = 0; i < 2; ++i) (void)backend.Handle(Upstream(script[1], std::string(64, 'a')));
   EXPECT_EQ(backend.Handle(Upstream(script[0], *ProbeOf(script[0], ""))).head.body,
             R"({"items":[{"id":"drill-1-order-id"}]})");
-  std::vector<Deed::Kind> kinds;
-  for (const Deed& deed : backend.deeds()) kinds.push_back(deed.kind);
-  using Kind = Deed::Kind;
+  std::vector<Action::Kind> kinds;
+  for (const Action& deed : backend.deeds()) kinds.push_back(deed.kind);
+  using Kind = Action::Kind;
   EXPECT_EQ(kinds, (std::vector{Kind::kProbe, Kind::kEffect, Kind::kEffect, Kind::kEffect,
                                 Kind::kRepeat, Kind::kProbe}));
 }
@@ -177,13 +177,14 @@ TEST_F(Script, AnUndoThatComesAgainActsAgainUnlessThePolicyOrAKeySaysElse) {
     const auto undo = Upstream(script[0], *UndoOf(script[0], ""));
     EXPECT_EQ(backend.Handle(undo).head.status, 200);
     EXPECT_EQ(backend.Handle(undo).head.status, 404);
-    EXPECT_EQ(backend.deeds().back().kind, doubted ? Deed::Kind::kUndone : Deed::Kind::kUndoAgain);
+    EXPECT_EQ(backend.deeds().back().kind,
+              doubted ? Action::Kind::kUndone : Action::Kind::kUndoAgain);
   }
   ScriptedBackend backend(script, {});
   (void)backend.Handle(Upstream(script[1], std::string(64, 'a')));
   const auto undo = Upstream(script[1], *UndoOf(script[1], std::string(64, 'b')));
   for (int i = 0; i < 2; ++i) (void)backend.Handle(undo);
-  EXPECT_EQ(backend.deeds().back().kind, Deed::Kind::kUndone) << "no key came, and no repeatable";
+  EXPECT_EQ(backend.deeds().back().kind, Action::Kind::kUndone) << "no key came, and no repeatable";
 }
 
 TEST_F(Script, ARequestThatNothingExplainsIsWrittenDown) {
@@ -191,7 +192,7 @@ TEST_F(Script, ARequestThatNothingExplainsIsWrittenDown) {
   ScriptedBackend backend(script, {});
   (void)backend.Handle(Upstream(script[0], *UndoOf(script[0], "")));
   ASSERT_EQ(backend.deeds().size(), 1U);
-  EXPECT_EQ(backend.deeds()[0].kind, Deed::Kind::kStrange) << "nothing was done that it undoes";
+  EXPECT_EQ(backend.deeds()[0].kind, Action::Kind::kStrange) << "nothing was done that it undoes";
 }
 
 TEST(DrillPlan, AFlowIsPlayedToItsEndBrokenCanceledLostAndAbandoned) {

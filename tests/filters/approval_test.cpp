@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "filters/approval/approved_call.h"
-#include "filters/call/poll_id.h"
+#include "filters/call/poll_token.h"
 #include "proxy/base/json/json.h"
 #include "proxy/base/limits.h"
 #include "tests/support/world.h"
@@ -77,7 +77,7 @@ class ApprovalTest : public testing::Test {
     EXPECT_TRUE(told->done);
     return *told;
   }
-  std::vector<Claim> Claims() {
+  std::vector<PendingApproval> Claims() {
     auto claims = world.loop.Run(world.ledger.Claims(0, 100, world.loop.executor()));
     RC_CHECK(claims.has_value());
     return *claims;
@@ -93,7 +93,7 @@ class ApprovalTest : public testing::Test {
   }
   ApprovalOutcome Say(OrderKind kind, std::string who = "ann",
                       std::optional<std::string> body = {}) {
-    const Claim claim = Claims().at(0);
+    const PendingApproval claim = Claims().at(0);
     auto outcome = world.loop.Run(world.approvals.DecideNow({.kind = kind,
                                                              .operation = claim.event.operation,
                                                              .by = {std::move(who), {"finance"}},

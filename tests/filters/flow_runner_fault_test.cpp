@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "filters/saga/flow_runner.h"
+#include "filters/saga/flow_worker.h"
 #include "tests/support/world.h"
 
 namespace recourse::flow_runner_fault_test {

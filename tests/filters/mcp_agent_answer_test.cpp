@@ -2,7 +2,7 @@
 
 #include "filters/call/answers.h"
 #include "filters/key/event_answer.h"
-#include "filters/mcp/agent_answer.h"
+#include "filters/mcp/agent_reply.h"
 #include "filters/mcp/mcp_answer.h"
 #include "proxy/base/json/json.h"
 
@@ -66,7 +66,7 @@ TEST(AgentAnswer, AKeptMessageGetsTheIdOfThisRequestAndKeepsItsBytes) {
 }
 
 TEST(AgentAnswer, AnEventStreamWhereTheClientTakesNothingElse) {
-  AgentSide side = ReadAgentSide({{"Accept", "text/event-stream"}});
+  ClientFacts side = ReadAgentSide({{"Accept", "text/event-stream"}});
   EXPECT_FALSE(side.takes_json);
   const HttpResponse answer =
       AgentAnswer(ToolCall(), side, Kept("{\"jsonrpc\":\"2.0\",\"result\":\n{}}"));
@@ -81,7 +81,7 @@ TEST(AgentAnswer, AcceptOfEveryKind) {
                                                         {"application/json", true, false},
                                                         {"Application/JSON, */*;q=0.1", true, true},
                                                         {"text/event-stream", false, true}}) {
-    const AgentSide side = ReadAgentSide({{"accept", accept}});
+    const ClientFacts side = ReadAgentSide({{"accept", accept}});
     EXPECT_EQ(side.takes_json, json) << accept;
     EXPECT_EQ(side.takes_events, events) << accept;
   }
@@ -124,7 +124,7 @@ TEST(AgentAnswer, AProblemOfAToolCallIsAResultThatModelsCanRead) {
 TEST(AgentAnswer, AnExecutedCallWithoutAnAnswerIsToldInTheFormThatItsClientTakes) {
   for (const auto& [schema, is_error] : std::vector<std::pair<std::optional<bool>, std::string>>{
            {std::nullopt, "true"}, {true, "true"}, {false, "false"}}) {
-    AgentSide side;
+    ClientFacts side;
     side.has_output_schema = schema;
     const Json json = Read(AgentAnswer(ToolCall(), side, Kept(McpOfLostAnswer("o-3"))));
     EXPECT_EQ(At(json, "/id"), "a-7");
@@ -157,7 +157,7 @@ TEST(AgentAnswer, AProblemOfAnotherMethodIsAnErrorOutsideTheReservedCodes) {
 TEST(AgentAnswer, WhoeverWaitsForAHumanIsNeverTold202) {
   for (const auto& [schema, is_error] : std::vector<std::pair<std::optional<bool>, std::string>>{
            {std::nullopt, "true"}, {true, "true"}, {false, "false"}}) {
-    AgentSide side;
+    ClientFacts side;
     side.has_output_schema = schema;
     const HttpResponse answer =
         AgentAnswer(ToolCall(), side, AnswerToHeld(Waiting(), nullptr, "/poll"));
@@ -172,7 +172,7 @@ TEST(AgentAnswer, WhoeverWaitsForAHumanIsNeverTold202) {
 }
 
 TEST(AgentAnswer, AModernClientIsAskedToComeBack) {
-  AgentSide side;
+  ClientFacts side;
   side.request_state = "recourse1.x";
   const HttpResponse answer =
       AgentAnswer(ToolCall(McpEra::kModern), side, AnswerToHeld(Waiting(), nullptr, "/poll"));
@@ -183,7 +183,7 @@ TEST(AgentAnswer, AModernClientIsAskedToComeBack) {
 }
 
 TEST(AgentAnswer, AnOrderAboutTheFlowIsAnsweredAsTheRequestThatBroughtIt) {
-  AgentSide side;
+  ClientFacts side;
   side.orders_flow = true;
   const HttpResponse answer = AgentAnswer(ToolCall(), side, Kept("{\"flow\":\"f\"}", 202));
   EXPECT_EQ(answer.status, 200);

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "filters/call/call_values.h"
-#include "filters/call/kept_answer.h"
+#include "filters/call/stored_response.h"
 #include "filters/mcp/mcp_answer.h"
 #include "filters/saga/undo_plan.h"
 #include "filters/settle/probe.h"

@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
+#include "filters/mcp/answer_tap.h"
 #include "filters/mcp/missing_tools.h"
-#include "filters/mcp/relay_tap.h"
-#include "filters/mcp/tool_book.h"
+#include "filters/mcp/tool_catalog.h"
 #include "proxy/base/mcp_limits.h"
 #include "tests/policy/policy_builder.h"
 
@@ -26,8 +26,8 @@ const std::string kProgress =
     Event(R"({"jsonrpc":"2.0","method":"notifications/progress","params":{}})");
 const std::string kAnswer = R"({"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"a"}]}})";
 
-TEST(RelayTap, AStreamThatEndsWithItsAnswerIsLeftAlone) {
-  RelayTap tap({Read("1")});
+TEST(AnswerTap, AStreamThatEndsWithItsAnswerIsLeftAlone) {
+  AnswerTap tap({Read("1")});
   tap.Head(200, kEvents, false);
   tap.Take(kProgress);
   EXPECT_NE(tap.Ending(), "");
@@ -35,8 +35,8 @@ TEST(RelayTap, AStreamThatEndsWithItsAnswerIsLeftAlone) {
   EXPECT_EQ(tap.Ending(), "");
 }
 
-TEST(RelayTap, AStreamWithoutAnswerGetsOneOfOurs) {
-  RelayTap tap({Read("1", "resources/read")});
+TEST(AnswerTap, AStreamWithoutAnswerGetsOneOfOurs) {
+  AnswerTap tap({Read("1", "resources/read")});
   tap.Head(200, kEvents, false);
   tap.Take(kProgress);
   const std::string ending = tap.Ending();
@@ -45,12 +45,12 @@ TEST(RelayTap, AStreamWithoutAnswerGetsOneOfOurs) {
   EXPECT_TRUE(ending.ends_with("\n\n"));
 }
 
-TEST(RelayTap, AnEventThatWasCutIsEndedAsOneThatNobodyListensFor) {
+TEST(AnswerTap, AnEventThatWasCutIsEndedAsOneThatNobodyListensFor) {
   for (const auto& [came, end] : std::vector<std::pair<std::string, std::string>>{
            {Event(kAnswer).substr(0, 20), "\nevent: cut\n\nevent: message\n"},
            {"data: " + kAnswer + "\n", "event: cut\n\nevent: message\n"},
            {": \n", "event: cut\n\nevent: message\n"}}) {
-    RelayTap tap({Read("1")});
+    AnswerTap tap({Read("1")});
     tap.Head(200, kEvents, false);
     tap.Take(came);
     EXPECT_TRUE(tap.Ending().starts_with(end)) << tap.Ending();
@@ -63,31 +63,31 @@ TEST(RelayTap, AnEventThatWasCutIsEndedAsOneThatNobodyListensFor) {
   }
 }
 
-TEST(RelayTap, WhoCanComeBackForTheRestIsLeftTo) {
-  RelayTap tap({Read("1")});
+TEST(AnswerTap, WhoCanComeBackForTheRestIsLeftTo) {
+  AnswerTap tap({Read("1")});
   tap.Head(200, kEvents, false);
   tap.Take("id: 7\ndata:\n\n");
   EXPECT_EQ(tap.Ending(), "");
   McpRequest modern = Read("1");
   modern.era = McpEra::kModern;
-  RelayTap of_modern({modern});
+  AnswerTap of_modern({modern});
   of_modern.Head(200, kEvents, false);
   of_modern.Take("id: 7\ndata:\n\n");
   EXPECT_NE(of_modern.Ending(), "");
 }
 
-TEST(RelayTap, EveryRequestOfABatchIsAnswered) {
-  RelayTap tap({Read("1"), Read("\"b\"", "ping")});
+TEST(AnswerTap, EveryRequestOfABatchIsAnswered) {
+  AnswerTap tap({Read("1"), Read("\"b\"", "ping")});
   tap.Head(200, kEvents, false);
   tap.Take(Event(kAnswer));
   EXPECT_NE(tap.Ending().find("\"id\":\"b\""), std::string::npos);
   EXPECT_EQ(tap.Ending().find("\"id\":1"), std::string::npos);
 }
 
-TEST(RelayTap, WhatIsNoStreamIsNotAddedTo) {
+TEST(AnswerTap, WhatIsNoStreamIsNotAddedTo) {
   for (const auto& [status, type, encoded] : std::vector<std::tuple<int, std::string_view, bool>>{
            {200, kJson, false}, {200, kEvents, true}, {404, kEvents, false}}) {
-    RelayTap tap({Read("1")});
+    AnswerTap tap({Read("1")});
     tap.Head(status, type, encoded);
     tap.Take("x");
     EXPECT_EQ(tap.Ending(), "");
@@ -95,9 +95,9 @@ TEST(RelayTap, WhatIsNoStreamIsNotAddedTo) {
   }
 }
 
-TEST(RelayTap, ListsAreFoundInStreamsAndInJson) {
+TEST(AnswerTap, ListsAreFoundInStreamsAndInJson) {
   for (const bool is_stream : {true, false}) {
-    RelayTap tap({Read("1")});
+    AnswerTap tap({Read("1")});
     tap.Head(200, is_stream ? kEvents : kJson, false);
     const std::string text = is_stream ? kProgress + Event(kAnswer) : kAnswer;
     for (const char& byte : text) {
@@ -113,8 +113,8 @@ TEST(RelayTap, ListsAreFoundInStreamsAndInJson) {
   }
 }
 
-TEST(RelayTap, NothingElseIsTakenForAList) {
-  RelayTap tap({Read("1", "tools/call")});
+TEST(AnswerTap, NothingElseIsTakenForAList) {
+  AnswerTap tap({Read("1", "tools/call")});
   tap.Head(200, kJson, false);
   tap.Take(kAnswer);
   tap.Finish();
@@ -125,8 +125,8 @@ Json List(std::string_view tools) {
   return *ParseJson("{\"result\":{\"tools\":" + std::string(tools) + "}}");
 }
 
-TEST(ToolBook, KnowsWhatWasListedToThatCaller) {
-  ToolBook book;
+TEST(ToolCatalog, KnowsWhatWasListedToThatCaller) {
+  ToolCatalog book;
   EXPECT_TRUE(book.Learn("b", "c", List(R"([
       {"name":"r","annotations":{"readOnlyHint":true},"outputSchema":{"type":"object"}},
       {"name":"w","annotations":{"readOnlyHint":"true"}}])"))
@@ -140,23 +140,23 @@ TEST(ToolBook, KnowsWhatWasListedToThatCaller) {
   EXPECT_FALSE(book.Find("c", "c", "r"));
 }
 
-TEST(ToolBook, ANameThatNobodyMayCallTakesNoRoom) {
-  ToolBook book;
+TEST(ToolCatalog, ANameThatNobodyMayCallTakesNoRoom) {
+  ToolCatalog book;
   const std::string name(limits::kMcpCalledNameBytesMax + 1, 'n');
   (void)book.Learn("b", "c", List(R"([{"name":")" + name + R"("},{"name":"p"}])"));
   EXPECT_FALSE(book.Find("b", "c", name));
   EXPECT_TRUE(book.Find("b", "c", "p"));
 }
 
-TEST(ToolBook, PagesAddUp) {
-  ToolBook book;
+TEST(ToolCatalog, PagesAddUp) {
+  ToolCatalog book;
   (void)book.Learn("b", "c", List(R"([{"name":"p"}])"));
   (void)book.Learn("b", "c", List(R"([{"name":"q"}])"));
   EXPECT_TRUE(book.Find("b", "c", "p") && book.Find("b", "c", "q"));
 }
 
-TEST(ToolBook, AChangedDefinitionIsToldAndNeverForgotten) {
-  ToolBook book;
+TEST(ToolCatalog, AChangedDefinitionIsToldAndNeverForgotten) {
+  ToolCatalog book;
   const Json first = List(R"([{"name":"r","description":"a","_meta":{"n":1}}])");
   const Json same = List(R"([{"_meta":{"n":2},"description":"a","name":"r"}])");
   const Json other = List(R"([{"name":"r","description":"b"}])");
@@ -170,7 +170,7 @@ TEST(ToolBook, AChangedDefinitionIsToldAndNeverForgotten) {
   EXPECT_TRUE(book.Find("b", "c", "r")->has_changed);
 }
 
-TEST(ToolBook, AToolIsMissingOnceAWholeListIsKnownAndNobodyWasGivenIt) {
+TEST(ToolCatalog, AToolIsMissingOnceAWholeListIsKnownAndNobodyWasGivenIt) {
   const auto policy = LoadGood(R"(
 backends:
   b: { url: "http://b/mcp", protocol: mcp }
@@ -181,8 +181,8 @@ tools:
   w: { match: tools/call b make, effect: write, undo: { call: unmake, arguments: {} } }
   o: { match: tools/call other make, effect: read }
 )");
-  ToolBook book;
-  const std::string b = BookOf(policy->backends[0]);
+  ToolCatalog book;
+  const std::string b = ServerKeyOf(policy->backends[0]);
   const auto missing = [&] {
     std::string names;
     for (const MissingTool& one : MissingTools(*policy, book)) {
@@ -200,8 +200,8 @@ tools:
   EXPECT_FALSE(book.IsNewsThatMissing("b", "unmake"));
 }
 
-TEST(ToolBook, IsBounded) {
-  ToolBook book;
+TEST(ToolCatalog, IsBounded) {
+  ToolCatalog book;
   std::string many = "[";
   for (int i = 0; i < 1'025; ++i) {
     many += (i == 0 ? "" : ",") + std::string("{\"name\":\"t") + std::to_string(i) + "\"}";

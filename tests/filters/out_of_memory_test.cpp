@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "filters/call/outcome.h"
-#include "filters/ledger/rows/record_codec.h"
+#include "filters/ledger/rows/row_codec.h"
 #include "tests/filters/key_builder.h"
 
 namespace {

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "filters/call/call_values.h"
-#include "filters/call/key_text.h"
+#include "filters/call/key_placeholder.h"
 
 namespace recourse::outcome_test {
 namespace {

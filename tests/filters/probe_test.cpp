@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "filters/call/key_text.h"
+#include "filters/call/key_placeholder.h"
 
 namespace recourse::probe_test {
 namespace {

@@ -1,7 +1,7 @@
 // Flows as they are looked after: deadlines, waiting for what runs, settling, undoing, parking.
 #include <gtest/gtest.h>
 
-#include "filters/saga/flow_runner.h"
+#include "filters/saga/flow_worker.h"
 #include "tests/filters/saga_shop.h"
 
 namespace recourse::saga_flow_runner_test {
@@ -81,9 +81,9 @@ TEST_F(FlowRunnerTest, WithoutALastToolADeadlineCommitsWhatSucceeded) {
 TEST_F(FlowRunnerTest, ADeadlineThatPassedWhileNobodyWasThereIsStillKept) {
   (void)world.Call(Write("orders"));
   world.loop.Skip(Millis(3'600'000));
-  FlowRunner next({world.ledger,
+  FlowWorker next({world.ledger,
                    world.upstream,
-                   world.settler,
+                   world.settle_worker,
                    world.loop.executor(),
                    world.loop.timer(),
                    world.loop.clock(),

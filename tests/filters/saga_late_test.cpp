@@ -15,7 +15,7 @@ constexpr const char* kByKey = "request: \"GET /charges/{key}\"";
 constexpr const char* kKeyBeside = "request: \"GET /charges\", headers: { X-Trace: \"{key}\" }";
 
 // Orders are asked for by what another order may have, too; payments as `asks` says.
-std::shared_ptr<Policy> Draft(const std::string& asks) {
+std::shared_ptr<Policy> PolicyBuilder(const std::string& asks) {
   std::string yaml = kCheckoutPolicy;
   const std::string at = "    match: POST bank /charges\n";
   yaml.insert(yaml.find(at) + at.size(),
@@ -28,7 +28,7 @@ class HangingForwardStep : public testing::Test {
   // One step stands, the connection of `lost` breaks, and the shipment breaks the flow; that step
   // is proved absent, and the other is undone.
   void Lose(const std::string& lost, const std::string& asks = kByKey) {
-    shop = std::make_unique<Checkout>(Draft(asks));
+    shop = std::make_unique<Checkout>(PolicyBuilder(asks));
     shop->upstream.probe = [this](const HttpRequest&) {
       return has_arrived ? Respond(200, R"({"id":"late"})") : after_proof;
     };
@@ -130,9 +130,9 @@ TEST_F(HangingForwardStep, IsLookedForByTheNextProcessToo) {
   shop->flows.Stop();
   Pass(Millis(500));
   has_arrived = true;
-  FlowRunner next({shop->ledger,
+  FlowWorker next({shop->ledger,
                    shop->upstream,
-                   shop->settler,
+                   shop->settle_worker,
                    shop->loop.executor(),
                    shop->loop.timer(),
                    shop->loop.clock(),

@@ -34,11 +34,11 @@ class ShareTest : public testing::Test {
                          [&](const std::string& one) { return one.starts_with(line); });
   }
   // Another process over the same ledger.
-  std::unique_ptr<FlowRunner> Runner() {
-    return std::unique_ptr<FlowRunner>(
-        new FlowRunner({world.ledger,
+  std::unique_ptr<FlowWorker> Runner() {
+    return std::unique_ptr<FlowWorker>(
+        new FlowWorker({world.ledger,
                         world.upstream,
-                        world.settler,
+                        world.settle_worker,
                         world.loop.executor(),
                         world.loop.timer(),
                         world.loop.clock(),

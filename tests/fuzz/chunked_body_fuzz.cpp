@@ -1,7 +1,7 @@
 // A chunked body means the same however the network cuts it. The first byte says where to cut.
 #include <string>
 
-#include "proxy/net/http1/http_head.h"
+#include "proxy/net/http1/message_head.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace recourse {

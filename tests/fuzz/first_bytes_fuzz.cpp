@@ -2,13 +2,13 @@
 #include <string>
 
 #include "proxy/base/limits.h"
-#include "proxy/net/message/first_bytes.h"
+#include "proxy/net/message/protocol_detection.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace recourse {
 namespace {
 
-bool IsSame(const FirstBytes& a, const FirstBytes& b) {
+bool IsSame(const ProtocolDetection& a, const ProtocolDetection& b) {
   return a.is_complete == b.is_complete && a.opening == b.opening &&
          a.server_name == b.server_name && a.problem == b.problem;
 }
@@ -16,7 +16,7 @@ bool IsSame(const FirstBytes& a, const FirstBytes& b) {
 }  // namespace
 
 void FuzzOne(std::string_view bytes) {
-  const FirstBytes whole = ReadFirstBytes(bytes);
+  const ProtocolDetection whole = ReadFirstBytes(bytes);
   if (!whole.is_complete) RC_CHECK(bytes.size() < limits::kOpeningBytesMax);
   const bool has_problem =
       whole.opening == ClientOpening::kOther || whole.opening == ClientOpening::kBadTls;
@@ -27,7 +27,7 @@ void FuzzOne(std::string_view bytes) {
   }
   bool was_complete = false;
   for (std::size_t cut = 0; cut < bytes.size(); cut += 1 + bytes.size() / 16) {
-    const FirstBytes part = ReadFirstBytes(ExactBytes(bytes.substr(0, cut)).view());
+    const ProtocolDetection part = ReadFirstBytes(ExactBytes(bytes.substr(0, cut)).view());
     RC_CHECK(part.is_complete || !was_complete);
     was_complete = part.is_complete;
     if (part.is_complete) RC_CHECK(IsSame(part, whole));

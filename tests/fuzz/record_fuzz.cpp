@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "filters/ledger/rows/record_codec.h"
+#include "filters/ledger/rows/row_codec.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace recourse {
@@ -34,7 +34,7 @@ void Check(std::string_view bytes) {
   Event event;
   std::vector<std::uint64_t> operations;
   Alias alias;
-  RowOpener opener(nullptr);
+  RowDecryptor opener(nullptr);
   (void)SealedWith(*row);
   const bool has_front = DecodeEventFront(*row, front);
   if (DecodeEvent(*row, AnswerPart::kLoad, opener, event)) {
@@ -46,14 +46,14 @@ void Check(std::string_view bytes) {
   (void)DecodeAnswered(*row, operations);
   (void)DecodeAlias(*row, alias);
   FlowState flow;
-  FlowBook book;
+  OpenFlows book;
   if (DecodeFlow(*row, flow)) {
     (void)NameOf(flow.phase);
     (void)NameOf(flow.cause);
     if (!IsFinal(flow.phase)) book.Apply(flow, MonoTime());
   }
   if (const auto news = NewsOf(*row)) book.Apply(*news, MonoTime());
-  FlowBook copy;
+  OpenFlows copy;
   RC_CHECK(copy.Decode(book.Encode(), MonoTime()));
 }
 

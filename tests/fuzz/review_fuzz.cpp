@@ -2,8 +2,8 @@
 // the uid and, when there is a patch, one whose operations can be read. Input: the body.
 #include "proxy/base/check.h"
 #include "proxy/base/json/json.h"
+#include "proxy/inject/admission_review.h"
 #include "proxy/inject/injection.h"
-#include "proxy/inject/review.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/inject/template_text.h"
 

@@ -100,10 +100,10 @@ class ApprovalLedgerTest : public testing::TestWithParam<Store> {
     EXPECT_TRUE(event) << (event ? "" : event.error().detail());
     return event ? std::move(*event) : Event();
   }
-  std::vector<Claim> Claims() {
+  std::vector<PendingApproval> Claims() {
     auto claims = Await(ledger_->Claims(0, 100, executor_), executor_);
     EXPECT_TRUE(claims);
-    return claims ? std::move(*claims) : std::vector<Claim>();
+    return claims ? std::move(*claims) : std::vector<PendingApproval>();
   }
 
   ManualClock clock_;

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "filters/ledger/ledger.h"
-#include "filters/ledger/rows/event_parts.h"
+#include "filters/ledger/rows/event_sections.h"
 #include "proxy/base/limits.h"
 #include "tests/ledger/ledger_test_support.h"
 

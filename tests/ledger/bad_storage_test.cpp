@@ -23,7 +23,7 @@
 #include "filters/ledger/lmdb/file_system.h"
 #include "filters/ledger/lmdb/open.h"
 #include "filters/ledger/queries/log_queries.h"
-#include "filters/ledger/rows/record_codec.h"
+#include "filters/ledger/rows/row_codec.h"
 #include "proxy/base/log/log.h"
 #include "tests/ledger/ledger_test_support.h"
 

@@ -4,7 +4,7 @@
 
 #include "filters/ledger/memory/memory_event_log.h"
 #include "filters/ledger/queries/log_queries.h"
-#include "filters/ledger/rows/record_codec.h"
+#include "filters/ledger/rows/row_codec.h"
 #include "tests/ledger/ledger_test_support.h"
 
 namespace recourse::chain_check_test {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "filters/ledger/ledger.h"
-#include "filters/ledger/rows/record_codec.h"
+#include "filters/ledger/rows/row_codec.h"
 #include "tests/ledger/ledger_test_support.h"
 
 namespace recourse::dispatching_event_test {

@@ -13,7 +13,7 @@
 #include "filters/ledger/engine/group_commit_ledger.h"
 #include "filters/ledger/engine/recovery.h"
 #include "filters/ledger/memory/memory_event_log.h"
-#include "filters/ledger/rows/record_codec.h"
+#include "filters/ledger/rows/row_codec.h"
 #include "proxy/base/limits.h"
 #include "tests/ledger/ledger_test_support.h"
 

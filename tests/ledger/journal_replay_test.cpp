@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "filters/ledger/rows/record_codec.h"
+#include "filters/ledger/rows/row_codec.h"
 
 namespace recourse::journal_replay_test {
 namespace {

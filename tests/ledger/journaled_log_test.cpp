@@ -22,7 +22,7 @@
 #include "filters/ledger/lmdb/journaled_event_log.h"
 #include "filters/ledger/lmdb/open.h"
 #include "filters/ledger/queries/log_queries.h"
-#include "filters/ledger/rows/record_codec.h"
+#include "filters/ledger/rows/row_codec.h"
 #include "proxy/base/log/log.h"
 #include "tests/ledger/ledger_test_support.h"
 
@@ -234,7 +234,7 @@ TEST_F(JournaledLogTest, AJournalThatHeldRowsAndIsGoneIsALoss) {
       EXPECT_TRUE(engine_->is_restored()) << i;
     }
     EXPECT_EQ(std::filesystem::exists(journal() + ".lost"), i > 0) << "what was there is kept";
-    ASSERT_TRUE(engine_->AcceptRestored());
+    ASSERT_TRUE(engine_->AcceptRestoredBackup());
     ASSERT_EQ(Open(), "");
     EXPECT_FALSE(engine_->is_restored());
     EXPECT_EQ(KindOf("before" + std::to_string(i)), Kind::kReplay);
@@ -344,7 +344,7 @@ TEST_F(JournaledLogTest, WhatIsLeftOfTwoLossesIsKept) {
     ASSERT_EQ(Open(), "");
     EXPECT_TRUE(engine_->is_restored());
     EXPECT_EQ(ReadAll(journal() + name), left);
-    ASSERT_TRUE(engine_->AcceptRestored());
+    ASSERT_TRUE(engine_->AcceptRestoredBackup());
   }
 }
 

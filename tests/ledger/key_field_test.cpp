@@ -6,9 +6,9 @@
 #include <string>
 #include <utility>
 
-#include "filters/call/key_text.h"
+#include "filters/call/key_placeholder.h"
 #include "filters/ledger/ledger.h"
-#include "filters/ledger/rows/record_codec.h"
+#include "filters/ledger/rows/row_codec.h"
 #include "tests/ledger/ledger_test_support.h"
 
 namespace recourse::key_field_test {
@@ -112,7 +112,7 @@ TEST_F(KeyFieldTest, ARowKeepsItByteForByteAlsoEmpty) {
     AppendEventRow(bytes, event, DigestOf("previous"), nullptr);
     const auto row = ParseRow(bytes);
     ASSERT_TRUE(row);
-    RowOpener opener(nullptr);
+    RowDecryptor opener(nullptr);
     for (const AnswerPart part : {AnswerPart::kLoad, AnswerPart::kSkipBody}) {
       Event read;
       ASSERT_TRUE(DecodeEvent(*row, part, opener, read));

@@ -283,7 +283,7 @@ TEST(LmdbLedgerTest, AnIndexOfAnotherLogIsNotBelieved) {
   }
   // Something was put back here by hand.
   EXPECT_TRUE(disk.ledger->Stats().restored);
-  ASSERT_TRUE(disk.ledger->AcceptRestored());
+  ASSERT_TRUE(disk.ledger->AcceptRestoredBackup());
   EXPECT_EQ(disk.Begin(Call("other1")).kind, Kind::kFresh);
 }
 

@@ -73,11 +73,11 @@ TEST(ForeseeTest, EveryDecisionOfEnforceHasItsVerdict) {
                                          {Kind::kCompensated, false, Foreseen::kWouldRefuse},
                                          {Kind::kExpired, false, Foreseen::kWouldRefuse},
                                          {Kind::kExhausted, false, Foreseen::kWouldRefuse}}) {
-    EXPECT_EQ(Foresee(Foreseen::kFresh, row.kind, row.is_resend), row.verdict)
+    EXPECT_EQ(PredictVerdict(Foreseen::kFresh, row.kind, row.is_resend), row.verdict)
         << static_cast<int>(row.kind);
   }
-  EXPECT_EQ(Foresee(Foreseen::kWouldHold, Kind::kFresh, false), Foreseen::kWouldHold);
-  EXPECT_EQ(Foresee(Foreseen::kWouldHold, Kind::kReplay, false), Foreseen::kWouldReplay);
+  EXPECT_EQ(PredictVerdict(Foreseen::kWouldHold, Kind::kFresh, false), Foreseen::kWouldHold);
+  EXPECT_EQ(PredictVerdict(Foreseen::kWouldHold, Kind::kReplay, false), Foreseen::kWouldReplay);
 }
 
 TEST_F(ObservedLedgerTest, ARefusalToComeSaysWhy) {

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "filters/ledger/lmdb/open.h"
-#include "filters/ledger/rows/record_codec.h"
+#include "filters/ledger/rows/row_codec.h"
 #include "tests/ledger/ledger_test_support.h"
 
 namespace recourse::page_check_test {

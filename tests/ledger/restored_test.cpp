@@ -43,7 +43,7 @@ class RestoredTest : public testing::Test {
       EXPECT_EQ(refused.error().delivery(), Delivery::kNotSent);
       Open(path);
     }
-    ASSERT_TRUE(ledger->AcceptRestored());
+    ASSERT_TRUE(ledger->AcceptRestoredBackup());
     EXPECT_FALSE(ledger->Stats().restored);
     EXPECT_EQ(Begin(Call("after"))->kind, Kind::kFresh);
     Open(path);
@@ -112,7 +112,7 @@ TEST_F(RestoredTest, AnUndoThatMayHaveBeenSentAfterTheBackupWaitsUntilItIsAccept
   const auto refused = Begin(undo);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), ErrorCode::kLedgerRestored);
-  ASSERT_TRUE(ledger->AcceptRestored());
+  ASSERT_TRUE(ledger->AcceptRestoredBackup());
   EXPECT_EQ(Begin(undo)->kind, Kind::kFresh);
 }
 
@@ -126,7 +126,7 @@ TEST_F(RestoredTest, WhatNeverLeftItsDirectoryIsNotRestored) {
   std::filesystem::remove_all(directory.data() + "/index");
   Open(directory.data());
   EXPECT_FALSE(ledger->Stats().restored);
-  EXPECT_TRUE(ledger->AcceptRestored());  // nothing to accept
+  EXPECT_TRUE(ledger->AcceptRestoredBackup());  // nothing to accept
 }
 
 TEST_F(RestoredTest, ObserveModeRefusesNothing) {

@@ -12,7 +12,7 @@
 #include "filters/ledger/lmdb/backup_file.h"
 #include "filters/ledger/lmdb/open.h"
 #include "filters/ledger/queries/log_queries.h"
-#include "filters/ledger/rows/record_codec.h"
+#include "filters/ledger/rows/row_codec.h"
 #include "tests/ledger/ledger_test_support.h"
 
 namespace recourse::space_test {

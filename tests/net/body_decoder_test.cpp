@@ -11,7 +11,7 @@ namespace {
 struct Buffers {
   SystemClock clock;
   DeadlineWheel wheel{clock.Now()};
-  Upkeep upkeep{wheel, clock};
+  PeriodicTasks upkeep{wheel, clock};
   BufferPool pool{upkeep};
 };
 

@@ -34,7 +34,7 @@ struct BufferPoolTest : testing::Test {
 
   StillClock clock;
   DeadlineWheel wheel{kStart};
-  Upkeep upkeep{wheel, clock};
+  PeriodicTasks upkeep{wheel, clock};
   BufferPool pool{upkeep};
 };
 
@@ -111,7 +111,7 @@ TEST_F(BufferPoolTest, KeepsWhatTheSystemDoesNotTakeBack) {
 TEST(UpkeepTest, WhoWasAddedFirstSeesWhatTheOthersLetGo) {
   StillClock clock;
   DeadlineWheel wheel(kStart);
-  Upkeep upkeep(wheel, clock);
+  PeriodicTasks upkeep(wheel, clock);
   std::string order;
   for (const char name : {'a', 'b', 'c'}) {
     upkeep.Add([&order, name] {

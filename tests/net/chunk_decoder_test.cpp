@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "proxy/net/http1/http_head.h"
+#include "proxy/net/http1/message_head.h"
 
 namespace recourse::chunk_decoder_test {
 namespace {

@@ -24,16 +24,16 @@ class ConnectionPoolTest : public testing::Test {
     EXPECT_EQ(::connect(ours.fd(), at->data(), static_cast<socklen_t>(at->size())), 0);
     theirs = Socket(::accept4(listening.fd(), nullptr, nullptr, SOCK_CLOEXEC));
     auto connection =
-        std::make_unique<Connection>(std::move(ours), thread_.poller(), thread_.wheel());
+        std::make_unique<Connection>(std::move(ours), thread_.reactor(), thread_.wheel());
     Turn();
     return connection;
   }
   std::unique_ptr<Connection> Closed() {
-    return std::make_unique<Connection>(Socket(-1), thread_.poller(), thread_.wheel());
+    return std::make_unique<Connection>(Socket(-1), thread_.reactor(), thread_.wheel());
   }
   void Turn() {
-    thread_.poller().Listen(Poller::Wait::kNo);
-    thread_.poller().GoOn();
+    thread_.reactor().Listen(Reactor::Wait::kNo);
+    thread_.reactor().GoOn();
   }
   void Give(std::unique_ptr<Connection> connection) {
     pool_.Give(backend_, std::move(connection), Millis(60'000), clock_.Now());

@@ -1,4 +1,6 @@
 // Operations of connections over real sockets, on a loop that the test turns by hand.
+#include "proxy/net/loop/connection.h"
+
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <openssl/ssl.h>
@@ -13,9 +15,8 @@
 
 #include "proxy/base/limits.h"
 #include "proxy/base/random.h"
-#include "proxy/net/loop/io.h"
 #include "proxy/net/message/body_decoder.h"
-#include "proxy/net/tls/leaf_minter.h"
+#include "proxy/net/tls/leaf_issuer.h"
 #include "proxy/net/tls/tls_server.h"
 
 namespace recourse::connection_test {
@@ -36,7 +37,7 @@ class ConnectionTest : public testing::Test {
     EXPECT_EQ(::connect(theirs.fd(), at->data(), static_cast<socklen_t>(at->size())), 0);
     Socket ours(::accept4(listening.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     EXPECT_TRUE(ours.is_open());
-    return {std::make_unique<Connection>(std::move(ours), poller_, wheel_), std::move(theirs)};
+    return {std::make_unique<Connection>(std::move(ours), reactor_, wheel_), std::move(theirs)};
   }
   static void Say(const Socket& socket, std::string_view text, int flags = 0) {
     EXPECT_EQ(::send(socket.fd(), text.data(), text.size(), flags | MSG_NOSIGNAL),
@@ -44,8 +45,8 @@ class ConnectionTest : public testing::Test {
   }
   void Turn(int times = 1) {
     for (int i = 0; i < times; ++i) {
-      poller_.Listen(Poller::Wait::kNo);
-      poller_.GoOn();
+      reactor_.Listen(Reactor::Wait::kNo);
+      reactor_.GoOn();
     }
   }
   // Reads once, and notes what came.
@@ -70,7 +71,7 @@ class ConnectionTest : public testing::Test {
   static SslPtr Secure(const Pair& pair) {
     const SystemClock clock;
     SystemRandom random;
-    LeafMinter minter(clock, random);
+    LeafIssuer minter(clock, random);
     const std::string key = PodCa::NewKey();
     const CaWish ca{
         .name = "pod", .hosts = {}, .now = clock.WallNow(), .life = std::chrono::hours(24)};
@@ -94,7 +95,7 @@ class ConnectionTest : public testing::Test {
     Spawn(std::move(task), [] {});
   }
 
-  Poller poller_;
+  Reactor reactor_;
   DeadlineWheel wheel_{kStart};
   Got got_;
 };
@@ -322,7 +323,7 @@ TEST_F(ConnectionTest, AnEventOfWhatWasClosedInTheSameTurnReachesNobody) {
     while (fresh.empty() || fresh.back().ours->socket() < number) fresh.push_back(Connect());
   });
   Say(victim.theirs, "for nobody");
-  poller_.Queue(closer);
+  reactor_.Queue(closer);
   Turn();
   Turn();
   for (const Pair& pair : fresh) EXPECT_FALSE(pair.ours->descriptor.may_read());
@@ -364,7 +365,7 @@ TEST_F(ConnectionTest, APartOfARecordShowsBeforeItsData) {
 TEST_F(ConnectionTest, ABufferHasMemoryOnlyWhileItHasBytes) {
   const Pair pair = Connect();
   const SystemClock clock;
-  Upkeep upkeep(wheel_, clock);
+  PeriodicTasks upkeep(wheel_, clock);
   BufferPool pool(upkeep);
   ReadBuffer buffer;
   buffer.pool = &pool;

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "proxy/net/http1/http_head.h"
+#include "proxy/net/http1/message_head.h"
 
 namespace recourse {
 

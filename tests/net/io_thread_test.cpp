@@ -35,7 +35,7 @@ TEST(IoThreadTest, PostedJobsRunInOrderAndSocketsGetTheirTurnBetweenThem) {
     return jobs;
   };
   thread.Post(batch(0));
-  thread.poller().Queue(socket);
+  thread.reactor().Queue(socket);
   thread.Post(batch(10));
   std::vector<Job> last;
   last.emplace_back([&all] { all.set_value(); });

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "policy/explain/explain.h"
-#include "policy/model/host_memo.h"
+#include "policy/model/host_cache.h"
 #include "policy/model/host_table.h"
 #include "policy/model/route_table.h"
 #include "tests/policy/policy_builder.h"
@@ -64,7 +64,7 @@ backends:
       }
     }
   }
-  HostMemo memo(*policy->routes);
+  HostCache memo(*policy->routes);
   const auto expect_same = [&](const Question& one) {
     EXPECT_EQ(TextOf(memo.Place(one.authority, one.default_port, one.path)),
               TextOf(policy->routes->Place(one.authority, one.default_port, one.path)))

@@ -202,8 +202,8 @@ class ExchangeTest : public testing::Test {
   }
   void TurnUntil(const std::function<bool()>& holds) {
     while (!holds()) {
-      thread_.poller().Listen(Poller::Wait::kNo);
-      thread_.poller().GoOn();
+      thread_.reactor().Listen(Reactor::Wait::kNo);
+      thread_.reactor().GoOn();
     }
   }
   // The backend's end of the next connection, once its request has come.

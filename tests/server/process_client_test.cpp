@@ -6,7 +6,7 @@
 #include <string>
 
 #include "filters/ledger/ledger.h"
-#include "proxy/admin/views/event_json.h"
+#include "proxy/admin/views/event_view.h"
 
 namespace recourse::process_client_test {
 namespace {

@@ -1,9 +1,9 @@
-#include "proxy/exchange/request_head.h"
-
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <string>
+
+#include "proxy/exchange/request_facts.h"
 
 namespace recourse::request_head_test {
 namespace {

@@ -162,7 +162,7 @@ TEST_F(WebhookTest, PausesDoubleToACapWithJitterAndStartAnewAfterSuccess) {
   ASSERT_GT(tries.size(), 100U);
   for (std::size_t i = 1; i < tries.size(); ++i) {
     const Millis pause = std::chrono::duration_cast<Millis>(tries[i].at - tries[i - 1].at);
-    const int failures = std::min(static_cast<int>(i), NewsQueue::kFailuresMax);
+    const int failures = std::min(static_cast<int>(i), NotificationQueue::kFailuresMax);
     EXPECT_GE(pause, UndoPause(failures, {}, 0)) << i;
     EXPECT_LE(pause, UndoPause(failures, {}, 0) * 2 + Millis(100)) << i;
     EXPECT_LE(pause, seconds(33)) << i;

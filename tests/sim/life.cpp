@@ -61,8 +61,8 @@ class MortalLedger final : public Ledger {
     if (pulse_.is_dead()) co_return Gone();
     co_return done;
   }
-  Task<Result<std::vector<Claim>>> Claims(std::uint64_t after, std::size_t limit,
-                                          Executor& executor) override {
+  Task<Result<std::vector<PendingApproval>>> Claims(std::uint64_t after, std::size_t limit,
+                                                    Executor& executor) override {
     if (pulse_.is_dead()) co_return Gone();
     auto done = co_await ledger_->Claims(after, limit, executor);
     co_await pulse_.Pause();
@@ -181,12 +181,12 @@ Life::Life(TestLoop& loop, Dice& dice, SimPeer& backend, SimDisk& disk,
       random_(dice.Below(1'000'000)),
       ledger_(std::make_unique<MortalLedger>(pulse_, disk, loop.clock())),
       wire_(std::make_unique<Wire>(loop, pulse_, backend)),
-      settler_({*ledger_, *wire_, loop.executor(), loop.timer(), loop.clock(), random_,
-                [this](const std::string&) { return policy_; },
-                [this](const Event& settled) { flows_.Watch(settled); }}),
+      settle_worker_({*ledger_, *wire_, loop.executor(), loop.timer(), loop.clock(), random_,
+                      [this](const std::string&) { return policy_; },
+                      [this](const Event& settled) { flows_.Watch(settled); }}),
       flows_({*ledger_,
               *wire_,
-              settler_,
+              settle_worker_,
               loop.executor(),
               loop.timer(),
               loop.clock(),
@@ -209,7 +209,7 @@ Life::Life(TestLoop& loop, Dice& dice, SimPeer& backend, SimDisk& disk,
   chain_.push_back(std::make_unique<ApprovalFilter>());
   chain_.push_back(std::make_unique<IdempotencyFilter>(
       IdempotencyFilter::Parts{*ledger_,
-                               settler_,
+                               settle_worker_,
                                flows_,
                                approvals_,
                                loop.clock(),
@@ -219,7 +219,7 @@ Life::Life(TestLoop& loop, Dice& dice, SimPeer& backend, SimDisk& disk,
                                {*wire_, nullptr, loop.clock()}}));
   chain_.push_back(std::make_unique<RetryFilter>(loop.clock(), random_));
   chain_.push_back(std::make_unique<DispatchFilter>(*wire_, loop.clock()));
-  loop_.Start(settler_.Run());
+  loop_.Start(settle_worker_.Run());
   loop_.Start(flows_.Run());
   loop_.Start(approvals_.Run());
 }
@@ -232,7 +232,7 @@ void Life::Bury() {
   pulse_.Kill();
   flows_.Stop();
   approvals_.Stop();
-  settler_.Stop();
+  settle_worker_.Stop();
   ledger_->Bury();
 }
 
@@ -258,7 +258,7 @@ void Life::Obey(std::shared_ptr<const Policy> policy) {
 }
 
 void Life::Act(const FlowAction& action) {
-  loop_.Start([](FlowRunner& flows, FlowAction asked) -> Task<void> {
+  loop_.Start([](FlowWorker& flows, FlowAction asked) -> Task<void> {
     (void)co_await flows.ActNow(std::move(asked));
   }(flows_, action));
 }

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "filters/approval/approval_runner.h"
-#include "filters/saga/flow_runner.h"
-#include "filters/settle/settler.h"
+#include "filters/approval/approval_worker.h"
+#include "filters/saga/flow_worker.h"
+#include "filters/settle/settle_worker.h"
 #include "tests/sim/backend.h"
 #include "tests/sim/dice.h"
 #include "tests/sim/disk.h"
@@ -85,9 +85,9 @@ class Life {
   SeededRandom random_;
   const std::unique_ptr<MortalLedger> ledger_;
   const std::unique_ptr<Upstream> wire_;
-  Settler settler_;
-  FlowRunner flows_;
-  ApprovalRunner approvals_;
+  SettleWorker settle_worker_;
+  FlowWorker flows_;
+  ApprovalWorker approvals_;
   FilterChain chain_;
 
   static constexpr std::size_t kIdempotency = 3;  // its place in the chain

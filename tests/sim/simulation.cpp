@@ -5,7 +5,7 @@
 #include <array>
 
 #include "filters/ledger/queries/log_queries.h"
-#include "filters/ledger/rows/record_codec.h"
+#include "filters/ledger/rows/row_codec.h"
 #include "tests/sim/sim_policy.h"
 
 namespace recourse {

@@ -49,8 +49,8 @@ class FaultyLedger final : public Ledger {
     if (record_fails) co_return std::unexpected(failure);
     co_return co_await ledger_->Decide(std::move(order), executor);
   }
-  Task<Result<std::vector<Claim>>> Claims(std::uint64_t after, std::size_t limit,
-                                          Executor& executor) override {
+  Task<Result<std::vector<PendingApproval>>> Claims(std::uint64_t after, std::size_t limit,
+                                                    Executor& executor) override {
     if (lists_fail) co_return std::unexpected(failure);
     co_return co_await ledger_->Claims(after, limit, executor);
   }

@@ -10,15 +10,15 @@
 #include <vector>
 
 #include "filters/approval/approval_filter.h"
-#include "filters/approval/approval_runner.h"
+#include "filters/approval/approval_worker.h"
 #include "filters/call/call_values.h"
 #include "filters/dispatch/dispatch_filter.h"
 #include "filters/idempotency/idempotency_filter.h"
 #include "filters/mcp/mcp_upstream.h"
 #include "filters/retry/retry_filter.h"
-#include "filters/saga/flow_runner.h"
+#include "filters/saga/flow_worker.h"
 #include "filters/saga/saga_filter.h"
-#include "filters/settle/settler.h"
+#include "filters/settle/settle_worker.h"
 #include "filters/trace/trace_filter.h"
 #include "policy/language/loader.h"
 #include "policy/model/route_table.h"
@@ -146,28 +146,28 @@ class World {
         wire(upstream, loop.timer(), loop.clock(), random),
         policy(std::move(in_force)),
         ledger(MakeMemoryLedger(loop.clock())),
-        settler({ledger,
-                 wire,
-                 loop.executor(),
-                 loop.timer(),
-                 loop.clock(),
-                 random,
-                 [this](const std::string& version) { return PolicyOfVersion(version); },
-                 [this](const Event& settled) { flows.Watch(settled); },
-                 {},
-                 nullptr,
-                 {},
-                 [this] { return KeepOne(); }}),
+        settle_worker({ledger,
+                       wire,
+                       loop.executor(),
+                       loop.timer(),
+                       loop.clock(),
+                       random,
+                       [this](const std::string& version) { return PolicyOfVersion(version); },
+                       [this](const Event& settled) { flows.Watch(settled); },
+                       {},
+                       nullptr,
+                       {},
+                       [this] { return KeepOne(); }}),
         flows({ledger,
                wire,
-               settler,
+               settle_worker,
                loop.executor(),
                loop.timer(),
                loop.clock(),
                random,
                [this](const std::string& version) { return PolicyOfVersion(version); },
                [this](const std::string& file) { return read_secret(file); },
-               [this](const FlowNews& one) { news.push_back(one); },
+               [this](const FlowNotification& one) { news.push_back(one); },
                {},
                nullptr,
                [this] { return KeepOne(); }}),
@@ -183,7 +183,7 @@ class World {
     chain_.push_back(std::make_unique<ApprovalFilter>());
     chain_.push_back(std::make_unique<IdempotencyFilter>(
         IdempotencyFilter::Parts{ledger,
-                                 settler,
+                                 settle_worker,
                                  flows,
                                  approvals,
                                  loop.clock(),
@@ -197,7 +197,7 @@ class World {
   ~World() {
     flows.Stop();
     approvals.Stop();
-    settler.Stop();
+    settle_worker.Stop();
     loop.RunAll();
   }
   World(const World&) = delete;
@@ -221,7 +221,7 @@ class World {
   void Deliver(const Told& told) {
     if (told.answers) ledger.MarkAnswered(*told.answers);
   }
-  void StartSettler() { loop.Start(settler.Run()); }
+  void StartSettler() { loop.Start(settle_worker.Run()); }
   void StartFlows() { loop.Start(flows.Run()); }
   void StartApprovals() { loop.Start(approvals.Run()); }
   std::vector<Event> Events() {
@@ -248,13 +248,13 @@ class World {
   std::shared_ptr<const Policy> policy;
   std::vector<std::shared_ptr<const Policy>> older;  // that the settler still finds
   FaultyLedger ledger;
-  bool has_room = true;        // for what is sent on nobody's call
-  std::vector<FlowNews> news;  // of flows that were undone or need a human
-  Settler settler;
-  FlowRunner flows;
+  bool has_room = true;                // for what is sent on nobody's call
+  std::vector<FlowNotification> news;  // of flows that were undone or need a human
+  SettleWorker settle_worker;
+  FlowWorker flows;
   std::vector<Event> approval_news;
   ReadSecret read_secret = [](const std::string& /*file*/) { return std::string("s3cret"); };
-  ApprovalRunner approvals;
+  ApprovalWorker approvals;
 
  private:
   static constexpr int kPumpsMax = 36'000;

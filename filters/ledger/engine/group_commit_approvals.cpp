@@ -25,8 +25,9 @@ Task<Result<ApprovalOutcome>> GroupCommitLedger::Decide(ApprovalOrder order, Exe
   co_return co_await wait.promise.Wait();
 }
 
-Task<Result<std::vector<Claim>>> GroupCommitLedger::Claims(std::uint64_t after, std::size_t limit,
-                                                           Executor& executor) {
+Task<Result<std::vector<PendingApproval>>> GroupCommitLedger::Claims(std::uint64_t after,
+                                                                     std::size_t limit,
+                                                                     Executor& executor) {
   ClaimsWait wait{after, std::min(limit, limits::kAdminPageMax), &executor, {}, {}};
   if (auto queued = Submit(&wait, limits::kLedgerQueueMax); !queued) {
     co_return std::unexpected(queued.error());

@@ -145,8 +145,8 @@ std::expected<std::unique_ptr<LedgerCopy>, std::string> GroupCommitLedger::Start
   return engine_->log().StartCopy();
 }
 
-std::expected<void, std::string> GroupCommitLedger::AcceptRestored() {
-  return engine_->AcceptRestored();
+std::expected<void, std::string> GroupCommitLedger::AcceptRestoredBackup() {
+  return engine_->AcceptRestoredBackup();
 }
 
 void GroupCommitLedger::OnCommit(std::function<void(double seconds, std::size_t rows)> observer) {

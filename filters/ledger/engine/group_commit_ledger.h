@@ -35,8 +35,8 @@ class GroupCommitLedger final : public Ledger, public OperationLister, public Le
                                           Executor& executor) override;
   Task<Result<Event>> Read(std::uint64_t operation, Executor& executor) override;
   Task<Result<ApprovalOutcome>> Decide(ApprovalOrder order, Executor& executor) override;
-  Task<Result<std::vector<Claim>>> Claims(std::uint64_t after, std::size_t limit,
-                                          Executor& executor) override;
+  Task<Result<std::vector<PendingApproval>>> Claims(std::uint64_t after, std::size_t limit,
+                                                    Executor& executor) override;
   void MarkAnswered(AttemptId answered) override;
   void MarkUnread(AttemptId answered) override;
   Task<Result<std::vector<Event>>> Open(std::uint64_t after, std::size_t limit,
@@ -59,7 +59,7 @@ class GroupCommitLedger final : public Ledger, public OperationLister, public Le
   LedgerStats Stats() override;
   void SetRule(const LedgerRule& rule) override;
   std::expected<std::unique_ptr<LedgerCopy>, std::string> StartCopy() override;
-  std::expected<void, std::string> AcceptRestored() override;
+  std::expected<void, std::string> AcceptRestoredBackup() override;
   void OnCommit(std::function<void(double seconds, std::size_t rows)> observer) override;
 
  private:

@@ -72,8 +72,8 @@ struct GroupCommitLedger::ClaimsWait {
   std::uint64_t after = 0;
   std::size_t limit = 0;
   Executor* executor = nullptr;
-  Result<std::vector<Claim>> result;
-  Promise<Result<std::vector<Claim>>> promise;
+  Result<std::vector<PendingApproval>> result;
+  Promise<Result<std::vector<PendingApproval>>> promise;
 };
 
 // Of the queue as well as of the waiter, who may have left.

@@ -176,7 +176,7 @@ Result<LedgerEngine::BeginStep> LedgerEngine::BeginObserved(NewOperation& call,
                                                             const Found* found) {
   if (found != nullptr) {
     const bool is_resend = CauseOfAttempt(&found->entry) == Cause::kResend;
-    call.event.verdict = Foresee(call.event.verdict, decision.kind, is_resend);
+    call.event.verdict = PredictVerdict(call.event.verdict, decision.kind, is_resend);
     if (decision.kind != Begun::Kind::kFresh || is_resend) {
       call.event.related = found->entry.operation;
     }

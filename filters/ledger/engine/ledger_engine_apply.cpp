@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "filters/ledger/engine/ledger_engine.h"
-#include "filters/ledger/rows/record_codec.h"
+#include "filters/ledger/rows/row_codec.h"
 #include "proxy/base/check.h"
 
 namespace recourse {
@@ -123,7 +123,7 @@ void LedgerEngine::TrackOpen(std::uint64_t operation, const OpenOperation& state
   const bool is_there = at != open_.end() && at->first == operation;
   if (is_there && at->second.phase == Phase::kDispatching) {
     --running_;
-    if (CallerBook::Use* const caller = std::exchange(at->second.caller, nullptr)) {
+    if (QuotaUsage::Use* const caller = std::exchange(at->second.caller, nullptr)) {
       --caller->running;
     }
   }

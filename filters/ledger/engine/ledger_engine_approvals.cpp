@@ -231,8 +231,8 @@ Result<ApprovalOutcome> LedgerEngine::Decide(const ApprovalOrder& order) {
   return std::move(planned->reply);
 }
 
-Result<std::vector<Claim>> LedgerEngine::Claims(std::uint64_t after, std::size_t limit) {
-  std::vector<Claim> claims;
+Result<std::vector<PendingApproval>> LedgerEngine::Claims(std::uint64_t after, std::size_t limit) {
+  std::vector<PendingApproval> claims;
   for (auto at = claims_.upper_bound(after); at != claims_.end() && claims.size() < limit; ++at) {
     if (!IsCommitted(at->second.last_event)) continue;
     auto event = Load(at->second.last_event);

@@ -1,7 +1,7 @@
 // What humans refused, in LedgerEngine: an equal call is not asked about again.
 #include "filters/ledger/engine/ledger_engine.h"
 #include "filters/ledger/rows/earlier_no.h"
-#include "filters/ledger/rows/record_codec.h"
+#include "filters/ledger/rows/row_codec.h"
 
 namespace recourse {
 

@@ -265,7 +265,7 @@ bool LedgerEngine::IsKeyOver(const NewOperation& call, std::uint64_t operation) 
   const std::int64_t wall_ms = WallMs();
   const std::int64_t by_wall = wall_ms - row->head.wall_ms;
   const std::int64_t lived = jumps_.AgeMs(operation, row->head.wall_ms, now, wall_ms);
-  const bool went_back = by_wall < 0 || lived - by_wall >= WallJumps::kNoticedMs ||
+  const bool went_back = by_wall < 0 || lived - by_wall >= ClockJumps::kNoticedMs ||
                          (went_back_before_start_ && operation < process_first_seq_);
   return went_back || std::max(by_wall, lived) > call.key_lives.count() ||
          ages_.OldThrough(now, call.key_lives) >= operation;

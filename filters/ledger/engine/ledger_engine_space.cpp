@@ -41,7 +41,7 @@ std::optional<Error> LedgerEngine::Refusal(const NewOperation& call, bool is_new
   }
   // Its rows were promised to it when its step began.
   if (call.event.undoes != 0) return std::nullopt;
-  CallerBook::Use& use = callers_.Of(call.event.caller);
+  QuotaUsage::Use& use = callers_.Of(call.event.caller);
   const std::int64_t lived_ms = ages_.LivedMs(clock_.Now());
   const Quota granted = is_observed ? Quota() : call.quota;
   if (const auto quota = callers_.Exceeded(granted, use, is_new, lived_ms)) {
@@ -65,7 +65,7 @@ std::optional<Error> LedgerEngine::Refusal(const NewOperation& call, bool is_new
   return std::nullopt;
 }
 
-std::expected<void, std::string> LedgerEngine::AcceptRestored() {
+std::expected<void, std::string> LedgerEngine::AcceptRestoredBackup() {
   if (!is_restored()) return {};
   if (auto accepted = parts_.accept_restored(); !accepted) return accepted;
   is_restored_.store(false, std::memory_order_release);
@@ -74,7 +74,7 @@ std::expected<void, std::string> LedgerEngine::AcceptRestored() {
 }
 
 void LedgerEngine::CountAttempt(const Event& event, bool is_new) {
-  CallerBook::Use& use = callers_.Of(event.caller);
+  QuotaUsage::Use& use = callers_.Of(event.caller);
   if (is_new) callers_.CountNew(use, ages_.LivedMs(clock_.Now()));
   const auto open = open_.find(event.operation);
   if (open == open_.end()) return;

@@ -76,7 +76,7 @@ std::optional<IndexMark> UsableMark(EventLog& log, ColdIndex& cold) {
   std::string row;
   if (!log.NewReader()->Read(mark->applied_seq, row)) return std::nullopt;
   if (RowHash(row) != mark->applied_hash) return std::nullopt;
-  if (!FlowBook().Decode(mark->flows, MonoTime())) return std::nullopt;
+  if (!OpenFlows().Decode(mark->flows, MonoTime())) return std::nullopt;
   if (!LeadsToItsRows(*mark, log)) return std::nullopt;
   return mark;
 }

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "filters/ledger/rows/record_codec.h"
+#include "filters/ledger/rows/row_codec.h"
 #include "proxy/base/bytes.h"
 #include "proxy/base/check.h"
 #include "proxy/base/limits.h"

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "filters/ledger/rows/event_log.h"
-#include "filters/ledger/rows/record_codec.h"
+#include "filters/ledger/rows/row_codec.h"
 #include "filters/ledger/rules/key_entry.h"
 #include "proxy/base/crypto/hash.h"
 #include "proxy/base/error.h"
@@ -52,7 +52,7 @@ struct IndexMark {
   std::uint64_t accepted_seq = 0;     // row of the newest "ledger.accept"; 0: none
   std::vector<OpenReference> open;    // by operation, each once
   std::vector<MovedOperation> moved;  // likewise
-  std::string flows;                  // FlowBook::Encode
+  std::string flows;                  // OpenFlows::Encode
 };
 
 // The hot part at one moment.

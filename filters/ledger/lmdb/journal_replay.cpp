@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "filters/ledger/rows/record_codec.h"
+#include "filters/ledger/rows/row_codec.h"
 
 namespace recourse {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "filters/ledger/lmdb/journal_replay.h"
 #include "filters/ledger/lmdb/journaled_event_log.h"
-#include "filters/ledger/rows/record_codec.h"
+#include "filters/ledger/rows/row_codec.h"
 #include "proxy/base/log/log.h"
 #include "proxy/base/random.h"
 

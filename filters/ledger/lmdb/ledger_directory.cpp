@@ -184,7 +184,7 @@ Done LedgerDirectory::Seal(const std::string& identity) {
 
 Done LedgerDirectory::MarkRestored(const std::string& text) { return Write(kRestoredName, text); }
 
-Done LedgerDirectory::AcceptRestored() {
+Done LedgerDirectory::AcceptRestoredBackup() {
   if (unlink(PathOf(kRestoredName).c_str()) != 0 && errno != ENOENT) {
     return std::unexpected(
         fmt::format("cannot remove {}: {}", PathOf(kRestoredName), std::strerror(errno)));

@@ -38,7 +38,7 @@ class LedgerDirectory {
   std::string Restored() const;
   // Leaves that marker, durably, or takes it away.
   std::expected<void, std::string> MarkRestored(const std::string& text);
-  std::expected<void, std::string> AcceptRestored();
+  std::expected<void, std::string> AcceptRestoredBackup();
   // Makes the names of the files in it durable.
   std::expected<void, std::string> Sync() const;
 

@@ -10,7 +10,7 @@
 
 #include "filters/ledger/lmdb/lmdb_copy.h"
 #include "filters/ledger/lmdb/lmdb_value.h"
-#include "filters/ledger/rows/record_codec.h"
+#include "filters/ledger/rows/row_codec.h"
 #include "proxy/base/bytes.h"
 #include "proxy/base/check.h"
 #include "proxy/base/crash_point.h"

@@ -15,7 +15,7 @@
 #include "filters/ledger/lmdb/ledger_directory.h"
 #include "filters/ledger/lmdb/lmdb_cold_index.h"
 #include "filters/ledger/lmdb/lmdb_event_log.h"
-#include "filters/ledger/rows/record_codec.h"
+#include "filters/ledger/rows/row_codec.h"
 #include "proxy/base/limits.h"
 #include "proxy/base/log/log.h"
 
@@ -254,7 +254,7 @@ std::expected<LedgerParts, std::string> OpenParts(std::shared_ptr<LedgerDirector
   if (!journaled) return std::unexpected(journaled.error());
   if (const std::string restored = directory->Restored(); !restored.empty()) {
     WarnOfRestore(restored);
-    parts.accept_restored = [directory] { return directory->AcceptRestored(); };
+    parts.accept_restored = [directory] { return directory->AcceptRestoredBackup(); };
   }
   parts.resources = std::move(directory);
   parts.log = std::move(*journaled);

@@ -120,10 +120,11 @@ Task<Result<ApprovalOutcome>> MemoryLedger::Decide(ApprovalOrder order, Executor
   co_return outcome;
 }
 
-Task<Result<std::vector<Claim>>> MemoryLedger::Claims(std::uint64_t after, std::size_t limit,
-                                                      Executor& /*executor*/) {
+Task<Result<std::vector<PendingApproval>>> MemoryLedger::Claims(std::uint64_t after,
+                                                                std::size_t limit,
+                                                                Executor& /*executor*/) {
   std::vector<JoinWait*> ended;
-  Result<std::vector<Claim>> claims;
+  Result<std::vector<PendingApproval>> claims;
   {
     const std::lock_guard lock(mutex_);
     ended = TakeEndedJoins(std::nullopt);

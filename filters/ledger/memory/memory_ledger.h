@@ -28,8 +28,8 @@ class MemoryLedger final : public Ledger, public OperationLister, public LedgerA
                                           Executor& executor) override;
   Task<Result<Event>> Read(std::uint64_t operation, Executor& executor) override;
   Task<Result<ApprovalOutcome>> Decide(ApprovalOrder order, Executor& executor) override;
-  Task<Result<std::vector<Claim>>> Claims(std::uint64_t after, std::size_t limit,
-                                          Executor& executor) override;
+  Task<Result<std::vector<PendingApproval>>> Claims(std::uint64_t after, std::size_t limit,
+                                                    Executor& executor) override;
   void MarkAnswered(AttemptId answered) override;
   void MarkUnread(AttemptId answered) override;
   Task<Result<std::vector<Event>>> Open(std::uint64_t after, std::size_t limit,

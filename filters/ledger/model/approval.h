@@ -64,7 +64,7 @@ struct ApprovalOutcome {
 };
 
 // An operation that waits, and how long it still may.
-struct Claim {
+struct PendingApproval {
   Event event;
   Millis left{};
 };

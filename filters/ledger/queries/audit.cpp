@@ -9,7 +9,7 @@ namespace recourse {
 namespace {
 
 // False: the payload is not what its kind says.
-bool Tell(const RowView& row, RowOpener& opener, LoggedRow& logged) {
+bool Tell(const RowView& row, RowDecryptor& opener, LoggedRow& logged) {
   switch (row.head.kind) {
     case RowKind::kEvent: {
       Event event;
@@ -63,7 +63,7 @@ Result<std::vector<LoggedRow>> ListRows(EventLog& log, const SharedKeys& keys, s
   if (after >= last) return rows;
   const std::uint64_t most = std::min<std::uint64_t>(
       {std::clamp(limit, std::size_t{1}, limits::kAdminPageMax), last - after});
-  RowOpener opener(keys);
+  RowDecryptor opener(keys);
   std::uint64_t next = after + 1;
   std::size_t bytes_read = 0;
   const auto take = [&](std::uint64_t seq, std::string_view bytes) {

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "filters/ledger/ledger.h"
-#include "filters/ledger/model/operator_order.h"
+#include "filters/ledger/model/operator_action.h"
 #include "filters/ledger/queries/log_queries.h"
 #include "filters/ledger/rows/event_log.h"
-#include "filters/ledger/rows/record_codec.h"
+#include "filters/ledger/rows/row_codec.h"
 
 namespace recourse {
 

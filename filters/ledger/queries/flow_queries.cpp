@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
-#include "filters/ledger/model/flow_book.h"
-#include "filters/ledger/rows/record_codec.h"
+#include "filters/ledger/model/open_flows.h"
+#include "filters/ledger/rows/row_codec.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
@@ -57,7 +57,7 @@ class History {
     book_.CloseIdle(At(now_ms) - limits::kFlowIdle, limits::kFlowsMax, limits::kFlowsMax);
   }
   // A flow may be over before the outcome of every step is known.
-  void TakeLate(const StepNews& news) {
+  void TakeLate(const StepUpdate& news) {
     const auto late = late_.find(news.operation);
     if (late == late_.end()) return;
     const auto flow = flows_.find(late->second);
@@ -83,7 +83,7 @@ class History {
   const std::size_t limit_;
   std::map<std::uint64_t, FlowState> flows_;     // by number
   std::map<std::uint64_t, std::uint64_t> late_;  // flows that are over by their open operations
-  FlowBook book_;
+  OpenFlows book_;
 };
 
 Result<std::map<std::uint64_t, FlowState>> Read(EventLog& log, std::uint64_t from, History history,

@@ -108,7 +108,7 @@ class PageBuilder {
 
   const EventFilter& filter_;
   const std::size_t limit_;
-  RowOpener opener_;
+  RowDecryptor opener_;
   const bool wants_flows_;
   std::set<std::pair<std::string, std::string>> flows_of_trace_;  // caller and flow id
   EventPage page_;
@@ -170,7 +170,7 @@ class RowChecker {
   }
 
   const bool opens_seals_;
-  RowOpener opener_;
+  RowDecryptor opener_;
   Event event_;  // reused
   LogBase base_;
   std::uint64_t next_ = 1;
@@ -304,7 +304,7 @@ Result<std::optional<Event>> FindEvent(EventLog& log, const SharedKeys& keys, st
   if (!row) return std::unexpected(Unreadable(id));
   if (row->head.kind != RowKind::kEvent) return std::nullopt;
   Event event;
-  RowOpener opener(keys);
+  RowDecryptor opener(keys);
   if (!DecodeEvent(*row, AnswerPart::kLoad, opener, event)) return std::unexpected(Unreadable(id));
   return event;
 }

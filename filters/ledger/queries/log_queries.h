@@ -7,7 +7,7 @@
 
 #include "filters/ledger/ledger.h"
 #include "filters/ledger/rows/event_log.h"
-#include "filters/ledger/rows/record_codec.h"
+#include "filters/ledger/rows/row_codec.h"
 #include "filters/ledger/seal/key_ring.h"
 
 namespace recourse {

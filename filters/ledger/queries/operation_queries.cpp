@@ -4,7 +4,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "filters/ledger/rows/record_codec.h"
+#include "filters/ledger/rows/row_codec.h"
 #include "proxy/base/limits.h"
 #include "proxy/base/watch_limits.h"
 
@@ -81,7 +81,7 @@ class WindowReader {
   }
 
   const OperationFilter& filter_;
-  RowOpener opener_;
+  RowDecryptor opener_;
   std::unordered_map<std::uint64_t, std::optional<Event>> latest_;  // unset: cannot match
   std::uint64_t bad_row_ = 0;
   std::size_t bytes_ = 0;

@@ -41,7 +41,7 @@ struct RowBatch {
   bool has_dispatching = false;  // crash point k04
   bool has_outcome = false;      // crash point k11
   std::optional<LogBase> base;   // rows before it leave in the same commit (crash point k23)
-  std::string ages;              // AgeBook::Encode; empty: as it was
+  std::string ages;              // RowAges::Encode; empty: as it was
 
   std::size_t size() const { return ends.size(); }
   bool empty() const { return ends.empty() && !base && ages.empty(); }

@@ -1,5 +1,5 @@
 // Rows of kind 6: what retention left of the rows it removed.
-#include "filters/ledger/rows/record_codec.h"
+#include "filters/ledger/rows/row_codec.h"
 #include "filters/ledger/rows/row_frame.h"
 #include "proxy/base/bytes.h"
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string>
 
-#include "filters/ledger/rows/record_codec.h"
+#include "filters/ledger/rows/row_codec.h"
 #include "proxy/base/bytes.h"
 
 namespace recourse {

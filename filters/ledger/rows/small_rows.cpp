@@ -1,5 +1,5 @@
 // Rows that are no events: marks, epochs, aliases, policies, orders and flows.
-#include "filters/ledger/rows/record_codec.h"
+#include "filters/ledger/rows/row_codec.h"
 #include "filters/ledger/rows/row_frame.h"
 
 namespace recourse {

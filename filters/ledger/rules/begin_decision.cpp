@@ -248,7 +248,7 @@ BeginDecision DecideBegin(const NewOperation& call, const BeginFacts& facts) {
   return own;
 }
 
-ObserveVerdict Foresee(ObserveVerdict otherwise, Begun::Kind kind, bool is_resend) {
+ObserveVerdict PredictVerdict(ObserveVerdict otherwise, Begun::Kind kind, bool is_resend) {
   switch (kind) {
     case Begun::Kind::kFresh:
       return is_resend && otherwise == ObserveVerdict::kFresh ? ObserveVerdict::kWouldResend

@@ -55,7 +55,7 @@ inline bool MayBeShown(Principal asks, Principal owner) {
 
 // What observe mode writes down about a call that was decided so. `otherwise` is what stands when
 // nothing earlier is in the way; `is_resend`: a fresh attempt over one of unknown outcome.
-ObserveVerdict Foresee(ObserveVerdict otherwise, Begun::Kind kind, bool is_resend);
+ObserveVerdict PredictVerdict(ObserveVerdict otherwise, Begun::Kind kind, bool is_resend);
 // Of a verdict kWouldRefuse: the slug of the answer to come, what it means here, and what helps.
 std::string WhyRefusalIsForeseen(Begun::Kind kind);
 

@@ -13,7 +13,7 @@
 
 #include "filters/ledger/model/event.h"
 #include "filters/ledger/model/flow.h"
-#include "filters/ledger/rows/record_codec.h"
+#include "filters/ledger/rows/row_codec.h"
 #include "filters/ledger/rules/key_entry.h"
 #include "proxy/base/clock.h"
 #include "proxy/base/error.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "filters/ledger/model/flow_book.h"
+#include "filters/ledger/model/open_flows.h"
 #include "filters/ledger/rules/decide_approval.h"
 #include "proxy/base/limits.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "filters/ledger/model/flow_book.h"
+#include "filters/ledger/model/open_flows.h"
 #include "filters/ledger/rules/move_flow.h"
 #include "filters/ledger/rules/standing_rules.h"
 #include "proxy/base/limits.h"

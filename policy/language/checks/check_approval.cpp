@@ -1,7 +1,7 @@
 // What an approval rule must agree with elsewhere.
 #include <algorithm>
 
-#include "policy/language/draft.h"
+#include "policy/language/policy_builder.h"
 #include "policy/model/approval_need.h"
 #include "policy/template/template.h"
 
@@ -19,7 +19,7 @@ bool MayBeMissing(const Condition& condition) {
   return condition.left.source != Selector::Source::kPath;
 }
 
-void WarnAboutConditions(Draft& draft, std::size_t index, const ApprovalRule& rule) {
+void WarnAboutConditions(PolicyBuilder& draft, std::size_t index, const ApprovalRule& rule) {
   for (const Condition& condition : rule.when) {
     if (condition.op == Condition::Op::kExists || !MayBeMissing(condition)) continue;
     const auto is_asked_first =
@@ -35,7 +35,7 @@ void WarnAboutConditions(Draft& draft, std::size_t index, const ApprovalRule& ru
   }
 }
 
-void WarnAboutDeadline(Draft& draft, std::size_t index, const ApprovalRule& rule) {
+void WarnAboutDeadline(PolicyBuilder& draft, std::size_t index, const ApprovalRule& rule) {
   const Tool& tool = draft.policy.tools[index];
   const Flow* const flow = draft.policy.FlowOf(tool);
   if (flow == nullptr || !flow->deadline || *flow->deadline >= rule.expires) return;
@@ -48,7 +48,7 @@ void WarnAboutDeadline(Draft& draft, std::size_t index, const ApprovalRule& rule
                           "takes the question back");
 }
 
-void CheckCredentialFields(Draft& draft, std::size_t index, const ApprovalRule& rule) {
+void CheckCredentialFields(PolicyBuilder& draft, std::size_t index, const ApprovalRule& rule) {
   const Tool& tool = draft.policy.tools[index];
   if (!HasMatch(tool)) return;  // its backend is not known
   const Backend& backend = draft.policy.backends[tool.backend];
@@ -60,7 +60,7 @@ void CheckCredentialFields(Draft& draft, std::size_t index, const ApprovalRule& 
   }
 }
 
-void WarnAboutNobodyToAsk(Draft& draft, std::size_t index) {
+void WarnAboutNobodyToAsk(PolicyBuilder& draft, std::size_t index) {
   const Tool& tool = draft.policy.tools[index];
   if (!AsksAboutRepeats(tool) || draft.ToolHas(index, "approval")) return;
   const char* const word = tool.on_mismatch == OnMismatch::kAsk ? "on_mismatch" : "across_traces";
@@ -71,7 +71,7 @@ void WarnAboutNobodyToAsk(Draft& draft, std::size_t index) {
 
 }  // namespace
 
-void CheckApproval(Draft& draft, std::size_t index) {
+void CheckApproval(PolicyBuilder& draft, std::size_t index) {
   const Tool& tool = draft.policy.tools[index];
   if (!tool.approval) {
     WarnAboutNobodyToAsk(draft, index);

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <set>
 
-#include "policy/language/draft.h"
+#include "policy/language/policy_builder.h"
 #include "policy/model/mcp_endpoint.h"
 #include "policy/model/route_table.h"
 #include "policy/uri/authority.h"
@@ -33,7 +33,7 @@ std::string_view DifferingWord(const Backend& a, const Backend& b) {
 
 class AuthorityChecks {
  public:
-  explicit AuthorityChecks(Draft& draft) : draft_(draft) {}
+  explicit AuthorityChecks(PolicyBuilder& draft) : draft_(draft) {}
 
   void Add(std::size_t index) {
     const Backend& backend = Of(index);
@@ -88,7 +88,7 @@ class AuthorityChecks {
     }
   }
 
-  Draft& draft_;
+  PolicyBuilder& draft_;
   std::map<std::string, std::vector<std::size_t>> owners_;
   std::set<std::pair<std::size_t, std::size_t>> compared_;
 };
@@ -111,12 +111,12 @@ std::string SampleOf(const std::string& pattern) {
 
 }  // namespace
 
-void CheckAuthorities(Draft& draft) {
+void CheckAuthorities(PolicyBuilder& draft) {
   AuthorityChecks checks(draft);
   for (std::size_t i = 0; i < draft.policy.backends.size(); ++i) checks.Add(i);
 }
 
-void CheckPathOwners(Draft& draft, const RouteTable& routes) {
+void CheckPathOwners(PolicyBuilder& draft, const RouteTable& routes) {
   for (std::size_t i = 0; i < draft.policy.tools.size(); ++i) {
     const Tool& tool = draft.policy.tools[i];
     if (tool.patterns.empty() || !draft.policy.backends[tool.backend].is_mcp) continue;

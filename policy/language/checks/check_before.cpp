@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "policy/language/draft.h"
+#include "policy/language/policy_builder.h"
 #include "policy/model/route_table.h"
 
 namespace recourse {
@@ -37,7 +37,7 @@ std::string WhyNotKept(const Selector& place, const BeforeRule* rule) {
 
 class BeforeChecks {
  public:
-  BeforeChecks(Draft& draft, std::size_t index)
+  BeforeChecks(PolicyBuilder& draft, std::size_t index)
       : draft_(draft), index_(index), tool_(draft.policy.tools[index]) {}
 
   void Run(const RouteTable& routes) {
@@ -138,14 +138,14 @@ class BeforeChecks {
                          "compared; name a `version`, or keep the whole body: keep: [ body# ]");
   }
 
-  Draft& draft_;
+  PolicyBuilder& draft_;
   const std::size_t index_;
   const Tool& tool_;
 };
 
 }  // namespace
 
-void CheckBefore(Draft& draft, const RouteTable& routes, std::size_t index) {
+void CheckBefore(PolicyBuilder& draft, const RouteTable& routes, std::size_t index) {
   BeforeChecks(draft, index).Run(routes);
 }
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <map>
 
-#include "policy/language/draft.h"
+#include "policy/language/policy_builder.h"
 #include "policy/model/mcp_names.h"
 #include "policy/model/route_table.h"
 
@@ -16,7 +16,7 @@ struct NamedBy {
 
 class NameChecks {
  public:
-  explicit NameChecks(Draft& draft) : draft_(draft) {}
+  explicit NameChecks(PolicyBuilder& draft) : draft_(draft) {}
 
   void Add(std::size_t index) {
     const Tool& tool = draft_.policy.tools[index];
@@ -62,7 +62,7 @@ class NameChecks {
                 : one.name + " is ambiguous: tool " + draft_.policy.tools[other].name + ' ' + why);
   }
 
-  Draft& draft_;
+  PolicyBuilder& draft_;
   std::map<std::pair<std::size_t, std::string>, std::size_t> exact_;
   std::map<std::size_t, std::vector<NamedBy>> globs_;
 };
@@ -82,12 +82,12 @@ const Tool* CoveringRead(const Policy& policy, const Tool& write, const std::str
 
 }  // namespace
 
-void CheckMcpNames(Draft& draft) {
+void CheckMcpNames(PolicyBuilder& draft) {
   NameChecks checks(draft);
   for (std::size_t i = 0; i < draft.policy.tools.size(); ++i) checks.Add(i);
 }
 
-void WarnAboutCoveredMcpWrite(Draft& draft, std::size_t index) {
+void WarnAboutCoveredMcpWrite(PolicyBuilder& draft, std::size_t index) {
   const Tool& tool = draft.policy.tools[index];
   for (const std::string& name : tool.mcp_names) {
     const Tool* const read = CoveringRead(draft.policy, tool, name);
@@ -100,7 +100,7 @@ void WarnAboutCoveredMcpWrite(Draft& draft, std::size_t index) {
   }
 }
 
-void CheckMcpTool(Draft& draft, const RouteTable& routes, std::size_t index) {
+void CheckMcpTool(PolicyBuilder& draft, const RouteTable& routes, std::size_t index) {
   const Tool& tool = draft.policy.tools[index];
   if (tool.mcp_names.empty()) return;
   CheckCaptures(draft, index, "redact", tool.redact);

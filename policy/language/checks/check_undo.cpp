@@ -1,7 +1,7 @@
 // What an undo rule must agree with elsewhere in the policy.
 #include <algorithm>
 
-#include "policy/language/draft.h"
+#include "policy/language/policy_builder.h"
 #include "policy/model/approval_need.h"
 #include "policy/model/mcp_endpoint.h"
 #include "policy/model/route_table.h"
@@ -47,7 +47,7 @@ const Backend* EndpointOf(const Policy& policy, const RequestTemplate& request,
 }
 
 // A key that is written into an undo request needs a body there, and nothing in its place.
-void CheckKeyInside(Draft& draft, std::size_t index, const RequestTemplate& request,
+void CheckKeyInside(PolicyBuilder& draft, std::size_t index, const RequestTemplate& request,
                     const RequestPlace& at) {
   if (!at.is_inside()) return;
   const auto error = [&](std::string message) {
@@ -72,7 +72,7 @@ void CheckKeyInside(Draft& draft, std::size_t index, const RequestTemplate& requ
   }
 }
 
-void CheckMethodAndKey(Draft& draft, std::size_t index, const UndoRule& undo) {
+void CheckMethodAndKey(PolicyBuilder& draft, std::size_t index, const UndoRule& undo) {
   const Tool& tool = draft.policy.tools[index];
   const Backend& backend = draft.policy.backends[tool.backend];
   const auto error = [&](std::string message) {
@@ -110,7 +110,7 @@ const Tool* ToolOf(const RequestTemplate& request, const Backend& backend,
 
 // An undo request goes to the backend directly. What it would be as a call tells whether it can
 // stand alone: nobody approves it, and nothing undoes it.
-void CheckRoute(Draft& draft, const RouteTable& routes, std::size_t index,
+void CheckRoute(PolicyBuilder& draft, const RouteTable& routes, std::size_t index,
                 const RequestTemplate& request) {
   const Tool& tool = draft.policy.tools[index];
   const Backend& backend = draft.policy.backends[tool.backend];
@@ -144,7 +144,7 @@ void CheckRoute(Draft& draft, const RouteTable& routes, std::size_t index,
   }
 }
 
-void CheckUndoWindow(Draft& draft, std::size_t index) {
+void CheckUndoWindow(PolicyBuilder& draft, std::size_t index) {
   const std::optional<Millis>& window = draft.policy.tools[index].undo->window;
   if (!window || *window <= draft.policy.ledger.retention) return;
   draft.problems.Error(draft.ToolPlace(index, "undo"), draft.ToolKey(index, "undo") + ".window",
@@ -153,7 +153,7 @@ void CheckUndoWindow(Draft& draft, std::size_t index) {
 }
 
 // Unknown steps are settled without the call: what the settle request does not carry is gone.
-void WarnAboutSettledCredentials(Draft& draft, std::size_t index, const UndoRule& undo) {
+void WarnAboutSettledCredentials(PolicyBuilder& draft, std::size_t index, const UndoRule& undo) {
   const Tool& tool = draft.policy.tools[index];
   if (!tool.settle) return;
   const auto selectors = SelectorsOf(undo.request);
@@ -178,7 +178,7 @@ void WarnAboutSettledCredentials(Draft& draft, std::size_t index, const UndoRule
 }
 
 // The backend may have taken another value than the one that was asked for.
-void WarnAboutTwoSources(Draft& draft, std::size_t index, const UndoRule& undo) {
+void WarnAboutTwoSources(PolicyBuilder& draft, std::size_t index, const UndoRule& undo) {
   const Tool& tool = draft.policy.tools[index];
   const auto read = SelectorsOf(undo.request);
   for (const Selector& selector : read) {
@@ -207,7 +207,7 @@ std::string SamplePath(const RequestTemplate& request) {
   return path;
 }
 
-void CheckUndo(Draft& draft, const RouteTable& routes, std::size_t index) {
+void CheckUndo(PolicyBuilder& draft, const RouteTable& routes, std::size_t index) {
   const Tool& tool = draft.policy.tools[index];
   if (!tool.undo || !HasMatch(tool)) return;
   for (const UndoRule* const undo : UndosOf(tool)) {

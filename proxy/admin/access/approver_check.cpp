@@ -11,8 +11,8 @@ bool IsNamed(const std::string& name, const std::string& person,
 }
 
 // Whether somebody may approve who has that name or is in a group of it.
-bool IsSomebody(const OperatorBook& book, const std::string& name) {
-  const auto has_token = [&](const OperatorBook::Token& token) {
+bool IsSomebody(const OperatorDirectory& book, const std::string& name) {
+  const auto has_token = [&](const OperatorDirectory::Token& token) {
     Roles roles = book.RolesOf(token.groups);
     if (token.roles.Has(Role::kApprove)) roles.Add(Role::kApprove);
     return roles.Has(Role::kApprove) && IsNamed(name, token.name, token.groups);
@@ -28,7 +28,7 @@ bool IsSomebody(const OperatorBook& book, const std::string& name) {
 }  // namespace
 
 std::vector<PolicyProblem> ApproversThatNobodyIs(const std::vector<NamedApprover>& approvers,
-                                                 const OperatorBook& book,
+                                                 const OperatorDirectory& book,
                                                  const std::string& operators) {
   std::vector<PolicyProblem> problems;
   if (book.jwt) return problems;

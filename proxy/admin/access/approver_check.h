@@ -5,14 +5,14 @@
 #include <vector>
 
 #include "policy/language/loader.h"
-#include "proxy/admin/access/operator_book.h"
+#include "proxy/admin/access/operator_directory.h"
 
 namespace recourse {
 
 // A warning for each of `approvers` that `book`, of the file `operators`, makes of nobody with the
 // role approve. An issuer may put people into any group, so with one there are none.
 std::vector<PolicyProblem> ApproversThatNobodyIs(const std::vector<NamedApprover>& approvers,
-                                                 const OperatorBook& book,
+                                                 const OperatorDirectory& book,
                                                  const std::string& operators);
 
 }  // namespace recourse

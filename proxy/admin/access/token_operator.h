@@ -4,7 +4,7 @@
 #include <expected>
 #include <string>
 
-#include "proxy/admin/access/operator_book.h"
+#include "proxy/admin/access/operator_directory.h"
 #include "proxy/base/clock.h"
 #include "proxy/base/json/json.h"
 

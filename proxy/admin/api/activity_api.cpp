@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "proxy/admin/access/problem.h"
-#include "proxy/admin/api/query.h"
-#include "proxy/admin/views/event_json.h"
+#include "proxy/admin/api/query_params.h"
+#include "proxy/admin/views/event_view.h"
 #include "proxy/base/json/json_object.h"
 #include "proxy/base/watch_limits.h"
 

@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "filters/approval/approved_call.h"
-#include "filters/key/prepare.h"
+#include "filters/key/operation_request.h"
 #include "proxy/admin/access/problem.h"
-#include "proxy/admin/api/query.h"
-#include "proxy/admin/views/approval_json.h"
+#include "proxy/admin/api/query_params.h"
+#include "proxy/admin/views/approval_view.h"
 #include "proxy/base/json/json.h"
 #include "proxy/base/limits.h"
 
@@ -132,7 +132,7 @@ HttpResponse ApprovalApi::List(std::string_view query) {
     const auto page = parts_.runner.List(after, limits::kClaimsPage);
     if (!page) return NoLedger(page.error());
     more = !page->empty();
-    for (const Claim& claim : *page) {
+    for (const PendingApproval& claim : *page) {
       if (found == limit) {
         next = after;
         break;

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "filters/approval/approval_runner.h"
+#include "filters/approval/approval_worker.h"
 #include "filters/ledger/ledger.h"
 #include "proxy/admin/access/operator.h"
 #include "proxy/admin/access/problem.h"
@@ -22,7 +22,7 @@ class ApprovalApi {
  public:
   struct Parts {
     Ledger& ledger;
-    ApprovalRunner& runner;
+    ApprovalWorker& runner;
     const Clock& clock;
     std::function<std::shared_ptr<const Policy>()> policy;  // in force
   };

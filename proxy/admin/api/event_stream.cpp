@@ -14,7 +14,7 @@
 #include <system_error>
 #include <utility>
 
-#include "proxy/admin/views/event_json.h"
+#include "proxy/admin/views/event_view.h"
 #include "proxy/base/thread_name.h"
 #include "proxy/base/watch_limits.h"
 

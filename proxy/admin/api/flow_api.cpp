@@ -11,7 +11,7 @@
 #include "proxy/admin/access/problem.h"
 #include "proxy/admin/api/flow_query.h"
 #include "proxy/admin/api/order_word.h"
-#include "proxy/admin/api/query.h"
+#include "proxy/admin/api/query_params.h"
 #include "proxy/admin/views/flow_json.h"
 #include "proxy/base/limits.h"
 

@@ -7,8 +7,8 @@
 
 #include "proxy/admin/access/problem.h"
 #include "proxy/admin/api/order_word.h"
-#include "proxy/admin/api/query.h"
-#include "proxy/admin/views/event_json.h"
+#include "proxy/admin/api/query_params.h"
+#include "proxy/admin/views/event_view.h"
 
 namespace recourse {
 namespace {

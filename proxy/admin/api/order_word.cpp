@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "proxy/admin/api/query.h"
+#include "proxy/admin/api/query_params.h"
 #include "proxy/base/json/json.h"
 #include "proxy/base/limits.h"
 

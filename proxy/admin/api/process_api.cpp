@@ -6,7 +6,7 @@
 
 #include "filters/mcp/missing_tools.h"
 #include "proxy/admin/access/problem.h"
-#include "proxy/admin/views/event_json.h"
+#include "proxy/admin/views/event_view.h"
 #include "proxy/base/json/json_object.h"
 #include "proxy/base/log/log.h"
 #include "proxy/config/build_commit.h"

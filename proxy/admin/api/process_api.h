@@ -13,7 +13,7 @@
 
 namespace recourse {
 
-class ToolBook;  // filters/mcp/tool_book.h
+class ToolCatalog;  // filters/mcp/tool_catalog.h
 
 // GET /status, POST /drain, GET and PUT /log-level. On the admin thread; blocks no longer than
 // Parts::note.
@@ -29,7 +29,7 @@ class ProcessApi {
     FlowCounts flow_counts{};
     UnknownCallers unknown_callers{};
     std::size_t settling = 0;  // unknown outcomes; read last, as the others end by adding to it
-    const ToolBook* mcp_tools = nullptr;  // what MCP servers have listed
+    const ToolCatalog* mcp_tools = nullptr;  // what MCP servers have listed
   };
   struct Parts {
     Ledger& ledger;

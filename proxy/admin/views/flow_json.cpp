@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "proxy/admin/views/event_json.h"
-#include "proxy/admin/views/message_json.h"
+#include "proxy/admin/views/event_view.h"
+#include "proxy/admin/views/message_view.h"
 
 namespace recourse {
 namespace {

@@ -6,7 +6,7 @@
 #include <array>
 #include <utility>
 
-#include "filters/call/kept_answer.h"
+#include "filters/call/stored_response.h"
 #include "filters/call/undo_choice.h"
 #include "filters/saga/undo_plan.h"
 #include "filters/saga/undo_sender.h"

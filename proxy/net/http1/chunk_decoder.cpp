@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "proxy/base/hex.h"
-#include "proxy/net/http1/http_chars.h"
-#include "proxy/net/http1/http_head.h"
+#include "proxy/net/http1/character_classes.h"
+#include "proxy/net/http1/message_head.h"
 
 namespace recourse {
 namespace {

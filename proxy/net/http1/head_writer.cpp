@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "proxy/base/http/http_message.h"
-#include "proxy/net/http1/http_chars.h"
-#include "proxy/net/http1/http_head.h"
+#include "proxy/net/http1/character_classes.h"
+#include "proxy/net/http1/message_head.h"
 
 namespace recourse {
 namespace {

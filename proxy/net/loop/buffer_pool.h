@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "proxy/base/low_water.h"
-#include "proxy/net/loop/upkeep.h"
+#include "proxy/base/low_watermark.h"
+#include "proxy/net/loop/periodic_tasks.h"
 
 namespace recourse {
 
@@ -21,7 +21,7 @@ class BufferPool {
   };
   using Buffer = std::unique_ptr<char, Return>;
 
-  explicit BufferPool(Upkeep& upkeep) : upkeep_(upkeep) {}
+  explicit BufferPool(PeriodicTasks& upkeep) : upkeep_(upkeep) {}
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
   ~BufferPool();
@@ -49,9 +49,9 @@ class BufferPool {
     upkeep_.Want();
   }
 
-  Upkeep& upkeep_;
+  PeriodicTasks& upkeep_;
   std::vector<char*> free_;  // as many at most as were in use at once since the last Trim()
-  LowWater low_;
+  LowWatermark low_;
 };
 
 }  // namespace recourse

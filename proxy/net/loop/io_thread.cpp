@@ -60,7 +60,7 @@ IoThread::IoThread(const Clock& clock, int speed)
       upkeep_(wheel_, clock),
       buffers_(upkeep_),
       tick_(*this),
-      bell_(poller_, FdOrThrow(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), "eventfd")) {
+      bell_(reactor_, FdOrThrow(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), "eventfd")) {
   // Without them nothing would end in time, or at all.
   FdOrThrow(tick_.timer.fd(), "epoll_ctl");
   FdOrThrow(bell_.fd(), "epoll_ctl");
@@ -96,17 +96,17 @@ void IoThread::Run() {
     const bool may_wait = MayWait();
     const MonoTime ended = clock_.Now();
     if (told_turn_) told_turn_(ended - woke);
-    poller_.Listen(may_wait ? Poller::Wait::kYes : Poller::Wait::kNo);
+    reactor_.Listen(may_wait ? Reactor::Wait::kYes : Reactor::Wait::kNo);
     woke = may_wait ? clock_.Now() : ended;
     is_asleep_ = false;
-    poller_.GoOn();
+    reactor_.GoOn();
   }
 }
 
 // Says that it sleeps before it looks for jobs a last time, and whoever posts looks for that after
 // the job is there: one of them sees the other.
 bool IoThread::MayWait() {
-  if (!posted_.empty() || poller_.has_queued()) return false;
+  if (!posted_.empty() || reactor_.has_queued()) return false;
   is_asleep_ = true;
   return !has_incoming_ && !stopped_;
 }
@@ -177,7 +177,8 @@ Task<bool> IoThread::FreeFilesAnywhere(MonoTime limit) {
   co_return co_await search->found.Wait();
 }
 
-IoThread::Tick::Tick(IoThread& of) : Waiter(&Tick::Run), thread(of), timer(of.poller_, NewTimer()) {
+IoThread::Tick::Tick(IoThread& of)
+    : Waiter(&Tick::Run), thread(of), timer(of.reactor_, NewTimer()) {
   timer.Park(*this, Ready::kRead);
 }
 

@@ -17,16 +17,16 @@
 #include "proxy/base/clock.h"
 #include "proxy/base/executor.h"
 #include "proxy/base/line_pace.h"
-#include "proxy/net/http1/http_head.h"
+#include "proxy/net/http1/message_head.h"
 #include "proxy/net/loop/buffer_pool.h"
+#include "proxy/net/loop/connection.h"
 #include "proxy/net/loop/heap_trim.h"
-#include "proxy/net/loop/io.h"
-#include "proxy/net/loop/recycler.h"
-#include "proxy/net/loop/upkeep.h"
+#include "proxy/net/loop/object_pool.h"
+#include "proxy/net/loop/periodic_tasks.h"
 
 namespace recourse {
 
-using LentHead = Recycler<Head>::Lent;
+using PooledHead = ObjectPool<Head>::Lent;
 
 class IoThread final : public Executor, public Timer {
  public:
@@ -43,12 +43,12 @@ class IoThread final : public Executor, public Timer {
   void Post(std::vector<Job> jobs) override;
   Task<void> SleepUntil(MonoTime when) override;
 
-  Poller& poller() { return poller_; }
+  Reactor& reactor() { return reactor_; }
   DeadlineWheel& wheel() { return wheel_; }
   BufferPool& buffers() { return buffers_; }
-  Upkeep& upkeep() { return upkeep_; }
+  PeriodicTasks& upkeep() { return upkeep_; }
   // For heads of answers on their way.
-  Recycler<Head>& heads() { return heads_; }
+  ObjectPool<Head>& heads() { return heads_; }
   const Clock& clock() const { return clock_; }
   // How many connections to backends are open, also those that wait in a pool.
   std::atomic<std::size_t>& backend_connections() { return backend_connections_; }
@@ -116,11 +116,11 @@ class IoThread final : public Executor, public Timer {
   const Clock& clock_;
   const int speed_;
   const int files_short_from_;
-  Recycler<Head> heads_;
+  ObjectPool<Head> heads_;
   std::atomic<std::size_t> backend_connections_{0};
-  Poller poller_;
+  Reactor reactor_;
   DeadlineWheel wheel_;
-  Upkeep upkeep_;
+  PeriodicTasks upkeep_;
   std::move_only_function<bool()> free_files_;
   std::move_only_function<void(std::chrono::nanoseconds)> told_turn_;
   std::vector<IoThread*> all_;

@@ -40,7 +40,7 @@ Listener::Listener(std::vector<IoThread*> threads, const Tcp::endpoint& endpoint
     : Waiter(&Listener::Accept),
       threads_(std::move(threads)),
       handler_(std::move(handler)),
-      listening_(threads_.front()->poller(), Socket::ListeningAt(endpoint).Release()),
+      listening_(threads_.front()->reactor(), Socket::ListeningAt(endpoint).Release()),
       endpoint_(LocalEnd(listening_.fd()).value_or(endpoint)),
       pause_(
           threads_.front()->wheel(), [](void* self) { static_cast<Listener*>(self)->Start(); },
@@ -49,7 +49,7 @@ Listener::Listener(std::vector<IoThread*> threads, const Tcp::endpoint& endpoint
   throw boost::system::system_error(errno, boost::system::system_category(), "epoll_ctl");
 }
 
-void Listener::Start() { threads_.front()->poller().Queue(*this); }
+void Listener::Start() { threads_.front()->reactor().Queue(*this); }
 
 void Listener::Close() {
   std::vector<Job> jobs;

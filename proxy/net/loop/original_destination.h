@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "proxy/net/loop/io.h"
+#include "proxy/net/loop/connection.h"
 
 namespace recourse {
 

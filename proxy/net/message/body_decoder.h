@@ -1,7 +1,7 @@
 // The body of one message, piece by piece out of a connection's buffer, whatever its framing.
 #pragma once
 
-#include "proxy/net/http1/http_head.h"
+#include "proxy/net/http1/message_head.h"
 #include "proxy/net/loop/io_thread.h"
 
 namespace recourse {

@@ -18,8 +18,8 @@ Error Lost(const Connection& connection) {
 }  // namespace
 
 Task<Result<void>> ReadResponseHead(Connection& connection, ReadBuffer& buffer,
-                                    std::string_view method, Recycler<Head>& heads, LentHead& head,
-                                    bool* saw_bytes, Interim interim) {
+                                    std::string_view method, ObjectPool<Head>& heads,
+                                    PooledHead& head, bool* saw_bytes, Interim interim) {
   InterimBudget budget;
   for (;;) {
     ParseResult parsed;

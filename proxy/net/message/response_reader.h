@@ -2,7 +2,7 @@
 #pragma once
 
 #include "filters/upstream.h"
-#include "proxy/net/http1/http_head.h"
+#include "proxy/net/http1/message_head.h"
 #include "proxy/net/loop/io_thread.h"
 #include "proxy/net/message/body_decoder.h"
 
@@ -34,8 +34,8 @@ inline constexpr std::string_view kTooManyInterim = "too many interim answers";
 // bytes after head.size are the body's. On failure the error code is kBackendTimeout, kBackendReset
 // or kBackendProtocol; `*saw_bytes` tells whether any byte came.
 Task<Result<void>> ReadResponseHead(Connection& connection, ReadBuffer& buffer,
-                                    std::string_view method, Recycler<Head>& heads, LentHead& head,
-                                    bool* saw_bytes, Interim interim);
+                                    std::string_view method, ObjectPool<Head>& heads,
+                                    PooledHead& head, bool* saw_bytes, Interim interim);
 
 // Whose answer is read, and where what is missing for it is waited for.
 struct AnswerRoom {

@@ -86,7 +86,7 @@ Task<Attempt> ConnectTo(IoThread& thread, const Tcp::endpoint& endpoint, MonoTim
   if (error != 0 && error != EINPROGRESS) co_return Attempt{nullptr, WhyNotConnected(error)};
   // Not before: a socket that does not connect yet counts as one that has ended.
   auto connection =
-      std::make_unique<Connection>(std::move(socket), thread.poller(), thread.wheel());
+      std::make_unique<Connection>(std::move(socket), thread.reactor(), thread.wheel());
   connection->deadline.Arm(limit);
   if (!co_await WaitForConnect(*connection)) {
     co_return Attempt{nullptr, connection->deadline.expired() ? kTooLong : kUnreachable};

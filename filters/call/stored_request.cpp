@@ -1,0 +1,50 @@
+#include "filters/call/stored_request.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "proxy/base/crypto/sha256.h"
+
+namespace recourse {
+namespace {
+
+bool IsKept(const Tool& tool, const std::string& name) {
+  if (!IsCredentialField(name)) return true;
+  return tool.undo &&
+         std::any_of(tool.undo->from_call.begin(), tool.undo->from_call.end(),
+                     [&](const std::string& kept) { return EqualsIgnoreCase(kept, name); });
+}
+
+}  // namespace
+
+std::optional<RenderedRequest> StoredRequest(const Tool& tool, HttpRequest rendered) {
+  if (std::any_of(tool.redact.begin(), tool.redact.end(), IsOfCall)) return std::nullopt;
+  std::erase_if(rendered.headers, [&](const Header& field) { return !IsKept(tool, field.first); });
+  return RenderedRequest{std::move(rendered.method), std::move(rendered.target),
+                         std::move(rendered.headers), std::move(rendered.body)};
+}
+
+void KeepMcpFields(const Headers& of_call, Headers& rendered) {
+  for (const std::string_view name : {"MCP-Protocol-Version", "Mcp-Session-Id"}) {
+    const std::string* const value = FindHeader(of_call, name);
+    if (value != nullptr) SetHeader(rendered, name, *value);
+  }
+}
+
+std::uint64_t DedupeDomain(const Backend& backend, const KeyRule& rule) {
+  if (!rule.at.exists()) return 0;
+  Sha256Sum sum;
+  for (const std::string* part : {&backend.scheme, &backend.authority,
+                                  backend.is_mcp ? &backend.mcp_path : &backend.base_path}) {
+    sum.AddPart(*part);
+  }
+  sum.AddPart(rule.at.is_field() ? rule.at.name : rule.at.AsSelector().text);
+  if (!rule.form.is_plain()) sum.AddPart(rule.form.Text());
+  std::uint64_t domain = 0;
+  std::memcpy(&domain, sum.End().data(), sizeof domain);
+  return std::max(domain, std::uint64_t{1});
+}
+
+}  // namespace recourse

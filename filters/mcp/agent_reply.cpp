@@ -1,0 +1,213 @@
+#include "filters/mcp/agent_reply.h"
+
+#include "filters/mcp/era_form.h"
+#include "filters/mcp/mcp_answer.h"
+#include "filters/mcp/mcp_task.h"
+#include "proxy/base/json/json.h"
+#include "proxy/base/json/json_object.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::string_view kJson = "application/json";
+constexpr std::string_view kEvents = "text/event-stream";
+
+// A problem, whichever of our forms it has.
+struct Problem {
+  std::string words, outcome, event;
+  bool retryable = false;
+};
+
+Problem ReadProblem(std::string_view body) {
+  Problem problem;
+  const auto json = ParseJson(body);
+  if (!json) return problem;
+  const Json* const error = json->Find("error");
+  problem.words = ScalarText(error == nullptr ? *json : *error, "message");
+  problem.outcome = ScalarText(*json, "outcome");
+  problem.event = ScalarText(*json, "event");
+  const Json* const retryable = json->Find("retryable");
+  problem.retryable = retryable == nullptr || retryable->kind == Json::Kind::kTrue;
+  return problem;
+}
+
+std::string ResultMessage(const McpRequest& request, std::string_view result) {
+  return WithMcpId("{\"jsonrpc\":\"2.0\",\"result\":" + std::string(result) + "}", request.id);
+}
+
+void AppendMeta(JsonObject& meta, const Problem& problem) {
+  if (!problem.outcome.empty()) meta.Text("dev.recourse/outcome", problem.outcome);
+  if (!problem.event.empty()) meta.Raw("dev.recourse/event", problem.event);
+  meta.Bool("dev.recourse/retryable", problem.retryable);
+}
+
+// A tool's own words are the only ones that every framework lets its model read.
+std::string ToolText(const McpRequest& request, const Problem& problem, bool is_error) {
+  std::string result;
+  {
+    JsonObject json(result);
+    if (request.era == McpEra::kModern) json.Text("resultType", "complete");
+    std::string& content = json.Value("content");
+    content += "[{\"type\":\"text\",\"text\":";
+    AppendJsonString(content, problem.words);
+    content += "}]";
+    json.Bool("isError", is_error);
+    JsonObject meta(json.Value("_meta"));
+    AppendMeta(meta, problem);
+  }
+  return ResultMessage(request, result);
+}
+
+std::string ComeBack(const McpRequest& request, const Problem& problem, std::string_view state) {
+  std::string result;
+  {
+    JsonObject json(result);
+    json.Text("resultType", "input_required");
+    json.Text("requestState", state);
+    JsonObject meta(json.Value("_meta"));
+    AppendMeta(meta, problem);
+  }
+  return ResultMessage(request, result);
+}
+
+std::string OfProblem(const McpRequest& request, const ClientFacts& side,
+                      const WriteAnswer& answer) {
+  const Problem problem = ReadProblem(answer.response.body);
+  // To who waits for a task, a result in its place is unreadable.
+  if (request.kind != McpRequest::Kind::kToolCall || request.wants_task) {
+    return AgentError(request.id, FactsOf(*answer.error).http_status, problem.words,
+                      answer.response.body);
+  }
+  if (!IsPending(answer)) return ToolText(request, problem, /*is_error=*/true);
+  if (!side.request_state.empty()) return ComeBack(request, problem, side.request_state);
+  return ToolText(request, problem, side.has_output_schema.value_or(true));
+}
+
+// Clients of a tool that has an output schema take a result without one only as a failure.
+std::string OfLostAnswer(const McpRequest& request, const ClientFacts& side,
+                         const WriteAnswer& answer, std::string text) {
+  Problem facts;
+  facts.words = JoinSentences({text});
+  facts.outcome = "executed";
+  if (request.wants_task) {
+    return AgentError(request.id, FactsOf(ErrorCode::kAnswerLost).http_status, text);
+  }
+  if (const std::string* event = FindHeader(answer.response.headers, "Recourse-Event")) {
+    facts.event = *event;
+  }
+  return ToolText(request, facts, side.has_output_schema.value_or(true));
+}
+
+// A message that was kept, which has no id: what is not one is HTTP's own.
+bool IsKeptMessage(std::string_view body) {
+  return body.starts_with("{\"jsonrpc\":\"2.0\",\"result\":") ||
+         body.starts_with("{\"jsonrpc\":\"2.0\",\"error\":");
+}
+
+// What becomes of a flow that the agent has given an order about, which no server hears of.
+std::string OfOrder(const McpRequest& request, std::string_view flow) {
+  while (flow.ends_with('\n')) flow.remove_suffix(1);
+  std::string result;
+  {
+    JsonObject json(result);
+    if (request.era == McpEra::kModern) json.Text("resultType", "complete");
+    std::string& content = json.Value("content");
+    content += "[{\"type\":\"text\",\"text\":";
+    AppendJsonString(content, flow);
+    content += "}]";
+    JsonObject meta(json.Value("_meta"));
+    meta.Raw("dev.recourse/flow", flow);
+  }
+  return ResultMessage(request, result);
+}
+
+bool Names(std::string_view accept, std::string_view type) {
+  return ToLower(accept).find(type) != std::string::npos;
+}
+
+void Become(HttpResponse& response, std::string_view type, std::string body) {
+  for (const char* const name : {"Content-Type", "Content-Encoding", "Location", "Retry-After",
+                                 "x-should-retry", "stripe-should-retry"}) {
+    RemoveHeader(response.headers, name);
+  }
+  response.headers.emplace_back("Content-Type", type);
+  response.body = std::move(body);
+}
+
+}  // namespace
+
+ClientFacts ReadAgentSide(const Headers& headers) {
+  ClientFacts side;
+  const std::string* const accept = FindHeader(headers, "Accept");
+  if (accept == nullptr) return side;
+  const bool all = Names(*accept, "*/*");
+  side.takes_events = all || Names(*accept, kEvents);
+  side.takes_json = all || Names(*accept, kJson) || Names(*accept, "application/*");
+  return side;
+}
+
+bool IsPending(const WriteAnswer& answer) {
+  return answer.error == ErrorCode::kApprovalPending || answer.error == ErrorCode::kInProgress;
+}
+
+std::string AgentMessage(const McpRequest& request, const ClientFacts& side,
+                         const WriteAnswer& answer) {
+  if (request.id.empty()) return {};
+  if (answer.error) return OfProblem(request, side, answer);
+  const std::string& body = answer.response.body;
+  if (side.orders_flow) return OfOrder(request, body);
+  if (!IsKeptMessage(body)) return {};
+  if (std::string text = TextOfLostAnswer(body); !text.empty()) {
+    return OfLostAnswer(request, side, answer, std::move(text));
+  }
+  const Wanted wanted = request.wants_task ? Wanted::kTask : Wanted::kResult;
+  return WithMcpId(InFormOf(request.era, MessageFor(wanted, body)), request.id);
+}
+
+HttpResponse AgentAnswer(const McpRequest& request, const ClientFacts& side, WriteAnswer answer) {
+  std::string message = AgentMessage(request, side, answer);
+  HttpResponse response = std::move(answer.response);
+  if (message.empty()) return response;
+  if (answer.error || side.orders_flow) {
+    response.status = 200;
+    response.reason.clear();
+  }
+  if (side.takes_json || !side.takes_events || response.status != 200) {
+    Become(response, kJson, std::move(message));
+  } else {
+    Become(response, kEvents, AsEvent(message));
+  }
+  return response;
+}
+
+HttpResponse AgentRefusal(WriteAnswer problem) {
+  HttpResponse response = std::move(problem.response);
+  const int code = response.status;
+  Become(response, kJson,
+         AgentError("null", code, ReadProblem(response.body).words, response.body));
+  return response;
+}
+
+std::string AgentError(std::string_view id, int code, std::string_view message,
+                       std::string_view data) {
+  std::string error;
+  {
+    JsonObject json(error);
+    json.Number("code", code);
+    json.Text("message", message);
+    while (data.ends_with('\n')) data.remove_suffix(1);
+    if (!data.empty()) json.Raw("data", data);
+  }
+  return WithMcpId("{\"jsonrpc\":\"2.0\",\"error\":" + error + "}", id);
+}
+
+std::string AsEvent(std::string_view message) {
+  std::string event = "event: message\ndata: ";
+  // JSON has line feeds between its tokens only, where they mean nothing.
+  for (const char c : message) {
+    if (c != '\n' && c != '\r') event += c;
+  }
+  return event + "\n\n";
+}
+
+}  // namespace recourse

@@ -1,0 +1,85 @@
+#include "filters/mcp/tool_catalog.h"
+
+#include <algorithm>
+
+#include "proxy/base/mcp_limits.h"
+
+namespace recourse {
+namespace {
+
+ToolFacts FactsIn(const Json& tool) {
+  ToolFacts facts;
+  const Json* const hint = AtPointer(tool, "/annotations/readOnlyHint");
+  facts.is_read_only = hint != nullptr && hint->kind == Json::Kind::kTrue;
+  const Json* const schema = tool.Find("outputSchema");
+  facts.has_output_schema = schema != nullptr && schema->kind == Json::Kind::kObject;
+  return facts;
+}
+
+}  // namespace
+
+std::string ServerKeyOf(const Backend& backend) {
+  std::string book;
+  for (const std::string* part :
+       {&backend.name, &backend.scheme, &backend.authority, &backend.mcp_path}) {
+    AppendPart(book, *part);
+  }
+  return book;
+}
+
+std::vector<std::string> ToolCatalog::Learn(std::string_view backend, std::string_view caller,
+                                            const Json& answer) {
+  std::vector<std::string> changed;
+  const Json* const tools = AtPointer(answer, "/result/tools");
+  if (tools == nullptr || tools->kind != Json::Kind::kArray) return changed;
+  const std::lock_guard lock(mutex_);
+  const std::pair key{std::string(backend), std::string(caller)};
+  if (!pages_.contains(key) && pages_.size() >= limits::kMcpBooksMax) return changed;
+  Page& page = pages_[key];
+  for (const Json& tool : tools->items) {
+    if (tool.kind != Json::Kind::kObject) continue;
+    const Json* const name = tool.Find("name");
+    if (name == nullptr || name->kind != Json::Kind::kString) continue;
+    // Nobody can call it.
+    if (name->text.size() > limits::kMcpCalledNameBytesMax) continue;
+    const auto found = page.find(name->text);
+    if (found == page.end() && page.size() >= limits::kMcpBookToolsMax) continue;
+    Entry entry{Sha256(CanonicalJson(tool, {"/_meta"})), FactsIn(tool)};
+    if (found != page.end()) {
+      const bool is_other = found->second.digest != entry.digest;
+      entry.facts.has_changed = found->second.facts.has_changed || is_other;
+      if (is_other) changed.push_back(name->text);
+    }
+    page.insert_or_assign(name->text, entry);
+  }
+  // Clients ask for one page after the other, so that the last one comes when all have come.
+  const bool is_last = AtPointer(answer, "/result/nextCursor") == nullptr;
+  if (is_last && page.size() < limits::kMcpBookToolsMax) whole_.emplace(backend);
+  return changed;
+}
+
+std::optional<ToolFacts> ToolCatalog::Find(std::string_view backend, std::string_view caller,
+                                           std::string_view tool) const {
+  const std::lock_guard lock(mutex_);
+  const auto page = pages_.find({std::string(backend), std::string(caller)});
+  if (page == pages_.end()) return std::nullopt;
+  const auto found = page->second.find(tool);
+  if (found == page->second.end()) return std::nullopt;
+  return found->second.facts;
+}
+
+bool ToolCatalog::IsMissing(std::string_view backend, std::string_view tool) const {
+  const std::lock_guard lock(mutex_);
+  if (!whole_.contains(backend)) return false;
+  return std::ranges::none_of(pages_, [&](const auto& page) {
+    return page.first.first == backend && page.second.contains(tool);
+  });
+}
+
+bool ToolCatalog::IsNewsThatMissing(std::string_view backend, std::string_view tool) {
+  const std::lock_guard lock(mutex_);
+  if (told_.size() >= limits::kMcpBookToolsMax) return false;
+  return told_.emplace(backend, tool).second;
+}
+
+}  // namespace recourse

@@ -1,0 +1,171 @@
+// The part of SettleWorker that learns from MCP servers: asks about tasks that nobody asks about,
+// and reads what agents are told.
+#include <algorithm>
+
+#include "filters/call/stored_call.h"
+#include "filters/mcp/tool_catalog.h"
+#include "filters/settle/late_answer.h"
+#include "filters/settle/settle_worker.h"
+#include "proxy/base/log/log.h"
+#include "proxy/base/mcp_limits.h"
+
+namespace recourse {
+namespace {
+
+constexpr const char* kGet = "tasks/get";
+constexpr const char* kResult = "tasks/result";
+
+}  // namespace
+
+std::optional<SettleWorker::Asked> SettleWorker::TaskOf(const Event& event) {
+  if (!event.task) return std::nullopt;
+  Asked asked;
+  asked.name = NameOfTask(event.backend, event.caller, *event.task);
+  if (const auto message = ParseJson(event.answer.body)) asked.pace = PaceOfTask(*message);
+  return asked;
+}
+
+Task<TaskReport> SettleWorker::AskAs(std::string method, RenderedRequest asked, const Event& event,
+                                     std::shared_ptr<const Policy> policy, const Tool& tool,
+                                     const Backend& backend) {
+  HttpRequest request{std::move(asked.method), backend.mcp_path, std::move(asked.headers),
+                      std::move(asked.body)};
+  SetHeader(request.headers, "Accept-Encoding", "identity");
+  if (tool.undo && parts_.read_secret) {
+    // Without them the server says so.
+    (void)AddSecrets(tool.undo->secrets, parts_.read_secret, request.headers);
+  }
+  OwnRequest told(OwnRequest::Kind::kProbe, event, std::move(policy), backend, 1);
+  const Result<Answer> answer =
+      co_await Ask(backend, std::move(request), limits::kAnswerBytesMax, std::move(told));
+  if (!answer || !answer->mcp) co_return TaskReport();
+  const auto message = ParseJson(answer->response.body);
+  if (!message) co_return TaskReport();
+  co_return ReadTaskReport(method, *message, answer->response.body);
+}
+
+Task<void> SettleWorker::AskTask(std::uint64_t operation, std::shared_ptr<const Policy> policy,
+                                 const Tool& tool, const Backend& backend) {
+  const Event event = entries_.at(operation).event;
+  TaskReport report = co_await AskAs(kGet, *event.task, event, policy, tool, backend);
+  if (report.is_apart) {
+    TaskReport result =
+        co_await AskAs(kResult, AskForTaskResult(*event.task), event, policy, tool, backend);
+    report.is_apart = result.state == TaskReport::State::kUnclear;
+    report.final = std::move(result.final);
+  }
+  auto at = entries_.find(operation);
+  if (at == entries_.end() || at->second.event.attempt != event.attempt) co_return;
+  at->second.probed_at = parts_.clock.Now();
+  ++at->second.history.probes;
+  if (report.state == TaskReport::State::kEnded) {
+    auto transition = EndedTransition(event, tool, report, {});
+    if (transition) {
+      (void)co_await Record(operation, std::move(*transition));
+      co_return;
+    }
+  }
+  TakeReport(at->second, tool, report);
+}
+
+// It is not known yet.
+void SettleWorker::TakeReport(Entry& entry, const Tool& tool, const TaskReport& report) {
+  using State = TaskReport::State;
+  Asked& task = *entry.task;
+  entry.is_probing = false;
+  if (report.state == State::kRunning) task.pace = report.pace;
+  if (report.state != State::kUnclear) task.is_running = report.state == State::kRunning;
+  // A result that could not be had may be had the next time.
+  const bool is_over =
+      report.state == State::kGone || (report.state == State::kEnded && !report.is_apart);
+  const MonoTime now = parts_.clock.Now();
+  if (!is_over) {
+    SetNext(entry, now + TaskPause(task.pace, entry.history.probes, Jitter(parts_.random)));
+    TellAll(entry, task.is_running ? Settled::kRunning : Settled::kNo);
+    return;
+  }
+  task.is_lost = true;
+  Log(LogLevel::kWarn, "a task of an MCP server does not tell whether its call acted",
+      {{"tool", entry.event.tool},
+       {"operation", std::to_string(entry.event.operation)},
+       {"status", report.state == State::kGone ? "not known to the server" : report.status}});
+  if (!tool.settle) {
+    Forget(entry.event.operation, Settled::kLost);
+    return;
+  }
+  entry.history = ProbeHistory{.since = now};
+  SetNext(entry, now);
+}
+
+void SettleWorker::Tell(ServerReport news) {
+  if (news_ >= limits::kMcpNewsMax) return;
+  ++news_;
+  loop_.Post([this, told = std::move(news)]() mutable {
+    --news_;
+    if (loop_.is_stopping()) return;
+    loop_.Spawn(TakeNews(std::move(told)));
+  });
+}
+
+// Exactly one, or it is not known which one is meant.
+std::uint64_t SettleWorker::OperationOfTask(const ServerReport& news) const {
+  const auto [first, last] =
+      tasks_.equal_range(NameOfTask(news.backend, news.caller, news.session, news.task));
+  return std::distance(first, last) == 1 ? first->second : 0;
+}
+
+// The answer to one attempt settles that attempt, and no later one.
+Task<void> SettleWorker::TakeLateAnswer(ServerReport news) {
+  const auto event = co_await parts_.ledger.Read(news.operation, parts_.executor);
+  if (!event || event->phase != Phase::kUncertain || event->attempt != news.attempt) co_return;
+  const auto policy = parts_.policy(event->policy_version);
+  const Tool* const tool = policy ? FindToolFor(*event, *policy) : nullptr;
+  const auto message = ParseJson(news.message);
+  if (tool == nullptr || !message) co_return;
+  auto transition = LateTransition(*event, *tool, ReadMcpFinal(*message, news.message), {});
+  if (!transition) co_return;
+  const auto recorded = co_await RecordAs(*event, policy.get(), std::move(*transition));
+  if (!recorded) co_return;
+  Forget(news.operation, Settled::kYes);
+}
+
+Task<void> SettleWorker::TakeNews(ServerReport news) {
+  if (news.operation != 0) {
+    co_await TakeLateAnswer(std::move(news));
+    co_return;
+  }
+  const std::uint64_t operation = OperationOfTask(news);
+  const auto at = entries_.find(operation);
+  if (at == entries_.end()) co_return;
+  const auto message = ParseJson(news.message);
+  if (!message) co_return;
+  Entry& entry = at->second;
+  // The backend may lead to another server by now, whose tasks are others.
+  const Backend* const backend = FindBackend(*entry.policy, entry.event.backend);
+  if (backend == nullptr || ServerKeyOf(*backend) != news.server) co_return;
+  const TaskReport report = ReadTaskReport(news.method, *message, news.message);
+  if (!report.task.empty() && report.task != news.task) co_return;
+  if (report.state == TaskReport::State::kRunning) {
+    // Its agent asks: no need to.
+    entry.task->is_running = true;
+    entry.task->pace = report.pace;
+    const MonoTime later =
+        parts_.clock.Now() + std::max(3 * report.pace.poll, Millis(limits::kMcpTaskAskedFor));
+    if (!entry.is_probing && entry.waiters.empty() && entry.next_at < later) SetNext(entry, later);
+    co_return;
+  }
+  const std::shared_ptr<const Policy> policy = entry.policy;
+  const Tool* const tool = FindToolFor(entry.event, *policy);
+  if (report.state != TaskReport::State::kEnded || tool == nullptr) co_return;
+  auto transition = EndedTransition(entry.event, *tool, report, {});
+  if (!transition) {
+    // Its result has to be asked for: by the agent next, else by us.
+    const MonoTime soon = parts_.clock.Now() + limits::kProbeBackoffFirst;
+    if (!entry.is_probing && soon < entry.next_at) SetNext(entry, soon);
+    co_return;
+  }
+  // Whether the agent gets what passes is not known yet: it counts as not answered.
+  (void)co_await Record(operation, std::move(*transition));
+}
+
+}  // namespace recourse

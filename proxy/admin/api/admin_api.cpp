@@ -1,0 +1,357 @@
+#include "proxy/admin/api/admin_api.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "policy/language/config_reader.h"
+#include "proxy/admin/access/problem.h"
+#include "proxy/admin/api/policy_api.h"
+#include "proxy/admin/api/policy_view.h"
+#include "proxy/admin/api/query_params.h"
+#include "proxy/admin/ui/ui_files.h"
+#include "proxy/admin/views/event_view.h"
+#include "proxy/admin/views/row_view.h"
+#include "proxy/base/crypto/hash.h"
+#include "proxy/base/http/own_port.h"
+#include "proxy/base/json/json_object.h"
+#include "proxy/base/limits.h"
+#include "proxy/base/log/log.h"
+#include "proxy/config/build_commit.h"
+#include "proxy/report/build_report.h"
+#include "proxy/report/report_text.h"
+
+namespace recourse {
+namespace {
+
+HttpResponse Text(int status, std::string body) {
+  return {status, "", {{"Content-Type", "text/plain; charset=utf-8"}}, std::move(body)};
+}
+
+// One event per line; the last line says where the next page begins.
+HttpResponse EventLines(const EventPage& page, bool with_answers) {
+  std::string body;
+  AppendPage(body, page, with_answers ? EventForm::kLinesWithAnswers : EventForm::kLines);
+  body += fmt::format("{{\"next\":{}}}\n", NextOf(page));
+  return {200, "OK", {{"Content-Type", "application/x-ndjson"}}, std::move(body)};
+}
+
+bool IsTraceId(std::string_view text) {
+  return text.size() == 32 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+// "24h": so long before now; "1790000000000": ms since 1970.
+bool ParseMoment(const std::string& text, std::int64_t now_ms, std::int64_t& out) {
+  if (const auto ago = ParseDuration(text)) {
+    out = now_ms - ago->count();
+    return true;
+  }
+  std::uint64_t number = 0;
+  if (!ParseNumber(text, number) || number > std::numeric_limits<std::int64_t>::max()) return false;
+  out = static_cast<std::int64_t>(number);
+  return true;
+}
+
+}  // namespace
+
+ServedAnswer AdminApi::Handle(const HttpRequest& request, const HttpPeer& peer) {
+  auto visit = parts_.door.Admit(request, peer);
+  ServedAnswer answer = visit ? Do(*visit, request, peer) : ServedAnswer(std::move(visit.error()));
+  if (visit) AccessControl::Record(*visit, peer, answer.head.status);
+  AddBrowserRules(answer.head);
+  return answer;
+}
+
+// What reaches this is in the table of endpoints.
+ServedAnswer AdminApi::Do(const AccessControl::Visit& visit, const HttpRequest& request,
+                          const HttpPeer& peer) {
+  const std::string_view path = visit.path;
+  constexpr std::string_view kEvent = "/events/";
+  if (path == kPortPath) return PortAnswer(kAdminPort);
+  if (visit.endpoint->need == Endpoint::Need::kNobody) return ServeUiFile(request, path);
+  if (path == "/session") return parts_.door.Session(visit, request, peer);
+  if (path == "/flows" || path.starts_with("/flows/")) {
+    return parts_.flows().Handle(request, path, visit.query, visit.who);
+  }
+  if (path.starts_with("/operations/")) {
+    return parts_.operations().Handle(request, path, visit.who);
+  }
+  if (path == "/approvals" || path.starts_with("/approvals/")) {
+    return parts_.approvals().Handle(request, path, visit.query, visit.who);
+  }
+  if (ProcessApi::Has(path)) return process_.Handle(request, path, visit.who);
+  if (path == "/policy/explain") {
+    return PolicyExplain(*parts_.reloader.versions().Current(), request, visit.query);
+  }
+  if (request.method == "POST") return Post(visit, request);
+  if (path == "/events") return ListEvents(visit.query);
+  if (path == "/operations") return activity_.Operations(visit.query);
+  if (path == "/stream") return activity_.Stream(request, visit.query);
+  if (path == "/policy/tools") return PolicyTools(*parts_.reloader.versions().Current());
+  if (path == "/ledger") return JsonAnswer(ToJson(parts_.ledger.Stats()));
+  if (path == "/ledger/rows") return ListRows(visit.query);
+  if (path == "/report") return ShowReport(visit.query);
+  if (path == "/policy") return JsonAnswer(PolicyStateJson(parts_.reloader));
+  if (path == "/version") {
+    std::string body;
+    {
+      JsonObject json(body);
+      json.Text("version", RECOURSE_VERSION);
+      json.Text("commit", BuildCommit());
+      json.Text("policy_version", parts_.reloader.versions().Current()->version);
+    }
+    return JsonAnswer(std::move(body));
+  }
+  return ShowEvent(path.substr(kEvent.size()));
+}
+
+ServedAnswer AdminApi::Post(const AccessControl::Visit& visit, const HttpRequest& request) {
+  const std::string_view path = visit.path;
+  if (path == "/ledger/verify") return JsonAnswer(ToJson(parts_.ledger.Verify()));
+  if (path == "/ledger/backup") return Backup(visit.who);
+  if (path == "/ledger/accept") return Accept(visit.who, request.body);
+  if (path != "/policy/reload") return Problem(404, "Not found", "nobody answers this path");
+  NoteOrder(visit.who, "policy.reload");
+  const ReloadReport report = parts_.reloader.Reload("api");
+  if (report.result != ReloadReport::Result::kRefused) return JsonAnswer(ToJson(report));
+  HttpResponse response = Problem(422, "Not reloaded", "");
+  response.body = RefusedReloadJson(report);
+  return response;
+}
+
+Result<void> AdminApi::RecordOrder(const Operator& who, std::string what, std::string reason) {
+  if (auditor_ == nullptr) return {};
+  const auto policy = parts_.reloader.versions().Current();
+  return auditor_->RecordOrder({.what = std::move(what),
+                                .who = who.name,
+                                .reason = std::move(reason),
+                                .policy_version = policy->version,
+                                .policy = policy->digest});
+}
+
+// A ledger in trouble is when these are needed most, so they are done without it as well.
+void AdminApi::NoteOrder(const Operator& who, std::string what) {
+  const auto recorded = RecordOrder(who, what, {});
+  if (recorded) return;
+  LogForAudit(LogLevel::kWarn, "an operator's order is not in the hash chain",
+              {{"operator", who.name}, {"what", what}, {"reason", recorded.error().detail()}});
+}
+
+// Who accepted it, and why, is durable before it is so.
+HttpResponse AdminApi::Accept(const Operator& who, const std::string& body) {
+  const auto json = body.empty() ? ParseJson("{}") : ParseJson(body);
+  const Json* const reason = json ? json->Find("reason") : nullptr;
+  const bool is_good = json && json->kind == Json::Kind::kObject &&
+                       json->members.size() == (reason == nullptr ? 0 : 1) &&
+                       (reason == nullptr || reason->kind == Json::Kind::kString);
+  if (!is_good) {
+    return Problem(400, "Bad body", "the body may be a JSON object such as {\"reason\": \"...\"}");
+  }
+  if (reason != nullptr && reason->text.size() > limits::kFlowReasonBytesMax) {
+    return Problem(400, "Bad body",
+                   fmt::format("the reason has more than {} bytes", limits::kFlowReasonBytesMax));
+  }
+  if (parts_.ledger.Stats().restored) {
+    const auto recorded = RecordOrder(who, std::string(kAcceptOrder),
+                                      reason == nullptr ? std::string() : reason->text);
+    if (!recorded) return Problem(503, "Not accepted", recorded.error().detail());
+  }
+  if (auto accepted = parts_.ledger.AcceptRestoredBackup(); !accepted) {
+    return Problem(503, "Not accepted", accepted.error());
+  }
+  return JsonAnswer(ToJson(parts_.ledger.Stats()));
+}
+
+HttpResponse AdminApi::ListRows(std::string_view query) {
+  std::uint64_t after = 0, up_to = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t limit = limits::kAdminPageMax;
+  for (const auto& [name, value] : ParsePairs(query)) {
+    std::uint64_t* const number = name == "after"   ? &after
+                                  : name == "up_to" ? &up_to
+                                  : name == "limit" ? &limit
+                                                    : nullptr;
+    if (number == nullptr) {
+      return Problem(400, "Unknown parameter", "'" + name + "' is not one of after, up_to, limit");
+    }
+    if (!ParseNumber(value, *number) || limit == 0 || limit > limits::kAdminPageMax) {
+      return Problem(400, "Bad parameter",
+                     "'" + value + "' is no value for " + name + "; accepted: a number");
+    }
+  }
+  if (auditor_ == nullptr) {
+    return NoLedger(parts_.ledger.Stats().not_opened);
+  }
+  const auto rows = auditor_->Rows(after, up_to, static_cast<std::size_t>(limit));
+  if (!rows) return NoLedger(rows.error().detail());
+  std::string body;
+  for (const LoggedRow& row : *rows) AppendRowLine(body, row);
+  return {200, "OK", {{"Content-Type", "application/x-ndjson"}}, std::move(body)};
+}
+
+HttpResponse AdminApi::ListEvents(std::string_view query) {
+  EventFilter filter;
+  bool as_lines = false;
+  for (const auto& [name, value] : ParsePairs(query)) {
+    std::uint64_t number = 0;
+    bool good = true;
+    std::string_view accepted = "a number";
+    if (name == "trace") {
+      good = IsTraceId(value);
+      filter.trace_id = value;
+      accepted = "32 lowercase hexadecimal digits, as they stand in a traceparent";
+    } else if (name == "tool") {
+      filter.tool = value;
+    } else if (name == "status") {
+      good = (filter.status = StatusFromName(value)).has_value();
+      accepted = "PENDING, SUCCESS, FAILED or COMPENSATED (for UNCERTAIN ask by phase)";
+    } else if (name == "phase") {
+      good = (filter.phase = PhaseFromName(value)).has_value();
+      accepted = "a phase such as DISPATCHING, UNCERTAIN or SUCCEEDED";
+    } else if (name == "operation") {
+      good = ParseNumber(value, number);
+      filter.operation = number;
+    } else if (name == "flow") {
+      filter.flow = value;
+    } else if (name == "after") {
+      good = ParseNumber(value, filter.after);
+    } else if (name == "up_to") {
+      good = ParseNumber(value, filter.up_to);
+    } else if (name == "lines") {
+      good = value == "true";
+      as_lines = true;
+      accepted = "true";
+    } else if (name == "answers") {
+      good = value == "true";
+      filter.with_answers = true;
+      accepted = "true";
+    } else if (name == "flows") {
+      good = value == "true";
+      filter.with_flows = true;
+      accepted = "true";
+    } else if (name == "limit") {
+      good = ParseNumber(value, number) && number > 0 && number <= limits::kAdminPageMax;
+      filter.limit = static_cast<std::size_t>(number);
+    } else {
+      return Problem(400, "Unknown parameter",
+                     "'" + name +
+                         "' is not one of trace, flow, tool, status, phase, operation, after, "
+                         "up_to, limit, lines, answers, flows");
+    }
+    if (!good) {
+      return Problem(
+          400, "Bad parameter",
+          "'" + value + "' is no value for " + name + "; accepted: " + std::string(accepted));
+    }
+  }
+  auto page = parts_.ledger.List(filter);
+  if (!page) return NoLedger(page.error().detail());
+  if (as_lines) return EventLines(*page, filter.with_answers);
+  std::string body = "{\"events\":[";
+  AppendPage(body, *page, EventForm::kArray);
+  body.append("],\"next\":").append(NextOf(*page));
+  body.push_back('}');
+  return JsonAnswer(std::move(body));
+}
+
+ServedAnswer AdminApi::Backup(const Operator& who) {
+  // A LedgerCopy as the server's body.
+  class Source final : public BodySource {
+   public:
+    explicit Source(std::unique_ptr<LedgerCopy> copy) : copy_(std::move(copy)) {}
+    int fd() const override { return copy_->fd(); }
+    bool Finish() override { return copy_->Finish(); }
+
+   private:
+    const std::unique_ptr<LedgerCopy> copy_;
+  };
+  NoteOrder(who, "ledger.backup");
+  auto copy = parts_.ledger.StartCopy();
+  if (!copy) return Problem(409, "No backup", copy.error());
+  return {HttpResponse{200, "OK", {{"Content-Type", "application/octet-stream"}}, {}},
+          std::make_unique<Source>(std::move(*copy))};
+}
+
+HttpResponse AdminApi::ShowEvent(std::string_view id) {
+  std::uint64_t number = 0;
+  if (!ParseNumber(id, number)) return Problem(400, "Bad event id", "an event id is a number");
+  auto event = parts_.ledger.Find(number);
+  if (!event) return NoLedger(event.error().detail());
+  std::string body;
+  if (*event) {
+    AppendEvent(body, **event);
+    return JsonAnswer(std::move(body));
+  }
+  const auto row = parts_.ledger.List(
+      {.after = std::max<std::uint64_t>(number, 1) - 1, .up_to = number, .with_flows = true});
+  if (!row) return NoLedger(row.error().detail());
+  if (row->flows.empty()) return Problem(404, "No such event", "no event has this id");
+  AppendFlowMoved(body, row->flows.front());
+  return JsonAnswer(std::move(body));
+}
+
+HttpResponse AdminApi::ShowReport(std::string_view query) {
+  const std::int64_t now_ms = ToUnixMillis(parts_.clock.WallNow());
+  ReportPeriod period{.since_ms = 0, .until_ms = now_ms};
+  for (const auto& [name, value] : ParsePairs(query)) {
+    if (name != "since" && name != "until") {
+      return Problem(400, "Unknown parameter", "'" + name + "' is not one of since, until");
+    }
+    if (!ParseMoment(value, now_ms, name == "since" ? period.since_ms : period.until_ms)) {
+      return Problem(400, "Bad parameter",
+                     "'" + value + "' is no value for " + name +
+                         "; accepted: a duration before now such as 24h, or ms since 1970");
+    }
+  }
+  if (period.since_ms > period.until_ms) {
+    return Problem(400, "Bad parameter", "since is later than until, so there is nothing between");
+  }
+  const auto policy = parts_.reloader.versions().Current();
+  const auto report = BuildReport(parts_.ledger, *policy, period);
+  if (!report) return NoLedger(report.error().detail());
+  Counts counts = parts_.counts();
+  return JsonAnswer(
+      ReportJson(*report, {.mode = policy->mode == Mode::kObserve ? "observe" : "enforce",
+                           .since = Rfc3339Millis(period.since_ms),
+                           .until = Rfc3339Millis(period.until_ms),
+                           .started = Rfc3339Millis(ToUnixMillis(started_)),
+                           .not_recorded = counts.not_recorded,
+                           .unlisted_other = counts.unlisted_other,
+                           .unlisted_reads = std::move(counts.unlisted_reads),
+                           .flow_counts = counts.flow_counts,
+                           .refused = std::move(counts.refused),
+                           .refused_other = counts.refused_other,
+                           .differences = std::move(counts.differences),
+                           .differences_other = counts.differences_other}));
+}
+
+HttpResponse ProbeApi::Handle(const HttpRequest& request) {
+  if (request.method != "GET" && request.method != "HEAD") return Text(405, "use GET\n");
+  if (request.target == kPortPath) return PortAnswer(kProbesPort);
+  if (request.target == "/live") return Text(200, "live\n");
+  if (request.target == "/ready") {
+    if (!ready) return Text(503, "starting or draining\n");
+    const LedgerStats stats = ledger_.Stats();
+    if (stats.latched) {
+      if (!stats.not_opened.empty()) {
+        return Text(200, "ready, but nothing is recorded: " + stats.not_opened + "\n");
+      }
+      if (observing_()) {
+        return Text(200, "ready, but nothing is recorded: the ledger refused a commit\n");
+      }
+      return Text(503, "the ledger refused a commit: writes are refused until a restart\n");
+    }
+    return Text(200, "ready\n");
+  }
+  if (request.target == "/metrics") {
+    return {200,
+            "OK",
+            {{"Content-Type", "text/plain; version=0.0.4; charset=utf-8"}},
+            metrics_.Scrape(ledger_, facts_())};
+  }
+  return Text(404, "the probe port has /live, /ready and /metrics\n");
+}
+
+}  // namespace recourse

@@ -1,0 +1,200 @@
+#include "proxy/admin/views/event_view.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "filters/ledger/rows/row_codec.h"
+#include "proxy/admin/views/message_view.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::string_view kHidden = "[credential]";
+
+void WriteRequest(JsonObject& json, std::string_view name,
+                  const std::optional<RenderedRequest>& request) {
+  if (!request) return;
+  JsonObject message(json.Value(name));
+  message.Text("method", request->method);
+  message.Text("target", request->target);
+  WriteFields(message, request->headers, kHidden);
+  WriteBody(message, request->body);
+}
+
+std::string_view NameOf(ApprovalDecision::Kind kind) {
+  switch (kind) {
+    case ApprovalDecision::Kind::kApproved:
+      return "approved";
+    case ApprovalDecision::Kind::kEdited:
+      return "edited";
+    case ApprovalDecision::Kind::kRejected:
+      return "rejected";
+  }
+  return "";
+}
+
+void WriteEvent(JsonObject& json, const Event& event) {
+  json.Number("event_id", event.id);
+  json.Number("operation", event.operation);
+  json.Text("idempotency_key", ToHex(event.key));
+  json.Text("tool", event.tool);
+  json.Text("backend", event.backend);
+  json.Text("args_hash", ToHex(event.args_hash));
+  json.Text("status", NameOf(event.status()));
+  json.Text("phase", NameOf(event.phase));
+  json.Number("attempt", event.attempt);
+  json.Text("external_ref", event.external_ref);
+  json.Text("trace_id", event.trace_id);
+  json.Text("flow", event.flow);
+  json.Text("flow_name", event.flow_name);
+  json.Number("undoes", event.undoes);
+  json.Text("caller", event.caller);
+  json.Text("policy_version", event.policy_version);
+  json.Number("epoch", event.epoch);
+  json.Text("time", Rfc3339Millis(event.wall_ms));
+  json.Text("cause", NameOf(event.cause));
+  json.Text("method", event.method);
+  json.Text("path", event.path);
+  json.Number("http_status", event.http_status);
+  json.Bool("undo", event.undo.has_value());
+  json.Text("detail", event.detail);
+  if (event.verdict != ObserveVerdict::kNone) {
+    json.Text("verdict", NameOf(event.verdict));
+    json.Number("related", event.related);
+  }
+  if (event.approval && !event.approval->decisions.empty()) {
+    json.Each("decisions", event.approval->decisions, AppendDecision);
+    json.Text("policy_digest", ToHex(event.approval->policy));
+  }
+}
+
+}  // namespace
+
+std::string Rfc3339Millis(std::int64_t unix_millis) {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z",
+                     fmt::gmtime(static_cast<std::time_t>(unix_millis / 1000)), unix_millis % 1000);
+}
+
+void AppendDecision(std::string& out, const ApprovalDecision& decision) {
+  JsonObject json(out);
+  json.Text("decision", NameOf(decision.kind));
+  json.Text("who", decision.who);
+  json.Text("reason", decision.reason);
+  json.Text("time", Rfc3339Millis(decision.wall_ms));
+  json.Text("digest", ToHex(decision.digest));
+  json.Bool("counts", !decision.is_late && !decision.is_void);
+  json.Bool("late", decision.is_late);
+}
+
+void AppendEvent(std::string& out, const Event& event) {
+  JsonObject json(out);
+  WriteEvent(json, event);
+}
+
+void AppendEventWithAnswer(std::string& out, const Event& event) {
+  JsonObject json(out);
+  WriteEvent(json, event);
+  if (event.answer_kept) WriteResponse(json, "answer", event.answer, kHidden);
+  WriteRequest(json, "request", event.request);
+  if (event.request_left_out) json.Bool("request_left_out", true);
+  WriteRequest(json, "settle_request", event.settle);
+  WriteRequest(json, "task_request", event.task);
+  WriteRequest(json, "undo_request", event.undo);
+}
+
+void AppendFlowMoved(std::string& out, const FlowMoved& moved) {
+  JsonObject json(out);
+  json.Number("event_id", moved.id);
+  json.Text("kind", "flow");
+  json.Number("flow_number", moved.number);
+  json.Text("flow", moved.flow);
+  json.Text("flow_name", moved.flow_name);
+  json.Text("caller", moved.caller);
+  json.Text("phase", NameOf(moved.phase));
+  json.Text("cause", NameOf(moved.cause));
+  json.Text("reason", moved.reason);
+  json.Number("steps", moved.steps);
+  json.Number("undone", moved.undone);
+  json.Text("policy_version", moved.policy_version);
+  json.Text("time", Rfc3339Millis(moved.wall_ms));
+}
+
+void AppendPage(std::string& out, const EventPage& page, EventForm form) {
+  const auto end = [&] { out.push_back(form == EventForm::kArray ? ',' : '\n'); };
+  auto flow = page.flows.begin();
+  const auto append_flows = [&](std::uint64_t before) {
+    for (; flow != page.flows.end() && flow->id < before; ++flow) {
+      AppendFlowMoved(out, *flow);
+      end();
+    }
+  };
+  for (const Event& event : page.events) {
+    append_flows(event.id);
+    if (form == EventForm::kLinesWithAnswers) {
+      AppendEventWithAnswer(out, event);
+    } else {
+      AppendEvent(out, event);
+    }
+    end();
+  }
+  append_flows(std::numeric_limits<std::uint64_t>::max());
+  const bool is_empty = page.events.empty() && page.flows.empty();
+  if (form == EventForm::kArray && !is_empty) out.pop_back();
+}
+
+std::string NextOf(const EventPage& page) {
+  return page.more && page.last_id > 0 ? std::to_string(page.last_id) : "null";
+}
+
+std::string ToJson(const VerifyReport& report) {
+  std::string out;
+  {
+    JsonObject json(out);
+    json.Bool("ok", report.ok);
+    json.Number("first_id", report.first_id);
+    json.Text("base", report.base);
+    json.Number("rows", report.rows);
+    json.Number("last_id", report.last_id);
+    json.Text("head", report.head);
+    json.Text("problem", report.problem);
+    if (!report.ok) {
+      json.Number("bad_row", report.bad_row);
+      json.Text("check", report.check);
+    }
+  }
+  return out;
+}
+
+std::string ToJson(const LedgerStats& stats) {
+  std::string out;
+  {
+    JsonObject json(out);
+    json.Bool("latched", stats.latched);
+    json.Bool("full", stats.is_full);
+    json.Bool("index_failing", stats.is_index_failing);
+    json.Bool("restored", stats.restored);
+    json.TextIfAny("not_opened", stats.not_opened);
+    json.Number("first_id", stats.first_id);
+    json.Number("last_id", stats.last_id);
+    json.Number("rows", stats.rows);
+    json.Number("operations", stats.operations);
+    json.Number("running", stats.running);
+    json.Number("uncertain", stats.uncertain);
+    json.Number("tombstones", stats.tombstones);
+    json.Number("locked_carried", stats.locked_carried);
+    json.Number("used_bytes", stats.used_bytes);
+    json.Number("free_bytes", stats.free_bytes);
+    json.Number("reserve_bytes", stats.reserve_bytes);
+    json.Number("size_limit_bytes", stats.map_bytes);
+    json.Text("identity", ToHex(stats.identity));
+    json.Text("head", ToHex(stats.head));
+    json.Number("row_format", kRowFormatVersion);
+    json.Number("oldest_row_s", stats.oldest_row_ms / 1000);
+    json.Number("retention_lag_s", stats.retention_lag_ms / 1000);
+  }
+  return out;
+}
+
+}  // namespace recourse

@@ -1,0 +1,412 @@
+#include "proxy/cli/api_client.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <ostream>
+#include <ranges>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "filters/ledger/lmdb/backup_file.h"
+#include "proxy/admin/views/event_view.h"
+#include "proxy/base/json/json.h"
+#include "proxy/cli/api_call.h"
+#include "proxy/cli/process_client.h"
+#include "proxy/cli/terminal_text.h"
+#include "proxy/config/config.h"
+#include "proxy/config/files.h"
+#include "proxy/net/beast/http_client.h"
+#include "proxy/report/report_text.h"
+
+namespace recourse {
+namespace {
+
+constexpr int kBackupTimeoutSeconds = 60;  // without a byte
+constexpr int kLookEveryMs = 1'000;
+constexpr int kRefused = 422;  // a policy that was not taken
+
+Result<Json> ParsePage(const std::string& text) {
+  auto page = ParseJson(text);
+  if (!page || page->Find("events") == nullptr) {
+    return std::unexpected(Error(ErrorCode::kInternal, kNotUnderstood));
+  }
+  return page;
+}
+
+// What an event means to its flow.
+std::string NoteOn(const Json& event) {
+  if (const std::string undoes = Printable(event, "undoes"); !undoes.empty() && undoes != "0") {
+    return "  undo of " + undoes;
+  }
+  const std::string cause = Printable(event, "cause");
+  if (cause == "human" || cause == "too_late") return "  " + Printable(event, "detail");
+  return cause == "undone" ? "  undone" : std::string();
+}
+
+void PrintFlowEvent(std::ostream& out, const Json& moved) {
+  std::string reason = Printable(moved, "reason");
+  if (reason.empty()) reason = Printable(moved, "cause");
+  out << fmt::format("{:>8}  {:<24}  {:<11}  {:<13}  {:>3}  {:<22}  {:<20}  {}  {}\n",
+                     Printable(moved, "event_id"), Printable(moved, "time"), "flow",
+                     Printable(moved, "phase"), "", Printable(moved, "flow_name"),
+                     "flow " + Printable(moved, "flow_number"), Printable(moved, "flow"), reason);
+}
+
+void PrintEventRow(std::ostream& out, const Json& event) {
+  if (Printable(event, "kind") == "flow") {
+    PrintFlowEvent(out, event);
+    return;
+  }
+  out << fmt::format("{:>8}  {:<24}  {:<11}  {:<13}  {:>3}  {:<22}  {:<20}  {}{}\n",
+                     Printable(event, "event_id"), Printable(event, "time"),
+                     Printable(event, "status"), Printable(event, "phase"),
+                     Printable(event, "attempt"), Printable(event, "tool"),
+                     Printable(event, "external_ref"), Printable(event, "trace_id"), NoteOn(event));
+}
+
+void PrintEventHeader(std::ostream& out) {
+  out << fmt::format("{:>8}  {:<24}  {:<11}  {:<13}  {:>3}  {:<22}  {:<20}  {}\n", "EVENT", "TIME",
+                     "STATUS", "PHASE", "TRY", "TOOL", "EXTERNAL REF", "TRACE");
+}
+
+std::string EventsTarget(const EventQuery& query, const std::string& after, std::uint64_t limit) {
+  std::string target = "/events?flows=true&after=" + after + "&limit=" + std::to_string(limit);
+  if (!query.trace.empty()) target += "&trace=" + PercentEncode(query.trace);
+  if (!query.tool.empty()) target += "&tool=" + PercentEncode(query.tool);
+  if (!query.status.empty()) target += "&status=" + PercentEncode(query.status);
+  if (!query.phase.empty()) target += "&phase=" + PercentEncode(query.phase);
+  return target;
+}
+
+std::uint64_t ToNumber(std::string_view text) {
+  std::uint64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+std::vector<std::string_view> LinesOf(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const auto end = std::min(text.find('\n'), text.size());
+    lines.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+// The log is read backwards, a page of ids at a time.
+int ListNewest(const ApiClient& client, const EventQuery& query, std::ostream& out,
+               std::ostream& err) {
+  const auto place = Call(client, "GET", "/operations?limit=1");
+  if (!place) return Fail(err, place.error());
+  const auto newest = ParseJson(*place);
+  if (!newest) return Fail(err, kNotUnderstood);
+  std::uint64_t up_to = ToNumber(Printable(*newest, "last"));
+  std::uint64_t shown = 0;
+  bool is_cut = false;
+  if (client.json) {
+    out << '[';
+  } else {
+    PrintEventHeader(out);
+  }
+  while (up_to > query.after && !is_cut) {
+    const std::uint64_t after =
+        std::max(query.after, up_to > kAdminPageMax ? up_to - kAdminPageMax : 0);
+    const auto text = Call(client, "GET",
+                           EventsTarget(query, std::to_string(after), kAdminPageMax) +
+                               "&lines=true&up_to=" + std::to_string(up_to));
+    if (!text) return Fail(err, text.error());
+    std::vector<std::string_view> lines = LinesOf(*text);
+    if (!lines.empty()) lines.pop_back();  // where the next page begins
+    for (const std::string_view line : lines | std::views::reverse) {
+      is_cut = shown == query.limit;
+      if (is_cut) break;
+      if (client.json) {
+        out << (shown == 0 ? "" : ",") << line;
+      } else {
+        PrintEventRow(out, ParseJson(line).value_or(Json()));
+      }
+      ++shown;
+    }
+    up_to = after;
+  }
+  if (client.json) out << "]\n";
+  if (is_cut) {
+    err << "recourse: the newest " << shown << " are shown; a larger --limit shows older ones\n";
+  }
+  return kExitOk;
+}
+
+// What comes after event `last`, as it comes; with --json one event a line.
+int FollowEvents(const ApiClient& client, const EventQuery& query, std::string last,
+                 std::ostream& out, std::ostream& err) {
+  for (;; (void)::poll(nullptr, 0, kLookEveryMs)) {
+    const auto text = Call(client, "GET", EventsTarget(query, last, kAdminPageMax) + "&lines=true");
+    if (!text) return Fail(err, text.error());
+    std::vector<std::string_view> lines = LinesOf(*text);
+    if (!lines.empty()) lines.pop_back();  // where the next page begins
+    for (const std::string_view line : lines) {
+      const Json event = ParseJson(line).value_or(Json());
+      last = Printable(event, "event_id");
+      if (client.json) {
+        out << line << "\n";
+      } else {
+        PrintEventRow(out, event);
+      }
+    }
+    out.flush();
+  }
+}
+
+}  // namespace
+
+int ListEvents(const ApiClient& client, const EventQuery& query, std::ostream& out,
+               std::ostream& err) {
+  if (query.newest_first) return ListNewest(client, query, out, err);
+  std::uint64_t left = query.limit;
+  std::string after = std::to_string(query.after), last = after;
+  if (query.follows && client.json) return FollowEvents(client, query, last, out, err);
+  std::string json = "[";
+  bool has_header = client.json;
+  while (left > 0 && !after.empty()) {
+    const auto text =
+        Call(client, "GET", EventsTarget(query, after, std::min(left, kAdminPageMax)));
+    if (!text) return Fail(err, text.error());
+    const auto page = ParsePage(*text);
+    if (!page) return Fail(err, page.error().detail());
+    if (!std::exchange(has_header, true)) PrintEventHeader(out);
+    const Json& events = *page->Find("events");
+    if (!events.items.empty()) last = Printable(events.items.back(), "event_id");
+    left -= std::min<std::uint64_t>(left, events.items.size());
+    after = Printable(*page, "next");
+    if (!client.json) {
+      for (const Json& event : events.items) PrintEventRow(out, event);
+      continue;
+    }
+    // The events' own text, as the server wrote it.
+    const auto first = text->find('[') + 1;
+    const auto end = text->rfind("],\"next\":");
+    if (json.size() > 1 && end > first) json += ",";
+    json.append(*text, first, end - first);
+  }
+  if (query.follows) return FollowEvents(client, query, last, out, err);
+  if (client.json) out << json << "]\n";
+  if (left == 0 && !after.empty()) {
+    // Who reads a list that was cut has to know it.
+    err << "recourse: the oldest " << query.limit << " are shown, and more follow: go on with "
+        << "--after " << last << ", give a larger --limit, or begin at the end with --newest\n";
+  }
+  return kExitOk;
+}
+
+int ShowEvent(const ApiClient& client, std::uint64_t id, std::ostream& out, std::ostream& err) {
+  const auto event = Show(client, "/events/" + std::to_string(id), out, err);
+  if (!event) return event.error();
+  for (const auto& [name, value] : event->members) {
+    out << fmt::format("{:<16} {}\n", name, TerminalText(ScalarText(value)));
+  }
+  if (Printable(*event, "kind") == "flow") {
+    out << "\nAll of this flow: recourse flows show " << Printable(*event, "flow_number") << "\n";
+    return kExitOk;
+  }
+  const auto operation = Call(client, "GET", "/events?operation=" + Printable(*event, "operation"));
+  if (!operation) return Fail(err, operation.error());
+  const auto page = ParsePage(*operation);
+  if (!page) return Fail(err, page.error().detail());
+  out << "\nAll events of this operation:\n";
+  PrintEventHeader(out);
+  for (const Json& row : page->Find("events")->items) PrintEventRow(out, row);
+  return kExitOk;
+}
+
+int ShowReport(const ApiClient& client, const std::string& since, const std::string& until,
+               std::ostream& out, std::ostream& err) {
+  std::string target = "/report";
+  if (!since.empty()) target += "?since=" + PercentEncode(since);
+  if (!until.empty()) target += (since.empty() ? "?until=" : "&until=") + PercentEncode(until);
+  const auto report = Show(client, target, out, err);
+  if (!report) return report.error();
+  // The names of fields are whatever agents send.
+  std::istringstream lines(ReportText(*report));
+  for (std::string line; std::getline(lines, line);) out << TerminalText(line) << "\n";
+  return kExitOk;
+}
+
+int ShowPolicy(const ApiClient& client, std::ostream& out, std::ostream& err) {
+  const auto state = Show(client, "/policy", out, err);
+  if (!state) return state.error();
+  const Json* last = state->Find("last_reload");
+  const Json* orphaned = state->Find("orphaned");
+  if (last == nullptr || orphaned == nullptr) return Fail(err, kNotUnderstood);
+  out << fmt::format("in force      {}\nfrom          {}\nlast reload   {} by {} at {}\n",
+                     Printable(*state, "version"), Printable(*state, "path"),
+                     Printable(*last, "result"), Printable(*last, "trigger"),
+                     Printable(*last, "time"));
+  for (const Json& problem : last->Find("problems")->items) {
+    out << "              " << TerminalText(ScalarText(problem)) << "\n";
+  }
+  for (const Json& orphan : orphaned->items) {
+    out << fmt::format(
+        "orphaned      {} open operations of {} ({}), begun under {}, first event {}\n",
+        Printable(orphan, "operations"), Printable(orphan, "tool"), Printable(orphan, "reason"),
+        Printable(orphan, "policy_version"), Printable(orphan, "first_event"));
+  }
+  return kExitOk;
+}
+
+int ReloadPolicy(const ApiClient& client, std::ostream& out, std::ostream& err) {
+  int status = 0;
+  const auto text = Call(client, {"POST", "/policy/reload", {}, {}}, &status);
+  if (!text) {
+    const int failed = Fail(err, text.error());
+    return status == kRefused ? kExitPolicy : failed;
+  }
+  const auto report = ParseJson(*text);
+  if (!report) return Fail(err, kNotUnderstood);
+  if (client.json) {
+    out << *text << "\n";
+  } else {
+    out << Printable(*report, "result") << ", version " << Printable(*report, "version") << "\n";
+  }
+  return kExitOk;
+}
+
+int ShowLedger(const ApiClient& client, std::ostream& out, std::ostream& err) {
+  const auto status = Show(client, "/ledger", out, err);
+  if (!status) return status.error();
+  const auto line = [&](std::string_view label, std::string_view name, std::string_view unit) {
+    out << fmt::format("{:<14}{}{}\n", label, Printable(*status, name), unit);
+  };
+  out << fmt::format("{:<14}{}\n", "writes", WritesOf(*status));
+  line("first row", "first_id", "");
+  line("last row", "last_id", "");
+  line("operations", "operations", " ever begun");
+  line("running", "running", "");
+  line("unknown", "uncertain", "");
+  line("tombstones", "tombstones", "");
+  line("used", "used_bytes", " bytes");
+  line("free", "free_bytes", " bytes");
+  line("reserved", "reserve_bytes", " bytes for the outcomes of what runs or is unknown");
+  line("limit", "size_limit_bytes", " bytes (--ledger-max)");
+  line("oldest row", "oldest_row_s", " s");
+  line("overdue", "retention_lag_s", " s");
+  return kExitOk;
+}
+
+int ExportLedger(const ApiClient& client, const ExportQuery& query, std::ostream& out,
+                 std::ostream& err) {
+  const auto text = Call(client, "GET", "/ledger");
+  if (!text) return Fail(err, text.error());
+  const auto ledger = ParseJson(*text);
+  if (!ledger) return Fail(err, kNotUnderstood);
+  const std::string last = Printable(*ledger, "last_id");
+  std::string head = R"({"kind":"export","version":1,"ledger":")" + Printable(*ledger, "identity") +
+                     R"(","row_format":)" + Printable(*ledger, "row_format") + R"(,"after":)" +
+                     std::to_string(query.after) + R"(,"up_to":)" + last;
+  if (!query.trace.empty()) {
+    head += R"(,"trace":)";
+    AppendJsonString(head, query.trace);
+  }
+  out << head << (query.with_answers ? R"(,"with_answers":true})" : "}") << "\n";
+  std::ptrdiff_t count = 0;
+  std::string after = std::to_string(query.after);
+  while (after != "null") {
+    std::string target = "/events?lines=true&limit=" + std::to_string(kAdminPageMax) +
+                         "&up_to=" + last + "&after=" + after;
+    if (query.with_answers) target += "&answers=true";
+    if (!query.trace.empty()) target += "&trace=" + PercentEncode(query.trace);
+    const auto page = Call(client, "GET", target);
+    if (!page) return Fail(err, page.error());
+    // The last line is about the page.
+    const auto begin = page->size() < 2 ? 0 : page->rfind('\n', page->size() - 2) + 1;
+    const auto tail = ParseJson(std::string_view(*page).substr(begin));
+    if (!tail) return Fail(err, kNotUnderstood);
+    out.write(page->data(), static_cast<std::streamsize>(begin));
+    count += std::count(page->begin(), page->begin() + static_cast<std::ptrdiff_t>(begin), '\n');
+    after = Printable(*tail, "next");
+    if (after.empty()) after = "null";
+    if (!out.flush()) return Fail(err, "the export cannot be written; is the disk full?");
+  }
+  out << R"({"kind":"end","events":)" << count << R"(,"up_to":)" << last << R"(,"head":")"
+      << Printable(*ledger, "head") << "\"}\n";
+  return out.flush() ? kExitOk : Fail(err, "the export cannot be written; is the disk full?");
+}
+
+int AcceptLedger(const ApiClient& client, const std::string& reason, std::ostream& out,
+                 std::ostream& err) {
+  std::string body = "{\"reason\":";
+  AppendJsonString(body, reason);
+  const auto text = Call(client, {"POST", "/ledger/accept", {}, body + "}"});
+  if (!text) return Fail(err, text.error());
+  out << (client.json ? *text : std::string("ok: new writes are let through")) << "\n";
+  return kExitOk;
+}
+
+int VerifyLedger(const ApiClient& client, std::ostream& out, std::ostream& err) {
+  const auto text = Call(client, "POST", "/ledger/verify");
+  if (!text) return Fail(err, text.error());
+  const auto report = ParseJson(*text);
+  if (!report) return Fail(err, kNotUnderstood);
+  const bool ok = Printable(*report, "ok") == "true";
+  if (client.json) {
+    out << *text << "\n";
+  } else if (ok) {
+    out << "ok: " << Printable(*report, "rows") << " rows, chain head "
+        << Printable(*report, "head") << "\n";
+    if (const std::string base = Printable(*report, "base"); !base.empty()) {
+      out << "rows before " << Printable(*report, "first_id")
+          << " were removed by retention; chain base " << base << "\n";
+    }
+  } else {
+    out << "BROKEN: " << Printable(*report, "problem") << "\n";
+  }
+  return ok ? kExitOk : kExitLedger;
+}
+
+int BackupLedger(const ApiClient& client, const std::string& path, std::ostream& out,
+                 std::ostream& err) {
+  const auto prepared = PrepareAdminCall(client, {"POST", "/ledger/backup", {}, {}});
+  if (!prepared) return Fail(err, prepared.error());
+  const std::string part = path + ".part";
+  const auto fail = [&](std::string_view what) {
+    ::unlink(part.c_str());
+    return Fail(err, what);
+  };
+  const int file = ::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (file < 0) return Fail(err, "cannot create " + part + ": " + std::strerror(errno));
+  const auto loaded = Download(prepared->place, prepared->request, kBackupTimeoutSeconds, file);
+  const bool is_synced = ::fsync(file) == 0;
+  ::close(file);
+  if (!loaded) {
+    const auto problem = ParseJson(loaded.error());
+    return fail("POST /ledger/backup: " +
+                (problem ? Printable(*problem, "detail") : loaded.error()));
+  }
+  if (!is_synced) return fail("cannot sync " + part + ": " + std::strerror(errno));
+  const auto report = VerifyLedgerFile(part);
+  if (!report || !report->ok) {
+    return fail("the copy is not sound: " + (report ? report->problem : report.error()));
+  }
+  if (::rename(part.c_str(), path.c_str()) != 0) {
+    return fail("cannot write " + path + ": " + std::strerror(errno));
+  }
+  SyncDirectoryOf(path);
+  if (client.json) {
+    out << ToJson(*report) << "\n";
+  } else {
+    out << "ok: " << report->rows << " rows, chain head " << report->head << "\n";
+  }
+  return kExitOk;
+}
+
+}  // namespace recourse

@@ -1,0 +1,59 @@
+#include "proxy/exchange/request_facts.h"
+
+#include "filters/saga/flow_rules.h"
+
+namespace recourse {
+
+std::string_view QueryOf(const Head& head) {
+  const auto question = head.path.find('?');
+  return question == std::string_view::npos ? std::string_view() : head.path.substr(question);
+}
+
+bool HasBody(const Head& head) {
+  return head.body == BodyKind::kChunked ||
+         (head.body == BodyKind::kLength && head.content_length > 0);
+}
+
+bool HasUnexpectedBody(const Head& head) { return HasBody(head) && IsReadMethod(head.method); }
+
+// Of a fixed size and without a branch for each digit: every call has one, and the compiler takes
+// many digits at a time.
+std::string_view TraceIdOf(const Head& head) {
+  static constexpr std::size_t kBegin = 3, kSize = 32, kTraceparentBytes = 55;
+  if (head.traceparent.size() < kTraceparentBytes) return {};
+  const char* const id = head.traceparent.data() + kBegin;
+  std::uint8_t strangers = 0;
+  for (std::size_t i = 0; i < kSize; ++i) {
+    const auto byte = static_cast<std::uint8_t>(id[i]);
+    const bool is_digit = static_cast<std::uint8_t>(byte - '0') <= 9;
+    const bool is_letter = static_cast<std::uint8_t>(byte - 'a') <= 5;
+    strangers |= static_cast<std::uint8_t>(!(is_digit || is_letter));
+  }
+  return strangers == 0 ? std::string_view(id, kSize) : std::string_view();
+}
+
+bool HasFlowOrder(const Head& head) {
+  if (!head.Has(FieldId::kRecourseFlow)) return false;
+  for (std::size_t i = 0; i < head.field_count; ++i) {
+    const Field& field = head.fields[i];
+    if (field.id == FieldId::kRecourseFlow) return IsFlowOrder(field.value);
+  }
+  return false;
+}
+
+Headers EndToEndFields(const Head& head) {
+  Headers fields;
+  fields.reserve(head.field_count + 1);  // and the trace
+  for (std::size_t i = 0; i < head.field_count; ++i) {
+    const Field& field = head.fields[i];
+    if (field.hop || field.id == FieldId::kHost || field.id == FieldId::kContentLength ||
+        field.id == FieldId::kExpect || field.id == FieldId::kForwarded ||
+        field.id == FieldId::kRecourseOwn) {
+      continue;
+    }
+    fields.emplace_back(field.name, field.value);
+  }
+  return fields;
+}
+
+}  // namespace recourse

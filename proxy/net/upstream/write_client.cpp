@@ -1,0 +1,333 @@
+#include "proxy/net/upstream/write_client.h"
+
+#include <algorithm>
+
+#include "proxy/base/crash_point.h"
+#include "proxy/net/message/response_reader.h"
+#include "proxy/net/tls/tls_client.h"
+
+namespace recourse {
+namespace {
+
+// Room for the request line, and for the fields that are ours.
+constexpr std::size_t kOwnHeadBytes = 512;
+// Fields that an answer gets from us before it goes to the agent.
+constexpr std::size_t kOwnFields = 6;
+
+// What the connecting task and the connection's owner share; whoever ends last frees it.
+struct Opening {
+  explicit Opening(std::shared_ptr<const Backend> of) : backend(std::move(of)) {}
+  const std::shared_ptr<const Backend> backend;
+  Promise<Result<std::unique_ptr<Connection>>> done;
+};
+
+Task<void> RunConnect(IoThread& thread, const OwnListeners& own, std::shared_ptr<Opening> opening) {
+  auto connected = co_await Connect(thread, *opening->backend, own);
+  opening->done.Set(std::move(connected));
+}
+
+// The whole head of a write request: end-to-end fields as they came, then ours, then framing.
+bool RenderHead(const HttpRequest& request, const Backend& backend, std::string_view via,
+                bool is_last, std::string& out) {
+  std::size_t room = kOwnHeadBytes + request.method.size() + request.target.size() +
+                     backend.authority.size() + via.size();
+  for (const auto& [name, value] : request.headers) room += name.size() + value.size() + 4;
+  out.resize(std::min(room, limits::kHeadBytesMax + 4 * 1024));
+  HeadWriter writer(out.data(), out.size());
+  writer.StartRequest(request.method, request.target);
+  writer.Add("Host", backend.authority);
+  for (const auto& [name, value] : request.headers) writer.Add(name, value);
+  writer.Add("Via", via);
+  const bool has_body_semantics = request.method != "GET" && request.method != "HEAD";
+  if (!request.body.empty() || has_body_semantics) writer.ContentLength(request.body.size());
+  if (is_last) writer.ConnectionClose();
+  writer.End();
+  out.resize(writer.view().size());
+  return writer.ok();
+}
+
+// The end-to-end part of an answer's head.
+void TakeHead(const Head& head, HttpResponse& response) {
+  response.status = head.status;
+  response.reason = std::string(head.reason);
+  response.headers.reserve(head.field_count + kOwnFields);
+  for (std::size_t i = 0; i < head.field_count; ++i) {
+    const Field& field = head.fields[i];
+    if (field.hop || field.id == FieldId::kContentLength || field.id == FieldId::kRecourseOwn ||
+        field.id == FieldId::kAccelRedirect) {
+      continue;
+    }
+    response.headers.emplace_back(field.name, field.value);
+  }
+}
+
+// What the backend did before it was asked: nothing of the request has left, so this is no guess.
+// What it said cannot be the answer.
+bool HasLeft(Connection& connection) {
+  if (connection.tls != nullptr) return connection.tls->Peek().want == TlsWant::kNothing;
+  char byte;
+  const ssize_t got = ::recv(connection.socket(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return got >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+}
+
+// How long a connection may be kept after an answer with this head; zero: not at all.
+Millis KeepFor(const Head& head) {
+  if (!head.keep_alive || head.body == BodyKind::kUntilClose) return Millis{0};
+  if (head.keep_alive_timeout_s < 0) return limits::kWriteReuseIdle;
+  // A second before the backend closes it.
+  return std::min<Millis>(limits::kWriteReuseIdle,
+                          std::chrono::seconds(head.keep_alive_timeout_s - 1));
+}
+
+Task<void> SendThenReport(Task<bool> send, Promise<bool>& done) {
+  const bool sent = co_await std::move(send);
+  done.Set(sent);
+}
+
+}  // namespace
+
+class WriteUpstream::Call final : public UpstreamConnection {
+ public:
+  // With `reuses` it may go on a kept connection, and be kept.
+  Call(WriteUpstream& upstream, std::shared_ptr<const Backend> backend, bool reuses)
+      : upstream_(upstream), backend_(std::move(backend)), era_(upstream.era_), reuses_(reuses) {
+    if (reuses_) connection_ = upstream_.Take(*backend_);
+    is_reused_ = connection_ != nullptr;
+    if (is_reused_) return;
+    opening_ = std::make_shared<Opening>(backend_);
+    Spawn(RunConnect(upstream_.thread_, upstream_.own_, opening_), [] {});
+  }
+
+  Task<Result<void>> Connected() override {
+    if (connection_ == nullptr) {
+      auto connected = co_await opening_->done.Wait();
+      if (!connected) co_return std::unexpected(connected.error());
+      connection_ = std::move(*connected);
+    }
+    co_return Result<void>();
+  }
+
+  std::string_view Peer() const override { return connection_->peer.view(); }
+  bool IsReused() const override { return is_reused_; }
+  void HoldAnswerFor(CallKeeper* keeper) override { keeper_ = keeper; }
+  void RelayAnswerTo(AnswerRelay* relay) override { relay_ = relay; }
+  void GiveBodyTo(BodySink* sink) override { sink_ = sink; }
+
+  Task<Result<Answer>> Exchange(const HttpRequest& request, MonoTime deadline,
+                                std::size_t answer_bytes_max) override;
+
+ private:
+  Task<Result<void>> Replace(MonoTime deadline);
+  Task<bool> Send(std::string_view head, std::string_view body);
+  Task<Result<Answer>> ReadAnswer(std::string_view method, MonoTime deadline,
+                                  std::size_t answer_bytes_max);
+  Task<void> TakeBody(ReadBuffer& buffer, const Head& head, MonoTime deadline,
+                      std::size_t answer_bytes_max, Answer& answer);
+  Error Lost(const Error& why) const;
+
+  WriteUpstream& upstream_;
+  const std::shared_ptr<const Backend> backend_;
+  const std::uint64_t era_;
+  bool reuses_;
+  std::shared_ptr<Opening> opening_;
+  std::unique_ptr<Connection> connection_;
+  bool is_reused_ = false;
+  bool accepted_any_ = false;  // the kernel took at least one byte
+  bool saw_bytes_ = false;     // of an answer
+  Millis keep_for_{0};         // after this answer
+  CallKeeper* keeper_ = nullptr;
+  AnswerRelay* relay_ = nullptr;
+  BodySink* sink_ = nullptr;
+};
+
+// A kept connection ended while the ledger committed. Nothing was sent on it, so nothing is lost.
+Task<Result<void>> WriteUpstream::Call::Replace(MonoTime deadline) {
+  auto fresh = co_await Connect(upstream_.thread_, *backend_, upstream_.own_, deadline);
+  if (upstream_.thread_.clock().Now() >= deadline) {
+    co_return std::unexpected(Error(ErrorCode::kNotSent,
+                                    "connecting once more took what was left of the timeout",
+                                    Delivery::kNotSent));
+  }
+  if (!fresh) co_return std::unexpected(fresh.error());
+  connection_ = std::move(*fresh);
+  is_reused_ = false;
+  co_return Result<void>();
+}
+
+Task<bool> WriteUpstream::Call::Send(std::string_view head, std::string_view body) {
+  if (RC_CRASH_POINT_ARMED("k06")) {
+    if (!co_await WriteAll(*connection_, {head.substr(0, 1)})) co_return false;
+    accepted_any_ = true;
+    RC_CRASH_POINT("k06");
+    head.remove_prefix(1);
+  }
+  auto write = WriteAll(*connection_, {head, body});
+  const bool sent = co_await write;
+  accepted_any_ = accepted_any_ || sent || write.written() > 0 ||
+                  (connection_->tls != nullptr && connection_->tls->sending());
+  RC_CRASH_POINT("k07");
+  co_return sent;
+}
+
+Task<void> WriteUpstream::Call::TakeBody(ReadBuffer& buffer, const Head& head, MonoTime deadline,
+                                         std::size_t answer_bytes_max, Answer& answer) {
+  const AnswerRoom room{keeper_, upstream_.thread_};
+  if (sink_ != nullptr) return ReadBodyInto(*sink_, *connection_, buffer, head, room, answer);
+  const bool has_length = head.body == BodyKind::kLength;
+  const auto length = has_length ? std::optional(head.content_length) : std::nullopt;
+  const bool has_body = head.body != BodyKind::kNone && length != 0;
+  if (has_body && relay_ != nullptr && relay_->Takes(answer.response, length)) {
+    return RelayBody(*relay_, *connection_, buffer, head, answer_bytes_max, room, deadline, answer);
+  }
+  return ReadBody(*connection_, buffer, head, answer_bytes_max, room, answer);
+}
+
+Task<Result<Answer>> WriteUpstream::Call::ReadAnswer(std::string_view method, MonoTime deadline,
+                                                     std::size_t answer_bytes_max) {
+  ReadBuffer buffer;
+  buffer.pool = &upstream_.thread_.buffers();
+  PooledHead room;
+  auto read = co_await ReadResponseHead(*connection_, buffer, method, upstream_.thread_.heads(),
+                                        room, &saw_bytes_, Interim::kSkip);
+  if (!read) co_return std::unexpected(read.error());
+  const Head& head = *room;
+  RC_CRASH_POINT("k08");
+  if (is_reused_ && head.status == 408) {
+    // It may be about the silence before the request, which then may or may not have been read.
+    co_return std::unexpected(Error(ErrorCode::kBackendReset,
+                                    "the backend gave up the kept connection with a 408",
+                                    Delivery::kUncertain));
+  }
+  const Millis keep_for = reuses_ ? KeepFor(head) : Millis{0};
+  Answer answer;
+  TakeHead(head, answer.response);
+  buffer.begin += head.size;
+  co_await TakeBody(buffer, head, deadline, answer_bytes_max, answer);
+  // Bytes behind the answer belong to nothing that was asked.
+  if (answer.body_complete && buffer.begin == buffer.end) keep_for_ = keep_for;
+  co_return answer;
+}
+
+// What a failure says of the request. On a kept connection a byte that the kernel did not take
+// proves nothing.
+Error WriteUpstream::Call::Lost(const Error& why) const {
+  if (!saw_bytes_ && connection_->tls != nullptr && connection_->tls->refused_by_peer()) {
+    return connection_->tls->HandshakeError();
+  }
+  const bool may_have_left = accepted_any_ || is_reused_;
+  return Error(why.code(), why.detail(), may_have_left ? Delivery::kUncertain : Delivery::kNotSent);
+}
+
+Task<Result<Answer>> WriteUpstream::Call::Exchange(const HttpRequest& request, MonoTime deadline,
+                                                   std::size_t answer_bytes_max) {
+  RC_CHECK(connection_ != nullptr);
+  // Who looks for no body here might take it for the next request.
+  reuses_ = reuses_ && (request.body.empty() || !IsReadMethod(request.method));
+  std::string head_bytes;
+  if (!RenderHead(request, *backend_, upstream_.via_, !reuses_, head_bytes)) {
+    co_return std::unexpected(
+        Error(ErrorCode::kHeaderTooLarge, "the request's head cannot be sent", Delivery::kNotSent));
+  }
+  if (head_bytes.size() + request.body.size() <= kTogetherBytesMax) {
+    co_await FlushAtTurnEnd(upstream_.thread_.reactor());
+  }
+  bool has_left = HasLeft(*connection_);
+  // On a fresh one a part of a record is that of a session ticket.
+  const bool has_begun = connection_->tls != nullptr && connection_->tls->HasPart();
+  if (is_reused_ && (has_left || has_begun)) {
+    if (const auto replaced = co_await Replace(deadline); !replaced) {
+      co_return std::unexpected(replaced.error());
+    }
+    has_left = HasLeft(*connection_);
+  }
+  if (has_left) {
+    if (connection_->tls != nullptr && connection_->tls->refused_by_peer()) {
+      co_return std::unexpected(connection_->tls->HandshakeError());
+    }
+    // Not kNotSent, which is tried again at once: that attempt may end in a doubt.
+    co_return std::unexpected(Error(ErrorCode::kBackendReset,
+                                    "the backend closed, or spoke, before it was asked anything",
+                                    Delivery::kNotSent));
+  }
+  connection_->deadline.Arm(deadline);
+  // The answer may come before the request is fully sent: send and read at the same time.
+  Promise<bool> sent;
+  Spawn(SendThenReport(Send(head_bytes, request.body), sent), [] {});
+  if (sent.is_set() && !accepted_any_ && !is_reused_) {
+    co_return std::unexpected(
+        Error(ErrorCode::kNotSent, "the connection broke before it was used", Delivery::kNotSent));
+  }
+  auto answer = co_await ReadAnswer(request.method, deadline, answer_bytes_max);
+  const bool keeps = keep_for_ > Millis{0} && sent.is_set() && era_ == upstream_.era_;
+  if (!keeps) {
+    if (answer && connection_->tls != nullptr && answer->body_complete) {
+      connection_->tls->SayGoodbye();
+    }
+    // Closing ends a send that is still pending: it never outlives this frame, and what the kernel
+    // took of it is known only then.
+    connection_->Close();
+  }
+  const bool was_sent = co_await sent.Wait();
+  if (!answer) co_return std::unexpected(Lost(answer.error()));
+  if (keeps && was_sent) upstream_.Keep(backend_, std::move(connection_), keep_for_);
+  co_return answer;
+}
+
+std::unique_ptr<UpstreamConnection> WriteUpstream::Open(const Backend& backend) {
+  // A copy: policies may be replaced while it runs.
+  return std::make_unique<Call>(*this, std::make_shared<const Backend>(backend), false);
+}
+
+std::unique_ptr<UpstreamConnection> WriteUpstream::OpenForCall(
+    std::shared_ptr<const Backend> backend) {
+  const bool reuses = backend->write_reuse;
+  return std::make_unique<Call>(*this, std::move(backend), reuses);
+}
+
+std::unique_ptr<Connection> WriteUpstream::Take(const Backend& backend) {
+  const auto found = kept_.find(&backend);
+  if (found == kept_.end()) return nullptr;
+  std::vector<Kept>& newest_last = found->second;
+  const MonoTime now = thread_.clock().Now();
+  for (std::size_t looks = 0; looks < limits::kIdleLooksMax && !newest_last.empty(); ++looks) {
+    Kept kept = std::move(newest_last.back());
+    newest_last.pop_back();
+    const TlsStream* const tls = kept.connection->tls.get();
+    if (kept.until > now && (tls == nullptr || backend.tls->Made(*tls)) &&
+        !(kept.connection->descriptor.may_read() && HasLeft(*kept.connection))) {
+      return std::move(kept.connection);
+    }
+  }
+  return nullptr;
+}
+
+void WriteUpstream::Keep(std::shared_ptr<const Backend> backend,
+                         std::unique_ptr<Connection> connection, Millis idle) {
+  if (connection->socket() >= thread_.files_short_from()) return;
+  std::vector<Kept>& newest_last = kept_[backend.get()];
+  if (newest_last.size() >= limits::kIdleUpstreamMax) return;
+  connection->deadline.Disarm();
+  newest_last.push_back({std::move(backend), std::move(connection), thread_.clock().Now() + idle});
+  thread_.upkeep().Want();
+}
+
+bool WriteUpstream::Sweep() {
+  const MonoTime now = thread_.clock().Now();
+  std::size_t left = limits::kIdleUpstreamClosedAtOnceMax;
+  for (auto& [backend, newest_last] : kept_) {
+    std::erase_if(newest_last,
+                  [&](const Kept& kept) { return kept.until <= now && left > 0 && left-- > 0; });
+  }
+  std::erase_if(kept_, [](const auto& entry) { return entry.second.empty(); });
+  return !kept_.empty();
+}
+
+bool WriteUpstream::Clear() {
+  const bool had_any = std::any_of(kept_.begin(), kept_.end(),
+                                   [](const auto& entry) { return !entry.second.empty(); });
+  kept_.clear();
+  ++era_;
+  return had_any;
+}
+
+}  // namespace recourse

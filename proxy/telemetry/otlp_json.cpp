@@ -1,0 +1,239 @@
+#include "proxy/telemetry/otlp_json.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "proxy/base/json/json.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::string_view kTracesPath = "/v1/traces";
+constexpr int kServerSpan = 2, kClientSpan = 3;  // SpanKind
+constexpr int kErrorStatus = 2;
+
+constexpr std::array<std::string_view, 9> kMethods{"GET",     "HEAD",    "POST",  "PUT",  "DELETE",
+                                                   "CONNECT", "OPTIONS", "TRACE", "PATCH"};
+
+std::string_view KnownMethod(std::string_view method) {
+  return std::ranges::find(kMethods, method) != kMethods.end() ? method : "_OTHER";
+}
+
+// Writes a list of attributes.
+class Attributes {
+ public:
+  explicit Attributes(std::string& out) : out_(out) { out_ += "\"attributes\":["; }
+  void Text(std::string_view key, std::string_view value) {
+    if (value.empty()) return;
+    Begin(key, "stringValue");
+    AppendJsonString(out_, value);
+    out_ += "}}";
+  }
+  // 64-bit integers are strings in the JSON encoding.
+  void Number(std::string_view key, std::int64_t value) {
+    Begin(key, "intValue");
+    out_ += "\"" + std::to_string(value) + "\"}}";
+  }
+  void Flag(std::string_view key, bool value) {
+    Begin(key, "boolValue");
+    out_ += value ? "true}}" : "false}}";
+  }
+  void End() { out_ += "]"; }
+
+ private:
+  void Begin(std::string_view key, std::string_view type) {
+    if (out_.back() != '[') out_ += ",";
+    out_ += "{\"key\":\"";
+    out_ += key;
+    out_ += "\",\"value\":{\"";
+    out_ += type;
+    out_ += "\":";
+  }
+  std::string& out_;
+};
+
+bool IsError(const Span& span) {
+  const bool is_server = span.of == Span::Of::kCall;
+  return (!span.error.empty() && span.status == 0) || span.status >= (is_server ? 500 : 400);
+}
+
+std::string ErrorType(const Span& span) {
+  if (!IsError(span)) return {};
+  return span.error.empty() ? std::to_string(span.status) : std::string(span.error);
+}
+
+// The pattern that the call's path matched; empty where it is not ours to tell.
+std::string_view RouteOf(const Span& span) {
+  const bool is_agents = span.of == Span::Of::kCall || span.of == Span::Of::kAttempt;
+  if (!is_agents || span.tool == nullptr || span.tool->patterns.empty()) return {};
+  return span.tool->patterns.front();
+}
+
+std::string NameOf(const Span& span) {
+  const std::string_view method = KnownMethod(span.method.view());
+  std::string name;
+  if (span.of == Span::Of::kUndo) name = "undo ";
+  if (span.of == Span::Of::kProbe) name = "probe ";
+  if (span.of == Span::Of::kResend) name = "resend ";
+  name += method == "_OTHER" ? "HTTP" : method;
+  const std::string_view route = RouteOf(span);
+  return route.empty() ? name : name.append(" ").append(route);
+}
+
+void Describe(const Span& span, std::string& out) {
+  Attributes attributes(out);
+  const std::string_view method = KnownMethod(span.method.view());
+  attributes.Text("http.request.method", method);
+  if (method == "_OTHER") attributes.Text("http.request.method_original", span.method.view());
+  if (span.status > 0) attributes.Number("http.response.status_code", span.status);
+  attributes.Text("error.type", ErrorType(span));
+  attributes.Text("network.protocol.version", "1.1");
+  if (span.backend != nullptr) {
+    attributes.Text("server.address", span.backend->host);
+    attributes.Number("server.port", span.backend->port);
+  }
+  if (span.of == Span::Of::kCall) {
+    attributes.Text("http.route", RouteOf(span));
+    attributes.Text("url.path", RouteOf(span));
+    attributes.Text("url.scheme", "http");
+  } else if (span.backend != nullptr) {
+    const std::string path = span.backend->base_path + std::string(RouteOf(span));
+    attributes.Text("url.full", span.backend->scheme + "://" + span.backend->authority + path);
+    attributes.Text("url.template", path);
+    attributes.Text("network.peer.address", span.peer.view());
+    if (span.resend_count > 0) attributes.Number("http.request.resend_count", span.resend_count);
+  }
+  if (span.tool != nullptr) attributes.Text("recourse.tool", span.tool->name);
+  if (span.backend != nullptr) attributes.Text("recourse.backend", span.backend->name);
+  attributes.Text("recourse.effect", span.effect);
+  attributes.Text("recourse.event", span.event);
+  attributes.Text("recourse.outcome", span.outcome);
+  if (span.of == Span::Of::kCall) {
+    attributes.Text("recourse.error", span.error);
+    attributes.Flag("recourse.replayed", span.is_replayed);
+  }
+  attributes.End();
+}
+
+std::string Nanoseconds(MonoTime at, std::chrono::nanoseconds offset) {
+  return std::to_string(
+      (std::chrono::duration_cast<std::chrono::nanoseconds>(at.time_since_epoch()) + offset)
+          .count());
+}
+
+void AppendSpan(const Span& span, std::chrono::nanoseconds offset, std::string& out) {
+  out += "{\"traceId\":\"";
+  out += span.trace.view();
+  out += "\",\"spanId\":\"";
+  out += span.id.view();
+  if (!span.parent.view().empty()) {
+    out += "\",\"parentSpanId\":\"";
+    out += span.parent.view();
+  }
+  out += "\",\"name\":";
+  AppendJsonString(out, NameOf(span));
+  out += ",\"kind\":" + std::to_string(span.of == Span::Of::kCall ? kServerSpan : kClientSpan);
+  out += ",\"startTimeUnixNano\":\"" + Nanoseconds(span.began, offset);
+  out += "\",\"endTimeUnixNano\":\"" + Nanoseconds(span.ended, offset) + "\",";
+  Describe(span, out);
+  if (!span.linked.view().empty()) {
+    out += ",\"links\":[{\"traceId\":\"";
+    out += span.linked_trace.view();
+    out += "\",\"spanId\":\"";
+    out += span.linked.view();
+    out += "\"}]";
+  }
+  out += IsError(span) ? ",\"status\":{\"code\":" + std::to_string(kErrorStatus) + "}}"
+                       : ",\"status\":{}}";
+}
+
+std::string_view Trim(std::string_view text) {
+  const auto first = text.find_first_not_of(" \t\r");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
+}
+
+}  // namespace
+
+ResourceAttributes ParseResourceAttributes(std::string_view text) {
+  ResourceAttributes found;
+  while (!text.empty()) {
+    const auto comma = text.find(',');
+    const std::string_view pair = text.substr(0, comma);
+    text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
+    const auto equals = pair.find('=');
+    if (equals == std::string_view::npos) continue;
+    const std::string_view name = Trim(pair.substr(0, equals));
+    std::string value;
+    if (name.empty() || !IsUtf8(name) || !PercentDecode(Trim(pair.substr(equals + 1)), value)) {
+      continue;
+    }
+    found.emplace_back(std::string(name), std::move(value));
+  }
+  return found;
+}
+
+std::string OtlpBody(std::span<const Span> spans, const ResourceAttributes& resource, WallTime wall,
+                     MonoTime mono) {
+  using std::chrono::duration_cast;
+  using std::chrono::nanoseconds;
+  const nanoseconds offset = duration_cast<nanoseconds>(wall.time_since_epoch()) -
+                             duration_cast<nanoseconds>(mono.time_since_epoch());
+  std::string out = "{\"resourceSpans\":[{\"resource\":{";
+  Attributes attributes(out);
+  std::vector<std::string_view> told;
+  for (const auto& [name, value] : resource) {
+    if (std::ranges::find(told, name) != told.end()) continue;
+    told.push_back(name);
+    attributes.Text(name, value);
+  }
+  attributes.End();
+  out += "},\"scopeSpans\":[{\"scope\":{\"name\":\"recourse\",\"version\":\"" RECOURSE_VERSION
+         "\"},\"spans\":[";
+  for (const Span& span : spans) {
+    if (out.back() != '[') out += ",";
+    AppendSpan(span, offset, out);
+  }
+  return out + "]}]}]}";
+}
+
+ExportVerdict JudgeExport(int status, std::string_view body) {
+  if (status < 200 || status > 299) {
+    const bool is_passing = status == 429 || status == 502 || status == 503 || status == 504;
+    return {is_passing ? ExportVerdict::Kind::kAgain : ExportVerdict::Kind::kRefused};
+  }
+  const auto answer = ParseJson(body);
+  const Json* const rejected =
+      answer ? AtPointer(*answer, "/partialSuccess/rejectedSpans") : nullptr;
+  ExportVerdict verdict;
+  if (rejected == nullptr) return verdict;
+  const std::string count = ScalarText(*rejected);
+  std::from_chars(count.data(), count.data() + count.size(), verdict.rejected);
+  return verdict;
+}
+
+std::expected<Headers, std::string> ParseHeaderLines(std::string_view text) {
+  Headers fields;
+  for (int line = 1; !text.empty(); ++line) {
+    const auto end = text.find('\n');
+    const std::string_view one = Trim(text.substr(0, end));
+    text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+    if (one.empty() || one.front() == '#') continue;
+    const auto colon = one.find(':');
+    const std::string_view name = one.substr(0, colon);
+    const std::string_view value =
+        colon == std::string_view::npos ? std::string_view() : Trim(one.substr(colon + 1));
+    if (colon == std::string_view::npos || !IsToken(name) || !IsFieldValue(value)) {
+      return std::unexpected("line " + std::to_string(line) + " is not `Name: value`");
+    }
+    fields.emplace_back(std::string(name), std::string(value));
+  }
+  return fields;
+}
+
+std::string TracesTarget(std::string_view base_path) {
+  return std::string(base_path) + std::string(kTracesPath);
+}
+
+}  // namespace recourse

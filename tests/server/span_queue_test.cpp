@@ -1,0 +1,67 @@
+#include "proxy/telemetry/span_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/support/seeded_random.h"
+
+namespace recourse::tracer_test {
+namespace {
+
+TEST(SpanQueue, SamplesThePartOfTheTracesThatItWasToldTo) {
+  SeededRandom random(7);
+  SpanIds ids(random);
+  const auto ignore = [](std::size_t) {};
+  const SpanQueue all(1, random, ignore), none(0, random, ignore), some(0.25, random, ignore);
+  int sampled = 0;
+  for (int i = 0; i < 4'000; ++i) {
+    TraceIdText id;
+    ids.Fill(id);
+    EXPECT_TRUE(all.Samples(id.view()));
+    EXPECT_FALSE(none.Samples(id.view()));
+    EXPECT_EQ(some.Samples(id.view()), some.Samples(id.view()));
+    if (some.Samples(id.view())) ++sampled;
+  }
+  EXPECT_GT(sampled, 850);
+  EXPECT_LT(sampled, 1'150);
+}
+
+TEST(SpanQueue, IdsAreHexOfFullLengthAndDiffer) {
+  SeededRandom random(7);
+  SpanIds ids(random);
+  std::set<std::string> seen;
+  for (int i = 0; i < 1'000; ++i) {
+    TraceIdText trace;
+    SpanIdText span;
+    ids.Fill(trace);
+    ids.Fill(span);
+    EXPECT_EQ(trace.view().size(), 32U);
+    EXPECT_EQ(span.view().find_first_not_of("0123456789abcdef"), std::string_view::npos);
+    EXPECT_TRUE(seen.emplace(trace.view()).second);
+    EXPECT_TRUE(seen.emplace(span.view()).second);
+  }
+}
+
+TEST(SpanQueue, WhatDoesNotFitIsDroppedAndCounted) {
+  SeededRandom random(7);
+  std::size_t dropped = 0;
+  SpanQueue tracer(1, random, [&dropped](std::size_t spans) { dropped += spans; });
+  for (int i = 0; i < 5'000; ++i) tracer.Add(Span());
+  EXPECT_EQ(tracer.Take().size() + dropped, 5'000U);
+  EXPECT_GT(dropped, 0U);
+  tracer.Add(Span());
+  EXPECT_EQ(tracer.waiting(), 1U);
+}
+
+TEST(AttemptSpanId, FollowsFromWhatTheLedgerHolds) {
+  const std::string trace = "0af7651916cd43dd8448eb211c80319c";
+  EXPECT_EQ(AttemptSpanId(trace, 7, 1), AttemptSpanId(trace, 7, 1));
+  EXPECT_EQ(AttemptSpanId(trace, 7, 1).size(), 16U);
+  const std::set<std::string> ids{AttemptSpanId(trace, 7, 1), AttemptSpanId(trace, 7, 2),
+                                  AttemptSpanId(trace, 71, 1), AttemptSpanId(trace, 17, 1)};
+  EXPECT_EQ(ids.size(), 4U);
+}
+
+}  // namespace
+}  // namespace recourse::tracer_test
