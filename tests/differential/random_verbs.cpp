@@ -121,6 +121,8 @@ void RandomVerbs::TakeUndo(NewOperation& call) {
   call.event.undoes = due->operation;
   call.event.key = UndoKeyOf(DigestOf("forward"), due->operation);
   call.event.intent = Digest{};
+  call.approval.reset();  // nobody is asked about an undo
+  call.suspicion.reset();
 }
 
 NewOperation RandomVerbs::Begin() {
@@ -206,6 +208,7 @@ ApprovalOrder RandomVerbs::Decide() {
   if (event.approval && Percent(90)) order.digest = event.approval->digest;
   if (Percent(5)) order.operation = Below(200);
   if (Percent(5)) order.by.name = event.caller;
+  if (order.kind != ApprovalOrder::Kind::kApprove) return order;
   if (Percent(15)) order.body = std::string(Below(100), 'e');
   if (Percent(1)) order.body = std::string(limits::kStoredRequestBodyBytesMax + 1, 'e');
   return order;

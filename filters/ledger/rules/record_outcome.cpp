@@ -15,15 +15,22 @@ std::unexpected<Stop> RefuseOutcome(std::string_view why, Delivery delivery) {
   return Fails(Error(ErrorCode::kInternal, why, delivery));
 }
 
+bool IsAbsentStep(const Event& event, Phase to, Cause cause) {
+  return to == Phase::kProvenAbsent && event.is_step && cause == Cause::kProbeAbsent;
+}
+
+// What turns out to have had its effect all the same can still be undone.
+bool KeepsState(const Event& event, Phase to, Cause cause) {
+  return !IsFinal(to) || MayHaveEffect(to) || IsAbsentStep(event, to, cause);
+}
+
 // Only an unknown or a half-known outcome is ever asked about again, a step that its probe called
 // absent, and one whose undo is followed by that question.
 void DropWhatIsOver(Event& event, bool keeps_settle) {
   if (!IsFinal(event.phase)) return;
-  const bool is_absent_step =
-      event.phase == Phase::kProvenAbsent && event.is_step && event.cause == Cause::kProbeAbsent;
+  const bool is_absent_step = IsAbsentStep(event, event.phase, event.cause);
   if (event.phase != Phase::kAnswerLost && !is_absent_step && !keeps_settle) event.settle.reset();
-  // What turns out to have had its effect all the same can still be undone.
-  if (!MayHaveEffect(event.phase) && !is_absent_step) event.state.reset();
+  if (!KeepsState(event, event.phase, event.cause)) event.state.reset();
   event.request.reset();
   event.request_left_out = false;
   event.task.reset();
@@ -103,7 +110,7 @@ Kept KeptBy(const Transition& transition, const Event& event) {
   if (transition.to == Phase::kUncertain && event.request) {
     kept.request = event.request->body.size() + limits::kSmallRowBytes;
   }
-  if (event.state) {
+  if (event.state && KeepsState(event, transition.to, transition.cause)) {
     StateKept state = *event.state;
     if (transition.ours) state.ours = *transition.ours;
     kept.state = BytesOf(state) + limits::kSmallRowBytes;
