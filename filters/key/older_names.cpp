@@ -143,16 +143,16 @@ std::optional<OlderRecipe> NamesOf(const EarlierCall& call, const RequestContext
 
 // The fields as the agent may have sent them, read as where the backend's key has that name. By now
 // nobody knows which of the two names the agent's own key came under.
-std::vector<Headers> FieldsUnder(const Backend& then, const RequestContext& context) {
-  const std::string& now = context.backend->key_header;
+std::vector<Headers> FieldsUnder(const KeyRule& then, const KeyRule& now,
+                                 const RequestContext& context) {
   std::vector<Headers> all{context.request.headers};
-  if (!now.empty() && !EqualsIgnoreCase(now, kKeyField)) {
+  if (now.at.is_field() && !now.at.IsField(kKeyField)) {
     all.push_back(context.request.headers);
     for (auto& [name, value] : all.back()) {
-      if (EqualsIgnoreCase(name, kKeyField)) name = now;
+      if (EqualsIgnoreCase(name, kKeyField)) name = now.at.name;
     }
   }
-  for (Headers& fields : all) AdoptKeyField(then.key_header, fields);
+  for (Headers& fields : all) AdoptKeyField(then, fields);
   return all;
 }
 
@@ -172,11 +172,13 @@ void AddNamesUnder(const EarlierPolicy& earlier, const RequestContext& context,
         older && (older->key != derived.key || older->args_hash != derived.args_hash);
     if (is_other) derived.older.push_back(std::move(*older));
   };
-  if (EqualsIgnoreCase(backend->key_header, context.backend->key_header)) {
-    return add(context.request);
-  }
+  const Tool& tool = treatment->tool == nullptr ? UnlistedTool() : *treatment->tool;
+  const KeyRule& then = KeyRuleOf(tool, *backend);
+  const KeyRule& now = KeyRuleOf(ToolOf(context), *context.backend);
+  const bool is_same_form = then.form.kind == now.form.kind && then.form.length == now.form.length;
+  if (then.at == now.at && is_same_form) return add(context.request);
   HttpRequest request = context.request;
-  for (Headers& fields : FieldsUnder(*backend, context)) {
+  for (Headers& fields : FieldsUnder(then, now, context)) {
     request.headers = std::move(fields);
     add(request);
   }

@@ -88,6 +88,8 @@ void RandomVerbs::TakeRecognition(NewOperation& call) {
     call.older.push_back(
         {.key = DigestOf(Pick("key", 8)),
          .intent = DigestOf(Pick("intent", 4)),
+         .args_hash = call.event.args_hash,
+         .tool = call.event.tool,
          .caller = Pick("caller", 2),
          .principal = Percent(50) ? std::optional<Principal>(Below(3)) : std::nullopt});
   }

@@ -39,9 +39,10 @@ void TakeFlow(const Event& from, Event& to) {
 
 // From now on the key means that operation, also when it has been answered. The alias need not be
 // durable before the caller goes on: the mark that would make it matter is a later row. A call that
-// was refused has become no part of the operation.
-bool Binds(const BeginDecision& decision) {
-  return decision.target == BeginDecision::Target::kSameIntent &&
+// was refused has become no part of the operation. What the call has found under an earlier recipe
+// it finds under its own from now on.
+bool Binds(const BeginDecision& decision, bool is_older) {
+  return (decision.target == BeginDecision::Target::kSameIntent || is_older) &&
          decision.kind != Begun::Kind::kSuspected && decision.kind != Begun::Kind::kConflict &&
          decision.kind != Begun::Kind::kSuperseded &&
          decision.kind != Begun::Kind::kOtherCredentials;
@@ -93,7 +94,9 @@ void Advance(Event& event, Transition& transition) {
   // called absent.
   const bool is_absent_step =
       event.phase == Phase::kProvenAbsent && event.is_step && event.cause == Cause::kProbeAbsent;
-  if (IsFinal(event.phase) && event.phase != Phase::kAnswerLost && !is_absent_step) {
+  const bool keeps_settle =
+      event.phase == Phase::kAnswerLost || is_absent_step || transition.keeps_settle;
+  if (IsFinal(event.phase) && !keeps_settle) {
     event.settle.reset();
   }
   // What turns out to have had its effect all the same can still be undone.
@@ -186,7 +189,7 @@ Result<ReferenceEngine::BeginStep> ReferenceEngine::Begin(NewOperation& call) {
   }
   if (is_observed) return BeginObserved(call, decision, target);
   // A key that joins an operation must be remembered, or it would mean something else later.
-  const bool binds = !is_latched_ && Binds(decision) && !ground->is_refused;
+  const bool binds = !is_latched_ && Binds(decision, ground->is_older) && !ground->is_refused;
   if (binds && !HasSpace(limits::kSmallRowBytes)) {
     return std::unexpected(Error(
         ErrorCode::kLedgerFull, "the event log has no room for another key", Delivery::kUncertain));
@@ -249,7 +252,7 @@ Result<ReferenceEngine::BeginStep> ReferenceEngine::BeginObserved(NewOperation& 
   if (auto done = AppendEvent(event, nullptr); !done) return std::unexpected(done.error());
   CountAttempt(event, true);
   step.is_new = true;
-  if (Binds(decision)) BindKey(key, event.related);
+  if (Binds(decision, false)) BindKey(key, event.related);
   return step;
 }
 

@@ -169,9 +169,11 @@ class ReferenceEngine {
     std::optional<Found> same_intent{};                            // under another one
     bool key_is_superseded = false, intent_is_superseded = false;  // see BeginFacts
     bool is_refused = false;  // a human's no to an equal call stands: `same_intent`
+    bool is_older = false;    // `same_key` was found under an earlier recipe
     BeginDecision decision{};
     const Found* target() const;  // that the decision is about; null: none
     const Found* fenced() const;  // what is told of a call that its flow's fence holds back
+    bool would_be_made() const;   // as if there had been nothing that may have had its effect
   };
   struct KeyOfOperation {
     std::uint64_t operation = 0;
@@ -188,13 +190,20 @@ class ReferenceEngine {
   // The operation whose own key the agent has named, or what was made in its place.
   Result<std::optional<Found>> FindNamed(const NewOperation& call);
   // What began under an earlier recipe and has not come to an end; see NewOperation::older.
-  Result<std::optional<Found>> FindUnfinished(const OlderRecipe& older);
-  Result<std::optional<Found>> FindOlderIntent(const NewOperation& call);
+  Result<void> HeedOlder(NewOperation& call, Ground& ground);
+  Result<std::optional<Found>> FindUnfinished(const NewOperation& call, const OlderRecipe& older);
+  Result<std::optional<Found>> FindOlderIntent(const NewOperation& call, const OlderRecipe& older);
+  // Where the arguments were compared otherwise when it began.
+  static void CompareAsThen(const NewOperation& call, std::optional<Found>& same_key);
   static bool ClientWaits(const NewOperation& call, const Found& found);
   // Of equal calls that only retries repeat, the newest may have been answered, and an earlier one
   // not: that one. nullopt: what was found under the key stands for all.
-  Result<std::optional<Found>> FindUnanswered(const NewOperation& call,
+  Result<std::optional<Found>> FindUnanswered(const NewOperation& call, const Digest& key,
                                               const std::optional<Found>& newest);
+  // The same of calls of one intent, before the one that was sent last.
+  Result<std::optional<Found>> FindUnansweredBefore(const NewOperation& call, std::uint64_t last);
+  // Equal calls at once of which an unanswered one is looked for.
+  static constexpr std::uint32_t kEqualCallsLooked = 32;
   // Whether what it did stands no more, as far as anybody knows.
   Result<bool> IsSuperseded(const NewOperation& call, const std::optional<Found>& found);
   // By an effect that became known behind the row `since`.
@@ -300,11 +309,16 @@ class ReferenceEngine {
   // When `row`, which says it was written at `written_ms`, was written by a wall clock that says
   // `wall_ms` now: the difference is its true age.
   std::int64_t DatedMs(std::uint64_t row, std::int64_t written_ms, std::int64_t wall_ms) const;
+  // The age itself.
+  std::int64_t AgeMs(std::uint64_t row, std::int64_t written_ms, std::int64_t wall_ms) const;
   void CloseRow();
   void Apply(const Event& event, const KeyEntry* previous);
   bool ReplayPayload(const RowView& row);
   // The operation that stood for the intent until then, while `front` is open.
   std::uint64_t NoteIntent(const EventFront& front);
+  // What was sent last stands before those of its intent that are not over.
+  void LinkIntent(const Digest& intent, std::uint64_t operation, std::uint64_t last);
+  std::uint64_t BeforeInIntent(const Digest& intent, std::uint64_t operation);  // 0: none
   void NoteWrite(const EventFront& front, std::uint64_t seq, const KeyEntry* previous);
   void ForgetWrite(const EventFront& front, std::uint64_t seq);
   void ApplyFront(const EventFront& front, std::uint64_t seq, std::int64_t wall_ms,

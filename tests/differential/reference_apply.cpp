@@ -85,8 +85,36 @@ std::uint64_t ReferenceEngine::NoteIntent(const EventFront& front) {
   }
   const auto last = index_.FindIntent(intent);
   const bool is_other = last && *last && **last != front.operation;
+  if (is_other) LinkIntent(intent, front.operation, **last);
   index_.PutIntent(intent, front.operation);
   return is_other ? **last : before;
+}
+
+std::uint64_t ReferenceEngine::BeforeInIntent(const Digest& intent, std::uint64_t operation) {
+  const auto before = index_.FindIntent(KeyOfBefore(intent, operation));
+  return before ? before->value_or(0) : 0;
+}
+
+// Of equal calls under traces of their own the retry of each is found by this, also when another
+// one was answered meanwhile. Most are over before the next one, so there is nothing to link.
+void ReferenceEngine::LinkIntent(const Digest& intent, std::uint64_t operation,
+                                 std::uint64_t last) {
+  std::uint64_t behind = last;
+  for (std::uint32_t look = 0; behind != 0 && look < kEqualCallsLooked; ++look) {
+    const std::uint64_t before = BeforeInIntent(intent, behind);
+    if (before == operation) {  // it is sent again, and leaves its place
+      index_.PutIntent(KeyOfBefore(intent, behind), BeforeInIntent(intent, operation));
+      break;
+    }
+    behind = before;
+  }
+  while (last != 0) {
+    const auto found = FindByOperation(last);
+    if (!found || (*found && !IsOver((*found)->entry))) break;
+    last = BeforeInIntent(intent, last);
+  }
+  const bool was_linked = BeforeInIntent(intent, operation) != 0;
+  if (last != 0 || was_linked) index_.PutIntent(KeyOfBefore(intent, operation), last);
 }
 
 // What observe mode never learned will never be settled, so it does not stay open.

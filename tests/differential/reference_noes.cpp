@@ -26,8 +26,7 @@ Result<std::optional<ReferenceEngine::Refused>> ReferenceEngine::FindNo(const Di
   const ApprovalDecision* const no = NoTo(*event);
   if (no == nullptr && !event->is_locked) return std::nullopt;
   const std::int64_t said_ms = no == nullptr ? entry.last_wall_ms : no->wall_ms;
-  const std::int64_t age_ms = jumps_.AgeMs(entry.last_event, said_ms, clock_.Now(), WallMs());
-  if (age_ms > expires.count()) return std::nullopt;
+  if (AgeMs(entry.last_event, said_ms, WallMs()) > expires.count()) return std::nullopt;
   return Refused{**found, std::move(*event)};
 }
 

@@ -123,9 +123,6 @@ Result<std::optional<ReferenceEngine::Found>> ReferenceEngine::FindMeant(NewOper
   // Whatever its key means by now.
   if (call.passes_fence) return FindByOperation(call.event.operation);
   auto found = FindByKey(call.event.key);
-  for (auto older = call.older.begin(); found && !*found && older != call.older.end(); ++older) {
-    found = FindUnfinished(*older);
-  }
   // Observe mode tells nobody a key.
   if (!found || !call.named || call.event.verdict != ObserveVerdict::kNone) return found;
   if (!*found) found = FindNamed(call);
@@ -160,14 +157,13 @@ Result<std::optional<ReferenceEngine::Found>> ReferenceEngine::FindNamed(const N
   if (!found || !*found || (*found)->entry.is_tombstone) return found;
   const auto last = ReadEvent((*found)->entry.last_event);
   if (!last) return std::unexpected(last.error());
-  // Under an earlier name of the caller it keeps its own, and is withheld.
-  const bool is_callers =
-      last->caller == call.event.caller ||
-      (std::ranges::any_of(
-           call.older, [&](const OlderRecipe& older) { return older.caller == last->caller; }) &&
-       !IsOver((*found)->entry));
-  const bool is_meant = is_callers && last->tool == call.event.tool && last->undoes == 0 &&
-                        last->verdict == ObserveVerdict::kNone;
+  // Under an earlier name of caller or tool it keeps its own, and is withheld.
+  const auto was_its_recipe = [&](const OlderRecipe& older) {
+    return older.caller == last->caller && older.tool == last->tool;
+  };
+  const bool is_its = (last->caller == call.event.caller && last->tool == call.event.tool) ||
+                      (std::ranges::any_of(call.older, was_its_recipe) && !IsOver((*found)->entry));
+  const bool is_meant = is_its && last->undoes == 0 && last->verdict == ObserveVerdict::kNone;
   if (!is_meant) return std::nullopt;
   return found;
 }
@@ -193,18 +189,22 @@ Result<std::optional<ReferenceEngine::Found>> ReferenceEngine::FindSameIntent(
                            (call.dedupe_window && IsFinal(same_key->entry.phase));
   if (!may_be_free) return std::nullopt;
   auto found = FindByIntent(call.event.intent, call.event.principal);
-  if (found && (!*found || IsOver((*found)->entry))) {
-    auto older = FindOlderIntent(call);
-    if (!older || *older) return older;
-  }
-  if (!found || !*found || call.across_traces != AcrossTraces::kAsk) return found;
+  if (!found || !*found) return found;
+  found = Dated(std::move(*found));
   const KeyEntry& last = (*found)->entry;
+  if (!RepeatsAcross(call, last, ClientWaits(call, **found), WallMs())) {
+    auto unanswered = FindUnansweredBefore(call, last.operation);
+    if (!unanswered || *unanswered) return unanswered;
+  }
+  if (call.across_traces != AcrossTraces::kAsk) return found;
   if (MayHaveEffect(last.phase) || IsClaim(last.phase)) return found;
   // A human was asked about it and it had no effect: what it was suspected to repeat still stands.
   const auto asked = ReadEvent(last.last_event);
   if (!asked) return std::unexpected(asked.error());
   if (!asked->approval || asked->approval->repeats == 0) return found;
-  return FindByOperation(asked->approval->repeats);
+  auto repeated = FindByOperation(asked->approval->repeats);
+  if (!repeated) return repeated;
+  return Dated(std::move(*repeated));
 }
 
 std::optional<ReferenceEngine::Found> ReferenceEngine::Dated(std::optional<Found> found) const {
@@ -292,7 +292,13 @@ bool ReferenceEngine::IsKeyOver(const NewOperation& call, std::uint64_t operatio
 
 std::int64_t ReferenceEngine::DatedMs(std::uint64_t row, std::int64_t written_ms,
                                       std::int64_t wall_ms) const {
-  return wall_ms - jumps_.AgeMs(row, written_ms, clock_.Now(), wall_ms);
+  return wall_ms - AgeMs(row, written_ms, wall_ms);
+}
+
+std::int64_t ReferenceEngine::AgeMs(std::uint64_t row, std::int64_t written_ms,
+                                    std::int64_t wall_ms) const {
+  const MonoTime now = clock_.Now();
+  return std::max(jumps_.AgeMs(row, written_ms, now, wall_ms), ages_.LeastAgeMs(now, row));
 }
 
 std::int64_t ReferenceEngine::OldestPendingMs() {

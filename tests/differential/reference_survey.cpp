@@ -5,12 +5,7 @@
 #include "tests/differential/reference.h"
 
 namespace recourse {
-namespace {
-
-// Equal calls at once of which an unanswered one is looked for.
-constexpr std::uint32_t kEqualCallsLooked = 32;
-
-}  // namespace
+namespace {}  // namespace
 
 // An operation that was undone says more than its flow's fence.
 const ReferenceEngine::Found* ReferenceEngine::Ground::fenced() const {
@@ -29,19 +24,21 @@ Result<ReferenceEngine::Ground> ReferenceEngine::Survey(NewOperation& call) {
   auto same_key = FindMeant(call);
   if (!same_key) return std::unexpected(same_key.error());
   ground.same_key = Dated(std::move(*same_key));
-  const auto unanswered = FindUnanswered(call, ground.same_key);
+  const auto unanswered = FindUnanswered(call, call.event.key, ground.same_key);
   if (!unanswered) return std::unexpected(unanswered.error());
   if (*unanswered) ground.same_key = *unanswered;
+  CompareAsThen(call, ground.same_key);
   const auto key_is_superseded = IsSuperseded(call, ground.same_key);
   if (!key_is_superseded) return std::unexpected(key_is_superseded.error());
   ground.key_is_superseded = *key_is_superseded;
   auto same_intent = FindSameIntent(call, ground.same_key, ground.key_is_superseded);
   if (!same_intent) return std::unexpected(same_intent.error());
-  ground.same_intent = Dated(std::move(*same_intent));
+  ground.same_intent = std::move(*same_intent);
   const auto intent_is_superseded = IsSuperseded(call, ground.same_intent);
   if (!intent_is_superseded) return std::unexpected(intent_is_superseded.error());
   ground.intent_is_superseded = *intent_is_superseded;
   Decide(call, ground);
+  if (auto heeded = HeedOlder(call, ground); !heeded) return std::unexpected(heeded.error());
   if (ground.decision.kind == Begun::Kind::kSuspected && call.suspicion) {
     // Humans judge it: it becomes, or repeats, an operation of its own.
     const bool is_same_key = ground.decision.target == BeginDecision::Target::kSameKey;
@@ -74,7 +71,7 @@ void ReferenceEngine::Decide(const NewOperation& call, Ground& ground) const {
 }
 
 Result<std::optional<ReferenceEngine::Found>> ReferenceEngine::FindUnanswered(
-    const NewOperation& call, const std::optional<Found>& newest) {
+    const NewOperation& call, const Digest& base_key, const std::optional<Found>& newest) {
   const std::int64_t now_ms = WallMs();
   const auto is_its_retry = [&](const Found& found) {
     const KeyEntry& entry = found.entry;
@@ -82,11 +79,11 @@ Result<std::optional<ReferenceEngine::Found>> ReferenceEngine::FindUnanswered(
     return !IsAnotherCall(call, entry, ClientWaits(call, found), now_ms);
   };
   if (!call.is_retry_only || !newest || is_its_retry(*newest)) return std::nullopt;
-  const auto base = index_.Locate(call.event.key);
+  const auto base = index_.Locate(base_key);
   if (!base) return std::unexpected(base.error());
   const std::uint32_t generations = *base ? (*base)->newest_generation : 0;
   for (std::uint32_t back = 1; back <= std::min(generations, kEqualCallsLooked); ++back) {
-    const Digest key = KeyOfGeneration(call.event.key, generations - back);
+    const Digest key = KeyOfGeneration(base_key, generations - back);
     const auto entry = index_.Find(key);
     if (!entry) return std::unexpected(entry.error());
     if (!*entry) break;
@@ -96,6 +93,24 @@ Result<std::optional<ReferenceEngine::Found>> ReferenceEngine::FindUnanswered(
     found = Dated(std::move(*found));
     if (is_its_retry(**found)) return found;
     if (now_ms - (*found)->entry.last_wall_ms > call.across_window.count()) break;
+  }
+  return std::nullopt;
+}
+
+Result<std::optional<ReferenceEngine::Found>> ReferenceEngine::FindUnansweredBefore(
+    const NewOperation& call, std::uint64_t last) {
+  const std::int64_t now_ms = WallMs();
+  const Digest intent = KeyOfIntent(call.event.intent, call.event.principal);
+  for (std::uint32_t back = 0; back < kEqualCallsLooked; ++back) {
+    const auto before = index_.FindIntent(KeyOfBefore(intent, last));
+    if (!before) return std::unexpected(before.error());
+    if (before->value_or(0) == 0) break;
+    last = **before;
+    auto found = FindByOperation(last);
+    if (!found) return found;
+    if (!*found) continue;
+    found = Dated(std::move(*found));
+    if (RepeatsAcross(call, (*found)->entry, ClientWaits(call, **found), now_ms)) return found;
   }
   return std::nullopt;
 }

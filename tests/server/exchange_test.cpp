@@ -188,7 +188,8 @@ class ExchangeTest : public testing::Test {
     worker_.emplace(services_, thread_,
                     LoadGood("unlisted: { reads: pass, writes: guard }\n"
                              "backends: { shop: { url: \"http://127.0.0.1:" +
-                             port + "\", addresses: [ loopback ], hosts: [ shop ] } }"));
+                             port + "\", addresses: [ loopback ], hosts: [ shop ] } }"),
+                    PolicyView::Earlier{});
     auto held = std::make_unique<HeldFilter>();
     held_ = held.get();
     worker_->chain.push_back(std::move(held));
