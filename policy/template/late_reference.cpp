@@ -8,7 +8,7 @@
 namespace recourse {
 namespace {
 
-bool Holds(std::string_view text, std::string_view mark) {
+bool HasMark(std::string_view text, std::string_view mark) {
   return text.find(mark) != std::string_view::npos;
 }
 
@@ -40,9 +40,9 @@ std::string LateReference(std::string_view key) {
 
 bool LacksReference(const RenderedRequest& request, std::string_view key) {
   const std::string mark = LateReference(key);
-  return Holds(request.target, mark) || Holds(request.body, mark) ||
+  return HasMark(request.target, mark) || HasMark(request.body, mark) ||
          std::any_of(request.headers.begin(), request.headers.end(),
-                     [&](const Header& field) { return Holds(field.second, mark); });
+                     [&](const Header& field) { return HasMark(field.second, mark); });
 }
 
 Result<RenderedRequest> FillReference(RenderedRequest request, std::string_view key,
@@ -50,17 +50,17 @@ Result<RenderedRequest> FillReference(RenderedRequest request, std::string_view 
   const std::string mark = LateReference(key);
   if (reference.empty()) return Malformed("a value is empty");
   if (reference.size() > limits::kExternalRefBytesMax) return Malformed("a value is too long");
-  if (!IsFieldValue(reference) || Holds(reference, "\t")) {
+  if (!IsFieldValue(reference) || HasMark(reference, "\t")) {
     return Malformed("a value has control characters");
   }
   const auto question = std::min(request.target.find('?'), request.target.size());
   const std::string_view path = std::string_view(request.target).substr(0, question);
   const std::string_view query = std::string_view(request.target).substr(question);
-  if (Holds(path, mark) && !IsPathValue(reference)) {
+  if (HasMark(path, mark) && !IsPathValue(reference)) {
     return Malformed(
         "a value cannot stand in a path: separators, wildcards and non-ASCII are refused");
   }
-  if (IsWildcard(reference) && (Holds(query, mark) || Holds(request.body, mark))) {
+  if (IsWildcard(reference) && (HasMark(query, mark) || HasMark(request.body, mark))) {
     return Malformed("a value cannot stand in a query or a body: wildcards are refused");
   }
   const std::string encoded = PercentEncode(reference);

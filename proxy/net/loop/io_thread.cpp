@@ -230,7 +230,7 @@ namespace {
 using Addresses = std::vector<boost::asio::ip::address>;
 
 // Blocks for as long as the system's resolver likes.
-Addresses LookUp(const std::string& host) {
+Addresses AddressesOf(const std::string& host) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
@@ -286,7 +286,7 @@ void IoThread::StartLookup(const std::string& host) {
   }
   ++helper->at_work;
   boost::asio::post(helper->thread, [this, host, helper] {
-    Post(Alone([this, host, helper, addresses = LookUp(host)]() mutable {
+    Post(Alone([this, host, helper, addresses = AddressesOf(host)]() mutable {
       --helper->at_work;
       EndLookup(host, std::move(addresses));
     }));
