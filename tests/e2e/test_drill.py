@@ -241,7 +241,7 @@ def test_a_policy_with_errors_is_refused_as_policy_check_refuses_it(tmp_path):
     done = drill(tmp_path, SHOP.replace("absent_after", "absent_aftr"))
     assert done.returncode == 2
     checked = run_cli("policy", "check", tmp_path / "policy.yaml").stdout.splitlines()
-    errors = [line for line in checked if "absent_aftr" in line]
+    errors = [line for line in checked if ": error: " in line and "absent_aftr" in line]
     assert errors and all(line in done.stderr.splitlines() for line in errors), done.stderr
     assert list(tmp_path.glob("recourse-drill-*")) == []
 

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from support import rawhttp
+from support.double import ServedPort
 from support.policies import standard
 from support.recourse import Recourse, run_cli
 from support.waiting import wait_until
@@ -101,12 +102,25 @@ def test_large_answers_are_exported_page_by_page(double, tmp_path):
         assert [len(e["answer"]["body"]) for e in events if "answer" in e] == [900_000] * 8
 
 
+def breaks_off(port, sock):
+    """Says that it is the admin port, and closes within its answer to everything else."""
+    left = b""
+    while (left := port.head(sock, left)) is not None:
+        is_asked_who = b"/.recourse/port" in port.heads[-1]
+        said = json.dumps({"recourse": "admin"} if is_asked_who else {"row": 1}).encode()
+        promised = len(said) if is_asked_who else 2 * len(said)
+        sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % promised + said)
+        if not is_asked_who:
+            return
+
+
 def test_an_export_that_breaks_off_has_no_last_line(filled):
-    address = f"127.0.0.1:{filled.ports['probes']}"  # answers, but is not the admin API
-    run = run_cli(
-        "ledger", "export", "--admin", address, "--admin-token-file", filled.token_path
-    )
-    assert run.returncode == 1 and run.stdout == "" and "GET /ledger" in run.stderr
+    with ServedPort(breaks_off) as port:
+        address = f"127.0.0.1:{port.port}"
+        run = run_cli(
+            "ledger", "export", "--admin", address, "--admin-token-file", filled.token_path
+        )
+    assert run.returncode == 1 and run.stdout == "" and "partial message" in run.stderr
 
 
 def test_an_export_can_be_replayed_against_a_policy(filled, tmp_path):

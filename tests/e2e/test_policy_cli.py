@@ -73,7 +73,7 @@ BASE = 'version: 1\nbackends: { b: { url: "http://b" } }\n'
         BASE + "tools: { t: { match: POST b /x, effect: write } }",
         BASE + "tools: { t: { match: POST b /x, effect: write, undo: none } }",
         BASE + 'tools: { t: { match: POST b /x, effect: write, undo: none, reason: r, '
-               'settle: { request: "POST /x", happened: "answer.body#/id" } } }',
+               'settle: { request: "GET x", happened: "answer.body#/id" } } }',
         BASE + "tools: { t: { match: POST b /x, effect: write, undo: none, reason: r, "
                "not_executed: [ 4x ] } }",
         BASE + "flows: { f: { tools: [ t ], on_deadline: undo } }",
