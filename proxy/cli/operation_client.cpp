@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <ostream>
+#include <utility>
 
 #include "proxy/base/json/json_object.h"
 #include "proxy/base/watch_limits.h"
@@ -50,10 +51,7 @@ int ListOperations(const ApiClient& client, const OperationQuery& query, std::os
   std::uint64_t left = query.limit;
   std::string before;
   std::string json = "[";
-  if (!client.json) {
-    out << fmt::format(fmt::runtime(kRow), "OPERATION", "TIME", "PHASE", "TRY", "TOOL",
-                       "EXTERNAL REF", "FLOW");
-  }
+  bool is_headed = client.json;
   do {
     const auto text = Call(client, "GET", PageTarget(query, left, before));
     if (!text) return Fail(err, text.error());
@@ -69,6 +67,10 @@ int ListOperations(const ApiClient& client, const OperationQuery& query, std::os
       if (json.size() > 1 && last > first) json += ",";
       json.append(*text, first, last - first);
       continue;
+    }
+    if (!std::exchange(is_headed, true)) {
+      out << fmt::format(fmt::runtime(kRow), "OPERATION", "TIME", "PHASE", "TRY", "TOOL",
+                         "EXTERNAL REF", "FLOW");
     }
     for (const Json& operation : operations->items) PrintOperationRow(out, operation);
   } while (left > 0 && !before.empty());

@@ -61,6 +61,14 @@ def test_the_port_of_probes_is_told_from_it_too(recourse):
     assert asked.returncode == 1 and "is the port of probes and metrics" in asked.stderr
 
 
+def test_a_list_that_nobody_gave_has_no_heading(recourse):
+    address = f"127.0.0.1:{recourse.ports['probes']}"
+    asked = run_cli(
+        "operations", "list", "--admin", address, "--admin-token-file", recourse.token_path
+    )
+    assert asked.returncode == 1 and asked.stdout == "" and "is the port of" in asked.stderr
+
+
 def test_a_strangers_server_never_gets_a_token(recourse, stranger):
     port, seen = stranger
     asked = status_at(recourse, port)
