@@ -117,7 +117,7 @@ cmd_test() {
   if ((${#targets[@]} == 0)); then
     code=0
     step "end-to-end tests: real clients, real backends, kill -9 ($preset)${pattern:+: $pattern}" \
-      e2e "$preset" "$results/e2e.xml" ${pattern:+-k "$pattern"} || code=$?
+      e2e "$preset" "$results/e2e.xml" ${pattern:+-k "${pattern//|/ or }"} || code=$?
     # Only a pattern may leave nothing to do.
     if [[ -z $pattern ]] && ((code == 5)); then code=1; fi
     counted+=("$results/e2e.xml=$code")
