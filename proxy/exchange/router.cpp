@@ -188,7 +188,8 @@ Task<bool> ServeRequest(Exchange& exchange, const Lanes& lanes) {
   route.query = QueryOf(head);
   route.path = head.path.substr(0, head.path.size() - route.query.size());
   // What goes through us to somewhere else asks that.
-  if (route.path == kPortPath && !is_absolute && !ingress.original && !ingress.inside) {
+  const bool is_asked_here = !is_absolute && !ingress.original && !ingress.inside;
+  if (route.path == kPortPath && head.method == "GET" && is_asked_here) {
     return ReplyPort(exchange);
   }
   if (route.path.starts_with(kPollPath) && policy.mode == Mode::kEnforce) {

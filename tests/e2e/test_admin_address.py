@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from support import rawhttp
 from support.policies import standard
 from support.recourse import Recourse, run_cli
 
@@ -80,6 +81,13 @@ def test_a_strangers_server_never_gets_a_token(recourse, stranger):
 def test_the_admin_port_says_that_it_is(recourse):
     assert recourse.http("admin", "GET", "/.recourse/port")[0] == 200
     assert status_at(recourse, recourse.ports["admin"]).returncode == 0
+
+
+def test_only_a_get_asks_the_port_of_agents_what_it_is(recourse):
+    asked = rawhttp.call(recourse.port, "GET", "/.recourse/port")
+    assert (asked.status, json.loads(asked.body)) == (200, {"recourse": "listen"})
+    written = rawhttp.call(recourse.port, "POST", "/.recourse/port", body=b"{}")
+    assert b'"recourse"' not in written.body
 
 
 def test_a_token_that_could_go_nowhere_is_told_as_before(recourse):
