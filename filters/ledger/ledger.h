@@ -20,7 +20,7 @@
 #include "filters/ledger/model/waiting_clients.h"
 #include "filters/ledger/older_recipe.h"
 #include "filters/ledger/seal/key_ring.h"
-#include "policy/model/policy.h"
+#include "policy/model/ledger_rules.h"
 #include "proxy/base/clock.h"
 #include "proxy/base/error.h"
 #include "proxy/base/executor.h"

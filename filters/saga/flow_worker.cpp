@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "filters/ledger/flow_effect.h"
+#include "filters/flow_effect.h"
 #include "filters/saga/flow_rules.h"
 #include "proxy/base/crash_point.h"
 #include "proxy/base/limits.h"

@@ -2,7 +2,7 @@
 
 #include "filters/call/call_values.h"
 #include "filters/call/stored_call.h"
-#include "filters/ledger/flow_effect.h"
+#include "filters/flow_effect.h"
 #include "filters/settle/probe.h"
 
 namespace recourse {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "policy/model/callers.h"
+#include "policy/model/ledger_rules.h"
 #include "policy/model/principal.h"
 #include "policy/model/tunnel_rules.h"
 #include "policy/template/request_place.h"
@@ -27,8 +28,6 @@ enum class Effect : std::uint8_t { kRead, kWrite };
 enum class Mode : std::uint8_t { kEnforce, kObserve };
 // What happens to a call that no tool matches. kGuard is for writes only.
 enum class UnlistedRule : std::uint8_t { kPass, kGuard, kDeny };
-enum class OnMismatch : std::uint8_t { kReject, kReplay, kAsk };
-enum class AcrossTraces : std::uint8_t { kIfUnanswered, kNever, kAlways, kAsk };
 // Which one says what makes two calls the same where a call has both: the policy's `identity` or
 // the agent's Idempotency-Key.
 enum class AgentKey : std::uint8_t { kYields, kWins };
@@ -270,31 +269,6 @@ struct FlowRules {
     std::string secret_file;  // empty: told in Slack's form, unsigned
   };
   std::optional<Webhook> webhook;  // told of what needs a human
-};
-
-// How long what is remembered is kept. Only time in which the process runs counts.
-struct LedgerRule {
-  Millis retention = limits::kRetention;    // a final operation's answer, after its last event
-  Millis tombstones = limits::kTombstones;  // after that: its key, which is answered with 410
-  std::vector<std::string> keep_headers{};  // of every tool's answers
-};
-
-// What one caller may cause. Unset: no limit.
-struct Quota {
-  std::optional<std::uint64_t> writes_in_flight;     // operations being sent
-  std::optional<std::uint64_t> operations_per_hour;  // new operations
-  std::optional<std::uint64_t> stored_bytes;         // rows of the ledger
-  // Calls that wait for a human; unset: limits::kPendingApprovalsPerCaller.
-  std::optional<std::uint64_t> pending_approvals;
-};
-struct Quotas {
-  Quota standard;                                     // of every caller not named below
-  std::map<std::string, Quota, std::less<>> callers;  // by identity
-
-  const Quota& Of(std::string_view caller) const {
-    const auto found = callers.find(caller);
-    return found == callers.end() ? standard : found->second;
-  }
 };
 
 // One entry of the `tests:` section.

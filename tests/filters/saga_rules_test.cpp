@@ -1,7 +1,7 @@
 // What the policy and the outcomes decide about flows, row by row.
 #include <gtest/gtest.h>
 
-#include "filters/ledger/flow_effect.h"
+#include "filters/flow_effect.h"
 #include "filters/saga/flow_rules.h"
 #include "filters/saga/undo_plan.h"
 #include "tests/filters/saga_shop.h"

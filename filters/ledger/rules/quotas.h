@@ -9,7 +9,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "policy/model/policy.h"
+#include "policy/model/ledger_rules.h"
 
 namespace recourse {
 

@@ -1,4 +1,4 @@
-#include "filters/ledger/flow_effect.h"
+#include "filters/flow_effect.h"
 
 namespace recourse {
 namespace {

@@ -1,0 +1,46 @@
+// What the policy tells the ledger, apart from the rest of it: the ledger is not compiled anew when
+// another rule changes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "proxy/base/clock.h"
+#include "proxy/base/limits.h"
+
+namespace recourse {
+
+enum class OnMismatch : std::uint8_t { kReject, kReplay, kAsk };
+enum class AcrossTraces : std::uint8_t { kIfUnanswered, kNever, kAlways, kAsk };
+
+// How long what is remembered is kept. Only time in which the process runs counts.
+struct LedgerRule {
+  Millis retention = limits::kRetention;    // a final operation's answer, after its last event
+  Millis tombstones = limits::kTombstones;  // after that: its key, which is answered with 410
+  std::vector<std::string> keep_headers{};  // of every tool's answers
+};
+
+// What one caller may cause. Unset: no limit.
+struct Quota {
+  std::optional<std::uint64_t> writes_in_flight;     // operations being sent
+  std::optional<std::uint64_t> operations_per_hour;  // new operations
+  std::optional<std::uint64_t> stored_bytes;         // rows of the ledger
+  // Calls that wait for a human; unset: limits::kPendingApprovalsPerCaller.
+  std::optional<std::uint64_t> pending_approvals;
+};
+struct Quotas {
+  Quota standard;                                     // of every caller not named below
+  std::map<std::string, Quota, std::less<>> callers;  // by identity
+
+  const Quota& Of(std::string_view caller) const {
+    const auto found = callers.find(caller);
+    return found == callers.end() ? standard : found->second;
+  }
+};
+
+}  // namespace recourse
