@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 
 readonly PROXY=${PROXY:-127.0.0.1:19080} ADMIN=${ADMIN:-127.0.0.1:19081}
-readonly BACKEND=${BACKEND:-127.0.0.1:19083}
+readonly BACKEND=${BACKEND:-127.0.0.1:19083} DEMO=${DEMO:-build/demo}
 readonly TRACE=4bf92f3577b34da6a3ce929d0e0e4736
 
 readonly ORDER="order() {
@@ -13,23 +13,23 @@ readonly ORDER="order() {
     -H 'traceparent: 00-$TRACE-00f067aa0ba902b7-01' \\
     --json \"{\\\"customer_id\\\":\\\"ada\\\",\\\"cart_id\\\":\\\"\$1\\\"}\"
 }"
-readonly COMPARE="cmp build/demo/first build/demo/second && echo 'both answers: the same bytes'"
+readonly COMPARE="cmp $DEMO/first $DEMO/second && echo 'both answers: the same bytes'"
 readonly COUNT="curl -sS http://$BACKEND/orders | jq -c '{rows: length}'"
-readonly ASK="--admin $ADMIN --admin-token-file build/demo/admin-token"
+readonly ASK="--admin $ADMIN --admin-token-file $DEMO/admin-token"
 
 # One entry per comment or command.
 readonly STEPS=(
   "# An agent places an order: plain HTTP, with the trace that its runtime sends anyway."
   "$ORDER"
   "# The same order twice: the shop has one row, and both answers are the same bytes."
-  "order cart-1 | tee build/demo/first; echo"
-  "order cart-1 > build/demo/second"
+  "order cart-1 | tee $DEMO/first; echo"
+  "order cart-1 > $DEMO/second"
   "$COMPARE"
   "$COUNT"
   "# The same with a kill -9 between the two."
-  "order cart-2 | tee build/demo/first; echo"
-  "kill -9 \$(cat build/demo/recourse.pid)"
-  "order cart-2 > build/demo/second"
+  "order cart-2 | tee $DEMO/first; echo"
+  "kill -9 \$(cat $DEMO/recourse.pid)"
+  "order cart-2 > $DEMO/second"
   "$COMPARE"
   "$COUNT"
   "# What Recourse remembers of this trace, and the proof that nobody edited it."

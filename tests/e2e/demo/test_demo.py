@@ -1,5 +1,6 @@
 """The policies of the demo and of the benchmark load without a warning and pass their own tests."""
 
+import os
 import subprocess
 
 import pytest
@@ -37,3 +38,19 @@ def test_the_demo_prints_its_commands():
     run = subprocess.run([ROOT / "tests/e2e/demo/demo.sh", "print"], text=True, timeout=30,
                          check=True, stdout=subprocess.PIPE)
     assert "order cart-1 > build/demo/second" in run.stdout
+
+
+def test_a_demo_on_other_ports_has_files_of_its_own():
+    run = subprocess.run([ROOT / "tests/e2e/demo/demo.sh", "print"], text=True, timeout=30,
+                         env={**os.environ, "DEMO": "build/demo-29080"}, check=True,
+                         stdout=subprocess.PIPE)
+    assert "kill -9 $(cat build/demo-29080/recourse.pid)" in run.stdout
+    assert "build/demo/" not in run.stdout
+
+
+@pytest.mark.parametrize("argument, code", [("--help", 0), ("ports", 1)])
+def test_the_demo_takes_no_arguments(argument, code):
+    run = subprocess.run([ROOT / "dev", "run", argument], text=True, timeout=30, check=False,
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert run.returncode == code, run.stdout
+    assert "usage: ./dev COMMAND" in run.stdout
