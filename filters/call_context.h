@@ -60,7 +60,7 @@ class RequestContext {
   RequestContext(const RequestContext&) = delete;
   RequestContext& operator=(const RequestContext&) = delete;
 
-  // Set by the session before the chain starts; constant afterwards, except what `trace` and
+  // Set by the lane before the chain starts; constant afterwards, except what `trace` and
   // `dispatch` add to request.headers.
   std::shared_ptr<const Policy> policy;
   const Backend* backend = nullptr;

@@ -10,7 +10,7 @@
 
 namespace recourse {
 
-// Implemented by the session. One thread.
+// Implemented by the exchange. One thread.
 class CallKeeper {
  public:
   virtual ~CallKeeper() = default;

@@ -122,8 +122,8 @@ struct Detached {
 }  // namespace detail
 
 // Starts `task` on the calling thread and calls `done` there when it has ended. Whoever spawns
-// counts or awaits what runs, bounds it and outlives it: the runtime its sessions, a session its
-// upload, an upstream connection its sending, the settler its probes.
+// counts or awaits what runs, bounds it and outlives it: the I/O thread its connections, an
+// exchange its upload, an upstream connection its sending, the settler its probes.
 inline void Spawn(Task<void> task, std::move_only_function<void()> done) {
   [](Task<void> body, std::move_only_function<void()> on_done) -> detail::Detached {
     co_await std::move(body);

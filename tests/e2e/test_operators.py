@@ -248,6 +248,21 @@ def test_a_printed_token_opens_the_door_with_the_printed_line(double, tmp_path):
         assert refused.returncode != 0 and "the role repair" in refused.stderr
 
 
+def test_a_printed_line_has_the_groups_and_roles_that_were_asked_for(tmp_path):
+    told = run_cli("operators", "token", "ann", "--group", "finance", "--group", "sre", "--role",
+                   "read", "--role", "approve")
+    assert told.returncode == 0, told
+    line = told.stdout.rstrip().splitlines()[-1]
+    assert 'groups: [ "finance", "sre" ], roles: [ read, approve ] }' in line
+    (tmp_path / "operators.yaml").write_text(f"version: 1\ntokens:\n{line}\n")
+    checked = run_cli("operators", "check", tmp_path / "operators.yaml")
+    assert checked.returncode == 0, checked
+    refused = run_cli("operators", "token", "ann", "--role", "boss")
+    assert refused.returncode == 2 and "boss" in refused.stderr
+    refused = run_cli("operators", "token", "ann", "--group", 'a"b')
+    assert refused.returncode == 2 and "cannot name a group" in refused.stderr
+
+
 JWT = """\
 jwt: {{ issuer: "https://login.example", audience: recourse, name_claim: email, {keys} }}
 roles: {{ read: [ sre ], repair: [ sre ] }}
