@@ -102,6 +102,8 @@ class RequestContext {
   std::optional<std::string> needs_approval;       // approval: why; for people
   std::optional<BeforeRead> before;                // idempotency; unset: not read
   TraceContext trace;                              // trace
+  std::uint64_t operation = 0;                     // idempotency; which it is, or repeats
+  bool has_tool_error = false;                     // dispatch; as an MCP tool says of itself
   std::optional<AttemptId> answers;                // idempotency; for MarkAnswered
   std::uint64_t unknown = 0;                       // idempotency; the operation, outcome not known
   std::uint16_t unknown_attempt = 0;               // of it

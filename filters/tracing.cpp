@@ -1,11 +1,33 @@
 #include "filters/tracing.h"
 
+#include <algorithm>
+
+#include "policy/model/principal.h"
 #include "proxy/base/crypto/hash.h"
 
 namespace recourse {
+namespace {
+
+bool IsSecretPlace(const ScopeRule& rule) {
+  if (rule.kind == ScopeRule::Kind::kSession) return true;
+  return rule.kind == ScopeRule::Kind::kHeader &&
+         (IsCredentialField(rule.name) || IsPrincipalField(rule.name) ||
+          EqualsIgnoreCase(rule.name, "Mcp-Session-Id"));
+}
+
+}  // namespace
 
 std::string FormatTraceparent(const TraceContext& trace) {
   return "00-" + trace.trace_id + "-" + trace.parent_id + "-" + trace.flags;
+}
+
+std::string FlowLabel(const Policy& policy, std::string_view flow, std::string_view trace_id) {
+  const FlowRules& rules = policy.flow_rules;
+  const bool may_be_secret = std::ranges::any_of(rules.parent, IsSecretPlace) ||
+                             (rules.without_trace.kind == WithoutTrace::Kind::kPlace &&
+                              IsSecretPlace(rules.without_trace.place));
+  if (!may_be_secret || flow.empty() || flow == trace_id) return std::string(flow);
+  return "sha256:" + ToHex(Sha256(flow)).substr(0, 16);
 }
 
 std::string AttemptSpanId(std::string_view trace_id, std::uint64_t operation,
@@ -26,10 +48,10 @@ Task<Result<Answer>> ExchangeTraced(UpstreamConnection& connection, HttpRequest 
   if (tracing == nullptr) {
     co_return co_await connection.Exchange(request, deadline, answer_bytes_max);
   }
-  told.trace = tracing->NewTrace();
+  told.began = clock.Now();
+  tracing->Begin(told);
   SetHeader(request.headers, "traceparent", FormatTraceparent(told.trace));
   told.method = request.method;
-  told.began = clock.Now();
   auto answer = co_await connection.Exchange(request, deadline, answer_bytes_max);
   told.ended = clock.Now();
   if (answer) {

@@ -21,6 +21,10 @@ std::string FormatTraceparent(const TraceContext& trace);
 std::string AttemptSpanId(std::string_view trace_id, std::uint64_t operation,
                           std::uint16_t attempt);
 
+// The flow as spans name it. Of one that the policy takes from a session or a credential a hash is
+// told: it leaves the process.
+std::string FlowLabel(const Policy& policy, std::string_view flow, std::string_view trace_id);
+
 // A probe, an undo request, or a call of unknown outcome that is sent again. It outlives the event
 // that it is about.
 struct OwnRequest {
@@ -30,6 +34,7 @@ struct OwnRequest {
       : kind(of),
         tool(about.tool),
         about_trace(about.trace_id),
+        flow(about.flow),
         about_operation(about.operation),
         about_attempt(about.attempt),
         policy(std::move(under)),
@@ -37,16 +42,18 @@ struct OwnRequest {
         attempt(which_attempt) {}
 
   Kind kind;
-  std::string tool, about_trace;  // of what it asks about, undoes or repeats
+  std::string tool, about_trace, flow;  // of what it asks about, undoes or repeats
   std::uint64_t about_operation;
   std::uint16_t about_attempt;
   std::shared_ptr<const Policy> policy;  // holds the backend
   const Backend* backend;
   int attempt;  // from 1
+  MonoTime began{};
+  TraceContext trace;  // parent_id is that of the span to come
+  std::string parent;  // span of the attempt that it is about; empty: its trace is not that one's
   // Set when it has ended.
   std::string method;
-  TraceContext trace;
-  MonoTime began{}, ended{};
+  MonoTime ended{};
   int status = 0;                  // of the answer; 0: there was none
   std::optional<ErrorCode> error;  // why there was none
 };
@@ -54,9 +61,9 @@ struct OwnRequest {
 class SpanSink {
  public:
   virtual ~SpanSink() = default;
-  // A trace of its own for one request of ours; parent_id is that of the span to come. Thread-safe,
-  // as Ended.
-  virtual TraceContext NewTrace() = 0;
+  // Says to which trace the request belongs, by when it `began`: that of what it is about while
+  // this is recent and its spans were told, else one of its own. Thread-safe, as Ended.
+  virtual void Begin(OwnRequest& request) = 0;
   // Does not wait.
   virtual void Ended(const OwnRequest& request) = 0;
 };

@@ -82,6 +82,7 @@ Task<Result<Outcome>> DispatchFilter::Send(RequestContext& context) {
   context.connection.reset();
   if (!answer) co_return std::unexpected(answer.error());
   Outcome outcome;
+  context.has_tool_error = answer->mcp == McpKind::kToolError;
   outcome.answer = std::move(*answer);
   co_return outcome;
 }

@@ -17,6 +17,7 @@
 namespace recourse {
 namespace {
 
+constexpr const char* kNoMemory = "calls hold all the memory that they may";
 constexpr std::string_view kTaskIsLost =
     "the server's task has ended without telling whether it acted, or is forgotten";
 
@@ -198,9 +199,7 @@ Task<Result<Outcome>> IdempotencyFilter::Handle(RequestContext& context, Next ne
       auto prepared = Prepare(context);
       if (!prepared) co_return Refusal(context, prepared.error());
       if (!HoldsWhatItNeeds(context, *prepared)) {
-        co_return Refusal(context,
-                          Error(ErrorCode::kOverloaded, "calls hold all the memory that they may",
-                                Delivery::kNotSent));
+        co_return Refusal(context, Error(ErrorCode::kOverloaded, kNoMemory, Delivery::kNotSent));
       }
       call.body = std::move(prepared->body);
       call.principal = prepared->operation.event.principal;
@@ -210,6 +209,7 @@ Task<Result<Outcome>> IdempotencyFilter::Handle(RequestContext& context, Next ne
       begun = co_await parts_.ledger.Begin(std::move(prepared->operation), *context.executor);
     }
     if (!begun) co_return LedgerRefusal(begun.error(), begun.error().delivery());
+    context.operation = begun->event.operation;
     if (begun->kind == Begun::Kind::kFresh) {
       co_return co_await RunAttempt(context, next, call, *begun);
     }

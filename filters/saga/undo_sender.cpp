@@ -68,8 +68,8 @@ NewOperation OperationOf(const Event& step, const Backend& backend) {
   return call;
 }
 
-// Why the undo did not come through, in the backend's words. Without its tool nobody knows what of
-// that has to be redacted.
+// What became of the undo, in the backend's words. Without its tool nobody knows what of that has
+// to be redacted.
 void KeepWhatWasSaid(const Answer& answer, const Tool* tool, Transition& transition) {
   if (tool == nullptr) return;
   auto kept = answer.mcp ? KeptMcpAnswer(answer.response, tool->keep_headers, tool->redact)
@@ -335,7 +335,7 @@ Task<UndoOutcome> UndoSender::Record(const Event& undo, Phase from, const Tried&
   transition.http_status = verdict.http_status;
   transition.detail = verdict.detail;
   transition.found = verdict.found;
-  if (answer && verdict.http_status != 0 && verdict.phase != Phase::kSucceeded) {
+  if (answer && verdict.http_status != 0) {
     KeepWhatWasSaid(*answer, tried.tool, transition);
   }
   const auto recorded = co_await RecordWithRetry(parts_.ledger, std::move(transition),

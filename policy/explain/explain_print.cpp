@@ -225,6 +225,7 @@ void DescribeWriteRules(const Policy& policy, const Tool& tool, DescribedLines& 
     line("approval", "by " + by);
     const std::string credentials = CredentialsText(tool.approval->secrets, {});
     if (!credentials.empty()) line("", "credentials: " + credentials);
+    if (!tool.approval->summary_text.empty()) line("", "summary: " + tool.approval->summary_text);
   }
 }
 

@@ -170,19 +170,21 @@ void ReadOrders(MapReader& map, FlowRules& rules) {
   }
 }
 
-// Slack checks no signature, so a webhook without a secret_file is one that is told in its form.
+// Slack checks no signature, so there is no secret_file with its form, and one with all others.
 void ReadWebhook(MapReader& rules, PolicyBuilder& draft) {
-  static constexpr std::pair<std::string_view, bool> kFormats[] = {{"json", false},
-                                                                   {"slack", true}};
+  using Format = FlowRules::Webhook::Format;
+  static constexpr std::pair<std::string_view, Format> kFormats[] = {
+      {"json", Format::kJson}, {"cloudevents", Format::kCloudEvents}, {"slack", Format::kSlack}};
   const YamlNode* node = rules.Get("webhook");
   if (node == nullptr) return;
   MapReader map(*node, rules.KeyOf("webhook"), draft.problems);
   map.Need("url", "where to tell what needs a human: url: \"https://pager.example/hook\"");
-  const bool is_slack = map.OneOf("format", kFormats).value_or(false);
+  const Format format = map.OneOf("format", kFormats).value_or(Format::kJson);
+  const bool is_slack = format == Format::kSlack;
   if (!is_slack) map.Need("secret_file", "the mounted file whose first line signs what is told");
   const std::string url = map.Text("url").value_or("");
   FlowRules::Webhook hook{BackendFromUrl(url).value_or(Backend()),
-                          map.Text("secret_file").value_or("")};
+                          map.Text("secret_file").value_or(""), format};
   hook.backend.name = "webhook";
   hook.backend.timeout = limits::kWebhookTimeout;
   hook.backend.tls_ca_file = map.Text("ca_file").value_or("");

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "policy/language/policy_builder.h"
+#include "policy/model/principal.h"
 
 namespace recourse {
 namespace {
@@ -103,6 +104,31 @@ void WarnAboutPointer(const LocatedText& text, const Selector& place, Problems& 
                 place.text +
                     " is taken literally, and will hardly ever match: a pointer has names and "
                     "indices alone; to look through a list say happened: { in, where }");
+}
+
+// What a list shows of a call: text and placeholders of the request. A credential has no place in
+// it, whoever may look.
+void ReadSummary(MapReader& approval, ApprovalRule& rule) {
+  const auto text = approval.Text("summary");
+  if (!text) return;
+  const auto refuse = [&](const std::string& problem) {
+    approval.problems().Error(approval.PlaceOf("summary"), approval.KeyOf("summary"), problem);
+  };
+  auto pieces = ParseTemplateText(*text);
+  if (!pieces) return refuse(std::string(pieces.error().detail()));
+  for (const RequestTemplate::Piece& piece : *pieces) {
+    if (!piece.selector) continue;
+    const Selector& place = *piece.selector;
+    if (const auto wrong = WrongSource(place.source, Reads::kRequest); !wrong.empty()) {
+      return refuse(std::string(wrong));
+    }
+    if (place.source == Source::kHeader &&
+        (IsCredentialField(place.name) || IsPrincipalField(place.name))) {
+      return refuse(place.text + " carries a credential, which is shown to nobody");
+    }
+  }
+  rule.summary = std::move(*pieces);
+  rule.summary_text = *text;
 }
 
 }  // namespace
@@ -274,6 +300,7 @@ std::optional<ApprovalRule> ReadApproval(MapReader& tool, TlsFiles files,
                          "is for answer: 409 only; a 202 is never retried");
   }
   rule.secrets = ReadApprovalCredentials(map, files);
+  ReadSummary(map, rule);
   map.Finish();
   return rule;
 }

@@ -324,7 +324,7 @@ constexpr std::string_view kRest = R"json(    "flows": {
         "secret_file": { "$ref": "#/$defs/text",
           "description": "Its first line signs what is sent." },
         "ca_file": { "$ref": "#/$defs/text", "description": "PEM, in place of the system's CAs." },
-        "format": { "enum": [ "json", "slack" ], "default": "json",
+        "format": { "enum": [ "json", "cloudevents", "slack" ], "default": "json",
           "description": "slack: one block of plain text, unsigned." }
       }
     },

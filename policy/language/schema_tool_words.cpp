@@ -158,7 +158,9 @@ constexpr std::string_view kSchemaToolWords = R"json(    "settle": {
         "should_retry": { "type": "boolean",
           "description": "Of a 409: tells SDKs to come back (true) or to raise (false)." },
         "credentials": { "$ref": "#/$defs/secrets",
-          "description": "Fields that an approved call is sent with in place of the agent's." }
+          "description": "Fields that an approved call is sent with in place of the agent's." },
+        "summary": { "$ref": "#/$defs/text",
+          "description": "What tells calls apart in lists: mail to {body#/to}." }
       }
     },
 )json";

@@ -138,6 +138,8 @@ struct ApprovalRule {
   std::optional<Millis> hold;         // unset: the tool's
   std::optional<bool> should_retry;   // of a 409: told to the SDKs that look for it
   std::vector<SecretHeader> secrets;  // in place of such fields of the agent's call
+  RequestTemplate::Text summary;      // what calls are told apart by; empty: their first values
+  std::string summary_text;           // as written
 };
 
 class TlsClient;  // proxy/net/tls/tls_client.h
@@ -265,8 +267,11 @@ struct FlowRules {
   bool agent_may_close = false, agent_may_cancel = false;  // Recourse-Flow: close, cancel
   int undos_per_second = limits::kUndosPerSecond;          // to one backend
   struct Webhook {
+    // The members alone, those in a CloudEvent of structured mode, or Slack's own form.
+    enum class Format : std::uint8_t { kJson, kCloudEvents, kSlack };
     Backend backend;          // of its url
-    std::string secret_file;  // empty: told in Slack's form, unsigned
+    std::string secret_file;  // its first line signs what is told; empty: unsigned, as Slack has it
+    Format format = Format::kJson;
   };
   std::optional<Webhook> webhook;  // told of what needs a human
 };

@@ -39,16 +39,18 @@ std::string Progress(const Json& approval) {
 }
 
 void PrintApprovalHeader(std::ostream& out) {
-  out << fmt::format("{:>9}  {:<24}  {:<9}  {:<20}  {:<32}  {:<16}  {:>5}  {}\n", "OPERATION",
-                     "EXPIRES", "STATUS", "TOOL", "CALL", "CALLER", "YES", "BY");
+  out << fmt::format("{:>9}  {:<24}  {:<9}  {:<20}  {:<32}  {:<16}  {:>5}  {:<16}  {}\n",
+                     "OPERATION", "EXPIRES", "STATUS", "TOOL", "CALL", "CALLER", "YES", "BY",
+                     "SUMMARY");
 }
 
 void PrintApprovalRow(std::ostream& out, const Json& approval) {
-  out << fmt::format("{:>9}  {:<24}  {:<9}  {:<20}  {:<32}  {:<16}  {:>5}  {}\n",
+  out << fmt::format("{:>9}  {:<24}  {:<9}  {:<20}  {:<32}  {:<16}  {:>5}  {:<16}  {}\n",
                      Printable(approval, "operation"), Printable(approval, "expires"),
                      Printable(approval, "status"), Printable(approval, "tool"),
                      Printable(approval, "method") + " " + Printable(approval, "path"),
-                     Printable(approval, "caller"), Progress(approval), Names(approval));
+                     Printable(approval, "caller"), Progress(approval), Names(approval),
+                     Printable(approval, "summary"));
 }
 
 void PrintBody(std::ostream& out, const Json& request) {
@@ -102,6 +104,7 @@ void PrintApproval(std::ostream& out, const Json& approval) {
   line("backend", Printable(approval, "backend"));
   line("caller", Printable(approval, "caller"));
   line("flow", Printable(approval, "flow"));
+  line("summary", Printable(approval, "summary"));
   line("why", Printable(approval, "why"));
   line("needs", Progress(approval) + " by " + Names(approval));
   line("asked", Printable(approval, "asked"));

@@ -114,7 +114,9 @@ void PrintFlow(std::ostream& out, const Json& flow) {
                        Printable(step, "method") + " " + Printable(step, "path"),
                        Printable(step, "external_ref"), UndoWords(step));
     PrintSaid(out, step, "said", "it was refused");
-    PrintSaid(out, step, "undo_said", "its undo was answered");
+    if (Printable(step, "undo_phase") != "SUCCEEDED") {
+      PrintSaid(out, step, "undo_said", "its undo was answered");
+    }
     PrintDrift(out, step);
     if (const Json* request = step.Find("undo_request")) PrintRequest(out, *request, "          ");
   }

@@ -71,6 +71,11 @@ void CallTrace::End(const RequestRecord& record, std::shared_ptr<const Policy> p
   call.error = record.error;
   call.outcome = record.outcome;
   call.event = record.event;
+  call.flow = record.flow;
+  call.operation = record.operation;
+  call.has_tool_error = record.has_tool_error;
+  call.rpc = record.rpc;
+  if (call.tool != nullptr) call.mcp_name = NamedByPolicy(*call.tool, record.mcp_tool);
   call.status = record.status;
   call.is_replayed = record.replayed;
   TellAttempts(call, record, tracer);

@@ -45,7 +45,11 @@ void ServedRequest::End() {
     services.metrics->CountUnknownCaller(record.effect == "write");
   }
   view->metrics.Count(record, duration);
-  if (trace.is_on) trace.End(record, view->policy, began, ended, *services.tracer);
+  if (trace.is_on) {
+    trace.End(record, view->policy, began, ended, *services.tracer);
+    const std::string tool = record.tool != nullptr ? record.tool->name : "unlisted";
+    services.metrics->exemplars.Note(tool, trace.trace, trace.id, duration);
+  }
   if (observation) {
     std::exchange(observation, nullptr)->Ended(record, duration);
   } else {

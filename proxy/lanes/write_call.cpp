@@ -95,6 +95,11 @@ void NoteWrite(ServedRequest& request, const RequestContext& context, const Writ
   if (const auto* event = FindHeader(answer.response.headers, "Recourse-Event")) {
     request.record.event = *event;
   }
+  if (const auto* flow = FindHeader(answer.response.headers, "Recourse-Flow")) {
+    request.record.flow = FlowLabel(*context.policy, *flow, context.trace.trace_id);
+  }
+  request.record.operation = context.operation;
+  request.record.has_tool_error = context.has_tool_error;
   if (context.ref_missing) {
     request.services.metrics->refs_missing.Add({{"tool", context.tool_name}}).Increment();
   }

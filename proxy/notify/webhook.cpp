@@ -4,17 +4,20 @@
 #include <utility>
 
 #include "filters/saga/undo_plan.h"
+#include "proxy/base/crypto/hash.h"
 #include "proxy/base/limits.h"
 #include "proxy/base/log/log.h"
+#include "proxy/notify/cloud_event.h"
 
 namespace recourse {
 namespace {
 
 constexpr std::size_t kPage = 256;
 
-// As the loader of policies has it: nothing to sign with.
+using Format = FlowRules::Webhook::Format;
+
 NewsForm FormOf(const FlowRules::Webhook& hook) {
-  return hook.secret_file.empty() ? NewsForm::kSlack : NewsForm::kMembers;
+  return hook.format == Format::kSlack ? NewsForm::kSlack : NewsForm::kMembers;
 }
 
 }  // namespace
@@ -182,6 +185,9 @@ Task<std::string> Webhook::BodyAbout(Notification news, NewsForm form) {
 Task<Webhook::Told> Webhook::Deliver(Notification news, FlowRules::Webhook hook) {
   std::string body = co_await BodyAbout(news, FormOf(hook));
   if (body.empty()) co_return Told::kOver;
+  if (hook.format == Format::kCloudEvents) {
+    body = CloudEvent(body, ToHex(parts_.ledger.Stats().identity));
+  }
   const auto status = co_await Post(std::move(hook), std::move(body));
   const bool is_taken = status && IsSuccess(*status);
   parts_.count(is_taken);
@@ -197,7 +203,7 @@ Task<Webhook::Told> Webhook::Deliver(Notification news, FlowRules::Webhook hook)
 
 // The status of the answer.
 Task<Result<int>> Webhook::Post(FlowRules::Webhook hook, std::string body) {
-  const bool is_signed = FormOf(hook) == NewsForm::kMembers;
+  const bool is_signed = hook.format != Format::kSlack;
   const std::expected<std::string, std::string> secret =
       is_signed ? parts_.read_secret(hook.secret_file) : std::string();
   if (!secret) {
@@ -208,7 +214,9 @@ Task<Result<int>> Webhook::Post(FlowRules::Webhook hook, std::string body) {
   const std::int64_t seconds = ToUnixMillis(parts_.clock.WallNow()) / 1'000;
   const std::string target = backend.base_path.empty() ? "/" : backend.base_path;
   HttpRequest request{"POST", target, {}, std::move(body)};
-  request.headers = {{"Content-Type", "application/json"}, {"Accept-Encoding", "identity"}};
+  const std::string_view type =
+      hook.format == Format::kCloudEvents ? kCloudEventType : "application/json";
+  request.headers = {{"Content-Type", std::string(type)}, {"Accept-Encoding", "identity"}};
   if (is_signed) {
     request.headers.emplace_back("Recourse-Signature",
                                  WebhookSignature(*secret, seconds, request.body));

@@ -15,7 +15,8 @@ namespace recourse {
 std::string WebhookSignature(std::string_view secret, std::int64_t unix_seconds,
                              std::string_view body);
 
-// All members, or the form of Slack's incoming webhooks (slack_message.h).
+// All members (also those of a cloud_event.h), or the form of Slack's incoming webhooks
+// (slack_message.h).
 enum class NewsForm : std::uint8_t { kMembers, kSlack };
 
 // A flow that needs a human; `tools` are those of its first steps, in order.

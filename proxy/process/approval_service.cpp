@@ -43,6 +43,14 @@ bool IsSampled(const TraceContext& trace) {
   return read && read->IsSampled();
 }
 
+// Of MCP nothing but a tool needs an approval.
+void TellMcp(const RequestContext& context, Span& call) {
+  if (!IsMcpMessage(*context.backend, context.request)) return;
+  call.rpc = "tools/call";
+  if (context.tool == nullptr || context.reading == nullptr) return;
+  call.mcp_name = NamedByPolicy(*context.tool, context.reading->mcp_name);
+}
+
 // The span of the call that asked for the approval, as far as its attempts repeat it. It was told
 // of when that call was answered.
 Span CallOf(const RequestContext& context, const Result<Outcome>& outcome) {
@@ -55,10 +63,16 @@ Span CallOf(const RequestContext& context, const Result<Outcome>& outcome) {
   call.method.Set(context.request.method);
   call.effect = "write";
   call.event = std::to_string(context.approved);
+  call.operation = context.approved;
+  call.has_tool_error = context.has_tool_error;
+  TellMcp(context, call);
   if (outcome) {
     const HttpResponse& told = outcome->local ? outcome->local->response : outcome->answer.response;
     call.outcome = OutcomeOf(told);
     if (const auto* event = FindHeader(told.headers, "Recourse-Event")) call.event = *event;
+    if (const auto* flow = FindHeader(told.headers, "Recourse-Flow")) {
+      call.flow = FlowLabel(*context.policy, *flow, context.trace.trace_id);
+    }
   }
   return call;
 }

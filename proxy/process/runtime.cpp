@@ -339,7 +339,8 @@ ProcessApi::Work Runtime::WorkForStatus() const {
           .flow_counts = metrics_.WritesByFlow(),
           .unknown_callers = metrics_.CallsOfNobody(),
           .settling = settle_worker_->settling(),
-          .mcp_tools = &services_.mcp_tools};
+          .mcp_tools = &services_.mcp_tools,
+          .agents_port = agents_.endpoint().port()};
 }
 
 void Runtime::ReloadFiles() {
@@ -382,10 +383,9 @@ void Runtime::WaitForEnd() {
     }
     if (services_.draining) agents_.EndIdle();
     heads_.Look();
+    if (config_.latched_for <= Millis(0) || !ledger_->Stats().latched) continue;
     // In observe mode a ledger that cannot be written stops nothing.
-    const bool may_end =
-        config_.latched_for > Millis(0) && versions_.Current()->mode != Mode::kObserve;
-    if (!may_end || !ledger_->Stats().latched) continue;
+    if (versions_.Current()->mode == Mode::kObserve) continue;
     if (!end) {
       end = clock_.Now() + config_.latched_for;
       Log(LogLevel::kError, "reads are served a while longer; then the process ends for a restart",

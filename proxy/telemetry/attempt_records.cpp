@@ -13,6 +13,11 @@ std::string_view OutcomeOf(const HttpResponse& response) {
   return known == kOutcomes.end() ? std::string_view() : *known;
 }
 
+std::string_view NamedByPolicy(const Tool& tool, std::string_view mcp_tool) {
+  const auto found = std::ranges::find(tool.mcp_names, mcp_tool);
+  return found == tool.mcp_names.end() ? std::string_view() : *found;
+}
+
 void NoteAttempts(const RequestContext& context, SpanIds& ids, RequestRecord& record) {
   record.attempts = context.attempts;
   record.peer.Set(context.peer);
@@ -46,6 +51,7 @@ void TellAttempts(const Span& call, const RequestRecord& record, SpanQueue& trac
     attempt.status = one.status;
     attempt.resend_count = static_cast<int>(i);
     attempt.is_replayed = false;
+    attempt.has_tool_error = call.has_tool_error && one.error.empty();
     attempt.peer = record.peer;
     tracer.Add(std::move(attempt));
   }

@@ -11,6 +11,7 @@
 #include "filters/ledger/ledger.h"
 #include "filters/ledger/rules/quotas.h"
 #include "proxy/config/build_commit.h"
+#include "proxy/telemetry/open_metrics.h"
 #include "proxy/telemetry/request_record.h"
 
 namespace recourse {
@@ -28,6 +29,8 @@ const prometheus::Histogram::BucketBoundaries kWaitBuckets{1,   5,   15,    30, 
                                                            300, 600, 1'800, 3'600, 14'400, 86'400};
 const prometheus::Histogram::BucketBoundaries kCommitBuckets{
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5};
+
+constexpr const char* kDurations = "recourse_http_request_duration_seconds";
 
 constexpr std::array<std::string_view, 9> kMethodNames{
     "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "other"};
@@ -102,8 +105,7 @@ Metrics::Metrics(WallTime started)
     : requests("recourse_http_requests_total", "Requests answered."),
       attempts("recourse_upstream_attempts_total", "Attempts at a backend, by what came of them."),
       arrivals("recourse_arrivals_total", "Requests, by how they came here."),
-      durations("recourse_http_request_duration_seconds",
-                "From the request's head to the end of its answer."),
+      durations(kDurations, "From the request's head to the end of its answer."),
       backend_durations("recourse_upstream_request_duration_seconds",
                         "One attempt at a backend: of a read until the head of its answer, of a "
                         "write until the end."),
@@ -312,7 +314,7 @@ void Metrics::PolicyInForce(const std::string& version, WallTime when) {
   policy_loaded_.Set(static_cast<double>(ToUnixMillis(when)) / 1000);
 }
 
-std::string Metrics::Scrape(Ledger& ledger, const ScrapeFacts& facts) {
+std::string Metrics::Scrape(Ledger& ledger, const ScrapeFacts& facts, Format format) {
   const LedgerStats stats = ledger.Stats();
   operations_.Add({{"phase", "UNCERTAIN"}}).Set(static_cast<double>(stats.uncertain));
   operations_.Add({{"phase", "DISPATCHING"}}).Set(static_cast<double>(stats.running));
@@ -357,6 +359,9 @@ std::string Metrics::Scrape(Ledger& ledger, const ScrapeFacts& facts) {
                           static_cast<double>(facts.log_lines_dropped)));
   families.push_back(
       Told("process_cpu_seconds_total", "Processor time used, of user and system.", CpuSeconds()));
+  if (format == Format::kOpenMetrics) {
+    return OpenMetricsText(families, kDurations, exemplars.All());
+  }
   return prometheus::TextSerializer().Serialize(families);
 }
 

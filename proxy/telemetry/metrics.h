@@ -17,6 +17,7 @@
 #include "filters/call/flow_counts.h"
 #include "policy/model/policy.h"
 #include "proxy/base/clock.h"
+#include "proxy/telemetry/exemplars.h"
 #include "proxy/telemetry/histogram.h"
 #include "proxy/telemetry/ingress_mode.h"
 
@@ -45,8 +46,9 @@ class Metrics {
   // A policy came into force. One thread at a time.
   void PolicyInForce(const std::string& version, WallTime when);
 
-  // Text format 0.0.4. Thread-safe.
-  std::string Scrape(Ledger& ledger, const ScrapeFacts& facts);
+  enum class Format : std::uint8_t { kPrometheusText, kOpenMetrics };  // 0.0.4, 1.0
+  // Thread-safe.
+  std::string Scrape(Ledger& ledger, const ScrapeFacts& facts, Format format);
 
   // Thread-safe.
   void CountProbe(const std::string& tool, std::string_view result);
@@ -68,6 +70,7 @@ class Metrics {
   FlowCounts WritesByFlow() const;
 
   prometheus::Registry registry;
+  Exemplars exemplars;                  // of `durations`
   Counts requests, attempts, arrivals;  // arrivals: requests, by how they come
   Latencies durations, backend_durations, overheads, turns;
   prometheus::Family<prometheus::Counter>& idempotency;

@@ -55,12 +55,19 @@ class Attributes {
 
 bool IsError(const Span& span) {
   const bool is_server = span.of == Span::Of::kCall;
-  return (!span.error.empty() && span.status == 0) || span.status >= (is_server ? 500 : 400);
+  return span.has_tool_error || (!span.error.empty() && span.status == 0) ||
+         span.status >= (is_server ? 500 : 400);
 }
 
 std::string ErrorType(const Span& span) {
   if (!IsError(span)) return {};
+  if (span.has_tool_error) return "tool_error";
   return span.error.empty() ? std::to_string(span.status) : std::string(span.error);
+}
+
+// What is none of the protocol's methods says nothing.
+bool IsNamedRpc(const Span& span) {
+  return !span.rpc.empty() && span.rpc != "other" && span.rpc != "response";
 }
 
 // The pattern that the call's path matched; empty where it is not ours to tell.
@@ -70,7 +77,12 @@ std::string_view RouteOf(const Span& span) {
   return span.tool->patterns.front();
 }
 
+// As the conventions for MCP have it, and those for HTTP of all else.
 std::string NameOf(const Span& span) {
+  if (IsNamedRpc(span)) {
+    std::string name(span.rpc);
+    return span.mcp_name.empty() ? name : name.append(" ").append(span.mcp_name);
+  }
   const std::string_view method = KnownMethod(span.method.view());
   std::string name;
   if (span.of == Span::Of::kUndo) name = "undo ";
@@ -79,6 +91,16 @@ std::string NameOf(const Span& span) {
   name += method == "_OTHER" ? "HTTP" : method;
   const std::string_view route = RouteOf(span);
   return route.empty() ? name : name.append(" ").append(route);
+}
+
+// A call of a tool, as those who look at agents find it. Of HTTP the call alone: who counts
+// executions shall not find its attempts too.
+void DescribeTool(const Span& span, Attributes& attributes) {
+  if (IsNamedRpc(span)) attributes.Text("mcp.method.name", span.rpc);
+  const bool is_of_http = span.of == Span::Of::kCall && span.rpc.empty() && span.tool != nullptr;
+  if (span.rpc != "tools/call" && !is_of_http) return;
+  attributes.Text("gen_ai.operation.name", "execute_tool");
+  attributes.Text("gen_ai.tool.name", is_of_http ? span.tool->name : span.mcp_name);
 }
 
 void Describe(const Span& span, std::string& out) {
@@ -108,11 +130,14 @@ void Describe(const Span& span, std::string& out) {
   if (span.backend != nullptr) attributes.Text("recourse.backend", span.backend->name);
   attributes.Text("recourse.effect", span.effect);
   attributes.Text("recourse.event", span.event);
+  attributes.Text("recourse.flow", span.flow);
+  if (span.operation != 0) attributes.Text("recourse.operation", std::to_string(span.operation));
   attributes.Text("recourse.outcome", span.outcome);
   if (span.of == Span::Of::kCall) {
     attributes.Text("recourse.error", span.error);
     attributes.Flag("recourse.replayed", span.is_replayed);
   }
+  DescribeTool(span, attributes);
   attributes.End();
 }
 

@@ -56,13 +56,16 @@ struct RequestRecord {
   bool client_gone = false;
   bool host_differs = false;  // an absolute target named another host than the Host field
   std::string event;
-  std::string authority;      // of a CONNECT: its target, whose characters need no escape
-  std::string server_name;    // that TLS in its tunnel asked for; likewise
-  std::string_view decision;  // about its tunnel, or what became of an MCP notification
-  std::string_view rpc;       // of MCP: the method that the body names
-  std::string mcp_tool;       // that the body names, fit to be shown
-  std::string_view verdict;   // of observe mode
-  std::string reason;         // why it would be refused: a slug, ": ", and what it means here
+  std::string flow;             // of a write, as FlowLabel() has it
+  std::uint64_t operation = 0;  // likewise; 0: none
+  bool has_tool_error = false;  // an MCP tool says that it failed
+  std::string authority;        // of a CONNECT: its target, whose characters need no escape
+  std::string server_name;      // that TLS in its tunnel asked for; likewise
+  std::string_view decision;    // about its tunnel, or what became of an MCP notification
+  std::string_view rpc;         // of MCP: the method that the body names
+  std::string mcp_tool;         // that the body names, fit to be shown
+  std::string_view verdict;     // of observe mode
+  std::string reason;           // why it would be refused: a slug, ": ", and what it means here
 
   // The last attempt ended now; `slug` empty: with an answer.
   void EndTry(MonoTime now, int answer, std::string_view slug) {

@@ -75,6 +75,7 @@ bool SpanQueue::Samples(std::string_view trace_id) const {
 void SpanQueue::Add(Span span) {
   {
     const std::lock_guard lock(mutex_);
+    if (span.of == Span::Of::kAttempt && span.effect == "write") Remember(span);
     if (queue_.size() < kQueuedMax) {
       queue_.push_back(std::move(span));
       return;
@@ -93,13 +94,32 @@ std::size_t SpanQueue::waiting() const {
   return queue_.size();
 }
 
-TraceContext SpanQueue::NewTrace() {
+void SpanQueue::Remember(const Span& attempt) {
+  const auto [entry, is_new] = recent_.insert_or_assign(attempt.trace.text, attempt.ended);
+  if (!is_new) return;
+  remembered_.push_back(entry->first);
+  if (remembered_.size() <= kRecentMax) return;
+  recent_.erase(remembered_.front());
+  remembered_.pop_front();
+}
+
+bool SpanQueue::IsRecent(const std::string& trace, MonoTime now) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = recent_.find(trace);
+  return found != recent_.end() && now - found->second <= kRecentFor;
+}
+
+void SpanQueue::Begin(OwnRequest& request) {
   SpanIds ids(random_);
   TraceIdText trace;
   SpanIdText span;
   ids.Fill(trace);
   ids.Fill(span);
-  return {std::string(trace.view()), std::string(span.view()), "01", false};
+  request.trace = {std::string(trace.view()), std::string(span.view()), "01", false};
+  if (!IsRecent(request.about_trace, request.began)) return;
+  request.trace.trace_id = request.about_trace;
+  request.parent =
+      AttemptSpanId(request.about_trace, request.about_operation, request.about_attempt);
 }
 
 void SpanQueue::Ended(const OwnRequest& request) {
@@ -107,6 +127,7 @@ void SpanQueue::Ended(const OwnRequest& request) {
   span.of = OfKind(request.kind);
   span.trace.Set(request.trace.trace_id);
   span.id.Set(request.trace.parent_id);
+  span.parent.Set(request.parent);
   if (request.about_trace.size() == 32) {
     span.linked_trace.Set(request.about_trace);
     span.linked.Set(
@@ -121,6 +142,8 @@ void SpanQueue::Ended(const OwnRequest& request) {
   span.effect = request.kind == OwnRequest::Kind::kProbe ? "read" : "write";
   if (request.error) span.error = FactsOf(*request.error).slug;
   span.event = std::to_string(request.about_operation);
+  span.operation = request.about_operation;
+  span.flow = FlowLabel(*request.policy, request.flow, request.about_trace);
   span.status = request.status;
   span.resend_count = request.attempt - 1;
   Add(std::move(span));

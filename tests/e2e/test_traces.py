@@ -91,11 +91,14 @@ def test_a_read_gives_a_span_of_the_call_and_one_of_its_attempt(shop, double, co
         "recourse.backend": "shop",
         "recourse.effect": "read",
         "recourse.replayed": False,
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "stock.read",
     }
     told = attempt["attributes"]
     assert told["url.full"] == f"{double.url}/stock/{{token}}"
     assert told["network.peer.address"] == "127.0.0.1"
     assert "http.request.resend_count" not in told and "error.type" not in told
+    assert not any(name.startswith("gen_ai.") for name in told), "it was executed once"
     fields = sent_upstream(double, f"/stock/{token}")
     assert fields["traceparent"] == f"00-{trace}-{attempt['spanId']}-01"
     assert fields["tracestate"] == "vendor=1"
@@ -116,6 +119,10 @@ def test_a_write_and_its_replay_are_told_apart(shop, double, collector, token):
     assert {s["attributes"]["recourse.outcome"] for s in (first, second)} == {"executed"}
     event = first["attributes"]["recourse.event"]
     assert int(event) and second["attributes"]["recourse.event"] == event
+    operation = shop.recourse.events_for(f"/orders/{token}")[0]["operation"]
+    for span in spans:
+        assert span["attributes"]["recourse.operation"] == str(operation)
+        assert span["attributes"]["recourse.flow"] == agent.flow
     sent = sent_upstream(double, f"/orders/{token}")["traceparent"]
     assert sent == f"00-{agent.trace}-{attempt['spanId']}-01"
 
@@ -138,7 +145,7 @@ def test_each_attempt_has_its_span_and_an_error_has_its_type(double, collector, 
         assert "http.response.status_code" not in attempt["attributes"]
 
 
-def test_an_undo_is_a_span_that_links_to_the_attempt_it_undoes(shop, double, collector, token):
+def test_an_undo_stands_under_the_attempt_it_undoes_and_links_to_it(shop, double, collector, token):
     agent = shop.agent(token)
     agent.does("orders")
     agent.breaks()
@@ -147,7 +154,10 @@ def test_an_undo_is_a_span_that_links_to_the_attempt_it_undoes(shop, double, col
                    if s["kind"] == CLIENT and s["attributes"]["recourse.tool"] == "orders.create")
     (undo,) = collector.await_spans(lambda s: s["name"] == "undo DELETE")
     assert undo["links"] == [{"traceId": agent.trace, "spanId": forward["spanId"]}]
-    assert undo["traceId"] != agent.trace and "parentSpanId" not in undo
+    assert undo["traceId"] == agent.trace and undo["parentSpanId"] == forward["spanId"]
+    told = undo["attributes"]
+    assert told["recourse.operation"] == forward["attributes"]["recourse.operation"]
+    assert told["recourse.flow"] == forward["attributes"]["recourse.flow"] == agent.flow
     assert undo["attributes"]["recourse.tool"] == "orders.create"
     assert undo["attributes"]["url.full"] == double.url, "what the request names is not told"
     method, path = agent.undo_of("orders")
@@ -170,6 +180,23 @@ def test_an_undo_after_a_crash_still_links_to_its_step(shop, double, collector, 
     (undo,) = collector.await_spans(lambda s: s["name"] == "undo DELETE")
     assert undo["links"] == [{"traceId": agent.trace, "spanId": forward["spanId"]}]
     assert undo["attributes"]["http.request.resend_count"] == 1
+    assert undo["traceId"] != agent.trace and "parentSpanId" not in undo, "it is long ago"
+    assert undo["attributes"]["recourse.flow"] == agent.flow
+
+
+def test_a_flow_that_is_named_by_a_session_is_told_as_a_hash(double, collector, tmp_path, token):
+    named = policy(double) + "flow_rules: { parent: [ session, header:X-Run ] }\n"
+    with Recourse(tmp_path / "r", named, ["--otlp-endpoint", collector.url]) as running:
+        agent = flows.Shop(running, double).agent(token)
+        assert agent.call("orders", **{"Recourse_Session": f"s{token}"}).status == 201
+        told = {span["attributes"]["recourse.flow"]
+                for span in collector.await_trace(agent.trace, 2)}  # fmt: skip
+        agent = flows.Shop(running, double).agent(f"{token}-2")
+        assert agent.call("orders").status == 201
+        collector.await_trace(agent.trace, 2)
+    (label,) = told
+    assert re.fullmatch("sha256:[0-9a-f]{16}", label)
+    assert not any(f"s{token}".encode() in body for _, _, body, _ in collector.requests)
 
 
 def test_a_probe_is_a_span_that_links_to_the_attempt_it_asks_about(shop, collector, token):

@@ -21,6 +21,11 @@ RULES = """\
     effect: write
     undo: none
     approval: { by: [ finance ], expires: 10m, hold: 100ms }
+  note.send:
+    match: POST shop /note/{token}
+    effect: write
+    undo: none
+    approval: { by: [ finance ], hold: 100ms, summary: "note to {body#/to}: {body#/subject}" }
   pay.large:
     match: POST shop /pay/{token}
     effect: write
@@ -167,6 +172,78 @@ def test_what_is_hidden_in_a_request_is_marked_and_all_of_it_is_there(
     })()""")
     assert "the-very-end" in browser.text("pre")
     assert browser.eval("window.hit") is None
+
+
+def test_what_is_hidden_is_marked_in_the_edit_box_and_comes_back_as_it_was(
+        desk, browser, recourse, double, path):
+    path = path("mail")
+    body = '{"to":"\u202eada\u27e6x\u27e7","note":"first"}'
+    operation = call(recourse, path, body.encode()).json()["operation"]
+    desk.log_in(f"#/approval/{operation}")
+    browser.wait(".decide")
+    desk.click("Edit")
+    text = browser.eval("document.querySelector('dialog textarea').value")
+    assert "\u27e6RLO\u27e7ada\u27e6U+27E6\u27e7x\u27e6U+27E7\u27e7" in text
+    assert "\u202e" not in text
+    assert "1 hidden character marked" in browser.text("dialog .warned")
+    browser.fill("dialog textarea", text.replace("RLO\u27e7", "RL"))
+    desk.confirm()
+    browser.wait('dialog .error:has-text("was broken")')
+    # What is pasted is marked at once.
+    browser.fill("dialog textarea", text.replace('"first"', '"sec\u200bond"'))
+    browser.until("document.querySelector('dialog textarea').value.includes('\u27e6ZWSP\u27e7')")
+    desk.confirm()
+    browser.wait(".diff-in")
+    assert "ZWSP" in browser.text(".diff-in") and browser.count(".diff-out") == 1
+    desk.confirm()
+    browser.wait('h4:has-text("Edited")')
+    double.await_effects(path)
+    assert recourse.shown(operation)["request"]["body"] == body.replace("first", "sec\u200bond")
+
+
+def test_rows_are_told_apart_by_the_policys_words_or_the_first_values(
+        desk, browser, recourse, path):
+    spelt, plain = path("note"), path("mail")
+    call(recourse, spelt, {"to": "ada", "text": "hello"})
+    call(recourse, plain, {"password": "p4ss", "sum": 7, "more": {"cart": "c1"}})
+    desk.log_in("#/approvals")
+    row = '.inbox-row:has-text("{}") .summary'
+    browser.wait(row.format(spelt))
+    assert browser.text(row.format(spelt)) == "note to ada: (missing)"
+    assert browser.text(row.format(plain)) == "sum: 7, cart: c1"
+    assert "p4ss" not in browser.text("main")
+    listed = recourse.by_hand("ann", "list").stdout
+    assert "note to ada: (missing)" in listed and "sum: 7, cart: c1" in listed
+
+
+def test_a_decision_is_three_tabs_or_one_key_away_and_keys_lead_to_the_next(
+        desk, browser, recourse, double, path):
+    paths = [path("mail") for _ in range(2)]
+    first, second = [call(recourse, one, {"to": "ada"}).json()["operation"] for one in paths]
+    desk.log_in(f"#/approval/{first}")
+    browser.wait(".decide")
+    for name in ("reject", "edit", "approve"):
+        browser.press("Tab")
+        assert browser.eval("document.activeElement.dataset.keep") == name
+    browser.press("j")
+    browser.wait(f'h1:has-text("Approval {second}")')
+    browser.wait(".decide")
+    browser.press("k")
+    browser.wait(f'h1:has-text("Approval {first}")')
+    browser.wait(".decide")
+    for key, title in (("e", "Edit the body"), ("x", "Reject this call"), ("a", "Approve this")):
+        browser.press(key)
+        browser.wait(f'dialog h2:has-text("{title}")')
+        if key != "a":
+            browser.press("Escape")
+            browser.wait("dialog", "detached")
+    desk.confirm("by key")
+    browser.wait('.badge:has-text("Approved")')
+    double.await_effects(paths[0])
+    browser.press("u")
+    browser.wait(f'.inbox-row:has-text("{paths[1]}")')
+    browser.press("j", "Enter")
+    browser.wait(".decide")
 
 
 def test_who_may_only_look_finds_no_buttons(browser, recourse, path):

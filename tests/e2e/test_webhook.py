@@ -205,6 +205,40 @@ def test_an_approval_is_told_to_a_chat_in_its_own_form(double, hook, token, tmp_
     assert lines[-1] == f"See: recourse approvals show {operation}"
 
 
+def cloud_event(post):
+    """Its `data`, once the envelope is what CloudEvents 1.0 asks of structured mode."""
+    _, headers, body = post
+    assert headers["Content-Type"] == "application/cloudevents+json; charset=utf-8"
+    check_signature(headers, body)
+    event = json.loads(body)
+    assert event["specversion"] == "1.0" and event["datacontenttype"] == "application/json"
+    # Attribute names are lower-case letters and digits; these are all strings, and none is empty.
+    for name, value in event.items():
+        assert re.fullmatch(r"[a-z0-9]{1,20}", name)
+        assert name == "data" or (isinstance(value, str) and value), name
+    assert re.fullmatch(r"/recourse/ledgers/[0-9a-f]{64}", event["source"])
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", event["time"])
+    assert event["type"] == "recourse." + event["data"]["type"]
+    return event
+
+
+def test_news_are_told_as_cloud_events_whose_id_stays_when_they_are_told_again(
+    double, hook, secret, token, tmp_path
+):
+    hook.refusals = [500]
+    words = f'secret_file: "{secret}", format: cloudevents'
+    with Staffed(tmp_path / "recourse", of_approvals(double, hook, words)) as proxy:
+        operation = ask(proxy, token)
+        posts = wait_until(lambda: len(hook.posts) >= 2 and list(hook.posts))
+        ask(proxy, f"{token}-other")
+        other = cloud_event(wait_until(lambda: len(hook.posts) >= 3 and hook.posts[2]))
+    first, again = cloud_event(posts[0]), cloud_event(posts[1])
+    assert first == again and first["type"] == "recourse.approval.needed"
+    assert (first["subject"], first["data"]["number"]) == (str(operation), operation)
+    assert first["data"]["tool"] == "bank.pay" and token not in posts[0][2].decode()
+    assert other["id"] != first["id"] and other["source"] == first["source"]
+
+
 def test_a_receiver_that_never_answers_holds_no_call_and_no_decision(
     double, hook, secret, token, tmp_path
 ):

@@ -29,6 +29,23 @@ TEST(ApprovalWordsTest, WithoutAnyBackendItIsOneErrorAmongOthers) {
   EXPECT_THAT(ProblemsOf(loaded), HasSubstr("no backend is called 'b'"));
 }
 
+TEST(ApprovalWordsTest, ASummaryIsTextWithPlacesOfTheRequestAndNoCredential) {
+  const auto of = [](const std::string& summary) {
+    return With("    reason: r\n    approval: { by: a, summary: \"" + summary + "\" }\n");
+  };
+  const auto good = of("mail to {body#/to}: {query.q}");
+  ASSERT_TRUE(good.ok()) << ProblemsOf(good);
+  EXPECT_EQ(good.policy->tools[0].approval->summary.size(), 4U);
+  EXPECT_THAT(ProblemsOf(of("{answer.body#/id}")),
+              HasSubstr("error: tools.t.approval.summary: only the request is known here"));
+  EXPECT_THAT(ProblemsOf(of("{body#/to")), HasSubstr("a brace is not closed"));
+  for (const char* const field : {"Authorization", "X-Api-Key", "X-User-Token"}) {
+    EXPECT_THAT(ProblemsOf(of(std::string("{header.") + field + "}")),
+                HasSubstr("carries a credential"));
+  }
+  EXPECT_THAT(ProblemsOf(of("{path.id}")), HasSubstr("tools.t.approval"));
+}
+
 TEST(SuspectedWordsTest, OneWordOrAListOfItAsksAboutSuspectedDuplicatesAlone) {
   for (const std::string word : {"suspected", "[ suspected ]"}) {
     const auto loaded =

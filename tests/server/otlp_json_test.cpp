@@ -52,6 +52,19 @@ TEST(Otlp, TimesAreNanosecondsOfTheWallClockAsText) {
   EXPECT_EQ(AtPointer(json, span + "/links"), nullptr);
 }
 
+TEST(Otlp, AnMcpMethodThatIsNotKnownGivesNoName) {
+  Span span = SpanOf(Span::Of::kAttempt);
+  span.rpc = "other";
+  Json json = Told(span);
+  EXPECT_EQ(At(json, "/resourceSpans/0/scopeSpans/0/spans/0/name"), "GET");
+  EXPECT_EQ(Attribute(json, "mcp.method.name"), "(nothing)");
+  EXPECT_EQ(Attribute(json, "gen_ai.operation.name"), "(nothing)");
+  span.rpc = "tools/list";
+  json = Told(span);
+  EXPECT_EQ(At(json, "/resourceSpans/0/scopeSpans/0/spans/0/name"), "tools/list");
+  EXPECT_EQ(Attribute(json, "gen_ai.operation.name"), "(nothing)");
+}
+
 TEST(Otlp, AMethodThatIsNotKnownIsToldApart) {
   Span span = SpanOf(Span::Of::kCall);
   span.method.Set("PROPFIND");

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <set>
+#include <string>
 
 #include "tests/support/seeded_random.h"
 
@@ -52,6 +54,65 @@ TEST(SpanQueue, WhatDoesNotFitIsDroppedAndCounted) {
   EXPECT_GT(dropped, 0U);
   tracer.Add(Span());
   EXPECT_EQ(tracer.waiting(), 1U);
+}
+
+Span AttemptIn(const std::string& trace, MonoTime ended) {
+  Span attempt;
+  attempt.of = Span::Of::kAttempt;
+  attempt.effect = "write";
+  attempt.trace.Set(trace);
+  attempt.ended = ended;
+  return attempt;
+}
+
+std::string NumberedTrace(int number) {
+  std::string digits = std::to_string(number);
+  return std::string(32 - digits.size(), '0') + digits;
+}
+
+TEST(SpanQueue, WhatWeSendStandsUnderTheAttemptWhileItsTraceIsRecent) {
+  SeededRandom random(7);
+  SpanQueue tracer(1, random, [](std::size_t) {});
+  const auto policy = std::make_shared<const Policy>();
+  const Backend backend;
+  Event step;
+  step.trace_id = NumberedTrace(1);
+  step.operation = 7;
+  step.attempt = 2;
+  const MonoTime ended(std::chrono::hours(50));
+  const auto begun_at = [&](MonoTime when) {
+    OwnRequest undo(OwnRequest::Kind::kUndo, step, policy, backend, 1);
+    undo.began = when;
+    tracer.Begin(undo);
+    EXPECT_EQ(undo.trace.trace_id == step.trace_id, !undo.parent.empty());
+    return undo.parent;
+  };
+  EXPECT_EQ(begun_at(ended), "");
+  Span read = AttemptIn(step.trace_id, ended);
+  read.effect = "read";
+  tracer.Add(std::move(read));
+  EXPECT_EQ(begun_at(ended), "");
+  tracer.Add(AttemptIn(step.trace_id, ended));
+  EXPECT_EQ(begun_at(ended), AttemptSpanId(step.trace_id, 7, 2));
+  EXPECT_NE(begun_at(ended + std::chrono::hours(1)), "");
+  EXPECT_EQ(begun_at(ended + std::chrono::minutes(61)), "");
+  for (int i = 2; i < 5'000; ++i) tracer.Add(AttemptIn(NumberedTrace(i), ended));
+  EXPECT_EQ(begun_at(ended), "");
+}
+
+TEST(FlowLabel, IsAHashWhereTheNameMayBeASecret) {
+  Policy policy;
+  EXPECT_EQ(FlowLabel(policy, "cart-7", NumberedTrace(1)), "cart-7");
+  policy.flow_rules.parent = {{ScopeRule::Kind::kHeader, "X-Run"}};
+  EXPECT_EQ(FlowLabel(policy, "cart-7", NumberedTrace(1)), "cart-7");
+  for (const ScopeRule& rule : {ScopeRule{ScopeRule::Kind::kSession, ""},
+                                ScopeRule{ScopeRule::Kind::kHeader, "authorization"},
+                                ScopeRule{ScopeRule::Kind::kHeader, "X-User-Token"}}) {
+    policy.flow_rules.parent = {rule};
+    EXPECT_TRUE(FlowLabel(policy, "s3cret", NumberedTrace(1)).starts_with("sha256:"));
+    EXPECT_EQ(FlowLabel(policy, NumberedTrace(1), NumberedTrace(1)), NumberedTrace(1));
+    EXPECT_EQ(FlowLabel(policy, "", NumberedTrace(1)), "");
+  }
 }
 
 TEST(AttemptSpanId, FollowsFromWhatTheLedgerHolds) {

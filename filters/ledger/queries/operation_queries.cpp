@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "filters/ledger/rows/row_codec.h"
+#include "policy/model/principal.h"
+#include "proxy/base/http/http_message.h"
 #include "proxy/base/limits.h"
 #include "proxy/base/watch_limits.h"
 
@@ -16,12 +18,21 @@ struct Window {
   std::uint64_t first = 0, last = 0;
 };
 
+bool HasValue(const Event& event, const std::string& value) {
+  return event.external_ref == value ||
+         std::ranges::any_of(event.answer.headers, [&value](const Header& field) {
+           return field.second == value && !IsCredentialField(field.first) &&
+                  !IsPrincipalField(field.first);
+         });
+}
+
 bool Matches(const OperationFilter& filter, const Event& event) {
   if (filter.phase && event.phase != *filter.phase) return false;
   if (filter.status && event.status() != *filter.status) return false;
   if (filter.tool && event.tool != *filter.tool) return false;
   if (filter.trace_id && event.trace_id != *filter.trace_id) return false;
   if (filter.caller && event.caller != *filter.caller) return false;
+  if (filter.value && !HasValue(event, *filter.value)) return false;
   return !filter.flow || event.flow == *filter.flow;
 }
 

@@ -17,6 +17,8 @@ namespace recourse {
 // Operations by what they are now, which their newest events say.
 struct OperationFilter {
   std::optional<std::string> trace_id{}, tool{}, flow{}, caller{};
+  // The external reference, or the whole value of a field of the kept answer that is no credential.
+  std::optional<std::string> value{};
   std::optional<Status> status{};
   std::optional<Phase> phase{};
   // At most one of them: the newest ones of those whose newest event has a smaller id than

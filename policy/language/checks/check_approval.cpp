@@ -84,7 +84,11 @@ void CheckApproval(PolicyBuilder& draft, std::size_t index) {
         "asks about suspected duplicates alone, and nothing is ever suspected: say "
         "across_traces: ask, on_mismatch: ask, or both");
   }
-  CheckCaptures(draft, index, "approval", SelectorsOfConditions(rule.when));
+  std::vector<Selector> places = SelectorsOfConditions(rule.when);
+  for (const RequestTemplate::Piece& piece : rule.summary) {
+    if (piece.selector) places.push_back(*piece.selector);
+  }
+  CheckCaptures(draft, index, "approval", places);
   CheckCredentialFields(draft, index, rule);
   if (rule.needs > 1 && rule.by.size() == 1) {
     draft.problems.Warn(

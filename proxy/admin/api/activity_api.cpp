@@ -52,6 +52,7 @@ HttpResponse ActivityApi::Operations(std::string_view query) {
                                              : name == "tool"   ? &filter.tool
                                              : name == "flow"   ? &filter.flow
                                              : name == "caller" ? &filter.caller
+                                             : name == "value"  ? &filter.value
                                                                 : nullptr;
     if (text != nullptr) {
       *text = value;
@@ -61,7 +62,7 @@ HttpResponse ActivityApi::Operations(std::string_view query) {
         name != "after") {
       return Problem(400, "Unknown parameter",
                      "'" + name +
-                         "' is not one of trace, tool, flow, caller, status, phase, before, "
+                         "' is not one of trace, tool, flow, caller, value, status, phase, before, "
                          "after, limit");
     }
     if (const auto accepted = Take(filter, name, value)) {

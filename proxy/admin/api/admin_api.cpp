@@ -23,6 +23,7 @@
 #include "proxy/config/build_commit.h"
 #include "proxy/report/build_report.h"
 #include "proxy/report/report_text.h"
+#include "proxy/telemetry/open_metrics.h"
 
 namespace recourse {
 namespace {
@@ -346,10 +347,14 @@ HttpResponse ProbeApi::Handle(const HttpRequest& request) {
     return Text(200, "ready\n");
   }
   if (request.target == "/metrics") {
+    const std::string* const accept = FindHeader(request.headers, "Accept");
+    const bool is_open = accept != nullptr && WantsOpenMetrics(*accept);
+    const std::string_view type = is_open ? kOpenMetricsType : kPrometheusTextType;
+    const auto format = is_open ? Metrics::Format::kOpenMetrics : Metrics::Format::kPrometheusText;
     return {200,
             "OK",
-            {{"Content-Type", "text/plain; version=0.0.4; charset=utf-8"}},
-            metrics_.Scrape(ledger_, facts_())};
+            {{"Content-Type", std::string(type)}, {"Vary", "Accept"}},
+            metrics_.Scrape(ledger_, facts_(), format)};
   }
   return Text(404, "the probe port has /live, /ready and /metrics\n");
 }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "filters/approval/approved_call.h"
+#include "filters/approval/call_summary.h"
 #include "filters/key/operation_request.h"
 #include "proxy/admin/access/problem.h"
 #include "proxy/admin/api/query_params.h"
@@ -126,6 +127,7 @@ HttpResponse ApprovalApi::List(std::string_view query) {
     return (!caller || event.caller == *caller) &&
            (!group || std::find(by.begin(), by.end(), *group) != by.end());
   };
+  const auto policy = parts_.policy();
   std::string body = "{\"approvals\":[";
   std::uint64_t found = 0, next = 0;
   for (bool more = true; more && next == 0;) {
@@ -140,7 +142,7 @@ HttpResponse ApprovalApi::List(std::string_view query) {
       after = claim.event.operation;
       if (!is_asked_for(claim.event)) continue;
       if (found++ > 0) body.push_back(',');
-      AppendApprovalLine(body, claim.event);
+      AppendApprovalLine(body, claim.event, SummaryOf(claim.event, policy));
     }
   }
   body += fmt::format("],\"next\":{}}}", next == 0 ? "null" : std::to_string(next));
@@ -176,7 +178,8 @@ HttpResponse ApprovalApi::Show(std::uint64_t operation) {
       original = earlier.approval->original_body;
     }
   }
-  return JsonAnswer(ApprovalJson(*event, request ? &*request : nullptr,
+  const std::string summary = is_pending ? SummaryOf(*event, parts_.policy()) : std::string();
+  return JsonAnswer(ApprovalJson(*event, summary, request ? &*request : nullptr,
                                  original ? &*original : nullptr, CredentialsOf(*event),
                                  EarlierCalls(*event)));
 }

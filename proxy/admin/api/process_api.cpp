@@ -85,6 +85,7 @@ HttpResponse ProcessApi::Status() const {
       of_policy.Text("path", parts_.reloader.path());
       of_policy.Text("last_reload", NameOf(parts_.reloader.last().result));
     }
+    json.Number("agents_port", work.agents_port);
     json.Number("connections", work.connections);
     json.Number("writes", work.writes);
     {

@@ -30,6 +30,7 @@ class ProcessApi {
     UnknownCallers unknown_callers{};
     std::size_t settling = 0;  // unknown outcomes; read last, as the others end by adding to it
     const ToolCatalog* mcp_tools = nullptr;  // what MCP servers have listed
+    std::uint16_t agents_port = 0;
   };
   struct Parts {
     Ledger& ledger;

@@ -1,10 +1,10 @@
 // What happens now: operations and flows, newest first, as they change.
 
-import { get, query } from "/ui/api.js";
+import { ApiError, get, query } from "/ui/api.js";
 import { add, h, icon, newId, replace } from "/ui/dom.js";
-import { counted, eventBadge, flowBadge, short, spanText, time } from "/ui/format.js";
+import { counted, eventBadge, flowBadge, lastedText, short, time } from "/ui/format.js";
 import { shortcut } from "/ui/keys.js";
-import { emptyBox, pageHead, problemBox } from "/ui/parts.js";
+import { emptyBox, pageHead, pasteBox, problemBox } from "/ui/parts.js";
 import { listen } from "/ui/stream.js";
 import { foreign } from "/ui/text.js";
 import { VirtualList } from "/ui/virtual_list.js";
@@ -22,8 +22,10 @@ const STATES = [
   ["status=COMPENSATED", "Compensated"],
 ];
 
+// Of news nobody knows but the server which fields were kept.
 function matches(event, filter) {
-  return (!filter.tool || event.tool === filter.tool) &&
+  return (!filter.value || event.external_ref === filter.value || event.isFound) &&
+    (!filter.tool || event.tool === filter.tool) &&
     (!filter.trace || event.trace_id === filter.trace) &&
     (!filter.status || event.status === filter.status) &&
     (!filter.phase || event.phase === filter.phase);
@@ -77,7 +79,6 @@ function operationCells(event) {
 }
 
 function flowCells(flow) {
-  const lasted = Date.parse(flow.changed) - Date.parse(flow.began);
   return [
     h("span", { role: "gridcell", class: "c-time" }, time(flow.changed)),
     h("span", { role: "gridcell", class: "c-state" }, flowBadge(flow.phase)),
@@ -86,7 +87,7 @@ function flowCells(flow) {
     h("span", { role: "gridcell", class: "c-ref" }, counted(flow.step_count, "step")),
     h("span", { role: "gridcell", class: "c-try" },
       flow.undone_count ? `${flow.undone_count} undone` : ""),
-    h("span", { role: "gridcell", class: "c-flow muted" }, lasted >= 0 ? spanText(lasted) : ""),
+    h("span", { role: "gridcell", class: "c-flow muted" }, lastedText(flow.began, flow.changed)),
   ];
 }
 
@@ -103,8 +104,8 @@ function tabs(shown) {
 }
 
 function operationsPage(values) {
-  const filter = { tool: values.tool ?? "", trace: values.trace ?? "", status: values.status ?? "",
-    phase: values.phase ?? "" };
+  const filter = { tool: values.tool ?? "", trace: values.trace ?? "", value: values.value ?? "",
+    status: values.status ?? "", phase: values.phase ?? "" };
   let operations = new Operations();
   let isLoading = false;
   let isClosed = false;
@@ -114,23 +115,27 @@ function operationsPage(values) {
   const news = h("button", { type: "button", class: "news", hidden: true,
     onclick: () => { list.element.scrollTop = 0; news.hidden = true; } },
   icon("up"), "Newer ones above");
+  const empty = h("div", {}, emptyBox("activity", isFiltered(filter) ? "Nothing matches"
+    : "Nothing happened yet", isFiltered(filter)
+    ? "No operation has these values. Clear the filter to see all."
+    : "As soon as an agent writes through Recourse, it is here. Reads leave no trace."));
   const list = new VirtualList({
     label: "Operations, newest first",
     height: () => (narrow.matches ? 64 : 40),
     render: operationCells,
     open: (event) => { location.hash = `#/operation/${event.operation}`; },
     onEnd: () => loadOlder(),
-    empty: emptyBox("activity", isFiltered(filter) ? "Nothing matches" : "Nothing happened yet",
-      isFiltered(filter) ? "No operation has these values. Clear the filter to see all."
-        : "As soon as an agent writes through Recourse, it is here. Reads leave no trace."),
+    empty,
   });
   list.empty.hidden = true;
+  if (!isFiltered(filter)) sayFirstCall(empty);
 
   function show() {
     const before = list.rows.length;
     const wasTop = list.isAtTop();
     list.set(operations.rows());
-    list.empty.hidden = list.rows.length > 0 || isLoading || operations.older !== null;
+    list.empty.hidden = list.rows.length > 0 || isLoading || operations.older !== null ||
+      error.childElementCount > 0;
     const more = list.rows.length - before;
     if (!wasTop && more > 0 && before > 0 && !isLoading) news.hidden = false;
     if (list.isAtTop()) news.hidden = true;
@@ -151,7 +156,9 @@ function operationsPage(values) {
       do {
         page = await get(`/operations${query({ ...filter, before, limit: PAGE })}`);
         if (mine !== generation || isClosed) return;
-        for (const event of page.operations) operations.put(event, filter);
+        for (const event of page.operations) {
+          operations.put({ ...event, isFound: true }, filter);
+        }
         operations.older = before = page.older;
         note.textContent = before === null ? "" : `Looking further back, before event ${before}…`;
       } while (page.operations.length === 0 && before !== null);
@@ -195,9 +202,10 @@ function operationsPage(values) {
   return {
     title: "Activity",
     element: h("div", { class: "page filling" },
-      pageHead("Activity", tabs("operations"), form), error,
+      pageHead("Activity", tabs("operations"), form),
+      h("div", {}, error, byNumber(filter.value)),
       h("div", { class: "list-frame" }, columnHeads(["Time", "State", "Tool", "Call",
-        "External ref", "", "Flow"]), list.element, news), note),
+        "External ref", "", "Flow"]), list.frame, news), note),
     close: () => {
       isClosed = true;
       endNews();
@@ -205,6 +213,42 @@ function operationsPage(values) {
       for (const end of ends) end();
     },
   };
+}
+
+// What is searched for may be the number of an event or an operation.
+function byNumber(value) {
+  const box = h("p", { class: "small" });
+  const number = Number(value);
+  if (!/^[1-9]\d{0,14}$/.test(value)) return box;
+  get(`/events${query({ after: number - 1, up_to: number })}`).then(({ events }) => {
+    const [event] = events;
+    if (!event) return;
+    const isFirst = event.operation === number;
+    add(box, [isFirst ? "" : `Event ${number} is of `,
+      h("a", { href: `#/operation/${event.operation}` }, `Operation ${event.operation}`), ": ",
+      foreign(event.tool), " ", eventBadge(event)]);
+  }).catch(() => {});
+  return box;
+}
+
+// What to paste into a terminal so that something happens.
+async function sayFirstCall(empty) {
+  try {
+    const [{ agents_port: port }, { tools, backends }] =
+      await Promise.all([get("/status"), get("/policy/tools")]);
+    const tool = tools.find((one) => one.effect === "write" && one.patterns.length > 0 &&
+      one.mcp_names.length === 0);
+    const backend = backends.find((one) => one.name === tool?.backend);
+    if (!backend) return;
+    const method = tool.methods.find((one) => /^[A-Z]+$/.test(one)) ?? "POST";
+    const path = tool.patterns[0].replace(/\{[^}]*\}|\*+/g, "1");
+    const host = backend.hosts[0] ?? new URL(backend.url).host;
+    add(empty, pasteBox("A first write, from where the agent runs: it reaches the backend",
+      `curl -X ${method} http://127.0.0.1:${port}${path} -H 'Host: ${host}' ` +
+      "-H 'Content-Type: application/json' -d '{}'"));
+  } catch (problem) {
+    if (!(problem instanceof ApiError)) throw problem;
+  }
 }
 
 function columnHeads(names) {
@@ -221,14 +265,16 @@ function filterForm(filter) {
     list: tools, value: filter.tool, spellcheck: "false" });
   const trace = h("input", { type: "search", "aria-label": "Trace", placeholder: "Trace",
     value: filter.trace, spellcheck: "false" });
+  const value = h("input", { type: "search", "aria-label": "Reference, kept value or number",
+    placeholder: "Reference or number", value: filter.value, spellcheck: "false" });
   const chosen = filter.phase ? `phase=${filter.phase}` : filter.status ? `status=${filter.status}`
     : "";
   const state = h("select", { "aria-label": "State" },
     STATES.map(([value, text]) => h("option", { value, selected: value === chosen }, text)));
   const go = () => {
-    const [name, value] = state.value.split("=");
+    const [name, wanted] = state.value.split("=");
     const next = `#/activity${query({ tool: tool.value.trim(), trace: trace.value.trim(),
-      [name || "status"]: value })}`;
+      value: value.value.trim(), [name || "status"]: wanted })}`;
     if (next !== location.hash) location.hash = next;
   };
   const list = h("datalist", { id: tools });
@@ -236,7 +282,7 @@ function filterForm(filter) {
     one.effect === "write").map((one) => h("option", { value: one.name })))).catch(() => {});
   return h("form", { class: "filter", role: "search",
     onsubmit: (event) => { event.preventDefault(); go(); }, onchange: go },
-  tool, state, trace, list,
+  tool, value, state, trace, list,
   isFiltered(filter) && h("a", { class: "button", href: "#/activity" }, "Clear"));
 }
 
@@ -261,10 +307,12 @@ function flowsPage(values) {
       const page = await get(`/flows${query({ limit: 1000, all: isAll ? "true" : "" })}`);
       if (isClosed) return;
       list.set(page.flows.map((flow) => ({ ...flow, id: flow.number })).reverse());
+      list.empty.hidden = page.flows.length > 0;
       note.textContent = `${counted(page.flows.length, "flow")}${isAll ? "" : " not over"}`;
       error.replaceChildren();
     } catch (problem) {
       replace(error, problemBox(problem, load));
+      list.empty.hidden = true;
     }
     list.element.dataset.loaded = "true";
   }
@@ -290,7 +338,7 @@ function flowsPage(values) {
     element: h("div", { class: "page filling" },
       pageHead("Activity", tabs("flows"), h("div", { class: "filter" }, all)), error,
       h("div", { class: "list-frame" }, columnHeads(["Changed", "State", "Flow", "Flow id",
-        "Steps", "", "Lasted"]), list.element), note),
+        "Steps", "", "Lasted"]), list.frame), note),
     close: () => {
       isClosed = true;
       endNews();

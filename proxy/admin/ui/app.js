@@ -1,7 +1,8 @@
 // The shell: who is logged in, which page is shown, the navigation around it.
 
-import { ApiError, can, currentSession, get, logOut, onSession, query, resume } from "/ui/api.js";
+import { ApiError, can, currentSession, get, logOut, onSession, resume } from "/ui/api.js";
 import { h, icon, replace, tell } from "/ui/dom.js";
+import { dateText, short } from "/ui/format.js";
 import { pieces } from "/ui/text.js";
 import { showShortcuts, shortcut } from "/ui/keys.js";
 import { loginPage } from "/ui/login.js";
@@ -16,6 +17,7 @@ import { operationPage } from "/ui/operation.js";
 import { parkedPage } from "/ui/parked.js";
 import { policyPage } from "/ui/policy.js";
 import { stoppedPage } from "/ui/stopped.js";
+import { unknownPage } from "/ui/unknown.js";
 
 // A page is a function of its place and gives {element, title, close}. `close` ends what it began.
 const PAGES = {
@@ -26,6 +28,7 @@ const PAGES = {
   approval: approvalPage,
   parked: parkedPage,
   stopped: stoppedPage,
+  unknown: unknownPage,
   duplicates: duplicatesPage,
   policy: policyPage,
 };
@@ -34,6 +37,7 @@ const NAVIGATION = [
   ["approvals", "Approvals", "p"],
   ["parked", "Parked", "r"],
   ["stopped", "Stopped", "s"],
+  ["unknown", "Unknown", "u"],
   ["duplicates", "Duplicates", "d"],
   ["policy", "Policy", "y"],
 ];
@@ -80,6 +84,20 @@ function liveMark() {
   return [element, listen((news) => news.kind === "state" && draw())];
 }
 
+// What is looked at: a page of another process, mode or policy looks the same.
+const process = h("p", { class: "process small" });
+function showProcess(status) {
+  const version = status.policy.version;
+  replace(process,
+    h("b", { class: `mode ${status.mode}`, title: status.mode === "observe"
+      ? "Calls are relayed as they come; it is written down what enforce would have done" : "" },
+    status.mode),
+    h("span", { title: `Policy ${version} of ${status.policy.path}` },
+      `policy ${short(version, 8)}`),
+    h("span", { title: `Started ${dateText(status.started)}, ${status.state}` },
+      `${location.host} · ${status.version}`));
+}
+
 function buildShell(session) {
   const main = h("main", { id: "main", tabindex: "-1" });
   const [live, close] = liveMark();
@@ -92,6 +110,7 @@ function buildShell(session) {
         h("img", { src: "/ui/icon.svg", alt: "", width: "26", height: "26" }), "Recourse"),
       navigation(),
       h("div", { class: "side-end" },
+        process,
         live,
         h("div", { class: "who" },
           h("b", {}, pieces(session.name)),
@@ -124,16 +143,21 @@ function showPage() {
   document.title = `${page.title} · Recourse`;
   replace(shell.main, page.element);
   shell.main.scrollTop = 0;
+  // The next Tab leads into the page, not through the navigation again.
+  shell.main.focus({ preventScroll: true });
   tell(page.title);
+  countSoon();
 }
 
 // How much waits for a human, beside the pages' names.
+const COUNTED = { parked: "A flow was parked", stopped: "A flow stopped unfinished",
+  approvals: "A call waits for approval", unknown: "An outcome is unknown" };
 const counts = {};
 function setCount(name, number) {
   const mark = shell?.element.querySelector(`[data-count="${name}"]`);
   if (!mark) return;
   if (number > (counts[name] ?? 0) && counts[name] !== undefined) {
-    tell(name === "parked" ? "A flow was parked" : "A call waits for approval");
+    tell(COUNTED[name]);
   }
   counts[name] = number;
   mark.hidden = number === 0;
@@ -142,7 +166,8 @@ function setCount(name, number) {
 }
 
 const COUNT_PAUSE = 2000;
-const ASKING = new Set(["CLAIMED", "APPROVED", "DENIED", "EXPIRED", "DISPATCHING"]);
+const ASKING = new Set(["CLAIMED", "APPROVED", "DENIED", "EXPIRED", "DISPATCHING", "UNCERTAIN",
+  "SUCCEEDED"]);
 let countTimer = 0;
 let countedAt = 0;
 function countSoon() {
@@ -150,19 +175,16 @@ function countSoon() {
     countTimer = 0;
     countedAt = Date.now();
     if (!currentSession()) return;
-    const one = async (name, path, of) => {
-      try {
-        setCount(name, of(await get(path)));
-      } catch (problem) {
-        if (!(problem instanceof ApiError)) throw problem;
-      }
-    };
-    if (can("read")) {
-      await one("parked", `/flows${query({ phase: "NEEDS_HUMAN", stopped: "false", limit: 100 })}`,
-        (answer) => answer.flows.length);
+    try {
+      const status = await get("/status");
+      showProcess(status);
+      setCount("parked", status.flows.parked);
+      setCount("stopped", status.flows.stopped);
+      setCount("approvals", status.approvals_pending);
+      setCount("unknown", status.ledger.uncertain);
+    } catch (problem) {
+      if (!(problem instanceof ApiError)) throw problem;
     }
-    await one("approvals", `/approvals${query({ limit: 100 })}`,
-      (answer) => answer.approvals.length);
   }, Math.max(300, countedAt + COUNT_PAUSE - Date.now()));
 }
 

@@ -4,10 +4,12 @@ import { can, get, post, query } from "/ui/api.js";
 import { ask } from "/ui/dialog.js";
 import { diffBox } from "/ui/diff.js";
 import { h, icon, toast } from "/ui/dom.js";
-import { badge, countdownText, counted, facts, time } from "/ui/format.js";
-import { emptyBox, loadedPage, pageHead, requestBox } from "/ui/parts.js";
+import { badge, countdownText, counted, date, facts, time } from "/ui/format.js";
+import { shortcut } from "/ui/keys.js";
+import { emptyBox, loadedPage, pageHead, pasteBox, requestBox } from "/ui/parts.js";
 import { listen, streamState } from "/ui/stream.js";
-import { bytesOf, compact, foreign, sizeText, spaced } from "/ui/text.js";
+import { bytesOf, compact, foreign, fromEdit, marksIn, sizeText, spaced,
+  toEdit } from "/ui/text.js";
 
 const SHOWN_MOST = 200;
 
@@ -51,8 +53,10 @@ export function approvalsPage() {
     load: () => get(`/approvals${query({ limit: SHOWN_MOST })}`),
     draw: ({ approvals, next }) => {
       if (approvals.length === 0) {
-        return emptyBox("approvals", "Nothing waits for you",
-          "Calls of tools whose policy asks for an approval appear here at once.");
+        return [emptyBox("approvals", "Nothing waits for you",
+          "Calls of tools whose policy asks for an approval appear here at once."),
+        pasteBox("Into a tool of the policy, to have a human asked first",
+          "approval: { by: [ team-support ], expires: 15m, summary: \"mail to {body#/to}\" }")];
       }
       return [
         h("ul", { class: "inbox" }, approvals.map(inboxRow)),
@@ -60,9 +64,19 @@ export function approvalsPage() {
       ];
     },
   });
+  const move = (by) => {
+    const rows = [...page.element.querySelectorAll(".inbox-row")];
+    const at = rows.indexOf(document.activeElement);
+    rows[Math.min(rows.length - 1, Math.max(0, at + by))]?.focus();
+  };
+  const ends = [
+    shortcut("j", "Next row", () => move(1)),
+    shortcut("k", "Row before", () => move(-1)),
+  ];
+  const endWatch = watch(page, (event) =>
+    /^(CLAIMED|APPROVED|DENIED|EXPIRED|DISPATCHING)$/.test(event.phase));
   return { title: "Approvals", element: page.element,
-    close: watch(page, (event) => /^(CLAIMED|APPROVED|DENIED|EXPIRED|DISPATCHING)$/.test(
-      event.phase)) };
+    close: () => { endWatch(); for (const end of ends) end(); } };
 }
 
 function inboxRow(approval) {
@@ -74,7 +88,8 @@ function inboxRow(approval) {
       approval.needs > 1 && h("span", { class: "muted small" },
         `${approval.approvals} of ${approval.needs} approved`),
       countdown(approval)),
-    h("p", { class: "mono" }, foreign(`${approval.method} ${approval.path}`)),
+    approval.summary && h("p", { class: "summary" }, foreign(approval.summary)),
+    h("p", { class: "mono small" }, foreign(`${approval.method} ${approval.path}`)),
     h("p", { class: "muted small" }, "asked by ", foreign(approval.caller), " at ",
       time(approval.asked), approval.body_bytes !== undefined
         ? ` · body ${sizeText(approval.body_bytes)}` : "",
@@ -84,13 +99,32 @@ function inboxRow(approval) {
 export function approvalPage({ id }) {
   const number = Number(id);
   const page = loadedPage({
-    head: pageHead(`Approval ${number}`,
-      h("a", { class: "button", href: "#/approvals" }, icon("back"), "Approvals")),
+    head: pageHead(`Approval ${number}`),
     load: () => get(`/approvals/${number}`),
     draw: (approval) => drawApproval(approval, page.reload),
   });
+  const press = (name) => page.element.querySelector(`[data-keep="${name}"]`)?.click();
+  const ends = [
+    shortcut("a", "Approve…", () => press("approve")),
+    shortcut("x", "Reject…", () => press("reject")),
+    shortcut("e", "Edit…", () => press("edit")),
+    shortcut("j", "Next call that waits", () => moveFrom(number, 1)),
+    shortcut("k", "Call before it", () => moveFrom(number, -1)),
+    shortcut("u", "Back to the list", () => { location.hash = "#/approvals"; }),
+  ];
+  const endWatch = watch(page, (event) => event.operation === number);
   return { title: `Approval ${number}`, element: page.element,
-    close: watch(page, (event) => event.operation === number) };
+    close: () => { endWatch(); for (const end of ends) end(); } };
+}
+
+// To the one that waits behind or before this one; past the last it is the list.
+async function moveFrom(number, by) {
+  const { approvals } = await get(`/approvals${query({ limit: SHOWN_MOST })}`)
+    .catch(() => ({ approvals: [] }));
+  const waiting = approvals.map((one) => one.operation).sort((a, b) => a - b);
+  const next = by > 0 ? waiting.find((one) => one > number)
+    : waiting.findLast((one) => one < number);
+  location.hash = next === undefined ? "#/approvals" : `#/approval/${next}`;
 }
 
 const STATUS = {
@@ -109,26 +143,29 @@ function drawApproval(approval, reload) {
   const [state, word] = STATUS[approval.status] ?? ["pending", approval.status];
   const isPending = approval.phase === "CLAIMED";
   return [
+    // First for the keyboard; it stands at the foot, where the thumb is.
+    isPending && decideBar(approval, reload),
     h("section", { class: "card" },
       h("div", { class: "title-line" },
         h("h2", {}, foreign(approval.tool)), badge(state, word, approval.phase),
         isPending && countdown(approval)),
+      approval.summary && h("p", { class: "summary" }, foreign(approval.summary)),
       approval.why && h("p", { class: "reason" }, "It asks because ", foreign(approval.why)),
       approval.detail && !isPending && h("p", { class: "reason" }, foreign(approval.detail)),
       facts([
         ["Asked by", foreign(approval.caller)],
-        ["Asked at", time(approval.asked)],
+        ["Asked at", date(approval.asked)],
+        isPending && ["Decide until", date(approval.expires)],
         ["Approved", `${approval.approvals} of ${approval.needs}`],
         ["May decide", approval.by.length ? foreign(approval.by.join(", "))
           : "anybody with the role"],
         ["Backend", foreign(approval.backend)],
         ["Flow", approval.flow && h("a", { href: `#/flow/${encodeURIComponent(approval.flow)}` },
           foreign(approval.flow))],
-      ])),
+      ].filter(Boolean))),
     requestCard(approval),
     decisionsCard(approval),
     earlierCard(approval),
-    isPending && decideBar(approval, reload),
   ];
 }
 
@@ -161,7 +198,7 @@ function decisionsCard(approval) {
   if (approval.decisions.length === 0) return null;
   return h("section", { class: "card" }, h("h2", {}, "Decisions"),
     h("ul", { class: "moves" }, approval.decisions.map((one) => h("li", {},
-      time(one.time), h("b", {}, foreign(one.who)), one.decision,
+      date(one.time), h("b", {}, foreign(one.who)), one.decision,
       one.reason && foreign(one.reason),
       !one.counts && h("span", { class: "muted" },
         one.late ? "(too late)" : "(counts no more)")))));
@@ -233,17 +270,24 @@ function reject(approval, decide) {
 async function edit(approval, decide) {
   const before = readable(approval.request.body);
   const isJson = spaced(approval.request.body) !== null;
+  const hidden = marksIn(before);
   let text = before;
   const isEdited = await ask({
     title: "Edit the body",
     wide: true,
-    body: h("p", { class: "muted" }, isJson ? "JSON, spaced out for reading. It is sent without " +
+    body: [h("p", { class: "muted" }, isJson ? "JSON, spaced out for reading. It is sent without " +
       "the added spaces." : "It is sent as it stands here."),
-    fields: [{ name: "body", label: "Body", value: before, lines: 14, most: null, mono: true }],
+    hidden > 0 && h("p", { class: "reason warned" }, `${counted(hidden, "hidden character")} ` +
+      "marked like ⟦RLO⟧; a mark that you leave is sent as that character.")],
+    fields: [{ name: "body", label: "Body", value: toEdit(before), lines: 14, most: null,
+      mono: true, marks: true }],
     confirm: "Show what changes",
     submit: ({ body }) => {
       // A form gives line breaks as CR LF.
-      text = body.replace(/\r\n/g, "\n");
+      text = fromEdit(body.replace(/\r\n/g, "\n"));
+      if (text === null) {
+        throw new Error("A mark such as ⟦RLO⟧ was broken. Take out all of it, or put it back.");
+      }
       if (isJson && compact(text) === null) {
         throw new Error("This is not JSON any more. Look for a missing quote, comma or brace.");
       }

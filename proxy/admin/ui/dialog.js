@@ -1,6 +1,7 @@
 // Dialogs: the browser's own modal ones, which keep the focus inside and give it back.
 
 import { h, icon, newId } from "/ui/dom.js";
+import { markWhileEditing } from "/ui/text.js";
 
 export function isDialogOpen() {
   return document.querySelector("dialog[open]") !== null;
@@ -68,11 +69,15 @@ export function ask({ title, body, fields = [], confirm, tone = "main", wide = f
   });
 }
 
-function field({ name, label, required = true, hint, value = "", lines = 2, most = 400, mono }) {
+// `marks`: the text is in the form of toEdit().
+function field({ name, label, required = true, hint, value = "", lines = 2, most = 400, mono,
+  marks }) {
   const id = newId("field");
+  const box = h("textarea", { id, name, required, rows: lines, value, maxlength: most, dir: "ltr",
+    class: mono ? "mono" : "", spellcheck: mono ? "false" : "true" });
+  if (marks) markWhileEditing(box);
   return h("div", { class: "field" },
     h("label", { for: id }, label, !required && h("span", { class: "muted" }, " (optional)")),
-    h("textarea", { id, name, required, rows: lines, value, maxlength: most, dir: "ltr",
-      class: mono ? "mono" : "", spellcheck: mono ? "false" : "true" }),
+    box,
     hint && h("p", { class: "muted small" }, hint));
 }

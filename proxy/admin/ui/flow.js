@@ -2,7 +2,7 @@
 
 import { eventsFrom, get } from "/ui/api.js";
 import { h, icon } from "/ui/dom.js";
-import { counted, eventBadge, facts, flowBadge, time } from "/ui/format.js";
+import { counted, date, eventBadge, facts, flowBadge } from "/ui/format.js";
 import { callFacts, eventTable, keptBox, loadedPage, pageHead, requestBox,
   saidBox } from "/ui/parts.js";
 import { flowActions, stepActions } from "/ui/repair.js";
@@ -81,8 +81,8 @@ function drawFlow(flow, events, moves, reload) {
         ["Flow id", h("span", { class: "mono" }, foreign(flow.flow))],
         ["Caller", foreign(flow.caller)],
         ["Cause", flow.cause.replaceAll("_", " ")],
-        ["Began", time(flow.began)],
-        ["Changed", time(flow.changed)],
+        ["Began", date(flow.began)],
+        ["Changed", date(flow.changed)],
       ]),
       flowActions(flow, reload)),
     h("section", { class: "card" },
@@ -91,19 +91,32 @@ function drawFlow(flow, events, moves, reload) {
       rest > 0 && h("p", { class: "muted" },
         `The first ${STEPS_MOST} of ${flow.steps.length} steps`),
       legend(),
-      moves.length > 0 && movesBox(moves)),
+      moves.length > 0 && movesBox(moves, events, steps)),
     h("section", { class: "card" },
       h("h2", {}, counted(flow.steps.length, "step")),
       steps.map((step, at) => drawStep(flow, step, at, events, reload))),
   ];
 }
 
-function movesBox(moves) {
+function movesBox(moves, events, steps) {
   return h("details", { class: "more", "data-keep": "moves" },
     h("summary", {}, "Why it moved"),
     h("ol", { class: "moves" }, moves.map((move) => h("li", {},
-      time(move.time, true), flowBadge(move.phase),
-      h("span", {}, foreign(move.reason || move.cause.replaceAll("_", " ")))))));
+      date(move.time, true), flowBadge(move.phase),
+      h("span", {}, foreign(move.reason || move.cause.replaceAll("_", " "))),
+      causeOf(move, events, steps)))));
+}
+
+// The answer that had it moved: the last one before that row.
+function causeOf(move, events, steps) {
+  const answered = events.findLast((event) => event.event_id < move.event_id);
+  if (!answered?.http_status || !/^(BREAKING|NEEDS_HUMAN)$/.test(move.phase)) return null;
+  const step = steps.find((one) => one.step === answered.operation ||
+    one.undo_operation === answered.operation);
+  const isUndo = step?.undo_operation === answered.operation;
+  const said = isUndo ? step.undo_said : step?.said;
+  return h("div", { class: "stack" }, h("p", {}, isUndo ? "Undo of " : "", foreign(answered.tool),
+    `: status ${answered.http_status}`), saidBox("It was answered", said));
 }
 
 const DOES = {
@@ -143,6 +156,8 @@ function drawStep(flow, step, at, events, reload) {
         step.why ? [": ", foreign(step.why)] : "",
         step.not_needed && ". A human decided that its effect stays."),
       saidBox("Its backend refused it", step.said),
+      step.undo_sent && [h("p", {}, h("b", {}, "Its undo was sent")),
+        requestBox(step.undo_sent, "Undo request")],
       saidBox("Its undo was answered", step.undo_said),
       step.changed_since && driftTable(step.changed_since),
       step.undo_request && requestBox(step.undo_request, "Undo request"),

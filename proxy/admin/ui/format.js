@@ -54,8 +54,31 @@ export function clockText(iso, isExact = false) {
   return `${at.getDate()} ${MONTHS[at.getMonth()]} ${time}`;
 }
 
+const zoneOf = (at) => new Intl.DateTimeFormat("en", { timeZoneName: "short" }).formatToParts(at)
+  .find((part) => part.type === "timeZoneName")?.value ?? "";
+
+// With its date and its zone, wherever it is read.
+export function dateText(iso, isExact = false) {
+  const at = new Date(iso);
+  if (Number.isNaN(at.getTime())) return "";
+  const part = isExact ? `.${String(at.getMilliseconds()).padStart(3, "0")}` : "";
+  return `${at.getDate()} ${MONTHS[at.getMonth()]} ${at.getFullYear()} ${two(at.getHours())}:` +
+    `${two(at.getMinutes())}:${two(at.getSeconds())}${part} ${zoneOf(at)}`;
+}
+
+// For lists, where one time stands below the other; the title has the rest.
 export function time(iso, isExact = false) {
-  return h("time", { datetime: iso, title: iso }, clockText(iso, isExact));
+  return h("time", { datetime: iso, title: dateText(iso, true) }, clockText(iso, isExact));
+}
+
+export function date(iso, isExact = false) {
+  return h("time", { datetime: iso, title: iso }, dateText(iso, isExact));
+}
+
+// From its first event to its last; nothing where there is one alone.
+export function lastedText(began, changed) {
+  const ms = Date.parse(changed) - Date.parse(began);
+  return ms > 0 ? spanText(ms) : "";
 }
 
 // "340 ms", "2.1 s", "3 min", "2 h", "5 d"

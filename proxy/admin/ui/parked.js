@@ -4,7 +4,7 @@ import { get, query } from "/ui/api.js";
 import { h, icon } from "/ui/dom.js";
 import { counted, spanText, time } from "/ui/format.js";
 import { emptyBox, loadedPage, pageHead, saidBox } from "/ui/parts.js";
-import { flowActions, stepActions } from "/ui/repair.js";
+import { bulkActions, flowActions, stepActions } from "/ui/repair.js";
 import { listen } from "/ui/stream.js";
 import { foreign } from "/ui/text.js";
 
@@ -25,6 +25,16 @@ async function load() {
     rest: flows.slice(SHOWN_MOST), isMore: next !== null };
 }
 
+// Flows that stopped for the same, whatever the numbers in it: one outage parks many.
+function groupsOf(flows) {
+  const groups = new Map();
+  for (const flow of flows) {
+    const key = `${flow.name}\n${flow.reason.replace(/\d+/g, "0")}`;
+    groups.set(key, [...groups.get(key) ?? [], flow]);
+  }
+  return [...groups.values()];
+}
+
 export function parkedPage() {
   let shownFlows = new Set();
   const page = loadedPage({
@@ -37,13 +47,15 @@ export function parkedPage() {
         return emptyBox("check", "Nothing is parked",
           "Broken flows were undone, or are being undone. Nothing waits for a human.");
       }
+      const isShown = new Set(shown.map((flow) => flow.number));
       return [
-        shown.map((flow) => drawCard(flow, page.reload)),
-        rest.length > 0 && h("section", { class: "card" },
-          h("h2", {}, `${counted(rest.length, "more flow")}${isMore ? " and further ones" : ""}`),
-          h("ul", {}, rest.map((flow) => h("li", {},
-            h("a", { href: `#/flow/${flow.number}` }, `Flow ${flow.number}`), " ",
-            foreign(flow.reason))))),
+        groupsOf([...shown, ...rest]).map((flows) => [
+          flows.length > 1 && drawGroup(flows, page.reload),
+          flows.filter((flow) => isShown.has(flow.number))
+            .map((flow) => drawCard(flow, page.reload)),
+          restBox(flows.filter((flow) => !isShown.has(flow.number))),
+        ]),
+        isMore && h("p", { class: "muted" }, "There are more; see to some of these first."),
       ];
     },
   });
@@ -52,6 +64,23 @@ export function parkedPage() {
     if (told.kind === "flow" || told.kind === "gap" || isOurs) page.reloadSoon();
   });
   return { title: "Parked", element: page.element, close: () => { end(); page.close(); } };
+}
+
+function drawGroup(flows, reload) {
+  const [{ name, reason }] = flows;
+  return h("section", { class: "card group", "aria-label": `Group of ${flows.length}` },
+    h("h2", {}, `${counted(flows.length, "flow")} of `, foreign(name || "no declared kind"),
+      " stopped for the same"),
+    h("p", { class: "reason bad" }, icon("hand"), foreign(reason)),
+    bulkActions(flows, reload));
+}
+
+function restBox(flows) {
+  if (flows.length === 0) return null;
+  return h("section", { class: "card" }, h("h2", {}, counted(flows.length, "more flow")),
+    h("ul", {}, flows.map((flow) => h("li", {},
+      h("a", { href: `#/flow/${flow.number}` }, `Flow ${flow.number}`), " ",
+      foreign(flow.reason)))));
 }
 
 function drawCard(flow, reload) {

@@ -1,8 +1,8 @@
 // Pieces that several pages are made of.
 
 import { getLines, query } from "/ui/api.js";
-import { h, icon, replace } from "/ui/dom.js";
-import { eventBadge, facts, time } from "/ui/format.js";
+import { h, icon, replace, toast } from "/ui/dom.js";
+import { date, eventBadge, facts } from "/ui/format.js";
 import { block, foreign } from "/ui/text.js";
 
 export function problemBox(problem, again) {
@@ -14,6 +14,18 @@ export function problemBox(problem, again) {
 
 export function emptyBox(iconName, title, ...text) {
   return h("div", { class: "state" }, icon(iconName), h("h2", {}, title), h("p", {}, text));
+}
+
+// A line to take along, with a button for it.
+export function pasteBox(says, text) {
+  return h("div", { class: "paste" },
+    h("p", { class: "muted small" }, says),
+    h("div", { class: "paste-line" },
+      h("pre", { class: "mono", tabindex: "0", "aria-label": says }, text),
+      h("button", { type: "button", onclick: async () => {
+        await navigator.clipboard.writeText(text);
+        toast("Copied");
+      } }, "Copy")));
 }
 
 export function pageHead(title, ...rest) {
@@ -105,7 +117,7 @@ export function eventTable(events) {
         "Detail"].map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", {}, events.map((event) => h("tr", {},
         h("td", { class: "number" }, event.event_id),
-        h("td", { class: "number" }, time(event.time, true)),
+        h("td", { class: "number" }, date(event.time, true)),
         h("td", {}, eventBadge(event)),
         h("td", {}, event.undoes ? `${event.phase} (undo of ${event.undoes})` : event.phase),
         h("td", { class: "number" }, event.attempt),

@@ -75,6 +75,37 @@ function retry(flow, reload) {
   })), "main");
 }
 
+// The same for each of them, one after the other: what one of them refuses does not stop the rest.
+export function bulkActions(flows, reload) {
+  if (!can("repair")) return null;
+  const each = (verb, title, says, tone, reasonField) => button(`${title} all ${flows.length}…`,
+    () => ask({
+      title: `${title} ${counted(flows.length, "flow")}`,
+      body: h("p", {}, says),
+      fields: [reasonField],
+      confirm: `${title} all ${flows.length}`,
+      tone,
+      submit: async ({ reason }) => {
+        const refused = [];
+        for (const flow of flows) {
+          await post(pathOf(flow, verb), reason ? { reason } : {})
+            .catch((problem) => refused.push(`Flow ${flow.number}: ${problem.message}`));
+        }
+        await reload();
+        if (refused.length > 0) {
+          throw new Error(`${counted(flows.length - refused.length, "flow")} done. ` +
+            refused.slice(0, 5).join(" "));
+        }
+        toast(`${counted(flows.length, "flow")} done.`);
+      },
+    }), tone);
+  return h("div", { class: "actions", role: "group", "aria-label": "All of them" },
+    each("retry", "Retry", "What was stuck in each is tried once more, also what only a human " +
+      "may repeat.", "main", { ...REASON, required: false }),
+    each("close", "Close", "They end here. What was done stays, and nothing more is undone.", "",
+      REASON));
+}
+
 // Only a flow that is complete is undone by this; a parked one goes on with retry.
 function undo(flow, reload) {
   if (flow.phase === "NEEDS_HUMAN") {

@@ -48,6 +48,50 @@ export function marksIn(text) {
   return [...text.matchAll(HIDDEN)].filter((found) => !/[\n\r\t]/.test(found[0])).length;
 }
 
+// For a box to write in, which can hold text alone: what is hidden becomes ⟦RLO⟧, and so do these
+// brackets themselves, so that each text has its own form and comes back from it.
+const CODES = new Map([...NAMES].map(([code, name]) => [name, code]));
+const LEFT = "\u27e6";
+const RIGHT = "\u27e7";
+const BRACKETS = new RegExp(`[${LEFT}${RIGHT}]`, "g");
+
+const markText = (character) => {
+  const code = character.codePointAt(0);
+  const number = `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
+  return `${LEFT}${NAMES.get(code) ?? number}${RIGHT}`;
+};
+const markHidden = (text) => text.replace(HIDDEN, (found) =>
+  (/[\n\t]/.test(found) ? found : markText(found)));
+
+export function toEdit(text) {
+  return markHidden(text.replace(BRACKETS, markText));
+}
+
+// null: a mark was broken.
+export function fromEdit(text) {
+  let isBroken = false;
+  const out = text.replace(new RegExp(`${LEFT}([^${LEFT}${RIGHT}]*)${RIGHT}|${LEFT}|${RIGHT}`, "g"),
+    (_, name) => {
+      const code = CODES.get(name) ??
+        (/^U\+[0-9A-F]{4,6}$/.test(name ?? "") ? parseInt(name.slice(2), 16) : NaN);
+      if (code <= 0x10ffff) return String.fromCodePoint(code);
+      isBroken = true;
+      return "";
+    });
+  return isBroken ? null : out;
+}
+
+// What is hidden and comes in by typing or pasting is marked at once.
+export function markWhileEditing(box) {
+  box.addEventListener("input", () => {
+    const marked = markHidden(box.value);
+    if (marked === box.value) return;
+    const before = markHidden(box.value.slice(0, box.selectionEnd)).length;
+    box.value = marked;
+    box.setSelectionRange(before, before);
+  });
+}
+
 export function bytesOf(text) {
   return new TextEncoder().encode(text).length;
 }

@@ -5,7 +5,8 @@ import { h } from "/ui/dom.js";
 
 const AROUND = 8;
 
-// Rows are objects with an `id`; `render(row)` gives the cells of one, `open(row)` follows it.
+// Rows are objects with an `id`; `render(row)` gives the cells of one, `open(row)` follows it. That
+// there are none is for the page to say: it shows `empty` once it knows.
 export class VirtualList {
   constructor({ label, height, render, open, onEnd, empty }) {
     this.heightOf = height;
@@ -18,7 +19,9 @@ export class VirtualList {
     this.spacer = h("div", { class: "rows" });
     this.empty = h("div", { class: "list-empty", hidden: true }, empty);
     this.element = h("div", { class: "list", role: "grid", tabindex: "0", "aria-label": label,
-      "aria-rowcount": "0", onkeydown: (event) => this.onKey(event) }, this.empty, this.spacer);
+      "aria-rowcount": "0", onkeydown: (event) => this.onKey(event) }, this.spacer);
+    // A grid has rows alone.
+    this.frame = h("div", { class: "list-box" }, this.element, this.empty);
     this.element.addEventListener("scroll", () => this.draw(), { passive: true });
     this.element.addEventListener("click", (event) => this.onClick(event));
     this.observer = new ResizeObserver(() => this.draw(true));
@@ -53,7 +56,6 @@ export class VirtualList {
   resize() {
     this.spacer.style.height = `${this.rows.length * this.height}px`;
     this.element.setAttribute("aria-rowcount", String(this.rows.length));
-    this.empty.hidden = this.rows.length > 0;
   }
 
   draw(again = false) {

@@ -45,7 +45,7 @@ void WriteRequest(JsonObject& json, const RenderedRequest* request) {
   WriteWholeBody(message, request->body);
 }
 
-void WriteFacts(JsonObject& json, const Event& event) {
+void WriteFacts(JsonObject& json, const Event& event, std::string_view summary) {
   const ApprovalFacts& facts = *event.approval;
   json.Number("operation", event.operation);
   json.Number("event", event.id);
@@ -61,6 +61,7 @@ void WriteFacts(JsonObject& json, const Event& event) {
   json.Text("trace_id", event.trace_id);
   json.Text("flow", event.flow);
   json.Text("policy_version", event.policy_version);
+  json.Text("summary", summary);
   json.Text("why", facts.why);
   json.Number("needs", facts.needed);
   json.Number("approvals", CountApprovals(facts));
@@ -72,20 +73,20 @@ void WriteFacts(JsonObject& json, const Event& event) {
 
 }  // namespace
 
-void AppendApprovalLine(std::string& out, const Event& event) {
+void AppendApprovalLine(std::string& out, const Event& event, std::string_view summary) {
   JsonObject json(out);
-  WriteFacts(json, event);
+  WriteFacts(json, event, summary);
   if (event.request) json.Number("body_bytes", event.request->body.size());
 }
 
-std::string ApprovalJson(const Event& event, const RenderedRequest* request,
-                         const std::string* original_body,
+std::string ApprovalJson(const Event& event, std::string_view summary,
+                         const RenderedRequest* request, const std::string* original_body,
                          const std::vector<std::string>& credentials,
                          const std::vector<Event>& earlier) {
   std::string out;
   {
     JsonObject json(out);
-    WriteFacts(json, event);
+    WriteFacts(json, event, summary);
     WriteRequest(json, request);
     if (original_body != nullptr && request != nullptr) {
       {

@@ -3,21 +3,22 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "filters/ledger/ledger.h"
 
 namespace recourse {
 
-// One line of the list.
-void AppendApprovalLine(std::string& out, const Event& event);
+// One line of the list; `summary` tells it apart from others, here and below.
+void AppendApprovalLine(std::string& out, const Event& event, std::string_view summary);
 
 // Everything that whoever decides has to see. `request` is the one that waits, or that was decided;
 // null: it is no longer kept. Values of header fields that carry credentials are not shown; nothing
 // else is left out or cut. `credentials`: fields that the policy's own values replace when it is
 // sent. `earlier`: what else its caller did lately.
-std::string ApprovalJson(const Event& event, const RenderedRequest* request,
-                         const std::string* original_body,
+std::string ApprovalJson(const Event& event, std::string_view summary,
+                         const RenderedRequest* request, const std::string* original_body,
                          const std::vector<std::string>& credentials,
                          const std::vector<Event>& earlier);
 

@@ -10,13 +10,14 @@ namespace {
 
 constexpr std::string_view kNotShown = "(hidden)";
 
-void WriteUndoRequest(JsonObject& json, const StepView& step) {
-  if (!step.request) return;
-  JsonObject message(json.Value("undo_request"));
-  message.Text("method", step.request->method);
-  message.Text("url", step.base_url + step.request->target);
-  WriteFields(message, step.request->headers, kNotShown);
-  WriteBody(message, step.request->body);
+void WriteUndo(JsonObject& json, std::string_view name, const std::string& base_url,
+               const std::optional<HttpRequest>& request) {
+  if (!request) return;
+  JsonObject message(json.Value(name));
+  message.Text("method", request->method);
+  message.Text("url", base_url + request->target);
+  WriteFields(message, request->headers, kNotShown);
+  WriteBody(message, request->body);
 }
 
 void WriteSaid(JsonObject& json, std::string_view name, const std::optional<HttpResponse>& said) {
@@ -50,7 +51,8 @@ void AppendStep(std::string& out, const StepView& view) {
   WriteSaid(json, "said", view.said);
   WriteSaid(json, "undo_said", view.undo_said);
   if (!view.drift.empty()) json.Each("changed_since", view.drift, AppendDrift);
-  WriteUndoRequest(json, view);
+  WriteUndo(json, "undo_sent", view.base_url, view.undo_sent);
+  WriteUndo(json, "undo_request", view.base_url, view.request);
 }
 
 void AppendPlanned(std::string& out, const StepView& view) {
@@ -60,7 +62,7 @@ void AppendPlanned(std::string& out, const StepView& view) {
   json.Text("undo", NameOf(view.does));
   json.Text("why", view.why);
   json.Bool("reached", view.is_reached);
-  WriteUndoRequest(json, view);
+  WriteUndo(json, "undo_request", view.base_url, view.request);
 }
 
 void WriteFlow(JsonObject& json, const FlowState& state) {

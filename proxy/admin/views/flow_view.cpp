@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "filters/call/stored_call.h"
 #include "filters/call/stored_response.h"
 #include "filters/call/undo_choice.h"
 #include "filters/saga/undo_plan.h"
@@ -58,6 +59,17 @@ std::vector<PlaceDrift> DriftOf(const std::optional<Event>& step, const Event& u
     if (place.ours != place.now) drift.push_back(std::move(place));
   }
   return drift;
+}
+
+// Of a step that is undone: what was sent for that.
+void ShowUndoSent(StepView& view, const PolicyOfVersion& policy) {
+  if (!view.event || !view.event->undo) return;
+  const auto rules = policy(view.event->policy_version);
+  const Backend* const backend = rules ? FindBackend(*rules, view.event->backend) : nullptr;
+  if (backend == nullptr) return;
+  const UndoRule* const rule = UndoOf(rules->FindTool(view.event->tool), *view.event->undo);
+  view.undo_sent = UndoPreview(*view.event, rule, *backend);
+  view.base_url = backend->scheme + "://" + backend->authority;
 }
 
 std::string WhyTooOld(const Event& event, const UndoRule& rule, std::int64_t now_ms) {
@@ -131,12 +143,13 @@ Result<FlowView> ViewFlow(Ledger& ledger, const LastEventOf& last_of, const Poli
     if (step.phase == Phase::kRejected) {
       if (auto last = last_of(step.operation)) added.said = SaidIn(std::move(*last));
     }
-    const bool is_undone = step.undo == 0 || step.undo_phase == Phase::kSucceeded;
-    if (!is_undone) {
+    if (step.undo != 0) {
+      const bool is_undone = step.undo_phase == Phase::kSucceeded;
       if (auto last = last_of(step.undo)) {
-        added.drift = DriftOf(added.event, *last);
+        if (!is_undone) added.drift = DriftOf(added.event, *last);
         added.undo_said = SaidIn(std::move(*last));
       }
+      if (is_undone) ShowUndoSent(added, policy);
     }
     if (IsOpen(step.phase)) {
       added.does = StepDoes::kSettle;

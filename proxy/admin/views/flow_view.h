@@ -42,8 +42,9 @@ struct StepView {
   std::string base_url;                // where it goes
   bool is_reached = true;              // false: a step that comes before it stops the undo
   // In its backend's words, cut to kSaidBytesMax: why it refused the step, and what it said to the
-  // last undo request that did not come through.
+  // last undo request.
   std::optional<HttpResponse> said{}, undo_said{};
+  std::optional<HttpRequest> undo_sent{};  // of a step that is undone; credentials are hidden
   std::vector<PlaceDrift> drift{};  // why its undo was held back
 };
 

@@ -1,10 +1,13 @@
 // A real Chromium for the tests of the web UI. Reads one JSON command per line and answers each
 // with one line. A page is watched from its first moment: what the content security policy stopped,
 // what went wrong in scripts, and every request that left the origin.
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import readline from "node:readline";
 import { chromium } from "playwright-core";
 
 const WAIT = 1000 * Number(process.env.RECOURSE_E2E_WAIT_MAX ?? "60");
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const browser = await chromium.launch({
   timeout: WAIT,
   executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium-headless-shell",
@@ -67,6 +70,16 @@ const commands = {
     }
   },
   eval: ({ script }) => page.evaluate(script),
+  // What axe finds in the page as it is now: a line each.
+  axe: async () => {
+    if (!(await page.evaluate("typeof axe === 'object'"))) await page.evaluate(AXE);
+    return page.evaluate(async () => {
+      const { violations } = await window.axe.run(document, { resultTypes: ["violations"] });
+      return violations.flatMap(({ id, impact, nodes }) => nodes.map((node) =>
+        `${id} (${impact}) ${node.target.join(" ")}: ${node.any.concat(node.all, node.none)
+          .map((check) => check.message).join("; ")}`));
+    });
+  },
   size: ({ width, height }) => page.setViewportSize({ width, height }),
   scheme: ({ dark }) => page.emulateMedia({ colorScheme: dark ? "dark" : "light" }),
   offline: ({ offline }) => context.setOffline(offline),

@@ -72,6 +72,10 @@ class Browser:
     def eval(self, script):
         return self.ask("eval", script=script)
 
+    def axe(self):
+        """What axe finds fault with in the page as it is now."""
+        return self.ask("axe")
+
     def screenshot(self, path, full=False):
         self.ask("screenshot", path=str(path), full=full)
 

@@ -1,0 +1,69 @@
+// Operations of which nobody knows whether they took effect: first those that no probe settles.
+
+import { get, query } from "/ui/api.js";
+import { h } from "/ui/dom.js";
+import { counted, spanText, time } from "/ui/format.js";
+import { emptyBox, loadedPage, pageHead } from "/ui/parts.js";
+import { settleActions } from "/ui/repair.js";
+import { listen } from "/ui/stream.js";
+import { foreign } from "/ui/text.js";
+
+const SHOWN_MOST = 200;
+
+// The newest of them; a rare one may take several looks, each of which costs a bounded part.
+async function load() {
+  const { tools } = await get("/policy/tools");
+  const probed = tools.filter((tool) => tool.rules.some(([name]) => name === "settle"))
+    .map((tool) => tool.name);
+  const found = [];
+  let before = null;
+  do {
+    const page = await get(`/operations${query({ phase: "UNCERTAIN", before,
+      limit: SHOWN_MOST })}`);
+    found.push(...page.operations);
+    before = page.older;
+  } while (before !== null && found.length < SHOWN_MOST);
+  return { found, probed, isMore: before !== null };
+}
+
+export function unknownPage() {
+  const page = loadedPage({
+    head: pageHead("Unknown", h("p", { class: "muted" },
+      "Calls that were sent, and nobody knows whether they took effect.")),
+    load,
+    draw: ({ found, probed, isMore }) => {
+      if (found.length === 0) {
+        return emptyBox("check", "Every outcome is known", "A call whose answer was lost is here " +
+          "until a probe, its backend or you say what became of it.");
+      }
+      const reload = () => page.reload();
+      return [
+        group("Nothing but you will settle these", "Their tools have no `settle`: look in the " +
+          "backend, then say what you found.", found.filter((one) => !probed.includes(one.tool)),
+        reload),
+        group("A probe asks about these", "It goes on by itself; you may know sooner.",
+          found.filter((one) => probed.includes(one.tool)), reload),
+        isMore && h("p", { class: "muted" }, "There are more; settle some of these first."),
+      ];
+    },
+  });
+  const end = listen((told) => {
+    if (told.kind === "event" || told.kind === "gap") page.reloadSoon();
+  });
+  return { title: "Unknown", element: page.element, close: () => { end(); page.close(); } };
+}
+
+function group(title, says, operations, reload) {
+  if (operations.length === 0) return null;
+  return h("section", { class: "card" },
+    h("h2", {}, `${title}: ${counted(operations.length, "call")}`),
+    h("p", { class: "muted" }, says),
+    h("ul", { class: "left-steps" }, operations.map((one) => h("li", {},
+      h("div", {},
+        h("p", {}, h("b", {}, h("a", { href: `#/operation/${one.operation}` }, foreign(one.tool))),
+          " ", h("span", { class: "mono muted" }, foreign(`${one.method} ${one.path}`))),
+        h("p", { class: "muted small" }, time(one.time), " · ",
+          spanText(Date.now() - Date.parse(one.time)), " ago · ", one.cause.replaceAll("_", " "),
+          one.detail ? [" · ", foreign(one.detail)] : "")),
+      settleActions(one.operation, reload)))));
+}

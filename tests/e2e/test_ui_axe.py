@@ -1,0 +1,168 @@
+"""Every page of the web UI in every state that it has, before axe: nothing is found, in light and
+in dark, at a desk and on a phone."""
+
+import json
+import secrets
+
+import pytest
+
+from support import flows, rawhttp
+from support.approvals import Staffed
+from support.desk import LIST, LOADED, Desk, parked_checkout, undone_checkout
+from support.recourse import Recourse
+from support.waiting import wait_until
+
+RULES = """\
+  mail.send:
+    match: POST shop /mail/{token}
+    effect: write
+    undo: none
+    approval: { by: [ finance ], needs: 2, expires: 10m, hold: 100ms, summary: "to {body#/to}" }
+"""
+SHAPES = [{"width": 1280, "height": 800, "dark": False},
+          {"width": 1280, "height": 800, "dark": True},
+          {"width": 360, "height": 740, "dark": False}]  # fmt: skip
+EMPTY = [("#/activity", ".list-empty:not([hidden]) .paste"),
+         ("#/activity?show=flows", ".list-empty:not([hidden])"),
+         ("#/activity?tool=never", ".list-empty:not([hidden])"),
+         ("#/approvals", ".paste"), ("#/parked", ".state"), ("#/stopped", ".state"),
+         ("#/unknown", ".state"), ("#/duplicates", ".state"), ("#/policy", LOADED),
+         ("#/flow/999", ".state.bad"), ("#/operation/999", ".state"),
+         ("#/approval/999", ".state.bad")]  # fmt: skip
+
+
+class Walk:
+    """A browser in which every state is looked at by axe in all shapes."""
+
+    def __init__(self, browser):
+        self.browser, self.found, self.seen = browser, [], []
+
+    def look(self, what):
+        self.seen.append(what)
+        for shape in SHAPES:
+            self.browser.ask("size", width=shape["width"], height=shape["height"])
+            self.browser.ask("scheme", dark=shape["dark"])
+            self.found += [f"{what} {shape}: {one}" for one in self.browser.axe()]
+        self.browser.ask("size", **{name: SHAPES[0][name] for name in ("width", "height")})
+
+    def at(self, desk, place, ready=LOADED):
+        desk.go("#/login-of-nobody" if place is None else place, ready)
+        self.look(place)
+
+    def found_nothing(self):
+        assert self.found == [], "\n".join(self.found[:40])
+
+
+@pytest.fixture
+def walk(browser):
+    return Walk(browser)
+
+
+def test_axe_finds_nothing_on_a_page_that_is_empty_or_alone(browser, walk, double, tmp_path):
+    with Recourse(tmp_path, flows.policy(double, tools=RULES)) as recourse:
+        desk = Desk(browser, recourse)
+        browser.open(desk.url)
+        browser.wait("#token")
+        walk.look("login")
+        browser.fill("#token", secrets.token_hex(20))
+        browser.press("Enter")
+        browser.wait('[role="alert"]:has-text("not known")')
+        walk.look("login refused")
+        desk.log_in()
+        for place, ready in EMPTY:
+            walk.at(desk, place, ready)
+        browser.press("?")
+        browser.wait("dialog")
+        walk.look("shortcuts")
+        browser.press("Escape")
+        browser.wait("dialog", "detached")
+        recourse.kill()
+        desk.go("#/policy", ".state.bad")
+        walk.look("no answer")
+        desk.go("#/activity", '.state.bad:has-text("did not answer")')
+        assert browser.count(".list-empty:not([hidden])") == 0, "nobody knows what happened"
+        walk.look("no answer to a list")
+    walk.found_nothing()
+
+
+@pytest.fixture
+def busy(double, tmp_path):
+    """A process in which everything has happened, and the agents in it."""
+    policy = flows.policy(double, tools=flows.NOTES + RULES, flows=flows.NOTE_FLOW)
+    with Staffed(tmp_path, policy) as running:
+        yield flows.Shop(running, double)
+
+
+def happen(shop):
+    """A number of each thing that has a page of its own."""
+    undone = undone_checkout(shop.agent("axe-undone"))
+    parked = [parked_checkout(shop.agent(f"axe-parked{n}")) for n in range(2)]
+    unknown, probed, stops = (shop.agent(f"axe-{name}") for name in ("unknown", "probed", "stops"))
+    stops.does("notes")
+    wait_until(lambda: shop.recourse.admin("GET", f"/flows/{stops.flow}")["stopped"])
+    unknown.script("notes", ["read", "execute", "rst"])
+    unknown.call("notes")
+    shop.double.script("GET", probed.path("orders"), flows.answer_with("500 No"))
+    probed.script("orders", ["read", "execute", "rst"])
+    probed.call("orders")
+    lost = shop.recourse.await_phase(unknown.path("notes"), "UNCERTAIN")["operation"]
+    shop.recourse.await_phase(probed.path("orders"), "UNCERTAIN")
+    asked = []
+    for number in range(2):
+        body = json.dumps({"to": f"ada{number} \u202eevil\u202c", "more": ["x" * 90]},
+                          ensure_ascii=False).encode()  # fmt: skip
+        answer = rawhttp.call(shop.recourse.port, "POST", f"/mail/axe{number}", host="shop.test",
+                              headers={"Content-Type": "application/json"}, body=body)  # fmt: skip
+        asked.append(answer.json()["operation"])
+    shop.recourse.approve(asked[0], "bob")
+    return undone, parked, lost, asked
+
+
+def dialogs(walk, desk, buttons, ready="dialog"):
+    for button in buttons:
+        desk.browser.click(f'button:has-text("{button}")')
+        desk.browser.wait(ready)
+        walk.look(f"dialog {button}")
+        desk.browser.press("Escape")
+        desk.browser.wait("dialog", "detached")
+
+
+def test_axe_finds_nothing_where_everything_has_happened(browser, walk, busy):
+    undone, parked, lost, asked = happen(busy)
+    desk = Desk(browser, busy.recourse).log_in()
+    walk.at(desk, "#/activity", f"{LIST} .row")
+    browser.press("j")
+    browser.wait(".row.selected")
+    walk.look("a row is chosen")
+    walk.at(desk, f"#/activity?value={lost}", "main p a")
+    walk.at(desk, "#/activity?show=flows&all=true", f"{LIST} .row")
+    walk.at(desk, "#/approvals", ".inbox-row .summary")
+    walk.at(desk, f"#/approval/{asked[0]}", ".decide")
+    dialogs(walk, desk, ["Reject", "Edit", "Approve"])
+    walk.at(desk, "#/parked", ".group")
+    dialogs(walk, desk, ["Retry all", "Close all", "Undone by hand", "It may stay"])
+    walk.at(desk, f"#/flow/{undone['number']}", ".t-lane")
+    browser.click('summary:has-text("Why it moved")')
+    browser.click(".t-lane >> nth=0")
+    browser.wait("details.step[open]")
+    walk.look("an undone step is open")
+    walk.at(desk, f"#/flow/{parked[0]['number']}", ".t-lane")
+    dialogs(walk, desk, ["Show what is left", "Retry"], "dialog .plan")
+    walk.at(desk, f"#/operation/{undone['steps'][0]['step']}", "details.more")
+    browser.click("details.more summary")
+    browser.wait("details.more .request")
+    walk.look("what was kept is shown")
+    walk.at(desk, "#/unknown", ".left-steps li >> nth=1")
+    dialogs(walk, desk, ["It happened", "It did not happen"])
+    walk.at(desk, "#/stopped", "tbody tr")
+    dialogs(walk, desk, ["Close"])
+    walk.at(desk, "#/duplicates")
+    walk.at(desk, "#/policy")
+    browser.fill("#explain-call", "POST shop /orders/7")
+    browser.press("Enter")
+    browser.wait(".verdict")
+    browser.click("details.step >> nth=0")
+    walk.look("a tool is explained")
+    assert busy.recourse.reject(asked[0])[0] == 200
+    walk.at(desk, f"#/approval/{asked[0]}", '.badge:has-text("Rejected")')
+    walk.found_nothing()

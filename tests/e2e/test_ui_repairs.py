@@ -1,0 +1,154 @@
+"""What operators find and mend in the browser: searching, unknown outcomes, parked flows by the
+group, what an undo sent and got; and what the shell and empty pages say."""
+
+import itertools
+import re
+
+import pytest
+
+from support import flows
+from support.desk import LIST, LOADED, Desk, parked_checkout, undone_checkout
+from support.recourse import Recourse
+from support.waiting import wait_until
+
+numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def recourse(double, tmp_path_factory):
+    tools = flows.NOTES.replace("    redact: ", "    keep_headers: [ X-Batch ]\n    redact: ", 1)
+    policy = flows.policy(double, tools=tools)
+    with Recourse(tmp_path_factory.mktemp("recourse"), policy) as running:
+        yield running
+        assert running.running(), running.stderr()[-4000:]
+
+
+@pytest.fixture
+def agent(recourse, double):
+    return flows.Shop(recourse, double).agent(f"mend{next(numbers)}")
+
+
+@pytest.fixture
+def desk(browser, recourse):
+    running = Desk(browser, recourse)
+    yield running
+    running.is_clean()
+
+
+def find(browser, text):
+    browser.fill('input[aria-label^="Reference"]', text)
+    browser.press("Enter")
+    browser.wait(f'{LIST}')
+
+
+def test_a_call_is_found_by_its_reference_a_kept_value_and_numbers(desk, browser, agent, double):
+    kept = f"batch-{agent.token}"
+    answer = f'HTTP/1.1 201 Created\r\nX-Batch: {kept}\r\nSet-Cookie: c{kept}\r\n' \
+        'Content-Type: application/json\r\nContent-Length: 12\r\n\r\n{"id":"n-77"}'
+    agent.script("notes", ["read", {"send": answer.replace("12", str(len('{"id":"n-77"}')), 1)}])
+    assert agent.call("notes").status == 201
+    agent.does("orders")
+    events = agent.shop.recourse.events_for(agent.path("notes"))
+    desk.log_in()
+    browser.wait(LIST)
+    path = agent.path("notes")
+    for text in ("n-77", kept):
+        find(browser, text)
+        browser.wait(f'.rows .row:has-text("{path}")')
+        browser.until("document.querySelectorAll('.rows .row').length === 1")
+    find(browser, f"c{kept}")
+    browser.wait('.list-empty:has-text("Nothing matches")')
+    for event in events:
+        find(browser, str(event["event_id"]))
+        browser.wait(f'a[href="#/operation/{event["operation"]}"]')
+
+
+def test_unknown_outcomes_without_a_probe_have_an_inbox(desk, browser, agent):
+    agent.script("notes", ["read", "execute", "rst"])
+    agent.call("notes")
+    path, recourse = agent.path("notes"), agent.shop.recourse
+    recourse.await_phase(path, "UNCERTAIN")
+    desk.log_in("#/unknown")
+    browser.wait(f'section:has-text("Nothing but you") li:has-text("{path}")')
+    browser.wait('[data-count="unknown"]:not([hidden])')
+    browser.click(f'li:has-text("{path}") button:has-text("It did not happen")')
+    browser.fill("dialog textarea", "looked, nothing there")
+    browser.click("dialog footer button[type=submit]")
+    browser.wait(f'li:has-text("{path}")', "detached")
+    assert recourse.events_for(path)[-1]["phase"] == "PROVEN_ABSENT"
+
+
+def test_parked_flows_of_one_cause_are_closed_together(desk, browser, agent, double):
+    shop = agent.shop
+    parked = [parked_checkout(shop.agent(f"{agent.token}-{n}")) for n in range(3)]
+    desk.log_in("#/parked")
+    browser.wait('.group:has-text("3 flows of checkout")')
+    browser.click('.group button:has-text("Close all 3")')
+    browser.fill("dialog textarea", "the bank was down")
+    browser.click("dialog footer button[type=submit]")
+    browser.wait('.state:has-text("Nothing is parked")')
+    for flow in parked:
+        after = shop.recourse.admin("GET", f"/flows/{flow['number']}")
+        assert (after["phase"], after["reason"]) == ("COMMITTED", "admin: the bank was down")
+
+
+def test_an_undone_step_shows_what_was_sent_and_came_back_and_why_the_flow_moved(
+        desk, browser, agent):
+    method, path = None, None
+    agent.does("orders", "payments")
+    method, path = agent.undo_of("payments")
+    agent.breaks()
+    agent.await_undone()
+    flow = agent.shop.recourse.admin("GET", f"/flows/{agent.flow}")
+    payments = flow["steps"][1]
+    assert payments["undo_sent"]["method"] == method
+    desk.log_in(f"#/flow/{flow['number']}", height=1600)
+    browser.wait(".t-lane")
+    step = f"#step-{payments['step']}"
+    browser.click(f"{step} summary")
+    text = browser.text(step)
+    assert "Its undo was sent" in text and f"{method} " in text and path in text
+    assert re.search(r"Its undo was answered: 20[01]", text)
+    browser.click('summary:has-text("Why it moved")')
+    moved = browser.text(".moves")
+    assert "shipping.book: status 422" in moved or re.search(r"shipping.book: status 4\d\d", moved)
+    assert "It was answered: 4" in moved
+    assert re.search(r"\d+ [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d\.\d{3} UTC", moved)
+
+
+def test_a_preview_numbers_its_steps_alone(desk, browser, agent):
+    agent.does("orders", "payments")
+    number = agent.shop.recourse.admin("GET", f"/flows/{agent.flow}")["number"]
+    desk.log_in(f"#/flow/{number}")
+    browser.click('button:has-text("Cancel…")')
+    browser.wait("dialog .plan .fields li")
+    counted = browser.eval("""[...document.querySelectorAll("dialog .plan li")].filter((one) =>
+      getComputedStyle(one, "::before").content !== "none").length""")
+    assert counted == browser.count("dialog .plan ol > li") == 2
+
+
+def test_the_shell_says_which_process_mode_and_policy_this_is(desk, browser, recourse):
+    desk.log_in()
+    status = recourse.admin("GET", "/status")
+    browser.wait('.process .mode:has-text("enforce")')
+    said = browser.text(".process")
+    assert status["policy"]["version"][:8] in said and status["version"] in said
+    assert str(recourse.ports["admin"]) in said
+    assert status["agents_port"] == recourse.port
+
+
+def test_an_empty_page_says_what_to_paste_and_that_is_a_call(browser, double, tmp_path):
+    with Recourse(tmp_path, flows.policy(double)) as recourse:
+        desk = Desk(browser, recourse).log_in()
+        browser.wait(".list-empty .paste")
+        line = browser.text(".list-empty .paste pre")
+        assert line.startswith("curl -X POST http://127.0.0.1:")
+        assert f":{recourse.port}/orders/1 -H 'Host: shop.test'" in line
+        desk.go("#/activity?show=flows&all=true", LIST)
+        flows.Shop(recourse, double).agent("lasted").does("orders")
+        browser.wait(f"{LIST} .row")
+        assert "0 ms" not in browser.text(f"{LIST} .row")
+        undone_checkout(flows.Shop(recourse, double).agent("lasted2"))
+        wait_until(lambda: recourse.admin("GET", "/status")["flows"]["open"] == 1)
+        desk.go("#/policy", LOADED)
+        desk.is_clean()
