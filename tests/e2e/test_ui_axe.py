@@ -8,7 +8,7 @@ import pytest
 
 from support import flows, rawhttp
 from support.approvals import Staffed
-from support.desk import LIST, LOADED, Desk, parked_checkout, undone_checkout
+from support.desk import LIST, LOADED, Approver, Desk, parked_checkout, undone_checkout
 from support.recourse import Recourse
 from support.waiting import wait_until
 
@@ -136,9 +136,7 @@ def test_axe_finds_nothing_where_everything_has_happened(browser, walk, busy):
     walk.look("a row is chosen")
     walk.at(desk, f"#/activity?value={lost}", "main p a")
     walk.at(desk, "#/activity?show=flows&all=true", f"{LIST} .row")
-    walk.at(desk, "#/approvals", ".inbox-row .summary")
-    walk.at(desk, f"#/approval/{asked[0]}", ".decide")
-    dialogs(walk, desk, ["Reject", "Edit", "Approve"])
+    walk.at(desk, f"#/approval/{asked[0]}", "pre")
     walk.at(desk, "#/parked", ".group")
     dialogs(walk, desk, ["Retry all", "Close all", "Undone by hand", "It may stay"])
     walk.at(desk, f"#/flow/{undone['number']}", ".t-lane")
@@ -148,7 +146,7 @@ def test_axe_finds_nothing_where_everything_has_happened(browser, walk, busy):
     walk.look("an undone step is open")
     walk.at(desk, f"#/flow/{parked[0]['number']}", ".t-lane")
     dialogs(walk, desk, ["Show what is left", "Retry"], "dialog .plan")
-    walk.at(desk, f"#/operation/{undone['steps'][0]['step']}", "details.more")
+    walk.at(desk, f"#/operation/{parked[0]['steps'][0]['step']}", "details.more")
     browser.click("details.more summary")
     browser.wait("details.more .request")
     walk.look("what was kept is shown")
@@ -163,6 +161,23 @@ def test_axe_finds_nothing_where_everything_has_happened(browser, walk, busy):
     browser.wait(".verdict")
     browser.click("details.step >> nth=0")
     walk.look("a tool is explained")
+    walk.found_nothing()
+
+
+def test_axe_finds_nothing_where_somebody_decides(browser, walk, busy):
+    _, _, _, asked = happen(busy)
+    desk = Approver(browser, busy.recourse).log_in()
+    walk.at(desk, "#/approvals", ".inbox-row .summary")
+    walk.at(desk, f"#/approval/{asked[0]}", ".decide")
+    dialogs(walk, desk, ["Reject", "Edit", "Approve"])
+    walk.at(desk, "#/parked", ".group")
     assert busy.recourse.reject(asked[0])[0] == 200
     walk.at(desk, f"#/approval/{asked[0]}", '.badge:has-text("Rejected")')
     walk.found_nothing()
+
+
+def test_axe_finds_what_is_wrong(browser, double, tmp_path):
+    with Recourse(tmp_path, flows.policy(double)) as recourse:
+        Desk(browser, recourse).log_in()
+        browser.eval("document.querySelector('main').append(document.createElement('button'))")
+        assert any(one.startswith("button-name (critical)") for one in browser.axe())

@@ -32,7 +32,6 @@ bool Matches(const OperationFilter& filter, const Event& event) {
   if (filter.tool && event.tool != *filter.tool) return false;
   if (filter.trace_id && event.trace_id != *filter.trace_id) return false;
   if (filter.caller && event.caller != *filter.caller) return false;
-  if (filter.value && !HasValue(event, *filter.value)) return false;
   return !filter.flow || event.flow == *filter.flow;
 }
 
@@ -84,11 +83,20 @@ class WindowReader {
       std::optional<Event>& latest = latest_[front.operation];
       latest.reset();
       if (MayMatch(filter_, front.phase)) {
-        if (!DecodeEvent(*row, AnswerPart::kSkipBody, opener_, latest.emplace())) return false;
+        const AnswerPart part = filter_.value ? AnswerPart::kLoad : AnswerPart::kSkipBody;
+        if (!DecodeEvent(*row, part, opener_, latest.emplace())) return false;
+        if (filter_.value) KeepIfNamed(latest);
       }
     }
     bad_row_ = 0;
     return true;
+  }
+
+  // At once, so that no more than one answer is held.
+  void KeepIfNamed(std::optional<Event>& event) const {
+    if (!HasValue(*event, *filter_.value)) return event.reset();
+    event->answer = {};
+    event->request.reset();
   }
 
   const OperationFilter& filter_;

@@ -3,7 +3,7 @@
 import { eventsFrom, get } from "/ui/api.js";
 import { h, icon } from "/ui/dom.js";
 import { counted, date, eventBadge, facts, flowBadge } from "/ui/format.js";
-import { callFacts, eventTable, keptBox, loadedPage, pageHead, requestBox,
+import { answeredOf, callFacts, eventTable, keptBox, loadedPage, pageHead, requestBox,
   saidBox } from "/ui/parts.js";
 import { flowActions, stepActions } from "/ui/repair.js";
 import { listen } from "/ui/stream.js";
@@ -144,7 +144,7 @@ function drawStep(flow, step, at, events, reload) {
   const undo = step.undo_operation
     ? events.filter((event) => event.operation === step.undo_operation) : [];
   const latest = own.at(-1);
-  const answered = own.findLast((event) => event.http_status > 0) ?? latest;
+  const answered = answeredOf(own);
   return h("details", { class: "step", id: `step-${step.step}`, "data-keep": `step-${step.step}` },
     h("summary", {},
       h("span", { class: "step-number" }, at + 1),

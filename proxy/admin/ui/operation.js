@@ -3,7 +3,7 @@
 import { eventsFrom } from "/ui/api.js";
 import { h, icon } from "/ui/dom.js";
 import { eventBadge } from "/ui/format.js";
-import { callFacts, emptyBox, eventTable, keptBox, loadedPage, pageHead } from "/ui/parts.js";
+import { answeredOf, callFacts, emptyBox, eventTable, keptBox, loadedPage, pageHead } from "/ui/parts.js";
 import { settleActions } from "/ui/repair.js";
 import { listen } from "/ui/stream.js";
 import { foreign } from "/ui/text.js";
@@ -34,7 +34,7 @@ export function operationPage({ id }) {
 
 function drawOperation(events, reload) {
   const latest = events.at(-1);
-  const answered = events.findLast((event) => event.http_status > 0) ?? latest;
+  const answered = answeredOf(events);
   return [
     h("section", { class: "card" },
       h("h2", {}, eventBadge(latest), " ", foreign(latest.tool)),

@@ -145,6 +145,12 @@ export function callFacts(event) {
   ]);
 }
 
+// Of an operation's events the one with its own answer: that it was undone is told by another.
+export function answeredOf(events) {
+  return events.findLast((event) => event.http_status > 0 && event.phase !== "COMPENSATED") ??
+    events.at(-1);
+}
+
 // What the ledger kept beside an event: its answer and requests. Asked for when it is opened.
 export function keptBox(eventId) {
   const inside = h("div", { class: "stack" });
