@@ -354,8 +354,7 @@ def test_everything_is_reached_with_the_keyboard(desk, browser, agent):
 def test_every_control_has_a_name(desk, browser, agent):
     parked_checkout(agent)
     desk.log_in()
-    for place in ("#/activity", "#/approvals", "#/parked", "#/stopped", "#/policy",
-                  "#/duplicates"):
+    for place in PLACES:
         desk.go(place, f"{LIST}, {LOADED}")
         nameless = browser.eval("""[...document.querySelectorAll(
           "button, a, input, select, textarea, [role=button]")].filter((one) => !(
@@ -365,7 +364,7 @@ def test_every_control_has_a_name(desk, browser, agent):
 
 
 PLACES = ["#/activity", "#/activity?show=flows", "#/approvals", "#/parked", "#/stopped",
-          "#/duplicates", "#/policy"]
+          "#/unknown", "#/duplicates", "#/policy"]
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

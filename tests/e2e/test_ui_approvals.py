@@ -127,7 +127,7 @@ def test_an_edit_is_shown_as_a_change_before_it_is_sent(desk, browser, recourse,
     assert '"second"' in browser.text(".diff-in") and '"first"' in browser.text(".diff-out")
     assert not double.requests(path)
     desk.confirm()
-    browser.wait('h4:has-text("Edited")')
+    browser.wait('h3:has-text("Edited")')
     double.await_effects(path)
     sent = recourse.shown(operation)["request"]["body"]
     assert sent == body.decode().replace("first", "second")
@@ -196,7 +196,7 @@ def test_what_is_hidden_is_marked_in_the_edit_box_and_comes_back_as_it_was(
     browser.wait(".diff-in")
     assert "ZWSP" in browser.text(".diff-in") and browser.count(".diff-out") == 1
     desk.confirm()
-    browser.wait('h4:has-text("Edited")')
+    browser.wait('h3:has-text("Edited")')
     double.await_effects(path)
     assert recourse.shown(operation)["request"]["body"] == body.replace("first", "sec\u200bond")
 

@@ -142,7 +142,7 @@ def test_an_empty_page_says_what_to_paste_and_that_is_a_call(browser, double, tm
         desk = Desk(browser, recourse).log_in()
         browser.wait(".list-empty .paste")
         line = browser.text(".list-empty .paste pre")
-        assert line.startswith("curl -X POST http://127.0.0.1:")
+        assert line.startswith("curl -X POST 127.0.0.1:")
         assert f":{recourse.port}/orders/1 -H 'Host: shop.test'" in line
         flows.Shop(recourse, double).agent("lasted").does("orders")
         desk.go("#/activity?show=flows", f"{LIST} .row")

@@ -244,7 +244,7 @@ async function sayFirstCall(empty) {
     const path = tool.patterns[0].replace(/\{[^}]*\}|\*+/g, "1");
     const host = backend.hosts[0] ?? new URL(backend.url).host;
     add(empty, pasteBox("A first write, from where the agent runs: it reaches the backend",
-      `curl -X ${method} http://127.0.0.1:${port}${path} -H 'Host: ${host}' ` +
+      `curl -X ${method} 127.0.0.1:${port}${path} -H 'Host: ${host}' ` +
       "-H 'Content-Type: application/json' -d '{}'"));
   } catch (problem) {
     if (!(problem instanceof ApiError)) throw problem;

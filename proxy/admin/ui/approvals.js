@@ -188,7 +188,7 @@ function requestCard(approval) {
         approval.digest)],
     ]),
     approval.original && [
-      h("h4", {}, `Edited; the agent had asked for ${sizeText(approval.original.body_bytes)}`),
+      h("h3", {}, `Edited; the agent had asked for ${sizeText(approval.original.body_bytes)}`),
       diffBox(readable(approval.original.body ?? approval.original.body_base64),
         readable(request.body ?? request.body_base64)),
     ]);

@@ -3,7 +3,8 @@
 import { eventsFrom } from "/ui/api.js";
 import { h, icon } from "/ui/dom.js";
 import { eventBadge } from "/ui/format.js";
-import { answeredOf, callFacts, emptyBox, eventTable, keptBox, loadedPage, pageHead } from "/ui/parts.js";
+import { answeredOf, callFacts, emptyBox, eventTable, keptBox, loadedPage,
+  pageHead } from "/ui/parts.js";
 import { settleActions } from "/ui/repair.js";
 import { listen } from "/ui/stream.js";
 import { foreign } from "/ui/text.js";

@@ -173,20 +173,20 @@ export function keptBox(eventId) {
 function keptParts(event) {
   const parts = [];
   if (event.answer) {
-    parts.push(h("h4", {}, `Answer: ${event.answer.status}`));
+    parts.push(h("h3", {}, `Answer: ${event.answer.status}`));
     parts.push(requestBox({ method: String(event.answer.status), url: "", ...event.answer },
       "Answer"));
   }
   if (event.settle_request) {
-    parts.push(h("h4", {}, "Asks whether it took effect"));
+    parts.push(h("h3", {}, "Asks whether it took effect"));
     parts.push(requestBox(event.settle_request));
   }
   if (event.task_request) {
-    parts.push(h("h4", {}, "Asks how its task stands"));
+    parts.push(h("h3", {}, "Asks how its task stands"));
     parts.push(requestBox(event.task_request));
   }
   if (event.undo_request) {
-    parts.push(h("h4", {}, "Undo request"));
+    parts.push(h("h3", {}, "Undo request"));
     parts.push(requestBox(event.undo_request));
   }
   return parts.length ? parts : h("p", { class: "muted" }, "Nothing was kept.");

@@ -38,7 +38,8 @@ function stateCard(state, policy) {
 // The words of `recourse policy explain`.
 function lineTable(lines) {
   return h("table", { class: "lines" }, h("tbody", {}, lines.map(([name, text]) => h("tr", {},
-    h("th", { scope: "row" }, name), h("td", {}, foreign(text))))));
+    // What goes on from the line before has no name.
+    name ? h("th", { scope: "row" }, name) : h("td"), h("td", {}, foreign(text))))));
 }
 
 function explainCard(policy) {
