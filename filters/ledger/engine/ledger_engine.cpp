@@ -39,7 +39,8 @@ LedgerEngine::LedgerEngine(LedgerParts parts, const Clock& clock)
 }
 
 Result<LedgerEngine::BeginStep> LedgerEngine::Begin(NewOperation& call) {
-  auto planned = Judge([&](Known& known) { return recourse::Decide(call, known); });
+  BeginRule rule(call);
+  auto planned = Judge([&](Known& known) { return rule.Decide(known); });
   if (!planned) return std::unexpected(planned.error());
   if (const auto done = CarryOut(planned->plan); !done) {
     const Error& error = done.error();
@@ -47,7 +48,8 @@ Result<LedgerEngine::BeginStep> LedgerEngine::Begin(NewOperation& call) {
     return std::unexpected(Error(error.code(), error.detail(), Delivery::kUncertain));
   }
   if (call.wait != nullptr && planned->waits_for != 0) call.wait->WaitFor(planned->waits_for);
-  BeginStep step{std::move(planned->begun), planned->load_after_commit, planned->writes_event};
+  Result<BeginStep> step(std::in_place, std::move(planned->begun), planned->load_after_commit,
+                         planned->writes_event);
   if (!planned->writes_event) return step;
   Event& event = std::get<EventWrite>(planned->plan.writes.front()).event;
   // Its sender has it; the ledger gives it back. What it leaves is freed by the thread that made
@@ -57,7 +59,7 @@ Result<LedgerEngine::BeginStep> LedgerEngine::Begin(NewOperation& call) {
   } else if (planned->request == BeginPlan::Request::kWithSender) {
     event.request.reset();
   }
-  step.begun.event = std::move(event);
+  step->begun.event = std::move(event);
   return step;
 }
 

@@ -359,12 +359,13 @@ auto LedgerEngine::Judge(const Rule& rule)
     -> Result<typename std::invoke_result_t<Rule, Known&>::value_type> {
   Known known = Beginning();
   for (int round = 0; round < kRoundsMax; ++round) {
+    known.BeginRound();
     auto judged = rule(known);
     if (judged) return std::move(*judged);
     if (const auto* const error = std::get_if<Error>(&judged.error())) {
       return std::unexpected(*error);
     }
-    for (const Subject& subject : std::get<Need>(judged.error())) {
+    for (const Subject& subject : known.needs()) {
       std::visit([&](const auto& asked) { known.Put(asked, LookUp(asked)); }, subject);
     }
   }

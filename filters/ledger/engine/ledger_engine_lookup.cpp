@@ -143,10 +143,11 @@ Result<bool> LedgerEngine::LookUp(const KeyIsOver& asked) {
 
 Result<FenceAt::Fact> LedgerEngine::LookUp(const FenceAt& asked) {
   flows_.CloseIdle(clock_.Now() - limits::kFlowIdle, limits::kFlowsMax, limits::kFlowsClosedAtOnce);
-  const FlowState* const flow = flows_.Find(asked.key);
+  const Digest key = FlowKeyOf(asked.caller, asked.flow);
+  const FlowState* const flow = flows_.Find(key);
   const bool is_too_long =
       flow != nullptr && flow->has_deadline && flow->steps.size() >= limits::kFlowStepsMax;
-  return FenceAt::Fact{flows_.FencedBy(asked.key), flow != nullptr, is_too_long,
+  return FenceAt::Fact{flows_.FencedBy(key), flow != nullptr, is_too_long,
                        flows_.is_full(limits::kFlowsMax)};
 }
 

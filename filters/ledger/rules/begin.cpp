@@ -59,37 +59,47 @@ Judged<bool> IsKeyOver(const NewOperation& call, std::uint64_t operation, Known&
   return **is_over;
 }
 
+// Counts it, if it is a replay.
+Judged<int> ReplaysWith(Begun::Kind kind, const KeyEntry& entry, Known& known) {
+  if (kind != Begun::Kind::kReplay || !entry.is_answered) return 0;
+  const auto replays = known.Get(ReplaysOf{entry.operation});
+  if (!replays) return std::unexpected(replays.error());
+  return **replays;
+}
+
 Judged<BeginPlan> PlanRepeat(JudgedCall& call, Begun::Kind kind, const FoundOperation& found,
                              Known& known) {
   const KeyEntry& entry = found.entry;
-  BeginPlan planned = PlanOf(kind);
-  planned.begun.is_answered = entry.is_answered;
-  if (kind == Begun::Kind::kReplay && entry.is_answered) {
-    const auto replays = known.Get(ReplaysOf{entry.operation});
-    if (!replays) return std::unexpected(replays.error());
-    planned.begun.replays = **replays;
-  }
-  if (kind == Begun::Kind::kRunning) planned.waits_for = entry.operation;
+  const auto replays = ReplaysWith(kind, entry, known);
+  if (!replays) return std::unexpected(replays.error());
+  Judged<bool> is_key_over = false;
   if (call->may_resend && kind == Begun::Kind::kUnknown) {
-    const auto is_over = IsKeyOver(*call, entry.operation, known);
-    if (!is_over) return std::unexpected(is_over.error());
-    planned.begun.is_key_over = *is_over;
+    is_key_over = IsKeyOver(*call, entry.operation, known);
+    if (!is_key_over) return std::unexpected(is_key_over.error());
   }
+  Judged<std::optional<Event>*> event = nullptr;
+  if (!entry.is_tombstone) {
+    event = known.Get(AnswerAt{entry.last_event});
+    if (!event) return std::unexpected(event.error());
+  }
+  Judged<BeginPlan> planned(std::in_place);
+  Begun& begun = planned->begun;
+  begun.kind = kind;
+  begun.is_answered = entry.is_answered;
+  begun.replays = *replays;
+  begun.is_key_over = *is_key_over;
+  if (kind == Begun::Kind::kRunning) planned->waits_for = entry.operation;
   if (entry.is_tombstone) {
-    planned.begun.event = EventOfTombstone(found, call.Take());
-    return planned;
+    begun.event = EventOfTombstone(found, call.Take());
+  } else if (!**event) {
+    planned->load_after_commit = entry.last_event;
+  } else {
+    begun.event = std::move(***event);
+    // Nobody works on what an earlier start left and this one could not take over.
+    if (begun.event.is_locked && begun.event.phase == Phase::kDispatching) {
+      begun.kind = Begun::Kind::kUnknown;
+    }
   }
-  const auto event = known.Get(AnswerAt{entry.last_event});
-  if (!event) return std::unexpected(event.error());
-  if (!**event) {
-    planned.load_after_commit = entry.last_event;
-    return planned;
-  }
-  // Nobody works on what an earlier start left and this one could not take over.
-  if ((**event)->is_locked && (**event)->phase == Phase::kDispatching) {
-    planned.begun.kind = Begun::Kind::kUnknown;
-  }
-  planned.begun.event = std::move(***event);
   return planned;
 }
 
@@ -248,13 +258,14 @@ Judged<BeginPlan> PlanEnforced(JudgedCall& call, const BeginLookup& lookup,
                      ? PlanAttempt(call, decision, target,
                                    {call->event.verdict, call->event.related, {}}, known)
                      : PlanRepeat(call, decision.kind, *target, known);
-  if (!planned) {
-    const auto* const error = std::get_if<Error>(&planned.error());
-    if (error == nullptr || !may_have_effect) return planned;
-    return Fails(Error(error->code(), error->detail(), Delivery::kUncertain));
+  if (planned) {
+    planned->may_have_effect = may_have_effect;
+    if (alias) planned->plan.writes.emplace_back(AliasWrite{*alias});
+  } else if (may_have_effect) {
+    if (auto* const error = std::get_if<Error>(&planned.error())) {
+      *error = Error(error->code(), error->detail(), Delivery::kUncertain);
+    }
   }
-  planned->may_have_effect = may_have_effect;
-  if (alias) planned->plan.writes.emplace_back(AliasWrite{*alias});
   return planned;
 }
 
@@ -276,13 +287,21 @@ Judged<std::optional<BeginPlan>> TakeAttempt(JudgedCall& call, const FoundOperat
 
 }  // namespace
 
-Judged<BeginPlan> Decide(NewOperation& asked, Known& known) {
-  if (asked.approved != 0) return DecideApproved(asked, known);
-  JudgedCall call(asked);
-  const auto lookup = LookUp(call, known);
-  if (!lookup) return std::unexpected(lookup.error());
-  BeginDecision decision = lookup->decision;
-  const FoundOperation* const target = lookup->target();
+Judged<BeginPlan> BeginRule::Decide(Known& known) {
+  if (call_->approved != 0) return DecideApproved(call_.Take(), known);
+  if (!lookup_) {
+    call_.Restore();
+    auto lookup = LookUp(call_, known);
+    if (!lookup) return std::unexpected(lookup.error());
+    lookup_ = std::move(*lookup);
+  }
+  return DecideFound(known);
+}
+
+Judged<BeginPlan> BeginRule::DecideFound(Known& known) {
+  JudgedCall& call = call_;
+  BeginDecision decision = lookup_->decision;
+  const FoundOperation* const target = lookup_->target();
   if (IsObserved(*call) && known.is_latched) return Fails(LatchedError());
   // What a failed commit may have written must not be told as if it stood.
   if (known.is_latched && target != nullptr && target->entry.last_event > known.durable_row) {
@@ -304,12 +323,12 @@ Judged<BeginPlan> Decide(NewOperation& asked, Known& known) {
   }
   RC_CHECK(is_fresh || target != nullptr);
   if (is_fresh) {
-    auto held = PlanHeldBack(call, *lookup, known);
+    auto held = PlanHeldBack(call, *lookup_, known);
     if (!held) return std::unexpected(held.error());
     if (*held) return std::move(**held);
   }
   if (IsObserved(*call)) return PlanObserved(call, decision, target, known);
-  return PlanEnforced(call, *lookup, decision, known);
+  return PlanEnforced(call, *lookup_, decision, known);
 }
 
 }  // namespace recourse

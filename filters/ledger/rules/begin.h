@@ -2,27 +2,28 @@
 // refused. Pure.
 #pragma once
 
-#include <cstdint>
+#include <optional>
 
 #include "filters/ledger/ledger.h"
+#include "filters/ledger/rules/begin_lookup.h"
+#include "filters/ledger/rules/begin_plan.h"
 #include "filters/ledger/rules/known.h"
-#include "filters/ledger/rules/plan.h"
 
 namespace recourse {
 
-struct BeginPlan {
-  Plan plan{};
-  Begun begun{};  // with the event of the plan's first row, if it has one that is no alias
-  // The row that holds the reply's event is not durable yet: it is read then. 0: it is there.
-  std::uint64_t load_after_commit = 0;
-  std::uint64_t waits_for = 0;  // from now on the call's client waits for this operation; 0: none
-  bool writes_event = false;
-  // Of the reply's event.
-  enum class Request : std::uint8_t { kStays, kGoesBack, kWithSender };
-  Request request = Request::kStays;  // kGoesBack: into the call, for its sender
-  bool may_have_effect = false;       // of an earlier attempt, should the plan fail
+// Of one call, round by round: what was found once is not looked for again.
+class BeginRule {
+ public:
+  explicit BeginRule(NewOperation& call) : call_(call) {}
+
+  // Takes what it needs out of the call once nothing is needed any more.
+  Judged<BeginPlan> Decide(Known& known);
+
+ private:
+  Judged<BeginPlan> DecideFound(Known& known);
+
+  JudgedCall call_;
+  std::optional<BeginLookup> lookup_;
 };
-// Takes what it needs out of the call once nothing is needed any more.
-Judged<BeginPlan> Decide(NewOperation& call, Known& known);
 
 }  // namespace recourse

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "filters/ledger/rows/earlier_no.h"
-#include "filters/ledger/rules/begin.h"
+#include "filters/ledger/rules/begin_plan.h"
 #include "filters/ledger/rules/known.h"
 
 namespace recourse {

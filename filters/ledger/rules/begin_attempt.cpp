@@ -159,19 +159,20 @@ Judged<BeginPlan> PlanAttempt(JudgedCall& call, const BeginDecision& decision,
   if (base->wants_before) return PlanOf(Begun::Kind::kNeedsBefore);
 
   NewOperation& own = call.Take();
-  EventWrite write{std::move(own.event), {}, {}};
+  Judged<BeginPlan> planned(std::in_place);
+  planned->writes_event = true;
+  planned->request = BeginPlan::Request::kGoesBack;
+  EventWrite& write = std::get<EventWrite>(
+      planned->plan.writes.emplace_back(std::in_place_type<EventWrite>, std::move(own.event)));
   Note(std::move(predicted), write.event);
   MakeAttempt(own, decision, found, std::move(*base), known, write.event);
   if (found != nullptr) write.follows = found->entry;
   write.counts = found == nullptr ? EventWrite::Counts::kOperation : EventWrite::Counts::kAttempt;
-  const bool waits = write.event.phase == Phase::kClaimed;
-  BeginPlan planned = PlanOf(waits ? Begun::Kind::kHeld : Begun::Kind::kFresh);
-  planned.writes_event = true;
-  planned.request = BeginPlan::Request::kGoesBack;
-  if (!waits) {
-    planned.waits_for = found != nullptr ? found->entry.operation : known.next_row;
+  if (write.event.phase == Phase::kClaimed) {
+    planned->begun.kind = Begun::Kind::kHeld;
+  } else {
+    planned->waits_for = found != nullptr ? found->entry.operation : known.next_row;
   }
-  planned.plan.writes.emplace_back(std::move(write));
   return planned;
 }
 

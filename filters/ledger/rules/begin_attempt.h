@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <string>
 
-#include "filters/ledger/rules/begin.h"
 #include "filters/ledger/rules/begin_decision.h"
 #include "filters/ledger/rules/begin_find.h"
+#include "filters/ledger/rules/begin_plan.h"
 
 namespace recourse {
 

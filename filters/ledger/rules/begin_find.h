@@ -16,6 +16,8 @@ class JudgedCall {
   const NewOperation& operator*() const { return changed_ ? *changed_ : call_; }
   const NewOperation* operator->() const { return &**this; }
   NewOperation& Change() { return changed_ ? *changed_ : changed_.emplace(call_); }
+  // It is judged anew, as it came.
+  void Restore() { changed_.reset(); }
   // It is decided.
   NewOperation& Take() {
     if (changed_) call_ = std::move(*changed_);

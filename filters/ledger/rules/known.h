@@ -2,6 +2,7 @@
 // only. Whatever every store must do alike is a rule; how something is found is the store's.
 #pragma once
 
+#include <boost/container/small_vector.hpp>
 #include <cstdint>
 #include <expected>
 #include <optional>
@@ -160,7 +161,7 @@ struct FenceAt {
     bool is_too_long = false;  // it has a deadline, and as many steps as a flow may have
     bool is_full = false;      // no further flow can begin
   };
-  Digest key{};  // FlowKeyOf
+  std::string caller, flow;
   friend bool operator==(const FenceAt&, const FenceAt&) = default;
 };
 // How long one more try of what had no effect has to wait; nullopt: it may go. Counts it.
@@ -196,26 +197,19 @@ using Subject =
     std::variant<OperationOf, ApprovalOf, ApprovalsIn, FlowNumbered, FlowNamed, EventAt, FrontOf,
                  IntentOf, MarkSince, RoomFor, KeyAt, GenerationOf, AnswerAt, OthersWait,
                  OpenWritesAt, AgeOf, KeyIsOver, FenceAt, TryOf, ReplaysOf, AdmissionOf>;
-using Need = std::vector<Subject>;
-// Why a rule gives no plan: it has to know more, or the verb fails.
+// Why a rule gives no plan: it has to know more, as Known::needs says, or the verb fails.
+struct Need {};
 using Stop = std::variant<Need, Error>;
 template <class T>
 using Judged = std::expected<T, Stop>;
 
 inline std::unexpected<Stop> Fails(const Error& error) { return std::unexpected(Stop(error)); }
 
-// Of two that were asked at once: both needs, or the reason of the first one that fails.
+// Of two that were asked at once: the reason of the first one that fails, or that more is needed.
 template <class A, class B>
 std::unexpected<Stop> StopOf(const Judged<A>& one, const Judged<B>& other) {
-  if (one || other) return std::unexpected(one ? other.error() : one.error());
-  const auto* const first = std::get_if<Need>(&one.error());
-  const auto* const second = std::get_if<Need>(&other.error());
-  if (first == nullptr || second == nullptr) {
-    return std::unexpected(first == nullptr ? one.error() : other.error());
-  }
-  Need both = *first;
-  both.insert(both.end(), second->begin(), second->end());
-  return std::unexpected(Stop(std::move(both)));
+  const bool fails = !one && std::holds_alternative<Error>(one.error());
+  return std::unexpected(fails || other ? one.error() : other.error());
 }
 
 // Grows from round to round of one verb.
@@ -230,6 +224,10 @@ class Known {
   bool is_restored = false;      // from a backup, and not accepted yet
   bool has_open_writes = false;  // that may leave marks
 
+  // What was asked for in this round and is not known yet.
+  const std::vector<Subject>& needs() const { return needs_; }
+  void BeginRound() { needs_.clear(); }
+
   // Stops with the need of it, or with the reason why it cannot be read. What it points at is the
   // rule's to take once nothing is needed any more.
   template <class Asked>
@@ -239,16 +237,19 @@ class Known {
       if (!fact) return Fails(fact.error());
       return &*fact;
     }
-    return std::unexpected(Stop(Need{subject}));
+    needs_.emplace_back(subject);
+    return std::unexpected(Stop(Need()));
   }
   // Stops with all of them that are not known yet.
   template <class Asked>
   Judged<void> Require(const std::vector<Asked>& subjects) {
-    Need need;
+    bool has_all = true;
     for (const Asked& subject : subjects) {
-      if (!Has(subject)) need.emplace_back(subject);
+      if (Has(subject)) continue;
+      needs_.emplace_back(subject);
+      has_all = false;
     }
-    if (!need.empty()) return std::unexpected(Stop(std::move(need)));
+    if (!has_all) return std::unexpected(Stop(Need()));
     return {};
   }
   template <class Asked>
@@ -258,7 +259,7 @@ class Known {
 
  private:
   template <class Asked>
-  using Facts = std::vector<std::pair<Asked, Result<typename Asked::Fact>>>;
+  using Facts = boost::container::small_vector<std::pair<Asked, Result<typename Asked::Fact>>, 1>;
 
   template <class Asked>
   bool Has(const Asked& subject) const {
@@ -275,6 +276,7 @@ class Known {
     using Type = std::tuple<Facts<Asked>...>;
   };
   TupleOf<Subject>::Type facts_;
+  std::vector<Subject> needs_;
 };
 
 inline Error LatchedError() {
