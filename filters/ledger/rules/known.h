@@ -17,7 +17,7 @@
 #include "filters/ledger/model/waiting_clients.h"
 #include "filters/ledger/rows/row_codec.h"
 #include "filters/ledger/rules/key_entry.h"
-#include "policy/model/policy.h"
+#include "policy/model/ledger_rules.h"
 #include "proxy/base/clock.h"
 #include "proxy/base/error.h"
 
