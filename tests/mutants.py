@@ -67,9 +67,9 @@ MUTANTS = (
     ),
     Mutant(
         "overwritten-replayed", "the answer of a PUT is replayed only while its effect stands",
-        "filters/ledger/engine/ledger_engine_survey.cpp",
-        "  ground.key_is_superseded = *key_is_superseded;",
-        "  ground.key_is_superseded = *key_is_superseded && ground.key_is_superseded;",
+        "filters/ledger/rules/begin_lookup.cpp",
+        "  lookup.key_is_superseded = *key_is_superseded;",
+        "  lookup.key_is_superseded = *key_is_superseded && lookup.key_is_superseded;",
     ),
     Mutant(
         "sent-before-durable", "nothing is sent before it is remembered",
@@ -145,9 +145,9 @@ MUTANTS = (
     ),
     Mutant(
         "approval-used-twice", "an approval starts one call",
-        "filters/ledger/engine/ledger_engine_approvals.cpp",
-        "  if (!*found || (*found)->entry.phase != Phase::kApproved) {",
-        "  if (!*found) {",
+        "filters/ledger/rules/begin_approval.cpp",
+        "  if (!**found || (**found)->entry.phase != Phase::kApproved) {",
+        "  if (!**found) {",
     ),
     Mutant(
         "approved-by-caller", "who makes a call never approves it",

@@ -105,10 +105,11 @@ class Pair {
     Count(is, "begin");
     if (!is) return;
     if (is) ++counts_["begun " + std::to_string(static_cast<int>(is->begun.kind))];
-    // Given back to its sender.
-    EXPECT_EQ(call.event.request.has_value(), twin.event.request.has_value());
-    if (call.event.request && twin.event.request) {
-      EXPECT_EQ(call.event.request->body, twin.event.request->body);
+    if (is->is_new) {  // it is given back to its sender
+      EXPECT_EQ(call.event.request.has_value(), twin.event.request.has_value());
+      if (call.event.request && twin.event.request) {
+        EXPECT_EQ(call.event.request->body, twin.event.request->body);
+      }
     }
     verbs_.Note(is->begun.event);
     const Event& event = is->begun.event;

@@ -37,7 +37,7 @@ Result<void> ReferenceEngine::HeedOlder(NewOperation& call, Ground& ground) {
     auto same_key = FindUnfinished(call, older);
     if (!same_key) return std::unexpected(same_key.error());
     if (*same_key) {
-      then.same_key = Dated(std::move(*same_key));
+      then.same_key = std::move(*same_key);
       then.is_older = then.same_key->key != call.event.key;
     } else {
       auto same_intent = FindOlderIntent(call, older);
@@ -63,6 +63,7 @@ Result<std::optional<ReferenceEngine::Found>> ReferenceEngine::FindUnfinished(
     const NewOperation& call, const OlderRecipe& older) {
   auto found = FindByKey(older.key);
   if (!found || !*found) return found;
+  found = Dated(std::move(*found));
   auto unanswered = FindUnanswered(call, older.key, *found);
   if (!unanswered) return unanswered;
   if (*unanswered) found = std::move(unanswered);

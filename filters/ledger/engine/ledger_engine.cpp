@@ -3,57 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "filters/ledger/rules/begin.h"
 #include "filters/ledger/rules/record_outcome.h"
 #include "filters/ledger/rules/standing_rules.h"
-#include "proxy/base/bytes.h"
 #include "proxy/base/check.h"
 #include "proxy/base/log/log.h"
 
 namespace recourse {
 namespace {
-
-// A later attempt by way of another key still belongs to the operation as it began. Its arguments
-// are its own.
-void TakeIdentity(const Event& from, Event& to) {
-  to.key = from.key;
-  to.base_key = from.base_key;
-  to.intent = from.intent;
-  to.window_ms = from.window_ms;
-  to.caller = from.caller;
-  to.trace_id = from.trace_id;
-}
-
-// A step never changes its flow.
-void TakeFlow(const Event& from, Event& to) {
-  to.caller = from.caller;
-  to.flow = from.flow;
-  to.flow_name = from.flow_name;
-  to.is_step = from.is_step;
-  to.flow_has_deadline = from.flow_has_deadline;
-}
-
-// From now on the key means that operation, also when it has been answered. The alias need not be
-// durable before the caller goes on: the mark that would make it matter is a later row. A call that
-// was refused has become no part of the operation. What the call has found under an earlier recipe
-// it finds under its own from now on.
-bool Binds(const BeginDecision& decision, bool is_older) {
-  return (decision.target == BeginDecision::Target::kSameIntent || is_older) &&
-         decision.kind != Begun::Kind::kSuspected && decision.kind != Begun::Kind::kConflict &&
-         decision.kind != Begun::Kind::kSuperseded &&
-         decision.kind != Begun::Kind::kOtherCredentials;
-}
-
-Digest KeyOfObservedRepeat(const Digest& key, std::uint64_t seq) {
-  std::string text("recourse-observed-repeat");
-  text.append(AsView(key));
-  ByteWriter(text).Int(seq);
-  return Sha256(text);
-}
-
-Cause CauseOfAttempt(const KeyEntry* previous) {
-  if (previous == nullptr) return Cause::kFirstCall;
-  return previous->phase == Phase::kUncertain ? Cause::kResend : Cause::kRepeat;
-}
 
 void LeaveRequestOut(Event& event) {
   event.request.reset();
@@ -82,223 +39,27 @@ LedgerEngine::LedgerEngine(LedgerParts parts, const Clock& clock)
 }
 
 Result<LedgerEngine::BeginStep> LedgerEngine::Begin(NewOperation& call) {
-  if (call.approved != 0) return BeginApproved(call);
-  const auto ground = Survey(call);
-  if (!ground) return std::unexpected(ground.error());
-  BeginDecision decision = ground->decision;
-  const Found* const target = ground->target();
-  const Digest key = call.event.key;
-  const bool is_observed = call.event.verdict != ObserveVerdict::kNone;
-  if (is_observed && is_latched_) return std::unexpected(LatchedError());
-
-  // What a failed commit may have written must not be told as if it stood.
-  if (is_latched_ && target != nullptr && !IsCommitted(target->entry.last_event)) {
-    return BeginLatched(call, target->entry);
+  BeginRule rule(call);
+  auto planned = Judge([&](Known& known) { return rule.Decide(known); });
+  if (!planned) return std::unexpected(planned.error());
+  if (const auto done = CarryOut(planned->plan); !done) {
+    const Error& error = done.error();
+    if (!planned->may_have_effect) return std::unexpected(error);
+    return std::unexpected(Error(error.code(), error.detail(), Delivery::kUncertain));
   }
-  const bool may_have_effect = target != nullptr && MayHaveEffect(target->entry.phase);
-  if (is_latched_ && decision.kind == Begun::Kind::kFresh) {
-    if (!may_have_effect) return std::unexpected(LatchedError());
-    decision.kind = Begun::Kind::kUnknown;  // the resend cannot be remembered
-  }
-  if (decision.kind == Begun::Kind::kFresh && target != nullptr) {
-    auto last = ReadEvent(target->entry.last_event);
-    if (!last) return std::unexpected(last.error());
-    // What its attempts carried cannot be read; nobody sends it again before the key is back.
-    if (last->is_locked && last->phase != Phase::kUncertain) return std::unexpected(SealedError());
-    decision.kind = JudgeAttempt(call, *last);
-    if (decision.kind == Begun::Kind::kOtherKey) {
-      BeginStep step;
-      step.begun.kind = decision.kind;
-      step.begun.event = std::move(*last);
-      return step;
-    }
-  }
-  if (call.passes_fence && decision.kind == Begun::Kind::kFresh &&
-      (target == nullptr || target->entry.phase != Phase::kUncertain)) {
-    return std::unexpected(Error(ErrorCode::kInternal, "its outcome is unknown no more"));
-  }
-  RC_CHECK(decision.kind == Begun::Kind::kFresh || target != nullptr);
-  if (decision.kind == Begun::Kind::kFresh) {
-    if (const auto wait = PauseOf(call, *ground)) return BeginTooOften(call, *ground, *wait);
-    if (auto sound = CheckUndo(call); !sound) return std::unexpected(sound.error());
-    if (call.event.undoes != 0 && !may_have_effect) {
-      const auto is_gone = IsGone(call.event.undoes);
-      if (!is_gone) return std::unexpected(is_gone.error());
-      if (*is_gone) {
-        BeginStep step;
-        step.begun.kind = Begun::Kind::kSuperseded;
-        step.begun.event = std::move(call.event);
-        return step;
-      }
-    }
-    const auto fence = FenceOf(call, target);
-    if (!fence) return std::unexpected(fence.error());
-    if (*fence != 0) return BehindFence(call, ground->fenced(), *fence);
-  }
-  if (is_observed) return BeginObserved(call, decision, target);
-  // A key that joins an operation must be remembered, or it would mean something else later.
-  const bool binds = !is_latched_ && Binds(decision, ground->is_older) && !ground->is_refused;
-  if (binds && !HasSpace(limits::kSmallRowBytes)) {
-    return std::unexpected(Error(
-        ErrorCode::kLedgerFull, "the event log has no room for another key", Delivery::kUncertain));
-  }
-  auto step = decision.kind == Begun::Kind::kFresh ? BeginFresh(call, decision, target)
-                                                   : BeginRepeat(call, decision, *target);
-  if (!step && may_have_effect) {
-    return std::unexpected(Error(step.error().code(), step.error().detail(), Delivery::kUncertain));
-  }
-  if (step && binds) BindKey(key, target->entry.operation);
-  return step;
-}
-
-// The last row of the operation is lost or not, nobody knows. Only a first beginning proves
-// something: its request was held back because its row did not become durable.
-Result<LedgerEngine::BeginStep> LedgerEngine::BeginLatched(NewOperation& call,
-                                                           const KeyEntry& entry) const {
-  const bool is_first = entry.phase == Phase::kDispatching && entry.attempt == 1;
-  if (is_first || IsClaim(entry.phase)) return std::unexpected(LatchedError());
-  BeginStep step;
-  step.begun.kind = Begun::Kind::kUnknown;
-  step.begun.event = std::move(call.event);
-  step.begun.event.settle.reset();  // what a probe finds could not be written either
-  step.begun.event.operation = entry.operation;
-  step.begun.event.id = entry.operation;
-  step.begun.event.attempt = entry.attempt;
-  step.begun.event.phase = Phase::kUncertain;
-  step.begun.event.detail = "the outcome could not be written to the event log";
-  return step;
-}
-
-// Where enforce would send the call, it becomes what it would have become there. Everything else is
-// an operation of its own, under a key that nobody else finds: what it repeats goes on answering.
-Result<LedgerEngine::BeginStep> LedgerEngine::BeginObserved(NewOperation& call,
-                                                            const BeginDecision& decision,
-                                                            const Found* found) {
-  if (found != nullptr) {
-    const bool is_resend = CauseOfAttempt(&found->entry) == Cause::kResend;
-    call.event.verdict = PredictVerdict(call.event.verdict, decision.kind, is_resend);
-    if (decision.kind != Begun::Kind::kFresh || is_resend) {
-      call.event.related = found->entry.operation;
-    }
-    if (call.event.verdict == ObserveVerdict::kWouldRefuse) {
-      call.event.detail = WhyRefusalIsForeseen(decision.kind);
-    }
-  }
-  if (decision.kind == Begun::Kind::kFresh) return BeginFresh(call, decision, found);
-  if (const auto refusal = Refusal(call, true)) return std::unexpected(*refusal);
-  BeginStep step;
-  step.begun.related_attempt = found->entry.attempt;
-  Event& event = step.begun.event;
-  event = std::move(call.event);
-  const Digest key = event.key;
-  event.key = KeyOfObservedRepeat(key, batch_.first_seq + batch_.size());
-  event.base_key = event.key;
-  event.intent = Digest{};
-  event.attempt = 1;
-  event.phase = Phase::kDispatching;
-  event.cause = Cause::kRepeat;
-  if (auto done = AppendEvent(event, nullptr); !done) return std::unexpected(done.error());
-  CountAttempt(event, true);
-  step.is_new = true;
-  if (Binds(decision, false)) BindKey(key, event.related);
-  return step;
-}
-
-Result<LedgerEngine::BeginStep> LedgerEngine::BeginFresh(NewOperation& call,
-                                                         const BeginDecision& decision,
-                                                         const Found* found) {
-  if (const auto refusal = Refusal(call, found == nullptr)) return std::unexpected(*refusal);
-  BeginStep step;
-  if (auto read = TakeBefore(call, found); !read) return std::unexpected(read.error());
-  if (call.wants_before) {
-    step.begun.kind = Begun::Kind::kNeedsBefore;
-    return step;
-  }
-  Event& event = step.begun.event;
-  event = std::move(call.event);
-  event.base_key = event.key;
-  event.window_ms = call.dedupe_window ? call.dedupe_window->count() : 0;
-  const auto generation = found == nullptr && decision.generation > 0
-                              ? FreeGeneration(event.base_key, decision.generation)
-                              : Result<std::uint32_t>(decision.generation);
-  if (!generation) return std::unexpected(generation.error());
-  event.key = KeyOfGeneration(event.base_key, *generation);
-  event.generation = *generation;
-  event.operation = 0;
-  if (found != nullptr && (found->key != event.key || event.is_step)) {
-    const auto last = ReadEvent(found->entry.last_event);
-    if (!last) return std::unexpected(last.error());
-    if (found->key != event.key) TakeIdentity(*last, event);
-    TakeFlow(*last, event);
-  }
-  if (found != nullptr) {
-    event.operation = found->entry.operation;
-  }
-  event.attempt = decision.attempt;
-  event.phase = Phase::kDispatching;
-  event.cause = CauseOfAttempt(found == nullptr ? nullptr : &found->entry);
-  event.answer_kept = false;
-  event.answer = HttpResponse();
-  event.undo.reset();
-  event.http_status = 0;
-  if (event.cause == Cause::kResend) {
-    const auto last = ReadEventFront(found->entry.last_event);
-    if (!last) return std::unexpected(last.error());
-    event.stands.dispatched = last->stands.dispatched;
-  }
-  if (call.approval) AskOrContinue(call, found, event);
-  if (auto done = AppendEvent(event, found != nullptr ? &found->entry : nullptr); !done) {
-    return std::unexpected(done.error());
-  }
+  if (call.wait != nullptr && planned->waits_for != 0) call.wait->WaitFor(planned->waits_for);
+  Result<BeginStep> step(std::in_place, std::move(planned->begun), planned->load_after_commit,
+                         planned->writes_event);
+  if (!planned->writes_event) return step;
+  Event& event = std::get<EventWrite>(planned->plan.writes.front()).event;
   // Its sender has it; the ledger gives it back. What it leaves is freed by the thread that made
   // it.
-  call.event.request = std::exchange(event.request, std::nullopt);
-  CountAttempt(event, found == nullptr);
-  if (call.wait != nullptr && event.phase == Phase::kDispatching) {
-    call.wait->WaitFor(event.operation);
+  if (planned->request == BeginPlan::Request::kGoesBack) {
+    call.event.request = std::exchange(event.request, std::nullopt);
+  } else if (planned->request == BeginPlan::Request::kWithSender) {
+    event.request.reset();
   }
-  step.is_new = true;
-  if (event.phase == Phase::kClaimed) step.begun.kind = Begun::Kind::kHeld;
-  return step;
-}
-
-Result<LedgerEngine::BeginStep> LedgerEngine::BeginRepeat(NewOperation& call,
-                                                          const BeginDecision& decision,
-                                                          const Found& found) {
-  BeginStep step;
-  step.begun.kind = decision.kind;
-  step.begun.is_answered = found.entry.is_answered;
-  if (decision.kind == Begun::Kind::kReplay && found.entry.is_answered) {
-    step.begun.replays = replays_.Count(found.entry.operation);
-  }
-  if (call.wait != nullptr && decision.kind == Begun::Kind::kRunning) {
-    call.wait->WaitFor(found.entry.operation);
-  }
-  step.begun.is_key_over = call.may_resend && decision.kind == Begun::Kind::kUnknown &&
-                           IsKeyOver(call, found.entry.operation);
-  if (found.entry.is_tombstone) {
-    // All that is left of it; the rest is as the caller says.
-    Event& event = step.begun.event;
-    event = std::move(call.event);
-    event.id = event.operation = found.entry.operation;
-    event.key = found.key;
-    event.generation = found.entry.generation;
-    event.attempt = found.entry.attempt;
-    event.phase = Phase::kTombstone;
-    event.settle.reset();
-    return step;
-  }
-  if (!IsCommitted(found.entry.last_event)) {
-    step.load_after_commit = found.entry.last_event;
-    return step;
-  }
-  auto event = Load(found.entry.last_event);
-  if (!event) return std::unexpected(event.error());
-  // Nobody works on what an earlier start left and this one could not take over.
-  if (event->is_locked && event->phase == Phase::kDispatching) {
-    step.begun.kind = Begun::Kind::kUnknown;
-  }
-  step.begun.event = std::move(*event);
+  step->begun.event = std::move(event);
   return step;
 }
 

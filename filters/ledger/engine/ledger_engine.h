@@ -22,7 +22,6 @@
 #include "filters/ledger/replay_counts.h"
 #include "filters/ledger/rows/event_log.h"
 #include "filters/ledger/rows/row_codec.h"
-#include "filters/ledger/rules/begin_decision.h"
 #include "filters/ledger/rules/clock_jumps.h"
 #include "filters/ledger/rules/known.h"
 #include "filters/ledger/rules/plan.h"
@@ -157,7 +156,6 @@ class LedgerEngine {
   std::int64_t WallMs() const { return ToUnixMillis(clock_.WallNow()); }
 
  private:
-  using Found = FoundOperation;
   struct OpenOperation {
     Digest key{};
     std::uint64_t last_event = 0;
@@ -184,18 +182,6 @@ class LedgerEngine {
     RetiredRow row;
     LogBase base;  // grows with every row
   };
-  // What a call that begins finds, and what that means.
-  struct Ground {
-    std::optional<Found> same_key{};                               // under its key
-    std::optional<Found> same_intent{};                            // under another one
-    bool key_is_superseded = false, intent_is_superseded = false;  // see BeginFacts
-    bool is_refused = false;  // a human's no to an equal call stands: `same_intent`
-    bool is_older = false;    // `same_key` was found under an earlier recipe
-    BeginDecision decision{};
-    const Found* target() const;  // that the decision is about; null: none
-    const Found* fenced() const;  // what is told of a call that its flow's fence holds back
-    bool would_be_made() const;   // as if there had been nothing that may have had its effect
-  };
   struct KeyOfOperation {
     std::uint64_t operation = 0;
     Digest key{};
@@ -205,7 +191,7 @@ class LedgerEngine {
   template <class Rule>
   auto Judge(const Rule& rule) -> Result<typename std::invoke_result_t<Rule, Known&>::value_type>;
   Known Beginning() const;
-  Result<std::optional<Found>> LookUp(const OperationOf& asked);
+  Result<std::optional<FoundOperation>> LookUp(const OperationOf& asked);
   Result<std::optional<ApprovalState>> LookUp(const ApprovalOf& asked);
   Result<std::vector<ApprovalState>> LookUp(const ApprovalsIn& asked);
   Result<std::optional<FlowState>> LookUp(const FlowNumbered& asked);
@@ -215,104 +201,45 @@ class LedgerEngine {
   Result<std::optional<std::uint64_t>> LookUp(const IntentOf& asked);
   Result<std::optional<std::uint64_t>> LookUp(const MarkSince& asked);
   Result<bool> LookUp(const RoomFor& asked);
+  Result<std::optional<FoundOperation>> LookUp(const KeyAt& asked);
+  Result<std::optional<std::uint32_t>> LookUp(const GenerationOf& asked);
+  Result<std::optional<Event>> LookUp(const AnswerAt& asked);
+  static Result<bool> LookUp(const OthersWait& asked);
+  Result<std::vector<OpenWritesAt::Open>> LookUp(const OpenWritesAt& asked);
+  Result<std::int64_t> LookUp(const AgeOf& asked);
+  Result<bool> LookUp(const KeyIsOver& asked);
+  Result<FenceAt::Fact> LookUp(const FenceAt& asked);
+  Result<std::optional<Millis>> LookUp(const TryOf& asked);
+  Result<int> LookUp(const ReplaysOf& asked);
+  Result<std::optional<Error>> LookUp(const AdmissionOf& asked);
+  // Corrects the wall time of its state by what is known of jumps.
+  void Date(KeyEntry& entry) const;
   // Fails only where nothing is written yet.
   Result<void> CarryOut(Plan& plan);
   Result<void> Append(EventWrite& write);
   Result<void> Append(FlowWrite& write);
+  Result<void> Append(const AliasWrite& write);
   Result<void> WriteFlow(const FlowState& state);
 
-  Result<std::optional<Found>> FindByKey(const Digest& key);
-  Result<std::optional<Found>> FindByOperation(std::uint64_t operation);
-  // The operation that an alias stands for; whatever else was found is what it is.
-  Result<std::optional<Found>> FollowAlias(Found found);
-  // What the call's key means, or the key that the agent has named. Where that had no effect, the
-  // call takes its intent.
-  Result<std::optional<Found>> FindMeant(NewOperation& call);
-  // The operation whose own key the agent has named, or what was made in its place.
-  Result<std::optional<Found>> FindNamed(const NewOperation& call);
-  // What began under an earlier recipe and has not come to an end; see NewOperation::older.
-  Result<void> HeedOlder(NewOperation& call, Ground& ground);
-  Result<std::optional<Found>> FindUnfinished(const NewOperation& call, const OlderRecipe& older);
-  Result<std::optional<Found>> FindOlderIntent(const NewOperation& call, const OlderRecipe& older);
-  // Where the arguments were compared otherwise when it began.
-  static void CompareAsThen(const NewOperation& call, std::optional<Found>& same_key);
-  static bool ClientWaits(const NewOperation& call, const Found& found);
-  // Of equal calls that only retries repeat, the newest may have been answered, and an earlier one
-  // not: that one. nullopt: what was found under the key stands for all.
-  Result<std::optional<Found>> FindUnanswered(const NewOperation& call, const Digest& key,
-                                              const std::optional<Found>& newest);
-  // The same of calls of one intent, before the one that was sent last.
-  Result<std::optional<Found>> FindUnansweredBefore(const NewOperation& call, std::uint64_t last);
-  // Equal calls at once of which an unanswered one is looked for.
-  static constexpr std::uint32_t kEqualCallsLooked = 32;
-  // Whether what it did stands no more, as far as anybody knows.
-  Result<bool> IsSuperseded(const NewOperation& call, const std::optional<Found>& found);
+  Result<std::optional<FoundOperation>> FindByOperation(std::uint64_t operation);
   // By an effect that became known behind the row `since`.
   Result<bool> IsEndedSince(const EventFront& write, std::uint64_t since);
-  // By a write that may have had its effect behind it: it runs, or nobody knows.
-  Result<bool> IsEndedByOpen(const EventFront& write);
   // Of a final row that leaves: its repeat would be made anew, so that nothing remembers its key.
   Result<bool> StandsNoMore(const EventFront& write, std::uint64_t row);
-  // Whether what the operation made is gone already, so that nothing has to be undone.
-  Result<bool> IsGone(std::uint64_t operation);
   // Reads the front of an event that may be not committed yet; its texts are not valid.
   Result<EventFront> ReadEventFront(std::uint64_t seq);
-  // The first generation of the key, from `wanted` on, that nothing has.
-  Result<std::uint32_t> FreeGeneration(const Digest& key, std::uint32_t wanted);
-  Result<std::optional<Found>> FindByIntent(const Digest& intent, Principal principal);
-  // The operation of the same intent under another key that the call may repeat.
-  Result<std::optional<Found>> FindSameIntent(const NewOperation& call,
-                                              const std::optional<Found>& same_key,
-                                              bool is_superseded);
-  // With the wall time of its state corrected by what is known of jumps.
-  std::optional<Found> Dated(std::optional<Found> found) const;
   Result<std::optional<Digest>> KeyOf(std::uint64_t operation);
   bool ReadRow(std::uint64_t seq, std::string& row);
   // An event that may be not committed yet, without its answer.
   Result<Event> ReadEvent(std::uint64_t seq, AnswerPart part = AnswerPart::kOnlyRequest);
 
-  struct Refused {
-    Found found;
-    Event event;
-  };
   void NoteNo(std::string_view caller, std::string_view tool, const Digest& args_hash,
               std::uint64_t operation);
-  // What a human refused under that KeyOfNo, not longer ago than that.
-  Result<std::optional<Refused>> FindNo(const Digest& key, Millis expires);
-  // A call that would ask a human: is told the no to an equal one, or shows that to another one.
-  Result<void> HeedNo(NewOperation& call, Ground& ground);
-
-  // Turns the call into one that asks a human where it must.
-  Result<Ground> Survey(NewOperation& call);
-  void Decide(const NewOperation& call, Ground& ground) const;
-  Result<BeginStep> BeginFresh(NewOperation& call, const BeginDecision& decision,
-                               const Found* found);
-  Result<BeginStep> BeginLatched(NewOperation& call, const KeyEntry& entry) const;
-  std::optional<Millis> PauseOf(const NewOperation& call, const Ground& ground);
-  Result<BeginStep> BeginTooOften(NewOperation& call, const Ground& ground, Millis wait);
-  bool IsKeyOver(const NewOperation& call, std::uint64_t operation);
-  // What becomes of a call that would be a further attempt of the operation in `last`.
-  Begun::Kind JudgeAttempt(const NewOperation& call, const Event& last);
-  // The new attempt in `event` waits for humans, or goes on under an approval that still stands.
-  void AskOrContinue(const NewOperation& call, const Found* found, Event& event);
-  // The approval under which the call may be sent that goes on with one whose server has asked for
-  // input: nothing was executed under it, and nothing has changed since it was given.
-  std::optional<ApprovalFacts> StandingApproval(const NewOperation& call, const Found& found);
-  void Ask(const NewOperation& call, Event& event);
-  // Makes the call one that asks a human whether it repeats `found`.
-  void Suspect(const Found& found, bool is_same_key, NewOperation& call) const;
-  Result<BeginStep> BeginApproved(NewOperation& call);
-  std::optional<Error> ClaimRefusal(const NewOperation& call);
+  std::optional<Error> ApprovalRefusal(const AdmissionOf& asked);
   Result<Event> LoadClaim(const KeyEntry& entry);
   Millis TimeLeft(const ApprovalFacts& facts) const;
   void ReplayClaim(const RowView& row, const EventFront& front);
   void TrackClaim(std::uint64_t operation, Phase phase, OpenClaim claim);
-  Result<BeginStep> BeginRepeat(NewOperation& call, const BeginDecision& decision,
-                                const Found& found);
-  Result<BeginStep> BeginObserved(NewOperation& call, const BeginDecision& decision,
-                                  const Found* found);
-  // What stands in the way of one more attempt.
-  std::optional<Error> Refusal(const NewOperation& call, bool is_new);
   // Whether `bytes` more fit beside everything that is promised to fit.
   bool HasSpace(std::size_t bytes);
   void LookAtSpace();
@@ -324,14 +251,8 @@ class LedgerEngine {
   // Completes what the row says of its standing before it is written.
   Result<void> AppendEvent(Event& event, const KeyEntry* previous);
   Result<void> WriteEvent(Event& event, const KeyEntry* previous);
-  Result<void> TakeBefore(NewOperation& call, const Found* found);
-  void BindKey(const Digest& key, std::uint64_t operation);
   void AppendAlias(const Alias& alias);
   void AppendMarks();
-  // Of a call that would be sent: the flow that forbids it, and what else does.
-  Result<std::uint64_t> FenceOf(const NewOperation& call, const Found* found);
-  Result<BeginStep> BehindFence(NewOperation& call, const Found* found, std::uint64_t flow);
-  Result<void> CheckUndo(const NewOperation& call);
   Result<void> RetireFlow(const RowView& row);
   RowHead NextHead(RowKind kind);
   // When `row`, which says it was written at `written_ms`, was written by a wall clock that says
@@ -438,12 +359,13 @@ auto LedgerEngine::Judge(const Rule& rule)
     -> Result<typename std::invoke_result_t<Rule, Known&>::value_type> {
   Known known = Beginning();
   for (int round = 0; round < kRoundsMax; ++round) {
+    known.BeginRound();
     auto judged = rule(known);
     if (judged) return std::move(*judged);
     if (const auto* const error = std::get_if<Error>(&judged.error())) {
       return std::unexpected(*error);
     }
-    for (const Subject& subject : std::get<Need>(judged.error())) {
+    for (const Subject& subject : known.needs()) {
       std::visit([&](const auto& asked) { known.Put(asked, LookUp(asked)); }, subject);
     }
   }

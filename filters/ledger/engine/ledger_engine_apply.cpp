@@ -4,10 +4,17 @@
 #include <utility>
 
 #include "filters/ledger/engine/ledger_engine.h"
+#include "filters/ledger/rows/earlier_no.h"
 #include "filters/ledger/rows/row_codec.h"
 #include "proxy/base/check.h"
 
 namespace recourse {
+
+void LedgerEngine::NoteNo(std::string_view caller, std::string_view tool, const Digest& args_hash,
+                          std::uint64_t operation) {
+  index_.PutIntent(KeyOfNo(caller, tool, args_hash), operation);
+  index_.PutIntent(KeyOfNo(caller, tool), operation);
+}
 
 void LedgerEngine::Apply(const Event& event, const KeyEntry* previous) {
   const EventFront front{.operation = event.operation,
@@ -137,11 +144,6 @@ void LedgerEngine::TrackOpen(std::uint64_t operation, const OpenOperation& state
   } else {
     open_.emplace_hint(at, operation, state);
   }
-}
-
-// The key was looked for just now, so that what is stored of it can be read.
-void LedgerEngine::BindKey(const Digest& key, std::uint64_t operation) {
-  if (const auto generation = FreeGeneration(key, 0)) AppendAlias({key, operation, *generation});
 }
 
 void LedgerEngine::AppendAlias(const Alias& alias) {

@@ -1,7 +1,4 @@
-// Approvals in LedgerEngine: what waits for a human, what humans decide, and the one dispatch that
-// an approval is good for.
-#include <fmt/format.h>
-
+// Approvals in LedgerEngine: what waits for a human, and for how long yet.
 #include <algorithm>
 #include <utility>
 
@@ -13,105 +10,7 @@ namespace {
 
 Error NotSent(ErrorCode code, std::string_view why) { return Error(code, why, Delivery::kNotSent); }
 
-// With the same arguments it is found again.
-Digest KeyOfSuspect(const Digest& key, const Digest& args_hash) {
-  std::string text;
-  AppendPart(text, "recourse-suspect-v1");
-  AppendPart(text, AsView(key));
-  AppendPart(text, AsView(args_hash));
-  return Sha256(text);
-}
-
-std::string WhySuspected(const KeyEntry& found, bool is_same_key) {
-  return fmt::format(
-      "suspected duplicate: operation {}, which is {}, {}; approve to run this one as well",
-      found.operation, NameOf(found.phase),
-      is_same_key ? "has the same key and other arguments"
-                  : "is the same call under another trace");
-}
-
 }  // namespace
-
-void LedgerEngine::Suspect(const Found& found, bool is_same_key, NewOperation& call) const {
-  SuspicionAsk& suspicion = *call.suspicion;
-  if (!call.approval) call.approval = std::move(suspicion.ask);
-  ApprovalAsk& ask = *call.approval;
-  if (!ask.why.empty()) ask.why += "; ";
-  ask.why += WhySuspected(found.entry, is_same_key);
-  ask.repeats = found.entry.operation;
-  call.event.request = std::move(suspicion.request);
-  call.may_resend = false;  // a second use of its approval
-  // Its own key stays that of the other one.
-  if (is_same_key) call.event.key = KeyOfSuspect(found.key, call.event.args_hash);
-}
-
-// The new operation in `event` is not sent but waits.
-void LedgerEngine::Ask(const NewOperation& call, Event& event) {
-  const ApprovalAsk& ask = *call.approval;
-  ApprovalFacts& facts = event.approval.emplace();
-  facts.needed = static_cast<std::uint16_t>(ask.needed);
-  facts.by = ask.by;
-  facts.expires_ms = ask.expires.count();
-  facts.asked_ms = WallMs();
-  facts.asked_row = batch_.first_seq + batch_.size();
-  facts.asked_lived_ms = ages_.LivedMs(clock_.Now());
-  facts.policy = ask.policy;
-  facts.digest = RequestDigest(event.backend, *event.request);
-  facts.why = ask.why;
-  facts.repeats = ask.repeats;
-  event.phase = Phase::kClaimed;
-  event.cause = Cause::kAsked;
-  --event.attempt;  // counted when it is sent
-}
-
-std::optional<ApprovalFacts> LedgerEngine::StandingApproval(const NewOperation& call,
-                                                            const Found& found) {
-  const KeyEntry& entry = found.entry;
-  if (entry.phase != Phase::kNotSent || entry.cause != Cause::kAsksInput) return std::nullopt;
-  if (entry.args_hash != call.event.args_hash || call.approval->repeats != 0) return std::nullopt;
-  if (!call.approval->may_go_on) return std::nullopt;
-  const auto last = LoadClaim(entry);
-  if (!last || !last->approval) return std::nullopt;
-  const ApprovalFacts& facts = *last->approval;
-  // What a human wrote into the arguments is kept no more: these are the agent's own.
-  const bool is_edited = std::ranges::any_of(facts.decisions, [](const ApprovalDecision& one) {
-    return one.kind == ApprovalDecision::Kind::kEdited && !one.is_late;
-  });
-  if (is_edited || facts.policy != call.approval->policy || TimeLeft(facts) <= Millis(0)) {
-    return std::nullopt;
-  }
-  return facts;
-}
-
-void LedgerEngine::AskOrContinue(const NewOperation& call, const Found* found, Event& event) {
-  auto standing =
-      found == nullptr ? std::optional<ApprovalFacts>() : StandingApproval(call, *found);
-  if (!standing) {
-    Ask(call, event);
-    return;
-  }
-  event.cause = Cause::kApproved;
-  event.detail = "goes on with what was approved by " + LastWord(*standing);
-  event.approval = std::move(standing);
-  event.request.reset();
-}
-
-// What was there before an attempt of unknown outcome is what its undo has to bring back. What
-// waits for a human is read when it is sent.
-Result<void> LedgerEngine::TakeBefore(NewOperation& call, const Found* found) {
-  if (found != nullptr && found->entry.phase == Phase::kUncertain) {
-    auto last = ReadEvent(found->entry.last_event);
-    if (!last) return std::unexpected(last.error());
-    call.event.state = std::move(last->state);
-    call.wants_before = false;
-  }
-  const bool waits = call.approval && (found == nullptr || !StandingApproval(call, *found));
-  if (waits) {
-    call.wants_before = false;
-    call.event.state.reset();
-  }
-  return {};
-}
 
 // By either clock, so that neither a clock set back nor a restart gives it more time.
 Millis LedgerEngine::TimeLeft(const ApprovalFacts& facts) const {
@@ -123,15 +22,15 @@ Millis LedgerEngine::TimeLeft(const ApprovalFacts& facts) const {
   return Millis(facts.expires_ms - std::max({age_ms, lived_ms, std::int64_t{0}}));
 }
 
-std::optional<Error> LedgerEngine::ClaimRefusal(const NewOperation& call) {
-  if (!call.event.request || !CanBeKept(*call.event.request)) {
+std::optional<Error> LedgerEngine::ApprovalRefusal(const AdmissionOf& asked) {
+  if (!asked.can_be_asked) {
     return NotSent(ErrorCode::kRequestTooLarge,
                    "the call needs a human's approval and is too large to be kept for that");
   }
   const std::uint64_t granted =
-      call.quota.pending_approvals.value_or(limits::kPendingApprovalsPerCaller);
+      asked.quota.pending_approvals.value_or(limits::kPendingApprovalsPerCaller);
   const auto waiting = std::count_if(claims_.begin(), claims_.end(), [&](const auto& claim) {
-    return claim.second.caller == call.event.caller;
+    return claim.second.caller == asked.caller;
   });
   if (static_cast<std::uint64_t>(waiting) >= granted) {
     const auto index = static_cast<std::size_t>(QuotaKind::kPendingApprovals);
@@ -159,66 +58,6 @@ Result<Event> LedgerEngine::LoadClaim(const KeyEntry& entry) {
                 "the operation is sealed with a key that is not among the ledger's keys"));
   }
   return event;
-}
-
-// The one dispatch that an approval is good for: compared and written in one transaction.
-Result<LedgerEngine::BeginStep> LedgerEngine::BeginApproved(NewOperation& call) {
-  if (is_latched_) return std::unexpected(LatchedError());
-  if (is_restored()) {
-    return std::unexpected(
-        NotSent(ErrorCode::kLedgerRestored,
-                "the event log was restored from a backup: it may have been sent after that"));
-  }
-  auto found = FindByOperation(call.approved);
-  if (!found) return std::unexpected(found.error());
-  if (!*found || (*found)->entry.phase != Phase::kApproved) {
-    return std::unexpected(NotSent(ErrorCode::kInternal, "no approved operation has that number"));
-  }
-  const KeyEntry& entry = (*found)->entry;
-  auto approved = LoadClaim(entry);
-  if (!approved) return std::unexpected(approved.error());
-  BeginStep step;
-  step.begun.event = std::move(*approved);
-  Event& event = step.begun.event;
-  const ApprovalFacts& facts = *event.approval;
-  const ApprovalRuling over = JudgeOrder({.kind = ApprovalOrder::Kind::kExpire,
-                                          .operation = event.operation,
-                                          .policy = call.policy_in_force},
-                                         event, TimeLeft(facts) <= Millis(0));
-  const bool is_fenced = event.is_step && flows_.FencedBy(event.caller, event.flow) != 0;
-  if (over.to || is_fenced) {
-    step.begun.kind = Begun::Kind::kHeld;
-    Plan plan;
-    EndApproval(over.to ? over.cause : Cause::kFlowClosed,
-                over.to ? over.text : "its flow takes no further writes",
-                {**found, std::move(event)}, plan);
-    if (auto ended = CarryOut(plan); !ended) return std::unexpected(ended.error());
-    event = std::move(std::get<EventWrite>(plan.writes.front()).event);
-    step.is_new = true;
-    return step;
-  }
-  if (call.wants_before) {
-    step.begun.kind = Begun::Kind::kNeedsBefore;
-    return step;
-  }
-  event.phase = Phase::kDispatching;
-  event.cause = Cause::kApproved;
-  ++event.attempt;
-  event.state = std::move(call.event.state);
-  event.settle = std::move(call.event.settle);
-  event.dedupe_domain = call.event.dedupe_domain;
-  event.key_field = std::move(call.event.key_field);
-  // From now on only what may be sent again to find out what it did is kept; the rows before tell
-  // what was approved.
-  event.request = std::move(call.event.request);
-  event.request_left_out = call.event.request_left_out;
-  event.detail = call.event.detail.empty() ? "approved by " + LastWord(facts) : call.event.detail;
-  event.approval->original_body.reset();
-  if (auto done = AppendEvent(event, &entry); !done) return std::unexpected(done.error());
-  CountAttempt(event, false);
-  event.request.reset();  // its sender has it
-  step.is_new = true;
-  return step;
 }
 
 Result<ApprovalOutcome> LedgerEngine::Decide(const ApprovalOrder& order) {

@@ -23,7 +23,7 @@ constexpr int kCalmPercent = 5;  // so much less, and the next crossing is told 
 
 }  // namespace
 
-std::optional<Error> LedgerEngine::Refusal(const NewOperation& call, bool is_new) {
+Result<std::optional<Error>> LedgerEngine::LookUp(const AdmissionOf& asked) {
   if (open_.size() >= limits::kOpenOperationsMax) {
     return Error(ErrorCode::kOverloaded, "too many open operations", Delivery::kNotSent);
   }
@@ -32,32 +32,26 @@ std::optional<Error> LedgerEngine::Refusal(const NewOperation& call, bool is_new
                  Delivery::kNotSent);
   }
   // Observe mode refuses nothing. An undo waits too: it may have been sent after the backup.
-  const bool is_observed = call.event.verdict != ObserveVerdict::kNone;
-  if (!is_observed && is_restored()) {
+  if (!asked.is_observed && is_restored()) {
     return Error(ErrorCode::kLedgerRestored,
                  "the event log was restored from a backup, and no operator has accepted that what "
                  "was done after it is not remembered",
                  Delivery::kNotSent);
   }
   // Its rows were promised to it when its step began.
-  if (call.event.undoes != 0) return std::nullopt;
-  QuotaUsage::Use& use = callers_.Of(call.event.caller);
+  if (asked.is_undo) return std::nullopt;
+  QuotaUsage::Use& use = callers_.Of(asked.caller);
   const std::int64_t lived_ms = ages_.LivedMs(clock_.Now());
-  const Quota granted = is_observed ? Quota() : call.quota;
-  if (const auto quota = callers_.Exceeded(granted, use, is_new, lived_ms)) {
+  const Quota granted = asked.is_observed ? Quota() : asked.quota;
+  if (const auto quota = callers_.Exceeded(granted, use, asked.is_new, lived_ms)) {
     const auto index = static_cast<std::size_t>(*quota);
     ++quota_refusals_[index];
     return Error(ErrorCode::kQuotaExceeded, kQuotaDetails[index], Delivery::kNotSent);
   }
-  if (call.approval) {
-    if (const auto refusal = ClaimRefusal(call)) return refusal;
+  if (asked.asks) {
+    if (const auto refusal = ApprovalRefusal(asked)) return refusal;
   }
-  const std::size_t settle_bytes = call.event.settle ? limits::kRenderedRequestBytesMax : 0;
-  // Twice: should its outcome stay unknown, that row repeats it.
-  std::size_t request_bytes = call.event.request ? 2 * call.event.request->body.size() : 0;
-  if (call.event.state) request_bytes += 2 * BytesOf(*call.event.state);
-  is_full_ =
-      !HasSpace(limits::kOpenReserveBytes + limits::kSmallRowBytes + settle_bytes + request_bytes);
+  is_full_ = !HasSpace(limits::kOpenReserveBytes + limits::kSmallRowBytes + asked.bytes_besides);
   if (is_full_) {
     return Error(ErrorCode::kLedgerFull, "the event log has no room for another operation",
                  Delivery::kNotSent);
@@ -166,25 +160,6 @@ bool LedgerEngine::DropAnswersOfBatch() {
   batch_ = std::move(slim);
   chain_ = link;
   return true;
-}
-
-// How long a repeat of what had no effect has to wait, if it comes too often.
-std::optional<Millis> LedgerEngine::PauseOf(const NewOperation& call, const Ground& ground) {
-  if (!call.refusals_are_free || call.event.verdict != ObserveVerdict::kNone) return std::nullopt;
-  if (call.event.state) return std::nullopt;  // counted when it was told to read that
-  if (!ground.same_key || ground.same_key->entry.is_tombstone) return std::nullopt;
-  const Phase last = ground.same_key->entry.phase;
-  if (last != Phase::kRejected && last != Phase::kNotSent) return std::nullopt;
-  return refusals_.Take(call.event.key, call.event.principal, clock_.Now());
-}
-
-Result<LedgerEngine::BeginStep> LedgerEngine::BeginTooOften(NewOperation& call,
-                                                            const Ground& ground, Millis wait) {
-  BeginDecision decision = ground.decision;
-  decision.kind = Begun::Kind::kTooOften;
-  auto step = BeginRepeat(call, decision, *ground.same_key);
-  if (step) step->begun.again_in = wait;
-  return step;
 }
 
 }  // namespace recourse

@@ -18,63 +18,12 @@ Result<bool> LedgerEngine::IsEndedSince(const EventFront& write, std::uint64_t s
   return Judge([&](Known& known) { return recourse::IsEndedSince(write, since, known); });
 }
 
-Result<bool> LedgerEngine::IsSuperseded(const NewOperation& call,
-                                        const std::optional<Found>& found) {
-  if (!call.may_be_superseded || !found || found->entry.is_tombstone) return false;
-  const KeyEntry& entry = found->entry;
-  if (!IsExecuted(entry.phase) && entry.phase != Phase::kCompensated) return false;
-  const auto write = ReadEventFront(entry.last_event);
-  if (!write) return std::unexpected(write.error());
-  if (write->stands.kind == WriteKind::kNone) return false;
-  if (write->stands.is_over || entry.phase == Phase::kCompensated) return true;
-  const auto ended = IsEndedSince(*write, entry.last_event);
-  if (!ended || *ended) return ended;
-  return IsEndedByOpen(*write);
-}
-
-Result<bool> LedgerEngine::IsEndedByOpen(const EventFront& write) {
-  if (open_marks_.empty()) return false;
-  const auto ends = [&](const Mark& mark, bool is_patch) -> Result<bool> {
-    const auto [first, last] = open_marks_.equal_range(AsDigest(mark));
-    for (auto at = first; at != last; ++at) {
-      const auto open = open_.find(at->second);
-      if (at->second == write.operation || open == open_.end()) continue;
-      // What became unknown before this one was sent is not later.
-      const bool is_later =
-          open->second.phase == Phase::kDispatching || open->second.told > DispatchOf(write);
-      if (!is_later) continue;
-      if (!is_patch) return true;
-      const auto other = ReadEventFront(open->second.last_event);
-      if (!other) return std::unexpected(other.error());
-      if (Contradicts(other->stands, write.stands)) return true;
-    }
-    return false;
-  };
-  for (const Mark& mark : EndsOf(write.stands, write.resource)) {
-    const auto ended = ends(mark, false);
-    if (!ended || *ended) return ended;
-  }
-  if (write.stands.kind != WriteKind::kPatch) return false;
-  return ends(MarkOn(MarkOf(write.resource), WriteKind::kPatch), true);
-}
-
 Result<bool> LedgerEngine::StandsNoMore(const EventFront& write, std::uint64_t row) {
   if (write.stands.kind == WriteKind::kNone || write.stands.is_named) return false;
   if (write.phase == Phase::kCompensated) return true;
   if (!IsExecuted(write.phase)) return false;
   if (write.stands.is_over) return true;
   return IsEndedSince(write, row);
-}
-
-Result<bool> LedgerEngine::IsGone(std::uint64_t operation) {
-  const auto found = FindByOperation(operation);
-  if (!found) return std::unexpected(found.error());
-  if (!*found) return false;
-  const auto write = ReadEventFront((*found)->entry.last_event);
-  if (!write) return std::unexpected(write.error());
-  if (write->stands.is_gone) return true;
-  return Judge(
-      [&](Known& known) { return IsRemovedSince(*write, (*found)->entry.last_event, known); });
 }
 
 // Of what runs and of what is not known the marks may be there; an effect that was told leaves

@@ -21,20 +21,11 @@
 
 namespace recourse {
 
-// The key of the `generation`th operation that uses the key `base`.
-Digest KeyOfGeneration(const Digest& base, std::uint32_t generation);
-
 // What the index knows of a key whose tombstone stands in row `seq`. The newest generation is the
 // larger one of the two.
 KeyEntry EntryOf(const Tombstone& tombstone, std::uint64_t seq, std::uint32_t newest_generation);
 // Stands for generation 0 of a key of which only later generations are left; row `seq` is of one.
 KeyEntry PlaceholderOf(std::uint64_t seq, std::int64_t wall_ms, std::uint32_t newest_generation);
-
-// Under which an intent is looked for: that of another principal is another call.
-Digest KeyOfIntent(const Digest& intent, Principal principal);
-
-// Under which the operation is looked for that was sent last before that one.
-Digest KeyOfBefore(const Digest& intent, std::uint64_t operation);
 
 // An operation in DISPATCHING or UNCERTAIN, as a checkpoint keeps it.
 struct OpenReference {

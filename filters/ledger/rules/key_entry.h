@@ -25,6 +25,18 @@ struct KeyEntry {
   bool is_alias = false;
 };
 
+// The key of the `generation`th operation that uses the key `base`.
+Digest KeyOfGeneration(const Digest& base, std::uint32_t generation);
+
+// Under which an intent is looked for: that of another principal is another call.
+Digest KeyOfIntent(const Digest& intent, Principal principal);
+
+// Under which the operation is looked for that was sent last before that one.
+Digest KeyOfBefore(const Digest& intent, std::uint64_t operation);
+
+// Of equal calls of one key, or of one intent, so many are looked at for one that is unfinished.
+inline constexpr std::uint32_t kEqualCallsLooked = 32;
+
 // Its effect stands, as far as its own rows tell.
 inline bool IsExecuted(Phase phase) {
   return phase == Phase::kSucceeded || phase == Phase::kAnswerLost;

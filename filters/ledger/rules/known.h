@@ -2,6 +2,7 @@
 // only. Whatever every store must do alike is a rule; how something is found is the store's.
 #pragma once
 
+#include <boost/container/small_vector.hpp>
 #include <cstdint>
 #include <expected>
 #include <optional>
@@ -13,14 +14,17 @@
 
 #include "filters/ledger/model/event.h"
 #include "filters/ledger/model/flow.h"
+#include "filters/ledger/model/waiting_clients.h"
 #include "filters/ledger/rows/row_codec.h"
 #include "filters/ledger/rules/key_entry.h"
+#include "policy/model/ledger_rules.h"
 #include "proxy/base/clock.h"
 #include "proxy/base/error.h"
 
 namespace recourse {
 
-// An operation, or what is left of it, under the key that finds it.
+// An operation, or what is left of it, under the key that finds it. The wall time of its state is
+// corrected by what is known of jumps of the clock.
 struct FoundOperation {
   Digest key{};
   KeyEntry entry;
@@ -99,36 +103,130 @@ struct RoomFor {
   friend bool operator==(const RoomFor&, const RoomFor&) = default;
 };
 
-using Subject = std::variant<OperationOf, ApprovalOf, ApprovalsIn, FlowNumbered, FlowNamed, EventAt,
-                             FrontOf, IntentOf, MarkSince, RoomFor>;
-using Need = std::vector<Subject>;
-// Why a rule gives no plan: it has to know more, or the verb fails.
+// The entry of exactly this key.
+struct KeyAt {
+  using Fact = std::optional<FoundOperation>;
+  Digest key{};
+  friend bool operator==(const KeyAt&, const KeyAt&) = default;
+};
+// The newest generation of a key; nullopt: nothing has it.
+struct GenerationOf {
+  using Fact = std::optional<std::uint32_t>;
+  Digest key{};
+  friend bool operator==(const GenerationOf&, const GenerationOf&) = default;
+};
+// Whole, with its answer; nullopt: the row is not durable yet.
+struct AnswerAt {
+  using Fact = std::optional<Event>;
+  std::uint64_t row = 0;
+  friend bool operator==(const AnswerAt&, const AnswerAt&) = default;
+};
+// Whether another client than this one waits for the operation.
+struct OthersWait {
+  using Fact = bool;
+  const ClientWait* wait = nullptr;
+  std::uint64_t operation = 0;
+  friend bool operator==(const OthersWait&, const OthersWait&) = default;
+};
+// What runs, or has an outcome that nobody knows, and may leave that mark.
+struct OpenWritesAt {
+  struct Open {
+    std::uint64_t operation = 0, last_event = 0;
+    std::uint64_t told = 0;  // row that said how it stands
+    Phase phase = Phase::kNone;
+  };
+  using Fact = std::vector<Open>;
+  Digest mark{};
+  friend bool operator==(const OpenWritesAt&, const OpenWritesAt&) = default;
+};
+// Milliseconds since something that was written then, in that row or in one before it.
+struct AgeOf {
+  using Fact = std::int64_t;
+  std::uint64_t row = 0;
+  std::int64_t written_ms = 0;
+  friend bool operator==(const AgeOf&, const AgeOf&) = default;
+};
+// Whether the backend may have forgotten the operation's key, which lives so long.
+struct KeyIsOver {
+  using Fact = bool;
+  std::uint64_t operation = 0;
+  Millis lives{};
+  friend bool operator==(const KeyIsOver&, const KeyIsOver&) = default;
+};
+// The fence of a flow's name, once flows that are idle for long are closed.
+struct FenceAt {
+  struct Fact {
+    std::uint64_t fenced_by = 0;
+    bool is_there = false;
+    bool is_too_long = false;  // it has a deadline, and as many steps as a flow may have
+    bool is_full = false;      // no further flow can begin
+  };
+  std::string caller, flow;
+  friend bool operator==(const FenceAt&, const FenceAt&) = default;
+};
+// How long one more try of what had no effect has to wait; nullopt: it may go. Counts it.
+struct TryOf {
+  using Fact = std::optional<Millis>;
+  Digest key{};
+  Principal principal = kNoPrincipal;
+  friend bool operator==(const TryOf&, const TryOf&) = default;
+};
+// How often the answered operation was replayed since the process began. Counts this one.
+struct ReplaysOf {
+  using Fact = int;
+  std::uint64_t operation = 0;
+  friend bool operator==(const ReplaysOf&, const ReplaysOf&) = default;
+};
+// What stands in the way of one more attempt: load, quotas, room. One verb asks once.
+struct AdmissionOf {
+  using Fact = std::optional<Error>;
+  std::string caller;
+  Quota quota;
+  bool is_new = false;  // it begins an operation
+  bool is_observed = false;
+  bool is_undo = false;
+  bool asks = false;            // it is to wait for a human
+  bool can_be_asked = false;    // its request can be kept for that
+  std::size_t bytes_besides{};  // that its rows take beside what every operation is promised
+  friend bool operator==(const AdmissionOf& one, const AdmissionOf& other) {
+    return one.is_new == other.is_new;
+  }
+};
+
+using Subject =
+    std::variant<OperationOf, ApprovalOf, ApprovalsIn, FlowNumbered, FlowNamed, EventAt, FrontOf,
+                 IntentOf, MarkSince, RoomFor, KeyAt, GenerationOf, AnswerAt, OthersWait,
+                 OpenWritesAt, AgeOf, KeyIsOver, FenceAt, TryOf, ReplaysOf, AdmissionOf>;
+// Why a rule gives no plan: it has to know more, as Known::needs says, or the verb fails.
+struct Need {};
 using Stop = std::variant<Need, Error>;
 template <class T>
 using Judged = std::expected<T, Stop>;
 
 inline std::unexpected<Stop> Fails(const Error& error) { return std::unexpected(Stop(error)); }
 
-// Of two that were asked at once: both needs, or the reason of the first one that fails.
+// Of two that were asked at once: the reason of the first one that fails, or that more is needed.
 template <class A, class B>
 std::unexpected<Stop> StopOf(const Judged<A>& one, const Judged<B>& other) {
-  if (one || other) return std::unexpected(one ? other.error() : one.error());
-  const auto* const first = std::get_if<Need>(&one.error());
-  const auto* const second = std::get_if<Need>(&other.error());
-  if (first == nullptr || second == nullptr) {
-    return std::unexpected(first == nullptr ? one.error() : other.error());
-  }
-  Need both = *first;
-  both.insert(both.end(), second->begin(), second->end());
-  return std::unexpected(Stop(std::move(both)));
+  const bool fails = !one && std::holds_alternative<Error>(one.error());
+  return std::unexpected(fails || other ? one.error() : other.error());
 }
 
 // Grows from round to round of one verb.
 class Known {
  public:
-  std::uint64_t next_row = 0;  // the first row that the plan writes
+  std::uint64_t first_row = 1;    // that is kept
+  std::uint64_t durable_row = 0;  // the last one
+  std::uint64_t next_row = 0;     // the first row that the plan writes
   std::int64_t wall_ms = 0;
+  std::int64_t lived_ms = 0;  // row_ages.h
   bool is_latched = false;
+  bool is_restored = false;      // from a backup, and not accepted yet
+  bool has_open_writes = false;  // that may leave marks
+
+  // What was asked for in this round and is not known yet.
+  const std::vector<Subject>& needs() const { return needs_; }
+  void BeginRound() { needs_.clear(); }
 
   // Stops with the need of it, or with the reason why it cannot be read. What it points at is the
   // rule's to take once nothing is needed any more.
@@ -139,16 +237,19 @@ class Known {
       if (!fact) return Fails(fact.error());
       return &*fact;
     }
-    return std::unexpected(Stop(Need{subject}));
+    needs_.emplace_back(subject);
+    return std::unexpected(Stop(Need()));
   }
   // Stops with all of them that are not known yet.
   template <class Asked>
   Judged<void> Require(const std::vector<Asked>& subjects) {
-    Need need;
+    bool has_all = true;
     for (const Asked& subject : subjects) {
-      if (!Has(subject)) need.emplace_back(subject);
+      if (Has(subject)) continue;
+      needs_.emplace_back(subject);
+      has_all = false;
     }
-    if (!need.empty()) return std::unexpected(Stop(std::move(need)));
+    if (!has_all) return std::unexpected(Stop(Need()));
     return {};
   }
   template <class Asked>
@@ -158,7 +259,7 @@ class Known {
 
  private:
   template <class Asked>
-  using Facts = std::vector<std::pair<Asked, Result<typename Asked::Fact>>>;
+  using Facts = boost::container::small_vector<std::pair<Asked, Result<typename Asked::Fact>>, 1>;
 
   template <class Asked>
   bool Has(const Asked& subject) const {
@@ -175,6 +276,7 @@ class Known {
     using Type = std::tuple<Facts<Asked>...>;
   };
   TupleOf<Subject>::Type facts_;
+  std::vector<Subject> needs_;
 };
 
 inline Error LatchedError() {

@@ -8,6 +8,7 @@
 
 #include "filters/ledger/model/event.h"
 #include "filters/ledger/model/flow.h"
+#include "filters/ledger/rows/row_codec.h"
 #include "filters/ledger/rules/key_entry.h"
 
 namespace recourse {
@@ -17,11 +18,17 @@ namespace recourse {
 struct EventWrite {
   Event event;                        // its row, epoch and time are the store's to say
   std::optional<KeyEntry> follows{};  // nullopt: it begins its operation
+  // As what it counts among its caller's.
+  enum class Counts : std::uint8_t { kNothing, kAttempt, kOperation };
+  Counts counts = Counts::kNothing;
 };
 struct FlowWrite {
   FlowState state;  // its row likewise
 };
-using RowWrite = std::variant<EventWrite, FlowWrite>;
+struct AliasWrite {
+  Alias alias;
+};
+using RowWrite = std::variant<EventWrite, FlowWrite, AliasWrite>;
 
 struct Plan {
   std::vector<RowWrite> writes{};
