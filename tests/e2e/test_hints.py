@@ -125,3 +125,19 @@ def test_each_problem_of_a_policy_that_was_not_taken_has_its_line(double, tmp_pa
     assert "the one before stays in force" in lines[0]
     assert any("did you mean 'mode'?" in line for line in lines[1:])
     assert any("did you mean 'tools'?" in line for line in lines[1:])
+
+
+def test_a_report_counts_the_repeats_that_leave_no_row(recourse, token):
+    def told():
+        return json.loads(recourse.cli("report", "--json").stdout)["replays"]
+
+    before = told()
+    for _ in range(3):
+        answer = rawhttp.call(
+            recourse.port, "POST", f"/plain/{token}", headers={"Idempotency-Key": f'"{token}"'},
+            body={"a": 1},
+        )  # fmt: skip
+        assert answer.status == 201
+    assert told() == before + 2
+    text = recourse.cli("report").stdout
+    assert f"Not among them: {before + 2} repeats that were answered from the ledger since" in text

@@ -322,6 +322,7 @@ HttpResponse AdminApi::ShowReport(std::string_view query) {
                            .until = Rfc3339Millis(period.until_ms),
                            .started = Rfc3339Millis(ToUnixMillis(started_)),
                            .not_recorded = counts.not_recorded,
+                           .replays = counts.replays,
                            .unlisted_other = counts.unlisted_other,
                            .unlisted_reads = std::move(counts.unlisted_reads),
                            .flow_counts = counts.flow_counts,
