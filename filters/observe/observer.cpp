@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "filters/call/outcome.h"
+#include "filters/flow_effect.h"
 #include "filters/key/event_answer.h"
 #include "filters/mcp/mcp_upstream.h"
 
@@ -127,6 +128,11 @@ Transition Observer::Outcome(const ObservedCall& call, PreparedCall prepared,
 
 Task<Result<void>> Observer::Watch(ObservedCall& call) {
   PreparedCall prepared = Foretell(call, install_secret_, random_);
+  if (IsFenced(prepared.operation.event)) {
+    prepared = Unkeyed(call, install_secret_, random_, ObserveVerdict::kWouldRefuse,
+                       std::string(FactsOf(ErrorCode::kFlowClosed).slug) +
+                           ": an earlier write broke its flow, which enforce would have undone");
+  }
   call.context.shares_flow = prepared.shares_flow;
   const Event& event = prepared.operation.event;
   call.place = order_.Arrive(event.intent != Digest{} ? event.intent : event.key);
@@ -148,6 +154,21 @@ void Observer::Compare(const ObservedCall& call, const CallBody& body, const Eve
   differences_.Keep(begun.operation, std::move(fields));
 }
 
+bool Observer::IsFenced(const Event& event) const {
+  const bool would_be_sent =
+      event.verdict == ObserveVerdict::kFresh || event.verdict == ObserveVerdict::kWouldHold;
+  return would_be_sent && event.is_step && broken_flows_.Has(event.caller, event.flow);
+}
+
+void Observer::NoteFlow(const ObservedCall& call, const Event& begun, Phase outcome) {
+  const bool was_sent = begun.verdict == ObserveVerdict::kFresh ||
+                        begun.verdict == ObserveVerdict::kWouldHold ||
+                        begun.verdict == ObserveVerdict::kWouldResend;
+  if (!was_sent || !begun.is_step || call.context.tool == nullptr) return;
+  const auto effect = FlowEffectOf(*call.context.policy, *call.context.tool, outcome);
+  if (effect && effect->to == FlowPhase::kBreaking) broken_flows_.Add(begun.caller, begun.flow);
+}
+
 Task<Result<void>> Observer::Record(ObservedCall& call, PreparedCall prepared) {
   Executor& executor = *call.context.executor;
   co_await order_.MyTurn(call.place, executor);
@@ -167,8 +188,9 @@ Task<Result<void>> Observer::Record(ObservedCall& call, PreparedCall prepared) {
   if (call.result) {
     call.result->body_complete = call.result->body_complete || EndsByItself(*call.result);
   }
-  const Result<Event> recorded =
-      co_await ledger_.Record(Outcome(call, std::move(prepared), begun->event), executor);
+  Transition outcome = Outcome(call, std::move(prepared), begun->event);
+  NoteFlow(call, begun->event, outcome.to);
+  const Result<Event> recorded = co_await ledger_.Record(std::move(outcome), executor);
   if (!recorded) co_return std::unexpected(recorded.error());
   call.event = recorded->id;
   const auto answered = AnsweredBy(*recorded, begun->related_attempt);

@@ -10,6 +10,7 @@
 #include "filters/key/operation_request.h"
 #include "filters/ledger/ledger.h"
 #include "filters/observe/arrival_order.h"
+#include "filters/observe/broken_flows.h"
 #include "filters/observe/call_differences.h"
 #include "policy/model/call_refusal.h"
 #include "proxy/base/random.h"
@@ -66,6 +67,10 @@ class Observer {
  private:
   Task<Result<void>> Record(ObservedCall& call, PreparedCall prepared);
   void Compare(const ObservedCall& call, const CallBody& body, const Event& begun);
+  // Whether enforce would have refused the write because an earlier one broke its flow.
+  bool IsFenced(const Event& event) const;
+  // What the outcome would have done to the flow.
+  void NoteFlow(const ObservedCall& call, const Event& begun, Phase outcome);
   Transition Outcome(const ObservedCall& call, PreparedCall prepared, const Event& begun) const;
 
   Ledger& ledger_;
@@ -73,6 +78,7 @@ class Observer {
   const std::string install_secret_;
   ObservedOrder order_;
   CallDifferences differences_;
+  BrokenFlows broken_flows_;
 };
 
 }  // namespace recourse

@@ -30,8 +30,33 @@ FlowMove MoveOf(const FlowAction& action, const FlowState& state) {
   return move;
 }
 
+// What a human's retry is about: tries that failed or that nobody knows the end of, and the step at
+// which the flow stopped.
+std::set<std::uint64_t> StuckSteps(const FlowState& state) {
+  std::set<std::uint64_t> stuck;
+  for (const FlowStep& step : state.steps) {
+    if (IsOpen(step.phase) || (NeedsUndo(step) && step.undo != 0)) stuck.insert(step.operation);
+  }
+  const FlowStep* const next = NextToUndo(state, {});
+  if (stuck.empty() && next != nullptr) stuck.insert(next->operation);
+  return stuck;
+}
+
+// Why a step was not undone by hand, as far as its flow tells: its turn has not come. Empty: it may
+// have been. Where the policy goes on past a stuck step, all that is left is stuck.
+std::string WhyNotStuck(const FlowState& state, std::uint64_t operation, const Flow* flow) {
+  if (IsStopped(state) || (flow != nullptr && flow->continue_on_stuck)) return {};
+  const std::set<std::uint64_t> stuck = StuckSteps(state);
+  const FlowStep* const next = NextToUndo(state, {});
+  const bool is_next = next != nullptr && next->operation == operation;
+  if (is_next || stuck.empty() || stuck.contains(operation)) return {};
+  return "step " + std::to_string(*stuck.rbegin()) + " is stuck; step " +
+         std::to_string(operation) +
+         " will be undone by itself; --as not-needed keeps it from that";
+}
+
 // What stands in the way, for people; empty: nothing.
-std::string ObjectionToAction(const FlowAction& action, const FlowState& state) {
+std::string ObjectionToAction(const FlowAction& action, const FlowState& state, const Flow* flow) {
   const auto is_in = [&](std::initializer_list<FlowPhase> phases) {
     return std::find(phases.begin(), phases.end(), state.phase) != phases.end();
   };
@@ -68,7 +93,8 @@ std::string ObjectionToAction(const FlowAction& action, const FlowState& state) 
   }
   if (!NeedsUndo(*step))
     return "that step needs no undo: it is " + std::string(NameOf(step->phase));
-  return {};
+  if (action.kind != FlowAction::Kind::kDone) return {};
+  return WhyNotStuck(state, action.operation, flow);
 }
 
 Transition DoneTransition(const FlowAction& action, const Event& step) {
@@ -100,18 +126,6 @@ std::optional<Transition::FlowEffect> Resuming(const std::string& reason) {
 // stopped waits for another word.
 bool WaitsForOutcome(const FlowState& state) {
   return state.phase == FlowPhase::kNeedsHuman && state.cause != FlowCause::kDeadline;
-}
-
-// What a human's retry is about: tries that failed or that nobody knows the end of, and the step at
-// which the flow stopped.
-std::set<std::uint64_t> StuckSteps(const FlowState& state) {
-  std::set<std::uint64_t> stuck;
-  for (const FlowStep& step : state.steps) {
-    if (IsOpen(step.phase) || (NeedsUndo(step) && step.undo != 0)) stuck.insert(step.operation);
-  }
-  const FlowStep* const next = NextToUndo(state, {});
-  if (stuck.empty() && next != nullptr) stuck.insert(next->operation);
-  return stuck;
 }
 
 }  // namespace
@@ -160,7 +174,9 @@ Task<std::expected<FlowState, std::string>> FlowWorker::ActNow(FlowAction action
   if (!state) {
     co_return Answer(std::unexpected("no flow " + std::to_string(action.number) + " is open"));
   }
-  if (std::string objection = ObjectionToAction(action, *state); !objection.empty()) {
+  const auto policy = parts_.policy(state->policy_version);
+  const Flow* const flow = policy ? policy->FindFlow(state->name) : nullptr;
+  if (std::string objection = ObjectionToAction(action, *state, flow); !objection.empty()) {
     co_return Answer(std::unexpected(std::move(objection)));
   }
   const auto is_moved = co_await RecordStep(action);

@@ -27,10 +27,10 @@ PolicyProblem FileProblem(const std::string& file, std::string message) {
   return problem;
 }
 
-PolicyProblem SystemProblem(const std::string& file) {
+PolicyProblem SystemProblem(const std::string& file, std::string_view wanted) {
   std::string message = std::string("cannot be read: ") + std::strerror(errno);
   if (errno == ENOENT || errno == ENOTDIR) {
-    message += "; name a policy file or a directory of *.yaml files";
+    message.append("; ").append(wanted);
   } else if (errno == EACCES || errno == EPERM) {
     message += "; let the user that runs this (uid " + std::to_string(::geteuid()) + ") read it";
   }
@@ -72,11 +72,11 @@ bool ReadAll(int fd, std::size_t expected, std::string& text) {
 }
 
 // What is judged is what is read: both by one descriptor.
-void ReadFile(const std::string& path, PolicySources& sources) {
+void ReadFile(const std::string& path, std::string_view wanted, PolicySources& sources) {
   const OpenFile file(path);
   struct stat info{};
   if (file.fd() < 0 || fstat(file.fd(), &info) != 0) {
-    sources.problems.push_back(SystemProblem(path));
+    sources.problems.push_back(SystemProblem(path, wanted));
     return;
   }
   if (!S_ISREG(info.st_mode)) {
@@ -90,7 +90,7 @@ void ReadFile(const std::string& path, PolicySources& sources) {
   }
   PolicySource source{path, {}};
   if (!ReadAll(file.fd(), static_cast<std::size_t>(info.st_size), source.text)) {
-    sources.problems.push_back(SystemProblem(path));
+    sources.problems.push_back(SystemProblem(path, wanted));
     return;
   }
   if (source.text.size() > limits::kPolicyFileBytesMax) {
@@ -144,7 +144,7 @@ void ReadDirectory(const std::string& path, PolicySources& sources) {
       continue;
     }
     const std::size_t before = sources.files.size();
-    ReadFile(file.string(), sources);
+    ReadFile(file.string(), kPolicyWanted, sources);
     bytes += sources.files.size() == before ? 0 : sources.files.back().text.size();
     if (bytes > limits::kPolicyFileBytesMax) {
       sources.problems.push_back(FileProblem(path, "the files are larger than 10 MiB together"));
@@ -156,7 +156,7 @@ void ReadDirectory(const std::string& path, PolicySources& sources) {
   }
 }
 
-void ReadOneFile(const std::string& path, PolicySources& sources) {
+void ReadOneFile(const std::string& path, std::string_view wanted, PolicySources& sources) {
   const fs::path parent = fs::path(path).parent_path();
   const std::string directory = parent.empty() ? "." : parent.string();
   std::error_code ec;
@@ -166,7 +166,7 @@ void ReadOneFile(const std::string& path, PolicySources& sources) {
         FileProblem(path, "is a link that leads out of its directory; name the file it leads to"));
     return;
   }
-  ReadFile(path, sources);
+  ReadFile(path, wanted, sources);
 }
 
 bool AreSame(const PolicySources& a, const PolicySources& b) {
@@ -176,21 +176,21 @@ bool AreSame(const PolicySources& a, const PolicySources& b) {
 
 }  // namespace
 
-PolicySources ReadPolicyFiles(const std::string& path) {
+PolicySources ReadPolicyFiles(const std::string& path, std::string_view wanted) {
   PolicySources sources;
   std::error_code ec;
   if (fs::is_directory(path, ec)) {
     ReadDirectory(path, sources);
   } else {
-    ReadOneFile(path, sources);
+    ReadOneFile(path, wanted, sources);
   }
   return sources;
 }
 
-PolicySources ReadPolicyTwice(const std::string& path) {
-  PolicySources last = ReadPolicyFiles(path);
+PolicySources ReadPolicyTwice(const std::string& path, std::string_view wanted) {
+  PolicySources last = ReadPolicyFiles(path, wanted);
   for (int reads = 1; reads < kReadsMax; ++reads) {
-    PolicySources next = ReadPolicyFiles(path);
+    PolicySources next = ReadPolicyFiles(path, wanted);
     const bool same = AreSame(last, next);
     last = std::move(next);
     if (same) break;

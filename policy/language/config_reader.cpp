@@ -42,7 +42,7 @@ std::string JoinWords(const std::vector<std::string>& words) {
   return out;
 }
 
-std::string DidYouMean(std::string_view word, const std::vector<std::string>& words) {
+std::string NearestWord(std::string_view word, const std::vector<std::string>& words) {
   if (word.size() > 64) return {};
   const std::string* best = nullptr;
   std::size_t best_distance = word.size() < 5 ? 2 : 3;
@@ -53,7 +53,12 @@ std::string DidYouMean(std::string_view word, const std::vector<std::string>& wo
       best_distance = distance;
     }
   }
-  return best == nullptr ? std::string() : ", did you mean '" + *best + "'?";
+  return best == nullptr ? std::string() : *best;
+}
+
+std::string DidYouMean(std::string_view word, const std::vector<std::string>& words) {
+  const std::string nearest = NearestWord(word, words);
+  return nearest.empty() ? std::string() : ", did you mean '" + nearest + "'?";
 }
 
 std::string MethodDoubt(std::string_view method) {
@@ -145,7 +150,7 @@ const YamlNode* MapReader::Get(std::string_view name) {
 
 const YamlNode* MapReader::Need(std::string_view name, std::string_view why) {
   if (node_.kind == YamlNode::Kind::kMap && !Has(name)) {
-    problems_.Error(node_.place, KeyOf(name), "is missing; " + std::string(why));
+    problems_.ErrorOfAbsent(node_.place, KeyOf(name), "is missing; " + std::string(why));
   }
   return Get(name);
 }
@@ -154,6 +159,8 @@ void MapReader::Finish() {
   const std::vector<std::string> words(known_.begin(), known_.end());
   for (const auto& member : node_.members) {
     if (known_.contains(member.name)) continue;
+    const std::string meant = NearestWord(member.name, words);
+    if (!meant.empty() && !Has(meant)) problems_.Misspelled(KeyOf(meant));
     problems_.Error(member.name_place, KeyOf(member.name),
                     "unknown key" + DidYouMean(member.name, words) +
                         (words.empty() ? "" : "; accepted: " + JoinWords(words)));

@@ -70,6 +70,8 @@ std::optional<Millis> ParseDuration(std::string_view text);
 std::optional<std::uint64_t> ParseByteCount(std::string_view text);
 // What YAML 1.1 takes for a boolean, a null, an octal, hexadecimal or sexagesimal number, or empty.
 std::string_view YamlTrap(std::string_view plain);
+// The one of `words` that is near, or empty.
+std::string NearestWord(std::string_view word, const std::vector<std::string>& words);
 // ", did you mean 'x'?" when one of `words` is near, else "".
 std::string DidYouMean(std::string_view word, const std::vector<std::string>& words);
 // ", did you mean 'POST'?" of a method that looks like a misspelled one (RFC 9110 9.3, RFC 5789,

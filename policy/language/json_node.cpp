@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "policy/language/place_problem.h"
+
 namespace recourse {
 namespace {
 
@@ -25,7 +27,7 @@ std::optional<Node> ReadString(const YamlNode& node, const std::string& key,
   }
   auto text = ParseTemplateText(node.text);
   if (!text) {
-    problems.Error(node.place, key, std::string(text.error().detail()));
+    problems.Error(node.place, key, TemplateProblem(node.text, text.error()));
     return std::nullopt;
   }
   out.text = std::move(*text);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "policy/language/place_problem.h"
 #include "policy/language/policy_builder.h"
 #include "policy/model/principal.h"
 
@@ -19,15 +20,12 @@ bool IsRequest(Source source) {
          source == Source::kHeader;
 }
 
-std::string_view WrongSource(Source source, Reads reads) {
+std::string WrongSource(Source source, Reads reads) {
+  const std::string accepted = "; accepted: " + std::string(PlacesOf(reads));
   if (reads == Reads::kRequest && !IsRequest(source)) {
-    return "only the request is known here; accepted: body#/pointer, path.name, query.name, "
-           "header.Name";
+    return "only the request is known here" + accepted;
   }
-  if (reads == Reads::kAnswer && !IsAnswer(source)) {
-    return "this looks at the answer; accepted: answer.body#/pointer, answer.header.Name, "
-           "answer.status";
-  }
+  if (reads == Reads::kAnswer && !IsAnswer(source)) return "this looks at the answer" + accepted;
   if (reads == Reads::kRequestOrAnswer && !IsAnswer(source) && !IsRequest(source)) {
     return "accepted: a place in the answer (answer.body#/id, answer.header.Location) or in the "
            "request";
@@ -46,7 +44,7 @@ void ReadHeader(const YamlNode::Member& member, const std::string& key, RequestT
   if (!value) return;
   auto text = ParseTemplateText(*value);
   if (!text) {
-    problems.Error(member.value.place, key, std::string(text.error().detail()));
+    problems.Error(member.value.place, key, TemplateProblem(*value, text.error()));
     return;
   }
   if (!IsFieldValue(*value)) {
@@ -136,11 +134,11 @@ void ReadSummary(MapReader& approval, ApprovalRule& rule) {
 std::optional<Selector> ReadSelector(const LocatedText& text, Reads reads, Problems& problems) {
   auto selector = ParseSelector(text.text);
   if (!selector) {
-    problems.Error(text.place, text.key, std::string(selector.error().detail()));
+    problems.Error(text.place, text.key, PlaceProblem(text.text, reads));
     return std::nullopt;
   }
   if (const auto wrong = WrongSource(selector->source, reads); !wrong.empty()) {
-    problems.Error(text.place, text.key, std::string(wrong));
+    problems.Error(text.place, text.key, wrong);
     return std::nullopt;
   }
   WarnAboutPointer(text, *selector, problems);
@@ -150,11 +148,11 @@ std::optional<Selector> ReadSelector(const LocatedText& text, Reads reads, Probl
 std::optional<Condition> ReadCondition(const LocatedText& text, Reads reads, Problems& problems) {
   auto condition = ParseCondition(text.text);
   if (!condition) {
-    problems.Error(text.place, text.key, std::string(condition.error().detail()));
+    problems.Error(text.place, text.key, ConditionProblem(text.text, reads, condition.error()));
     return std::nullopt;
   }
   if (const auto wrong = WrongSource(condition->left.source, reads); !wrong.empty()) {
-    problems.Error(text.place, text.key, std::string(wrong));
+    problems.Error(text.place, text.key, wrong);
     return std::nullopt;
   }
   WarnAboutPointer(text, condition->left, problems);
@@ -234,7 +232,8 @@ std::optional<RequestTemplate> ReadOwnRequest(MapReader& map, const Speaks& spea
   if (!text) return std::nullopt;
   auto request = ParseRequestLine(*text);
   if (!request) {
-    map.problems().Error(line->place, map.KeyOf("request"), std::string(request.error().detail()));
+    map.problems().Error(line->place, map.KeyOf("request"),
+                         TemplateProblem(*text, request.error()));
     return std::nullopt;
   }
   if (const std::string doubt = MethodDoubt(request->method); !doubt.empty()) {

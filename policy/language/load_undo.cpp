@@ -3,6 +3,7 @@
 
 #include "policy/language/json_node.h"
 #include "policy/language/load_rules.h"
+#include "policy/language/place_problem.h"
 #include "policy/language/policy_builder.h"
 
 namespace recourse {
@@ -121,7 +122,7 @@ void ReadForm(MapReader& undo, RequestTemplate& request) {
     if (auto text = ParseTemplateText(*value); text) {
       request.form.emplace_back(member.name, std::move(*text));
     } else {
-      undo.problems().Error(member.value.place, member_key, std::string(text.error().detail()));
+      undo.problems().Error(member.value.place, member_key, TemplateProblem(*value, text.error()));
     }
   }
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <array>
 #include <deque>
 #include <map>
 #include <set>
@@ -90,6 +91,8 @@ struct Sections {
   const YamlNode* tests = nullptr;
 };
 
+constexpr std::array<std::string_view, 4> kSections = {"backends", "tools", "flows", "callers"};
+
 using Damaged = std::set<std::string, std::less<>>;
 
 // Takes away what could not be read whole, lest that be complained of as missing.
@@ -128,6 +131,9 @@ void Build(const std::vector<PolicySource>& sources, PolicyBuilder& draft, Probl
     ReadSettings(root, draft, seen, source.name);
     all.push_back({root.Get("backends"), root.Get("tools"), root.Get("flows"), root.Get("tests")});
     root.Finish();
+    for (const std::string_view section : kSections) {
+      if (problems.IsMisspelled(std::string(section))) damaged.emplace(section);
+    }
   }
   const auto load = [&](const YamlNode* Sections::* section,
                         void (*read)(const YamlNode&, PolicyBuilder&)) {

@@ -49,6 +49,9 @@ void CheckUndoIsStated(PolicyBuilder& draft, std::size_t index) {
   const bool has_wrong_approval = !tool.approval && draft.ToolHas(index, "approval");
   const bool has_excuse = AsksAboutCalls(tool) || has_wrong_approval || !tool.reason.empty();
   if (tool.undo || has_excuse) return;
+  for (const std::string_view word : {"undo", "approval", "reason"}) {
+    if (draft.problems.IsMisspelled(draft.ToolKey(index, word))) return;
+  }
   const YamlNode* undo = draft.tool_nodes[index]->Find("undo");
   if (has_word && undo->text != "none") return;  // already reported
   draft.problems.Error(
@@ -314,10 +317,11 @@ void Validate(PolicyBuilder& draft) {
     CheckMcpTool(draft, routes, i);
     CheckBefore(draft, routes, i);
     CheckUndo(draft, routes, i);
-    WarnAboutKey(draft, i);
     CheckWindow(draft, i);
-    // Among errors it could be the consequence of one, such as a key_header that is misspelled.
-    if (!draft.problems.has_errors()) WarnAboutUnknown(draft, i);
+    // Among errors they could be the consequence of one, such as a misspelled key_header.
+    if (draft.problems.has_errors()) continue;
+    WarnAboutKey(draft, i);
+    WarnAboutUnknown(draft, i);
   }
   WarnAboutCoveredWrites(draft);
 }

@@ -249,13 +249,13 @@ std::size_t Problems::AddFile(std::string name) {
 }
 
 void Problems::Add(PolicyProblem::Severity severity, const Place& place, std::string key,
-                   std::string message) {
+                   std::string message, bool is_of_absent) {
   const bool is_error = severity == PolicyProblem::Severity::kError;
   if (++(is_error ? errors_ : warnings_) > limits::kPolicyProblemsMax) return;
   PolicyProblem problem = At(place, std::move(key));
   problem.severity = severity;
   problem.message = std::move(message);
-  problems_.emplace_back(place, std::move(problem));
+  problems_.push_back({place, std::move(problem), is_of_absent});
 }
 
 PolicyProblem Problems::At(const Place& place, std::string key) const {
@@ -275,17 +275,27 @@ void Problems::Error(const Place& place, std::string key, std::string message) {
   Add(PolicyProblem::Severity::kError, place, std::move(key), std::move(message));
 }
 
+void Problems::ErrorOfAbsent(const Place& place, std::string key, std::string message) {
+  Add(PolicyProblem::Severity::kError, place, std::move(key), std::move(message), true);
+}
+
 void Problems::Warn(const Place& place, std::string key, std::string message) {
   Add(PolicyProblem::Severity::kWarning, place, std::move(key), std::move(message));
 }
 
 std::vector<PolicyProblem> Problems::Take() {
-  std::sort(problems_.begin(), problems_.end(), [](const auto& a, const auto& b) {
-    return std::tie(a.first.file, a.first.line, a.first.column, a.second.key, a.second.message) <
-           std::tie(b.first.file, b.first.line, b.first.column, b.second.key, b.second.message);
+  std::erase_if(problems_, [&](const Found& found) {
+    return found.is_of_absent && misspelled_.contains(found.problem.key);
+  });
+  std::sort(problems_.begin(), problems_.end(), [](const Found& a, const Found& b) {
+    const auto order = [](const Found& one) {
+      return std::tie(one.problem.severity, one.place.file, one.place.line, one.place.column,
+                      one.problem.key, one.problem.message);
+    };
+    return order(a) < order(b);
   });
   std::vector<PolicyProblem> out;
-  for (auto& [place, problem] : problems_) out.push_back(std::move(problem));
+  for (Found& found : problems_) out.push_back(std::move(found.problem));
   problems_.clear();
   const auto tell_rest = [&](std::size_t found, PolicyProblem::Severity severity,
                              const char* what) {

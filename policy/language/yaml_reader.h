@@ -47,21 +47,32 @@ class Problems {
   std::size_t AddFile(std::string name);
   void Error(const Place& place, std::string key, std::string message);
   void Warn(const Place& place, std::string key, std::string message);
+  // An error about the absence of `key`. It is not told if that turns out to be misspelled.
+  void ErrorOfAbsent(const Place& place, std::string key, std::string message);
+  // `key` is what an unknown word, which has an error of its own, was probably meant to be.
+  void Misspelled(std::string key) { misspelled_.insert(std::move(key)); }
+  bool IsMisspelled(const std::string& key) const { return misspelled_.contains(key); }
   bool has_errors() const { return errors_ > 0; }
   std::size_t errors() const { return errors_; }
   // Without a message.
   PolicyProblem At(const Place& place, std::string key) const;
   // "policy.yaml:4:35"
   std::string NameOf(const Place& place) const;
-  // Ordered by file, line and column.
+  // Errors first, each ordered by file, line and column.
   std::vector<PolicyProblem> Take();
 
  private:
+  struct Found {
+    Place place;
+    PolicyProblem problem;
+    bool is_of_absent = false;
+  };
   void Add(PolicyProblem::Severity severity, const Place& place, std::string key,
-           std::string message);
+           std::string message, bool is_of_absent = false);
 
   std::vector<std::string> files_;
-  std::vector<std::pair<Place, PolicyProblem>> problems_;
+  std::vector<Found> problems_;
+  std::set<std::string> misspelled_;
   std::size_t errors_ = 0;
   std::size_t warnings_ = 0;
 };

@@ -12,6 +12,9 @@ namespace recourse {
 namespace {
 
 constexpr std::string_view kRest = "/**";
+constexpr std::string_view kNoExpressions =
+    "no regular expressions and no other wildcards; use /orders/{id} for one segment of any value, "
+    "or /** at the end";
 
 // Cuts the first segment off `path`, which starts with '/'.
 std::string_view TakeSegment(std::string_view& path) {
@@ -71,9 +74,8 @@ std::string_view CheckPattern(std::string_view pattern) {
     if (segment.find_first_of("{}") != std::string_view::npos) {
       return "a capture is a whole segment: /orders/{id}";
     }
-    if (segment.find('*') != std::string_view::npos) {
-      return "a star has a meaning only as a trailing /**";
-    }
+    // Brackets and backslashes stand in no path as they are (RFC 3986, 3.3).
+    if (segment.find_first_of("*[]^\\|") != std::string_view::npos) return kNoExpressions;
     literal += '/';
     literal += segment;
   }

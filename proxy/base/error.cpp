@@ -106,9 +106,10 @@ constexpr std::array<ErrorFacts, kErrorCodeCount> kFacts{{
      "http_request_denied",
      "This call was not executed, because its approval or what it is sent with was missing for too "
      "long. Say so; where nobody decided, the same call made again is a new question.",
-     "Nobody said yes in time, its `credentials` stayed missing, or its flow takes no writes.",
-     "Decide sooner (`flow_rules.webhook` tells), raise `expires`, or see that the files of its "
-     "`credentials` can be read."},
+     "`expires` passed during the call's `hold` (a later repeat is a new question, 202), its "
+     "`credentials` stayed missing, or its flow takes no writes.",
+     "Decide sooner (`flow_rules.webhook` tells), raise `expires`, or mend the files of its "
+     "`credentials`."},
     {409, "approval-void", "The approval no longer holds", "not_executed", true,
      "http_request_denied",
      "The rules changed while the call waited, and it was not executed. Repeat exactly the same "

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "policy/model/url.h"
+#include "proxy/admin/access/problem.h"
 #include "proxy/base/http/own_port.h"
 #include "proxy/base/json/json_object.h"
 #include "proxy/cli/terminal_text.h"
@@ -56,6 +57,16 @@ std::string WhatItIs(std::string_view port, const HttpResponse& answer) {
   if (port == kProbesPort) return "the port of probes and metrics (--probes of `recourse run`)";
   return fmt::format("not the admin API of a Recourse of this version: GET {} was answered with {}",
                      kPortPath, answer.status);
+}
+
+// What is wrong, with each of several problems on a line of its own.
+std::string DetailOf(const Json& problem) {
+  const Json* const problems = problem.Find("problems");
+  if (problems == nullptr) return Printable(problem, "detail");
+  const std::string detail = ScalarText(problem, "detail");
+  std::string lines = TerminalText(detail.substr(0, detail.find('\n')));
+  for (const Json& one : problems->items) lines += "\n" + TerminalText(ScalarText(one));
+  return lines;
 }
 
 // A token must not go to whoever happens to listen there.
@@ -121,11 +132,11 @@ FileResult<std::string> Call(const ApiClient& client, HttpRequest request, int* 
   if (status != nullptr) *status = response->status;
   if (response->status == 200) return std::move(response->body);
   const auto problem = ParseJson(response->body);
-  std::string detail = problem ? Printable(*problem, "detail") : response->body;
-  if (response->status == 401) {
-    detail += client.token_file.empty()
-                  ? "; a token is needed; name the file that has it: --admin-token-file FILE"
-                  : "; the token of the file " + client.token_file + " was sent";
+  std::string detail = problem ? DetailOf(*problem) : response->body;
+  if (response->status == 401 && !client.token_file.empty()) {
+    detail += "; the token of the file " + client.token_file + " was sent";
+  } else if (problem && Printable(*problem, "title") == kNotAuthorized) {
+    detail = "a token is needed; name the file that has it: --admin-token-file FILE";
   }
   return std::unexpected(asked + ": " + detail);
 }

@@ -114,11 +114,7 @@ int ListNewest(const ApiClient& client, const EventQuery& query, std::ostream& o
   std::uint64_t up_to = ToNumber(Printable(*newest, "last"));
   std::uint64_t shown = 0;
   bool is_cut = false;
-  if (client.json) {
-    out << '[';
-  } else {
-    PrintEventHeader(out);
-  }
+  if (client.json) out << '[';
   while (up_to > query.after && !is_cut) {
     const std::uint64_t after =
         std::max(query.after, up_to > kAdminPageMax ? up_to - kAdminPageMax : 0);
@@ -134,13 +130,18 @@ int ListNewest(const ApiClient& client, const EventQuery& query, std::ostream& o
       if (client.json) {
         out << (shown == 0 ? "" : ",") << line;
       } else {
+        if (shown == 0) PrintEventHeader(out);
         PrintEventRow(out, ParseJson(line).value_or(Json()));
       }
       ++shown;
     }
     up_to = after;
   }
-  if (client.json) out << "]\n";
+  if (client.json) {
+    out << "]\n";
+  } else if (shown == 0) {
+    out << "none\n";
+  }
   if (is_cut) {
     err << "recourse: the newest " << shown << " are shown; a larger --limit shows older ones\n";
   }
@@ -184,8 +185,9 @@ int ListEvents(const ApiClient& client, const EventQuery& query, std::ostream& o
     if (!text) return Fail(err, text.error());
     const auto page = ParsePage(*text);
     if (!page) return Fail(err, page.error().detail());
-    if (!std::exchange(has_header, true)) PrintEventHeader(out);
     const Json& events = *page->Find("events");
+    const bool is_shown = !events.items.empty() || query.follows;
+    if (is_shown && !std::exchange(has_header, true)) PrintEventHeader(out);
     if (!events.items.empty()) last = Printable(events.items.back(), "event_id");
     left -= std::min<std::uint64_t>(left, events.items.size());
     after = Printable(*page, "next");
@@ -200,6 +202,7 @@ int ListEvents(const ApiClient& client, const EventQuery& query, std::ostream& o
     json.append(*text, first, end - first);
   }
   if (query.follows) return FollowEvents(client, query, last, out, err);
+  if (!has_header) out << "none\n";
   if (client.json) out << json << "]\n";
   if (left == 0 && !after.empty()) {
     // Who reads a list that was cut has to know it.

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -11,6 +12,7 @@
 #include <sstream>
 #include <utility>
 
+#include "proxy/admin/access/operator.h"
 #include "proxy/base/json/json_object.h"
 #include "proxy/base/limits.h"
 #include "proxy/cli/api_call.h"
@@ -142,6 +144,19 @@ bool SaysYes(std::ostream& out, std::uint64_t operation) {
   return line == "y" || line == "Y" || line == "yes";
 }
 
+// Why that person can approve nothing, whatever waits; empty: nothing is known against it.
+std::string WhyNoApprover(const ApiClient& client) {
+  const auto text = Call(client, "GET", "/session");
+  const auto who = ParseJson(text.value_or(""));
+  const Json* const roles = who ? who->Find("roles") : nullptr;
+  if (roles == nullptr) return {};
+  const auto is_approve = [](const Json& role) { return role.text == "approve"; };
+  if (std::ranges::any_of(roles->items, is_approve)) return {};
+  const bool is_shared = Printable(*who, "how") == NameOf(Operator::How::kAdminToken);
+  return Printable(*who, "name") + " does not have the role approve, which this needs; " +
+         (is_shared ? "name people in --operators FILE" : "it is given in the operators file");
+}
+
 // The digest of the request that stands there now, if that is the one that `given` means: all of
 // it, or a beginning that no other will have. Without one a person at a terminal is shown the
 // request and asked. The exit code when nothing is to be approved.
@@ -194,7 +209,11 @@ int ListApprovals(const ApiClient& client, const ApprovalQuery& query, std::ostr
   if (!page) return page.error();
   const Json* approvals = page->Find("approvals");
   if (approvals == nullptr) return Fail(err, kNotUnderstood);
-  PrintApprovalHeader(out);
+  if (approvals->items.empty()) {
+    out << "none\n";
+  } else {
+    PrintApprovalHeader(out);
+  }
   for (const Json& approval : approvals->items) PrintApprovalRow(out, approval);
   if (!Printable(*page, "next").empty()) out << "there are more; raise --limit\n";
   return kExitOk;
@@ -218,6 +237,7 @@ int DecideApproval(const ApiClient& client, const ApprovalWord& word, std::ostre
   std::string body = "{\"reason\":";
   AppendJsonString(body, word.reason);
   if (is_approve) {
+    if (const std::string why = WhyNoApprover(client); !why.empty()) return Fail(err, why);
     const auto digest = DigestMeant(client, word, out, err);
     if (!digest) return digest.error();
     body += ",\"digest\":";

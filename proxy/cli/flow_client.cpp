@@ -22,13 +22,19 @@ void PrintFlowHeader(std::ostream& out) {
                      "PHASE", "STEPS", "UNDONE", "NAME", "FLOW ID", "REASON");
 }
 
+// Why it is where it is; that it began is no reason.
+std::string ReasonOf(const Json& flow) {
+  if (std::string reason = Printable(flow, "reason"); !reason.empty()) return reason;
+  const std::string cause = Printable(flow, "cause");
+  return cause == "first_step" ? std::string() : cause;
+}
+
 void PrintFlowRow(std::ostream& out, const Json& flow) {
-  const std::string reason = Printable(flow, "reason");
   out << fmt::format("{:>8}  {:<24}  {:<12}  {:>5}  {:>6}  {:<16}  {:<34}  {}\n",
                      Printable(flow, "number"), Printable(flow, "changed"),
                      Printable(flow, "phase"), Printable(flow, "step_count"),
                      Printable(flow, "undone_count"), Printable(flow, "name"),
-                     Printable(flow, "flow"), reason.empty() ? Printable(flow, "cause") : reason);
+                     Printable(flow, "flow"), ReasonOf(flow));
 }
 
 // "POST http://shop/refunds {"charge":"c1"}", with its header fields below.
@@ -76,7 +82,9 @@ void PrintDrift(std::ostream& out, const Json& step) {
 std::string UndoWords(const Json& step) {
   const std::string does = Printable(step, "undo");
   const std::string why = Printable(step, "why");
-  if (Printable(step, "phase") == "COMPENSATED") return "undone";
+  if (Printable(step, "phase") == "COMPENSATED") {
+    return Printable(step, "undo_phase") == "SUCCEEDED" ? "undone" : "undone by hand";
+  }
   if (Printable(step, "not_needed") == "true") return "may stay";
   if (does == "settle") return "unknown: " + why;
   if (does == "skip") return "not needed: " + why;
@@ -295,7 +303,11 @@ int ListFlows(const ApiClient& client, const FlowQuery& query, std::ostream& out
       json.append(*text, first, last - first);
       continue;
     }
-    if (!std::exchange(has_header, true)) PrintFlowHeader(out);
+    if (flows->items.empty() && !has_header) {
+      out << (query.all ? "none\n" : "none; --all shows ended ones\n");
+    } else if (!std::exchange(has_header, true)) {
+      PrintFlowHeader(out);
+    }
     for (const Json& flow : flows->items) PrintFlowRow(out, flow);
   }
   if (client.json) out << json << "]\n";

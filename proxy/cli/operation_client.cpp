@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <ostream>
 #include <utility>
 
@@ -16,11 +17,16 @@ namespace {
 
 constexpr std::string_view kRow = "{:>9}  {:<24}  {:<13}  {:>3}  {:<22}  {:<20}  {}\n";
 
+// What observe mode saw is in no flow, and nothing waits for it.
+std::string FlowOf(const Json& operation) {
+  return operation.Find("verdict") == nullptr ? Printable(operation, "flow") : "(observed)";
+}
+
 void PrintOperationRow(std::ostream& out, const Json& operation) {
   out << fmt::format(fmt::runtime(kRow), Printable(operation, "operation"),
                      Printable(operation, "time"), Printable(operation, "phase"),
                      Printable(operation, "attempt"), Printable(operation, "tool"),
-                     Printable(operation, "external_ref"), Printable(operation, "flow"));
+                     Printable(operation, "external_ref"), FlowOf(operation));
 }
 
 std::string PageTarget(const OperationQuery& query, std::uint64_t left, const std::string& before) {
@@ -30,6 +36,13 @@ std::string PageTarget(const OperationQuery& query, std::uint64_t left, const st
   if (!query.tool.empty()) target += "&tool=" + PercentEncode(query.tool);
   if (!before.empty()) target += "&before=" + before;
   return target;
+}
+
+std::uint64_t NumberOf(const Json& event) {
+  const std::string text = Printable(event, "event_id");
+  std::uint64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
 }
 
 std::string BodyOf(const SettleArguments& order) {
@@ -68,7 +81,8 @@ int ListOperations(const ApiClient& client, const OperationQuery& query, std::os
       json.append(*text, first, last - first);
       continue;
     }
-    if (!std::exchange(is_headed, true)) {
+    if (operations->items.empty() && before.empty() && !is_headed) out << "none\n";
+    if (!operations->items.empty() && !std::exchange(is_headed, true)) {
       out << fmt::format(fmt::runtime(kRow), "OPERATION", "TIME", "PHASE", "TRY", "TOOL",
                          "EXTERNAL REF", "FLOW");
     }
@@ -76,6 +90,26 @@ int ListOperations(const ApiClient& client, const OperationQuery& query, std::os
   } while (left > 0 && !before.empty());
   if (client.json) out << json << "]\n";
   return kExitOk;
+}
+
+int ShowOperation(const ApiClient& client, const std::string& id, std::ostream& out,
+                  std::ostream& err) {
+  const auto text = Call(client, "GET", "/events/" + PercentEncode(id));
+  if (!text) return Fail(err, text.error());
+  const auto event = ParseJson(*text);
+  const std::string operation = event ? Printable(*event, "operation") : std::string();
+  if (operation.empty()) return Fail(err, id + " is the number of no operation's event");
+  std::uint64_t last = 0;
+  for (std::string after = "0"; !after.empty();) {
+    const auto events = Call(client, "GET", "/events?operation=" + operation + "&after=" + after);
+    if (!events) return Fail(err, events.error());
+    const auto page = ParseJson(*events);
+    const Json* const rows = page ? page->Find("events") : nullptr;
+    if (rows == nullptr) return Fail(err, kNotUnderstood);
+    if (!rows->items.empty()) last = NumberOf(rows->items.back());
+    after = Printable(*page, "next");
+  }
+  return ShowEvent(client, last, out, err);
 }
 
 int SettleOperation(const ApiClient& client, const SettleArguments& order, std::ostream& out,

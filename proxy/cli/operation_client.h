@@ -25,6 +25,9 @@ struct SettleArguments {
 // Each prints to `out`, errors to `err`, and gives the exit code.
 int ListOperations(const ApiClient& client, const OperationQuery& query, std::ostream& out,
                    std::ostream& err);
+// Its last event and all of them; `id` as in SettleArguments.
+int ShowOperation(const ApiClient& client, const std::string& id, std::ostream& out,
+                  std::ostream& err);
 int SettleOperation(const ApiClient& client, const SettleArguments& order, std::ostream& out,
                     std::ostream& err);
 

@@ -11,6 +11,7 @@ namespace {
 // What the callbacks share; lives as long as they do.
 struct OperationArguments {
   OperationQuery query;
+  std::string shown;
   SettleArguments settle;
 };
 
@@ -29,6 +30,14 @@ void AddOperations(CLI::App& app, const ApiClient& client,
   add_admin_options(*list);
   list->callback([args, &client, &exit_code] {
     exit_code = ListOperations(client, args->query, std::cout, std::cerr);
+  });
+  CLI::App* show =
+      operations->add_subcommand("show", "Show what an operation is now, and all its events");
+  show->add_option("id", args->shown, "The operation's number, or that of one of its events")
+      ->required();
+  add_admin_options(*show);
+  show->callback([args, &client, &exit_code] {
+    exit_code = ShowOperation(client, args->shown, std::cout, std::cerr);
   });
   CLI::App* settle = operations->add_subcommand(
       "settle", "Say what became of an operation of unknown outcome, whatever its flow is at");

@@ -9,6 +9,7 @@ namespace recourse {
 
 std::vector<PolicyProblem> ProblemsWithOperators(const LoadedPolicy& loaded,
                                                  const std::string& operators) {
+  if (operators.empty()) return ApproversWithoutFile(loaded.approvers);
   OperatorFiles files = ReadOperatorFiles(operators);
   return files.loaded.ok() ? ApproversThatNobodyIs(loaded.approvers, *files.loaded.book, operators)
                            : std::move(files.loaded.problems);

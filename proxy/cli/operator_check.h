@@ -8,7 +8,8 @@
 
 namespace recourse {
 
-// What the policy's approvals ask of the file, which may have errors of its own. Blocking.
+// What the policy's approvals ask of the file, which may have errors of its own; an empty name
+// stands for none. Blocking.
 std::vector<PolicyProblem> ProblemsWithOperators(const LoadedPolicy& loaded,
                                                  const std::string& operators);
 

@@ -167,9 +167,7 @@ Check LookAtTraces(const ApiClient& client) {
 
 Check LookAtPolicy(const Setup& setup, const LoadedPolicy& loaded) {
   std::vector<PolicyProblem> problems = loaded.problems;
-  if (!setup.operators.empty()) {
-    for (auto& one : ProblemsWithOperators(loaded, setup.operators)) problems.push_back(one);
-  }
+  for (auto& one : ProblemsWithOperators(loaded, setup.operators)) problems.push_back(one);
   const auto errors =
       std::ranges::count(problems, PolicyProblem::Severity::kError, &PolicyProblem::severity);
   const bool is_bad = !loaded.ok() || errors > 0;

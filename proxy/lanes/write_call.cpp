@@ -6,12 +6,13 @@
 #include "proxy/base/crash_point.h"
 #include "proxy/exchange/request_facts.h"
 #include "proxy/telemetry/attempt_records.h"
+#include "proxy/telemetry/metrics.h"
 
 namespace recourse {
 namespace {
 
 std::string_view ResultLabel(const RequestContext& context, std::optional<ErrorCode> error) {
-  if (context.replayed) return "replayed";
+  if (context.replayed) return kReplayed;
   return error ? FactsOf(*error).slug : std::string_view("new");
 }
 

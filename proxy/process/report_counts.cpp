@@ -4,11 +4,28 @@
 #include <iterator>
 
 namespace recourse {
+namespace {
+
+std::uint64_t ReplaysOf(const Metrics& metrics) {
+  const auto is_replay = [](const auto& label) {
+    return label.name == "result" && label.value == kReplayed;
+  };
+  double replays = 0;
+  for (const auto& family : metrics.idempotency.Collect()) {
+    for (const auto& metric : family.metric) {
+      if (std::ranges::any_of(metric.label, is_replay)) replays += metric.counter.value;
+    }
+  }
+  return static_cast<std::uint64_t>(replays);
+}
+
+}  // namespace
 
 AdminApi::Counts CountsOf(const std::vector<std::unique_ptr<Worker>>& workers,
                           const Metrics& metrics, const Observer& observer) {
   AdminApi::Counts counts;
   counts.not_recorded = metrics.ObservedDropped();
+  counts.replays = ReplaysOf(metrics);
   counts.flow_counts = metrics.WritesByFlow();
   std::vector<ShapeCount> unlisted, refused;
   for (const auto& worker : workers) {

@@ -184,11 +184,13 @@ void ReportBuilder::AddOutcome(const Event& event, Operation& operation) {
   const std::string cause(NameOf(event.cause));
   auto* line = LineOf(unknown_, event.tool + " " + cause);
   if (line == nullptr) return;
-  operation.unknown_line = event.tool + " " + cause;
   line->tool = event.tool;
   line->cause = cause;
   if (line->calls == 0) line->example = event.operation;
   ++line->calls;
+  // Nothing waits for what observe mode saw.
+  if (event.verdict != ObserveVerdict::kNone) return;
+  operation.unknown_line = event.tool + " " + cause;
   ++line->open;
 }
 

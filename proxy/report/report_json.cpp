@@ -127,8 +127,8 @@ std::string ReportJson(const Report& report, const ReportExtras& extras) {
                               Quoted(line.field), line.calls);
          });
   const bool is_cut = report.is_cut || extras.refused_other > 0 || extras.differences_other > 0;
-  return out + fmt::format(R"(,"flow_counts":{},"not_recorded":{},"cut":{}}})",
-                           ToJson(extras.flow_counts), extras.not_recorded, is_cut);
+  return out + fmt::format(R"(,"flow_counts":{},"not_recorded":{},"replays":{},"cut":{}}})",
+                           ToJson(extras.flow_counts), extras.not_recorded, extras.replays, is_cut);
 }
 
 }  // namespace recourse

@@ -97,9 +97,8 @@ std::string Summary(const Json& report) {
     out += fmt::format("Enforce would have said: {}\n", CountsText(report, "verdicts"));
   }
   if (!is_observing) {
-    out +=
-        "Repeats that were answered from the ledger are not among them; the metric "
-        "recourse_idempotency_total counts those\n";
+    out += fmt::format("Not among them: {} repeats that were answered from the ledger since {}\n",
+                       Number(report, "replays"), ScalarText(report, "unlisted_reads_since"));
   }
   out += fmt::format("{} repeats, {} of them took effect twice, {} perhaps\n",
                      Number(report, "repeats"), Number(report, "double_effects"),

@@ -16,6 +16,7 @@ struct ReportExtras {
   std::string mode;                   // enforce or observe
   std::string since, until, started;  // RFC 3339
   std::uint64_t not_recorded = 0;     // writes of observe mode missing from the ledger
+  std::uint64_t replays = 0;          // repeats that were answered from the ledger
   std::uint64_t unlisted_other = 0;   // calls beyond the shapes that are counted one by one
   std::vector<UnlistedLine> unlisted_reads;
   FlowCounts flow_counts{};

@@ -173,8 +173,10 @@ void StartOperatorsOrThrow(OperatorStore& desk, const Config& config,
     throw StartupError(kExitPolicy,
                        "the operators " + config.operators + " have errors, see above");
   }
-  if (config.operators.empty()) return;
-  for (const auto& problem : ApproversThatNobodyIs(approvers, *desk.Current(), config.operators)) {
+  const auto doubts = config.operators.empty()
+                          ? ApproversWithoutFile(approvers)
+                          : ApproversThatNobodyIs(approvers, *desk.Current(), config.operators);
+  for (const PolicyProblem& problem : doubts) {
     Log(LogLevel::kWarn, "policy", {{"problem", problem.ToString()}});
   }
 }

@@ -23,6 +23,9 @@
 
 namespace recourse {
 
+// Result of a write that was answered from the ledger, as recourse_idempotency_total has it.
+inline constexpr std::string_view kReplayed = "replayed";
+
 class Ledger;
 struct RequestRecord;
 

@@ -44,6 +44,19 @@ TEST(ApproverCheck, WhoNobodyIsIsToldWithTheirPlaceInThePolicy) {
   EXPECT_THAT(Nobodies("[ finance, ann ]", people), ElementsAre());
 }
 
+TEST(ApproverCheck, WithoutAnOperatorsFileOneWarningNamesAll) {
+  const NamedApprover finance{"finance", {.file = "p.yaml", .line = 8, .column = 32, .key = "by"}};
+  NamedApprover ann = finance;
+  ann.name = "ann";
+  EXPECT_THAT(ApproversWithoutFile({}), ElementsAre());
+  const auto told = ApproversWithoutFile({finance, ann, finance});
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told[0].ToString(),
+            "p.yaml:8:32: warning: by: nobody can approve, as no --operators FILE is given: such "
+            "calls wait until they expire; name people in one who have the role approve and are, "
+            "or are in a group called: ann, finance");
+}
+
 TEST(ApproverCheck, WhoMayNotApproveIsNobody) {
   EXPECT_EQ(Nobodies("finance", Token("groups: [ finance ], roles: [ read ]")).size(), 1U);
   EXPECT_EQ(Nobodies("finance", Token("groups: [ finance ]") + "roles: { approve: [ finance ] }\n")

@@ -170,6 +170,8 @@ def test_nobodys_answer_is_a_no(proxy, double, token):
     (operation,) = {event["operation"] for event in proxy.events_for(path)}
     status, late = proxy.approve(operation)
     assert status == 410 and "nobody decided" in late["detail"]
+    assert call(proxy, path, {"a": 1}).status == 403, "a new question, which nobody answered either"
+    assert len({event["operation"] for event in proxy.events_for(path)}) == 2
     assert double.requests(path) == []
 
 

@@ -191,6 +191,10 @@ def test_a_step_that_was_undone_by_hand_is_told_so_and_the_rest_is_undone(shop, 
     done = shop.await_flow(str(flow["number"]), "UNDONE")
     assert done["undone_count"] == 2
     assert shop.effects(token) == ["POST orders", "POST payments", "DELETE orders"]
+    shown = shop.flows("show", flow["number"]).splitlines()
+    (by_hand,) = [line for line in shown if "payments.charge" in line]
+    (by_itself,) = [line for line in shown if "orders.create" in line]
+    assert by_hand.endswith("  undone by hand") and by_itself.endswith("  undone")
     told = [e for e in shop.recourse.events(operation=step) if e["phase"] == "COMPENSATED"]
     assert told[0]["cause"] == "human"
     assert told[0]["detail"] == "admin (ada): refunded in the console"
@@ -199,6 +203,16 @@ def test_a_step_that_was_undone_by_hand_is_told_so_and_the_rest_is_undone(shop, 
             if line.endswith("  admin (ada): refunded in the console")]  # fmt: skip
     assert len([line for line in said if "COMPENSATED" in line and "payments.charge" in line]) == 1
     assert len([line for line in said if "  flow  " in line and "BREAKING" in line]) == 1
+
+
+def test_a_step_that_is_not_stuck_was_not_undone_by_hand(shop, token):
+    flow = shop.park(token)
+    stuck, other = step_of(flow, "payments.charge")["step"], step_of(flow, "orders.create")["step"]
+    refused = shop.flows("resolve", flow["number"], "--step", other, "--as", "done",
+                         "--reason", "a slip", code=1)  # fmt: skip
+    assert f"step {stuck} is stuck; step {other} will be undone by itself" in refused
+    assert shop.flow(str(flow["number"]))["phase"] == "NEEDS_HUMAN"
+    assert step_of(shop.flow(str(flow["number"])), "orders.create")["phase"] == "SUCCEEDED"
 
 
 def test_a_step_whose_effect_may_stay_is_left_and_the_rest_is_undone(shop, token):

@@ -227,6 +227,7 @@ TEST_F(ReportTest, TextAndJsonSayTheSame) {
                           .until = "B",
                           .started = "C",
                           .not_recorded = 2,
+                          .replays = 0,
                           .unlisted_other = 0,
                           .unlisted_reads = {{"shop", "read", "GET", "/x", 4}},
                           .refused = {{"shop", "read", "GET", "/y", "denied: no \"tool\"", 3}},

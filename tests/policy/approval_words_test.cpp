@@ -59,9 +59,11 @@ TEST(SuspectedWordsTest, OneWordOrAListOfItAsksAboutSuspectedDuplicatesAlone) {
 TEST(SuspectedWordsTest, ThereMustBeSomethingToSuspectAndNoOtherCondition) {
   EXPECT_THAT(ProblemsOf(With(std::string("    reason: r\n") + kSuspected)),
               HasSubstr("error: tools.t.approval.when: asks about suspected duplicates alone"));
-  EXPECT_THAT(ProblemsOf(With("    reason: r\n    on_mismatch: ask\n"
-                              "    approval: { by: a, when: [ suspected, body#/n > 1 ] }\n")),
-              HasSubstr("error: tools.t.approval.when[0]: accepted: body#/pointer"));
+  EXPECT_THAT(
+      ProblemsOf(With("    reason: r\n    on_mismatch: ask\n"
+                      "    approval: { by: a, when: [ suspected, body#/n > 1 ] }\n")),
+      HasSubstr(
+          "error: tools.t.approval.when[0]: 'suspected' is no place; accepted: body#/pointer"));
 }
 
 TEST(SuspectedWordsTest, AskingAboutRepeatsIsNoExcuseForAWriteThatCannotBeUndone) {

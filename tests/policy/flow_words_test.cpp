@@ -310,7 +310,8 @@ TEST(FlowWordsTest, AnUndoHasOneBody) {
       {"form: { charge: \"{external_ref}\" }, json: { a: 1 }", "one body: json or form"},
       {"form: [ a ]", "tools.t.undo.form: a map of field names"},
       {"form: { \"{key}\": x }", "a field name is fixed text"},
-      {"form: { a: \"{nothing}\" }", "tools.t.undo.form.a: accepted: body#/pointer"},
+      {"form: { a: \"{nothing}\" }",
+       "tools.t.undo.form.a: {nothing} is no place; accepted: body#/pointer"},
   });
 }
 

@@ -105,9 +105,10 @@ TEST(LoaderErrorsTest, ProblemsNamePlaceKeyAndWhatIsAccepted) {
             "'write'?; accepted: read, write\n"
             "p.yaml:10:20: error: tools.orders.create.dedupe_window: accepted: a duration such as "
             "250ms, 5s, 10m, 1h or 30d\n"
-            "p.yaml:12:16: error: tools.orders.create.undo.request: accepted: body#/pointer, "
-            "path.name, query.name, header.Name, key, external_ref, answer.body#/pointer, "
-            "answer.header.Name, answer.status, before.body#/pointer, before.header.Name\n");
+            "p.yaml:12:16: error: tools.orders.create.undo.request: {external_reff} is no place, "
+            "did you mean 'external_ref'?; accepted: body#/pointer, path.name, query.name, "
+            "header.Name, key, external_ref, answer.body#/pointer, answer.header.Name, "
+            "answer.status, before.body#/pointer, before.header.Name\n");
 }
 
 TEST(LoaderErrorsTest, TheFileMustBePlainYaml) {
@@ -282,11 +283,10 @@ TEST(LoaderErrorsTest, MatchesAreCheckedAtTheirPlace) {
       {with_match("GET|GET orders /o"), "is no list of methods"},
       {with_match("GET|* orders /o"), "is no list of methods"},
       {with_match("GET order /o"),
-       "no backend is called 'order', did you mean 'orders'?; defined: "
-       "mail, orders"},
+       "no backend is called 'order', did you mean 'orders'?; defined: mail, orders"},
       {with_match("GET orders o"), "a path starts with '/'"},
-      {with_match("GET orders /a/*"), "a star has a meaning only as a trailing /**"},
-      {with_match("GET orders /**/a"), "a star has a meaning only"},
+      {with_match("GET orders /a/*"), "no regular expressions and no other wildcards; use"},
+      {with_match("GET orders /**/a"), "or /** at the end"},
       {with_match("\"GET orders /a{id}\""), "a capture is a whole segment"},
       {with_match("\"GET orders /{a}/{a}\""), "the same name"},
       {with_match("\"GET orders /{a-b}\""), "a capture is {name}"},

@@ -332,7 +332,7 @@ TEST_F(PolicyFilesTest, MissingHugeAndStrangeFilesAreRefused) {
 TEST(LoaderTest, TheNumberOfProblemsIsBoundedAndWarningsHideNoErrors) {
   std::string yaml = "version: 1\nbackends: { b: { url: \"http://b\" } }\ntools:\n";
   for (int i = 0; i < 2'000; ++i) {
-    yaml += fmt::format("  t{}: {{ match: POST b /{}, effect: write, reason: x }}\n", i, i);
+    yaml += fmt::format("  t{}: {{ match: POTS b /{}, effect: write, reason: x }}\n", i, i);
   }
   EXPECT_TRUE(LoadPolicyText("p", yaml).ok());
   for (int i = 0; i < 1'234; ++i) yaml += fmt::format("x{}: 1\n", i);

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "proxy/base/check.h"
+#include "proxy/base/http/http_message.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
@@ -86,7 +87,7 @@ template <class Value, std::size_t Count>
 std::optional<Value> FromName(const std::array<std::string_view, Count>& names,
                               std::string_view name) {
   for (std::size_t i = 0; i < Count; ++i) {
-    if (names[i] == name) return static_cast<Value>(i);
+    if (EqualsIgnoreCase(names[i], name)) return static_cast<Value>(i);
   }
   return std::nullopt;
 }

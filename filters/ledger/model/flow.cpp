@@ -6,6 +6,7 @@
 #include "proxy/base/bytes.h"
 #include "proxy/base/check.h"
 #include "proxy/base/crypto/sha256.h"
+#include "proxy/base/http/http_message.h"
 
 namespace recourse {
 namespace {
@@ -47,7 +48,7 @@ std::string_view NameOf(FlowCause cause) {
 
 std::optional<FlowPhase> FlowPhaseFromName(std::string_view name) {
   for (std::size_t i = 0; i < kFlowPhaseNames.size(); ++i) {
-    if (kFlowPhaseNames[i] == name) return static_cast<FlowPhase>(i);
+    if (EqualsIgnoreCase(kFlowPhaseNames[i], name)) return static_cast<FlowPhase>(i);
   }
   return std::nullopt;
 }

@@ -157,11 +157,13 @@ std::expected<AccessControl::Visit, HttpResponse> AccessControl::Identify(
     visit.who = parts_.desk.Current()->OfCertificate(peer.certificate);
     return visit;
   }
+  if (KnowsNobody(*parts_.desk.Current())) {
+    return std::unexpected(Problem(401, "Nobody is known", kNobodyKnown));
+  }
   return std::unexpected(
-      Problem(401, "Not authorized",
-              KnowsNobody(*parts_.desk.Current())
-                  ? kNobodyKnown
-                  : "send your token as a bearer token: Authorization: Bearer TOKEN"));
+      Problem(401, kNotAuthorized,
+              "this is the operators' port, and agents call the one of --listen; operators send "
+              "their token: Authorization: Bearer TOKEN"));
 }
 
 AccessControl::Judged AccessControl::JudgeBearer(std::string_view token) const {
@@ -252,7 +254,7 @@ HttpResponse AccessControl::Failed(const Refusal& refusal, const HttpPeer& peer)
   }
   if (wait > Millis{0}) return TooManyFailures(wait);
   gate_.Fail(from);
-  return Problem(401, "Not authorized", refusal.detail);
+  return Problem(401, kNotAuthorized, refusal.detail);
 }
 
 HttpResponse AccessControl::Session(const Visit& visit, const HttpRequest& request,

@@ -1,6 +1,8 @@
 #include "proxy/admin/access/approver_check.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 namespace recourse {
 namespace {
@@ -40,6 +42,24 @@ std::vector<PolicyProblem> ApproversThatNobodyIs(const std::vector<NamedApprover
                       "', or in a group of that name, and has the role approve";
   }
   return problems;
+}
+
+std::vector<PolicyProblem> ApproversWithoutFile(const std::vector<NamedApprover>& approvers) {
+  if (approvers.empty()) return {};
+  std::set<std::string> sorted;
+  for (const NamedApprover& approver : approvers) sorted.insert(approver.name);
+  std::string names;
+  for (const std::string& name : sorted) {
+    names.append(names.empty() ? "" : ", ").append(name);
+  }
+  PolicyProblem problem = approvers.front().where;
+  problem.severity = PolicyProblem::Severity::kWarning;
+  problem.message =
+      "nobody can approve, as no --operators FILE is given: such calls wait until "
+      "they expire; name people in one who have the role approve and are, or are in "
+      "a group called: " +
+      names;
+  return {std::move(problem)};
 }
 
 }  // namespace recourse

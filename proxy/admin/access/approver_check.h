@@ -15,4 +15,7 @@ std::vector<PolicyProblem> ApproversThatNobodyIs(const std::vector<NamedApprover
                                                  const OperatorDirectory& book,
                                                  const std::string& operators);
 
+// The same where no operators file is given, in one warning.
+std::vector<PolicyProblem> ApproversWithoutFile(const std::vector<NamedApprover>& approvers);
+
 }  // namespace recourse

@@ -20,7 +20,7 @@ bool NameSameKeys(const std::optional<JwtRule>& a, const std::optional<JwtRule>&
 
 OperatorFiles ReadOperatorFiles(const std::string& path) {
   OperatorFiles files;
-  const PolicySources sources = ReadPolicyTwice(path);
+  const PolicySources sources = ReadPolicyTwice(path, "name an operators file");
   std::string all;
   for (const PolicyProblem& problem : sources.problems) AppendPart(all, problem.ToString());
   for (const PolicySource& source : sources.files) AppendPart(all, source.text);
@@ -34,7 +34,7 @@ OperatorFiles ReadOperatorFiles(const std::string& path) {
     return files;
   }
   const auto read = [&all](const std::string& named) -> std::expected<std::string, std::string> {
-    PolicySources keys = ReadPolicyTwice(named);
+    PolicySources keys = ReadPolicyTwice(named, "name a JSON file");
     if (!keys.problems.empty()) return std::unexpected(keys.problems.front().message);
     if (keys.files.size() != 1) return std::unexpected("is a directory; name a JSON file");
     AppendPart(all, keys.files.front().text);

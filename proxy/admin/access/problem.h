@@ -11,6 +11,9 @@ namespace recourse {
 // 200 with a whole JSON text.
 HttpResponse JsonAnswer(std::string body);
 
+// Title of a 401 that asks for a credential, or for another one.
+inline constexpr std::string_view kNotAuthorized = "Not authorized";
+
 // RFC 9457, for people. A 401 asks for a bearer token.
 HttpResponse Problem(int status, std::string_view title, std::string_view detail);
 // Of a ledger that cannot be read or written.

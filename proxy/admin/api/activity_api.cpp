@@ -30,7 +30,7 @@ std::optional<std::string> Take(OperationFilter& filter, const std::string& name
     if (!filter.status) return "PENDING, SUCCESS, FAILED or COMPENSATED";
   } else if (name == "phase") {
     filter.phase = PhaseFromName(value);
-    if (!filter.phase) return "a phase such as DISPATCHING, UNCERTAIN or SUCCEEDED";
+    if (!filter.phase) return PhaseNames();
   } else if (name == "limit") {
     if (!ParseNumber(value, number) || number == 0 || number > limits::kOperationsPageMax) {
       return fmt::format("1 to {}", limits::kOperationsPageMax);

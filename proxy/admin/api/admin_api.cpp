@@ -28,6 +28,10 @@
 namespace recourse {
 namespace {
 
+constexpr const char* kOfProbes =
+    "this is the port of probes and metrics, and agents call the one of --listen; it has GET "
+    "/live, /ready and /metrics\n";
+
 HttpResponse Text(int status, std::string body) {
   return {status, "", {{"Content-Type", "text/plain; charset=utf-8"}}, std::move(body)};
 }
@@ -198,7 +202,7 @@ HttpResponse AdminApi::ListEvents(std::string_view query) {
   for (const auto& [name, value] : ParsePairs(query)) {
     std::uint64_t number = 0;
     bool good = true;
-    std::string_view accepted = "a number";
+    std::string accepted = "a number";
     if (name == "trace") {
       good = IsTraceId(value);
       filter.trace_id = value;
@@ -210,7 +214,7 @@ HttpResponse AdminApi::ListEvents(std::string_view query) {
       accepted = "PENDING, SUCCESS, FAILED or COMPENSATED (for UNCERTAIN ask by phase)";
     } else if (name == "phase") {
       good = (filter.phase = PhaseFromName(value)).has_value();
-      accepted = "a phase such as DISPATCHING, UNCERTAIN or SUCCEEDED";
+      accepted = PhaseNames();
     } else if (name == "operation") {
       good = ParseNumber(value, number);
       filter.operation = number;
@@ -319,6 +323,7 @@ HttpResponse AdminApi::ShowReport(std::string_view query) {
                            .until = Rfc3339Millis(period.until_ms),
                            .started = Rfc3339Millis(ToUnixMillis(started_)),
                            .not_recorded = counts.not_recorded,
+                           .replays = counts.replays,
                            .unlisted_other = counts.unlisted_other,
                            .unlisted_reads = std::move(counts.unlisted_reads),
                            .flow_counts = counts.flow_counts,
@@ -329,7 +334,7 @@ HttpResponse AdminApi::ShowReport(std::string_view query) {
 }
 
 HttpResponse ProbeApi::Handle(const HttpRequest& request) {
-  if (request.method != "GET" && request.method != "HEAD") return Text(405, "use GET\n");
+  if (request.method != "GET" && request.method != "HEAD") return Text(405, kOfProbes);
   if (request.target == kPortPath) return PortAnswer(kProbesPort);
   if (request.target == "/live") return Text(200, "live\n");
   if (request.target == "/ready") {
@@ -356,7 +361,7 @@ HttpResponse ProbeApi::Handle(const HttpRequest& request) {
             {{"Content-Type", std::string(type)}, {"Vary", "Accept"}},
             metrics_.Scrape(ledger_, facts_(), format)};
   }
-  return Text(404, "the probe port has /live, /ready and /metrics\n");
+  return Text(404, kOfProbes);
 }
 
 }  // namespace recourse

@@ -31,6 +31,7 @@ class AdminApi {
   // What the process counts of what the ledger does not hold; called on the admin thread.
   struct Counts {
     std::uint64_t not_recorded = 0;
+    std::uint64_t replays = 0;
     std::uint64_t unlisted_other = 0;
     std::uint64_t refused_other = 0;
     std::vector<UnlistedLine> unlisted_reads;

@@ -50,9 +50,14 @@ HttpResponse OperationApi::Handle(const HttpRequest& request, std::string_view p
   // People read the number off a list of events.
   const auto event = parts_.ledger.Find(number);
   if (!event) return NoLedger(event.error().detail());
-  if (!*event || (*event)->verdict != ObserveVerdict::kNone) {
+  if (!*event) {
     return Problem(404, "No such operation",
                    fmt::format("no operation that was sent has the number {}", number));
+  }
+  if ((*event)->verdict != ObserveVerdict::kNone) {
+    return Problem(409, "Not settled",
+                   fmt::format("operation {} was made in observe mode; nothing waits for it",
+                               (*event)->operation));
   }
   auto word = ReadHumanWord(request, who);
   if (!word) return word.error();

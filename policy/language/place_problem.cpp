@@ -1,0 +1,80 @@
+#include "policy/language/place_problem.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace recourse {
+namespace {
+
+// A body's place is a JSON pointer after '#', which people write as a path of names.
+std::string AsPointer(std::string_view body, std::string_view names) {
+  std::string pointer(names);
+  std::ranges::replace(pointer, '.', '/');
+  if (!pointer.starts_with('/')) pointer.insert(0, "/");
+  return std::string(body) + '#' + pointer;
+}
+
+// What was probably meant; empty: nobody knows.
+std::string PlaceMeant(std::string_view text) {
+  for (const std::string_view body : {"answer.body", "before.body", "body"}) {
+    if (!text.starts_with(body) || text.size() <= body.size() + 1) continue;
+    const std::string_view rest = text.substr(body.size());
+    if (rest[0] != '.' && rest[0] != '/' && rest[0] != '#') continue;
+    std::string meant = AsPointer(body, rest[0] == '/' ? rest : rest.substr(1));
+    if (ParseSelector(meant)) return meant;
+  }
+  return {};
+}
+
+std::string Doubt(std::string_view text) {
+  if (const std::string meant = PlaceMeant(text); !meant.empty()) {
+    return ", did you mean '" + meant + "'?";
+  }
+  return DidYouMean(text, {"external_ref", "answer.status", "key"});
+}
+
+// "body#/a" of "body#/a as number".
+std::string_view WithoutType(std::string_view placeholder) {
+  return placeholder.substr(0, placeholder.find(" as "));
+}
+
+}  // namespace
+
+std::string_view PlacesOf(Reads reads) {
+  switch (reads) {
+    case Reads::kRequest:
+      return "body#/pointer, path.name, query.name, header.Name";
+    case Reads::kAnswer:
+      return "answer.body#/pointer, answer.header.Name, answer.status";
+    case Reads::kRequestOrAnswer:
+      break;
+  }
+  return "answer.body#/pointer, answer.header.Name, answer.status, body#/pointer, path.name, "
+         "query.name, header.Name";
+}
+
+std::string PlaceProblem(std::string_view text, Reads reads) {
+  return "'" + std::string(text) + "' is no place" + Doubt(text) +
+         "; accepted: " + std::string(PlacesOf(reads));
+}
+
+std::string ConditionProblem(std::string_view text, Reads reads, const Error& error) {
+  const std::string_view place = text.substr(0, text.find(' '));
+  if (place.empty() || ParseSelector(place)) return std::string(error.detail());
+  return PlaceProblem(place, reads);
+}
+
+std::string TemplateProblem(std::string_view text, const Error& error) {
+  for (auto open = text.find('{'); open != std::string_view::npos;
+       open = text.find('{', open + 1)) {
+    const auto close = text.find('}', open);
+    if (close == std::string_view::npos) break;
+    const std::string_view place = WithoutType(text.substr(open + 1, close - open - 1));
+    if (place.empty() || place.contains('{') || ParseSelector(place)) continue;
+    return "{" + std::string(place) + "} is no place" + Doubt(place) + "; " +
+           std::string(error.detail());
+  }
+  return std::string(error.detail());
+}
+
+}  // namespace recourse

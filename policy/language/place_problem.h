@@ -1,0 +1,25 @@
+// What to say of a text that stands where a place of a call or an answer should, such as
+// body#/cart_id.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "policy/language/load_rules.h"
+#include "proxy/base/error.h"
+
+namespace recourse {
+
+// "body#/pointer, path.name, ...": the places that may be read there.
+std::string_view PlacesOf(Reads reads);
+
+// "'body.cart_id' is no place, did you mean 'body#/cart_id'?; accepted: ..."
+std::string PlaceProblem(std::string_view text, Reads reads);
+
+// The same of a condition whose first word is no place; else what `error` says.
+std::string ConditionProblem(std::string_view text, Reads reads, const Error& error);
+
+// The same of a template's first placeholder that names no place; else what `error` says.
+std::string TemplateProblem(std::string_view text, const Error& error);
+
+}  // namespace recourse
