@@ -30,6 +30,7 @@
 #include "proxy/drill/drill_command.h"
 #include "proxy/inject/inject_command.h"
 #include "proxy/process/runtime.h"
+#include "proxy/suggest/suggest_command.h"
 #include "proxy/telemetry/otlp_options.h"
 
 namespace recourse {
@@ -427,6 +428,7 @@ void AddPolicy(CLI::App& app, Arguments& args) {
   test->callback(
       [&args] { args.exit_code = RunPolicyTest(args.policy_path, std::cout, ArgumentsOf); });
   AddPolicyMakers(*policy, args);
+  AddSuggest(*policy, args.exit_code);
   CLI::App* status =
       policy->add_subcommand("status", "Show the policy that a running process has in force");
   AddAdminOptions(*status, args);

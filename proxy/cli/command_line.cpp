@@ -63,6 +63,7 @@ constexpr std::pair<std::string_view, std::string_view> kExamples[] = {
     {"policy import mcp", "http://127.0.0.1:3000/mcp"},
     {"policy import openapi", "openapi.yaml"},
     {"policy replay", "events.ndjson --policy policy.yaml"},
+    {"policy suggest", "--policy policy.yaml --data data --since 24h --out tools.yaml"},
     {"policy status", "--json"},
     {"policy reload", "--admin 127.0.0.1:19081 --admin-token-file token"},
     {"policy explain", "policy.yaml \"POST http://orders.shop.svc/orders\" --body order.json"},

@@ -46,6 +46,7 @@ void ServedRequest::End() {
   }
   view->metrics.Count(record, duration);
   if (trace.is_on) trace.End(record, view->policy, began, ended, *services.tracer);
+  if (tap) std::exchange(tap, nullptr)->Ended();
   if (observation) {
     std::exchange(observation, nullptr)->Ended(record, duration);
   } else {

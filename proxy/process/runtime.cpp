@@ -38,6 +38,7 @@
 #include "proxy/startup/ready_text.h"
 #include "proxy/startup/service_manager.h"
 #include "proxy/startup/startup.h"
+#include "proxy/traffic/traffic_recorder.h"
 
 namespace recourse {
 namespace {
@@ -108,6 +109,10 @@ class Runtime {
     services_.install_secret = secrets_.install_secret();
     services_.ledger_secret = secrets_.SecretOf(ledger_->Stats().identity);
     services_.pod_flow = PodFlowName(secrets_.install_secret(), config.pod);
+    if (versions_.Current()->mode == Mode::kObserve && !secrets_.install_secret().empty()) {
+      traffic_.emplace(config.data, secrets_.install_secret(), random_);
+      services_.traffic = &*traffic_;
+    }
     ledger_->OnCommit([this](double seconds, std::size_t rows) {
       metrics_.commit_seconds.Observe(seconds);
       metrics_.commit_rows.Increment(static_cast<double>(rows));
@@ -165,6 +170,7 @@ class Runtime {
   AdminApi admin_api_;
   ProbeApi probe_api_;
   Observer observer_;
+  std::optional<TrafficRecorder> traffic_;
   std::unique_ptr<HttpServer> probes_, admin_;
   std::unique_ptr<SettleWorker> settle_worker_;
   std::unique_ptr<FlowService> flows_;
@@ -457,6 +463,7 @@ void Runtime::Exit() {
   probes_.reset();
   const bool refused = ledger_->Stats().latched && versions_.Current()->mode != Mode::kObserve;
   heads_.Finish();
+  traffic_.reset();
   ledger_.reset();
   Log(LogLevel::kInfo, "stopped");
   access_log_.Close();
