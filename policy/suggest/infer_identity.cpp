@@ -93,18 +93,22 @@ class IdentityInference {
   }
 
   void FindRepeats() {
+    // A call that was answered at last is not repeated any more, unless byte by byte.
+    std::set<std::size_t> done;
     for (std::size_t again = 1; again < fields_.size(); ++again) {
       Repeat best{again, again, {}};
       const std::size_t from = again > kLookBack ? again - kLookBack : 0;
       for (std::size_t first = again; first-- > from;) {
         if (Call(again).wall_ms - Call(first).wall_ms > kRepeatMs) break;
         Repeat repeat{first, again, Differing(fields_[first], fields_[again])};
-        if (!MayRepeat(repeat)) continue;
+        if (!MayRepeat(repeat) || (!repeat.differs.empty() && done.contains(first))) continue;
         if (best.first == again || repeat.differs.size() < best.differs.size()) {
           best = std::move(repeat);
         }
       }
-      if (best.first != again) repeats_.push_back(std::move(best));
+      if (best.first == again) continue;
+      done.insert(best.first);
+      repeats_.push_back(std::move(best));
     }
   }
 
@@ -134,7 +138,7 @@ class IdentityInference {
     }
   }
 
-  // No value of it was ever sent twice, or met anywhere else: it names nothing.
+  // No value of it was ever sent twice, sent anywhere else, or told before: it names nothing.
   bool IsOfOneAttempt(const std::string& place) const {
     std::map<std::uint64_t, std::size_t> own;  // by hash: the sighting
     for (std::size_t i = 0; i < fields_.size(); ++i) {
@@ -149,9 +153,15 @@ class IdentityInference {
     for (std::size_t i = 0; i < seen_.size(); ++i) {
       const auto met = [&](const auto& value) { return is_foreign(value.hash, i); };
       if (std::ranges::any_of(seen_[i].path, met) || std::ranges::any_of(seen_[i].query, met) ||
-          std::ranges::any_of(seen_[i].body, met) || std::ranges::any_of(seen_[i].answer, met)) {
+          std::ranges::any_of(seen_[i].body, met)) {
         return false;
       }
+      // A read tells afterwards what was sent.
+      const auto was_told = [&](const SeenValue& value) {
+        const auto at = own.find(value.hash);
+        return at != own.end() && at->second > i;
+      };
+      if (std::ranges::any_of(seen_[i].answer, was_told)) return false;
     }
     return true;
   }
@@ -201,6 +211,11 @@ class IdentityInference {
         return undecided("bodies that are neither JSON nor a form");
       }
     }
+    if (std::ranges::all_of(kinds_, [](const auto& of) { return of.first.starts_with("path."); })) {
+      made.is_decided = true;
+      made.why = "its path is all that it says";
+      return;
+    }
     if (made.repeats == 0) return undecided("no repeat was seen");
     for (const std::string& place : identity) {
       if (IsAnchor(place)) made.anchors.push_back(place);
@@ -237,7 +252,7 @@ class IdentityInference {
     made.is_decided = true;
     made.identity = std::move(identity);
     made.why = "equal in " + std::to_string(made.repeats) + " repeats; " +
-               ListOf({made.anchors.begin(), made.anchors.end()}) + " alone differs between all " +
+               ListOf({made.anchors.begin(), made.anchors.end()}) + " differs between all " +
                std::to_string(made.intents) + " intents";
   }
 

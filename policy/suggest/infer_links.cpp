@@ -364,7 +364,8 @@ class ToolLinks {
       first = std::min(first, call);
       made.insert(value->hash);
     }
-    if (made.empty()) return;
+    // Repeats have made it more than once, so it stands where it would not stand alone.
+    if (made.empty() || calls.size() > 1) return;
     Replies& replies = questions[question];
     std::set<std::string> places;
     for (const SeenValue& value : seen_[read].answer) {

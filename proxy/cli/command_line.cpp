@@ -57,7 +57,7 @@ constexpr std::pair<std::string_view, std::string_view> kExamples[] = {
     {"ledger export", "--format ndjson > ledger.ndjson"},
     {"ledger new-key", "k2"},
     {"ledger backup", "ledger.mdb"},
-    {"policy check", "policy.yaml"},
+    {"policy check", "policy.yaml --strict"},
     {"policy test", "policy.yaml"},
     {"policy schema", "> policy.schema.json"},
     {"policy import mcp", "http://127.0.0.1:3000/mcp"},

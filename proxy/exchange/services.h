@@ -45,8 +45,8 @@ struct Services {
   AccessLog* access_log = nullptr;
   Metrics* metrics = nullptr;
   const Clock* clock = nullptr;
-  SpanQueue* tracer = nullptr;         // null: traces are off
-  TrafficRecorder* traffic = nullptr;  // of observe mode
+  SpanQueue* tracer = nullptr;               // null: traces are off
+  std::unique_ptr<TrafficRecorder> traffic;  // of observe mode; null: there is no secret
   Random* random = nullptr;
   LeafIssuer* minter = nullptr;
   OwnListeners own;

@@ -38,7 +38,6 @@
 #include "proxy/startup/ready_text.h"
 #include "proxy/startup/service_manager.h"
 #include "proxy/startup/startup.h"
-#include "proxy/traffic/traffic_recorder.h"
 
 namespace recourse {
 namespace {
@@ -95,8 +94,7 @@ class Runtime {
                     .work = [this] { return WorkForStatus(); },
                     .drain = [this] { BeginDrain(); }}),
         probe_api_(
-            *ledger_, metrics_, [this] { return FactsForScrape(); },
-            [this] { return versions_.Current()->mode == Mode::kObserve; }),
+            *ledger_, metrics_, [this] { return FactsForScrape(); }, [this] { return Observes(); }),
         observer_(*ledger_, random_, secrets_.install_secret()) {
     services_.ledger = ledger_.get();
     services_.access_log = &access_log_;
@@ -109,10 +107,7 @@ class Runtime {
     services_.install_secret = secrets_.install_secret();
     services_.ledger_secret = secrets_.SecretOf(ledger_->Stats().identity);
     services_.pod_flow = PodFlowName(secrets_.install_secret(), config.pod);
-    if (versions_.Current()->mode == Mode::kObserve && !secrets_.install_secret().empty()) {
-      traffic_.emplace(config.data, secrets_.install_secret(), random_);
-      services_.traffic = &*traffic_;
-    }
+    services_.traffic = RecorderIn(config.data, services_.install_secret, random_);
     ledger_->OnCommit([this](double seconds, std::size_t rows) {
       metrics_.commit_seconds.Observe(seconds);
       metrics_.commit_rows.Increment(static_cast<double>(rows));
@@ -136,6 +131,7 @@ class Runtime {
   ScrapeFacts FactsForScrape() const;
   ProcessApi::Work WorkForStatus() const;
   void BeginDrain();
+  bool Observes() const { return versions_.Current()->mode == Mode::kObserve; }
   Millis LongestWait() const;
   // Their number never changes on a process that is ready, or was.
   bool HasThreads() const { return probe_api_.ready || services_.draining; }
@@ -170,7 +166,6 @@ class Runtime {
   AdminApi admin_api_;
   ProbeApi probe_api_;
   Observer observer_;
-  std::optional<TrafficRecorder> traffic_;
   std::unique_ptr<HttpServer> probes_, admin_;
   std::unique_ptr<SettleWorker> settle_worker_;
   std::unique_ptr<FlowService> flows_;
@@ -389,9 +384,7 @@ void Runtime::WaitForEnd() {
     if (services_.draining) agents_.EndIdle();
     heads_.Look();
     // In observe mode a ledger that cannot be written stops nothing.
-    const bool may_end =
-        config_.latched_for > Millis(0) && versions_.Current()->mode != Mode::kObserve;
-    if (!may_end || !ledger_->Stats().latched) continue;
+    if (Observes() || config_.latched_for == Millis(0) || !ledger_->Stats().latched) continue;
     if (!end) {
       end = clock_.Now() + config_.latched_for;
       Log(LogLevel::kError, "reads are served a while longer; then the process ends for a restart",
@@ -461,9 +454,9 @@ void Runtime::Exit() {
   admin_.reset();
   admin_api_.Close();
   probes_.reset();
-  const bool refused = ledger_->Stats().latched && versions_.Current()->mode != Mode::kObserve;
+  const bool refused = ledger_->Stats().latched && !Observes();
   heads_.Finish();
-  traffic_.reset();
+  services_.traffic.reset();
   ledger_.reset();
   Log(LogLevel::kInfo, "stopped");
   access_log_.Close();

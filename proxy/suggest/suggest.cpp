@@ -8,7 +8,7 @@
 #include <fstream>
 #include <optional>
 
-#include "policy/explain/explain.h"
+#include "policy/explain/check.h"
 #include "policy/files/sources.h"
 #include "policy/import/openapi.h"
 #include "policy/suggest/suggest.h"

@@ -1,6 +1,7 @@
 #include "proxy/traffic/seen_call.h"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -36,7 +37,7 @@ int Digits(std::string_view text, std::size_t at, std::size_t size) {
   return number;
 }
 
-// "2026-11-26T10:00:00..." of about now, whatever its zone.
+// "2026-11-26T10:00:00+01:00", of about now.
 bool IsTimeOfCall(std::string_view text, std::int64_t now_ms) {
   if (text.size() < 16 || (text[10] != 'T' && text[10] != ' ')) return false;
   const int year = Digits(text, 0, 4), month = Digits(text, 5, 2), day = Digits(text, 8, 2);
@@ -48,10 +49,17 @@ bool IsTimeOfCall(std::string_view text, std::int64_t now_ms) {
   const std::int64_t minutes =
       std::chrono::duration_cast<std::chrono::minutes>(date.time_since_epoch()).count() +
       hour * 60 + minute;
-  // Zones are quarters of an hour, at most 14 h.
-  const std::int64_t away = minutes - now_ms / 60'000;
-  const std::int64_t zone = (std::abs(away) + 7) / 15 * 15;
-  return zone <= 14 * 60 && std::abs(std::abs(away) - zone) * 60'000 <= kNowMs / 2;
+  // Without a zone it is that of most containers.
+  const auto zone = text.find_first_of("+-", 16);
+  int offset = 0;
+  if (zone != std::string_view::npos) {
+    const bool has_colon = zone + 3 < text.size() && text[zone + 3] == ':';
+    const int hours = Digits(text, zone + 1, 2);
+    const int rest = Digits(text, zone + (has_colon ? 4 : 3), 2);
+    if (hours < 0) return false;
+    offset = (hours * 60 + std::max(rest, 0)) * (text[zone] == '-' ? -1 : 1);
+  }
+  return std::abs((minutes - offset) * 60'000 - now_ms) <= kNowMs;
 }
 
 bool IsNumberOfNow(const std::string& text, std::int64_t now_ms) {
@@ -59,7 +67,8 @@ bool IsNumberOfNow(const std::string& text, std::int64_t now_ms) {
   if (whole.size() < 10 || whole.size() > 13 || !std::ranges::all_of(whole, IsDigitChar)) {
     return false;
   }
-  const std::int64_t number = std::strtoll(whole.c_str(), nullptr, 10);
+  std::int64_t number = 0;
+  std::from_chars(whole.data(), whole.data() + whole.size(), number);
   return std::abs(number - now_ms) <= kNowMs || std::abs(number * 1000 - now_ms) <= kNowMs;
 }
 

@@ -24,9 +24,7 @@ std::size_t BytesOfCall(const SeenCall& call) {
 
 TrafficRecorder::TrafficRecorder(std::string directory, const std::string& install_secret,
                                  Random& random)
-    : directory_(std::move(directory)), keys_(install_secret), random_(random) {
-  thread_ = std::thread([this] { Run(); });
-}
+    : directory_(std::move(directory)), keys_(install_secret), random_(random) {}
 
 TrafficRecorder::~TrafficRecorder() {
   {
@@ -34,7 +32,13 @@ TrafficRecorder::~TrafficRecorder() {
     stop_ = true;
   }
   wake_.notify_one();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
+}
+
+std::unique_ptr<TrafficRecorder> RecorderIn(const std::string& directory,
+                                            const std::string& install_secret, Random& random) {
+  if (install_secret.empty()) return nullptr;
+  return std::make_unique<TrafficRecorder>(directory, install_secret, random);
 }
 
 void TrafficRecorder::Add(SeenCall call) {
@@ -43,6 +47,7 @@ void TrafficRecorder::Add(SeenCall call) {
   {
     const std::lock_guard lock(mutex_);
     if (queued_bytes_ + bytes > kQueueBytesMax) return;
+    if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
     wake = queue_.empty();
     queued_bytes_ += bytes;
     queue_.push_back(std::move(call));

@@ -4,6 +4,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -36,13 +37,17 @@ class TrafficRecorder {
   const std::string directory_;
   const TrafficKeys keys_;
   Random& random_;
-  bool has_failed_ = false;  // of the thread
+  bool has_failed_ = false;  // the thread's own
   std::mutex mutex_;
   std::condition_variable wake_;
   std::vector<SeenCall> queue_;  // guarded by mutex_, like what follows
   std::size_t queued_bytes_ = 0;
   bool stop_ = false;
-  std::thread thread_;
+  std::thread thread_;  // since the first call
 };
+
+// nullptr where there is no secret, as there is no ledger.
+std::unique_ptr<TrafficRecorder> RecorderIn(const std::string& directory,
+                                            const std::string& install_secret, Random& random);
 
 }  // namespace recourse

@@ -157,6 +157,34 @@ TEST(SuggestIdentityTest, ARandomValueThatIsMetElsewhereNamesSomething) {
   }
 }
 
+// What an answer tells of an earlier call was not made by another one.
+TEST(SuggestIdentityTest, ARandomValueMayBeReadAgainButNotHaveBeenToldBefore) {
+  for (const bool is_told_before : {false, true}) {
+    SeenTraffic traffic;
+    for (int i = 0; i < 25; ++i) {
+      const auto order = [&](const std::string& random, const Answer& answer) {
+        const SeenMember told{"/request", random, ValueKind::kOpaque};
+        if (is_told_before) traffic.Call("POST", "/requests", {}, {201, {told}});
+        traffic.Call("POST", "/orders", {{"/cart_id", "cart-" + N(i)}, told}, answer);
+        if (!is_told_before) traffic.Call("GET", "/orders/" + N(i), {}, {200, {told}});
+      };
+      if (i % 5 == 0) order("first" + N(i), SeenTraffic::Lost());
+      order("then" + N(i), Made(i));
+    }
+    EXPECT_EQ(traffic.Tool("POST", "/orders").identity.ignore.size(), is_told_before ? 0 : 1);
+  }
+}
+
+TEST(SuggestIdentityTest, ALostCallIsRepeatedByOneOtherOnly) {
+  SeenTraffic traffic;
+  for (int i = 0; i < 10; ++i) {
+    const SeenMembers ticket{{"/queue", "support"},
+                             {"/text", "it broke " + N(i), ValueKind::kText}};
+    traffic.Call("POST", "/tickets", ticket, i == 0 ? SeenTraffic::Lost() : Made(i));
+  }
+  EXPECT_LE(traffic.Tool("POST", "/tickets").identity.repeats, 1);
+}
+
 TEST(SuggestIdentityTest, TheAgentsOwnKeyTellsRepeatsFromIntents) {
   SeenTraffic traffic;
   for (int i = 0; i < 25; ++i) {

@@ -139,7 +139,7 @@ TEST(SuggestLinksTest, AListAskedForByTheIntentsOwnValueIsItsProbe) {
   ASSERT_TRUE(tool.links.probe);
   EXPECT_EQ(tool.links.probe->request, "GET /orders?cart={body#/cart_id}");
   EXPECT_EQ(tool.links.probe->happened, "answer.body#/items/0/id");
-  EXPECT_EQ(tool.links.probe->found, 25);
+  EXPECT_EQ(tool.links.probe->found, 20);
 }
 
 // A customer has other orders, too: their list tells nothing of this one.
