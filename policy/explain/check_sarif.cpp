@@ -8,7 +8,7 @@
 namespace recourse {
 namespace {
 
-constexpr std::string_view kSchema = "https://json.schemastore.org/sarif-2.1.0.json";
+constexpr std::string_view kSarifSchema = "https://json.schemastore.org/sarif-2.1.0.json";
 
 // The section of the policy that a problem is about, which is stable while messages are not.
 std::string RuleOf(const PolicyProblem& problem) {
@@ -103,7 +103,7 @@ std::string SarifOf(const PolicySources& sources, const std::vector<PolicyProble
   std::string out;
   {
     JsonObject log(out);
-    log.Text("$schema", kSchema);
+    log.Text("$schema", kSarifSchema);
     log.Text("version", "2.1.0");
     log.Each("runs", std::vector{0}, [&](std::string& to, int) {
       JsonObject run(to);

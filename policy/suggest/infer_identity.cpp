@@ -17,14 +17,14 @@ constexpr std::size_t kRepeatsMin = 2;
 constexpr std::size_t kOpaqueRepeatsMin = 3;
 constexpr std::string_view kBodyPrefix = "body#";
 
-struct Field {
+struct SeenField {
   std::uint64_t hash = 0;
   ValueKind kind = ValueKind::kWord;
 };
-using Fields = std::map<std::string, Field>;
+using SeenFields = std::map<std::string, SeenField>;
 
-Fields FieldsOf(const Sighting& call, const SeenTool& tool) {
-  Fields fields;
+SeenFields SeenFieldsOf(const Sighting& call, const SeenTool& tool) {
+  SeenFields fields;
   for (std::size_t i = 0; i < tool.segments.size(); ++i) {
     if (!NamesOne(tool.segments[i])) continue;
     fields["path." + std::string(CaptureName(tool.segments[i]))] = {call.path[i].hash,
@@ -36,7 +36,7 @@ Fields FieldsOf(const Sighting& call, const SeenTool& tool) {
   return fields;
 }
 
-std::vector<std::string> Differing(const Fields& one, const Fields& other) {
+std::vector<std::string> Differing(const SeenFields& one, const SeenFields& other) {
   std::vector<std::string> places;
   for (const auto& [place, field] : one) {
     const auto at = other.find(place);
@@ -58,8 +58,8 @@ class IdentityInference {
  public:
   IdentityInference(const std::vector<Sighting>& seen, const SeenTool& tool)
       : seen_(seen), tool_(tool) {
-    for (const std::size_t call : tool.calls) fields_.push_back(FieldsOf(seen[call], tool));
-    for (const Fields& fields : fields_) {
+    for (const std::size_t call : tool.calls) fields_.push_back(SeenFieldsOf(seen[call], tool));
+    for (const SeenFields& fields : fields_) {
       for (const auto& [place, field] : fields) kinds_[place].insert(field.kind);
     }
   }
@@ -120,7 +120,7 @@ class IdentityInference {
     if (has_keys && first.agent_key != again.agent_key) return false;
     if (has_keys) return true;
     const bool has_trace = first.trace != 0 && first.trace == again.trace;
-    if (repeat.differs.empty()) return first.InvitesRepeat() || has_trace;
+    if (repeat.differs.empty()) return first.InvitesRepeat() || first.status >= 400 || has_trace;
     return first.InvitesRepeat() && repeat.differs.size() < fields_[repeat.again].size() &&
            std::ranges::all_of(repeat.differs, [&](const auto& place) { return MayDrop(place); });
   }
@@ -194,8 +194,8 @@ class IdentityInference {
         kinds.contains(ValueKind::kText) || kinds.contains(ValueKind::kTime)) {
       return false;
     }
-    const bool is_everywhere =
-        std::ranges::all_of(fields_, [&](const Fields& fields) { return fields.contains(place); });
+    const bool is_everywhere = std::ranges::all_of(
+        fields_, [&](const SeenFields& fields) { return fields.contains(place); });
     return is_everywhere && Merged({place}) == 0;
   }
 
@@ -264,7 +264,7 @@ class IdentityInference {
 
   const std::vector<Sighting>& seen_;
   const SeenTool& tool_;
-  std::vector<Fields> fields_;                        // by call
+  std::vector<SeenFields> fields_;                    // by call
   std::map<std::string, std::set<ValueKind>> kinds_;  // by place
   std::vector<Repeat> repeats_;
   std::set<std::string> volatile_;

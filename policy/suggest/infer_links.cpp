@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <tuple>
 
 #include "policy/import/import_text.h"
 
@@ -84,8 +85,10 @@ class ToolLinks {
   };
 
   const std::vector<Use>* UsesOf(const std::string& slot, std::uint64_t value) const {
-    const auto at = all_.uses_.find({slot, value});
-    return at == all_.uses_.end() ? nullptr : &at->second;
+    const auto at = all_.uses_.find(value);
+    if (at == all_.uses_.end()) return nullptr;
+    const auto uses = at->second.find(slot);
+    return uses == at->second.end() ? nullptr : &uses->second;
   }
 
   // False: two intents have one value there, so it names nothing that either made.
@@ -107,36 +110,41 @@ class ToolLinks {
     return candidate.answers > 0 && !IsMany(echoes, candidate.answers);
   }
 
-  // How many values come back in that slot; 0 where they were there before they were made.
-  std::size_t CameBack(const Candidate& candidate, const std::string& slot) const {
-    std::size_t back = 0, before = 0;
+  // Finds the slot in which most of its values come back. Those that were in a slot before they
+  // were made are not its own.
+  void FindSlot(Candidate& candidate) const {
+    struct Counts {
+      std::size_t back = 0, before = 0;
+    };
+    std::map<std::string, Counts> by_slot;
     for (const auto& [value, made] : candidate.made) {
-      const auto* uses = UsesOf(slot, value);
-      if (uses == nullptr) continue;
-      back += std::ranges::any_of(*uses, [&](const Use& use) { return use.call > made; });
-      before += std::ranges::any_of(*uses, [&](const Use& use) { return use.call < made; });
+      const auto at = all_.uses_.find(value);
+      if (at == all_.uses_.end()) continue;
+      for (const auto& [slot, uses] : at->second) {
+        if (!slot.starts_with(tool_.backend + " ")) continue;
+        Counts& counts = by_slot[slot];
+        counts.back += uses.back().call > made;
+        counts.before += uses.front().call < made;
+      }
     }
-    return before > 0 && IsMany(before, back) ? 0 : back;
+    for (const auto& [slot, counts] : by_slot) {
+      const bool is_own = counts.before == 0 || !IsMany(counts.before, counts.back);
+      if (!is_own || counts.back <= candidate.came_back) continue;
+      candidate.came_back = counts.back;
+      candidate.slot = slot;
+    }
   }
 
   void InferRef() {
-    std::set<std::string> places, slots;
+    std::set<std::string> places;
     for (const std::size_t call : tool_.calls) {
       for (const SeenValue& value : seen_[call].answer) places.insert(value.place);
-    }
-    for (const auto& [key, uses] : all_.uses_) {
-      if (key.first.starts_with(tool_.backend + " ")) slots.insert(key.first);
     }
     std::vector<Candidate> best;
     for (const std::string& place : places) {
       Candidate candidate{place, {}, 0, 0, {}};
       if (!Gather(candidate)) continue;
-      for (const std::string& slot : slots) {
-        const std::size_t back = CameBack(candidate, slot);
-        if (back <= candidate.came_back) continue;
-        candidate.came_back = back;
-        candidate.slot = slot;
-      }
+      FindSlot(candidate);
       const bool is_named = LooksLikeIdName(LastToken(place));
       if (candidate.came_back < (is_named ? kNamedBackMin : kBackMin)) continue;
       if (!best.empty() && candidate.came_back < best.front().came_back) continue;
@@ -410,9 +418,12 @@ TrafficLinks::TrafficLinks(const std::vector<Sighting>& seen, const std::vector<
       if (!NamesOne(tools[t].segments[s])) continue;
       const std::string slot = SlotOf(tools[t], s);
       for (const std::size_t call : tools[t].calls) {
-        uses_[{slot, seen[call].path[s].hash}].push_back({call, t, s});
+        uses_[seen[call].path[s].hash][slot].push_back({call, t, s});
       }
     }
+  }
+  for (auto& [value, by_slot] : uses_) {
+    for (auto& [slot, uses] : by_slot) std::ranges::sort(uses, {}, &Use::call);
   }
 }
 

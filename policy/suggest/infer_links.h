@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -59,8 +60,8 @@ class TrafficLinks {
   };
   const std::vector<Sighting>& seen_;
   const std::vector<SeenTool>& tools_;
-  // By the slot ("shop /orders/") and the value.
-  std::map<std::pair<std::string, std::uint64_t>, std::vector<Use>> uses_;
+  // By the value and the slot ("shop /orders/"), each by time.
+  std::unordered_map<std::uint64_t, std::map<std::string, std::vector<Use>>> uses_;
 };
 
 }  // namespace recourse

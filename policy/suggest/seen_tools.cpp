@@ -125,7 +125,7 @@ bool Fits(const DescribedPath& path, const Sighting& call) {
 }
 
 // One with captures that are whole segments; others have no form in a policy.
-std::optional<DescribedPath> Described(const KnownOperation& operation) {
+std::optional<DescribedPath> DescribedPathOf(const KnownOperation& operation) {
   DescribedPath path{&operation, SplitPath(operation.path), 0};
   std::set<std::string> names;
   for (std::string& segment : path.segments) {
@@ -158,7 +158,7 @@ std::vector<SeenTool> ToolsOf(const std::vector<Sighting>& seen,
                               const std::vector<KnownOperation>& known) {
   std::vector<DescribedPath> paths;
   for (const KnownOperation& operation : known) {
-    if (auto path = Described(operation)) paths.push_back(std::move(*path));
+    if (auto path = DescribedPathOf(operation)) paths.push_back(std::move(*path));
   }
   std::ranges::sort(paths, [](const DescribedPath& a, const DescribedPath& b) {
     return std::tuple(-a.literals, a.operation) < std::tuple(-b.literals, b.operation);

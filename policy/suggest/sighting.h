@@ -49,7 +49,10 @@ struct Sighting {
 
   bool Succeeded() const { return status >= 200 && status < 300; }
   // Its client may well have called again.
-  bool InvitesRepeat() const { return status < 100 || status >= 500 || !is_delivered; }
+  bool InvitesRepeat() const {
+    return status < 100 || status >= 500 || !is_delivered || status == 408 || status == 425 ||
+           status == 429;
+  }
 };
 
 }  // namespace recourse

@@ -39,11 +39,11 @@ std::string NameFor(const SeenTool& tool, std::set<std::string>& taken) {
 }
 
 // What of a call is in its key under the suggestion, or in its fingerprint.
-using Values = std::map<std::string, std::uint64_t>;
+using KeyValues = std::map<std::string, std::uint64_t>;
 
-Values ValuesOf(const Sighting& call, const SuggestedTool& tool, bool in_key) {
+KeyValues KeyValuesOf(const Sighting& call, const SuggestedTool& tool, bool in_key) {
   const auto& identity = tool.identity.identity;
-  Values values;
+  KeyValues values;
   const auto add = [&](const std::string& place, std::uint64_t hash) {
     const bool is_ignored =
         std::ranges::any_of(tool.identity.ignore,
@@ -66,16 +66,17 @@ Values ValuesOf(const Sighting& call, const SuggestedTool& tool, bool in_key) {
   return values;
 }
 
-void Replay(const std::vector<Sighting>& seen, const SuggestedTool& tool, SuggestedReplay& sums) {
+void ReplayTool(const std::vector<Sighting>& seen, const SuggestedTool& tool,
+                SuggestedReplay& sums) {
   struct Last {
     std::size_t call, intent;
   };
-  std::map<std::pair<std::pair<std::uint64_t, std::uint64_t>, Values>, Last> operations;
+  std::map<std::pair<std::pair<std::uint64_t, std::uint64_t>, KeyValues>, Last> operations;
   for (std::size_t i = 0; i < tool.seen.calls.size(); ++i) {
     const std::size_t number = tool.seen.calls[i];
     const Sighting& call = seen[number];
     ++sums.writes;
-    const auto key = std::pair(std::pair(call.caller, call.trace), ValuesOf(call, tool, true));
+    const auto key = std::pair(std::pair(call.caller, call.trace), KeyValuesOf(call, tool, true));
     const Last now{number, tool.identity.intent_of[i]};
     const auto [at, is_new] = operations.try_emplace(key, now);
     if (is_new) continue;
@@ -88,7 +89,7 @@ void Replay(const std::vector<Sighting>& seen, const SuggestedTool& tool, Sugges
       continue;
     }
     ++sums.repeats;
-    sums.refused += ValuesOf(first, tool, false) != ValuesOf(call, tool, false);
+    sums.refused += KeyValuesOf(first, tool, false) != KeyValuesOf(call, tool, false);
     sums.merged += at->second.intent != now.intent && !first.InvitesRepeat();
   }
 }
@@ -117,7 +118,7 @@ Suggestion SuggestTools(const std::vector<Sighting>& seen,
     if (!tool.IsRead()) {
       suggested.identity = InferIdentity(seen, tool);
       suggested.links = links.Of(t, suggested.identity);
-      Replay(seen, suggested, made.replay);
+      ReplayTool(seen, suggested, made.replay);
     }
     made.tools.push_back(std::move(suggested));
   }

@@ -11,36 +11,36 @@ namespace {
 constexpr std::array<std::string_view, 6> kAsks{"search", "query",   "lookup",
                                                 "find",   "preview", "validate"};
 
-std::string Number(std::size_t count, std::string_view noun) {
+std::string CountOf(std::size_t count, std::string_view noun) {
   return std::to_string(count) + " " + std::string(noun) + (count == 1 ? "" : "s");
 }
 
-void Comment(std::string& out, const std::string& text) {
+void AddComment(std::string& out, const std::string& text) {
   out += "    # " + CommentText(text) + "\n";
 }
 
-std::string ListOf(const std::vector<std::string>& places) {
+std::string PlaceList(const std::vector<std::string>& places) {
   std::string out;
   for (const std::string& place : places) out += (out.empty() ? "" : ", ") + QuotedText(place);
   return "[ " + out + " ]";
 }
 
 void WriteIdentity(const SuggestedIdentity& identity, std::string& out) {
-  Comment(out, Number(identity.calls, "call") + ", " + Number(identity.intents, "intent") + ", " +
-                   Number(identity.repeats, "repeat") + ". Identity: " + identity.why);
+  AddComment(out, CountOf(identity.calls, "call") + ", " + CountOf(identity.intents, "intent") +
+                      ", " + CountOf(identity.repeats, "repeat") + ". Identity: " + identity.why);
   if (identity.identity.empty()) return;
-  out += "    identity: " + ListOf(identity.identity) + "\n";
+  out += "    identity: " + PlaceList(identity.identity) + "\n";
   if (!identity.ignore.empty()) {
-    Comment(out, "new with every attempt");
-    out += "    ignore: " + ListOf(identity.ignore) + "\n";
+    AddComment(out, "new with every attempt");
+    out += "    ignore: " + PlaceList(identity.ignore) + "\n";
   }
   for (const std::string& place : identity.reworded) {
-    Comment(out, place + " was worded anew in repeats: with other words one is refused (422)");
+    AddComment(out, place + " was worded anew in repeats: with other words one is refused (422)");
   }
 }
 
 void WriteUndo(const SuggestedLinks& links, std::string& out) {
-  for (const std::string& other : links.other_undos) Comment(out, "candidate: " + other);
+  for (const std::string& other : links.other_undos) AddComment(out, "candidate: " + other);
   if (!links.undo) {
     out +=
         "    # CHECK: name an undo, an approval, or the reason why neither is needed\n"
@@ -50,8 +50,8 @@ void WriteUndo(const SuggestedLinks& links, std::string& out) {
   const SuggestedUndo& undo = *links.undo;
   std::string line =
       "took back " + std::to_string(undo.taken_back) + " of " + std::to_string(undo.of);
-  if (undo.gone > 0) line += "; " + Number(undo.gone, "read") + " then found nothing";
-  Comment(out, line);
+  if (undo.gone > 0) line += "; " + CountOf(undo.gone, "read") + " then found nothing";
+  AddComment(out, line);
   out += "    undo: { request: " + QuotedText(undo.request);
   if (!undo.body.empty()) {
     out += undo.is_form ? ", form: {" : ", json: {";
@@ -66,32 +66,32 @@ void WriteUndo(const SuggestedLinks& links, std::string& out) {
 
 void WriteLinks(const SuggestedLinks& links, std::string& out) {
   if (!links.ref.place.empty()) {
-    Comment(out, "came back in later paths from " + std::to_string(links.ref.came_back) + " of " +
-                     Number(links.ref.answers, "answer"));
+    AddComment(out, "came back in later paths from " + std::to_string(links.ref.came_back) +
+                        " of " + CountOf(links.ref.answers, "answer"));
     out += "    external_ref: " + QuotedText(links.ref.place) + "\n";
   } else if (!links.ref.undecided.empty()) {
-    Comment(out, "external_ref: not decided: " + links.ref.undecided);
+    AddComment(out, "external_ref: not decided: " + links.ref.undecided);
   }
   if (links.probe) {
-    Comment(out, "found what was made after " + Number(links.probe->found, "intent") +
-                     "; add absent_after when you know how late a request may act");
+    AddComment(out, "found what was made after " + CountOf(links.probe->found, "intent") +
+                        "; add absent_after when you know how late a request may act");
     out += "    settle: { request: " + QuotedText(links.probe->request) +
            ", happened: " + QuotedText(links.probe->happened) + " }\n";
   }
   WriteUndo(links, out);
 }
 
-std::string TextOf(const SuggestedTool& tool) {
+std::string ToolTextOf(const SuggestedTool& tool) {
   const SeenTool& seen = tool.seen;
   std::string out = "  " + tool.name + ":\n";
   out += "    match: " + QuotedText(seen.method + " " + seen.backend + " " + seen.Pattern()) + "\n";
   if (seen.IsRead()) {
-    Comment(out, Number(seen.calls.size(), "call"));
+    AddComment(out, CountOf(seen.calls.size(), "call"));
     return out + "    effect: read\n";
   }
   if (!seen.segments.empty() && seen.method == "POST" &&
       std::ranges::find(kAsks, seen.segments.back()) != kAsks.end()) {
-    Comment(out, "CHECK: it is called like a question; if it changes nothing, say effect: read");
+    AddComment(out, "CHECK: it is called like a question; if it changes nothing, say effect: read");
   }
   out += "    effect: write\n";
   WriteIdentity(tool.identity, out);
@@ -106,7 +106,7 @@ std::string ToolsText(Suggestion& suggestion) {
   std::string backends = "version: 1\nbackends:\n";
   std::set<std::string> named;
   for (const SuggestedTool& tool : suggestion.tools) {
-    tools.push_back({tool.name, TextOf(tool)});
+    tools.push_back({tool.name, ToolTextOf(tool)});
     if (named.insert(tool.seen.backend).second) {
       backends += "  " + tool.seen.backend + ": { url: \"http://" + "b" +
                   std::to_string(named.size()) + ".invalid\" }\n";
@@ -118,7 +118,7 @@ std::string ToolsText(Suggestion& suggestion) {
     if (!text.empty()) text.insert(0, "tools:\n");
     if (!text.empty() && LeaveOutRefused(backends + text, tools, suggestion.left_out)) continue;
     std::string head =
-        "# Made from " + Number(suggestion.calls, "call") +
+        "# Made from " + CountOf(suggestion.calls, "call") +
         " that observe mode saw, by `recourse policy suggest`.\n"
         "# Each line stands on the counts above it. CHECK marks what they leave open.\n";
     for (const std::string& tool : suggestion.left_out) {

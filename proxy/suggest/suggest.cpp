@@ -24,9 +24,9 @@ namespace {
 namespace fs = std::filesystem;
 
 template <class T>
-using Told = std::expected<T, std::string>;  // the error is a line for people
+using OrWords = std::expected<T, std::string>;  // the error is a line for people
 
-Told<std::vector<KnownOperation>> DescribedBy(const std::string& path) {
+OrWords<std::vector<KnownOperation>> DescribedBy(const std::string& path) {
   std::vector<KnownOperation> known;
   if (path.empty()) return known;
   auto text = ReadInputFile(path, limits::kImportedBytesMax);
@@ -39,7 +39,7 @@ Told<std::vector<KnownOperation>> DescribedBy(const std::string& path) {
   return known;
 }
 
-Told<Suggestion> Infer(const SuggestOptions& options, std::ostream& err) {
+OrWords<Suggestion> Infer(const SuggestOptions& options, std::ostream& err) {
   const auto known = DescribedBy(options.openapi);
   if (!known) return std::unexpected(known.error());
   const auto secret = ReadInstallSecret(
@@ -58,7 +58,7 @@ Told<Suggestion> Infer(const SuggestOptions& options, std::ostream& err) {
   return SuggestTools(kept->seen, *known);
 }
 
-void Tell(const Suggestion& made, std::ostream& err) {
+void TellSuggestion(const Suggestion& made, std::ostream& err) {
   std::size_t writes = 0, identities = 0, undos = 0, probes = 0;
   for (const SuggestedTool& tool : made.tools) {
     if (tool.seen.IsRead()) continue;
@@ -115,8 +115,8 @@ bool FillIn(const TryDirectory& directory, const SuggestOptions& options, const 
   return number > 0 && directory.Add("suggested.yaml", text);
 }
 
-int Try(const SuggestOptions& options, const Suggestion& made, const std::string& text,
-        std::ostream& err) {
+int TryOut(const SuggestOptions& options, const Suggestion& made, const std::string& text,
+           std::ostream& err) {
   const TryDirectory directory;
   if (!FillIn(directory, options, text)) {
     err << "recourse: " << options.policy << " cannot be read, or a copy of it not be made\n";
@@ -150,8 +150,8 @@ int RunSuggest(const SuggestOptions& options, std::ostream& out, std::ostream& e
     err << "recourse: " << written.error() << "\n";
     return kExitUsage;
   }
-  Tell(*made, err);
-  return options.policy.empty() ? kExitOk : Try(options, *made, text, err);
+  TellSuggestion(*made, err);
+  return options.policy.empty() ? kExitOk : TryOut(options, *made, text, err);
 }
 
 }  // namespace recourse

@@ -12,7 +12,7 @@ std::string HexOf(std::uint64_t number) {
   return {text, end.ptr};
 }
 
-std::uint64_t NumberOf(std::string_view hex) {
+std::uint64_t HashIn(std::string_view hex) {
   std::uint64_t number = 0;
   std::from_chars(hex.data(), hex.data() + hex.size(), number, 16);
   return number;
@@ -32,7 +32,7 @@ std::vector<SeenValue> ValuesIn(const Json& object, std::string_view name) {
   if (!IsArray(list)) return values;
   for (const Json& item : list->items) {
     if (item.items.size() != 3 || item.items[2].text.size() != 1) continue;
-    values.push_back({item.items[0].text, NumberOf(item.items[1].text),
+    values.push_back({item.items[0].text, HashIn(item.items[1].text),
                       static_cast<ValueKind>(item.items[2].text.front())});
   }
   return values;
@@ -76,13 +76,13 @@ bool ReadSighting(std::string_view text, Sighting& sighting) {
   sighting.backend = TextOf(*json, "backend");
   sighting.method = TextOf(*json, "method");
   sighting.tool = TextOf(*json, "tool");
-  sighting.caller = NumberOf(TextOf(*json, "caller"));
-  sighting.trace = NumberOf(TextOf(*json, "trace"));
-  sighting.agent_key = NumberOf(TextOf(*json, "key"));
+  sighting.caller = HashIn(TextOf(*json, "caller"));
+  sighting.trace = HashIn(TextOf(*json, "trace"));
+  sighting.agent_key = HashIn(TextOf(*json, "key"));
   if (const Json* const path = json->Find("path"); IsArray(path)) {
     for (const Json& segment : path->items) {
       if (segment.items.size() != 2) return false;
-      sighting.path.push_back({segment.items[0].text, NumberOf(segment.items[1].text)});
+      sighting.path.push_back({segment.items[0].text, HashIn(segment.items[1].text)});
     }
   }
   const std::string_view form = TextOf(*json, "form");

@@ -71,7 +71,13 @@ std::expected<KeptTraffic, std::string> ReadTraffic(const std::string& directory
     return std::unexpected(TrafficFile(directory) +
                            " is not there: `recourse run` writes it in observe mode");
   }
-  std::ranges::sort(kept.seen, {}, &Sighting::wall_ms);
+  // Of one millisecond the order in which they ended stays.
+  std::vector<std::pair<std::int64_t, std::size_t>> order;
+  for (std::size_t i = 0; i < kept.seen.size(); ++i) order.emplace_back(kept.seen[i].wall_ms, i);
+  std::ranges::sort(order);
+  std::vector<Sighting> seen;
+  for (const auto& [wall_ms, at] : order) seen.push_back(std::move(kept.seen[at]));
+  kept.seen = std::move(seen);
   return kept;
 }
 

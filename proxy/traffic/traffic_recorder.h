@@ -30,7 +30,7 @@ class TrafficRecorder {
 
  private:
   static constexpr std::size_t kQueueBytesMax = 8 * 1024 * 1024;
-  static constexpr std::size_t kFileBytesMax = 32 * 1024 * 1024;  // of two
+  static constexpr std::size_t kFileBytesMax = 8 * 1024 * 1024;  // of two
   void Run();
   void Write(const std::string& lines);
 

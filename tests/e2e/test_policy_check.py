@@ -14,7 +14,7 @@ def checked(path, *flags):
 
 
 FLAWED = BASE + 'tools:\n  "größe": { match: "POST b /x", efect: write }\n'
-WARNED = BASE + "tools:\n  t: { match: POST b /x, effect: write, undo: none, reason: none needed }\n"
+WARNED = BASE + "tools:\n  t: { match: POST b /x, effect: write, undo: none, reason: so it is }\n"
 
 
 def test_strict_takes_warnings_for_errors(tmp_path):

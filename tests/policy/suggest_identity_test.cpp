@@ -211,6 +211,19 @@ TEST(SuggestIdentityTest, EqualRepeatsOfFewIntentsLeaveAllArgumentsTheKey) {
   EXPECT_THAT(tool.identity.why, HasSubstr("equal arguments"));
 }
 
+// What was refused was not made: the same again is the same intent.
+TEST(SuggestIdentityTest, WhatIsSentAgainAfterARefusalIsNoOtherIntent) {
+  SeenTraffic traffic;
+  for (int i = 0; i < 25; ++i) {
+    if (i % 5 == 0) traffic.Call("POST", "/orders", Order(i, 1, "a" + N(i)), {422});
+    if (i % 5 == 1) traffic.Call("POST", "/orders", Order(i, 1, "x" + N(i)), {429});
+    traffic.Call("POST", "/orders", Order(i, 1, "a" + N(i)), Made(i));
+  }
+  const SuggestedTool tool = traffic.Tool("POST", "/orders");
+  EXPECT_EQ(tool.identity.intents, 25);
+  EXPECT_THAT(tool.identity.ignore, ElementsAre("/sent_at"));
+}
+
 TEST(SuggestIdentityTest, OtherCallersAndOldFailuresAreNoRepeats) {
   SeenTraffic traffic;
   traffic.Call("POST", "/orders", Order(1, 1, "a"), SeenTraffic::Lost());
