@@ -11,6 +11,14 @@ namespace {
 constexpr std::array<std::string_view, 6> kAsks{"search", "query",   "lookup",
                                                 "find",   "preview", "validate"};
 
+constexpr std::array<std::string_view, 9> kChanges{
+    "cancel", "delete", "remove", "send", "create", "update", "approve", "reset", "confirm"};
+
+template <std::size_t N>
+bool EndsWithOne(const SeenTool& tool, const std::array<std::string_view, N>& words) {
+  return !tool.segments.empty() && std::ranges::find(words, tool.segments.back()) != words.end();
+}
+
 std::string CountOf(std::size_t count, std::string_view noun) {
   return std::to_string(count) + " " + std::string(noun) + (count == 1 ? "" : "s");
 }
@@ -87,10 +95,12 @@ std::string ToolTextOf(const SuggestedTool& tool) {
   out += "    match: " + QuotedText(seen.method + " " + seen.backend + " " + seen.Pattern()) + "\n";
   if (seen.IsRead()) {
     AddComment(out, CountOf(seen.calls.size(), "call"));
+    if (EndsWithOne(seen, kChanges)) {
+      AddComment(out, "CHECK: it is called like a change; if it is one, say effect: write");
+    }
     return out + "    effect: read\n";
   }
-  if (!seen.segments.empty() && seen.method == "POST" &&
-      std::ranges::find(kAsks, seen.segments.back()) != kAsks.end()) {
+  if (seen.method == "POST" && EndsWithOne(seen, kAsks)) {
     AddComment(out, "CHECK: it is called like a question; if it changes nothing, say effect: read");
   }
   out += "    effect: write\n";

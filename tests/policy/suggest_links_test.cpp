@@ -189,6 +189,16 @@ TEST(SuggestLinksTest, TheTextIsAPolicyThatTheLoaderTakes) {
   EXPECT_TRUE(tool->settle && tool->undo) << text;
 }
 
+TEST(SuggestLinksTest, NamesThatSpeakAgainstTheMethodAreMarked) {
+  SeenTraffic traffic;
+  traffic.Call("GET", "/users/1/delete", {}, {});
+  traffic.Call("POST", "/users/search", {{"/name", "ada"}}, {});
+  Suggestion made = SuggestTools(traffic.seen, {});
+  const std::string text = ToolsText(made);
+  EXPECT_THAT(text, HasSubstr("CHECK: it is called like a change"));
+  EXPECT_THAT(text, HasSubstr("CHECK: it is called like a question"));
+}
+
 TEST(SuggestLinksTest, WhatThePolicyListsAlreadyIsLeftOut) {
   SeenTraffic traffic = Orders(3);
   for (Sighting& call : traffic.seen) call.tool = "orders.create";
