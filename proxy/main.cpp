@@ -15,12 +15,12 @@
 #include "proxy/cli/api_client.h"
 #include "proxy/cli/approval_commands.h"
 #include "proxy/cli/ca_commands.h"
+#include "proxy/cli/check_command.h"
 #include "proxy/cli/command_line.h"
 #include "proxy/cli/flow_commands.h"
 #include "proxy/cli/ledger_commands.h"
 #include "proxy/cli/mcp_tool_listing.h"
 #include "proxy/cli/operation_commands.h"
-#include "proxy/cli/operator_check.h"
 #include "proxy/cli/operator_commands.h"
 #include "proxy/cli/process_commands.h"
 #include "proxy/cli/redirect_commands.h"
@@ -30,6 +30,7 @@
 #include "proxy/drill/drill_command.h"
 #include "proxy/inject/inject_command.h"
 #include "proxy/process/runtime.h"
+#include "proxy/suggest/suggest_command.h"
 #include "proxy/telemetry/otlp_options.h"
 
 namespace recourse {
@@ -46,7 +47,7 @@ struct Arguments {
   EventQuery query;
   std::uint64_t event_id = 0;
   std::string since, until;
-  std::string policy_path, operators, call, body_file, exported, policy_before;
+  std::string policy_path, call, body_file, exported, policy_before;
   McpImport mcp_import;
   std::string import_patience = std::to_string(limits::kImportPatience.count() / 1000) + "s";
   std::vector<std::string> headers;
@@ -411,22 +412,13 @@ void AddPolicyMakers(CLI::App& policy, Arguments& args) {
 void AddPolicy(CLI::App& app, Arguments& args) {
   CLI::App* policy = app.add_subcommand("policy", "Check and understand a policy");
   policy->require_subcommand(1);
-  CLI::App* check = policy->add_subcommand("check", "Report every error and warning");
-  check->add_option("file", args.policy_path, "Policy file or directory")->required();
-  check->add_option("--operators", args.operators,
-                    "The operators file of `run`: warn of approvers that nobody in it is");
-  check->callback([&args] {
-    const auto further = [&args](const LoadedPolicy& loaded) {
-      return ProblemsWithOperators(loaded, args.operators);
-    };
-    args.exit_code = RunPolicyCheck(args.policy_path, std::cout,
-                                    args.operators.empty() ? FurtherCheck() : further);
-  });
+  AddCheck(*policy, args.exit_code);
   CLI::App* test = policy->add_subcommand("test", "Run the policy's own tests: section");
   test->add_option("file", args.policy_path, "Policy file or directory")->required();
   test->callback(
       [&args] { args.exit_code = RunPolicyTest(args.policy_path, std::cout, ArgumentsOf); });
   AddPolicyMakers(*policy, args);
+  AddSuggest(*policy, args.exit_code);
   CLI::App* status =
       policy->add_subcommand("status", "Show the policy that a running process has in force");
   AddAdminOptions(*status, args);

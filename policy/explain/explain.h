@@ -1,4 +1,4 @@
-// What a policy does with a call, in words: `recourse policy check | explain | test`.
+// What a policy does with a call, in words: `recourse policy explain | test`.
 #pragma once
 
 #include <cstdint>
@@ -67,6 +67,9 @@ DescribedLines Describe(const Policy& policy, const Explanation& explained);
 // The same as a JSON object, for programs.
 std::string ExplanationJson(const Policy& policy, const Explanation& explained);
 
+// What an upload has to keep to; empty: the tool takes none.
+std::string_view BodyRuleOf(const Tool& tool);
+
 // False: `text` is none of "METHOD http://host/path", "METHOD backend /path", "CONNECT host:port",
 // "tools/call backend NAME".
 inline constexpr std::string_view kCallForms =
@@ -76,9 +79,6 @@ bool ParseCall(const std::string& text, ExplainedCall& call);
 
 // The subcommands. They return the exit code: 0 good, 1 a test failed, 2 the call cannot be read,
 // 3 the policy is invalid.
-// What the policy must agree with elsewhere; unset: nothing.
-using FurtherCheck = std::function<std::vector<PolicyProblem>(const LoadedPolicy& loaded)>;
-int RunPolicyCheck(const std::string& path, std::ostream& out, const FurtherCheck& further = {});
 enum class ExplainForm : std::uint8_t { kText, kJson };
 int RunPolicyExplain(const std::string& path, const std::string& call, const Headers& headers,
                      const std::string& body, ExplainForm form, std::ostream& out,

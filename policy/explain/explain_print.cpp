@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "policy/explain/explain.h"
-#include "policy/files/excerpt.h"
-#include "policy/language/credential_check.h"
 #include "policy/language/loader.h"
 #include "policy/model/route_table.h"
 #include "proxy/base/json/json_object.h"
@@ -16,7 +14,6 @@ constexpr int kGood = 0;
 constexpr int kTestFailed = 1;
 constexpr int kUsage = 2;
 constexpr int kInvalidPolicy = 3;
-constexpr std::string_view kObserveNote = ", mode observe (nothing is held back)";
 
 std::string_view EffectName(Effect effect) { return effect == Effect::kRead ? "read" : "write"; }
 
@@ -24,23 +21,10 @@ std::string Count(std::size_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
-std::size_t CountOf(const std::vector<PolicyProblem>& problems, PolicyProblem::Severity severity) {
-  return static_cast<std::size_t>(std::count_if(
-      problems.begin(), problems.end(),
-      [severity](const PolicyProblem& problem) { return problem.severity == severity; }));
-}
-
 void PrintErrors(const LoadedPolicy& loaded, std::ostream& out) {
   for (const PolicyProblem& problem : loaded.problems) {
     if (problem.severity == PolicyProblem::Severity::kError) out << problem.ToString() << '\n';
   }
-}
-
-// A file that holds what it must not is not shown at all.
-std::string ExcerptOf(const PolicySources& sources, const PolicyProblem& problem) {
-  const auto source = std::ranges::find(sources.files, problem.file, &PolicySource::name);
-  if (source == sources.files.end() || HoldsSecret(source->text)) return {};
-  return ExcerptFor(problem, source->text);
 }
 
 std::string DurationText(Millis duration) {
@@ -304,6 +288,10 @@ std::string RunTest(const Policy& policy, const PolicyTest& test,
 
 }  // namespace
 
+std::string_view BodyRuleOf(const Tool& tool) {
+  return IsUpload(tool) ? kBodyRule : std::string_view();
+}
+
 DescribedLines Describe(const Policy& policy, const Explanation& explained) {
   DescribedLines lines;
   const auto line = [&lines](std::string_view name, std::string_view value) {
@@ -341,39 +329,6 @@ DescribedLines Describe(const Policy& policy, const Explanation& explained) {
   }
   for (const std::string& note : explained.notes) line("note", note);
   return lines;
-}
-
-int RunPolicyCheck(const std::string& path, std::ostream& out, const FurtherCheck& further) {
-  const PolicySources sources = ReadPolicyTwice(path);
-  const LoadedPolicy loaded = LoadPolicyFiles(sources, TlsFiles::kCheck);
-  std::vector<PolicyProblem> problems = loaded.problems;
-  if (further) {
-    for (PolicyProblem& problem : further(loaded)) problems.push_back(std::move(problem));
-  }
-  for (const PolicyProblem& problem : problems) {
-    out << problem.ToString() << '\n' << ExcerptOf(sources, problem);
-  }
-  const auto warnings = Count(CountOf(problems, PolicyProblem::Severity::kWarning), "warning");
-  const std::size_t errors = CountOf(problems, PolicyProblem::Severity::kError);
-  if (!loaded.ok() || errors > 0) {
-    out << fmt::format("{}: invalid: {}, {}\n", path, Count(errors, "error"), warnings);
-    return kInvalidPolicy;
-  }
-  const Policy& policy = *loaded.policy;
-  const auto writes = static_cast<std::size_t>(
-      std::count_if(policy.tools.begin(), policy.tools.end(),
-                    [](const Tool& tool) { return tool.effect == Effect::kWrite; }));
-  const std::string tunnels =
-      policy.tunnels.rules.empty() ? "" : Count(policy.tunnels.rules.size(), "tunnel") + ", ";
-  out << fmt::format("{}: valid, version {}{}: {}, {} ({} read, {} write), {}, {}, {}{}\n", path,
-                     policy.version, policy.mode == Mode::kObserve ? kObserveNote : "",
-                     Count(policy.backends.size(), "backend"), Count(policy.tools.size(), "tool"),
-                     policy.tools.size() - writes, writes, Count(policy.flows.size(), "flow"),
-                     Count(policy.tests.size(), "test"), tunnels, warnings);
-  for (const Tool& tool : policy.tools) {
-    if (IsUpload(tool)) out << "tools." << tool.name << ": " << kBodyRule << '\n';
-  }
-  return kGood;
 }
 
 std::string ExplanationJson(const Policy& policy, const Explanation& explained) {

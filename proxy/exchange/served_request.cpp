@@ -50,6 +50,7 @@ void ServedRequest::End() {
     const std::string tool = record.tool != nullptr ? record.tool->name : "unlisted";
     services.metrics->exemplars.Note(tool, trace.trace, trace.id, duration);
   }
+  if (tap) std::exchange(tap, nullptr)->Ended();
   if (observation) {
     std::exchange(observation, nullptr)->Ended(record, duration);
   } else {

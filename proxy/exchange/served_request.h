@@ -10,6 +10,7 @@
 #include "proxy/exchange/ingress.h"
 #include "proxy/exchange/request_caller.h"
 #include "proxy/exchange/services.h"
+#include "proxy/exchange/traffic_tap.h"
 #include "proxy/net/http1/message_head.h"
 
 namespace recourse {
@@ -53,6 +54,7 @@ struct ServedRequest {
   RequestRecord record;                      // what access log, metrics and span say of it
   std::shared_ptr<PolicyView> view;          // between requests: none
   std::shared_ptr<Observation> observation;  // of a write of observe mode: writes the log line
+  std::unique_ptr<TrafficTap> tap;           // of observe mode; null: nobody learns of it
   MonoTime began{};
   MonoTime ended{};  // not zero: the present, as nothing was awaited since
 };

@@ -33,6 +33,7 @@
 #include "proxy/telemetry/metrics.h"
 #include "proxy/telemetry/request_record.h"
 #include "proxy/telemetry/span_queue.h"
+#include "proxy/traffic/traffic_recorder.h"
 
 namespace recourse {
 
@@ -44,7 +45,8 @@ struct Services {
   AccessLog* access_log = nullptr;
   Metrics* metrics = nullptr;
   const Clock* clock = nullptr;
-  SpanQueue* tracer = nullptr;  // null: traces are off
+  SpanQueue* tracer = nullptr;               // null: traces are off
+  std::unique_ptr<TrafficRecorder> traffic;  // of observe mode; null: there is no secret
   Random* random = nullptr;
   LeafIssuer* minter = nullptr;
   OwnListeners own;

@@ -49,6 +49,7 @@ void ObserveLane::Judge(ServedRequest& request) {
     refusal = CallRefusal(ErrorCode::kCallerUnknown, std::move(why));
   }
   if (is_write) StartObservation(request, refusal);
+  StartTap(request);
   if (refusal && !request.observation) NoteRefusal(request, route.path, *refusal);
   match.sent = route.path;  // as it came
 }

@@ -24,6 +24,25 @@ void StartObservation(ServedRequest& request, const std::optional<CallRefusal>& 
   }
 }
 
+void StartTap(ServedRequest& request) {
+  Services& services = request.services;
+  if (services.traffic == nullptr) return;
+  request.tap = std::make_unique<TrafficTap>(services, request.Payer());
+  const RouteMatch& match = request.route.match;
+  SeenCall& call = request.tap->call();
+  call.wall_ms = ToUnixMillis(services.clock->WallNow());
+  call.backend = match.backend->name;
+  call.method = request.head.method;
+  if (match.tool != nullptr) call.tool = match.tool->name;
+  call.caller = request.caller.name();
+  if (const auto trace = ParseTraceparent(request.head.traceparent)) {
+    call.trace_id = trace->trace_id;
+  }
+  call.path = request.route.path;
+  call.query = request.route.query;
+  request.tap->MeetHead(request.head);
+}
+
 void ObserveRequest(ServedRequest& request, const BodyDecoder::Piece& piece) {
   request.observation->TakeRequest(piece);
   const bool is_whole = piece.end == BodyDecoder::End::kComplete;

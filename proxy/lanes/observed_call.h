@@ -14,6 +14,9 @@ namespace recourse {
 // refused it for.
 void StartObservation(ServedRequest& request, const std::optional<CallRefusal>& refusal);
 
+// A call of plain HTTP, read or write, is seen for `recourse policy suggest`.
+void StartTap(ServedRequest& request);
+
 // A piece of the body of a call that is observed.
 void ObserveRequest(ServedRequest& request, const BodyDecoder::Piece& piece);
 

@@ -69,6 +69,7 @@ bool ReadAnswer::BeginReply() {
 // All that looks at a piece before the client has it.
 ReplyPiece ReadAnswer::Meet(const BodyDecoder::Piece& piece) {
   if (request_.observation) request_.observation->TakeAnswer(piece);
+  if (request_.tap) request_.tap->TakeAnswer(piece);
   if (read_.events) read_.events->Take(piece.data);
   const bool ends =
       piece.end == BodyDecoder::End::kComplete || piece.end == BodyDecoder::End::kClosed;
@@ -116,6 +117,7 @@ Task<bool> ReadAnswer::Relay() {
   const Head& head = *read_.head;
   request_.record.status = head.status;
   if (request_.observation) request_.observation->TakeAnswerHead(head);
+  if (request_.tap) request_.tap->TakeAnswerHead(head);
   if (read_.is_endpoint && !request_.route.is_observed && IsRedirect(head.status)) {
     co_return co_await Replace(RedirectText(LocationOf(head)));
   }

@@ -179,6 +179,7 @@ Task<void> Upload(ReadState& read) {
     complete = piece.end == BodyDecoder::End::kComplete;
     request.record.bytes_in += piece.data.size();
     if (request.observation) ObserveRequest(request, piece);
+    if (request.tap) request.tap->TakeRequest(piece);
     char size[24];
     const bool is_chunk = read.chunked_upload && !piece.data.empty();
     // A deadline for both: what is relayed meanwhile may be quiet for longer.

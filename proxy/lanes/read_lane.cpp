@@ -76,6 +76,7 @@ Task<bool> ReadLane::Relay(Exchange& exchange, McpRead* mcp, ResumedStreamTap* l
   }
   if (mcp == nullptr) record.bytes_in += read.request_head.size() + read.first.data.size();
   if (request.observation) ObserveRequest(request, read.first);
+  if (request.tap) request.tap->TakeRequest(read.first);
   if (!read.whole && exchange.body.is_awaited() && !co_await exchange.body.Ask()) co_return false;
   ReadAttempt attempt(read);
   auto got = co_await attempt.Run();
@@ -91,6 +92,7 @@ Task<bool> ReadLane::Relay(Exchange& exchange, McpRead* mcp, ResumedStreamTap* l
   if (got) {
     const bool relayed = co_await ReadAnswer(read).Relay();
     if (request.observation && relayed) request.observation->AnswerDelivered();
+    if (request.tap && relayed) request.tap->AnswerDelivered();
     bool whole = read.whole;
     if (read.uploading || read.watching) whole = co_await EndSides(read);
     co_return EndAnswered(read, relayed, whole);

@@ -94,8 +94,7 @@ class Runtime {
                     .work = [this] { return WorkForStatus(); },
                     .drain = [this] { BeginDrain(); }}),
         probe_api_(
-            *ledger_, metrics_, [this] { return FactsForScrape(); },
-            [this] { return versions_.Current()->mode == Mode::kObserve; }),
+            *ledger_, metrics_, [this] { return FactsForScrape(); }, [this] { return Observes(); }),
         observer_(*ledger_, random_, secrets_.install_secret()) {
     services_.ledger = ledger_.get();
     services_.access_log = &access_log_;
@@ -108,6 +107,7 @@ class Runtime {
     services_.install_secret = secrets_.install_secret();
     services_.ledger_secret = secrets_.SecretOf(ledger_->Stats().identity);
     services_.pod_flow = PodFlowName(secrets_.install_secret(), config.pod);
+    services_.traffic = RecorderIn(config.data, services_.install_secret, random_);
     ledger_->OnCommit([this](double seconds, std::size_t rows) {
       metrics_.commit_seconds.Observe(seconds);
       metrics_.commit_rows.Increment(static_cast<double>(rows));
@@ -131,6 +131,7 @@ class Runtime {
   ScrapeFacts FactsForScrape() const;
   ProcessApi::Work WorkForStatus() const;
   void BeginDrain();
+  bool Observes() const { return versions_.Current()->mode == Mode::kObserve; }
   Millis LongestWait() const;
   // Their number never changes on a process that is ready, or was.
   bool HasThreads() const { return probe_api_.ready || services_.draining; }
@@ -385,7 +386,7 @@ void Runtime::WaitForEnd() {
     heads_.Look();
     if (config_.latched_for <= Millis(0) || !ledger_->Stats().latched) continue;
     // In observe mode a ledger that cannot be written stops nothing.
-    if (versions_.Current()->mode == Mode::kObserve) continue;
+    if (Observes()) continue;
     if (!end) {
       end = clock_.Now() + config_.latched_for;
       Log(LogLevel::kError, "reads are served a while longer; then the process ends for a restart",
@@ -455,8 +456,9 @@ void Runtime::Exit() {
   admin_.reset();
   admin_api_.Close();
   probes_.reset();
-  const bool refused = ledger_->Stats().latched && versions_.Current()->mode != Mode::kObserve;
+  const bool refused = ledger_->Stats().latched && !Observes();
   heads_.Finish();
+  services_.traffic.reset();
   ledger_.reset();
   Log(LogLevel::kInfo, "stopped");
   access_log_.Close();

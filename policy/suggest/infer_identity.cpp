@@ -1,0 +1,280 @@
+#include "policy/suggest/infer_identity.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+namespace recourse {
+namespace {
+
+// As long as the same intent counts as a repeat across traces.
+constexpr std::int64_t kRepeatMs = 30 * 60 * 1000;
+constexpr std::size_t kLookBack = 256;
+// Fewer intents may have different values at a place by chance.
+constexpr std::size_t kIntentsMin = 20;
+constexpr std::size_t kRepeatsMin = 2;
+constexpr std::size_t kOpaqueRepeatsMin = 3;
+constexpr std::string_view kBodyPrefix = "body#";
+
+struct SeenField {
+  std::uint64_t hash = 0;
+  ValueKind kind = ValueKind::kWord;
+};
+using SeenFields = std::map<std::string, SeenField>;
+
+SeenFields SeenFieldsOf(const Sighting& call, const SeenTool& tool) {
+  SeenFields fields;
+  for (std::size_t i = 0; i < tool.segments.size(); ++i) {
+    if (!NamesOne(tool.segments[i])) continue;
+    fields["path." + std::string(CaptureName(tool.segments[i]))] = {call.path[i].hash,
+                                                                    ValueKind::kWord};
+  }
+  for (const auto* values : {&call.query, &call.body}) {
+    for (const SeenValue& value : *values) fields[value.place] = {value.hash, value.kind};
+  }
+  return fields;
+}
+
+std::vector<std::string> Differing(const SeenFields& one, const SeenFields& other) {
+  std::vector<std::string> places;
+  for (const auto& [place, field] : one) {
+    const auto at = other.find(place);
+    if (at == other.end() || at->second.hash != field.hash) places.push_back(place);
+  }
+  for (const auto& [place, field] : other) {
+    if (!one.contains(place)) places.push_back(place);
+  }
+  return places;
+}
+
+// A call that repeats an earlier one, both by their number in the tool's calls.
+struct Repeat {
+  std::size_t first = 0, again = 0;
+  std::vector<std::string> differs;
+};
+
+class IdentityInference {
+ public:
+  IdentityInference(const std::vector<Sighting>& seen, const SeenTool& tool)
+      : seen_(seen), tool_(tool) {
+    for (const std::size_t call : tool.calls) fields_.push_back(SeenFieldsOf(seen[call], tool));
+    for (const SeenFields& fields : fields_) {
+      for (const auto& [place, field] : fields) kinds_[place].insert(field.kind);
+    }
+  }
+
+  SuggestedIdentity Infer() {
+    FindRepeats();
+    FindVolatile();
+    std::erase_if(repeats_, [&](const Repeat& repeat) {
+      return !std::ranges::all_of(repeat.differs,
+                                  [&](const auto& place) { return volatile_.contains(place); });
+    });
+    Group();
+    SuggestedIdentity made;
+    made.calls = fields_.size();
+    made.repeats = repeats_.size();
+    made.intents = std::set<std::size_t>(group_.begin(), group_.end()).size();
+    for (const std::size_t first : group_) made.intent_of.push_back(tool_.calls[first]);
+    Decide(made);
+    return made;
+  }
+
+ private:
+  const Sighting& Call(std::size_t number) const { return seen_[tool_.calls[number]]; }
+  bool IsAlways(const std::string& place, ValueKind kind) const {
+    const auto& kinds = kinds_.at(place);
+    return kinds.size() == 1 && kinds.contains(kind);
+  }
+  bool MayDrop(const std::string& place) const {
+    return IsAlways(place, ValueKind::kTime) || IsAlways(place, ValueKind::kText) ||
+           IsAlways(place, ValueKind::kOpaque);
+  }
+
+  void FindRepeats() {
+    // A call that was answered at last is not repeated any more, unless byte by byte.
+    std::set<std::size_t> done;
+    for (std::size_t again = 1; again < fields_.size(); ++again) {
+      Repeat best{again, again, {}};
+      const std::size_t from = again > kLookBack ? again - kLookBack : 0;
+      for (std::size_t first = again; first-- > from;) {
+        if (Call(again).wall_ms - Call(first).wall_ms > kRepeatMs) break;
+        Repeat repeat{first, again, Differing(fields_[first], fields_[again])};
+        if (!MayRepeat(repeat) || (!repeat.differs.empty() && done.contains(first))) continue;
+        if (best.first == again || repeat.differs.size() < best.differs.size()) {
+          best = std::move(repeat);
+        }
+      }
+      if (best.first == again) continue;
+      done.insert(best.first);
+      repeats_.push_back(std::move(best));
+    }
+  }
+
+  bool MayRepeat(const Repeat& repeat) const {
+    const Sighting& first = Call(repeat.first);
+    const Sighting& again = Call(repeat.again);
+    if (first.caller != again.caller) return false;
+    const bool has_keys = first.agent_key != 0 && again.agent_key != 0;
+    if (has_keys && first.agent_key != again.agent_key) return false;
+    if (has_keys) return true;
+    const bool has_trace = first.trace != 0 && first.trace == again.trace;
+    if (repeat.differs.empty()) return first.InvitesRepeat() || first.status >= 400 || has_trace;
+    return first.InvitesRepeat() && repeat.differs.size() < fields_[repeat.again].size() &&
+           std::ranges::all_of(repeat.differs, [&](const auto& place) { return MayDrop(place); });
+  }
+
+  // Places whose values are new with every attempt.
+  void FindVolatile() {
+    std::map<std::string, std::size_t> differs;
+    for (const Repeat& repeat : repeats_) {
+      for (const std::string& place : repeat.differs) ++differs[place];
+    }
+    for (const auto& [place, times] : differs) {
+      const bool is_opaque = IsAlways(place, ValueKind::kOpaque);
+      if (times < (is_opaque ? kOpaqueRepeatsMin : kRepeatsMin) || !MayDrop(place)) continue;
+      if (!is_opaque || IsOfOneAttempt(place)) volatile_.insert(place);
+    }
+  }
+
+  // No value of it was ever sent twice, sent anywhere else, or told before: it names nothing.
+  bool IsOfOneAttempt(const std::string& place) const {
+    std::map<std::uint64_t, std::size_t> own;  // by hash: the sighting
+    for (std::size_t i = 0; i < fields_.size(); ++i) {
+      const auto at = fields_[i].find(place);
+      if (at == fields_[i].end()) continue;
+      if (!own.try_emplace(at->second.hash, tool_.calls[i]).second) return false;
+    }
+    const auto is_foreign = [&](std::uint64_t hash, std::size_t call) {
+      const auto at = own.find(hash);
+      return at != own.end() && at->second != call;
+    };
+    for (std::size_t i = 0; i < seen_.size(); ++i) {
+      const auto met = [&](const auto& value) { return is_foreign(value.hash, i); };
+      if (std::ranges::any_of(seen_[i].path, met) || std::ranges::any_of(seen_[i].query, met) ||
+          std::ranges::any_of(seen_[i].body, met)) {
+        return false;
+      }
+      // A read tells afterwards what was sent.
+      const auto was_told = [&](const SeenValue& value) {
+        const auto at = own.find(value.hash);
+        return at != own.end() && at->second > i;
+      };
+      if (std::ranges::any_of(seen_[i].answer, was_told)) return false;
+    }
+    return true;
+  }
+
+  void Group() {
+    group_.resize(fields_.size());
+    for (std::size_t i = 0; i < group_.size(); ++i) group_[i] = i;
+    for (const Repeat& repeat : repeats_) group_[repeat.again] = group_[repeat.first];
+  }
+
+  // Its callers' calls of two intents that only differ where identity does not look; 0: none.
+  std::size_t Merged(const std::vector<std::string>& identity) const {
+    std::map<std::vector<std::uint64_t>, std::size_t> intents;
+    std::size_t merged = 0;
+    for (std::size_t i = 0; i < fields_.size(); ++i) {
+      std::vector<std::uint64_t> values{Call(i).caller};
+      for (const std::string& place : identity) {
+        const auto at = fields_[i].find(place);
+        values.push_back(at == fields_[i].end() ? 0 : at->second.hash);
+      }
+      const auto [at, is_new] = intents.try_emplace(std::move(values), group_[i]);
+      if (!is_new && at->second != group_[i]) ++merged;
+    }
+    return merged;
+  }
+
+  bool IsAnchor(const std::string& place) const {
+    const auto& kinds = kinds_.at(place);
+    if (kinds.contains(ValueKind::kFlag) || kinds.contains(ValueKind::kComposite) ||
+        kinds.contains(ValueKind::kText) || kinds.contains(ValueKind::kTime)) {
+      return false;
+    }
+    const bool is_everywhere = std::ranges::all_of(
+        fields_, [&](const SeenFields& fields) { return fields.contains(place); });
+    return is_everywhere && Merged({place}) == 0;
+  }
+
+  void Decide(SuggestedIdentity& made) const {
+    const auto undecided = [&](std::string why) { made.why = "not decided: " + std::move(why); };
+    std::vector<std::string> identity;
+    for (const auto& [place, kinds] : kinds_) {
+      if (!volatile_.contains(place)) identity.push_back(place);
+      if (place == "(others)") return undecided("more members than are looked at");
+    }
+    for (const std::size_t call : tool_.calls) {
+      if (seen_[call].form == SeenBody::kOther) {
+        return undecided("bodies that are neither JSON nor a form");
+      }
+    }
+    if (std::ranges::all_of(kinds_, [](const auto& of) { return of.first.starts_with("path."); })) {
+      made.is_decided = true;
+      made.why = "its path is all that it says";
+      return;
+    }
+    if (made.repeats == 0) return undecided("no repeat was seen");
+    for (const std::string& place : identity) {
+      if (IsAnchor(place)) made.anchors.push_back(place);
+    }
+    const bool has_proof = made.intents >= kIntentsMin && made.repeats >= kRepeatsMin;
+    if (!has_proof || made.anchors.empty()) made.anchors.clear();
+    if (volatile_.empty() && made.anchors.empty()) {
+      made.is_decided = true;
+      made.why = "every repeat had equal arguments";
+      return;
+    }
+    if (!has_proof) {
+      return undecided("repeats differ in " + ListOf(volatile_) + ", but fewer than " +
+                       std::to_string(kIntentsMin) + " intents were seen");
+    }
+    if (const std::size_t merged = Merged(identity); merged > 0 || made.anchors.empty()) {
+      made.anchors.clear();
+      return undecided(merged > 0
+                           ? std::to_string(merged) + " calls differ from another intent in " +
+                                 (volatile_.empty() ? "nothing" : ListOf(volatile_)) + " only"
+                           : "no value is another one in every intent");
+    }
+    for (const std::string& place : volatile_) {
+      if (IsAlways(place, ValueKind::kText)) {
+        made.reworded.push_back(place);
+      } else if (place.starts_with(kBodyPrefix)) {
+        made.ignore.push_back(place.substr(kBodyPrefix.size()));
+      } else {
+        made.ignore.clear();
+        made.reworded.clear();
+        return undecided("repeats differ in " + place + ", which no setting leaves out");
+      }
+    }
+    made.is_decided = true;
+    made.identity = std::move(identity);
+    made.why = "equal in " + std::to_string(made.repeats) + " repeats; " +
+               ListOf({made.anchors.begin(), made.anchors.end()}) + " differs between all " +
+               std::to_string(made.intents) + " intents";
+  }
+
+  static std::string ListOf(const std::set<std::string>& places) {
+    std::string out;
+    for (const std::string& place : places) out += (out.empty() ? "" : ", ") + place;
+    return out;
+  }
+
+  const std::vector<Sighting>& seen_;
+  const SeenTool& tool_;
+  std::vector<SeenFields> fields_;                    // by call
+  std::map<std::string, std::set<ValueKind>> kinds_;  // by place
+  std::vector<Repeat> repeats_;
+  std::set<std::string> volatile_;
+  std::vector<std::size_t> group_;  // by call: the first call of its intent
+};
+
+}  // namespace
+
+SuggestedIdentity InferIdentity(const std::vector<Sighting>& seen, const SeenTool& tool) {
+  return IdentityInference(seen, tool).Infer();
+}
+
+}  // namespace recourse

@@ -1,0 +1,67 @@
+// Values of an answer that come back later: the name of what was made, what takes it back, and what
+// asks whether it is there. Pure.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "policy/suggest/infer_identity.h"
+
+namespace recourse {
+
+struct SuggestedRef {
+  std::string place;          // "answer.body#/id"; empty: none
+  std::size_t came_back = 0;  // of so many answers, in a later path or body
+  std::size_t answers = 0;
+  std::string undecided;  // why none
+};
+
+struct SuggestedUndo {
+  std::string request;                                    // "DELETE /orders/{external_ref}"
+  std::vector<std::pair<std::string, std::string>> body;  // member, template
+  bool is_form = false;
+  bool is_delete = false;
+  std::size_t taken_back = 0, of = 0;
+  std::size_t gone = 0;  // reads afterwards that found nothing
+};
+
+struct SuggestedProbe {
+  std::string request, happened;
+  std::size_t found = 0;
+};
+
+struct SuggestedLinks {
+  SuggestedRef ref;
+  std::optional<SuggestedUndo> undo;
+  std::vector<std::string> other_undos;  // candidates that were not taken, in words
+  std::optional<SuggestedProbe> probe;
+};
+
+// An index of the traffic, made once.
+class TrafficLinks {
+ public:
+  // Both outlive it.
+  TrafficLinks(const std::vector<Sighting>& seen, const std::vector<SeenTool>& tools);
+
+  // `identity` is what was inferred of that tool.
+  SuggestedLinks Of(std::size_t tool, const SuggestedIdentity& identity) const;
+
+ private:
+  friend class ToolLinks;
+
+  // A value in the path of a call, below the literal segments that lead to it.
+  struct Use {
+    std::size_t call = 0, tool = 0, segment = 0;
+  };
+  const std::vector<Sighting>& seen_;
+  const std::vector<SeenTool>& tools_;
+  // By the value and the slot ("shop /orders/"), each by time.
+  std::unordered_map<std::uint64_t, std::map<std::string, std::vector<Use>>> uses_;
+};
+
+}  // namespace recourse

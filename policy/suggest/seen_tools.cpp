@@ -1,0 +1,194 @@
+#include "policy/suggest/seen_tools.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <unordered_map>
+
+namespace recourse {
+namespace {
+
+// So many words at one position have to come from one place of earlier answers, and nearly all.
+constexpr std::size_t kNamesMin = 5;
+
+std::vector<std::string> SplitPath(std::string_view path) {
+  std::vector<std::string> segments;
+  while (path.starts_with('/')) {
+    path.remove_prefix(1);
+    const auto end = std::min(path.find('/'), path.size());
+    segments.emplace_back(path.substr(0, end));
+    path.remove_prefix(end);
+  }
+  return segments;
+}
+
+// Where a value stood in an answer first, by backend and hash.
+struct FirstSeen {
+  std::int64_t wall_ms = 0;
+  std::string place;
+};
+using FirstAnswers = std::map<std::pair<std::string, std::uint64_t>, FirstSeen>;
+
+FirstAnswers FirstAnswersOf(const std::vector<Sighting>& seen) {
+  FirstAnswers first;
+  for (const Sighting& call : seen) {
+    for (const SeenValue& value : call.answer) {
+      if (value.kind == ValueKind::kWord) {
+        first.try_emplace({call.backend, value.hash}, FirstSeen{call.wall_ms, value.place});
+      }
+    }
+  }
+  return first;
+}
+
+class PathSorter {
+ public:
+  explicit PathSorter(const std::vector<Sighting>& seen)
+      : seen_(seen), first_(FirstAnswersOf(seen)) {}
+
+  // Those calls have one backend and begin with `prefix`.
+  void Sort(const std::vector<std::size_t>& calls, std::vector<std::string>& prefix) {
+    const std::size_t depth = prefix.size();
+    std::map<std::string, std::vector<std::size_t>> by_word, by_method;
+    for (const std::size_t call : calls) {
+      const Sighting& sighting = seen_[call];
+      if (sighting.path.size() == depth) {
+        by_method[sighting.method].push_back(call);
+      } else {
+        by_word[sighting.path[depth].word].push_back(call);
+      }
+    }
+    for (auto& [method, of] : by_method) {
+      tools.push_back({seen_[of.front()].backend, method, prefix, {}, std::move(of)});
+    }
+    Promote(depth, by_word);
+    for (const auto& [word, of] : by_word) {
+      prefix.push_back(word.empty() ? CaptureFor(prefix) : word);
+      Sort(of, prefix);
+      prefix.pop_back();
+    }
+  }
+
+  std::vector<SeenTool> tools;
+
+ private:
+  // Words that were told by answers before they stood in a path are names of things.
+  void Promote(std::size_t depth, std::map<std::string, std::vector<std::size_t>>& by_word) const {
+    std::map<std::string, std::vector<std::string>> words_of;  // by place
+    std::size_t words = 0;
+    for (const auto& [word, of] : by_word) {
+      if (word.empty()) continue;
+      ++words;
+      const Sighting& call = seen_[of.front()];
+      const auto at = first_.find({call.backend, call.path[depth].hash});
+      if (at != first_.end() && at->second.wall_ms <= call.wall_ms) {
+        words_of[at->second.place].push_back(word);
+      }
+    }
+    for (const auto& [place, names] : words_of) {
+      if (names.size() < kNamesMin || names.size() * 5 < words * 4) continue;
+      for (const std::string& name : names) {
+        auto node = by_word.extract(name);
+        auto& ids = by_word[""];
+        ids.insert(ids.end(), node.mapped().begin(), node.mapped().end());
+      }
+      std::ranges::sort(by_word[""]);
+      return;
+    }
+  }
+
+  static std::string CaptureFor(const std::vector<std::string>& prefix) {
+    const auto number = std::ranges::count_if(prefix, NamesOne) + 1;
+    return number == 1 ? "{id}" : "{id" + std::to_string(number) + "}";
+  }
+
+  const std::vector<Sighting>& seen_;
+  const FirstAnswers first_;
+};
+
+struct DescribedPath {
+  const KnownOperation* operation;
+  std::vector<std::string> segments;
+  std::ptrdiff_t literals;
+};
+
+bool Fits(const DescribedPath& path, const Sighting& call) {
+  if (path.operation->method != call.method || path.segments.size() != call.path.size()) {
+    return false;
+  }
+  for (std::size_t i = 0; i < call.path.size(); ++i) {
+    if (!NamesOne(path.segments[i]) && path.segments[i] != call.path[i].word) return false;
+  }
+  return true;
+}
+
+// One with captures that are whole segments; others have no form in a policy.
+std::optional<DescribedPath> DescribedPathOf(const KnownOperation& operation) {
+  DescribedPath path{&operation, SplitPath(operation.path), 0};
+  std::set<std::string> names;
+  for (std::string& segment : path.segments) {
+    const bool has_capture = segment.find_first_of("{}") != std::string::npos;
+    if (!has_capture) {
+      ++path.literals;
+      continue;
+    }
+    if (segment.size() < 3 || !segment.starts_with('{') || segment.find('}') + 1 != segment.size())
+      return std::nullopt;
+    for (char& c : segment) {
+      const bool is_good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                           (c >= '0' && c <= '9') || c == '_' || c == '{' || c == '}';
+      if (!is_good) c = '_';
+    }
+    if (!names.insert(segment).second) return std::nullopt;
+  }
+  return path;
+}
+
+}  // namespace
+
+std::string SeenTool::Pattern() const {
+  std::string out;
+  for (const std::string& segment : segments) out += "/" + segment;
+  return out.empty() ? "/" : out;
+}
+
+std::vector<SeenTool> ToolsOf(const std::vector<Sighting>& seen,
+                              const std::vector<KnownOperation>& known) {
+  std::vector<DescribedPath> paths;
+  for (const KnownOperation& operation : known) {
+    if (auto path = DescribedPathOf(operation)) paths.push_back(std::move(*path));
+  }
+  std::ranges::sort(paths, [](const DescribedPath& a, const DescribedPath& b) {
+    return std::tuple(-a.literals, a.operation) < std::tuple(-b.literals, b.operation);
+  });
+  std::map<std::string, std::vector<std::size_t>> by_backend;
+  std::map<std::pair<std::string, const KnownOperation*>, SeenTool> described;
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    const auto fit =
+        std::ranges::find_if(paths, [&](const DescribedPath& path) { return Fits(path, seen[i]); });
+    if (fit == paths.end()) {
+      by_backend[seen[i].backend].push_back(i);
+      continue;
+    }
+    SeenTool& tool = described[{seen[i].backend, fit->operation}];
+    tool.backend = seen[i].backend;
+    tool.method = seen[i].method;
+    tool.segments = fit->segments;
+    tool.name = fit->operation->name;
+    tool.calls.push_back(i);
+  }
+  PathSorter sorter(seen);
+  for (const auto& [backend, calls] : by_backend) {
+    std::vector<std::string> prefix;
+    sorter.Sort(calls, prefix);
+  }
+  for (auto& [key, tool] : described) sorter.tools.push_back(std::move(tool));
+  std::ranges::sort(sorter.tools, [](const SeenTool& a, const SeenTool& b) {
+    return std::tie(a.backend, a.segments, a.method) < std::tie(b.backend, b.segments, b.method);
+  });
+  return std::move(sorter.tools);
+}
+
+}  // namespace recourse

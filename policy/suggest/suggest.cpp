@@ -1,0 +1,128 @@
+#include "policy/suggest/suggest.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "policy/import/import_text.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::int64_t kWindowMs = 10 * 60 * 1000;  // dedupe_window by default
+
+std::string WordsOf(const SeenTool& tool) {
+  std::string words;
+  for (const std::string& segment : tool.segments) {
+    if (!NamesOne(segment)) words += (words.empty() ? "" : ".") + segment;
+  }
+  return words.empty() ? tool.backend : words;
+}
+
+std::string VerbOf(const SeenTool& tool) {
+  const bool names_one = !tool.segments.empty() && NamesOne(tool.segments.back());
+  if (tool.IsRead()) return names_one ? "get" : "list";
+  if (tool.method == "PUT") return "replace";
+  if (tool.method == "PATCH") return "update";
+  if (tool.method == "DELETE") return "delete";
+  const bool is_below = std::ranges::any_of(tool.segments, NamesOne);
+  return names_one ? "post" : is_below ? "" : "create";
+}
+
+std::string NameFor(const SeenTool& tool, std::set<std::string>& taken) {
+  std::string name = LegalName(tool.name, 100);
+  if (name.empty()) {
+    const std::string verb = VerbOf(tool);
+    name = LegalName(WordsOf(tool) + (verb.empty() ? "" : "." + verb), 100);
+  }
+  return UniqueName(name.empty() ? "call" : name, taken);
+}
+
+// What of a call is in its key under the suggestion, or in its fingerprint.
+using KeyValues = std::map<std::string, std::uint64_t>;
+
+KeyValues KeyValuesOf(const Sighting& call, const SuggestedTool& tool, bool in_key) {
+  const auto& identity = tool.identity.identity;
+  KeyValues values;
+  const auto add = [&](const std::string& place, std::uint64_t hash) {
+    const bool is_ignored =
+        std::ranges::any_of(tool.identity.ignore,
+                            [&](const std::string& pointer) { return place == "body#" + pointer; });
+    const bool is_key = identity.empty() || std::ranges::find(identity, place) != identity.end();
+    if (!is_ignored && (is_key || !in_key)) values[place] = hash;
+  };
+  for (std::size_t i = 0; i < call.path.size(); ++i)
+    add("path " + std::to_string(i), call.path[i].hash);
+  if (in_key && !identity.empty()) {
+    values.clear();
+    for (std::size_t i = 0; i < call.path.size(); ++i) {
+      const std::string& segment = tool.seen.segments[i];
+      if (NamesOne(segment)) add("path." + std::string(CaptureName(segment)), call.path[i].hash);
+    }
+  }
+  for (const auto* seen : {&call.query, &call.body}) {
+    for (const SeenValue& value : *seen) add(value.place, value.hash);
+  }
+  return values;
+}
+
+void ReplayTool(const std::vector<Sighting>& seen, const SuggestedTool& tool,
+                SuggestedReplay& sums) {
+  struct Last {
+    std::size_t call, intent;
+  };
+  std::map<std::pair<std::pair<std::uint64_t, std::uint64_t>, KeyValues>, Last> operations;
+  for (std::size_t i = 0; i < tool.seen.calls.size(); ++i) {
+    const std::size_t number = tool.seen.calls[i];
+    const Sighting& call = seen[number];
+    ++sums.writes;
+    const auto key = std::pair(std::pair(call.caller, call.trace), KeyValuesOf(call, tool, true));
+    const Last now{number, tool.identity.intent_of[i]};
+    const auto [at, is_new] = operations.try_emplace(key, now);
+    if (is_new) continue;
+    const Sighting& first = seen[at->second.call];
+    const bool is_near = call.wall_ms - first.wall_ms <= kWindowMs;
+    const bool is_repeat =
+        call.trace != 0 || first.InvitesRepeat() || (!tool.identity.identity.empty() && is_near);
+    if (!is_repeat) {
+      at->second = now;
+      continue;
+    }
+    ++sums.repeats;
+    sums.refused += KeyValuesOf(first, tool, false) != KeyValuesOf(call, tool, false);
+    sums.merged += at->second.intent != now.intent && !first.InvitesRepeat();
+  }
+}
+
+}  // namespace
+
+Suggestion SuggestTools(const std::vector<Sighting>& seen,
+                        const std::vector<KnownOperation>& known) {
+  Suggestion made;
+  made.calls = seen.size();
+  const std::vector<SeenTool> tools = ToolsOf(seen, known);
+  const TrafficLinks links(seen, tools);
+  std::set<std::string> taken;
+  for (std::size_t t = 0; t < tools.size(); ++t) {
+    const SeenTool& tool = tools[t];
+    const bool is_listed =
+        std::ranges::any_of(tool.calls, [&](std::size_t call) { return !seen[call].tool.empty(); });
+    for (const std::size_t call : tool.calls) taken.insert(seen[call].tool);
+    if (is_listed) {
+      ++made.listed;
+      continue;
+    }
+    // HEAD is served by the route for GET.
+    if (tool.method == "HEAD" || tool.method == "OPTIONS") continue;
+    SuggestedTool suggested{NameFor(tool, taken), tool, {}, {}};
+    if (!tool.IsRead()) {
+      suggested.identity = InferIdentity(seen, tool);
+      suggested.links = links.Of(t, suggested.identity);
+      ReplayTool(seen, suggested, made.replay);
+    }
+    made.tools.push_back(std::move(suggested));
+  }
+  return made;
+}
+
+}  // namespace recourse

@@ -1,0 +1,44 @@
+// `recourse policy suggest`: tools of a policy from what observe mode has seen, each word with the
+// counts that speak for it. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "policy/suggest/infer_identity.h"
+#include "policy/suggest/infer_links.h"
+#include "policy/suggest/seen_tools.h"
+
+namespace recourse {
+
+struct SuggestedTool {
+  std::string name;
+  SeenTool seen;
+  SuggestedIdentity identity;  // of a write
+  SuggestedLinks links;        // likewise
+};
+
+// What enforce would make of the writes seen, under the suggestion.
+struct SuggestedReplay {
+  std::size_t writes = 0, repeats = 0;
+  std::size_t refused = 0;  // of the repeats: they differ in what is in the fingerprint only
+  std::size_t merged = 0;   // taken for a repeat, and shown to be another intent
+};
+
+struct Suggestion {
+  std::size_t calls = 0;
+  std::vector<SuggestedTool> tools;   // that the policy does not list yet
+  std::size_t listed = 0;             // tools left out because it does
+  std::vector<std::string> left_out;  // with the loader's reason
+  SuggestedReplay replay;
+};
+
+// `seen` is ordered by time.
+Suggestion SuggestTools(const std::vector<Sighting>& seen,
+                        const std::vector<KnownOperation>& known);
+
+// The section `tools`, to stand beside the policy in force in one directory. What the loader
+// refuses is left out, and said so.
+std::string ToolsText(Suggestion& suggestion);
+
+}  // namespace recourse

@@ -1,0 +1,141 @@
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "policy/import/import_text.h"
+#include "policy/suggest/suggest.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::array<std::string_view, 6> kAsks{"search", "query",   "lookup",
+                                                "find",   "preview", "validate"};
+
+constexpr std::array<std::string_view, 9> kChanges{
+    "cancel", "delete", "remove", "send", "create", "update", "approve", "reset", "confirm"};
+
+template <std::size_t N>
+bool EndsWithOne(const SeenTool& tool, const std::array<std::string_view, N>& words) {
+  return !tool.segments.empty() && std::ranges::find(words, tool.segments.back()) != words.end();
+}
+
+std::string CountOf(std::size_t count, std::string_view noun) {
+  return std::to_string(count) + " " + std::string(noun) + (count == 1 ? "" : "s");
+}
+
+void AddComment(std::string& out, const std::string& text) {
+  out += "    # " + CommentText(text) + "\n";
+}
+
+std::string PlaceList(const std::vector<std::string>& places) {
+  std::string out;
+  for (const std::string& place : places) out += (out.empty() ? "" : ", ") + QuotedText(place);
+  return "[ " + out + " ]";
+}
+
+void WriteIdentity(const SuggestedIdentity& identity, std::string& out) {
+  AddComment(out, CountOf(identity.calls, "call") + ", " + CountOf(identity.intents, "intent") +
+                      ", " + CountOf(identity.repeats, "repeat") + ". Identity: " + identity.why);
+  if (identity.identity.empty()) return;
+  out += "    identity: " + PlaceList(identity.identity) + "\n";
+  if (!identity.ignore.empty()) {
+    AddComment(out, "new with every attempt");
+    out += "    ignore: " + PlaceList(identity.ignore) + "\n";
+  }
+  for (const std::string& place : identity.reworded) {
+    AddComment(out, place + " was worded anew in repeats: with other words one is refused (422)");
+  }
+}
+
+void WriteUndo(const SuggestedLinks& links, std::string& out) {
+  for (const std::string& other : links.other_undos) AddComment(out, "candidate: " + other);
+  if (!links.undo) {
+    out +=
+        "    # CHECK: name an undo, an approval, or the reason why neither is needed\n"
+        "    undo: none\n    reason: \"CHECK: not decided: no call seen takes it back\"\n";
+    return;
+  }
+  const SuggestedUndo& undo = *links.undo;
+  std::string line =
+      "took back " + std::to_string(undo.taken_back) + " of " + std::to_string(undo.of);
+  if (undo.gone > 0) line += "; " + CountOf(undo.gone, "read") + " then found nothing";
+  AddComment(out, line);
+  out += "    undo: { request: " + QuotedText(undo.request);
+  if (!undo.body.empty()) {
+    out += undo.is_form ? ", form: {" : ", json: {";
+    for (const auto& [member, value] : undo.body) {
+      out += (out.ends_with('{') ? " " : ", ") + QuotedText(member) + ": " + QuotedText(value);
+    }
+    out += " }";
+  }
+  // RFC 9110 9.2.2: a DELETE may be sent twice.
+  out += undo.is_delete ? ", done: [ 2xx, 404 ], repeatable: true }\n" : ", done: [ 2xx ] }\n";
+}
+
+void WriteLinks(const SuggestedLinks& links, std::string& out) {
+  if (!links.ref.place.empty()) {
+    AddComment(out, "came back in later paths from " + std::to_string(links.ref.came_back) +
+                        " of " + CountOf(links.ref.answers, "answer"));
+    out += "    external_ref: " + QuotedText(links.ref.place) + "\n";
+  } else if (!links.ref.undecided.empty()) {
+    AddComment(out, "external_ref: not decided: " + links.ref.undecided);
+  }
+  if (links.probe) {
+    AddComment(out, "found what was made after " + CountOf(links.probe->found, "intent") +
+                        "; add absent_after when you know how late a request may act");
+    out += "    settle: { request: " + QuotedText(links.probe->request) +
+           ", happened: " + QuotedText(links.probe->happened) + " }\n";
+  }
+  WriteUndo(links, out);
+}
+
+std::string ToolTextOf(const SuggestedTool& tool) {
+  const SeenTool& seen = tool.seen;
+  std::string out = "  " + tool.name + ":\n";
+  out += "    match: " + QuotedText(seen.method + " " + seen.backend + " " + seen.Pattern()) + "\n";
+  if (seen.IsRead()) {
+    AddComment(out, CountOf(seen.calls.size(), "call"));
+    if (EndsWithOne(seen, kChanges)) {
+      AddComment(out, "CHECK: it is called like a change; if it is one, say effect: write");
+    }
+    return out + "    effect: read\n";
+  }
+  if (seen.method == "POST" && EndsWithOne(seen, kAsks)) {
+    AddComment(out, "CHECK: it is called like a question; if it changes nothing, say effect: read");
+  }
+  out += "    effect: write\n";
+  WriteIdentity(tool.identity, out);
+  WriteLinks(tool.links, out);
+  return out;
+}
+
+}  // namespace
+
+std::string ToolsText(Suggestion& suggestion) {
+  std::vector<MadeTool> tools;
+  std::string backends = "version: 1\nbackends:\n";
+  std::set<std::string> named;
+  for (const SuggestedTool& tool : suggestion.tools) {
+    tools.push_back({tool.name, ToolTextOf(tool)});
+    if (named.insert(tool.seen.backend).second) {
+      backends += "  " + tool.seen.backend + ": { url: \"http://" + "b" +
+                  std::to_string(named.size()) + ".invalid\" }\n";
+    }
+  }
+  for (;;) {
+    std::string text;
+    for (const MadeTool& tool : tools) text += tool.text;
+    if (!text.empty()) text.insert(0, "tools:\n");
+    if (!text.empty() && LeaveOutRefused(backends + text, tools, suggestion.left_out)) continue;
+    std::string head =
+        "# Made from " + CountOf(suggestion.calls, "call") +
+        " that observe mode saw, by `recourse policy suggest`.\n"
+        "# Each line stands on the counts above it. CHECK marks what they leave open.\n";
+    for (const std::string& tool : suggestion.left_out) {
+      head += "# CHECK: left out: " + CommentText(tool) + "\n";
+    }
+    return head + "version: 1\n" + text;
+  }
+}
+
+}  // namespace recourse

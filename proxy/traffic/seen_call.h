@@ -1,0 +1,34 @@
+// One call of observe mode, and the sighting that is kept of it. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "policy/suggest/sighting.h"
+#include "proxy/base/crypto/sha256.h"
+
+namespace recourse {
+
+// Larger bodies are not looked into.
+inline constexpr std::size_t kSeenBodyBytesMax = 64 * 1024;
+
+struct SeenCall {
+  std::int64_t wall_ms = 0;
+  std::string backend, method, tool, caller, trace_id, agent_key;
+  std::string path, query;  // as they came; `query` begins with "?", or is empty
+  std::string content_type, body;
+  bool has_body = false;  // `body` is missing where it is too large or encoded
+  std::string answer;     // JSON; empty: it is none, or too large
+  int status = 0;         // of the backend; 0: none came
+  bool is_delivered = false;
+};
+
+// Values are hashed under `key`, which is of this use alone.
+Sighting SightingOf(const SeenCall& call, const HmacKey& key);
+
+// One line of JSON, without its end.
+std::string TextOf(const Sighting& sighting);
+// False: `text` is none.
+bool ReadSighting(std::string_view text, Sighting& sighting);
+
+}  // namespace recourse

@@ -1,0 +1,198 @@
+"""`recourse policy suggest`: from a stranger's traffic to a policy that is enforced."""
+
+import json
+
+import pytest
+import yaml
+
+from support import demo_apis, rawhttp
+from support.recourse import Recourse, run_cli
+
+INTENTS = 25
+KINDS = {
+    # tool: (backend, path, what is sent, whether its repeats can be told from other intents)
+    "orders.create": ("shop", "/orders", demo_apis.order, True),
+    "v1.charges.create": ("payments", "/v1/charges", demo_apis.charge, True),
+    "bookings.create": ("desk", "/bookings", demo_apis.booking, True),
+    "v1.transfers.create": ("payments", "/v1/transfers", demo_apis.transfer, False),
+    "tickets.create": ("desk", "/tickets", demo_apis.ticket, False),
+}
+UNDOS = {
+    "orders.create": "DELETE /orders/{external_ref}",
+    "v1.charges.create": "POST /v1/charges/{external_ref}/refund",
+    "bookings.create": "POST /bookings/{external_ref}/cancel",
+}
+CANARY = "zanzibar-canary"
+
+
+class Traffic:
+    """What agents send through the proxy in a day."""
+
+    def __init__(self, port, doubles):
+        self.port, self.doubles = port, doubles
+
+    def call(self, backend, method, path, body=b"", headers=()):
+        return rawhttp.call(self.port, method, path, f"{backend}.test", headers, body)
+
+    def make(self, tool, n):
+        """One intent; the answer of every fifth is lost, and its agent calls again."""
+        backend, path, sent, _ = KINDS[tool]
+        if n % 5 == 0:
+            self.doubles[backend].lose_answers = 1
+            assert self.call(backend, "POST", path, sent(n, 0)).status == 502
+        answer = self.call(backend, "POST", path, sent(n, 1))
+        assert answer.status == 201, answer
+        return answer.json()["id"]
+
+    def day(self):
+        for n in range(INTENTS):
+            made = {tool: self.make(tool, n) for tool in KINDS}
+            order, charge, booking = (made[tool] for tool in UNDOS)
+            assert self.call("shop", "GET", f"/orders?cart_id=cart-{n}").status == 200
+            self.call("shop", "GET", f"/orders/{order}")
+            self.call("payments", "GET", f"/v1/charges/{charge}")
+            self.call("desk", "GET", f"/bookings/{booking}")
+            if n % 4 == 0:
+                self.call("shop", "PUT", f"/orders/{order}", {"note": CANARY})
+                assert self.call("shop", "DELETE", f"/orders/{order}").status == 204
+                self.call("payments", "POST", f"/v1/charges/{charge}/refund")
+                self.call("desk", "POST", f"/bookings/{booking}/cancel")
+                assert self.call("shop", "GET", f"/orders/{order}").status == 404
+
+
+def policy(doubles, mode):
+    backends = "".join(
+        f'  {name}: {{ url: "{double.url}", hosts: [ "{name}.test" ] }}\n'
+        for name, double in doubles.items()
+    )
+    return f"version: 1\nmode: {mode}\nbackends:\n{backends}"
+
+
+@pytest.fixture(scope="module")
+def doubles():
+    running = {
+        "shop": demo_apis.Shop(),
+        "payments": demo_apis.Payments(),
+        "desk": demo_apis.Desk(),
+    }
+    yield running
+    for double in running.values():
+        double.stop()
+
+
+@pytest.fixture(scope="module")
+def observed(doubles, tmp_path_factory):
+    """The data directory of a process that has watched for a day, and was stopped."""
+    directory = tmp_path_factory.mktemp("observed")
+    with Recourse(directory, policy(doubles, "observe")) as running:
+        Traffic(running.port, doubles).day()
+        assert running.stop() == 0, running.stderr()[-4000:]
+    return running
+
+
+@pytest.fixture(scope="module")
+def suggested(observed, tmp_path_factory):
+    """The file of the tools, and what the command said."""
+    out = tmp_path_factory.mktemp("policy") / "tools.yaml"
+    ended = run_cli(
+        "policy", "suggest", "--data", observed.data, "--policy", observed.policy_path,
+        "--out", out, timeout=500,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    return out, ended.stderr
+
+
+def key_of(tool, body):
+    """What the key is made of, as the policy reference says."""
+    if "identity" in tool:
+        places = [place.removeprefix("body#/") for place in tool["identity"]]
+        return json.dumps([body.get(place) for place in places])
+    ignored = {pointer.removeprefix("/") for pointer in tool.get("ignore", [])}
+    return json.dumps({k: v for k, v in body.items() if k not in ignored}, sort_keys=True)
+
+
+def test_identities_and_undos_are_right_and_no_two_intents_are_one(suggested):
+    tools = yaml.safe_load(suggested[0].read_text())["tools"]
+    right = 0
+    for name, (_, _, sent, is_decidable) in KINDS.items():
+        # Other intents than those that were seen, too.
+        keys = {n: key_of(tools[name], sent(n, 1)) for n in range(4 * INTENTS)}
+        assert len(set(keys.values())) == len(keys), f"{name} merges two intents"
+        again = [key_of(tools[name], sent(n, 2)) == keys[n] for n in range(4 * INTENTS)]
+        assert is_decidable or not any(again), name
+        right += all(again) == is_decidable
+    assert right >= 0.8 * len(KINDS), suggested[0].read_text()
+    undos = {
+        name: tool["undo"]["request"]
+        for name, tool in tools.items()
+        if isinstance(tool.get("undo"), dict)
+    }
+    assert undos.items() <= UNDOS.items(), undos
+    assert len(undos) >= 0.7 * len(UNDOS)
+
+
+def test_what_is_not_decided_is_said_with_its_counts(suggested):
+    text = suggested[0].read_text()
+    assert "30 calls, 25 intents, 5 repeats. Identity: equal in 5 repeats" in text
+    assert "Identity: not decided: " in text
+    assert "# took back 7 of 25; 7 reads then found nothing" in text
+    assert '"GET /orders?cart_id={body#/cart_id}", happened: "answer.body#/orders/0/id"' in text
+    tools = yaml.safe_load(text)["tools"]
+    assert tools["orders.create"]["external_ref"] == "answer.body#/id"
+    assert tools["orders.get"] == {"match": "GET shop /orders/{id}", "effect": "read"}
+    assert "identity" not in tools["tickets.create"]
+
+
+def test_the_suggestion_was_checked_replayed_and_drilled(suggested):
+    said = suggested[1]
+    assert "suggested: " in said and ": valid, version " in said
+    assert " 0 another intent\n" in said
+    assert "promise kept: " in said
+
+
+def test_nothing_that_was_sent_is_readable_on_disk(observed):
+    files = [path for path in observed.data.rglob("*") if path.is_file()]
+    kept = {path.name: path.read_bytes() for path in files}
+    assert kept["traffic"]
+    assert (observed.data / "traffic").stat().st_mode & 0o777 == 0o600
+    for name in ("traffic",):
+        for plain in (CANARY, "cart-7", "orders", "sent_at"):
+            assert plain.encode() not in kept[name]
+
+
+def test_the_suggestion_is_enforced(suggested, doubles, tmp_path):
+    directory = tmp_path / "policy"
+    directory.mkdir()
+    (directory / "backends.yaml").write_text(policy(doubles, "enforce"))
+    (directory / "tools.yaml").write_text(suggested[0].read_text())
+    running = Recourse(tmp_path / "enforced", "")
+    running.policy_path = directory
+    with running:
+        traffic = Traffic(running.port, doubles)
+        effects = len(doubles["shop"].effects)
+        first = traffic.call("shop", "POST", "/orders", demo_apis.order(900, 0))
+        again = traffic.call("shop", "POST", "/orders", demo_apis.order(900, 1))
+        assert (again.status, again.body, again.replayed) == (201, first.body, True)
+        other = traffic.call("shop", "POST", "/orders", demo_apis.order(901, 0))
+        assert other.status == 201 and not other.replayed
+        assert len(doubles["shop"].effects) == effects + 2
+
+
+def test_without_traffic_it_says_where_it_looked(tmp_path):
+    missing = run_cli("policy", "suggest", "--data", tmp_path)
+    assert missing.returncode == 2 and "install.secret" in missing.stderr
+
+
+def test_a_description_names_the_operations(observed, tmp_path):
+    described = tmp_path / "api.yaml"
+    described.write_text(
+        "openapi: 3.0.0\ninfo: { title: shop, version: '1' }\n"
+        "servers: [ { url: 'http://shop.test' } ]\npaths:\n"
+        "  /orders/{orderId}: { get: { operationId: getOrder, responses: {} } }\n"
+    )
+    ended = run_cli(
+        "policy", "suggest", "--data", observed.data, "--openapi", described, "--since", "1h"
+    )
+    assert ended.returncode == 0, ended.stderr
+    tools = yaml.safe_load(ended.stdout)["tools"]
+    assert tools["getOrder"]["match"] == "GET shop /orders/{orderId}"
