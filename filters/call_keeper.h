@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "proxy/base/call_budget.h"
+#include "proxy/base/executor.h"
 
 namespace recourse {
 
@@ -21,6 +22,10 @@ class CallKeeper {
   // kWaiting: it does nothing itself until another call's outcome is known.
   enum class State : std::uint8_t { kAtWork, kWaiting };
   virtual void Becomes(State state) = 0;
+
+  // Runs `job` where it holds up nobody, and resumes on `executor`. Until then nobody else touches
+  // what it uses. False: too many wait for that, and it was not run.
+  virtual Task<bool> RunApart(Job job, Executor& executor) = 0;
 
   // As ClientLink's.
   virtual bool HasLeft() = 0;

@@ -12,6 +12,9 @@ class ApprovalFilter final : public Filter {
   // Sets context.needs_approval, also when the body that decides cannot be read. Answers 413 when
   // the request is too large to be kept until somebody has decided.
   Task<Result<Outcome>> Handle(RequestContext& context, Next next) override;
+
+ private:
+  static Task<Result<Outcome>> JudgeApart(RequestContext& context, Next next);
 };
 
 }  // namespace recourse

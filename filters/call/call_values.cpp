@@ -171,11 +171,14 @@ std::size_t HeapBytes(const Pairs& pairs) {
   return bytes;
 }
 
+}  // namespace
+
 // Held to what any key of an agent is held to.
-Result<std::string> ReadPlacedKey(const RequestContext& context, const CallBody& body) {
-  const bool has_rule = context.tool != nullptr && context.tool->key;
-  if (!has_rule || !context.tool->key->at.is_inside()) return std::string();
-  const auto text = TextAtPlace(context.tool->key->at, ValuesOfCall(context, body));
+Result<std::string> ReadPlacedKey(const Tool* tool, const RequestContext& context,
+                                  const CallBody& body) {
+  const bool has_rule = tool != nullptr && tool->key;
+  if (!has_rule || !tool->key->at.is_inside()) return std::string();
+  const auto text = TextAtPlace(tool->key->at, ValuesOfCall(context, body));
   if (!text) return std::unexpected(Error(ErrorCode::kInvalidKey, text.error()));
   if (!*text) return std::string();
   if ((*text)->empty()) {
@@ -183,8 +186,6 @@ Result<std::string> ReadPlacedKey(const RequestContext& context, const CallBody&
   }
   return ParseClientKey(QuotedKey(**text));
 }
-
-}  // namespace
 
 std::size_t SizeOf(const CallBody& body) {
   std::size_t bytes = sizeof body + HeapBytes(body.json) + HeapBytes(body.pairs) +
@@ -226,7 +227,7 @@ Result<std::shared_ptr<const CallBody>> ReadingOf(const RequestContext& context)
   if (context.reading) return context.reading;
   auto body = ReadCallBody(*context.backend, context.request);
   if (!body) return std::unexpected(body.error());
-  if (auto placed = ReadPlacedKey(context, *body); !placed) {
+  if (auto placed = ReadPlacedKey(context.tool, context, *body); !placed) {
     return std::unexpected(placed.error());
   } else {
     body->placed_key = std::move(*placed);

@@ -69,6 +69,18 @@ std::size_t SizeOf(const CallBody& body);
 // where a key has its place in the body or the query, and what stands there is none.
 Result<std::shared_ptr<const CallBody>> ReadingOf(const RequestContext& context);
 
+// What the agent wrote where `tool` has the key in the body or the query; empty: nothing. Fails
+// with kInvalidKey as ReadingOf does.
+Result<std::string> ReadPlacedKey(const Tool* tool, const RequestContext& context,
+                                  const CallBody& body);
+
+// True: what is done with the whole body goes through context.keeper->RunApart.
+inline bool IsLarge(const RequestContext& context) {
+  return context.keeper != nullptr && context.request.body.size() >= limits::kLargeBodyBytes;
+}
+// What is said where that had no room.
+inline constexpr std::string_view kNoRoomApart = "too many large bodies wait to be judged";
+
 // True for a message to the endpoint of an MCP server.
 bool IsMcpMessage(const Backend& backend, const HttpRequest& request);
 

@@ -70,21 +70,6 @@ bool HoldsWhatItNeeds(const RequestContext& context, const PreparedCall& prepare
          context.keeper->Hold(HeldFor::kAnswer, limits::kAnswerFirstBytes);
 }
 
-bool IsLarge(const RequestContext& context) {
-  return context.request.body.size() >= limits::kLargeBodyBytes;
-}
-
-// Takes a large body apart in a turn of its own, before its key is made in the next one.
-Task<Result<void>> ReadLarge(RequestContext& context) {
-  if (!IsLarge(context) || IsLoggedOnly(context)) co_return Result<void>();
-  co_await NextTurn(*context.executor);
-  auto reading = ReadingOf(context);
-  if (!reading) co_return std::unexpected(reading.error());
-  context.reading = std::move(*reading);
-  co_await NextTurn(*context.executor);
-  co_return Result<void>();
-}
-
 // While it lives, the call waits for another one's outcome, and needs nothing but its request.
 class Waiting {
  public:
@@ -157,11 +142,17 @@ void KeepOnOurWay(const RequestContext& context, Answer& answer, Verdict& verdic
   }
 }
 
-void AddBefore(const RequestContext& context, NewOperation& operation) {
-  operation.wants_before = !context.before;
-  if (operation.wants_before) return;
-  operation.event.state = context.before->state;
-  if (!context.before->state) operation.event.detail = context.before->why;
+// Apart where there is room for that.
+[[gnu::noinline]] Task<std::optional<Json>> ReadLargeAnswer(const RequestContext& context,
+                                                            const Answer& answer) {
+  std::optional<Json> body;
+  const auto read = [&body, &answer] { body = ReadAnswerBody(answer); };
+  if (!co_await context.keeper->RunApart(read, *context.executor)) read();
+  co_return body;
+}
+
+bool IsLargeAnswer(const RequestContext& context, const Answer& answer) {
+  return context.keeper != nullptr && answer.response.body.size() >= limits::kLargeBodyBytes;
 }
 
 CallValues WithAnswer(CallValues values, const Result<Answer>& result,
@@ -175,16 +166,6 @@ CallValues WithAnswer(CallValues values, const Result<Answer>& result,
 
 }  // namespace
 
-Result<PreparedCall> IdempotencyFilter::Prepare(const RequestContext& context) const {
-  if (IsLoggedOnly(context)) {
-    return PrepareLoggedOnly(context, parts_.install_secret, parts_.random);
-  }
-  auto prepared = PrepareCall(context, parts_.install_secret);
-  if (prepared && !context.needs_approval) KeepRequest(context, *prepared);
-  if (prepared && ToolOf(context).before) AddBefore(context, prepared->operation);
-  return prepared;
-}
-
 Task<Result<Outcome>> IdempotencyFilter::Handle(RequestContext& context, Next next) {
   const MonoTime now = parts_.clock.Now();
   Call call{nullptr, kNoPrincipal, false, now + ToolOf(context).hold, now + HoldOf(context)};
@@ -192,12 +173,9 @@ Task<Result<Outcome>> IdempotencyFilter::Handle(RequestContext& context, Next ne
   for (int look = 0; look < limits::kLedgerLooksMax; ++look) {
     Result<Begun> begun = std::unexpected(Error());
     {
-      if (auto read = co_await ReadLarge(context); !read) {
-        co_return Refusal(context, read.error());
-      }
       // The ledger takes what it is asked, so a further look asks anew; hardly any call needs one.
-      auto prepared = Prepare(context);
-      if (!prepared) co_return Refusal(context, prepared.error());
+      auto prepared = IsLarge(context) ? co_await PrepareApart(context) : Prepare(context);
+      if (!prepared) co_return std::move(prepared.error());
       if (!HoldsWhatItNeeds(context, *prepared)) {
         co_return Refusal(context, Error(ErrorCode::kOverloaded, kNoMemory, Delivery::kNotSent));
       }
@@ -297,8 +275,11 @@ Task<Outcome> IdempotencyFilter::Conclude(RequestContext& context, const Call& c
     StripOwnFields(result->response.headers);
     result->body_complete = result->body_complete || EndsByItself(*result);
   }
-  const std::optional<Json> body =
-      result && ReadsAnswerBody(tool, context.backend) ? ReadAnswerBody(*result) : std::nullopt;
+  std::optional<Json> body;
+  if (result && ReadsAnswerBody(tool, context.backend)) {
+    body = IsLargeAnswer(context, *result) ? co_await ReadLargeAnswer(context, *result)
+                                           : ReadAnswerBody(*result);
+  }
   CallValues values = WithAnswer(ValuesOfCall(context, *call.body), result, body);
   values.key = context.upstream_key;
   if (dispatching.state) values.before = &dispatching.state->before;

@@ -2,6 +2,7 @@
 // repeats from the ledger.
 #pragma once
 
+#include <expected>
 #include <string>
 
 #include "filters/approval_queue.h"
@@ -51,7 +52,10 @@ class IdempotencyFilter final : public Filter {
     MonoTime approval_until{};  // how long it is held for a human
   };
 
-  Result<PreparedCall> Prepare(const RequestContext& context) const;
+  using Prepared = std::expected<PreparedCall, Outcome>;
+  // What the ledger is asked, or why the call is refused.
+  Prepared Prepare(const RequestContext& context) const;
+  [[gnu::noinline]] Task<Prepared> PrepareApart(RequestContext& context) const;
   // The first or next attempt: dispatches, classifies, records, answers.
   Task<Outcome> RunAttempt(RequestContext& context, Next next, const Call& call, Begun& begun);
   // Takes `dispatching` away.

@@ -156,6 +156,18 @@ std::vector<Headers> FieldsUnder(const KeyRule& then, const KeyRule& now,
   return all;
 }
 
+// The body with the key that stood where that tool has it, which may be another place; unset: it is
+// the same key. Fails where the tool would have refused it.
+Result<std::optional<CallBody>> BodyUnder(const Tool* tool, const RequestContext& context,
+                                          const CallBody& body) {
+  auto placed = ReadPlacedKey(tool, context, body);
+  if (!placed) return std::unexpected(placed.error());
+  if (*placed == body.placed_key) return std::nullopt;
+  CallBody other = body;
+  other.placed_key = std::move(*placed);
+  return other;
+}
+
 void AddNamesUnder(const EarlierPolicy& earlier, const RequestContext& context,
                    const CallBody& body, const HmacKey& secret, DerivedKey& derived) {
   const Policy& policy = *earlier.policy;
@@ -165,9 +177,11 @@ void AddNamesUnder(const EarlierPolicy& earlier, const RequestContext& context,
   if (backend == nullptr) return;
   const auto treatment = TreatmentUnder(policy, *backend, context, body);
   if (!treatment) return;
+  const auto other_body = BodyUnder(treatment->tool, context, body);
+  if (!other_body) return;
   const auto add = [&](const HttpRequest& request) {
-    auto older =
-        NamesOf({earlier, *backend, *treatment, request}, context, body, secret, derived.args_hash);
+    auto older = NamesOf({earlier, *backend, *treatment, request}, context,
+                         *other_body ? **other_body : body, secret, derived.args_hash);
     const bool is_other =
         older && (older->key != derived.key || older->args_hash != derived.args_hash);
     if (is_other) derived.older.push_back(std::move(*older));

@@ -7,9 +7,9 @@
 #include <optional>
 #include <set>
 
+#include "filters/mcp/param_fields.h"
 #include "policy/model/mcp_names.h"
 #include "policy/uri/twins.h"
-#include "proxy/base/crypto/base64url.h"
 #include "proxy/base/json/json_object.h"
 #include "proxy/base/json/json_span.h"
 #include "proxy/base/mcp_limits.h"
@@ -73,22 +73,6 @@ std::vector<std::string_view> FieldsOf(const Headers& headers, std::string_view 
 }
 
 bool IsModernVersion(std::string_view version) { return version >= kModernMcp; }
-
-// A field in its plain or its base64 form; nullopt when it is malformed.
-std::optional<std::string> DecodedField(std::string_view value) {
-  constexpr std::string_view kOpen = "=?base64?", kClose = "?=";
-  const bool is_wrapped = value.size() >= kOpen.size() + kClose.size() &&
-                          value.starts_with(kOpen) && value.ends_with(kClose);
-  if (!is_wrapped) return std::string(value);
-  std::string digits(value.substr(kOpen.size(), value.size() - kOpen.size() - kClose.size()));
-  if (digits.size() % 4 != 0 || digits.find_first_of("-_") != std::string::npos) {
-    return std::nullopt;
-  }
-  while (digits.ends_with('=')) digits.pop_back();
-  std::replace(digits.begin(), digits.end(), '+', '-');
-  std::replace(digits.begin(), digits.end(), '/', '_');
-  return FromBase64Url(digits);
-}
 
 // Reads one message; `at` is its pointer in the body.
 class MessageReader {
@@ -308,11 +292,15 @@ std::expected<std::vector<McpRequest>, McpRefusal> ReadMcpRequest(const Headers&
   return requests;
 }
 
-std::optional<McpRefusal> RefusalOfFields(const Headers& headers, const McpRequest& request) {
+std::optional<McpRefusal> RefusalOfFields(const Headers& headers, const McpRequest& request,
+                                          const Json& arguments,
+                                          const std::vector<ParamField>& params) {
   if (request.era != McpEra::kModern || request.id.empty()) return std::nullopt;
+  const auto mismatch = [&](std::string_view why) {
+    return McpRefusal{400, kHeaderMismatch, fmt::format("Header mismatch: {}", why), request.id};
+  };
   const auto refused = [&](std::string_view field, std::string_view how) {
-    return McpRefusal{400, kHeaderMismatch, fmt::format("Header mismatch: {} is {}", field, how),
-                      request.id};
+    return mismatch(fmt::format("{} is {}", field, how));
   };
   const bool is_named = request.kind == McpRequest::Kind::kToolCall || !request.task.empty();
   for (const char* const field : {"MCP-Protocol-Version", "Mcp-Method", "Mcp-Name"}) {
@@ -325,6 +313,9 @@ std::optional<McpRefusal> RefusalOfFields(const Headers& headers, const McpReque
     if (!EqualsIgnoreCase(name.substr(0, kParam.size()), kParam)) continue;
     if (!seen.insert(ToLower(name)).second) return refused(name, "there twice");
     if (!DecodedField(value)) return refused(name, "no base64");
+  }
+  if (const std::string why = ParamMismatch(params, arguments, headers); !why.empty()) {
+    return mismatch(why);
   }
   return std::nullopt;
 }

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "filters/mcp/param_fields.h"
 #include "proxy/base/http/http_message.h"
 #include "proxy/base/json/json.h"
 
@@ -62,10 +63,12 @@ std::expected<std::vector<McpRequest>, McpRefusal> ReadMcpRequest(const Headers&
                                                                   std::string_view body);
 
 // Why a server that follows the modern protocol must refuse `request` although nothing in it
-// contradicts the body: a field that it demands is missing, or an Mcp-Param one is malformed
-// (-32020). For calls that may be answered without asking the server; nullopt: it need not, or is
-// of before.
-std::optional<McpRefusal> RefusalOfFields(const Headers& headers, const McpRequest& request);
+// contradicts the body: a field that it demands is missing, an Mcp-Param one is malformed, or one
+// of `params` does not repeat its argument (-32020). For calls that may be answered without asking
+// the server; nullopt: it need not, or is of before.
+std::optional<McpRefusal> RefusalOfFields(const Headers& headers, const McpRequest& request,
+                                          const Json& arguments,
+                                          const std::vector<ParamField>& params);
 
 // {"jsonrpc":"2.0","id":...,"error":{...}} of a refusal.
 std::string RefusalBody(const McpRefusal& refusal);

@@ -13,6 +13,7 @@ ToolFacts FactsIn(const Json& tool) {
   facts.is_read_only = hint != nullptr && hint->kind == Json::Kind::kTrue;
   const Json* const schema = tool.Find("outputSchema");
   facts.has_output_schema = schema != nullptr && schema->kind == Json::Kind::kObject;
+  if (const Json* const input = tool.Find("inputSchema")) facts.params = ParamFieldsOf(*input);
   return facts;
 }
 

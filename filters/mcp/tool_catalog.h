@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "filters/mcp/param_fields.h"
 #include "policy/model/policy.h"
 #include "proxy/base/crypto/hash.h"
 #include "proxy/base/json/json.h"
@@ -19,7 +20,8 @@ namespace recourse {
 struct ToolFacts {
   bool is_read_only = false;  // `readOnlyHint`; to be believed of trusted servers alone
   bool has_output_schema = false;
-  bool has_changed = false;  // it was defined otherwise before
+  bool has_changed = false;          // it was defined otherwise before
+  std::vector<ParamField> params{};  // what a call repeats in fields
 };
 
 // A backend that leads to another server by now has said nothing yet.

@@ -126,8 +126,20 @@ Transition Observer::Outcome(const ObservedCall& call, PreparedCall prepared,
   return transition;
 }
 
+Task<PreparedCall> Observer::ForetellApart(const ObservedCall& call) {
+  PreparedCall prepared;
+  const bool has_run = co_await call.context.keeper->RunApart(
+      [&] { prepared = Foretell(call, install_secret_, random_); }, *call.context.executor);
+  if (!has_run) {
+    prepared = Unkeyed(call, install_secret_, random_, ObserveVerdict::kNotJudged,
+                       std::string(kNoRoomApart));
+  }
+  co_return prepared;
+}
+
 Task<Result<void>> Observer::Watch(ObservedCall& call) {
-  PreparedCall prepared = Foretell(call, install_secret_, random_);
+  PreparedCall prepared = IsLarge(call.context) ? co_await ForetellApart(call)
+                                                : Foretell(call, install_secret_, random_);
   if (IsFenced(prepared.operation.event)) {
     prepared = Unkeyed(call, install_secret_, random_, ObserveVerdict::kWouldRefuse,
                        std::string(FactsOf(ErrorCode::kFlowClosed).slug) +
@@ -136,13 +148,14 @@ Task<Result<void>> Observer::Watch(ObservedCall& call) {
   call.context.shares_flow = prepared.shares_flow;
   const Event& event = prepared.operation.event;
   call.place = order_.Arrive(event.intent != Digest{} ? event.intent : event.key);
+  if (call.ended.is_set()) order_.Ended(*call.place);
   Result<void> done = co_await Record(call, std::move(prepared));
   order_.Recorded(call.place);
   co_return done;
 }
 
 void Observer::End(ObservedCall& call) {
-  order_.Ended(*call.place);
+  if (call.place) order_.Ended(*call.place);
   call.ended.Set(true);
 }
 

@@ -20,7 +20,8 @@ namespace recourse {
 // One write of observe mode. Belongs to one I/O thread, and to the exchange and its Observer
 // together: it outlives both.
 struct ObservedCall {
-  // Set before Watch. request.body means something only when `is_whole`.
+  // Set before Watch, and not changed until it has returned, but for the end. request.body means
+  // something only when `is_whole`.
   RequestContext context;
   std::optional<CallRefusal> refusal;  // enforce would have refused it before reading its arguments
   bool is_whole = false;               // the whole body is in context.request.body
@@ -65,6 +66,7 @@ class Observer {
   const CallDifferences& differences() const { return differences_; }
 
  private:
+  Task<PreparedCall> ForetellApart(const ObservedCall& call);
   Task<Result<void>> Record(ObservedCall& call, PreparedCall prepared);
   void Compare(const ObservedCall& call, const CallBody& body, const Event& begun);
   // Whether enforce would have refused the write because an earlier one broke its flow.

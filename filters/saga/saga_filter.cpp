@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "filters/call/answers.h"
+#include "filters/call/call_values.h"
 #include "filters/call/flow_name.h"
 #include "proxy/base/json/json.h"
 
@@ -55,7 +56,14 @@ Task<Result<Outcome>> SagaFilter::CarryOut(RequestContext& context, FlowOrder or
         ErrorCode::kDenied,
         "the policy does not let agents do this to their flows (flow_rules: agents_may)"));
   }
-  std::string flow = order.flow.empty() ? OwnFlow(context) : order.flow;
+  std::string flow = std::move(order.flow);
+  if (flow.empty() && !IsLarge(context)) {
+    flow = OwnFlow(context);
+  } else if (flow.empty()) {
+    const bool has_run = co_await context.keeper->RunApart(
+        [&context, &flow] { flow = OwnFlow(context); }, *context.executor);
+    if (!has_run) co_return LocalOutcome(MakeProblem(ErrorCode::kOverloaded, kNoRoomApart));
+  }
   const auto moved = co_await flowing_.Order(context.caller, std::move(flow), MoveOf(order.kind),
                                              *context.executor);
   if (moved) co_return LocalOutcome(AnswerOf(*moved));

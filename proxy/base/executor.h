@@ -22,13 +22,4 @@ class Executor {
   virtual void Post(std::vector<Job> jobs) = 0;
 };
 
-// Ends the turn of whoever is at work on `executor`: others go on before it does.
-inline Task<void> NextTurn(Executor& executor) {
-  Promise<bool> turn;
-  std::vector<Job> jobs;
-  jobs.emplace_back([&turn] { turn.Set(true); });
-  executor.Post(std::move(jobs));
-  (void)co_await turn.Wait();
-}
-
 }  // namespace recourse

@@ -87,9 +87,11 @@ inline constexpr std::size_t kAnswerFirstBytes = 16 * 1024;
 inline constexpr milliseconds kAnswerRoomFor{30'000};
 inline constexpr milliseconds kAnswerRoomLook{20};
 inline constexpr std::size_t kIdleCallersKept = 64;
-// What is done with a body from here on is done in several turns of its thread, each of them well
-// under the 50 ms that one call may hold up the others.
-inline constexpr std::size_t kLargeBodyBytes = 512 * 1024;
+// A body from here on is judged on another thread: one call may hold up the others of its I/O
+// thread for 50 ms, and the costliest body of this size takes 20. So many may wait for that, as far
+// as the memory for calls reaches.
+inline constexpr std::size_t kLargeBodyBytes = 128 * 1024;
+inline constexpr std::size_t kLargeBodiesMax = 1'024;
 // How late a call that waits for another one notices that its own client has left.
 inline constexpr milliseconds kWaitLook{500};
 // Blocks from here on are pages of their own and go back to the system when they are let go.

@@ -48,6 +48,7 @@ inline constexpr std::size_t kMcpTapBytesMax = kAnswerBytesMax;
 // What servers have said about their tools: for each backend and caller, and of one of them.
 inline constexpr std::size_t kMcpBooksMax = 256;
 inline constexpr std::size_t kMcpBookToolsMax = 1'024;
+inline constexpr std::size_t kMcpParamFieldsMax = 32;  // of one tool
 // A client is asked to come back at most this often; official SDKs give up at the tenth round.
 inline constexpr int kMcpRoundsMax = 9;
 // How long it may take to, beyond the time that a human has.

@@ -99,6 +99,7 @@ std::vector<Tcp::endpoint> AgentListener::endpoints() const {
 }
 
 void AgentListener::Start() {
+  parts_.services.large_bodies.Start(parts_.threads.size(), "recourse-body");
   for (const auto& listener : listeners_) listener->Start();
 }
 

@@ -14,6 +14,11 @@ class OwnReservation final : public CallKeeper {
 
   bool Hold(HeldFor what, std::size_t bytes) override { return hold_.Set(what, bytes); }
   void Becomes(State) override {}
+  // What is kept to be sent later is small.
+  Task<bool> RunApart(Job job, Executor& /*executor*/) override {
+    job();
+    co_return true;
+  }
   bool HasLeft() override { return false; }
   bool MayHaveLeft() override { return false; }
 
@@ -31,6 +36,15 @@ KeepOwn KeepOwnWithin(CallBudget& budget) {
     if (!fits) return nullptr;
     return keeper;
   };
+}
+
+Task<bool> JudgeApart(Services& services, std::string payer, Job job, Executor& executor) {
+  services.metrics->large_bodies.Increment();
+  const bool has_run =
+      co_await services.large_bodies.Run(std::move(payer), std::move(job), executor);
+  services.metrics->large_bodies.Decrement();
+  if (!has_run) services.metrics->rejections.Add({{"reason", "large_bodies"}}).Increment();
+  co_return has_run;
 }
 
 void BodyReservation::LetGoOfRequest(RequestContext& context) {

@@ -11,11 +11,18 @@
 
 namespace recourse {
 
+// Runs what is done with a large body on another thread, where payers (ServedRequest::Payer) take
+// turns. False: too many wait, and it was not run.
+Task<bool> JudgeApart(Services& services, std::string payer, Job job, Executor& executor);
+
 // Belongs to one request, whose client `link` leads to.
 class BodyReservation final : public CallKeeper {
  public:
-  BodyReservation(Services& services, const std::string& caller, const ClientLink& link)
-      : services_(services), link_(link), hold_(services.budget, CallBudget::Of::kServed, caller) {}
+  BodyReservation(Services& services, const std::string& payer, const ClientLink& link)
+      : services_(services),
+        payer_(payer),
+        link_(link),
+        hold_(services.budget, CallBudget::Of::kServed, payer) {}
   ~BodyReservation() override { EndWrite(); }
 
   bool Hold(HeldFor what, std::size_t bytes) override { return hold_.Set(what, bytes); }
@@ -23,6 +30,9 @@ class BodyReservation final : public CallKeeper {
     if (!is_write_) return;
     const bool is_at_work = state == State::kAtWork;
     if (is_at_work != is_at_work_) Count(is_at_work);
+  }
+  Task<bool> RunApart(Job job, Executor& executor) override {
+    return JudgeApart(services_, payer_, std::move(job), executor);
   }
   bool HasLeft() override { return link_.HasLeft(); }
   bool MayHaveLeft() override { return link_.MayHaveLeft(); }
@@ -59,6 +69,7 @@ class BodyReservation final : public CallKeeper {
   }
 
   Services& services_;
+  const std::string payer_;
   const ClientLink& link_;
   CallBudget::Hold hold_;
   bool is_write_ = false;

@@ -44,8 +44,10 @@ std::shared_ptr<Observation> Observation::Start(Worker& worker, std::shared_ptr<
 Observation::Observation(Worker& worker, std::shared_ptr<PolicyView> view, const std::string& payer)
     : worker_(worker),
       view_(std::move(view)),
+      payer_(payer),
       hold_(worker.services.budget, CallBudget::Of::kObserved, payer) {
   ++worker_.services.observing;
+  call_.context.keeper = this;
 }
 
 Observation::~Observation() { --worker_.services.observing; }

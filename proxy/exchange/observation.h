@@ -4,9 +4,12 @@
 
 #include <chrono>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "filters/observe/observer.h"
+#include "proxy/exchange/body_reservation.h"
 #include "proxy/exchange/services.h"
 #include "proxy/net/http1/message_head.h"
 #include "proxy/net/message/body_decoder.h"
@@ -19,7 +22,7 @@ HttpResponse FailureAnswer(const Error& error, bool sends_once, bool broke_off);
 
 // One write of observe mode. Shared by its request and by the coroutine that writes it down; one
 // I/O thread.
-class Observation : public std::enable_shared_from_this<Observation> {
+class Observation final : public std::enable_shared_from_this<Observation>, private CallKeeper {
  public:
   // nullptr when kObservedCallsMax are being written down already; counted as dropped. What it
   // holds is a part of what `payer` may have (ServedRequest::Payer).
@@ -27,7 +30,7 @@ class Observation : public std::enable_shared_from_this<Observation> {
                                             const std::string& payer);
   // Use Start.
   Observation(Worker& worker, std::shared_ptr<PolicyView> view, const std::string& payer);
-  ~Observation();
+  ~Observation() override;
   Observation(const Observation&) = delete;
   Observation& operator=(const Observation&) = delete;
 
@@ -57,12 +60,21 @@ class Observation : public std::enable_shared_from_this<Observation> {
   void Ended(const RequestRecord& record, std::chrono::nanoseconds took);
 
  private:
+  bool Hold(HeldFor what, std::size_t bytes) override { return hold_.Set(what, bytes); }
+  void Becomes(State) override {}
+  Task<bool> RunApart(Job job, Executor& executor) override {
+    return JudgeApart(worker_.services, payer_, std::move(job), executor);
+  }
+  bool HasLeft() override { return false; }
+  bool MayHaveLeft() override { return false; }
+
   void Write();
   void Note(const Result<void>& done);
   static Task<void> Run(std::shared_ptr<Observation> self);
 
   Worker& worker_;
   const std::shared_ptr<PolicyView> view_;  // of the request; keeps its tool and backend
+  const std::string payer_;
   ObservedCall call_;
   CallBudget::Hold hold_;
   bool is_writing_ = false;

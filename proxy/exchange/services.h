@@ -18,6 +18,7 @@
 #include "policy/model/host_cache.h"
 #include "policy/model/policy.h"
 #include "proxy/base/call_budget.h"
+#include "proxy/base/thread_pool.h"
 #include "proxy/config/config.h"
 #include "proxy/exchange/connection_limiter.h"
 #include "proxy/exchange/idle_connections.h"
@@ -52,6 +53,7 @@ struct Services {
   OwnListeners own;
   ClientBounds bounds;
   CallBudget budget;
+  ThreadPool large_bodies{limits::kLargeBodiesMax};  // judges them
   // Agents' TLS handshakes that run. Who has sent nothing yet needs no place.
   ConnectionLimiter handshakes{limits::kTlsHandshakesMax, limits::kTlsHandshakesPerPeerMax};
   std::string install_secret;

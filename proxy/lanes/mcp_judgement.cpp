@@ -1,5 +1,6 @@
 #include "proxy/lanes/mcp_judgement.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "filters/mcp/mcp_answer.h"
@@ -10,6 +11,41 @@
 #include "proxy/lanes/observed_call.h"
 
 namespace recourse {
+namespace {
+
+bool Cancels(const McpRequest& message) { return message.method == "notifications/cancelled"; }
+
+// The call that a cancellation is about, also one that is a batch by itself; null: it names none.
+Json CanceledCall(std::string_view body) {
+  const auto message = ParseJson(body);
+  if (!message) return Json();
+  const bool is_batch = message->kind == Json::Kind::kArray;
+  const Json* const id =
+      AtPointer(*message, is_batch ? "/0/params/requestId" : "/params/requestId");
+  return id == nullptr ? Json() : *id;
+}
+
+}  // namespace
+
+ReadPost ReadMcpPost(const Headers& headers, std::string_view body) {
+  using Kind = McpRequest::Kind;
+  ReadPost post;
+  post.messages = ReadMcpRequest(headers, body);
+  if (!post.messages) return post;
+  if (post.messages->size() > 1) {
+    if (std::ranges::any_of(*post.messages, Cancels)) {
+      post.messages = std::unexpected(
+          McpRefusal{400, kInvalidRequest, "a batch must not cancel a call: send it alone"});
+    }
+    return post;
+  }
+  McpRequest& only = post.messages->front();
+  if (Cancels(only)) post.canceled = CanceledCall(body);
+  if (only.kind == Kind::kToolCall || only.kind == Kind::kWrite) {
+    post.reading = std::make_shared<const CallBody>(TakeReading(only, body));
+  }
+  return post;
+}
 
 McpDecision DecideMcpCall(const ServedRequest& request, const Backend& backend,
                           const std::vector<McpRequest>& messages) {
@@ -23,13 +59,20 @@ McpDecision DecideMcpCall(const ServedRequest& request, const Backend& backend,
   return DecideMcp(request.policy(), backend, messages, facts);
 }
 
-std::optional<McpRefusal> RefusalOfCall(const McpDecision& decision, const Headers& headers,
-                                        const McpRequest& message) {
+std::optional<McpRefusal> RefusalOfCall(const ServedRequest& request, const McpDecision& decision,
+                                        const Headers& headers, const McpRequest& message,
+                                        const Json& arguments) {
   if (!decision.objection.empty()) {
     return McpRefusal{400, kInvalidRequest, decision.objection, message.id};
   }
   if (decision.effect == Effect::kRead) return std::nullopt;
-  return RefusalOfFields(headers, message);
+  std::optional<ToolFacts> facts;
+  if (message.era == McpEra::kModern && message.kind == McpRequest::Kind::kToolCall) {
+    facts = request.services.mcp_tools.Find(ServerKeyOf(*request.route.match.backend),
+                                            request.caller.name(), message.tool);
+  }
+  return RefusalOfFields(headers, message, arguments,
+                         facts ? facts->params : std::vector<ParamField>());
 }
 
 void NoteMcp(ServedRequest& request, const RouteMatch& match, const McpRequest& message) {
@@ -54,7 +97,8 @@ void JudgeObservedMcp(ServedRequest& request) {
     return;
   }
   const auto decision = DecideMcpCall(request, *context.backend, *messages);
-  if (const auto refusal = RefusalOfCall(decision, context.request.headers, messages->front())) {
+  if (const auto refusal = RefusalOfCall(request, decision, context.request.headers,
+                                         messages->front(), messages->front().arguments)) {
     request.observation->Refuse(CallRefusal(ErrorCode::kMalformedRequest, refusal->message));
     return;
   }

@@ -2,22 +2,37 @@
 // tools.
 #pragma once
 
+#include <expected>
+#include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
+#include "filters/call/call_values.h"
 #include "filters/mcp/mcp_decision.h"
 #include "filters/mcp/mcp_request.h"
 #include "proxy/exchange/served_request.h"
 
 namespace recourse {
 
+// The body of a POST, read.
+struct ReadPost {
+  std::expected<std::vector<McpRequest>, McpRefusal> messages;
+  std::shared_ptr<const CallBody>
+      reading;                   // of a single one that may be a write; has its arguments
+  std::optional<Json> canceled;  // of a cancellation: the id of the call, null for none
+};
+// Refuses a batch that cancels a call, too. Pure.
+ReadPost ReadMcpPost(const Headers& headers, std::string_view body);
+
 McpDecision DecideMcpCall(const ServedRequest& request, const Backend& backend,
                           const std::vector<McpRequest>& messages);
 
 // Why the server must refuse it: a write may be answered from the log, which must not say yes to
 // that.
-std::optional<McpRefusal> RefusalOfCall(const McpDecision& decision, const Headers& headers,
-                                        const McpRequest& message);
+std::optional<McpRefusal> RefusalOfCall(const ServedRequest& request, const McpDecision& decision,
+                                        const Headers& headers, const McpRequest& message,
+                                        const Json& arguments);
 
 // What the log says of it.
 void NoteMcp(ServedRequest& request, const RouteMatch& match, const McpRequest& message);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "filters/call/answers.h"
+#include "filters/call/call_values.h"
 #include "filters/mcp/mcp_answer.h"
 #include "policy/model/mcp_names.h"
 #include "proxy/exchange/head_judgement.h"
@@ -13,20 +14,6 @@
 
 namespace recourse {
 namespace {
-
-constexpr std::string_view kCancel = "notifications/cancelled";
-
-bool Cancels(const McpRequest& message) { return message.method == kCancel; }
-
-// The call that a cancellation is about, also one that is a batch by itself; null: it names none.
-Json CanceledCall(std::string_view body) {
-  const auto message = ParseJson(body);
-  if (!message) return Json();
-  const bool is_batch = message->kind == Json::Kind::kArray;
-  const Json* const id =
-      AtPointer(*message, is_batch ? "/0/params/requestId" : "/params/requestId");
-  return id == nullptr ? Json() : *id;
-}
 
 HttpResponse RefusalAnswer(int status, std::string body) {
   HttpResponse response;
@@ -70,17 +57,6 @@ void NoteIds(const ServedRequest& request, const std::string& session,
     request.services.mcp_calls.Note(name);
     request.services.mcp_late.Forget(name);
   }
-}
-
-// One message, unless somebody cancels a call in a batch.
-std::expected<std::vector<McpRequest>, McpRefusal> ReadMessages(const Headers& headers,
-                                                                std::string_view body) {
-  auto messages = ReadMcpRequest(headers, body);
-  if (messages && messages->size() > 1 && std::ranges::any_of(*messages, Cancels)) {
-    return std::unexpected(
-        McpRefusal{400, kInvalidRequest, "a batch must not cancel a call: send it alone"});
-  }
-  return messages;
 }
 
 }  // namespace
@@ -154,15 +130,20 @@ Task<bool> McpLane::Execute(Exchange& exchange, BodyReservation& room, std::stri
   Services& services = request.services;
   RouteMatch& match = request.route.match;
   const Headers headers = EndToEndFields(request.head);
-  auto messages = ReadMessages(headers, body);
+  ReadPost post;
+  const auto look = [&] { post = ReadMcpPost(headers, body); };
+  if (body.size() < limits::kLargeBodyBytes) {
+    look();
+  } else if (!co_await room.RunApart(look, request.worker.thread)) {
+    co_return co_await RefuseMcp(exchange, ErrorCode::kOverloaded, std::string(kNoRoomApart));
+  }
+  auto& messages = post.messages;
   if (!messages) co_return co_await Object(exchange, messages.error());
-  if (body.size() >= limits::kLargeBodyBytes) co_await NextTurn(request.worker.thread);
   const McpRequest& first = messages->front();
   const std::string session = SessionOf(headers);
   request.record.rpc = McpMethodLabel(first.method);
-  if (messages->size() == 1 && Cancels(first) &&
-      services.mcp_calls.Has(
-          NameOfCall(request.caller.name(), *match.backend, session, CanceledCall(body)))) {
+  if (post.canceled && services.mcp_calls.Has(NameOfCall(request.caller.name(), *match.backend,
+                                                         session, *post.canceled))) {
     // A write that runs is not stopped half-way: its outcome would be unknown.
     request.record.decision = "held-back";
     HttpResponse accepted;
@@ -171,7 +152,8 @@ Task<bool> McpLane::Execute(Exchange& exchange, BodyReservation& room, std::stri
   }
   NoteIds(request, session, *messages);
   const auto decision = DecideMcpCall(request, *match.backend, *messages);
-  if (const auto refusal = RefusalOfCall(decision, headers, first)) {
+  if (const auto refusal = RefusalOfCall(request, decision, headers, first,
+                                         post.reading ? post.reading->json : first.arguments)) {
     co_return co_await Object(exchange, *refusal);
   }
   match.tool = decision.tool;
@@ -184,7 +166,7 @@ Task<bool> McpLane::Execute(Exchange& exchange, BodyReservation& room, std::stri
       co_return co_await RefuseMcp(exchange, ErrorCode::kOverloaded,
                                    "too many calls are being worked on");
     }
-    McpWrite write(exchange, room, std::move(messages->front()), std::move(body), headers);
+    McpWrite write(exchange, room, std::move(post), std::move(body), headers);
     co_return co_await write.Run(decision.is_denied);
   }
   request.route.sends_once = decision.passes_once;

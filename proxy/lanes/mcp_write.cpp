@@ -14,15 +14,15 @@
 
 namespace recourse {
 
-McpWrite::McpWrite(Exchange& exchange, BodyReservation& room, McpRequest message, std::string body,
+McpWrite::McpWrite(Exchange& exchange, BodyReservation& room, ReadPost post, std::string body,
                    const Headers& headers)
     : exchange_(exchange),
       request_(exchange.request),
       room_(room),
-      message_(std::move(message)),
+      message_(std::move(post.messages->front())),
       body_(std::move(body)),
       session_(SessionOf(headers)),
-      reading_(std::make_shared<const CallBody>(TakeReading(message_, body_))),
+      reading_(std::move(post.reading)),
       side_(ReadAgentSide(headers)) {
   const auto facts = request_.services.mcp_tools.Find(ServerKeyOf(*request_.route.match.backend),
                                                       request_.caller.name(), message_.tool);

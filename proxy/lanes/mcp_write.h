@@ -9,6 +9,7 @@
 #include "filters/mcp/request_state.h"
 #include "proxy/exchange/body_reservation.h"
 #include "proxy/exchange/exchange.h"
+#include "proxy/lanes/mcp_judgement.h"
 
 namespace recourse {
 
@@ -17,7 +18,7 @@ class EventReply;
 class McpWrite {
  public:
   // All outlive it. `headers` are a snapshot, as of any write.
-  McpWrite(Exchange& exchange, BodyReservation& room, McpRequest message, std::string body,
+  McpWrite(Exchange& exchange, BodyReservation& room, ReadPost post, std::string body,
            const Headers& headers);
 
   Task<bool> Run(bool is_denied);

@@ -33,7 +33,12 @@ void AddEarlierPolicies(const ServedRequest& request, RequestContext& context) {
     }
     Caller caller =
         request.caller.By(policy->callers, request.head, request.services.clock->WallNow());
-    if (!caller.problem.empty()) continue;
+    // Who was named otherwise then is named now, as where a field got another name.
+    if (!caller.problem.empty()) {
+      context.earlier_policies.push_back(
+          {std::move(policy), context.caller, context.verified_field});
+      continue;
+    }
     context.earlier_policies.push_back(
         {std::move(policy), std::move(caller.name), std::move(caller.verified_field)});
   }

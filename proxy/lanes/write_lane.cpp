@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "filters/call/answers.h"
+#include "filters/call/call_values.h"
 #include "policy/model/override_scan.h"
 #include "proxy/lanes/answer_stream.h"
 #include "proxy/lanes/write_call.h"
@@ -13,17 +14,6 @@ namespace {
 std::string_view ContentTypeOf(const HttpRequest& request) {
   const std::string* type = FindHeader(request.headers, "Content-Type");
   return type == nullptr ? std::string_view() : *type;
-}
-
-// A line or a member in each dozen bytes takes its time.
-Task<bool> FeedInTurns(OverrideScan& scan, std::string_view body, Executor& executor) {
-  while (!body.empty()) {
-    const std::string_view piece = body.substr(0, limits::kRelayBufferBytes / 2);
-    if (scan.Feed(piece)) co_return true;
-    body.remove_prefix(piece.size());
-    co_await NextTurn(executor);
-  }
-  co_return false;
 }
 
 }  // namespace
@@ -57,10 +47,11 @@ Task<bool> WriteLane::Run(Exchange& exchange) {
   context.request.body = std::move(*body);
   OverrideScan scan(ContentTypeOf(context.request));
   bool is_overridden = false;
-  if (context.request.body.size() < limits::kLargeBodyBytes) {
-    is_overridden = scan.Feed(context.request.body);
-  } else {
-    is_overridden = co_await FeedInTurns(scan, context.request.body, request.worker.thread);
+  const auto look = [&] { is_overridden = scan.Feed(context.request.body); };
+  if (!IsLarge(context)) {
+    look();
+  } else if (!co_await room.RunApart(look, request.worker.thread)) {
+    co_return co_await Refuse(exchange, ErrorCode::kOverloaded, std::string(kNoRoomApart));
   }
   if (is_overridden) {
     co_return co_await Refuse(exchange, ErrorCode::kMalformedRequest, std::string(scan.reason()));

@@ -33,6 +33,10 @@ std::string_view Advice(Orphaned reason) {
       return "their repeats wait for them; put the tool back, so that they can be settled by it";
     case Orphaned::kBackendGone:
       return "their repeats cannot reach it any more; put the backend back until they are settled";
+    case Orphaned::kPolicyLost:
+      return "a repeat that the policy in force names otherwise is not found, and is sent again; "
+             "put "
+             "the file back and restart, or settle them now (`recourse operations settle`)";
     default:
       return "they stay with the old address; their repeats go to the new one only once settled";
   }
@@ -246,13 +250,21 @@ std::shared_ptr<const Policy> PolicyReloader::LoadOld(const OpenGroup& open) {
   return nullptr;
 }
 
-// Of those, one that cannot be read matters to unanswered calls alone; Keep() tells of the others.
+// Of those, one that cannot be read matters to unanswered calls alone; CountOrphans() tells of the
+// others.
 void PolicyReloader::LoadRecent(const Policy& current) {
   std::vector<std::shared_ptr<const Policy>> recent;
   for (const std::string& version : parts_.archive.Newest()) {
     if (recent.size() == PolicyVersions::kRecent) break;
     if (version == current.version) continue;
-    if (auto old = parts_.archive.Load(version)) recent.push_back(std::move(*old));
+    auto old = parts_.archive.Load(version);
+    if (old) {
+      recent.push_back(std::move(*old));
+      continue;
+    }
+    Log(LogLevel::kError,
+        "an earlier policy is lost; a call whose answer was lost under it may be sent again",
+        {{"version", version}, {"reason", old.error()}});
   }
   while (!recent.empty()) {
     parts_.versions.AddRecent(std::move(recent.back()));
@@ -273,7 +285,10 @@ void PolicyReloader::CountOrphans() {
     const std::string name = group.policy_version + " " + group.tool + " " + group.backend;
     named.insert(name);
     if (warned_.contains(name)) continue;
-    Log(LogLevel::kWarn, "the policy leaves open operations without their route",
+    const bool is_lost = reason == Orphaned::kPolicyLost;
+    Log(is_lost ? LogLevel::kError : LogLevel::kWarn,
+        is_lost ? "open operations began under a policy that is lost"
+                : "the policy leaves open operations without their route",
         {{"tool", group.tool},
          {"backend", group.backend},
          {"began_under", group.policy_version},

@@ -115,8 +115,8 @@ Orphaned JudgeOpen(const OpenGroup& open, const Policy& current, const Policy* b
   if (!open.tool.starts_with(kUnlisted) && current.FindTool(open.tool) == nullptr) {
     return Orphaned::kToolGone;
   }
-  const Backend* before =
-      began_under == nullptr ? nullptr : FindBackend(*began_under, open.backend);
+  if (began_under == nullptr) return Orphaned::kPolicyLost;
+  const Backend* before = FindBackend(*began_under, open.backend);
   if (before != nullptr && !IsSamePlace(*before, *backend)) return Orphaned::kBackendMoved;
   return Orphaned::kNo;
 }
@@ -131,6 +131,8 @@ std::string_view NameOf(Orphaned reason) {
       return "backend gone";
     case Orphaned::kBackendMoved:
       return "backend moved";
+    case Orphaned::kPolicyLost:
+      return "policy lost";
   }
   return "no";
 }

@@ -29,7 +29,13 @@ struct OpenGroup {
 Result<std::vector<OpenGroup>> CountOpen(Ledger& ledger);
 
 // What the policy in force says of an older operation's tool and backend.
-enum class Orphaned : std::uint8_t { kNo, kToolGone, kBackendGone, kBackendMoved };
+enum class Orphaned : std::uint8_t {
+  kNo,
+  kToolGone,
+  kBackendGone,
+  kBackendMoved,
+  kPolicyLost,  // how it names their repeats is not known
+};
 // `began_under` may be null: what it said is not known any more.
 Orphaned JudgeOpen(const OpenGroup& open, const Policy& current, const Policy* began_under);
 std::string_view NameOf(Orphaned reason);

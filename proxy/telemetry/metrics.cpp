@@ -180,6 +180,9 @@ Metrics::Metrics(WallTime started)
       write_flows(
           Family(BuildGauge(), "recourse_writes_in_flight", "Writes being worked on.", registry)
               .Add({})),
+      large_bodies(Family(BuildGauge(), "recourse_large_bodies",
+                          "Large bodies that are judged, or wait for it.", registry)
+                       .Add({})),
       tunnels(Family(BuildGauge(), "recourse_tunnels",
                      "Open tunnels: of CONNECT, and upgraded connections (WebSocket).", registry)
                   .Add({})),
@@ -296,8 +299,8 @@ void Metrics::BeginSeries() {
   for (const std::string_view result : kInterceptionResults) {
     interceptions.Add({{"result", std::string(result)}});
   }
-  for (const char* reason :
-       {"writes", "memory", "connections", "connections_of_peer", "handshakes", "tls"}) {
+  for (const char* reason : {"writes", "memory", "large_bodies", "connections",
+                             "connections_of_peer", "handshakes", "tls"}) {
     rejections.Add({{"reason", reason}});
   }
   for (const char* result :

@@ -100,7 +100,7 @@ class Metrics {
   prometheus::Counter& made_room;
   prometheus::Family<prometheus::Gauge>& connections_by_side;
   prometheus::Gauge& connections;  // of agents
-  prometheus::Gauge& write_flows;
+  prometheus::Gauge &write_flows, &large_bodies;
   prometheus::Gauge& tunnels;
   prometheus::Family<prometheus::Counter>& tunnels_by_decision;
   prometheus::Counter &tunnels_opened, &tunnels_refused;  // by an upgrade

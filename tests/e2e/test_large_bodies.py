@@ -2,6 +2,7 @@
 
 import socket
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +10,7 @@ from support import rawhttp
 from support.double import ServedPort
 from support.policies import standard
 from support.recourse import MEASURABLE, WAIT_MAX, Recourse
-from support.waiting import lasts
+from support.waiting import lasts, wait_until
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 MIB = 1024 * 1024
@@ -33,6 +34,47 @@ tools:
     effect: read
     timeout: 60s
 """
+
+
+def turns_of_judges(process):
+    """How often the threads that judge large bodies were given a processor."""
+    turns = 0
+    for task in (Path("/proc") / str(process.pid) / "task").iterdir():
+        if (task / "comm").read_text().startswith("recourse-body-"):
+            turns += int((task / "schedstat").read_text().split()[2])
+    assert turns > 0
+    return turns
+
+
+# Content type, and a body that is as large as its middle.
+BODIES = {
+    "a form": ("application/x-www-form-urlencoded", b"a=%s"),
+    "JSON": ("application/json", b'{"a":"%s"}'),
+    "text": ("text/plain", b"%s"),
+}
+
+
+@pytest.mark.parametrize("mode", ["enforce", "observe"])
+@pytest.mark.parametrize("name", BODIES)
+def test_a_large_body_is_judged_by_another_thread_than_the_one_that_serves(
+    double, tmp_path, token, name, mode
+):
+    kind, body = BODIES[name]
+    fields = {"Content-Type": kind, **rawhttp.traced(TRACE)}
+    text = standard(double).replace("version: 1", f"version: 1\nmode: {mode}", 1)
+    with Recourse(tmp_path, text) as running:
+
+        def send(middle):
+            path = f"/plain/{token}-{middle[:1].decode()}"
+            answer = rawhttp.call(running.port, "POST", path, headers=fields, body=body % middle)
+            assert answer.status == 201, answer
+
+        send(b"a")
+        before = turns_of_judges(running)
+        send(b"b")
+        assert turns_of_judges(running) == before
+        send(b"c" * 200_000)
+        wait_until(lambda: turns_of_judges(running) > before, "somebody else has judged it")
 
 
 def leave(port, sock):

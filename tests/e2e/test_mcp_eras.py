@@ -8,7 +8,7 @@ import pytest
 from support.mcp_client import CLIENT_KINDS, connected
 from support.mcp_fixtures import ERAS, fixture, running, serving, url  # noqa: F401
 from support.mcp_policies import calls_policy
-from support.mcp_wire import ACCEPT, Modern, call, exchange
+from support.mcp_wire import ACCEPT, Modern, call, exchange, rpc
 from support.recourse import Recourse
 
 EVENTS = "text/event-stream"
@@ -62,6 +62,26 @@ FAULTS = {
     "a name that is no base64": {"Mcp-Name": "=?base64?Y3?="},
     "a parameter that is no base64": {"Mcp-Param-Item": "=?base64?Y3?="},
 }
+
+
+@pytest.mark.parametrize("said", [None, "us"], ids=["missing", "another value"])
+def test_a_field_that_does_not_repeat_its_argument_is_not_answered_from_the_log(
+    url, fixture, token, said
+):
+    """The schema of the tool, which passed in a list, says which arguments fields repeat."""
+    client = Modern(url)
+    assert client.send(rpc("tools/list")).status == 200
+    arguments = {"item": token, "region": "eu"}
+    client.call("create_order", arguments, headers={"Mcp-Param-Region": "eu"})
+    wrapped, fields = client.wrapped(call("create_order", arguments, 2))
+    fields |= {"Mcp-Param-Region": said} if said else {}
+    refused = exchange(url, "POST", json.dumps(wrapped), fields)
+    assert refused.status == 400 and refused.final()["error"]["code"] == -32020, refused.body
+    assert "Mcp-Param-Region" in refused.final()["error"]["message"]
+    encoded = {"Mcp-Param-Region": "=?base64?ZXU=?="}
+    again = client.call("create_order", arguments, 3, headers=encoded)
+    assert again.headers["idempotent-replayed"] == "true"
+    assert fixture.executions("create_order") == [arguments]
 
 
 @pytest.mark.parametrize("name", FAULTS)

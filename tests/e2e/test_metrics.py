@@ -171,6 +171,7 @@ def test_what_is_counted_is_what_happened(busy):
         ("recourse_parse_errors_total", "client"): 1,
         ("recourse_writes_in_flight",): 0,
         ("recourse_buffered_bytes", "writes"): 0,
+        ("recourse_large_bodies",): 0,
     }.items():
         assert scrape.sum(*series) == value, series
 

@@ -115,6 +115,61 @@ def test_what_else_names_a_call_may_change_too(double, tmp_path, token, edit, ch
         assert len(double.requests(path)) == 1
 
 
+# Where the agent's key stands, before and after.
+PLACES = {
+    "elsewhere in the body": ("body#/k", "body#/other"),
+    "out of the body": ("body#/k", None),
+    "into the body": (None, "body#/k"),
+    "from the body to a field": ("body#/k", "header:X-Other"),
+    "from a field to the body": ("header:X-Call", "body#/other"),
+    "from the query to the body": ("query.call", "body#/other"),
+}
+
+
+def keyed_tool(place):
+    return tool(key_at=f"'{place}'") if place else tool()
+
+
+@pytest.mark.parametrize("trace", [TRACE, None], ids=["trace", "no trace"])
+@pytest.mark.parametrize("change", [reload, restart])
+@pytest.mark.parametrize("edit", PLACES)
+def test_the_place_of_the_key_may_move(double, tmp_path, token, edit, change, trace):
+    path = f"/rows/{token}"
+    before, after = map(keyed_tool, PLACES[edit])
+    call = {
+        "headers": {"X-Call": "k7", **(rawhttp.traced(trace) if trace else {})},
+        "body": {"cart": "c1", "k": "k7"},
+    }
+    double.script("POST", path, ["read", "execute", "rst"], 1)
+    with Recourse(tmp_path, policy(double, before)) as process:
+        assert rawhttp.call(process.port, "POST", f"{path}?call=k7", **call).outcome == "unknown"
+        change(process, policy(double, after))
+        told = rawhttp.call(process.port, "POST", f"{path}?call=k7", **call)
+        assert (told.status, told.outcome) == (409, "unknown"), told
+        assert len(double.requests(path)) == 1
+        call["body"]["cart"], call["body"]["k"], call["headers"]["X-Call"] = "c2", "k8", "k8"
+        assert rawhttp.call(process.port, "POST", f"{path}?call=k8", **call).status == 201
+
+
+@pytest.mark.parametrize("change", [reload, restart])
+def test_the_field_that_names_callers_may_get_another_name(double, tmp_path, token, change):
+    path = f"/rows/{token}"
+    double.script("POST", path, ["read", "execute", "rst"], 1)
+
+    def send_as(field, who="r1"):
+        headers = {field: who, **rawhttp.traced(TRACE)}
+        return rawhttp.call(process.port, "POST", path, headers=headers, body={"cart": "c1"})
+
+    words = "callers: {{ field: {} }}\n".format
+    with Recourse(tmp_path, policy(double, tool(), words=words("X-Run"))) as process:
+        assert send_as("X-Run").outcome == "unknown"
+        change(process, policy(double, tool(name="rows.make"), words=words("X-Agent")))
+        told = send_as("X-Agent")
+        assert (told.status, told.outcome) == (409, "unknown"), told
+        assert len(double.requests(path)) == 1
+        assert send_as("X-Agent", "r2").status == 201
+
+
 @pytest.mark.parametrize("change", [reload, restart])
 def test_whose_answer_was_lost_gets_it_under_the_next_policy(double, tmp_path, token, change):
     path = f"/rows/{token}"

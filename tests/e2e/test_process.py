@@ -300,8 +300,10 @@ def test_each_thread_has_a_name_that_operators_are_told_of(double, tmp_path):
         main = pathlib.Path(BINARY).name[:15]  # `recourse`, if nobody renamed it
         wait_until(lambda: names().count(main) == 1 and "recourse-names" in names())
         seen = [name for name in names() if name != main]
-        kinds = {name for name in seen if not name.startswith("recourse-io-")}
-        assert {"recourse-io-0", "recourse-io-1"} == set(seen) - kinds
+        many = ("recourse-io-", "recourse-body-")
+        kinds = {name for name in seen if not name.startswith(many)}
+        assert {prefix + n for prefix in many for n in "01"} == set(seen) - kinds
+        assert {prefix + "0" for prefix in many} <= told
         assert kinds <= told and "recourse-writer" in kinds
         assert len(seen) == len(set(seen)), seen
 

@@ -263,6 +263,11 @@ def test_a_lost_old_policy_is_told_with_what_is_used_instead(double, tmp_path, t
         process.policy_path.write_text(old + "# changed\n")
         process.start()
         assert "under a policy that is lost" in process.stderr()
+        assert "is not found, and is sent again" in process.stderr()
+        (orphan,) = process.admin("GET", "/policy")["orphaned"]
+        assert (orphan["tool"], orphan["reason"]) == ("probed.create", "policy lost")
+        assert metric(process, "recourse_policy_orphaned_operations") == 1
+        assert "probed.create (policy lost)" in process.cli("policy", "status").stdout
         double.ask("clear")
         process.await_phase(path, "SUCCEEDED")
         assert process.stop() == 0

@@ -202,7 +202,8 @@ TEST(McpRequestTest, AFieldThatLiesAboutAModernBodyIsRefused) {
 }
 
 std::string WhyRefused(const Headers& headers, std::string_view body) {
-  const auto refusal = RefusalOfFields(headers, Read(headers, body));
+  const McpRequest request = Read(headers, body);
+  const auto refusal = RefusalOfFields(headers, request, request.arguments, {});
   if (!refusal) return {};
   EXPECT_EQ(refusal->code, -32020);
   EXPECT_EQ(refusal->id, "\"a-1\"");
@@ -244,7 +245,7 @@ TEST(McpRequestTest, AnOlderCallNeedsNoFields) {
       R"({"jsonrpc":"2.0","id":"a-1","method":"tools/call","params":{"name":"t"}})";
   Headers headers = kLegacy;
   headers.emplace_back("Mcp-Param-City", "=?base64?");
-  EXPECT_FALSE(RefusalOfFields(headers, Read(headers, call)));
+  EXPECT_EQ(WhyRefused(headers, call), "");
 }
 
 TEST(McpRequestTest, AnEncodedNameIsComparedDecoded) {

@@ -98,6 +98,7 @@ std::size_t Documents::Expect(DocumentWrite write) {
   DocumentSent sent;
   sent.write = std::move(write);
   sent.begun = Tick();
+  sent.is_expected = true;
   sent_.push_back(std::move(sent));
   return sent_.size() - 1;
 }
@@ -105,14 +106,29 @@ std::size_t Documents::Expect(DocumentWrite write) {
 void Documents::Expected(std::size_t at, Ended end) {
   if (sent_[at].end == Ended::kRunning) sent_[at].end = end;
   if (sent_[at].ended == 0) sent_[at].ended = Tick();
+  WasWrittenDown(at);
+}
+
+// When the process wrote down what a call did, only this is known of: before its client was told,
+// and not before the backend had said so.
+void Documents::WasWrittenDown(std::size_t expected) {
+  const DocumentSent& call = sent_[expected];
+  for (std::size_t i = expected + 1; i < sent_.size(); ++i) {
+    DocumentSent& sent = sent_[i];
+    const bool is_its = IsSameCall(sent.write, call.write) &&
+                        sent.write.principal == call.write.principal && !sent.is_expected;
+    if (is_its && sent.ended != 0) sent.ended = Tick();
+  }
 }
 
 void Documents::Forget() {
   for (std::size_t i = life_begun_; i < sent_.size(); ++i) {
     DocumentSent& sent = sent_[i];
+    const bool is_untold = sent.is_expected && sent.ended == 0;
     // Its outcome may have come and not been remembered.
     if (sent.end == Ended::kRunning) sent.end = Ended::kUnknown;
     if (sent.ended == 0) sent.ended = Tick();
+    if (is_untold) WasWrittenDown(i);
   }
   life_begun_ = sent_.size();
 }

@@ -33,6 +33,7 @@ struct DocumentSent {
   std::uint64_t ended = 0;   // 0: not yet
   bool is_answered = false;  // a client had the whole answer
   bool has_client = true;    // that waits for it
+  bool is_expected = false;  // a call of a client, of which nothing has reached the backend yet
 };
 
 // Whether `later` makes what the answer of `earlier` says untrue, if it comes after it.
@@ -67,6 +68,7 @@ class Documents final : public SimPeer {
   Task<void> End(std::size_t at, Millis delay, DocumentSent::End end);
   bool Execute(DocumentSent& sent);
   void JudgeAgain(const DocumentSent& sent);
+  void WasWrittenDown(std::size_t expected);
 
   TestLoop& loop_;
   Dice& dice_;

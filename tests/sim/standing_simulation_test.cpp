@@ -244,10 +244,12 @@ Counts Play(std::uint64_t seed, bool is_told) {
 }
 
 // A joined PUT was replayed over what came while it ran; a refused call, and one of another
-// principal, hid the lost one from its retry.
+// principal, hid the lost one from its retry. The last one was the model's mistake: a lock's
+// outcome was written down after the unlock was sent, and so is later.
 TEST(StandingSeedsTest, WhatWasFoundOnceIsNotFoundAgain) {
   SetLogLevel(LogLevel(static_cast<int>(LogLevel::kError) + 1));
-  for (const unsigned seed : {81U, 239U, 435U, 1052U, 1978U, 3013U}) (void)Play(seed, false);
+  for (const unsigned seed : {81U, 239U, 435U, 1052U, 1978U, 3013U, 17799U})
+    (void)Play(seed, false);
 }
 
 class StandingSimulationTest : public testing::TestWithParam<std::uint64_t> {};

@@ -48,6 +48,7 @@ struct CallSpec {
   std::string caller = "agent-1";
   bool guarded = true;
   InterimSink* interim = nullptr;
+  CallKeeper* keeper = nullptr;
 };
 
 // What the agent was told.
@@ -115,6 +116,7 @@ inline std::unique_ptr<RequestContext> ContextOf(const CallSpec& spec,
   context->executor = &loop.executor();
   context->timer = &loop.timer();
   context->interim = spec.interim;
+  context->keeper = spec.keeper;
   return context;
 }
 
@@ -130,10 +132,14 @@ inline void TellAgent(const Outcome& outcome, const RequestContext& context, Tol
   told.done = true;
 }
 
-class RoomyKeeper final : public CallKeeper {
+class RoomyKeeper : public CallKeeper {
  public:
   bool Hold(HeldFor, std::size_t) override { return true; }
   void Becomes(State) override {}
+  Task<bool> RunApart(Job job, Executor& /*executor*/) override {
+    job();
+    co_return true;
+  }
   bool HasLeft() override { return false; }
   bool MayHaveLeft() override { return false; }
 };

@@ -31,7 +31,7 @@ function stateCard(state, policy) {
     reload.problems.length > 0 && h("ul", { class: "problems" },
       reload.problems.map((problem) => h("li", {}, foreign(problem)))),
     state.orphaned.length > 0 && h("p", { class: "reason bad" },
-      `${counted(state.orphaned.length, "tool")} with open operations left the policy: `,
+      `${counted(state.orphaned.length, "tool")} with open operations left the policy or lost it: `,
       state.orphaned.map((one) => [foreign(one.tool), " "])));
 }
 

@@ -1,0 +1,52 @@
+// What the ledger is asked about a call, made here or, of a large body, on another thread.
+#include <utility>
+
+#include "filters/idempotency/idempotency_filter.h"
+
+namespace recourse {
+namespace {
+
+Outcome Refused(const RequestContext& context, const Error& error) {
+  return LocalOutcome(MakeProblem(error.code(), RefusalDetail(context, error)));
+}
+
+void AddBefore(const RequestContext& context, NewOperation& operation) {
+  operation.wants_before = !context.before;
+  if (operation.wants_before) return;
+  operation.event.state = context.before->state;
+  if (!context.before->state) operation.event.detail = context.before->why;
+}
+
+}  // namespace
+
+IdempotencyFilter::Prepared IdempotencyFilter::Prepare(const RequestContext& context) const {
+  if (IsLoggedOnly(context)) {
+    return PrepareLoggedOnly(context, parts_.install_secret, parts_.random);
+  }
+  auto prepared = PrepareCall(context, parts_.install_secret);
+  if (!prepared) return std::unexpected(Refused(context, prepared.error()));
+  if (!context.needs_approval) KeepRequest(context, *prepared);
+  if (ToolOf(context).before) AddBefore(context, prepared->operation);
+  return std::move(*prepared);
+}
+
+Task<IdempotencyFilter::Prepared> IdempotencyFilter::PrepareApart(RequestContext& context) const {
+  Prepared prepared =
+      std::unexpected(LocalOutcome(MakeProblem(ErrorCode::kOverloaded, kNoRoomApart)));
+  (void)co_await context.keeper->RunApart(
+      [&] {
+        if (!IsLoggedOnly(context)) {
+          auto reading = ReadingOf(context);
+          if (!reading) {
+            prepared = std::unexpected(Refused(context, reading.error()));
+            return;
+          }
+          context.reading = std::move(*reading);  // for all that look into it
+        }
+        prepared = Prepare(context);
+      },
+      *context.executor);
+  co_return prepared;
+}
+
+}  // namespace recourse
