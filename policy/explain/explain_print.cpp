@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "policy/explain/explain.h"
+#include "policy/explain/undo_class.h"
 #include "policy/files/excerpt.h"
 #include "policy/language/credential_check.h"
 #include "policy/language/loader.h"
@@ -93,12 +94,6 @@ std::string RepeatText(const Policy& policy, const Tool& tool) {
   return text.empty() ? text : text + ": a failure may be repeated";
 }
 
-// Made again from what was kept, it has another name.
-bool MakesNewId(const Tool& tool) {
-  return tool.before && tool.undo->request.method == "POST" &&
-         std::ranges::find(tool.methods, "DELETE") != tool.methods.end();
-}
-
 void DescribeBefore(const BeforeRule& rule, DescribedLines& lines) {
   std::string kept;
   for (const Selector& place : rule.keep) kept += (kept.empty() ? "" : ", ") + place.text;
@@ -154,7 +149,7 @@ void DescribeUndo(const Tool& tool, const UndoRule& undo, DescribedLines& lines)
   if (undo.only_if_unchanged) {
     line("", "only if nobody has changed what the call left; else a human decides");
   }
-  if (MakesNewId(tool)) line("", "made again under a new id: externally reversible");
+  if (MakesNewId(tool)) line("", "made again under a new id");
   if (undo.window) line("", "of a finished flow within " + DurationText(*undo.window));
 }
 
@@ -216,6 +211,7 @@ void DescribeWriteRules(const Policy& policy, const Tool& tool, DescribedLines& 
   if (!tool.undo) {
     line("undo", tool.reason.empty() ? "none" : "none: " + tool.reason);
   }
+  line("class", UndoClassName(UndoClassOf(tool)));
   if (tool.approval) {
     std::string by;
     for (const std::string& name : tool.approval->by) by += (by.empty() ? "" : ", ") + name;
