@@ -352,6 +352,60 @@ def test_what_has_gone_on_is_undone_as_it_is_by_then_or_by_a_human(worlds, pack,
     assert world.double.effects[write.effects + 1 :] == (case.moved_undo or [])
 
 
+# What public sources contradict each other about, or others have seen: both ways are safe.
+@pytest.mark.parametrize(
+    "pack, tool, switch, value",
+    [
+        ("paypal", "paypal.order", "refuses_card_again", True),
+        ("microsoft-graph", "graph.event.create", "twin", 400),
+        ("microsoft-graph", "graph.event.create", "twin", 409),
+    ],
+)
+def test_a_repeat_that_is_refused_does_not_prove_that_nothing_happened(
+    worlds, pack, tool, switch, value
+):
+    world = worlds(pack)
+    write = Write(world, next(case for _, case in CASES if case.tool == tool))
+    usual = getattr(world.double, switch)
+    setattr(world.double, switch, value)
+    try:
+        world.double.lose_answers = 1
+        write.send()
+        again = write.send()
+        assert again.status // 100 == 4 and write.had() == 1, again
+        write.undo("NEEDS_HUMAN")
+        assert write.had() == 1
+    finally:
+        setattr(world.double, switch, usual)
+
+
+@pytest.mark.parametrize("answer, phase", [(200, "UNDONE"), (404, "NEEDS_HUMAN")])
+def test_a_second_deletion_of_a_customer_is_read_as_it_is_answered(worlds, answer, phase):
+    world = worlds("stripe")
+    write = Write(world, next(case for _, case in CASES if case.tool == "stripe.customer"))
+    write.succeed()
+    world.double.deleted_twice, world.double.lose_answers = answer, 1
+    write.undo(phase)
+    assert world.double.effects[write.effects :] == ["customer", "delete customers"]
+
+
+@pytest.mark.parametrize(
+    "pack, claim",
+    [
+        ("square", "key_lives"),  # its life is not published
+        ("microsoft-graph", "key_lives"),
+        ("paypal", "repeatable"),  # PREVIOUSLY_VOIDED was seen by others only
+        ("google-calendar", "repeatable"),  # so was the 410 of what is deleted
+    ],
+)
+def test_what_rests_on_a_claim_that_others_made_is_shown_by_the_drill(tmp_path, pack, claim):
+    path = PACKS_BY_NAME[pack]
+    done = run_cli("drill", "--policy", path, "--tmp", tmp_path, "--doubt", claim,
+                   timeout=DRILL_MAX)  # fmt: skip
+    assert done.returncode == 1, done.stdout[-2000:] + done.stderr
+    assert f"Doubted: {claim}." in done.stdout
+
+
 def test_a_calendar_that_overlooks_a_second_insert_gets_none(worlds):
     world = worlds("google-calendar")
     world.double.sees_twins = False
