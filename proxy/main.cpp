@@ -22,6 +22,7 @@
 #include "proxy/cli/mcp_tool_listing.h"
 #include "proxy/cli/operation_commands.h"
 #include "proxy/cli/operator_commands.h"
+#include "proxy/cli/pack_commands.h"
 #include "proxy/cli/process_commands.h"
 #include "proxy/cli/redirect_commands.h"
 #include "proxy/config/config.h"
@@ -469,6 +470,7 @@ int main(int argc, char** argv) {
   recourse::AddInject(app, args.exit_code);
   recourse::AddLedger(app, args.admin, add_admin_options, args.exit_code);
   recourse::AddPolicy(app, args);
+  recourse::AddPacks(app, args.exit_code);
   app.add_subcommand("version", "Print the version")->callback([] {
     std::cout << "recourse " << RECOURSE_VERSION << "\n";
   });

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "policy/explain/explain.h"
+#include "policy/explain/undo_class.h"
 #include "policy/language/loader.h"
 #include "policy/model/route_table.h"
 #include "proxy/base/json/json_object.h"
@@ -77,12 +78,6 @@ std::string RepeatText(const Policy& policy, const Tool& tool) {
   return text.empty() ? text : text + ": a failure may be repeated";
 }
 
-// Made again from what was kept, it has another name.
-bool MakesNewId(const Tool& tool) {
-  return tool.before && tool.undo->request.method == "POST" &&
-         std::ranges::find(tool.methods, "DELETE") != tool.methods.end();
-}
-
 void DescribeBefore(const BeforeRule& rule, DescribedLines& lines) {
   std::string kept;
   for (const Selector& place : rule.keep) kept += (kept.empty() ? "" : ", ") + place.text;
@@ -138,7 +133,7 @@ void DescribeUndo(const Tool& tool, const UndoRule& undo, DescribedLines& lines)
   if (undo.only_if_unchanged) {
     line("", "only if nobody has changed what the call left; else a human decides");
   }
-  if (MakesNewId(tool)) line("", "made again under a new id: externally reversible");
+  if (MakesNewId(tool)) line("", "made again under a new id");
   if (undo.window) line("", "of a finished flow within " + DurationText(*undo.window));
 }
 
@@ -200,6 +195,7 @@ void DescribeWriteRules(const Policy& policy, const Tool& tool, DescribedLines& 
   if (!tool.undo) {
     line("undo", tool.reason.empty() ? "none" : "none: " + tool.reason);
   }
+  line("class", UndoClassName(UndoClassOf(tool)));
   if (tool.approval) {
     std::string by;
     for (const std::string& name : tool.approval->by) by += (by.empty() ? "" : ", ") + name;

@@ -125,7 +125,11 @@ std::string Maker::MakeStates() {
   before.version = kVersionBefore;
   Snapshot ours = PlannedState(rule, before, call_.request.method, values);
   ours.version = kVersionAfter;
-  for (const auto& [pointer, text] : ours.places) {
+  for (auto& [pointer, text] : ours.places) {
+    if (pointer.empty() && call_.answer_body.kind != Json::Kind::kNull) {
+      text = CanonicalJson(call_.answer_body);  // the whole of it is what the call left
+      continue;
+    }
     const auto value = ParseJson(text);
     if (value && AtPointer(call_.answer_body, pointer) != nullptr) {
       (void)PutAt(call_.answer_body, pointer, *value, true);
@@ -396,7 +400,13 @@ HttpResponse StateAnswer(const ScriptedCall& call, bool has_effect) {
   Json body;
   body.kind = Json::Kind::kObject;
   for (const auto& [pointer, text] : state.places) {
-    if (auto value = ParseJson(text)) (void)PutAt(body, pointer, std::move(*value), true);
+    auto value = ParseJson(text);
+    if (!value) continue;
+    if (pointer.empty()) {
+      body = std::move(*value);
+    } else {
+      (void)PutAt(body, pointer, std::move(*value), true);
+    }
   }
   const auto& version = call.tool->before->version;
   if (version && version->source == Source::kHeader) {

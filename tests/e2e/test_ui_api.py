@@ -39,7 +39,7 @@ def test_the_shell_needs_no_login_and_every_answer_of_the_api_does(recourse):
     for path in ("/operations", "/stream", "/policy/tools", "/policy/explain?call=x", "/session"):
         assert admin(recourse, "GET", path)[0] == 401, path
     assert admin(recourse, "GET", "/ui/none.js")[0] == 404
-    assert admin(recourse, "GET", "/ui/..%2fembed.cmake")[0] == 404
+    assert admin(recourse, "GET", "/ui/..%2fopenapi.json")[0] == 404
 
 
 def test_every_answer_tells_the_browser_what_it_may_do(recourse):

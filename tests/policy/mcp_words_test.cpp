@@ -250,14 +250,15 @@ TEST(McpWordsTest, WordsOfMcpAreRefusedForPaths) {
                 "undo: this path is the MCP endpoint of files");
 }
 
-TEST(McpWordsTest, AnUndoThatNeedsCareItselfIsRefused) {
+TEST(McpWordsTest, AnUndoThatNeedsApprovalItselfIsRefused) {
   const auto with = [](const std::string& words) {
     return WithWrite("    undo: { call: cancel_order }\n") +
            "  cancel: { match: \"tools/call files cancel_*\", effect: write, " + words + " }\n";
   };
   ExpectProblem(with("approval: { by: a }"), "tool cancel, which needs approval; an undo runs");
-  ExpectProblem(with("undo: { call: uncancel }"), "tool cancel, which has an undo itself");
-  EXPECT_THAT(ProblemsOf(LoadPolicyText("p.yaml", with("reason: r"))), Not(HasSubstr("error")));
+  for (const char* words : {"reason: r", "undo: { call: uncancel }"}) {
+    EXPECT_THAT(ProblemsOf(LoadPolicyText("p.yaml", with(words))), Not(HasSubstr("error")));
+  }
 }
 
 TEST(McpWordsTest, WhatTakesAnEffectBackIsSaidAsACallOfATool) {

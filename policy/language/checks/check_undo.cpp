@@ -109,7 +109,8 @@ const Tool* ToolOf(const RequestTemplate& request, const Backend& backend,
 }
 
 // An undo request goes to the backend directly. What it would be as a call tells whether it can
-// stand alone: nobody approves it, and nothing undoes it.
+// stand alone: nobody approves it. That the tool has an undo of its own is no matter: of opposites
+// (pin and unpin) each undoes the other.
 void CheckRoute(PolicyBuilder& draft, const RouteTable& routes, std::size_t index,
                 const RequestTemplate& request) {
   const Tool& tool = draft.policy.tools[index];
@@ -136,9 +137,6 @@ void CheckRoute(PolicyBuilder& draft, const RouteTable& routes, std::size_t inde
   if (AsksAboutCalls(*called) && !puts_back) {
     error("this request is tool " + called->name +
           ", which needs approval; an undo runs without a human");
-  } else if (called->undo && called != &tool) {
-    error("this request is tool " + called->name +
-          ", which has an undo itself; give it `undo: none` with a reason, or undo otherwise");
   } else if (called->effect == Effect::kRead && !request.mcp_tool.empty()) {
     error("this request is tool " + called->name + ", a read, which takes nothing back");
   }

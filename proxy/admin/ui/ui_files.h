@@ -10,7 +10,7 @@
 
 namespace recourse {
 
-// Written by proxy/admin/ui/embed.cmake. Both texts live as long as the process.
+// Written by proxy/base/embed.cmake. Both texts live as long as the process.
 struct UiFile {
   std::string_view name;  // "app.js"
   std::string_view bytes;

@@ -1,4 +1,5 @@
-# Writes the files of the web UI into one C++ file: cmake -DFILES=... -DOUTPUT=... -P embed.cmake
+# Writes files into one C++ file, as what a function of a header gives, each a {name, bytes}:
+# cmake -DFILES=... -DOUTPUT=... -DHEADER=path.h -DTYPE=Struct -DFUNCTION=Name -P embed.cmake
 set(arrays "")
 set(entries "")
 set(number 0)
@@ -11,15 +12,15 @@ foreach(file IN LISTS FILES)
     "sizeof kFile${number} - 1}},\n")
   math(EXPR number "${number} + 1")
 endforeach()
-file(WRITE ${OUTPUT} "#include \"proxy/admin/ui/ui_files.h\"
+file(WRITE ${OUTPUT} "#include \"${HEADER}\"
 
 namespace recourse {
 namespace {
 ${arrays}
 }  // namespace
 
-std::span<const UiFile> EmbeddedUiFiles() {
-  static const UiFile kFiles[] = {
+std::span<const ${TYPE}> ${FUNCTION}() {
+  static const ${TYPE} kFiles[] = {
 ${entries}  };
   return kFiles;
 }

@@ -1,0 +1,147 @@
+#include "policy/explain/packs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+#include "policy/explain/undo_class.h"
+#include "policy/language/loader.h"
+
+namespace recourse {
+namespace {
+
+using PackRow = std::array<std::string, 5>;
+constexpr std::array<std::string_view, 5> kPackColumns{"write", "repeat-safe by", "settled by",
+                                                       "undone by", "class"};
+constexpr std::string_view kByLog = "the ledger";
+constexpr std::string_view kTableHead =
+    "# What the packs know of each write\n\nMade by `recourse pack list --markdown`. Every repeat "
+    "is "
+    "answered from the ledger; a key makes it safe to send\none again whose outcome is unknown. A "
+    "class tells what becomes of the effect: who was told of it stays told.\n";
+
+std::string CallText(const Tool& tool) {
+  std::string methods;
+  for (const std::string& method : tool.methods) methods += (methods.empty() ? "" : "|") + method;
+  std::string text;
+  for (const std::string& pattern : tool.patterns) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", methods, pattern);
+  }
+  return text;
+}
+
+// "GET /v1/things?x={key}" without what is asked for: the table has no room for it.
+std::string WithoutQuery(const std::string& request) {
+  return request.substr(0, request.find('?'));
+}
+
+std::string UndoneText(const Tool& tool) {
+  std::vector<std::string> texts;
+  bool always = false;
+  for (const UndoRule* const undo : UndosOf(tool)) {
+    std::string text = WithoutQuery(undo->request.source);
+    if (std::ranges::find(texts, text) == texts.end()) texts.push_back(std::move(text));
+    always = always || undo->when.empty();
+  }
+  if (texts.empty()) return "-";
+  std::string out = fmt::format("{}", fmt::join(texts, " or "));
+  return always ? out : out + ", else a human";
+}
+
+PackRow RowOf(const Policy& policy, const Tool& tool) {
+  const KeyRule& key = KeyRuleOf(tool, policy.backends[tool.backend]);
+  std::string repeats(kByLog);
+  std::string settles = "a human";
+  if (key.at.exists()) {
+    repeats = key.at.is_field() ? key.at.name : key.at.AsSelector().text;
+    settles = "the same key";
+  }
+  if (tool.settle) settles = WithoutQuery(tool.settle->request.source);
+  return {CallText(tool), std::move(repeats), std::move(settles), UndoneText(tool),
+          std::string(UndoClassName(UndoClassOf(tool)))};
+}
+
+std::string NameOf(const PackFile& pack) {
+  return std::string(pack.name.substr(0, pack.name.rfind('.')));
+}
+
+std::vector<PackRow> RowsOf(const PackFile& pack) {
+  const LoadedPolicy loaded = LoadPolicyText(std::string(pack.name), std::string(pack.bytes));
+  std::vector<PackRow> rows;
+  if (!loaded.ok()) return rows;
+  for (const Tool& tool : loaded.policy->tools) {
+    if (tool.effect == Effect::kWrite) rows.push_back(RowOf(*loaded.policy, tool));
+  }
+  return rows;
+}
+
+const PackFile* FindPack(const std::string& name, std::ostream& err) {
+  std::string names;
+  for (const PackFile& pack : EmbeddedPacks()) {
+    if (NameOf(pack) == name) return &pack;
+    names += (names.empty() ? "" : ", ") + NameOf(pack);
+  }
+  err << "recourse: no pack is named '" << name << "'; there are: " << names << "\n";
+  return nullptr;
+}
+
+}  // namespace
+
+void ListPacks(PackForm form, std::ostream& out) {
+  if (form == PackForm::kMarkdown) out << kTableHead;
+  for (const PackFile& pack : EmbeddedPacks()) {
+    const std::vector<PackRow> rows = RowsOf(pack);
+    if (form == PackForm::kText) {
+      const auto undone = std::ranges::count_if(rows, [](const PackRow& row) {
+        return row.back() != UndoClassName(UndoClass::kIrreversible);
+      });
+      out << fmt::format("{:16} {:3} writes, {:3} undone\n", NameOf(pack), rows.size(), undone);
+      continue;
+    }
+    out << fmt::format("\n## {}\n\n| {} |\n|{}\n", NameOf(pack), fmt::join(kPackColumns, " | "),
+                       "---|---|---|---|---|");
+    for (PackRow row : rows) {
+      for (std::string& cell : row) {
+        for (std::size_t at = 0; (at = cell.find('|', at)) != std::string::npos; at += 2) {
+          cell.insert(at, 1, '\\');
+        }
+      }
+      out << fmt::format("| {} |\n", fmt::join(row, " | "));
+    }
+  }
+}
+
+PackResult ShowPack(const std::string& name, std::ostream& out, std::ostream& err) {
+  const PackFile* const pack = FindPack(name, err);
+  if (pack == nullptr) return PackResult::kUnknownName;
+  out << pack->bytes;
+  return PackResult::kDone;
+}
+
+PackResult AddPack(const std::string& name, const std::string& directory, std::ostream& out,
+                   std::ostream& err) {
+  const PackFile* const pack = FindPack(name, err);
+  if (pack == nullptr) return PackResult::kUnknownName;
+  const std::filesystem::path path = std::filesystem::path(directory) / pack->name;
+  std::error_code error;
+  if (std::filesystem::exists(path, error)) {
+    err << "recourse: " << path.string() << " is there already; it is left as it is\n";
+    return PackResult::kNotWritten;
+  }
+  std::filesystem::create_directories(directory, error);
+  std::ofstream file(path, std::ios::binary);
+  file << pack->bytes << std::flush;
+  if (!file) {
+    err << "recourse: " << path.string() << " cannot be written\n";
+    return PackResult::kNotWritten;
+  }
+  out << path.string() << ": written; look at it, then run: recourse policy check " << directory
+      << "\n";
+  return PackResult::kDone;
+}
+
+}  // namespace recourse
