@@ -291,7 +291,8 @@ std::string WhyNoOwnDocument(std::string_view text, GraphqlOperation::Type type,
   if (operation.selections.size() != 1 || first.kind != GraphqlSelection::Kind::kField) {
     return "a " + wanted + " of one field is accepted here";
   }
-  field = first.ResponseKey();
+  if (!first.alias.empty()) return "write its field without an alias";
+  field = first.name;
   return {};
 }
 

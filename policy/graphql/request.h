@@ -43,8 +43,7 @@ std::expected<std::vector<GraphqlCall>, GraphqlRefusal> ReadGraphqlGet(
     std::string_view query, const PersistedDocuments& persisted);
 
 // Why `text` is no document that a request of ours can have: it is to be one operation, of `type`,
-// with one field if that is a mutation. Empty: it is one; `field` is the key of its first field in
-// the answer.
+// with one field, which has no alias. Empty: it is one; `field` is the name of its field.
 std::string WhyNoOwnDocument(std::string_view text, GraphqlOperation::Type type,
                              std::string& field);
 

@@ -98,7 +98,8 @@ TEST(GraphqlOperation, HasTheSameArgumentsHoweverTheyAreWritten) {
   EXPECT_EQ(by_variable.fields.at(0).shape.key, "x");
   const GraphqlCall by_parts = Resolved(
       R"(mutation($t: String!, $n: Int = 1, $none: [X]) {
-           ... on Mutation { issueCreate(input: {title: $t, n: $n, on: true, kind: BUG, x: $none}) } })",
+           ... on Mutation {
+             issueCreate(input: {title: $t, n: $n, on: true, kind: BUG, x: $none}) } })",
       R"({"t":"a"})");
   EXPECT_EQ(CanonicalJson(by_parts.fields.at(0).arguments), bare);
   EXPECT_THAT(by_parts.fields.at(0).selection, IsEmpty());
