@@ -5,6 +5,7 @@
 #include "filters/call/call_values.h"
 #include "filters/call/stored_call.h"
 #include "filters/mcp/mcp_request.h"
+#include "policy/graphql/decision/graphql_decision.h"
 #include "policy/model/override_scan.h"
 
 namespace recourse {
@@ -40,6 +41,18 @@ std::string ObjectionToMcpEdit(const HttpRequest& request, const std::string& bo
   return "of an MCP call only params.arguments may be changed";
 }
 
+// Another document may be written for it, if that calls the same field.
+std::string ObjectionToMutationEdit(const Event& event, const Backend& backend,
+                                    const HttpRequest& request, const std::string& body,
+                                    const Policy& policy) {
+  const auto calls = ReadGraphql(backend, request.method, request.headers, "", body);
+  if (!calls) return "the new body cannot be read: " + calls.error().detail();
+  const GraphqlDecision decision = DecideGraphql(policy, backend, *calls);
+  if (decision.refusal) return decision.refusal->detail();
+  const bool is_same = decision.tool != nullptr && decision.tool->name == event.tool;
+  return is_same ? std::string() : "of a mutation the field may not be changed";
+}
+
 }  // namespace
 
 std::expected<std::unique_ptr<RequestContext>, std::string> ApprovedCall(
@@ -58,7 +71,7 @@ std::expected<std::unique_ptr<RequestContext>, std::string> ApprovedCall(
   context->tool = tool;
   context->tool_name = event.tool;
   context->caller = event.caller;
-  context->path = IsMcpMessage(*backend, request) ? backend->mcp_path : event.path;
+  context->path = IsEndpointMessage(*backend, request) ? backend->endpoint : event.path;
   context->request = request;
   const std::string& target = context->request.target;
   if (const auto mark = target.find('?'); mark != std::string::npos) {
@@ -77,8 +90,9 @@ std::string ObjectionToEdit(const Event& event, const std::string& body, const P
   HttpRequest request{event.request->method, event.request->target, event.request->headers,
                       event.request->body};
   const Backend* const backend = FindBackend(policy, event.backend);
-  if (backend != nullptr && IsMcpMessage(*backend, request)) {
-    return ObjectionToMcpEdit(request, body);
+  if (backend != nullptr && IsEndpointMessage(*backend, request)) {
+    return backend->is_mcp() ? ObjectionToMcpEdit(request, body)
+                             : ObjectionToMutationEdit(event, *backend, request, body, policy);
   }
   const auto before = ReadCallBody(request);
   request.body = body;

@@ -7,7 +7,9 @@
 #include "filters/call/multipart.h"
 #include "filters/mcp/mcp_answer.h"
 #include "filters/mcp/mcp_request.h"
+#include "policy/graphql/decision/graphql_decision.h"
 #include "policy/model/approval_need.h"
+#include "policy/model/mcp_names.h"
 #include "proxy/base/hex.h"
 #include "proxy/base/http/content_coding.h"
 
@@ -150,6 +152,23 @@ Json OtherParams(std::string_view body) {
   return params;
 }
 
+Result<CallBody> ReadMutation(const Backend& backend, const HttpRequest& request) {
+  const auto mark = std::min(request.target.find('?'), request.target.size());
+  auto calls = ReadGraphql(backend, request.method, request.headers,
+                           std::string_view(request.target).substr(mark), request.body);
+  if (!calls || calls->size() != 1 || calls->front().fields.size() != 1) {
+    return Malformed("the body is not one mutation of GraphQL with one field");
+  }
+  GraphqlRootField& field = calls->front().fields.front();
+  CallBody reading;
+  reading.form = BodyForm::kJson;
+  reading.json = std::move(field.arguments);
+  reading.call_method = kMutation;
+  reading.call_name = std::move(field.name);
+  reading.selection = field.shape.key + field.selection;
+  return reading;
+}
+
 std::size_t HeapBytes(const std::string& text) {
   return text.capacity() > std::string().capacity() ? text.capacity() : 0;
 }
@@ -178,7 +197,8 @@ Result<std::string> ReadPlacedKey(const Tool* tool, const RequestContext& contex
                                   const CallBody& body) {
   const bool has_rule = tool != nullptr && tool->key;
   if (!has_rule || !tool->key->at.is_inside()) return std::string();
-  const auto text = TextAtPlace(tool->key->at, ValuesOfCall(context, body));
+  std::optional<Json> raw;
+  const auto text = TextAtPlace(tool->key->at, ValuesAsSent(context, body, raw));
   if (!text) return std::unexpected(Error(ErrorCode::kInvalidKey, text.error()));
   if (!*text) return std::string();
   if ((*text)->empty()) {
@@ -197,13 +217,14 @@ std::size_t SizeOf(const CallBody& body) {
   return bytes;
 }
 
-bool IsMcpMessage(const Backend& backend, const HttpRequest& request) {
-  return backend.is_mcp && request.method == "POST" &&
-         std::string_view(request.target).substr(0, request.target.find('?')) == backend.mcp_path;
+bool IsEndpointMessage(const Backend& backend, const HttpRequest& request) {
+  return backend.has_endpoint() && request.method == "POST" &&
+         std::string_view(request.target).substr(0, request.target.find('?')) == backend.endpoint;
 }
 
 Result<CallBody> ReadCallBody(const Backend& backend, const HttpRequest& request) {
-  if (!IsMcpMessage(backend, request)) return ReadCallBody(request);
+  if (!IsEndpointMessage(backend, request)) return ReadCallBody(request);
+  if (backend.is_graphql()) return ReadMutation(backend, request);
   auto messages = ReadMcpRequest(request.headers, request.body);
   if (!messages || messages->size() != 1) {
     return Malformed("the body is not one message of MCP");
@@ -214,9 +235,9 @@ Result<CallBody> ReadCallBody(const Backend& backend, const HttpRequest& request
 CallBody TakeReading(McpRequest& message, std::string_view body) {
   CallBody reading;
   reading.form = BodyForm::kJson;
-  reading.calls_mcp_tool = message.kind == McpRequest::Kind::kToolCall;
-  reading.json = reading.calls_mcp_tool ? std::move(message.arguments) : OtherParams(body);
-  reading.mcp_name = reading.calls_mcp_tool ? message.tool : message.method;
+  if (message.kind == McpRequest::Kind::kToolCall) reading.call_method = kToolsCall;
+  reading.json = reading.calls_tool() ? std::move(message.arguments) : OtherParams(body);
+  reading.call_name = reading.calls_tool() ? message.tool : message.method;
   reading.mcp_id = message.id;
   reading.mcp_intent = message.intent;
   reading.mcp_traceparent = message.traceparent;
@@ -233,6 +254,15 @@ Result<std::shared_ptr<const CallBody>> ReadingOf(const RequestContext& context)
     body->placed_key = std::move(*placed);
   }
   return std::make_shared<const CallBody>(std::move(*body));
+}
+
+CallValues ValuesAsSent(const RequestContext& context, const CallBody& body,
+                        std::optional<Json>& raw) {
+  CallValues values = ValuesOfCall(context, body);
+  if (!context.backend->is_graphql()) return values;
+  if (auto json = ParseJson(context.request.body)) raw = std::move(*json);
+  values.body = raw ? &*raw : nullptr;
+  return values;
 }
 
 bool IsEncoded(const Headers& headers) {

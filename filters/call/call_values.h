@@ -35,16 +35,20 @@ struct CallBody {
   std::vector<std::pair<std::string, std::string>> pairs;  // kForm: decoded, in order
   std::vector<BodyPart> parts;                             // kMultipart
   std::string raw_type;  // kRaw: Content-Type and Content-Encoding, which give the bytes meaning
-  // Of an MCP call, whose arguments are its body: the name of its tool, or its method when it calls
-  // none; empty: it is none. Its id as it came, and what its `_meta` says beside that.
-  std::string mcp_name, mcp_id, mcp_intent, mcp_traceparent;
-  bool calls_mcp_tool = false;
+  // Of a call by name, whose arguments are its body: that of an MCP tool (or the method, when the
+  // message calls none) or of a mutation's field; empty: it is none.
+  std::string call_name;
+  std::string_view call_method;  // kToolsCall, kMutation; empty: it calls nothing
+  std::string selection;         // of a mutation: what it selects of its answer
+  // Of an MCP call: its id as it came, and what its `_meta` says beside that.
+  std::string mcp_id, mcp_intent, mcp_traceparent;
   // What the agent wrote into the body or the query where the backend takes its key; empty:
   // nothing.
   std::string placed_key;
 
   // What selectors on the body read; nullptr when it has no readable values.
   const Json* values() const { return form == BodyForm::kJson || is_form() ? &json : nullptr; }
+  bool calls_tool() const { return !call_method.empty(); }
   bool is_form() const { return form == BodyForm::kForm || form == BodyForm::kMultipart; }
 };
 
@@ -56,7 +60,8 @@ struct CallBody {
 Result<CallBody> ReadCallBody(const HttpRequest& request);
 
 // The same for a request to `backend`. Of a call to an MCP server the body is the arguments of its
-// tool, or what other params it has; fails with kMalformedRequest when it is no single message.
+// tool, or what other params it has; of one to a GraphQL server those of its mutation's field, with
+// variables put in. Fails with kMalformedRequest when it is no single message or mutation.
 Result<CallBody> ReadCallBody(const Backend& backend, const HttpRequest& request);
 
 // The same for a message that is read already; `body` is its bytes. Takes the arguments out of it.
@@ -81,8 +86,8 @@ inline bool IsLarge(const RequestContext& context) {
 // What is said where that had no room.
 inline constexpr std::string_view kNoRoomApart = "too many large bodies wait to be judged";
 
-// True for a message to the endpoint of an MCP server.
-bool IsMcpMessage(const Backend& backend, const HttpRequest& request);
+// True for a message to the endpoint of a server of MCP or GraphQL.
+bool IsEndpointMessage(const Backend& backend, const HttpRequest& request);
 
 // The same bytes without a reading of them, for calls that are only logged.
 CallBody RawCallBody(const HttpRequest& request);
@@ -96,6 +101,11 @@ bool HasMalformedEscape(std::string_view text);
 // The call's side of the values; key, external_ref and answer are unset. Points into both
 // arguments.
 CallValues ValuesOfCall(const RequestContext& context, const CallBody& body);
+
+// The same where texts of ours are put in: of a GraphQL request the body as it is sent, which is
+// read into `raw`, and not the arguments.
+CallValues ValuesAsSent(const RequestContext& context, const CallBody& body,
+                        std::optional<Json>& raw);
 
 // What rules a write that no tool of the policy matches.
 const Tool& UnlistedTool();

@@ -15,6 +15,7 @@
 #include "filters/call/stored_response.h"
 #include "filters/call/undo_choice.h"
 #include "filters/mcp/mcp_task.h"
+#include "policy/graphql/answer.h"
 #include "policy/template/late_reference.h"
 #include "policy/template/own_terms.h"
 
@@ -197,6 +198,34 @@ bool OneHolds(const std::vector<Condition>& conditions, const CallValues& values
   });
 }
 
+// A GraphQL server says with a 200 that a mutation failed, too. nullopt: the policy's conditions
+// tell, or its field has a value and nothing is said against it.
+std::optional<Verdict> OfGraphqlAnswer(const Tool& tool, const Answer& answer,
+                                       const CallValues& values) {
+  const int status = answer.response.status;
+  const GraphqlSays says = ReadGraphqlAnswer(values.answer_body);
+  if (says == GraphqlSays::kData || OneHolds(tool.failed_when, values)) return std::nullopt;
+  const bool is_confirmed = !tool.success_when.empty() && Judge(tool, values) == Success::kYes;
+  if (is_confirmed) return std::nullopt;
+  const std::string words = GraphqlErrorText(values.answer_body);
+  const std::string said = words.empty() ? std::string() : ": " + words;
+  if (says == GraphqlSays::kErrors && tool.on_error == OnError::kNotExecuted) {
+    Verdict verdict;
+    verdict.http_status = status;
+    verdict.phase = Phase::kRejected;
+    verdict.detail = fmt::format("the server refused the mutation{}", said);
+    ReplaceCutAnswer(answer, verdict);
+    return verdict;
+  }
+  return UnclearAnswer(
+      answer, Cause::kAnswer,
+      says == GraphqlSays::kNothing
+          ? fmt::format("the backend answered {} without a value of the mutation's field", status)
+          : fmt::format("the backend answered {} with an error, which does not tell whether it "
+                        "acted{}",
+                        status, said));
+}
+
 // The server's own word that the call may be made again.
 bool MayBeRepeated(const Tool& tool, const Backend* backend, StatusProof proof,
                    const CallValues& values) {
@@ -211,6 +240,10 @@ Verdict OfAnswer(const Tool& tool, const Answer& answer, const CallValues& value
   const int status = answer.response.status;
   if (auto verdict = OfMcpAnswer(tool, answer, values)) return std::move(*verdict);
   if (IsSuccess(status) && !tool.not_executed.Contains(status)) {
+    const bool is_graphql = backend != nullptr && backend->is_graphql();
+    if (auto verdict = is_graphql ? OfGraphqlAnswer(tool, answer, values) : std::nullopt) {
+      return std::move(*verdict);
+    }
     return OfSuccess(tool, answer, values);
   }
   if (status < 200) {
@@ -384,6 +417,7 @@ bool EndsByItself(const Answer& answer) {
 }
 
 bool ReadsAnswerBody(const Tool& tool, const Backend* backend) {
+  if (backend != nullptr && backend->is_graphql()) return true;
   const auto is_answer_body = [](const Selector& selector) {
     return selector.source == Selector::Source::kAnswerBody;
   };

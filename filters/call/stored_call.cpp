@@ -30,7 +30,7 @@ const Backend* FindBackend(const Policy& policy, std::string_view name) {
 
 bool IsSamePlace(const Backend& a, const Backend& b) {
   return a.scheme == b.scheme && a.host == b.host && a.port == b.port &&
-         a.base_path == b.base_path && a.mcp_path == b.mcp_path;
+         a.base_path == b.base_path && a.endpoint == b.endpoint;
 }
 
 const KeyRule& KeyRuleOf(const Event& event, const Policy* policy) {
@@ -44,10 +44,10 @@ const KeyRule& KeyRuleOf(const Event& event, const Policy* policy) {
 const Tool* FindToolOf(const Policy& policy, const Backend& backend, const HttpRequest& request,
                        const std::string& path) {
   if (policy.routes == nullptr) return nullptr;
-  if (IsMcpMessage(backend, request)) {
+  if (IsEndpointMessage(backend, request)) {
     const auto body = ReadCallBody(backend, request);
-    if (!body || !body->calls_mcp_tool) return nullptr;
-    return policy.routes->FindMcpTool(backend, body->mcp_name);
+    if (!body || !body->calls_tool()) return nullptr;
+    return policy.routes->FindCalledTool(backend, body->call_name);
   }
   std::string scratch;
   const auto match = policy.routes->Match(backend, request.method, path, scratch);
@@ -55,18 +55,21 @@ const Tool* FindToolOf(const Policy& policy, const Backend& backend, const HttpR
 }
 
 void NameCall(const HttpRequest& request, std::string path, const CallBody& reading, Event& event) {
-  event.method = reading.calls_mcp_tool ? std::string(kToolsCall) : request.method;
-  event.path = reading.calls_mcp_tool ? ShownMcpName(reading.mcp_name) : std::move(path);
+  event.method = reading.calls_tool() ? std::string(reading.call_method) : request.method;
+  event.path = reading.calls_tool() ? ShownMcpName(reading.call_name) : std::move(path);
 }
 
 void NameCall(const Backend& backend, const HttpRequest& request, std::string path, Event& event) {
-  const bool is_message = IsMcpMessage(backend, request);
+  const bool is_message = IsEndpointMessage(backend, request);
   NameCall(request, std::move(path), is_message ? BodyOf(&backend, request) : CallBody(), event);
 }
 
 Pairs CapturesOf(const Event& event, const Policy& policy) {
   const Backend* const backend = FindBackend(policy, event.backend);
-  if (backend == nullptr || policy.routes == nullptr || event.method == kToolsCall) return {};
+  if (backend == nullptr || policy.routes == nullptr || event.method == kToolsCall ||
+      event.method == kMutation) {
+    return {};
+  }
   Pairs captures;
   std::string scratch;
   const auto match = policy.routes->Match(*backend, event.method, event.path, scratch);

@@ -36,8 +36,9 @@ void KeepMcpFields(const Headers& of_call, Headers& rendered) {
 std::uint64_t DedupeDomain(const Backend& backend, const KeyRule& rule) {
   if (!rule.at.exists()) return 0;
   Sha256Sum sum;
-  for (const std::string* part : {&backend.scheme, &backend.authority,
-                                  backend.is_mcp ? &backend.mcp_path : &backend.base_path}) {
+  for (const std::string* part :
+       {&backend.scheme, &backend.authority,
+        backend.has_endpoint() ? &backend.endpoint : &backend.base_path}) {
     sum.AddPart(*part);
   }
   sum.AddPart(rule.at.is_field() ? rule.at.name : rule.at.AsSelector().text);

@@ -9,6 +9,17 @@ const SettleRule* SettleOf(const RequestContext& context) {
   return context.tool != nullptr && context.tool->settle ? &*context.tool->settle : nullptr;
 }
 
+// Whether what is put into the variables of a mutation reaches its field or a directive there: a
+// server takes no notice of others.
+bool IsUsed(const RequestContext& context, const RequestPlace& place) {
+  if (!context.backend->is_graphql() || place.where != RequestPlace::Where::kBody) return true;
+  constexpr std::string_view kTried = "recourse-tries-this-place";
+  HttpRequest tried = context.request;
+  (void)PutIn({{{place, std::string(kTried)}}, false}, tried);
+  const auto body = ReadCallBody(*context.backend, tried);
+  return body && (CanonicalJson(body->json).contains(kTried) || body->selection.contains(kTried));
+}
+
 }  // namespace
 
 Headers UpstreamFields(const RequestContext& context, const std::string& key) {
@@ -55,12 +66,16 @@ PlacedTexts PlacedTextsOf(const RequestContext& context, const CallBody& body,
 }
 
 std::string_view WhyUnwritten(const RequestContext& context, const CallBody& body) {
-  const CallValues call = ValuesOfCall(context, body);
+  std::optional<Json> raw;
+  const CallValues call = ValuesAsSent(context, body, raw);
   for (const auto& [place, text] : PlacedTextsOf(context, body, {}, {}).texts) {
     const auto there = TextAtPlace(place, call);
     if (!there || *there) return "the call has something in the place of a mark of the policy";
     if (body.form == BodyForm::kMultipart) return "a key cannot be written into a multipart body";
     if (const auto why = WhyNotWritable(place, call); !why.empty()) return why;
+    if (!IsUsed(context, place)) {
+      return "the document does not use the variable that the key stands in";
+    }
   }
   return {};
 }

@@ -50,7 +50,7 @@ Task<std::optional<Outcome>> BeforeReader::Read(RequestContext& context,
   std::expected<Snapshot, Unread> read = std::unexpected(Unread());
   if (request) {
     AddTenants(context.request.headers, request->headers);
-    if (context.backend->is_mcp) KeepMcpFields(context.request.headers, request->headers);
+    if (context.backend->is_mcp()) KeepMcpFields(context.request.headers, request->headers);
     read = ReadSnapshot(
         rule,
         co_await Ask(context,

@@ -187,7 +187,7 @@ std::optional<Conflict> ConflictInBody(std::string_view pointer, const HttpReque
                         : is_form ? ConflictInParts(body.parts, step.name)
                                   : AsConflict(TwinOnTheWay(body.json, pointer), kInBody);
   if (conflict) return conflict;
-  if (!body.mcp_name.empty()) return std::nullopt;
+  if (!body.call_name.empty()) return std::nullopt;
   if (auto other = TwinAmong(query, step.name, false)) return Conflict{*other, kInQuery};
   return is_form ? AsConflict(TwinAmong(CookiesOf(request), step.name, false), kInCookies)
                  : std::nullopt;

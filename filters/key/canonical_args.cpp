@@ -82,7 +82,7 @@ void AppendBody(std::string& out, const CallArgs& args) {
       return;
     case BodyForm::kJson:
       AppendPart(out, "json");
-      if (!args.body.mcp_name.empty()) AppendPart(out, args.body.mcp_name);
+      if (!args.body.call_name.empty()) AppendPart(out, args.body.call_name);
       AppendJsonPart(out, args.body.json, args.ignore);
       return;
     case BodyForm::kForm:

@@ -4,6 +4,7 @@
 
 #include "filters/key/ambiguity_check.h"
 #include "filters/key/key.h"
+#include "policy/model/mcp_names.h"
 
 namespace recourse {
 namespace {
@@ -19,7 +20,7 @@ HttpRequest ExplainedRequest(const ExplainedCall& call) {
   return request;
 }
 
-// The arguments alone stand for a call of an MCP server's tool.
+// The arguments alone stand for a call by name.
 Result<CallBody> ExplainedBody(const HttpRequest& request, const std::string& mcp_tool) {
   if (mcp_tool.empty()) return ReadCallBody(request);
   auto arguments = ParseJson(request.body.empty() ? "{}" : request.body);
@@ -27,8 +28,8 @@ Result<CallBody> ExplainedBody(const HttpRequest& request, const std::string& mc
   CallBody body;
   body.form = BodyForm::kJson;
   body.json = std::move(*arguments);
-  body.mcp_name = mcp_tool;
-  body.calls_mcp_tool = true;
+  body.call_name = mcp_tool;
+  body.call_method = request.method == kMutation ? kMutation : kToolsCall;
   return body;
 }
 

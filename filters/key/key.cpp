@@ -11,13 +11,15 @@
 namespace recourse {
 namespace {
 
+constexpr std::string_view kSelectionVersion = "recourse-selection-1";
+
 // What does not depend on how the call is named.
 DerivedKey UnkeyedPart(const KeyInputs& inputs, const HmacKey& secret) {
   DerivedKey derived;
   derived.args_hash = ArgsHash(inputs, secret);
   derived.principal = PrincipalOf(secret, inputs.caller, inputs.principal, inputs.request.headers,
                                   inputs.query, inputs.verified_field);
-  if (inputs.body.mcp_name.empty()) {
+  if (inputs.body.call_name.empty()) {
     derived.resource = ResourceOf(secret, inputs.backend, inputs.path, inputs.query);
   }
   return derived;
@@ -90,6 +92,16 @@ Result<DerivedKey> DeriveKey(const KeyInputs& inputs) {
   derived.intent = IntentDigest(inputs, secret, scope, intent, derived.args_hash, tenants);
   AddOlderNames(inputs, secret, *recipe, derived);
   return derived;
+}
+
+void AddSelection(const CallBody& body, const std::string& install_secret, DerivedKey& derived) {
+  if (body.selection.empty()) return;
+  const HmacKey secret(install_secret);
+  const auto add = [&](Digest& fingerprint) {
+    fingerprint = secret.OfParts({kSelectionVersion, AsView(fingerprint), body.selection});
+  };
+  add(derived.args_hash);
+  for (OlderRecipe& older : derived.older) add(older.args_hash);
 }
 
 DerivedKey UniqueKey(const KeyInputs& inputs, const std::string& nonce) {

@@ -61,6 +61,10 @@ struct DerivedKey {
 // scalar.
 Result<DerivedKey> DeriveKey(const KeyInputs& inputs);
 
+// Of a mutation: its fingerprint is that of what it selects too, from here on. That is no part of
+// the intent, but the answer to another selection has another form, and is not replayed to it.
+void AddSelection(const CallBody& body, const std::string& install_secret, DerivedKey& derived);
+
 // What names the call's intent: a field, of an MCP call its `_meta`, or what stands where the
 // backend takes its key. Fails with kInvalidKey as ReadClientIntent does, also when two name one
 // and differ.

@@ -76,8 +76,8 @@ std::optional<Treatment> TreatmentUnder(const Policy& policy, const Backend& bac
                                         const RequestContext& context, const CallBody& body) {
   Treatment treatment;
   UnlistedRule unlisted = policy.unlisted_writes;
-  if (backend.is_mcp) {
-    if (body.calls_mcp_tool) treatment.tool = policy.routes->FindMcpTool(backend, body.mcp_name);
+  if (backend.has_endpoint()) {
+    if (body.calls_tool()) treatment.tool = policy.routes->FindCalledTool(backend, body.call_name);
   } else {
     std::string scratch;
     const auto match = policy.routes->Match(backend, context.request.method, context.path, scratch);

@@ -47,7 +47,7 @@ void AddProbe(const RequestContext& context, CallValues values, const DerivedKey
       tool.settle->mark.exists() ? KeyPlaceholder() : key.client_key.value_or(KeyPlaceholder());
   auto probe = Render(tool.settle->request, values);
   if (probe) {
-    if (context.backend->is_mcp) KeepMcpFields(context.request.headers, probe->headers);
+    if (context.backend->is_mcp()) KeepMcpFields(context.request.headers, probe->headers);
     event.settle = std::move(*probe);
   } else {
     event.detail = "the settle request cannot be made: ";
@@ -147,6 +147,7 @@ Result<PreparedCall> PrepareCall(const RequestContext& context, const std::strin
   if (!key) return std::unexpected(key.error());
   call.key = std::move(*key);
   AddNamesUnderEarlierPolicies(context, *call.body, install_secret, call.key);
+  AddSelection(*call.body, install_secret, call.key);
   if (context.key_is_taken && !call.body->placed_key.empty()) {
     return std::unexpected(Error(ErrorCode::kInvalidKey, kKeyMeansAnother));
   }
@@ -196,7 +197,7 @@ PreparedCall PrepareLoggedOnly(const RequestContext& context, const std::string&
   random.Fill(nonce);
   call.key = UniqueKey(InputsOf(context, *call.body, install_secret),
                        std::string(reinterpret_cast<const char*>(nonce.data()), nonce.size()));
-  const bool is_message = IsMcpMessage(*context.backend, context.request);
+  const bool is_message = IsEndpointMessage(*context.backend, context.request);
   const auto named = is_message ? ReadingOf(context) : call.body;
   FillOperation(context, FlowOf(context, *call.body).value_or(FlowName{context.trace.trace_id}),
                 named ? **named : CallBody(), call);

@@ -94,9 +94,9 @@ bool LacksStructure(const KeyInputs& inputs) {
 
 // One tool of the policy may stand for many of an MCP server, which are no repeats of each other.
 std::string ToolPart(const KeyInputs& inputs) {
-  if (inputs.body.mcp_name.empty()) return inputs.tool_name;
+  if (inputs.body.call_name.empty()) return inputs.tool_name;
   std::string part = inputs.tool_name;
-  AppendPart(part, inputs.body.mcp_name);
+  AppendPart(part, inputs.body.call_name);
   return part;
 }
 

@@ -26,13 +26,13 @@ void AddMark(std::vector<Mark>& marks, const Digest& digest) {
   if (marks.size() < kMarksMax) marks.push_back(MarkOf(digest));
 }
 
-// Query and body, without the path and the name of an MCP tool. No body and an empty object are
+// Query and body, without the path and the name that is called. No body and an empty object are
 // one.
 std::string OtherArguments(const KeyInputs& inputs) {
   static const std::string kNothing;
   const CallBody& body = inputs.body;
   std::string text;
-  if (!body.mcp_name.empty()) {
+  if (!body.call_name.empty()) {
     AppendCanonicalJson(text, body.json, inputs.tool.ignore);
     return text;
   }
@@ -50,7 +50,7 @@ struct NamedAction {
 };
 
 NamedAction ActionOf(const KeyInputs& inputs) {
-  if (!inputs.body.mcp_name.empty()) return {{}, WordsOf(inputs.body.mcp_name)};
+  if (!inputs.body.call_name.empty()) return {{}, WordsOf(inputs.body.call_name)};
   std::string_view path = inputs.path;
   while (path.ends_with('/')) path.remove_suffix(1);
   const auto slash = path.rfind('/');
@@ -133,11 +133,11 @@ void AddMembers(const KeyInputs& inputs, const HmacKey& secret, Standing& stands
   }
 }
 
-// An MCP call by its tool and arguments.
+// A call by name, by that and its arguments.
 Digest CallMark(const HmacKey& secret, const std::string& backend, const CallBody& body) {
   std::string arguments;
   AppendCanonicalJson(arguments, body.json, {});
-  return secret.OfParts({kCallVersion, backend, body.mcp_name, arguments});
+  return secret.OfParts({kCallVersion, backend, body.call_name, arguments});
 }
 
 std::optional<Digest> ResourceOfTarget(const HmacKey& secret, const Backend& backend,
@@ -164,10 +164,10 @@ void AddPlace(const HmacKey& secret, const EffectFacts& facts, std::string_view 
 // another, as its body says, which nobody compares.
 void AddUndo(const HmacKey& secret, const EffectFacts& facts, Transition& transition) {
   const RenderedRequest& undo = *transition.undo;
-  if (facts.backend.is_mcp) {
+  if (facts.backend.has_endpoint()) {
     const HttpRequest request{undo.method, undo.target, undo.headers, undo.body};
     const auto body = ReadCallBody(facts.backend, request);
-    if (body && body->calls_mcp_tool) {
+    if (body && body->calls_tool()) {
       AddMark(transition.ended_by, CallMark(secret, facts.backend.name, *body));
     }
     return;
@@ -201,9 +201,9 @@ Digest ResourceOf(const HmacKey& secret, const std::string& backend, std::string
 
 Standing StandingOf(const KeyInputs& inputs, const HmacKey& secret) {
   Standing stands;
-  const bool is_mcp = !inputs.body.mcp_name.empty();
-  stands.kind = is_mcp ? WriteKind::kCall : KindOfMethod(inputs.request.method);
-  if (is_mcp) AddMark(stands.leaves, CallMark(secret, inputs.backend, inputs.body));
+  const bool is_named = !inputs.body.call_name.empty();
+  stands.kind = is_named ? WriteKind::kCall : KindOfMethod(inputs.request.method);
+  if (is_named) AddMark(stands.leaves, CallMark(secret, inputs.backend, inputs.body));
   AddActions(inputs, secret, stands);
   AddTools(inputs, secret, stands);
   if (stands.kind == WriteKind::kPatch) AddMembers(inputs, secret, stands);
@@ -216,7 +216,7 @@ void AddEffect(const EffectFacts& facts, const std::string& install_secret,
   if (kind == WriteKind::kNone || !MayHaveEffect(transition.to)) return;
   const HmacKey secret(install_secret);
   if (transition.undo) AddUndo(secret, facts, transition);
-  if (IsIdempotent(kind) || kind == WriteKind::kPatch || facts.backend.is_mcp) return;
+  if (IsIdempotent(kind) || kind == WriteKind::kPatch || facts.backend.has_endpoint()) return;
   if (!transition.external_ref.empty()) {
     std::string place(facts.path);
     while (place.ends_with('/')) place.pop_back();

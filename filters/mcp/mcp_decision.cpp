@@ -23,7 +23,7 @@ McpDecision DecideMcp(const Policy& policy, const Backend& backend,
   }
   decision.is_denied = decision.unlisted == UnlistedRule::kDeny;
   if (first.kind != Kind::kToolCall) return decision;
-  decision.tool = policy.routes->FindMcpTool(backend, first.tool);
+  decision.tool = policy.routes->FindCalledTool(backend, first.tool);
   if (decision.tool != nullptr) {
     decision.effect = decision.tool->effect;
     decision.is_denied = false;

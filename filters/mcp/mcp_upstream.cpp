@@ -22,7 +22,7 @@ Error Lost(ErrorCode code, std::string_view detail) {
 // The call of the server that `request` is; nullopt: it is something else.
 std::optional<McpRequest> CallOf(const Backend& backend, const HttpRequest& request) {
   if (request.method != "POST") return std::nullopt;
-  if (request.target.substr(0, request.target.find('?')) != backend.mcp_path) return std::nullopt;
+  if (request.target.substr(0, request.target.find('?')) != backend.endpoint) return std::nullopt;
   auto read = ReadMcpRequest(request.headers, request.body);
   if (!read || read->size() != 1 || read->front().id.empty()) return std::nullopt;
   return std::move(read->front());
@@ -261,7 +261,7 @@ Result<Answer> AsMcpAnswer(Answer recorded, const HttpRequest& call) {
 }
 
 std::unique_ptr<UpstreamConnection> McpUpstream::Open(const Backend& backend) {
-  if (!backend.is_mcp) return parts_.plain.Open(backend);
+  if (!backend.is_mcp()) return parts_.plain.Open(backend);
   // A copy: policies may be replaced while it runs.
   return std::make_unique<McpConnection>(parts_, std::make_shared<const Backend>(backend),
                                          parts_.plain.Open(backend));
@@ -269,7 +269,7 @@ std::unique_ptr<UpstreamConnection> McpUpstream::Open(const Backend& backend) {
 
 std::unique_ptr<UpstreamConnection> McpUpstream::OpenForCall(
     std::shared_ptr<const Backend> backend) {
-  const bool is_mcp = backend->is_mcp;
+  const bool is_mcp = backend->is_mcp();
   auto connection = parts_.plain.OpenForCall(backend);
   if (!is_mcp) return connection;
   return std::make_unique<McpConnection>(parts_, std::move(backend), std::move(connection));

@@ -17,11 +17,11 @@ std::vector<MissingTool> MissingTools(const Policy& policy, const ToolCatalog& b
   };
   for (const Tool& tool : policy.tools) {
     const Backend& backend = policy.backends[tool.backend];
-    if (!backend.is_mcp) continue;
+    if (!backend.is_mcp()) continue;
     for (const std::string& name : tool.mcp_names) look(backend, name);
-    for (const UndoRule* const undo : UndosOf(tool)) look(backend, undo->request.mcp_tool);
-    if (tool.settle) look(backend, tool.settle->request.mcp_tool);
-    if (tool.before) look(backend, tool.before->request.mcp_tool);
+    for (const UndoRule* const undo : UndosOf(tool)) look(backend, undo->request.calls);
+    if (tool.settle) look(backend, tool.settle->request.calls);
+    if (tool.before) look(backend, tool.before->request.calls);
   }
   return missing;
 }

@@ -22,7 +22,7 @@ ToolFacts FactsIn(const Json& tool) {
 std::string ServerKeyOf(const Backend& backend) {
   std::string book;
   for (const std::string* part :
-       {&backend.name, &backend.scheme, &backend.authority, &backend.mcp_path}) {
+       {&backend.name, &backend.scheme, &backend.authority, &backend.endpoint}) {
     AppendPart(book, *part);
   }
   return book;

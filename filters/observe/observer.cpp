@@ -195,7 +195,7 @@ Task<Result<void>> Observer::Record(ObservedCall& call, PreparedCall prepared) {
   }
   co_await call.ended.Wait();
   if (!begun) co_return std::unexpected(begun.error());
-  if (call.result && IsMcpMessage(*call.context.backend, call.context.request)) {
+  if (call.result && IsEndpointMessage(*call.context.backend, call.context.request)) {
     call.result = AsMcpAnswer(std::move(*call.result), call.context.request);
   }
   if (call.result) {

@@ -9,6 +9,7 @@
 #include "filters/call/undo_choice.h"
 #include "filters/mcp/mcp_answer.h"
 #include "filters/settle/absence.h"
+#include "policy/graphql/answer.h"
 #include "policy/model/mcp_names.h"
 #include "policy/template/late_reference.h"
 #include "proxy/base/crypto/hash.h"
@@ -51,6 +52,10 @@ HttpResponse RebuiltAnswer(const Event& uncertain, const Tool& tool, std::string
   answer.headers.emplace_back("Content-Type", "application/json");
   if (!tool.mcp_names.empty() || uncertain.method == kToolsCall) {
     answer.body = McpOfLostAnswer(external_ref);
+    return answer;
+  }
+  if (!tool.mutations.empty() || uncertain.method == kMutation) {
+    answer.body = GraphqlOfLostAnswer(external_ref, settled_by);
     return answer;
   }
   answer.body = R"({"outcome":"executed")";

@@ -28,7 +28,7 @@ std::optional<SettleWorker::Asked> SettleWorker::TaskOf(const Event& event) {
 Task<TaskReport> SettleWorker::AskAs(std::string method, RenderedRequest asked, const Event& event,
                                      std::shared_ptr<const Policy> policy, const Tool& tool,
                                      const Backend& backend) {
-  HttpRequest request{std::move(asked.method), backend.mcp_path, std::move(asked.headers),
+  HttpRequest request{std::move(asked.method), backend.endpoint, std::move(asked.headers),
                       std::move(asked.body)};
   SetHeader(request.headers, "Accept-Encoding", "identity");
   if (tool.undo && parts_.read_secret) {

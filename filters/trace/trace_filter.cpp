@@ -10,7 +10,7 @@ namespace {
 
 // What an MCP client wrote into its message tells more of the call than what its HTTP library did.
 std::optional<TraceContext> ClientTrace(RequestContext& context) {
-  if (context.backend != nullptr && IsMcpMessage(*context.backend, context.request)) {
+  if (context.backend != nullptr && IsEndpointMessage(*context.backend, context.request)) {
     if (auto body = ReadingOf(context)) context.reading = std::move(*body);
     auto trace =
         context.reading ? ParseTraceparent(context.reading->mcp_traceparent) : std::nullopt;

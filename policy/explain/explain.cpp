@@ -4,6 +4,7 @@
 #include <array>
 
 #include "policy/explain/explain_key.h"
+#include "policy/graphql/decision/graphql_decision.h"
 #include "policy/language/fields_read.h"
 #include "policy/model/approval_need.h"
 #include "policy/model/mcp_names.h"
@@ -69,6 +70,9 @@ void ReadBody(const ExplainedCall& call, CallParts& parts) {
   if (json) parts.body = std::move(*json);
 }
 
+// Of a call by name.
+bool IsNamedMethod(std::string_view method) { return method == kToolsCall || method == kMutation; }
+
 void Refuse(Explanation& out, ErrorCode code, std::string reason) {
   out.refused = FactsOf(code).slug;
   out.reason = std::move(reason);
@@ -79,7 +83,7 @@ McpPlace PlaceOf(const Policy& policy, const ExplainedCall& call, std::string_vi
   if (call.backend.empty()) return policy.routes->Place(call.authority, 80, path);
   const auto found = std::ranges::find(policy.backends, call.backend, &Backend::name);
   if (found == policy.backends.end()) return {};
-  if (call.method == kToolsCall) return {&*found, McpPath::kExact, &*found};
+  if (IsNamedMethod(call.method)) return {&*found, McpPath::kExact, &*found};
   return policy.routes->PlaceAtUrl(*found, path);
 }
 
@@ -192,31 +196,86 @@ Explanation ExplainConnect(const Policy& policy, const Authority& target) {
   return out;
 }
 
+// What calls by name have in common; `call.body` is the arguments. False: it is refused.
+bool ReadNamedCall(const Policy& policy, const ExplainedCall& call, CallParts& parts,
+                   Explanation& out) {
+  auto arguments = ParseJson(call.body.empty() ? "{}" : call.body);
+  if (!arguments || arguments->kind != Json::Kind::kObject) {
+    Refuse(out, ErrorCode::kMalformedRequest,
+           "the arguments are no JSON object that can be read one way only");
+    return false;
+  }
+  parts.body = std::move(*arguments);
+  out.mcp_tool = call.target;
+  out.path = out.backend->endpoint;
+  out.tool = policy.routes->FindCalledTool(*out.backend, out.mcp_tool);
+  if (out.tool == nullptr) {
+    out.reason = WhyUnlisted(policy, out, policy.unlisted_writes);
+    return true;
+  }
+  out.effect = out.tool->effect;
+  out.reason = "tool " + out.tool->name + " (line " + std::to_string(out.tool->line) + ") names it";
+  return true;
+}
+
+// The mutation of a GraphQL server, of whose field `call.body` is the arguments.
+void ExplainMutation(const Policy& policy, const ExplainedCall& call,
+                     const ArgumentsReader& read_arguments, Explanation& out) {
+  if (!out.backend->is_graphql()) {
+    Refuse(out, ErrorCode::kMalformedRequest,
+           "backend " + out.backend->name + " is no GraphQL server (`protocol: graphql`)");
+    return;
+  }
+  CallParts parts;
+  if (!ReadNamedCall(policy, call, parts, out)) return;
+  if (out.tool == nullptr && policy.unlisted_writes == UnlistedRule::kDeny) {
+    Refuse(out, ErrorCode::kDenied, out.reason);
+    return;
+  }
+  if (out.effect == Effect::kWrite) {
+    ExplainWrite(policy, policy.unlisted_writes, call, std::move(parts), read_arguments, out);
+  }
+}
+
+// A request to the endpoint of a GraphQL server: what it is, its document says.
+void ExplainGraphql(const Policy& policy, const ExplainedCall& call, std::string_view query,
+                    const ArgumentsReader& read_arguments, Explanation& out) {
+  out.path = out.backend->endpoint;
+  Headers headers = call.headers;
+  if (FindHeader(headers, "Content-Type") == nullptr) {
+    headers.emplace_back("Content-Type", "application/json");
+  }
+  const auto calls = ReadGraphql(*out.backend, call.method, headers, query, call.body);
+  if (!calls) {
+    Refuse(out, calls.error().code(), calls.error().detail());
+    return;
+  }
+  const GraphqlDecision decision = DecideGraphql(policy, *out.backend, *calls);
+  out.effect = decision.effect;
+  if (decision.refusal) {
+    Refuse(out, decision.refusal->code(), decision.refusal->detail());
+  } else if (decision.field.empty()) {
+    out.reason = "a document that only asks: it passes, whatever `unlisted` says";
+  } else {
+    ExplainedCall named = call;
+    named.method = kMutation;
+    named.target = decision.field;
+    named.body = CanonicalJson(calls->front().fields.front().arguments);
+    ExplainMutation(policy, named, read_arguments, out);
+  }
+}
+
 // The call of an MCP server's tool, of which `call.body` is the arguments.
 void ExplainToolsCall(const Policy& policy, const ExplainedCall& call,
                       const ArgumentsReader& read_arguments, Explanation& out) {
-  if (!out.backend->is_mcp) {
+  if (!out.backend->is_mcp()) {
     Refuse(out, ErrorCode::kMalformedRequest,
            "backend " + out.backend->name + " is no MCP server (`protocol: mcp`)");
     return;
   }
   CallParts parts;
-  auto arguments = ParseJson(call.body.empty() ? "{}" : call.body);
-  if (!arguments || arguments->kind != Json::Kind::kObject) {
-    Refuse(out, ErrorCode::kMalformedRequest,
-           "the arguments are no JSON object that can be read one way only");
-    return;
-  }
-  parts.body = std::move(*arguments);
-  out.mcp_tool = call.target;
-  out.path = out.backend->mcp_path;
-  out.tool = policy.routes->FindMcpTool(*out.backend, out.mcp_tool);
-  if (out.tool != nullptr) {
-    out.effect = out.tool->effect;
-    out.reason =
-        "tool " + out.tool->name + " (line " + std::to_string(out.tool->line) + ") names it";
-  } else {
-    out.reason = WhyUnlisted(policy, out, policy.unlisted_writes);
+  if (!ReadNamedCall(policy, call, parts, out)) return;
+  if (out.tool == nullptr) {
     if (out.backend->trust_annotations) {
       out.notes.emplace_back(
           "The server's annotations are trusted: readOnlyHint makes it a read once it was seen in "
@@ -241,7 +300,7 @@ void ExplainToolsCall(const Policy& policy, const ExplainedCall& call,
 // A request to the endpoint of an MCP server: what it is stands in its body.
 void ExplainEndpoint(const Policy& policy, const ExplainedCall& call,
                      const ArgumentsReader& read_arguments, Explanation& out) {
-  out.path = out.backend->mcp_path;
+  out.path = out.backend->endpoint;
   if (call.method != "POST" && !call.body.empty()) {
     Refuse(out, ErrorCode::kMalformedRequest, "at an MCP endpoint only a POST may have a body");
     return;
@@ -268,6 +327,50 @@ void ExplainEndpoint(const Policy& policy, const ExplainedCall& call,
                out.backend->name + " NAME\" with the arguments as body for the call of a tool";
 }
 
+// A request to a path that is no endpoint.
+void ExplainPath(const Policy& policy, const ExplainedCall& call, std::string_view path,
+                 std::string_view query, const ArgumentsReader& read_arguments, Explanation& out) {
+  std::string scratch;
+  const auto match = policy.routes->Match(*out.backend, call.method, path, scratch);
+  if (!match) {
+    Refuse(out, match.error().code(), match.error().detail());
+    return;
+  }
+  if (RefuseFields(policy, call, out)) return;
+  out.path = match->path;
+  out.tool = match->tool;
+  out.effect = match->effect;
+  if (match->tool == nullptr) {
+    out.reason = WhyUnlisted(policy, out, match->unlisted);
+    if (match->unlisted == UnlistedRule::kDeny) {
+      Refuse(out, ErrorCode::kDenied, out.reason);
+      return;
+    }
+  } else {
+    out.reason = "tool " + match->tool->name + " (line " + std::to_string(match->tool->line) +
+                 ") matches " + JoinMethods(*match->tool) + " on this path";
+  }
+  if (call.method == "HEAD" && out.effect == Effect::kWrite && out.tool != nullptr &&
+      std::ranges::find(out.tool->methods, call.method) == out.tool->methods.end()) {
+    Refuse(out, ErrorCode::kMethodNotAllowed, "this path is a write, which HEAD cannot ask for");
+    return;
+  }
+  if (std::string reason = WhyOverridden(call, query); !reason.empty()) {
+    Refuse(out, ErrorCode::kMalformedRequest, std::move(reason));
+    return;
+  }
+  if (out.effect == Effect::kRead) return;
+  CallParts parts;
+  parts.query = ParsePairs(query.empty() ? query : query.substr(1));
+  for (std::size_t i = 0; i < match->capture_count; ++i) {
+    std::string value;
+    if (!PercentDecode(match->captures[i].value, value)) value = match->captures[i].value;
+    parts.captures.emplace_back(match->captures[i].name, std::move(value));
+  }
+  ReadBody(call, parts);
+  ExplainWrite(policy, match->unlisted, call, std::move(parts), read_arguments, out);
+}
+
 }  // namespace
 
 Explanation Explain(const Policy& policy, const ExplainedCall& call,
@@ -289,6 +392,16 @@ Explanation Explain(const Policy& policy, const ExplainedCall& call,
     ExplainToolsCall(policy, call, read_arguments, out);
     return out;
   }
+  if (call.method == kMutation) {
+    ExplainMutation(policy, call, read_arguments, out);
+    return out;
+  }
+  if (place.where == McpPath::kExact && out.backend->is_graphql()) {
+    if (!RefuseFields(policy, call, out)) {
+      ExplainGraphql(policy, call, query, read_arguments, out);
+    }
+    return out;
+  }
   if (place.where == McpPath::kExact) {
     if (!RefuseFields(policy, call, out)) ExplainEndpoint(policy, call, read_arguments, out);
     return out;
@@ -296,56 +409,18 @@ Explanation Explain(const Policy& policy, const ExplainedCall& call,
   if (place.where == McpPath::kAmbiguous) {
     Refuse(out, ErrorCode::kAmbiguousPath,
            "another reading of the path, or where it leads behind the backend's url, is the "
-           "endpoint of the MCP server " +
-               place.endpoint_of->name + ", " + place.endpoint_of->mcp_path);
+           "endpoint of the server " +
+               place.endpoint_of->name + ", " + place.endpoint_of->endpoint);
     return out;
   }
-  std::string scratch;
-  const auto match = policy.routes->Match(*out.backend, call.method, path, scratch);
-  if (!match) {
-    Refuse(out, match.error().code(), match.error().detail());
-    return out;
-  }
-  if (RefuseFields(policy, call, out)) return out;
-  out.path = match->path;
-  out.tool = match->tool;
-  out.effect = match->effect;
-  if (match->tool == nullptr) {
-    out.reason = WhyUnlisted(policy, out, match->unlisted);
-    if (match->unlisted == UnlistedRule::kDeny) {
-      Refuse(out, ErrorCode::kDenied, out.reason);
-      return out;
-    }
-  } else {
-    out.reason = "tool " + match->tool->name + " (line " + std::to_string(match->tool->line) +
-                 ") matches " + JoinMethods(*match->tool) + " on this path";
-  }
-  if (call.method == "HEAD" && out.effect == Effect::kWrite && out.tool != nullptr &&
-      std::ranges::find(out.tool->methods, call.method) == out.tool->methods.end()) {
-    Refuse(out, ErrorCode::kMethodNotAllowed, "this path is a write, which HEAD cannot ask for");
-    return out;
-  }
-  if (std::string reason = WhyOverridden(call, query); !reason.empty()) {
-    Refuse(out, ErrorCode::kMalformedRequest, std::move(reason));
-    return out;
-  }
-  if (out.effect == Effect::kRead) return out;
-  CallParts parts;
-  parts.query = ParsePairs(query.empty() ? query : query.substr(1));
-  for (std::size_t i = 0; i < match->capture_count; ++i) {
-    std::string value;
-    if (!PercentDecode(match->captures[i].value, value)) value = match->captures[i].value;
-    parts.captures.emplace_back(match->captures[i].name, std::move(value));
-  }
-  ReadBody(call, parts);
-  ExplainWrite(policy, match->unlisted, call, std::move(parts), read_arguments, out);
+  ExplainPath(policy, call, path, query, read_arguments, out);
   return out;
 }
 
 bool ParseCall(const std::string& text, ExplainedCall& call) {
   const auto space = text.find(' ');
-  const bool is_tools_call = text.substr(0, space) == kToolsCall;
-  if (space == std::string::npos || !(is_tools_call || IsToken(text.substr(0, space)))) {
+  const bool is_named = IsNamedMethod(text.substr(0, space));
+  if (space == std::string::npos || !(is_named || IsToken(text.substr(0, space)))) {
     return false;
   }
   call.method = text.substr(0, space);
@@ -355,7 +430,7 @@ bool ParseCall(const std::string& text, ExplainedCall& call) {
     call.authority = rest;
     return target && target->port != 0;
   }
-  const auto scheme = is_tools_call ? std::string_view::npos : rest.find("://");
+  const auto scheme = is_named ? std::string_view::npos : rest.find("://");
   if (scheme != std::string_view::npos && rest.starts_with("http")) {
     rest.remove_prefix(scheme + 3);
     const auto slash = std::min(rest.find_first_of("/?"), rest.size());
@@ -368,7 +443,7 @@ bool ParseCall(const std::string& text, ExplainedCall& call) {
   if (second == std::string_view::npos || second == 0) return false;
   call.backend = rest.substr(0, second);
   call.target = rest.substr(second + 1);
-  return is_tools_call ? !call.target.empty() : call.target.starts_with('/');
+  return is_named ? !call.target.empty() : call.target.starts_with('/');
 }
 
 }  // namespace recourse

@@ -20,9 +20,10 @@ struct ExplainedCall {
   std::string method;
   std::string authority;  // as in Host; empty when `backend` is given
   std::string backend;    // name of a backend; empty when `authority` is given
-  std::string target;     // path and query; of method "tools/call" the name of an MCP tool
+  // Path and query; of the methods "tools/call" and "mutation" the name that is called.
+  std::string target;
   Headers headers;
-  std::string body;  // of tools/call its arguments, or empty
+  std::string body;  // of a call by name its arguments, or empty
 };
 
 struct KeyPart {
@@ -40,7 +41,7 @@ struct Explanation {
   Effect effect = Effect::kWrite;
   std::string path;          // canonical
   std::string flow;          // of a write without a trace: which one it belongs to, in words
-  std::string mcp_tool;      // whose call it is; empty: no tools/call
+  std::string mcp_tool;      // the name that is called; empty: it is no call by name
   std::vector<KeyPart> key;  // of a keyed write, in the order in which they enter the key
   std::string fingerprint;   // what it holds, in words; empty when nothing is keyed
   std::vector<std::string> notes;
@@ -73,8 +74,8 @@ std::string_view BodyRuleOf(const Tool& tool);
 // False: `text` is none of "METHOD http://host/path", "METHOD backend /path", "CONNECT host:port",
 // "tools/call backend NAME".
 inline constexpr std::string_view kCallForms =
-    "\"POST http://host/path\", \"POST backend /path\", \"tools/call backend NAME\" or \"CONNECT "
-    "host:port\"";
+    "\"POST http://host/path\", \"POST backend /path\", \"tools/call backend NAME\", \"mutation "
+    "backend FIELD\" or \"CONNECT host:port\"";
 bool ParseCall(const std::string& text, ExplainedCall& call);
 
 // The subcommands. They return the exit code: 0 good, 1 a test failed, 2 the call cannot be read,

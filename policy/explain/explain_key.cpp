@@ -196,8 +196,10 @@ void AddKey(const Policy& policy, const Tool& tool, const ExplainedCall& call,
             const CallValues& values, Explanation& out) {
   AddCaller(policy.callers, call, out);
   const bool is_mcp = !out.mcp_tool.empty();
-  out.fingerprint = is_mcp ? "the name of the MCP tool and its arguments"
-                           : "method, path, query and the whole body";
+  const bool is_mutation = is_mcp && out.backend->is_graphql();
+  out.fingerprint = is_mutation ? "the field, its arguments, and what is selected of its answer"
+                    : is_mcp    ? "the name of the MCP tool and its arguments"
+                                : "method, path, query and the whole body";
   AddOwner(policy, call, values, out);
   const bool has_identity = std::ranges::any_of(tool.identity, [&](const Selector& selector) {
     return Select(selector, values).has_value();

@@ -5,6 +5,7 @@
 #include "policy/explain/explain.h"
 #include "policy/explain/undo_class.h"
 #include "policy/language/loader.h"
+#include "policy/model/mcp_names.h"
 #include "policy/model/route_table.h"
 #include "proxy/base/json/json_object.h"
 
@@ -120,7 +121,7 @@ void DescribeUndo(const Tool& tool, const UndoRule& undo, DescribedLines& lines)
                                   : undo.repeatable == Repeatable::kByKey ? "may be repeated by key"
                                                                           : "is not repeated";
   line("", fmt::format("done: {}; while its outcome is unknown it {}; at most {}",
-                       undo.request.mcp_tool.empty() ? DoneText(undo) : "a result without isError",
+                       undo.request.calls.empty() ? DoneText(undo) : "a result without isError",
                        repeat, Count(static_cast<std::size_t>(undo.attempts_max), "attempt")));
   std::string whens;
   for (const Condition& when : undo.done_when) whens += (whens.empty() ? "" : " or ") + when.text;
@@ -295,14 +296,19 @@ DescribedLines Describe(const Policy& policy, const Explanation& explained) {
   };
   if (explained.backend != nullptr) {
     const Backend& backend = *explained.backend;
-    line("backend", fmt::format("{} ({}{}://{}{})", backend.name, backend.is_mcp ? "MCP, " : "",
+    line("backend", fmt::format("{} ({}{}://{}{})", backend.name,
+                                backend.is_mcp()       ? "MCP, "
+                                : backend.is_graphql() ? "GraphQL, "
+                                                       : "",
                                 backend.scheme, backend.authority,
-                                backend.is_mcp ? backend.mcp_path : backend.base_path));
+                                backend.has_endpoint() ? backend.endpoint : backend.base_path));
     if (policy.routes->Intercepts(backend)) {
       line("intercept", "TLS of agents to it ends here: they see a certificate of the pod's CA");
     }
   }
-  if (!explained.mcp_tool.empty()) line("call", "tools/call " + explained.mcp_tool);
+  if (!explained.mcp_tool.empty())
+    line("call", std::string(explained.backend->is_graphql() ? kMutation : kToolsCall) + ' ' +
+                     explained.mcp_tool);
   if (!explained.path.empty()) {
     line("path", explained.path);
     line("tool", explained.tool == nullptr ? "unlisted" : explained.tool->name);

@@ -47,7 +47,7 @@ std::optional<PastCall> ReadCall(const Json& event) {
   call.query = OptionalText(event, "query");
   call.body = OptionalText(event, "body");
   if (call.operation == 0 || call.method.empty() ||
-      !(call.path.starts_with('/') || call.method == kToolsCall)) {
+      !(call.path.starts_with('/') || call.method == kToolsCall || call.method == kMutation)) {
     return std::nullopt;
   }
   return call;
@@ -151,10 +151,10 @@ std::string Described(std::string_view tool) {
   return "tool " + std::string(tool);
 }
 
-// A message to an MCP endpoint of which only that is known.
+// A message to an endpoint of which only that is known.
 bool IsUntold(const PastCall& past, const Explanation& now) {
-  return past.method == "POST" && now.backend != nullptr && now.backend->is_mcp &&
-         now.mcp_tool.empty() && now.path == now.backend->mcp_path;
+  return past.method == "POST" && now.backend != nullptr && now.backend->has_endpoint() &&
+         now.mcp_tool.empty() && now.path == now.backend->endpoint;
 }
 
 ExplainedCall CallOf(const PastCall& past) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "policy/graphql/document.h"
 #include "policy/language/load_rules.h"
 #include "policy/language/policy_builder.h"
 #include "policy/language/tls_files.h"
@@ -153,9 +154,32 @@ void ReadWriteReuse(MapReader& map, Backend& backend) {
   backend.write_reuse = map.Bool("write_reuse").value_or(backend.key.at.is_field());
 }
 
+// Stored documents that agents may name in place of a document.
+void ReadPersisted(MapReader& map, Backend& backend) {
+  const YamlNode* const node = map.Get("persisted");
+  if (node == nullptr) return;
+  const std::string key = map.KeyOf("persisted");
+  if (!backend.is_graphql() || node->kind != YamlNode::Kind::kMap) {
+    map.problems().Error(node->place, key,
+                         backend.is_graphql()
+                             ? "a map of hashes or ids to GraphQL documents is accepted here"
+                             : "only a backend with `protocol: graphql` has stored documents");
+    return;
+  }
+  for (const auto& member : node->members) {
+    const std::string member_key = JoinKey(key, member.name);
+    const auto text = ReadText(member.value, member_key, map.problems());
+    if (!text) continue;
+    if (const auto document = ParseGraphql(*text); !document) {
+      map.problems().Error(member.value.place, member_key, document.error().Text());
+    }
+    backend.persisted.emplace(member.name, *text);
+  }
+}
+
 Backend ReadBackend(MapReader& map, TlsFiles files) {
-  static constexpr std::pair<std::string_view, bool> kProtocols[] = {{"http", false},
-                                                                     {"mcp", true}};
+  static constexpr std::pair<std::string_view, Protocol> kProtocols[] = {
+      {"http", Protocol::kHttp}, {"mcp", Protocol::kMcp}, {"graphql", Protocol::kGraphql}};
   static constexpr std::pair<std::string_view, bool> kEscapedSlash[] = {{"doubtful", false},
                                                                         {"kept", true}};
   Backend backend;
@@ -173,15 +197,16 @@ Backend ReadBackend(MapReader& map, TlsFiles files) {
   backend.key = ReadBackendKey(map);
   backend.repeat_if = ReadConditions(map, "repeat_if", Reads::kAnswer);
   backend.keeps_escaped_slash = map.OneOf("escaped_slash", kEscapedSlash).value_or(false);
-  backend.is_mcp = map.OneOf("protocol", kProtocols).value_or(false);
-  if (backend.is_mcp) {
+  backend.protocol = map.OneOf("protocol", kProtocols).value_or(Protocol::kHttp);
+  if (backend.has_endpoint()) {
     // The url is the server's one endpoint, for agents too; many have it with a slash at its end.
-    backend.mcp_path = std::exchange(backend.base_path, {});
-    if (backend.mcp_path.empty() || ends_with_slash) backend.mcp_path += '/';
+    backend.endpoint = std::exchange(backend.base_path, {});
+    if (backend.endpoint.empty() || ends_with_slash) backend.endpoint += '/';
   }
+  ReadPersisted(map, backend);
   ReadWriteReuse(map, backend);
   backend.trust_annotations = map.Bool("trust_annotations").value_or(false);
-  if (backend.trust_annotations && !backend.is_mcp) {
+  if (backend.trust_annotations && !backend.is_mcp()) {
     map.problems().Error(map.PlaceOf("trust_annotations"), map.KeyOf("trust_annotations"),
                          "only a backend with `protocol: mcp` has annotations");
   }

@@ -59,7 +59,7 @@ std::optional<BeforeRule> ReadBefore(MapReader& tool, const Speaks& speaks) {
   const YamlNode* const node = tool.Get("before");
   if (node == nullptr) return std::nullopt;
   MapReader map(*node, tool.KeyOf("before"), tool.problems());
-  auto request = ReadOwnRequest(map, speaks,
+  auto request = ReadOwnRequest(map, speaks, Effect::kRead,
                                 "a read of what the write changes: request: \"GET "
                                 "/issues/{path.id}\"");
   BeforeRule rule;
@@ -68,7 +68,7 @@ std::optional<BeforeRule> ReadBefore(MapReader& tool, const Speaks& speaks) {
   rule.missing = map.OneOf("missing", kMissing).value_or(rule.missing);
   map.Finish();
   if (!request) return std::nullopt;
-  if (request->mcp_tool.empty() && request->method != "GET") {
+  if (request->calls.empty() && request->method != "GET") {
     tool.problems().Error(map.PlaceOf("request"), map.KeyOf("request"),
                           "is GET: it reads, and its answer has a body");
   }

@@ -20,7 +20,7 @@ void ReadPlace(MapReader& map, std::string_view word, RequestPlace& at) {
                              ? "accepted: the name of a header field that carries a key, such as "
                                "Idempotency-Key"
                              : "accepted: header:Idempotency-Key, body#/transactionId, "
-                               "query.requestId, or none");
+                               "query.requestId, variables#/id (GraphQL), or none");
     return;
   }
   at = *place;

@@ -1,6 +1,7 @@
 // `match`: which calls are a tool's.
 #include <algorithm>
 
+#include "policy/graphql/document.h"
 #include "policy/language/load_rules.h"
 #include "policy/language/policy_builder.h"
 #include "policy/model/mcp_endpoint.h"
@@ -13,7 +14,7 @@ namespace {
 constexpr std::string_view kMatchHelp =
     "accepted: \"METHOD backend /path\" with methods such as GET, POST|PUT or *, and a path such "
     "as /orders, /orders/{id} or /files/**; or \"tools/call backend NAME\" of an MCP server, with "
-    "a name such as create_order or read_*";
+    "a name such as create_order or read_*; or \"mutation backend FIELD\" of a GraphQL server";
 
 std::vector<std::string> Split(std::string_view text, char separator) {
   std::vector<std::string> parts;
@@ -32,7 +33,8 @@ bool IsMethod(std::string_view method) {
 }
 
 struct Route {
-  std::vector<std::string> methods;  // none: `pattern` is the name of an MCP tool, or a glob
+  // None: `pattern` is the name of an MCP tool, or a glob, or a field of a mutation.
+  std::vector<std::string> methods;
   std::size_t backend = 0;
   std::string pattern;
 };
@@ -47,11 +49,14 @@ class RouteReader {
     std::erase(words, std::string());
     if (words.size() != 3) return Refuse(std::string(kMatchHelp));
     Route route;
-    const bool is_mcp = words[0] == kToolsCall;
-    if (!is_mcp && !ReadMethods(words[0], route)) return std::nullopt;
+    const bool is_mcp = words[0] == kToolsCall, is_mutation = words[0] == kMutation;
+    const bool is_named = is_mcp || is_mutation;
+    if (!is_named && !ReadMethods(words[0], route)) return std::nullopt;
     if (!ReadBackend(words[1], route)) return std::nullopt;
     route.pattern = words[2];
-    const bool is_good = is_mcp ? CheckName(route) : CheckPath(route);
+    const bool is_good = is_mcp        ? CheckName(route)
+                         : is_mutation ? CheckField(route)
+                                       : CheckPath(route);
     if (!is_good) return std::nullopt;
     return route;
   }
@@ -78,7 +83,7 @@ class RouteReader {
     }
     Refuse("'" + word +
            "' is no list of methods; accepted: GET, POST|PUT, or * for any; tools/call for tools "
-           "of an MCP server");
+           "of an MCP server, mutation for fields of a GraphQL server");
     return false;
   }
 
@@ -96,7 +101,7 @@ class RouteReader {
 
   bool CheckName(const Route& route) {
     const Backend& backend = draft_.policy.backends[route.backend];
-    if (!backend.is_mcp) {
+    if (!backend.is_mcp()) {
       Refuse("backend " + backend.name +
              " is no MCP server; give it `protocol: mcp`, or match METHOD " + backend.name +
              " /path");
@@ -107,6 +112,19 @@ class RouteReader {
     return problem.empty();
   }
 
+  bool CheckField(const Route& route) {
+    const Backend& backend = draft_.policy.backends[route.backend];
+    if (!backend.is_graphql()) {
+      Refuse("backend " + backend.name +
+             " is no GraphQL server; give it `protocol: graphql`, or match METHOD " + backend.name +
+             " /path");
+      return false;
+    }
+    const bool is_good = IsGraphqlName(route.pattern);
+    if (!is_good) Refuse(route.pattern + " is no name of a field of a mutation: issueCreate");
+    return is_good;
+  }
+
   bool CheckPath(const Route& route) {
     if (const auto problem = CheckPattern(route.pattern); !problem.empty()) {
       Refuse("path " + route.pattern + ": " + std::string(problem));
@@ -114,13 +132,13 @@ class RouteReader {
     }
     const Backend& backend = draft_.policy.backends[route.backend];
     for (const Backend& other : draft_.policy.backends) {
-      const bool is_there = other.is_mcp && IsSameServer(other, backend) &&
+      const bool is_there = other.has_endpoint() && IsSameServer(other, backend) &&
                             McpPathOf(other, backend.base_path + route.pattern) != McpPath::kOther;
       if (!is_there) continue;
-      Refuse(route.pattern + " is the endpoint of MCP server " + other.name +
-             ", where the body alone says what a call is; match its tools by their names: "
-             "tools/call " +
-             other.name + " NAME");
+      Refuse(route.pattern + " is the endpoint of " + (other.is_mcp() ? "MCP" : "GraphQL") +
+             " server " + other.name +
+             ", where the body alone says what a call is; match its tools by their names: " +
+             std::string(other.is_mcp() ? kToolsCall : kMutation) + ' ' + other.name + " NAME");
       return false;
     }
     return true;
@@ -138,21 +156,23 @@ void ReadMatch(MapReader& map, PolicyBuilder& draft, Tool& tool) {
   for (const LocatedText& match : map.Texts("match")) {
     auto route = RouteReader(match, draft).Read();
     if (!route) continue;
-    const bool is_mcp = route->methods.empty();
+    const bool is_named = route->methods.empty();
     if (is_first) {
       tool.backend = route->backend;
       tool.methods = route->methods;
     } else if (route->backend != tool.backend || route->methods != tool.methods) {
       draft.problems.Error(match.place, match.key,
-                           is_mcp || tool.methods.empty()
-                               ? "all matches of a tool have one backend, and paths and MCP tools "
+                           is_named || tool.methods.empty()
+                               ? "all matches of a tool have one backend, and paths and names "
                                  "do not go together; make another tool of it"
                                : "all matches of a tool have one backend and the same methods; "
                                  "make another tool of it");
       continue;
     }
     is_first = false;
-    (is_mcp ? tool.mcp_names : tool.patterns).push_back(std::move(route->pattern));
+    const bool is_mcp = draft.policy.backends[tool.backend].is_mcp();
+    auto& into = !is_named ? tool.patterns : is_mcp ? tool.mcp_names : tool.mutations;
+    into.push_back(std::move(route->pattern));
   }
 }
 

@@ -87,7 +87,7 @@ std::optional<RequestTemplate> ReadMcpCall(MapReader& map, const std::string& en
         problem.empty() ? "one tool is called; a glob names several" : std::string(problem));
     return std::nullopt;
   }
-  request->mcp_tool = *tool;
+  request->calls = *tool;
   request->source = std::string(kToolsCall) + ' ' + *tool + ' ';
   AppendJson(request->source, AsWritten(*arguments));
   request->headers.emplace_back("Content-Type", *ParseTemplateText("application/json"));

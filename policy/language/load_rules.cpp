@@ -203,6 +203,20 @@ bool RefuseForeignWords(MapReader& map, const Speaks& speaks, std::string_view h
     map.problems().Error(map.PlaceOf(word), map.KeyOf(word), std::move(message));
     return false;
   };
+  if (speaks.kind == Speaks::Kind::kGraphql) {
+    bool is_good = true;
+    for (const std::string_view word : {"request", "call", "arguments"}) {
+      const bool is_absent =
+          refuse(word,
+                 "is for other servers; send a GraphQL server graphql: \"mutation($id: ID!) { "
+                 "issueDelete(id: $id) { success } }\", variables: { id: \"{external_ref}\" }");
+      is_good = is_good && is_absent;
+    }
+    return is_good;
+  }
+  for (const std::string_view word : {"graphql", "variables"}) {
+    if (!refuse(word, "is for tools of a GraphQL server (match: mutation ..)")) return false;
+  }
   if (speaks.kind == Speaks::Kind::kMcp || map.Has("call")) {
     if (!refuse("request",
                 "is for tools that are matched by a path; name a tool of the same MCP server: { "
@@ -220,10 +234,11 @@ bool RefuseForeignWords(MapReader& map, const Speaks& speaks, std::string_view h
 
 }  // namespace
 
-std::optional<RequestTemplate> ReadOwnRequest(MapReader& map, const Speaks& speaks,
+std::optional<RequestTemplate> ReadOwnRequest(MapReader& map, const Speaks& speaks, Effect effect,
                                               std::string_view help) {
-  map.Get("headers");  // a word of both
+  map.Get("headers");  // a word of all
   if (!RefuseForeignWords(map, speaks, help)) return std::nullopt;
+  if (speaks.kind == Speaks::Kind::kGraphql) return ReadGraphqlOwn(map, speaks.endpoint, effect);
   const bool is_call = map.Has("call");
   if (is_call || speaks.kind == Speaks::Kind::kMcp) return ReadMcpCall(map, speaks.endpoint);
   const YamlNode* line = map.Need("request", help);

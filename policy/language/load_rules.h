@@ -28,18 +28,22 @@ void ReadMatch(MapReader& map, PolicyBuilder& draft, Tool& tool);
 
 // What a tool's own requests are sent to, as its `match` says.
 struct Speaks {
-  enum class Kind { kHttp, kMcp, kNotKnown } kind = Kind::kNotKnown;  // kNotKnown: no good `match`
-  std::string endpoint{};                                             // of MCP
+  // kNotKnown: no good `match`.
+  enum class Kind { kHttp, kMcp, kGraphql, kNotKnown } kind = Kind::kNotKnown;
+  std::string endpoint{};  // unless it is HTTP
 };
 
-// `request` with its `headers`, or of MCP `call` with its `arguments`. nullopt: a problem was
-// added, which quotes `help` when both are absent.
-std::optional<RequestTemplate> ReadOwnRequest(MapReader& map, const Speaks& speaks,
+// `request` with its `headers`, of MCP `call` with its `arguments`, or of GraphQL a document with
+// its `variables`. nullopt: a problem was added, which quotes `help` when all are absent.
+std::optional<RequestTemplate> ReadOwnRequest(MapReader& map, const Speaks& speaks, Effect effect,
                                               std::string_view help);
 // The header fields of a request of our own, from the member `headers`.
 void ReadRequestHeaders(MapReader& map, RequestTemplate& request);
 // `call` and `arguments` as the tools/call that is POSTed to `endpoint`.
 std::optional<RequestTemplate> ReadMcpCall(MapReader& map, const std::string& endpoint);
+// `graphql`, a document of one field, and `variables` as the request that is POSTed to `endpoint`.
+std::optional<RequestTemplate> ReadGraphqlOwn(MapReader& map, const std::string& endpoint,
+                                              Effect effect);
 // `json` or `form` of a request that is no call of an MCP tool.
 void ReadRequestBody(MapReader& map, RequestTemplate& request);
 std::optional<SettleRule> ReadSettle(MapReader& tool, const Speaks& speaks);

@@ -122,9 +122,9 @@ void ReadMark(MapReader& map, const Speaks& speaks, SettleRule& rule) {
     map.problems().Error(map.PlaceOf("mark"), map.KeyOf("mark"),
                          "accepted: where the write takes a word of its own that reads show: "
                          "body#/metadata/recourse_key, query.tag");
-  } else if (speaks.kind == Speaks::Kind::kMcp) {
+  } else if (speaks.kind == Speaks::Kind::kMcp || speaks.kind == Speaks::Kind::kGraphql) {
     map.problems().Error(map.PlaceOf("mark"), map.KeyOf("mark"),
-                         "is for paths; nothing is added to the arguments of an MCP tool");
+                         "is for paths; nothing is added to the arguments of a call by name");
   } else {
     rule.mark = *place;
   }
@@ -132,7 +132,7 @@ void ReadMark(MapReader& map, const Speaks& speaks, SettleRule& rule) {
 
 // A request that asks changes nothing, whatever its method; of others than GET the policy says so.
 void CheckAsks(MapReader& map, bool is_safe, const RequestTemplate& request) {
-  if (!request.mcp_tool.empty()) return;
+  if (!request.calls.empty()) return;  // what it calls tells
   const bool is_read = request.method == "GET" || request.method == "HEAD";
   if (!is_read && !is_safe) {
     map.problems().Error(map.PlaceOf("request"), map.KeyOf("request"),
@@ -147,7 +147,7 @@ std::optional<SettleRule> ReadSettle(MapReader& tool, const Speaks& speaks) {
   const YamlNode* node = tool.Get("settle");
   if (node == nullptr) return std::nullopt;
   MapReader map(*node, tool.KeyOf("settle"), tool.problems());
-  auto request = ReadOwnRequest(map, speaks,
+  auto request = ReadOwnRequest(map, speaks, Effect::kRead,
                                 "a read that shows whether the write took effect: request: "
                                 "\"GET /orders?client_ref={body#/client_ref}\"");
   SettleRule rule;

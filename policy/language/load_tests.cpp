@@ -1,3 +1,4 @@
+#include "policy/graphql/document.h"
 #include "policy/language/json_node.h"
 #include "policy/language/policy_builder.h"
 #include "policy/model/mcp_names.h"
@@ -6,13 +7,14 @@ namespace recourse {
 namespace {
 
 constexpr std::string_view kCallHelp =
-    "accepted: \"METHOD backend /path?query\", or \"tools/call backend NAME\" of an MCP server";
+    "accepted: \"METHOD backend /path?query\", \"tools/call backend NAME\" of an MCP server, or "
+    "\"mutation backend FIELD\" of a GraphQL server";
 
 void CheckToolsCall(MapReader& map, const Backend& backend, const PolicyTest& test) {
   const auto error = [&](std::string_view word, std::string message) {
     map.problems().Error(map.PlaceOf(word), map.KeyOf(word), std::move(message));
   };
-  if (!backend.is_mcp) {
+  if (!backend.is_mcp()) {
     error("call", "backend " + backend.name + " is no MCP server; accepted: METHOD " +
                       backend.name + " /path");
   }
@@ -24,6 +26,17 @@ void CheckToolsCall(MapReader& map, const Backend& backend, const PolicyTest& te
   const YamlNode* body = map.node().Find("body");
   if (body != nullptr && body->kind != YamlNode::Kind::kMap) {
     error("body", "a map of the tool's arguments is accepted here");
+  }
+}
+
+// What is judged as a mutation of that field, with `body` for its arguments.
+void CheckMutationCall(MapReader& map, const Backend& backend, const PolicyTest& test) {
+  const bool is_good = backend.is_graphql() && IsGraphqlName(test.target);
+  if (!is_good) {
+    map.problems().Error(map.PlaceOf("call"), map.KeyOf("call"),
+                         backend.is_graphql()
+                             ? test.target + " is no name of a field"
+                             : "backend " + backend.name + " is no GraphQL server");
   }
 }
 
@@ -48,6 +61,8 @@ void ReadCall(MapReader& map, PolicyBuilder& draft, PolicyTest& test) {
                              DidYouMean(test.backend, draft.BackendNames()));
   } else if (test.method == kToolsCall) {
     CheckToolsCall(map, draft.policy.backends[backend->second], test);
+  } else if (test.method == kMutation) {
+    CheckMutationCall(map, draft.policy.backends[backend->second], test);
   }
 }
 

@@ -73,9 +73,16 @@ void ReadKey(MapReader& map, const PolicyBuilder& draft, Tool& tool) {
   const KeyRule& of_backend = is_matched ? draft.policy.backends[tool.backend].key : kNone;
   tool.key = ReadKeyRule(map, of_backend);
   if (!tool.key && of_backend.at.is_inside()) tool.key = of_backend;
-  if (!tool.key || !tool.key->at.is_inside() || tool.mcp_names.empty()) return;
+  if (!tool.key || !tool.key->at.is_inside() || !tool.is_named()) return;
+  if (!tool.mutations.empty()) {
+    if (tool.key->at.name.starts_with("/variables/")) return;
+    map.problems().Error(map.PlaceOf("key_at"), map.KeyOf("key_at"),
+                         "a mutation has room for a key in its header or its variables; accepted: "
+                         "header:Idempotency-Key, variables#/input/id, or none");
+    return;
+  }
   map.problems().Error(map.PlaceOf("key_at"), map.KeyOf("key_at"),
-                       "a call of an MCP tool has room for a key in its header only; accepted: "
+                       "a call by name has room for a key in its header only; accepted: "
                        "header:Idempotency-Key, or none");
 }
 
@@ -89,7 +96,10 @@ void ReadExternalRef(MapReader& map, Tool& tool) {
 
 Speaks SpeaksOf(const Tool& tool, const PolicyBuilder& draft) {
   if (!tool.mcp_names.empty()) {
-    return {Speaks::Kind::kMcp, draft.policy.backends[tool.backend].mcp_path};
+    return {Speaks::Kind::kMcp, draft.policy.backends[tool.backend].endpoint};
+  }
+  if (!tool.mutations.empty()) {
+    return {Speaks::Kind::kGraphql, draft.policy.backends[tool.backend].endpoint};
   }
   if (tool.patterns.empty()) return {Speaks::Kind::kNotKnown, "/"};
   return {Speaks::Kind::kHttp};
@@ -100,18 +110,20 @@ void ReadOnError(MapReader& map, Tool& tool) {
       {"unknown", OnError::kUnknown}, {"not_executed", OnError::kNotExecuted}};
   tool.on_error = map.OneOf("on_error", kValues).value_or(tool.on_error);
   if (!map.Has("on_error") || tool.patterns.empty()) return;
-  map.problems().Error(map.PlaceOf("on_error"), map.KeyOf("on_error"),
-                       "says what `isError` of an MCP tool proves; the statuses that prove that "
-                       "nothing was done are `not_executed`");
+  map.problems().Error(
+      map.PlaceOf("on_error"), map.KeyOf("on_error"),
+      "says what errors of an MCP or a GraphQL server prove; the statuses that prove that "
+      "nothing was done are `not_executed`");
 }
 
 void ReadAnswerForm(MapReader& map, Tool& tool) {
   static constexpr std::pair<std::string_view, AnswerForm> kValues[] = {
       {"stream", AnswerForm::kStream}, {"whole", AnswerForm::kWhole}};
   tool.answer = map.OneOf("answer", kValues).value_or(tool.answer);
-  if (!map.Has("answer") || tool.mcp_names.empty()) return;
+  if (!map.Has("answer") || !tool.is_named()) return;
   map.problems().Error(map.PlaceOf("answer"), map.KeyOf("answer"),
-                       "is for paths; what an MCP tool says before its result comes as it comes");
+                       "is for paths; what an MCP tool says before its result comes as it comes, "
+                       "what a GraphQL server says comes whole");
 }
 
 void ReadOutcomeWords(MapReader& map, PolicyBuilder& draft, Tool& tool) {
@@ -148,7 +160,7 @@ void ReadOutcomeWords(MapReader& map, PolicyBuilder& draft, Tool& tool) {
 
 // The agent's answer usually names what was made; most REST backends call it `id`.
 void AddDefaultRef(Tool& tool) {
-  if (tool.external_ref) return;
+  if (tool.external_ref || !tool.mutations.empty()) return;
   if (auto selector = ParseSelector("answer.body#/id")) tool.external_ref = std::move(*selector);
 }
 
@@ -162,9 +174,9 @@ void ReadUpgrades(MapReader& map, Tool& tool) {
     }
   }
   if (!map.Has("upgrade")) return;
-  if (!tool.mcp_names.empty()) {
+  if (tool.is_named()) {
     map.problems().Error(map.PlaceOf("upgrade"), map.KeyOf("upgrade"),
-                         "is for paths; an MCP server has one endpoint, which is no tunnel");
+                         "is for paths; its server has one endpoint, which is no tunnel");
   } else if (tool.effect == Effect::kWrite) {
     map.problems().Error(map.PlaceOf("upgrade"), map.KeyOf("upgrade"),
                          "is for reads only: what a tunnel carries cannot be made repeatable");

@@ -5,6 +5,7 @@
 #include "policy/language/load_rules.h"
 #include "policy/language/place_problem.h"
 #include "policy/language/policy_builder.h"
+#include "policy/model/mcp_names.h"
 
 namespace recourse {
 namespace {
@@ -128,20 +129,29 @@ void ReadForm(MapReader& undo, RequestTemplate& request) {
 }
 
 // What an MCP server did is told by its answer; the body of a call is `arguments`.
-void RefuseWordsOfHttp(MapReader& undo) {
+void RefuseWordsOfHttp(MapReader& undo, const RequestTemplate& request) {
+  const bool is_mcp = request.source.starts_with(kToolsCall);
   for (const std::string_view word : {"json", "form", "done"}) {
-    if (undo.Get(word) == nullptr) continue;
+    if (undo.Get(word) == nullptr || (!is_mcp && word == "done")) continue;
     undo.problems().Error(undo.PlaceOf(word), undo.KeyOf(word),
                           word == "done" ? "an MCP server answers a call without a status of its "
                                            "own; say done_when: answer.body#/canceled == true"
-                                         : "the body of a `call` is its `arguments`");
+                          : is_mcp       ? "the body of a `call` is its `arguments`"
+                                         : "the body of a document is its `variables`");
   }
+}
+
+// A GraphQL server says with a 200 that nothing was done, too.
+void AddDefaultDone(UndoRule& rule) {
+  if (!rule.done_when.empty()) return;
+  auto is_there = ParseCondition("answer.body#/data/" + rule.request.calls + " != null");
+  if (is_there) rule.done_when.push_back(std::move(*is_there));
 }
 
 }  // namespace
 
 void ReadRequestBody(MapReader& undo, RequestTemplate& request) {
-  if (!request.mcp_tool.empty()) return RefuseWordsOfHttp(undo);
+  if (!request.calls.empty()) return RefuseWordsOfHttp(undo, request);
   const YamlNode* json = undo.Get("json");
   if (json != nullptr) {
     request.json = ReadJsonNode(*json, undo.KeyOf("json"), Placeholders::kParse, undo.problems());
@@ -164,10 +174,13 @@ namespace {
 constexpr std::string_view kUndoHelp =
     "accepted: none, or { request: \"DELETE /orders/{external_ref}\" }, or of an MCP server { "
     "call: "
-    "cancel_order, arguments: { id: \"{external_ref}\" } }, or a list of these with `when`";
+    "cancel_order, arguments: { id: \"{external_ref}\" } }, or of a GraphQL server { graphql: "
+    "\"mutation($id: ID!) { issueDelete(id: $id) { success } }\", variables: { id: "
+    "\"{external_ref}\" } }, or a list of these with `when`";
 
 UndoRule ReadOneUndo(MapReader& map, const Speaks& speaks, TlsFiles files, bool& is_good) {
-  auto request = ReadOwnRequest(map, speaks, "the request that takes the effect back");
+  auto request =
+      ReadOwnRequest(map, speaks, Effect::kWrite, "the request that takes the effect back");
   UndoRule rule;
   if (request) rule.request = std::move(*request);
   is_good = request.has_value();
@@ -182,6 +195,7 @@ UndoRule ReadOneUndo(MapReader& map, const Speaks& speaks, TlsFiles files, bool&
       ReadCountUpTo(map, "attempts", limits::kUndoAttemptsCap).value_or(rule.attempts_max);
   rule.window = map.Duration("window", Millis(1));
   ReadRequestBody(map, rule.request);
+  if (is_good && speaks.kind == Speaks::Kind::kGraphql) AddDefaultDone(rule);
   ReadCredentials(map, files, rule);
   return rule;
 }

@@ -32,7 +32,7 @@ std::vector<std::string> PolicyBuilder::ToolNames() const {
   return names;
 }
 
-bool HasMatch(const Tool& tool) { return !tool.patterns.empty() || !tool.mcp_names.empty(); }
+bool HasMatch(const Tool& tool) { return !tool.patterns.empty() || tool.is_named(); }
 
 bool IsName(std::string_view name) {
   return !name.empty() && name.size() <= 128 && std::all_of(name.begin(), name.end(), [](char c) {

@@ -137,8 +137,10 @@ constexpr std::string_view kSchema = R"json({
         "key_scope": { "$ref": "#/$defs/key_scope" },
         "write_reuse": { "type": "boolean",
           "description": "A write may follow another one on a connection; true with key_header." },
-        "protocol": { "enum": [ "http", "mcp" ], "default": "http",
-          "description": "mcp: the url is the endpoint of an MCP server." },
+        "protocol": { "enum": [ "http", "mcp", "graphql" ], "default": "http",
+          "description": "mcp, graphql: the url is the endpoint of such a server." },
+        "persisted": { "type": "object", "additionalProperties": { "$ref": "#/$defs/text" },
+          "description": "GraphQL: documents by the hash or id that agents send instead." },
         "trust_annotations": { "type": "boolean", "default": false,
           "description": "MCP: unlisted tools that the server calls read-only are reads." },
         "intercept": { "type": "boolean", "default": false,
@@ -173,7 +175,7 @@ constexpr std::string_view kSchema = R"json({
       "additionalProperties": false,
       "properties": {
         "match": { "$ref": "#/$defs/texts",
-          "description": "METHOD backend /path, or tools/call backend NAME of an MCP server." },
+          "description": "METHOD backend /path, tools/call backend NAME, mutation backend FIELD." },
         "effect": { "enum": [ "read", "write" ], "description": "Whether it changes something." },
         "timeout": { "$ref": "#/$defs/duration", "description": "In place of the backend's." },
         "upgrade": { "$ref": "#/$defs/texts",
@@ -242,7 +244,7 @@ constexpr std::string_view kSchema = R"json({
         "repeat_if": { "$ref": "#/$defs/texts",
           "description": "As the backend's, beside it." },
         "on_error": { "enum": [ "unknown", "not_executed" ], "default": "unknown",
-          "description": "What isError of an MCP tool proves." },
+          "description": "What isError of an MCP tool, or errors without data of GraphQL, prove." },
         "answer": { "enum": [ "stream", "whole" ],
           "description": "How the client gets it; else as it comes if it is text/event-stream." },
         "failed_ttl": { "$ref": "#/$defs/duration", "default": "0s",
@@ -335,7 +337,7 @@ constexpr std::string_view kRest = R"json(    "flows": {
       "properties": {
         "call": {
           "type": "string",
-          "pattern": "^([A-Z-]+ [^ ]+ /|tools/call [^ ]+ [A-Za-z0-9_./-]{1,128}$)"
+          "pattern": "^([A-Z-]+ [^ ]+ /|(tools/call|mutation) [^ ]+ [A-Za-z0-9_./-]{1,128}$)"
         },
         "headers": { "$ref": "#/$defs/headers" },
         "body": {},

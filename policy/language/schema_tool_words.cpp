@@ -7,12 +7,16 @@ namespace {
 constexpr std::string_view kSchemaToolWords = R"json(    "settle": {
       "type": "object",
       "required": [ "happened" ],
-      "oneOf": [ { "required": [ "request" ] }, { "required": [ "call" ] } ],
-      "dependentRequired": { "arguments": [ "call" ] },
+      "oneOf": [
+        { "required": [ "request" ] }, { "required": [ "call" ] }, { "required": [ "graphql" ] }
+      ],
+      "dependentRequired": { "arguments": [ "call" ], "variables": [ "graphql" ] },
       "additionalProperties": false,
       "properties": {
         "call": { "$ref": "#/$defs/mcp_name", "description": "A read of the same MCP server." },
         "arguments": { "type": "object" },
+        "graphql": { "$ref": "#/$defs/text", "description": "A document of one field." },
+        "variables": { "type": "object", "description": "Those of the document." },
         "request": { "type": "string", "pattern": "^[A-Z-]+ /", "description": "A template." },
         "headers": { "$ref": "#/$defs/headers" },
         "safe": { "type": "boolean", "default": false,
@@ -51,12 +55,16 @@ constexpr std::string_view kSchemaToolWords = R"json(    "settle": {
     "before": {
       "type": "object",
       "required": [ "keep" ],
-      "oneOf": [ { "required": [ "request" ] }, { "required": [ "call" ] } ],
-      "dependentRequired": { "arguments": [ "call" ] },
+      "oneOf": [
+        { "required": [ "request" ] }, { "required": [ "call" ] }, { "required": [ "graphql" ] }
+      ],
+      "dependentRequired": { "arguments": [ "call" ], "variables": [ "graphql" ] },
       "additionalProperties": false,
       "properties": {
         "call": { "$ref": "#/$defs/mcp_name", "description": "A read of the same MCP server." },
         "arguments": { "type": "object" },
+        "graphql": { "$ref": "#/$defs/text", "description": "A document of one field." },
+        "variables": { "type": "object", "description": "Those of the document." },
         "request": { "type": "string", "pattern": "^GET /",
           "description": "A template: reads what the write changes, before it is sent." },
         "headers": { "$ref": "#/$defs/headers" },
@@ -70,12 +78,16 @@ constexpr std::string_view kSchemaToolWords = R"json(    "settle": {
     },
     "undo": {
       "type": "object",
-      "oneOf": [ { "required": [ "request" ] }, { "required": [ "call" ] } ],
-      "dependentRequired": { "arguments": [ "call" ] },
+      "oneOf": [
+        { "required": [ "request" ] }, { "required": [ "call" ] }, { "required": [ "graphql" ] }
+      ],
+      "dependentRequired": { "arguments": [ "call" ], "variables": [ "graphql" ] },
       "additionalProperties": false,
       "properties": {
         "call": { "$ref": "#/$defs/mcp_name", "description": "A tool of the same MCP server." },
         "arguments": { "type": "object" },
+        "graphql": { "$ref": "#/$defs/text", "description": "A document of one field." },
+        "variables": { "type": "object", "description": "Those of the document." },
         "when": { "$ref": "#/$defs/texts",
           "description": "In a list: it is the one to send where all of these hold." },
         "request": { "type": "string", "pattern": "^[A-Z-]+ /",
@@ -103,7 +115,7 @@ constexpr std::string_view kSchemaToolWords = R"json(    "settle": {
       },
       "not": { "required": [ "json", "form" ] }
     },
-    "key_at": { "type": "string", "pattern": "^(none|header:.+|body#/.+|query[.].+)$",
+    "key_at": { "type": "string", "pattern": "^(none|header:.+|(body|variables)#/.+|query[.].+)$",
       "description": "Where an idempotency key is written that the backend de-duplicates by." },
     "key_form": { "type": "string", "pattern": "^(hex:64|uuid|(alnum|base32hex):[0-9]+)$",
       "default": "hex:64", "description": "What such a key looks like." },

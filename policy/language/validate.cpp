@@ -56,13 +56,17 @@ void CheckUndoIsStated(PolicyBuilder& draft, std::size_t index) {
   if (has_word && undo->text != "none") return;  // already reported
   draft.problems.Error(
       draft.ToolPlace(index, "undo"), draft.ToolKey(index, "undo"),
-      has_word ? "`undo: none` needs a human before it (approval: { by: [..] }) or a stated reason "
-                 "(reason: \"why nothing has to be undone\")"
-               : std::string("a write needs one of these: undo: ") +
-                     (tool.mcp_names.empty()
-                          ? "{ request: \"DELETE /orders/{external_ref}\" }"
-                          : "{ call: cancel_order, arguments: { id: \"{external_ref}\" } }") +
-                     ", approval: { by: [..] }, or undo: none with a reason: \"...\"");
+      has_word
+          ? "`undo: none` needs a human before it (approval: { by: [..] }) or a stated reason "
+            "(reason: \"why nothing has to be undone\")"
+          : std::string("a write needs one of these: undo: ") +
+                (!tool.mcp_names.empty()
+                     ? "{ call: cancel_order, arguments: { id: \"{external_ref}\" } }"
+                 : !tool.mutations.empty()
+                     ? "{ graphql: \"mutation($id: ID!) { issueDelete(id: $id) { success } }\", "
+                       "variables: { id: \"{external_ref}\" } }"
+                     : "{ request: \"DELETE /orders/{external_ref}\" }") +
+                ", approval: { by: [..] }, or undo: none with a reason: \"...\"");
 }
 
 bool IsKnownOnlyFromAnswer(const Tool& tool, const Selector& selector) {
@@ -129,8 +133,8 @@ void CheckSuperseding(PolicyBuilder& draft, std::size_t index) {
                          draft.ToolKey(index, "superseded_by"), std::move(why));
   };
   Tool& tool = draft.policy.tools[index];
-  if (tool.superseded_by_others && !tool.mcp_names.empty()) {
-    refuse("`others` are other writes on its path, and a call of an MCP tool has none; name tools");
+  if (tool.superseded_by_others && tool.is_named()) {
+    refuse("`others` are other writes on its path, and a call by name has none; name tools");
   }
   for (EndingTool& ending : tool.superseded_by) {
     const auto found = draft.tools.find(ending.name);
@@ -156,7 +160,7 @@ void WarnAboutUnknown(PolicyBuilder& draft, std::size_t index) {
   const Tool& tool = draft.policy.tools[index];
   if (!HasMatch(tool) || tool.settle || AsksAboutCalls(tool)) return;
   // A DELETE or PUT can be looked at and made again by hand; these cannot.
-  const bool adds = !tool.mcp_names.empty() ||
+  const bool adds = tool.is_named() ||
                     std::any_of(tool.methods.begin(), tool.methods.end(), [](const auto& name) {
                       return name == "POST" || name == "PATCH" || name == "*";
                     });
@@ -189,15 +193,15 @@ void WarnAboutKey(PolicyBuilder& draft, std::size_t index) {
   }
   const Kind scope = tool.scope.kind;
   if (scope == Kind::kHeader || scope == Kind::kBody || scope == Kind::kBaggage) return;
-  const bool is_mcp = !tool.mcp_names.empty();
+  const bool is_named = tool.is_named();
   const bool has_body =
-      is_mcp || std::any_of(tool.methods.begin(), tool.methods.end(), [](const auto& name) {
+      is_named || std::any_of(tool.methods.begin(), tool.methods.end(), [](const auto& name) {
         return name == "POST" || name == "PUT" || name == "PATCH" || name == "*";
       });
   if (!has_body) return;
   draft.problems.Warn(draft.tool_places[index], draft.ToolKey(index, "identity"),
                       std::string("is not given, so ") +
-                          (is_mcp ? "all arguments are" : "the whole body is") +
+                          (is_named ? "all arguments are" : "the whole body is") +
                           " the key: a model that rewords free text when it repeats the call runs "
                           "it twice; name what makes two calls the same, "
                           "such as identity: [ body#/order_id ]");
@@ -268,13 +272,13 @@ void CheckWindow(PolicyBuilder& draft, std::size_t index) {
 
 void CheckCaptures(PolicyBuilder& draft, std::size_t index, std::string_view word,
                    const std::vector<Selector>& selectors) {
-  const bool is_mcp = !draft.policy.tools[index].mcp_names.empty();
+  const bool is_named = draft.policy.tools[index].is_named();
   for (const Selector& selector : selectors) {
-    if (!is_mcp || (selector.source != Source::kPath && selector.source != Source::kQuery))
+    if (!is_named || (selector.source != Source::kPath && selector.source != Source::kQuery))
       continue;
     draft.problems.Error(draft.ToolPlace(index, word), draft.ToolKey(index, word),
                          selector.text +
-                             ": the call of an MCP tool has no path and no query of its own; "
+                             ": a call by name has no path and no query of its own; "
                              "accepted: body#/argument, header.Name");
   }
   for (const std::string& pattern : draft.policy.tools[index].patterns) {

@@ -14,7 +14,7 @@ struct HostGroup {
   std::unique_ptr<McpEndpoints> endpoints;  // null: there is none
 
   void Add(const Backend& backend) {
-    if (!backend.is_mcp) {
+    if (!backend.has_endpoint()) {
       if (plain == nullptr) plain = &backend;
       return;
     }
@@ -106,7 +106,7 @@ void HostTable::Impl::Add(const Backend& backend) {
     if (lower == UrlAuthority(backend)) continue;
     (SplitAuthority(lower).port.empty() ? by_host : by_host_port)[lower].Add(backend);
   }
-  if (backend.is_mcp) by_server[UrlAuthority(backend)].Add(backend);
+  if (backend.has_endpoint()) by_server[UrlAuthority(backend)].Add(backend);
 }
 
 const HostGroup* HostTable::Impl::Find(std::string_view authority,

@@ -19,8 +19,8 @@ std::string Folded(std::string_view path) { return FoldPath(WithoutSlash(path));
 }  // namespace
 
 void McpEndpoints::Add(const Backend& backend) {
-  exact_.emplace(backend.mcp_path, &backend);
-  folded_.emplace(Folded(backend.mcp_path), &backend);
+  exact_.emplace(backend.endpoint, &backend);
+  folded_.emplace(Folded(backend.endpoint), &backend);
 }
 
 McpPlace McpEndpoints::Find(std::string_view path) const {

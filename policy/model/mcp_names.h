@@ -9,6 +9,8 @@ namespace recourse {
 
 // The method of a call, in messages, in `match`, in tests and on the command line.
 inline constexpr std::string_view kToolsCall = "tools/call";
+// The same of a GraphQL server's mutation, whose name is that of its field.
+inline constexpr std::string_view kMutation = "mutation";
 
 // Why `text` is neither a name nor a glob that a policy can have, as a static reason that says what
 // is accepted; empty when it is fine. Names are case-sensitive.

@@ -6,6 +6,18 @@
 
 namespace recourse {
 
+std::string_view NameOf(Protocol protocol) {
+  switch (protocol) {
+    case Protocol::kHttp:
+      return "http";
+    case Protocol::kMcp:
+      return "mcp";
+    case Protocol::kGraphql:
+      return "graphql";
+  }
+  return "http";
+}
+
 const KeyRule& KeyRuleOf(const Tool& tool, const Backend& backend) {
   return tool.key ? *tool.key : KeyRuleOfUndo(nullptr, backend);
 }

@@ -26,6 +26,10 @@ namespace recourse {
 
 enum class Effect : std::uint8_t { kRead, kWrite };
 enum class Mode : std::uint8_t { kEnforce, kObserve };
+// How a backend is spoken to. What is no plain HTTP has one endpoint, where the body says what a
+// call is.
+enum class Protocol : std::uint8_t { kHttp, kMcp, kGraphql };
+std::string_view NameOf(Protocol protocol);
 // What happens to a call that no tool matches. kGuard is for writes only.
 enum class UnlistedRule : std::uint8_t { kPass, kGuard, kDeny };
 // Which one says what makes two calls the same where a call has both: the policy's `identity` or
@@ -156,8 +160,10 @@ struct Backend {
   std::vector<Condition> repeat_if;  // over a failure: one that holds says "make it again"
   bool keeps_escaped_slash = false;  // it takes %2F for a part of its segment
   bool write_reuse = false;          // a write may go on a connection that carried one just before
-  bool is_mcp = false;               // `protocol: mcp`
-  std::string mcp_path;            // of an MCP server: the url's path, for agents too; "/" at least
+  Protocol protocol = Protocol::kHttp;
+  std::string endpoint;  // unless it is HTTP: the url's path, for agents too; "/" at least
+  // GraphQL: documents by the hash or the id that stands for them.
+  std::map<std::string, std::string, std::less<>> persisted;
   bool trust_annotations = false;  // MCP: believe what the server says about its tools
   std::optional<Millis> timeout;   // unset: the lane's default
   Millis connect_timeout = limits::kConnectTimeout;
@@ -167,6 +173,10 @@ struct Backend {
   // Made from the words above before the policy is run (TlsClients); null for http. A copy of the
   // backend keeps it, whatever becomes of the policy.
   std::shared_ptr<TlsClient> tls;
+
+  bool is_mcp() const { return protocol == Protocol::kMcp; }
+  bool is_graphql() const { return protocol == Protocol::kGraphql; }
+  bool has_endpoint() const { return protocol != Protocol::kHttp; }
 };
 
 // A tool whose writes end what an answer of another one says (`superseded_by`).
@@ -184,7 +194,12 @@ struct Tool {
   std::vector<std::string> patterns;  // "/orders/{id}", "/files/**"
   // Of an MCP server's tools, in place of methods and patterns: names, and globs such as "read_*".
   std::vector<std::string> mcp_names;
+  // Of a GraphQL server's: fields of its mutations.
+  std::vector<std::string> mutations;
   Effect effect = Effect::kWrite;
+
+  // It is called by its name, and has no path of its own.
+  bool is_named() const { return !mcp_names.empty() || !mutations.empty(); }
 
   // Read tools only: protocols that a GET may switch to, in lower case.
   std::vector<std::string> upgrades;

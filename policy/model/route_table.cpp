@@ -36,7 +36,7 @@ struct BackendRoutes {
   bool needs_fold = false;                              // some literal is not in that form already
   bool has_final_slash = false;                         // of some pattern
   bool is_intercepted = false;
-  TextMap<const Tool*> mcp_names;
+  TextMap<const Tool*> called_names;
   // The one with the most literal characters first. Those that overlap were told apart by the
   // loader.
   std::vector<std::pair<std::string, const Tool*>> mcp_globs;
@@ -85,7 +85,11 @@ struct RouteTable::Impl {
 void RouteTable::Impl::AddTool(const Tool& tool) {
   tools.emplace(tool.name, &tool);
   if (!tool.mcp_names.empty()) AddMcpNames(tool);
-  if (tool.patterns.empty()) return;  // MCP, or refused by the loader, which looks on for problems
+  for (const std::string& name : tool.mutations) {
+    routes[tool.backend].called_names.emplace(name, &tool);
+  }
+  if (tool.patterns.empty())
+    return;  // called by name, or refused by the loader, which looks on for problems
   BackendRoutes& table = routes[tool.backend];
   for (const std::string& text : tool.patterns) {
     table.has_final_slash = table.has_final_slash || text.ends_with('/');
@@ -110,7 +114,7 @@ void RouteTable::Impl::AddMcpNames(const Tool& tool) {
   for (const std::string& name : tool.mcp_names) {
     table.mcp_twins.Add(name, tool);
     if (!IsMcpGlob(name)) {
-      table.mcp_names.emplace(name, &tool);
+      table.called_names.emplace(name, &tool);
       continue;
     }
     const auto place = std::upper_bound(table.mcp_globs.begin(), table.mcp_globs.end(), name,
@@ -276,9 +280,9 @@ bool RouteTable::Intercepts(const Backend& backend) const {
          impl_->routes[static_cast<std::size_t>(&backend - impl_->first_backend)].is_intercepted;
 }
 
-const Tool* RouteTable::FindMcpTool(const Backend& backend, std::string_view name) const {
+const Tool* RouteTable::FindCalledTool(const Backend& backend, std::string_view name) const {
   const auto& table = impl_->routes[static_cast<std::size_t>(&backend - impl_->first_backend)];
-  if (const auto exact = table.mcp_names.find(name); exact != table.mcp_names.end()) {
+  if (const auto exact = table.called_names.find(name); exact != table.called_names.end()) {
     return exact->second;
   }
   for (const auto& [glob, tool] : table.mcp_globs) {
@@ -290,7 +294,7 @@ const Tool* RouteTable::FindMcpTool(const Backend& backend, std::string_view nam
 McpTwins::Named RouteTable::StricterMcpTwin(const Backend& backend, std::string_view name,
                                             int strictness) const {
   const auto& table = impl_->routes[static_cast<std::size_t>(&backend - impl_->first_backend)];
-  if (table.mcp_names.contains(name)) return {};  // nothing is left to interpret
+  if (table.called_names.contains(name)) return {};  // nothing is left to interpret
   return table.mcp_twins.StricterThan(strictness, name);
 }
 

@@ -67,9 +67,10 @@ class RouteTable {
   // Whether agents' own TLS to that backend of the policy, which is an https one, ends here.
   bool Intercepts(const Backend& backend) const;
 
-  // The tool of the policy for calls of that backend's MCP tool `name`: the exact name before
-  // globs, of globs the one with the most literal characters. nullptr: none.
-  const Tool* FindMcpTool(const Backend& backend, std::string_view name) const;
+  // The tool of the policy for calls of that backend's MCP tool, or of the field of a mutation,
+  // `name`: the exact name before globs, of globs the one with the most literal characters.
+  // nullptr: none.
+  const Tool* FindCalledTool(const Backend& backend, std::string_view name) const;
 
   // The tool of that backend, stricter than that, for which some server could take `name`, unless
   // the policy has that very name.

@@ -11,7 +11,9 @@ namespace recourse {
 namespace {
 
 constexpr std::string_view kPlaceHelp =
-    "accepted: header:X-Name, body#/pointer, query.name, or none";
+    "accepted: header:X-Name, body#/pointer, query.name, variables#/pointer, or none";
+// Of a GraphQL request, whose variables are a member of its body.
+constexpr std::string_view kVariablesPlace = "variables#/";
 constexpr std::string_view kFormHelp =
     "accepted: uuid, alnum:25, base32hex:64 (with 22 to 64 characters)";
 // So few that two keys could be the same by chance, and more than two digests give.
@@ -84,6 +86,9 @@ Result<RequestPlace> ParseRequestPlace(std::string_view text) {
   if (text == "none") return RequestPlace();
   if (text.starts_with("header:") && IsToken(text.substr(7))) {
     return RequestPlace{Where::kHeader, std::string(text.substr(7))};
+  }
+  if (text.starts_with(kVariablesPlace)) {
+    return ParseRequestPlace("body#/variables/" + std::string(text.substr(kVariablesPlace.size())));
   }
   const auto selector = ParseSelector(text);
   if (selector && selector->source == Selector::Source::kQuery) {

@@ -128,8 +128,9 @@ class RequestTemplate {
   std::optional<Node> json;
   // Fields of an application/x-www-form-urlencoded body; never together with `json`.
   std::vector<std::pair<std::string, Text>> form;
-  std::string source;    // as written
-  std::string mcp_tool;  // the tool that it calls; empty: no MCP
+  std::string source;  // as written
+  // The tool of an MCP server, or the field of a GraphQL server, that it calls; empty: neither.
+  std::string calls;
 };
 // `line` is "METHOD /path?query". Fails with a static reason.
 Result<RequestTemplate> ParseRequestLine(std::string_view line);

@@ -29,7 +29,7 @@ const Json* TrueAt(const Json& json, std::string_view pointer) {
 void WriteMcpCall(const Backend& backend, const std::string& tool, const Json& arguments,
                   HttpRequest& request) {
   request.method = "POST";
-  request.target = backend.mcp_path;
+  request.target = backend.endpoint;
   request.body = R"({"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":)" +
                  Quoted(tool) + R"(,"arguments":)" + CanonicalJson(arguments) +
                  R"(,"_meta":{"io.modelcontextprotocol/protocolVersion":")" +
@@ -44,7 +44,7 @@ void WriteMcpCall(const Backend& backend, const std::string& tool, const Json& a
 }
 
 std::optional<McpCall> ReadMcpCall(const Backend& backend, const HttpRequest& request) {
-  if (!IsMcpMessage(backend, request)) return std::nullopt;
+  if (!backend.is_mcp() || !IsEndpointMessage(backend, request)) return std::nullopt;
   const auto message = ParseJson(request.body);
   const Json* const id = message ? message->Find("id") : nullptr;
   const Json* const tool = message ? AtPointer(*message, "/params/name") : nullptr;

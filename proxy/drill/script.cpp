@@ -8,6 +8,7 @@
 #include "filters/call/call_values.h"
 #include "filters/call/snapshots.h"
 #include "policy/model/route_table.h"
+#include "proxy/drill/graphql_message.h"
 #include "proxy/drill/mcp_message.h"
 
 namespace recourse {
@@ -71,6 +72,7 @@ class Maker {
   void MakeValues();
   std::string MakeRequest();
   std::string MakeMcpRequest();
+  std::string MakeMutation();
   std::string MakeAnswer();
   std::string MakeStates();
   std::vector<Condition> MustHold() const;
@@ -254,7 +256,7 @@ std::string NameOfMcpTool(const Policy& policy, const Tool& tool) {
     for (auto star = name.find('*'); star != std::string::npos; star = name.find('*')) {
       name.replace(star, 1, "drill");
     }
-    if (policy.routes->FindMcpTool(policy.backends[tool.backend], name) == &tool) return name;
+    if (policy.routes->FindCalledTool(policy.backends[tool.backend], name) == &tool) return name;
   }
   return {};
 }
@@ -265,6 +267,13 @@ std::string Maker::MakeMcpRequest() {
   MakeValues();
   if (call_.body.kind == Json::Kind::kNull) call_.body.kind = Json::Kind::kObject;
   WriteMcpCall(*call_.backend, name, call_.body, call_.request);
+  return {};
+}
+
+std::string Maker::MakeMutation() {
+  MakeValues();
+  if (call_.body.kind == Json::Kind::kNull) call_.body.kind = Json::Kind::kObject;
+  WriteMutation(*call_.backend, tool_, call_.body, call_.request);
   return {};
 }
 
@@ -329,6 +338,10 @@ std::string Maker::MakeAnswer() {
       SetHeader(call_.answer.headers, place.name, ScalarText(value));
     }
   }
+  if (!tool_.mutations.empty()) {
+    const auto is_done = ParseJson(R"({"__typename":"Drill"})");
+    (void)PutAt(call_.answer_body, "/data/" + tool_.mutations.front(), *is_done, false);
+  }
   if (call_.answer_body.kind == Json::Kind::kNull) call_.answer_body.kind = Json::Kind::kObject;
   SetHeader(call_.answer.headers, "Content-Type", "application/json");
   call_.answer.body = CanonicalJson(call_.answer_body);
@@ -360,7 +373,9 @@ void Maker::MakeRefusal() {
 }
 
 std::expected<ScriptedCall, std::string> Maker::Make() {
-  std::string why = tool_.mcp_names.empty() ? MakeRequest() : MakeMcpRequest();
+  std::string why = !tool_.mcp_names.empty()   ? MakeMcpRequest()
+                    : !tool_.mutations.empty() ? MakeMutation()
+                                               : MakeRequest();
   if (why.empty()) why = MakeAnswer();
   if (why.empty()) why = MakeStates();
   if (!why.empty()) return std::unexpected(std::move(why));

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "proxy/base/limits.h"
+#include "proxy/drill/graphql_message.h"
 #include "proxy/drill/mcp_message.h"
 
 namespace recourse {
@@ -103,7 +104,7 @@ ScriptedBackend::Effect* ScriptedBackend::UndoneBy(const HttpRequest& request) {
 
 ServedAnswer ScriptedBackend::Handle(const HttpRequest& request) {
   for (const ScriptedCall& call : script_) {
-    if (!call.backend->is_mcp || !IsFor(request, *call.backend)) continue;
+    if (!call.backend->is_mcp() || !IsFor(request, *call.backend)) continue;
     const auto message = ReadMcpCall(*call.backend, request);
     if (!message) continue;
     ServedAnswer answer = Act(request);
@@ -141,9 +142,10 @@ std::optional<HttpResponse> ScriptedBackend::StateOf(const HttpRequest& request)
 bool ScriptedBackend::IsQuestion(const HttpRequest& request) const {
   if (request.method == "GET" || request.method == "HEAD") return true;
   return std::ranges::any_of(script_, [&](const ScriptedCall& call) {
+    if (IsFor(request, *call.backend) && IsGraphqlQuestion(*call.backend, request)) return true;
     const auto message = ReadMcpCall(*call.backend, request);
     return message && IsFor(request, *call.backend) && call.tool->settle &&
-           message->tool_and_arguments.starts_with(call.tool->settle->request.mcp_tool + ' ');
+           message->tool_and_arguments.starts_with(call.tool->settle->request.calls + ' ');
   });
 }
 
@@ -203,7 +205,7 @@ ServedAnswer ScriptedBackend::Ask(const HttpRequest& request) {
     return PresentAnswer(call);
   }
   deeds_.push_back({Action::Kind::kProbe, 0, "nothing found"});
-  // An MCP server has no 404 for a call that finds nothing.
+  // Servers of MCP and GraphQL have no 404 for a call that finds nothing.
   if (request.method == "POST") return NothingFound(request);
   return NotFound();
 }
@@ -212,10 +214,14 @@ ServedAnswer ScriptedBackend::Ask(const HttpRequest& request) {
 HttpResponse ScriptedBackend::NothingFound(const HttpRequest& request) const {
   HttpResponse answer{200, "", {}, "{}"};
   for (const ScriptedCall& call : script_) {
+    if (call.tool->settle && IsFor(request, *call.backend) &&
+        IsGraphqlQuestion(*call.backend, request)) {
+      return NothingOfGraphql(*call.tool->settle);
+    }
     const auto message = ReadMcpCall(*call.backend, request);
     if (!message || !IsFor(request, *call.backend) || !call.tool->settle) continue;
     const SettleRule& rule = *call.tool->settle;
-    if (!message->tool_and_arguments.starts_with(rule.request.mcp_tool + ' ')) continue;
+    if (!message->tool_and_arguments.starts_with(rule.request.calls + ' ')) continue;
     for (const Condition& condition : rule.absent) {
       const auto value = ValueFor(condition, true, Json());
       if (condition.left.source != Selector::Source::kAnswerBody || !value) continue;

@@ -48,6 +48,7 @@ struct Lanes {
   Lane& read;
   Lane& write;
   Lane& mcp;
+  Lane& graphql;
   Lane& observe;
   Lane& poll;
   TunnelLane& tunnel;

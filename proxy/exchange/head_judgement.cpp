@@ -26,9 +26,9 @@ std::string WhyDenied(const RouteTable& routes, const RouteMatch& match) {
   if (match.effect == Effect::kRead || routes.EndpointsAt(backend) == nullptr) {
     return "no tool of the policy matches this call, and unlisted calls are denied";
   }
-  return "another path of an MCP server may be another door to its tools: list it as a tool of its "
+  return "another path of such a server may be another door to its tools: list it as a tool of its "
          "own" +
-         (backend.is_mcp ? ", or use the endpoint " + backend.mcp_path : std::string());
+         (backend.has_endpoint() ? ", or use the endpoint " + backend.endpoint : std::string());
 }
 
 }  // namespace
@@ -50,7 +50,7 @@ std::optional<CallRefusal> RefusalOfHead(const Policy& policy, const Head& head,
   if (place.where == McpPath::kAmbiguous) {
     const Backend& meant = *place.endpoint_of;
     return CallRefusal(ErrorCode::kAmbiguousPath,
-                       "this path may be taken for the endpoint " + meant.mcp_path + " of " +
+                       "this path may be taken for the endpoint " + meant.endpoint + " of " +
                            meant.name + ", which has to be written as it is, under a name of " +
                            meant.name);
   }
@@ -79,12 +79,12 @@ std::optional<CallRefusal> RefusalAtEndpoint(const Policy& policy, const Head& h
   if (head.method == "POST" || HasFlowOrder(head)) return std::nullopt;
   if (std::ranges::find(kMethods, head.method) == kMethods.end()) {
     return CallRefusal(ErrorCode::kMethodNotAllowed,
-                       "an MCP endpoint knows no " + std::string(head.method));
+                       "this endpoint knows no " + std::string(head.method));
   }
   // A server that reads it all the same would take it for a message.
   if (HasBody(head)) {
     return CallRefusal(ErrorCode::kMalformedRequest,
-                       "at an MCP endpoint only a POST may have a body");
+                       "at this endpoint only a POST may have a body");
   }
   return std::nullopt;
 }

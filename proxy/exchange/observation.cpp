@@ -76,8 +76,8 @@ void Observation::TakeAnswerHead(const Head& head) {
   answer.body_complete = head.body == BodyKind::kNone;
   answer.until_close = head.body == BodyKind::kUntilClose;
   const RequestContext& context = call_.context;
-  keeps_answer_ = answer.until_close || ReadsAnswerBody(ToolOf(context)) ||
-                  IsMcpMessage(*context.backend, context.request);
+  keeps_answer_ = answer.until_close || ReadsAnswerBody(ToolOf(context), context.backend) ||
+                  IsEndpointMessage(*context.backend, context.request);
   call_.result = std::move(answer);
 }
 

@@ -72,7 +72,9 @@ Task<bool> ServePath(Exchange& exchange, const Lanes& lanes) {
   const Head& head = request.head;
   const Backend& backend = *route.place.backend;
   request.record.backend = &backend;
-  if (route.place.where == McpPath::kExact) return lanes.mcp.Run(exchange);
+  if (route.place.where == McpPath::kExact) {
+    return (backend.is_mcp() ? lanes.mcp : lanes.graphql).Run(exchange);
+  }
   const Policy& policy = request.policy();
   const auto found =
       policy.routes->Match(backend, head.method, route.path, route.scratch, route.match);

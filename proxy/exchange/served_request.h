@@ -27,7 +27,7 @@ struct Route {
   bool is_guarded = false;       // a write that the ledger keeps
   bool is_observed = false;      // the policy says observe
   bool sends_once = false;       // a fresh connection, and no second attempt
-  bool judges_body = false;      // what is observed is MCP, whose body says what it is
+  bool judges_body = false;      // what is observed, its body says
 };
 
 // One at a time on a connection of HTTP/1.1, and kept for the next one. Belongs to one I/O thread.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "proxy/lanes/connect_lane.h"
+#include "proxy/lanes/graphql_lane.h"
 #include "proxy/lanes/mcp_lane.h"
 #include "proxy/lanes/observe_lane.h"
 #include "proxy/lanes/poll_lane.h"
@@ -12,12 +13,13 @@ namespace recourse {
 
 class AllLanes {
  public:
-  Lanes lanes() { return {read_, write_, mcp_, observe_, poll_, tunnel_}; }
+  Lanes lanes() { return {read_, write_, mcp_, graphql_, observe_, poll_, tunnel_}; }
 
  private:
   ReadLane read_;
   WriteLane write_;
   McpLane mcp_{read_, write_};
+  GraphqlLane graphql_{read_, write_};
   ObserveLane observe_{read_};
   PollLane poll_;
   ConnectLane tunnel_;

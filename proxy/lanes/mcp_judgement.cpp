@@ -109,7 +109,7 @@ void JudgeObservedMcp(ServedRequest& request) {
   NoteMcp(request, match, messages->front());
   if (decision.effect == Effect::kRead) {
     const auto observed = std::exchange(request.observation, nullptr);
-    if (observed->refusal()) NoteRefusal(request, match.backend->mcp_path, *observed->refusal());
+    if (observed->refusal()) NoteRefusal(request, match.backend->endpoint, *observed->refusal());
     return;
   }
   if (messages->size() == 1) {

@@ -67,7 +67,7 @@ Task<bool> McpLane::Run(Exchange& exchange) {
   RouteMatch& match = request.route.match;
   match = RouteMatch();
   match.backend = &backend;
-  match.path = match.sent = backend.mcp_path;
+  match.path = match.sent = backend.endpoint;
   match.effect = Effect::kRead;
   if (auto refusal = RefusalAtEndpoint(request.policy(), request.head, request.route.query)) {
     const bool has_other_methods = refusal->code() == ErrorCode::kMethodNotAllowed;

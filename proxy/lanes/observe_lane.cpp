@@ -11,7 +11,7 @@ namespace recourse {
 Task<bool> ObserveLane::Run(Exchange& exchange) {
   ServedRequest& request = exchange.request;
   if (request.route.place.where == McpPath::kExact) {
-    JudgeMcp(request);
+    JudgeEndpoint(request);
   } else {
     Judge(request);
   }
@@ -55,14 +55,16 @@ void ObserveLane::Judge(ServedRequest& request) {
 }
 
 // What it is, the body says, which is judged as it has passed.
-void ObserveLane::JudgeMcp(ServedRequest& request) {
+void ObserveLane::JudgeEndpoint(ServedRequest& request) {
   const Head& head = request.head;
   Route& route = request.route;
   const Backend& backend = *route.place.backend;
-  const bool is_message = head.method == "POST";
+  // A GET may carry a mutation to a GraphQL server.
+  const bool is_message = head.method == "POST" ||
+                          (backend.is_graphql() && head.method == "GET" && !route.query.empty());
   route.match = RouteMatch();
   route.match.backend = &backend;
-  route.match.path = route.match.sent = backend.mcp_path;
+  route.match.path = route.match.sent = backend.endpoint;
   route.match.effect = is_message ? Effect::kWrite : Effect::kRead;
   route.match.unlisted = request.policy().unlisted_writes;
   route.is_guarded = route.match.unlisted == UnlistedRule::kGuard;

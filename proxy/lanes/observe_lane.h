@@ -14,7 +14,7 @@ class ObserveLane final : public Lane {
   Task<bool> Run(Exchange& exchange) override;
 
  private:
-  static void JudgeMcp(ServedRequest& request);
+  static void JudgeEndpoint(ServedRequest& request);
   static void Judge(ServedRequest& request);
 
   Lane& read_;

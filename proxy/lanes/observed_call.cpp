@@ -2,6 +2,7 @@
 
 #include "filters/call/traceparent.h"
 #include "proxy/exchange/observation.h"
+#include "proxy/lanes/graphql_lane.h"
 #include "proxy/lanes/mcp_judgement.h"
 #include "proxy/lanes/write_call.h"
 
@@ -46,7 +47,12 @@ void StartTap(ServedRequest& request) {
 void ObserveRequest(ServedRequest& request, const BodyDecoder::Piece& piece) {
   request.observation->TakeRequest(piece);
   const bool is_whole = piece.end == BodyDecoder::End::kComplete;
-  if (request.route.judges_body && is_whole) JudgeObservedMcp(request);
+  if (!request.route.judges_body || !is_whole) return;
+  if (request.route.match.backend->is_mcp()) {
+    JudgeObservedMcp(request);
+  } else {
+    JudgeObservedGraphql(request);
+  }
 }
 
 void NoteRefusal(ServedRequest& request, std::string_view path, const CallRefusal& refusal) {

@@ -121,7 +121,7 @@ Task<bool> ReadAnswer::Relay() {
   if (read_.is_endpoint && !request_.route.is_observed && IsRedirect(head.status)) {
     co_return co_await Replace(RedirectText(LocationOf(head)));
   }
-  if (read_.backend->is_mcp) MeetMcpHead();
+  if (read_.backend->is_mcp()) MeetMcpHead();
   if (!BeginReply()) co_return co_await Replace("the answer's head cannot be forwarded");
   BodyDecoder decoder(head.body, head.content_length, BodyDecoder::Of::kAnswer);
   streams_ = head.body == BodyKind::kChunked || head.body == BodyKind::kUntilClose;

@@ -52,7 +52,7 @@ struct ReadState {
         request(of.request),
         backend(request.route.match.backend),
         tool(request.route.match.tool),
-        is_endpoint(backend->is_mcp && request.route.match.path == backend->mcp_path),
+        is_endpoint(backend->has_endpoint() && request.route.match.path == backend->endpoint),
         is_last(HasUnexpectedBody(request.head)),
         upgrade(tool != nullptr && !is_last ? AskedUpgrade(request.head, tool->upgrades)
                                             : std::string_view()),
@@ -76,7 +76,7 @@ struct ReadState {
   ServedRequest& request;
   const Backend* const backend;
   const Tool* const tool;          // null: none of the policy matches
-  const bool is_endpoint;          // where messages of MCP go, whichever method this is
+  const bool is_endpoint;          // of a server of MCP or GraphQL, whichever method this is
   const bool is_last;              // on the connection to the backend
   const std::string_view upgrade;  // asked for and allowed; empty: none
   const Millis patience;  // with the backend, for its first byte and for progress of an upload

@@ -18,15 +18,34 @@ std::string_view ContentTypeOf(const HttpRequest& request) {
 
 }  // namespace
 
+std::optional<CallRefusal> WriteLane::Refusal(const ServedRequest& request) {
+  if (request.services.draining) {
+    return CallRefusal(ErrorCode::kDraining, "this process is shutting down");
+  }
+  std::string why = request.caller.WhyNobody();
+  if (!request.route.is_guarded || why.empty()) return std::nullopt;
+  return CallRefusal(ErrorCode::kCallerUnknown, std::move(why));
+}
+
+Task<bool> WriteLane::RunRead(Exchange& exchange, BodyReservation& room, std::string body) {
+  ServedRequest& request = exchange.request;
+  if (const auto refusal = Refusal(request)) {
+    co_return co_await Refuse(exchange, refusal->code(), refusal->detail());
+  }
+  RequestContext context;
+  FillContext(request, context);
+  context.waits.Begin(request.services.clients, exchange.client);
+  context.keeper = &room;
+  context.request.body = std::move(body);
+  co_return co_await Check(exchange, room, context);
+}
+
 Task<bool> WriteLane::Run(Exchange& exchange) {
   ServedRequest& request = exchange.request;
   Services& services = request.services;
   const Head& head = request.head;
-  if (services.draining) {
-    co_return co_await Refuse(exchange, ErrorCode::kDraining, "this process is shutting down");
-  }
-  if (std::string why = request.caller.WhyNobody(); request.route.is_guarded && !why.empty()) {
-    co_return co_await Refuse(exchange, ErrorCode::kCallerUnknown, std::move(why));
+  if (const auto refusal = Refusal(request)) {
+    co_return co_await Refuse(exchange, refusal->code(), refusal->detail());
   }
   if (head.body == BodyKind::kLength && head.content_length > limits::kWriteBodyBytesMax) {
     co_return co_await Refuse(exchange, ErrorCode::kRequestTooLarge,
@@ -45,6 +64,12 @@ Task<bool> WriteLane::Run(Exchange& exchange) {
   }
   exchange.body.Drop();
   context.request.body = std::move(*body);
+  co_return co_await Check(exchange, room, context);
+}
+
+Task<bool> WriteLane::Check(Exchange& exchange, BodyReservation& room, RequestContext& context) {
+  ServedRequest& request = exchange.request;
+  Services& services = request.services;
   OverrideScan scan(ContentTypeOf(context.request));
   bool is_overridden = false;
   const auto look = [&] { is_overridden = scan.Feed(context.request.body); };
@@ -56,7 +81,7 @@ Task<bool> WriteLane::Run(Exchange& exchange) {
   if (is_overridden) {
     co_return co_await Refuse(exchange, ErrorCode::kMalformedRequest, std::string(scan.reason()));
   }
-  request.record.bytes_in += head.size + context.request.body.size();
+  request.record.bytes_in += request.head.size + context.request.body.size();
   if (!room.BeginWrite()) {
     services.metrics->rejections.Add({{"reason", "writes"}}).Increment();
     co_return co_await Refuse(exchange, ErrorCode::kOverloaded,

@@ -79,9 +79,9 @@ RequestLog::RequestLog(AccessLog& log, const Clock& clock, const Policy& policy)
       first_backend_(policy.backends.data()),
       tail_(Quoted("policy", policy.version) + "}\n") {
   for (const Tool& tool : policy.tools) {
-    const std::string path = !tool.patterns.empty()    ? tool.patterns.front()
-                             : !tool.mcp_names.empty() ? policy.backends[tool.backend].mcp_path
-                                                       : std::string();
+    const std::string path = !tool.patterns.empty() ? tool.patterns.front()
+                             : tool.is_named()      ? policy.backends[tool.backend].endpoint
+                                                    : std::string();
     tools_.push_back(Quoted("tool", tool.name) + Quoted("path", path.substr(0, 512)));
   }
   common_.resize(tools_.size() + 1);

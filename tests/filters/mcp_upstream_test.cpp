@@ -27,8 +27,8 @@ class McpUpstreamTest : public ::testing::Test {
  protected:
   McpUpstreamTest() : plain(loop), random(1), upstream(plain, loop.timer(), loop.clock(), random) {
     backend.name = "pay";
-    backend.is_mcp = true;
-    backend.mcp_path = "/mcp";
+    backend.protocol = Protocol::kMcp;
+    backend.endpoint = "/mcp";
   }
 
   Result<Answer> Ask(HttpRequest request, bool is_own = false, std::size_t bytes_max = 10'000) {
@@ -170,7 +170,7 @@ TEST_F(McpUpstreamTest, OtherRequestsGoThroughUnchanged) {
   ASSERT_TRUE(answer);
   EXPECT_FALSE(answer->of_mcp_call);
   EXPECT_EQ(answer->response.body, "ok");
-  backend.is_mcp = false;
+  backend.protocol = Protocol::kHttp;
   answer = Ask(Legacy());
   ASSERT_TRUE(answer);
   EXPECT_FALSE(answer->of_mcp_call);

@@ -54,8 +54,8 @@ TEST(KeptRequestTest, TheDomainOfABackendsPromiseStaysWhatItIs) {
   backend.key.at = {RequestPlace::Where::kHeader, "Idempotency-Key"};
   EXPECT_EQ(DedupeDomain(backend, backend.key), 0xe3229fc93e945becU);
   backend.authority = "files:3000";
-  backend.is_mcp = true;
-  backend.mcp_path = "/mcp";
+  backend.protocol = Protocol::kMcp;
+  backend.endpoint = "/mcp";
   backend.key.at = {RequestPlace::Where::kHeader, "X-Key"};
   EXPECT_EQ(DedupeDomain(backend, backend.key), 0x9e592c47d2f2ef84U);
 }

@@ -23,15 +23,15 @@ void FuzzOne(std::string_view bytes) {
   for (const Backend& backend : loaded.policy->backends) {
     (void)loaded.policy->routes->FindBackend(backend.authority, 80);
     (void)loaded.policy->routes->Match(backend, "POST", "/orders/7", scratch);
-    if (!backend.is_mcp) continue;
-    RC_CHECK(McpPathOf(backend, backend.mcp_path) == McpPath::kExact);
+    if (!backend.is_mcp()) continue;
+    RC_CHECK(McpPathOf(backend, backend.endpoint) == McpPath::kExact);
     (void)McpPathOf(backend, "/MCP/");
     for (const Tool& tool : loaded.policy->tools) {
       if (tool.backend != static_cast<std::size_t>(&backend - loaded.policy->backends.data())) {
         continue;
       }
       for (const std::string& name : tool.mcp_names) {
-        const Tool* const found = loaded.policy->routes->FindMcpTool(backend, name);
+        const Tool* const found = loaded.policy->routes->FindCalledTool(backend, name);
         RC_CHECK(found != nullptr && (IsMcpGlob(name) || found == &tool));
       }
     }

@@ -99,7 +99,7 @@ TEST(KeyPlaceWordsTest, WhatIsWrongIsToldWithTheFix) {
         << row.backend << row.tool;
   }
   EXPECT_THAT(ProblemsOf(Load(", protocol: mcp", reason + ", key_at: body#/k", "tools/call b pay")),
-              HasSubstr("tools.t.key_at: a call of an MCP tool has room for a key in its header"));
+              HasSubstr("tools.t.key_at: a call by name has room for a key in its header"));
 }
 
 }  // namespace

@@ -99,7 +99,7 @@ TEST(LoaderErrorsTest, ProblemsNamePlaceKeyAndWhatIsAccepted) {
             "p.yaml:4:35: error: backends.orders.key_headr: unknown key, did you mean "
             "'key_header'?; accepted: addresses, connect_timeout, escaped_slash, hosts, intercept, "
             "key_after_failure, key_answer, key_at, key_form, key_header, key_hit, key_lives, "
-            "key_scope, protocol, repeat_if, timeout, tls, "
+            "key_scope, persisted, protocol, repeat_if, timeout, tls, "
             "trust_annotations, url, write_reuse\n"
             "p.yaml:8:13: error: tools.orders.create.effect: not one of its values, did you mean "
             "'write'?; accepted: read, write\n"

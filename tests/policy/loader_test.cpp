@@ -127,10 +127,10 @@ TEST(LoaderTest, EveryWordOfABackendMeansWhatItSays) {
   EXPECT_EQ(orders.tls_client_cert, "/c.pem");
   EXPECT_EQ(orders.tls_client_key, "/k.pem");
   const Backend& files = policy->backends.at(1);
-  EXPECT_TRUE(files.is_mcp);
+  EXPECT_TRUE(files.is_mcp());
   EXPECT_TRUE(files.trust_annotations);
   EXPECT_EQ(files.base_path, "");
-  EXPECT_EQ(files.mcp_path, "/mcp");
+  EXPECT_EQ(files.endpoint, "/mcp");
 }
 
 TEST(LoaderTest, EveryWordOfToolsFlowsAndTestsMeansWhatItSays) {

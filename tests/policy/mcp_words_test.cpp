@@ -43,7 +43,7 @@ void ExpectProblem(const std::string& yaml, const std::string& problem) {
 }
 
 std::string ToolFor(const Policy& policy, std::string_view name) {
-  const Tool* tool = policy.routes->FindMcpTool(policy.backends[0], name);
+  const Tool* tool = policy.routes->FindCalledTool(policy.backends[0], name);
   return tool == nullptr ? "none" : tool->name;
 }
 
@@ -61,7 +61,7 @@ tools:
   EXPECT_EQ(ToolFor(*policy, "read_secret_name"), "one");
   EXPECT_EQ(ToolFor(*policy, "READ_file"), "all");
   EXPECT_EQ(ToolFor(*policy, ""), "all");
-  EXPECT_EQ(policy->routes->FindMcpTool(policy->backends[1], "read_file"), nullptr);
+  EXPECT_EQ(policy->routes->FindCalledTool(policy->backends[1], "read_file"), nullptr);
   EXPECT_EQ(policy->tools[0].mcp_names, (std::vector<std::string>{"read_*", "*_list"}));
   EXPECT_TRUE(policy->tools[0].patterns.empty());
   EXPECT_TRUE(policy->tools[0].methods.empty());
@@ -112,7 +112,7 @@ TEST(McpWordsTest, AMatchNamesToolsOfOneMcpServer) {
   ExpectProblem(read("tools/list files get"), "'tools/list' is no list of methods");
   ExpectProblem(read("[ tools/call files get, GET files /health ]"),
                 "p.yaml:6:39: error: tools.t.match[1]: all matches of a tool have one backend, and "
-                "paths and MCP tools do not go together");
+                "paths and names do not go together");
   ExpectProblem(read("[ GET files /health, tools/call files get ]"), "do not go together");
   ExpectProblem(read("POST files /mcp"), "/mcp is the endpoint of MCP server files");
   ExpectProblem(read("POST files /MCP/"), "is the endpoint of MCP server files");
@@ -164,7 +164,7 @@ tools:
   EXPECT_EQ(
       tool.undo->request.source,
       R"(tools/call cancel_order {"id":"{external_ref}","n":7,"deep":{"why":"undo of {key}"}})");
-  EXPECT_EQ(tool.undo->request.mcp_tool, "cancel_order");
+  EXPECT_EQ(tool.undo->request.calls, "cancel_order");
   const Headers headers = {{"Authorization", "Bearer x"}};
   CallValues values;
   values.headers = &headers;
@@ -211,17 +211,17 @@ TEST(McpWordsTest, WordsOfHttpAreRefused) {
       {"    undo: { call: \"a b\" }\n", "undo.call: the name of an MCP tool has letters"},
       {"    undo: { call: cancel, arguments: [ 1 ] }\n", "a map of the tool's arguments"},
       {"    undo: { call: cancel, arguments: { a: \"{path.id}\" } }\n",
-       "path.id: the call of an MCP tool has no path and no query"},
+       "path.id: a call by name has no path and no query"},
       {"    undo: { call: cancel, arguments: { a: \"{header.Authorization}\" } }\n",
        "header.Authorization carries credentials"},
       {"    undo: { call: cancel, headers: { Mcp-Session-Id: \"x\" } }\n",
        "Mcp-Session-Id of an MCP call is set by Recourse"},
       {"    undo: { call: cancel, headers: { Accept: \"x\" } }\n", "Accept of an MCP call is set"},
       {"    undo: { call: get_order }\n", "tool orders.get, a read, which takes nothing back"},
-      {"    reason: r\n    external_ref: query.id\n", "query.id: the call of an MCP tool has no"},
-      {"    reason: r\n    redact: query.id\n", "query.id: the call of an MCP tool has no"},
+      {"    reason: r\n    external_ref: query.id\n", "query.id: a call by name has no"},
+      {"    reason: r\n    redact: query.id\n", "query.id: a call by name has no"},
       {"    approval: { by: a, answer: 409 }\n", "approval.answer: is a status"},
-      {"    approval: { by: a, when: query.q == 1 }\n", "query.q: the call of an MCP tool has no"},
+      {"    approval: { by: a, when: query.q == 1 }\n", "query.q: a call by name has no"},
       {"    reason: r\n    on_error: never\n", "on_error: not one of its values"},
       {"    reason: r\n    upgrade: websocket\n", "upgrade: is for paths"},
       {"    reason: r\n    answer: stream\n", "answer: is for paths"},
@@ -244,10 +244,10 @@ TEST(McpWordsTest, WordsOfMcpAreRefusedForPaths) {
   ExpectProblem(http("    undo: { call: cancel }\n"),
                 "undo.call: is for tools of an MCP server (match: tools/call ..)");
   ExpectProblem(http("    reason: r\n    on_error: unknown\n"),
-                "on_error: says what `isError` of an MCP tool proves");
+                "on_error: says what errors of an MCP or a GraphQL server prove");
   ExpectProblem(With("  t:\n    match: POST files /upload\n    effect: write\n"
                      "    undo: { request: \"POST /mcp\", json: { a: 1 } }\n"),
-                "undo: this path is the MCP endpoint of files");
+                "undo: this path is the endpoint of files");
 }
 
 TEST(McpWordsTest, AnUndoThatNeedsApprovalItselfIsRefused) {

@@ -227,7 +227,7 @@ TEST(SharedHostTest, ToolsAndUndosThatAnEndpointTakesAreRefused) {
            Bad{"{ match: GET a /health, effect: read }",
                "/health is not served by a: beside the endpoints of that server it is rest's"},
            Bad{"{ match: POST rest /x, effect: write, undo: { request: \"POST /mcp/a\" } }",
-               "this path is the MCP endpoint of a"},
+               "this path is the endpoint of a"},
            Bad{"{ match: POST rest /x, effect: write, undo: { request: \"POST /mcp/{body#/id}\" } "
                "}",
                "or may become it"},

@@ -90,10 +90,10 @@ inline std::unique_ptr<RequestContext> ContextOf(const CallSpec& spec,
   const auto mark = std::min(spec.target.find('?'), spec.target.size());
   const std::string path = spec.target.substr(0, mark);
   context->backend = backend;
-  if (backend->is_mcp) {
+  if (backend->is_mcp()) {
     const auto body = ReadCallBody(*backend, {spec.method, path, spec.headers, spec.body});
     RC_CHECK(body.has_value());
-    context->tool = policy->routes->FindMcpTool(*backend, body->mcp_name);
+    context->tool = policy->routes->FindCalledTool(*backend, body->call_name);
   } else {
     std::string scratch;
     const auto match = policy->routes->Match(*backend, spec.method, path, scratch);

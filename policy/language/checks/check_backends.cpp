@@ -11,7 +11,7 @@ namespace recourse {
 namespace {
 
 bool IsOneEndpoint(const Backend& a, const Backend& b) {
-  return McpPathOf(a, b.mcp_path) != McpPath::kOther || McpPathOf(b, a.mcp_path) != McpPath::kOther;
+  return McpPathOf(a, b.endpoint) != McpPath::kOther || McpPathOf(b, a.endpoint) != McpPath::kOther;
 }
 
 bool HasSameAddresses(const AddressRules& a, const AddressRules& b) {
@@ -65,15 +65,15 @@ class AuthorityChecks {
     const Backend& other = Of(before);
     const Backend& backend = Of(index);
     const std::string same = "has the same authority " + name + " as backend " + other.name;
-    if (!other.is_mcp && !backend.is_mcp) {
+    if (!other.has_endpoint() && !backend.has_endpoint()) {
       Error(index, same +
                        "; the Host field could not tell them apart, and only the endpoints of "
-                       "MCP servers (`protocol: mcp`) are told apart by their paths");
+                       "servers of MCP and GraphQL (`protocol`) are told apart by their paths");
       return;
     }
-    if (other.is_mcp && backend.is_mcp && IsOneEndpoint(other, backend)) {
-      Error(index, same + ", and its endpoint " + backend.mcp_path + " is that one's " +
-                       other.mcp_path + " or may be taken for it; one endpoint is one backend");
+    if (other.has_endpoint() && backend.has_endpoint() && IsOneEndpoint(other, backend)) {
+      Error(index, same + ", and its endpoint " + backend.endpoint + " is that one's " +
+                       other.endpoint + " or may be taken for it; one endpoint is one backend");
     }
     if (IsIntercepted(before) != IsIntercepted(index)) {
       Error(index, same +
@@ -119,7 +119,7 @@ void CheckAuthorities(PolicyBuilder& draft) {
 void CheckPathOwners(PolicyBuilder& draft, const RouteTable& routes) {
   for (std::size_t i = 0; i < draft.policy.tools.size(); ++i) {
     const Tool& tool = draft.policy.tools[i];
-    if (tool.patterns.empty() || !draft.policy.backends[tool.backend].is_mcp) continue;
+    if (tool.patterns.empty() || !draft.policy.backends[tool.backend].has_endpoint()) continue;
     const Backend& backend = draft.policy.backends[tool.backend];
     for (const std::string& pattern : tool.patterns) {
       const Backend* const owner = routes.PlaceAtUrl(backend, SampleOf(pattern)).backend;

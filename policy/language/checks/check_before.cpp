@@ -109,7 +109,10 @@ class BeforeChecks {
     }
     if (!HasMatch(tool_)) return;
     const Backend& backend = draft_.policy.backends[tool_.backend];
-    if (!request.mcp_tool.empty()) return CheckCall(routes, backend, request.mcp_tool);
+    if (!request.calls.empty() && backend.is_mcp()) {
+      return CheckCall(routes, backend, request.calls);
+    }
+    if (!request.calls.empty()) return;  // a query
     std::string scratch;
     const auto match = routes.Match(backend, request.method, SamplePath(request), scratch);
     if (match && match->tool != nullptr && match->tool->effect == Effect::kWrite) {
@@ -118,7 +121,7 @@ class BeforeChecks {
   }
 
   void CheckCall(const RouteTable& routes, const Backend& backend, const std::string& name) {
-    const Tool* const read = routes.FindMcpTool(backend, name);
+    const Tool* const read = routes.FindCalledTool(backend, name);
     if (read != nullptr && read->effect == Effect::kRead) return;
     draft_.problems.Error(
         draft_.ToolPlace(index_, "before"), draft_.ToolKey(index_, "before") + ".call",

@@ -111,9 +111,9 @@ void CheckMcpTool(PolicyBuilder& draft, const RouteTable& routes, std::size_t in
                          "is a status, and an MCP client gets a result while it waits; leave it "
                          "and should_retry out");
   }
-  if (!tool.settle || tool.settle->request.mcp_tool.empty()) return;
-  const std::string& name = tool.settle->request.mcp_tool;
-  const Tool* const probe = routes.FindMcpTool(draft.policy.backends[tool.backend], name);
+  if (!tool.settle || tool.settle->request.calls.empty()) return;
+  const std::string& name = tool.settle->request.calls;
+  const Tool* const probe = routes.FindCalledTool(draft.policy.backends[tool.backend], name);
   if (probe != nullptr && probe->effect == Effect::kRead) return;
   draft.problems.Error(
       draft.ToolPlace(index, "settle"), draft.ToolKey(index, "settle") + ".call",

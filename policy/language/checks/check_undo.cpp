@@ -4,6 +4,7 @@
 #include "policy/language/policy_builder.h"
 #include "policy/model/approval_need.h"
 #include "policy/model/mcp_endpoint.h"
+#include "policy/model/mcp_names.h"
 #include "policy/model/route_table.h"
 #include "policy/uri/path.h"
 #include "proxy/base/json/json_span.h"
@@ -31,13 +32,13 @@ bool MayBePath(const RequestTemplate& request, std::string_view path) {
   return path.empty() || path == "/";
 }
 
-// The MCP server whose endpoint the request is, or would be with some values; nullptr: none.
+// The server whose endpoint the request is, or would be with some values; nullptr: none.
 const Backend* EndpointOf(const Policy& policy, const RequestTemplate& request,
                           const Backend& backend) {
   const std::string& base = backend.base_path;
   for (const Backend& other : policy.backends) {
-    if (!other.is_mcp || !IsSameServer(other, backend)) continue;
-    const std::string_view endpoint = other.mcp_path;
+    if (!other.has_endpoint() || !IsSameServer(other, backend)) continue;
+    const std::string_view endpoint = other.endpoint;
     const bool may_be =
         McpPathOf(other, base + SamplePath(request)) != McpPath::kOther ||
         (endpoint.starts_with(base) && MayBePath(request, endpoint.substr(base.size())));
@@ -59,8 +60,8 @@ void CheckKeyInside(PolicyBuilder& draft, std::size_t index, const RequestTempla
   };
   const std::string first =
       MemberName(std::string_view(at.name).substr(1, std::string_view(at.name).find('/', 1) - 1));
-  if (!request.mcp_tool.empty()) {
-    error("a call of an MCP tool has room for a key in its header only");
+  if (!request.calls.empty()) {
+    error("a call by name has room for a key in its header only");
   } else if (at.where == RequestPlace::Where::kQuery) {
     if (names(request.query, at.name)) error("the request has that place already");
   } else if (request.json && request.json->kind == Json::Kind::kObject) {
@@ -102,7 +103,7 @@ void CheckMethodAndKey(PolicyBuilder& draft, std::size_t index, const UndoRule& 
 // The tool that the undo request would be as an agent's call, or nullptr.
 const Tool* ToolOf(const RequestTemplate& request, const Backend& backend,
                    const RouteTable& routes) {
-  if (!request.mcp_tool.empty()) return routes.FindMcpTool(backend, request.mcp_tool);
+  if (!request.calls.empty()) return routes.FindCalledTool(backend, request.calls);
   std::string scratch;
   const auto match = routes.Match(backend, request.method, SamplePath(request), scratch);
   return match ? match->tool : nullptr;
@@ -120,16 +121,19 @@ void CheckRoute(PolicyBuilder& draft, const RouteTable& routes, std::size_t inde
                          std::move(message));
   };
   const Backend* const endpoint =
-      request.mcp_tool.empty() ? EndpointOf(draft.policy, request, backend) : nullptr;
+      request.calls.empty() ? EndpointOf(draft.policy, request, backend) : nullptr;
   if (endpoint != nullptr) {
-    error("this path is the MCP endpoint of " + endpoint->name +
-          ", or may become it; only a tool that is matched by tools/call is undone by a call");
+    error("this path is the endpoint of " + endpoint->name +
+          ", or may become it; only a tool that is called by its name is undone by such a call");
   }
   const Tool* const called = ToolOf(request, backend, routes);
-  if (called == nullptr && !request.mcp_tool.empty()) {
-    draft.problems.Warn(draft.ToolPlace(index, "undo"), draft.ToolKey(index, "undo") + ".call",
-                        "no tool of this policy is tools/call " + backend.name + ' ' +
-                            request.mcp_tool + "; is it spelled so? List it with `effect: write`");
+  if (called == nullptr && !request.calls.empty()) {
+    draft.problems.Warn(draft.ToolPlace(index, "undo"),
+                        draft.ToolKey(index, "undo") + (backend.is_mcp() ? ".call" : ".graphql"),
+                        "no tool of this policy is " +
+                            std::string(backend.is_mcp() ? kToolsCall : kMutation) + ' ' +
+                            backend.name + ' ' + request.calls +
+                            "; is it spelled so? List it with `effect: write`");
   }
   if (called == nullptr) return;
   // What puts a call back that a human has approved needs no word of its own.
@@ -137,7 +141,7 @@ void CheckRoute(PolicyBuilder& draft, const RouteTable& routes, std::size_t inde
   if (AsksAboutCalls(*called) && !puts_back) {
     error("this request is tool " + called->name +
           ", which needs approval; an undo runs without a human");
-  } else if (called->effect == Effect::kRead && !request.mcp_tool.empty()) {
+  } else if (called->effect == Effect::kRead && !request.calls.empty()) {
     error("this request is tool " + called->name + ", a read, which takes nothing back");
   }
 }

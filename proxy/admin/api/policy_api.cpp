@@ -22,13 +22,13 @@ void AppendBackend(std::string& out, const Backend& backend) {
   JsonObject json(out);
   json.Text("name", backend.name);
   json.Text("url", backend.scheme + "://" + backend.authority +
-                       (backend.is_mcp ? backend.mcp_path : backend.base_path));
+                       (backend.has_endpoint() ? backend.endpoint : backend.base_path));
   json.Texts("hosts", backend.hosts);
   const RequestPlace& key_at = backend.key.at;
   if (key_at.exists()) {
     json.Text("key_header", key_at.is_field() ? key_at.name : key_at.AsSelector().text);
   }
-  json.Text("protocol", backend.is_mcp ? "mcp" : "http");
+  json.Text("protocol", NameOf(backend.protocol));
   if (backend.timeout) json.Number("timeout_ms", backend.timeout->count());
 }
 
@@ -42,6 +42,7 @@ void AppendTool(std::string& out, const Policy& policy, const Tool& tool) {
   json.Texts("methods", tool.methods);
   json.Texts("patterns", tool.patterns);
   json.Texts("mcp_names", tool.mcp_names);
+  json.Texts("mutations", tool.mutations);
   json.Number("line", tool.line);
   if (const Flow* const flow = policy.FlowOf(tool)) json.Text("flow", flow->name);
   if (tool.undo) json.Text("undo", tool.undo->request.source);

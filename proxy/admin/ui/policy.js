@@ -75,6 +75,7 @@ function explainCard(policy) {
 }
 
 function matchText(tool) {
+  if (tool.mutations.length > 0) return `mutation ${tool.backend} ${tool.mutations.join(" ")}`;
   if (tool.mcp_names.length > 0) return `tools/call ${tool.backend} ${tool.mcp_names.join(" ")}`;
   return `${tool.methods.join("|")} ${tool.backend} ${tool.patterns.join(" ")}`;
 }
