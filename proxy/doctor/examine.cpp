@@ -15,7 +15,7 @@
 #include "proxy/base/http/own_port.h"
 #include "proxy/base/json/json.h"
 #include "proxy/cli/api_call.h"
-#include "proxy/cli/operator_check.h"
+#include "proxy/cli/policy/operator_check.h"
 #include "proxy/config/agent_env.h"
 #include "proxy/doctor/disk_facts.h"
 #include "proxy/doctor/judgement.h"

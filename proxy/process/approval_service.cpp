@@ -45,7 +45,7 @@ bool IsSampled(const TraceContext& trace) {
 
 // Of MCP nothing but a tool needs an approval.
 void TellMcp(const RequestContext& context, Span& call) {
-  if (!IsMcpMessage(*context.backend, context.request)) return;
+  if (!context.backend->is_mcp() || !IsEndpointMessage(*context.backend, context.request)) return;
   call.rpc = "tools/call";
   if (context.tool == nullptr || context.reading == nullptr) return;
   call.mcp_name = NamedByPolicy(*context.tool, context.reading->mcp_name);

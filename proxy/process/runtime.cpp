@@ -384,9 +384,8 @@ void Runtime::WaitForEnd() {
     }
     if (services_.draining) agents_.EndIdle();
     heads_.Look();
-    if (config_.latched_for <= Millis(0) || !ledger_->Stats().latched) continue;
     // In observe mode a ledger that cannot be written stops nothing.
-    if (Observes()) continue;
+    if (Observes() || config_.latched_for <= Millis(0) || !ledger_->Stats().latched) continue;
     if (!end) {
       end = clock_.Now() + config_.latched_for;
       Log(LogLevel::kError, "reads are served a while longer; then the process ends for a restart",

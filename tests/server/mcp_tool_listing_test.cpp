@@ -1,5 +1,5 @@
 // The client of `recourse policy import mcp` against scripted servers.
-#include "proxy/cli/mcp_tool_listing.h"
+#include "proxy/cli/policy/mcp_tool_listing.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -67,7 +67,8 @@ BANNED_CODE = [
     (r"\brandom_device\b|(?<![\w.>:])(s?rand|drand48)\s*\(|\bgetrandom\b",
      r"proxy/base/random\.", "take a Random"),
     (r"\bstd::(jthread|async|thread\b(?!::))",
-      r"filters/ledger/|proxy/(net|admin|telemetry|traffic)/|proxy/base/thread_pool\.|tests/|bench/",
+      r"filters/ledger/|proxy/(net|admin|telemetry|traffic)/|proxy/base/thread_pool\.|"
+      r"tests/|bench/",
      "post to an Executor"),
     # Scratch memory of two pure functions, and memory that frames left: no result shows it.
     (r"\bthread_local\b",

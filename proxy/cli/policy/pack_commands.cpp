@@ -1,4 +1,4 @@
-#include "proxy/cli/pack_commands.h"
+#include "proxy/cli/policy/pack_commands.h"
 
 #include <iostream>
 #include <memory>

@@ -1,11 +1,11 @@
-#include "proxy/cli/check_command.h"
+#include "proxy/cli/policy/check_command.h"
 
 #include <iostream>
 #include <memory>
 #include <string>
 
 #include "policy/explain/check.h"
-#include "proxy/cli/operator_check.h"
+#include "proxy/cli/policy/operator_check.h"
 
 namespace recourse {
 namespace {

@@ -1,4 +1,4 @@
-#include "proxy/cli/mcp_tool_listing.h"
+#include "proxy/cli/policy/mcp_tool_listing.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "proxy/cli/operator_check.h"
+#include "proxy/cli/policy/operator_check.h"
 
 #include <utility>
 
