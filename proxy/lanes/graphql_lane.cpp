@@ -103,10 +103,15 @@ Task<bool> GraphqlLane::Post(Exchange& exchange) {
 Task<bool> GraphqlLane::Execute(Exchange& exchange, BodyReservation& room, std::string body) {
   ServedRequest& request = exchange.request;
   RouteMatch& match = request.route.match;
-  if (body.size() >= limits::kLargeBodyBytes) co_await NextTurn(request.worker.thread);
   HttpRequest asked{"POST", std::string(request.route.query), EndToEndFields(request.head),
                     std::move(body)};
-  const auto decision = Judge(request.policy(), *match.backend, asked);
+  GraphqlDecision decision;
+  const auto judge = [&] { decision = Judge(request.policy(), *match.backend, asked); };
+  if (asked.body.size() < limits::kLargeBodyBytes) {
+    judge();
+  } else if (!co_await room.RunApart(judge, request.worker.thread)) {
+    co_return co_await Refuse(exchange, ErrorCode::kOverloaded, std::string(kNoRoomApart));
+  }
   match.tool = decision.tool;
   match.effect = decision.effect;
   match.unlisted = decision.unlisted;

@@ -48,7 +48,7 @@ void TellMcp(const RequestContext& context, Span& call) {
   if (!context.backend->is_mcp() || !IsEndpointMessage(*context.backend, context.request)) return;
   call.rpc = "tools/call";
   if (context.tool == nullptr || context.reading == nullptr) return;
-  call.mcp_name = NamedByPolicy(*context.tool, context.reading->mcp_name);
+  call.mcp_name = NamedByPolicy(*context.tool, context.reading->call_name);
 }
 
 // The span of the call that asked for the approval, as far as its attempts repeat it. It was told

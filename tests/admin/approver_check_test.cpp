@@ -45,7 +45,8 @@ TEST(ApproverCheck, WhoNobodyIsIsToldWithTheirPlaceInThePolicy) {
 }
 
 TEST(ApproverCheck, WithoutAnOperatorsFileOneWarningNamesAll) {
-  const NamedApprover finance{"finance", {.file = "p.yaml", .line = 8, .column = 32, .key = "by"}};
+  const NamedApprover finance{
+      "finance", {.file = "p.yaml", .line = 8, .column = 32, .key = "by", .message = {}}};
   NamedApprover ann = finance;
   ann.name = "ann";
   EXPECT_THAT(ApproversWithoutFile({}), ElementsAre());
