@@ -373,7 +373,8 @@ def test_a_repeat_that_is_refused_does_not_prove_that_nothing_happened(
         write.send()
         again = write.send()
         assert again.status // 100 == 4 and write.had() == 1, again
-        write.undo("NEEDS_HUMAN")
+        if value != 409:  # which may be a twin in work, and is asked for a minute
+            write.undo("NEEDS_HUMAN")
         assert write.had() == 1
     finally:
         setattr(world.double, switch, usual)
