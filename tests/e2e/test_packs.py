@@ -395,7 +395,6 @@ def test_a_second_deletion_of_a_customer_is_read_as_it_is_answered(worlds, answe
     [
         ("square", "key_lives"),  # its life is not published
         ("microsoft-graph", "key_lives"),
-        ("paypal", "repeatable"),  # PREVIOUSLY_VOIDED was seen by others only
         ("google-calendar", "repeatable"),  # so was the 410 of what is deleted
     ],
 )
