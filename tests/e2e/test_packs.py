@@ -373,7 +373,8 @@ def test_a_repeat_that_is_refused_does_not_prove_that_nothing_happened(
         write.send()
         again = write.send()
         assert again.status // 100 == 4 and write.had() == 1, again
-        write.undo("NEEDS_HUMAN")
+        if value != 409:  # which may be a twin in work, and is asked for a minute
+            write.undo("NEEDS_HUMAN")
         assert write.had() == 1
     finally:
         setattr(world.double, switch, usual)
@@ -394,7 +395,6 @@ def test_a_second_deletion_of_a_customer_is_read_as_it_is_answered(worlds, answe
     [
         ("square", "key_lives"),  # its life is not published
         ("microsoft-graph", "key_lives"),
-        ("paypal", "repeatable"),  # PREVIOUSLY_VOIDED was seen by others only
         ("google-calendar", "repeatable"),  # so was the 410 of what is deleted
     ],
 )

@@ -201,11 +201,11 @@ std::string ProblemsWith(const std::string& words) {
       "p.yaml", std::string(kTools) + "  t: { match: POST b /t, effect: write, " + words + " }\n"));
 }
 
-TEST(UndoTemplateTest, AnUndoNeedsNeitherAHumanNorAnUndo) {  // T18, T19
+TEST(UndoTemplateTest, AnUndoNeedsNoHuman) {  // T18, T19
   EXPECT_THAT(ProblemsWith(R"(undo: { request: "DELETE /a/{external_ref}" })"),
               HasSubstr("error: tools.t.undo: this request is tool asked, which needs approval"));
   EXPECT_THAT(ProblemsWith(R"(undo: { request: "DELETE /u/{external_ref}" })"),
-              HasSubstr("error: tools.t.undo: this request is tool with.undo, which has an undo"));
+              ::testing::Not(HasSubstr("error")));
   EXPECT_THAT(ProblemsWith(R"(undo: { request: "POST /t" }, approval: { by: x })"),
               HasSubstr("error: tools.t.undo: this request is tool t, which needs approval"));
   EXPECT_THAT(ProblemsWith(R"(undo: { request: "DELETE /p/{external_ref}" })"),

@@ -82,7 +82,7 @@ Judged<BeginPlan> PlanRepeat(JudgedCall& call, Begun::Kind kind, const FoundOper
     event = known.Get(AnswerAt{entry.last_event});
     if (!event) return std::unexpected(event.error());
   }
-  Judged<BeginPlan> planned(std::in_place);
+  Judged<BeginPlan> planned(std::in_place, Plan());  // so that the event is not filled with zeros
   Begun& begun = planned->begun;
   begun.kind = kind;
   begun.is_answered = entry.is_answered;

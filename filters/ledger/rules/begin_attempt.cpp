@@ -159,7 +159,7 @@ Judged<BeginPlan> PlanAttempt(JudgedCall& call, const BeginDecision& decision,
   if (base->wants_before) return PlanOf(Begun::Kind::kNeedsBefore);
 
   NewOperation& own = call.Take();
-  Judged<BeginPlan> planned(std::in_place);
+  Judged<BeginPlan> planned(std::in_place, Plan());  // so that the event is not filled with zeros
   planned->writes_event = true;
   planned->request = BeginPlan::Request::kGoesBack;
   EventWrite& write = std::get<EventWrite>(
