@@ -10,8 +10,6 @@
 namespace recourse {
 namespace {
 
-constexpr std::string_view kPlaceHelp =
-    "accepted: header:X-Name, body#/pointer, query.name, or none";
 constexpr std::string_view kFormHelp =
     "accepted: uuid, alnum:25, base32hex:64 (with 22 to 64 characters)";
 // So few that two keys could be the same by chance, and more than two digests give.
@@ -59,6 +57,16 @@ bool IsUuid(std::string_view text) {
   return true;
 }
 
+// Of what is no place at all.
+std::string_view WhyNoPlace(std::string_view text) {
+  if (text.starts_with("header:"))
+    return "after header: the name of a field is missing, or is none";
+  if (text.starts_with("body#")) return "after body# comes a JSON pointer, which begins with '/'";
+  if (text.starts_with("body")) return "a place in the body is written body#/ with its pointer";
+  if (text.starts_with("query")) return "a place in the query is written query. with its name";
+  return "no place begins like that";
+}
+
 // The last step of the pointer is not there, nor need those before it be.
 bool IsOnWay(const Json& value) { return value.kind == Json::Kind::kObject; }
 
@@ -86,13 +94,24 @@ Result<RequestPlace> ParseRequestPlace(std::string_view text) {
     return RequestPlace{Where::kHeader, std::string(text.substr(7))};
   }
   const auto selector = ParseSelector(text);
-  if (selector && selector->source == Selector::Source::kQuery) {
-    return RequestPlace{Where::kQuery, selector->name};
+  if (!selector) return Malformed(WhyNoPlace(text));
+  switch (selector->source) {
+    case Selector::Source::kQuery:
+      return RequestPlace{Where::kQuery, selector->name};
+    case Selector::Source::kBody:
+      // A text has no place of its own in an array, and none beside the whole.
+      if (selector->name.size() < 2) return Malformed("the pointer names no member of the body");
+      return RequestPlace{Where::kBody, selector->name};
+    case Selector::Source::kHeader:
+      return Malformed("a field is written with a colon here, header:X-Name");
+    case Selector::Source::kPath:
+      return Malformed("nothing is ever written into a path");
+    case Selector::Source::kKey:
+    case Selector::Source::kExternalRef:
+      return Malformed("that is a value, and no place in the request");
+    default:
+      return Malformed("that is no place in the request that is sent");
   }
-  const bool is_body = selector && selector->source == Selector::Source::kBody;
-  // A text has no place of its own in an array, and none beside the whole.
-  if (is_body && selector->name.size() > 1) return RequestPlace{Where::kBody, selector->name};
-  return Malformed(kPlaceHelp);
 }
 
 std::string KeyForm::Text() const {

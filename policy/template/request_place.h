@@ -27,7 +27,8 @@ struct RequestPlace {
   Selector AsSelector() const;
   bool operator==(const RequestPlace&) const = default;
 };
-// "header:X-Key", "body#/id", "query.requestId". Fails with a static reason.
+// "header:X-Key", "body#/id", "query.requestId", "none". Fails with a static reason, which does not
+// say what is accepted: not every word accepts all of them.
 Result<RequestPlace> ParseRequestPlace(std::string_view text);
 
 // What a backend takes for a key: hex:64, uuid, alnum:N, base32hex:N.
