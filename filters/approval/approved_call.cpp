@@ -5,6 +5,7 @@
 #include "filters/call/call_values.h"
 #include "filters/call/stored_call.h"
 #include "filters/mcp/mcp_request.h"
+#include "policy/model/approval_need.h"
 #include "policy/model/override_scan.h"
 
 namespace recourse {
@@ -38,6 +39,13 @@ std::string ObjectionToMcpEdit(const HttpRequest& request, const std::string& bo
     return {};
   }
   return "of an MCP call only params.arguments may be changed";
+}
+
+std::string WhyEditForbidden(const Event& event, const HttpRequest& request, const Policy& policy) {
+  const Tool* const tool = policy.FindTool(event.tool);
+  if (tool == nullptr) return {};
+  const StoredCall call(event, policy, request);
+  return WhyForbidden(*tool, call.Values()).value_or(std::string());
 }
 
 }  // namespace
@@ -78,7 +86,9 @@ std::string ObjectionToEdit(const Event& event, const std::string& body, const P
                       event.request->body};
   const Backend* const backend = FindBackend(policy, event.backend);
   if (backend != nullptr && IsMcpMessage(*backend, request)) {
-    return ObjectionToMcpEdit(request, body);
+    std::string objection = ObjectionToMcpEdit(request, body);
+    request.body = body;
+    return objection.empty() ? WhyEditForbidden(event, request, policy) : objection;
   }
   const auto before = ReadCallBody(request);
   request.body = body;
@@ -92,7 +102,7 @@ std::string ObjectionToEdit(const Event& event, const std::string& body, const P
       scan.Feed(body)) {
     return std::string(scan.reason());
   }
-  return {};
+  return WhyEditForbidden(event, request, policy);
 }
 
 }  // namespace recourse

@@ -4,7 +4,6 @@
 
 #include "filters/call/call_values.h"
 #include "filters/settle/absence.h"
-#include "proxy/base/json/json_span.h"
 
 namespace recourse {
 namespace {
@@ -86,6 +85,7 @@ void TakeElement(const SearchRule& rule, const Json& element, Search& search) {
   if (search.matches > 0 && match == search.match) return;
   ++search.matches;
   search.match = std::move(match);
+  search.found = element;
   const Json* const name = AtPointer(element, rule.take);
   search.external_ref = name == nullptr ? std::string() : ExternalRefText(*name);
 }
@@ -126,43 +126,18 @@ std::optional<std::string> OnBackend(const Backend& backend, const HttpRequest& 
   return link;
 }
 
-// Without the pairs of that name.
-std::string PairsWithout(const std::string& name, std::string_view text) {
-  std::string kept;
-  for (const auto& [other, value] : ParsePairs(text)) {
-    if (other == name) continue;
-    if (!kept.empty()) kept += '&';
-    kept += PercentEncode(other) + '=' + PercentEncode(value);
-  }
-  return kept;
-}
-
 // `asked` with the cursor in its place, instead of the one of the page before.
 HttpRequest WithCursor(const SettleRule& rule, HttpRequest asked, const std::string& cursor) {
   const RequestPlace& place = rule.search->cursor;
-  const bool is_form = !rule.request.form.empty();
   if (place.where == RequestPlace::Where::kQuery) {
-    const auto mark = asked.target.find('?');
-    if (mark != std::string::npos) {
-      const std::string kept =
-          PairsWithout(place.name, std::string_view(asked.target).substr(mark + 1));
-      asked.target.resize(mark);
-      if (!kept.empty()) asked.target += '?' + kept;
-    }
+    TakeFromTarget(place, asked.target);
     asked.target += InsertionInTarget(place, asked.target, cursor).text;
     return asked;
   }
-  if (is_form)
-    asked.body = PairsWithout(MemberName(std::string_view(place.name).substr(1)), asked.body);
-  const auto old = is_form ? std::nullopt : FindJsonSpan(asked.body, place.name);
-  if (old) {
-    std::string text;
-    AppendJsonString(text, cursor);
-    asked.body.replace(old->at, old->size, text);
-  } else {
-    const Insertion put = InsertionInBody(place, asked.body, is_form, cursor);
-    asked.body.insert(put.at, put.text);
-  }
+  const bool is_form = !rule.request.form.empty();
+  TakeFromBody(place, is_form, asked.body);
+  const Insertion put = InsertionInBody(place, asked.body, is_form, cursor);
+  asked.body.insert(put.at, put.text);
   return asked;
 }
 
@@ -230,7 +205,9 @@ std::optional<HttpRequest> TakePage(const SettleRule& rule, const Backend& backe
 }
 
 ProbeReading JudgeSearch(const SettleRule& rule, const Search& search, const Result<Answer>& last) {
-  if (search.matches == 1) return {ProbeVerdict::kPresent, search.external_ref};
+  if (search.matches == 1) {
+    return {ProbeVerdict::kPresent, search.external_ref, search.found, rule.search->take};
+  }
   // Of several nobody knows which one is the call's.
   if (search.matches > 1 || !last) return {};
   if (search.is_unclear) {

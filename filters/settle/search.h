@@ -21,6 +21,7 @@ struct Search {
   bool goes_on = false;      // the page that was read last says that another one follows
   std::string external_ref;  // of the only match
   std::string match;         // that one; the same may be on two pages of a list that changes
+  std::optional<Json> found;
   std::vector<std::string> asked;  // what every page was asked by
 };
 

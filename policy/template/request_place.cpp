@@ -70,6 +70,21 @@ std::string_view WhyNoPlace(std::string_view text) {
 // The last step of the pointer is not there, nor need those before it be.
 bool IsOnWay(const Json& value) { return value.kind == Json::Kind::kObject; }
 
+// The pair of that name, among those from `begin` on.
+void TakePair(std::string_view name, std::size_t begin, std::string& text) {
+  while (begin < text.size()) {
+    const auto end = std::min(text.find('&', begin), text.size());
+    const Pairs pair = ParsePairs(std::string_view(text).substr(begin, end - begin));
+    if (pair.size() == 1 && pair.front().first == name) {
+      const bool is_last = end == text.size();
+      const bool follows = is_last && begin > 0 && text[begin - 1] == '&';
+      text.erase(begin - (follows ? 1 : 0), end - begin + 1);
+      return;
+    }
+    begin = end + 1;
+  }
+}
+
 }  // namespace
 
 bool RequestPlace::IsField(std::string_view field) const {
@@ -235,6 +250,26 @@ Insertion InsertionInTarget(const RequestPlace& place, std::string_view target,
   const bool has_pairs = mark != std::string_view::npos && mark + 1 < target.size();
   const std::string added = mark == std::string_view::npos ? "?" : has_pairs ? "&" : "";
   return {target.size(), added + PercentEncode(place.name) + '=' + PercentEncode(text)};
+}
+
+void TakeFromBody(const RequestPlace& place, bool is_form, std::string& body) {
+  if (is_form) return TakePair(MemberName(std::string_view(place.name).substr(1)), 0, body);
+  const auto member = FindJsonMember(body, place.name);
+  if (!member) return;
+  std::size_t begin = member->at, end = begin + member->size;
+  const auto next = body.find_first_not_of(" \t\r\n", end);
+  const auto before = body.find_last_not_of(" \t\r\n", begin - 1);
+  if (body[next] == ',') {
+    end = next + 1;
+  } else if (body[before] == ',') {
+    begin = before;
+  }
+  body.erase(begin, end - begin);
+}
+
+void TakeFromTarget(const RequestPlace& place, std::string& target) {
+  const auto mark = target.find('?');
+  if (mark != std::string::npos) TakePair(place.name, mark + 1, target);
 }
 
 }  // namespace recourse

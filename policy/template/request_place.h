@@ -69,4 +69,8 @@ Insertion InsertionInBody(const RequestPlace& place, std::string_view body, bool
 Insertion InsertionInTarget(const RequestPlace& place, std::string_view target,
                             std::string_view text);
 
+// Takes out what stands at the place of a body, or of a target, which has it once.
+void TakeFromBody(const RequestPlace& place, bool is_form, std::string& body);
+void TakeFromTarget(const RequestPlace& place, std::string& target);
+
 }  // namespace recourse

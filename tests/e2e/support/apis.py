@@ -25,6 +25,7 @@ class Api:
         self.requests = []  # (method, path, headers)
         self.things = {}
         self.lose_answers = 0  # so many effects happen without an answer
+        self.lose_next = 0  # so many answers do not come, whatever they say
         api = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -66,7 +67,9 @@ class Api:
                 status, answer, headers = refused.status, refused.body, {}
             lost = len(self.effects) > effects and self.lose_answers > 0
             self.lose_answers -= lost
-        if lost:
+            lost_next = self.lose_next > 0
+            self.lose_next -= lost_next
+        if lost or lost_next:
             http_request.close_connection = True
             return
         data = b"" if answer is None else json.dumps(answer).encode()
