@@ -6,6 +6,7 @@
 #include "filters/call/stored_call.h"
 #include "filters/mcp/mcp_request.h"
 #include "policy/graphql/decision/graphql_decision.h"
+#include "policy/model/approval_need.h"
 #include "policy/model/override_scan.h"
 
 namespace recourse {
@@ -53,6 +54,13 @@ std::string ObjectionToMutationEdit(const Event& event, const Backend& backend,
   return is_same ? std::string() : "of a mutation the field may not be changed";
 }
 
+std::string WhyEditForbidden(const Event& event, const HttpRequest& request, const Policy& policy) {
+  const Tool* const tool = policy.FindTool(event.tool);
+  if (tool == nullptr) return {};
+  const StoredCall call(event, policy, request);
+  return WhyForbidden(*tool, call.Values()).value_or(std::string());
+}
+
 }  // namespace
 
 std::expected<std::unique_ptr<RequestContext>, std::string> ApprovedCall(
@@ -91,8 +99,11 @@ std::string ObjectionToEdit(const Event& event, const std::string& body, const P
                       event.request->body};
   const Backend* const backend = FindBackend(policy, event.backend);
   if (backend != nullptr && IsEndpointMessage(*backend, request)) {
-    return backend->is_mcp() ? ObjectionToMcpEdit(request, body)
-                             : ObjectionToMutationEdit(event, *backend, request, body, policy);
+    std::string objection = backend->is_mcp()
+                                ? ObjectionToMcpEdit(request, body)
+                                : ObjectionToMutationEdit(event, *backend, request, body, policy);
+    request.body = body;
+    return objection.empty() ? WhyEditForbidden(event, request, policy) : objection;
   }
   const auto before = ReadCallBody(request);
   request.body = body;
@@ -106,7 +117,7 @@ std::string ObjectionToEdit(const Event& event, const std::string& body, const P
       scan.Feed(body)) {
     return std::string(scan.reason());
   }
-  return {};
+  return WhyEditForbidden(event, request, policy);
 }
 
 }  // namespace recourse

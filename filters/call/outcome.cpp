@@ -336,13 +336,28 @@ Verdict Classify(const Tool& tool, const Result<Answer>& result, const CallValue
   return result ? OfAnswer(tool, *result, values, backend) : OfError(result.error());
 }
 
+namespace {
+
+// A failure is told again under its key, too, with the same field: of an error only what its status
+// or its body says tells that the first one happened.
+bool IsHit(const KeyRule& rule, const CallValues& values) {
+  constexpr int kFirstError = 400;
+  return std::ranges::any_of(rule.hit, [&](const Condition& condition) {
+    const bool is_field = condition.left.source == Selector::Source::kAnswerHeader;
+    const bool may_tell = !is_field || values.answer_status < kFirstError;
+    return may_tell && Evaluate(condition, values).value_or(false);
+  });
+}
+
+}  // namespace
+
 Verdict OfResend(Verdict verdict, const KeyRule& rule, const Tool& tool, const Event& resend,
                  const CallValues& values) {
   if (rule.answers_latest) verdict.tells = Verdict::Tells::kLater;
   const bool is_unproven =
       verdict.phase != Phase::kSucceeded && verdict.phase != Phase::kAnswerLost;
   const bool is_key_own = resend.key_field && resend.key_field->empty();
-  if (is_unproven && is_key_own && !tool.settle && OneHolds(rule.hit, values)) {
+  if (is_unproven && is_key_own && !tool.settle && IsHit(rule, values)) {
     verdict.phase = Phase::kAnswerLost;
     verdict.cause = Cause::kAnswer;
     verdict.detail += "; by key_hit an earlier attempt took effect";
@@ -372,6 +387,13 @@ Verdict OfTwin(Verdict verdict, const Tool& tool, const Event& dispatching,
   verdict.detail += "; by happened_if it may have taken effect before";
   if (verdict.problem) verdict.problem = ErrorCode::kOutcomeUnknown;
   return verdict;
+}
+
+Verdict ClassifyAttempt(const Event& dispatching, const Tool& tool, const Backend& backend,
+                        const Result<Answer>& result, const CallValues& values) {
+  Verdict verdict = OfTwin(Classify(tool, result, values, &backend), tool, dispatching, values);
+  if (dispatching.cause != Cause::kResend) return verdict;
+  return OfResend(std::move(verdict), KeyRuleOf(tool, backend), tool, dispatching, values);
 }
 
 Transition MakeTransition(const Event& dispatching, const Verdict& verdict, const Tool& tool,

@@ -47,6 +47,10 @@ Verdict OfResend(Verdict verdict, const KeyRule& rule, const Tool& tool, const E
 Verdict OfTwin(Verdict verdict, const Tool& tool, const Event& dispatching,
                const CallValues& values);
 
+// What the end of that attempt of the tool's call proves, first one or sent again.
+Verdict ClassifyAttempt(const Event& dispatching, const Tool& tool, const Backend& backend,
+                        const Result<Answer>& result, const CallValues& values);
+
 // The transition that makes `verdict` durable. Keeps the answer if the caller gets it and it is not
 // larger than kAnswerKeptBytesMax (kept_answer.h says what of it); adds external_ref and the
 // rendered undo request where the phase says that there is, or may be, an effect. What cannot be

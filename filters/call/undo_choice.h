@@ -27,9 +27,13 @@ inline Result<std::size_t> ChooseUndo(const Tool& tool, const CallValues& values
   return Malformed("no `when` of the undo holds");
 }
 
-// The request of the one that is chosen, which UndoOf tells again.
-inline Result<RenderedRequest> RenderUndo(const Tool& tool, const CallValues& values) {
-  const auto chosen = ChooseUndo(tool, values);
+// The request of the one that is chosen, which UndoOf tells again. `state`: what a probe has shown
+// of the effect, in place of an answer that nobody has; it chooses, and gives no other values.
+inline Result<RenderedRequest> RenderUndo(const Tool& tool, const CallValues& values,
+                                          const Json* state = nullptr) {
+  CallValues known = values;
+  if (known.answer_body == nullptr) known.answer_body = state;
+  const auto chosen = ChooseUndo(tool, known);
   if (!chosen) return std::unexpected(chosen.error());
   auto request = Render(UndosOf(tool)[*chosen]->request, values);
   if (request && !tool.other_undos.empty()) {

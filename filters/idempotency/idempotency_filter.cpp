@@ -8,6 +8,7 @@
 #include "filters/call/redirect.h"
 #include "filters/call/upstream_request.h"
 #include "filters/flow_effect.h"
+#include "filters/idempotency/spelling.h"
 #include "filters/key/event_answer.h"
 #include "filters/key/standing_marks.h"
 #include "filters/ledger/rules/begin_decision.h"
@@ -20,10 +21,6 @@ namespace {
 constexpr const char* kNoMemory = "calls hold all the memory that they may";
 constexpr std::string_view kTaskIsLost =
     "the server's task has ended without telling whether it acted, or is forgotten";
-
-constexpr std::string_view kSentUnderAnother =
-    "the call was sent under another key before than its body or query has, so that the backend "
-    "would take it for another one";
 
 constexpr std::string_view kAsksForState =
     "this answer was given before, and nothing was done now; if the call asks how things stand, "
@@ -44,20 +41,6 @@ Outcome Replay(RequestContext& context, Principal principal, const Event& event,
     context.answers = AttemptId{event.operation, event.attempt};
   }
   return LocalOutcome(std::move(answer));
-}
-
-// The backend knows the operation by what its first attempt carried.
-void SpellAsBefore(const Event& known, const CallBody& body, RequestContext& context) {
-  const std::string field = *KeyFieldOf(known);
-  const auto named = ReadNamedIntent(context.request.headers, body);
-  // A repeat that names nothing may be one of a call that was named by the key it was told.
-  const std::string intent = named ? named->intent.value_or(std::string()) : std::string();
-  if (!field.empty() || !intent.empty()) SpellKey(field, intent, context.request.headers);
-  if (field.empty() || body.mcp_intent.empty()) return;
-  // The field names the intent now, and the message may have named the operation's key.
-  auto reading = std::make_shared<CallBody>(body);
-  reading->mcp_intent.clear();
-  context.reading = std::move(reading);
 }
 
 // What a call needs besides its body before anything is sent: the body taken apart, the request
@@ -192,10 +175,7 @@ Task<Result<Outcome>> IdempotencyFilter::Handle(RequestContext& context, Next ne
       co_return co_await RunAttempt(context, next, call, *begun);
     }
     if (begun->kind == Begun::Kind::kOtherKey) {
-      if (!call.body->placed_key.empty()) {
-        co_return Refusal(context, Error(ErrorCode::kInvalidKey, kSentUnderAnother));
-      }
-      SpellAsBefore(begun->event, *call.body, context);
+      SpellAsBefore(begun->event, call.body, call.is_named, context);
       continue;
     }
     if (begun->kind == Begun::Kind::kNeedsBefore) {
@@ -283,11 +263,7 @@ Task<Outcome> IdempotencyFilter::Conclude(RequestContext& context, const Call& c
   CallValues values = WithAnswer(ValuesOfCall(context, *call.body), result, body);
   values.key = context.upstream_key;
   if (dispatching.state) values.before = &dispatching.state->before;
-  Verdict verdict =
-      OfTwin(Classify(tool, result, values, context.backend), tool, dispatching, values);
-  if (IsResend(dispatching)) {
-    verdict = OfResend(std::move(verdict), KeyOf(context), tool, dispatching, values);
-  }
+  Verdict verdict = ClassifyAttempt(dispatching, tool, *context.backend, result, values);
   if (result && !verdict.problem) KeepOnOurWay(context, *result, verdict);
   if (result && !verdict.problem && context.approved != 0) {
     // Before it is durable: whoever waits for it goes on then.

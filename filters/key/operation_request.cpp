@@ -18,6 +18,7 @@ namespace recourse {
 namespace {
 
 constexpr std::string_view kNotOneReading = "what the policy reads from the call has two readings";
+constexpr std::string_view kForbidden = "the policy forbids what the call asks for";
 constexpr std::string_view kKeyMeansAnother =
     "the key in the call's body or query means another call to the backend already";
 
@@ -155,6 +156,9 @@ Result<PreparedCall> PrepareCall(const RequestContext& context, const std::strin
   const auto objection =
       ObjectionTo(ToolOf(context), context.request, *call.body, context.query, call.key.is_named);
   if (objection) return std::unexpected(Error(objection->code, kNotOneReading));
+  if (WhyForbidden(ToolOf(context), ValuesOfCall(context, *call.body))) {
+    return std::unexpected(Error(ErrorCode::kDenied, kForbidden, Delivery::kNotSent));
+  }
   if (const auto why = WhyUnwritten(context, *call.body); !why.empty()) {
     return std::unexpected(Error(ErrorCode::kInvalidKey, why));
   }
@@ -214,6 +218,11 @@ std::string RefusalDetail(const RequestContext& context, const Error& error) {
     const auto objection =
         ObjectionTo(tool, context.request, body, context.query, named && named->intent);
     return objection ? objection->detail : std::string(error.detail());
+  }
+  if (error.detail() == kForbidden) {
+    const auto body = ReadingOf(context);
+    const auto why = body ? WhyForbidden(tool, ValuesOfCall(context, **body)) : std::nullopt;
+    return why.value_or(std::string(error.detail()));
   }
   if (error.code() != ErrorCode::kKeyRequired) return std::string(error.detail());
   const bool lacks_trace = tool.trace_required && !context.trace.from_client;

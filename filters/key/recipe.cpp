@@ -136,10 +136,22 @@ Intent IdentityOf(const KeyInputs& inputs, const Json* body) {
 }
 
 Digest ArgsHash(const KeyInputs& inputs, const HmacKey& secret) {
-  const std::string args =
-      CanonicalArgs({inputs.request.method, inputs.path, inputs.request.target, inputs.query,
-                     inputs.body, inputs.request.body, inputs.tool.ignore});
-  return secret.OfParts({kArgsVersion, args});
+  const auto hash = [&](const Pairs& query, const std::vector<std::string>& ignore) {
+    const std::string args =
+        CanonicalArgs({inputs.request.method, inputs.path, inputs.request.target, query,
+                       inputs.body, inputs.request.body, ignore});
+    return secret.OfParts({kArgsVersion, args});
+  };
+  if (inputs.body.placed_key.empty()) return hash(inputs.query, inputs.tool.ignore);
+  // The agent's key names the call wherever it stands, and is none of its arguments.
+  const RequestPlace& place = inputs.tool.key->at;
+  Pairs query = inputs.query;
+  std::vector<std::string> ignore = inputs.tool.ignore;
+  if (place.where == RequestPlace::Where::kBody) ignore.push_back(place.name);
+  if (place.where == RequestPlace::Where::kQuery) {
+    std::erase_if(query, [&](const auto& pair) { return pair.first == place.name; });
+  }
+  return hash(query, ignore);
 }
 
 Digest KeyOf(const KeyInputs& inputs, const HmacKey& secret, const Scope& scope,

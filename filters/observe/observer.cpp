@@ -111,10 +111,7 @@ Transition Observer::Outcome(const ObservedCall& call, PreparedCall prepared,
     values.answer_headers = &result->response.headers;
     values.answer_body = body ? &*body : nullptr;
   }
-  Verdict verdict = Classify(tool, result, values, backend);
-  if (begun.cause == Cause::kResend) {
-    verdict = OfResend(std::move(verdict), KeyRuleOf(tool, *backend), tool, begun, values);
-  }
+  const Verdict verdict = ClassifyAttempt(begun, tool, *backend, result, values);
   Transition transition = MakeTransition(begun, verdict, tool, result, values);
   // Nothing of it is ever sent or told again.
   transition.answer_kept = false;

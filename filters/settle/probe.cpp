@@ -13,6 +13,7 @@
 #include "policy/model/mcp_names.h"
 #include "policy/template/late_reference.h"
 #include "proxy/base/crypto/hash.h"
+#include "proxy/base/json/json_span.h"
 
 namespace recourse {
 namespace {
@@ -101,8 +102,48 @@ ProbeReading JudgeProbe(const SettleRule& rule, const Result<Answer>& result) {
   // What says both says nothing.
   if (found.has_value() == is_absent) return {};
   if (is_absent) return {ProbeVerdict::kAbsent, {}};
-  return {ProbeVerdict::kPresent,
-          found->kind == Json::Kind::kTrue ? std::string() : ExternalRefText(*found)};
+  ProbeReading reading{ProbeVerdict::kPresent,
+                       found->kind == Json::Kind::kTrue ? std::string() : ExternalRefText(*found)};
+  if (rule.happened.source == Selector::Source::kAnswerBody) {
+    reading.found = ReadAnswerBody(answer);
+    reading.at = rule.happened.name;
+  }
+  return reading;
+}
+
+std::optional<Json> AsAnswer(const ProbeReading& reading, const Tool& tool) {
+  const bool is_in_answer =
+      tool.external_ref && tool.external_ref->source == Selector::Source::kAnswerBody;
+  if (!reading.found || !is_in_answer) return std::nullopt;
+  std::string_view there = reading.at, ours = tool.external_ref->name;
+  bool has_common = false;
+  for (;;) {
+    const auto a = there.rfind('/'), b = ours.rfind('/');
+    const bool is_same = a != std::string_view::npos && b != std::string_view::npos &&
+                         there.substr(a) == ours.substr(b);
+    if (!is_same) break;
+    has_common = true;
+    there = there.substr(0, a);
+    ours = ours.substr(0, b);
+  }
+  const Json* const object = AtPointer(*reading.found, there);
+  if (!has_common || object == nullptr) return std::nullopt;
+  Json answer = *object;
+  while (!ours.empty()) {
+    const auto last = ours.rfind('/');
+    Json outer;
+    outer.kind = Json::Kind::kObject;
+    outer.members.push_back({MemberName(ours.substr(last + 1)), std::move(answer)});
+    answer = std::move(outer);
+    ours = ours.substr(0, last);
+  }
+  return answer;
+}
+
+Finding FindingOf(const ProbeReading& reading, const Tool& tool) {
+  Finding finding{.external_ref = reading.external_ref};
+  if (tool.undo) finding.state = AsAnswer(reading, tool);
+  return finding;
 }
 
 bool KeepsAnswer(const Event& uncertain) {
@@ -147,19 +188,19 @@ Transition PresentTransition(const Event& uncertain, const Finding& found, const
   CallValues values;
   values.path = &captures;
   values.key = SentKey(uncertain, key);
-  AddLateUndo(uncertain, tool, values, transition);
+  AddLateUndo(uncertain, tool, values, transition, found.state ? &*found.state : nullptr);
   return transition;
 }
 
 void AddLateUndo(const Event& uncertain, const Tool& tool, CallValues values,
-                 Transition& transition) {
+                 Transition& transition, const Json* state) {
   const std::string key = ToHex(uncertain.key);
   const bool is_kept = uncertain.undo.has_value();
   if (is_kept ? !LacksReference(*uncertain.undo, key) : !tool.undo) return;
   values.external_ref = transition.external_ref;
   if (uncertain.state) values.before = &uncertain.state->before;
   auto undo = is_kept ? FillReference(*uncertain.undo, key, transition.external_ref)
-                      : RenderUndo(tool, values);
+                      : RenderUndo(tool, values, state);
   if (!undo) {
     transition.detail += "; the undo request cannot be made: ";
     transition.detail += undo.error().detail();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,7 +24,13 @@ std::string_view NameOf(ProbeVerdict verdict);  // "present"
 struct ProbeReading {
   ProbeVerdict verdict = ProbeVerdict::kNothing;
   std::string external_ref;  // kPresent, when the value is usable as one
+  // kPresent: where the effect was found, and the pointer to its name in that.
+  std::optional<Json> found{};
+  std::string at{};
 };
+// What was found of the effect as the answer to the tool's write has it: the object whose name is
+// the external_ref of both. nullopt: they have none in common.
+std::optional<Json> AsAnswer(const ProbeReading& reading, const Tool& tool);
 
 // Present: a whole 2xx answer has a value at `happened`. Absent: it states so (absence.h). All else
 // is kNothing: another status, an answer cut or not JSON, a body of another shape, and values that
@@ -56,7 +63,10 @@ struct Finding {
   std::string external_ref;  // empty: its name is not known
   Cause cause = Cause::kProbePresent;
   std::string detail = "the settle request found the effect";  // for people
+  std::optional<Json> state{};                                 // by which its undo is chosen
 };
+
+Finding FindingOf(const ProbeReading& reading, const Tool& tool);
 
 // The moves that a verdict is made durable with. `captures` are those of the call's path, decoded:
 // with the effect's name they are all that is left to make its undo request of.
@@ -66,9 +76,10 @@ Transition PresentTransition(const Event& uncertain, const Finding& found, const
 Transition AbsentTransition(const Event& uncertain);
 
 // The undo request of a success that was found out later, for the transition to it: the one that
-// was rendered with the call, with the reference that it lacked, else one made of `values`. What
+// was rendered with the call, with the reference that it lacked, else one made of `values`, chosen
+// by `state` where there is no answer. What
 // cannot be made is said at the end of the detail.
 void AddLateUndo(const Event& uncertain, const Tool& tool, CallValues values,
-                 Transition& transition);
+                 Transition& transition, const Json* state = nullptr);
 
 }  // namespace recourse

@@ -276,10 +276,10 @@ Task<bool> SettleWorker::Conclude(std::uint64_t operation, const Tool& tool, Pro
   ProbeHistory& history = entry.history;
   switch (reading.verdict) {
     case ProbeVerdict::kPresent:
-      co_return co_await Record(
-          operation, PresentTransition(entry.event, {.external_ref = reading.external_ref}, tool,
-                                       CapturesOf(entry.event, *entry.policy),
-                                       KeyRuleOf(entry.event, entry.policy.get())));
+      co_return co_await Record(operation,
+                                PresentTransition(entry.event, FindingOf(reading, tool), tool,
+                                                  CapturesOf(entry.event, *entry.policy),
+                                                  KeyRuleOf(entry.event, entry.policy.get())));
     case ProbeVerdict::kAbsent:
       if (!WasSentUnderOneKey(entry.event)) break;
       if (!AbsenceCounts(*tool.settle, history, sent_at, entry.event.http_status)) break;

@@ -109,8 +109,8 @@ Task<SecondLook> SettleWorker::ProbeAbsent(Event absent) {
   if (reading.verdict == ProbeVerdict::kNothing) co_return SecondLook::kNothing;
   if (!AsksByKey(*absent.settle)) co_return SecondLook::kPerhaps;
   Transition transition =
-      PresentTransition(absent, {.external_ref = reading.external_ref}, *tool,
-                        CapturesOf(absent, *policy), KeyRuleOf(*tool, *backend));
+      PresentTransition(absent, FindingOf(reading, *tool), *tool, CapturesOf(absent, *policy),
+                        KeyRuleOf(*tool, *backend));
   transition.from = absent.phase;
   NoteEffect(absent, policy.get(), transition);
   const auto recorded = co_await parts_.ledger.Record(std::move(transition), parts_.executor);

@@ -143,6 +143,10 @@ void ExplainWrite(const Policy& policy, UnlistedRule unlisted, const ExplainedCa
   for (const std::string& pointer : tool.ignore) {
     out.notes.push_back("Ignored in the arguments: " + pointer + ".");
   }
+  if (auto why = WhyForbidden(tool, values)) {
+    Refuse(out, ErrorCode::kDenied, std::move(*why));
+    return;
+  }
   if (tool.approval) out.approval = WhyApproval(*tool.approval, values).value_or(std::string());
 }
 

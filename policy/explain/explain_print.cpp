@@ -197,6 +197,8 @@ void DescribeWriteRules(const Policy& policy, const Tool& tool, DescribedLines& 
     line("undo", tool.reason.empty() ? "none" : "none: " + tool.reason);
   }
   line("class", UndoClassName(UndoClassOf(tool)));
+  for (const Condition& denied : tool.deny) line("deny", denied.text);
+  for (const Condition& allowed : tool.allow) line("allow", "only " + allowed.text);
   if (tool.approval) {
     std::string by;
     for (const std::string& name : tool.approval->by) by += (by.empty() ? "" : ", ") + name;

@@ -10,20 +10,29 @@ namespace {
 constexpr std::array<std::string_view, 6> kPromises{"key_form", "key_lives",  "key_scope",
                                                     "key_hit",  "key_answer", "key_after_failure"};
 
+constexpr std::string_view kHeaderHelp =
+    "accepted: the name of a header field that carries a key, such as Idempotency-Key";
+constexpr std::string_view kPlaceHelp =
+    "; accepted: header:Idempotency-Key, body#/transactionId, query.requestId, variables#/id "
+    "(GraphQL), or none";
+
 void ReadPlace(MapReader& map, std::string_view word, RequestPlace& at) {
   const auto text = map.Text(word);
   if (!text) return;
-  const auto place = ParseRequestPlace(word == "key_header" ? "header:" + *text : *text);
-  if (!place || (place->is_field() && IsReservedHeader(place->name))) {
-    map.problems().Error(map.PlaceOf(word), map.KeyOf(word),
-                         word == "key_header"
-                             ? "accepted: the name of a header field that carries a key, such as "
-                               "Idempotency-Key"
-                             : "accepted: header:Idempotency-Key, body#/transactionId, "
-                               "query.requestId, variables#/id (GraphQL), or none");
+  const bool is_name = word == "key_header";
+  const auto place = ParseRequestPlace(is_name ? "header:" + *text : *text);
+  const bool is_reserved = place && place->is_field() && IsReservedHeader(place->name);
+  if (place && !is_reserved) {
+    at = *place;
     return;
   }
-  at = *place;
+  std::string why(kHeaderHelp);
+  if (!is_name) {
+    why = "'" + *text + "': ";
+    why += is_reserved ? "the field is about framing or routing" : place.error().detail();
+    why += kPlaceHelp;
+  }
+  map.problems().Error(map.PlaceOf(word), map.KeyOf(word), std::move(why));
 }
 
 void ReadForm(MapReader& map, KeyRule& rule) {

@@ -41,22 +41,43 @@ std::optional<SearchRule::Test> ReadTest(const LocatedText& item, Problems& prob
   return test;
 }
 
-void ReadNext(MapReader& map, SearchRule& search) {
+// Where a cursor has room: in a body that is an object or a form, among the arguments of a call.
+std::string_view WhyNoCursor(const RequestTemplate& request, const RequestPlace& place) {
+  const bool is_call = !request.mcp_tool.empty();
+  if (place.where == Where::kQuery) return is_call ? "a call of an MCP tool has no query" : "";
+  if (is_call || (request.json && request.json->kind == Json::Kind::kObject)) return {};
+  if (request.form.empty()) {
+    return "the request has no `json` that is an object, and no `form`, where it could stand";
+  }
+  const bool is_one = place.name.find('/', 1) == std::string::npos;
+  return is_one ? "" : "a form has no objects that it could stand in";
+}
+
+void ReadCursor(MapReader& map, const RequestTemplate& request, SearchRule& search) {
+  const auto text = map.Text("cursor");
+  if (!text) return;
+  const auto place = ParseRequestPlace(*text);
+  if (!place || !place->is_inside()) {
+    map.problems().Error(map.PlaceOf("cursor"), map.KeyOf("cursor"),
+                         "accepted: where the value at `next` goes: query.cursor, body#/cursor; "
+                         "without it that is a link");
+    return;
+  }
+  if (const auto why = WhyNoCursor(request, *place); !why.empty()) {
+    map.problems().Error(map.PlaceOf("cursor"), map.KeyOf("cursor"), std::string(why));
+    return;
+  }
+  search.cursor = *place;
+  if (!request.mcp_tool.empty()) search.cursor.name.insert(0, "/params/arguments");
+}
+
+void ReadNext(MapReader& map, const RequestTemplate& request, SearchRule& search) {
   if (const auto pages = ReadCountUpTo(map, "pages", kPagesMax)) search.pages = *pages;
   if (const auto text = map.Text("next")) {
     search.next = ReadSelector({*text, map.PlaceOf("next"), map.KeyOf("next")}, Reads::kAnswer,
                                map.problems());
   }
-  if (const auto text = map.Text("cursor")) {
-    const auto place = ParseRequestPlace(*text);
-    if (place && place->is_inside()) {
-      search.cursor = *place;
-    } else {
-      map.problems().Error(map.PlaceOf("cursor"), map.KeyOf("cursor"),
-                           "accepted: where the value at `next` goes: query.cursor, body#/cursor; "
-                           "without it that is a link");
-    }
-  }
+  ReadCursor(map, request, search);
   if (map.Has("pages") && !map.Has("next")) {
     map.problems().Error(map.PlaceOf("pages"), map.KeyOf("pages"),
                          "needs `next`: where the answer says what follows: answer.header.Link");
@@ -93,7 +114,7 @@ void ReadSearch(const YamlNode& node, const std::string& key, Problems& problems
     search.where.push_back(std::move(*test));
   }
   search.take = PointerInto(map.Text("take").value_or("id"));
-  ReadNext(map, search);
+  ReadNext(map, rule.request, search);
   map.Finish();
   rule.search = std::move(search);
 }

@@ -143,6 +143,8 @@ void ReadOutcomeWords(MapReader& map, PolicyBuilder& draft, Tool& tool) {
     undos.erase(undos.begin());
     tool.other_undos = std::move(undos);
   }
+  tool.deny = ReadConditions(map, "deny", Reads::kRequest);
+  tool.allow = ReadConditions(map, "allow", Reads::kRequest);
   tool.approval = ReadApproval(map, draft.tls_files, draft.approvers);
   tool.reason = map.Text("reason").value_or("");
   tool.breaks_flow = map.OneOf("breaks_flow", kBreaks).value_or(tool.breaks_flow);

@@ -228,6 +228,10 @@ constexpr std::string_view kSchema = R"json({
           ]
         },
         "reason": { "$ref": "#/$defs/text", "description": "Why nothing has to be undone." },
+        "deny": { "$ref": "#/$defs/texts",
+          "description": "Conditions on the call: one that holds has it refused (403)." },
+        "allow": { "$ref": "#/$defs/texts",
+          "description": "Conditions on the call: unless all hold it is refused (403)." },
         "approval": { "$ref": "#/$defs/approval" },
         "breaks_flow": { "enum": [ "never", "on_failure", "on_unknown" ], "default": "never",
           "description": "Whether its proven failure has its flow undone." },

@@ -110,6 +110,15 @@ void CheckSettle(PolicyBuilder& draft, std::size_t index) {
   }
 }
 
+void CheckForbidden(PolicyBuilder& draft, std::size_t index) {
+  const Tool& tool = draft.policy.tools[index];
+  for (const auto& [word, conditions] : {std::pair("deny", &tool.deny), {"allow", &tool.allow}}) {
+    std::vector<Selector> places;
+    for (const Condition& condition : *conditions) places.push_back(condition.left);
+    CheckCaptures(draft, index, word, places);
+  }
+}
+
 // What every path of the tool captures.
 std::vector<std::string> CapturesOfAll(const Tool& tool) {
   std::vector<std::string> common;
@@ -315,6 +324,7 @@ void Validate(PolicyBuilder& draft) {
     CheckRedact(draft, i);
     CheckCaptures(draft, i, "identity", tool.identity);
     if (tool.external_ref) CheckCaptures(draft, i, "external_ref", {*tool.external_ref});
+    CheckForbidden(draft, i);
     CheckApproval(draft, i);
     CheckSettle(draft, i);
     CheckSuperseding(draft, i);

@@ -1,4 +1,4 @@
-// Whether a call needs a human. Pure.
+// Whether a call needs a human, or is forbidden. Pure.
 #pragma once
 
 #include <optional>
@@ -17,5 +17,9 @@ std::optional<std::string> WhyApproval(const ApprovalRule& rule, const CallValue
 bool AsksAboutRepeats(const Tool& tool);
 // Calls of the tool need a human by themselves, whatever was called before.
 bool AsksAboutCalls(const Tool& tool);
+
+// Why the tool's `deny` or `allow` has the call refused, for agents; nullopt: they do not. What is
+// there and cannot be compared is refused by both; what is missing is by `allow` alone.
+std::optional<std::string> WhyForbidden(const Tool& tool, const CallValues& values);
 
 }  // namespace recourse

@@ -33,6 +33,8 @@ std::vector<Selector> PlacesRead(const Tool& tool) {
       places.push_back({Source::kHeader, name, "header." + name});
     }
   }
+  for (const Condition& condition : tool.deny) places.push_back(condition.left);
+  for (const Condition& condition : tool.allow) places.push_back(condition.left);
   if (tool.approval) {
     for (const Condition& condition : tool.approval->when) places.push_back(condition.left);
   }

@@ -10,8 +10,6 @@
 namespace recourse {
 namespace {
 
-constexpr std::string_view kPlaceHelp =
-    "accepted: header:X-Name, body#/pointer, query.name, variables#/pointer, or none";
 // Of a GraphQL request, whose variables are a member of its body.
 constexpr std::string_view kVariablesPlace = "variables#/";
 constexpr std::string_view kFormHelp =
@@ -61,8 +59,33 @@ bool IsUuid(std::string_view text) {
   return true;
 }
 
+// Of what is no place at all.
+std::string_view WhyNoPlace(std::string_view text) {
+  if (text.starts_with("header:"))
+    return "after header: the name of a field is missing, or is none";
+  if (text.starts_with("body#")) return "after body# comes a JSON pointer, which begins with '/'";
+  if (text.starts_with("body")) return "a place in the body is written body#/ with its pointer";
+  if (text.starts_with("query")) return "a place in the query is written query. with its name";
+  return "no place begins like that";
+}
+
 // The last step of the pointer is not there, nor need those before it be.
 bool IsOnWay(const Json& value) { return value.kind == Json::Kind::kObject; }
+
+// The pair of that name, among those from `begin` on.
+void TakePair(std::string_view name, std::size_t begin, std::string& text) {
+  while (begin < text.size()) {
+    const auto end = std::min(text.find('&', begin), text.size());
+    const Pairs pair = ParsePairs(std::string_view(text).substr(begin, end - begin));
+    if (pair.size() == 1 && pair.front().first == name) {
+      const bool is_last = end == text.size();
+      const bool follows = is_last && begin > 0 && text[begin - 1] == '&';
+      text.erase(begin - (follows ? 1 : 0), end - begin + 1);
+      return;
+    }
+    begin = end + 1;
+  }
+}
 
 }  // namespace
 
@@ -91,13 +114,24 @@ Result<RequestPlace> ParseRequestPlace(std::string_view text) {
     return ParseRequestPlace("body#/variables/" + std::string(text.substr(kVariablesPlace.size())));
   }
   const auto selector = ParseSelector(text);
-  if (selector && selector->source == Selector::Source::kQuery) {
-    return RequestPlace{Where::kQuery, selector->name};
+  if (!selector) return Malformed(WhyNoPlace(text));
+  switch (selector->source) {
+    case Selector::Source::kQuery:
+      return RequestPlace{Where::kQuery, selector->name};
+    case Selector::Source::kBody:
+      // A text has no place of its own in an array, and none beside the whole.
+      if (selector->name.size() < 2) return Malformed("the pointer names no member of the body");
+      return RequestPlace{Where::kBody, selector->name};
+    case Selector::Source::kHeader:
+      return Malformed("a field is written with a colon here, header:X-Name");
+    case Selector::Source::kPath:
+      return Malformed("nothing is ever written into a path");
+    case Selector::Source::kKey:
+    case Selector::Source::kExternalRef:
+      return Malformed("that is a value, and no place in the request");
+    default:
+      return Malformed("that is no place in the request that is sent");
   }
-  const bool is_body = selector && selector->source == Selector::Source::kBody;
-  // A text has no place of its own in an array, and none beside the whole.
-  if (is_body && selector->name.size() > 1) return RequestPlace{Where::kBody, selector->name};
-  return Malformed(kPlaceHelp);
 }
 
 std::string KeyForm::Text() const {
@@ -221,6 +255,26 @@ Insertion InsertionInTarget(const RequestPlace& place, std::string_view target,
   const bool has_pairs = mark != std::string_view::npos && mark + 1 < target.size();
   const std::string added = mark == std::string_view::npos ? "?" : has_pairs ? "&" : "";
   return {target.size(), added + PercentEncode(place.name) + '=' + PercentEncode(text)};
+}
+
+void TakeFromBody(const RequestPlace& place, bool is_form, std::string& body) {
+  if (is_form) return TakePair(MemberName(std::string_view(place.name).substr(1)), 0, body);
+  const auto member = FindJsonMember(body, place.name);
+  if (!member) return;
+  std::size_t begin = member->at, end = begin + member->size;
+  const auto next = body.find_first_not_of(" \t\r\n", end);
+  const auto before = body.find_last_not_of(" \t\r\n", begin - 1);
+  if (body[next] == ',') {
+    end = next + 1;
+  } else if (body[before] == ',') {
+    begin = before;
+  }
+  body.erase(begin, end - begin);
+}
+
+void TakeFromTarget(const RequestPlace& place, std::string& target) {
+  const auto mark = target.find('?');
+  if (mark != std::string::npos) TakePair(place.name, mark + 1, target);
 }
 
 }  // namespace recourse

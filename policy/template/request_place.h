@@ -27,7 +27,8 @@ struct RequestPlace {
   Selector AsSelector() const;
   bool operator==(const RequestPlace&) const = default;
 };
-// "header:X-Key", "body#/id", "query.requestId". Fails with a static reason.
+// "header:X-Key", "body#/id", "query.requestId", "none". Fails with a static reason, which does not
+// say what is accepted: not every word accepts all of them.
 Result<RequestPlace> ParseRequestPlace(std::string_view text);
 
 // What a backend takes for a key: hex:64, uuid, alnum:N, base32hex:N.
@@ -67,5 +68,9 @@ Insertion InsertionInBody(const RequestPlace& place, std::string_view body, bool
 // The same for a target, whose query it becomes the last pair of.
 Insertion InsertionInTarget(const RequestPlace& place, std::string_view target,
                             std::string_view text);
+
+// Takes out what stands at the place of a body, or of a target, which has it once.
+void TakeFromBody(const RequestPlace& place, bool is_form, std::string& body);
+void TakeFromTarget(const RequestPlace& place, std::string& target);
 
 }  // namespace recourse

@@ -61,13 +61,20 @@ tools:
     match: POST api /v1/payment_intents
     effect: write
     identity: body#/order
-    undo:
+{settle}    undo:
       - when: answer.body#/status == "requires_capture"
         request: "POST /v1/payment_intents/{{external_ref}}/cancel"
         credentials: from_call
       - when: answer.body#/status == "succeeded"
         request: "POST /v1/refunds"
         form: {{ payment_intent: "{{external_ref}}" }}
+"""
+
+FOUND = """\
+    settle:
+      request: "GET /v1/payment_intents"
+      headers: { Authorization: "{header.Authorization}" }
+      happened: { in: answer.body#/data, where: "metadata/order == {body#/order}" }
 """
 
 
@@ -217,7 +224,7 @@ FORM = "application/x-www-form-urlencoded"
 
 @pytest.mark.parametrize("method, undo", [("manual", "cancel"), ("automatic", "refund")])
 def test_the_undo_is_chosen_by_state(intents, tmp_path, method, undo):
-    with before(tmp_path, intents, INTENTS) as running:
+    with before(tmp_path, intents, INTENTS, settle="") as running:
         world = World(running)
         body = f"order=1&capture_method={method}"
         assert world.post("/v1/payment_intents", body, media=FORM).status == 200
@@ -226,9 +233,50 @@ def test_the_undo_is_chosen_by_state(intents, tmp_path, method, undo):
 
 
 def test_where_no_state_is_told_none_is_guessed(intents, tmp_path):
-    with before(tmp_path, intents, INTENTS) as running:
+    with before(tmp_path, intents, INTENTS, settle="") as running:
         world = World(running)
         body = "order=1&capture_method=odd"
         assert world.post("/v1/payment_intents", body, media=FORM).status == 200
         flow = world.undo("NEEDS_HUMAN")
         assert intents.effects == ["intent"], flow
+
+
+@pytest.mark.parametrize("method, undo", [("manual", "cancel"), ("automatic", "refund")])
+def test_of_a_lost_answer_the_undo_is_chosen_by_what_the_probe_shows(
+    intents, tmp_path, method, undo
+):
+    intents.lose_answers = 1
+    with before(tmp_path, intents, INTENTS, settle=FOUND) as running:
+        world = World(running)
+        body = f"order=1&capture_method={method}"
+        assert world.post("/v1/payment_intents", body, media=FORM).outcome == "unknown"
+        world.await_phase("SUCCEEDED")
+        (asked, *_) = running.events(trace=world.trace)
+        shown = running.admin("GET", f"/events/{asked['event_id']}")["settle_request"]
+        assert not [name for name, _ in shown["headers"] if name.startswith(":")], shown
+        world.undo()
+        assert intents.effects == ["intent", undo]
+
+
+def test_of_a_lost_answer_none_is_chosen_where_the_probe_shows_no_state(intents, tmp_path):
+    intents.lose_answers = 1
+    with before(tmp_path, intents, INTENTS, settle=FOUND) as running:
+        world = World(running)
+        world.post("/v1/payment_intents", "order=1&capture_method=odd", media=FORM)
+        world.await_phase("SUCCEEDED")
+        world.undo("NEEDS_HUMAN")
+        assert intents.effects == ["intent"]
+
+
+def test_observe_mode_knows_errors_that_mean_that_it_happened(refs, tmp_path):
+    refs.lose_answers = 1
+    policy = REFS.replace("version: 1", "version: 1\nmode: observe")
+    with before(tmp_path, refs, policy) as running:
+        world = World(running)
+        with pytest.raises(rawhttp.Cut):
+            world.post(PATH, ref("x", "s1"))
+        assert world.post(PATH, ref("x", "s1"), world.trace).status == 422
+        wait_until(lambda: len(world.phases()) == 4, world.phases)
+        last = running.events(trace=world.trace)[-1]
+        assert (last["phase"], last["verdict"]) == ("UNCERTAIN", "would_resend"), last
+        assert "happened_if" in last["detail"]

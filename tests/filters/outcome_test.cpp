@@ -97,6 +97,25 @@ TEST(OutcomeTest, AKeyThatIsKnownProvesTheEffectWhereItIsOursAndNobodyElseCanTel
   EXPECT_EQ(phase(409, "", settled).phase, Phase::kUncertain) << "the probe tells more";
 }
 
+// A stored failure is told again with the same field as a stored success.
+TEST(OutcomeTest, OfAnErrorAFieldTellsOnlyThatTheKeyWasKnown) {
+  const KeyRule rule = RuleWith("answer.header.X-Replayed == true");
+  Event resend;
+  resend.key_field = "";
+  for (const int status : {400, 402, 409, 422, 429, 500}) {
+    Answer answer;
+    answer.response.status = status;
+    answer.response.headers = {{"X-Replayed", "true"}};
+    answer.body_complete = true;
+    const Result<Answer> result = answer;
+    CallValues values;
+    values.answer_status = status;
+    values.answer_headers = &result->response.headers;
+    const Verdict verdict = OfResend(Classify({}, result, values), rule, {}, resend, values);
+    EXPECT_EQ(verdict.phase, Phase::kUncertain) << status;
+  }
+}
+
 TEST(OutcomeTest, WhatATwinsRefusalTellsIsNeverTakenForTheCallsAnswer) {
   // An id in the refusal is not that of what was made.
   const Result<Answer> result = AnswerOf(409, R"({"id":"req_1"})");

@@ -204,5 +204,28 @@ TEST(UndoRequestTest, OneOfSeveralIsChosenByWhatIsKnownAndNeverGuessed) {
   EXPECT_EQ(UndoOf(&tool, RenderedRequest{}), nullptr);
 }
 
+// Nobody has the answer of a write whose outcome a probe told: what that shows of it chooses.
+TEST(UndoRequestTest, OneIsChosenByWhatAProbeShows) {
+  Tool tool;
+  tool.external_ref = *ParseSelector("answer.body#/payment/id");
+  tool.undo = RuleOf("POST /cancel/{external_ref}");
+  tool.undo->when = {*ParseCondition("answer.body#/payment/status == \"held\"")};
+  tool.other_undos = {RuleOf("POST /refund/{external_ref}")};
+  Event uncertain;
+  uncertain.phase = Phase::kUncertain;
+  const auto target = [&](const std::string& found, const std::string& at) {
+    ProbeReading reading{ProbeVerdict::kPresent, "p1", *ParseJson(found), at};
+    const auto undo = PresentTransition(uncertain, FindingOf(reading, tool), tool).undo;
+    return undo ? undo->target : std::string();
+  };
+  EXPECT_EQ(target(R"({"payment":{"id":"p1","status":"held"}})", "/payment/id"), "/cancel/p1");
+  EXPECT_EQ(target(R"({"id":"p1","status":"held"})", "/id"), "/cancel/p1");
+  EXPECT_EQ(target(R"({"id":"p1","status":"done"})", "/id"), "/refund/p1");
+  EXPECT_EQ(target(R"({"data":[{"payment":{"id":"p1","status":"held"}}]})", "/data/0/payment/id"),
+            "/cancel/p1");
+  EXPECT_EQ(target(R"({"id":"p1"})", "/id"), "") << "it says nothing of the state";
+  EXPECT_EQ(target(R"({"found":"p1","status":"held"})", "/found"), "") << "another shape";
+}
+
 }  // namespace
 }  // namespace recourse::undo_request_test

@@ -76,8 +76,19 @@ TEST(KeyPlaceWordsTest, WhatIsWrongIsToldWithTheFix) {
     return ", undo: { request: \"POST /r\", " + words + " }";
   };
   const Row rows[] = {
-      {", key_at: body", reason, "backends.b.key_at: accepted: header:Idempotency-Key, body#/"},
-      {", key_at: header:Host", reason, "backends.b.key_at: accepted"},
+      {", key_at: body", reason,
+       "backends.b.key_at: 'body': a place in the body is written body#/ with its pointer; "
+       "accepted: header:Idempotency-Key, body#/"},
+      {", key_at: body#id", reason, "'body#id': after body# comes a JSON pointer"},
+      {", key_at: body#/", reason, "'body#/': the pointer names no member"},
+      {", key_at: header.X-Key", reason, "'header.X-Key': a field is written with a colon here"},
+      {", key_at: \"header:a b\"", reason, "'header:a b': after header: the name of a field"},
+      {", key_at: header:Host", reason, "'header:Host': the field is about framing or routing"},
+      {", key_at: answer.body#/id", reason, "'answer.body#/id': that is no place in the request"},
+      {", key_at: path.id", reason, "'path.id': nothing is ever written into a path"},
+      {", key_at: query", reason, "'query': a place in the query is written query. with its name"},
+      {", key_at: key", reason, "'key': that is a value, and no place"},
+      {", key_at: X-Key", reason, "'X-Key': no place begins like that; accepted: header:"},
       {", key_at: header:X, key_header: Y", reason, "key_header: is short for `key_at"},
       {", key_at: header:X, key_form: short", reason, "key_form: accepted: uuid, alnum:25"},
       {", key_form: uuid", reason, "key_form: is about the key at `key_at`, and there is none"},

@@ -45,6 +45,26 @@ TEST(RequestPlaceTest, ABodyIsChangedInThatPlaceAlone) {
   EXPECT_EQ(InsertionInTarget(query, "/e?a=2", "1").text, "&requestId=1");
 }
 
+TEST(RequestPlaceTest, WhatStandsThereIsTakenOutAlone) {
+  const auto without = [](const char* place, std::string text, bool is_form = false) {
+    TakeFromBody(ParseRequestPlace(place).value(), is_form, text);
+    return text;
+  };
+  EXPECT_EQ(without("body#/id", R"({"id":"x"})"), "{}");
+  EXPECT_EQ(without("body#/id", R"({ "id" : "x" , "a":1})"), R"({  "a":1})");
+  EXPECT_EQ(without("body#/id", R"({"a":{"id":1},"id":"}\"," })"), R"({"a":{"id":1} })");
+  EXPECT_EQ(without("body#/id", R"({"a":1,"i\u0064":"x","b":2})"), R"({"a":1,"b":2})");
+  EXPECT_EQ(without("body#/m/k", R"({"m": {"x":[1, 2], "k":"y"}})"), R"({"m": {"x":[1, 2]}})");
+  EXPECT_EQ(without("body#/m/k", R"({"m":["k"]})"), R"({"m":["k"]})");
+  EXPECT_EQ(without("body#/m[k]", "a=1&m%5Bk%5D=x&b=%20", true), "a=1&b=%20");
+  EXPECT_EQ(without("body#/k", "k=1&q=2", true), "q=2");
+  EXPECT_EQ(without("body#/k", "q=2&k=1", true), "q=2");
+  EXPECT_EQ(without("body#/k", "kk=1", true), "kk=1");
+  std::string target = "/e?a=1&requestId=x&b=2";
+  TakeFromTarget({Where::kQuery, "requestId"}, target);
+  EXPECT_EQ(target, "/e?a=1&b=2");
+}
+
 TEST(RequestPlaceTest, WhatIsNoObjectCannotBeWrittenInto) {
   const auto why = [](const std::string& place, const std::string& text, bool is_form = false) {
     const Json body = ParseJson(text).value();

@@ -81,6 +81,11 @@ TEST(SettleWordsTest, WhatIsWrongIsToldWithTheFix) {
        "happened.cursor: accepted"},
       {list(", pages: 21, next: answer.header.Link"), none,
        "accepted: a whole number from 1 to 20"},
+      {list(", pages: 2, next: answer.body#/c, cursor: body#/c"), none,
+       "happened.cursor: the request has no `json` that is an object, and no `form`"},
+      {Settle("request: \"POST /s\", safe: true, form: { a: b }, happened: { in: answer.body#/d, "
+              "where: \"a == {key}\", pages: 2, next: answer.body#/c, cursor: body#/c/d }"),
+       none, "happened.cursor: a form has no objects"},
       {Settle(get + "answer.body#/id, mark: header:X"), none, "settle.mark: accepted"},
       {Settle(get + "\"answer.body#/items/*/id\""), none,
        "warning: tools.t.settle.happened: answer.body#/items/*/id is taken literally"},

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "filters/ledger/rows/row_codec.h"
+#include "policy/template/own_terms.h"
 #include "proxy/admin/views/message_view.h"
 
 namespace recourse {
@@ -19,7 +20,9 @@ void WriteRequest(JsonObject& json, std::string_view name,
   JsonObject message(json.Value(name));
   message.Text("method", request->method);
   message.Text("target", request->target);
-  WriteFields(message, request->headers, kHidden);
+  Headers fields = request->headers;
+  DropTerms(fields);
+  WriteFields(message, fields, kHidden);
   WriteBody(message, request->body);
 }
 

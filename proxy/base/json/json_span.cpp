@@ -46,23 +46,30 @@ bool IsNamed(std::string_view quoted, std::string_view name) {
   return text && text->text == name;
 }
 
-// Where the child of the container at `at` begins; npos: there is none.
-std::size_t FindChild(std::string_view text, std::size_t at, std::string_view name) {
-  const bool is_object = text[at] == '{';
-  if (!is_object && text[at] != '[') return std::string_view::npos;
+constexpr std::size_t kNowhere = std::string_view::npos;
+
+// Where a child of a container begins; kNowhere: there is none.
+struct Child {
+  std::size_t name = kNowhere;  // of an object's
+  std::size_t value = kNowhere;
+};
+Child FindChild(std::string_view text, std::size_t at, std::string_view name) {
+  const bool is_object = at < text.size() && text[at] == '{';
+  if (!is_object && (at >= text.size() || text[at] != '[')) return {};
   at = SkipSpace(text, at + 1);
   for (std::size_t index = 0; at < text.size() && text[at] != '}' && text[at] != ']'; ++index) {
-    bool is_it = std::to_string(index) == name;
+    bool is_it = !is_object && std::to_string(index) == name;
+    const std::size_t begin = at;
     if (is_object) {
       const std::size_t end = SkipString(text, at);
       is_it = IsNamed(text.substr(at, end - at), name);
       at = SkipSpace(text, SkipSpace(text, end) + 1);  // the colon
     }
-    if (is_it) return at;
+    if (is_it) return {is_object ? begin : kNowhere, at};
     at = SkipSpace(text, SkipValue(text, at));
     if (at < text.size() && text[at] == ',') at = SkipSpace(text, at + 1);
   }
-  return std::string_view::npos;
+  return {};
 }
 
 }  // namespace
@@ -74,10 +81,20 @@ std::optional<JsonSpan> FindJsonSpan(std::string_view text, std::string_view poi
     const std::string name =
         MemberName(pointer.substr(1, end == std::string_view::npos ? end : end - 1));
     pointer = end == std::string_view::npos ? std::string_view() : pointer.substr(end);
-    at = FindChild(text, at, name);
-    if (at == std::string_view::npos) return std::nullopt;
+    at = FindChild(text, at, name).value;
+    if (at == kNowhere) return std::nullopt;
   }
   return JsonSpan{at, SkipValue(text, at) - at};
+}
+
+std::optional<JsonSpan> FindJsonMember(std::string_view text, std::string_view pointer) {
+  const auto last = pointer.rfind('/');
+  if (last == std::string_view::npos) return std::nullopt;
+  const auto parent = FindJsonSpan(text, pointer.substr(0, last));
+  if (!parent) return std::nullopt;
+  const Child child = FindChild(text, parent->at, MemberName(pointer.substr(last + 1)));
+  if (child.name == kNowhere) return std::nullopt;
+  return JsonSpan{child.name, SkipValue(text, child.value) - child.name};
 }
 
 std::string MemberName(std::string_view token) {

@@ -17,6 +17,9 @@ struct JsonSpan {
 // taken `text`.
 std::optional<JsonSpan> FindJsonSpan(std::string_view text, std::string_view pointer);
 
+// The same of the whole member, with its name; of an object's only.
+std::optional<JsonSpan> FindJsonMember(std::string_view text, std::string_view pointer);
+
 // The name of a member as a part of a pointer (RFC 6901 section 3).
 std::string PointerToken(std::string_view name);
 // The other way round: of one token.

@@ -29,6 +29,7 @@ class Api:
         self.requests = []  # (method, path, headers)
         self.things = {}
         self.lose_answers = 0  # so many effects happen without an answer
+        self.lose_next = 0  # so many answers do not come, whatever they say
         api = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -69,7 +70,9 @@ class Api:
                 status, answer, headers = refused.status, refused.body, refused.headers
             lost = len(self.effects) > effects and self.lose_answers > 0
             self.lose_answers -= lost
-        if lost:
+            lost_next = self.lose_next > 0
+            self.lose_next -= lost_next
+        if lost or lost_next:
             http_request.close_connection = True
         else:
             self.send(http_request, status, answer, headers)

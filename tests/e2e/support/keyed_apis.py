@@ -26,6 +26,7 @@ class Square(Api):
         self.by_key = {}
         self.declines = 0
         self.cancels = True  # else a cancellation answers success and does nothing
+        self.tells_replays = False  # in a field, as others do
 
     def error(self, code, status=400):
         return Refused(status, {"errors": [{"category": "INVALID_REQUEST_ERROR", "code": code}]})
@@ -40,9 +41,10 @@ class Square(Api):
             known, answer = self.by_key[key]
             if known != (path, asked):
                 raise self.error("IDEMPOTENCY_KEY_REUSED")
+            replayed = {"X-Replayed": "true"} if self.tells_replays else {}
             if isinstance(answer, Refused):
-                raise answer
-            return answer
+                return answer.status, answer.body, replayed
+            return *answer, replayed
         try:
             answer = make(asked, key)
         except Refused as refused:

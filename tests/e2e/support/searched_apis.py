@@ -82,6 +82,7 @@ class PaymentIntents(Api):
 
     routes = (
         ("POST /v1/payment_intents", "create"),
+        ("GET /v1/payment_intents", "list"),
         ("POST /v1/payment_intents/([^/]+)/cancel", "cancel"),
         ("POST /v1/refunds", "refund"),
     )
@@ -89,13 +90,16 @@ class PaymentIntents(Api):
     def create(self, _, body):
         form = dict(urllib.parse.parse_qsl(body.decode()))
         states = {"manual": "requires_capture", "automatic": "succeeded"}
-        intent = {"id": f"pi_{self.next_number()}"}
+        intent = {"id": f"pi_{self.next_number()}", "metadata": {"order": form["order"]}}
         state = states.get(form["capture_method"])
         if state is not None:
             intent["status"] = state
         self.things[intent["id"]] = dict(intent)
         self.happened("intent")
         return 200, intent
+
+    def list(self, *_):
+        return 200, {"object": "list", "data": list(self.things.values()), "has_more": False}
 
     def cancel(self, _, __, name):
         if self.things[name]["status"] != "requires_capture":
