@@ -41,10 +41,17 @@ std::optional<SearchRule::Test> ReadTest(const LocatedText& item, Problems& prob
   return test;
 }
 
+// Not that of a GraphQL server, whose variables are named by their whole pointer.
+bool CallsMcpTool(const RequestTemplate& request) {
+  if (request.calls.empty() || !request.json) return false;
+  return std::ranges::any_of(request.json->members,
+                             [](const auto& member) { return member.first == "params"; });
+}
+
 // Where a cursor has room: in a body that is an object or a form, among the arguments of a call.
 std::string_view WhyNoCursor(const RequestTemplate& request, const RequestPlace& place) {
-  const bool is_call = !request.mcp_tool.empty();
-  if (place.where == Where::kQuery) return is_call ? "a call of an MCP tool has no query" : "";
+  const bool is_call = !request.calls.empty();
+  if (place.where == Where::kQuery) return is_call ? "a call of a tool has no query" : "";
   if (is_call || (request.json && request.json->kind == Json::Kind::kObject)) return {};
   if (request.form.empty()) {
     return "the request has no `json` that is an object, and no `form`, where it could stand";
@@ -68,7 +75,7 @@ void ReadCursor(MapReader& map, const RequestTemplate& request, SearchRule& sear
     return;
   }
   search.cursor = *place;
-  if (!request.mcp_tool.empty()) search.cursor.name.insert(0, "/params/arguments");
+  if (CallsMcpTool(request)) search.cursor.name.insert(0, "/params/arguments");
 }
 
 void ReadNext(MapReader& map, const RequestTemplate& request, SearchRule& search) {
