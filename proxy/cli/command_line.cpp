@@ -36,6 +36,7 @@ constexpr std::pair<std::string_view, std::string_view> kExamples[] = {
     {"flows resolve", "21 --step 23 --as done --reason \"refunded by hand, ticket 812\""},
     {"operations list", "--phase UNCERTAIN"},
     {"operations settle", "7 --as happened --external-ref ch_81 --reason \"seen at the bank\""},
+    {"operations show", "7"},
     {"approvals list", "--by finance"},
     {"approvals watch", "--json"},
     {"approvals show", "3"},

@@ -167,7 +167,10 @@ Check LookAtTraces(const ApiClient& client) {
 
 Check LookAtPolicy(const Setup& setup, const LoadedPolicy& loaded) {
   std::vector<PolicyProblem> problems = loaded.problems;
-  for (auto& one : ProblemsWithOperators(loaded, setup.operators)) problems.push_back(one);
+  // The first is shown: an error, else that nobody can approve, else a warning about the policy.
+  const auto of_operators = ProblemsWithOperators(loaded, setup.operators);
+  problems.insert(loaded.ok() ? problems.begin() : problems.end(), of_operators.begin(),
+                  of_operators.end());
   const auto errors =
       std::ranges::count(problems, PolicyProblem::Severity::kError, &PolicyProblem::severity);
   const bool is_bad = !loaded.ok() || errors > 0;
