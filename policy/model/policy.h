@@ -224,8 +224,8 @@ struct Tool {
   std::optional<UndoRule> undo;
   std::vector<UndoRule> other_undos;  // in the order in which they are looked at, after `undo`
   std::string reason;                 // why there is nothing to undo with
-  std::vector<Condition> deny;   // over the call: one that holds has it refused
-  std::vector<Condition> allow;  // unless all of these hold it is refused
+  std::vector<Condition> deny;        // over the call: one that holds has it refused
+  std::vector<Condition> allow;       // unless all of these hold it is refused
   std::optional<ApprovalRule> approval;
   BreaksFlow breaks_flow = BreaksFlow::kNever;
   bool pivot = false;

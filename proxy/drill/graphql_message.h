@@ -1,8 +1,8 @@
 // What the drill says to a GraphQL server, and what its made-up server answers. Pure.
 #pragma once
 
-#include "proxy/base/http/http_message.h"
 #include "policy/model/policy.h"
+#include "proxy/base/http/http_message.h"
 #include "proxy/base/json/json.h"
 
 namespace recourse {

@@ -64,7 +64,7 @@ TEST(CallDifferencesTest, ValuesAreHashedWithTheSecretAndNamesAreCut) {
   EXPECT_NE(hash("one"), hash("two"));
   std::string text = "{";
   for (int i = 0; i < 1'000; ++i) {
-    text += (i == 0 ? "\"" : ",\"") + std::string(200, 'n') + std::to_string(i) + "\":1";
+    text += (i == 0 ? "\"" : ",\"") + std::string(90, 'n') + std::to_string(i) + "\":1";
     text += ",\"m" + std::to_string(i) + "\":1";
   }
   const CallFields fields = CarriedByJson(text + "}");

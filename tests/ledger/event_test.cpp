@@ -89,7 +89,8 @@ TEST(EventTest, NamesReadBackAndAreUnique) {
   for (int i = 0; i < 4; ++i) {
     EXPECT_EQ(StatusFromName(NameOf(static_cast<Status>(i))), static_cast<Status>(i));
   }
-  EXPECT_EQ(PhaseFromName("dispatching"), std::nullopt);
+  EXPECT_EQ(PhaseFromName("dispatching"), Phase::kDispatching);
+  EXPECT_EQ(PhaseFromName("dispatch"), std::nullopt);
   EXPECT_EQ(PhaseFromName(""), std::nullopt);
   EXPECT_EQ(StatusFromName("DONE"), std::nullopt);
   EXPECT_EQ(NameOf(kAnswerLost), "ANSWER_LOST");

@@ -45,7 +45,7 @@ struct StepView {
   // last undo request.
   std::optional<HttpResponse> said{}, undo_said{};
   std::optional<HttpRequest> undo_sent{};  // of a step that is undone; credentials are hidden
-  std::vector<PlaceDrift> drift{};  // why its undo was held back
+  std::vector<PlaceDrift> drift{};         // why its undo was held back
 };
 
 struct FlowView {
