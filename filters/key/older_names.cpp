@@ -102,6 +102,7 @@ struct EarlierCall {
   const Backend& backend;
   const Treatment& treatment;
   const HttpRequest& request;
+  bool compares_alike;  // its arguments are those of now
 };
 
 std::optional<OlderRecipe> NamesOf(const EarlierCall& call, const RequestContext& context,
@@ -129,8 +130,7 @@ std::optional<OlderRecipe> NamesOf(const EarlierCall& call, const RequestContext
   const auto recipe = ReadRecipe(inputs);
   if (!recipe) return std::nullopt;  // it was refused
   const auto& [scope, intent, named, tenants] = *recipe;
-  const bool compares_alike = tool.ignore == ToolOf(context).ignore;
-  const Digest args = compares_alike ? args_hash : ArgsHash(inputs, secret);
+  const Digest args = call.compares_alike ? args_hash : ArgsHash(inputs, secret);
   return OlderRecipe{
       .key = KeyOf(inputs, secret, scope, intent, args, tenants),
       .intent = IntentDigest(inputs, secret, scope, intent, args, tenants),
@@ -168,6 +168,11 @@ Result<std::optional<CallBody>> BodyUnder(const Tool* tool, const RequestContext
   return other;
 }
 
+// Where the agent wrote a key that is none of the arguments.
+RequestPlace PlaceOfKeyIn(const Tool& tool, const CallBody& body) {
+  return body.placed_key.empty() ? RequestPlace() : tool.key->at;
+}
+
 void AddNamesUnder(const EarlierPolicy& earlier, const RequestContext& context,
                    const CallBody& body, const HmacKey& secret, DerivedKey& derived) {
   const Policy& policy = *earlier.policy;
@@ -179,14 +184,17 @@ void AddNamesUnder(const EarlierPolicy& earlier, const RequestContext& context,
   if (!treatment) return;
   const auto other_body = BodyUnder(treatment->tool, context, body);
   if (!other_body) return;
+  const CallBody& body_then = *other_body ? **other_body : body;
+  const Tool& tool = treatment->tool == nullptr ? UnlistedTool() : *treatment->tool;
+  const bool compares_alike = tool.ignore == ToolOf(context).ignore &&
+                              PlaceOfKeyIn(tool, body_then) == PlaceOfKeyIn(ToolOf(context), body);
   const auto add = [&](const HttpRequest& request) {
-    auto older = NamesOf({earlier, *backend, *treatment, request}, context,
-                         *other_body ? **other_body : body, secret, derived.args_hash);
+    auto older = NamesOf({earlier, *backend, *treatment, request, compares_alike}, context,
+                         body_then, secret, derived.args_hash);
     const bool is_other =
         older && (older->key != derived.key || older->args_hash != derived.args_hash);
     if (is_other) derived.older.push_back(std::move(*older));
   };
-  const Tool& tool = treatment->tool == nullptr ? UnlistedTool() : *treatment->tool;
   const KeyRule& then = KeyRuleOf(tool, *backend);
   const KeyRule& now = KeyRuleOf(ToolOf(context), *context.backend);
   const bool is_same_form = then.form.kind == now.form.kind && then.form.length == now.form.length;

@@ -126,13 +126,13 @@ std::expected<std::string, GraphqlRefusal> GraphqlDocumentOf(GraphqlParts& parts
   return found->second;
 }
 
-struct ReadCall {
+struct ChosenCall {
   GraphqlCall call;
   bool has_mutation = false;  // some operation of its document is one
 };
 
-std::expected<ReadCall, GraphqlRefusal> GraphqlCallOf(GraphqlParts parts,
-                                                      const PersistedDocuments& persisted) {
+std::expected<ChosenCall, GraphqlRefusal> GraphqlCallOf(GraphqlParts parts,
+                                                        const PersistedDocuments& persisted) {
   auto text = GraphqlDocumentOf(parts, persisted);
   if (!text) return std::unexpected(std::move(text.error()));
   const auto document = ParseGraphql(*text);
@@ -146,7 +146,7 @@ std::expected<ReadCall, GraphqlRefusal> GraphqlCallOf(GraphqlParts parts,
   for (GraphqlRootField& field : call->fields) field.as_written = nullptr;
   const bool has_mutation = std::ranges::any_of(
       document->operations, [](const auto& one) { return one.type == Asked::kMutation; });
-  return ReadCall{std::move(*call), has_mutation};
+  return ChosenCall{std::move(*call), has_mutation};
 }
 
 GraphqlCalls GraphqlBatchOf(const Json& batch, const PersistedDocuments& persisted) {

@@ -270,7 +270,7 @@ constexpr std::string_view kSchema = R"json({
     },
 )json";
 
-constexpr std::string_view kRest = R"json(    "flows": {
+constexpr std::string_view kSchemaOfRest = R"json(    "flows": {
       "type": "object",
       "propertyNames": { "$ref": "#/$defs/name" },
       "additionalProperties": { "$ref": "#/$defs/flow" }
@@ -402,7 +402,7 @@ constexpr std::string_view kRest = R"json(    "flows": {
 
 std::string_view PolicySchema() {
   static const std::string schema =
-      std::string(kSchema) + std::string(SchemaOfToolWords()) + std::string(kRest);
+      std::string(kSchema) + std::string(SchemaOfToolWords()) + std::string(kSchemaOfRest);
   return schema;
 }
 

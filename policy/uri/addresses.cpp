@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kMappedBits = 96;
 
-struct Named {
+struct NamedRange {
   AddressRange range;
   AddressClass address_class;
 };
@@ -18,9 +18,9 @@ struct Named {
 AddressRange KnownRange(std::string_view text) { return *ParseAddressRange(text); }
 
 // The first that matches decides; what matches none is public.
-const std::vector<Named>& NamedRanges() {
+const std::vector<NamedRange>& NamedRanges() {
   using enum AddressClass;
-  static const std::vector<Named> kRanges{
+  static const std::vector<NamedRange> kRanges{
       {KnownRange("169.254.169.254"), kMetadata},  // most clouds
       {KnownRange("169.254.170.2"), kMetadata},    // AWS ECS tasks
       {KnownRange("169.254.170.23"), kMetadata},   // AWS EKS pods
@@ -92,8 +92,9 @@ std::optional<IpAddress> ParseIpAddress(std::string_view text) {
 AddressClass ClassOf(const IpAddress& address) {
   const IpAddress real = Unwrap(address);
   const auto& ranges = NamedRanges();
-  const auto found = std::find_if(ranges.begin(), ranges.end(),
-                                  [&](const Named& named) { return named.range.Contains(real); });
+  const auto found = std::find_if(ranges.begin(), ranges.end(), [&](const NamedRange& named) {
+    return named.range.Contains(real);
+  });
   return found == ranges.end() ? AddressClass::kPublic : found->address_class;
 }
 

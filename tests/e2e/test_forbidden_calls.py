@@ -126,5 +126,5 @@ tests:
                    "--body", '{"amount": 20000, "currency": "EUR"}').stdout  # fmt: skip
     assert "denies body#/amount > 10000" in said, said
     path.write_text(policy(square).replace("body#/amount > 10000", "answer.body#/amount > 1"))
-    said = run_cli("policy", "check", path).stderr
+    said = run_cli("policy", "check", path).stdout
     assert "tools.pay.deny" in said and "only the request is known here" in said, said

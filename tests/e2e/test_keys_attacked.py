@@ -7,8 +7,8 @@ import signal
 
 import pytest
 
+from doubles.stripe import Stripe
 from support import rawhttp
-from support.apis import Stripe
 from support.keyed_apis import Square
 from support.recourse import CRASH_POINTS, Recourse
 from support.waiting import wait_until

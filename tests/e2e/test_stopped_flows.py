@@ -122,7 +122,8 @@ def test_what_a_backend_said_when_it_refused_is_kept_redacted_and_shown(desk, to
     assert undo["status"] == 403
     assert undo["body"].startswith('{"error": "locked by audit", "secret": "[redacted]"')
     assert len(undo["body"]) == 1024
-    assert "said" not in step["notes.create"] and "undo_said" not in step["orders.create"]
+    assert "said" not in step["notes.create"]
+    assert step["orders.create"]["undo_said"]["status"] < 300
     shown = desk.flows("show", str(flow["number"]))
     assert 'it was refused: 422 {"error": "no lorry today"}' in shown
     assert 'its undo was answered: 403 {"error": "locked by audit"' in shown
