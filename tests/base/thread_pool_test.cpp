@@ -97,6 +97,7 @@ TEST_F(ThreadPoolTest, WhatWaitsWhenItStopsIsNotRun) {
   loop_.RunReady();
   EXPECT_FALSE(told->has_value());
   EXPECT_TRUE(done_.empty());
+  RunAll();  // ends who waits, whose frame nobody else lets go of
 }
 
 }  // namespace
