@@ -1,6 +1,5 @@
-"""Microsoft Graph v1.0 (microsoftgraph/microsoft-graph-docs-contrib; notes of others on events): a
-repeat of a transactionId is 201 with the first event, or ErrorDuplicateTransactionId with 400 or
-409, whatever it says; ids change with moves; 404 ErrorItemNotFound for what is gone."""
+"""Microsoft Graph v1.0 (microsoftgraph/microsoft-graph-docs-contrib): ids change with moves; 404
+ErrorItemNotFound for what is gone."""
 
 from doubles.base import Case, Double, Kind, Refused, route
 
@@ -19,23 +18,8 @@ class Graph(Double):
     volatile = ("changeKey", "id", "name")
     too_many = (429, {"error": {"code": "TooManyRequests"}}, {"Retry-After": "1"})
 
-    def __init__(self):
-        self.twin = 201  # or 400, 409
-        super().__init__()
-
     def touch(self, thing):
         thing["changeKey"] = str(self.number())
-
-    def key_of(self, call):
-        return call.json().get("transactionId") if call.route == f"POST {ME}/events" else None
-
-    def key_reused(self, call):
-        raise Refused(400, {"error": {"code": "ErrorDuplicateTransactionId"}})
-
-    def answer(self, call):
-        if self.twin != 201 and self.key_of(call) in self.keys:
-            return self.twin, {"error": {"code": "ErrorDuplicateTransactionId"}}, {}
-        return super().answer(call)
 
     @route(f"POST {ME}/sendMail")
     def send_mail(self, _):
