@@ -90,6 +90,7 @@ std::optional<Value> MapReader::OneOf(std::string_view name,
     if (value->kind == YamlNode::Kind::kScalar && value->text == word) return meaning;
     words.emplace_back(word);
   }
+  problems_.Misspelled(KeyOf(name));
   problems_.Error(
       value->place, KeyOf(name),
       "not one of its values" + DidYouMean(value->text, words) + "; accepted: " + JoinWords(words));

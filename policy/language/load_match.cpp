@@ -99,9 +99,15 @@ class RouteReader {
     return true;
   }
 
+  // Then the error about that word is all that need be said.
+  bool IsProtocolMisspelled(const Backend& backend) const {
+    return draft_.problems.IsMisspelled("backends." + backend.name + ".protocol");
+  }
+
   bool CheckName(const Route& route) {
     const Backend& backend = draft_.policy.backends[route.backend];
     if (!backend.is_mcp()) {
+      if (IsProtocolMisspelled(backend)) return false;
       Refuse("backend " + backend.name +
              " is no MCP server; give it `protocol: mcp`, or match METHOD " + backend.name +
              " /path");
@@ -115,6 +121,7 @@ class RouteReader {
   bool CheckField(const Route& route) {
     const Backend& backend = draft_.policy.backends[route.backend];
     if (!backend.is_graphql()) {
+      if (IsProtocolMisspelled(backend)) return false;
       Refuse("backend " + backend.name +
              " is no GraphQL server; give it `protocol: graphql`, or match METHOD " + backend.name +
              " /path");

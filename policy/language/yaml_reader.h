@@ -49,7 +49,7 @@ class Problems {
   void Warn(const Place& place, std::string key, std::string message);
   // An error about the absence of `key`. It is not told if that turns out to be misspelled.
   void ErrorOfAbsent(const Place& place, std::string key, std::string message);
-  // `key` is what an unknown word, which has an error of its own, was probably meant to be.
+  // `key` has an error of its own: an unknown word that was probably meant to be it, or its value.
   void Misspelled(std::string key) { misspelled_.insert(std::move(key)); }
   bool IsMisspelled(const std::string& key) const { return misspelled_.contains(key); }
   bool has_errors() const { return errors_ > 0; }

@@ -44,7 +44,10 @@ OrWords<Suggestion> Infer(const SuggestOptions& options, std::ostream& err) {
   if (!known) return std::unexpected(known.error());
   const auto secret = ReadInstallSecret(
       options.install_secret.empty() ? options.data + "/install.secret" : options.install_secret);
-  if (!secret) return std::unexpected(secret.error());
+  if (!secret) {
+    return std::unexpected(secret.error() +
+                           "; --data is the directory of a process that ran in observe mode");
+  }
   const TrafficKeys keys(*secret);
   const auto kept =
       ReadTraffic(options.data, keys, ToUnixMillis(SystemClock().WallNow() - options.since));

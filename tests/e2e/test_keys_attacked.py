@@ -144,6 +144,7 @@ def test_an_escaped_name_is_the_same_place(square, tmp_path):
             b'--x\r\nContent-Disposition: form-data; name="reference_id"\r\n\r\nr1\r\n--x--\r\n',
         ),
     ],
+    ids=["form", "text", "no type", "form as JSON", "UTF-16", "byte order mark", "gzip", "parts"],
 )
 def test_a_body_that_others_read_otherwise_is_not_sent(square, tmp_path, fields, body):
     with before(tmp_path, square) as running:

@@ -92,5 +92,13 @@ TEST(MisspelledTest, TheBadPlaceOfATemplateIsQuoted) {
                 "'body#/cart'?; accepted: "));
 }
 
+TEST(MisspelledTest, AProtocolThatIsNoneLeavesItsToolsAlone) {
+  const std::string told = Load(
+      "version: 1\nbackends:\n  b: { url: \"http://b.example/graphql\", protocol: grahpql }\n"
+      "tools:\n  t: { match: mutation b make, effect: write, undo: none, reason: r }\n");
+  EXPECT_THAT(told, HasSubstr("backends.b.protocol: not one of its values, did you mean"));
+  EXPECT_THAT(told, Not(HasSubstr("is no GraphQL server")));
+}
+
 }  // namespace
 }  // namespace recourse::misspelled_test
