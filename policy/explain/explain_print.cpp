@@ -103,7 +103,8 @@ std::string DoneText(const UndoRule& undo) {
 std::string KeyAtText(const KeyRule& rule) {
   std::string text = rule.at.is_field() ? "header " + rule.at.name : rule.at.AsSelector().text;
   if (!rule.form.is_plain()) text += " as " + rule.form.Text();
-  text += ", honoured for " + DurationText(rule.lives);
+  text += rule.lives == Millis(0) ? ", under which nothing is sent again"
+                                  : ", honoured for " + DurationText(rule.lives);
   for (const Condition& hit : rule.hit) text += "; known there when " + hit.text;
   if (rule.answers_latest) text += "; its answers tell the newest state";
   if (rule.new_after_failure) text += "; a new one after a failure";

@@ -57,7 +57,7 @@ std::optional<KeyRule> ReadKeyRule(MapReader& map, const KeyRule& base) {
   KeyRule rule = base;
   ReadPlace(map, "key_at", rule.at);
   ReadForm(map, rule);
-  rule.lives = map.Duration("key_lives", Millis(1)).value_or(rule.lives);
+  rule.lives = map.Duration("key_lives", Millis(0)).value_or(rule.lives);
   rule.is_accounts = map.OneOf("key_scope", kScopes).value_or(rule.is_accounts);
   if (auto hit = ReadConditions(map, "key_hit", Reads::kAnswer); !hit.empty()) {
     rule.hit = std::move(hit);

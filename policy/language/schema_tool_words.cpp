@@ -120,7 +120,7 @@ constexpr std::string_view kSchemaToolWords = R"json(    "settle": {
     "key_form": { "type": "string", "pattern": "^(hex:64|uuid|(alnum|base32hex):[0-9]+)$",
       "default": "hex:64", "description": "What such a key looks like." },
     "key_lives": { "$ref": "#/$defs/duration", "default": "12h",
-      "description": "How long a key is honoured; after that an unknown is not sent again." },
+      "description": "How long a key is honoured; then an unknown is not sent again. 0s: never." },
     "key_scope": { "enum": [ "credentials", "account" ], "default": "credentials",
       "description": "account: other credentials of it find the key as well." },
     "key_hit": { "$ref": "#/$defs/texts",

@@ -1,16 +1,14 @@
 """`./dev run` at a terminal, on a binary that is built already, and how its build begins."""
 
-import contextlib
 import glob
 import os
-import random
 import shutil
 import signal
-import socket
 import subprocess
 
 import pytest
 
+from support.ports import free_ports
 from support.recourse import BINARY, ROOT, WAIT_MAX
 from support.waiting import wait_until
 
@@ -36,21 +34,6 @@ def built_tree(tmp_path):
     return tree, f"{tools}:{os.environ['PATH']}"
 
 
-def four_free_ports():
-    """The first of them."""
-
-    def is_free(port):
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return True
-        return False
-
-    return next(
-        first
-        for first in (random.randrange(20_000, 30_000) for _ in range(100))
-        if all(is_free(first + number) for number in range(4))
-    )
-
-
 def test_ctrl_c_ends_it_once_and_with_one_message(tree, tmp_path):
     """A terminal signals the whole foreground group."""
     root, path = tree
@@ -58,7 +41,7 @@ def test_ctrl_c_ends_it_once_and_with_one_message(tree, tmp_path):
     said = log.read_text
     with open(log, "wb") as out:
         env = {**os.environ, "PATH": path, "RECOURSE_SKIP_INSTALL": "1",
-               "RECOURSE_DEMO_PORT": str(four_free_ports())}  # fmt: skip
+               "RECOURSE_DEMO_PORT": str(free_ports(4))}  # fmt: skip
         running = subprocess.Popen(
             [root / "dev", "run"], cwd=root, env=env, stdin=subprocess.DEVNULL, stdout=out,
             stderr=subprocess.STDOUT, start_new_session=True,

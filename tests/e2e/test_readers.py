@@ -10,7 +10,8 @@ import pytest
 
 from support import rawhttp
 from support.approvals import Staffed
-from support.readers import NAMES, Reader, all_readers, free_port
+from support.ports import free_ports
+from support.readers import NAMES, Reader, all_readers
 from support.recourse import Recourse
 
 FORM = "application/x-www-form-urlencoded"
@@ -268,7 +269,7 @@ tools:
 
 def test_a_script_with_a_path_behind_it_is_no_way_around_a_gate(tmp_path):
     """PHP runs the script that it meets first on the path, and tells it the rest."""
-    site, port = tmp_path / "site", free_port()
+    site, port = tmp_path / "site", free_ports()
     site.mkdir()
     for script in ("index.php", "pay.php"):
         (site / script).write_text(

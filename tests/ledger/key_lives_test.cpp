@@ -21,12 +21,12 @@ class KeyLivesTest : public testing::Test {
  protected:
   KeyLivesTest() { Open(); }
 
-  static NewOperation Keyed() {
+  NewOperation Keyed() const {
     NewOperation call = Call("k");
     call.event.dedupe_domain = 7;
     call.event.key_field = "";
     call.may_resend = true;
-    call.key_lives = kLife;
+    call.key_lives = lives_;
     return call;
   }
   void Open() {
@@ -64,9 +64,16 @@ class KeyLivesTest : public testing::Test {
 
   TempDirectory directory_{FastParent()};
   ManualClock clock_;
+  Millis lives_ = kLife;
   PumpedExecutor executor_;
   std::unique_ptr<Ledger> ledger_;
 };
+
+TEST_F(KeyLivesTest, UnderOneThatDoesNotLiveNothingIsSentAgainAtTheSameInstant) {
+  lives_ = Millis(0);
+  LoseTheAnswer();
+  ExpectOver();
+}
 
 TEST_F(KeyLivesTest, ItsLifeIsCountedFromTheFirstAttempt) {
   LoseTheAnswer();

@@ -54,6 +54,7 @@ Event EventOfTombstone(const FoundOperation& found, NewOperation& call) {
 
 Judged<bool> IsKeyOver(const NewOperation& call, std::uint64_t operation, Known& known) {
   if (call.key_lives == Millis::max()) return false;
+  if (call.key_lives == Millis(0)) return true;
   const auto is_over = known.Get(KeyIsOver{operation, call.key_lives});
   if (!is_over) return std::unexpected(is_over.error());
   return **is_over;

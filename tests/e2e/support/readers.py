@@ -8,16 +8,12 @@ import subprocess
 
 from support import rawhttp
 from support.npm import node
+from support.ports import free_ports
 from support.waiting import WAIT_MAX, wait_until
 
 HERE = pathlib.Path(__file__).resolve().parents[1] / "readers"
 NAMES = ["php", "go", "node", "ruby", "python"]
 COMPILE_MAX = 300
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 def listens(port):
@@ -60,7 +56,7 @@ class Reader:
 @contextlib.contextmanager
 def all_readers(directory):
     """By language."""
-    port = free_port()
+    port = free_ports()
     php = ["php", "-n", "-d", "display_errors=0", "-S", f"127.0.0.1:{port}", HERE / "reader.php"]
     with contextlib.ExitStack() as stack:
         readers = {}
