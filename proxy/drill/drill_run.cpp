@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <deque>
@@ -26,6 +27,13 @@ constexpr int kFetchSeconds = 20;
 constexpr int kLooksToSettle = 20;
 constexpr std::string_view kTrace = "4bf92f3577b34da6a3ce929d0e0e4736";
 constexpr std::string_view kToken = "drill";
+
+// The port of a proxy that was killed may be anybody's next; at an address that nobody else has, no
+// call meant for it reaches another run, and no stranger answers it. A pid has 22 bits at most.
+std::string AddressOfThisProcess() {
+  const auto pid = static_cast<unsigned>(::getpid());
+  return fmt::format("127.{}.{}.{}", 1 + (pid >> 15 & 127), pid >> 7 & 255, 1 + (pid & 127));
+}
 
 // The file of who may use the admin port.
 std::string Operators() {
@@ -88,7 +96,7 @@ class Play {
   RunResult Conclude();
 
   const Scenario& scenario_;
-  const std::string directory_;
+  const std::string directory_, address_;
   const SystemClock real_;
   const MonoTime end_;
   const FastClock clock_{limits::kDrillSpeed};
@@ -109,6 +117,7 @@ Play::Play(const Scenario& scenario, const std::vector<KillAt>& kills,
            const std::string& policy_copy, const std::string& directory)
     : scenario_(scenario),
       directory_(directory),
+      address_(AddressOfThisProcess()),
       end_(real_.Now() + limits::kDrillRunFor),
       backend_(scenario.script, scenario.mishaps) {
   const std::string operators_file = directory + "/operators.yaml";
@@ -119,6 +128,7 @@ Play::Play(const Scenario& scenario, const std::vector<KillAt>& kills,
   for (std::size_t i = 0; i <= kills.size(); ++i) {
     proxies_.emplace_back(DrilledProxyParts{
         .policy = policy_copy,
+        .address = address_,
         .data = directory + "/data",
         .ports_file = fmt::format("{}/ports-{}", directory, i),
         .operators_file = operators_file,
@@ -186,7 +196,7 @@ bool Play::AwaitReady() {
 
 // nullopt: no answer, mostly because the proxy was killed.
 std::optional<HttpResponse> Play::Ask(const HttpRequest& request, const std::string& port) {
-  auto answer = Fetch({.host = "127.0.0.1", .port = port}, request, kFetchSeconds);
+  auto answer = Fetch({.host = address_, .port = port}, request, kFetchSeconds);
   return answer ? std::optional(std::move(*answer)) : std::nullopt;
 }
 

@@ -68,7 +68,7 @@ void OutputTo(const std::string& file) {
   Config config;
   config.policy = parts.policy;
   config.data = parts.data;
-  config.listen = config.admin = config.probes = "127.0.0.1:0";
+  config.listen = config.admin = config.probes = parts.address + ":0";
   config.ports_file = parts.ports_file;
   config.operators = parts.operators_file;
   config.access_log = "off";

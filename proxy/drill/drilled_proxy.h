@@ -23,7 +23,8 @@ struct KillAt {
 };
 
 struct DrilledProxyParts {
-  std::string policy;  // a private copy of the files
+  std::string policy;   // a private copy of the files
+  std::string address;  // that it listens at, of the run alone
   std::string data, ports_file, operators_file, log_file;
   Millis deadline{};  // of flows
   KillAt kill;
