@@ -127,6 +127,49 @@ def test_a_refreshed_token_finds_its_call_and_never_makes_it_twice(proxy, double
     assert len(double.effects(path)) == 1
 
 
+def sigv4(number, key="AKIDEXAMPLE"):
+    """The fields of one attempt: an SDK signs each one anew."""
+    return {
+        "X_Amz_Date": f"20261126T1200{number:02}Z",
+        "Authorization": f"AWS4-HMAC-SHA256 Credential={key}/20261126/eu-central-1/shop/aws4_request, "
+        f"SignedHeaders=host;x-amz-date, Signature={number:064x}",
+    }
+
+
+@pytest.mark.parametrize("trace", [TRACE, None])
+def test_attempts_with_a_signature_each_are_one_call(proxy, double, token, trace):
+    path = f"/plain/{token}"
+    double.script("POST", path, ["read", "execute", "rst"], 1)
+    assert send(proxy, path, trace, **sigv4(1)).outcome == "unknown"
+    for number in (2, 3):
+        told = send(proxy, path, trace, **sigv4(number))
+        assert problem(told) == "other-credentials" and told.outcome == "unknown"
+    assert len(double.effects(path)) == 1
+    if trace is None:  # then the account is a part of which call it is
+        assert send(proxy, path, trace, **sigv4(4, "AKIDOTHER")).status == 201
+
+
+def test_a_cookie_that_rolls_is_other_credentials_and_one_that_is_none_is_not(proxy, double, token):
+    path = f"/plain/{token}"
+    first = send(proxy, path, TRACE, Cookie="sid=1; csrftoken=a; _ga=x")
+    assert first.status == 201
+    repeat = send(proxy, path, TRACE, Cookie="sid=1; csrftoken=b; _ga=y")
+    assert repeat.replayed and repeat.body == first.body
+    rolled = send(proxy, path, TRACE, Cookie="sid=2; csrftoken=b")
+    assert problem(rolled) == "other-credentials" and rolled.outcome == "executed"
+    assert len(double.effects(path)) == 1
+
+
+def test_a_precondition_that_was_read_again_after_a_lost_answer_is_a_repeat(proxy, double, token):
+    path = f"/switch/{token}"
+    double.script("PUT", path, ["read", "execute", "rst"], 1)
+    put = lambda tag: send(proxy, path, TRACE, {"state": "on"}, "PUT", If_Match=tag)
+    assert put('"v1"').outcome == "unknown"
+    again = put('"v2"')
+    assert again.outcome == "unknown" and again.status == 409
+    assert len(double.effects(path)) == 1
+
+
 def test_what_was_refused_is_executed_with_the_refreshed_token(proxy, double, token):
     path = f"/plain/{token}"
     refusal = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"
