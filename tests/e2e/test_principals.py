@@ -131,7 +131,7 @@ def sigv4(number, key="AKIDEXAMPLE"):
     """The fields of one attempt: an SDK signs each one anew."""
     return {
         "X_Amz_Date": f"20261126T1200{number:02}Z",
-        "Authorization": f"AWS4-HMAC-SHA256 Credential={key}/20261126/eu-central-1/shop/aws4_request, "
+        "Authorization": f"AWS4-HMAC-SHA256 Credential={key}/20261126/eu-1/shop/aws4_request, "
         f"SignedHeaders=host;x-amz-date, Signature={number:064x}",
     }
 
