@@ -45,11 +45,13 @@ Checked Check(const std::string& path, const FurtherCheck& further, bool is_stri
   return made;
 }
 
-// A file that holds what it must not is not shown at all.
-std::string ExcerptOf(const PolicySources& sources, const PolicyProblem& problem) {
-  const auto source = std::ranges::find(sources.files, problem.file, &PolicySource::name);
-  if (source == sources.files.end() || HoldsSecret(source->text)) return {};
-  return ExcerptFor(problem, source->text);
+// The files that excerpts are taken from: one that holds what it must not is not shown at all.
+std::vector<const PolicySource*> Shown(const PolicySources& sources) {
+  std::vector<const PolicySource*> shown;
+  for (const PolicySource& source : sources.files) {
+    if (!HoldsSecret(source.text)) shown.push_back(&source);
+  }
+  return shown;
 }
 
 std::size_t WritesOf(const Policy& policy) {
@@ -57,8 +59,11 @@ std::size_t WritesOf(const Policy& policy) {
 }
 
 void PrintText(const std::string& path, const Checked& checked, std::ostream& out) {
+  const auto shown = Shown(checked.sources);
   for (const PolicyProblem& problem : checked.problems) {
-    out << problem.ToString() << '\n' << ExcerptOf(checked.sources, problem);
+    const auto source = std::ranges::find(shown, problem.file, &PolicySource::name);
+    out << problem.ToString() << '\n';
+    if (source != shown.end()) out << ExcerptFor(problem, (*source)->text);
   }
   const std::string warnings = Counted(checked.warnings, "warning");
   if (!checked.is_valid) {

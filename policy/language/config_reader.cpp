@@ -30,6 +30,10 @@ bool AllDigits(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
+std::string Suggestion(const std::string& meant) {
+  return meant.empty() ? std::string() : ", did you mean '" + meant + "'?";
+}
+
 }  // namespace
 
 std::string JoinKey(std::string_view parent, std::string_view name) {
@@ -57,8 +61,7 @@ std::string NearestWord(std::string_view word, const std::vector<std::string>& w
 }
 
 std::string DidYouMean(std::string_view word, const std::vector<std::string>& words) {
-  const std::string nearest = NearestWord(word, words);
-  return nearest.empty() ? std::string() : ", did you mean '" + nearest + "'?";
+  return Suggestion(NearestWord(word, words));
 }
 
 std::string MethodDoubt(std::string_view method) {
@@ -157,13 +160,13 @@ const YamlNode* MapReader::Need(std::string_view name, std::string_view why) {
 
 void MapReader::Finish() {
   const std::vector<std::string> words(known_.begin(), known_.end());
+  const std::string accepted = words.empty() ? "" : "; accepted: " + JoinWords(words);
   for (const auto& member : node_.members) {
     if (known_.contains(member.name)) continue;
     const std::string meant = NearestWord(member.name, words);
     if (!meant.empty() && !Has(meant)) problems_.Misspelled(KeyOf(meant));
     problems_.Error(member.name_place, KeyOf(member.name),
-                    "unknown key" + DidYouMean(member.name, words) +
-                        (words.empty() ? "" : "; accepted: " + JoinWords(words)));
+                    "unknown key" + Suggestion(meant) + accepted);
   }
 }
 

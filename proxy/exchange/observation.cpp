@@ -68,6 +68,16 @@ void Observation::TakeRequest(const BodyDecoder::Piece& piece) {
   call_.is_whole = piece.end == BodyDecoder::End::kComplete;
 }
 
+Task<bool> Observation::LookAtRequest(Job look) {
+  if (call_.context.request.body.size() < limits::kLargeBodyBytes) {
+    look();
+    co_return true;
+  }
+  const bool has_run = co_await RunApart(std::move(look), worker_.thread);
+  if (!has_run) Refuse(CallRefusal(ErrorCode::kOverloaded, std::string(kNoRoomApart)));
+  co_return has_run;
+}
+
 void Observation::TakeAnswerHead(const Head& head) {
   Answer answer;
   answer.response.status = head.status;

@@ -48,6 +48,9 @@ class Observation final : public std::enable_shared_from_this<Observation>, priv
   const std::string* WholeRequest() const {
     return call_.is_whole ? &call_.context.request.body : nullptr;
   }
+  // Runs `look`, of a large body on another thread. False: too many wait there, and the call would
+  // have been refused.
+  Task<bool> LookAtRequest(Job look);
   // The last byte of a whole request went to the backend.
   void RequestSent() { Write(); }
   void Failed(const Error& error) { call_.result = std::unexpected(error); }

@@ -126,21 +126,23 @@ Task<bool> GraphqlLane::Execute(Exchange& exchange, BodyReservation& room, std::
   co_return co_await write_.RunRead(exchange, room, std::move(asked.body));
 }
 
-void JudgeObservedGraphql(ServedRequest& request) {
+Task<void> JudgeObservedGraphql(ServedRequest& request) {
   RequestContext& context = request.observation->context();
   // The context has it.
-  if (request.observation->WholeRequest() == nullptr) return;
+  if (request.observation->WholeRequest() == nullptr) co_return;
   const Backend& backend = *context.backend;
-  const auto decision = Judge(request.policy(), backend, context.request);
+  GraphqlDecision decision;
+  const auto look = [&] { decision = Judge(request.policy(), backend, context.request); };
+  if (!co_await request.observation->LookAtRequest(look)) co_return;
   NoteGraphql(request, backend, decision);
   if (decision.refusal) {
     request.observation->Refuse(*decision.refusal);
-    return;
+    co_return;
   }
   if (decision.effect == Effect::kRead) {
     const auto observed = std::exchange(request.observation, nullptr);
     if (observed->refusal()) NoteRefusal(request, backend.endpoint, *observed->refusal());
-    return;
+    co_return;
   }
   context.tool = decision.tool;
   if (decision.tool != nullptr) {

@@ -24,6 +24,6 @@ class GraphqlLane final : public Lane {
 };
 
 // Observe mode: the body of what is observed has passed, or there is none.
-void JudgeObservedGraphql(ServedRequest& request);
+Task<void> JudgeObservedGraphql(ServedRequest& request);
 
 }  // namespace recourse

@@ -86,35 +86,37 @@ void NoteMcp(ServedRequest& request, const RouteMatch& match, const McpRequest& 
   }
 }
 
-void JudgeObservedMcp(ServedRequest& request) {
+Task<void> JudgeObservedMcp(ServedRequest& request) {
   RequestContext& context = request.observation->context();
   const std::string* const body = request.observation->WholeRequest();
-  if (body == nullptr) return;
-  auto messages = ReadMcpRequest(context.request.headers, *body);
+  if (body == nullptr) co_return;
+  ReadPost post;
+  const auto look = [&] { post = ReadMcpPost(context.request.headers, *body); };
+  if (!co_await request.observation->LookAtRequest(look)) co_return;
+  auto& messages = post.messages;
   if (!messages) {
     request.observation->Refuse(
         CallRefusal(ErrorCode::kMalformedRequest, messages.error().message));
-    return;
+    co_return;
   }
   const auto decision = DecideMcpCall(request, *context.backend, *messages);
-  if (const auto refusal = RefusalOfCall(request, decision, context.request.headers,
-                                         messages->front(), messages->front().arguments)) {
+  const McpRequest& first = messages->front();
+  if (const auto refusal = RefusalOfCall(request, decision, context.request.headers, first,
+                                         post.reading ? post.reading->json : first.arguments)) {
     request.observation->Refuse(CallRefusal(ErrorCode::kMalformedRequest, refusal->message));
-    return;
+    co_return;
   }
   RouteMatch match;
   match.backend = context.backend;
   match.tool = decision.tool;
   match.effect = decision.effect;
-  NoteMcp(request, match, messages->front());
+  NoteMcp(request, match, first);
   if (decision.effect == Effect::kRead) {
     const auto observed = std::exchange(request.observation, nullptr);
     if (observed->refusal()) NoteRefusal(request, match.backend->endpoint, *observed->refusal());
-    return;
+    co_return;
   }
-  if (messages->size() == 1) {
-    context.reading = std::make_shared<const CallBody>(TakeReading(messages->front(), *body));
-  }
+  context.reading = std::move(post.reading);
   context.tool = decision.tool;
   if (decision.tool != nullptr) {
     context.tool_name = decision.tool->name;

@@ -11,6 +11,7 @@
 #include "filters/call/call_values.h"
 #include "filters/mcp/mcp_decision.h"
 #include "filters/mcp/mcp_request.h"
+#include "proxy/base/task.h"
 #include "proxy/exchange/served_request.h"
 
 namespace recourse {
@@ -38,6 +39,6 @@ std::optional<McpRefusal> RefusalOfCall(const ServedRequest& request, const McpD
 void NoteMcp(ServedRequest& request, const RouteMatch& match, const McpRequest& message);
 
 // Observe mode: the body of what is observed has passed.
-void JudgeObservedMcp(ServedRequest& request);
+Task<void> JudgeObservedMcp(ServedRequest& request);
 
 }  // namespace recourse

@@ -44,15 +44,14 @@ void StartTap(ServedRequest& request) {
   request.tap->MeetHead(request.head);
 }
 
-void ObserveRequest(ServedRequest& request, const BodyDecoder::Piece& piece) {
+bool TakeObserved(ServedRequest& request, const BodyDecoder::Piece& piece) {
   request.observation->TakeRequest(piece);
-  const bool is_whole = piece.end == BodyDecoder::End::kComplete;
-  if (!request.route.judges_body || !is_whole) return;
-  if (request.route.match.backend->is_mcp()) {
-    JudgeObservedMcp(request);
-  } else {
-    JudgeObservedGraphql(request);
-  }
+  return request.route.judges_body && piece.end == BodyDecoder::End::kComplete;
+}
+
+Task<void> JudgeObserved(ServedRequest& request) {
+  return request.route.match.backend->is_mcp() ? JudgeObservedMcp(request)
+                                               : JudgeObservedGraphql(request);
 }
 
 void NoteRefusal(ServedRequest& request, std::string_view path, const CallRefusal& refusal) {

@@ -75,7 +75,9 @@ Task<bool> ReadLane::Relay(Exchange& exchange, McpRead* mcp, ResumedStreamTap* l
     NoteFormOverride(request, read.overrides.reason());
   }
   if (mcp == nullptr) record.bytes_in += read.request_head.size() + read.first.data.size();
-  if (request.observation) ObserveRequest(request, read.first);
+  if (request.observation && TakeObserved(request, read.first)) {
+    co_await JudgeObserved(request);
+  }
   if (request.tap) request.tap->TakeRequest(read.first);
   if (!read.whole && exchange.body.is_awaited() && !co_await exchange.body.Ask()) co_return false;
   ReadAttempt attempt(read);

@@ -77,6 +77,56 @@ def test_a_large_body_is_judged_by_another_thread_than_the_one_that_serves(
         wait_until(lambda: turns_of_judges(running) > before, "somebody else has judged it")
 
 
+OBSERVED = """\
+version: 1
+mode: observe
+unlisted: {{ reads: pass, writes: pass }}
+backends:
+  shop: {{ url: "{url}/plain/{token}", hosts: [ shop.test ], protocol: {protocol} }}
+tools:
+  listed: {{ match: "{match}", effect: {effect}{more} }}
+"""
+QUESTIONS = {
+    "mcp": (
+        "tools/call shop look",
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/call",'
+        b'"params":{"name":"look","arguments":{"at":"%s"}}}',
+    ),
+    "graphql": ("mutation shop add", b'{"query":"{look}","variables":{"at":"%s"}}'),
+}
+
+
+@pytest.mark.parametrize("protocol", QUESTIONS)
+def test_observe_mode_finds_out_on_another_thread_that_a_large_body_asks_for_a_read(
+    double, tmp_path, token, protocol
+):
+    match, body = QUESTIONS[protocol]
+    is_mcp = protocol == "mcp"
+    policy = OBSERVED.format(
+        url=double.url,
+        token=token,
+        protocol=protocol,
+        match=match,
+        effect="read" if is_mcp else "write",
+        more="" if is_mcp else ', undo: none, reason: "kept"',
+    )
+    fields = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    with Recourse(tmp_path, policy) as running:
+
+        def send(middle):
+            path = f"/plain/{token}"
+            answer = rawhttp.call(running.port, "POST", path, headers=fields, body=body % middle)
+            assert answer.status == 201, answer
+
+        send(b"a")
+        before = turns_of_judges(running)
+        send(b"b")
+        assert turns_of_judges(running) == before
+        send(b"c" * 200_000)
+        wait_until(lambda: turns_of_judges(running) > before, "somebody else has looked at it")
+        assert not running.events()
+
+
 def leave(port, sock):
     """Ends towards the proxy, but leaves what it sent unread: no reset, no answer."""
     sock.shutdown(socket.SHUT_WR)

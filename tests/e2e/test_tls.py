@@ -320,17 +320,24 @@ def test_a_ca_that_changes_on_disk_is_taken_on_sighup_and_no_old_session_survive
         reload_until(502)
         lab.maker.cert.write_text("no certificate\n")
         lab.recourse.process.send_signal(signal.SIGHUP)
+        # A file that is read only once it is mended would be read anew at the next signal, too.
+        wait_until(
+            lambda: "holds no readable CA certificate" in lab.recourse.stderr(),
+            lambda: lab.recourse.stderr()[-2000:],
+        )
         assert lab.call("GET", f"/r/{token}").status == 502
     finally:
         lab.maker.cert.write_text(before)
     reload_until(200)
     # The same policy, read again with another text, keeps what it has.
     text = lab.recourse.policy_path.read_text()
+    reloads = lab.recourse.stderr().count("policy reloaded")
     lab.recourse.policy_path.write_text(text + "# changed\n")
     lab.recourse.process.send_signal(signal.SIGHUP)
     path = f"/w/{token}"
     wait_until(
-        lambda: "policy reloaded" in lab.recourse.stderr(), lambda: lab.recourse.stderr()[-2000:]
+        lambda: lab.recourse.stderr().count("policy reloaded") > reloads,
+        lambda: lab.recourse.stderr()[-2000:],
     )
     assert lab.call("POST", path).status == 200
     assert lab.backend.seen[-1]["reused"]
