@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "proxy/base/post_job.h"
+
 namespace recourse {
 
 std::shared_ptr<ObservedOrder::Place> ObservedOrder::Arrive(const Digest& group) {
@@ -45,9 +47,7 @@ void ObservedOrder::Recorded(const std::shared_ptr<Place>& place) {
     if (at->second.empty()) groups_.erase(at);
   }
   for (Place::Waiter& waiter : waiters) {
-    std::vector<Job> jobs;
-    jobs.emplace_back([told = std::move(waiter.told)] { told->Set(true); });
-    waiter.executor->Post(std::move(jobs));
+    PostJob(*waiter.executor, [told = std::move(waiter.told)] { told->Set(true); });
   }
 }
 

@@ -2,9 +2,8 @@
 
 #include <memory>
 #include <utility>
-#include <vector>
 
-#include "proxy/base/executor.h"
+#include "proxy/base/post_job.h"
 #include "proxy/base/task.h"
 
 namespace recourse {
@@ -12,10 +11,9 @@ namespace recourse {
 // The waiter goes on on its own thread.
 template <class T>
 void Reply(Executor& executor, std::shared_ptr<Promise<T>> told, T what) {
-  std::vector<Job> jobs;
-  jobs.push_back(
-      [told = std::move(told), what = std::move(what)]() mutable { told->Set(std::move(what)); });
-  executor.Post(std::move(jobs));
+  PostJob(executor, [told = std::move(told), what = std::move(what)]() mutable {
+    told->Set(std::move(what));
+  });
 }
 
 }  // namespace recourse

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "proxy/base/post_job.h"
 #include "proxy/base/short_turns.h"
 #include "proxy/base/thread_name.h"
 
@@ -83,9 +84,7 @@ void ThreadPool::Carry(Waiting& one) {
     const std::lock_guard lock(mutex_);
     --running_;
   }
-  std::vector<Job> jobs;
-  jobs.emplace_back([done = one.done] { done->Set(true); });
-  one.executor->Post(std::move(jobs));
+  PostJob(*one.executor, [done = one.done] { done->Set(true); });
 }
 
 void ThreadPool::Work(const std::string& name) {

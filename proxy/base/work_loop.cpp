@@ -1,9 +1,9 @@
 #include "proxy/base/work_loop.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "proxy/base/check.h"
+#include "proxy/base/post_job.h"
 
 namespace recourse {
 
@@ -42,11 +42,7 @@ void WorkLoop::Stop() {
   });
 }
 
-void WorkLoop::Post(Job job) {
-  std::vector<Job> jobs;
-  jobs.push_back(std::move(job));
-  executor_.Post(std::move(jobs));
-}
+void WorkLoop::Post(Job job) { PostJob(executor_, std::move(job)); }
 
 void WorkLoop::Spawn(Task<void> task, Job done) {
   ++active_;

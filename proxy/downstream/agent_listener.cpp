@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "proxy/base/log/log.h"
+#include "proxy/base/post_job.h"
 #include "proxy/net/loop/original_destination.h"
 #include "proxy/redirect/redirect_admission.h"
 #include "proxy/startup/listening.h"
@@ -42,9 +43,7 @@ void AgentListener::RefreshTls(FileState::Look look) {
   const auto fresh = tls_.Refresh(look);
   if (fresh == nullptr) return;
   for (const auto& worker : parts_.workers) {
-    std::vector<Job> jobs;
-    jobs.emplace_back([target = worker.get(), fresh] { target->tls = fresh; });
-    worker->thread.Post(std::move(jobs));
+    PostJob(worker->thread, [target = worker.get(), fresh] { target->tls = fresh; });
   }
 }
 
@@ -109,11 +108,9 @@ void AgentListener::Close() {
 
 void AgentListener::EndIdle() {
   for (std::size_t i = 0; i < connections_.size(); ++i) {
-    std::vector<Job> jobs;
-    jobs.emplace_back([this, i] {
+    PostJob(*parts_.threads[i], [this, i] {
       for (Http1Connection* connection : connections_[i]) connection->Drain();
     });
-    parts_.threads[i]->Post(std::move(jobs));
   }
 }
 

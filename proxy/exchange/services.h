@@ -116,7 +116,7 @@ struct Worker {
         turns(shared.metrics->turns.Take({})) {
     io.upkeep().Add([this] { return pool.Sweep(); });
     io.OnTurn([this](std::chrono::nanoseconds took) { turns->Observe(took); });
-    io.WhenFilesAreShort([this] { return ClearIdle(); });
+    io.files().WhenShort([this] { return ClearIdle(); });
     io.upkeep().Add([this] { return writes.Sweep(); });
   }
 

@@ -131,7 +131,7 @@ Task<std::string> ConnectLane::WhyAlias(ServedRequest& request, const Authority&
                                         std::string peer, MonoTime deadline) {
   const auto reached = ParseIpAddress(peer);
   for (const Backend* const backend : PossibleAliases(request.policy(), target)) {
-    const auto addresses = co_await request.worker.thread.Resolve(backend->host, deadline);
+    const auto addresses = co_await request.worker.thread.names().Resolve(backend->host, deadline);
     const bool is_same = std::ranges::any_of(addresses, [&](const auto& address) {
       return ParseIpAddress(address.to_string()) == reached;
     });

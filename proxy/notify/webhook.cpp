@@ -7,6 +7,7 @@
 #include "proxy/base/crypto/hash.h"
 #include "proxy/base/limits.h"
 #include "proxy/base/log/log.h"
+#include "proxy/base/post_job.h"
 #include "proxy/notify/cloud_event.h"
 
 namespace recourse {
@@ -53,12 +54,10 @@ void Webhook::Tell(const FlowNotification& news) {
 void Webhook::Tell(const Event& claim) { Add({Notification::Of::kApproval, claim.operation}); }
 
 void Webhook::TellHead(std::string news) {
-  std::vector<Job> jobs;
-  jobs.emplace_back([this, news = std::move(news)]() mutable {
+  PostJob(parts_.executor, [this, news = std::move(news)]() mutable {
     head_ = std::move(news);
     Add({Notification::Of::kHead, 0});
   });
-  parts_.executor.Post(std::move(jobs));
 }
 
 std::string_view Webhook::NameOf(Notification::Of of) {

@@ -9,6 +9,7 @@
 #include "filters/call/traceparent.h"
 #include "filters/tracing.h"
 #include "proxy/base/log/log.h"
+#include "proxy/base/post_job.h"
 #include "proxy/config/files.h"
 #include "proxy/exchange/body_reservation.h"
 #include "proxy/telemetry/attempt_records.h"
@@ -116,10 +117,8 @@ Task<Result<Outcome>> ApprovalService::Send(Worker& worker, RequestContext& cont
 }
 
 void ApprovalService::Start() {
-  std::vector<Job> start;
   sends_ = true;
-  start.emplace_back([this] { Spawn(runner_.Run(), [this] { sends_ = false; }); });
-  executor_.Post(std::move(start));
+  PostJob(executor_, [this] { Spawn(runner_.Run(), [this] { sends_ = false; }); });
 }
 
 void ApprovalService::Tell(const Event& event) {

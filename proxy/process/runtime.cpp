@@ -18,6 +18,7 @@
 #include "proxy/admin/api/admin_api.h"
 #include "proxy/base/crash_point.h"
 #include "proxy/base/log/log.h"
+#include "proxy/base/post_job.h"
 #include "proxy/base/random.h"
 #include "proxy/config/files.h"
 #include "proxy/downstream/agent_listener.h"
@@ -238,9 +239,9 @@ void Runtime::StartWorkers() {
     workers_.push_back(std::make_unique<Worker>(services_, *threads_.back(), versions_.Current(),
                                                 versions_.Earlier()));
   }
-  std::vector<IoThread*> all;
-  for (const auto& thread : threads_) all.push_back(thread.get());
-  for (const auto& thread : threads_) thread->HasPeers(all);
+  std::vector<FilePressure*> all;
+  for (const auto& thread : threads_) all.push_back(&thread->files());
+  for (FilePressure* const files : all) files->HasPeers(all);
   settle_worker_ = std::make_unique<SettleWorker>(SettleWorker::Parts{
       .ledger = *ledger_,
       .upstream = workers_.front()->upstream,
@@ -289,9 +290,7 @@ void Runtime::StartWorkers() {
   }
   // Probes are requests of ours, and observe mode sends none.
   if (versions_.Current()->mode == Mode::kEnforce) {
-    std::vector<Job> start;
-    start.emplace_back([this] { Spawn(settle_worker_->Run(), [] {}); });
-    threads_.front()->Post(std::move(start));
+    PostJob(*threads_.front(), [this] { Spawn(settle_worker_->Run(), [] {}); });
     flows_->Start();
     approvals_->Start();
   }
@@ -300,9 +299,7 @@ void Runtime::StartWorkers() {
 void Runtime::FreeFiles() {
   if (!HasThreads()) return;
   for (const auto& thread : threads_) {
-    std::vector<Job> jobs;
-    jobs.emplace_back([asked = thread.get()] { asked->FreeFiles(); });
-    thread->Post(std::move(jobs));
+    PostJob(*thread, [asked = thread.get()] { asked->files().Free(); });
   }
 }
 
@@ -310,9 +307,7 @@ void Runtime::FreeFiles() {
 void Runtime::RefreshTls(FileState::Look look) {
   if (backends_tls_.Refresh(look)) {
     for (const auto& worker : workers_) {
-      std::vector<Job> jobs;
-      jobs.emplace_back([target = worker.get()] { target->ClearIdle(); });
-      worker->thread.Post(std::move(jobs));
+      PostJob(worker->thread, [target = worker.get()] { target->ClearIdle(); });
     }
   }
   if (const auto fresh = admin_tls_.Refresh(look)) admin_->UseTls(fresh);
@@ -401,15 +396,13 @@ void Runtime::Publish(const std::shared_ptr<const Policy>& policy) {
     RC_CRASH_POINT("k25");
     std::promise<void> taken;
     const auto is_taken = taken.get_future();
-    std::vector<Job> jobs;
-    jobs.emplace_back(
-        [taken = std::move(taken), target = worker.get(),
-         view = std::make_shared<PolicyView>(policy, versions_.Earlier(), services_)]() mutable {
-          target->view = std::move(view);
-          target->ClearIdle();
-          taken.set_value();
-        });
-    worker->thread.Post(std::move(jobs));
+    PostJob(worker->thread, [taken = std::move(taken), target = worker.get(),
+                             view = std::make_shared<PolicyView>(policy, versions_.Earlier(),
+                                                                 services_)]() mutable {
+      target->view = std::move(view);
+      target->ClearIdle();
+      taken.set_value();
+    });
     is_taken.wait();
   }
   approvals_->runner().PolicyChanged();

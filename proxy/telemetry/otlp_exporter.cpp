@@ -7,6 +7,7 @@
 
 #include "policy/model/url.h"
 #include "proxy/base/log/log.h"
+#include "proxy/base/post_job.h"
 #include "proxy/config/files.h"
 #include "proxy/net/tls/tls_client.h"
 
@@ -75,9 +76,7 @@ OtlpExporter::OtlpExporter(Parts parts, Backend collector)
       upstream_(thread_, parts_.own, parts_.via) {}
 
 void OtlpExporter::Start() {
-  std::vector<Job> start;
-  start.emplace_back([this] { Spawn(Run(), [this] { finished_.set_value(); }); });
-  thread_.Post(std::move(start));
+  PostJob(thread_, [this] { Spawn(Run(), [this] { finished_.set_value(); }); });
   thread_.Start("recourse-traces");
 }
 

@@ -53,7 +53,8 @@ class ConnectorTest : public testing::Test {
     backend_.port = LocalEnd(listening_.fd())->port();
     backend_.connect_timeout = Millis(600'000);
     backend_.addresses.classes = {AddressClass::kLoopback};
-    for (IoThread* const thread : {&one_, &other_}) thread->HasPeers({&one_, &other_});
+    for (IoThread* const thread : {&one_, &other_})
+      thread->files().HasPeers({&one_.files(), &other_.files()});
   }
   ~ConnectorTest() override {
     for (IoThread* const thread : {&one_, &other_}) thread->Stop();
@@ -101,7 +102,7 @@ void ConnectorTest::MakesRoomFor(const char* host) {
   std::vector<int> kept;
   for (int i = 0; i < 4; ++i) kept.push_back(full.Take());
   std::mutex guard;
-  other_.WhenFilesAreShort([&] {
+  other_.files().WhenShort([&] {
     const std::scoped_lock lock(guard);
     for (const int file : kept) ::close(file);
     return !std::exchange(kept, {}).empty();
@@ -118,7 +119,7 @@ TEST_F(ConnectorTest, WhatAnotherThreadKeepsForLaterMakesRoomToLookUpAName) {
 
 TEST_F(ConnectorTest, WhereNobodyKeepsAnythingItSaysWhatIsMissing) {
   const NoMoreFiles full;
-  other_.WhenFilesAreShort([] { return false; });
+  other_.files().WhenShort([] { return false; });
   for (const char* host : {"127.0.0.1", "localhost"}) {
     backend_.host = host;
     const Error failed = ConnectOnOne();

@@ -1,14 +1,10 @@
-// One I/O thread: its loop, deadlines, relay buffers and name cache. A connection and its flow
-// never leave their thread.
+// One I/O thread: its loop, deadlines, relay buffers, host names and files. A connection and its
+// flow never leave their thread.
 #pragma once
 
 #include <atomic>
-#include <boost/asio/ip/address.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <deque>
-#include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -20,7 +16,9 @@
 #include "proxy/net/http1/message_head.h"
 #include "proxy/net/loop/buffer_pool.h"
 #include "proxy/net/loop/connection.h"
+#include "proxy/net/loop/file_pressure.h"
 #include "proxy/net/loop/heap_trim.h"
+#include "proxy/net/loop/host_resolver.h"
 #include "proxy/net/loop/object_pool.h"
 #include "proxy/net/loop/periodic_tasks.h"
 
@@ -58,47 +56,12 @@ class IoThread final : public Executor, public Timer {
   void OnTurn(std::move_only_function<void(std::chrono::nanoseconds)> told) {
     told_turn_ = std::move(told);
   }
-  // `free` closes what is kept for later use; false: there was nothing. It is called as long as
-  // this lives, when the process may open no more files.
-  void WhenFilesAreShort(std::move_only_function<bool()> free) { free_files_ = std::move(free); }
-  bool FreeFiles() { return free_files_ && free_files_(); }
-  // All of the process, this one too. Before any of them starts.
-  void HasPeers(std::vector<IoThread*> all) { all_ = std::move(all); }
-  // Where nothing is kept here, the others are asked as well. True as soon as something was closed,
-  // which is not said any more after `limit`.
-  Task<bool> FreeFilesAnywhere(MonoTime limit);
-  // As the kernel gives the lowest number that is free, few files are left where a new one has this
-  // number or a higher one. Nothing idle keeps such a file: they are for clients and probes.
-  int files_short_from() const { return files_short_from_; }
-
-  // Addresses of a host, from a cache of kNamesKept for up to kNameTtl. IP literals need no lookup.
-  // Empty on failure and at `deadline`. Runs getaddrinfo on one of kLookupThreads, never here, and
-  // once for all who wait for the same name: a name server that is slow for one name holds up no
-  // other.
-  Task<std::vector<boost::asio::ip::address>> Resolve(std::string host, MonoTime deadline);
+  FilePressure& files() { return files_; }
+  HostResolver& names() { return names_; }
   // The lines of the log about a backend that cannot be reached.
   LinePace& LinesAbout(const std::string& backend) { return lines_about_[backend]; }
-  // The next Resolve() of it asks anew.
-  void ForgetName(const std::string& host) { names_.erase(host); }
 
  private:
-  static constexpr Millis kNameTtl{5'000};
-  static constexpr Millis kFailedNameTtl{500};
-  static constexpr std::size_t kNamesKept = 1'024;
-  struct Name {
-    std::vector<boost::asio::ip::address> addresses;
-    MonoTime expires;
-  };
-  struct Asker;
-  struct Search;
-  void StartLookup(const std::string& host);
-  void EndLookup(const std::string& host, std::vector<boost::asio::ip::address> addresses);
-  // A thread for blocking look-ups; more are made only while all that exist are at work.
-  struct Helper {
-    boost::asio::thread_pool thread{1};
-    std::size_t at_work = 0;
-  };
-  Helper* LeastBusyHelper();
   // Moves the deadlines on when their wheel asks for it.
   struct Tick final : Waiter {
     explicit Tick(IoThread& thread);
@@ -115,15 +78,13 @@ class IoThread final : public Executor, public Timer {
 
   const Clock& clock_;
   const int speed_;
-  const int files_short_from_;
   ObjectPool<Head> heads_;
   std::atomic<std::size_t> backend_connections_{0};
   Reactor reactor_;
   DeadlineWheel wheel_;
+  FilePressure files_;
   PeriodicTasks upkeep_;
-  std::move_only_function<bool()> free_files_;
   std::move_only_function<void(std::chrono::nanoseconds)> told_turn_;
-  std::vector<IoThread*> all_;
   BufferPool buffers_;
   HeapTrim heap_;
   Tick tick_;
@@ -134,10 +95,8 @@ class IoThread final : public Executor, public Timer {
   std::atomic<bool> has_incoming_{false};
   std::atomic<bool> is_asleep_{false};  // it waits for the kernel, or is about to
   std::atomic<bool> stopped_{false};
-  std::unordered_map<std::string, Name> names_;
-  std::unordered_map<std::string, LinePace> lines_about_;         // by the name of the backend
-  std::unordered_map<std::string, std::vector<Asker*>> waiting_;  // by name being looked up
-  std::vector<std::unique_ptr<Helper>> helpers_;  // joined before anything above goes
+  std::unordered_map<std::string, LinePace> lines_about_;  // by the name of the backend
+  HostResolver names_;
   std::thread thread_;
 };
 

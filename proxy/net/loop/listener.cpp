@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "proxy/base/log/log.h"
+#include "proxy/base/post_job.h"
 
 namespace recourse {
 namespace {
@@ -52,12 +53,10 @@ Listener::Listener(std::vector<IoThread*> threads, const Tcp::endpoint& endpoint
 void Listener::Start() { threads_.front()->reactor().Queue(*this); }
 
 void Listener::Close() {
-  std::vector<Job> jobs;
-  jobs.emplace_back([this] {
+  PostJob(*threads_.front(), [this] {
     pause_.Disarm();
     listening_.Close();
   });
-  threads_.front()->Post(std::move(jobs));
 }
 
 void Listener::Accept(Waiter& self) { static_cast<Listener&>(self).AcceptSome(); }
@@ -67,7 +66,7 @@ void Listener::AcceptSome() {
     if (!listening_.is_open()) return;
     const int fd = ::accept4(listening_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     const int error = fd >= 0 ? 0 : errno;
-    if (fd >= threads_.front()->files_short_from() || AreFilesShort(error)) FreeFiles();
+    if (fd >= threads_.front()->files().short_from() || AreFilesShort(error)) FreeFiles();
     if (fd >= 0) {
       HandOut(Socket(fd));
     } else if (error == EAGAIN || error == EWOULDBLOCK) {
@@ -83,11 +82,9 @@ void Listener::AcceptSome() {
 }
 
 void Listener::FreeFiles() {
-  threads_.front()->FreeFiles();
+  threads_.front()->files().Free();
   for (std::size_t i = 1; i < threads_.size(); ++i) {
-    std::vector<Job> jobs;
-    jobs.emplace_back([thread = threads_[i]] { thread->FreeFiles(); });
-    threads_[i]->Post(std::move(jobs));
+    PostJob(*threads_[i], [thread = threads_[i]] { thread->files().Free(); });
   }
 }
 
@@ -96,10 +93,9 @@ void Listener::HandOut(Socket socket) {
   next_ = (next_ + 1) % threads_.size();
   SendAtOnce(socket.fd());
   if (index == 0) return handler_(index, std::move(socket));
-  std::vector<Job> jobs;
-  jobs.emplace_back(
-      [this, index, moved = std::move(socket)]() mutable { handler_(index, std::move(moved)); });
-  threads_[index]->Post(std::move(jobs));
+  PostJob(*threads_[index], [this, index, moved = std::move(socket)]() mutable {
+    handler_(index, std::move(moved));
+  });
 }
 
 }  // namespace recourse

@@ -40,7 +40,7 @@ std::unique_ptr<Connection> ConnectionPool::Take(const Backend& backend, MonoTim
 void ConnectionPool::Give(const Backend& backend, std::unique_ptr<Connection> connection,
                           Millis idle, MonoTime now) {
   if (size_ >= limits::kIdleUpstreamMax) return;
-  if (connection->socket() >= thread_.files_short_from()) return;
+  if (connection->socket() >= thread_.files().short_from()) return;
   connection->deadline.Disarm();
   StackOf(backend).push_back({std::move(connection), now + idle});
   ++size_;

@@ -76,7 +76,7 @@ bool IsNoFileLeft() {
 Task<Attempt> ConnectTo(IoThread& thread, const Tcp::endpoint& endpoint, MonoTime limit) {
   Socket socket = Socket::For(endpoint.protocol());
   int error = socket.is_open() ? 0 : errno;
-  if (AreFilesShort(error) && co_await thread.FreeFilesAnywhere(limit)) {
+  if (AreFilesShort(error) && co_await thread.files().FreeAnywhere(limit)) {
     socket = Socket::For(endpoint.protocol());
     error = socket.is_open() ? 0 : errno;
   }
@@ -175,11 +175,12 @@ Task<Result<void>> StartTls(IoThread& thread, const Backend& backend, Connection
 Task<Result<std::unique_ptr<Connection>>> Connect(IoThread& thread, const Backend& backend,
                                                   const OwnListeners& own, MonoTime latest) {
   const MonoTime deadline = std::min(thread.clock().Now() + backend.connect_timeout, latest);
-  auto addresses = co_await thread.Resolve(backend.host, deadline);
+  auto addresses = co_await thread.names().Resolve(backend.host, deadline);
   if (addresses.empty() && IsNoFileLeft()) {
-    if (!co_await thread.FreeFilesAnywhere(deadline)) co_return std::unexpected(NotSent(kNoFile));
-    thread.ForgetName(backend.host);
-    addresses = co_await thread.Resolve(backend.host, deadline);
+    if (!co_await thread.files().FreeAnywhere(deadline))
+      co_return std::unexpected(NotSent(kNoFile));
+    thread.names().Forget(backend.host);
+    addresses = co_await thread.names().Resolve(backend.host, deadline);
   }
   MonoTime now = thread.clock().Now();
   if (addresses.empty()) {

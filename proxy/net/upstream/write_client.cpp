@@ -303,7 +303,7 @@ std::unique_ptr<Connection> WriteUpstream::Take(const Backend& backend) {
 
 void WriteUpstream::Keep(std::shared_ptr<const Backend> backend,
                          std::unique_ptr<Connection> connection, Millis idle) {
-  if (connection->socket() >= thread_.files_short_from()) return;
+  if (connection->socket() >= thread_.files().short_from()) return;
   std::vector<Kept>& newest_last = kept_[backend.get()];
   if (newest_last.size() >= limits::kIdleUpstreamMax) return;
   connection->deadline.Disarm();
