@@ -10,68 +10,28 @@
 #include "proxy/base/mcp_limits.h"
 
 namespace recourse {
-namespace {
-
-constexpr const char* kGet = "tasks/get";
-constexpr const char* kResult = "tasks/result";
-
-}  // namespace
-
-std::optional<SettleWorker::Asked> SettleWorker::TaskOf(const Event& event) {
-  if (!event.task) return std::nullopt;
-  Asked asked;
-  asked.name = NameOfTask(event.backend, event.caller, *event.task);
-  if (const auto message = ParseJson(event.answer.body)) asked.pace = PaceOfTask(*message);
-  return asked;
-}
-
-Task<TaskReport> SettleWorker::AskAs(std::string method, RenderedRequest asked, const Event& event,
-                                     std::shared_ptr<const Policy> policy, const Tool& tool,
-                                     const Backend& backend) {
-  HttpRequest request{std::move(asked.method), backend.endpoint, std::move(asked.headers),
-                      std::move(asked.body)};
-  SetHeader(request.headers, "Accept-Encoding", "identity");
-  if (tool.undo && parts_.read_secret) {
-    // Without them the server says so.
-    (void)AddSecrets(tool.undo->secrets, parts_.read_secret, request.headers);
-  }
-  OwnRequest told(OwnRequest::Kind::kProbe, event, std::move(policy), backend, 1);
-  const Result<Answer> answer =
-      co_await Ask(backend, std::move(request), limits::kAnswerBytesMax, std::move(told));
-  if (!answer || !answer->mcp) co_return TaskReport();
-  const auto message = ParseJson(answer->response.body);
-  if (!message) co_return TaskReport();
-  co_return ReadTaskReport(method, *message, answer->response.body);
-}
-
 Task<void> SettleWorker::AskTask(std::uint64_t operation, std::shared_ptr<const Policy> policy,
-                                 const Tool& tool, const Backend& backend) {
-  const Event event = entries_.at(operation).event;
-  TaskReport report = co_await AskAs(kGet, *event.task, event, policy, tool, backend);
-  if (report.is_apart) {
-    TaskReport result =
-        co_await AskAs(kResult, AskForTaskResult(*event.task), event, policy, tool, backend);
-    report.is_apart = result.state == TaskReport::State::kUnclear;
-    report.final = std::move(result.final);
-  }
-  auto at = entries_.find(operation);
-  if (at == entries_.end() || at->second.event.attempt != event.attempt) co_return;
-  at->second.probed_at = parts_.clock.Now();
-  ++at->second.history.probes;
+                                 ProbeTarget target) {
+  const Event event = queue_.Find(operation)->event;
+  const TaskReport report = co_await sender_.AskAboutTask(event, std::move(policy), target);
+  SettleEntry* const entry = queue_.Find(operation);
+  if (entry == nullptr || entry->event.attempt != event.attempt) co_return;
+  entry->probed_at = parts_.clock.Now();
+  ++entry->history.probes;
   if (report.state == TaskReport::State::kEnded) {
-    auto transition = EndedTransition(event, tool, report, {});
+    auto transition = EndedTransition(event, *target.tool, report, {});
     if (transition) {
-      (void)co_await Record(operation, std::move(*transition));
+      co_await Record(operation, std::move(*transition));
       co_return;
     }
   }
-  TakeReport(at->second, tool, report);
+  TakeReport(*entry, *target.tool, report);
 }
 
 // It is not known yet.
-void SettleWorker::TakeReport(Entry& entry, const Tool& tool, const TaskReport& report) {
+void SettleWorker::TakeReport(SettleEntry& entry, const Tool& tool, const TaskReport& report) {
   using State = TaskReport::State;
-  Asked& task = *entry.task;
+  WatchedTask& task = *entry.task;
   entry.is_probing = false;
   if (report.state == State::kRunning) task.pace = report.pace;
   if (report.state != State::kUnclear) task.is_running = report.state == State::kRunning;
@@ -80,8 +40,8 @@ void SettleWorker::TakeReport(Entry& entry, const Tool& tool, const TaskReport& 
       report.state == State::kGone || (report.state == State::kEnded && !report.is_apart);
   const MonoTime now = parts_.clock.Now();
   if (!is_over) {
-    SetNext(entry, now + TaskPause(task.pace, entry.history.probes, Jitter(parts_.random)));
-    TellAll(entry, task.is_running ? Settled::kRunning : Settled::kNo);
+    queue_.SetNext(entry, now + TaskPause(task.pace, entry.history.probes, Jitter(parts_.random)));
+    queue_.Tell(entry, task.is_running ? Settled::kRunning : Settled::kNo);
     return;
   }
   task.is_lost = true;
@@ -90,11 +50,11 @@ void SettleWorker::TakeReport(Entry& entry, const Tool& tool, const TaskReport& 
        {"operation", std::to_string(entry.event.operation)},
        {"status", report.state == State::kGone ? "not known to the server" : report.status}});
   if (!tool.settle) {
-    Forget(entry.event.operation, Settled::kLost);
+    queue_.Forget(entry.event.operation, Settled::kLost);
     return;
   }
   entry.history = ProbeHistory{.since = now};
-  SetNext(entry, now);
+  queue_.SetNext(entry, now);
 }
 
 void SettleWorker::Tell(ServerReport news) {
@@ -107,13 +67,6 @@ void SettleWorker::Tell(ServerReport news) {
   });
 }
 
-// Exactly one, or it is not known which one is meant.
-std::uint64_t SettleWorker::OperationOfTask(const ServerReport& news) const {
-  const auto [first, last] =
-      tasks_.equal_range(NameOfTask(news.backend, news.caller, news.session, news.task));
-  return std::distance(first, last) == 1 ? first->second : 0;
-}
-
 // The answer to one attempt settles that attempt, and no later one.
 Task<void> SettleWorker::TakeLateAnswer(ServerReport news) {
   const auto event = co_await parts_.ledger.Read(news.operation, parts_.executor);
@@ -124,9 +77,9 @@ Task<void> SettleWorker::TakeLateAnswer(ServerReport news) {
   if (tool == nullptr || !message) co_return;
   auto transition = LateTransition(*event, *tool, ReadMcpFinal(*message, news.message), {});
   if (!transition) co_return;
-  const auto recorded = co_await RecordAs(*event, policy.get(), std::move(*transition));
+  const auto recorded = co_await recorder_.Record(*event, policy.get(), std::move(*transition));
   if (!recorded) co_return;
-  Forget(news.operation, Settled::kYes);
+  queue_.Forget(news.operation, Settled::kYes);
 }
 
 Task<void> SettleWorker::TakeNews(ServerReport news) {
@@ -134,12 +87,13 @@ Task<void> SettleWorker::TakeNews(ServerReport news) {
     co_await TakeLateAnswer(std::move(news));
     co_return;
   }
-  const std::uint64_t operation = OperationOfTask(news);
-  const auto at = entries_.find(operation);
-  if (at == entries_.end()) co_return;
+  const std::uint64_t operation =
+      queue_.OperationOfTask(NameOfTask(news.backend, news.caller, news.session, news.task));
+  SettleEntry* const known = queue_.Find(operation);
+  if (known == nullptr) co_return;
   const auto message = ParseJson(news.message);
   if (!message) co_return;
-  Entry& entry = at->second;
+  SettleEntry& entry = *known;
   // The backend may lead to another server by now, whose tasks are others.
   const Backend* const backend = FindBackend(*entry.policy, entry.event.backend);
   if (backend == nullptr || ServerKeyOf(*backend) != news.server) co_return;
@@ -151,7 +105,8 @@ Task<void> SettleWorker::TakeNews(ServerReport news) {
     entry.task->pace = report.pace;
     const MonoTime later =
         parts_.clock.Now() + std::max(3 * report.pace.poll, Millis(limits::kMcpTaskAskedFor));
-    if (!entry.is_probing && entry.waiters.empty() && entry.next_at < later) SetNext(entry, later);
+    if (!entry.is_probing && entry.waiters.empty() && entry.next_at < later)
+      queue_.SetNext(entry, later);
     co_return;
   }
   const std::shared_ptr<const Policy> policy = entry.policy;
@@ -161,11 +116,11 @@ Task<void> SettleWorker::TakeNews(ServerReport news) {
   if (!transition) {
     // Its result has to be asked for: by the agent next, else by us.
     const MonoTime soon = parts_.clock.Now() + limits::kProbeBackoffFirst;
-    if (!entry.is_probing && soon < entry.next_at) SetNext(entry, soon);
+    if (!entry.is_probing && soon < entry.next_at) queue_.SetNext(entry, soon);
     co_return;
   }
   // Whether the agent gets what passes is not known yet: it counts as not answered.
-  (void)co_await Record(operation, std::move(*transition));
+  co_await Record(operation, std::move(*transition));
 }
 
 }  // namespace recourse

@@ -4,7 +4,6 @@
 #include "filters/settle/human_word.h"
 #include "filters/settle/reply.h"
 #include "filters/settle/settle_worker.h"
-#include "proxy/base/crash_point.h"
 
 namespace recourse {
 
@@ -20,32 +19,24 @@ Task<std::expected<Event, std::string>> SettleWorker::SettleBy(
     }
     loop_.Spawn([](SettleWorker& self, HumanWord said, std::optional<Transition::FlowEffect> moves,
                    Executor& waiter, std::shared_ptr<Promise<Answer>> answer) -> Task<void> {
-      Reply(waiter, std::move(answer), co_await self.RecordWord(std::move(said), std::move(moves)));
+      Reply(waiter, std::move(answer), co_await self.TakeWord(std::move(said), std::move(moves)));
     }(*this, std::move(word), std::move(effect), *on, told));
   });
   co_return co_await told->Wait();
 }
 
-Task<std::expected<Event, std::string>> SettleWorker::RecordWord(
+Task<std::expected<Event, std::string>> SettleWorker::TakeWord(
     HumanWord word, std::optional<Transition::FlowEffect> effect) {
   using Answer = std::expected<Event, std::string>;
   auto last = co_await parts_.ledger.Read(word.operation, parts_.executor);
   if (!last) co_return Answer(std::unexpected(std::string(last.error().detail())));
   if (IsSettledBy(word, *last)) co_return Answer(std::move(*last));
-  if (std::string objection = ObjectionToSettling(word, *last); !objection.empty()) {
-    co_return Answer(std::unexpected(std::move(objection)));
-  }
   const auto policy = parts_.policy(last->policy_version);
-  auto transition = TransitionOf(word, *last, policy.get());
-  if (!transition) co_return Answer(std::unexpected(transition.error()));
-  if (effect) transition->flow = std::move(effect);
-  NoteEffect(*last, policy.get(), *transition);
-  RC_CRASH_POINT("k28");
-  auto recorded = co_await parts_.ledger.Record(std::move(*transition), parts_.executor);
-  if (!recorded) co_return Answer(std::unexpected(std::string(recorded.error().detail())));
-  RC_CRASH_POINT("k29");
-  Forget(word.operation, Settled::kYes);
-  co_return Answer(std::move(*recorded));
+  const std::uint64_t operation = word.operation;
+  Answer recorded =
+      co_await recorder_.RecordWord(std::move(word), std::move(*last), policy, std::move(effect));
+  if (recorded) queue_.Forget(operation, Settled::kYes);
+  co_return recorded;
 }
 
 }  // namespace recourse

@@ -1,0 +1,120 @@
+#include "filters/settle/probe_sender.h"
+
+#include <utility>
+
+#include "filters/call/key_placeholder.h"
+#include "filters/call/stored_call.h"
+#include "filters/settle/absence.h"
+#include "filters/settle/search.h"
+#include "policy/template/own_terms.h"
+#include "proxy/base/limits.h"
+
+namespace recourse {
+namespace {
+
+constexpr const char* kGet = "tasks/get";
+constexpr const char* kResult = "tasks/result";
+
+HttpRequest ProbeRequest(const Event& event, const Tool& tool, const Backend& backend) {
+  RenderedRequest rendered = WithKey(*event.settle, ProbeKey(event, tool, backend));
+  HttpRequest request{std::move(rendered.method), backend.base_path + rendered.target,
+                      std::move(rendered.headers), std::move(rendered.body)};
+  SetHeader(request.headers, "Accept-Encoding", "identity");
+  SetHeader(request.headers, "Cache-Control", "no-cache");
+  DropTerms(request.headers);
+  return request;
+}
+
+}  // namespace
+
+std::optional<ProbeTarget> ProbeTargetOf(const Event& event,
+                                         const std::shared_ptr<const Policy>& policy) {
+  const bool is_its_own = policy && policy->version == event.policy_version;
+  const Tool* const tool = is_its_own ? policy->FindTool(event.tool) : nullptr;
+  const Backend* const backend = is_its_own ? FindBackend(*policy, event.backend) : nullptr;
+  if (!event.settle || tool == nullptr || !tool->settle || backend == nullptr) {
+    return std::nullopt;
+  }
+  return ProbeTarget{tool, backend};
+}
+
+Task<ProbeReading> ProbeSender::AskAbout(Event event, std::shared_ptr<const Policy> policy,
+                                         ProbeTarget target, int number) {
+  const Backend& backend = *target.backend;
+  const SettleRule& rule = *target.tool->settle;
+  std::optional<HttpRequest> request = ProbeRequest(event, *target.tool, backend);
+  Search search;
+  search.wanted =
+      TermsOf(WithKey(*event.settle, ProbeKey(event, *target.tool, backend)).headers, kWhereTerm);
+  Result<Answer> answer = std::unexpected(Error());
+  while (request) {
+    OwnRequest told(OwnRequest::Kind::kProbe, event, policy, backend, number);
+    answer = co_await Ask(backend, *request, limits::kProbeAnswerBytesMax, std::move(told));
+    if (!rule.search) co_return JudgeProbe(rule, answer);
+    request = TakePage(rule, backend, *request, answer, search);
+  }
+  co_return JudgeSearch(rule, search, answer);
+}
+
+Task<bool> ProbeSender::SaysGone(Event undone, std::shared_ptr<const Policy> policy,
+                                 ProbeTarget target) {
+  const SettleRule& rule = *target.tool->settle;
+  if (rule.search) {
+    const auto read = co_await AskAbout(undone, policy, target, 1);
+    co_return read.verdict == ProbeVerdict::kAbsent;
+  }
+  OwnRequest told(OwnRequest::Kind::kProbe, undone, policy, *target.backend, 1);
+  const Result<Answer> answer =
+      co_await Ask(*target.backend, ProbeRequest(undone, *target.tool, *target.backend),
+                   limits::kProbeAnswerBytesMax, std::move(told));
+  co_return answer&& StatesAbsence(rule, *answer);
+}
+
+Task<TaskReport> ProbeSender::AskAboutTask(Event event, std::shared_ptr<const Policy> policy,
+                                           ProbeTarget target) {
+  TaskReport report = co_await AskAs(kGet, *event.task, event, policy, target);
+  if (report.is_apart) {
+    TaskReport result =
+        co_await AskAs(kResult, AskForTaskResult(*event.task), event, policy, target);
+    report.is_apart = result.state == TaskReport::State::kUnclear;
+    report.final = std::move(result.final);
+  }
+  co_return report;
+}
+
+Task<TaskReport> ProbeSender::AskAs(std::string method, RenderedRequest asked, const Event& event,
+                                    std::shared_ptr<const Policy> policy, ProbeTarget target) {
+  HttpRequest request{std::move(asked.method), target.backend->endpoint, std::move(asked.headers),
+                      std::move(asked.body)};
+  SetHeader(request.headers, "Accept-Encoding", "identity");
+  if (target.tool->undo && parts_.read_secret) {
+    // Without them the server says so.
+    (void)AddSecrets(target.tool->undo->secrets, parts_.read_secret, request.headers);
+  }
+  OwnRequest told(OwnRequest::Kind::kProbe, event, std::move(policy), *target.backend, 1);
+  const Result<Answer> answer =
+      co_await Ask(*target.backend, std::move(request), limits::kAnswerBytesMax, std::move(told));
+  if (!answer || !answer->mcp) co_return TaskReport();
+  const auto message = ParseJson(answer->response.body);
+  if (!message) co_return TaskReport();
+  co_return ReadTaskReport(method, *message, answer->response.body);
+}
+
+Task<Result<Answer>> ProbeSender::Ask(const Backend& backend, HttpRequest request,
+                                      std::size_t bytes_max, OwnRequest told) {
+  // What was not asked is asked after the pause of a probe that tells nothing.
+  const OwnRoom room(parts_.keep);
+  if (!room.is_there) {
+    co_return std::unexpected(Error(ErrorCode::kOverloaded, kNoRoom, Delivery::kNotSent));
+  }
+  const std::unique_ptr<UpstreamConnection> connection = parts_.upstream.Open(backend);
+  connection->MayOpenSession();
+  connection->HoldAnswerFor(room.keeper.get());
+  const Result<void> connected = co_await connection->Connected();
+  if (!connected) co_return std::unexpected(connected.error());
+  co_return co_await ExchangeTraced(*connection, std::move(request),
+                                    parts_.clock.Now() + limits::kProbeTimeout, bytes_max,
+                                    parts_.tracing, parts_.clock, std::move(told));
+}
+
+}  // namespace recourse
