@@ -29,6 +29,10 @@ std::optional<FlowOrder> ReadFlowOrder(const Headers& headers) {
   return order;
 }
 
+bool IsWorkedOn(FlowPhase phase) {
+  return phase == FlowPhase::kBreaking || phase == FlowPhase::kUndoing;
+}
+
 std::optional<Millis> FlowTimeLeft(const Policy& policy, const FlowState& state, Millis elapsed) {
   const Flow* const flow = policy.FindFlow(state.name);
   if (flow == nullptr || !flow->deadline) return std::nullopt;

@@ -22,6 +22,9 @@ std::optional<FlowOrder> ReadFlowOrder(const Headers& headers);
 // Whether a field Recourse-Flow of this value is one. Does not allocate.
 bool IsFlowOrder(std::string_view value);
 
+// Whether a flow that is at `phase` has broken and not come to an end.
+bool IsWorkedOn(FlowPhase phase);
+
 // When an open flow is over by the clock; nullopt: by none. `elapsed` is how long it has been open.
 std::optional<Millis> FlowTimeLeft(const Policy& policy, const FlowState& state, Millis elapsed);
 

@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "filters/ledger/ledger.h"
-#include "filters/saga/flow_worker.h"
+#include "filters/saga/flow_parts.h"
 #include "filters/upstream.h"
 #include "policy/model/policy.h"
 #include "proxy/base/clock.h"

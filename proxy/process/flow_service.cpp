@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "proxy/base/post_job.h"
 #include "proxy/config/files.h"
 #include "proxy/exchange/body_reservation.h"
 
@@ -63,13 +64,13 @@ FlowService::FlowService(const Parts& parts)
                .tracing = parts.tracing,
                .keep = KeepOwnWithin(parts.worker.services.budget)}),
       api_({.ledger = parts.ledger,
-            .runner = runner_,
+            .flows = runner_.operators(),
             .clock = parts.clock,
             .policy = [&versions = parts.versions](
                           const std::string& version) { return versions.Of(version); },
             .is_observing = IsObserving(parts.versions)}),
       operations_({.ledger = parts.ledger,
-                   .runner = runner_,
+                   .flows = runner_.operators(),
                    .is_observing = IsObserving(parts.versions)}) {}
 
 void FlowService::Start() {
@@ -84,9 +85,7 @@ void FlowService::Start() {
 
 void FlowService::Stop() {
   runner_.Stop();
-  std::vector<Job> stop;
-  stop.emplace_back([this] { webhook_.Stop(); });
-  executor_.Post(std::move(stop));
+  PostJob(executor_, [this] { webhook_.Stop(); });
 }
 
 void FlowService::Tell(const FlowNotification& news) {

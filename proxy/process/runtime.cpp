@@ -439,7 +439,7 @@ void Runtime::Drain() {
 
 void Runtime::Exit() {
   reloader_.Close();  // a reload waits for the I/O threads, and so do operators' orders
-  flows_->runner().Close();
+  flows_->runner().operators().Close();
   approvals_->runner().Close();
   for (const auto& thread : threads_) thread->Stop();
   for (const auto& thread : threads_) thread->Join();

@@ -131,7 +131,7 @@ class Checkout : public World {
                 .found = newest->back()});
   }
   std::expected<FlowState, std::string> Act(const FlowAction& action) {
-    auto told = std::async(std::launch::async, [&] { return flows.Act(action); });
+    auto told = std::async(std::launch::async, [&] { return flows.operators().Act(action); });
     while (told.wait_for(std::chrono::microseconds(100)) != std::future_status::ready) {
       loop.RunReady();
     }

@@ -259,7 +259,7 @@ void Life::Obey(std::shared_ptr<const Policy> policy) {
 
 void Life::Act(const FlowAction& action) {
   loop_.Start([](FlowWorker& flows, FlowAction asked) -> Task<void> {
-    (void)co_await flows.ActNow(std::move(asked));
+    (void)co_await flows.operators().ActNow(std::move(asked));
   }(flows_, action));
 }
 

@@ -137,7 +137,7 @@ HttpResponse FlowApi::CloseStopped(std::string_view query, const HttpRequest& re
   flows->resize(flows->size() - left);
   std::string body = "{\"flows\":[";
   for (const FlowState& state : *flows) {
-    const auto closed = parts_.runner.Act(
+    const auto closed = parts_.flows.Act(
         {.kind = FlowAction::Kind::kClose, .number = state.number, .reason = ReasonOf(*word)});
     if (!closed) continue;  // somebody else was first, or the next request tells what is wrong
     if (body.back() == '}') body.push_back(',');
@@ -149,7 +149,7 @@ HttpResponse FlowApi::CloseStopped(std::string_view query, const HttpRequest& re
 std::expected<std::vector<FlowState>, HttpResponse> FlowApi::NotOver() {
   std::vector<FlowState> flows;
   for (std::uint64_t after = 0;;) {
-    auto page = parts_.runner.List(after, limits::kAdminPageMax);
+    auto page = parts_.flows.List(after, limits::kAdminPageMax);
     if (!page) return std::unexpected(NoLedger(page.error()));
     if (page->empty()) return flows;
     after = page->back().number;
@@ -160,7 +160,7 @@ std::expected<std::vector<FlowState>, HttpResponse> FlowApi::NotOver() {
 std::expected<FlowState, HttpResponse> FlowApi::Find(const std::string& id) {
   std::uint64_t number = 0;
   if (ParseNumber(id, number) && number > 0) {
-    auto open = parts_.runner.List(number - 1, 1);
+    auto open = parts_.flows.List(number - 1, 1);
     if (!open) return std::unexpected(NoLedger(open.error()));
     if (!open->empty() && open->front().number == number) return std::move(open->front());
     auto found = parts_.ledger.FindFlow(number);
@@ -196,7 +196,7 @@ std::expected<FlowState, HttpResponse> FlowApi::Find(const std::string& id) {
 
 Result<FlowView> FlowApi::View(const FlowState& state) {
   return ViewFlow(
-      parts_.ledger, [this](std::uint64_t operation) { return parts_.runner.LastOf(operation); },
+      parts_.ledger, [this](std::uint64_t operation) { return parts_.flows.LastOf(operation); },
       parts_.policy, state, ToUnixMillis(parts_.clock.WallNow()));
 }
 
@@ -247,7 +247,7 @@ HttpResponse FlowApi::Resolve(FlowState state, const HttpRequest& request, const
 
 HttpResponse FlowApi::Do(FlowAction action, FlowState state) {
   action.found = std::move(state);
-  const auto moved = parts_.runner.Act(action);
+  const auto moved = parts_.flows.Act(action);
   if (!moved) return Problem(409, "Not done", moved.error());
   return Show(*moved, false);
 }

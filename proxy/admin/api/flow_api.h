@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "filters/ledger/ledger.h"
-#include "filters/saga/flow_worker.h"
+#include "filters/saga/flow_operator.h"
 #include "proxy/admin/access/operator.h"
 #include "proxy/admin/access/problem.h"
 #include "proxy/admin/views/flow_view.h"
@@ -22,7 +22,7 @@ class FlowApi {
  public:
   struct Parts {
     Ledger& ledger;
-    FlowWorker& runner;
+    FlowOperator& flows;
     const Clock& clock;
     PolicyOfVersion policy;
     std::function<bool()> is_observing;  // observe mode sends nothing of its own

@@ -65,7 +65,7 @@ HttpResponse OperationApi::Handle(const HttpRequest& request, std::string_view p
     return Problem(409, "Not done", "observe mode leaves operations as they are");
   }
   word->operation = (*event)->operation;
-  const auto settled = parts_.runner.SettleBy(*word);
+  const auto settled = parts_.flows.SettleBy(*word);
   if (!settled) return Problem(409, "Not settled", settled.error());
   std::string body;
   AppendEvent(body, *settled);

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "filters/ledger/ledger.h"
-#include "filters/saga/flow_worker.h"
+#include "filters/saga/flow_operator.h"
 #include "proxy/admin/access/operator.h"
 #include "proxy/base/http/http_message.h"
 
@@ -17,7 +17,7 @@ class OperationApi {
  public:
   struct Parts {
     Ledger& ledger;
-    FlowWorker& runner;
+    FlowOperator& flows;
     std::function<bool()> is_observing;
   };
   explicit OperationApi(Parts parts) : parts_(std::move(parts)) {}

@@ -1,0 +1,103 @@
+#include "filters/saga/step_undoer.h"
+
+#include <fmt/format.h>
+
+#include "filters/saga/undo_plan.h"
+#include "proxy/base/crash_point.h"
+#include "proxy/base/limits.h"
+
+namespace recourse {
+namespace {
+
+// Another policy may mean another system by the same backend name. A human may say that it does
+// not.
+UndoDecision UnlessLost(UndoDecision decision, const Event& step, const Policy* policy,
+                        bool by_human) {
+  const bool is_lost = policy == nullptr || (policy->version != step.policy_version && !by_human);
+  if (decision.kind != UndoDecision::Kind::kSend || !is_lost) return decision;
+  return {UndoDecision::Kind::kPark, "the policy that it began under (" + step.policy_version +
+                                         ") is lost; a retry undoes it under the policy in force"};
+}
+
+}  // namespace
+
+Task<std::optional<FlowState>> StepUndoer::UndoNext(FlowState state) {
+  FlowEntry* entry = tools_.table.Find(state.number);
+  if (entry == nullptr) co_return std::nullopt;
+  const FlowStep* const step = NextToUndo(state, entry->passed);
+  if (step == nullptr) {
+    if (!entry->passed.empty()) {
+      co_return co_await tools_.records.Park(state, "some of its steps could not be undone");
+    }
+    co_return co_await late_.LookBack(std::move(state));
+  }
+  RC_CRASH_POINT("k21");
+  const auto event = co_await tools_.records.Look(state.number, step->operation);
+  if (!event) {
+    if (!tools_.records.IsLostToReading(state.number)) co_return std::nullopt;
+    co_return co_await tools_.records.Park(state, FlowRecords::UnreadReason(step->operation));
+  }
+  const auto policy = tools_.parts.policy(event->policy_version);
+  const Tool* const tool = policy ? policy->FindTool(event->tool) : nullptr;
+  const Flow* const flow = policy ? policy->FindFlow(state.name) : nullptr;
+  entry = tools_.table.Find(state.number);
+  if (entry == nullptr) co_return std::nullopt;
+  const UndoDecision decision = UnlessLost(DecideUndo(*event, tool, flow), *event, policy.get(),
+                                           entry->by_human.contains(step->operation));
+  if (decision.kind == UndoDecision::Kind::kSkip) {
+    co_return co_await PassOver(std::move(state), step->operation, {});
+  }
+  UndoOutcome outcome{UndoOutcome::Kind::kStuck, decision.reason, {}};
+  if (decision.kind == UndoDecision::Kind::kSend) {
+    if (!tools_.share.Enter(state.number, event->backend, *policy)) co_return std::nullopt;
+    outcome = co_await SendUndo(state.number, *step, *event, policy);
+    tools_.share.Leave(event->backend);
+  }
+  entry = tools_.table.Find(state.number);
+  if (entry == nullptr) co_return std::nullopt;
+  switch (outcome.kind) {
+    case UndoOutcome::Kind::kDone:
+      co_return co_await tools_.records.Get(state.number);
+    case UndoOutcome::Kind::kNotNeeded:
+      co_return co_await PassOver(std::move(state), event->operation, outcome.reason);
+    case UndoOutcome::Kind::kAgain:
+      tools_.table.SetDue(state.number, tools_.parts.clock.Now() + outcome.pause);
+      co_return std::nullopt;
+    case UndoOutcome::Kind::kStuck:
+      break;
+  }
+  if (flow != nullptr && flow->continue_on_stuck) {
+    entry->passed.push_back(step->operation);
+    co_return co_await tools_.records.Get(state.number);
+  }
+  co_return co_await tools_.records.Park(
+      state, fmt::format("step {} ({}): {}", step->operation, event->tool, outcome.reason));
+}
+
+// Its effect needs no undo; `story` is what the flow tells of that beside why it broke.
+Task<std::optional<FlowState>> StepUndoer::PassOver(FlowState state, std::uint64_t operation,
+                                                    const std::string& story) {
+  std::string reason = state.reason;
+  if (!story.empty()) reason += (reason.empty() ? "" : "; ") + story;
+  co_return co_await tools_.records.Move({.number = state.number,
+                                          .from = FlowPhase::kUndoing,
+                                          .to = FlowPhase::kUndoing,
+                                          .cause = state.cause,
+                                          .reason = std::move(reason),
+                                          .not_needed = {operation}});
+}
+
+Task<UndoOutcome> StepUndoer::SendUndo(std::uint64_t number, const FlowStep& step,
+                                       const Event& event, std::shared_ptr<const Policy> policy) {
+  const Tool* const tool = policy->FindTool(event.tool);
+  const int allowed =
+      tool != nullptr && tool->undo ? tool->undo->attempts_max : limits::kUndoAttemptsMax;
+  // A human's word is good for one try of the step that was stuck.
+  const bool by_human = tools_.table.Find(number)->by_human.erase(step.operation) > 0;
+  UndoOutcome outcome = co_await sender_.Try(event, policy, step.undo_base + allowed, by_human,
+                                             Jitter(tools_.parts.random), step.undo);
+  if (tools_.parts.tried) tools_.parts.tried(event.tool, outcome.kind);
+  co_return outcome;
+}
+
+}  // namespace recourse
