@@ -118,7 +118,7 @@ class McpPolicyWriter {
       out += "    # undo: { call: " + CommentText(undo->name) + arguments + " }\n";
     }
     Check(out, "name an undo, an approval, or the reason why neither is needed");
-    out += "    undo: none\n    reason: \"CHECK: not decided yet\"\n";
+    out += "    undo: undecided\n";
   }
 
   std::string Text() const {
@@ -128,6 +128,7 @@ class McpPolicyWriter {
                       CommentText(server_.protocol) +
                       ") by `recourse policy import mcp`.\n"
                       "# Go through every line marked CHECK, then run `recourse policy check`.\n"
+                      "# `mode: enforce` needs a decision wherever `undecided` stands.\n"
                       "# CHECK: do agents send traceparent? Without it one caller's equal calls "
                       "within 10 minutes\n"
                       "# are one call, whoever it acts for. If two sessions mean two intents, give "
@@ -138,8 +139,8 @@ class McpPolicyWriter {
     for (const std::string& tool : left_out_) {
       out += "# CHECK: left out: " + CommentText(tool) + "\n";
     }
-    out += "version: 1\nunlisted: { reads: pass, writes: guard }\nbackends:\n  " + backend_ +
-           ":\n    url: " + QuotedText(server_.url) +
+    out += "version: 1\nmode: observe\nunlisted: { reads: pass, writes: guard }\nbackends:\n  " +
+           backend_ + ":\n    url: " + QuotedText(server_.url) +
            "\n    protocol: mcp\n"
            "    # CHECK: under which address do agents reach Recourse? One host and port is one "
            "server.\n"

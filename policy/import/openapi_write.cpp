@@ -137,7 +137,7 @@ class OpenApiPolicyWriter {
     }
     out +=
         "    # CHECK: name an undo, an approval, or the reason why neither is needed\n"
-        "    undo: none\n    reason: \"CHECK: not decided yet\"\n";
+        "    undo: undecided\n";
   }
 
   static void AddIdentity(const ApiOperation& operation, const std::string& pattern,
@@ -185,11 +185,12 @@ class OpenApiPolicyWriter {
   std::string Text() const {
     std::string out = "# Made from " + CommentText(source_) +
                       " by `recourse policy import openapi`.\n" +
-                      "# Go through every line marked CHECK, then run `recourse policy check`.\n";
+                      "# Go through every line marked CHECK, then run `recourse policy check`.\n"
+                      "# `mode: enforce` needs a decision wherever `undecided` stands.\n";
     for (const std::string& note : api_.notes) out += "# CHECK: " + CommentText(note) + "\n";
     for (const std::string& tool : left_out_)
       out += "# CHECK: left out: " + CommentText(tool) + "\n";
-    out += "version: 1\nunlisted: { reads: pass, writes: guard }\nbackends:\n";
+    out += "version: 1\nmode: observe\nunlisted: { reads: pass, writes: guard }\nbackends:\n";
     for (const Backend& backend : backends_) {
       if (!backend.note.empty()) out += "  # CHECK: " + CommentText(backend.note) + "\n";
       out += "  " + backend.name + ":\n    url: " + QuotedText(backend.url) + "\n";

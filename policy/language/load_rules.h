@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "policy/language/config_reader.h"
 #include "policy/language/loader.h"
@@ -48,6 +49,8 @@ std::optional<RequestTemplate> ReadGraphqlOwn(MapReader& map, const std::string&
 void ReadRequestBody(MapReader& map, RequestTemplate& request);
 std::optional<SettleRule> ReadSettle(MapReader& tool, const Speaks& speaks);
 std::optional<BeforeRule> ReadBefore(MapReader& tool, const Speaks& speaks);
+// Words in the place of an undo: there is none, and why (`reason`); nobody has decided yet.
+inline constexpr std::string_view kNoUndo = "none", kUndecidedUndo = "undecided";
 // `files`: whether those of `credentials` are read, here and below. `undo: none` gives none
 // without a problem.
 std::vector<UndoRule> ReadUndo(MapReader& tool, const Speaks& speaks, TlsFiles files);

@@ -172,7 +172,8 @@ void ReadRequestBody(MapReader& undo, RequestTemplate& request) {
 namespace {
 
 constexpr std::string_view kUndoHelp =
-    "accepted: none, or { request: \"DELETE /orders/{external_ref}\" }, or of an MCP server { "
+    "accepted: none, undecided, or { request: \"DELETE /orders/{external_ref}\" }, or of an MCP "
+    "server { "
     "call: "
     "cancel_order, arguments: { id: \"{external_ref}\" } }, or of a GraphQL server { graphql: "
     "\"mutation($id: ID!) { issueDelete(id: $id) { success } }\", variables: { id: "
@@ -244,7 +245,8 @@ std::vector<UndoRule> ReadUndoList(const YamlNode& list, const std::string& key,
 std::vector<UndoRule> ReadUndo(MapReader& tool, const Speaks& speaks, TlsFiles files) {
   const YamlNode* node = tool.Get("undo");
   if (node == nullptr) return {};
-  if (node->kind == YamlNode::Kind::kScalar && node->text == "none") return {};
+  const bool is_word = node->kind == YamlNode::Kind::kScalar;
+  if (is_word && (node->text == kNoUndo || node->text == kUndecidedUndo)) return {};
   if (node->kind == YamlNode::Kind::kList) {
     return ReadUndoList(*node, tool.KeyOf("undo"), speaks, files, tool.problems());
   }

@@ -222,7 +222,7 @@ constexpr std::string_view kSchema = R"json({
         "before": { "$ref": "#/$defs/before" },
         "undo": {
           "oneOf": [
-            { "const": "none" },
+            { "enum": [ "none", "undecided" ] },
             { "$ref": "#/$defs/undo" },
             { "type": "array", "minItems": 1, "items": { "$ref": "#/$defs/undo" } }
           ]
@@ -263,7 +263,7 @@ constexpr std::string_view kSchema = R"json({
         "anyOf": [
           { "required": [ "approval" ] },
           { "required": [ "undo" ],
-            "properties": { "undo": { "type": [ "object", "array" ] } } },
+            "properties": { "undo": { "not": { "const": "none" } } } },
           { "required": [ "reason" ] }
         ]
       }

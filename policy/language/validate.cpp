@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "policy/language/load_rules.h"
 #include "policy/language/policy_builder.h"
 #include "policy/model/approval_need.h"
 #include "policy/model/route_table.h"
@@ -43,17 +44,35 @@ void CheckRoutes(PolicyBuilder& draft) {
   }
 }
 
+// As `import` and `suggest` leave it. To observe, nobody needs an answer yet.
+void CheckUndecided(PolicyBuilder& draft, std::size_t index) {
+  const Place place = draft.ToolPlace(index, "undo");
+  const std::string key = draft.ToolKey(index, "undo");
+  const std::string message =
+      "nobody has decided yet how this write is undone: name the request that takes it back, an "
+      "approval (approval: { by: [..] }), or say undo: none and the reason";
+  if (draft.policy.mode == Mode::kObserve) {
+    draft.problems.Warn(place, key, message + "; enforce mode refuses it");
+  } else {
+    draft.problems.Error(place, key, message);
+  }
+}
+
 void CheckUndoIsStated(PolicyBuilder& draft, std::size_t index) {
   const Tool& tool = draft.policy.tools[index];
   const bool has_word = draft.ToolHas(index, "undo");
+  const YamlNode* const undo = draft.tool_nodes[index]->Find("undo");
+  if (undo != nullptr && undo->text == kUndecidedUndo) {
+    CheckUndecided(draft, index);
+    return;
+  }
   const bool has_wrong_approval = !tool.approval && draft.ToolHas(index, "approval");
   const bool has_excuse = AsksAboutCalls(tool) || has_wrong_approval || !tool.reason.empty();
   if (tool.undo || has_excuse) return;
   for (const std::string_view word : {"undo", "approval", "reason"}) {
     if (draft.problems.IsMisspelled(draft.ToolKey(index, word))) return;
   }
-  const YamlNode* undo = draft.tool_nodes[index]->Find("undo");
-  if (has_word && undo->text != "none") return;  // already reported
+  if (has_word && undo->text != kNoUndo) return;  // already reported
   draft.problems.Error(
       draft.ToolPlace(index, "undo"), draft.ToolKey(index, "undo"),
       has_word

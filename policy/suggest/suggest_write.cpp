@@ -52,7 +52,7 @@ void WriteUndo(const SuggestedLinks& links, std::string& out) {
   if (!links.undo) {
     out +=
         "    # CHECK: name an undo, an approval, or the reason why neither is needed\n"
-        "    undo: none\n    reason: \"CHECK: not decided: no call seen takes it back\"\n";
+        "    undo: undecided  # no call seen takes it back\n";
     return;
   }
   const SuggestedUndo& undo = *links.undo;
@@ -113,7 +113,7 @@ std::string ToolTextOf(const SuggestedTool& tool) {
 
 std::string ToolsText(Suggestion& suggestion) {
   std::vector<MadeTool> tools;
-  std::string backends = "version: 1\nbackends:\n";
+  std::string backends = "version: 1\nmode: observe\nbackends:\n";
   std::set<std::string> named;
   for (const SuggestedTool& tool : suggestion.tools) {
     tools.push_back({tool.name, ToolTextOf(tool)});

@@ -113,13 +113,19 @@ def test_a_shop_becomes_a_policy_with_identities_and_undo(schema, tmp_path):
     assert tools["addNote"]["identity"] == ["path.orderId", "body#/author/userId"]
     assert tools["addNote"]["external_ref"] == "answer.header.Location"
     assert "identity" not in tools["changeOrder"], "two changes of one order are two changes"
-    assert tools["cancelOrder"]["undo"] == "none"
+    assert tools["cancelOrder"]["undo"] == "undecided"
+    warned = run_cli("policy", "check", path).stdout
+    assert "tools.cancelOrder.undo: nobody has decided yet" in warned
     body = tmp_path / "body.json"
     body.write_text('{"customer_id": "ada", "cart_id": "c1", "note": "as you like"}')
     shown = run_cli(
         "policy", "explain", path, "POST https://eu.shop.example/orders", "--body", body
     )
     assert "createOrder" in shown.stdout and '"c1"' in shown.stdout
+    path.write_text(text.replace("mode: observe", "mode: enforce"))
+    refused = run_cli("policy", "check", path)
+    undecided = [name for name, tool in tools.items() if tool.get("undo") == "undecided"]
+    assert refused.returncode == 3 and f"{len(undecided)} error" in refused.stdout, refused.stdout
 
 
 def test_keys_of_payments_and_names_that_are_not_legal(tmp_path):

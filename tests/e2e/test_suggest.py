@@ -164,7 +164,12 @@ def test_the_suggestion_is_enforced(suggested, doubles, tmp_path):
     directory = tmp_path / "policy"
     directory.mkdir()
     (directory / "backends.yaml").write_text(policy(doubles, "enforce"))
-    (directory / "tools.yaml").write_text(suggested[0].read_text())
+    open_questions = suggested[0].read_text()
+    (directory / "tools.yaml").write_text(open_questions)
+    refused = run_cli("policy", "check", directory)
+    assert refused.returncode == 3 and "nobody has decided yet" in refused.stdout
+    decided = open_questions.replace("undo: undecided", "undo: none\n    reason: a test decides so")
+    (directory / "tools.yaml").write_text(decided)
     running = Recourse(tmp_path / "enforced", "")
     running.policy_path = directory
     with running:

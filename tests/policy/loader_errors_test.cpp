@@ -327,9 +327,10 @@ TEST(LoaderErrorsTest, AmbiguousRoutesAreRefused) {  // Y06
 TEST(LoaderErrorsTest, AWriteSaysHowItIsUndoneOrWhyNot) {  // Y09
   ExpectRows({
       {WithTool(""), "p.yaml:4:3: error: tools.t.undo: a write needs one of these"},
+      {WithTool("    undo: undecided\n    reason: r\n"), "tools.t.undo: nobody has decided yet"},
       {WithTool("    undo: none\n"),
        "p.yaml:8:11: error: tools.t.undo: `undo: none` needs a human"},
-      {WithTool("    undo: never\n"), "tools.t.undo: accepted: none, or {"},
+      {WithTool("    undo: never\n"), "tools.t.undo: accepted: none, undecided, or {"},
       {WithTool("    undo: {}\n"), "tools.t.undo.request: is missing"},
       {WithTool("    approval: {}\n"), "tools.t.approval.by: is missing"},
       {WithTool("    approval: { by: [] }\n"), "tools.t.approval.by: the list is empty"},

@@ -52,7 +52,7 @@ TEST(McpImportTest, WhatIsNotSaidToReadIsAWriteThatNobodyHasDecidedOn) {
   EXPECT_THAT(text, HasSubstr("# CHECK: the server says idempotentHint: true"));
   const std::string wipe = text.substr(text.find("  wipe:"));
   EXPECT_THAT(wipe, Not(HasSubstr("approval: { by")));
-  EXPECT_THAT(text, HasSubstr("    undo: none\n    reason: \"CHECK: not decided yet\"\n"));
+  EXPECT_THAT(text, HasSubstr("    undo: undecided\n"));
 }
 
 TEST(McpImportTest, RequiredIdsAreTheIdentityAndTextsWithoutOneAreToldOf) {

@@ -181,8 +181,8 @@ TEST(SuggestLinksTest, TheTextIsAPolicyThatTheLoaderTakes) {
   EXPECT_THAT(text, HasSubstr("  orders.create:\n"));
   EXPECT_THAT(text, HasSubstr("    identity: [ \"body#/cart_id\", \"body#/customer_id\" ]\n"));
   EXPECT_THAT(text, HasSubstr("took back 3 of 25"));
-  const LoadedPolicy loaded =
-      LoadPolicyText("p", text + "backends: { shop: { url: \"http://127.0.0.1:1\" } }\n");
+  const LoadedPolicy loaded = LoadPolicyText(
+      "p", text + "mode: observe\nbackends: { shop: { url: \"http://127.0.0.1:1\" } }\n");
   ASSERT_TRUE(loaded.ok()) << loaded.problems.front().ToString() << "\n" << text;
   const Tool* const tool = loaded.policy->FindTool("orders.create");
   ASSERT_NE(tool, nullptr);
