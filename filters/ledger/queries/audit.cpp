@@ -84,9 +84,7 @@ Result<std::vector<LoggedRow>> ListRows(EventLog& log, const SharedKeys& keys, s
   };
   const bool read = log.NewReader()->Scan(next, static_cast<std::size_t>(most), take);
   if (read && !rows.empty()) return rows;
-  const std::uint64_t first = log.base().first_seq;
-  after = std::max(after, PackRowId({.stream = UnpackRowId(first).stream}));
-  if (first > after + 1) {
+  if (log.base().first_seq > after + 1) {
     return std::unexpected(Error(ErrorCode::kLedgerUnavailable,
                                  "retention has removed the rows that were asked for",
                                  Delivery::kNotSent));
