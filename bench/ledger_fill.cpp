@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "filters/ledger/ledger.h"
+#include "filters/ledger/lmdb/lmdb_ledger.h"
 #include "proxy/base/log/log.h"
 #include "proxy/base/random.h"
 #include "proxy/startup/ledger_secrets.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "filters/ledger/model/row_id.h"
 #include "policy/model/principal.h"
 #include "proxy/base/crypto/hash.h"
 
@@ -35,7 +36,7 @@ std::string AttemptSpanId(std::string_view trace_id, std::uint64_t operation,
   std::string parts;
   AppendPart(parts, "recourse attempt span");
   AppendPart(parts, trace_id);
-  AppendPart(parts, std::to_string(operation));
+  AppendPart(parts, PrintRowId(operation));
   AppendPart(parts, std::to_string(attempt));
   std::string id = ToHex(Sha256(parts)).substr(0, 16);
   if (id.find_first_not_of('0') == std::string::npos) id.back() = '1';  // all zeros is invalid

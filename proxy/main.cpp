@@ -227,6 +227,9 @@ void AddRun(CLI::App& app, Arguments& args) {
   run->add_option("--data", config.data, "Directory of the ledger; created when missing")
       ->envname("RECOURSE_DATA")
       ->required();
+  run->add_option("--ledger", config.ledger,
+                  "Another ledger than the one in --data; memory: forgets all at its end")
+      ->envname("RECOURSE_LEDGER");
   run->add_option("--listen", config.listen, "Address for agents")
       ->envname("RECOURSE_LISTEN")
       ->capture_default_str();
@@ -306,7 +309,7 @@ void AddEvents(CLI::App& app, Arguments& args) {
   list->add_option("--tool", args.query.tool, "Only events of this tool");
   list->add_option("--status", args.query.status, "PENDING, SUCCESS, FAILED or COMPENSATED");
   list->add_option("--phase", args.query.phase, "DISPATCHING, UNCERTAIN, SUCCEEDED, ...");
-  list->add_option("--after", args.query.after, "Only events with a larger id");
+  AddId(*list, "--after", args.query.after, "Only events with a larger id");
   list->add_option("--limit", args.query.limit, "Print at most this many")->capture_default_str();
   CLI::Option* const newest =
       list->add_flag("--newest", args.query.newest_first, "The newest ones, newest first");
@@ -316,7 +319,7 @@ void AddEvents(CLI::App& app, Arguments& args) {
   list->callback(
       [&args] { args.exit_code = ListEvents(args.admin, args.query, std::cout, std::cerr); });
   CLI::App* show = events->add_subcommand("show", "Show one event and its operation");
-  show->add_option("id", args.event_id, "Event id")->required();
+  AddId(*show, "id", args.event_id, "Event id")->required();
   AddAdminOptions(*show, args);
   show->callback(
       [&args] { args.exit_code = ShowEvent(args.admin, args.event_id, std::cout, std::cerr); });

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "filters/approval/approved_call.h"
+#include "filters/ledger/model/row_id.h"
 #include "proxy/base/crash_point.h"
 #include "proxy/base/limits.h"
 #include "proxy/base/log/log.h"
@@ -55,7 +56,7 @@ Task<void> ApprovalWorker::Load() {
       after = claim.event.operation;
       if (claim.event.is_locked) {
         Log(LogLevel::kError, "an operation that waits for approval cannot be read",
-            {{"operation", std::to_string(after)}, {"reason", claim.event.detail}});
+            {{"operation", PrintRowId(after)}, {"reason", claim.event.detail}});
       } else {
         // Looked at once at the start: the policy may be another one, or it was approved.
         Track(after, now, now + claim.left);
@@ -183,7 +184,7 @@ Task<void> ApprovalWorker::Delay(const Event& approved, std::string obstacle,
   const auto at = entries_.find(operation);
   if (at == entries_.end() || at->second.obstacle == obstacle) co_return;
   Log(LogLevel::kError, "an approved call cannot be sent yet; it is tried again until it expires",
-      {{"operation", std::to_string(operation)}, {"tool", approved.tool}, {"reason", obstacle}});
+      {{"operation", PrintRowId(operation)}, {"tool", approved.tool}, {"reason", obstacle}});
   at->second.obstacle = std::move(obstacle);
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "filters/ledger/model/row_id.h"
 #include "proxy/base/json/error_member.h"
 #include "proxy/base/json/json_object.h"
 #include "proxy/base/limits.h"
@@ -45,7 +46,7 @@ std::string QuotedText(std::string_view text) {
 void AddOperationFields(Headers& headers, std::string_view key, std::uint64_t event,
                         std::string_view outcome, std::string_view flow) {
   if (!key.empty()) SetHeader(headers, "Idempotency-Key", key);
-  if (event != 0) SetHeader(headers, "Recourse-Event", std::to_string(event));
+  if (event != 0) SetHeader(headers, "Recourse-Event", PrintRowId(event));
   if (!outcome.empty()) SetHeader(headers, "Recourse-Outcome", outcome);
   if (!flow.empty()) SetHeader(headers, "Recourse-Flow", flow);
 }
@@ -83,7 +84,7 @@ std::string ProblemBody(ErrorCode code, std::string_view detail, const ProblemFa
     json.Text("detail", told);
     json.Text("outcome", OutcomeOf(meaning, facts));
     json.Bool("retryable", meaning.retryable && !facts.never_settles);
-    if (facts.event != 0) json.Number("event", facts.event);
+    if (facts.event != 0) json.Raw("event", RowIdJson(facts.event));
     json.TextIfAny("flow", facts.flow);
     json.Text("advice", advice);
     AddError(json, TypeOf(code, StatusOf(code, facts)), own.slug,

@@ -1,7 +1,6 @@
 #include "filters/call/poll_token.h"
 
-#include <charconv>
-
+#include "filters/ledger/model/row_id.h"
 #include "proxy/base/crypto/hash.h"
 
 namespace recourse {
@@ -13,7 +12,7 @@ constexpr std::size_t kSignatureBytes = 16;
 
 std::string PollToken(const std::string& ledger_secret, std::uint64_t operation,
                       std::string_view caller) {
-  const std::string number = std::to_string(operation);
+  const std::string number = PrintRowId(operation);
   std::string parts;
   AppendPart(parts, "recourse-poll-v1");
   AppendPart(parts, number);
@@ -24,10 +23,11 @@ std::string PollToken(const std::string& ledger_secret, std::uint64_t operation,
 
 std::optional<std::uint64_t> ReadPollId(const std::string& ledger_secret, std::string_view id,
                                         std::string_view caller) {
-  std::uint64_t operation = 0;
-  const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), operation);
-  if (error != std::errc() || end == id.data() + id.size() || *end != '-') return std::nullopt;
-  if (!ConstantTimeEqual(id, PollToken(ledger_secret, operation, caller))) return std::nullopt;
+  const auto dash = id.find('-');
+  if (dash == std::string_view::npos) return std::nullopt;
+  const auto operation = ParseRowId(id.substr(0, dash));
+  if (!operation) return std::nullopt;
+  if (!ConstantTimeEqual(id, PollToken(ledger_secret, *operation, caller))) return std::nullopt;
   return operation;
 }
 

@@ -1,5 +1,6 @@
 #include "filters/key/event_answer.h"
 
+#include "filters/ledger/model/row_id.h"
 #include "proxy/base/json/json.h"
 #include "proxy/base/limits.h"
 
@@ -48,8 +49,8 @@ WriteAnswer LostRefusal(const Event& event) { return Problem(ErrorCode::kBackend
 // Of a call that a human is asked about because of an earlier one.
 std::string SuspicionText(const Event& event) {
   if (!event.approval || event.approval->repeats == 0) return {};
-  return "It looks like a repeat of an earlier call, event " +
-         std::to_string(event.approval->repeats) + ". ";
+  return "It looks like a repeat of an earlier call, event " + PrintRowId(event.approval->repeats) +
+         ". ";
 }
 
 }  // namespace
@@ -118,7 +119,7 @@ std::optional<ErrorCode> RefusalOf(const Begun& begun) {
 
 std::string EarlierCallDetail(ErrorCode refusal, const Event& earlier) {
   const std::string call =
-      earlier.method + " " + earlier.path + " (event " + std::to_string(earlier.operation) + ")";
+      earlier.method + " " + earlier.path + " (event " + PrintRowId(earlier.operation) + ")";
   switch (refusal) {
     case ErrorCode::kKeyReused:
       return "this key belongs to an earlier call, " + call + ", with other arguments";
@@ -156,8 +157,7 @@ WriteAnswer AnswerToHeld(const Event& event, const ApprovalRule* rule, const std
   RemoveHeader(headers, "Proxy-Status");
   std::string& body = answer.response.body;
   body = "{\"status\":\"pending_approval\",\"outcome\":\"pending\",\"operation\":" +
-         std::to_string(event.operation) + ",\"event\":" + std::to_string(event.id) +
-         ",\"message\":";
+         RowIdJson(event.operation) + ",\"event\":" + RowIdJson(event.id) + ",\"message\":";
   AppendJsonString(body, SuspicionText(event) + std::string(meaning.advice));
   body += ",\"poll\":";
   AppendJsonString(body, poll);
@@ -211,8 +211,7 @@ WriteAnswer AnswerToOthers(const Event& event) {
   facts.outcome = OutcomeWord(event);
   return MakeProblem(
       ErrorCode::kOtherCredentials,
-      "an equal call was made with other credentials: event " + std::to_string(event.operation),
-      facts);
+      "an equal call was made with other credentials: event " + PrintRowId(event.operation), facts);
 }
 
 Outcome AnswerToFirst(const Event& event, const Verdict& verdict, Answer answer) {

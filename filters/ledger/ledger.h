@@ -373,34 +373,8 @@ struct ExpectedLedger {
   std::optional<Digest> head{};
 };
 
-// Opens or creates the ledger in `directory` (created with mode 0700). Runs recovery: lock, check
-// of the file's pages and of the tail of the hash chain, new epoch, DISPATCHING -> UNCERTAIN (cause
-// crash), key index. A file that is there is never replaced by a new one, whatever is in it.
-// Fails with one line for people that says what is wrong and what to do.
-// Rows in a directory that never held this ledger, or fewer than its index knows, were restored
-// from a backup: then new operations are refused until AcceptRestored.
-struct LmdbLedgerOptions {
-  std::string directory;
-  std::uint64_t map_bytes = std::uint64_t{64} << 30;  // address space, not disk
-  bool unsafe_fs = false;                             // accept every file system
-  ExpectedLedger expected{};
-  // Asked for as long as another process holds the directory, which `why` says, whether to try once
-  // more; it waits a little first. Unset: no.
-  std::function<bool(const std::string& why)> try_again{};
-  // Asked once, when the log can be read and before anything is written. Unset: rows are written in
-  // clear, as tests of old ledgers need it.
-  std::function<std::expected<LedgerSecrets, std::string>(const LedgerFacts&)> secrets{};
-};
-std::expected<std::unique_ptr<Ledger>, std::string> OpenLmdbLedger(const LmdbLedgerOptions& options,
-                                                                   const Clock& clock);
-
 // Stands where a ledger could not be opened because of `why`, so that observe mode can pass traffic
 // all the same: nothing is recorded, every verb fails with kLedgerUnavailable, and it is latched.
 std::unique_ptr<Ledger> MakeUnopenedLedger(std::string why);
-
-// Same meaning, nothing durable; decides and completes inside the call, on the caller's thread, so
-// that a test controls every step. Joins end when the operation moves or `clock` passes their
-// deadline and any other verb is called.
-std::unique_ptr<Ledger> MakeMemoryLedger(const Clock& clock);
 
 }  // namespace recourse

@@ -1,5 +1,6 @@
 #include "filters/mcp/agent_reply.h"
 
+#include "filters/ledger/model/row_id.h"
 #include "filters/mcp/era_form.h"
 #include "filters/mcp/mcp_answer.h"
 #include "filters/mcp/mcp_task.h"
@@ -37,7 +38,9 @@ std::string ResultMessage(const McpRequest& request, std::string_view result) {
 
 void AppendMeta(JsonObject& meta, const Problem& problem) {
   if (!problem.outcome.empty()) meta.Text("dev.recourse/outcome", problem.outcome);
-  if (!problem.event.empty()) meta.Raw("dev.recourse/event", problem.event);
+  if (const auto event = ParseRowId(problem.event)) {
+    meta.Raw("dev.recourse/event", RowIdJson(*event));
+  }
   meta.Bool("dev.recourse/retryable", problem.retryable);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "filters/ledger/model/row_id.h"
 #include "filters/saga/undo_plan.h"
 
 namespace recourse {
@@ -16,8 +17,7 @@ std::string WhyNotStuck(const FlowState& state, std::uint64_t operation, const F
   const FlowStep* const next = NextToUndo(state, {});
   const bool is_next = next != nullptr && next->operation == operation;
   if (is_next || stuck.empty() || stuck.contains(operation)) return {};
-  return "step " + std::to_string(*stuck.rbegin()) + " is stuck; step " +
-         std::to_string(operation) +
+  return "step " + PrintRowId(*stuck.rbegin()) + " is stuck; step " + PrintRowId(operation) +
          " will be undone by itself; --as not-needed keeps it from that";
 }
 
@@ -77,7 +77,7 @@ std::string ObjectionToAction(const FlowAction& action, const FlowState& state, 
     return s.operation == action.operation;
   });
   if (step == state.steps.end()) {
-    return "the flow has no step " + std::to_string(action.operation);
+    return "the flow has no step " + PrintRowId(action.operation);
   }
   const bool is_unknown = step->phase == Phase::kUncertain;
   const bool is_absent = step->phase == Phase::kProvenAbsent && step->end == StepEnd::kNone;

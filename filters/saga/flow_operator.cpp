@@ -3,6 +3,8 @@
 #include <optional>
 #include <utility>
 
+#include "filters/ledger/model/row_id.h"
+
 namespace recourse {
 
 std::expected<FlowState, std::string> FlowOperator::Act(const FlowAction& action) {
@@ -28,7 +30,7 @@ Task<std::expected<FlowState, std::string>> FlowOperator::ActNow(FlowAction acti
   auto state = co_await tools_.records.Get(action.number);
   if (!state && action.found) state = std::move(action.found);
   if (!state) {
-    co_return Answer(std::unexpected("no flow " + std::to_string(action.number) + " is open"));
+    co_return Answer(std::unexpected("no flow " + PrintRowId(action.number) + " is open"));
   }
   const auto policy = tools_.parts.policy(state->policy_version);
   const Flow* const flow = policy ? policy->FindFlow(state->name) : nullptr;

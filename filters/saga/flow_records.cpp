@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "filters/ledger/model/row_id.h"
 #include "proxy/base/limits.h"
 #include "proxy/base/log/log.h"
 
@@ -36,7 +37,7 @@ void FlowRecords::Tell(const FlowState& state) {
       : state.phase == FlowPhase::kUndone ? "a flow was undone"
                                           : "a flow needs a human",
       {{"flow", state.id},
-       {"number", std::to_string(state.number)},
+       {"number", PrintRowId(state.number)},
        {"caller", state.caller},
        {"undone", std::to_string(undone)},
        {"reason", state.reason}});
@@ -77,7 +78,7 @@ std::string FlowRecords::UnreadReason(std::uint64_t operation) {
       "step {} cannot be read: a row is damaged (`recourse ledger verify` says which), or its call "
       "was made anew under another trace while an earlier version ran; look whether its effect is "
       "still there, then close the flow",
-      operation);
+      PrintRowId(operation));
 }
 
 }  // namespace recourse

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "filters/ledger/model/row_id.h"
 #include "proxy/base/limits.h"
 #include "proxy/base/log/log.h"
 
@@ -75,14 +76,14 @@ bool LateSteps::NoteLook(std::uint64_t number, std::uint64_t operation, SecondLo
 Task<std::optional<FlowState>> LateSteps::TakeLate(FlowState state, Event step, SecondLook seen) {
   if (seen == SecondLook::kTookEffect) {
     Log(LogLevel::kError, "a step took effect after its absence was proved; it is undone",
-        {{"flow", state.id}, {"step", std::to_string(step.operation)}, {"tool", step.tool}});
+        {{"flow", state.id}, {"step", PrintRowId(step.operation)}, {"tool", step.tool}});
     co_return co_await tools_.records.Get(state.number);
   }
   co_return co_await tools_.records.Park(
       state, fmt::format("{0} (operation {1}) was proved absent, and its settle request finds an "
                          "effect now, which may be another call's: look, then resolve step {1} as "
                          "happened or as absent",
-                         step.tool, step.operation));
+                         step.tool, PrintRowId(step.operation)));
 }
 
 std::optional<Millis> LateSteps::LooksAgainAfter(const Event& step) {

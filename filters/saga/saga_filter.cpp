@@ -5,6 +5,7 @@
 #include "filters/call/answers.h"
 #include "filters/call/call_values.h"
 #include "filters/call/flow_name.h"
+#include "filters/ledger/model/row_id.h"
 #include "proxy/base/json/json.h"
 
 namespace recourse {
@@ -37,7 +38,7 @@ WriteAnswer AnswerOf(const FlowState& flow) {
   answer.response.headers = {{"Content-Type", "application/json"}, {"Recourse-Flow", flow.id}};
   answer.response.body = "{\"flow\":";
   AppendJsonString(answer.response.body, flow.id);
-  answer.response.body += ",\"number\":" + std::to_string(flow.number) + ",\"phase\":";
+  answer.response.body += ",\"number\":" + RowIdJson(flow.number) + ",\"phase\":";
   AppendJsonString(answer.response.body, NameOf(flow.phase));
   answer.response.body += ",\"steps\":" + std::to_string(flow.steps.size()) + "}";
   return answer;

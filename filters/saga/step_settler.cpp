@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "filters/ledger/model/row_id.h"
 #include "proxy/base/crash_point.h"
 #include "proxy/base/limits.h"
 #include "proxy/base/mcp_limits.h"
@@ -66,7 +67,7 @@ Task<void> StepSettler::SettleStep(std::uint64_t number, std::uint64_t operation
     co_return;
   }
   open.next = std::min(open.next, soon);
-  open.unknown = event->tool + " (operation " + std::to_string(operation) + ") took effect";
+  open.unknown = event->tool + " (operation " + PrintRowId(operation) + ") took effect";
   MonoTime until = entry->settle_until;
   const auto policy = tools_.parts.policy(event->policy_version);
   const Tool* const tool = policy ? policy->FindTool(event->tool) : nullptr;
@@ -92,7 +93,7 @@ Task<void> StepSettler::SettleStep(std::uint64_t number, std::uint64_t operation
 
 Task<void> StepSettler::ResendStep(std::uint64_t number, Event unknown, OpenSteps& open) {
   const std::uint64_t operation = unknown.operation;
-  const std::string who = unknown.tool + " (operation " + std::to_string(operation) + ")";
+  const std::string who = unknown.tool + " (operation " + PrintRowId(operation) + ")";
   const auto policy = tools_.parts.policy(unknown.policy_version);
   const auto in_force = tools_.parts.policy(std::string());
   FlowEntry* entry = tools_.table.Find(number);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "filters/ledger/model/row_id.h"
 #include "filters/saga/undo_plan.h"
 #include "proxy/base/crash_point.h"
 #include "proxy/base/limits.h"
@@ -71,7 +72,8 @@ Task<std::optional<FlowState>> StepUndoer::UndoNext(FlowState state) {
     co_return co_await tools_.records.Get(state.number);
   }
   co_return co_await tools_.records.Park(
-      state, fmt::format("step {} ({}): {}", step->operation, event->tool, outcome.reason));
+      state,
+      fmt::format("step {} ({}): {}", PrintRowId(step->operation), event->tool, outcome.reason));
 }
 
 // Its effect needs no undo; `story` is what the flow tells of that beside why it broke.

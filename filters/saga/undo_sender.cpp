@@ -9,6 +9,7 @@
 #include "filters/call/stored_response.h"
 #include "filters/call/undo_choice.h"
 #include "filters/call/upstream_request.h"
+#include "filters/ledger/model/row_id.h"
 #include "proxy/base/crash_point.h"
 
 namespace recourse {
@@ -213,8 +214,8 @@ Task<UndoOutcome> UndoSender::Try(const Event& step, std::shared_ptr<const Polic
   if (begun->kind == Begun::Kind::kFresh) co_return co_await Send(tried, std::move(*begun));
   UndoOutcome known = KnownOutcome(*begun, may_repeat, jitter);
   if (known.kind == UndoOutcome::Kind::kNotNeeded) {
-    known.reason =
-        fmt::format("step {} ({}) needed no undo: {}", step.operation, step.tool, known.reason);
+    known.reason = fmt::format("step {} ({}) needed no undo: {}", PrintRowId(step.operation),
+                               step.tool, known.reason);
   }
   const bool may_be_seen = compares && begun->event.phase == Phase::kUncertain;
   if (!may_be_seen || known.kind != UndoOutcome::Kind::kStuck) co_return known;

@@ -3,6 +3,7 @@
 #include "filters/call/call_values.h"
 #include "filters/call/stored_call.h"
 #include "filters/flow_effect.h"
+#include "filters/ledger/model/row_id.h"
 #include "filters/settle/probe.h"
 
 namespace recourse {
@@ -38,7 +39,7 @@ std::string ObjectionToSettling(const HumanWord& word, const Event& last) {
   if (last.is_locked) return last.detail;
   if (last.phase == Phase::kUncertain) return {};
   if (last.phase == Phase::kProvenAbsent && word.corrects_proof) return {};
-  const std::string who = "operation " + std::to_string(last.operation);
+  const std::string who = "operation " + PrintRowId(last.operation);
   if (last.phase == Phase::kDispatching) {
     return who + " is being sent: wait for its answer, or for its timeout";
   }

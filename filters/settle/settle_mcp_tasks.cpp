@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "filters/call/stored_call.h"
+#include "filters/ledger/model/row_id.h"
 #include "filters/mcp/tool_catalog.h"
 #include "filters/settle/late_answer.h"
 #include "filters/settle/settle_worker.h"
@@ -47,7 +48,7 @@ void SettleWorker::TakeReport(SettleEntry& entry, const Tool& tool, const TaskRe
   task.is_lost = true;
   Log(LogLevel::kWarn, "a task of an MCP server does not tell whether its call acted",
       {{"tool", entry.event.tool},
-       {"operation", std::to_string(entry.event.operation)},
+       {"operation", PrintRowId(entry.event.operation)},
        {"status", report.state == State::kGone ? "not known to the server" : report.status}});
   if (!tool.settle) {
     queue_.Forget(entry.event.operation, Settled::kLost);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
 #include <set>
 
@@ -19,12 +18,18 @@ namespace {
 constexpr std::string_view kUnlisted = "unlisted.";
 constexpr std::size_t kExamplesShown = 3;
 
-std::uint64_t NumberOf(const Json& event, std::string_view name) {
-  const std::string text = ScalarText(event, name);
-  std::uint64_t number = 0;
-  std::from_chars(text.data(), text.data() + text.size(), number);
-  return number;
+// "17" or "42.17"; empty: there is none.
+std::string IdOf(const Json& event, std::string_view name) {
+  std::string text = ScalarText(event, name);
+  const bool is_id = text != "0" && text.find_first_not_of("0123456789.") == std::string::npos;
+  return is_id ? text : std::string();
 }
+// In the order of one stream's numbers.
+struct ById {
+  bool operator()(const std::string& a, const std::string& b) const {
+    return a.size() != b.size() ? a.size() < b.size() : a < b;
+  }
+};
 
 std::optional<std::string> OptionalText(const Json& event, std::string_view name) {
   const Json* value = event.Find(name);
@@ -34,9 +39,9 @@ std::optional<std::string> OptionalText(const Json& event, std::string_view name
 
 std::optional<PastCall> ReadCall(const Json& event) {
   PastCall call;
-  call.event = NumberOf(event, "event_id");
-  call.operation = NumberOf(event, "operation");
-  call.related = NumberOf(event, "related");
+  call.event = IdOf(event, "event_id");
+  call.operation = IdOf(event, "operation");
+  call.related = IdOf(event, "related");
   call.tool = ScalarText(event, "tool");
   call.backend = ScalarText(event, "backend");
   call.caller = ScalarText(event, "caller");
@@ -46,7 +51,7 @@ std::optional<PastCall> ReadCall(const Json& event) {
   call.policy_version = ScalarText(event, "policy_version");
   call.query = OptionalText(event, "query");
   call.body = OptionalText(event, "body");
-  if (call.operation == 0 || call.method.empty() ||
+  if (call.operation.empty() || call.method.empty() ||
       !(call.path.starts_with('/') || call.method == kToolsCall || call.method == kMutation)) {
     return std::nullopt;
   }
@@ -74,8 +79,7 @@ class ExportReader {
     if (!is_open_) return {};
     return "its last line ({\"kind\":\"end\",...}) is missing, so it was cut off; export again, "
            "or " +
-           std::string("export the rest with --after ") + std::to_string(last_event_) +
-           " and append it";
+           std::string("export the rest with --after ") + last_event_ + " and append it";
   }
   std::vector<PastCall> calls() && {
     std::vector<PastCall> all;
@@ -98,8 +102,8 @@ class ExportReader {
     auto call = ReadCall(event);
     if (!call) return "an event has operation, method and path (see `recourse events list --json`)";
     last_event_ = call->event;
-    if (NumberOf(event, "undoes") != 0) return {};  // sent by Recourse: nobody's call
-    const std::uint64_t operation = call->operation;
+    if (!IdOf(event, "undoes").empty()) return {};  // sent by Recourse: nobody's call
+    const std::string operation = call->operation;
     const auto [at, is_new] = calls_.try_emplace(operation, std::move(*call));
     if (is_new && calls_.size() > limits::kReplayCallsMax) {
       return "more than " + std::to_string(limits::kReplayCallsMax) +
@@ -110,10 +114,10 @@ class ExportReader {
     return {};
   }
 
-  std::map<std::uint64_t, PastCall> calls_;
+  std::map<std::string, PastCall, ById> calls_;
   bool is_empty_ = true;
   bool is_open_ = false;  // the first line of an export was seen, and not yet its last
-  std::uint64_t last_event_ = 0;
+  std::string last_event_ = "0";
 };
 
 std::string ScopeName(const ScopeRule& scope) {
@@ -263,9 +267,9 @@ namespace {
 
 struct Group {
   std::uint64_t calls = 0;
-  std::vector<std::uint64_t> examples;  // events
+  std::vector<std::string> examples;  // events
 
-  void Add(std::uint64_t event) {
+  void Add(const std::string& event) {
     ++calls;
     if (examples.size() < kExamplesShown) examples.push_back(event);
   }
@@ -281,7 +285,7 @@ class Summary {
           past.event);
     }
     if (!verdict.key.empty()) keys_[verdict.key].push_back(&past);
-    if (past.related != 0) repeats_.emplace_back(&past, verdict.key);
+    if (!past.related.empty()) repeats_.emplace_back(&past, verdict.key);
   }
 
   // False: nothing changes.
@@ -304,8 +308,8 @@ class Summary {
   static void PrintGroup(std::ostream& out, std::string_view label, const std::string& text,
                          const Group& group) {
     std::string events;
-    for (const std::uint64_t event : group.examples) {
-      events += (events.empty() ? "" : ", ") + std::to_string(event);
+    for (const std::string& event : group.examples) {
+      events += (events.empty() ? "" : ", ") + event;
     }
     out << fmt::format("{} {:>6}  {} (event {}{})\n", label, group.calls, text, events,
                        group.calls > group.examples.size() ? ", ..." : "");
@@ -317,7 +321,7 @@ class Summary {
     std::uint64_t merged = 0;
     for (const auto& [key, calls] : keys_) {
       for (std::size_t i = 1; i < calls.size(); ++i) {
-        if (calls[i]->related != 0) continue;  // a repeat in the past too
+        if (!calls[i]->related.empty()) continue;  // a repeat in the past too
         ++merged;
         groups[Described(calls[i]->tool) +
                ": it would be a repeat of an earlier call, answered from the ledger"]
@@ -330,7 +334,7 @@ class Summary {
 
   // Repeats of the past whose key would be another one than that of the call that they repeated.
   std::uint64_t PrintSplit(std::ostream& out) const {
-    std::map<std::uint64_t, const std::string*> key_of;
+    std::map<std::string, const std::string*> key_of;
     for (const auto& [key, calls] : keys_) {
       for (const PastCall* call : calls) key_of[call->operation] = &key;
     }

@@ -16,8 +16,8 @@ namespace recourse {
 
 // One write call as an export of the ledger tells it. What an export does not hold stays empty.
 struct PastCall {
-  std::uint64_t operation = 0, event = 0;
-  std::uint64_t related = 0;  // observed calls: the operation that this one repeated
+  std::string operation, event;  // their ids
+  std::string related{};         // observed calls: the operation that this one repeated
   std::string tool, backend, caller, trace_id, method, path, policy_version;
   std::optional<std::string> query, body;
   std::vector<std::pair<std::string, std::string>> headers;

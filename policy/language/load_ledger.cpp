@@ -5,6 +5,7 @@
 
 #include "policy/language/load_rules.h"
 #include "policy/language/policy_builder.h"
+#include "policy/uri/ledger_url.h"
 
 namespace recourse {
 namespace {
@@ -30,6 +31,52 @@ Quota ReadQuota(const YamlNode& node, const std::string& key, const Quota& stand
   return quota;
 }
 
+constexpr Millis kLedgerWaitMin{100}, kLedgerWaitMax{30'000};
+
+bool IsGroup(std::string_view name) {
+  return !name.empty() && name.size() <= 128 && std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("._-/").contains(c);
+  });
+}
+
+// What only a shared ledger has.
+void CheckShared(const MapReader& map, const LedgerUrl& url, PolicyBuilder& draft) {
+  if (url.has_password) {
+    draft.problems.Warn(map.PlaceOf("url"), map.KeyOf("url"),
+                        "holds a password, which everybody who reads the policy knows; name a "
+                        "file with password_file");
+  }
+  if (draft.policy.ledger_place.group.empty() && !map.Has("group")) {
+    draft.problems.Error(map.PlaceOf("url"), map.KeyOf("group"),
+                         "say which pods do each other's work, e.g. NAMESPACE/WORKLOAD: those of "
+                         "one policy, with the same secrets");
+  }
+}
+
+void ReadPlace(MapReader& map, PolicyBuilder& draft) {
+  LedgerPlace& place = draft.policy.ledger_place;
+  place.url = map.Text("url").value_or(std::string());
+  place.password_file = map.Text("password_file").value_or(std::string());
+  place.group = map.Text("group").value_or(std::string());
+  place.wait = map.Duration("wait", kLedgerWaitMin).value_or(place.wait);
+  if (place.wait > kLedgerWaitMax) {
+    draft.problems.Error(map.PlaceOf("wait"), map.KeyOf("wait"), "accepted: 100ms to 30s");
+  }
+  if (!place.group.empty() && !IsGroup(place.group)) {
+    draft.problems.Error(map.PlaceOf("group"), map.KeyOf("group"),
+                         "a group's name is 1 to 128 letters, digits, '.', '_', '-' and '/', such "
+                         "as shop/checkout");
+  }
+  if (place.url.empty()) return;
+  const auto url = ParseLedgerUrl(place.url);
+  if (!url) {
+    draft.problems.Error(map.PlaceOf("url"), map.KeyOf("url"), url.error());
+  } else if (url->is_shared()) {
+    CheckShared(map, *url, draft);
+  }
+}
+
 }  // namespace
 
 std::optional<std::uint64_t> ParseByteCount(std::string_view text) {
@@ -51,6 +98,7 @@ void LoadLedger(const YamlNode& section, PolicyBuilder& draft) {
   rule.retention = map.Duration("retention", limits::kRetentionMin).value_or(rule.retention);
   rule.tombstones = map.Duration("tombstones", limits::kRetentionMin).value_or(rule.tombstones);
   rule.keep_headers = ReadKeepHeaders(map);
+  ReadPlace(map, draft);
   map.Finish();
   if (rule.retention < limits::kRetentionShort) {
     draft.problems.Warn(map.PlaceOf("retention"), map.KeyOf("retention"),

@@ -20,7 +20,8 @@ constexpr std::string_view kSchema = R"json({
         "mode": { "enum": [ "enforce", "observe" ], "default": "enforce",
           "description": "observe: change nothing, record what enforcing would have done." },
         "unlisted": { "$ref": "#/$defs/unlisted" },
-        "ledger": { "$ref": "#/$defs/ledger", "description": "How long answers are kept." },
+        "ledger": { "$ref": "#/$defs/ledger",
+          "description": "Which ledger, and how long answers are kept." },
         "quotas": { "$ref": "#/$defs/quotas", "description": "Limits of each caller." },
         "flow_rules": { "$ref": "#/$defs/flow_rules" },
         "principal": { "$ref": "#/$defs/texts",
@@ -80,7 +81,15 @@ constexpr std::string_view kSchema = R"json({
         "tombstones": { "$ref": "#/$defs/duration", "default": "90d",
           "description": "How long after that a repeat gets 410; then it is a new call." },
         "keep_headers": { "$ref": "#/$defs/texts",
-          "description": "Fields of every tool's answers that a repeat gets too." }
+          "description": "Fields of every tool's answers that a repeat gets too." },
+        "url": { "type": "string",
+          "description": "postgres://USER@HOST/DATABASE, lmdb:DIRECTORY or memory:." },
+        "password_file": { "type": "string",
+          "description": "File with the database's password; read at every connect." },
+        "group": { "type": "string", "pattern": "^[A-Za-z0-9._/-]{1,128}$",
+          "description": "The pods that do each other's work in a shared ledger." },
+        "wait": { "$ref": "#/$defs/duration", "default": "2s",
+          "description": "How long a write waits for a shared ledger that does not answer." }
       }
     },
     "quotas": {

@@ -6,6 +6,7 @@
 #include "policy/model/approval_need.h"
 #include "policy/model/route_table.h"
 #include "policy/model/route_tree.h"
+#include "policy/uri/ledger_url.h"
 
 namespace recourse {
 namespace {
@@ -296,6 +297,24 @@ void CheckWindow(PolicyBuilder& draft, std::size_t index) {
                       "that the key expired");
 }
 
+// The keys of one group are those of all its pods.
+void CheckSharedKeys(PolicyBuilder& draft, std::size_t index) {
+  const auto url = ParseLedgerUrl(draft.policy.ledger_place.url);
+  if (!url || !url->is_shared()) return;
+  const std::string of_group = "of the group " + draft.policy.ledger_place.group;
+  if (draft.policy.tools[index].scope.kind == ScopeRule::Kind::kCaller) {
+    draft.problems.Warn(draft.ToolPlace(index, "scope"), draft.ToolKey(index, "scope"),
+                        "scope: caller takes in all pods " + of_group +
+                            ": an equal call of a caller of that name at another pod is a repeat, "
+                            "and callers that prove no name are one caller");
+  }
+  if (draft.ToolHas(index, "dedupe_window")) {
+    draft.problems.Warn(
+        draft.ToolPlace(index, "dedupe_window"), draft.ToolKey(index, "dedupe_window"),
+        "takes in all pods " + of_group + ": an equal call at another pod within it is a repeat");
+  }
+}
+
 }  // namespace
 
 void CheckCaptures(PolicyBuilder& draft, std::size_t index, std::string_view word,
@@ -351,6 +370,7 @@ void Validate(PolicyBuilder& draft) {
     CheckBefore(draft, routes, i);
     CheckUndo(draft, routes, i);
     CheckWindow(draft, i);
+    CheckSharedKeys(draft, i);
     // Among errors they could be the consequence of one, such as a misspelled key_header.
     if (draft.problems.has_errors()) continue;
     WarnAboutKey(draft, i);

@@ -25,6 +25,16 @@ struct LedgerRule {
   std::vector<std::string> keep_headers{};  // of every tool's answers
 };
 
+// Which ledger it is, where the policy says so.
+struct LedgerPlace {
+  std::string url;            // empty: the one of --data
+  std::string password_file;  // of the database; read at every connect
+  std::string group;          // the pods that do each other's work; empty: none is named
+  Millis wait{2'000};         // how long a write waits at most for a database that does not answer
+
+  friend bool operator==(const LedgerPlace&, const LedgerPlace&) = default;
+};
+
 // What one caller may cause. Unset: no limit.
 struct Quota {
   std::optional<std::uint64_t> writes_in_flight;     // operations being sent

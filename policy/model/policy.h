@@ -321,6 +321,7 @@ class Policy {
   UnlistedRule unlisted_reads = UnlistedRule::kPass;
   UnlistedRule unlisted_writes = UnlistedRule::kGuard;
   LedgerRule ledger;
+  LedgerPlace ledger_place;
   Quotas quotas;
   TunnelRules tunnels;
   PrincipalRule principal;

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <ostream>
 #include <ranges>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "filters/ledger/lmdb/backup_file.h"
+#include "filters/ledger/model/row_id.h"
 #include "proxy/admin/views/event_view.h"
 #include "proxy/base/json/json.h"
 #include "proxy/cli/api_call.h"
@@ -88,11 +88,8 @@ std::string EventsTarget(const EventQuery& query, const std::string& after, std:
   return target;
 }
 
-std::uint64_t ToNumber(std::string_view text) {
-  std::uint64_t number = 0;
-  std::from_chars(text.data(), text.data() + text.size(), number);
-  return number;
-}
+// Of an id as the API tells it; 0: it is none.
+std::uint64_t ToId(std::string_view text) { return ParseRowId(text).value_or(0); }
 
 std::vector<std::string_view> LinesOf(std::string_view text) {
   std::vector<std::string_view> lines;
@@ -104,23 +101,24 @@ std::vector<std::string_view> LinesOf(std::string_view text) {
   return lines;
 }
 
-// The log is read backwards, a page of ids at a time.
+// The stream of the newest row is read backwards, a page of ids at a time.
 int ListNewest(const ApiClient& client, const EventQuery& query, std::ostream& out,
                std::ostream& err) {
   const auto place = Call(client, "GET", "/operations?limit=1");
   if (!place) return Fail(err, place.error());
   const auto newest = ParseJson(*place);
   if (!newest) return Fail(err, kNotUnderstood);
-  std::uint64_t up_to = ToNumber(Printable(*newest, "last"));
+  std::uint64_t up_to = ToId(Printable(*newest, "last"));
+  const std::uint64_t first =
+      std::max(query.after, PackRowId({.stream = UnpackRowId(up_to).stream}));
   std::uint64_t shown = 0;
   bool is_cut = false;
   if (client.json) out << '[';
-  while (up_to > query.after && !is_cut) {
-    const std::uint64_t after =
-        std::max(query.after, up_to > kAdminPageMax ? up_to - kAdminPageMax : 0);
+  while (up_to > first && !is_cut) {
+    const std::uint64_t after = std::max(first, up_to > kAdminPageMax ? up_to - kAdminPageMax : 0);
     const auto text = Call(client, "GET",
-                           EventsTarget(query, std::to_string(after), kAdminPageMax) +
-                               "&lines=true&up_to=" + std::to_string(up_to));
+                           EventsTarget(query, PrintRowId(after), kAdminPageMax) +
+                               "&lines=true&up_to=" + PrintRowId(up_to));
     if (!text) return Fail(err, text.error());
     std::vector<std::string_view> lines = LinesOf(*text);
     if (!lines.empty()) lines.pop_back();  // where the next page begins
@@ -175,7 +173,7 @@ int ListEvents(const ApiClient& client, const EventQuery& query, std::ostream& o
                std::ostream& err) {
   if (query.newest_first) return ListNewest(client, query, out, err);
   std::uint64_t left = query.limit;
-  std::string after = std::to_string(query.after), last = after;
+  std::string after = PrintRowId(query.after), last = after;
   if (query.follows && client.json) return FollowEvents(client, query, last, out, err);
   std::string json = "[";
   bool has_header = client.json;
@@ -213,7 +211,7 @@ int ListEvents(const ApiClient& client, const EventQuery& query, std::ostream& o
 }
 
 int ShowEvent(const ApiClient& client, std::uint64_t id, std::ostream& out, std::ostream& err) {
-  const auto event = Show(client, "/events/" + std::to_string(id), out, err);
+  const auto event = Show(client, "/events/" + PrintRowId(id), out, err);
   if (!event) return event.error();
   for (const auto& [name, value] : event->members) {
     out << fmt::format("{:<16} {}\n", name, TerminalText(ScalarText(value)));
@@ -315,14 +313,14 @@ int ExportLedger(const ApiClient& client, const ExportQuery& query, std::ostream
   const std::string last = Printable(*ledger, "last_id");
   std::string head = R"({"kind":"export","version":1,"ledger":")" + Printable(*ledger, "identity") +
                      R"(","row_format":)" + Printable(*ledger, "row_format") + R"(,"after":)" +
-                     std::to_string(query.after) + R"(,"up_to":)" + last;
+                     RowIdJson(query.after) + R"(,"up_to":)" + RowIdJson(ToId(last));
   if (!query.trace.empty()) {
     head += R"(,"trace":)";
     AppendJsonString(head, query.trace);
   }
   out << head << (query.with_answers ? R"(,"with_answers":true})" : "}") << "\n";
   std::ptrdiff_t count = 0;
-  std::string after = std::to_string(query.after);
+  std::string after = PrintRowId(query.after);
   while (after != "null") {
     std::string target = "/events?lines=true&limit=" + std::to_string(kAdminPageMax) +
                          "&up_to=" + last + "&after=" + after;
@@ -340,8 +338,8 @@ int ExportLedger(const ApiClient& client, const ExportQuery& query, std::ostream
     if (after.empty()) after = "null";
     if (!out.flush()) return Fail(err, "the export cannot be written; is the disk full?");
   }
-  out << R"({"kind":"end","events":)" << count << R"(,"up_to":)" << last << R"(,"head":")"
-      << Printable(*ledger, "head") << "\"}\n";
+  out << R"({"kind":"end","events":)" << count << R"(,"up_to":)" << RowIdJson(ToId(last))
+      << R"(,"head":")" << Printable(*ledger, "head") << "\"}\n";
   return out.flush() ? kExitOk : Fail(err, "the export cannot be written; is the disk full?");
 }
 

@@ -12,6 +12,7 @@
 #include <sstream>
 #include <utility>
 
+#include "filters/ledger/model/row_id.h"
 #include "proxy/admin/access/operator.h"
 #include "proxy/base/json/json_object.h"
 #include "proxy/base/limits.h"
@@ -134,11 +135,11 @@ void PrintApproval(std::ostream& out, const Json& approval) {
   }
 }
 
-std::string Target(std::uint64_t operation) { return "/approvals/" + std::to_string(operation); }
+std::string Target(std::uint64_t operation) { return "/approvals/" + PrintRowId(operation); }
 
 // A person at a terminal, who can be asked. Nobody answers for a pipe.
 bool SaysYes(std::ostream& out, std::uint64_t operation) {
-  out << "\napprove operation " << operation << "? [y/N] " << std::flush;
+  out << "\napprove operation " << PrintRowId(operation) << "? [y/N] " << std::flush;
   std::string line;
   std::getline(std::cin, line);
   return line == "y" || line == "Y" || line == "yes";
@@ -165,7 +166,8 @@ std::expected<std::string, int> DigestMeant(const ApiClient& client, const Appro
   const bool can_ask =
       word.digest.empty() && !client.json && IsTerminal(STDIN_FILENO) && IsTerminal(STDOUT_FILENO);
   if (word.digest.size() < kDigestPrefix && !can_ask) {
-    err << "recourse: say what you approve: look at it (recourse approvals show " << word.operation
+    err << "recourse: say what you approve: look at it (recourse approvals show "
+        << PrintRowId(word.operation)
         << ") and give its digest, 12 digits of it at least: --digest DIGEST\n";
     return std::unexpected(kExitUsage);
   }
@@ -258,8 +260,8 @@ int DecideApproval(const ApiClient& client, const ApprovalWord& word, std::ostre
                                          body},
                              out, err);
   if (!approval) return approval.error();
-  out << "operation " << word.operation << " is " << Printable(*approval, "status") << " ("
-      << Progress(*approval) << "): " << Printable(*approval, "detail") << "\n";
+  out << "operation " << PrintRowId(word.operation) << " is " << Printable(*approval, "status")
+      << " (" << Progress(*approval) << "): " << Printable(*approval, "detail") << "\n";
   return kExitOk;
 }
 
@@ -286,16 +288,16 @@ int WatchApprovals(const ApiClient& client, std::ostream& out, std::ostream& err
         PrintApprovalRow(out, approval);
       }
     }
-    for (const auto& [operation, state] : known) {
-      if (now.contains(operation)) continue;
-      const auto one = Call(client, "GET", "/approvals/" + operation);
+    for (const auto& [id, state] : known) {
+      if (now.contains(id)) continue;
+      const auto one = Call(client, "GET", "/approvals/" + id);
       if (!one) continue;
       const auto approval = ParseJson(*one);
       if (!approval) continue;
       if (client.json) {
         out << LineOfJson(*approval) << "\n";
       } else {
-        out << fmt::format("{:>9}  is {}: {}\n", operation, Printable(*approval, "status"),
+        out << fmt::format("{:>9}  is {}: {}\n", id, Printable(*approval, "status"),
                            Printable(*approval, "detail"));
       }
     }

@@ -4,10 +4,10 @@
 #include <openssl/evp.h>
 
 #include <algorithm>
-#include <charconv>
 #include <memory>
 #include <ostream>
 
+#include "filters/ledger/model/row_id.h"
 #include "proxy/base/crypto/openssl_objects.h"
 #include "proxy/cli/api_call.h"
 #include "proxy/config/config.h"
@@ -42,16 +42,14 @@ class Printer {
   const DigestContextPtr context_;
 };
 
-// Of a member that is a number; 0: it is none.
-std::uint64_t NumberOf(const Json& object, std::string_view name) {
-  const std::string text = Printable(object, name);
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() ? number : 0;
+// Of a member that is an id; 0: it is none.
+std::uint64_t IdIn(const Json& object, std::string_view name) {
+  return ParseRowId(Printable(object, name)).value_or(0);
 }
 
 std::string RowsTarget(std::uint64_t after, const std::string& up_to) {
-  return fmt::format("/ledger/rows?after={}&up_to={}&limit={}", after, up_to, kAdminPageMax);
+  return fmt::format("/ledger/rows?after={}&up_to={}&limit={}", PrintRowId(after), up_to,
+                     kAdminPageMax);
 }
 
 // Of the last line of a page.
@@ -71,15 +69,15 @@ int ExportRows(const ApiClient& client, std::uint64_t after, std::ostream& out, 
   const auto ledger = ParseJson(*text);
   if (!ledger) return Fail(err, kNotUnderstood);
   const std::string last = Printable(*ledger, "last_id");
-  const std::uint64_t up_to = NumberOf(*ledger, "last_id");
-  const std::uint64_t first = NumberOf(*ledger, "first_id");
+  const std::uint64_t up_to = IdIn(*ledger, "last_id");
+  const std::uint64_t first = IdIn(*ledger, "first_id");
   if (after == 0 && first > 0) after = first - 1;  // retention has removed the rows before
   if (after > up_to) {
     return Fail(err,
                 fmt::format("there is no row {}: this ledger ends at row {}. It is another "
                             "one than was exported, or it was put back to an older copy or "
                             "cut; compare it with a signed head: recourse ledger verify --head",
-                            after, up_to));
+                            PrintRowId(after), PrintRowId(up_to)));
   }
   Printer printer(out);
   std::string hash;
@@ -94,7 +92,7 @@ int ExportRows(const ApiClient& client, std::uint64_t after, std::ostream& out, 
         !printer.Print(fmt::format(
             R"({{"kind":"export","format":1,"ledger":"{}","row_format":{},"after":{},"base":"{}"}})"
             "\n",
-            Printable(*ledger, "identity"), Printable(*ledger, "row_format"), after,
+            Printable(*ledger, "identity"), Printable(*ledger, "row_format"), RowIdJson(after),
             Printable(*row, "prev")))) {
       return Fail(err, kCannotWrite);
     }
@@ -144,24 +142,24 @@ FileResult<std::string> LedgerObjection(const ApiClient& client, const SignedHea
   if (Printable(*ledger, "identity") != ToHex(head.ledger)) {
     return fmt::format("the signed head is of another ledger, {}", ToHex(head.ledger));
   }
-  const std::uint64_t last = NumberOf(*ledger, "last_id");
-  const std::uint64_t first = NumberOf(*ledger, "first_id");
+  const std::uint64_t last = IdIn(*ledger, "last_id");
+  const std::uint64_t first = IdIn(*ledger, "first_id");
   if (last < head.row) {
     return fmt::format(
         "the ledger ends at row {}, but row {} was signed at {}: it was put back to an older copy, "
         "or cut",
-        last, head.row, head.time);
+        PrintRowId(last), PrintRowId(head.row), head.time);
   }
   if (head.row < first) {
     return fmt::format(
         "retention has removed row {}, which was signed at {}; take a newer head to compare with",
-        head.row, head.time);
+        PrintRowId(head.row), head.time);
   }
-  const auto page = Call(client, "GET", RowsTarget(head.row - 1, std::to_string(head.row)));
+  const auto page = Call(client, "GET", RowsTarget(head.row - 1, PrintRowId(head.row)));
   if (!page) return std::unexpected(page.error());
   if (LastHash(*page) == ToHex(head.hash)) return std::string();
   return fmt::format("row {} is not the one that was signed at {}: the ledger was rewritten",
-                     head.row, head.time);
+                     PrintRowId(head.row), head.time);
 }
 
 }  // namespace
@@ -177,7 +175,8 @@ int VerifyLedgerWithHead(const ApiClient& client, const std::string& file,
     return kExitLedger;
   }
   if (!client.json) {
-    out << fmt::format("ok: row {} is the one that was signed at {}{}\n", head->row, head->time,
+    out << fmt::format("ok: row {} is the one that was signed at {}{}\n", PrintRowId(head->row),
+                       head->time,
                        key_file.empty() ? "; its signature was not looked at (--head-key)" : "");
   }
   return VerifyLedger(client, out, err);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "filters/ledger/model/row_id.h"
 #include "policy/language/config_reader.h"
 #include "proxy/base/error.h"
 #include "proxy/config/config.h"
@@ -388,6 +389,18 @@ int PrintHelp(const CLI::App& app, const std::string& topic) {
 std::string CheckDuration(const std::string& text) {
   return ParseDuration(text) ? std::string()
                              : "'" + text + "' is not a duration such as 500ms, 25s or 2m";
+}
+
+CLI::Option* AddId(CLI::App& command, const std::string& name, std::uint64_t& id,
+                   const std::string& help) {
+  const auto objection = [](const std::string& text) {
+    return ParseRowId(text) ? std::string() : "'" + text + "' is not an id such as 17 or 42.17";
+  };
+  return command
+      .add_option_function<std::string>(
+          name, [&id](const std::string& text) { id = ParseRowId(text).value_or(0); }, help)
+      ->check(objection)
+      ->type_name("ID");
 }
 
 void FinishCommands(CLI::App& app, int& exit_code) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <ostream>
 #include <span>
 #include <string>
@@ -26,6 +27,10 @@ std::string ZshCompletion(const CLI::App& app);
 
 // A check of CLI11: empty, or what is wrong with a text that should be a duration.
 std::string CheckDuration(const std::string& text);
+
+// An option, or an argument, that takes an id such as 17 or 42.17, which outlives the command.
+CLI::Option* AddId(CLI::App& command, const std::string& name, std::uint64_t& id,
+                   const std::string& help);
 
 struct ExitCodeFact {
   int code;

@@ -8,6 +8,7 @@
 #include <ostream>
 #include <utility>
 
+#include "filters/ledger/model/row_id.h"
 #include "proxy/cli/api_call.h"
 #include "proxy/cli/terminal_text.h"
 #include "proxy/config/config.h"
@@ -184,7 +185,7 @@ std::string BodyOf(const FlowOrderArguments& order) {
     AppendJsonString(body, order.by);
   }
   if (order.verb == "resolve") {
-    body += ",\"step\":" + std::to_string(order.step) + ",\"as\":";
+    body += ",\"step\":" + RowIdJson(order.step) + ",\"as\":";
     AppendJsonString(body, order.as);
     if (!order.external_ref.empty()) {
       body += ",\"external_ref\":";

@@ -3,6 +3,7 @@
 #include <iostream>
 #include <memory>
 
+#include "proxy/cli/command_line.h"
 #include "proxy/cli/flow_client.h"
 
 namespace recourse {
@@ -72,7 +73,7 @@ void AddFlows(CLI::App& app, const ApiClient& client,
   undo->add_flag("--preview", args->order.preview, "Print the exact requests, send nothing");
   undo->add_flag("--yes", args->order.yes, "Send them");
   CLI::App* resolve = order("resolve", "Say what became of a step of a parked flow");
-  resolve->add_option("--step", args->order.step, "The step's number, as `flows show` prints it")
+  AddId(*resolve, "--step", args->order.step, "The step's number, as `flows show` prints it")
       ->required();
   resolve
       ->add_option("--as", args->order.as,

@@ -8,6 +8,7 @@
 #include "proxy/base/limits.h"
 #include "proxy/base/random.h"
 #include "proxy/cli/audit_client.h"
+#include "proxy/cli/command_line.h"
 #include "proxy/config/config.h"
 
 namespace recourse {
@@ -81,7 +82,7 @@ void AddLedger(CLI::App& app, const ApiClient& client,
           "that it is made of, so that anybody can check it")
       ->check(CLI::IsMember({"events", "ndjson"}))
       ->capture_default_str();
-  dump->add_option("--after", args->dump.after, "Only what has a larger id: goes on from there");
+  AddId(*dump, "--after", args->dump.after, "Only what has a larger id: goes on from there");
   dump->add_option("--trace", args->dump.trace, "Only events of this trace id");
   dump->add_flag("--with-answers", args->dump.with_answers,
                  "Also stored answers and rendered requests, in clear");

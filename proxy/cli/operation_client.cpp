@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <ostream>
 #include <utility>
 
+#include "filters/ledger/model/row_id.h"
 #include "proxy/base/json/json_object.h"
 #include "proxy/base/watch_limits.h"
 #include "proxy/cli/api_call.h"
@@ -36,13 +36,6 @@ std::string PageTarget(const OperationQuery& query, std::uint64_t left, const st
   if (!query.tool.empty()) target += "&tool=" + PercentEncode(query.tool);
   if (!before.empty()) target += "&before=" + before;
   return target;
-}
-
-std::uint64_t NumberOf(const Json& event) {
-  const std::string text = Printable(event, "event_id");
-  std::uint64_t number = 0;
-  std::from_chars(text.data(), text.data() + text.size(), number);
-  return number;
 }
 
 std::string BodyOf(const SettleArguments& order) {
@@ -106,7 +99,8 @@ int ShowOperation(const ApiClient& client, const std::string& id, std::ostream& 
     const auto page = ParseJson(*events);
     const Json* const rows = page ? page->Find("events") : nullptr;
     if (rows == nullptr) return Fail(err, kNotUnderstood);
-    if (!rows->items.empty()) last = NumberOf(rows->items.back());
+    if (!rows->items.empty())
+      last = ParseRowId(Printable(rows->items.back(), "event_id")).value_or(0);
     after = Printable(*page, "next");
   }
   return ShowEvent(client, last, out, err);

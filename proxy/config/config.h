@@ -49,6 +49,7 @@ struct CaSettings {
 struct Config {
   std::string policy;
   std::string data;
+  std::string ledger;  // address of the ledger; empty: the policy's, else it is in `data`
   std::string listen = "127.0.0.1:19080";
   std::string admin = "127.0.0.1:19081";
   std::string probes = "127.0.0.1:19082";

@@ -5,6 +5,7 @@
 #include "filters/call/answers.h"
 #include "filters/call/call_values.h"
 #include "filters/call/outcome.h"
+#include "filters/ledger/model/row_id.h"
 
 namespace recourse {
 namespace {
@@ -149,7 +150,7 @@ void Observation::Note(const Result<void>& done) {
     record_.reason = call_.reason;
     metrics.CountRefusalToCome("write", record_.reason);
   }
-  if (call_.event != 0) record_.event = std::to_string(call_.event);
+  if (call_.event != 0) record_.event = PrintRowId(call_.event);
   view_->log.Append(record_, took_);
 }
 

@@ -4,6 +4,7 @@
 
 #include "filters/call/answers.h"
 #include "filters/key/event_answer.h"
+#include "filters/ledger/model/row_id.h"
 #include "proxy/base/json/json_object.h"
 #include "proxy/base/limits.h"
 
@@ -55,8 +56,8 @@ HttpResponse PollAnswer(const Event& event, bool may_see) {
   response.headers.emplace_back("Cache-Control", "no-store");
   {
     JsonObject json(response.body);
-    json.Number("operation", event.operation);
-    json.Number("event", event.id);
+    json.Raw("operation", RowIdJson(event.operation));
+    json.Raw("event", RowIdJson(event.id));
     json.Text("status", ApprovalStatus(event.phase));
     json.Text("outcome", OutcomeWord(event));
     if (!may_see && !IsAwaited(event.phase)) {

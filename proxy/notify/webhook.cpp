@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "filters/ledger/model/row_id.h"
 #include "filters/saga/undo_plan.h"
 #include "proxy/base/crypto/hash.h"
 #include "proxy/base/limits.h"
@@ -193,7 +194,7 @@ Task<Webhook::Told> Webhook::Deliver(Notification news, FlowRules::Webhook hook)
   if (!is_taken) {
     Log(LogLevel::kWarn, "the webhook did not take the news; it is tried again",
         {{"about", std::string(NameOf(news.of))},
-         {"number", std::to_string(news.number)},
+         {"number", PrintRowId(news.number)},
          {"reason", status ? "it answered " + std::to_string(*status)
                            : std::string(status.error().detail())}});
   }

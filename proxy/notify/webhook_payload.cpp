@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "filters/ledger/model/row_id.h"
 #include "proxy/admin/views/event_view.h"
 #include "proxy/admin/views/flow_json.h"
 #include "proxy/base/crypto/hash.h"
@@ -15,7 +16,7 @@ namespace {
 
 void WriteCall(JsonObject& json, std::string_view type, const Event& event) {
   json.Text("type", type);
-  json.Number("number", event.operation);
+  json.Raw("number", RowIdJson(event.operation));
   json.Text("tool", event.tool);
   json.Text("backend", event.backend);
   json.Text("caller", event.caller);
@@ -30,7 +31,7 @@ std::string Joined(const std::vector<std::string>& texts) {
 }
 
 std::string ToShow(std::string_view what, std::uint64_t number) {
-  return "recourse " + std::string(what) + " show " + std::to_string(number);
+  return "recourse " + std::string(what) + " show " + PrintRowId(number);
 }
 
 }  // namespace
@@ -64,7 +65,7 @@ std::string NewsOfParked(const FlowState& state, const std::vector<std::string>&
     const FlowStep& step = state.steps[i];
     if (i > 0) body.push_back(',');
     JsonObject json(body);
-    json.Number("step", step.operation);
+    json.Raw("step", RowIdJson(step.operation));
     json.Text("tool", tools[i]);
     json.Text("phase", NameOf(step.phase));
     json.Text("undo_phase", step.undo == 0 ? std::string_view() : NameOf(step.undo_phase));

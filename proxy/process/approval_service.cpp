@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "filters/call/traceparent.h"
+#include "filters/ledger/model/row_id.h"
 #include "filters/tracing.h"
 #include "proxy/base/log/log.h"
 #include "proxy/base/post_job.h"
@@ -63,7 +64,7 @@ Span CallOf(const RequestContext& context, const Result<Outcome>& outcome) {
   call.backend = context.backend;
   call.method.Set(context.request.method);
   call.effect = "write";
-  call.event = std::to_string(context.approved);
+  call.event = PrintRowId(context.approved);
   call.operation = context.approved;
   call.has_tool_error = context.has_tool_error;
   TellMcp(context, call);
@@ -131,7 +132,7 @@ void ApprovalService::Tell(const Event& event) {
     metrics_.approval_wait.Observe(static_cast<double>(std::max<std::int64_t>(0, waited_ms)) / 1e3);
   }
   Log(LogLevel::kInfo, is_new ? "a call waits for a human" : "a call that waited was decided",
-      {{"operation", std::to_string(event.operation)},
+      {{"operation", PrintRowId(event.operation)},
        {"tool", event.tool},
        {"caller", event.caller},
        {"result", ResultOf(event)},

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "filters/ledger/model/row_id.h"
 #include "proxy/admin/views/event_view.h"
 #include "proxy/base/log/log.h"
 #include "proxy/startup/startup.h"
@@ -95,15 +96,15 @@ FileResult<std::string> LedgerHeadSigner::Compare(const LedgerStats& stats,
     return fmt::format(
         "row {} was signed at {}, and the ledger does not reach it any more: it was put back to an "
         "older copy, or cut",
-        kept.row, kept.time);
+        PrintRowId(kept.row), kept.time);
   }
   if (kept.row < stats.first_id) return std::string();  // retention has removed it
   Digest hash = stats.head;
   if (kept.row < stats.last_id) {
     const auto rows = auditor_->Rows(kept.row - 1, kept.row, 1);
     if (!rows || rows->empty()) {
-      return std::unexpected(
-          fmt::format("row {}, which the file signs, cannot be read to be compared", kept.row));
+      return std::unexpected(fmt::format(
+          "row {}, which the file signs, cannot be read to be compared", PrintRowId(kept.row)));
     }
     hash = RowHash(rows->front().bytes);
   }
@@ -111,7 +112,7 @@ FileResult<std::string> LedgerHeadSigner::Compare(const LedgerStats& stats,
   return fmt::format(
       "row {} is not the one that was signed at {}: the ledger was put back to an older copy and "
       "went on, or was rewritten",
-      kept.row, kept.time);
+      PrintRowId(kept.row), kept.time);
 }
 
 // Once for each reason: it is tried again all the time.

@@ -71,7 +71,7 @@ class Runtime {
                  .lanes = lanes_}),
         head_key_(HeadKeyOrThrow(config.ledger_head_key)),
         access_log_(Judged().access_log),
-        ledger_(OpenLedgerOrThrow(config, secrets_, versions_.Current()->mode, clock_, rehearsal)),
+        ledger_(OpenLedgerOrThrow(config, secrets_, *versions_.Current(), clock_, rehearsal)),
         reloader_({.path = config.policy,
                    .versions = versions_,
                    .tls = backends_tls_,

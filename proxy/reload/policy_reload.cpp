@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "filters/ledger/model/row_id.h"
 #include "proxy/base/executor.h"
 #include "proxy/base/log/log.h"
 
@@ -59,8 +60,12 @@ std::string_view NameOf(ReloadReport::Result result) {
 }
 
 std::string WhyNotTaken(const Policy& policy, const Policy& running) {
-  if (policy.mode == running.mode) return {};
-  return "mode: cannot change while the process runs; restart it to change the mode";
+  if (policy.mode != running.mode) {
+    return "mode: cannot change while the process runs; restart it to change the mode";
+  }
+  if (policy.ledger_place == running.ledger_place) return {};
+  return "ledger: url, password_file, group and wait cannot change while the process runs; restart "
+         "it to change them";
 }
 
 PolicyReloader::PolicyReloader(Parts parts, const PolicySources& first)
@@ -293,7 +298,7 @@ void PolicyReloader::CountOrphans() {
          {"backend", group.backend},
          {"began_under", group.policy_version},
          {"operations", std::to_string(group.operations)},
-         {"first_event", std::to_string(group.first)},
+         {"first_event", PrintRowId(group.first)},
          {"reason", NameOf(reason)},
          {"settled_by", has_definition ? "the policy they began under" : "nothing"},
          {"advice", Advice(reason)}});

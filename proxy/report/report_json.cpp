@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "filters/ledger/model/row_id.h"
 #include "proxy/base/json/json.h"
 #include "proxy/report/report_text.h"
 
@@ -41,8 +42,8 @@ std::string List(const std::vector<Line>& lines, Write write) {
 std::string Example(const ReportExample& example) {
   return fmt::format(
       R"({{"first":{},"repeat":{},"seconds":{},"first_trace":{},"repeat_trace":{},"path":{}}})",
-      example.first, example.repeat, Seconds(example.between_ms), Quoted(example.first_trace),
-      Quoted(example.repeat_trace), Quoted(example.path));
+      RowIdJson(example.first), RowIdJson(example.repeat), Seconds(example.between_ms),
+      Quoted(example.first_trace), Quoted(example.repeat_trace), Quoted(example.path));
 }
 
 std::string Duplicate(const DuplicateLine& line) {
@@ -103,11 +104,12 @@ std::string ReportJson(const Report& report, const ReportExtras& extras) {
   out += ",\"unknown\":" + List(report.unknown, [](const UnknownLine& line) {
            return fmt::format(R"({{"tool":{},"cause":{},"calls":{},"open":{},"example":{}}})",
                               Quoted(line.tool), Quoted(line.cause), line.calls, line.open,
-                              line.example);
+                              RowIdJson(line.example));
          });
   out += ",\"held\":" + List(report.held, [](const HeldLine& line) {
            return fmt::format(R"({{"tool":{},"verdict":{},"calls":{},"example":{}}})",
-                              Quoted(line.tool), Quoted(line.verdict), line.calls, line.example);
+                              Quoted(line.tool), Quoted(line.verdict), line.calls,
+                              RowIdJson(line.example));
          });
   out += ",\"without_undo\":" + List(report.without_undo, [](const WithoutUndoLine& line) {
            return fmt::format(R"({{"tool":{},"calls":{},"explained":{},"why":{}}})",
@@ -119,7 +121,7 @@ std::string ReportJson(const Report& report, const ReportExtras& extras) {
   out += List(Joined(report.refused, extras.refused), Refused) + ",\"keys\":";
   out += List(report.keys, [](const KeyLine& line) {
     return fmt::format(R"({{"tool":{},"trouble":{},"calls":{},"example":{},"means":{}}})",
-                       Quoted(line.tool), Quoted(line.trouble), line.calls, line.example,
+                       Quoted(line.tool), Quoted(line.trouble), line.calls, RowIdJson(line.example),
                        Quoted(MeaningOf(line.trouble)));
   });
   out += ",\"differences\":" + List(extras.differences, [](const DifferenceLine& line) {

@@ -1,7 +1,6 @@
 #include "proxy/startup/signed_head.h"
 
-#include <charconv>
-
+#include "filters/ledger/model/row_id.h"
 #include "proxy/base/crypto/base64url.h"
 #include "proxy/base/json/json.h"
 #include "proxy/base/json/json_object.h"
@@ -9,7 +8,7 @@
 namespace recourse {
 
 std::string TextOf(const SignedHead& head) {
-  return "recourse-head-1 " + ToHex(head.ledger) + " " + std::to_string(head.row) + " " +
+  return "recourse-head-1 " + ToHex(head.ledger) + " " + PrintRowId(head.row) + " " +
          ToHex(head.hash) + " " + head.time;
 }
 
@@ -29,7 +28,7 @@ std::string ToJson(const SignedHead& head) {
     JsonObject json(out);
     json.Text("type", "ledger.head");
     json.Text("ledger", ToHex(head.ledger));
-    json.Number("row", head.row);
+    json.Raw("row", RowIdJson(head.row));
     json.Text("hash", ToHex(head.hash));
     json.Text("time", head.time);
     json.Text("signature", head.signature);
@@ -45,13 +44,12 @@ std::expected<SignedHead, std::string> ParseSignedHead(std::string_view line) {
   SignedHead head{.time = text("time"), .signature = text("signature")};
   const auto ledger = DigestFromHex(text("ledger"));
   const auto hash = DigestFromHex(text("hash"));
-  const std::string row = text("row");
-  const auto [end, error] = std::from_chars(row.data(), row.data() + row.size(), head.row);
-  const bool is_row = error == std::errc() && end == row.data() + row.size() && head.row > 0;
-  if (!ledger || !hash || !is_row || text("type") != "ledger.head") {
+  const auto row = ParseRowId(text("row"));
+  if (!ledger || !hash || !row || *row == 0 || text("type") != "ledger.head") {
     return std::unexpected("holds no signed head as --ledger-head-file writes it");
   }
   head.ledger = *ledger;
+  head.row = *row;
   head.hash = *hash;
   return head;
 }

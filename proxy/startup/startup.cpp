@@ -12,10 +12,9 @@
 #include <filesystem>
 #include <vector>
 
-#include "filters/ledger/engine/group_commit_ledger.h"
-#include "filters/ledger/engine/recovery.h"
 #include "filters/ledger/lmdb/map_fault.h"
-#include "filters/ledger/lmdb/open.h"
+#include "filters/ledger/open/open.h"
+#include "policy/uri/ledger_url.h"
 #include "proxy/admin/access/approver_check.h"
 #include "proxy/base/log/log.h"
 #include "proxy/config/files.h"
@@ -27,15 +26,56 @@
 namespace recourse {
 namespace {
 
-std::expected<std::unique_ptr<Ledger>, std::string> OpenRehearsed(const LmdbLedgerOptions& options,
-                                                                  const Clock& clock,
-                                                                  const DrillOverrides& rehearsal) {
-  auto parts = OpenLmdbParts(options);
-  if (!parts) return std::unexpected(std::move(parts.error()));
-  parts->log = rehearsal.log(std::move(parts->log));
-  auto engine = StartEngine(std::move(*parts), clock);
-  if (!engine) return std::unexpected(std::move(engine.error()));
-  return std::make_unique<GroupCommitLedger>(std::move(*engine), clock);
+// What its pods have in common, and none can make for itself.
+void JudgeSharedOrThrow(const Config& config, const LedgerPlace& place) {
+  if (config.install_secret_file.empty() || config.ledger_key_file.empty()) {
+    throw StartupError(kExitUsage,
+                       "a shared ledger takes the secrets of its group: name them with "
+                       "--install-secret-file and --ledger-key-file");
+  }
+  if (!place.group.empty()) return;
+  throw StartupError(kExitUsage,
+                     "a shared ledger needs the name of the pods that do each other's work: "
+                     "`ledger: { group: NAMESPACE/WORKLOAD }` in the policy");
+}
+
+// The one of --ledger or of the policy, else the one in --data.
+LedgerUrl LedgerUrlOrThrow(const Config& config, const LedgerPlace& place) {
+  LedgerUrl own{.store = LedgerUrl::Store::kLmdb, .place = config.data};
+  const std::string& text = config.ledger.empty() ? place.url : config.ledger;
+  if (text.empty()) return own;
+  const std::string from = config.ledger.empty() ? "ledger.url" : "--ledger";
+  if (!config.ledger.empty() && !place.url.empty() && config.ledger != place.url) {
+    throw StartupError(
+        kExitUsage, "--ledger and the policy's ledger.url name different ledgers; leave one out");
+  }
+  auto url = ParseLedgerUrl(text);
+  if (!url) throw StartupError(kExitUsage, from + ": " + url.error());
+  if (url->store == LedgerUrl::Store::kLmdb) {
+    const auto normal = [](const std::string& directory) {
+      return std::filesystem::absolute(directory + "/").lexically_normal();
+    };
+    if (normal(url->place) == normal(config.data)) return own;
+    throw StartupError(kExitUsage, from + " and --data name different directories; name one");
+  }
+  if (HasLedger(config.data)) {
+    throw StartupError(kExitLedger,
+                       from + ": " + config.data +
+                           " holds a ledger, and the other one would not know its operations; name "
+                           "another directory with --data");
+  }
+  if (url->is_shared()) JudgeSharedOrThrow(config, place);
+  return std::move(*url);
+}
+
+// Beside a ledger that is elsewhere: secrets that no flag names, policies, traffic.
+void MakeDirectoryOrThrow(const std::string& directory) {
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (!error) {
+    std::filesystem::permissions(directory, std::filesystem::perms::owner_all, error);
+  }
+  if (error) throw StartupError(kExitLedger, "--data: " + directory + ": " + error.message());
 }
 
 constexpr Millis kLook{50};
@@ -127,22 +167,27 @@ void JudgeSecretsOrThrow(const LedgerSecretFiles& secrets, Mode mode) {
 }
 
 std::unique_ptr<Ledger> OpenLedgerOrThrow(const Config& config, LedgerSecretFiles& secrets,
-                                          Mode mode, const Clock& clock,
+                                          const Policy& policy, const Clock& clock,
                                           const DrillOverrides* rehearsal) {
   ExitOnMapFault(kExitLedger);
   Successor successor(config, clock);
-  const LmdbLedgerOptions options{
+  OpenOptions options{.place = policy.ledger_place};
+  options.embedded = {
       .directory = config.data,
       .map_bytes = config.ledger_bytes_max,
       .unsafe_fs = config.unsafe_fs,
       .expected = config.expect_ledger,
       .try_again = [&successor](const std::string& why) { return successor.TryAgain(why); },
       .secrets = [&secrets](const LedgerFacts& facts) { return secrets.Load(facts); }};
-  auto ledger = rehearsal == nullptr ? OpenLmdbLedger(options, clock)
-                                     : OpenRehearsed(options, clock, *rehearsal);
+  // A rehearsal is of this directory alone, whatever the policy names.
+  if (rehearsal != nullptr) options.log = rehearsal->log;
+  const LedgerUrl url =
+      LedgerUrlOrThrow(config, rehearsal == nullptr ? policy.ledger_place : LedgerPlace());
+  if (url.store != LedgerUrl::Store::kLmdb) MakeDirectoryOrThrow(config.data);
+  auto ledger = OpenLedger(url, std::move(options), clock);
   if (ledger) return std::move(*ledger);
   if (successor.is_stopped()) throw StartupError(kExitOk, "ended by a signal: " + ledger.error());
-  if (mode != Mode::kObserve) throw StartupError(kExitLedger, ledger.error());
+  if (policy.mode != Mode::kObserve) throw StartupError(kExitLedger, ledger.error());
   Log(LogLevel::kError, "observe mode goes on WITHOUT a ledger: calls pass, nothing is recorded",
       {{"reason", ledger.error()}, {"advice", "mend that and restart"}});
   return MakeUnopenedLedger(std::move(ledger.error()));

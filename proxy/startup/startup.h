@@ -51,7 +51,7 @@ void JudgeSecretsOrThrow(const LedgerSecretFiles& secrets, Mode mode);
 
 // In observe mode a ledger that cannot be opened is logged, and stands in as MakeUnopenedLedger.
 std::unique_ptr<Ledger> OpenLedgerOrThrow(const Config& config, LedgerSecretFiles& secrets,
-                                          Mode mode, const Clock& clock,
+                                          const Policy& policy, const Clock& clock,
                                           const DrillOverrides* rehearsal);
 
 // The admin token in the file; empty without a path.

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 
+#include "filters/ledger/model/row_id.h"
 #include "proxy/base/json/json.h"
 
 namespace recourse {
@@ -131,7 +132,7 @@ void Describe(const Span& span, std::string& out) {
   attributes.Text("recourse.effect", span.effect);
   attributes.Text("recourse.event", span.event);
   attributes.Text("recourse.flow", span.flow);
-  if (span.operation != 0) attributes.Text("recourse.operation", std::to_string(span.operation));
+  if (span.operation != 0) attributes.Text("recourse.operation", PrintRowId(span.operation));
   attributes.Text("recourse.outcome", span.outcome);
   if (span.of == Span::Of::kCall) {
     attributes.Text("recourse.error", span.error);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "filters/ledger/model/row_id.h"
 #include "proxy/base/crypto/hash.h"
 #include "proxy/base/hex.h"
 
@@ -141,7 +142,7 @@ void SpanQueue::Ended(const OwnRequest& request) {
   span.method.Set(request.method);
   span.effect = request.kind == OwnRequest::Kind::kProbe ? "read" : "write";
   if (request.error) span.error = FactsOf(*request.error).slug;
-  span.event = std::to_string(request.about_operation);
+  span.event = PrintRowId(request.about_operation);
   span.operation = request.about_operation;
   span.flow = FlowLabel(*request.policy, request.flow, request.about_trace);
   span.status = request.status;

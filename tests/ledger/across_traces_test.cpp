@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "filters/ledger/ledger.h"
+#include "filters/ledger/lmdb/lmdb_ledger.h"
 #include "tests/ledger/ledger_test_support.h"
 
 namespace recourse::across_traces_test {

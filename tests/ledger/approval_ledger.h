@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "filters/ledger/ledger.h"
+#include "filters/ledger/lmdb/lmdb_ledger.h"
+#include "filters/ledger/memory/make_memory_ledger.h"
 #include "tests/ledger/ledger_test_support.h"
 #include "tests/support/seeded_random.h"
 

@@ -5,6 +5,8 @@
 
 #include <memory>
 
+#include "filters/ledger/lmdb/lmdb_ledger.h"
+#include "filters/ledger/memory/make_memory_ledger.h"
 #include "tests/ledger/ledger_test_support.h"
 
 namespace recourse::audit_test {

@@ -21,6 +21,7 @@
 #include "filters/ledger/engine/ledger_engine.h"
 #include "filters/ledger/engine/recovery.h"
 #include "filters/ledger/lmdb/file_system.h"
+#include "filters/ledger/lmdb/lmdb_ledger.h"
 #include "filters/ledger/lmdb/open.h"
 #include "filters/ledger/queries/log_queries.h"
 #include "filters/ledger/rows/row_codec.h"

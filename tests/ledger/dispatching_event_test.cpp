@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "filters/ledger/ledger.h"
+#include "filters/ledger/lmdb/lmdb_ledger.h"
+#include "filters/ledger/memory/make_memory_ledger.h"
 #include "filters/ledger/rows/row_codec.h"
 #include "tests/ledger/ledger_test_support.h"
 

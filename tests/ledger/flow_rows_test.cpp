@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "filters/ledger/ledger.h"
+#include "filters/ledger/memory/make_memory_ledger.h"
 #include "filters/ledger/model/flow.h"
 #include "tests/ledger/ledger_test_support.h"
 

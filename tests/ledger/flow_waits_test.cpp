@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "filters/ledger/ledger.h"
+#include "filters/ledger/lmdb/lmdb_ledger.h"
 #include "filters/ledger/model/flow.h"
 #include "tests/ledger/ledger_test_support.h"
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "filters/ledger/ledger.h"
+#include "filters/ledger/memory/make_memory_ledger.h"
 #include "tests/ledger/ledger_test_support.h"
 
 namespace recourse::kept_state_test {

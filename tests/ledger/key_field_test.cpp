@@ -8,6 +8,7 @@
 
 #include "filters/call/key_placeholder.h"
 #include "filters/ledger/ledger.h"
+#include "filters/ledger/memory/make_memory_ledger.h"
 #include "filters/ledger/rows/row_codec.h"
 #include "tests/ledger/ledger_test_support.h"
 

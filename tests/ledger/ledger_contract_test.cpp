@@ -4,10 +4,10 @@
 #include <memory>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "filters/ledger/ledger.h"
+#include "filters/ledger/lmdb/lmdb_ledger.h"
+#include "filters/ledger/memory/make_memory_ledger.h"
 #include "proxy/base/limits.h"
 #include "tests/ledger/ledger_test_support.h"
 

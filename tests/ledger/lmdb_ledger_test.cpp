@@ -19,7 +19,6 @@
 
 #include "filters/ledger/engine/group_commit_ledger.h"
 #include "filters/ledger/engine/recovery.h"
-#include "filters/ledger/ledger.h"
 #include "filters/ledger/lmdb/open.h"
 #include "proxy/base/limits.h"
 #include "tests/ledger/ledger_test_support.h"

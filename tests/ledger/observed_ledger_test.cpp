@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "filters/ledger/ledger.h"
+#include "filters/ledger/lmdb/lmdb_ledger.h"
 #include "filters/ledger/rules/begin_decision.h"
 #include "tests/ledger/ledger_test_support.h"
 

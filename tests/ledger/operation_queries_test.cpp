@@ -7,6 +7,8 @@
 #include <memory>
 #include <set>
 
+#include "filters/ledger/lmdb/lmdb_ledger.h"
+#include "filters/ledger/memory/make_memory_ledger.h"
 #include "proxy/base/watch_limits.h"
 #include "tests/ledger/ledger_test_support.h"
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "filters/ledger/ledger.h"
+#include "filters/ledger/lmdb/lmdb_ledger.h"
 #include "tests/ledger/ledger_test_support.h"
 
 namespace recourse::restored_test {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "filters/ledger/ledger.h"
+#include "filters/ledger/lmdb/lmdb_ledger.h"
 #include "tests/ledger/ledger_test_support.h"
 #include "tests/support/seeded_random.h"
 

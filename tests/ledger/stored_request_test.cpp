@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "filters/ledger/ledger.h"
+#include "filters/ledger/memory/make_memory_ledger.h"
 #include "proxy/base/limits.h"
 #include "tests/ledger/ledger_test_support.h"
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "filters/ledger/ledger.h"
+#include "filters/ledger/memory/make_memory_ledger.h"
 #include "proxy/base/watch_limits.h"
 #include "tests/ledger/ledger_test_support.h"
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "filters/ledger/memory/make_memory_ledger.h"
 #include "filters/saga/undo_plan.h"
 #include "policy/model/url.h"
 #include "proxy/base/json/json.h"

@@ -14,6 +14,7 @@
 #include "filters/call/call_values.h"
 #include "filters/dispatch/dispatch_filter.h"
 #include "filters/idempotency/idempotency_filter.h"
+#include "filters/ledger/memory/make_memory_ledger.h"
 #include "filters/mcp/mcp_upstream.h"
 #include "filters/retry/retry_filter.h"
 #include "filters/saga/flow_worker.h"

@@ -50,8 +50,17 @@ HEADER_HOMES = [
     (r"(\.\./|\./)", r"$^", "write the path from the top of the tree"),
 ]
 
+# Where an id stands, which is a stream and a number packed into one.
+ROW_ID = (r"(?:[\w*:]+(?:\.|->))*(?:operation|about_operation|undoes|undo_operation|related|"
+          r"event_id|flow_number|first_id|last_id|bad_row|asked_row|seq|"
+          r"(?:event|claim|unknown|moved|last|found)(?:\.|->)id|"
+          r"(?:state|flow|moved|action|news)(?:\.|->)number)\s*")
 # (pattern in code without comments and strings, where it may stand, what to do instead)
 BANNED_CODE = [
+    (r"\bto_string\(\s*" + ROW_ID + r"\)|\.Number\([^,;]*,\s*" + ROW_ID + r"\)|"
+     r"\bfmt::format\([^;]*?,\s*" + ROW_ID + r"[,)]",
+     r"filters/ledger/lmdb/|proxy/drill/|tests/|bench/",
+     "an id is told by PrintRowId, in JSON by RowIdJson: packed it is another one"),
     (r"\b(sleep_for|sleep_until|usleep|nanosleep)\b|(?<![\w.>])sleep\s*\(", r"bench/",
      "await Timer::SleepUntil"),
     (r"\b(secure_)?getenv\b",

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "filters/ledger/engine/ledger_engine.h"
+#include "filters/ledger/model/row_id.h"
 #include "filters/ledger/rules/retention.h"
 #include "proxy/base/check.h"
 #include "proxy/base/log/log.h"
@@ -232,9 +233,9 @@ Result<void> LedgerEngine::CopyForward(const RowView& row, const EventFront& fro
   ApplyFront(front, head.seq, head.wall_ms, &entry);
   ++locked_carried_;
   Log(LogLevel::kError, "an open operation that cannot be read is kept beyond the retention",
-      {{"row", std::to_string(row.head.seq)},
-       {"moved_to", std::to_string(head.seq)},
-       {"operation", std::to_string(front.operation)},
+      {{"row", PrintRowId(row.head.seq)},
+       {"moved_to", PrintRowId(head.seq)},
+       {"operation", PrintRowId(front.operation)},
        {"reason", event.detail},
        {"do", "put the key's line back into the key file"}});
   return {};

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "filters/ledger/model/row_id.h"
 #include "proxy/base/crash_point.h"
 #include "proxy/base/limits.h"
 #include "proxy/base/log/log.h"
@@ -19,15 +20,15 @@ constexpr std::string_view kCannotWrite =
 using Done = std::expected<void, std::string>;
 
 std::unexpected<std::string> BadRow(std::uint64_t seq, std::string_view reason) {
-  return std::unexpected(
-      fmt::format("row {} is damaged ({}); restore the directory from a backup", seq, reason));
+  return std::unexpected(fmt::format("row {} is damaged ({}); restore the directory from a backup",
+                                     PrintRowId(seq), reason));
 }
 
 // The newest rows are those a power cut can hurt; Verify checks the rest.
 Done CheckTail(EventLog& log) {
   const std::uint64_t last = log.last_seq();
-  if (last == 0) return {};
   const LogBase base = log.base();
+  if (last < base.first_seq) return {};
   const bool is_all = last - base.first_seq < limits::kLedgerTailRows;
   const std::uint64_t first = is_all ? base.first_seq : last - limits::kLedgerTailRows;
   std::uint64_t expected = first;
@@ -147,7 +148,7 @@ Done SettleRunning(LedgerEngine& engine) {
       if (event.phase != Phase::kDispatching) continue;
       if (event.is_locked) {
         Log(LogLevel::kError, "an operation that was running cannot be taken over",
-            {{"operation", std::to_string(event.operation)}, {"reason", event.detail}});
+            {{"operation", PrintRowId(event.operation)}, {"reason", event.detail}});
         continue;
       }
       Transition transition;

@@ -6,11 +6,9 @@
 
 #include "filters/ledger/engine/ledger_engine.h"
 #include "filters/ledger/ledger.h"
+#include "filters/ledger/lmdb/lmdb_ledger.h"
 
 namespace recourse {
-
-// Whether one was made there, whatever is wrong with it.
-bool HasLedger(const std::string& directory);
 
 // Locks the directory and opens log and index. Fails with a line for people.
 std::expected<LedgerParts, std::string> OpenLmdbParts(const LmdbLedgerOptions& options);

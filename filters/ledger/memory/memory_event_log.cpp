@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "filters/ledger/model/row_id.h"
 #include "proxy/base/check.h"
 
 namespace recourse {
@@ -32,6 +33,10 @@ class MemoryEventLog::MemoryReader final : public EventLog::Reader {
  private:
   MemoryEventLog& log_;
 };
+
+MemoryEventLog::MemoryEventLog(std::uint32_t stream) {
+  base_.first_seq = PackRowId({.stream = stream, .number = 1});
+}
 
 std::expected<void, AppendError> MemoryEventLog::Append(const RowBatch& batch) {
   const std::unique_lock lock(mutex_);

@@ -1,6 +1,7 @@
 // Rows in memory, for tests. Grows as far as retention lets it.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <shared_mutex>
 #include <string>
@@ -11,6 +12,8 @@ namespace recourse {
 
 class MemoryEventLog final : public EventLog {
  public:
+  // `stream`: of its rows.
+  explicit MemoryEventLog(std::uint32_t stream = 0);
   std::expected<void, AppendError> Append(const RowBatch& batch) override;
   std::unique_ptr<Reader> NewReader() override;
   std::uint64_t last_seq() override;

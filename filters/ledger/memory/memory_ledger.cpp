@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "filters/ledger/engine/recovery.h"
+#include "filters/ledger/memory/make_memory_ledger.h"
 #include "filters/ledger/memory/memory_event_log.h"
 #include "filters/ledger/queries/flow_queries.h"
 #include "filters/ledger/queries/log_queries.h"
@@ -329,9 +330,10 @@ std::vector<JoinWait*> MemoryLedger::TakeEndedJoins(std::optional<std::uint64_t>
   return ended;
 }
 
-std::unique_ptr<Ledger> MakeMemoryLedger(const Clock& clock) {
+std::unique_ptr<Ledger> MakeMemoryLedger(const Clock& clock, std::uint32_t stream) {
   auto engine = StartEngine(
-      {.resources = nullptr, .log = std::make_unique<MemoryEventLog>(), .cold = nullptr}, clock);
+      {.resources = nullptr, .log = std::make_unique<MemoryEventLog>(stream), .cold = nullptr},
+      clock);
   RC_CHECK(engine.has_value());  // an empty log in memory gives nothing to fail on
   return std::make_unique<MemoryLedger>(std::move(*engine), clock);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "filters/ledger/model/row_id.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
@@ -59,6 +60,9 @@ std::string_view NameOf(RowKind kind) {
 Result<std::vector<LoggedRow>> ListRows(EventLog& log, const SharedKeys& keys, std::uint64_t after,
                                         std::uint64_t up_to, std::size_t limit) {
   std::vector<LoggedRow> rows;
+  const std::uint64_t first = log.base().first_seq;
+  // 0 is before every stream's first row.
+  if (after == 0) after = PackRowId({.stream = UnpackRowId(first).stream});
   const std::uint64_t last = std::min(log.last_seq(), up_to);
   if (after >= last) return rows;
   const std::uint64_t most = std::min<std::uint64_t>(

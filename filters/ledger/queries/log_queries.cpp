@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "filters/ledger/model/row_id.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
@@ -195,7 +196,7 @@ VerifyReport Check(EventLog& log, RowChecker& checker, std::uint64_t last_id, co
   }
   VerifyReport report;
   report.first_id = checker.base().first_seq;
-  if (report.first_id > 1) report.base = ToHex(checker.base().prev_hash);
+  if (UnpackRowId(report.first_id).number > 1) report.base = ToHex(checker.base().prev_hash);
   report.rows = checker.next() - report.first_id;
   report.last_id = last_id;
   report.head = ToHex(checker.hash());
@@ -211,7 +212,7 @@ VerifyReport Check(EventLog& log, RowChecker& checker, std::uint64_t last_id, co
     report.bad_row = 0;
   } else {
     report.check = checker.check();
-    report.problem = fmt::format("row {}: {}", report.bad_row, checker.reason());
+    report.problem = fmt::format("row {}: {}", PrintRowId(report.bad_row), checker.reason());
   }
   return report;
 }

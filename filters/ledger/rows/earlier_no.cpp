@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "filters/ledger/model/row_id.h"
 #include "proxy/base/crypto/sha256.h"
 
 namespace recourse {
@@ -32,7 +33,7 @@ const ApprovalDecision* NoTo(const Event& event) {
 
 std::string TextOfNo(const Event& event, const ApprovalDecision& no) {
   return fmt::format("{} said no to this tool with other arguments, operation {}{}{}", no.who,
-                     event.operation, no.reason.empty() ? "" : ": ", no.reason);
+                     PrintRowId(event.operation), no.reason.empty() ? "" : ": ", no.reason);
 }
 
 }  // namespace recourse

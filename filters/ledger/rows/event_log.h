@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "filters/ledger/ledger_copy.h"
+#include "filters/ledger/model/row_id.h"
 #include "proxy/base/crypto/hash.h"
 #include "proxy/base/error.h"
 #include "proxy/base/log/log.h"
@@ -22,7 +23,7 @@ namespace recourse {
 // The log names the row (0: not known), as an Error cannot.
 inline Error Unreadable(std::uint64_t row = 0) {
   Log(LogLevel::kError, "a row of the ledger is damaged or missing; restore it from a backup",
-      {{"row", std::to_string(row)}});
+      {{"row", PrintRowId(row)}});
   return Error(ErrorCode::kLedgerUnavailable, "a row of the ledger cannot be read",
                Delivery::kUncertain);
 }

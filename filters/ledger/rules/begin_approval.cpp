@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "filters/ledger/model/row_id.h"
 #include "filters/ledger/rules/decide_approval.h"
 #include "filters/ledger/rules/standing_rules.h"
 
@@ -23,7 +24,7 @@ Digest KeyOfSuspect(const Digest& key, const Digest& args_hash) {
 std::string WhySuspected(const KeyEntry& found, bool is_same_key) {
   return fmt::format(
       "suspected duplicate: operation {}, which is {}, {}; approve to run this one as well",
-      found.operation, NameOf(found.phase),
+      PrintRowId(found.operation), NameOf(found.phase),
       is_same_key ? "has the same key and other arguments"
                   : "is the same call under another trace");
 }

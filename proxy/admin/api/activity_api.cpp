@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "filters/ledger/model/row_id.h"
 #include "proxy/admin/access/problem.h"
 #include "proxy/admin/api/query_params.h"
 #include "proxy/admin/views/event_view.h"
@@ -37,7 +38,7 @@ std::optional<std::string> Take(OperationFilter& filter, const std::string& name
     }
     filter.limit = static_cast<std::size_t>(number);
   } else if (name == "before" || name == "after") {
-    if (!ParseNumber(value, number)) return "the number of an event";
+    if (!ParsePlace(value, number)) return std::string(kIdForm);
     (name == "before" ? filter.before : filter.after) = number;
   }
   return std::nullopt;
@@ -78,7 +79,7 @@ HttpResponse ActivityApi::Operations(std::string_view query) {
   const auto page = lister_->Operations(filter);
   if (!page) return NoLedger(page.error().detail());
   const auto cursor = [](bool is_there, std::uint64_t at) {
-    return is_there ? std::to_string(at) : std::string("null");
+    return is_there ? RowIdJson(at) : std::string("null");
   };
   std::string body;
   {
@@ -86,7 +87,7 @@ HttpResponse ActivityApi::Operations(std::string_view query) {
     json.Each("operations", page->events, AppendEvent);
     json.Raw("older", cursor(page->older, page->first));
     json.Raw("newer", cursor(page->newer, page->last));
-    json.Number("last", page->last);
+    json.Raw("last", RowIdJson(page->last));
   }
   return JsonAnswer(std::move(body));
 }
@@ -98,14 +99,12 @@ ServedAnswer ActivityApi::Stream(const HttpRequest& request, std::string_view qu
     if (name != "after") {
       return Problem(400, "Unknown parameter", "'" + name + "' is not after");
     }
-    if (!ParseNumber(value, number)) return BadParameter(name, value, "the number of an event");
+    if (!ParsePlace(value, number)) return BadParameter(name, value, kIdForm);
     after = number;
   }
   // What a client that reconnects says is newer than what its address says.
   if (const std::string* last = FindHeader(request.headers, "Last-Event-ID")) {
-    if (!ParseNumber(*last, number)) {
-      return BadParameter("Last-Event-ID", *last, "the number of an event");
-    }
+    if (!ParsePlace(*last, number)) return BadParameter("Last-Event-ID", *last, kIdForm);
     after = number;
   }
   auto source = stream_.Watch(after);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "filters/ledger/model/row_id.h"
 #include "policy/language/config_reader.h"
 #include "proxy/admin/access/problem.h"
 #include "proxy/admin/api/policy_api.h"
@@ -181,7 +182,8 @@ HttpResponse AdminApi::ListRows(std::string_view query) {
     if (number == nullptr) {
       return Problem(400, "Unknown parameter", "'" + name + "' is not one of after, up_to, limit");
     }
-    if (!ParseNumber(value, *number) || limit == 0 || limit > limits::kAdminPageMax) {
+    const bool is_read = number == &limit ? ParseNumber(value, limit) : ParsePlace(value, *number);
+    if (!is_read || limit == 0 || limit > limits::kAdminPageMax) {
       return Problem(400, "Bad parameter",
                      "'" + value + "' is no value for " + name + "; accepted: a number");
     }
@@ -216,14 +218,17 @@ HttpResponse AdminApi::ListEvents(std::string_view query) {
       good = (filter.phase = PhaseFromName(value)).has_value();
       accepted = PhaseNames();
     } else if (name == "operation") {
-      good = ParseNumber(value, number);
+      good = ParseId(value, number);
       filter.operation = number;
+      accepted = kIdForm;
     } else if (name == "flow") {
       filter.flow = value;
     } else if (name == "after") {
-      good = ParseNumber(value, filter.after);
+      good = ParsePlace(value, filter.after);
+      accepted = kIdForm;
     } else if (name == "up_to") {
-      good = ParseNumber(value, filter.up_to);
+      good = ParsePlace(value, filter.up_to);
+      accepted = kIdForm;
     } else if (name == "lines") {
       good = value == "true";
       as_lines = true;
@@ -281,7 +286,9 @@ ServedAnswer AdminApi::Backup(const Operator& who) {
 
 HttpResponse AdminApi::ShowEvent(std::string_view id) {
   std::uint64_t number = 0;
-  if (!ParseNumber(id, number)) return Problem(400, "Bad event id", "an event id is a number");
+  if (!ParseId(id, number)) {
+    return Problem(400, "Bad event id", fmt::format("an event has {}", kIdForm));
+  }
   auto event = parts_.ledger.Find(number);
   if (!event) return NoLedger(event.error().detail());
   std::string body;

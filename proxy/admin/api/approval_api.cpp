@@ -10,6 +10,7 @@
 #include "filters/approval/approved_call.h"
 #include "filters/approval/call_summary.h"
 #include "filters/key/operation_request.h"
+#include "filters/ledger/model/row_id.h"
 #include "proxy/admin/access/problem.h"
 #include "proxy/admin/api/query_params.h"
 #include "proxy/admin/views/approval_view.h"
@@ -22,8 +23,9 @@ namespace {
 using Ruling = ApprovalRuling::Kind;
 
 HttpResponse NoSuch(std::uint64_t operation) {
-  return Problem(404, "No such approval",
-                 fmt::format("no operation {} that needed an approval is kept", operation));
+  return Problem(
+      404, "No such approval",
+      fmt::format("no operation {} that needed an approval is kept", PrintRowId(operation)));
 }
 
 // Puts what the body says into the order. Its error is a line for people.
@@ -88,7 +90,7 @@ HttpResponse ApprovalApi::Handle(const HttpRequest& request, std::string_view pa
   const std::string_view rest = path.substr(kOne.size());
   const auto slash = rest.find('/');
   std::uint64_t operation = 0;
-  if (!ParseNumber(rest.substr(0, slash), operation) || operation == 0) {
+  if (!ParseId(rest.substr(0, slash), operation) || operation == 0) {
     return Problem(400, "Bad operation", "an approval is named by the number of its operation");
   }
   if (!query.empty()) return Problem(400, "Unknown parameter", "no parameter is taken here");
@@ -109,7 +111,7 @@ HttpResponse ApprovalApi::List(std::string_view query) {
     } else if (name == "by") {
       group = value;
     } else if (name == "after") {
-      good = ParseNumber(value, after);
+      good = ParsePlace(value, after);
     } else if (name == "limit") {
       good = ParseNumber(value, limit) && limit > 0 && limit <= limits::kAdminPageMax;
     } else {
@@ -145,7 +147,7 @@ HttpResponse ApprovalApi::List(std::string_view query) {
       AppendApprovalLine(body, claim.event, SummaryOf(claim.event, policy));
     }
   }
-  body += fmt::format("],\"next\":{}}}", next == 0 ? "null" : std::to_string(next));
+  body += fmt::format("],\"next\":{}}}", next == 0 ? "null" : RowIdJson(next));
   return JsonAnswer(std::move(body));
 }
 

@@ -14,6 +14,7 @@
 #include <system_error>
 #include <utility>
 
+#include "filters/ledger/model/row_id.h"
 #include "proxy/admin/views/event_view.h"
 #include "proxy/base/thread_name.h"
 #include "proxy/base/watch_limits.h"
@@ -34,11 +35,12 @@ class StreamSource final : public BodySource {
 };
 
 std::string Hello(std::uint64_t last, bool has_gap) {
-  return fmt::format("event: hello\ndata: {{\"last\":{},\"gap\":{}}}\n\n", last, has_gap);
+  return fmt::format("event: hello\ndata: {{\"last\":{},\"gap\":{}}}\n\n", RowIdJson(last),
+                     has_gap);
 }
 
 std::string Message(std::uint64_t id, std::string_view json) {
-  return fmt::format("id: {}\nevent: event\ndata: {}\n\n", id, json);
+  return fmt::format("id: {}\nevent: event\ndata: {}\n\n", PrintRowId(id), json);
 }
 
 // In the order of the rows.

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "filters/ledger/model/row_id.h"
 #include "proxy/admin/access/problem.h"
 #include "proxy/admin/api/flow_query.h"
 #include "proxy/admin/api/order_word.h"
@@ -117,7 +118,7 @@ HttpResponse FlowApi::List(std::string_view query) {
     AppendFlowLine(body, state);
   }
   body += fmt::format("],\"next\":{}}}",
-                      over > 0 && !selection->all ? std::to_string(flows.back().number) : "null");
+                      over > 0 && !selection->all ? RowIdJson(flows.back().number) : "null");
   return JsonAnswer(std::move(body));
 }
 
@@ -159,7 +160,7 @@ std::expected<std::vector<FlowState>, HttpResponse> FlowApi::NotOver() {
 
 std::expected<FlowState, HttpResponse> FlowApi::Find(const std::string& id) {
   std::uint64_t number = 0;
-  if (ParseNumber(id, number) && number > 0) {
+  if (ParseId(id, number) && number > 0) {
     auto open = parts_.flows.List(number - 1, 1);
     if (!open) return std::unexpected(NoLedger(open.error()));
     if (!open->empty() && open->front().number == number) return std::move(open->front());
@@ -187,7 +188,7 @@ std::expected<FlowState, HttpResponse> FlowApi::Find(const std::string& id) {
   if (flows->size() == 1) return std::move(flows->front());
   std::string numbers;
   for (const FlowState& state : *flows) {
-    numbers += (numbers.empty() ? "" : ", ") + std::to_string(state.number);
+    numbers += (numbers.empty() ? "" : ", ") + PrintRowId(state.number);
   }
   return std::unexpected(Problem(409, "Which flow",
                                  fmt::format("{} flows are called '{}'; name one by its number: {}",

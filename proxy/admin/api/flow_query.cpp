@@ -26,7 +26,7 @@ std::optional<std::string_view> Take(FlowSelection& selection, const std::string
       return "1 to 1000";
     }
   } else if (name == "after") {
-    if (!ParseNumber(value, selection.after)) return "a number";
+    if (!ParsePlace(value, selection.after)) return kIdForm;
   } else if (name == "all") {
     if (!is_true) return "true";
     selection.all = true;

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "filters/ledger/model/row_id.h"
 #include "proxy/admin/access/problem.h"
 #include "proxy/admin/api/order_word.h"
 #include "proxy/admin/api/query_params.h"
@@ -44,7 +45,7 @@ HttpResponse OperationApi::Handle(const HttpRequest& request, std::string_view p
   constexpr std::string_view kOne = "/operations/";
   const std::string_view rest = path.substr(kOne.size());
   std::uint64_t number = 0;
-  if (!ParseNumber(rest.substr(0, rest.find('/')), number)) {
+  if (!ParseId(rest.substr(0, rest.find('/')), number)) {
     return Problem(400, "Bad operation", "an operation is named by its number");
   }
   // People read the number off a list of events.
@@ -52,12 +53,12 @@ HttpResponse OperationApi::Handle(const HttpRequest& request, std::string_view p
   if (!event) return NoLedger(event.error().detail());
   if (!*event) {
     return Problem(404, "No such operation",
-                   fmt::format("no operation that was sent has the number {}", number));
+                   fmt::format("no operation that was sent has the number {}", PrintRowId(number)));
   }
   if ((*event)->verdict != ObserveVerdict::kNone) {
     return Problem(409, "Not settled",
                    fmt::format("operation {} was made in observe mode; nothing waits for it",
-                               (*event)->operation));
+                               PrintRowId((*event)->operation)));
   }
   auto word = ReadHumanWord(request, who);
   if (!word) return word.error();

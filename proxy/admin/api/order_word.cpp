@@ -26,6 +26,13 @@ std::expected<std::string, std::string> OneLine(const Json& value, std::string_v
   return value.text.substr(first, value.text.find_last_not_of(' ') - first + 1);
 }
 
+// A number, or a text where it has a point: as a number it would be another one.
+bool IsStep(const Json& value, std::uint64_t& step) {
+  const std::string text = ScalarText(value);
+  const bool is_exact = value.kind == Json::Kind::kString || !text.contains('.');
+  return is_exact && ParseId(text, step) && step != 0;
+}
+
 std::string* MemberOf(std::string_view name, OrderWord& word, std::string& by) {
   if (name == "reason") return &word.reason;
   if (name == "by") return &by;
@@ -45,7 +52,7 @@ std::expected<OrderWord, std::string> ReadOrderWord(const std::string& body, con
   }
   for (const auto& [name, value] : json->members) {
     if (name == "step") {
-      if (!ParseNumber(ScalarText(value), word.step) || word.step == 0) {
+      if (!IsStep(value, word.step)) {
         return std::unexpected("'step' must be the number of a step, as /flows/{id} shows it");
       }
       continue;

@@ -1,5 +1,6 @@
 #include "proxy/admin/api/policy_view.h"
 
+#include "filters/ledger/model/row_id.h"
 #include "proxy/admin/views/event_view.h"
 #include "proxy/base/json/error_member.h"
 #include "proxy/base/json/json_object.h"
@@ -14,7 +15,7 @@ void AppendOrphan(std::string& out, const PolicyVersions::Orphan& orphan) {
   json.Text("policy_version", orphan.open.policy_version);
   json.Text("reason", NameOf(orphan.reason));
   json.Number("operations", orphan.open.operations);
-  json.Number("first_event", orphan.open.first);
+  json.Raw("first_event", RowIdJson(orphan.open.first));
   json.Bool("definition_kept", orphan.has_definition);
 }
 

@@ -3,6 +3,7 @@
 import { ApiError, get, query } from "/ui/api.js";
 import { add, h, icon, newId, replace } from "/ui/dom.js";
 import { counted, eventBadge, flowBadge, lastedText, short, time } from "/ui/format.js";
+import { compareRows, idFrom, placeFrom } from "/ui/ids.js";
 import { shortcut } from "/ui/keys.js";
 import { emptyBox, pageHead, pasteBox, problemBox } from "/ui/parts.js";
 import { listen } from "/ui/stream.js";
@@ -41,13 +42,13 @@ class Operations {
 
   put(event, filter) {
     const known = this.byNumber.get(event.operation);
-    if (known && known.event_id >= event.event_id) return;
+    if (known && compareRows(known, event) >= 0) return;
     this.byNumber.delete(event.operation);
     if (matches(event, filter)) this.byNumber.set(event.operation, event);
   }
 
   rows() {
-    const rows = [...this.byNumber.values()].sort((a, b) => b.event_id - a.event_id);
+    const rows = [...this.byNumber.values()].sort((a, b) => compareRows(b, a));
     if (rows.length > KEPT_MOST) {
       for (const row of rows.splice(KEPT_MOST)) this.byNumber.delete(row.operation);
       this.older = rows.at(-1).event_id;
@@ -218,9 +219,9 @@ function operationsPage(values) {
 // What is searched for may be the number of an event or an operation.
 function byNumber(value) {
   const box = h("p", { class: "small" });
-  const number = Number(value);
-  if (!/^[1-9]\d{0,14}$/.test(value)) return box;
-  get(`/events${query({ after: number - 1, up_to: number })}`).then(({ events }) => {
+  const number = idFrom(value);
+  if (number === null) return box;
+  get(`/events${query({ after: placeFrom(number, -1), up_to: number })}`).then(({ events }) => {
     const [event] = events;
     if (!event) return;
     const isFirst = event.operation === number;

@@ -1,5 +1,7 @@
 // Calls of the admin API with the session's cookie. The page itself holds no credential.
 
+import { placeFrom } from "/ui/ids.js";
+
 let session = null;
 const watchers = new Set();
 
@@ -112,17 +114,24 @@ export async function logOut() {
 const WINDOW = 20000;  // rows of the log that one request may cost
 
 // The events that `filter` names, oldest first, from row `from` on, until `isEnough(events)` or the
-// log's end. Asks for one window of rows after the other.
+// log's end. Where the log is one stream, one window of rows is asked for after the other.
 export async function eventsFrom(from, filter, isEnough) {
-  const { last_id: last } = await get("/ledger");
   const events = [];
-  let after = Math.max(0, from - 1);
-  while (after < last) {
-    const upTo = Math.min(last, after + WINDOW);
+  const read = async (after, upTo) => {
     const page = await get(`/events${query({ ...filter, after, up_to: upTo, limit: 1000 })}`);
     events.push(...page.events);
-    after = page.next ?? upTo;
-    if (page.next === null && isEnough(events)) break;
+    return page.next;
+  };
+  if (typeof from === "string") {
+    for (let after = placeFrom(from, -1); after !== null;) after = await read(after);
+    return events;
+  }
+  const { last_id: last } = await get("/ledger");
+  for (let after = Math.max(0, from - 1); after < last;) {
+    const upTo = Math.min(last, after + WINDOW);
+    const next = await read(after, upTo);
+    if (next === null && isEnough(events)) break;
+    after = next ?? upTo;
   }
   return events;
 }

@@ -5,6 +5,7 @@ import { ask } from "/ui/dialog.js";
 import { diffBox } from "/ui/diff.js";
 import { h, icon, toast } from "/ui/dom.js";
 import { badge, countdownText, counted, date, facts, time } from "/ui/format.js";
+import { compareIds, idFrom } from "/ui/ids.js";
 import { shortcut } from "/ui/keys.js";
 import { emptyBox, loadedPage, pageHead, pasteBox, requestBox } from "/ui/parts.js";
 import { listen, streamState } from "/ui/stream.js";
@@ -97,7 +98,7 @@ function inboxRow(approval) {
 }
 
 export function approvalPage({ id }) {
-  const number = Number(id);
+  const number = idFrom(id) ?? 0;
   const page = loadedPage({
     head: pageHead(`Approval ${number}`),
     load: () => get(`/approvals/${number}`),
@@ -121,9 +122,9 @@ export function approvalPage({ id }) {
 async function moveFrom(number, by) {
   const { approvals } = await get(`/approvals${query({ limit: SHOWN_MOST })}`)
     .catch(() => ({ approvals: [] }));
-  const waiting = approvals.map((one) => one.operation).sort((a, b) => a - b);
-  const next = by > 0 ? waiting.find((one) => one > number)
-    : waiting.findLast((one) => one < number);
+  const waiting = approvals.map((one) => one.operation).sort(compareIds);
+  const next = by > 0 ? waiting.find((one) => compareIds(one, number) > 0)
+    : waiting.findLast((one) => compareIds(one, number) < 0);
   location.hash = next === undefined ? "#/approvals" : `#/approval/${next}`;
 }
 

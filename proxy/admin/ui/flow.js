@@ -3,6 +3,7 @@
 import { eventsFrom, get } from "/ui/api.js";
 import { h, icon } from "/ui/dom.js";
 import { counted, date, eventBadge, facts, flowBadge } from "/ui/format.js";
+import { compareRows } from "/ui/ids.js";
 import { answeredOf, callFacts, eventTable, keptBox, loadedPage, pageHead, requestBox,
   saidBox } from "/ui/parts.js";
 import { flowActions, stepActions } from "/ui/repair.js";
@@ -109,7 +110,7 @@ function movesBox(moves, events, steps) {
 
 // The answer that had it moved: the last one before that row.
 function causeOf(move, events, steps) {
-  const answered = events.findLast((event) => event.event_id < move.event_id);
+  const answered = events.findLast((event) => compareRows(event, move) < 0);
   if (!answered?.http_status || !/^(BREAKING|NEEDS_HUMAN)$/.test(move.phase)) return null;
   const step = steps.find((one) => one.step === answered.operation ||
     one.undo_operation === answered.operation);
@@ -166,7 +167,7 @@ function drawStep(flow, step, at, events, reload) {
       latest && callFacts(latest),
       answered && keptBox(answered.event_id),
       h("h3", {}, "Events"),
-      eventTable([...own, ...undo].sort((a, b) => a.event_id - b.event_id)),
+      eventTable([...own, ...undo].sort(compareRows)),
       h("p", {}, h("a", { href: `#/operation/${step.step}` }, `Operation ${step.step}`),
         step.undo_operation ? [" · ",
           h("a", { href: `#/operation/${step.undo_operation}` },

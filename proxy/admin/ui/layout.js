@@ -1,5 +1,7 @@
 // Where everything of a flow's picture stands. Pure: the same events give the same picture.
 
+import { compareRows } from "/ui/ids.js";
+
 const OPEN_PHASES = new Set(["DISPATCHING", "UNCERTAIN"]);
 const WAITING = new Set(["CLAIMED", "APPROVED"]);
 
@@ -9,7 +11,7 @@ const APART = 0.2;  // ms, of rows that were written in the same one
 // The rows with the time at which they are drawn: one after the other, as they were written.
 function placed(rows) {
   let last = -Infinity;
-  return [...rows].sort((a, b) => a.event_id - b.event_id).map((row) => {
+  return [...rows].sort(compareRows).map((row) => {
     last = Math.max(Date.parse(row.time), last + APART);
     return { ...row, at: last };
   });

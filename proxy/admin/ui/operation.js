@@ -3,6 +3,7 @@
 import { eventsFrom } from "/ui/api.js";
 import { h, icon } from "/ui/dom.js";
 import { eventBadge } from "/ui/format.js";
+import { idFrom } from "/ui/ids.js";
 import { answeredOf, callFacts, emptyBox, eventTable, keptBox, loadedPage,
   pageHead } from "/ui/parts.js";
 import { settleActions } from "/ui/repair.js";
@@ -13,7 +14,7 @@ const FINAL = new Set(["SUCCEEDED", "REJECTED", "ANSWER_LOST", "COMPENSATED", "D
   "NOT_SENT", "PROVEN_ABSENT", "TOMBSTONE"]);
 
 export function operationPage({ id }) {
-  const number = Number(id);
+  const number = idFrom(id) ?? 0;
   const page = loadedPage({
     head: pageHead(`Operation ${number}`,
       h("a", { class: "button", href: "#/activity" }, icon("back"), "Activity")),

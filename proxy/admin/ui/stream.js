@@ -60,7 +60,7 @@ function open() {
     if (missed) tell({ kind: "gap" });
   });
   source.addEventListener("event", (message) => {
-    last = Number(message.lastEventId);
+    last = message.lastEventId;
     const event = JSON.parse(message.data);
     tell({ kind: event.kind === "flow" ? "flow" : "event", event });
   });

@@ -2,6 +2,7 @@
 // in view, and some around them, exist.
 
 import { h } from "/ui/dom.js";
+import { idFrom } from "/ui/ids.js";
 
 const AROUND = 8;
 
@@ -140,7 +141,7 @@ export class VirtualList {
   onClick(event) {
     const element = event.target.closest(".row");
     if (!element || event.target.closest("a, button") || window.getSelection()?.toString()) return;
-    const row = this.shown.get(Number(element.dataset.id))?.row;
+    const row = this.shown.get(idFrom(element.dataset.id))?.row;
     if (row) this.open(row);
   }
 

@@ -1,5 +1,6 @@
 #include "proxy/admin/views/approval_view.h"
 
+#include "filters/ledger/model/row_id.h"
 #include "policy/template/template.h"
 #include "proxy/admin/views/body_diff.h"
 #include "proxy/admin/views/event_view.h"
@@ -25,7 +26,7 @@ void AppendChange(std::string& out, const BodyChange& change) {
 
 void AppendEarlier(std::string& out, const Event& call) {
   JsonObject json(out);
-  json.Number("operation", call.operation);
+  json.Raw("operation", RowIdJson(call.operation));
   json.Text("time", Rfc3339Millis(call.wall_ms));
   json.Text("phase", NameOf(call.phase));
   json.Text("tool", call.tool);
@@ -47,8 +48,8 @@ void WriteRequest(JsonObject& json, const RenderedRequest* request) {
 
 void WriteFacts(JsonObject& json, const Event& event, std::string_view summary) {
   const ApprovalFacts& facts = *event.approval;
-  json.Number("operation", event.operation);
-  json.Number("event", event.id);
+  json.Raw("operation", RowIdJson(event.operation));
+  json.Raw("event", RowIdJson(event.id));
   json.Text("status", ApprovalStatus(event.phase));
   json.Text("phase", NameOf(event.phase));
   json.Text("cause", NameOf(event.cause));

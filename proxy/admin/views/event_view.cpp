@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "filters/ledger/model/row_id.h"
 #include "filters/ledger/rows/row_codec.h"
 #include "policy/template/own_terms.h"
 #include "proxy/admin/views/message_view.h"
@@ -39,8 +40,8 @@ std::string_view NameOf(ApprovalDecision::Kind kind) {
 }
 
 void WriteEvent(JsonObject& json, const Event& event) {
-  json.Number("event_id", event.id);
-  json.Number("operation", event.operation);
+  json.Raw("event_id", RowIdJson(event.id));
+  json.Raw("operation", RowIdJson(event.operation));
   json.Text("idempotency_key", ToHex(event.key));
   json.Text("tool", event.tool);
   json.Text("backend", event.backend);
@@ -52,7 +53,7 @@ void WriteEvent(JsonObject& json, const Event& event) {
   json.Text("trace_id", event.trace_id);
   json.Text("flow", event.flow);
   json.Text("flow_name", event.flow_name);
-  json.Number("undoes", event.undoes);
+  json.Raw("undoes", RowIdJson(event.undoes));
   json.Text("caller", event.caller);
   json.Text("policy_version", event.policy_version);
   json.Number("epoch", event.epoch);
@@ -65,7 +66,7 @@ void WriteEvent(JsonObject& json, const Event& event) {
   json.Text("detail", event.detail);
   if (event.verdict != ObserveVerdict::kNone) {
     json.Text("verdict", NameOf(event.verdict));
-    json.Number("related", event.related);
+    json.Raw("related", RowIdJson(event.related));
   }
   if (event.approval && !event.approval->decisions.empty()) {
     json.Each("decisions", event.approval->decisions, AppendDecision);
@@ -109,9 +110,9 @@ void AppendEventWithAnswer(std::string& out, const Event& event) {
 
 void AppendFlowMoved(std::string& out, const FlowMoved& moved) {
   JsonObject json(out);
-  json.Number("event_id", moved.id);
+  json.Raw("event_id", RowIdJson(moved.id));
   json.Text("kind", "flow");
-  json.Number("flow_number", moved.number);
+  json.Raw("flow_number", RowIdJson(moved.number));
   json.Text("flow", moved.flow);
   json.Text("flow_name", moved.flow_name);
   json.Text("caller", moved.caller);
@@ -148,7 +149,7 @@ void AppendPage(std::string& out, const EventPage& page, EventForm form) {
 }
 
 std::string NextOf(const EventPage& page) {
-  return page.more && page.last_id > 0 ? std::to_string(page.last_id) : "null";
+  return page.more && page.last_id > 0 ? RowIdJson(page.last_id) : "null";
 }
 
 std::string ToJson(const VerifyReport& report) {
@@ -156,14 +157,14 @@ std::string ToJson(const VerifyReport& report) {
   {
     JsonObject json(out);
     json.Bool("ok", report.ok);
-    json.Number("first_id", report.first_id);
+    json.Raw("first_id", RowIdJson(report.first_id));
     json.Text("base", report.base);
     json.Number("rows", report.rows);
-    json.Number("last_id", report.last_id);
+    json.Raw("last_id", RowIdJson(report.last_id));
     json.Text("head", report.head);
     json.Text("problem", report.problem);
     if (!report.ok) {
-      json.Number("bad_row", report.bad_row);
+      json.Raw("bad_row", RowIdJson(report.bad_row));
       json.Text("check", report.check);
     }
   }
@@ -179,8 +180,8 @@ std::string ToJson(const LedgerStats& stats) {
     json.Bool("index_failing", stats.is_index_failing);
     json.Bool("restored", stats.restored);
     json.TextIfAny("not_opened", stats.not_opened);
-    json.Number("first_id", stats.first_id);
-    json.Number("last_id", stats.last_id);
+    json.Raw("first_id", RowIdJson(stats.first_id));
+    json.Raw("last_id", RowIdJson(stats.last_id));
     json.Number("rows", stats.rows);
     json.Number("operations", stats.operations);
     json.Number("running", stats.running);

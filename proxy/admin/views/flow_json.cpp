@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "filters/ledger/model/row_id.h"
 #include "proxy/admin/views/event_view.h"
 #include "proxy/admin/views/message_view.h"
 
@@ -35,7 +36,7 @@ void AppendDrift(std::string& out, const PlaceDrift& drift) {
 void AppendStep(std::string& out, const StepView& view) {
   const FlowStep& step = view.step;
   JsonObject json(out);
-  json.Number("step", step.operation);
+  json.Raw("step", RowIdJson(step.operation));
   json.Text("tool", view.event ? view.event->tool : std::string());
   json.Text("method", view.event ? view.event->method : std::string());
   json.Text("path", view.event ? view.event->path : std::string());
@@ -43,7 +44,7 @@ void AppendStep(std::string& out, const StepView& view) {
   json.Text("phase", NameOf(step.phase));
   json.Text("external_ref", view.event ? view.event->external_ref : std::string());
   json.Bool("not_needed", step.end == StepEnd::kNotNeeded);
-  json.Number("undo_operation", step.undo);
+  json.Raw("undo_operation", RowIdJson(step.undo));
   json.Text("undo_phase", step.undo == 0 ? std::string_view() : NameOf(step.undo_phase));
   json.Number("undo_attempts", step.undo_attempts);
   json.Text("undo", NameOf(view.does));
@@ -57,7 +58,7 @@ void AppendStep(std::string& out, const StepView& view) {
 
 void AppendPlanned(std::string& out, const StepView& view) {
   JsonObject json(out);
-  json.Number("step", view.step.operation);
+  json.Raw("step", RowIdJson(view.step.operation));
   json.Text("tool", view.event ? view.event->tool : std::string());
   json.Text("undo", NameOf(view.does));
   json.Text("why", view.why);
@@ -69,7 +70,7 @@ void WriteFlow(JsonObject& json, const FlowState& state) {
   const auto undone =
       std::count_if(state.steps.begin(), state.steps.end(),
                     [](const FlowStep& step) { return step.phase == Phase::kCompensated; });
-  json.Number("number", state.number);
+  json.Raw("number", RowIdJson(state.number));
   json.Text("flow", state.id);
   json.Text("name", state.name);
   json.Text("caller", state.caller);

@@ -9,6 +9,7 @@
 #include "filters/call/stored_call.h"
 #include "filters/call/stored_response.h"
 #include "filters/call/undo_choice.h"
+#include "filters/ledger/model/row_id.h"
 #include "filters/saga/undo_plan.h"
 #include "filters/saga/undo_sender.h"
 
@@ -121,7 +122,7 @@ bool Judge(StepView& view, const PolicyOfVersion& policy, const FlowState& state
 std::string WhyRefused(const FlowView& view) {
   for (const StepView& step : view.steps) {
     if (step.does == StepDoes::kTooOld) {
-      return fmt::format("step {} is too old: {}", step.step.operation, step.why);
+      return fmt::format("step {} is too old: {}", PrintRowId(step.step.operation), step.why);
     }
   }
   return {};

@@ -2,6 +2,7 @@
 
 #include <variant>
 
+#include "filters/ledger/model/row_id.h"
 #include "proxy/admin/views/event_view.h"
 #include "proxy/base/json/json_object.h"
 
@@ -36,7 +37,7 @@ struct Teller {
 void AppendRowLine(std::string& out, const LoggedRow& row) {
   {
     JsonObject json(out);
-    json.Number("number", row.head.seq);
+    json.Raw("number", RowIdJson(row.head.seq));
     json.Text("kind", NameOf(row.head.kind));
     json.Text("time", Rfc3339Millis(row.head.wall_ms));
     json.Number("epoch", row.head.epoch);

@@ -1,0 +1,31 @@
+// Opens a ledger by its address. This room alone knows every store; to all others a ledger is a
+// Ledger.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "filters/ledger/ledger.h"
+#include "filters/ledger/lmdb/lmdb_ledger.h"
+#include "filters/ledger/rows/event_log.h"
+#include "policy/model/ledger_rules.h"
+#include "policy/uri/ledger_url.h"
+
+namespace recourse {
+
+struct OpenOptions {
+  LmdbLedgerOptions embedded{};  // its directory is the url's; `secrets` holds for every store
+  LedgerPlace place{};           // of a shared one, beside its url
+  // Stands between a ledger and its rows, from the first one on; not of a shared one.
+  std::function<std::unique_ptr<EventLog>(std::unique_ptr<EventLog>)> log{};
+};
+
+// Fails with a line for people, which holds no password. `clock` outlives the ledger.
+std::expected<std::unique_ptr<Ledger>, std::string> OpenLedger(const LedgerUrl& url,
+                                                               OpenOptions options,
+                                                               const Clock& clock);
+
+}  // namespace recourse

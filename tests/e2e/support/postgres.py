@@ -1,0 +1,84 @@
+"""A real PostgreSQL, reached by a socket in a folder of its own."""
+
+import os
+import pathlib
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import urllib.parse
+
+from .recourse import START_MAX, STOP_MAX
+from .waiting import wait_until
+
+PROGRAMS = pathlib.Path("/usr/lib/postgresql/15/bin")
+
+
+def as_another_user(command):
+    """The command, under another user where this one is root, as whom PostgreSQL refuses to run."""
+    if os.geteuid() != 0:
+        return command
+    return ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups",
+            "--pdeathsig=INT", "--", *command]  # fmt: skip
+
+
+class Postgres:
+    """One server; every `database()` is a fresh one with an address of its own."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="recourse-pg-")
+        self.data = os.path.join(self.folder, "data")
+        self.log = os.path.join(self.folder, "log")
+        if os.geteuid() == 0:
+            user = pwd.getpwnam("postgres")
+            os.chown(self.folder, user.pw_uid, user.pw_gid)
+        self.process, self.databases = None, 0
+        self.run("initdb", "-D", self.data, "-A", "trust", "-U", "recourse", "-E", "UTF8",
+                 "--locale=C", "--no-sync")  # fmt: skip
+
+    def run(self, program, *arguments):
+        done = subprocess.run(
+            as_another_user([str(PROGRAMS / program), *arguments]), cwd="/",
+            capture_output=True, text=True, timeout=START_MAX, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done
+        return done.stdout
+
+    def __enter__(self):
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                as_another_user([
+                    str(PROGRAMS / "postgres"), "-D", self.data, "-k", self.folder,
+                    "-c", "listen_addresses=", "-c", "fsync=off", "-c", "full_page_writes=off",
+                    "-c", "shared_buffers=32MB",
+                ]),
+                cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )  # fmt: skip
+        wait_until(self.is_ready, self.said, seconds=START_MAX)
+        return self
+
+    def __exit__(self, *exc):
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait(STOP_MAX)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def said(self):
+        return pathlib.Path(self.log).read_text(errors="replace")[-4000:]
+
+    def is_ready(self):
+        assert self.process.poll() is None, self.said()
+        return "ready to accept connections" in self.said()
+
+    def database(self):
+        """The address of a fresh, empty database."""
+        self.databases += 1
+        name = f"ledger{self.databases}"
+        self.sql("postgres", f"CREATE DATABASE {name}")
+        return f"postgres://recourse@{urllib.parse.quote(self.folder, safe='')}/{name}"
+
+    def sql(self, database, statement):
+        """What it gives, one row a line. `database`: its name, or its address."""
+        name = database.rpartition("/")[2]
+        return self.run("psql", "-h", self.folder, "-U", "recourse", "-d", name, "-XAtq",
+                        "-v", "ON_ERROR_STOP=1", "-c", statement)  # fmt: skip
