@@ -175,6 +175,10 @@ void AddRedirectListener(CLI::App& run, Config& config) {
       ->envname("RECOURSE_REDIRECT")
       ->check(CLI::Range(std::uint16_t{0}, std::uint16_t{65535}))
       ->capture_default_str();
+  run.add_flag("--watch-unguarded", config.watch_unguarded,
+               "Count connections of others in this network namespace, such as a pod's, that go to "
+               "backends directly")
+      ->envname("RECOURSE_WATCH_UNGUARDED");
 }
 
 void AddListenerTls(CLI::App& run, Config& config) {

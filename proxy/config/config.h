@@ -55,6 +55,7 @@ struct Config {
   std::string probes = "127.0.0.1:19082";
   // Where redirected connections come in, on the loopback addresses; 0: none do.
   std::uint16_t redirect_port = 0;
+  bool watch_unguarded = false;  // connections of this network namespace that go past
   // The certificate of --listen with its key, and the CA of its clients; empty: no TLS, no mTLS.
   std::string tls_cert, tls_key, tls_client_ca;
   CaSettings ca;

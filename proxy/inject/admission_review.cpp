@@ -9,6 +9,7 @@
 #include "proxy/base/error.h"
 #include "proxy/base/json/json_object.h"
 #include "proxy/inject/injection.h"
+#include "proxy/inject/policy_review.h"
 #include "proxy/inject/workload.h"
 
 namespace recourse {
@@ -17,7 +18,7 @@ namespace {
 constexpr std::string_view kApiVersion = "admission.k8s.io/v1";
 constexpr std::string_view kMutate = "/mutate", kValidate = "/validate";
 constexpr std::string_view kResultNames[kReviewResultCount] = {
-    "injected", "present", "not_asked", "refused", "not_a_pod", "workload", "bad"};
+    "injected", "present", "not_asked", "refused", "not_a_pod", "workload", "policy", "bad"};
 
 ReviewAnswer Bad(int status, std::string reason) {
   ReviewAnswer answer;
@@ -111,8 +112,64 @@ std::vector<std::string> InPieces(std::string_view text) {
   return pieces;
 }
 
+void AddInPieces(std::vector<std::string>& to, std::string_view text) {
+  for (std::string& piece : InPieces(text)) to.push_back(std::move(piece));
+}
+
+// Why the sidecar would wait for what is not there, if such pods are refused; else that is told.
+std::optional<std::string> WhyIncomplete(const Json& asked, const Injection& injection,
+                                         const PodTemplate& from, const FindMissing& find,
+                                         std::vector<std::string>& warnings) {
+  if (!find || from.missing == PodTemplate::Missing::kIgnore || injection.needed.empty()) return {};
+  const std::string_view space = TextOf(asked, "namespace");
+  const MissingObjects missing = find(space, injection.needed);
+  if (!missing.names.empty()) {
+    std::string why = WhatIsMissing(space, missing.names);
+    if (from.missing == PodTemplate::Missing::kRefuse) return why;
+    AddInPieces(warnings, why);
+  }
+  if (!missing.unknown.empty()) {
+    std::string why =
+        "nobody can tell whether the sidecar's ConfigMap and Secrets are there: " + missing.unknown;
+    if (from.refuses_unknown) return why;
+    AddInPieces(warnings, why);
+  }
+  return std::nullopt;
+}
+
+bool IsConfigMap(const Json& asked) {
+  return TextAt(asked, "/resource/group").empty() &&
+         TextAt(asked, "/resource/resource") == "configmaps";
+}
+
+// The file of the policy as the sidecar has it mounted: a key of the ConfigMap.
+std::string PolicyKeyOf(const PodTemplate& from) {
+  constexpr std::string_view kFlag = "--policy=";
+  const Json* const args = from.sidecar().Find("args");
+  for (const Json& arg : args->items) {
+    if (arg.text.starts_with(kFlag)) return arg.text.substr(arg.text.rfind('/') + 1);
+  }
+  return "policy.yaml";
+}
+
+ReviewAnswer JudgeConfigMap(const Json& asked, const PodTemplate& from) {
+  const Json* const map = asked.Find("object");
+  if (!IsObject(map)) return Bad(400, "request.object is no ConfigMap");
+  ReviewAnswer answer;
+  PolicyVerdict policy = JudgePolicy(*map, asked.Find("oldObject"), PolicyKeyOf(from));
+  answer.result = policy.refusal ? ReviewResult::kRefused : ReviewResult::kPolicy;
+  answer.reason = policy.refusal.value_or("");
+  PodVerdict verdict;
+  verdict.refusal = std::move(policy.refusal);
+  for (const std::string& warning : policy.warnings) AddInPieces(verdict.warnings, warning);
+  answer.warnings = verdict.warnings;
+  answer.response = Render(asked, verdict);
+  return answer;
+}
+
 // nullopt: it makes no pods.
-std::optional<ReviewAnswer> JudgeWorkload(const Json& asked, const PodTemplate& from) {
+std::optional<ReviewAnswer> JudgeWorkload(const Json& asked, const PodTemplate& from,
+                                          const FindMissing& find) {
   const auto pod = IsNewWorkload(asked) ? PodOf(asked, "object") : std::nullopt;
   if (!pod) return std::nullopt;
   ReviewAnswer answer;
@@ -120,23 +177,36 @@ std::optional<ReviewAnswer> JudgeWorkload(const Json& asked, const PodTemplate& 
   PodVerdict verdict;
   const auto before = PodOf(asked, "oldObject");
   const auto injection = InjectionFor(*pod, from);
-  if (before && PlainJson(*before) == PlainJson(*pod)) {
+  const bool is_meant = injection && injection->result != Injection::Result::kNotAsked;
+  auto shared = is_meant
+                    ? WhyPodsShareClaim(*asked.Find("object"), TextAt(asked, "/resource/group"),
+                                        TextAt(asked, "/resource/resource"))
+                    : std::nullopt;
+  if (shared) {  // its pods cannot tell, so nobody refuses them
+    answer.result = ReviewResult::kRefused;
+    answer.reason = *shared;
+    verdict.refusal = std::move(shared);
+  } else if (before && PlainJson(*before) == PlainJson(*pod)) {
     // Its pods are as they were.
   } else if (injection) {
     verdict.warnings = injection->warnings;
+    // What is missing may be applied along with it.
+    const auto why = WhyIncomplete(asked, *injection, from, find, verdict.warnings);
+    if (why) AddInPieces(verdict.warnings, "its pods will be refused: " + *why);
   } else if (from.refuses_workloads) {
     answer.result = ReviewResult::kRefused;
     answer.reason = "its pods would be refused: " + injection.error();
     verdict.refusal = answer.reason;
   } else {
-    verdict.warnings = InPieces("its pods will be refused: " + injection.error());
+    AddInPieces(verdict.warnings, "its pods will be refused: " + injection.error());
   }
   answer.warnings = verdict.warnings;
   answer.response = Render(asked, verdict);
   return answer;
 }
 
-ReviewAnswer JudgePod(const Json& asked, bool mutates, const PodTemplate& from) {
+ReviewAnswer JudgePod(const Json& asked, bool mutates, const PodTemplate& from,
+                      const FindMissing& find) {
   ReviewAnswer answer;
   PodVerdict verdict;
   if (!mutates || !IsNewPod(asked)) {
@@ -152,10 +222,13 @@ ReviewAnswer JudgePod(const Json& asked, bool mutates, const PodTemplate& from) 
                       AtPointer(*pod, "/metadata") != nullptr;
   if (!is_pod) return Bad(400, "request.object is no pod: it has no metadata or no containers");
   auto injection = InjectionFor(*pod, from);
-  if (!injection) {
+  std::optional<std::string> why =
+      injection ? WhyIncomplete(asked, *injection, from, find, injection->warnings)
+                : std::optional(std::move(injection.error()));
+  if (why) {
     answer.result = ReviewResult::kRefused;
-    answer.reason = injection.error();
-    verdict.refusal = std::move(injection.error());
+    answer.reason = *why;
+    verdict.refusal = std::move(why);
   } else {
     answer.result = injection->result == Injection::Result::kInjected  ? ReviewResult::kInjected
                     : injection->result == Injection::Result::kPresent ? ReviewResult::kPresent
@@ -168,9 +241,17 @@ ReviewAnswer JudgePod(const Json& asked, bool mutates, const PodTemplate& from) 
   return answer;
 }
 
-ReviewAnswer Judge(const Json& asked, bool mutates, const PodTemplate& from) {
-  auto workload = mutates ? std::nullopt : JudgeWorkload(asked, from);
-  ReviewAnswer answer = workload ? std::move(*workload) : JudgePod(asked, mutates, from);
+ReviewAnswer JudgeOne(const Json& asked, bool mutates, const PodTemplate& from,
+                      const FindMissing& find) {
+  if (mutates) return JudgePod(asked, mutates, from, find);
+  if (IsConfigMap(asked)) return JudgeConfigMap(asked, from);
+  auto workload = JudgeWorkload(asked, from, find);
+  return workload ? std::move(*workload) : JudgePod(asked, mutates, from, find);
+}
+
+ReviewAnswer Judge(const Json& asked, bool mutates, const PodTemplate& from,
+                   const FindMissing& find) {
+  ReviewAnswer answer = JudgeOne(asked, mutates, from, find);
   answer.pod = PodName(asked);
   const Json* const dry_run = asked.Find("dryRun");
   answer.is_dry_run = dry_run != nullptr && dry_run->kind == Json::Kind::kTrue;
@@ -181,7 +262,8 @@ ReviewAnswer Judge(const Json& asked, bool mutates, const PodTemplate& from) {
 
 std::string_view NameOf(ReviewResult result) { return kResultNames[static_cast<int>(result)]; }
 
-ReviewAnswer AnswerReview(const HttpRequest& request, const PodTemplate& from) {
+ReviewAnswer AnswerReview(const HttpRequest& request, const PodTemplate& from,
+                          const FindMissing& find) {
   const std::string_view path =
       std::string_view(request.target).substr(0, request.target.find('?'));
   if (path != kMutate && path != kValidate) {
@@ -205,7 +287,7 @@ ReviewAnswer AnswerReview(const HttpRequest& request, const PodTemplate& from) {
   if (asked == nullptr || TextOf(*asked, "uid").empty()) {
     return Bad(400, "the AdmissionReview has no request with a uid");
   }
-  return Judge(*asked, path == kMutate, from);
+  return Judge(*asked, path == kMutate, from, find);
 }
 
 }  // namespace recourse

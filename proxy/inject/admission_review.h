@@ -1,4 +1,5 @@
-// AdmissionReview (admission.k8s.io/v1): what an API server asks of a webhook. Pure.
+// AdmissionReview (admission.k8s.io/v1): what an API server asks of a webhook. Pure, but for what
+// `find` does.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "proxy/base/http/http_message.h"
+#include "proxy/inject/needed_objects.h"
 #include "proxy/inject/pod_template.h"
 
 namespace recourse {
@@ -18,9 +20,10 @@ enum class ReviewResult : std::uint8_t {
   kRefused,   // it cannot have the sidecar as it is
   kNotAPod,   // the webhook's rules ask about more than the creation of pods, or what makes them
   kWorkload,  // it makes pods, and was looked at before it does
+  kPolicy,    // a ConfigMap with a policy that pods can take
   kBad,       // no AdmissionReview
 };
-inline constexpr int kReviewResultCount = 7;
+inline constexpr int kReviewResultCount = 8;
 std::string_view NameOf(ReviewResult result);
 
 struct ReviewAnswer {
@@ -35,6 +38,7 @@ struct ReviewAnswer {
 
 // What cannot be read is answered with 400: the API server then does as the webhook's failurePolicy
 // says. Everything else is answered with 200.
-ReviewAnswer AnswerReview(const HttpRequest& request, const PodTemplate& from);
+ReviewAnswer AnswerReview(const HttpRequest& request, const PodTemplate& from,
+                          const FindMissing& find = {});
 
 }  // namespace recourse

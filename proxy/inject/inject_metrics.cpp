@@ -27,11 +27,17 @@ InjectMetrics::InjectMetrics(WallTime started)
                      .Help("From a whole request to its answer.")
                      .Register(registry_)
                      .Add({}, kBuckets)),
-      certificate_end_(prometheus::BuildGauge()
-                           .Name("recourse_inject_certificate_end_timestamp_seconds")
-                           .Help("When the certificate that is shown ends to be valid.")
-                           .Register(registry_)
-                           .Add({})) {
+      api_failures_(prometheus::BuildCounter()
+                        .Name("recourse_inject_api_failures_total")
+                        .Help("Questions to the API server without an answer.")
+                        .Register(registry_)
+                        .Add({})),
+      certificate_end_(
+          prometheus::BuildGauge()
+              .Name("recourse_inject_certificate_end_timestamp_seconds")
+              .Help("When the certificate that is shown, or the CA that it is made with, ends.")
+              .Register(registry_)
+              .Add({})) {
   for (int i = 0; i < kReviewResultCount; ++i) {
     by_result_.at(static_cast<std::size_t>(i)) =
         &reviews_.Add({{"result", std::string(NameOf(static_cast<ReviewResult>(i)))}});

@@ -25,6 +25,9 @@ class InjectMetrics {
   enum class Reload : std::uint8_t { kReloaded, kRefused };
   void CountTemplate(Reload result);
 
+  // The API server was asked in vain.
+  void CountApiFailure() { api_failures_.Increment(); }
+
   // The certificate that is shown from now on.
   void CertificateInForce(WallTime end);
 
@@ -37,6 +40,7 @@ class InjectMetrics {
   std::array<prometheus::Counter*, kReviewResultCount> by_result_{};
   prometheus::Counter& warnings_;
   prometheus::Histogram& durations_;
+  prometheus::Counter& api_failures_;
   prometheus::Counter *reloaded_ = nullptr, *refused_ = nullptr;
   prometheus::Gauge& certificate_end_;
 };

@@ -219,7 +219,7 @@ std::optional<std::string> WhyNotPresent(const Json& pod, const PodOptions& opti
   if (auto why = WhyRightsAreRefused(pod, *agents, from, told)) {
     return "the pod's sidecar does not guard it: " + *why;
   }
-  return WhyLedgerIsShared(pod);
+  return WhyLedgerIsShared(pod, options);
 }
 
 // Fails with what would not hold in the pod.
@@ -250,6 +250,7 @@ std::expected<Injection, std::string> AddedTo(const Json& pod, const PodOptions&
   AddToAgents(patcher, *agents, from, injection.warnings);
   patcher.Prepend("/spec/initContainers", InitContainersFor(ledger->volume, from));
   injection.result = Injection::Result::kInjected;
+  injection.needed = NeededBy(from);
   injection.patch = patcher.Take();
   return injection;
 }

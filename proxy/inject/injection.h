@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "proxy/inject/json_patch.h"
+#include "proxy/inject/needed_objects.h"
 #include "proxy/inject/pod_template.h"
 
 namespace recourse {
@@ -18,6 +19,7 @@ struct Injection {
   };
   Result result = Result::kNotAsked;
   JsonPatch patch;                    // empty unless injected
+  std::vector<NeededObject> needed;   // by what is added, in the pod's namespace
   std::vector<std::string> warnings;  // one sentence each, for whoever made the pod
 };
 

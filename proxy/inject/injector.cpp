@@ -14,6 +14,7 @@
 #include "proxy/config/files.h"
 #include "proxy/inject/admission_review.h"
 #include "proxy/inject/inject_metrics.h"
+#include "proxy/inject/object_finder.h"
 #include "proxy/inject/template_file.h"
 #include "proxy/net/beast/http_server.h"
 #include "proxy/reload/policy_watch.h"
@@ -30,6 +31,8 @@ constexpr std::uint64_t kReviewBytesMax = 3 * 1024 * 1024 + 256 * 1024;
 // which the chart's limit of memory leaves room. An API server keeps a few connections.
 constexpr std::size_t kConnectionsMax = 32;
 constexpr int kOwnPagesFrom = 128 * 1024;
+// How often the CA that all replicas share is looked at, and after a failure.
+constexpr Millis kCaPause{60'000}, kCaRetry{5'000};
 // After a notice the files are looked at so often, as they settle.
 constexpr int kLooksAfterNotice = 3;
 
@@ -43,9 +46,12 @@ class Injector {
       : config_(config),
         metrics_(clock_.WallNow()),
         template_(config.pod_template, metrics_),
-        tls_({config.tls_cert, config.tls_key, {}}, "--tls-cert"),
+        api_(config.api),
+        keeper_(api_, config.own, {config.tls_cert, config.tls_key}, clock_, random_),
+        finder_(api_, clock_),
+        tls_(FirstCertificate(), "--tls-cert"),
         watch_({config.pod_template, config.tls_cert, config.tls_key}, clock_) {
-    metrics_.CertificateInForce(tls_.First()->CertificateEnd());
+    CertificateInForce(*tls_.First());
   }
 
   void Start() {
@@ -111,18 +117,54 @@ class Injector {
   }
 
  private:
+  bool IsOwn() const { return !config_.own.secret.empty(); }
+
+  TlsServerFiles FirstCertificate() {
+    if (IsOwn()) LookAtCa();
+    return {config_.tls_cert, config_.tls_key, {}};
+  }
+
+  // Blocks while API servers are silent.
+  void LookAtCa() {
+    auto looked = keeper_.Look();
+    next_ca_look_ = clock_.Now() + (looked ? kCaPause : kCaRetry);
+    const std::string problem = looked ? std::string() : std::move(looked.error());
+    if (!problem.empty()) metrics_.CountApiFailure();
+    if (problem != ca_problem_ && !problem.empty()) {
+      Log(LogLevel::kError, "the webhook's CA is as it was", {{"reason", problem}});
+    }
+    ca_problem_ = problem;
+  }
+
+  // One that is made here is signed anew as long as its CA lives.
+  void CertificateInForce(const TlsServer& server) {
+    metrics_.CertificateInForce(IsOwn() ? keeper_.end() : server.CertificateEnd());
+  }
+
   void Look(FileState::Look look) {
+    if (IsOwn() && (look == FileState::Look::kAtOnce || clock_.Now() >= next_ca_look_)) LookAtCa();
     template_.Look(look);
     if (const auto fresh = tls_.Refresh(look)) {
       reviews_->UseTls(fresh);
-      metrics_.CertificateInForce(fresh->CertificateEnd());
+      CertificateInForce(*fresh);
     }
+  }
+
+  // On the server's thread.
+  MissingObjects FindMissing(std::string_view space, const std::vector<NeededObject>& needed) {
+    MissingObjects missing = finder_.Find(space, needed);
+    if (!missing.unknown.empty()) metrics_.CountApiFailure();
+    return missing;
   }
 
   // On the server's thread.
   HttpResponse Serve(const HttpRequest& request) {
     const MonoTime began = clock_.Now();
-    ReviewAnswer answer = AnswerReview(request, *template_.Current());
+    const auto find = [this](std::string_view space, const std::vector<NeededObject>& needed) {
+      return FindMissing(space, needed);
+    };
+    ReviewAnswer answer = AnswerReview(request, *template_.Current(),
+                                       config_.api.url.empty() ? recourse::FindMissing() : find);
     metrics_.Count(answer.result, answer.warnings.size(), clock_.Now() - began);
     const std::string warnings = fmt::format("{}", fmt::join(answer.warnings, "; "));
     const bool is_refused =
@@ -156,8 +198,14 @@ class Injector {
 
   const InjectorConfig& config_;
   const SystemClock clock_;
+  SystemRandom random_;
   InjectMetrics metrics_;
   TemplateFile template_;
+  const KubeApi api_;
+  CertificateKeeper keeper_;
+  MonoTime next_ca_look_{};
+  std::string ca_problem_;  // that the log has told last
+  ObjectFinder finder_;     // of the server's thread
   ServerTls tls_;
   PolicyWatch watch_;
   std::atomic<bool> is_ready_ = false;

@@ -4,6 +4,8 @@
 #include <string>
 
 #include "proxy/base/clock.h"
+#include "proxy/inject/cluster/certificate_keeper.h"
+#include "proxy/inject/cluster/kube_api.h"
 
 namespace recourse {
 
@@ -14,6 +16,8 @@ struct InjectorConfig {
   std::string probes = "0.0.0.0:19082";  // /healthz, /readyz and /metrics, plain
   std::string ports_file;                // empty: not written
   Millis drain_timeout{10'000};
+  KubeApiConfig api;   // without a url API servers are asked nothing
+  OwnCertificate own;  // with a Secret tls_cert and tls_key are written here
 };
 
 // Blocks until SIGTERM or SIGINT, and then until the API servers have turned to others, or

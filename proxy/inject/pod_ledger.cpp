@@ -43,7 +43,10 @@ bool GivesAllTheSame(const Owner& owner) {
   return std::ranges::any_of(kKinds, [&](std::string_view kind) { return owner.Is(kind); });
 }
 
-std::expected<PodLedger, std::string> OnClaim(const Json& pod, const Json& claim) {
+bool IsSingleton(const PodOptions& options) { return options.ledger == kSingletonLedger; }
+
+std::expected<PodLedger, std::string> OnClaim(const Json& pod, const Json& claim,
+                                              bool is_singleton) {
   const std::string_view name = TextOf(claim, "claimName");
   const Owner owner = OwnerOf(pod);
   const Json* const read_only = claim.Find("readOnly");
@@ -52,11 +55,12 @@ std::expected<PodLedger, std::string> OnClaim(const Json& pod, const Json& claim
         fmt::format("the volume {} is readOnly, and a ledger is written to: remove that from it",
                     kLedgerVolume));
   }
-  if (GivesAllTheSame(owner)) {
+  if (GivesAllTheSame(owner) && (!is_singleton || owner.Is("DaemonSet"))) {
     return std::unexpected(fmt::format(
         "the {} {} gives all its pods the claim {}, and two pods never share a ledger: make it a "
-        "StatefulSet with the volumeClaimTemplate {}",
-        owner.kind, owner.name, name, kLedgerVolume));
+        "StatefulSet with the volumeClaimTemplate {}, or a Deployment of one replica and the "
+        "strategy Recreate, with the annotation recourse.dev/ledger: {}",
+        owner.kind, owner.name, name, kLedgerVolume, kSingletonLedger));
   }
   const Json* const metadata = pod.Find("metadata");
   if (owner.Is("StatefulSet") &&
@@ -67,15 +71,18 @@ std::expected<PodLedger, std::string> OnClaim(const Json& pod, const Json& claim
         owner.name, name, kLedgerVolume));
   }
   PodLedger own;
-  if (!owner.kind.empty() && !owner.Is("StatefulSet") && !owner.Is("Job")) {
+  if (!owner.kind.empty() && !owner.Is("StatefulSet") && !owner.Is("Job") && !is_singleton) {
     own.warning = fmt::format("no other pod of the {} {} may have the claim {}: it would not start",
                               owner.kind, owner.name, name);
   }
   return own;
 }
 
-std::expected<PodLedger, std::string> OnOwnVolume(const Json& pod, const Json& volume) {
-  if (const Json* const claim = volume.Find("persistentVolumeClaim")) return OnClaim(pod, *claim);
+std::expected<PodLedger, std::string> OnOwnVolume(const Json& pod, const Json& volume,
+                                                  bool is_singleton) {
+  if (const Json* const claim = volume.Find("persistentVolumeClaim")) {
+    return OnClaim(pod, *claim, is_singleton);
+  }
   if (volume.Find("ephemeral") != nullptr || volume.Find("emptyDir") != nullptr) {
     return PodLedger{nullptr, std::string(kLost)};
   }
@@ -112,10 +119,10 @@ const Json* OwnVolume(const Json& pod) {
 
 }  // namespace
 
-std::optional<std::string> WhyLedgerIsShared(const Json& pod) {
+std::optional<std::string> WhyLedgerIsShared(const Json& pod, const PodOptions& options) {
   const Json* const own = OwnVolume(pod);
   if (own == nullptr) return std::nullopt;  // Kubernetes refuses the mount
-  auto ledger = OnOwnVolume(pod, *own);
+  auto ledger = OnOwnVolume(pod, *own, IsSingleton(options));
   return ledger ? std::nullopt : std::optional(std::move(ledger.error()));
 }
 
@@ -124,7 +131,9 @@ std::expected<PodLedger, std::string> LedgerFor(const Json& pod, const PodOption
   const Json* const own = OwnVolume(pod);
   const std::string& asked = options.ledger.value_or(from.ledger);
   if (own != nullptr) {
-    if (!options.ledger || asked == kOwnLedger) return OnOwnVolume(pod, *own);
+    if (!options.ledger || asked == kOwnLedger || IsSingleton(options)) {
+      return OnOwnVolume(pod, *own, IsSingleton(options));
+    }
     return std::unexpected(fmt::format(
         "the pod has a volume {} and the annotation recourse.dev/ledger: {}: remove one of them",
         kLedgerVolume, asked));
@@ -134,8 +143,13 @@ std::expected<PodLedger, std::string> LedgerFor(const Json& pod, const PodOption
         "the annotation recourse.dev/ledger-max is for a volume recourse-ledger "
         "of the pod's own: remove it");
   }
+  if (IsSingleton(options)) {
+    return std::unexpected(fmt::format(
+        "the annotation recourse.dev/ledger: {} is for a volume {} with a claim: give the pod one",
+        kSingletonLedger, kLedgerVolume));
+  }
   if (asked == kOwnLedger) return std::unexpected(WantsOwnClaim(pod));
-  std::string accepted(kOwnLedger);
+  std::string accepted = fmt::format("{}, {}", kOwnLedger, kSingletonLedger);
   for (const auto& [name, volume] : from.ledgers) {
     if (name == asked) return PodLedger{&volume, std::string(kLost)};
     accepted += ", " + name;

@@ -21,6 +21,6 @@ std::expected<PodLedger, std::string> LedgerFor(const Json& pod, const PodOption
                                                 const PodTemplate& from);
 
 // The same for a pod that has the sidecar, and so the volume: why its ledger is not its own alone.
-std::optional<std::string> WhyLedgerIsShared(const Json& pod);
+std::optional<std::string> WhyLedgerIsShared(const Json& pod, const PodOptions& options);
 
 }  // namespace recourse

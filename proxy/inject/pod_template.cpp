@@ -59,6 +59,15 @@ class Reader {
     return said == "refuse";
   }
 
+  PodTemplate::Missing Missing(std::string_view name) {
+    const std::string said = Text(name);
+    if (said == "ignore") return PodTemplate::Missing::kIgnore;
+    if (!problem_ && said != "refuse" && said != "warn") {
+      Fail(name, "is neither refuse nor warn nor ignore");
+    }
+    return said == "refuse" ? PodTemplate::Missing::kRefuse : PodTemplate::Missing::kWarn;
+  }
+
   // An object whose members are texts.
   Json Texts(std::string_view name) {
     Json object = Object(name);
@@ -173,6 +182,8 @@ std::expected<PodTemplate, std::string> ReadPodTemplate(std::string_view text) {
   read.annotation_lists = reader.Texts("annotationLists");
   read.refuses_unsafe = reader.Refuses("unsafePods");
   read.refuses_workloads = reader.Refuses("workloads");
+  read.missing = reader.Missing("missingObjects");
+  read.refuses_unknown = reader.Refuses("unknownObjects");
   read.security_context = reader.Object("securityContext");
   read.grace_seconds = reader.Number("terminationGracePeriodSeconds");
   PodProblem problem = reader.Finish();

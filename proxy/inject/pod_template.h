@@ -20,6 +20,8 @@ inline constexpr std::string_view kLedgerVolume = "recourse-ledger";
 inline constexpr std::string_view kPolicyVolume = "recourse-policy";
 // The ledger on a volume that the pod brings itself.
 inline constexpr std::string_view kOwnLedger = "pvc";
+// The same of a Deployment that never has two pods.
+inline constexpr std::string_view kSingletonLedger = "singleton";
 
 struct PodTemplate {
   std::vector<Json> init_containers;  // in their order; one is the sidecar
@@ -34,6 +36,10 @@ struct PodTemplate {
   Json annotation_lists;           // an object of lists by commas, each added to the pod's own
   bool refuses_unsafe = true;      // agents with rights that break the promise; else they are told
   bool refuses_workloads = false;  // what would make pods that are refused; else they are told
+  // Pods whose sidecar would wait for a ConfigMap or Secret that is not there.
+  enum class Missing : std::uint8_t { kIgnore, kWarn, kRefuse };
+  Missing missing = Missing::kIgnore;
+  bool refuses_unknown = false;    // pods of which nobody can tell that; else they are told
   std::int64_t grace_seconds = 0;  // the pod's terminationGracePeriodSeconds is at least this
 
   const Json& sidecar() const;

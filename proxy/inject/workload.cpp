@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "proxy/inject/json_patch.h"
+#include "proxy/inject/pod_template.h"
 
 namespace recourse {
 namespace {
@@ -63,13 +64,59 @@ void AddClaims(Json& spec, const Json& workload, std::string_view pod) {
   Put(spec, "volumes", JsonArray(std::move(volumes)));
 }
 
+const Kind* FindKind(std::string_view group, std::string_view resource) {
+  const auto kind = std::ranges::find_if(
+      kKinds, [&](const Kind& one) { return one.group == group && one.resource == resource; });
+  return kind == std::end(kKinds) ? nullptr : kind;
+}
+
+// The claim that every pod gets by the template's volume for the ledger; empty: none.
+std::string_view LedgerClaimOf(const Json& pod) {
+  const Json* const volumes = AtPointer(pod, "/spec/volumes");
+  const Json* const ledger = IsArray(volumes) ? FindNamed(volumes->items, kLedgerVolume) : nullptr;
+  return ledger == nullptr ? std::string_view()
+                           : TextAt(*ledger, "/persistentVolumeClaim/claimName");
+}
+
+bool IsMoreThanOne(const Json* number) { return WholeNumber(number).value_or(1) > 1; }
+
+std::optional<std::string> WhyTwoAtOnce(const Json& object, const Kind& kind) {
+  if (kind.resource == "deployments") {
+    if (IsMoreThanOne(AtPointer(object, "/spec/replicas"))) return "set replicas to 1";
+    if (TextAt(object, "/spec/strategy/type") != "Recreate") {
+      return "set strategy.type to Recreate, as else the next pod starts before the last one ends";
+    }
+  }
+  const bool is_cron = kind.resource == "cronjobs";
+  if (is_cron || kind.resource == "jobs") {
+    const std::string_view at =
+        is_cron ? "/spec/jobTemplate/spec/parallelism" : "/spec/parallelism";
+    if (IsMoreThanOne(AtPointer(object, at))) return "set parallelism to 1";
+  }
+  const std::string_view overlap = TextAt(object, "/spec/concurrencyPolicy");
+  if (is_cron && overlap != "Forbid" && overlap != "Replace") {
+    return "set concurrencyPolicy to Forbid";
+  }
+  return std::nullopt;
+}
+
 }  // namespace
+
+std::optional<std::string> WhyPodsShareClaim(const Json& object, std::string_view group,
+                                             std::string_view resource) {
+  const Kind* const kind = FindKind(group, resource);
+  const Json* const pod = kind == nullptr ? nullptr : AtPointer(object, kind->pod);
+  const std::string_view claim = pod == nullptr ? std::string_view() : LedgerClaimOf(*pod);
+  if (claim.empty()) return std::nullopt;
+  const auto what = WhyTwoAtOnce(object, *kind);
+  if (!what) return std::nullopt;
+  return fmt::format("two of its pods could have the claim {} of one ledger: {}", claim, *what);
+}
 
 std::optional<Json> PodOfWorkload(const Json& object, std::string_view group,
                                   std::string_view resource) {
-  const auto kind = std::ranges::find_if(
-      kKinds, [&](const Kind& one) { return one.group == group && one.resource == resource; });
-  if (kind == std::end(kKinds)) return std::nullopt;
+  const Kind* const kind = FindKind(group, resource);
+  if (kind == nullptr) return std::nullopt;
   const Json* const pod = AtPointer(object, kind->pod);
   const Json* const spec = pod == nullptr ? nullptr : pod->Find("spec");
   if (!IsObject(spec)) return std::nullopt;

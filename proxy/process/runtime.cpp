@@ -38,6 +38,7 @@
 #include "proxy/startup/ready_text.h"
 #include "proxy/startup/service_manager.h"
 #include "proxy/startup/startup.h"
+#include "proxy/telemetry/unguarded_watch.h"
 
 namespace recourse {
 namespace {
@@ -171,6 +172,7 @@ class Runtime {
   std::unique_ptr<FlowService> flows_;
   std::unique_ptr<ApprovalService> approvals_;
   LedgerHeadSigner heads_{config_, std::move(head_key_), *ledger_, clock_};
+  std::optional<UnguardedWatch> unguarded_;
   std::optional<PolicyWatch> watch_;  // since Start: later there may be no descriptor left for it
 };
 
@@ -224,6 +226,10 @@ void Runtime::Start() {
   for (std::size_t i = 0; i < threads_.size(); ++i)
     threads_[i]->Start("recourse-io-" + std::to_string(i));
   traces_.Start();
+  if (config_.watch_unguarded) {
+    unguarded_.emplace([this] { return versions_.Current(); },
+                       Guarded{::geteuid(), config_.redirect_port}, metrics_, clock_);
+  }
   ExitOnMapFault(kExitLedgerCut);
   probe_api_.ready = true;
   WritePortsOrThrow(config_.ports_file, agents_.endpoint().port(), admin_->endpoint().port(),

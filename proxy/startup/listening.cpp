@@ -56,7 +56,14 @@ void ListenOrThrow(const char* flag, const std::string& address,
                    const std::function<void(const Tcp::endpoint&)>& listen) {
   const Tcp::endpoint endpoint = EndpointOrThrow(address, flag);
   try {
-    listen(endpoint);
+    try {
+      listen(endpoint);
+    } catch (const boost::system::system_error& error) {
+      // [::] means everywhere, also where there is no IPv6.
+      const bool is_everywhere = endpoint.address().is_v6() && endpoint.address().is_unspecified();
+      if (!is_everywhere || error.code() != boost::asio::error::address_family_not_supported) throw;
+      listen({boost::asio::ip::address_v4::any(), endpoint.port()});
+    }
   } catch (const boost::system::system_error& error) {
     throw StartupError(kExitRuntime, std::string("cannot listen on ") + flag + " " + address +
                                          ": " + error.code().message() +

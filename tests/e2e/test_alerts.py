@@ -32,6 +32,7 @@ HEALTHY = {
     "recourse_store_latched": "0x90",
     "recourse_store_index_failing": "0x90",
     "recourse_store_restored": "0x90",
+    'recourse_unguarded_connections_total{backend="pay"}': "2x90",
     'recourse_policy_reloads_total{result="refused"}': "2x90",
     "recourse_policy_orphaned_operations": "0x90",
     'recourse_webhooks_total{result="failed"}': "1x90",
@@ -57,6 +58,9 @@ BROKEN = {
     "RecourseLedgerLatched": {"recourse_store_latched": "0x80 1x10"},
     "RecourseKeyIndexNotWritten": {"recourse_store_index_failing": "1x90"},
     "RecourseLedgerRestored": {"recourse_store_restored": "1x90"},
+    "RecourseIsBypassed": {
+        'recourse_unguarded_connections_total{backend="pay"}': "2x85 3x5"
+    },
     "RecoursePolicyReloadFailed": {'recourse_policy_reloads_total{result="refused"}': "0x85 1x5"},
     "RecoursePolicyLeftOperationsBehind": {"recourse_policy_orphaned_operations": "1x90"},
     "RecourseWebhookFailing": {'recourse_webhooks_total{result="failed"}': "0+1x90",

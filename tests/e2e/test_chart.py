@@ -155,8 +155,11 @@ def test_the_demo_does_what_it_says(case, node):
             assert agent.end() == 0, agent.said()
             assert running.sidecar.end() == 0, running.sidecar.said()
         with pod_of(out, here, "-test-order") as running:
-            assert running.agent().wait() == 0
-        assert shop.said().count("a new order:") == 2
+            tried = running.agent()
+            assert tried.wait() == 0, tried.said()
+        assert "the payment failed, so order-3 was undone" in tried.said()
+        assert "a gift waits for a human, and was not sent" in tried.said()
+        assert shop.said().count("a new order:") == 3
 
 
 @needs_pods

@@ -15,11 +15,12 @@ RULES = [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule
 # A sample every minute, for two hours; the clock of promtool begins at 0.
 END = "recourse_inject_certificate_end_timestamp_seconds"
 REFUSED_TEMPLATES = 'recourse_inject_template_reloads_total{result="refused"}'
+API_FAILURES = "recourse_inject_api_failures_total"
 REVIEWS = 'recourse_inject_reviews_total{{result="{}"}}'
 HEALTHY = {
     END: f"{30 * 86400}x120", REFUSED_TEMPLATES: "2x120",
     REVIEWS.format("refused"): "7x120", REVIEWS.format("bad"): "1x120",
-    REVIEWS.format("injected"): "0+5x120",
+    REVIEWS.format("injected"): "0+5x120", API_FAILURES: "3x120",
 }  # fmt: skip
 BROKEN = [
     ("RecourseNoInjector", {END: f"{30 * 86400}x110 stale"}),
@@ -27,6 +28,7 @@ BROKEN = [
     ("RecourseInjectorTemplateRefused", {REFUSED_TEMPLATES: "2x115 3x5"}),
     ("RecourseInjectorRefusesPods", {REVIEWS.format("refused"): "0+1x120"}),
     ("RecourseInjectorRefusesPods", {REVIEWS.format("bad"): "0+1x120"}),
+    ("RecourseInjectorCannotAsk", {API_FAILURES: "0+1x120"}),
 ]
 
 

@@ -169,7 +169,7 @@ def test_a_pod_says_what_its_sidecar_may_use_and_where_it_listens(running):
     assert own["resources"]["requests"]["cpu"] == "5m"
     assert own["resources"]["limits"]["memory"] == "96Mi"
     assert argument(own, "--listen") == "127.0.0.1:29080"
-    assert argument(own, "--probes") == "0.0.0.0:29082"
+    assert argument(own, "--probes") == "[::]:29082"
     assert own["ports"][0]["containerPort"] == 29082
     (agent,) = made["spec"]["containers"]
     assert named(agent["env"], "HTTPS_PROXY")["value"] == "http://127.0.0.1:29080"
@@ -221,6 +221,30 @@ def test_a_workload_whose_pods_will_be_refused_says_so_when_it_is_applied(tmp_pa
         assert kept["allowed"] and "warnings" not in kept
         before = deployment(annotations=EMPTY_DIR)
         assert not validated(strict, scaled, operation="UPDATE", oldObject=before)["allowed"]
+
+
+def test_a_deployment_of_one_pod_may_have_a_claim_if_it_never_has_two(running):
+    one = deployment(annotations={"recourse.dev/ledger": "singleton"}, volumes=[claim("ours")])
+    one["spec"]["strategy"] = {"type": "Recreate"}
+    said = validated(running, one)
+    assert said["allowed"] and "warnings" not in said
+    made = pod(annotations={"recourse.dev/ledger": "singleton"}, volumes=[claim("ours")])
+    injected, warnings = running.injected(made)
+    assert warnings == [] and named(injected["spec"]["volumes"], "recourse-ledger") == claim("ours")
+    assert running.review(injected)["allowed"], "asked again"
+    for changes, what in (({"replicas": 2}, "replicas to 1"), ({"strategy": {}}, "to Recreate")):
+        spec = {**one["spec"], **changes}
+        said = validated(running, {**one, "spec": spec}, operation="UPDATE", oldObject=one)
+        assert said["allowed"] is False and what in said["status"]["message"]
+
+
+def test_jobs_whose_pods_would_share_a_ledger_are_refused(running):
+    job = deployment(volumes=[claim("ours")])
+    batch = {"group": "batch", "version": "v1", "resource": "jobs"}
+    assert validated(running, job, resource=batch)["allowed"]
+    job["spec"]["parallelism"] = 3
+    said = validated(running, job, resource=batch)
+    assert said["allowed"] is False and "set parallelism to 1" in said["status"]["message"]
 
 
 def test_a_statefulset_whose_claims_are_the_ledgers_is_fine(running):

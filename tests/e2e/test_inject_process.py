@@ -14,15 +14,15 @@ import pytest
 
 from support.certificates import Maker
 from support.injector import (
-    EMPTY_DIR, HOST, VALUES, Injector, chart_of, claim, injector, patched, pod, response_in,
-    review_of, secret_of, sidecar_of, template_of,
+    CERTIFICATE, EMPTY_DIR, GIVEN, HOST, VALUES, Injector, chart_of, claim, injector, patched, pod,
+    response_in, review_of, sidecar_of, template_of,
 )  # fmt: skip
 from support.kubelet import Node, RunningPod, impatient, network
 from support.recourse import MEASURABLE, ROOT, STOP_MAX, run_cli
 from test_chart import SHOP, TOKEN, backend, needs_pods
 
 sys.path.insert(0, str(ROOT / "tests/helm"))
-from chart import render, rendered  # noqa: E402
+from chart import CHART, render, rendered  # noqa: E402
 from test_objects import argument  # noqa: E402
 
 
@@ -256,11 +256,9 @@ def test_reviews_of_large_pods_stay_within_the_memory_that_the_chart_gives(tmp_p
 
 
 @needs_pods
-@pytest.mark.parametrize("case", ["injector-values", "injector-issued-values"])
-def test_the_chart_runs_an_injector_without_rights(case, net, tmp_path):
-    out = rendered(case)
-    made = rendered("injector-values")  # of the other, cert-manager makes the Secret
-    node = Node(tmp_path, net, out.objects, {"shop-recourse-injector-tls": secret_of(made)})
+def test_the_chart_runs_an_injector_without_rights(net, tmp_path):
+    out = rendered("injector-issued-values")
+    node = Node(tmp_path, net, out.objects, {"shop-recourse-injector-tls": CERTIFICATE})
     ((_, own),) = [one for one in out.pods() if one[0].endswith("-injector")]
     (container,) = own["spec"]["containers"]
     with RunningPod(node, "injector", own) as running:
@@ -276,8 +274,9 @@ def test_the_chart_runs_an_injector_without_rights(case, net, tmp_path):
 @needs_pods
 def test_helm_test_asks_the_injector(net, tmp_path):
     """By the name of its Service, whose port is that of the pod here."""
-    out = rendered("injector-values")
-    node = Node(tmp_path, net, out.objects, {"shop-recourse-injector-tls": secret_of(out)})
+    alone = {"injector": {**GIVEN, "objects": {"missing": "ignore"}}}
+    out = render(CHART / "ci/injector-values.yaml", alone)
+    node = Node(tmp_path, net, out.objects, {"webhook-tls": CERTIFICATE})
     pods = dict(out.pods())
     own, test = pods["shop-recourse-injector"], pods["shop-recourse-test-inject"]
     (container,) = own["spec"]["containers"]

@@ -60,7 +60,7 @@ def busy(double, closed, tmp_path_factory):
     policy = flows.policy(double, tools=TOOLS) + "ledger: { retention: 7d }\n"
     gone = f'  gone: {{ url: "http://127.0.0.1:{closed.port}", hosts: [ gone.test ] }}\n'
     policy = policy.replace("tools:\n", gone + "tools:\n", 1)
-    with Recourse(tmp_path_factory.mktemp("busy"), policy) as running:
+    with Recourse(tmp_path_factory.mktemp("busy"), policy, ["--watch-unguarded"]) as running:
         shop = flows.Shop(running, double)
         make_traffic(shop, double)
         break_flows(shop)

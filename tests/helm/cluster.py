@@ -8,12 +8,14 @@ import threading
 
 CLUSTER_KINDS = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration",
                  "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"]  # fmt: skip
+RIGHTS = ["ClusterRole", "ClusterRoleBinding"]
 KINDS = {
-    "v1": ["ConfigMap", "Pod", "Secret", "Service"],
+    "v1": ["ConfigMap", "Pod", "Secret", "Service", "ServiceAccount"],
     "apps/v1": ["Deployment", "StatefulSet"],
     "policy/v1": ["PodDisruptionBudget"],
     "networking.k8s.io/v1": ["NetworkPolicy"],
     "monitoring.coreos.com/v1": ["PodMonitor", "PrometheusRule"],
+    "rbac.authorization.k8s.io/v1": ["Role", "RoleBinding", *RIGHTS],
     "admissionregistration.k8s.io/v1": CLUSTER_KINDS,
 }
 
@@ -31,7 +33,7 @@ def groups():
 
 
 def resources(version):
-    return [{"name": plural(kind), "kind": kind, "namespaced": kind not in CLUSTER_KINDS,
+    return [{"name": plural(kind), "kind": kind, "namespaced": kind not in CLUSTER_KINDS + RIGHTS,
              "verbs": ["get", "create"]} for kind in KINDS[version]]  # fmt: skip
 
 

@@ -3,16 +3,14 @@ and what it adds is what charts include."""
 
 import base64
 import json
-import subprocess
 
 import pytest
 from chart import CHART, Refused, render, rendered
-from test_objects import SECONDS_MAX, argument
+from test_objects import argument
 
 OURS, ISSUED = "injector-values", "injector-issued-values"
 BASE = {"injector": {"enabled": True}, "demo": {"enabled": False},
         "policy": {"existingConfigMap": "p"}}  # fmt: skip
-KEYS = ["ca.crt", "tls.crt", "tls.key"]
 
 
 def webhook_of(out):
@@ -64,7 +62,8 @@ def test_meshes_are_asked_later_and_so_start_first(case):
 @pytest.mark.parametrize("case", [OURS, ISSUED])
 def test_workloads_are_looked_at_where_pods_are_and_held_up_by_nobodys_absence(case):
     out = rendered(case)
-    (webhook,) = out.one("ValidatingWebhookConfiguration", "-workloads")["webhooks"]
+    webhook, policies = out.one("ValidatingWebhookConfiguration", "-workloads")["webhooks"]
+    assert policies["clientConfig"] == webhook["clientConfig"]
     pods = webhook_of(out)
     assert webhook["failurePolicy"] == "Ignore" and webhook["sideEffects"] == "None"
     assert webhook["namespaceSelector"] == pods["namespaceSelector"]
@@ -78,6 +77,16 @@ def test_workloads_are_looked_at_where_pods_are_and_held_up_by_nobodys_absence(c
         notes = [out.one(kind, "")["metadata"]["annotations"] for kind in
                  ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")]  # fmt: skip
         assert notes[0] == notes[1]
+
+
+def test_policies_are_looked_at_by_their_label_wherever_they_are():
+    _, policies = rendered(OURS).one("ValidatingWebhookConfiguration", "-workloads")["webhooks"]
+    assert policies["rules"] == [{"apiGroups": [""], "apiVersions": ["v1"], "scope": "Namespaced",
+                                  "resources": ["configmaps"],
+                                  "operations": ["CREATE", "UPDATE"]}]  # fmt: skip
+    assert policies["objectSelector"] == {
+        "matchExpressions": [{"key": "recourse.dev/policy", "operator": "Exists"}]}
+    assert "namespaceSelector" not in policies and policies["failurePolicy"] == "Ignore"
 
 
 @pytest.mark.parametrize("case", [OURS, ISSUED])
@@ -98,25 +107,67 @@ def test_api_servers_are_led_to_its_pods(case):
     assert deployment["replicas"] >= 2
 
 
-@pytest.mark.parametrize("case", [OURS, ISSUED])
-def test_it_has_no_rights_in_the_cluster(case):
-    out = rendered(case)
-    assert not {"Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding", "ServiceAccount"} & {
-        one["kind"] for one in out.objects}  # fmt: skip
-    for _, pod in out.pods():
-        assert pod["spec"]["automountServiceAccountToken"] is False
+RIGHTS = ("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding")
+
+
+def token_of(out, name):
+    ((_, pod),) = [one for one in out.pods() if one[0].endswith(name)]
+    return pod["spec"]["automountServiceAccountToken"]
+
+
+def test_it_has_no_rights_where_it_asks_for_nothing():
+    out = rendered(ISSUED)
+    assert not {*RIGHTS, "ServiceAccount"} & {one["kind"] for one in out.objects}
+    assert not token_of(out, "-injector") and not token_of(out, "-test-inject")
     policy = out.one("NetworkPolicy", "-injector")["spec"]
     assert policy["egress"] == [] and set(policy["policyTypes"]) == {"Ingress", "Egress"}
     asked, probed = policy["ingress"]
     assert asked["ports"] == [{"port": "webhook", "protocol": "TCP"}] and "from" not in probed
-    if case == OURS:
-        assert "from" not in asked
-        return
     block, tests = asked["from"]
     assert block == {"ipBlock": {"cidr": "10.0.0.0/28"}}
     labels = tests["podSelector"]["matchLabels"].items()
     assert [name for name, pod in out.pods() if labels <= pod["metadata"]["labels"].items()] == [
         "shop-recourse-test-inject"]  # fmt: skip
+
+
+def test_its_rights_are_those_of_its_ca_and_of_names_that_sidecars_mount():
+    """That they are enough: tests/e2e/test_inject_cluster.py."""
+    out = rendered(OURS)
+    (role,) = out.all("Role")
+    name = "shop-recourse-injector"
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["secrets"],
+                              "resourceNames": [f"{name}-authority"],
+                              "verbs": ["get", "patch"]}]  # fmt: skip
+    (cluster,) = out.all("ClusterRole")
+    group, write = ["admissionregistration.k8s.io"], ["get", "patch"]
+    configurations = {"mutating": f"0-agents-{name}", "validating": f"agents-{name}-workloads"}
+    assert cluster["rules"] == [
+        *({"apiGroups": group, "resources": [f"{kind}webhookconfigurations"],
+           "resourceNames": [one], "verbs": write} for kind, one in configurations.items()),
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]},
+        {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["recourse-admin"],
+         "verbs": ["get"]}]  # fmt: skip
+    for kind, one in configurations.items():
+        assert out.one(f"{kind.title()}WebhookConfiguration", name if kind == "mutating" else
+                       "-workloads")["metadata"]["name"] == one  # fmt: skip
+    for binding in out.all("RoleBinding") + out.all("ClusterRoleBinding"):
+        assert binding["subjects"] == [{"kind": "ServiceAccount", "name": name,
+                                        "namespace": "agents"}]  # fmt: skip
+    assert token_of(out, "-injector") and not token_of(out, "-test-inject")
+    bare = render(BASE, {"injector": {"objects": {"missing": "ignore"}}})
+    assert [rule["resources"] for rule in bare.all("ClusterRole")[0]["rules"]] == [
+        ["mutatingwebhookconfigurations"], ["validatingwebhookconfigurations"]]  # fmt: skip
+    unnamed = render(BASE).all("ClusterRole")[0]["rules"]
+    assert ["secrets"] not in [rule["resources"] for rule in unnamed], "an empty list is all"
+
+
+def test_it_reaches_api_servers_through_its_network_policy():
+    dns, servers = rendered(OURS).one("NetworkPolicy", "-injector")["spec"]["egress"]
+    assert {one["port"] for one in dns["ports"]} == {53}
+    assert {one["port"] for one in servers["ports"]} == {443, 6443} and "to" not in servers
+    peers = [{"ipBlock": {"cidr": "10.0.0.0/28"}}]
+    given = render(BASE, {"networkPolicy": {"enabled": True}, "injector": {"apiServers": peers}})
+    assert given.one("NetworkPolicy", "-injector")["spec"]["egress"][1] == {"to": peers}
 
 
 def test_platform_teams_place_name_and_scale_the_injector():
@@ -147,13 +198,15 @@ def test_platform_teams_place_name_and_scale_the_injector():
     volume = {"name": "recourse-extra-ca", "configMap": {"name": "company-ca"}}
     assert volume in template["volumes"]
     assert "ephemeral-storage" not in sidecar["resources"]["requests"], "as the pod's ledger is"
-    named = render(BASE, {"injector": {"serviceAccount": {"name": "ours"}}})
+    mine = {"create": False, "name": "ours"}
+    named = render(BASE, {"injector": {"serviceAccount": mine}})
     ((_, pod),) = [one for one in named.pods() if one[0].endswith("-injector")]
     assert pod["spec"]["serviceAccountName"] == "ours" and not named.all("ServiceAccount")
 
 
 @pytest.mark.parametrize("certificate", [
-    {"certManager": True}, {"existingSecret": "a", "ca": "-----BEGIN CERTIFICATE-----\nx\n"},
+    {}, {"certManager": True},
+    {"existingSecret": "a", "ca": "-----BEGIN CERTIFICATE-----\nx\n"},
 ])  # fmt: skip
 def test_a_second_rendering_without_a_cluster_is_the_same(certificate):
     """So Argo CD and Flux see no difference."""
@@ -161,45 +214,24 @@ def test_a_second_rendering_without_a_cluster_is_the_same(certificate):
     assert first.text == second.text
 
 
-def openssl(*arguments):
-    done = subprocess.run(["openssl", *arguments], capture_output=True, text=True,
-                          timeout=SECONDS_MAX, check=False)  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_the_certificate_that_is_made_is_for_the_service_and_of_the_bundle(tmp_path):
+def test_the_ca_that_injectors_make_is_in_nothing_that_is_rendered():
+    """So a tool that writes what it renders takes nothing away; who puts it there:
+    tests/e2e/test_inject_cluster.py."""
     out = rendered(OURS)
-    data = out.one("Secret", "-injector-tls")["data"]
-    assert sorted(data) == KEYS
-    assert webhook_of(out)["clientConfig"]["caBundle"] == data["ca.crt"]
-    for name in KEYS:
-        (tmp_path / name).write_text(decoded(data[name]))
+    secret = out.one("Secret", "-injector-authority")
+    assert secret["type"] == "Opaque" and "data" not in secret
+    assert "caBundle" not in out.text
     host = "shop-recourse-injector.agents.svc"
-    openssl("verify", "-CAfile", tmp_path / "ca.crt", "-verify_hostname", host,
-            "-purpose", "sslserver", tmp_path / "tls.crt")  # fmt: skip
-    public = openssl("x509", "-in", tmp_path / "tls.crt", "-noout", "-pubkey")
-    assert openssl("pkey", "-in", tmp_path / "tls.key", "-pubout") == public
-    (_, pod), = [one for one in out.pods() if one[0].endswith("-injector")]
+    ((_, pod),) = [one for one in out.pods() if one[0].endswith("-injector")]
     (container,) = pod["spec"]["containers"]
-    mounts = {one["name"]: one["mountPath"] for one in container["volumeMounts"]}
+    assert argument(container, "--own-certificate") == secret["metadata"]["name"]
+    assert argument(container, "--host") == host
+    assert argument(container, "--ca-life") == "365d"
+    mounts = {one["name"]: one for one in container["volumeMounts"]}
+    assert "readOnly" not in mounts["tls"]
     for flag, name in (("--tls-cert", "tls.crt"), ("--tls-key", "tls.key")):
-        assert argument(container, flag) == f"{mounts['tls']}/{name}"
-    assert argument(container, "--template") == f"{mounts['template']}/template.json"
-
-
-def test_an_upgrade_keeps_the_certificate_that_is_there():
-    first = rendered(OURS).one("Secret", "-injector-tls")
-    owner = {"meta.helm.sh/release-name": "shop", "meta.helm.sh/release-namespace": "agents"}
-    metadata = {**first["metadata"], "namespace": "agents", "annotations": owner}
-    there = {**first, "metadata": metadata}
-    upgraded = render(CHART / f"ci/{OURS}.yaml", existing=[there])
-    assert upgraded.one("Secret", "-injector-tls") == first
-    assert webhook_of(upgraded)["clientConfig"]["caBundle"] == first["data"]["ca.crt"]
-    for incomplete in ({}, {**first["data"], "tls.key": ""}):
-        anew = render(CHART / f"ci/{OURS}.yaml", existing=[{**there, "data": incomplete}])
-        made = anew.one("Secret", "-injector-tls")["data"]
-        assert sorted(made) == KEYS and made["tls.crt"] != first["data"]["tls.crt"]
+        assert argument(container, flag) == f"{mounts['tls']['mountPath']}/{name}"
+    assert argument(container, "--template") == f"{mounts['template']['mountPath']}/template.json"
 
 
 def test_cert_manager_makes_and_renews_it():
@@ -245,7 +277,7 @@ def test_a_secret_of_yours_comes_with_its_ca():
     ca = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
     given = {"existingSecret": "webhook-tls", "ca": ca}
     out = render(BASE, {"injector": {"certificate": given}})
-    assert not out.all("Secret") and not out.all("Certificate")
+    assert not out.all("Secret") and not out.all("Certificate") and not out.all("Role")
     assert decoded(webhook_of(out)["clientConfig"]["caBundle"]) == ca
     secrets = [v["secret"]["secretName"] for _, pod in out.pods() for v in pod["spec"]["volumes"]
                if "secret" in v]  # fmt: skip
@@ -261,12 +293,14 @@ def test_a_secret_of_yours_comes_with_its_ca():
     ({"policy": {"existingConfigMap": "", "inline": "version: 1"}}, "and not policy.inline"),
     ({"store": {"type": "existingClaim", "existingClaim": "one"}}, "all injected pods would share"),
     ({"store": {"expectLedger": "1"}}, "leave it unset with injector.enabled"),
+    ({"podDisruptionBudget": {"enabled": True}}, "need some of their own"),
     ({"injector": {"port": 19082}}, "injector.port and ports.probes are both 19082"),
     ({"networkPolicy": {"enabled": True, "egress": [{}]}}, "do nothing for injected pods"),
     ({"networkPolicy": {"dns": [{"podSelector": {}}]}}, "NetworkPolicies of their own"),
     ({"injector": {"certificate": {"certManager": True, "existingSecret": "a"}}}, "choose one"),
     ({"injector": {"certificate": {"existingSecret": "a"}}}, "and ca belong together"),
     ({"injector": {"certificate": {"issuerRef": {"name": "a"}}}}, "set certManager"),
+    ({"injector": {"serviceAccount": {"create": False}}}, "set create, or name one"),
     ({"injector": {"certificate": {"issuerRef": {"nmae": "a"}}}}, "invalid propertyName 'nmae'"),
 ])  # fmt: skip
 def test_what_cannot_be_meant_is_refused(values, said):
@@ -277,7 +311,8 @@ def test_what_cannot_be_meant_is_refused(values, said):
 
 def test_it_adds_what_charts_include():
     """With the same values, in a pod whose claim comes from a volumeClaimTemplate."""
-    values, first = CHART / "ci/durable-values.yaml", {"store": {"expectLedger": ""}}
+    values = CHART / "ci/durable-values.yaml"
+    first = {"store": {"expectLedger": ""}, "podDisruptionBudget": {"enabled": False}}
     silent = {"enabled": False, "egress": [], "dns": []}
     added = template_of(render(values, first, {**BASE, "networkPolicy": silent}))
     (_, pod, _), *_ = render(values, first).sidecar_pods()
@@ -311,12 +346,12 @@ def test_a_ledger_that_goes_with_its_pod_is_of_the_size_and_class_of_the_values(
                     "resources": {"requests": {"storage": "1Gi"}}}  # fmt: skip
 
 
-@pytest.mark.parametrize("case", [OURS, ISSUED])
-def test_helm_test_sees_the_ca_and_not_the_key(case):
+@pytest.mark.parametrize("case,name", [(OURS, "authority"), (ISSUED, "tls")])
+def test_helm_test_sees_the_ca_and_not_the_key(case, name):
     ((_, pod),) = [one for one in rendered(case).pods() if one[0].endswith("-test-inject")]
     (volume,) = pod["spec"]["volumes"]
     _, secret = volume["projected"]["sources"]
-    assert secret["secret"] == {"name": "shop-recourse-injector-tls",
+    assert secret["secret"] == {"name": f"shop-recourse-injector-{name}",
                                 "items": [{"key": "ca.crt", "path": "ca.crt"}]}  # fmt: skip
 
 
@@ -337,7 +372,7 @@ def test_the_notes_tell_what_a_namespace_needs():
     assert "create configmap recourse-policy --from-file=policy.yaml=policy.yaml" in ours
     assert "these Secrets too, if any: recourse-admin\n" in ours
     assert "these Secrets too, if any: none\n" in issued
-    assert "`helm upgrade` keeps it" in ours and "helm upgrade" not in issued
+    assert "recourse.dev/policy=true" in ours
     assert "WARNING: store.type is ephemeral" in issued
     assert "NetworkPolicy holds for whole pods" not in ours
     assert "the NetworkPolicy is of the injectors alone" in ours

@@ -139,7 +139,8 @@ def test_containers_have_no_rights(case):
 def test_secrets_are_files_that_recourse_alone_sees(case):
     out = rendered(case)
     made = [one["type"] for one in out.all("Secret")]
-    assert made == ["kubernetes.io/tls"] * (case == "injector-values"), "no other is rendered"
+    assert made == ["Opaque"] * (case == "injector-values"), "no other is rendered"
+    assert all("data" not in one for one in out.all("Secret"))
     for _, pod in out.pods():
         for container in containers(pod):
             assert "secretKeyRef" not in str(container) and "envFrom" not in container
@@ -180,6 +181,16 @@ def test_secrets_are_mounted_where_the_flags_say():
             "recourse-secret-mail-credentials": "mail-credentials"}  # fmt: skip
         mail = mounts["recourse-secret-mail-credentials"]
         assert mail == "/run/secrets/recourse/mail-credentials"
+
+
+def test_drains_of_nodes_leave_the_agents_one_by_one_if_asked():
+    out = rendered("durable-values")
+    (budget,) = out.all("PodDisruptionBudget")
+    assert budget["spec"]["maxUnavailable"] == 1
+    wanted = budget["spec"]["selector"]["matchLabels"].items()
+    agents = [pod for _, pod, _ in out.sidecar_pods()]
+    assert agents and all(wanted <= pod["metadata"]["labels"].items() for pod in agents)
+    assert not rendered("default-values").all("PodDisruptionBudget")
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -21,6 +21,8 @@ inline constexpr std::string_view kTemplateText = R"({
   "annotationLists": {},
   "unsafePods": "refuse",
   "workloads": "warn",
+  "missingObjects": "refuse",
+  "unknownObjects": "warn",
   "securityContext": {"fsGroup": 19080},
   "terminationGracePeriodSeconds": 60
 })";

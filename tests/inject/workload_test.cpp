@@ -40,6 +40,41 @@ TEST(Workload, AStatefulSetsClaimsAreVolumes) {
       << pod;
 }
 
+std::string Shared(std::string_view resource, std::string_view spec) {
+  const std::string_view pod =
+      R"({"spec":{"volumes":[{"name":"recourse-ledger",)"
+      R"("persistentVolumeClaim":{"claimName":"c"}}]}})";
+  std::string text(spec);
+  text.replace(text.find("POD"), 3, pod);
+  const bool is_batch = resource.ends_with("jobs");
+  return WhyPodsShareClaim(ParsedJson(R"({"spec":)" + text + "}"), is_batch ? "batch" : "apps",
+                           resource)
+      .value_or("");
+}
+
+TEST(Workload, TwoPodsNeverHaveOneClaim) {
+  const std::string begin = "two of its pods could have the claim c of one ledger: ";
+  EXPECT_EQ(
+      Shared("deployments", R"({"replicas":2,"strategy":{"type":"Recreate"},"template":POD})"),
+      begin + "set replicas to 1");
+  EXPECT_EQ(Shared("deployments", R"({"replicas":1,"template":POD})"),
+            begin +
+                "set strategy.type to Recreate, as else the next pod starts before the last one "
+                "ends");
+  EXPECT_EQ(Shared("deployments", R"({"strategy":{"type":"Recreate"},"template":POD})"), "");
+  EXPECT_EQ(Shared("jobs", R"({"parallelism":3,"template":POD})"), begin + "set parallelism to 1");
+  EXPECT_EQ(Shared("jobs", R"({"completions":3,"template":POD})"), "");
+  EXPECT_EQ(Shared("cronjobs", R"({"jobTemplate":{"spec":{"template":POD}}})"),
+            begin + "set concurrencyPolicy to Forbid");
+  EXPECT_EQ(Shared("cronjobs", R"({"concurrencyPolicy":"Forbid","jobTemplate":{"spec":)"
+                               R"({"parallelism":2,"template":POD}}})"),
+            begin + "set parallelism to 1");
+  EXPECT_EQ(Shared("cronjobs", R"({"concurrencyPolicy":"Replace","jobTemplate":{"spec":)"
+                               R"({"template":POD}}})"),
+            "");
+  EXPECT_EQ(WhyPodsShareClaim(ParsedJson(kDeployment), "apps", "deployments"), std::nullopt);
+}
+
 TEST(Workload, WhatMakesNoPodsIsNone) {
   EXPECT_EQ(PodOf(kDeployment, "apps.others", "deployments"), "");
   EXPECT_EQ(PodOf(kDeployment, "", "services"), "");

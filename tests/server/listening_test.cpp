@@ -33,5 +33,17 @@ TEST(Listening, AnAddressForAllClashesWithWhatItCovers) {
   EXPECT_EQ(Clash("0.0.0.0", 80, "::1", 80), "");
 }
 
+TEST(Listening, EverywhereIsIpv4WhereThereIsNoIpv6) {
+  std::vector<std::string> tried;
+  const auto listen = [&](const Tcp::endpoint& endpoint) {
+    tried.push_back(endpoint.address().to_string());
+    if (endpoint.address().is_v4()) return;
+    throw boost::system::system_error(boost::asio::error::address_family_not_supported);
+  };
+  ListenOrThrow("--probes", "[::]:19082", listen);
+  EXPECT_EQ(tried, (std::vector<std::string>{"::", "0.0.0.0"}));
+  EXPECT_THROW(ListenOrThrow("--probes", "[::1]:19082", listen), std::exception);
+}
+
 }  // namespace
 }  // namespace recourse::listening_test

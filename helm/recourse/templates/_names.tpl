@@ -70,6 +70,9 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- if eq (int .injector.port) (int .ports.probes) }}
 {{- fail (printf "injector.port and ports.probes are both %d: give one of them another port" (int .injector.port)) }}
 {{- end }}
+{{- if .podDisruptionBudget.enabled }}
+{{- fail "podDisruptionBudget is of pods in this namespace: injected ones live in others, and need some of their own" }}
+{{- end }}
 {{- if or .networkPolicy.egress .networkPolicy.dns }}
 {{- fail "networkPolicy.egress and networkPolicy.dns do nothing for injected pods, which live in other namespaces: leave them empty with injector.enabled, and give those namespaces NetworkPolicies of their own" }}
 {{- end }}
@@ -79,6 +82,10 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 {{- if ne (empty .existingSecret) (empty .ca) }}
 {{- fail "injector.certificate: existingSecret and ca belong together: API servers trust the webhook by that CA alone" }}
+{{- end }}
+{{- $asks := or (ne $.injector.objects.missing "ignore") (not (or .certManager .existingSecret)) }}
+{{- if and $asks (not $.injector.serviceAccount.create) (not $.injector.serviceAccount.name) }}
+{{- fail "injector.serviceAccount: the injector's rights are of an account of its own: set create, or name one" }}
 {{- end }}
 {{- if and .issuerRef (not .certManager) }}
 {{- fail "injector.certificate.issuerRef is of cert-manager: set certManager" }}

@@ -123,6 +123,9 @@ seccompProfile: { type: RuntimeDefault }
     {{- if .Values.redirect.enabled }}
     - --redirect={{ .Values.ports.redirect }}
     {{- end }}
+    {{- if .Values.agent.watch }}
+    - --watch-unguarded
+    {{- end }}
     {{- if .Values.interception.enabled }}
     - --ca=/run/recourse/ca
     - --ca-life={{ .Values.interception.life }}

@@ -12,10 +12,12 @@ import socket
 import ssl
 import subprocess
 import sys
+import tempfile
 import uuid
 
 import jsonpatch
 
+from support.certificates import Maker
 from support.recourse import BINARY, ROOT, STOP_MAX, WAIT_MAX, environment
 from support.waiting import wait_until
 
@@ -23,8 +25,21 @@ sys.path.insert(0, str(ROOT / "tests/helm"))
 from chart import render  # noqa: E402
 
 HOST = "shop-recourse-injector.agents.svc"
+
+
+def made_certificate():
+    """The files of a Secret of somebody's own, and its CA."""
+    with tempfile.TemporaryDirectory() as directory:
+        maker = Maker(directory)
+        made = maker.issue("webhook", san=f"DNS:{HOST}")
+        return {"ca.crt": maker.cert.read_text(), "tls.crt": made.cert.read_text(),
+                "tls.key": made.key.read_text()}  # fmt: skip
+
+
+CERTIFICATE = made_certificate()
+GIVEN = {"certificate": {"existingSecret": "webhook-tls", "ca": CERTIFICATE["ca.crt"]}}
 VALUES = {
-    "injector": {"enabled": True}, "demo": {"enabled": False},
+    "injector": {"enabled": True, **GIVEN}, "demo": {"enabled": False},
     "policy": {"existingConfigMap": "recourse-policy"}, "admin": {"tokenSecret": "recourse-admin"},
 }  # fmt: skip
 EMPTY_DIR = {"recourse.dev/ledger": "emptyDir"}
@@ -39,16 +54,19 @@ def template_of(out):
     return out.one("ConfigMap", "-injector")["data"]["template.json"]
 
 
-def secret_of(out):
-    data = out.one("Secret", "-injector-tls")["data"]
-    return {name: base64.b64decode(text).decode() for name, text in data.items()}
-
-
 def injector(directory, values=None, arguments=()):
     """One with all that the chart gives it."""
     out = chart_of(json.dumps(values or {}))
-    files = secret_of(out)
-    return Injector(directory, template_of(out), files, files["ca.crt"], arguments)
+    return Injector(directory, template_of(out), CERTIFICATE, CERTIFICATE["ca.crt"], arguments)
+
+
+def own_injector(directory, api, out, arguments=()):
+    """One that makes its certificate itself, and asks `api`, with the flags of the chart."""
+    (container,) = out.one("Deployment", "-injector")["spec"]["template"]["spec"]["containers"]
+    flags = ("--own-certificate", "--host", "--mutating-webhook", "--validating-webhook", "--ca-li")
+    own = [one for one in container["args"] if one.startswith(flags)]
+    where = [f"--api-server={api.url}", f"--service-account={api.account}"]
+    return Injector(directory, template_of(out), {}, None, [*where, *own, *arguments])
 
 
 class Swapped:

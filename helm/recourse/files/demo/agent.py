@@ -1,4 +1,5 @@
-"""An agent that repeats itself: it places each order twice, as one does that got no answer.
+"""An agent that repeats itself: it places each order twice, as one does that got no answer. Asked
+once, as `helm test` does, it shows a broken flow and an approval, too, if the policy is the demo's.
 
 It knows its tool (SHOP) and nothing of Recourse; HTTP_PROXY, or the pod's network, leads there.
 """
@@ -8,6 +9,7 @@ import os
 import secrets
 import signal
 import threading
+import urllib.error
 import urllib.request
 
 ended = threading.Event()
@@ -42,12 +44,43 @@ def place_order():
     print(f"asked twice, ordered once: {first['id']} (trace {trace})", flush=True)
 
 
+def break_a_flow():
+    """An order is undone because what belongs to it fails."""
+    trace, cart = secrets.token_hex(16), f"cart-{secrets.token_hex(8)}"
+    _, order = call("POST", "/orders", trace, {"customer": "bob", "cart": cart})
+    try:
+        call("POST", "/payments", trace, {"card": "declined"})
+        raise AssertionError("the payment was taken")
+    except urllib.error.HTTPError as error:
+        assert error.code == 402, error
+    for _ in range(600):
+        _, found = call("GET", f"/orders?cart={cart}", trace)
+        if not found:
+            print(f"the payment failed, so {order['id']} was undone", flush=True)
+            return
+        ended.wait(0.2)
+    raise AssertionError(f"the payment failed, and {order['id']} is still there")
+
+
+def ask_for_a_gift():
+    """A call that the policy has a human decide is not made meanwhile."""
+    trace = secrets.token_hex(16)
+    _, told = call("POST", "/gifts", trace, {"to": "eve", "note": secrets.token_hex(4)})
+    _, given = call("GET", "/gifts", trace)
+    assert not given, f"nobody approved {given}"
+    assert told["status"] == "pending_approval", told
+    print("a gift waits for a human, and was not sent", flush=True)
+
+
 def main():
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
     pause = float(os.environ.get("EVERY_SECONDS", "0"))
     if not pause:
         place_order()
+        if os.environ.get("HAS_DEMO_POLICY"):
+            break_a_flow()
+            ask_for_a_gift()
     while pause and not ended.is_set():
         try:
             place_order()

@@ -1,6 +1,7 @@
 """A shop that trusts its callers: every POST is a new order.
 
-GET /orders[?cart=CART], POST /orders, DELETE /orders/ID; GET /healthz.
+GET /orders[?cart=CART], POST /orders, DELETE /orders/ID; POST /payments, which it declines; GET and
+POST /gifts; GET /healthz.
 """
 
 import http.server
@@ -11,7 +12,7 @@ import threading
 import urllib.parse
 
 KEPT_MAX = 10_000  # it only is a demo
-orders, numbers, lock = {}, itertools.count(1), threading.Lock()
+orders, gifts, numbers, lock = {}, [], itertools.count(1), threading.Lock()
 
 
 class Shop(http.server.BaseHTTPRequestHandler):
@@ -29,6 +30,8 @@ class Shop(http.server.BaseHTTPRequestHandler):
         url = urllib.parse.urlsplit(self.path)
         if url.path == "/healthz":
             return self.answer(200, {"status": "ok"})
+        if url.path == "/gifts":
+            return self.answer(200, gifts)
         carts = urllib.parse.parse_qs(url.query).get("cart")
         with lock:
             found = [one for one in orders.values() if not carts or one["cart"] in carts]
@@ -36,6 +39,11 @@ class Shop(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):
         order = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path == "/payments":
+            return self.answer(402, {"error": "the card is declined"})
+        if self.path == "/gifts":
+            gifts.append(order)
+            return self.answer(201, order)
         with lock:
             order["id"] = f"order-{next(numbers)}"
             orders[order["id"]] = order

@@ -27,6 +27,8 @@ annotationLists:
   {{- include "recourse.annotationLists" . | nindent 2 }}
 unsafePods: {{ .Values.injector.unsafePods }}
 workloads: {{ .Values.injector.workloads }}
+missingObjects: {{ .Values.injector.objects.missing }}
+unknownObjects: {{ .Values.injector.objects.unknown }}
 # A profile for the agent's containers is theirs to choose; the sidecar's own has one.
 securityContext:
   {{- omit (fromYaml (include "recourse.podSecurityContext" .)) "seccompProfile" | toYaml | nindent 2 }}
@@ -42,8 +44,35 @@ terminationGracePeriodSeconds: {{ include "recourse.terminationGracePeriodSecond
 app.kubernetes.io/component: injector
 {{- end }}
 
+{{- /* Whether injectors make their certificate themselves. */}}
+{{- define "recourse.injectorKeepsCa" -}}
+{{- with .Values.injector.certificate }}{{ not (or .certManager .existingSecret) }}{{ end }}
+{{- end }}
+
+{{- /* Whether they ask API servers anything. */}}
+{{- define "recourse.injectorAsks" -}}
+{{- or (eq (include "recourse.injectorKeepsCa" .) "true") (ne .Values.injector.objects.missing "ignore") }}
+{{- end }}
+
+{{- /* The Secret of the webhook's certificate, or of its CA: members ca.crt. */}}
 {{- define "recourse.injectorTlsSecret" -}}
-{{- .Values.injector.certificate.existingSecret | default (printf "%s-tls" (include "recourse.injectorName" .)) }}
+{{- $kind := eq (include "recourse.injectorKeepsCa" .) "true" | ternary "authority" "tls" }}
+{{- .Values.injector.certificate.existingSecret | default (printf "%s-%s" (include "recourse.injectorName" .) $kind) }}
+{{- end }}
+
+{{- /* Of the whole cluster. API servers ask in the order of names, and a mesh that is asked later puts itself first. */}}
+{{- define "recourse.mutatingWebhook" -}}
+{{- printf "0-%s-%s" .Release.Namespace (include "recourse.injectorName" .) }}
+{{- end }}
+
+{{- define "recourse.validatingWebhook" -}}
+{{- printf "%s-%s-workloads" .Release.Namespace (include "recourse.injectorName" .) }}
+{{- end }}
+
+{{- define "recourse.injectorAccount" -}}
+{{- with .Values.injector.serviceAccount }}
+{{- .name | default (.create | ternary (include "recourse.injectorName" $) "") }}
+{{- end }}
 {{- end }}
 
 {{- define "recourse.injectedNamespaces" -}}
