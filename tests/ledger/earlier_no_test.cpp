@@ -84,10 +84,9 @@ TEST_P(EarlierNoTest, AYesAfterItIsNoneAndNothingIsBoundToTheRefusedCall) {
   EXPECT_EQ(Begin(Other("k2")).event.operation, again.event.operation);
 }
 
-INSTANTIATE_TEST_SUITE_P(Stores, EarlierNoTest, testing::Values(Store::kMemory, Store::kLmdb),
-                         [](const auto& info) {
-                           return info.param == Store::kMemory ? "Memory" : "Lmdb";
-                         });
+INSTANTIATE_TEST_SUITE_P(Stores, EarlierNoTest,
+                         testing::Values(Store::kMemory, Store::kLmdb, Store::kPostgres),
+                         [](const auto& info) { return NameOf(info.param); });
 
 }  // namespace
 }  // namespace recourse::earlier_no_test

@@ -13,6 +13,7 @@
 #include "filters/ledger/memory/make_memory_ledger.h"
 #include "proxy/base/limits.h"
 #include "tests/ledger/ledger_test_support.h"
+#include "tests/ledger/postgres_server.h"
 
 namespace recourse::flow_test {
 namespace {
@@ -20,7 +21,7 @@ namespace {
 using Kind = Begun::Kind;
 
 // How the ledger starts again: as it stopped, with the index lost, or not at all.
-enum class Store : std::uint8_t { kMemory, kLmdb, kLmdbWithoutIndex };
+enum class Store : std::uint8_t { kMemory, kLmdb, kLmdbWithoutIndex, kPostgres };
 
 class FlowTest : public testing::TestWithParam<Store> {
  protected:
@@ -29,6 +30,11 @@ class FlowTest : public testing::TestWithParam<Store> {
   void Open() {
     if (GetParam() == Store::kMemory) {
       ledger_ = MakeMemoryLedger(clock_);
+      return;
+    }
+    if (GetParam() == Store::kPostgres) {
+      if (url_.empty()) url_ = FreshPostgresLedger();
+      ledger_ = OpenTestPostgres(url_, clock_);
       return;
     }
     auto opened = OpenLmdbLedger(
@@ -109,6 +115,7 @@ class FlowTest : public testing::TestWithParam<Store> {
   ManualClock clock_;
   PumpedExecutor executor_;
   TempDirectory directory_;
+  std::string url_;  // of PostgreSQL
   std::unique_ptr<Ledger> ledger_;
 };
 
@@ -453,13 +460,16 @@ TEST_P(FlowTest, RetentionKeepsTheStepsOfAFlowThatIsNotOver) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, FlowTest,
-                         testing::Values(Store::kMemory, Store::kLmdb, Store::kLmdbWithoutIndex),
+                         testing::Values(Store::kMemory, Store::kLmdb, Store::kLmdbWithoutIndex,
+                                         Store::kPostgres),
                          [](const auto& test) {
                            switch (test.param) {
                              case Store::kMemory:
                                return "Memory";
                              case Store::kLmdb:
                                return "Lmdb";
+                             case Store::kPostgres:
+                               return "Postgres";
                              case Store::kLmdbWithoutIndex:
                                break;
                            }

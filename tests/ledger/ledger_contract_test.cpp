@@ -10,19 +10,24 @@
 #include "filters/ledger/memory/make_memory_ledger.h"
 #include "proxy/base/limits.h"
 #include "tests/ledger/ledger_test_support.h"
+#include "tests/ledger/postgres_server.h"
 
 namespace recourse::ledger_contract_test {
 namespace {
 
 using Kind = Begun::Kind;
 
-enum class Store : std::uint8_t { kMemory, kLmdb };
+enum class Store : std::uint8_t { kMemory, kLmdb, kPostgres };
 
 class LedgerContractTest : public testing::TestWithParam<Store> {
  protected:
   LedgerContractTest() {
     if (GetParam() == Store::kMemory) {
       ledger_ = MakeMemoryLedger(clock_);
+      return;
+    }
+    if (GetParam() == Store::kPostgres) {
+      ledger_ = OpenTestPostgres(FreshPostgresLedger(), clock_);
       return;
     }
     auto opened = OpenLmdbLedger(
@@ -492,8 +497,11 @@ TEST_P(LedgerContractTest, StatsCountWhatIsThere) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, LedgerContractTest,
-                         testing::Values(Store::kMemory, Store::kLmdb), [](const auto& param) {
-                           return param.param == Store::kMemory ? "Memory" : "Lmdb";
+                         testing::Values(Store::kMemory, Store::kLmdb, Store::kPostgres),
+                         [](const auto& param) {
+                           return param.param == Store::kMemory ? "Memory"
+                                  : param.param == Store::kLmdb ? "Lmdb"
+                                                                : "Postgres";
                          });
 
 }  // namespace

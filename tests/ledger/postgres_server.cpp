@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "filters/ledger/postgres/connection.h"
+#include "filters/ledger/postgres/open.h"
 #include "filters/ledger/postgres/schema.h"
 #include "tests/ledger/ledger_test_support.h"
 
@@ -151,6 +152,29 @@ std::string FreshPostgresLedger() {
   const auto migrated = MigratePgSchema(*Connect(url));
   EXPECT_TRUE(migrated) << (migrated ? "" : migrated.error());
   return url;
+}
+
+std::unique_ptr<Ledger> OpenTestPostgres(const std::string& url, const Clock& clock,
+                                         std::shared_ptr<const LedgerKeys> keys) {
+  auto opened = OpenPostgresLedger({.store = {.connection = {.url = url},
+                                              .group = "shop/checkout",
+                                              .pod = "pod",
+                                              .version = "test",
+                                              .install_id = "install-1"},
+                                    .keys = std::move(keys),
+                                    .own_time = true},
+                                   clock);
+  EXPECT_TRUE(opened) << (opened ? "" : opened.error());
+  return opened ? std::move(*opened) : nullptr;
+}
+
+std::string SocketOf(const std::string& url) {
+  const std::size_t at = url.find('=') + 1;
+  return url.substr(at, url.find(' ') - at);
+}
+
+std::string UrlThrough(const std::string& directory, const std::string& url) {
+  return "host=" + directory + url.substr(url.find(' '));
 }
 
 }  // namespace recourse

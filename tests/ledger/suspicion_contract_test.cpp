@@ -203,9 +203,8 @@ TEST_P(SuspicionContractTest, WhatCannotBeKeptOrAskedAboutIsNotSent) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, SuspicionContractTest,
-                         testing::Values(Store::kMemory, Store::kLmdb), [](const auto& info) {
-                           return info.param == Store::kMemory ? "Memory" : "Lmdb";
-                         });
+                         testing::Values(Store::kMemory, Store::kLmdb, Store::kPostgres),
+                         [](const auto& info) { return NameOf(info.param); });
 
 }  // namespace
 }  // namespace recourse::suspicion_contract_test

@@ -18,8 +18,8 @@
 namespace recourse {
 
 struct PgOptions {
-  std::string url;            // postgres://…, or keywords and values as libpq knows them
-  std::string password_file;  // read at every connect; empty: none
+  std::string url{};            // postgres://…, or keywords and values as libpq knows them
+  std::string password_file{};  // read at every connect; empty: none
   // How long an answer may take. A server that is stopped still acknowledges bytes, so TCP sees
   // nothing of it.
   Millis answer_within{3'000};

@@ -1,0 +1,42 @@
+// Stands between a ledger and its PostgreSQL and loses an answer.
+#pragma once
+
+#include <atomic>
+#include <string>
+#include <thread>
+
+#include "tests/ledger/ledger_test_support.h"
+
+namespace recourse {
+
+// One connection after the other.
+class PostgresRelay {
+ public:
+  enum class Loses : std::uint8_t {
+    kNothing,
+    kCommit,  // the next COMMIT does not arrive
+    kAnswer,  // the next COMMIT arrives, and its answer is lost
+  };
+  // `server`: the directory of the server's socket.
+  explicit PostgresRelay(std::string server);
+  ~PostgresRelay();
+
+  const std::string& directory() const { return directory_.path(); }
+  void LoseNext(Loses what) { loses_ = what; }
+  bool has_lost() const { return has_lost_; }
+
+ private:
+  void Run();
+  void Serve(int client);
+  bool Forward(int client, int server);
+
+  const std::string server_;
+  TempDirectory directory_;
+  int listener_ = -1;
+  int stop_[2] = {-1, -1};
+  std::atomic<Loses> loses_ = Loses::kNothing;
+  std::atomic<bool> has_lost_ = false;
+  std::thread thread_;
+};
+
+}  // namespace recourse
