@@ -12,18 +12,13 @@
 #include "filters/ledger/ledger.h"
 #include "filters/ledger/lmdb/lmdb_ledger.h"
 #include "filters/ledger/memory/make_memory_ledger.h"
+#include "tests/ledger/ledger_stores.h"
 #include "tests/ledger/ledger_test_support.h"
-#include "tests/ledger/postgres_server.h"
 #include "tests/support/seeded_random.h"
 
 namespace recourse {
 
 inline const Digest kPolicy = DigestOf("the policy");
-
-enum class Store : std::uint8_t { kMemory, kLmdb, kPostgres };
-inline const char* NameOf(Store store) {
-  return store == Store::kMemory ? "Memory" : store == Store::kLmdb ? "Lmdb" : "Postgres";
-}
 
 inline NewOperation Asking(std::string_view key, std::string_view trace = "trace-1") {
   NewOperation call = Call(key, trace);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -207,11 +208,48 @@ TEST_F(LostAnswerTest, ABatchWhoseAnswerIsLostIsReadBack) {
 }
 
 TEST_F(LostAnswerTest, ABatchThatNeverArrivedIsSentAgain) {
-  relay_.LoseNext(PostgresRelay::Loses::kCommit);
+  relay_.LoseNext(PostgresRelay::Loses::kBatch);
   Dispatch(*cut_, Call("k"));
   EXPECT_TRUE(relay_.has_lost());
   EXPECT_EQ(Count("count(*) FROM event WHERE kind = 1"), 1);
   ExpectSound(*cut_);
+}
+
+TEST_F(LostAnswerTest, WhileTheDatabaseIsAwayACallWaitsALittleAndAnOutcomeUntilItIsBack) {
+  const Event event = Dispatch(*cut_, Call("k"));
+  relay_.SetAway(true);
+  Started<Result<Event>> outcome(cut_->Record(Success(event), executor_));
+  Started<Result<Begun>> begin(cut_->Begin(Call("x"), executor_));
+  clock_.Advance(Millis(2'001));
+  const auto refused = begin.Get(executor_);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::kLedgerUnavailable);
+  EXPECT_EQ(refused.error().delivery(), Delivery::kNotSent);
+  clock_.Advance(Millis(1'001));
+  EXPECT_FALSE(Await(cut_->Begin(Call("y"), executor_), executor_)) << "at once";
+  EXPECT_FALSE(outcome.is_done());
+  relay_.SetAway(false);
+  EXPECT_TRUE(outcome.Get(executor_));
+  Dispatch(*cut_, Call("y"));
+  EXPECT_EQ(Begin(*one_, Call("k")).kind, Kind::kReplay);
+  EXPECT_EQ(Begin(*one_, Call("x")).kind, Kind::kFresh) << "it was not sent";
+  ExpectSound(*cut_);
+}
+
+// Its caller was told that it did not happen, so that it must not look as if it ran.
+TEST_F(LostAnswerTest, WhatWasBegunAndToldAsRefusedIsNotSent) {
+  relay_.LoseNext(PostgresRelay::Loses::kAnswer);
+  Started<Result<Begun>> begin(cut_->Begin(Call("k"), executor_));
+  while (!relay_.has_lost()) std::this_thread::yield();
+  relay_.SetAway(true);
+  clock_.Advance(Millis(2'001));
+  const auto told = begin.Get(executor_);
+  relay_.SetAway(false);
+  if (told) return;  // it was read back just before
+  Dispatch(*cut_, Call("other"));
+  const Begun again = Begin(*one_, Call("k"));
+  EXPECT_EQ(again.kind, Kind::kFresh);
+  EXPECT_EQ(again.event.attempt, 2);
 }
 
 }  // namespace

@@ -14,8 +14,8 @@ class PostgresRelay {
  public:
   enum class Loses : std::uint8_t {
     kNothing,
-    kCommit,  // the next COMMIT does not arrive
-    kAnswer,  // the next COMMIT arrives, and its answer is lost
+    kBatch,   // the next batch does not arrive
+    kAnswer,  // the next batch arrives, and its answer is lost
   };
   // `server`: the directory of the server's socket.
   explicit PostgresRelay(std::string server);
@@ -23,12 +23,15 @@ class PostgresRelay {
 
   const std::string& directory() const { return directory_.path(); }
   void LoseNext(Loses what) { loses_ = what; }
+  // Nobody gets through, and who was connected is cut off.
+  void SetAway(bool is_away);
   bool has_lost() const { return has_lost_; }
 
  private:
   void Run();
   void Serve(int client);
   bool Forward(int client, int server);
+  bool IsOver(short events);
 
   const std::string server_;
   TempDirectory directory_;
@@ -36,6 +39,8 @@ class PostgresRelay {
   int stop_[2] = {-1, -1};
   std::atomic<Loses> loses_ = Loses::kNothing;
   std::atomic<bool> has_lost_ = false;
+  std::atomic<bool> is_away_ = false;
+  bool is_over_ = false;  // of the relay's thread
   std::thread thread_;
 };
 

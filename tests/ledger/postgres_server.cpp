@@ -160,9 +160,9 @@ std::unique_ptr<Ledger> OpenTestPostgres(const std::string& url, const Clock& cl
                                               .group = "shop/checkout",
                                               .pod = "pod",
                                               .version = "test",
-                                              .install_id = "install-1"},
-                                    .keys = std::move(keys),
-                                    .own_time = true},
+                                              .install_id = "install-1",
+                                              .time = PgStoreOptions::Time::kProcess},
+                                    .keys = std::move(keys)},
                                    clock);
   EXPECT_TRUE(opened) << (opened ? "" : opened.error());
   return opened ? std::move(*opened) : nullptr;

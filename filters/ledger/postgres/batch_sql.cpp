@@ -69,7 +69,8 @@ constexpr PgStatement kNoFlows{
 constexpr PgStatement kPutOperations{
     "put_operations",
     "INSERT INTO operation (key, generation, newest_generation, flags, op_stream, op_number, phase,"
-    " cause, attempt, sender, before_stream, before_number, wall_ms, flow, last_stream, last_number)"
+    " cause, attempt, sender, before_stream, before_number, wall_ms, flow, last_stream,"
+    " last_number)"
     " SELECT key, generation, newest, flags::int, " PG_ID("op") ", phase::smallint, "
     "cause::smallint, attempt::int, sender, " PG_ID("before") ", wall_ms, flow, " PG_ID("last")
     " FROM " PG_OPERATION_ROWS};
@@ -141,7 +142,8 @@ constexpr PgStatement kPutEvents{
     "put_events",
     "INSERT INTO event (stream, number, day, place, won, kind, grp, at, tool, caller, phase, key,"
     " op_stream, op_number, prev_stream, prev_number, bytes)"
-    " SELECT $1::bigint, p.number, (extract(epoch FROM now()) / 86400)::int, s.place + p.place, true,"
+    " SELECT $1::bigint, p.number, (extract(epoch FROM now()) / 86400)::int, s.place + p.place,"
+    " true,"
     " kind::smallint, $2::text, now(), tool, caller, phase::smallint, key, " PG_ID("op") ", "
     PG_ID("prev") ", bytes"
     " FROM stream s,"

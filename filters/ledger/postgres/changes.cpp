@@ -21,7 +21,7 @@ bool HaveCommon(const Map& written, const auto& read) {
 
 class ChangesMaker {
  public:
-  ChangesMaker(std::uint64_t stream, VerbFacts& facts) : stream_(stream), facts_(facts) {}
+  ChangesMaker(std::uint64_t stream, ReadRows& rows) : stream_(stream), rows_(rows) {}
 
   // False: more has to be known.
   bool Take(const RowWrite& write) {
@@ -77,7 +77,7 @@ class ChangesMaker {
     StoredFlow now = *before;
     const std::uint64_t previous = now.row;
     if (now.version == 0 || now.number != state.number) {
-      const StoredRow* const first = facts_.Row(state.number);
+      const StoredRow* const first = rows_.Row(state.number);
       if (first == nullptr) return false;
       now.opened = first->place;
       now.steps = static_cast<std::int64_t>(state.steps.size());
@@ -114,15 +114,15 @@ class ChangesMaker {
 
   const StoredOperation* OperationNow(const Digest& key) {
     const auto changed = changes_.operations.find(AsUuid(key));
-    return changed != changes_.operations.end() ? &changed->second : facts_.Operation(key);
+    return changed != changes_.operations.end() ? &changed->second : rows_.Operation(key);
   }
   const StoredFlow* FlowNow(const Digest& key) {
     const auto changed = changes_.flows.find(AsUuid(key));
-    return changed != changes_.flows.end() ? &changed->second : facts_.Flow(key);
+    return changed != changes_.flows.end() ? &changed->second : rows_.Flow(key);
   }
   const StoredIntent* IntentNow(const Digest& digest) {
     const auto changed = changes_.intents.find(AsUuid(digest));
-    return changed != changes_.intents.end() ? &changed->second : facts_.Intent(digest);
+    return changed != changes_.intents.end() ? &changed->second : rows_.Intent(digest);
   }
   // It was read before.
   void PutIntent(const Digest& digest, std::uint64_t operation) {
@@ -193,7 +193,7 @@ class ChangesMaker {
       behind = *before;
     }
     while (last != 0) {
-      const auto found = facts_.Found(last);
+      const auto found = rows_.Found(last);
       if (!found) return false;
       if (!*found || (**found && !IsOver((**found)->entry))) break;
       const auto before = BeforeInIntent(intent, last);
@@ -270,7 +270,7 @@ class ChangesMaker {
 
  private:
   const std::uint64_t stream_;
-  VerbFacts& facts_;
+  ReadRows& rows_;
   Changes changes_;
   std::uint64_t alias_id_ = 0;
   std::int64_t alias_wall_ms_ = 0;
@@ -278,13 +278,20 @@ class ChangesMaker {
 
 }  // namespace
 
-bool Changes::Meets(const Versions& read) const {
-  return HaveCommon(operations, read.operations) || HaveCommon(intents, read.intents) ||
-         HaveCommon(flows, read.flows) || HaveCommon(marks, read.intents);
+void BatchWrites::Add(const Changes& changes) {
+  for (const auto& [key, row] : changes.operations) operations_.insert(key);
+  for (const auto& [intent, row] : changes.intents) intents_.insert(intent);
+  for (const auto& [mark, row] : changes.marks) intents_.insert(mark);
+  for (const auto& [flow, row] : changes.flows) flows_.insert(flow);
 }
 
-std::optional<Changes> ChangesOf(const Plan& plan, const PlanNumbers& numbers, VerbFacts& facts) {
-  ChangesMaker maker(numbers.stream, facts);
+bool BatchWrites::Meet(const Versions& read) const {
+  return HaveCommon(read.operations, operations_) || HaveCommon(read.intents, intents_) ||
+         HaveCommon(read.flows, flows_);
+}
+
+std::optional<Changes> ChangesOf(const Plan& plan, const PlanNumbers& numbers, ReadRows& rows) {
+  ChangesMaker maker(numbers.stream, rows);
   std::uint64_t id = numbers.first;
   bool has_all = true;
   for (const RowWrite& write : plan.writes) {

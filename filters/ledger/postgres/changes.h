@@ -4,10 +4,11 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
-#include "filters/ledger/postgres/facts.h"
+#include "filters/ledger/postgres/read_rows.h"
 #include "filters/ledger/postgres/schema.h"
 #include "filters/ledger/postgres/stored.h"
 #include "filters/ledger/rules/plan.h"
@@ -39,9 +40,17 @@ struct Changes {
   std::map<Uuid, std::uint64_t> marks;   // rows of effects, and operations that a human refused
   std::vector<WorkChange> work;
   std::vector<LogColumns> log;
+};
 
-  // Whether it writes what has been read.
-  bool Meets(const Versions& read) const;
+// Everything that the plans of one batch write.
+class BatchWrites {
+ public:
+  void Add(const Changes& changes);
+  // Whether something of that has been read before.
+  bool Meet(const Versions& read) const;
+
+ private:
+  std::set<Uuid> operations_, intents_, flows_;
 };
 
 struct PlanNumbers {
@@ -49,7 +58,7 @@ struct PlanNumbers {
   std::uint64_t first = 0;  // id of its first row
   std::int64_t wall_ms = 0;
 };
-// Of the plan's rows, whose ids are set. nullopt: `facts` wishes for more.
-std::optional<Changes> ChangesOf(const Plan& plan, const PlanNumbers& numbers, VerbFacts& facts);
+// Of the plan's rows, whose ids are set. nullopt: `rows` wishes for more.
+std::optional<Changes> ChangesOf(const Plan& plan, const PlanNumbers& numbers, ReadRows& rows);
 
 }  // namespace recourse

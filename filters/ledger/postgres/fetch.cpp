@@ -2,7 +2,7 @@
 #include <cstddef>
 
 #include "filters/ledger/model/row_id.h"
-#include "filters/ledger/postgres/facts.h"
+#include "filters/ledger/postgres/read_rows.h"
 
 namespace recourse {
 namespace {

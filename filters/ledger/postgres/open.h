@@ -15,7 +15,6 @@ struct PgLedgerOptions {
   std::shared_ptr<const LedgerKeys> keys{};  // null: rows are written in clear
   // So long a call waits that cannot begin because the database is away.
   Millis wait{2'000};
-  bool own_time = false;  // rows are dated by `clock`, not by the database's: for tests
 };
 
 // Fails with one line for people that says what is wrong and what to do. `clock` outlives it.

@@ -1,19 +1,24 @@
 #include "filters/ledger/postgres/postgres_ledger.h"
 
 #include <algorithm>
+#include <chrono>
+#include <future>
 #include <utility>
 
 #include "filters/ledger/model/row_id.h"
 #include "filters/ledger/postgres/waits.h"
 #include "filters/ledger/queries/flow_queries.h"
 #include "filters/ledger/queries/log_queries.h"
+#include "proxy/base/limits.h"
 #include "proxy/base/log/log.h"
 
 namespace recourse {
 namespace {
 
-// Begins are refused at once when nothing has been answered for so long.
-constexpr Millis kPgRefusesAfter{1'000};
+// Outcomes must find room even when the queue is full of beginnings.
+constexpr std::size_t kPgRecordQueueMax = 2 * limits::kLedgerQueueMax;
+// How long an operator's order waits for the database.
+constexpr std::chrono::seconds kPgOrderWaitMax{2};
 
 constexpr PgStatement kCounts{
     "counts",
@@ -21,7 +26,12 @@ constexpr PgStatement kCounts{
     " (SELECT count(*) FROM work WHERE grp = $1::text AND kind = 2),"
     " (SELECT count(*) FROM flow WHERE grp = $1::text AND phase = 1),"
     " (SELECT count(*) FROM flow WHERE grp = $1::text AND phase IN (3, 4)),"
-    " (SELECT count(*) FROM flow WHERE grp = $1::text AND phase = 6)"};
+    " (SELECT count(*) FROM flow WHERE grp = $1::text AND phase = 6),"
+    " (SELECT min(o.wall_ms) FROM work w JOIN event f ON f.stream = w.stream AND f.number = "
+    "w.number"
+    " JOIN operation o ON o.key = f.key WHERE w.grp = $1::text AND w.kind = 1),"
+    " (SELECT sum(pg_total_relation_size(c.oid))::bigint FROM pg_class c"
+    " WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r')"};
 
 }  // namespace
 
@@ -35,29 +45,16 @@ std::expected<std::unique_ptr<Ledger>, std::string> OpenPostgresLedger(PgLedgerO
 PostgresLedger::PostgresLedger(PgLedgerOptions options, const Clock& clock)
     : options_(std::move(options)),
       clock_(clock),
-      local_{.clock = clock, .opener = RowDecryptor(options_.keys), .own_time = options_.own_time},
-      store_(options_.store, options_.keys, local_),
-      reader_(options_.store.connection) {}
+      reader_(options_.store.connection),
+      lane_(options_, clock) {}
 
-PostgresLedger::~PostgresLedger() {
-  {
-    const std::lock_guard lock(mutex_);
-    is_stopping_ = true;
-  }
-  wake_.notify_all();
-  if (thread_.joinable()) thread_.join();
-}
-
-std::expected<void, std::string> PostgresLedger::Start() {
-  if (auto connected = store_.Connect(); !connected) return connected;
-  Publish();
-  thread_ = std::thread([this] { Run(); });
-  return {};
-}
+std::expected<void, std::string> PostgresLedger::Start() { return lane_.Start(); }
 
 Task<Result<Begun>> PostgresLedger::Begin(NewOperation operation, Executor& executor) {
   PgBeginWait wait{operation, &executor, {}};
-  auto queued = Submit(std::make_unique<PgBegin>(&wait), limits::kLedgerQueueMax, true);
+  auto verb = std::make_unique<PgBegin>(&wait);
+  verb->since = clock_.Now();
+  auto queued = lane_.Submit(std::move(verb), limits::kLedgerQueueMax, true);
   if (!queued) co_return std::unexpected(queued.error());
   co_await wait.done.Wait();
   co_return std::move(wait.result);
@@ -65,7 +62,7 @@ Task<Result<Begun>> PostgresLedger::Begin(NewOperation operation, Executor& exec
 
 Task<Result<Event>> PostgresLedger::Record(Transition transition, Executor& executor) {
   PgRecordWait wait{std::move(transition), &executor, {}};
-  auto queued = Submit(std::make_unique<PgRecord>(&wait), kPgRecordQueueMax);
+  auto queued = lane_.Submit(std::make_unique<PgRecord>(&wait), kPgRecordQueueMax);
   if (!queued) co_return std::unexpected(queued.error());
   co_await wait.done.Wait();
   co_return std::move(wait.result);
@@ -73,7 +70,7 @@ Task<Result<Event>> PostgresLedger::Record(Transition transition, Executor& exec
 
 Task<Result<FlowState>> PostgresLedger::MoveFlow(FlowMove move, Executor& executor) {
   PgMoveWait wait{std::move(move), &executor, {}};
-  auto queued = Submit(std::make_unique<PgMove>(&wait), kPgRecordQueueMax);
+  auto queued = lane_.Submit(std::make_unique<PgMove>(&wait), kPgRecordQueueMax);
   if (!queued) co_return std::unexpected(queued.error());
   co_await wait.done.Wait();
   co_return std::move(wait.result);
@@ -81,7 +78,7 @@ Task<Result<FlowState>> PostgresLedger::MoveFlow(FlowMove move, Executor& execut
 
 Task<Result<ApprovalOutcome>> PostgresLedger::Decide(ApprovalOrder order, Executor& executor) {
   PgDecideWait wait{std::move(order), &executor, {}};
-  auto queued = Submit(std::make_unique<PgDecide>(&wait), kPgRecordQueueMax);
+  auto queued = lane_.Submit(std::make_unique<PgDecide>(&wait), kPgRecordQueueMax);
   if (!queued) co_return std::unexpected(queued.error());
   co_await wait.done.Wait();
   co_return std::move(wait.result);
@@ -90,7 +87,7 @@ Task<Result<ApprovalOutcome>> PostgresLedger::Decide(ApprovalOrder order, Execut
 Task<Result<std::optional<Event>>> PostgresLedger::Join(std::uint64_t operation, MonoTime deadline,
                                                         Executor& executor) {
   JoinWait wait{operation, deadline, &executor, {}, false, {}};
-  if (auto queued = Submit(&wait, limits::kLedgerQueueMax); !queued) {
+  if (auto queued = lane_.Submit(&wait, limits::kLedgerQueueMax); !queued) {
     co_return std::unexpected(queued.error());
   }
   co_return co_await wait.promise.Wait();
@@ -98,7 +95,7 @@ Task<Result<std::optional<Event>>> PostgresLedger::Join(std::uint64_t operation,
 
 Task<Result<Event>> PostgresLedger::Read(std::uint64_t operation, Executor& executor) {
   JoinWait wait{operation, MonoTime(), &executor, {}, true, {}};
-  if (auto queued = Submit(&wait, limits::kLedgerQueueMax); !queued) {
+  if (auto queued = lane_.Submit(&wait, limits::kLedgerQueueMax); !queued) {
     co_return std::unexpected(queued.error());
   }
   auto read = co_await wait.promise.Wait();
@@ -110,8 +107,8 @@ Task<Result<Event>> PostgresLedger::Read(std::uint64_t operation, Executor& exec
 Task<Result<std::vector<PendingApproval>>> PostgresLedger::Claims(std::uint64_t after,
                                                                   std::size_t limit,
                                                                   Executor& executor) {
-  ClaimsWait wait{{after, std::min(limit, limits::kAdminPageMax), &executor}};
-  if (auto queued = Submit(ListWait(&wait), limits::kLedgerQueueMax); !queued) {
+  PgClaimsWait wait{{after, std::min(limit, limits::kAdminPageMax), &executor}};
+  if (auto queued = lane_.Submit(PgListWait(&wait), limits::kLedgerQueueMax); !queued) {
     co_return std::unexpected(queued.error());
   }
   co_await wait.done.Wait();
@@ -120,8 +117,8 @@ Task<Result<std::vector<PendingApproval>>> PostgresLedger::Claims(std::uint64_t 
 
 Task<Result<std::vector<Event>>> PostgresLedger::Open(std::uint64_t after, std::size_t limit,
                                                       Executor& executor) {
-  EventsWait wait{{after, std::min(limit, limits::kAdminPageMax), &executor}};
-  if (auto queued = Submit(ListWait(&wait), limits::kLedgerQueueMax); !queued) {
+  PgEventsWait wait{{after, std::min(limit, limits::kAdminPageMax), &executor}};
+  if (auto queued = lane_.Submit(PgListWait(&wait), limits::kLedgerQueueMax); !queued) {
     co_return std::unexpected(queued.error());
   }
   co_await wait.done.Wait();
@@ -131,8 +128,8 @@ Task<Result<std::vector<Event>>> PostgresLedger::Open(std::uint64_t after, std::
 Task<Result<std::optional<FlowState>>> PostgresLedger::FindOpenFlow(std::string caller,
                                                                     std::string flow,
                                                                     Executor& executor) {
-  FlowsWait wait{{0, 1, &executor}, FlowKeyOf(caller, flow)};
-  if (auto queued = Submit(ListWait(&wait), limits::kLedgerQueueMax); !queued) {
+  PgFlowsWait wait{{0, 1, &executor}, FlowKeyOf(caller, flow)};
+  if (auto queued = lane_.Submit(PgListWait(&wait), limits::kLedgerQueueMax); !queued) {
     co_return std::unexpected(queued.error());
   }
   co_await wait.done.Wait();
@@ -143,8 +140,8 @@ Task<Result<std::optional<FlowState>>> PostgresLedger::FindOpenFlow(std::string 
 
 Task<Result<std::vector<FlowState>>> PostgresLedger::Flows(std::uint64_t after, std::size_t limit,
                                                            Executor& executor) {
-  FlowsWait wait{{after, std::min(limit, limits::kAdminPageMax), &executor}, std::nullopt};
-  if (auto queued = Submit(ListWait(&wait), limits::kLedgerQueueMax); !queued) {
+  PgFlowsWait wait{{after, std::min(limit, limits::kAdminPageMax), &executor}, std::nullopt};
+  if (auto queued = lane_.Submit(PgListWait(&wait), limits::kLedgerQueueMax); !queued) {
     co_return std::unexpected(queued.error());
   }
   co_await wait.done.Wait();
@@ -153,24 +150,24 @@ Task<Result<std::vector<FlowState>>> PostgresLedger::Flows(std::uint64_t after, 
 
 // A mark that finds no room is forgotten, which errs towards replay.
 void PostgresLedger::MarkAnswered(AttemptId answered) {
-  (void)Submit(Answered{answered, true}, limits::kLedgerQueueMax);
+  (void)lane_.Submit(PgAnswered{answered, true}, limits::kLedgerQueueMax);
 }
 
 void PostgresLedger::MarkUnread(AttemptId answered) {
-  (void)Submit(Answered{answered, false}, kPgRecordQueueMax);
+  (void)lane_.Submit(PgAnswered{answered, false}, kPgRecordQueueMax);
 }
 
 Result<void> PostgresLedger::RecordPolicy(const PolicyChange& change) {
-  auto wait = std::make_shared<NoteWait>(change);
+  auto wait = std::make_shared<PgNoteWait>(change);
   auto done = wait->promise.get_future();
-  if (auto queued = Submit(std::move(wait), kPgRecordQueueMax); !queued) return queued;
+  if (auto queued = lane_.Submit(std::move(wait), kPgRecordQueueMax); !queued) return queued;
   return done.get();
 }
 
 Result<void> PostgresLedger::RecordOrder(const OperatorOrder& order) {
-  auto wait = std::make_shared<NoteWait>(order);
+  auto wait = std::make_shared<PgNoteWait>(order);
   auto done = wait->promise.get_future();
-  if (auto queued = Submit(std::move(wait), kPgRecordQueueMax); !queued) return queued;
+  if (auto queued = lane_.Submit(std::move(wait), kPgRecordQueueMax); !queued) return queued;
   if (done.wait_for(kPgOrderWaitMax) == std::future_status::ready) return done.get();
   return std::unexpected(
       Error(ErrorCode::kLedgerUnavailable,
@@ -179,7 +176,7 @@ Result<void> PostgresLedger::RecordOrder(const OperatorOrder& order) {
 
 Result<std::vector<LoggedRow>> PostgresLedger::Rows(std::uint64_t after, std::uint64_t up_to,
                                                     std::size_t limit) {
-  PgEventLog log(reader_, store_.stream());
+  PgEventLog log(reader_, UnpackRowId(lane_.Stats().last_id).stream);
   return ListRows(log, options_.keys, std::max(after, log.base().first_seq - 1), up_to, limit);
 }
 
@@ -219,8 +216,7 @@ VerifyReport PostgresLedger::Verify() {
 
 LedgerStats PostgresLedger::Stats() {
   const auto counts = reader_.Ask(kCounts, PgArguments().Bytes(options_.store.group));
-  const std::lock_guard lock(mutex_);
-  LedgerStats stats = stats_;
+  LedgerStats stats = lane_.Stats();
   if (!counts) return stats;
   const PgRows& row = counts->front();
   stats.uncertain = row.Number(0, 0);
@@ -228,6 +224,11 @@ LedgerStats PostgresLedger::Stats() {
   stats.flows_open = row.Number(0, 2);
   stats.flows_breaking = row.Number(0, 3);
   stats.flows_parked = row.Number(0, 4);
+  const std::int64_t unknown_ms = row.Int(0, 5);
+  if (unknown_ms != 0 && (stats.oldest_pending_ms == 0 || unknown_ms < stats.oldest_pending_ms)) {
+    stats.oldest_pending_ms = unknown_ms;
+  }
+  stats.used_bytes = row.Number(0, 6);
   return stats;
 }
 
@@ -236,40 +237,7 @@ void PostgresLedger::SetRule(const LedgerRule& /*rule*/) {
 }
 
 void PostgresLedger::OnCommit(std::function<void(double seconds, std::size_t rows)> observer) {
-  observer_ = std::move(observer);
-}
-
-Result<void> PostgresLedger::Submit(Request request, std::size_t queue_max, bool begins) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (is_stopping_) {
-      return std::unexpected(
-          Error(ErrorCode::kLedgerUnavailable, "the ledger is closing", Delivery::kNotSent));
-    }
-    if (begins && away_since_ && clock_.Now() - *away_since_ >= kPgRefusesAfter) {
-      return std::unexpected(PgAway());
-    }
-    if (queue_.size() >= queue_max) {
-      return std::unexpected(
-          Error(ErrorCode::kOverloaded, "the ledger's queue is full", Delivery::kNotSent));
-    }
-    queue_.push_back(std::move(request));
-  }
-  wake_.notify_one();
-  return {};
-}
-
-void PostgresLedger::Publish() {
-  const std::lock_guard lock(mutex_);
-  stats_.last_id = store_.head();
-  stats_.head = store_.chain();
-  stats_.identity = store_.identity();
-  stats_.first_id = PackRowId({static_cast<std::uint32_t>(store_.stream()), 1});
-  stats_.rows = UnpackRowId(store_.head()).number;
-  stats_.epoch = 1;
-  stats_.running = local_.open;
-  stats_.commits = commits_;
-  stats_.quota_refusals = local_.quota_refusals;
+  lane_.set_observer(std::move(observer));
 }
 
 }  // namespace recourse

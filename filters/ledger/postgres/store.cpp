@@ -82,10 +82,13 @@ std::expected<void, std::string> PgStore::BeginStream() {
   const auto numbered = connection_->Run();
   if (!numbered) return std::unexpected(numbered.error().text);
   const std::uint64_t stream = numbered->at(0).Number(0, 0);
-  if (!local_.own_time) {
-    local_.started = local_.clock.Now();
-    local_.started_wall_ms = numbered->at(1).Int(0, 0);
-  }
+  const bool is_own = options_.time == PgStoreOptions::Time::kProcess;
+  const std::int64_t wall_ms =
+      is_own ? ToUnixMillis(local_.clock.WallNow()) : numbered->at(1).Int(0, 0);
+  // It never goes back.
+  local_.started_wall_ms = std::max(wall_ms, stream_was_ ? local_.WallMs() : wall_ms);
+  local_.started = local_.clock.Now();
+  stream_was_ = true;
   const std::uint64_t first = PackRowId({static_cast<std::uint32_t>(stream), 1});
   std::string row;
   AppendEpochRow(row, {RowKind::kEpoch, first, 1, local_.WallMs(), Digest{}});

@@ -29,6 +29,9 @@ struct PgStoreOptions {
   std::string pod{};    // for people
   std::string version{};
   std::string install_id{};
+  // By whose clock rows are dated; a test moves its own.
+  enum class Time : std::uint8_t { kDatabase, kProcess };
+  Time time = Time::kDatabase;
 };
 
 // A plan on its way into the log.
@@ -110,6 +113,7 @@ class PgStore {
   std::optional<RowEncryptor> sealer_;
   std::unique_ptr<PgConnection> connection_;
   std::uint64_t stream_ = 0;
+  bool stream_was_ = false;  // there was one before
   std::uint64_t head_ = 0;
   Digest chain_{};
   Digest identity_{};

@@ -47,6 +47,28 @@ Job PgBegin::Fail(const Error& error) {
   return Wake(wait_);
 }
 
+void PgBegin::Abandon() {
+  const Event& event = FirstEvent(planned_->plan);
+  abandoned_ = AttemptId{event.phase == Phase::kDispatching ? event.operation : 0, event.attempt};
+}
+
+void PgCancel::Reset() {
+  plan_ = Plan();
+  transition_ = {.operation = attempt_.operation,
+                 .from = Phase::kDispatching,
+                 .attempt = attempt_.attempt,
+                 .to = Phase::kNotSent,
+                 .cause = Cause::kCanceled,
+                 .detail = "the ledger's database did not answer in time"};
+}
+
+Judged<Plan*> PgCancel::Ask(Known& known) {
+  auto plan = recourse::Decide(transition_, known);
+  if (!plan) return std::unexpected(plan.error());
+  plan_ = std::move(*plan);
+  return &plan_;
+}
+
 // The caller's event is left to it until this is decided: another round may need its row again.
 void PgRecord::Reset() {
   plan_ = Plan();

@@ -50,6 +50,9 @@ class PgVerb {
   virtual Executor* executor() const = 0;
   // Whether it begins a call: nothing was sent for it, and its caller may come again.
   virtual bool begins() const { return false; }
+  // Its waiter has been told that it did not happen. If it did, what it began was not sent.
+  virtual void Abandon() {}
+  virtual std::optional<AttemptId> abandoned() const { return std::nullopt; }
 
   MonoTime since{};  // it waits
   int rounds = 0;    // so often it has lost
@@ -77,6 +80,8 @@ class PgBegin final : public PgVerb {
   Job Fail(const Error& error) override;
   Executor* executor() const override { return wait_->executor; }
   bool begins() const override { return true; }
+  void Abandon() override;
+  std::optional<AttemptId> abandoned() const override { return abandoned_; }
   // Only what is new may be guessed.
   bool may_guess() const {
     return wait_->operation.approved == 0 && !wait_->operation.passes_fence;
@@ -92,6 +97,7 @@ class PgBegin final : public PgVerb {
   std::optional<NewOperation> call_;
   std::optional<BeginRule> rule_;
   std::optional<BeginPlan> planned_;
+  std::optional<AttemptId> abandoned_;
 };
 
 template <class Asked, class Given>
@@ -120,6 +126,24 @@ class PgRecord final : public PgVerb {
  private:
   PgRecordWait* const wait_;
   std::optional<Transition> transition_;
+  Plan plan_;
+};
+
+// What was begun and is not sent, as nobody waits for it any more.
+class PgCancel final : public PgVerb {
+ public:
+  explicit PgCancel(AttemptId attempt) : attempt_(attempt) {}
+  Job Succeed() override { return {}; }
+  Job Fail(const Error& /*error*/) override { return {}; }
+  Executor* executor() const override { return nullptr; }
+
+ protected:
+  void Reset() override;
+  Judged<Plan*> Ask(Known& known) override;
+
+ private:
+  const AttemptId attempt_;
+  Transition transition_;
   Plan plan_;
 };
 
