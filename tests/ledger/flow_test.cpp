@@ -23,6 +23,11 @@ using Kind = Begun::Kind;
 // How the ledger starts again: as it stopped, with the index lost, or not at all.
 enum class Store : std::uint8_t { kMemory, kLmdb, kLmdbWithoutIndex, kPostgres };
 
+const char* NameOf(Store store) {
+  constexpr const char* kNames[] = {"Memory", "Lmdb", "LmdbWithoutIndex", "Postgres"};
+  return kNames[static_cast<std::size_t>(store)];
+}
+
 class FlowTest : public testing::TestWithParam<Store> {
  protected:
   FlowTest() : directory_(FastParent()) { Open(); }
@@ -464,11 +469,7 @@ TEST_P(FlowTest, RetentionKeepsTheStepsOfAFlowThatIsNotOver) {
 INSTANTIATE_TEST_SUITE_P(Stores, FlowTest,
                          testing::Values(Store::kMemory, Store::kLmdb, Store::kLmdbWithoutIndex,
                                          Store::kPostgres),
-                         [](const auto& of) {
-                           constexpr const char* kNames[] = {"Memory", "Lmdb", "LmdbWithoutIndex",
-                                                             "Postgres"};
-                           return kNames[static_cast<std::size_t>(of.param)];
-                         });
+                         [](const auto& of) { return NameOf(of.param); });
 
 TEST(FlowTable, OnlyTheMovesOfTheTableAreLegal) {
   const std::vector<std::pair<FlowPhase, FlowPhase>> legal = {

@@ -30,15 +30,27 @@ void SetIds(std::uint64_t first, std::int64_t wall_ms, Plan& plan) {
   }
 }
 
+std::vector<NoteRow> RowsOf(const std::vector<std::shared_ptr<PgNoteWait>>& notes) {
+  std::vector<NoteRow> rows;
+  for (const std::shared_ptr<PgNoteWait>& note : notes) {
+    rows.emplace_back([note](std::string& out, RowHead head) {
+      if (const auto* const change = std::get_if<PolicyChange>(&note->note)) {
+        head.kind = RowKind::kPolicy;
+        AppendPolicyRow(out, head, *change);
+      } else {
+        head.kind = RowKind::kOrder;
+        AppendOrderRow(out, head, std::get<OperatorOrder>(note->note));
+      }
+    });
+  }
+  return rows;
+}
+
 }  // namespace
 
 void PgBatches::Add(std::unique_ptr<PgVerb> verb) {
   Restart(*verb);
   verbs_.push_back(std::move(verb));
-}
-
-bool PgBatches::IsAccepted(const PgVerb& verb) const {
-  return std::ranges::any_of(accepted_, [&](const auto& one) { return one.first == &verb; });
 }
 
 std::int64_t PgBatches::OldestMs() const {
@@ -170,22 +182,6 @@ void PgBatches::Plot(PgVerb& verb, Plan& plan) {
   accepted_.emplace_back(&verb, &plan);
 }
 
-std::vector<NoteRow> PgBatches::NoteRows() const {
-  std::vector<NoteRow> rows;
-  for (const std::shared_ptr<PgNoteWait>& note : notes_) {
-    rows.emplace_back([note](std::string& out, RowHead head) {
-      if (const auto* const change = std::get_if<PolicyChange>(&note->note)) {
-        head.kind = RowKind::kPolicy;
-        AppendPolicyRow(out, head, *change);
-      } else {
-        head.kind = RowKind::kOrder;
-        AppendOrderRow(out, head, std::get<OperatorOrder>(note->note));
-      }
-    });
-  }
-  return rows;
-}
-
 void PgBatches::Begin() {
   accepted_.clear();
   plans_.clear();
@@ -206,7 +202,7 @@ bool PgBatches::Commit() {
   Begin();
   if (!Gather()) return false;
   if (plans_.empty() && notes_.empty()) return true;
-  const std::vector<NoteRow> notes = NoteRows();
+  const std::vector<NoteRow> notes = RowsOf(notes_);
   notes_sent_ = notes.size();
   const MonoTime start = local_.clock.Now();
   const BatchEnd end = store_.Commit(plans_, notes);
@@ -233,7 +229,8 @@ void PgBatches::GiveUp(Millis wait) {
   const MonoTime now = local_.clock.Now();
   for (std::unique_ptr<PgVerb>& verb : verbs_) {
     if (!verb->begins() || verb->abandoned() || now - verb->since < wait) continue;
-    const bool is_in_doubt = is_in_doubt_ && IsAccepted(*verb);
+    const bool is_in_doubt = is_in_doubt_ && std::ranges::find(accepted_, verb.get(),
+                                                               &Accepted::first) != accepted_.end();
     Executor* const executor = verb->executor();
     if (is_in_doubt) verb->Abandon();
     jobs_.Tell(executor, verb->Fail(PgAway()));

@@ -47,7 +47,6 @@ class PgBatches {
 
  private:
   void Restart(PgVerb& verb);
-  bool IsAccepted(const PgVerb& verb) const;
   bool Gather();
   void Begin();
   void FailUnread();
@@ -55,7 +54,6 @@ class PgBatches {
   bool Consider(PgVerb& verb, Wishes& wishes);
   bool Accept(PgVerb& verb, Plan& plan, Wishes& wishes);
   void Plot(PgVerb& verb, Plan& plan);
-  std::vector<NoteRow> NoteRows() const;
   void Finish(BatchEnd end);
   void FinishDone();
   void FinishFenced();
@@ -78,7 +76,8 @@ class PgBatches {
   PgJobs& jobs_;
   std::function<void(double, std::size_t)> observer_;
   std::deque<std::unique_ptr<PgVerb>> verbs_;
-  std::vector<std::pair<PgVerb*, Plan*>> accepted_;  // beside plans_
+  using Accepted = std::pair<PgVerb*, Plan*>;
+  std::vector<Accepted> accepted_;  // beside plans_
   std::vector<PlannedRows> plans_;
   BatchWrites writes_;               // of plans_
   std::uint64_t next_row_ = 0;       // behind plans_

@@ -9,7 +9,7 @@
 namespace recourse {
 namespace {
 
-bool BeginsStep(const Event& event) {
+bool DispatchesStep(const Event& event) {
   return event.undoes == 0 && event.phase == Phase::kDispatching && event.cause != Cause::kResend &&
          event.cause != Cause::kTooLate;
 }
@@ -233,7 +233,8 @@ class ChangesMaker {
   }
 
   bool TakeStep(const Event& event) {
-    if (!event.is_step || event.verdict != ObserveVerdict::kNone || !BeginsStep(event)) return true;
+    if (!event.is_step || event.verdict != ObserveVerdict::kNone || !DispatchesStep(event))
+      return true;
     const Digest key = FlowKeyOf(event.caller, event.flow);
     const StoredFlow* const flow = FlowNow(key);
     if (flow == nullptr) return false;

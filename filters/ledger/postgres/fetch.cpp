@@ -23,7 +23,7 @@ constexpr PgStatement kByOperation{
                     ", q.id FROM unnest($1::bigint[]) AS q(id)"
                     " JOIN event f ON f.stream = " PG_STREAM("q.id") " AND f.number = " PG_NUMBER(
                         "q.id") " JOIN operation o ON o.key = f.key" PG_LAST};
-constexpr PgStatement kRows{
+constexpr PgStatement kRowsById{
     "rows",
     "SELECT q.id, e.place, e.bytes FROM unnest($1::bigint[]) AS q(id)"
     " JOIN event e ON e.stream = " PG_STREAM("q.id") " AND e.number = " PG_NUMBER("q.id")};
@@ -109,7 +109,7 @@ void TakeOperation(const PgRows& rows, int row, Fetched& fetched) {
   fetched.versions.operations[UuidAt(rows, row, 0)] = one;
 }
 
-void TakeFlow(const PgRows& rows, int row, Fetched& fetched) {
+void TakeFlowRow(const PgRows& rows, int row, Fetched& fetched) {
   StoredFlow flow;
   flow.version = rows.Int(row, 1);
   flow.number = IdAt(rows, row, 2);
@@ -149,7 +149,7 @@ class Reading {
   void Ask() {
     if (!wishes_.keys.empty()) Add(kByKey, UuidsOf(wishes_.keys), TakeOperations);
     if (!wishes_.operations.empty()) Add(kByOperation, IdsOf(wishes_.operations), TakeByOperation);
-    if (!wishes_.rows.empty()) Add(kRows, IdsOf(wishes_.rows), TakeRows);
+    if (!wishes_.rows.empty()) Add(kRowsById, IdsOf(wishes_.rows), TakeRows);
     if (!wishes_.intents.empty()) Add(kIntents, UuidsOf(wishes_.intents), TakeIntents);
     if (!wishes_.flows.empty()) Add(kFlows, UuidsOf(wishes_.flows), TakeFlows);
     if (!wishes_.histories.empty()) Add(kHistories, UuidsOf(wishes_.histories), TakeHistories);
@@ -189,7 +189,7 @@ class Reading {
     }
   }
   static void TakeFlows(const PgRows& rows, Fetched& fetched) {
-    for (int row = 0; row < rows.size(); ++row) TakeFlow(rows, row, fetched);
+    for (int row = 0; row < rows.size(); ++row) TakeFlowRow(rows, row, fetched);
   }
   static void TakeHistories(const PgRows& rows, Fetched& fetched) {
     for (int row = 0; row < rows.size(); ++row) {

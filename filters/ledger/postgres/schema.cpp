@@ -124,7 +124,8 @@ CREATE TABLE IF NOT EXISTS policy (
   bytes bytea NOT NULL DEFAULT ''::bytea);
 )sql";
 
-std::expected<void, std::string> Failed(PgConnection& connection, const PgFailure& failure) {
+std::expected<void, std::string> MigrationFailed(PgConnection& connection,
+                                                 const PgFailure& failure) {
   (void)connection.Execute("ROLLBACK");
   return std::unexpected("the ledger's tables cannot be made: " + failure.text);
 }
@@ -134,7 +135,7 @@ std::expected<void, std::string> Failed(PgConnection& connection, const PgFailur
 std::expected<void, std::string> MigratePgSchema(PgConnection& connection) {
   const auto begun =
       connection.Execute(std::string("BEGIN; SET LOCAL lock_timeout = '2s'; ").append(kTables));
-  if (!begun) return Failed(connection, begun.error());
+  if (!begun) return MigrationFailed(connection, begun.error());
   Digest identity{};
   RC_CHECK(RAND_bytes(identity.data(), static_cast<int>(identity.size())) == 1);
   static constexpr PgStatement kRow{
@@ -145,7 +146,7 @@ std::expected<void, std::string> MigratePgSchema(PgConnection& connection) {
   static constexpr PgStatement kCommit{"commit", "COMMIT"};
   connection.Queue(kRow, PgArguments().Bytes(AsView(identity)).Int(kPgSchemaVersion));
   connection.Queue(kCommit);
-  if (auto done = connection.Run(); !done) return Failed(connection, done.error());
+  if (auto done = connection.Run(); !done) return MigrationFailed(connection, done.error());
   return {};
 }
 
