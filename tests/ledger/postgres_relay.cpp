@@ -58,69 +58,77 @@ void PostgresRelay::SetAway(bool is_away) {
   EXPECT_EQ(write(stop_[1], "a", 1), 1);
 }
 
-// Of the pipe that wakes: its end has been closed, or somebody has set is_away_.
-bool PostgresRelay::IsOver(short events) {
-  char wake = 0;
-  return events != 0 && read(stop_[0], &wake, 1) != 1;
-}
-
 void PostgresRelay::Run() {
-  for (;;) {
-    pollfd ready[2] = {{listener_, POLLIN, 0}, {stop_[0], POLLIN, 0}};
-    if (poll(ready, 2, -1) <= 0 || IsOver(ready[1].revents)) return;
-    if (ready[0].revents == 0) continue;
-    const int client = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
-    if (client < 0) return;
-    if (!is_away_) Serve(client);
-    close(client);
-    if (is_over_) return;
+  std::vector<Link> links;
+  while (Round(links)) {
   }
+  for (const Link& link : links) Close(link);
 }
 
-void PostgresRelay::Serve(int client) {
-  const int server = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const sockaddr_un address = AddressOf(server_);
-  if (connect(server, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
-    while (Forward(client, server)) {
+// False: the relay ends.
+bool PostgresRelay::Round(std::vector<Link>& links) {
+  std::vector<pollfd> ready = {{listener_, POLLIN, 0}, {stop_[0], POLLIN, 0}};
+  for (const Link& link : links) {
+    ready.push_back({link.client, POLLIN, 0});
+    ready.push_back({link.server, POLLIN, 0});
+  }
+  if (poll(ready.data(), ready.size(), -1) <= 0) return false;
+  char wake = 0;
+  if (ready[1].revents != 0 && read(stop_[0], &wake, 1) != 1) return false;
+  std::vector<Link> left;
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    const bool has_client = ready[2 + 2 * i].revents != 0;
+    const bool has_server = ready[3 + 2 * i].revents != 0;
+    const bool goes_on =
+        !is_away_ && (!has_client || FromClient(links[i])) && (!has_server || FromServer(links[i]));
+    if (goes_on) {
+      left.push_back(links[i]);
+    } else {
+      Close(links[i]);
     }
   }
-  close(server);
+  links = std::move(left);
+  if (ready[0].revents != 0) Accept(links);
+  return true;
+}
+
+void PostgresRelay::Accept(std::vector<Link>& links) {
+  const Link link{accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC),
+                  socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  const sockaddr_un address = AddressOf(server_);
+  const auto* const to = reinterpret_cast<const sockaddr*>(&address);
+  if (!is_away_ && connect(link.server, to, sizeof address) == 0) {
+    links.push_back(link);
+  } else {
+    Close(link);
+  }
+}
+
+void PostgresRelay::Close(const Link& link) {
+  close(link.client);
+  close(link.server);
 }
 
 // False: the connection is over.
-bool PostgresRelay::Forward(int client, int server) {
-  pollfd ready[3] = {{client, POLLIN, 0}, {server, POLLIN, 0}, {stop_[0], POLLIN, 0}};
-  if (poll(ready, 3, -1) <= 0) return false;
-  if (IsOver(ready[2].revents)) {
-    is_over_ = true;
-    return false;
-  }
-  if (is_away_) return false;
+bool PostgresRelay::FromClient(const Link& link) {
   std::vector<char> part(1 << 16);
-  if (ready[0].revents != 0) {
-    const ssize_t got = read(client, part.data(), part.size());
-    if (got <= 0) return false;
-    const std::string_view bytes(part.data(), static_cast<std::size_t>(got));
-    const bool is_batch = bytes.find(kBatch) != std::string_view::npos;
-    const Loses loses = is_batch ? loses_.exchange(Loses::kNothing) : Loses::kNothing;
-    if (loses == Loses::kBatch) {
-      has_lost_ = true;
-      return false;
-    }
-    if (!WriteAll(server, bytes)) return false;
-    if (loses == Loses::kAnswer) {
-      // It comes once the batch is committed.
-      (void)read(server, part.data(), part.size());
-      has_lost_ = true;
-      return false;
-    }
-  }
-  if (ready[1].revents != 0) {
-    const ssize_t got = read(server, part.data(), part.size());
-    if (got <= 0) return false;
-    return WriteAll(client, std::string_view(part.data(), static_cast<std::size_t>(got)));
-  }
-  return true;
+  const ssize_t got = read(link.client, part.data(), part.size());
+  if (got <= 0) return false;
+  const std::string_view bytes(part.data(), static_cast<std::size_t>(got));
+  const bool is_batch = bytes.find(kBatch) != std::string_view::npos;
+  const Loses loses = is_batch ? loses_.exchange(Loses::kNothing) : Loses::kNothing;
+  if (loses != Loses::kBatch && !WriteAll(link.server, bytes)) return false;
+  // It comes once the batch is committed.
+  if (loses == Loses::kAnswer) (void)read(link.server, part.data(), part.size());
+  if (loses != Loses::kNothing) has_lost_ = true;
+  return loses == Loses::kNothing;
+}
+
+bool PostgresRelay::FromServer(const Link& link) {
+  std::vector<char> part(1 << 16);
+  const ssize_t got = read(link.server, part.data(), part.size());
+  return got > 0 &&
+         WriteAll(link.client, std::string_view(part.data(), static_cast<std::size_t>(got)));
 }
 
 }  // namespace recourse

@@ -4,12 +4,13 @@
 #include <atomic>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/ledger/ledger_test_support.h"
 
 namespace recourse {
 
-// One connection after the other.
+// Also reads the ledger's own words: a batch is known by its first statement.
 class PostgresRelay {
  public:
   enum class Loses : std::uint8_t {
@@ -28,10 +29,15 @@ class PostgresRelay {
   bool has_lost() const { return has_lost_; }
 
  private:
+  struct Link {
+    int client = -1, server = -1;
+  };
   void Run();
-  void Serve(int client);
-  bool Forward(int client, int server);
-  bool IsOver(short events);
+  bool Round(std::vector<Link>& links);
+  void Accept(std::vector<Link>& links);
+  bool FromClient(const Link& link);
+  static bool FromServer(const Link& link);
+  static void Close(const Link& link);
 
   const std::string server_;
   TempDirectory directory_;
@@ -40,7 +46,6 @@ class PostgresRelay {
   std::atomic<Loses> loses_ = Loses::kNothing;
   std::atomic<bool> has_lost_ = false;
   std::atomic<bool> is_away_ = false;
-  bool is_over_ = false;  // of the relay's thread
   std::thread thread_;
 };
 

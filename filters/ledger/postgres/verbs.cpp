@@ -54,12 +54,12 @@ void PgBegin::Abandon() {
 
 void PgCancel::Reset() {
   plan_ = Plan();
-  transition_ = {.operation = attempt_.operation,
-                 .from = Phase::kDispatching,
-                 .attempt = attempt_.attempt,
-                 .to = Phase::kNotSent,
-                 .cause = Cause::kCanceled,
-                 .detail = "the ledger's database did not answer in time"};
+  transition_ = Transition();
+  transition_.operation = attempt_.operation;
+  transition_.attempt = attempt_.attempt;
+  transition_.to = Phase::kNotSent;
+  transition_.cause = Cause::kCanceled;
+  transition_.detail = "the ledger's database did not answer in time";
 }
 
 Judged<Plan*> PgCancel::Ask(Known& known) {
