@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "filters/ledger/model/row_id.h"
+#include "filters/ledger/postgres/placed_log.h"
 #include "filters/ledger/postgres/waits.h"
 #include "filters/ledger/queries/flow_queries.h"
 #include "filters/ledger/queries/log_queries.h"
@@ -181,7 +182,7 @@ Result<std::vector<LoggedRow>> PostgresLedger::Rows(std::uint64_t after, std::ui
 }
 
 Result<EventPage> PostgresLedger::List(const EventFilter& filter) {
-  PgEventLog log(reader_, 0);
+  PgPlacedLog log(reader_, options_.store.group);
   return ListEvents(log, options_.keys, filter);
 }
 
@@ -192,19 +193,17 @@ Result<std::optional<Event>> PostgresLedger::Find(std::uint64_t id) {
   return FindEvent(log, options_.keys, id);
 }
 
-Result<OperationPage> PostgresLedger::Operations(const OperationFilter& /*filter*/) {
-  return std::unexpected(Error(ErrorCode::kNotImplemented,
-                               "a ledger in a database does not list operations yet",
-                               Delivery::kNotSent));
+Result<OperationPage> PostgresLedger::Operations(const OperationFilter& filter) {
+  return ListPgOperations(reader_, options_.store.group, options_.keys, filter);
 }
 
 Result<std::optional<FlowState>> PostgresLedger::FindFlow(std::uint64_t number) {
-  PgEventLog log(reader_, 0);
+  PgPlacedLog log(reader_, options_.store.group);
   return recourse::FindFlow(log, number, ToUnixMillis(clock_.WallNow()));
 }
 
 Result<std::vector<FlowState>> PostgresLedger::NewestFlows(std::size_t limit) {
-  PgEventLog log(reader_, 0);
+  PgPlacedLog log(reader_, options_.store.group);
   return recourse::NewestFlows(log, limit, ToUnixMillis(clock_.WallNow()));
 }
 

@@ -102,6 +102,8 @@ CREATE TABLE IF NOT EXISTS event (
   bytes bytea NOT NULL,
   PRIMARY KEY (stream, number, day)) PARTITION BY RANGE (day);
 ALTER TABLE event ALTER bytes SET STORAGE EXTERNAL;
+-- Lists go by it, over all streams.
+CREATE INDEX IF NOT EXISTS event_place ON event (place);
 -- Of days that have no partition of their own.
 CREATE TABLE IF NOT EXISTS event_rest PARTITION OF event DEFAULT;
 ALTER TABLE event_rest ALTER bytes SET STORAGE EXTERNAL;
