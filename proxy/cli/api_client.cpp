@@ -322,8 +322,10 @@ int ExportLedger(const ApiClient& client, const ExportQuery& query, std::ostream
   std::ptrdiff_t count = 0;
   std::string after = PrintRowId(query.after);
   while (after != "null") {
-    std::string target = "/events?lines=true&limit=" + std::to_string(kAdminPageMax) +
-                         "&up_to=" + last + "&after=" + after;
+    std::string target =
+        "/events?lines=true&limit=" + std::to_string(kAdminPageMax) + "&after=" + after;
+    // The end of one stream of many is not that of the others.
+    if (UnpackRowId(ToId(last)).stream == 0) target += "&up_to=" + last;
     if (query.with_answers) target += "&answers=true";
     if (!query.trace.empty()) target += "&trace=" + PercentEncode(query.trace);
     const auto page = Call(client, "GET", target);

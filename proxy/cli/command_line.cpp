@@ -55,6 +55,7 @@ constexpr std::pair<std::string_view, std::string_view> kExamples[] = {
     {"inject", "--template template.json --tls-cert tls.crt --tls-key tls.key"},
     {"ledger verify", "--json"},
     {"ledger status", "--json"},
+    {"ledger migrate", "--ledger postgres://recourse@db.svc/recourse"},
     {"ledger accept", "--admin 127.0.0.1:19081 --admin-token-file token"},
     {"ledger export", "--format ndjson > ledger.ndjson"},
     {"ledger new-key", "k2"},

@@ -2,8 +2,11 @@
 
 #include <iostream>
 #include <memory>
+#include <utility>
 
+#include "filters/ledger/open/shared.h"
 #include "filters/ledger/seal/key_ring.h"
+#include "policy/uri/ledger_url.h"
 #include "proxy/base/crypto/aead.h"
 #include "proxy/base/limits.h"
 #include "proxy/base/random.h"
@@ -19,6 +22,7 @@ struct LedgerArguments {
   ExportQuery dump;
   std::string format = "events";
   std::string head_file, head_key, reason, backup_path, key_id = "k1";
+  std::string ledger, password_file;  // of a shared one
 };
 
 int PrintNewKey(const std::string& id) {
@@ -32,6 +36,36 @@ int PrintNewKey(const std::string& id) {
   std::cout << line << std::flush;
   Wipe(line);
   return kExitOk;
+}
+
+// One that is no address of a database is a wrong use.
+std::expected<SharedLedger, int> SharedOf(const LedgerArguments& args) {
+  auto url = ParseLedgerUrl(args.ledger);
+  if (url && url->is_shared()) return SharedLedger{std::move(*url), args.password_file};
+  std::cerr << "recourse: --ledger: "
+            << (url ? "it is no ledger in a database, which alone has tables" : url.error())
+            << "\n";
+  return std::unexpected(kExitUsage);
+}
+
+int Print(const std::expected<std::string, std::string>& said) {
+  if (said) {
+    std::cout << *said << "\n";
+    return kExitOk;
+  }
+  std::cerr << "recourse: " << said.error() << "\n";
+  return kExitLedger;
+}
+
+int Migrate(const LedgerArguments& args) {
+  const auto ledger = SharedOf(args);
+  return ledger ? Print(MigrateSharedLedger(*ledger)) : ledger.error();
+}
+
+int Status(const ApiClient& client, const LedgerArguments& args) {
+  if (args.ledger.empty()) return ShowLedger(client, std::cout, std::cerr);
+  const auto ledger = SharedOf(args);
+  return ledger ? Print(SharedLedgerStatus(*ledger)) : ledger.error();
 }
 
 int Export(const ApiClient& client, const LedgerArguments& args) {
@@ -67,8 +101,18 @@ void AddLedger(CLI::App& app, const ApiClient& client,
       "--head", args->head_file,
       "A file of --ledger-head-file: the ledger must still hold the head that it signs");
   verify->add_option("--head-key", args->head_key, "Public key of that head, PEM")->needs(head);
-  command("status", "Say how full and how old it is",
-          [&client] { return ShowLedger(client, std::cout, std::cerr); });
+  const auto of_database = [args](CLI::App& added) {
+    added.add_option("--password-file", args->password_file,
+                     "File with the password of the database");
+    return added.add_option("--ledger", args->ledger,
+                            "A shared ledger, asked itself: postgres://USER@HOST/DATABASE");
+  };
+  of_database(*command("status", "Say how full and how old it is",
+                       [args, &client] { return Status(client, *args); }));
+  CLI::App* migrate = ledger->add_subcommand(
+      "migrate", "Make the tables of a shared ledger, or what a later version adds to them");
+  of_database(*migrate)->required();
+  migrate->callback([args, &exit_code] { exit_code = Migrate(*args); });
   command("accept",
           "Let new writes through after a restore: you know what was done since the backup",
           [args, &client] { return AcceptLedger(client, args->reason, std::cout, std::cerr); })

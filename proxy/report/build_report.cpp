@@ -1,5 +1,6 @@
 #include "proxy/report/build_report.h"
 
+#include "filters/ledger/model/row_id.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
@@ -16,10 +17,14 @@ Result<EventPage> Page(Ledger& ledger, std::uint64_t after, std::size_t limit) {
   return ledger.List(filter);
 }
 
+// Ids of several streams have no order to search by.
+bool IsOneOfMany(std::uint64_t id) { return UnpackRowId(id).stream != 0; }
+
 // A row number after which the events of the period begin.
 Result<std::uint64_t> Start(Ledger& ledger, std::int64_t since_ms) {
   std::uint64_t low = 0;
   std::uint64_t high = ledger.Stats().last_id;
+  if (IsOneOfMany(high)) return 0;
   while (low < high) {
     const std::uint64_t middle = low + (high - low) / 2;
     const auto page = Page(ledger, middle, 1);
@@ -48,7 +53,7 @@ Result<Report> BuildReport(Ledger& ledger, const Policy& policy, ReportPeriod pe
     const auto page = Page(ledger, after, limits::kAdminPageMax);
     if (!page) return std::unexpected(page.error());
     for (const Event& event : page->events) {
-      if (event.id > last) return builder.Finish();
+      if (event.id > last && !IsOneOfMany(last)) return builder.Finish();
       builder.Add(event);
       after = event.id;
     }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -172,6 +173,8 @@ std::unique_ptr<Ledger> OpenLedgerOrThrow(const Config& config, LedgerSecretFile
   ExitOnMapFault(kExitLedger);
   Successor successor(config, clock);
   OpenOptions options{.place = policy.ledger_place};
+  char host[HOST_NAME_MAX + 1] = {};
+  if (::gethostname(host, sizeof host - 1) == 0) options.pod = host;
   options.embedded = {
       .directory = config.data,
       .map_bytes = config.ledger_bytes_max,

@@ -117,6 +117,7 @@ Result<bool> ReferenceEngine::RetireRow(const RowView& row, RetireStep& step) {
     case RowKind::kAnswered:  // forgetting a mark errs towards replay
     case RowKind::kOrder:
     case RowKind::kEpoch:
+    case RowKind::kVoid:
       break;
   }
   if (!done) return std::unexpected(done.error());

@@ -278,9 +278,8 @@ TEST_P(ApprovalContractTest, WhatHadNoEffectIsAskedAgain) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, ApprovalContractTest,
-                         testing::Values(Store::kMemory, Store::kLmdb), [](const auto& info) {
-                           return info.param == Store::kMemory ? "Memory" : "Lmdb";
-                         });
+                         testing::Values(Store::kMemory, Store::kLmdb, Store::kPostgres),
+                         [](const auto& info) { return NameOf(info.param); });
 
 }  // namespace
 }  // namespace recourse::approval_contract_test

@@ -12,14 +12,13 @@
 #include "filters/ledger/ledger.h"
 #include "filters/ledger/lmdb/lmdb_ledger.h"
 #include "filters/ledger/memory/make_memory_ledger.h"
+#include "tests/ledger/ledger_stores.h"
 #include "tests/ledger/ledger_test_support.h"
 #include "tests/support/seeded_random.h"
 
 namespace recourse {
 
 inline const Digest kPolicy = DigestOf("the policy");
-
-enum class Store : std::uint8_t { kMemory, kLmdb };
 
 inline NewOperation Asking(std::string_view key, std::string_view trace = "trace-1") {
   NewOperation call = Call(key, trace);
@@ -43,6 +42,12 @@ class ApprovalLedgerTest : public testing::TestWithParam<Store> {
       ledger_ = MakeMemoryLedger(clock_);
       return;
     }
+    if (GetParam() == Store::kPostgres) {
+      if (url_.empty()) url_ = FreshPostgresLedger();
+      ledger_ = OpenTestPostgres(url_, clock_,
+                                 std::make_shared<LedgerKeys>(*KeyRing::Parse(key_), random_));
+      return;
+    }
     auto opened = OpenLmdbLedger(
         {.directory = directory_.data(),
          .map_bytes = 1U << 30,
@@ -55,7 +60,7 @@ class ApprovalLedgerTest : public testing::TestWithParam<Store> {
     if (!opened) ADD_FAILURE() << opened.error();
     ledger_ = std::move(*opened);
   }
-  // Only a ledger on disk outlives its process.
+  // A ledger in memory does not outlive its process.
   bool Restart() {
     if (GetParam() == Store::kMemory) return false;
     ledger_.reset();
@@ -113,6 +118,7 @@ class ApprovalLedgerTest : public testing::TestWithParam<Store> {
   TempDirectory directory_{FastParent()};
   SeededRandom random_{3};
   const std::string key_ = NewKeyLine("k1", random_);
+  std::string url_;  // of PostgreSQL
   std::unique_ptr<Ledger> ledger_;
 };
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "filters/ledger/ledger.h"
+#include "filters/ledger/model/row_id.h"
 #include "tests/ledger/approval_ledger.h"
 
 namespace recourse::earlier_no_test {
@@ -52,7 +53,7 @@ TEST_P(EarlierNoTest, ItHoldsForThatCallerThatToolAndThoseArgumentsAlone) {
   EXPECT_EQ(other.kind, Kind::kHeld);
   EXPECT_THAT(other.event.approval->why,
               HasSubstr("ann said no to this tool with other arguments, operation " +
-                        std::to_string(asked.operation) + ": seen"));
+                        PrintRowId(asked.operation) + ": seen"));
 }
 
 TEST_P(EarlierNoTest, ItEndsWithTheTimeThatTheCallCouldHaveWaitedCountedFromTheNo) {
@@ -84,10 +85,9 @@ TEST_P(EarlierNoTest, AYesAfterItIsNoneAndNothingIsBoundToTheRefusedCall) {
   EXPECT_EQ(Begin(Other("k2")).event.operation, again.event.operation);
 }
 
-INSTANTIATE_TEST_SUITE_P(Stores, EarlierNoTest, testing::Values(Store::kMemory, Store::kLmdb),
-                         [](const auto& info) {
-                           return info.param == Store::kMemory ? "Memory" : "Lmdb";
-                         });
+INSTANTIATE_TEST_SUITE_P(Stores, EarlierNoTest,
+                         testing::Values(Store::kMemory, Store::kLmdb, Store::kPostgres),
+                         [](const auto& info) { return NameOf(info.param); });
 
 }  // namespace
 }  // namespace recourse::earlier_no_test

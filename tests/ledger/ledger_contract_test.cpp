@@ -6,9 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "filters/ledger/lmdb/lmdb_ledger.h"
-#include "filters/ledger/memory/make_memory_ledger.h"
+#include "filters/ledger/ledger.h"
+#include "filters/ledger/model/row_id.h"
 #include "proxy/base/limits.h"
+#include "tests/ledger/ledger_stores.h"
 #include "tests/ledger/ledger_test_support.h"
 
 namespace recourse::ledger_contract_test {
@@ -16,20 +17,9 @@ namespace {
 
 using Kind = Begun::Kind;
 
-enum class Store : std::uint8_t { kMemory, kLmdb };
-
 class LedgerContractTest : public testing::TestWithParam<Store> {
  protected:
-  LedgerContractTest() {
-    if (GetParam() == Store::kMemory) {
-      ledger_ = MakeMemoryLedger(clock_);
-      return;
-    }
-    auto opened = OpenLmdbLedger(
-        {.directory = directory_.data(), .map_bytes = 1U << 30, .unsafe_fs = true}, clock_);
-    if (!opened) ADD_FAILURE() << opened.error();
-    ledger_ = std::move(*opened);
-  }
+  LedgerContractTest() : ledger_(OpenStore(GetParam(), directory_, clock_)) {}
 
   Result<Begun> TryBegin(NewOperation call) {
     return Await(ledger_->Begin(std::move(call), executor_), executor_);
@@ -468,7 +458,7 @@ TEST_P(LedgerContractTest, TheHashChainVerifies) {
   const VerifyReport report = ledger_->Verify();
   EXPECT_TRUE(report.ok) << report.problem;
   EXPECT_EQ(report.rows, 11U);
-  EXPECT_EQ(report.last_id, 11U);
+  EXPECT_EQ(UnpackRowId(report.last_id).number, 11U);
   EXPECT_EQ(report.head.size(), 64U);
 }
 
@@ -483,7 +473,7 @@ TEST_P(LedgerContractTest, StatsCountWhatIsThere) {
   EXPECT_EQ(stats.operations, 3U);
   EXPECT_EQ(stats.running, 1U);
   EXPECT_EQ(stats.uncertain, 1U);
-  EXPECT_EQ(stats.last_id, 6U);
+  EXPECT_EQ(UnpackRowId(stats.last_id).number, 6U);
   EXPECT_EQ(stats.epoch, 1U);
   EXPECT_GE(stats.commits, 5U);
   EXPECT_GT(stats.used_bytes, 0U);
@@ -492,9 +482,8 @@ TEST_P(LedgerContractTest, StatsCountWhatIsThere) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, LedgerContractTest,
-                         testing::Values(Store::kMemory, Store::kLmdb), [](const auto& param) {
-                           return param.param == Store::kMemory ? "Memory" : "Lmdb";
-                         });
+                         testing::Values(Store::kMemory, Store::kLmdb, Store::kPostgres),
+                         [](const auto& of) { return NameOf(of.param); });
 
 }  // namespace
 }  // namespace recourse::ledger_contract_test

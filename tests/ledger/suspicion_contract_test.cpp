@@ -1,6 +1,7 @@
 // What every Ledger must do with calls that look like repeats where the policy asks a human.
 #include <gmock/gmock.h>
 
+#include "filters/ledger/model/row_id.h"
 #include "tests/ledger/approval_ledger.h"
 
 namespace recourse::suspicion_contract_test {
@@ -61,7 +62,7 @@ TEST_P(SuspicionContractTest, TheSameCallUnderAnotherTraceWaitsForAHuman) {
   EXPECT_NE(asked.operation, first.operation);
   EXPECT_EQ(asked.approval->repeats, first.operation);
   EXPECT_THAT(asked.approval->why,
-              HasSubstr("suspected duplicate: operation " + std::to_string(first.operation) +
+              HasSubstr("suspected duplicate: operation " + PrintRowId(first.operation) +
                         ", which is SUCCEEDED, is the same call under another trace"));
   Restart();
   EXPECT_EQ(Latest(asked.operation).approval->repeats, first.operation);
@@ -185,9 +186,9 @@ TEST_P(SuspicionContractTest, ARuleThatAsksAnywayIsToldOfTheSuspicionToo) {
   large.approval = large.suspicion->ask;
   large.approval->why = "amount > 1000";
   large.event.request = large.suspicion->request;
-  EXPECT_THAT(Suspected(large).approval->why,
-              HasSubstr("amount > 1000; suspected duplicate: operation " +
-                        std::to_string(first.operation)));
+  EXPECT_THAT(
+      Suspected(large).approval->why,
+      HasSubstr("amount > 1000; suspected duplicate: operation " + PrintRowId(first.operation)));
 }
 
 TEST_P(SuspicionContractTest, WhatCannotBeKeptOrAskedAboutIsNotSent) {
@@ -203,9 +204,8 @@ TEST_P(SuspicionContractTest, WhatCannotBeKeptOrAskedAboutIsNotSent) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, SuspicionContractTest,
-                         testing::Values(Store::kMemory, Store::kLmdb), [](const auto& info) {
-                           return info.param == Store::kMemory ? "Memory" : "Lmdb";
-                         });
+                         testing::Values(Store::kMemory, Store::kLmdb, Store::kPostgres),
+                         [](const auto& info) { return NameOf(info.param); });
 
 }  // namespace
 }  // namespace recourse::suspicion_contract_test

@@ -6,6 +6,7 @@
 #include "filters/ledger/engine/recovery.h"
 #include "filters/ledger/lmdb/open.h"
 #include "filters/ledger/memory/memory_event_log.h"
+#include "filters/ledger/postgres/open.h"
 
 namespace recourse {
 namespace {
@@ -31,6 +32,23 @@ Opened Run(Parts parts, const OpenOptions& options, const Clock& clock) {
   return std::make_unique<GroupCommitLedger>(std::move(*engine), clock);
 }
 
+Opened OpenShared(const LedgerUrl& url, const OpenOptions& options, const Clock& clock) {
+  PgLedgerOptions shared{
+      .store = {.connection = {.url = url.place, .password_file = options.place.password_file},
+                .group = options.place.group,
+                .pod = options.pod,
+                .version = RECOURSE_VERSION,
+                .install_id = {}},
+      .wait = options.place.wait};
+  if (options.embedded.secrets) {
+    auto secrets = options.embedded.secrets(LedgerFacts());
+    if (!secrets) return std::unexpected(std::move(secrets.error()));
+    shared.keys = std::move(secrets->keys);
+    shared.store.install_id = std::move(secrets->install_id);
+  }
+  return OpenPostgresLedger(std::move(shared), clock);
+}
+
 }  // namespace
 
 Opened OpenLedger(const LedgerUrl& url, OpenOptions options, const Clock& clock) {
@@ -38,9 +56,7 @@ Opened OpenLedger(const LedgerUrl& url, OpenOptions options, const Clock& clock)
     case LedgerUrl::Store::kMemory:
       return Run(MemoryParts(url.stream, options.embedded), options, clock);
     case LedgerUrl::Store::kPostgres:
-      return std::unexpected(
-          "this version cannot open a ledger in PostgreSQL yet; leave it out, and the ledger is in "
-          "--data");
+      return OpenShared(url, options, clock);
     case LedgerUrl::Store::kLmdb:
       break;
   }

@@ -19,6 +19,7 @@ namespace recourse {
 struct OpenOptions {
   LmdbLedgerOptions embedded{};  // its directory is the url's; `secrets` holds for every store
   LedgerPlace place{};           // of a shared one, beside its url
+  std::string pod{};             // for people who look at a shared one
   // Stands between a ledger and its rows, from the first one on; not of a shared one.
   std::function<std::unique_ptr<EventLog>(std::unique_ptr<EventLog>)> log{};
 };

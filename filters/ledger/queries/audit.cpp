@@ -53,6 +53,8 @@ std::string_view NameOf(RowKind kind) {
       return "flow";
     case RowKind::kOrder:
       return "order";
+    case RowKind::kVoid:
+      return "void";
   }
   return "";
 }

@@ -118,8 +118,8 @@ Result<std::optional<FlowState>> FindFlow(EventLog& log, std::uint64_t number,
     only = FlowName{std::string(news->caller), std::string(news->flow)};
   }
   const std::uint64_t begins = log.base().first_seq;
-  auto flows =
-      Read(log, only ? number : begins, History(std::move(only), limits::kFlowsMax), now_ms);
+  auto flows = Read(log, only ? log.PlaceOf(number) : begins,
+                    History(std::move(only), limits::kFlowsMax), now_ms);
   if (!flows) return std::unexpected(flows.error());
   const auto found = flows->find(number);
   if (found == flows->end()) return std::nullopt;

@@ -70,7 +70,7 @@ class PageBuilder {
     if (filter_.with_answers) bytes_ += bytes.size();
     if (!HasRoom()) return false;
     page_.events.push_back(std::move(event));
-    page_.last_id = seq;
+    page_.last_id = row->head.seq;
     return true;
   }
 
@@ -257,7 +257,10 @@ Result<void> Walk(EventLog& log, PageBuilder& builder, std::uint64_t next, std::
 
 }  // namespace
 
-Result<EventPage> ListEvents(EventLog& log, const SharedKeys& keys, const EventFilter& filter) {
+Result<EventPage> ListEvents(EventLog& log, const SharedKeys& keys, const EventFilter& asked) {
+  EventFilter filter = asked;
+  filter.after = log.PlaceOf(asked.after);
+  filter.up_to = log.PlaceOf(asked.up_to);
   PageBuilder builder(filter, std::clamp(filter.limit, std::size_t{1}, limits::kAdminPageMax),
                       keys);
   const std::uint64_t last = std::min(log.last_seq(), filter.up_to);
@@ -270,7 +273,7 @@ Result<EventPage> ListEvents(EventLog& log, const SharedKeys& keys, const EventF
   }
   std::uint64_t next = filter.after + 1;
   // The rows of an operation begin with the operation's own id.
-  if (filter.operation) next = std::max(next, *filter.operation);
+  if (filter.operation) next = std::max(next, log.PlaceOf(*filter.operation));
   const auto taken = Walk(log, builder, next, last, [&](std::uint64_t seq, std::string_view bytes) {
     return builder.Take(seq, bytes);
   });

@@ -129,6 +129,10 @@ Window NextWindow(const Window& left, std::size_t rows_max, bool is_up) {
 
 }  // namespace
 
+bool IsAskedFor(const OperationFilter& filter, const Event& event) {
+  return Matches(filter, event) && (!filter.value || HasValue(event, *filter.value));
+}
+
 Result<OperationPage> ListOperations(EventLog& log, const SharedKeys& keys,
                                      const OperationFilter& filter, const NewestOf& newest) {
   const bool is_up = filter.after.has_value();

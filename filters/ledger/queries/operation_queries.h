@@ -44,6 +44,9 @@ class OperationLister {
   virtual Result<OperationPage> Operations(const OperationFilter& filter) = 0;
 };
 
+// Whether an operation of which that is the newest event, with its answer's fields, is asked for.
+bool IsAskedFor(const OperationFilter& filter, const Event& event);
+
 // A row, and the key and the number of its operation.
 struct OperationRow {
   Digest key{};

@@ -114,6 +114,8 @@ class EventLog {
   // Whether it cannot be written any more, also when nobody has tried since. Thread-safe.
   virtual bool has_failed() { return false; }
   virtual Digest identity() const { return {}; }  // tells this log from any other
+  // Where Scan finds the row of that id; thread-safe. In a log of one stream it is the id itself.
+  virtual std::uint64_t PlaceOf(std::uint64_t id) { return id; }
 };
 
 }  // namespace recourse

@@ -247,7 +247,7 @@ Decoded ReadInClear(ByteReader& reader, const EventFront& front, AnswerPart part
   return {};
 }
 
-bool IsKnownKind(RowKind kind) { return kind >= RowKind::kEvent && kind <= RowKind::kOrder; }
+bool IsKnownKind(RowKind kind) { return kind >= RowKind::kEvent && kind <= RowKind::kVoid; }
 
 }  // namespace
 

@@ -26,6 +26,7 @@ enum class RowKind : std::uint8_t {
   kRetired = 6,   // what retention left of the rows it removed
   kFlow = 7,      // a flow that moved
   kOrder = 8,     // what an operator ordered, see operator_order.h
+  kVoid = 9,      // says nothing: whoever was to write it found that another one had been first
 };
 
 // From here on the key stands for an operation that began under another one. It takes a generation
@@ -86,6 +87,7 @@ inline constexpr std::uint64_t kUnreadMark = std::uint64_t{1} << 63;
 void AppendAnsweredRow(std::string& out, const RowHead& head,
                        std::span<const std::uint64_t> operations);
 void AppendEpochRow(std::string& out, const RowHead& head);
+void AppendVoidRow(std::string& out, const RowHead& head);
 void AppendAliasRow(std::string& out, const RowHead& head, const Alias& alias);
 void AppendPolicyRow(std::string& out, const RowHead& head, const PolicyChange& change);
 

@@ -15,6 +15,8 @@ void AppendAnsweredRow(std::string& out, const RowHead& head,
 
 void AppendEpochRow(std::string& out, const RowHead& head) { CloseRow(out, OpenRow(out, head)); }
 
+void AppendVoidRow(std::string& out, const RowHead& head) { CloseRow(out, OpenRow(out, head)); }
+
 void AppendAliasRow(std::string& out, const RowHead& head, const Alias& alias) {
   const std::size_t start = OpenRow(out, head);
   ByteWriter writer(out);

@@ -299,8 +299,10 @@ HttpResponse AdminApi::ShowEvent(std::string_view id) {
   const auto row = parts_.ledger.List(
       {.after = std::max<std::uint64_t>(number, 1) - 1, .up_to = number, .with_flows = true});
   if (!row) return NoLedger(row.error().detail());
-  if (row->flows.empty()) return Problem(404, "No such event", "no event has this id");
-  AppendFlowMoved(body, row->flows.front());
+  // Other streams may have rows between.
+  const auto moved = std::ranges::find(row->flows, number, &FlowMoved::id);
+  if (moved == row->flows.end()) return Problem(404, "No such event", "no event has this id");
+  AppendFlowMoved(body, *moved);
   return JsonAnswer(std::move(body));
 }
 

@@ -200,7 +200,8 @@ std::vector<std::string> ApprovalApi::CredentialsOf(const Event& event) const {
 std::vector<Event> ApprovalApi::EarlierCalls(const Event& event) {
   std::map<std::uint64_t, Event> calls;
   EventFilter rows;
-  rows.after = event.id > limits::kEarlierRows ? event.id - limits::kEarlierRows : 0;
+  const RowId id = UnpackRowId(event.id);
+  rows.after = PackRowId({id.stream, id.number - std::min(id.number, limits::kEarlierRows)});
   rows.up_to = event.id;
   rows.limit = limits::kAdminPageMax;
   for (bool more = true; more;) {

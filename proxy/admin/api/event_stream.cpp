@@ -10,7 +10,6 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <limits>
 #include <system_error>
 #include <utility>
 
@@ -47,20 +46,20 @@ std::string Message(std::uint64_t id, std::string_view json) {
 std::string Messages(const EventPage& page) {
   std::string text, json;
   auto flow = page.flows.begin();
-  const auto append_flows = [&](std::uint64_t before) {
-    for (; flow != page.flows.end() && flow->id < before; ++flow) {
+  const auto append_flows = [&](const Event* before) {
+    for (; flow != page.flows.end() && ComesBefore(*flow, before); ++flow) {
       json.clear();
       AppendFlowMoved(json, *flow);
       text += Message(flow->id, json);
     }
   };
   for (const Event& event : page.events) {
-    append_flows(event.id);
+    append_flows(&event);
     json.clear();
     AppendEvent(json, event);
     text += Message(event.id, json);
   }
-  append_flows(std::numeric_limits<std::uint64_t>::max());
+  append_flows(nullptr);
   return text;
 }
 

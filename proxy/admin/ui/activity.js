@@ -222,7 +222,7 @@ function byNumber(value) {
   const number = idFrom(value);
   if (number === null) return box;
   get(`/events${query({ after: placeFrom(number, -1), up_to: number })}`).then(({ events }) => {
-    const [event] = events;
+    const event = events.find((one) => one.event_id === number);
     if (!event) return;
     const isFirst = event.operation === number;
     add(box, [isFirst ? "" : `Event ${number} is of `,

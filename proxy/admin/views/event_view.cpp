@@ -3,8 +3,6 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
-#include <limits>
-
 #include "filters/ledger/model/row_id.h"
 #include "filters/ledger/rows/row_codec.h"
 #include "policy/template/own_terms.h"
@@ -125,17 +123,23 @@ void AppendFlowMoved(std::string& out, const FlowMoved& moved) {
   json.Text("time", Rfc3339Millis(moved.wall_ms));
 }
 
+bool ComesBefore(const FlowMoved& moved, const Event* event) {
+  if (event == nullptr) return true;
+  const bool is_one_stream = UnpackRowId(moved.id).stream == UnpackRowId(event->id).stream;
+  return is_one_stream ? moved.id < event->id : moved.wall_ms < event->wall_ms;
+}
+
 void AppendPage(std::string& out, const EventPage& page, EventForm form) {
   const auto end = [&] { out.push_back(form == EventForm::kArray ? ',' : '\n'); };
   auto flow = page.flows.begin();
-  const auto append_flows = [&](std::uint64_t before) {
-    for (; flow != page.flows.end() && flow->id < before; ++flow) {
+  const auto append_flows = [&](const Event* before) {
+    for (; flow != page.flows.end() && ComesBefore(*flow, before); ++flow) {
       AppendFlowMoved(out, *flow);
       end();
     }
   };
   for (const Event& event : page.events) {
-    append_flows(event.id);
+    append_flows(&event);
     if (form == EventForm::kLinesWithAnswers) {
       AppendEventWithAnswer(out, event);
     } else {
@@ -143,7 +147,7 @@ void AppendPage(std::string& out, const EventPage& page, EventForm form) {
     }
     end();
   }
-  append_flows(std::numeric_limits<std::uint64_t>::max());
+  append_flows(nullptr);
   const bool is_empty = page.events.empty() && page.flows.empty();
   if (form == EventForm::kArray && !is_empty) out.pop_back();
 }

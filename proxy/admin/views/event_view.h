@@ -20,6 +20,8 @@ void AppendFlowMoved(std::string& out, const FlowMoved& moved);
 // An event with what was kept: `answer`, `request`, `settle_request`, `task_request`,
 // `undo_request`, each with its fields and its `body`, or `body_base64` where that is no UTF-8.
 void AppendEventWithAnswer(std::string& out, const Event& event);
+// In the order of a page, of rows of any streams. Null: behind all events.
+bool ComesBefore(const FlowMoved& moved, const Event* event);
 // Appends all of a page, in the order of the rows; moves of flows are objects of `kind` "flow".
 enum class EventForm : std::uint8_t { kArray, kLines, kLinesWithAnswers };
 void AppendPage(std::string& out, const EventPage& page, EventForm form);

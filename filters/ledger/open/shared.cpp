@@ -1,0 +1,147 @@
+#include "filters/ledger/open/shared.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "filters/ledger/postgres/connection.h"
+#include "filters/ledger/postgres/schema.h"
+#include "proxy/base/json/json_object.h"
+
+namespace recourse {
+namespace {
+
+using Text = std::expected<std::string, std::string>;
+using Connected = std::expected<std::unique_ptr<PgConnection>, std::string>;
+
+constexpr PgStatement kVersion{
+    "tables_version", "SELECT schema_version FROM ledger WHERE to_regclass('ledger') IS NOT NULL"};
+constexpr PgStatement kReplicas{
+    "replicas",
+    "SELECT current_setting('server_version'), current_setting('synchronous_standby_names')"};
+constexpr PgStatement kStreams{
+    "streams",
+    "SELECT stream, grp, pod, version, state::bigint, head, open,"
+    " extract(epoch FROM now() - at)::bigint FROM stream WHERE state <> 3 ORDER BY stream"};
+constexpr PgStatement kWork{
+    "work_by_kind",
+    "SELECT grp, kind::bigint, count(*), count(*) FILTER (WHERE owner IS NULL) FROM work"
+    " GROUP BY grp, kind ORDER BY grp, kind"};
+
+Connected Connect(const SharedLedger& ledger) {
+  if (!ledger.url.is_shared()) return std::unexpected("it is no ledger in a database");
+  return PgConnection::Open({.url = ledger.url.place, .password_file = ledger.password_file});
+}
+
+// 0: there are none.
+std::expected<std::int64_t, std::string> VersionOfTables(PgConnection& connection) {
+  connection.Queue(kVersion);
+  const auto answered = connection.Run();
+  if (answered) return answered->front().size() > 0 ? answered->front().Int(0, 0) : 0;
+  if (answered.error().sqlstate == "42P01") return 0;
+  return std::unexpected(answered.error().text);
+}
+
+std::string_view NameOfState(std::int64_t state) {
+  return static_cast<StreamState>(state) == StreamState::kLive ? "live" : "taken over";
+}
+
+std::string_view NameOfWork(std::int64_t kind) {
+  switch (static_cast<WorkKind>(kind)) {
+    case WorkKind::kSettle:
+      return "settle";
+    case WorkKind::kApproval:
+      return "approval";
+    case WorkKind::kFlow:
+      return "flow";
+    case WorkKind::kKeeper:
+      return "retention";
+  }
+  return "other";
+}
+
+void WriteStreams(JsonObject& json, const PgRows& rows) {
+  std::string& out = json.Value("streams");
+  out.push_back('[');
+  for (int row = 0; row < rows.size(); ++row) {
+    if (row > 0) out.push_back(',');
+    JsonObject stream(out);
+    stream.Number("stream", rows.Int(row, 0));
+    stream.Text("group", rows.Bytes(row, 1));
+    stream.Text("pod", rows.Bytes(row, 2));
+    stream.Text("version", rows.Bytes(row, 3));
+    stream.Text("state", NameOfState(rows.Int(row, 4)));
+    stream.Number("rows", rows.Int(row, 5));
+    stream.Number("running", rows.Int(row, 6));
+    stream.Number("silent_s", rows.Int(row, 7));
+  }
+  out.push_back(']');
+}
+
+void WriteWork(JsonObject& json, const PgRows& rows) {
+  std::string& out = json.Value("work");
+  out.push_back('[');
+  for (int row = 0; row < rows.size(); ++row) {
+    if (row > 0) out.push_back(',');
+    JsonObject work(out);
+    work.Text("group", rows.Bytes(row, 0));
+    work.Text("kind", NameOfWork(rows.Int(row, 1)));
+    work.Number("count", rows.Int(row, 2));
+    work.Number("unowned", rows.Int(row, 3));
+  }
+  out.push_back(']');
+}
+
+}  // namespace
+
+Text MigrateSharedLedger(const SharedLedger& ledger) {
+  auto connection = Connect(ledger);
+  if (!connection) return std::unexpected(connection.error());
+  const auto before = VersionOfTables(**connection);
+  if (!before) return std::unexpected(before.error());
+  if (*before > kPgSchemaVersion) {
+    return std::unexpected(
+        fmt::format("its tables are of version {}, which a later recourse has made; this one knows "
+                    "version {} and has changed nothing",
+                    *before, kPgSchemaVersion));
+  }
+  if (auto made = MigratePgSchema(**connection); !made) return std::unexpected(made.error());
+  const auto facts = ReadPgLedgerFacts(**connection);
+  if (!facts) return std::unexpected(facts.error());
+  const std::string identity = ToHex(facts->identity);
+  if (*before == kPgSchemaVersion) {
+    return fmt::format("nothing to do: the tables are of version {}, ledger {}", kPgSchemaVersion,
+                       identity);
+  }
+  if (*before == 0) {
+    return fmt::format("made the tables of version {}, ledger {}", kPgSchemaVersion, identity);
+  }
+  return fmt::format("brought the tables from version {} to {}, ledger {}", *before,
+                     kPgSchemaVersion, identity);
+}
+
+Text SharedLedgerStatus(const SharedLedger& ledger) {
+  auto connection = Connect(ledger);
+  if (!connection) return std::unexpected(connection.error());
+  const auto facts = ReadPgLedgerFacts(**connection);
+  if (!facts) return std::unexpected(facts.error());
+  for (const PgStatement& asked : {kReplicas, kStreams, kWork}) (*connection)->Queue(asked);
+  const auto answered = (*connection)->Run();
+  if (!answered) return std::unexpected(answered.error().text);
+  const PgRows& server = answered->front();
+  std::string out;
+  {
+    JsonObject json(out);
+    json.Text("identity", ToHex(facts->identity));
+    json.Number("tables", facts->schema_version);
+    json.Text("server", server.Bytes(0, 0));
+    json.Bool("synchronous", !server.Bytes(0, 1).empty());
+    WriteStreams(json, (*answered)[1]);
+    WriteWork(json, (*answered)[2]);
+  }
+  return out;
+}
+
+}  // namespace recourse

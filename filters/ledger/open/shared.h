@@ -1,0 +1,25 @@
+// What is done with the database of a shared ledger beside the processes that run on it.
+#pragma once
+
+#include <expected>
+#include <string>
+
+#include "policy/uri/ledger_url.h"
+
+namespace recourse {
+
+// Which database. A password may be in a file, which is read at each connect.
+struct SharedLedger {
+  LedgerUrl url;
+  std::string password_file;
+};
+
+// Makes what its tables lack, or nothing, and gives a line that says what was done. Fails with a
+// line for people, also where a later version has made them.
+std::expected<std::string, std::string> MigrateSharedLedger(const SharedLedger& ledger);
+
+// As JSON: the server, the tables, each stream that is not at its end, and work by kind and group.
+// Fails with a line for people.
+std::expected<std::string, std::string> SharedLedgerStatus(const SharedLedger& ledger);
+
+}  // namespace recourse

@@ -1,0 +1,377 @@
+#include "filters/ledger/postgres/batches.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+
+#include "proxy/base/limits.h"
+#include "proxy/base/log/log.h"
+
+namespace recourse {
+namespace {
+
+constexpr int kPgRoundsMax = 128;  // of one batch
+constexpr int kPgLossesMax = 16;   // of one verb
+constexpr std::size_t kFlowsRemembered = 16'384;
+
+// The ids that the plan's rows will have, in the rows themselves.
+void SetIds(std::uint64_t first, std::int64_t wall_ms, Plan& plan) {
+  std::uint64_t id = first;
+  for (RowWrite& write : plan.writes) {
+    if (auto* const event = std::get_if<EventWrite>(&write)) {
+      event->event.id = id;
+      event->event.epoch = 1;
+      event->event.wall_ms = wall_ms;
+      if (event->event.operation == 0) event->event.operation = id;
+    } else if (auto* const flow = std::get_if<FlowWrite>(&write)) {
+      flow->state.row = id;
+    }
+    ++id;
+  }
+}
+
+std::vector<NoteRow> RowsOf(const std::vector<std::shared_ptr<PgNoteWait>>& notes) {
+  std::vector<NoteRow> rows;
+  for (const std::shared_ptr<PgNoteWait>& note : notes) {
+    rows.emplace_back([note](std::string& out, RowHead head) {
+      if (const auto* const change = std::get_if<PolicyChange>(&note->note)) {
+        head.kind = RowKind::kPolicy;
+        AppendPolicyRow(out, head, *change);
+      } else {
+        head.kind = RowKind::kOrder;
+        AppendOrderRow(out, head, std::get<OperatorOrder>(note->note));
+      }
+    });
+  }
+  return rows;
+}
+
+}  // namespace
+
+void PgBatches::Add(std::unique_ptr<PgVerb> verb) {
+  Restart(*verb);
+  verbs_.push_back(std::move(verb));
+}
+
+std::int64_t PgBatches::OldestMs() const {
+  std::int64_t oldest = 0;
+  for (const auto& [operation, own] : own_) {
+    oldest = oldest == 0 ? own.operation.wall_ms : std::min(oldest, own.operation.wall_ms);
+  }
+  return oldest;
+}
+
+// A call that begins is new most of the time, so that it is taken to be.
+void PgBatches::Restart(PgVerb& verb) {
+  auto* const begin = verb.begins() && verb.rounds == 0 ? dynamic_cast<PgBegin*>(&verb) : nullptr;
+  const bool guesses = begin != nullptr && begin->may_guess();
+  verb.Restart(local_, guesses);
+  auto* const record = verb.rounds == 0 ? dynamic_cast<PgRecord*>(&verb) : nullptr;
+  const auto own = record != nullptr ? own_.find(record->operation()) : own_.end();
+  if (own != own_.end()) {
+    verb.facts().rows().Remember(own->second.key, own->second.operation, own->second.row);
+  }
+  if (!guesses) return;
+  const Event& event = begin->operation().event;
+  const Uuid flow = AsUuid(FlowKeyOf(event.caller, event.flow));
+  const auto known = flows_.find(flow);
+  if (event.is_step && known != flows_.end()) verb.facts().rows().Remember(flow, known->second);
+}
+
+// Decides what can be decided, reading what that takes. False: the database is away.
+bool PgBatches::Gather() {
+  for (int round = 0; round < kPgRoundsMax; ++round) {
+    Wishes wishes;
+    GatherRound(wishes);
+    if (wishes.empty()) return true;
+    auto fetched = store_.Read(wishes);
+    if (!fetched) {
+      Log(LogLevel::kWarn, "the ledger's database cannot be read",
+          {{"reason", fetched.error().text}});
+      if (store_.is_connected()) {
+        FailUnread();
+        return true;
+      }
+      for (const auto& verb : verbs_) Restart(*verb);
+      Begin();
+      return false;
+    }
+    for (const auto& verb : verbs_) verb->facts().rows().Take(*fetched);
+  }
+  return true;
+}
+
+void PgBatches::GatherRound(Wishes& wishes) {
+  for (std::size_t i = 0; i < verbs_.size(); ++i) {
+    PgVerb& verb = *verbs_[i];
+    if (settled_.contains(&verb)) continue;
+    if (next_row_ - store_.next_row() >= limits::kCommitBatchMax) break;
+    if (!Consider(verb, wishes)) --i;
+  }
+}
+
+// False: it is decided, and gone.
+bool PgBatches::Consider(PgVerb& verb, Wishes& wishes) {
+  Known& known = verb.known();
+  known.first_row = std::numeric_limits<std::uint64_t>::max();
+  known.durable_row = std::numeric_limits<std::uint64_t>::max();
+  known.next_row = next_row_;
+  known.wall_ms = local_.WallMs();
+  known.lived_ms = local_.LivedMs();
+  known.has_open_writes = verb.rounds > 0 || !verb.begins();
+  for (int round = 0; round < kPgRoundsMax; ++round) {
+    auto plan = verb.Decide();
+    if (plan) return Accept(verb, **plan, wishes);
+    if (const auto* const error = std::get_if<Error>(&plan.error())) {
+      if (!verb.facts().rows().has_guessed()) {
+        Drop(verb, verb.Fail(*error));
+        return false;
+      }
+      ++verb.rounds;
+      Restart(verb);
+      return Consider(verb, wishes);
+    }
+    if (!verb.facts().rows().wishes().empty()) {
+      wishes.Add(verb.facts().rows().wishes());
+      return true;
+    }
+  }
+  Drop(verb, verb.Fail(Error(ErrorCode::kInternal, "it cannot be decided")));
+  return false;
+}
+
+bool PgBatches::Accept(PgVerb& verb, Plan& plan, Wishes& wishes) {
+  if (plan.writes.empty()) {
+    if (!verb.facts().rows().has_guessed()) {
+      Drop(verb, verb.Succeed());
+      return false;
+    }
+    ++verb.rounds;
+    Restart(verb);
+    return Consider(verb, wishes);
+  }
+  Plot(verb, plan);
+  return true;
+}
+
+void PgBatches::Plot(PgVerb& verb, Plan& plan) {
+  const auto defer = [&] {
+    ++verb.rounds;
+    Restart(verb);
+    settled_.insert(&verb);
+  };
+  if (writes_.Meet(verb.facts().rows().versions())) return defer();
+  const std::uint64_t first = verb.known().next_row;
+  SetIds(first, verb.known().wall_ms, plan);
+  std::optional<Changes> changes;
+  for (int round = 0; round < kPgRoundsMax && !changes; ++round) {
+    changes = ChangesOf(plan, {store_.stream(), first, verb.known().wall_ms}, verb.facts().rows());
+    if (changes) break;
+    const auto fetched = store_.Read(verb.facts().rows().wishes());
+    if (!fetched) return defer();
+    verb.facts().rows().Take(*fetched);
+  }
+  if (!changes || writes_.Meet(verb.facts().rows().versions())) return defer();
+  writes_.Add(*changes);
+  settled_.insert(&verb);
+  next_row_ += plan.writes.size();
+  plans_.push_back({.plan = &plan,
+                    .changes = std::move(*changes),
+                    .read = &verb.facts().rows().versions(),
+                    .first = first});
+  accepted_.emplace_back(&verb, &plan);
+}
+
+void PgBatches::Begin() {
+  accepted_.clear();
+  plans_.clear();
+  settled_.clear();
+  writes_ = BatchWrites();
+  next_row_ = store_.next_row();
+}
+
+// What cannot be read cannot be decided.
+void PgBatches::FailUnread() {
+  for (std::size_t i = verbs_.size(); i-- > 0;) {
+    PgVerb& verb = *verbs_[i];
+    if (!verb.facts().rows().wishes().empty()) Drop(verb, verb.Fail(PgAway()));
+  }
+}
+
+bool PgBatches::Commit() {
+  Begin();
+  if (!Gather()) return false;
+  if (plans_.empty() && notes_.empty()) return true;
+  const std::vector<NoteRow> notes = RowsOf(notes_);
+  notes_sent_ = notes.size();
+  const MonoTime start = local_.clock.Now();
+  const BatchEnd end = store_.Commit(plans_, notes);
+  if (end == BatchEnd::kDone && observer_) {
+    observer_(std::chrono::duration<double>(local_.clock.Now() - start).count(),
+              store_.written().size());
+  }
+  is_in_doubt_ = end == BatchEnd::kInDoubt;
+  if (is_in_doubt_) return false;
+  Finish(end);
+  return store_.is_connected();
+}
+
+bool PgBatches::Resolve() {
+  if (!is_in_doubt_) return true;
+  const auto end = store_.Resolve();
+  if (!end) return false;
+  is_in_doubt_ = false;
+  Finish(*end);
+  return store_.is_connected();
+}
+
+void PgBatches::GiveUp(Millis wait) {
+  const MonoTime now = local_.clock.Now();
+  for (std::unique_ptr<PgVerb>& verb : verbs_) {
+    if (!verb->begins() || verb->abandoned() || now - verb->since < wait) continue;
+    const bool is_in_doubt = is_in_doubt_ && std::ranges::find(accepted_, verb.get(),
+                                                               &Accepted::first) != accepted_.end();
+    Executor* const executor = verb->executor();
+    if (is_in_doubt) verb->Abandon();
+    jobs_.Tell(executor, verb->Fail(PgAway()));
+    if (!is_in_doubt) verb.reset();
+  }
+  std::erase(verbs_, nullptr);
+}
+
+void PgBatches::FailAll() {
+  for (const std::unique_ptr<PgVerb>& verb : verbs_) {
+    if (!verb->abandoned()) jobs_.Tell(verb->executor(), verb->Fail(PgAway()));
+  }
+  verbs_.clear();
+  notes_sent_ = notes_.size();
+  FinishNotes(std::unexpected(PgAway()));
+  TellNotes();
+}
+
+void PgBatches::Finish(BatchEnd end) {
+  if (end == BatchEnd::kDone) {
+    FinishDone();
+  } else if (end == BatchEnd::kFenced) {
+    FinishFenced();
+  } else {
+    for (const auto& [verb, plan] : accepted_) Lose(*verb);
+    // It was refused, and would be again.
+    if (end == BatchEnd::kAway && store_.is_connected()) FinishNotes(std::unexpected(PgAway()));
+  }
+  accepted_.clear();
+  plans_.clear();
+}
+
+void PgBatches::FinishFenced() {
+  Log(LogLevel::kError, "this process was declared dead, and goes on under another stream");
+  for (const auto& [verb, plan] : accepted_) {
+    if (verb->begins()) {
+      Drop(*verb, verb->abandoned() ? Job() : verb->Fail(PgAway()));
+    } else {
+      Lose(*verb);
+    }
+  }
+  store_.LeaveStream();
+  flows_.clear();
+  for (auto& [operation, own] : own_) {
+    if (own.caller != nullptr) --own.caller->running;
+  }
+  own_.clear();
+}
+
+void PgBatches::FinishDone() {
+  ++commits_;
+  for (std::size_t i = 0; i < plans_.size(); ++i) {
+    const auto [verb, plan] = accepted_[i];
+    const PlannedRows& planned = plans_[i];
+    if (planned.failed) {
+      Drop(*verb, verb->Fail(*planned.failed));
+      continue;
+    }
+    for (const auto& [key, read] : planned.read->flows) flows_.erase(key);
+    if (planned.has_lost) {
+      Lose(*verb);
+      continue;
+    }
+    Keep(planned);
+    const auto abandoned = verb->abandoned();
+    Drop(*verb, abandoned ? Job() : verb->Succeed());
+    if (abandoned && abandoned->operation != 0) Add(std::make_unique<PgCancel>(*abandoned));
+  }
+  FinishNotes({});
+}
+
+void PgBatches::FinishNotes(const Result<void>& result) {
+  for (std::size_t i = 0; i < notes_sent_; ++i) told_notes_.emplace_back(notes_[i], result);
+  notes_.erase(notes_.begin(), notes_.begin() + static_cast<std::ptrdiff_t>(notes_sent_));
+  notes_sent_ = 0;
+}
+
+void PgBatches::TellNotes() {
+  for (auto& [note, result] : told_notes_) note->promise.set_value(result);
+  told_notes_.clear();
+}
+
+// What was written is what the next verbs about it will find, most of the time.
+void PgBatches::Keep(const PlannedRows& planned) {
+  const Changes& changes = planned.changes;
+  if (flows_.size() > kFlowsRemembered) flows_.clear();
+  for (const auto& [key, flow] : changes.flows) {
+    StoredFlow now = flow;
+    ++now.version;
+    flows_[key] = now;
+  }
+  for (const auto& [key, more] : changes.steps) {
+    if (changes.flows.contains(key)) continue;
+    StoredFlow now = planned.read->flows.at(key);
+    now.steps += more;
+    flows_[key] = now;
+  }
+  for (const RowWrite& write : planned.plan->writes) {
+    if (const auto* const event = std::get_if<EventWrite>(&write)) Keep(*event, changes);
+  }
+}
+
+void PgBatches::Keep(const EventWrite& write, const Changes& changes) {
+  const Event& event = write.event;
+  changed_.insert(event.operation);
+  QuotaUsage::Use& use = local_.callers.Of(event.caller);
+  const std::string& row = store_.written().at(event.id);
+  local_.callers.Store(event.caller, row.size());
+  if (write.counts == EventWrite::Counts::kOperation) {
+    local_.callers.CountNew(use, local_.LivedMs());
+    ++operations_;
+  }
+  const auto known = own_.find(event.operation);
+  if (known != own_.end()) {
+    if (known->second.caller != nullptr) --known->second.caller->running;
+    own_.erase(known);
+  }
+  if (event.phase != Phase::kDispatching) return;
+  const bool counts = write.counts != EventWrite::Counts::kNothing;
+  if (counts) ++use.running;
+  const Uuid key = AsUuid(event.key);
+  Own own{
+      key, changes.operations.at(key), {store_.PlaceOf(event.id), row}, counts ? &use : nullptr};
+  ++own.operation.version;
+  own_.emplace(event.operation, std::move(own));
+}
+
+// It is decided anew, on what is there now.
+void PgBatches::Lose(PgVerb& verb) {
+  if (verb.abandoned()) return Drop(verb, {});
+  if (++verb.rounds > kPgLossesMax && store_.is_connected()) {
+    Drop(verb, verb.Fail(Error(ErrorCode::kLedgerUnavailable,
+                               "other processes were first again and again", Delivery::kNotSent)));
+    return;
+  }
+  Restart(verb);
+}
+
+void PgBatches::Drop(PgVerb& verb, Job job) {
+  if (job) jobs_.Tell(verb.executor(), std::move(job));
+  std::erase_if(verbs_, [&](const auto& one) { return one.get() == &verb; });
+}
+
+}  // namespace recourse

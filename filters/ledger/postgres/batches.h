@@ -1,0 +1,96 @@
+// The verbs that write, from their first look to the commit of their batch. One thread.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "filters/ledger/postgres/jobs.h"
+#include "filters/ledger/postgres/store.h"
+#include "filters/ledger/postgres/verbs.h"
+#include "filters/ledger/postgres/waits.h"
+
+namespace recourse {
+
+class PgBatches {
+ public:
+  // All of them outlive it.
+  PgBatches(LocalFacts& local, PgStore& store, PgJobs& jobs)
+      : local_(local), store_(store), jobs_(jobs) {}
+
+  void Add(std::unique_ptr<PgVerb> verb);
+  void Add(std::shared_ptr<PgNoteWait> note) { notes_.push_back(std::move(note)); }
+  bool is_empty() const { return verbs_.empty() && notes_.empty(); }
+  // Commits one batch of what is there. False: the database is away.
+  bool Commit();
+  // Connected again: what was in doubt is told. False: it still is.
+  bool Resolve();
+  // What begins waits so long for the database; what is in doubt is told to nobody.
+  void GiveUp(Millis wait);
+  void FailAll();
+  // Once what they say is told by everything else, too.
+  void TellNotes();
+
+  void set_observer(std::function<void(double, std::size_t)> observer) {
+    observer_ = std::move(observer);
+  }
+  std::uint64_t commits() const { return commits_; }
+  std::uint64_t operations() const { return operations_; }  // that this process has begun
+  std::int64_t OldestMs() const;                            // of what it sends; 0: nothing
+  // Operations that the batches since the last call were about.
+  std::set<std::uint64_t> TakeChanged() { return std::exchange(changed_, {}); }
+
+ private:
+  void Restart(PgVerb& verb);
+  bool Gather();
+  void Begin();
+  void FailUnread();
+  void GatherRound(Wishes& wishes);
+  bool Consider(PgVerb& verb, Wishes& wishes);
+  bool Accept(PgVerb& verb, Plan& plan, Wishes& wishes);
+  void Plot(PgVerb& verb, Plan& plan);
+  void Finish(BatchEnd end);
+  void FinishDone();
+  void FinishFenced();
+  void FinishNotes(const Result<void>& result);
+  void Keep(const PlannedRows& planned);
+  void Keep(const EventWrite& write, const Changes& changes);
+  void Lose(PgVerb& verb);
+  void Drop(PgVerb& verb, Job job);
+
+  // Operations that this process sends, as it wrote them last.
+  struct Own {
+    Uuid key{};
+    StoredOperation operation;
+    StoredRow row;
+    QuotaUsage::Use* caller = nullptr;
+  };
+
+  LocalFacts& local_;
+  PgStore& store_;
+  PgJobs& jobs_;
+  std::function<void(double, std::size_t)> observer_;
+  std::deque<std::unique_ptr<PgVerb>> verbs_;
+  using Accepted = std::pair<PgVerb*, Plan*>;
+  std::vector<Accepted> accepted_;  // beside plans_
+  std::vector<PlannedRows> plans_;
+  BatchWrites writes_;               // of plans_
+  std::uint64_t next_row_ = 0;       // behind plans_
+  std::set<const PgVerb*> settled_;  // accepted, or left to the next batch
+  std::vector<std::shared_ptr<PgNoteWait>> notes_;
+  std::size_t notes_sent_ = 0;
+  std::vector<std::pair<std::shared_ptr<PgNoteWait>, Result<void>>> told_notes_;
+  std::map<Uuid, StoredFlow> flows_;  // as this process wrote them last
+  std::map<std::uint64_t, Own> own_;
+  std::set<std::uint64_t> changed_;
+  bool is_in_doubt_ = false;
+  std::uint64_t commits_ = 0;
+  std::uint64_t operations_ = 0;
+};
+
+}  // namespace recourse

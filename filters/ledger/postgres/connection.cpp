@@ -1,0 +1,298 @@
+#include "filters/ledger/postgres/connection.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <utility>
+
+#include "proxy/base/check.h"
+
+namespace recourse {
+namespace {
+
+constexpr std::array<std::string_view, 3> kVerifiedModes = {"verify-full", "verify-ca", "require"};
+constexpr const char* kAuthorities = "/etc/ssl/certs/ca-certificates.crt";
+// Plans are made once, on tables of any size: none of them may scan what will be large.
+constexpr const char* kSettings =
+    "SET plan_cache_mode = force_generic_plan; SET jit = off; SET enable_seqscan = off;"
+    "SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_bitmapscan = off;"
+    "SET client_min_messages = warning";
+
+MonoTime PgNow() { return SystemClock().Now(); }
+
+bool IsLocalHost(std::string_view host) {
+  return host.empty() || host.front() == '/' || host.front() == '@' || host == "localhost" ||
+         host == "::1" || host.starts_with("127.");
+}
+
+// libpq's own words may name hosts and users, never a password. One line.
+std::string OneLine(std::string_view text) {
+  std::string line;
+  for (const char c : text) {
+    if (c == '\n' || c == '\r' || c == '\t') {
+      if (!line.empty() && line.back() != ' ') line += ' ';
+    } else {
+      line += c;
+    }
+  }
+  while (!line.empty() && line.back() == ' ') line.pop_back();
+  return line;
+}
+
+using Keywords = std::map<std::string, std::string>;
+
+std::expected<Keywords, std::string> ReadUrl(const PgOptions& options) {
+  struct Free {
+    void operator()(PQconninfoOption* parsed) const { PQconninfoFree(parsed); }
+  };
+  char* why = nullptr;
+  const std::unique_ptr<PQconninfoOption, Free> parsed(PQconninfoParse(options.url.c_str(), &why));
+  if (!parsed) {
+    if (why != nullptr) PQfreemem(why);  // it repeats what it could not read
+    return std::unexpected("the ledger's URL cannot be read: postgres://USER@HOST:PORT/DATABASE");
+  }
+  Keywords keywords;
+  for (const PQconninfoOption* one = parsed.get(); one->keyword != nullptr; ++one) {
+    if (one->val != nullptr) keywords[one->keyword] = one->val;
+  }
+  return keywords;
+}
+
+std::expected<void, std::string> ReadPassword(const std::string& path, Keywords& keywords) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream read;
+  read << file.rdbuf();
+  if (!file) return std::unexpected("the password file of the ledger's database cannot be read");
+  std::string password = std::move(read).str();
+  while (!password.empty() && (password.back() == '\n' || password.back() == '\r')) {
+    password.pop_back();
+  }
+  keywords["password"] = std::move(password);
+  return {};
+}
+
+std::expected<Keywords, std::string> KeywordsOf(const PgOptions& options) {
+  auto keywords = ReadUrl(options);
+  if (!keywords) return keywords;
+  if (!options.password_file.empty()) {
+    if (auto read = ReadPassword(options.password_file, *keywords); !read) {
+      return std::unexpected(read.error());
+    }
+  }
+  const auto hosts = keywords->contains("hostaddr") ? (*keywords)["hostaddr"] : (*keywords)["host"];
+  const auto mode = SslModeFor(hosts, (*keywords)["sslmode"]);
+  if (!mode) return std::unexpected(mode.error());
+  (*keywords)["sslmode"] = *mode;
+  if (*mode == "verify-full") {
+    if (access(kAuthorities, R_OK) == 0) keywords->try_emplace("sslrootcert", kAuthorities);
+    // Without it a server in the middle that has a certificate could pass a password on.
+    if (keywords->contains("password") && !keywords->contains("sslcert")) {
+      keywords->try_emplace("channel_binding", "require");
+    }
+  }
+  keywords->try_emplace("connect_timeout", "2");
+  keywords->try_emplace("target_session_attrs", "read-write");
+  keywords->try_emplace("application_name", "recourse");
+  keywords->try_emplace("client_encoding", "UTF8");
+  return keywords;
+}
+
+PgFailure RefusalOf(const PGresult* result, std::size_t at) {
+  const char* const state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+  PgFailure refused{.kind = PgFailure::Kind::kRefused,
+                    .sqlstate = state != nullptr ? state : "",
+                    .text = OneLine(PQresultErrorMessage(result)),
+                    .at = at};
+  // A statement whose completion is unknown (40003), or words of libpq's own.
+  if (refused.sqlstate.empty() || refused.sqlstate == "40003") {
+    refused.kind = PgFailure::Kind::kUnknown;
+  }
+  return refused;
+}
+
+}  // namespace
+
+std::expected<std::string, std::string> SslModeFor(std::string_view hosts, std::string_view asked) {
+  bool is_local = true;
+  for (std::size_t at = 0; at <= hosts.size();) {
+    const std::size_t end = std::min(hosts.find(',', at), hosts.size());
+    is_local = is_local && IsLocalHost(hosts.substr(at, end - at));
+    at = end + 1;
+  }
+  if (asked.empty()) return is_local ? "prefer" : "verify-full";
+  if (is_local || asked == kVerifiedModes.front()) return std::string(asked);
+  return std::unexpected("sslmode of the ledger's database must be verify-full beyond this host");
+}
+
+PgConnection::PgConnection(PGconn* connection, Millis answer_within)
+    : connection_(connection), answer_within_(answer_within) {}
+
+std::expected<std::unique_ptr<PgConnection>, std::string> PgConnection::Open(
+    const PgOptions& options) {
+  const auto keywords = KeywordsOf(options);
+  if (!keywords) return std::unexpected(keywords.error());
+  std::vector<const char*> names, values;
+  for (const auto& [name, value] : *keywords) {
+    if (value.empty()) continue;
+    names.push_back(name.c_str());
+    values.push_back(value.c_str());
+  }
+  names.push_back(nullptr);
+  values.push_back(nullptr);
+  std::unique_ptr<PgConnection> opened(
+      new PgConnection(PQconnectdbParams(names.data(), values.data(), 0), options.answer_within));
+  PGconn* const connection = opened->connection_.get();
+  if (connection == nullptr || PQstatus(connection) != CONNECTION_OK) {
+    const char* const why = connection == nullptr ? "no memory" : PQerrorMessage(connection);
+    return std::unexpected("the ledger's database cannot be reached: " + OneLine(why));
+  }
+  PQsetNoticeReceiver(connection, &PgConnection::OnNotice, opened.get());
+  if (auto prepared = opened->Prepare(options); !prepared) {
+    return std::unexpected(prepared.error());
+  }
+  return opened;
+}
+
+std::expected<void, std::string> PgConnection::Prepare(const PgOptions& options) {
+  PQsetnonblocking(connection_.get(), 1);
+  PQenterPipelineMode(connection_.get());
+  if (auto set = Execute(kSettings); !set) {
+    return std::unexpected("the ledger's database refuses settings: " + set.error().text);
+  }
+  static constexpr PgStatement kCommitMode{"commit_mode",
+                                           "SELECT current_setting('synchronous_commit')"};
+  Queue(kCommitMode);
+  const auto answered = Run();
+  if (!answered) return std::unexpected("the ledger's database: " + answered.error().text);
+  const std::string_view mode = answered->front().Bytes(0, 0);
+  const bool is_safe = mode == "on" || mode == "remote_apply";
+  if (!is_safe && !options.unsafe_commit) {
+    return std::unexpected(
+        "the ledger's database has synchronous_commit=" + std::string(mode) +
+        ": it confirms writes that it may lose; set it to on for the ledger's role");
+  }
+  return {};
+}
+
+void PgConnection::OnNotice(void* self, const PGresult* notice) {
+  const char* const severity = PQresultErrorField(notice, PG_DIAG_SEVERITY_NONLOCALIZED);
+  // A commit whose standby did not confirm it is told as a warning.
+  if (severity != nullptr && std::string_view(severity) == "WARNING") {
+    static_cast<PgConnection*>(self)->has_warning_ = true;
+  }
+}
+
+bool PgConnection::Send(const PgStatement& statement, const PgArguments& arguments) {
+  if (prepared_.insert(statement.name).second) {
+    if (PQsendPrepare(connection_.get(), statement.name, statement.sql, 0, nullptr) == 0) {
+      return false;
+    }
+    queued_.push_back(statement.name);
+  }
+  std::vector<const char*> values;
+  std::vector<int> lengths, formats;
+  for (const auto& value : arguments.values()) {
+    values.push_back(value ? value->data() : nullptr);
+    lengths.push_back(value ? static_cast<int>(value->size()) : 0);
+    formats.push_back(1);
+  }
+  queued_.push_back(nullptr);
+  return PQsendQueryPrepared(connection_.get(), statement.name, static_cast<int>(values.size()),
+                             values.data(), lengths.data(), formats.data(), 1) != 0;
+}
+
+void PgConnection::Queue(const PgStatement& statement, const PgArguments& arguments) {
+  if (!is_lost() && !Send(statement, arguments)) is_lost_ = true;
+}
+
+PgFailure PgConnection::Lost(std::string_view why) {
+  is_lost_ = true;
+  return {.kind = PgFailure::Kind::kUnknown, .text = OneLine(why)};
+}
+
+bool PgConnection::WaitFor(MonoTime deadline, bool may_write) {
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - PgNow());
+  pollfd wait{socket(), static_cast<short>(may_write ? POLLIN | POLLOUT : POLLIN), 0};
+  const int timeout = static_cast<int>(std::max<std::int64_t>(0, left.count()));
+  const int ready = poll(&wait, 1, timeout);
+  if (ready < 0) return errno == EINTR;
+  return ready > 0 && PQconsumeInput(connection_.get()) != 0;
+}
+
+// nullptr: the end of one statement. Fails when nothing comes until then.
+std::expected<PGresult*, PgFailure> PgConnection::Next(MonoTime deadline) {
+  for (;;) {
+    const int unsent = PQflush(connection_.get());
+    if (unsent < 0) return std::unexpected(Lost(PQerrorMessage(connection_.get())));
+    if (unsent == 0 && PQisBusy(connection_.get()) == 0) break;
+    if (WaitFor(deadline, unsent > 0)) continue;
+    const bool is_late = PgNow() >= deadline;
+    return std::unexpected(Lost(is_late ? "no answer in time" : PQerrorMessage(connection_.get())));
+  }
+  PGresult* const result = PQgetResult(connection_.get());
+  if (result == nullptr && is_lost()) {
+    return std::unexpected(Lost(PQerrorMessage(connection_.get())));
+  }
+  return result;
+}
+
+std::expected<void, PgFailure> PgConnection::Execute(const std::string& sql) {
+  RC_CHECK(queued_.empty());
+  if (PQexitPipelineMode(connection_.get()) == 0 ||
+      PQsendQuery(connection_.get(), sql.c_str()) == 0) {
+    return std::unexpected(Lost(PQerrorMessage(connection_.get())));
+  }
+  const MonoTime deadline = PgNow() + answer_within_;
+  std::optional<PgFailure> refused;
+  for (;;) {
+    auto result = Next(deadline);
+    if (!result) return std::unexpected(std::move(result.error()));
+    if (*result == nullptr) break;
+    const PgRows one(*result);
+    const ExecStatusType status = PQresultStatus(*result);
+    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK && !refused) {
+      refused = RefusalOf(*result, 0);
+    }
+  }
+  PQenterPipelineMode(connection_.get());
+  if (refused) return std::unexpected(std::move(*refused));
+  return {};
+}
+
+std::expected<std::vector<PgRows>, PgFailure> PgConnection::Run() {
+  const std::vector<const char*> queued = std::exchange(queued_, {});
+  has_warning_ = false;
+  if (is_lost() || PQpipelineSync(connection_.get()) == 0) {
+    return std::unexpected(Lost(PQerrorMessage(connection_.get())));
+  }
+  std::vector<PgRows> rows;
+  std::optional<PgFailure> refused;
+  const MonoTime deadline = PgNow() + answer_within_;
+  for (std::size_t at = 0;;) {
+    auto result = Next(deadline);
+    if (!result) return std::unexpected(std::move(result.error()));
+    if (*result == nullptr) continue;
+    PgRows one(*result);
+    const ExecStatusType status = PQresultStatus(*result);
+    if (status == PGRES_PIPELINE_SYNC) break;
+    const char* const preparation = at < queued.size() ? queued[at] : nullptr;
+    ++at;
+    if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK) {
+      if (preparation == nullptr) rows.push_back(std::move(one));
+      continue;
+    }
+    if (preparation != nullptr) prepared_.erase(preparation);
+    if (status != PGRES_PIPELINE_ABORTED && !refused) refused = RefusalOf(*result, rows.size());
+  }
+  if (refused) return std::unexpected(std::move(*refused));
+  if (has_warning_) return std::unexpected(Lost("the commit was confirmed with a warning"));
+  return rows;
+}
+
+}  // namespace recourse

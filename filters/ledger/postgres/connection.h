@@ -1,0 +1,90 @@
+// One connection to PostgreSQL: statements go out together and are answered together. Blocking, for
+// the thread of a lane; nothing of a URL or a password ever reaches a log line.
+#pragma once
+
+#include <libpq-fe.h>
+
+#include <cstddef>
+#include <expected>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "filters/ledger/postgres/pg_values.h"
+#include "proxy/base/clock.h"
+
+namespace recourse {
+
+struct PgOptions {
+  std::string url{};            // postgres://…, or keywords and values as libpq knows them
+  std::string password_file{};  // read at every connect; empty: none
+  // How long an answer may take. A server that is stopped still acknowledges bytes, so TCP sees
+  // nothing of it.
+  Millis answer_within{3'000};
+  bool unsafe_commit = false;  // accept a server that confirms commits it may lose
+};
+
+// Prepared at its first use, under its name; both live as long as the process.
+struct PgStatement {
+  const char* name = nullptr;
+  const char* sql = nullptr;
+};
+
+struct PgFailure {
+  // kUnknown: whether what was sent happened is not known: the answer did not come, or came with a
+  // warning. kRefused: the server said no, and the transaction did not happen.
+  enum class Kind : std::uint8_t { kUnknown, kRefused };
+  Kind kind = Kind::kUnknown;
+  std::string sqlstate{};  // of kRefused, or empty
+  std::string text{};      // for people; without secrets
+  std::size_t at = 0;      // the statement that was refused
+  // Sent again, it may succeed: it met another transaction.
+  bool is_conflict() const { return sqlstate == "40001" || sqlstate == "40P01"; }
+};
+
+class PgConnection {
+ public:
+  // Fails with a line for people.
+  static std::expected<std::unique_ptr<PgConnection>, std::string> Open(const PgOptions& options);
+
+  // Goes out with the next Run.
+  void Queue(const PgStatement& statement, const PgArguments& arguments = {});
+  // Sends what is queued as one transaction, or as a part of the one that it began, and waits for
+  // all answers. After a failure of kUnknown the connection is of no more use.
+  std::expected<std::vector<PgRows>, PgFailure> Run();
+  // Text that is no prepared statement, each part for itself: DDL, BEGIN over two rounds.
+  std::expected<void, PgFailure> Execute(const std::string& sql);
+
+  bool is_lost() const { return is_lost_ || PQstatus(connection_.get()) != CONNECTION_OK; }
+  int server_version() const { return PQserverVersion(connection_.get()); }
+  // To wait for what the server says unasked.
+  int socket() const { return PQsocket(connection_.get()); }
+
+ private:
+  struct Finish {
+    void operator()(PGconn* connection) const { PQfinish(connection); }
+  };
+  explicit PgConnection(PGconn* connection, Millis answer_within);
+
+  std::expected<void, std::string> Prepare(const PgOptions& options);
+  bool Send(const PgStatement& statement, const PgArguments& arguments);
+  bool WaitFor(MonoTime deadline, bool may_write);
+  std::expected<PGresult*, PgFailure> Next(MonoTime deadline);
+  PgFailure Lost(std::string_view why);
+  static void OnNotice(void* self, const PGresult* notice);
+
+  const std::unique_ptr<PGconn, Finish> connection_;
+  const Millis answer_within_;
+  std::set<std::string_view> prepared_;
+  std::vector<const char*> queued_;  // since the last Run; of a preparation what it prepares
+  bool has_warning_ = false;         // since the last Run
+  bool is_lost_ = false;
+};
+
+// What is done about TLS where the URL does not say it: verify-full, but on this host. Fails with a
+// line for people where it says less. Pure.
+std::expected<std::string, std::string> SslModeFor(std::string_view hosts, std::string_view asked);
+
+}  // namespace recourse

@@ -1,0 +1,79 @@
+// What the rules ask for, answered from rows that were read and from what this process knows.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "filters/ledger/postgres/read_rows.h"
+#include "filters/ledger/replay_counts.h"
+#include "filters/ledger/rules/known.h"
+#include "filters/ledger/rules/quotas.h"
+#include "filters/ledger/rules/refusal_pace.h"
+
+namespace recourse {
+
+// What this process knows by itself. One thread.
+struct LocalFacts {
+  const Clock& clock;
+  RowDecryptor opener;
+  QuotaUsage callers{};
+  RefusalPace refusals{};
+  ReplayCounts replays{};
+  std::size_t open = 0;  // operations of this process that are not over
+  std::array<std::uint64_t, kQuotaKindCount> quota_refusals{};
+  // Rows are dated by the database's clock as it was at the start, and by what was lived through
+  // since then.
+  MonoTime started{};
+  std::int64_t started_wall_ms = 0;
+
+  std::int64_t WallMs() const { return started_wall_ms + (clock.Now() - started) / Millis(1); }
+  std::int64_t LivedMs() const { return WallMs(); }
+};
+
+// The facts of one verb.
+class VerbFacts {
+ public:
+  VerbFacts(LocalFacts& local, bool guesses) : local_(local), rows_(local.opener, guesses) {}
+
+  // Puts what can be said into `known`; the rest is wished for.
+  void Answer(Known& known, const std::vector<Subject>& needs);
+  ReadRows& rows() { return rows_; }
+
+ private:
+  template <class Fact>
+  using Maybe = ReadRows::Maybe<Fact>;
+
+  Maybe<std::optional<FoundOperation>> Find(const KeyAt& asked);
+  Maybe<std::optional<FoundOperation>> Find(const OperationOf& asked);
+  Maybe<std::optional<ApprovalState>> Find(const ApprovalOf& asked);
+  Maybe<std::vector<ApprovalState>> Find(const ApprovalsIn& asked);
+  Maybe<std::optional<FlowState>> Find(const FlowNumbered& asked);
+  Maybe<FlowNamed::Fact> Find(const FlowNamed& asked);
+  Maybe<Event> Find(const EventAt& asked);
+  Maybe<EventFront> Find(const FrontOf& asked);
+  Maybe<std::optional<std::uint64_t>> Find(const IntentOf& asked);
+  Maybe<std::optional<std::uint64_t>> Find(const MarkSince& asked);
+  Maybe<bool> Find(const RoomFor& asked);
+  Maybe<std::optional<std::uint32_t>> Find(const GenerationOf& asked);
+  Maybe<std::optional<Event>> Find(const AnswerAt& asked);
+  Maybe<bool> Find(const OthersWait& asked);
+  Maybe<std::vector<OpenWritesAt::Open>> Find(const OpenWritesAt& asked);
+  Maybe<std::int64_t> Find(const AgeOf& asked);
+  Maybe<bool> Find(const KeyIsOver& asked);
+  Maybe<FenceAt::Fact> Find(const FenceAt& asked);
+  Maybe<std::optional<Millis>> Find(const TryOf& asked);
+  Maybe<int> Find(const ReplaysOf& asked);
+  Maybe<std::optional<Error>> Find(const AdmissionOf& asked);
+
+  std::optional<Error> RefusalOf(const AdmissionOf& asked, std::uint64_t waiting, std::size_t all);
+
+  LocalFacts& local_;
+  ReadRows rows_;
+};
+
+// How long an approval still stands.
+Millis TimeLeft(const ApprovalFacts& facts, std::int64_t wall_ms);
+
+}  // namespace recourse

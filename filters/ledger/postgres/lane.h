@@ -1,0 +1,81 @@
+// The thread of a ledger in PostgreSQL: it takes the whole queue, and lets its verbs, lists and
+// marks share round trips. While the database is away what begins waits a little and is refused,
+// and what has ended waits.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "filters/ledger/postgres/batches.h"
+#include "filters/ledger/postgres/lists.h"
+#include "filters/ledger/postgres/open.h"
+#include "filters/ledger/postgres/store.h"
+#include "filters/ledger/postgres/waits.h"
+
+namespace recourse {
+
+class PgLane {
+ public:
+  PgLane(const PgLedgerOptions& options, const Clock& clock);
+  // Refuses what is new and finishes what is queued, if the database answers.
+  ~PgLane();
+  // Connects and begins a stream. Once, before anything else. Fails with a line for people.
+  std::expected<void, std::string> Start();
+
+  using Request = std::variant<std::unique_ptr<PgVerb>, JoinWait*, PgListWait,
+                               std::shared_ptr<PgNoteWait>, PgAnswered>;
+  // Thread-safe. `begins`: it can be refused at once while the database is away.
+  Result<void> Submit(Request request, std::size_t queue_max, bool begins = false);
+  LedgerStats Stats() const;  // thread-safe; what this process knows by itself
+  // Before the first verb.
+  void set_observer(std::function<void(double, std::size_t)> observer) {
+    batches_.set_observer(std::move(observer));
+  }
+
+ private:
+  void Run();
+  bool WaitForWork();
+  void Sort(Request request);
+  void Work();
+  void Serve();
+  bool IsReady();
+  void NoteAway(const std::string& why);
+  bool FlushMarks();
+  void Shutdown();
+  void Publish();
+
+  // constant after construction
+  const PgLedgerOptions options_;
+  const Clock& clock_;
+
+  // owned by the lane's thread
+  LocalFacts local_;
+  PgStore store_;
+  PgJobs jobs_;
+  PgBatches batches_;
+  PgLists lists_;
+  std::vector<Request> taken_;
+  std::map<std::uint64_t, PgAnswered> marks_;  // by operation
+  std::optional<MonoTime> marks_due_;
+  Millis reconnect_after_{};  // not 0: the database is away
+
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  std::vector<Request> queue_;            // guarded by mutex_
+  bool is_stopping_ = false;              // guarded by mutex_
+  std::optional<MonoTime> away_since_{};  // guarded by mutex_
+  LedgerStats stats_;                     // guarded by mutex_
+
+  std::thread thread_;
+};
+
+}  // namespace recourse

@@ -1,0 +1,24 @@
+// Opens the ledger in a database.
+#pragma once
+
+#include <expected>
+#include <memory>
+#include <string>
+
+#include "filters/ledger/ledger.h"
+#include "filters/ledger/postgres/store.h"
+
+namespace recourse {
+
+struct PgLedgerOptions {
+  PgStoreOptions store{};
+  std::shared_ptr<const LedgerKeys> keys{};  // null: rows are written in clear
+  // So long a call waits that cannot begin because the database is away.
+  Millis wait{2'000};
+};
+
+// Fails with one line for people that says what is wrong and what to do. `clock` outlives it.
+std::expected<std::unique_ptr<Ledger>, std::string> OpenPostgresLedger(PgLedgerOptions options,
+                                                                       const Clock& clock);
+
+}  // namespace recourse

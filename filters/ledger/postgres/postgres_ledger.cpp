@@ -1,0 +1,242 @@
+#include "filters/ledger/postgres/postgres_ledger.h"
+
+#include <algorithm>
+#include <chrono>
+#include <future>
+#include <utility>
+
+#include "filters/ledger/model/row_id.h"
+#include "filters/ledger/postgres/placed_log.h"
+#include "filters/ledger/postgres/waits.h"
+#include "filters/ledger/queries/flow_queries.h"
+#include "filters/ledger/queries/log_queries.h"
+#include "proxy/base/limits.h"
+#include "proxy/base/log/log.h"
+
+namespace recourse {
+namespace {
+
+// Outcomes must find room even when the queue is full of beginnings.
+constexpr std::size_t kPgRecordQueueMax = 2 * limits::kLedgerQueueMax;
+// How long an operator's order waits for the database.
+constexpr std::chrono::seconds kPgOrderWaitMax{2};
+
+constexpr PgStatement kCounts{
+    "counts",
+    "SELECT (SELECT count(*) FROM work WHERE grp = $1::text AND kind = 1),"
+    " (SELECT count(*) FROM work WHERE grp = $1::text AND kind = 2),"
+    " (SELECT count(*) FROM flow WHERE grp = $1::text AND phase = 1),"
+    " (SELECT count(*) FROM flow WHERE grp = $1::text AND phase IN (3, 4)),"
+    " (SELECT count(*) FROM flow WHERE grp = $1::text AND phase = 6),"
+    " (SELECT min(o.wall_ms) FROM work w JOIN event f ON f.stream = w.stream AND f.number = "
+    "w.number"
+    " JOIN operation o ON o.key = f.key WHERE w.grp = $1::text AND w.kind = 1),"
+    " (SELECT sum(pg_total_relation_size(c.oid))::bigint FROM pg_class c"
+    " WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r')"};
+
+}  // namespace
+
+std::expected<std::unique_ptr<Ledger>, std::string> OpenPostgresLedger(PgLedgerOptions options,
+                                                                       const Clock& clock) {
+  auto ledger = std::make_unique<PostgresLedger>(std::move(options), clock);
+  if (auto started = ledger->Start(); !started) return std::unexpected(started.error());
+  return ledger;
+}
+
+PostgresLedger::PostgresLedger(PgLedgerOptions options, const Clock& clock)
+    : options_(std::move(options)),
+      clock_(clock),
+      reader_(options_.store.connection),
+      lane_(options_, clock) {}
+
+std::expected<void, std::string> PostgresLedger::Start() { return lane_.Start(); }
+
+Task<Result<Begun>> PostgresLedger::Begin(NewOperation operation, Executor& executor) {
+  PgBeginWait wait{operation, &executor, {}};
+  auto verb = std::make_unique<PgBegin>(&wait);
+  verb->since = clock_.Now();
+  auto queued = lane_.Submit(std::move(verb), limits::kLedgerQueueMax, true);
+  if (!queued) co_return std::unexpected(queued.error());
+  co_await wait.done.Wait();
+  co_return std::move(wait.result);
+}
+
+Task<Result<Event>> PostgresLedger::Record(Transition transition, Executor& executor) {
+  PgRecordWait wait{std::move(transition), &executor, {}};
+  auto queued = lane_.Submit(std::make_unique<PgRecord>(&wait), kPgRecordQueueMax);
+  if (!queued) co_return std::unexpected(queued.error());
+  co_await wait.done.Wait();
+  co_return std::move(wait.result);
+}
+
+Task<Result<FlowState>> PostgresLedger::MoveFlow(FlowMove move, Executor& executor) {
+  PgMoveWait wait{std::move(move), &executor, {}};
+  auto queued = lane_.Submit(std::make_unique<PgMove>(&wait), kPgRecordQueueMax);
+  if (!queued) co_return std::unexpected(queued.error());
+  co_await wait.done.Wait();
+  co_return std::move(wait.result);
+}
+
+Task<Result<ApprovalOutcome>> PostgresLedger::Decide(ApprovalOrder order, Executor& executor) {
+  PgDecideWait wait{std::move(order), &executor, {}};
+  auto queued = lane_.Submit(std::make_unique<PgDecide>(&wait), kPgRecordQueueMax);
+  if (!queued) co_return std::unexpected(queued.error());
+  co_await wait.done.Wait();
+  co_return std::move(wait.result);
+}
+
+Task<Result<std::optional<Event>>> PostgresLedger::Join(std::uint64_t operation, MonoTime deadline,
+                                                        Executor& executor) {
+  JoinWait wait{operation, deadline, &executor, {}, false, {}};
+  if (auto queued = lane_.Submit(&wait, limits::kLedgerQueueMax); !queued) {
+    co_return std::unexpected(queued.error());
+  }
+  co_return co_await wait.promise.Wait();
+}
+
+Task<Result<Event>> PostgresLedger::Read(std::uint64_t operation, Executor& executor) {
+  JoinWait wait{operation, MonoTime(), &executor, {}, true, {}};
+  if (auto queued = lane_.Submit(&wait, limits::kLedgerQueueMax); !queued) {
+    co_return std::unexpected(queued.error());
+  }
+  auto read = co_await wait.promise.Wait();
+  if (!read) co_return std::unexpected(read.error());
+  if (!*read) co_return std::unexpected(PgAway());
+  co_return std::move(**read);
+}
+
+Task<Result<std::vector<PendingApproval>>> PostgresLedger::Claims(std::uint64_t after,
+                                                                  std::size_t limit,
+                                                                  Executor& executor) {
+  PgClaimsWait wait{{after, std::min(limit, limits::kAdminPageMax), &executor}};
+  if (auto queued = lane_.Submit(PgListWait(&wait), limits::kLedgerQueueMax); !queued) {
+    co_return std::unexpected(queued.error());
+  }
+  co_await wait.done.Wait();
+  co_return std::move(wait.result);
+}
+
+Task<Result<std::vector<Event>>> PostgresLedger::Open(std::uint64_t after, std::size_t limit,
+                                                      Executor& executor) {
+  PgEventsWait wait{{after, std::min(limit, limits::kAdminPageMax), &executor}};
+  if (auto queued = lane_.Submit(PgListWait(&wait), limits::kLedgerQueueMax); !queued) {
+    co_return std::unexpected(queued.error());
+  }
+  co_await wait.done.Wait();
+  co_return std::move(wait.result);
+}
+
+Task<Result<std::optional<FlowState>>> PostgresLedger::FindOpenFlow(std::string caller,
+                                                                    std::string flow,
+                                                                    Executor& executor) {
+  PgFlowsWait wait{{0, 1, &executor}, FlowKeyOf(caller, flow)};
+  if (auto queued = lane_.Submit(PgListWait(&wait), limits::kLedgerQueueMax); !queued) {
+    co_return std::unexpected(queued.error());
+  }
+  co_await wait.done.Wait();
+  if (!wait.result) co_return std::unexpected(wait.result.error());
+  if (wait.result->empty()) co_return std::nullopt;
+  co_return std::move(wait.result->front());
+}
+
+Task<Result<std::vector<FlowState>>> PostgresLedger::Flows(std::uint64_t after, std::size_t limit,
+                                                           Executor& executor) {
+  PgFlowsWait wait{{after, std::min(limit, limits::kAdminPageMax), &executor}, std::nullopt};
+  if (auto queued = lane_.Submit(PgListWait(&wait), limits::kLedgerQueueMax); !queued) {
+    co_return std::unexpected(queued.error());
+  }
+  co_await wait.done.Wait();
+  co_return std::move(wait.result);
+}
+
+// A mark that finds no room is forgotten, which errs towards replay.
+void PostgresLedger::MarkAnswered(AttemptId answered) {
+  (void)lane_.Submit(PgAnswered{answered, true}, limits::kLedgerQueueMax);
+}
+
+void PostgresLedger::MarkUnread(AttemptId answered) {
+  (void)lane_.Submit(PgAnswered{answered, false}, kPgRecordQueueMax);
+}
+
+Result<void> PostgresLedger::RecordPolicy(const PolicyChange& change) {
+  auto wait = std::make_shared<PgNoteWait>(change);
+  auto done = wait->promise.get_future();
+  if (auto queued = lane_.Submit(std::move(wait), kPgRecordQueueMax); !queued) return queued;
+  return done.get();
+}
+
+Result<void> PostgresLedger::RecordOrder(const OperatorOrder& order) {
+  auto wait = std::make_shared<PgNoteWait>(order);
+  auto done = wait->promise.get_future();
+  if (auto queued = lane_.Submit(std::move(wait), kPgRecordQueueMax); !queued) return queued;
+  if (done.wait_for(kPgOrderWaitMax) == std::future_status::ready) return done.get();
+  return std::unexpected(
+      Error(ErrorCode::kLedgerUnavailable,
+            "the database has not confirmed its row for 2 s; the row is there once it does"));
+}
+
+Result<std::vector<LoggedRow>> PostgresLedger::Rows(std::uint64_t after, std::uint64_t up_to,
+                                                    std::size_t limit) {
+  PgEventLog log(reader_, UnpackRowId(lane_.Stats().last_id).stream);
+  return ListRows(log, options_.keys, std::max(after, log.base().first_seq - 1), up_to, limit);
+}
+
+Result<EventPage> PostgresLedger::List(const EventFilter& filter) {
+  PgPlacedLog log(reader_, options_.store.group);
+  return ListEvents(log, options_.keys, filter);
+}
+
+Result<std::optional<Event>> PostgresLedger::Find(std::uint64_t id) {
+  PgEventLog log(reader_, 0);
+  std::string bytes;
+  if (!log.NewReader()->Read(id, bytes)) return std::nullopt;
+  return FindEvent(log, options_.keys, id);
+}
+
+Result<OperationPage> PostgresLedger::Operations(const OperationFilter& filter) {
+  return ListPgOperations(reader_, options_.store.group, options_.keys, filter);
+}
+
+Result<std::optional<FlowState>> PostgresLedger::FindFlow(std::uint64_t number) {
+  PgPlacedLog log(reader_, options_.store.group);
+  return recourse::FindFlow(log, number, ToUnixMillis(clock_.WallNow()));
+}
+
+Result<std::vector<FlowState>> PostgresLedger::NewestFlows(std::size_t limit) {
+  PgPlacedLog log(reader_, options_.store.group);
+  return recourse::NewestFlows(log, limit, ToUnixMillis(clock_.WallNow()));
+}
+
+VerifyReport PostgresLedger::Verify() {
+  const LedgerStats stats = Stats();
+  PgEventLog log(reader_, UnpackRowId(stats.last_id).stream);
+  return VerifyLog(log, options_.keys, stats.last_id, stats.head);
+}
+
+LedgerStats PostgresLedger::Stats() {
+  const auto counts = reader_.Ask(kCounts, PgArguments().Bytes(options_.store.group));
+  LedgerStats stats = lane_.Stats();
+  if (!counts) return stats;
+  const PgRows& row = counts->front();
+  stats.uncertain = row.Number(0, 0);
+  stats.approvals_pending = row.Number(0, 1);
+  stats.flows_open = row.Number(0, 2);
+  stats.flows_breaking = row.Number(0, 3);
+  stats.flows_parked = row.Number(0, 4);
+  const std::int64_t unknown_ms = row.Int(0, 5);
+  if (unknown_ms != 0 && (stats.oldest_pending_ms == 0 || unknown_ms < stats.oldest_pending_ms)) {
+    stats.oldest_pending_ms = unknown_ms;
+  }
+  stats.used_bytes = row.Number(0, 6);
+  return stats;
+}
+
+void PostgresLedger::SetRule(const LedgerRule& /*rule*/) {
+  Log(LogLevel::kWarn, "a ledger in a database removes nothing yet: `retention` does nothing");
+}
+
+void PostgresLedger::OnCommit(std::function<void(double seconds, std::size_t rows)> observer) {
+  lane_.set_observer(std::move(observer));
+}
+
+}  // namespace recourse

@@ -1,0 +1,65 @@
+// The ledger in PostgreSQL: verbs go through the lane, what operators ask over a connection beside
+// it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "filters/ledger/ledger.h"
+#include "filters/ledger/postgres/lane.h"
+#include "filters/ledger/postgres/open.h"
+#include "filters/ledger/postgres/reader.h"
+#include "filters/ledger/queries/audit.h"
+#include "filters/ledger/queries/operation_queries.h"
+
+namespace recourse {
+
+class PostgresLedger final : public Ledger, public OperationLister, public LedgerAuditor {
+ public:
+  // `clock` outlives the ledger.
+  PostgresLedger(PgLedgerOptions options, const Clock& clock);
+  // Connects and begins a stream. Once, before anything else. Fails with a line for people.
+  std::expected<void, std::string> Start();
+
+  Task<Result<Begun>> Begin(NewOperation operation, Executor& executor) override;
+  Task<Result<Event>> Record(Transition transition, Executor& executor) override;
+  Task<Result<std::optional<Event>>> Join(std::uint64_t operation, MonoTime deadline,
+                                          Executor& executor) override;
+  Task<Result<Event>> Read(std::uint64_t operation, Executor& executor) override;
+  Task<Result<ApprovalOutcome>> Decide(ApprovalOrder order, Executor& executor) override;
+  Task<Result<std::vector<PendingApproval>>> Claims(std::uint64_t after, std::size_t limit,
+                                                    Executor& executor) override;
+  void MarkAnswered(AttemptId answered) override;
+  void MarkUnread(AttemptId answered) override;
+  Task<Result<std::vector<Event>>> Open(std::uint64_t after, std::size_t limit,
+                                        Executor& executor) override;
+  Task<Result<FlowState>> MoveFlow(FlowMove move, Executor& executor) override;
+  Task<Result<std::optional<FlowState>>> FindOpenFlow(std::string caller, std::string flow,
+                                                      Executor& executor) override;
+  Task<Result<std::vector<FlowState>>> Flows(std::uint64_t after, std::size_t limit,
+                                             Executor& executor) override;
+  Result<void> RecordPolicy(const PolicyChange& change) override;
+  Result<void> RecordOrder(const OperatorOrder& order) override;
+  Result<std::vector<LoggedRow>> Rows(std::uint64_t after, std::uint64_t up_to,
+                                      std::size_t limit) override;
+  Result<EventPage> List(const EventFilter& filter) override;
+  Result<std::optional<Event>> Find(std::uint64_t id) override;
+  Result<OperationPage> Operations(const OperationFilter& filter) override;
+  Result<std::optional<FlowState>> FindFlow(std::uint64_t number) override;
+  Result<std::vector<FlowState>> NewestFlows(std::size_t limit) override;
+  VerifyReport Verify() override;
+  LedgerStats Stats() override;
+  void SetRule(const LedgerRule& rule) override;
+  void OnCommit(std::function<void(double seconds, std::size_t rows)> observer) override;
+
+ private:
+  const PgLedgerOptions options_;
+  const Clock& clock_;
+  PgReader reader_;
+  PgLane lane_;
+};
+
+}  // namespace recourse

@@ -1,0 +1,106 @@
+#include "filters/ledger/postgres/reader.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "filters/ledger/model/row_id.h"
+
+namespace recourse {
+namespace {
+
+constexpr PgStatement kOneRow{
+    "one_row", "SELECT bytes FROM event WHERE stream = $1::bigint AND number = $2::bigint AND won"};
+constexpr PgStatement kScan{
+    "scan",
+    "SELECT stream, number, bytes FROM event WHERE (stream, number) >= ($1::bigint, $2::bigint)"
+    " AND stream <= $3::bigint ORDER BY stream, number LIMIT $4::bigint"};
+constexpr PgStatement kEnd{"end_of_streams",
+                           "SELECT stream, head FROM stream WHERE $1::bigint IN (0, stream)"
+                           " ORDER BY stream DESC LIMIT 1"};
+
+constexpr std::size_t kScanRows = 256;
+
+std::int64_t ToInt(std::uint64_t value) { return static_cast<std::int64_t>(value); }
+
+class PgLogReader final : public EventLog::Reader {
+ public:
+  PgLogReader(PgReader& reader, std::uint64_t stream) : reader_(reader), stream_(stream) {}
+
+  bool Read(std::uint64_t seq, std::string& row) override {
+    const RowId id = UnpackRowId(seq);
+    const auto rows = reader_.Ask(kOneRow, PgArguments().Int(id.stream).Int(ToInt(id.number)));
+    if (!rows || rows->front().size() == 0) return false;
+    row = rows->front().Bytes(0, 0);
+    return true;
+  }
+
+  bool Scan(std::uint64_t from, std::size_t rows_max, const Visit& visit) override {
+    RowId next = UnpackRowId(from);
+    const std::uint64_t up_to = stream_ != 0 ? stream_ : kRowStreamMax;
+    while (rows_max > 0) {
+      const std::size_t asked = std::min(rows_max, kScanRows);
+      const auto answered = reader_.Ask(kScan, PgArguments()
+                                                   .Int(next.stream)
+                                                   .Int(ToInt(next.number))
+                                                   .Int(ToInt(up_to))
+                                                   .Int(ToInt(asked)));
+      if (!answered) return false;
+      const PgRows& rows = answered->front();
+      for (int row = 0; row < rows.size(); ++row) {
+        next = {static_cast<std::uint32_t>(rows.Int(row, 0)), rows.Number(row, 1)};
+        if (!visit(PackRowId(next), rows.Bytes(row, 2))) return true;
+      }
+      if (static_cast<std::size_t>(rows.size()) < asked) return true;
+      rows_max -= asked;
+      ++next.number;
+    }
+    return true;
+  }
+
+ private:
+  PgReader& reader_;
+  const std::uint64_t stream_;
+};
+
+}  // namespace
+
+std::expected<std::vector<PgRows>, std::string> PgReader::Ask(const PgStatement& statement,
+                                                              const PgArguments& arguments) {
+  const std::lock_guard lock(mutex_);
+  std::string why;
+  for (int tries = 0; tries < 2; ++tries) {
+    if (connection_ == nullptr || connection_->is_lost()) {
+      connection_.reset();
+      auto opened = PgConnection::Open(options_);
+      if (!opened) return std::unexpected(opened.error());
+      connection_ = std::move(*opened);
+    }
+    connection_->Queue(statement, arguments);
+    auto rows = connection_->Run();
+    if (rows) return std::move(*rows);
+    why = rows.error().text;
+    if (!connection_->is_lost()) break;
+  }
+  return std::unexpected(why);
+}
+
+std::expected<void, AppendError> PgEventLog::Append(const RowBatch& /*batch*/) {
+  return std::unexpected(AppendError{.reason = "it is written elsewhere"});
+}
+
+std::unique_ptr<EventLog::Reader> PgEventLog::NewReader() {
+  return std::make_unique<PgLogReader>(reader_, stream_);
+}
+
+std::uint64_t PgEventLog::last_seq() {
+  const auto rows = reader_.Ask(kEnd, PgArguments().Int(ToInt(stream_)));
+  if (!rows || rows->front().size() == 0) return 0;
+  return PackRowId(
+      {static_cast<std::uint32_t>(rows->front().Int(0, 0)), rows->front().Number(0, 1)});
+}
+
+LogBase PgEventLog::base() {
+  return {.first_seq = PackRowId({static_cast<std::uint32_t>(stream_), 1}), .prev_hash = {}};
+}
+
+}  // namespace recourse

@@ -1,0 +1,187 @@
+#include "filters/ledger/postgres/schema.h"
+
+#include <openssl/rand.h>
+
+#include <algorithm>
+
+#include "proxy/base/check.h"
+
+namespace recourse {
+namespace {
+
+// Digests are the first 16 bytes, in the type that has that width everywhere. No index mentions
+// what an outcome changes, so that its update stays within its page.
+constexpr const char* kTables = R"sql(
+CREATE SEQUENCE IF NOT EXISTS stream_number AS bigint MINVALUE 1 MAXVALUE 134217727;
+-- In the order of what is committed one after the other, over all streams; has gaps.
+CREATE SEQUENCE IF NOT EXISTS place AS bigint;
+CREATE TABLE IF NOT EXISTS ledger (
+  one boolean PRIMARY KEY DEFAULT true CHECK (one),
+  identity bytea NOT NULL,
+  schema_version int NOT NULL,
+  min_writer int NOT NULL,
+  install_id text NOT NULL DEFAULT '');
+CREATE TABLE IF NOT EXISTS stream (
+  stream bigint PRIMARY KEY,
+  grp text NOT NULL,
+  pod text NOT NULL,
+  version text NOT NULL,
+  policy uuid,
+  state smallint NOT NULL DEFAULT 1,
+  beat bigint NOT NULL DEFAULT 0,
+  head bigint NOT NULL DEFAULT 0,
+  chain bytea NOT NULL,
+  place bigint NOT NULL DEFAULT 0,
+  low bigint NOT NULL DEFAULT 0,
+  open bigint NOT NULL DEFAULT 0,
+  taken_by bigint,
+  at timestamptz NOT NULL DEFAULT now()) WITH (fillfactor = 10);
+CREATE TABLE IF NOT EXISTS operation (
+  key uuid PRIMARY KEY,
+  generation bigint NOT NULL DEFAULT 0,
+  newest_generation bigint NOT NULL DEFAULT 0,
+  flags int NOT NULL DEFAULT 0,
+  op_stream bigint NOT NULL DEFAULT 0,
+  op_number bigint NOT NULL DEFAULT 0,
+  phase smallint NOT NULL DEFAULT 0,
+  cause smallint NOT NULL DEFAULT 0,
+  attempt int NOT NULL DEFAULT 0,
+  version bigint NOT NULL DEFAULT 1,
+  sender bigint NOT NULL DEFAULT 0,
+  flow uuid,
+  last_stream bigint NOT NULL DEFAULT 0,
+  last_number bigint NOT NULL DEFAULT 0,
+  before_stream bigint NOT NULL DEFAULT 0,
+  before_number bigint NOT NULL DEFAULT 0,
+  wall_ms bigint NOT NULL DEFAULT 0,
+  at timestamptz NOT NULL DEFAULT now()) WITH (fillfactor = 50);
+CREATE INDEX IF NOT EXISTS operation_flow ON operation (flow) WHERE flow IS NOT NULL;
+-- The operation that was sent last of an intent, and the row of the last effect at a mark.
+CREATE TABLE IF NOT EXISTS intent (
+  intent uuid PRIMARY KEY,
+  stream bigint NOT NULL,
+  number bigint NOT NULL,
+  place bigint NOT NULL DEFAULT 0,
+  version bigint NOT NULL DEFAULT 1);
+CREATE TABLE IF NOT EXISTS flow (
+  flow uuid PRIMARY KEY,
+  grp text NOT NULL,
+  flow_stream bigint NOT NULL DEFAULT 0,
+  flow_number bigint NOT NULL DEFAULT 0,
+  phase smallint NOT NULL DEFAULT 0,
+  cause smallint NOT NULL DEFAULT 0,
+  version bigint NOT NULL DEFAULT 1,
+  steps bigint NOT NULL DEFAULT 0,
+  has_deadline boolean NOT NULL DEFAULT false,
+  opened bigint NOT NULL DEFAULT 0,
+  row_stream bigint NOT NULL DEFAULT 0,
+  row_number bigint NOT NULL DEFAULT 0,
+  name text NOT NULL DEFAULT '',
+  policy text NOT NULL DEFAULT '',
+  deadline_at timestamptz,
+  at timestamptz NOT NULL DEFAULT now()) WITH (fillfactor = 70);
+CREATE INDEX IF NOT EXISTS flow_unfinished ON flow (grp, flow_stream, flow_number)
+  WHERE phase NOT IN (2, 5);
+CREATE TABLE IF NOT EXISTS event (
+  stream bigint NOT NULL,
+  number bigint NOT NULL,
+  day int NOT NULL,
+  place bigint NOT NULL,
+  won boolean NOT NULL,
+  kind smallint NOT NULL,
+  grp text NOT NULL,
+  at timestamptz NOT NULL,
+  tool text,
+  caller text,
+  phase smallint NOT NULL DEFAULT 0,
+  key uuid,
+  op_stream bigint NOT NULL DEFAULT 0,
+  op_number bigint NOT NULL DEFAULT 0,
+  prev_stream bigint NOT NULL DEFAULT 0,
+  prev_number bigint NOT NULL DEFAULT 0,
+  bytes bytea NOT NULL,
+  PRIMARY KEY (stream, number, day)) PARTITION BY RANGE (day);
+ALTER TABLE event ALTER bytes SET STORAGE EXTERNAL;
+-- Lists go by it, over all streams.
+CREATE INDEX IF NOT EXISTS event_place ON event (place);
+-- Of days that have no partition of their own.
+CREATE TABLE IF NOT EXISTS event_rest PARTITION OF event DEFAULT;
+ALTER TABLE event_rest ALTER bytes SET STORAGE EXTERNAL;
+CREATE TABLE IF NOT EXISTS work (
+  kind smallint NOT NULL,
+  stream bigint NOT NULL,
+  number bigint NOT NULL,
+  grp text NOT NULL,
+  due_at timestamptz NOT NULL DEFAULT now(),
+  owner bigint,
+  tries int NOT NULL DEFAULT 0,
+  policy text NOT NULL DEFAULT '',
+  PRIMARY KEY (kind, stream, number));
+CREATE INDEX IF NOT EXISTS work_due ON work (grp, due_at);
+CREATE INDEX IF NOT EXISTS work_owner ON work (owner);
+CREATE TABLE IF NOT EXISTS policy (
+  digest uuid PRIMARY KEY,
+  grp text NOT NULL,
+  version text NOT NULL,
+  bytes bytea NOT NULL DEFAULT ''::bytea);
+)sql";
+
+std::expected<void, std::string> MigrationFailed(PgConnection& connection,
+                                                 const PgFailure& failure) {
+  (void)connection.Execute("ROLLBACK");
+  return std::unexpected("the ledger's tables cannot be made: " + failure.text);
+}
+
+}  // namespace
+
+std::expected<void, std::string> MigratePgSchema(PgConnection& connection) {
+  const auto begun =
+      connection.Execute(std::string("BEGIN; SET LOCAL lock_timeout = '2s'; ").append(kTables));
+  if (!begun) return MigrationFailed(connection, begun.error());
+  Digest identity{};
+  RC_CHECK(RAND_bytes(identity.data(), static_cast<int>(identity.size())) == 1);
+  static constexpr PgStatement kRow{
+      "migrate_row",
+      "INSERT INTO ledger (identity, schema_version, min_writer) "
+      "VALUES ($1::bytea, $2::bigint::int, 1) ON CONFLICT (one) DO UPDATE "
+      "SET schema_version = greatest(ledger.schema_version, excluded.schema_version)"};
+  static constexpr PgStatement kCommit{"commit", "COMMIT"};
+  connection.Queue(kRow, PgArguments().Bytes(AsView(identity)).Int(kPgSchemaVersion));
+  connection.Queue(kCommit);
+  if (auto done = connection.Run(); !done) return MigrationFailed(connection, done.error());
+  return {};
+}
+
+std::expected<PgLedgerFacts, std::string> ReadPgLedgerFacts(PgConnection& connection) {
+  static constexpr PgStatement kFacts{
+      "ledger_facts", "SELECT identity, schema_version, min_writer, install_id FROM ledger"};
+  connection.Queue(kFacts);
+  const auto answered = connection.Run();
+  if (!answered && answered.error().sqlstate != "42P01") {
+    return std::unexpected("the ledger's database: " + answered.error().text);
+  }
+  if (!answered || answered->front().size() != 1) {
+    return std::unexpected(
+        "there is no ledger in this database yet: run recourse ledger migrate --ledger URL");
+  }
+  const PgRows& row = answered->front();
+  PgLedgerFacts facts{.identity = {},
+                      .schema_version = static_cast<int>(row.Int(0, 1)),
+                      .min_writer = static_cast<int>(row.Int(0, 2)),
+                      .install_id = std::string(row.Bytes(0, 3))};
+  const std::string_view identity = row.Bytes(0, 0);
+  if (identity.size() != facts.identity.size()) {
+    return std::unexpected("the ledger in this database has no identity");
+  }
+  std::copy(identity.begin(), identity.end(), facts.identity.begin());
+  if (facts.schema_version < kPgSchemaVersion) {
+    return std::unexpected(
+        "the ledger's tables are of an older version: run recourse ledger migrate --ledger URL");
+  }
+  if (facts.min_writer > kPgSchemaVersion) {
+    return std::unexpected("the ledger is written by a later version of recourse by now");
+  }
+  return facts;
+}
+
+}  // namespace recourse

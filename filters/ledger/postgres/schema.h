@@ -1,0 +1,44 @@
+// The tables of a ledger in PostgreSQL. Expand, roll, contract: a later version only adds, until no
+// stream is left of a version that needs what it takes away.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <string>
+
+#include "filters/ledger/postgres/connection.h"
+#include "proxy/base/crypto/hash.h"
+
+namespace recourse {
+
+inline constexpr int kPgSchemaVersion = 1;
+
+// Stored as numbers: never renumber.
+enum class StreamState : std::uint8_t {
+  kLive = 1,
+  kFenced = 2,  // declared dead: what it has open is being taken over
+  kEnded = 3,   // nothing is left of it
+};
+enum class WorkKind : std::uint8_t {
+  kSettle = 1,    // an unknown outcome; named by its operation
+  kApproval = 2,  // waits for a human, or was approved; likewise
+  kFlow = 3,      // has a deadline, or is being undone, or parked; named by its flow's number
+  kKeeper = 4,    // whose turn it is to run retention
+};
+
+// Which ledger a schema holds.
+struct PgLedgerFacts {
+  Digest identity{};
+  int schema_version = 0;
+  int min_writer = 0;      // the oldest version of the schema that may still write
+  std::string install_id;  // empty: nobody has written yet
+};
+
+// Creates what is missing, in one transaction. The role needs the right to create tables in the
+// first schema of its search path; those who write need none of that. Fails with a line for people.
+std::expected<void, std::string> MigratePgSchema(PgConnection& connection);
+
+// Fails with a line for people where there is no ledger, or none that this version may write.
+std::expected<PgLedgerFacts, std::string> ReadPgLedgerFacts(PgConnection& connection);
+
+}  // namespace recourse

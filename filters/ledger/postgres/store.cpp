@@ -1,0 +1,339 @@
+#include "filters/ledger/postgres/store.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "filters/ledger/model/row_id.h"
+#include "filters/ledger/postgres/batch_sql.h"
+#include "filters/ledger/rows/event_log.h"
+#include "proxy/base/limits.h"
+#include "proxy/base/log/log.h"
+
+namespace recourse {
+namespace {
+
+constexpr PgStatement kInstall{
+    "install", "UPDATE ledger SET install_id = $1::text WHERE install_id = '' RETURNING 1"};
+constexpr PgStatement kNewStream{"new_stream", "SELECT nextval('stream_number')"};
+constexpr PgStatement kNow{"now_ms",
+                           "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"};
+constexpr PgStatement kPutStream{
+    "put_stream",
+    "INSERT INTO stream (stream, grp, pod, version, head, chain, low, place)"
+    " VALUES ($1::bigint, $2::text, $3::text, $4::text, 1, $5::bytea, 2,"
+    " nextval('place') << 12)"};
+constexpr PgStatement kPutEpoch{
+    "put_epoch",
+    "INSERT INTO event (stream, number, day, place, won, kind, grp, at, bytes)"
+    " SELECT stream, 1, (extract(epoch FROM now()) / 86400)::int, place, true, 3, grp, now(),"
+    " $2::bytea FROM stream WHERE stream = $1::bigint"};
+constexpr PgStatement kFind{
+    "find_stream", "SELECT state, head, chain FROM stream WHERE stream = $1::bigint FOR UPDATE"};
+
+std::int64_t Signed(std::uint64_t value) { return static_cast<std::int64_t>(value); }
+
+void LogRefusal(const PgFailure& failure) {
+  Log(LogLevel::kError, "the ledger's database refuses a batch",
+      {{"sqlstate", failure.sqlstate}, {"reason", failure.text}});
+}
+
+void Shorten(Event& event) {
+  if (event.detail.size() > limits::kDetailBytesMax) event.detail.resize(limits::kDetailBytesMax);
+  if (event.request && !CanBeKept(*event.request)) {
+    event.request.reset();
+    event.request_left_out = true;
+  }
+}
+
+}  // namespace
+
+PgStore::PgStore(PgStoreOptions options, std::shared_ptr<const LedgerKeys> keys, LocalFacts& local)
+    : options_(std::move(options)), local_(local) {
+  if (keys != nullptr) sealer_.emplace(std::move(keys));
+}
+
+std::expected<void, std::string> PgStore::Connect() {
+  if (is_connected()) return {};
+  connection_.reset();
+  auto opened = PgConnection::Open(options_.connection);
+  if (!opened) return std::unexpected(opened.error());
+  const auto facts = ReadPgLedgerFacts(**opened);
+  if (!facts) return std::unexpected(facts.error());
+  if (identity_ != Digest{} && facts->identity != identity_) {
+    return std::unexpected("another ledger is in the database by now");
+  }
+  connection_ = std::move(*opened);
+  identity_ = facts->identity;
+  if (facts->install_id.empty() && !options_.install_id.empty()) {
+    connection_->Queue(kInstall, PgArguments().Bytes(options_.install_id));
+    if (auto done = connection_->Run(); !done) return std::unexpected(done.error().text);
+  } else if (facts->install_id != options_.install_id) {
+    connection_.reset();
+    return std::unexpected(
+        "the ledger in the database belongs to another install.secret: calls would be taken for "
+        "others; give every pod of the group the same --install-secret-file");
+  }
+  return stream_ != 0 ? std::expected<void, std::string>() : BeginStream();
+}
+
+std::expected<void, std::string> PgStore::BeginStream() {
+  connection_->Queue(kNewStream);
+  connection_->Queue(kNow);
+  const auto numbered = connection_->Run();
+  if (!numbered) return std::unexpected(numbered.error().text);
+  const std::uint64_t stream = numbered->at(0).Number(0, 0);
+  const bool is_own = options_.time == PgStoreOptions::Time::kProcess;
+  const std::int64_t wall_ms =
+      is_own ? ToUnixMillis(local_.clock.WallNow()) : numbered->at(1).Int(0, 0);
+  // It never goes back.
+  local_.started_wall_ms = std::max(wall_ms, stream_was_ ? local_.WallMs() : wall_ms);
+  local_.started = local_.clock.Now();
+  stream_was_ = true;
+  const std::uint64_t first = PackRowId({static_cast<std::uint32_t>(stream), 1});
+  std::string row;
+  AppendEpochRow(row, {RowKind::kEpoch, first, 1, local_.WallMs(), Digest{}});
+  const Digest chain = RowHash(row);
+  connection_->Queue(kPutStream, PgArguments()
+                                     .Int(Signed(stream))
+                                     .Bytes(options_.group)
+                                     .Bytes(options_.pod)
+                                     .Bytes(options_.version)
+                                     .Bytes(AsView(chain)));
+  connection_->Queue(kPutEpoch, PgArguments().Int(Signed(stream)).Bytes(row));
+  if (auto done = connection_->Run(); !done) return std::unexpected(done.error().text);
+  stream_ = stream;
+  head_ = first;
+  chain_ = chain;
+  return {};
+}
+
+void PgStore::LeaveStream() {
+  stream_ = 0;
+  open_.clear();
+  local_.open = 0;
+  connection_.reset();
+}
+
+std::expected<Fetched, PgFailure> PgStore::Read(const Wishes& wishes) {
+  return Fetch(*connection_, wishes, options_.group);
+}
+
+BatchEnd PgStore::Rollback(const PgFailure& failure) {
+  if (failure.kind == PgFailure::Kind::kUnknown) {
+    connection_.reset();
+    return BatchEnd::kAway;
+  }
+  connection_->Queue(kPgRollback);
+  if (!connection_->Run()) connection_.reset();
+  // Another stream has made the same row new in between.
+  const bool is_race = failure.is_conflict() || failure.sqlstate == "23505";
+  if (!is_race) LogRefusal(failure);
+  return is_race ? BatchEnd::kAgain : BatchEnd::kAway;
+}
+
+std::expected<void, BatchEnd> PgStore::Lock(std::vector<PlannedRows>& plans, std::uint64_t& place) {
+  QueuePgLocks(*connection_, stream_, UnpackRowId(head_).number, PgReadAndMadeOf(plans).read);
+  auto locked = connection_->Run();
+  if (!locked) return std::unexpected(Rollback(locked.error()));
+  const auto found = TakePgLocks(*locked);
+  if (!found) {
+    connection_->Queue(kPgRollback);
+    if (!connection_->Run()) connection_.reset();
+    return std::unexpected(BatchEnd::kFenced);
+  }
+  place = found->place;
+  for (PlannedRows& planned : plans) planned.has_lost = !found->Hold(planned);
+  return {};
+}
+
+void PgStore::EncodePlan(PlannedRows& planned, Built& built) {
+  std::vector<std::string> rows;
+  std::uint64_t id = planned.first;
+  Digest chain = built.chain;
+  for (RowWrite& write : planned.plan->writes) {
+    std::string row;
+    if (auto* const event = std::get_if<EventWrite>(&write)) {
+      Shorten(event->event);
+      AppendEventRow(row, event->event, chain, sealer_ ? &*sealer_ : nullptr);
+      if (row.size() > limits::kEventBytesMax) {
+        planned.has_lost = true;
+        planned.failed =
+            Error(ErrorCode::kInternal, "the event is too large to be kept", Delivery::kNotSent);
+        return;
+      }
+    } else if (const auto* const flow = std::get_if<FlowWrite>(&write)) {
+      AppendFlowRow(row, {RowKind::kFlow, id, 1, local_.WallMs(), chain}, flow->state);
+    } else {
+      AppendAliasRow(row, {RowKind::kAlias, id, 1, local_.WallMs(), chain},
+                     std::get<AliasWrite>(write).alias);
+    }
+    chain = RowHash(row);
+    built.rows[id++] = std::move(row);
+  }
+  built.chain = chain;
+  built.head = id - 1;
+}
+
+void PgStore::Encode(std::vector<PlannedRows>& plans, const std::vector<NoteRow>& notes,
+                     Built& built) {
+  built.head = head_;
+  built.chain = chain_;
+  built.open = open_;
+  const auto add = [&](const auto& append) {
+    const std::uint64_t id = built.head + 1;
+    std::string row;
+    append(row, id);
+    built.chain = RowHash(row);
+    built.rows[id] = std::move(row);
+    built.head = id;
+  };
+  for (PlannedRows& planned : plans) {
+    if (!planned.has_lost) EncodePlan(planned, built);
+    if (!planned.has_lost) {
+      Track(planned, built);
+      continue;
+    }
+    for (std::size_t i = 0; i < planned.plan->writes.size(); ++i) {
+      add([&](std::string& row, std::uint64_t id) {
+        AppendVoidRow(row, {RowKind::kVoid, id, 1, local_.WallMs(), built.chain});
+      });
+    }
+  }
+  for (const NoteRow& note : notes) {
+    add([&](std::string& row, std::uint64_t id) {
+      note(row, {RowKind::kPolicy, id, 1, local_.WallMs(), built.chain});
+    });
+  }
+}
+
+void PgStore::Track(const PlannedRows& planned, Built& built) {
+  for (const RowWrite& write : planned.plan->writes) {
+    const auto* const event = std::get_if<EventWrite>(&write);
+    if (event == nullptr) continue;
+    if (event->event.phase == Phase::kDispatching) {
+      built.open[event->event.operation] = event->event.id;
+    } else {
+      built.open.erase(event->event.operation);
+    }
+  }
+}
+
+BatchEnd PgStore::Commit(std::vector<PlannedRows>& plans, const std::vector<NoteRow>& notes) {
+  const auto end = CommitAtOnce(plans, notes);
+  return end ? *end : CommitLocked(plans, notes);
+}
+
+// nullopt: it did not happen, because something else was found.
+std::optional<BatchEnd> PgStore::CommitAtOnce(std::vector<PlannedRows>& plans,
+                                              const std::vector<NoteRow>& notes) {
+  Built built;
+  Encode(plans, notes, built);
+  QueuePgFence(*connection_,
+               {.stream = stream_,
+                .old_head = UnpackRowId(head_).number,
+                .head = UnpackRowId(built.head).number,
+                .low = LowOf(built),
+                .open = built.open.size(),
+                .chain = built.chain},
+               PgReadAndMadeOf(plans));
+  QueueWrites(plans, built);
+  const auto done = connection_->Run();
+  if (done) {
+    built.place = done->front().Number(0, 1);
+    Adopt(std::move(built));
+    return BatchEnd::kDone;
+  }
+  const PgFailure& failure = done.error();
+  if (failure.kind == PgFailure::Kind::kUnknown) return Doubt(failure, std::move(built));
+  const bool was_first =
+      failure.is_conflict() || failure.sqlstate == "23505" || failure.sqlstate == "22012";
+  if (was_first) return std::nullopt;
+  LogRefusal(failure);
+  return BatchEnd::kAway;
+}
+
+BatchEnd PgStore::CommitLocked(std::vector<PlannedRows>& plans, const std::vector<NoteRow>& notes) {
+  Built built;
+  if (auto locked = Lock(plans, built.place); !locked) return locked.error();
+  Encode(plans, notes, built);
+  QueueWrites(plans, built);
+  connection_->Queue(kPgHead, PgArguments()
+                                  .Int(Signed(stream_))
+                                  .Int(Signed(UnpackRowId(built.head).number))
+                                  .Bytes(AsView(built.chain))
+                                  .Int(Signed(LowOf(built)))
+                                  .Int(Signed(built.open.size())));
+  connection_->Queue(kPgCommit);
+  const auto done = connection_->Run();
+  if (done) {
+    Adopt(std::move(built));
+    return BatchEnd::kDone;
+  }
+  if (done.error().kind == PgFailure::Kind::kRefused) return Rollback(done.error());
+  return Doubt(done.error(), std::move(built));
+}
+
+BatchEnd PgStore::Doubt(const PgFailure& failure, Built built) {
+  Log(LogLevel::kWarn, "the ledger's database did not confirm a batch", {{"reason", failure.text}});
+  in_doubt_ = std::move(built);
+  connection_.reset();
+  return BatchEnd::kInDoubt;
+}
+
+std::uint64_t PgStore::LowOf(const Built& built) {
+  std::uint64_t low = built.head + 1;
+  for (const auto& [operation, row] : built.open) low = std::min(low, row);
+  return UnpackRowId(low).number;
+}
+
+void PgStore::QueueWrites(const std::vector<PlannedRows>& plans, const Built& built) {
+  PgBatchWriter writer(stream_, options_.group, UnpackRowId(head_).number);
+  std::map<std::uint64_t, const LogColumns*> columns;
+  for (const PlannedRows& planned : plans) {
+    if (planned.has_lost) continue;
+    writer.Add(planned.changes);
+    for (const LogColumns& row : planned.changes.log) columns[row.id] = &row;
+  }
+  for (const auto& [id, bytes] : built.rows) {
+    const auto known = columns.find(id);
+    writer.AddRow(id, bytes, known == columns.end() ? nullptr : known->second);
+  }
+  writer.Queue(*connection_);
+}
+
+std::uint64_t PgStore::PlaceOf(std::uint64_t written_row) const {
+  return written_place_ + written_row - (head_ - written_.size());
+}
+
+void PgStore::Adopt(Built built) {
+  head_ = built.head;
+  chain_ = built.chain;
+  open_ = std::move(built.open);
+  local_.open = open_.size();
+  written_ = std::move(built.rows);
+  written_place_ = built.place;
+}
+
+std::optional<BatchEnd> PgStore::Resolve() {
+  RC_CHECK(in_doubt_.has_value());
+  connection_->Queue(kFind, PgArguments().Int(Signed(stream_)));
+  const auto answered = connection_->Run();
+  if (!answered) {
+    connection_.reset();
+    return std::nullopt;
+  }
+  const PgRows& row = answered->front();
+  Built built = std::move(*in_doubt_);
+  in_doubt_.reset();
+  if (row.size() == 1 && row.Number(0, 1) == UnpackRowId(built.head).number &&
+      row.Bytes(0, 2) == AsView(built.chain)) {
+    built.place = row.Number(0, 3);
+    Adopt(std::move(built));
+    return BatchEnd::kDone;
+  }
+  const bool is_ours = row.size() == 1 && row.Number(0, 1) == UnpackRowId(head_).number &&
+                       row.Int(0, 0) == static_cast<int>(StreamState::kLive);
+  return is_ours ? BatchEnd::kAway : BatchEnd::kFenced;
+}
+
+}  // namespace recourse

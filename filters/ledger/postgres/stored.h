@@ -1,0 +1,78 @@
+// Rows of the database's tables, as values, and what a batch makes of them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "filters/ledger/model/event.h"
+#include "filters/ledger/model/flow.h"
+#include "filters/ledger/rules/key_entry.h"
+#include "proxy/base/crypto/hash.h"
+
+namespace recourse {
+
+// The first 16 bytes of a digest: the order of these is that in which rows are locked.
+using Uuid = std::array<unsigned char, 16>;
+inline Uuid AsUuid(const Digest& digest) {
+  Uuid uuid;
+  std::memcpy(uuid.data(), digest.data(), uuid.size());
+  return uuid;
+}
+inline Digest DigestOfUuid(const Uuid& uuid) {
+  Digest digest{};
+  std::memcpy(digest.data(), uuid.data(), uuid.size());
+  return digest;
+}
+
+// Flags of a row of `operation`.
+inline constexpr int kPgAnswered = 1, kPgAlias = 2, kPgTombstone = 4, kPgPlaceholder = 8;
+
+// `version` of each is raised by whoever changes it, and 0 where there is no such row: what a
+// decision has read is what it stands on.
+struct StoredOperation {
+  std::int64_t version = 0;
+  std::uint32_t generation = 0, newest_generation = 0;
+  bool is_answered = false, is_alias = false, is_tombstone = false;
+  bool is_placeholder =
+      false;  // stands for generation 0 of a key of which only later ones are left
+  std::uint64_t operation = 0, last_event = 0;
+  Phase phase = Phase::kNone;
+  Cause cause = Cause::kNone;
+  std::uint16_t attempt = 0;
+  std::uint64_t sender = 0;  // the stream that sends it
+  std::uint64_t before = 0;  // the operation that stood for its intent
+  std::int64_t wall_ms = 0;  // of its last event
+  std::optional<Uuid> flow{};
+};
+struct StoredIntent {
+  std::int64_t version = 0;
+  std::uint64_t row = 0;    // an operation; of a mark: the row of the last effect
+  std::uint64_t place = 0;  // of that row
+};
+struct StoredFlow {
+  std::int64_t version = 0;  // raised by moves, not by steps
+  std::uint64_t number = 0;
+  FlowPhase phase = FlowPhase::kNone;
+  FlowCause cause = FlowCause::kNone;
+  std::int64_t steps = 0;
+  bool has_deadline = false;
+  std::uint64_t opened = 0;  // place of its first step
+  std::uint64_t row = 0;     // of its last move; 0: only its steps tell of it
+};
+struct StoredRow {
+  std::uint64_t place = 0;  // 0: it is not there
+  std::string bytes;
+};
+
+// Everything that some decisions have read of tables that change.
+struct Versions {
+  std::map<Uuid, StoredOperation> operations;
+  std::map<Uuid, StoredIntent> intents;
+  std::map<Uuid, StoredFlow> flows;
+};
+
+}  // namespace recourse

@@ -1,0 +1,131 @@
+#include "filters/ledger/postgres/verbs.h"
+
+namespace recourse {
+namespace {
+
+template <class Wait>
+Job Wake(Wait* wait) {
+  return [wait] { wait->done.Set(true); };
+}
+
+Event& FirstEvent(Plan& plan) { return std::get<EventWrite>(plan.writes.front()).event; }
+
+}  // namespace
+
+void PgBegin::Reset() {
+  planned_.reset();
+  rule_.reset();
+  call_.emplace(wait_->operation);
+  rule_.emplace(*call_);
+}
+
+Judged<Plan*> PgBegin::Ask(Known& known) {
+  auto planned = rule_->Decide(known);
+  if (!planned) return std::unexpected(planned.error());
+  planned_.emplace(std::move(*planned));
+  return &planned_->plan;
+}
+
+Job PgBegin::Succeed() {
+  if (call_->wait != nullptr && planned_->waits_for != 0) call_->wait->WaitFor(planned_->waits_for);
+  Begun begun = std::move(planned_->begun);
+  if (planned_->writes_event) {
+    begun.event = std::move(FirstEvent(planned_->plan));
+    // Its sender has it.
+    if (planned_->request != BeginPlan::Request::kStays) begun.event.request.reset();
+    begun.commit = std::make_shared<PendingCommit>();
+    begun.commit->Complete({});
+  }
+  wait_->result = std::move(begun);
+  return Wake(wait_);
+}
+
+Job PgBegin::Fail(const Error& error) {
+  const bool may_have_effect = planned_ && planned_->may_have_effect;
+  wait_->result = std::unexpected(
+      may_have_effect ? Error(error.code(), error.detail(), Delivery::kUncertain) : error);
+  return Wake(wait_);
+}
+
+void PgBegin::Abandon() {
+  const Event& event = FirstEvent(planned_->plan);
+  abandoned_ = AttemptId{event.phase == Phase::kDispatching ? event.operation : 0, event.attempt};
+}
+
+void PgCancel::Reset() {
+  plan_ = Plan();
+  transition_ = Transition();
+  transition_.operation = attempt_.operation;
+  transition_.attempt = attempt_.attempt;
+  transition_.to = Phase::kNotSent;
+  transition_.cause = Cause::kCanceled;
+  transition_.detail = "the ledger's database did not answer in time";
+}
+
+Judged<Plan*> PgCancel::Ask(Known& known) {
+  auto plan = recourse::Decide(transition_, known);
+  if (!plan) return std::unexpected(plan.error());
+  plan_ = std::move(*plan);
+  return &plan_;
+}
+
+// The caller's event is left to it until this is decided: another round may need its row again.
+void PgRecord::Reset() {
+  plan_ = Plan();
+  transition_.emplace(wait_->asked);
+  transition_->dispatching = nullptr;
+}
+
+Judged<Plan*> PgRecord::Ask(Known& known) {
+  auto plan = recourse::Decide(*transition_, known);
+  if (!plan) return std::unexpected(plan.error());
+  plan_ = std::move(*plan);
+  return &plan_;
+}
+
+Job PgRecord::Succeed() {
+  wait_->result = std::move(FirstEvent(plan_));
+  return Wake(wait_);
+}
+
+Job PgRecord::Fail(const Error& error) {
+  wait_->result = std::unexpected(error);
+  return Wake(wait_);
+}
+
+Judged<Plan*> PgMove::Ask(Known& known) {
+  auto planned = recourse::Decide(wait_->asked, known);
+  if (!planned) return std::unexpected(planned.error());
+  planned_ = std::move(*planned);
+  return &planned_.plan;
+}
+
+Job PgMove::Succeed() {
+  wait_->result = std::move(planned_.reply);
+  return Wake(wait_);
+}
+
+Job PgMove::Fail(const Error& error) {
+  wait_->result = std::unexpected(error);
+  return Wake(wait_);
+}
+
+Judged<Plan*> PgDecide::Ask(Known& known) {
+  auto planned = recourse::Decide(wait_->asked, known);
+  if (!planned) return std::unexpected(planned.error());
+  planned_ = std::move(*planned);
+  return &planned_.plan;
+}
+
+Job PgDecide::Succeed() {
+  if (!planned_.plan.writes.empty()) planned_.reply.event = std::move(FirstEvent(planned_.plan));
+  wait_->result = std::move(planned_.reply);
+  return Wake(wait_);
+}
+
+Job PgDecide::Fail(const Error& error) {
+  wait_->result = std::unexpected(error);
+  return Wake(wait_);
+}
+
+}  // namespace recourse

@@ -1,0 +1,182 @@
+// The verbs of a ledger in PostgreSQL while they are decided: each keeps what it was asked for, so
+// that it can be decided anew where another process was first.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "filters/ledger/ledger.h"
+#include "filters/ledger/postgres/facts.h"
+#include "filters/ledger/rules/begin.h"
+#include "filters/ledger/rules/decide_approval.h"
+#include "filters/ledger/rules/move_flow.h"
+#include "filters/ledger/rules/plan.h"
+#include "filters/ledger/rules/record_outcome.h"
+#include "proxy/base/executor.h"
+
+namespace recourse {
+
+// One thread. Whoever waits is told once, by a job for its executor.
+class PgVerb {
+ public:
+  virtual ~PgVerb() = default;
+  PgVerb() = default;
+  PgVerb(const PgVerb&) = delete;
+
+  // Forgets what was decided, and what was read.
+  void Restart(LocalFacts& local, bool guesses) {
+    facts_.emplace(local, guesses);
+    known_ = Known();
+    Reset();
+  }
+  // The plan stays where it is.
+  Judged<Plan*> Decide() {
+    known_.BeginRound();
+    auto plan = Ask(known_);
+    if (!plan && std::holds_alternative<Need>(plan.error())) {
+      facts_->Answer(known_, known_.needs());
+    }
+    return plan;
+  }
+  Known& known() { return known_; }
+  VerbFacts& facts() { return *facts_; }
+
+  // What was decided stands.
+  virtual Job Succeed() = 0;
+  virtual Job Fail(const Error& error) = 0;
+  virtual Executor* executor() const = 0;
+  // Whether it begins a call: nothing was sent for it, and its caller may come again.
+  virtual bool begins() const { return false; }
+  // Its waiter has been told that it did not happen. If it did, what it began was not sent.
+  virtual void Abandon() {}
+  virtual std::optional<AttemptId> abandoned() const { return std::nullopt; }
+
+  MonoTime since{};  // it waits
+  int rounds = 0;    // so often it has lost
+
+ protected:
+  virtual void Reset() = 0;
+  virtual Judged<Plan*> Ask(Known& known) = 0;
+
+ private:
+  std::optional<VerbFacts> facts_;
+  Known known_;
+};
+
+// What is asked stays with its waiter; what is decided on is a copy.
+struct PgBeginWait {
+  NewOperation& operation;
+  Executor* executor = nullptr;
+  Result<Begun> result;
+  Promise<bool> done{};
+};
+class PgBegin final : public PgVerb {
+ public:
+  explicit PgBegin(PgBeginWait* wait) : wait_(wait) {}
+  Job Succeed() override;
+  Job Fail(const Error& error) override;
+  Executor* executor() const override { return wait_->executor; }
+  bool begins() const override { return true; }
+  void Abandon() override;
+  std::optional<AttemptId> abandoned() const override { return abandoned_; }
+  // Only what is new may be guessed.
+  bool may_guess() const {
+    return wait_->operation.approved == 0 && !wait_->operation.passes_fence;
+  }
+  const NewOperation& operation() const { return wait_->operation; }
+
+ protected:
+  void Reset() override;
+  Judged<Plan*> Ask(Known& known) override;
+
+ private:
+  PgBeginWait* const wait_;
+  std::optional<NewOperation> call_;
+  std::optional<BeginRule> rule_;
+  std::optional<BeginPlan> planned_;
+  std::optional<AttemptId> abandoned_;
+};
+
+template <class Asked, class Given>
+struct PgWait {
+  Asked asked;
+  Executor* executor = nullptr;
+  Result<Given> result;
+  Promise<bool> done{};
+};
+using PgRecordWait = PgWait<Transition, Event>;
+using PgMoveWait = PgWait<FlowMove, FlowState>;
+using PgDecideWait = PgWait<ApprovalOrder, ApprovalOutcome>;
+
+class PgRecord final : public PgVerb {
+ public:
+  explicit PgRecord(PgRecordWait* wait) : wait_(wait) {}
+  Job Succeed() override;
+  Job Fail(const Error& error) override;
+  Executor* executor() const override { return wait_->executor; }
+  std::uint64_t operation() const { return wait_->asked.operation; }
+
+ protected:
+  void Reset() override;
+  Judged<Plan*> Ask(Known& known) override;
+
+ private:
+  PgRecordWait* const wait_;
+  std::optional<Transition> transition_;
+  Plan plan_;
+};
+
+// What was begun and is not sent, as nobody waits for it any more.
+class PgCancel final : public PgVerb {
+ public:
+  explicit PgCancel(AttemptId attempt) : attempt_(attempt) {}
+  Job Succeed() override { return {}; }
+  Job Fail(const Error& /*error*/) override { return {}; }
+  Executor* executor() const override { return nullptr; }
+
+ protected:
+  void Reset() override;
+  Judged<Plan*> Ask(Known& known) override;
+
+ private:
+  const AttemptId attempt_;
+  Transition transition_;
+  Plan plan_;
+};
+
+class PgMove final : public PgVerb {
+ public:
+  explicit PgMove(PgMoveWait* wait) : wait_(wait) {}
+  Job Succeed() override;
+  Job Fail(const Error& error) override;
+  Executor* executor() const override { return wait_->executor; }
+
+ protected:
+  void Reset() override {}
+  Judged<Plan*> Ask(Known& known) override;
+
+ private:
+  PgMoveWait* const wait_;
+  FlowPlan planned_;
+};
+
+class PgDecide final : public PgVerb {
+ public:
+  explicit PgDecide(PgDecideWait* wait) : wait_(wait) {}
+  Job Succeed() override;
+  Job Fail(const Error& error) override;
+  Executor* executor() const override { return wait_->executor; }
+
+ protected:
+  void Reset() override {}
+  Judged<Plan*> Ask(Known& known) override;
+
+ private:
+  PgDecideWait* const wait_;
+  ApprovalPlan planned_;
+};
+
+}  // namespace recourse

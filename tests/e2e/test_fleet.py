@@ -1,0 +1,170 @@
+"""Two processes on one ledger in PostgreSQL: one promise over both."""
+
+import json
+
+import pytest
+
+from support import rawhttp
+from support.approvals import Staffed
+from support.postgres import Postgres
+from support.recourse import NotReady, run_cli
+from support.waiting import wait_until
+from test_flow_commands import POLICY, Shop, trace_of
+
+ASKED = """\
+  mail.send:
+    match: POST shop /mail/{{token}}
+    effect: write
+    undo: none
+    approval: {{ by: [ finance ], expires: 10m, hold: 0s }}
+flows:
+"""
+
+
+class Pods:
+    """Two processes of one group, with the same policy and secrets."""
+
+    def __init__(self, directory, double, url):
+        self.url, self.double = url, double
+        secret, key = directory / "install.secret", directory / "ledger.key"
+        secret.write_text("5e" * 32 + "\n")
+        key.write_text(run_cli("ledger", "new-key").stdout)
+        for file in (secret, key):
+            file.chmod(0o600)
+        self.secrets = ["--install-secret-file", secret, "--ledger-key-file", key]
+        policy = POLICY.replace("flows:\n", ASKED).format(url=double.url)
+        policy += f'ledger: {{ url: "{url}", group: shop/checkout }}\n'
+        self.a, self.b = (Staffed(directory / name, policy, self.secrets) for name in "ab")
+
+    def __enter__(self):
+        for pod in (self.a, self.b):
+            pod.start()
+        return self
+
+    def __exit__(self, *exc):
+        for pod in (self.a, self.b):
+            pod.kill()
+
+
+@pytest.fixture(scope="module")
+def postgres():
+    with Postgres() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def pods(double, postgres, tmp_path_factory):
+    url = postgres.database()
+    made = run_cli("ledger", "migrate", "--ledger", url)
+    assert made.returncode == 0, made
+    with Pods(tmp_path_factory.mktemp("pods"), double, url) as running:
+        yield running
+        for pod in (running.a, running.b):
+            assert pod.running(), pod.stderr()[-4000:]
+            assert pod.verify()["ok"]
+
+
+def write(pod, path, token, status=201, **fields):
+    answer = rawhttp.call(pod.port, "POST", path, headers={**rawhttp.traced(trace_of(token)),
+                                                           **fields},
+                          body={"client_ref": token})
+    assert answer.status == status, answer
+    return answer
+
+
+def stream_of(answer):
+    return answer.header("Recourse-Event").partition(".")[0]
+
+
+def test_the_tables_are_made_once_and_never_by_an_older_version(double, postgres, tmp_path):
+    url = postgres.database()
+    pods = Pods(tmp_path, double, url)
+    with pytest.raises(NotReady, match="exit 78: "):
+        pods.a.start()
+    assert "run recourse ledger migrate --ledger URL" in pods.a.stderr()
+    first = run_cli("ledger", "migrate", "--ledger", url)
+    assert first.returncode == 0 and first.stdout.startswith("made the tables of version 1, ")
+    again = run_cli("ledger", "migrate", "--ledger", url)
+    assert again.returncode == 0 and again.stdout.startswith("nothing to do: ")
+    assert first.stdout.split()[-1] == again.stdout.split()[-1]
+    postgres.sql(url, "UPDATE ledger SET schema_version = 9")
+    later = run_cli("ledger", "migrate", "--ledger", url)
+    assert later.returncode == 78 and "which a later recourse has made" in later.stderr
+    assert run_cli("ledger", "migrate", "--ledger", "memory:").returncode == 2
+
+
+def test_the_same_call_at_both_pods_has_one_effect_and_one_answer(pods, token):
+    key = {"Idempotency-Key": f"key-{token}"}
+    first = write(pods.a, f"/notes/{token}", token, **key)
+    second = write(pods.b, f"/notes/{token}", token, **key)
+    assert second.replayed and second.body == first.body
+    assert second.header("Recourse-Event") == first.header("Recourse-Event")
+    other = rawhttp.call(pods.b.port, "POST", f"/notes/{token}", headers=key,
+                         body={"client_ref": "other"})
+    assert other.status == 422
+    assert len(pods.double.effects(f"/notes/{token}")) == 1
+
+
+def test_steps_of_one_flow_over_both_pods_are_undone_together(pods, token):
+    trace = trace_of(token)
+    one = write(pods.a, f"/orders/{token}", token)
+    two = write(pods.b, f"/payments/{token}", token)
+    assert stream_of(one) != stream_of(two)
+    shop = Shop(pods.a, pods.double)
+    flow = shop.flow(trace)
+    assert [step["tool"] for step in flow["steps"]] == ["orders.create", "payments.charge"]
+    assert Shop(pods.b, pods.double).flow(trace) == flow
+    shop.flows("cancel", trace, "--reason", "the agent went astray")
+    shop.await_flow(trace, "UNDONE")
+    assert shop.effects(token) == ["POST orders", "POST payments", "POST refunds", "DELETE orders"]
+
+
+def test_what_is_asked_at_one_pod_is_approved_at_the_other(pods, token):
+    asked = write(pods.a, f"/mail/{token}", token, status=202).json()
+    operation = asked["operation"]
+    assert operation in [one["operation"] for one in pods.b.await_waiting(f"/mail/{token}")]
+    digest = pods.b.shown(operation)["digest"]
+    done = pods.b.by_hand("ann", "approve", operation, "--digest", digest)
+    assert done.returncode == 0, done
+    poll = asked["poll"][asked["poll"].index("/.recourse"):]
+    for pod in (pods.a, pods.b):
+        wait_until(lambda pod=pod: rawhttp.call(pod.port, "GET", poll).json()["status"]
+                   == "finished")
+    assert len(pods.double.effects(f"/mail/{token}")) == 1
+
+
+def test_lists_of_one_pod_have_what_the_other_did(pods, token):
+    at_a = write(pods.a, f"/notes/{token}-a", f"{token}a")
+    at_b = write(pods.b, f"/notes/{token}-b", f"{token}b")
+    for pod in (pods.a, pods.b):
+        events = {event["event_id"]: event for event in pod.events()}
+        assert {at_a.header("Recourse-Event"), at_b.header("Recourse-Event")} <= set(events)
+        page = pod.admin("GET", "/operations?limit=2")
+        assert [one["path"] for one in page["operations"]] == [
+            f"/notes/{token}-b", f"/notes/{token}-a"]
+        older = pod.admin("GET", f"/operations?limit=1&before={page['older']}")
+        assert older["operations"][0]["path"] not in (f"/notes/{token}-b", f"/notes/{token}-a")
+        newer = pod.admin("GET", f"/operations?after={older['operations'][0]['event_id']}")
+        assert [one["path"] for one in newer["operations"]][:2] == [
+            f"/notes/{token}-b", f"/notes/{token}-a"]
+        shown = pod.cli("events", "show", at_a.header("Recourse-Event"))
+        assert shown.returncode == 0 and f"/notes/{token}-a" in shown.stdout
+    flow = next(one for one in pods.b.admin("GET", "/flows?all=true")["flows"]
+                if one["flow"] == trace_of(f"{token}a"))
+    assert flow["number"].startswith(stream_of(at_a) + ".")
+
+
+def test_the_database_tells_which_streams_there_are(pods, token):
+    written = write(pods.a, f"/notes/{token}", token)
+    said = run_cli("ledger", "status", "--ledger", pods.url)
+    assert said.returncode == 0, said
+    status = json.loads(said.stdout)
+    mine = next(one for one in status["streams"] if str(one["stream"]) == stream_of(written))
+    assert mine["group"] == "shop/checkout" and mine["state"] == "live" and mine["rows"] > 1
+
+
+def test_a_pod_with_another_secret_is_refused(pods, double, tmp_path):
+    other = Pods(tmp_path, double, pods.url)
+    (tmp_path / "install.secret").write_text("11" * 32 + "\n")
+    with pytest.raises(NotReady, match="exit 78: "):
+        other.a.start()

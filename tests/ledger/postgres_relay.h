@@ -1,0 +1,52 @@
+// Stands between a ledger and its PostgreSQL and loses an answer.
+#pragma once
+
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/ledger/ledger_test_support.h"
+
+namespace recourse {
+
+// Also reads the ledger's own words: a batch is known by its first statement.
+class PostgresRelay {
+ public:
+  enum class Loses : std::uint8_t {
+    kNothing,
+    kBatch,   // the next batch does not arrive
+    kAnswer,  // the next batch arrives, and its answer is lost
+  };
+  // `server`: the directory of the server's socket.
+  explicit PostgresRelay(std::string server);
+  ~PostgresRelay();
+
+  const std::string& directory() const { return directory_.path(); }
+  void LoseNext(Loses what) { loses_ = what; }
+  // Nobody gets through, and who was connected is cut off.
+  void SetAway(bool is_away);
+  bool has_lost() const { return has_lost_; }
+
+ private:
+  struct Link {
+    int client = -1, server = -1;
+  };
+  void Run();
+  bool Round(std::vector<Link>& links);
+  void Accept(std::vector<Link>& links);
+  bool FromClient(const Link& link);
+  static bool FromServer(const Link& link);
+  static void Close(const Link& link);
+
+  const std::string server_;
+  TempDirectory directory_;
+  int listener_ = -1;
+  int stop_[2] = {-1, -1};
+  std::atomic<Loses> loses_ = Loses::kNothing;
+  std::atomic<bool> has_lost_ = false;
+  std::atomic<bool> is_away_ = false;
+  std::thread thread_;
+};
+
+}  // namespace recourse

@@ -1,0 +1,180 @@
+#include "tests/ledger/postgres_server.h"
+
+#include <grp.h>
+#include <gtest/gtest.h>
+#include <pwd.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "filters/ledger/postgres/connection.h"
+#include "filters/ledger/postgres/open.h"
+#include "filters/ledger/postgres/schema.h"
+#include "tests/ledger/ledger_test_support.h"
+
+namespace recourse {
+namespace {
+
+constexpr const char* kPrograms = "/usr/lib/postgresql/15/bin/";
+constexpr std::string_view kReady = "ready to accept connections";
+
+// PostgreSQL refuses to run as root.
+const passwd* OtherUser() { return getuid() == 0 ? getpwnam("postgres") : nullptr; }
+
+// Its output goes into `out`.
+pid_t Start(const std::vector<std::string>& words, int out) {
+  const passwd* const user = OtherUser();
+  const pid_t pid = fork();
+  if (pid != 0) return pid;
+  dup2(out, STDOUT_FILENO);
+  dup2(out, STDERR_FILENO);
+  if (user != nullptr &&
+      (setgroups(0, nullptr) != 0 || setgid(user->pw_gid) != 0 || setuid(user->pw_uid) != 0)) {
+    _exit(126);
+  }
+  prctl(PR_SET_PDEATHSIG, SIGQUIT);
+  std::vector<char*> arguments;
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  execv(arguments.front(), arguments.data());
+  _exit(127);
+}
+
+class PostgresServer {
+ public:
+  PostgresServer() : directory_(MemoryPath()) {
+    if (const passwd* const user = OtherUser()) {
+      if (chown(directory_.path().c_str(), user->pw_uid, user->pw_gid) != 0) Fail("chown", "");
+    }
+    const std::string data = directory_.data();
+    Run({std::string(kPrograms) + "initdb", "-D", data, "-A", "trust", "-U", "recourse", "-E",
+         "UTF8", "--locale=C", "--no-sync", "--no-instructions"});
+    Serve({std::string(kPrograms) + "postgres", "-D", data, "-k", directory_.path(), "-c",
+           "listen_addresses=", "-c", "fsync=off", "-c", "full_page_writes=off", "-c",
+           "shared_buffers=32MB", "-c", "max_connections=60", "-c", "logging_collector=off"});
+  }
+  ~PostgresServer() {
+    kill(pid_, SIGINT);
+    waitpid(pid_, nullptr, 0);
+    reader_.join();
+    close(log_);
+  }
+
+  std::string Url(std::string_view schema) const {
+    return "host=" + directory_.path() +
+           " user=recourse dbname=postgres options=-csearch_path=" + std::string(schema);
+  }
+
+ private:
+  static void Fail(std::string_view what, std::string_view output) {
+    ADD_FAILURE() << what << ": " << output;
+    std::abort();
+  }
+
+  static void Run(const std::vector<std::string>& words) {
+    int ends[2];
+    if (pipe(ends) != 0) Fail("pipe", "");
+    const pid_t pid = Start(words, ends[1]);
+    close(ends[1]);
+    std::string output;
+    char part[4096];
+    for (ssize_t got = 0; (got = read(ends[0], part, sizeof part)) > 0;) {
+      output.append(part, static_cast<std::size_t>(got));
+    }
+    close(ends[0]);
+    int status = 0;
+    waitpid(pid, &status, 0);
+    if (status != 0) Fail(words.front(), output);
+  }
+
+  // What it says later is read and dropped, or it would stop for a full pipe.
+  void Serve(const std::vector<std::string>& words) {
+    int ends[2];
+    if (pipe(ends) != 0) Fail("pipe", "");
+    pid_ = Start(words, ends[1]);
+    close(ends[1]);
+    log_ = ends[0];
+    std::string output;
+    char part[4096];
+    while (output.find(kReady) == std::string::npos) {
+      const ssize_t got = read(log_, part, sizeof part);
+      if (got <= 0) Fail(words.front(), output);
+      output.append(part, static_cast<std::size_t>(got));
+    }
+    reader_ = std::thread([log = log_] {
+      char rest[4096];
+      while (read(log, rest, sizeof rest) > 0) {
+      }
+    });
+  }
+
+  TempDirectory directory_;
+  pid_t pid_ = -1;
+  int log_ = -1;
+  std::thread reader_;
+};
+
+PostgresServer& Server() {
+  static PostgresServer server;
+  return server;
+}
+
+std::unique_ptr<PgConnection> Connect(const std::string& url) {
+  auto opened = PgConnection::Open({.url = url});
+  if (!opened) {
+    ADD_FAILURE() << opened.error();
+    std::abort();
+  }
+  return std::move(*opened);
+}
+
+}  // namespace
+
+std::string FreshPostgresUrl() {
+  static std::atomic<int> schemas = 0;
+  const std::string schema = "ledger" + std::to_string(++schemas);
+  const auto created = Connect(Server().Url("public"))->Execute("CREATE SCHEMA " + schema);
+  EXPECT_TRUE(created);
+  return Server().Url(schema);
+}
+
+std::string FreshPostgresLedger() {
+  const std::string url = FreshPostgresUrl();
+  const auto migrated = MigratePgSchema(*Connect(url));
+  EXPECT_TRUE(migrated) << (migrated ? "" : migrated.error());
+  return url;
+}
+
+std::unique_ptr<Ledger> OpenTestPostgres(const std::string& url, const Clock& clock,
+                                         std::shared_ptr<const LedgerKeys> keys) {
+  auto opened = OpenPostgresLedger({.store = {.connection = {.url = url},
+                                              .group = "shop/checkout",
+                                              .pod = "pod",
+                                              .version = "test",
+                                              .install_id = "install-1",
+                                              .time = PgStoreOptions::Time::kProcess},
+                                    .keys = std::move(keys)},
+                                   clock);
+  EXPECT_TRUE(opened) << (opened ? "" : opened.error());
+  return opened ? std::move(*opened) : nullptr;
+}
+
+std::string SocketOf(const std::string& url) {
+  const std::size_t at = url.find('=') + 1;
+  return url.substr(at, url.find(' ') - at);
+}
+
+std::string UrlThrough(const std::string& directory, const std::string& url) {
+  return "host=" + directory + url.substr(url.find(' '));
+}
+
+}  // namespace recourse
