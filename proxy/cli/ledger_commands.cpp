@@ -48,7 +48,7 @@ std::expected<SharedLedger, int> SharedOf(const LedgerArguments& args) {
   return std::unexpected(kExitUsage);
 }
 
-int Print(const std::expected<std::string, std::string>& said) {
+int PrintSaid(const std::expected<std::string, std::string>& said) {
   if (said) {
     std::cout << *said << "\n";
     return kExitOk;
@@ -57,15 +57,15 @@ int Print(const std::expected<std::string, std::string>& said) {
   return kExitLedger;
 }
 
-int Migrate(const LedgerArguments& args) {
+int MigrateLedger(const LedgerArguments& args) {
   const auto ledger = SharedOf(args);
-  return ledger ? Print(MigrateSharedLedger(*ledger)) : ledger.error();
+  return ledger ? PrintSaid(MigrateSharedLedger(*ledger)) : ledger.error();
 }
 
-int Status(const ApiClient& client, const LedgerArguments& args) {
+int ShowStatus(const ApiClient& client, const LedgerArguments& args) {
   if (args.ledger.empty()) return ShowLedger(client, std::cout, std::cerr);
   const auto ledger = SharedOf(args);
-  return ledger ? Print(SharedLedgerStatus(*ledger)) : ledger.error();
+  return ledger ? PrintSaid(SharedLedgerStatus(*ledger)) : ledger.error();
 }
 
 int Export(const ApiClient& client, const LedgerArguments& args) {
@@ -108,11 +108,11 @@ void AddLedger(CLI::App& app, const ApiClient& client,
                             "A shared ledger, asked itself: postgres://USER@HOST/DATABASE");
   };
   of_database(*command("status", "Say how full and how old it is",
-                       [args, &client] { return Status(client, *args); }));
+                       [args, &client] { return ShowStatus(client, *args); }));
   CLI::App* migrate = ledger->add_subcommand(
       "migrate", "Make the tables of a shared ledger, or what a later version adds to them");
   of_database(*migrate)->required();
-  migrate->callback([args, &exit_code] { exit_code = Migrate(*args); });
+  migrate->callback([args, &exit_code] { exit_code = MigrateLedger(*args); });
   command("accept",
           "Let new writes through after a restore: you know what was done since the backup",
           [args, &client] { return AcceptLedger(client, args->reason, std::cout, std::cerr); })
