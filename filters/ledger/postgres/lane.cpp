@@ -120,7 +120,7 @@ void PgLane::Work() {
   if (IsReady()) Serve();
   lists_.ExpireJoins();
   if (!store_.is_connected()) {
-    reconnect_after_ = std::max(reconnect_after_, kPgReconnectFirst);
+    NoteAway();
     batches_.GiveUp(options_.wait);
     lists_.GiveUp();
   }
@@ -147,26 +147,26 @@ void PgLane::Serve() {
 bool PgLane::IsReady() {
   const bool was_connected = store_.is_connected();
   if (auto connected = store_.Connect(); !connected) {
-    NoteAway(connected.error());
+    if (!is_away_told_) {
+      Log(LogLevel::kError, "the ledger's database is away; new writes are held back",
+          {{"reason", connected.error()}});
+    }
+    is_away_told_ = true;
     return false;
   }
   if (!batches_.Resolve()) return false;
   if (was_connected) return true;
   reconnect_after_ = Millis(0);
+  is_away_told_ = false;
   const std::lock_guard lock(mutex_);
   away_since_.reset();
   return true;
 }
 
-void PgLane::NoteAway(const std::string& why) {
+void PgLane::NoteAway() {
   reconnect_after_ = std::clamp(2 * reconnect_after_, kPgReconnectFirst, kPgReconnectMost);
-  {
-    const std::lock_guard lock(mutex_);
-    if (away_since_) return;
-    away_since_ = clock_.Now();
-  }
-  Log(LogLevel::kError, "the ledger's database is away; new writes are held back",
-      {{"reason", why}});
+  const std::lock_guard lock(mutex_);
+  if (!away_since_) away_since_ = clock_.Now();
 }
 
 bool PgLane::FlushMarks() {

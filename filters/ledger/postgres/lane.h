@@ -48,7 +48,7 @@ class PgLane {
   void Work();
   void Serve();
   bool IsReady();
-  void NoteAway(const std::string& why);
+  void NoteAway();
   bool FlushMarks();
   void Shutdown();
   void Publish();
@@ -67,6 +67,7 @@ class PgLane {
   std::map<std::uint64_t, PgAnswered> marks_;  // by operation
   std::optional<MonoTime> marks_due_;
   Millis reconnect_after_{};  // not 0: the database is away
+  bool is_away_told_ = false;
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;
