@@ -116,8 +116,8 @@ def test_the_rules_are_valid_and_each_says_what_to_do():
         assert rule["labels"]["severity"] in ("info", "warning", "critical")
         whole = said + rule["annotations"].get("description", "")
         filled = set(re.findall(r"\{\{ (.*?) \}\}", whole))
-        assert filled <= {"$labels.instance", "$labels.tool", "$labels.reason", "$value",
-                          "humanizeDuration $value"}, rule["alert"]  # fmt: skip
+        assert filled <= {"$labels.instance", "$labels.tool", "$labels.backend", "$labels.reason",
+                          "$value", "humanizeDuration $value"}, rule["alert"]  # fmt: skip
 
 
 def test_no_alert_fires_while_all_is_well(tmp_path):

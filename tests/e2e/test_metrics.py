@@ -15,7 +15,7 @@ from support.waiting import wait_until
 
 README = ROOT / "proxy/telemetry/README.md"
 # A metric is named where it is made, and nowhere else.
-SOURCES = ("proxy/telemetry/metrics.cpp",)
+SOURCES = ("proxy/telemetry/metrics.cpp", "proxy/telemetry/unguarded_watch.cpp")
 NAMED = re.compile(r'"((?:recourse|process)_[a-z_]+)"')
 
 TOOLS = """\

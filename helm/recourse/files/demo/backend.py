@@ -40,7 +40,7 @@ class Shop(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         order = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.path == "/payments":
-            return self.answer(402, {"error": "the card is declined"})
+            return self.answer(422, {"error": "the card is declined"})
         if self.path == "/gifts":
             gifts.append(order)
             return self.answer(201, order)
