@@ -204,7 +204,10 @@ Task<std::expected<ApprovalOutcome, std::string>> ApprovalWorker::DecideNow(Appr
   if (!outcome->moved) co_return Decided(std::move(*outcome));
   if (parts_.tell) parts_.tell(outcome->event);
   if (outcome->event.phase == Phase::kApproved) {
-    SetDue(operation, parts_.clock.Now());
+    // Another process may have asked: who has the last word sees to the sending.
+    const MonoTime now = parts_.clock.Now();
+    if (!entries_.contains(operation)) Track(operation, now, now);
+    SetDue(operation, now);
     loop_.Wake();
   } else if (IsFinal(outcome->event.phase)) {
     Forget(operation);
