@@ -120,6 +120,7 @@ class RequestContext {
   std::vector<DispatchTry> tries;                  // dispatch; those of `attempts` that ended
   bool replayed = false;                           // idempotency; for the access log
   bool ref_missing = false;                        // idempotency; for the metrics
+  bool is_forbidden = false;                       // likewise: by `deny` or `allow` of its tool
   bool asks_for_state = false;                     // idempotency; likewise: see Begun::replays
   std::optional<bool> shares_flow;                 // idempotency; likewise, see PreparedCall
 };

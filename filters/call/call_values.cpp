@@ -308,6 +308,7 @@ CallValues ValuesOfCall(const RequestContext& context, const CallBody& body) {
   values.headers = &context.request.headers;
   values.body = body.values();
   values.body_is_form = body.is_form();
+  values.body_is_partial = body.is_partial();
   return values;
 }
 

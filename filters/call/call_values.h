@@ -50,6 +50,11 @@ struct CallBody {
   const Json* values() const { return form == BodyForm::kJson || is_form() ? &json : nullptr; }
   bool calls_tool() const { return !call_method.empty(); }
   bool is_form() const { return form == BodyForm::kForm || form == BodyForm::kMultipart; }
+  // It says more than those selectors can read.
+  bool is_partial() const {
+    return form == BodyForm::kRaw ||
+           (is_form() && json.members.size() != pairs.size() + parts.size());
+  }
 };
 
 // Reads the body by its content type. JSON fails with kMalformedRequest and the reason when it does

@@ -13,11 +13,11 @@
 #include "filters/call/status_proofs.h"
 #include "filters/call/stored_request.h"
 #include "filters/call/stored_response.h"
-#include "filters/call/undo_choice.h"
 #include "filters/mcp/mcp_task.h"
 #include "policy/graphql/answer.h"
 #include "policy/template/late_reference.h"
 #include "policy/template/own_terms.h"
+#include "policy/undo/put_back.h"
 
 namespace recourse {
 namespace {
@@ -295,11 +295,12 @@ void AddFollowUps(const Tool& tool, const Digest& key, CallValues values, Transi
     values.external_ref = transition.external_ref;
   }
   if (!tool.undo) return;
-  auto undo = RenderUndo(tool, values);
+  const std::vector<std::string> set = PlacesToPutBack(tool, values);
+  auto undo = MakeUndo(tool, values, set);
   if (!undo && !is_certain && values.external_ref.empty()) {
     // Whatever settles the outcome knows the reference, but not the call any more.
     values.external_ref = LateReference(ToHex(key));
-    undo = RenderUndo(tool, values);
+    undo = MakeUndo(tool, values, set);
   }
   if (undo) {
     // They are sealed like the rest of it, and shown to nobody.
@@ -313,8 +314,8 @@ void AddFollowUps(const Tool& tool, const Digest& key, CallValues values, Transi
     }
     transition.undo = std::move(*undo);
   } else if (is_certain) {
-    AddDetail(transition.detail, "the undo request cannot be made: ");
-    transition.detail += undo.error().detail();
+    AddDetail(transition.detail, kNoUndoMade);
+    transition.detail += undo.error();
   }
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "filters/call/call_values.h"
+#include "policy/template/own_terms.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
@@ -110,6 +111,7 @@ Snapshot StateLeft(const BeforeRule& rule, Snapshot planned, const CallValues& a
 HttpRequest SnapshotRequest(const RenderedRequest& request, const Backend& backend) {
   HttpRequest out{request.method, backend.base_path + request.target, request.headers,
                   request.body};
+  DropTerms(out.headers);
   SetHeader(out.headers, "Accept-Encoding", "identity");
   SetHeader(out.headers, "Cache-Control", "no-cache");
   return out;

@@ -95,6 +95,7 @@ CallValues StoredCall::Values() const {
   values.headers = &request_.headers;
   values.body = body_.values();
   values.body_is_form = body_.is_form();
+  values.body_is_partial = body_.is_partial();
   return values;
 }
 

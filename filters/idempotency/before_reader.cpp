@@ -6,6 +6,7 @@
 #include "filters/call/snapshots.h"
 #include "filters/call/stored_request.h"
 #include "policy/model/principal.h"
+#include "policy/undo/put_back.h"
 
 namespace recourse {
 namespace {
@@ -62,6 +63,9 @@ Task<std::optional<Outcome>> BeforeReader::Read(RequestContext& context,
   BeforeRead& came = context.before.emplace();
   if (read) {
     Snapshot planned = PlannedState(rule, *read, context.request.method, values);
+    CallValues known = values;
+    known.before = &*read;
+    NotePlaces(PlacesToPutBack(*context.tool, known), request->headers);
     came.state = StateKept{std::move(*request), std::move(*read), std::move(planned)};
     co_return std::nullopt;
   }

@@ -54,7 +54,7 @@ class IdempotencyFilter final : public Filter {
 
   using Prepared = std::expected<PreparedCall, Outcome>;
   // What the ledger is asked, or why the call is refused.
-  Prepared Prepare(const RequestContext& context) const;
+  Prepared Prepare(RequestContext& context) const;
   [[gnu::noinline]] Task<Prepared> PrepareApart(RequestContext& context) const;
   // The first or next attempt: dispatches, classifies, records, answers.
   Task<Outcome> RunAttempt(RequestContext& context, Next next, const Call& call, Begun& begun);

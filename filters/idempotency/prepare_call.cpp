@@ -19,11 +19,12 @@ void AddBefore(const RequestContext& context, NewOperation& operation) {
 
 }  // namespace
 
-IdempotencyFilter::Prepared IdempotencyFilter::Prepare(const RequestContext& context) const {
+IdempotencyFilter::Prepared IdempotencyFilter::Prepare(RequestContext& context) const {
   if (IsLoggedOnly(context)) {
     return PrepareLoggedOnly(context, parts_.install_secret, parts_.random);
   }
   auto prepared = PrepareCall(context, parts_.install_secret);
+  context.is_forbidden = !prepared && IsForbidding(prepared.error());
   if (!prepared) return std::unexpected(Refused(context, prepared.error()));
   if (!context.needs_approval) KeepRequest(context, *prepared);
   if (ToolOf(context).before) AddBefore(context, prepared->operation);

@@ -208,6 +208,8 @@ PreparedCall PrepareLoggedOnly(const RequestContext& context, const std::string&
   return call;
 }
 
+bool IsForbidding(const Error& error) { return error.detail() == kForbidden; }
+
 std::string RefusalDetail(const RequestContext& context, const Error& error) {
   const Tool& tool = ToolOf(context);
   if (error.detail() == kNotOneReading) {
@@ -219,7 +221,7 @@ std::string RefusalDetail(const RequestContext& context, const Error& error) {
         ObjectionTo(tool, context.request, body, context.query, named && named->intent);
     return objection ? objection->detail : std::string(error.detail());
   }
-  if (error.detail() == kForbidden) {
+  if (IsForbidding(error)) {
     const auto body = ReadingOf(context);
     const auto why = body ? WhyForbidden(tool, ValuesOfCall(context, **body)) : std::nullopt;
     return why.value_or(std::string(error.detail()));

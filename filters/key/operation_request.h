@@ -38,6 +38,9 @@ void KeepRequest(const RequestContext& context, PreparedCall& call);
 PreparedCall PrepareLoggedOnly(const RequestContext& context, const std::string& install_secret,
                                Random& random);
 
+// Whether PrepareCall has failed by `deny` or `allow` of the tool.
+bool IsForbidding(const Error& error);
+
 std::string RefusalDetail(const RequestContext& context, const Error& error);
 
 }  // namespace recourse

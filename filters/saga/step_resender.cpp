@@ -184,6 +184,7 @@ Task<ResendOutcome> StepResender::Try(Event unknown, std::shared_ptr<const Polic
     values.answer_body = body ? &*body : nullptr;
   }
   values.key = SentKey(begun->event, rule);
+  if (begun->event.state) values.before = &begun->event.state->before;
   Verdict verdict = Classify(tool, answer, values, &backend);
   if (!request) verdict.detail = request.error();
   const Verdict proven = OfResend(verdict, rule, tool, begun->event, values);

@@ -8,14 +8,18 @@
 #include "filters/call/call_values.h"
 #include "filters/mcp/mcp_answer.h"
 #include "policy/template/late_reference.h"
+#include "policy/undo/put_back.h"
 
 namespace recourse {
 namespace {
 
-// Answers of a server that did not act and will not act on the same request, either.
-bool IsRefusal(int status) {
-  return status >= 400 && status <= 499 && status != 408 && status != 409 && status != 423 &&
-         status != 424 && status != 425 && status != 429;
+// Answers of a server that did not act and will not act on the same request, either. A conflict is
+// one: what is to be undone has moved on, unless the server asks to come again.
+bool IsRefusal(const HttpResponse& response) {
+  const int status = response.status;
+  if (status == 409) return FindHeader(response.headers, "Retry-After") == nullptr;
+  return status >= 400 && status <= 499 && status != 408 && status != 423 && status != 424 &&
+         status != 425 && status != 429;
 }
 
 // `is_readable`: one of the conditions could be read from it.
@@ -93,7 +97,11 @@ UndoDecision DecideUndo(const Event& event, const Tool* tool, const Flow* flow) 
   }
   if (event.undo) return {Kind::kSend, {}};
   if (tool != nullptr && tool->undo) {
-    return {Kind::kPark, event.tool + ": its undo request could not be made from the answer"};
+    const auto why = event.detail.find(kNoUndoMade);
+    return {Kind::kPark,
+            event.tool + ": its undo request could not be made" +
+                (why == std::string::npos ? " from the answer"
+                                          : ": " + event.detail.substr(why + kNoUndoMade.size()))};
   }
   if (tool != nullptr && !tool->reason.empty()) {
     return {Kind::kSkip, event.tool + " needs no undo: " + tool->reason};
@@ -125,7 +133,7 @@ UndoVerdict JudgeUndo(const StatusSet& done, const Result<Answer>& answer, bool 
   } else if (status == 425 || status == 429) {
     verdict.phase = is_resend ? Phase::kUncertain : Phase::kNotSent;
   } else {
-    verdict.is_refused = IsRefusal(status);
+    verdict.is_refused = IsRefusal(answer->response);
     if (verdict.is_refused && !is_resend) {
       verdict.phase = Phase::kRejected;
     } else {
@@ -159,6 +167,18 @@ UndoVerdict JudgeUndoBy(const UndoRule* rule, const Result<Answer>& answer, bool
   verdict.phase = is_readable && !is_resend ? Phase::kRejected : Phase::kUncertain;
   verdict.detail += is_readable ? ", but no condition of done_when holds"
                                 : ", but done_when cannot be read from it";
+  return verdict;
+}
+
+UndoVerdict OrAgain(UndoVerdict verdict, const Tool* tool, const Backend& backend,
+                    const Result<Answer>& answer, bool is_resend) {
+  if (!answer || verdict.phase == Phase::kSucceeded) return verdict;
+  bool is_read = false;
+  const bool asks = OneHolds(backend.repeat_if, *answer, is_read) ||
+                    (tool != nullptr && OneHolds(tool->repeat_if, *answer, is_read));
+  if (!asks) return verdict;
+  verdict.phase = is_resend ? Phase::kUncertain : Phase::kNotSent;
+  verdict.is_refused = false;
   return verdict;
 }
 

@@ -44,6 +44,10 @@ UndoVerdict JudgeUndo(const StatusSet& done, const Result<Answer>& answer, bool 
 // The same by all that the rule says; nullptr: 2xx means done.
 UndoVerdict JudgeUndoBy(const UndoRule* rule, const Result<Answer>& answer, bool is_resend);
 
+// The same where `repeat_if` says of a failure that the request is to be made again.
+UndoVerdict OrAgain(UndoVerdict verdict, const Tool* tool, const Backend& backend,
+                    const Result<Answer>& answer, bool is_resend);
+
 // What the state that was read says about sending the undo of `step`, which kept one. nullopt: send
 // it. `shown` is what a human was shown who wants it restored all the same.
 std::optional<UndoVerdict> JudgeState(const Event& step, const std::expected<Snapshot, Unread>& now,

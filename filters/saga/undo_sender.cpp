@@ -7,9 +7,9 @@
 #include "filters/call/snapshots.h"
 #include "filters/call/stored_call.h"
 #include "filters/call/stored_response.h"
-#include "filters/call/undo_choice.h"
 #include "filters/call/upstream_request.h"
 #include "filters/ledger/model/row_id.h"
+#include "policy/undo/undo_choice.h"
 #include "proxy/base/crash_point.h"
 
 namespace recourse {
@@ -303,7 +303,8 @@ Task<UndoOutcome> UndoSender::Send(const Tried& tried, Begun begun) {
     }
   }
   RC_CRASH_POINT("k20");
-  UndoVerdict verdict = JudgeUndoBy(tried.rule, answer, is_resend);
+  UndoVerdict verdict =
+      OrAgain(JudgeUndoBy(tried.rule, answer, is_resend), tried.tool, backend, answer, is_resend);
   if (!unreadable.empty()) verdict.detail = std::move(unreadable);
   if (!fields.empty() && verdict.http_status == kPreconditionFailed) verdict = LostRace(is_resend);
   if (verdict.phase == Phase::kSucceeded && tried.rule != nullptr && tried.rule->then_probe) {

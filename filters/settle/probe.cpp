@@ -6,12 +6,12 @@
 #include "filters/call/key_placeholder.h"
 #include "filters/call/outcome.h"
 #include "filters/call/stored_request.h"
-#include "filters/call/undo_choice.h"
 #include "filters/mcp/mcp_answer.h"
 #include "filters/settle/absence.h"
 #include "policy/graphql/answer.h"
 #include "policy/model/mcp_names.h"
 #include "policy/template/late_reference.h"
+#include "policy/undo/put_back.h"
 #include "proxy/base/crypto/hash.h"
 #include "proxy/base/json/json_span.h"
 
@@ -66,6 +66,19 @@ HttpResponse RebuiltAnswer(const Event& uncertain, const Tool& tool, std::string
   }
   answer.body.append(R"(,"settled_by":")").append(settled_by).append("\"}");
   return answer;
+}
+
+std::expected<RenderedRequest, std::string> WithReference(const Event& uncertain,
+                                                          const std::string& external_ref) {
+  auto undo = FillReference(*uncertain.undo, ToHex(uncertain.key), external_ref);
+  if (!undo) return std::unexpected(std::string(undo.error().detail()));
+  return std::move(*undo);
+}
+
+// The call is gone; what it set is noted beside the state before it, or nowhere.
+std::vector<std::string> PlacesSetBy(const Event& uncertain) {
+  if (!uncertain.state) return {std::string()};
+  return PlacesNoted(uncertain.state->request.headers);
 }
 
 Transition FromUncertain(const Event& uncertain, Phase to, Cause cause) {
@@ -199,11 +212,10 @@ void AddLateUndo(const Event& uncertain, const Tool& tool, CallValues values,
   if (is_kept ? !LacksReference(*uncertain.undo, key) : !tool.undo) return;
   values.external_ref = transition.external_ref;
   if (uncertain.state) values.before = &uncertain.state->before;
-  auto undo = is_kept ? FillReference(*uncertain.undo, key, transition.external_ref)
-                      : RenderUndo(tool, values, state);
+  auto undo = is_kept ? WithReference(uncertain, transition.external_ref)
+                      : MakeUndo(tool, values, PlacesSetBy(uncertain), state);
   if (!undo) {
-    transition.detail += "; the undo request cannot be made: ";
-    transition.detail += undo.error().detail();
+    transition.detail.append("; ").append(kNoUndoMade).append(undo.error());
     return;
   }
   // The call itself is gone; what the undo keeps of it is kept in what asks for its outcome, if

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "policy/explain/explain.h"
-#include "policy/explain/undo_class.h"
 #include "policy/language/loader.h"
 #include "policy/model/mcp_names.h"
 #include "policy/model/route_table.h"
+#include "policy/undo/undo_class.h"
 #include "proxy/base/json/json_object.h"
 
 namespace recourse {
@@ -135,6 +135,9 @@ void DescribeUndo(const Tool& tool, const UndoRule& undo, DescribedLines& lines)
   if (undo.only_if_unchanged) {
     line("", "only if nobody has changed what the call left; else a human decides");
   }
+  std::string left;
+  for (const std::string& place : undo.leaves) left += (left.empty() ? "" : ", body#") + place;
+  if (!left.empty()) line("", "does not put back body#" + left);
   if (MakesNewId(tool)) line("", "made again under a new id");
   if (undo.window) line("", "of a finished flow within " + DurationText(*undo.window));
 }
@@ -156,6 +159,7 @@ void DescribeFlow(const Policy& policy, const Tool& tool, DescribedLines& lines)
                                                                              : "for a human";
       text += fmt::format("; unfinished after {}: {}", DurationText(*flow->deadline), then);
     }
+    if (flow->irreversible_asks) text += "; what nothing undoes asks a human first";
     line("flow", text);
   }
   if (tool.breaks_flow != BreaksFlow::kNever) {

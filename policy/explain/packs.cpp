@@ -8,8 +8,8 @@
 #include <fstream>
 #include <vector>
 
-#include "policy/explain/undo_class.h"
 #include "policy/language/loader.h"
+#include "policy/undo/undo_class.h"
 
 namespace recourse {
 namespace {

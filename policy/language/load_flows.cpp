@@ -109,6 +109,7 @@ Flow ReadFlow(MapReader& map, std::string name, PolicyBuilder& draft) {
   flow.on_deadline = map.OneOf("on_deadline", kOnDeadline).value_or(flow.on_deadline);
   flow.undo_before_pivot = map.Bool("undo_before_pivot").value_or(false);
   flow.continue_on_stuck = map.Bool("continue_on_stuck").value_or(false);
+  flow.irreversible_asks = map.Bool("irreversible_first_asks").value_or(false);
   map.Finish();
   CheckWords(map, flow, draft);
   WarnAboutEnds(map, flow, draft);

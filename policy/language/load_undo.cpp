@@ -30,6 +30,22 @@ bool ReadOnlyIf(MapReader& map) {
   return map.OneOf("only_if", kValues).value_or(false);
 }
 
+// Places of the call's body that stay as the call has set them.
+std::vector<std::string> ReadLeaves(MapReader& map) {
+  std::vector<std::string> pointers;
+  for (const LocatedText& item : map.Texts("leaves")) {
+    auto place = ParseSelector(item.text);
+    if (place && place->source == Selector::Source::kBody && !place->name.empty()) {
+      pointers.push_back(std::move(place->name));
+    } else {
+      map.problems().Error(item.place, item.key,
+                           "accepted: places in the body of the call that need not be put back: "
+                           "leaves: [ body#/comment ]");
+    }
+  }
+  return pointers;
+}
+
 // What counts as undone: statuses, and conditions on answers of any status.
 void ReadDone(MapReader& map, UndoRule& rule) {
   std::vector<std::string> statuses;
@@ -190,6 +206,7 @@ UndoRule ReadOneUndo(MapReader& map, const Speaks& speaks, TlsFiles files, bool&
   rule.done_when = ReadConditions(map, "done_when", Reads::kAnswer);
   rule.repeatable = ReadRepeatable(map).value_or(Repeatable::kNo);
   rule.only_if_unchanged = ReadOnlyIf(map);
+  rule.leaves = ReadLeaves(map);
   rule.key = ReadUndoKey(map);
   rule.then_probe = map.Bool("then_probe").value_or(false);
   rule.attempts_max =

@@ -300,7 +300,9 @@ constexpr std::string_view kSchemaOfRest = R"json(    "flows": {
         "undo_before_pivot": { "type": "boolean", "default": false,
           "description": "Undo a step with pivot, and those before it, too." },
         "continue_on_stuck": { "type": "boolean", "default": false,
-          "description": "Undo the other steps although one cannot be undone." }
+          "description": "Undo the other steps although one cannot be undone." },
+        "irreversible_first_asks": { "type": "boolean", "default": false,
+          "description": "Every tool of it that nothing undoes must ask a human." }
       }
     },
     "flow_rules": {

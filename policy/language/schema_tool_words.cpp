@@ -107,6 +107,8 @@ constexpr std::string_view kSchemaToolWords = R"json(    "settle": {
         "key_form": { "$ref": "#/$defs/key_form" },
         "only_if": { "const": "unchanged",
           "description": "Sent only if what the write left, by before, is there still." },
+        "leaves": { "$ref": "#/$defs/texts",
+          "description": "Places of the call's body that need not be put back." },
         "credentials": { "$ref": "#/$defs/credentials" },
         "attempts": { "type": "integer", "minimum": 1, "maximum": 100, "default": 10,
           "description": "Tries before a human is asked." },

@@ -236,6 +236,23 @@ void WarnAboutKey(PolicyBuilder& draft, std::size_t index) {
                           "such as identity: [ body#/order_id ]");
 }
 
+// A call without a body has no room for a key that goes into one, and is refused.
+void WarnAboutKeyWithoutBody(PolicyBuilder& draft, std::size_t index) {
+  const Tool& tool = draft.policy.tools[index];
+  if (tool.is_named() || tool.backend >= draft.policy.backends.size()) return;
+  const Backend& backend = draft.policy.backends[tool.backend];
+  const RequestPlace& at = KeyRuleOf(tool, backend).at;
+  if (at.where != RequestPlace::Where::kBody) return;
+  const auto has_none = [](const std::string& name) { return name == "DELETE" || name == "GET"; };
+  const auto method = std::ranges::find_if(tool.methods, has_none);
+  if (method == tool.methods.end()) return;
+  draft.problems.Warn(draft.tool_places[index], draft.ToolKey(index, "key_at"),
+                      "is " + at.AsSelector().text + " for backend " + backend.name + ", and a " +
+                          *method +
+                          " without a body has no room for it, so it is refused; say "
+                          "key_at: none, or a header or query of its own");
+}
+
 bool HasTestOf(const PolicyBuilder& draft, const std::string& tool) {
   return std::any_of(draft.policy.tests.begin(), draft.policy.tests.end(),
                      [&](const PolicyTest& test) { return test.tool == tool; });
@@ -374,6 +391,7 @@ void Validate(PolicyBuilder& draft) {
     // Among errors they could be the consequence of one, such as a misspelled key_header.
     if (draft.problems.has_errors()) continue;
     WarnAboutKey(draft, i);
+    WarnAboutKeyWithoutBody(draft, i);
     WarnAboutUnknown(draft, i);
   }
   WarnAboutCoveredWrites(draft);

@@ -118,8 +118,9 @@ struct UndoRule {
   std::vector<Condition> done_when;  // over the answer; one must hold. Empty: the status tells
   bool then_probe = false;           // done once the settle request states that nothing is there
   Repeatable repeatable = Repeatable::kNo;
-  std::optional<KeyRule> key;      // of the request itself; unset: the backend's, in a field
-  bool only_if_unchanged = false;  // what the write left, by `before`, is there still
+  std::optional<KeyRule> key;       // of the request itself; unset: the backend's, in a field
+  bool only_if_unchanged = false;   // what the write left, by `before`, is there still
+  std::vector<std::string> leaves;  // pointers into the call's body: what need not be put back
   std::vector<SecretHeader> secrets;
   std::vector<std::string>
       from_call;  // header fields of the agent's call, kept sealed with the undo
@@ -264,6 +265,7 @@ struct Flow {
   OnDeadline on_deadline = OnDeadline::kAsk;
   bool undo_before_pivot = false;  // go on past a step with `pivot`
   bool continue_on_stuck = false;  // undo the other steps although one cannot be undone
+  bool irreversible_asks = false;  // each tool of it that nothing takes back asks a human first
 };
 
 // What the flow is of a write that came without a trace.

@@ -16,6 +16,9 @@ inline constexpr std::string_view kWhereTerm = ":where";
 // Of an undo request of a tool that has several: which one, by its number.
 inline constexpr std::string_view kUndoTerm = ":undo";
 
+// Of the request that has read the state before a write: each place that the write sets.
+inline constexpr std::string_view kSetsTerm = ":sets";
+
 inline std::vector<std::string> TermsOf(const Headers& fields, std::string_view name) {
   std::vector<std::string> terms;
   for (const Header& field : fields) {

@@ -83,9 +83,10 @@ struct CallValues {
   const std::vector<std::pair<std::string, std::string>>* path = nullptr;   // decoded captures
   const std::vector<std::pair<std::string, std::string>>* query = nullptr;  // decoded pairs
   const Headers* headers = nullptr;
-  const Json* body = nullptr;  // JSON bodies, and forms as an object of strings
-  bool body_is_form = false;   // whose strings stand for numbers too
-  std::string key;             // hex
+  const Json* body = nullptr;    // JSON bodies, and forms as an object of strings
+  bool body_is_form = false;     // whose strings stand for numbers too
+  bool body_is_partial = false;  // it has more than `body` shows
+  std::string key;               // hex
   std::string external_ref;
   int answer_status = 0;
   const Headers* answer_headers = nullptr;

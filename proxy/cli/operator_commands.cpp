@@ -84,7 +84,8 @@ void AddOperators(CLI::App& app, int& exit_code) {
       ->allow_extra_args(false);
   token->add_option("--role", asked->roles, "What they may do; repeatable")
       ->allow_extra_args(false)
-      ->check(CLI::IsMember({NameOf(Role::kRead), NameOf(Role::kApprove), NameOf(Role::kRepair)}))
+      ->check(CLI::IsMember({NameOf(Role::kRead), NameOf(Role::kApprove), NameOf(Role::kRepair),
+                             NameOf(Role::kSettle)}))
       ->capture_default_str();
   token->callback([asked, &exit_code] { exit_code = PrintNewToken(*asked); });
   CLI::App* check = operators->add_subcommand("check", "Report every error of an operators file");

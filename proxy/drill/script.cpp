@@ -8,6 +8,7 @@
 #include "filters/call/call_values.h"
 #include "filters/call/snapshots.h"
 #include "policy/model/route_table.h"
+#include "policy/undo/put_back.h"
 #include "proxy/drill/graphql_message.h"
 #include "proxy/drill/mcp_message.h"
 
@@ -64,6 +65,7 @@ class Maker {
 
  private:
   std::vector<Need> Needs() const;
+  bool IsLeftByUndo(const Selector& place) const;
   Json ValueAt(std::string_view name, Type type) const;
   void SetField(std::string name, std::string value);
   void NeedScope(const ScopeRule& scope);
@@ -85,11 +87,19 @@ class Maker {
   ScriptedCall call_;
 };
 
+// A call that sets what its undo does not put back would only have its flow parked.
+bool Maker::IsLeftByUndo(const Selector& place) const {
+  return tool_.undo && place.source == Source::kBody && PutsBack(tool_, *tool_.undo) &&
+         !MaySet(*tool_.undo, place.name);
+}
+
 std::vector<Need> Maker::Needs() const {
   std::vector<Need> needs;
   if (tool_.settle) AddNeeds(needs, tool_.settle->request);
   if (tool_.undo) AddNeeds(needs, tool_.undo->request);
-  for (const Selector& place : tool_.identity) needs.emplace_back(place, Type::kAny);
+  for (const Selector& place : tool_.identity) {
+    if (!IsLeftByUndo(place)) needs.emplace_back(place, Type::kAny);
+  }
   for (const Selector& place : tool_.redact) needs.emplace_back(place, Type::kAny);
   if (tool_.external_ref) needs.emplace_back(*tool_.external_ref, Type::kAny);
   if (!tool_.before) return needs;

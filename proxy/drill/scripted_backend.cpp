@@ -50,6 +50,29 @@ HttpRequest AtBackend(const Backend& backend, RenderedRequest request) {
       std::move(request.method), backend.base_path + request.target, {}, std::move(request.body)};
 }
 
+// A plain request that the policy says only asks, whatever its method.
+bool IsPlainProbe(const ScriptedCall& call, const HttpRequest& request) {
+  if (!call.tool->settle || !call.tool->settle->request.calls.empty()) return false;
+  auto probe = ProbeOf(call, std::string(kKeyDigits, '0'));
+  if (!probe) return false;
+  const auto path = [](const std::string& target) {
+    return WithoutKeys(target.substr(0, target.find('?')));
+  };
+  const HttpRequest wanted = AtBackend(*call.backend, std::move(*probe));
+  return request.method == wanted.method && path(request.target) == path(wanted.target);
+}
+
+// What the policy says that an answer without the effect has.
+std::optional<std::string> AbsentBody(const SettleRule& rule) {
+  for (const Condition& condition : rule.absent) {
+    const auto value = ValueFor(condition, true, Json());
+    if (condition.left.source != Selector::Source::kAnswerBody || !value) continue;
+    Json body;
+    if (PutAt(body, condition.left.name, *value, true)) return CanonicalJson(body);
+  }
+  return std::nullopt;
+}
+
 HttpResponse NotFound() {
   return {404, "", {{"Content-Type", "application/json"}}, R"({"error":"not found"})"};
 }
@@ -142,9 +165,10 @@ std::optional<HttpResponse> ScriptedBackend::StateOf(const HttpRequest& request)
 bool ScriptedBackend::IsQuestion(const HttpRequest& request) const {
   if (request.method == "GET" || request.method == "HEAD") return true;
   return std::ranges::any_of(script_, [&](const ScriptedCall& call) {
-    if (IsFor(request, *call.backend) && IsGraphqlQuestion(*call.backend, request)) return true;
+    if (!IsFor(request, *call.backend)) return false;
+    if (IsGraphqlQuestion(*call.backend, request) || IsPlainProbe(call, request)) return true;
     const auto message = ReadMcpCall(*call.backend, request);
-    return message && IsFor(request, *call.backend) && call.tool->settle &&
+    return message && call.tool->settle &&
            message->tool_and_arguments.starts_with(call.tool->settle->request.calls + ' ');
   });
 }
@@ -205,30 +229,26 @@ ServedAnswer ScriptedBackend::Ask(const HttpRequest& request) {
     return PresentAnswer(call);
   }
   deeds_.push_back({Action::Kind::kProbe, 0, "nothing found"});
-  // Servers of MCP and GraphQL have no 404 for a call that finds nothing.
-  if (request.method == "POST") return NothingFound(request);
-  return NotFound();
+  return request.method == "GET" || request.method == "HEAD" ? NotFound() : NothingFound(request);
 }
 
-// In the words that the policy says such an answer has, if it does.
+// In the words that the policy says such an answer has. Servers of MCP and GraphQL have no 404 for
+// a call that finds nothing.
 HttpResponse ScriptedBackend::NothingFound(const HttpRequest& request) const {
-  HttpResponse answer{200, "", {}, "{}"};
+  HttpResponse answer{200, "", {{"Content-Type", "application/json"}}, "{}"};
   for (const ScriptedCall& call : script_) {
-    if (call.tool->settle && IsFor(request, *call.backend) &&
-        IsGraphqlQuestion(*call.backend, request)) {
-      return NothingOfGraphql(*call.tool->settle);
-    }
-    const auto message = ReadMcpCall(*call.backend, request);
-    if (!message || !IsFor(request, *call.backend) || !call.tool->settle) continue;
+    if (!call.tool->settle || !IsFor(request, *call.backend)) continue;
     const SettleRule& rule = *call.tool->settle;
-    if (!message->tool_and_arguments.starts_with(rule.request.calls + ' ')) continue;
-    for (const Condition& condition : rule.absent) {
-      const auto value = ValueFor(condition, true, Json());
-      if (condition.left.source != Selector::Source::kAnswerBody || !value) continue;
-      Json body;
-      if (PutAt(body, condition.left.name, *value, true)) answer.body = CanonicalJson(body);
-      return answer;
-    }
+    if (IsGraphqlQuestion(*call.backend, request)) return NothingOfGraphql(rule);
+    const auto message = ReadMcpCall(*call.backend, request);
+    const bool is_plain = !message && IsPlainProbe(call, request);
+    const bool is_call =
+        message && message->tool_and_arguments.starts_with(rule.request.calls + ' ');
+    if (!is_plain && !is_call) continue;
+    auto body = AbsentBody(rule);
+    if (is_plain && !body) return NotFound();
+    if (body) answer.body = std::move(*body);
+    return answer;
   }
   return answer;
 }

@@ -13,6 +13,7 @@ namespace {
 
 std::string_view ResultLabel(const RequestContext& context, std::optional<ErrorCode> error) {
   if (context.replayed) return kReplayed;
+  if (context.is_forbidden) return "forbidden";
   return error ? FactsOf(*error).slug : std::string_view("new");
 }
 

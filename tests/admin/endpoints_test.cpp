@@ -44,6 +44,7 @@ TEST(EndpointsTest, ARoleAllowsItsOwnNeedOnly) {
     for (const Need need : {Need::kRead, Need::kApprove, Need::kRepair}) {
       EXPECT_EQ(Allows(need, roles), NameOf(need) == name);
     }
+    EXPECT_EQ(Allows(Need::kSettle, roles), role == Role::kSettle || role == Role::kRepair);
     EXPECT_TRUE(Allows(Need::kAnyOperator, roles));
   }
   EXPECT_FALSE(Allows(Need::kRead, Roles()));

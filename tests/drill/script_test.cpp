@@ -153,6 +153,37 @@ tools:
                                       Kind::kStrange}));
 }
 
+TEST_F(Script, AProbeThatIsNoGetOnlyAsks) {
+  const auto policy = LoadGood(R"(
+backends:
+  shop: { url: "http://shop" }
+tools:
+  create:
+    match: POST shop /orders
+    effect: write
+    identity: body#/cart
+    external_ref: answer.body#/id
+    settle: { request: "POST /search", safe: true, json: { query: "{body#/cart}" },
+              happened: answer.body#/hits/0/id, absent: "answer.body#/total == 0",
+              absent_after: 1s }
+    undo: { request: "DELETE /orders/{external_ref}" }
+)");
+  auto call = ScriptCall(*policy, *policy->FindTool("create"), 1);
+  ASSERT_TRUE(call) << call.error();
+  const std::vector<ScriptedCall> script{*call};
+  ScriptedBackend backend(script, {});
+  const auto ask = [&] {
+    return backend.Handle(Upstream(script[0], *ProbeOf(script[0], ""))).head;
+  };
+  EXPECT_EQ(ask().body, R"({"total":0e0})");
+  (void)backend.Handle(Upstream(script[0]));
+  EXPECT_EQ(ask().body, R"({"hits":[{"id":"drill-1-id"}]})");
+  std::vector<Action::Kind> kinds;
+  for (const Action& deed : backend.deeds()) kinds.push_back(deed.kind);
+  using Kind = Action::Kind;
+  EXPECT_EQ(kinds, (std::vector{Kind::kProbe, Kind::kEffect, Kind::kProbe}));
+}
+
 TEST_F(Script, ABackendKnowsARepeatByItsKeyAloneAndTellsWhatItDid) {
   const std::vector<ScriptedCall> script{Of("orders.create"), Of("charge")};
   ScriptedBackend backend(script, {});

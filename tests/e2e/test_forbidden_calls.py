@@ -7,6 +7,7 @@ import pytest
 
 from support import rawhttp
 from support.approvals import Staffed
+from support.forward import metric
 from support.keyed_apis import Square
 from support.recourse import Recourse, run_cli
 from support.waiting import wait_until
@@ -70,6 +71,7 @@ def test_a_forbidden_call_is_refused_with_the_reason_and_remembered_nowhere(
         assert running.events() == [] and square.requests == []
         line = running.await_log(lambda line: line["status"] == 403)[0]
         assert line["tool"] == "pay"
+        assert metric(running, "recourse_idempotency_total", tool="pay", result="forbidden") == 1
         # What is mended is another try of the same call.
         assert pay(running, {"amount": 10000}).status == 200
         assert pay(running, {}).status == 422, "the same key with other arguments"

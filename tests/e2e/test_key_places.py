@@ -8,7 +8,7 @@ import secrets
 import pytest
 
 from support import rawhttp
-from support.keyed_apis import Calendar, PayPal, Square
+from support.keyed_apis import Calendar, Payouts, PayPal, Square
 from support.recourse import Recourse
 from support.waiting import wait_until
 
@@ -350,3 +350,49 @@ def test_a_key_is_written_into_the_query(paypal, tmp_path):
         assert re.fullmatch(re.escape(path) + r"\?a=1&requestId=[0-9a-f-]{36}", first)
         assert world.post(path + "?requestId=mine", "{}").status == 201
         assert paypal.requests[-1][1] == path + "?requestId=mine"
+
+
+# Answers that tell the newest state.
+PAYOUTS = """\
+version: 1
+backends:
+  api: {{ url: "{url}", hosts: [ api.test ], key_at: header:PayPal-Request-Id,
+         key_answer: latest{backend} }}
+tools:
+  payouts.create:
+    match: POST api /v1/payouts
+    effect: write
+    identity: body#/sender_batch_id
+    external_ref: answer.body#/id
+    settle: {{ request: "GET /v1/payouts", happened: answer.body#/batches/0/id }}
+    undo: none
+    reason: a test
+{tool}"""
+
+
+@pytest.fixture
+def payouts():
+    api = Payouts()
+    yield api
+    api.stop()
+
+
+def test_what_was_only_taken_on_is_answered_by_its_end_and_by_that_alone_from_then_on(
+    tmp_path, payouts
+):
+    with before(tmp_path, payouts, PAYOUTS) as running:
+        world = World(running, payouts)
+        first = world.post("/v1/payouts", '{"sender_batch_id":"s1"}')
+        assert (first.status, first.json()["status"]) == (202, "PENDING")
+        trace = world.trace
+        payouts.is_done = True
+
+        def again():
+            return world.post("/v1/payouts", '{"sender_batch_id":"s1"}', trace)
+
+        told = wait_until(lambda: (answer := again()).status < 300 and answer)
+        assert told.json()["id"] == first.json()["id"]
+        for _ in range(3):
+            repeat = again()
+            assert repeat.replayed and (repeat.status, repeat.body) == (told.status, told.body)
+        assert payouts.effects == ["payout"]

@@ -130,6 +130,37 @@ def test_a_deletion_is_made_again_under_another_name(machine, tracker):
     assert "made again, under another id" in undo["detail"]
 
 
+# What is not put back whole.
+@pytest.mark.parametrize("body", [{**PATCH, "body": "mine"}, {"reporter": "eve"}])
+def test_what_the_undo_would_not_put_back_has_the_flow_parked(machine, tracker, body):
+    name = machine.issue()
+    trace = machine.update(name, body)
+    flow = machine.park(trace)
+    assert f"would not put back body#/{[*body][-1]}" in flow["reason"], flow
+    assert tracker.effects == [f"PATCH issues/{name}"]
+    assert "would not put back" in machine.flows("show", trace)
+
+
+def test_what_is_sent_as_it_stood_needs_no_way_back(machine, tracker):
+    name = machine.issue()
+    trace = machine.update(name, {"title": "New", "points": FIELDS["points"]})
+    machine.undo(trace)
+    assert tracker.state("issues", name)["title"] == FIELDS["title"]
+
+
+def test_a_conflict_parks_the_undo_with_what_was_answered(machine, tracker):
+    name = machine.issue()
+    trace = machine.update(name)
+    tracker.conflicts = 9
+    flow = machine.park(trace)
+    assert "the backend answered 409" in flow["reason"], flow
+    assert "somebody moved it" in json.dumps(flow["steps"]), flow
+    assert tracker.conflicts == 8
+    tracker.conflicts = 0
+    machine.flows("retry", trace)
+    machine.await_flow(trace, "UNDONE")
+
+
 # When it is read.
 def test_only_what_is_sent_is_read_before(machine, tracker):
     name = machine.issue()
@@ -265,7 +296,7 @@ SETTLED = """\
               absent: 'answer.body#/text == "first"',
               headers: { Authorization: "{header.Authorization}" } }
     undo: { request: "PATCH /pages/{path.id}", json: { text: "{before.body#/text}" },
-            only_if: unchanged, credentials: from_call }
+            only_if: unchanged, credentials: from_call, leaves: body#/ref }
 """
 
 
@@ -298,6 +329,24 @@ def test_a_kill_of_the_write_leaves_it_undoable(tracker, tmp_path, point):
         if run.events(trace=trace):
             machine.undo(trace)
         assert tracker.state("pages", "p")["text"] == "first"
+        assert run.verify()["ok"]
+
+
+@pytest.mark.skipif(not CRASH_POINTS, reason="this binary has no crash points")
+@pytest.mark.parametrize("point", ["k05", "k10", "k11", "k12"])
+def test_a_kill_of_the_write_does_not_forget_what_it_set(tracker, tmp_path, point):
+    run = Recourse(tmp_path, policy(tracker.url, tools=SETTLED))
+    run.start({"RECOURSE_CRASH_POINT": f"{point}:1"})
+    machine = Machine(run, tracker)
+    tracker.make("pages", "p", text="first")
+    with pytest.raises((OSError, rawhttp.Cut, AssertionError)):
+        machine.call("PATCH", "/pages/p", {"text": "second", "ref": "r1", "more": 1})
+    trace = machine.trace
+    run.wait()
+    with run:
+        wait_until(lambda: all(e["phase"] != "UNCERTAIN" for e in run.events_for("/pages/p")[-1:]))
+        if tracker.effects:
+            assert "would not put back body#/more" in machine.park(trace)["reason"]
         assert run.verify()["ok"]
 
 

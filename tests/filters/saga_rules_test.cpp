@@ -224,18 +224,42 @@ TEST(UndoPlanTest, WhatAnAnswerToAnUndoProves) {
         // A refusal, but of a repeat it says nothing about the first.
         Row{400, P::kRejected, P::kUncertain}, Row{403, P::kRejected, P::kUncertain},
         Row{410, P::kRejected, P::kUncertain}, Row{422, P::kRejected, P::kUncertain},
+        // What is to be undone has moved on.
+        Row{409, P::kRejected, P::kUncertain},
         // Not taken on yet.
         Row{429, P::kNotSent, P::kUncertain}, Row{425, P::kNotSent, P::kUncertain},
         // Somebody else may have acted, or may act.
-        Row{408, P::kUncertain, P::kUncertain}, Row{409, P::kUncertain, P::kUncertain},
-        Row{423, P::kUncertain, P::kUncertain}, Row{302, P::kUncertain, P::kUncertain},
-        Row{500, P::kUncertain, P::kUncertain}, Row{503, P::kUncertain, P::kUncertain}}) {
+        Row{408, P::kUncertain, P::kUncertain}, Row{423, P::kUncertain, P::kUncertain},
+        Row{302, P::kUncertain, P::kUncertain}, Row{500, P::kUncertain, P::kUncertain},
+        Row{503, P::kUncertain, P::kUncertain}}) {
     Answer answer;
     answer.response.status = row.status;
     EXPECT_EQ(JudgeUndo(done, answer, false).phase, row.first) << row.status;
     EXPECT_EQ(JudgeUndo(done, answer, true).phase, row.repeated) << row.status;
     EXPECT_EQ(JudgeUndo(done, answer, false).http_status, row.status);
   }
+}
+
+TEST(UndoPlanTest, AConflictIsARefusalUnlessItAsksToComeAgain) {
+  Answer answer;
+  answer.response.status = 409;
+  EXPECT_TRUE(JudgeUndo({}, answer, false).is_refused);
+  EXPECT_TRUE(JudgeUndo({}, answer, true).is_refused);
+  answer.response.headers = {{"Retry-After", "3"}};
+  EXPECT_FALSE(JudgeUndo({}, answer, false).is_refused);
+  EXPECT_EQ(JudgeUndo({}, answer, false).phase, Phase::kUncertain);
+
+  answer.response.headers = {{"Should-Retry", "true"}};
+  Tool tool;
+  Backend backend;
+  const auto judge = [&](bool is_resend) {
+    return OrAgain(JudgeUndo({}, answer, is_resend), &tool, backend, answer, is_resend);
+  };
+  EXPECT_EQ(judge(false).phase, Phase::kRejected);
+  backend.repeat_if = {*ParseCondition("answer.header.Should-Retry == true")};
+  EXPECT_EQ(judge(false).phase, Phase::kNotSent);
+  EXPECT_EQ(judge(true).phase, Phase::kUncertain);
+  EXPECT_FALSE(judge(true).is_refused);
 }
 
 TEST(UndoPlanTest, AnUndoWithoutAnAnswerIsNotSentOnlyIfNothingLeft) {

@@ -2,10 +2,10 @@
 #include <gtest/gtest.h>
 
 #include "filters/call/outcome.h"
-#include "filters/call/undo_choice.h"
 #include "filters/saga/undo_plan.h"
 #include "filters/saga/undo_sender.h"
 #include "filters/settle/probe.h"
+#include "policy/undo/undo_choice.h"
 
 namespace recourse::undo_request_test {
 namespace {

@@ -81,6 +81,13 @@ TEST(BeforeWordsTest, WhatIsWrongIsToldWithTheFix) {
        "tools.t.undo.only_if: not one of its values"},
       {kBefore + "    undo: { request: \"DELETE /i/{path.id}\" }\n",
        "tools.t.before: keeps what nothing puts back"},
+      {kBefore +
+           "    undo: { request: \"PATCH /i/{path.id}\", json: { title: \"{before.body#/title}\" } "
+           "}\n",
+       "tools.t.undo: puts back only part of what before.keep names: body#/labels is missing; add "
+       "\"{before.body#/labels}\", or say leaves: body#/labels"},
+      {kBefore + "    undo: { request: \"DELETE /i/{path.id}\", leaves: path.id }\n",
+       "tools.t.undo.leaves: accepted: places in the body of the call"},
       {kBefore + "    undo: none\n    reason: r\n", "tools.t.before: keeps what nothing puts back"},
       {"    before: { request: \"GET /issues/{path.no}\", keep: [ body#/title, body#/labels ], "
        "version: header.ETag }\n" +

@@ -51,6 +51,23 @@ void ExpectRows(const std::vector<Row>& rows) {
   }
 }
 
+TEST(FlowWordsTest, WhatNothingTakesBackAsksFirstWhereTheFlowSaysSo) {
+  const std::string asks = ", irreversible_first_asks: true } }\n";
+  ExpectRows({
+      {"flows: { f: { tools: [ one, mail ]" + asks, ""},
+      {"flows: { f: { tools: [ one, stop ], canceled_by: stop" + asks, ""},
+      {"flows: { f: { tools: [ one, stop ]" + asks,
+       "error: tools.stop.approval: flow f says irreversible_first_asks, and this tool is "
+       "irreversible: say who is asked"},
+      {"  sms: { match: POST b /sms, effect: write, identity: body#/n, undo: none, approval: { by: "
+       "a, when: body#/n > 3 } }\nflows: { f: { tools: [ sms ]" +
+           asks,
+       "let it ask about every call, without `when`"},
+      {"flows: { f: { tools: [ one ], irreversible_first_asks: 1 } }\n",
+       "flows.f.irreversible_first_asks"},
+  });
+}
+
 TEST(FlowWordsTest, AFlowSaysHowItEndsAndIsCanceled) {
   ExpectRows({
       {"flows: { f: { tools: [ one, stop ], canceled_by: stop } }\n", ""},

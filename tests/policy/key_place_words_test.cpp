@@ -11,6 +11,7 @@ namespace recourse::key_place_words_test {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 LoadedPolicy Load(const std::string& backend, const std::string& tool = "",
                   const std::string& match = "POST b /t") {
@@ -111,6 +112,19 @@ TEST(KeyPlaceWordsTest, WhatIsWrongIsToldWithTheFix) {
   }
   EXPECT_THAT(ProblemsOf(Load(", protocol: mcp", reason + ", key_at: body#/k", "tools/call b pay")),
               HasSubstr("tools.t.key_at: a call by name has room for a key in its header"));
+}
+
+TEST(KeyPlaceWordsTest, ACallWithoutABodyHasNoRoomForAKeyInIt) {
+  const std::string reason = ", undo: none, reason: r";
+  const std::string warning =
+      "tools.t.key_at: is body#/k for backend b, and a DELETE without a body has no room for it";
+  const std::string at = ", key_at: body#/k";
+  EXPECT_THAT(ProblemsOf(Load(at, reason, "\"DELETE b /t/{id}\"")), HasSubstr(warning));
+  EXPECT_THAT(ProblemsOf(Load(at, reason + ", key_at: none", "\"DELETE b /t/{id}\"")),
+              Not(HasSubstr("no room")));
+  EXPECT_THAT(ProblemsOf(Load(at, reason, "\"POST b /t/{id}\"")), Not(HasSubstr("no room")));
+  EXPECT_THAT(ProblemsOf(Load(", key_at: query.k", reason, "\"DELETE b /t/{id}\"")),
+              Not(HasSubstr("no room")));
 }
 
 }  // namespace

@@ -103,7 +103,7 @@ TEST(OpenApiTest, ListsTheWordsThatTheCodeUses) {
   EXPECT_EQ(Enum(document, "FlowPhase"), Names(FlowPhase::kOpen, FlowPhase::kNeedsHuman));
   EXPECT_EQ(Enum(document, "FlowCause"),
             Names(FlowCause::kNone, static_cast<FlowCause>(kFlowCauseCount - 1)));
-  EXPECT_EQ(Enum(document, "Role"), Names(Role::kRead, Role::kRepair));
+  EXPECT_EQ(Enum(document, "Role"), Names(Role::kRead, Role::kSettle));
 }
 
 }  // namespace

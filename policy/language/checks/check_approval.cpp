@@ -4,6 +4,7 @@
 #include "policy/language/policy_builder.h"
 #include "policy/model/approval_need.h"
 #include "policy/template/template.h"
+#include "policy/undo/undo_class.h"
 
 namespace recourse {
 namespace {
@@ -69,10 +70,28 @@ void WarnAboutNobodyToAsk(PolicyBuilder& draft, std::size_t index) {
                       "decides: approval: { by: [ .. ], when: suspected }");
 }
 
+// What nothing takes back is not sent before somebody has said yes, whatever the call says.
+void CheckAsksFirst(PolicyBuilder& draft, std::size_t index) {
+  const Tool& tool = draft.policy.tools[index];
+  const Flow* const flow = draft.policy.FlowOf(tool);
+  if (flow == nullptr || !flow->irreversible_asks || flow->canceled_by == index ||
+      UndoClassOf(tool) != UndoClass::kIrreversible) {
+    return;
+  }
+  if (tool.approval && tool.approval->when.empty() && !tool.approval->only_suspected) return;
+  if (!tool.approval && draft.ToolHas(index, "approval")) return;  // reported
+  draft.problems.Error(
+      draft.ToolPlace(index, "approval"), draft.ToolKey(index, "approval"),
+      "flow " + flow->name + " says irreversible_first_asks, and this tool is irreversible: " +
+          (tool.approval ? "let it ask about every call, without `when`"
+                         : "say who is asked, approval: { by: [ team ] }, or add an undo"));
+}
+
 }  // namespace
 
 void CheckApproval(PolicyBuilder& draft, std::size_t index) {
   const Tool& tool = draft.policy.tools[index];
+  CheckAsksFirst(draft, index);
   if (!tool.approval) {
     WarnAboutNobodyToAsk(draft, index);
     return;

@@ -58,6 +58,7 @@ class BeforeChecks {
           "keeps what nothing puts back; use it in `undo`: json: { title: \"{before.body#/title}\" "
           "}, or say only_if: unchanged there");
     }
+    for (const UndoRule* const one : UndosOf(tool_)) CheckAllIsBack(*one);
     CheckRequest(routes);
     if (tool_.before->missing == BeforeMissing::kApprove && !tool_.approval) {
       Error("before", "missing: approve needs to know who may decide: approval: { by: [..] }");
@@ -95,6 +96,26 @@ class BeforeChecks {
       }
     }
     return is_used;
+  }
+
+  // One that puts back part of what is kept says that all is back.
+  void CheckAllIsBack(const UndoRule& undo) {
+    RequestTemplate body;
+    body.json = undo.request.json;
+    body.form = undo.request.form;
+    const std::vector<Selector> places = SelectorsOf(body);
+    if (std::ranges::none_of(places, IsBefore)) return;
+    for (const Selector& kept : tool_.before->keep) {
+      const auto reads = [&](const Selector& place) {
+        return place.source == Source::kBeforeBody && LiesIn(place.name, kept.name);
+      };
+      const bool is_left = std::ranges::any_of(
+          undo.leaves, [&](const std::string& place) { return LiesIn(kept.name, place); });
+      if (is_left || std::ranges::any_of(SelectorsOf(undo.request), reads)) continue;
+      Error("undo", "puts back only part of what before.keep names: " + kept.text +
+                        " is missing; add \"{before." + kept.text +
+                        "}\", or say leaves: " + kept.text);
+    }
   }
 
   void CheckRequest(const RouteTable& routes) {

@@ -43,7 +43,7 @@ constexpr Endpoint kEndpoints[] = {
     {"POST", "/flows/*/undo", Need::kRepair},
     {"POST", "/ledger/accept", Need::kRepair},
     {"POST", "/ledger/backup", Need::kRepair},
-    {"POST", "/operations/*/settle", Need::kRepair},
+    {"POST", "/operations/*/settle", Need::kSettle},
     {"POST", "/policy/reload", Need::kRepair},
     {"PUT", "/log-level", Need::kRepair},
     {"DELETE", "/session", Need::kAnyOperator},
@@ -91,6 +91,8 @@ std::string_view NameOf(Need need) {
       return "approve";
     case Need::kRepair:
       return "repair";
+    case Need::kSettle:
+      return "settle";
     case Need::kAnyOperator:
       return "any operator";
     case Need::kNobody:
@@ -107,6 +109,8 @@ bool Allows(Need need, const Roles& roles) {
       return roles.Has(Role::kApprove);
     case Need::kRepair:
       return roles.Has(Role::kRepair);
+    case Need::kSettle:
+      return roles.Has(Role::kSettle) || roles.Has(Role::kRepair);
     case Need::kAnyOperator:
     case Need::kNobody:
       return true;

@@ -16,6 +16,7 @@ struct Endpoint {
     kRead,
     kApprove,
     kRepair,
+    kSettle,       // also whoever may repair
     kAnyOperator,  // whoever is known, also without a role
     kNobody,       // anybody, without a credential: pages that say nothing of what is remembered
   };

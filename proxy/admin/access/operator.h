@@ -16,11 +16,13 @@ enum class Role : std::uint8_t {
   kRead,     // events, flows, reports, the policy
   kApprove,  // decides approvals
   kRepair,   // moves flows, the ledger and the process
+  kSettle,   // says what became of operations, and no more: a receiver of webhooks
 };
-inline constexpr std::array<std::pair<std::string_view, Role>, 3> kRoleNames = {{
+inline constexpr std::array<std::pair<std::string_view, Role>, 4> kRoleNames = {{
     {"read", Role::kRead},
     {"approve", Role::kApprove},
     {"repair", Role::kRepair},
+    {"settle", Role::kSettle},
 }};
 inline std::string_view NameOf(Role role) {
   return kRoleNames[static_cast<std::size_t>(role)].first;

@@ -43,7 +43,7 @@ Roles ReadRoles(MapReader& map, std::string_view word) {
     }
     map.problems().Error(
         text.place, text.key,
-        "'" + text.text + "' is not one of the roles; accepted: read, approve, repair");
+        "'" + text.text + "' is not one of the roles; accepted: read, approve, repair, settle");
   }
   return roles;
 }

@@ -8,6 +8,7 @@
 
 #include "filters/key/explained_arguments.h"
 #include "policy/explain/explain.h"
+#include "policy/undo/undo_class.h"
 #include "proxy/admin/access/problem.h"
 #include "proxy/base/json/json_object.h"
 
@@ -38,6 +39,7 @@ void AppendTool(std::string& out, const Policy& policy, const Tool& tool) {
   JsonObject json(out);
   json.Text("name", tool.name);
   json.Text("effect", tool.effect == Effect::kRead ? "read" : "write");
+  json.Text("class", UndoClassName(UndoClassOf(tool)));
   json.Text("backend", backend.name);
   json.Texts("methods", tool.methods);
   json.Texts("patterns", tool.patterns);

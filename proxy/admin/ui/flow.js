@@ -150,6 +150,7 @@ function drawStep(flow, step, at, events, reload) {
     h("summary", {},
       h("span", { class: "step-number" }, at + 1),
       h("span", { class: "step-name" }, foreign(step.tool || "no longer kept")),
+      step.class ? h("span", { class: "muted small" }, step.class) : null,
       latest && eventBadge(latest),
       h("span", { class: "step-call mono muted" }, foreign(`${step.method} ${step.path}`))),
     h("div", { class: "stack step-body" },

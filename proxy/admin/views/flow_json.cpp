@@ -41,6 +41,7 @@ void AppendStep(std::string& out, const StepView& view) {
   json.Text("method", view.event ? view.event->method : std::string());
   json.Text("path", view.event ? view.event->path : std::string());
   json.Text("backend", view.event ? view.event->backend : std::string());
+  json.TextIfAny("class", view.undo_class);
   json.Text("phase", NameOf(step.phase));
   json.Text("external_ref", view.event ? view.event->external_ref : std::string());
   json.Bool("not_needed", step.end == StepEnd::kNotNeeded);

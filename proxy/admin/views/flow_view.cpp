@@ -8,10 +8,11 @@
 
 #include "filters/call/stored_call.h"
 #include "filters/call/stored_response.h"
-#include "filters/call/undo_choice.h"
 #include "filters/ledger/model/row_id.h"
 #include "filters/saga/undo_plan.h"
 #include "filters/saga/undo_sender.h"
+#include "policy/undo/undo_choice.h"
+#include "policy/undo/undo_class.h"
 
 namespace recourse {
 namespace {
@@ -60,6 +61,12 @@ std::vector<PlaceDrift> DriftOf(const std::optional<Event>& step, const Event& u
     if (place.ours != place.now) drift.push_back(std::move(place));
   }
   return drift;
+}
+
+std::string ClassOfStep(const Event& event, const PolicyOfVersion& policy) {
+  const auto rules = policy(event.policy_version);
+  const Tool* const tool = rules ? rules->FindTool(event.tool) : nullptr;
+  return tool == nullptr ? std::string() : std::string(UndoClassName(UndoClassOf(*tool)));
 }
 
 // Of a step that is undone: what was sent for that.
@@ -141,6 +148,7 @@ Result<FlowView> ViewFlow(Ledger& ledger, const LastEventOf& last_of, const Poli
     StepView& added = view.steps.emplace_back();
     added.step = step;
     added.event = std::move(*event);
+    if (added.event) added.undo_class = ClassOfStep(*added.event, policy);
     if (step.phase == Phase::kRejected) {
       if (auto last = last_of(step.operation)) added.said = SaidIn(std::move(*last));
     }

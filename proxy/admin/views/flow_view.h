@@ -35,7 +35,8 @@ struct PlaceDrift {
 struct StepView {
   FlowStep step;
   std::optional<Event>
-      event;  // that proved its effect, else its first; unset: retention removed it
+      event;               // that proved its effect, else its first; unset: retention removed it
+  std::string undo_class;  // of its tool; empty: its policy has it no more
   StepDoes does = StepDoes::kNothing;
   std::string why;                     // for people; empty where `does` says it all
   std::optional<HttpRequest> request;  // of kSend; credentials are hidden

@@ -157,3 +157,26 @@ class PayPal(Api):
 
     def show(self, *_):
         return 200, {"authorizations": [{"id": name} for name in self.things]}
+
+
+class Payouts(Api):
+    """Batches that are taken on, and answered by their newest state to whoever comes again with
+    their key (paypal/paypal-rest-api-specifications, payments_payouts_batch_v1.json)."""
+
+    routes = (("POST /v1/payouts", "pay"), ("GET /v1/payouts", "show"))
+
+    def __init__(self):
+        super().__init__()
+        self.by_key = {}
+        self.is_done = False
+
+    def pay(self, http_request, _):
+        key = http_request.headers["PayPal-Request-Id"]
+        if key not in self.by_key:
+            self.by_key[key] = f"b{self.next_number()}"
+            self.happened("payout")
+        state = "SUCCESS" if self.is_done else "PENDING"
+        return 200 if self.is_done else 202, {"id": self.by_key[key], "status": state}
+
+    def show(self, *_):
+        return 200, {"batches": [{"id": name} for name in self.by_key.values()] * self.is_done}

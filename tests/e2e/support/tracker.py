@@ -74,6 +74,7 @@ class Tracker(Api):
         self.tells = True  # answers to writes show what they left
         self.read_fails = 0  # so many reads are answered with a 503
         self.after_read = None  # called with what was just read
+        self.conflicts = 0  # so many updates of what was updated before are answered with a 409
         super().__init__()
 
     def make(self, kind, name, **fields):
@@ -126,7 +127,10 @@ class Tracker(Api):
         return 200, thing, self.tag(number + 1)
 
     def update(self, http_request, body, kind, name):
-        thing, _ = self.found(kind, name)
+        thing, number = self.found(kind, name)
+        if self.conflicts and number > 1:
+            self.conflicts -= 1
+            raise Refused(409, {"message": "somebody moved it"})
         return self.changed(http_request, kind, name, {**thing, **json.loads(body)})
 
     def replace(self, http_request, body, kind, name):

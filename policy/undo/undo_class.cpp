@@ -1,4 +1,4 @@
-#include "policy/explain/undo_class.h"
+#include "policy/undo/undo_class.h"
 
 #include <algorithm>
 

@@ -1,0 +1,231 @@
+#include "policy/undo/put_back.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "policy/graphql/operation.h"
+#include "policy/undo/undo_choice.h"
+#include "policy/uri/path.h"
+#include "proxy/base/json/json_span.h"
+
+namespace recourse {
+namespace {
+
+using Node = RequestTemplate::Node;
+using Source = Selector::Source;
+
+bool IsPlaceIn(std::string_view inner, std::string_view outer) {
+  return inner.starts_with(outer) && (inner.size() == outer.size() || inner[outer.size()] == '/');
+}
+
+// RFC 6902: an array of operations on paths.
+bool IsPatchOfPaths(const Json& body) {
+  return body.kind == Json::Kind::kArray && !body.items.empty() &&
+         std::ranges::all_of(body.items, [](const Json& item) {
+           return !TextOf(item, "op").empty() && IsObject(&item) && item.Find("path") != nullptr;
+         });
+}
+
+void AddPathsOf(const Json& patch, std::vector<std::string>& places) {
+  for (const Json& item : patch.items) {
+    const std::string_view op = TextOf(item, "op");
+    if (op == "test") continue;
+    places.emplace_back(TextOf(item, "path"));
+    if (op == "move") places.emplace_back(TextOf(item, "from"));
+  }
+}
+
+std::string TokenOf(std::string_view name) {
+  std::string token = "/";
+  for (const char c : name) {
+    if (c == '~') {
+      token += "~0";
+    } else if (c == '/') {
+      token += "~1";
+    } else {
+      token += c;
+    }
+  }
+  return token;
+}
+
+void AddLeaves(const Json& value, const std::string& at, const Snapshot* before,
+               std::vector<std::string>& places) {
+  if (before != nullptr) {
+    const auto kept = KeptAt(*before, at);
+    if (kept && CanonicalJson(*kept) == CanonicalJson(value)) return;
+  }
+  if (value.kind != Json::Kind::kObject || value.members.empty()) return places.push_back(at);
+  for (const Json::Member& member : value.members) {
+    AddLeaves(member.second, at + TokenOf(member.first), before, places);
+  }
+}
+
+// What an undo request writes, as the call's own body is read: of a call by name its arguments.
+// nullopt: it cannot be told.
+std::optional<Json> WrittenBy(const RequestTemplate& request, const RenderedRequest& undo) {
+  Json written;
+  if (!request.form.empty()) {
+    written.kind = Json::Kind::kObject;
+    for (const auto& [name, value] : ParsePairs(undo.body)) {
+      written.members.push_back({name, Json{Json::Kind::kString, value, {}, {}}});
+    }
+    return written;
+  }
+  auto body = ParseJson(undo.body);
+  if (!body) return std::nullopt;
+  if (request.calls.empty()) return std::move(*body);
+  if (const Json* const arguments = AtPointer(*body, "/params/arguments")) return *arguments;
+  const auto document = ParseGraphql(TextOf(*body, "query"));
+  const Json* const variables = body->Find("variables");
+  if (!document || variables == nullptr) return std::nullopt;
+  const auto operation = ChooseOperation(*document, {});
+  const auto call = operation ? ResolveOperation(*document, **operation, *variables)
+                              : std::unexpected(std::string());
+  if (!call || call->fields.size() != 1) return std::nullopt;
+  return call->fields.front().arguments;
+}
+
+// Takes the first token off `pointer`, which is not empty.
+std::string TakeToken(std::string_view& pointer) {
+  const auto end = std::min(pointer.find('/', 1), pointer.size());
+  std::string name = MemberName(pointer.substr(1, end - 1));
+  pointer.remove_prefix(end);
+  return name;
+}
+
+// A PUT replaces what it names: only what the policy itself spells out member by member can lack
+// one.
+bool IsReplaced(const Node& body, std::string_view place) {
+  const Node* node = &body;
+  while (node->kind == Json::Kind::kObject) {
+    if (place.empty()) return node != &body;
+    const std::string name = TakeToken(place);
+    const auto at = std::ranges::find(node->members, name, &std::pair<std::string, Node>::first);
+    if (at == node->members.end()) return false;
+    node = &at->second;
+  }
+  return true;
+}
+
+// Any other request may leave a member as it is by not naming it.
+bool IsNamed(const Json& body, std::string_view place) {
+  if (IsPatchOfPaths(body)) {
+    std::vector<std::string> paths;
+    AddPathsOf(body, paths);
+    return std::ranges::any_of(paths, [&](const auto& path) { return IsPlaceIn(place, path); });
+  }
+  const Json* node = &body;
+  while (node->kind == Json::Kind::kObject && !place.empty()) {
+    node = node->Find(TakeToken(place));
+    if (node == nullptr) return false;
+  }
+  return node != &body || node->kind != Json::Kind::kObject;
+}
+
+bool ReadsPlace(const std::vector<Selector>& selectors, Source source, std::string_view place) {
+  return std::ranges::any_of(
+      selectors, [&](const Selector& one) { return one.source == source && one.name == place; });
+}
+
+// What says which thing is written to.
+std::vector<Selector> SelectorsOfTarget(const RequestTemplate& request) {
+  RequestTemplate target;
+  target.path = request.path;
+  target.query = request.query;
+  return SelectorsOf(target);
+}
+
+// It need not go back, or goes back under another name.
+bool IsAnsweredFor(const Tool& tool, const UndoRule& rule, const std::string& place) {
+  const bool is_key =
+      tool.key && tool.key->at.where == RequestPlace::Where::kBody && tool.key->at.name == place;
+  return is_key || ReadsPlace(SelectorsOf(rule.request), Source::kBeforeBody, place) ||
+         ReadsPlace(SelectorsOfTarget(rule.request), Source::kBody, place) ||
+         (tool.before && ReadsPlace(SelectorsOf(tool.before->request), Source::kBody, place)) ||
+         std::ranges::any_of(rule.leaves, [&](const auto& one) { return IsPlaceIn(place, one); });
+}
+
+// The first place that `undo`, made by the rule, does not put back.
+std::optional<std::string> LeftBehind(const Tool& tool, const UndoRule& rule,
+                                      const RenderedRequest& undo,
+                                      const std::vector<std::string>& set) {
+  const RequestTemplate& request = rule.request;
+  const bool replaces = request.method == "PUT" && request.json && request.calls.empty();
+  const std::optional<Json> written = replaces ? std::nullopt : WrittenBy(request, undo);
+  for (const std::string& place : set) {
+    const bool is_back =
+        replaces ? IsReplaced(*request.json, place) : written && IsNamed(*written, place);
+    if (!is_back && (place.empty() || !IsAnsweredFor(tool, rule, place))) return place;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<std::string> PlacesSet(const CallValues& call) {
+  std::vector<std::string> places;
+  if (call.body_is_partial) return {std::string()};
+  if (call.body == nullptr) return places;
+  if (IsPatchOfPaths(*call.body)) {
+    AddPathsOf(*call.body, places);
+  } else if (call.body->kind != Json::Kind::kObject || !call.body->members.empty()) {
+    AddLeaves(*call.body, {}, call.before, places);
+  }
+  std::size_t bytes = 0;
+  for (const std::string& place : places) bytes += place.size() + 1;
+  return bytes > limits::kPlacesBytesMax ? std::vector<std::string>{std::string()} : places;
+}
+
+std::vector<std::string> PlacesToPutBack(const Tool& tool, const CallValues& call) {
+  const bool puts_back = std::ranges::any_of(
+      UndosOf(tool), [&](const UndoRule* undo) { return PutsBack(tool, *undo); });
+  return puts_back ? PlacesSet(call) : std::vector<std::string>();
+}
+
+void NotePlaces(const std::vector<std::string>& places, Headers& fields) {
+  for (const std::string& place : places) fields.emplace_back(std::string(kSetsTerm), place);
+}
+
+std::vector<std::string> PlacesNoted(const Headers& fields) { return TermsOf(fields, kSetsTerm); }
+
+bool PutsBack(const Tool& tool, const UndoRule& rule) {
+  const RequestTemplate& request = rule.request;
+  if (!request.json && request.form.empty()) return false;
+  if (!tool.before) {
+    const auto is_patch = [](const std::string& method) { return method == "PATCH"; };
+    return !tool.is_named() && !tool.methods.empty() &&
+           std::ranges::all_of(tool.methods, is_patch) &&
+           (is_patch(request.method) || request.method == "PUT");
+  }
+  RequestTemplate body;
+  body.json = request.json;
+  body.form = request.form;
+  return std::ranges::any_of(
+      SelectorsOf(body), [](const Selector& place) { return place.source == Source::kBeforeBody; });
+}
+
+bool MaySet(const UndoRule& rule, const std::string& place) {
+  const RequestTemplate& request = rule.request;
+  if (!request.calls.empty()) return true;
+  if (request.json) return IsReplaced(*request.json, place);
+  return std::ranges::any_of(request.form,
+                             [&](const auto& field) { return TokenOf(field.first) == place; });
+}
+
+std::expected<RenderedRequest, std::string> MakeUndo(const Tool& tool, const CallValues& values,
+                                                     const std::vector<std::string>& set,
+                                                     const Json* state) {
+  auto undo = RenderUndo(tool, values, state);
+  if (!undo) return std::unexpected(std::string(undo.error().detail()));
+  const UndoRule* const rule = UndoOf(&tool, *undo);
+  if (rule == nullptr || !PutsBack(tool, *rule)) return std::move(*undo);
+  const auto left = LeftBehind(tool, *rule, *undo, set);
+  if (!left) return std::move(*undo);
+  return std::unexpected(left->empty()
+                             ? std::string("nobody can tell from its body what the call sets")
+                             : "it would not put back body#" + *left + ", which the call sets");
+}
+
+}  // namespace recourse
