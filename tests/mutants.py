@@ -169,7 +169,7 @@ MUTANTS = (
     ),
     Mutant(
         "latch-off", "after a failed commit nothing more is written",
-        "filters/ledger/engine/ledger_engine.cpp",
+        "filters/ledger/engine/ledger_log.cpp",
         "  is_latched_ = true;",
         "  is_latched_ = false;",
     ),

@@ -93,10 +93,8 @@ Task<bool> GraphqlLane::Post(Exchange& exchange) {
   auto body = co_await ReadWholeBody(exchange, room);
   if (exchange.reply.is_cut()) co_return false;
   if (!body) {
-    exchange.reply.Linger(true);
     co_return co_await Refuse(exchange, body.error().code(), std::string(body.error().detail()));
   }
-  exchange.body.Drop();
   co_return co_await Execute(exchange, room, std::move(*body));
 }
 

@@ -117,10 +117,8 @@ Task<bool> McpLane::Post(Exchange& exchange) {
   auto body = co_await ReadWholeBody(exchange, room);
   if (exchange.reply.is_cut()) co_return false;
   if (!body) {
-    exchange.reply.Linger(true);
     co_return co_await RefuseMcp(exchange, body.error().code(), std::string(body.error().detail()));
   }
-  exchange.body.Drop();
   request.record.bytes_in += head.size + body->size();
   co_return co_await Execute(exchange, room, std::move(*body));
 }

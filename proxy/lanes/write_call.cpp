@@ -17,9 +17,9 @@ std::string_view ResultLabel(const RequestContext& context, std::optional<ErrorC
   return error ? FactsOf(*error).slug : std::string_view("new");
 }
 
-std::unexpected<Error> NoRoom(Services& services) {
+Error NoRoom(Services& services) {
   services.metrics->rejections.Add({{"reason", "memory"}}).Increment();
-  return std::unexpected(Error(ErrorCode::kOverloaded, "calls hold all the memory that they may"));
+  return Error(ErrorCode::kOverloaded, "calls hold all the memory that they may");
 }
 
 // Who is known already is not verified again.
@@ -43,6 +43,12 @@ void AddEarlierPolicies(const ServedRequest& request, RequestContext& context) {
     context.earlier_policies.push_back(
         {std::move(policy), std::move(caller.name), std::move(caller.verified_field)});
   }
+}
+
+// Its client is told why; what is left of the body is taken after that.
+std::unexpected<Error> NotRead(Exchange& exchange, const Error& why) {
+  if (!exchange.reply.is_cut()) exchange.reply.Linger(true);
+  return std::unexpected(why);
 }
 
 }  // namespace
@@ -124,26 +130,30 @@ Task<Result<std::string>> ReadWholeBody(Exchange& exchange, BodyReservation& roo
   const std::uint64_t expected = head.body == BodyKind::kLength ? head.content_length : 0;
   const MonoTime end = request.Now() + limits::kWriteBodyTotalTimeout;
   auto piece = exchange.body.Begin();
-  if (!room.Hold(HeldFor::kCall, limits::kCallBytes)) co_return NoRoom(request.services);
+  if (!room.Hold(HeldFor::kCall, limits::kCallBytes)) {
+    co_return NotRead(exchange, NoRoom(request.services));
+  }
   std::string body;
   body.reserve(expected);  // address space: memory is taken as the body arrives
   for (;;) {
     if (!room.Hold(HeldFor::kBody, body.size() + piece.data.size())) {
-      co_return NoRoom(request.services);
+      co_return NotRead(exchange, NoRoom(request.services));
     }
     body.append(piece.data);
     if (body.size() > limits::kWriteBodyBytesMax ||
         exchange.body.announced() > limits::kWriteBodyBytesMax - body.size()) {
-      co_return std::unexpected(
-          Error(ErrorCode::kRequestTooLarge, "the body of a write may have at most 8 MiB"));
+      co_return NotRead(exchange, Error(ErrorCode::kRequestTooLarge,
+                                        "the body of a write may have at most 8 MiB"));
     }
-    if (piece.end == BodyDecoder::End::kComplete) co_return body;
-    if (piece.end != BodyDecoder::End::kMore) co_return std::unexpected(piece.error);
+    if (piece.end == BodyDecoder::End::kComplete) break;
+    if (piece.end != BodyDecoder::End::kMore) co_return NotRead(exchange, piece.error);
     if (exchange.body.is_awaited() && !co_await exchange.body.Ask()) {
-      co_return std::unexpected(Error(ErrorCode::kMalformedRequest, "its client has left"));
+      co_return NotRead(exchange, Error(ErrorCode::kMalformedRequest, "its client has left"));
     }
     piece = co_await exchange.body.Read(end);
   }
+  exchange.body.Drop();
+  co_return body;
 }
 
 // A client that was gone by the time its answer was there has not been answered: what it sends next

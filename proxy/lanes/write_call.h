@@ -11,8 +11,8 @@
 namespace recourse {
 
 // Fails with kRequestTooLarge, kOverloaded when there is no room for what has come of it,
-// kRequestTimeout (also when the client broke off) or kMalformedRequest. Where the reply is cut
-// then, the client cannot be told so.
+// kRequestTimeout (also when the client broke off) or kMalformedRequest: what is left of the body
+// is taken after the refusal then. Where the reply is cut, the client cannot be told so.
 Task<Result<std::string>> ReadWholeBody(Exchange& exchange, BodyReservation& room);
 
 // The call of the request as its route has it, without its body. Before that is read.

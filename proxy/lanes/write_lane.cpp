@@ -59,10 +59,8 @@ Task<bool> WriteLane::Run(Exchange& exchange) {
   auto body = co_await ReadWholeBody(exchange, room);
   if (exchange.reply.is_cut()) co_return false;
   if (!body) {
-    exchange.reply.Linger(true);
     co_return co_await Refuse(exchange, body.error().code(), std::string(body.error().detail()));
   }
-  exchange.body.Drop();
   context.request.body = std::move(*body);
   co_return co_await Check(exchange, room, context);
 }

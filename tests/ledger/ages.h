@@ -73,9 +73,9 @@ class Ages : public testing::TestWithParam<bool> {
   Event Succeed(NewOperation call) { return Record(Success(Dispatch(std::move(call)))); }
   Event End(std::string_view key, Phase phase) { return Record(Move(Dispatch(Call(key)), phase)); }
   void Checkpoint() {
-    if (!engine_->WantsFreeze()) return;
-    ASSERT_TRUE(engine_->cold()->Write(*engine_->Freeze()));
-    engine_->FrozenIsStored();
+    if (!engine_->index().WantsFreeze()) return;
+    ASSERT_TRUE(engine_->index().cold()->Write(*engine_->index().Freeze()));
+    engine_->index().FrozenIsStored();
   }
   void RetireAll(const LedgerRule& rule = kRule) {
     for (bool more = true; more;) {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "filters/ledger/engine/group_commit_ledger.h"
+#include "filters/ledger/commit/group_commit_ledger.h"
 #include "filters/ledger/engine/recovery.h"
 #include "filters/ledger/memory/memory_event_log.h"
 #include "filters/ledger/rows/row_codec.h"

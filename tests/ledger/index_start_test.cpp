@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "filters/ledger/engine/group_commit_ledger.h"
+#include "filters/ledger/commit/group_commit_ledger.h"
 #include "filters/ledger/engine/recovery.h"
 #include "filters/ledger/lmdb/lmdb_cold_index.h"
 #include "filters/ledger/lmdb/open.h"

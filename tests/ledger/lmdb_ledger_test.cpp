@@ -17,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-#include "filters/ledger/engine/group_commit_ledger.h"
+#include "filters/ledger/commit/group_commit_ledger.h"
 #include "filters/ledger/engine/recovery.h"
 #include "filters/ledger/lmdb/open.h"
 #include "proxy/base/limits.h"

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "filters/ledger/engine/group_commit_ledger.h"
+#include "filters/ledger/commit/group_commit_ledger.h"
 #include "filters/ledger/engine/recovery.h"
 #include "filters/ledger/lmdb/open.h"
 #include "filters/ledger/queries/log_queries.h"

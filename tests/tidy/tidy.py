@@ -166,14 +166,10 @@ class Tidy:
 
     def check_class_sizes(self):
         for (_, name), (lines, bodies, (path, line)) in self.classes.items():
-            is_large = lines > rules.CLASS_LINES_MAX or bodies > rules.CLASS_METHODS_MAX
-            if is_large and name not in rules.LARGE_CLASSES:
+            if lines > rules.CLASS_LINES_MAX or bodies > rules.CLASS_METHODS_MAX:
                 self.report(path, line, f"class {name} has {lines} lines of bodies in {bodies} "
                             f"methods over all its files, at most {rules.CLASS_LINES_MAX} in "
                             f"{rules.CLASS_METHODS_MAX}: make two classes of it")
-            if name in rules.LARGE_CLASSES and not is_large:
-                self.report(path, line, f"class {name} is not large any more: take it out of "
-                            "LARGE_CLASSES of tests/tidy/rules.py")
 
     def check_function_length(self, path, first, length):
         if length > rules.FUNCTION_LINES_MAX:

@@ -269,11 +269,6 @@ class TidyTest(unittest.TestCase):
         hidden = "namespace {\n" + inline + "};\n}\n"
         self.assertEqual(violations_of({"policy/a.cpp": hidden, "policy/b.cpp": hidden}), [])
 
-    def test_a_class_that_was_split_leaves_the_list_of_large_ones(self):
-        found = violations_of({"policy/a.cpp": "void LedgerEngine::F() {\n}\n"})
-        self.assertEqual(len(found), 1, found)
-        self.assertIn("take it out of LARGE_CLASSES", found[0])
-
     def test_symbolic_links_are_reported(self):
         with tempfile.TemporaryDirectory() as root:
             os.makedirs(os.path.join(root, "build"))

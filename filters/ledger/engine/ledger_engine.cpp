@@ -1,48 +1,28 @@
 #include "filters/ledger/engine/ledger_engine.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "filters/ledger/rules/begin.h"
+#include "filters/ledger/rules/decide_approval.h"
+#include "filters/ledger/rules/move_flow.h"
 #include "filters/ledger/rules/record_outcome.h"
-#include "filters/ledger/rules/standing_rules.h"
-#include "proxy/base/check.h"
-#include "proxy/base/log/log.h"
 
 namespace recourse {
-namespace {
-
-void LeaveRequestOut(Event& event) {
-  event.request.reset();
-  event.request_left_out = true;
-}
-
-}  // namespace
 
 LedgerEngine::LedgerEngine(LedgerParts parts, const Clock& clock)
-    : parts_(std::move(parts)),
-      clock_(clock),
-      reader_(parts_.log->NewReader()),
-      opener_(parts_.keys),
-      is_restored_(parts_.accept_restored != nullptr),
-      jumps_(clock.Now(), ToUnixMillis(clock.WallNow())),
-      index_(*parts_.log, parts_.cold.get(), parts_.hot_entries_max),
-      ages_(parts_.log->LoadAges(), parts_.log->last_seq(), clock.Now()) {
-  const LogBase base = parts_.log->base();
-  first_seq_ = base.first_seq;
-  index_.set_first_seq(first_seq_);
-  head_ = {first_seq_ - 1, 0, base.prev_hash};
-  chain_ = head_.hash;
-  batch_.first_seq = first_seq_;
-  LookAtSpace();
-  if (parts_.keys != nullptr) sealer_.emplace(parts_.keys);
-}
+    : state_(std::move(parts), clock),
+      lookup_(state_),
+      rows_(state_, lookup_),
+      retirement_(state_, lookup_, rows_),
+      index_(state_) {}
 
 Result<LedgerEngine::BeginStep> LedgerEngine::Begin(NewOperation& call) {
   BeginRule rule(call);
-  auto planned = Judge([&](Known& known) { return rule.Decide(known); });
+  auto planned = lookup_.Judge([&](Known& known) { return rule.Decide(known); });
   if (!planned) return std::unexpected(planned.error());
-  if (const auto done = CarryOut(planned->plan); !done) {
+  if (const auto done = rows_.CarryOut(planned->plan); !done) {
     const Error& error = done.error();
     if (!planned->may_have_effect) return std::unexpected(error);
     return std::unexpected(Error(error.code(), error.detail(), Delivery::kUncertain));
@@ -64,117 +44,130 @@ Result<LedgerEngine::BeginStep> LedgerEngine::Begin(NewOperation& call) {
 }
 
 Result<Event> LedgerEngine::Record(Transition& transition) {
-  auto plan = Judge([&](Known& known) { return recourse::Decide(transition, known); });
+  auto plan = lookup_.Judge([&](Known& known) { return recourse::Decide(transition, known); });
   if (!plan) return std::unexpected(plan.error());
-  if (auto done = CarryOut(*plan); !done) return std::unexpected(done.error());
+  if (auto done = rows_.CarryOut(*plan); !done) return std::unexpected(done.error());
   return std::move(std::get<EventWrite>(plan->writes.front()).event);
 }
 
 Result<void> LedgerEngine::RecordPolicy(const PolicyChange& change) {
-  if (is_latched_) return std::unexpected(LatchedError());
-  const RowHead head = NextHead(RowKind::kPolicy);
-  policy_seq_ = head.seq;
-  AppendPolicyRow(batch_.bytes, head, change);
-  CloseRow();
-  return {};
+  return rows_.AppendPolicy(change);
 }
 
 Result<void> LedgerEngine::RecordOrder(const OperatorOrder& order) {
-  if (is_latched_) return std::unexpected(LatchedError());
-  const RowHead head = NextHead(RowKind::kOrder);
-  if (order.what == kAcceptOrder) accepted_seq_ = head.seq;
-  AppendOrderRow(batch_.bytes, head, order);
-  CloseRow();
-  return {};
+  return rows_.AppendOrder(order);
 }
 
-RowHead LedgerEngine::NextHead(RowKind kind) {
-  const std::uint64_t seq = batch_.first_seq + batch_.size();
-  const std::int64_t wall_ms = WallMs();
-  jumps_.Note(seq, clock_.Now(), wall_ms);
-  return {kind, seq, head_.epoch, wall_ms, chain_};
+void LedgerEngine::MarkAnswered(AttemptId answered) { rows_.MarkAnswered(answered); }
+
+void LedgerEngine::MarkUnread(AttemptId answered) { rows_.MarkUnread(answered); }
+
+bool LedgerEngine::is_batch_full() const {
+  const RowBatch& batch = state_.log.batch();
+  return !is_latched() && (batch.size() >= limits::kCommitBatchMax ||
+                           batch.bytes.size() >= limits::kCommitBatchBytesMax);
 }
 
-void LedgerEngine::CloseRow() {
-  batch_.ends.push_back(batch_.bytes.size());
-  chain_ = RowHash(batch_.row(batch_.size() - 1));
+Result<FlowState> LedgerEngine::MoveFlow(const FlowMove& move) {
+  auto planned = lookup_.Judge([&](Known& known) { return recourse::Decide(move, known); });
+  if (!planned) return std::unexpected(planned.error());
+  if (auto done = rows_.CarryOut(planned->plan); !done) return std::unexpected(done.error());
+  return std::move(planned->reply);
 }
 
-Result<void> LedgerEngine::AppendEvent(Event& event, const KeyEntry* previous) {
-  NoteDispatch(batch_.first_seq + batch_.size(), event);
-  if (IsExecuted(event.phase) && event.stands.kind != WriteKind::kNone) {
-    auto stands = Judge([&](Known& known) {
-      return JudgeStanding({.operation = event.operation,
-                            .phase = event.phase,
-                            .cause = event.cause,
-                            .resource = event.resource,
-                            .stands = event.stands},
-                           known.next_row, previous, known);
-    });
-    if (!stands) return std::unexpected(stands.error());
-    event.stands = std::move(*stands);
+Result<ApprovalOutcome> LedgerEngine::Decide(const ApprovalOrder& order) {
+  auto planned = lookup_.Judge([&](Known& known) { return recourse::Decide(order, known); });
+  if (!planned) return std::unexpected(planned.error());
+  if (auto done = rows_.CarryOut(planned->plan); !done) return std::unexpected(done.error());
+  if (!planned->plan.writes.empty()) {
+    planned->reply.event = std::move(std::get<EventWrite>(planned->plan.writes.front()).event);
   }
-  return WriteEvent(event, previous);
+  return std::move(planned->reply);
 }
 
-Result<void> LedgerEngine::WriteEvent(Event& event, const KeyEntry* previous) {
-  const RowHead head = NextHead(RowKind::kEvent);
-  event.id = head.seq;
-  event.epoch = head.epoch;
-  event.wall_ms = head.wall_ms;
-  if (event.operation == 0) event.operation = event.id;
-  if (event.detail.size() > limits::kDetailBytesMax) event.detail.resize(limits::kDetailBytesMax);
-  if (event.request && !CanBeKept(*event.request)) LeaveRequestOut(event);
-  const std::size_t start = batch_.bytes.size();
-  AppendEventRow(batch_.bytes, event, chain_, sealer_ ? &*sealer_ : nullptr);
-  if (batch_.bytes.size() - start > limits::kEventBytesMax) {
-    batch_.bytes.resize(start);
-    return std::unexpected(
-        Error(ErrorCode::kInternal, "the event is too large to be kept", Delivery::kNotSent));
+Result<std::vector<PendingApproval>> LedgerEngine::Claims(std::uint64_t after, std::size_t limit) {
+  std::vector<PendingApproval> claims;
+  for (auto at = state_.claims.all().upper_bound(after);
+       at != state_.claims.all().end() && claims.size() < limit; ++at) {
+    if (!state_.log.IsCommitted(at->second.last_event)) continue;
+    auto event = state_.log.Load(at->second.last_event);
+    if (!event) return std::unexpected(event.error());
+    const Millis left = event->approval ? state_.clock.TimeLeft(*event->approval) : Millis::max();
+    claims.push_back({std::move(*event), left});
   }
-  CloseRow();
-  const std::size_t bytes = batch_.row(batch_.size() - 1).size();
-  callers_.Store(event.caller, bytes);
-  if (event.phase == Phase::kDispatching) {
-    batch_.has_dispatching = true;
-    // The marks are written behind this row, where they would speak of the new attempt.
-    if (previous != nullptr && previous->is_answered) std::erase(marks_, event.operation);
-  } else {
-    batch_.has_outcome = true;
-  }
-  Apply(event, previous);
-  OpenClaim claim{.last_event = event.id, .bytes = bytes, .flow = {}, .caller = event.caller};
-  if (IsClaim(event.phase)) claim.flow = FlowKeyOf(event.caller, event.flow);
-  TrackClaim(event.operation, event.phase, std::move(claim));
-  if (const auto news = NewsOf(event)) flows_.Apply(*news, clock_.Now());
-  return {};
+  return claims;
 }
 
-Result<void> LedgerEngine::Commit() {
-  if (is_latched_) return std::unexpected(LatchedError());
-  if (!marks_.empty()) AppendMarks();
-  if (batch_.empty()) return {};
-  auto done = parts_.log->Append(batch_);
-  if (!done && done.error().is_full && DropAnswersOfBatch()) done = parts_.log->Append(batch_);
-  if (!done) {
-    is_latched_ = true;
-    Log(LogLevel::kError, "the ledger cannot be written; writes are refused until a restart",
-        {{"reason", done.error().reason}});
-    return std::unexpected(Error(ErrorCode::kLedgerUnavailable, "the commit failed"));
+Result<LedgerEngine::State> LedgerEngine::StateOf(std::uint64_t operation) {
+  const auto found = state_.index.Find(operation);
+  if (!found) return std::unexpected(found.error());
+  if (!*found) return std::unexpected(Error(ErrorCode::kInternal, "no such operation"));
+  return State{(*found)->entry.last_event, (*found)->entry.phase};
+}
+
+Result<std::vector<Event>> LedgerEngine::Open(std::uint64_t after, std::size_t limit) {
+  std::vector<Event> events;
+  for (auto at = state_.open.all().upper_bound(after);
+       at != state_.open.all().end() && events.size() < limit; ++at) {
+    // Only a failed commit leaves an operation that cannot be read; it is open all the same.
+    if (!state_.log.IsCommitted(at->second.last_event)) continue;
+    auto event = state_.log.Load(at->second.last_event);
+    if (!event) return std::unexpected(event.error());
+    events.push_back(std::move(*event));
   }
-  ++commits_;
-  head_.seq += batch_.size();
-  head_.hash = chain_;
-  if (batch_.base) {
-    first_seq_ = batch_.base->first_seq;
-    index_.set_first_seq(first_seq_);
-    ages_.Forget(first_seq_ - 1);
+  return events;
+}
+
+Result<std::vector<bool>> LedgerEngine::AreNewest(const std::vector<OperationRow>& rows) {
+  std::vector<bool> newest;
+  newest.reserve(rows.size());
+  for (const OperationRow& row : rows) {
+    const auto located = state_.index.keys().Locate(row.key);
+    if (!located) return std::unexpected(located.error());
+    bool is_newest = !*located || (*located)->last_event == row.row ||
+                     !state_.log.IsCommitted((*located)->last_event);
+    if (!is_newest) {
+      // The key may mean another operation by now.
+      const auto entry = state_.index.keys().Find(row.key);
+      if (!entry) return std::unexpected(entry.error());
+      is_newest = !*entry || (*entry)->operation != row.operation;
+    }
+    newest.push_back(is_newest);
   }
-  const std::size_t bytes = batch_.bytes.size();
-  batch_.Clear();
-  batch_.first_seq = head_.seq + 1;
-  TakeSpace(bytes);
-  return {};
+  return newest;
+}
+
+LedgerStats LedgerEngine::Stats() {
+  LedgerStats stats;
+  stats.last_id = state_.log.head().seq;
+  stats.first_id = state_.log.first_row();
+  stats.rows = state_.log.head().seq - state_.log.first_row() + 1;
+  stats.tombstones = state_.index.tombstones();
+  stats.free_bytes = state_.space.free_bytes();
+  stats.reserve_bytes = state_.Promised();
+  stats.locked_carried = retirement_.locked_carried();
+  stats.is_full = state_.is_full || state_.index.keys().is_full();
+  stats.quota_refusals = lookup_.admission().quota_refusals();
+  stats.oldest_row_ms = retirement_.OldestRowMs();
+  stats.retention_lag_ms = retirement_.LagMs();
+  stats.operations = state_.index.operations();
+  stats.running = state_.open.running();
+  stats.uncertain = state_.open.size() - state_.open.running();
+  stats.commits = state_.log.commits();
+  stats.epoch = state_.log.head().epoch;
+  stats.oldest_pending_ms = state_.open.OldestMs(state_.log.commits());
+  stats.latched = is_latched();
+  stats.restored = is_restored();
+  stats.approvals_pending = state_.claims.size();
+  stats.flows_open = state_.flows.CountOf(FlowPhase::kOpen);
+  stats.flows_breaking =
+      state_.flows.CountOf(FlowPhase::kBreaking) + state_.flows.CountOf(FlowPhase::kUndoing);
+  stats.flows_stopped = state_.flows.stopped();
+  stats.flows_parked = state_.flows.CountOf(FlowPhase::kNeedsHuman) - state_.flows.stopped();
+  stats.flows_parked_since_ms = state_.flows.ParkedSinceMs();
+  stats.identity = state_.parts.log->identity();
+  stats.head = state_.log.head().hash;
+  return stats;
 }
 
 }  // namespace recourse

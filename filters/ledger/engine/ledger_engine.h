@@ -1,74 +1,35 @@
-// The ledger without threads: decides, builds the rows of one batch and their hash chain, keeps the
-// index and the set of open operations. The ledgers around it decide when a batch is committed.
+// The ledger without threads: decides by the rules, builds the rows of one batch and their hash
+// chain, and knows what they say. The ledgers around it decide when a batch is committed.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <functional>
-#include <map>
+#include <expected>
 #include <memory>
-#include <optional>
-#include <span>
 #include <string>
-#include <type_traits>
-#include <unordered_map>
-#include <utility>
+#include <string_view>
 #include <vector>
 
-#include "filters/ledger/index/key_index.h"
+#include "filters/ledger/engine/index_checkpoints.h"
+#include "filters/ledger/engine/ledger_lookup.h"
+#include "filters/ledger/engine/ledger_parts.h"
+#include "filters/ledger/engine/ledger_replay.h"
+#include "filters/ledger/engine/ledger_state.h"
+#include "filters/ledger/engine/retirement.h"
+#include "filters/ledger/engine/row_writer.h"
 #include "filters/ledger/ledger.h"
-#include "filters/ledger/model/open_flows.h"
 #include "filters/ledger/queries/operation_queries.h"
-#include "filters/ledger/replay_counts.h"
-#include "filters/ledger/rows/event_log.h"
-#include "filters/ledger/rows/row_codec.h"
-#include "filters/ledger/rules/clock_jumps.h"
-#include "filters/ledger/rules/known.h"
-#include "filters/ledger/rules/plan.h"
-#include "filters/ledger/rules/quotas.h"
-#include "filters/ledger/rules/refusal_pace.h"
-#include "filters/ledger/rules/retention.h"
-#include "filters/ledger/rules/row_ages.h"
-#include "proxy/base/check.h"
 #include "proxy/base/limits.h"
 
 namespace recourse {
 
-// Everything an engine stands on. `resources` holds what must be let go last, such as the lock of
-// the directory.
-struct LedgerParts {
-  std::shared_ptr<void> resources;
-  std::unique_ptr<EventLog> log;
-  std::unique_ptr<ColdIndex> cold;           // null: the index stays in memory
-  std::shared_ptr<const LedgerKeys> keys{};  // null: rows are written in clear
-  std::size_t hot_entries_max = limits::kHotIndexEntriesMax;
-  // Set when the log came from a backup and nobody has accepted that yet: remembers, durably, that
-  // somebody has. Thread-safe.
-  std::function<std::expected<void, std::string>()> accept_restored{};
-};
-
-// Where the log ends.
-struct LogHead {
-  std::uint64_t seq = 0;
-  std::uint64_t epoch = 0;
-  Digest hash{};
-};
-
 // One thread at a time. After a failed Commit nothing is written any more; what was committed can
 // still be read.
 class LedgerEngine {
-  static constexpr int kRoundsMax = 128;
-
  public:
   LedgerEngine(LedgerParts parts, const Clock& clock);
 
-  // Start (recovery.cpp): begins at the log's base; takes over what a checkpoint of cold() knew
-  // about the log up to the checkpoint's row, then every later row in order, then begins a new
-  // epoch. Fails with the number of a row that cannot be read.
-  std::expected<void, std::uint64_t> Restore(const IndexMark& mark);
-  // Fails with a static reason when the row is not what should follow.
-  std::expected<void, std::string_view> Replay(std::uint64_t seq, std::string_view bytes);
-  void StartEpoch();
+  // Of the start (recovery.cpp).
+  LedgerReplay replay() { return LedgerReplay(state_, rows_); }
 
   struct BeginStep {
     Begun begun;  // kFresh: whole, but for `commit`
@@ -91,34 +52,24 @@ class LedgerEngine {
   // What is committed; skips what is not.
   Result<std::vector<PendingApproval>> Claims(std::uint64_t after, std::size_t limit);
   // Claims that the batch ended beside what its verbs were about.
-  std::vector<std::uint64_t> TakeEndedClaims() { return std::exchange(ended_claims_, {}); }
-  const OpenFlows& flows() const { return flows_; }
+  std::vector<std::uint64_t> TakeEndedClaims() { return rows_.TakeEndedClaims(); }
+  const OpenFlows& flows() const { return state_.flows; }
 
   // The batch.
-  std::size_t batch_rows() const { return batch_.size(); }
+  std::size_t batch_rows() const { return state_.log.batch().size(); }
   // What comes next must wait for another batch. A latched ledger has no other: its batch stays as
   // it is, and takes no more rows.
-  bool is_batch_full() const {
-    return !is_latched_ && (batch_.size() >= limits::kCommitBatchMax ||
-                            batch_.bytes.size() >= limits::kCommitBatchBytesMax);
-  }
-  bool has_marks() const { return !marks_.empty(); }
+  bool is_batch_full() const;
+  bool has_marks() const { return rows_.has_marks(); }
   // Makes the batch durable, with the marks that wait. Fails with kLedgerUnavailable, for good.
-  Result<void> Commit();
+  Result<void> Commit() { return rows_.Commit(); }
 
-  // One step of retention, in a commit of its own; the batch must be empty. What is older than the
-  // rule says leaves the front of the log, at most kRetireRows rows at a time.
-  struct Retired {
-    std::size_t rows = 0;  // removed
-    bool more = false;     // there is more to remove now
-    bool is_late = false;  // what is left is older than the rule says by a quarter and more
-  };
-  Result<Retired> Retire(const LedgerRule& rule);
-  // How often to look when there is nothing more to remove.
-  static Millis RetireEvery(const LedgerRule& rule);
+  // One step of retention, in a commit of its own; the batch must be empty.
+  using Retired = Retirement::Done;
+  Result<Retired> Retire(const LedgerRule& rule) { return retirement_.Retire(rule); }
 
   // A committed event, with its answer.
-  Result<Event> Load(std::uint64_t seq);
+  Result<Event> Load(std::uint64_t row) { return state_.log.Load(row); }
   // The operation's state row and phase; kInternal: no such operation.
   struct State {
     std::uint64_t last_event = 0;
@@ -130,247 +81,24 @@ class LedgerEngine {
   Result<std::vector<bool>> AreNewest(const std::vector<OperationRow>& rows);
 
   // New operations are refused while what came after a restored backup is not known to be nothing.
-  bool is_restored() const { return is_restored_.load(std::memory_order_acquire); }
-  // Thread-safe. Fails with a line for people.
-  std::expected<void, std::string> AcceptRestoredBackup();
+  // Both thread-safe.
+  bool is_restored() const { return state_.restored.waits(); }
+  std::expected<void, std::string> AcceptRestoredBackup() { return state_.restored.Accept(); }
 
-  bool is_latched() const { return is_latched_; }
-  bool IsCommitted(std::uint64_t seq) const { return seq <= head_.seq; }
-  const LogHead& head() const { return head_; }
+  bool is_latched() const { return state_.log.is_latched(); }
+  const LogHead& head() const { return state_.log.head(); }
   LedgerStats Stats();
 
-  // Checkpoints of the index: Freeze gives what must be written into cold(), then FrozenIsStored.
-  bool WantsFreeze() const { return !is_latched_ && index_.WantsFreeze(head_.seq); }
-  std::shared_ptr<const IndexSnapshot> Freeze();
-  void FrozenIsStored() { index_.DropFrozen(); }
-  const std::shared_ptr<const IndexSnapshot>& frozen() const { return index_.frozen(); }
-  bool is_crowded() const { return index_.is_crowded(); }
-  // This start found no whole index of this log.
-  void NoteIndexRebuilt() { is_index_rebuilt_ = true; }
-  bool is_index_rebuilt() const { return is_index_rebuilt_; }
-  bool is_index_full() const { return index_.is_full(); }
-  bool is_index_damaged() const { return index_.is_damaged(); }
-  ColdIndex* cold() { return parts_.cold.get(); }
-  EventLog& log() { return *parts_.log; }
-  const std::shared_ptr<const LedgerKeys>& keys() const { return parts_.keys; }
-  std::int64_t WallMs() const { return ToUnixMillis(clock_.WallNow()); }
+  IndexCheckpoints& index() { return index_; }
+  EventLog& log() { return *state_.parts.log; }
+  const std::shared_ptr<const LedgerKeys>& keys() const { return state_.parts.keys; }
 
  private:
-  struct OpenOperation {
-    Digest key{};
-    std::uint64_t last_event = 0;
-    std::int64_t since_ms = 0;
-    Phase phase = Phase::kNone;
-    QuotaUsage::Use* caller = nullptr;  // while it is DISPATCHING, if this process began it
-    bool may_have_more = true;          // than its request in its extension: an approval, a state
-    std::uint64_t intent_before = 0;    // the operation that stood for its intent; 0: none
-    std::uint64_t told = 0;  // row that said how it stands, however often that row was carried on
-  };
-  // An operation that waits for a human, or was approved.
-  struct OpenClaim {
-    std::uint64_t last_event = 0;
-    std::size_t bytes = 0;  // of that row
-    Digest flow{};          // FlowKeyOf
-    std::string caller;
-  };
-  // What one step of retention is going to do.
-  struct RetireStep {
-    std::uint64_t through = 0;  // rows up to here may leave
-    std::int64_t lived_ms = 0;
-    std::int64_t tombstones_ms = 0;
-    std::map<std::uint64_t, Digest> moved;
-    RetiredRow row;
-    LogBase base;  // grows with every row
-  };
-  struct KeyOfOperation {
-    std::uint64_t operation = 0;
-    Digest key{};
-  };
-
-  // Rounds: asks the rule, and finds what it needs, until it has decided.
-  template <class Rule>
-  auto Judge(const Rule& rule) -> Result<typename std::invoke_result_t<Rule, Known&>::value_type>;
-  Known Beginning() const;
-  Result<std::optional<FoundOperation>> LookUp(const OperationOf& asked);
-  Result<std::optional<ApprovalState>> LookUp(const ApprovalOf& asked);
-  Result<std::vector<ApprovalState>> LookUp(const ApprovalsIn& asked);
-  Result<std::optional<FlowState>> LookUp(const FlowNumbered& asked);
-  Result<FlowNamed::Fact> LookUp(const FlowNamed& asked);
-  Result<Event> LookUp(const EventAt& asked);
-  Result<EventFront> LookUp(const FrontOf& asked);
-  Result<std::optional<std::uint64_t>> LookUp(const IntentOf& asked);
-  Result<std::optional<std::uint64_t>> LookUp(const MarkSince& asked);
-  Result<bool> LookUp(const RoomFor& asked);
-  Result<std::optional<FoundOperation>> LookUp(const KeyAt& asked);
-  Result<std::optional<std::uint32_t>> LookUp(const GenerationOf& asked);
-  Result<std::optional<Event>> LookUp(const AnswerAt& asked);
-  static Result<bool> LookUp(const OthersWait& asked);
-  Result<std::vector<OpenWritesAt::Open>> LookUp(const OpenWritesAt& asked);
-  Result<std::int64_t> LookUp(const AgeOf& asked);
-  Result<bool> LookUp(const KeyIsOver& asked);
-  Result<FenceAt::Fact> LookUp(const FenceAt& asked);
-  Result<std::optional<Millis>> LookUp(const TryOf& asked);
-  Result<int> LookUp(const ReplaysOf& asked);
-  Result<std::optional<Error>> LookUp(const AdmissionOf& asked);
-  // Corrects the wall time of its state by what is known of jumps.
-  void Date(KeyEntry& entry) const;
-  // Fails only where nothing is written yet.
-  Result<void> CarryOut(Plan& plan);
-  Result<void> Append(EventWrite& write);
-  Result<void> Append(FlowWrite& write);
-  Result<void> Append(const AliasWrite& write);
-  Result<void> WriteFlow(const FlowState& state);
-
-  Result<std::optional<FoundOperation>> FindByOperation(std::uint64_t operation);
-  // By an effect that became known behind the row `since`.
-  Result<bool> IsEndedSince(const EventFront& write, std::uint64_t since);
-  // Of a final row that leaves: its repeat would be made anew, so that nothing remembers its key.
-  Result<bool> StandsNoMore(const EventFront& write, std::uint64_t row);
-  // Reads the front of an event that may be not committed yet; its texts are not valid.
-  Result<EventFront> ReadEventFront(std::uint64_t seq);
-  Result<std::optional<Digest>> KeyOf(std::uint64_t operation);
-  bool ReadRow(std::uint64_t seq, std::string& row);
-  // An event that may be not committed yet, without its answer.
-  Result<Event> ReadEvent(std::uint64_t seq, AnswerPart part = AnswerPart::kOnlyRequest);
-
-  void NoteNo(std::string_view caller, std::string_view tool, const Digest& args_hash,
-              std::uint64_t operation);
-  std::optional<Error> ApprovalRefusal(const AdmissionOf& asked);
-  Result<Event> LoadClaim(const KeyEntry& entry);
-  Millis TimeLeft(const ApprovalFacts& facts) const;
-  void ReplayClaim(const RowView& row, const EventFront& front);
-  void TrackClaim(std::uint64_t operation, Phase phase, OpenClaim claim);
-  // Whether `bytes` more fit beside everything that is promised to fit.
-  bool HasSpace(std::size_t bytes);
-  void LookAtSpace();
-  void WarnAboutSpace(int percent);
-  void TakeSpace(std::size_t bytes);
-  std::uint64_t ReserveBytes() const;
-  bool DropAnswersOfBatch();
-  void CountAttempt(const Event& event, bool is_new);
-  // Completes what the row says of its standing before it is written.
-  Result<void> AppendEvent(Event& event, const KeyEntry* previous);
-  Result<void> WriteEvent(Event& event, const KeyEntry* previous);
-  void AppendAlias(const Alias& alias);
-  void AppendMarks();
-  Result<void> RetireFlow(const RowView& row);
-  RowHead NextHead(RowKind kind);
-  // When `row`, which says it was written at `written_ms`, was written by a wall clock that says
-  // `wall_ms` now: the difference is its true age.
-  std::int64_t DatedMs(std::uint64_t row, std::int64_t written_ms, std::int64_t wall_ms) const;
-  // The age itself.
-  std::int64_t AgeMs(std::uint64_t row, std::int64_t written_ms, std::int64_t wall_ms) const;
-  void CloseRow();
-  void Apply(const Event& event, const KeyEntry* previous);
-  bool ReplayPayload(const RowView& row);
-  // The operation that stood for the intent until then, while `front` is open.
-  std::uint64_t NoteIntent(const EventFront& front);
-  // What was sent last stands before those of its intent that are not over.
-  void LinkIntent(const Digest& intent, std::uint64_t operation, std::uint64_t last);
-  std::uint64_t BeforeInIntent(const Digest& intent, std::uint64_t operation);  // 0: none
-  void NoteWrite(const EventFront& front, std::uint64_t seq, const KeyEntry* previous);
-  void ForgetWrite(const EventFront& front, std::uint64_t seq);
-  void ApplyFront(const EventFront& front, std::uint64_t seq, std::int64_t wall_ms,
-                  const KeyEntry* previous);
-  void TrackOpen(std::uint64_t operation, const OpenOperation& state, bool is_observed);
-  std::int64_t OldestPendingMs();
-  void ApplyRetired(const RetiredRow& retired, std::uint64_t seq);
-  // The rows that one step looks at; false when they cannot be read.
-  bool ReadOldRows(std::uint64_t through, std::vector<std::string>& rows);
-  Result<void> RetireRows(const std::vector<std::string>& rows, RetireStep& step);
-  // False: the row is left to the next step.
-  Result<bool> RetireRow(const RowView& row, RetireStep& step);
-  Result<void> RetireEvent(const RowView& row, RetireStep& step);
-  Result<void> RetireBase(const Digest& base_key, const RowView& row, RetireStep& step);
-  Result<void> RetireAlias(const RowView& row, RetireStep& step);
-  Result<void> RetirePolicy(const RowView& row);
-  Result<bool> RetireTombstones(const RowView& row, RetireStep& step);
-  Result<void> RetireLast(const RowView& row, const EventFront& front, const ColdEntry& own,
-                          RetireStep& step);
-  void KeepFlowOf(const RowView& row, std::uint64_t operation);
-  Result<void> CopyForward(const RowView& row, const EventFront& front, const KeyEntry& entry);
-  void AddTombstone(Tombstone tombstone, const RowView& row, RetireStep& step);
-  void EndOperation(const EventFront& front, RetireStep& step);
-  void FinishRetire(MonoTime now, bool is_marked, RetireStep& step);
-  Result<Later> LaterOf(const Digest& key, std::uint32_t newest_generation);
-  // At least so old is the oldest row, in lived time.
-  std::int64_t OldestRowMs() const;
-
-  // constant after construction
-  LedgerParts parts_;
-  const Clock& clock_;
-  const std::unique_ptr<EventLog::Reader> reader_;
-  std::optional<RowEncryptor> sealer_;  // unset: no keys
-  RowDecryptor opener_;
-
-  LogHead head_;    // of what is committed
-  Digest chain_{};  // hash of the last row built
-  RowBatch batch_;
-  std::vector<std::uint64_t> marks_;
-  bool is_latched_ = false;
-  std::atomic<bool> is_restored_;
-  ClockJumps jumps_;
-  RefusalPace refusals_;
-  ReplayCounts replays_;
-  std::uint64_t accepted_seq_ = 0;       // row of the newest kAcceptOrder
-  bool went_back_before_start_ = false;  // the wall clock, between this start and the row before it
-
-  KeyIndex index_;
-  bool is_index_rebuilt_ = false;                // constant after the start
-  std::map<std::uint64_t, OpenOperation> open_;  // by operation
-  // The operations in open_ by the marks that they may leave.
-  std::unordered_multimap<Digest, std::uint64_t, DigestHash> open_marks_;
-  std::uint64_t running_ = 0;
-  std::map<std::uint64_t, OpenClaim> claims_;  // by operation
-  std::uint64_t claim_bytes_ = 0;              // of their rows
-  std::vector<std::uint64_t> ended_claims_;
-  // Operations that are kept though their first row is not. All of them were open when that row
-  // was as old as the retention, so they are not more than kOpenOperationsMax by much.
-  std::map<std::uint64_t, Digest> moved_;
-  RowAges ages_;
-  std::uint64_t first_seq_ = 1;
-  std::uint64_t tombstones_ = 0;
-  std::uint64_t locked_carried_ = 0;
-  std::uint64_t policy_seq_ = 0;  // row of the policy in force; 0: none was told yet
-  QuotaUsage callers_;
-  OpenFlows flows_;
-  std::uint64_t process_first_seq_ = 0;  // first row that this process wrote
-  std::array<std::uint64_t, kQuotaKindCount> quota_refusals_{};
-  std::uint64_t free_bytes_ = 0;
-  std::uint64_t space_wanted_ = 0;  // the most that was asked for since the last commit
-  MonoTime space_looked_at_{};
-  bool space_is_stale_ = false;  // something was committed since
-  bool is_full_ = false;
-  int space_warned_ = 0;           // percent
-  std::int64_t retention_ms_ = 0;  // of the rule applied last; 0: none was
-  // Where MarkAnswered finds the key without reading the log; slot = operation % kRecentKeys. It
-  // grows to the slots in use, as a start need not touch memory for all.
-  static constexpr std::size_t kRecentKeys = 16'384;
-  std::vector<KeyOfOperation> recent_keys_;
-
-  std::uint64_t operations_ = 0;
-  std::uint64_t commits_ = 0;
-  std::int64_t oldest_pending_ms_ = 0;
-  std::string row_;  // reused
+  LedgerState state_;
+  LedgerLookup lookup_;
+  RowWriter rows_;
+  Retirement retirement_;
+  IndexCheckpoints index_;
 };
-
-template <class Rule>
-auto LedgerEngine::Judge(const Rule& rule)
-    -> Result<typename std::invoke_result_t<Rule, Known&>::value_type> {
-  Known known = Beginning();
-  for (int round = 0; round < kRoundsMax; ++round) {
-    known.BeginRound();
-    auto judged = rule(known);
-    if (judged) return std::move(*judged);
-    if (const auto* const error = std::get_if<Error>(&judged.error())) {
-      return std::unexpected(*error);
-    }
-    for (const Subject& subject : known.needs()) {
-      std::visit([&](const auto& asked) { known.Put(asked, LookUp(asked)); }, subject);
-    }
-  }
-  RC_CHECK(false);  // it asks for what it knows
-  return std::unexpected(Error());
-}
 
 }  // namespace recourse

@@ -84,9 +84,9 @@ std::optional<IndexMark> UsableMark(EventLog& log, ColdIndex& cold) {
 
 // What cannot be stored stays frozen, in memory, until it can be.
 Done StoreIndex(LedgerEngine& engine) {
-  const Done written = engine.cold()->Write(*engine.Freeze());
+  const Done written = engine.index().cold()->Write(*engine.index().Freeze());
   if (written) {
-    engine.FrozenIsStored();
+    engine.index().FrozenIsStored();
   } else {
     Log(LogLevel::kError, "the key index cannot be written; the start goes on without",
         {{"reason", written.error()}});
@@ -95,9 +95,9 @@ Done StoreIndex(LedgerEngine& engine) {
 }
 
 Done RestoreIndex(LedgerEngine& engine) {
-  if (engine.cold() == nullptr) return {};
-  if (const auto mark = UsableMark(engine.log(), *engine.cold())) {
-    if (const auto restored = engine.Restore(*mark); !restored) {
+  if (engine.index().cold() == nullptr) return {};
+  if (const auto mark = UsableMark(engine.log(), *engine.index().cold())) {
+    if (const auto restored = engine.replay().Restore(*mark); !restored) {
       return BadRow(restored.error(), "it cannot be read");
     }
     return {};
@@ -105,28 +105,29 @@ Done RestoreIndex(LedgerEngine& engine) {
   if (engine.log().last_seq() > 0) {
     Log(LogLevel::kWarn,
         "the key index is missing, damaged or of another log, and is built anew from the events");
-    engine.NoteIndexRebuilt();
+    engine.index().NoteRebuilt();
   }
-  return engine.cold()->Clear();
+  return engine.index().cold()->Clear();
 }
 
 Done ReplayRows(LedgerEngine& engine) {
   const auto reader = engine.log().NewReader();
+  LedgerReplay replay = engine.replay();
   Done stored;
   while (engine.head().seq < engine.log().last_seq()) {
     const std::uint64_t next = engine.head().seq + 1;
     std::string_view problem;
     const bool read =
         reader->Scan(next, limits::kScanChunkRows, [&](std::uint64_t seq, std::string_view bytes) {
-          if (auto done = engine.Replay(seq, bytes); !done) {
+          if (auto done = replay.Replay(seq, bytes); !done) {
             problem = done.error();
           }
           return problem.empty();
         });
     if (!problem.empty()) return BadRow(engine.head().seq + 1, problem);
     if (!read || engine.head().seq < next) return BadRow(next, "row cannot be read");
-    if (engine.WantsFreeze()) stored = StoreIndex(engine);
-    if (!stored && engine.is_index_full()) {
+    if (engine.index().WantsFreeze()) stored = StoreIndex(engine);
+    if (!stored && engine.index().is_full()) {
       return std::unexpected(
           fmt::format("the key index cannot be written, and is too large for memory: {}; give the "
                       "disk more room and start again",
@@ -175,7 +176,7 @@ std::expected<std::unique_ptr<LedgerEngine>, std::string> StartEngine(LedgerPart
   if (Done done = CheckTail(engine->log()); !done) return std::unexpected(done.error());
   if (Done done = RestoreIndex(*engine); !done) return std::unexpected(done.error());
   if (Done done = ReplayRows(*engine); !done) return std::unexpected(done.error());
-  engine->StartEpoch();
+  engine->replay().StartEpoch();
   if (!engine->Commit()) return std::unexpected(std::string(kCannotWrite));
   if (Done done = SettleRunning(*engine); !done) return std::unexpected(done.error());
   return engine;

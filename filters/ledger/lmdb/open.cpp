@@ -7,7 +7,7 @@
 #include <system_error>
 #include <utility>
 
-#include "filters/ledger/engine/group_commit_ledger.h"
+#include "filters/ledger/commit/group_commit_ledger.h"
 #include "filters/ledger/engine/recovery.h"
 #include "filters/ledger/ledger.h"
 #include "filters/ledger/lmdb/data_file.h"

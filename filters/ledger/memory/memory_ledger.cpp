@@ -7,9 +7,6 @@
 #include "filters/ledger/engine/recovery.h"
 #include "filters/ledger/memory/make_memory_ledger.h"
 #include "filters/ledger/memory/memory_event_log.h"
-#include "filters/ledger/queries/flow_queries.h"
-#include "filters/ledger/queries/log_queries.h"
-#include "filters/ledger/queries/operation_queries.h"
 #include "proxy/base/check.h"
 #include "proxy/base/limits.h"
 
@@ -23,7 +20,7 @@ void CompleteAll(const std::vector<JoinWait*>& waits) {
 }  // namespace
 
 MemoryLedger::MemoryLedger(std::unique_ptr<LedgerEngine> engine, const Clock& clock)
-    : clock_(clock), engine_(std::move(engine)) {}
+    : LoggedLedger(std::move(engine), clock) {}
 
 MemoryLedger::~MemoryLedger() {
   const std::vector<JoinWait*> waits = joins_.TakeAll();
@@ -178,38 +175,14 @@ Result<void> MemoryLedger::RecordOrder(const OperatorOrder& order) {
   return CommitNow();
 }
 
-Result<std::vector<LoggedRow>> MemoryLedger::Rows(std::uint64_t after, std::uint64_t up_to,
-                                                  std::size_t limit) {
-  return ListRows(engine_->log(), engine_->keys(), after, up_to, limit);
-}
-
-Result<EventPage> MemoryLedger::List(const EventFilter& filter) {
-  return ListEvents(engine_->log(), engine_->keys(), filter);
-}
-
-Result<std::optional<Event>> MemoryLedger::Find(std::uint64_t id) {
-  return FindEvent(engine_->log(), engine_->keys(), id);
-}
-
-Result<OperationPage> MemoryLedger::Operations(const OperationFilter& filter) {
-  return ListOperations(engine_->log(), engine_->keys(), filter,
-                        [this](const std::vector<OperationRow>& rows) {
-                          const std::lock_guard lock(mutex_);
-                          return engine_->AreNewest(rows);
-                        });
-}
-
-Result<std::optional<FlowState>> MemoryLedger::FindFlow(std::uint64_t number) {
-  return recourse::FindFlow(engine_->log(), number, ToUnixMillis(clock_.WallNow()));
-}
-
-Result<std::vector<FlowState>> MemoryLedger::NewestFlows(std::size_t limit) {
-  return recourse::NewestFlows(engine_->log(), limit, ToUnixMillis(clock_.WallNow()));
-}
-
-VerifyReport MemoryLedger::Verify() {
+Result<std::vector<bool>> MemoryLedger::AreNewest(const std::vector<OperationRow>& rows) {
   const std::lock_guard lock(mutex_);
-  return VerifyLog(engine_->log(), engine_->keys(), engine_->head().seq, engine_->head().hash);
+  return engine_->AreNewest(rows);
+}
+
+LogHead MemoryLedger::CommittedHead() {
+  const std::lock_guard lock(mutex_);
+  return engine_->head();
 }
 
 LedgerStats MemoryLedger::Stats() {
@@ -239,7 +212,7 @@ void MemoryLedger::Retire() {
     const auto retired = engine_->Retire(*rule_);
     more = retired && retired->more;
   }
-  retire_due_ = now + LedgerEngine::RetireEvery(*rule_);
+  retire_due_ = now + Retirement::Every(*rule_);
 }
 
 Result<Begun> MemoryLedger::BeginNow(NewOperation& operation) {
@@ -297,10 +270,11 @@ Result<void> MemoryLedger::CommitNow() {
 
 // One commit freezes and the next one stores, so that look-ups meet what is frozen.
 void MemoryLedger::Checkpoint() {
-  if (engine_->frozen() == nullptr) {
-    if (engine_->WantsFreeze()) (void)engine_->Freeze();
-  } else if (engine_->cold()->Write(*engine_->frozen())) {
-    engine_->FrozenIsStored();
+  IndexCheckpoints& index = engine_->index();
+  if (index.frozen() == nullptr) {
+    if (index.WantsFreeze()) (void)index.Freeze();
+  } else if (index.cold()->Write(*index.frozen())) {
+    index.FrozenIsStored();
   }
 }
 

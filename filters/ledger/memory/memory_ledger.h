@@ -9,13 +9,12 @@
 
 #include "filters/ledger/engine/join_table.h"
 #include "filters/ledger/engine/ledger_engine.h"
+#include "filters/ledger/engine/logged_ledger.h"
 #include "filters/ledger/ledger.h"
-#include "filters/ledger/queries/audit.h"
-#include "filters/ledger/queries/operation_queries.h"
 
 namespace recourse {
 
-class MemoryLedger final : public Ledger, public OperationLister, public LedgerAuditor {
+class MemoryLedger final : public LoggedLedger {
  public:
   // `engine` has been started (recovery.h). `clock` outlives the ledger.
   MemoryLedger(std::unique_ptr<LedgerEngine> engine, const Clock& clock);
@@ -41,19 +40,13 @@ class MemoryLedger final : public Ledger, public OperationLister, public LedgerA
                                              Executor& executor) override;
   Result<void> RecordPolicy(const PolicyChange& change) override;
   Result<void> RecordOrder(const OperatorOrder& order) override;
-  Result<std::vector<LoggedRow>> Rows(std::uint64_t after, std::uint64_t up_to,
-                                      std::size_t limit) override;
-  Result<EventPage> List(const EventFilter& filter) override;
-  Result<std::optional<Event>> Find(std::uint64_t id) override;
-  Result<OperationPage> Operations(const OperationFilter& filter) override;
-  Result<std::optional<FlowState>> FindFlow(std::uint64_t number) override;
-  Result<std::vector<FlowState>> NewestFlows(std::size_t limit) override;
-  VerifyReport Verify() override;
   LedgerStats Stats() override;
   void SetRule(const LedgerRule& rule) override;
   void OnCommit(std::function<void(double seconds, std::size_t rows)> observer) override;
 
  private:
+  Result<std::vector<bool>> AreNewest(const std::vector<OperationRow>& rows) override;
+  LogHead CommittedHead() override;
   Result<Begun> BeginNow(NewOperation& operation);
   Result<Event> RecordNow(Transition& transition);
   // True: it waits. False: `wait.result` is the answer.
@@ -66,17 +59,13 @@ class MemoryLedger final : public Ledger, public OperationLister, public LedgerA
   void TakeJoinsOf(std::uint64_t operation, std::vector<JoinWait*>& ended);
   std::vector<JoinWait*> TakeEndedJoins(std::optional<std::uint64_t> moved);
 
-  // constant after construction
-  const Clock& clock_;
-
   // set before the first verb
   std::function<void(double, std::size_t)> observer_;
 
-  std::mutex mutex_;
-  const std::unique_ptr<LedgerEngine> engine_;  // guarded by mutex_, but for log()
-  JoinTable joins_;                             // guarded by mutex_
-  std::optional<LedgerRule> rule_;              // guarded by mutex_
-  MonoTime retire_due_{};                       // guarded by mutex_
+  std::mutex mutex_;                // guards the engine, but for its log()
+  JoinTable joins_;                 // guarded by mutex_
+  std::optional<LedgerRule> rule_;  // guarded by mutex_
+  MonoTime retire_due_{};           // guarded by mutex_
 };
 
 }  // namespace recourse

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "filters/ledger/engine/group_commit_ledger.h"
+#include "filters/ledger/commit/group_commit_ledger.h"
 #include "filters/ledger/engine/recovery.h"
 #include "filters/ledger/lmdb/open.h"
 #include "filters/ledger/memory/memory_event_log.h"

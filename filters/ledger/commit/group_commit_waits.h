@@ -1,15 +1,23 @@
-// The verbs in the queue of GroupCommitLedger; for its own files only.
+// The verbs in the queue of the ledger with group commit; for its own files only. A verb lives in
+// the frame of whoever waits for its promise; a note, whose waiter may leave, is shared.
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <future>
+#include <memory>
+#include <optional>
+#include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
-#include "filters/ledger/engine/group_commit_ledger.h"
+#include "filters/ledger/engine/join_table.h"
+#include "filters/ledger/ledger.h"
+#include "filters/ledger/queries/operation_queries.h"
 #include "proxy/base/limits.h"
 
-namespace recourse {
+namespace recourse::group_commit {
 
 // Outcomes must find room even when the queue is full of beginnings: an operation whose outcome is
 // refused stays unknown.
@@ -23,21 +31,21 @@ inline Error CommitFailed() {
 }
 
 // What is asked, and its result, stay where they are: they are large.
-struct GroupCommitLedger::BeginWait {
+struct BeginWait {
   NewOperation& operation;  // of the waiter
   Executor* executor = nullptr;
   Result<Begun> result;
   Promise<bool> done{};
 };
 
-struct GroupCommitLedger::RecordWait {
+struct RecordWait {
   Transition& transition;  // of the waiter
   Executor* executor = nullptr;
   Result<Event> result;
   Promise<bool> done{};
 };
 
-struct GroupCommitLedger::OpenWait {
+struct OpenWait {
   std::uint64_t after = 0;
   std::size_t limit = 0;
   Executor* executor = nullptr;
@@ -45,14 +53,14 @@ struct GroupCommitLedger::OpenWait {
   Promise<Result<std::vector<Event>>> promise;
 };
 
-struct GroupCommitLedger::MoveWait {
+struct MoveWait {
   FlowMove move;
   Executor* executor = nullptr;
   Result<FlowState> result;
   Promise<Result<FlowState>> promise;
 };
 
-struct GroupCommitLedger::FlowsWait {
+struct FlowsWait {
   std::uint64_t after = 0;
   std::size_t limit = 0;
   std::optional<std::pair<std::string, std::string>> named;  // caller and flow: only that one
@@ -61,14 +69,14 @@ struct GroupCommitLedger::FlowsWait {
   Promise<Result<std::vector<FlowState>>> promise;
 };
 
-struct GroupCommitLedger::DecideWait {
+struct DecideWait {
   ApprovalOrder order;
   Executor* executor = nullptr;
   Result<ApprovalOutcome> result;
   Promise<Result<ApprovalOutcome>> promise;
 };
 
-struct GroupCommitLedger::ClaimsWait {
+struct ClaimsWait {
   std::uint64_t after = 0;
   std::size_t limit = 0;
   Executor* executor = nullptr;
@@ -77,24 +85,25 @@ struct GroupCommitLedger::ClaimsWait {
 };
 
 // Of the queue as well as of the waiter, who may have left.
-struct GroupCommitLedger::NoteWait {
+struct NoteWait {
   explicit NoteWait(std::variant<PolicyChange, OperatorOrder> what) : note(std::move(what)) {}
   const std::variant<PolicyChange, OperatorOrder> note;
   std::promise<Result<void>> promise;
 };
 
-struct GroupCommitLedger::NewestWait {
+struct NewestWait {
   const std::vector<OperationRow>& rows;  // of the waiter
   std::promise<Result<std::vector<bool>>> promise;
 };
 
-template <class Wait>
-void GroupCommitLedger::Complete(Wait* wait) {
-  if constexpr (requires { wait->done; }) {
-    AddJob(wait->executor, [wait] { wait->done.Set(true); });
-  } else {
-    AddJob(wait->executor, [wait] { wait->promise.Set(std::move(wait->result)); });
-  }
-}
+struct Answered {
+  AttemptId attempt;
+  MonoTime due{};  // written by then
+  bool is_read = true;
+};
 
-}  // namespace recourse
+using Request =
+    std::variant<BeginWait*, RecordWait*, JoinWait*, OpenWait*, MoveWait*, FlowsWait*, DecideWait*,
+                 ClaimsWait*, std::shared_ptr<NoteWait>, NewestWait*, Answered>;
+
+}  // namespace recourse::group_commit

@@ -1,0 +1,85 @@
+// Finds what the rules ask for.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "filters/ledger/engine/admission.h"
+#include "filters/ledger/engine/ledger_state.h"
+#include "filters/ledger/replay_counts.h"
+#include "filters/ledger/rules/known.h"
+#include "filters/ledger/rules/refusal_pace.h"
+#include "proxy/base/check.h"
+
+namespace recourse {
+
+// One thread at a time.
+class LedgerLookup {
+ public:
+  explicit LedgerLookup(LedgerState& state) : state_(state), admission_(state) {}
+
+  // Rounds: asks the rule, and finds what it needs, until it has decided.
+  template <class Rule>
+  auto Judge(const Rule& rule) -> Result<typename std::invoke_result_t<Rule, Known&>::value_type>;
+  Admission& admission() { return admission_; }
+  const Admission& admission() const { return admission_; }
+
+ private:
+  static constexpr int kRoundsMax = 128;
+
+  Known Beginning() const;
+  Result<std::optional<FoundOperation>> LookUp(const OperationOf& asked);
+  Result<std::optional<ApprovalState>> LookUp(const ApprovalOf& asked);
+  Result<std::vector<ApprovalState>> LookUp(const ApprovalsIn& asked);
+  Result<std::optional<FlowState>> LookUp(const FlowNumbered& asked);
+  Result<FlowNamed::Fact> LookUp(const FlowNamed& asked);
+  Result<Event> LookUp(const EventAt& asked);
+  Result<EventFront> LookUp(const FrontOf& asked);
+  Result<std::optional<std::uint64_t>> LookUp(const IntentOf& asked);
+  Result<std::optional<std::uint64_t>> LookUp(const MarkSince& asked);
+  Result<bool> LookUp(const RoomFor& asked);
+  Result<std::optional<FoundOperation>> LookUp(const KeyAt& asked);
+  Result<std::optional<std::uint32_t>> LookUp(const GenerationOf& asked);
+  Result<std::optional<Event>> LookUp(const AnswerAt& asked);
+  static Result<bool> LookUp(const OthersWait& asked);
+  Result<std::vector<OpenWritesAt::Open>> LookUp(const OpenWritesAt& asked);
+  Result<std::int64_t> LookUp(const AgeOf& asked);
+  Result<bool> LookUp(const KeyIsOver& asked);
+  Result<FenceAt::Fact> LookUp(const FenceAt& asked);
+  Result<std::optional<Millis>> LookUp(const TryOf& asked);
+  Result<int> LookUp(const ReplaysOf& asked);
+  Result<std::optional<Error>> LookUp(const AdmissionOf& asked);
+  // Corrects the wall time of its state by what is known of jumps.
+  void Date(KeyEntry& entry) const;
+
+  LedgerState& state_;
+  Admission admission_;
+  RefusalPace refusals_;
+  ReplayCounts replays_;
+  std::string row_;  // reused
+};
+
+template <class Rule>
+auto LedgerLookup::Judge(const Rule& rule)
+    -> Result<typename std::invoke_result_t<Rule, Known&>::value_type> {
+  Known known = Beginning();
+  for (int round = 0; round < kRoundsMax; ++round) {
+    known.BeginRound();
+    auto judged = rule(known);
+    if (judged) return std::move(*judged);
+    if (const auto* const error = std::get_if<Error>(&judged.error())) {
+      return std::unexpected(*error);
+    }
+    for (const Subject& subject : known.needs()) {
+      std::visit([&](const auto& asked) { known.Put(asked, LookUp(asked)); }, subject);
+    }
+  }
+  RC_CHECK(false);  // it asks for what it knows
+  return std::unexpected(Error());
+}
+
+}  // namespace recourse
