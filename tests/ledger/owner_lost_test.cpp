@@ -1,6 +1,7 @@
 // An attempt whose process was taken for dead, and what that process still knows of it.
 #include <gtest/gtest.h>
 
+#include "filters/ledger/memory/make_memory_ledger.h"
 #include "tests/ledger/ledger_test_support.h"
 
 namespace recourse::owner_lost_test {

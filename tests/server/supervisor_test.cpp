@@ -1,5 +1,5 @@
 // The first process of a PID namespace, for real: namespaces take root.
-#include "proxy/process/supervisor.h"
+#include "proxy/startup/supervisor.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>

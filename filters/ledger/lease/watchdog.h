@@ -19,7 +19,7 @@ class Watchdog {
 };
 
 // A timer on CLOCK_BOOTTIME that sends SIGKILL. The first process of a PID namespace ignores that:
-// it runs the ledger in a child (proxy/process/supervisor.h).
+// it runs the ledger in a child (proxy/startup/supervisor.h).
 class KernelWatchdog final : public Watchdog {
  public:
   // Throws std::system_error without a timer.

@@ -1,4 +1,4 @@
-#include "proxy/process/supervisor.h"
+#include "proxy/startup/supervisor.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
