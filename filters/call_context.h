@@ -112,7 +112,7 @@ class RequestContext {
   PlacedTexts placed;                              // idempotency; for dispatch
   const Event* dispatching = nullptr;              // idempotency; the attempt that runs
   std::string attempt_span;                        // idempotency; of the attempt that it lets go
-  std::shared_ptr<PendingCommit> commit;           // idempotency; awaited by dispatch
+  std::shared_ptr<PendingCommit> commit;           // idempotency; awaited by each dispatch
   MonoTime deadline{};                             // dispatch, at its first attempt
   std::string peer;                                // dispatch; for the access log
   int attempts = 0;                                // dispatch; for the access log

@@ -10,6 +10,7 @@
 #include "proxy/base/clock.h"
 #include "proxy/base/error.h"
 #include "proxy/base/http/http_message.h"
+#include "proxy/base/send_permit.h"
 #include "proxy/base/task.h"
 
 namespace recourse {
@@ -94,6 +95,9 @@ class UpstreamConnection {
   // Before Exchange: the request is one message of MCP, and this is its id as it stands there. Who
   // has read the message says so, that it need not be read again.
   virtual void KnowsMessageId(const std::string& id) { (void)id; }
+  // Before Exchange: each piece of the request is sent only if `permit` lets it; null: always. What
+  // it stops before the first byte fails with kNotSent delivery. It outlives the exchange.
+  virtual void SendOnlyWith(SendPermit* permit) { (void)permit; }
   // Before Exchange: the answer is held for that call. Where there is no room in time, the answer
   // is cut as one that is too large. `keeper` outlives the exchange.
   virtual void HoldAnswerFor(CallKeeper* keeper) { (void)keeper; }

@@ -41,8 +41,8 @@ Task<Result<Outcome>> DispatchFilter::Send(RequestContext& context) {
   }
   context.peer = context.connection->Peer();
   RC_CRASH_POINT("k03");
-  if (const std::shared_ptr<PendingCommit> commit = std::move(context.commit)) {
-    const Result<void> durable = co_await commit->Durable();
+  if (context.commit != nullptr) {
+    const Result<void> durable = co_await context.commit->Durable();
     if (!durable) {
       context.connection.reset();
       co_return std::unexpected(
@@ -72,6 +72,7 @@ Task<Result<Outcome>> DispatchFilter::Send(RequestContext& context) {
   context.connection->PassInterimTo(context.interim);
   context.connection->HoldAnswerFor(context.keeper);
   context.connection->RelayAnswerTo(context.relay);
+  if (context.commit != nullptr) context.connection->SendOnlyWith(context.commit->permit());
   if (context.approved != 0) context.connection->MayOpenSession();
   if (context.reading) context.connection->KnowsMessageId(context.reading->mcp_id);
   Result<Answer> answer =

@@ -213,8 +213,9 @@ Task<Outcome> IdempotencyFilter::RunAttempt(RequestContext& context, Next next, 
   context.dispatching = &begun.event;
   Result<Outcome> outcome = co_await next(context);
   context.dispatching = nullptr;
-  context.commit.reset();
-  if (!outcome && outcome.error().code() == ErrorCode::kLedgerUnavailable) {
+  const std::shared_ptr<PendingCommit> commit = std::move(context.commit);
+  const bool is_durable = commit == nullptr || commit->is_durable();
+  if (!outcome && outcome.error().code() == ErrorCode::kLedgerUnavailable && !is_durable) {
     // Nothing was sent, and the ledger takes no more words about it.
     co_return UnsentRefusal(outcome.error(), begun.event);
   }

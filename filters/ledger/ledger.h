@@ -24,6 +24,7 @@
 #include "proxy/base/clock.h"
 #include "proxy/base/error.h"
 #include "proxy/base/executor.h"
+#include "proxy/base/send_permit.h"
 #include "proxy/base/task.h"
 
 namespace recourse {
@@ -120,11 +121,22 @@ struct NewOperation {
 // awaited on the caller's executor.
 class PendingCommit {
  public:
-  // Fails with kLedgerUnavailable. Nothing may be sent before this succeeded. Await once.
+  // Fails with kLedgerUnavailable. Nothing may be sent before this succeeded. One waits at a time.
   Task<Result<void>> Durable() { co_return co_await done_.Wait(); }
-  void Complete(Result<void> result) { done_.Set(result); }
+  // `permit` is asked before each piece of the attempt is sent; null: nobody else could take the
+  // attempt over.
+  void Complete(Result<void> result, std::shared_ptr<SendPermit> permit = nullptr) {
+    is_durable_ = result.has_value();
+    permit_ = std::move(permit);
+    done_.Set(result);
+  }
+  bool is_durable() const { return is_durable_; }
+  // After Durable().
+  SendPermit* permit() const { return permit_.get(); }
 
  private:
+  bool is_durable_ = false;
+  std::shared_ptr<SendPermit> permit_;
   Promise<Result<void>> done_;
 };
 

@@ -99,6 +99,10 @@ class McpConnection final : public UpstreamConnection {
     connection_->HoldAnswerFor(keeper);
   }
   void RelayAnswerTo(AnswerRelay* relay) override { connection_->RelayAnswerTo(relay); }
+  void SendOnlyWith(SendPermit* permit) override {
+    permit_ = permit;
+    connection_->SendOnlyWith(permit);
+  }
   void GiveBodyTo(BodySink* sink) override { connection_->GiveBodyTo(sink); }
   Task<Result<Answer>> Exchange(const HttpRequest& request, MonoTime deadline,
                                 std::size_t answer_bytes_max) override;
@@ -124,6 +128,7 @@ class McpConnection final : public UpstreamConnection {
   const std::unique_ptr<UpstreamConnection> connection_;
   InterimSink* interim_ = nullptr;
   CallKeeper* keeper_ = nullptr;
+  SendPermit* permit_ = nullptr;
   bool is_own_ = false;
   std::string id_;  // of the message; empty: nobody has read it
 };
@@ -212,6 +217,7 @@ Task<Result<Answer>> McpConnection::AskAnew(const HttpRequest& request, std::str
   const Result<void> connected = co_await connection->Connected();
   if (!connected) co_return std::unexpected(connected.error());
   connection->HoldAnswerFor(keeper_);
+  connection->SendOnlyWith(permit_);
   co_return co_await Ask(*connection, request, std::move(id), bounds);
 }
 

@@ -165,7 +165,8 @@ Task<ResendOutcome> StepResender::Try(Event unknown, std::shared_ptr<const Polic
   OwnRequest told(OwnRequest::Kind::kResend, unknown, policy, backend, begun->event.attempt);
   Result<Answer> answer = co_await Send(*begun, std::move(told), tool,
                                         request ? &*request : nullptr, room.keeper.get());
-  if (!answer && answer.error().code() == ErrorCode::kLedgerUnavailable) {
+  const bool is_durable = begun->commit->is_durable();
+  if (!answer && answer.error().code() == ErrorCode::kLedgerUnavailable && !is_durable) {
     co_return ResendOutcome{ResendOutcome::Kind::kAgain, std::string(answer.error().detail()),
                             UndoPause(1, {}, jitter)};
   }
@@ -213,6 +214,7 @@ Task<Result<Answer>> StepResender::Send(const Begun& begun, OwnRequest told, con
   connection->HoldAnswerFor(keeper);
   const Result<void> connected = co_await connection->Connected();
   const Result<void> durable = co_await begun.commit->Durable();
+  connection->SendOnlyWith(begun.commit->permit());
   if (!durable) {
     co_return std::unexpected(Error(ErrorCode::kLedgerUnavailable,
                                     "the event log cannot be written", Delivery::kNotSent));

@@ -286,6 +286,7 @@ Task<UndoOutcome> UndoSender::Send(const Tried& tried, Begun begun) {
   }
   connection->MayOpenSession();
   connection->HoldAnswerFor(tried.keeper);
+  connection->SendOnlyWith(begun.commit->permit());
   const Result<void> connected = co_await connection->Connected();
   std::string unreadable;  // why the request cannot be completed
   Result<Answer> answer = connected ? Result<Answer>(Answer()) : std::unexpected(connected.error());

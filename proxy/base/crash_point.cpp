@@ -56,7 +56,8 @@ void CrashPoint(const char* name) {
   if (!IsCrashPointArmed(name)) return;
   if (passes.fetch_add(1) + 1 != ArmedPoint().at) return;
   Record(name);
-  ::kill(::getpid(), ArmedPoint().signal);
+  // To this thread: another one that took the signal would stop it an instruction or more later.
+  ::pthread_kill(::pthread_self(), ArmedPoint().signal);
 }
 
 }  // namespace recourse

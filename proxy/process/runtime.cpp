@@ -177,6 +177,7 @@ class Runtime {
 };
 
 const Config& Runtime::Judged() {
+  LeaveFirstProcessIfShared(config_, *versions_.Current());  // before any thread
   JudgePlacesOrThrow(config_);
   StartOperatorsOrThrow(operators_, config_, approvers_);
   JudgeSecretsOrThrow(secrets_, versions_.Current()->mode);

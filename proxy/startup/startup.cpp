@@ -23,6 +23,7 @@
 #include "proxy/startup/listening.h"
 #include "proxy/startup/memory_limit.h"
 #include "proxy/startup/service_manager.h"
+#include "proxy/startup/supervisor.h"
 
 namespace recourse {
 namespace {
@@ -165,6 +166,11 @@ void JudgePlacesOrThrow(const Config& config) {
 void JudgeSecretsOrThrow(const LedgerSecretFiles& secrets, Mode mode) {
   const auto good = secrets.Judge();
   if (!good && mode == Mode::kEnforce) throw StartupError(kExitLedger, good.error());
+}
+
+void LeaveFirstProcessIfShared(const Config& config, const Policy& policy) {
+  const auto url = ParseLedgerUrl(config.ledger.empty() ? policy.ledger_place.url : config.ledger);
+  if (url && url->is_shared()) WorkInChildOfFirst();
 }
 
 std::unique_ptr<Ledger> OpenLedgerOrThrow(const Config& config, LedgerSecretFiles& secrets,

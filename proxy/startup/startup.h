@@ -49,6 +49,9 @@ void JudgePlacesOrThrow(const Config& config);
 // The same about the files that the ledger's secrets are in. Observe mode goes on without a ledger.
 void JudgeSecretsOrThrow(const LedgerSecretFiles& secrets, Mode mode);
 
+// As WorkInChildOfFirst, where other processes write into the ledger, too.
+void LeaveFirstProcessIfShared(const Config& config, const Policy& policy);
+
 // In observe mode a ledger that cannot be opened is logged, and stands in as MakeUnopenedLedger.
 std::unique_ptr<Ledger> OpenLedgerOrThrow(const Config& config, LedgerSecretFiles& secrets,
                                           const Policy& policy, const Clock& clock,

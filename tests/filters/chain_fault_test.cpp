@@ -296,6 +296,43 @@ TEST(ChainFaultTest, WhenTheDispatchingEventIsNotDurableNothingIsSent) {
   EXPECT_TRUE(world.upstream.writes.empty());
 }
 
+class CountingPermit final : public SendPermit {
+ public:
+  bool Enter() override {
+    ++asked;
+    return is_given;
+  }
+  void Leave() override {}
+  bool is_given = false;
+  int asked = 0;
+};
+
+TEST(ChainFaultTest, WhatTheLedgersLeaseStopsIsRecordedAsNotSent) {
+  World world(kShopPolicy);
+  const auto permit = std::make_shared<CountingPermit>();
+  world.ledger.permit = permit;
+  const Told told = world.Call(Order());
+  EXPECT_EQ(told.status, 503);
+  EXPECT_EQ(told.error, ErrorCode::kLedgerUnavailable);
+  EXPECT_EQ(told.Field("Recourse-Outcome"), "not_executed");
+  EXPECT_TRUE(world.upstream.writes.empty());
+  EXPECT_EQ(world.Events().back().phase, Phase::kNotSent);
+  EXPECT_EQ(permit->asked, 1) << "it is not tried again at once";
+  permit->is_given = true;
+  EXPECT_EQ(world.Call(Order()).status, 201);
+  EXPECT_EQ(world.Events().back().operation, world.Events().front().operation);
+}
+
+TEST(ChainFaultTest, EveryAttemptOfACallAsksForTheLease) {
+  World world(kShopPolicy);
+  const auto permit = std::make_shared<CountingPermit>();
+  world.ledger.permit = permit;
+  world.upstream.script = {RefuseConnection()};
+  EXPECT_EQ(world.Call(Order()).status, 503);
+  EXPECT_EQ(permit->asked, 1);
+  EXPECT_TRUE(world.upstream.writes.empty());
+}
+
 TEST(ChainFaultTest, AnOutcomeThatCannotBeWrittenIsNotToldAsASuccess) {
   World world(kShopPolicy);
   world.ledger.record_fails = true;

@@ -152,6 +152,79 @@ TEST_F(WriteUpstreamTest, TheConnectionThatReplacesAnotherIsWaitedForNoLongerTha
   EXPECT_EQ(second->error().delivery(), Delivery::kNotSent);
 }
 
+class ScriptedPermit final : public SendPermit {
+ public:
+  explicit ScriptedPermit(int given) : left_(given) {}
+  bool Enter() override {
+    EXPECT_FALSE(is_inside_);
+    is_inside_ = left_ > 0;
+    if (is_inside_) --left_;
+    return is_inside_;
+  }
+  void Leave() override { is_inside_ = false; }
+  bool is_inside() const { return is_inside_; }
+
+ private:
+  int left_;
+  bool is_inside_ = false;
+};
+
+TEST_F(WriteUpstreamTest, NoByteGoesWithoutThePermit) {
+  for (const bool is_kept : {false, true}) {
+    Got got;
+    std::optional<Socket> theirs;
+    const auto call = is_kept ? OpenOnOneThatEnds() : upstream_.OpenForCall(backend_);
+    ScriptedPermit permit(0);
+    call->SendOnlyWith(&permit);
+    Spawn(Exchange(*call, clock_.Now() + Millis(600'000), got), [] {});
+    theirs.emplace(Accept());
+    TurnUntil([&] { return got.has_value(); });
+    ASSERT_FALSE(*got);
+    EXPECT_EQ(got->error().code(), ErrorCode::kLedgerUnavailable);
+    EXPECT_EQ(got->error().delivery(), Delivery::kNotSent);
+    EXPECT_EQ(Received(*theirs), "");
+    EXPECT_FALSE(permit.is_inside());
+  }
+}
+
+TEST_F(WriteUpstreamTest, APermitIsHeldOnlyWhileBytesGo) {
+  ScriptedPermit permit(1);
+  Got got;
+  const auto call = upstream_.OpenForCall(backend_);
+  call->SendOnlyWith(&permit);
+  Spawn(Exchange(*call, clock_.Now() + Millis(600'000), got), [] {});
+  const Socket theirs = Accept();
+  std::string asked;
+  TurnUntil([&] { return (asked += Received(theirs)).ends_with("{}"); });
+  EXPECT_FALSE(permit.is_inside());
+  EXPECT_EQ(::send(theirs.fd(), kCreated.data(), kCreated.size(), 0), std::ssize(kCreated));
+  TurnUntil([&] { return got.has_value(); });
+  EXPECT_TRUE(*got);
+}
+
+TEST_F(WriteUpstreamTest, ABodyThatThePermitCutsShortIsUnknown) {
+  ScriptedPermit permit(1);
+  Got got;
+  const auto call = upstream_.OpenForCall(backend_);
+  call->SendOnlyWith(&permit);
+  const HttpRequest upload{"POST", "/orders", {}, std::string(8 * 1024 * 1024, 'x')};
+  const auto send = [&](UpstreamConnection& connection) -> Task<void> {
+    EXPECT_TRUE(co_await connection.Connected());
+    got = co_await connection.Exchange(upload, clock_.Now() + Millis(600'000), 1'000);
+  };
+  Spawn(send(*call), [] {});
+  const Socket theirs = Accept();
+  std::size_t received = 0;
+  TurnUntil([&] {
+    received += Received(theirs).size();
+    return got.has_value();
+  });
+  ASSERT_FALSE(*got);
+  EXPECT_EQ(got->error().code(), ErrorCode::kBackendReset);
+  EXPECT_EQ(got->error().delivery(), Delivery::kUncertain);
+  EXPECT_LT(received, upload.body.size());
+}
+
 // Who asks for files gets them from another thread, where this one had none to close.
 TEST_F(WriteUpstreamTest, OnlyAConnectionThatWasKeptIsOneThatWasClosed) {
   EXPECT_FALSE(upstream_.Clear());

@@ -15,7 +15,8 @@ class FaultyLedger final : public Ledger {
   explicit FaultyLedger(std::unique_ptr<Ledger> ledger) : ledger_(std::move(ledger)) {}
 
   bool begin_fails = false;
-  bool commit_fails = false;  // Begin decides, but DISPATCHING does not become durable
+  bool commit_fails = false;           // Begin decides, but DISPATCHING does not become durable
+  std::shared_ptr<SendPermit> permit;  // of whatever begins
   bool record_fails = false;
   bool join_fails = false;
   bool flows_fail = false;                 // they cannot be listed or found
@@ -30,6 +31,9 @@ class FaultyLedger final : public Ledger {
     if (begun && begun->commit && commit_fails) {
       begun->commit = std::make_shared<PendingCommit>();
       begun->commit->Complete(std::unexpected(failure));
+    } else if (begun && begun->commit && permit) {
+      begun->commit = std::make_shared<PendingCommit>();
+      begun->commit->Complete({}, permit);
     }
     co_return begun;
   }

@@ -96,9 +96,17 @@ class ScriptedUpstream final : public Upstream {
       co_return Result<void>();
     }
     void GiveBodyTo(BodySink* sink) override { sink_ = sink; }
+    void SendOnlyWith(SendPermit* permit) override { permit_ = permit; }
     Task<Result<Answer>> Exchange(const HttpRequest& request, MonoTime deadline,
                                   std::size_t answer_bytes_max) override {
       TestLoop& loop = upstream_.loop_;
+      if (permit_ != nullptr) {
+        if (!permit_->Enter()) {
+          co_return std::unexpected(
+              Error(ErrorCode::kLedgerUnavailable, "no permit", Delivery::kNotSent));
+        }
+        permit_->Leave();
+      }
       const bool is_probe = request.method == "GET" || request.method == "HEAD";
       (is_probe ? upstream_.probes : upstream_.writes).push_back({backend_, request, loop.now()});
       const Step step = is_probe ? upstream_.probe(request) : upstream_.StepFor(request);
@@ -136,6 +144,7 @@ class ScriptedUpstream final : public Upstream {
     ScriptedUpstream& upstream_;
     const std::string backend_;
     BodySink* sink_ = nullptr;
+    SendPermit* permit_ = nullptr;
   };
 
   Step StepFor(const HttpRequest& request) { return decide ? decide(request) : Take(); }

@@ -22,7 +22,8 @@ constexpr std::array<std::string_view, static_cast<std::size_t>(kLastCause) + 1>
     "timeout",       "connection_lost", "protocol_error", "server_error", "crash",
     "probe_present", "probe_absent",    "human",          "canceled",     "resend",
     "carried",       "undone",          "asked",          "expired",      "policy_changed",
-    "flow_closed",   "approved",        "too_late",       "asks_input",   "rejected_now"};
+    "flow_closed",   "approved",        "too_late",       "asks_input",   "rejected_now",
+    "owner_lost"};
 
 constexpr std::array<std::string_view, kObserveVerdictCount> kVerdictNames = {
     "none",           "fresh",      "would_replay", "would_join",

@@ -63,8 +63,9 @@ enum class Cause : std::uint8_t {
   kTooLate = 22,        // a decision came after the one that counts
   kAsksInput = 23,      // the server asks for input before it acts
   kRejectedNow = 24,    // the backend answered with a rejection that need not last
+  kOwnerLost = 25,      // the process that was sending it lives no more, or was taken for dead
 };
-inline constexpr Cause kLastCause = Cause::kRejectedNow;
+inline constexpr Cause kLastCause = Cause::kOwnerLost;
 
 // What enforce would have done with a call that observe mode let pass; stored as a number: never
 // renumber.

@@ -198,14 +198,14 @@ void PgBatches::FailUnread() {
   }
 }
 
-bool PgBatches::Commit() {
+bool PgBatches::Commit(bool may_be_empty) {
   Begin();
   if (!Gather()) return false;
-  if (plans_.empty() && notes_.empty()) return true;
+  if (plans_.empty() && notes_.empty() && !may_be_empty) return true;
   const std::vector<NoteRow> notes = RowsOf(notes_);
   notes_sent_ = notes.size();
   const MonoTime start = local_.clock.Now();
-  const BatchEnd end = store_.Commit(plans_, notes);
+  const BatchEnd end = lease_.Commit(plans_, notes);
   if (end == BatchEnd::kDone && observer_) {
     observer_(std::chrono::duration<double>(local_.clock.Now() - start).count(),
               store_.written().size());
@@ -251,6 +251,7 @@ void PgBatches::FailAll() {
 
 void PgBatches::Finish(BatchEnd end) {
   if (end == BatchEnd::kDone) {
+    lease_.Confirm();
     FinishDone();
   } else if (end == BatchEnd::kFenced) {
     FinishFenced();
@@ -272,6 +273,7 @@ void PgBatches::FinishFenced() {
       Lose(*verb);
     }
   }
+  lease_.End();
   store_.LeaveStream();
   flows_.clear();
   for (auto& [operation, own] : own_) {

@@ -12,6 +12,7 @@
 
 #include "filters/ledger/postgres/jobs.h"
 #include "filters/ledger/postgres/store.h"
+#include "filters/ledger/postgres/stream_lease.h"
 #include "filters/ledger/postgres/verbs.h"
 #include "filters/ledger/postgres/waits.h"
 
@@ -20,14 +21,15 @@ namespace recourse {
 class PgBatches {
  public:
   // All of them outlive it.
-  PgBatches(LocalFacts& local, PgStore& store, PgJobs& jobs)
-      : local_(local), store_(store), jobs_(jobs) {}
+  PgBatches(LocalFacts& local, PgStore& store, PgStreamLease& lease, PgJobs& jobs)
+      : local_(local), store_(store), lease_(lease), jobs_(jobs) {}
 
   void Add(std::unique_ptr<PgVerb> verb);
   void Add(std::shared_ptr<PgNoteWait> note) { notes_.push_back(std::move(note)); }
   bool is_empty() const { return verbs_.empty() && notes_.empty(); }
-  // Commits one batch of what is there. False: the database is away.
-  bool Commit();
+  // Commits one batch of what is there; with `may_be_empty` also one without rows, which shows
+  // that this process lives. False: the database is away.
+  bool Commit(bool may_be_empty = false);
   // Connected again: what was in doubt is told. False: it still is.
   bool Resolve();
   // What begins waits so long for the database; what is in doubt is told to nobody.
@@ -73,6 +75,7 @@ class PgBatches {
 
   LocalFacts& local_;
   PgStore& store_;
+  PgStreamLease& lease_;
   PgJobs& jobs_;
   std::function<void(double, std::size_t)> observer_;
   std::deque<std::unique_ptr<PgVerb>> verbs_;

@@ -32,10 +32,11 @@ PgLane::PgLane(const PgLedgerOptions& options, const Clock& clock)
       clock_(clock),
       local_{.clock = clock, .opener = RowDecryptor(options_.keys)},
       store_(options_.store, options_.keys, local_),
-      batches_(local_, store_, jobs_),
+      lease_(local_, store_),
+      batches_(local_, store_, lease_, jobs_),
       lists_(local_, store_, jobs_) {}
 
-PgLane::~PgLane() {
+void PgLane::Stop() {
   {
     const std::lock_guard lock(mutex_);
     is_stopping_ = true;
@@ -46,9 +47,20 @@ PgLane::~PgLane() {
 
 std::expected<void, std::string> PgLane::Start() {
   if (auto connected = store_.Connect(); !connected) return connected;
+  lease_.Take();
+  stream_ = store_.stream();
   Publish();
   thread_ = std::thread([this] { Run(); });
   return {};
+}
+
+void PgLane::SetTaking(bool is_taking) {
+  if (is_taking_.exchange(is_taking) == is_taking) return;
+  {
+    const std::lock_guard lock(mutex_);
+    counts_work_ = true;
+  }
+  wake_.notify_one();
 }
 
 Result<void> PgLane::Submit(Request request, std::size_t queue_max, bool begins) {
@@ -83,10 +95,14 @@ bool PgLane::WaitForWork() {
     longest = std::min(longest, std::chrono::ceil<Millis>(*marks_due_ - clock_.Now()));
   }
   if (reconnect_after_ > Millis(0)) longest = std::min(longest, reconnect_after_);
+  if (const auto beat = lease_.BeatIn(is_taking_); beat && store_.is_connected()) {
+    longest = std::min(longest, std::chrono::ceil<Millis>(*beat));
+  }
   std::unique_lock lock(mutex_);
   // While the database is away what comes is heard, but waits for the next try.
   const auto has_work = [this] {
-    return is_stopping_ || (!queue_.empty() && reconnect_after_ == Millis(0));
+    const bool is_asked = !queue_.empty() || counts_work_;
+    return is_stopping_ || (is_asked && reconnect_after_ == Millis(0));
   };
   if (longest == Millis::max()) {
     wake_.wait(lock, has_work);
@@ -140,7 +156,14 @@ void PgLane::Serve() {
     jobs_.Post();
     batches_.TellNotes();
   }
+  if (IsBeatDue() && !(lease_.CountWork(is_taking_) && batches_.Commit(true))) return;
   (void)lists_.Serve(batches_.TakeChanged());
+}
+
+bool PgLane::IsBeatDue() {
+  const auto beat = lease_.BeatIn(is_taking_);
+  const std::lock_guard lock(mutex_);
+  return std::exchange(counts_work_, false) || (beat && *beat <= BootClock::duration::zero());
 }
 
 // Connected, and nothing is in doubt.
@@ -154,6 +177,8 @@ bool PgLane::IsReady() {
     is_away_told_ = true;
     return false;
   }
+  lease_.Take();
+  stream_ = store_.stream();
   if (!batches_.Resolve()) return false;
   if (was_connected) return true;
   reconnect_after_ = Millis(0);
@@ -191,6 +216,7 @@ void PgLane::Shutdown() {
   lists_.EndJoins();
   // Forgetting the last marks errs towards replay.
   if (!marks_.empty() && store_.is_connected()) (void)FlushMarks();
+  lease_.HandOver();
   jobs_.Post();
 }
 

@@ -3,6 +3,7 @@
 // and what has ended waits.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -19,6 +20,7 @@
 #include "filters/ledger/postgres/lists.h"
 #include "filters/ledger/postgres/open.h"
 #include "filters/ledger/postgres/store.h"
+#include "filters/ledger/postgres/stream_lease.h"
 #include "filters/ledger/postgres/waits.h"
 
 namespace recourse {
@@ -26,8 +28,9 @@ namespace recourse {
 class PgLane {
  public:
   PgLane(const PgLedgerOptions& options, const Clock& clock);
+  ~PgLane() { Stop(); }
   // Refuses what is new and finishes what is queued, if the database answers.
-  ~PgLane();
+  void Stop();
   // Connects and begins a stream. Once, before anything else. Fails with a line for people.
   std::expected<void, std::string> Start();
 
@@ -35,6 +38,10 @@ class PgLane {
                                std::shared_ptr<PgNoteWait>, PgAnswered>;
   // Thread-safe. `begins`: it can be refused at once while the database is away.
   Result<void> Submit(Request request, std::size_t queue_max, bool begins = false);
+  std::uint64_t stream() const { return stream_; }  // thread-safe
+  // While something of a dead process is being taken over this one is watched, and from then on
+  // for what has become its work. Thread-safe.
+  void SetTaking(bool is_taking);
   LedgerStats Stats() const;  // thread-safe; what this process knows by itself
   // Before the first verb.
   void set_observer(std::function<void(double, std::size_t)> observer) {
@@ -47,6 +54,7 @@ class PgLane {
   void Sort(Request request);
   void Work();
   void Serve();
+  bool IsBeatDue();
   bool IsReady();
   void NoteAway();
   bool FlushMarks();
@@ -60,6 +68,7 @@ class PgLane {
   // owned by the lane's thread
   LocalFacts local_;
   PgStore store_;
+  PgStreamLease lease_;
   PgJobs jobs_;
   PgBatches batches_;
   PgLists lists_;
@@ -69,9 +78,13 @@ class PgLane {
   Millis reconnect_after_{};  // not 0: the database is away
   bool is_away_told_ = false;
 
+  std::atomic<std::uint64_t> stream_ = 0;
+  std::atomic<bool> is_taking_ = false;
+
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::vector<Request> queue_;            // guarded by mutex_
+  bool counts_work_ = false;              // guarded by mutex_
   bool is_stopping_ = false;              // guarded by mutex_
   std::optional<MonoTime> away_since_{};  // guarded by mutex_
   LedgerStats stats_;                     // guarded by mutex_

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
+#include <deque>
 #include <future>
+#include <mutex>
 #include <utility>
 
 #include "filters/ledger/model/row_id.h"
@@ -20,6 +23,31 @@ namespace {
 constexpr std::size_t kPgRecordQueueMax = 2 * limits::kLedgerQueueMax;
 // How long an operator's order waits for the database.
 constexpr std::chrono::seconds kPgOrderWaitMax{2};
+
+// The thread that waits is the one that is posted to.
+class ThreadExecutor final : public Executor {
+ public:
+  void Post(std::vector<Job> jobs) override {
+    const std::lock_guard lock(mutex_);
+    for (Job& job : jobs) jobs_.push_back(std::move(job));
+    posted_.notify_one();
+  }
+  void RunUntil(const std::function<bool()>& is_done) {
+    while (!is_done()) {
+      std::unique_lock lock(mutex_);
+      posted_.wait(lock, [this] { return !jobs_.empty(); });
+      Job job = std::move(jobs_.front());
+      jobs_.pop_front();
+      lock.unlock();
+      job();
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable posted_;
+  std::deque<Job> jobs_;  // guarded by mutex_
+};
 
 constexpr PgStatement kCounts{
     "counts",
@@ -47,9 +75,43 @@ PostgresLedger::PostgresLedger(PgLedgerOptions options, const Clock& clock)
     : options_(std::move(options)),
       clock_(clock),
       reader_(options_.store.connection),
-      lane_(options_, clock) {}
+      lane_(options_, clock),
+      watch_({.table = {.connection = options_.store.connection,
+                        .group = options_.store.group,
+                        .own = 0,
+                        .record =
+                            [this](std::vector<Transition> moves) {
+                              return RecordLost(std::move(moves));
+                            }},
+              .own = [this] { return lane_.stream(); },
+              .taking = [this](bool is_taking) { lane_.SetTaking(is_taking); },
+              .took = options_.took,
+              .clock = clock}) {}
 
-std::expected<void, std::string> PostgresLedger::Start() { return lane_.Start(); }
+std::expected<void, std::string> PostgresLedger::Start() {
+  auto started = lane_.Start();
+  if (started) watch_.Start();
+  return started;
+}
+
+// They go out in one batch. What has moved on meanwhile is none of a dead process's any more.
+Result<void> PostgresLedger::RecordLost(std::vector<Transition> moves) {
+  ThreadExecutor here;
+  std::size_t left = moves.size();
+  Result<void> all;
+  const auto record = [](PostgresLedger& ledger, Transition transition, ThreadExecutor& executor,
+                         Result<void>& told) -> Task<void> {
+    const auto event = co_await ledger.Record(std::move(transition), executor);
+    if (!event && event.error().code() == ErrorCode::kLedgerUnavailable) {
+      told = std::unexpected(event.error());
+    }
+  };
+  for (Transition& move : moves) {
+    Spawn(record(*this, std::move(move), here, all), [&left] { --left; });
+  }
+  here.RunUntil([&left] { return left == 0; });
+  return all;
+}
 
 Task<Result<Begun>> PostgresLedger::Begin(NewOperation operation, Executor& executor) {
   PgBeginWait wait{operation, &executor, {}};

@@ -12,6 +12,7 @@
 #include "filters/ledger/postgres/lane.h"
 #include "filters/ledger/postgres/open.h"
 #include "filters/ledger/postgres/reader.h"
+#include "filters/ledger/postgres/stream_watch.h"
 #include "filters/ledger/queries/audit.h"
 #include "filters/ledger/queries/operation_queries.h"
 
@@ -21,6 +22,8 @@ class PostgresLedger final : public Ledger, public OperationLister, public Ledge
  public:
   // `clock` outlives the ledger.
   PostgresLedger(PgLedgerOptions options, const Clock& clock);
+  // What the watch waits for is told first.
+  ~PostgresLedger() override { lane_.Stop(); }
   // Connects and begins a stream. Once, before anything else. Fails with a line for people.
   std::expected<void, std::string> Start();
 
@@ -56,10 +59,14 @@ class PostgresLedger final : public Ledger, public OperationLister, public Ledge
   void OnCommit(std::function<void(double seconds, std::size_t rows)> observer) override;
 
  private:
+  // Of a dead process's operations; waits. On the thread of the watch.
+  Result<void> RecordLost(std::vector<Transition> moves);
+
   const PgLedgerOptions options_;
   const Clock& clock_;
   PgReader reader_;
   PgLane lane_;
+  PgStreamWatch watch_;  // ends before the lane
 };
 
 }  // namespace recourse

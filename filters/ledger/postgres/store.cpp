@@ -233,7 +233,7 @@ std::optional<BatchEnd> PgStore::CommitAtOnce(std::vector<PlannedRows>& plans,
                 .old_head = UnpackRowId(head_).number,
                 .head = UnpackRowId(built.head).number,
                 .low = LowOf(built),
-                .open = built.open.size(),
+                .open = built.open.size() + local_.owned,
                 .chain = built.chain},
                PgReadAndMadeOf(plans));
   QueueWrites(plans, built);
@@ -262,7 +262,7 @@ BatchEnd PgStore::CommitLocked(std::vector<PlannedRows>& plans, const std::vecto
                                   .Int(Signed(UnpackRowId(built.head).number))
                                   .Bytes(AsView(built.chain))
                                   .Int(Signed(LowOf(built)))
-                                  .Int(Signed(built.open.size())));
+                                  .Int(Signed(built.open.size() + local_.owned)));
   connection_->Queue(kPgCommit);
   const auto done = connection_->Run();
   if (done) {

@@ -34,7 +34,7 @@ Job PgBegin::Succeed() {
     // Its sender has it.
     if (planned_->request != BeginPlan::Request::kStays) begun.event.request.reset();
     begun.commit = std::make_shared<PendingCommit>();
-    begun.commit->Complete({});
+    begun.commit->Complete({}, local().permit);
   }
   wait_->result = std::move(begun);
   return Wake(wait_);

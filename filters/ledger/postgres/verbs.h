@@ -28,6 +28,7 @@ class PgVerb {
 
   // Forgets what was decided, and what was read.
   void Restart(LocalFacts& local, bool guesses) {
+    local_ = &local;
     facts_.emplace(local, guesses);
     known_ = Known();
     Reset();
@@ -60,8 +61,10 @@ class PgVerb {
  protected:
   virtual void Reset() = 0;
   virtual Judged<Plan*> Ask(Known& known) = 0;
+  const LocalFacts& local() const { return *local_; }
 
  private:
+  LocalFacts* local_ = nullptr;
   std::optional<VerbFacts> facts_;
   Known known_;
 };

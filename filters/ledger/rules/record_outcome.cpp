@@ -191,6 +191,13 @@ Judged<Event*> LastEvent(Transition& transition, const FoundOperation& found, Kn
       EventAt{found.entry.last_event, drops ? AnswerPart::kSkipBody : AnswerPart::kOnlyRequest});
 }
 
+// Its sender was taken for dead, and tells now what became of it: whoever has the backend's answer
+// may say so, as it is true.
+bool IsTestimony(const Transition& transition, const KeyEntry& entry) {
+  return transition.from == Phase::kDispatching && entry.phase == Phase::kUncertain &&
+         entry.cause == Cause::kOwnerLost;
+}
+
 }  // namespace
 
 Judged<Plan> Decide(Transition& transition, Known& known) {
@@ -199,10 +206,11 @@ Judged<Plan> Decide(Transition& transition, Known& known) {
   if (!found) return std::unexpected(found.error());
   if (!**found) return RefuseOutcome("no such operation", Delivery::kUncertain);
   const KeyEntry& entry = (**found)->entry;
-  if (entry.phase != transition.from || entry.attempt != transition.attempt) {
+  const bool is_as_said = entry.phase == transition.from || IsTestimony(transition, entry);
+  if (!is_as_said || entry.attempt != transition.attempt) {
     return RefuseOutcome("the operation has moved on", Delivery::kUncertain);
   }
-  if (!IsLegal(transition.from, transition.to)) {
+  if (!IsLegal(entry.phase, transition.to)) {
     return RefuseOutcome("not a legal transition", Delivery::kUncertain);
   }
   const auto last = LastEvent(transition, ***found, known);

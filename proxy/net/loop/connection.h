@@ -17,6 +17,8 @@
 #include <string_view>
 
 #include "proxy/base/check.h"
+#include "proxy/base/crash_point.h"
+#include "proxy/base/send_permit.h"
 #include "proxy/base/short_text.h"
 #include "proxy/net/loop/deadline_wheel.h"
 #include "proxy/net/loop/raw_syscalls.h"
@@ -288,7 +290,9 @@ class WriteAwaiter final : Operation {
  public:
   static constexpr std::size_t kBuffersMax = 5;
 
-  explicit WriteAwaiter(Connection& connection) : Operation(connection, &WriteAwaiter::TryAgain) {}
+  // `permit` is asked before each try; null: there is nothing to ask.
+  WriteAwaiter(Connection& connection, SendPermit* permit)
+      : Operation(connection, &WriteAwaiter::TryAgain), permit_(permit) {}
   void Add(std::string_view part) {
     if (!part.empty()) buffers_[count_++] = {const_cast<char*>(part.data()), part.size()};
   }
@@ -305,6 +309,7 @@ class WriteAwaiter final : Operation {
   }
   bool await_resume() const { return !connection().error; }
   std::size_t written() const { return written_; }
+  bool was_refused() const { return was_refused_; }
 
  private:
   static void TryAgain(Waiter& self) {
@@ -320,6 +325,18 @@ class WriteAwaiter final : Operation {
   bool IsDone() {
     connection().error = {};
     if (first_ == count_ || IsOver()) return true;
+    if (permit_ == nullptr) return Send();
+    was_refused_ = !permit_->Enter();
+    if (was_refused_) {
+      connection().error = boost::asio::error::operation_aborted;
+      return true;
+    }
+    RC_CRASH_POINT("f2");
+    const bool is_done = Send();
+    permit_->Leave();
+    return is_done;
+  }
+  bool Send() {
     if (connection().tls != nullptr) return StepTls();
     ssize_t sent = 0;
     do {
@@ -358,8 +375,10 @@ class WriteAwaiter final : Operation {
   std::size_t count_ = 0;
   std::size_t first_ = 0;
   std::size_t written_ = 0;
+  SendPermit* const permit_;
   TlsWant want_ = TlsWant::kNothing;
   bool has_tried_ = false;
+  bool was_refused_ = false;
 };
 
 // Waits for the end of the turn (Reactor::QueueLast).
@@ -418,9 +437,10 @@ inline constexpr std::size_t kTogetherBytesMax = 8 * 1024;
 
 // Writes all parts with as few calls as possible. False: connection.error is set; the awaiter's
 // written() tells how many bytes the kernel took (with TLS: in whole records). Who needs a deadline
-// only for what does not go out at once calls Try() first.
-inline auto WriteAll(Connection& connection, std::initializer_list<std::string_view> parts) {
-  detail::WriteAwaiter awaiter(connection);
+// only for what does not go out at once calls Try() first. Where `permit` says no it was_refused().
+inline auto WriteAll(Connection& connection, std::initializer_list<std::string_view> parts,
+                     SendPermit* permit = nullptr) {
+  detail::WriteAwaiter awaiter(connection, permit);
   RC_CHECK(parts.size() <= detail::WriteAwaiter::kBuffersMax);
   for (const std::string_view part : parts) awaiter.Add(part);
   return awaiter;

@@ -111,6 +111,7 @@ class WriteUpstream::Call final : public UpstreamConnection {
   bool IsReused() const override { return is_reused_; }
   void HoldAnswerFor(CallKeeper* keeper) override { keeper_ = keeper; }
   void RelayAnswerTo(AnswerRelay* relay) override { relay_ = relay; }
+  void SendOnlyWith(SendPermit* permit) override { permit_ = permit; }
   void GiveBodyTo(BodySink* sink) override { sink_ = sink; }
 
   Task<Result<Answer>> Exchange(const HttpRequest& request, MonoTime deadline,
@@ -123,6 +124,7 @@ class WriteUpstream::Call final : public UpstreamConnection {
                                   std::size_t answer_bytes_max);
   Task<void> TakeBody(ReadBuffer& buffer, const Head& head, MonoTime deadline,
                       std::size_t answer_bytes_max, Answer& answer);
+  Error Refused() const;
   Error Lost(const Error& why) const;
 
   WriteUpstream& upstream_;
@@ -137,6 +139,8 @@ class WriteUpstream::Call final : public UpstreamConnection {
   Millis keep_for_{0};         // after this answer
   CallKeeper* keeper_ = nullptr;
   AnswerRelay* relay_ = nullptr;
+  SendPermit* permit_ = nullptr;
+  bool was_refused_ = false;  // by it
   BodySink* sink_ = nullptr;
 };
 
@@ -156,15 +160,18 @@ Task<Result<void>> WriteUpstream::Call::Replace(MonoTime deadline) {
 
 Task<bool> WriteUpstream::Call::Send(std::string_view head, std::string_view body) {
   if (RC_CRASH_POINT_ARMED("k06")) {
-    if (!co_await WriteAll(*connection_, {head.substr(0, 1)})) co_return false;
+    if (!co_await WriteAll(*connection_, {head.substr(0, 1)}, permit_)) co_return false;
     accepted_any_ = true;
     RC_CRASH_POINT("k06");
     head.remove_prefix(1);
   }
-  auto write = WriteAll(*connection_, {head, body});
+  auto write = WriteAll(*connection_, {head, body}, permit_);
   const bool sent = co_await write;
   accepted_any_ = accepted_any_ || sent || write.written() > 0 ||
                   (connection_->tls != nullptr && connection_->tls->sending());
+  was_refused_ = write.was_refused();
+  // No answer is to be awaited, and the backend is to see that the request was cut.
+  if (was_refused_) connection_->Cut();
   RC_CRASH_POINT("k07");
   co_return sent;
 }
@@ -208,9 +215,22 @@ Task<Result<Answer>> WriteUpstream::Call::ReadAnswer(std::string_view method, Mo
   co_return answer;
 }
 
+// The permit let not all of it go. What it stopped was never handed to the kernel.
+Error WriteUpstream::Call::Refused() const {
+  if (!accepted_any_) {
+    return Error(ErrorCode::kLedgerUnavailable,
+                 "the ledger did not confirm in time that the call may be sent",
+                 Delivery::kNotSent);
+  }
+  return Error(ErrorCode::kBackendReset,
+               "sending was cut short: the ledger did not confirm that it may go on",
+               Delivery::kUncertain);
+}
+
 // What a failure says of the request. On a kept connection a byte that the kernel did not take
 // proves nothing.
 Error WriteUpstream::Call::Lost(const Error& why) const {
+  if (was_refused_) return Refused();
   if (!saw_bytes_ && connection_->tls != nullptr && connection_->tls->refused_by_peer()) {
     return connection_->tls->HandshakeError();
   }
@@ -253,6 +273,7 @@ Task<Result<Answer>> WriteUpstream::Call::Exchange(const HttpRequest& request, M
   // The answer may come before the request is fully sent: send and read at the same time.
   Promise<bool> sent;
   Spawn(SendThenReport(Send(head_bytes, request.body), sent), [] {});
+  if (was_refused_ && !accepted_any_) co_return std::unexpected(Refused());
   if (sent.is_set() && !accepted_any_ && !is_reused_) {
     co_return std::unexpected(
         Error(ErrorCode::kNotSent, "the connection broke before it was used", Delivery::kNotSent));

@@ -1,0 +1,62 @@
+// Which streams of its group a process watches, and which of them are dead. Pure.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "proxy/base/clock.h"
+
+namespace recourse {
+
+// The next ones of a ring of stream numbers, from `own` on, without it: at most kWatchedMax.
+std::vector<std::uint64_t> SuccessorsInRing(std::uint64_t own, std::vector<std::uint64_t> streams);
+
+// How long a list of a group's open streams serves; `processes` are in the group.
+Millis ListEvery(std::size_t processes);
+
+// How long to wait before the database is tried again, after so many failures in a row. `jitter` is
+// uniformly random.
+Millis ReconnectPause(int failures, std::uint32_t jitter);
+
+// One process's look at its successors. Silence counts only while it reads them all the time: who
+// could not be read may have had no database to write into.
+class Watch {
+ public:
+  // What a query says of one stream.
+  struct Beat {
+    std::uint64_t stream = 0;
+    std::uint64_t beat = 0;
+    bool has_open = false;  // one with nothing open is silent, and nobody's loss
+  };
+  // Of a dead stream: the declaration holds only if it still has this beat.
+  struct Silent {
+    std::uint64_t stream = 0;
+    std::uint64_t beat = 0;
+    bool operator==(const Silent&) const = default;
+  };
+
+  explicit Watch(std::uint64_t own) : own_(own) {}
+
+  // The open streams of the group, in any order. What is watched already goes on being so.
+  void List(std::vector<std::uint64_t> streams);
+  std::vector<std::uint64_t> watched() const;
+  // What a query that was sent at `asked` and answered at `answered` said of those watched. Gives
+  // those that are dead; they are told again with each further query.
+  std::vector<Silent> Read(MonoTime asked, MonoTime answered, std::span<const Beat> beats);
+  // A query was not answered: what was silent until now may have had no database either.
+  void Failed();
+
+ private:
+  struct Watched {
+    std::uint64_t stream = 0;
+    std::uint64_t beat = 0;
+    // The answer that brought the beat, and the newest one; MonoTime{}: none yet.
+    MonoTime since{}, read{};
+  };
+
+  const std::uint64_t own_;
+  std::vector<Watched> watched_;
+};
+
+}  // namespace recourse

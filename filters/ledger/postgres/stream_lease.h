@@ -1,0 +1,49 @@
+// The right of one process's stream to send, and to be left to it: what its lane does for that
+// beside writing rows. One thread.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "filters/ledger/lease/send_guard.h"
+#include "filters/ledger/postgres/store.h"
+
+namespace recourse {
+
+class PgStreamLease {
+ public:
+  // Both outlive it.
+  PgStreamLease(LocalFacts& local, PgStore& store) : local_(local), store_(store) {}
+
+  // Connected: from now on it is that of the stream that was begun last.
+  void Take();
+  // As the store's, of whose batches it counts from their first sending.
+  BatchEnd Commit(std::vector<PlannedRows>& plans, const std::vector<NoteRow>& notes);
+  void Confirm() { guard_->guard.Acknowledge(sent_); }
+  // The stream was taken over, or is given up.
+  void End();
+  // How long until an empty batch has to go; nullopt: never, as nothing is open. `is_taking`: a
+  // dead process is being taken over.
+  std::optional<BootClock::duration> BeatIn(bool is_taking) const;
+  // Counts what waits longer than a call and is this process's to do. False: the database is away.
+  bool CountWork(bool is_taking);
+  // Nobody has to wait until this process is taken for dead.
+  void HandOver();
+
+ private:
+  struct Guard {
+    KernelWatchdog watchdog;
+    SendGuard guard{watchdog};
+  };
+  bool has_open() const { return !store_.open().empty() || local_.owned > 0; }
+
+  LocalFacts& local_;
+  PgStore& store_;
+  std::uint64_t stream_ = 0;  // that it is of
+  std::shared_ptr<Guard> guard_;
+  BootTime sent_{};
+  bool said_open_ = false;
+};
+
+}  // namespace recourse

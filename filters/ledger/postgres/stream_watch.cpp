@@ -1,0 +1,200 @@
+#include "filters/ledger/postgres/stream_watch.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "filters/ledger/model/row_id.h"
+#include "proxy/base/log/log.h"
+#include "proxy/base/thread_name.h"
+
+namespace recourse {
+namespace {
+
+constexpr PgStatement kStreams{"streams",
+                               "SELECT s.stream, s.state::bigint, s.open, coalesce(s.taken_by, 0),"
+                               " coalesce(t.state, 3)::bigint"
+                               " FROM stream s LEFT JOIN stream t ON t.stream = s.taken_by"
+                               " WHERE s.grp = $1::text AND s.state < 3"};
+constexpr PgStatement kBeats{
+    "beats",
+    "SELECT stream, beat, open FROM stream WHERE stream = ANY($1::bigint[]) AND state = 1"};
+constexpr PgStatement kDeclare{
+    "declare",
+    "UPDATE stream SET state = 2, taken_by = $3::bigint"
+    " WHERE stream = $1::bigint AND state = 1 AND beat = $2::bigint RETURNING 1"};
+constexpr PgStatement kAdopt{
+    "adopt",
+    "UPDATE stream SET taken_by = $3::bigint"
+    " WHERE stream = $1::bigint AND state = 2 AND coalesce(taken_by, 0) = $2::bigint RETURNING 1"};
+// `low` bounds the scan: no row before it says that anything is still sent.
+constexpr PgStatement kLeftRunning{
+    "left_running",
+    "SELECT e.op_stream, e.op_number, o.attempt::bigint FROM event e"
+    " JOIN operation o ON o.key = e.key AND o.last_stream = e.stream AND o.last_number = e.number"
+    " WHERE e.stream = $1::bigint AND e.number >="
+    " (SELECT low FROM stream WHERE stream = $1::bigint)"
+    " AND e.won AND e.phase = 5 AND o.phase = 5 ORDER BY e.number LIMIT $2::bigint"};
+// Its own row is shared, or whoever takes this process over might have looked for work already.
+constexpr PgStatement kTakeWork{
+    "take_work",
+    "UPDATE work SET owner = $2::bigint, due_at = now() WHERE owner = $1::bigint AND EXISTS"
+    " (SELECT 1 FROM stream WHERE stream = $2::bigint AND state = 1 FOR SHARE) RETURNING 1"};
+constexpr PgStatement kEnd{
+    "end_stream",
+    "UPDATE stream SET state = 3, open = 0 WHERE stream = $1::bigint AND state = 2"
+    " AND taken_by = $2::bigint RETURNING 1"};
+constexpr std::int64_t kTakenAtOnceMax = 256;
+
+std::int64_t AsInt(std::uint64_t value) { return static_cast<std::int64_t>(value); }
+
+// How soon a process that was fenced, or could not connect, is looked at again.
+constexpr Millis kStreamAwaited{100};
+
+}  // namespace
+
+Result<PgRows> PgStreamTable::Ask(const PgStatement& statement, const PgArguments& arguments) {
+  static constexpr std::string_view kGone = "the ledger's database cannot be asked about streams";
+  if (connection_ == nullptr || connection_->is_lost()) {
+    auto opened = PgConnection::Open(parts_.connection);
+    if (!opened) return std::unexpected(Error(ErrorCode::kLedgerUnavailable, kGone));
+    connection_ = std::move(*opened);
+  }
+  connection_->Queue(statement, arguments);
+  auto answered = connection_->Run();
+  if (answered) return std::move(answered->front());
+  if (answered.error().kind == PgFailure::Kind::kRefused) {
+    Log(LogLevel::kError, "the ledger's database refuses to tell of streams",
+        {{"sqlstate", answered.error().sqlstate}, {"reason", answered.error().text}});
+  }
+  connection_.reset();
+  return std::unexpected(Error(ErrorCode::kLedgerUnavailable, kGone));
+}
+
+Result<StreamTable::Listed> PgStreamTable::List() {
+  const auto rows = Ask(kStreams, PgArguments().Bytes(parts_.group));
+  if (!rows) return std::unexpected(rows.error());
+  Listed listed;
+  for (int row = 0; row < rows->size(); ++row) {
+    const std::uint64_t stream = rows->Number(row, 0), taken_by = rows->Number(row, 3);
+    const bool lives = rows->Int(row, 1) == 1;
+    if (lives) ++listed.processes;
+    if (lives && rows->Int(row, 2) > 0) listed.open.push_back(stream);
+    if (lives) continue;
+    if (taken_by == parts_.own || rows->Int(row, 4) != 1) {
+      listed.abandoned.push_back({stream, taken_by});
+    }
+  }
+  return listed;
+}
+
+Result<std::vector<Watch::Beat>> PgStreamTable::Beats(std::span<const std::uint64_t> streams) {
+  PgArray asked(PgArray::Of::kInt);
+  for (const std::uint64_t stream : streams) asked.Int(AsInt(stream));
+  PgArguments arguments;
+  asked.AppendTo(arguments);
+  const auto rows = Ask(kBeats, arguments);
+  if (!rows) return std::unexpected(rows.error());
+  std::vector<Watch::Beat> beats;
+  for (int row = 0; row < rows->size(); ++row) {
+    beats.push_back({rows->Number(row, 0), rows->Number(row, 1), rows->Int(row, 2) > 0});
+  }
+  return beats;
+}
+
+Result<bool> PgStreamTable::Declare(Watch::Silent silent) {
+  const auto rows =
+      Ask(kDeclare,
+          PgArguments().Int(AsInt(silent.stream)).Int(AsInt(silent.beat)).Int(AsInt(parts_.own)));
+  if (!rows) return std::unexpected(rows.error());
+  if (rows->size() == 1) {
+    Log(LogLevel::kWarn, "a process of the group is silent, and is taken over",
+        {{"stream", std::to_string(silent.stream)}});
+  }
+  return rows->size() == 1;
+}
+
+Result<bool> PgStreamTable::Adopt(Abandoned abandoned) {
+  const auto rows = Ask(kAdopt, PgArguments()
+                                    .Int(AsInt(abandoned.stream))
+                                    .Int(AsInt(abandoned.taken_by))
+                                    .Int(AsInt(parts_.own)));
+  if (!rows) return std::unexpected(rows.error());
+  return rows->size() == 1;
+}
+
+// Nothing is sent because of it: what was running is unknown, and goes the way of all that is.
+Result<bool> PgStreamTable::TakeOverSome(std::uint64_t stream) {
+  const auto running = Ask(kLeftRunning, PgArguments().Int(AsInt(stream)).Int(kTakenAtOnceMax));
+  if (!running) return std::unexpected(running.error());
+  if (running->size() > 0) {
+    std::vector<Transition> moves;
+    for (int row = 0; row < running->size(); ++row) {
+      Transition& move = moves.emplace_back();
+      move.operation =
+          PackRowId({static_cast<std::uint32_t>(running->Int(row, 0)), running->Number(row, 1)});
+      move.attempt = static_cast<std::uint16_t>(running->Int(row, 2));
+      move.cause = Cause::kOwnerLost;
+      move.detail = "the process that was sending it was lost before the outcome was known";
+    }
+    if (auto done = parts_.record(std::move(moves)); !done) return std::unexpected(done.error());
+    return false;
+  }
+  const auto taken = Ask(kTakeWork, PgArguments().Int(AsInt(stream)).Int(AsInt(parts_.own)));
+  if (!taken) return std::unexpected(taken.error());
+  const auto ended = Ask(kEnd, PgArguments().Int(AsInt(stream)).Int(AsInt(parts_.own)));
+  if (!ended) return std::unexpected(ended.error());
+  return true;
+}
+
+PgStreamWatch::~PgStreamWatch() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_stopping_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void PgStreamWatch::Start() {
+  thread_ = std::thread([this] { Run(); });
+}
+
+// False: it is to end.
+bool PgStreamWatch::WaitUntil(MonoTime when) {
+  std::unique_lock lock(mutex_);
+  const auto left = std::max(when - parts_.clock.Now(), MonoTime::duration::zero());
+  return !wake_.wait_for(lock, left, [this] { return is_stopping_; });
+}
+
+// A process that was fenced goes on under another stream, and watches for that.
+void PgStreamWatch::Run() {
+  NameThread("recourse-watch");
+  std::unique_ptr<PgStreamTable> table;
+  std::unique_ptr<StreamKeeper> keeper;
+  std::uint64_t own = 0;
+  MonoTime next = parts_.clock.Now();
+  while (WaitUntil(next)) {
+    if (const std::uint64_t now = parts_.own(); now != own) {
+      own = now;
+      PgStreamTable::Parts of = parts_.table;
+      of.own = own;
+      keeper.reset();
+      table = std::make_unique<PgStreamTable>(std::move(of));
+      if (own != 0) {
+        keeper = std::make_unique<StreamKeeper>(own, *table, parts_.clock, random_);
+      }
+    }
+    if (keeper == nullptr) {
+      next = parts_.clock.Now() + kStreamAwaited;
+      continue;
+    }
+    const std::uint64_t before = keeper->takeovers();
+    next = keeper->Step();
+    parts_.taking(keeper->is_taking());
+    if (keeper->takeovers() != before && parts_.took) parts_.took();
+  }
+}
+
+}  // namespace recourse

@@ -1,0 +1,79 @@
+// The thread that watches the group's processes, and takes over what dead ones have left.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "filters/ledger/lease/stream_keeper.h"
+#include "filters/ledger/ledger.h"
+#include "filters/ledger/postgres/connection.h"
+#include "proxy/base/clock.h"
+#include "proxy/base/random.h"
+
+namespace recourse {
+
+// The streams of a group as the database has them, and what a dead one has left, moved. Over a
+// connection of its own; one thread; blocks.
+class PgStreamTable final : public StreamTable {
+ public:
+  struct Parts {
+    PgOptions connection;
+    std::string group;
+    std::uint64_t own = 0;  // stream of this process
+    // Makes them durable under that stream, and waits for it. One that came too late, as the
+    // operation has moved on, is no failure.
+    std::function<Result<void>(std::vector<Transition>)> record;
+  };
+  explicit PgStreamTable(Parts parts) : parts_(std::move(parts)) {}
+
+  Result<Listed> List() override;
+  Result<std::vector<Watch::Beat>> Beats(std::span<const std::uint64_t> streams) override;
+  Result<bool> Declare(Watch::Silent silent) override;
+  Result<bool> Adopt(Abandoned abandoned) override;
+  Result<bool> TakeOverSome(std::uint64_t stream) override;
+
+ private:
+  Result<PgRows> Ask(const PgStatement& statement, const PgArguments& arguments);
+
+  const Parts parts_;
+  std::unique_ptr<PgConnection> connection_;
+};
+
+class PgStreamWatch {
+ public:
+  struct Parts {
+    PgStreamTable::Parts table;  // but for its own stream
+    // Stream of this process; 0: it has none. Thread-safe.
+    std::function<std::uint64_t()> own;
+    // Whether something is being taken over.
+    std::function<void(bool)> taking;
+    // Unset, or: something of a dead process has become this one's work; on the thread of the
+    // watch.
+    std::function<void()> took;
+    const Clock& clock;
+  };
+  explicit PgStreamWatch(Parts parts) : parts_(std::move(parts)) {}
+  PgStreamWatch(const PgStreamWatch&) = delete;
+  PgStreamWatch& operator=(const PgStreamWatch&) = delete;
+  ~PgStreamWatch();
+
+  void Start();
+
+ private:
+  void Run();
+  bool WaitUntil(MonoTime when);
+
+  const Parts parts_;
+  SystemRandom random_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool is_stopping_ = false;  // guarded by mutex_
+  std::thread thread_;
+};
+
+}  // namespace recourse

@@ -1,0 +1,34 @@
+// The bounds of leases and take-over: limits.h for ledgers that several processes write into.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+
+namespace recourse::limits {
+
+// What a process may send on the strength of one acknowledged batch.
+inline constexpr std::chrono::milliseconds kLease{5'000};
+// Sending ends so long before its end: reading the clock and calling send() take time, too.
+inline constexpr std::chrono::milliseconds kSendMargin{250};
+// An open stream that has nothing to write says so often that it lives.
+inline constexpr std::chrono::milliseconds kBeatEvery{1'000};
+// Who is silent for so long is dead. Clocks of two machines may differ in rate by two fifths.
+inline constexpr std::chrono::milliseconds kDeadAfter{7'000};
+// How often the watched streams are read, and the longest pause after which silence still counts.
+inline constexpr std::chrono::milliseconds kWatchEvery{500};
+inline constexpr std::chrono::milliseconds kWatchPauseMax{2'000};
+inline constexpr std::size_t kWatchedMax = 3;
+// How often the open streams of a group are listed: a hundred lists a second by all its processes,
+// and each once in these.
+inline constexpr std::chrono::milliseconds kListEveryMin{1'000}, kListEveryMax{10'000};
+inline constexpr std::chrono::milliseconds kListEveryPerProcess{10};
+// Pauses between attempts to reach the database again, each drawn from none to the bound.
+inline constexpr std::chrono::milliseconds kReconnectPauseFirst{50}, kReconnectPauseMax{2'000};
+
+static_assert(kDeadAfter * 5 >= kLease * 7);
+static_assert(kBeatEvery * 4 < kLease - kSendMargin);  // three beats may be lost
+static_assert(kWatchEvery * 3 < kWatchPauseMax && kWatchPauseMax * 3 < kDeadAfter);
+// After an outage a live process is back, and has told so, before silence counts again.
+static_assert(kReconnectPauseMax + kBeatEvery < kDeadAfter);
+
+}  // namespace recourse::limits
