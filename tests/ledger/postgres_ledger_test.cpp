@@ -246,7 +246,8 @@ TEST_F(LostAnswerTest, WhatWasBegunAndToldAsRefusedIsNotSent) {
   const auto told = begin.Get(executor_);
   relay_.SetAway(false);
   if (told) return;  // it was read back just before
-  Dispatch(*cut_, Call("other"));
+  // New calls are refused at once until the lane has the database back.
+  while (!Await(cut_->Begin(Call("other"), executor_), executor_)) std::this_thread::yield();
   const Begun again = Begin(*one_, Call("k"));
   EXPECT_EQ(again.kind, Kind::kFresh);
   EXPECT_EQ(again.event.attempt, 2);
