@@ -41,7 +41,7 @@ constexpr PgStatement kTakeWork{
     "take_work",
     "UPDATE work SET owner = $2::bigint, due_at = now() WHERE owner = $1::bigint AND EXISTS"
     " (SELECT 1 FROM stream WHERE stream = $2::bigint AND state = 1 FOR SHARE) RETURNING 1"};
-constexpr PgStatement kEnd{
+constexpr PgStatement kEndStream{
     "end_stream",
     "UPDATE stream SET state = 3, open = 0 WHERE stream = $1::bigint AND state = 2"
     " AND taken_by = $2::bigint RETURNING 1"};
@@ -143,7 +143,7 @@ Result<bool> PgStreamTable::TakeOverSome(std::uint64_t stream) {
   }
   const auto taken = Ask(kTakeWork, PgArguments().Int(AsInt(stream)).Int(AsInt(parts_.own)));
   if (!taken) return std::unexpected(taken.error());
-  const auto ended = Ask(kEnd, PgArguments().Int(AsInt(stream)).Int(AsInt(parts_.own)));
+  const auto ended = Ask(kEndStream, PgArguments().Int(AsInt(stream)).Int(AsInt(parts_.own)));
   if (!ended) return std::unexpected(ended.error());
   return true;
 }
