@@ -152,8 +152,6 @@ constexpr PgStatement kPutEvents{
     " AS p(number, place, kind, tool, caller, phase, key, op, prev, bytes)"
     " WHERE s.stream = $1::bigint"};
 
-std::int64_t AsInt(std::uint64_t value) { return static_cast<std::int64_t>(value); }
-
 template <class Map>
 PgArguments KeysOf(const Map& rows) {
   PgArray array(PgArray::Of::kUuid);

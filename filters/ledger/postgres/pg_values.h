@@ -21,6 +21,9 @@ inline std::string_view UuidOf(const Digest& digest) {
   return AsView(digest).substr(0, kUuidBytes);
 }
 
+// As the database has it, whose integers have a sign. Ids and counts never need the highest bit.
+inline std::int64_t AsInt(std::uint64_t value) { return static_cast<std::int64_t>(value); }
+
 // Arguments of one statement, in order. Types are those that the statement casts to.
 class PgArguments {
  public:

@@ -41,16 +41,13 @@ constexpr PgStatement kNewerOperations{
 
 constexpr std::size_t kPlacedRows = 256;
 
-std::int64_t AsBigint(std::uint64_t value) { return static_cast<std::int64_t>(value); }
-
 class PlacedReader final : public EventLog::Reader {
  public:
   PlacedReader(PgReader& reader, const std::string& group) : reader_(reader), group_(group) {}
 
   bool Read(std::uint64_t seq, std::string& row) override {
     const RowId id = UnpackRowId(seq);
-    const auto rows =
-        reader_.Ask(kPlacedRow, PgArguments().Int(id.stream).Int(AsBigint(id.number)));
+    const auto rows = reader_.Ask(kPlacedRow, PgArguments().Int(id.stream).Int(AsInt(id.number)));
     if (!rows || rows->front().size() == 0) return false;
     row = rows->front().Bytes(0, 0);
     return true;
@@ -59,8 +56,8 @@ class PlacedReader final : public EventLog::Reader {
   bool Scan(std::uint64_t from, std::size_t rows_max, const Visit& visit) override {
     while (rows_max > 0) {
       const std::size_t asked = std::min(rows_max, kPlacedRows);
-      const auto answered = reader_.Ask(
-          kPlacedScan, PgArguments().Int(AsBigint(from)).Bytes(group_).Int(AsBigint(asked)));
+      const auto answered =
+          reader_.Ask(kPlacedScan, PgArguments().Int(AsInt(from)).Bytes(group_).Int(AsInt(asked)));
       if (!answered) return false;
       const PgRows& rows = answered->front();
       for (int row = 0; row < rows.size(); ++row) {
@@ -113,7 +110,7 @@ std::uint64_t PgPlacedLog::PlaceOf(std::uint64_t id) {
   const RowId row = UnpackRowId(id);
   // The ends of the log.
   if (id == 0 || row.stream > kRowStreamMax) return id;
-  const auto rows = reader_.Ask(kPlaceOf, PgArguments().Int(row.stream).Int(AsBigint(row.number)));
+  const auto rows = reader_.Ask(kPlaceOf, PgArguments().Int(row.stream).Int(AsInt(row.number)));
   return rows && rows->front().size() > 0 ? rows->front().Number(0, 0) : 0;
 }
 
@@ -133,9 +130,8 @@ Result<OperationPage> ListPgOperations(PgReader& reader, const std::string& grou
   for (std::size_t looked = 0; page.events.size() < limit;) {
     has_more = looked > 0;
     if (looked >= limits::kOperationsScanRows) break;  // whoever asks goes on from here
-    const auto answered =
-        reader.Ask(is_up ? kNewerOperations : kOlderOperations,
-                   PgArguments().Int(AsBigint(at)).Bytes(group).Int(AsBigint(limit)));
+    const auto answered = reader.Ask(is_up ? kNewerOperations : kOlderOperations,
+                                     PgArguments().Int(AsInt(at)).Bytes(group).Int(AsInt(limit)));
     if (!answered) {
       return std::unexpected(Error(ErrorCode::kLedgerUnavailable,
                                    "the ledger's database does not answer", Delivery::kNotSent));

@@ -20,15 +20,13 @@ constexpr PgStatement kEnd{"end_of_streams",
 
 constexpr std::size_t kScanRows = 256;
 
-std::int64_t ToInt(std::uint64_t value) { return static_cast<std::int64_t>(value); }
-
 class PgLogReader final : public EventLog::Reader {
  public:
   PgLogReader(PgReader& reader, std::uint64_t stream) : reader_(reader), stream_(stream) {}
 
   bool Read(std::uint64_t seq, std::string& row) override {
     const RowId id = UnpackRowId(seq);
-    const auto rows = reader_.Ask(kOneRow, PgArguments().Int(id.stream).Int(ToInt(id.number)));
+    const auto rows = reader_.Ask(kOneRow, PgArguments().Int(id.stream).Int(AsInt(id.number)));
     if (!rows || rows->front().size() == 0) return false;
     row = rows->front().Bytes(0, 0);
     return true;
@@ -41,9 +39,9 @@ class PgLogReader final : public EventLog::Reader {
       const std::size_t asked = std::min(rows_max, kScanRows);
       const auto answered = reader_.Ask(kScan, PgArguments()
                                                    .Int(next.stream)
-                                                   .Int(ToInt(next.number))
-                                                   .Int(ToInt(up_to))
-                                                   .Int(ToInt(asked)));
+                                                   .Int(AsInt(next.number))
+                                                   .Int(AsInt(up_to))
+                                                   .Int(AsInt(asked)));
       if (!answered) return false;
       const PgRows& rows = answered->front();
       for (int row = 0; row < rows.size(); ++row) {
@@ -93,7 +91,7 @@ std::unique_ptr<EventLog::Reader> PgEventLog::NewReader() {
 }
 
 std::uint64_t PgEventLog::last_seq() {
-  const auto rows = reader_.Ask(kEnd, PgArguments().Int(ToInt(stream_)));
+  const auto rows = reader_.Ask(kEnd, PgArguments().Int(AsInt(stream_)));
   if (!rows || rows->front().size() == 0) return 0;
   return PackRowId(
       {static_cast<std::uint32_t>(rows->front().Int(0, 0)), rows->front().Number(0, 1)});

@@ -30,8 +30,6 @@ constexpr PgStatement kPutEpoch{
 constexpr PgStatement kFind{
     "find_stream", "SELECT state, head, chain FROM stream WHERE stream = $1::bigint FOR UPDATE"};
 
-std::int64_t Signed(std::uint64_t value) { return static_cast<std::int64_t>(value); }
-
 void LogRefusal(const PgFailure& failure) {
   Log(LogLevel::kError, "the ledger's database refuses a batch",
       {{"sqlstate", failure.sqlstate}, {"reason", failure.text}});
@@ -94,12 +92,12 @@ std::expected<void, std::string> PgStore::BeginStream() {
   AppendEpochRow(row, {RowKind::kEpoch, first, 1, local_.WallMs(), Digest{}});
   const Digest chain = RowHash(row);
   connection_->Queue(kPutStream, PgArguments()
-                                     .Int(Signed(stream))
+                                     .Int(AsInt(stream))
                                      .Bytes(options_.group)
                                      .Bytes(options_.pod)
                                      .Bytes(options_.version)
                                      .Bytes(AsView(chain)));
-  connection_->Queue(kPutEpoch, PgArguments().Int(Signed(stream)).Bytes(row));
+  connection_->Queue(kPutEpoch, PgArguments().Int(AsInt(stream)).Bytes(row));
   if (auto done = connection_->Run(); !done) return std::unexpected(done.error().text);
   stream_ = stream;
   head_ = first;
@@ -258,11 +256,11 @@ BatchEnd PgStore::CommitLocked(std::vector<PlannedRows>& plans, const std::vecto
   Encode(plans, notes, built);
   QueueWrites(plans, built);
   connection_->Queue(kPgHead, PgArguments()
-                                  .Int(Signed(stream_))
-                                  .Int(Signed(UnpackRowId(built.head).number))
+                                  .Int(AsInt(stream_))
+                                  .Int(AsInt(UnpackRowId(built.head).number))
                                   .Bytes(AsView(built.chain))
-                                  .Int(Signed(LowOf(built)))
-                                  .Int(Signed(built.open.size() + local_.owned)));
+                                  .Int(AsInt(LowOf(built)))
+                                  .Int(AsInt(built.open.size() + local_.owned)));
   connection_->Queue(kPgCommit);
   const auto done = connection_->Run();
   if (done) {
@@ -316,7 +314,7 @@ void PgStore::Adopt(Built built) {
 
 std::optional<BatchEnd> PgStore::Resolve() {
   RC_CHECK(in_doubt_.has_value());
-  connection_->Queue(kFind, PgArguments().Int(Signed(stream_)));
+  connection_->Queue(kFind, PgArguments().Int(AsInt(stream_)));
   const auto answered = connection_->Run();
   if (!answered) {
     connection_.reset();

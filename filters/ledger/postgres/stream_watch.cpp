@@ -12,11 +12,12 @@
 namespace recourse {
 namespace {
 
-constexpr PgStatement kStreams{"streams",
-                               "SELECT s.stream, s.state::bigint, s.open, coalesce(s.taken_by, 0),"
-                               " coalesce(t.state, 3)::bigint"
-                               " FROM stream s LEFT JOIN stream t ON t.stream = s.taken_by"
-                               " WHERE s.grp = $1::text AND s.state < 3"};
+constexpr PgStatement kStreamsOfGroup{
+    "streams",
+    "SELECT s.stream, s.state::bigint, s.open, coalesce(s.taken_by, 0),"
+    " coalesce(t.state, 3)::bigint"
+    " FROM stream s LEFT JOIN stream t ON t.stream = s.taken_by"
+    " WHERE s.grp = $1::text AND s.state < 3"};
 constexpr PgStatement kBeats{
     "beats",
     "SELECT stream, beat, open FROM stream WHERE stream = ANY($1::bigint[]) AND state = 1"};
@@ -47,18 +48,17 @@ constexpr PgStatement kEndStream{
     " AND taken_by = $2::bigint RETURNING 1"};
 constexpr std::int64_t kTakenAtOnceMax = 256;
 
-std::int64_t AsInt(std::uint64_t value) { return static_cast<std::int64_t>(value); }
-
 // How soon a process that was fenced, or could not connect, is looked at again.
 constexpr Millis kStreamAwaited{100};
 
 }  // namespace
 
 Result<PgRows> PgStreamTable::Ask(const PgStatement& statement, const PgArguments& arguments) {
-  static constexpr std::string_view kGone = "the ledger's database cannot be asked about streams";
+  static constexpr std::string_view kCannotAsk =
+      "the ledger's database cannot be asked about streams";
   if (connection_ == nullptr || connection_->is_lost()) {
     auto opened = PgConnection::Open(parts_.connection);
-    if (!opened) return std::unexpected(Error(ErrorCode::kLedgerUnavailable, kGone));
+    if (!opened) return std::unexpected(Error(ErrorCode::kLedgerUnavailable, kCannotAsk));
     connection_ = std::move(*opened);
   }
   connection_->Queue(statement, arguments);
@@ -69,11 +69,11 @@ Result<PgRows> PgStreamTable::Ask(const PgStatement& statement, const PgArgument
         {{"sqlstate", answered.error().sqlstate}, {"reason", answered.error().text}});
   }
   connection_.reset();
-  return std::unexpected(Error(ErrorCode::kLedgerUnavailable, kGone));
+  return std::unexpected(Error(ErrorCode::kLedgerUnavailable, kCannotAsk));
 }
 
 Result<StreamTable::Listed> PgStreamTable::List() {
-  const auto rows = Ask(kStreams, PgArguments().Bytes(parts_.group));
+  const auto rows = Ask(kStreamsOfGroup, PgArguments().Bytes(parts_.group));
   if (!rows) return std::unexpected(rows.error());
   Listed listed;
   for (int row = 0; row < rows->size(); ++row) {
