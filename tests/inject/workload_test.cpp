@@ -41,9 +41,8 @@ TEST(Workload, AStatefulSetsClaimsAreVolumes) {
 }
 
 std::string Shared(std::string_view resource, std::string_view spec) {
-  const std::string_view pod =
-      R"({"spec":{"volumes":[{"name":"recourse-ledger",)"
-      R"("persistentVolumeClaim":{"claimName":"c"}}]}})";
+  const std::string_view pod = R"({"spec":{"volumes":[{"name":"recourse-ledger",)"
+                               R"("persistentVolumeClaim":{"claimName":"c"}}]}})";
   std::string text(spec);
   text.replace(text.find("POD"), 3, pod);
   const bool is_batch = resource.ends_with("jobs");

@@ -7,9 +7,9 @@
 #include <optional>
 #include <vector>
 
-#include "filters/ledger/engine/ledger_engine.h"
 #include "filters/ledger/commit/request_queue.h"
 #include "filters/ledger/commit/verb_batch.h"
+#include "filters/ledger/engine/ledger_engine.h"
 #include "filters/ledger/index/checkpointer.h"
 
 namespace recourse::group_commit {

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "filters/ledger/commit/commit_loop.h"
+#include "filters/ledger/commit/request_queue.h"
 #include "filters/ledger/engine/ledger_engine.h"
 #include "filters/ledger/engine/logged_ledger.h"
-#include "filters/ledger/commit/request_queue.h"
 #include "filters/ledger/ledger.h"
 
 namespace recourse {
