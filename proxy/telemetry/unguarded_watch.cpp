@@ -10,6 +10,9 @@ namespace recourse {
 namespace {
 
 constexpr Millis kPause{1'000};
+// The kernel's table changes while it is read, so that one look may lack what is there. A number of
+// a socket is not used again for longer than this.
+constexpr Millis kSeenLasts{60'000};
 constexpr Millis kNamesLast{60'000}, kNextWarning{60'000};
 constexpr std::size_t kTableBytesMax = 8 * 1024 * 1024, kSocketsMax = 50'000;
 constexpr std::size_t kAddressesMax = 4096;
@@ -71,17 +74,19 @@ void UnguardedWatch::Look() {
   for (const TcpSocket& one : ReadSocketTable(TableOf("/proc/net/tcp6"), kSocketsMax)) {
     sockets.push_back(one);
   }
-  std::set<std::uint64_t> now;
+  const MonoTime now = clock_.Now();
   for (const Unguarded& one : FindUnguarded(sockets, backends_, guarded_)) {
-    now.insert(one.inode);
-    if (seen_.contains(one.inode)) continue;
+    if (!seen_.insert_or_assign(one.inode, now).second) continue;
     found_.Add({{"backend", one.backend}}).Increment();
-    if (clock_.Now() < tell_at_) continue;
-    tell_at_ = clock_.Now() + kNextWarning;
+    if (now < tell_at_) continue;
+    tell_at_ = now + kNextWarning;
     Log(LogLevel::kWarn, "a connection to a backend went past Recourse",
         {{"backend", one.backend}, {"user", std::to_string(one.user)}});
   }
-  seen_ = std::move(now);
+  const bool are_many = seen_.size() > kSocketsMax;
+  std::erase_if(seen_, [&](const auto& one) {
+    return now - one.second > kSeenLasts || (are_many && one.second != now);
+  });
 }
 
 }  // namespace recourse

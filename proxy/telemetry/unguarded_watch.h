@@ -6,9 +6,9 @@
 
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -41,7 +41,7 @@ class UnguardedWatch {
   std::shared_ptr<const Policy> looked_up_;
   MonoTime look_up_at_{}, tell_at_{};
   std::vector<BackendAddress> backends_;
-  std::set<std::uint64_t> seen_;  // inodes that the last look found
+  std::map<std::uint64_t, MonoTime> seen_;  // by inode: when it was found last
 
   std::mutex mutex_;
   std::condition_variable_any ends_;

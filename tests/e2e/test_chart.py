@@ -335,7 +335,7 @@ def variables_of(case):
     for _, pod, _ in rendered(case).sidecar_pods():
         for container in pod["spec"]["containers"]:
             yield {one["name"]: one["value"] for one in container["env"]
-                   if one["name"] not in ("SHOP", "EVERY_SECONDS")}  # fmt: skip
+                   if one["name"] not in ("SHOP", "EVERY_SECONDS", "HAS_DEMO_POLICY")}
 
 
 @pytest.mark.parametrize("case,arguments", [

@@ -329,18 +329,22 @@ def test_a_ca_that_changes_on_disk_is_taken_on_sighup_and_no_old_session_survive
     finally:
         lab.maker.cert.write_text(before)
     reload_until(200)
-    # The same policy, read again with another text, keeps what it has.
+    # The same policy, read again with another text, keeps what it has: its next connection goes on
+    # with a session of before. Whether one is left is the server's and the kernel's matter.
     text = lab.recourse.policy_path.read_text()
-    reloads = lab.recourse.stderr().count("policy reloaded")
-    lab.recourse.policy_path.write_text(text + "# changed\n")
-    lab.recourse.process.send_signal(signal.SIGHUP)
-    path = f"/w/{token}"
-    wait_until(
-        lambda: lab.recourse.stderr().count("policy reloaded") > reloads,
-        lambda: lab.recourse.stderr()[-2000:],
-    )
-    assert lab.call("POST", path).status == 200
-    assert lab.backend.seen[-1]["reused"]
+
+    def is_kept_by_reload(number):
+        reloads = lab.recourse.stderr().count("policy reloaded")
+        lab.recourse.policy_path.write_text(f"{text}# change {number}\n")
+        lab.recourse.process.send_signal(signal.SIGHUP)
+        wait_until(
+            lambda: lab.recourse.stderr().count("policy reloaded") > reloads,
+            lambda: lab.recourse.stderr()[-2000:],
+        )
+        assert lab.call("POST", f"/w/{token}-{number}").status == 200
+        return lab.backend.seen[-1]["reused"]
+
+    assert any(is_kept_by_reload(number) for number in range(5))
 
 
 def test_a_ca_that_changes_on_disk_is_taken_without_a_signal(lab, tmp_path, token):
