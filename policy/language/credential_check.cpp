@@ -55,9 +55,26 @@ std::size_t FindSecret(std::string_view line) {
   return std::string_view::npos;
 }
 
+// "://user:password@" (RFC 3986 3.2.1), or a parameter of that name.
+bool HasPasswordInUrl(std::string_view text) {
+  if (text.contains("?password=") || text.contains("&password=")) return true;
+  constexpr std::string_view kScheme = "://";
+  for (auto at = text.find(kScheme); at != std::string_view::npos; at = text.find(kScheme, at)) {
+    at += kScheme.size();
+    const auto end = std::min(text.find_first_of("/?# \t\r\n\"'", at), text.size());
+    const std::string_view authority = text.substr(at, end - at);
+    const auto sign = authority.rfind('@');
+    const auto colon = authority.find(':');
+    if (sign != std::string_view::npos && colon + 1 < sign) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
-bool HoldsSecret(std::string_view line) { return FindSecret(line) != std::string_view::npos; }
+bool HoldsSecret(std::string_view text) {
+  return FindSecret(text) != std::string_view::npos || HasPasswordInUrl(text);
+}
 
 void RefuseSecrets(std::size_t file, std::string_view text, Problems& problems) {
   for (int line = 1; !text.empty(); ++line) {

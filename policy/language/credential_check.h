@@ -7,8 +7,8 @@
 
 namespace recourse {
 
-// Whether one of those is in the line, which is then not to be shown.
-bool HoldsSecret(std::string_view line);
+// Whether one of those, or a url with a password, is in the text, which is then not to be shown.
+bool HoldsSecret(std::string_view text);
 
 // Adds an error for every line of `text`, comments included, that holds what looks like a key, a
 // token or a private key of a well-known kind. The message never repeats it.

@@ -114,4 +114,4 @@ def test_policy_check_tells_what_pods_of_a_group_share(double, tmp_path):
     assert checked.returncode == 0, said
     assert "scope: caller takes in all pods of the group a/b" in said
     assert "dedupe_window: takes in all pods of the group a/b" in said
-    assert "ledger.url: holds a password" in said
+    assert "ledger.url: holds a password" in said and "hunter2" not in said

@@ -330,7 +330,7 @@ def test_a_ca_that_changes_on_disk_is_taken_on_sighup_and_no_old_session_survive
         lab.maker.cert.write_text(before)
     reload_until(200)
     # The same policy, read again with another text, keeps what it has: its next connection goes on
-    # with a session of before. A reload that met the CA half written takes it twice, and leaves none.
+    # with a session of before. A reload that met the CA half written takes it twice: none is left.
     text = lab.recourse.policy_path.read_text()
 
     def is_kept_by_reload(number):
