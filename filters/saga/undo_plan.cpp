@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "filters/call/call_values.h"
+#include "filters/ledger/model/row_id.h"
 #include "filters/mcp/mcp_answer.h"
 #include "policy/template/late_reference.h"
 #include "policy/undo/put_back.h"
@@ -76,11 +77,14 @@ UndoVerdict JudgeMcpFailure(const UndoRule* rule, const Answer& answer, bool is_
 }  // namespace
 
 const FlowStep* NextToUndo(const FlowState& state, const std::vector<std::uint64_t>& passed) {
+  // Rows of several streams have no order. But steps stand as they began, and one that builds on
+  // another began after that one's success.
+  const bool is_shared = UnpackRowId(state.number).stream != 0;
   const FlowStep* next = nullptr;
   for (const FlowStep& step : state.steps) {
     if (!NeedsUndo(step)) continue;
     if (std::find(passed.begin(), passed.end(), step.operation) != passed.end()) continue;
-    if (next == nullptr || step.success > next->success) next = &step;
+    if (next == nullptr || is_shared || step.success > next->success) next = &step;
   }
   return next;
 }

@@ -13,8 +13,9 @@
 
 namespace recourse {
 
-// The step to be undone next: of those that still need it the one whose effect was proved last.
-// nullptr: none is left. `passed` are steps that are stuck and may be passed over.
+// The step to be undone next: of those that still need it the one whose effect was proved last; in
+// a ledger that processes share, the one that began last. nullptr: none is left. `passed` are steps
+// that are stuck and may be passed over.
 const FlowStep* NextToUndo(const FlowState& state, const std::vector<std::uint64_t>& passed);
 
 // Whether and how a step's effect is taken back. `event` is its last event, `tool` the one of its

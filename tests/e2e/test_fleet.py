@@ -105,10 +105,12 @@ def test_the_same_call_at_both_pods_has_one_effect_and_one_answer(pods, token):
     assert len(pods.double.effects(f"/notes/{token}")) == 1
 
 
-def test_steps_of_one_flow_over_both_pods_are_undone_together(pods, token):
+@pytest.mark.parametrize("order", ["ab", "ba"])
+def test_steps_of_one_flow_over_both_pods_are_undone_together(pods, token, order):
     trace = trace_of(token)
-    one = write(pods.a, f"/orders/{token}", token)
-    two = write(pods.b, f"/payments/{token}", token)
+    first, second = (getattr(pods, name) for name in order)
+    one = write(first, f"/orders/{token}", token)
+    two = write(second, f"/payments/{token}", token)
     assert stream_of(one) != stream_of(two)
     shop = Shop(pods.a, pods.double)
     flow = shop.flow(trace)
