@@ -17,6 +17,16 @@ ASKED = """\
     effect: write
     undo: none
     approval: {{ by: [ finance ], expires: 10m, hold: 0s }}
+  switch.set:
+    match: PUT shop /switch/{{token}}
+    effect: write
+    undo: none
+    reason: a row of a test is never undone
+  switch.change:
+    match: PATCH shop /switch/{{token}}
+    effect: write
+    undo: none
+    reason: a row of a test is never undone
 flows:
 """
 
@@ -119,6 +129,30 @@ def test_steps_of_one_flow_over_both_pods_are_undone_together(pods, token, order
     shop.flows("cancel", trace, "--reason", "the agent went astray")
     shop.await_flow(trace, "UNDONE")
     assert shop.effects(token) == ["POST orders", "POST payments", "POST refunds", "DELETE orders"]
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+@pytest.mark.parametrize("lost", [False, True], ids=["answered", "unknown"])
+@pytest.mark.parametrize("order", ["aba", "bab"])
+def test_on_off_on_over_both_pods_leaves_it_on(pods, token, order, lost, method):
+    path, first, second = f"/switch/{token}", getattr(pods, order[0]), getattr(pods, order[1])
+
+    def switch(pod, state):
+        return rawhttp.call(pod.port, method, path, headers=rawhttp.traced(trace_of(token)),
+                            body={"state": state})
+
+    assert switch(first, "on").status == 201
+    assert switch(first, "on").replayed and switch(second, "on").replayed
+    if lost:
+        pods.double.script(method, path, ["read", "execute", "rst"], 1)
+    off = switch(second, "off")
+    assert off.outcome == "unknown" if lost else off.status == 201
+    again = switch(first, "on")
+    assert not again.replayed, again
+    if method == "PATCH":  # whose repeat is another call only once its client had the answer whole
+        assert again.status in (201, 409)
+    else:
+        assert again.status == 201 and len(pods.double.effects(path)) == 3
 
 
 def test_what_is_asked_at_one_pod_is_approved_at_the_other(pods, token):

@@ -108,7 +108,7 @@ Result<bool> LedgerLookup::LookUp(const OthersWait& asked) {
 }
 
 Result<std::vector<OpenWritesAt::Open>> LedgerLookup::LookUp(const OpenWritesAt& asked) {
-  return state_.open.At(asked.mark);
+  return state_.open.At(asked.mark, asked.since);
 }
 
 Result<std::int64_t> LedgerLookup::LookUp(const AgeOf& asked) {

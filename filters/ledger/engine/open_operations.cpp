@@ -77,13 +77,14 @@ void OpenOperations::NoteMarks(const std::vector<Mark>& marks, const EventFront&
   }
 }
 
-std::vector<OpenWritesAt::Open> OpenOperations::At(const Digest& mark) {
+std::vector<OpenWritesAt::Open> OpenOperations::At(const Digest& mark, std::uint64_t since) {
   std::vector<OpenWritesAt::Open> writes;
   const auto [first, last] = marks_.equal_range(mark);
   for (auto at = first; at != last; ++at) {
     const OpenOperation* const state = Find(at->second);
     if (state == nullptr) continue;
-    writes.push_back({at->second, state->last_event, state->told, state->phase});
+    if (state->phase != Phase::kDispatching && state->told <= since) continue;
+    writes.push_back({at->second, state->last_event});
   }
   return writes;
 }

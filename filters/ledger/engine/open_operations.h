@@ -42,7 +42,7 @@ class OpenOperations {
   // `marks` are those of the write.
   void NoteMarks(const std::vector<Mark>& marks, const EventFront& front, const KeyEntry* previous);
   bool has_marks() const { return !marks_.empty(); }
-  std::vector<OpenWritesAt::Open> At(const Digest& mark);
+  std::vector<OpenWritesAt::Open> At(const Digest& mark, std::uint64_t since);
 
  private:
   std::map<std::uint64_t, OpenOperation> open_;

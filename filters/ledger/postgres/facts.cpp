@@ -157,8 +157,9 @@ VerbFacts::Maybe<bool> VerbFacts::Find(const OthersWait& asked) {
 VerbFacts::Maybe<std::vector<OpenWritesAt::Open>> VerbFacts::Find(const OpenWritesAt& asked) {
   const std::vector<std::uint64_t>* const open = rows_.OpenWrites();
   if (open == nullptr) return std::nullopt;
+  const StoredRow* const since = rows_.Row(asked.since);
   std::vector<OpenWritesAt::Open> writes;
-  bool lacks = false;
+  bool lacks = since == nullptr;
   for (const std::uint64_t operation : *open) {
     const auto found = rows_.Found(operation);
     if (!found) {
@@ -174,7 +175,13 @@ VerbFacts::Maybe<std::vector<OpenWritesAt::Open>> VerbFacts::Find(const OpenWrit
         std::ranges::any_of(marks, [&](const Mark& mark) { return AsDigest(mark) == asked.mark; });
     const bool is_observed = (*front)->verdict != ObserveVerdict::kNone;
     if (!leaves || (is_observed && entry.phase == Phase::kUncertain)) continue;
-    writes.push_back({operation, entry.last_event, entry.last_event, entry.phase});
+    const StoredRow* const told = rows_.Row(entry.last_event);
+    if (told == nullptr || since == nullptr) {
+      lacks = true;
+      continue;
+    }
+    if (entry.phase != Phase::kDispatching && told->place <= since->place) continue;
+    writes.push_back({operation, entry.last_event});
   }
   if (lacks) return std::nullopt;
   return writes;

@@ -10,12 +10,10 @@ namespace {
 
 // By a write that may have had its effect behind it: it runs, or nobody knows.
 Judged<bool> IsEndedByOpen(const EventFront& write, const Mark& mark, bool is_patch, Known& known) {
-  const auto open = known.Get(OpenWritesAt{AsDigest(mark)});
+  const auto open = known.Get(OpenWritesAt{AsDigest(mark), DispatchOf(write)});
   if (!open) return std::unexpected(open.error());
   for (const OpenWritesAt::Open& one : **open) {
     if (one.operation == write.operation) continue;
-    // What became unknown before this one was sent is not later.
-    if (one.phase != Phase::kDispatching && one.told <= DispatchOf(write)) continue;
     if (!is_patch) return true;
     const auto other = known.Get(FrontOf{one.last_event});
     if (!other) return std::unexpected(other.error());

@@ -128,15 +128,15 @@ struct OthersWait {
   std::uint64_t operation = 0;
   friend bool operator==(const OthersWait&, const OthersWait&) = default;
 };
-// What runs, or has an outcome that nobody knows, and may leave that mark.
+// What runs, or has an outcome that nobody knows, and may leave that mark: but for what became
+// unknown before the row `since`.
 struct OpenWritesAt {
   struct Open {
     std::uint64_t operation = 0, last_event = 0;
-    std::uint64_t told = 0;  // row that said how it stands
-    Phase phase = Phase::kNone;
   };
   using Fact = std::vector<Open>;
   Digest mark{};
+  std::uint64_t since = 0;
   friend bool operator==(const OpenWritesAt&, const OpenWritesAt&) = default;
 };
 // Milliseconds since something that was written then, in that row or in one before it.

@@ -4,8 +4,12 @@
 #include <utility>
 #include <vector>
 
+#include "filters/ledger/model/row_id.h"
+
 namespace recourse {
 namespace {
+
+std::uint32_t StreamOf(std::uint64_t row) { return UnpackRowId(row).stream; }
 
 // So many effects on one resource are looked at one by one.
 constexpr int kContradictionsLooked = 64;
@@ -40,16 +44,22 @@ Judged<std::uint64_t> LastPatch(const EventFront& patch, Known& known) {
 }
 
 Judged<bool> IsContradictedSince(const EventFront& patch, std::uint64_t since, Known& known) {
-  const auto last = LastPatch(patch, known);
+  const Mark mark = MarkOn(MarkOf(patch.resource), WriteKind::kPatch);
+  const auto last = known.Get(MarkSince{AsDigest(mark), since});
   if (!last) return std::unexpected(last.error());
-  std::uint64_t row = *last;
-  for (int looked = 0; row > since; ++looked) {
+  std::uint64_t row = (*last)->value_or(0);
+  for (int looked = 0; row != 0; ++looked) {
     if (looked == kContradictionsLooked) return true;
     const auto found = known.Get(FrontOf{row});
     if (!found) return std::unexpected(found.error());
     const EventFront& other = **found;
     if (other.operation != patch.operation && Contradicts(other.stands, patch.stands)) return true;
-    row = std::min(other.stands.previous, row - 1);
+    const std::uint64_t before = other.stands.previous;
+    if (before == 0) return false;
+    row = StreamOf(before) == StreamOf(row) ? std::min(before, row - 1) : before;
+    // Another process's row has no order with `since`: it may be behind that.
+    if (StreamOf(row) != StreamOf(since)) return true;
+    if (row <= since) return false;
   }
   return false;
 }
