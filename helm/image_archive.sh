@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes the image of what image_root.sh made, without a builder or a daemon: an archive in OCI's
-# layout that `docker load` (from 23 on), `podman load`, `ctr images import` (containerd from 1.5 on)
+# layout that `docker load` (from 23 on), `podman load`, `ctr images import` (containerd 1.5)
 # and `skopeo copy` take.
 #
 # usage: image_archive.sh ROOT FILE    (how it is run: the last lines of the Dockerfile)
