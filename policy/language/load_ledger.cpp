@@ -48,9 +48,10 @@ void CheckShared(const MapReader& map, const LedgerUrl& url, PolicyBuilder& draf
                         "file with password_file");
   }
   if (draft.policy.ledger_place.group.empty() && !map.Has("group")) {
-    draft.problems.Error(map.PlaceOf("url"), map.KeyOf("group"),
-                         "say which pods do each other's work, e.g. NAMESPACE/WORKLOAD: those of "
-                         "one policy, with the same secrets");
+    draft.problems.ErrorOfAbsent(
+        map.PlaceOf("url"), map.KeyOf("group"),
+        "say which pods do each other's work, e.g. NAMESPACE/WORKLOAD: those of "
+        "one policy, with the same secrets");
   }
 }
 

@@ -100,5 +100,13 @@ TEST(MisspelledTest, AProtocolThatIsNoneLeavesItsToolsAlone) {
   EXPECT_THAT(told, Not(HasSubstr("is no GraphQL server")));
 }
 
+TEST(MisspelledTest, AGroupOfPodsThatIsMisspelledIsOneError) {
+  const std::string told =
+      Load("version: 1\nledger: { url: \"postgres://u@db/x\", grup: a }\n"
+           "backends: { b: { url: \"http://127.0.0.1:1\" } }\n");
+  EXPECT_THAT(told, HasSubstr("ledger.grup: unknown key, did you mean 'group'?"));
+  EXPECT_THAT(told, Not(HasSubstr("ledger.group")));
+}
+
 }  // namespace
 }  // namespace recourse::misspelled_test
