@@ -364,6 +364,10 @@ class Ledger {
   virtual std::expected<void, std::string> AcceptRestoredBackup() { return {}; }
   // Seconds per commit, called on the ledger's thread. Set once before the first verb.
   virtual void OnCommit(std::function<void(double seconds, std::size_t rows)> observer) = 0;
+  // Called each time when what another process had open, and left by its death, has become this
+  // one's: Open and Flows then have more. On a thread of the ledger's. Set once; not asked by a
+  // ledger of one process.
+  virtual void OnTakeOver(std::function<void()> /*told*/) {}
 };
 
 // What a ledger holds already, for whoever decides whether secrets may be made anew.

@@ -39,6 +39,15 @@ Task<void> FlowWorker::Run() {
   co_await loop_.Drain();
 }
 
+void FlowWorker::LoadMore() {
+  loop_.Post([this] {
+    loop_.Spawn(Load(), [this] {
+      Tick();
+      loop_.Wake();
+    });
+  });
+}
+
 Task<void> FlowWorker::Load() {
   std::uint64_t after = 0;
   bool is_told = false;

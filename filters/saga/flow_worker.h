@@ -30,6 +30,9 @@ class FlowWorker final : public FlowMonitor {
   // Loads the flows that are not over, then works until Stop(). Returns when the last undo request
   // has ended. Call once, on the worker's thread.
   Task<void> Run();
+  // There are more than Run() has loaded: those of another process that ended. Thread-safe; once
+  // Run() runs.
+  void LoadMore();
   // Ends Run() within kFlowTick plus a backend's timeout.
   void Stop() { loop_.Stop(); }
 

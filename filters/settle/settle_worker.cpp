@@ -66,6 +66,17 @@ Task<void> SettleWorker::LoadOpen() {
   }
 }
 
+void SettleWorker::LoadMore() {
+  ++to_add_;
+  loop_.Post([this] {
+    loop_.Spawn(LoadOpen(), [this] {
+      --to_add_;
+      Tick();
+      loop_.Wake();
+    });
+  });
+}
+
 void SettleWorker::Watch(const Event& uncertain) {
   if (uncertain.phase != Phase::kUncertain || (!uncertain.settle && !uncertain.task)) return;
   ++to_add_;

@@ -54,6 +54,8 @@ class SettleWorker final : public OutcomeResolver {
   // Loads what is open in the ledger, then probes until Stop(). Returns when the last probe has
   // ended. Call once, on the settler's thread.
   Task<void> Run();
+  // More is open than Run() has loaded: what another process left. Thread-safe; once Run() runs.
+  void LoadMore();
   // Ends Run() within kSettleTick plus a probe's timeout; waiting repeats are told false.
   void Stop() { loop_.Stop(); }
 

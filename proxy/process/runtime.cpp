@@ -301,6 +301,11 @@ void Runtime::StartWorkers() {
     flows_->Start();
     approvals_->Start();
   }
+  ledger_->OnTakeOver([this] {
+    if (Observes()) return;
+    settle_worker_->LoadMore();
+    flows_->runner().LoadMore();
+  });
 }
 
 void Runtime::FreeFiles() {

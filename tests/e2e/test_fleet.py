@@ -1,6 +1,8 @@
 """Two processes on one ledger in PostgreSQL: one promise over both."""
 
+import contextlib
 import json
+import threading
 
 import pytest
 
@@ -17,6 +19,16 @@ ASKED = """\
     effect: write
     undo: none
     approval: {{ by: [ finance ], expires: 10m, hold: 0s }}
+  orders.place:
+    match: POST shop /placed/{{token}}
+    effect: write
+    external_ref: answer.body#/id
+    settle:
+      request: "GET /placed/{{path.token}}?client_ref={{body#/client_ref}}"
+      happened: answer.body#/items/0/id
+      absent_after: 3s
+    undo: none
+    reason: a row of a test is never undone
   switch.set:
     match: PUT shop /switch/{{token}}
     effect: write
@@ -204,3 +216,28 @@ def test_a_pod_with_another_secret_is_refused(pods, double, tmp_path):
     (tmp_path / "install.secret").write_text("11" * 32 + "\n")
     with pytest.raises(NotReady, match="exit 78: "):
         other.a.start()
+
+
+def test_what_a_killed_pod_was_sending_is_found_out_by_the_other(double, postgres, tmp_path, token):
+    url, path = postgres.database(), f"/placed/{token}"
+    assert run_cli("ledger", "migrate", "--ledger", url).returncode == 0
+    with Pods(tmp_path, double, url) as pods:
+        double.script("POST", path, ["read", "execute", {"gate": token}], 1)
+        fields = rawhttp.traced(trace_of(token))
+        order = threading.Thread(target=lambda: cut_off(pods.a, path, fields, token))
+        order.start()
+        double.await_effects(path)
+        pods.a.kill()
+        order.join()
+        settled = pods.b.await_phase(path, ("SUCCEEDED", "ANSWER_LOST"))
+        causes = [event["cause"] for event in pods.b.events_for(path)]
+        assert causes[:2] == ["first_call", "owner_lost"], causes
+        assert settled["external_ref"]
+        told = rawhttp.call(pods.b.port, "POST", path, headers=fields, body={"client_ref": token})
+        assert told.outcome == "executed" and len(double.effects(path)) == 1
+        double.open_gate(token)
+
+
+def cut_off(pod, path, fields, token):
+    with contextlib.suppress(OSError, rawhttp.Cut):
+        rawhttp.call(pod.port, "POST", path, headers=fields, body={"client_ref": token})

@@ -28,10 +28,10 @@ class StreamTakeOverTest : public testing::Test {
                                                 .group = "shop/checkout",
                                                 .pod = "pod",
                                                 .version = "test",
-                                                .install_id = "install-1"},
-                                      .took = [this] { ++took_; }},
+                                                .install_id = "install-1"}},
                                      clock_);
     EXPECT_TRUE(opened) << (opened ? "" : opened.error());
+    if (opened) (*opened)->OnTakeOver([this] { ++took_; });
     return opened ? std::move(*opened) : nullptr;
   }
   Result<Begun> Begin(Ledger& ledger, NewOperation call) {

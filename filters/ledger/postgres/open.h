@@ -16,9 +16,6 @@ struct PgLedgerOptions {
   std::shared_ptr<const LedgerKeys> keys{};  // null: rows are written in clear
   // So long a call waits that cannot begin because the database is away.
   Millis wait{2'000};
-  // Work of a dead process has become this one's: what is open, waits or is being undone is to be
-  // listed anew. Called on a thread of the ledger's; may be unset.
-  std::function<void()> took{};
 };
 
 // Fails with one line for people that says what is wrong and what to do. `clock` outlives it.

@@ -85,7 +85,7 @@ PostgresLedger::PostgresLedger(PgLedgerOptions options, const Clock& clock)
                             }},
               .own = [this] { return lane_.stream(); },
               .taking = [this](bool is_taking) { lane_.SetTaking(is_taking); },
-              .took = options_.took,
+              .took = [this] { TellTakeOver(); },
               .clock = clock}) {}
 
 std::expected<void, std::string> PostgresLedger::Start() {
@@ -295,6 +295,16 @@ LedgerStats PostgresLedger::Stats() {
 
 void PostgresLedger::SetRule(const LedgerRule& /*rule*/) {
   Log(LogLevel::kWarn, "a ledger in a database removes nothing yet: `retention` does nothing");
+}
+
+void PostgresLedger::OnTakeOver(std::function<void()> told) {
+  const std::lock_guard lock(take_over_mutex_);
+  on_take_over_ = std::move(told);
+}
+
+void PostgresLedger::TellTakeOver() {
+  const std::lock_guard lock(take_over_mutex_);
+  if (on_take_over_) on_take_over_();
 }
 
 void PostgresLedger::OnCommit(std::function<void(double seconds, std::size_t rows)> observer) {

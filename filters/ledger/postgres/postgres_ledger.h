@@ -57,16 +57,20 @@ class PostgresLedger final : public Ledger, public OperationLister, public Ledge
   LedgerStats Stats() override;
   void SetRule(const LedgerRule& rule) override;
   void OnCommit(std::function<void(double seconds, std::size_t rows)> observer) override;
+  void OnTakeOver(std::function<void()> told) override;
 
  private:
   // Of a dead process's operations; waits. On the thread of the watch.
   Result<void> RecordLost(std::vector<Transition> moves);
+  void TellTakeOver();
 
   const PgLedgerOptions options_;
   const Clock& clock_;
   PgReader reader_;
   PgLane lane_;
-  PgStreamWatch watch_;  // ends before the lane
+  std::mutex take_over_mutex_;
+  std::function<void()> on_take_over_;  // guarded by take_over_mutex_
+  PgStreamWatch watch_;                 // ends before the lane
 };
 
 }  // namespace recourse
