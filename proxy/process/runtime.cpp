@@ -300,19 +300,13 @@ void Runtime::StartWorkers() {
     PostJob(*threads_.front(), [this] { Spawn(settle_worker_->Run(), [] {}); });
     flows_->Start();
     approvals_->Start();
+    ledger_->OnTakeOver([this] { settle_worker_->LoadMore(), flows_->runner().LoadMore(); });
   }
-  ledger_->OnTakeOver([this] {
-    if (Observes()) return;
-    settle_worker_->LoadMore();
-    flows_->runner().LoadMore();
-  });
 }
 
 void Runtime::FreeFiles() {
   if (!HasThreads()) return;
-  for (const auto& thread : threads_) {
-    PostJob(*thread, [asked = thread.get()] { asked->files().Free(); });
-  }
+  for (const auto& one : threads_) PostJob(*one, [asked = one.get()] { asked->files().Free(); });
 }
 
 // Certificates are rotated under running connections, which keep what they began with.

@@ -62,6 +62,26 @@ constexpr PgStatement kCounts{
     " (SELECT sum(pg_total_relation_size(c.oid))::bigint FROM pg_class c"
     " WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r')"};
 
+// Of a dead process's operations; waits. They go out in one batch. What has moved on meanwhile is
+// none of a dead process's any more.
+Result<void> RecordLost(Ledger& ledger, std::vector<Transition> moves) {
+  ThreadExecutor here;
+  std::size_t left = moves.size();
+  Result<void> all;
+  const auto record = [](Ledger& to, Transition transition, ThreadExecutor& executor,
+                         Result<void>& told) -> Task<void> {
+    const auto event = co_await to.Record(std::move(transition), executor);
+    if (!event && event.error().code() == ErrorCode::kLedgerUnavailable) {
+      told = std::unexpected(event.error());
+    }
+  };
+  for (Transition& move : moves) {
+    Spawn(record(ledger, std::move(move), here, all), [&left] { --left; });
+  }
+  here.RunUntil([&left] { return left == 0; });
+  return all;
+}
+
 }  // namespace
 
 std::expected<std::unique_ptr<Ledger>, std::string> OpenPostgresLedger(PgLedgerOptions options,
@@ -81,36 +101,21 @@ PostgresLedger::PostgresLedger(PgLedgerOptions options, const Clock& clock)
                         .own = 0,
                         .record =
                             [this](std::vector<Transition> moves) {
-                              return RecordLost(std::move(moves));
+                              return RecordLost(*this, std::move(moves));
                             }},
               .own = [this] { return lane_.stream(); },
               .taking = [this](bool is_taking) { lane_.SetTaking(is_taking); },
-              .took = [this] { TellTakeOver(); },
+              .took =
+                  [this] {
+                    const std::lock_guard lock(take_over_mutex_);
+                    if (on_take_over_) on_take_over_();
+                  },
               .clock = clock}) {}
 
 std::expected<void, std::string> PostgresLedger::Start() {
   auto started = lane_.Start();
   if (started) watch_.Start();
   return started;
-}
-
-// They go out in one batch. What has moved on meanwhile is none of a dead process's any more.
-Result<void> PostgresLedger::RecordLost(std::vector<Transition> moves) {
-  ThreadExecutor here;
-  std::size_t left = moves.size();
-  Result<void> all;
-  const auto record = [](PostgresLedger& ledger, Transition transition, ThreadExecutor& executor,
-                         Result<void>& told) -> Task<void> {
-    const auto event = co_await ledger.Record(std::move(transition), executor);
-    if (!event && event.error().code() == ErrorCode::kLedgerUnavailable) {
-      told = std::unexpected(event.error());
-    }
-  };
-  for (Transition& move : moves) {
-    Spawn(record(*this, std::move(move), here, all), [&left] { --left; });
-  }
-  here.RunUntil([&left] { return left == 0; });
-  return all;
 }
 
 Task<Result<Begun>> PostgresLedger::Begin(NewOperation operation, Executor& executor) {
@@ -300,11 +305,6 @@ void PostgresLedger::SetRule(const LedgerRule& /*rule*/) {
 void PostgresLedger::OnTakeOver(std::function<void()> told) {
   const std::lock_guard lock(take_over_mutex_);
   on_take_over_ = std::move(told);
-}
-
-void PostgresLedger::TellTakeOver() {
-  const std::lock_guard lock(take_over_mutex_);
-  if (on_take_over_) on_take_over_();
 }
 
 void PostgresLedger::OnCommit(std::function<void(double seconds, std::size_t rows)> observer) {

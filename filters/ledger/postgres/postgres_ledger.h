@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -60,10 +61,6 @@ class PostgresLedger final : public Ledger, public OperationLister, public Ledge
   void OnTakeOver(std::function<void()> told) override;
 
  private:
-  // Of a dead process's operations; waits. On the thread of the watch.
-  Result<void> RecordLost(std::vector<Transition> moves);
-  void TellTakeOver();
-
   const PgLedgerOptions options_;
   const Clock& clock_;
   PgReader reader_;
