@@ -101,9 +101,9 @@ TEST(MisspelledTest, AProtocolThatIsNoneLeavesItsToolsAlone) {
 }
 
 TEST(MisspelledTest, AGroupOfPodsThatIsMisspelledIsOneError) {
-  const std::string told =
-      Load("version: 1\nledger: { url: \"postgres://u@db/x\", grup: a }\n"
-           "backends: { b: { url: \"http://127.0.0.1:1\" } }\n");
+  const std::string told = Load(
+      "version: 1\nledger: { url: \"postgres://u@db/x\", grup: a }\n"
+      "backends: { b: { url: \"http://127.0.0.1:1\" } }\n");
   EXPECT_THAT(told, HasSubstr("ledger.grup: unknown key, did you mean 'group'?"));
   EXPECT_THAT(told, Not(HasSubstr("ledger.group")));
 }
