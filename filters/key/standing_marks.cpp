@@ -71,12 +71,12 @@ void AddActions(const KeyInputs& inputs, const HmacKey& secret, Standing& stands
     std::string thing;
     for (const std::string& each : action.words) AppendPart(thing, each);
     word = verb;
-    const auto mark = [&](std::string_view said) {
-      return secret.OfParts(
-          {kActionVersion, inputs.backend, action.parent, thing, arguments, said});
-    };
-    AddMark(stands.leaves, mark(verb));
-    for (const std::string_view opposite : opposites) AddMark(stands.ended_by, mark(opposite));
+    const Sha256Sum done =
+        secret.Begin({kActionVersion, inputs.backend, action.parent, thing, arguments});
+    AddMark(stands.leaves, secret.OfPartBehind(done, verb));
+    for (const std::string_view opposite : opposites) {
+      AddMark(stands.ended_by, secret.OfPartBehind(done, opposite));
+    }
   }
 }
 

@@ -29,6 +29,16 @@ std::size_t FindQuoteOrBackslash(std::string_view text) {
   return at;
 }
 
+// "/json" or "+json" anywhere.
+bool NamesJson(std::string_view field) {
+  constexpr std::string_view kJson = "json";
+  for (auto at = field.find_first_of("/+"); at != field.npos;
+       at = field.find_first_of("/+", at + 1)) {
+    if (EqualsIgnoreCase(field.substr(at + 1, kJson.size()), kJson)) return true;
+  }
+  return false;
+}
+
 // No name of an override is longer, however it is escaped.
 constexpr std::size_t kNameBytesMax = 128;
 constexpr std::size_t kLineBytesMax = 1024;
@@ -37,15 +47,12 @@ constexpr std::size_t kLineBytesMax = 1024;
 
 OverrideScan::OverrideScan(std::string_view content_type) {
   if (content_type.empty()) return;
-  const std::string lower = ToLower(content_type);
-  const std::string_view media = std::string_view(lower).substr(0, lower.find_first_of(";, \t"));
-  if (media == "application/x-www-form-urlencoded") pairs_.emplace();
-  if (media == "multipart/form-data") parts_.emplace();
+  const std::string_view media = content_type.substr(0, content_type.find_first_of(";, \t"));
+  if (EqualsIgnoreCase(media, "application/x-www-form-urlencoded")) pairs_.emplace();
+  if (EqualsIgnoreCase(media, "multipart/form-data")) parts_.emplace();
   is_ascii_ = (!pairs_ && !parts_) || IsAsciiForm(content_type);
   // As Laravel asks for it, anywhere in the field.
-  if (lower.find("/json") != std::string::npos || lower.find("+json") != std::string::npos) {
-    members_.emplace();
-  }
+  if (NamesJson(content_type)) members_.emplace();
 }
 
 bool OverrideScan::Feed(std::string_view piece) {

@@ -83,9 +83,18 @@ Digest HmacKey::Of(std::string_view data) const {
   return EndOf(inner.Add(data));
 }
 
-Digest HmacKey::OfParts(std::initializer_list<std::string_view> parts) const {
+Sha256Sum HmacKey::Begin(std::initializer_list<std::string_view> parts) const {
   Sha256Sum inner = inner_;
   for (const std::string_view part : parts) inner.AddPart(part);
+  return inner;
+}
+
+Digest HmacKey::OfPartBehind(Sha256Sum begun, std::string_view part) const {
+  return EndOf(begun.AddPart(part));
+}
+
+Digest HmacKey::OfParts(std::initializer_list<std::string_view> parts) const {
+  Sha256Sum inner = Begin(parts);
   return EndOf(inner);
 }
 

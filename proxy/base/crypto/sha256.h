@@ -35,6 +35,9 @@ class HmacKey {
   Digest Of(std::string_view data) const;
   // Of the parts as AppendPart joins them.
   Digest OfParts(std::initializer_list<std::string_view> parts) const;
+  // The parts that several texts begin with, hashed once; and of those and one more.
+  Sha256Sum Begin(std::initializer_list<std::string_view> parts) const;
+  Digest OfPartBehind(Sha256Sum begun, std::string_view part) const;
 
  private:
   Digest EndOf(Sha256Sum& inner) const;

@@ -337,7 +337,7 @@ Result<Json> ParseJson(std::string_view text) {
   if (!code) code = parser.parse(masked.data(), text.size(), false).get(root);
   if (code) {
     // One that found no memory half-way believes that it has it.
-    parser = simdjson::dom::parser();
+    if (code == simdjson::MEMALLOC) parser = simdjson::dom::parser();
     return Malformed(ReasonOf(code));
   }
   TreeBuilder builder(masker.numbers());

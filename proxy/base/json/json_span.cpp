@@ -13,11 +13,16 @@ std::size_t SkipSpace(std::string_view text, std::size_t at) {
   return found == std::string_view::npos ? text.size() : found;
 }
 
+// A quote behind an odd number of backslashes is one of the string's own.
 std::size_t SkipString(std::string_view text, std::size_t at) {
-  for (++at; at < text.size() && text[at] != '"'; ++at) {
-    if (text[at] == '\\') ++at;
+  const std::size_t begin = ++at;
+  for (;; ++at) {
+    at = text.find('"', at);
+    if (at == std::string_view::npos) return text.size();
+    std::size_t slashes = 0;
+    while (at - slashes > begin && text[at - slashes - 1] == '\\') ++slashes;
+    if (slashes % 2 == 0) return at + 1;
   }
-  return at + 1;
 }
 
 std::size_t SkipValue(std::string_view text, std::size_t at) {
@@ -42,6 +47,9 @@ std::size_t SkipValue(std::string_view text, std::size_t at) {
 }
 
 bool IsNamed(std::string_view quoted, std::string_view name) {
+  if (quoted.find('\\') == std::string_view::npos) {
+    return quoted.substr(1, quoted.size() - 2) == name;
+  }
   const auto text = ParseJson(quoted);
   return text && text->text == name;
 }
