@@ -7,6 +7,7 @@
 #include "filters/call/multipart.h"
 #include "filters/mcp/mcp_answer.h"
 #include "filters/mcp/mcp_request.h"
+#include "policy/graphql/decision/document_key.h"
 #include "policy/graphql/decision/graphql_decision.h"
 #include "policy/model/approval_need.h"
 #include "policy/model/mcp_names.h"
@@ -198,7 +199,7 @@ Result<std::string> ReadPlacedKey(const Tool* tool, const RequestContext& contex
   const bool has_rule = tool != nullptr && tool->key;
   if (!has_rule || !tool->key->at.is_inside()) return std::string();
   std::optional<Json> raw;
-  const auto text = TextAtPlace(tool->key->at, ValuesAsSent(context, body, raw));
+  const auto text = TextIn(tool->key->at, ValuesAsSent(context, body, raw), context.request.body);
   if (!text) return std::unexpected(Error(ErrorCode::kInvalidKey, text.error()));
   if (!*text) return std::string();
   if ((*text)->empty()) {
@@ -252,6 +253,9 @@ Result<std::shared_ptr<const CallBody>> ReadingOf(const RequestContext& context)
     return std::unexpected(placed.error());
   } else {
     body->placed_key = std::move(*placed);
+  }
+  if (context.tool != nullptr && context.tool->key) {
+    LeaveOutKey(context.tool->key->at, body->placed_key, body->selection);
   }
   return std::make_shared<const CallBody>(std::move(*body));
 }

@@ -1,6 +1,7 @@
 #include "filters/call/upstream_request.h"
 
 #include "filters/call/answers.h"
+#include "policy/graphql/decision/document_key.h"
 
 namespace recourse {
 namespace {
@@ -59,7 +60,9 @@ PlacedTexts PlacedTextsOf(const RequestContext& context, const CallBody& body,
   if (IsLoggedOnly(context)) return placed;
   placed.is_form = body.is_form();
   const RequestPlace& at = KeyOf(context).at;
-  if (at.is_inside() && body.placed_key.empty()) placed.texts.emplace_back(at, key);
+  if (at.is_inside() && body.placed_key.empty()) {
+    placed.texts.emplace_back(PlaceIn(at, context.request.body).value_or(at), key);
+  }
   const SettleRule* const settle = SettleOf(context);
   if (settle != nullptr && settle->mark.exists()) placed.texts.emplace_back(settle->mark, mark);
   return placed;
@@ -69,7 +72,10 @@ std::string_view WhyUnwritten(const RequestContext& context, const CallBody& bod
   std::optional<Json> raw;
   const CallValues call = ValuesAsSent(context, body, raw);
   for (const auto& [place, text] : PlacedTextsOf(context, body, {}, {}).texts) {
-    const auto there = TextAtPlace(place, call);
+    if (const auto in_document = PlaceIn(place, context.request.body); !in_document) {
+      return in_document.error();
+    }
+    const auto there = TextIn(place, call, context.request.body);
     if (!there || *there) return "the call has something in the place of a mark of the policy";
     if (body.form == BodyForm::kMultipart) return "a key cannot be written into a multipart body";
     if (const auto why = WhyNotWritable(place, call); !why.empty()) return why;
@@ -87,7 +93,9 @@ std::vector<Insertion> PutIn(const PlacedTexts& placed, HttpRequest& request) {
       request.target += InsertionInTarget(place, request.target, text).text;
       continue;
     }
-    put.push_back(InsertionInBody(place, request.body, placed.is_form, text));
+    put.push_back(place.is_in_document()
+                      ? InsertionInDocument(place, request.body, text)
+                      : InsertionInBody(place, request.body, placed.is_form, text));
     request.body.insert(put.back().at, put.back().text);
   }
   return put;

@@ -6,14 +6,18 @@
 #include "filters/call/client_key.h"
 #include "filters/call/upstream_request.h"
 #include "filters/key/key.h"
+#include "policy/graphql/decision/document_key.h"
 
 namespace recourse {
 namespace {
 
 // A key that was written into the body or the query moves to where the others are.
 void TakeOutPlacedKey(const CallBody& body, RequestContext& context) {
-  const RequestPlace& place = KeyOf(context).at;
-  if (place.where == RequestPlace::Where::kBody) {
+  const RequestPlace& written = KeyOf(context).at;
+  const RequestPlace place = PlaceIn(written, context.request.body).value_or(written);
+  if (place.is_in_document()) {
+    TakeFromDocument(place, context.request.body);
+  } else if (place.where == RequestPlace::Where::kBody) {
     TakeFromBody(place, body.is_form(), context.request.body);
   } else {
     TakeFromTarget(place, context.request.target);

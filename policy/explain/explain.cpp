@@ -264,6 +264,7 @@ void ExplainGraphql(const Policy& policy, const ExplainedCall& call, std::string
     ExplainedCall named = call;
     named.method = kMutation;
     named.target = decision.field;
+    named.document = call.body;
     named.body = CanonicalJson(calls->front().fields.front().arguments);
     ExplainMutation(policy, named, read_arguments, out);
   }

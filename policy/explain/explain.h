@@ -23,7 +23,8 @@ struct ExplainedCall {
   // Path and query; of the methods "tools/call" and "mutation" the name that is called.
   std::string target;
   Headers headers;
-  std::string body;  // of a call by name its arguments, or empty
+  std::string body;        // of a call by name its arguments, or empty
+  std::string document{};  // of a mutation: the whole body, if that is known
 };
 
 struct KeyPart {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "policy/graphql/key_argument.h"
 #include "policy/model/principal.h"
 #include "policy/uri/opposites.h"
 
@@ -33,11 +34,19 @@ bool AddNamedIntent(const ExplainedCall& call, const char* field, Explanation& o
 }
 
 // The same where it stands in the place of the backend's key.
-bool AddPlacedKey(const Tool& tool, const CallValues& values, Explanation& out) {
+bool AddPlacedKey(const Tool& tool, const ExplainedCall& call, const CallValues& values,
+                  Explanation& out) {
   if (!tool.key || !tool.key->at.is_inside()) return false;
-  const auto text = TextAtPlace(tool.key->at, values);
-  if (!text || !*text) return false;
-  out.key.push_back({"intent", tool.key->at.AsSelector().text + ": " + **text});
+  const RequestPlace& at = tool.key->at;
+  std::optional<std::string> text;
+  if (at.is_in_document()) {
+    if (auto found = FindGraphqlKey(call.document, at.name, at.argument))
+      text = std::move(found->text);
+  } else if (auto found = TextAtPlace(at, values)) {
+    text = std::move(*found);
+  }
+  if (!text) return false;
+  out.key.push_back({"intent", at.AsSelector().text + ": " + *text});
   out.notes.emplace_back(
       "The agent wrote the key itself, so the scope is the caller and the arguments stay out of "
       "the "
@@ -207,7 +216,7 @@ void AddKey(const Policy& policy, const Tool& tool, const ExplainedCall& call,
   if (AddNamedIntent(call, "Recourse-Intent", out)) return;
   const bool key_wins = !has_identity || tool.agent_key == AgentKey::kWins;
   if (key_wins && AddNamedIntent(call, "Idempotency-Key", out)) return;
-  if (key_wins && AddPlacedKey(tool, values, out)) return;
+  if (key_wins && AddPlacedKey(tool, call, values, out)) return;
   out.notes.push_back("Its answer is replayed until " + WhatEnds(tool, call, out) + ".");
   AddScope(tool.scope, call, values, has_identity, out);
   if (!has_identity) {

@@ -1,6 +1,7 @@
 // What a backend knows of the keys of writes: where they stand, their form, and what they promise.
 #include <array>
 
+#include "policy/graphql/document.h"
 #include "policy/language/load_rules.h"
 #include "policy/language/policy_builder.h"
 
@@ -13,8 +14,8 @@ constexpr std::array<std::string_view, 6> kPromises{"key_form", "key_lives",  "k
 constexpr std::string_view kHeaderHelp =
     "accepted: the name of a header field that carries a key, such as Idempotency-Key";
 constexpr std::string_view kPlaceHelp =
-    "; accepted: header:Idempotency-Key, body#/transactionId, query.requestId, variables#/id "
-    "(GraphQL), or none";
+    "; accepted: header:Idempotency-Key, body#/transactionId, query.requestId, of GraphQL "
+    "variables#/id or document@idempotent(key), or none";
 
 void ReadPlace(MapReader& map, std::string_view word, RequestPlace& at) {
   const auto text = map.Text(word);
@@ -22,14 +23,18 @@ void ReadPlace(MapReader& map, std::string_view word, RequestPlace& at) {
   const bool is_name = word == "key_header";
   const auto place = ParseRequestPlace(is_name ? "header:" + *text : *text);
   const bool is_reserved = place && place->is_field() && IsReservedHeader(place->name);
-  if (place && !is_reserved) {
+  const bool is_nameless = place && place->is_in_document() &&
+                           !(IsGraphqlName(place->name) && IsGraphqlName(place->argument));
+  if (place && !is_reserved && !is_nameless) {
     at = *place;
     return;
   }
   std::string why(kHeaderHelp);
   if (!is_name) {
     why = "'" + *text + "': ";
-    why += is_reserved ? "the field is about framing or routing" : place.error().detail();
+    why += is_reserved   ? "the field is about framing or routing"
+           : is_nameless ? "a directive and its argument have names"
+                         : place.error().detail();
     why += kPlaceHelp;
   }
   map.problems().Error(map.PlaceOf(word), map.KeyOf(word), std::move(why));

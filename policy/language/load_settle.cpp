@@ -64,7 +64,7 @@ void ReadCursor(MapReader& map, const RequestTemplate& request, SearchRule& sear
   const auto text = map.Text("cursor");
   if (!text) return;
   const auto place = ParseRequestPlace(*text);
-  if (!place || !place->is_inside()) {
+  if (!place || !place->is_inside() || place->is_in_document()) {
     map.problems().Error(map.PlaceOf("cursor"), map.KeyOf("cursor"),
                          "accepted: where the value at `next` goes: query.cursor, body#/cursor; "
                          "without it that is a link");
@@ -146,7 +146,7 @@ void ReadMark(MapReader& map, const Speaks& speaks, SettleRule& rule) {
   const auto text = map.Text("mark");
   if (!text) return;
   const auto place = ParseRequestPlace(*text);
-  if (!place || !place->is_inside()) {
+  if (!place || !place->is_inside() || place->is_in_document()) {
     map.problems().Error(map.PlaceOf("mark"), map.KeyOf("mark"),
                          "accepted: where the write takes a word of its own that reads show: "
                          "body#/metadata/recourse_key, query.tag");

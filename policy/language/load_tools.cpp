@@ -73,17 +73,23 @@ void ReadKey(MapReader& map, const PolicyBuilder& draft, Tool& tool) {
   const KeyRule& of_backend = is_matched ? draft.policy.backends[tool.backend].key : kNone;
   tool.key = ReadKeyRule(map, of_backend);
   if (!tool.key && of_backend.at.is_inside()) tool.key = of_backend;
-  if (!tool.key || !tool.key->at.is_inside() || !tool.is_named()) return;
+  if (!tool.key || !tool.key->at.is_inside()) return;
+  const auto error = [&](std::string message) {
+    map.problems().Error(map.PlaceOf("key_at"), map.KeyOf("key_at"), std::move(message));
+  };
+  const RequestPlace& at = tool.key->at;
   if (!tool.mutations.empty()) {
-    if (tool.key->at.name.starts_with("/variables/")) return;
-    map.problems().Error(map.PlaceOf("key_at"), map.KeyOf("key_at"),
-                         "a mutation has room for a key in its header or its variables; accepted: "
-                         "header:Idempotency-Key, variables#/input/id, or none");
-    return;
+    if (at.is_in_document() || at.name.starts_with("/variables/")) return;
+    error(
+        "a mutation has room for a key in its header, its variables or its document; accepted: "
+        "header:Idempotency-Key, variables#/input/id, document@idempotent(key), or none");
+  } else if (tool.is_named()) {
+    error(
+        "a call by name has room for a key in its header only; accepted: "
+        "header:Idempotency-Key, or none");
+  } else if (at.is_in_document()) {
+    error("only mutations of a backend with `protocol: graphql` have a document");
   }
-  map.problems().Error(map.PlaceOf("key_at"), map.KeyOf("key_at"),
-                       "a call by name has room for a key in its header only; accepted: "
-                       "header:Idempotency-Key, or none");
 }
 
 void ReadExternalRef(MapReader& map, Tool& tool) {

@@ -117,7 +117,8 @@ constexpr std::string_view kSchemaToolWords = R"json(    "settle": {
       },
       "not": { "required": [ "json", "form" ] }
     },
-    "key_at": { "type": "string", "pattern": "^(none|header:.+|(body|variables)#/.+|query[.].+)$",
+    "key_at": { "type": "string",
+      "pattern": "^(none|header:.+|(body|variables)#/.+|query[.].+|document@.+[(].+[)])$",
       "description": "Where an idempotency key is written that the backend de-duplicates by." },
     "key_form": { "type": "string", "pattern": "^(hex:64|uuid|(alnum|base32hex):[0-9]+)$",
       "default": "hex:64", "description": "What such a key looks like." },

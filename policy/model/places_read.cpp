@@ -18,7 +18,9 @@ std::vector<Selector> PlacesRead(const Tool& tool) {
   places.reserve(tool.identity.size() + tool.ignore.size() + 8);
   places = tool.identity;
   if (tool.external_ref) places.push_back(*tool.external_ref);
-  if (tool.key && tool.key->at.exists()) places.push_back(tool.key->at.AsSelector());
+  if (tool.key && tool.key->at.exists() && !tool.key->at.is_in_document()) {
+    places.push_back(tool.key->at.AsSelector());
+  }
   if (tool.settle && tool.settle->mark.exists()) {
     places.push_back(tool.settle->mark.AsSelector());
   }

@@ -12,6 +12,7 @@ namespace {
 
 // Of a GraphQL request, whose variables are a member of its body.
 constexpr std::string_view kVariablesPlace = "variables#/";
+constexpr std::string_view kDocumentPlace = "document@";
 constexpr std::string_view kFormHelp =
     "accepted: uuid, alnum:25, base32hex:64 (with 22 to 64 characters)";
 // So few that two keys could be the same by chance, and more than two digests give.
@@ -69,6 +70,16 @@ std::string_view WhyNoPlace(std::string_view text) {
   return "no place begins like that";
 }
 
+// `text` is "idempotent(key)".
+Result<RequestPlace> DirectivePlace(std::string_view text) {
+  const auto open = text.find('(');
+  if (open == std::string_view::npos || !text.ends_with(')')) {
+    return Malformed("a directive is written with its argument, document@idempotent(key)");
+  }
+  return RequestPlace{RequestPlace::Where::kDirective, std::string(text.substr(0, open)),
+                      std::string(text.substr(open + 1, text.size() - open - 2))};
+}
+
 // The last step of the pointer is not there, nor need those before it be.
 bool IsOnWay(const Json& value) { return value.kind == Json::Kind::kObject; }
 
@@ -99,6 +110,9 @@ Selector RequestPlace::AsSelector() const {
       return {Selector::Source::kHeader, name, "header." + name};
     case Where::kQuery:
       return {Selector::Source::kQuery, name, "query." + name};
+    case Where::kDirective:
+      return {Selector::Source::kBody, "/query",
+              std::string(kDocumentPlace) + name + '(' + argument + ')'};
     default:
       return {Selector::Source::kBody, name, "body#" + name};
   }
@@ -112,6 +126,9 @@ Result<RequestPlace> ParseRequestPlace(std::string_view text) {
   }
   if (text.starts_with(kVariablesPlace)) {
     return ParseRequestPlace("body#/variables/" + std::string(text.substr(kVariablesPlace.size())));
+  }
+  if (text.starts_with(kDocumentPlace)) {
+    return DirectivePlace(text.substr(kDocumentPlace.size()));
   }
   const auto selector = ParseSelector(text);
   if (!selector) return Malformed(WhyNoPlace(text));

@@ -14,21 +14,25 @@
 namespace recourse {
 
 struct RequestPlace {
-  enum class Where : std::uint8_t { kNowhere, kHeader, kBody, kQuery };
+  enum class Where : std::uint8_t { kNowhere, kHeader, kBody, kQuery, kDirective };
   Where where = Where::kNowhere;
-  std::string name;  // field, JSON pointer (of a form: to one of its fields), name in the query
+  // Field, JSON pointer (of a form: to one of its fields), name in the query, or in a GraphQL
+  // document the directive of its field.
+  std::string name;
+  std::string argument{};  // kDirective: which of its arguments
 
   bool exists() const { return where != Where::kNowhere; }
   bool is_field() const { return where == Where::kHeader; }
   // In the body or the query: only a request whose form is known can be written there.
-  bool is_inside() const { return where == Where::kBody || where == Where::kQuery; }
+  bool is_inside() const { return exists() && !is_field(); }
+  bool is_in_document() const { return where == Where::kDirective; }
   bool IsField(std::string_view field) const;
-  // The same place as selectors name it; only of one that exists.
+  // The same place as selectors name it; only of one that exists. Of a directive the document.
   Selector AsSelector() const;
   bool operator==(const RequestPlace&) const = default;
 };
-// "header:X-Key", "body#/id", "query.requestId", "none". Fails with a static reason, which does not
-// say what is accepted: not every word accepts all of them.
+// "header:X-Key", "body#/id", "query.requestId", "document@idempotent(key)", "none". Fails with a
+// static reason, which does not say what is accepted: not every word accepts all of them.
 Result<RequestPlace> ParseRequestPlace(std::string_view text);
 
 // What a backend takes for a key: hex:64, uuid, alnum:N, base32hex:N.

@@ -303,3 +303,75 @@ def test_a_key_goes_into_the_variables_and_nowhere_else(running, tmp_path, token
         assert own.outcome == "executed" and "of-the-agent-itself" in running.issues()
         literal = post(run.port, 'mutation { issueCreate(input: {title: "c"}) { success } }')
         assert literal.status == 400 and "does not use the variable" in detail(literal)
+
+
+# Keys in the document.
+DIRECTED = """\
+version: 1
+backends:
+  issues: {{ url: "{url}/graphql", hosts: [ issues.test ], protocol: graphql, timeout: 600s }}
+tools:
+  refunds.create:
+    match: mutation issues refundCreate
+    effect: write
+    identity: body#/order
+    key_at: document@idempotent(key)
+    key_form: uuid
+    external_ref: answer.body#/data/refundCreate/id
+    undo:
+      graphql: "mutation($id: ID!) {{ refundCancel(id: $id) {{ id }} }}"
+      variables: {{ id: "{{external_ref}}" }}
+      key_at: document@idempotent(key)
+      repeatable: by_key
+  refunds.cancel: {{ match: mutation issues refundCancel, effect: write, undo: none, reason: end }}
+"""
+REFUND = 'mutation R($o: String!) {\n  refundCreate(order: $o, amount: 5) # five\n  { id } }'
+
+
+@pytest.fixture(scope="module")
+def directed(running, tmp_path_factory):
+    run = Recourse(tmp_path_factory.mktemp("directed"), DIRECTED.format(url=running.url))
+    with run as recourse:
+        yield recourse
+        assert recourse.verify()["ok"]
+
+
+def test_a_key_goes_into_the_directive_of_the_field_and_nowhere_else(directed, server, token):
+    server.lose("after")
+    first = post(directed.port, REFUND, {"o": token})
+    assert first.status in (502, 504), first
+    told = post(directed.port, REFUND, {"o": token})
+    assert told.status == 200 and told.outcome == "executed", told
+    assert post(directed.port, REFUND, {"o": token}).replayed
+    (key,) = server.state()["keyed"]
+    assert len(key) == 36 and len(server.executed("refundCreate")) == 1
+    sent = [json.loads(one["body"]) for one in server.state()["requests"]]
+    assert len(sent) == 2 and sent[0] == sent[1]
+    written = REFUND.replace("amount: 5)", f'amount: 5) @idempotent(key: "{key}")')
+    assert sent[0] == {"query": written, "variables": {"o": token}}
+
+
+def test_the_agents_own_key_stays_where_it_wrote_it(directed, server, token):
+    literal = REFUND.replace("amount: 5)", f'amount: 5) @idempotent(key: "own {token}")')
+    first = post(directed.port, literal, {"o": token})
+    assert first.outcome == "executed" and list(server.state()["keyed"]) == [f"own {token}"]
+    # A client that makes a key for each try means the same: the identity says so.
+    again = post(directed.port, literal.replace("own ", "new "), {"o": token})
+    assert again.replayed, again
+    by_variable = REFUND.replace("String!)", "String!, $k: String!)")
+    by_variable = by_variable.replace("amount: 5)", "amount: 5) @idempotent(key: $k)")
+    other = post(directed.port, by_variable, {"o": token + "b", "k": "mine"})
+    assert other.outcome == "executed" and "mine" in server.state()["keyed"]
+    filled = post(directed.port, by_variable, {"o": token + "c"})
+    assert filled.outcome == "executed", filled
+    variables = json.loads(server.state()["requests"][-1]["body"])["variables"]
+    assert variables["k"] in server.state()["keyed"]
+    assert len(server.executed("refundCreate")) == 3
+
+
+def test_an_undo_has_a_key_of_its_own_there(directed, server, token):
+    trace = secrets.token_hex(16)
+    assert post(directed.port, REFUND, {"o": token}, rawhttp.traced(trace)).outcome == "executed"
+    assert directed.cli("flows", "cancel", trace, "--reason", "astray").returncode == 0
+    flow_of(directed, trace, "UNDONE")
+    assert len(server.executed("refundCancel")) == 1 and len(server.state()["keyed"]) == 2

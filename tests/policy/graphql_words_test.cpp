@@ -77,7 +77,14 @@ TEST(GraphqlWordsTest, WhatCannotBeIsAnErrorWithItsPlace) {
       {write("    settle: { graphql: \"mutation { a }\", happened: answer.body#/x }\n"),
        "a query is accepted here"},
       {write("    key_at: body#/input/id\n"),
-       "accepted: header:Idempotency-Key, variables#/input/id"},
+       "accepted: header:Idempotency-Key, variables#/input/id, document@idempotent(key)"},
+      {write("    key_at: document@idempotent\n"), "written with its argument"},
+      {write("    key_at: document@a-b(key)\n"), "have names"},
+      {"  t: { match: POST shop /a, effect: write, reason: r, key_at: document@idempotent(key) }\n",
+       "only mutations of a backend"},
+      {"  t: { match: mutation linear a, effect: write, undo: { graphql: \"mutation { a @i(k: 1) "
+       "}\", key_at: document@i(k), repeatable: by_key } }\n",
+       "a key is a text"},
       {write("    identity: path.id\n"), "a call by name has no path"},
       {write("    answer: stream\n"), "is for paths"},
       {"  t: { match: POST shop /a, effect: write, reason: r, undo: { graphql: \"mutation { a }\" "

@@ -23,6 +23,8 @@ TEST(RequestPlaceTest, IsAFieldAPointerOrAQuery) {
   EXPECT_EQ(ParseRequestPlace("body#/a/b").value(), (RequestPlace{Where::kBody, "/a/b"}));
   EXPECT_EQ(ParseRequestPlace("query.requestId").value(),
             (RequestPlace{Where::kQuery, "requestId"}));
+  EXPECT_EQ(ParseRequestPlace("document@idempotent(key)").value(),
+            (RequestPlace{Where::kDirective, "idempotent", "key"}));
   EXPECT_FALSE(ParseRequestPlace("none").value().exists());
   for (const char* bad : {"", "header:", "header:A B", "body#", "body#/", "body#x", "path.id",
                           "answer.body#/id", "header.X-Key"}) {

@@ -1,6 +1,7 @@
 // What an undo rule must agree with elsewhere in the policy.
 #include <algorithm>
 
+#include "policy/graphql/key_argument.h"
 #include "policy/language/policy_builder.h"
 #include "policy/model/approval_need.h"
 #include "policy/model/mcp_endpoint.h"
@@ -47,6 +48,19 @@ const Backend* EndpointOf(const Policy& policy, const RequestTemplate& request,
   return nullptr;
 }
 
+// The document of an undo is fixed text.
+std::string_view WhyNoKeyInDocument(const RequestTemplate& request, const RequestPlace& at) {
+  if (request.calls.empty() || !request.json || request.json->members.empty()) {
+    return "only a request with `graphql` has a document";
+  }
+  const auto& [name, document] = request.json->members.front();
+  if (name != "query") return "only a request with `graphql` has a document";
+  const auto place = FindGraphqlKey(document.text.front().literal, at.name, at.argument);
+  if (!place) return place.error();
+  const bool is_taken = place->text || !place->variable.empty();
+  return is_taken ? "the request has that place already" : std::string_view();
+}
+
 // A key that is written into an undo request needs a body there, and nothing in its place.
 void CheckKeyInside(PolicyBuilder& draft, std::size_t index, const RequestTemplate& request,
                     const RequestPlace& at) {
@@ -60,7 +74,9 @@ void CheckKeyInside(PolicyBuilder& draft, std::size_t index, const RequestTempla
   };
   const std::string first =
       MemberName(std::string_view(at.name).substr(1, std::string_view(at.name).find('/', 1) - 1));
-  if (!request.calls.empty()) {
+  if (at.is_in_document()) {
+    if (const auto why = WhyNoKeyInDocument(request, at); !why.empty()) error(std::string(why));
+  } else if (!request.calls.empty()) {
     error("a call by name has room for a key in its header only");
   } else if (at.where == RequestPlace::Where::kQuery) {
     if (names(request.query, at.name)) error("the request has that place already");

@@ -2,10 +2,11 @@
 // executes; POST /control loses the answer to the next mutation (after or before it acts), GET
 // /state shows all. Prints its port, and ends with its stdin.
 import http from "node:http";
-import { buildSchema, GraphQLError } from "graphql";
+import { buildSchema, getDirectiveValues, GraphQLError } from "graphql";
 import { createHandler } from "graphql-http";
 
 const schema = buildSchema(`
+  directive @idempotent(key: String!) on FIELD
   type Query { issue(id: ID!): Issue, issues(ref: String): [Issue!]!, reads: Int! }
   type Issue { id: ID!, title: String!, labels: [String!], ref: String, points: Int }
   input IssueInput { id: ID, title: String!, labels: [String!], ref: String, points: Int }
@@ -18,10 +19,25 @@ const schema = buildSchema(`
     issueDelete(id: ID!): Deleted
     issueArchive(id: ID!): Deleted
     touch: Int
+    refundCreate(order: String!, amount: Int): Refund
+    refundCancel(id: ID!): Refund
   }
+  type Refund { id: ID! }
 `);
 
-const world = { issues: {}, executed: [], requests: [], reads: 0, lose: "" };
+const world = { issues: {}, executed: [], requests: [], reads: 0, lose: "", keyed: {} };
+
+// As Shopify has it: the key is required, and what comes again under one is not done again.
+function once(field, args, info) {
+  const directive = schema.getDirective("idempotent");
+  const key = getDirectiveValues(directive, info.fieldNodes[0], info.variableValues)?.key;
+  if (!key) throw new GraphQLError("the @idempotent directive is required");
+  const said = JSON.stringify([field, args]);
+  if (world.keyed[key] && world.keyed[key] !== said) throw new GraphQLError("another payload");
+  if (!world.keyed[key]) execute(field, args);
+  world.keyed[key] = said;
+  return { id: `${field}-${key}` };
+}
 
 function execute(field, args) {
   world.executed.push({ field, args });
@@ -59,6 +75,8 @@ const rootValue = {
     execute("issueArchive", { id });
     return { success: true };
   },
+  refundCreate: (args, _, info) => once("refundCreate", args, info),
+  refundCancel: (args, _, info) => once("refundCancel", args, info),
   touch() {
     execute("touch", {});
     return world.executed.length;

@@ -76,7 +76,8 @@ class Issues:
         return self.state()["issues"]
 
     def reset(self):
-        new = {"issues": {}, "executed": [], "requests": [], "reads": 0, "lose": ""}
+        new = {"issues": {}, "executed": [], "requests": [], "reads": 0, "lose": "",
+               "keyed": {}}
         self.ask("POST", "/control", new)
 
     def lose(self, when):
