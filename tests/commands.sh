@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 
 readonly E2E_SECONDS_MAX=3600        # of one preset; quiet it takes a tenth of that
-readonly E2E_WORKERS=6               # they wait more than they compute
+readonly E2E_WORKERS=8               # they wait more than they compute
 # What a sanitizer makes slower: waits of the end-to-end tests are this many times longer.
 readonly SANITIZED_PATIENCE=4
 readonly FUZZ_CORPUS=tests/fuzz/corpus
